@@ -1,0 +1,124 @@
+package spec
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// Validate returns nil if raw is valid JSON that fits a definition of the schema of rev. Duplicate names
+// and invalid UTF-8 are errors, and so are strings that are not in the format (uri, uri-template, byte)
+// that the schema gives. Members that the schema does not name are not, unless it forbids them.
+//
+// Two definitions are read wider than they are written, since the schemas are generated from
+// TypeScript and the generator takes every number for an integer: the content of ElicitResult and
+// JSONValue may hold any number, and JSONValue may be null.
+func Validate(rev mcp.Revision, definition string, raw []byte) error {
+	schema, ok := compiled(rev)[definition]
+	if !ok {
+		return fmt.Errorf("%s defines no %s", rev, definition)
+	}
+	if !jsontext.Value(raw).IsValid() {
+		return fmt.Errorf("not strict JSON: %s", raw)
+	}
+	instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, raw)
+	}
+	if err := schema.Validate(instance); err != nil {
+		return fmt.Errorf("%s is no %s of %s: %w", raw, definition, rev, err)
+	}
+	return nil
+}
+
+// compiled returns the compiled definitions of rev by name.
+func compiled(rev mcp.Revision) map[string]*jsonschema.Schema {
+	compile, ok := compilers[rev]
+	if !ok {
+		panic(fmt.Sprintf("there is no schema of %q", rev))
+	}
+	return compile()
+}
+
+// compilers compile each schema when it is first needed.
+var compilers = oncePerSchema(compile)
+
+// oncePerSchema returns functions that make something of each schema, each at most once.
+func oncePerSchema[T any](build func(mcp.Revision) T) map[mcp.Revision]func() T {
+	once := map[mcp.Revision]func() T{}
+	for _, rev := range append(mcp.Revisions(), Tasks) {
+		once[rev] = sync.OnceValue(func() T { return build(rev) })
+	}
+	return once
+}
+
+func compile(rev mcp.Revision) map[string]*jsonschema.Schema {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema(rev)))
+	if err != nil {
+		panic(fmt.Sprintf("schema of %s: %v", rev, err))
+	}
+	section := "definitions"
+	if _, ok := doc.(map[string]any)["$defs"]; ok {
+		section = "$defs"
+	}
+	definitions := doc.(map[string]any)[section].(map[string]any)
+	for _, name := range []string{"ElicitResult", "JSONValue"} {
+		widen(definitions[name], name == "JSONValue")
+	}
+
+	compiler := jsonschema.NewCompiler()
+	compiler.UseLoader(jsonschema.SchemeURLLoader{}) // a schema refers to nothing but itself
+	compiler.AssertFormat()
+	compiler.RegisterFormat(&jsonschema.Format{Name: "byte", Validate: validateBase64})
+	url := "spec:///" + string(rev)
+	if err := compiler.AddResource(url, doc); err != nil {
+		panic(fmt.Sprintf("schema of %s: %v", rev, err))
+	}
+	schemas := make(map[string]*jsonschema.Schema, len(definitions))
+	for name := range definitions {
+		schema, err := compiler.Compile(url + "#/" + section + "/" + name)
+		if err != nil {
+			panic(fmt.Sprintf("schema of %s: %s: %v", rev, name, err))
+		}
+		schemas[name] = schema
+	}
+	return schemas
+}
+
+// widen lets number stand wherever schema has integer as one of several types.
+func widen(schema any, null bool) {
+	switch schema := schema.(type) {
+	case []any:
+		for _, s := range schema {
+			widen(s, null)
+		}
+	case map[string]any:
+		for keyword, value := range schema {
+			types, ok := value.([]any)
+			if keyword != "type" || !ok {
+				widen(value, null)
+				continue
+			}
+			types = append(types, "number")
+			if null {
+				types = append(types, "null")
+			}
+			schema[keyword] = types
+		}
+	}
+}
+
+func validateBase64(v any) error {
+	s, ok := v.(string)
+	if !ok {
+		return nil
+	}
+	_, err := base64.StdEncoding.Strict().DecodeString(s)
+	return err
+}

@@ -1,0 +1,214 @@
+package mcp_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/parley-mcp/parley/mcp"
+)
+
+func TestContentBlocksAreToldApartByType(t *testing.T) {
+	blocks := []mcp.Content{
+		mcp.Text("a <b> & \u2028"),
+		mcp.Image([]byte{0xff, 0, 1}, "image/png"),
+		mcp.Audio([]byte("sound"), "audio/wav"),
+		&mcp.ResourceLink{URI: "file:///a", Name: "a", Size: new(int64(0))},
+		&mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "file:///a", Text: "t"}},
+		&mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "file:///a", Blob: []byte("b")}},
+		&mcp.ToolUseContent{ID: "1", Name: "a", Input: []byte(`{"n":1}`)},
+		&mcp.ToolResultContent{ToolUseID: "1", Content: []mcp.Content{mcp.Text("a")}, StructuredContent: []byte("null"), IsError: true},
+		&mcp.UnknownContent{Type: "hologram", Raw: []byte(`{"type":"hologram","rays":[1]}`)},
+	}
+	want := mcp.CallToolResult{Content: blocks}
+	const wire = `{"content":[` +
+		"{\"type\":\"text\",\"text\":\"a <b> & \u2028\"}," +
+		`{"type":"image","data":"/wAB","mimeType":"image/png"},` +
+		`{"type":"audio","data":"c291bmQ=","mimeType":"audio/wav"},` +
+		`{"type":"resource_link","uri":"file:///a","name":"a","size":0},` +
+		`{"type":"resource","resource":{"uri":"file:///a","text":"t"}},` +
+		`{"type":"resource","resource":{"uri":"file:///a","blob":"Yg=="}},` +
+		`{"type":"tool_use","id":"1","name":"a","input":{"n":1}},` +
+		`{"type":"tool_result","toolUseId":"1","content":[{"type":"text","text":"a"}],"structuredContent":null,"isError":true},` +
+		`{"type":"hologram","rays":[1]}]}`
+
+	for _, codec := range codecs {
+		raw, err := codec.marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if canonical(t, raw) != canonical(t, []byte(wire)) {
+			t.Errorf("%s: got\n%s\nwant\n%s", codec.name, raw, wire)
+		}
+		var got mcp.CallToolResult
+		if err := codec.unmarshal(raw, &got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", codec.name, diff)
+		}
+	}
+}
+
+func TestAContentBlockAloneSaysItsType(t *testing.T) {
+	for _, codec := range codecs {
+		for _, v := range []any{*mcp.Text("a"), mcp.Text("a"), []mcp.Content{mcp.Text("a")}} {
+			raw, err := codec.marshal(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw = bytes.Trim(raw, "[]")
+			if want := `{"type":"text","text":"a"}`; string(raw) != want {
+				t.Errorf("%s: %T is %s, want %s", codec.name, v, raw, want)
+			}
+		}
+	}
+}
+
+func TestTheTypeMayComeLastAndBeEscaped(t *testing.T) {
+	for _, raw := range []string{
+		`{"content":[{"text":"a","type":"text"}]}`,
+		`{"content":[ { "type" : "text", "text" : "a" } ]}`,
+		`{"content":[{"type":"t\u0065xt","text":"a"}]}`,
+		`{"content":[{"t\u0079pe":"text","text":"a"}]}`,
+	} {
+		for _, codec := range codecs {
+			var r mcp.CallToolResult
+			if err := codec.unmarshal([]byte(raw), &r); err != nil {
+				t.Errorf("%s: %s: %v", codec.name, raw, err)
+				continue
+			}
+			if diff := cmp.Diff([]mcp.Content{mcp.Text("a")}, r.Content); diff != "" {
+				t.Errorf("%s: %s (-want +got):\n%s", codec.name, raw, diff)
+			}
+		}
+	}
+}
+
+func TestWhatIsNoContentBlockIsRefused(t *testing.T) {
+	for _, block := range []string{
+		`null`, `1`, `"text"`, `[]`, `{}`, `{"text":"a"}`, `{"type":""}`, `{"type":1}`, `{"type":null}`,
+		`{"type":"text","text":1}`, `{"type":"image","data":"*","mimeType":"image/png"}`,
+		`{"type":"image","data":"YQ","mimeType":"image/png"}`, `{"type":"tool_result","content":[null]}`,
+	} {
+		for _, codec := range codecs {
+			var r mcp.CallToolResult
+			if err := codec.unmarshal([]byte(`{"content":[`+block+`]}`), &r); err == nil {
+				t.Errorf("%s: accepted %s as %+v", codec.name, block, r.Content)
+			}
+			var m mcp.PromptMessage
+			if err := codec.unmarshal([]byte(`{"role":"user","content":`+block+`}`), &m); err == nil {
+				t.Errorf("%s: accepted %s as %+v", codec.name, block, m.Content)
+			}
+		}
+	}
+}
+
+func TestABlockThatIsNilOrNotUTF8DoesNotEncode(t *testing.T) {
+	for _, codec := range codecs {
+		for _, block := range []mcp.Content{nil, (*mcp.TextContent)(nil), &mcp.UnknownContent{Type: "a"}, mcp.Text("\xff")} {
+			for _, v := range []any{
+				mcp.CallToolResult{Content: []mcp.Content{block}},
+				mcp.PromptMessage{Role: mcp.RoleUser, Content: block},
+				mcp.SamplingMessage{Role: mcp.RoleUser, Content: []mcp.Content{block}},
+			} {
+				if raw, err := codec.marshal(v); err == nil {
+					t.Errorf("%s: %T with the block %#v is %s", codec.name, v, block, raw)
+				}
+			}
+		}
+	}
+}
+
+// Blocks about tools do not nest, so that content a peer sends is decoded only so deep.
+func TestAToolResultWithinAToolResultIsKeptAsItIs(t *testing.T) {
+	deep := strings.Repeat(`{"type":"tool_result","toolUseId":"1","content":[`, 1000) + strings.Repeat(`]}`, 1000)
+	for _, codec := range codecs {
+		var r mcp.CallToolResult
+		if err := codec.unmarshal([]byte(`{"content":[`+deep+`]}`), &r); err != nil {
+			t.Fatal(err)
+		}
+		inner, ok := r.Content[0].(*mcp.ToolResultContent)
+		if !ok || len(inner.Content) != 1 {
+			t.Fatalf("%s: got %T", codec.name, r.Content[0])
+		}
+		if unknown, ok := inner.Content[0].(*mcp.UnknownContent); !ok || unknown.Type != "tool_result" {
+			t.Errorf("%s: got %T within", codec.name, inner.Content[0])
+		}
+		raw, err := codec.marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := `{"content":[` + deep + `]}`; string(raw) != want {
+			t.Errorf("%s: it changed", codec.name)
+		}
+	}
+}
+
+func TestResourceContentsAreTextOrBlob(t *testing.T) {
+	for _, c := range []struct {
+		contents mcp.ResourceContents
+		wire     string
+	}{
+		{mcp.ResourceContents{URI: "a:b", Text: "t"}, `{"uri":"a:b","text":"t"}`},
+		{mcp.ResourceContents{URI: "a:b"}, `{"uri":"a:b","text":""}`},
+		{mcp.ResourceContents{URI: "a:b", Blob: []byte{}}, `{"uri":"a:b","blob":""}`},
+		{mcp.ResourceContents{URI: "a:b", MimeType: "a/b", Blob: []byte{1}, Meta: mcp.Meta{}}, `{"uri":"a:b","mimeType":"a/b","blob":"AQ==","_meta":{}}`},
+	} {
+		for _, codec := range codecs {
+			raw, err := codec.marshal(c.contents)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(raw) != c.wire {
+				t.Errorf("%s: got %s, want %s", codec.name, raw, c.wire)
+			}
+			var back mcp.ResourceContents
+			if err := codec.unmarshal(raw, &back); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.contents, back); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", codec.name, diff)
+			}
+		}
+	}
+}
+
+func TestAResourceConvertsToALink(t *testing.T) {
+	resource := mcp.Resource{URI: "file:///a", Name: "a"}
+	link := mcp.ResourceLink(resource)
+	if diff := cmp.Diff(resource, mcp.Resource(link)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func BenchmarkCallToolResult(b *testing.B) {
+	for name, text := range map[string]string{"short": "Hello, Ada!", "1MiB": strings.Repeat("0123456789abcdef", 1<<16)} {
+		result := mcp.CallToolResult{Content: []mcp.Content{mcp.Text(text)}}
+		raw, err := result.MarshalJSON()
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run("encode/"+name, func(b *testing.B) {
+			b.SetBytes(int64(len(raw)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := result.MarshalJSON(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run("decode/"+name, func(b *testing.B) {
+			b.SetBytes(int64(len(raw)))
+			b.ReportAllocs()
+			for b.Loop() {
+				var r mcp.CallToolResult
+				if err := r.UnmarshalJSON(raw); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,312 @@
+package mcp_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/internal/spec"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+func TestEveryDefinitionAndPropertyHasAGoType(t *testing.T) {
+	for _, rev := range append(mcp.Revisions(), spec.Tasks) {
+		t.Run(string(rev), func(t *testing.T) {
+			for _, gap := range uncarried(typesOf(rev), spec.Definitions(rev)) {
+				t.Error(gap)
+			}
+		})
+	}
+}
+
+func TestEveryEntryOfTheVocabularyIsDefinedSomewhere(t *testing.T) {
+	defined := map[string]bool{}
+	for _, rev := range append(mcp.Revisions(), spec.Tasks) {
+		for name := range spec.Definitions(rev) {
+			defined[name] = true
+		}
+	}
+	for name := range vocabulary {
+		if !defined[name] {
+			t.Errorf("no schema defines %s", name)
+		}
+	}
+	for name := range without {
+		if !defined[name] {
+			t.Errorf("no schema defines %s", name)
+		}
+	}
+}
+
+// The test above is only worth something if it fails when it should.
+func TestTheCoverageCheckFindsGaps(t *testing.T) {
+	types := map[string]reflect.Type{
+		"Known": reflect.TypeFor[struct {
+			Name  string `json:"name"`
+			Count string `json:"count"`
+			Title string `json:"title"`
+			Inner struct {
+				A int64 `json:"a"`
+			} `json:"inner"`
+			Text mcp.TextContent `json:"text"`
+		}](),
+		"Text": reflect.TypeFor[mcp.ImageContent](),
+	}
+	definitions := map[string]json.RawMessage{
+		"Known": json.RawMessage(`{
+			"type": "object",
+			"properties": {
+				"name": {"type": "string"},
+				"count": {"type": "integer"},
+				"title": {"type": "string"},
+				"missing": {"type": "string"},
+				"inner": {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}}, "required": ["a"]},
+				"text": {"$ref": "#/definitions/Text"}
+			},
+			"required": ["name", "count", "inner", "text"]
+		}`),
+		"Text":    json.RawMessage(`{"type": "object"}`),
+		"Unknown": json.RawMessage(`{"type": "object"}`),
+	}
+	want := []string{
+		"Known.count: an integer in a string",
+		"Known.inner.b: no Go field",
+		"Known.missing: no Go field",
+		"Known.text: a mcp.TextContent for Text, which is a mcp.ImageContent",
+		"Known.title: optional, but always encoded",
+		"Unknown: no Go type",
+	}
+	if got := uncarried(types, definitions); !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func typesOf(rev mcp.Revision) map[string]reflect.Type {
+	types := maps.Clone(vocabulary)
+	if rev == spec.Tasks {
+		maps.Copy(types, extensionTasks)
+	} else {
+		maps.Copy(types, legacyTasks)
+	}
+	return types
+}
+
+// uncarried returns what in the definitions has no place in the Go types, sorted.
+func uncarried(types map[string]reflect.Type, definitions map[string]json.RawMessage) []string {
+	c := coverage{types: types, definitions: make(map[string]schema)}
+	for name, raw := range definitions {
+		var s schema
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return []string{fmt.Sprintf("%s: %v", name, err)}
+		}
+		c.definitions[name] = s
+	}
+	for name, s := range c.definitions {
+		if _, ok := without[name]; ok {
+			continue
+		}
+		goType, ok := types[name]
+		if !ok {
+			c.gap(name, "no Go type")
+			continue
+		}
+		c.definition(name, s, goType)
+	}
+	slices.Sort(c.gaps)
+	return slices.Compact(c.gaps)
+}
+
+type coverage struct {
+	types       map[string]reflect.Type
+	definitions map[string]schema
+	gaps        []string
+}
+
+// schema is as much of JSON Schema as the official schemas describe their structure with.
+type schema struct {
+	Ref        string            `json:"$ref"`
+	Type       any               `json:"type"`
+	Const      any               `json:"const"`
+	Properties map[string]schema `json:"properties"`
+	Required   []string          `json:"required"`
+	Items      *schema           `json:"items"`
+	AllOf      []schema          `json:"allOf"`
+	AnyOf      []schema          `json:"anyOf"`
+}
+
+// UnmarshalJSON also takes schemas that are true or false.
+func (s *schema) UnmarshalJSON(data []byte) error {
+	if !bytes.HasPrefix(data, []byte("{")) {
+		return nil
+	}
+	type plain schema
+	return json.Unmarshal(data, (*plain)(s))
+}
+
+func (c *coverage) gap(where, format string, args ...any) {
+	c.gaps = append(c.gaps, where+": "+fmt.Sprintf(format, args...))
+}
+
+// definition checks a definition of its own, which may be a message: then the type carries its params,
+// or the data of its error.
+func (c *coverage) definition(name string, s schema, goType reflect.Type) {
+	for _, part := range s.AllOf {
+		if part.Ref == "" {
+			c.definition(name, part, goType)
+		}
+	}
+	if s.Properties["method"].Const != nil || strings.HasSuffix(name, "Request") || strings.HasSuffix(name, "Notification") {
+		if goType != reflect.TypeFor[mcp.InputRequest]() {
+			c.check(name+".params", s.Properties["params"], goType)
+			return
+		}
+	}
+	if e, ok := s.Properties["error"]; ok && len(e.AllOf) > 0 {
+		for _, part := range e.AllOf {
+			c.check(name+".error.data", part.Properties["data"], goType)
+		}
+		return
+	}
+	c.check(name, s, goType)
+}
+
+// check reports what of s has no place in goType.
+func (c *coverage) check(where string, s schema, goType reflect.Type) {
+	for goType.Kind() == reflect.Pointer {
+		goType = goType.Elem()
+	}
+	if strings.HasSuffix(where, ".requestedSchema") {
+		goType = reflect.TypeFor[mcp.ElicitSchema]()
+	}
+	if opaque(goType) {
+		return
+	}
+	if s.Ref != "" {
+		c.reference(where, path.Base(s.Ref), goType)
+		return
+	}
+	for _, part := range slices.Concat(s.AllOf, s.AnyOf) {
+		c.check(where, part, goType)
+	}
+	if problem := misfit(s.Type, goType); problem != "" {
+		c.gap(where, "%s in a %s", problem, goType)
+		return
+	}
+	if s.Items != nil {
+		c.check(where+"[]", *s.Items, goType.Elem())
+	}
+	if goType.Kind() != reflect.Struct {
+		return
+	}
+	for name, property := range s.Properties {
+		if name == "type" && isContent(goType) || name == "jsonrpc" {
+			continue // what the Go type itself says
+		}
+		field, ok := fieldFor(goType, name)
+		if !ok {
+			c.gap(where+"."+name, "no Go field")
+			continue
+		}
+		if !slices.Contains(s.Required, name) && !omittable(field) {
+			c.gap(where+"."+name, "optional, but always encoded")
+		}
+		c.check(where+"."+name, property, field.Type)
+	}
+}
+
+// reference checks that what is defined under name is carried by goType: by the type that the
+// vocabulary has for it, or by one that fits its structure.
+func (c *coverage) reference(where, name string, goType reflect.Type) {
+	want, ok := c.types[name]
+	switch {
+	case !ok:
+		c.check(where, c.definitions[name], goType)
+	case want == goType, strings.HasPrefix(name, "Empty"):
+	case want.Kind() == reflect.Struct && goType.Kind() == reflect.Struct && !embeds(goType, want) && !isParams(name):
+		c.gap(where, "a %s for %s, which is a %s", goType, name, want)
+	default:
+		c.check(where, c.definitions[name], goType)
+	}
+}
+
+// isParams reports whether a definition is the params of something, which what is checked has embedded.
+func isParams(definition string) bool {
+	return strings.HasSuffix(definition, "Params") || definition == "Result" || definition == "RequestMetaObject"
+}
+
+func embeds(goType, embedded reflect.Type) bool {
+	for _, field := range reflect.VisibleFields(goType) {
+		if field.Anonymous && field.Type == embedded {
+			return true
+		}
+	}
+	return false
+}
+
+// opaque reports whether values of a type hold any JSON, or JSON that a test of its own is about.
+func opaque(goType reflect.Type) bool {
+	switch goType {
+	case reflect.TypeFor[json.RawMessage](), reflect.TypeFor[mcp.Meta](), reflect.TypeFor[mcp.Content](),
+		reflect.TypeFor[[]mcp.Content](), reflect.TypeFor[jsonrpc.ID](), reflect.TypeFor[mcp.InputRequest]():
+		return true
+	}
+	return false
+}
+
+// misfit says what JSON types are not carried by goType, if any.
+func misfit(jsonType any, goType reflect.Type) string {
+	switch jsonType {
+	case "string":
+		if goType.Kind() != reflect.String && goType != reflect.TypeFor[[]byte]() {
+			return "a string"
+		}
+	case "integer":
+		if goType.Kind() != reflect.Int64 {
+			return "an integer"
+		}
+	case "number":
+		if goType.Kind() != reflect.Float64 {
+			return "a number"
+		}
+	case "boolean":
+		if goType.Kind() != reflect.Bool {
+			return "a boolean"
+		}
+	case "array":
+		if goType.Kind() != reflect.Slice && goType != reflect.TypeFor[mcp.PrimitiveSchema]() {
+			return "an array"
+		}
+	case "object":
+		if goType.Kind() != reflect.Struct && goType.Kind() != reflect.Map && goType != reflect.TypeFor[mcp.ElicitProperties]() {
+			return "an object"
+		}
+	}
+	return ""
+}
+
+func isContent(goType reflect.Type) bool {
+	return reflect.PointerTo(goType).Implements(reflect.TypeFor[mcp.Content]())
+}
+
+// fieldFor returns the field, of goType or of what it embeds, that has a JSON name.
+func fieldFor(goType reflect.Type, name string) (reflect.StructField, bool) {
+	for _, field := range reflect.VisibleFields(goType) {
+		if tagged, _, _ := strings.Cut(field.Tag.Get("json"), ","); tagged == name {
+			return field, true
+		}
+	}
+	return reflect.StructField{}, false
+}
+
+// omittable reports whether a field can be left out.
+func omittable(field reflect.StructField) bool {
+	_, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+	return options == "omitzero" || options == "omitempty"
+}

@@ -1,0 +1,331 @@
+package mcp_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"path"
+	"reflect"
+	"strings"
+	"testing"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/parley-mcp/parley/internal/spec"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// codec is a JSON library that the types are used with.
+type codec struct {
+	name      string
+	marshal   func(any) ([]byte, error)
+	unmarshal func([]byte, any) error
+}
+
+var codecs = []codec{
+	{"encoding/json", json.Marshal, json.Unmarshal},
+	{
+		"json/v2",
+		func(v any) ([]byte, error) { return jsonv2.Marshal(v) },
+		func(data []byte, v any) error { return jsonv2.Unmarshal(data, v) },
+	},
+}
+
+func TestPublishedExamplesSurviveTheirGoTypes(t *testing.T) {
+	n := 0
+	for name, raw := range spec.Examples(mcp.V20260728) {
+		goType, raw := carried(t, path.Dir(name), raw)
+		if goType == nil {
+			continue
+		}
+		n++
+		for _, codec := range codecs {
+			v := reflect.New(goType)
+			if err := codec.unmarshal(raw, v.Interface()); err != nil {
+				t.Errorf("%s: %s does not decode into %s: %v", name, codec.name, goType, err)
+				continue
+			}
+			for _, v := range []any{v.Interface(), v.Elem().Interface()} { // pointer and value
+				got, err := codec.marshal(v)
+				if err != nil {
+					t.Errorf("%s: %s does not encode %T: %v", name, codec.name, v, err)
+					continue
+				}
+				if want := withoutDefaults(canonical(t, raw)); withoutDefaults(canonical(t, got)) != want {
+					t.Errorf("%s: %s made of %T\n%s\nwant\n%s", name, codec.name, v, got, want)
+				}
+			}
+		}
+	}
+	if n < 100 {
+		t.Errorf("tried %d examples, want more than 100", n)
+	}
+}
+
+// carried returns the Go type for an example, and the part of the example that it carries.
+func carried(t *testing.T, definition string, raw []byte) (reflect.Type, []byte) {
+	t.Helper()
+	var message struct {
+		Params json.RawMessage
+		Result json.RawMessage
+		Error  struct{ Data json.RawMessage }
+	}
+	decodeMessage := func() {
+		if err := json.Unmarshal(raw, &message); err != nil {
+			t.Fatal(err)
+		}
+	}
+	result, isResponse := strings.CutSuffix(definition, "Response")
+	switch {
+	case strings.HasSuffix(definition, "Request"), strings.HasSuffix(definition, "Notification"):
+		if decodeMessage(); message.Params == nil {
+			return nil, nil
+		}
+		return vocabulary[definition], message.Params
+	case isResponse:
+		decodeMessage()
+		return vocabulary[result], message.Result
+	case definition == "MissingRequiredClientCapabilityError", definition == "UnsupportedProtocolVersionError":
+		decodeMessage()
+		return vocabulary[definition], message.Error.Data
+	case without[definition] != "":
+		return nil, nil
+	}
+	goType, ok := vocabulary[definition]
+	if !ok {
+		t.Errorf("no Go type for examples of %s", definition)
+	}
+	return goType, raw
+}
+
+// canonical returns JSON in a form in which equal values are equal strings. Numbers keep their digits.
+func canonical(t *testing.T, raw []byte) string {
+	t.Helper()
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		t.Fatalf("%v: %s", err, raw)
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+// withoutDefaults leaves out members that say what their absence says: they are not encoded.
+func withoutDefaults(canonical string) string {
+	for _, member := range []string{`"isError":false`, `"hasMore":false`} {
+		canonical = strings.ReplaceAll(canonical, member+",", "")
+		canonical = strings.ReplaceAll(canonical, ","+member, "")
+	}
+	return canonical
+}
+
+func TestRawJSONKeepsItsNumbers(t *testing.T) {
+	const args = `{"id":9007199254740993,"big":123456789012345678901234567890,"frac":1.10}`
+	for _, codec := range codecs {
+		var p mcp.CallToolParams
+		if err := codec.unmarshal([]byte(`{"name":"a","arguments":`+args+`}`), &p); err != nil {
+			t.Fatal(err)
+		}
+		if string(p.Arguments) != args {
+			t.Errorf("%s decoded the arguments as %s", codec.name, p.Arguments)
+		}
+		got, err := codec.marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := `{"name":"a","arguments":` + args + `}`; string(got) != want {
+			t.Errorf("%s encoded %s, want %s", codec.name, got, want)
+		}
+	}
+}
+
+func TestDecodedValuesDoNotShareMemoryWithTheInput(t *testing.T) {
+	input := []byte(`{"content":[{"type":"text","text":"abc"},{"type":"new","x":"abc"}],"structuredContent":{"a":"abc"},"_meta":{"k":"abc"}}`)
+	for _, codec := range codecs {
+		var r mcp.CallToolResult
+		data := bytes.Clone(input)
+		if err := codec.unmarshal(data, &r); err != nil {
+			t.Fatal(err)
+		}
+		copy(data, bytes.Repeat([]byte("x"), len(data)))
+		got, err := codec.marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if canonical(t, got) != canonical(t, input) {
+			t.Errorf("%s: the value changed with its input: %s", codec.name, got)
+		}
+	}
+}
+
+// Two parsers that read one message differently are two opinions on what was authorized.
+func TestOwnDecodingIsStrict(t *testing.T) {
+	for _, raw := range []string{
+		`{"content":[],"content":[]}`,
+		`{"content":[{"type":"text","text":"a","text":"b"}]}`,
+		`{"content":[{"type":"text","text":"a","type":"image"}]}`,
+		`{"content":[{"type":"new","type":"newer"}]}`,
+		"{\"content\":[{\"type\":\"text\",\"text\":\"\xff\"}]}",
+	} {
+		for _, codec := range codecs {
+			var r mcp.CallToolResult
+			if err := codec.unmarshal([]byte(raw), &r); err == nil {
+				t.Errorf("%s accepted %s as %+v", codec.name, raw, r)
+			}
+		}
+	}
+	for _, codec := range codecs {
+		var r mcp.CallToolResult
+		if err := codec.unmarshal([]byte(`{"Content":[{"type":"text","text":"a"}],"isError":true}`), &r); err != nil {
+			t.Fatal(err)
+		}
+		if r.Content != nil || !r.IsError {
+			t.Errorf("%s took Content for content: %+v", codec.name, r)
+		}
+	}
+}
+
+func TestRequiredArraysAreNeverNull(t *testing.T) {
+	for _, c := range []struct {
+		v    any
+		want string
+	}{
+		{mcp.CallToolResult{}, `{"content":[]}`},
+		{mcp.ListToolsResult{}, `{"tools":[]}`},
+		{mcp.ListResourcesResult{}, `{"resources":[]}`},
+		{mcp.ListResourceTemplatesResult{}, `{"resourceTemplates":[]}`},
+		{mcp.ListPromptsResult{}, `{"prompts":[]}`},
+		{mcp.ListRootsResult{}, `{"roots":[]}`},
+		{mcp.ListTasksResult{}, `{"tasks":[]}`},
+		{mcp.ReadResourceResult{}, `{"contents":[]}`},
+		{mcp.GetPromptResult{}, `{"messages":[]}`},
+		{mcp.CompleteResult{}, `{"completion":{"values":[]}}`},
+		{mcp.DiscoverResult{}, `{"supportedVersions":[],"capabilities":{}}`},
+		{mcp.CreateMessageParams{}, `{"messages":[],"maxTokens":0}`},
+		{mcp.UpdateTaskParams{}, `{"taskId":"","inputResponses":{}}`},
+		{mcp.UnsupportedVersionData{}, `{"supported":[],"requested":""}`},
+		{mcp.URLElicitationRequiredData{}, `{"elicitations":[]}`},
+		{mcp.ToolResultContent{}, `{"type":"tool_result","toolUseId":"","content":[]}`},
+		{mcp.ElicitSchema{}, `{"type":"object","properties":{}}`},
+		{mcp.Tool{}, `{"name":"","inputSchema":{"type":"object"}}`},
+		{mcp.ToolUseContent{}, `{"type":"tool_use","id":"","name":"","input":{}}`},
+	} {
+		for _, codec := range codecs {
+			pointer := reflect.New(reflect.TypeOf(c.v))
+			pointer.Elem().Set(reflect.ValueOf(c.v))
+			for _, v := range []any{c.v, pointer.Interface()} {
+				got, err := codec.marshal(v)
+				if err != nil {
+					t.Errorf("%s: %T: %v", codec.name, v, err)
+				} else if string(got) != c.want {
+					t.Errorf("%s: %T is %s, want %s", codec.name, v, got, c.want)
+				}
+			}
+		}
+	}
+}
+
+func TestProgressIsAlwaysEncodedAndAnUnknownTotalNever(t *testing.T) {
+	for _, codec := range codecs {
+		got, err := codec.marshal(mcp.ProgressParams{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := `{"progressToken":null,"progress":0}`; string(got) != want {
+			t.Errorf("%s: got %s, want %s", codec.name, got, want)
+		}
+	}
+}
+
+func TestAnEmptyCursorIsNotTheEnd(t *testing.T) {
+	for _, codec := range codecs {
+		var page mcp.ListToolsResult
+		if err := codec.unmarshal([]byte(`{"tools":[],"nextCursor":""}`), &page); err != nil {
+			t.Fatal(err)
+		}
+		if page.NextCursor == nil {
+			t.Fatalf("%s: an empty nextCursor was taken for none", codec.name)
+		}
+		got, err := codec.marshal(mcp.PaginatedParams{Cursor: page.NextCursor})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := `{"cursor":""}`; string(got) != want {
+			t.Errorf("%s: got %s, want %s", codec.name, got, want)
+		}
+	}
+}
+
+func TestATaskWithoutEndHasATTLOfNull(t *testing.T) {
+	for v, want := range map[any]string{
+		mcp.Task{}:       `{"taskId":"","status":"","createdAt":"","lastUpdatedAt":"","ttlMs":null}`,
+		mcp.LegacyTask{}: `{"taskId":"","status":"","createdAt":"","lastUpdatedAt":"","ttl":null}`,
+	} {
+		for _, codec := range codecs {
+			got, err := codec.marshal(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got) != want {
+				t.Errorf("%s: got %s, want %s", codec.name, got, want)
+			}
+		}
+	}
+}
+
+func TestEncodingIsDeterministic(t *testing.T) {
+	result := mcp.CallToolResult{ResultBase: mcp.ResultBase{Meta: mcp.Meta{}}}
+	for _, key := range []string{"e", "d", "c", "b", "a", "h", "g", "f"} {
+		if err := result.Meta.Set(key, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const want = `{"_meta":{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1},"content":[]}`
+	for range 20 {
+		got, err := result.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != want {
+			t.Fatalf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func FuzzContentSurvives(f *testing.F) {
+	for name, raw := range spec.Examples(mcp.V20260728) {
+		if strings.HasSuffix(path.Dir(name), "Content") || strings.HasPrefix(name, "Resource") || strings.HasPrefix(name, "EmbeddedResource") {
+			f.Add(raw)
+		}
+	}
+	f.Add([]byte(`{"type":"later","x":[1.0,{"y":null}]}`))
+	f.Fuzz(func(t *testing.T, block []byte) {
+		raw := append(append([]byte(`{"content":[`), block...), `]}`...)
+		var first mcp.CallToolResult
+		if err := first.UnmarshalJSON(raw); err != nil {
+			return
+		}
+		if !jsontext.Value(raw).IsValid() {
+			t.Fatalf("decoded what is not strict JSON: %q", raw)
+		}
+		once, err := first.MarshalJSON()
+		if err != nil {
+			t.Fatalf("%q decodes but does not encode: %v", raw, err)
+		}
+		var second mcp.CallToolResult
+		if err := second.UnmarshalJSON(once); err != nil {
+			t.Fatalf("%s does not decode again: %v", once, err)
+		}
+		twice, err := second.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(once, twice) {
+			t.Fatalf("%q became %s and then %s", raw, once, twice)
+		}
+	})
+}

@@ -1,0 +1,96 @@
+package principal
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Parse is the inverse of [Principal.Key]. It accepts canonical keys only: for each principal exactly
+// one string. Errors wrap [ErrInvalid].
+func Parse(key string) (Principal, error) {
+	switch key {
+	case anonymousKey:
+		return Anonymous, nil
+	case localKey:
+		return Principal{key: localKey}, nil
+	}
+	rest, ok := strings.CutPrefix(key, userPrefix)
+	parts := strings.Split(rest, "/")
+	if !ok || len(parts) != 4 || parts[3] != "" {
+		return Principal{}, fmt.Errorf("%w: key is not one of ours", ErrInvalid)
+	}
+	var decoded [3]string
+	for i := range decoded {
+		if decoded[i], ok = unescape(parts[i]); !ok {
+			return Principal{}, fmt.Errorf("%w: key has a bad escape", ErrInvalid)
+		}
+	}
+	p, err := New(decoded[0], decoded[1], decoded[2])
+	if err != nil {
+		return Principal{}, err
+	}
+	if p.key != key {
+		return Principal{}, fmt.Errorf("%w: key is not canonical", ErrInvalid)
+	}
+	return p, nil
+}
+
+// MarshalText returns the key, so that a principal inside a stored JSON value survives the trip
+// rather than becoming Anonymous. It never fails.
+func (p Principal) MarshalText() ([]byte, error) { return []byte(p.Key()), nil }
+
+// UnmarshalText reads what [Principal.MarshalText] wrote. Errors wrap [ErrInvalid] and leave p as it was.
+func (p *Principal) UnmarshalText(text []byte) error {
+	parsed, err := Parse(string(text))
+	if err != nil {
+		return err
+	}
+	*p = parsed
+	return nil
+}
+
+const upperHex = "0123456789ABCDEF"
+
+// appendEscaped percent-encodes all but the unreserved characters of RFC 3986. That takes out what
+// any store could treat specially: our own slash, the braces that place a key in a Redis cluster,
+// globs. A part of nothing but dots is escaped too, for stores that are directories.
+func appendEscaped(dst []byte, s string) []byte {
+	dots := strings.Trim(s, ".") == ""
+	for i := range len(s) {
+		if c := s[i]; unreserved(c) && !(c == '.' && dots) {
+			dst = append(dst, c)
+		} else {
+			dst = append(dst, '%', upperHex[c>>4], upperHex[c&15])
+		}
+	}
+	return dst
+}
+
+// unescape is lenient about what need not have been escaped; Parse compares the result.
+func unescape(s string) (string, bool) {
+	if strings.IndexByte(s, '%') < 0 {
+		return s, true
+	}
+	out := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] != '%' {
+			out = append(out, s[i])
+			continue
+		}
+		if i+2 >= len(s) {
+			return "", false
+		}
+		hi, lo := strings.IndexByte(upperHex, s[i+1]), strings.IndexByte(upperHex, s[i+2])
+		if hi < 0 || lo < 0 {
+			return "", false
+		}
+		out = append(out, byte(hi<<4|lo))
+		i += 2
+	}
+	return string(out), true
+}
+
+func unreserved(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+		c == '-' || c == '.' || c == '_' || c == '~'
+}

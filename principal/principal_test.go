@@ -1,0 +1,171 @@
+package principal_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/parley-mcp/parley/principal"
+)
+
+func must(t *testing.T, issuer, subject, client string) principal.Principal {
+	t.Helper()
+	p, err := principal.New(issuer, subject, client)
+	if err != nil {
+		t.Fatalf("New(%q, %q, %q): %v", issuer, subject, client, err)
+	}
+	return p
+}
+
+func TestZeroValueIsAnonymous(t *testing.T) {
+	var p principal.Principal
+	if !p.IsAnonymous() || p != principal.Anonymous || p.String() != "anonymous" {
+		t.Fatalf("the zero value is %v", p)
+	}
+	if principal.Local.IsAnonymous() || principal.Local == principal.Anonymous {
+		t.Fatal("Local is Anonymous")
+	}
+}
+
+func TestPartsAreKeptByteForByte(t *testing.T) {
+	p := must(t, "https://as.example/Tenant", "ada/../../bob%2F|\u00e5", "app{1}")
+	if p.Issuer() != "https://as.example/Tenant" || p.Subject() != "ada/../../bob%2F|\u00e5" || p.Client() != "app{1}" {
+		t.Fatalf("got %q %q %q from %s", p.Issuer(), p.Subject(), p.Client(), p.Key())
+	}
+	if must(t, "https://as.example", "ada", "") == must(t, "https://as.example", "Ada", "") {
+		t.Fatal("subjects that differ in case are one principal")
+	}
+}
+
+func TestPrincipalIsAMapKey(t *testing.T) {
+	seen := map[principal.Principal]int{must(t, "i", "s", "c"): 1}
+	if seen[must(t, "i", "s", "c")] != 1 || seen[must(t, "i", "s", "")] != 0 {
+		t.Fatal("equal parts do not make equal principals")
+	}
+}
+
+func TestKeysReadWell(t *testing.T) {
+	for _, c := range []struct {
+		p    principal.Principal
+		want string
+	}{
+		{principal.Anonymous, "anonymous/"},
+		{principal.Local, "local/"},
+		{must(t, "https://as.example", "ada", ""), "user/https%3A%2F%2Fas.example/ada//"},
+		{must(t, "..", ".", "a.b"), "user/%2E%2E/%2E/a.b/"},
+	} {
+		if got := c.p.Key(); got != c.want {
+			t.Errorf("key of %v is %q, want %q", c.p, got, c.want)
+		}
+	}
+}
+
+func TestNewRejects(t *testing.T) {
+	long := strings.Repeat("x", principal.MaxPart)
+	if _, err := principal.New(long, long, long); err != nil {
+		t.Errorf("parts at the limit: %v", err)
+	}
+	for name, parts := range map[string][3]string{
+		"an empty issuer":      {"", "s", "c"},
+		"an empty subject":     {"i", "", "c"},
+		"a long issuer":        {long + "x", "s", "c"},
+		"a long subject":       {"i", long + "x", "c"},
+		"a long client":        {"i", "s", long + "x"},
+		"invalid UTF-8":        {"i", "s\xff", "c"},
+		"a NUL":                {"i", "s\x00", "c"},
+		"a line break":         {"i", "s", "c\n"},
+		"a C1 control":         {"i", "s\u0085", "c"},
+		"an encoded surrogate": {"i\xed\xa0\x80", "s", "c"},
+	} {
+		p, err := principal.New(parts[0], parts[1], parts[2])
+		if !errors.Is(err, principal.ErrInvalid) || p != principal.Anonymous {
+			t.Errorf("%s: got %v, %v", name, p, err)
+		}
+	}
+}
+
+func TestParseAcceptsCanonicalKeysOnly(t *testing.T) {
+	for _, key := range []string{
+		"", "anonymous", "anonymous//", "local", "Local/", "user/", "user/i/s/c", "user/i/s/c//", "user/i//c/",
+		"user/i/%73/c/", "user/i/%2f/c/", "user/i/%/c/", "user/i/%2/c/", "user/i/{s}/c/", "user/i/../c/", "user/i/s%0A/c/",
+	} {
+		if p, err := principal.Parse(key); !errors.Is(err, principal.ErrInvalid) {
+			t.Errorf("Parse(%q) = %v, %v", key, p, err)
+		}
+	}
+}
+
+func TestJSONKeepsThePrincipal(t *testing.T) {
+	type record struct{ Owner principal.Principal }
+	for _, p := range []principal.Principal{principal.Anonymous, principal.Local, must(t, "https://as.example", "ada", "app")} {
+		data, err := json.Marshal(record{p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back record
+		if err := json.Unmarshal(data, &back); err != nil || back.Owner != p {
+			t.Errorf("%s came back as %v, %v", data, back.Owner, err)
+		}
+	}
+	back := record{principal.Local}
+	if err := json.Unmarshal([]byte(`{"Owner":"nobody"}`), &back); err == nil || back.Owner != principal.Local {
+		t.Errorf("a bad key gave %v, %v", back.Owner, err)
+	}
+}
+
+func TestStringQuotesWhatCouldMislead(t *testing.T) {
+	if got, want := must(t, "https://as.example", "ada at home", "").String(), `"ada at home" at https://as.example`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got, want := must(t, "i", "\u202eada", "c").String(), `"\u202eada" at i through c`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestKeyIsFree(t *testing.T) {
+	p := must(t, "https://as.example", "ada", "app")
+	if n := testing.AllocsPerRun(100, func() { _ = p.Key(); _ = principal.Anonymous.Key() }); n != 0 {
+		t.Fatalf("Key allocates %v times", n)
+	}
+}
+
+// The parts are drawn from the characters that the key itself is made of, so that collisions would
+// be likely if they were possible.
+func TestKeysAreInjectiveAndPrefixFree(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(label string) principal.Principal {
+			part := rapid.StringOfN(rapid.RuneFrom([]rune("a/%2F.:{}|\u00e5")), 1, 6, -1)
+			client := rapid.StringOfN(rapid.RuneFrom([]rune("a/%2F.")), 0, 4, -1)
+			p, err := principal.New(part.Draw(t, label+" issuer"), part.Draw(t, label+" subject"), client.Draw(t, label+" client"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p
+		}
+		a, b := draw("a"), draw("b")
+		same := a.Issuer() == b.Issuer() && a.Subject() == b.Subject() && a.Client() == b.Client()
+		if same != (a == b) || same != (a.Key() == b.Key()) {
+			t.Fatalf("%q and %q", a.Key(), b.Key())
+		}
+		if !same && strings.HasPrefix(a.Key(), b.Key()) {
+			t.Fatalf("%q starts with %q", a.Key(), b.Key())
+		}
+		if back, err := principal.Parse(a.Key()); err != nil || back != a {
+			t.Fatalf("Parse(%q) = %v, %v", a.Key(), back, err)
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"anonymous/", "local/", "user/https%3A%2F%2Fas.example/ada/app/", "user/%2E%2E/s//", "user/i/%zz//"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, key string) {
+		if p, err := principal.Parse(key); err == nil && p.Key() != key {
+			t.Fatalf("%q parsed, but its key is %q", key, p.Key())
+		}
+	})
+}

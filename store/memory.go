@@ -1,0 +1,251 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Defaults of [MemoryOptions].
+const (
+	DefaultMaxBytes   = 256 << 20
+	DefaultMaxEntries = 1 << 20
+)
+
+// entryOverhead is what an entry costs beside its key and value, roughly: the struct, its places in
+// the map and in the heap, and the allocator's rounding.
+const entryOverhead = 160
+
+// MemoryOptions bounds a [Memory]. The zero value is useful.
+type MemoryOptions struct {
+	// MaxBytes caps the sum of keys, values and 160 bytes for each entry. 0 means DefaultMaxBytes.
+	MaxBytes int64
+
+	// MaxEntries caps the number of entries. 0 means DefaultMaxEntries.
+	MaxEntries int
+
+	// Now is the clock, time.Now by default. It must not go backwards; times with a monotonic
+	// reading, as time.Now returns them, are not moved by somebody setting the wall clock.
+	Now func() time.Time
+}
+
+// Memory is a [Store] in the memory of this process. It has no goroutine and needs no closing.
+//
+// What has expired is invisible at once. Its memory is given back by later writes: each removes a few
+// expired entries, and one that finds the store full removes all of them before it fails.
+//
+// Get and Touch of a key that exists do not allocate. A Memory is safe for concurrent use.
+type Memory struct {
+	maxBytes   int64
+	maxEntries int
+	now        func() time.Time
+	start      time.Time // expiry times are nanoseconds since start
+
+	mu      sync.RWMutex
+	entries map[string]*entry
+	due     expiryHeap // exactly the entries of the map
+	bytes   int64      // the sum of entry.cost
+	version uint64     // of the latest Put to any key: versions never repeat, not even after a delete
+	peak    int        // the most entries that the current map has held
+}
+
+type entry struct {
+	key   string
+	item  Item
+	index int   // position in the heap
+	due   int64 // when the heap looks at the entry; never after expires
+
+	// expires may be raised while only the read lock is held, which makes Touch as cheap as Get. It
+	// is lowered under the write lock only, together with due.
+	expires atomic.Int64
+}
+
+func (e *entry) cost() int64 { return cost(e.key, e.item.Value) }
+
+func cost(key string, value []byte) int64 {
+	return int64(len(key)) + int64(len(value)) + entryOverhead
+}
+
+// NewMemory returns an empty store.
+func NewMemory(opts MemoryOptions) *Memory {
+	m := &Memory{
+		maxBytes:   opts.MaxBytes,
+		maxEntries: opts.MaxEntries,
+		now:        opts.Now,
+		entries:    make(map[string]*entry),
+	}
+	if m.maxBytes <= 0 {
+		m.maxBytes = DefaultMaxBytes
+	}
+	if m.maxEntries <= 0 {
+		m.maxEntries = DefaultMaxEntries
+	}
+	if m.now == nil {
+		m.now = time.Now
+	}
+	m.start = m.now()
+	return m
+}
+
+// clock returns the nanoseconds since the store was made.
+func (m *Memory) clock() int64 { return int64(m.now().Sub(m.start)) }
+
+// after returns when a life of ttl ends that begins now. It does not overflow.
+func after(now int64, ttl time.Duration) int64 {
+	if int64(ttl) > math.MaxInt64-now {
+		return math.MaxInt64
+	}
+	return now + int64(ttl)
+}
+
+// Get implements [KV].
+func (m *Memory) Get(ctx context.Context, key string) (Item, error) {
+	if err := ctx.Err(); err != nil {
+		return Item{}, err
+	}
+	now := m.clock()
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	e := m.entries[key]
+	if e == nil || e.expires.Load() <= now {
+		return Item{}, ErrNotFound
+	}
+	return e.item, nil
+}
+
+// Touch implements [KV].
+func (m *Memory) Touch(ctx context.Context, key string, ttl time.Duration) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := CheckTTL(ttl); err != nil {
+		return err
+	}
+	now := m.clock()
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	e := m.entries[key]
+	if e == nil {
+		return ErrNotFound
+	}
+	for until := after(now, ttl); ; {
+		expires := e.expires.Load()
+		if expires <= now {
+			return ErrNotFound
+		}
+		if expires >= until || e.expires.CompareAndSwap(expires, until) {
+			return nil
+		}
+	}
+}
+
+// Put implements [KV].
+func (m *Memory) Put(ctx context.Context, key string, value []byte, opt PutOptions) (uint64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if err := CheckPut(key, value, opt); err != nil {
+		return 0, err
+	}
+	// Copied before the lock is taken: a long value holds nobody up.
+	value = append(make([]byte, 0, len(value)), value...)
+
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.clock()
+	m.removeExpired(now, 2)
+
+	e := m.entries[key]
+	if e != nil && e.expires.Load() <= now {
+		m.remove(e)
+		e = nil
+	}
+	if opt.IfAbsent && e != nil || opt.IfVersion != 0 && (e == nil || e.item.Version != opt.IfVersion) {
+		return 0, ErrConflict
+	}
+	if err := m.makeRoom(now, key, value, e); err != nil {
+		return 0, err
+	}
+	m.version++
+	expires := after(now, opt.TTL)
+	if e == nil {
+		e = &entry{key: key, due: expires}
+		m.entries[key] = e
+		m.peak = max(m.peak, len(m.entries))
+		m.bytes += int64(len(key)) + entryOverhead
+		e.expires.Store(expires)
+		m.due.push(e)
+	} else {
+		m.bytes -= int64(len(e.item.Value))
+		e.expires.Store(expires)
+		if expires < e.due {
+			m.due.advance(e, expires)
+		}
+	}
+	m.bytes += int64(len(value))
+	e.item = Item{Value: value, Version: m.version}
+	return m.version, nil
+}
+
+// makeRoom ensures that value may be written at key, where there is old or nil.
+func (m *Memory) makeRoom(now int64, key string, value []byte, old *entry) error {
+	fits := func() bool {
+		if old != nil {
+			return m.bytes-old.cost()+cost(key, value) <= m.maxBytes
+		}
+		return m.bytes+cost(key, value) <= m.maxBytes && len(m.entries) < m.maxEntries
+	}
+	if fits() {
+		return nil
+	}
+	m.removeExpired(now, math.MaxInt)
+	if fits() {
+		return nil
+	}
+	return fmt.Errorf("%w: %d entries of %d, %d bytes of %d", ErrFull, len(m.entries), m.maxEntries, m.bytes, m.maxBytes)
+}
+
+// Delete implements [KV].
+func (m *Memory) Delete(ctx context.Context, key string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.entries[key]; e != nil {
+		m.remove(e)
+	}
+	return nil
+}
+
+// removeExpired removes up to limit expired entries. Each entry that was touched since it was last
+// looked at is put back to where it belongs, once for any number of touches.
+func (m *Memory) removeExpired(now int64, limit int) {
+	for ; limit > 0 && len(m.due) > 0 && m.due[0].due <= now; limit-- {
+		e := m.due[0]
+		if expires := e.expires.Load(); expires > now {
+			m.due.postpone(e, expires)
+		} else {
+			m.remove(e)
+		}
+	}
+}
+
+func (m *Memory) remove(e *entry) {
+	m.due.remove(e)
+	delete(m.entries, e.key)
+	m.bytes -= e.cost()
+
+	// A Go map keeps its size when it is emptied. Move to a small one after a peak; the copying is
+	// paid for by the removals that led here.
+	if m.peak > 1024 && len(m.entries) < m.peak/4 {
+		smaller := make(map[string]*entry, len(m.entries))
+		for k, v := range m.entries {
+			smaller[k] = v
+		}
+		m.entries, m.peak = smaller, len(smaller)
+	}
+}

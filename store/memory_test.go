@@ -1,0 +1,291 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/parley-mcp/parley/store"
+	"github.com/parley-mcp/parley/store/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var ctx = context.Background()
+
+// clock is a time that moves when it is told to.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newClock() *clock { return &clock{now: time.Date(2026, 7, 28, 0, 0, 0, 0, time.UTC)} }
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// clocked is a Memory whose time the suite moves.
+type clocked struct {
+	*store.Memory
+	*clock
+}
+
+func open(opts store.MemoryOptions) clocked {
+	c := newClock()
+	opts.Now = c.Now
+	return clocked{store.NewMemory(opts), c}
+}
+
+func TestMemoryKeepsTheContract(t *testing.T) {
+	storetest.Run(t, func(*testing.T) store.Store { return open(store.MemoryOptions{}) })
+}
+
+func TestMemoryKeepsTheContractWhenFull(t *testing.T) {
+	t.Run("of bytes", func(t *testing.T) {
+		storetest.RunFull(t, func(*testing.T) store.Store { return open(store.MemoryOptions{MaxBytes: 40_000}) })
+	})
+	t.Run("of entries", func(t *testing.T) {
+		storetest.RunFull(t, func(*testing.T) store.Store { return open(store.MemoryOptions{MaxEntries: 20}) })
+	})
+}
+
+func put(t testing.TB, m store.Store, key string, ttl time.Duration) {
+	t.Helper()
+	if _, err := m.Put(ctx, key, []byte("value"), store.PutOptions{TTL: ttl}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMemoryExpiresToTheNanosecond(t *testing.T) {
+	m := open(store.MemoryOptions{})
+	put(t, m, "k", time.Second)
+	m.Advance(time.Second - 1)
+	if _, err := m.Get(ctx, "k"); err != nil {
+		t.Fatalf("a nanosecond before its end: %v", err)
+	}
+	m.Advance(1)
+	if _, err := m.Get(ctx, "k"); !errors.Is(err, store.ErrNotFound) {
+		t.Fatalf("at its end: %v", err)
+	}
+}
+
+func TestMemoryUsesTheRealClockByDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := store.NewMemory(store.MemoryOptions{})
+		put(t, m, "k", time.Hour)
+		time.Sleep(time.Hour - 1)
+		if _, err := m.Get(ctx, "k"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(1)
+		if _, err := m.Get(ctx, "k"); !errors.Is(err, store.ErrNotFound) {
+			t.Fatalf("got %v, want ErrNotFound", err)
+		}
+	})
+}
+
+func TestMemoryTakesExactlyItsCap(t *testing.T) {
+	m := open(store.MemoryOptions{MaxEntries: 3})
+	for i := range 3 {
+		put(t, m, fmt.Sprint("k", i), time.Hour)
+	}
+	if _, err := m.Put(ctx, "k3", nil, store.PutOptions{TTL: time.Hour}); !errors.Is(err, store.ErrFull) {
+		t.Fatalf("the fourth of three entries: %v", err)
+	}
+
+	const size = 1000 + 4 + 160 // value, key and the documented overhead
+	m = open(store.MemoryOptions{MaxBytes: 2 * size})
+	for i := range 2 {
+		if _, err := m.Put(ctx, fmt.Sprint("key", i), make([]byte, 1000), store.PutOptions{TTL: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := m.Put(ctx, "key1", make([]byte, 1001), store.PutOptions{TTL: time.Hour}); !errors.Is(err, store.ErrFull) {
+		t.Fatalf("one byte over the cap: %v", err)
+	}
+}
+
+func TestMemoryGivesBackWhatExpired(t *testing.T) {
+	m := open(store.MemoryOptions{})
+	heap := func() uint64 {
+		runtime.GC()
+		var s runtime.MemStats
+		runtime.ReadMemStats(&s)
+		return s.HeapAlloc
+	}
+	before := heap()
+	const n = 50_000
+	for i := range n {
+		put(t, m, fmt.Sprint("session/", i), time.Minute)
+	}
+	if grown := heap() - before; grown > n*400 {
+		t.Errorf("%d entries take %d bytes each", n, grown/n)
+	}
+	m.Advance(time.Hour)
+	for i := range n { // each write removes two at most: none has to pay for all
+		put(t, m, "again", time.Minute)
+		if i%1000 == 0 {
+			m.Advance(time.Second)
+		}
+	}
+	after := heap()
+	runtime.KeepAlive(m)
+	if after > before+256<<10 {
+		t.Fatalf("the heap grew from %d to %d bytes after everything expired", before, after)
+	}
+}
+
+func TestMemoryHitsDoNotAllocate(t *testing.T) {
+	m := store.NewMemory(store.MemoryOptions{})
+	put(t, m, "k", time.Hour)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if n := testing.AllocsPerRun(100, func() {
+		if _, err := m.Get(ctx, "k"); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("Get allocates %v times", n)
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		if err := m.Touch(ctx, "k", 2*time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("Touch allocates %v times", n)
+	}
+}
+
+// A model of a few lines says what any sequence of operations must do; the store's heap, lazy expiry
+// and accounting must not be visible through it.
+func TestMemoryAgreesWithAModel(t *testing.T) {
+	type modelItem struct {
+		value   string
+		version uint64
+		until   time.Time
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		const maxEntries = 4
+		m := open(store.MemoryOptions{MaxEntries: maxEntries})
+		model := make(map[string]modelItem)
+		key := rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f"})
+		ttl := rapid.Custom(func(t *rapid.T) time.Duration {
+			return time.Duration(rapid.IntRange(1, 10).Draw(t, "ttl")) * time.Second
+		})
+		live := func(k string) (modelItem, bool) {
+			item, ok := model[k]
+			return item, ok && item.until.After(m.Now())
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"": func(t *rapid.T) {
+				for _, k := range []string{"a", "b", "c", "d", "e", "f"} {
+					want, ok := live(k)
+					got, err := m.Get(ctx, k)
+					if ok != (err == nil) || string(got.Value) != want.value && ok || got.Version != want.version && ok {
+						t.Fatalf("Get(%s) = %q %d, %v; the model has %+v, %v", k, got.Value, got.Version, err, want, ok)
+					}
+				}
+			},
+			"advance": func(t *rapid.T) { m.Advance(ttl.Draw(t, "time")) },
+			"delete": func(t *rapid.T) {
+				k := key.Draw(t, "key")
+				if err := m.Delete(ctx, k); err != nil {
+					t.Fatal(err)
+				}
+				delete(model, k)
+			},
+			"touch": func(t *rapid.T) {
+				k, d := key.Draw(t, "key"), ttl.Draw(t, "ttl")
+				item, ok := live(k)
+				if err := m.Touch(ctx, k, d); ok != (err == nil) {
+					t.Fatalf("Touch(%s): %v, but live is %v", k, err, ok)
+				}
+				if until := m.Now().Add(d); ok && until.After(item.until) {
+					item.until = until
+					model[k] = item
+				}
+			},
+			"put": func(t *rapid.T) {
+				k, d := key.Draw(t, "key"), ttl.Draw(t, "ttl")
+				value := rapid.StringN(0, 8, -1).Draw(t, "value")
+				old, ok := live(k)
+				opt := store.PutOptions{TTL: d}
+				conflict := false
+				switch rapid.IntRange(0, 2).Draw(t, "condition") {
+				case 1:
+					opt.IfAbsent, conflict = true, ok
+				case 2:
+					opt.IfVersion = old.version + uint64(rapid.IntRange(0, 1).Draw(t, "off"))
+					conflict = opt.IfVersion != 0 && (!ok || opt.IfVersion != old.version)
+				}
+				count := 0
+				for other := range model {
+					if _, ok := live(other); ok {
+						count++
+					}
+				}
+				want := error(nil)
+				if conflict {
+					want = store.ErrConflict
+				} else if !ok && count >= maxEntries {
+					want = store.ErrFull
+				}
+				version, err := m.Put(ctx, k, []byte(value), opt)
+				if !errors.Is(err, want) {
+					t.Fatalf("Put(%s, %+v): %v, want %v", k, opt, err, want)
+				}
+				if err == nil {
+					model[k] = modelItem{value, version, m.Now().Add(d)}
+				}
+			},
+		})
+	})
+}
+
+func BenchmarkMemory(b *testing.B) {
+	m := store.NewMemory(store.MemoryOptions{})
+	keys := make([]string, 10_000)
+	value := []byte(strings.Repeat("v", 512))
+	for i := range keys {
+		keys[i] = fmt.Sprint("user/https%3A%2F%2Fas.example/ada//session/", i)
+		put(b, m, keys[i], time.Hour)
+	}
+	run := func(name string, f func(key string) error) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if err := f(keys[rand.IntN(len(keys))]); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		})
+	}
+	run("Get", func(key string) error { _, err := m.Get(ctx, key); return err })
+	run("Touch", func(key string) error { return m.Touch(ctx, key, time.Hour) })
+	run("Put", func(key string) error {
+		_, err := m.Put(ctx, key, value, store.PutOptions{TTL: time.Hour})
+		return err
+	})
+}
