@@ -1,0 +1,60 @@
+package jsonrpc_test
+
+import (
+	"testing"
+
+	"github.com/parley-mcp/parley/jsonrpc"
+)
+
+func TestOrdinaryMessagesCostNoAllocation(t *testing.T) {
+	call, note, answer := []byte(toolCall), []byte(samples[4]), []byte(samples[6])
+	m, err := jsonrpc.Parse(call, jsonrpc.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	many, err := jsonrpc.Parse([]byte(notification(members(30))), jsonrpc.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, buf := []byte(`{"content":[{"type":"text","text":"hello"}]}`), make([]byte, 0, 1024)
+	failure := &jsonrpc.Error{Code: 1, Message: "m\n", Data: []byte(`{}`)}
+	for _, tc := range []struct {
+		what string
+		do   func() bool
+	}{
+		{"Parse of a call with _meta", func() bool {
+			m, err := jsonrpc.Parse(call, jsonrpc.Limits{})
+			return err == nil && m.Kind == jsonrpc.Request
+		}},
+		{"Parse of a notification", func() bool { _, err := jsonrpc.Parse(note, jsonrpc.Limits{}); return err == nil }},
+		{"Parse of a response", func() bool { _, err := jsonrpc.Parse(answer, jsonrpc.Limits{}); return err == nil }},
+		{"Check", func() bool { return jsonrpc.Check(call, jsonrpc.Limits{}) == nil }},
+		{"Get", func() bool {
+			meta, ok := m.Params.Get("_meta")
+			version, found := jsonrpc.Get(meta, "io.modelcontextprotocol/protocolVersion")
+			return ok && found && jsonrpc.Unquote(version) == "2026-07-28"
+		}},
+		{"Get of the last of many", func() bool { _, ok := many.Params.Get("29"); return ok }},
+		{"All", func() bool {
+			n := 0
+			for range jsonrpc.All(m.Raw) {
+				n++
+			}
+			return n == m.Params.Len()
+		}},
+		{"CaseVariant", func() bool { _, found := m.Params.CaseVariant("name", "arguments", "_meta"); return !found }},
+		{"AppendRequest", func() bool { return len(jsonrpc.AppendRequest(buf, m.ID, m.Method, m.Raw)) > 0 }},
+		{"AppendNotification", func() bool { return len(jsonrpc.AppendNotification(buf, m.Method, m.Raw)) > 0 }},
+		{"AppendResult", func() bool { return len(jsonrpc.AppendResult(buf, m.ID, result)) > 0 }},
+		{"AppendError", func() bool { return len(jsonrpc.AppendError(buf, m.ID, failure, false)) > 0 }},
+		{"AppendString", func() bool { return len(jsonrpc.AppendString(buf, "a\nb\"é\xff")) > 0 }},
+	} {
+		ok := true
+		if allocs := testing.AllocsPerRun(100, func() { ok = tc.do() && ok }); allocs != 0 {
+			t.Errorf("%s: %v allocations", tc.what, allocs)
+		}
+		if !ok {
+			t.Errorf("%s did not work", tc.what)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package jsonrpc
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Codes that JSON-RPC 2.0 itself defines.
+const (
+	CodeParseError     int64 = -32700 // not JSON, or JSON that two parsers could read differently
+	CodeInvalidRequest int64 = -32600 // JSON, but not a JSON-RPC message
+	CodeMethodNotFound int64 = -32601
+	CodeInvalidParams  int64 = -32602
+	CodeInternalError  int64 = -32603
+)
+
+// Error is the error member of a response: what a peer reports, or what we report to it.
+// A handler that returns an *Error answers the request with exactly this error.
+type Error struct {
+	Code    int64           `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data,omitzero"` // any JSON value; nil when absent
+}
+
+// Error implements the error interface.
+func (e *Error) Error() string {
+	return fmt.Sprintf("%s (code %d)", e.Message, e.Code)
+}
+
+// Is reports whether target is an *Error with the same code and, if it has one, the
+// same message, so that errors.Is(err, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams})
+// asks for a kind of error.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Code == e.Code && (t.Message == "" || t.Message == e.Message)
+}
+
+// Errorf makes an Error with a formatted message.
+func Errorf(code int64, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// InvalidMessageError is what [Parse] returns for bytes that are not one
+// acceptable message. Code is CodeParseError when the bytes are not strict JSON,
+// CodeInvalidRequest or CodeInvalidParams when they are.
+type InvalidMessageError struct {
+	Code   int64
+	Reason string
+	Offset int // byte offset at which the reason became known; -1 if it concerns the whole
+}
+
+// Error implements the error interface.
+func (e *InvalidMessageError) Error() string {
+	if e.Offset < 0 {
+		return "invalid message: " + e.Reason
+	}
+	return fmt.Sprintf("invalid message: %s at byte %d", e.Reason, e.Offset)
+}
+
+// Wire is the error to answer the sender with.
+func (e *InvalidMessageError) Wire() *Error {
+	return &Error{Code: e.Code, Message: e.Error()}
+}

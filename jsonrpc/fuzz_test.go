@@ -1,0 +1,331 @@
+package jsonrpc_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/parley-mcp/parley/jsonrpc"
+)
+
+// maxDepth is how deep jsontext goes.
+const maxDepth = 10_000
+
+// unbounded takes whatever jsontext takes.
+var unbounded = jsonrpc.Limits{MaxDepth: maxDepth, MaxMembers: math.MaxInt, MaxTokens: math.MaxInt, MaxID: math.MaxInt, MaxMethod: math.MaxInt / 2, MaxBatch: math.MaxInt}
+
+func addJSON(f *testing.F) {
+	for _, o := range objects {
+		f.Add([]byte(o.data))
+	}
+	for _, s := range samples {
+		f.Add([]byte(s))
+	}
+	for _, s := range []string{
+		``, ` `, `[1,]`, `{"a":1,"\u0061":2}`, `"\ud800"`, `"\ud83d\ude00"`, "\"\xff\"", "\"\xed\xa0\x80\"", "\ufeff{}", `{} {}`, `-0.5e+10`, `01`, `1.`, `.1`, `1e`, `-`, `+1`, `NaN`, `nul`, `truee`,
+		"\"\x00\"", "\"\x7f\"", `"\u00zz"`, `"\x"`, `{"a"}`, `{"a":}`, `[`, `]`, `/**/1`, `[1//`, `"12345678\"12345678é12345678"`,
+		wide(30, "x"), wide(30, "7"), wide(40, "39"),
+	} {
+		f.Add([]byte(s))
+	}
+}
+
+func TestCheckGoesAsDeepAsItsLimitAndNotDeeper(t *testing.T) {
+	for _, pair := range [][2]string{{"[", "]"}, {`{"a":`, "}"}, {`[{"a":[`, "]}]"}} {
+		for n := range 5 {
+			repeat := (maxDepth-2)/len(pair[1]) + n
+			data := []byte(strings.Repeat(pair[0], repeat) + "0" + strings.Repeat(pair[1], repeat))
+			if err, strict := jsonrpc.Check(data, unbounded), jsontext.Value(data).IsValid(); (err == nil) != strict {
+				t.Errorf("%d times %s: %v, another reader says valid is %t", repeat, pair[0], err, strict)
+			}
+		}
+	}
+}
+
+// FuzzScan holds Check against another strict reader of JSON.
+func FuzzScan(f *testing.F) {
+	addJSON(f)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		before := bytes.Clone(data)
+		err, strict := jsonrpc.Check(data, unbounded), jsontext.Value(data).IsValid()
+		if (err == nil) != strict {
+			t.Fatalf("%q: Check says %v, jsontext that it is valid is %t", data, err, strict)
+		}
+		if err != nil {
+			if invalid := refusal(t, err); invalid.Offset < 0 || invalid.Offset > len(data) || invalid.Reason == "" {
+				t.Fatalf("%q: refused with %+v", data, invalid)
+			}
+		}
+		if !bytes.Equal(data, before) {
+			t.Fatalf("%q became %q", before, data)
+		}
+	})
+}
+
+// wireMessage is a message as encoding/json and json/v2 read it.
+type wireMessage struct {
+	ID     json.RawMessage            `json:"id"`
+	Method string                     `json:"method"`
+	Params map[string]json.RawMessage `json:"params"`
+	Result json.RawMessage            `json:"result"`
+	Error  *struct {
+		Code    int64           `json:"code"`
+		Message string          `json:"message"`
+		Data    json.RawMessage `json:"data"`
+	} `json:"error"`
+}
+
+// FuzzEnvelope holds that other readers find the same in each message that Parse
+// accepts, and that it is the same when it has been written and read again.
+func FuzzEnvelope(f *testing.F) {
+	addJSON(f)
+	for _, o := range objects {
+		f.Add([]byte(notification(o.data)))
+	}
+	for _, s := range []string{
+		`{"jsonrpc":"2.0","method":"m","Method":"n"}`, `{"jsonrpc":"2.0","method":"m","re\u017fult":{}}`, `{"jsonrpc":"2.0","m\u0065thod":"\u006d\b\f\u0001"}`,
+		`{"jsonrpc":"2.0","id":1,"result":{},"params":{"a":1}}`, `{"jsonrpc":"2.0","error":{"code":-0,"message":"\u0000","data":null,"x":1}}`,
+		`{"jsonrpc":"2.0","id":1,"error":{"Code":2,"code":1,"message":""}}`, `{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat(`\b`, 64) + `"}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := jsonrpc.Parse(data, jsonrpc.Limits{})
+		if err != nil {
+			if invalid := refusal(t, err); invalid.Offset > len(data) || invalid.Reason == "" || invalid.Code == 0 {
+				t.Fatalf("%q: refused with %+v", data, invalid)
+			}
+			return
+		}
+		if m.Kind == jsonrpc.Invalid {
+			t.Fatalf("%q: an invalid message without error", data)
+		}
+		holdNames(t, data)
+		var v1, v2 wireMessage
+		if err := json.Unmarshal(data, &v1); err != nil {
+			t.Fatalf("%q: encoding/json refuses it: %v", data, err)
+		}
+		if err := jsonv2.Unmarshal(data, &v2); err != nil {
+			t.Fatalf("%q: json/v2 refuses it: %v", data, err)
+		}
+		holdAgreement(t, data, &m, &v1)
+		holdAgreement(t, data, &m, &v2)
+
+		again := encode(&m)
+		m2, err := jsonrpc.Parse(again, jsonrpc.Limits{})
+		if err != nil {
+			t.Fatalf("%q was written again as %q: %v", data, again, err)
+		}
+		if diff := difference(m2, m); diff != "" {
+			t.Fatalf("%q was written again as %q: %s", data, again, diff)
+		}
+		if got, want := collect(t, m2.Params.All()), collect(t, m.Params.All()); !slices.Equal(got, want) {
+			t.Fatalf("%q was written again as %q: params are %q, want %q", data, again, got, want)
+		}
+		for _, name := range []string{"jsonrpc", "id", "method", "params", "result", "error"} {
+			for at := range len(name) {
+				variant := `{"` + name[:at] + strings.ToUpper(name[at:at+1]) + name[at+1:] + `":1,` + string(again[1:])
+				if _, err := jsonrpc.Parse([]byte(variant), jsonrpc.Limits{}); err == nil {
+					t.Fatalf("%q accepted", variant)
+				}
+			}
+		}
+	})
+}
+
+// holdNames demands that no name of an accepted envelope is a variant of a known one.
+func holdNames(t *testing.T, data []byte) {
+	t.Helper()
+	var all map[string]jsontext.Value
+	if err := jsonv2.Unmarshal(data, &all); err != nil {
+		t.Fatalf("%q: json/v2 refuses it: %v", data, err)
+	}
+	for name := range all {
+		for _, known := range []string{"jsonrpc", "id", "method", "params", "result", "error"} {
+			if name != known && strings.EqualFold(name, known) {
+				t.Fatalf("%q accepted, with a member %q", data, name)
+			}
+		}
+	}
+}
+
+func holdAgreement(t *testing.T, data []byte, m *jsonrpc.Message, other *wireMessage) {
+	t.Helper()
+	id := string(other.ID)
+	if id == "null" {
+		id = ""
+	}
+	if m.ID.String() != id {
+		t.Fatalf("%q: id is %q, another reader says %q", data, m.ID, id)
+	}
+	if m.Method != other.Method {
+		t.Fatalf("%q: method is %q, another reader says %q", data, m.Method, other.Method)
+	}
+	if m.Kind == jsonrpc.Response {
+		if m.Err == nil && string(m.Raw) != string(other.Result) {
+			t.Fatalf("%q: result is %q, another reader says %q", data, m.Raw, other.Result)
+		}
+		if (m.Err != nil) != (other.Error != nil) {
+			t.Fatalf("%q: error is %v, another reader says %v", data, m.Err, other.Error)
+		}
+		if e := m.Err; e != nil && (e.Code != other.Error.Code || e.Message != other.Error.Message || string(e.Data) != string(other.Error.Data)) {
+			t.Fatalf("%q: error is %+v, another reader says %+v", data, e, other.Error)
+		}
+		return
+	}
+	if m.Params.Len() != len(other.Params) {
+		t.Fatalf("%q: params have %d members, another reader says %d", data, m.Params.Len(), len(other.Params))
+	}
+	for name, value := range m.Params.All() {
+		if theirs, ok := other.Params[name]; !ok || !bytes.Equal(value, theirs) {
+			t.Fatalf("%q: %q in params is %q, another reader says %q", data, name, value, theirs)
+		}
+		if got, ok := m.Params.Get(name); !ok || !bytes.Equal(value, got) {
+			t.Fatalf("%q: Get of %q gives %q, All %q", data, name, got, value)
+		}
+	}
+}
+
+// encode writes a message as Parse read it.
+func encode(m *jsonrpc.Message) []byte {
+	switch {
+	case m.Kind == jsonrpc.Request:
+		return jsonrpc.AppendRequest(nil, m.ID, m.Method, m.Raw)
+	case m.Kind == jsonrpc.Notification:
+		return jsonrpc.AppendNotification(nil, m.Method, m.Raw)
+	case m.Err != nil:
+		return jsonrpc.AppendError(nil, m.ID, m.Err, len(m.Err.Message)%2 == 0)
+	default:
+		return jsonrpc.AppendResult(nil, m.ID, m.Raw)
+	}
+}
+
+// FuzzIDRoundTrip holds that an id is echoed byte for byte, or refused.
+func FuzzIDRoundTrip(f *testing.F) {
+	for _, id := range []string{
+		`1`, `-0`, `0`, `9007199254740993`, `18446744073709551616`, `"str"`, `""`, `"\u0061"`, `"a"`, `"😀\ud83d\ude00"`, `"\/"`, "\"\x7f\"",
+		`1.5`, `1.0`, `1e3`, `null`, `{}`, `[]`, `true`, `01`, `-`, `"`, `"\ud800"`, ` 1 `, `1,"x":2`, `1}`, strings.Repeat("1", 256), strings.Repeat("1", 257),
+	} {
+		f.Add([]byte(id))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		value := jsontext.Value(bytes.Trim(raw, " \t\r\n"))
+		isID := value.IsValid() && len(value) <= 256 &&
+			(value.Kind() == '"' || value.Kind() == '0' && !bytes.ContainsAny(value, ".eE"))
+		data := slices.Concat([]byte(`{"jsonrpc":"2.0","method":"m","id":`), raw, []byte(`}`))
+		m, err := jsonrpc.Parse(data, jsonrpc.Limits{})
+		if err != nil {
+			if isID || !m.ID.IsZero() && !jsontext.Value(data).IsValid() {
+				t.Fatalf("%q: %v", data, err)
+			}
+			return
+		}
+		var theirs struct {
+			ID jsontext.Value `json:"id"`
+		}
+		if err := jsonv2.Unmarshal(data, &theirs); err != nil {
+			t.Fatalf("%q accepted: %v", data, err)
+		}
+		if m.Kind != jsonrpc.Request || m.ID.String() != string(theirs.ID) {
+			t.Fatalf("%q: kind %d, id %q, want %q", data, m.Kind, m.ID, theirs.ID)
+		}
+		if !isID && bytes.Equal(theirs.ID, value) {
+			t.Fatalf("%q accepted, but %q is no id", data, value)
+		}
+		reply := jsonrpc.AppendResult(nil, m.ID, []byte(`{}`))
+		if want := `{"jsonrpc":"2.0","id":` + string(theirs.ID) + `,"result":{}}`; string(reply) != want {
+			t.Fatalf("answered with %q, want %q", reply, want)
+		}
+		if answer, err := jsonrpc.Parse(reply, jsonrpc.Limits{}); err != nil || answer.ID != m.ID {
+			t.Fatalf("%q: %v, id %q, want %q", reply, err, answer.ID, m.ID)
+		}
+		var decoded jsonrpc.ID
+		if err := json.Unmarshal(theirs.ID, &decoded); err != nil || decoded != m.ID {
+			t.Fatalf("%q: decoded as %q, %v", theirs.ID, decoded, err)
+		}
+		if n, ok := m.ID.Int(); ok && jsonrpc.IntID(n) != m.ID && m.ID.String() != "-0" {
+			t.Fatalf("%q as an integer is %d", m.ID, n)
+		}
+	})
+}
+
+// FuzzBatch holds that a batch has the elements that another reader finds.
+func FuzzBatch(f *testing.F) {
+	addJSON(f)
+	for _, s := range []string{`[]`, ` [ ] `, `[1]`, `[[1],{"a":[2]}]`, `["],[",1 , true,false,null , -1.5e3]`, `[1,2`, `[1]2`, "[" + samples[0] + "," + samples[9] + "]"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		parts, err := jsonrpc.SplitBatch(data, unbounded)
+		var theirs []jsontext.Value
+		strict := jsontext.Value(data).IsValid() && jsontext.Value(data).Kind() == '['
+		if strict {
+			if err := jsonv2.Unmarshal(data, &theirs); err != nil {
+				t.Fatalf("%q: %v", data, err)
+			}
+		}
+		if (err == nil) != (len(theirs) > 0) {
+			t.Fatalf("%q: %v, another reader finds %d elements", data, err, len(theirs))
+		}
+		if err != nil {
+			refusal(t, err)
+			return
+		}
+		if !jsonrpc.IsBatch(data) {
+			t.Fatalf("%q was split but is no batch", data)
+		}
+		if len(parts) != len(theirs) {
+			t.Fatalf("%q: %d parts, another reader finds %d", data, len(parts), len(theirs))
+		}
+		for i, part := range parts {
+			if !bytes.Equal(part, theirs[i]) {
+				t.Fatalf("%q: part %d is %q, another reader says %q", data, i, part, theirs[i])
+			}
+		}
+	})
+}
+
+// FuzzAppendString holds that a text is read as it was written, but for what was
+// not UTF-8, of which each byte becomes U+FFFD.
+func FuzzAppendString(f *testing.F) {
+	for _, s := range []string{"", "a", "\"\\/\b\f\n\r\t\x00\x1f\x7f", "é€😀\u2028", "\xff", "12345678\xe2\x82", "é\xa9é", "\xed\xa0\x80", "12345678\n12345678\"1234567é"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		raw := jsonrpc.AppendString(nil, s)
+		if !jsontext.Value(raw).IsValid() {
+			t.Fatalf("%q was written as %q, which is not strict JSON", s, raw)
+		}
+		if err := jsonrpc.Check(raw, unbounded); err != nil {
+			t.Fatalf("%q was written as %q: %v", s, raw, err)
+		}
+		want := string([]rune(s)) // each byte that is not UTF-8 is a rune U+FFFD
+		var v1 string
+		if err := json.Unmarshal(raw, &v1); err != nil || v1 != want {
+			t.Fatalf("%q was written as %q, which encoding/json reads as %q, %v", s, raw, v1, err)
+		}
+		if got := jsonrpc.Unquote(raw); got != want {
+			t.Fatalf("%q was written as %q and read as %q", s, raw, got)
+		}
+		if bytes.ContainsAny(raw, "\r\n") {
+			t.Fatalf("%q was written on more than one line", s)
+		}
+		// However another writer escapes it, it is the same text.
+		v1Raw, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := jsonrpc.Unquote(v1Raw); got != want || jsonrpc.Check(v1Raw, unbounded) != nil {
+			t.Fatalf("encoding/json wrote %q, which was read as %q, want %q", v1Raw, got, want)
+		}
+		if len(raw) > len(v1Raw) {
+			t.Fatalf("%q was written as %q, encoding/json needs less: %q", s, raw, v1Raw)
+		}
+	})
+}

@@ -1,0 +1,104 @@
+package jsonrpc_test
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/parley-mcp/parley/jsonrpc"
+)
+
+func TestIDsKeepTheirKind(t *testing.T) {
+	one, text := jsonrpc.IntID(1), jsonrpc.StringID("1")
+	if one == text || one.String() != "1" || text.String() != `"1"` {
+		t.Errorf("the integer is written %s, the string %s", one, text)
+	}
+	if n, ok := one.Int(); n != 1 || !ok {
+		t.Errorf("the integer is %d, %t", n, ok)
+	}
+	if n, ok := text.Int(); n != 0 || ok {
+		t.Errorf("the string is the integer %d, %t", n, ok)
+	}
+	if (jsonrpc.ID{}).String() != "" || !(jsonrpc.ID{}).IsZero() || one.IsZero() || jsonrpc.StringID("").IsZero() || jsonrpc.IntID(0).IsZero() {
+		t.Error("the zero ID is not the only one that is none")
+	}
+}
+
+func TestIDsGiveTheIntegerThatFits(t *testing.T) {
+	for _, tc := range []struct {
+		raw string
+		n   int64
+		ok  bool
+	}{
+		{"0", 0, true}, {"-0", 0, true}, {"9007199254740993", 9007199254740993, true},
+		{"9223372036854775807", math.MaxInt64, true}, {"-9223372036854775808", math.MinInt64, true},
+		{"9223372036854775808", 0, false}, {"-9223372036854775809", 0, false}, {`"7"`, 0, false}, {`""`, 0, false},
+	} {
+		var id jsonrpc.ID
+		if err := json.Unmarshal([]byte(tc.raw), &id); err != nil {
+			t.Fatal(err)
+		}
+		if n, ok := id.Int(); ok != tc.ok || ok && n != tc.n {
+			t.Errorf("%s is %d, %t", tc.raw, n, ok)
+		}
+		if tc.ok && tc.raw != "-0" && jsonrpc.IntID(tc.n) != id {
+			t.Errorf("IntID(%d) is %s", tc.n, jsonrpc.IntID(tc.n))
+		}
+	}
+	if _, ok := (jsonrpc.ID{}).Int(); ok {
+		t.Error("the zero ID is an integer")
+	}
+}
+
+func TestIDsGoThroughBothJSONPackages(t *testing.T) {
+	type holder struct {
+		ID jsonrpc.ID `json:"requestId,omitzero"`
+	}
+	for _, raw := range []string{`1`, `-0`, `9007199254740993`, `"a"`, `"é\n"`, `""`} {
+		data := `{"requestId":` + raw + `}`
+		var v1, v2 holder
+		if err := json.Unmarshal([]byte(data), &v1); err != nil || v1.ID.String() != raw {
+			t.Errorf("%s: encoding/json gives %s, %v", data, v1.ID, err)
+		}
+		if err := jsonv2.Unmarshal([]byte(data), &v2); err != nil || v2 != v1 {
+			t.Errorf("%s: json/v2 gives %s, %v", data, v2.ID, err)
+		}
+		if out, err := jsonv2.Marshal(v1); err != nil || string(out) != data {
+			t.Errorf("%s: json/v2 writes %s, %v", data, out, err)
+		}
+	}
+	if out, err := json.Marshal(struct {
+		holder
+		Bare jsonrpc.ID
+	}{}); err != nil || string(out) != `{"Bare":null}` {
+		t.Errorf("no id is written as %s, %v", out, err)
+	}
+	for _, raw := range []string{`null`, `1.5`, `1e3`, `true`, `{}`, `[]`, `"\ud800"`, "\"\xff\""} {
+		var v1, v2 holder
+		if err := json.Unmarshal([]byte(`{"requestId":`+raw+`}`), &v1); err == nil || !v1.ID.IsZero() {
+			t.Errorf("encoding/json reads %q as the id %s", raw, v1.ID)
+		}
+		if err := jsonv2.Unmarshal([]byte(`{"requestId":`+raw+`}`), &v2); err == nil || !v2.ID.IsZero() {
+			t.Errorf("json/v2 reads %q as the id %s", raw, v2.ID)
+		}
+	}
+	for _, raw := range []string{``, `"`, `"a`, `"a"b"`, `01`, `-`, `--1`, `1 `, ` 1`, "\"\n\""} {
+		if id := new(jsonrpc.ID); id.UnmarshalJSON([]byte(raw)) == nil {
+			t.Errorf("%q, which is not JSON, is the id %s", raw, id)
+		}
+	}
+}
+
+func TestAnIDThatWasDecodedIsACopy(t *testing.T) {
+	data := []byte(`"abc"`)
+	var id jsonrpc.ID
+	if err := id.UnmarshalJSON(data); err != nil {
+		t.Fatal(err)
+	}
+	copy(data, `"xyz"`)
+	if id.String() != `"abc"` {
+		t.Errorf("the id became %s when its input changed", id)
+	}
+}

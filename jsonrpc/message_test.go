@@ -1,0 +1,416 @@
+package jsonrpc_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/jsonrpc"
+)
+
+// sample messages, each of a different shape.
+var samples = []string{
+	`{"jsonrpc":"2.0","id":1,"method":"ping"}`,
+	`{"jsonrpc":"2.0","id":"a\"\\\u00e9\ud83d\ude00","method":"tools/list","params":{}}`,
+	toolCall,
+	`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+	`{"method":"notifications/progress","params":{"progressToken":"t","progress":1.5e1,"total":-0.25},"jsonrpc":"2.0"}`,
+	`{"jsonrpc":"2.0","id":9007199254740993,"result":{}}`,
+	`{"result":{"content":[{"type":"text","text":"a\nb"}],"isError":false},"id":"x","jsonrpc":"2.0"}`,
+	`{"jsonrpc":"2.0","id":-3,"error":{"code":-32601,"message":"no such method","data":{"names":["x",null,true]}}}`,
+	`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":""}}`,
+	" {\n\t\"jsonrpc\" : \"2.0\" ,\r\n \"id\" : 7 , \"method\" : \"m\" , \"params\" : { \"a\" : [ 1 , { \"b\" : null } ] } , \"trace\" : \"extra\" }",
+}
+
+func TestParseTellsMessagesApart(t *testing.T) {
+	for _, tc := range []struct {
+		data string
+		want jsonrpc.Message
+	}{
+		{samples[0], jsonrpc.Message{Kind: jsonrpc.Request, ID: jsonrpc.IntID(1), Method: "ping"}},
+		{samples[1], jsonrpc.Message{Kind: jsonrpc.Request, Method: "tools/list", Raw: []byte(`{}`)}},
+		{samples[3], jsonrpc.Message{Kind: jsonrpc.Notification, Method: "notifications/initialized"}},
+		{samples[4], jsonrpc.Message{Kind: jsonrpc.Notification, Method: "notifications/progress", Raw: []byte(`{"progressToken":"t","progress":1.5e1,"total":-0.25}`)}},
+		{samples[5], jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.IntID(9007199254740993), Raw: []byte(`{}`)}},
+		{samples[6], jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.StringID("x"), Raw: []byte(`{"content":[{"type":"text","text":"a\nb"}],"isError":false}`)}},
+		{samples[7], jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.IntID(-3), Err: &jsonrpc.Error{Code: -32601, Message: "no such method", Data: []byte(`{"names":["x",null,true]}`)}}},
+		{samples[8], jsonrpc.Message{Kind: jsonrpc.Response, Err: &jsonrpc.Error{Code: -32700}}},
+		{samples[9], jsonrpc.Message{Kind: jsonrpc.Request, ID: jsonrpc.IntID(7), Method: "m", Raw: []byte(`{ "a" : [ 1 , { "b" : null } ] }`)}},
+		{`{"jsonrpc":"2.0","error":{"code":1,"message":"m","data":null}}`, jsonrpc.Message{Kind: jsonrpc.Response, Err: &jsonrpc.Error{Code: 1, Message: "m", Data: []byte(`null`)}}},
+		{`{"jsonrpc":"2.0","id":1,"error":{"message":"a\tb","extra":{"code":2},"code":-9223372036854775808}}`, jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.IntID(1), Err: &jsonrpc.Error{Code: -1 << 63, Message: "a\tb"}}},
+		// A response has no params: a member of that name is as any unknown one.
+		{`{"jsonrpc":"2.0","id":1,"result":{},"params":{"a":1}}`, jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.IntID(1), Raw: []byte(`{}`)}},
+		{`{"params":[1],"jsonrpc":"2.0","id":1,"result":{}}`, jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.IntID(1), Raw: []byte(`{}`)}},
+		// However a name or a text is written.
+		{`{"json\u0072pc":"2\u002e0","\u0069d":1,"m\u0065thod":"pin\u0067","p\u0061rams":{}}`, jsonrpc.Message{Kind: jsonrpc.Request, ID: jsonrpc.IntID(1), Method: "ping", Raw: []byte(`{}`)}},
+		{`{"jsonrpc":"2.0","id":1,"\u0072esult":{}}`, jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.IntID(1), Raw: []byte(`{}`)}},
+		{`{"jsonrpc":"2.0","id":1,"err\u006fr":{"\u0063ode":1,"messag\u0065":"\u006d","\u0064ata":1}}`, jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.IntID(1), Err: &jsonrpc.Error{Code: 1, Message: "m", Data: []byte(`1`)}}},
+	} {
+		if tc.data == samples[1] {
+			if err := json.Unmarshal([]byte(`"a\"\\\u00e9\ud83d\ude00"`), &tc.want.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := jsonrpc.Parse([]byte(tc.data), jsonrpc.Limits{})
+		if err != nil {
+			t.Errorf("%s: %v", tc.data, err)
+		} else if diff := difference(got, tc.want); diff != "" {
+			t.Errorf("%s: %s", tc.data, diff)
+		} else if len(got.Raw) != cap(got.Raw) || got.Err != nil && len(got.Err.Data) != cap(got.Err.Data) {
+			t.Errorf("%s: appending to what was parsed would write into the input", tc.data)
+		}
+	}
+}
+
+// difference compares all of two messages but Params, which are views of Raw.
+func difference(got, want jsonrpc.Message) string {
+	switch {
+	case got.Kind != want.Kind:
+		return fmt.Sprintf("kind is %d, want %d", got.Kind, want.Kind)
+	case got.ID != want.ID:
+		return fmt.Sprintf("id is %q, want %q", got.ID, want.ID)
+	case got.Method != want.Method:
+		return fmt.Sprintf("method is %q, want %q", got.Method, want.Method)
+	case string(got.Raw) != string(want.Raw) || (got.Raw == nil) != (want.Raw == nil):
+		return fmt.Sprintf("raw is %q, want %q", got.Raw, want.Raw)
+	case got.Kind == jsonrpc.Response && got.Params.Len() != 0:
+		return "a response has params"
+	case (got.Err == nil) != (want.Err == nil):
+		return fmt.Sprintf("error is %v, want %v", got.Err, want.Err)
+	case got.Err == nil:
+		return ""
+	case got.Err.Code != want.Err.Code || got.Err.Message != want.Err.Message ||
+		string(got.Err.Data) != string(want.Err.Data) || (got.Err.Data == nil) != (want.Err.Data == nil):
+		return fmt.Sprintf("error is %+v, want %+v", got.Err, want.Err)
+	}
+	return ""
+}
+
+func TestParseRefusesEachPrefixOfAMessage(t *testing.T) {
+	for _, message := range samples {
+		for n := range len(message) {
+			m, err := jsonrpc.Parse([]byte(message[:n]), jsonrpc.Limits{})
+			if err == nil {
+				t.Fatalf("%q accepted, a prefix of %q", message[:n], message)
+			}
+			if invalid := refusal(t, err); invalid.Code != jsonrpc.CodeParseError || invalid.Offset > n {
+				t.Errorf("%q refused with %+v, want a parse error", message[:n], invalid)
+			}
+			if m.Kind != jsonrpc.Invalid || !m.ID.IsZero() || m.Params.Len() != 0 {
+				t.Errorf("%q: a message came out: %+v", message[:n], m)
+			}
+		}
+	}
+}
+
+func TestParseRefusesWhatFollowsAMessage(t *testing.T) {
+	for _, message := range samples {
+		for _, more := range []string{"{}", message, ",", "}", "]", "0", "null", "\x00", "\n\x00", "\ufeff", " // comment", "\u00a0"} {
+			if err := parse([]byte(message+more), jsonrpc.Limits{}); err == nil || refusal(t, err).Code != jsonrpc.CodeParseError {
+				t.Errorf("%q: %v, want a parse error", message+more, err)
+			}
+		}
+		if err := parse([]byte("\ufeff"+message), jsonrpc.Limits{}); err == nil {
+			t.Errorf("%q accepted behind a byte order mark", message)
+		}
+		if err := parse([]byte(" \r\n\t"+message+" \r\n\t"), jsonrpc.Limits{}); err != nil {
+			t.Errorf("%q amid space: %v", message, err)
+		}
+	}
+}
+
+func TestParseRefusesDuplicateNamesAnywhere(t *testing.T) {
+	for _, data := range []string{
+		`{"jsonrpc":"2.0","id":1,"id":1,"method":"m"}`,
+		`{"jsonrpc":"2.0","id":1,"method":"a","method":"b"}`,
+		`{"jsonrpc":"2.0","id":1,"method":"a","\u006dethod":"b"}`,
+		`{"jsonrpc":"2.0","jsonrpc":"2.0","method":"m"}`,
+		`{"jsonrpc":"2.0","method":"m","params":{},"params":{}}`,
+		`{"jsonrpc":"2.0","method":"m","params":{},"params":1}`,
+		`{"jsonrpc":"2.0","method":"m","x":1,"x":2}`,
+		`{"jsonrpc":"2.0","method":"m","params":{"name":"a","name":"b"}}`,
+		`{"jsonrpc":"2.0","method":"m","params":{"name":"a","\u006eame":"b"}}`,
+		`{"jsonrpc":"2.0","method":"m","params":{"arguments":{"x":{"y":1,"y":2}}}}`,
+		`{"jsonrpc":"2.0","id":1,"result":{},"result":{}}`,
+		`{"jsonrpc":"2.0","id":1,"error":{"code":1,"code":2,"message":"m"}}`,
+		notification(wide(30, "3")),
+		notification(`{"a":` + wide(30, "29") + `}`),
+		strings.Replace(wide(30, "30"), "{", `{"jsonrpc":"2.0","method":"m","params":{},"30":0,`, 1),
+		strings.Replace(wide(30, "params"), "{", `{"jsonrpc":"2.0","method":"m","params":{},`, 1),
+	} {
+		m, err := jsonrpc.Parse([]byte(data), jsonrpc.Limits{})
+		if err == nil {
+			t.Errorf("%s accepted", data)
+			continue
+		}
+		if invalid := refusal(t, err); invalid.Code != jsonrpc.CodeParseError || !strings.Contains(invalid.Reason, "duplicate") {
+			t.Errorf("%s: %v", data, err)
+		}
+		if m.Kind != jsonrpc.Invalid || !m.ID.IsZero() {
+			t.Errorf("%s: kind %d, id %q: the scan did not come to its end", data, m.Kind, m.ID)
+		}
+	}
+}
+
+// cases yields every spelling of name in lower and upper case, and with the
+// letters beyond ASCII that fold to its own.
+func cases(name string) []string {
+	spellings := []string{""}
+	for _, c := range name {
+		forms := []string{string(c), strings.ToUpper(string(c))}
+		if c == 's' {
+			forms = append(forms, "ſ")
+		}
+		var longer []string
+		for _, s := range spellings {
+			for _, form := range forms {
+				longer = append(longer, s+form)
+			}
+		}
+		spellings = longer
+	}
+	return spellings
+}
+
+func TestParseRefusesCaseVariantsOfTheEnvelopesNames(t *testing.T) {
+	for _, name := range []string{"jsonrpc", "id", "method", "params", "result", "error"} {
+		for _, spelling := range cases(name) {
+			if spelling == name {
+				continue
+			}
+			for _, message := range samples {
+				// As a member more, and in place of the right one.
+				for _, data := range []string{
+					strings.Replace(message, "{", `{"`+spelling+`":1,`, 1),
+					strings.Replace(message, `"`+name+`"`, `"`+spelling+`"`, 1),
+				} {
+					if data == message {
+						continue
+					}
+					if err := parse([]byte(data), jsonrpc.Limits{}); err == nil {
+						t.Fatalf("%s accepted", data)
+					}
+				}
+			}
+		}
+	}
+	for _, name := range []string{`\u004dethod`, `METH\u004fD`, `re\u017fult`} {
+		if err := parse([]byte(`{"jsonrpc":"2.0","method":"m","`+name+`":1}`), jsonrpc.Limits{}); err == nil {
+			t.Errorf("a member named %s accepted", name)
+		}
+	}
+	for _, name := range []string{"ids", "i", "id ", "methods", "_meta", "json-rpc", "json_rpc", "Result2", "", "ıd", "İd"} {
+		if err := parse([]byte(`{"jsonrpc":"2.0","method":"m","`+name+`":1}`), jsonrpc.Limits{}); err != nil {
+			t.Errorf("an unknown member named %q: %v", name, err)
+		}
+	}
+}
+
+func TestParseRefusesCaseVariantsOfAnErrorsNames(t *testing.T) {
+	for _, name := range []string{"code", "message", "data"} {
+		for _, spelling := range cases(name) {
+			data := `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m","` + spelling + `":1}}`
+			if err := parse([]byte(data), jsonrpc.Limits{}); (err == nil) != (spelling == "data") {
+				t.Errorf("%s: %v", data, err)
+			}
+		}
+	}
+}
+
+func TestParseLeavesNamesWithinParamsAndResultsAlone(t *testing.T) {
+	for _, data := range []string{
+		notification(`{"Method":1,"ID":2,"jsonrpc":"3","a":{"Params":1,"params":2}}`),
+		`{"jsonrpc":"2.0","id":1,"result":{"Result":1,"error":2,"ERROR":3}}`,
+		`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m","data":{"Code":1,"code":2}}}`,
+	} {
+		if err := parse([]byte(data), jsonrpc.Limits{}); err != nil {
+			t.Errorf("%s: %v", data, err)
+		}
+	}
+}
+
+func TestParseRefusesConfusedEnvelopes(t *testing.T) {
+	const noID = ""
+	for _, tc := range []struct {
+		data string
+		code int64
+		kind jsonrpc.Kind // what it was meant as
+		id   string
+	}{
+		{`{}`, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, noID},
+		{`{"jsonrpc":"2.0"}`, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, noID},
+		{`{"jsonrpc":"2.0","id":1}`, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, "1"},
+		{`{"jsonrpc":"2.0","id":1,"params":{}}`, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, "1"},
+		{`{"id":1,"method":"m"}`, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, "1"},
+		{`{"jsonrpc":"1.0","id":1,"method":"m"}`, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, "1"},
+		{`{"jsonrpc":"2.00","id":1,"method":"m"}`, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, "1"},
+		{`{"jsonrpc":2.0,"id":1,"method":"m"}`, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, "1"},
+		{`{"jsonrpc":2,"id":1,"result":{}}`, jsonrpc.CodeInvalidRequest, jsonrpc.Response, "1"},
+		{`{"jsonrpc":null,"id":1,"method":"m"}`, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, "1"},
+		{`{"jsonrpc":["2.0"],"id":1,"method":"m"}`, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, "1"},
+
+		{`{"jsonrpc":"2.0","id":1,"method":""}`, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, "1"},
+		{`{"jsonrpc":"2.0","id":1,"method":null}`, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, "1"},
+		{`{"jsonrpc":"2.0","id":1,"method":1}`, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, "1"},
+		{`{"jsonrpc":"2.0","id":1,"method":["m"]}`, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, "1"},
+		{`{"jsonrpc":"2.0","id":1,"method":{"m":1}}`, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, "1"},
+		{`{"jsonrpc":"2.0","id":1,"method":"m","result":{}}`, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, "1"},
+		{`{"jsonrpc":"2.0","id":1,"method":"m","result":null}`, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, "1"},
+		{`{"jsonrpc":"2.0","id":1,"method":null,"result":{}}`, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, "1"},
+		{`{"jsonrpc":"2.0","id":1,"method":"m","error":{"code":1,"message":"m"}}`, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, "1"},
+
+		{`{"jsonrpc":"2.0","id":1,"method":"m","params":null}`, jsonrpc.CodeInvalidParams, jsonrpc.Request, "1"},
+		{`{"jsonrpc":"2.0","id":1,"method":"m","params":[]}`, jsonrpc.CodeInvalidParams, jsonrpc.Request, "1"},
+		{`{"jsonrpc":"2.0","id":"a","method":"m","params":"{}"}`, jsonrpc.CodeInvalidParams, jsonrpc.Request, `"a"`},
+		{`{"jsonrpc":"2.0","method":"m","params":[{}]}`, jsonrpc.CodeInvalidParams, jsonrpc.Notification, noID},
+		{`{"jsonrpc":"2.0","method":"m","params":0}`, jsonrpc.CodeInvalidParams, jsonrpc.Notification, noID},
+
+		{`{"jsonrpc":"2.0","id":1,"result":null}`, jsonrpc.CodeInvalidRequest, jsonrpc.Response, "1"},
+		{`{"jsonrpc":"2.0","id":1,"result":[]}`, jsonrpc.CodeInvalidRequest, jsonrpc.Response, "1"},
+		{`{"jsonrpc":"2.0","id":1,"result":"ok"}`, jsonrpc.CodeInvalidRequest, jsonrpc.Response, "1"},
+		{`{"jsonrpc":"2.0","result":{}}`, jsonrpc.CodeInvalidRequest, jsonrpc.Response, noID},
+		{`{"jsonrpc":"2.0","id":null,"result":{}}`, jsonrpc.CodeInvalidRequest, jsonrpc.Response, noID},
+		{`{"jsonrpc":"2.0","id":1.5,"result":{}}`, jsonrpc.CodeInvalidRequest, jsonrpc.Response, noID},
+		{`{"jsonrpc":"2.0","id":1.5,"error":{"code":1,"message":"m"}}`, jsonrpc.CodeInvalidRequest, jsonrpc.Response, noID},
+		{`{"jsonrpc":"2.0","id":{},"error":{"code":1,"message":"m"}}`, jsonrpc.CodeInvalidRequest, jsonrpc.Response, noID},
+
+		{`[]`, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, noID},
+		{`"x"`, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, noID},
+		{` 1 `, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, noID},
+		{`null`, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, noID},
+		{``, jsonrpc.CodeParseError, jsonrpc.Invalid, noID},
+		{` `, jsonrpc.CodeParseError, jsonrpc.Invalid, noID},
+		{`{}{}`, jsonrpc.CodeParseError, jsonrpc.Invalid, noID},
+		{`[`, jsonrpc.CodeParseError, jsonrpc.Invalid, noID},
+		{`hello`, jsonrpc.CodeParseError, jsonrpc.Invalid, noID},
+	} {
+		m, err := jsonrpc.Parse([]byte(tc.data), jsonrpc.Limits{})
+		if err == nil {
+			t.Errorf("%s accepted", tc.data)
+			continue
+		}
+		if code := refusal(t, err).Code; code != tc.code || m.Kind != tc.kind || m.ID.String() != tc.id {
+			t.Errorf("%s: %v, code %d, kind %d, id %s; want code %d, kind %d, id %s", tc.data, err, code, m.Kind, m.ID, tc.code, tc.kind, tc.id)
+		}
+	}
+}
+
+func TestJ1RequestIDsAreStringsOrIntegers(t *testing.T) {
+	for _, id := range []string{
+		`0`, `1`, `-1`, `-0`, `9007199254740993`, `-9223372036854775808`, `18446744073709551616`, strings.Repeat("9", 256),
+		`""`, `"str"`, `"1"`, `"null"`, `" "`, `"\u0000"`, `"\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00é😀"`,
+	} {
+		data := `{"jsonrpc":"2.0","id":` + id + `,"method":"m"}`
+		m, err := jsonrpc.Parse([]byte(data), jsonrpc.Limits{})
+		if err != nil || m.Kind != jsonrpc.Request || m.ID.String() != id {
+			t.Errorf("%s: %v, kind %d, id %s", data, err, m.Kind, m.ID)
+		}
+		if got, want := string(jsonrpc.AppendResult(nil, m.ID, []byte(`{}`))), `{"jsonrpc":"2.0","id":`+id+`,"result":{}}`; got != want {
+			t.Errorf("answered with %s, want %s", got, want)
+		}
+	}
+	for _, id := range []string{
+		`null`, `1.5`, `1.0`, `1e3`, `1E3`, `-0.0`, `1e400`, `true`, `false`, `{}`, `{"id":1}`, `[]`, `[1]`,
+	} {
+		data := `{"jsonrpc":"2.0","id":` + id + `,"method":"m"}`
+		m, err := jsonrpc.Parse([]byte(data), jsonrpc.Limits{})
+		if err == nil {
+			t.Errorf("%s accepted", data)
+			continue
+		}
+		if code := refusal(t, err).Code; code != jsonrpc.CodeInvalidRequest || m.Kind != jsonrpc.Invalid || !m.ID.IsZero() {
+			t.Errorf("%s: code %d, kind %d, id %s", data, code, m.Kind, m.ID)
+		}
+	}
+}
+
+func TestJ4ResponsesHaveEitherAResultOrAnError(t *testing.T) {
+	for _, response := range []string{
+		`"result":{},"error":{"code":1,"message":"m"}`, `"error":{"code":1,"message":"m"},"result":{}`,
+		`"result":{},"error":null`, `"result":null,"error":{"code":1,"message":"m"}`,
+		`"error":null`, `"error":"m"`, `"error":1`, `"error":[]`, `"error":{}`,
+		`"error":{"code":1}`, `"error":{"message":"m"}`, `"error":{"code":1,"message":null}`, `"error":{"code":1,"message":1}`, `"error":{"code":1,"message":{}}`,
+		`"error":{"code":"1","message":"m"}`, `"error":{"code":1.5,"message":"m"}`, `"error":{"code":1.0,"message":"m"}`, `"error":{"code":1e3,"message":"m"}`,
+		`"error":{"code":null,"message":"m"}`, `"error":{"code":true,"message":"m"}`, `"error":{"code":[],"message":"m"}`,
+		`"error":{"code":9223372036854775808,"message":"m"}`, `"error":{"code":-32700.0,"message":"m"}`,
+	} {
+		for _, id := range []string{`1`, `"a"`} {
+			data := `{"jsonrpc":"2.0","id":` + id + `,` + response + `}`
+			m, err := jsonrpc.Parse([]byte(data), jsonrpc.Limits{})
+			if err == nil {
+				t.Errorf("%s accepted", data)
+				continue
+			}
+			if code := refusal(t, err).Code; code != jsonrpc.CodeInvalidRequest || m.Kind != jsonrpc.Response || m.ID.String() != id || m.Raw != nil || m.Err != nil {
+				t.Errorf("%s: %v, %+v; want the id of the call, and nothing of the response", data, err, m)
+			}
+		}
+	}
+}
+
+func TestJ5NotificationsHaveNoID(t *testing.T) {
+	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`), jsonrpc.Limits{})
+	if err != nil || m.Kind != jsonrpc.Notification || !m.ID.IsZero() {
+		t.Errorf("%v, kind %d, id %q", err, m.Kind, m.ID)
+	}
+	for _, id := range []string{`1`, `"a"`, `null`, `1.5`, `{}`} {
+		data := `{"jsonrpc":"2.0","method":"notifications/initialized","id":` + id + `}`
+		if m, _ := jsonrpc.Parse([]byte(data), jsonrpc.Limits{}); m.Kind == jsonrpc.Notification {
+			t.Errorf("%s is a notification", data)
+		}
+	}
+	if data := jsonrpc.AppendNotification(nil, "m", []byte(`{"a":1}`)); strings.Contains(string(data), `"id"`) {
+		t.Errorf("sent %s", data)
+	}
+}
+
+func TestJ6InvalidUTF8IsAParseErrorAndNeverReplaced(t *testing.T) {
+	for _, bad := range []string{
+		"\x80", "\xbf", "\xff", "\xfe", "\xc0\xaf", "\xc1\xbf", "\xe0\x80\xaf", "\xf0\x80\x80\xaf", // continuation alone, overlong
+		"\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", // surrogate, beyond U+10FFFF, five bytes
+		"\xc3", "\xe2\x82", "\xf0\x9f\x98", "\xc3(", "\xe2\x82(", "\xf0\x9f\x98(", "é\xa9", "\xe9", // truncated, Latin-1
+	} {
+		for _, place := range []string{
+			`{"jsonrpc":"2.0","id":"%s","method":"m"}`, `{"jsonrpc":"2.0","id":1,"method":"m%s"}`, `{"jsonrpc":"2.0","id":1,"method":"m","%s":1}`,
+			`{"jsonrpc":"2.0","id":1,"method":"m","params":{"%s":1}}`, `{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":["12345678%s12345678"]}}`,
+			`{"jsonrpc":"2.0","id":1,"result":{"a":"%s"}}`, `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"%s"}}`,
+			`%s{"jsonrpc":"2.0","id":1,"method":"m"}`, `{"jsonrpc":"2.0",%s"id":1,"method":"m"}`, `{"jsonrpc":"2.0","id":1,"method":"m"}%s`,
+		} {
+			data := fmt.Sprintf(place, bad)
+			if err := parse([]byte(data), jsonrpc.Limits{}); err == nil || refusal(t, err).Code != jsonrpc.CodeParseError {
+				t.Errorf("%q: %v, want a parse error", data, err)
+			}
+		}
+	}
+	// The replacement character itself is a character like others.
+	if m, err := jsonrpc.Parse([]byte("{\"jsonrpc\":\"2.0\",\"method\":\"\ufffd\"}"), jsonrpc.Limits{}); err != nil || m.Method != "\ufffd" {
+		t.Errorf("U+FFFD: %v, %q", err, m.Method)
+	}
+}
+
+func TestJ8ABatchIsNotAMessage(t *testing.T) {
+	for _, batch := range []string{"[" + samples[0] + "]", "[" + samples[0] + "," + samples[3] + "]", "[]", " [ ] ", "[[" + samples[0] + "]]"} {
+		m, err := jsonrpc.Parse([]byte(batch), jsonrpc.Limits{})
+		if err == nil || refusal(t, err).Code != jsonrpc.CodeInvalidRequest || m.Kind != jsonrpc.Invalid || !m.ID.IsZero() {
+			t.Errorf("%s: %v, %+v; want an invalid request", batch, err, m)
+		}
+	}
+}
+
+func TestARefusalSaysWhatToTellTheSender(t *testing.T) {
+	_, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"m",}`), jsonrpc.Limits{})
+	wire := refusal(t, err).Wire()
+	if wire.Code != jsonrpc.CodeParseError || wire.Message != "invalid message: expected a member name at byte 37" {
+		t.Errorf("wire error is %+v", wire)
+	}
+	_, err = jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1}`), jsonrpc.Limits{})
+	wire = refusal(t, err).Wire()
+	if wire.Code != jsonrpc.CodeInvalidRequest || wire.Message != "invalid message: a message has a method, a result or an error" {
+		t.Errorf("wire error is %+v", wire)
+	}
+	if !errors.Is(wire, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest}) {
+		t.Error("errors.Is does not know the wire error by its code")
+	}
+}
