@@ -124,6 +124,29 @@ func TestMemoryTakesExactlyItsCap(t *testing.T) {
 	}
 }
 
+func TestMemoryFindsRoomInWhatExpired(t *testing.T) {
+	for name, age := range map[string]func(m clocked){
+		"early": func(m clocked) { put(t, m, "a", time.Second); m.Advance(2 * time.Second) },
+		"late": func(m clocked) {
+			if err := m.Touch(ctx, "b", 3*time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			m.Advance(2 * time.Hour)
+		},
+	} {
+		m := open(store.MemoryOptions{MaxEntries: 2})
+		put(t, m, "a", time.Hour)
+		put(t, m, "b", time.Hour)
+		age(m)
+		put(t, m, "c", time.Hour)
+		for key, want := range map[string]error{"a": store.ErrNotFound, "b": nil, "c": nil} {
+			if _, err := m.Get(ctx, key); !errors.Is(err, want) {
+				t.Errorf("%s: Get(%s): %v, want %v", name, key, err, want)
+			}
+		}
+	}
+}
+
 func TestMemoryGivesBackWhatExpired(t *testing.T) {
 	m := open(store.MemoryOptions{})
 	heap := func() uint64 {

@@ -1,0 +1,146 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"testing"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
+)
+
+// The budgets, in allocations and bytes for one tools/call of a typed echo tool,
+// validation on.
+const (
+	maxHTTPAllocs   = 30 // beyond what net/http does itself
+	maxHTTPBytes    = 3 << 10
+	maxStreamAllocs = 20
+	maxClientAllocs = 45 // our client and our server together, in memory
+)
+
+// sink is the least http.ResponseWriter: what a handler costs shows, and nothing else.
+type sink struct {
+	header http.Header
+	status int
+	n      int
+}
+
+func (s *sink) Header() http.Header         { return s.header }
+func (s *sink) WriteHeader(status int)      { s.status = status }
+func (s *sink) Write(b []byte) (int, error) { s.n += len(b); return len(b), nil }
+
+// body is a request's body that can be read again and again.
+type body struct{ bytes.Reader }
+
+func (*body) Close() error { return nil }
+
+// handlerCost returns what one request costs the handler alone.
+func handlerCost(t *testing.T, h http.Handler, m message) (allocs, size float64) {
+	t.Helper()
+	w := &sink{header: make(http.Header)}
+	r, err := http.NewRequest(http.MethodPost, "http://127.0.0.1/mcp", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.RemoteAddr = "127.0.0.1:1"
+	for name, value := range m.header {
+		r.Header.Set(name, value)
+	}
+	b := &body{}
+	r.Body, r.ContentLength = io.NopCloser(b), int64(len(m.body))
+	serve := func() {
+		clear(w.header)
+		w.status = 0
+		b.Reset(m.body)
+		h.ServeHTTP(w, r)
+		if w.status != http.StatusOK {
+			t.Fatalf("status %d", w.status)
+		}
+	}
+	return cost(serve)
+}
+
+// cost returns the allocations and bytes of one run of f.
+func cost(f func()) (allocs, size float64) {
+	const runs = 1000
+	allocs = testing.AllocsPerRun(runs, f)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range runs {
+		f()
+	}
+	runtime.ReadMemStats(&after)
+	return allocs, float64(after.TotalAlloc-before.TotalAlloc) / runs
+}
+
+func TestAllocationsOverHTTP(t *testing.T) {
+	s := newServer()
+	session := openSession(t, s)
+	for _, m := range []message{modernCall, session} {
+		allocs, size := handlerCost(t, s, m)
+		t.Logf("%s: %v allocations, %v bytes", m.name, allocs, size)
+		if allocs > maxHTTPAllocs || size > maxHTTPBytes {
+			t.Errorf("%s: %v allocations and %v bytes, more than %d and %d", m.name, allocs, size, maxHTTPAllocs, maxHTTPBytes)
+		}
+	}
+}
+
+func TestAllocationsOverAStream(t *testing.T) {
+	for _, m := range []message{modernCall, legacyCall} {
+		peer := newStreamPeer(t, newServer(), m)
+		allocs, _ := cost(func() { peer.roundTrip(t) })
+		t.Logf("%s: %v allocations", m.name, allocs)
+		if allocs > maxStreamAllocs {
+			t.Errorf("%s: %v allocations, more than %d", m.name, allocs, maxStreamAllocs)
+		}
+	}
+}
+
+func TestAllocationsInMemory(t *testing.T) {
+	c := mcptest.Dial(t, newServer())
+	allocs, _ := cost(func() { callEcho(t, c) })
+	t.Logf("%v allocations", allocs)
+	if allocs > maxClientAllocs {
+		t.Errorf("%v allocations, more than %d", allocs, maxClientAllocs)
+	}
+}
+
+func callEcho(t testing.TB, c *client.Client) {
+	r, err := c.CallTool(context.Background(), "echo", echoArgs{text})
+	if err != nil || r.IsError {
+		t.Fatal(r, err)
+	}
+}
+
+func openSession(t testing.TB, s *server.Server) message {
+	t.Helper()
+	post := func(m message) *http.Response {
+		r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/mcp", bytes.NewReader(m.body))
+		for name, value := range m.header {
+			r.Header.Set(name, value)
+		}
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		return w.Result()
+	}
+	id := post(initialize).Header.Get("Mcp-Session-Id")
+	if id == "" {
+		t.Fatal("no session")
+	}
+	inSession := func(m message) message {
+		m.header = map[string]string{"Mcp-Session-Id": id, "Mcp-Protocol-Version": "2025-11-25"}
+		for name, value := range initialize.header {
+			m.header[name] = value
+		}
+		return m
+	}
+	if status := post(inSession(initialized)).StatusCode; status != http.StatusAccepted {
+		t.Fatalf("notifications/initialized: status %d", status)
+	}
+	return inSession(legacyCall)
+}

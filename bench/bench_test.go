@@ -1,0 +1,330 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/transport"
+)
+
+var echoResult = []byte(`{"content":[{"type":"text","text":"` + text + `"}]}`)
+
+// tools/call over HTTP, 16 connections, beside a handler that decodes the body
+// once and answers bytes of the same size.
+func BenchmarkHTTPCall(b *testing.B) {
+	s := newServer()
+	for _, m := range []message{modernCall, openSession(b, s)} {
+		b.Run(m.name, func(b *testing.B) {
+			floor := newHTTPDriver(b, floorHandler(echoResult), m, 16)
+			ours := newHTTPDriver(b, s, m, 16)
+			beside(b, floor.run(b), ours.run(b))
+		})
+	}
+}
+
+// tools/call over a byte stream, 64 in flight, beside a loop that decodes each
+// line once.
+func BenchmarkStreamCall(b *testing.B) {
+	for _, m := range []message{modernCall, legacyCall} {
+		b.Run(m.name, func(b *testing.B) {
+			floor := newLineDriver(b, m, func(in, out *os.File) { floorStream(in, out, echoResult) })
+			ours := newLineDriver(b, m, func(in, out *os.File) {
+				_ = newServer().ServeConn(context.Background(), transport.Stream(twoFiles{in, out}, transport.StreamOptions{}))
+			})
+			if m.name != modernCall.name {
+				ours.open(b)
+			}
+			beside(b, floor.run(b), ours.run(b))
+		})
+	}
+}
+
+// Our client and our server in one process and memory, beside two goroutines that
+// encode and decode each part of a call once.
+func BenchmarkClientInMemory(b *testing.B) {
+	requests, responses := make(chan []byte), make(chan []byte)
+	defer close(requests)
+	go floorPeer(requests, responses)
+	id := 0
+	c := mcptest.Dial(b, newServer())
+	beside(b, func(n int) {
+		for range n {
+			id++
+			floorCall(b, id, requests, responses)
+		}
+	}, func(n int) {
+		for range n {
+			callEcho(b, c)
+		}
+	})
+}
+
+// Our client and our server over the loopback interface.
+func BenchmarkClientHTTP(b *testing.B) {
+	for _, r := range []mcp.Revision{mcp.V20260728, mcp.V20251125} {
+		b.Run(string(r), func(b *testing.B) {
+			floor := floorClient(b)
+			endpoint := httptest.NewServer(newServer())
+			b.Cleanup(endpoint.Close)
+			c, err := (&client.Dialer{Revision: r}).Dial(b.Context(), client.URL(endpoint.URL))
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(func() { c.Close() })
+			beside(b, floor, func(n int) {
+				for range n {
+					callEcho(b, c)
+				}
+			})
+		})
+	}
+}
+
+// floorClient is a net/http client that sends prepared bytes to the floor's handler
+// and decodes the response once.
+func floorClient(b *testing.B) func(n int) {
+	s := httptest.NewServer(floorHandler(echoResult))
+	b.Cleanup(s.Close)
+	return func(n int) {
+		for range n {
+			req, err := http.NewRequest(http.MethodPost, s.URL, bytes.NewReader(modernCall.body))
+			if err != nil {
+				b.Fatal(err)
+			}
+			for name, value := range modernCall.header {
+				req.Header[name] = []string{value}
+			}
+			resp, err := s.Client().Do(req)
+			if err != nil {
+				b.Fatal(err)
+			}
+			var m struct {
+				Result floorContent `json:"result"`
+			}
+			data, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil || json.Unmarshal(data, &m) != nil || m.Result.Content[0].Text != text {
+				b.Fatal("malformed response")
+			}
+		}
+	}
+}
+
+// tools/list of 1,000 tools over HTTP.
+func BenchmarkListTools(b *testing.B) {
+	s := newServer()
+	for i := range 999 {
+		server.AddTool(s, mcp.Tool{Name: fmt.Sprintf("tool-%03d", i), Description: "One of many tools that a model can call."},
+			func(context.Context, struct {
+				Query string `json:"query" doc:"what to look for"`
+				Limit int    `json:"limit,omitempty" minimum:"1" maximum:"100"`
+			}) (string, error) {
+				return "", nil
+			})
+	}
+	m := modernCall
+	m.body = []byte(strings.Replace(strings.Replace(string(m.body), `"name":"echo","arguments":{"text":"`+text+`"},`, "", 1), "tools/call", "tools/list", 1))
+	m.header = map[string]string{"Mcp-Method": "tools/list"}
+	for name, value := range modernCall.header {
+		if name != "Mcp-Method" && name != "Mcp-Name" {
+			m.header[name] = value
+		}
+	}
+	ours := newHTTPDriver(b, s, m, 1)
+	floor := newHTTPDriver(b, floorHandler(listOf(b, s)), m, 1)
+	beside(b, floor.run(b), ours.run(b))
+}
+
+// A result of 1 MiB of text over HTTP.
+func BenchmarkBigResult(b *testing.B) {
+	big := strings.Repeat("A line of text, \"quoted\" here and there.\n", 1<<20/41)
+	s := newServer()
+	server.AddTool(s, mcp.Tool{Name: "big", Description: "Says a lot."},
+		func(context.Context, struct{}) (string, error) { return big, nil })
+	m := modernCall
+	m.body = []byte(strings.Replace(string(m.body), `"name":"echo","arguments":{"text":"`+text+`"}`, `"name":"big"`, 1))
+	m.header = map[string]string{"Mcp-Name": "big"}
+	for name, value := range modernCall.header {
+		if name != "Mcp-Name" {
+			m.header[name] = value
+		}
+	}
+	result, err := json.Marshal(mcp.CallToolResult{Content: []mcp.Content{mcp.Text(big)}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(result)))
+	ours := newHTTPDriver(b, s, m, 1)
+	floor := newHTTPDriver(b, floorHandler(result), m, 1)
+	beside(b, floor.run(b), ours.run(b))
+}
+
+func listOf(b *testing.B, s *server.Server) []byte {
+	c := mcptest.Dial(b, s)
+	var list mcp.ListToolsResult
+	for tool, err := range c.Tools(b.Context()) {
+		if err != nil {
+			b.Fatal(err)
+		}
+		list.Tools = append(list.Tools, *tool)
+	}
+	raw, err := json.Marshal(list)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return raw
+}
+
+// twoFiles is a stream of two pipes.
+type twoFiles struct{ in, out *os.File }
+
+func (t twoFiles) Read(p []byte) (int, error)  { return t.in.Read(p) }
+func (t twoFiles) Write(p []byte) (int, error) { return t.out.Write(p) }
+func (t twoFiles) Close() error {
+	t.in.Close()
+	return t.out.Close()
+}
+
+// lineDriver writes requests to a pipe and counts the lines that come back.
+type lineDriver struct {
+	request []byte
+	in      *os.File // to the server
+	out     *bufio.Reader
+}
+
+const linesInFlight = 64
+
+func newLineDriver(b *testing.B, m message, serve func(in, out *os.File)) *lineDriver {
+	serverIn, in := pipe(b)
+	out, serverOut := pipe(b)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		serve(serverIn, serverOut)
+	}()
+	b.Cleanup(func() {
+		in.Close()
+		<-done
+		for _, f := range []*os.File{serverIn, serverOut, out} {
+			f.Close()
+		}
+	})
+	return &lineDriver{request: append([]byte(nil), m.body...), in: in, out: bufio.NewReaderSize(out, 256<<10)}
+}
+
+func pipe(b *testing.B) (r, w *os.File) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return r, w
+}
+
+// open has the handshake.
+func (d *lineDriver) open(b *testing.B) {
+	for _, m := range []message{initialize, initialized} {
+		if _, err := d.in.Write(append(append([]byte(nil), m.body...), '\n')); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if _, err := d.out.ReadSlice('\n'); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// run makes n calls, with as many in flight as there may be: it writes a request
+// for each response that it has read at once. Their ids differ.
+func (d *lineDriver) run(b *testing.B) func(n int) {
+	id := 0
+	var batch []byte
+	return func(n int) {
+		sent, received := 0, 0
+		for received < n {
+			batch = batch[:0]
+			for sent < n && sent-received < linesInFlight {
+				id++
+				sent++
+				batch = append(batch, `{"jsonrpc":"2.0","id":`...)
+				batch = fmt.Appendf(batch, "%d", id)
+				batch = append(append(batch, d.request[len(`{"jsonrpc":"2.0","id":7`):]...), '\n')
+			}
+			if _, err := d.in.Write(batch); err != nil {
+				b.Fatal(err)
+			}
+			for more := true; more; more = d.out.Buffered() > 0 && received < n {
+				if _, err := d.out.ReadSlice('\n'); err != nil {
+					b.Fatal(err)
+				}
+				received++
+			}
+		}
+	}
+}
+
+// The floor of our client and server together: no sessions, no dispatch, no validation.
+type floorParams struct {
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"`
+}
+
+type floorMessage struct {
+	JSONRPC string          `json:"jsonrpc"`
+	ID      int             `json:"id"`
+	Method  string          `json:"method,omitempty"`
+	Params  json.RawMessage `json:"params,omitempty"`
+	Result  json.RawMessage `json:"result,omitempty"`
+}
+
+type floorContent struct {
+	Content []struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	} `json:"content"`
+}
+
+func floorPeer(requests <-chan []byte, responses chan<- []byte) {
+	for data := range requests {
+		var m floorMessage
+		var p floorParams
+		var a echoArgs
+		if json.Unmarshal(data, &m) != nil || json.Unmarshal(m.Params, &p) != nil || json.Unmarshal(p.Arguments, &a) != nil {
+			panic("malformed request")
+		}
+		result := floorContent{}
+		result.Content = append(result.Content, struct {
+			Type string `json:"type"`
+			Text string `json:"text"`
+		}{"text", a.Text})
+		raw, _ := json.Marshal(result)
+		out, _ := json.Marshal(floorMessage{JSONRPC: "2.0", ID: m.ID, Result: raw})
+		responses <- out
+	}
+}
+
+func floorCall(b *testing.B, id int, requests chan<- []byte, responses <-chan []byte) {
+	a, _ := json.Marshal(echoArgs{text})
+	p, _ := json.Marshal(floorParams{"echo", a})
+	data, _ := json.Marshal(floorMessage{JSONRPC: "2.0", ID: id, Method: "tools/call", Params: p})
+	requests <- data
+	var m floorMessage
+	var result floorContent
+	if err := json.Unmarshal(<-responses, &m); err != nil {
+		b.Fatal(err)
+	}
+	if err := json.Unmarshal(m.Result, &result); err != nil || result.Content[0].Text != text {
+		b.Fatal(err)
+	}
+}

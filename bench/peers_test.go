@@ -1,0 +1,93 @@
+package bench
+
+import (
+	"context"
+	"testing"
+
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/transport"
+)
+
+const text = "the quick brown fox jumps over the lazy dog, and then some more"
+
+type echoArgs struct {
+	Text string `json:"text" doc:"what to say"`
+}
+
+func newServer() *server.Server {
+	s := &server.Server{Name: "bench", Version: "1.0.0"}
+	server.AddTool(s, mcp.Tool{Name: "echo", Description: "Says what it is told."},
+		func(_ context.Context, in echoArgs) (string, error) { return in.Text, nil })
+	return s
+}
+
+// message is a request as its bytes, with the headers it has over HTTP.
+type message struct {
+	name   string
+	body   []byte
+	header map[string]string
+}
+
+var accept = map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+
+var (
+	modernCall = message{
+		name: "2026-07-28",
+		body: []byte(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"` + text + `"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1.0.0"},"io.modelcontextprotocol/clientCapabilities":{}}}}`),
+		header: map[string]string{
+			"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+			"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "echo",
+		},
+	}
+	legacyCall = message{
+		name: "2025-11-25",
+		body: []byte(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"` + text + `"}}}`),
+	}
+	initialize = message{
+		body:   []byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"bench","version":"1.0.0"},"capabilities":{}}}`),
+		header: accept,
+	}
+	initialized = message{body: []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)}
+)
+
+// streamPeer is a client of a byte stream that does no more than it must.
+type streamPeer struct {
+	conn transport.Conn
+	m    message
+}
+
+func newStreamPeer(t testing.TB, s *server.Server, m message) *streamPeer {
+	t.Helper()
+	near, far := transport.Pipe()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.ServeConn(ctx, far) }()
+	t.Cleanup(func() { cancel(); <-done })
+	p := &streamPeer{near, m}
+	if m.name != modernCall.name {
+		p.send(t, initialize.body)
+		p.receive(t)
+		p.send(t, initialized.body)
+	}
+	return p
+}
+
+func (p *streamPeer) send(t testing.TB, msg []byte) {
+	if err := p.conn.Write(context.Background(), msg); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p *streamPeer) receive(t testing.TB) []byte {
+	msg, err := p.conn.Read(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return msg
+}
+
+func (p *streamPeer) roundTrip(t testing.TB) {
+	p.send(t, p.m.body)
+	p.receive(t)
+}

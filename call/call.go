@@ -1,0 +1,148 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+)
+
+// Errors that a handler meets when it uses a Call out of place.
+var (
+	// ErrCallDone is returned to whoever uses a call after its handler has
+	// returned, or after the peer has cancelled it.
+	ErrCallDone = errors.New("the call is done: nothing more can be sent for it")
+	// ErrNoCall is returned where the context is not that of a handler.
+	ErrNoCall = errors.New("the context carries no call: use the one that the handler received")
+)
+
+// Stream is where messages go that belong to one call, ahead of its response
+// and in order. A transport's connection is one; so is the event stream of an
+// HTTP response. Write must be safe for concurrent use and not retain msg.
+type Stream interface {
+	Write(ctx context.Context, msg []byte) error
+}
+
+// Call is one request, or notification, being served. The era room that received
+// it fills it in; handlers and middleware read it. Its bytes are never recycled.
+type Call struct {
+	Method    string
+	ID        jsonrpc.ID       // zero for a notification
+	Params    *jsonrpc.Members // never nil
+	RawParams []byte           // the params object, nil if absent
+	Revision  mcp.Revision
+	Peer      Peer
+	Principal principal.Principal
+
+	// ProgressToken is the token under which the peer wants to hear of progress,
+	// zero if it does not.
+	ProgressToken jsonrpc.ID
+	// Stream takes notifications; nil if the peer cannot receive any.
+	Stream Stream
+
+	serving context.Context // ends when the peer cancels the call; set by Engine.Serve
+
+	mu       sync.Mutex
+	done     bool
+	reported bool // progress has been reported
+	last     float64
+	turn     chan struct{} // held by whoever is writing to Stream; made when first needed
+}
+
+type contextKey struct{}
+
+// scope is a context and the call it carries, in one allocation.
+type scope struct {
+	context.Context
+	call *Call
+}
+
+func (s *scope) Value(key any) any {
+	if _, ok := key.(contextKey); ok {
+		return s.call
+	}
+	return s.Context.Value(key)
+}
+
+// With returns a context that carries c.
+func With(ctx context.Context, c *Call) context.Context { return &scope{ctx, c} }
+
+// From returns the call that ctx carries, or nil.
+func From(ctx context.Context) *Call {
+	c, _ := ctx.Value(contextKey{}).(*Call)
+	return c
+}
+
+// Notify sends a notification on the call's stream. Params must be a JSON object,
+// or nil. It returns ErrCallDone once the call has ended, and nil without doing
+// anything if the peer cannot receive notifications for this call.
+func (c *Call) Notify(ctx context.Context, method string, params []byte) error {
+	return c.send(ctx, func(dst []byte) []byte {
+		dst = jsonrpc.AppendNotification(dst, method, params)
+		oneLine(dst)
+		return dst
+	})
+}
+
+// send encodes and writes one message in its turn, so that what is sent for a
+// call arrives in the order in which it was sent. An encode that returns nothing
+// sends nothing.
+func (c *Call) send(ctx context.Context, encode func(dst []byte) []byte) error {
+	c.mu.Lock()
+	if c.over() {
+		c.mu.Unlock()
+		return ErrCallDone
+	}
+	if c.Stream == nil {
+		c.mu.Unlock()
+		return nil
+	}
+	if c.turn == nil {
+		c.turn = make(chan struct{}, 1)
+	}
+	c.mu.Unlock()
+
+	select {
+	case c.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-c.turn }()
+	c.mu.Lock()
+	var msg []byte
+	over := c.over()
+	if !over {
+		msg = encode(make([]byte, 0, 160))
+	}
+	c.mu.Unlock()
+	switch {
+	case over:
+		return ErrCallDone
+	case len(msg) == 0:
+		return nil
+	}
+	return c.Stream.Write(ctx, msg)
+}
+
+// over reports whether nothing more may be sent for the call: its handler has
+// returned, or the peer does not want to hear of it anymore, whatever context the
+// sender has (2026-07-28, basic/transports/stdio, Cancellation).
+func (c *Call) over() bool {
+	return c.done || c.serving != nil && c.serving.Err() != nil
+}
+
+// Finish makes the call inert. It returns when nothing that was sent for the call
+// is still being written, so that the response comes last.
+func (c *Call) Finish() {
+	c.mu.Lock()
+	c.done = true
+	turn := c.turn
+	c.mu.Unlock()
+	if turn != nil {
+		turn <- struct{}{}
+		<-turn // whoever still waits finds the call done
+	}
+}

@@ -1,0 +1,156 @@
+package call
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/parley-mcp/parley/jsonrpc"
+)
+
+// maxQueuedProgress bounds the reports that wait for a slow OnProgress; beyond it
+// the newest replaces the one before.
+const maxQueuedProgress = 256
+
+// pending is one request in flight.
+type pending struct {
+	id     jsonrpc.ID
+	req    *Request
+	cancel context.CancelCauseFunc
+
+	mu       sync.Mutex
+	queue    []Progress
+	wake     chan struct{} // capacity 1: the queue has something, or the end has come
+	resp     Response
+	err      error
+	answered bool
+
+	timer    *time.Timer   // nil without time-outs
+	given    time.Duration // what the timer was set to measure
+	deadline time.Time     // MaxTimeout; zero for none
+}
+
+// startClock arms the time-outs. It returns what is to be waited for, nil for
+// nothing, before they begin to count.
+func (p *pending) startClock(o *Outbound) (started <-chan struct{}) {
+	var allowance time.Duration
+	if o.Started != nil && o.StartAllowance > 0 {
+		select {
+		case <-o.Started:
+		default:
+			started, allowance = o.Started, o.StartAllowance
+		}
+	}
+	p.setClock(allowance)
+	return started
+}
+
+// setClock begins the time-outs anew, after an allowance.
+func (p *pending) setClock(allowance time.Duration) {
+	d, most := p.req.Timeout, p.req.MaxTimeout
+	if d <= 0 && most <= 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if most > 0 {
+		p.deadline = time.Now().Add(allowance + most)
+		if d <= 0 || most < d {
+			d = most
+		}
+	}
+	p.setTimer(allowance+d, allowance+d)
+}
+
+// setTimer has the request end after d, as one that was given so long. A timer
+// that has gone off, or is stopped, stays so. It is called with mu held.
+func (p *pending) setTimer(d, given time.Duration) {
+	switch {
+	case p.timer == nil:
+		p.given = given
+		p.timer = time.AfterFunc(d, p.expire)
+	case p.timer.Stop():
+		p.given = given
+		p.timer.Reset(d)
+	}
+}
+
+func (p *pending) stopClock() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+}
+
+func (p *pending) expire() {
+	p.mu.Lock()
+	given := p.given
+	p.mu.Unlock()
+	p.cancel(&TimeoutError{Method: p.req.Method, After: given})
+}
+
+// progressed sets the time-out back, but not beyond the deadline. It is called
+// with mu held.
+func (p *pending) progressed() {
+	if p.timer == nil {
+		return
+	}
+	d, given := p.req.Timeout, p.req.Timeout
+	if !p.deadline.IsZero() {
+		if left := time.Until(p.deadline); d <= 0 || left < d {
+			d, given = max(left, 0), p.req.MaxTimeout
+		}
+	}
+	p.setTimer(d, given)
+}
+
+func (p *pending) answer(resp Response, err error) {
+	p.mu.Lock()
+	if !p.answered {
+		p.answered, p.resp, p.err = true, resp, err
+	}
+	p.mu.Unlock()
+	p.signal()
+}
+
+func (p *pending) isAnswered() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.answered
+}
+
+func (p *pending) report(report Progress) {
+	p.mu.Lock()
+	switch {
+	case p.answered: // nothing is reported after the response
+		p.mu.Unlock()
+		return
+	case len(p.queue) == maxQueuedProgress:
+		p.queue[len(p.queue)-1] = report
+	default:
+		p.queue = append(p.queue, report)
+	}
+	p.progressed()
+	p.mu.Unlock()
+	p.signal()
+}
+
+func (p *pending) signal() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// drain runs OnProgress for what is queued, and reports whether the response is there.
+func (p *pending) drain() (done bool) {
+	p.mu.Lock()
+	queue, done := p.queue, p.answered
+	p.queue = nil
+	p.mu.Unlock()
+	for _, report := range queue {
+		p.req.OnProgress(report)
+	}
+	return done
+}

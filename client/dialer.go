@@ -1,0 +1,141 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// Dialer holds the settings with which servers are dialled. The zero value works.
+// A Dialer may be used concurrently, and must not be changed meanwhile.
+type Dialer struct {
+	// Name and Version are what servers show of this program; default "parley", "0.0.0".
+	Name, Version string
+
+	// Revision is the only revision to speak. Empty: the newest that the server speaks.
+	Revision mcp.Revision
+
+	// Timeouts bound how long requests wait for their responses.
+	Timeouts Timeouts
+
+	// HTTPClient sends requests over HTTP; nil: one of the Dialer's own. Its redirect
+	// policy is not used: redirects are followed within the server's origin only.
+	HTTPClient *http.Client
+
+	// MaxMessage is the largest message to accept, in bytes; default 16 MiB.
+	MaxMessage int
+
+	// Logger takes what is worth noting and no error; nil: slog.Default().
+	Logger *slog.Logger
+
+	// Trace, if set, is called with every message that is sent and received, as it is
+	// on the wire. It must not keep or change message, and may be called concurrently.
+	Trace func(sent bool, message []byte)
+
+	// OnLost, if set, is told when a connection to a server ends that Dial, or a later
+	// request, has made: its process has exited, its stream has ended. It is not told
+	// of Close, nor over HTTP, where there is no connection to lose between requests.
+	// It must neither block nor use the client.
+	OnLost func(err error)
+}
+
+// Timeouts bound how long requests wait for their responses. A zero field means
+// its default, a negative one no bound.
+type Timeouts struct {
+	Ping       time.Duration // default 5 s
+	Initialize time.Duration // also server/discover; default 10 s
+	Read       time.Duration // lists; default 30 s
+	Tool       time.Duration // default 60 s; each report of progress begins it anew
+	// Max bounds each of these however much progress is reported; default 30 minutes.
+	Max time.Duration
+	// Probe is how long a server on a byte stream is waited for, that is asked whether
+	// it speaks the newest revision, before an older one is tried as well; default 2 s.
+	Probe time.Duration
+	// Start is how long a Command may take to show its first sign of life before the
+	// other clocks start: package runners fetch programs first; default 60 s.
+	Start time.Duration
+}
+
+func (t Timeouts) withDefaults() Timeouts {
+	set := func(p *time.Duration, def time.Duration) {
+		if *p == 0 {
+			*p = def
+		}
+		*p = max(*p, 0)
+	}
+	set(&t.Ping, 5*time.Second)
+	set(&t.Initialize, 10*time.Second)
+	set(&t.Read, 30*time.Second)
+	set(&t.Tool, 60*time.Second)
+	set(&t.Max, 30*time.Minute)
+	set(&t.Probe, 2*time.Second)
+	set(&t.Start, 60*time.Second)
+	return t
+}
+
+// ErrRevision is in the errors of Dial when client and server share no revision.
+var ErrRevision = errors.New("no revision of the protocol in common")
+
+// Dial connects to a server with the zero Dialer. Ctx bounds the dialling only.
+func Dial(ctx context.Context, target Target) (*Client, error) {
+	return (&Dialer{}).Dial(ctx, target)
+}
+
+// Dial connects to a server and finds out which revision it speaks. Ctx bounds the
+// dialling only; Close the client when done.
+func (d *Dialer) Dial(ctx context.Context, target Target) (*Client, error) {
+	settings := *d
+	settings.Timeouts = d.Timeouts.withDefaults()
+	if settings.Logger == nil {
+		settings.Logger = slog.Default()
+	}
+	if settings.MaxMessage <= 0 {
+		settings.MaxMessage = transport.DefaultClientMaxMessage
+	}
+	if r := settings.Revision; r != "" && !r.Known() {
+		return nil, fmt.Errorf("dial %s: %w: Dialer.Revision %q is unknown", target, ErrRevision, string(r))
+	}
+	c := &Client{dialer: &settings, target: target, turn: make(chan struct{}, 1)}
+	if _, err := c.connected(ctx); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (d *Dialer) info() mcp.Implementation {
+	i := mcp.Implementation{Name: d.Name, Version: d.Version}
+	if i.Name == "" {
+		i.Name = "parley"
+	}
+	if i.Version == "" {
+		i.Version = "0.0.0"
+	}
+	return i
+}
+
+// capabilities are what this client offers to servers.
+func (d *Dialer) capabilities() mcp.ClientCapabilities { return mcp.ClientCapabilities{} }
+
+// offer is the revision to offer in a handshake.
+func (d *Dialer) offer() mcp.Revision {
+	if d.Revision != "" {
+		return d.Revision
+	}
+	return mcp.LatestLegacy
+}
+
+// choose decides by a server's list of revisions how to go on with it.
+func (d *Dialer) choose(supported []string) (mcp.Revision, error) {
+	r, ok := revision.Choose(supported)
+	if !ok || d.Revision != "" && d.Revision != r {
+		return "", fmt.Errorf("%w: the server speaks %.200q", ErrRevision, supported)
+	}
+	return r, nil
+}

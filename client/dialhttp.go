@@ -1,0 +1,169 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/httpwire"
+	"github.com/parley-mcp/parley/internal/modern"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// String implements Target.
+func (t *HTTP) String() string {
+	u, err := url.Parse(t.URL)
+	if err != nil {
+		return "malformed URL"
+	}
+	return u.Redacted()
+}
+
+func (t *HTTP) dial(ctx context.Context, d *Dialer) (*link, error) {
+	u, err := url.Parse(t.URL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, errors.New("the URL of a server begins with http:// or https:// and names a host")
+	}
+	options := httpwire.Options{
+		URL: t.URL, HTTP: d.HTTPClient, Header: t.Header.Clone(), Logger: d.Logger, MaxMessage: d.MaxMessage, Trace: d.Trace,
+	}
+	switch {
+	case d.Revision == mcp.V20241105:
+		return d.dialPair(ctx, options)
+	case d.Revision != "" && !d.Revision.Modern():
+		return d.dialSession(ctx, options)
+	}
+	// Attempt a modern request, and look at what comes before falling back (2026-07-28,
+	// basic/transports/streamable-http, Backward Compatibility).
+	l, err := d.dialModern(ctx, options)
+	if err == nil || d.Revision != "" || !d.fallBack(ctx, err) {
+		return l, err
+	}
+	modernErr := err
+	if l, err = d.dialSession(ctx, options); err == nil || !isEndpointMissing(err) {
+		return l, err
+	}
+	sessionErr := err
+	if l, err = d.dialPair(ctx, options); err != nil {
+		return nil, fmt.Errorf("not an MCP endpoint in any revision: 2026-07-28: %w; 2025-11-25: %w; 2024-11-05: %w", modernErr, sessionErr, err)
+	}
+	return l, nil
+}
+
+// fallBack reports whether an error of the modern attempt says that the server is
+// of an older era. An error that only modern servers report says that it is not,
+// and an unreachable or unauthorized server says nothing.
+func (d *Dialer) fallBack(ctx context.Context, err error) bool {
+	if supported, ok := modern.Refused(err); ok {
+		_, err := d.choose(supported) // it lists revisions: one of them may be older
+		return err == nil
+	}
+	var status *call.StatusError
+	switch {
+	case ctx.Err() != nil, modern.Recognised(err), errors.Is(err, call.ErrConnectionLost):
+		return false
+	case errors.As(err, &status):
+		return status.Status < 500 && status.Status != http.StatusUnauthorized && status.Status != http.StatusForbidden
+	}
+	return true
+}
+
+func isEndpointMissing(err error) bool {
+	var status *call.StatusError
+	if !errors.As(err, &status) {
+		return false
+	}
+	switch status.Status {
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed:
+		return true
+	}
+	return false
+}
+
+func (d *Dialer) dialModern(ctx context.Context, options httpwire.Options) (*link, error) {
+	era, _, err := d.newEras(false)
+	if err != nil {
+		return nil, err
+	}
+	wire := httpwire.NewClient(options, true, era)
+	era.Wire = wire
+	found, info, err := era.Discover(ctx, d.discovery())
+	if err == nil {
+		var r mcp.Revision
+		if r, err = d.choose(found.SupportedVersions); err == nil && r.Modern() {
+			return modernLink(era, found, info, wire.Close), nil
+		}
+	}
+	wire.Close()
+	if err == nil { // it can be asked in this era, and lists older ones only
+		err = fmt.Errorf("%w: server/discover lists no modern revision", call.ErrInvalidResponse)
+	}
+	return nil, err
+}
+
+func (d *Dialer) dialSession(ctx context.Context, options httpwire.Options) (*link, error) {
+	_, era, err := d.newEras(true)
+	if err != nil {
+		return nil, err
+	}
+	wire := httpwire.NewClient(options, false, era)
+	era.Wire = wire
+	closeAll := func() error {
+		err := wire.Close()
+		era.Close()
+		return err
+	}
+	found, err := era.Handshake(ctx, d.offer(), d.info(), d.capabilities(), d.handshake())
+	if err == nil {
+		err = d.accept(found)
+	}
+	if err != nil {
+		closeAll()
+		return nil, err
+	}
+	return legacyLink(era, found, closeAll), nil
+}
+
+func (d *Dialer) dialPair(ctx context.Context, options httpwire.Options) (*link, error) {
+	_, era, err := d.newEras(true)
+	if err != nil {
+		return nil, err
+	}
+	opening := ctx
+	if limit := d.Timeouts.Initialize; limit > 0 {
+		var cancel context.CancelFunc
+		opening, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	wire, err := httpwire.DialPair(opening, options, era)
+	if err != nil {
+		era.Close()
+		return nil, err
+	}
+	era.Wire = wire
+	closeAll := func() error {
+		err := wire.Close()
+		era.Close()
+		return err
+	}
+	found, err := era.Handshake(ctx, d.offer(), d.info(), d.capabilities(), d.handshake())
+	if err == nil {
+		err = d.accept(found)
+	}
+	if err != nil {
+		closeAll()
+		return nil, err
+	}
+	return legacyLink(era, found, closeAll), nil
+}
+
+// accept checks the revision a server answered the handshake with.
+func (d *Dialer) accept(found *mcp.InitializeResult) error {
+	if d.Revision != "" && found.ProtocolVersion != d.Revision {
+		return fmt.Errorf("%w: the server answers with %s", ErrRevision, found.ProtocolVersion)
+	}
+	return nil
+}

@@ -1,0 +1,23 @@
+// Package client calls MCP servers, in every revision of the protocol.
+//
+// [Dial] starts or reaches a server and finds out by itself which revision it
+// speaks:
+//
+//	c, err := client.Dial(ctx, client.Command("npx", "-y", "@modelcontextprotocol/server-everything"))
+//	c, err := client.Dial(ctx, client.URL("https://example.com/mcp"))
+//
+// A [Dialer] is a Dial with settings; its zero value works. The [Client] that they
+// return lists and calls tools:
+//
+//	for tool, err := range c.Tools(ctx) { … }
+//	res, err := c.CallTool(ctx, "greet", map[string]any{"name": "Ada"}, client.OnProgress(bar.Set))
+//	out, err := client.Call[Weather](ctx, c, "weather", City{"Oslo"})
+//
+// A Client outlives its connection. When a server's process has died, or its
+// session is gone, the next call starts anew. A call that may have run is never
+// sent twice: it ends with [ErrConnectionLost], and the caller decides.
+//
+// What a server reports is a *jsonrpc.Error, a failed tool is a result with
+// IsError (a *[ToolError] from [Call]), and everything else is an error of this
+// side.
+package client

@@ -1,0 +1,68 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/legacy"
+	"github.com/parley-mcp/parley/internal/modern"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// Server is what a server says of itself. Info is for display only.
+type Server struct {
+	Info         mcp.Implementation
+	Capabilities mcp.ServerCapabilities
+	Instructions string // tell a model how to use the server
+}
+
+// link is one connection to a server, in the revision that was found. It does not
+// outlive the connection.
+type link struct {
+	revision mcp.Revision
+	server   Server
+	call     func(ctx context.Context, req *call.Request) (json.RawMessage, error)
+	failed   func() error // why the link is of no more use; nil while it is
+	close    func() error
+}
+
+// modernLink is a link to a server of the stateless era.
+func modernLink(era *modern.Client, found *mcp.DiscoverResult, info *mcp.Implementation, closeAll func() error) *link {
+	return &link{
+		revision: mcp.V20260728,
+		server:   Server{Info: *info, Capabilities: found.Capabilities, Instructions: found.Instructions},
+		call:     era.Call,
+		failed:   era.Failed,
+		close:    closeAll,
+	}
+}
+
+// legacyLink is a link to a server after the handshake.
+func legacyLink(era *legacy.Client, found *mcp.InitializeResult, closeAll func() error) *link {
+	return &link{
+		revision: found.ProtocolVersion,
+		server:   Server{Info: found.ServerInfo, Capabilities: found.Capabilities, Instructions: found.Instructions},
+		call:     era.Call,
+		failed:   era.Failed,
+		close:    closeAll,
+	}
+}
+
+func (d *Dialer) newEras(cancelling bool) (*modern.Client, *legacy.Client, error) {
+	m, err := modern.NewClient(d.info(), d.capabilities(), cancelling, d.Logger)
+	if err != nil {
+		return nil, nil, err
+	}
+	return m, legacy.NewClient(d.Logger), nil
+}
+
+// discovery is the request with which servers are asked what they are.
+func (d *Dialer) discovery() *call.Request {
+	return &call.Request{Method: mcp.MethodDiscover, Timeout: d.Timeouts.Initialize, Uncancellable: true}
+}
+
+// handshake is how the handshake's request is bounded.
+func (d *Dialer) handshake() *call.Request {
+	return &call.Request{Timeout: d.Timeouts.Initialize, Uncancellable: true}
+}

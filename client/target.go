@@ -1,0 +1,49 @@
+package client
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/parley-mcp/parley/transport"
+)
+
+// Target is a server to dial: [URL], [Command], a *[HTTP], a *[Process] or [Conn].
+type Target interface {
+	dial(ctx context.Context, d *Dialer) (*link, error)
+	// String names the target in errors, without secrets.
+	String() string
+}
+
+// HTTP is a server at a URL.
+type HTTP struct {
+	URL string
+	// Header is sent with every request, to the URL's own origin only.
+	Header http.Header
+}
+
+// URL is the server at a URL, of whichever HTTP transport it speaks.
+func URL(url string) Target { return &HTTP{URL: url} }
+
+// Process is a server that runs as a child process.
+type Process struct {
+	transport.CommandOptions
+}
+
+// Command is the server that a command starts. Without a slash, name is looked up
+// in PATH; no shell is involved. The child gets a minimal environment: see
+// transport.CommandOptions, and [Process] to give it more.
+func Command(name string, args ...string) Target {
+	return &Process{transport.CommandOptions{Path: name, Args: args}}
+}
+
+// Conn is a server at the other end of a connection that is there already. It
+// cannot be dialled a second time: when it ends, the Client ends with it.
+func Conn(conn transport.Conn) Target { return &oneConn{conn: conn} }
+
+type oneConn struct {
+	conn transport.Conn
+	used bool
+}
+
+// String implements Target.
+func (t *oneConn) String() string { return "connection" }

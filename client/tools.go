@@ -1,0 +1,191 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
+)
+
+// maxPages bounds the pages of one list: a server could hand out cursors for ever.
+const maxPages = 64
+
+// Tools lists the server's tools, page by page as the loop goes on. It ends after
+// the first error.
+func (c *Client) Tools(ctx context.Context) iter.Seq2[*mcp.Tool, error] {
+	return func(yield func(*mcp.Tool, error) bool) {
+		var cursor *string
+		for range maxPages {
+			page, err := c.listTools(ctx, cursor)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for i := range page.Tools {
+				if !yield(&page.Tools[i], nil) {
+					return
+				}
+			}
+			if cursor = page.NextCursor; cursor == nil {
+				return
+			}
+		}
+		yield(nil, fmt.Errorf("%w: tools/list: more than %d pages", ErrInvalidResponse, maxPages))
+	}
+}
+
+func (c *Client) listTools(ctx context.Context, cursor *string) (*mcp.ListToolsResult, error) {
+	var params []byte
+	if cursor != nil {
+		params = append(jsonrpc.AppendString([]byte(`{"cursor":`), *cursor), '}')
+	}
+	raw, err := c.request(ctx, func(*link) *call.Request {
+		timeout, most := c.timeouts(c.dialer.Timeouts.Read)
+		return &call.Request{Method: mcp.MethodListTools, Params: params, Timeout: timeout, MaxTimeout: most}
+	}, true)
+	if err != nil {
+		return nil, err
+	}
+	page := new(mcp.ListToolsResult)
+	if err := json.Unmarshal(raw, page); err != nil {
+		return nil, fmt.Errorf("%w: tools/list: %w", ErrInvalidResponse, err)
+	}
+	return page, nil
+}
+
+// CallOption changes how one tool is called.
+type CallOption func(*callOptions)
+
+type callOptions struct {
+	onProgress func(call.Progress)
+	timeout    time.Duration
+	meta       mcp.Meta
+}
+
+// OnProgress has f called with each report of progress. It runs in the goroutine
+// that makes the call, never after the call has returned.
+func OnProgress(f func(call.Progress)) CallOption {
+	return func(o *callOptions) { o.onProgress = f }
+}
+
+// Timeout bounds the wait for this call's result instead of Timeouts.Tool. A
+// report of progress begins it anew. Negative: no bound.
+func Timeout(d time.Duration) CallOption {
+	return func(o *callOptions) { o.timeout = d }
+}
+
+// Meta sends further members of _meta with the call.
+func Meta(meta mcp.Meta) CallOption {
+	return func(o *callOptions) { o.meta = meta }
+}
+
+// CallTool calls a tool. Arguments are anything that encodes to a JSON object, or
+// nil for none; a json.RawMessage is sent as it is.
+//
+// A tool that failed is a result with IsError, not an error. An error is a
+// *jsonrpc.Error if the server reports it (an unknown tool, say); a
+// *call.TimeoutError or the context's, after which the server has been told to
+// stop; or ErrConnectionLost, after which nobody knows whether the tool has run.
+// CallTool never calls a tool a second time.
+func (c *Client) CallTool(ctx context.Context, name string, arguments any, options ...CallOption) (*mcp.CallToolResult, error) {
+	var o callOptions
+	for _, option := range options {
+		option(&o)
+	}
+	params, err := callParams(name, arguments)
+	if err != nil {
+		return nil, err
+	}
+	if o.timeout == 0 {
+		o.timeout = c.dialer.Timeouts.Tool
+	}
+	raw, err := c.request(ctx, func(*link) *call.Request {
+		return &call.Request{
+			Method: mcp.MethodCallTool, Params: params, Name: name, Meta: o.meta,
+			Timeout: max(o.timeout, 0), MaxTimeout: c.dialer.Timeouts.Max, OnProgress: o.onProgress,
+		}
+	}, false)
+	if err != nil {
+		return nil, err
+	}
+	return decodeToolResult(raw)
+}
+
+// callParams encodes the params of tools/call.
+func callParams(name string, arguments any) ([]byte, error) {
+	params := jsonrpc.AppendString(append(make([]byte, 0, 128), `{"name":`...), name)
+	if arguments != nil {
+		raw, err := schema.Marshal(arguments)
+		if err != nil {
+			return nil, fmt.Errorf("tools/call %s: the arguments cannot be encoded: %w", name, err)
+		}
+		if len(raw) == 0 || raw[0] != '{' {
+			return nil, fmt.Errorf("tools/call %s: the arguments must encode to a JSON object, not %.20s", name, raw)
+		}
+		params = append(append(params, `,"arguments":`...), raw...)
+	}
+	return append(params, '}'), nil
+}
+
+func decodeToolResult(raw []byte) (*mcp.CallToolResult, error) {
+	result := new(mcp.CallToolResult)
+	if err := result.UnmarshalJSON(raw); err != nil {
+		return nil, fmt.Errorf("%w: tools/call: %w", ErrInvalidResponse, err)
+	}
+	return result, nil
+}
+
+// ToolError is what Call returns for a tool that failed.
+type ToolError struct {
+	Tool   string
+	Result *mcp.CallToolResult // what the tool has to say about it
+}
+
+// Error returns the text that the tool gave.
+func (e *ToolError) Error() string {
+	return fmt.Sprintf("tool %s failed: %s", e.Tool, textOf(e.Result))
+}
+
+// Call calls a tool and decodes its structured content into Out; without any, its
+// text if Out is string, and otherwise its text as JSON. A tool that failed is a
+// *ToolError.
+func Call[Out any](ctx context.Context, c *Client, name string, arguments any, options ...CallOption) (Out, error) {
+	var out Out
+	result, err := c.CallTool(ctx, name, arguments, options...)
+	if err != nil {
+		return out, err
+	}
+	if result.IsError {
+		return out, &ToolError{Tool: name, Result: result}
+	}
+	if text, ok := any(&out).(*string); ok && result.StructuredContent == nil {
+		*text = textOf(result)
+		return out, nil
+	}
+	raw := []byte(result.StructuredContent)
+	if raw == nil {
+		raw = []byte(textOf(result))
+	}
+	if err := schema.Decode(raw, &out); err != nil {
+		return out, fmt.Errorf("%w: tools/call %s: the result does not fit %T: %w", ErrInvalidResponse, name, out, err)
+	}
+	return out, nil
+}
+
+// textOf joins the texts of a result.
+func textOf(result *mcp.CallToolResult) string {
+	var texts []string
+	for _, content := range result.Content {
+		if t, ok := content.(*mcp.TextContent); ok {
+			texts = append(texts, t.Text)
+		}
+	}
+	return strings.Join(texts, "\n")
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const sample = `# why
+server-all:
+  - ping            # transports
+  - tools-list:format
+
+client-2026-07-28:
+  - auth/dpop
+`
+
+func TestBaselineKeepsItsEntriesByLeg(t *testing.T) {
+	b, err := parseBaseline(sample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][]entry{
+		"server-all":        {{"ping", "", 2}, {"tools-list", "format", 3}},
+		"client-2026-07-28": {{"auth/dpop", "", 6}},
+	}
+	if diff := cmp.Diff(want, b.entries, cmp.AllowUnexported(entry{})); diff != "" {
+		t.Errorf("entries (-want +got):\n%s", diff)
+	}
+}
+
+func TestBaselineRefusesWhatItCannotRead(t *testing.T) {
+	for text, want := range map[string]string{
+		"  - ping\n": "line 1: an entry above every leg",
+		"server-all:\n  - ping\n  - ping # again\n": "line 3: an entry given twice",
+		"server-all:\nserver-all:\n":                "line 2: a leg given twice",
+		"server-some:\n":                            `line 1: no leg "server-some"`,
+		"server-all:\n- ping\n":                     "line 2: neither a leg",
+		"server-all: [ping]\n":                      "line 1: neither a leg",
+	} {
+		if _, err := parseBaseline(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("parse %q: error %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestShrinkingKeepsAllOtherLines(t *testing.T) {
+	b, err := parseBaseline(sample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := b.without([]entry{b.entries["server-all"][0]})
+	want := strings.Replace(sample, "  - ping            # transports\n", "", 1)
+	if got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

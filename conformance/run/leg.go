@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A leg is one run of the suite: one role, over everything the suite has or one frozen requirement set.
+type leg struct {
+	role string // "server" or "client"
+	set  string // "all" or a revision
+}
+
+var allLegs = []leg{
+	{"server", "all"}, {"server", "2025-11-25"}, {"server", "2026-07-28"},
+	{"client", "all"}, {"client", "2025-11-25"}, {"client", "2026-07-28"},
+}
+
+func (l leg) String() string { return l.role + "-" + l.set }
+
+// selection is how the suite is told what belongs to the leg.
+func (l leg) selection() []string {
+	if l.set == "all" {
+		return []string{"--suite", "all"}
+	}
+	return []string{"--requirements", l.set}
+}
+
+func legNames() []string {
+	var names []string
+	for _, l := range allLegs {
+		names = append(names, l.String())
+	}
+	return names
+}
+
+func parseLeg(name string) (leg, error) {
+	i := slices.IndexFunc(allLegs, func(l leg) bool { return l.String() == name })
+	if i < 0 {
+		return leg{}, fmt.Errorf("no leg %q: want one of %s", name, strings.Join(legNames(), ", "))
+	}
+	return allLegs[i], nil
+}

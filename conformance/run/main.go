@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	ok, err := run(ctx, parseFlags())
+	switch {
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "conformance:", err)
+		os.Exit(2)
+	case !ok:
+		os.Exit(1)
+	}
+}
+
+type config struct {
+	legs           []leg
+	tools, out     string // folders
+	baseline       string // file
+	server, client string // packages
+	race, shrink   bool
+}
+
+func parseFlags() config {
+	var c config
+	flag.Func("leg", "run only this leg: "+strings.Join(legNames(), ", ")+"; repeatable (default all)", func(name string) error {
+		l, err := parseLeg(name)
+		c.legs = append(c.legs, l)
+		return err
+	})
+	flag.StringVar(&c.tools, "tools", filepath.Join(".tools", "conformance"), "`folder` into which scripts/tools installed the suite")
+	flag.StringVar(&c.out, "out", filepath.Join(".out", "conformance"), "`folder` for programs and logs; emptied first")
+	flag.StringVar(&c.baseline, "baseline", filepath.Join("conformance", "baseline.yaml"), "`file` that lists what is known not to pass")
+	flag.StringVar(&c.server, "server", "./conformance/server", "`package` of the server under test")
+	flag.StringVar(&c.client, "client", "./conformance/client", "`package` of the client under test")
+	flag.BoolVar(&c.race, "race", false, "build the programs with the race detector")
+	flag.BoolVar(&c.shrink, "shrink", false, "rewrite the baseline without the entries that are no longer needed")
+	flag.Parse()
+	if flag.NArg() > 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	if len(c.legs) == 0 {
+		c.legs = allLegs
+	}
+	return c
+}
+
+// run reports whether everything is as the baseline says.
+func run(ctx context.Context, c config) (ok bool, err error) {
+	known, err := readBaseline(c.baseline)
+	if err != nil {
+		return false, err
+	}
+	suite, err := findSuite(c.tools, c.out)
+	if err != nil {
+		return false, err
+	}
+	if err := os.RemoveAll(suite.out); err != nil {
+		return false, err
+	}
+	if err := os.MkdirAll(suite.out, 0o755); err != nil {
+		return false, err
+	}
+
+	needs := func(role string) bool {
+		return slices.ContainsFunc(c.legs, func(l leg) bool { return l.role == role })
+	}
+	subjects := map[string]string{"client": "./client"}
+	if needs("client") {
+		if err := build(ctx, c.client, filepath.Join(suite.out, "client"), c.race); err != nil {
+			return false, err
+		}
+	}
+	if needs("server") {
+		if err := build(ctx, c.server, filepath.Join(suite.out, "server"), c.race); err != nil {
+			return false, err
+		}
+		server, startErr := startServer(ctx, suite.out)
+		if startErr != nil {
+			return false, startErr
+		}
+		defer func() { err = errors.Join(err, server.stop()) }()
+		subjects["server"] = server.url
+	}
+
+	var judged []judgement
+	for _, l := range c.legs {
+		start := time.Now()
+		outcomes, err := suite.run(ctx, l, subjects[l.role])
+		if err != nil {
+			return false, fmt.Errorf("%v: %w", l, err)
+		}
+		judged = append(judged, judge(l, outcomes, known.entries[l.String()], time.Since(start)))
+	}
+	if c.shrink {
+		if err := known.shrink(c.baseline, judged); err != nil {
+			return false, err
+		}
+	}
+	return report(os.Stdout, judged), nil
+}

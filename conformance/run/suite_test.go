@@ -1,0 +1,90 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+func TestParseListFindsTheScenariosOfARole(t *testing.T) {
+	const all = `Server scenarios (test against a server):
+  - ping [2025-06-18,2025-11-25]
+  - tools-list [2025-11-25]
+
+Client scenarios (test against a client):
+  - auth/dpop [extension]
+
+Authorization server scenarios (test against an authorization server):
+  - authorization-code-grant [2025-11-25]
+`
+	const set = `Required for 2025-11-25 (3 scenarios, frozen; run at the 2025-11-25 wire):
+
+Server scenarios (test against a server):
+  - ping
+
+Client scenarios (test against a client):
+  - initialize
+  - tools_call
+
+Run and reported, but never scored:
+  extension (1):
+    - auth/dpop [client]
+  pending (1):
+    - server-sse-polling [server]
+
+`
+	for _, tt := range []struct {
+		text, role string
+		want       []string
+	}{
+		{all, "server", []string{"ping", "tools-list"}},
+		{all, "client", []string{"auth/dpop"}},
+		{set, "server", []string{"ping", "server-sse-polling"}},
+		{set, "client", []string{"initialize", "tools_call", "auth/dpop"}},
+	} {
+		if got := parseList(tt.text, tt.role); !slices.Equal(got, tt.want) {
+			t.Errorf("%s scenarios are %q, want %q, in\n%s", tt.role, got, tt.want, tt.text)
+		}
+	}
+}
+
+func TestReadOutcomesNamesScenariosByTheirFolders(t *testing.T) {
+	const stamp = "-2026-01-02T03-04-05-678Z"
+	dir := t.TempDir()
+	write := func(file, text string) {
+		file = filepath.Join(dir, filepath.FromSlash(file))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("server/server-server-initialize"+stamp+"/checks.json", `[{"id":"a","status":"SUCCESS","extra":{}}]`)
+	write("client/auth/2025-03-26-fallback"+stamp+"/checks.json", `[]`)
+	write("client/auth/2025-03-26-fallback"+stamp+"/stderr.txt", "goroutine noise\npanic: boom\n")
+	write("client/initialize"+stamp+"/checks.json", `[]`)
+	write("client/initialize"+stamp+"/stderr.txt", "a log line about panic: nothing\n")
+
+	server, err := readOutcomes(filepath.Join(dir, "server"), "server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, ok := server["server-initialize"]; !ok || len(o.checks) != 1 || o.checks[0].ID != "a" {
+		t.Errorf("server outcomes: %+v", server)
+	}
+	client, err := readOutcomes(filepath.Join(dir, "client"), "client")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, ok := client["auth/2025-03-26-fallback"]; !ok || o.distress == nil {
+		t.Errorf("a client's panic went unnoticed: %+v", client)
+	}
+	if o, ok := client["initialize"]; !ok || o.distress != nil {
+		t.Errorf("a panic was noticed where there is none: %+v", client)
+	}
+	if none, err := readOutcomes(filepath.Join(dir, "absent"), "client"); len(none) != 0 || err != nil {
+		t.Errorf("a suite that left nothing: %v, %v", none, err)
+	}
+}

@@ -1,0 +1,174 @@
+package house
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func TestImportsRunDown(t *testing.T) {
+	seen := 0
+	for _, f := range project(t) {
+		if err := checkRoom(f.path); err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, target := range f.imports {
+			seen++
+			if err := (arrow{f.path, target}).check(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if seen < 100 {
+		t.Fatalf("only %d imports were found: is this the project?", seen)
+	}
+}
+
+// maxLines is where a file has more than one subject. Most have 100 to 400 lines.
+const maxLines = 600
+
+func TestFilesReadInOneSitting(t *testing.T) {
+	for _, f := range project(t) {
+		if err := f.checkLength(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestPackagesAreNamedForWhatTheyHold(t *testing.T) {
+	for _, f := range project(t) {
+		if err := f.checkName(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestTheDocumentedFloorsAreTheTable(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := make(map[string]int)
+	for _, match := range regexp.MustCompile(`floor (\d)   (.*)`).FindAllStringSubmatch(string(doc), -1) {
+		floor, _ := strconv.Atoi(match[1])
+		for name := range strings.SplitSeq(match[2], ", ") {
+			documented[name] = floor
+		}
+	}
+	for name, room := range rooms {
+		if floor, found := documented[name]; room.kind == onFloor && (!found || floor != room.floor) {
+			t.Errorf("%s is on floor %d, doc.go says %d (%v)", name, room.floor, floor, found)
+		}
+		if room.kind != onFloor && !strings.Contains(string(doc), path.Base(name)) {
+			t.Errorf("doc.go does not mention %s", name)
+		}
+	}
+}
+
+// file is what the rules look at.
+type file struct {
+	path        string // from the root of the project, with slashes
+	packageName string
+	imports     []string
+	lines       int
+	generated   bool
+}
+
+// project reads every Go file of every module in the repository. Build constraints make no difference:
+// the rules hold on all systems.
+func project(t *testing.T) []file {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil || !bytes.HasPrefix(mod, []byte("module "+module+"\n")) {
+		t.Fatalf("%s is not the root of %s: %v", root, module, err)
+	}
+	files, err := read(os.DirFS(root))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func read(tree fs.FS) ([]file, error) {
+	var files []file
+	err := fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		base := path.Base(name)
+		if entry.IsDir() {
+			if name != "." && (strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_")) ||
+				base == "testdata" || base == "node_modules" || base == "vendor" {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if path.Ext(name) != ".go" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") {
+			return nil
+		}
+		f, err := parse(tree, name)
+		files = append(files, f)
+		return err
+	})
+	return files, err
+}
+
+func parse(tree fs.FS, name string) (file, error) {
+	source, err := fs.ReadFile(tree, name)
+	if err != nil {
+		return file{}, err
+	}
+	syntax, err := parser.ParseFile(token.NewFileSet(), name, source, parser.ImportsOnly|parser.ParseComments)
+	if err != nil {
+		return file{}, err
+	}
+	f := file{
+		path:        name,
+		packageName: syntax.Name.Name,
+		lines:       bytes.Count(source, []byte("\n")),
+		generated:   ast.IsGenerated(syntax),
+	}
+	for _, spec := range syntax.Imports {
+		target, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return file{}, fmt.Errorf("%s: %w", name, err)
+		}
+		f.imports = append(f.imports, target)
+	}
+	return f, nil
+}
+
+func (f file) checkLength() error {
+	if f.lines <= maxLines || f.generated || strings.HasSuffix(f.path, "_test.go") {
+		return nil
+	}
+	return fmt.Errorf("%s has %d lines, more than %d: its subject has split, split the file", f.path, f.lines, maxLines)
+}
+
+// saysNothing matches names that say how code is regarded and not what it does.
+var saysNothing = regexp.MustCompile(`util|common|helper|manager|(^|_)impl$|impl$`)
+
+func (f file) checkName() error {
+	dir := parent(f.path)
+	for _, name := range []string{strings.TrimSuffix(f.packageName, "_test"), path.Base(dir), strings.TrimSuffix(path.Base(f.path), ".go")} {
+		if word := saysNothing.FindString(name); word != "" {
+			return fmt.Errorf("%s: %q says nothing about what is in it, name it for its subject", f.path, word)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package house
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// The rules themselves, on a project that does not exist: a rule that cannot fail is no rule.
+
+func TestArrows(t *testing.T) {
+	const ours = module + "/"
+	for _, c := range []struct {
+		file, target string
+		want         string // a part of the complaint; empty for none
+	}{
+		// Down.
+		{"server/server.go", ours + "call", ""},
+		{"server/server.go", ours + "internal/modern", ""},
+		{"internal/httpwire/post.go", ours + "internal/legacy", ""},
+		{"call/call.go", ours + "mcp", ""},
+		{"auth/oauth/flow.go", ours + "auth", ""},
+		{"cmd/parley/main.go", ours + "gateway", ""},
+		{"cmd/parley/main.go", ours + "otel", ""},
+		{"cmd/parley/internal/config/file.go", ours + "host", ""},
+		{"server/server.go", "net/http", ""},
+
+		// In one room.
+		{"cmd/parley/main.go", ours + "cmd/parley/internal/config", ""},
+		{"schema/schema.go", ours + "schema/draft", ""},
+
+		// Across and up.
+		{"mcp/tool.go", ours + "jsonrpc", ""},
+		{"jsonrpc/scan.go", ours + "mcp", "floor 0"},
+		{"mcp/tool.go", ours + "principal", "floor 0"},
+		{"server/server.go", ours + "client", "floor 6"},
+		{"internal/modern/replay.go", ours + "internal/legacy", "floor 4"},
+		{"transport/conn.go", ours + "auth", "floor 1"},
+		{"auth/token.go", ours + "auth/oauth", "up to floor 3"},
+		{"call/call.go", ours + "server", "up to floor 6"},
+		{"internal/legacy/session.go", ours + "internal/httpwire", "up to floor 5"},
+		{"gateway/gateway.go", ours + "cmd/parley/internal/config", "up to floor 9"},
+
+		// Beside.
+		{"store/redisstore/redis.go", ours + "store", ""},
+		{"store/redisstore/redis.go", ours + "internal/revision", "not"},
+		{"otel/trace.go", ours + "server", ""},
+		{"server/server.go", ours + "otel", "only the program"},
+		{"store/memory.go", ours + "store/redisstore", "only the program"},
+		{"store/storetest/kv.go", ours + "store", ""},
+		{"mcptest/client.go", ours + "server", ""},
+		{"mcptest/client.go", ours + "internal/modern", "not"},
+		{"server/server.go", ours + "mcptest", "for tests"},
+		{"store/memory.go", ours + "store/storetest", "for tests"},
+		{"examples/hello/main.go", ours + "server", ""},
+		{"examples/hello/main.go", ours + "mcptest", ""},
+		{"examples/hello/main.go", ours + "internal/revision", "not"},
+		{"examples/hello/main.go", ours + "cmd/parley", "not"},
+		{"conformance/server/main.go", ours + "conformance/fixture", ""},
+		{"bench/floor.go", ours + "otel", ""},
+		{"bench/floor.go", ours + "examples/hello", "nobody imports"},
+		{"client/client.go", ours + "bench", "nobody imports"},
+		{"internal/spec/load.go", ours + "mcp", ""},
+		{"internal/spec/load.go", ours + "call", "not"},
+		{"server/server.go", ours + "internal/spec", "for tests only"},
+		{"examples/hello/main.go", ours + "internal/spec", "for tests only"},
+		{"server/server.go", ours + "internal/house", "nobody imports"},
+
+		// Tests see more, but not what is above them and private.
+		{"mcp/tool_test.go", ours + "server", ""},
+		{"mcp/tool_test.go", ours + "mcptest", ""},
+		{"mcp/tool_test.go", ours + "internal/spec", ""},
+		{"store/memory_test.go", ours + "store/storetest", ""},
+		{"internal/modern/replay_test.go", ours + "client", ""},
+		{"mcp/tool_test.go", ours + "internal/modern", "up to floor 4"},
+		{"server/server_test.go", ours + "cmd/parley", "up to floor 9"},
+		{"server/server_test.go", ours + "examples/hello", "nobody imports"},
+		{"server/server_test.go", ours + "internal/house", "nobody imports"},
+
+		// No I/O on the ground floor.
+		{"jsonrpc/scan.go", "net/http", "does no I/O"},
+		{"mcp/tool.go", "os", "does no I/O"},
+		{"mcp/tool_test.go", "os", ""},
+		{"store/memory.go", "os", ""},
+
+		// Unknown rooms.
+		{"telemetry/trace.go", "fmt", "enter its directory in the table"},
+		{"server/server.go", ours + "internal/registry", "in no room"},
+		{"main.go", "fmt", "in no room"},
+		{"server/server.go", module, "in no room"},
+	} {
+		err := arrow{c.file, c.target}.check()
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s may import %s, but: %v", c.file, c.target, err)
+		case c.want != "" && err == nil:
+			t.Errorf("%s may not import %s", c.file, c.target)
+		case c.want != "" && !strings.Contains(err.Error(), c.want):
+			t.Errorf("%s imports %s: the complaint is %q, without %q", c.file, c.target, err, c.want)
+		}
+	}
+}
+
+func TestFilesAreReadAsTheyAre(t *testing.T) {
+	long := strings.Repeat("\n", maxLines+1)
+	files, err := read(fstest.MapFS{
+		"server/server.go":             {Data: []byte("package server\n\nimport (\n\t\"fmt\"\n\tx \"" + module + "/client\"\n)\n")},
+		"server/windows.go":            {Data: []byte("//go:build windows\n\npackage server\n\nimport \"C\"\n")},
+		"server/long.go":               {Data: []byte("package server" + long)},
+		"server/long_test.go":          {Data: []byte("package server" + long)},
+		"server/table.go":              {Data: []byte("// Code generated by a program. DO NOT EDIT.\n\npackage server" + long)},
+		"server/testdata/bad.go":       {Data: []byte("not Go")},
+		"interop/node_modules/a/b.go":  {Data: []byte("not Go")},
+		".tools/x.go":                  {Data: []byte("not Go")},
+		"cmd/parley/go.mod":            {Data: []byte("module " + module + "/cmd/parley\n")},
+		"cmd/parley/main.go":           {Data: []byte("package main\n")},
+		"server/stringutil/s.go":       {Data: []byte("package stringutil\n")},
+		"server/a/common_test.go":      {Data: []byte("package a_test\n")},
+		"server/simple/simple_test.go": {Data: []byte("package simple_test\n")},
+		"server/b/b.go":                {Data: []byte("package managers\n")},
+		"server/storeimpl/b.go":        {Data: []byte("package storeimpl\n")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	imports := make(map[string][]string)
+	var tooLong, badNames []string
+	for _, f := range files {
+		imports[f.path] = f.imports
+		if f.checkLength() != nil {
+			tooLong = append(tooLong, f.path)
+		}
+		if f.checkName() != nil {
+			badNames = append(badNames, f.path)
+		}
+	}
+	if len(files) != 11 {
+		t.Errorf("%d files were read: %v", len(files), imports)
+	}
+	if got := strings.Join(imports["server/server.go"], " "); got != "fmt "+module+"/client" {
+		t.Errorf("the imports of server.go are %q", got)
+	}
+	if got := strings.Join(imports["server/windows.go"], " "); got != "C" {
+		t.Errorf("the imports of windows.go are %q", got)
+	}
+	if got := strings.Join(tooLong, " "); got != "server/long.go" {
+		t.Errorf("too long: %q", got)
+	}
+	if got := strings.Join(badNames, " "); got != "server/a/common_test.go server/b/b.go server/storeimpl/b.go server/stringutil/s.go" {
+		t.Errorf("badly named: %q", got)
+	}
+	if _, err := read(fstest.MapFS{"server/bad.go": {Data: []byte("not Go")}}); err == nil {
+		t.Error("a file that is not Go was read")
+	}
+}

@@ -1,0 +1,121 @@
+package httpwire
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+)
+
+// event is one server-sent event. Data is its own memory.
+type event struct {
+	name string // "" for "message"
+	data []byte
+	id   string // the last one seen, this event's or an earlier one's
+}
+
+// errEventTooLarge reports an event that exceeds the reader's limit.
+var errEventTooLarge = errors.New("event too large")
+
+// eventReader reads server-sent events as browsers do (HTML Living Standard,
+// 9.2.6): lines end with CR, LF or both, one BOM may come first, unknown fields and
+// comments are skipped.
+type eventReader struct {
+	r     *bufio.Reader
+	max   int           // bytes of one event
+	retry time.Duration // the last one the server asked for; negative: none
+	id    string
+	fresh bool // nothing has been read yet
+	skip  bool // the last line ended with CR: a LF that follows belongs to it
+	line  []byte
+}
+
+func newEventReader(r io.Reader, limit int) *eventReader {
+	return &eventReader{r: bufio.NewReader(r), max: limit, retry: -1, fresh: true}
+}
+
+// next returns the next event that carries data, or the error that ended the
+// stream; io.EOF at its end. What is incomplete then is dropped.
+func (e *eventReader) next() (event, error) {
+	var ev event
+	var data []byte
+	hasData := false
+	size := 0
+	for {
+		line, err := e.readLine()
+		if err != nil {
+			return event{}, err
+		}
+		if len(line) == 0 {
+			if hasData && len(data) > 0 {
+				ev.data, ev.id = data, e.id
+				return ev, nil
+			}
+			ev, data, hasData, size = event{}, nil, false, 0 // without data there is no event
+			continue
+		}
+		if size += len(line); size > e.max {
+			return event{}, fmt.Errorf("%w: more than %d bytes", errEventTooLarge, e.max)
+		}
+		field, value, _ := bytes.Cut(line, []byte{':'})
+		value = bytes.TrimPrefix(value, []byte{' '})
+		switch string(field) {
+		case "data":
+			if hasData {
+				data = append(data, '\n')
+			}
+			data = append(data, value...)
+			hasData = true
+		case "event":
+			ev.name = string(value)
+		case "id":
+			if bytes.IndexByte(value, 0) < 0 {
+				e.id = string(value)
+			}
+		case "retry":
+			if ms, err := strconv.ParseUint(string(value), 10, 31); err == nil {
+				e.retry = time.Duration(ms) * time.Millisecond
+			}
+		}
+	}
+}
+
+// readLine returns a line without its end, valid until the next call.
+func (e *eventReader) readLine() ([]byte, error) {
+	if e.fresh {
+		e.fresh = false
+		if bom, _ := e.r.Peek(3); bytes.Equal(bom, []byte("\xEF\xBB\xBF")) {
+			_, _ = e.r.Discard(3)
+		}
+	}
+	e.line = e.line[:0]
+	for {
+		if _, err := e.r.Peek(1); err != nil {
+			return nil, err
+		}
+		chunk, _ := e.r.Peek(e.r.Buffered())
+		if e.skip {
+			e.skip = false
+			if chunk[0] == '\n' {
+				_, _ = e.r.Discard(1)
+				continue
+			}
+		}
+		end := bytes.IndexAny(chunk, "\r\n")
+		if end < 0 {
+			if len(e.line)+len(chunk) > e.max {
+				return nil, fmt.Errorf("%w: more than %d bytes", errEventTooLarge, e.max)
+			}
+			e.line = append(e.line, chunk...)
+			_, _ = e.r.Discard(len(chunk))
+			continue
+		}
+		e.skip = chunk[end] == '\r'
+		e.line = append(e.line, chunk[:end]...)
+		_, _ = e.r.Discard(end + 1)
+		return e.line, nil
+	}
+}

@@ -1,0 +1,77 @@
+package httpwire
+
+import (
+	"context"
+	"sync"
+)
+
+// maxRequests bounds the requests that a server has in flight, open streams included.
+const maxRequests = 16_384
+
+// tracker knows the requests in flight, so that a shutdown can wait for them.
+type tracker struct {
+	mu      sync.Mutex
+	n       int
+	closed  bool
+	idle    chan struct{} // closed when the last one is done after close
+	last    uint64
+	cancels map[uint64]context.CancelCauseFunc
+}
+
+// enter counts one more request, unless there are too many or none is wanted anymore.
+func (t *tracker) enter() (done func(), ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed || t.n >= maxRequests {
+		return nil, false
+	}
+	t.n++
+	return t.leave, true
+}
+
+func (t *tracker) leave() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.n--
+	if t.closed && t.n == 0 {
+		close(t.idle)
+	}
+}
+
+// onCancel has cancel called by cancelAll, until the function it returns is called.
+func (t *tracker) onCancel(cancel context.CancelCauseFunc) (forget func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.cancels == nil {
+		t.cancels = make(map[uint64]context.CancelCauseFunc)
+	}
+	t.last++
+	id := t.last
+	t.cancels[id] = cancel
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.cancels, id)
+	}
+}
+
+// close lets no more requests in, and returns a channel that is closed when all are done.
+func (t *tracker) close() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.closed {
+		t.closed, t.idle = true, make(chan struct{})
+		if t.n == 0 {
+			close(t.idle)
+		}
+	}
+	return t.idle
+}
+
+func (t *tracker) cancelAll() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, cancel := range t.cancels {
+		cancel(errShutdown)
+	}
+}

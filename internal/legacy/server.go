@@ -1,0 +1,139 @@
+package legacy
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+)
+
+// Server serves this era. Its fields are set before it serves.
+type Server struct {
+	Engine *call.Engine
+	Peers  *call.Peers
+	Logger *slog.Logger
+	// Describe says what the server offers; revision and _meta are filled in here.
+	Describe    func(who principal.Principal) mcp.InitializeResult
+	MaxInflight int // requests of one session that are served at a time
+}
+
+// Session is one handshake and what follows it, while it is being used. A session
+// that outlives its connections is made anew from its State for each use; what it
+// has in flight is then shared by these.
+type Session struct {
+	State
+	server    *Server
+	who       principal.Principal
+	peer      call.Peer
+	inflight  *call.Inflight
+	handshook bool
+}
+
+// NewSession makes a session that awaits its handshake.
+func (s *Server) NewSession(who principal.Principal) *Session {
+	return &Session{server: s, who: who, inflight: &call.Inflight{Max: s.MaxInflight}}
+}
+
+// Resume makes a session of what is known of it. Requests in flight are noted in inflight.
+func (s *Server) Resume(who principal.Principal, state State, inflight *call.Inflight) (*Session, error) {
+	peer, err := s.Peers.Decode(state.Info, state.Capabilities)
+	if err != nil {
+		return nil, err
+	}
+	return &Session{State: state, server: s, who: who, peer: peer, inflight: inflight, handshook: true}, nil
+}
+
+// Serve answers one request, appending the response to dst. It appends
+// nothing when the peer has cancelled the request, which then has no response. Stream
+// takes what the handler sends meanwhile.
+//
+// Safe for concurrent use once the handshake is over.
+func (s *Session) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, stream call.Stream) []byte {
+	switch {
+	case m.Method == mcp.MethodInitialize:
+		return s.initialize(dst, m)
+	case m.Method == mcp.MethodPing: // allowed at any time
+		return append(jsonrpc.AppendResultHead(dst, m.ID), "{}}"...)
+	case !s.handshook:
+		return reject(dst, m.ID, jsonrpc.CodeInvalidRequest, "the session is not initialized: send initialize first")
+	}
+	c := &call.Call{
+		Method: m.Method, ID: m.ID, Params: &m.Params, RawParams: m.Raw,
+		Revision: s.Revision, Peer: s.peer, Principal: s.who, Stream: stream,
+	}
+	if meta, ok := m.Params.Get("_meta"); ok {
+		if token, ok := jsonrpc.Get(meta, mcp.MetaProgressToken); ok {
+			if c.ProgressToken.UnmarshalJSON(token) != nil {
+				return reject(dst, m.ID, jsonrpc.CodeInvalidParams, "progressToken must be a string or an integer")
+			}
+		}
+	}
+	return s.inflight.AppendReply(ctx, dst, s.server.Engine, c, nil)
+}
+
+// Notify takes one notification. Those that mean nothing to the session are ignored.
+func (s *Session) Notify(m *jsonrpc.Message) {
+	if m.Method == mcp.NotificationCancelled {
+		s.inflight.Cancel(revision.CancelledID(m), call.ErrCancelled)
+	}
+}
+
+// Handshook reports whether the session has had its handshake.
+func (s *Session) Handshook() bool { return s.handshook }
+
+// Close ends whatever the session has in flight.
+func (s *Session) Close() { s.inflight.CancelAll(errSessionEnded) }
+
+var errSessionEnded = errors.New("the session has ended")
+
+func (s *Session) initialize(dst []byte, m *jsonrpc.Message) []byte {
+	if s.handshook {
+		return reject(dst, m.ID, jsonrpc.CodeInvalidRequest, "the session is initialized already")
+	}
+	version, _ := m.Params.Get("protocolVersion")
+	info, hasInfo := m.Params.Get("clientInfo")
+	capabilities, hasCapabilities := m.Params.Get("capabilities")
+	switch {
+	case len(version) == 0 || version[0] != '"':
+		return reject(dst, m.ID, jsonrpc.CodeInvalidParams, "initialize: protocolVersion must be a string")
+	case !hasInfo || info[0] != '{':
+		return reject(dst, m.ID, jsonrpc.CodeInvalidParams, "initialize: clientInfo must be an object")
+	case !hasCapabilities || capabilities[0] != '{':
+		return reject(dst, m.ID, jsonrpc.CodeInvalidParams, "initialize: capabilities must be an object")
+	}
+	if name, ok := m.Params.CaseVariant("protocolVersion", "clientInfo", "capabilities"); ok {
+		return reject(dst, m.ID, jsonrpc.CodeInvalidParams, "initialize: member "+name+" differs from a known one in its case")
+	}
+	peer, err := s.server.Peers.Decode(info, capabilities)
+	if err != nil {
+		return reject(dst, m.ID, jsonrpc.CodeInvalidParams, "initialize: "+err.Error())
+	}
+	rev := revision.Answer(mcp.Revision(jsonrpc.Unquote(version)))
+	s.State = State{Revision: rev, Info: append([]byte(nil), info...), Capabilities: append([]byte(nil), capabilities...)}
+	s.peer, s.handshook = peer, true
+
+	result := s.server.Describe(s.who)
+	result.ProtocolVersion = rev
+	raw, err := json.Marshal(revision.Speak(rev, &result))
+	if err != nil {
+		s.server.Logger.Error("cannot encode the answer to initialize", "error", err)
+		return reject(dst, m.ID, jsonrpc.CodeInternalError, "internal error")
+	}
+	return jsonrpc.AppendResult(dst, m.ID, raw)
+}
+
+func reject(dst []byte, id jsonrpc.ID, code int64, message string) []byte {
+	return jsonrpc.AppendError(dst, id, &jsonrpc.Error{Code: code, Message: message}, false)
+}
+
+// Busy reports whether the session has as many requests in flight as it may.
+func (s *Session) Busy() bool {
+	return s.inflight.Max > 0 && s.inflight.Len() >= s.inflight.Max
+}

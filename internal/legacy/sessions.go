@@ -1,0 +1,242 @@
+package legacy
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/store"
+)
+
+// Errors of Sessions.
+var (
+	// ErrNoSession: there is no session with this id for this principal, or no longer.
+	ErrNoSession = errors.New("no such session")
+	// ErrTooManySessions: the principal, or the process, has as many as it may.
+	ErrTooManySessions = errors.New("too many sessions")
+)
+
+// SessionLimits bounds sessions that are kept in a store. A zero field means its default.
+type SessionLimits struct {
+	Idle          time.Duration // a session unused for so long ends; default 30 minutes
+	Uninitialized time.Duration // as Idle, before notifications/initialized; default 30 seconds
+	PerOwner      int           // sessions of one principal; default 100
+	PerAddress    int           // sessions of one address, when nobody is authenticated; default 1,000
+	Total         int           // sessions that this process begins; default 10,000
+}
+
+func (l SessionLimits) withDefaults() SessionLimits {
+	if l.Idle <= 0 {
+		l.Idle = 30 * time.Minute
+	}
+	if l.Uninitialized <= 0 {
+		l.Uninitialized = 30 * time.Second
+	}
+	if l.PerOwner <= 0 {
+		l.PerOwner = 100
+	}
+	if l.PerAddress <= 0 {
+		l.PerAddress = 1_000
+	}
+	if l.Total <= 0 {
+		l.Total = 10_000
+	}
+	return l
+}
+
+// Sessions keeps the sessions of a transport whose connections do not last, in a
+// store. An idle session is a few hundred bytes there and nothing here.
+type Sessions struct {
+	server *Server
+	store  store.KV
+	limits SessionLimits
+	quota  quota
+
+	mu   sync.Mutex
+	live map[string]*Live // by store key; only while something is in flight
+}
+
+// Live is what a session has in this process while it is being used.
+type Live struct {
+	*Session
+	ID   string
+	key  string
+	all  *Sessions
+	refs int
+
+	inflight *call.Inflight
+	streams  chan struct{} // closed when a newer standalone stream takes over, or the session ends
+}
+
+// NewSessions keeps the sessions of server in kv.
+func NewSessions(server *Server, kv store.KV, limits SessionLimits) *Sessions {
+	limits = limits.withDefaults()
+	return &Sessions{server: server, store: kv, limits: limits, live: make(map[string]*Live), quota: quota{total: limits.Total}}
+}
+
+// Create keeps the state of a session that has just had its handshake, and
+// returns its id: 128 random bits, which is what guards the session of somebody
+// anonymous. Address is where the client is; it counts instead of the principal
+// when nobody is authenticated.
+func (s *Sessions) Create(ctx context.Context, who principal.Principal, address string, state State) (id string, err error) {
+	owner, most := who.Key(), s.limits.PerOwner
+	if who == principal.Anonymous {
+		owner, most = "address/"+address, s.limits.PerAddress
+	}
+	var random [16]byte
+	rand.Read(random[:])
+	id = base64.RawURLEncoding.EncodeToString(random[:])
+	key := sessionKey(who, id)
+	gone := func(key string) bool {
+		_, err := s.store.Get(ctx, key)
+		return errors.Is(err, store.ErrNotFound)
+	}
+	if !s.quota.take(owner, key, most, gone) {
+		return "", ErrTooManySessions
+	}
+	_, err = s.store.Put(ctx, key, state.Encode(), store.PutOptions{TTL: s.limits.Uninitialized, IfAbsent: true})
+	if errors.Is(err, store.ErrFull) {
+		return "", ErrTooManySessions
+	}
+	if err != nil {
+		return "", fmt.Errorf("keep session: %w", err)
+	}
+	return id, nil
+}
+
+// Open finds a session for one use, which Release ends. The error is ErrNoSession,
+// or the store's.
+func (s *Sessions) Open(ctx context.Context, who principal.Principal, id string) (*Live, error) {
+	key := sessionKey(who, id)
+	item, err := s.store.Get(ctx, key)
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrInvalid) {
+		return nil, ErrNoSession
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find session: %w", err)
+	}
+	state, err := DecodeState(item.Value)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.live[key]
+	if l == nil {
+		l = &Live{ID: id, key: key, all: s, inflight: &call.Inflight{Max: s.server.MaxInflight}}
+		if l.Session, err = s.server.Resume(who, state, l.inflight); err != nil {
+			return nil, err
+		}
+		s.live[key] = l
+	}
+	l.refs++
+	return l, nil
+}
+
+// Release ends one use of the session.
+func (l *Live) Release() {
+	l.all.mu.Lock()
+	defer l.all.mu.Unlock()
+	if l.refs--; l.refs == 0 && l.all.live[l.key] == l {
+		delete(l.all.live, l.key)
+	}
+}
+
+// Touch makes the session young again.
+func (l *Live) Touch(ctx context.Context) error {
+	l.all.mu.Lock()
+	ttl := l.all.limits.Idle
+	if !l.Ready {
+		ttl = l.all.limits.Uninitialized
+	}
+	l.all.mu.Unlock()
+	err := l.all.store.Touch(ctx, l.key, ttl)
+	if errors.Is(err, store.ErrNotFound) {
+		return ErrNoSession
+	}
+	return err
+}
+
+// Initialized notes that the client has finished the handshake: from now on the
+// session lives as long as it is used.
+func (l *Live) Initialized(ctx context.Context) error {
+	state := State{Revision: l.Revision, Info: l.Info, Capabilities: l.Capabilities, Ready: true}
+	_, err := l.all.store.Put(ctx, l.key, state.Encode(), store.PutOptions{TTL: l.all.limits.Idle})
+	if err == nil {
+		l.all.mu.Lock()
+		l.Ready = true
+		l.all.mu.Unlock()
+	}
+	return err
+}
+
+// Delete ends a session, and whatever it has in flight in this process.
+func (s *Sessions) Delete(ctx context.Context, who principal.Principal, id string) error {
+	key := sessionKey(who, id)
+	if err := s.store.Delete(ctx, key); err != nil {
+		return err
+	}
+	s.quota.give(key)
+	s.mu.Lock()
+	l := s.live[key]
+	delete(s.live, key)
+	if l != nil && l.streams != nil {
+		close(l.streams)
+		l.streams = nil
+	}
+	s.mu.Unlock()
+	if l != nil {
+		l.Close()
+	}
+	return nil
+}
+
+// Stream claims the session's standalone stream, of which there is one: whoever
+// had it finds its channel closed (2025-11-25, basic/transports, Multiple
+// Connections: a message goes to one stream).
+func (l *Live) Stream() <-chan struct{} {
+	l.all.mu.Lock()
+	defer l.all.mu.Unlock()
+	if l.streams != nil {
+		close(l.streams)
+	}
+	l.streams = make(chan struct{})
+	return l.streams
+}
+
+// CloseStreams ends every standalone stream, for a server that shuts down.
+func (s *Sessions) CloseStreams() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.live {
+		if l.streams != nil {
+			close(l.streams)
+			l.streams = nil
+		}
+	}
+}
+
+// CancelAll ends whatever all sessions have in flight in this process.
+func (s *Sessions) CancelAll() {
+	s.mu.Lock()
+	all := make([]*Live, 0, len(s.live))
+	for _, l := range s.live {
+		all = append(all, l)
+	}
+	s.mu.Unlock()
+	for _, l := range all {
+		l.Close()
+	}
+}
+
+// sessionKey begins with the principal, so that an id alone never opens somebody
+// else's session.
+func sessionKey(who principal.Principal, id string) string {
+	return who.Key() + "session/" + id
+}

@@ -1,0 +1,51 @@
+package legacy
+
+import (
+	"errors"
+
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// State is what a session is, apart from what it has in flight: small enough to
+// be kept in a store while the session is idle.
+type State struct {
+	Revision           mcp.Revision
+	Info, Capabilities []byte // what the client said of itself, as JSON objects
+	Ready              bool   // notifications/initialized has arrived
+}
+
+// Encode returns the state as JSON.
+func (s *State) Encode() []byte {
+	b := make([]byte, 0, 64+len(s.Info)+len(s.Capabilities))
+	b = append(b, `{"revision":`...)
+	b = jsonrpc.AppendString(b, string(s.Revision))
+	b = append(append(b, `,"info":`...), s.Info...)
+	b = append(append(b, `,"capabilities":`...), s.Capabilities...)
+	if s.Ready {
+		b = append(b, `,"ready":true`...)
+	}
+	return append(b, '}')
+}
+
+var errBadState = errors.New("the stored session is not one of ours")
+
+// DecodeState undoes Encode. The state keeps views of raw.
+func DecodeState(raw []byte) (s State, err error) {
+	for name, value := range jsonrpc.All(raw) {
+		switch name {
+		case "revision":
+			s.Revision = mcp.Revision(jsonrpc.Unquote(value))
+		case "info":
+			s.Info = value
+		case "capabilities":
+			s.Capabilities = value
+		case "ready":
+			s.Ready = string(value) == "true"
+		}
+	}
+	if !s.Revision.Known() || s.Info == nil || s.Capabilities == nil {
+		return s, errBadState
+	}
+	return s, nil
+}

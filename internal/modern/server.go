@@ -1,0 +1,136 @@
+package modern
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+)
+
+// Server makes calls of this era's requests. Its fields are set before it serves.
+type Server struct {
+	Engine   *call.Engine
+	Peers    *call.Peers
+	Identity []byte // the server's mcp.Implementation as JSON, sent with every result
+}
+
+// Open checks what a request says of itself and makes its call, without a stream.
+// The error, if any, answers the request (2026-07-28, basic, _meta; basic/versioning).
+// Over HTTP, h are the request's headers, which must mirror the body; elsewhere it
+// is nil. Of several faults the first of this order is reported: the version
+// header missing, _meta incomplete, headers that differ, an unknown version, an
+// unknown method.
+func (s *Server) Open(m *jsonrpc.Message, who principal.Principal, h http.Header) (*call.Call, *jsonrpc.Error) {
+	if h != nil {
+		if err := checkVersion(h, m); err != nil {
+			return nil, err
+		}
+	}
+	c, err := s.metadata(m)
+	if err != nil {
+		return nil, err
+	}
+	if h != nil {
+		if err := checkHeaders(h, m); err != nil {
+			return nil, err
+		}
+	}
+	if !s.Engine.Has(m.Method, c.Revision) {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not available in revision %s of this server", m.Method, c.Revision)
+	}
+	c.Principal = who
+	return c, nil
+}
+
+// metadata reads the members of _meta that the protocol defines.
+func (s *Server) metadata(m *jsonrpc.Message) (*call.Call, *jsonrpc.Error) {
+	meta, ok := m.Params.Get("_meta")
+	if !ok || meta[0] != '{' {
+		return nil, malformed("the request has no _meta object")
+	}
+	var version, info, capabilities, token []byte
+	for name, value := range jsonrpc.All(meta) {
+		switch name {
+		case mcp.MetaProtocolVersion:
+			version = value
+		case mcp.MetaClientInfo:
+			info = value
+		case mcp.MetaClientCapabilities:
+			capabilities = value
+		case mcp.MetaProgressToken:
+			token = value
+		}
+	}
+	switch {
+	case version == nil || version[0] != '"':
+		return nil, malformed("_meta lacks the string " + mcp.MetaProtocolVersion)
+	case capabilities == nil || capabilities[0] != '{':
+		return nil, malformed("_meta lacks the object " + mcp.MetaClientCapabilities)
+	case info != nil && info[0] != '{':
+		return nil, malformed(mcp.MetaClientInfo + " must be an object")
+	}
+	rev := mcp.Revision(jsonrpc.Unquote(version))
+	if !rev.Known() || !rev.Modern() {
+		return nil, Unsupported(string(rev))
+	}
+	c := &call.Call{Method: m.Method, ID: m.ID, Params: &m.Params, RawParams: m.Raw, Revision: rev}
+	if token != nil {
+		if err := c.ProgressToken.UnmarshalJSON(token); err != nil {
+			return nil, malformed("progressToken must be a string or an integer")
+		}
+	}
+	peer, err := s.Peers.Decode(info, capabilities)
+	if err != nil {
+		return nil, malformed("clientInfo or clientCapabilities: " + err.Error())
+	}
+	c.Peer = peer
+	return c, nil
+}
+
+func malformed(reason string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "malformed request metadata: " + reason}
+}
+
+// Unsupported is the error for a request in a revision that is not of this era, or
+// of none that we know. Its data lists what we speak, legacy revisions too, so
+// that a client can choose.
+func Unsupported(requested string) *jsonrpc.Error {
+	data := mcp.UnsupportedVersionData{Supported: Supported(), Requested: requested}
+	raw, _ := json.Marshal(data) // strings only
+	return &jsonrpc.Error{Code: mcp.CodeUnsupportedVersion, Message: "unsupported protocol version", Data: raw}
+}
+
+// Supported is the list of revisions that a server of ours speaks, newest first.
+func Supported() []string {
+	var all []string
+	for _, r := range mcp.Revisions() {
+		all = append(all, string(r))
+	}
+	return all
+}
+
+// Discover answers server/discover.
+func Discover(capabilities mcp.ServerCapabilities, instructions string, ttlMs int64) *mcp.DiscoverResult {
+	return &mcp.DiscoverResult{
+		CacheHints:        mcp.CacheHints{TTLMs: &ttlMs, CacheScope: mcp.CacheScopePrivate},
+		SupportedVersions: Supported(),
+		Capabilities:      capabilities,
+		Instructions:      instructions,
+	}
+}
+
+// Serve answers one request that came without headers, appending the response to
+// dst; nothing, if the peer has cancelled it. Stream takes what the handler sends
+// meanwhile.
+func (s *Server) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, who principal.Principal, stream call.Stream, inflight *call.Inflight) []byte {
+	c, err := s.Open(m, who, nil)
+	if err != nil {
+		return jsonrpc.AppendError(dst, m.ID, err, false)
+	}
+	c.Stream = stream
+	return inflight.AppendReply(ctx, dst, s.Engine, c, s.Identity)
+}

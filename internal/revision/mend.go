@@ -1,0 +1,79 @@
+package revision
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// mend returns t with the texts of its content as valid UTF-8, which encoding
+// wants of them: t itself where they are, a copy otherwise.
+func mend(t *mcp.CallToolResult) *mcp.CallToolResult {
+	out := t
+	for i, c := range t.Content {
+		mended := mendContent(c)
+		if mended == nil {
+			continue
+		}
+		if out == t {
+			out = new(*t)
+			out.Content = append([]mcp.Content(nil), t.Content...)
+		}
+		out.Content[i] = mended
+	}
+	return out
+}
+
+// mendContent returns a mended copy of c, or nil if nothing is wrong with it.
+func mendContent(c mcp.Content) mcp.Content {
+	switch c := c.(type) {
+	case *mcp.TextContent:
+		if c != nil && broken(c.Text) {
+			return &mcp.TextContent{Text: valid(c.Text), Annotations: c.Annotations, Meta: c.Meta}
+		}
+	case *mcp.ImageContent:
+		if c != nil && broken(c.MimeType) {
+			return &mcp.ImageContent{Data: c.Data, MimeType: valid(c.MimeType), Annotations: c.Annotations, Meta: c.Meta}
+		}
+	case *mcp.AudioContent:
+		if c != nil && broken(c.MimeType) {
+			return &mcp.AudioContent{Data: c.Data, MimeType: valid(c.MimeType), Annotations: c.Annotations, Meta: c.Meta}
+		}
+	case *mcp.EmbeddedResource:
+		if c != nil && broken(c.Resource.Text, c.Resource.URI, c.Resource.MimeType) {
+			out := *c
+			out.Resource.Text, out.Resource.URI, out.Resource.MimeType = valid(c.Resource.Text), valid(c.Resource.URI), valid(c.Resource.MimeType)
+			return &out
+		}
+	case *mcp.ResourceLink:
+		if c != nil && broken(c.URI, c.Name, c.Title, c.Description, c.MimeType) {
+			out := *c
+			out.URI, out.Name, out.Title, out.Description, out.MimeType = valid(c.URI), valid(c.Name), valid(c.Title), valid(c.Description), valid(c.MimeType)
+			return &out
+		}
+	}
+	return nil
+}
+
+func broken(texts ...string) bool {
+	for _, s := range texts {
+		if !utf8.ValidString(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// valid replaces each byte that is not UTF-8, as [jsonrpc.AppendString] does.
+func valid(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s) + 8)
+	for _, r := range s { // such a byte is read as U+FFFD
+		b.WriteRune(r)
+	}
+	return b.String()
+}

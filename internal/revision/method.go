@@ -1,0 +1,87 @@
+package revision
+
+import "github.com/parley-mcp/parley/mcp"
+
+// Sender says which side may send a message.
+type Sender uint8
+
+// The senders of messages.
+const (
+	Client Sender = 1 << iota
+	Server
+	Either = Client | Server
+)
+
+// Method is one row of the method table.
+type Method struct {
+	Name         string
+	Sender       Sender
+	Notification bool
+	First, Last  mcp.Revision // both inclusive; an empty Last is the newest
+	Capability   string       // what the receiver declares to offer it; empty: always there
+}
+
+// In reports whether revision r has the method.
+func (m *Method) In(r mcp.Revision) bool {
+	return r >= m.First && (m.Last == "" || r <= m.Last)
+}
+
+const (
+	v2024  = mcp.V20241105
+	v03    = mcp.V20250326
+	v06    = mcp.V20250618
+	v11    = mcp.V20251125
+	modern = mcp.V20260728
+)
+
+// methods is every method of every revision. The tests hold it against the official schemas.
+var methods = []Method{
+	{Name: mcp.MethodInitialize, Sender: Client, First: v2024, Last: v11},
+	{Name: mcp.MethodPing, Sender: Either, First: v2024, Last: v11},
+	{Name: mcp.MethodDiscover, Sender: Client, First: modern},
+	{Name: mcp.MethodListTools, Sender: Client, First: v2024, Capability: "tools"},
+	{Name: mcp.MethodCallTool, Sender: Client, First: v2024, Capability: "tools"},
+	{Name: mcp.MethodListResources, Sender: Client, First: v2024, Capability: "resources"},
+	{Name: mcp.MethodListResourceTemplates, Sender: Client, First: v2024, Capability: "resources"},
+	{Name: mcp.MethodReadResource, Sender: Client, First: v2024, Capability: "resources"},
+	{Name: mcp.MethodSubscribe, Sender: Client, First: v2024, Last: v11, Capability: "resources.subscribe"},
+	{Name: mcp.MethodUnsubscribe, Sender: Client, First: v2024, Last: v11, Capability: "resources.subscribe"},
+	{Name: mcp.MethodListPrompts, Sender: Client, First: v2024, Capability: "prompts"},
+	{Name: mcp.MethodGetPrompt, Sender: Client, First: v2024, Capability: "prompts"},
+	{Name: mcp.MethodComplete, Sender: Client, First: v2024, Capability: "completions"},
+	{Name: mcp.MethodSetLevel, Sender: Client, First: v2024, Last: v11, Capability: "logging"},
+	{Name: mcp.MethodListen, Sender: Client, First: modern},
+	{Name: mcp.MethodCreateMessage, Sender: Server, First: v2024, Last: v11, Capability: "sampling"},
+	{Name: mcp.MethodListRoots, Sender: Server, First: v2024, Last: v11, Capability: "roots"},
+	{Name: mcp.MethodElicit, Sender: Server, First: v06, Last: v11, Capability: "elicitation"},
+	{Name: mcp.MethodGetTask, Sender: Either, First: v11, Last: v11, Capability: "tasks"},
+	{Name: mcp.MethodTaskResult, Sender: Either, First: v11, Last: v11, Capability: "tasks"},
+	{Name: mcp.MethodCancelTask, Sender: Either, First: v11, Last: v11, Capability: "tasks.cancel"},
+	{Name: mcp.MethodListTasks, Sender: Either, First: v11, Last: v11, Capability: "tasks.list"},
+
+	{Name: mcp.NotificationInitialized, Sender: Client, Notification: true, First: v2024, Last: v11},
+	{Name: mcp.NotificationCancelled, Sender: Either, Notification: true, First: v2024},
+	{Name: mcp.NotificationProgress, Sender: Either, Notification: true, First: v2024},
+	{Name: mcp.NotificationRootsListChanged, Sender: Client, Notification: true, First: v2024, Last: v11},
+	{Name: mcp.NotificationMessage, Sender: Server, Notification: true, First: v2024},
+	{Name: mcp.NotificationToolListChanged, Sender: Server, Notification: true, First: v2024},
+	{Name: mcp.NotificationPromptListChanged, Sender: Server, Notification: true, First: v2024},
+	{Name: mcp.NotificationResourceListChanged, Sender: Server, Notification: true, First: v2024},
+	{Name: mcp.NotificationResourceUpdated, Sender: Server, Notification: true, First: v2024},
+	{Name: mcp.NotificationElicitationComplete, Sender: Server, Notification: true, First: v11, Last: v11},
+	{Name: mcp.NotificationTaskStatus, Sender: Either, Notification: true, First: v11, Last: v11},
+	{Name: mcp.NotificationSubscriptionsAcknowledged, Sender: Server, Notification: true, First: modern},
+}
+
+// Methods returns the method table.
+func Methods() []Method { return append([]Method(nil), methods...) }
+
+// Lookup returns the row of a method, or nil.
+func Lookup(name string) *Method {
+	for i := range methods {
+		if methods[i].Name == name {
+			return &methods[i]
+		}
+	}
+	return nil
+}

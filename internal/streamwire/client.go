@@ -1,0 +1,86 @@
+package streamwire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// Client is the client's end of a connection.
+type Client struct {
+	conn   transport.Conn
+	limits jsonrpc.Limits
+	done   chan struct{}
+}
+
+var _ call.Wire = (*Client)(nil)
+
+// NewClient begins to read conn, which it owns from now on, and hands what arrives
+// to to.
+func NewClient(conn transport.Conn, to call.Receiver, limits jsonrpc.Limits) *Client {
+	c := &Client{conn: conn, limits: limits, done: make(chan struct{})}
+	go c.read(to)
+	return c
+}
+
+// Send implements call.Wire.
+func (c *Client) Send(ctx context.Context, out *call.Outgoing) error {
+	err := c.conn.Write(ctx, out.Message)
+	if err == nil {
+		return nil
+	}
+	var broken *transport.WriteError
+	switch {
+	case errors.As(err, &broken):
+		return fmt.Errorf("%w: %w", call.ErrConnectionLost, err)
+	case errors.Is(err, transport.ErrClosed):
+		return call.ErrClosed
+	}
+	return err
+}
+
+// Agreed implements call.Wire. A stream carries all revisions alike.
+func (c *Client) Agreed(mcp.Revision) {}
+
+// Close implements call.Wire.
+func (c *Client) Close() error {
+	err := c.conn.Close()
+	<-c.done
+	return err
+}
+
+func (c *Client) read(to call.Receiver) {
+	defer close(c.done)
+	var m jsonrpc.Message // the receiver keeps what it needs of it
+	for {
+		data, err := c.conn.Read(context.Background()) // Close ends it
+		if err != nil {
+			to.Lost(c.lost(err))
+			return
+		}
+		if m, err = jsonrpc.Parse(data, c.limits); err != nil {
+			to.Unusable(&m, err)
+			continue
+		}
+		to.Receive(&m)
+	}
+}
+
+// lost says why nothing more arrives. A message that is too large cannot be told
+// from any other: whoever waits for it would wait for ever, so it ends the
+// connection.
+func (c *Client) lost(err error) error {
+	switch {
+	case errors.Is(err, transport.ErrClosed):
+		return call.ErrClosed
+	case errors.Is(err, io.EOF):
+		return call.ErrConnectionLost
+	}
+	return fmt.Errorf("%w: %w", call.ErrConnectionLost, err)
+}

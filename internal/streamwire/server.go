@@ -1,0 +1,199 @@
+package streamwire
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/legacy"
+	"github.com/parley-mcp/parley/internal/modern"
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// Server serves connections. Its fields are set before it serves.
+type Server struct {
+	Modern      *modern.Server
+	Legacy      *legacy.Server
+	Logger      *slog.Logger
+	Limits      jsonrpc.Limits
+	MaxInflight int           // requests of one connection that are served at a time; reading stops beyond it
+	Grace       time.Duration // how long requests may take once the peer has closed its end
+}
+
+// Serve serves one connection until the peer closes it, ctx ends or the
+// connection fails, and then closes it. That the peer closed it is no error.
+//
+// Requests in flight are finished first, within the grace time, so that
+// `printf '…' | server` gets its answers. The end of drain has the same effect as
+// the peer's closing; the end of ctx cancels what is in flight.
+func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who principal.Principal) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	reading, stopReading := context.WithCancel(ctx)
+	defer stopReading()
+	defer context.AfterFunc(drain, stopReading)()
+	l := &link{
+		Server:  s,
+		conn:    conn,
+		who:     who,
+		session: s.Legacy.NewSession(who),
+		slots:   make(chan struct{}, max(s.MaxInflight, 1)),
+	}
+	err := l.read(ctx, reading)
+	switch {
+	case errors.Is(err, io.EOF), drain.Err() != nil:
+		err = nil
+		l.wait(s.Grace)
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	}
+	cancel()
+	conn.Close()
+	if !l.wait(s.Grace) {
+		err = errors.Join(err, errors.New("handlers are still running after their calls were cancelled"))
+	}
+	return err
+}
+
+// link is one connection being served.
+type link struct {
+	*Server
+	conn     transport.Conn
+	who      principal.Principal
+	session  *legacy.Session // this connection's, for messages of the handshake era
+	inflight call.Inflight   // requests of the stateless era
+	modern   bool            // a request of the stateless era has come
+	slots    chan struct{}
+	running  sync.WaitGroup
+}
+
+func (l *link) wait(grace time.Duration) bool {
+	done := make(chan struct{})
+	go func() {
+		l.running.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+func (l *link) read(ctx, reading context.Context) error {
+	for {
+		data, err := l.conn.Read(reading)
+		if err == nil {
+			l.message(ctx, data)
+			continue
+		}
+		var tooLarge *transport.MessageTooLargeError
+		if !errors.As(err, &tooLarge) {
+			return err
+		}
+		l.refuse(ctx, jsonrpc.ID{}, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "the message is larger than %d bytes", tooLarge.Limit))
+	}
+}
+
+// message takes one message. It returns when the message is dealt with or a
+// goroutine is dealing with it; it waits for a slot while too many are.
+func (l *link) message(ctx context.Context, data []byte) {
+	m := new(jsonrpc.Message)
+	var err error
+	if *m, err = jsonrpc.Parse(data, l.Limits); err != nil {
+		l.malformed(ctx, m, err)
+		return
+	}
+	switch m.Kind {
+	case jsonrpc.Notification:
+		l.session.Notify(m)
+		if m.Method == mcp.NotificationCancelled {
+			l.inflight.Cancel(revision.CancelledID(m), call.ErrCancelled)
+		}
+	case jsonrpc.Request:
+		isModern := revision.IsModern(m)
+		l.modern = l.modern || isModern
+		if !isModern && (!l.session.Handshook() || m.Method == mcp.MethodInitialize || m.Method == mcp.MethodPing) {
+			// Quick, and what comes next may depend on it.
+			l.write(ctx, l.session.Serve(ctx, nil, m, l.conn))
+			return
+		}
+		select {
+		case l.slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		l.running.Add(1)
+		go l.request(ctx, m, isModern)
+	}
+}
+
+// request serves one request and writes its response.
+func (l *link) request(ctx context.Context, m *jsonrpc.Message, isModern bool) {
+	buf := buffers.Get().(*[]byte)
+	served := false
+	defer func() {
+		if !served { // the handler ended this goroutine
+			l.refuse(ctx, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"})
+		}
+		<-l.slots
+		l.running.Done()
+	}()
+	reply := (*buf)[:0]
+	if isModern {
+		reply = l.Modern.Serve(ctx, reply, m, l.who, l.conn, &l.inflight)
+	} else {
+		reply = l.session.Serve(ctx, reply, m, l.conn)
+	}
+	served = true
+	l.write(ctx, reply)
+	if cap(reply) <= maxPooled {
+		*buf = reply
+		buffers.Put(buf)
+	}
+}
+
+// buffers are those that responses are encoded into. Nobody else sees them.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxPooled is the largest buffer that is kept: a large result's, with some room.
+const maxPooled = 2 << 20
+
+func (l *link) write(ctx context.Context, msg []byte) {
+	if len(msg) == 0 {
+		return
+	}
+	if err := l.conn.Write(ctx, msg); err != nil && ctx.Err() == nil {
+		l.Logger.WarnContext(ctx, "response lost: the connection does not take it", "error", err)
+	}
+}
+
+// malformed answers what is not a message, unless it was meant as a response:
+// answering those could go on for ever.
+func (l *link) malformed(ctx context.Context, m *jsonrpc.Message, err error) {
+	var invalid *jsonrpc.InvalidMessageError
+	if m.Kind == jsonrpc.Response || !errors.As(err, &invalid) {
+		l.Logger.WarnContext(ctx, "response ignored", "error", err)
+		return
+	}
+	l.refuse(ctx, m.ID, invalid.Wire())
+}
+
+// refuse answers with an error. A message whose id could not be read is answered
+// with the id null, as JSON-RPC has it, or without one to a peer of 2025-11-25 or
+// later, as the schema has it. Only the reading goroutine refuses those.
+func (l *link) refuse(ctx context.Context, id jsonrpc.ID, e *jsonrpc.Error) {
+	nullID := id.IsZero() && !l.modern && l.session.Revision < mcp.V20251125
+	l.write(ctx, jsonrpc.AppendError(nil, id, e, nullID))
+}

@@ -1,0 +1,34 @@
+// The HTTP side of the server peers: loopback only, and the URL on stdout once it answers.
+
+import { randomUUID } from 'node:crypto';
+import { createServer } from 'node:http';
+
+// listen serves handle(request, response) on 127.0.0.1. Port 0 picks a free one.
+export function listen(port, handle, path = '/mcp') {
+    const server = createServer((request, response) => {
+        Promise.resolve(handle(request, response)).catch(error => {
+            console.error(error);
+            if (!response.headersSent) response.writeHead(500);
+            response.end();
+        });
+    });
+    server.listen(Number(port), '127.0.0.1', () => console.log(`http://127.0.0.1:${server.address().port}${path}`));
+}
+
+// sessions gives a handler that keeps one server and one transport per Mcp-Session-Id. A request without a known
+// id goes to a fresh transport, which refuses whatever is not initialize. body is the parsed body, if somebody read it.
+export function sessions(newServer, Transport) {
+    const open = new Map();
+    return async (request, response, body) => {
+        let transport = open.get(request.headers['mcp-session-id']);
+        if (!transport) {
+            transport = new Transport({
+                sessionIdGenerator: randomUUID,
+                onsessioninitialized: id => open.set(id, transport),
+                onsessionclosed: id => open.delete(id),
+            });
+            await newServer().connect(transport);
+        }
+        await transport.handleRequest(request, response, body);
+    };
+}

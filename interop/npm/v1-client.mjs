@@ -1,0 +1,39 @@
+// A client made with the first generation of the TypeScript SDK (revisions up to 2025-11-25).
+
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { readArguments, refuse } from './arguments.mjs';
+import { observe, report } from './observe.mjs';
+
+const usage = 'v1-client.mjs http URL | sse URL | stdio COMMAND [ARGUMENT…]';
+const { transport: kind, where } = readArguments(usage);
+
+const transports = {
+    http: url => new StreamableHTTPClientTransport(new URL(url)),
+    sse: url => new SSEClientTransport(new URL(url)),
+    stdio: (command, ...args) => new StdioClientTransport({ command, args, env: process.env, stderr: 'inherit' }),
+};
+if (!transports[kind] || where.length === 0) refuse(usage);
+
+await report(async () => {
+    const transport = transports[kind](...where);
+    // The SDK tells the negotiated revision to its transport and to nobody else; stdio has no use for it.
+    let revision;
+    const note = transport.setProtocolVersion?.bind(transport);
+    transport.setProtocolVersion = version => {
+        revision = version;
+        note?.(version);
+    };
+
+    const client = new Client({ name: 'interop-v1-client', version: '1.0.0' });
+    await client.connect(transport, { timeout: 30_000 });
+    try {
+        const seen = await observe(client, transport, (params, options) => client.callTool(params, undefined, options));
+        return { sdk: 'v1', revision, session: transport.sessionId !== undefined, ...seen };
+    } finally {
+        await transport.terminateSession?.();
+        await client.close();
+    }
+});

@@ -1,0 +1,261 @@
+//go:build integration
+
+package interop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+// serveVariable makes this test binary the server of the stdio tests.
+const serveVariable = "PARLEY_INTEROP_SERVE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(serveVariable) != "" {
+		if err := newServer().Run(context.Background()); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// newServer offers what the server peers offer.
+func newServer() *server.Server {
+	s := &server.Server{Name: "interop-parley", Version: "1.0.0"}
+	server.AddTool(s, mcp.Tool{Name: "echo", Description: "Give the text back"},
+		func(_ context.Context, in struct {
+			Text string `json:"text"`
+		}) (string, error) {
+			return in.Text, nil
+		})
+	type sum struct {
+		Sum float64 `json:"sum"`
+	}
+	server.AddTool(s, mcp.Tool{Name: "add", Description: "Add two numbers"},
+		func(_ context.Context, in struct {
+			A float64 `json:"a"`
+			B float64 `json:"b"`
+		}) (sum, error) {
+			return sum{in.A + in.B}, nil
+		})
+	server.AddTool(s, mcp.Tool{Name: "count", Description: "Count up, reporting each step"},
+		func(ctx context.Context, in struct {
+			To int `json:"to" minimum:"1" maximum:"1000"`
+		}) (string, error) {
+			for i := range in.To {
+				if err := server.Progress(ctx, float64(i+1), float64(in.To), fmt.Sprintf("%d of %d", i+1, in.To)); err != nil {
+					return "", err
+				}
+			}
+			return fmt.Sprintf("counted to %d", in.To), nil
+		})
+	server.AddTool(s, mcp.Tool{Name: "fail", Description: "Fail, always"},
+		func(context.Context, struct{}) (string, error) { return "", errors.New("failed on purpose") })
+	return s
+}
+
+// Clients that we did not write find in our server what they find in their own.
+func TestTheirClientsUseOurServer(t *testing.T) {
+	t.Setenv(serveVariable, "yes")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name      string
+		client    []string
+		transport string
+		revision  string
+	}{
+		{"v1 over stdio", []string{"v1-client.mjs"}, "stdio", "2025-11-25"},
+		{"v1 over HTTP", []string{"v1-client.mjs"}, "http", "2025-11-25"},
+		{"v1 over HTTP+SSE", []string{"v1-client.mjs"}, "sse", "2025-11-25"},
+		{"v2 legacy over stdio", []string{"v2-client.mjs", "--era", "legacy"}, "stdio", "2025-11-25"},
+		{"v2 legacy over HTTP", []string{"v2-client.mjs", "--era", "legacy"}, "http", "2025-11-25"},
+		{"v2 in 2024-11-05 over HTTP", []string{"v2-client.mjs", "--era", "legacy", "--revision", "2024-11-05"}, "http", "2024-11-05"},
+		{"v2 in 2025-03-26 over stdio", []string{"v2-client.mjs", "--era", "legacy", "--revision", "2025-03-26"}, "stdio", "2025-03-26"},
+		{"v2 modern over stdio", []string{"v2-client.mjs", "--era", "modern"}, "stdio", "2026-07-28"},
+		{"v2 modern over HTTP", []string{"v2-client.mjs", "--era", "modern"}, "http", "2026-07-28"},
+		{"v2 choosing over stdio", []string{"v2-client.mjs", "--era", "auto"}, "stdio", "2026-07-28"},
+		{"v2 choosing over HTTP", []string{"v2-client.mjs", "--era", "auto"}, "http", "2026-07-28"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			where := []string{"stdio", self}
+			if tt.transport != "stdio" {
+				endpoint := httptest.NewServer(newServer())
+				t.Cleanup(endpoint.Close)
+				t.Cleanup(endpoint.CloseClientConnections)
+				where = []string{tt.transport, endpoint.URL}
+			}
+			seen := observe(t, node(t, tt.client[0], slices.Concat(tt.client[1:], where)...))
+			seen.check(t, tt.revision)
+			if seen.Server.Name != "interop-parley" {
+				t.Errorf("the server is called %q", seen.Server.Name)
+			}
+			if call := seen.Calls["badArguments"]; !call.IsError || !strings.Contains(call.text(), "a") {
+				t.Errorf("bad arguments: %+v, want a tool error that names them", call)
+			}
+		})
+	}
+}
+
+// Our client finds in servers that we did not write what it finds in ours.
+func TestOurClientUsesTheirServers(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		server    []string
+		transport string
+		revision  mcp.Revision
+	}{
+		{"v1 over stdio", []string{"v1-server.mjs"}, "stdio", mcp.V20251125},
+		{"v1 over HTTP", []string{"v1-server.mjs"}, "http", mcp.V20251125},
+		{"v1 over HTTP+SSE", []string{"v1-server.mjs"}, "sse", mcp.V20251125},
+		{"v2 legacy over stdio", []string{"v2-server.mjs", "--era", "legacy"}, "stdio", mcp.V20251125},
+		{"v2 legacy over HTTP", []string{"v2-server.mjs", "--era", "legacy"}, "http", mcp.V20251125},
+		{"v2 modern over stdio", []string{"v2-server.mjs", "--era", "modern"}, "stdio", mcp.V20260728},
+		{"v2 modern over HTTP", []string{"v2-server.mjs", "--era", "modern"}, "http", mcp.V20260728},
+		{"v2 both over stdio", []string{"v2-server.mjs"}, "stdio", mcp.V20260728},
+		{"v2 both over HTTP", []string{"v2-server.mjs"}, "http", mcp.V20260728},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			target := target(t, tt.transport, tt.server)
+			c := dial(t, target)
+			if c.Revision() != tt.revision {
+				t.Errorf("they speak %s, want %s", c.Revision(), tt.revision)
+			}
+			tools := map[string]bool{}
+			for tool, err := range c.Tools(t.Context()) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				tools[tool.Name] = true
+			}
+			if len(tools) != 4 || !tools["echo"] || !tools["add"] || !tools["count"] || !tools["fail"] {
+				t.Errorf("tools: %v", tools)
+			}
+			if text, err := client.Call[string](t.Context(), c, "echo", map[string]any{"text": "héllo"}); err != nil || text != "héllo" {
+				t.Errorf("echo: %q, %v", text, err)
+			}
+			added, err := client.Call[struct {
+				Sum float64 `json:"sum"`
+			}](t.Context(), c, "add", map[string]any{"a": 2, "b": 40})
+			if err != nil || added.Sum != 42 {
+				t.Errorf("add: %v, %v", added, err)
+			}
+			var steps []float64
+			text, err := client.Call[string](t.Context(), c, "count", map[string]any{"to": 5},
+				client.OnProgress(func(p call.Progress) { steps = append(steps, p.Done) }))
+			if err != nil || text != "counted to 5" || !slices.Equal(steps, []float64{1, 2, 3, 4, 5}) {
+				t.Errorf("count: %q, %v, progress %v", text, err, steps)
+			}
+			var failed *client.ToolError
+			if _, err := client.Call[string](t.Context(), c, "fail", nil); !errors.As(err, &failed) {
+				t.Errorf("fail: %v", err)
+			}
+			if _, err := client.Call[string](t.Context(), c, "no_such_tool", nil); err == nil {
+				t.Error("an unknown tool could be called")
+			}
+			if err := c.Ping(t.Context()); err != nil {
+				t.Errorf("ping: %v", err)
+			}
+		})
+	}
+}
+
+func target(t *testing.T, how string, peer []string) client.Target {
+	if how == "stdio" {
+		command := node(t, peer[0], append(slices.Clone(peer[1:]), "stdio")...)
+		return client.Command(command[0], command[1:]...)
+	}
+	return client.URL(listen(t, node(t, peer[0], append(slices.Clone(peer[1:]), how, "0")...)))
+}
+
+func dial(t *testing.T, target client.Target) *client.Client {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), peerTimeout)
+	defer cancel()
+	c, err := client.Dial(ctx, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		began := time.Now()
+		if err := c.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("close took %v", took)
+		}
+	})
+	return c
+}
+
+// published gives the command line of a server that npm has installed.
+func published(t *testing.T, name string, args ...string) client.Target {
+	t.Helper()
+	script, err := filepath.Abs(filepath.Join("npm/node_modules/@modelcontextprotocol", name, "dist/index.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(script); err != nil {
+		t.Fatalf("%s is not installed, run scripts/tools: %v", name, err)
+	}
+	program := node(t, "v1-server.mjs")[0]
+	return client.Command(program, append([]string{script}, args...)...)
+}
+
+func TestServerFilesystemReadsAFile(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "bytes of a file, ünïcode too\n"
+	path := filepath.Join(dir, "note.txt")
+	if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := dial(t, published(t, "server-filesystem", dir))
+	result, err := c.CallTool(t.Context(), "read_text_file", map[string]any{"path": path})
+	if err != nil || result.IsError || len(result.Content) == 0 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if text := result.Content[0].(*mcp.TextContent).Text; text != want {
+		t.Errorf("the file reads %q", text)
+	}
+	if result, err := c.CallTool(t.Context(), "read_text_file", map[string]any{"path": "/etc/hostname"}); err == nil && !result.IsError {
+		t.Error("a file outside of the directory could be read")
+	}
+}
+
+func TestServerEverythingReportsProgress(t *testing.T) {
+	c := dial(t, published(t, "server-everything", "stdio"))
+	reports := 0
+	result, err := c.CallTool(t.Context(), "trigger-long-running-operation", map[string]any{"duration": 1, "steps": 4},
+		client.OnProgress(func(call.Progress) { reports++ }))
+	if err != nil || result.IsError || reports != 4 {
+		t.Errorf("%+v, %v, %d reports", result, err, reports)
+	}
+	text, err := client.Call[string](t.Context(), c, "get-sum", map[string]any{"a": 2, "b": 40})
+	if err != nil || !strings.Contains(text, "42") {
+		t.Errorf("get-sum: %q, %v", text, err)
+	}
+	images, err := c.CallTool(t.Context(), "get-tiny-image", nil)
+	if err != nil || !slices.ContainsFunc(images.Content, func(c mcp.Content) bool { _, ok := c.(*mcp.ImageContent); return ok }) {
+		t.Errorf("get-tiny-image: %+v, %v", images, err)
+	}
+}

@@ -1,0 +1,174 @@
+//go:build integration
+
+package interop
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// peerTimeout bounds everything that one peer process does. Node alone takes a second to start on a busy machine.
+const peerTimeout = time.Minute
+
+// An observation is what a client peer prints: see npm/observe.mjs.
+type observation struct {
+	SDK      string
+	Revision string
+	Session  bool // it was given a session id
+	Server   struct{ Name, Version string }
+	Tools    map[string]json.RawMessage
+	Calls    map[string]callObservation
+	Progress []struct {
+		Progress, Total float64
+		Message         string
+	}
+}
+
+// A callObservation is a tool's result or, if Error is there, the protocol error in its place.
+type callObservation struct {
+	Content           []struct{ Type, Text string }
+	StructuredContent json.RawMessage
+	IsError           bool
+	Error             *struct {
+		Code    any // a number; the SDK's own errors have a string
+		Message string
+	}
+}
+
+// text joins the text blocks of a result.
+func (c callObservation) text() string {
+	var blocks []string
+	for _, block := range c.Content {
+		blocks = append(blocks, block.Text)
+	}
+	return strings.Join(blocks, "\n")
+}
+
+// node gives the command line of a peer. A missing tool is an error: these tests never skip.
+func node(t *testing.T, peer string, args ...string) []string {
+	t.Helper()
+	for _, tool := range []string{"../.tools/conformance/node_modules/.bin/node", "npm/node_modules/zod"} {
+		if _, err := os.Stat(tool); err != nil {
+			t.Fatalf("the interop peers are not installed, run scripts/tools: %v", err)
+		}
+	}
+	program, err := filepath.Abs("../.tools/conformance/node_modules/.bin/node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := filepath.Abs(filepath.Join("npm", peer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append([]string{program, script}, args...)
+}
+
+// observe runs a client peer to its end.
+func observe(t *testing.T, command []string) observation {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), peerTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.WaitDelay = 5 * time.Second
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(command, " "), err, stderr.Bytes())
+	}
+	var seen observation
+	if err := json.Unmarshal(stdout.Bytes(), &seen); err != nil {
+		t.Fatalf("%s printed no observation: %v\n%s", strings.Join(command, " "), err, stdout.Bytes())
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%s saw\n%s%s", strings.Join(command, " "), stdout.Bytes(), stderr.Bytes())
+		}
+	})
+	return seen
+}
+
+// listen starts a server peer that serves HTTP until the test ends, and returns its URL.
+func listen(t *testing.T, command []string) (url string) {
+	t.Helper()
+	cmd := exec.Command(command[0], command[1:]...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	timeout := time.AfterFunc(peerTimeout, func() { _ = cmd.Process.Kill() })
+	defer timeout.Stop()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_, _ = io.Copy(io.Discard, stdout)
+		_ = cmd.Wait()
+		if t.Failed() && stderr.Len() > 0 {
+			t.Logf("%s wrote\n%s", strings.Join(command, " "), stderr.Bytes())
+		}
+	})
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatalf("%s gave no URL: %v", strings.Join(command, " "), err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// check holds an observation against what every server of these tests offers. How a server refuses an
+// unknown tool or bad arguments differs and is left to the caller.
+func (o observation) check(t *testing.T, revision string) {
+	t.Helper()
+	if o.Revision != revision {
+		t.Errorf("they speak %q, want %q", o.Revision, revision)
+	}
+	if o.Server.Name == "" || o.Server.Version == "" {
+		t.Errorf("the server is %+v, want a name and a version", o.Server)
+	}
+	for _, tool := range []string{"echo", "add", "count", "fail"} {
+		if _, ok := o.Tools[tool]; !ok {
+			t.Errorf("tool %q is not listed", tool)
+		}
+	}
+	for name, want := range map[string]string{"echo": "héllo", "count": "counted to 5"} {
+		if call := o.Calls[name]; call.Error != nil || call.IsError || call.text() != want {
+			t.Errorf("%s: %+v, want %q", name, call, want)
+		}
+	}
+	var added struct{ Sum float64 }
+	call := o.Calls["add"]
+	data := []byte(call.StructuredContent)
+	if revision < "2025-06-18" { // which has no structured content
+		data = []byte(call.text())
+	}
+	if call.Error != nil || call.IsError || json.Unmarshal(data, &added) != nil || added.Sum != 42 {
+		t.Errorf("add: %+v, want the sum 42 as data", call)
+	}
+	if call := o.Calls["fail"]; call.Error != nil || !call.IsError || call.text() == "" {
+		t.Errorf("fail: %+v, want a tool error with a text", call)
+	}
+	for _, name := range []string{"badArguments", "unknownTool"} {
+		if call := o.Calls[name]; call.Error == nil && !call.IsError {
+			t.Errorf("%s: %+v, want an error", name, call)
+		}
+	}
+	if len(o.Progress) != 5 {
+		t.Fatalf("%d progress notifications, want 5: %+v", len(o.Progress), o.Progress)
+	}
+	for i, step := range o.Progress {
+		if step.Progress != float64(i+1) || step.Total != 5 {
+			t.Errorf("progress notification %d is %+v", i, step)
+		}
+	}
+}

@@ -1,0 +1,377 @@
+package mcptest_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/spec"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
+)
+
+// The matrix: each feature on every transport of every revision, and each message
+// of it held against the official schema of its revision.
+
+// tap sees every message of a client and checks it.
+type tap struct {
+	t        *testing.T
+	revision mcp.Revision
+
+	mu      sync.Mutex
+	methods map[jsonrpc.ID]string // of the requests of either side; their ids do not meet here
+	seen    map[string]int        // by method
+}
+
+func (tp *tap) message(sent bool, raw []byte) {
+	tp.mu.Lock()
+	defer tp.mu.Unlock()
+	m, err := jsonrpc.Parse(append([]byte(nil), raw...), jsonrpc.Limits{})
+	if err != nil {
+		tp.t.Errorf("sent=%v %s: %v", sent, raw, err)
+		return
+	}
+	method := m.Method
+	switch m.Kind {
+	case jsonrpc.Request:
+		tp.methods[m.ID] = m.Method
+	case jsonrpc.Response:
+		method = tp.methods[m.ID]
+	}
+	tp.seen[method]++
+	if err := spec.ValidateMessage(tp.revision, raw, method); err != nil {
+		tp.t.Errorf("sent=%v %s\n%v", sent, raw, err)
+	}
+}
+
+// everywhere runs f as mcptest.Everywhere does, with a tap on every message.
+func everywhere(t *testing.T, s func() *server.Server, f func(t *testing.T, c *client.Client)) {
+	for _, r := range mcp.Revisions() {
+		for _, tr := range mcptest.Transports() {
+			if !tr.Has(r) {
+				continue
+			}
+			t.Run(string(r)+"/"+tr.Name, func(t *testing.T) {
+				tp := &tap{t: t, revision: r, methods: make(map[jsonrpc.ID]string), seen: make(map[string]int)}
+				c := tr.Dial(t, s(), mcptest.Revision(r), func(d *client.Dialer) { d.Trace = tp.message })
+				if c.Revision() != r {
+					t.Fatalf("revision %s was agreed on, not %s", c.Revision(), r)
+				}
+				f(t, c)
+				if len(tp.seen) == 0 {
+					t.Fatal("no message was seen")
+				}
+			})
+		}
+	}
+}
+
+type counting struct {
+	To int `json:"to" minimum:"1" doc:"how far to count"`
+}
+
+type place struct {
+	City string `json:"city"`
+}
+
+type weather struct {
+	City    string  `json:"city"`
+	Degrees float64 `json:"degrees"`
+}
+
+// newServer has a tool for each thing that a tool can do.
+func newServer() *server.Server {
+	s := &server.Server{
+		Name: "matrix", Version: "1.2.3", Title: "The matrix", Instructions: "Call the tools.",
+		Logger: slog.New(slog.DiscardHandler), // the panics are on purpose
+	}
+	tool := func(name string) mcp.Tool {
+		return mcp.Tool{Name: name, Title: strings.ToUpper(name), Description: "Does " + name + "."}
+	}
+	server.AddTool(s, tool("echo"), func(_ context.Context, in struct {
+		Text string `json:"text"`
+	}) (string, error) {
+		return in.Text, nil
+	})
+	server.AddTool(s, tool("count"), func(ctx context.Context, in counting) (string, error) {
+		for i := range in.To {
+			if err := server.Progress(ctx, float64(i+1), float64(in.To), "counting"); err != nil {
+				return "", err
+			}
+		}
+		return fmt.Sprint(in.To), nil
+	})
+	server.AddTool(s, tool("weather"), func(_ context.Context, in place) (weather, error) {
+		return weather{in.City, -3.5}, nil
+	})
+	server.AddTool(s, tool("everything"), func(context.Context, struct{}) ([]mcp.Content, error) {
+		return []mcp.Content{
+			mcp.Text("text"),
+			mcp.Image([]byte{1, 2, 3}, "image/png"),
+			mcp.Audio([]byte{4, 5}, "audio/wav"),
+			&mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "file:///a.txt", MimeType: "text/plain", Text: "a"}},
+			&mcp.ResourceLink{URI: "file:///b.txt", Name: "b"},
+		}, nil
+	})
+	server.AddTool(s, tool("fail"), func(context.Context, struct{}) (string, error) {
+		return "", errors.New("it did not work")
+	})
+	server.AddTool(s, tool("refuse"), func(context.Context, struct{}) (string, error) {
+		return "", jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "not like this")
+	})
+	server.AddTool(s, tool("panic"), func(context.Context, struct{}) (string, error) { panic("secret") })
+	server.AddTool(s, tool("int64"), func(_ context.Context, in struct {
+		N int64 `json:"n"`
+	}) (string, error) {
+		return fmt.Sprint(in.N), nil
+	})
+	return s
+}
+
+func TestDescription(t *testing.T) {
+	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
+		s := c.Server()
+		if s.Info.Name != "matrix" || s.Info.Version != "1.2.3" || s.Instructions != "Call the tools." {
+			t.Errorf("server describes itself as %+v", s)
+		}
+		if s.Capabilities.Tools == nil {
+			t.Error("the tools capability is not declared")
+		}
+		if title := s.Info.Title; (title != "") != (c.Revision() >= mcp.V20250618) {
+			t.Errorf("title %q in %s", title, c.Revision())
+		}
+	})
+}
+
+func TestPing(t *testing.T) {
+	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
+		if err := c.Ping(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestListTools(t *testing.T) {
+	paged := func() *server.Server {
+		s := newServer()
+		s.PageSize = 3
+		return s
+	}
+	everywhere(t, paged, func(t *testing.T, c *client.Client) {
+		var names []string
+		for tool, err := range c.Tools(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, tool.Name)
+			if has := tool.OutputSchema != nil; has != (tool.Name == "weather" && c.Revision() >= mcp.V20250618) {
+				t.Errorf("%s: output schema %s", tool.Name, tool.OutputSchema)
+			}
+		}
+		want := "count echo everything fail int64 panic refuse weather"
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("tools: %s, want %s", got, want)
+		}
+	})
+}
+
+func TestCallTool(t *testing.T) {
+	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
+		ctx := t.Context()
+		text, err := client.Call[string](ctx, c, "echo", map[string]any{"text": "héllo\n\u2028"})
+		if err != nil || text != "héllo\n\u2028" {
+			t.Errorf("echo: %q, %v", text, err)
+		}
+		if n, err := client.Call[string](ctx, c, "int64", map[string]any{"n": int64(9007199254740993)}); err != nil || n != "9007199254740993" {
+			t.Errorf("int64: %q, %v", n, err)
+		}
+		w, err := client.Call[weather](ctx, c, "weather", place{"Oslo"})
+		if err != nil || w != (weather{"Oslo", -3.5}) {
+			t.Errorf("weather: %+v, %v", w, err)
+		}
+	})
+}
+
+func TestContentIsSaidAsThePeerCanReadIt(t *testing.T) {
+	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
+		result, err := c.CallTool(t.Context(), "everything", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var kinds []string
+		for _, content := range result.Content {
+			raw, _ := json.Marshal(content)
+			var head struct{ Type string }
+			_ = json.Unmarshal(raw, &head)
+			kinds = append(kinds, head.Type)
+		}
+		want := "text image audio resource resource_link"
+		if c.Revision() < mcp.V20250326 {
+			want = "text image text resource text"
+		} else if c.Revision() < mcp.V20250618 {
+			want = "text image audio resource text"
+		}
+		if got := strings.Join(kinds, " "); got != want {
+			t.Errorf("content: %s, want %s", got, want)
+		}
+	})
+}
+
+func TestToolErrorsAreResults(t *testing.T) {
+	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
+		for name, want := range map[string]string{
+			"fail":  "it did not work",
+			"panic": "the tool failed unexpectedly",
+			"echo":  "invalid arguments",
+		} {
+			_, err := client.Call[string](t.Context(), c, name, nil)
+			var failed *client.ToolError
+			if !errors.As(err, &failed) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if strings.Contains(fmt.Sprint(err), "secret") {
+				t.Errorf("%s: the panic's value reached the client: %v", name, err)
+			}
+		}
+	})
+}
+
+func TestProtocolErrorsAreErrors(t *testing.T) {
+	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
+		for name, want := range map[string]string{"refuse": "not like this", "nobody": "unknown tool"} {
+			_, err := c.CallTool(t.Context(), name, nil)
+			var reported *jsonrpc.Error
+			if !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidParams || !strings.Contains(reported.Message, want) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
+func TestProgressComesInOrderBeforeTheResult(t *testing.T) {
+	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
+		var got []float64
+		result, err := c.CallTool(t.Context(), "count", counting{To: 20}, client.OnProgress(func(p call.Progress) {
+			got = append(got, p.Done)
+			if p.Total != 20 {
+				t.Errorf("total %v", p.Total)
+			}
+			if says := p.Message != ""; says != (c.Revision() >= mcp.V20250326) {
+				t.Errorf("message %q", p.Message)
+			}
+		}))
+		if err != nil || result.IsError {
+			t.Fatal(result, err)
+		}
+		if len(got) != 20 {
+			t.Fatalf("%d reports: %v", len(got), got)
+		}
+		for i, done := range got {
+			if done != float64(i+1) {
+				t.Errorf("report %d is %v", i, done)
+			}
+		}
+	})
+}
+
+// Sixteen calls at once, each with its own reports: none lost, none crossed.
+func TestConcurrentProgressDoesNotCross(t *testing.T) {
+	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
+		var wg sync.WaitGroup
+		for i := range 16 {
+			wg.Go(func() {
+				to, reports := i+2, 0
+				text, err := c.CallTool(t.Context(), "count", counting{To: to}, client.OnProgress(func(p call.Progress) {
+					reports++
+					if p.Total != float64(to) || p.Done != float64(reports) {
+						t.Errorf("call %d got the report %+v", to, p)
+					}
+				}))
+				if err != nil || text.IsError || reports != to {
+					t.Errorf("call %d: %d reports, %v", to, reports, err)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+func TestCancellationReachesTheHandler(t *testing.T) {
+	type handling struct {
+		started chan struct{}
+		ended   chan error
+	}
+	h := make(chan handling, 1)
+	waiting := func() *server.Server {
+		here := handling{make(chan struct{}), make(chan error, 1)}
+		select {
+		case <-h:
+		default:
+		}
+		h <- here
+		s := newServer()
+		server.AddTool(s, mcp.Tool{Name: "wait", Description: "Waits."}, func(ctx context.Context, _ struct{}) (string, error) {
+			close(here.started)
+			<-ctx.Done()
+			here.ended <- context.Cause(ctx)
+			return "", ctx.Err()
+		})
+		return s
+	}
+	everywhere(t, waiting, func(t *testing.T, c *client.Client) {
+		here := <-h
+		ctx, cancel := context.WithCancelCause(t.Context())
+		go func() {
+			<-here.started
+			cancel(errors.New("the user changed their mind"))
+		}()
+		_, err := c.CallTool(ctx, "wait", nil)
+		if err == nil || !strings.Contains(err.Error(), "changed their mind") {
+			t.Errorf("the caller got %v", err)
+		}
+		if cause := <-here.ended; cause == nil {
+			t.Error("the handler's context did not end")
+		}
+		if err := c.Ping(t.Context()); err != nil {
+			t.Errorf("after the cancellation: %v", err)
+		}
+	})
+}
+
+// What the peer cannot know is told to it in a way that its revision allows.
+func TestOneSharedResultForManyCalls(t *testing.T) {
+	shared := &mcp.CallToolResult{
+		ResultBase: mcp.ResultBase{Meta: mcp.Meta{"com.example/a": json.RawMessage(`1`)}},
+		Content: []mcp.Content{
+			mcp.Text("one"), &mcp.ResourceLink{URI: "file:///b.txt", Name: "b"}, mcp.Audio([]byte{1}, "audio/wav"),
+		},
+	}
+	sharing := func() *server.Server {
+		s := newServer()
+		server.AddTool(s, mcp.Tool{Name: "shared", Description: "Returns one result to all."}, func(context.Context, struct{}) (*mcp.CallToolResult, error) {
+			return shared, nil
+		})
+		return s
+	}
+	everywhere(t, sharing, func(t *testing.T, c *client.Client) {
+		var wg sync.WaitGroup
+		for range 16 {
+			wg.Go(func() {
+				result, err := c.CallTool(t.Context(), "shared", nil)
+				if err != nil || len(result.Content) != 3 || string(result.Meta["com.example/a"]) != "1" {
+					t.Errorf("%+v, %v", result, err)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}

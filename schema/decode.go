@@ -1,0 +1,190 @@
+package schema
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"reflect"
+	"strconv"
+	"time"
+
+	json2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Decode reads one JSON value into what into points to, as the schema inferred
+// from its type describes it: whatever passes [Schema.Validate] of that schema can
+// be decoded, apart from numbers and times that the Go type cannot hold.
+//
+// Member names are case-sensitive, duplicates are refused, integers are exact (and
+// may be spelled 1.0 or 1e3), a time.Duration is a string such as "1h30m". Absent
+// members that have a default: tag get it, at every depth, also in structs by value
+// that are absent altogether. Members that the type does not have are ignored; it
+// is the schema that refuses them.
+//
+// An error about the input is a [*ValidationError] that names the place. Decode
+// keeps nothing of raw, except that a json.RawMessage field holds a copy.
+func Decode(raw []byte, into any) error {
+	t := reflect.TypeOf(into)
+	if t == nil || t.Kind() != reflect.Pointer || reflect.ValueOf(into).IsNil() {
+		return errors.New("schema: Decode needs a non-nil pointer")
+	}
+	s, err := shapeOf(t.Elem())
+	if err != nil {
+		return err
+	}
+	if s.needs&needsDefaults != 0 {
+		if raw, err = s.rewrite(raw, fillDefaults|plainIntegers); err != nil {
+			return err
+		}
+	}
+	err = unmarshal(raw, into, s)
+	if err == nil {
+		return nil
+	}
+	if s.needs&needsIntegers != 0 && s.needs&needsDefaults == 0 && isNumberError(err) {
+		plain, rewriteErr := s.rewrite(raw, plainIntegers)
+		if rewriteErr == nil && !bytes.Equal(plain, raw) {
+			if err = unmarshal(plain, into, s); err == nil {
+				return nil
+			}
+		}
+	}
+	return decodeError(raw, err)
+}
+
+func unmarshal(raw []byte, into any, s *shape) error {
+	if s.needs&needsDurations != 0 {
+		return json2.Unmarshal(raw, into, readDurations)
+	}
+	return json2.Unmarshal(raw, into)
+}
+
+// readDurations and writeDurations give time.Duration the form that the schema
+// describes; the library has none.
+var (
+	readDurations = json2.WithUnmarshalers(json2.UnmarshalFromFunc(func(d *jsontext.Decoder, into *time.Duration) error {
+		token, err := d.ReadToken()
+		switch {
+		case err != nil:
+			return err
+		case token.Kind() == 'n':
+			*into = 0
+			return nil
+		case token.Kind() != '"':
+			return errors.New(`a duration is a string such as "1h30m"`)
+		}
+		*into, err = time.ParseDuration(token.String())
+		return err
+	}))
+	writeDurations = json2.WithMarshalers(json2.MarshalToFunc(func(e *jsontext.Encoder, d time.Duration) error {
+		return e.WriteToken(jsontext.String(d.String()))
+	}))
+)
+
+// Marshal writes v as the schema inferred from its type describes it: an absent
+// value is left out instead of written as null, nil slices and maps are empty, a
+// time.Duration is a string such as "1h30m". Maps come in the order of their keys.
+// The caller owns the result.
+func Marshal(v any) ([]byte, error) {
+	if v == nil {
+		return []byte("null"), nil
+	}
+	s, err := shapeOf(reflect.TypeOf(v))
+	if err != nil {
+		return nil, err
+	}
+	var b []byte
+	if s.needs&(needsDurations|needsDynamic) != 0 {
+		b, err = json2.Marshal(v, writeDurations, json2.Deterministic(true))
+	} else {
+		b, err = json2.Marshal(v, json2.Deterministic(true))
+	}
+	if err != nil || s.needs&needsOmission == 0 || !bytes.Contains(b, []byte("null")) {
+		return b, err
+	}
+	return s.rewrite(b, dropNulls)
+}
+
+// decodable reports why the JSON library refuses a struct type, if it does.
+func decodable(t reflect.Type) error {
+	err := json2.Unmarshal([]byte("{}"), reflect.New(t).Interface())
+	if semantic, ok := errors.AsType[*json2.SemanticError](err); ok && semantic.Err != nil {
+		return semantic.Err
+	}
+	return err
+}
+
+func isNumberError(err error) bool {
+	semantic, ok := errors.AsType[*json2.SemanticError](err)
+	return ok && semantic.JSONKind == '0'
+}
+
+// decodeError turns an error of the JSON library into an issue at its place.
+func decodeError(raw []byte, err error) error {
+	if semantic, ok := errors.AsType[*json2.SemanticError](err); ok {
+		d := document{}
+		if scanErr := d.scan(raw); scanErr != nil {
+			return scanErr
+		}
+		pointer := string(semantic.JSONPointer)
+		got := "something else"
+		if at, ok := d.at(pointer); ok {
+			got = d.describe(at)
+		}
+		return invalid(pointer, expectationOf(semantic), got)
+	}
+	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		d := document{}
+		if scanErr := d.scan(raw); scanErr != nil {
+			return scanErr
+		}
+		return invalid(string(syntactic.JSONPointer), "valid JSON", "something else")
+	}
+	return err
+}
+
+// expectationOf says in JSON's terms what a Go type asks for.
+func expectationOf(e *json2.SemanticError) string {
+	t := e.GoType
+	if t == nil {
+		return "a value of another type"
+	}
+	if inner, err := indirect(t); err == nil {
+		t = inner
+	}
+	switch representationOf(t) {
+	case timeType:
+		return "date and time such as \"2006-01-02T15:04:05Z\""
+	case durationType:
+		return "duration such as \"1h30m\""
+	case textType, customType:
+		if e.Err != nil {
+			return "valid " + typeName(t) + " (" + escapePath(e.Err.Error()) + ")"
+		}
+		return "valid " + typeName(t)
+	}
+	if k := scalarKind(t, false); k == kindInteger {
+		return integerRange(t)
+	} else if isBytes(t) {
+		return "string in base 64"
+	} else if k != 0 {
+		return k.String()
+	}
+	switch t.Kind() {
+	case reflect.Slice, reflect.Array:
+		return "array"
+	case reflect.Map, reflect.Struct:
+		return "object"
+	}
+	return "a value of another type"
+}
+
+func integerRange(t reflect.Type) string {
+	bits := t.Bits()
+	if t.Kind() >= reflect.Uint {
+		return "integer from 0 to " + strconv.FormatUint(math.MaxUint64>>(64-bits), 10)
+	}
+	return "integer from " + strconv.FormatInt(math.MinInt64>>(64-bits), 10) +
+		" to " + strconv.FormatInt(math.MaxInt64>>(64-bits), 10)
+}

@@ -1,0 +1,360 @@
+package schema
+
+import (
+	"errors"
+	"reflect"
+	"strconv"
+	"sync"
+)
+
+// inferred caches the outcome of ForType: *Schema or error, by reflect.Type.
+var inferred sync.Map
+
+// For returns the schema of T: of the JSON that [Decode] reads into a T, and that
+// [Marshal] writes. It is inferred once.
+//
+//   - Structs are objects without other members. A field is a member, described by
+//     its tags (see the package documentation), and required unless it is a
+//     pointer, is tagged omitempty or omitzero, or has a default.
+//   - A pointer is an optional value, never null.
+//   - time.Time is a string of format date-time, time.Duration one such as "1h30m",
+//     []byte one in base 64. Types with text methods are strings.
+//   - any, json.RawMessage and types with JSON methods of their own are anything.
+//   - Types that contain themselves are defined once, under $defs.
+//
+// Channels, functions, complex numbers, other interfaces and malformed tags are a
+// [*TypeError] that names the field.
+func For[T any]() (*Schema, error) { return ForType(reflect.TypeFor[T]()) }
+
+// ForType is [For] for a type known only at run time.
+func ForType(t reflect.Type) (*Schema, error) {
+	if known, ok := inferred.Load(t); ok {
+		s, _ := known.(*Schema)
+		err, _ := known.(error)
+		return s, err
+	}
+	var result any
+	s, err := infer(t)
+	if result = s; err != nil {
+		result = err
+	}
+	result, _ = inferred.LoadOrStore(t, result)
+	s, _ = result.(*Schema)
+	err, _ = result.(error)
+	return s, err
+}
+
+func infer(t reflect.Type) (*Schema, error) {
+	if t == nil {
+		return nil, &TypeError{Path: "nil", Reason: "is no type"}
+	}
+	in := &inference{names: map[reflect.Type]string{}, taken: map[string]bool{}, open: map[reflect.Type]bool{}}
+	base, err := indirect(t)
+	if err != nil {
+		return nil, &TypeError{Path: t.String(), Reason: err.Error()}
+	}
+	in.root = base
+	if err := in.findRecursive(base, map[reflect.Type]bool{}); err != nil {
+		return nil, err
+	}
+	b, err := in.document(base)
+	if err != nil {
+		return nil, err
+	}
+	s, find, err := Limits{}.compile(b)
+	if err != nil {
+		return nil, &TypeError{Path: typeName(base), Reason: err.Error()}
+	}
+	for _, p := range in.presets {
+		if err := check(find(p.pointer), p.json, s.limits); err != nil {
+			return nil, &TypeError{Path: p.path, Reason: "the default does not fit: " + err.Error()}
+		}
+	}
+	if in.headers {
+		if _, err := Headers(b); err != nil {
+			return nil, &TypeError{Path: typeName(base), Reason: err.Error()}
+		}
+	}
+	return s, nil
+}
+
+// check validates raw against one node of a program.
+func check(n *node, raw []byte, l Limits) error {
+	if n == nil {
+		return errors.New("no such subschema")
+	}
+	r := newRun(l)
+	defer r.release()
+	if err := r.scan(raw); err != nil {
+		return err
+	}
+	if r.check(n, 0) {
+		return nil
+	}
+	return r.explain(n)
+}
+
+// inference writes the schema document of one type.
+type inference struct {
+	root    reflect.Type
+	open    map[reflect.Type]bool   // being walked, while looking for recursion
+	names   map[reflect.Type]string // of recursive types, under $defs
+	taken   map[string]bool
+	ordered []reflect.Type // recursive types, as they are met
+	presets []preset
+	headers bool
+	count   int
+}
+
+type preset struct {
+	path, pointer string
+	json          []byte
+}
+
+// document writes the whole document for the root type.
+func (in *inference) document(t reflect.Type) ([]byte, error) {
+	b, err := in.appendPlain(nil, t, place{path: typeName(t)}, tags{}, false)
+	if err != nil {
+		return nil, err
+	}
+	var defs []byte
+	for _, t := range in.ordered {
+		if t == in.root {
+			continue
+		}
+		if defs != nil {
+			defs = append(defs, ',')
+		}
+		defs = append(appendQuoted(defs, in.names[t]), ':')
+		at := place{path: typeName(t), pointer: "/$defs/" + in.names[t]}
+		if defs, err = in.appendPlain(defs, t, at, tags{}, false); err != nil {
+			return nil, err
+		}
+	}
+	if defs != nil {
+		b = append(b[:len(b)-1], `,"$defs":{`...)
+		b = append(append(b, defs...), '}', '}')
+	}
+	return b, nil
+}
+
+// place is where the inference has got to, in Go's terms and in the schema's.
+type place struct{ path, pointer string }
+
+func (p place) field(f field) place {
+	return place{p.path + "." + f.goName, p.pointer + "/properties" + string(appendPointer(nil, f.name))}
+}
+
+func (p place) fail(reason string) error { return &TypeError{Path: p.path, Reason: reason} }
+
+// appendType writes the subschema of a type, by reference if it is recursive.
+func (in *inference) appendType(b []byte, t reflect.Type, at place, tg tags, quoted bool) ([]byte, error) {
+	t, err := indirect(t)
+	if err != nil {
+		return nil, at.fail(err.Error())
+	}
+	if in.count++; in.count > (Limits{}).withDefaults().MaxSubschemas {
+		return nil, at.fail("the schema gets too large; use json.RawMessage for a part of it")
+	}
+	name, recursive := in.names[t]
+	if !recursive {
+		return in.appendPlain(b, t, at, tg, quoted)
+	}
+	ref := "#/$defs/" + name
+	if t == in.root {
+		ref = "#"
+	}
+	o := object{b: append(b, '{')}
+	o.text("$ref", ref)
+	tg.annotate(&o)
+	return o.end(), nil
+}
+
+// appendPlain writes the subschema of a type in full.
+func (in *inference) appendPlain(b []byte, t reflect.Type, at place, tg tags, quoted bool) ([]byte, error) {
+	o := object{b: append(b, '{')}
+	switch representationOf(t) {
+	case timeType:
+		if tg.format == "" {
+			tg.format = "date-time"
+		}
+		o.text("type", "string")
+		tg.constrain(&o)
+	case durationType:
+		if tg.pattern == "" {
+			tg.pattern = durationPattern
+		}
+		o.text("type", "string")
+		tg.constrain(&o)
+	case textType:
+		o.text("type", "string")
+		tg.constrain(&o)
+	case customType:
+		tg.annotate(&o)
+	case numberType:
+		return nil, at.fail("encoding/json.Number is not supported; use int64, float64 or json.RawMessage")
+	default:
+		var err error
+		if o.b, err = in.appendKind(&o, t, at, tg, quoted); err != nil {
+			return nil, err
+		}
+	}
+	return o.end(), nil
+}
+
+// Numbers and durations inside of strings.
+const (
+	integerPattern = `^(0|-?[1-9][0-9]*)$`
+	numberPattern  = `^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`
+	// durationPattern is what time.ParseDuration reads, overflow apart.
+	durationPattern = `^[-+]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`
+)
+
+// appendKind writes the members of a subschema as the type's kind asks for.
+func (in *inference) appendKind(o *object, t reflect.Type, at place, tg tags, quoted bool) ([]byte, error) {
+	if k := scalarKind(t, quoted); k != 0 {
+		o.text("type", k.String())
+		switch {
+		case quoted && tg.pattern != "":
+			return nil, at.fail(`pattern does not go with the json option "string"`)
+		case isBytes(t):
+			o.text("contentEncoding", "base64")
+		case quoted && isInteger(t):
+			tg.pattern = integerPattern
+		case quoted && k == kindString:
+			tg.pattern = numberPattern
+		case k == kindInteger:
+			if problem := tg.boundInteger(t); problem != "" {
+				return nil, at.fail(problem)
+			}
+		}
+		tg.constrain(o)
+		return o.b, nil
+	}
+	switch t.Kind() {
+	case reflect.Interface:
+		if t.NumMethod() > 0 {
+			return nil, at.fail("the interface " + t.String() + " has no JSON form; use a concrete type, any or json.RawMessage")
+		}
+		tg.annotate(o)
+		return o.b, nil
+	case reflect.Slice, reflect.Array:
+		return in.appendList(o, t, at, tg)
+	case reflect.Map:
+		return in.appendMap(o, t, at, tg)
+	case reflect.Struct:
+		return in.appendStruct(o, t, at, tg)
+	}
+	return nil, at.fail("the type " + t.String() + " has no JSON form; leave the field out with `json:\"-\"`")
+}
+
+func (in *inference) appendList(o *object, t reflect.Type, at place, tg tags) ([]byte, error) {
+	o.text("type", "array")
+	tg.annotate(o)
+	if t.Kind() == reflect.Array {
+		tg.minItems = strconv.Itoa(t.Len())
+		tg.maxItems = tg.minItems
+	}
+	o.raw("minItems", tg.minItems)
+	o.raw("maxItems", tg.maxItems)
+	items := tags{
+		enum: tg.enum, format: tg.format, pattern: tg.pattern, minimum: tg.minimum, maximum: tg.maximum,
+		minLength: tg.minLength, maxLength: tg.maxLength,
+	}
+	var err error
+	o.key("items")
+	o.b, err = in.appendType(o.b, t.Elem(), place{at.path + "[]", at.pointer + "/items"}, items, false)
+	return o.b, err
+}
+
+func (in *inference) appendMap(o *object, t reflect.Type, at place, tg tags) ([]byte, error) {
+	key := t.Key()
+	o.text("type", "object")
+	tg.annotate(o)
+	switch r := representationOf(key); {
+	case r == textType, r == timeType, key.Kind() == reflect.String && r == plainType:
+	case isInteger(key) && r == plainType:
+		pattern := integerPattern
+		if key.Kind() >= reflect.Uint {
+			pattern = `^(0|[1-9][0-9]*)$`
+		}
+		o.key("propertyNames")
+		names := object{b: append(o.b, '{')}
+		names.text("pattern", pattern)
+		o.b = names.end()
+	default:
+		return nil, at.fail("the map key " + key.String() + " is neither a string nor an integer")
+	}
+	var err error
+	o.key("additionalProperties")
+	o.b, err = in.appendType(o.b, t.Elem(), place{at.path + "[]", at.pointer + "/additionalProperties"}, tags{}, false)
+	return o.b, err
+}
+
+func (in *inference) appendStruct(o *object, t reflect.Type, at place, tg tags) ([]byte, error) {
+	fields, rest, err := fieldsOf(t)
+	if err != nil {
+		var bad *TypeError
+		if errors.As(err, &bad) {
+			return nil, &TypeError{Path: at.path + "." + bad.Path, Reason: bad.Reason}
+		}
+		return nil, err
+	}
+	if err := decodable(t); err != nil {
+		return nil, at.fail(err.Error())
+	}
+	o.text("type", "object")
+	tg.annotate(o)
+	if len(fields) > 0 {
+		o.key("properties")
+		o.b = append(o.b, '{')
+	}
+	properties := object{b: o.b}
+	var required []string
+	for _, f := range fields {
+		here := at.field(f)
+		inner, err := indirect(f.typ)
+		if err != nil {
+			return nil, here.fail(err.Error())
+		}
+		if f.quoted && scalarKind(inner, false)&(kindNumber|kindInteger) == 0 {
+			return nil, here.fail(`the json option "string" is for numbers only`)
+		}
+		tg, problem := parseTags(f, inner)
+		if problem != "" {
+			return nil, here.fail(problem)
+		}
+		in.headers = in.headers || tg.header != ""
+		if tg.preset != nil {
+			in.presets = append(in.presets, preset{here.path, here.pointer, tg.preset})
+		} else if !f.optional {
+			required = append(required, f.name)
+		}
+		properties.key(f.name)
+		if properties.b, err = in.appendType(properties.b, f.typ, here, tg, f.quoted); err != nil {
+			return nil, err
+		}
+	}
+	o.b = properties.b
+	if len(fields) > 0 {
+		o.b = properties.end()
+	}
+	if required != nil {
+		o.key("required")
+		o.b = append(o.b, '[')
+		for i, name := range required {
+			if i > 0 {
+				o.b = append(o.b, ',')
+			}
+			o.b = appendQuoted(o.b, name)
+		}
+		o.b = append(o.b, ']')
+	}
+	o.key("additionalProperties")
+	if rest == nil {
+		o.b = append(o.b, "false"...)
+		return o.b, nil
+	}
+	o.b, err = in.appendType(o.b, rest, place{at.path + "[]", at.pointer + "/additionalProperties"}, tags{}, false)
+	return o.b, err
+}

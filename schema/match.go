@@ -1,0 +1,41 @@
+package schema
+
+import (
+	"io"
+	"unicode/utf8"
+)
+
+// maxUnwatched is the work, as text length times instructions, up to which a
+// match is run without a watch on the clock: a few milliseconds at the worst.
+const maxUnwatched = 1 << 18
+
+// match reports whether text matches p, or false with r.err set if that takes too
+// long. Matching takes time linear in the text, but with a factor that the
+// schema's author chooses.
+func (r *run) match(p *pattern, text []byte) bool {
+	work := int64(len(text)) * int64(p.size)
+	if !r.spend(int(min(work/64, refuelUnits))) {
+		return false
+	}
+	if work <= maxUnwatched {
+		return p.expression.Match(text)
+	}
+	return p.expression.MatchReader(&watchedText{run: r, text: text, units: 1 + p.size/64}) && r.err == nil
+}
+
+// watchedText hands a text to the matcher rune by rune, and ends it early when
+// the time is up.
+type watchedText struct {
+	run   *run
+	text  []byte
+	units int
+}
+
+func (w *watchedText) ReadRune() (c rune, size int, err error) {
+	if len(w.text) == 0 || !w.run.spend(w.units) {
+		return 0, 0, io.EOF
+	}
+	c, size = utf8.DecodeRune(w.text)
+	w.text = w.text[size:]
+	return c, size, nil
+}

@@ -1,0 +1,160 @@
+package schema
+
+import "bytes"
+
+// changes says what a rewrite does to a document.
+type changes uint8
+
+const (
+	fillDefaults  changes = 1 << iota // absent members get their default
+	plainIntegers                     // 1.0, 1e3 and -0 become 1, 1000 and 0 where an integer is due
+	dropNulls                         // members whose null means absent go
+)
+
+// rewrite copies a document with changes. It returns raw itself if there is
+// nothing to change, and a [*ValidationError] if raw is not strict JSON.
+func (s *shape) rewrite(raw []byte, c changes) ([]byte, error) {
+	r := newRun(Limits{}.withDefaults())
+	defer r.release()
+	if err := r.scan(raw); err != nil {
+		return nil, err
+	}
+	w := rewriter{document: &r.document, changes: c}
+	w.value(s, 0)
+	if w.out == nil {
+		return raw, nil
+	}
+	return append(w.out, raw[w.done:]...), nil
+}
+
+// rewriter copies lazily: raw[:done] is in out, with the changes made so far.
+type rewriter struct {
+	*document
+	changes changes
+	out     []byte
+	done    int
+}
+
+// replace puts text in the place of raw[start:end].
+func (w *rewriter) replace(start, end uint32, text []byte) {
+	if w.out == nil {
+		w.out = make([]byte, 0, len(w.raw)+len(text)+64)
+	}
+	w.out = append(append(w.out, w.raw[w.done:start]...), text...)
+	w.done = int(end)
+}
+
+func (w *rewriter) value(s *shape, at uint32) {
+	t := w.tokens[at]
+	switch {
+	case s == nil:
+	case s.kind == shapeInteger && t.kind == kindNumber && w.changes&plainIntegers != 0:
+		if text, ok := plainInteger(w.bytes(at)); ok && !bytes.Equal(text, w.bytes(at)) {
+			w.replace(t.start, t.end, text)
+		}
+	case s.kind == shapeList && t.kind == kindArray:
+		for i := at + 1; i < t.next; i = w.tokens[i].next {
+			w.value(s.elem, i)
+		}
+	case s.kind == shapeMap && t.kind == kindObject:
+		for i := at + 1; i < t.next; i = w.tokens[i+1].next {
+			w.value(s.elem, i+1)
+		}
+	case s.kind == shapeStruct && t.kind == kindObject:
+		w.object(s, at)
+	}
+}
+
+// maxIntegerDigits covers every Go integer with its sign.
+const maxIntegerDigits = 20
+
+// plainInteger spells an integral number without fraction and exponent, if it can
+// be a Go integer at all.
+func plainInteger(literal []byte) ([]byte, bool) {
+	if _, ok := smallInteger(literal); ok && literal[0] != '-' {
+		return literal, true
+	}
+	d := parseDecimal(literal)
+	if !d.isInteger() || d.point > maxIntegerDigits {
+		return nil, false
+	}
+	var text []byte
+	if d.negative {
+		text = append(text, '-')
+	}
+	text = append(append(text, d.head...), d.tail...)
+	for n := int64(d.len()); n < max(d.point, 1); n++ {
+		text = append(text, '0')
+	}
+	return text, true
+}
+
+func (w *rewriter) object(s *shape, at uint32) {
+	t := w.tokens[at]
+	kept := false  // a member before this one stays
+	end := t.start // of the member before this one
+	for i := at + 1; i < t.next; i = w.tokens[i+1].next {
+		value := &w.tokens[i+1]
+		m := s.members[w.text(i)]
+		switch {
+		case m == nil:
+			w.value(s.elem, i+1)
+			kept = true
+		case !m.pointer || value.kind != kindNull || w.changes&dropNulls == 0:
+			w.value(m.shape, i+1)
+			kept = true
+		case kept: // with the comma in front
+			w.replace(end, value.end, nil)
+		case value.next < t.next: // with the comma behind
+			w.replace(w.tokens[i].start-1, w.tokens[value.next].start-1, nil)
+		default:
+			w.replace(w.tokens[i].start-1, value.end, nil)
+		}
+		end = value.end
+		if value.kind == kindString {
+			end++ // the quote
+		}
+	}
+	if w.changes&fillDefaults != 0 && s.needs&needsDefaults != 0 {
+		w.fill(s, at)
+	}
+}
+
+// fill adds the defaults of the members that an object lacks, before its end.
+func (w *rewriter) fill(s *shape, at uint32) {
+	text := s.appendDefaults(nil, func(name string) bool {
+		_, present := w.member(at, name)
+		return present
+	})
+	if text == nil {
+		return
+	}
+	t := w.tokens[at]
+	if t.count > 0 {
+		text = append([]byte{','}, text...)
+	}
+	w.replace(t.end-1, t.end-1, text)
+}
+
+// appendDefaults appends the members that are absent and have a default, or are
+// structs by value in which something has.
+func (s *shape) appendDefaults(b []byte, present func(name string) bool) []byte {
+	for _, m := range s.order {
+		if present(m.name) || m.preset == nil && !(m.value && m.shape.needs&needsDefaults != 0) {
+			continue
+		}
+		preset := m.preset
+		if preset == nil {
+			inner := m.shape.appendDefaults(nil, func(string) bool { return false })
+			if inner == nil {
+				continue // the defaults are behind a pointer or in a list
+			}
+			preset = append(append([]byte{'{'}, inner...), '}')
+		}
+		if b != nil {
+			b = append(b, ',')
+		}
+		b = append(append(appendQuoted(b, m.name), ':'), preset...)
+	}
+	return b
+}

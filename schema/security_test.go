@@ -1,0 +1,261 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// trap listens on a port and fails the test when anyone connects.
+func trap(t *testing.T) (base string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+			t.Errorf("%s was dialled", listener.Addr())
+		}
+	}()
+	t.Cleanup(func() {
+		listener.Close()
+		<-done
+	})
+	return "http://" + listener.Addr().String() + "/"
+}
+
+func TestV1RemoteRefIsNeverFetched(t *testing.T) {
+	base := trap(t)
+	local := filepath.Join(t.TempDir(), "schema.json")
+	if err := os.WriteFile(local, []byte(`true`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, schema := range []string{
+		`{"$ref":"` + base + `a.json"}`,
+		`{"$ref":"` + base + `a.json#/$defs/x"}`,
+		`{"$dynamicRef":"` + base + `a.json#x"}`,
+		`{"$schema":"https://json-schema.org/draft/2019-09/schema","$recursiveRef":"` + base + `"}`,
+		`{"$id":"` + base + `root.json","$ref":"other.json"}`,
+		`{"$id":"` + base + `root.json","$defs":{"a":{"$id":"sub/","items":{"$ref":"other.json"}}}}`,
+		`{"properties":{"a":{"items":{"anyOf":[true,{"$ref":"` + base + `"}]}}}}`,
+		`{"$schema":"` + base + `meta"}`,
+		`{"$defs":{"a":{"$id":"` + base + `sub","$schema":"` + base + `meta"}},"$ref":"#/$defs/a"}`,
+		`{"$schema":"http://json-schema.org/draft-04/schema#","id":"` + base + `root","$ref":"x"}`,
+		`{"unevaluatedProperties":{"$ref":"` + base + `"}}`,
+		`{"$ref":"file://` + local + `"}`,
+		`{"$ref":"` + local + `"}`,
+		`{"$ref":"other.json"}`,
+		`{"$id":"urn:example:root","$ref":"other.json"}`,
+		`{"$ref":"https://json-schema.org/draft/2020-12/unheard-of"}`,
+	} {
+		s, err := Compile([]byte(schema))
+		var ref *RefError
+		var unknown *DialectError
+		if !errors.As(err, &ref) && !errors.As(err, &unknown) {
+			t.Errorf("Compile(%s): %v, %v, want a *RefError or *DialectError", schema, s, err)
+		}
+	}
+}
+
+func TestV2FetchingCannotBeTurnedOn(t *testing.T) {
+	limits := reflect.TypeFor[Limits]()
+	for i := range limits.NumField() {
+		switch f := limits.Field(i); f.Type.Kind() {
+		case reflect.Int, reflect.Int64: // bounds
+		default:
+			t.Errorf("Limits.%s is a %s: can a schema reach the network through it?", f.Name, f.Type)
+		}
+	}
+}
+
+func TestV3UnresolvedRefIsRefused(t *testing.T) {
+	for _, schema := range []string{
+		`{"$ref":"#/$defs/missing"}`,
+		`{"$ref":"#missing"}`,
+		`{"$defs":{"a":{"$ref":"#/nowhere"}}}`, // not reachable, but wrong all the same
+		`{"$defs":{"a":{"$ref":"https://example.com/other"}}}`,
+		`{"then":{"$ref":"https://example.com/other"}}`,
+		`{"items":[{}],"$schema":"http://json-schema.org/draft-07/schema#","additionalItems":{"$ref":"#/items/1"}}`,
+		`{"unevaluatedProperties":{"$ref":"#/$defs/missing"}}`,
+		`{"unevaluatedProperties":{"$ref":"#missing"}}`,
+		`{"$ref":"%zz"}`,
+	} {
+		_, err := Compile([]byte(schema))
+		var ref *RefError
+		if !errors.As(err, &ref) {
+			t.Errorf("Compile(%s): %v, want a *RefError", schema, err)
+		}
+	}
+}
+
+func TestReferenceLoopsAreRefused(t *testing.T) {
+	for _, schema := range []string{
+		`{"$ref":"#"}`,
+		`{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}`,
+		`{"anyOf":[{"type":"string"},{"$ref":"#"}]}`,
+		`{"allOf":[{"not":{"if":{"$ref":"#"}}}]}`,
+		`{"properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"oneOf":[{"$ref":"#/$defs/x"}]}}}`,
+		`{"dependentSchemas":{"a":{"$ref":"#"}}}`,
+		`{"unevaluatedProperties":false,"$ref":"#"}`,
+		`{"$dynamicAnchor":"a","$dynamicRef":"#a"}`,
+	} {
+		_, err := Compile([]byte(schema))
+		var ref *RefError
+		if !errors.As(err, &ref) {
+			t.Errorf("Compile(%s): %v, want a *RefError", schema, err)
+		}
+	}
+	for _, schema := range []string{
+		`{"properties":{"a":{"$ref":"#"}}}`,
+		`{"items":{"$ref":"#"},"unevaluatedItems":false}`,
+		`{"$defs":{"a":{"$ref":"#/$defs/a"}}}`, // nobody goes there
+	} {
+		if _, err := Compile([]byte(schema)); err != nil {
+			t.Errorf("Compile(%s): %v", schema, err)
+		}
+	}
+}
+
+// doubling returns definitions a0 … an, each of which applies the next one twice.
+func doubling(keyword string, n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `"a%d":{"%s":[{"$ref":"#/$defs/a%d"},{"$ref":"#/$defs/a%d"}]},`, i, keyword, i+1, i+1)
+	}
+	return fmt.Sprintf(`"$ref":"#/$defs/a0","$defs":{%s"a%d":{"type":"string"}}`, b.String(), n)
+}
+
+func repeated(n int, format string) string {
+	var b strings.Builder
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
+}
+
+// TestV4AdversarialInputEndsInTime holds every bomb to the limit of time, with
+// some allowance for a loaded machine: without a limit they take ages.
+func TestV4AdversarialInputEndsInTime(t *testing.T) {
+	const allowance = 5 * time.Second
+	long := strings.Repeat("x", 4<<20)
+	for _, bomb := range []struct{ name, schema, instance string }{
+		{"allOf", `{` + doubling("allOf", 60) + `}`, `"x"`},
+		{"anyOf", `{` + doubling("anyOf", 60) + `}`, `1`},
+		{"oneOf", `{` + doubling("oneOf", 60) + `}`, `"x"`},
+		{"allOf in the library", `{"unevaluatedItems":false,` + doubling("allOf", 60) + `}`, `"x"`},
+		{"oneOf in the library", `{"unevaluatedItems":false,` + doubling("oneOf", 60) + `}`, `"x"`},
+		{"expression", `{"pattern":"(x+x+)+y(a|b|c|d|e.*f.*g){900}"}`, `"` + long + `"`},
+		{"expression in the library", `{"unevaluatedItems":false,"pattern":"(x+x+)+y(a|b|c|d|e.*f.*g){900}"}`, `"` + long + `"`},
+		{"expression on names in the library", `{"unevaluatedItems":false,"patternProperties":{"(x+x+)+y(a|b|c|d|e.*f.*g){900}":true}}`, `{"` + long + `":1}`},
+		{"number", `{"multipleOf":7,"minimum":3}`, `1e10000000000000000`},
+		{"number in the library", `{"unevaluatedItems":false,"multipleOf":7,"minimum":3}`, `1e1000000000`},
+		{"digits", `{"multipleOf":0.0000007,"minimum":3}`, strings.Repeat("7", 4<<20)},
+		{"unique", `{"uniqueItems":true}`, `[` + repeated(60_000, `["a%d"]`) + `]`},
+		{"unique in the library", `{"unevaluatedItems":true,"uniqueItems":true}`, `[` + repeated(60_000, `["a%d"]`) + `]`},
+		{"names", `{}`, `{` + repeated(200_000, `"a%d":1`) + `}`},
+		{"enum in the library", `{"unevaluatedItems":true,"items":{"enum":[` + repeated(20_000, `"a%d"`) + `]}}`, `[` + repeated(20_000, `"b%d"`) + `]`},
+		{"dependents", `{"dependentRequired":{` + repeated(9_000, `"a%d":["b"]`) + `}}`, `{` + repeated(100_000, `"a%d":1`) + `}`},
+	} {
+		t.Run(bomb.name, func(t *testing.T) {
+			start := time.Now()
+			s, err := Compile([]byte(bomb.schema))
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = s.Validate([]byte(bomb.instance))
+			var invalid *ValidationError
+			if err != nil && !errors.Is(err, ErrLimit) && !errors.As(err, &invalid) {
+				t.Errorf("an error of no known type: %v", err)
+			}
+			if took := time.Since(start); took > allowance {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+}
+
+func TestV4CompilingIsBounded(t *testing.T) {
+	for _, bomb := range []struct{ name, schema string }{
+		{"subschemas", `{"anyOf":[` + repeated(10_001, `{"const":%d}`) + `]}`},
+		{"subschemas in a detour", `{"$ref":"#/x","x":{"anyOf":[` + repeated(10_001, `{"const":%d}`) + `]}}`},
+		{"depth", strings.Repeat(`{"not":`, 64) + `true` + strings.Repeat(`}`, 64)},
+		{"references in a row", `{"$ref":"#/$defs/a0","$defs":{` + chain(300) + `}}`},
+		{"references in a row in the library", `{"unevaluatedItems":false,"$ref":"#/$defs/a0","$defs":{` + chain(300) + `}}`},
+		{"length of an expression", `{"pattern":"` + strings.Repeat("a", 4097) + `"}`},
+		{"length of a name's expression", `{"patternProperties":{"` + strings.Repeat("a", 4097) + `":true}}`},
+		{"instructions", `{"pattern":"` + strings.Repeat("a{1000}", 100) + `"}`},
+		{"instructions in all", `{"anyOf":[` + repeated(300, `{"pattern":"a{900}%d"}`) + `]}`},
+		{"embedded identifiers", `{"anyOf":[` + repeated(300, `{"$id":"x%d"}`) + `]}`},
+		{"detours", `{"anyOf":[` + repeated(300, `{"$ref":"#/x/%d"}`) + `],"x":[` + repeated(300, `{"const":%d}`) + `]}`},
+		{"numbers in the library", `{"unevaluatedItems":false,"minimum":1e1000000}`},
+		{"levels", strings.Repeat(`[`, 129) + strings.Repeat(`]`, 129)},
+	} {
+		_, err := Compile([]byte(bomb.schema))
+		if !errors.Is(err, ErrLimit) {
+			t.Errorf("%s: %v, want a *LimitError", bomb.name, err)
+		}
+	}
+}
+
+// chain returns n definitions, each of which refers to the next one.
+func chain(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `"a%d":{"$ref":"#/$defs/a%d"},`, i, i+1)
+	}
+	return b.String() + fmt.Sprintf(`"a%d":true`, n)
+}
+
+func TestV5UnknownDialectIsATypedError(t *testing.T) {
+	for _, uri := range []string{
+		"https://example.com/dialect", "http://json-schema.org/draft-03/schema#", "json-schema.org/draft-07/schema", "",
+		"https://json-schema.org/draft/2020-12/schema#fragment", "https://spec.openapis.org/oas/3.1/dialect/base", "draft-07", ":",
+	} {
+		_, err := Compile([]byte(fmt.Sprintf(`{"$schema":%q,"type":"object"}`, uri)))
+		var unknown *DialectError
+		if !errors.As(err, &unknown) || unknown.Dialect != uri {
+			t.Errorf("$schema %q: %v, want a *DialectError", uri, err)
+		}
+	}
+}
+
+func TestV5EveryKnownDialectIsUsed(t *testing.T) {
+	// In each draft the same keyword means something else, or nothing.
+	for _, test := range []struct {
+		uri   string
+		valid bool
+	}{
+		{"http://json-schema.org/draft-04/schema#", true},
+		{"http://json-schema.org/draft-06/schema", true},
+		{"https://json-schema.org/draft-07/schema#", true},
+		{"https://json-schema.org/draft/2019-09/schema", false},
+		{"http://json-schema.org/draft/2020-12/schema", false},
+		{"https://json-schema.org/schema", false},
+	} {
+		s, err := Compile([]byte(fmt.Sprintf(`{"$schema":%q,"dependentRequired":{"a":["b"]}}`, test.uri)))
+		if err != nil {
+			t.Errorf("%s: %v", test.uri, err)
+			continue
+		}
+		if err := s.Validate([]byte(`{"a":1}`)); (err == nil) != test.valid {
+			t.Errorf("%s: %v, want valid: %v", test.uri, err, test.valid)
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package schema
+
+import (
+	"reflect"
+	"sync"
+)
+
+// shape is what the decoder and the encoder have to know of a Go type beyond what
+// the JSON library does: where defaults go, where a number is an integer, and
+// where a null stands for an absent member. It is a graph, as types are.
+type shape struct {
+	kind    shapeKind
+	members map[string]*memberShape // of a struct
+	order   []*memberShape
+	elem    *shape // of a list, a map, or the rest of a struct
+
+	needs needs // of this shape and all it leads to
+}
+
+type shapeKind uint8
+
+const (
+	shapeOpaque shapeKind = iota
+	shapeInteger
+	shapeStruct
+	shapeMap
+	shapeList
+)
+
+// needs says which of the library's ways have to be mended for a type.
+type needs uint8
+
+const (
+	needsDefaults  needs = 1 << iota // some member has a default
+	needsIntegers                    // 1.0 may stand for an integer
+	needsOmission                    // a nil pointer would become null
+	needsDurations                   // a time.Duration occurs
+	needsDynamic                     // an interface may hold anything
+)
+
+type memberShape struct {
+	name    string
+	shape   *shape
+	preset  []byte // the default, as JSON, or nil
+	pointer bool   // null means absent
+	value   bool   // a struct by value, which exists even if it is absent
+}
+
+// shapes caches *shape or error by reflect.Type.
+var shapes sync.Map
+
+// shapeOf returns the shape of t, whose pointers are looked through.
+func shapeOf(t reflect.Type) (*shape, error) {
+	if known, ok := shapes.Load(t); ok {
+		s, _ := known.(*shape)
+		err, _ := known.(error)
+		return s, err
+	}
+	g := shaper{known: map[reflect.Type]*shape{}}
+	s, err := g.shape(t)
+	var result any = s
+	if err != nil {
+		result = err
+	} else {
+		g.spread()
+	}
+	result, _ = shapes.LoadOrStore(t, result)
+	s, _ = result.(*shape)
+	err, _ = result.(error)
+	return s, err
+}
+
+type shaper struct {
+	known map[reflect.Type]*shape
+	all   []*shape
+}
+
+func (g *shaper) shape(t reflect.Type) (*shape, error) {
+	t, err := indirect(t)
+	if err != nil {
+		return nil, &TypeError{Path: t.String(), Reason: err.Error()}
+	}
+	if s, ok := g.known[t]; ok {
+		return s, nil
+	}
+	s := &shape{}
+	g.known[t] = s
+	g.all = append(g.all, s)
+	switch representationOf(t) {
+	case durationType:
+		s.needs = needsDurations
+		return s, nil
+	case plainType:
+	default:
+		return s, nil
+	}
+	switch {
+	case isBytes(t):
+	case isInteger(t):
+		s.kind, s.needs = shapeInteger, needsIntegers
+	case t.Kind() == reflect.Slice || t.Kind() == reflect.Array:
+		s.kind = shapeList
+		s.elem, err = g.shape(t.Elem())
+	case t.Kind() == reflect.Map:
+		s.kind = shapeMap
+		s.elem, err = g.shape(t.Elem())
+	case t.Kind() == reflect.Interface:
+		s.needs = needsDynamic
+	case t.Kind() == reflect.Struct:
+		s.kind = shapeStruct
+		err = g.fill(s, t)
+	}
+	return s, err
+}
+
+func (g *shaper) fill(s *shape, t reflect.Type) error {
+	fields, rest, err := fieldsOf(t)
+	if err != nil {
+		return err
+	}
+	s.members = make(map[string]*memberShape, len(fields))
+	for _, f := range fields {
+		inner, err := indirect(f.typ)
+		if err != nil {
+			return &TypeError{Path: typeName(t) + "." + f.goName, Reason: err.Error()}
+		}
+		m := &memberShape{name: f.name, pointer: f.typ.Kind() == reflect.Pointer}
+		if f.quoted {
+			m.shape = &shape{}
+		} else if m.shape, err = g.shape(f.typ); err != nil {
+			return err
+		}
+		if text, ok := f.tag.Lookup("default"); ok {
+			m.preset = presetOf(text, scalarKind(inner, f.quoted))
+			s.needs |= needsDefaults
+		}
+		m.value = f.typ.Kind() == reflect.Struct && m.shape.kind == shapeStruct
+		if m.pointer {
+			s.needs |= needsOmission
+		}
+		s.members[f.name] = m
+		s.order = append(s.order, m)
+	}
+	if rest != nil {
+		s.elem, err = g.shape(rest)
+	}
+	return err
+}
+
+// spread carries the needs of each shape up to the shapes that lead to it.
+func (g *shaper) spread() {
+	for changed := true; changed; {
+		changed = false
+		for _, s := range g.all {
+			n := s.needs
+			if s.elem != nil {
+				n |= s.elem.needs
+			}
+			for _, m := range s.order {
+				n |= m.shape.needs
+			}
+			if n != s.needs {
+				s.needs, changed = n, true
+			}
+		}
+	}
+}

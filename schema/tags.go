@@ -1,0 +1,203 @@
+package schema
+
+import (
+	"encoding/json"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// tags are the annotations and constraints of one field.
+type tags struct {
+	title, doc, format, header string
+	pattern                    string
+	enum                       []string // as JSON
+	minimum, maximum           string   // as JSON
+	minLength, maxLength       string
+	minItems, maxItems         string
+	preset                     []byte // the default, as JSON; nil without one
+}
+
+// scalarKind is the kind of JSON that a type without structure becomes, or 0.
+func scalarKind(t reflect.Type, quoted bool) kind {
+	switch representationOf(t) {
+	case timeType, durationType, textType:
+		return kindString
+	case plainType:
+	default:
+		return 0
+	}
+	if isBytes(t) {
+		return kindString
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return kindString
+	case reflect.Bool:
+		return kindBoolean
+	case reflect.Float32, reflect.Float64:
+		if quoted {
+			return kindString
+		}
+		return kindNumber
+	}
+	if isInteger(t) {
+		if quoted {
+			return kindString
+		}
+		return kindInteger
+	}
+	return 0
+}
+
+func isInteger(t reflect.Type) bool {
+	return reflect.Int <= t.Kind() && t.Kind() <= reflect.Uintptr
+}
+
+// parseTags reads the tags of a field of type t, whose pointers are gone. The
+// error says what is wrong with which tag.
+func parseTags(f field, t reflect.Type) (tags, string) {
+	get := f.tag.Get
+	tg := tags{
+		title: get("title"), doc: get("doc"), format: get("format"), header: get("mcp-header"), pattern: get("pattern"),
+		minimum: get("minimum"), maximum: get("maximum"), minLength: get("minLength"), maxLength: get("maxLength"),
+		minItems: get("minItems"), maxItems: get("maxItems"),
+	}
+	own := scalarKind(t, f.quoted)
+	if _, ok := f.tag.Lookup("mcp-header"); ok {
+		switch {
+		case own&(kindString|kindInteger|kindBoolean) == 0:
+			return tg, "mcp-header is for strings, integers and booleans only"
+		case tg.header == "":
+			return tg, "mcp-header must name the header"
+		}
+	}
+
+	// What constrains a value constrains the elements of a list of them.
+	k, list := own, false
+	if own == 0 && representationOf(t) == plainType && (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) {
+		if elem, err := indirect(t.Elem()); err == nil {
+			k, list = scalarKind(elem, false), true
+		}
+	}
+	for _, name := range []string{"minItems", "maxItems"} {
+		if value, ok := f.tag.Lookup(name); ok {
+			if !list || t.Kind() == reflect.Array {
+				return tg, name + " is for slices only"
+			}
+			if !isSize(value) {
+				return tg, name + " must be a whole number, not " + quote(value)
+			}
+		}
+	}
+	if problem := tg.checkText(f, k); problem != "" {
+		return tg, problem
+	}
+	if problem := tg.checkNumber(f, k); problem != "" {
+		return tg, problem
+	}
+	if value, ok := f.tag.Lookup("enum"); ok {
+		var problem string
+		if tg.enum, problem = parseEnum(value, k); problem != "" {
+			return tg, problem
+		}
+	}
+	if value, ok := f.tag.Lookup("default"); ok {
+		tg.preset = presetOf(value, own)
+		if !json.Valid(tg.preset) {
+			return tg, "default must be JSON for a field of this type, not " + quote(value)
+		}
+	}
+	return tg, ""
+}
+
+func (tg *tags) checkText(f field, k kind) string {
+	for _, name := range []string{"minLength", "maxLength", "pattern", "format"} {
+		value, ok := f.tag.Lookup(name)
+		if !ok {
+			continue
+		}
+		if k != kindString {
+			return name + " is for strings only"
+		}
+		switch name {
+		case "minLength", "maxLength":
+			if !isSize(value) {
+				return name + " must be a whole number, not " + quote(value)
+			}
+		case "pattern":
+			if _, err := regexp.Compile(value); err != nil {
+				return "pattern is not a regular expression: " + err.Error()
+			}
+		}
+	}
+	if tg.minLength != "" && tg.maxLength != "" && atoi(tg.minLength) > atoi(tg.maxLength) {
+		return "minLength is more than maxLength"
+	}
+	if tg.minItems != "" && tg.maxItems != "" && atoi(tg.minItems) > atoi(tg.maxItems) {
+		return "minItems is more than maxItems"
+	}
+	return ""
+}
+
+func (tg *tags) checkNumber(f field, k kind) string {
+	for _, name := range []string{"minimum", "maximum"} {
+		if value, ok := f.tag.Lookup(name); ok {
+			if k&(kindNumber|kindInteger) == 0 {
+				return name + " is for numbers only"
+			}
+			if !isNumber(value) {
+				return name + " must be a JSON number, not " + quote(value)
+			}
+		}
+	}
+	if tg.minimum != "" && tg.maximum != "" && newBound([]byte(tg.minimum)).cmp([]byte(tg.maximum)) < 0 {
+		return "minimum is more than maximum"
+	}
+	return ""
+}
+
+// parseEnum turns "a,b,c" into JSON values of the kind.
+func parseEnum(value string, k kind) ([]string, string) {
+	var enum []string
+	for item := range strings.SplitSeq(value, ",") {
+		switch {
+		case k == kindString:
+			item = string(appendQuoted(nil, item))
+		case k&(kindNumber|kindInteger) == 0:
+			return nil, "enum is for strings and numbers only"
+		case !isNumber(item):
+			return nil, "enum of a number must list JSON numbers, not " + quote(item)
+		}
+		if slices.Contains(enum, item) {
+			return nil, "enum lists " + item + " twice"
+		}
+		enum = append(enum, item)
+	}
+	return enum, ""
+}
+
+// presetOf returns the JSON of a default: the text itself for a string.
+func presetOf(value string, k kind) []byte {
+	if k == kindString {
+		return appendQuoted(nil, value)
+	}
+	return []byte(value)
+}
+
+func isSize(s string) bool {
+	n, err := strconv.ParseUint(s, 10, 31)
+	return err == nil && s == strconv.FormatUint(n, 10)
+}
+
+func atoi(s string) int {
+	n, _ := strconv.Atoi(s)
+	return n
+}
+
+func isNumber(s string) bool {
+	d := document{}
+	return s != "" && d.scan([]byte(s)) == nil && d.tokens[0].kind == kindNumber && d.tokens[0].start == 0 && int(d.tokens[0].end) == len(s)
+}

@@ -1,0 +1,63 @@
+package schema
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxQuoted bounds a value quoted in a message, in bytes.
+const maxQuoted = 64
+
+// maxListed bounds how many names or values a message enumerates.
+const maxListed = 16
+
+// quote returns s as a Go string literal, cut at maxQuoted bytes. Control and
+// other unprintable characters (terminal escapes, bidirectional overrides) come
+// out as escapes.
+func quote(s string) string {
+	if len(s) <= maxQuoted {
+		return strconv.Quote(s)
+	}
+	return strconv.Quote(truncate(s, maxQuoted)) + "…"
+}
+
+// truncate cuts s at n bytes or a little before, between two runes.
+func truncate(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// escapePath makes a JSON Pointer fit for one line of text.
+func escapePath(path string) string {
+	const most = 256
+	cut := truncate(path, most)
+	quoted := strconv.Quote(cut)
+	shown := strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
+	if len(cut) < len(path) {
+		shown += "…"
+	}
+	return shown
+}
+
+// list joins items with commas, at most maxListed of them, and calls the rest "…".
+func list(items []string) string {
+	if len(items) > maxListed {
+		items = append(items[:maxListed:maxListed], "…")
+	}
+	return strings.Join(items, ", ")
+}
+
+// count returns "1 item", "2 items".
+func count(n int, noun string) string {
+	s := strconv.Itoa(n) + " " + noun
+	if n != 1 {
+		s += "s"
+	}
+	return s
+}

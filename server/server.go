@@ -1,0 +1,258 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/httpwire"
+	"github.com/parley-mcp/parley/internal/legacy"
+	"github.com/parley-mcp/parley/internal/modern"
+	"github.com/parley-mcp/parley/internal/streamwire"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/store"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// Server offers tools to clients of every revision of the protocol, over every
+// transport, at the same time. Its zero value works; Name and Version are what
+// clients show. The fields must not be changed once it serves; tools may be.
+//
+// A Server is an http.Handler that is one MCP endpoint. Mount it on any path.
+type Server struct {
+	Name        string // identifies the program; default "parley"
+	Version     string // of the program; default "0.0.0"
+	Title       string // Name, for people
+	Description string
+	WebsiteURL  string
+	Icons       []mcp.Icon
+	// Instructions tell a model how to use the server.
+	Instructions string
+
+	// Store keeps sessions of the revisions that have them. Nil: this process's memory.
+	Store store.Store
+	// Logger takes what the server itself has to say. Nil: slog.Default().
+	Logger *slog.Logger
+	// Middleware wraps the handling of every call, the first outermost.
+	Middleware []call.Middleware
+	// Limits bounds what clients can use up.
+	Limits Limits
+	// PageSize is how many entries a page of a list has. 0: 1,000.
+	PageSize int
+
+	// AllowedOrigins are the origins of web pages that may use the server, beside its
+	// own, as browsers write them: "https://app.example.com".
+	AllowedOrigins []string
+	// AllowedHosts are the Host headers that the server answers to over HTTP. Empty:
+	// any, but on the loopback interface only that interface's names.
+	AllowedHosts []string
+
+	tools tools
+
+	once sync.Once
+	core core
+}
+
+// Limits bounds what clients can use up. A zero field means its default.
+type Limits struct {
+	MaxMessage  int // bytes of one message; default 4 MiB
+	MaxInflight int // requests in flight for each session or connection; default 128
+
+	SessionIdle        time.Duration // an unused session ends; default 30 minutes
+	SessionsPerOwner   int           // default 100
+	SessionsPerAddress int           // of anonymous clients; default 1,000
+	Sessions           int           // default 10,000
+
+	// Grace is how long requests may take to finish once their connection has been
+	// closed by the client, or Shutdown has been called for it; default 2 seconds.
+	Grace time.Duration
+}
+
+// core is what serves: the eras, over the wires, around one engine. It is made
+// once, when the first message or connection comes.
+type core struct {
+	engine *call.Engine
+	http   httpwire.Server
+	stream streamwire.Server
+
+	base     context.Context // ends when a shutdown loses its patience
+	cancel   context.CancelFunc
+	draining context.Context // ends when a shutdown begins
+	drain    context.CancelFunc
+	conns    sync.WaitGroup
+}
+
+func (s *Server) ready() *core {
+	s.once.Do(func() {
+		logger := s.logger()
+		identity, err := json.Marshal(s.implementation())
+		if err != nil {
+			panic("server: " + err.Error()) // an icon's or name's text cannot make this happen
+		}
+		kv := s.Store
+		if kv == nil {
+			kv = store.NewMemory(store.MemoryOptions{})
+		}
+		inflight := orDefault(s.Limits.MaxInflight, 128)
+		c := &s.core
+		c.engine = call.NewEngine(map[string]call.Handler{
+			mcp.MethodDiscover:  s.discover,
+			mcp.MethodListTools: s.listTools,
+			mcp.MethodCallTool:  s.callTool,
+		}, logger, s.Middleware...)
+		peers := &call.Peers{}
+		modernEra := &modern.Server{Engine: c.engine, Peers: peers, Identity: identity}
+		legacyEra := &legacy.Server{Engine: c.engine, Peers: peers, Logger: logger, Describe: s.describe, MaxInflight: inflight}
+		c.http = httpwire.Server{
+			Modern: modernEra,
+			Legacy: legacyEra,
+			Sessions: legacy.NewSessions(legacyEra, kv, legacy.SessionLimits{
+				Idle:       s.Limits.SessionIdle,
+				PerOwner:   s.Limits.SessionsPerOwner,
+				PerAddress: s.Limits.SessionsPerAddress,
+				Total:      s.Limits.Sessions,
+			}),
+			Guard:     httpwire.Guard{Origins: s.AllowedOrigins, Hosts: s.AllowedHosts},
+			Logger:    logger,
+			MaxBody:   int64(orDefault(s.Limits.MaxMessage, transport.DefaultServerMaxMessage)),
+			KeepAlive: 15 * time.Second,
+		}
+		c.stream = streamwire.Server{
+			Modern:      modernEra,
+			Legacy:      legacyEra,
+			Logger:      logger,
+			MaxInflight: inflight,
+			Grace:       orDefault(s.Limits.Grace, 2*time.Second),
+		}
+		c.base, c.cancel = context.WithCancel(context.Background())
+		c.draining, c.drain = context.WithCancel(context.Background())
+	})
+	return &s.core
+}
+
+func orDefault[T int | time.Duration](v, def T) T {
+	if v <= 0 {
+		return def
+	}
+	return v
+}
+
+func (s *Server) logger() *slog.Logger {
+	if s.Logger != nil {
+		return s.Logger
+	}
+	return slog.Default()
+}
+
+// ServeHTTP implements http.Handler: one MCP endpoint, for the stateless requests
+// of 2026-07-28, the sessions of 2025-03-26 to 2025-11-25 and the event stream of
+// 2024-11-05.
+//
+// Requests of web pages with a foreign Origin are refused, and so are, on the
+// loopback interface, foreign Host headers.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.ready().http.ServeHTTP(w, r)
+}
+
+// Run serves standard input and output until the client closes them, and returns
+// nil then, or until ctx ends. Meanwhile what the program prints to standard
+// output goes to standard error where the system allows it; see transport.Stdio.
+func (s *Server) Run(ctx context.Context) error {
+	conn, err := transport.Stdio(transport.StdioOptions{StreamOptions: transport.StreamOptions{MaxMessage: s.Limits.MaxMessage}})
+	if err != nil {
+		return err
+	}
+	return s.ServeConn(ctx, conn)
+}
+
+// ServeConn serves one connection until the client closes it, and returns nil
+// then, or until ctx ends. It closes conn. Whoever can reach the connection is
+// principal.Local: a byte stream authenticates nobody, so make sure that only
+// those connect who may.
+func (s *Server) ServeConn(ctx context.Context, conn transport.Conn) error {
+	c := s.ready()
+	if c.draining.Err() != nil {
+		conn.Close()
+		return ErrShutdown
+	}
+	c.conns.Add(1)
+	defer c.conns.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.base, cancel)()
+	return c.stream.Serve(ctx, c.draining, conn, principal.Local)
+}
+
+// ErrShutdown is returned by ServeConn after Shutdown.
+var ErrShutdown = errors.New("server: shut down")
+
+// Shutdown lets nobody in anymore, waits for the calls in flight and ends open
+// streams and connections. If ctx ends first, the calls are cancelled and the
+// context's error returned. A Server that was shut down stays so.
+func (s *Server) Shutdown(ctx context.Context) error {
+	c := s.ready()
+	c.drain()
+	err := c.http.Shutdown(ctx)
+	done := make(chan struct{})
+	go func() {
+		c.conns.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		c.cancel()
+		<-done // bounded: each connection waits no longer than its grace
+		err = ctx.Err()
+	}
+	return err
+}
+
+func (s *Server) implementation() mcp.Implementation {
+	i := mcp.Implementation{
+		Name:        s.Name,
+		Title:       s.Title,
+		Version:     s.Version,
+		Description: s.Description,
+		Icons:       s.Icons,
+		WebsiteURL:  s.WebsiteURL,
+	}
+	if i.Name == "" {
+		i.Name = "parley"
+	}
+	if i.Version == "" {
+		i.Version = "0.0.0"
+	}
+	return i
+}
+
+func (s *Server) capabilities() mcp.ServerCapabilities {
+	var c mcp.ServerCapabilities
+	if s.tools.offered() {
+		c.Tools = &mcp.ToolsCapability{}
+	}
+	return c
+}
+
+func (s *Server) describe(principal.Principal) mcp.InitializeResult {
+	return mcp.InitializeResult{
+		Capabilities: s.capabilities(),
+		ServerInfo:   s.implementation(),
+		Instructions: s.Instructions,
+	}
+}
+
+func (s *Server) discover(context.Context, *call.Call) call.Outcome {
+	return call.Outcome{Result: modern.Discover(s.capabilities(), s.Instructions, 0)}
+}
+
+func methodNotFound(c *call.Call) call.Outcome {
+	return call.Fail(jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not offered by this server", c.Method))
+}

@@ -1,0 +1,186 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
+)
+
+// ToolHandler is a tool in the raw: arguments come as the JSON object that has
+// passed the tool's input schema, and stays the handler's. An error that it
+// returns becomes a tool error, which the model reads; a *jsonrpc.Error becomes a
+// protocol error, which it does not.
+type ToolHandler func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error)
+
+// AddTool offers a typed tool. Its input schema is inferred from In, a struct or a
+// map with string keys, unless tool has one (see package schema for the tags that
+// shape it); arguments are validated before the handler sees them.
+//
+// What the handler returns becomes the result:
+//
+//   - a string is a text;
+//   - []mcp.Content and *mcp.CallToolResult are as they stand;
+//   - a struct or map is structured content, and its JSON as text for clients that
+//     know nothing of that. Its schema is the tool's output schema, unless tool has one;
+//   - anything else is its JSON as text.
+//
+// A returned error is a tool error, which the model reads, unless it is or wraps a
+// *jsonrpc.Error. A panic is a tool error too, and a line in the log.
+//
+// AddTool panics if the tool cannot be offered: if In or Out has no schema, if the
+// name is taken or not one. [Server.RegisterTool] returns errors instead. Both are
+// safe while the server serves.
+func AddTool[In, Out any](s *Server, tool mcp.Tool, handler func(ctx context.Context, in In) (Out, error)) {
+	if err := addTool(s, tool, handler); err != nil {
+		panic(fmt.Sprintf("server: tool %q: %v", tool.Name, err))
+	}
+}
+
+func addTool[In, Out any](s *Server, tool mcp.Tool, handler func(ctx context.Context, in In) (Out, error)) error {
+	var input *schema.Schema
+	var err error
+	if tool.InputSchema == nil {
+		if input, err = schema.For[In](); err != nil {
+			return fmt.Errorf("input: %w", err)
+		}
+		tool.InputSchema = input.JSON()
+	} else if input, err = schema.Compile(tool.InputSchema); err != nil {
+		return fmt.Errorf("input schema: %w", err)
+	}
+	encode, output, err := resultOf[Out](&tool)
+	if err != nil {
+		return fmt.Errorf("output: %w", err)
+	}
+	return s.tools.add(&toolEntry{
+		tool:   tool,
+		input:  input,
+		output: output,
+		handle: func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
+			var in In
+			if err := schema.Decode(arguments, &in); err != nil {
+				return nil, fmt.Errorf("invalid arguments: %w", err)
+			}
+			out, err := handler(ctx, in)
+			if err != nil {
+				return nil, err
+			}
+			return encode(out)
+		},
+	})
+}
+
+// RegisterTool offers a tool whose schema is raw JSON and whose handler takes raw
+// JSON: for tools that are not known when the program is written. The error says
+// why the tool cannot be offered. Safe while the server serves.
+func (s *Server) RegisterTool(tool mcp.Tool, handler ToolHandler) error {
+	if tool.InputSchema == nil {
+		tool.InputSchema = json.RawMessage(`{"type":"object"}`)
+	}
+	input, err := schema.Compile(tool.InputSchema)
+	if err != nil {
+		return fmt.Errorf("tool %q: input schema: %w", tool.Name, err)
+	}
+	var output *schema.Schema
+	if tool.OutputSchema != nil {
+		if output, err = schema.Compile(tool.OutputSchema); err != nil {
+			return fmt.Errorf("tool %q: output schema: %w", tool.Name, err)
+		}
+	}
+	if err := s.tools.add(&toolEntry{tool: tool, input: input, output: output, handle: handler}); err != nil {
+		return fmt.Errorf("tool %q: %w", tool.Name, err)
+	}
+	return nil
+}
+
+// RemoveTool withdraws a tool and reports whether there was one. Calls in flight
+// finish. Safe while the server serves.
+func (s *Server) RemoveTool(name string) bool { return s.tools.remove(name) }
+
+// OfferTools declares that the server has tools even while it has none, for one
+// whose tools come and go.
+func (s *Server) OfferTools() { s.tools.offer() }
+
+// resultOf returns how results of type Out are encoded and validated, and notes
+// the output schema in tool.
+func resultOf[Out any](tool *mcp.Tool) (encode func(Out) (*mcp.CallToolResult, error), output *schema.Schema, err error) {
+	if tool.OutputSchema != nil {
+		if output, err = schema.Compile(tool.OutputSchema); err != nil {
+			return nil, nil, err
+		}
+	}
+	var zero Out
+	switch any(zero).(type) {
+	case string:
+		return func(out Out) (*mcp.CallToolResult, error) { return textResult(any(out).(string)), nil }, output, nil
+	case []mcp.Content:
+		return func(out Out) (*mcp.CallToolResult, error) {
+			return &mcp.CallToolResult{Content: any(out).([]mcp.Content)}, nil
+		}, output, nil
+	case *mcp.CallToolResult:
+		return func(out Out) (*mcp.CallToolResult, error) {
+			result := any(out).(*mcp.CallToolResult)
+			if result == nil {
+				return nil, errors.New("the tool returned no result")
+			}
+			return result, nil
+		}, output, nil
+	}
+	structured := isStructured(reflect.TypeFor[Out]())
+	if structured && output == nil {
+		if output, err = schema.For[Out](); err != nil {
+			return nil, nil, err
+		}
+		tool.OutputSchema = output.JSON()
+	}
+	return func(out Out) (*mcp.CallToolResult, error) {
+		raw, err := schema.Marshal(out)
+		if err != nil {
+			return nil, fmt.Errorf("the result cannot be encoded: %w", err)
+		}
+		result := textResult(string(raw))
+		if structured {
+			result.StructuredContent = raw
+		}
+		return result, nil
+	}, output, nil
+}
+
+// isStructured reports whether values of t are JSON objects, which is what
+// structured content has to be for most revisions.
+func isStructured(t reflect.Type) bool {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.Kind() == reflect.Struct || t.Kind() == reflect.Map
+}
+
+// textResult makes the most common result, in one allocation.
+func textResult(text string) *mcp.CallToolResult {
+	r := &struct {
+		result  mcp.CallToolResult
+		content [1]mcp.Content
+		text    mcp.TextContent
+	}{}
+	r.text.Text = text
+	r.content[0] = &r.text
+	r.result.Content = r.content[:]
+	return &r.result
+}
+
+func errorResult(text string) *mcp.CallToolResult {
+	result := textResult(text)
+	result.IsError = true
+	return result
+}
+
+// isProtocolError reports whether a handler's error is one for the protocol.
+func isProtocolError(err error) (*jsonrpc.Error, bool) {
+	var e *jsonrpc.Error
+	return e, errors.As(err, &e)
+}

@@ -1,0 +1,293 @@
+package transport_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/transport"
+)
+
+// quickExit lets a child that the race detector watches exit at once, rather than after a second.
+const quickExit = "GORACE=atexit_sleep_ms=0"
+
+// as returns the options that start this test binary as a child in the given role, with short graces.
+func as(role string, env ...string) transport.CommandOptions {
+	return transport.CommandOptions{
+		Path:      os.Args[0],
+		Env:       append(env, roleVariable+"="+role, quickExit),
+		ExitGrace: 100 * time.Millisecond,
+		TermGrace: 100 * time.Millisecond,
+	}
+}
+
+func start(t *testing.T, opts transport.CommandOptions) *transport.Process {
+	t.Helper()
+	p, err := transport.Command(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+// closeWithin closes p and fails the test if that takes longer than the graces and some scheduling.
+func closeWithin(t *testing.T, p *transport.Process, limit time.Duration) {
+	t.Helper()
+	begin := time.Now()
+	if err := p.Close(); err != nil {
+		t.Fatalf("Close: %v", err)
+	}
+	if took := time.Since(begin); took > limit {
+		t.Fatalf("Close took %v, want at most %v", took, limit)
+	}
+	select {
+	case <-p.Done():
+	default:
+		t.Fatal("the process is not done after Close")
+	}
+}
+
+func TestCommandTalksToAServer(t *testing.T) {
+	opts := as("echo")
+	opts.ExitGrace = patience // what is tested is that it exits by itself
+	p := start(t, opts)
+	select {
+	case <-p.Started():
+		t.Fatal("started before its first output")
+	default:
+	}
+	for i := range 100 {
+		send(t, p, fmt.Sprint("message ", i))
+	}
+	for i := range 100 {
+		wantMessage(t, p, fmt.Sprint("message ", i))
+	}
+	select {
+	case <-p.Started():
+	default:
+		t.Fatal("not started after its first output")
+	}
+	if err := p.Err(); err != nil {
+		t.Fatalf("Err of a running process: %v", err)
+	}
+	closeWithin(t, p, patience/2)
+	if err := p.Wait(); err != nil {
+		t.Fatalf("a server that exits at the end of its input: %v", err)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatalf("Close again: %v", err)
+	}
+	if _, err := p.Read(soon(t)); !errors.Is(err, transport.ErrClosed) {
+		t.Fatalf("Read after Close: %v", err)
+	}
+	if err := p.Write(soon(t), []byte("{}")); !errors.Is(err, transport.ErrClosed) {
+		t.Fatalf("Write after Close: %v", err)
+	}
+}
+
+func TestWhatWasWrittenBeforeCloseReachesTheServer(t *testing.T) {
+	opts := as("exit")
+	opts.ExitGrace = patience
+	p := start(t, opts)
+	send(t, p, "{}")
+	p.Close()
+	var exit *transport.ExitError // the role exits with code 3 when it has read its message
+	if err := p.Err(); !errors.As(err, &exit) || exit.Code != 3 {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestAProgramThatDoesNotExistIsATypedError(t *testing.T) {
+	p, err := transport.Command(transport.CommandOptions{Path: "parley-no-such-program"})
+	if p != nil || !errors.Is(err, exec.ErrNotFound) {
+		t.Fatalf("got %v, %v, want exec.ErrNotFound", p, err)
+	}
+	p, err = transport.Command(transport.CommandOptions{Path: filepath.Join(t.TempDir(), "none")})
+	if p != nil || !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("got %v, %v, want os.ErrNotExist", p, err)
+	}
+}
+
+func TestAServerThatExitsMidCallSaysHow(t *testing.T) {
+	p := start(t, as("exit"))
+	send(t, p, "{}")
+	if _, err := p.Read(soon(t)); err != io.EOF {
+		t.Fatalf("Read: %v, want io.EOF", err)
+	}
+	err := p.Wait()
+	var exit *transport.ExitError
+	if !errors.As(err, &exit) || exit.Code != 3 || exit.Signal != nil || string(exit.Stderr) != "out of cheese\n" {
+		t.Fatalf("got %#v", err)
+	}
+	if want := `transport: server process exited with code 3, its last words were "out of cheese"`; err.Error() != want {
+		t.Fatalf("got %q, want %q", err, want)
+	}
+	if err := p.Write(soon(t), []byte("{}")); !errors.Is(err, os.ErrProcessDone) {
+		t.Fatalf("Write: %v, want os.ErrProcessDone", err)
+	}
+	closeWithin(t, p, time.Second)
+}
+
+func TestTheLastMessageOfAServerIsRead(t *testing.T) {
+	p := start(t, as("exit cleanly"))
+	send(t, p, "{}")
+	if err := p.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	wantMessage(t, p, "last message") // although the process was gone before it was read
+	if _, err := p.Read(soon(t)); err != io.EOF {
+		t.Fatalf("Read: %v, want io.EOF", err)
+	}
+}
+
+func TestAServerThatClosesItsOutputIsAtItsEnd(t *testing.T) {
+	opts := as("close stdout")
+	opts.ExitGrace = patience
+	p := start(t, opts)
+	wantMessage(t, p, "ready")
+	if _, err := p.Read(soon(t)); err != io.EOF {
+		t.Fatalf("Read: %v, want io.EOF", err)
+	}
+	closeWithin(t, p, patience/2)
+	if err := p.Err(); err != nil {
+		t.Fatalf("it exits when its input ends, but: %v", err)
+	}
+}
+
+func TestReadOfAProcessLetsGoWhenItsContextEnds(t *testing.T) {
+	p := start(t, as("echo"))
+	ctx, cancel := context.WithCancel(context.Background())
+	failed := make(chan error)
+	go func() {
+		_, err := p.Read(ctx)
+		failed <- err
+	}()
+	cancel()
+	if err := <-failed; !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	send(t, p, "{}")
+	wantMessage(t, p, "{}")
+}
+
+func TestCloseEndsAServerThatNeverReads(t *testing.T) {
+	p := start(t, as("never read"))
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	for p.Write(ctx, make([]byte, 100_000)) == nil { // until its pipe and our queue are full
+	}
+	closeWithin(t, p, 2*time.Second)
+}
+
+func TestCloseLetsAServerFinishItsOutput(t *testing.T) {
+	opts := as("flush at exit")
+	opts.ExitGrace = patience
+	p := start(t, opts)
+	wantMessage(t, p, "ready")
+	closeWithin(t, p, patience/2)
+	if err := p.Err(); err != nil {
+		t.Fatalf("it exits when its input ends, but: %v", err)
+	}
+}
+
+func TestALineOf700MBFromAServerIsReportedOnce(t *testing.T) {
+	p := start(t, as("long line"))
+	_, err := p.Read(soon(t))
+	var tooLarge *transport.MessageTooLargeError
+	if !errors.As(err, &tooLarge) || tooLarge.Limit != transport.DefaultClientMaxMessage {
+		t.Fatalf("got %v, want a MessageTooLargeError", err)
+	}
+	wantMessage(t, p, "after")
+}
+
+func environment(t *testing.T, opts transport.CommandOptions) map[string]string {
+	t.Helper()
+	p := start(t, opts)
+	env := make(map[string]string)
+	for {
+		msg, err := p.Read(soon(t))
+		if err == io.EOF {
+			return env
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, value, _ := strings.Cut(string(msg), "=")
+		env[name] = value
+	}
+}
+
+func TestTheEnvironmentIsNotPassedOnUnlessAsked(t *testing.T) {
+	t.Setenv("PARLEY_TEST_SECRET", "hunter2")
+	t.Setenv("LC_TIME", "() { :;}; echo a function")
+	t.Setenv("LC_NUMERIC", "nb_NO")
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := as("environment", "TOKEN=given", "LANG=given")
+	opts.Dir = dir
+	env := environment(t, opts)
+	if _, leaked := env["PARLEY_TEST_SECRET"]; leaked {
+		t.Error("a secret of the host was passed on")
+	}
+	if _, passed := env["LC_TIME"]; passed {
+		t.Error("a shell function was passed on")
+	}
+	if env["TOKEN"] != "given" || env["LANG"] != "given" {
+		t.Errorf("the given variables did not arrive: %v", env)
+	}
+	if env["PATH"] != os.Getenv("PATH") {
+		t.Errorf("PATH is %q", env["PATH"])
+	}
+	if env["DIR"] != dir {
+		t.Errorf("the working directory is %q, want %q", env["DIR"], dir)
+	}
+
+	opts.InheritEnv = true
+	if env := environment(t, opts); env["PARLEY_TEST_SECRET"] != "hunter2" || env["TOKEN"] != "given" {
+		t.Errorf("InheritEnv passed on %v", env)
+	}
+}
+
+func TestCloseRacesWithEverything(t *testing.T) {
+	for range 5 {
+		p := start(t, as("echo"))
+		ctx := soon(t)
+		done := make(chan struct{}, 6)
+		for range 2 {
+			go func() {
+				for p.Write(ctx, []byte("{}")) == nil {
+				}
+				done <- struct{}{}
+			}()
+			go func() {
+				for {
+					if _, err := p.Read(ctx); err != nil {
+						break
+					}
+				}
+				done <- struct{}{}
+			}()
+			go func() {
+				<-p.Started()
+				p.Close()
+				done <- struct{}{}
+			}()
+		}
+		for range 6 {
+			<-done
+		}
+		if err := p.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,391 @@
+package transport_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/transport"
+)
+
+// pairs are the ways to connect two Conns. Each limits messages to maxMessage.
+var pairs = []struct {
+	name string
+	open func(t *testing.T) (a, b transport.Conn)
+}{
+	{"pipe in memory", func(*testing.T) (a, b transport.Conn) { return transport.PipeLimits(maxMessage, maxMessage) }},
+	{"TCP", func(t *testing.T) (a, b transport.Conn) { return dial(t, "tcp", "127.0.0.1:0") }},
+	{"Unix socket", func(t *testing.T) (a, b transport.Conn) {
+		dir, err := os.MkdirTemp("", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.RemoveAll(dir) })
+		return dial(t, "unix", dir+"/s")
+	}},
+	{"synchronous stream", func(*testing.T) (a, b transport.Conn) {
+		x, y := net.Pipe()
+		return stream(x), stream(y)
+	}},
+	{"pipes of the system", func(t *testing.T) (a, b transport.Conn) {
+		r1, w1, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r2, w2, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stream(duplex{r1, w2}), stream(duplex{r2, w1})
+	}},
+	{"stream without deadlines", func(*testing.T) (a, b transport.Conn) {
+		r1, w1 := io.Pipe()
+		r2, w2 := io.Pipe()
+		return stream(duplex{r1, w2}), stream(duplex{r2, w1})
+	}},
+}
+
+const maxMessage = 1 << 20
+
+func stream(rwc io.ReadWriteCloser) transport.Conn {
+	return transport.Stream(rwc, transport.StreamOptions{MaxMessage: maxMessage, MaxPending: 100_000, FlushTimeout: 100 * time.Millisecond})
+}
+
+type duplex struct {
+	io.ReadCloser
+	w io.WriteCloser
+}
+
+func (d duplex) Write(b []byte) (int, error) { return d.w.Write(b) }
+func (d duplex) Close() error                { return errors.Join(d.w.Close(), d.ReadCloser.Close()) }
+
+func dial(t *testing.T, network, addr string) (a, b transport.Conn) {
+	l, err := net.Listen(network, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	x, err := net.Dial(network, l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream(x), stream(y)
+}
+
+func onEveryPair(t *testing.T, test func(t *testing.T, a, b transport.Conn)) {
+	for _, p := range pairs {
+		t.Run(p.name, func(t *testing.T) {
+			a, b := p.open(t)
+			defer a.Close()
+			defer b.Close()
+			test(t, a, b)
+		})
+	}
+}
+
+func wantMessage(t *testing.T, c transport.Conn, want string) {
+	t.Helper()
+	if msg, err := c.Read(soon(t)); err != nil || string(msg) != want {
+		t.Fatalf("Read = %.100q, %v, want %.100q", msg, err, want)
+	}
+}
+
+func send(t *testing.T, c transport.Conn, msg string) {
+	t.Helper()
+	if err := c.Write(soon(t), []byte(msg)); err != nil {
+		t.Fatalf("Write(%.100q): %v", msg, err)
+	}
+}
+
+func TestMessagesArriveInOrderBothWays(t *testing.T) {
+	onEveryPair(t, func(t *testing.T, a, b transport.Conn) {
+		for i := range 50 {
+			send(t, a, fmt.Sprint("a", i))
+			send(t, b, fmt.Sprint("b", i))
+		}
+		for i := range 50 {
+			wantMessage(t, b, fmt.Sprint("a", i))
+			wantMessage(t, a, fmt.Sprint("b", i))
+		}
+	})
+}
+
+func TestMessagesOfManyWritersStayWhole(t *testing.T) {
+	const writers, each = 64, 20
+	message := func(w, i int) string { return fmt.Sprintf("%d %d %s", w, i, strings.Repeat("x", 40*w)) }
+	onEveryPair(t, func(t *testing.T, a, b transport.Conn) {
+		ctx := soon(t)
+		var wg sync.WaitGroup
+		for w := range writers {
+			wg.Go(func() {
+				for i := range each {
+					if err := a.Write(ctx, []byte(message(w, i))); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		defer wg.Wait()
+		var next [writers]int
+		for range writers * each {
+			msg, err := b.Read(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, _ := strconv.Atoi(strings.Fields(string(msg))[0])
+			if want := message(w, next[w]); string(msg) != want {
+				t.Fatalf("got %.40q, want %.40q", msg, want)
+			}
+			next[w]++
+		}
+	})
+}
+
+func TestWriteDoesNotKeepItsArgument(t *testing.T) {
+	onEveryPair(t, func(t *testing.T, a, b transport.Conn) {
+		msg := []byte("before")
+		if err := a.Write(soon(t), msg); err != nil {
+			t.Fatal(err)
+		}
+		copy(msg, "AFTER!")
+		wantMessage(t, b, "before")
+	})
+}
+
+func TestReadHandsOverItsResult(t *testing.T) {
+	onEveryPair(t, func(t *testing.T, a, b transport.Conn) {
+		send(t, a, "first")
+		first, err := b.Read(soon(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		send(t, a, "other")
+		wantMessage(t, b, "other")
+		if string(first) != "first" {
+			t.Fatalf("the first message became %q", first)
+		}
+		if string(append(first, "ly"...)) != "firstly" {
+			t.Fatal("append failed")
+		}
+	})
+}
+
+func TestAMessageOverTheLimitIsReportedAndTheNextIsRead(t *testing.T) {
+	onEveryPair(t, func(t *testing.T, a, b transport.Conn) {
+		ctx := soon(t)
+		at := strings.Repeat("x", maxMessage)
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		wg.Go(func() {
+			for _, msg := range []string{at, at + "x", "next"} {
+				if err := a.Write(ctx, []byte(msg)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		wantMessage(t, b, at)
+		msg, err := b.Read(ctx)
+		var tooLarge *transport.MessageTooLargeError
+		if !errors.As(err, &tooLarge) || tooLarge.Limit != maxMessage || msg != nil {
+			t.Fatalf("got %d bytes, %v, want a MessageTooLargeError", len(msg), err)
+		}
+		wantMessage(t, b, "next")
+	})
+}
+
+func TestWhatIsNotOneLineIsRefused(t *testing.T) {
+	onEveryPair(t, func(t *testing.T, a, b transport.Conn) {
+		for _, msg := range []string{"", "\n", "{}\n", "{\n}", "{\r}", "{}\r"} {
+			if err := a.Write(soon(t), []byte(msg)); !errors.Is(err, transport.ErrMessageForm) {
+				t.Errorf("Write(%q): %v, want ErrMessageForm", msg, err)
+			}
+		}
+		send(t, a, "{}")
+		wantMessage(t, b, "{}")
+	})
+}
+
+func TestReadLetsGoWhenItsContextEnds(t *testing.T) {
+	onEveryPair(t, func(t *testing.T, a, b transport.Conn) {
+		for round := range 3 {
+			ctx, cancel := context.WithCancelCause(context.Background())
+			failed := make(chan error)
+			go func() {
+				_, err := b.Read(ctx)
+				failed <- err
+			}()
+			cancel(errors.New("enough"))
+			if err := <-failed; !errors.Is(err, context.Canceled) {
+				t.Fatalf("got %v, want context.Canceled", err)
+			}
+			if _, err := b.Read(ctx); !errors.Is(err, context.Canceled) {
+				t.Fatalf("again: got %v, want context.Canceled", err)
+			}
+			// Nothing is lost, and the next context is served.
+			send(t, a, fmt.Sprint("message ", round))
+			wantMessage(t, b, fmt.Sprint("message ", round))
+		}
+		short, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+		defer cancel()
+		if _, err := b.Read(short); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("got %v, want context.DeadlineExceeded", err)
+		}
+	})
+}
+
+func TestHalfAMessageSurvivesACancelledRead(t *testing.T) {
+	x, y := net.Pipe()
+	conn := stream(x)
+	defer conn.Close()
+	defer y.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	failed := make(chan error)
+	go func() {
+		_, err := conn.Read(ctx)
+		failed <- err
+	}()
+	y.Write([]byte("first ha")) // returns when it was read
+	cancel()
+	if err := <-failed; !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	go y.Write([]byte("lf\n"))
+	wantMessage(t, conn, "first half")
+}
+
+func TestCloseIsTheEndForTheOtherSide(t *testing.T) {
+	onEveryPair(t, func(t *testing.T, a, b transport.Conn) {
+		send(t, a, "last words")
+		closed := make(chan error)
+		go func() { closed <- a.Close() }()
+		wantMessage(t, b, "last words")
+		for range 2 {
+			if msg, err := b.Read(soon(t)); err != io.EOF {
+				t.Fatalf("Read = %q, %v, want io.EOF", msg, err)
+			}
+		}
+		if err := <-closed; err != nil {
+			t.Fatal(err)
+		}
+		// It may take a message or two until the peer's system says that nobody listens.
+		var err error
+		for deadline := time.Now().Add(patience); err == nil && time.Now().Before(deadline); {
+			err = b.Write(soon(t), []byte("hello?"))
+		}
+		var failed *transport.WriteError
+		if !errors.As(err, &failed) {
+			t.Fatalf("Write: %v, want a WriteError", err)
+		}
+		if again := b.Write(soon(t), []byte("hello?")); again == nil || again.Error() != err.Error() {
+			t.Fatalf("the error did not stay: %v, then %v", err, again)
+		}
+	})
+}
+
+func TestCloseReleasesReadersAndWriters(t *testing.T) {
+	onEveryPair(t, func(t *testing.T, a, b transport.Conn) {
+		failed := make(chan error)
+		for range 3 { // the peer never reads: sooner or later each writer waits
+			go func() {
+				for {
+					if err := a.Write(context.Background(), bytes.Repeat([]byte("x"), 10_000)); err != nil {
+						failed <- err
+						return
+					}
+				}
+			}()
+		}
+		for range 2 {
+			go func() {
+				_, err := a.Read(context.Background())
+				failed <- err
+			}()
+		}
+		send(t, b, "one of the readers gets this")
+		if err := <-failed; err != nil {
+			t.Fatal(err)
+		}
+		var closers sync.WaitGroup
+		for range 3 {
+			closers.Go(func() { a.Close() })
+		}
+		closers.Wait()
+		for range 4 {
+			if err := <-failed; !errors.Is(err, transport.ErrClosed) {
+				t.Errorf("got %v, want ErrClosed", err)
+			}
+		}
+		if err := a.Write(soon(t), []byte("x")); !errors.Is(err, transport.ErrClosed) {
+			t.Errorf("Write after Close: %v", err)
+		}
+		if _, err := a.Read(soon(t)); !errors.Is(err, transport.ErrClosed) {
+			t.Errorf("Read after Close: %v", err)
+		}
+	})
+}
+
+func TestAFullQueueHoldsWritersBack(t *testing.T) {
+	onEveryPair(t, func(t *testing.T, a, b transport.Conn) {
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		sent := 0
+		msg := strings.Repeat("x", 10_000)
+		var err error
+		for ; err == nil; sent++ {
+			if sent > 10_000 {
+				t.Fatal("100 MB were queued")
+			}
+			err = a.Write(ctx, []byte(msg))
+		}
+		sent-- // the last was refused
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("Write on a full queue: %v", err)
+		}
+		// What was accepted arrives, what was refused does not.
+		for range sent {
+			wantMessage(t, b, msg)
+		}
+		send(t, a, "next")
+		wantMessage(t, b, "next")
+	})
+}
+
+func TestAnEndedContextSendsNothing(t *testing.T) {
+	onEveryPair(t, func(t *testing.T, a, b transport.Conn) {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := a.Write(ctx, []byte("unwanted")); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		send(t, a, "wanted")
+		wantMessage(t, b, "wanted")
+	})
+}
+
+func TestCloseOfAStalledStreamIsBounded(t *testing.T) {
+	onEveryPair(t, func(t *testing.T, a, _ transport.Conn) {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		defer cancel()
+		for a.Write(ctx, make([]byte, 10_000)) == nil {
+		}
+		start := time.Now()
+		a.Close()
+		if took := time.Since(start); took > 2*time.Second {
+			t.Fatalf("Close took %v", took)
+		}
+	})
+}

@@ -1,0 +1,281 @@
+package transport_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/parley-mcp/parley/transport"
+)
+
+// readOnly makes a stream of a reader. Its reads cannot be interrupted, so a goroutine makes them.
+type readOnly struct{ io.Reader }
+
+// quick is a readOnly whose reader does not wait: it needs no goroutine.
+type quick struct {
+	*chunks
+	readOnly
+}
+
+func (q quick) Read(b []byte) (int, error) { return q.chunks.Read(b) }
+
+func (readOnly) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+func (readOnly) Close() error              { return nil }
+
+// result is what one Read returned.
+type result struct {
+	msg string
+	err string
+}
+
+// readAll reads to the end and returns what came, the final error included.
+func readAll(t testing.TB, r io.Reader, limit int) []result {
+	t.Helper()
+	var rwc io.ReadWriteCloser = readOnly{r}
+	if c, ok := r.(*chunks); ok {
+		rwc = quick{chunks: c}
+	}
+	conn := transport.Stream(rwc, transport.StreamOptions{MaxMessage: limit})
+	defer conn.Close()
+	var results []result
+	for {
+		msg, err := conn.Read(context.Background())
+		if err == nil {
+			if len(msg) == 0 || len(msg) > limit {
+				t.Fatalf("a message of %d bytes, the limit is %d", len(msg), limit)
+			}
+			results = append(results, result{msg: string(msg)})
+			continue
+		}
+		results = append(results, result{err: err.Error()})
+		var tooLarge *transport.MessageTooLargeError
+		if !errors.As(err, &tooLarge) {
+			return results
+		}
+	}
+}
+
+func TestLinesAreMessages(t *testing.T) {
+	const tooLarge = "transport: message exceeds the limit of 8 bytes"
+	for _, c := range []struct {
+		name, in string
+		want     []string // a message, or "!" and an error
+	}{
+		{"nothing", "", nil},
+		{"two lines", "{}\n[]\n", []string{"{}", "[]"}},
+		{"a carriage return before the line feed", "{}\r\n[]\r\n", []string{"{}", "[]"}},
+		{"a carriage return elsewhere", "{\r}\r\r\n", []string{"{\r}\r"}},
+		{"empty lines", "\n\r\n{}\n\n\n", []string{"{}"}},
+		{"a last line without a line feed", "{}\n[]", []string{"{}", "[]"}},
+		{"a last line that is only a carriage return", "{}\n\r", []string{"{}"}},
+		{"a byte order mark is content", "\ufeff{}\n", []string{"\ufeff{}"}},
+		{"NUL is content", "\x00\n", []string{"\x00"}},
+		{"a message at the limit", "12345678\n1\n", []string{"12345678", "1"}},
+		{"a message at the limit, with a carriage return", "12345678\r\n1\n", []string{"12345678", "1"}},
+		{"a message at the limit at the end", "12345678", []string{"12345678"}},
+		{"a message over the limit", "123456789\n1\n", []string{"!" + tooLarge, "1"}},
+		{"a message over the limit, with a carriage return", "123456789\r\n1\n", []string{"!" + tooLarge, "1"}},
+		{"a carriage return over the limit that ends nothing", "12345678\rx\n1\n", []string{"!" + tooLarge, "1"}},
+		{"two messages over the limit", "123456789\n123456789\n1\n", []string{"!" + tooLarge, "!" + tooLarge, "1"}},
+		{"a message over the limit at the end", "1\n123456789abcdef", []string{"1", "!" + tooLarge}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var want []result
+			for _, w := range append(c.want, "!EOF") {
+				if msg, isErr := strings.CutPrefix(w, "!"); isErr {
+					want = append(want, result{err: msg})
+				} else {
+					want = append(want, result{msg: w})
+				}
+			}
+			for name, r := range map[string]io.Reader{
+				"at once":      strings.NewReader(c.in),
+				"byte by byte": iotest.OneByteReader(strings.NewReader(c.in)),
+				"data and EOF": iotest.DataErrReader(strings.NewReader(c.in)),
+			} {
+				if got := readAll(t, r, 8); !equal(got, want) {
+					t.Errorf("%s: %q became\n%q, want\n%q", name, c.in, got, want)
+				}
+			}
+		})
+	}
+}
+
+func equal(a, b []result) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func TestMessagesOfAllSizesPass(t *testing.T) {
+	// Around the window of 64 KiB, its doublings and the limit.
+	const limit = 300_000
+	var in bytes.Buffer
+	var want []result
+	for _, size := range []int{1, 65534, 65535, 65536, 65537, 131071, 131072, 131073, 3, 262144, limit - 1, limit, 2} {
+		msg := strings.Repeat(string(rune('a'+size%26)), size)
+		in.WriteString(msg + "\n")
+		want = append(want, result{msg: msg})
+	}
+	want = append(want, result{err: "EOF"})
+	if got := readAll(t, bytes.NewReader(in.Bytes()), limit); !equal(got, want) {
+		t.Fatal("a message was changed")
+	}
+	if got := readAll(t, iotest.HalfReader(bytes.NewReader(in.Bytes())), limit); !equal(got, want) {
+		t.Fatal("a message was changed, read in halves")
+	}
+}
+
+func TestFragmentsOfABrokenStreamAreNotMessages(t *testing.T) {
+	broken := errors.New("cable cut")
+	r := io.MultiReader(strings.NewReader("{}\n{\"jsonrpc\""), iotest.ErrReader(broken))
+	want := []result{{msg: "{}"}, {err: "cable cut"}}
+	if got := readAll(t, r, 100); !equal(got, want) {
+		t.Fatalf("got %q, want %q", got, want)
+	}
+}
+
+func TestAStreamThatReturnsNothingIsAnError(t *testing.T) {
+	want := []result{{err: io.ErrNoProgress.Error()}}
+	if got := readAll(t, stuck{}, 100); !equal(got, want) {
+		t.Fatalf("got %q, want %q", got, want)
+	}
+}
+
+type stuck struct{}
+
+func (stuck) Read([]byte) (int, error) { return 0, nil }
+
+// endless reads as size bytes without a line feed, and then as rest.
+type endless struct {
+	size int
+	rest io.Reader
+}
+
+var xs = bytes.Repeat([]byte("x"), 64<<10)
+
+func (e *endless) Read(b []byte) (int, error) {
+	if e.size == 0 {
+		return e.rest.Read(b)
+	}
+	n := copy(b[:min(len(b), e.size)], xs)
+	e.size -= n
+	return n, nil
+}
+
+func TestALineOf700MBDoesNotGrowMemory(t *testing.T) {
+	const limit = 4 << 20
+	conn := transport.Stream(readOnly{&endless{700 << 20, strings.NewReader("\nafter\n")}}, transport.StreamOptions{MaxMessage: limit})
+	defer conn.Close()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := conn.Read(soon(t))
+	var tooLarge *transport.MessageTooLargeError
+	if !errors.As(err, &tooLarge) || tooLarge.Limit != limit {
+		t.Fatalf("got %v, want a MessageTooLargeError", err)
+	}
+	msg, err := conn.Read(soon(t))
+	runtime.ReadMemStats(&after)
+	if err != nil || string(msg) != "after" {
+		t.Fatalf("after it: %q, %v", msg, err)
+	}
+	// All that was ever allocated, collected or not: 64 KiB doubled up to the limit is twice the limit.
+	if grown := after.TotalAlloc - before.TotalAlloc; grown > 3*limit {
+		t.Fatalf("%d bytes were allocated for a limit of %d", grown, limit)
+	}
+}
+
+func TestReadAllocatesOncePerMessage(t *testing.T) {
+	a, b := net.Pipe()
+	conn := transport.Stream(a, transport.StreamOptions{})
+	defer conn.Close()
+	defer b.Close()
+	ctx := soon(t)
+	line := []byte(strings.Repeat("x", 200) + "\n")
+	go func() {
+		for {
+			if _, err := b.Write(line); err != nil {
+				return
+			}
+		}
+	}()
+	if n := testing.AllocsPerRun(200, func() {
+		if msg, err := conn.Read(ctx); err != nil || len(msg) != 200 || cap(msg) > 208 {
+			t.Fatalf("%d bytes in %d, %v", len(msg), cap(msg), err)
+		}
+	}); n > 1 {
+		t.Fatalf("Read allocates %v times", n)
+	}
+}
+
+// chunks splits data where cuts says, for reads of uneven size.
+type chunks struct {
+	data, cuts []byte
+}
+
+// SetReadDeadline says that a Read can be interrupted: it never waits. No goroutine is needed then.
+func (c *chunks) SetReadDeadline(time.Time) error { return nil }
+
+func (c *chunks) Read(b []byte) (int, error) {
+	if len(c.data) == 0 {
+		return 0, io.EOF
+	}
+	n := len(c.data)
+	if len(c.cuts) > 0 {
+		n = min(n, int(c.cuts[0])+1)
+		c.cuts = c.cuts[1:]
+	}
+	n = copy(b, c.data[:n])
+	c.data = c.data[n:]
+	return n, nil
+}
+
+// reference is the framing rule in a few lines, without bounds on memory.
+func reference(data []byte, limit int) []result {
+	var want []result
+	for line := range bytes.SplitSeq(data, []byte("\n")) {
+		switch line = bytes.TrimSuffix(line, []byte("\r")); {
+		case len(line) > limit:
+			want = append(want, result{err: (&transport.MessageTooLargeError{Limit: limit}).Error()})
+		case len(line) > 0:
+			want = append(want, result{msg: string(line)})
+		}
+	}
+	return append(want, result{err: "EOF"})
+}
+
+func FuzzStdioFraming(f *testing.F) {
+	f.Add([]byte("{}\r\n\n[1,2]\nlast"), []byte{0, 1, 2}, uint16(7))
+	f.Add([]byte("12345678\r\n123456789\r\nx\r"), []byte{8, 0, 0}, uint16(8))
+	f.Add([]byte("\xef\xbb\xbf{}\n\x00\n"), []byte{}, uint16(1))
+	f.Add(bytes.Repeat([]byte("abc\r\n"), 100), []byte{255, 3, 0, 17}, uint16(3))
+	f.Fuzz(func(t *testing.T, data, cuts []byte, limit uint16) {
+		max := int(limit) + 1
+		want := reference(data, max)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		got := readAll(t, &chunks{data, cuts}, max)
+		runtime.ReadMemStats(&after)
+		if !equal(got, want) {
+			t.Fatalf("%q cut at %v with limit %d became\n%q, want\n%q", data, cuts, max, got, want)
+		}
+		// The windows of the reader and of its goroutine, twice the limit, the messages themselves
+		// and what this test holds of them.
+		if grown := after.TotalAlloc - before.TotalAlloc; grown > uint64(256<<10+2*max+64*len(data)) {
+			t.Fatalf("%d bytes were allocated for %d bytes with limit %d", grown, len(data), max)
+		}
+	})
+}

@@ -1,0 +1,14 @@
+//go:build !unix
+
+package transport_test
+
+import (
+	"log"
+	"os/exec"
+)
+
+func newSession(*exec.Cmd) {}
+
+func startGrandchild(func(*exec.Cmd)) { log.Fatal("this role is for Unix") }
+
+func stdioStates() { log.Fatal("this role is for Unix") }

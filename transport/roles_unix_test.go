@@ -1,0 +1,95 @@
+//go:build unix
+
+package transport_test
+
+import (
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/parley-mcp/parley/transport"
+)
+
+func newSession(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
+
+// startGrandchild starts a stubborn process that holds our standard streams.
+func startGrandchild(adjust func(*exec.Cmd)) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), roleVariable+"=grandchild")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if adjust != nil {
+		adjust(cmd)
+	}
+	if err := cmd.Start(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// stdioStates reports, on standard error, what Stdio does to the descriptors.
+func stdioStates() {
+	nonblocking := func(fd int) bool {
+		flags, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_GETFL, 0)
+		if errno != 0 {
+			log.Fatal(errno)
+		}
+		return flags&syscall.O_NONBLOCK != 0
+	}
+	inode := func(fd int) uint64 {
+		var st syscall.Stat_t
+		if err := syscall.Fstat(fd, &st); err != nil {
+			log.Fatal(err)
+		}
+		return st.Ino
+	}
+	report := func(when string) {
+		fmt.Fprintf(os.Stderr, "%s: stdin nonblocking %v, stdout nonblocking %v, stdout is stderr %v\n",
+			when, nonblocking(0), nonblocking(1), inode(1) == inode(2))
+	}
+	stdout := inode(1)
+	report("before")
+	conn, err := transport.Stdio(transport.StdioOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	report("open")
+	if _, err := transport.Stdio(transport.StdioOptions{}); err != transport.ErrStdioInUse {
+		log.Fatalf("a second Stdio: %v", err)
+	}
+	if err := conn.Close(); err != nil {
+		log.Fatal(err)
+	}
+	if inode(1) != stdout {
+		log.Fatal("stdout was not put back")
+	}
+	report("closed")
+	for range 2 { // again, to see that nothing is used up
+		conn, err := transport.Stdio(transport.StdioOptions{KeepStdout: true})
+		if err != nil {
+			log.Fatal(err)
+		}
+		report("kept")
+		if err := conn.Close(); err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println("after Close")
+}
+
+func socketPair(t *testing.T) (ours, theirs *os.File) {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		syscall.CloseOnExec(fd)
+	}
+	if err := syscall.SetNonblock(fds[0], true); err != nil {
+		t.Fatal(err)
+	}
+	return os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
+}

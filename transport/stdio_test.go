@@ -1,0 +1,147 @@
+//go:build unix
+
+package transport_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/transport"
+)
+
+func TestPrintingDoesNotDisturbStdio(t *testing.T) {
+	var lines []string
+	opts := as("print")
+	opts.ExitGrace = patience
+	opts.Stderr = func(line string) { lines = append(lines, line) }
+	p := start(t, opts)
+	for i := range 3 {
+		send(t, p, fmt.Sprint("message ", i))
+		wantMessage(t, p, fmt.Sprint("message ", i))
+	}
+	p.Close()
+	want := "stray print of message 0 stray print of message 1 stray print of message 2"
+	if got := strings.Join(lines, " "); got != want {
+		t.Fatalf("standard error got %q, want %q", got, want)
+	}
+}
+
+// run runs this test binary in a role with the given files as its standard streams.
+func run(t *testing.T, role string, stdin io.Reader, stdout, stderr io.Writer) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), roleVariable+"="+role, quickExit)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s: %v, standard error: %v", role, err, stderr)
+	}
+}
+
+func TestStdioPutsTheDescriptorsBack(t *testing.T) {
+	stdin, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	defer w.Close()
+	var stdout, stderr bytes.Buffer // os/exec makes pipes for these
+	run(t, "stdio states", stdin, &stdout, &stderr)
+	want := `before: stdin nonblocking false, stdout nonblocking false, stdout is stderr false
+open: stdin nonblocking true, stdout nonblocking false, stdout is stderr true
+closed: stdin nonblocking false, stdout nonblocking false, stdout is stderr false
+kept: stdin nonblocking true, stdout nonblocking true, stdout is stderr false
+kept: stdin nonblocking true, stdout nonblocking true, stdout is stderr false
+`
+	if stderr.String() != want {
+		t.Errorf("got\n%swant\n%s", stderr.String(), want)
+	}
+	if stdout.String() != "after Close\n" {
+		t.Errorf("standard output got %q", stdout.String())
+	}
+}
+
+func TestStdioLeavesAPipeAloneThatStandardErrorShares(t *testing.T) {
+	var both bytes.Buffer
+	run(t, "stdio states", strings.NewReader(""), &both, &both) // one pipe, as with 2>&1
+	want := `before: stdin nonblocking false, stdout nonblocking false, stdout is stderr true
+open: stdin nonblocking true, stdout nonblocking false, stdout is stderr true
+closed: stdin nonblocking false, stdout nonblocking false, stdout is stderr true
+kept: stdin nonblocking true, stdout nonblocking false, stdout is stderr true
+kept: stdin nonblocking true, stdout nonblocking false, stdout is stderr true
+after Close
+`
+	if both.String() != want {
+		t.Errorf("got\n%swant\n%s", both.String(), want)
+	}
+}
+
+func TestStdioServesFiles(t *testing.T) {
+	dir := t.TempDir()
+	var in strings.Builder
+	for i := range 2000 {
+		fmt.Fprintf(&in, "{\"id\":%d}\n", i)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "in"), []byte(in.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stdin, err := os.Open(filepath.Join(dir, "in"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	stdout, err := os.Create(filepath.Join(dir, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdout.Close()
+	var stderr bytes.Buffer
+	run(t, "echo", stdin, stdout, &stderr)
+	out, err := os.ReadFile(filepath.Join(dir, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(out) != in.String() {
+		t.Fatalf("%d bytes became %d", in.Len(), len(out))
+	}
+}
+
+func TestStdioOfNothingIsAtItsEnd(t *testing.T) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	var stderr bytes.Buffer
+	run(t, "echo", null, null, &stderr)
+}
+
+func TestStdioServesSockets(t *testing.T) {
+	// Some clients connect a child by socket pairs rather than pipes.
+	ours, theirs := socketPair(t)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), roleVariable+"=echo", quickExit)
+	cmd.Stdin, cmd.Stdout = theirs, theirs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	theirs.Close()
+	conn := transport.Stream(ours, transport.StreamOptions{})
+	for i := range 100 {
+		send(t, conn, fmt.Sprint("message ", i))
+	}
+	for i := range 100 {
+		wantMessage(t, conn, fmt.Sprint("message ", i))
+	}
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
