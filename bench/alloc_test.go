@@ -1,17 +1,16 @@
+//go:build !race
+
+// The race detector allocates, too.
 package bench
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"testing"
 
-	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcptest"
-	"github.com/parley-mcp/parley/server"
 )
 
 // The budgets, in allocations and bytes for one tools/call of a typed echo tool,
@@ -108,39 +107,4 @@ func TestAllocationsInMemory(t *testing.T) {
 	if allocs > maxClientAllocs {
 		t.Errorf("%v allocations, more than %d", allocs, maxClientAllocs)
 	}
-}
-
-func callEcho(t testing.TB, c *client.Client) {
-	r, err := c.CallTool(context.Background(), "echo", echoArgs{text})
-	if err != nil || r.IsError {
-		t.Fatal(r, err)
-	}
-}
-
-func openSession(t testing.TB, s *server.Server) message {
-	t.Helper()
-	post := func(m message) *http.Response {
-		r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/mcp", bytes.NewReader(m.body))
-		for name, value := range m.header {
-			r.Header.Set(name, value)
-		}
-		w := httptest.NewRecorder()
-		s.ServeHTTP(w, r)
-		return w.Result()
-	}
-	id := post(initialize).Header.Get("Mcp-Session-Id")
-	if id == "" {
-		t.Fatal("no session")
-	}
-	inSession := func(m message) message {
-		m.header = map[string]string{"Mcp-Session-Id": id, "Mcp-Protocol-Version": "2025-11-25"}
-		for name, value := range initialize.header {
-			m.header[name] = value
-		}
-		return m
-	}
-	if status := post(inSession(initialized)).StatusCode; status != http.StatusAccepted {
-		t.Fatalf("notifications/initialized: status %d", status)
-	}
-	return inSession(legacyCall)
 }

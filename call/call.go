@@ -8,6 +8,7 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/store"
 )
 
 // Errors that a handler meets when it uses a Call out of place.
@@ -42,11 +43,21 @@ type Call struct {
 	ProgressToken jsonrpc.ID
 	// Stream takes notifications; nil if the peer cannot receive any.
 	Stream Stream
+	// Asker puts questions to the peer; nil where it cannot be asked.
+	Asker Asker
+	// Store keeps what must outlive a run of the handler; set by Engine.Serve.
+	Store store.KV
+	// Cancel ends the handler's context; nil if nothing does.
+	Cancel context.CancelCauseFunc
 
 	serving context.Context // ends when the peer cancels the call; set by Engine.Serve
 
 	mu       sync.Mutex
+	key      string // see Key
+	claimed  map[string]bool
 	done     bool
+	waiting  bool // for the client's input: see Suspend
+	muted    bool // see Mute
 	reported bool // progress has been reported
 	last     float64
 	turn     chan struct{} // held by whoever is writing to Stream; made when first needed
@@ -92,13 +103,9 @@ func (c *Call) Notify(ctx context.Context, method string, params []byte) error {
 // sends nothing.
 func (c *Call) send(ctx context.Context, encode func(dst []byte) []byte) error {
 	c.mu.Lock()
-	if c.over() {
+	if err := c.over(); err != nil || c.Stream == nil || c.muted {
 		c.mu.Unlock()
-		return ErrCallDone
-	}
-	if c.Stream == nil {
-		c.mu.Unlock()
-		return nil
+		return err
 	}
 	if c.turn == nil {
 		c.turn = make(chan struct{}, 1)
@@ -114,24 +121,28 @@ func (c *Call) send(ctx context.Context, encode func(dst []byte) []byte) error {
 	c.mu.Lock()
 	var msg []byte
 	over := c.over()
-	if !over {
+	if over == nil {
 		msg = encode(make([]byte, 0, 160))
 	}
 	c.mu.Unlock()
-	switch {
-	case over:
-		return ErrCallDone
-	case len(msg) == 0:
-		return nil
+	if len(msg) == 0 {
+		return over
 	}
 	return c.Stream.Write(ctx, msg)
 }
 
-// over reports whether nothing more may be sent for the call: its handler has
-// returned, or the peer does not want to hear of it anymore, whatever context the
-// sender has (2026-07-28, basic/transports/stdio, Cancellation).
-func (c *Call) over() bool {
-	return c.done || c.serving != nil && c.serving.Err() != nil
+// over returns why nothing more may be sent for the call, or nil: its handler has
+// returned, it waits for its client, or the peer does not want to hear of it
+// anymore, whatever context the sender has (2026-07-28, basic/transports/stdio,
+// Cancellation). It is called with mu held.
+func (c *Call) over() error {
+	switch {
+	case c.waiting:
+		return ErrInputRequired
+	case c.done, c.serving != nil && c.serving.Err() != nil:
+		return ErrCallDone
+	}
+	return nil
 }
 
 // Finish makes the call inert. It returns when nothing that was sent for the call

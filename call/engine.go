@@ -11,6 +11,7 @@ import (
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/store"
 )
 
 // Outcome is how a call ended: with Err if that is not nil, with Result otherwise.
@@ -36,6 +37,7 @@ type Middleware func(next Handler) Handler
 // Engine serves calls: it finds a method's handler and runs it inside the
 // middleware. It must not be changed once it serves; the zero Engine knows no method.
 type Engine struct {
+	Store    store.KV     // for Call.Store
 	Logger   *slog.Logger // nil: slog.Default()
 	handlers map[string]Handler
 	wrapped  Handler
@@ -70,7 +72,7 @@ func (e *Engine) logger() *slog.Logger {
 // Serve runs the call and returns its outcome. A panic becomes an internal error
 // and a log line; Err, if any, is always a *jsonrpc.Error that may be sent.
 func (e *Engine) Serve(ctx context.Context, c *Call) (out Outcome) {
-	c.serving = ctx
+	c.serving, c.Store = ctx, e.Store
 	defer func() {
 		c.Finish()
 		if v := recover(); v != nil {
@@ -97,7 +99,11 @@ func (e *Engine) dispatch(ctx context.Context, c *Call) Outcome {
 	if !ok || !e.Has(c.Method, c.Revision) {
 		return Fail(jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not available in revision %s of this server", c.Method, c.Revision))
 	}
-	return h(ctx, c)
+	out := h(ctx, c)
+	if c.Asker != nil {
+		out = c.Asker.Settle(out)
+	}
+	return out
 }
 
 // wire makes an error that may be shown to the peer. What is not made for it
@@ -115,22 +121,25 @@ func (e *Engine) wire(ctx context.Context, c *Call, err error) error {
 			return known
 		}
 	}
+	var missing *CapabilityError
+	if errors.As(err, &missing) {
+		return missing.wire(c.Revision)
+	}
 	if ctx.Err() == nil {
 		e.logger().ErrorContext(ctx, "call failed", "method", c.Method, "error", err)
 	}
 	return errInternal
 }
 
-// AppendReply runs the call and appends its response to dst, without line breaks.
-// It returns the error too that the response reports, if it does. Identity is what
-// a modern server says of itself in each result; see revision.AppendResult.
+// AppendReply runs the call and appends its response to dst, on one line. It
+// returns the error too that the response reports, if it does. Identity is what a
+// modern server says of itself in each result; see revision.AppendResult.
 func (e *Engine) AppendReply(ctx context.Context, dst []byte, c *Call, identity []byte) ([]byte, *jsonrpc.Error) {
 	out := e.Serve(ctx, c)
 	start := len(dst)
 	if out.Err == nil {
 		reply, err := appendResult(dst, c, out.Result, identity)
 		if err == nil {
-			oneLine(reply[start:])
 			return reply, nil
 		}
 		out.Err = e.wire(ctx, c, err)

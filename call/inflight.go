@@ -48,6 +48,12 @@ func (f *Inflight) Begin(ctx context.Context, id jsonrpc.ID) (context.Context, e
 	return ctx, nil
 }
 
+func (f *Inflight) cancelOf(id jsonrpc.ID) context.CancelCauseFunc {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.cancels[id]
+}
+
 // End notes that the request is answered, or need not be: it reports whether a
 // response is still wanted, which it is unless the peer cancelled the request.
 func (f *Inflight) End(id jsonrpc.ID) (wanted bool) {
@@ -84,6 +90,7 @@ func (f *Inflight) AppendReply(ctx context.Context, dst []byte, e *Engine, c *Ca
 	if err != nil {
 		return jsonrpc.AppendError(dst, c.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()}, false)
 	}
+	c.Cancel = f.cancelOf(c.ID)
 	// Deferred too, so that a handler which ends its goroutine gives its id back.
 	ended := false
 	defer func() {

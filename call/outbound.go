@@ -264,6 +264,23 @@ func (o *Outbound) Report(token jsonrpc.ID, report Progress) {
 	p.report(report)
 }
 
+// Hold stops the time-outs of the requests in flight, but not their absolute
+// maxima, until release is called: while the peer waits for an answer of ours, it
+// cannot be expected to give its own.
+func (o *Outbound) Hold() (release func()) {
+	o.mu.Lock()
+	all := slices.Collect(maps.Values(o.pending))
+	o.mu.Unlock()
+	for _, p := range all {
+		p.hold()
+	}
+	return func() {
+		for _, p := range all {
+			p.release()
+		}
+	}
+}
+
 // Fail ends every request in flight, and every later one, with err. The first
 // failure stays.
 func (o *Outbound) Fail(err error) {

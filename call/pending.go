@@ -28,6 +28,7 @@ type pending struct {
 	timer    *time.Timer   // nil without time-outs
 	given    time.Duration // what the timer was set to measure
 	deadline time.Time     // MaxTimeout; zero for none
+	holds    int           // see Outbound.Hold
 }
 
 // startClock arms the time-outs. It returns what is to be waited for, nil for
@@ -93,7 +94,7 @@ func (p *pending) expire() {
 // progressed sets the time-out back, but not beyond the deadline. It is called
 // with mu held.
 func (p *pending) progressed() {
-	if p.timer == nil {
+	if p.timer == nil || p.holds > 0 {
 		return
 	}
 	d, given := p.req.Timeout, p.req.Timeout
@@ -103,6 +104,32 @@ func (p *pending) progressed() {
 		}
 	}
 	p.setTimer(d, given)
+}
+
+// hold stops the time-out, but not the deadline.
+func (p *pending) hold() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.holds++
+	if p.timer == nil {
+		return
+	}
+	left := noDeadline
+	if !p.deadline.IsZero() {
+		left = max(time.Until(p.deadline), 0)
+	}
+	p.setTimer(left, p.req.MaxTimeout)
+}
+
+// noDeadline is when a request is given up that nothing else bounds.
+const noDeadline = 24 * time.Hour
+
+// release has the time-out begin anew.
+func (p *pending) release() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.holds--
+	p.progressed()
 }
 
 func (p *pending) answer(resp Response, err error) {

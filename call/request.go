@@ -22,6 +22,8 @@ var (
 	ErrClosed = errors.New("connection closed")
 	// ErrInvalidResponse: the peer answered with something the protocol does not allow.
 	ErrInvalidResponse = errors.New("invalid response")
+	// ErrRevision: this side and the peer share no revision of the protocol.
+	ErrRevision = errors.New("no revision of the protocol in common")
 	// ErrNotSent: the request has not left this side, so that the peer cannot have
 	// acted on it. It comes with one of the errors above, or with a context's.
 	ErrNotSent = errors.New("the request was not sent")

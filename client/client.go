@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,10 +28,19 @@ type Client struct {
 	target Target
 	turn   chan struct{} // held while dialling
 
-	mu     sync.Mutex
-	link   *link // nil until dialled, and after it was lost
-	last   *link // the newest that there was; for Server and Revision
-	closed bool
+	life context.Context // ends when Close begins
+	end  context.CancelCauseFunc
+
+	mu   sync.Mutex
+	link *link              // nil until dialled, and after it was lost
+	last *link              // the newest that there was; for Server and Revision
+	open map[*link]struct{} // those that are not closed yet
+}
+
+func newClient(dialer *Dialer, target Target) *Client {
+	c := &Client{dialer: dialer, target: target, turn: make(chan struct{}, 1), open: make(map[*link]struct{})}
+	c.life, c.end = context.WithCancelCause(context.Background())
+	return c
 }
 
 // Server returns what the server says of itself.
@@ -48,19 +59,29 @@ func (c *Client) Revision() mcp.Revision {
 
 // Close ends the connection: calls in flight fail with ErrClosed, a session is
 // ended, a child process exits within five seconds. It may be called more than
-// once and concurrently.
+// once and concurrently; each call returns when all is closed.
 func (c *Client) Close() error {
 	c.mu.Lock()
-	l := c.link
-	c.link, c.closed = nil, true
+	c.end(ErrClosed)
+	c.link = nil
+	open := slices.Collect(maps.Keys(c.open))
 	c.mu.Unlock()
-	// A connection that is being made meanwhile is closed by whoever makes it.
-	c.turn <- struct{}{}
-	defer func() { <-c.turn }()
-	if l == nil {
-		return nil
+
+	errs := make([]error, len(open))
+	var closing sync.WaitGroup
+	for i, l := range open {
+		closing.Go(func() {
+			errs[i] = l.close()
+			if l.retired {
+				<-l.gone
+			}
+		})
 	}
-	return l.close()
+	// A dial that is under way has been told to end, and closes what it has opened.
+	c.turn <- struct{}{}
+	<-c.turn
+	closing.Wait()
+	return errors.Join(errs...)
 }
 
 // Ping asks whether the server is there. In 2026-07-28, which has no ping, it asks
@@ -87,27 +108,30 @@ func (c *Client) request(ctx context.Context, make func(*link) *call.Request, re
 		}
 		req := make(l)
 		raw, err := l.call(ctx, req)
+		sessionGone := errors.Is(err, httpwire.ErrSessionGone)
+		lost := err != nil && (sessionGone || l.failed() != nil)
+		c.release(l, lost)
 		if err == nil {
 			return raw, nil
 		}
-		untouched := errors.Is(err, httpwire.ErrSessionGone)
-		lost := untouched || l.failed() != nil
-		if lost {
-			c.drop(l)
-		}
-		if !lost || attempt > 0 || !untouched && !(repeatable && errors.Is(err, ErrConnectionLost)) || ctx.Err() != nil {
+		again := lost && (sessionGone || errors.Is(err, call.ErrNotSent)) ||
+			repeatable && errors.Is(err, ErrConnectionLost)
+		if attempt > 0 || !again || ctx.Err() != nil {
 			return nil, fmt.Errorf("%s: %w", req.Method, err)
 		}
 	}
 }
 
-// connected returns the connection, after dialling if there is none.
+// connected returns the connection, after dialling if there is none. It is
+// followed by release.
 func (c *Client) connected(ctx context.Context) (*link, error) {
 	if l, err := c.current(); l != nil || err != nil {
 		return l, err
 	}
 	select {
 	case c.turn <- struct{}{}:
+	case <-c.life.Done():
+		return nil, ErrClosed
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -115,14 +139,22 @@ func (c *Client) connected(ctx context.Context) (*link, error) {
 	if l, err := c.current(); l != nil || err != nil { // somebody else has dialled
 		return l, err
 	}
-	l, err := c.target.dial(ctx, c.dialer)
+	dialling, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.life, func() { cancel(ErrClosed) })()
+	if err := c.predecessors(dialling); err != nil {
+		return nil, err
+	}
+	l, err := c.target.dial(dialling, c.dialer)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", c.target, err)
 	}
 	c.mu.Lock()
-	closed := c.closed
+	closed := c.life.Err() != nil
 	if !closed {
 		c.link, c.last = l, l
+		l.users, l.gone = 1, make(chan struct{})
+		c.open[l] = struct{}{}
 	}
 	c.mu.Unlock()
 	if closed {
@@ -132,31 +164,75 @@ func (c *Client) connected(ctx context.Context) (*link, error) {
 	return l, nil
 }
 
-// current returns the connection if it is of use. One that is not is put away.
+// predecessors waits until the child processes that came before are gone: two of
+// them at a time might not get on.
+func (c *Client) predecessors(ctx context.Context) error {
+	if _, ok := c.target.(*Process); !ok {
+		return nil
+	}
+	c.mu.Lock()
+	before := slices.Collect(maps.Keys(c.open))
+	c.mu.Unlock()
+	for _, l := range before { // all are retired, or there would be no need to dial
+		select {
+		case <-l.gone:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// current returns the connection if it is of use, and counts one more user of it.
+// One that is of none is put away.
 func (c *Client) current() (*link, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
+	if c.life.Err() != nil {
 		return nil, ErrClosed
 	}
-	if c.link != nil && c.link.failed() != nil {
-		go c.link.close()
-		c.link = nil
+	if c.link == nil {
+		return nil, nil
 	}
+	if c.link.failed() != nil {
+		c.retire(c.link)
+		return nil, nil
+	}
+	c.link.users++
 	return c.link, nil
 }
 
-// drop puts a connection away that is of no more use.
-func (c *Client) drop(l *link) {
+// release ends one use of a connection, which is of no more use if it is lost.
+func (c *Client) release(l *link, lost bool) {
 	c.mu.Lock()
-	mine := c.link == l
-	if mine {
+	defer c.mu.Unlock()
+	l.users--
+	if lost || l.lost {
+		c.retire(l)
+	}
+}
+
+// retire puts a connection away, and closes it in the background: at once if it
+// has failed and otherwise, as with a session that the server has forgotten, when
+// the other calls on it have found out for themselves. It is called with mu held.
+func (c *Client) retire(l *link) {
+	l.lost = true
+	if c.link == l {
 		c.link = nil
 	}
-	c.mu.Unlock()
-	if mine {
-		l.close()
+	if l.retired || c.life.Err() != nil || l.users > 0 && l.failed() == nil {
+		return
 	}
+	l.retired = true
+	go func() {
+		defer close(l.gone)
+		if err := l.close(); err != nil {
+			c.dialer.Logger.Warn("closing a lost connection failed", "server", c.target.String(), "error", err)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.open, l)
+	}()
 }
 
 // timeouts is how long a request of a kind may take.

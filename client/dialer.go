@@ -2,12 +2,13 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
@@ -21,6 +22,22 @@ type Dialer struct {
 
 	// Revision is the only revision to speak. Empty: the newest that the server speaks.
 	Revision mcp.Revision
+
+	// Elicit fills in a form for a server. Show which server asks, and let the user
+	// decline. Answers that the form has defaults for may be left out. Nil: the server
+	// is told that there are no forms here.
+	Elicit func(ctx context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error)
+	// ElicitURL asks the user for consent to visit a URL, and opens it if they give it.
+	// Show the whole URL; do not fetch it. Nil: the server is told that there is no such thing.
+	ElicitURL func(ctx context.Context, request *mcp.ElicitParams) (*mcp.ElicitResult, error)
+	// Sample has a model answer. Let the user see, change and refuse what is asked and
+	// answered. Nil: the server is told that there is no model here.
+	Sample func(ctx context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error)
+	// SampleTools says that Sample can give the model tools.
+	SampleTools bool
+	// Roots lists the directories that servers may work in, as file URIs. Nil: none, and
+	// the server is told so.
+	Roots func(ctx context.Context) ([]mcp.Root, error)
 
 	// Timeouts bound how long requests wait for their responses.
 	Timeouts Timeouts
@@ -53,13 +70,17 @@ type Timeouts struct {
 	Initialize time.Duration // also server/discover; default 10 s
 	Read       time.Duration // lists; default 30 s
 	Tool       time.Duration // default 60 s; each report of progress begins it anew
-	// Max bounds each of these however much progress is reported; default 30 minutes.
+	// Max bounds each of these, and what Timeout asks for one call, however much
+	// progress is reported; default 30 minutes.
 	Max time.Duration
 	// Probe is how long a server on a byte stream is waited for, that is asked whether
 	// it speaks the newest revision, before an older one is tried as well; default 2 s.
+	// Negative: an older one is tried only when the server has answered, or Initialize
+	// is over.
 	Probe time.Duration
 	// Start is how long a Command may take to show its first sign of life before the
-	// other clocks start: package runners fetch programs first; default 60 s.
+	// other clocks start: package runners fetch programs first; default 60 s. Negative:
+	// they start at once.
 	Start time.Duration
 }
 
@@ -81,7 +102,7 @@ func (t Timeouts) withDefaults() Timeouts {
 }
 
 // ErrRevision is in the errors of Dial when client and server share no revision.
-var ErrRevision = errors.New("no revision of the protocol in common")
+var ErrRevision = call.ErrRevision
 
 // Dial connects to a server with the zero Dialer. Ctx bounds the dialling only.
 func Dial(ctx context.Context, target Target) (*Client, error) {
@@ -102,10 +123,13 @@ func (d *Dialer) Dial(ctx context.Context, target Target) (*Client, error) {
 	if r := settings.Revision; r != "" && !r.Known() {
 		return nil, fmt.Errorf("dial %s: %w: Dialer.Revision %q is unknown", target, ErrRevision, string(r))
 	}
-	c := &Client{dialer: &settings, target: target, turn: make(chan struct{}, 1)}
-	if _, err := c.connected(ctx); err != nil {
+	c := newClient(&settings, target)
+	l, err := c.connected(ctx)
+	if err != nil {
+		c.end(err)
 		return nil, err
 	}
+	c.release(l, false)
 	return c, nil
 }
 
@@ -119,9 +143,6 @@ func (d *Dialer) info() mcp.Implementation {
 	}
 	return i
 }
-
-// capabilities are what this client offers to servers.
-func (d *Dialer) capabilities() mcp.ClientCapabilities { return mcp.ClientCapabilities{} }
 
 // offer is the revision to offer in a handshake.
 func (d *Dialer) offer() mcp.Revision {
@@ -138,4 +159,24 @@ func (d *Dialer) choose(supported []string) (mcp.Revision, error) {
 		return "", fmt.Errorf("%w: the server speaks %.200q", ErrRevision, supported)
 	}
 	return r, nil
+}
+
+// refused judges an error that may be a server's refusal of the revision we asked
+// in. Older: it lists an older one that we speak, so the handshake is worth trying.
+// The error says that there is nothing to be had: no revision in common, or one
+// that the server refuses though it lists it. Then we do not go on to an older
+// revision: whoever can forge that answer must not choose what we speak.
+func (d *Dialer) refused(err error) (older bool, _ error) {
+	supported, ok := modern.Refused(err)
+	if !ok {
+		return false, nil
+	}
+	r, err2 := d.choose(supported)
+	switch {
+	case err2 != nil:
+		return false, err2
+	case r.Modern():
+		return false, err
+	}
+	return true, nil
 }

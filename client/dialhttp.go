@@ -39,8 +39,13 @@ func (t *HTTP) dial(ctx context.Context, d *Dialer) (*link, error) {
 	// Attempt a modern request, and look at what comes before falling back (2026-07-28,
 	// basic/transports/streamable-http, Backward Compatibility).
 	l, err := d.dialModern(ctx, options)
-	if err == nil || d.Revision != "" || !d.fallBack(ctx, err) {
+	if err == nil || d.Revision != "" {
 		return l, err
+	}
+	if older, refusal := d.refused(err); refusal != nil {
+		return nil, refusal
+	} else if !older && !fallBack(ctx, err) {
+		return nil, err
 	}
 	modernErr := err
 	if l, err = d.dialSession(ctx, options); err == nil || !isEndpointMissing(err) {
@@ -55,25 +60,31 @@ func (t *HTTP) dial(ctx context.Context, d *Dialer) (*link, error) {
 
 // fallBack reports whether an error of the modern attempt says that the server is
 // of an older era. An error that only modern servers report says that it is not,
-// and an unreachable or unauthorized server says nothing.
-func (d *Dialer) fallBack(ctx context.Context, err error) bool {
-	if supported, ok := modern.Refused(err); ok {
-		_, err := d.choose(supported) // it lists revisions: one of them may be older
-		return err == nil
+// and a server that cannot be reached, is overloaded, does not answer or wants
+// credentials says nothing.
+func fallBack(ctx context.Context, err error) bool {
+	if ctx.Err() != nil || modern.Recognised(err) || errors.Is(err, ErrRevision) ||
+		errors.Is(err, call.ErrConnectionLost) || errors.Is(err, context.DeadlineExceeded) {
+		return false
 	}
 	var status *call.StatusError
-	switch {
-	case ctx.Err() != nil, modern.Recognised(err), errors.Is(err, call.ErrConnectionLost):
+	return !errors.As(err, &status) || isOlder(status.Status)
+}
+
+// isOlder reports whether a status is one with which a server answers a request of
+// an era that it does not know (2026-07-28, basic/versioning, Compatibility Matrix).
+func isOlder(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired,
+		http.StatusRequestTimeout, http.StatusTooManyRequests:
 		return false
-	case errors.As(err, &status):
-		return status.Status < 500 && status.Status != http.StatusUnauthorized && status.Status != http.StatusForbidden
 	}
-	return true
+	return 400 <= status && status < 500
 }
 
 func isEndpointMissing(err error) bool {
 	var status *call.StatusError
-	if !errors.As(err, &status) {
+	if !errors.As(err, &status) || modern.Recognised(err) {
 		return false
 	}
 	switch status.Status {

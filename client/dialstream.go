@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -37,10 +38,9 @@ func (t *Process) dial(ctx context.Context, d *Dialer) (*link, error) {
 }
 
 func (t *oneConn) dial(ctx context.Context, d *Dialer) (*link, error) {
-	if t.used {
+	if t.used.Swap(true) {
 		return nil, fmt.Errorf("%w: a connection cannot be dialled again", call.ErrConnectionLost)
 	}
-	t.used = true
 	return d.dialStream(ctx, t.conn, nil)
 }
 
@@ -54,10 +54,19 @@ func (d *Dialer) dialStream(ctx context.Context, conn transport.Conn, started <-
 	}
 	l, err := p.find(ctx)
 	if err != nil {
+		err = p.explain(err)
 		p.close()
-		return nil, p.explain(err)
+		return nil, err
 	}
 	p.found.Store(true)
+	send := l.call
+	l.call = func(ctx context.Context, req *call.Request) (json.RawMessage, error) {
+		result, err := send(ctx, req)
+		if err != nil {
+			err = p.explain(err)
+		}
+		return result, err
+	}
 	return l, nil
 }
 
@@ -69,6 +78,7 @@ type probe struct {
 	modern *modern.Client
 	legacy *legacy.Client
 	wire   *streamwire.Client
+	both   *bothEras
 	found  atomic.Bool // the era is found out, and the connection in use
 }
 
@@ -83,6 +93,7 @@ func (d *Dialer) newProbe(conn transport.Conn, started <-chan struct{}) (*probe,
 	}
 	p := &probe{Dialer: d, conn: conn, modern: m, legacy: l}
 	both := &bothEras{modern: m, legacy: l, lost: p.lost}
+	p.both = both
 	both.ready.Add(1)
 	p.wire = streamwire.NewClient(traced(conn, d.Trace), both, jsonrpc.Limits{})
 	m.Wire, l.Wire = p.wire, p.wire
@@ -93,6 +104,7 @@ func (d *Dialer) newProbe(conn transport.Conn, started <-chan struct{}) (*probe,
 func (p *probe) close() error {
 	err := p.wire.Close()
 	p.legacy.Close()
+	p.both.telling.Wait()
 	return err
 }
 
@@ -103,60 +115,77 @@ type discovered struct {
 	err   error
 }
 
+// shaken is what became of the handshake.
+type shaken struct {
+	l   *link
+	err error
+}
+
+// overlap is how long a server that has answered the handshake may take to answer
+// server/discover, which it was asked before: a server of both eras can answer in
+// any order, and one that only knows the handshake may never.
+const overlap = 250 * time.Millisecond
+
 func (p *probe) find(ctx context.Context) (*link, error) {
 	if r := p.Revision; r != "" && !r.Modern() {
 		return p.shakeHands(ctx)
 	}
+	var asking sync.WaitGroup
+	defer asking.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answer := make(chan discovered, 1)
-	go func() {
+	asking.Go(func() {
 		found, info, err := p.modern.Discover(ctx, p.discovery())
 		answer <- discovered{found, info, err}
-	}()
-	patience := time.NewTimer(p.Timeouts.Probe)
-	defer patience.Stop()
+	})
+	var patience <-chan time.Time
+	if p.Timeouts.Probe > 0 && p.Revision == "" {
+		timer := time.NewTimer(p.Timeouts.Probe)
+		defer timer.Stop()
+		patience = timer.C
+	}
 	select {
 	case a := <-answer:
 		if l, done, err := p.judge(a); done {
 			return l, err
 		}
 		return p.shakeHands(ctx)
-	case <-patience.C:
-	}
-	if p.Revision != "" {
-		l, _, err := p.judge(<-answer)
-		return l, err
+	case <-patience:
 	}
 	// It may be an older server that answers nothing before the handshake, or one of
 	// any age that is slow to start. Try the handshake too; should it turn out to be
 	// modern, that counts.
-	type shaken struct {
-		l   *link
-		err error
-	}
 	handshake := make(chan shaken, 1)
-	go func() {
+	asking.Go(func() {
 		l, err := p.shakeHands(ctx)
 		handshake <- shaken{l, err}
-	}()
-	var legacyErr error
-	for pending := 2; pending > 0; pending-- {
+	})
+	var last <-chan time.Time
+	var found shaken
+	for {
 		select {
 		case a := <-answer:
-			answer = nil
-			if l, done, err := p.judge(a); done {
+			l, done, err := p.judge(a)
+			switch {
+			case done:
 				return l, err
+			case handshake == nil:
+				return found.l, found.err
 			}
-		case h := <-handshake:
+			answer = nil
+		case found = <-handshake:
+			switch {
+			case answer == nil:
+				return found.l, found.err
+			case found.err == nil:
+				last = time.After(overlap)
+			}
 			handshake = nil
-			if h.err == nil {
-				return h.l, nil
-			}
-			legacyErr = h.err
+		case <-last:
+			return found.l, nil
 		}
 	}
-	return nil, legacyErr
 }
 
 // judge decides by the answer to server/discover. It is not done when the answer
@@ -168,15 +197,13 @@ func (p *probe) judge(a discovered) (l *link, done bool, err error) {
 			return nil, true, err
 		}
 		if r.Modern() {
+			p.both.settle(p.modern)
 			return modernLink(p.modern, a.found, a.info, p.close), true, nil
 		}
 		return nil, false, nil
 	}
-	if supported, ok := modern.Refused(a.err); ok {
-		if _, err := p.choose(supported); err != nil {
-			return nil, true, err
-		}
-		return nil, false, nil
+	if older, err := p.refused(a.err); err != nil || older {
+		return nil, err != nil, err
 	}
 	lost := p.modern.Failed() != nil
 	return nil, lost || modern.Recognised(a.err) || p.Revision != "", a.err
@@ -193,50 +220,61 @@ func (p *probe) shakeHands(ctx context.Context) (*link, error) {
 	return legacyLink(p.legacy, found, p.close), nil
 }
 
+// dying is how long a process that has closed its output may take to exit, so that
+// the reason can be told.
+const dying = 500 * time.Millisecond
+
 // explain adds how the server's process ended to an error that it caused.
 func (p *probe) explain(err error) error {
 	process, ok := p.conn.(*transport.Process)
-	if !ok || !errors.Is(err, call.ErrConnectionLost) {
+	var tooLarge *transport.MessageTooLargeError
+	if !ok || !errors.Is(err, call.ErrConnectionLost) || errors.As(err, &tooLarge) {
 		return err
 	}
-	var exit *transport.ExitError
-	if errors.As(process.Err(), &exit) && !errors.As(err, &exit) {
+	timer := time.NewTimer(dying)
+	defer timer.Stop()
+	select {
+	case <-process.Done():
+	case <-timer.C:
+		return err
+	}
+	if exit := process.Err(); exit != nil {
 		return fmt.Errorf("%w: %w", err, exit)
 	}
-	return err
+	return fmt.Errorf("%w: the server process exited with code 0", err)
 }
 
-// lost tells OnLost of the end of a connection that was in use. A process that has
-// closed its output is mostly about to exit, and how it does explains most.
+// lost tells OnLost of the end of a connection that was in use.
 func (p *probe) lost(err error) {
-	if p.OnLost == nil || !p.found.Load() || errors.Is(err, call.ErrClosed) {
-		return
+	if p.OnLost != nil && p.found.Load() && !errors.Is(err, call.ErrClosed) {
+		p.OnLost(p.explain(err))
 	}
-	if process, ok := p.conn.(*transport.Process); ok {
-		select {
-		case <-process.Done():
-		case <-time.After(exitPatience):
-		}
-	}
-	p.OnLost(p.explain(err))
 }
 
-// exitPatience is how long a process that has closed its output is given to exit
-// before its connection is reported as lost.
-const exitPatience = 500 * time.Millisecond
-
-// bothEras hands what arrives to whichever era is waiting for it. Once one is
-// chosen nobody waits on the other.
+// bothEras hands what arrives to whichever era is waiting for it, until one is
+// chosen. The other one then hears no more: a modern server that sent a request
+// would get a response, which that era forbids (2026-07-28, basic/transports/stdio,
+// Sending Messages).
 type bothEras struct {
 	ready  sync.WaitGroup // the eras have their wire
 	modern *modern.Client
 	legacy *legacy.Client
-	lost   func(error)
+	chosen atomic.Pointer[call.Receiver]
+
+	lost    func(error) // told once, by a goroutine of its own
+	once    sync.Once
+	telling sync.WaitGroup
 }
+
+func (b *bothEras) settle(on call.Receiver) { b.chosen.Store(&on) }
 
 // Receive implements call.Receiver.
 func (b *bothEras) Receive(m *jsonrpc.Message) {
 	b.ready.Wait()
+	if era := b.chosen.Load(); era != nil {
+		(*era).Receive(m)
+		return
+	}
 	if !b.modern.Outbound.Receive(m) || m.Kind == jsonrpc.Notification {
 		b.legacy.Receive(m)
 	}
@@ -253,7 +291,7 @@ func (b *bothEras) Unusable(m *jsonrpc.Message, err error) {
 func (b *bothEras) Lost(err error) {
 	b.modern.Lost(err)
 	b.legacy.Lost(err)
-	b.lost(err)
+	b.once.Do(func() { b.telling.Go(func() { b.lost(err) }) })
 }
 
 // traced reports the messages on a connection to trace, if there is one.

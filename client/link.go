@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"sync"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
@@ -24,7 +25,13 @@ type link struct {
 	server   Server
 	call     func(ctx context.Context, req *call.Request) (json.RawMessage, error)
 	failed   func() error // why the link is of no more use; nil while it is
-	close    func() error
+	close    func() error // any number of times
+
+	// Of the Client, under its lock.
+	users   int           // calls on it
+	lost    bool          // no more calls begin on it
+	retired bool          // it is being closed in the background
+	gone    chan struct{} // closed when that is done
 }
 
 // modernLink is a link to a server of the stateless era.
@@ -34,7 +41,7 @@ func modernLink(era *modern.Client, found *mcp.DiscoverResult, info *mcp.Impleme
 		server:   Server{Info: *info, Capabilities: found.Capabilities, Instructions: found.Instructions},
 		call:     era.Call,
 		failed:   era.Failed,
-		close:    closeAll,
+		close:    sync.OnceValue(closeAll),
 	}
 }
 
@@ -45,16 +52,17 @@ func legacyLink(era *legacy.Client, found *mcp.InitializeResult, closeAll func()
 		server:   Server{Info: found.ServerInfo, Capabilities: found.Capabilities, Instructions: found.Instructions},
 		call:     era.Call,
 		failed:   era.Failed,
-		close:    closeAll,
+		close:    sync.OnceValue(closeAll),
 	}
 }
 
 func (d *Dialer) newEras(cancelling bool) (*modern.Client, *legacy.Client, error) {
-	m, err := modern.NewClient(d.info(), d.capabilities(), cancelling, d.Logger)
+	answerer := d.answerer()
+	m, err := modern.NewClient(d.info(), d.capabilities(), answerer, cancelling, d.Logger)
 	if err != nil {
 		return nil, nil, err
 	}
-	return m, legacy.NewClient(d.Logger), nil
+	return m, legacy.NewClient(answerer, d.Logger), nil
 }
 
 // discovery is the request with which servers are asked what they are.

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/parley-mcp/parley/transport"
 )
@@ -42,7 +43,7 @@ func Conn(conn transport.Conn) Target { return &oneConn{conn: conn} }
 
 type oneConn struct {
 	conn transport.Conn
-	used bool
+	used atomic.Bool
 }
 
 // String implements Target.

@@ -81,7 +81,8 @@ func Timeout(d time.Duration) CallOption {
 	return func(o *callOptions) { o.timeout = d }
 }
 
-// Meta sends further members of _meta with the call.
+// Meta sends further members of _meta with the call. Keys follow the grammar of
+// mcp.ValidMetaKey and are not the protocol's own, but for those of trace context.
 func Meta(meta mcp.Meta) CallOption {
 	return func(o *callOptions) { o.meta = meta }
 }
@@ -98,6 +99,9 @@ func (c *Client) CallTool(ctx context.Context, name string, arguments any, optio
 	var o callOptions
 	for _, option := range options {
 		option(&o)
+	}
+	if err := checkMeta(o.meta); err != nil {
+		return nil, fmt.Errorf("tools/call %s: %w", name, err)
 	}
 	params, err := callParams(name, arguments)
 	if err != nil {
@@ -116,6 +120,26 @@ func (c *Client) CallTool(ctx context.Context, name string, arguments any, optio
 		return nil, err
 	}
 	return decodeToolResult(raw)
+}
+
+// checkMeta refuses what would make the request another one than was meant, or none.
+func checkMeta(meta mcp.Meta) error {
+	for key, value := range meta {
+		switch key {
+		case mcp.MetaTraceParent, mcp.MetaTraceState, mcp.MetaBaggage:
+		default:
+			if err := mcp.ValidMetaKey(key); err != nil {
+				return err
+			}
+			if mcp.ReservedMetaKey(key) {
+				return fmt.Errorf("%w %q: it is the protocol's own", mcp.ErrMetaKey, key)
+			}
+		}
+		if err := jsonrpc.Check(value, jsonrpc.Limits{}); err != nil {
+			return fmt.Errorf("_meta %q is not JSON: %w", key, err)
+		}
+	}
+	return nil
 }
 
 // callParams encodes the params of tools/call.

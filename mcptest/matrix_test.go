@@ -54,7 +54,7 @@ func (tp *tap) message(sent bool, raw []byte) {
 }
 
 // everywhere runs f as mcptest.Everywhere does, with a tap on every message.
-func everywhere(t *testing.T, s func() *server.Server, f func(t *testing.T, c *client.Client)) {
+func everywhere(t *testing.T, s func() *server.Server, f func(t *testing.T, c *client.Client), configure ...func(*client.Dialer)) {
 	for _, r := range mcp.Revisions() {
 		for _, tr := range mcptest.Transports() {
 			if !tr.Has(r) {
@@ -62,7 +62,8 @@ func everywhere(t *testing.T, s func() *server.Server, f func(t *testing.T, c *c
 			}
 			t.Run(string(r)+"/"+tr.Name, func(t *testing.T) {
 				tp := &tap{t: t, revision: r, methods: make(map[jsonrpc.ID]string), seen: make(map[string]int)}
-				c := tr.Dial(t, s(), mcptest.Revision(r), func(d *client.Dialer) { d.Trace = tp.message })
+				configure := append([]func(*client.Dialer){mcptest.Revision(r), func(d *client.Dialer) { d.Trace = tp.message }}, configure...)
+				c := tr.Dial(t, s(), configure...)
 				if c.Revision() != r {
 					t.Fatalf("revision %s was agreed on, not %s", c.Revision(), r)
 				}

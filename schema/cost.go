@@ -137,9 +137,8 @@ type visit struct {
 }
 
 // work adds up an upper bound of what the library will do with an instance, by
-// walking the same way but each pair of subschema and value only once. It stops
-// as soon as the bound exceeds what is left, and never takes longer than the
-// validation that it prevents.
+// walking the same way but each pair of subschema and value only once. What it
+// does itself is charged to left, and it stops when nothing is.
 type work struct {
 	*document
 	graph *graph
@@ -238,11 +237,14 @@ func (w *work) member(s *jsonschema.Schema, name uint32) int64 {
 		total = add(total, w.cost(sub, value))
 	}
 	for re, sub := range s.PatternProperties {
-		size := int64(1)
+		matching := int64(len(text))
 		if p, ok := re.(libraryRegexp); ok {
-			size = int64(p.size)
+			matching = matching * int64(p.size) / 64
 		}
-		total = add(total, 1+int64(len(text))*size/64)
+		total = add(total, 1+matching)
+		if w.left -= matching; w.left < 0 {
+			return tooMuch
+		}
 		if re.MatchString(text) {
 			total = add(total, w.cost(sub, value))
 		}

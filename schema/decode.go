@@ -132,14 +132,14 @@ func decodeError(raw []byte, err error) error {
 		if at, ok := d.at(pointer); ok {
 			got = d.describe(at)
 		}
-		return invalid(pointer, expectationOf(semantic), got)
+		return invalid(cutPointer([]byte(pointer)), expectationOf(semantic), got)
 	}
 	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		d := document{}
 		if scanErr := d.scan(raw); scanErr != nil {
 			return scanErr
 		}
-		return invalid(string(syntactic.JSONPointer), "valid JSON", "something else")
+		return invalid(cutPointer([]byte(syntactic.JSONPointer)), "valid JSON", "something else")
 	}
 	return err
 }

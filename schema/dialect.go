@@ -1,9 +1,6 @@
 package schema
 
-import (
-	"strconv"
-	"strings"
-)
+import "strings"
 
 // dialect is a draft of JSON Schema, in the order of their appearance.
 type dialect int
@@ -82,32 +79,24 @@ func keywordHolds(keyword string) holds {
 	return holdsUnknown
 }
 
-// subschemas calls visit for each subschema that a keyword holds, with the
-// reference tokens that lead there from the keyword: none, an index or a name.
-func (d *document) subschemas(keyword string, at uint32, visit func(sub uint32, token string)) {
+// subschemas calls visit for each subschema that a keyword holds, with the number
+// of bytes that it adds to the path below the keyword.
+func (d *document) subschemas(keyword string, at uint32, visit func(sub uint32, length int)) {
 	t := &d.tokens[at]
-	elements := func() {
-		index := 0
-		for i := at + 1; i < t.next; i = d.tokens[i].next {
-			visit(i, "/"+strconv.Itoa(index))
-			index++
-		}
-	}
-	members := func(only kind) {
-		for i := at + 1; i < t.next; i = d.tokens[i+1].next {
-			if d.tokens[i+1].kind&only != 0 {
-				visit(i+1, string(appendPointer(nil, d.text(i))))
-			}
-		}
-	}
 	const schemas = kindObject | kindBoolean
 	h := keywordHolds(keyword)
 	switch {
-	case h == holdsSchema && t.kind&schemas != 0, h == holdsEither && t.kind&schemas != 0:
-		visit(at, "")
-	case h == holdsList && t.kind == kindArray, h == holdsEither && t.kind == kindArray:
-		elements()
-	case h == holdsMap && t.kind == kindObject, h == holdsMapAlias && t.kind == kindObject:
-		members(schemas)
+	case (h == holdsSchema || h == holdsEither) && t.kind&schemas != 0:
+		visit(at, 0)
+	case (h == holdsList || h == holdsEither) && t.kind == kindArray:
+		for i := at + 1; i < t.next; i = d.tokens[i].next {
+			visit(i, len("/000"))
+		}
+	case (h == holdsMap || h == holdsMapAlias) && t.kind == kindObject:
+		for i := at + 1; i < t.next; i = d.tokens[i+1].next {
+			if d.tokens[i+1].kind&schemas != 0 {
+				visit(i+1, len("/")+int(d.tokens[i].end-d.tokens[i].start))
+			}
+		}
 	}
 }

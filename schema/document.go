@@ -103,10 +103,10 @@ func (d *document) openPath() string {
 			name = d.tokens[name+1].next
 		}
 		if name < within {
-			path = appendPointer(path, d.text(name))
+			path = appendPointer(path, truncate(d.text(name), maxPointer+1))
 		}
 	}
-	return string(path)
+	return cutPointer(path)
 }
 
 // push appends a token without anything below it.

@@ -90,7 +90,7 @@ type ValidationError struct {
 // Issue is one mistake in an instance.
 type Issue struct {
 	// Path is the JSON Pointer (RFC 6901) of the offending or missing value;
-	// empty for the whole instance.
+	// empty for the whole instance, and cut with "…" at about 1 KiB.
 	Path string
 	// Expected says what the schema asks for at Path.
 	Expected string

@@ -19,7 +19,7 @@ type HeaderParam struct {
 // HeaderError reports an x-mcp-header that violates a constraint. A tool whose
 // input schema has one is not usable over Streamable HTTP.
 type HeaderError struct {
-	// Pointer is the JSON Pointer of the annotated subschema.
+	// Pointer is the JSON Pointer of the annotated subschema, cut at about 1 KiB.
 	Pointer string
 	// Reason says which constraint is violated.
 	Reason string
@@ -35,6 +35,12 @@ func (e *HeaderError) Error() string {
 
 const headerKeyword = "x-mcp-header"
 
+// A server accepts some 8 KiB of headers; nobody mirrors more than this.
+const (
+	maxHeaders    = 100
+	maxHeaderPath = 8 << 10
+)
+
 // Headers reads the x-mcp-header annotations out of the input schema of a tool,
 // in document order. The error is a [*HeaderError], or a [*ValidationError] or
 // [*LimitError] if raw is not strict JSON. The result shares nothing with raw.
@@ -46,7 +52,7 @@ func Headers(raw []byte) ([]HeaderParam, error) {
 	if err := h.scan(raw); err != nil {
 		return nil, err
 	}
-	if err := h.schema(0, "", nil, true); err != nil {
+	if err := h.schema(0, true); err != nil {
 		return nil, err
 	}
 	return h.found, nil
@@ -56,82 +62,85 @@ type headers struct {
 	document
 	found []HeaderParam
 	taken map[string]bool // in lower case
+	way   []step          // from the root to where we are
 }
 
-// schema looks at a subschema. It is reachable if nothing but "properties" leads
-// to it; path then holds the names.
-func (h *headers) schema(at uint32, pointer string, path []string, reachable bool) error {
+// below looks at something one step further down.
+func (h *headers) below(s step, visit func() error) error {
+	h.way = append(h.way, s)
+	err := visit()
+	h.way = h.way[:len(h.way)-1]
+	return err
+}
+
+// schema looks at a subschema, or at an array of them. It is reachable if nothing
+// but "properties" leads to it.
+func (h *headers) schema(at uint32, reachable bool) error {
 	t := &h.tokens[at]
-	if t.kind == kindArray {
+	switch t.kind {
+	case kindArray:
 		index := 0
 		for i := at + 1; i < t.next; i = h.tokens[i].next {
-			if err := h.schema(i, pointer+"/"+strconv.Itoa(index), nil, false); err != nil {
+			if err := h.below(step{index: index}, func() error { return h.schema(i, false) }); err != nil {
 				return err
 			}
 			index++
 		}
-	}
-	if t.kind != kindObject {
-		return nil
-	}
-	for i := at + 1; i < t.next; i = h.tokens[i+1].next {
-		keyword, value := h.text(i), i+1
-		below := pointer + string(appendPointer(nil, keyword))
-		var err error
-		switch {
-		case keyword == headerKeyword:
-			err = h.annotation(at, value, pointer, path, reachable)
-		case keywordHolds(keyword) == holdsData:
-		case keywordHolds(keyword) == holdsMap || keywordHolds(keyword) == holdsMapAlias:
-			err = h.named(value, below, path, reachable && keyword == "properties")
-		default:
-			err = h.schema(value, below, nil, false)
-		}
-		if err != nil {
-			return err
+	case kindObject:
+		for i := at + 1; i < t.next; i = h.tokens[i+1].next {
+			if h.named(i, headerKeyword) {
+				if err := h.annotation(at, i+1, reachable); err != nil {
+					return err
+				}
+				continue
+			}
+			if err := h.below(step{name: i}, func() error { return h.keyword(h.text(i), i+1, reachable) }); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// named looks at the subschemas that an object holds by name.
-func (h *headers) named(at uint32, pointer string, path []string, reachable bool) error {
-	t := &h.tokens[at]
-	if t.kind != kindObject {
+// keyword looks at the value of a keyword.
+func (h *headers) keyword(keyword string, at uint32, reachable bool) error {
+	switch keywordHolds(keyword) {
+	case holdsData:
+		return nil
+	case holdsMap, holdsMapAlias:
+		t := &h.tokens[at]
+		if t.kind != kindObject {
+			return nil
+		}
+		reachable = reachable && keyword == "properties"
+		for i := at + 1; i < t.next; i = h.tokens[i+1].next {
+			if err := h.below(step{name: i}, func() error { return h.schema(i+1, reachable) }); err != nil {
+				return err
+			}
+		}
 		return nil
 	}
-	for i := at + 1; i < t.next; i = h.tokens[i+1].next {
-		name := strings.Clone(h.text(i))
-		var below []string
-		if reachable {
-			below = append(path[:len(path):len(path)], name)
-		}
-		if err := h.schema(i+1, pointer+string(appendPointer(nil, name)), below, reachable); err != nil {
-			return err
-		}
-	}
-	return nil
+	return h.schema(at, false)
 }
 
 // annotation takes in an x-mcp-header of the subschema at owner.
-func (h *headers) annotation(owner, value uint32, pointer string, path []string, reachable bool) error {
-	fail := func(reason string) error { return &HeaderError{Pointer: pointer, Reason: reason} }
+func (h *headers) annotation(owner, value uint32, reachable bool) error {
 	switch {
 	case !reachable:
-		return fail("not reachable from the root through properties alone")
-	case len(path) == 0:
-		return fail("the root is no parameter")
+		return h.fail("not reachable from the root through properties alone")
+	case len(h.way) == 0:
+		return h.fail("the root is no parameter")
 	case h.tokens[value].kind != kindString:
-		return fail("must be a string, not " + h.describe(value))
+		return h.fail("must be a string, not " + h.describe(value))
 	}
 	name := strings.Clone(h.text(value))
 	switch {
 	case name == "":
-		return fail("must not be empty")
+		return h.fail("must not be empty")
 	case !isToken(name):
-		return fail(quote(name) + " is not a header name: use letters, digits and hyphens")
+		return h.fail(quote(name) + " is not a header name: use letters, digits and hyphens")
 	case h.taken[strings.ToLower(name)]:
-		return fail(quote(name) + " is taken by another parameter; the case of letters makes no difference")
+		return h.fail(quote(name) + " is taken by another parameter; the case of letters makes no difference")
 	}
 	h.taken[strings.ToLower(name)] = true
 
@@ -142,10 +151,26 @@ func (h *headers) annotation(owner, value uint32, pointer string, path []string,
 	switch typ {
 	case "string", "integer", "boolean":
 	default:
-		return fail(`the type must be "string", "integer" or "boolean"`)
+		return h.fail(`the type must be "string", "integer" or "boolean"`)
+	}
+	var path []string // every other step is "properties"
+	length := 0
+	for i := 1; i < len(h.way); i += 2 {
+		step := h.text(h.way[i].name)
+		if length += len(step); length > maxHeaderPath {
+			return h.fail("the names that lead here are too long")
+		}
+		path = append(path, strings.Clone(step))
+	}
+	if len(h.found) == maxHeaders {
+		return h.fail("more than " + strconv.Itoa(maxHeaders) + " parameters are mirrored")
 	}
 	h.found = append(h.found, HeaderParam{Name: name, Path: path, Type: strings.Clone(typ)})
 	return nil
+}
+
+func (h *headers) fail(reason string) error {
+	return &HeaderError{Pointer: h.pointer(h.way), Reason: reason}
 }
 
 // isToken reports whether s is a token as RFC 9110, section 5.6.2, has it.

@@ -91,7 +91,7 @@ func (c *compiler) ref(text string) (*node, error) {
 	switch {
 	case fragment == "":
 	case fragment[0] == '/':
-		at, ok = c.places[fragment]
+		at, ok = c.targets[fragment]
 	case c.dialect >= draft2019:
 		at, ok = c.anchors[fragment]
 	default:

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -18,10 +19,12 @@ type library struct {
 	limits Limits
 }
 
-// Numbers in the library become big.Rat, whose size grows with the exponent.
+// Numbers in the library become big.Rat, whose size grows with the exponent. And
+// it keeps the path to each subschema as a string.
 const (
 	maxLibraryDigits   = 1000
 	maxLibraryExponent = 1000
+	maxLibraryPaths    = 4 << 20
 )
 
 // refusal is a loader that loads nothing and remembers what was asked for.
@@ -42,6 +45,9 @@ func newLibrary(s *survey) (lib *library, err error) {
 	}()
 	if err := s.boundNumbers(); err != nil {
 		return nil, err
+	}
+	if s.paths > maxLibraryPaths {
+		return nil, tooMany("bytes of all paths to subschemas", maxLibraryPaths)
 	}
 	loader := &refusal{}
 	engine := &engine{patterns: &s.patterns}
@@ -75,10 +81,10 @@ func invalidSchema(d *document, err error) error {
 		}
 	}
 	if nowhere, ok := errors.AsType[*jsonschema.JSONPointerNotFoundError](err); ok {
-		return &RefError{Ref: nowhere.URL, Reason: "leads nowhere"}
+		return &RefError{Ref: strings.TrimPrefix(nowhere.URL, rootURI), Reason: "leads nowhere"}
 	}
 	if nowhere, ok := errors.AsType[*jsonschema.AnchorNotFoundError](err); ok {
-		return &RefError{Ref: nowhere.Reference, Reason: "leads nowhere"}
+		return &RefError{Ref: strings.TrimPrefix(nowhere.Reference, rootURI), Reason: "leads nowhere"}
 	}
 	return &InvalidSchemaError{Reason: err.Error()}
 }

@@ -52,11 +52,10 @@ func (d *document) distinct(object int) bool {
 }
 
 func (d *document) duplicate(name uint32) bool {
-	var path []byte
 	d.open = d.open[:len(d.open)-1] // the name below stands for it
-	path = append(path, d.openPath()...)
 	text := d.text(name)
-	d.err = invalid(string(appendPointer(path, text)), "each member once", "the member "+quote(text)+" twice")
+	path := appendPointer([]byte(d.openPath()), truncate(text, maxPointer+1))
+	d.err = invalid(cutPointer(path), "each member once", "the member "+quote(text)+" twice")
 	return false
 }
 

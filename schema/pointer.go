@@ -3,6 +3,7 @@ package schema
 import (
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // at follows a JSON Pointer from the root.
@@ -12,8 +13,7 @@ func (d *document) at(pointer string) (uint32, bool) {
 		return at, ok
 	}
 	for token := range strings.SplitSeq(pointer[1:], "/") {
-		token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
-		if at, ok = d.child(at, token); !ok {
+		if at, ok = d.child(at, unescapePointer(token)); !ok {
 			return 0, false
 		}
 	}
@@ -39,6 +39,11 @@ func (d *document) child(at uint32, token string) (uint32, bool) {
 	return 0, false
 }
 
+// unescapePointer returns the name that a reference token stands for.
+func unescapePointer(token string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+}
+
 // appendPointer appends one reference token to a JSON Pointer.
 func appendPointer(path []byte, name string) []byte {
 	path = append(path, '/')
@@ -53,4 +58,38 @@ func appendPointer(path []byte, name string) []byte {
 		}
 	}
 	return path
+}
+
+// step is one step down into an instance: to a member, by its name token, or to
+// an element.
+type step struct {
+	name  uint32
+	index int
+}
+
+// pointer is the JSON Pointer that steps make, or its beginning.
+func (d *document) pointer(steps []step) string {
+	var path []byte
+	for _, s := range steps {
+		if len(path) > maxPointer {
+			break
+		}
+		if s.name != 0 {
+			path = appendPointer(path, truncate(d.text(s.name), maxPointer+1))
+		} else {
+			path = strconv.AppendInt(append(path, '/'), int64(s.index), 10)
+		}
+	}
+	return cutPointer(path)
+}
+
+// maxPointer bounds the JSON Pointers in issues: the sender chooses the names.
+const maxPointer = 1024
+
+// cutPointer returns path, or its beginning.
+func cutPointer(path []byte) string {
+	if len(path) <= maxPointer {
+		return string(path)
+	}
+	return truncate(string(path[:maxPointer]), maxPointer-utf8.UTFMax) + "…"
 }

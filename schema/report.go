@@ -15,13 +15,6 @@ type report struct {
 	path  []step
 }
 
-// step is one step down into an instance: to a member, by its name token, or to
-// an element.
-type step struct {
-	name  uint32
-	index int
-}
-
 // explain runs n once more and returns what is wrong.
 func (r *run) explain(n *node) error {
 	r.report = &report{}
@@ -56,30 +49,20 @@ func (r *run) checkBelow(n *node, s step, value uint32) bool {
 	return ok
 }
 
-// pointer is the JSON Pointer of where the report is.
-func (r *run) pointer() []byte {
-	var path []byte
-	for _, s := range r.report.path {
-		if s.name != 0 {
-			path = appendPointer(path, r.text(s.name))
-		} else {
-			path = strconv.AppendInt(append(path, '/'), int64(s.index), 10)
-		}
-	}
-	return path
-}
+// here is the JSON Pointer of where the report is.
+func (r *run) here() string { return r.pointer(r.report.path) }
 
 // note records an issue about the member below the current place that is called
-// by the names, or about the place itself, and returns false.
-func (r *run) note(expected, got string, names ...string) bool {
+// by the name, or about the place itself without one, and returns false.
+func (r *run) note(expected, got string, name ...string) bool {
 	if r.err != nil || len(r.report.issues) >= maxIssues {
 		return false
 	}
-	path := r.pointer()
-	for _, name := range names {
-		path = appendPointer(path, name)
+	path := r.here()
+	for _, n := range name {
+		path = cutPointer(appendPointer([]byte(path), truncate(n, maxPointer+1)))
 	}
-	issue := Issue{Path: string(path), Expected: expected, Got: got}
+	issue := Issue{Path: path, Expected: expected, Got: got}
 	if !slices.Contains(r.report.issues, issue) {
 		r.report.issues = append(r.report.issues, issue)
 	}
@@ -265,11 +248,11 @@ func (r *run) admits(n *node, at uint32) (kind, bool) {
 // by the mistakes in the one that was meant: the only one of the right kind, or
 // the only one whose fixed values (a discriminator, say) all fit.
 func (r *run) failAlternatives(nodes []*node, at uint32) bool {
-	if r.report == nil {
+	if r.report == nil || len(r.report.issues) >= maxIssues {
 		return false
 	}
 	outer := r.report
-	here := string(r.pointer())
+	here := r.here()
 	var kinds kind
 	var candidates, meant []*report
 	local := true // every mistake is about this very value

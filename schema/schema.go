@@ -79,7 +79,11 @@ func (l Limits) compile(raw []byte) (*Schema, func(pointer string) *node, error)
 	}
 	c := &compiler{survey: found, nodes: make(map[uint32]*node, found.count)}
 	if s.program, err = c.compile(); err == nil {
-		return s, func(pointer string) *node { return c.nodes[found.places[pointer]] }, checkLoops(s.program)
+		find := func(pointer string) *node {
+			at, _ := d.at(pointer)
+			return c.nodes[at]
+		}
+		return s, find, checkLoops(s.program)
 	}
 	s.program = nil
 	s.library, err = newLibrary(found)

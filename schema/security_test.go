@@ -107,7 +107,7 @@ func TestReferenceLoopsAreRefused(t *testing.T) {
 		`{"$ref":"#"}`,
 		`{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}`,
 		`{"anyOf":[{"type":"string"},{"$ref":"#"}]}`,
-		`{"allOf":[{"not":{"if":{"$ref":"#"}}}]}`,
+		`{"allOf":[{"not":{"if":{"$ref":"#"},"then":false}}]}`,
 		`{"properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"oneOf":[{"$ref":"#/$defs/x"}]}}}`,
 		`{"dependentSchemas":{"a":{"$ref":"#"}}}`,
 		`{"unevaluatedProperties":false,"$ref":"#"}`,
@@ -169,6 +169,9 @@ func TestV4AdversarialInputEndsInTime(t *testing.T) {
 		{"digits", `{"multipleOf":0.0000007,"minimum":3}`, strings.Repeat("7", 4<<20)},
 		{"unique", `{"uniqueItems":true}`, `[` + repeated(60_000, `["a%d"]`) + `]`},
 		{"unique in the library", `{"unevaluatedItems":true,"uniqueItems":true}`, `[` + repeated(60_000, `["a%d"]`) + `]`},
+		{"long names", `{"properties":{"` + long + `":{"properties":{` + repeated(9_000, `"a%d":{"type":"string"}`) + `}}}}`, `{"` + long + `":{` + repeated(9_000, `"a%d":1`) + `}}`},
+		{"long names in alternatives", `{"additionalProperties":{"additionalProperties":{"anyOf":[` + repeated(5_000, `{"const":%d}`) + `]}}}`, `{"` + long + `":{` + repeated(9_000, `"a%d":"x"`) + `}}`},
+		{"long names in the library", `{"unevaluatedProperties":true,"additionalProperties":{"additionalProperties":{"type":"string"}}}`, `{"` + long + `":{` + repeated(9_000, `"a%d":1`) + `}}`},
 		{"names", `{}`, `{` + repeated(200_000, `"a%d":1`) + `}`},
 		{"enum in the library", `{"unevaluatedItems":true,"items":{"enum":[` + repeated(20_000, `"a%d"`) + `]}}`, `[` + repeated(20_000, `"b%d"`) + `]`},
 		{"dependents", `{"dependentRequired":{` + repeated(9_000, `"a%d":["b"]`) + `}}`, `{` + repeated(100_000, `"a%d":1`) + `}`},
@@ -205,6 +208,9 @@ func TestV4CompilingIsBounded(t *testing.T) {
 		{"embedded identifiers", `{"anyOf":[` + repeated(300, `{"$id":"x%d"}`) + `]}`},
 		{"detours", `{"anyOf":[` + repeated(300, `{"$ref":"#/x/%d"}`) + `],"x":[` + repeated(300, `{"const":%d}`) + `]}`},
 		{"numbers in the library", `{"unevaluatedItems":false,"minimum":1e1000000}`},
+		{"paths in the library", `{"unevaluatedItems":false,"properties":{"` + strings.Repeat("x", 1<<20) + `":{"anyOf":[` + repeated(100, `{"const":%d}`) + `]}}}`},
+		{"length of a reference", `{"$ref":"#/` + strings.Repeat("x", 9<<10) + `"}`},
+		{"length of an identifier", `{"$id":"` + strings.Repeat("x", 9<<10) + `"}`},
 		{"levels", strings.Repeat(`[`, 129) + strings.Repeat(`]`, 129)},
 	} {
 		_, err := Compile([]byte(bomb.schema))

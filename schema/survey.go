@@ -18,16 +18,22 @@ type survey struct {
 	limits  Limits
 	dialect dialect
 
-	places  map[string]uint32 // subschemas by their JSON Pointer
-	anchors map[string]uint32 // by $anchor; only if each name occurs once
+	places  map[uint32]struct{}          // subschemas
+	targets map[string]uint32            // where the pointers of references lead
+	members map[uint32]map[string]uint32 // of large objects that pointers lead through
+	anchors map[string]uint32            // by $anchor; only if each name occurs once
 	refs    []reference
-	ids     map[string]string // JSON Pointers of the resources by their absolute URI
+	ids     map[string]uint32 // resources by their absolute URI
 
 	count, detours int
+	paths          int // total length of the paths to the subschemas
 	patterns       patterns
 	embedded       bool // an $id below the root
 	repeated       bool // an anchor occurs twice
 }
+
+// maxURI bounds identifiers and references, in bytes.
+const maxURI = 8 << 10
 
 type reference struct {
 	text string
@@ -43,9 +49,11 @@ const rootURI = "parley:///schema"
 func surveyOf(d *document, l Limits) (*survey, error) {
 	s := &survey{
 		document: d, limits: l, dialect: draft2020,
-		places:   map[string]uint32{},
+		places:   map[uint32]struct{}{},
+		targets:  map[string]uint32{},
+		members:  map[uint32]map[string]uint32{},
 		anchors:  map[string]uint32{},
-		ids:      map[string]string{rootURI: ""},
+		ids:      map[string]uint32{rootURI: 0},
 		patterns: patterns{limit: l.MaxRegexp, compiled: map[string]*pattern{}},
 	}
 	var err error
@@ -58,7 +66,7 @@ func surveyOf(d *document, l Limits) (*survey, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.look(0, "", 1, base); err != nil {
+	if err := s.look(0, 0, 1, base); err != nil {
 		return nil, err
 	}
 	for i := 0; i < len(s.refs); i++ { // locate may find more
@@ -69,12 +77,13 @@ func surveyOf(d *document, l Limits) (*survey, error) {
 	return s, nil
 }
 
-// look visits the subschema at a token.
-func (s *survey) look(at uint32, pointer string, depth int, base *url.URL) error {
-	if _, ok := s.places[pointer]; ok {
+// look visits the subschema at a token, to which a path of the given length leads.
+func (s *survey) look(at uint32, path, depth int, base *url.URL) error {
+	if _, ok := s.places[at]; ok {
 		return nil
 	}
-	s.places[pointer] = at
+	s.places[at] = struct{}{}
+	s.paths += path
 	if s.count++; s.count > s.limits.MaxSubschemas {
 		return tooMany("subschemas", s.limits.MaxSubschemas)
 	}
@@ -85,7 +94,7 @@ func (s *survey) look(at uint32, pointer string, depth int, base *url.URL) error
 	if t.kind != kindObject {
 		return nil
 	}
-	base, err := s.identify(at, pointer, base)
+	base, err := s.identify(at, base)
 	if err != nil {
 		return err
 	}
@@ -95,9 +104,9 @@ func (s *survey) look(at uint32, pointer string, depth int, base *url.URL) error
 			return err
 		}
 		var err error
-		s.subschemas(keyword, value, func(sub uint32, token string) {
+		s.subschemas(keyword, value, func(sub uint32, length int) {
 			if err == nil {
-				err = s.look(sub, string(appendPointer([]byte(pointer), keyword))+token, depth+1, base)
+				err = s.look(sub, path+len("/")+len(keyword)+length, depth+1, base)
 			}
 		})
 		if err != nil {
@@ -109,7 +118,7 @@ func (s *survey) look(at uint32, pointer string, depth int, base *url.URL) error
 
 // identify takes in the identifier of the schema at, if it has one, and returns
 // the base URI within it.
-func (s *survey) identify(at uint32, pointer string, base *url.URL) (*url.URL, error) {
+func (s *survey) identify(at uint32, base *url.URL) (*url.URL, error) {
 	name := "$id"
 	if s.dialect == draft4 {
 		name = "id"
@@ -119,6 +128,9 @@ func (s *survey) identify(at uint32, pointer string, base *url.URL) (*url.URL, e
 		return base, nil
 	}
 	text := s.text(value)
+	if len(text) > maxURI {
+		return nil, tooMany("bytes of an identifier", maxURI)
+	}
 	id, err := url.Parse(text)
 	if err != nil {
 		return nil, &InvalidSchemaError{Reason: "the identifier " + quote(text) + " is not a URI"}
@@ -128,13 +140,17 @@ func (s *survey) identify(at uint32, pointer string, base *url.URL) (*url.URL, e
 		return base, nil
 	}
 	base = resolve(base, id)
+	uri := base.String()
+	if len(uri) > maxURI {
+		return nil, tooMany("bytes of an identifier", maxURI)
+	}
 	if at != 0 {
 		s.embedded = true
 		if s.detours++; s.detours > maxDetours {
 			return nil, tooMany("embedded identifiers and detours", maxDetours)
 		}
 	}
-	s.ids[base.String()] = pointer
+	s.ids[uri] = at
 	return base, nil
 }
 
@@ -144,6 +160,9 @@ func (s *survey) keyword(keyword string, owner, value uint32, base *url.URL) err
 	switch keyword {
 	case "$ref", "$dynamicRef", "$recursiveRef":
 		if t.kind == kindString {
+			if t.end-t.start > maxURI {
+				return tooMany("bytes of a reference", maxURI)
+			}
 			s.refs = append(s.refs, reference{s.text(value), base})
 		}
 	case "$anchor":
@@ -191,18 +210,46 @@ func (s *survey) locate(ref reference) error {
 	case !strings.HasPrefix(fragment, "/"):
 		return nil // the root of a resource, or an anchor
 	}
-	pointer := resource + fragment
-	if _, ok := s.places[pointer]; ok {
-		return nil
-	}
-	at, ok := s.at(pointer)
+	at, ok := s.follow(resource, fragment)
 	if !ok {
 		return &RefError{Ref: ref.text, Reason: "leads nowhere"}
+	}
+	if resource == 0 {
+		s.targets[fragment] = at
+	}
+	if _, ok := s.places[at]; ok {
+		return nil
 	}
 	if s.detours++; s.detours > maxDetours {
 		return tooMany("embedded identifiers and detours", maxDetours)
 	}
-	return s.look(at, pointer, 1, base)
+	return s.look(at, len(fragment), 1, base)
+}
+
+// follow follows a JSON Pointer from a resource. Many references lead through the
+// same few large objects, $defs above all.
+func (s *survey) follow(at uint32, pointer string) (uint32, bool) {
+	for token := range strings.SplitSeq(pointer[1:], "/") {
+		token = unescapePointer(token)
+		var ok bool
+		if t := &s.tokens[at]; t.kind == kindObject && t.count > fewNames {
+			members := s.members[at]
+			if members == nil {
+				members = make(map[string]uint32, t.count)
+				for i := at + 1; i < t.next; i = s.tokens[i+1].next {
+					members[s.text(i)] = i + 1
+				}
+				s.members[at] = members
+			}
+			at, ok = members[token]
+		} else {
+			at, ok = s.child(at, token)
+		}
+		if !ok {
+			return 0, false
+		}
+	}
+	return at, true
 }
 
 // resolve resolves ref against base; unlike net/url alone it leaves an opaque

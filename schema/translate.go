@@ -22,22 +22,21 @@ func (tr *translation) issues(cause *jsonschema.ValidationError) []Issue {
 	return tr.found
 }
 
-// walk visits the leaves of the tree; of alternatives, none of which fits, it
-// names the choice and not all that is wrong with each.
+// walk visits the leaves of the tree.
 func (tr *translation) walk(cause *jsonschema.ValidationError) {
 	if len(tr.found) >= maxIssues {
 		return
 	}
 	switch k := cause.ErrorKind.(type) {
-	case *failure.AnyOf, *failure.OneOf:
-		if len(cause.Causes) == 1 {
-			break
+	case *failure.OneOf:
+		if len(k.Subschemas) > 1 {
+			tr.note(cause, "exactly one alternative to fit")
+			return
 		}
-		expected := "one of " + count(len(cause.Causes), "alternative") + " to fit"
-		if one, ok := k.(*failure.OneOf); ok && len(one.Subschemas) > 1 {
-			expected = "exactly one alternative to fit"
-		}
-		tr.note(cause, expected)
+		tr.alternatives(cause)
+		return
+	case *failure.AnyOf:
+		tr.alternatives(cause)
 		return
 	case *failure.PropertyNames:
 		tr.note(cause, "a valid member name", k.Property)
@@ -49,6 +48,33 @@ func (tr *translation) walk(cause *jsonschema.ValidationError) {
 	}
 	for _, c := range cause.Causes {
 		tr.walk(c)
+	}
+}
+
+// alternatives explains why none of several fits: by the mistakes in the only one
+// of the right type if there is such a one, else by naming the choice.
+func (tr *translation) alternatives(cause *jsonschema.ValidationError) {
+	var types []string
+	var others []*jsonschema.ValidationError
+	for _, c := range cause.Causes {
+		k, ok := c.ErrorKind.(*failure.Type)
+		if !ok || len(c.InstanceLocation) != len(cause.InstanceLocation) {
+			others = append(others, c)
+			continue
+		}
+		for _, name := range k.Want {
+			if !slices.Contains(types, name) {
+				types = append(types, name)
+			}
+		}
+	}
+	switch len(others) {
+	case 0:
+		tr.note(cause, strings.Join(types, " or "))
+	case 1:
+		tr.walk(others[0])
+	default:
+		tr.note(cause, "one of "+count(len(cause.Causes), "alternative")+" to fit")
 	}
 }
 
@@ -147,9 +173,9 @@ func (tr *translation) add(cause *jsonschema.ValidationError, expected, got stri
 	}
 	var path []byte
 	for _, token := range slices.Concat(cause.InstanceLocation, name) {
-		path = appendPointer(path, token)
+		path = appendPointer(path, truncate(token, maxPointer+1))
 	}
-	tr.found = append(tr.found, Issue{Path: string(path), Expected: truncate(expected, maxExpected), Got: got})
+	tr.found = append(tr.found, Issue{Path: cutPointer(path), Expected: truncate(expected, maxExpected), Got: got})
 }
 
 // maxExpected bounds what a schema's numbers can put into a message.

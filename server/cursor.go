@@ -29,9 +29,14 @@ func cursorOf(c *call.Call) (string, error) {
 	if !ok {
 		return "", nil
 	}
-	text, err := base64.RawURLEncoding.DecodeString(jsonrpc.Unquote(raw))
-	name, isOurs := strings.CutPrefix(string(text), cursorPrefix)
-	if raw[0] != '"' || len(raw) > maxCursor || err != nil || !isOurs || name == "" {
+	var name string
+	if len(raw) <= maxCursor {
+		text, err := base64.RawURLEncoding.Strict().DecodeString(jsonrpc.Unquote(raw))
+		if after, ours := strings.CutPrefix(string(text), cursorPrefix); ours && err == nil {
+			name = after
+		}
+	}
+	if name == "" {
 		return "", jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "invalid cursor: take it from the page before, or begin without one")
 	}
 	return name, nil

@@ -44,6 +44,11 @@ type Server struct {
 	Middleware []call.Middleware
 	// Limits bounds what clients can use up.
 	Limits Limits
+	// Keys seal the state that clients of 2026-07-28 keep for calls that wait for their
+	// input: at least 32 random bytes each, the same on all replicas, the newest first;
+	// the others still open what they have sealed. Without any, a random key is made,
+	// and another process cannot go on with the call.
+	Keys [][]byte
 	// PageSize is how many entries a page of a list has. 0: 1,000.
 	PageSize int
 
@@ -54,7 +59,7 @@ type Server struct {
 	// any, but on the loopback interface only that interface's names.
 	AllowedHosts []string
 
-	tools tools
+	tools catalog[*toolEntry]
 
 	once sync.Once
 	core core
@@ -70,8 +75,8 @@ type Limits struct {
 	SessionsPerAddress int           // of anonymous clients; default 1,000
 	Sessions           int           // default 10,000
 
-	// Grace is how long requests may take to finish once their connection has been
-	// closed by the client, or Shutdown has been called for it; default 2 seconds.
+	// Grace is how long requests may take to finish once the client has closed its end
+	// of the connection, and to end once they were cancelled; default 2 seconds.
 	Grace time.Duration
 }
 
@@ -86,7 +91,26 @@ type core struct {
 	cancel   context.CancelFunc
 	draining context.Context // ends when a shutdown begins
 	drain    context.CancelFunc
-	conns    sync.WaitGroup
+
+	mu    sync.Mutex     // orders the first of these two against the second:
+	conns sync.WaitGroup // another connection begins, drain
+}
+
+// enter counts one more connection, unless a shutdown has begun.
+func (c *core) enter() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.draining.Err() != nil {
+		return false
+	}
+	c.conns.Add(1)
+	return true
+}
+
+func (c *core) beginShutdown() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drain()
 }
 
 func (s *Server) ready() *core {
@@ -107,8 +131,13 @@ func (s *Server) ready() *core {
 			mcp.MethodListTools: s.listTools,
 			mcp.MethodCallTool:  s.callTool,
 		}, logger, s.Middleware...)
+		c.engine.Store = kv
 		peers := &call.Peers{}
-		modernEra := &modern.Server{Engine: c.engine, Peers: peers, Identity: identity}
+		seals, err := modern.NewSeals(s.Keys...)
+		if err != nil {
+			panic("server: Keys: " + err.Error())
+		}
+		modernEra := &modern.Server{Engine: c.engine, Peers: peers, Identity: identity, Seals: seals}
 		legacyEra := &legacy.Server{Engine: c.engine, Peers: peers, Logger: logger, Describe: s.describe, MaxInflight: inflight}
 		c.http = httpwire.Server{
 			Modern: modernEra,
@@ -144,6 +173,8 @@ func orDefault[T int | time.Duration](v, def T) T {
 	return v
 }
 
+func (s *Server) pageSize() int { return orDefault(s.PageSize, 1000) }
+
 func (s *Server) logger() *slog.Logger {
 	if s.Logger != nil {
 		return s.Logger
@@ -178,11 +209,10 @@ func (s *Server) Run(ctx context.Context) error {
 // those connect who may.
 func (s *Server) ServeConn(ctx context.Context, conn transport.Conn) error {
 	c := s.ready()
-	if c.draining.Err() != nil {
+	if !c.enter() {
 		conn.Close()
 		return ErrShutdown
 	}
-	c.conns.Add(1)
 	defer c.conns.Done()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -194,11 +224,12 @@ func (s *Server) ServeConn(ctx context.Context, conn transport.Conn) error {
 var ErrShutdown = errors.New("server: shut down")
 
 // Shutdown lets nobody in anymore, waits for the calls in flight and ends open
-// streams and connections. If ctx ends first, the calls are cancelled and the
-// context's error returned. A Server that was shut down stays so.
+// streams and connections. If ctx ends first, the calls are cancelled, those on
+// connections are given Limits.Grace to end, and the context's error is returned.
+// A Server that was shut down stays so.
 func (s *Server) Shutdown(ctx context.Context) error {
 	c := s.ready()
-	c.drain()
+	c.beginShutdown()
 	err := c.http.Shutdown(ctx)
 	done := make(chan struct{})
 	go func() {

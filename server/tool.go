@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 )
@@ -33,9 +32,10 @@ type ToolHandler func(ctx context.Context, arguments json.RawMessage) (*mcp.Call
 // A returned error is a tool error, which the model reads, unless it is or wraps a
 // *jsonrpc.Error. A panic is a tool error too, and a line in the log.
 //
-// AddTool panics if the tool cannot be offered: if In or Out has no schema, if the
-// name is taken or not one. [Server.RegisterTool] returns errors instead. Both are
-// safe while the server serves.
+// AddTool panics if the tool cannot be offered: if In or Out has no schema, if tool
+// has an output schema though Out is no structured content, if the name is taken or
+// not one. [Server.RegisterTool] returns errors instead. Both are safe while the
+// server serves, and keep nothing of tool that the caller could change.
 func AddTool[In, Out any](s *Server, tool mcp.Tool, handler func(ctx context.Context, in In) (Out, error)) {
 	if err := addTool(s, tool, handler); err != nil {
 		panic(fmt.Sprintf("server: tool %q: %v", tool.Name, err))
@@ -43,6 +43,9 @@ func AddTool[In, Out any](s *Server, tool mcp.Tool, handler func(ctx context.Con
 }
 
 func addTool[In, Out any](s *Server, tool mcp.Tool, handler func(ctx context.Context, in In) (Out, error)) error {
+	if handler == nil {
+		return errNoHandler
+	}
 	var input *schema.Schema
 	var err error
 	if tool.InputSchema == nil {
@@ -57,7 +60,7 @@ func addTool[In, Out any](s *Server, tool mcp.Tool, handler func(ctx context.Con
 	if err != nil {
 		return fmt.Errorf("output: %w", err)
 	}
-	return s.tools.add(&toolEntry{
+	return s.addTool(&toolEntry{
 		tool:   tool,
 		input:  input,
 		output: output,
@@ -92,7 +95,7 @@ func (s *Server) RegisterTool(tool mcp.Tool, handler ToolHandler) error {
 			return fmt.Errorf("tool %q: output schema: %w", tool.Name, err)
 		}
 	}
-	if err := s.tools.add(&toolEntry{tool: tool, input: input, output: output, handle: handler}); err != nil {
+	if err := s.addTool(&toolEntry{tool: tool, input: input, output: output, handle: handler}); err != nil {
 		return fmt.Errorf("tool %q: %w", tool.Name, err)
 	}
 	return nil
@@ -116,32 +119,38 @@ func resultOf[Out any](tool *mcp.Tool) (encode func(Out) (*mcp.CallToolResult, e
 	}
 	var zero Out
 	switch any(zero).(type) {
-	case string:
-		return func(out Out) (*mcp.CallToolResult, error) { return textResult(any(out).(string)), nil }, output, nil
-	case []mcp.Content:
-		return func(out Out) (*mcp.CallToolResult, error) {
-			return &mcp.CallToolResult{Content: any(out).([]mcp.Content)}, nil
-		}, output, nil
 	case *mcp.CallToolResult:
-		return func(out Out) (*mcp.CallToolResult, error) {
-			result := any(out).(*mcp.CallToolResult)
-			if result == nil {
-				return nil, errors.New("the tool returned no result")
-			}
-			return result, nil
-		}, output, nil
-	}
-	structured := isStructured(reflect.TypeFor[Out]())
-	if structured && output == nil {
-		if output, err = schema.For[Out](); err != nil {
-			return nil, nil, err
+		return func(out Out) (*mcp.CallToolResult, error) { return any(out).(*mcp.CallToolResult), nil }, output, nil
+	case string:
+		encode = func(out Out) (*mcp.CallToolResult, error) { return textResult(any(out).(string)), nil }
+	case []mcp.Content:
+		encode = func(out Out) (*mcp.CallToolResult, error) {
+			return &mcp.CallToolResult{Content: any(out).([]mcp.Content)}, nil
 		}
-		tool.OutputSchema = output.JSON()
+	}
+	if encode != nil {
+		if output != nil {
+			return nil, nil, errUnstructured
+		}
+		return encode, nil, nil
+	}
+	structured, inferred, err := isStructured(reflect.TypeFor[Out]())
+	if err != nil {
+		return nil, nil, err
+	}
+	if structured && output == nil {
+		output, tool.OutputSchema = inferred, inferred.JSON()
+	}
+	if output != nil && !structured {
+		return nil, nil, errUnstructured
 	}
 	return func(out Out) (*mcp.CallToolResult, error) {
 		raw, err := schema.Marshal(out)
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, fmt.Errorf("the result cannot be encoded: %w", err)
+		case structured && string(raw) == "null":
+			return nil, errNoResult
 		}
 		result := textResult(string(raw))
 		if structured {
@@ -151,13 +160,26 @@ func resultOf[Out any](tool *mcp.Tool) (encode func(Out) (*mcp.CallToolResult, e
 	}, output, nil
 }
 
+var (
+	errNoHandler    = errors.New("the handler is nil")
+	errNoResult     = errors.New("the tool returned no result")
+	errUnstructured = errors.New("a tool with an output schema returns a struct, a map or *mcp.CallToolResult: other results are not structured")
+)
+
 // isStructured reports whether values of t are JSON objects, which is what
-// structured content has to be for most revisions.
-func isStructured(t reflect.Type) bool {
+// structured content has to be for most revisions, and returns their schema if so.
+func isStructured(t reflect.Type) (bool, *schema.Schema, error) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	return t.Kind() == reflect.Struct || t.Kind() == reflect.Map
+	if t.Kind() != reflect.Struct && t.Kind() != reflect.Map {
+		return false, nil, nil
+	}
+	s, err := schema.ForType(t)
+	if err != nil {
+		return false, nil, err
+	}
+	return s.IsObject(), s, nil // a time.Time is a struct, and a JSON string
 }
 
 // textResult makes the most common result, in one allocation.
@@ -177,10 +199,4 @@ func errorResult(text string) *mcp.CallToolResult {
 	result := textResult(text)
 	result.IsError = true
 	return result
-}
-
-// isProtocolError reports whether a handler's error is one for the protocol.
-func isProtocolError(err error) (*jsonrpc.Error, bool) {
-	var e *jsonrpc.Error
-	return e, errors.As(err, &e)
 }

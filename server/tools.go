@@ -5,15 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"runtime/debug"
-	"slices"
-	"sort"
 	"strings"
-	"sync"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -30,22 +25,8 @@ type toolEntry struct {
 	handle ToolHandler
 }
 
-// tools is the set of tools, and its lists as bytes. Lists are asked for far more
-// often than they change, so each page is encoded once for each revision.
-type tools struct {
-	mu      sync.RWMutex
-	always  bool // offered even while empty
-	entries map[string]*toolEntry
-	names   []string // sorted; nil when it has to be made anew
-	pages   map[pageKey]revision.Encoded
-}
-
-type pageKey struct {
-	revision mcp.Revision
-	from     int // index into names
-}
-
-func (t *tools) add(e *toolEntry) error {
+// addTool offers a tool whose schemas are compiled.
+func (s *Server) addTool(e *toolEntry) error {
 	if err := checkToolName(e.tool.Name); err != nil {
 		return err
 	}
@@ -53,47 +34,24 @@ func (t *tools) add(e *toolEntry) error {
 		return errors.New(`the input schema must have "type": "object"`)
 	}
 	if e.handle == nil {
-		return errors.New("the handler is nil")
+		return errNoHandler
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, taken := t.entries[e.tool.Name]; taken {
-		return errors.New("a tool of this name is offered already: remove it first")
+	if err := e.detach(); err != nil {
+		return err
 	}
-	if t.entries == nil {
-		t.entries = make(map[string]*toolEntry)
+	return s.tools.add(e.tool.Name, e)
+}
+
+// detach gives the entry a definition of its own, which the caller cannot change
+// anymore, and which is sure to have a JSON form: one that has none would break the
+// list of all.
+func (e *toolEntry) detach() error {
+	raw, err := e.tool.MarshalJSON()
+	if err != nil {
+		return fmt.Errorf("the definition cannot be encoded: %w", err)
 	}
-	t.entries[e.tool.Name] = e
-	t.names, t.pages = nil, nil
-	t.always = true
-	return nil
-}
-
-func (t *tools) remove(name string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, ok := t.entries[name]
-	delete(t.entries, name)
-	t.names, t.pages = nil, nil
-	return ok
-}
-
-func (t *tools) offer() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.always = true
-}
-
-func (t *tools) offered() bool {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return t.always
-}
-
-func (t *tools) get(name string) *toolEntry {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return t.entries[name]
+	e.tool = mcp.Tool{}
+	return json.Unmarshal(raw, &e.tool)
 }
 
 func checkToolName(name string) error {
@@ -117,53 +75,24 @@ func (s *Server) listTools(_ context.Context, c *call.Call) call.Outcome {
 	if err != nil {
 		return call.Fail(err)
 	}
-	page, err := s.tools.page(c.Revision, after, orDefault(s.PageSize, 1000), s.ready().http.Modern.Identity)
+	page, err := s.tools.page(c.Revision, after, s.pageSize(), s.ready().http.Modern.Identity, func(entries []*toolEntry, next *string) any {
+		result := &mcp.ListToolsResult{CacheHints: uncached(), Tools: make([]mcp.Tool, len(entries))}
+		for i, e := range entries {
+			result.Tools[i] = e.tool
+		}
+		result.NextCursor = next
+		return result
+	})
 	if err != nil {
 		return call.Fail(err)
 	}
 	return call.Outcome{Result: page}
 }
 
-// page returns the page of tools whose names come after a name, in the order of
-// their names, which is the same on every replica and at every time.
-func (t *tools) page(r mcp.Revision, after string, size int, identity []byte) (revision.Encoded, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.names == nil {
-		t.names = slices.Sorted(maps.Keys(t.entries))
-	}
-	from := 0
-	if after != "" {
-		from = sort.Search(len(t.names), func(i int) bool { return t.names[i] > after })
-	}
-	key := pageKey{r, from}
-	if page := t.pages[key]; page != nil {
-		return page, nil
-	}
-	to := min(from+size, len(t.names))
-	result := &mcp.ListToolsResult{
-		CacheHints: mcp.CacheHints{TTLMs: new(int64), CacheScope: mcp.CacheScopePrivate},
-		Tools:      make([]mcp.Tool, 0, to-from),
-	}
-	for _, name := range t.names[from:to] {
-		result.Tools = append(result.Tools, t.entries[name].tool)
-	}
-	if to < len(t.names) {
-		cursor := cursorAfter(t.names[to-1])
-		result.NextCursor = &cursor
-	}
-	page, err := revision.AppendResult(nil, r, result, identity)
-	if err != nil {
-		return nil, err
-	}
-	// Only pages that whoever follows the cursors sees: anybody can make up others.
-	if from%size == 0 {
-		if t.pages == nil {
-			t.pages = make(map[pageKey]revision.Encoded)
-		}
-		t.pages[key] = page
-	}
-	return page, nil
+// uncached are the caching hints of what may change at any time, and may differ
+// between callers.
+func uncached() mcp.CacheHints {
+	return mcp.CacheHints{TTLMs: new(int64), CacheScope: mcp.CacheScopePrivate}
 }
 
 var callToolMembers = []string{"name", "arguments", "_meta", "task", "inputResponses", "requestState"}
@@ -181,13 +110,13 @@ func (s *Server) callTool(ctx context.Context, c *call.Call) call.Outcome {
 		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.name must be a string: the name of a tool"))
 	}
 	name := jsonrpc.Unquote(raw)
-	entry := s.tools.get(name)
-	if entry == nil {
+	entry, ok := s.tools.get(name)
+	if !ok {
 		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown tool: %.128q", name))
 	}
-	arguments, ok := c.Params.Get("arguments")
+	arguments, given := c.Params.Get("arguments")
 	switch {
-	case !ok:
+	case !given:
 		arguments = []byte("{}")
 	case arguments[0] != '{':
 		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.arguments must be an object"))
@@ -195,12 +124,12 @@ func (s *Server) callTool(ctx context.Context, c *call.Call) call.Outcome {
 	// What the model got wrong goes back to the model, which can mend it
 	// (2025-11-25, server/tools, Error Handling).
 	if err := entry.input.Validate(arguments); err != nil {
-		return call.Outcome{Result: errorResult("invalid arguments: " + err.Error())}
+		return call.Outcome{Result: errorResult("invalid arguments: " + whatIsWrong(err))}
 	}
 	result, err := s.run(ctx, entry, arguments)
 	if err != nil {
-		if e, ok := isProtocolError(err); ok {
-			return call.Fail(e)
+		if c.IsProtocolError(err) {
+			return call.Fail(err)
 		}
 		return call.Outcome{Result: errorResult(err.Error())}
 	}
@@ -221,7 +150,7 @@ func (s *Server) run(ctx context.Context, entry *toolEntry, arguments json.RawMe
 	}()
 	result, err = entry.handle(ctx, arguments)
 	if err == nil && result == nil {
-		err = errors.New("the tool returned no result")
+		err = errNoResult
 	}
 	return result, err
 }
@@ -234,4 +163,13 @@ func (e *toolEntry) checkOutput(result *mcp.CallToolResult) error {
 		return errors.New("there is no structured content")
 	}
 	return e.output.Validate(result.StructuredContent)
+}
+
+// whatIsWrong says what is wrong with arguments, by their paths.
+func whatIsWrong(err error) string {
+	var invalid *schema.ValidationError
+	if errors.As(err, &invalid) {
+		return invalid.Describe("arguments")
+	}
+	return err.Error()
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,14 +16,11 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// quickExit lets a child that the race detector watches exit at once, rather than after a second.
-const quickExit = "GORACE=atexit_sleep_ms=0"
-
 // as returns the options that start this test binary as a child in the given role, with short graces.
 func as(role string, env ...string) transport.CommandOptions {
 	return transport.CommandOptions{
 		Path:      os.Args[0],
-		Env:       append(env, roleVariable+"="+role, quickExit),
+		Env:       slices.Concat(env, quietExit(), []string{roleVariable + "=" + role}),
 		ExitGrace: 100 * time.Millisecond,
 		TermGrace: 100 * time.Millisecond,
 	}

@@ -2,6 +2,7 @@ package transport_test
 
 import (
 	"os"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -14,5 +15,29 @@ func TestMain(m *testing.M) {
 		play(role)
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(exitCode int) {
+		if testing.CoverMode() != "" {
+			os.RemoveAll(coverage())
+		}
+		os.Exit(exitCode)
+	}))
 }
+
+// quietExit is the environment in which a child exits without what instrumented programs do then:
+// those of the race detector wait for a second, those that measure coverage complain unless they have
+// a place for it.
+func quietExit() []string {
+	env := []string{"GORACE=atexit_sleep_ms=0"}
+	if testing.CoverMode() != "" {
+		env = append(env, "GOCOVERDIR="+coverage())
+	}
+	return env
+}
+
+var coverage = sync.OnceValue(func() string {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		panic(err)
+	}
+	return dir
+})

@@ -11,4 +11,6 @@ func newSession(*exec.Cmd) {}
 
 func startGrandchild(func(*exec.Cmd)) { log.Fatal("this role is for Unix") }
 
+func grandchildReady() {}
+
 func stdioStates() { log.Fatal("this role is for Unix") }

@@ -57,6 +57,7 @@ func play(role string) {
 	case "grandchild":
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("grandchild ready")
+		grandchildReady()
 		sleepForever()
 	case "exit":
 		readLine()

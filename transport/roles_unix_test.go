@@ -15,18 +15,29 @@ import (
 
 func newSession(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
-// startGrandchild starts a stubborn process that holds our standard streams.
+// startGrandchild starts a stubborn process that holds our standard streams, and waits until it plays
+// its role.
 func startGrandchild(adjust func(*exec.Cmd)) {
+	ready, w, err := os.Pipe()
+	if err != nil {
+		log.Fatal(err)
+	}
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), roleVariable+"=grandchild")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.ExtraFiles = []*os.File{w}
 	if adjust != nil {
 		adjust(cmd)
 	}
 	if err := cmd.Start(); err != nil {
 		log.Fatal(err)
 	}
+	w.Close()
+	ready.Read(make([]byte, 1)) // the end of it, when the grandchild has closed what it inherited
 }
+
+// grandchildReady is the grandchild's part.
+func grandchildReady() { os.NewFile(3, "ready").Close() }
 
 // stdioStates reports, on standard error, what Stdio does to the descriptors.
 func stdioStates() {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,7 +37,7 @@ func TestPrintingDoesNotDisturbStdio(t *testing.T) {
 func run(t *testing.T, role string, stdin io.Reader, stdout, stderr io.Writer) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), roleVariable+"="+role, quickExit)
+	cmd.Env = slices.Concat(os.Environ(), quietExit(), []string{roleVariable + "=" + role})
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%s: %v, standard error: %v", role, err, stderr)
@@ -125,7 +126,7 @@ func TestStdioServesSockets(t *testing.T) {
 	// Some clients connect a child by socket pairs rather than pipes.
 	ours, theirs := socketPair(t)
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), roleVariable+"=echo", quickExit)
+	cmd.Env = slices.Concat(os.Environ(), quietExit(), []string{roleVariable + "=echo"})
 	cmd.Stdin, cmd.Stdout = theirs, theirs
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

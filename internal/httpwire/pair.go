@@ -149,8 +149,11 @@ func (s *Server) postToPair(w http.ResponseWriter, r *http.Request, id string, m
 		refuse(w, http.StatusTooManyRequests, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "too many requests of this session are in flight: try again when one is answered"})
 		return
 	}
-	if m.Kind == jsonrpc.Notification {
+	switch m.Kind {
+	case jsonrpc.Notification:
 		x.session.Notify(m)
+	case jsonrpc.Response:
+		x.session.Receive(m)
 	}
 	w.WriteHeader(http.StatusAccepted)
 }

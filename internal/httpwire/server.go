@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/revision"
@@ -166,13 +167,14 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, m *jsonrpc.M
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	defer s.calls.onCancel(cancel)()
+	c.Cancel = cancel
 	stream := &eventStream{w: w, broken: cancel}
 	if accepts(r.Header, "text/event-stream") {
 		c.Stream = stream
 	}
 	buf := buffers.Get().(*[]byte)
 	out, reported := s.Modern.Engine.AppendReply(ctx, (*buf)[:0], c, s.Modern.Identity)
-	if ctx.Err() == nil {
+	if cause := context.Cause(ctx); cause == nil || cause == call.ErrInputRequired {
 		status := http.StatusOK
 		if reported != nil {
 			status = modern.HTTPStatus(reported.Code)

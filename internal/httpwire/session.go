@@ -40,6 +40,7 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, m *jsonrpc.M
 		live.Notify(m)
 		w.WriteHeader(http.StatusAccepted)
 	case jsonrpc.Response:
+		live.Receive(m)
 		w.WriteHeader(http.StatusAccepted)
 	case jsonrpc.Request:
 		if live.Busy() {

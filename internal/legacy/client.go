@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -17,6 +18,9 @@ import (
 // maxReplies bounds the replies to a server's requests that are on their way.
 // Beyond it, nothing more is read until one has gone.
 const maxReplies = 32
+
+// maxQuestions bounds the server's questions that are being answered.
+const maxQuestions = 16
 
 // Client is the calling half of this era.
 type Client struct {
@@ -27,13 +31,18 @@ type Client struct {
 	cancel  context.CancelFunc
 	replies chan struct{}
 	running sync.WaitGroup
+
+	answerer  call.Answerer
+	questions call.Inflight // of the server's, that are being answered
 }
 
 var _ call.Receiver = (*Client)(nil)
 
-// NewClient makes a client. Its Wire is set before its first request. Close it.
-func NewClient(logger *slog.Logger) *Client {
-	c := &Client{logger: logger, replies: make(chan struct{}, maxReplies)}
+// NewClient makes a client, which has answerer answer the server's questions; nil
+// if it answers none. Its Wire is set before its first request. Close it.
+func NewClient(answerer call.Answerer, logger *slog.Logger) *Client {
+	c := &Client{logger: logger, replies: make(chan struct{}, maxReplies), answerer: answerer}
+	c.questions.Max = maxQuestions
 	c.CancelNotice = true
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
@@ -62,7 +71,7 @@ func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Imp
 		return nil, fmt.Errorf("%w: initialize: %w", call.ErrInvalidResponse, err)
 	}
 	if r := result.ProtocolVersion; !r.Known() || r.Modern() {
-		return nil, fmt.Errorf("%w: initialize: the server answers with revision %.32q, which this client does not speak in sessions", call.ErrInvalidResponse, string(r))
+		return nil, fmt.Errorf("%w: initialize: the server answers with %.32q, which this client does not speak in sessions", call.ErrRevision, string(r))
 	}
 	c.Wire.Agreed(result.ProtocolVersion)
 	if err := c.Notify(ctx, mcp.NotificationInitialized, nil); err != nil {
@@ -93,36 +102,69 @@ func (c *Client) Receive(m *jsonrpc.Message) {
 	if c.Outbound.Receive(m) {
 		return
 	}
-	switch m.Kind {
-	case jsonrpc.Request:
-		c.answer(m)
-	case jsonrpc.Response:
+	switch {
+	case m.Kind == jsonrpc.Request:
+		c.request(m)
+	case m.Method == mcp.NotificationCancelled:
+		c.questions.Cancel(revision.CancelledID(m), call.ErrCancelled)
+	case m.Kind == jsonrpc.Response:
 		c.logger.Debug("response ignored: nobody waits for it", "id", m.ID)
 	}
 }
 
-// answer replies to a server's request, without keeping what else arrives waiting.
-func (c *Client) answer(m *jsonrpc.Message) {
-	var reply []byte
-	switch m.Method {
-	case mcp.MethodPing:
-		reply = jsonrpc.AppendResult(nil, m.ID, []byte("{}"))
+// request takes a request of the server's, without keeping what else arrives waiting.
+func (c *Client) request(m *jsonrpc.Message) {
+	id := m.ID
+	switch row := revision.Lookup(m.Method); {
+	case m.Method == mcp.MethodPing:
+		c.reply(jsonrpc.AppendResult(nil, id, []byte("{}")))
+	case row == nil || row.Sender&revision.Server == 0 || c.answerer == nil:
+		c.reply(jsonrpc.AppendError(nil, id, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q: this client has not declared that it offers it", m.Method), false))
 	default:
-		reply = jsonrpc.AppendError(nil, m.ID, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q: this client has not declared that it offers it", m.Method), false)
+		ctx, err := c.questions.Begin(c.ctx, id)
+		if err != nil {
+			c.reply(jsonrpc.AppendError(nil, id, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "%s", err), false))
+			return
+		}
+		release := c.Hold()
+		method, params := m.Method, m.Raw
+		c.running.Go(func() {
+			defer release()
+			answer, err := c.answerer(ctx, method, params)
+			if !c.questions.End(id) {
+				return // the server wants no answer anymore
+			}
+			c.reply(appendAnswer(id, answer, err))
+		})
 	}
+}
+
+// appendAnswer encodes the answer to a question. An error that is not for the
+// server stays here.
+func appendAnswer(id jsonrpc.ID, answer json.RawMessage, err error) []byte {
+	if err == nil {
+		return jsonrpc.AppendResult(nil, id, answer)
+	}
+	var reported *jsonrpc.Error
+	if !errors.As(err, &reported) {
+		reported = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client cannot answer"}
+	}
+	return jsonrpc.AppendError(nil, id, reported, false)
+}
+
+// reply sends what answers a request of the server's.
+func (c *Client) reply(msg []byte) {
 	select {
 	case c.replies <- struct{}{}:
 	case <-c.ctx.Done():
 		return
 	}
-	c.running.Add(1)
-	go func() {
-		defer c.running.Done()
+	c.running.Go(func() {
 		defer func() { <-c.replies }()
-		if err := c.Wire.Send(c.ctx, &call.Outgoing{Message: reply}); err != nil && c.ctx.Err() == nil {
+		if err := c.Wire.Send(c.ctx, &call.Outgoing{Message: msg}); err != nil && c.ctx.Err() == nil {
 			c.logger.Warn("reply lost", "error", err)
 		}
-	}()
+	})
 }
 
 // Unusable implements call.Receiver.

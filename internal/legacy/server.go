@@ -33,12 +33,15 @@ type Session struct {
 	who       principal.Principal
 	peer      call.Peer
 	inflight  *call.Inflight
+	asks      asks
 	handshook bool
 }
 
 // NewSession makes a session that awaits its handshake.
 func (s *Server) NewSession(who principal.Principal) *Session {
-	return &Session{server: s, who: who, inflight: &call.Inflight{Max: s.MaxInflight}}
+	session := &Session{server: s, who: who, inflight: &call.Inflight{Max: s.MaxInflight}}
+	session.asks.begin()
+	return session
 }
 
 // Resume makes a session of what is known of it. Requests in flight are noted in inflight.
@@ -47,7 +50,9 @@ func (s *Server) Resume(who principal.Principal, state State, inflight *call.Inf
 	if err != nil {
 		return nil, err
 	}
-	return &Session{State: state, server: s, who: who, peer: peer, inflight: inflight, handshook: true}, nil
+	session := &Session{State: state, server: s, who: who, peer: peer, inflight: inflight, handshook: true}
+	session.asks.begin()
+	return session, nil
 }
 
 // Serve answers one request, appending the response to dst. It appends
@@ -68,6 +73,9 @@ func (s *Session) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, str
 		Method: m.Method, ID: m.ID, Params: &m.Params, RawParams: m.Raw,
 		Revision: s.Revision, Peer: s.peer, Principal: s.who, Stream: stream,
 	}
+	if stream != nil {
+		c.Asker = &s.asks
+	}
 	if meta, ok := m.Params.Get("_meta"); ok {
 		if token, ok := jsonrpc.Get(meta, mcp.MetaProgressToken); ok {
 			if c.ProgressToken.UnmarshalJSON(token) != nil {
@@ -84,6 +92,17 @@ func (s *Session) Notify(m *jsonrpc.Message) {
 		s.inflight.Cancel(revision.CancelledID(m), call.ErrCancelled)
 	}
 }
+
+// Receive takes the client's response to a question of the server's.
+func (s *Session) Receive(m *jsonrpc.Message) {
+	if !s.asks.receive(m) {
+		s.server.Logger.Debug("response ignored: nobody waits for it", "id", m.ID)
+	}
+}
+
+// Inflight is what the session has in flight, for a wire that carries requests of
+// another era beside it: their ids are of one peer, and must not meet.
+func (s *Session) Inflight() *call.Inflight { return s.inflight }
 
 // Handshook reports whether the session has had its handshake.
 func (s *Session) Handshook() bool { return s.handshook }

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -51,28 +52,37 @@ func (l SessionLimits) withDefaults() SessionLimits {
 }
 
 // Sessions keeps the sessions of a transport whose connections do not last, in a
-// store. An idle session is a few hundred bytes there and nothing here.
+// store. An idle session is a few hundred bytes there and, here, one entry in a
+// count.
 type Sessions struct {
 	server *Server
 	store  store.KV
 	limits SessionLimits
 	quota  quota
 
-	mu   sync.Mutex
-	live map[string]*Live // by store key; only while something is in flight
+	mu       sync.Mutex
+	live     map[string]*Live // by store key; only while something is in flight
+	draining bool             // no standalone stream may stay open
 }
 
 // Live is what a session has in this process while it is being used.
 type Live struct {
 	*Session
-	ID   string
-	key  string
-	all  *Sessions
-	refs int
+	ID      string
+	key     string
+	version uint64 // of the state in the store
+	all     *Sessions
 
 	inflight *call.Inflight
-	streams  chan struct{} // closed when a newer standalone stream takes over, or the session ends
+
+	// Under the mutex of all.
+	refs    int
+	awake   *time.Timer   // a session that is being used does not expire
+	streams chan struct{} // closed when a newer standalone stream takes over, or the session ends
 }
+
+// storeTimeout bounds what is asked of the store for no request in particular.
+const storeTimeout = 5 * time.Second
 
 // NewSessions keeps the sessions of server in kv.
 func NewSessions(server *Server, kv store.KV, limits SessionLimits) *Sessions {
@@ -89,7 +99,7 @@ func (s *Sessions) Create(ctx context.Context, who principal.Principal, address 
 	if who == principal.Anonymous {
 		owner, most = "address/"+address, s.limits.PerAddress
 	}
-	var random [16]byte
+	var random [randomBytes]byte
 	rand.Read(random[:])
 	id = base64.RawURLEncoding.EncodeToString(random[:])
 	key := sessionKey(who, id)
@@ -101,21 +111,38 @@ func (s *Sessions) Create(ctx context.Context, who principal.Principal, address 
 		return "", ErrTooManySessions
 	}
 	_, err = s.store.Put(ctx, key, state.Encode(), store.PutOptions{TTL: s.limits.Uninitialized, IfAbsent: true})
+	if err == nil {
+		return id, nil
+	}
+	s.quota.give(key)
 	if errors.Is(err, store.ErrFull) {
-		return "", ErrTooManySessions
+		return "", fmt.Errorf("%w: %w", ErrTooManySessions, err)
 	}
-	if err != nil {
-		return "", fmt.Errorf("keep session: %w", err)
+	return "", fmt.Errorf("keep session: %w", err)
+}
+
+// randomBytes is how long an id is before it is encoded.
+const randomBytes = 16
+
+// isID reports whether id could be one of ours. Others are not worth a look at the
+// store, and may be of any length.
+func isID(id string) bool {
+	if len(id) != base64.RawURLEncoding.EncodedLen(randomBytes) {
+		return false
 	}
-	return id, nil
+	_, err := base64.RawURLEncoding.Strict().DecodeString(id)
+	return err == nil && !strings.ContainsAny(id, "\r\n") // which decoding skips
 }
 
 // Open finds a session for one use, which Release ends. The error is ErrNoSession,
 // or the store's.
 func (s *Sessions) Open(ctx context.Context, who principal.Principal, id string) (*Live, error) {
+	if !isID(id) {
+		return nil, ErrNoSession
+	}
 	key := sessionKey(who, id)
 	item, err := s.store.Get(ctx, key)
-	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrInvalid) {
+	if errors.Is(err, store.ErrNotFound) {
 		return nil, ErrNoSession
 	}
 	if err != nil {
@@ -129,11 +156,12 @@ func (s *Sessions) Open(ctx context.Context, who principal.Principal, id string)
 	defer s.mu.Unlock()
 	l := s.live[key]
 	if l == nil {
-		l = &Live{ID: id, key: key, all: s, inflight: &call.Inflight{Max: s.server.MaxInflight}}
+		l = &Live{ID: id, key: key, version: item.Version, all: s, inflight: &call.Inflight{Max: s.server.MaxInflight}}
 		if l.Session, err = s.server.Resume(who, state, l.inflight); err != nil {
 			return nil, err
 		}
 		s.live[key] = l
+		l.awake = time.AfterFunc(l.ttl()/3, l.stayAwake)
 	}
 	l.refs++
 	return l, nil
@@ -143,18 +171,32 @@ func (s *Sessions) Open(ctx context.Context, who principal.Principal, id string)
 func (l *Live) Release() {
 	l.all.mu.Lock()
 	defer l.all.mu.Unlock()
-	if l.refs--; l.refs == 0 && l.all.live[l.key] == l {
+	if l.refs--; l.refs > 0 {
+		return
+	}
+	l.awake.Stop()
+	if l.all.live[l.key] == l {
 		delete(l.all.live, l.key)
+	}
+}
+
+// stayAwake touches the session now and then while it is being used: a call may take
+// longer than a session may be idle.
+func (l *Live) stayAwake() {
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	_ = l.Touch(ctx) // if it is gone, the next request finds out
+	l.all.mu.Lock()
+	defer l.all.mu.Unlock()
+	if l.refs > 0 {
+		l.awake.Reset(l.ttl() / 3)
 	}
 }
 
 // Touch makes the session young again.
 func (l *Live) Touch(ctx context.Context) error {
 	l.all.mu.Lock()
-	ttl := l.all.limits.Idle
-	if !l.Ready {
-		ttl = l.all.limits.Uninitialized
-	}
+	ttl := l.ttl()
 	l.all.mu.Unlock()
 	err := l.all.store.Touch(ctx, l.key, ttl)
 	if errors.Is(err, store.ErrNotFound) {
@@ -163,17 +205,39 @@ func (l *Live) Touch(ctx context.Context) error {
 	return err
 }
 
-// Initialized notes that the client has finished the handshake: from now on the
-// session lives as long as it is used.
-func (l *Live) Initialized(ctx context.Context) error {
-	state := State{Revision: l.Revision, Info: l.Info, Capabilities: l.Capabilities, Ready: true}
-	_, err := l.all.store.Put(ctx, l.key, state.Encode(), store.PutOptions{TTL: l.all.limits.Idle})
-	if err == nil {
-		l.all.mu.Lock()
-		l.Ready = true
-		l.all.mu.Unlock()
+// ttl is how long the session lives when it is not used. It is called with the
+// mutex of all held.
+func (l *Live) ttl() time.Duration {
+	if l.Ready {
+		return l.all.limits.Idle
 	}
-	return err
+	return l.all.limits.Uninitialized
+}
+
+// Initialized notes that the client has finished the handshake: from now on the
+// session lives as long as it is used. The error is ErrNoSession, or the store's.
+func (l *Live) Initialized(ctx context.Context) error {
+	l.all.mu.Lock()
+	ready := l.Ready
+	l.all.mu.Unlock()
+	if ready {
+		return nil
+	}
+	state := State{Revision: l.Revision, Info: l.Info, Capabilities: l.Capabilities, Ready: true}
+	_, err := l.all.store.Put(ctx, l.key, state.Encode(), store.PutOptions{TTL: l.all.limits.Idle, IfVersion: l.version})
+	if errors.Is(err, store.ErrConflict) { // it has been noted already, unless the session has ended
+		_, err = l.all.store.Get(ctx, l.key)
+		if errors.Is(err, store.ErrNotFound) {
+			return ErrNoSession
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("keep session: %w", err)
+	}
+	l.all.mu.Lock()
+	l.Ready = true
+	l.all.mu.Unlock()
+	return nil
 }
 
 // Delete ends a session, and whatever it has in flight in this process.
@@ -200,6 +264,9 @@ func (s *Sessions) Delete(ctx context.Context, who principal.Principal, id strin
 // Stream claims the session's standalone stream, of which there is one: whoever
 // had it finds its channel closed (2025-11-25, basic/transports, Multiple
 // Connections: a message goes to one stream).
+//
+// When the server shuts down, or the session has been deleted meanwhile, the channel
+// is closed already.
 func (l *Live) Stream() <-chan struct{} {
 	l.all.mu.Lock()
 	defer l.all.mu.Unlock()
@@ -207,13 +274,20 @@ func (l *Live) Stream() <-chan struct{} {
 		close(l.streams)
 	}
 	l.streams = make(chan struct{})
-	return l.streams
+	taken := l.streams
+	if l.all.draining || l.all.live[l.key] != l {
+		close(l.streams)
+		l.streams = nil
+	}
+	return taken
 }
 
-// CloseStreams ends every standalone stream, for a server that shuts down.
+// CloseStreams ends every standalone stream, and those yet to come, for a server
+// that shuts down.
 func (s *Sessions) CloseStreams() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.draining = true
 	for _, l := range s.live {
 		if l.streams != nil {
 			close(l.streams)

@@ -17,7 +17,8 @@ import (
 // Client is the calling half of this era.
 type Client struct {
 	call.Outbound
-	logger *slog.Logger
+	answerer call.Answerer // nil: answers no questions
+	logger   *slog.Logger
 }
 
 var _ call.Receiver = (*Client)(nil)
@@ -25,7 +26,7 @@ var _ call.Receiver = (*Client)(nil)
 // NewClient makes a client that says of itself what info and capabilities say. Its
 // Wire is set before its first request. Cancelling tells whether a request is
 // cancelled by a notification, as on byte streams, or by ending its response.
-func NewClient(info mcp.Implementation, capabilities mcp.ClientCapabilities, cancelling bool, logger *slog.Logger) (*Client, error) {
+func NewClient(info mcp.Implementation, capabilities mcp.ClientCapabilities, answerer call.Answerer, cancelling bool, logger *slog.Logger) (*Client, error) {
 	rawInfo, err := json.Marshal(info)
 	if err != nil {
 		return nil, fmt.Errorf("client info: %w", err)
@@ -34,7 +35,7 @@ func NewClient(info mcp.Implementation, capabilities mcp.ClientCapabilities, can
 	if err != nil {
 		return nil, fmt.Errorf("client capabilities: %w", err)
 	}
-	c := &Client{logger: logger}
+	c := &Client{logger: logger, answerer: answerer}
 	c.CancelNotice = cancelling
 	c.Meta = fmt.Appendf(nil, `"%s":"%s","%s":%s,"%s":%s`,
 		mcp.MetaProtocolVersion, mcp.V20260728, mcp.MetaClientInfo, rawInfo, mcp.MetaClientCapabilities, rawCapabilities)
@@ -44,14 +45,14 @@ func NewClient(info mcp.Implementation, capabilities mcp.ClientCapabilities, can
 // Call sends a request and returns its result. What the server reports instead is
 // a *jsonrpc.Error.
 func (c *Client) Call(ctx context.Context, req *call.Request) (json.RawMessage, error) {
-	result, err := c.once(ctx, req)
+	result, err := c.rounds(ctx, req)
 	if err == nil {
 		return result, nil
 	}
 	// A server that refuses our version while it lists it has refused before it
 	// looked further: asking again is safe. Once is enough.
 	if supported, ok := Refused(err); ok && slices.Contains(supported, string(mcp.V20260728)) {
-		result, err = c.once(ctx, req)
+		result, err = c.rounds(ctx, req)
 	}
 	return result, err
 }
@@ -69,11 +70,14 @@ func (c *Client) once(ctx context.Context, req *call.Request) (json.RawMessage, 
 		return nil, resp.Err
 	}
 	kind, ok := jsonrpc.Get(resp.Result, "resultType")
-	switch {
-	case !ok, string(kind) == `"`+mcp.ResultTypeComplete+`"`: // absent: an older server's
+	switch jsonrpc.Unquote(kind) {
+	case mcp.ResultTypeComplete:
 		return resp.Result, nil
-	case string(kind) == `"`+mcp.ResultTypeInputRequired+`"`:
-		return nil, fmt.Errorf("%w: the server asks for input, which this client has not declared that it gives", call.ErrInvalidResponse)
+	case mcp.ResultTypeInputRequired:
+		return nil, &inputRequired{resp.Result}
+	}
+	if !ok { // absent: an older server's
+		return resp.Result, nil
 	}
 	return nil, fmt.Errorf("%w: unknown resultType %.64s", call.ErrInvalidResponse, kind)
 }

@@ -18,15 +18,20 @@ const (
 	HeaderName    = "Mcp-Name"
 )
 
-// checkVersion holds the version header against the version in the body's _meta.
-// A body without a version passes: metadata refuses it.
-func checkVersion(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
+// CheckNotification checks the headers of a notification. The revision defines none
+// over HTTP, and no headers for one either: it is the version that has to be ours,
+// and the one that the body gives, if it gives one. The error is for a response
+// without an id.
+func CheckNotification(m *jsonrpc.Message, h http.Header) *jsonrpc.Error {
 	header, err := single(h, HeaderVersion)
 	if err != nil {
 		return err
 	}
 	if body, ok := revision.RequestVersion(m); ok && body != header {
-		return mismatch("%s header %q does not match the version %q of the body's _meta", HeaderVersion, header, body)
+		return versionMismatch(header, body)
+	}
+	if r := mcp.Revision(header); !r.Known() || !r.Modern() {
+		return Unsupported(header)
 	}
 	return nil
 }
@@ -38,7 +43,7 @@ func checkHeaders(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
 		return err
 	}
 	if method != m.Method {
-		return mismatch("%s header %q does not match the method %q", HeaderMethod, method, m.Method)
+		return mismatch("%s header %.100q does not match the method %q", HeaderMethod, method, m.Method)
 	}
 	member := mirrored(m.Method)
 	if member == "" {
@@ -50,11 +55,11 @@ func checkHeaders(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
 	}
 	name, ok := DecodeHeader(header)
 	if !ok {
-		return mismatch("%s header %q is malformed", HeaderName, header)
+		return mismatch("%s header %.100q is malformed", HeaderName, header)
 	}
 	raw, _ := m.Params.Get(member)
 	if body := jsonrpc.Unquote(raw); name != body {
-		return mismatch("%s header %q does not match params.%s %q", HeaderName, name, member, body)
+		return mismatch("%s header %.100q does not match params.%s %.100q", HeaderName, name, member, body)
 	}
 	return nil
 }
@@ -83,6 +88,10 @@ func single(h http.Header, name string) (string, *jsonrpc.Error) {
 	return "", mismatch("the %s header occurs more than once", name)
 }
 
+func versionMismatch(header, body string) *jsonrpc.Error {
+	return mismatch("%s header %.100q does not match the version %.100q of the body's _meta", HeaderVersion, header, body)
+}
+
 func mismatch(format string, args ...any) *jsonrpc.Error {
 	return jsonrpc.Errorf(mcp.CodeHeaderMismatch, "header mismatch: "+format, args...)
 }
@@ -96,7 +105,7 @@ const (
 // ASCII that survives a header, its base64 form between sentinels otherwise
 // (Value Encoding).
 func EncodeHeader(text string) string {
-	if isPlain(text) && !isSentinel(text) {
+	if isPlain(text) && !(strings.HasPrefix(text, sentinelStart) && strings.HasSuffix(text, sentinelEnd)) {
 		return text
 	}
 	return sentinelStart + base64.StdEncoding.EncodeToString([]byte(text)) + sentinelEnd
@@ -107,15 +116,15 @@ func DecodeHeader(value string) (string, bool) {
 	if !isPlain(value) {
 		return "", false
 	}
-	if !isSentinel(value) {
+	encoded, ok := strings.CutPrefix(value, sentinelStart)
+	if ok {
+		encoded, ok = strings.CutSuffix(encoded, sentinelEnd) // which does not overlap the start
+	}
+	if !ok {
 		return value, true
 	}
-	text, err := base64.StdEncoding.Strict().DecodeString(value[len(sentinelStart) : len(value)-len(sentinelEnd)])
+	text, err := base64.StdEncoding.Strict().DecodeString(encoded)
 	return string(text), err == nil
-}
-
-func isSentinel(s string) bool {
-	return len(s) >= len(sentinelStart)+len(sentinelEnd) && strings.HasPrefix(s, sentinelStart) && strings.HasSuffix(s, sentinelEnd)
 }
 
 // isPlain reports whether a header carries s as it is: visible ASCII, with spaces

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -16,23 +17,40 @@ type Server struct {
 	Engine   *call.Engine
 	Peers    *call.Peers
 	Identity []byte // the server's mcp.Implementation as JSON, sent with every result
+	Seals    *Seals // of the state of calls that wait for input
+	Now      func() time.Time
+}
+
+func (s *Server) now() time.Time {
+	if s.Now != nil {
+		return s.Now()
+	}
+	return time.Now()
 }
 
 // Open checks what a request says of itself and makes its call, without a stream.
 // The error, if any, answers the request (2026-07-28, basic, _meta; basic/versioning).
 // Over HTTP, h are the request's headers, which must mirror the body; elsewhere it
-// is nil. Of several faults the first of this order is reported: the version
-// header missing, _meta incomplete, headers that differ, an unknown version, an
-// unknown method.
+// is nil. Of several faults the first of this order is reported: no version header,
+// incomplete _meta, another version in the header than in _meta, a version that we
+// do not speak, other headers that differ, an unknown method.
 func (s *Server) Open(m *jsonrpc.Message, who principal.Principal, h http.Header) (*call.Call, *jsonrpc.Error) {
+	var header string
 	if h != nil {
-		if err := checkVersion(h, m); err != nil {
+		var err *jsonrpc.Error
+		if header, err = single(h, HeaderVersion); err != nil {
 			return nil, err
 		}
 	}
 	c, err := s.metadata(m)
 	if err != nil {
 		return nil, err
+	}
+	if h != nil && header != string(c.Revision) {
+		return nil, versionMismatch(header, string(c.Revision))
+	}
+	if !c.Revision.Known() || !c.Revision.Modern() {
+		return nil, Unsupported(string(c.Revision))
 	}
 	if h != nil {
 		if err := checkHeaders(h, m); err != nil {
@@ -43,10 +61,17 @@ func (s *Server) Open(m *jsonrpc.Message, who principal.Principal, h http.Header
 		return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not available in revision %s of this server", m.Method, c.Revision)
 	}
 	c.Principal = who
+	switch m.Method {
+	case mcp.MethodCallTool, mcp.MethodGetPrompt, mcp.MethodReadResource:
+		if c.Asker, err = s.replayOf(c); err != nil {
+			return nil, err
+		}
+	}
 	return c, nil
 }
 
-// metadata reads the members of _meta that the protocol defines.
+// metadata reads the members of _meta that the protocol defines. The revision may
+// be any text.
 func (s *Server) metadata(m *jsonrpc.Message) (*call.Call, *jsonrpc.Error) {
 	meta, ok := m.Params.Get("_meta")
 	if !ok || meta[0] != '{' {
@@ -73,11 +98,7 @@ func (s *Server) metadata(m *jsonrpc.Message) (*call.Call, *jsonrpc.Error) {
 	case info != nil && info[0] != '{':
 		return nil, malformed(mcp.MetaClientInfo + " must be an object")
 	}
-	rev := mcp.Revision(jsonrpc.Unquote(version))
-	if !rev.Known() || !rev.Modern() {
-		return nil, Unsupported(string(rev))
-	}
-	c := &call.Call{Method: m.Method, ID: m.ID, Params: &m.Params, RawParams: m.Raw, Revision: rev}
+	c := &call.Call{Method: m.Method, ID: m.ID, Params: &m.Params, RawParams: m.Raw, Revision: mcp.Revision(jsonrpc.Unquote(version))}
 	if token != nil {
 		if err := c.ProgressToken.UnmarshalJSON(token); err != nil {
 			return nil, malformed("progressToken must be a string or an integer")

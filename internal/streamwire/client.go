@@ -15,6 +15,7 @@ import (
 // Client is the client's end of a connection.
 type Client struct {
 	conn   transport.Conn
+	to     call.Receiver
 	limits jsonrpc.Limits
 	done   chan struct{}
 }
@@ -24,12 +25,14 @@ var _ call.Wire = (*Client)(nil)
 // NewClient begins to read conn, which it owns from now on, and hands what arrives
 // to to.
 func NewClient(conn transport.Conn, to call.Receiver, limits jsonrpc.Limits) *Client {
-	c := &Client{conn: conn, limits: limits, done: make(chan struct{})}
-	go c.read(to)
+	c := &Client{conn: conn, to: to, limits: limits, done: make(chan struct{})}
+	go c.read()
 	return c
 }
 
-// Send implements call.Wire.
+// Send implements call.Wire. A connection that cannot be written to any more is
+// lost, though its other direction may stay open: whoever waits for an answer could
+// not cancel, and whoever calls next shall find out at once.
 func (c *Client) Send(ctx context.Context, out *call.Outgoing) error {
 	err := c.conn.Write(ctx, out.Message)
 	if err == nil {
@@ -38,9 +41,12 @@ func (c *Client) Send(ctx context.Context, out *call.Outgoing) error {
 	var broken *transport.WriteError
 	switch {
 	case errors.As(err, &broken):
-		return fmt.Errorf("%w: %w", call.ErrConnectionLost, err)
+		err = fmt.Errorf("%w: %w", call.ErrConnectionLost, err)
+		c.to.Lost(err)
 	case errors.Is(err, transport.ErrClosed):
-		return call.ErrClosed
+		err = call.ErrClosed
+	case ctx.Err() != nil:
+		err = fmt.Errorf("%w: %w", call.ErrNotSent, err)
 	}
 	return err
 }
@@ -55,27 +61,27 @@ func (c *Client) Close() error {
 	return err
 }
 
-func (c *Client) read(to call.Receiver) {
+func (c *Client) read() {
 	defer close(c.done)
 	var m jsonrpc.Message // the receiver keeps what it needs of it
 	for {
 		data, err := c.conn.Read(context.Background()) // Close ends it
 		if err != nil {
-			to.Lost(c.lost(err))
+			c.to.Lost(lost(err))
 			return
 		}
 		if m, err = jsonrpc.Parse(data, c.limits); err != nil {
-			to.Unusable(&m, err)
+			c.to.Unusable(&m, err)
 			continue
 		}
-		to.Receive(&m)
+		c.to.Receive(&m)
 	}
 }
 
 // lost says why nothing more arrives. A message that is too large cannot be told
 // from any other: whoever waits for it would wait for ever, so it ends the
 // connection.
-func (c *Client) lost(err error) error {
+func lost(err error) error {
 	switch {
 	case errors.Is(err, transport.ErrClosed):
 		return call.ErrClosed

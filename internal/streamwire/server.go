@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/revision"
@@ -25,18 +24,19 @@ type Server struct {
 	Logger      *slog.Logger
 	Limits      jsonrpc.Limits
 	MaxInflight int           // requests of one connection that are served at a time; reading stops beyond it
-	Grace       time.Duration // how long requests may take once the peer has closed its end
+	Grace       time.Duration // how long requests may take once the peer has closed its end, and to end once cancelled
 }
 
 // Serve serves one connection until the peer closes it, ctx ends or the
 // connection fails, and then closes it. That the peer closed it is no error.
 //
-// Requests in flight are finished first, within the grace time, so that
-// `printf '…' | server` gets its answers. The end of drain has the same effect as
-// the peer's closing; the end of ctx cancels what is in flight.
+// Requests in flight are finished first, so that `printf '…' | server` gets its
+// answers: within the grace time, since the peer may wait for us to exit. The end
+// of drain has the same effect as the peer's closing, but then requests may take
+// until ctx ends, which cancels them.
 func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who principal.Principal) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	reading, stopReading := context.WithCancel(ctx)
 	defer stopReading()
 	defer context.AfterFunc(drain, stopReading)()
@@ -46,18 +46,39 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 		who:     who,
 		session: s.Legacy.NewSession(who),
 		slots:   make(chan struct{}, max(s.MaxInflight, 1)),
+		broken:  cancel,
 	}
 	err := l.read(ctx, reading)
+	idle := make(chan struct{})
+	go func() {
+		l.running.Wait()
+		close(idle)
+	}()
+	grace := time.NewTimer(s.Grace)
+	defer grace.Stop()
 	switch {
-	case errors.Is(err, io.EOF), drain.Err() != nil:
+	case drain.Err() != nil:
 		err = nil
-		l.wait(s.Grace)
+		select {
+		case <-idle:
+		case <-ctx.Done():
+		}
+	case errors.Is(err, io.EOF):
+		err = nil
+		select {
+		case <-idle:
+		case <-grace.C:
+		case <-ctx.Done():
+		}
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
 	}
-	cancel()
+	cancel(nil)
 	conn.Close()
-	if !l.wait(s.Grace) {
+	grace.Reset(s.Grace)
+	select {
+	case <-idle:
+	case <-grace.C:
 		err = errors.Join(err, errors.New("handlers are still running after their calls were cancelled"))
 	}
 	return err
@@ -66,29 +87,13 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 // link is one connection being served.
 type link struct {
 	*Server
-	conn     transport.Conn
-	who      principal.Principal
-	session  *legacy.Session // this connection's, for messages of the handshake era
-	inflight call.Inflight   // requests of the stateless era
-	modern   bool            // a request of the stateless era has come
-	slots    chan struct{}
-	running  sync.WaitGroup
-}
-
-func (l *link) wait(grace time.Duration) bool {
-	done := make(chan struct{})
-	go func() {
-		l.running.Wait()
-		close(done)
-	}()
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return true
-	case <-timer.C:
-		return false
-	}
+	conn    transport.Conn
+	who     principal.Principal
+	session *legacy.Session // this connection's, for messages of the handshake era
+	modern  bool            // a request of the stateless era has come
+	slots   chan struct{}
+	running sync.WaitGroup
+	broken  context.CancelCauseFunc // the connection does not take our answers
 }
 
 func (l *link) read(ctx, reading context.Context) error {
@@ -117,10 +122,9 @@ func (l *link) message(ctx context.Context, data []byte) {
 	}
 	switch m.Kind {
 	case jsonrpc.Notification:
-		l.session.Notify(m)
-		if m.Method == mcp.NotificationCancelled {
-			l.inflight.Cancel(revision.CancelledID(m), call.ErrCancelled)
-		}
+		l.session.Notify(m) // of either era: what they have in flight is one set
+	case jsonrpc.Response:
+		l.session.Receive(m)
 	case jsonrpc.Request:
 		isModern := revision.IsModern(m)
 		l.modern = l.modern || isModern
@@ -152,7 +156,7 @@ func (l *link) request(ctx context.Context, m *jsonrpc.Message, isModern bool) {
 	}()
 	reply := (*buf)[:0]
 	if isModern {
-		reply = l.Modern.Serve(ctx, reply, m, l.who, l.conn, &l.inflight)
+		reply = l.Modern.Serve(ctx, reply, m, l.who, l.conn, l.session.Inflight())
 	} else {
 		reply = l.session.Serve(ctx, reply, m, l.conn)
 	}
@@ -174,17 +178,23 @@ func (l *link) write(ctx context.Context, msg []byte) {
 	if len(msg) == 0 {
 		return
 	}
-	if err := l.conn.Write(ctx, msg); err != nil && ctx.Err() == nil {
-		l.Logger.WarnContext(ctx, "response lost: the connection does not take it", "error", err)
+	err := l.conn.Write(ctx, msg)
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	l.Logger.WarnContext(ctx, "response lost: the connection does not take it", "error", err)
+	var broken *transport.WriteError
+	if errors.As(err, &broken) { // nobody would learn what becomes of further requests
+		l.broken(err)
 	}
 }
 
-// malformed answers what is not a message, unless it was meant as a response:
-// answering those could go on for ever.
+// malformed answers what is not a message, unless it was meant as a notification,
+// which is never answered, or as a response: answering those could go on for ever.
 func (l *link) malformed(ctx context.Context, m *jsonrpc.Message, err error) {
 	var invalid *jsonrpc.InvalidMessageError
-	if m.Kind == jsonrpc.Response || !errors.As(err, &invalid) {
-		l.Logger.WarnContext(ctx, "response ignored", "error", err)
+	if m.Kind == jsonrpc.Response || m.Kind == jsonrpc.Notification || !errors.As(err, &invalid) {
+		l.Logger.WarnContext(ctx, "message ignored", "error", err)
 		return
 	}
 	l.refuse(ctx, m.ID, invalid.Wire())

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"strings"
+	"sync"
+
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/colorprofile"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/host"
+)
+
+// board tells a person what is served, a line for each thing that happens.
+type board struct {
+	mu    sync.Mutex
+	w     io.Writer
+	names int // the width of the longest
+
+	bold, dim, good, bad lipgloss.Style
+}
+
+func newBoard(w io.Writer) *board {
+	return &board{
+		// Colours go where the terminal shows them, and NO_COLOR is heeded.
+		w:    colorprofile.NewWriter(w, os.Environ()),
+		bold: lipgloss.NewStyle().Bold(true),
+		dim:  lipgloss.NewStyle().Faint(true),
+		good: lipgloss.NewStyle().Foreground(lipgloss.Green),
+		bad:  lipgloss.NewStyle().Foreground(lipgloss.Red),
+	}
+}
+
+func (b *board) title(url string) {
+	b.print("\n  %s %s  %s\n\n", b.bold.Render("parley"), version(), b.bold.Render(url))
+}
+
+// demo says what to do with the demo server.
+func (b *board) demo(url string) {
+	b.print("  A few demo tools are served. Try, in another terminal:\n\n")
+	for _, args := range []string{"ls " + url, "call " + url + " greet name=Ada", "call " + url + " count to=20"} {
+		b.print("    parley %s\n", args)
+	}
+	b.print("\n  %s\n\n", b.dim.Render("Ctrl-C ends it. parley up --config mcp.json serves your own servers."))
+}
+
+// expect makes room for a server's name.
+func (b *board) expect(name string) { b.names = max(b.names, len(name)) }
+
+// watch shows what becomes of servers until there is no more to come.
+func (b *board) watch(changes iter.Seq[host.Status]) {
+	said := make(map[string]string)
+	for s := range changes {
+		switch s.State {
+		case host.Ready:
+			said[s.Name] = ""
+			b.ready(s)
+		case host.Down:
+			if why := reason(s); why != said[s.Name] { // each attempt that fails alike is no news
+				said[s.Name] = why
+				b.failed(s.Name, why)
+			}
+		}
+	}
+}
+
+func (b *board) ready(s host.Status) {
+	info := s.Server.Info
+	b.line(b.good.Render("✓"), s.Name, fmt.Sprintf("%-9s %s", count(len(s.Tools), "tool"),
+		b.dim.Render(terminal.Line(fmt.Sprintf("MCP %s · %s %s", s.Revision, info.Name, info.Version)))))
+}
+
+func (b *board) failed(name, why string) {
+	b.line(b.bad.Render("✗"), name, terminal.Line(why))
+}
+
+func (b *board) note(name, text string) { b.line(b.dim.Render("–"), name, b.dim.Render(text)) }
+
+// reason says why a server is down, and what becomes of it.
+func reason(s host.Status) string {
+	text := plainly(s.Err)
+	switch {
+	case s.Revision != "": // it has been ready before
+		text += "; it starts again when one of its tools is called"
+	case s.GivenUp:
+		text += "; given up"
+	default:
+		text += "; trying again"
+	}
+	return text
+}
+
+func (b *board) line(mark, name, text string) {
+	b.print("  %s %s  %s\n", mark, name+strings.Repeat(" ", max(b.names-len(name), 0)), text)
+}
+
+func (b *board) print(format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	fmt.Fprintf(b.w, format, args...)
+}

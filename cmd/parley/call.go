@@ -1,0 +1,110 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/cmd/parley/internal/toolargs"
+)
+
+func newCall() *cobra.Command {
+	var flags dialFlags
+	var output output
+	var arguments string
+	cmd := &cobra.Command{
+		Use:   "call TARGET TOOL [key=value …] [flags]",
+		Short: "Call a tool of a server",
+		Long: `Call a tool of a server and print what it returns; progress is shown on stderr.
+
+A value has the type that the tool's schema gives its key: write key=value once for each
+element of an array, and JSON for an object. key:=json is any JSON value. --json takes all
+arguments as one object.
+
+` + targetHelp + "\n\n" + exitCodesHelp,
+		Example: `
+parley call http://127.0.0.1:7777/mcp greet name=Ada
+parley call http://127.0.0.1:7777/mcp weather --json '{"city": "Oslo"}'
+parley call --config mcp.json files read_text_file path=notes.txt
+parley call echo message=hello -- npx -y @modelcontextprotocol/server-everything`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			target, rest, err := split(cmd, args)
+			if err != nil {
+				return err
+			}
+			if len(rest) == 0 {
+				return errors.New("no TOOL: parley ls lists a server's tools")
+			}
+			if cmd.Flags().Changed("json") && len(rest) > 1 {
+				return fmt.Errorf("--json has all arguments: leave out %q", rest[1])
+			}
+			return callTool(cmd, &flags, target, rest[0], rest[1:], arguments, output)
+		},
+	}
+	flags.add(cmd)
+	output.add(cmd)
+	cmd.Flags().StringVar(&arguments, "json", "", "the arguments, as a JSON object")
+	return cmd
+}
+
+func callTool(cmd *cobra.Command, flags *dialFlags, target []string, tool string, words []string, object string, output output) error {
+	arguments := json.RawMessage("{}")
+	if object != "" {
+		var err error
+		if arguments, err = toolargs.Check(object); err != nil {
+			return fmt.Errorf("--json: %w", err)
+		}
+	}
+	c, err := flags.dial(cmd, target)
+	if err != nil {
+		return err
+	}
+	defer closeQuietly(c)
+	if object == "" {
+		schema, err := schemaOf(cmd, c, tool)
+		if err != nil {
+			return err
+		}
+		if arguments, err = toolargs.Parse(schema, words); err != nil {
+			return err
+		}
+	}
+	progress := terminal.NewProgress(cmd.ErrOrStderr(), tool)
+	result, err := c.CallTool(cmd.Context(), tool, arguments, client.OnProgress(func(p call.Progress) {
+		progress.Set(p.Done, p.Total, p.Message)
+	}))
+	progress.Done()
+	if err != nil {
+		return err
+	}
+	if err := printResult(cmd, result, output); err != nil {
+		return err
+	}
+	if result.IsError {
+		return &codeError{exitToolError, &saidError{errors.New("the tool reported an error")}}
+	}
+	return nil
+}
+
+// schemaOf returns the input schema of a tool.
+func schemaOf(cmd *cobra.Command, c *client.Client, tool string) (json.RawMessage, error) {
+	var names []string
+	for t, err := range c.Tools(cmd.Context()) {
+		if err != nil {
+			return nil, err
+		}
+		if t.Name == tool {
+			return t.InputSchema, nil
+		}
+		names = append(names, t.Name)
+	}
+	if near := nearest(tool, names); near != "" {
+		return nil, fmt.Errorf("the server has no tool %q: did you mean %s?", tool, near)
+	}
+	return nil, fmt.Errorf("the server has no tool %q: parley ls lists those it has", tool)
+}

@@ -1,0 +1,131 @@
+package terminal
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTextOfServersIsMadeHarmless(t *testing.T) {
+	for _, c := range []struct{ text, line, block string }{
+		{"plain", "plain", "plain"},
+		{"größe 漢字 👩‍🚀", "größe 漢字 👩‍🚀", "größe 漢字 👩‍🚀"},
+		{" two\n\n lines\t", "two lines", " two\n\n lines\t"},
+		{"\x1b[31mred\x1b[0m", "␛[31mred␛[0m", "␛[31mred␛[0m"},
+		{"\x1b]0;title\x07", "␛]0;title␇", "␛]0;title␇"},
+		{"over\rwrite\b", "over write␈", "over␍write␈"},
+		{"\u009b31m", "�31m", "�31m"},
+		{"a\u202eb\u2066c", "a�b�c", "a�b�c"},
+		{"zero\u200bwidth", "zero�width", "zero�width"},
+		{"nul\x00 del\x7f", "nul␀ del␡", "nul␀ del␡"},
+		{"bad\xffutf8", "bad�utf8", "bad�utf8"},
+	} {
+		if got := Line(c.text); got != c.line {
+			t.Errorf("Line(%q) is %q, want %q", c.text, got, c.line)
+		}
+		if got := Block(c.text); got != c.block {
+			t.Errorf("Block(%q) is %q, want %q", c.text, got, c.block)
+		}
+	}
+}
+
+func TestJSONIsMadeHarmlessAndStaysTheSame(t *testing.T) {
+	in, _ := json.Marshal("\x1b[31m \u009b \u202e \u2028 \U000e0041 é 👩‍🚀 \x7f")
+	out := JSON(string(in))
+	var before, after string
+	if err := json.Unmarshal(in, &before); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(out), &after); err != nil || before != after {
+		t.Errorf("%q has become %q (%v)", before, after, err)
+	}
+	for _, r := range "\x1b\u009b\u202e\u2028\U000e0041\x7f" {
+		if strings.ContainsRune(out, r) {
+			t.Errorf("%U is still in %q", r, out)
+		}
+	}
+}
+
+func FuzzLineIsOneHarmlessLine(f *testing.F) {
+	f.Add("\x1b[2J")
+	f.Fuzz(func(t *testing.T, text string) {
+		line := Line(text)
+		if !utf8.ValidString(line) || strings.ContainsAny(line, "\n\r\t\x1b\x07\x7f") {
+			t.Errorf("%q has become %q", text, line)
+		}
+	})
+}
+
+func TestTableFitsItsWidth(t *testing.T) {
+	head := []string{"TOOL", "ARGUMENTS", "DESCRIPTION"}
+	rows := [][]string{
+		{"read", "path=string [head=integer] [tail=integer]", "Read a file from the file system, whole or in part"},
+		{"漢字", "", "Wide characters take two columns each"},
+		{"x", "a=b", ""},
+	}
+	for width, want := range map[int]string{
+		0: `TOOL  ARGUMENTS                                  DESCRIPTION
+read  path=string [head=integer] [tail=integer]  Read a file from the file system, whole or in part
+漢字                                             Wide characters take two columns each
+x     a=b
+`,
+		60: `TOOL  ARGUMENTS                    DESCRIPTION
+read  path=string [head=integer]…  Read a file from the fil…
+漢字                               Wide characters take two…
+x     a=b
+`,
+		30: `TOOL  ARGUMENTS
+read  path=string [head=integ…
+漢字
+x     a=b
+`,
+		8: `TOOL
+read
+漢字
+x
+`,
+	} {
+		var b bytes.Buffer
+		if err := Table(&b, width, head, rows); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, b.String()); diff != "" {
+			t.Errorf("width %d (- want, + got)\n%s", width, diff)
+		}
+	}
+}
+
+func TestProgressStaysOnOneLineOfATerminal(t *testing.T) {
+	var b bytes.Buffer
+	p := &Progress{w: &b, label: "x", width: 50}
+	p.Set(1, 4, "a quarter\nis done")
+	p.Set(7, 0, "")
+	p.Done()
+	p.Done()
+	want := "\r\x1b[K██████░░░░░░░░░░░░░░░░░░ 1/4 a quarter is done" + "\r\x1b[K7 " + "\r\x1b[K"
+	if b.String() != want {
+		t.Errorf("drawn is %q, want %q", b.String(), want)
+	}
+}
+
+func TestProgressElsewhereIsALineASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		p := NewProgress(&b, "copy")
+		for i := range 26 {
+			p.Set(float64(i), 25, "")
+			time.Sleep(100 * time.Millisecond)
+		}
+		p.Done()
+		want := "copy: 0/25\ncopy: 10/25\ncopy: 20/25\ncopy: 25/25\n"
+		if b.String() != want {
+			t.Errorf("written is %q, want %q", b.String(), want)
+		}
+	})
+}

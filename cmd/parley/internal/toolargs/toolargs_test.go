@@ -1,0 +1,176 @@
+package toolargs
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+const everything = `{
+	"type": "object",
+	"properties": {
+		"text": {"type": "string"},
+		"whole": {"type": "integer"},
+		"real": {"type": "number"},
+		"flag": {"type": "boolean"},
+		"nothing": {"type": "null"},
+		"numbers": {"type": "array", "items": {"type": "integer"}},
+		"words": {"type": "array", "items": {"type": "string"}},
+		"object": {"type": "object"},
+		"objects": {"type": "array", "items": {"type": "object"}},
+		"maybe": {"type": ["integer", "null"]},
+		"either": {"anyOf": [{"type": "string"}, {"type": "number"}]},
+		"oneOrMore": {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
+		"referred": {"$ref": "#/$defs/a~1b"},
+		"choice": {"enum": ["a", "b"]},
+		"size": {"enum": [1, 2]},
+		"fixed": {"const": true},
+		"any": {}
+	},
+	"additionalProperties": {"type": "integer"},
+	"$defs": {"a/b": {"type": "boolean"}}
+}`
+
+func TestWordsBecomeWhatTheSchemaMeans(t *testing.T) {
+	for _, c := range []struct{ words, want string }{
+		{``, `{}`},
+		{`text=hello`, `{"text":"hello"}`},
+		{`text=`, `{"text":""}`},
+		{`text=5`, `{"text":"5"}`},
+		{`text=a=b`, `{"text":"a=b"}`},
+		{`text="quoted"<&>`, `{"text":"\"quoted\"<&>"}`},
+		{`whole=9007199254740993`, `{"whole":9007199254740993}`},
+		{`whole=-123456789012345678901234567890`, `{"whole":-123456789012345678901234567890}`},
+		{`real=1.50`, `{"real":1.50}`},
+		{`real=1e400`, `{"real":1e400}`},
+		{`real=3`, `{"real":3}`},
+		{`flag=true`, `{"flag":true}`},
+		{`nothing=null`, `{"nothing":null}`},
+		{`numbers=1`, `{"numbers":[1]}`},
+		{`numbers=1|numbers=2`, `{"numbers":[1,2]}`},
+		{`numbers=1|text=x|numbers=2`, `{"numbers":[1,2],"text":"x"}`},
+		{`numbers=1|numbers:=2`, `{"numbers":[1,2]}`},
+		{`numbers:=[1,2]`, `{"numbers":[1,2]}`},
+		{`words=[1]`, `{"words":["[1]"]}`},
+		{`object={"a":1}`, `{"object":{"a":1}}`},
+		{`objects={"a":1}|objects={"a":2}`, `{"objects":[{"a":1},{"a":2}]}`},
+		{`maybe=4`, `{"maybe":4}`},
+		{`maybe=null`, `{"maybe":null}`},
+		{`either=4`, `{"either":4}`},
+		{`either=four`, `{"either":"four"}`},
+		{`oneOrMore=x`, `{"oneOrMore":"x"}`},
+		{`oneOrMore=x|oneOrMore=y`, `{"oneOrMore":["x","y"]}`},
+		{`referred=false`, `{"referred":false}`},
+		{`choice=a`, `{"choice":"a"}`},
+		{`size=2`, `{"size":2}`},
+		{`fixed=true`, `{"fixed":true}`},
+		{`any=5`, `{"any":"5"}`},
+		{`any:=5`, `{"any":5}`},
+		{`text:={"not":"text"}`, `{"text":{"not":"text"}}`}, // the server's to refuse
+		{`more=7`, `{"more":7}`},
+	} {
+		var words []string
+		if c.words != "" {
+			words = strings.Split(c.words, "|")
+		}
+		got, err := Parse(json.RawMessage(everything), words)
+		if err != nil || string(got) != c.want {
+			t.Errorf("%s is %s, %v, want %s", c.words, got, err, c.want)
+		}
+		if err == nil && !json.Valid(got) {
+			t.Errorf("%s is not JSON: %s", c.words, got)
+		}
+	}
+}
+
+func TestWordsThatDoNotFitAreRefused(t *testing.T) {
+	const closed = `{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"}},"required":["city"],"additionalProperties":false}`
+	for _, c := range []struct{ schema, words, want string }{
+		{everything, `whole=1.5`, `whole: "1.5" is not an integer`},
+		{everything, `whole=1e3`, `whole: "1e3" is not an integer`},
+		{everything, `whole=0x10`, `whole: "0x10" is not an integer`},
+		{everything, `whole=+1`, `whole: "+1" is not an integer`},
+		{everything, `whole=007`, `whole: "007" is not an integer`},
+		{everything, `whole= 1`, `whole: " 1" is not an integer`},
+		{everything, `whole=`, `whole: "" is not an integer`},
+		{everything, `real=NaN`, `real: "NaN" is not a number`},
+		{everything, `flag=yes`, `flag: "yes" is not true or false`},
+		{everything, `object=x`, `object: "x" is not a JSON object`},
+		{everything, `maybe=x`, `maybe: "x" is not an integer or null`},
+		{everything, `numbers=1|numbers=x`, `numbers: element 2: "x" is not an integer`},
+		{everything, `text=a|text=b`, `text: given 2 times, and not an array`},
+		{everything, `more=x`, `more: "x" is not an integer`},
+		{everything, `text`, `"text" is not an argument: write key=value, or key:=json`},
+		{everything, `=x`, `"=x" is not an argument: write key=value, or key:=json`},
+		{everything, `:=1`, `":=1" is not an argument: write key=value, or key:=json`},
+		{everything, `any:={`, `any: "{" is not valid JSON: write any=… for plain text`},
+		{everything, "text=\xff", `"text=\xff" is not valid UTF-8`},
+		{closed, `town=Oslo`, `the tool has no argument "town": it takes city=string [days=integer]`},
+		{closed, `days=3`, `argument "city" is missing: it takes city=string [days=integer]`},
+		{`{"type":"object","additionalProperties":false}`, `x=1`, `the tool has no argument "x": it takes none`},
+	} {
+		got, err := Parse(json.RawMessage(c.schema), strings.Split(c.words, "|"))
+		if err == nil || err.Error() != c.want {
+			t.Errorf("%s is %s, %v, want the error %s", c.words, got, err, c.want)
+		}
+	}
+}
+
+func TestSummaryShowsHowArgumentsAreGiven(t *testing.T) {
+	for schema, want := range map[string]string{
+		`{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"integer"}},"required":["a"]}`: `[z=string] a=integer`,
+		`{"properties":{"tags":{"type":"array","items":{"type":"string"}}}}`:                             `[tags=string…]`,
+		`{"properties":{"unit":{"enum":["c","f"]}}}`:                                                     `[unit=c|f]`,
+		`{"properties":{"x":{"type":["string","null"]},"y":{}}}`:                                         `[x=string] [y=any]`,
+		`{"properties":{"m":{"anyOf":[{"type":"string"},{"type":"integer"}]}}}`:                          `[m=string|integer]`,
+		`{"type":"object"}`: ``,
+		`true`:              ``,
+		`not JSON`:          ``,
+		``:                  ``,
+	} {
+		if got := Summary(json.RawMessage(schema)); got != want {
+			t.Errorf("summary of %s is %q, want %q", schema, got, want)
+		}
+	}
+}
+
+// A server's schema can be anything, and is read all the same.
+func TestSchemasThatGoRoundInCirclesEnd(t *testing.T) {
+	for _, schema := range []string{
+		`{"$ref":"#"}`,
+		`{"properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"type":"array","items":{"$ref":"#/$defs/a"}}}}`,
+		`{"properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"anyOf":[` + strings.Repeat(`{"$ref":"#/$defs/a"},`, 500) + `{}]}}}`,
+		`{"properties":{"a":{"$ref":"https://example.com/schema"}}}`,
+		`{"properties":{"a":{"$ref":7,"type":7,"enum":7,"anyOf":7,"items":7}},"required":7}`,
+		`{"properties":[]}`,
+	} {
+		_ = Summary(json.RawMessage(schema))
+		if got, err := Parse(json.RawMessage(schema), []string{"a:=1"}); err != nil || string(got) != `{"a":1}` {
+			t.Errorf("%.60s: %s, %v", schema, got, err)
+		}
+		_, _ = Parse(json.RawMessage(schema), []string{"a=1", "a=2"})
+	}
+}
+
+func TestArgumentsAsOneObjectAreTakenAsTheyStand(t *testing.T) {
+	if got, err := Check(` {"a": 9007199254740993} `); err != nil || string(got) != `{"a": 9007199254740993}` {
+		t.Errorf("%s, %v", got, err)
+	}
+	for _, text := range []string{"", "[]", "1", "{", `{"a":1} x`, "null"} {
+		if got, err := Check(text); err == nil {
+			t.Errorf("%q is taken as %s", text, got)
+		}
+	}
+}
+
+func FuzzParseMakesJSON(f *testing.F) {
+	f.Add(everything, "whole=1", "text=x")
+	f.Add(`{"properties":{"a":{"$ref":"#"}}}`, "a:=[1]", "a=2")
+	f.Fuzz(func(t *testing.T, schema, one, two string) {
+		_ = Summary(json.RawMessage(schema))
+		got, err := Parse(json.RawMessage(schema), []string{one, two})
+		if err == nil && !json.Valid(got) {
+			t.Errorf("not JSON: %s", got)
+		}
+	})
+}

@@ -1,0 +1,39 @@
+// Command parley serves, gathers and calls MCP servers.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"charm.land/fang/v2"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	err := fang.Execute(ctx, newRoot(),
+		fang.WithVersion(version()),
+		fang.WithErrorHandler(func(w io.Writer, _ fang.Styles, err error) { printError(w, err) }),
+	)
+	os.Exit(exitCode(ctx, err))
+}
+
+// printError writes an error as one line. What a server has put into it does not
+// reach the terminal as it is.
+func printError(w io.Writer, err error) {
+	var said *saidError
+	switch {
+	case errors.As(err, &said):
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(w, "parley: interrupted")
+	default:
+		fmt.Fprintln(w, "parley: "+terminal.Line(plainly(err)))
+	}
+}

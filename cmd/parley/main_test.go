@@ -1,0 +1,34 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// The test binary is parley itself for the scripts.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"parley": main})
+}
+
+// The scripts run parley as a person does, against real processes and sockets.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Values[backgroundKey{}] = make(map[string]*background)
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // or each of many processes takes a second to exit
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"start": start,
+			"await": await,
+			"lacks": lacks,
+			"stop":  stop,
+			"exits": exits,
+			"json":  isJSON,
+		},
+	})
+}

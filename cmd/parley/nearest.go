@@ -1,0 +1,41 @@
+package main
+
+import "strings"
+
+// nearest returns the name that was probably meant, or "".
+func nearest(meant string, names []string) string {
+	best, least := "", len(meant)/3+1
+	for _, name := range names {
+		if strings.EqualFold(name, meant) || strings.HasSuffix(name, "__"+meant) {
+			return name
+		}
+		if d := distance(meant, name, least); d < least {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
+// distance is how many letters have to be changed, added or left out to make b of
+// a; or at least limit, if it is not less.
+func distance(a, b string, limit int) int {
+	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
+		return limit
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}

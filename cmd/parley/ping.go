@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+)
+
+func newPing() *cobra.Command {
+	var flags dialFlags
+	cmd := &cobra.Command{
+		Use:   "ping TARGET [flags]",
+		Short: "See whether a server is there",
+		Long:  "Connect to a server, ask for a sign of life, and print what it says of itself and how\nlong both took.\n\n" + targetHelp + "\n\n" + exitCodesHelp,
+		Example: `
+parley ping http://127.0.0.1:7777/mcp
+parley ping --config mcp.json files`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			target, rest, err := split(cmd, args)
+			if err != nil {
+				return err
+			}
+			if len(rest) > 0 {
+				return fmt.Errorf("unexpected %q: ping takes one TARGET", rest[0])
+			}
+			return ping(cmd, &flags, target)
+		},
+	}
+	flags.add(cmd)
+	return cmd
+}
+
+func ping(cmd *cobra.Command, flags *dialFlags, target []string) error {
+	start := time.Now()
+	c, err := flags.dial(cmd, target)
+	if err != nil {
+		return err
+	}
+	defer closeQuietly(c)
+	dialled := time.Now()
+	if err := c.Ping(cmd.Context()); err != nil {
+		return err
+	}
+	answered := time.Now()
+	info := c.Server().Info
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), terminal.Line(fmt.Sprintf("%s %s · MCP %s · connected in %v, answered in %v",
+		info.Name, info.Version, c.Revision(), short(dialled.Sub(start)), short(answered.Sub(dialled)))))
+	return err
+}
+
+// short rounds a duration to what people care for.
+func short(d time.Duration) time.Duration {
+	switch {
+	case d > time.Second:
+		return d.Round(10 * time.Millisecond)
+	case d > time.Millisecond:
+		return d.Round(100 * time.Microsecond)
+	}
+	return d.Round(time.Microsecond)
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// patience bounds everything that a script waits for.
+const patience = 20 * time.Second
+
+type backgroundKey struct{}
+
+// background is a program that runs beside a script.
+type background struct {
+	cmd    *exec.Cmd
+	exited chan error // receives once
+
+	mu      sync.Mutex
+	stderr  bytes.Buffer
+	written chan struct{} // capacity 1
+}
+
+// Write takes what the program writes to stderr.
+func (b *background) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stderr.Write(p)
+	select {
+	case b.written <- struct{}{}:
+	default:
+	}
+	return len(p), nil
+}
+
+func (b *background) text() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.stderr.String()
+}
+
+// match waits until the program has written what pattern matches.
+func (b *background) match(ts *testscript.TestScript, pattern string) []string {
+	re, err := regexp.Compile(`(?m)` + pattern)
+	ts.Check(err)
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	for {
+		if m := re.FindStringSubmatch(b.text()); m != nil {
+			return m
+		}
+		select {
+		case <-b.written:
+		case err := <-b.exited:
+			b.exited <- err
+			if re.MatchString(b.text()) {
+				continue
+			}
+			ts.Fatalf("it ended (%v) without %s:\n%s", err, pattern, b.text())
+		case <-timeout.C:
+			ts.Fatalf("no %s in %v:\n%s", pattern, patience, b.text())
+		}
+	}
+}
+
+// start NAME args…: runs parley with args, and sets $NAME to the URL that it serves.
+func start(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: start NAME args…")
+	}
+	b := &background{cmd: exec.Command(lookPath(ts, "parley"), args[1:]...), exited: make(chan error, 1), written: make(chan struct{}, 1)}
+	b.cmd.Dir = ts.Getenv("WORK")
+	b.cmd.Env = os.Environ()
+	for _, name := range []string{"PATH", "HOME", "GORACE"} {
+		b.cmd.Env = append(b.cmd.Env, name+"="+ts.Getenv(name))
+	}
+	b.cmd.Stdout, b.cmd.Stderr = io.Discard, b
+	ts.Check(b.cmd.Start())
+	go func() { b.exited <- b.cmd.Wait() }()
+	ts.Defer(func() {
+		_ = b.cmd.Process.Kill()
+		<-b.exited
+	})
+	running(ts)[args[0]] = b
+	ts.Setenv(args[0], b.match(ts, `(http://\S+)`)[1])
+}
+
+func running(ts *testscript.TestScript) map[string]*background {
+	return ts.Value(backgroundKey{}).(map[string]*background)
+}
+
+func lookPath(ts *testscript.TestScript, name string) string {
+	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return path
+		}
+	}
+	ts.Fatalf("%s is not in PATH", name)
+	return ""
+}
+
+// await NAME pattern: waits until what was started as NAME has written that to stderr.
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 || running(ts)[args[0]] == nil {
+		ts.Fatalf("usage: await NAME pattern")
+	}
+	running(ts)[args[0]].match(ts, args[1])
+}
+
+// lacks NAME text: what was started as NAME has not written that to stderr.
+func lacks(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 || running(ts)[args[0]] == nil {
+		ts.Fatalf("usage: lacks NAME text")
+	}
+	if text := running(ts)[args[0]].text(); strings.Contains(text, args[1]) {
+		ts.Fatalf("%s is in\n%s", args[1], text)
+	}
+}
+
+// stop NAME: interrupts what was started as NAME, which has to exit with code 0.
+func stop(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 || running(ts)[args[0]] == nil {
+		ts.Fatalf("usage: stop NAME")
+	}
+	b := running(ts)[args[0]]
+	ts.Check(b.cmd.Process.Signal(os.Interrupt))
+	select {
+	case err := <-b.exited:
+		b.exited <- err
+		if err != nil {
+			ts.Fatalf("after an interrupt: %v\n%s", err, b.text())
+		}
+	case <-time.After(patience):
+		ts.Fatalf("still running %v after an interrupt\n%s", patience, b.text())
+	}
+}
+
+// exits CODE command args…: runs a command that has to exit with the code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE command args…")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// json FILE: FILE (or stdout) is exactly one JSON value.
+func isJSON(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: json FILE")
+	}
+	if text := ts.ReadFile(args[0]); !json.Valid([]byte(text)) {
+		ts.Fatalf("not one JSON value:\n%s", text)
+	}
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+const targetHelp = `TARGET is a URL, the name of a server in the file that --config names, or, at the
+end of the line, -- and the command that runs the server.`
+
+// dialFlags are the flags of all commands that dial one server.
+type dialFlags struct {
+	config   string
+	revision string
+	timeout  time.Duration
+	headers  []string
+	trace    bool
+	verbose  bool
+}
+
+func (f *dialFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVarP(&f.config, "config", "c", "", "file with the servers that TARGET can name")
+	flags.StringVar(&f.revision, "revision", "", "the only revision of the protocol to speak, such as 2025-11-25")
+	flags.DurationVar(&f.timeout, "timeout", 0, "how long to wait for each answer, such as 90s (defaults depend on what is asked)")
+	flags.StringArrayVarP(&f.headers, "header", "H", nil, "header to send to a URL, as 'Name: value' (repeatable)")
+	flags.BoolVar(&f.trace, "trace", false, "print every message to stderr")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print what the server's program writes to stderr")
+}
+
+// split takes the arguments of a command line apart: TARGET is its first argument,
+// or all that follows a --.
+func split(cmd *cobra.Command, args []string) (target, rest []string, err error) {
+	switch dash := cmd.ArgsLenAtDash(); {
+	case dash >= 0 && dash == len(args):
+		err = errors.New("no command follows the --")
+	case dash >= 0:
+		return args[dash:], args[:dash], nil
+	case len(args) == 0:
+		err = fmt.Errorf("no TARGET: name a URL, or write -- and a command; see %s --help", cmd.CommandPath())
+	default:
+		return args[:1], args[1:], nil
+	}
+	return nil, nil, err
+}
+
+// dial dials the target of a command line, which was split with split.
+func (f *dialFlags) dial(cmd *cobra.Command, target []string) (*client.Client, error) {
+	d := client.Dialer{
+		Name:     "parley",
+		Version:  version(),
+		Revision: mcp.Revision(f.revision),
+		Logger:   slog.New(slog.DiscardHandler),
+	}
+	if r := d.Revision; r != "" && !r.Known() {
+		return nil, fmt.Errorf("unknown revision %q: parley speaks %q", f.revision, mcp.Revisions())
+	}
+	if f.timeout < 0 {
+		return nil, errors.New("--timeout must not be negative")
+	}
+	if t := f.timeout; t > 0 {
+		d.Timeouts = client.Timeouts{Ping: t, Initialize: t, Read: t, Tool: t, Start: t}
+	}
+	if f.verbose {
+		d.Logger = newLogger(cmd.ErrOrStderr(), slog.LevelDebug)
+	}
+	if f.trace {
+		d.Trace = newTracer(cmd.ErrOrStderr()).peer("server")
+	}
+	to, err := f.target(cmd, target)
+	if err != nil {
+		return nil, err
+	}
+	c, err := d.Dial(cmd.Context(), to)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	return c, nil
+}
+
+func (f *dialFlags) target(cmd *cobra.Command, words []string) (client.Target, error) {
+	header, err := parseHeaders(f.headers)
+	if err != nil {
+		return nil, err
+	}
+	var target client.Target
+	switch name := words[0]; {
+	case cmd.ArgsLenAtDash() >= 0:
+		// What the user starts by hand is the user's: it gets the user's environment.
+		p := &client.Process{}
+		p.Path, p.Args, p.InheritEnv = name, words[1:], true
+		target = p
+	case strings.HasPrefix(name, "http://"), strings.HasPrefix(name, "https://"):
+		target = &client.HTTP{URL: name}
+	case f.config == "":
+		return nil, fmt.Errorf("%q is not a URL: name a file with servers by --config, or write -- before a command", name)
+	default:
+		file, err := loadConfig(cmd, f.config)
+		if err != nil {
+			return nil, err
+		}
+		s, err := file.Find(name)
+		if err != nil {
+			return nil, err
+		}
+		if target, err = s.Target(os.LookupEnv); err != nil {
+			return nil, fmt.Errorf("%s: server %q: %w", f.config, name, err)
+		}
+	}
+	if len(header) == 0 {
+		return target, nil
+	}
+	t, ok := target.(*client.HTTP)
+	if !ok {
+		return nil, errors.New("--header is for servers at a URL: a command takes what it needs from its environment")
+	}
+	if t.Header == nil {
+		t.Header = make(http.Header)
+	}
+	for name, values := range header {
+		t.Header[name] = values
+	}
+	return t, nil
+}
+
+// parseHeaders reads headers as curl takes them. Errors do not repeat the values,
+// which may be secret.
+func parseHeaders(lines []string) (http.Header, error) {
+	header := make(http.Header)
+	for _, line := range lines {
+		name, value, ok := strings.Cut(line, ":")
+		if !ok || name == "" || strings.ContainsAny(name, " \t\r\n") || strings.ContainsAny(value, "\r\n") {
+			return nil, errors.New("--header takes 'Name: value'")
+		}
+		header.Add(name, strings.TrimSpace(value))
+	}
+	return header, nil
+}
+
+// loadConfig loads a file and passes its warnings on.
+func loadConfig(cmd *cobra.Command, path string) (*config.File, error) {
+	file, err := config.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range file.Warnings {
+		cmd.PrintErrln("parley: warning: " + w)
+	}
+	return file, nil
+}
+
+// closeQuietly ends a client. What goes wrong then is nothing to the user, who has
+// the answer already.
+func closeQuietly(c *client.Client) { _ = c.Close() }

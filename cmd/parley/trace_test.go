@@ -1,0 +1,60 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTraceDoesNotHoldEventsUp(t *testing.T) {
+	var traced bytes.Buffer
+	release := make(chan struct{})
+	s := httptest.NewServer(newTracer(&traced).handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: {\"n\":\ndata: 1}\n\ndata: {\"n\"")
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			t.Errorf("flush: %v", err)
+		}
+		<-release
+		_, _ = io.WriteString(w, ": 2}\n\n: a comment\n\n")
+	})))
+	defer s.Close()
+	resp, err := http.Post(s.URL, "application/json", strings.NewReader("{\n \"method\": \"\\u001b[31m\"\n}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	arrived := make(chan error, 1)
+	go func() {
+		_, err := io.ReadFull(resp.Body, make([]byte, 10))
+		arrived <- err
+	}()
+	select {
+	case err := <-arrived:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(patience):
+		t.Fatal("the first event is held up")
+	}
+	close(release)
+	if _, err := io.ReadAll(resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	s.Close() // the handler is done, and with it the trace
+	var lines []string
+	for line := range strings.Lines(traced.String()) {
+		arrow, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		_, message, _ := strings.Cut(rest, " ")
+		lines = append(lines, arrow+" "+message)
+	}
+	want := []string{`← {"method":"\u001b[31m"}`, `→ {"n":1}`, `→ {"n":2}`}
+	if strings.Join(lines, "\n") != strings.Join(want, "\n") {
+		t.Errorf("traced is\n%s\nwant\n%s", traced.String(), strings.Join(want, "\n"))
+	}
+}

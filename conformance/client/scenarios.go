@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// scenarios returns what to do in each scenario, by its name.
+func scenarios() map[string]func(context.Context, *client.Client) error {
+	return map[string]func(context.Context, *client.Client) error{
+		"initialize":                       list,
+		"tools_call":                       addNumbers,
+		"request-metadata":                 list,
+		"http-standard-headers":            callAll,
+		"http-custom-headers":              callAsTold,
+		"http-invalid-tool-headers":        callAllInRegion,
+		"json-schema-ref-no-deref":         list,
+		"json-schema-2020-12-preservation": echoSchema,
+		"sse-retry":                        call("test_reconnection"),
+	}
+}
+
+// tools returns the server's tools.
+func tools(ctx context.Context, c *client.Client) ([]*mcp.Tool, error) {
+	var all []*mcp.Tool
+	for tool, err := range c.Tools(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, tool)
+	}
+	return all, nil
+}
+
+func list(ctx context.Context, c *client.Client) error {
+	_, err := tools(ctx, c)
+	return err
+}
+
+// must calls a tool that has to succeed.
+func must(ctx context.Context, c *client.Client, name string, arguments any) error {
+	result, err := c.CallTool(ctx, name, arguments)
+	if err != nil {
+		return err
+	}
+	if result.IsError {
+		return fmt.Errorf("tool %s failed", name)
+	}
+	return nil
+}
+
+func call(name string) func(context.Context, *client.Client) error {
+	return func(ctx context.Context, c *client.Client) error {
+		if err := list(ctx, c); err != nil {
+			return err
+		}
+		return must(ctx, c, name, struct{}{})
+	}
+}
+
+func addNumbers(ctx context.Context, c *client.Client) error {
+	if err := list(ctx, c); err != nil {
+		return err
+	}
+	return must(ctx, c, "add_numbers", map[string]int{"a": 5, "b": 3})
+}
+
+func callAll(ctx context.Context, c *client.Client) error {
+	all, err := tools(ctx, c)
+	if err != nil {
+		return err
+	}
+	for _, tool := range all {
+		if err := must(ctx, c, tool.Name, struct{}{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// callAllInRegion calls every tool that is left after those with unusable headers
+// are dropped.
+func callAllInRegion(ctx context.Context, c *client.Client) error {
+	all, err := tools(ctx, c)
+	if err != nil {
+		return err
+	}
+	for _, tool := range all {
+		if err := must(ctx, c, tool.Name, map[string]string{"region": "us-west1"}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// callAsTold makes the calls that the scenario's context lists.
+func callAsTold(ctx context.Context, c *client.Client) error {
+	var told struct {
+		ToolCalls []struct {
+			Name      string          `json:"name"`
+			Arguments json.RawMessage `json:"arguments"`
+		} `json:"toolCalls"`
+	}
+	if err := json.Unmarshal([]byte(os.Getenv("MCP_CONFORMANCE_CONTEXT")), &told); err != nil {
+		return fmt.Errorf("the scenario's context: %w", err)
+	}
+	if err := list(ctx, c); err != nil {
+		return err
+	}
+	for _, call := range told.ToolCalls {
+		if err := must(ctx, c, call.Name, call.Arguments); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// echoSchema sends a schema back exactly as it came.
+func echoSchema(ctx context.Context, c *client.Client) error {
+	all, err := tools(ctx, c)
+	if err != nil {
+		return err
+	}
+	for _, tool := range all {
+		if tool.Name == "json_schema_2020_12_tool" {
+			return must(ctx, c, "json_schema_echo", map[string]json.RawMessage{"schema": tool.InputSchema})
+		}
+	}
+	return errors.New("there is no json_schema_2020_12_tool")
+}

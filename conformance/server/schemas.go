@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+// addSchemaTools adds the tools whose schemas are what is tested.
+func addSchemaTools(s *server.Server) {
+	echo := func(_ context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("Arguments: " + string(arguments))}}, nil
+	}
+	for _, tool := range []mcp.Tool{
+		{Name: "json_schema_2020_12_tool", Description: "Has a schema that uses much of JSON Schema 2020-12", InputSchema: json.RawMessage(schema202012)},
+		{Name: "test_x_mcp_header", Description: "Has an argument that is mirrored in a header", InputSchema: json.RawMessage(schemaWithHeader)},
+	} {
+		if err := s.RegisterTool(tool, echo); err != nil {
+			panic(err)
+		}
+	}
+}
+
+const schema202012 = `{
+	"$schema": "https://json-schema.org/draft/2020-12/schema",
+	"type": "object",
+	"$defs": {
+		"address": {
+			"$anchor": "addressDef",
+			"type": "object",
+			"properties": {"street": {"type": "string"}, "city": {"type": "string"}}
+		}
+	},
+	"properties": {
+		"name": {"type": "string"},
+		"address": {"$ref": "#/$defs/address"},
+		"contactMethod": {"type": "string", "enum": ["phone", "email"]},
+		"phone": {"type": "string"},
+		"email": {"type": "string"}
+	},
+	"allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+	"if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+	"then": {"required": ["phone"]},
+	"else": {"required": ["email"]},
+	"additionalProperties": false
+}`
+
+const schemaWithHeader = `{
+	"type": "object",
+	"properties": {"region": {"type": "string", "x-mcp-header": "Region"}}
+}`

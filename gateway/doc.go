@@ -1,0 +1,19 @@
+// Package gateway shows the servers of a host to the world as one server.
+//
+// Every tool of every server is offered under the server's name and its own, with
+// two underscores between them:
+//
+//	h := &host.Host{Servers: servers}
+//	s := &server.Server{Name: "gateway"}
+//	g := gateway.New(h, s)
+//	if err := h.Start(); err != nil { … }
+//	go g.Run(ctx)
+//	http.ListenAndServe("127.0.0.1:8080", s)
+//
+// Tools appear as their servers come up, and stay when one goes down: a call then
+// says which server that is, and has it started again. Results, progress and
+// cancellation pass through in the revision of either side. Nothing is forwarded as
+// it came: each message is decoded, checked and encoded anew, so that what
+// identifies a request, a session or a server on one side is never seen on the
+// other.
+package gateway

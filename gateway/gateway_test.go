@@ -1,0 +1,299 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/gateway"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/transport"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// inMemory is a server behind a gateway.
+func inMemory(t *testing.T, name string, s *server.Server) host.Server {
+	s.Logger = quiet
+	near, far := transport.Pipe()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.ServeConn(context.Background(), far)
+	}()
+	t.Cleanup(func() {
+		far.Close()
+		<-done
+	})
+	return host.Server{Name: name, Target: client.Conn(near)}
+}
+
+// front returns a gateway to servers, all of which are up.
+func front(t *testing.T, servers ...host.Server) *server.Server {
+	t.Helper()
+	h := &host.Host{Servers: servers, Logger: quiet}
+	s := &server.Server{Name: "gateway", Version: "1", Logger: quiet}
+	g := gateway.New(h, s)
+	g.Logger = quiet
+	if err := h.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		g.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+		h.Close()
+	})
+	want := 0
+	waiting, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	defer stop()
+	up := make(map[string]bool)
+	for status := range h.Watch(waiting) {
+		if status.State == host.Ready && !up[status.Name] {
+			up[status.Name] = true
+			want += len(status.Tools)
+		}
+		if len(up) == len(servers) {
+			break
+		}
+	}
+	c := mcptest.Dial(t, s)
+	for len(listed(t, c)) < want {
+		if waiting.Err() != nil {
+			t.Fatalf("%d tools are offered, want %d", len(listed(t, c)), want)
+		}
+	}
+	return s
+}
+
+func listed(t *testing.T, c *client.Client) []*mcp.Tool {
+	t.Helper()
+	var tools []*mcp.Tool
+	for tool, err := range c.Tools(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		tools = append(tools, tool)
+	}
+	return tools
+}
+
+type none struct{}
+
+// answering returns a server with one tool, answer.
+func answering(text string) *server.Server {
+	s := &server.Server{Name: text}
+	server.AddTool(s, mcp.Tool{Name: "answer", Description: "answers " + text}, func(context.Context, none) (string, error) {
+		return text, nil
+	})
+	return s
+}
+
+func TestToolsOfAllServersAreOfferedUnderTheirServersNames(t *testing.T) {
+	one, two := answering("one"), answering("two")
+	mcptest.Everywhere(t, func() *server.Server {
+		return front(t, inMemory(t, "first", one), inMemory(t, "second", two))
+	}, func(t *testing.T, c *client.Client) {
+		var names []string
+		for _, tool := range listed(t, c) {
+			names = append(names, tool.Name)
+		}
+		if want := []string{"first__answer", "second__answer"}; !slices.Equal(names, want) {
+			t.Errorf("tools are %v, want %v", names, want)
+		}
+		for name, want := range map[string]string{"first__answer": "one", "second__answer": "two"} {
+			if got, err := client.Call[string](t.Context(), c, name, nil); err != nil || got != want {
+				t.Errorf("%s says %q, %v, want %q", name, got, err, want)
+			}
+		}
+	})
+}
+
+func TestWhatDescribesAToolPassesThrough(t *testing.T) {
+	yes := true
+	tool := mcp.Tool{
+		Name:         "odd name",
+		Title:        "A title",
+		Description:  "What it does",
+		InputSchema:  json.RawMessage(`{"type":"object","properties":{"z":{"type":"integer","x-thing":9007199254740993},"a":{}},"$comment":"kept"}`),
+		OutputSchema: json.RawMessage(`{"type":"object","required":["n"]}`),
+		Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &yes},
+		Icons:        []mcp.Icon{{Src: "https://example.com/icon.png", Sizes: []string{"48x48"}}},
+		Meta:         mcp.Meta{"example.com/kept": json.RawMessage(`1`)},
+	}
+	upstream := &oldServer{tools: []mcp.Tool{tool}}
+	c := mcptest.Dial(t, front(t, upstream.start(t, "up")))
+	got := listed(t, c)
+	tool.Name = "up__odd_name"
+	if diff := cmp.Diff([]*mcp.Tool{&tool}, got); diff != "" {
+		t.Errorf("the tool has changed (- there, + here):\n%s", diff)
+	}
+}
+
+func TestResultsPassThrough(t *testing.T) {
+	size := int64(3)
+	want := &mcp.CallToolResult{
+		Content: []mcp.Content{
+			&mcp.TextContent{Text: "text\n", Annotations: &mcp.Annotations{Audience: []mcp.Role{mcp.RoleUser}}, Meta: mcp.Meta{"example.com/k": json.RawMessage(`"v"`)}},
+			mcp.Image([]byte{1, 2}, "image/png"),
+			mcp.Audio([]byte{3}, "audio/wav"),
+			&mcp.ResourceLink{URI: "file:///x", Name: "x", Size: &size},
+			&mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "file:///y", Blob: []byte{0, 255}}},
+			&mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "file:///z", Text: "z"}},
+			&mcp.UnknownContent{Type: "hologram", Raw: json.RawMessage(`{"type":"hologram","depth":9007199254740993}`)},
+		},
+		StructuredContent: json.RawMessage(`{"n":9007199254740993}`),
+	}
+	want.Meta = mcp.Meta{"example.com/k": json.RawMessage(`[1]`)}
+	upstream := &server.Server{Name: "upstream"}
+	for name, isError := range map[string]bool{"good": false, "bad": true} {
+		result := *want
+		result.IsError = isError
+		server.AddTool(upstream, mcp.Tool{Name: name}, func(context.Context, none) (*mcp.CallToolResult, error) { return &result, nil })
+	}
+	c := mcptest.Dial(t, front(t, inMemory(t, "up", upstream)))
+	for name, isError := range map[string]bool{"good": false, "bad": true} {
+		got, err := c.CallTool(t.Context(), "up__"+name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.IsError = isError
+		var from mcp.Implementation
+		if _, err := got.Meta.Get(mcp.MetaServerInfo, &from); err != nil || from.Name != "gateway" {
+			t.Errorf("the result says that it is of %q (%v)", from.Name, err)
+		}
+		delete(got.Meta, mcp.MetaServerInfo)
+		got.ResultType = ""
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: the result has changed (- there, + here):\n%s", name, diff)
+		}
+	}
+}
+
+func TestProgressPassesThrough(t *testing.T) {
+	upstream := &server.Server{}
+	server.AddTool(upstream, mcp.Tool{Name: "count"}, func(ctx context.Context, _ none) (string, error) {
+		for i := range 5 {
+			if err := server.Progress(ctx, float64(i), 4, fmt.Sprint("step ", i)); err != nil {
+				return "", err
+			}
+		}
+		return "done", nil
+	})
+	mcptest.Everywhere(t, func() *server.Server {
+		return front(t, inMemory(t, "up", upstream))
+	}, func(t *testing.T, c *client.Client) {
+		var got []float64
+		_, err := c.CallTool(t.Context(), "up__count", nil, client.OnProgress(func(p call.Progress) {
+			got = append(got, p.Done)
+			if p.Total != 4 || c.Revision() != mcp.V20241105 && p.Message == "" {
+				t.Errorf("report: %+v", p)
+			}
+		}))
+		if err != nil || !slices.Equal(got, []float64{0, 1, 2, 3, 4}) {
+			t.Errorf("progress: %v, %v", got, err)
+		}
+	})
+}
+
+func TestCancellationPassesThrough(t *testing.T) {
+	began, ended := make(chan struct{}, 1), make(chan struct{}, 1)
+	upstream := &server.Server{}
+	server.AddTool(upstream, mcp.Tool{Name: "wait"}, func(ctx context.Context, _ none) (string, error) {
+		began <- struct{}{}
+		<-ctx.Done()
+		ended <- struct{}{}
+		return "", context.Cause(ctx)
+	})
+	mcptest.Everywhere(t, func() *server.Server {
+		return front(t, inMemory(t, "up", upstream))
+	}, func(t *testing.T, c *client.Client) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		called := make(chan error, 1)
+		go func() {
+			_, err := c.CallTool(ctx, "up__wait", nil)
+			called <- err
+		}()
+		<-began
+		cancel()
+		if err := <-called; !errors.Is(err, context.Canceled) {
+			t.Errorf("the caller got %v", err)
+		}
+		select {
+		case <-ended:
+		case <-time.After(10 * time.Second):
+			t.Error("the server was not told")
+		}
+	})
+}
+
+func TestErrorsSayWhoseTheyAre(t *testing.T) {
+	upstream := &server.Server{}
+	fail := func(name string, err error) {
+		server.AddTool(upstream, mcp.Tool{Name: name}, func(context.Context, none) (string, error) { return "", err })
+	}
+	fail("ordinary", errors.New("out of paper"))
+	fail("arguments", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "which one?", Data: json.RawMessage(`{"k":1}`)})
+	fail("other", &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "broken"})
+	c := mcptest.Dial(t, front(t, inMemory(t, "up", upstream)))
+
+	if _, err := client.Call[string](t.Context(), c, "up__ordinary", nil); err == nil || !strings.HasSuffix(err.Error(), ": out of paper") {
+		t.Errorf("tool error: %v", err)
+	}
+	var reported *jsonrpc.Error
+	if _, err := c.CallTool(t.Context(), "up__arguments", nil); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidParams || string(reported.Data) != `{"k":1}` {
+		t.Errorf("invalid params: %v", err)
+	}
+	var failed *client.ToolError
+	if _, err := client.Call[string](t.Context(), c, "up__other", nil); !errors.As(err, &failed) || !strings.Contains(err.Error(), `server "up" refused the call: broken`) {
+		t.Errorf("protocol error: %v", err)
+	}
+	if _, err := c.CallTool(t.Context(), "up__absent", nil); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidParams {
+		t.Errorf("unknown tool: %v", err)
+	}
+}
+
+func TestToolsOfAServerThatIsDownSayWhichItIs(t *testing.T) {
+	endpoint := httptest.NewServer(answering("mortal"))
+	defer endpoint.Close()
+	s := front(t, host.Server{Name: "mortal", Target: client.URL(endpoint.URL)}, inMemory(t, "other", answering("other")))
+	c := mcptest.Dial(t, s)
+	if _, err := client.Call[string](t.Context(), c, "mortal__answer", nil); err != nil {
+		t.Fatal(err)
+	}
+	endpoint.CloseClientConnections()
+	endpoint.Close()
+	for range 3 {
+		_, err := client.Call[string](t.Context(), c, "mortal__answer", nil)
+		if failed := new(client.ToolError); !errors.As(err, &failed) || !strings.Contains(err.Error(), `server "mortal"`) {
+			t.Errorf("call to the server that is down: %v", err)
+		}
+	}
+	if got, err := client.Call[string](t.Context(), c, "other__answer", nil); err != nil || got != "other" {
+		t.Errorf("the other server: %q, %v", got, err)
+	}
+	if n := len(listed(t, c)); n != 2 {
+		t.Errorf("%d tools are listed, want 2", n)
+	}
+}

@@ -1,0 +1,112 @@
+package legacy
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// How long a client may take to answer. People take their time.
+const (
+	elicitTimeout = 10 * time.Minute
+	sampleTimeout = 2 * time.Minute
+	rootsTimeout  = 30 * time.Second
+)
+
+// asks is the requests that one session has put to its client. In this era a
+// question is a live request, sent on the stream of the call that asks
+// (2025-11-25, basic/transports, Sending Messages to the Server).
+type asks struct {
+	ids  atomic.Int64
+	mu   sync.Mutex
+	open map[*call.Outbound]struct{}
+}
+
+// begin begins the ids where the session has not been before: one that is made
+// anew from its state must not use an id twice.
+func (a *asks) begin() { a.ids.Store(time.Now().UnixMicro()) }
+
+var _ call.Asker = (*asks)(nil)
+
+// Ask implements call.Asker.
+func (a *asks) Ask(ctx context.Context, c *call.Call, questions []call.Question) ([]json.RawMessage, error) {
+	out := &call.Outbound{Wire: onStream{c}, CancelNotice: true, IDs: &a.ids}
+	a.mu.Lock()
+	if a.open == nil {
+		a.open = make(map[*call.Outbound]struct{})
+	}
+	a.open[out] = struct{}{}
+	a.mu.Unlock()
+	defer func() {
+		a.mu.Lock()
+		delete(a.open, out)
+		a.mu.Unlock()
+	}()
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	answers := make([]json.RawMessage, len(questions))
+	var wg sync.WaitGroup
+	for i, q := range questions {
+		wg.Go(func() {
+			resp, err := out.Do(ctx, &call.Request{Method: q.Method, Params: q.Params, Timeout: timeoutOf(q.Method)})
+			if err == nil && resp.Err != nil {
+				err = &call.AnswerError{Method: q.Method, Err: resp.Err}
+			}
+			if err != nil {
+				cancel(err) // the others are of no use without this one
+				return
+			}
+			answers[i] = resp.Result
+		})
+	}
+	wg.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	return answers, nil
+}
+
+// Settle implements call.Asker.
+func (a *asks) Settle(out call.Outcome) call.Outcome { return out }
+
+// receive takes a client's response, and reports whether something waited for it.
+func (a *asks) receive(m *jsonrpc.Message) bool {
+	a.mu.Lock()
+	all := make([]*call.Outbound, 0, len(a.open))
+	for out := range a.open {
+		all = append(all, out)
+	}
+	a.mu.Unlock()
+	for _, out := range all {
+		if out.Receive(m) {
+			return true
+		}
+	}
+	return false
+}
+
+func timeoutOf(method string) time.Duration {
+	switch method {
+	case mcp.MethodElicit:
+		return elicitTimeout
+	case mcp.MethodCreateMessage:
+		return sampleTimeout
+	}
+	return rootsTimeout
+}
+
+// onStream is the wire of the questions of one call: the call's stream.
+type onStream struct{ call *call.Call }
+
+func (w onStream) Send(ctx context.Context, out *call.Outgoing) error {
+	return w.call.Send(ctx, out.Message)
+}
+func (onStream) Agreed(mcp.Revision) {}
+func (onStream) Close() error        { return nil }

@@ -1,0 +1,204 @@
+package modern
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// answers is a wire to a server that answers one request after the other with what
+// is listed. "$id" stands for the id of the request.
+type answers struct {
+	to   call.Receiver
+	list []string
+	sent []string
+	fail error // returned by Send instead of an answer, when the list is empty
+}
+
+func (a *answers) Send(_ context.Context, out *call.Outgoing) error {
+	a.sent = append(a.sent, string(out.Message))
+	if len(a.list) == 0 {
+		return a.fail
+	}
+	raw := strings.ReplaceAll(a.list[0], "$id", out.ID.String())
+	a.list = a.list[1:]
+	m, err := jsonrpc.Parse([]byte(raw), jsonrpc.Limits{})
+	if err != nil {
+		a.to.Unusable(&m, err)
+	} else {
+		a.to.Receive(&m)
+	}
+	return nil
+}
+
+func (a *answers) Agreed(mcp.Revision) {}
+func (a *answers) Close() error        { return nil }
+
+func newClient(t *testing.T, list ...string) (*Client, *answers) {
+	t.Helper()
+	c, err := NewClient(mcp.Implementation{Name: "c", Version: "1"}, mcp.ClientCapabilities{}, nil, false, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wire := &answers{to: c, list: list}
+	c.Wire = wire
+	return c, wire
+}
+
+func result(members string) string { return `{"jsonrpc":"2.0","id":$id,"result":{` + members + `}}` }
+
+func TestJ9ResultTypeDecidesHowAResultIsRead(t *testing.T) {
+	for members, valid := range map[string]bool{
+		`"resultType":"complete","a":1`:    true,
+		`"resultType":"\u0063omplete"`:     true,
+		`"a":1`:                            true, // an older server's
+		`"resultType":"input_required"`:    false,
+		`"resultType":"task","taskId":"t"`: false,
+		`"resultType":"surprise"`:          false,
+		`"resultType":""`:                  false,
+		`"resultType":7`:                   false,
+		`"resultType":null`:                false,
+		`"resultType":["complete"]`:        false,
+		`"x":{"resultType":"surprise"}`:    true,
+		`"resultType":"complete","a":"\n"`: true,
+	} {
+		c, _ := newClient(t, result(members))
+		raw, err := c.Call(t.Context(), &call.Request{Method: mcp.MethodListTools})
+		if (err == nil) != valid {
+			t.Errorf("%s: %s, %v", members, raw, err)
+		}
+		if err != nil && !errors.Is(err, call.ErrInvalidResponse) {
+			t.Errorf("%s: %v is no ErrInvalidResponse", members, err)
+		}
+	}
+}
+
+// J10: what the server reports and what goes wrong here cannot be taken for one another.
+func TestJ10ErrorsOfThePeerAreItsOwn(t *testing.T) {
+	c, _ := newClient(t, `{"jsonrpc":"2.0","id":$id,"error":{"code":-32602,"message":"not like this","data":{"a":1}}}`)
+	_, err := c.Call(t.Context(), &call.Request{Method: mcp.MethodListTools})
+	var reported *jsonrpc.Error
+	if !errors.As(err, &reported) || reported.Code != -32602 || string(reported.Data) != `{"a":1}` {
+		t.Errorf("%#v", err)
+	}
+	c, _ = newClient(t, `{"jsonrpc":"2.0","id":$id,"result":7}`)
+	_, err = c.Call(t.Context(), &call.Request{Method: mcp.MethodListTools})
+	if !errors.Is(err, call.ErrInvalidResponse) || errors.As(err, &reported) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestEachRequestSaysWhatItHasTo(t *testing.T) {
+	c, wire := newClient(t, result(`"resultType":"complete"`))
+	if _, err := c.Call(t.Context(), &call.Request{Method: mcp.MethodListTools}); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Params struct {
+			Meta map[string]json.RawMessage `json:"_meta"`
+		} `json:"params"`
+	}
+	if err := json.Unmarshal([]byte(wire.sent[0]), &got); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{
+		mcp.MetaProtocolVersion:    `"2026-07-28"`,
+		mcp.MetaClientInfo:         `{"name":"c","version":"1"}`,
+		mcp.MetaClientCapabilities: `{}`,
+	} {
+		if string(got.Params.Meta[key]) != want {
+			t.Errorf("%s is %s", key, got.Params.Meta[key])
+		}
+	}
+}
+
+const refusesVersion = `{"jsonrpc":"2.0","id":$id,"error":{"code":-32022,"message":"no","data":{"supported":[%s],"requested":"2026-07-28"}}}`
+
+// A server may refuse our version and list it: it is asked once more, with a new id, and only once.
+func TestRefusedVersionThatIsListedIsTriedOnceMore(t *testing.T) {
+	listed := fmt.Sprintf(refusesVersion, `"2026-07-28"`)
+	c, wire := newClient(t, listed, result(`"resultType":"complete"`))
+	if _, err := c.Call(t.Context(), &call.Request{Method: mcp.MethodListTools}); err != nil || len(wire.sent) != 2 || wire.sent[0] == wire.sent[1] {
+		t.Errorf("%v after %q", err, wire.sent)
+	}
+	c, wire = newClient(t, listed, listed, listed)
+	if _, err := c.Call(t.Context(), &call.Request{Method: mcp.MethodListTools}); !Recognised(err) || len(wire.sent) != 2 {
+		t.Errorf("%v after %q", err, wire.sent)
+	}
+	c, wire = newClient(t, fmt.Sprintf(refusesVersion, `"2025-11-25"`))
+	_, err := c.Call(t.Context(), &call.Request{Method: mcp.MethodListTools})
+	if supported, ok := Refused(err); !ok || len(supported) != 1 || len(wire.sent) != 1 {
+		t.Errorf("%v after %q", err, wire.sent)
+	}
+}
+
+func TestU5OnlyModernErrorsAreRecognised(t *testing.T) {
+	for _, tc := range []struct {
+		err        error
+		recognised bool
+	}{
+		{&jsonrpc.Error{Code: mcp.CodeHeaderMismatch}, true},
+		{&call.StatusError{Status: 400, Err: &jsonrpc.Error{Code: mcp.CodeMissingCapability}}, true},
+		{fmt.Errorf("wrapped: %w", &jsonrpc.Error{Code: mcp.CodeUnsupportedVersion}), true},
+		{&call.StatusError{Status: 400}, false},
+		{&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound}, false},
+		{errors.New("dial"), false},
+		{nil, false},
+	} {
+		if got := Recognised(tc.err); got != tc.recognised {
+			t.Errorf("%v: %v", tc.err, got)
+		}
+	}
+	if supported, ok := Refused(&jsonrpc.Error{Code: mcp.CodeUnsupportedVersion, Data: json.RawMessage(`7`)}); !ok || supported != nil {
+		t.Errorf("a refusal without a list: %q, %v", supported, ok)
+	}
+}
+
+func TestDiscoverReadsWhatTheServerIs(t *testing.T) {
+	c, _ := newClient(t, result(`"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private",`+
+		`"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"2"}}`))
+	found, info, err := c.Discover(t.Context(), &call.Request{Method: mcp.MethodDiscover})
+	if err != nil || found.Capabilities.Tools == nil || info.Name != "s" {
+		t.Errorf("%+v, %+v, %v", found, info, err)
+	}
+	// Some legacy servers answer whatever they do not know with an empty result.
+	c, _ = newClient(t, result(``))
+	if _, _, err := c.Discover(t.Context(), &call.Request{Method: mcp.MethodDiscover}); !errors.Is(err, call.ErrInvalidResponse) || Recognised(err) {
+		t.Errorf("%v", err)
+	}
+	c, _ = newClient(t, result(`"supportedVersions":["2026-07-28"],"capabilities":{},"_meta":{"io.modelcontextprotocol/serverInfo":7}`))
+	if _, info, err := c.Discover(t.Context(), &call.Request{Method: mcp.MethodDiscover}); err != nil || info.Name != "" {
+		t.Errorf("%+v, %v: what a server says of itself decides nothing", info, err)
+	}
+}
+
+// T22, J3, J15: what nobody waits for is dropped, and a request of a server is not answered.
+func TestT22WhatTheServerMustNotSendIsDropped(t *testing.T) {
+	c, wire := newClient(t)
+	wire.fail = errors.New("unreachable")
+	for _, raw := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{}}`,
+		`{"jsonrpc":"2.0","id":99,"result":{}}`,
+		`{"jsonrpc":"2.0","method":"notifications/whatever"}`,
+		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":99,"progress":1}}`,
+	} {
+		c.Receive(parse(t, raw))
+	}
+	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":99,"result":7}`), jsonrpc.Limits{})
+	c.Unusable(&m, err)
+	if len(wire.sent) != 0 {
+		t.Errorf("sent %q", wire.sent)
+	}
+	c.Lost(call.ErrConnectionLost)
+	if _, err := c.Call(t.Context(), &call.Request{Method: mcp.MethodListTools}); !errors.Is(err, call.ErrConnectionLost) {
+		t.Errorf("%v", err)
+	}
+}

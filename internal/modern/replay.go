@@ -1,0 +1,245 @@
+package modern
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	v2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// In this era a server has no requests of its own. A call that needs its client's
+// input ends with the questions, and the client sends the request again with the
+// answers (2026-07-28, basic/patterns/mrtr). The handler then runs again from its
+// beginning, and each question that it asks is answered at once from what is known
+// by then. What is known travels with the client, sealed.
+
+const (
+	maxRounds     = 10
+	stateLifetime = time.Hour
+	maxState      = 48 << 10 // bytes of what is sealed
+)
+
+// state is what is known of a call between its rounds.
+type state struct {
+	Principal string            `json:"p"`
+	Request   string            `json:"q"` // digest of what was called, with which arguments
+	Key       string            `json:"k"` // the call's
+	Round     int               `json:"r"`
+	Expires   int64             `json:"e"` // seconds since 1970
+	Answers   map[string]answer `json:"a,omitempty"`
+	Open      map[string]string `json:"o,omitempty"` // outstanding questions, as digests
+}
+
+type answer struct {
+	Question string          `json:"q"` // digest
+	Answer   json.RawMessage `json:"a"`
+}
+
+// replay is the asker of one round of a call.
+type replay struct {
+	server *Server
+	call   *call.Call
+
+	mu       sync.Mutex
+	state    state
+	unheard  int            // answers that the handler has not come to
+	asked    map[string]int // how often a question without a key of its own came
+	used     map[string]bool
+	required mcp.InputRequests // what is to be asked now
+	digests  map[string]string // of required
+}
+
+var _ call.Asker = (*replay)(nil)
+
+// replayOf makes the asker of a round. The params may hold the state of the round
+// before, and answers.
+func (s *Server) replayOf(c *call.Call) (*replay, *jsonrpc.Error) {
+	r := &replay{server: s, call: c}
+	sealed, ok := c.Params.Get("requestState")
+	if !ok {
+		return r, nil
+	}
+	if err := r.restore(sealed); err != nil {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "requestState is not accepted: %s: send the request again without it", err)
+	}
+	c.Restore(r.state.Key)
+	responses, _ := c.Params.Get("inputResponses")
+	r.take(responses)
+	if r.unheard = len(r.state.Answers); r.unheard > 0 {
+		c.Mute(true) // what the handler says on its way to here has been said
+	}
+	return r, nil
+}
+
+func (r *replay) restore(raw []byte) error {
+	if raw[0] != '"' {
+		return fmt.Errorf("it is not a string")
+	}
+	text, err := r.server.Seals.open(jsonrpc.Unquote(raw))
+	if err != nil {
+		return err
+	}
+	if err := v2.Unmarshal(text, &r.state); err != nil {
+		return errSealBroken
+	}
+	switch {
+	case r.state.Principal != r.call.Principal.Key():
+		return fmt.Errorf("it belongs to somebody else")
+	case r.state.Request != requestDigest(r.call):
+		return fmt.Errorf("it belongs to another request")
+	case r.server.now().Unix() > r.state.Expires:
+		return fmt.Errorf("it has expired")
+	}
+	return nil
+}
+
+// take keeps the answers to the questions that are outstanding. Everything else a
+// client may have sent is not looked at.
+func (r *replay) take(responses []byte) {
+	if len(responses) == 0 || responses[0] != '{' {
+		return
+	}
+	for key, raw := range jsonrpc.All(responses) {
+		digest, open := r.state.Open[key]
+		if !open || len(raw) == 0 || raw[0] != '{' {
+			continue
+		}
+		if r.state.Answers == nil {
+			r.state.Answers = make(map[string]answer)
+		}
+		r.state.Answers[key] = answer{digest, json.RawMessage(raw)}
+	}
+}
+
+// Ask implements call.Asker.
+func (r *replay) Ask(_ context.Context, _ *call.Call, questions []call.Question) ([]json.RawMessage, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.required != nil {
+		return nil, call.ErrInputRequired // the round is over
+	}
+	answers := make([]json.RawMessage, len(questions))
+	for i, q := range questions {
+		digest := digestOf([]byte(q.Method), q.Params)
+		key, err := r.key(q, digest)
+		if err != nil {
+			return nil, err
+		}
+		// A question that has changed meanwhile has not been answered.
+		if known, ok := r.state.Answers[key]; ok && known.Question == digest {
+			answers[i] = known.Answer
+			r.unheard--
+			continue
+		}
+		if r.required == nil {
+			r.required, r.digests = make(mcp.InputRequests), make(map[string]string)
+		}
+		r.required[key] = mcp.InputRequest{Method: q.Method, Params: q.Params}
+		r.digests[key] = digest
+	}
+	if r.required != nil {
+		r.call.Suspend()
+		return nil, call.ErrInputRequired
+	}
+	if r.unheard <= 0 {
+		r.call.Mute(false)
+	}
+	return answers, nil
+}
+
+// Settle implements call.Asker: whatever the handler has returned, a call that has
+// asked something ends with the questions.
+func (r *replay) Settle(out call.Outcome) call.Outcome {
+	result, err := r.result()
+	switch {
+	case err != nil:
+		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s", err))
+	case result != nil:
+		return call.Outcome{Result: result}
+	}
+	return out
+}
+
+// key is the question's own or one made for it. No two questions of a round share one.
+func (r *replay) key(q call.Question, digest string) (string, error) {
+	if r.used == nil {
+		r.used, r.asked = make(map[string]bool), make(map[string]int)
+	}
+	key := q.Key
+	if key == "" {
+		r.asked[digest]++
+		key = q.Method + "-" + digest[:12] + "-" + strconv.Itoa(r.asked[digest])
+	}
+	if r.used[key] {
+		return "", fmt.Errorf("the key %q has been used for another question of this call: choose another", key)
+	}
+	r.used[key] = true
+	return key, nil
+}
+
+// result is what ends a round in which something was asked, or nil.
+func (r *replay) result() (*mcp.InputRequiredResult, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.required == nil {
+		return nil, nil
+	}
+	next := r.state
+	next.Principal, next.Request, next.Key = r.call.Principal.Key(), requestDigest(r.call), r.call.Key()
+	next.Round++
+	if next.Round > maxRounds {
+		return nil, fmt.Errorf("the call has asked its client in %d rounds, which is the most there may be", maxRounds)
+	}
+	next.Expires = r.server.now().Add(stateLifetime).Unix()
+	next.Open = r.digests
+	text, err := v2.Marshal(next, v2.Deterministic(true))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxState {
+		return nil, fmt.Errorf("the answers of the call's client have grown beyond the %d bytes that can be kept between rounds: ask for less", maxState)
+	}
+	sealed := r.server.Seals.seal(text)
+	return &mcp.InputRequiredResult{
+		ResultBase:    mcp.ResultBase{ResultType: mcp.ResultTypeInputRequired},
+		InputRequests: r.required,
+		RequestState:  &sealed,
+	}, nil
+}
+
+// requestDigest tells one request from another by what it is for: the method, and
+// all params but those that differ from round to round. Two ways to write the same
+// JSON are one request.
+func requestDigest(c *call.Call) string {
+	parts := [][]byte{[]byte(c.Method)}
+	for _, member := range []string{"name", "uri", "arguments"} {
+		raw, _ := c.Params.Get(member)
+		canonical := jsontext.Value(raw).Clone()
+		if len(canonical) > 0 && canonical.Canonicalize() != nil {
+			canonical = jsontext.Value(raw)
+		}
+		parts = append(parts, []byte(member), canonical)
+	}
+	return digestOf(parts...)
+}
+
+// digestOf hashes parts so that no other parts, joined, are the same.
+func digestOf(parts ...[]byte) string {
+	h := sha256.New()
+	for _, p := range parts {
+		_, _ = fmt.Fprintf(h, "%d:", len(p))
+		h.Write(p)
+	}
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+}

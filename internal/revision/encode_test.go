@@ -1,0 +1,302 @@
+package revision_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+var identity = []byte(`{"name":"server","version":"1"}`)
+
+// members decodes a JSON object.
+func members(t interface{ Fatalf(string, ...any) }, raw []byte) map[string]any {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var m map[string]any
+	if err := dec.Decode(&m); err != nil {
+		t.Fatalf("%v: %q", err, raw)
+	}
+	return m
+}
+
+func text() *rapid.Generator[string] {
+	return rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "\n", "\u2028", `"\`, "\x00", "<&>", "é\U0001F600"}))
+}
+
+func rawValue() *rapid.Generator[json.RawMessage] {
+	return rapid.Custom(func(t *rapid.T) json.RawMessage {
+		v := rapid.OneOf(
+			rapid.Map(text(), func(s string) any { return s }),
+			rapid.Map(rapid.Int64(), func(n int64) any { return n }),
+			rapid.Map(rapid.MapOfN(text(), rapid.Int(), 0, 4), func(m map[string]int) any { return m }),
+			rapid.Map(rapid.SliceOfN(text(), 0, 3), func(s []string) any { return s }),
+			rapid.Just[any](nil), rapid.Just[any](true),
+		).Draw(t, "value")
+		indent := rapid.SampledFrom([]string{"", " ", "\t"}).Draw(t, "indent")
+		raw, err := json.MarshalIndent(v, "", indent)
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		if rapid.Bool().Draw(t, "crlf") {
+			raw = bytes.ReplaceAll(raw, []byte("\n"), []byte("\r\n"))
+		}
+		return raw
+	})
+}
+
+func meta() *rapid.Generator[mcp.Meta] {
+	return rapid.OneOf(
+		rapid.Just[mcp.Meta](nil),
+		rapid.Map(rapid.MapOfN(rapid.SampledFrom([]string{"a", "com.example/b", "", mcp.MetaServerInfo, "ü\n"}), rawValue(), 0, 3),
+			func(m map[string]json.RawMessage) mcp.Meta { return m }),
+	)
+}
+
+func content() *rapid.Generator[mcp.Content] {
+	return rapid.Custom(func(t *rapid.T) mcp.Content {
+		var a *mcp.Annotations
+		if rapid.Bool().Draw(t, "annotated") {
+			a = &mcp.Annotations{Audience: []mcp.Role{mcp.RoleUser}, Priority: ptr(0.5)}
+		}
+		m := meta().Draw(t, "meta")
+		data := rapid.SliceOfN(rapid.Byte(), 0, 8).Draw(t, "data")
+		switch rapid.IntRange(0, 5).Draw(t, "kind") {
+		case 0:
+			return mcp.Text(text().Draw(t, "text"))
+		case 1:
+			return &mcp.TextContent{Text: text().Draw(t, "text"), Annotations: a, Meta: m}
+		case 2:
+			return &mcp.ImageContent{Data: data, MimeType: text().Draw(t, "type"), Annotations: a, Meta: m}
+		case 3:
+			return &mcp.AudioContent{Data: data, MimeType: text().Draw(t, "type"), Annotations: a, Meta: m}
+		case 4:
+			return &mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: text().Draw(t, "uri"), Blob: data}, Annotations: a, Meta: m}
+		default:
+			return &mcp.ResourceLink{URI: text().Draw(t, "uri"), Name: text().Draw(t, "name"), Annotations: a, Meta: m}
+		}
+	})
+}
+
+func toolResult() *rapid.Generator[*mcp.CallToolResult] {
+	return rapid.Custom(func(t *rapid.T) *mcp.CallToolResult {
+		r := &mcp.CallToolResult{
+			Content: rapid.SliceOfN(content(), 0, 4).Draw(t, "content"),
+			IsError: rapid.Bool().Draw(t, "isError"),
+		}
+		r.Meta = meta().Draw(t, "_meta")
+		if rapid.Bool().Draw(t, "structured") {
+			r.StructuredContent = rawValue().Draw(t, "structuredContent")
+		}
+		r.ResultType = rapid.SampledFrom([]string{"", "", mcp.ResultTypeComplete, mcp.ResultTypeTask}).Draw(t, "resultType")
+		return r
+	})
+}
+
+// What is written by hand, for speed, says what the JSON library would say of the
+// same result, on one line, and the result that many calls share is left alone.
+func TestToolResultIsWhatTheLibraryWouldEncode(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		result := toolResult().Draw(t, "result")
+		r := rapid.SampledFrom(mcp.Revisions()).Draw(t, "revision")
+		before, err := json.Marshal(result)
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		dst := []byte("before ")
+		out, err := revision.AppendResult(dst, r, result, identity)
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		after, _ := json.Marshal(result)
+		if !bytes.Equal(before, after) {
+			t.Fatalf("the result was modified:\n%s\n%s", before, after)
+		}
+		got, ok := bytes.CutPrefix(out, dst)
+		if !ok {
+			t.Fatalf("what was in the buffer is gone: %q", out)
+		}
+		if bytes.ContainsAny(got, "\r\n") {
+			t.Fatalf("more than one line: %q", got)
+		}
+		if err := jsonrpc.Check(got, jsonrpc.Limits{}); err != nil {
+			t.Fatalf("%v: %q", err, got)
+		}
+		plain, err := json.Marshal(revision.Speak(r, result))
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		want := members(t, plain)
+		if r.Modern() {
+			meta, _ := want["_meta"].(map[string]any)
+			if meta == nil {
+				meta = make(map[string]any)
+			}
+			meta[mcp.MetaServerInfo] = members(t, identity)
+			want["_meta"] = meta
+			if want["resultType"] == nil {
+				want["resultType"] = mcp.ResultTypeComplete
+			}
+		}
+		if diff := cmp.Diff(want, members(t, got)); diff != "" {
+			t.Fatalf("%s (-want +got):\n%s\n%s", r, diff, got)
+		}
+	})
+}
+
+func TestModernResultSaysWhatItIsAndWhoMadeIt(t *testing.T) {
+	withMeta := func(meta mcp.Meta) mcp.ResultBase { return mcp.ResultBase{Meta: meta} }
+	for _, tc := range []struct {
+		name     string
+		result   any
+		identity []byte
+		want     string
+	}{
+		{"empty", &mcp.EmptyResult{}, nil, `{"resultType":"complete"}`},
+		{"empty, with identity", &mcp.EmptyResult{}, identity, `{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"server","version":"1"}}}`},
+		{"meta kept", &mcp.EmptyResult{ResultBase: withMeta(mcp.Meta{"a": json.RawMessage(`1`)})}, identity,
+			`{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"server","version":"1"},"a":1}}`},
+		{"meta kept without identity", &mcp.EmptyResult{ResultBase: withMeta(mcp.Meta{"a": json.RawMessage(`1`)})}, nil, `{"resultType":"complete","_meta":{"a":1}}`},
+		{"empty meta", &mcp.EmptyResult{ResultBase: withMeta(mcp.Meta{})}, nil, `{"resultType":"complete","_meta":{}}`},
+		{"identity is the server's own", &mcp.EmptyResult{ResultBase: withMeta(mcp.Meta{mcp.MetaServerInfo: json.RawMessage(`"forged"`)})}, identity,
+			`{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"server","version":"1"}}}`},
+		{"another type", &mcp.EmptyResult{ResultBase: mcp.ResultBase{ResultType: "input_required"}}, nil, `{"resultType":"input_required"}`},
+		{"another type, with meta", &mcp.EmptyResult{ResultBase: mcp.ResultBase{ResultType: "task", Meta: mcp.Meta{"a": json.RawMessage(`1`)}}}, identity,
+			`{"resultType":"task","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"server","version":"1"},"a":1}}`},
+		{"encoded before", revision.Encoded(`{"as":"it is"}`), identity, `{"as":"it is"}`},
+		{"no content", &mcp.CallToolResult{}, nil, `{"resultType":"complete","content":[]}`},
+		{"no content, with meta", &mcp.CallToolResult{ResultBase: withMeta(mcp.Meta{"a": json.RawMessage(`1`)})}, nil, `{"resultType":"complete","_meta":{"a":1},"content":[]}`},
+	} {
+		got, err := revision.AppendResult(nil, mcp.V20260728, tc.result, tc.identity)
+		if err != nil || string(got) != tc.want {
+			t.Errorf("%s: %s, %v\nwant %s", tc.name, got, err, tc.want)
+		}
+	}
+}
+
+func TestLegacyResultHasNothingOfTheModernEra(t *testing.T) {
+	for _, result := range []any{&mcp.EmptyResult{}, &mcp.CallToolResult{ResultBase: mcp.ResultBase{ResultType: mcp.ResultTypeComplete}}} {
+		got, err := revision.AppendResult(nil, mcp.V20251125, result, identity)
+		if err != nil || bytes.Contains(got, []byte("resultType")) || bytes.Contains(got, []byte("_meta")) {
+			t.Errorf("%T: %s, %v", result, got, err)
+		}
+	}
+}
+
+// S1: a pretty-printed json.RawMessage of a handler must not end the line it travels on.
+func TestS1StructuredContentIsOneLine(t *testing.T) {
+	pretty := json.RawMessage("{\r\n  \"a\": [\n    1.50,\n    9007199254740993\n  ],\n  \"b\": \"\\n \\u00e9\"\n}")
+	original := bytes.Clone(pretty)
+	for _, c := range [][]mcp.Content{
+		{mcp.Text("t")},
+		{&mcp.TextContent{Text: "t", Annotations: &mcp.Annotations{Priority: ptr(1.0)}}}, // encoded by the library
+	} {
+		for _, r := range mcp.Revisions() {
+			if r < mcp.V20250618 {
+				continue
+			}
+			got, err := revision.AppendResult(nil, r, &mcp.CallToolResult{Content: c, StructuredContent: pretty}, identity)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bytes.ContainsAny(got, "\r\n") {
+				t.Errorf("%s: %q", r, got)
+			}
+			var out struct{ StructuredContent json.RawMessage }
+			if err := json.Unmarshal(got, &out); err != nil {
+				t.Fatal(err)
+			}
+			want, have := members(t, pretty), members(t, out.StructuredContent)
+			if !reflect.DeepEqual(want, have) {
+				t.Errorf("%s: %s", r, out.StructuredContent)
+			}
+		}
+	}
+	if !bytes.Equal(pretty, original) {
+		t.Errorf("the handler's bytes were modified: %q", pretty)
+	}
+}
+
+// J6: what a tool prints need not be UTF-8; the message is.
+func TestJ6TextThatIsNotUTF8IsMended(t *testing.T) {
+	const bad, good = "a\xffb\xc3", "a\uFFFDb\uFFFD"
+	annotated := &mcp.Annotations{Priority: ptr(1.0)}
+	for _, c := range []mcp.Content{
+		mcp.Text(bad),
+		&mcp.TextContent{Text: bad, Annotations: annotated},
+		mcp.Image(nil, bad),
+		&mcp.ImageContent{MimeType: bad, Annotations: annotated},
+		mcp.Audio(nil, bad),
+		&mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: bad, Text: bad, MimeType: bad}},
+		&mcp.ResourceLink{URI: bad, Name: bad, Title: bad, Description: bad, MimeType: bad},
+	} {
+		result := &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("before"), c}}
+		for _, r := range mcp.Revisions() {
+			got, err := revision.AppendResult(nil, r, result, identity)
+			if err != nil {
+				t.Errorf("%s: %T: %v", r, c, err)
+				continue
+			}
+			if err := jsonrpc.Check(got, jsonrpc.Limits{}); err != nil {
+				t.Errorf("%s: %T: %v", r, c, err)
+			}
+			_, unsaid := c.(*mcp.AudioContent)
+			if !strings.Contains(string(got), good) && !(unsaid && r < mcp.V20250326) {
+				t.Errorf("%s: %T: %s", r, c, got)
+			}
+		}
+		if result.Content[1] != c {
+			t.Errorf("%T: the shared result was modified", c)
+		}
+	}
+}
+
+func TestWhatIsNoResultIsAnErrorAndNotGarbage(t *testing.T) {
+	type text string
+	for _, result := range []any{
+		nil,
+		(*mcp.CallToolResult)(nil),
+		(*mcp.ListToolsResult)(nil),
+		(*mcp.InitializeResult)(nil),
+		(*mcp.EmptyResult)(nil),
+		text("no object"),
+		[]string{"no object"},
+		make(chan int),
+		&mcp.CallToolResult{Content: []mcp.Content{nil}},
+		&mcp.CallToolResult{Content: []mcp.Content{(*mcp.TextContent)(nil)}},
+		&mcp.CallToolResult{Content: []mcp.Content{(*mcp.AudioContent)(nil), (*mcp.ResourceLink)(nil), (*mcp.EmbeddedResource)(nil), (*mcp.ImageContent)(nil)}},
+		&mcp.CallToolResult{StructuredContent: json.RawMessage(`{"a":`)},
+		&mcp.CallToolResult{StructuredContent: json.RawMessage(`{"a":1,"a":2}`)},
+		&mcp.CallToolResult{StructuredContent: json.RawMessage("{\"a\":\"\xff\"}")},
+		&mcp.CallToolResult{ResultBase: mcp.ResultBase{Meta: mcp.Meta{"a": json.RawMessage(`{`)}}},
+	} {
+		for _, r := range []mcp.Revision{mcp.V20260728, mcp.V20250618} {
+			got, err := revision.AppendResult([]byte("kept"), r, result, identity)
+			if err == nil {
+				t.Errorf("%s: %#v is said as %s", r, result, got)
+			}
+			if string(got) != "kept" {
+				t.Errorf("%s: %#v: %q was appended", r, result, got)
+			}
+		}
+	}
+}
+
+// The common result costs no more than its bytes.
+func TestPlainToolResultIsAppendedWithoutAllocation(t *testing.T) {
+	result := &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("hello"), mcp.Image([]byte{1, 2}, "image/png")}, StructuredContent: json.RawMessage(`{"a":[1]}`)}
+	dst := make([]byte, 0, 1024)
+	for _, r := range []mcp.Revision{mcp.V20260728, mcp.V20250618} {
+		if n := testing.AllocsPerRun(100, func() { _, _ = revision.AppendResult(dst, r, result, identity) }); n != 0 {
+			t.Errorf("%s: %v allocations", r, n)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package streamwire_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/streamwire"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// receiver keeps what a client hands on.
+type receiver struct {
+	mu       sync.Mutex
+	messages []string
+	unusable []string
+	lost     []error
+}
+
+func (r *receiver) Receive(m *jsonrpc.Message) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.messages = append(r.messages, fmt.Sprintf("%s%s %s", m.Method, m.ID, m.Raw))
+}
+
+func (r *receiver) Unusable(m *jsonrpc.Message, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unusable = append(r.unusable, fmt.Sprintf("%v %s: %v", m.Kind == jsonrpc.Response, m.ID, err))
+}
+
+func (r *receiver) Lost(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lost = append(r.lost, err)
+}
+
+func newClient(t *testing.T) (c *streamwire.Client, r *receiver, far transport.Conn) {
+	near, far := transport.PipeLimits(1000, 1000)
+	r = new(receiver)
+	c = streamwire.NewClient(near, r, jsonrpc.Limits{})
+	t.Cleanup(func() {
+		c.Close()
+		far.Close()
+	})
+	return c, r, far
+}
+
+// S1: what is no message is passed over, and what follows is received.
+func TestAClientPassesOverWhatIsNoMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, r, far := newClient(t)
+		for _, line := range []string{
+			"Server listening on stdio", `{"jsonrpc":"2.0","method":"hello"}`, `{"jsonrpc":"2.0","id":7,"result":[]}`,
+			`[{"jsonrpc":"2.0","method":"hello"}]`, `{"jsonrpc":"2.0","id":8,"result":{}}`,
+		} {
+			if err := far.Write(t.Context(), []byte(line)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if got := strings.Join(r.messages, "; "); got != "hello ; 8 {}" {
+			t.Errorf("received %s", got)
+		}
+		if len(r.unusable) != 3 || !strings.HasPrefix(r.unusable[1], "true 7:") {
+			t.Errorf("unusable: %q", r.unusable)
+		}
+		if len(r.lost) > 0 {
+			t.Errorf("lost: %v", r.lost)
+		}
+	})
+}
+
+func TestAClientTellsWhyNothingMoreArrives(t *testing.T) {
+	for name, test := range map[string]struct {
+		end  func(c *streamwire.Client, far transport.Conn)
+		want error
+		not  error
+	}{
+		"the server leaves":         {func(_ *streamwire.Client, far transport.Conn) { far.Close() }, call.ErrConnectionLost, call.ErrClosed},
+		"the client closes":         {func(c *streamwire.Client, _ transport.Conn) { c.Close() }, call.ErrClosed, call.ErrConnectionLost},
+		"a message is much too big": {func(_ *streamwire.Client, far transport.Conn) { far.Write(context.Background(), make([]byte, 1001)) }, call.ErrConnectionLost, call.ErrClosed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, r, far := newClient(t)
+				test.end(c, far)
+				synctest.Wait()
+				if len(r.lost) != 1 || !errors.Is(r.lost[0], test.want) || errors.Is(r.lost[0], test.not) {
+					t.Errorf("lost: %v", r.lost)
+				}
+			})
+		})
+	}
+}
+
+func TestAMessageThatIsTooLargeIsNamedInTheLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, r, far := newClient(t)
+		if err := far.Write(t.Context(), make([]byte, 1001)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		var tooLarge *transport.MessageTooLargeError
+		if len(r.lost) != 1 || !errors.As(r.lost[0], &tooLarge) || tooLarge.Limit != 1000 {
+			t.Errorf("lost: %v", r.lost)
+		}
+	})
+}
+
+// A server that reads no more is lost, also if it goes on to write.
+func TestAClientThatCannotSendIsLost(t *testing.T) {
+	near, far := transport.Pipe()
+	r := new(receiver)
+	c := streamwire.NewClient(deaf{near}, r, jsonrpc.Limits{})
+	defer far.Close()
+	defer c.Close()
+	err := c.Send(t.Context(), &call.Outgoing{Message: []byte("{}")})
+	if !errors.Is(err, call.ErrConnectionLost) || errors.Is(err, call.ErrNotSent) {
+		t.Errorf("got %v", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.lost) != 1 || !errors.Is(r.lost[0], call.ErrConnectionLost) {
+		t.Errorf("lost: %v", r.lost)
+	}
+}
+
+// deaf is a connection whose other end reads no more.
+type deaf struct{ transport.Conn }
+
+func (deaf) Write(context.Context, []byte) error {
+	return &transport.WriteError{Err: errors.New("broken pipe")}
+}
+
+func TestSendingTellsWhetherItWasSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, _ := newClient(t)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var err error
+		for err == nil { // until the pipe is full: nobody reads
+			err = c.Send(ctx, &call.Outgoing{Message: []byte("{}")})
+		}
+		if !errors.Is(err, call.ErrNotSent) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		c.Close()
+		if err := c.Send(t.Context(), &call.Outgoing{Message: []byte("{}")}); !errors.Is(err, call.ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+	})
+}

@@ -1,0 +1,255 @@
+package streamwire_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/streamwire"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// A full house stops the reading, and nothing is dropped (back-pressure).
+func TestAFullHouseStopsReadingAndDropsNothing(t *testing.T) {
+	inBothEras(t, func(t *testing.T, e era) {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBlocking()
+			s := newServer(handlers{"block": b.serve})
+			s.MaxInflight = 3
+			p := connect(t, s)
+			e.begin(p)
+			for id := range 20 {
+				p.send(e.call(fmt.Sprint(id), "block", "{}"))
+			}
+			synctest.Wait()
+			if n := len(b.started); n != 3 {
+				t.Errorf("%d calls are being served", n)
+			}
+			close(b.proceed)
+			answered := make(map[string]bool)
+			for range 20 {
+				answered[p.receive()] = true
+			}
+			for id := range 20 {
+				if !answered[e.reply(fmt.Sprint(id), "went on")] {
+					t.Errorf("call %d was dropped", id)
+				}
+			}
+		})
+	})
+}
+
+// stdio serves a byte stream whose directions end one at a time.
+func stdio(t *testing.T, s *streamwire.Server) (in *io.PipeWriter, out *output, served <-chan error) {
+	t.Helper()
+	theirIn, in := io.Pipe()
+	theirOut, ourOut := io.Pipe()
+	out = new(output)
+	go io.Copy(out, theirOut)
+	done := make(chan error, 1)
+	go func() {
+		done <- s.Serve(t.Context(), context.Background(), transport.Stream(halves{theirIn, ourOut}, transport.StreamOptions{}), principal.Local)
+	}()
+	return in, out, done
+}
+
+func lines(all ...string) string { return strings.Join(all, "\n") + "\n" }
+
+// S4.
+func TestTheEndOfInputEndsServing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, _, served := stdio(t, newServer(nil))
+		start := time.Now()
+		in.Close()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		if d := time.Since(start); d > 0 {
+			t.Errorf("it took %v", d)
+		}
+	})
+}
+
+// `printf … | server`: what was asked before the end of input is answered.
+func TestTheEndOfInputDoesNotCutCallsShort(t *testing.T) {
+	inBothEras(t, func(t *testing.T, e era) {
+		synctest.Test(t, func(t *testing.T) {
+			slow := func(ctx context.Context, c *call.Call) call.Outcome {
+				select {
+				case <-time.After(grace - time.Millisecond):
+					return text("in time")
+				case <-ctx.Done():
+					return text("cut short")
+				}
+			}
+			in, out, served := stdio(t, newServer(handlers{"slow": slow}))
+			io.WriteString(in, lines(initialize("2025-06-18"), e.call("1", "slow", "{}"), e.call("2", "slow", "{}")))
+			in.Close()
+			if err := <-served; err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+			for _, id := range []string{"1", "2"} {
+				if !strings.Contains(out.String(), e.reply(id, "in time")+"\n") {
+					t.Errorf("call %s was cut short:\n%s", id, out)
+				}
+			}
+		})
+	})
+}
+
+func TestCallsThatOutlastTheGraceAreCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBlocking()
+		in, out, served := stdio(t, newServer(handlers{"block": b.serve}))
+		start := time.Now()
+		io.WriteString(in, lines(modernCall("1", "block", "{}")))
+		in.Close()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		if d := time.Since(start); d != grace {
+			t.Errorf("it took %v", d)
+		}
+		<-b.ended
+		if out.String() != "" {
+			t.Errorf("answered %s", out)
+		}
+	})
+}
+
+func TestAHandlerThatIgnoresItsEndDoesNotHoldUpServing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, end := range map[string]func(p *peer){
+			"the peer leaves":    func(p *peer) { p.conn.Close() },
+			"serving is stopped": func(p *peer) { p.cancel(nil) },
+		} {
+			release := make(chan struct{})
+			p := connect(t, newServer(handlers{"stuck": func(context.Context, *call.Call) call.Outcome {
+				<-release
+				return text("")
+			}}))
+			p.send(modernCall("1", "stuck", "{}"))
+			synctest.Wait()
+			start := time.Now()
+			end(p)
+			if err := p.ended(); err == nil || !strings.Contains(err.Error(), "still running") {
+				t.Errorf("%s: %v", name, err)
+			}
+			if d := time.Since(start); d > 2*grace {
+				t.Errorf("%s: it took %v", name, d)
+			}
+			close(release)
+		}
+	})
+}
+
+// A shutdown waits for calls as long as it is allowed to, and lets no new ones in.
+func TestDrainingFinishesWhatIsInFlight(t *testing.T) {
+	inBothEras(t, func(t *testing.T, e era) {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBlocking()
+			p := connect(t, newServer(handlers{"block": b.serve}))
+			e.begin(p)
+			p.send(e.call("1", "block", "{}"))
+			<-b.started
+			p.drain()
+			time.Sleep(10 * grace)
+			select {
+			case err := <-p.served:
+				t.Fatalf("served to its end: %v", err)
+			default:
+			}
+			close(b.proceed)
+			p.want(e.reply("1", "went on"))
+			if err := p.ended(); err != nil {
+				t.Error(err)
+			}
+			if _, err := p.conn.Read(t.Context()); !errors.Is(err, io.EOF) {
+				t.Errorf("after the shutdown: %v", err)
+			}
+		})
+	})
+}
+
+func TestStoppingCancelsWhatIsInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBlocking()
+		p := connect(t, newServer(handlers{"block": b.serve}))
+		p.send(modernCall("1", "block", "{}"))
+		<-b.started
+		p.drain()
+		why := errors.New("patience is over")
+		p.cancel(why)
+		if cause := <-b.ended; !errors.Is(cause, why) {
+			t.Errorf("the handler's context ended with %v", cause)
+		}
+		p.ended()
+	})
+}
+
+func TestStoppingReturnsTheCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := connect(t, newServer(nil))
+		why := errors.New("enough")
+		p.cancel(why)
+		if err := p.ended(); !errors.Is(err, why) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// Nobody would hear what becomes of further calls: they are not begun.
+func TestAnOutputThatIsClosedEndsServing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		theirIn, in := io.Pipe()
+		theirOut, ourOut := io.Pipe()
+		calls := 0
+		s := newServer(handlers{"count": func(context.Context, *call.Call) call.Outcome {
+			calls++
+			return text("")
+		}})
+		done := make(chan error, 1)
+		go func() {
+			done <- s.Serve(t.Context(), context.Background(), transport.Stream(halves{theirIn, ourOut}, transport.StreamOptions{}), principal.Local)
+		}()
+		theirOut.Close()
+		for range 5 { // the first answers may still be queued
+			io.WriteString(in, lines(modernCall("1", "count", "{}")))
+			synctest.Wait()
+		}
+		err := <-done
+		var broken *transport.WriteError
+		if !errors.As(err, &broken) {
+			t.Errorf("got %v", err)
+		}
+		if calls > 2 {
+			t.Errorf("%d calls were served", calls)
+		}
+	})
+}
+
+// A peer that does not read its answers holds up nobody but itself, and not the end.
+func TestAPeerThatDoesNotReadDoesNotHoldUpTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		big := strings.Repeat("x", 600<<10)
+		p := connect(t, newServer(handlers{"big": func(context.Context, *call.Call) call.Outcome { return text(big) }}))
+		for id := range 8 {
+			p.send(modernCall(fmt.Sprint(id), "big", "{}"))
+		}
+		synctest.Wait()
+		start := time.Now()
+		p.cancel(errors.New("enough"))
+		p.ended()
+		if d := time.Since(start); d > 0 {
+			t.Errorf("it took %v", d)
+		}
+	})
+}

@@ -1,0 +1,256 @@
+package streamwire_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/legacy"
+	"github.com/parley-mcp/parley/internal/modern"
+	"github.com/parley-mcp/parley/internal/streamwire"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// patience is how long a test waits for what should come at once.
+const patience = 10 * time.Second
+
+// handlers are tools by name. Each gets a text and returns one.
+type handlers map[string]func(ctx context.Context, c *call.Call) call.Outcome
+
+func text(s string) call.Outcome {
+	return call.Outcome{Result: &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(s)}}}
+}
+
+const grace = 2 * time.Second
+
+// newServer serves tools/call with tools, among them echo, which returns its
+// argument as text, and server/discover.
+func newServer(tools handlers) *streamwire.Server {
+	callTool := func(ctx context.Context, c *call.Call) call.Outcome {
+		raw, _ := c.Params.Get("name")
+		name := jsonrpc.Unquote(raw)
+		if name == "echo" {
+			arguments, _ := c.Params.Get("arguments")
+			return text(string(arguments))
+		}
+		if h := tools[name]; h != nil {
+			return h(ctx, c)
+		}
+		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown tool"))
+	}
+	logger := slog.New(slog.DiscardHandler)
+	engine := call.NewEngine(map[string]call.Handler{
+		mcp.MethodCallTool: callTool,
+		mcp.MethodDiscover: func(context.Context, *call.Call) call.Outcome {
+			return call.Outcome{Result: modern.Discover(mcp.ServerCapabilities{}, "", 0)}
+		},
+	}, logger)
+	peers := new(call.Peers)
+	return &streamwire.Server{
+		Modern: &modern.Server{Engine: engine, Peers: peers},
+		Legacy: &legacy.Server{
+			Engine: engine, Peers: peers, Logger: logger, MaxInflight: 16,
+			Describe: func(principal.Principal) mcp.InitializeResult { return mcp.InitializeResult{} },
+		},
+		Logger:      logger,
+		MaxInflight: 16,
+		Grace:       grace,
+	}
+}
+
+// peer is a client of a server that is written line by line.
+type peer struct {
+	t      *testing.T
+	conn   transport.Conn
+	drain  context.CancelFunc
+	cancel context.CancelCauseFunc
+	served chan error
+}
+
+// connect serves a connection in memory, and ends it with the test.
+func connect(t *testing.T, s *streamwire.Server) *peer {
+	near, far := transport.PipeLimits(1<<20, 4096)
+	return serve(t, s, near, far)
+}
+
+func serve(t *testing.T, s *streamwire.Server, near, far transport.Conn) *peer {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	draining, drain := context.WithCancel(context.Background())
+	p := &peer{t: t, conn: near, drain: drain, cancel: cancel, served: make(chan error, 1)}
+	go func() { p.served <- s.Serve(ctx, draining, far, principal.Local) }()
+	t.Cleanup(func() {
+		near.Close()
+		cancel(nil)
+		drain()
+		select {
+		case err := <-p.served:
+			p.served <- err
+		case <-time.After(patience):
+			t.Error("the connection is still being served")
+		}
+	})
+	return p
+}
+
+func (p *peer) send(lines ...string) {
+	p.t.Helper()
+	for _, line := range lines {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		err := p.conn.Write(ctx, []byte(line))
+		cancel()
+		if err != nil {
+			p.t.Fatalf("send %.200s: %v", line, err)
+		}
+	}
+}
+
+func (p *peer) receive() string {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	line, err := p.conn.Read(ctx)
+	if err != nil {
+		p.t.Fatalf("receive: %v", err)
+	}
+	return string(line)
+}
+
+// want fails unless the next lines are these, "…" standing for anything.
+func (p *peer) want(lines ...string) {
+	p.t.Helper()
+	for _, want := range lines {
+		if got := p.receive(); !matches(got, want) {
+			p.t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+func matches(got, want string) bool {
+	parts := strings.Split(want, "…")
+	got, ok := strings.CutPrefix(got, parts[0])
+	last := len(parts) - 1
+	for i, part := range parts[1:] {
+		at := strings.Index(got, part)
+		if i+1 == last {
+			at = strings.LastIndex(got, part)
+		}
+		if at < 0 {
+			return false
+		}
+		got = got[at+len(part):]
+	}
+	return ok && (got == "" || parts[last] == "")
+}
+
+// alive fails unless the server answers, and answers this first (I12).
+func (p *peer) alive() {
+	p.t.Helper()
+	p.send(`{"jsonrpc":"2.0","id":"alive","method":"ping"}`)
+	p.want(`{"jsonrpc":"2.0","id":"alive","result":{}}`)
+}
+
+// ended returns what Serve returned.
+func (p *peer) ended() error {
+	p.t.Helper()
+	select {
+	case err := <-p.served:
+		p.served <- err
+		return err
+	case <-time.After(patience):
+		p.t.Fatal("the connection is still being served")
+		return nil
+	}
+}
+
+func initialize(r mcp.Revision) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":%q,"clientInfo":{"name":"a","version":"1"},"capabilities":{}}}`, r)
+}
+
+// shakeHands begins a session.
+func (p *peer) shakeHands(r mcp.Revision) {
+	p.t.Helper()
+	p.send(initialize(r), `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	p.want(`{"jsonrpc":"2.0","id":"init","result":{…"protocolVersion":"` + string(r) + `"…`)
+}
+
+// Both ways of calling a tool; id is JSON, and so is argument.
+func legacyCall(id, tool, argument string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":{"progressToken":%s}}}`, id, tool, argument, id)
+}
+
+func modernCall(id, tool, argument string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":{"progressToken":%s,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`, id, tool, argument, id)
+}
+
+func legacyReply(id, text string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`, id, text)
+}
+
+func modernReply(id, text string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","content":[{"type":"text","text":%q}]}}`, id, text)
+}
+
+// era is one of the two ways to speak, on a connection that is ready for it.
+type era struct {
+	name  string
+	begin func(p *peer)
+	call  func(id, tool, argument string) string
+	reply func(id, text string) string
+}
+
+func eras() []era {
+	return []era{
+		{"legacy", func(p *peer) { p.shakeHands(mcp.V20250618) }, legacyCall, legacyReply},
+		{"modern", func(*peer) {}, modernCall, modernReply},
+	}
+}
+
+func inBothEras(t *testing.T, f func(t *testing.T, e era)) {
+	for _, e := range eras() {
+		t.Run(e.name, func(t *testing.T) { f(t, e) })
+	}
+}
+
+func cancellation(id string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id)
+}
+
+// halves is a byte stream whose directions end one at a time, like a child's
+// standard streams.
+type halves struct {
+	*io.PipeReader
+	*io.PipeWriter
+}
+
+func (h halves) Close() error {
+	h.PipeReader.Close()
+	return h.PipeWriter.Close()
+}
+
+// output is the other end of a server's output.
+type output struct {
+	mu    sync.Mutex
+	lines bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.lines.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.lines.String()
+}

@@ -1,0 +1,204 @@
+package mcptest_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+type booking struct {
+	Day    string `json:"day" enum:"mon,tue,wed" doc:"which day"`
+	People int    `json:"people" minimum:"1" maximum:"9" default:"2"`
+}
+
+// question asks in the way that the client's revision has: with a form where there
+// are forms, by way of the model before.
+func question(ctx context.Context, what string) (string, error) {
+	form, err := server.Elicit[struct {
+		Answer string `json:"answer"`
+	}](ctx, what)
+	if !errors.Is(err, server.ErrUnsupported) {
+		return form.Answer, err
+	}
+	said, err := server.Sample(ctx, mcp.CreateMessageParams{
+		MaxTokens: 10, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text(what)}}},
+	})
+	if err != nil {
+		return "", err
+	}
+	return said.Content[0].(*mcp.TextContent).Text, nil
+}
+
+// asking is a server whose handlers ask.
+func asking(charged *atomic.Int32) func() *server.Server {
+	return func() *server.Server {
+		s := newServer()
+		server.AddTool(s, mcp.Tool{Name: "order", Description: "Asks three questions, and charges a card between them."},
+			func(ctx context.Context, _ struct{}) (string, error) {
+				first, err := question(ctx, "first?")
+				if err != nil {
+					return "", err
+				}
+				second, err := question(ctx, "second?")
+				if err != nil {
+					return "", err
+				}
+				receipt, err := server.Once(ctx, "charge", func(_ context.Context, key string) (string, error) {
+					return fmt.Sprintf("receipt %d", charged.Add(1)), nil
+				})
+				if err != nil {
+					return "", err
+				}
+				third, err := question(ctx, "third?")
+				if err != nil {
+					return "", err
+				}
+				return fmt.Sprint(first, " ", second, " ", third, " ", receipt), nil
+			})
+		server.AddTool(s, mcp.Tool{Name: "both", Description: "Asks two things at once."},
+			func(ctx context.Context, _ struct{}) (string, error) {
+				var said mcp.CreateMessageResult
+				var roots []mcp.Root
+				err := server.Ask(ctx,
+					server.SampleInto(&said, mcp.CreateMessageParams{MaxTokens: 5, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text("hello?")}}}}),
+					server.RootsInto(&roots))
+				if err != nil {
+					return "", err
+				}
+				return fmt.Sprint(said.Content[0].(*mcp.TextContent).Text, " ", roots[0].URI), nil
+			})
+		server.AddTool(s, mcp.Tool{Name: "book", Description: "Asks for a booking."},
+			func(ctx context.Context, _ struct{}) (string, error) {
+				b, err := server.Elicit[booking](ctx, "When?", server.Key("booking"))
+				if err != nil {
+					return "", err
+				}
+				return fmt.Sprint(b.Day, b.People), nil
+			})
+		return s
+	}
+}
+
+// answering is a client that answers: forms with what they ask, models by echoing.
+func answering(d *client.Dialer) {
+	d.Elicit = func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		return mcp.AcceptElicit(map[string]string{"answer": form.Message + "!"})
+	}
+	d.Sample = func(_ context.Context, p *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+		asked := p.Messages[0].Content[0].(*mcp.TextContent).Text
+		return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: "echo", Content: []mcp.Content{mcp.Text(asked + "!")}}, nil
+	}
+	d.Roots = func(context.Context) ([]mcp.Root, error) { return []mcp.Root{{URI: "file:///work"}}, nil }
+}
+
+// One handler asks three questions in a row in every revision, and charges once.
+func TestOneHandlerAsksInEveryRevision(t *testing.T) {
+	var charged atomic.Int32
+	everywhere(t, asking(&charged), func(t *testing.T, c *client.Client) {
+		before := charged.Load()
+		text, err := client.Call[string](t.Context(), c, "order", nil)
+		want := fmt.Sprintf("first?! second?! third?! receipt %d", before+1)
+		if err != nil || text != want {
+			t.Errorf("%q, %v, want %q", text, err, want)
+		}
+		if n := charged.Load() - before; n != 1 {
+			t.Errorf("the card was charged %d times", n)
+		}
+	}, answering)
+}
+
+func TestSeveralQuestionsAtOnce(t *testing.T) {
+	var charged atomic.Int32
+	everywhere(t, asking(&charged), func(t *testing.T, c *client.Client) {
+		text, err := client.Call[string](t.Context(), c, "both", nil)
+		if err != nil || text != "hello?! file:///work" {
+			t.Errorf("%q, %v", text, err)
+		}
+	}, answering)
+}
+
+// A client that has not declared what a question needs is told so, in its revision's way.
+func TestUndeclaredCapabilitiesAreNotAsked(t *testing.T) {
+	var charged atomic.Int32
+	everywhere(t, asking(&charged), func(t *testing.T, c *client.Client) {
+		_, err := client.Call[string](t.Context(), c, "both", nil)
+		var reported *jsonrpc.Error
+		var failed *client.ToolError
+		if c.Revision().Modern() {
+			if !errors.As(err, &reported) || reported.Code != mcp.CodeMissingCapability {
+				t.Errorf("got %v", err)
+			}
+			var data mcp.MissingCapabilityData
+			if reported != nil && (json.Unmarshal(reported.Data, &data) != nil || data.RequiredCapabilities.Sampling == nil) {
+				t.Errorf("data %s", reported.Data)
+			}
+		} else if !errors.As(err, &failed) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// Forms: defaults are filled in by the client, and answers that do not fit are asked for again.
+func TestFormsAreCompletedAndChecked(t *testing.T) {
+	var charged atomic.Int32
+	for _, tt := range []struct {
+		name    string
+		answers []string // one after the other; the last again and again
+		want    string
+	}{
+		{"complete", []string{`{"day":"tue","people":4}`}, "tue4"},
+		{"default", []string{`{"day":"mon"}`}, "mon2"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			everywhere(t, asking(&charged), func(t *testing.T, c *client.Client) {
+				if c.Revision() < mcp.V20250618 {
+					_, err := client.Call[string](t.Context(), c, "book", nil)
+					if err == nil {
+						t.Error("a revision without forms has shown one")
+					}
+					return
+				}
+				text, err := client.Call[string](t.Context(), c, "book", nil)
+				if err != nil || text != tt.want {
+					t.Errorf("%q, %v", text, err)
+				}
+			}, func(d *client.Dialer) {
+				asked := 0
+				d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+					answer := tt.answers[min(asked, len(tt.answers)-1)]
+					asked++
+					return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(answer)}, nil
+				}
+			})
+		})
+	}
+}
+
+func TestDecliningAndDismissing(t *testing.T) {
+	var charged atomic.Int32
+	for action, want := range map[mcp.ElicitAction]error{mcp.ElicitDecline: server.ErrDeclined, mcp.ElicitCancel: server.ErrDismissed} {
+		t.Run(string(action), func(t *testing.T) {
+			everywhere(t, asking(&charged), func(t *testing.T, c *client.Client) {
+				if c.Revision() < mcp.V20250618 {
+					return
+				}
+				_, err := client.Call[string](t.Context(), c, "book", nil)
+				if err == nil || !errors.Is(want, want) || err.Error() != "tool book failed: "+want.Error() {
+					t.Errorf("got %v", err)
+				}
+			}, func(d *client.Dialer) {
+				d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+					return &mcp.ElicitResult{Action: action}, nil
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,155 @@
+package schema
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+type echo struct {
+	Text string `json:"text"`
+}
+
+// benchmarks pairs schemas with instances that fit them.
+func benchmarks(tb testing.TB) []struct {
+	name     string
+	schema   *Schema
+	instance []byte
+	allocs   float64
+} {
+	inferred, err := For[echo]()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	nested, err := For[struct {
+		Name  string            `json:"name" minLength:"1" pattern:"^[a-z]+$"`
+		Age   int               `json:"age" minimum:"0" maximum:"150"`
+		Tags  []string          `json:"tags" enum:"a,b,c"`
+		Home  address           `json:"home"`
+		Attrs map[string]string `json:"attrs"`
+		Since time.Time         `json:"since"`
+	}]()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return []struct {
+		name     string
+		schema   *Schema
+		instance []byte
+		allocs   float64
+	}{
+		{"one string", inferred, []byte(`{"text":"hello"}`), 0},
+		{"long string", inferred, []byte(`{"text":"` + strings.Repeat("lorem ipsum ", 1<<20/12) + `"}`), 0},
+		{"nested", nested, []byte(`{"name":"ada","age":36,"tags":["a","c"],"home":{"street":"x","zip":"12345"},"attrs":{"k":"v","l":"w"},"since":"1815-12-10T00:00:00Z"}`), 0},
+		{"fixture 2020-12", compile(tb, fixture2020), []byte(`{"name":"a","contactMethod":"phone","phone":"1","address":{"street":"s"}}`), 0},
+		{"thousand items", compile(tb, `{"items":{"type":"object","properties":{"id":{"type":"integer"},"ok":{"type":"boolean"}},"required":["id"]}}`),
+			[]byte(`[` + repeated(1000, `{"id":%d,"ok":true}`) + `]`), 0},
+	}
+}
+
+func BenchmarkValidate(b *testing.B) {
+	for _, bench := range benchmarks(b) {
+		b.Run(bench.name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(len(bench.instance)))
+			for b.Loop() {
+				if err := bench.schema.Validate(bench.instance); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkValidateInTheLibrary(b *testing.B) {
+	s := compile(b, `{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"unevaluatedProperties":false}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := s.Validate([]byte(`{"text":"hello"}`)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	for _, bench := range []struct {
+		name string
+		into func() any
+		raw  string
+	}{
+		{"one string", func() any { return new(echo) }, `{"text":"hello"}`},
+		{"defaults", func() any { return new(search) }, `{"query":"x"}`},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := Decode([]byte(bench.raw), bench.into()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkMarshal(b *testing.B) {
+	v := &echo{"hello"}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Marshal(v); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkCompile(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Compile([]byte(fixture2020)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func TestValidatingDoesNotAllocate(t *testing.T) {
+	if raceEnabled {
+		return // pools forget on purpose
+	}
+	for _, bench := range benchmarks(t) {
+		if got := testing.AllocsPerRun(100, func() {
+			if err := bench.schema.Validate(bench.instance); err != nil {
+				t.Fatal(err)
+			}
+		}); got > bench.allocs {
+			t.Errorf("%s: %v allocations, want %v", bench.name, got, bench.allocs)
+		}
+	}
+}
+
+func TestDecodingAllocatesTheResultOnly(t *testing.T) {
+	if raceEnabled {
+		return
+	}
+	raw := []byte(`{"text":"hello"}`)
+	var v echo
+	if got := testing.AllocsPerRun(100, func() {
+		if err := Decode(raw, &v); err != nil {
+			t.Fatal(err)
+		}
+	}); got > 1 { // the string
+		t.Errorf("%v allocations, want 1", got)
+	}
+	if got := testing.AllocsPerRun(100, func() {
+		if _, err := Marshal(&v); err != nil {
+			t.Fatal(err)
+		}
+	}); got > 1 { // the bytes
+		t.Errorf("%v allocations, want 1", got)
+	}
+}
+
+func ExampleSchema_JSON() {
+	s, _ := For[echo]()
+	fmt.Println(string(s.JSON()))
+	// Output: {"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false}
+}

@@ -1,0 +1,310 @@
+package schema
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"net/netip"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+type search struct {
+	Query   string         `json:"query"`
+	Limit   int            `json:"limit" default:"10"`
+	Mode    string         `json:"mode" default:"fast" enum:"fast,deep"`
+	Timeout time.Duration  `json:"timeout" default:"1m30s"`
+	Ratio   *float64       `json:"ratio" default:"0.5"`
+	Page    page           `json:"page,omitzero"`
+	Sort    *order         `json:"sort"`
+	Filters []filter       `json:"filters,omitempty"`
+	ByName  map[string]any `json:"byName,omitempty"`
+}
+
+type page struct {
+	Size   int  `json:"size" default:"20"`
+	Number uint `json:"number,omitzero"`
+}
+
+type order struct {
+	By   string `json:"by"`
+	Desc bool   `json:"desc" default:"true"`
+}
+
+type filter struct {
+	Op    string `json:"op" default:"eq"`
+	Value any    `json:"value"`
+}
+
+func pointerTo[T any](v T) *T { return &v }
+
+func TestDefaultsFillAbsentMembers(t *testing.T) {
+	for _, test := range []struct {
+		raw  string
+		want search
+	}{
+		{`{"query":"x"}`, search{Query: "x", Limit: 10, Mode: "fast", Timeout: 90 * time.Second, Ratio: pointerTo(0.5), Page: page{Size: 20}}},
+		{`{}`, search{Limit: 10, Mode: "fast", Timeout: 90 * time.Second, Ratio: pointerTo(0.5), Page: page{Size: 20}}},
+		{` { "limit" : 0 , "mode":"deep","timeout":"0s","ratio":0,"page":{"number":2.0},"sort":{"by":"a"} } `,
+			search{Mode: "deep", Ratio: pointerTo(0.0), Page: page{Size: 20, Number: 2}, Sort: &order{By: "a", Desc: true}}},
+		{`{"query":"x","limit":1e1,"mode":"deep","timeout":"1h","ratio":1,"page":{"size":1},"sort":{"by":"a","desc":false},"filters":[{},{"op":"ne","value":{"op":1}},{"value":"}"}]}`,
+			search{Query: "x", Limit: 10, Mode: "deep", Timeout: time.Hour, Ratio: pointerTo(1.0), Page: page{Size: 1}, Sort: &order{By: "a"},
+				Filters: []filter{{Op: "eq"}, {Op: "ne", Value: map[string]any{"op": 1.0}}, {Op: "eq", Value: "}"}}}},
+		{`{"\u006cimit":5,"byName":{"limit":1}}`, search{Limit: 5, Mode: "fast", Timeout: 90 * time.Second, Ratio: pointerTo(0.5), Page: page{Size: 20},
+			ByName: map[string]any{"limit": 1.0}}},
+	} {
+		var got search
+		if err := Decode([]byte(test.raw), &got); err != nil {
+			t.Errorf("%s: %v", test.raw, err)
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s: %s", test.raw, diff)
+		}
+	}
+}
+
+func TestDefaultsReachListsAndMaps(t *testing.T) {
+	var got struct {
+		List []page
+		Map  map[string]*page
+		Deep [1][]pair[page, tree]
+	}
+	if err := Decode([]byte(`{"List":[{},{"size":1}],"Map":{"a":{}},"Deep":[[{"first":{},"second":{"name":"n","kids":[{"name":"m"}]}}]]}`), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.List[0].Size != 20 || got.List[1].Size != 1 || got.Map["a"].Size != 20 || got.Deep[0][0].First.Size != 20 || got.Deep[0][0].Second.Kids[0].Name != "m" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestIntegersAreExactHoweverTheyAreSpelled(t *testing.T) {
+	type in struct {
+		N int64   `json:"n"`
+		U uint64  `json:"u"`
+		L []int8  `json:"l"`
+		F float64 `json:"f"`
+		R json.RawMessage
+	}
+	for _, test := range []struct {
+		raw  string
+		want in
+	}{
+		{`{"n":9007199254740993,"u":18446744073709551615}`, in{N: 9007199254740993, U: math.MaxUint64}},
+		{`{"n":-9223372036854775808,"u":0}`, in{N: math.MinInt64}},
+		{`{"n":9007199254740993.0,"u":1.8446744073709551615e19}`, in{N: 9007199254740993, U: math.MaxUint64}},
+		{`{"n":1e3,"u":100e-2,"l":[1.0,-2.50e1,0.0,-0],"f":1.50,"R":1.0}`, in{N: 1000, U: 1, L: []int8{1, -25, 0, 0}, F: 1.5, R: json.RawMessage(`1.0`)}},
+		{`{"u":-0}`, in{}},
+	} {
+		var got in
+		if err := Decode([]byte(test.raw), &got); err != nil {
+			t.Errorf("%s: %v", test.raw, err)
+		}
+		if diff := cmp.Diff(test.want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s: %s", test.raw, diff)
+		}
+	}
+}
+
+func TestDecodeErrorsNameThePlace(t *testing.T) {
+	type in struct {
+		Name  string                   `json:"name"`
+		Small map[string][]int8        `json:"small"`
+		Big   int64                    `json:"big"`
+		When  time.Time                `json:"when"`
+		Long  time.Duration            `json:"long"`
+		Addr  netip.Addr               `json:"addr"`
+		Bytes []byte                   `json:"bytes"`
+		Inner struct{ A, B *struct{} } `json:"inner"`
+		On    bool                     `json:"on"`
+	}
+	for _, test := range []struct{ raw, want string }{
+		{`{"name":5}`, `value/name: expected string, got number 5`},
+		{`{"small":{"a/b":[1,2,300]}}`, `value/small/a~1b/2: expected integer from -128 to 127, got number 300`},
+		{`{"big":9223372036854775808}`, `value/big: expected integer from -9223372036854775808 to 9223372036854775807, got number 9223372036854775808`},
+		{`{"big":1.5}`, `value/big: expected integer from -9223372036854775808 to 9223372036854775807, got number 1.5`},
+		{`{"when":"yesterday"}`, `value/when: expected date and time such as "2006-01-02T15:04:05Z", got string "yesterday"`},
+		{`{"long":"1 hour"}`, `value/long: expected duration such as "1h30m", got string "1 hour"`},
+		{`{"long":3600}`, `value/long: expected duration such as "1h30m", got number 3600`},
+		{`{"addr":"localhost"}`, `value/addr: expected valid Addr (ParseAddr("localhost"): unable to parse IP), got string "localhost"`},
+		{`{"bytes":"%%"}`, `value/bytes: expected string in base 64, got string "%%"`},
+		{`{"inner":{"A":[]}}`, `value/inner/A: expected object, got array of 0 items`},
+		{`{"on":"true"}`, `value/on: expected boolean, got string "true"`},
+		{`[]`, `value: expected object, got array of 0 items`},
+		{`{"name":"a","name":"b"}`, `value/name: expected each member once, got the member "name" twice`},
+		{`{"name":"a",}`, `value/name: expected valid JSON, got unexpected '}' at byte 12`},
+		{``, `value: expected valid JSON, got end of input at byte 0`},
+	} {
+		var v in
+		err := Decode([]byte(test.raw), &v)
+		var invalid *ValidationError
+		if !errors.As(err, &invalid) || err.Error() != test.want {
+			t.Errorf("%s\n got %v\nwant %s", test.raw, err, test.want)
+		}
+	}
+}
+
+func TestDecodeIsStrict(t *testing.T) {
+	var v struct {
+		Name string `json:"name"`
+	}
+	if err := Decode([]byte(`{"NAME":"a","Name":"b"}`), &v); err != nil || v.Name != "" {
+		t.Errorf("another case: %q, %v", v.Name, err)
+	}
+	for _, raw := range []string{`{"name":"a","name":"a"}`, "{\"name\":\"\xff\"}", `{"name":"\ud800"}`, `{"name":"a"} {}`} {
+		if err := Decode([]byte(raw), &v); err == nil {
+			t.Errorf("%q is accepted", raw)
+		}
+	}
+	if err := Decode([]byte(`{}`), v); err == nil {
+		t.Error("a value that is no pointer is accepted")
+	}
+	if err := Decode([]byte(`{}`), nil); err == nil {
+		t.Error("nil is accepted")
+	}
+	if err := Decode([]byte(`{}`), (*search)(nil)); err == nil {
+		t.Error("a nil pointer is accepted")
+	}
+}
+
+func TestDecodeKeepsNothingOfTheInput(t *testing.T) {
+	var v struct {
+		S string
+		R json.RawMessage
+		A any
+	}
+	raw := []byte(`{"S":"abc","R":{"a":1},"A":["x"]}`)
+	if err := Decode(raw, &v); err != nil {
+		t.Fatal(err)
+	}
+	for i := range raw {
+		raw[i] = '#'
+	}
+	if v.S != "abc" || string(v.R) != `{"a":1}` || v.A.([]any)[0] != "x" {
+		t.Errorf("%+v", v)
+	}
+}
+
+// Stamp is exported, as a struct embedded by pointer must be to be decoded.
+type Stamp struct {
+	ID int64 `json:"id"`
+}
+
+// TestMarshalledValuesFitTheirSchema is the promise behind structured content.
+func TestMarshalledValuesFitTheirSchema(t *testing.T) {
+	type everything struct {
+		P     *int     `json:"p"`
+		S     *string  `json:"s"`
+		Z     *address `json:"z"`
+		Slice []string `json:"slice"`
+		Map   map[string]*int
+		D     time.Duration `json:"d"`
+		Bytes []byte        `json:"bytes"`
+		Any   any           `json:"any"`
+		Raw   json.RawMessage
+		Q     *int64 `json:"q,string"`
+		*Stamp
+		In   pair[*int, *pair[*string, string]] `json:"in"`
+		List []pair[*string, *string]           `json:"list"`
+		Last *bool                              `json:"last"`
+	}
+	one, text := 1, `nu,ll":null}`
+	for _, test := range []struct {
+		value any
+		want  string
+	}{
+		{everything{}, `{"slice":[],"Map":{},"d":"0s","bytes":"","any":null,"Raw":null,"in":{},"list":[]}`},
+		{everything{P: &one, Any: map[string]any{"b": nil, "a": time.Second}, D: 1500 * time.Nanosecond, In: pair[*int, *pair[*string, string]]{Second: &pair[*string, string]{Second: "null"}}},
+			`{"p":1,"slice":[],"Map":{},"d":"1.5µs","bytes":"","any":{"a":"1s","b":null},"Raw":null,"in":{"second":{"second":"null"}},"list":[]}`},
+		{everything{S: &text, Last: new(bool), Q: pointerTo(int64(math.MaxInt64)), Stamp: &Stamp{ID: 1}, List: []pair[*string, *string]{{}, {First: &text}, {Second: &text}, {First: &text, Second: &text}}},
+			`{"s":"nu,ll\":null}","slice":[],"Map":{},"d":"0s","bytes":"","any":null,"Raw":null,"q":"9223372036854775807","id":1,"in":{},"list":[{},{"first":"nu,ll\":null}"},{"second":"nu,ll\":null}"},{"first":"nu,ll\":null}","second":"nu,ll\":null}"}],"last":false}`},
+		{&everything{Z: &address{}}, `{"z":{"street":""},"slice":[],"Map":{},"d":"0s","bytes":"","any":null,"Raw":null,"in":{},"list":[]}`},
+		{tree{Name: "a", Kids: []*tree{{Name: "b"}}}, `{"name":"a","kids":[{"name":"b"}]}`},
+		{chainOf[int]{Value: 1}, `{"value":1}`},
+		{pair[*int, *int]{}, `{}`},
+		{loose{Known: "a", Rest: map[string]int{"c": 2, "b": 1}}, `{"known":"a","b":1,"c":2}`},
+		{matrix{}, `[]`},
+		{matrix(nil), `[]`},
+	} {
+		raw, err := Marshal(test.value)
+		if err != nil {
+			t.Errorf("%+v: %v", test.value, err)
+			continue
+		}
+		if diff := cmp.Diff(test.want, string(raw)); diff != "" {
+			t.Errorf("%+v: %s", test.value, diff)
+		}
+		s, err := ForType(reflect.TypeOf(test.value))
+		if err != nil {
+			t.Errorf("%T: %v", test.value, err)
+			continue
+		}
+		if err := s.Validate(raw); err != nil {
+			t.Errorf("%s does not fit %s: %v", raw, s.JSON(), err)
+		}
+		into := reflect.New(reflect.TypeOf(test.value))
+		if err := Decode(raw, into.Interface()); err != nil {
+			t.Errorf("%s: %v", raw, err)
+		}
+		if again, err := Marshal(into.Elem().Interface()); err != nil || string(again) != string(raw) {
+			t.Errorf("%s comes back as %s, %v", raw, again, err)
+		}
+	}
+	if raw, err := Marshal(nil); err != nil || string(raw) != "null" {
+		t.Errorf("nil: %s, %v", raw, err)
+	}
+	if _, err := Marshal(math.NaN()); err == nil {
+		t.Error("NaN has a JSON form")
+	}
+}
+
+// fuzzed has one field of each kind whose schema says all that the decoder asks.
+type fuzzed struct {
+	S string                    `json:"s"`
+	N int32                     `json:"n,omitzero" minimum:"-2147483648"`
+	U uint16                    `json:"u" default:"7"`
+	F float64                   `json:"f,omitzero" minimum:"-1e9" maximum:"1e9"`
+	B bool                      `json:"b,omitzero"`
+	L []pair[*int8, string]     `json:"l,omitempty"`
+	M map[string]map[string]any `json:"m,omitempty"`
+	P struct {
+		Size   int32  `json:"size" default:"20"`
+		Number uint16 `json:"number,omitzero"`
+	} `json:"p,omitzero"`
+	R json.RawMessage `json:"r,omitempty"`
+	T *tree           `json:"t"`
+}
+
+func FuzzWhatFitsTheSchemaDecodes(f *testing.F) {
+	s, err := For[fuzzed]()
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, seed := range []string{
+		`{"s":"a","n":1.0,"u":-0,"f":1e-400,"b":true,"l":[{"first":-0.0,"second":"x"}],"m":{"a":{"b":[null]}},"p":{"number":1e2},"r":null,"t":{"name":"n","kids":[{"name":"k"}]}}`,
+		`{"s":"","p":{}}`, `{"s":1}`, `{"s":"a","u":65536}`, `{"s":"\u0000","l":[]}`, `{"\u0073":"a","n":214748364.7e1}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		invalid := s.Validate(raw)
+		var v fuzzed
+		err := Decode(raw, &v)
+		if invalid != nil {
+			return
+		}
+		if err != nil {
+			t.Fatalf("%s fits, but: %v", raw, err)
+		}
+		again, err := Marshal(v)
+		if err != nil {
+			t.Fatalf("%s: %v", raw, err)
+		}
+		if err := s.Validate(again); err != nil {
+			t.Fatalf("%s came back as %s: %v", raw, again, err)
+		}
+	})
+}

@@ -1,0 +1,197 @@
+package schema
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func compile(t testing.TB, schema string) *Schema {
+	t.Helper()
+	s, err := Compile([]byte(schema))
+	if err != nil {
+		t.Fatalf("Compile(%s): %v", schema, err)
+	}
+	return s
+}
+
+func TestMessagesSayWhatToDo(t *testing.T) {
+	for _, test := range []struct{ schema, instance, want string }{
+		{`{"properties":{"age":{"type":"integer"}}}`, `{"age":"abc"}`, `arguments/age: expected integer, got string "abc"`},
+		{`{"type":"object"}`, `[1,2]`, `arguments: expected object, got array of 2 items`},
+		{`{"type":["string","null"]}`, `true`, `arguments: expected string or null, got boolean true`},
+		{`{"required":["a/b"],"properties":{"a/b":{"type":"string"}}}`, `{}`, `arguments/a~1b: expected string, got nothing; it is required`},
+		{`{"required":["a"]}`, `{}`, `arguments/a: expected a value, got nothing; it is required`},
+		{`{"properties":{"text":{},"count":{}},"additionalProperties":false}`, `{"txet":1}`,
+			`arguments/txet: expected one of the members "text", "count", got unknown member "txet"`},
+		{`{"additionalProperties":false}`, `{"x":1}`, `arguments/x: expected no member, got unknown member "x"`},
+		{`{"properties":{"unit":{"enum":["C","F",1]}}}`, `{"unit":"K"}`, `arguments/unit: expected one of "C", "F", 1, got string "K"`},
+		{`{"const":{"a":1}}`, `null`, `arguments: expected object with 1 member, got null`},
+		{`{"minimum":1,"maximum":5}`, `9007199254740993`, `arguments: expected at most 5, got number 9007199254740993`},
+		{`{"exclusiveMinimum":1.5}`, `1.5`, `arguments: expected more than 1.5, got number 1.5`},
+		{`{"multipleOf":0.5}`, `0.7`, `arguments: expected multiple of 0.5, got number 0.7`},
+		{`{"minLength":3}`, `"é"`, `arguments: expected at least 3 characters, got 1 in string "é"`},
+		{`{"pattern":"^a"}`, `"b"`, `arguments: expected string matching "^a", got string "b"`},
+		{`{"minItems":1}`, `[]`, `arguments: expected at least 1 item, got array of 0 items`},
+		{`{"uniqueItems":true}`, `[1,2,1.0]`, `arguments: expected no item twice, got items 0 and 2 alike in array of 3 items`},
+		{`{"maxProperties":1}`, `{"a":1,"b":2}`, `arguments: expected at most 1 member, got object with 2 members`},
+		{`{"items":{"properties":{"zip":{"type":"string"}}}}`, `[{},{"zip":0}]`, `arguments/1/zip: expected string, got number 0`},
+		{`{"anyOf":[{"type":"string"},{"type":"integer"}]}`, `null`, `arguments: expected string or integer, got null`},
+		{`{"anyOf":[{"type":"string","minLength":3},{"type":"integer"}]}`, `"a"`, `arguments: expected at least 3 characters, got 1 in string "a"`},
+		{`{"oneOf":[{"properties":{"kind":{"const":"a"},"x":{"type":"string"}}},{"properties":{"kind":{"const":"b"},"y":{"type":"string"}}}]}`,
+			`{"kind":"b","y":1}`, `arguments/y: expected string, got number 1`},
+		{`{"anyOf":[{"const":"a"},{"const":"b"}]}`, `"c"`, `arguments: expected "a" or "b", got string "c"`},
+		{`{"oneOf":[{"minimum":1},{"minimum":2}]}`, `3`, `arguments: expected exactly one of 2 alternatives to fit, got number 3 that fits numbers 1 and 2`},
+		{`{"not":{"type":"string"}}`, `"a"`, `arguments: expected something that the schema does not exclude, got string "a"`},
+		{`{"if":{"required":["a"]},"then":{"required":["b"]}}`, `{"a":1}`, `arguments/b: expected a value, got nothing; it is required`},
+		{`{"dependentRequired":{"a":["b"]}}`, `{"a":1}`, `arguments/b: expected a value since there is a "a", got nothing`},
+		{`{"contains":{"const":1}}`, `[2]`, `arguments: expected at least 1 item of a certain form, got 0 in array of 1 item`},
+		{`{"propertyNames":{"maxLength":1}}`, `{"ab":1}`, `arguments/ab: expected at most 1 character, got 2 in string "ab"`},
+		{`false`, `1`, `arguments: expected nothing here, got number 1`},
+		{`{"$schema":"http://json-schema.org/draft-07/schema","format":"email"}`, `"x"`, `arguments: expected string of format "email", got string "x"`},
+		{`true`, `{"a":1,"a":2}`, `arguments/a: expected each member once, got the member "a" twice`},
+		{`true`, `{"a":[1,{"b":1,"\u0062":2}]}`, `arguments/a/1/b: expected each member once, got the member "b" twice`},
+		{`true`, `{"a":[1,2,x]}`, `arguments/a/2: expected valid JSON, got unexpected 'x' at byte 10`},
+		{`true`, `{"a":{"b":1},"c":}`, `arguments/c: expected valid JSON, got unexpected '}' at byte 17`},
+		{`true`, `1 2`, `arguments: expected valid JSON, got bytes after the value at byte 2`},
+		{`true`, ``, `arguments: expected valid JSON, got end of input at byte 0`},
+		{`true`, "\"\xff\"", `arguments: expected valid UTF-8, got an invalid byte at byte 1`},
+		{`true`, `"\ud800"`, `arguments: expected valid JSON, got a malformed escape at byte 1`},
+		// The same from the library.
+		{`{"unevaluatedProperties":false,"properties":{"age":{"type":"integer"}},"required":["name"]}`, `{"age":"abc"}`,
+			`arguments/name: expected a value, got nothing; it is required; arguments/age: expected integer, got string "abc"`},
+		{`{"unevaluatedProperties":false}`, `{"x":[1]}`, `arguments/x: expected nothing here, got array of 1 item`},
+		{`{"unevaluatedItems":true,"minItems":2}`, `[1]`, `arguments: expected at least 2 items, got array of 1 item`},
+	} {
+		err := compile(t, test.schema).Validate([]byte(test.instance))
+		var invalid *ValidationError
+		if !errors.As(err, &invalid) {
+			t.Errorf("%s: %s: %v, want a *ValidationError", test.schema, test.instance, err)
+			continue
+		}
+		if got := invalid.Describe("arguments"); got != test.want {
+			t.Errorf("%s: %s\n got %s\nwant %s", test.schema, test.instance, got, test.want)
+		}
+	}
+}
+
+func TestIssuesAreBoundedInNumberAndLength(t *testing.T) {
+	s := compile(t, `{"items":{"type":"integer"}}`)
+	err := s.Validate([]byte(`[` + strings.Repeat(`"`+strings.Repeat("é", 1000)+`",`, 100) + `0]`))
+	var invalid *ValidationError
+	if !errors.As(err, &invalid) || len(invalid.Issues) != 8 {
+		t.Fatalf("got %v, want 8 issues", err)
+	}
+	if want := `string "` + strings.Repeat("é", 32) + `"…`; invalid.Issues[0].Got != want {
+		t.Errorf("got %s, want %s", invalid.Issues[0].Got, want)
+	}
+}
+
+func TestMessagesHoldNoControlCharacters(t *testing.T) {
+	s := compile(t, `{"additionalProperties":{"type":"integer"}}`)
+	err := s.Validate([]byte(`{"\u001b[31m\u202ename\n":"\u001b]0;title\u0007\u2028"}`))
+	if err == nil {
+		t.Fatal("valid")
+	}
+	for _, r := range err.Error() {
+		if !unicode.IsPrint(r) {
+			t.Errorf("%U in %q", r, err.Error())
+		}
+	}
+	var invalid *ValidationError
+	if errors.As(err, &invalid); invalid.Issues[0].Path != "/\x1b[31m\u202ename\n" {
+		t.Errorf("the path %q is not exact", invalid.Issues[0].Path)
+	}
+}
+
+func TestCompiledSchemaIsKeptVerbatim(t *testing.T) {
+	raw := []byte(" {\n\"type\" : \"object\", \"x\": 1.0e0 }\n")
+	s := compile(t, string(raw))
+	if diff := cmp.Diff(string(raw), string(s.JSON())); diff != "" {
+		t.Error(diff)
+	}
+	copied := append([]byte(nil), raw...)
+	s, err := Compile(copied)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(copied)
+	if string(s.JSON()) != string(raw) {
+		t.Error("the schema changes with the caller's buffer")
+	}
+}
+
+func TestIsObjectLooksAtTheRoot(t *testing.T) {
+	for schema, want := range map[string]bool{
+		`{"type":"object"}`: true,
+		`{"type":"object","unevaluatedProperties":false}`: true,
+		`{"type":["object"]}`:                             false,
+		`{"properties":{}}`:                               false,
+		`{"type":"array"}`:                                false,
+		`true`:                                            false,
+		`{"allOf":[{"type":"object"}]}`:                   false,
+	} {
+		if got := compile(t, schema).IsObject(); got != want {
+			t.Errorf("%s: %v, want %v", schema, got, want)
+		}
+	}
+}
+
+func TestWhatIsNoSchemaIsRefused(t *testing.T) {
+	for _, schema := range []string{
+		`1`, `null`, `"x"`, `[]`, `{"type":"objekt"}`, `{"type":[]}`, `{"properties":[]}`, `{"required":"a"}`, `{"required":["a","a"]}`,
+		`{"minLength":-1}`, `{"minLength":1.5}`, `{"pattern":"("}`, `{"pattern":"(?=a)"}`, `{"anyOf":[]}`, `{"multipleOf":0}`, `{"items":[{}]}`,
+		`{"title":5}`, `{"additionalProperties":1}`, `{"minimum":"1"}`, `{"$defs":{"a":{"type":"x"}}}`, `{"enum":1}`, `{"uniqueItems":1}`,
+		`{"$ref":5}`, `{"$anchor":"1"}`, `{"$id":"#a"}`, `{"$schema":5}`,
+	} {
+		_, err := Compile([]byte(schema))
+		var invalid *InvalidSchemaError
+		if !errors.As(err, &invalid) {
+			t.Errorf("%s: %v, want an *InvalidSchemaError", schema, err)
+		}
+	}
+	for _, raw := range []string{``, `{`, `{"a":1,"a":2}`, "\"\xff\"", `{"type":"object"} x`} {
+		_, err := Compile([]byte(raw))
+		var invalid *ValidationError
+		if !errors.As(err, &invalid) {
+			t.Errorf("%q: %v, want a *ValidationError", raw, err)
+		}
+	}
+}
+
+func TestSchemasAreSafeForConcurrentUse(t *testing.T) {
+	fast := compile(t, fixture2020)
+	slow := compile(t, `{"$schema":"http://json-schema.org/draft-06/schema","properties":{"a":{"format":"regex"},"b":{"pattern":"^x"}}}`)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 200 {
+				if err := fast.Validate([]byte(`{"email":"x","address":{"city":"y"}}`)); err != nil {
+					t.Error(err)
+				}
+				if fast.Validate([]byte(`{"email":1}`)) == nil || slow.Validate([]byte(`{"a":"("}`)) == nil {
+					t.Error("valid")
+				}
+				if err := slow.Validate([]byte(`{"a":"(a)","b":"x"}`)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestValidateKeepsNothingOfTheInput(t *testing.T) {
+	s := compile(t, `{"items":{"enum":["a"]}}`)
+	raw := []byte(`["bcd"]`)
+	err := s.Validate(raw)
+	before := err.Error()
+	clear(raw)
+	if after := err.Error(); after != before {
+		t.Errorf("%q became %q", before, after)
+	}
+}
