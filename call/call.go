@@ -41,10 +41,25 @@ type Call struct {
 	// ProgressToken is the token under which the peer wants to hear of progress,
 	// zero if it does not.
 	ProgressToken jsonrpc.ID
+	// LogLevel is the least severe level that the peer wants to be told of; empty for
+	// none. SetLevel changes it for the session; nil where that is not being asked for.
+	LogLevel mcp.LoggingLevel
+	SetLevel func(context.Context, mcp.LoggingLevel) error
+	// Mirror is what the request's binding repeats of it; nil where it repeats nothing.
+	Mirror Mirror
+	// Address is where the peer is, as far as the transport tells one from another; it
+	// stands in for a principal where nobody is authenticated.
+	Address string
 	// Stream takes notifications; nil if the peer cannot receive any.
 	Stream Stream
 	// Asker puts questions to the peer; nil where it cannot be asked.
 	Asker Asker
+	// Subscriber changes what the peer's session is subscribed to; nil where there is
+	// no session.
+	Subscriber Subscriber
+	// Closing is closed when whoever serves the call takes no more requests. A call that
+	// stays open, as a subscription does, ends then. Nil: that never happens.
+	Closing <-chan struct{}
 	// Store keeps what must outlive a run of the handler; set by Engine.Serve.
 	Store store.KV
 	// Cancel ends the handler's context; nil if nothing does.
@@ -60,6 +75,7 @@ type Call struct {
 	muted    bool // see Mute
 	reported bool // progress has been reported
 	last     float64
+	logs     logTally
 	turn     chan struct{} // held by whoever is writing to Stream; made when first needed
 }
 

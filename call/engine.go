@@ -74,6 +74,7 @@ func (e *Engine) logger() *slog.Logger {
 func (e *Engine) Serve(ctx context.Context, c *Call) (out Outcome) {
 	c.serving, c.Store = ctx, e.Store
 	defer func() {
+		c.reportLost(ctx)
 		c.Finish()
 		if v := recover(); v != nil {
 			e.logger().ErrorContext(ctx, "panic while serving a call", "method", c.Method, "panic", v, "stack", string(debug.Stack()))
@@ -144,7 +145,7 @@ func (e *Engine) AppendReply(ctx context.Context, dst []byte, c *Call, identity 
 		}
 		out.Err = e.wire(ctx, c, err)
 	}
-	reported := out.Err.(*jsonrpc.Error)
+	reported := revision.SpeakError(c.Revision, out.Err.(*jsonrpc.Error))
 	dst = jsonrpc.AppendError(dst[:start], c.ID, reported, false)
 	oneLine(dst[start:])
 	return dst, reported

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
 )
 
 // Errors that end calls, or keep them from beginning.
@@ -14,6 +15,8 @@ var (
 	ErrDuplicateID = errors.New("a request with this id is in flight already")
 	// ErrTooManyInFlight is returned for a request beyond the limit.
 	ErrTooManyInFlight = errors.New("too many requests in flight")
+	// ErrTooManySubscriptions is returned for a subscription beyond MaxSubscriptions.
+	ErrTooManySubscriptions = errors.New("too many subscriptions: cancel one first, or ask for more in one")
 	// ErrCancelled is the cause with which a handler's context ends when the peer
 	// cancels the request.
 	ErrCancelled = errors.New("the peer cancelled the request")
@@ -23,22 +26,44 @@ var (
 // Inflight is empty and has no limit. Safe for concurrent use.
 type Inflight struct {
 	Max int // 0: no limit
+	// Closing is for Call.Closing. It is set before the first request.
+	Closing <-chan struct{}
 
 	mu      sync.Mutex
 	cancels map[jsonrpc.ID]context.CancelCauseFunc
+	stays   map[jsonrpc.ID]struct{} // those of cancels that stay open, see Stays
+	staying int                     // those of stays that are not cancelled
 }
+
+// Stays reports whether requests of a method stay open until they are cancelled.
+// They are counted apart, so that they leave room for others.
+func Stays(method string) bool { return method == mcp.MethodListen }
 
 // Begin notes that the request with this id is being served. The context it
 // returns ends when the peer cancels the request. Every successful Begin is
 // followed by End.
 func (f *Inflight) Begin(ctx context.Context, id jsonrpc.ID) (context.Context, error) {
+	return f.begin(ctx, id, false)
+}
+
+func (f *Inflight) begin(ctx context.Context, id jsonrpc.ID, stays bool) (context.Context, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, dup := f.cancels[id]; dup {
+	_, dup := f.cancels[id]
+	switch {
+	case dup:
 		return nil, ErrDuplicateID
-	}
-	if f.Max > 0 && len(f.cancels) >= f.Max {
+	case stays && f.staying >= MaxSubscriptions:
+		return nil, ErrTooManySubscriptions
+	case !stays && f.Max > 0 && len(f.cancels)-len(f.stays) >= f.Max:
 		return nil, ErrTooManyInFlight
+	}
+	if stays {
+		if f.stays == nil {
+			f.stays = make(map[jsonrpc.ID]struct{})
+		}
+		f.stays[id] = struct{}{}
+		f.staying++
 	}
 	if f.cancels == nil {
 		f.cancels = make(map[jsonrpc.ID]context.CancelCauseFunc)
@@ -59,7 +84,9 @@ func (f *Inflight) cancelOf(id jsonrpc.ID) context.CancelCauseFunc {
 func (f *Inflight) End(id jsonrpc.ID) (wanted bool) {
 	f.mu.Lock()
 	cancel := f.cancels[id]
+	f.left(id, cancel != nil)
 	delete(f.cancels, id)
+	delete(f.stays, id)
 	f.mu.Unlock()
 	if cancel == nil { // cancelled, or never begun
 		return false
@@ -68,12 +95,21 @@ func (f *Inflight) End(id jsonrpc.ID) (wanted bool) {
 	return true
 }
 
+// left makes room for another subscription when one has ended, or is as good as. It
+// is called with mu held.
+func (f *Inflight) left(id jsonrpc.ID, was bool) {
+	if _, stays := f.stays[id]; stays && was {
+		f.staying--
+	}
+}
+
 // Cancel ends the context of the request with this id, if it is in flight. The id
 // stays taken until its handler is done.
 func (f *Inflight) Cancel(id jsonrpc.ID, cause error) {
 	f.mu.Lock()
 	cancel := f.cancels[id]
 	if cancel != nil {
+		f.left(id, true)
 		f.cancels[id] = nil
 	}
 	f.mu.Unlock()
@@ -86,11 +122,11 @@ func (f *Inflight) Cancel(id jsonrpc.ID, cause error) {
 // meanwhile. It appends nothing when the peer has cancelled the request, which
 // then has no response.
 func (f *Inflight) AppendReply(ctx context.Context, dst []byte, e *Engine, c *Call, identity []byte) []byte {
-	ctx, err := f.Begin(ctx, c.ID)
+	ctx, err := f.begin(ctx, c.ID, Stays(c.Method))
 	if err != nil {
 		return jsonrpc.AppendError(dst, c.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()}, false)
 	}
-	c.Cancel = f.cancelOf(c.ID)
+	c.Cancel, c.Closing = f.cancelOf(c.ID), f.Closing
 	// Deferred too, so that a handler which ends its goroutine gives its id back.
 	ended := false
 	defer func() {
@@ -107,11 +143,11 @@ func (f *Inflight) AppendReply(ctx context.Context, dst []byte, e *Engine, c *Ca
 	return dst
 }
 
-// Len returns how many requests are in flight.
+// Len returns how many requests are in flight, without those that stay open.
 func (f *Inflight) Len() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.cancels)
+	return len(f.cancels) - len(f.stays)
 }
 
 // CancelAll ends the contexts of all requests in flight.
@@ -120,6 +156,7 @@ func (f *Inflight) CancelAll(cause error) {
 	var all []context.CancelCauseFunc
 	for id, cancel := range f.cancels {
 		if cancel != nil {
+			f.left(id, true)
 			all = append(all, cancel)
 			f.cancels[id] = nil
 		}

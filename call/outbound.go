@@ -60,7 +60,7 @@ func (o *Outbound) Do(ctx context.Context, req *Request) (Response, error) {
 	}
 	defer o.end(p)
 
-	out := &Outgoing{Message: o.encode(p), ID: p.id, Method: req.Method, Name: req.Name}
+	out := &Outgoing{Message: o.encode(p), ID: p.id, Method: req.Method, Name: req.Name, Mirror: req.Mirror}
 	unsent := false
 	var sent chan error // nil once sending is over
 	if req.OnProgress == nil {

@@ -58,6 +58,8 @@ type Request struct {
 	Params []byte
 	// Name is what Params names: the tool, prompt or URI that a transport may mirror.
 	Name string
+	// Mirror are the parameters that a transport repeats, where it has a place for them.
+	Mirror []MirroredParam
 	// Meta are further members of _meta.
 	Meta map[string]json.RawMessage
 	// Timeout bounds the wait for the response; progress sets it back. 0: no bound.
@@ -85,6 +87,7 @@ type Outgoing struct {
 	ID      jsonrpc.ID // of a request; zero for notifications and responses
 	Method  string     // of a request or notification
 	Name    string     // see Request
+	Mirror  []MirroredParam
 }
 
 // Wire carries messages to a peer, in whichever way a transport does. It hands

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/parley-mcp/parley/call"
@@ -35,6 +36,8 @@ type Client struct {
 	link *link              // nil until dialled, and after it was lost
 	last *link              // the newest that there was; for Server and Revision
 	open map[*link]struct{} // those that are not closed yet
+
+	logLevel atomic.Pointer[mcp.LoggingLevel] // nil: none was asked for
 }
 
 func newClient(dialer *Dialer, target Target) *Client {
@@ -107,6 +110,7 @@ func (c *Client) request(ctx context.Context, make func(*link) *call.Request, re
 			return nil, err
 		}
 		req := make(l)
+		c.askForLogs(l, req)
 		raw, err := l.call(ctx, req)
 		sessionGone := errors.Is(err, httpwire.ErrSessionGone)
 		lost := err != nil && (sessionGone || l.failed() != nil)
@@ -149,6 +153,7 @@ func (c *Client) connected(ctx context.Context) (*link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", c.target, err)
 	}
+	c.restoreLogLevel(dialling, l)
 	c.mu.Lock()
 	closed := c.life.Err() != nil
 	if !closed {

@@ -56,6 +56,16 @@ type Dialer struct {
 	// on the wire. It must not keep or change message, and may be called concurrently.
 	Trace func(sent bool, message []byte)
 
+	// OnLog, if set, is given the log messages of servers: on a session those that the
+	// server sends of its own accord, or from the level that SetLogLevel has chosen; in
+	// 2026-07-28 none before SetLogLevel. They are another party's words: show them as
+	// such. It is called in the order in which the messages came, may be called
+	// concurrently for several calls over HTTP, and must neither block nor use the client.
+	//
+	// Deprecated: 2026-07-28 deprecates logging by protocol; servers log to standard
+	// error, see transport.CommandOptions.
+	OnLog func(message mcp.LoggingMessageParams)
+
 	// OnLost, if set, is told when a connection to a server ends that Dial, or a later
 	// request, has made: its process has exited, its stream has ended. It is not told
 	// of Close, nor over HTTP, where there is no connection to lose between requests.
@@ -68,7 +78,7 @@ type Dialer struct {
 type Timeouts struct {
 	Ping       time.Duration // default 5 s
 	Initialize time.Duration // also server/discover; default 10 s
-	Read       time.Duration // lists; default 30 s
+	Read       time.Duration // lists, resources, prompts, completions; default 30 s
 	Tool       time.Duration // default 60 s; each report of progress begins it anew
 	// Max bounds each of these, and what Timeout asks for one call, however much
 	// progress is reported; default 30 minutes.

@@ -19,6 +19,7 @@ func (t *HTTP) String() string {
 	if err != nil {
 		return "malformed URL"
 	}
+	u.RawQuery, u.Fragment = "", "" // tokens are found there
 	return u.Redacted()
 }
 

@@ -13,6 +13,11 @@
 //	res, err := c.CallTool(ctx, "greet", map[string]any{"name": "Ada"}, client.OnProgress(bar.Set))
 //	out, err := client.Call[Weather](ctx, c, "weather", City{"Oslo"})
 //
+// and reads resources, makes prompts and completes their arguments:
+//
+//	res, err := c.ReadResource(ctx, "file:///project/README.md")
+//	prompt, err := c.GetPrompt(ctx, "review", map[string]string{"language": "go"})
+//
 // A Client outlives its connection. When a server's process has died, or its
 // session is gone, the next call starts anew. A call that may have run is never
 // sent twice: it ends with [ErrConnectionLost], and the caller decides.

@@ -62,7 +62,9 @@ func (d *Dialer) newEras(cancelling bool) (*modern.Client, *legacy.Client, error
 	if err != nil {
 		return nil, nil, err
 	}
-	return m, legacy.NewClient(answerer, d.Logger), nil
+	l := legacy.NewClient(answerer, d.Logger)
+	m.OnLog, l.OnLog = d.OnLog, d.OnLog
+	return m, l, nil
 }
 
 // discovery is the request with which servers are asked what they are.

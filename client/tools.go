@@ -2,9 +2,7 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"iter"
 	"strings"
 	"time"
 
@@ -14,53 +12,7 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// maxPages bounds the pages of one list: a server could hand out cursors for ever.
-const maxPages = 64
-
-// Tools lists the server's tools, page by page as the loop goes on. It ends after
-// the first error.
-func (c *Client) Tools(ctx context.Context) iter.Seq2[*mcp.Tool, error] {
-	return func(yield func(*mcp.Tool, error) bool) {
-		var cursor *string
-		for range maxPages {
-			page, err := c.listTools(ctx, cursor)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			for i := range page.Tools {
-				if !yield(&page.Tools[i], nil) {
-					return
-				}
-			}
-			if cursor = page.NextCursor; cursor == nil {
-				return
-			}
-		}
-		yield(nil, fmt.Errorf("%w: tools/list: more than %d pages", ErrInvalidResponse, maxPages))
-	}
-}
-
-func (c *Client) listTools(ctx context.Context, cursor *string) (*mcp.ListToolsResult, error) {
-	var params []byte
-	if cursor != nil {
-		params = append(jsonrpc.AppendString([]byte(`{"cursor":`), *cursor), '}')
-	}
-	raw, err := c.request(ctx, func(*link) *call.Request {
-		timeout, most := c.timeouts(c.dialer.Timeouts.Read)
-		return &call.Request{Method: mcp.MethodListTools, Params: params, Timeout: timeout, MaxTimeout: most}
-	}, true)
-	if err != nil {
-		return nil, err
-	}
-	page := new(mcp.ListToolsResult)
-	if err := json.Unmarshal(raw, page); err != nil {
-		return nil, fmt.Errorf("%w: tools/list: %w", ErrInvalidResponse, err)
-	}
-	return page, nil
-}
-
-// CallOption changes how one tool is called.
+// CallOption changes how one tool is called, one resource read, or one prompt made.
 type CallOption func(*callOptions)
 
 type callOptions struct {
@@ -75,8 +27,8 @@ func OnProgress(f func(call.Progress)) CallOption {
 	return func(o *callOptions) { o.onProgress = f }
 }
 
-// Timeout bounds the wait for this call's result instead of Timeouts.Tool. A
-// report of progress begins it anew. Negative: no bound.
+// Timeout bounds the wait for this call's result instead of Timeouts.Tool or
+// Timeouts.Read. A report of progress begins it anew. Negative: no bound.
 func Timeout(d time.Duration) CallOption {
 	return func(o *callOptions) { o.timeout = d }
 }
@@ -85,6 +37,19 @@ func Timeout(d time.Duration) CallOption {
 // mcp.ValidMetaKey and are not the protocol's own, but for those of trace context.
 func Meta(meta mcp.Meta) CallOption {
 	return func(o *callOptions) { o.meta = meta }
+}
+
+// optionsOf gathers options. Without one, the time-out is the one given.
+func optionsOf(options []CallOption, timeout time.Duration) (callOptions, error) {
+	var o callOptions
+	for _, option := range options {
+		option(&o)
+	}
+	if o.timeout == 0 {
+		o.timeout = timeout
+	}
+	o.timeout = max(o.timeout, 0)
+	return o, checkMeta(o.meta)
 }
 
 // CallTool calls a tool. Arguments are anything that encodes to a JSON object, or
@@ -96,24 +61,18 @@ func Meta(meta mcp.Meta) CallOption {
 // stop; or ErrConnectionLost, after which nobody knows whether the tool has run.
 // CallTool never calls a tool a second time.
 func (c *Client) CallTool(ctx context.Context, name string, arguments any, options ...CallOption) (*mcp.CallToolResult, error) {
-	var o callOptions
-	for _, option := range options {
-		option(&o)
-	}
-	if err := checkMeta(o.meta); err != nil {
+	o, err := optionsOf(options, c.dialer.Timeouts.Tool)
+	if err != nil {
 		return nil, fmt.Errorf("tools/call %s: %w", name, err)
 	}
 	params, err := callParams(name, arguments)
 	if err != nil {
 		return nil, err
 	}
-	if o.timeout == 0 {
-		o.timeout = c.dialer.Timeouts.Tool
-	}
 	raw, err := c.request(ctx, func(*link) *call.Request {
 		return &call.Request{
 			Method: mcp.MethodCallTool, Params: params, Name: name, Meta: o.meta,
-			Timeout: max(o.timeout, 0), MaxTimeout: c.dialer.Timeouts.Max, OnProgress: o.onProgress,
+			Timeout: o.timeout, MaxTimeout: c.dialer.Timeouts.Max, OnProgress: o.onProgress,
 		}
 	}, false)
 	if err != nil {

@@ -37,7 +37,6 @@ type member struct {
 	dialer client.Dialer
 	logger *slog.Logger
 	news   *bulletin
-	ended  <-chan struct{} // closed when the host ends
 
 	wanted   chan struct{} // capacity 1: somebody wants the server to be ready
 	closeErr error         // set when run has returned

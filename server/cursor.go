@@ -12,7 +12,7 @@ import (
 // go, and on every replica.
 const (
 	cursorPrefix = "after:"
-	maxCursor    = 4 << 10
+	maxCursor    = 12 << 10 // room for the longest URI
 )
 
 func cursorAfter(name string) string {

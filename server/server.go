@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/parley-mcp/parley/call"
@@ -21,9 +22,10 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// Server offers tools to clients of every revision of the protocol, over every
-// transport, at the same time. Its zero value works; Name and Version are what
-// clients show. The fields must not be changed once it serves; tools may be.
+// Server offers tools, resources and prompts to clients of every revision of the
+// protocol, over every transport, at the same time. Its zero value works; Name and
+// Version are what clients show. The fields must not be changed once it serves; what
+// it offers may be.
 //
 // A Server is an http.Handler that is one MCP endpoint. Mount it on any path.
 type Server struct {
@@ -59,7 +61,12 @@ type Server struct {
 	// any, but on the loopback interface only that interface's names.
 	AllowedHosts []string
 
-	tools catalog[*toolEntry]
+	tools     catalog[*toolEntry]
+	resources catalog[*resourceEntry]
+	templates templateSet
+	prompts   catalog[*promptEntry]
+	completes atomic.Bool // something can be completed
+	changes   call.Changes
 
 	once sync.Once
 	core core
@@ -127,9 +134,19 @@ func (s *Server) ready() *core {
 		inflight := orDefault(s.Limits.MaxInflight, 128)
 		c := &s.core
 		c.engine = call.NewEngine(map[string]call.Handler{
-			mcp.MethodDiscover:  s.discover,
-			mcp.MethodListTools: s.listTools,
-			mcp.MethodCallTool:  s.callTool,
+			mcp.MethodDiscover:              s.discover,
+			mcp.MethodListTools:             s.listTools,
+			mcp.MethodCallTool:              s.callTool,
+			mcp.MethodSetLevel:              s.setLevel,
+			mcp.MethodListResources:         s.listResources,
+			mcp.MethodListResourceTemplates: s.listTemplates,
+			mcp.MethodReadResource:          s.readResource,
+			mcp.MethodListPrompts:           s.listPrompts,
+			mcp.MethodGetPrompt:             s.getPrompt,
+			mcp.MethodComplete:              s.complete,
+			mcp.MethodListen:                s.listen,
+			mcp.MethodSubscribe:             s.subscribe,
+			mcp.MethodUnsubscribe:           s.unsubscribe,
 		}, logger, s.Middleware...)
 		c.engine.Store = kv
 		peers := &call.Peers{}
@@ -138,7 +155,7 @@ func (s *Server) ready() *core {
 			panic("server: Keys: " + err.Error())
 		}
 		modernEra := &modern.Server{Engine: c.engine, Peers: peers, Identity: identity, Seals: seals}
-		legacyEra := &legacy.Server{Engine: c.engine, Peers: peers, Logger: logger, Describe: s.describe, MaxInflight: inflight}
+		legacyEra := &legacy.Server{Engine: c.engine, Peers: peers, Logger: logger, Describe: s.describe, Changes: &s.changes, MaxInflight: inflight}
 		c.http = httpwire.Server{
 			Modern: modernEra,
 			Legacy: legacyEra,
@@ -265,9 +282,18 @@ func (s *Server) implementation() mcp.Implementation {
 }
 
 func (s *Server) capabilities() mcp.ServerCapabilities {
-	var c mcp.ServerCapabilities
+	c := mcp.ServerCapabilities{Logging: &mcp.Supported{}} // any handler may use Logger
 	if s.tools.offered() {
-		c.Tools = &mcp.ToolsCapability{}
+		c.Tools = &mcp.ToolsCapability{ListChanged: true}
+	}
+	if s.offersResources() {
+		c.Resources = &mcp.ResourcesCapability{ListChanged: true, Subscribe: true}
+	}
+	if s.prompts.offered() {
+		c.Prompts = &mcp.PromptsCapability{ListChanged: true}
+	}
+	if s.completes.Load() {
+		c.Completions = &mcp.Supported{}
 	}
 	return c
 }

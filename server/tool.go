@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 )
@@ -103,7 +104,9 @@ func (s *Server) RegisterTool(tool mcp.Tool, handler ToolHandler) error {
 
 // RemoveTool withdraws a tool and reports whether there was one. Calls in flight
 // finish. Safe while the server serves.
-func (s *Server) RemoveTool(name string) bool { return s.tools.remove(name) }
+func (s *Server) RemoveTool(name string) bool {
+	return s.removed(call.ToolsChanged, s.tools.remove(name))
+}
 
 // OfferTools declares that the server has tools even while it has none, for one
 // whose tools come and go.

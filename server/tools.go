@@ -23,6 +23,8 @@ type toolEntry struct {
 	input  *schema.Schema
 	output *schema.Schema // nil: structured content is not validated
 	handle ToolHandler
+	// mirrored are the parameters that clients over HTTP repeat in headers.
+	mirrored []schema.HeaderParam
 }
 
 // addTool offers a tool whose schemas are compiled.
@@ -36,10 +38,14 @@ func (s *Server) addTool(e *toolEntry) error {
 	if e.handle == nil {
 		return errNoHandler
 	}
+	var err error
+	if e.mirrored, err = schema.Headers(e.tool.InputSchema); err != nil {
+		return fmt.Errorf("input %w", err)
+	}
 	if err := e.detach(); err != nil {
 		return err
 	}
-	return s.tools.add(e.tool.Name, e)
+	return s.added(call.ToolsChanged, s.tools.add(e.tool.Name, e))
 }
 
 // detach gives the entry a definition of its own, which the caller cannot change
@@ -120,6 +126,9 @@ func (s *Server) callTool(ctx context.Context, c *call.Call) call.Outcome {
 		arguments = []byte("{}")
 	case arguments[0] != '{':
 		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.arguments must be an object"))
+	}
+	if err := c.CheckMirror(entry.mirrored, arguments); err != nil {
+		return call.Fail(err)
 	}
 	// What the model got wrong goes back to the model, which can mend it
 	// (2025-11-25, server/tools, Error Handling).

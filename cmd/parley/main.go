@@ -16,13 +16,21 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, exitAtNextSignal)
 	err := fang.Execute(ctx, newRoot(),
 		fang.WithVersion(version()),
 		fang.WithErrorHandler(func(w io.Writer, _ fang.Styles, err error) { printError(w, err) }),
 	)
 	os.Exit(exitCode(ctx, err))
+}
+
+// exitAtNextSignal ends the program at once when the user has lost patience.
+func exitAtNextSignal() {
+	next := make(chan os.Signal, 1)
+	signal.Notify(next, os.Interrupt, syscall.SIGTERM)
+	<-next
+	os.Exit(exitInterrupted)
 }
 
 // printError writes an error as one line. What a server has put into it does not

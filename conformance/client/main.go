@@ -45,6 +45,7 @@ func run(ctx context.Context) error {
 		Revision: mcp.Revision(os.Getenv("MCP_CONFORMANCE_PROTOCOL_VERSION")),
 		Trace:    func(sent bool, message []byte) { fmt.Fprintf(os.Stderr, "sent=%t %s\n", sent, message) },
 	}
+	answer(&d)
 	c, err := d.Dial(ctx, client.URL(os.Args[len(os.Args)-1]))
 	if err != nil {
 		return err

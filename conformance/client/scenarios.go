@@ -14,15 +14,17 @@ import (
 // scenarios returns what to do in each scenario, by its name.
 func scenarios() map[string]func(context.Context, *client.Client) error {
 	return map[string]func(context.Context, *client.Client) error{
-		"initialize":                       list,
-		"tools_call":                       addNumbers,
-		"request-metadata":                 list,
-		"http-standard-headers":            callAll,
-		"http-custom-headers":              callAsTold,
-		"http-invalid-tool-headers":        callAllInRegion,
-		"json-schema-ref-no-deref":         list,
-		"json-schema-2020-12-preservation": echoSchema,
-		"sse-retry":                        call("test_reconnection"),
+		"initialize":                          list,
+		"elicitation-sep1034-client-defaults": call("test_client_elicitation_defaults"),
+		"sep-2322-client-request-state":       echoState,
+		"tools_call":                          addNumbers,
+		"request-metadata":                    list,
+		"http-standard-headers":               callAll,
+		"http-custom-headers":                 callAsTold,
+		"http-invalid-tool-headers":           callAllInRegion,
+		"json-schema-ref-no-deref":            list,
+		"json-schema-2020-12-preservation":    echoSchema,
+		"sse-retry":                           call("test_reconnection"),
 	}
 }
 

@@ -41,6 +41,11 @@ func run(ctx context.Context, listen string) error {
 	s := &server.Server{Name: "parley-conformance", Title: "Parley under test", Version: "1.0.0"}
 	addContentTools(s)
 	addSchemaTools(s)
+	addAsks(s)
+	addResources(s)
+	addPrompts(s)
+	addChanges(s)
+	addLogging(s)
 
 	listener, err := net.Listen("tcp", listen)
 	if err != nil {

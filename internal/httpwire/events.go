@@ -3,6 +3,8 @@ package httpwire
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -13,6 +15,7 @@ import (
 const (
 	writeTimeout = 30 * time.Second // for one write to an event stream
 	maxQueued    = 1 << 20          // bytes that wait for a slow reader before whoever writes does
+	maxSpare     = 64 << 10         // bytes of a buffer that an open stream keeps
 )
 
 var eventStreamType = []string{"text/event-stream"}
@@ -22,24 +25,52 @@ var eventStreamType = []string{"text/event-stream"}
 // long as there is something to write takes what has gathered and sends it with
 // one flush. Safe for concurrent use until end.
 type eventStream struct {
-	w      http.ResponseWriter
-	broken context.CancelCauseFunc // called when the reader is gone; may be nil
+	w   http.ResponseWriter
+	ctx context.Context // when it ends, the reader is gone
+	// broken is called when writing fails. If it is nil, that the reader is gone is
+	// nobody's fault and changes nothing: what is written from then on is dropped.
+	broken context.CancelCauseFunc
 
 	mu      sync.Mutex
 	started bool
+	ended   bool // the ResponseWriter is not ours any more
 	queue   []byte
 	spare   []byte        // the buffer that the queue swaps with
 	idle    chan struct{} // closed when the sending goroutine has ended; nil when there is none
 	room    chan struct{} // closed when the queue has been taken; nil when nobody waits
 	err     error
+	unwatch func() bool // stops watching ctx; nil until started
+	beat    *time.Timer // see keepAlive; may be nil
 }
 
 var _ call.Stream = (*eventStream)(nil)
 
 // Write queues one message as an event. It waits while too much is queued.
 func (e *eventStream) Write(ctx context.Context, msg []byte) error {
-	return e.write(ctx, func(dst []byte) []byte { return appendEvent(dst, "", msg) })
+	err := e.write(ctx, func(dst []byte) []byte { return appendEvent(dst, "", msg) })
+	if err != nil && e.broken == nil && e.Broken() != nil {
+		return nil
+	}
+	return err
 }
+
+// Broken returns why nothing reaches the reader any more, or nil.
+func (e *eventStream) Broken() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err == call.ErrCallDone {
+		return nil
+	}
+	return e.err
+}
+
+// comment writes a line that carries no event, which shows whoever is in between
+// that the stream is alive.
+func (e *eventStream) comment() error {
+	return e.write(e.ctx, appendComment)
+}
+
+func appendComment(dst []byte) []byte { return append(dst, ":\n\n"...) }
 
 func (e *eventStream) write(ctx context.Context, encode func(dst []byte) []byte) error {
 	e.mu.Lock()
@@ -57,20 +88,29 @@ func (e *eventStream) write(ctx context.Context, encode func(dst []byte) []byte)
 		e.mu.Lock()
 	}
 	defer e.mu.Unlock()
+	if e.err == nil && e.ctx.Err() != nil {
+		e.fail(context.Cause(e.ctx))
+	}
 	if e.err != nil {
 		return e.err
 	}
-	e.begin()
+	e.push(encode)
+	return nil
+}
+
+// push queues. It is called with mu held and err nil.
+func (e *eventStream) push(encode func(dst []byte) []byte) {
+	e.start()
 	e.queue = encode(e.queue)
 	if e.idle == nil {
 		e.idle = make(chan struct{})
 		go e.send(e.idle)
 	}
-	return nil
 }
 
-// begin sends the header of an event stream, if that has not happened.
-func (e *eventStream) begin() {
+// start sends the header of an event stream, if that has not happened. It is
+// called with mu held.
+func (e *eventStream) start() {
 	if e.started {
 		return
 	}
@@ -81,11 +121,41 @@ func (e *eventStream) begin() {
 	h["X-Accel-Buffering"] = []string{"no"}
 	delete(h, "Content-Length")
 	e.w.WriteHeader(http.StatusOK)
+	e.unwatch = context.AfterFunc(e.ctx, e.abandon)
+}
+
+// open makes the response an event stream, without any event yet.
+func (e *eventStream) open() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err == nil {
+		e.start()
+	}
+}
+
+// keepAlive writes a comment now and then from now on, so that nobody in between
+// takes a call that takes long for a connection that is dead. The first one makes
+// the response an event stream.
+func (e *eventStream) keepAlive(every time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.beat = time.AfterFunc(every, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.err != nil || e.ctx.Err() != nil {
+			return
+		}
+		if len(e.queue) == 0 {
+			e.push(appendComment)
+		}
+		e.beat.Reset(every)
+	})
 }
 
 // send writes what is queued until nothing is.
 func (e *eventStream) send(idle chan struct{}) {
 	defer close(idle)
+	rc := http.NewResponseController(e.w)
 	for {
 		e.mu.Lock()
 		chunk := e.queue
@@ -99,31 +169,42 @@ func (e *eventStream) send(idle chan struct{}) {
 			close(e.room)
 			e.room = nil
 		}
+		_ = rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // not every ResponseWriter has one
 		e.mu.Unlock()
 
-		err := e.flush(chunk)
+		err := flush(e.w, rc, chunk)
 
 		e.mu.Lock()
-		e.spare = chunk[:0]
-		if err != nil {
+		if cap(chunk) <= maxSpare {
+			e.spare = chunk[:0]
+		}
+		if err != nil && e.err == nil {
 			e.fail(err)
 		}
 		e.mu.Unlock()
 	}
 }
 
-func (e *eventStream) flush(chunk []byte) error {
-	rc := http.NewResponseController(e.w)
-	_ = rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // not every ResponseWriter has one
-	if _, err := e.w.Write(chunk); err != nil {
+// flush writes a chunk. A ResponseWriter that cannot flush sends it later; one that
+// panics is somebody else's, and must not take the process with it.
+func flush(w http.ResponseWriter, rc *http.ResponseController, chunk []byte) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("the ResponseWriter panicked: %v", v)
+		}
+	}()
+	if _, err := w.Write(chunk); err != nil {
 		return err
 	}
-	return rc.Flush()
+	if err := rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	return nil
 }
 
 // fail is called with mu held.
 func (e *eventStream) fail(err error) {
-	e.err = err
+	e.err, e.queue = err, nil
 	if e.room != nil {
 		close(e.room)
 		e.room = nil
@@ -133,45 +214,84 @@ func (e *eventStream) fail(err error) {
 	}
 }
 
+// abandon drops what is queued and interrupts what is being written: the reader is
+// gone, and nothing more must be sent to it.
+func (e *eventStream) abandon() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ended {
+		return
+	}
+	if e.err == nil {
+		e.fail(context.Cause(e.ctx))
+	}
+	_ = http.NewResponseController(e.w).SetWriteDeadline(time.Unix(1, 0))
+}
+
+// claim keeps the stream from being started, and reports whether it has been
+// already. If it has not, the ResponseWriter is the caller's.
+func (e *eventStream) claim() (started bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.started {
+		e.err = call.ErrCallDone
+	}
+	return e.started
+}
+
 // end waits until everything is sent. Nothing is written afterwards: the
-// ResponseWriter dies with the handler.
+// ResponseWriter dies with the handler. It may be called more than once.
 func (e *eventStream) end() {
 	e.mu.Lock()
 	idle := e.idle
+	if e.beat != nil {
+		e.beat.Stop()
+	}
 	e.mu.Unlock()
 	if idle != nil {
 		<-idle
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.started {
-		// The connection may serve another request, at any time.
-		_ = http.NewResponseController(e.w).SetWriteDeadline(time.Time{})
-	}
 	if e.err == nil {
 		e.err = call.ErrCallDone
 	}
+	if e.ended || !e.started {
+		e.ended = true
+		return
+	}
+	e.ended = true
+	e.unwatch()
+	if e.ctx.Err() == nil { // the connection may serve another request, at any time
+		_ = http.NewResponseController(e.w).SetWriteDeadline(deadlineOf(e.ctx))
+	}
 }
 
-// upgraded reports whether the response has become an event stream.
-func (e *eventStream) upgraded() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.started
+// deadlineOf is what the program itself wants as the deadline of a response: none,
+// or what it has set for its server.
+func deadlineOf(ctx context.Context) time.Time {
+	if s, ok := ctx.Value(http.ServerContextKey).(*http.Server); ok && s.WriteTimeout > 0 {
+		return time.Now().Add(s.WriteTimeout)
+	}
+	return time.Time{}
 }
 
 // appendEvent appends one server-sent event. Message is one line, as everything
-// that we encode is; what a handler put into it with line breaks is sent as
-// several data lines, which the reader joins again.
+// that we encode is; what has line breaks all the same is sent as several data
+// lines, which the reader joins again.
 func appendEvent(dst []byte, name string, message []byte) []byte {
 	if name != "" {
 		dst = append(append(append(dst, "event: "...), name...), '\n')
 	}
 	for {
-		line, rest, more := bytes.Cut(message, []byte{'\n'})
-		dst = append(append(append(dst, "data: "...), line...), '\n')
-		if message = rest; !more {
-			return append(dst, '\n')
+		end := bytes.IndexAny(message, "\r\n")
+		if end < 0 {
+			return append(append(append(dst, "data: "...), message...), "\n\n"...)
 		}
+		dst = append(append(append(dst, "data: "...), message[:end]...), '\n')
+		if message[end] == '\r' && end+1 < len(message) && message[end+1] == '\n' {
+			end++
+		}
+		message = message[end+1:]
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -20,7 +21,9 @@ type Guard struct {
 	Origins []string
 	// Hosts are the values of the Host header to answer to, with or without a port.
 	// Empty: any on an address that the network can reach, and the names of the
-	// loopback interface on that one.
+	// loopback interface on that one. The pages of a host that is listed here may use
+	// the server; where any host will do, those of a host with a name may not, since
+	// everybody can give the server's address a name.
 	Hosts []string
 }
 
@@ -41,6 +44,8 @@ func (g *Guard) check(r *http.Request) *refusal {
 		return &refusal{http.StatusForbidden, "more than one Origin header"}
 	case len(origins) == 1 && !g.originAllowed(origins[0], r.Host, loopback):
 		return &refusal{http.StatusForbidden, "this server does not serve pages of the Origin " + quote(origins[0])}
+	case len(origins) == 0 && crossSite(r.Header["Sec-Fetch-Site"]):
+		return &refusal{http.StatusForbidden, "this server does not serve pages of other sites"}
 	}
 	if r.Method == http.MethodPost && !isJSON(r.Header["Content-Type"]) {
 		return &refusal{http.StatusUnsupportedMediaType, "send Content-Type: application/json"}
@@ -48,25 +53,41 @@ func (g *Guard) check(r *http.Request) *refusal {
 	return nil
 }
 
+// hostAllowed reports whether to answer to a Host header.
 func (g *Guard) hostAllowed(host string, loopback bool) bool {
 	if len(g.Hosts) > 0 {
-		return slices.Contains(g.Hosts, host) || slices.Contains(g.Hosts, hostname(host))
+		return g.hostListed(host)
 	}
 	return !loopback || isLoopbackName(hostname(host))
 }
 
+func (g *Guard) hostListed(host string) bool {
+	name := hostname(host)
+	return slices.ContainsFunc(g.Hosts, func(h string) bool {
+		return strings.EqualFold(h, host) || strings.EqualFold(h, name) || strings.EqualFold(h, "["+name+"]")
+	})
+}
+
+// originAllowed reports whether to serve the pages of an origin. Host has been allowed.
 func (g *Guard) originAllowed(origin, host string, loopback bool) bool {
 	if slices.Contains(g.Origins, origin) {
 		return true
 	}
 	u, err := url.Parse(origin)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || !strings.EqualFold(origin, u.Scheme+"://"+u.Host) {
 		return false // "null" too: sandboxed pages are anybody's
 	}
 	if strings.EqualFold(u.Host, host) {
-		return true
+		return loopback || g.hostListed(host) || isAddress(hostname(host))
 	}
 	return loopback && isLoopbackName(hostname(u.Host)) // this machine's own pages
+}
+
+// crossSite reports whether a browser says that a page of another site, or of
+// another host of this one, has made it send the request. Some requests that pages
+// can cause carry no Origin.
+func crossSite(site []string) bool {
+	return slices.ContainsFunc(site, func(v string) bool { return v != "same-origin" && v != "none" })
 }
 
 // onLoopback reports whether the request came in over the loopback interface.
@@ -79,17 +100,32 @@ func onLoopback(r *http.Request) bool {
 	switch a := addr.(type) {
 	case *net.TCPAddr:
 		return a.IP.IsLoopback()
+	case *net.UDPAddr: // HTTP/3
+		return a.IP.IsLoopback()
 	case *net.UnixAddr:
 		return false // no page can reach a Unix socket
 	}
 	return true
 }
 
+// hostname takes the port off, and the brackets of an IPv6 address.
 func hostname(hostport string) string {
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
 		return h
 	}
-	return strings.TrimSuffix(strings.TrimPrefix(hostport, "["), "]")
+	if h, ok := strings.CutPrefix(hostport, "["); ok {
+		if h, ok = strings.CutSuffix(h, "]"); ok {
+			return h
+		}
+	}
+	return hostport
+}
+
+// isAddress reports whether a host is an IP address, which nobody else can make
+// their own.
+func isAddress(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil
 }
 
 func isLoopbackName(host string) bool {
@@ -122,11 +158,27 @@ func accepts(h http.Header, mediaType string) bool {
 	major, _, _ := strings.Cut(mediaType, "/")
 	for _, v := range values {
 		for part := range strings.SplitSeq(v, ",") {
-			kind, _, _ := strings.Cut(part, ";")
+			kind, params, _ := strings.Cut(part, ";")
 			kind = strings.TrimSpace(kind)
-			if strings.EqualFold(kind, mediaType) || kind == "*/*" || strings.EqualFold(kind, major+"/*") {
+			if (strings.EqualFold(kind, mediaType) || kind == "*/*" || strings.EqualFold(kind, major+"/*")) && !isZeroQuality(params) {
 				return true
 			}
+		}
+	}
+	return false
+}
+
+// isZeroQuality reports whether the parameters of a media range say "not this"
+// (RFC 9110, 12.4.2).
+func isZeroQuality(params string) bool {
+	if params == "" {
+		return false
+	}
+	for param := range strings.SplitSeq(params, ";") {
+		name, value, _ := strings.Cut(strings.TrimSpace(param), "=")
+		if strings.EqualFold(name, "q") {
+			q, err := strconv.ParseFloat(value, 64)
+			return err == nil && q == 0
 		}
 	}
 	return false

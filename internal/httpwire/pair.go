@@ -5,10 +5,12 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -24,6 +26,7 @@ const (
 	maxPairs           = 10_000
 	maxPairsPerAddress = 1_000
 	maxPairInflight    = 128
+	pairHandshake      = 30 * time.Second // for a client to begin its session
 )
 
 // pair is the transport of 2024-11-05: an event stream that carries all that the
@@ -35,16 +38,18 @@ type pair struct {
 	who     principal.Principal
 	stream  *eventStream
 	ctx     context.Context
-	close   context.CancelCauseFunc
+	drain   chan struct{} // closed when the server shuts down
 	slots   chan struct{}
 	running sync.WaitGroup
 
-	mu      sync.Mutex // orders the handshake; not held while handlers run
+	mu      sync.Mutex // orders the handshake and the end; not held while handlers run
+	closed  bool       // nothing more is begun
 	session *legacy.Session
 }
 
 type pairs struct {
 	mu        sync.Mutex
+	draining  bool
 	byID      map[string]*pair
 	addresses map[string]int
 }
@@ -52,7 +57,7 @@ type pairs struct {
 func (p *pairs) add(x *pair) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.byID) >= maxPairs || p.addresses[x.address] >= maxPairsPerAddress {
+	if p.draining || len(p.byID) >= maxPairs || p.addresses[x.address] >= maxPairsPerAddress {
 		return false
 	}
 	if p.byID == nil {
@@ -81,11 +86,17 @@ func (p *pairs) get(id string, who principal.Principal) *pair {
 	return nil
 }
 
-func (p *pairs) closeAll() {
+// beginDrain has each pair end when what it has in flight is answered, and lets no
+// other begin.
+func (p *pairs) beginDrain() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.draining {
+		return
+	}
+	p.draining = true
 	for _, x := range p.byID {
-		x.close(errShutdown)
+		close(x.drain)
 	}
 }
 
@@ -97,13 +108,14 @@ func (s *Server) openPair(w http.ResponseWriter, r *http.Request) {
 	rand.Read(random[:])
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
+	defer s.calls.onCancel(cancel)()
 	x := &pair{
 		id:      base64.RawURLEncoding.EncodeToString(random[:]),
 		address: addressOf(r),
 		who:     principalOf(r),
-		stream:  &eventStream{w: w, broken: cancel},
+		stream:  &eventStream{w: w, ctx: ctx, broken: cancel},
 		ctx:     ctx,
-		close:   cancel,
+		drain:   make(chan struct{}),
 		slots:   make(chan struct{}, maxPairInflight),
 	}
 	x.session = s.Legacy.NewSession(x.who)
@@ -111,78 +123,163 @@ func (s *Server) openPair(w http.ResponseWriter, r *http.Request) {
 		s.unavailable(w, r, jsonrpc.ID{}, legacy.ErrTooManySessions)
 		return
 	}
+	_ = x.stream.write(ctx, func(dst []byte) []byte {
+		return appendEvent(dst, "endpoint", []byte(pathOf(r)+"?"+pairParameter+"="+x.id))
+	})
+	changes := x.session.Listen()
+	defer changes.Close()
+	x.wait(s.KeepAlive, changes)
+	s.pairs.remove(x)
+	x.end()
+	cancel(errStreamClosed)
+	x.running.Wait()
+}
+
+// pathOf is the path under which the client knows this endpoint, which is not what
+// the program's own routing has made of it.
+func pathOf(r *http.Request) string {
 	path, _, _ := strings.Cut(r.RequestURI, "?")
 	if !strings.HasPrefix(path, "/") {
 		path = r.URL.EscapedPath()
 	}
-	_ = x.stream.write(ctx, func(dst []byte) []byte {
-		return appendEvent(dst, "endpoint", []byte(path+"?"+pairParameter+"="+x.id))
-	})
-	tick := time.NewTicker(s.KeepAlive)
+	return "/" + strings.TrimLeft(path, "/") // two slashes would begin another host
+}
+
+// wait returns when the pair is to end: the client has gone or has not begun a
+// session, or the server shuts down and has answered everything.
+func (x *pair) wait(keepAlive time.Duration, changes *call.Subscription) {
+	tick := time.NewTicker(keepAlive)
 	defer tick.Stop()
-	for open := true; open; {
+	handshake := time.NewTimer(pairHandshake)
+	defer handshake.Stop()
+	for {
 		select {
 		case <-tick.C:
-			open = x.stream.comment(ctx) == nil
-		case <-ctx.Done():
-			open = false
+			if x.stream.comment() != nil {
+				return
+			}
+		case <-changes.Wake():
+			if deliver(x.stream, changes) != nil {
+				return
+			}
+		case <-handshake.C:
+			if !x.handshook() {
+				return
+			}
+		case <-x.drain:
+			x.mu.Lock()
+			x.closed = true
+			x.mu.Unlock()
+			answered := make(chan struct{})
+			go func() {
+				x.running.Wait()
+				close(answered)
+			}()
+			select {
+			case <-answered:
+			case <-x.ctx.Done():
+			}
+			return
+		case <-x.ctx.Done():
+			return
 		}
 	}
-	s.pairs.remove(x)
-	cancel(errStreamClosed)
-	x.mu.Lock() // whoever is starting a request has started it, and nobody will again
+}
+
+func (x *pair) notify(m *jsonrpc.Message) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.session.Notify(m)
+}
+
+func (x *pair) handshook() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.session.Handshook()
+}
+
+// end cancels what is in flight. What that has written is sent, if somebody is there.
+func (x *pair) end() {
+	x.mu.Lock()
+	x.closed = true
 	x.session.Close()
 	x.mu.Unlock()
-	x.stream.end() // before the handlers end: what they write has nowhere to go
-	x.running.Wait()
+	x.stream.end()
 }
 
 // postToPair takes one message for a pair. Its answer goes to the event stream.
 func (s *Server) postToPair(w http.ResponseWriter, r *http.Request, id string, m *jsonrpc.Message) {
 	x := s.pairs.get(id, principalOf(r))
 	if x == nil {
-		refuse(w, http.StatusNotFound, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "no such session, or no longer: open the event stream anew"})
-		return
-	}
-	if m.Kind == jsonrpc.Request && !s.startOnPair(x, m) {
-		w.Header()["Retry-After"] = []string{"1"}
-		refuse(w, http.StatusTooManyRequests, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "too many requests of this session are in flight: try again when one is answered"})
+		s.noPair(w, m)
 		return
 	}
 	switch m.Kind {
 	case jsonrpc.Notification:
-		x.session.Notify(m)
+		x.notify(m)
 	case jsonrpc.Response:
 		x.session.Receive(m)
+	case jsonrpc.Request:
+		switch ok, open := s.startOnPair(x, m); {
+		case !open:
+			s.noPair(w, m)
+			return
+		case !ok:
+			busy(w, m.ID)
+			return
+		}
 	}
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// startOnPair begins to serve a request, unless too many are being served.
-func (s *Server) startOnPair(x *pair, m *jsonrpc.Message) bool {
+func (s *Server) noPair(w http.ResponseWriter, m *jsonrpc.Message) {
+	id := m.ID
+	if m.Kind == jsonrpc.Response {
+		id = jsonrpc.ID{}
+	}
+	refuse(w, http.StatusNotFound, id, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "no such session, or no longer: open the event stream anew"})
+}
+
+// startOnPair begins to serve a request, unless too many are being served or the
+// pair has ended.
+func (s *Server) startOnPair(x *pair, m *jsonrpc.Message) (ok, open bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.ctx.Err() != nil {
-		return false
+	if x.closed || x.ctx.Err() != nil {
+		return false, false
 	}
 	if !x.session.Handshook() || m.Method == mcp.MethodInitialize {
+		// In order: what comes next depends on it. The client is the only one whom a
+		// full queue keeps waiting here.
 		_ = x.stream.Write(x.ctx, x.session.Serve(x.ctx, nil, m, x.stream))
-		return true
+		return true, true
 	}
 	select {
 	case x.slots <- struct{}{}:
 	default:
-		return false
+		return false, true
 	}
 	x.running.Add(1)
-	go func() {
-		defer func() {
-			<-x.slots
-			x.running.Done()
-		}()
-		if out := x.session.Serve(x.ctx, nil, m, x.stream); len(out) > 0 {
+	go s.serveOnPair(x, m)
+	return true, true
+}
+
+func (s *Server) serveOnPair(x *pair, m *jsonrpc.Message) {
+	var out []byte
+	served := false
+	defer func() {
+		if !served { // the handler has panicked, or ended this goroutine
+			if v := recover(); v != nil {
+				s.Logger.Error("panic while serving a request", "method", m.Method, "panic", v, "stack", string(debug.Stack()))
+			}
+			out = jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}, false)
+		}
+		if len(out) > 0 {
 			_ = x.stream.Write(x.ctx, out)
 		}
+		<-x.slots
+		x.running.Done()
 	}()
-	return true
+	out = x.session.Serve(x.ctx, nil, m, x.stream)
+	served = true
 }

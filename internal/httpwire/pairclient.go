@@ -1,7 +1,6 @@
 package httpwire
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,8 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"strings"
+	"sync"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -21,8 +22,12 @@ type PairClient struct {
 	Options
 	http     *http.Client
 	endpoint string
+	ctx      context.Context // of the event stream; ends with it
 	cancel   context.CancelFunc
 	done     chan struct{}
+
+	mu      sync.Mutex
+	sending sync.WaitGroup // joined under mu before ctx ends
 }
 
 var _ call.Wire = (*PairClient)(nil)
@@ -30,50 +35,52 @@ var _ call.Wire = (*PairClient)(nil)
 // DialPair opens the event stream and waits for the endpoint. Ctx bounds that
 // only. It hands what arrives to to.
 func DialPair(ctx context.Context, o Options, to call.Receiver) (*PairClient, error) {
-	c := &PairClient{Options: o, http: o.doer(), done: make(chan struct{})}
-	streaming, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	c.cancel = cancel
-	stop := context.AfterFunc(ctx, cancel)
-	events, body, err := c.open(streaming)
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	if !stop() { // ctx ended meanwhile
+	c := &PairClient{Options: o, http: o.newHTTP(), done: make(chan struct{})}
+	c.ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, c.cancel)
+	events, body, err := c.open()
+	if !stop() && err == nil { // ctx ended meanwhile
+		err = context.Cause(ctx)
 		body.Close()
-		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		c.cancel()
+		c.closeIdle(c.http)
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, err
 	}
 	go c.read(events, body, to)
 	return c, nil
 }
 
-func (c *PairClient) open(ctx context.Context) (*eventReader, io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL, nil)
+func (c *PairClient) open() (*eventReader, io.ReadCloser, error) {
+	req, err := c.newRequest(c.ctx, http.MethodGet, c.URL, nil)
 	if err != nil {
 		return nil, nil, err
-	}
-	for name, values := range c.Header {
-		req.Header[name] = values
 	}
 	req.Header["Accept"] = eventStreamType
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", call.ErrConnectionLost, redact(err))
+		return nil, nil, unsent(c.ctx, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		drain(resp.Body)
+		resp.Body.Close()
 		return nil, nil, &call.StatusError{Status: resp.StatusCode, Header: resp.Header}
 	}
 	if kind, _, _ := mime.ParseMediaType(first(resp.Header, "Content-Type")); kind != "text/event-stream" {
-		drain(resp.Body)
+		resp.Body.Close()
 		return nil, nil, errNotMCP
 	}
 	events := newEventReader(resp.Body, c.MaxMessage)
 	ev, err := events.next()
-	if err == nil && ev.name != "endpoint" {
+	switch {
+	case err != nil:
+		err = interrupted(c.ctx, err)
+	case ev.name != "endpoint":
 		err = fmt.Errorf("%w: the event stream begins with %.32q and not with its endpoint", call.ErrInvalidResponse, ev.name)
-	}
-	if err == nil {
+	default:
 		c.endpoint, err = resolveEndpoint(resp.Request.URL, string(ev.data))
 	}
 	if err != nil {
@@ -86,35 +93,40 @@ func (c *PairClient) open(ctx context.Context) (*eventReader, io.ReadCloser, err
 // resolveEndpoint takes only an endpoint of the stream's own origin: whatever we
 // post, credentials included, is for that one.
 func resolveEndpoint(stream *url.URL, endpoint string) (string, error) {
-	u, err := stream.Parse(endpoint)
+	ref, err := url.Parse(endpoint)
 	if err != nil {
 		return "", fmt.Errorf("%w: the endpoint is not a URL", call.ErrInvalidResponse)
 	}
-	if u.Scheme != stream.Scheme || u.Host != stream.Host || u.User != nil {
-		return "", fmt.Errorf("%w: the endpoint is of another origin, %q", call.ErrInvalidResponse, u.Host)
+	u := stream.ResolveReference(ref)
+	if u.Scheme != stream.Scheme || !strings.EqualFold(u.Host, stream.Host) || ref.User != nil {
+		return "", fmt.Errorf("%w: the endpoint is of another origin, %.100q", call.ErrInvalidResponse, u.Host)
 	}
+	u.User, u.Fragment, u.RawFragment = stream.User, "", ""
 	return u.String(), nil
 }
 
 // Send implements call.Wire.
 func (c *PairClient) Send(ctx context.Context, out *call.Outgoing) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint, bytes.NewReader(out.Message))
+	if !c.join() {
+		return fmt.Errorf("%w: %w", call.ErrNotSent, call.ErrConnectionLost)
+	}
+	defer c.sending.Done()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.ctx, func() { cancel(call.ErrConnectionLost) })()
+
+	req, err := c.newRequest(ctx, http.MethodPost, c.endpoint, out.Message)
 	if err != nil {
 		return err
 	}
-	for name, values := range c.Header {
-		req.Header[name] = values
-	}
 	req.Header["Content-Type"] = jsonType
+	req.Header["Accept"] = acceptBoth
 	c.trace(true, out.Message)
 	resp, err := c.http.Do(req)
 	if err != nil {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		return fmt.Errorf("%w: %w", call.ErrConnectionLost, redact(err))
+		return unsent(ctx, err)
 	}
-	defer drain(resp.Body)
+	defer finish(resp.Body)
 	switch {
 	case resp.StatusCode == http.StatusNotFound:
 		return ErrSessionGone
@@ -124,14 +136,33 @@ func (c *PairClient) Send(ctx context.Context, out *call.Outgoing) error {
 	return nil
 }
 
+// join makes Close wait until sending.Done is called, unless the stream has ended.
+func (c *PairClient) join() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx.Err() != nil {
+		return false
+	}
+	c.sending.Add(1)
+	return true
+}
+
 // Agreed implements call.Wire.
 func (c *PairClient) Agreed(mcp.Revision) {}
 
 // Close implements call.Wire.
 func (c *PairClient) Close() error {
-	c.cancel()
+	c.end()
 	<-c.done
+	c.sending.Wait()
+	c.closeIdle(c.http)
 	return nil
+}
+
+func (c *PairClient) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cancel()
 }
 
 func (c *PairClient) read(events *eventReader, body io.ReadCloser, to call.Receiver) {
@@ -141,6 +172,7 @@ func (c *PairClient) read(events *eventReader, body io.ReadCloser, to call.Recei
 		ev, err := events.next()
 		if err != nil {
 			to.Lost(c.lost(err))
+			c.end()
 			return
 		}
 		if ev.name != "" && ev.name != "message" {
@@ -156,9 +188,10 @@ func (c *PairClient) read(events *eventReader, body io.ReadCloser, to call.Recei
 	}
 }
 
+// lost says why nothing more arrives.
 func (c *PairClient) lost(err error) error {
 	switch {
-	case errors.Is(err, context.Canceled):
+	case c.ctx.Err() != nil:
 		return call.ErrClosed
 	case errors.Is(err, io.EOF):
 		return call.ErrConnectionLost

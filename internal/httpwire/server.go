@@ -3,10 +3,9 @@ package httpwire
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
-	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -33,8 +32,9 @@ type Server struct {
 	MaxBody   int64         // bytes of one request's body
 	KeepAlive time.Duration // between comments on event streams that would be silent
 
-	calls tracker
-	pairs pairs
+	calls   tracker
+	pairs   pairs
+	listens listens
 }
 
 // ServeHTTP implements http.Handler.
@@ -44,6 +44,20 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, no.status, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: no.reason})
 		return
 	}
+	switch r.Method {
+	case http.MethodPost:
+		s.post(w, r)
+	case http.MethodGet:
+		s.tracked(w, r, s.get)
+	case http.MethodDelete:
+		s.tracked(w, r, s.delete)
+	default:
+		notAllowed(w, "POST, GET, DELETE")
+	}
+}
+
+// tracked serves a request that Shutdown is to wait for, unless there are too many.
+func (s *Server) tracked(w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
 	done, ok := s.calls.enter()
 	if !ok {
 		w.Header()["Retry-After"] = []string{"1"}
@@ -51,16 +65,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer done()
-	switch r.Method {
-	case http.MethodPost:
-		s.post(w, r)
-	case http.MethodGet:
-		s.get(w, r)
-	case http.MethodDelete:
-		s.delete(w, r)
-	default:
-		notAllowed(w, "POST, GET, DELETE")
-	}
+	serve(w, r)
 }
 
 // Shutdown refuses new requests, ends the streams that would stay open and waits
@@ -69,13 +74,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) Shutdown(ctx context.Context) error {
 	idle := s.calls.close()
 	s.Sessions.CloseStreams()
-	s.pairs.closeAll()
+	s.pairs.beginDrain()
 	select {
 	case <-idle:
 		return nil
 	case <-ctx.Done():
 		s.calls.cancelAll()
-		s.Sessions.CancelAll()
 		return ctx.Err()
 	}
 }
@@ -100,58 +104,90 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotAcceptable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "send Accept: application/json, text/event-stream"})
 		return
 	}
+	// Not tracked yet: whoever sends a byte now and then would keep others out, and
+	// Shutdown waiting.
 	body, err := s.body(w, r)
-	if err != nil {
-		var tooLarge *http.MaxBytesError
-		if errors.As(err, &tooLarge) {
-			refuse(w, http.StatusRequestEntityTooLarge, jsonrpc.ID{}, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "the message is larger than %d bytes", tooLarge.Limit))
-			return
-		}
+	switch {
+	case errors.Is(err, errTooLarge):
+		w.Header()["Connection"] = []string{"close"} // the rest is not waited for
+		refuse(w, http.StatusRequestEntityTooLarge, jsonrpc.ID{}, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "the message is larger than %d bytes", s.MaxBody))
+	case err != nil:
 		refuse(w, http.StatusBadRequest, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body did not arrive whole"})
-		return
-	}
-	m := new(jsonrpc.Message)
-	if *m, err = jsonrpc.Parse(body, s.Limits); err != nil {
-		var invalid *jsonrpc.InvalidMessageError
-		errors.As(err, &invalid)
-		s.malformed(w, r, m.ID, invalid)
-		return
-	}
-	if r.URL.RawQuery != "" {
-		if id := r.URL.Query().Get(pairParameter); id != "" {
-			s.postToPair(w, r, id, m)
-			return
-		}
-	}
-	if isModern(r.Header, m) {
-		s.postModern(w, r, m)
-	} else {
-		s.postLegacy(w, r, m)
+	default:
+		s.tracked(w, r, func(w http.ResponseWriter, r *http.Request) { s.take(w, r, body) })
 	}
 }
 
 // body reads the whole body, into memory of its own: what is parsed from it stays.
 func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	limited := http.MaxBytesReader(w, r.Body, s.MaxBody)
-	if n := r.ContentLength; 0 <= n && n <= s.MaxBody {
-		body := make([]byte, n)
-		_, err := io.ReadFull(limited, body)
-		return body, err
+	if n := r.ContentLength; n < 0 || n > firstRead {
+		rc := http.NewResponseController(w)
+		if rc.SetReadDeadline(time.Now().Add(readTimeout)) == nil {
+			defer rc.SetReadDeadline(readDeadlineOf(r.Context()))
+		}
 	}
-	return io.ReadAll(limited)
+	return readBody(r.Body, r.ContentLength, s.MaxBody)
 }
 
-// malformed answers what is not a message. A session's peer of before 2025-11-25
+// readTimeout bounds the arrival of a body that takes more than one packet or two.
+const readTimeout = time.Minute
+
+// readDeadlineOf is what the program itself wants as the deadline for reading.
+func readDeadlineOf(ctx context.Context) time.Time {
+	if s, ok := ctx.Value(http.ServerContextKey).(*http.Server); ok && s.ReadTimeout > 0 {
+		return time.Now().Add(s.ReadTimeout)
+	}
+	return time.Time{}
+}
+
+// take takes what a client has posted.
+func (s *Server) take(w http.ResponseWriter, r *http.Request, body []byte) {
+	if jsonrpc.IsBatch(body) {
+		s.postBatch(w, r, body)
+		return
+	}
+	m := new(jsonrpc.Message)
+	var err error
+	if *m, err = jsonrpc.Parse(body, s.Limits); err != nil {
+		s.malformed(w, r, m, err)
+		return
+	}
+	if isModern(r.Header, m) {
+		s.postModern(w, r, m)
+		return
+	}
+	if r.URL.RawQuery != "" && r.Header[headerSession] == nil {
+		if id := r.URL.Query().Get(pairParameter); id != "" {
+			s.postToPair(w, r, id, m)
+			return
+		}
+	}
+	s.postLegacy(w, r, m)
+}
+
+// malformed answers what is not a message. What was meant as a response has an id,
+// but of a request of ours: it is not repeated. A session's peer of before 2025-11-25
 // wants an id of null where none could be read; the schemas since want none.
-func (s *Server) malformed(w http.ResponseWriter, r *http.Request, id jsonrpc.ID, invalid *jsonrpc.InvalidMessageError) {
-	version := mcp.Revision(first(r.Header, modern.HeaderVersion))
-	nullID := id.IsZero() && version < mcp.V20251125
-	reply(w, http.StatusBadRequest, jsonrpc.AppendError(nil, id, invalid.Wire(), nullID))
+func (s *Server) malformed(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message, err error) {
+	var invalid *jsonrpc.InvalidMessageError
+	if !errors.As(err, &invalid) {
+		invalid = &jsonrpc.InvalidMessageError{Code: jsonrpc.CodeInvalidRequest, Reason: err.Error(), Offset: -1}
+	}
+	id := m.ID
+	if m.Kind == jsonrpc.Response {
+		id = jsonrpc.ID{}
+	}
+	nullID := id.IsZero() && mcp.Revision(first(r.Header, modern.HeaderVersion)) < mcp.V20251125
+	reply(w, r, http.StatusBadRequest, jsonrpc.AppendError(nil, id, invalid.Wire(), nullID))
 }
 
 func (s *Server) postModern(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message) {
 	switch m.Kind {
 	case jsonrpc.Notification: // none is defined for HTTP; closing the stream cancels
+		if fault := modern.CheckNotification(m, r.Header); fault != nil {
+			refuse(w, http.StatusBadRequest, jsonrpc.ID{}, fault)
+			return
+		}
 		w.WriteHeader(http.StatusAccepted)
 		return
 	case jsonrpc.Response:
@@ -163,54 +199,83 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, m *jsonrpc.M
 		refuse(w, max(modern.HTTPStatus(fault.Code), http.StatusBadRequest), m.ID, fault)
 		return
 	}
+	if call.Stays(m.Method) {
+		leave, fault := s.listens.enter(r)
+		if fault != nil {
+			w.Header()["Retry-After"] = []string{"60"}
+			refuse(w, http.StatusTooManyRequests, m.ID, fault)
+			return
+		}
+		defer leave()
+		c.Closing = s.calls.whenClosing()
+	}
 	// The end of the connection is the cancellation of the request.
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	defer s.calls.onCancel(cancel)()
 	c.Cancel = cancel
-	stream := &eventStream{w: w, broken: cancel}
+	stream := &eventStream{w: w, ctx: r.Context(), broken: cancel}
+	defer stream.end()
 	if accepts(r.Header, "text/event-stream") {
 		c.Stream = stream
+		stream.keepAlive(s.KeepAlive)
 	}
 	buf := buffers.Get().(*[]byte)
 	out, reported := s.Modern.Engine.AppendReply(ctx, (*buf)[:0], c, s.Modern.Identity)
-	if cause := context.Cause(ctx); cause == nil || cause == call.ErrInputRequired {
-		status := http.StatusOK
-		if reported != nil {
-			status = modern.HTTPStatus(reported.Code)
-		}
-		stream.respond(r, status, out)
+	status := http.StatusOK
+	if reported != nil {
+		status = modern.HTTPStatus(reported.Code)
 	}
+	stream.respond(r, status, out)
 	stream.end()
 	recycle(buf, out)
 }
 
-// respond sends the response: as JSON, unless messages came before it or the
-// client wants an event stream.
+// respond sends the response, unless nobody is there any more: as JSON, unless
+// messages came before it or the client wants an event stream.
 func (e *eventStream) respond(r *http.Request, status int, out []byte) {
-	if e.upgraded() || !accepts(r.Header, "application/json") {
-		_ = e.write(r.Context(), func(dst []byte) []byte { return appendEvent(dst, "", out) })
+	if e.ctx.Err() != nil {
 		return
 	}
-	reply(e.w, status, out)
+	if !accepts(r.Header, "application/json") || e.claim() {
+		_ = e.write(e.ctx, func(dst []byte) []byte { return appendEvent(dst, "", out) })
+		return
+	}
+	reply(e.w, r, status, out)
 }
 
 func principalOf(*http.Request) principal.Principal { return principal.Anonymous }
 
 var jsonType = []string{"application/json"}
 
-func reply(w http.ResponseWriter, status int, body []byte) {
+// reply sends a body of JSON. Whoever does not read it is not waited for without end.
+func reply(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 	h := w.Header()
 	h["Content-Type"] = jsonType
 	if len(body) > 2048 { // below, net/http counts by itself
 		h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
 	w.WriteHeader(status)
+	if len(body) <= largeReply {
+		_, _ = w.Write(body)
+		return
+	}
+	rc := http.NewResponseController(w)
+	_ = rc.SetWriteDeadline(time.Now().Add(writeTimeout + time.Duration(len(body)/slowestReader)*time.Second))
 	_, _ = w.Write(body)
+	_ = rc.SetWriteDeadline(deadlineOf(r.Context()))
 }
 
+const (
+	largeReply    = 64 << 10 // bytes that a connection takes at once, more or less
+	slowestReader = 32 << 10 // bytes a second that a reader of more has to take
+)
+
 func refuse(w http.ResponseWriter, status int, id jsonrpc.ID, e *jsonrpc.Error) {
-	reply(w, status, jsonrpc.AppendError(nil, id, e, false))
+	h := w.Header()
+	h["Content-Type"] = jsonType
+	w.WriteHeader(status)
+	_, _ = w.Write(jsonrpc.AppendError(nil, id, e, false))
 }
 
 func notAllowed(w http.ResponseWriter, allow string) {
@@ -225,13 +290,20 @@ func first(h http.Header, canonical string) string {
 	return ""
 }
 
-// addressOf is the address that counts as the owner of what nobody authenticated has.
+// addressOf is the address that counts as the owner of what nobody authenticated
+// has. Of IPv6 it is the network, in which anybody has as many addresses as they like.
 func addressOf(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return r.RemoteAddr
 	}
-	return host
+	a := at.Addr().Unmap().WithZone("")
+	if a.Is6() {
+		if network, err := a.Prefix(64); err == nil {
+			return network.String()
+		}
+	}
+	return a.String()
 }
 
 var (

@@ -6,25 +6,58 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
+// sessionOf reads the headers that every message of a session may have: its id,
+// and the version, which was agreed on and is not needed, but must not be one without
+// sessions (2025-11-25, basic/transports, Protocol Version Header). If there is
+// something wrong with them it has answered.
+func sessionOf(w http.ResponseWriter, r *http.Request, request jsonrpc.ID) (id string, ok bool) {
+	ids, versions := r.Header[headerSession], r.Header[modern.HeaderVersion]
+	switch {
+	case len(ids) > 1:
+		return "", wrong(w, request, "more than one Mcp-Session-Id header")
+	case len(versions) > 1:
+		return "", wrong(w, request, "more than one MCP-Protocol-Version header")
+	case len(versions) == 1 && (!mcp.Revision(versions[0]).Known() || mcp.Revision(versions[0]).Modern()):
+		return "", wrong(w, request, "the MCP-Protocol-Version header "+quote(versions[0])+" names no revision with sessions")
+	}
+	return first(r.Header, headerSession), true
+}
+
+// wrong answers a request that is wrong in itself, and returns false.
+func wrong(w http.ResponseWriter, request jsonrpc.ID, reason string) bool {
+	refuse(w, http.StatusBadRequest, request, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: reason})
+	return false
+}
+
+const missingSession = "the Mcp-Session-Id header is missing: send initialize first"
+
 // postLegacy serves one message of a session (2025-11-25, basic/transports,
 // Sending Messages to the Server).
 func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message) {
-	id := first(r.Header, headerSession)
+	request := m.ID
+	if m.Kind == jsonrpc.Response { // its id is of a request of ours
+		request = jsonrpc.ID{}
+	}
+	id, ok := sessionOf(w, r, request)
+	if !ok {
+		return
+	}
 	if id == "" {
 		if m.Kind == jsonrpc.Request && m.Method == mcp.MethodInitialize {
 			s.initialize(w, r, m)
 			return
 		}
-		refuse(w, http.StatusBadRequest, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the Mcp-Session-Id header is missing: send initialize first, or the _meta of a stateless request"})
+		wrong(w, request, missingSession+", or the _meta of a stateless request")
 		return
 	}
-	live, ok := s.open(w, r, id, m.ID)
+	live, ok := s.open(w, r, id, request)
 	if !ok {
 		return
 	}
@@ -44,30 +77,78 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, m *jsonrpc.M
 		w.WriteHeader(http.StatusAccepted)
 	case jsonrpc.Request:
 		if live.Busy() {
-			w.Header()["Retry-After"] = []string{"1"}
-			refuse(w, http.StatusTooManyRequests, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "too many requests of this session are in flight: try again when one is answered"})
+			busy(w, m.ID)
 			return
 		}
-		s.serveLegacy(w, r, live, m)
+		s.serveLegacy(w, r, live, func(ctx context.Context, dst []byte, stream call.Stream) []byte {
+			return live.Serve(ctx, dst, m, stream)
+		})
 	}
 }
 
-func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, live *legacy.Live, m *jsonrpc.Message) {
+func busy(w http.ResponseWriter, request jsonrpc.ID) {
+	w.Header()["Retry-After"] = []string{"1"}
+	refuse(w, http.StatusTooManyRequests, request, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "too many requests of this session are in flight: try again when one is answered"})
+}
+
+// postBatch serves a batch, of which 2025-03-26 alone knows (basic, Batching). The
+// responses to it come as one batch too.
+func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, body []byte) {
+	id, ok := sessionOf(w, r, jsonrpc.ID{})
+	if !ok {
+		return
+	}
+	if id == "" {
+		wrong(w, jsonrpc.ID{}, "a message is a JSON object: there are batches in sessions of 2025-03-26 only")
+		return
+	}
+	live, ok := s.open(w, r, id, jsonrpc.ID{})
+	if !ok {
+		return
+	}
+	defer live.Release()
+	batch, fault := live.Batch(body, s.Limits)
+	if fault != nil {
+		refuse(w, http.StatusBadRequest, jsonrpc.ID{}, fault)
+		return
+	}
+	if !batch.HasRequests() {
+		batch.Serve(r.Context(), nil, nil)
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	if live.Busy() {
+		busy(w, jsonrpc.ID{})
+		return
+	}
+	s.serveLegacy(w, r, live, batch.Serve)
+}
+
+// serveLegacy sends what serve appends as the response. Serve may use the stream
+// meanwhile, which is nil for a client that wants none.
+func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, live *legacy.Live, serve func(ctx context.Context, dst []byte, stream call.Stream) []byte) {
 	// A client that goes away has not cancelled anything (Sending Messages, 6): the
 	// handler's context has the request's values and not its end.
-	ctx := context.WithoutCancel(r.Context())
-	stream := &eventStream{w: w}
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
+	defer cancel(nil)
+	defer s.calls.onCancel(cancel)()
+	stream := &eventStream{w: w, ctx: r.Context()}
+	defer stream.end()
 	buf := buffers.Get().(*[]byte)
 	var out []byte
-	if accepts(r.Header, "text/event-stream") {
-		out = live.Serve(ctx, (*buf)[:0], m, stream)
+	streams := accepts(r.Header, "text/event-stream")
+	if streams {
+		stream.keepAlive(s.KeepAlive)
+		out = serve(ctx, (*buf)[:0], stream)
 	} else {
-		out = live.Serve(ctx, (*buf)[:0], m, nil)
+		out = serve(ctx, (*buf)[:0], nil)
 	}
 	switch {
 	case len(out) > 0:
 		stream.respond(r, http.StatusOK, out)
-	case !stream.upgraded(): // cancelled: there is no response, and nothing else to say
+	case streams: // cancelled: there is no response, so the stream ends without one
+		stream.open()
+	case !stream.claim():
 		w.WriteHeader(http.StatusAccepted)
 	}
 	stream.end()
@@ -86,18 +167,14 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *jsonrpc.M
 		}
 		w.Header()[headerSession] = []string{id}
 	}
-	stream := &eventStream{w: w}
+	stream := &eventStream{w: w, ctx: r.Context()}
+	defer stream.end()
 	stream.respond(r, http.StatusOK, out)
-	stream.end()
 }
 
 // open finds the session of a request and makes it young again. When that fails
 // it has answered.
 func (s *Server) open(w http.ResponseWriter, r *http.Request, id string, request jsonrpc.ID) (*legacy.Live, bool) {
-	if v := first(r.Header, modern.HeaderVersion); v != "" && (!mcp.Revision(v).Known() || mcp.Revision(v).Modern()) {
-		refuse(w, http.StatusBadRequest, request, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the MCP-Protocol-Version header " + quote(v) + " names no revision with sessions"})
-		return nil, false
-	}
 	live, err := s.Sessions.Open(r.Context(), principalOf(r), id)
 	if err == nil {
 		if err = live.Touch(r.Context()); err == nil {
@@ -118,7 +195,9 @@ func (s *Server) unavailable(w http.ResponseWriter, r *http.Request, request jso
 		w.Header()["Retry-After"] = []string{"60"}
 		refuse(w, http.StatusServiceUnavailable, request, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "too many sessions: end one with DELETE, or try again later"})
 	default:
-		s.Logger.ErrorContext(r.Context(), "session store failed", "error", err)
+		if r.Context().Err() == nil {
+			s.Logger.ErrorContext(r.Context(), "session store failed", "error", err)
+		}
 		refuse(w, http.StatusServiceUnavailable, request, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "sessions are unavailable"})
 	}
 }
@@ -127,11 +206,16 @@ func (s *Server) unavailable(w http.ResponseWriter, r *http.Request, request jso
 // stream, or the pair of 2024-11-05, whose clients know no session and no version
 // header.
 func (s *Server) get(w http.ResponseWriter, r *http.Request) {
-	version := mcp.Revision(first(r.Header, modern.HeaderVersion))
-	id := first(r.Header, headerSession)
-	switch {
-	case version.Modern():
+	if statelessOnly(r.Header) {
 		notAllowed(w, "POST")
+		return
+	}
+	id, ok := sessionOf(w, r, jsonrpc.ID{})
+	if !ok {
+		return
+	}
+	version := mcp.Revision(first(r.Header, modern.HeaderVersion))
+	switch {
 	case !accepts(r.Header, "text/event-stream"):
 		refuse(w, http.StatusNotAcceptable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "send Accept: text/event-stream"})
 	case id != "":
@@ -139,8 +223,15 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 	case version == "" || version == mcp.V20241105:
 		s.openPair(w, r)
 	default:
-		refuse(w, http.StatusBadRequest, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the Mcp-Session-Id header is missing"})
+		wrong(w, jsonrpc.ID{}, missingSession)
 	}
+}
+
+// statelessOnly reports whether the version header says that a request is of the era
+// that has POST alone.
+func statelessOnly(h http.Header) bool {
+	v := mcp.Revision(first(h, modern.HeaderVersion))
+	return v.Known() && v.Modern()
 }
 
 // listen is a session's standalone stream. It needs no goroutine but the request's.
@@ -150,40 +241,54 @@ func (s *Server) listen(w http.ResponseWriter, r *http.Request, id string) {
 		return
 	}
 	defer live.Release()
-	taken := live.Stream()
-	stream := &eventStream{w: w}
-	stream.comment(r.Context())
+	taken, changes := live.Stream()
+	defer changes.Close()
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	stream := &eventStream{w: w, ctx: ctx, broken: cancel}
 	defer stream.end()
+	_ = stream.comment()
 	tick := time.NewTicker(s.KeepAlive)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			if live.Touch(r.Context()) != nil || stream.comment(r.Context()) != nil {
+			if live.Touch(ctx) != nil || stream.comment() != nil {
+				return
+			}
+		case <-changes.Wake():
+			if deliver(stream, changes) != nil {
 				return
 			}
 		case <-taken:
 			return
-		case <-r.Context().Done():
+		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// comment writes a line that carries no event, which shows whoever is in between
-// that the stream is alive.
-func (e *eventStream) comment(ctx context.Context) error {
-	return e.write(ctx, func(dst []byte) []byte { return append(dst, ":\n\n"...) })
+// deliver tells the client of a session what has changed.
+func deliver(stream *eventStream, changes *call.Subscription) error {
+	for _, change := range changes.Take() {
+		if err := stream.Write(stream.ctx, legacy.AppendChange(nil, change)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Server) delete(w http.ResponseWriter, r *http.Request) {
-	id := first(r.Header, headerSession)
-	switch {
-	case mcp.Revision(first(r.Header, modern.HeaderVersion)).Modern():
+	if statelessOnly(r.Header) {
 		notAllowed(w, "POST")
 		return
-	case id == "":
-		refuse(w, http.StatusBadRequest, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the Mcp-Session-Id header is missing"})
+	}
+	id, ok := sessionOf(w, r, jsonrpc.ID{})
+	if !ok {
+		return
+	}
+	if id == "" {
+		wrong(w, jsonrpc.ID{}, missingSession)
 		return
 	}
 	live, ok := s.open(w, r, id, jsonrpc.ID{})

@@ -14,7 +14,6 @@ import (
 type event struct {
 	name string // "" for "message"
 	data []byte
-	id   string // the last one seen, this event's or an earlier one's
 }
 
 // errEventTooLarge reports an event that exceeds the reader's limit.
@@ -27,10 +26,12 @@ type eventReader struct {
 	r     *bufio.Reader
 	max   int           // bytes of one event
 	retry time.Duration // the last one the server asked for; negative: none
-	id    string
-	fresh bool // nothing has been read yet
-	skip  bool // the last line ended with CR: a LF that follows belongs to it
-	line  []byte
+	id    string        // the last one seen
+
+	received bool // there was an event
+	fresh    bool // nothing has been read yet
+	skip     bool // the last line ended with CR: a LF that follows belongs to it
+	line     []byte
 }
 
 func newEventReader(r io.Reader, limit int) *eventReader {
@@ -51,10 +52,14 @@ func (e *eventReader) next() (event, error) {
 		}
 		if len(line) == 0 {
 			if hasData && len(data) > 0 {
-				ev.data, ev.id = data, e.id
+				ev.data = data
+				e.received = true
 				return ev, nil
 			}
 			ev, data, hasData, size = event{}, nil, false, 0 // without data there is no event
+			continue
+		}
+		if line[0] == ':' { // a comment
 			continue
 		}
 		if size += len(line); size > e.max {

@@ -10,12 +10,14 @@ const maxRequests = 16_384
 
 // tracker knows the requests in flight, so that a shutdown can wait for them.
 type tracker struct {
-	mu      sync.Mutex
-	n       int
-	closed  bool
-	idle    chan struct{} // closed when the last one is done after close
-	last    uint64
-	cancels map[uint64]context.CancelCauseFunc
+	mu        sync.Mutex
+	n         int
+	closed    bool
+	closing   chan struct{} // closed with closed; made when first needed
+	cancelled bool
+	idle      chan struct{} // closed when the last one is done after close
+	last      uint64
+	cancels   map[uint64]context.CancelCauseFunc
 }
 
 // enter counts one more request, unless there are too many or none is wanted anymore.
@@ -39,9 +41,14 @@ func (t *tracker) leave() {
 }
 
 // onCancel has cancel called by cancelAll, until the function it returns is called.
+// If cancelAll has been called before, so is cancel.
 func (t *tracker) onCancel(cancel context.CancelCauseFunc) (forget func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.cancelled {
+		cancel(errShutdown)
+		return func() {}
+	}
 	if t.cancels == nil {
 		t.cancels = make(map[uint64]context.CancelCauseFunc)
 	}
@@ -61,6 +68,10 @@ func (t *tracker) close() <-chan struct{} {
 	defer t.mu.Unlock()
 	if !t.closed {
 		t.closed, t.idle = true, make(chan struct{})
+		if t.closing == nil {
+			t.closing = make(chan struct{})
+		}
+		close(t.closing)
 		if t.n == 0 {
 			close(t.idle)
 		}
@@ -68,9 +79,20 @@ func (t *tracker) close() <-chan struct{} {
 	return t.idle
 }
 
+// whenClosing returns a channel that is closed when no more requests are let in.
+func (t *tracker) whenClosing() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closing == nil {
+		t.closing = make(chan struct{})
+	}
+	return t.closing
+}
+
 func (t *tracker) cancelAll() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.cancelled = true
 	for _, cancel := range t.cancels {
 		cancel(errShutdown)
 	}

@@ -3,6 +3,7 @@ package legacy
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -106,7 +107,17 @@ func timeoutOf(method string) time.Duration {
 type onStream struct{ call *call.Call }
 
 func (w onStream) Send(ctx context.Context, out *call.Outgoing) error {
-	return w.call.Send(ctx, out.Message)
+	if err := w.call.Send(ctx, out.Message); err != nil {
+		return err
+	}
+	// A stream that is not read any more takes reports of progress for granted, but
+	// nobody will answer a question that has not left.
+	if s, ok := w.call.Stream.(interface{ Broken() error }); ok {
+		if err := s.Broken(); err != nil {
+			return fmt.Errorf("%w: %w", call.ErrNotSent, err)
+		}
+	}
+	return nil
 }
 func (onStream) Agreed(mcp.Revision) {}
 func (onStream) Close() error        { return nil }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
@@ -19,18 +20,25 @@ import (
 // Beyond it, nothing more is read until one has gone.
 const maxReplies = 32
 
+// replyTimeout is how long a server may take to accept one.
+const replyTimeout = 30 * time.Second
+
 // maxQuestions bounds the server's questions that are being answered.
 const maxQuestions = 16
 
 // Client is the calling half of this era.
 type Client struct {
 	call.Outbound
+	// OnLog takes the server's log messages, in the goroutine that receives; nil: nobody.
+	OnLog  func(mcp.LoggingMessageParams)
 	logger *slog.Logger
 
 	ctx     context.Context // of the replies to the server's requests
 	cancel  context.CancelFunc
 	replies chan struct{}
-	running sync.WaitGroup
+
+	mu      sync.Mutex
+	running sync.WaitGroup // joined under mu before ctx ends
 
 	answerer  call.Answerer
 	questions call.Inflight // of the server's, that are being answered
@@ -50,8 +58,22 @@ func NewClient(answerer call.Answerer, logger *slog.Logger) *Client {
 
 // Close waits for the replies that are on their way.
 func (c *Client) Close() {
+	c.mu.Lock()
 	c.cancel()
+	c.mu.Unlock()
 	c.running.Wait()
+}
+
+// run runs f in a goroutine that Close waits for, and reports false if it waits
+// already.
+func (c *Client) run(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx.Err() != nil {
+		return false
+	}
+	c.running.Go(f)
+	return true
 }
 
 // Handshake offers a revision and takes the one the server answers with, which
@@ -107,6 +129,8 @@ func (c *Client) Receive(m *jsonrpc.Message) {
 		c.request(m)
 	case m.Method == mcp.NotificationCancelled:
 		c.questions.Cancel(revision.CancelledID(m), call.ErrCancelled)
+	case m.Method == mcp.NotificationMessage:
+		revision.HandLog(m, c.OnLog)
 	case m.Kind == jsonrpc.Response:
 		c.logger.Debug("response ignored: nobody waits for it", "id", m.ID)
 	}
@@ -128,7 +152,7 @@ func (c *Client) request(m *jsonrpc.Message) {
 		}
 		release := c.Hold()
 		method, params := m.Method, m.Raw
-		c.running.Go(func() {
+		answered := c.run(func() {
 			defer release()
 			answer, err := c.answerer(ctx, method, params)
 			if !c.questions.End(id) {
@@ -136,6 +160,10 @@ func (c *Client) request(m *jsonrpc.Message) {
 			}
 			c.reply(appendAnswer(id, answer, err))
 		})
+		if !answered {
+			c.questions.End(id)
+			release()
+		}
 	}
 }
 
@@ -159,12 +187,17 @@ func (c *Client) reply(msg []byte) {
 	case <-c.ctx.Done():
 		return
 	}
-	c.running.Go(func() {
+	sent := c.run(func() {
 		defer func() { <-c.replies }()
-		if err := c.Wire.Send(c.ctx, &call.Outgoing{Message: msg}); err != nil && c.ctx.Err() == nil {
+		ctx, cancel := context.WithTimeout(c.ctx, replyTimeout)
+		defer cancel()
+		if err := c.Wire.Send(ctx, &call.Outgoing{Message: msg}); err != nil && c.ctx.Err() == nil {
 			c.logger.Warn("reply lost", "error", err)
 		}
 	})
+	if !sent {
+		<-c.replies
+	}
 }
 
 // Unusable implements call.Receiver.

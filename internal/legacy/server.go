@@ -3,7 +3,9 @@ package legacy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 
@@ -21,7 +23,8 @@ type Server struct {
 	Logger *slog.Logger
 	// Describe says what the server offers; revision and _meta are filled in here.
 	Describe    func(who principal.Principal) mcp.InitializeResult
-	MaxInflight int // requests of one session that are served at a time
+	Changes     *call.Changes // nil: nothing changes
+	MaxInflight int           // requests of one session that are served at a time
 }
 
 // Session is one handshake and what follows it, while it is being used. A session
@@ -29,18 +32,22 @@ type Server struct {
 // has in flight is then shared by these.
 type Session struct {
 	State
-	server    *Server
-	who       principal.Principal
-	peer      call.Peer
-	inflight  *call.Inflight
-	asks      asks
-	handshook bool
+	server        *Server
+	who           principal.Principal
+	peer          call.Peer
+	inflight      *call.Inflight
+	asks          asks
+	level         level
+	subscriptions subscriptions
+	setLevel      func(context.Context, mcp.LoggingLevel) error // keeps the log level where the session is kept
+	handshook     bool
 }
 
 // NewSession makes a session that awaits its handshake.
 func (s *Server) NewSession(who principal.Principal) *Session {
 	session := &Session{server: s, who: who, inflight: &call.Inflight{Max: s.MaxInflight}}
 	session.asks.begin()
+	session.setLevel = session.level.set
 	return session
 }
 
@@ -52,6 +59,9 @@ func (s *Server) Resume(who principal.Principal, state State, inflight *call.Inf
 	}
 	session := &Session{State: state, server: s, who: who, peer: peer, inflight: inflight, handshook: true}
 	session.asks.begin()
+	_ = session.level.set(context.Background(), state.LogLevel)
+	session.subscriptions.uris, session.subscriptions.ready = state.Subscribed, state.Ready
+	session.setLevel = session.level.set
 	return session, nil
 }
 
@@ -73,6 +83,11 @@ func (s *Session) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, str
 		Method: m.Method, ID: m.ID, Params: &m.Params, RawParams: m.Raw,
 		Revision: s.Revision, Peer: s.peer, Principal: s.who, Stream: stream,
 	}
+	c.LogLevel = s.level.get()
+	if m.Method == mcp.MethodSetLevel {
+		c.SetLevel = s.setLevel
+	}
+	c.Subscriber = &s.subscriptions
 	if stream != nil {
 		c.Asker = &s.asks
 	}
@@ -88,8 +103,13 @@ func (s *Session) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, str
 
 // Notify takes one notification. Those that mean nothing to the session are ignored.
 func (s *Session) Notify(m *jsonrpc.Message) {
-	if m.Method == mcp.NotificationCancelled {
+	switch m.Method {
+	case mcp.NotificationCancelled:
 		s.inflight.Cancel(revision.CancelledID(m), call.ErrCancelled)
+	case mcp.NotificationInitialized:
+		if s.handshook {
+			s.subscriptions.begin(s.server.lists(s.who))
+		}
 	}
 }
 
@@ -130,22 +150,52 @@ func (s *Session) initialize(dst []byte, m *jsonrpc.Message) []byte {
 	if name, ok := m.Params.CaseVariant("protocolVersion", "clientInfo", "capabilities"); ok {
 		return reject(dst, m.ID, jsonrpc.CodeInvalidParams, "initialize: member "+name+" differs from a known one in its case")
 	}
+	if len(capabilities) > maxCapabilities {
+		return reject(dst, m.ID, jsonrpc.CodeInvalidParams, fmt.Sprintf("initialize: capabilities may have %d bytes", maxCapabilities))
+	}
 	peer, err := s.server.Peers.Decode(info, capabilities)
 	if err != nil {
 		return reject(dst, m.ID, jsonrpc.CodeInvalidParams, "initialize: "+err.Error())
 	}
+	if len(info) > maxInfo {
+		peer.Info = shorten(peer.Info)
+		if info, err = json.Marshal(peer.Info); err != nil { // names only, cut to valid text
+			return reject(dst, m.ID, jsonrpc.CodeInvalidParams, "initialize: "+err.Error())
+		}
+	}
 	rev := revision.Answer(mcp.Revision(jsonrpc.Unquote(version)))
-	s.State = State{Revision: rev, Info: append([]byte(nil), info...), Capabilities: append([]byte(nil), capabilities...)}
-	s.peer, s.handshook = peer, true
-
 	result := s.server.Describe(s.who)
 	result.ProtocolVersion = rev
-	raw, err := json.Marshal(revision.Speak(rev, &result))
+	start := len(dst)
+	dst, err = revision.AppendResult(jsonrpc.AppendResultHead(dst, m.ID), rev, &result, nil)
 	if err != nil {
 		s.server.Logger.Error("cannot encode the answer to initialize", "error", err)
-		return reject(dst, m.ID, jsonrpc.CodeInternalError, "internal error")
+		return reject(dst[:start], m.ID, jsonrpc.CodeInternalError, "internal error")
 	}
-	return jsonrpc.AppendResult(dst, m.ID, raw)
+	s.State = State{Revision: rev, Info: append([]byte(nil), info...), Capabilities: append([]byte(nil), capabilities...)}
+	s.peer, s.handshook = peer, true
+	return append(dst, '}')
+}
+
+// Bounds on what is kept of a client's word about itself, in bytes. Sessions are
+// many, and their clients need not be friendly.
+const (
+	maxInfo         = 2 << 10 // beyond it only the names are kept
+	maxName         = 256     // of each of these then
+	maxCapabilities = 8 << 10
+)
+
+// shorten returns the names in info, which is for people: what makes it long are
+// pictures.
+func shorten(info *mcp.Implementation) *mcp.Implementation {
+	return &mcp.Implementation{Name: cut(info.Name), Title: cut(info.Title), Version: cut(info.Version)}
+}
+
+func cut(s string) string {
+	if len(s) <= maxName {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxName], "")
 }
 
 func reject(dst []byte, id jsonrpc.ID, code int64, message string) []byte {

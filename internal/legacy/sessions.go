@@ -68,14 +68,14 @@ type Sessions struct {
 // Live is what a session has in this process while it is being used.
 type Live struct {
 	*Session
-	ID      string
-	key     string
-	version uint64 // of the state in the store
-	all     *Sessions
+	ID  string
+	key string
+	all *Sessions
 
 	inflight *call.Inflight
 
 	// Under the mutex of all.
+	version uint64 // of the state in the store that is known here
 	refs    int
 	awake   *time.Timer   // a session that is being used does not expire
 	streams chan struct{} // closed when a newer standalone stream takes over, or the session ends
@@ -141,6 +141,7 @@ func (s *Sessions) Open(ctx context.Context, who principal.Principal, id string)
 		return nil, ErrNoSession
 	}
 	key := sessionKey(who, id)
+	before := s.versionOf(key)
 	item, err := s.store.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, ErrNoSession
@@ -160,11 +161,27 @@ func (s *Sessions) Open(ctx context.Context, who principal.Principal, id string)
 		if l.Session, err = s.server.Resume(who, state, l.inflight); err != nil {
 			return nil, err
 		}
+		l.setLevel = l.keepLevel
+		l.subscriptions.keep = l.keepSubscribed
 		s.live[key] = l
 		l.awake = time.AfterFunc(l.ttl()/3, l.stayAwake)
+	} else if item.Version != l.version && l.version == before { // another replica was told otherwise
+		l.version = item.Version
+		_ = l.level.set(ctx, state.LogLevel)
+		l.subscriptions.set(state.Subscribed)
 	}
 	l.refs++
 	return l, nil
+}
+
+// versionOf is the version of a session's state that is known here, 0 if none is.
+func (s *Sessions) versionOf(key string) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.live[key]; l != nil {
+		return l.version
+	}
+	return 0
 }
 
 // Release ends one use of the session.
@@ -223,16 +240,8 @@ func (l *Live) Initialized(ctx context.Context) error {
 	if ready {
 		return nil
 	}
-	state := State{Revision: l.Revision, Info: l.Info, Capabilities: l.Capabilities, Ready: true}
-	_, err := l.all.store.Put(ctx, l.key, state.Encode(), store.PutOptions{TTL: l.all.limits.Idle, IfVersion: l.version})
-	if errors.Is(err, store.ErrConflict) { // it has been noted already, unless the session has ended
-		_, err = l.all.store.Get(ctx, l.key)
-		if errors.Is(err, store.ErrNotFound) {
-			return ErrNoSession
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("keep session: %w", err)
+	if err := l.update(ctx, func(state *State) { state.Ready = true }); err != nil {
+		return err
 	}
 	l.all.mu.Lock()
 	l.Ready = true
@@ -266,20 +275,20 @@ func (s *Sessions) Delete(ctx context.Context, who principal.Principal, id strin
 // Connections: a message goes to one stream).
 //
 // When the server shuts down, or the session has been deleted meanwhile, the channel
-// is closed already.
-func (l *Live) Stream() <-chan struct{} {
+// is closed already. Changes are for the client, see [Session.Listen].
+func (l *Live) Stream() (taken <-chan struct{}, changes *call.Subscription) {
 	l.all.mu.Lock()
 	defer l.all.mu.Unlock()
 	if l.streams != nil {
 		close(l.streams)
 	}
 	l.streams = make(chan struct{})
-	taken := l.streams
+	taken, changes = l.streams, l.Listen()
 	if l.all.draining || l.all.live[l.key] != l {
 		close(l.streams)
 		l.streams = nil
 	}
-	return taken
+	return taken, changes
 }
 
 // CloseStreams ends every standalone stream, and those yet to come, for a server
@@ -293,19 +302,6 @@ func (s *Sessions) CloseStreams() {
 			close(l.streams)
 			l.streams = nil
 		}
-	}
-}
-
-// CancelAll ends whatever all sessions have in flight in this process.
-func (s *Sessions) CancelAll() {
-	s.mu.Lock()
-	all := make([]*Live, 0, len(s.live))
-	for _, l := range s.live {
-		all = append(all, l)
-	}
-	s.mu.Unlock()
-	for _, l := range all {
-		l.Close()
 	}
 }
 

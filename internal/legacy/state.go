@@ -1,6 +1,7 @@
 package legacy
 
 import (
+	"encoding/json"
 	"errors"
 
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -11,8 +12,10 @@ import (
 // be kept in a store while the session is idle.
 type State struct {
 	Revision           mcp.Revision
-	Info, Capabilities []byte // what the client said of itself, as JSON objects
-	Ready              bool   // notifications/initialized has arrived
+	Info, Capabilities []byte           // what the client said of itself, as JSON objects
+	Ready              bool             // notifications/initialized has arrived
+	LogLevel           mcp.LoggingLevel // that the client has chosen; empty: it has not
+	Subscribed         []string         // URIs of the resources that the client is told of
 }
 
 // Encode returns the state as JSON.
@@ -24,6 +27,20 @@ func (s *State) Encode() []byte {
 	b = append(append(b, `,"capabilities":`...), s.Capabilities...)
 	if s.Ready {
 		b = append(b, `,"ready":true`...)
+	}
+	if s.LogLevel != "" {
+		b = jsonrpc.AppendString(append(b, `,"logLevel":`...), string(s.LogLevel))
+	}
+	for i, uri := range s.Subscribed {
+		if i == 0 {
+			b = append(b, `,"subscribed":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		b = jsonrpc.AppendString(b, uri)
+	}
+	if len(s.Subscribed) > 0 {
+		b = append(b, ']')
 	}
 	return append(b, '}')
 }
@@ -42,6 +59,12 @@ func DecodeState(raw []byte) (s State, err error) {
 			s.Capabilities = value
 		case "ready":
 			s.Ready = string(value) == "true"
+		case "logLevel":
+			s.LogLevel = mcp.LoggingLevel(jsonrpc.Unquote(value))
+		case "subscribed":
+			if json.Unmarshal(value, &s.Subscribed) != nil {
+				return s, errBadState
+			}
 		}
 	}
 	if !s.Revision.Known() || s.Info == nil || s.Capabilities == nil {

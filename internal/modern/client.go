@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 
 	"github.com/parley-mcp/parley/call"
@@ -17,6 +18,8 @@ import (
 // Client is the calling half of this era.
 type Client struct {
 	call.Outbound
+	// OnLog takes the server's log messages, in the goroutine that receives; nil: nobody.
+	OnLog    func(mcp.LoggingMessageParams)
 	answerer call.Answerer // nil: answers no questions
 	logger   *slog.Logger
 }
@@ -60,8 +63,10 @@ func (c *Client) Call(ctx context.Context, req *call.Request) (json.RawMessage, 
 func (c *Client) once(ctx context.Context, req *call.Request) (json.RawMessage, error) {
 	resp, err := c.Do(ctx, req)
 	if err != nil {
+		// With these statuses a server of this era reports what is wrong with a request.
+		// Others say something of their own, whatever their body is.
 		var status *call.StatusError
-		if errors.As(err, &status) && status.Err != nil {
+		if errors.As(err, &status) && status.Err != nil && (status.Status == http.StatusBadRequest || status.Status == http.StatusNotFound) {
 			return nil, status.Err
 		}
 		return nil, err
@@ -129,6 +134,10 @@ func (c *Client) Receive(m *jsonrpc.Message) {
 		return
 	}
 	switch m.Kind {
+	case jsonrpc.Notification:
+		if m.Method == mcp.NotificationMessage {
+			revision.HandLog(m, c.OnLog)
+		}
 	case jsonrpc.Request: // this era has none from servers (basic/transports/stdio, Receiving Messages)
 		c.logger.Warn("request of a server ignored", "method", m.Method)
 	case jsonrpc.Response:

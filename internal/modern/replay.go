@@ -54,6 +54,7 @@ type replay struct {
 	mu       sync.Mutex
 	state    state
 	unheard  int            // answers that the handler has not come to
+	ahead    []byte         // answers that came without a state, before their questions
 	asked    map[string]int // how often a question without a key of its own came
 	used     map[string]bool
 	required mcp.InputRequests // what is to be asked now
@@ -68,6 +69,7 @@ func (s *Server) replayOf(c *call.Call) (*replay, *jsonrpc.Error) {
 	r := &replay{server: s, call: c}
 	sealed, ok := c.Params.Get("requestState")
 	if !ok {
+		r.ahead, _ = c.Params.Get("inputResponses")
 		return r, nil
 	}
 	if err := r.restore(sealed); err != nil {
@@ -142,6 +144,14 @@ func (r *replay) Ask(_ context.Context, _ *call.Call, questions []call.Question)
 			r.unheard--
 			continue
 		}
+		if raw, ok := r.answeredAhead(q.Key); ok {
+			if r.state.Answers == nil {
+				r.state.Answers = make(map[string]answer)
+			}
+			r.state.Answers[key] = answer{digest, raw}
+			answers[i] = raw
+			continue
+		}
 		if r.required == nil {
 			r.required, r.digests = make(mcp.InputRequests), make(map[string]string)
 		}
@@ -169,6 +179,17 @@ func (r *replay) Settle(out call.Outcome) call.Outcome {
 		return call.Outcome{Result: result}
 	}
 	return out
+}
+
+// answeredAhead returns the answer to a question that has a name of its own and has
+// not been asked yet. A client may know what will be asked; its answer is worth as
+// much as one that comes when it is asked to.
+func (r *replay) answeredAhead(key string) (json.RawMessage, bool) {
+	if key == "" || len(r.ahead) == 0 || r.ahead[0] != '{' {
+		return nil, false
+	}
+	raw, ok := jsonrpc.Get(r.ahead, key)
+	return json.RawMessage(raw), ok && raw[0] == '{'
 }
 
 // key is the question's own or one made for it. No two questions of a round share one.

@@ -61,6 +61,9 @@ func (s *Server) Open(m *jsonrpc.Message, who principal.Principal, h http.Header
 		return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not available in revision %s of this server", m.Method, c.Revision)
 	}
 	c.Principal = who
+	if h != nil {
+		c.Mirror = mirror(h)
+	}
 	switch m.Method {
 	case mcp.MethodCallTool, mcp.MethodGetPrompt, mcp.MethodReadResource:
 		if c.Asker, err = s.replayOf(c); err != nil {
@@ -77,7 +80,7 @@ func (s *Server) metadata(m *jsonrpc.Message) (*call.Call, *jsonrpc.Error) {
 	if !ok || meta[0] != '{' {
 		return nil, malformed("the request has no _meta object")
 	}
-	var version, info, capabilities, token []byte
+	var version, info, capabilities, token, level []byte
 	for name, value := range jsonrpc.All(meta) {
 		switch name {
 		case mcp.MetaProtocolVersion:
@@ -88,6 +91,8 @@ func (s *Server) metadata(m *jsonrpc.Message) (*call.Call, *jsonrpc.Error) {
 			capabilities = value
 		case mcp.MetaProgressToken:
 			token = value
+		case mcp.MetaLogLevel:
+			level = value
 		}
 	}
 	switch {
@@ -102,6 +107,15 @@ func (s *Server) metadata(m *jsonrpc.Message) (*call.Call, *jsonrpc.Error) {
 	if token != nil {
 		if err := c.ProgressToken.UnmarshalJSON(token); err != nil {
 			return nil, malformed("progressToken must be a string or an integer")
+		}
+	}
+	if level != nil {
+		c.LogLevel = mcp.LoggingLevel(jsonrpc.Unquote(level))
+		switch {
+		case !c.LogLevel.Known():
+			return nil, malformed(mcp.MetaLogLevel + " is no log level")
+		case m.Method == mcp.MethodListen: // which carries none (server/utilities/logging)
+			c.LogLevel = ""
 		}
 	}
 	peer, err := s.Peers.Decode(info, capabilities)

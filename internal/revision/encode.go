@@ -25,8 +25,8 @@ var errNoResult = errors.New("there is no result")
 // a peer of revision r is to read it, on one line. It does not modify result, which
 // many calls may share. What is no JSON object is an error, and nothing is appended.
 //
-// A tool's texts are what programs happen to print: their bytes that are not UTF-8
-// become U+FFFD.
+// The texts of tools, resources and prompts are what programs happen to print: their
+// bytes that are not UTF-8 become U+FFFD.
 //
 // In the modern era each result says what kind of result it is and, in its
 // _meta, which server made it: identity is that server's mcp.Implementation as
@@ -44,6 +44,12 @@ func AppendResult(dst []byte, r mcp.Revision, result any, identity []byte) ([]by
 			return appendToolResult(appendHead(dst, identity, nil), t), nil
 		}
 		result = mend(t)
+	}
+	switch t := result.(type) {
+	case *mcp.ReadResourceResult:
+		result = mendContents(t)
+	case *mcp.GetPromptResult:
+		result = mendPrompt(t)
 	}
 	body, err := json.Marshal(result, json.Deterministic(true))
 	switch {

@@ -1,6 +1,7 @@
 package revision
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -25,6 +26,49 @@ func mend(t *mcp.CallToolResult) *mcp.CallToolResult {
 	return out
 }
 
+// mendContents does so for the contents of a resource.
+func mendContents(v *mcp.ReadResourceResult) *mcp.ReadResourceResult {
+	if v == nil || !slices.ContainsFunc(v.Contents, brokenContents) {
+		return v
+	}
+	out := new(*v)
+	out.Contents = slices.Clone(v.Contents)
+	for i := range out.Contents {
+		mendResource(&out.Contents[i])
+	}
+	return out
+}
+
+func brokenContents(c mcp.ResourceContents) bool { return broken(c.Text, c.URI, c.MimeType) }
+
+func mendResource(c *mcp.ResourceContents) {
+	c.Text, c.URI, c.MimeType = valid(c.Text), valid(c.URI), valid(c.MimeType)
+}
+
+// mendPrompt does so for a prompt.
+func mendPrompt(v *mcp.GetPromptResult) *mcp.GetPromptResult {
+	if v == nil {
+		return v
+	}
+	out := v
+	change := func() *mcp.GetPromptResult {
+		if out == v {
+			out = new(*v)
+			out.Messages = slices.Clone(v.Messages)
+		}
+		return out
+	}
+	if broken(v.Description) {
+		change().Description = valid(v.Description)
+	}
+	for i, m := range v.Messages {
+		if mended := mendContent(m.Content); mended != nil {
+			change().Messages[i].Content = mended
+		}
+	}
+	return out
+}
+
 // mendContent returns a mended copy of c, or nil if nothing is wrong with it.
 func mendContent(c mcp.Content) mcp.Content {
 	switch c := c.(type) {
@@ -41,9 +85,9 @@ func mendContent(c mcp.Content) mcp.Content {
 			return &mcp.AudioContent{Data: c.Data, MimeType: valid(c.MimeType), Annotations: c.Annotations, Meta: c.Meta}
 		}
 	case *mcp.EmbeddedResource:
-		if c != nil && broken(c.Resource.Text, c.Resource.URI, c.Resource.MimeType) {
+		if c != nil && brokenContents(c.Resource) {
 			out := *c
-			out.Resource.Text, out.Resource.URI, out.Resource.MimeType = valid(c.Resource.Text), valid(c.Resource.URI), valid(c.Resource.MimeType)
+			mendResource(&out.Resource)
 			return &out
 		}
 	case *mcp.ResourceLink:

@@ -15,8 +15,9 @@ import (
 //	tool annotations         2025-03-26   left out: unknown to the peer
 //	resource links           2025-06-18   become text that names the URI: same reason as audio
 //	structured content       2025-06-18   left out: the text content that goes with it says the same; text where there is none
-//	title, output schema     2025-06-18   left out
-//	_meta on content, tools  2025-06-18   left out
+//	title, output schema     2025-06-18   left out, also of resources, templates, prompts and their arguments
+//	lastModified             2025-06-18   left out of annotations
+//	_meta on content, tools  2025-06-18   left out, also of resources, templates, prompts and contents
 //	icons                    2025-11-25   left out
 //	execution                2025-11-25   left out, and later too
 //	structured content that  2026-07-28   as structured content was before; output schemas whose type is
@@ -24,7 +25,8 @@ import (
 //	caching hints            2026-07-28   left out
 //	resultType               2026-07-28   left out
 //
-// Capabilities are left out of revisions that do not define them.
+// What a prompt's messages hold is said as what a tool returns is. Capabilities are
+// left out of revisions that do not define them.
 const (
 	sinceAudio       = mcp.V20250326
 	sinceAnnotations = mcp.V20250326
@@ -32,6 +34,8 @@ const (
 	sinceLinks       = mcp.V20250618
 	sinceStructured  = mcp.V20250618
 	sinceTitles      = mcp.V20250618
+	sinceModified    = mcp.V20250618
+	sinceContext     = mcp.V20250618 // of what is to be completed
 	sinceMeta        = mcp.V20250618
 	sinceIcons       = mcp.V20251125
 	onlyTasks        = mcp.V20251125 // as a capability of the core protocol, and execution with it
@@ -60,6 +64,32 @@ func Speak(r mcp.Revision, result any) any {
 			out.Tools[i] = SpeakTool(r, v.Tools[i])
 		}
 		return &out
+	case *mcp.ListResourcesResult:
+		if v != nil && !r.Modern() {
+			return speakResources(r, v)
+		}
+	case *mcp.ListResourceTemplatesResult:
+		if v != nil && !r.Modern() {
+			return speakTemplates(r, v)
+		}
+	case *mcp.ReadResourceResult:
+		if v != nil && !r.Modern() {
+			return speakContents(r, v)
+		}
+	case *mcp.ListPromptsResult:
+		if v != nil && !r.Modern() {
+			return speakPrompts(r, v)
+		}
+	case *mcp.GetPromptResult:
+		if v != nil && !r.Modern() {
+			return speakPrompt(r, v)
+		}
+	case *mcp.CompleteResult:
+		if v != nil && !r.Modern() && v.ResultType != "" {
+			out := *v
+			out.ResultType = ""
+			return &out
+		}
 	case *mcp.InitializeResult:
 		if v == nil {
 			break
@@ -169,25 +199,25 @@ func isObject(value []byte) bool {
 func speakContent(r mcp.Revision, c mcp.Content) mcp.Content {
 	switch c := c.(type) {
 	case *mcp.TextContent:
-		if c != nil && c.Meta != nil && r < sinceMeta {
-			return &mcp.TextContent{Text: c.Text, Annotations: c.Annotations}
+		if c != nil && (hidesMeta(r, c.Meta) || hidesModified(r, c.Annotations)) {
+			return &mcp.TextContent{Text: c.Text, Annotations: speakAnnotations(r, c.Annotations)}
 		}
 	case *mcp.ImageContent:
-		if c != nil && c.Meta != nil && r < sinceMeta {
-			return &mcp.ImageContent{Data: c.Data, MimeType: c.MimeType, Annotations: c.Annotations}
+		if c != nil && (hidesMeta(r, c.Meta) || hidesModified(r, c.Annotations)) {
+			return &mcp.ImageContent{Data: c.Data, MimeType: c.MimeType, Annotations: speakAnnotations(r, c.Annotations)}
 		}
 	case *mcp.AudioContent:
 		switch {
 		case c == nil:
 		case r < sinceAudio:
 			return mcp.Text(fmt.Sprintf("[audio, %s, %d bytes: this revision of the protocol cannot carry it]", c.MimeType, len(c.Data)))
-		case c.Meta != nil && r < sinceMeta:
-			return &mcp.AudioContent{Data: c.Data, MimeType: c.MimeType, Annotations: c.Annotations}
+		case hidesMeta(r, c.Meta) || hidesModified(r, c.Annotations):
+			return &mcp.AudioContent{Data: c.Data, MimeType: c.MimeType, Annotations: speakAnnotations(r, c.Annotations)}
 		}
 	case *mcp.EmbeddedResource:
-		if c != nil && r < sinceMeta && (c.Meta != nil || c.Resource.Meta != nil) {
+		if c != nil && (hidesMeta(r, c.Meta) || hidesMeta(r, c.Resource.Meta) || hidesModified(r, c.Annotations)) {
 			out := *c
-			out.Meta, out.Resource.Meta = nil, nil
+			out.Meta, out.Resource.Meta, out.Annotations = nil, nil, speakAnnotations(r, c.Annotations)
 			return &out
 		}
 	case *mcp.ResourceLink:
@@ -206,4 +236,22 @@ func speakContent(r mcp.Revision, c mcp.Content) mcp.Content {
 		}
 	}
 	return c
+}
+
+// hidesMeta reports whether a _meta is there that peers of r do not know.
+func hidesMeta(r mcp.Revision, m mcp.Meta) bool { return m != nil && r < sinceMeta }
+
+// hidesModified reports whether a lastModified is there that peers of r do not know.
+func hidesModified(r mcp.Revision, a *mcp.Annotations) bool {
+	return a != nil && a.LastModified != "" && r < sinceModified
+}
+
+func speakAnnotations(r mcp.Revision, a *mcp.Annotations) *mcp.Annotations {
+	if !hidesModified(r, a) {
+		return a
+	}
+	if a.Audience == nil && a.Priority == nil {
+		return nil
+	}
+	return &mcp.Annotations{Audience: a.Audience, Priority: a.Priority}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/yosida95/uritemplate/v3"
 
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -76,6 +77,8 @@ func compile(rev mcp.Revision) map[string]*jsonschema.Schema {
 	compiler.UseLoader(jsonschema.SchemeURLLoader{}) // a schema refers to nothing but itself
 	compiler.AssertFormat()
 	compiler.RegisterFormat(&jsonschema.Format{Name: "byte", Validate: validateBase64})
+	// The validator's own takes a template for a URI, and refuses issue://{number}.
+	compiler.RegisterFormat(&jsonschema.Format{Name: "uri-template", Validate: validateTemplate})
 	url := "spec:///" + string(rev)
 	if err := compiler.AddResource(url, doc); err != nil {
 		panic(fmt.Sprintf("schema of %s: %v", rev, err))
@@ -120,5 +123,14 @@ func validateBase64(v any) error {
 		return nil
 	}
 	_, err := base64.StdEncoding.Strict().DecodeString(s)
+	return err
+}
+
+func validateTemplate(v any) error {
+	s, ok := v.(string)
+	if !ok {
+		return nil
+	}
+	_, err := uritemplate.New(s)
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/revision"
@@ -48,7 +49,9 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 		slots:   make(chan struct{}, max(s.MaxInflight, 1)),
 		broken:  cancel,
 	}
+	l.session.Inflight().Closing = reading.Done()
 	err := l.read(ctx, reading)
+	stopReading() // subscriptions end, and do not keep the others waiting
 	idle := make(chan struct{})
 	go func() {
 		l.running.Wait()
@@ -92,6 +95,8 @@ type link struct {
 	session *legacy.Session // this connection's, for messages of the handshake era
 	modern  bool            // a request of the stateless era has come
 	slots   chan struct{}
+	stays   chan struct{} // slots of subscriptions; made when first needed
+	tells   bool          // the session's client is told of changes
 	running sync.WaitGroup
 	broken  context.CancelCauseFunc // the connection does not take our answers
 }
@@ -100,7 +105,7 @@ func (l *link) read(ctx, reading context.Context) error {
 	for {
 		data, err := l.conn.Read(reading)
 		if err == nil {
-			l.message(ctx, data)
+			l.message(ctx, reading, data)
 			continue
 		}
 		var tooLarge *transport.MessageTooLargeError
@@ -113,7 +118,7 @@ func (l *link) read(ctx, reading context.Context) error {
 
 // message takes one message. It returns when the message is dealt with or a
 // goroutine is dealing with it; it waits for a slot while too many are.
-func (l *link) message(ctx context.Context, data []byte) {
+func (l *link) message(ctx, reading context.Context, data []byte) {
 	m := new(jsonrpc.Message)
 	var err error
 	if *m, err = jsonrpc.Parse(data, l.Limits); err != nil {
@@ -123,6 +128,10 @@ func (l *link) message(ctx context.Context, data []byte) {
 	switch m.Kind {
 	case jsonrpc.Notification:
 		l.session.Notify(m) // of either era: what they have in flight is one set
+		if m.Method == mcp.NotificationInitialized && l.session.Handshook() && !l.tells {
+			l.tells = true
+			l.running.Go(func() { l.deliver(ctx, reading.Done()) })
+		}
 	case jsonrpc.Response:
 		l.session.Receive(m)
 	case jsonrpc.Request:
@@ -133,25 +142,39 @@ func (l *link) message(ctx context.Context, data []byte) {
 			l.write(ctx, l.session.Serve(ctx, nil, m, l.conn))
 			return
 		}
+		slots := l.slots
+		if isModern && call.Stays(m.Method) {
+			slots = l.staying()
+		}
 		select {
-		case l.slots <- struct{}{}:
+		case slots <- struct{}{}:
 		case <-ctx.Done():
 			return
 		}
 		l.running.Add(1)
-		go l.request(ctx, m, isModern)
+		go l.request(ctx, m, isModern, slots)
 	}
 }
 
-// request serves one request and writes its response.
-func (l *link) request(ctx context.Context, m *jsonrpc.Message, isModern bool) {
+// staying returns the slots of subscriptions, which leave those of other requests
+// alone. Twice as many as there may be, since some will be those that are refused, or
+// cancelled and not quite done.
+func (l *link) staying() chan struct{} {
+	if l.stays == nil {
+		l.stays = make(chan struct{}, 2*call.MaxSubscriptions)
+	}
+	return l.stays
+}
+
+// request serves one request, which has one of slots, and writes its response.
+func (l *link) request(ctx context.Context, m *jsonrpc.Message, isModern bool, slots <-chan struct{}) {
 	buf := buffers.Get().(*[]byte)
 	served := false
 	defer func() {
 		if !served { // the handler ended this goroutine
 			l.refuse(ctx, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"})
 		}
-		<-l.slots
+		<-slots
 		l.running.Done()
 	}()
 	reply := (*buf)[:0]

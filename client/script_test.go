@@ -1,0 +1,211 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// script is a server that says what it has been told to say, in memory or as a
+// child process.
+type script struct {
+	// Delay is how long it does nothing at first.
+	Delay time.Duration
+	// Greeting are lines that it writes before it reads.
+	Greeting []string
+	// Answers are the members of the response to each method, one after the other; the
+	// last one is repeated. "" is no answer, and these do something else:
+	//
+	//	!exit 3 words   writes words to standard error and exits with code 3
+	//	!close          closes the connection
+	//	!flood          writes a line of 64 MiB to standard output
+	//	!lines …        writes lines, which $id stands in for the id
+	Answers map[string][]string
+	// Otherwise is the answer to other requests.
+	Otherwise string
+	// After delays the answers to a method.
+	After map[string]time.Duration
+	// Executions, if set, is a file that gets a line for every tools/call.
+	Executions string
+}
+
+// What servers answer.
+const (
+	methodNotFound = `"error":{"code":-32601,"message":"method not found"}`
+	discovered     = `"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"new","version":"1"}}}`
+	initialized    = `"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"old","version":"1"}}`
+	called         = `"result":{"content":[{"type":"text","text":"called"}]}`
+	listed         = `"result":{"tools":[{"name":"a","inputSchema":{"type":"object"}}]}`
+)
+
+func answers(pairs ...string) map[string][]string {
+	m := map[string][]string{"tools/call": {called}, "tools/list": {listed}, "ping": {`"result":{}`}}
+	for pair := range slices.Chunk(pairs, 2) {
+		m[pair[0]] = append(m[pair[0]][:0:0], pair[1])
+	}
+	return m
+}
+
+// modernServer and legacyServer are the plainest of their eras.
+func modernServer() *script {
+	return &script{Answers: answers("server/discover", discovered), Otherwise: methodNotFound}
+}
+
+func legacyServer() *script {
+	return &script{Answers: answers("initialize", initialized), Otherwise: methodNotFound}
+}
+
+// serve plays the script on conn until the client closes it, and returns the
+// methods that it has heard of.
+func (s *script) serve(conn transport.Conn) (heard []string) {
+	ctx := context.Background()
+	time.Sleep(s.Delay)
+	for _, line := range s.Greeting {
+		conn.Write(ctx, []byte(line))
+	}
+	var late sync.WaitGroup
+	defer late.Wait()
+	counts := make(map[string]int)
+	for {
+		line, err := conn.Read(ctx)
+		if err != nil {
+			return heard
+		}
+		m, err := jsonrpc.Parse(line, jsonrpc.Limits{})
+		if err != nil {
+			panic(fmt.Sprintf("the client sent %s: %v", line, err))
+		}
+		if m.Kind == jsonrpc.Response {
+			heard = append(heard, "response "+string(line))
+			continue
+		}
+		heard = append(heard, m.Method)
+		if m.Method == "tools/call" && s.Executions != "" {
+			f, err := os.OpenFile(s.Executions, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+			if err != nil {
+				panic(err)
+			}
+			fmt.Fprintln(f, m.ID)
+			f.Close()
+		}
+		answer := s.Otherwise
+		if all := s.Answers[m.Method]; len(all) > 0 {
+			answer = all[min(counts[m.Method], len(all)-1)]
+		}
+		counts[m.Method]++
+		if m.Kind == jsonrpc.Notification || answer == "" {
+			continue
+		}
+		if after := s.After[m.Method]; after > 0 {
+			late.Go(func() {
+				time.Sleep(after)
+				s.answer(conn, m.ID, answer)
+			})
+			continue
+		}
+		s.answer(conn, m.ID, answer)
+	}
+}
+
+func (s *script) answer(conn transport.Conn, id jsonrpc.ID, answer string) {
+	lines := []string{`{"jsonrpc":"2.0","id":$id,` + answer + `}`}
+	switch verb, rest, _ := strings.Cut(answer, " "); verb {
+	case "!exit":
+		code, words, _ := strings.Cut(rest, " ")
+		fmt.Fprintln(os.Stderr, words)
+		n, _ := strconv.Atoi(code)
+		os.Exit(n)
+	case "!flood":
+		os.Stdout.Write(bytes.Repeat([]byte("x"), 64<<20))
+		return
+	case "!close":
+		conn.Close()
+		return
+	case "!lines":
+		lines = strings.Split(rest, "\n")
+	}
+	for _, line := range lines {
+		conn.Write(context.Background(), []byte(strings.ReplaceAll(line, "$id", id.String())))
+	}
+}
+
+// played is what became of a script in memory.
+type played struct {
+	mu    sync.Mutex
+	heard []string
+	wg    sync.WaitGroup
+}
+
+func (p *played) methods() string {
+	p.wg.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.heard, " ")
+}
+
+// target plays scripts in memory, the next one for each dial; the last is repeated.
+func target(scripts ...*script) (client.Target, *played) {
+	p := new(played)
+	n := 0
+	return client.Each(func() transport.Conn {
+		near, far := transport.Pipe()
+		s := scripts[min(n, len(scripts)-1)]
+		n++
+		p.wg.Go(func() {
+			defer far.Close()
+			heard := s.serve(far)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.heard = append(p.heard, heard...)
+		})
+		return near
+	}), p
+}
+
+// quiet is a dialler that logs nothing.
+func quiet() client.Dialer { return client.Dialer{Logger: slog.New(slog.DiscardHandler)} }
+
+const roleVariable = "PARLEY_CLIENT_TEST_ROLE"
+
+// child is the target that plays s in a child process.
+func child(t testing.TB, s *script) *client.Process {
+	t.Helper()
+	role, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := client.Command(exe).(*client.Process)
+	p.Env = []string{roleVariable + "=" + string(role), "GORACE=atexit_sleep_ms=0"} // race detectors sleep before they exit
+	return p
+}
+
+// play is the child's part.
+func play(role string) {
+	var s script
+	if err := json.Unmarshal([]byte(role), &s); err != nil {
+		panic(err)
+	}
+	conn, err := transport.Stdio(transport.StdioOptions{})
+	if err != nil {
+		panic(err)
+	}
+	s.serve(conn)
+	conn.Close()
+}

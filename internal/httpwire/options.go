@@ -1,0 +1,96 @@
+package httpwire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/parley-mcp/parley/jsonrpc"
+)
+
+// Options are what both kinds of client have in common.
+type Options struct {
+	URL        string
+	HTTP       *http.Client // nil: one of our own
+	Header     http.Header  // sent with every request
+	Logger     *slog.Logger
+	Limits     jsonrpc.Limits
+	MaxMessage int // bytes of one response or event
+	Trace      func(sent bool, message []byte)
+}
+
+func (o *Options) trace(sent bool, message []byte) {
+	if o.Trace != nil {
+		o.Trace(sent, message)
+	}
+}
+
+const (
+	maxRedirects      = 3
+	maxResponseHeader = 256 << 10 // bytes
+	maxIdle           = 64        // connections that are kept for the next requests
+)
+
+// newHTTP makes an HTTP client that keeps to the server's origin.
+func (o *Options) newHTTP() *http.Client {
+	c := &http.Client{}
+	if o.HTTP != nil {
+		*c = *o.HTTP
+	} else if shared, ok := http.DefaultTransport.(*http.Transport); ok {
+		own := shared.Clone()
+		own.MaxIdleConnsPerHost = maxIdle
+		own.MaxResponseHeaderBytes = maxResponseHeader
+		c.Transport = own
+	}
+	c.CheckRedirect = sameOrigin
+	return c
+}
+
+// closeIdle closes the connections that wait for more requests, if they are ours.
+func (o *Options) closeIdle(c *http.Client) {
+	if o.HTTP == nil && c.Transport != nil {
+		c.CloseIdleConnections()
+	}
+}
+
+func (o *Options) newRequest(ctx context.Context, method, to string, body []byte) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, method, to, newBody(body))
+	if err != nil {
+		return nil, redact(err)
+	}
+	for name, values := range o.Header {
+		req.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	return req, nil
+}
+
+// sameOrigin follows redirects only where they change nothing but the path: what
+// we send, credentials included, is for the origin it was given for, and a POST
+// that became a GET would be another request.
+func sameOrigin(req *http.Request, via []*http.Request) error {
+	first := via[0]
+	if len(via) > maxRedirects || req.URL.Scheme != first.URL.Scheme || !strings.EqualFold(req.URL.Host, first.URL.Host) || req.Method != first.Method {
+		return http.ErrUseLastResponse
+	}
+	return nil
+}
+
+// redact takes the URL out of an error of net/http: it can hold secrets.
+func redact(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return fmt.Errorf("%s: %w", strings.ToUpper(u.Op), u.Err)
+	}
+	return err
+}
+
+// neverConnected reports whether there was not even a connection to send a request on.
+func neverConnected(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}

@@ -1,0 +1,170 @@
+package legacy
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+)
+
+// subscriptions is what a session hears of that nobody has asked for in a request:
+// of the lists of everything that the server declares, and of the resources that the
+// client has subscribed to (2025-11-25, server/resources, Subscriptions).
+type subscriptions struct {
+	// keep changes the URIs where the session is kept, and returns what they are then.
+	// Nil: the session is kept nowhere.
+	keep func(ctx context.Context, change func(uris []string) ([]string, error)) ([]string, error)
+
+	mu    sync.Mutex
+	turn  chan struct{} // held by whoever changes uris; made when first needed
+	uris  []string      // never modified, only replaced
+	ready bool          // the handshake is over: the client may be told of changes
+	lists mcp.SubscriptionFilter
+	open  *call.Subscription // of the stream that changes are delivered on; nil: there is none
+}
+
+var _ call.Subscriber = (*subscriptions)(nil)
+
+// Subscribe implements call.Subscriber.
+func (s *subscriptions) Subscribe(ctx context.Context, uri string) error {
+	return s.change(ctx, func(uris []string) ([]string, error) {
+		if slices.Contains(uris, uri) {
+			return uris, nil
+		}
+		uris = append(slices.Clone(uris), uri)
+		return uris, call.CheckSubscribed(uris)
+	})
+}
+
+// Unsubscribe implements call.Subscriber.
+func (s *subscriptions) Unsubscribe(ctx context.Context, uri string) error {
+	return s.change(ctx, func(uris []string) ([]string, error) {
+		return slices.DeleteFunc(slices.Clone(uris), func(u string) bool { return u == uri }), nil
+	})
+}
+
+// change changes the URIs, one change after the other.
+func (s *subscriptions) change(ctx context.Context, change func([]string) ([]string, error)) error {
+	s.mu.Lock()
+	if s.turn == nil {
+		s.turn = make(chan struct{}, 1)
+	}
+	s.mu.Unlock()
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-s.turn }()
+	keep := s.keep
+	if keep == nil {
+		keep = func(_ context.Context, change func([]string) ([]string, error)) ([]string, error) {
+			return change(s.subscribed())
+		}
+	}
+	uris, err := keep(ctx, change)
+	if err == nil {
+		s.set(uris)
+	}
+	return err
+}
+
+func (s *subscriptions) subscribed() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.uris
+}
+
+// set replaces the URIs.
+func (s *subscriptions) set(uris []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.uris = uris
+	s.apply()
+}
+
+// begin notes that the client may be told of changes, and of which lists.
+func (s *subscriptions) begin(lists mcp.SubscriptionFilter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ready, s.lists = true, lists
+	s.apply()
+}
+
+// apply is called with mu held.
+func (s *subscriptions) apply() {
+	if s.open != nil {
+		s.open.Set(s.filter())
+	}
+}
+
+// filter is called with mu held.
+func (s *subscriptions) filter() mcp.SubscriptionFilter {
+	if !s.ready {
+		return mcp.SubscriptionFilter{}
+	}
+	filter := s.lists
+	filter.ResourceSubscriptions = s.uris
+	return filter
+}
+
+// lists is what the server tells of without being asked: of the lists of what it
+// offers, if it has declared that.
+func (s *Server) lists(who principal.Principal) mcp.SubscriptionFilter {
+	c := s.Describe(who).Capabilities
+	return mcp.SubscriptionFilter{
+		ToolsListChanged:     c.Tools != nil && c.Tools.ListChanged,
+		PromptsListChanged:   c.Prompts != nil && c.Prompts.ListChanged,
+		ResourcesListChanged: c.Resources != nil && c.Resources.ListChanged,
+	}
+}
+
+// Listen begins to note what changes for the client, once the handshake is over. The
+// caller delivers it, on the one stream that such messages go to, and closes the
+// subscription. Whoever has listened before hears nothing more, and what it has not
+// taken comes here.
+func (s *Session) Listen() *call.Subscription {
+	lists := s.server.lists(s.who)
+	u := &s.subscriptions
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.lists = lists
+	var next *call.Subscription
+	if s.server.Changes != nil {
+		next = s.server.Changes.Subscribe(u.filter())
+	} else {
+		next = call.NewSubscription(u.filter())
+	}
+	if u.open != nil {
+		for _, change := range u.open.Take() {
+			next.Note(change)
+		}
+		u.open.Close()
+	}
+	u.open = next
+	return next
+}
+
+// AppendChange appends the notification that tells a session's client of a change.
+func AppendChange(dst []byte, c call.Change) []byte {
+	return jsonrpc.AppendNotification(dst, c.Kind.Method(), c.AppendParams(nil, jsonrpc.ID{}))
+}
+
+// keepSubscribed changes the session's URIs in the store, where the next request
+// finds them, on whichever replica.
+func (l *Live) keepSubscribed(ctx context.Context, change func([]string) ([]string, error)) (now []string, _ error) {
+	var refused error
+	err := l.update(ctx, func(state *State) {
+		if now, refused = change(state.Subscribed); refused == nil {
+			state.Subscribed = now
+		}
+	})
+	if refused != nil {
+		err = refused
+	}
+	return now, err
+}

@@ -1,0 +1,140 @@
+package modern
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// Listen serves subscriptions/listen (2026-07-28, basic/patterns/subscriptions): it
+// acknowledges what of the filter the server's capabilities can honour, delivers that
+// for as long as the client wants it, and ends with a result when the server takes no
+// more requests.
+func (s *Server) Listen(ctx context.Context, c *call.Call, changes *call.Changes, offered mcp.ServerCapabilities) call.Outcome {
+	filter, err := filterOf(c.Params)
+	switch {
+	case err != nil:
+		return call.Fail(err)
+	case c.Stream == nil:
+		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "a subscription needs an event stream: send Accept: application/json, text/event-stream"))
+	}
+	filter = honoured(filter, offered)
+	sub := changes.Subscribe(filter) // before the client knows of it, so that nothing is missed
+	defer sub.Close()
+	acknowledged, err := json.Marshal(filter)
+	if err != nil {
+		return call.Fail(err)
+	}
+	params := append(call.AppendSubscription([]byte{'{'}, c.ID), `,"notifications":`...)
+	params = append(append(params, acknowledged...), '}')
+	if err := c.Notify(ctx, mcp.NotificationSubscriptionsAcknowledged, params); err != nil {
+		return call.Fail(err)
+	}
+	for {
+		select {
+		case <-sub.Wake():
+			for _, change := range sub.Take() {
+				if err := c.Notify(ctx, change.Kind.Method(), change.AppendParams(nil, c.ID)); err != nil {
+					return call.Fail(err)
+				}
+			}
+		case <-c.Closing:
+			return s.endListen(ctx, c)
+		case <-ctx.Done():
+			return call.Fail(context.Cause(ctx))
+		}
+	}
+}
+
+// endListen ends a subscription that the client has not cancelled: it is cancelled by
+// the server (basic/patterns/cancellation), and answered (Graceful Closure).
+func (s *Server) endListen(ctx context.Context, c *call.Call) call.Outcome {
+	params := append(call.AppendSubscription([]byte{'{'}, c.ID), `,"requestId":`...)
+	params = append(c.ID.Append(params), `,"reason":"the server ends the subscription"}`...)
+	if err := c.Notify(ctx, mcp.NotificationCancelled, params); err != nil {
+		return call.Fail(err)
+	}
+	// The id goes back byte for byte, which an encoder would not promise.
+	result := []byte(`{"resultType":"complete",`)
+	result = call.AppendSubscription(result, c.ID)
+	if s.Identity != nil {
+		result = append(result[:len(result)-1], `,"`+mcp.MetaServerInfo+`":`...)
+		result = append(append(result, s.Identity...), '}')
+	}
+	return call.Outcome{Result: revision.Encoded(append(result, '}'))}
+}
+
+var filterMembers = []string{"toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions"}
+
+// filterOf reads the filter of a subscription. Kinds of notifications that this
+// server does not know are left out, as the acknowledgement will be of them.
+func filterOf(params *jsonrpc.Members) (filter mcp.SubscriptionFilter, _ error) {
+	if name, ok := params.CaseVariant("notifications", "_meta"); ok {
+		return filter, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params member %q differs from a known one in its case", name)
+	}
+	raw, _ := params.Get("notifications")
+	if len(raw) == 0 || raw[0] != '{' {
+		return filter, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.notifications must be an object: the notifications that are wanted")
+	}
+	for name, value := range jsonrpc.All(raw) {
+		var err error
+		switch name {
+		case "toolsListChanged":
+			filter.ToolsListChanged, err = boolean(name, value)
+		case "promptsListChanged":
+			filter.PromptsListChanged, err = boolean(name, value)
+		case "resourcesListChanged":
+			filter.ResourcesListChanged, err = boolean(name, value)
+		case "resourceSubscriptions":
+			if value[0] != '[' || json.Unmarshal(value, &filter.ResourceSubscriptions) != nil {
+				err = jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.notifications.resourceSubscriptions must be an array of URIs")
+			}
+		default:
+			if isVariant(name) {
+				err = jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.notifications member %q differs from a known one in its case", name)
+			}
+		}
+		if err != nil {
+			return filter, err
+		}
+	}
+	return filter, call.CheckSubscribed(filter.ResourceSubscriptions)
+}
+
+func boolean(name string, value []byte) (bool, error) {
+	switch string(value) {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	}
+	return false, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.notifications.%s must be true or false", name)
+}
+
+func isVariant(name string) bool {
+	for _, known := range filterMembers {
+		if strings.EqualFold(name, known) {
+			return true
+		}
+	}
+	return false
+}
+
+// honoured is what a server can honour of a filter.
+func honoured(filter mcp.SubscriptionFilter, offered mcp.ServerCapabilities) mcp.SubscriptionFilter {
+	resources := offered.Resources
+	out := mcp.SubscriptionFilter{
+		ToolsListChanged:     filter.ToolsListChanged && offered.Tools != nil && offered.Tools.ListChanged,
+		PromptsListChanged:   filter.PromptsListChanged && offered.Prompts != nil && offered.Prompts.ListChanged,
+		ResourcesListChanged: filter.ResourcesListChanged && resources != nil && resources.ListChanged,
+	}
+	if resources != nil && resources.Subscribe {
+		out.ResourceSubscriptions = filter.ResourceSubscriptions
+	}
+	return out
+}

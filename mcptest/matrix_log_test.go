@@ -1,0 +1,354 @@
+package mcptest_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// journal keeps the log messages that a client is sent.
+type journal struct {
+	mu       sync.Mutex
+	messages []mcp.LoggingMessageParams
+}
+
+func (j *journal) configure(d *client.Dialer) {
+	d.OnLog = func(m mcp.LoggingMessageParams) {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.messages = append(j.messages, m)
+	}
+}
+
+// take returns what has come since the last time, as lines of level, logger and data.
+func (j *journal) take() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var lines []string
+	for _, m := range j.messages {
+		lines = append(lines, fmt.Sprintf("%s %s %s", m.Level, m.Logger, m.Data))
+	}
+	j.messages = nil
+	return lines
+}
+
+// logging is a server whose tools log.
+func logging() *server.Server {
+	s := newServer()
+	server.AddTool(s, mcp.Tool{Name: "log", Description: "Logs at every level."}, func(ctx context.Context, _ struct{}) (string, error) {
+		log := server.Logger(ctx).WithGroup("db").With("host", "here")
+		for _, level := range []slog.Level{
+			slog.LevelDebug, slog.LevelInfo, server.LevelNotice, slog.LevelWarn,
+			slog.LevelError, server.LevelCritical, server.LevelAlert, server.LevelEmergency,
+		} {
+			log.Log(context.Background(), level, "it is so", "n", int(level))
+		}
+		return "logged", nil
+	})
+	return s
+}
+
+func logLevels(lines []string) string {
+	var levels []string
+	for _, line := range lines {
+		level, _, _ := strings.Cut(line, " ")
+		levels = append(levels, level)
+	}
+	return strings.Join(levels, " ")
+}
+
+// A client hears from the level that it has chosen, and before it has chosen one what
+// its revision allows: Y4, nothing in 2026-07-28.
+func TestY4LogMessagesFollowTheLevelThatTheClientWants(t *testing.T) {
+	const all = "debug info notice warning error critical alert emergency"
+	var j journal
+	everywhere(t, logging, func(t *testing.T, c *client.Client) {
+		j.take()
+		hears := func(want string) []string {
+			t.Helper()
+			if text, err := client.Call[string](t.Context(), c, "log", nil); err != nil || text != "logged" {
+				t.Fatal(text, err)
+			}
+			lines := j.take() // what belongs to a call comes before its response
+			if got := logLevels(lines); got != want {
+				t.Errorf("heard %q, want %q", got, want)
+			}
+			return lines
+		}
+		if c.Revision().Modern() {
+			hears("")
+		} else {
+			hears("info notice warning error critical alert emergency")
+		}
+		for from, level := range mcp.LoggingLevels() {
+			if err := c.SetLogLevel(t.Context(), level); err != nil {
+				t.Fatal(err)
+			}
+			hears(strings.Join(strings.Fields(all)[from:], " "))
+		}
+		if err := c.SetLogLevel(t.Context(), mcp.LevelEmergency); err != nil {
+			t.Fatal(err)
+		}
+		if lines := hears("emergency"); lines[0] != `emergency db {"host":"here","message":"it is so","n":20}` {
+			t.Errorf("the message is %s", lines[0])
+		}
+		if c.Server().Capabilities.Logging == nil {
+			t.Error("the logging capability is not declared")
+		}
+	}, j.configure)
+}
+
+func TestAClientRefusesLogLevelsThatThereAreNot(t *testing.T) {
+	everywhere(t, logging, func(t *testing.T, c *client.Client) {
+		if err := c.Ping(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.SetLogLevel(t.Context(), "loud"); err == nil {
+			t.Error("a level that there is not was sent")
+		}
+	})
+}
+
+// A flood is cut off, and the client is told of how much (Y4).
+func TestY4AFloodOfLogMessagesIsBounded(t *testing.T) {
+	const flood = 2000
+	flooding := func() *server.Server {
+		s := newServer()
+		server.AddTool(s, mcp.Tool{Name: "flood", Description: "Logs too much."}, func(ctx context.Context, _ struct{}) (string, error) {
+			for i := range flood {
+				server.Logger(ctx).Warn("drip", "i", i)
+			}
+			return "done", nil
+		})
+		return s
+	}
+	var j journal
+	everywhere(t, flooding, func(t *testing.T, c *client.Client) {
+		if err := c.SetLogLevel(t.Context(), mcp.LevelWarning); err != nil {
+			t.Fatal(err)
+		}
+		j.take()
+		if _, err := client.Call[string](t.Context(), c, "flood", nil); err != nil {
+			t.Fatal(err)
+		}
+		sent, lost := 0, 0
+		for _, line := range j.take() {
+			var data struct {
+				I     *int
+				Count int
+			}
+			if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "warning  ")), &data); err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			if data.I != nil {
+				sent++
+			}
+			lost += data.Count
+		}
+		if sent+lost != flood || lost == 0 {
+			t.Errorf("%d messages were sent and %d counted as left out, of %d", sent, lost, flood)
+		}
+	}, j.configure)
+}
+
+// What was said before a question is not said again when the handler runs again.
+func TestLogMessagesAreNotRepeatedByReplay(t *testing.T) {
+	replaying := func() *server.Server {
+		s := newServer()
+		server.AddTool(s, mcp.Tool{Name: "order", Description: "Asks in between."}, func(ctx context.Context, _ struct{}) (string, error) {
+			log := server.Logger(ctx)
+			log.Error("before")
+			answer, err := question(ctx, "what?")
+			if err != nil {
+				log.Error("must not be heard")
+				return "", err
+			}
+			log.Error("after")
+			return answer, nil
+		})
+		return s
+	}
+	var j journal
+	everywhere(t, replaying, func(t *testing.T, c *client.Client) {
+		if err := c.SetLogLevel(t.Context(), mcp.LevelError); err != nil {
+			t.Fatal(err)
+		}
+		j.take()
+		if _, err := client.Call[string](t.Context(), c, "order", nil); err != nil {
+			t.Fatal(err)
+		}
+		want := `[error  {"message":"before"} error  {"message":"after"}]`
+		if got := fmt.Sprint(j.take()); got != want {
+			t.Errorf("heard %s, want %s", got, want)
+		}
+	}, answering, j.configure)
+}
+
+func TestALoggerOfADoneCallIsSilent(t *testing.T) {
+	loggers := make(chan *slog.Logger, 1)
+	late := func() *server.Server {
+		s := newServer()
+		server.AddTool(s, mcp.Tool{Name: "leak", Description: "Leaks its logger."}, func(ctx context.Context, _ struct{}) (string, error) {
+			loggers <- server.Logger(ctx)
+			return "", nil
+		})
+		return s
+	}
+	var j journal
+	everywhere(t, late, func(t *testing.T, c *client.Client) {
+		if err := c.SetLogLevel(t.Context(), mcp.LevelDebug); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.CallTool(t.Context(), "leak", nil); err != nil {
+			t.Fatal(err)
+		}
+		log := <-loggers
+		if log.Enabled(t.Context(), slog.LevelError) {
+			t.Error("the logger of a call that is done is enabled")
+		}
+		log.Error("too late")
+		if err := c.Ping(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if lines := j.take(); len(lines) > 0 {
+			t.Errorf("heard %s", lines)
+		}
+	}, j.configure)
+}
+
+// The level outlives the session: a client tells a new one what it told the last.
+func TestTheLogLevelOutlivesTheSession(t *testing.T) {
+	for _, r := range []mcp.Revision{mcp.V20250326, mcp.V20250618, mcp.V20251125} {
+		t.Run(string(r), func(t *testing.T) {
+			var session atomic.Value // the one of the last request
+			s := logging()
+			endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				session.Store(r.Header.Get("Mcp-Session-Id"))
+				s.ServeHTTP(w, r)
+			}))
+			defer endpoint.Close()
+			var j journal
+			d := &client.Dialer{Revision: r}
+			j.configure(d)
+			c, err := d.Dial(t.Context(), client.URL(endpoint.URL))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if err := c.SetLogLevel(t.Context(), mcp.LevelAlert); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.CallTool(t.Context(), "log", nil); err != nil {
+				t.Fatal(err)
+			}
+			if got := logLevels(j.take()); got != "alert emergency" {
+				t.Errorf("heard %q", got)
+			}
+
+			first := session.Load().(string)
+			end, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, endpoint.URL, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			end.Header.Set("Mcp-Session-Id", first)
+			resp, err := http.DefaultClient.Do(end)
+			if err != nil || resp.StatusCode != http.StatusNoContent {
+				t.Fatal(resp, err)
+			}
+			resp.Body.Close()
+			if _, err := c.CallTool(t.Context(), "log", nil); err != nil {
+				t.Fatal(err)
+			}
+			if last := session.Load().(string); last == first {
+				t.Fatal("the session has not been replaced")
+			}
+			if got := logLevels(j.take()); got != "alert emergency" {
+				t.Errorf("in the new session: heard %q", got)
+			}
+		})
+	}
+}
+
+// What is no level is refused, and changes nothing.
+func TestLogLevelsThatThereAreNotAreRefused(t *testing.T) {
+	const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/logLevel":`
+	for name, message := range map[string]string{
+		"unknown level":          `{"jsonrpc":"2.0","id":"x","method":"logging/setLevel","params":{"level":"loud"}}`,
+		"no level":               `{"jsonrpc":"2.0","id":"x","method":"logging/setLevel","params":{}}`,
+		"a number":               `{"jsonrpc":"2.0","id":"x","method":"logging/setLevel","params":{"level":3}}`,
+		"of a request":           `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"log",` + modernMeta + `"loud"}}}`,
+		"of a request, a number": `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"log",` + modernMeta + `3}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newRawPeer(t, logging(), mcp.V20251125)
+			if got := p.ask(t, message); !strings.Contains(got, `"code":-32602`) {
+				t.Errorf("%s is answered with %s", message, got)
+			}
+			if got := p.ask(t, `{"jsonrpc":"2.0","id":"x","method":"logging/setLevel","params":{"level":"alert"}}`); got != `{"jsonrpc":"2.0","id":"x","result":{}}` {
+				t.Errorf("a level that there is: %s", got)
+			}
+		})
+	}
+	p := newRawPeer(t, logging(), mcp.V20251125)
+	if got := p.ask(t, `{"jsonrpc":"2.0","id":"x","method":"logging/setLevel","params":{"level":"alert",`+modernMeta+`"alert"}}}`); !strings.Contains(got, `"code":-32601`) {
+		t.Errorf("in 2026-07-28, which has no such method: %s", got)
+	}
+}
+
+// rawPeer is a client that sends what it is told, over a stream.
+type rawPeer struct{ conn transport.Conn }
+
+// newRawPeer makes a peer that has had its handshake.
+func newRawPeer(t *testing.T, s *server.Server, r mcp.Revision) *rawPeer {
+	t.Helper()
+	near, far := transport.Pipe()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.ServeConn(ctx, far) }()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	p := &rawPeer{near}
+	p.ask(t, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+string(r)+`","clientInfo":{"name":"raw","version":"1"},"capabilities":{}}}`)
+	p.send(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return p
+}
+
+func (p *rawPeer) send(t *testing.T, message string) {
+	t.Helper()
+	if err := p.conn.Write(t.Context(), []byte(message)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p *rawPeer) receive(t *testing.T) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	message, err := p.conn.Read(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(message)
+}
+
+// ask sends a message and returns the next that comes.
+func (p *rawPeer) ask(t *testing.T, message string) string {
+	t.Helper()
+	p.send(t, message)
+	return p.receive(t)
+}

@@ -1,0 +1,294 @@
+package mcptest_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+type review struct {
+	Language string `json:"language" title:"Language" doc:"of the code" enum:"go,python,Pascal,typescript"`
+	Lines    int    `json:"lines,omitzero" doc:"how many" minimum:"1"`
+	Strict   bool   `json:"strict" default:"true"`
+	Author   string `json:"author,omitempty"`
+}
+
+// newPrompter has a prompt for each thing that a prompt can be.
+func newPrompter() *server.Server {
+	s := &server.Server{Name: "prompter", Version: "1.0.0", Logger: slog.New(slog.DiscardHandler)}
+	server.AddPrompt(s, mcp.Prompt{
+		Name: "review", Title: "Review", Description: "Reviews code.", Icons: icons, Meta: mcp.Meta{"com.example/a": json.RawMessage(`1`)},
+	}, func(_ context.Context, in review) (string, error) {
+		return fmt.Sprintf("%s %d %v %s", in.Language, in.Lines, in.Strict, in.Author), nil
+	})
+	server.CompletePrompt(s, "review", "author", func(_ context.Context, value string, others map[string]string) ([]string, error) {
+		if value == "fail" {
+			return nil, errors.New("secret")
+		}
+		var names []string
+		for i := range 250 {
+			names = append(names, fmt.Sprintf("%s%s%d", value, others["language"], i))
+		}
+		return names, nil
+	})
+	server.AddPrompt(s, mcp.Prompt{Name: "everything"}, func(context.Context, struct{}) ([]mcp.PromptMessage, error) {
+		meta := mcp.Meta{"com.example/a": json.RawMessage(`1`)}
+		notes := &mcp.Annotations{Audience: []mcp.Role{mcp.RoleAssistant}, LastModified: "2026-01-02T03:04:05Z"}
+		return []mcp.PromptMessage{
+			{Role: mcp.RoleUser, Content: &mcp.TextContent{Text: "text \xff", Annotations: notes, Meta: meta}},
+			{Role: mcp.RoleUser, Content: &mcp.ImageContent{Data: []byte{1}, MimeType: "image/png", Annotations: notes}},
+			{Role: mcp.RoleAssistant, Content: &mcp.AudioContent{Data: []byte{2}, MimeType: "audio/wav", Annotations: notes}},
+			{Role: mcp.RoleUser, Content: &mcp.EmbeddedResource{
+				Resource:    mcp.ResourceContents{URI: "note://a", MimeType: "text/plain", Text: "a", Meta: meta},
+				Annotations: &mcp.Annotations{LastModified: "2026-01-02T03:04:05Z"},
+			}},
+			{Role: mcp.RoleUser, Content: &mcp.ResourceLink{URI: "note://b", Name: "b", Icons: icons}},
+		}, nil
+	})
+	server.AddPrompt(s, mcp.Prompt{Name: "whole", Arguments: []mcp.PromptArgument{{Name: "a", Required: true}}},
+		func(_ context.Context, in map[string]string) (*mcp.GetPromptResult, error) {
+			return &mcp.GetPromptResult{Description: "of " + in["a"], Messages: []mcp.PromptMessage{}}, nil
+		})
+	server.AddPrompt(s, mcp.Prompt{Name: "none"}, func(context.Context, struct{}) (*mcp.GetPromptResult, error) { return nil, nil })
+	server.AddPrompt(s, mcp.Prompt{Name: "broken"}, func(context.Context, struct{}) (string, error) { return "", errors.New("secret") })
+	server.AddPrompt(s, mcp.Prompt{Name: "panic"}, func(context.Context, struct{}) (string, error) { panic("secret") })
+	server.AddPrompt(s, mcp.Prompt{Name: "refuse"}, func(context.Context, struct{}) (string, error) {
+		return "", jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "not now")
+	})
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "issue://{repo}/{number}{?open,labels*}", Name: "issue"},
+		func(context.Context, issue) (string, error) { return "", nil })
+	server.CompleteTemplate(s, "issue://{repo}/{number}{?open,labels*}", "number", func(_ context.Context, value string, others map[string]string) ([]string, error) {
+		return []string{value + "1", others["repo"]}, nil
+	})
+	return s
+}
+
+func TestListPrompts(t *testing.T) {
+	paged := func() *server.Server {
+		s := newPrompter()
+		s.PageSize = 2
+		return s
+	}
+	everywhere(t, paged, func(t *testing.T, c *client.Client) {
+		if c.Server().Capabilities.Prompts == nil {
+			t.Error("the prompts capability is not declared")
+		}
+		listed := all(t, c.Prompts(t.Context()))
+		var names []string
+		for _, p := range listed {
+			names = append(names, p.Name)
+		}
+		if got, want := strings.Join(names, " "), "broken everything none panic refuse review whole"; got != want {
+			t.Fatalf("prompts: %s, want %s", got, want)
+		}
+		want := []mcp.PromptArgument{
+			{Name: "language", Title: "Language", Description: "of the code", Required: true},
+			{Name: "lines", Description: "how many"}, {Name: "strict"}, {Name: "author"},
+		}
+		r := c.Revision()
+		if r < mcp.V20250618 {
+			want[0].Title = ""
+		}
+		p := listed[5]
+		if diff := cmp.Diff(want, p.Arguments); diff != "" {
+			t.Errorf("arguments (-want +got):\n%s", diff)
+		}
+		if (p.Title != "") != (r >= mcp.V20250618) || (p.Meta != nil) != (r >= mcp.V20250618) || (p.Icons != nil) != (r >= mcp.V20251125) {
+			t.Errorf("%s: %+v", r, p)
+		}
+	})
+}
+
+func TestGetPrompt(t *testing.T) {
+	everywhere(t, newPrompter, func(t *testing.T, c *client.Client) {
+		for _, tc := range []struct {
+			arguments any
+			want      string
+		}{
+			{map[string]string{"language": "go"}, "go 0 true "},
+			{map[string]any{"language": "go", "lines": 3, "strict": false, "author": "Ada", "none": nil}, "go 3 false Ada"},
+			{review{Language: "Pascal", Lines: 1, Author: "N. W."}, "Pascal 1 false N. W."},
+		} {
+			result, err := c.GetPrompt(t.Context(), "review", tc.arguments)
+			if err != nil || len(result.Messages) != 1 || result.Description != "Reviews code." {
+				t.Errorf("%v: %+v, %v", tc.arguments, result, err)
+				continue
+			}
+			if m := result.Messages[0]; m.Role != mcp.RoleUser || m.Content.(*mcp.TextContent).Text != tc.want {
+				t.Errorf("%v: %s %+v", tc.arguments, m.Role, m.Content)
+			}
+		}
+		result, err := c.GetPrompt(t.Context(), "whole", map[string]string{"a": "x"})
+		if err != nil || len(result.Messages) != 0 || result.Description != "of x" {
+			t.Errorf("%+v, %v", result, err)
+		}
+	})
+}
+
+func TestPromptIsSaidAsThePeerCanReadIt(t *testing.T) {
+	everywhere(t, newPrompter, func(t *testing.T, c *client.Client) {
+		result, err := c.GetPrompt(t.Context(), "everything", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var kinds []string
+		for _, m := range result.Messages {
+			raw, _ := json.Marshal(m.Content)
+			var head struct {
+				Type        string
+				Annotations *mcp.Annotations
+				Meta        mcp.Meta `json:"_meta"`
+			}
+			_ = json.Unmarshal(raw, &head)
+			kinds = append(kinds, head.Type)
+			if c.Revision() < mcp.V20250618 && (head.Meta != nil || head.Annotations != nil && head.Annotations.LastModified != "") {
+				t.Errorf("%s in %s", raw, c.Revision())
+			}
+		}
+		want := "text image audio resource resource_link"
+		if c.Revision() < mcp.V20250326 {
+			want = "text image text resource text"
+		} else if c.Revision() < mcp.V20250618 {
+			want = "text image audio resource text"
+		}
+		if got := strings.Join(kinds, " "); got != want {
+			t.Errorf("content: %s, want %s", got, want)
+		}
+		first := result.Messages[0].Content.(*mcp.TextContent)
+		if first.Text != "text \uFFFD" || first.Annotations.Audience[0] != mcp.RoleAssistant {
+			t.Errorf("text: %+v", first)
+		}
+	})
+}
+
+// Y3: what is asked for in the wrong way is refused, and what goes wrong in here stays
+// in here.
+func TestY3ErrorsOfPrompts(t *testing.T) {
+	everywhere(t, newPrompter, func(t *testing.T, c *client.Client) {
+		invalid, internal := jsonrpc.CodeInvalidParams, jsonrpc.CodeInternalError
+		for _, tc := range []struct {
+			name      string
+			arguments map[string]string
+			code      int64
+			message   string
+		}{
+			{"nobody", nil, invalid, "unknown prompt"},
+			{"review", nil, invalid, `needs an argument "language"`},
+			{"review", map[string]string{"language": "cobol"}, invalid, "invalid arguments"},
+			{"review", map[string]string{"language": "go", "lines": "many"}, invalid, "expected integer"},
+			{"review", map[string]string{"language": "go", "lines": "0"}, invalid, "invalid arguments"},
+			{"review", map[string]string{"language": "go", "strict": "yes"}, invalid, "expected boolean"},
+			{"review", map[string]string{"language": "go", "other": "x"}, invalid, "other"},
+			{"whole", nil, invalid, `needs an argument "a"`},
+			{"none", nil, internal, "internal error"},
+			{"broken", nil, internal, "internal error"},
+			{"panic", nil, internal, "internal error"},
+			{"refuse", nil, jsonrpc.CodeInvalidRequest, "not now"},
+		} {
+			_, err := c.GetPrompt(t.Context(), tc.name, tc.arguments)
+			var reported *jsonrpc.Error
+			if !errors.As(err, &reported) || reported.Code != tc.code || !strings.Contains(reported.Message, tc.message) || strings.Contains(reported.Message, "secret") {
+				t.Errorf("%s %v: %v", tc.name, tc.arguments, err)
+			}
+		}
+	})
+}
+
+func TestComplete(t *testing.T) {
+	prompt := func(name string) mcp.CompleteReference {
+		return mcp.CompleteReference{Type: mcp.RefPrompt, Name: name, Title: "T"}
+	}
+	template := func(uri string) mcp.CompleteReference {
+		return mcp.CompleteReference{Type: mcp.RefResource, URI: uri}
+	}
+	everywhere(t, newPrompter, func(t *testing.T, c *client.Client) {
+		complete := func(ref mcp.CompleteReference, name, value string) (*mcp.Completion, error) {
+			return c.Complete(t.Context(), mcp.CompleteParams{
+				Ref: ref, Argument: mcp.CompleteArgument{Name: name, Value: value},
+				Context: &mcp.CompleteContext{Arguments: map[string]string{"language": "go", "repo": "parley"}},
+			})
+		}
+		language, repo := "go", "parley"
+		if c.Revision() < mcp.V20250618 { // the context is not sent
+			language, repo = "", ""
+		}
+		for _, tc := range []struct {
+			ref         mcp.CompleteReference
+			name, value string
+			want        []string
+		}{
+			{prompt("review"), "language", "p", []string{"python", "Pascal", "typescript"}},
+			{prompt("review"), "language", "PY", []string{"python"}},
+			{prompt("review"), "language", "", []string{"go", "python", "Pascal", "typescript"}},
+			{prompt("review"), "language", "cobol", []string{}},
+			{prompt("review"), "strict", "t", []string{"true"}},
+			{prompt("review"), "lines", "1", []string{}},
+			{prompt("whole"), "a", "x", []string{}},
+			{template("issue://{repo}/{number}{?open,labels*}"), "repo", "p", []string{"parley"}},
+			{template("issue://{repo}/{number}{?open,labels*}"), "open", "", []string{"true", "false"}},
+			{template("issue://{repo}/{number}{?open,labels*}"), "number", "2", []string{"21", repo}},
+			{template("issue://parley/7"), "number", "2", []string{"21", repo}},
+		} {
+			got, err := complete(tc.ref, tc.name, tc.value)
+			if err != nil || !cmp.Equal(tc.want, got.Values) || *got.Total != int64(len(tc.want)) || got.HasMore {
+				t.Errorf("%s of %+v, %q: %+v, %v", tc.name, tc.ref, tc.value, got, err)
+			}
+		}
+		got, err := complete(prompt("review"), "author", "x")
+		if err != nil || len(got.Values) != mcp.MaxCompletionValues || got.Values[99] != "x"+language+"99" || *got.Total != 250 || !got.HasMore {
+			t.Errorf("more than fit: %+v, %v", got, err)
+		}
+
+		for _, tc := range []struct {
+			ref         mcp.CompleteReference
+			name, value string
+			want        jsonrpc.Error
+		}{
+			{prompt("nobody"), "a", "", jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: `unknown prompt: "nobody"`}},
+			{template("nobody://{x}"), "x", "", jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: `unknown resource template: "nobody://{x}"`}},
+			{prompt("review"), "other", "", jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: `there is no "other" in the prompt "review" to complete`}},
+			{prompt("review"), "author", "fail", jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}},
+			{prompt("review"), "author", strings.Repeat("x", 8<<10), jsonrpc.Error{Code: jsonrpc.CodeInvalidParams}},
+		} {
+			if _, err := complete(tc.ref, tc.name, tc.value); !errors.Is(err, &tc.want) {
+				t.Errorf("%s of %+v, %.20q: %v", tc.name, tc.ref, tc.value, err)
+			}
+		}
+	})
+}
+
+// What a server does not offer is a method that it does not have.
+func TestWhatIsNotOfferedIsNotFound(t *testing.T) {
+	bare := func() *server.Server { return &server.Server{} }
+	everywhere(t, bare, func(t *testing.T, c *client.Client) {
+		ctx := t.Context()
+		_, read := c.ReadResource(ctx, "note://a")
+		_, prompt := c.GetPrompt(ctx, "a", nil)
+		_, complete := c.Complete(ctx, mcp.CompleteParams{Ref: mcp.CompleteReference{Type: mcp.RefPrompt, Name: "a"}})
+		first := func(seq func(func(error) bool)) (first error) {
+			seq(func(err error) bool { first = err; return false })
+			return first
+		}
+		for name, err := range map[string]error{
+			"resources/read": read, "prompts/get": prompt, "completion/complete": complete,
+			"resources/list":           first(func(y func(error) bool) { c.Resources(ctx)(func(_ *mcp.Resource, err error) bool { return y(err) }) }),
+			"resources/templates/list": first(func(y func(error) bool) { c.ResourceTemplates(ctx)(func(_ *mcp.ResourceTemplate, err error) bool { return y(err) }) }),
+			"prompts/list":             first(func(y func(error) bool) { c.Prompts(ctx)(func(_ *mcp.Prompt, err error) bool { return y(err) }) }),
+		} {
+			if !errors.Is(err, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound}) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,351 @@
+package mcptest_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+var icons = []mcp.Icon{{Src: "https://example.com/icon.png", MimeType: "image/png", Sizes: []string{"48x48"}}}
+
+type issue struct {
+	Repo   string   `json:"repo" doc:"the repository" enum:"parley,other"`
+	Number int      `json:"number" minimum:"1"`
+	Open   *bool    `json:"open"`
+	Labels []string `json:"labels,omitzero"`
+}
+
+// newLibrary has a resource for each thing that a resource can be.
+func newLibrary(t *testing.T) func() *server.Server {
+	files := library(t)
+	return func() *server.Server {
+		s := &server.Server{Name: "library", Version: "1.0.0", Logger: slog.New(slog.DiscardHandler)}
+		server.AddStatic(s, mcp.Resource{
+			URI: "note://welcome", Name: "welcome", Title: "Welcome", Description: "A greeting.", MimeType: "text/plain", Icons: icons,
+			Annotations: &mcp.Annotations{Audience: []mcp.Role{mcp.RoleUser}, Priority: ptr(0.5), LastModified: "2026-01-02T03:04:05Z"},
+			Meta:        mcp.Meta{"com.example/shelf": json.RawMessage(`3`)},
+		}, "Welcome!\n")
+		server.AddStatic(s, mcp.Resource{URI: "note://pixel", Name: "pixel", MimeType: "image/png"}, []byte{0x89, 'P', 'N', 'G', 0, 0xFF})
+		server.AddStatic(s, mcp.Resource{URI: "note://nothing", Name: "nothing"}, []byte(nil))
+		server.AddResource(s, mcp.Resource{URI: "note://weather", Name: "weather"}, func(context.Context) (weather, error) {
+			return weather{"Oslo", -3.5}, nil
+		})
+		server.AddResource(s, mcp.Resource{URI: "note://parts", Name: "parts", MimeType: "text/plain"}, func(context.Context) ([]mcp.ResourceContents, error) {
+			return []mcp.ResourceContents{
+				{Text: "whole", Meta: mcp.Meta{"com.example/part": json.RawMessage(`1`)}},
+				{URI: "note://parts/2", MimeType: "application/octet-stream", Blob: []byte{1}},
+			}, nil
+		})
+		server.AddResource(s, mcp.Resource{URI: "note://cached", Name: "cached"}, func(context.Context) (*mcp.ReadResourceResult, error) {
+			return &mcp.ReadResourceResult{
+				CacheHints: mcp.CacheHints{TTLMs: ptr(int64(60_000)), CacheScope: mcp.CacheScopePublic},
+				Contents:   []mcp.ResourceContents{{Text: "not \xff UTF-8"}},
+			}, nil
+		})
+		server.AddResource(s, mcp.Resource{URI: "note://gone", Name: "gone"}, func(context.Context) (string, error) {
+			return "", fmt.Errorf("it was here: %w", server.ErrResourceNotFound)
+		})
+		server.AddResource(s, mcp.Resource{URI: "note://empty", Name: "empty"}, func(context.Context) ([]mcp.ResourceContents, error) {
+			return nil, nil
+		})
+		server.AddResource(s, mcp.Resource{URI: "note://broken", Name: "broken"}, func(context.Context) (string, error) {
+			return "", errors.New("secret")
+		})
+		server.AddResource(s, mcp.Resource{URI: "note://panic", Name: "panic"}, func(context.Context) (string, error) { panic("secret") })
+		server.AddResource(s, mcp.Resource{URI: "note://refused", Name: "refused"}, func(context.Context) (string, error) {
+			return "", jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "not now")
+		})
+		server.AddTemplate(s, mcp.ResourceTemplate{
+			URITemplate: "issue://{repo}/{number}{?open,labels*}", Name: "issue", Title: "Issue", Description: "One issue.", Icons: icons,
+			Annotations: &mcp.Annotations{LastModified: "2026-01-02T03:04:05Z"},
+			Meta:        mcp.Meta{"com.example/shelf": json.RawMessage(`4`)},
+		}, func(_ context.Context, in issue) (string, error) {
+			open := "?"
+			if in.Open != nil {
+				open = fmt.Sprint(*in.Open)
+			}
+			return fmt.Sprintf("%s#%d %s %q", in.Repo, in.Number, open, in.Labels), nil
+		})
+		server.AddFS(s, "file:///library", files, server.FSOptions{Description: "The library.", MaxFile: 100})
+		return s
+	}
+}
+
+// library is a directory with something outside of it, and what leads there.
+func library(t *testing.T) *os.Root {
+	dir := t.TempDir()
+	must := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(os.WriteFile(filepath.Join(dir, "secret.txt"), []byte("secret"), 0o600))
+	inside := filepath.Join(dir, "inside")
+	must(os.MkdirAll(filepath.Join(inside, "a", "deep"), 0o700))
+	must(os.MkdirAll(filepath.Join(inside, ".git"), 0o700))
+	for name, data := range map[string]string{
+		"README.md": "# Read me\n", "a/b c.txt": "spaces", "a/deep/é.json": "{}", "a-b.txt": "sorts before a/", "pixel.png": "\x89PNG\x00",
+		"large.txt": strings.Repeat("x", 101), "empty": "", ".env": "secret", ".git/config": "secret",
+	} {
+		must(os.WriteFile(filepath.Join(inside, filepath.FromSlash(name)), []byte(data), 0o600))
+	}
+	must(os.Symlink(filepath.Join("..", "secret.txt"), filepath.Join(inside, "out.txt")))
+	must(os.Symlink("README.md", filepath.Join(inside, "link.md")))
+	must(os.Symlink("..", filepath.Join(inside, "up")))
+	root, err := os.OpenRoot(inside)
+	must(err)
+	t.Cleanup(func() { _ = root.Close() })
+	return root
+}
+
+// all collects what an iterator yields.
+func all[E any](t *testing.T, seq func(func(*E, error) bool)) []E {
+	t.Helper()
+	var elements []E
+	for e, err := range seq {
+		if err != nil {
+			t.Fatal(err)
+		}
+		elements = append(elements, *e)
+	}
+	return elements
+}
+
+func TestResourcesAreDeclared(t *testing.T) {
+	everywhere(t, newLibrary(t), func(t *testing.T, c *client.Client) {
+		declared := c.Server().Capabilities
+		if declared.Resources == nil || declared.Tools != nil || declared.Prompts != nil {
+			t.Errorf("declared: %+v", declared)
+		}
+		if (declared.Completions != nil) != (c.Revision() >= mcp.V20250326) {
+			t.Errorf("completions are declared: %v", declared.Completions != nil)
+		}
+	})
+}
+
+func TestListResourcesAndFiles(t *testing.T) {
+	newServer := newLibrary(t)
+	paged := func() *server.Server {
+		s := newServer()
+		s.PageSize = 4
+		return s
+	}
+	everywhere(t, paged, func(t *testing.T, c *client.Client) {
+		listed := all(t, c.Resources(t.Context()))
+		var uris []string
+		for _, r := range listed {
+			uris = append(uris, r.URI)
+		}
+		want := []string{
+			"file:///library/README.md", "file:///library/a-b.txt", "file:///library/a/b%20c.txt", "file:///library/a/deep/%C3%A9.json",
+			"file:///library/empty", "file:///library/large.txt", "file:///library/link.md", "file:///library/pixel.png",
+			"note://broken", "note://cached", "note://empty", "note://gone", "note://nothing", "note://panic", "note://parts", "note://pixel",
+			"note://refused", "note://weather", "note://welcome",
+		}
+		if !slices.Equal(uris, want) {
+			t.Fatalf("resources:\n%s\nwant:\n%s", strings.Join(uris, "\n"), strings.Join(want, "\n"))
+		}
+		readme, welcome := listed[0], listed[len(listed)-1]
+		if readme.Name != "README.md" || readme.MimeType != "text/markdown" || *readme.Size != 10 {
+			t.Errorf("a file: %+v", readme)
+		}
+		if *welcome.Size != 9 || welcome.Description != "A greeting." || *welcome.Annotations.Priority != 0.5 {
+			t.Errorf("a resource: %+v", welcome)
+		}
+		r := c.Revision()
+		if (welcome.Title != "") != (r >= mcp.V20250618) || (welcome.Meta != nil) != (r >= mcp.V20250618) ||
+			(welcome.Annotations.LastModified != "") != (r >= mcp.V20250618) || (welcome.Icons != nil) != (r >= mcp.V20251125) {
+			t.Errorf("%s: %+v", r, welcome)
+		}
+	})
+}
+
+func TestListTemplates(t *testing.T) {
+	everywhere(t, newLibrary(t), func(t *testing.T, c *client.Client) {
+		listed := all(t, c.ResourceTemplates(t.Context()))
+		if len(listed) != 2 || listed[0].URITemplate != "file:///library/{+path}" || listed[0].Name != "library" || listed[1].Name != "issue" {
+			t.Fatalf("templates: %+v", listed)
+		}
+		r := c.Revision()
+		if issue := listed[1]; (issue.Title != "") != (r >= mcp.V20250618) || (issue.Meta != nil) != (r >= mcp.V20250618) || (issue.Icons != nil) != (r >= mcp.V20251125) {
+			t.Errorf("%s: %+v", r, issue)
+		}
+	})
+}
+
+func TestReadResources(t *testing.T) {
+	everywhere(t, newLibrary(t), func(t *testing.T, c *client.Client) {
+		for uri, want := range map[string]mcp.ResourceContents{
+			"note://welcome":                        {MimeType: "text/plain", Text: "Welcome!\n"},
+			"note://pixel":                          {MimeType: "image/png", Blob: []byte{0x89, 'P', 'N', 'G', 0, 0xFF}},
+			"note://nothing":                        {Blob: []byte{}},
+			"note://weather":                        {MimeType: "application/json", Text: `{"city":"Oslo","degrees":-3.5}`},
+			"note://cached":                         {Text: "not \uFFFD UTF-8"},
+			"issue://parley/7":                      {Text: `parley#7 ? []`},
+			"issue://parley/7?open=true":            {Text: `parley#7 true []`},
+			"issue://other/8?labels=a%2Fb&labels=c": {Text: `other#8 ? ["a/b" "c"]`},
+			"issue://other/8?labels=a&open=false":   {Text: `other#8 false ["a"]`},
+			"file:///library/README.md":             {MimeType: "text/markdown", Text: "# Read me\n"},
+			"file:///library/link.md":               {MimeType: "text/markdown", Text: "# Read me\n"},
+			"file:///library/a/b%20c.txt":           {MimeType: "text/plain", Text: "spaces"},
+			"file:///library/a/deep/%c3%a9.json":    {MimeType: "application/json", Text: "{}"},
+			"file:///library/empty":                 {MimeType: "text/plain"},
+			"file:///library/pixel.png":             {MimeType: "image/png", Blob: []byte("\x89PNG\x00")},
+		} {
+			want.URI = uri
+			result, err := c.ReadResource(t.Context(), uri)
+			if err != nil || len(result.Contents) != 1 {
+				t.Errorf("%s: %+v, %v", uri, result, err)
+				continue
+			}
+			if got := result.Contents[0]; fmt.Sprintf("%#v", got) != fmt.Sprintf("%#v", want) {
+				t.Errorf("%s:\n%#v, want\n%#v", uri, got, want)
+			}
+			ttl, scope := int64(0), mcp.CacheScopePrivate
+			if uri == "note://cached" {
+				ttl, scope = 60_000, mcp.CacheScopePublic
+			}
+			if c.Revision().Modern() {
+				if result.TTLMs == nil || *result.TTLMs != ttl || result.CacheScope != scope {
+					t.Errorf("%s: caching hints %+v", uri, result.CacheHints)
+				}
+			} else if result.CacheHints != (mcp.CacheHints{}) {
+				t.Errorf("%s: caching hints %+v in %s", uri, result.CacheHints, c.Revision())
+			}
+		}
+		parts, err := c.ReadResource(t.Context(), "note://parts")
+		if err != nil || len(parts.Contents) != 2 || parts.Contents[0].URI != "note://parts" || parts.Contents[0].MimeType != "text/plain" ||
+			parts.Contents[1].URI != "note://parts/2" || string(parts.Contents[1].Blob) != "\x01" {
+			t.Errorf("parts: %+v, %v", parts, err)
+		} else if (parts.Contents[0].Meta != nil) != (c.Revision() >= mcp.V20250618) {
+			t.Errorf("parts: _meta %v in %s", parts.Contents[0].Meta, c.Revision())
+		}
+	})
+}
+
+// Y2: what names nothing, and what must not be reached, is not found: with the code of
+// the revision and the URI, never as an empty result.
+func TestY2ResourceThatIsNotThereIsNotFound(t *testing.T) {
+	everywhere(t, newLibrary(t), func(t *testing.T, c *client.Client) {
+		for _, uri := range []string{
+			"note://nobody", "note://gone", "note://empty", "note://welcome/", "NOTE://welcome",
+			"issue://parley/seven", "issue://parley/0", "issue://unknown/7", "issue://parley/", "issue://parley/7?open=maybe", "issue://parley/7?other=1",
+			"issue://parley/99999999999999999999",
+			"file:///library/", "file:///library/a", "file:///library/a/", "file:///library/nobody",
+			"file:///library/out.txt", "file:///library/up/secret.txt", "file:///library/../secret.txt", "file:///library/%2e%2e/secret.txt",
+			"file:///library/..%2Fsecret.txt", "file:///library/a/../README.md", "file:///library//README.md", "file:///library/.env",
+			"file:///library/.git/config", "file:///library/README.md%00", "file:///library/README.md?x", "file:///library/C:%5Csecret.txt",
+		} {
+			result, err := c.ReadResource(t.Context(), uri)
+			var reported *jsonrpc.Error
+			if !errors.Is(err, client.ErrResourceNotFound) || !errors.As(err, &reported) {
+				t.Errorf("%q: %+v, %v", uri, result, err)
+				continue
+			}
+			code := mcp.CodeResourceNotFound
+			if c.Revision().Modern() {
+				code = jsonrpc.CodeInvalidParams
+			}
+			var data mcp.ResourceNotFoundData
+			if err := json.Unmarshal(reported.Data, &data); err != nil || reported.Code != code || data.URI != uri {
+				t.Errorf("%q: %d with %s", uri, reported.Code, reported.Data)
+			}
+		}
+	})
+}
+
+func TestErrorsOfResourcesKeepTheirText(t *testing.T) {
+	everywhere(t, newLibrary(t), func(t *testing.T, c *client.Client) {
+		for uri, want := range map[string]jsonrpc.Error{
+			"note://broken":                   {Code: jsonrpc.CodeInternalError, Message: "internal error"},
+			"note://panic":                    {Code: jsonrpc.CodeInternalError, Message: "internal error"},
+			"note://refused":                  {Code: jsonrpc.CodeInvalidRequest, Message: "not now"},
+			"file:///library/large.txt":       {Code: jsonrpc.CodeInternalError, Message: "the file has 101 bytes, and no more than 100 are sent"},
+			"x:" + strings.Repeat("a", 8<<10): {Code: jsonrpc.CodeInvalidParams, Message: "params.uri has 8194 bytes, more than 8192"},
+		} {
+			_, err := c.ReadResource(t.Context(), uri)
+			if !errors.Is(err, &want) || errors.Is(err, client.ErrResourceNotFound) {
+				t.Errorf("%.40s: %v", uri, err)
+			}
+		}
+	})
+}
+
+// J18: a cursor of nobody's is refused, and one that is followed stays valid while the
+// list changes.
+func TestJ18CursorsOfLists(t *testing.T) {
+	changing := func() *server.Server {
+		s := &server.Server{PageSize: 1, Logger: slog.New(slog.DiscardHandler)}
+		for _, name := range []string{"a", "b", "c"} {
+			server.AddStatic(s, mcp.Resource{URI: "note://" + name, Name: name}, name)
+			server.AddPrompt(s, mcp.Prompt{Name: name}, func(context.Context, struct{}) (string, error) { return "", nil })
+			server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: name + "://{id}", Name: name}, func(context.Context, map[string]string) (string, error) { return "", nil })
+		}
+		return s
+	}
+	s := changing()
+	everywhere(t, func() *server.Server { s = changing(); return s }, func(t *testing.T, c *client.Client) {
+		var uris, prompts, templates []string
+		for r, err := range c.Resources(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if uris = append(uris, r.URI); len(uris) == 1 {
+				s.RemoveResource("note://b")
+				server.AddStatic(s, mcp.Resource{URI: "note://bb", Name: "bb"}, "")
+			}
+		}
+		for p, err := range c.Prompts(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if prompts = append(prompts, p.Name); len(prompts) == 1 {
+				s.RemovePrompt("a")
+			}
+		}
+		for r, err := range c.ResourceTemplates(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if templates = append(templates, r.Name); len(templates) == 1 {
+				s.RemoveTemplate("b://{id}")
+			}
+		}
+		got := strings.Join(slices.Concat(uris, prompts, templates), " ")
+		if want := "note://a note://bb note://c a b c a c"; got != want {
+			t.Errorf("listed: %s, want %s", got, want)
+		}
+	})
+}
+
+func TestLargeBlobArrivesWhole(t *testing.T) {
+	data := make([]byte, 1<<20)
+	for i := range data {
+		data[i] = byte(i * 7)
+	}
+	large := func() *server.Server {
+		s := &server.Server{}
+		server.AddStatic(s, mcp.Resource{URI: "note://large", Name: "large"}, data)
+		return s
+	}
+	everywhere(t, large, func(t *testing.T, c *client.Client) {
+		result, err := c.ReadResource(t.Context(), "note://large")
+		if err != nil || string(result.Contents[0].Blob) != string(data) {
+			t.Errorf("%v", err)
+		}
+	})
+}

@@ -1,0 +1,72 @@
+package server
+
+import (
+	"context"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// Clients hear of changes while the server serves: of tools, prompts, resources and
+// templates that are added or removed by themselves, of the contents of a resource
+// when [Server.ResourceUpdated] is called. Many changes within 50 ms are reported as
+// one of each kind. Who was not connected when something changed is not told later.
+
+// ResourceUpdated tells the clients that have subscribed to a resource that its
+// contents have changed, so that they read it again. It need not be one that is
+// listed. It waits for nobody, and is safe for concurrent use. (2026-07-28,
+// server/resources, Subscriptions.)
+//
+// Clients connected to other replicas are not told.
+func (s *Server) ResourceUpdated(uri string) {
+	s.changes.Publish(call.Change{Kind: call.ResourceUpdated, URI: uri})
+}
+
+// added reports a list as changed, unless adding to it has failed.
+func (s *Server) added(kind call.ChangeKind, err error) error {
+	if err == nil {
+		s.changes.Publish(call.Change{Kind: kind})
+	}
+	return err
+}
+
+// removed reports a list as changed, if something was removed from it.
+func (s *Server) removed(kind call.ChangeKind, was bool) bool {
+	if was {
+		s.changes.Publish(call.Change{Kind: kind})
+	}
+	return was
+}
+
+// listen serves subscriptions/listen.
+func (s *Server) listen(ctx context.Context, c *call.Call) call.Outcome {
+	return s.ready().http.Modern.Listen(ctx, c, &s.changes, s.capabilities())
+}
+
+// subscribe serves resources/subscribe.
+func (s *Server) subscribe(ctx context.Context, c *call.Call) call.Outcome {
+	return s.subscribed(ctx, c, call.Subscriber.Subscribe)
+}
+
+// unsubscribe serves resources/unsubscribe.
+func (s *Server) unsubscribe(ctx context.Context, c *call.Call) call.Outcome {
+	return s.subscribed(ctx, c, call.Subscriber.Unsubscribe)
+}
+
+func (s *Server) subscribed(ctx context.Context, c *call.Call, change func(call.Subscriber, context.Context, string) error) call.Outcome {
+	if !s.offersResources() || c.Subscriber == nil {
+		return methodNotFound(c)
+	}
+	if name, ok := c.Params.CaseVariant("uri", "_meta"); ok {
+		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params member %q differs from a known one in its case", name))
+	}
+	raw, _ := c.Params.Get("uri")
+	if len(raw) == 0 || raw[0] != '"' {
+		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.uri must be a string: the URI of a resource"))
+	}
+	if err := change(c.Subscriber, ctx, jsonrpc.Unquote(raw)); err != nil {
+		return call.Fail(err)
+	}
+	return call.Outcome{Result: &mcp.EmptyResult{}}
+}

@@ -1,0 +1,217 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// Completer suggests what a value that a user is typing may become, the most relevant
+// first. Arguments are the others that have a value already, as far as the client
+// says: clients before 2025-06-18 do not. The map is the completer's.
+//
+// All suggestions are returned; clients get the first 100 and how many there are.
+// Suggest only what the caller may know of: everybody who can reach the server can ask.
+type Completer func(ctx context.Context, value string, arguments map[string]string) ([]string, error)
+
+// CompletePrompt has an argument of a prompt completed. It replaces the completion
+// that the argument has, as those with an enumeration do. The prompt must have been
+// added before; when it is removed, its completers go with it.
+//
+// CompletePrompt panics if there is no such prompt or argument.
+// [Server.RegisterCompleter] returns errors instead.
+func CompletePrompt(s *Server, prompt, argument string, complete Completer) {
+	if err := s.RegisterCompleter(mcp.CompleteReference{Type: mcp.RefPrompt, Name: prompt}, argument, complete); err != nil {
+		panic("server: " + err.Error())
+	}
+}
+
+// CompleteTemplate has a variable of a template completed, as [CompletePrompt] has an
+// argument of a prompt.
+func CompleteTemplate(s *Server, uriTemplate, variable string, complete Completer) {
+	if err := s.RegisterCompleter(mcp.CompleteReference{Type: mcp.RefResource, URI: uriTemplate}, variable, complete); err != nil {
+		panic("server: " + err.Error())
+	}
+}
+
+// RegisterCompleter has an argument of a prompt, or a variable of a template, completed.
+// The error says what there is not. Safe while the server serves.
+func (s *Server) RegisterCompleter(ref mcp.CompleteReference, argument string, complete Completer) error {
+	if complete == nil {
+		return errors.New("the completer is nil")
+	}
+	target, err := s.completionTarget(ref)
+	if err != nil {
+		return err
+	}
+	if target.parameter(argument) == nil {
+		return fmt.Errorf("there is no %q in %s to complete", argument, target.name)
+	}
+	target.completers.set(argument, complete)
+	s.completes.Store(true)
+	return nil
+}
+
+// completers are those of one prompt or template, by argument. Safe for concurrent use.
+type completers struct {
+	mu sync.RWMutex
+	by map[string]Completer
+}
+
+func (c *completers) set(argument string, complete Completer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.by == nil {
+		c.by = make(map[string]Completer)
+	}
+	c.by[argument] = complete
+}
+
+func (c *completers) get(argument string) Completer {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.by[argument]
+}
+
+// completionTarget is a prompt or template as far as completion goes.
+type completionTarget struct {
+	name       string // for people
+	completers *completers
+	parameter  func(name string) *parameter // nil if there is none
+}
+
+// completionTarget finds what a reference refers to. The URI of a template's resource refers
+// to the template (2026-07-28, server/utilities/completion, CompleteRequest).
+func (s *Server) completionTarget(ref mcp.CompleteReference) (*completionTarget, error) {
+	switch ref.Type {
+	case mcp.RefPrompt:
+		if e, ok := s.prompts.get(ref.Name); ok {
+			return &completionTarget{fmt.Sprintf("the prompt %q", ref.Name), &e.completers, e.argument}, nil
+		}
+		return nil, unknownPrompt(ref.Name)
+	case mcp.RefResource:
+		e, ok := s.templates.get(ref.URI)
+		for _, candidate := range s.templates.all() {
+			if ok {
+				break
+			}
+			if _, ok = candidate.uris.match(ref.URI); ok {
+				e = candidate
+			}
+		}
+		if !ok {
+			return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown resource template: %.128q", ref.URI)
+		}
+		return &completionTarget{fmt.Sprintf("the template %q", e.uris.text), &e.completers, func(name string) *parameter {
+			if e.uris.variable(name) == nil {
+				return nil
+			}
+			return e.variable(name)
+		}}, nil
+	}
+	return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.ref.type must be %q or %q", mcp.RefPrompt, mcp.RefResource)
+}
+
+// complete answers completion/complete.
+func (s *Server) complete(ctx context.Context, c *call.Call) call.Outcome {
+	if !s.completes.Load() {
+		return methodNotFound(c)
+	}
+	params, err := completeParams(c)
+	if err != nil {
+		return call.Fail(err)
+	}
+	target, err := s.completionTarget(params.Ref)
+	if err != nil {
+		return call.Fail(err)
+	}
+	name, value := params.Argument.Name, params.Argument.Value
+	argument := target.parameter(name)
+	if argument == nil {
+		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "there is no %.128q in %s to complete", name, target.name))
+	}
+	suggestions := argument.suggest(value)
+	if complete := target.completers.get(name); complete != nil {
+		if suggestions, err = complete(ctx, value, params.Context.Arguments); err != nil {
+			return call.Fail(fmt.Errorf("complete %q of %s: %w", name, target.name, err))
+		}
+	}
+	return call.Outcome{Result: completionOf(suggestions)}
+}
+
+// completionOf makes a result of all suggestions.
+func completionOf(all []string) *mcp.CompleteResult {
+	total := int64(len(all))
+	values := make([]string, 0, min(total, mcp.MaxCompletionValues))
+	for _, value := range all[:cap(values)] {
+		values = append(values, strings.ToValidUTF8(value, "\uFFFD"))
+	}
+	return &mcp.CompleteResult{Completion: mcp.Completion{Values: values, Total: &total, HasMore: len(values) < len(all)}}
+}
+
+// completeParams reads the params of completion/complete.
+func completeParams(c *call.Call) (*mcp.CompleteParams, error) {
+	invalid := func(text string) (*mcp.CompleteParams, error) {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: text}
+	}
+	if name, ok := c.Params.CaseVariant("ref", "argument", "context", "_meta"); ok {
+		return invalid(fmt.Sprintf("params member %q differs from a known one in its case", name))
+	}
+	ref, err := membersOf(c, "ref", "type", "name", "uri", "title")
+	if err != nil {
+		return nil, err
+	}
+	argument, err := membersOf(c, "argument", "name", "value")
+	if err != nil {
+		return nil, err
+	}
+	others, err := membersOf(c, "context", "arguments")
+	if err != nil {
+		return nil, err
+	}
+	p := &mcp.CompleteParams{Context: &mcp.CompleteContext{}}
+	text := func(raw []byte, into *string) bool {
+		*into = jsonrpc.Unquote(raw)
+		return len(raw) > 0 && raw[0] == '"' && len(raw) <= maxURI
+	}
+	switch {
+	case !text(ref["type"], &p.Ref.Type):
+		return invalid("params.ref.type must be a string")
+	case p.Ref.Type == mcp.RefPrompt && !text(ref["name"], &p.Ref.Name):
+		return invalid("params.ref.name must be a string: the name of a prompt")
+	case p.Ref.Type == mcp.RefResource && !text(ref["uri"], &p.Ref.URI):
+		return invalid("params.ref.uri must be a string: a URI template")
+	case !text(argument["name"], &p.Argument.Name) || !text(argument["value"], &p.Argument.Value):
+		return invalid(fmt.Sprintf("params.argument must have a name and a value, strings of at most %d bytes", maxURI))
+	}
+	p.Context.Arguments, err = textsOf("params.context.arguments", others["arguments"])
+	return p, err
+}
+
+// membersOf returns the members of an object in the params; none if it is absent. Names
+// that differ from known ones in their case are refused.
+func membersOf(c *call.Call, object string, known ...string) (map[string][]byte, error) {
+	raw, ok := c.Params.Get(object)
+	if !ok {
+		return nil, nil
+	}
+	if raw[0] != '{' {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.%s must be an object", object)
+	}
+	members := make(map[string][]byte)
+	for name, value := range jsonrpc.All(raw) {
+		for _, k := range known {
+			if name != k && strings.EqualFold(name, k) {
+				return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.%s: member %q differs from %q in its case", object, name, k)
+			}
+		}
+		members[name] = value
+	}
+	return members, nil
+}

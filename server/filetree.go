@@ -1,0 +1,228 @@
+package server
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parley-mcp/parley/mcp"
+)
+
+const (
+	maxDirectory   = 10_000 // entries of one directory that are looked at
+	maxDepth       = 32     // of directories in each other
+	maxDirectories = 1_000  // that are read for one page
+)
+
+// fileTree is a directory that is served. It is not read before somebody asks.
+type fileTree struct {
+	root    *os.Root
+	prefix  string // of the URIs; ends with a slash
+	options FSOptions
+	logger  func() *slog.Logger
+}
+
+// fileEntry is a name in a directory as it appears in URIs.
+type fileEntry struct {
+	encoded   string // with a slash at the end if it is a directory
+	name      string
+	directory bool
+}
+
+// entries returns what is served of a directory, in the order of URIs: a directory
+// sorts by its name with the slash. Links are taken for files, until they are read.
+func (t *fileTree) entries(directory string) ([]fileEntry, error) {
+	file, err := t.root.Open(filepath.FromSlash(directory))
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	read, err := file.ReadDir(maxDirectory)
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	found := make([]fileEntry, 0, len(read))
+	for _, e := range read {
+		if !t.servesSegment(e.Name()) {
+			continue
+		}
+		encoded := encodePath(e.Name())
+		if e.IsDir() {
+			encoded += "/"
+		}
+		found = append(found, fileEntry{encoded, e.Name(), e.IsDir()})
+	}
+	slices.SortFunc(found, func(a, b fileEntry) int { return strings.Compare(a.encoded, b.encoded) })
+	return found, nil
+}
+
+// encodePath writes a name as a segment of a path (RFC 3986, section 3.3).
+func encodePath(name string) string {
+	const plain = unreservedCharacters + "!$&'()*+,;=@"
+	var b strings.Builder
+	for _, c := range []byte(name) {
+		if strings.IndexByte(plain, c) >= 0 {
+			b.WriteByte(c)
+		} else {
+			b.Write([]byte{'%', upperHex[c>>4], upperHex[c&15]})
+		}
+	}
+	return b.String()
+}
+
+// page is some files, in the order of their URIs.
+type page struct {
+	resources []mcp.Resource
+	// reached is how far the tree was searched, "" for to its end.
+	reached string
+}
+
+// list returns the first n files whose URIs come after one. Fewer are all, unless
+// the page says how far it reaches.
+func (t *fileTree) list(ctx context.Context, after string, n int) page {
+	w := &walk{tree: t, ctx: ctx, after: after, most: n, directories: maxDirectories}
+	w.directory(".", t.prefix, 0)
+	return w.page
+}
+
+// walk is one search through a tree, in the order of URIs.
+type walk struct {
+	tree        *fileTree
+	ctx         context.Context
+	after       string
+	most        int
+	directories int // that may still be read
+	page        page
+}
+
+// directory goes through a directory, and reports whether to go on.
+func (w *walk) directory(name, uri string, depth int) bool {
+	if w.ctx.Err() != nil {
+		return false
+	}
+	if w.directories--; w.directories < 0 {
+		w.page.reached = uri
+		return false
+	}
+	entries, err := w.tree.entries(name)
+	if err != nil {
+		w.tree.logger().WarnContext(w.ctx, "a directory cannot be listed", "name", name, "error", err)
+		return true
+	}
+	for _, e := range entries {
+		below, at := e.name, uri+e.encoded
+		if name != "." {
+			below = name + "/" + e.name
+		}
+		switch {
+		case len(at) > maxURI:
+		case e.directory:
+			searched := at < w.after && !strings.HasPrefix(w.after, at)
+			if !searched && depth < maxDepth && !w.directory(below, at, depth+1) {
+				return false
+			}
+		case at > w.after && !w.file(below, at):
+			return false
+		}
+	}
+	return true
+}
+
+// file adds a file to the page, and reports whether there is room for more.
+func (w *walk) file(name, uri string) bool {
+	info, err := w.tree.root.Stat(filepath.FromSlash(name))
+	if err != nil || !info.Mode().IsRegular() {
+		return true
+	}
+	size := info.Size()
+	w.page.resources = append(w.page.resources, mcp.Resource{
+		URI:         uri,
+		Name:        name,
+		MimeType:    typeByName(name),
+		Size:        &size,
+		Annotations: &mcp.Annotations{LastModified: info.ModTime().UTC().Format(time.RFC3339)},
+	})
+	return len(w.page.resources) < w.most
+}
+
+// complete is the Completer of paths: it goes one directory further at a time.
+func (t *fileTree) complete(_ context.Context, value string, _ map[string]string) ([]string, error) {
+	directory, typed := "", value
+	if i := strings.LastIndexByte(value, '/'); i >= 0 {
+		directory, typed = value[:i], value[i+1:]
+	}
+	at := "."
+	if directory != "" {
+		if !t.serves(directory) {
+			return nil, nil
+		}
+		at = directory
+		directory += "/"
+	}
+	entries, err := t.entries(at)
+	if err != nil {
+		return nil, nil // there is no such directory
+	}
+	var paths []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.name, typed) {
+			if e.directory {
+				paths = append(paths, directory+e.name+"/")
+			} else {
+				paths = append(paths, directory+e.name)
+			}
+		}
+	}
+	return paths, nil
+}
+
+// trees returns the directories that are listed.
+func (s *Server) trees() []*fileTree {
+	var trees []*fileTree
+	for _, e := range s.templates.all() {
+		if e.files != nil {
+			trees = append(trees, e.files)
+		}
+	}
+	return trees
+}
+
+// listWithFiles makes a page of resources and files, in the order of their URIs.
+func (s *Server) listWithFiles(ctx context.Context, trees []*fileTree, after string) *mcp.ListResourcesResult {
+	size := s.pageSize()
+	var all []mcp.Resource
+	entries, _, _, _ := s.resources.slice(after, size+1)
+	for _, e := range entries {
+		all = append(all, e.resource)
+	}
+	reached := ""
+	for _, t := range trees {
+		p := t.list(ctx, after, size+1)
+		all = append(all, p.resources...)
+		if p.reached != "" && (reached == "" || p.reached < reached) {
+			reached = p.reached
+		}
+	}
+	slices.SortStableFunc(all, func(a, b mcp.Resource) int { return strings.Compare(a.URI, b.URI) })
+	all = slices.CompactFunc(all, func(a, b mcp.Resource) bool { return a.URI == b.URI }) // the first is what is read
+	if reached != "" {
+		// What comes after that may have something before it that was not searched.
+		all = slices.DeleteFunc(all, func(r mcp.Resource) bool { return r.URI > reached })
+	}
+	result := &mcp.ListResourcesResult{CacheHints: uncached(), Resources: all}
+	switch {
+	case len(all) > size:
+		result.Resources = all[:size]
+		next := cursorAfter(all[size-1].URI)
+		result.NextCursor = &next
+	case reached != "":
+		next := cursorAfter(reached)
+		result.NextCursor = &next
+	}
+	return result
+}

@@ -1,0 +1,108 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
+)
+
+// contentsOf returns how what a handler of resources returns becomes contents. The
+// MIME type is set where Out tells it.
+func contentsOf[Out any](mimeType *string) func(Out) (*mcp.ReadResourceResult, error) {
+	one := func(c mcp.ResourceContents) (*mcp.ReadResourceResult, error) {
+		return &mcp.ReadResourceResult{Contents: []mcp.ResourceContents{c}}, nil
+	}
+	var zero Out
+	switch any(zero).(type) {
+	case *mcp.ReadResourceResult:
+		return func(out Out) (*mcp.ReadResourceResult, error) { return any(out).(*mcp.ReadResourceResult), nil }
+	case []mcp.ResourceContents:
+		return func(out Out) (*mcp.ReadResourceResult, error) {
+			return &mcp.ReadResourceResult{Contents: any(out).([]mcp.ResourceContents)}, nil
+		}
+	case mcp.ResourceContents:
+		return func(out Out) (*mcp.ReadResourceResult, error) { return one(any(out).(mcp.ResourceContents)) }
+	case string:
+		return func(out Out) (*mcp.ReadResourceResult, error) {
+			return one(mcp.ResourceContents{Text: any(out).(string)})
+		}
+	case []byte:
+		return func(out Out) (*mcp.ReadResourceResult, error) {
+			return one(mcp.ResourceContents{Blob: blob(any(out).([]byte))})
+		}
+	}
+	if *mimeType == "" {
+		*mimeType = "application/json"
+	}
+	return func(out Out) (*mcp.ReadResourceResult, error) {
+		raw, err := schema.Marshal(out)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("the contents cannot be encoded: %w", err)
+		case string(raw) == "null":
+			return nil, ErrResourceNotFound
+		}
+		return one(mcp.ResourceContents{Text: string(raw)})
+	}
+}
+
+// blob makes a nil slice an empty one: in contents it would stand for text.
+func blob(data []byte) []byte {
+	if data == nil {
+		return []byte{}
+	}
+	return data
+}
+
+// completed returns a copy of result with what it leaves out: a handler may share
+// what it returns between calls.
+func completed(result *mcp.ReadResourceResult, uri, mimeType string) *mcp.ReadResourceResult {
+	out := *result
+	out.CacheHints = soundHints(out.CacheHints)
+	if slices.ContainsFunc(out.Contents, func(c mcp.ResourceContents) bool { return c.URI == "" || c.MimeType == "" && mimeType != "" }) {
+		out.Contents = slices.Clone(out.Contents)
+		for i := range out.Contents {
+			c := &out.Contents[i]
+			if c.URI == "" {
+				c.URI = uri
+			}
+			if c.MimeType == "" {
+				c.MimeType = mimeType
+			}
+		}
+	}
+	return &out
+}
+
+// soundHints are the hints that a handler gives, and the cautious ones where it gives
+// none, or such as the protocol does not allow (2026-07-28, server/utilities/caching).
+func soundHints(h mcp.CacheHints) mcp.CacheHints {
+	if h.TTLMs == nil || *h.TTLMs < 0 {
+		h.TTLMs = new(int64)
+	}
+	if h.CacheScope != mcp.CacheScopePublic {
+		h.CacheScope = mcp.CacheScopePrivate
+	}
+	return h
+}
+
+// messagesOf returns how what a handler of prompts returns becomes a prompt.
+func messagesOf[Out any]() (func(out Out) *mcp.GetPromptResult, error) {
+	var zero Out
+	switch any(zero).(type) {
+	case *mcp.GetPromptResult:
+		return func(out Out) *mcp.GetPromptResult { return any(out).(*mcp.GetPromptResult) }, nil
+	case []mcp.PromptMessage:
+		return func(out Out) *mcp.GetPromptResult {
+			return &mcp.GetPromptResult{Messages: any(out).([]mcp.PromptMessage)}
+		}, nil
+	case string:
+		return func(out Out) *mcp.GetPromptResult {
+			return &mcp.GetPromptResult{Messages: []mcp.PromptMessage{{Role: mcp.RoleUser, Content: mcp.Text(any(out).(string))}}}
+		}, nil
+	}
+	return nil, errors.New("its handler returns a string, []mcp.PromptMessage or *mcp.GetPromptResult")
+}

@@ -1,0 +1,100 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// listPrompts answers prompts/list.
+func (s *Server) listPrompts(_ context.Context, c *call.Call) call.Outcome {
+	if !s.prompts.offered() {
+		return methodNotFound(c)
+	}
+	after, err := cursorOf(c)
+	if err != nil {
+		return call.Fail(err)
+	}
+	page, err := s.prompts.page(c.Revision, after, s.pageSize(), s.ready().http.Modern.Identity, func(entries []*promptEntry, next *string) any {
+		result := &mcp.ListPromptsResult{CacheHints: uncached(), Prompts: make([]mcp.Prompt, len(entries))}
+		for i, e := range entries {
+			result.Prompts[i] = e.prompt
+		}
+		result.NextCursor = next
+		return result
+	})
+	if err != nil {
+		return call.Fail(err)
+	}
+	return call.Outcome{Result: page}
+}
+
+var getPromptMembers = []string{"name", "arguments", "_meta", "inputResponses", "requestState"}
+
+// getPrompt answers prompts/get.
+func (s *Server) getPrompt(ctx context.Context, c *call.Call) call.Outcome {
+	if !s.prompts.offered() {
+		return methodNotFound(c)
+	}
+	if name, ok := c.Params.CaseVariant(getPromptMembers...); ok {
+		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params member %q differs from a known one in its case", name))
+	}
+	raw, _ := c.Params.Get("name")
+	if len(raw) == 0 || raw[0] != '"' {
+		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.name must be a string: the name of a prompt"))
+	}
+	name := jsonrpc.Unquote(raw)
+	entry, ok := s.prompts.get(name)
+	if !ok {
+		return call.Fail(unknownPrompt(name))
+	}
+	given, _ := c.Params.Get("arguments")
+	arguments, err := textsOf("params.arguments", given)
+	if err != nil {
+		return call.Fail(err)
+	}
+	for _, argument := range entry.prompt.Arguments {
+		if _, given := arguments[argument.Name]; argument.Required && !given {
+			return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "the prompt %s needs an argument %q", name, argument.Name))
+		}
+	}
+	result, err := entry.handle(ctx, arguments)
+	if err == nil && result == nil {
+		err = errors.New("the handler returned no prompt")
+	}
+	if err != nil {
+		return call.Fail(fmt.Errorf("prompt %q: %w", name, err))
+	}
+	if result.Description == "" && entry.prompt.Description != "" {
+		described := *result
+		described.Description = entry.prompt.Description
+		result = &described
+	}
+	return call.Outcome{Result: result}
+}
+
+func unknownPrompt(name string) *jsonrpc.Error {
+	return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown prompt: %.128q", name)
+}
+
+// textsOf reads an object of strings, which may be absent.
+func textsOf(what string, object []byte) (map[string]string, error) {
+	texts := make(map[string]string)
+	if object == nil {
+		return texts, nil
+	}
+	if object[0] != '{' {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s must be an object", what)
+	}
+	for name, value := range jsonrpc.All(object) {
+		if value[0] != '"' {
+			return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s: %.128q must be a string", what, name)
+		}
+		texts[name] = jsonrpc.Unquote(value)
+	}
+	return texts, nil
+}

@@ -1,0 +1,220 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// AddTemplate offers the resources whose URIs match a template (RFC 6570). The values
+// of its variables are the members of In: a struct whose fields are strings, numbers,
+// booleans and, for lists such as {/path*}, slices of these; tags constrain them, as
+// those of a tool's arguments (see package schema). Or In is a map. What the handler
+// returns becomes contents as with [AddResource].
+//
+// A URI that matches while its values do not fit In names no resource. Of what does
+// match, a resource of exactly that URI comes first, then the template with the most
+// characters outside of its expressions, then one without {+var} and {#var}; of two
+// alike, the one whose text sorts first. That is the same on every replica, in
+// whichever order they were added.
+//
+// Values are decoded, so a handler that makes a path of one must expect "..", slashes
+// and the like in it: [AddFS] serves files. Fields with enum: and booleans are
+// completed; see [CompleteTemplate] for the others. URIs have at most 8 KiB.
+//
+// AddTemplate panics if the template cannot be offered: if it is none, has a variable
+// that In does not have or lacks one that In requires, has no name, or is taken.
+// [Server.RegisterTemplate] returns errors instead.
+func AddTemplate[In, Out any](s *Server, t mcp.ResourceTemplate, handler func(ctx context.Context, in In) (Out, error)) {
+	if err := addTemplate(s, t, handler); err != nil {
+		panic(fmt.Sprintf("server: template %q: %v", t.URITemplate, err))
+	}
+}
+
+func addTemplate[In, Out any](s *Server, t mcp.ResourceTemplate, handler func(ctx context.Context, in In) (Out, error)) error {
+	if handler == nil {
+		return errNoHandler
+	}
+	variables, err := parametersOf[In](true)
+	if err != nil {
+		return fmt.Errorf("variables: %w", err)
+	}
+	contents := contentsOf[Out](&t.MimeType)
+	return s.addTemplate(&templateEntry{
+		template:  t,
+		variables: variables,
+		open: func(_ string, values map[string][]string) (readFunc, error) {
+			var in In
+			if err := variables.bind(values, &in); err != nil {
+				return nil, err
+			}
+			return func(ctx context.Context) (*mcp.ReadResourceResult, error) {
+				out, err := handler(ctx, in)
+				if err != nil {
+					return nil, err
+				}
+				return contents(out)
+			}, nil
+		},
+	})
+}
+
+// RegisterTemplate offers the resources whose URIs match a template, read by a raw
+// handler: for templates that are not known when the program is written. The error
+// says why the template cannot be offered. Safe while the server serves.
+func (s *Server) RegisterTemplate(t mcp.ResourceTemplate, handler ResourceHandler) error {
+	var err error
+	if handler == nil {
+		err = errNoHandler
+	} else {
+		err = s.addTemplate(&templateEntry{
+			template: t,
+			open: func(uri string, _ map[string][]string) (readFunc, error) {
+				return func(ctx context.Context) (*mcp.ReadResourceResult, error) { return handler(ctx, uri) }, nil
+			},
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("template %q: %w", t.URITemplate, err)
+	}
+	return nil
+}
+
+// RemoveTemplate withdraws a template, which may be one of [AddFS], and reports whether
+// there was one. What is being read is read to its end. Safe while the server serves.
+func (s *Server) RemoveTemplate(uriTemplate string) bool {
+	return s.removed(call.ResourcesChanged, s.templates.remove(uriTemplate))
+}
+
+// readFunc reads one resource.
+type readFunc func(ctx context.Context) (*mcp.ReadResourceResult, error)
+
+// templateEntry is one template as it is offered. But for its completers it does not
+// change.
+type templateEntry struct {
+	template  mcp.ResourceTemplate
+	uris      *uriTemplate
+	variables *parameters // nil: any texts
+	// open returns how the resource of a URI is read, or an error if the values of its
+	// variables name none.
+	open       func(uri string, values map[string][]string) (readFunc, error)
+	files      *fileTree // what resources/list shows of it; nil: nothing
+	completers completers
+}
+
+func (s *Server) addTemplate(e *templateEntry) error {
+	if e.template.Name == "" {
+		return errNoName
+	}
+	uris, err := parseTemplate(e.template.URITemplate)
+	if err != nil {
+		return err
+	}
+	if err := e.checkVariables(uris); err != nil {
+		return err
+	}
+	if err := uris.compile(func(name string) bool { return e.variable(name).list }); err != nil {
+		return err
+	}
+	if e.template, err = detached(e.template); err != nil {
+		return err
+	}
+	e.uris = uris
+	if err := s.added(call.ResourcesChanged, s.templates.add(e)); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(uris.variables, func(v templateVariable) bool { return e.variable(v.name).enum != nil }) {
+		s.completes.Store(true)
+	}
+	return nil
+}
+
+// checkVariables checks that handler and template have the same variables.
+func (e *templateEntry) checkVariables(uris *uriTemplate) error {
+	if e.variables == nil {
+		return nil
+	}
+	for _, v := range uris.variables {
+		if e.variables.lookup(v.name) == nil {
+			return fmt.Errorf("the handler takes no variable %s", v.name)
+		}
+	}
+	for _, p := range e.variables.all {
+		if p.required && uris.variable(p.name) == nil {
+			return fmt.Errorf("the handler needs a variable %s, which the template does not have", p.name)
+		}
+	}
+	return nil
+}
+
+// variable returns what is known of a variable that the template has.
+func (e *templateEntry) variable(name string) *parameter {
+	if e.variables == nil {
+		return &parameter{name: name, kind: "string", list: true} // a list can be a single text
+	}
+	if p := e.variables.find(name); p != nil {
+		return p
+	}
+	p := *e.variables.others
+	p.name = name
+	return &p
+}
+
+// templateSet are the templates of a server, and the order in which they are tried.
+type templateSet struct {
+	catalog[*templateEntry]
+	change sync.Mutex
+	ranked atomic.Pointer[[]*templateEntry] // by compareSpecific; never modified
+}
+
+func (t *templateSet) add(e *templateEntry) error {
+	t.change.Lock()
+	defer t.change.Unlock()
+	if err := t.catalog.add(e.template.URITemplate, e); err != nil {
+		return err
+	}
+	ranked := append(slices.Clone(t.all()), e)
+	slices.SortFunc(ranked, compareSpecific)
+	t.ranked.Store(&ranked)
+	return nil
+}
+
+func (t *templateSet) remove(text string) bool {
+	t.change.Lock()
+	defer t.change.Unlock()
+	if !t.catalog.remove(text) {
+		return false
+	}
+	ranked := slices.DeleteFunc(slices.Clone(t.all()), func(e *templateEntry) bool { return e.uris.text == text })
+	t.ranked.Store(&ranked)
+	return true
+}
+
+// all returns the templates, the most specific first.
+func (t *templateSet) all() []*templateEntry {
+	if ranked := t.ranked.Load(); ranked != nil {
+		return *ranked
+	}
+	return nil
+}
+
+func compareSpecific(a, b *templateEntry) int {
+	rank := func(reserved bool) int {
+		if reserved {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(
+		-cmp.Compare(a.uris.literals, b.uris.literals),
+		cmp.Compare(rank(a.uris.reserved), rank(b.uris.reserved)),
+		strings.Compare(a.uris.text, b.uris.text),
+	)
+}

@@ -1,0 +1,385 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	maxURI       = 8 << 10 // bytes of the URI of a resource
+	maxTemplate  = 2 << 10 // bytes of a URI template
+	maxVariables = 32      // in one template
+)
+
+// uriTemplate is a URI template (RFC 6570) that is read backwards: it finds the
+// values in a URI. What the expansion of a template can mean is often more than
+// one thing, so some of it is settled here:
+//
+//   - Every variable may be absent. A variable without characters is absent too, where
+//     no operator, separator or name shows that there is one.
+//   - A variable takes as much as it can; its characters are those that its operator
+//     does not encode. A comma separates the elements of lists, and is no part of a
+//     text but in {+var} and {#var}.
+//   - The variables of {?x,y}, {&x,y} and {;x,y} may come in any order.
+//   - A variable occurs once. A prefix such as {var:3} cannot be read, as the rest of
+//     the value is not there.
+//
+// Matching takes time that is linear in the URI: it is a regular expression of a kind
+// that does not backtrack, and what it captures is split once. (The matcher of the
+// usual library, github.com/yosida95/uritemplate, takes quadratic time for lists,
+// half a second for 8 KiB, and finds variables where there are none; the tests hold
+// this one against it.)
+type uriTemplate struct {
+	text      string
+	parts     []templatePart
+	variables []templateVariable // in their order
+
+	// Of compile:
+	prefix   string // that all its URIs begin with
+	literals int    // bytes outside of expressions: the more, the more specific
+	reserved bool   // it has an expression that takes slashes
+	pattern  *regexp.Regexp
+}
+
+// templatePart is a literal, or an expression.
+type templatePart struct {
+	literal string // as it is found in URIs
+	op      *templateOperator
+	names   []string
+}
+
+type templateVariable struct {
+	name     string
+	exploded bool
+	list     bool // set by compile
+}
+
+// templateOperator is a row of the table in RFC 6570, appendix A.
+type templateOperator struct {
+	sign     string
+	first    string
+	sep      string
+	named    bool
+	reserved bool // reserved characters stand for themselves
+}
+
+var templateOperators = []templateOperator{
+	{sign: "+", sep: ",", reserved: true},
+	{sign: "#", first: "#", sep: ",", reserved: true},
+	{sign: ".", first: ".", sep: "."},
+	{sign: "/", first: "/", sep: "/"},
+	{sign: ";", first: ";", sep: ";", named: true},
+	{sign: "?", first: "?", sep: "&", named: true},
+	{sign: "&", first: "&", sep: "&", named: true},
+	{sign: "", sep: ","}, // the last: every expression begins with this
+}
+
+// parseTemplate parses a template. It is to be compiled before it matches.
+func parseTemplate(text string) (*uriTemplate, error) {
+	if text == "" || len(text) > maxTemplate {
+		return nil, fmt.Errorf("a URI template has 1 to %d bytes", maxTemplate)
+	}
+	t := &uriTemplate{text: text}
+	for rest := text; rest != ""; {
+		literal, after, found := strings.Cut(rest, "{")
+		if literal != "" {
+			encoded, err := encodeLiteral(literal)
+			if err != nil {
+				return nil, err
+			}
+			t.parts = append(t.parts, templatePart{literal: encoded})
+		}
+		if !found {
+			break
+		}
+		expression, after, closed := strings.Cut(after, "}")
+		if !closed {
+			return nil, fmt.Errorf("the expression {%s is not closed", expression)
+		}
+		if err := t.parseExpression(expression); err != nil {
+			return nil, fmt.Errorf("the expression {%s}: %w", expression, err)
+		}
+		rest = after
+	}
+	return t, nil
+}
+
+func (t *uriTemplate) parseExpression(expression string) error {
+	part := templatePart{}
+	for i := range templateOperators {
+		if op := &templateOperators[i]; strings.HasPrefix(expression, op.sign) {
+			part.op = op
+			break
+		}
+	}
+	for spec := range strings.SplitSeq(expression[len(part.op.sign):], ",") {
+		v := templateVariable{name: spec}
+		v.name, v.exploded = strings.CutSuffix(upperTriplets(spec), "*")
+		if strings.Contains(v.name, ":") {
+			return errors.New("the prefix of a value does not tell the value: leave the :length out")
+		}
+		if !variableName.MatchString(v.name) {
+			return fmt.Errorf("%q is no name of a variable", v.name)
+		}
+		if t.variable(v.name) != nil {
+			return fmt.Errorf("the variable %s occurs twice", v.name)
+		}
+		if len(t.variables) == maxVariables {
+			return fmt.Errorf("there are more than %d variables", maxVariables)
+		}
+		t.variables = append(t.variables, v)
+		part.names = append(part.names, v.name)
+	}
+	t.parts = append(t.parts, part)
+	return nil
+}
+
+// variableName is RFC 6570, section 2.3.
+var variableName = regexp.MustCompile(`^(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*$`)
+
+func (t *uriTemplate) variable(name string) *templateVariable {
+	for i := range t.variables {
+		if t.variables[i].name == name {
+			return &t.variables[i]
+		}
+	}
+	return nil
+}
+
+// The characters of URIs (RFC 3986, section 2).
+const (
+	unreservedCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
+	reservedCharacters   = ":/?#[]@!$&'()*+,;="
+	upperHex             = "0123456789ABCDEF"
+)
+
+// encodeLiteral makes of a literal what its expansion is (RFC 6570, section 3.1).
+func encodeLiteral(literal string) (string, error) {
+	if !utf8.ValidString(literal) {
+		return "", errors.New("the URI template is not UTF-8")
+	}
+	var b strings.Builder
+	for i := 0; i < len(literal); i++ {
+		switch c := literal[i]; {
+		case c == '%':
+			if i+2 >= len(literal) || !isHex(literal[i+1]) || !isHex(literal[i+2]) {
+				return "", fmt.Errorf("%q: a %% is followed by two hexadecimal digits", literal)
+			}
+			b.WriteString(strings.ToUpper(literal[i : i+3]))
+			i += 2
+		case c >= utf8.RuneSelf:
+			b.Write([]byte{'%', upperHex[c>>4], upperHex[c&15]})
+		case strings.IndexByte(unreservedCharacters, c) < 0 && strings.IndexByte(reservedCharacters, c) < 0:
+			return "", fmt.Errorf("%q: the character %q has to be percent-encoded", literal, c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String(), nil
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}
+
+// compile makes the template ready to match. isList says which variables are
+// lists; the others are texts.
+func (t *uriTemplate) compile(isList func(name string) bool) error {
+	var b strings.Builder
+	b.WriteString(`\A`)
+	for i, part := range t.parts {
+		if part.op == nil {
+			if i == 0 {
+				t.prefix = part.literal
+			}
+			t.literals += len(part.literal)
+			b.WriteString(regexp.QuoteMeta(part.literal))
+			continue
+		}
+		t.reserved = t.reserved || part.op.reserved
+		for _, name := range part.names {
+			v := t.variable(name)
+			if v.list = isList(name); v.exploded && !v.list {
+				return fmt.Errorf("{%s*} is a list: make %s a slice, or leave the * out", name, name)
+			}
+		}
+		if part.op.named {
+			t.writeNamed(&b, part)
+		} else {
+			t.writePlain(&b, part)
+		}
+	}
+	b.WriteString(`\z`)
+	var err error
+	t.pattern, err = regexp.Compile(b.String())
+	return err
+}
+
+// writePlain writes an expression of values without names: a group that captures
+// for each variable.
+func (t *uriTemplate) writePlain(b *strings.Builder, part templatePart) {
+	op := part.op
+	b.WriteString("(?:" + regexp.QuoteMeta(op.first))
+	for i, name := range part.names {
+		if i > 0 {
+			b.WriteString("(?:" + regexp.QuoteMeta(op.sep))
+		}
+		v := t.variable(name)
+		without := ""
+		if len(part.names) > 1 || v.exploded {
+			without = op.sep
+		}
+		b.WriteByte('(')
+		if v.list {
+			element := characters(op.reserved, without+v.separator(op))
+			b.WriteString(element + "(?:" + regexp.QuoteMeta(v.separator(op)) + element + ")*")
+		} else {
+			b.WriteString(characters(op.reserved, without))
+		}
+		b.WriteByte(')')
+	}
+	b.WriteString(strings.Repeat(")?", len(part.names)))
+}
+
+// separator is what stands between the elements of a list.
+func (v *templateVariable) separator(op *templateOperator) string {
+	if v.exploded {
+		return op.sep
+	}
+	return ","
+}
+
+// writeNamed writes an expression of values with names: one group that captures all.
+func (t *uriTemplate) writeNamed(b *strings.Builder, part templatePart) {
+	op := part.op
+	var pairs []string
+	for _, name := range part.names {
+		v := t.variable(name)
+		value := characters(false, "")
+		if v.list && !v.exploded {
+			value += "(?:," + value + ")*"
+		}
+		pairs = append(pairs, regexp.QuoteMeta(name)+"(?:="+value+")?")
+	}
+	pair := "(?:" + strings.Join(pairs, "|") + ")"
+	b.WriteString("(?:" + regexp.QuoteMeta(op.first) + "(" + pair + "(?:" + op.sep + pair + ")*))?")
+}
+
+// characters is the expression for any number of characters of a value.
+func characters(reserved bool, without string) string {
+	all := unreservedCharacters
+	if reserved {
+		all += reservedCharacters
+	}
+	var b strings.Builder
+	b.WriteString("(?:[")
+	for _, c := range []byte(all) {
+		if strings.IndexByte(without, c) < 0 {
+			fmt.Fprintf(&b, `\x%02x`, c)
+		}
+	}
+	b.WriteString("]|%[0-9A-F]{2})*")
+	return b.String()
+}
+
+// match returns the values of the variables in a URI, each a list of one if it is
+// no list, or false if the URI is none of the template's. Values are decoded;
+// bytes that are not UTF-8 and NUL are in none.
+func (t *uriTemplate) match(uri string) (map[string][]string, bool) {
+	if len(uri) > maxURI {
+		return nil, false
+	}
+	uri = upperTriplets(uri)
+	if !strings.HasPrefix(uri, t.prefix) {
+		return nil, false
+	}
+	at := t.pattern.FindStringSubmatchIndex(uri)
+	if at == nil {
+		return nil, false
+	}
+	m := &templateMatch{values: make(map[string][]string, len(t.variables)), ok: true}
+	at = at[2:]
+	for _, part := range t.parts {
+		switch {
+		case part.op == nil:
+		case part.op.named:
+			if at[0] >= 0 {
+				m.readNamed(t, part.op, uri[at[0]:at[1]])
+			}
+			at = at[2:]
+		default:
+			for _, name := range part.names {
+				if at[0] >= 0 && (at[1] > at[0] || part.op.first != "") {
+					m.read(t.variable(name), part.op, uri[at[0]:at[1]])
+				}
+				at = at[2:]
+			}
+		}
+	}
+	return m.values, m.ok
+}
+
+type templateMatch struct {
+	values map[string][]string
+	ok     bool
+}
+
+func (m *templateMatch) readNamed(t *uriTemplate, op *templateOperator, pairs string) {
+	for pair := range strings.SplitSeq(pairs, op.sep) {
+		name, value, _ := strings.Cut(pair, "=")
+		v := t.variable(name)
+		if _, again := m.values[name]; again && !v.exploded {
+			m.ok = false
+			return
+		}
+		if v.exploded {
+			m.add(name, value)
+		} else {
+			m.read(v, op, value)
+		}
+	}
+}
+
+func (m *templateMatch) read(v *templateVariable, op *templateOperator, raw string) {
+	if !v.list {
+		m.add(v.name, raw)
+		return
+	}
+	for element := range strings.SplitSeq(raw, v.separator(op)) {
+		m.add(v.name, element)
+	}
+}
+
+func (m *templateMatch) add(name, raw string) {
+	value, err := url.PathUnescape(raw)
+	if err != nil || !utf8.ValidString(value) || strings.IndexByte(value, 0) >= 0 {
+		m.ok = false
+		return
+	}
+	m.values[name] = append(m.values[name], value)
+}
+
+// upperTriplets spells percent-encoding the one way (RFC 3986, section 6.2.2.1).
+func upperTriplets(uri string) string {
+	var b []byte
+	for i := 0; i+2 < len(uri); i++ {
+		if uri[i] != '%' || !isHex(uri[i+1]) || !isHex(uri[i+2]) {
+			continue
+		}
+		if upper := strings.ToUpper(uri[i+1 : i+3]); upper != uri[i+1:i+3] {
+			if b == nil {
+				b = []byte(uri)
+			}
+			copy(b[i+1:], upper)
+		}
+		i += 2
+	}
+	if b == nil {
+		return uri
+	}
+	return string(b)
+}

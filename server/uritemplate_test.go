@@ -1,0 +1,250 @@
+package server
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/yosida95/uritemplate/v3"
+	"pgregory.net/rapid"
+)
+
+// compiled returns a template whose variables are lists if they are in lists.
+func compiled(t interface{ Fatalf(string, ...any) }, text string, lists ...string) *uriTemplate {
+	u, err := parseTemplate(text)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	if err := u.compile(func(name string) bool { return slices.Contains(lists, name) }); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return u
+}
+
+func TestTemplateFindsTheValuesInAURI(t *testing.T) {
+	type values = map[string][]string
+	for _, tc := range []struct {
+		template, lists, uri string
+		want                 values // nil: no match
+	}{
+		// Simple expansion.
+		{"user://{id}", "", "user://7", values{"id": {"7"}}},
+		{"user://{id}", "", "user://a%20b%2Fc", values{"id": {"a b/c"}}},
+		{"user://{id}", "", "user://%c3%a9", values{"id": {"é"}}},
+		{"user://{id}", "", "user://", values{}},
+		{"user://{id}", "", "user://a/b", nil},
+		{"user://{id}", "", "user://a,b", nil},
+		{"user://{id}", "", "user://a b", nil},
+		{"user://{id}", "", "user://%zz", nil},
+		{"user://{id}", "", "user://%2", nil},
+		{"user://{id}", "", "user://%ff", nil}, // not UTF-8
+		{"user://{id}", "", "user://a%00", nil},
+		{"user://{id}", "", "users://7", nil},
+		{"user://{id}", "", "user://7\n", nil},
+		{"user://{id}/x", "", "user://7/x", values{"id": {"7"}}},
+		{"user://{id}/x", "", "user://7/y", nil},
+		{"x://{a,b}", "", "x://1,2", values{"a": {"1"}, "b": {"2"}}},
+		{"x://{a,b}", "", "x://1", values{"a": {"1"}}},
+		{"x://{a,b}", "", "x://1,2,3", nil},
+		{"x://{ids}", "ids", "x://1,2,3", values{"ids": {"1", "2", "3"}}},
+		{"x://{ids}", "ids", "x://a%2Cb", values{"ids": {"a,b"}}},
+		{"x://{ids*}", "ids", "x://1,2", values{"ids": {"1", "2"}}},
+		{"{a}-{b}", "", "1-2-3", values{"a": {"1-2"}, "b": {"3"}}}, // as much as it can
+
+		// Reserved and fragment expansion.
+		{"file:///{+path}", "", "file:///a/b.txt", values{"path": {"a/b.txt"}}},
+		{"file:///{+path}", "", "file:///a,b", values{"path": {"a,b"}}},
+		{"file:///{+path}", "", "file:///%2e%2e/x", values{"path": {"../x"}}},
+		{"x:a{#f}", "", "x:a#b/c?d", values{"f": {"b/c?d"}}},
+		{"x:a{#f}", "", "x:a", values{}},
+		{"x:a{#f}", "", "x:a#", values{"f": {""}}},
+
+		// Labels and segments.
+		{"x:a{.ext}", "", "x:a.tar.gz", values{"ext": {"tar.gz"}}},
+		{"x:a{.ext*}", "ext", "x:a.tar.gz", values{"ext": {"tar", "gz"}}},
+		{"x:a{/p}", "", "x:a/b", values{"p": {"b"}}},
+		{"x:a{/p}", "", "x:a/b/c", nil},
+		{"x:a{/p*}", "p", "x:a/b/c%2Fd", values{"p": {"b", "c/d"}}},
+		{"x:a{/p*}", "p", "x:a", values{}},
+		{"x:a{/p*}", "p", "x:a/", values{"p": {""}}},
+		{"x:a{/p,q}", "", "x:a/1/2", values{"p": {"1"}, "q": {"2"}}},
+		{"x:a{/p,q*}", "q", "x:a/1/2/3", values{"p": {"1"}, "q": {"2", "3"}}},
+
+		// Named expansion.
+		{"x:a{?q,n}", "", "x:a?q=1&n=2", values{"q": {"1"}, "n": {"2"}}},
+		{"x:a{?q,n}", "", "x:a?n=2&q=1", values{"q": {"1"}, "n": {"2"}}},
+		{"x:a{?q,n}", "", "x:a?n=2", values{"n": {"2"}}},
+		{"x:a{?q,n}", "", "x:a", values{}},
+		{"x:a{?q,n}", "", "x:a?", nil},
+		{"x:a{?q,n}", "", "x:a?q=", values{"q": {""}}},
+		{"x:a{?q,n}", "", "x:a?q=1&q=2", nil},
+		{"x:a{?q,n}", "", "x:a?q=1&m=2", nil},
+		{"x:a{?q,n}", "", "x:a?q=1n=2", nil},
+		{"x:a{?q,n}", "", "x:a?q=a%26b%3D", values{"q": {"a&b="}}},
+		{"x:a{?tag*}", "tag", "x:a?tag=1&tag=2", values{"tag": {"1", "2"}}},
+		{"x:a{?tag}", "tag", "x:a?tag=1,2", values{"tag": {"1", "2"}}},
+		{"x:a?fixed=1{&q}", "", "x:a?fixed=1&q=2", values{"q": {"2"}}},
+		{"x:a{;v,w}", "", "x:a;v=1;w", values{"v": {"1"}, "w": {""}}},
+
+		// Literals.
+		{"note://é/{id}", "", "note://%C3%A9/1", values{"id": {"1"}}},
+		{"note://%c3%a9/{id}", "", "note://%C3%a9/1", values{"id": {"1"}}},
+		{"a.b:{id}", "", "axb:1", nil},
+	} {
+		u := compiled(t, tc.template, strings.Fields(tc.lists)...)
+		got, ok := u.match(tc.uri)
+		if ok != (tc.want != nil) || ok && !cmp.Equal(got, tc.want) {
+			t.Errorf("%s in %s: %v, %v; want %v", tc.template, tc.uri, got, ok, tc.want)
+		}
+	}
+}
+
+func TestTemplateThatCannotBeReadIsRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                           "1 to 2048 bytes",
+		strings.Repeat("x", 2<<10+1): "1 to 2048 bytes",
+		"x:{a":                       "not closed",
+		"x:{}":                       "no name",
+		"x:{a b}":                    "no name",
+		"x:{.}":                      "no name",
+		"x:{a..b}":                   "no name",
+		"x:{=a}":                     "no name",
+		"x:{a:3}":                    "prefix",
+		"x:{a}{a}":                   "twice",
+		"x:{a*}":                     "slice",
+		"x:}":                        "percent-encoded",
+		"x: ":                        "percent-encoded",
+		"x:%2":                       "hexadecimal",
+		"x:\xff":                     "UTF-8",
+		"x:{" + strings.Repeat("a", 2) + func() (more string) {
+			for i := range maxVariables {
+				more += fmt.Sprintf(",v%d", i)
+			}
+			return more
+		}() + "}": "more than 32",
+	} {
+		u, err := parseTemplate(text)
+		if err == nil {
+			err = u.compile(func(string) bool { return false })
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// Whatever the usual library makes of a template and values is read back, by us, as
+// these values. (It does not encode what is not ASCII as the RFC has it.)
+func TestTemplateReadsWhatTheLibraryWrites(t *testing.T) {
+	name := rapid.StringMatching(`[a-z][a-z0-9_]{0,3}`)
+	text := rapid.StringMatching(`[a-z0-9 /?&=,.;%~_-]{1,6}`)
+	rapid.Check(t, func(t *rapid.T) {
+		operator := rapid.SampledFrom([]string{"", "+", "#", ".", "/", ";", "?", "&"}).Draw(t, "operator")
+		names := rapid.SliceOfNDistinct(name, 1, 3, rapid.ID).Draw(t, "names")
+		// What is ambiguous by nature is left out: dots after {.a,b}, commas in {+a,b}.
+		plain := rapid.StringMatching(`[a-z0-9 ~_-]{1,6}`)
+		list := len(names) == 1 && rapid.Bool().Draw(t, "list")
+		explode := list && rapid.Bool().Draw(t, "explode")
+
+		spec := strings.Join(names, ",")
+		if explode {
+			spec += "*"
+		}
+		template := "x://h/{" + operator + spec + "}"
+		want := make(map[string][]string)
+		vars := make(uritemplate.Values)
+		for _, n := range names {
+			from := text
+			if len(names) > 1 || list {
+				from = plain
+			}
+			if list {
+				want[n] = rapid.SliceOfN(from, 1, 4).Draw(t, n)
+				vars.Set(n, uritemplate.List(want[n]...))
+			} else {
+				value := from.Draw(t, n)
+				if operator == "+" || operator == "#" {
+					value = strings.ReplaceAll(value, "%", "") // stands for itself there
+				}
+				if value == "" {
+					value = "x"
+				}
+				want[n] = []string{value}
+				vars.Set(n, uritemplate.String(value))
+			}
+		}
+		var lists []string
+		if list {
+			lists = names
+		}
+		uri, err := uritemplate.MustNew(template).Expand(vars)
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		got, ok := compiled(t, template, lists...).match(uri)
+		if !ok || !cmp.Equal(got, want) {
+			t.Fatalf("%s in %s: %v, %v; want %v", template, uri, got, ok, want)
+		}
+	})
+}
+
+// Whatever is taken for a template is one to the usual library too, and matching finds
+// nothing but its variables.
+func FuzzTemplateMatch(f *testing.F) {
+	for _, seed := range []string{"x:/a/b", "x:/a?q=1&n=2", "x:/%2e%2E/", "x:/a;b", "x:/a,b", "x:/" + strings.Repeat("/a", 40)} {
+		f.Add("x:/{+p}", seed)
+		f.Add("x:{/p}", seed)
+		f.Add("x:/{a}{?q,n}", seed)
+	}
+	f.Fuzz(func(t *testing.T, template, uri string) {
+		u, err := parseTemplate(template)
+		if err != nil {
+			return
+		}
+		if err := u.compile(func(string) bool { return false }); err != nil {
+			return
+		}
+		if _, err := uritemplate.New(template); err != nil {
+			t.Fatalf("the library does not take %q: %v", template, err)
+		}
+		values, ok := u.match(uri)
+		if !ok {
+			return
+		}
+		for name := range maps.Keys(values) {
+			if u.variable(name) == nil {
+				t.Fatalf("%q in %q: there is no variable %q", template, uri, name)
+			}
+		}
+	})
+}
+
+// Y2: the time that matching takes grows with the URI, not with its square. The
+// usual library needs half a second for some of these.
+func TestY2AdversarialURIsAreMatchedInLinearTime(t *testing.T) {
+	fill := func(prefix, unit string) string {
+		return prefix + strings.Repeat(unit, (maxURI-len(prefix))/len(unit))
+	}
+	for _, tc := range []struct{ template, lists, uri string }{
+		{"x:{/p*}", "p", fill("x:", "/a")},
+		{"x:{p}", "p", fill("x:", "a,")},
+		{"x:{?p*}", "p", fill("x:?", "p=&") + "p"},
+		{"x:{+a}/{+b}/{+c}/{+d}/{+e}!", "", fill("x:", "/")},
+		{"x:{a}{b}{c}{d}{e}{f}{g}{h}!", "", fill("x:", "a")},
+		{"x:{a,b,c,d,e,f,g,h}{+i}{#j}{?k,l,m}!", "", fill("x:", "%41")},
+	} {
+		u := compiled(t, tc.template, strings.Fields(tc.lists)...)
+		began := time.Now()
+		u.match(tc.uri)
+		if took := time.Since(began); took > 200*time.Millisecond { // with the race detector, on a busy machine
+			t.Errorf("%s in %d bytes of %.20s…: %v", tc.template, len(tc.uri), tc.uri, took)
+		}
+	}
+	if _, ok := compiled(t, "x:{+a}").match(fill("x:", "a") + strings.Repeat("a", 8)); ok {
+		t.Error("a URI beyond the bound is matched")
+	}
+}
