@@ -20,7 +20,10 @@ type echoArgs struct {
 }
 
 func newServer() *server.Server {
-	s := &server.Server{Name: "bench", Version: "1.0.0"}
+	s := &server.Server{
+		Name: "bench", Version: "1.0.0",
+		Limits: server.Limits{CallsPerSecond: 1e9, CallBurst: 1e9}, // counted, and never reached
+	}
 	server.AddTool(s, mcp.Tool{Name: "echo", Description: "Says what it is told."},
 		func(_ context.Context, in echoArgs) (string, error) { return in.Text, nil })
 	return s

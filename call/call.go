@@ -47,9 +47,9 @@ type Call struct {
 	SetLevel func(context.Context, mcp.LoggingLevel) error
 	// Mirror is what the request's binding repeats of it; nil where it repeats nothing.
 	Mirror Mirror
-	// Address is where the peer is, as far as the transport tells one from another; it
-	// stands in for a principal where nobody is authenticated.
-	Address string
+	// Source tells peers apart that nobody has authenticated: a session's id, or an
+	// address. It is for limits, and not to be shown.
+	Source string
 	// Stream takes notifications; nil if the peer cannot receive any.
 	Stream Stream
 	// Asker puts questions to the peer; nil where it cannot be asked.
@@ -75,7 +75,7 @@ type Call struct {
 	muted    bool // see Mute
 	reported bool // progress has been reported
 	last     float64
-	logs     logTally
+	logs     *logTally     // nil until something is logged
 	turn     chan struct{} // held by whoever is writing to Stream; made when first needed
 }
 

@@ -136,6 +136,20 @@ func CheckSubscribed(uris []string) error {
 	return nil
 }
 
+// Honoured is what of a filter can be had from a server with these capabilities.
+func Honoured(filter mcp.SubscriptionFilter, offered mcp.ServerCapabilities) mcp.SubscriptionFilter {
+	resources := offered.Resources
+	out := mcp.SubscriptionFilter{
+		ToolsListChanged:     filter.ToolsListChanged && offered.Tools != nil && offered.Tools.ListChanged,
+		PromptsListChanged:   filter.PromptsListChanged && offered.Prompts != nil && offered.Prompts.ListChanged,
+		ResourcesListChanged: filter.ResourcesListChanged && resources != nil && resources.ListChanged,
+	}
+	if resources != nil && resources.Subscribe {
+		out.ResourceSubscriptions = filter.ResourceSubscriptions
+	}
+	return out
+}
+
 // Changes hands changes from where they happen to whoever has subscribed. It has no
 // goroutine and no queue: each subscription remembers what has changed, however
 // often it has. The zero Changes is ready for use. Safe for concurrent use.
@@ -156,14 +170,23 @@ func (h *Changes) Publish(c Change) {
 // Subscribe begins a subscription, which Close ends.
 func (h *Changes) Subscribe(filter mcp.SubscriptionFilter) *Subscription {
 	s := NewSubscription(filter)
-	s.hub = h
+	s.detach = h.Attach(s)
+	return s
+}
+
+// Attach has a subscription hear of what is published here until detach is called.
+func (h *Changes) Attach(s *Subscription) (detach func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.subs == nil {
 		h.subs = make(map[*Subscription]struct{})
 	}
 	h.subs[s] = struct{}{}
-	return s
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.subs, s)
+	}
 }
 
 // Unsure has every subscription deliver all that it is for, as changes of which
@@ -198,8 +221,12 @@ func (h *Changes) Len() int {
 // Subscription is what one peer wants to hear of, and what has changed of it since
 // it was last told. Its size is bounded by what it is for. Safe for concurrent use.
 type Subscription struct {
-	hub  *Changes // nil: of no hub
-	wake chan struct{}
+	// Parts says that an update of a part of a resource is one of the resource. It is
+	// set before anything is noted.
+	Parts bool
+
+	detach func() // nil: nothing is to be detached from
+	wake   chan struct{}
 
 	mu      sync.Mutex
 	lists   ChangeKind // those that are wanted
@@ -296,6 +323,9 @@ func (s *Subscription) Unsure() {
 func (s *Subscription) note(c Change) {
 	unsure := c.Unsure
 	c.Unsure = false
+	if s.Parts && c.Kind == ResourceUpdated {
+		c.URI = s.whole(c.URI)
+	}
 	if s.closed || !s.isFor(c) {
 		return
 	}
@@ -315,6 +345,23 @@ func (s *Subscription) note(c Change) {
 	default:
 		s.timer.Reset(wait)
 	}
+}
+
+// whole returns the URI that the subscription is for and that the one given is a part
+// of, if there is one (2026-07-28, schema, ResourceUpdatedNotification). It is called
+// with mu held.
+func (s *Subscription) whole(part string) string {
+	if _, ok := s.uris[part]; ok {
+		return part
+	}
+	longest := ""
+	for uri := range s.uris {
+		rest, ok := strings.CutPrefix(part, uri)
+		if ok && len(uri) > len(longest) && (strings.HasSuffix(uri, "/") || strings.ContainsAny(rest[:1], "/?#")) {
+			longest = uri
+		}
+	}
+	return longest
 }
 
 func (s *Subscription) signal() {
@@ -354,10 +401,8 @@ func (s *Subscription) Take() []Change {
 // Close ends the subscription. What it has not delivered is dropped. It may be
 // called more than once.
 func (s *Subscription) Close() {
-	if s.hub != nil {
-		s.hub.mu.Lock()
-		delete(s.hub.subs, s)
-		s.hub.mu.Unlock()
+	if s.detach != nil {
+		s.detach()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -50,6 +50,9 @@ func (c *Call) Log(ctx context.Context, level mcp.LoggingLevel, logger string, d
 		return nil
 	}
 	c.mu.Lock()
+	if c.logs == nil {
+		c.logs = new(logTally)
+	}
 	late := c.logs.lost > 0
 	c.mu.Unlock()
 	if late {
@@ -71,9 +74,9 @@ func (c *Call) Log(ctx context.Context, level mcp.LoggingLevel, logger string, d
 // reportLost tells of what was left out when nothing more will be sent.
 func (c *Call) reportLost(ctx context.Context) {
 	c.mu.Lock()
-	lost := c.logs.lost
+	late := c.logs != nil && c.logs.lost > 0
 	c.mu.Unlock()
-	if lost > 0 {
+	if late {
 		_ = c.sendLost(ctx, true)
 	}
 }

@@ -38,7 +38,8 @@ type Outbound struct {
 	mu      sync.Mutex
 	ids     atomic.Int64
 	pending map[jsonrpc.ID]*pending
-	failed  error // why the connection is of no more use
+	failed  error         // why the connection is of no more use
+	gone    chan struct{} // closed with failed; made when first needed
 }
 
 // Do sends a request and waits for its response. What the peer reports as an
@@ -287,6 +288,10 @@ func (o *Outbound) Fail(err error) {
 	o.mu.Lock()
 	if o.failed == nil {
 		o.failed = err
+		if o.gone == nil {
+			o.gone = make(chan struct{})
+		}
+		close(o.gone)
 	}
 	all := slices.Collect(maps.Values(o.pending))
 	o.mu.Unlock()

@@ -73,6 +73,10 @@ type Request struct {
 	// OnProgress, if set, asks the peer for progress. It runs in the goroutine that
 	// waits for the response, and always before that response is returned.
 	OnProgress func(Progress)
+	// OnNotice, if set, takes the notifications of a subscription that this request opens
+	// (2026-07-28, basic/patterns/subscriptions). It runs in the goroutine that receives,
+	// must not block, and must not keep m.
+	OnNotice func(m *jsonrpc.Message)
 }
 
 // Response is what a peer answered: a result, or what it reported instead.

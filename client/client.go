@@ -37,6 +37,7 @@ type Client struct {
 	last *link              // the newest that there was; for Server and Revision
 	open map[*link]struct{} // those that are not closed yet
 
+	marked   marked                           // parameters to repeat in headers
 	logLevel atomic.Pointer[mcp.LoggingLevel] // nil: none was asked for
 }
 
@@ -158,7 +159,7 @@ func (c *Client) connected(ctx context.Context) (*link, error) {
 	closed := c.life.Err() != nil
 	if !closed {
 		c.link, c.last = l, l
-		l.users, l.gone = 1, make(chan struct{})
+		l.users, l.gone, l.dropped = 1, make(chan struct{}), make(chan struct{})
 		c.open[l] = struct{}{}
 	}
 	c.mu.Unlock()
@@ -221,6 +222,9 @@ func (c *Client) release(l *link, lost bool) {
 // has failed and otherwise, as with a session that the server has forgotten, when
 // the other calls on it have found out for themselves. It is called with mu held.
 func (c *Client) retire(l *link) {
+	if !l.lost {
+		close(l.dropped)
+	}
 	l.lost = true
 	if c.link == l {
 		c.link = nil

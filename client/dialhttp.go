@@ -106,7 +106,9 @@ func (d *Dialer) dialModern(ctx context.Context, options httpwire.Options) (*lin
 	if err == nil {
 		var r mcp.Revision
 		if r, err = d.choose(found.SupportedVersions); err == nil && r.Modern() {
-			return modernLink(era, found, info, wire.Close), nil
+			l := modernLink(era, found, info, wire.Close)
+			l.mirrors = true
+			return l, nil
 		}
 	}
 	wire.Close()

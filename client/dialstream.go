@@ -39,7 +39,7 @@ func (t *Process) dial(ctx context.Context, d *Dialer) (*link, error) {
 
 func (t *oneConn) dial(ctx context.Context, d *Dialer) (*link, error) {
 	if t.used.Swap(true) {
-		return nil, fmt.Errorf("%w: a connection cannot be dialled again", call.ErrConnectionLost)
+		return nil, errOneConn
 	}
 	return d.dialStream(ctx, t.conn, nil)
 }

@@ -18,6 +18,10 @@
 //	res, err := c.ReadResource(ctx, "file:///project/README.md")
 //	prompt, err := c.GetPrompt(ctx, "review", map[string]string{"language": "go"})
 //
+// It watches what a server offers, in every revision and across reconnects:
+//
+//	for change, err := range c.Watch(ctx, client.WatchOptions{}) { … }
+//
 // A Client outlives its connection. When a server's process has died, or its
 // session is gone, the next call starts anew. A call that may have run is never
 // sent twice: it ends with [ErrConnectionLost], and the caller decides.

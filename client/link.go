@@ -24,20 +24,24 @@ type link struct {
 	revision mcp.Revision
 	server   Server
 	call     func(ctx context.Context, req *call.Request) (json.RawMessage, error)
-	failed   func() error // why the link is of no more use; nil while it is
-	close    func() error // any number of times
+	failed   func() error                                         // why the link is of no more use; nil while it is
+	close    func() error                                         // any number of times
+	watch    func(ctx context.Context, w *watch, round int) error // until the link, or ctx, ends
+	mirrors  bool                                                 // marked parameters are repeated in headers
 
 	// Of the Client, under its lock.
 	users   int           // calls on it
 	lost    bool          // no more calls begin on it
 	retired bool          // it is being closed in the background
 	gone    chan struct{} // closed when that is done
+	dropped chan struct{} // closed with lost, for those who stay on it
 }
 
 // modernLink is a link to a server of the stateless era.
 func modernLink(era *modern.Client, found *mcp.DiscoverResult, info *mcp.Implementation, closeAll func() error) *link {
 	return &link{
 		revision: mcp.V20260728,
+		watch:    func(ctx context.Context, w *watch, round int) error { return w.listen(ctx, round, era.Call) },
 		server:   Server{Info: *info, Capabilities: found.Capabilities, Instructions: found.Instructions},
 		call:     era.Call,
 		failed:   era.Failed,
@@ -49,10 +53,13 @@ func modernLink(era *modern.Client, found *mcp.DiscoverResult, info *mcp.Impleme
 func legacyLink(era *legacy.Client, found *mcp.InitializeResult, closeAll func() error) *link {
 	return &link{
 		revision: found.ProtocolVersion,
-		server:   Server{Info: found.ServerInfo, Capabilities: found.Capabilities, Instructions: found.Instructions},
-		call:     era.Call,
-		failed:   era.Failed,
-		close:    sync.OnceValue(closeAll),
+		watch: func(ctx context.Context, w *watch, round int) error {
+			return w.overhear(ctx, round, era, found.Capabilities)
+		},
+		server: Server{Info: found.ServerInfo, Capabilities: found.Capabilities, Instructions: found.Instructions},
+		call:   era.Call,
+		failed: era.Failed,
+		close:  sync.OnceValue(closeAll),
 	}
 }
 

@@ -6,11 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
+	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,13 +34,18 @@ type script struct {
 	//
 	//	!exit 3 words   writes words to standard error and exits with code 3
 	//	!close          closes the connection
-	//	!flood          writes a line of 64 MiB to standard output
+	//	!mute           closes standard output
+	//	!flood          writes a line of 16 MiB
 	//	!lines …        writes lines, which $id stands in for the id
 	Answers map[string][]string
 	// Otherwise is the answer to other requests.
 	Otherwise string
 	// After delays the answers to a method.
 	After map[string]time.Duration
+	// Life, if set, is an address that it connects to for as long as it lives.
+	Life string
+	// Stubborn ignores the end of input, and being asked to end.
+	Stubborn bool
 	// Executions, if set, is a file that gets a line for every tools/call.
 	Executions string
 }
@@ -92,7 +100,7 @@ func (s *script) serve(conn transport.Conn) (heard []string) {
 			heard = append(heard, "response "+string(line))
 			continue
 		}
-		heard = append(heard, m.Method)
+		heard = append(heard, strings.Clone(m.Method)) // a view of the line
 		if m.Method == "tools/call" && s.Executions != "" {
 			f, err := os.OpenFile(s.Executions, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 			if err != nil {
@@ -128,8 +136,12 @@ func (s *script) answer(conn transport.Conn, id jsonrpc.ID, answer string) {
 		fmt.Fprintln(os.Stderr, words)
 		n, _ := strconv.Atoi(code)
 		os.Exit(n)
+	case "!mute":
+		conn.Close()
+		os.Stdout.Close()
+		return
 	case "!flood":
-		os.Stdout.Write(bytes.Repeat([]byte("x"), 64<<20))
+		conn.Write(context.Background(), bytes.Repeat([]byte("x"), 16<<20))
 		return
 	case "!close":
 		conn.Close()
@@ -202,10 +214,23 @@ func play(role string) {
 	if err := json.Unmarshal([]byte(role), &s); err != nil {
 		panic(err)
 	}
+	if s.Life != "" {
+		conn, err := net.Dial("tcp", s.Life)
+		if err != nil {
+			panic(err)
+		}
+		defer conn.Close()
+	}
+	if s.Stubborn {
+		signal.Ignore(syscall.SIGTERM)
+	}
 	conn, err := transport.Stdio(transport.StdioOptions{})
 	if err != nil {
 		panic(err)
 	}
 	s.serve(conn)
+	if s.Stubborn {
+		time.Sleep(time.Hour)
+	}
 	conn.Close()
 }

@@ -2,9 +2,11 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync/atomic"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -45,6 +47,9 @@ type oneConn struct {
 	conn transport.Conn
 	used atomic.Bool
 }
+
+// errOneConn is the error of dialling a Conn once more.
+var errOneConn = fmt.Errorf("%w: a connection cannot be dialled again", call.ErrConnectionLost)
 
 // String implements Target.
 func (t *oneConn) String() string { return "connection" }

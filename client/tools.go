@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -59,7 +60,8 @@ func optionsOf(options []CallOption, timeout time.Duration) (callOptions, error)
 // *jsonrpc.Error if the server reports it (an unknown tool, say); a
 // *call.TimeoutError or the context's, after which the server has been told to
 // stop; or ErrConnectionLost, after which nobody knows whether the tool has run.
-// CallTool never calls a tool a second time.
+// CallTool never calls a tool a second time, unless the server has refused the
+// first call because of its headers, and the tool has changed since it was listed.
 func (c *Client) CallTool(ctx context.Context, name string, arguments any, options ...CallOption) (*mcp.CallToolResult, error) {
 	o, err := optionsOf(options, c.dialer.Timeouts.Tool)
 	if err != nil {
@@ -69,12 +71,25 @@ func (c *Client) CallTool(ctx context.Context, name string, arguments any, optio
 	if err != nil {
 		return nil, err
 	}
-	raw, err := c.request(ctx, func(*link) *call.Request {
-		return &call.Request{
-			Method: mcp.MethodCallTool, Params: params, Name: name, Meta: o.meta,
-			Timeout: o.timeout, MaxTimeout: c.dialer.Timeouts.Max, OnProgress: o.onProgress,
+	mirror, err := c.mirror(name, params)
+	if err != nil {
+		return nil, fmt.Errorf("tools/call %s: %w", name, err)
+	}
+	send := func() (json.RawMessage, error) {
+		return c.request(ctx, func(*link) *call.Request {
+			return &call.Request{
+				Method: mcp.MethodCallTool, Params: params, Name: name, Mirror: mirror, Meta: o.meta,
+				Timeout: o.timeout, MaxTimeout: c.dialer.Timeouts.Max, OnProgress: o.onProgress,
+			}
+		}, false)
+	}
+	raw, err := send()
+	if isHeaderMismatch(err) { // and nothing has been done
+		var changed bool
+		if mirror, changed = c.mirrorAnew(ctx, name, params, mirror); changed {
+			raw, err = send()
 		}
-	}, false)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,12 @@
 //	go g.Run(ctx)
 //	http.ListenAndServe("127.0.0.1:8080", s)
 //
+// Prompts are named likewise. A resource, or template, keeps its URI, and a read goes to
+// the server that has it; where another server has that URI already, it is the URI
+// behind "server:", the server's name and a slash, as in server:files/file:///notes.txt.
+// What prompts and templates take is completed by their server. What a server does not
+// list cannot be read, and subscriptions are not passed on.
+//
 // Tools appear as their servers come up, and stay when one goes down: a call then
 // says which server that is, and has it started again. Results, progress and
 // cancellation pass through in the revision of either side. Nothing is forwarded as

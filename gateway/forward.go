@@ -19,19 +19,25 @@ import (
 // forward returns the handler of a tool here that is another one there.
 func (g *Gateway) forward(serverName, tool string) server.ToolHandler {
 	return func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
-		options := []client.CallOption{client.Timeout(g.timeout())}
-		if c := call.From(ctx); c != nil && !c.ProgressToken.IsZero() {
-			options = append(options, client.OnProgress(func(p call.Progress) {
-				// One that cannot be delivered is of no use to anybody.
-				_ = server.Progress(ctx, p.Done, p.Total, p.Message)
-			}))
-		}
-		result, err := g.host.CallTool(ctx, serverName, tool, arguments, options...)
+		result, err := g.host.CallTool(ctx, serverName, tool, arguments, g.options(ctx)...)
 		if err != nil {
 			return nil, explain(ctx, serverName, err)
 		}
-		return strip(result), nil
+		strip(&result.ResultBase)
+		return result, nil
 	}
+}
+
+// options are how long a call there may take, and that its progress is passed on.
+func (g *Gateway) options(ctx context.Context) []client.CallOption {
+	options := []client.CallOption{client.Timeout(g.timeout())}
+	if c := call.From(ctx); c != nil && !c.ProgressToken.IsZero() {
+		options = append(options, client.OnProgress(func(p call.Progress) {
+			// One that cannot be delivered is of no use to anybody.
+			_ = server.Progress(ctx, p.Done, p.Total, p.Message)
+		}))
+	}
+	return options
 }
 
 // explain makes an error for whoever called the tool. That the arguments are wrong
@@ -55,13 +61,12 @@ func explain(ctx context.Context, serverName string, err error) error {
 }
 
 // strip takes from a result what is about its own server and connection only.
-func strip(result *mcp.CallToolResult) *mcp.CallToolResult {
+func strip(result *mcp.ResultBase) {
 	result.ResultType = ""
 	maps.DeleteFunc(result.Meta, func(key string, _ json.RawMessage) bool { return mcp.ReservedMetaKey(key) })
 	if len(result.Meta) == 0 {
 		result.Meta = nil
 	}
-	return result
 }
 
 func (g *Gateway) timeout() time.Duration {

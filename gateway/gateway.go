@@ -1,9 +1,7 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"log/slog"
 	"time"
 
@@ -12,11 +10,11 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// Gateway keeps the tools of a server those of a host's servers. Its exported
+// Gateway keeps what a server offers that of a host's servers. Its exported
 // fields are set before Run.
 type Gateway struct {
-	// Timeout is how long a tool may be silent before its call is given up: a report
-	// of progress begins it anew. The default is ten minutes; whoever calls the
+	// Timeout is how long a tool may be silent before its call is given up, or a
+	// resource or prompt: a report of progress begins it anew. The default is ten minutes; whoever calls the
 	// gateway has time-outs too.
 	Timeout time.Duration
 
@@ -28,27 +26,38 @@ type Gateway struct {
 	server *server.Server
 
 	// Run's own.
-	names   names
-	offered map[string]map[string]offer // by server, and tool on that server
-}
+	tools     shelf[mcp.Tool]
+	prompts   shelf[mcp.Prompt]
+	resources shelf[mcp.Resource]
+	templates shelf[mcp.ResourceTemplate]
 
-// offer is a tool as it was registered.
-type offer struct {
-	name       string // here
-	definition []byte
+	toolNames, promptNames names
 }
 
 const defaultTimeout = 10 * time.Minute
 
-// New makes s the face of h: s has tools from now on, even while there are none.
-// More can be registered with s.
+// New makes s the face of h: s has tools, resources and prompts from now on, even while
+// there are none. More can be registered with s.
 func New(h *host.Host, s *server.Server) *Gateway {
 	s.OfferTools()
-	return &Gateway{host: h, server: s, offered: make(map[string]map[string]offer)}
+	s.OfferResources()
+	s.OfferPrompts()
+	g := &Gateway{host: h, server: s}
+	g.tools = shelf[mcp.Tool]{kind: "tool", key: func(t *mcp.Tool) string { return t.Name }, offer: g.offer, withdraw: func(name string) {
+		s.RemoveTool(name)
+		g.toolNames.free(name)
+	}}
+	g.prompts = shelf[mcp.Prompt]{kind: "prompt", key: func(p *mcp.Prompt) string { return p.Name }, offer: g.offerPrompt, withdraw: func(name string) {
+		s.RemovePrompt(name)
+		g.promptNames.free(name)
+	}}
+	g.resources = shelf[mcp.Resource]{kind: "resource", key: func(r *mcp.Resource) string { return r.URI }, offer: g.offerResource, withdraw: func(uri string) { s.RemoveResource(uri) }}
+	g.templates = shelf[mcp.ResourceTemplate]{kind: "template", key: func(t *mcp.ResourceTemplate) string { return t.URITemplate }, offer: g.offerTemplate, withdraw: func(uri string) { s.RemoveTemplate(uri) }}
+	return g
 }
 
-// Run offers the tools of the host's servers, and follows their changes until ctx or
-// the host ends. The host has been started before. A Gateway runs once.
+// Run offers what the host's servers have, and follows their changes until ctx or the
+// host ends. The host has been started before. A Gateway runs once.
 func (g *Gateway) Run(ctx context.Context) {
 	for status := range g.host.Watch(ctx) {
 		if status.State == host.Ready {
@@ -59,40 +68,10 @@ func (g *Gateway) Run(ctx context.Context) {
 
 // update makes what is offered of a server what it has.
 func (g *Gateway) update(status host.Status) {
-	before := g.offered[status.Name]
-	now := make(map[string]offer, len(status.Tools))
-	for i := range status.Tools {
-		tool := &status.Tools[i]
-		definition, err := json.Marshal(tool)
-		if err != nil {
-			g.logger().Warn("tool left out: it cannot be encoded", "server", status.Name, "tool", tool.Name, "error", err)
-			continue
-		}
-		if o, ok := before[tool.Name]; ok && bytes.Equal(o.definition, definition) {
-			now[tool.Name] = o
-		} else if _, twice := now[tool.Name]; twice {
-			g.logger().Warn("tool left out: the server lists it twice", "server", status.Name, "tool", tool.Name)
-		} else {
-			now[tool.Name] = offer{definition: definition}
-		}
-	}
-	for own, o := range before {
-		if now[own].name != o.name {
-			g.server.RemoveTool(o.name)
-			g.names.free(o.name)
-		}
-	}
-	for i := range status.Tools {
-		tool := &status.Tools[i]
-		if o, ok := now[tool.Name]; ok && o.name == "" {
-			if o.name = g.offer(status.Name, tool); o.name == "" {
-				delete(now, tool.Name)
-			} else {
-				now[tool.Name] = o
-			}
-		}
-	}
-	g.offered[status.Name] = now
+	g.prompts.update(g.logger(), status.Name, status.Prompts)
+	g.resources.update(g.logger(), status.Name, status.Resources)
+	g.templates.update(g.logger(), status.Name, status.Templates)
+	g.tools.update(g.logger(), status.Name, status.Tools)
 }
 
 // offer registers a tool and returns its name here, or "" if it cannot be offered.
@@ -102,7 +81,7 @@ func (g *Gateway) offer(serverName string, tool *mcp.Tool) string {
 		logger.Warn("tool left out: it can only be called as a task, which is not passed on")
 		return ""
 	}
-	name, plain := g.names.take(serverName, tool.Name)
+	name, plain := g.toolNames.take(serverName, tool.Name)
 	if !plain {
 		logger.Warn("tool renamed", "name", name)
 	}
@@ -118,7 +97,7 @@ func (g *Gateway) offer(serverName string, tool *mcp.Tool) string {
 	}
 	if err != nil {
 		logger.Warn("tool left out", "error", err)
-		g.names.free(name)
+		g.toolNames.free(name)
 		return ""
 	}
 	return name

@@ -125,6 +125,37 @@ func (h *Host) Close() error {
 // is starting it waits, if the server is down it has it started again; a *DownError
 // says that this did not help, or was tried a moment ago.
 func (h *Host) CallTool(ctx context.Context, server, tool string, arguments any, options ...client.CallOption) (*mcp.CallToolResult, error) {
+	return with(ctx, h, server, func(c *client.Client) (*mcp.CallToolResult, error) {
+		return c.CallTool(ctx, tool, arguments, options...)
+	})
+}
+
+// ReadResource reads a resource of a server as client.Client.ReadResource does, and
+// waits as CallTool does.
+func (h *Host) ReadResource(ctx context.Context, server, uri string, options ...client.CallOption) (*mcp.ReadResourceResult, error) {
+	return with(ctx, h, server, func(c *client.Client) (*mcp.ReadResourceResult, error) {
+		return c.ReadResource(ctx, uri, options...)
+	})
+}
+
+// GetPrompt has a server make a prompt as client.Client.GetPrompt does, and waits as
+// CallTool does.
+func (h *Host) GetPrompt(ctx context.Context, server, prompt string, arguments any, options ...client.CallOption) (*mcp.GetPromptResult, error) {
+	return with(ctx, h, server, func(c *client.Client) (*mcp.GetPromptResult, error) {
+		return c.GetPrompt(ctx, prompt, arguments, options...)
+	})
+}
+
+// Complete asks a server for completions as client.Client.Complete does, and waits as
+// CallTool does.
+func (h *Host) Complete(ctx context.Context, server string, params mcp.CompleteParams) (*mcp.Completion, error) {
+	return with(ctx, h, server, func(c *client.Client) (*mcp.Completion, error) {
+		return c.Complete(ctx, params)
+	})
+}
+
+// with uses the client to a server when it is ready, and notes if it is lost.
+func with[Result any](ctx context.Context, h *Host, server string, use func(*client.Client) (*Result, error)) (*Result, error) {
 	m := h.byName[server]
 	if m == nil {
 		return nil, fmt.Errorf("%w: %q", ErrUnknownServer, server)
@@ -133,7 +164,7 @@ func (h *Host) CallTool(ctx context.Context, server, tool string, arguments any,
 	if err != nil {
 		return nil, err
 	}
-	result, err := c.CallTool(ctx, tool, arguments, options...)
+	result, err := use(c)
 	if errors.Is(err, client.ErrConnectionLost) {
 		m.lost(c, err)
 	}

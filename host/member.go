@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"log/slog"
 	"os/exec"
 	"sync"
 	"time"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/jsonrpc"
 )
 
 const (
@@ -26,8 +27,8 @@ const (
 	// count as one more of the same.
 	stable = 10 * time.Second
 
-	// maxTools bounds the tools of one server.
-	maxTools = 10_000
+	// maxListed bounds each list of one server.
+	maxListed = 10_000
 )
 
 // member is one server of a host, and the client to it.
@@ -128,7 +129,8 @@ func (m *member) connect(ctx context.Context) error {
 	} else if err := c.Ping(ctx); err != nil {
 		return err
 	}
-	tools, err := list(ctx, c)
+	status := Status{Name: m.name, State: Ready}
+	err := list(ctx, c, &status)
 	if err != nil && m.current() == nil {
 		c.Close()
 	}
@@ -137,28 +139,48 @@ func (m *member) connect(ctx context.Context) error {
 	}
 	m.set(func(s *Status) bool {
 		m.client, m.since = c, time.Now()
-		*s = Status{Name: m.name, State: Ready, Revision: c.Revision(), Server: c.Server(), Tools: tools}
+		*s = status
 		return true
 	})
-	m.logger.Info("server ready", "revision", c.Revision(), "tools", len(tools))
+	m.logger.Info("server ready", "revision", c.Revision(), "tools", len(status.Tools))
 	return nil
 }
 
-func list(ctx context.Context, c *client.Client) ([]mcp.Tool, error) {
-	if c.Server().Capabilities.Tools == nil {
-		return nil, nil
+// list asks for all that the server says it has.
+func list(ctx context.Context, c *client.Client, s *Status) error {
+	s.Revision, s.Server = c.Revision(), c.Server()
+	has := s.Server.Capabilities
+	if err := collect(&s.Tools, has.Tools != nil, c.Tools(ctx)); err != nil {
+		return err
 	}
-	var tools []mcp.Tool
-	for tool, err := range c.Tools(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		if len(tools) == maxTools {
-			return nil, fmt.Errorf("%w: the server lists more than %d tools", client.ErrInvalidResponse, maxTools)
-		}
-		tools = append(tools, *tool)
+	if err := collect(&s.Resources, has.Resources != nil, c.Resources(ctx)); err != nil {
+		return err
 	}
-	return tools, nil
+	if err := collect(&s.Templates, has.Resources != nil, c.ResourceTemplates(ctx)); err != nil {
+		return err
+	}
+	return collect(&s.Prompts, has.Prompts != nil, c.Prompts(ctx))
+}
+
+// collect gathers the elements of a list that the server has. Servers that have
+// resources need not know of templates, nor the other way round.
+func collect[E any](into *[]E, has bool, elements iter.Seq2[*E, error]) error {
+	if !has {
+		return nil
+	}
+	for e, err := range elements {
+		var reported *jsonrpc.Error
+		switch {
+		case errors.As(err, &reported) && reported.Code == jsonrpc.CodeMethodNotFound:
+			return nil
+		case err != nil:
+			return err
+		case len(*into) == maxListed:
+			return fmt.Errorf("%w: the server lists more than %d of a kind", client.ErrInvalidResponse, maxListed)
+		}
+		*into = append(*into, *e)
+	}
+	return nil
 }
 
 // await returns the client when the server is ready, having it made so if needed.

@@ -49,8 +49,12 @@ type Status struct {
 	Revision mcp.Revision
 	// Server is what it says of itself.
 	Server client.Server
-	// Tools are its tools. They are shared and must not be modified.
-	Tools []mcp.Tool
+	// Tools, Resources, Templates and Prompts are what it has. They are shared and must
+	// not be modified.
+	Tools     []mcp.Tool
+	Resources []mcp.Resource
+	Templates []mcp.ResourceTemplate
+	Prompts   []mcp.Prompt
 }
 
 // DownError is returned for calls to a server that is down.

@@ -8,6 +8,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
+// J11: which keys there may be.
 func TestMetaKeyGrammar(t *testing.T) {
 	for key, valid := range map[string]bool{
 		"":                                     true, // no prefix and an empty name
@@ -52,6 +53,7 @@ func TestMetaKeyGrammar(t *testing.T) {
 	}
 }
 
+// J11: which keys are the protocol's own.
 func TestReservedMetaKeys(t *testing.T) {
 	for key, reserved := range map[string]bool{
 		"io.modelcontextprotocol/":         true,

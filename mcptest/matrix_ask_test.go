@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 What is deprecated still has to work.
+
 package mcptest_test
 
 import (
@@ -125,7 +127,8 @@ func TestSeveralQuestionsAtOnce(t *testing.T) {
 	}, answering)
 }
 
-// A client that has not declared what a question needs is told so, in its revision's way.
+// M4: a client that has not declared what a question needs is told so, in its
+// revision's way, and not asked.
 func TestUndeclaredCapabilitiesAreNotAsked(t *testing.T) {
 	var charged atomic.Int32
 	everywhere(t, asking(&charged), func(t *testing.T, c *client.Client) {
@@ -146,7 +149,8 @@ func TestUndeclaredCapabilitiesAreNotAsked(t *testing.T) {
 	})
 }
 
-// Forms: defaults are filled in by the client, and answers that do not fit are asked for again.
+// V7: defaults of forms are filled in by the client, and answers that do not fit are
+// asked for again.
 func TestFormsAreCompletedAndChecked(t *testing.T) {
 	var charged atomic.Int32
 	for _, tt := range []struct {

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 What is deprecated still has to work.
+
 package mcptest_test
 
 import (

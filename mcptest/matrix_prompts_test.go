@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"strings"
 	"testing"
@@ -276,19 +277,51 @@ func TestWhatIsNotOfferedIsNotFound(t *testing.T) {
 		_, read := c.ReadResource(ctx, "note://a")
 		_, prompt := c.GetPrompt(ctx, "a", nil)
 		_, complete := c.Complete(ctx, mcp.CompleteParams{Ref: mcp.CompleteReference{Type: mcp.RefPrompt, Name: "a"}})
-		first := func(seq func(func(error) bool)) (first error) {
-			seq(func(err error) bool { first = err; return false })
-			return first
-		}
 		for name, err := range map[string]error{
 			"resources/read": read, "prompts/get": prompt, "completion/complete": complete,
-			"resources/list":           first(func(y func(error) bool) { c.Resources(ctx)(func(_ *mcp.Resource, err error) bool { return y(err) }) }),
-			"resources/templates/list": first(func(y func(error) bool) { c.ResourceTemplates(ctx)(func(_ *mcp.ResourceTemplate, err error) bool { return y(err) }) }),
-			"prompts/list":             first(func(y func(error) bool) { c.Prompts(ctx)(func(_ *mcp.Prompt, err error) bool { return y(err) }) }),
+			"resources/list":           firstError(c.Resources(ctx)),
+			"resources/templates/list": firstError(c.ResourceTemplates(ctx)),
+			"prompts/list":             firstError(c.Prompts(ctx)),
 		} {
 			if !errors.Is(err, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound}) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 	})
+}
+
+func firstError[E any](seq iter.Seq2[E, error]) error {
+	for _, err := range seq {
+		return err
+	}
+	return nil
+}
+
+// Asks are legal while a prompt is made and a resource is read, as they are in tools.
+func TestPromptsAndResourcesAsk(t *testing.T) {
+	curious := func() *server.Server {
+		s := &server.Server{}
+		server.AddPrompt(s, mcp.Prompt{Name: "ask"}, func(ctx context.Context, in map[string]string) (string, error) {
+			return question(ctx, "whom?")
+		})
+		server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "ask://{what}", Name: "ask"}, func(ctx context.Context, in map[string]string) (string, error) {
+			first, err := question(ctx, in["what"])
+			if err != nil {
+				return "", err
+			}
+			second, err := question(ctx, "really?")
+			return first + " " + second, err
+		})
+		return s
+	}
+	everywhere(t, curious, func(t *testing.T, c *client.Client) {
+		prompt, err := c.GetPrompt(t.Context(), "ask", nil)
+		if err != nil || prompt.Messages[0].Content.(*mcp.TextContent).Text != "whom?!" {
+			t.Errorf("%+v, %v", prompt, err)
+		}
+		result, err := c.ReadResource(t.Context(), "ask://why")
+		if err != nil || result.Contents[0].Text != "why! really?!" {
+			t.Errorf("%+v, %v", result, err)
+		}
+	}, answering)
 }

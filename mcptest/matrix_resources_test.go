@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -113,7 +114,7 @@ func library(t *testing.T) *os.Root {
 }
 
 // all collects what an iterator yields.
-func all[E any](t *testing.T, seq func(func(*E, error) bool)) []E {
+func all[E any](t *testing.T, seq iter.Seq2[*E, error]) []E {
 	t.Helper()
 	var elements []E
 	for e, err := range seq {
@@ -333,7 +334,7 @@ func TestJ18CursorsOfLists(t *testing.T) {
 }
 
 func TestLargeBlobArrivesWhole(t *testing.T) {
-	data := make([]byte, 1<<20)
+	data := make([]byte, 100_000)
 	for i := range data {
 		data[i] = byte(i * 7)
 	}

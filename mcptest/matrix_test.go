@@ -68,6 +68,8 @@ func everywhere(t *testing.T, s func() *server.Server, f func(t *testing.T, c *c
 					t.Fatalf("revision %s was agreed on, not %s", c.Revision(), r)
 				}
 				f(t, c)
+				tp.mu.Lock()
+				defer tp.mu.Unlock()
 				if len(tp.seen) == 0 {
 					t.Fatal("no message was seen")
 				}

@@ -1,5 +1,3 @@
-// Package mcptest helps to test MCP servers: it connects a client to a server in
-// memory, in any revision, and runs a test on every revision and transport.
 package mcptest
 
 import (

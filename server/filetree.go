@@ -152,17 +152,12 @@ func (w *walk) file(name, uri string) bool {
 
 // complete is the Completer of paths: it goes one directory further at a time.
 func (t *fileTree) complete(_ context.Context, value string, _ map[string]string) ([]string, error) {
-	directory, typed := "", value
+	at, directory, typed := ".", "", value
 	if i := strings.LastIndexByte(value, '/'); i >= 0 {
-		directory, typed = value[:i], value[i+1:]
-	}
-	at := "."
-	if directory != "" {
-		if !t.serves(directory) {
+		at, directory, typed = value[:i], value[:i+1], value[i+1:]
+		if !t.serves(at) {
 			return nil, nil
 		}
-		at = directory
-		directory += "/"
 	}
 	entries, err := t.entries(at)
 	if err != nil {

@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
-	"strings"
-	"unicode/utf8"
+	"regexp"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/mcp"
@@ -118,22 +116,24 @@ func (s *Server) addResource(r mcp.Resource, handler ResourceHandler) error {
 
 var errNoName = errors.New("it needs a name")
 
-// checkURI checks the URI of something that is offered (RFC 3986).
+// checkURI checks the URI of something that is offered.
 func checkURI(uri string) error {
-	if len(uri) > maxURI {
-		return fmt.Errorf("the URI is longer than %d bytes", maxURI)
-	}
-	u, err := url.Parse(uri)
 	switch {
-	case err != nil:
-		return fmt.Errorf("not a URI: %w", err)
-	case u.Scheme == "":
+	case len(uri) > maxURI:
+		return fmt.Errorf("the URI is longer than %d bytes", maxURI)
+	case !uriScheme.MatchString(uri):
 		return errors.New("a URI begins with a scheme, as in file:///notes.txt")
-	case !utf8.ValidString(uri) || strings.ContainsAny(uri, ` "<>\^{|}`+"`"):
+	case !uriText.MatchString(uri):
 		return errors.New("the URI has characters that must be percent-encoded")
 	}
 	return nil
 }
+
+// RFC 3986, sections 3.1 and 2.
+var (
+	uriScheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:`)
+	uriText   = regexp.MustCompile(`^(?:[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*$`)
+)
 
 // detached returns a definition of our own, which the caller cannot change anymore,
 // and which is sure to have a JSON form: one that has none would break the list of

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -77,6 +78,13 @@ type Limits struct {
 	MaxMessage  int // bytes of one message; default 4 MiB
 	MaxInflight int // requests in flight for each session or connection; default 128
 
+	// CallsPerSecond and CallBurst are how many calls of tools and completions a
+	// principal may make, on average and at once; an anonymous client has them for each
+	// session and, in 2026-07-28, for each address. Default 1,000 and 2,000; negative
+	// CallsPerSecond: no limit. See call.LimitRate.
+	CallsPerSecond float64
+	CallBurst      int
+
 	SessionIdle        time.Duration // an unused session ends; default 30 minutes
 	SessionsPerOwner   int           // default 100
 	SessionsPerAddress int           // of anonymous clients; default 1,000
@@ -147,7 +155,7 @@ func (s *Server) ready() *core {
 			mcp.MethodListen:                s.listen,
 			mcp.MethodSubscribe:             s.subscribe,
 			mcp.MethodUnsubscribe:           s.unsubscribe,
-		}, logger, s.Middleware...)
+		}, logger, s.middleware()...)
 		c.engine.Store = kv
 		peers := &call.Peers{}
 		seals, err := modern.NewSeals(s.Keys...)
@@ -181,6 +189,15 @@ func (s *Server) ready() *core {
 		c.draining, c.drain = context.WithCancel(context.Background())
 	})
 	return &s.core
+}
+
+// middleware is the program's, around the limit: what sees calls sees refusals too.
+func (s *Server) middleware() []call.Middleware {
+	limit := call.RateLimit{PerSecond: s.Limits.CallsPerSecond, Burst: orDefault(s.Limits.CallBurst, 2000)}
+	if limit.PerSecond == 0 {
+		limit.PerSecond = 1000
+	}
+	return append(slices.Clip(s.Middleware), call.LimitRate(limit))
 }
 
 func orDefault[T int | time.Duration](v, def T) T {

@@ -223,6 +223,7 @@ func environment(t *testing.T, opts transport.CommandOptions) map[string]string 
 	}
 }
 
+// S6: a server is given its credentials; those of others are not inherited.
 func TestTheEnvironmentIsNotPassedOnUnlessAsked(t *testing.T) {
 	t.Setenv("PARLEY_TEST_SECRET", "hunter2")
 	t.Setenv("LC_TIME", "() { :;}; echo a function")

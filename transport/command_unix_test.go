@@ -23,6 +23,7 @@ func wantSignal(t *testing.T, p *transport.Process, want os.Signal) {
 	}
 }
 
+// S3: its input is closed, and it has been given time.
 func TestAServerThatIgnoresTheEndOfItsInputIsTerminated(t *testing.T) {
 	life := newLifeline(t)
 	p := start(t, as("deaf", life.env()))
@@ -32,6 +33,7 @@ func TestAServerThatIgnoresTheEndOfItsInputIsTerminated(t *testing.T) {
 	life.gone(life.born(1))
 }
 
+// S3: the last step.
 func TestAServerThatIgnoresSIGTERMIsKilled(t *testing.T) {
 	life := newLifeline(t)
 	p := start(t, as("stubborn", life.env()))

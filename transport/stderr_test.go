@@ -100,6 +100,7 @@ func TestAFloodOfStandardErrorIsDrained(t *testing.T) {
 	}
 }
 
+// S2: a server that prints is not held up, whoever listens.
 func TestStandardErrorIsDrainedWithoutAnybodyInterested(t *testing.T) {
 	p := start(t, as("flood"))
 	send(t, p, "{}")

@@ -42,7 +42,7 @@ func (b *board) title(url string) {
 // demo says what to do with the demo server.
 func (b *board) demo(url string) {
 	b.print("  A few demo tools are served. Try, in another terminal:\n\n")
-	for _, args := range []string{"ls " + url, "call " + url + " greet name=Ada", "call " + url + " count to=20"} {
+	for _, args := range []string{"ls " + url, "call " + url + " greet name=Ada", "call " + url + " count to=20", "call " + url + " book_table restaurant=Maaemo"} {
 		b.print("    parley %s\n", args)
 	}
 	b.print("\n  %s\n\n", b.dim.Render("Ctrl-C ends it. parley up --config mcp.json serves your own servers."))

@@ -7,14 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/toolargs"
 )
 
 func newCall() *cobra.Command {
-	var flags dialFlags
+	var flags sessionFlags
 	var output output
 	var arguments string
 	cmd := &cobra.Command{
@@ -26,7 +24,7 @@ A value has the type that the tool's schema gives its key: write key=value once 
 element of an array, and JSON for an object. key:=json is any JSON value. --json takes all
 arguments as one object.
 
-` + targetHelp + "\n\n" + exitCodesHelp,
+` + askHelp + "\n\n" + targetHelp + "\n\n" + exitCodesHelp,
 		Example: `
 parley call http://127.0.0.1:7777/mcp greet name=Ada
 parley call http://127.0.0.1:7777/mcp weather --json '{"city": "Oslo"}'
@@ -52,7 +50,7 @@ parley call echo message=hello -- npx -y @modelcontextprotocol/server-everything
 	return cmd
 }
 
-func callTool(cmd *cobra.Command, flags *dialFlags, target []string, tool string, words []string, object string, output output) error {
+func callTool(cmd *cobra.Command, flags *sessionFlags, target []string, tool string, words []string, object string, output output) error {
 	arguments := json.RawMessage("{}")
 	if object != "" {
 		var err error
@@ -60,13 +58,13 @@ func callTool(cmd *cobra.Command, flags *dialFlags, target []string, tool string
 			return fmt.Errorf("--json: %w", err)
 		}
 	}
-	c, err := flags.dial(cmd, target)
+	c, err := flags.open(cmd, target, tool)
 	if err != nil {
 		return err
 	}
-	defer closeQuietly(c)
+	defer closeQuietly(c.Client)
 	if object == "" {
-		schema, err := schemaOf(cmd, c, tool)
+		schema, err := schemaOf(cmd, c.Client, tool)
 		if err != nil {
 			return err
 		}
@@ -74,11 +72,8 @@ func callTool(cmd *cobra.Command, flags *dialFlags, target []string, tool string
 			return err
 		}
 	}
-	progress := terminal.NewProgress(cmd.ErrOrStderr(), tool)
-	result, err := c.CallTool(cmd.Context(), tool, arguments, client.OnProgress(func(p call.Progress) {
-		progress.Set(p.Done, p.Total, p.Message)
-	}))
-	progress.Done()
+	result, err := c.CallTool(cmd.Context(), tool, arguments, c.onProgress())
+	c.progress.Done()
 	if err != nil {
 		return err
 	}
@@ -103,8 +98,5 @@ func schemaOf(cmd *cobra.Command, c *client.Client, tool string) (json.RawMessag
 		}
 		names = append(names, t.Name)
 	}
-	if near := nearest(tool, names); near != "" {
-		return nil, fmt.Errorf("the server has no tool %q: did you mean %s?", tool, near)
-	}
-	return nil, fmt.Errorf("the server has no tool %q: parley ls lists those it has", tool)
+	return nil, hasNo("tool", tool, names)
 }

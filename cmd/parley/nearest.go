@@ -1,6 +1,17 @@
 package main
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
+
+// hasNo is the error of something that a server does not have, but for what has names.
+func hasNo(what, name string, names []string) error {
+	if near := nearest(name, names); near != "" {
+		return fmt.Errorf("the server has no %s %q: did you mean %s?", what, name, near)
+	}
+	return fmt.Errorf("the server has no %s %q: parley ls lists those it has", what, name)
+}
 
 // nearest returns the name that was probably meant, or "".
 func nearest(meant string, names []string) string {

@@ -52,11 +52,7 @@ func onlyText(result *mcp.CallToolResult) *mcp.TextContent {
 func render(result *mcp.CallToolResult) string {
 	var b strings.Builder
 	for _, block := range result.Content {
-		text := describe(block)
-		b.WriteString(text)
-		if !strings.HasSuffix(text, "\n") {
-			b.WriteByte('\n')
-		}
+		writeLines(&b, describe(block))
 	}
 	if len(result.Content) == 0 && result.StructuredContent != nil {
 		var indented bytes.Buffer
@@ -66,6 +62,14 @@ func render(result *mcp.CallToolResult) string {
 		}
 	}
 	return b.String()
+}
+
+// writeLines writes text, and ends its last line.
+func writeLines(b *strings.Builder, text string) {
+	b.WriteString(text)
+	if !strings.HasSuffix(text, "\n") {
+		b.WriteByte('\n')
+	}
 }
 
 func describe(block mcp.Content) string {

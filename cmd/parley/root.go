@@ -26,6 +26,7 @@ parley up --config mcp.json
 # What a server can do, and have it do it
 parley ls http://127.0.0.1:7777/mcp
 parley call http://127.0.0.1:7777/mcp greet name=Ada
+parley read http://127.0.0.1:7777/mcp demo://guide
 
 # The same with a server that is a program
 parley ls -- npx -y @modelcontextprotocol/server-everything`,
@@ -37,7 +38,7 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w: see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newUp(), newServe(), newLs(), newCall(), newPing(), newVersion())
+	root.AddCommand(newUp(), newServe(), newLs(), newCall(), newRead(), newPrompt(), newComplete(), newPing(), newVersion())
 	return root
 }
 

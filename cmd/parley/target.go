@@ -55,8 +55,9 @@ func split(cmd *cobra.Command, args []string) (target, rest []string, err error)
 	return nil, nil, err
 }
 
-// dial dials the target of a command line, which was split with split.
-func (f *dialFlags) dial(cmd *cobra.Command, target []string) (*client.Client, error) {
+// dial dials the target of a command line, which was split with split. Each of
+// settings may change how.
+func (f *dialFlags) dial(cmd *cobra.Command, target []string, settings ...func(*client.Dialer, client.Target) error) (*client.Client, error) {
 	d := client.Dialer{
 		Name:     "parley",
 		Version:  version(),
@@ -81,6 +82,11 @@ func (f *dialFlags) dial(cmd *cobra.Command, target []string) (*client.Client, e
 	to, err := f.target(cmd, target)
 	if err != nil {
 		return nil, err
+	}
+	for _, set := range settings {
+		if err := set(&d, to); err != nil {
+			return nil, err
+		}
 	}
 	c, err := d.Dial(cmd.Context(), to)
 	if err != nil {

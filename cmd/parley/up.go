@@ -23,9 +23,10 @@ func newUp() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up [flags]",
 		Short: "Serve all servers of a config file behind one endpoint",
-		Long: `Start or dial each server of a config file, and serve all their tools behind one endpoint,
-in every revision of the protocol. A tool's name there is its server's name, two
-underscores, and its own name. Without a file, a few demo tools are served.
+		Long: `Start or dial each server of a config file, and serve all their tools, resources and prompts
+behind one endpoint, in every revision of the protocol. The name of a tool or prompt there is
+its server's name, two underscores, and its own name; resources keep their URIs, and one that
+an earlier server has is found at server:NAME/URI. Without a file, a few demo tools are served.
 
 The file is JSON, in which comments may stand. In "mcpServers" it has for each server either
 "command", "args", "env" and "cwd" (relative to the file), or "url" and "headers"; "type" may
@@ -81,7 +82,7 @@ func up(cmd *cobra.Command, flags *httpFlags, path string, verbose bool) error {
 		Name:        "parley",
 		Title:       "Parley",
 		Version:     version(),
-		Description: "The tools of several servers; each tool's name begins with its server's",
+		Description: "The tools, resources and prompts of several servers; a tool's or prompt's name begins with its server's",
 		Logger:      logger,
 	}
 	g := gateway.New(h, s)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -156,6 +157,13 @@ func (c *Client) listen(ctx context.Context) {
 
 // standalone closes opened when the server has answered the first attempt.
 func (c *Client) standalone(opened chan struct{}) {
+	to, _ := c.to.(call.Listener)
+	heard := false
+	defer func() {
+		if heard && to != nil && c.ctx.Err() == nil {
+			to.Deaf()
+		}
+	}()
 	r := reconnects{wait: defaultRetry}
 	for first := true; ; first = false {
 		body, again := c.open(c.ctx, r.last)
@@ -167,6 +175,9 @@ func (c *Client) standalone(opened chan struct{}) {
 		}
 		var events *eventReader
 		if body != nil {
+			if heard = true; to != nil {
+				to.Listening()
+			}
 			events = r.read(body, c.MaxMessage)
 			c.overhear(events)
 			body.Close()

@@ -110,7 +110,7 @@ func onLoopback(r *http.Request) bool {
 
 // hostname takes the port off, and the brackets of an IPv6 address.
 func hostname(hostport string) string {
-	if h, _, err := net.SplitHostPort(hostport); err == nil {
+	if h, port, err := net.SplitHostPort(hostport); err == nil && strings.Trim(port, "0123456789") == "" {
 		return h
 	}
 	if h, ok := strings.CutPrefix(hostport, "["); ok {
@@ -133,7 +133,7 @@ func isLoopbackName(host string) bool {
 		return true
 	}
 	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.IsLoopback()
+	return err == nil && ip.IsLoopback() && ip.Zone() == ""
 }
 
 func isJSON(contentType []string) bool {

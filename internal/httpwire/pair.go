@@ -119,6 +119,7 @@ func (s *Server) openPair(w http.ResponseWriter, r *http.Request) {
 		slots:   make(chan struct{}, maxPairInflight),
 	}
 	x.session = s.Legacy.NewSession(x.who)
+	x.session.Source = x.id
 	if !s.pairs.add(x) {
 		s.unavailable(w, r, jsonrpc.ID{}, legacy.ErrTooManySessions)
 		return

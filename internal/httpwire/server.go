@@ -214,6 +214,7 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, m *jsonrpc.M
 	defer cancel(nil)
 	defer s.calls.onCancel(cancel)()
 	c.Cancel = cancel
+	c.Source = addressOf(r)
 	stream := &eventStream{w: w, ctx: r.Context(), broken: cancel}
 	defer stream.end()
 	if accepts(r.Header, "text/event-stream") {

@@ -112,6 +112,12 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, body []byte) 
 		refuse(w, http.StatusBadRequest, jsonrpc.ID{}, fault)
 		return
 	}
+	if batch.Has(mcp.NotificationInitialized) {
+		if err := live.Initialized(r.Context()); err != nil {
+			s.unavailable(w, r, jsonrpc.ID{}, err)
+			return
+		}
+	}
 	if !batch.HasRequests() {
 		batch.Serve(r.Context(), nil, nil)
 		w.WriteHeader(http.StatusAccepted)

@@ -110,16 +110,19 @@ func (e *eventReader) readLine() ([]byte, error) {
 			}
 		}
 		end := bytes.IndexAny(chunk, "\r\n")
+		part := chunk
+		if end >= 0 {
+			part = chunk[:end]
+		}
+		if len(e.line)+len(part) > e.max {
+			return nil, fmt.Errorf("%w: more than %d bytes", errEventTooLarge, e.max)
+		}
+		e.line = append(e.line, part...)
 		if end < 0 {
-			if len(e.line)+len(chunk) > e.max {
-				return nil, fmt.Errorf("%w: more than %d bytes", errEventTooLarge, e.max)
-			}
-			e.line = append(e.line, chunk...)
 			_, _ = e.r.Discard(len(chunk))
 			continue
 		}
 		e.skip = chunk[end] == '\r'
-		e.line = append(e.line, chunk[:end]...)
 		_, _ = e.r.Discard(end + 1)
 		return e.line, nil
 	}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
+	"slices"
 	"sync"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -29,6 +31,9 @@ type batched struct {
 // answered as one.
 func (s *Session) Batch(data []byte, lim jsonrpc.Limits) (*Batch, *jsonrpc.Error) {
 	if !s.handshook || s.Revision != mcp.V20250326 {
+		if err := jsonrpc.Check(data, lim); err != nil { // it is not even JSON
+			return nil, faultOf(err)
+		}
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "a message is a JSON object: there are batches in sessions of 2025-03-26 only"}
 	}
 	parts, err := jsonrpc.SplitBatch(data, lim)
@@ -49,8 +54,11 @@ func (s *Session) Batch(data []byte, lim jsonrpc.Limits) (*Batch, *jsonrpc.Error
 			return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "two requests of the batch have the id %s", m.ID)
 		}
 		ids[m.ID] = struct{}{}
-		if m.Method == mcp.MethodInitialize {
+		switch {
+		case m.Method == mcp.MethodInitialize:
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "initialize is not part of a batch"}
+		case m.fault == nil && revision.IsModern(&m.Message):
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "requests of 2026-07-28, which has no batches, are not part of one"}
 		}
 	}
 	return b, nil
@@ -72,6 +80,22 @@ func (b *Batch) HasRequests() bool {
 		}
 	}
 	return false
+}
+
+// Requests returns how many requests of the batch will be served.
+func (b *Batch) Requests() int {
+	n := 0
+	for i := range b.messages {
+		if m := &b.messages[i]; m.Kind == jsonrpc.Request && m.fault == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// Has reports whether a notification or request of the batch has this method.
+func (b *Batch) Has(method string) bool {
+	return slices.ContainsFunc(b.messages, func(m batched) bool { return m.fault == nil && m.Method == method })
 }
 
 // answered reports whether the message has an answer: a request, or what could not

@@ -15,9 +15,7 @@ import (
 // of the lists of everything that the server declares, and of the resources that the
 // client has subscribed to (2025-11-25, server/resources, Subscriptions).
 type subscriptions struct {
-	// keep changes the URIs where the session is kept, and returns what they are then.
-	// Nil: the session is kept nowhere.
-	keep func(ctx context.Context, change func(uris []string) ([]string, error)) ([]string, error)
+	kept *Live // the session, if it is kept in a store
 
 	mu    sync.Mutex
 	turn  chan struct{} // held by whoever changes uris; made when first needed
@@ -60,13 +58,13 @@ func (s *subscriptions) change(ctx context.Context, change func([]string) ([]str
 		return context.Cause(ctx)
 	}
 	defer func() { <-s.turn }()
-	keep := s.keep
-	if keep == nil {
-		keep = func(_ context.Context, change func([]string) ([]string, error)) ([]string, error) {
-			return change(s.subscribed())
-		}
+	var uris []string
+	var err error
+	if s.kept != nil {
+		uris, err = s.kept.keepSubscribed(ctx, change)
+	} else {
+		uris, err = change(s.subscribed())
 	}
-	uris, err := keep(ctx, change)
 	if err == nil {
 		s.set(uris)
 	}
@@ -115,12 +113,8 @@ func (s *subscriptions) filter() mcp.SubscriptionFilter {
 // lists is what the server tells of without being asked: of the lists of what it
 // offers, if it has declared that.
 func (s *Server) lists(who principal.Principal) mcp.SubscriptionFilter {
-	c := s.Describe(who).Capabilities
-	return mcp.SubscriptionFilter{
-		ToolsListChanged:     c.Tools != nil && c.Tools.ListChanged,
-		PromptsListChanged:   c.Prompts != nil && c.Prompts.ListChanged,
-		ResourcesListChanged: c.Resources != nil && c.Resources.ListChanged,
-	}
+	all := mcp.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true}
+	return call.Honoured(all, s.Describe(who).Capabilities)
 }
 
 // Listen begins to note what changes for the client, once the handshake is over. The

@@ -42,6 +42,7 @@ type Client struct {
 
 	answerer  call.Answerer
 	questions call.Inflight // of the server's, that are being answered
+	watching
 }
 
 var _ call.Receiver = (*Client)(nil)
@@ -51,6 +52,7 @@ var _ call.Receiver = (*Client)(nil)
 func NewClient(answerer call.Answerer, logger *slog.Logger) *Client {
 	c := &Client{logger: logger, replies: make(chan struct{}, maxReplies), answerer: answerer}
 	c.questions.Max = maxQuestions
+	c.watching.begin()
 	c.CancelNotice = true
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
@@ -131,6 +133,10 @@ func (c *Client) Receive(m *jsonrpc.Message) {
 		c.questions.Cancel(revision.CancelledID(m), call.ErrCancelled)
 	case m.Method == mcp.NotificationMessage:
 		revision.HandLog(m, c.OnLog)
+	case m.Kind == jsonrpc.Notification:
+		if change, ok := call.ChangeOf(m); ok {
+			c.Changes.Publish(change)
+		}
 	case m.Kind == jsonrpc.Response:
 		c.logger.Debug("response ignored: nobody waits for it", "id", m.ID)
 	}

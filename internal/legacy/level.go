@@ -28,25 +28,34 @@ func (l *level) get() mcp.LoggingLevel {
 }
 
 // set chooses a level; the empty one is none.
-func (l *level) set(_ context.Context, chosen mcp.LoggingLevel) error {
+func (l *level) set(chosen mcp.LoggingLevel) {
 	if chosen == "" {
 		l.chosen.Store(nil)
-		return nil
+		return
 	}
-	l.chosen.Store(&chosen)
-	return nil
+	stays := chosen
+	l.chosen.Store(&stays)
 }
 
 // maxUpdates bounds how often the state of a session is written anew because
 // somebody else has changed it meanwhile.
 const maxUpdates = 8
 
+// setLevel chooses the session's log level, wherever the session is kept.
+func (s *Session) setLevel(ctx context.Context, chosen mcp.LoggingLevel) error {
+	if s.kept != nil {
+		return s.kept.keepLevel(ctx, chosen)
+	}
+	s.level.set(chosen)
+	return nil
+}
+
 // keepLevel chooses the session's log level here and in the store, where the next
 // request finds it, on whichever replica.
 func (l *Live) keepLevel(ctx context.Context, chosen mcp.LoggingLevel) error {
 	err := l.update(ctx, func(state *State) { state.LogLevel = chosen })
 	if err == nil {
-		err = l.level.set(ctx, chosen)
+		l.level.set(chosen)
 	}
 	return err
 }
@@ -74,7 +83,9 @@ func (l *Live) update(ctx context.Context, change func(*State)) error {
 		version, err := l.all.store.Put(ctx, l.key, state.Encode(), store.PutOptions{TTL: ttl, IfVersion: item.Version})
 		if err == nil {
 			l.all.mu.Lock()
-			l.version = version
+			if l.version == item.Version { // or else the next Open finds what is new beside
+				l.version = version
+			}
 			l.all.mu.Unlock()
 			return nil
 		}

@@ -32,6 +32,9 @@ type Server struct {
 // has in flight is then shared by these.
 type Session struct {
 	State
+	// Source is what calls give as theirs, see call.Call; set before the first one.
+	Source string
+
 	server        *Server
 	who           principal.Principal
 	peer          call.Peer
@@ -39,7 +42,7 @@ type Session struct {
 	asks          asks
 	level         level
 	subscriptions subscriptions
-	setLevel      func(context.Context, mcp.LoggingLevel) error // keeps the log level where the session is kept
+	kept          *Live // this session as it is kept in a store; nil if it lives as long as its connection
 	handshook     bool
 }
 
@@ -47,7 +50,6 @@ type Session struct {
 func (s *Server) NewSession(who principal.Principal) *Session {
 	session := &Session{server: s, who: who, inflight: &call.Inflight{Max: s.MaxInflight}}
 	session.asks.begin()
-	session.setLevel = session.level.set
 	return session
 }
 
@@ -59,9 +61,8 @@ func (s *Server) Resume(who principal.Principal, state State, inflight *call.Inf
 	}
 	session := &Session{State: state, server: s, who: who, peer: peer, inflight: inflight, handshook: true}
 	session.asks.begin()
-	_ = session.level.set(context.Background(), state.LogLevel)
+	session.level.set(state.LogLevel)
 	session.subscriptions.uris, session.subscriptions.ready = state.Subscribed, state.Ready
-	session.setLevel = session.level.set
 	return session, nil
 }
 
@@ -83,9 +84,9 @@ func (s *Session) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, str
 		Method: m.Method, ID: m.ID, Params: &m.Params, RawParams: m.Raw,
 		Revision: s.Revision, Peer: s.peer, Principal: s.who, Stream: stream,
 	}
-	c.LogLevel = s.level.get()
+	c.Source, c.LogLevel = s.Source, s.level.get()
 	if m.Method == mcp.MethodSetLevel {
-		c.SetLevel = s.setLevel
+		c.SetLevel = s.setLevel // only here: it costs an allocation
 	}
 	c.Subscriber = &s.subscriptions
 	if stream != nil {

@@ -130,7 +130,8 @@ func isID(id string) bool {
 	if len(id) != base64.RawURLEncoding.EncodedLen(randomBytes) {
 		return false
 	}
-	_, err := base64.RawURLEncoding.Strict().DecodeString(id)
+	var random [randomBytes]byte
+	_, err := base64.RawURLEncoding.Strict().Decode(random[:], []byte(id))
 	return err == nil && !strings.ContainsAny(id, "\r\n") // which decoding skips
 }
 
@@ -161,13 +162,13 @@ func (s *Sessions) Open(ctx context.Context, who principal.Principal, id string)
 		if l.Session, err = s.server.Resume(who, state, l.inflight); err != nil {
 			return nil, err
 		}
-		l.setLevel = l.keepLevel
-		l.subscriptions.keep = l.keepSubscribed
+		l.kept, l.Source = l, id
+		l.subscriptions.kept = l
 		s.live[key] = l
 		l.awake = time.AfterFunc(l.ttl()/3, l.stayAwake)
 	} else if item.Version != l.version && l.version == before { // another replica was told otherwise
 		l.version = item.Version
-		_ = l.level.set(ctx, state.LogLevel)
+		l.level.set(state.LogLevel)
 		l.subscriptions.set(state.Subscribed)
 	}
 	l.refs++

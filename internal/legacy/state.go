@@ -47,28 +47,29 @@ func (s *State) Encode() []byte {
 
 var errBadState = errors.New("the stored session is not one of ours")
 
-// DecodeState undoes Encode. The state keeps views of raw.
+// DecodeState undoes Encode. The state keeps views of raw. It is read for each
+// request, so it costs no memory of its own.
 func DecodeState(raw []byte) (s State, err error) {
-	for name, value := range jsonrpc.All(raw) {
-		switch name {
-		case "revision":
-			s.Revision = mcp.Revision(jsonrpc.Unquote(value))
-		case "info":
-			s.Info = value
-		case "capabilities":
-			s.Capabilities = value
-		case "ready":
-			s.Ready = string(value) == "true"
-		case "logLevel":
-			s.LogLevel = mcp.LoggingLevel(jsonrpc.Unquote(value))
-		case "subscribed":
-			if json.Unmarshal(value, &s.Subscribed) != nil {
-				return s, errBadState
-			}
+	revision, _ := jsonrpc.Get(raw, "revision")
+	s.Revision = mcp.Revision(jsonrpc.Unquote(revision))
+	s.Info, _ = jsonrpc.Get(raw, "info")
+	s.Capabilities, _ = jsonrpc.Get(raw, "capabilities")
+	ready, _ := jsonrpc.Get(raw, "ready")
+	s.Ready = string(ready) == "true"
+	level, _ := jsonrpc.Get(raw, "logLevel")
+	s.LogLevel = mcp.LoggingLevel(jsonrpc.Unquote(level))
+	if subscribed, ok := jsonrpc.Get(raw, "subscribed"); ok {
+		if s.Subscribed, err = decodeStrings(subscribed); err != nil {
+			return s, errBadState
 		}
 	}
 	if !s.Revision.Known() || s.Info == nil || s.Capabilities == nil {
 		return s, errBadState
 	}
 	return s, nil
+}
+
+func decodeStrings(raw []byte) (all []string, err error) {
+	err = json.Unmarshal(raw, &all)
+	return all, err
 }

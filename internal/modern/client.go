@@ -137,6 +137,8 @@ func (c *Client) Receive(m *jsonrpc.Message) {
 	case jsonrpc.Notification:
 		if m.Method == mcp.NotificationMessage {
 			revision.HandLog(m, c.OnLog)
+		} else {
+			c.Notice(m)
 		}
 	case jsonrpc.Request: // this era has none from servers (basic/transports/stdio, Receiving Messages)
 		c.logger.Warn("request of a server ignored", "method", m.Method)

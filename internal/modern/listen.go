@@ -23,7 +23,7 @@ func (s *Server) Listen(ctx context.Context, c *call.Call, changes *call.Changes
 	case c.Stream == nil:
 		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "a subscription needs an event stream: send Accept: application/json, text/event-stream"))
 	}
-	filter = honoured(filter, offered)
+	filter = call.Honoured(filter, offered)
 	sub := changes.Subscribe(filter) // before the client knows of it, so that nothing is missed
 	defer sub.Close()
 	acknowledged, err := json.Marshal(filter)
@@ -32,15 +32,15 @@ func (s *Server) Listen(ctx context.Context, c *call.Call, changes *call.Changes
 	}
 	params := append(call.AppendSubscription([]byte{'{'}, c.ID), `,"notifications":`...)
 	params = append(append(params, acknowledged...), '}')
-	if err := c.Notify(ctx, mcp.NotificationSubscriptionsAcknowledged, params); err != nil {
-		return call.Fail(err)
+	if c.Notify(ctx, mcp.NotificationSubscriptionsAcknowledged, params) != nil {
+		return call.Fail(errUndelivered)
 	}
 	for {
 		select {
 		case <-sub.Wake():
 			for _, change := range sub.Take() {
-				if err := c.Notify(ctx, change.Kind.Method(), change.AppendParams(nil, c.ID)); err != nil {
-					return call.Fail(err)
+				if c.Notify(ctx, change.Kind.Method(), change.AppendParams(nil, c.ID)) != nil {
+					return call.Fail(errUndelivered)
 				}
 			}
 		case <-c.Closing:
@@ -51,13 +51,17 @@ func (s *Server) Listen(ctx context.Context, c *call.Call, changes *call.Changes
 	}
 }
 
+// errUndelivered ends a subscription whose client has gone. It is a client's right to
+// go, and no failure that belongs in the log.
+var errUndelivered = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the connection does not take notifications"}
+
 // endListen ends a subscription that the client has not cancelled: it is cancelled by
 // the server (basic/patterns/cancellation), and answered (Graceful Closure).
 func (s *Server) endListen(ctx context.Context, c *call.Call) call.Outcome {
 	params := append(call.AppendSubscription([]byte{'{'}, c.ID), `,"requestId":`...)
 	params = append(c.ID.Append(params), `,"reason":"the server ends the subscription"}`...)
-	if err := c.Notify(ctx, mcp.NotificationCancelled, params); err != nil {
-		return call.Fail(err)
+	if c.Notify(ctx, mcp.NotificationCancelled, params) != nil {
+		return call.Fail(errUndelivered)
 	}
 	// The id goes back byte for byte, which an encoder would not promise.
 	result := []byte(`{"resultType":"complete",`)
@@ -123,18 +127,4 @@ func isVariant(name string) bool {
 		}
 	}
 	return false
-}
-
-// honoured is what a server can honour of a filter.
-func honoured(filter mcp.SubscriptionFilter, offered mcp.ServerCapabilities) mcp.SubscriptionFilter {
-	resources := offered.Resources
-	out := mcp.SubscriptionFilter{
-		ToolsListChanged:     filter.ToolsListChanged && offered.Tools != nil && offered.Tools.ListChanged,
-		PromptsListChanged:   filter.PromptsListChanged && offered.Prompts != nil && offered.Prompts.ListChanged,
-		ResourcesListChanged: filter.ResourcesListChanged && resources != nil && resources.ListChanged,
-	}
-	if resources != nil && resources.Subscribe {
-		out.ResourceSubscriptions = filter.ResourceSubscriptions
-	}
-	return out
 }

@@ -36,20 +36,33 @@ func AppendResult(dst []byte, r mcp.Revision, result any, identity []byte) ([]by
 		return append(dst, e...), nil
 	}
 	result = Speak(r, result)
-	if t, ok := result.(*mcp.CallToolResult); ok && t != nil {
-		if plain(t) {
-			if !r.Modern() {
-				return appendToolResult(append(dst, '{'), t), nil
-			}
-			return appendToolResult(appendHead(dst, identity, nil), t), nil
+	head := func() []byte {
+		if r.Modern() {
+			return appendHead(dst, identity, nil)
 		}
-		result = mend(t)
+		return append(dst, '{')
 	}
-	switch t := result.(type) {
+	switch v := result.(type) {
+	case *mcp.CallToolResult:
+		if v == nil {
+			break
+		}
+		if plain(v) {
+			return appendToolResult(head(), v), nil
+		}
+		result = mend(v)
 	case *mcp.ReadResourceResult:
-		result = mendContents(t)
+		if v == nil {
+			break
+		}
+		if plainContents(v) {
+			return appendContents(head(), v), nil
+		}
+		result = mendContents(v)
 	case *mcp.GetPromptResult:
-		result = mendPrompt(t)
+		if v != nil {
+			result = mendPrompt(v)
+		}
 	}
 	body, err := json.Marshal(result, json.Deterministic(true))
 	switch {

@@ -28,7 +28,7 @@ func mend(t *mcp.CallToolResult) *mcp.CallToolResult {
 
 // mendContents does so for the contents of a resource.
 func mendContents(v *mcp.ReadResourceResult) *mcp.ReadResourceResult {
-	if v == nil || !slices.ContainsFunc(v.Contents, brokenContents) {
+	if !slices.ContainsFunc(v.Contents, brokenContents) {
 		return v
 	}
 	out := new(*v)
@@ -47,9 +47,6 @@ func mendResource(c *mcp.ResourceContents) {
 
 // mendPrompt does so for a prompt.
 func mendPrompt(v *mcp.GetPromptResult) *mcp.GetPromptResult {
-	if v == nil {
-		return v
-	}
 	out := v
 	change := func() *mcp.GetPromptResult {
 		if out == v {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -18,6 +19,8 @@ type Client struct {
 	to     call.Receiver
 	limits jsonrpc.Limits
 	done   chan struct{}
+
+	batches atomic.Bool // of the revision that has them
 }
 
 var _ call.Wire = (*Client)(nil)
@@ -51,8 +54,9 @@ func (c *Client) Send(ctx context.Context, out *call.Outgoing) error {
 	return err
 }
 
-// Agreed implements call.Wire. A stream carries all revisions alike.
-func (c *Client) Agreed(mcp.Revision) {}
+// Agreed implements call.Wire. A stream carries all revisions alike, but that only
+// one has batches.
+func (c *Client) Agreed(r mcp.Revision) { c.batches.Store(r == mcp.V20250326) }
 
 // Close implements call.Wire.
 func (c *Client) Close() error {
@@ -70,11 +74,32 @@ func (c *Client) read() {
 			c.to.Lost(lost(err))
 			return
 		}
+		if c.batches.Load() && jsonrpc.IsBatch(data) {
+			c.batch(data)
+			continue
+		}
 		if m, err = jsonrpc.Parse(data, c.limits); err != nil {
 			c.to.Unusable(&m, err)
 			continue
 		}
 		c.to.Receive(&m)
+	}
+}
+
+// batch hands on what servers of 2025-03-26 may send at once (basic, Batching).
+func (c *Client) batch(data []byte) {
+	var m jsonrpc.Message
+	parts, err := jsonrpc.SplitBatch(data, c.limits)
+	if err != nil {
+		c.to.Unusable(&m, err)
+		return
+	}
+	for _, part := range parts {
+		if m, err = jsonrpc.Parse(part, c.limits); err != nil {
+			c.to.Unusable(&m, err)
+		} else {
+			c.to.Receive(&m)
+		}
 	}
 }
 

@@ -119,6 +119,10 @@ func (l *link) read(ctx, reading context.Context) error {
 // message takes one message. It returns when the message is dealt with or a
 // goroutine is dealing with it; it waits for a slot while too many are.
 func (l *link) message(ctx, reading context.Context, data []byte) {
+	if jsonrpc.IsBatch(data) {
+		l.batch(ctx, reading, data)
+		return
+	}
 	m := new(jsonrpc.Message)
 	var err error
 	if *m, err = jsonrpc.Parse(data, l.Limits); err != nil {
@@ -128,9 +132,8 @@ func (l *link) message(ctx, reading context.Context, data []byte) {
 	switch m.Kind {
 	case jsonrpc.Notification:
 		l.session.Notify(m) // of either era: what they have in flight is one set
-		if m.Method == mcp.NotificationInitialized && l.session.Handshook() && !l.tells {
-			l.tells = true
-			l.running.Go(func() { l.deliver(ctx, reading.Done()) })
+		if m.Method == mcp.NotificationInitialized {
+			l.tell(ctx, reading.Done())
 		}
 	case jsonrpc.Response:
 		l.session.Receive(m)
@@ -205,7 +208,13 @@ func (l *link) write(ctx context.Context, msg []byte) {
 	if err == nil || ctx.Err() != nil {
 		return
 	}
-	l.Logger.WarnContext(ctx, "response lost: the connection does not take it", "error", err)
+	level := slog.LevelWarn
+	select {
+	case <-l.session.Inflight().Closing: // whoever has closed one end has often closed the other
+		level = slog.LevelDebug
+	default:
+	}
+	l.Logger.Log(ctx, level, "message lost: the connection does not take it", "error", err)
 	var broken *transport.WriteError
 	if errors.As(err, &broken) { // nobody would learn what becomes of further requests
 		l.broken(err)

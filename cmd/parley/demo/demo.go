@@ -1,5 +1,6 @@
-// Package demo is a small MCP server to try things with. Its tools show what tools
-// can return.
+// Package demo is a small MCP server to try things with. It shows each thing that a
+// server can do once: tools and what they can return, ask and log, resources, a
+// template and a prompt with completion.
 package demo
 
 import (
@@ -17,13 +18,13 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// New returns a server with the demo tools.
+// New returns the demo server.
 func New(version string) *server.Server {
 	s := &server.Server{
 		Name:         "parley-demo",
 		Title:        "Parley demo",
 		Version:      version,
-		Description:  "A few tools to try things with",
+		Description:  "A few tools, resources and a prompt to try things with",
 		Instructions: "These tools are for trying things out: what they return is made up or computed on the spot.",
 	}
 	readOnly := &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: new(bool)}
@@ -34,6 +35,9 @@ func New(version string) *server.Server {
 	server.AddTool(s, mcp.Tool{Name: "weather", Title: "Weather", Description: "Make up the weather of a city, as structured data", Annotations: readOnly}, weather)
 	server.AddTool(s, mcp.Tool{Name: "picture", Title: "Picture", Description: "Paint a small picture, a PNG", Annotations: readOnly}, picture)
 	server.AddTool(s, mcp.Tool{Name: "fail", Title: "Fail", Description: "Fail, to see what that looks like", Annotations: readOnly}, fail)
+	server.AddTool(s, mcp.Tool{Name: "book_table", Title: "Book a table", Description: "Book a table; asks for what is not given", Annotations: &mcp.ToolAnnotations{OpenWorldHint: new(bool)}}, bookTable)
+	server.AddTool(s, mcp.Tool{Name: "checkup", Title: "Checkup", Description: "Check a few machines, and log what is found", Annotations: readOnly}, checkup)
+	addCities(s)
 	return s
 }
 

@@ -21,13 +21,15 @@ func newServer() *server.Server { return demo.New("1") }
 
 func TestEveryToolAnswersInEveryRevision(t *testing.T) {
 	arguments := map[string]string{
-		"greet":   `{"name": "Ada", "times": 2}`,
-		"add":     `{"a": 1, "b": 2}`,
-		"count":   `{"to": 2, "milliseconds": 1}`,
-		"now":     `{"zone": "UTC"}`,
-		"weather": `{"city": "Oslo", "unit": "fahrenheit"}`,
-		"picture": `{}`,
-		"fail":    `{}`,
+		"greet":      `{"name": "Ada", "times": 2}`,
+		"add":        `{"a": 1, "b": 2}`,
+		"count":      `{"to": 2, "milliseconds": 1}`,
+		"now":        `{"zone": "UTC"}`,
+		"weather":    `{"city": "Oslo", "unit": "fahrenheit"}`,
+		"picture":    `{}`,
+		"fail":       `{}`,
+		"book_table": `{"restaurant": "Maaemo", "people": 2, "date": "2027-01-31"}`,
+		"checkup":    `{}`,
 	}
 	mcptest.Everywhere(t, newServer, func(t *testing.T, c *client.Client) {
 		tools := 0

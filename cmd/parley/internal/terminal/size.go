@@ -7,9 +7,9 @@ import (
 	"github.com/charmbracelet/x/term"
 )
 
-// Is reports whether w is a terminal.
-func Is(w io.Writer) bool {
-	f, ok := w.(*os.File)
+// Is reports whether a reader or writer is a terminal.
+func Is(stream any) bool {
+	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(f.Fd())
 }
 

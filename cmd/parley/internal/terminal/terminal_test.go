@@ -3,6 +3,7 @@ package terminal
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -128,4 +129,24 @@ func TestProgressElsewhereIsALineASecond(t *testing.T) {
 			t.Errorf("written is %q, want %q", b.String(), want)
 		}
 	})
+}
+
+func TestLinesWaitWhileSomethingElseHasTheTerminal(t *testing.T) {
+	var b strings.Builder
+	p := NewProgress(&b, "count")
+	p.Println("before")
+	p.Hold()
+	p.Set(2, 2, "dropped")
+	for i := range maxHeld + 2 {
+		p.Println(strconv.Itoa(i))
+	}
+	if got := b.String(); got != "before\n" {
+		t.Errorf("written meanwhile is %q", got)
+	}
+	p.Release()
+	p.Println("after")
+	got := strings.Split(b.String(), "\n")
+	if len(got) != maxHeld+4 || got[1] != "0" || got[maxHeld] != "99" || got[maxHeld+1] != "(2 more lines)" || got[maxHeld+2] != "after" {
+		t.Errorf("written is %q", got)
+	}
 }

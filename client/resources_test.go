@@ -1,0 +1,155 @@
+package client_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// tracing dials a script and keeps the last message that was sent.
+func tracing(t *testing.T, s *script) (c *client.Client, sent *string) {
+	t.Helper()
+	to, _ := target(s)
+	sent = new(string)
+	d := quiet()
+	d.Trace = func(isSent bool, message []byte) {
+		if isSent {
+			*sent = string(message)
+		}
+	}
+	c, err := d.Dial(t.Context(), to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c, sent
+}
+
+func TestResourceThatIsNotThereIsATypedError(t *testing.T) {
+	for answer, want := range map[string]bool{
+		`"error":{"code":-32002,"message":"not found","data":{"uri":"note://a"}}`:      true,
+		`"error":{"code":-32002,"message":"not found"}`:                                true,
+		`"error":{"code":-32602,"message":"not found","data":{"uri":"note://a"}}`:      true,
+		`"error":{"code":-32602,"message":"not found","data":{"uri":null}}`:            false,
+		`"error":{"code":-32602,"message":"not found","data":"note://a"}`:              false,
+		`"error":{"code":-32602,"message":"the state has expired"}`:                    false,
+		`"error":{"code":-32603,"message":"internal error","data":{"uri":"note://a"}}`: false,
+	} {
+		for _, s := range []*script{modernServer(), legacyServer()} {
+			s.Answers[mcp.MethodReadResource] = []string{answer}
+			c, _ := dial(t, s)
+			result, err := c.ReadResource(t.Context(), "note://a")
+			var reported *jsonrpc.Error
+			if errors.Is(err, client.ErrResourceNotFound) != want || !errors.As(err, &reported) || result != nil {
+				t.Errorf("%s: %v, %v", answer, result, err)
+			}
+		}
+	}
+}
+
+func TestReadingIsRepeatedWhenTheConnectionWasLost(t *testing.T) {
+	lost := modernServer()
+	lost.Answers[mcp.MethodReadResource] = []string{"!close"}
+	lost.Answers[mcp.MethodGetPrompt] = []string{"!close"}
+	s := modernServer()
+	s.Answers[mcp.MethodReadResource] = []string{`"result":{"contents":[{"uri":"note://a","blob":"AAE="}],"ttlMs":5,"cacheScope":"public"}`}
+	s.Answers[mcp.MethodGetPrompt] = []string{`"result":{"messages":[{"role":"user","content":{"type":"text","text":"hello"}}]}`}
+
+	c, _ := dial(t, lost, s)
+	result, err := c.ReadResource(t.Context(), "note://a")
+	if err != nil || string(result.Contents[0].Blob) != "\x00\x01" || *result.TTLMs != 5 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	c, _ = dial(t, lost, s)
+	prompt, err := c.GetPrompt(t.Context(), "a", nil)
+	if err != nil || prompt.Messages[0].Content.(*mcp.TextContent).Text != "hello" {
+		t.Errorf("%+v, %v", prompt, err)
+	}
+}
+
+func TestReadingTakesOptions(t *testing.T) {
+	s := modernServer()
+	s.Answers[mcp.MethodReadResource] = []string{"!lines " + `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$id,"progress":1}}
+{"jsonrpc":"2.0","id":$id,"result":{"contents":[{"uri":"note://a","text":""}]}}`}
+	c, sent := tracing(t, s)
+	var reports int
+	_, err := c.ReadResource(t.Context(), "note://\"a\n", client.Meta(mcp.Meta{"com.example/a": json.RawMessage(`1`)}), client.OnProgress(func(call.Progress) { reports++ }))
+	if err != nil || reports != 1 || !strings.Contains(*sent, `"params":{"uri":"note://\"a\n",`) || !strings.Contains(*sent, `"com.example/a":1`) {
+		t.Errorf("%d reports, %v, sent %s", reports, err, *sent)
+	}
+	if _, err := c.ReadResource(t.Context(), "note://a", client.Meta(mcp.Meta{mcp.MetaProtocolVersion: json.RawMessage(`"x"`)})); !errors.Is(err, mcp.ErrMetaKey) {
+		t.Errorf("the protocol's own _meta: %v", err)
+	}
+}
+
+func TestPromptArgumentsAreSentAsStrings(t *testing.T) {
+	s := modernServer()
+	s.Answers[mcp.MethodGetPrompt] = []string{`"result":{"messages":[]}`}
+	c, sent := tracing(t, s)
+	for _, tc := range []struct {
+		arguments any
+		want      string
+	}{
+		{nil, `"params":{"name":"a","_meta"`},
+		{map[string]string{}, `"params":{"name":"a","arguments":{},"_meta"`},
+		{map[string]string{"b": "\"\n", "c": ""}, `"arguments":{"b":"\"\n","c":""}`},
+		{json.RawMessage(`{"n":null,"i":9007199254740993,"f":1.50,"t":true}`), `"arguments":{"i":"9007199254740993","f":"1.50","t":"true"}`},
+		{struct {
+			City    string `json:"city"`
+			Degrees int64  `json:"degrees"`
+		}{"Oslo", -3}, `"arguments":{"city":"Oslo","degrees":"-3"}`},
+	} {
+		if _, err := c.GetPrompt(t.Context(), "a", tc.arguments); err != nil || !strings.Contains(*sent, tc.want) {
+			t.Errorf("%v: %v, sent %s, want %s", tc.arguments, err, *sent, tc.want)
+		}
+	}
+	*sent = ""
+	for _, arguments := range []any{"text", []string{"a"}, map[string]any{"a": []int{1}}, map[string]any{"a": map[string]any{}}, json.RawMessage(`{`), make(chan int)} {
+		if _, err := c.GetPrompt(t.Context(), "a", arguments); err == nil || *sent != "" {
+			t.Errorf("%T: %v, sent %s", arguments, err, *sent)
+		}
+	}
+}
+
+func TestCompletionSendsWhatTheServerKnows(t *testing.T) {
+	params := mcp.CompleteParams{
+		Ref:      mcp.CompleteReference{Type: mcp.RefPrompt, Name: "a", Title: "A"},
+		Argument: mcp.CompleteArgument{Name: "b", Value: "c"},
+		Context:  &mcp.CompleteContext{Arguments: map[string]string{"d": "e"}},
+	}
+	old := legacyServer()
+	old.Answers["initialize"] = []string{strings.Replace(initialized, "2025-06-18", "2025-03-26", 1)}
+	for s, want := range map[*script]string{
+		modernServer(): `{"ref":{"type":"ref/prompt","name":"a","title":"A"},"argument":{"name":"b","value":"c"},"context":{"arguments":{"d":"e"}}`,
+		old:            `{"ref":{"type":"ref/prompt","name":"a"},"argument":{"name":"b","value":"c"}}`,
+	} {
+		s.Answers[mcp.MethodComplete] = []string{`"result":{"completion":{"values":["c1","c2"],"total":7,"hasMore":true}}`}
+		c, sent := tracing(t, s)
+		got, err := c.Complete(t.Context(), params)
+		if err != nil || len(got.Values) != 2 || *got.Total != 7 || !got.HasMore || !strings.Contains(*sent, `"params":`+want) {
+			t.Errorf("%+v, %v, sent %s", got, err, *sent)
+		}
+	}
+}
+
+func TestResultsThatAreNoneAreInvalid(t *testing.T) {
+	s := modernServer()
+	s.Answers[mcp.MethodReadResource] = []string{`"result":{"contents":"none"}`}
+	s.Answers[mcp.MethodGetPrompt] = []string{`"result":{"messages":[{"role":"user"}]}`}
+	s.Answers[mcp.MethodComplete] = []string{`"result":{"completion":7}`}
+	c, _ := dial(t, s)
+	_, read := c.ReadResource(t.Context(), "note://a")
+	_, prompt := c.GetPrompt(t.Context(), "a", nil)
+	_, complete := c.Complete(t.Context(), mcp.CompleteParams{})
+	for _, err := range []error{read, prompt, complete} {
+		if !errors.Is(err, client.ErrInvalidResponse) {
+			t.Errorf("got %v", err)
+		}
+	}
+}

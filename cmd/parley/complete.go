@@ -1,0 +1,99 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+func newComplete() *cobra.Command {
+	var flags dialFlags
+	var output output
+	var given []string
+	cmd := &cobra.Command{
+		Use:   "complete TARGET prompt NAME ARGUMENT [VALUE] | complete TARGET template URITEMPLATE VARIABLE [VALUE]",
+		Short: "See what an argument can be completed to",
+		Long: `Ask a server what an argument of a prompt, or a variable of a resource template, can be
+completed to, and print each value on a line.
+
+` + targetHelp + "\n\n" + exitCodesHelp,
+		Example: `
+parley complete http://127.0.0.1:7777/mcp prompt postcard city O
+parley complete http://127.0.0.1:7777/mcp template demo://cities/{city} city`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			target, rest, err := split(cmd, args)
+			if err != nil {
+				return err
+			}
+			params, err := parseComplete(rest, given)
+			if err != nil {
+				return err
+			}
+			return complete(cmd, &flags, target, params, output)
+		},
+	}
+	flags.add(cmd)
+	output.add(cmd)
+	cmd.Flags().StringArrayVar(&given, "given", nil, "another argument that has a value already, as key=value (repeatable)")
+	return cmd
+}
+
+// parseComplete reads what follows TARGET.
+func parseComplete(words, given []string) (mcp.CompleteParams, error) {
+	var params mcp.CompleteParams
+	if len(words) < 3 || len(words) > 4 {
+		return params, errors.New("write prompt NAME ARGUMENT [VALUE], or template URITEMPLATE VARIABLE [VALUE]")
+	}
+	switch words[0] {
+	case "prompt":
+		params.Ref = mcp.CompleteReference{Type: mcp.RefPrompt, Name: words[1]}
+	case "template":
+		params.Ref = mcp.CompleteReference{Type: mcp.RefResource, URI: words[1]}
+	default:
+		return params, fmt.Errorf("%q cannot be completed: write prompt or template", words[0])
+	}
+	params.Argument.Name = words[2]
+	if len(words) == 4 {
+		params.Argument.Value = words[3]
+	}
+	arguments, err := parseStrings(given)
+	if err != nil {
+		return params, fmt.Errorf("--given: %w", err)
+	}
+	if len(arguments) > 0 {
+		params.Context = &mcp.CompleteContext{Arguments: arguments}
+	}
+	return params, nil
+}
+
+func complete(cmd *cobra.Command, flags *dialFlags, target []string, params mcp.CompleteParams, output output) error {
+	c, err := flags.dial(cmd, target)
+	if err != nil {
+		return err
+	}
+	defer closeQuietly(c)
+	completion, err := c.Complete(cmd.Context(), params)
+	switch {
+	case err != nil:
+		return err
+	case output == outputJSON:
+		return printJSON(cmd.OutOrStdout(), completion)
+	}
+	var b strings.Builder
+	for _, value := range completion.Values {
+		b.WriteString(terminal.Line(value) + "\n")
+	}
+	if _, err := io.WriteString(cmd.OutOrStdout(), b.String()); err != nil {
+		return err
+	}
+	if completion.HasMore {
+		cmd.PrintErrln("parley: there are more: give a longer VALUE")
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+//lint:file-ignore SA1019 What is deprecated still has to work.
+
+package demo_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+)
+
+func TestBookTableAsksForWhatIsNotGiven(t *testing.T) {
+	for _, r := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.Latest} {
+		asked := 0
+		c := mcptest.Dial(t, newServer(), mcptest.Revision(r), func(d *client.Dialer) {
+			d.Elicit = func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+				asked++
+				return mcp.AcceptElicit(map[string]any{"date": "2027-01-31", "people": 3, "seat": "terrace", "remind": false, "diets": []string{"vegan"}})
+			}
+		})
+		got, err := client.Call[string](t.Context(), c, "book_table", map[string]any{"restaurant": "Maaemo"})
+		if want := "A table (terrace) at Maaemo for 3 on 2027-01-31; vegan. It is all made up."; err != nil || got != want || asked != 1 {
+			t.Errorf("%s: %q, %v after %d questions, want %q", r, got, err, asked, want)
+		}
+	}
+}
+
+func TestBookTableTakesNoForAnAnswer(t *testing.T) {
+	c := mcptest.Dial(t, newServer(), func(d *client.Dialer) {
+		d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
+		}
+	})
+	got, err := client.Call[string](t.Context(), c, "book_table", map[string]any{"restaurant": "Maaemo"})
+	if err != nil || !strings.HasPrefix(got, "No table was booked") {
+		t.Errorf("it says %q, %v", got, err)
+	}
+}
+
+func TestBookTableSaysWhatToGiveWhereNobodyCanBeAsked(t *testing.T) {
+	mcptest.Everywhere(t, newServer, func(t *testing.T, c *client.Client) {
+		_, err := client.Call[string](t.Context(), c, "book_table", map[string]any{"restaurant": "Maaemo"})
+		if err == nil || !strings.Contains(err.Error(), "give date and people") {
+			t.Errorf("it says %v", err)
+		}
+	})
+}
+
+func TestCheckupLogsFromTheLevelChosen(t *testing.T) {
+	for _, r := range mcp.Revisions() {
+		var mu sync.Mutex
+		var levels []mcp.LoggingLevel
+		c := mcptest.Dial(t, newServer(), mcptest.Revision(r), func(d *client.Dialer) {
+			d.OnLog = func(m mcp.LoggingMessageParams) {
+				mu.Lock()
+				defer mu.Unlock()
+				levels = append(levels, m.Level)
+			}
+		})
+		if err := c.SetLogLevel(t.Context(), mcp.LevelInfo); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.CallTool(t.Context(), "checkup", nil); err != nil {
+			t.Fatal(err)
+		}
+		mu.Lock()
+		if want := []mcp.LoggingLevel{mcp.LevelInfo, mcp.LevelInfo, mcp.LevelWarning}; !slices.Equal(levels, want) {
+			t.Errorf("%s: logged are %v, want %v", r, levels, want)
+		}
+		mu.Unlock()
+	}
+}
+
+func TestCitiesAreReadAndCompletedInEveryRevision(t *testing.T) {
+	mcptest.Everywhere(t, newServer, func(t *testing.T, c *client.Client) {
+		got, err := c.ReadResource(t.Context(), "demo://cities/oslo")
+		if err != nil || len(got.Contents) != 1 || !strings.Contains(got.Contents[0].Text, `"Norway"`) {
+			t.Errorf("of Oslo is known: %+v, %v", got, err)
+		}
+		for _, ref := range []mcp.CompleteReference{
+			{Type: mcp.RefPrompt, Name: "postcard"},
+			{Type: mcp.RefResource, URI: "demo://cities/{city}"},
+		} {
+			completion, err := c.Complete(t.Context(), mcp.CompleteParams{Ref: ref, Argument: mcp.CompleteArgument{Name: "city", Value: "os"}})
+			if err != nil || !slices.Equal(completion.Values, []string{"Osaka", "Oslo"}) {
+				t.Errorf("%s: os is completed to %+v, %v", ref.Type, completion, err)
+			}
+		}
+		prompt, err := c.GetPrompt(t.Context(), "postcard", map[string]string{"city": "Oslo"})
+		if err != nil || len(prompt.Messages) != 1 {
+			t.Errorf("the prompt is %+v, %v", prompt, err)
+		}
+	})
+}
+
+func TestUnknownCitiesAreNotFound(t *testing.T) {
+	if _, err := mcptest.Dial(t, newServer()).ReadResource(t.Context(), "demo://cities/Atlantis"); err == nil {
+		t.Error("Atlantis was found")
+	}
+}

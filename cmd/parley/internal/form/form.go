@@ -1,0 +1,99 @@
+// Package form asks people at a terminal what servers want to know: by forms, and for
+// consent to visit a URL (2026-07-28, client/elicitation).
+package form
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	tea "charm.land/bubbletea/v2"
+	"charm.land/huh/v2"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// Screen is the terminal that people are asked at.
+type Screen struct {
+	In  io.Reader
+	Out io.Writer
+}
+
+// Fill has a form of a server filled in. From names the server as the user knows it.
+// Saying no, and going away without an answer, is possible at each step. A form that
+// cannot be shown is an error.
+func (s *Screen) Fill(ctx context.Context, from string, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	requested, err := mcp.ParseElicitSchema(params.RequestedSchema)
+	if err != nil {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "elicitation/create: %s", err)
+	}
+	questions, err := questionsOf(requested)
+	if err != nil {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "elicitation/create: %s", err)
+	}
+	fmt.Fprintf(s.Out, "\n%s asks:\n\n%s\n\n", terminal.Line(from), terminal.Block(params.Message))
+	action, err := s.choose(ctx, "Will you answer?", "Answer", "Decline")
+	if err != nil || action != mcp.ElicitAccept {
+		return &mcp.ElicitResult{Action: action}, err
+	}
+	send := true
+	var fields []huh.Field
+	for _, q := range questions {
+		fields = append(fields, q.field())
+	}
+	fields = append(fields, huh.NewConfirm().
+		Title("Send this to "+terminal.Line(from)+"?").
+		Description("shift+tab goes back, ctrl+c leaves without an answer").
+		Affirmative("Send").Negative("Decline").
+		Value(&send))
+	switch action, err := s.run(ctx, fields...); {
+	case err != nil || action != mcp.ElicitAccept:
+		return &mcp.ElicitResult{Action: action}, err
+	case !send:
+		return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
+	}
+	return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: contentOf(questions)}, nil
+}
+
+// choose has the user agree, decline, or do neither.
+func (s *Screen) choose(ctx context.Context, title, accept, decline string) (mcp.ElicitAction, error) {
+	chosen := mcp.ElicitAccept
+	action, err := s.run(ctx, huh.NewSelect[mcp.ElicitAction]().
+		Title(title).
+		Options(
+			huh.NewOption(accept, mcp.ElicitAccept),
+			huh.NewOption(decline, mcp.ElicitDecline),
+			huh.NewOption("Leave without an answer", mcp.ElicitCancel),
+		).
+		Value(&chosen))
+	if err != nil || action != mcp.ElicitAccept {
+		return action, err
+	}
+	return chosen, nil
+}
+
+// run shows fields until they are filled in; cancel is what Ctrl-C means.
+func (s *Screen) run(ctx context.Context, fields ...huh.Field) (mcp.ElicitAction, error) {
+	keys := huh.NewDefaultKeyMap()
+	keys.Select.Filter.SetEnabled(false) // lists are short
+	keys.MultiSelect.Filter.SetEnabled(false)
+	err := huh.NewForm(huh.NewGroup(fields...)).
+		WithInput(s.In).
+		WithOutput(s.Out).
+		WithKeyMap(keys).
+		WithTheme(huh.ThemeFunc(huh.ThemeBase16)). // the terminal's own colours
+		WithProgramOptions(tea.WithoutSignalHandler(), tea.WithInput(s.In), tea.WithOutput(s.Out)).
+		RunWithContext(ctx)
+	switch {
+	case err == nil:
+		return mcp.ElicitAccept, nil
+	case ctx.Err() != nil:
+		return mcp.ElicitCancel, context.Cause(ctx)
+	case errors.Is(err, huh.ErrUserAborted):
+		return mcp.ElicitCancel, nil
+	}
+	return mcp.ElicitCancel, err
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+func newRead() *cobra.Command {
+	var flags sessionFlags
+	var output output
+	cmd := &cobra.Command{
+		Use:   "read TARGET URI [flags]",
+		Short: "Read a resource of a server",
+		Long: `Read a resource of a server and print what it holds, byte for byte. To a terminal, text goes
+without what a terminal would act upon, and what is no text is described.
+
+` + askHelp + "\n\n" + targetHelp + "\n\n" + exitCodesHelp,
+		Example: `
+parley read http://127.0.0.1:7777/mcp demo://guide
+parley read --config mcp.json files file:///project/logo.png >logo.png`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			target, rest, err := split(cmd, args)
+			switch {
+			case err != nil:
+				return err
+			case len(rest) == 0:
+				return errors.New("no URI: parley ls lists a server's resources")
+			case len(rest) > 1:
+				return fmt.Errorf("unexpected %q: read takes one URI", rest[1])
+			}
+			return read(cmd, &flags, target, rest[0], output)
+		},
+	}
+	flags.add(cmd)
+	output.add(cmd)
+	return cmd
+}
+
+func read(cmd *cobra.Command, flags *sessionFlags, target []string, uri string, output output) error {
+	c, err := flags.open(cmd, target, uri)
+	if err != nil {
+		return err
+	}
+	defer closeQuietly(c.Client)
+	result, err := c.ReadResource(cmd.Context(), uri, c.onProgress())
+	c.progress.Done()
+	switch {
+	case errors.Is(err, client.ErrResourceNotFound):
+		return fmt.Errorf("the server has no resource %q: parley ls lists those it has", uri)
+	case err != nil:
+		return err
+	case output == outputJSON:
+		return printJSON(cmd.OutOrStdout(), result)
+	}
+	return printContents(cmd.OutOrStdout(), result.Contents)
+}
+
+// printContents prints what a resource holds. If it has several parts, the URI of each
+// stands before it.
+func printContents(w io.Writer, contents []mcp.ResourceContents) error {
+	if len(contents) == 1 && !terminal.Is(w) {
+		if contents[0].Blob != nil {
+			_, err := w.Write(contents[0].Blob)
+			return err
+		}
+		_, err := io.WriteString(w, contents[0].Text)
+		return err
+	}
+	var b strings.Builder
+	for i := range contents {
+		text := contents[i].Text
+		if len(contents) > 1 || contents[i].Blob != nil {
+			text = describeResource(&contents[i])
+		}
+		writeLines(&b, text)
+	}
+	text := b.String()
+	if terminal.Is(w) {
+		text = terminal.Block(text)
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}

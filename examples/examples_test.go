@@ -1,0 +1,330 @@
+//lint:file-ignore SA1019 what is deprecated is run too
+
+package examples
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// binaries is where TestMain has built the examples.
+var binaries string
+
+func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "examples")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	if out, err := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "./...").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%s%v\n", out, err)
+		return 1
+	}
+	binaries = dir
+	return m.Run()
+}
+
+func binary(name string) string {
+	path := filepath.Join(binaries, name)
+	if runtime.GOOS == "windows" {
+		path += ".exe"
+	}
+	return path
+}
+
+// start dials an example that is a server over standard input and output.
+func start(t *testing.T, d *client.Dialer, options transport.CommandOptions) *client.Client {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	c, err := d.Dial(ctx, &client.Process{CommandOptions: options})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func startExample(t *testing.T, name string, args ...string) *client.Client {
+	t.Helper()
+	return start(t, &client.Dialer{}, transport.CommandOptions{Path: binary(name), Args: args})
+}
+
+func TestEveryExampleIsInTheReadmeAndTested(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("examples_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs, err := filepath.Glob("*/main.go")
+	if err != nil || len(programs) < 10 {
+		t.Fatalf("%v, %v", programs, err)
+	}
+	for _, program := range programs {
+		name := filepath.Dir(program)
+		if !strings.Contains(string(readme), "]("+name+"/main.go)") {
+			t.Errorf("README.md does not mention %s", name)
+		}
+		if !strings.Contains(string(source), `"`+name+`"`) {
+			t.Errorf("no test here runs %s", name)
+		}
+	}
+}
+
+func TestHello(t *testing.T) {
+	text, err := client.Call[string](t.Context(), startExample(t, "hello"), "greet", map[string]string{"name": "Ada"})
+	if err != nil || text != "Hello, Ada!" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+func TestHelloOverHTTP(t *testing.T) {
+	cmd := exec.Command(binary("hellohttp"), "-addr", "127.0.0.1:0")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(stderr)
+	first, err := lines.ReadString('\n')
+	_, url, found := strings.Cut(strings.TrimSpace(first), "listening at ")
+	if err != nil || !found {
+		_ = cmd.Process.Kill()
+		t.Fatalf("%q, %v", first, err)
+	}
+	c, err := client.Dial(t.Context(), client.URL(url))
+	if err != nil {
+		t.Error(err)
+	} else {
+		text, err := client.Call[string](t.Context(), c, "greet", map[string]string{"name": "Ada"})
+		if err != nil || text != "Hello, Ada!" {
+			t.Errorf("%q, %v", text, err)
+		}
+		_ = c.Close()
+	}
+	if runtime.GOOS == "windows" { // has no interrupts for other processes
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		return
+	}
+	_ = cmd.Process.Signal(os.Interrupt)
+	rest, _ := lines.ReadString(0)
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("it did not end well: %v\n%s", err, rest)
+	}
+}
+
+func TestCall(t *testing.T) {
+	out, err := exec.Command(binary("call"), "greet", `{"name":"Ada"}`, binary("hello")).CombinedOutput()
+	want := "hello speaks 2026-07-28\n- greet: Greet somebody by name\nHello, Ada!\n"
+	if err != nil || string(out) != want {
+		t.Errorf("%s%v, want %s", out, err, want)
+	}
+	out, err = exec.Command(binary("call"), "greet", `{}`, binary("hello")).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "greet has failed") {
+		t.Errorf("%s%v", out, err)
+	}
+}
+
+func TestWeather(t *testing.T) {
+	c := startExample(t, "weather")
+	got, err := client.Call[map[string]any](t.Context(), c, "weather", map[string]string{"city": "Oslo", "unit": "fahrenheit"})
+	if err != nil || got["temperature"] != 25.7 || got["windy"] != true {
+		t.Errorf("%v, %v", got, err)
+	}
+	for _, arguments := range []map[string]string{{"city": "Atlantis"}, {"city": "Oslo", "unit": "kelvin"}, {}} {
+		_, err := client.Call[map[string]any](t.Context(), c, "weather", arguments)
+		var failed *client.ToolError
+		if !errors.As(err, &failed) {
+			t.Errorf("%v: %v, want a tool error", arguments, err)
+		}
+	}
+}
+
+func TestProgress(t *testing.T) {
+	c := startExample(t, "progress")
+	var steps []string
+	text, err := client.Call[string](t.Context(), c, "count", map[string]any{"to": 3, "pause": "1ms"},
+		client.OnProgress(func(p call.Progress) { steps = append(steps, fmt.Sprintf("%v/%v %s", p.Done, p.Total, p.Message)) }))
+	if err != nil || text != "counted to 3" || strings.Join(steps, ", ") != "1/3 at 1, 2/3 at 2, 3/3 at 3" {
+		t.Errorf("%q, %v, %q", text, err, steps)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err = c.CallTool(ctx, "count", map[string]any{"to": 1000}, client.OnProgress(func(call.Progress) { cancel() }))
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want that it was cancelled", err)
+	}
+}
+
+func TestBooking(t *testing.T) {
+	d := &client.Dialer{Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		return mcp.AcceptElicit(map[string]any{"day": "tue"})
+	}}
+	var booked []string
+	c := start(t, d, transport.CommandOptions{Path: binary("booking"), Stderr: func(line string) { booked = append(booked, line) }})
+	text, err := client.Call[string](t.Context(), c, "book", map[string]string{"restaurant": "Chez Ada"})
+	if err != nil || text != "Booked Chez Ada on tue for 2: number 1." {
+		t.Errorf("%q, %v", text, err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if len(booked) != 1 {
+		t.Errorf("booked: %q", booked)
+	}
+
+	d = &client.Dialer{Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
+	}}
+	text, err = client.Call[string](t.Context(), start(t, d, transport.CommandOptions{Path: binary("booking")}), "book", map[string]string{"restaurant": "Chez Ada"})
+	if err != nil || !strings.HasPrefix(text, "Nothing was booked") {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+func TestOrder(t *testing.T) {
+	d := &client.Dialer{Elicit: func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		return mcp.AcceptElicit(map[string]string{"answer": strings.TrimSuffix(form.Message, "?")})
+	}}
+	text, err := client.Call[string](t.Context(), start(t, d, transport.CommandOptions{Path: binary("order")}), "order", nil)
+	if err != nil || !strings.HasPrefix(text, "Which size Which pizza to Where to, receipt ") {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+func TestLibrary(t *testing.T) {
+	shelf := t.TempDir()
+	if err := os.WriteFile(filepath.Join(shelf, "a book.txt"), []byte("Once upon a time."), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := startExample(t, "library", shelf)
+	var listed []string
+	for resource, err := range c.Resources(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed = append(listed, resource.URI)
+	}
+	slices.Sort(listed)
+	if got := strings.Join(listed, " "); got != "file:///shelf/a%20book.txt library://rules library://time" {
+		t.Errorf("listed: %s", got)
+	}
+	for uri, want := range map[string]string{
+		"library://rules":            "Be quiet.",
+		"library://notes/ada/2":      `{"author":"ada","number":2}`,
+		"file:///shelf/a%20book.txt": "Once upon a time.",
+	} {
+		result, err := c.ReadResource(t.Context(), uri)
+		if err != nil || result.Contents[0].Text != want {
+			t.Errorf("%s: %+v, %v", uri, result, err)
+		}
+	}
+	for _, uri := range []string{"library://notes/eve/1", "library://notes/ada/4", "library://notes/ada/10", "file:///shelf/../secret"} {
+		if _, err := c.ReadResource(t.Context(), uri); !errors.Is(err, client.ErrResourceNotFound) {
+			t.Errorf("%s: %v, want that it is not found", uri, err)
+		}
+	}
+}
+
+func TestPrompts(t *testing.T) {
+	c := startExample(t, "prompts")
+	prompt, err := c.GetPrompt(t.Context(), "review", map[string]string{"language": "go", "reviewer": "Greta"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := prompt.Messages[0].Content.(*mcp.TextContent).Text
+	if text != "Review the go code that follows as Greta would." {
+		t.Errorf("%q", text)
+	}
+	for _, tt := range []struct{ argument, value, want string }{{"language", "py", "python"}, {"reviewer", "g", "Greta Gustav"}} {
+		completion, err := c.Complete(t.Context(), mcp.CompleteParams{
+			Ref:      mcp.CompleteReference{Type: mcp.RefPrompt, Name: "review"},
+			Argument: mcp.CompleteArgument{Name: tt.argument, Value: tt.value},
+			Context:  &mcp.CompleteContext{Arguments: map[string]string{"language": "go"}},
+		})
+		if err != nil || strings.Join(completion.Values, " ") != tt.want {
+			t.Errorf("%s %s: %v, %v", tt.argument, tt.value, completion, err)
+		}
+	}
+}
+
+func TestLogging(t *testing.T) {
+	var mu sync.Mutex
+	var operator, clients []string
+	keep := func(lines *[]string) func(string) {
+		return func(line string) {
+			mu.Lock()
+			defer mu.Unlock()
+			*lines = append(*lines, line)
+		}
+	}
+	toClient := keep(&clients)
+	d := &client.Dialer{OnLog: func(m mcp.LoggingMessageParams) { toClient(string(m.Level) + string(m.Data)) }}
+	c := start(t, d, transport.CommandOptions{Path: binary("logging"), Stderr: keep(&operator)})
+	if err := c.SetLogLevel(t.Context(), mcp.LevelWarning); err != nil {
+		t.Fatal(err)
+	}
+	text, err := client.Call[string](t.Context(), c, "fetch", map[string]string{"item": "wine"})
+	if err != nil || text != "Here is the wine." {
+		t.Errorf("%q, %v", text, err)
+	}
+	if err := c.Close(); err != nil { // the child has exited, and all that it has printed is here
+		t.Error(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if got := strings.Join(operator, "\n"); !strings.Contains(got, `"msg":"fetching","item":"wine"`) {
+		t.Errorf("the operator reads %q", got)
+	}
+	if len(clients) != 1 || !strings.Contains(clients[0], "slippery") {
+		t.Errorf("the client reads %q", clients)
+	}
+}
+
+func TestMiddleware(t *testing.T) {
+	var lines []string
+	c := start(t, &client.Dialer{}, transport.CommandOptions{Path: binary("middleware"), Stderr: func(line string) { lines = append(lines, line) }})
+	if text, err := client.Call[string](t.Context(), c, "nest", nil); err != nil || text != "done" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := strings.Join(lines, "\n"); !strings.Contains(got, "served method=tools/call") {
+		t.Errorf("logged: %s", got)
+	}
+}
+
+func TestTested(t *testing.T) {
+	c := startExample(t, "tested")
+	if text, err := client.Call[string](t.Context(), c, "add", map[string]string{"text": "milk"}); err != nil || text != "kept" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if text, err := client.Call[string](t.Context(), c, "last", nil); err != nil || text != "milk" {
+		t.Errorf("%q, %v", text, err)
+	}
+}

@@ -1,0 +1,58 @@
+// Command library serves resources: one that never changes, one that is made when it
+// is read, a template, and a directory.
+//
+//	go run ./examples/library .
+package main
+
+import (
+	"context"
+	"log"
+	"os"
+	"time"
+
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+type note struct {
+	Author string `json:"author" enum:"ada,grace"`
+	Number int    `json:"number" minimum:"1" maximum:"9"`
+}
+
+type page struct {
+	Author string `json:"author"`
+	Number int    `json:"number"`
+}
+
+// newServer serves the files below root, which nothing leads out of.
+func newServer(root *os.Root) *server.Server {
+	s := &server.Server{Name: "library", Version: "1.0.0"}
+	server.AddStatic(s, mcp.Resource{URI: "library://rules", Name: "rules", MimeType: "text/plain"}, "Be quiet.")
+	server.AddResource(s, mcp.Resource{URI: "library://time", Name: "time", MimeType: "text/plain"},
+		func(context.Context) (string, error) { return time.Now().Format(time.RFC3339), nil })
+	// A URI whose variables do not fit names nothing: library://notes/ada/10, say.
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "library://notes/{author}/{number}", Name: "notes"},
+		func(_ context.Context, in note) (page, error) {
+			if in.Number > 3 {
+				return page{}, server.ErrResourceNotFound
+			}
+			return page(in), nil
+		})
+	server.AddFS(s, "file:///shelf/", root, server.FSOptions{Description: "What is on the shelf"})
+	return s
+}
+
+func main() {
+	dir := "."
+	if len(os.Args) > 1 {
+		dir = os.Args[1]
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer root.Close()
+	if err := newServer(root).Run(context.Background()); err != nil {
+		log.Print(err)
+	}
+}

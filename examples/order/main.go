@@ -1,0 +1,76 @@
+// Command order asks three questions and charges a card between them, once, whatever
+// happens to the client, the server and the messages between the two.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+// charger takes money. It may be handed the same idempotency key twice, and must
+// charge once for it.
+type charger func(ctx context.Context, idempotencyKey string) (receipt string, err error)
+
+// newServer configures s, whose Keys and Store are shared by all replicas.
+func newServer(s *server.Server, charge charger) *server.Server {
+	server.AddTool(s, mcp.Tool{Name: "order", Description: "Order a pizza"},
+		func(ctx context.Context, _ struct{}) (string, error) {
+			pizza, err := question(ctx, "Which pizza?")
+			if err != nil {
+				return "", err
+			}
+			size, err := question(ctx, "Which size?")
+			if err != nil {
+				return "", err
+			}
+			receipt, err := server.Once(ctx, "charge", charge)
+			if errors.Is(err, server.ErrOnceUncertain) {
+				return "", fmt.Errorf("the card may have been charged, see your bank: %w", err)
+			} else if err != nil {
+				return "", err
+			}
+			address, err := question(ctx, "Where to?")
+			if err != nil {
+				return "", err
+			}
+			return fmt.Sprintf("%s %s to %s, %s", size, pizza, address, receipt), nil
+		})
+	return s
+}
+
+// question asks the user with a form, and before there were forms by way of the
+// client's model.
+func question(ctx context.Context, text string) (string, error) {
+	form, err := server.Elicit[struct {
+		Answer string `json:"answer"`
+	}](ctx, text)
+	if !errors.Is(err, server.ErrUnsupported) {
+		return form.Answer, err
+	}
+	//lint:ignore SA1019 clients of before 2025-06-18 have nothing else to ask with
+	said, err := server.Sample(ctx, mcp.CreateMessageParams{
+		MaxTokens: 100, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text(text)}}},
+	})
+	if err != nil {
+		return "", err
+	}
+	answer, ok := said.Content[0].(*mcp.TextContent)
+	if !ok {
+		return "", fmt.Errorf("the answer to %q is no text", text)
+	}
+	return answer.Text, nil
+}
+
+func main() {
+	s := newServer(&server.Server{Name: "order", Version: "1.0.0"}, func(_ context.Context, key string) (string, error) {
+		return "receipt " + key, nil
+	})
+	if err := s.Run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcptest"
+)
+
+func TestNotesAreKept(t *testing.T) {
+	mcptest.Everywhere(t, newServer, func(t *testing.T, c *client.Client) {
+		if text, err := client.Call[string](t.Context(), c, "add", note{"milk"}); err != nil || text != "kept" {
+			t.Fatalf("add: %q, %v", text, err)
+		}
+		if text, err := client.Call[string](t.Context(), c, "last", nil); err != nil || text != "milk" {
+			t.Errorf("last: %q, %v", text, err)
+		}
+	})
+}
+
+func TestEmptyNotesAreRefused(t *testing.T) {
+	c := mcptest.Dial(t, newServer())
+	_, err := client.Call[string](t.Context(), c, "add", note{})
+	var failed *client.ToolError
+	if !errors.As(err, &failed) {
+		t.Fatalf("%v, want a tool error", err)
+	}
+}
+
+func TestWatchersHearOfNewTools(t *testing.T) {
+	c := mcptest.Dial(t, newServer())
+	for change, err := range c.Watch(t.Context(), client.WatchOptions{Tools: true}) {
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case change.Unsure: // the server listens now
+			if _, err := client.Call[string](t.Context(), c, "add", note{"milk"}); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			return // the change that add has made
+		}
+	}
+}

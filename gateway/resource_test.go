@@ -1,0 +1,154 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
+)
+
+// library returns a server that has one of everything.
+func library(name string) *server.Server {
+	s := answering(name)
+	server.AddStatic(s, mcp.Resource{URI: "lib://shared", Name: "shared"}, "shared of "+name)
+	server.AddStatic(s, mcp.Resource{URI: "lib://" + name, Name: "own", MimeType: "image/png"}, []byte(name))
+	type book struct {
+		Title string `json:"title"`
+	}
+	template := "lib://" + name + "/{title}"
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: template, Name: "books"}, func(_ context.Context, in book) (string, error) {
+		if in.Title == "lost" {
+			return "", server.ErrResourceNotFound
+		}
+		return in.Title + " in " + name, nil
+	})
+	titles := func(_ context.Context, value string, _ map[string]string) ([]string, error) {
+		return []string{value + "-" + name}, nil
+	}
+	server.CompleteTemplate(s, template, "title", titles)
+	server.AddPrompt(s, mcp.Prompt{Name: "review"}, func(_ context.Context, in book) (string, error) {
+		return "review " + in.Title + " for " + name, nil
+	})
+	server.CompletePrompt(s, "review", "title", titles)
+	return s
+}
+
+func read(t *testing.T, c *client.Client, uri string) mcp.ResourceContents {
+	t.Helper()
+	result, err := c.ReadResource(t.Context(), uri)
+	if err != nil || len(result.Contents) != 1 {
+		t.Errorf("%s: %+v, %v", uri, result, err)
+		return mcp.ResourceContents{}
+	}
+	return result.Contents[0]
+}
+
+func TestResourcesAreReadFromTheServerThatHasThem(t *testing.T) {
+	one, two := library("one"), library("two")
+	mcptest.Everywhere(t, func() *server.Server {
+		return front(t, inMemory(t, "first", one), inMemory(t, "second", two))
+	}, func(t *testing.T, c *client.Client) {
+		for _, name := range []string{"one", "two"} {
+			if got := read(t, c, "lib://"+name); string(got.Blob) != name || got.MimeType != "image/png" || got.URI != "lib://"+name {
+				t.Errorf("of %s is read %+v", name, got)
+			}
+			if got := read(t, c, "lib://"+name+"/moby%20dick"); got.Text != "moby dick in "+name {
+				t.Errorf("of %s is read %+v", name, got)
+			}
+		}
+		_, err := c.ReadResource(t.Context(), "lib://one/lost")
+		if !errors.Is(err, client.ErrResourceNotFound) {
+			t.Errorf("what is not there: %v", err)
+		}
+	})
+}
+
+func TestAURIOfTwoServersNamesTheSecondOne(t *testing.T) {
+	c := mcptest.Dial(t, front(t, inMemory(t, "first", library("one")), inMemory(t, "second", library("two"))))
+	var uris []string
+	for r, err := range c.Resources(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		uris = append(uris, r.URI)
+	}
+	slices.Sort(uris)
+	if len(uris) != 4 || uris[0] != "lib://one" || uris[1] != "lib://shared" || uris[2] != "lib://two" {
+		t.Fatalf("listed are %v", uris)
+	}
+	// Which comes up first is not said.
+	owner := map[string]string{"server:first/lib://shared": "one", "server:second/lib://shared": "two"}[uris[3]]
+	if got := read(t, c, uris[3]); owner == "" || got.Text != "shared of "+owner || got.URI != uris[3] {
+		t.Errorf("%s holds %+v", uris[3], got)
+	}
+	if got := read(t, c, "lib://shared"); got.Text == "shared of "+owner || !strings.HasPrefix(got.Text, "shared of ") {
+		t.Errorf("lib://shared holds %+v", got)
+	}
+}
+
+func TestPromptsPassThrough(t *testing.T) {
+	one, two := library("one"), library("two")
+	mcptest.Everywhere(t, func() *server.Server {
+		return front(t, inMemory(t, "first", one), inMemory(t, "second", two))
+	}, func(t *testing.T, c *client.Client) {
+		var names []string
+		for p, err := range c.Prompts(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, p.Name)
+			if len(p.Arguments) != 1 || !p.Arguments[0].Required {
+				t.Errorf("%s takes %+v", p.Name, p.Arguments)
+			}
+		}
+		if want := []string{"first__review", "second__review"}; !slices.Equal(names, want) {
+			t.Errorf("prompts are %v, want %v", names, want)
+		}
+		result, err := c.GetPrompt(t.Context(), "second__review", map[string]string{"title": "Emma"})
+		if err != nil || len(result.Messages) != 1 {
+			t.Fatalf("the prompt is %+v, %v", result, err)
+		}
+		if text, ok := result.Messages[0].Content.(*mcp.TextContent); !ok || text.Text != "review Emma for two" {
+			t.Errorf("the prompt says %+v", result.Messages[0].Content)
+		}
+	})
+}
+
+func TestCompletionIsTheServersOwn(t *testing.T) {
+	c := mcptest.Dial(t, front(t, inMemory(t, "first", library("one")), inMemory(t, "second", library("two"))))
+	for want, ref := range map[string]mcp.CompleteReference{
+		"em-two": {Type: mcp.RefPrompt, Name: "second__review"},
+		"em-one": {Type: mcp.RefResource, URI: "lib://one/{title}"},
+	} {
+		got, err := c.Complete(t.Context(), mcp.CompleteParams{Ref: ref, Argument: mcp.CompleteArgument{Name: "title", Value: "em"}})
+		if err != nil || !slices.Equal(got.Values, []string{want}) {
+			t.Errorf("%+v: %+v, %v, want %s", ref, got, err, want)
+		}
+	}
+}
+
+func TestResourcesAndPromptsOfAServerThatIsDownSayWhichItIs(t *testing.T) {
+	endpoint := httptest.NewServer(library("mortal"))
+	defer endpoint.Close()
+	c := mcptest.Dial(t, front(t, host.Server{Name: "gone", Target: client.URL(endpoint.URL)}))
+	read(t, c, "lib://mortal")
+	endpoint.CloseClientConnections()
+	endpoint.Close()
+	_, reading := c.ReadResource(t.Context(), "lib://mortal")
+	_, prompting := c.GetPrompt(t.Context(), "gone__review", map[string]string{"title": "Emma"})
+	for _, err := range []error{reading, prompting} {
+		var reported *jsonrpc.Error
+		if !errors.As(err, &reported) || !strings.Contains(err.Error(), `server "gone"`) {
+			t.Errorf("it says %v", err)
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package host_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/transport"
+)
+
+func TestResourcesAndPromptsOfAServerAreListedAndUsed(t *testing.T) {
+	s := newServer("library")
+	server.AddStatic(s, mcp.Resource{URI: "lib://guide", Name: "guide"}, "the guide")
+	server.AddPrompt(s, mcp.Prompt{Name: "review"}, func(_ context.Context, in struct {
+		Tone string `json:"tone" enum:"warm,witty"`
+	}) (string, error) {
+		return "a " + in.Tone + " review", nil
+	})
+	near, far := transport.Pipe()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.ServeConn(context.Background(), far)
+	}()
+	t.Cleanup(func() {
+		far.Close()
+		<-done
+	})
+	h := start(t, &host.Host{Servers: []host.Server{{Name: "library", Target: client.Conn(near)}}})
+	status := await(t, h, "library", isReady)
+	if len(status.Tools) != 2 || len(status.Resources) != 1 || len(status.Templates) != 0 || len(status.Prompts) != 1 {
+		t.Errorf("the server has %+v", status)
+	}
+	resource, err := h.ReadResource(t.Context(), "library", "lib://guide")
+	if err != nil || resource.Contents[0].Text != "the guide" {
+		t.Errorf("the resource is %+v, %v", resource, err)
+	}
+	prompt, err := h.GetPrompt(t.Context(), "library", "review", map[string]string{"tone": "warm"})
+	if err != nil || len(prompt.Messages) != 1 {
+		t.Errorf("the prompt is %+v, %v", prompt, err)
+	}
+	completion, err := h.Complete(t.Context(), "library", mcp.CompleteParams{
+		Ref:      mcp.CompleteReference{Type: mcp.RefPrompt, Name: "review"},
+		Argument: mcp.CompleteArgument{Name: "tone", Value: "wi"},
+	})
+	if err != nil || !slices.Equal(completion.Values, []string{"witty"}) {
+		t.Errorf("it is completed to %+v, %v", completion, err)
+	}
+}

@@ -1,0 +1,122 @@
+package house
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"testing"
+)
+
+// forDisplay are the fields that hold what a peer calls itself. Whoever wants to be
+// treated well could call themselves anything.
+var forDisplay = map[string]bool{"ClientInfo": true, "ServerInfo": true, "Info": true}
+
+// J14: no condition and no comparison looks at what a peer calls itself.
+func TestJ14NothingDependsOnWhatPeersCallThemselves(t *testing.T) {
+	files := 0
+	err := fs.WalkDir(os.DirFS("../.."), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		base := path.Base(name)
+		switch {
+		case entry.IsDir() && name != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "node_modules" || base == "cmd"):
+			return fs.SkipDir // the program shows what it wants to whom it wants
+		case entry.IsDir() || !strings.HasSuffix(base, ".go") || strings.HasSuffix(base, "_test.go"):
+			return nil
+		}
+		source, err := os.ReadFile(path.Join("../..", name))
+		if err != nil {
+			return err
+		}
+		files++
+		found, err := dependents(name, source)
+		for _, where := range found {
+			t.Errorf("%s depends on what a peer calls itself", where)
+		}
+		return err
+	})
+	if err != nil || files < 100 {
+		t.Fatalf("%d files, %v", files, err)
+	}
+}
+
+// dependents returns the places of conditions and comparisons that look at one of
+// forDisplay. Whether there is one at all may be asked.
+func dependents(name string, source []byte) ([]string, error) {
+	set := token.NewFileSet()
+	f, err := parser.ParseFile(set, name, source, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	look := func(conditions ...ast.Expr) {
+		for _, condition := range conditions {
+			if condition == nil {
+				continue
+			}
+			ast.Inspect(condition, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.BinaryExpr:
+					if nothing, ok := n.Y.(*ast.Ident); ok && nothing.Name == "nil" {
+						return false
+					}
+				case *ast.CallExpr:
+					if method, ok := n.Fun.(*ast.SelectorExpr); ok && method.Sel.Name == "Info" {
+						return false // of a directory's entry, or a logger's
+					}
+				case *ast.SelectorExpr:
+					if forDisplay[n.Sel.Name] {
+						found = append(found, set.Position(n.Pos()).String())
+					}
+				}
+				return true
+			})
+		}
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.IfStmt:
+			look(n.Cond)
+		case *ast.ForStmt:
+			look(n.Cond)
+		case *ast.SwitchStmt:
+			look(n.Tag)
+		case *ast.CaseClause:
+			look(n.List...)
+		case *ast.IndexExpr:
+			look(n.Index)
+		}
+		return true
+	})
+	return found, nil
+}
+
+func TestConditionsOnNamesAreFound(t *testing.T) {
+	found, err := dependents("x.go", []byte(`package x
+
+func f() {
+	if c.Peer.Info.Name == "Claude" { // found
+	}
+	switch p.ClientInfo.Version { // found
+	case "1":
+	}
+	switch {
+	case strings.HasPrefix(r.ServerInfo.Name, "x"): // found
+	}
+	quirk := quirks[p.Info.Name] // found
+	if s.Info == nil || len(names) > 0 {
+	}
+	if info, err := entry.Info(); err != nil {
+	}
+	log.Info(p.Info.Name)
+}
+`))
+	if err != nil || strings.Join(found, " ") != "x.go:4:5 x.go:6:9 x.go:10:25 x.go:12:18" {
+		t.Errorf("%q, %v", found, err)
+	}
+}

@@ -1,0 +1,170 @@
+package house
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// A test says which rules it tests in its name, as TestT1T2OriginIsChecked does, or in a
+// comment: at its beginning, before a colon or full stop, or in parentheses.
+
+func TestSecurityRulesAreTestedOrAwaited(t *testing.T) {
+	found, err := rulesTested(os.DirFS("../.."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, complaint := range checkRules(securityRules, found) {
+		t.Error(complaint)
+	}
+}
+
+// checkRules holds the table against where each rule is tested.
+func checkRules(rules []securityRule, found map[string][]string) []string {
+	var complaints []string
+	for _, r := range rules {
+		switch where := found[r.id]; {
+		case r.awaits == "" && len(where) == 0:
+			complaints = append(complaints, fmt.Sprintf("no test names %s (%s)", r.id, r.says))
+		case r.awaits != "" && len(where) > 0:
+			complaints = append(complaints, fmt.Sprintf("%s (%s) does not await %s any more: %s", r.id, r.says, r.awaits, strings.Join(where, ", ")))
+		}
+	}
+	return complaints
+}
+
+// rulesTested returns the files that test each rule of the table.
+func rulesTested(tree fs.FS) (map[string][]string, error) {
+	known := make(map[string]bool)
+	for _, r := range securityRules {
+		known[r.id] = true
+	}
+	found := make(map[string]map[string]bool)
+	err := fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		base := path.Base(name)
+		switch {
+		case entry.IsDir() && name != "." && (strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") || base == "testdata" || base == "node_modules"):
+			return fs.SkipDir
+		case entry.IsDir() || !strings.HasSuffix(base, "_test.go"):
+			return nil
+		}
+		source, err := fs.ReadFile(tree, name)
+		if err != nil {
+			return err
+		}
+		ids, err := rulesNamed(name, source)
+		for _, id := range ids {
+			if known[id] {
+				if found[id] == nil {
+					found[id] = make(map[string]bool)
+				}
+				found[id][name] = true
+			}
+		}
+		return err
+	})
+	files := make(map[string][]string)
+	for id, names := range found {
+		files[id] = slices.Sorted(maps.Keys(names))
+	}
+	return files, err
+}
+
+var (
+	inName        = regexp.MustCompile(`^(?:Test|Fuzz)((?:[A-Z][0-9]{1,2})+)(?:[A-Z_]|$)`)
+	atBeginning   = regexp.MustCompile(`^//\s*([A-Z][0-9]{1,2}(?:, [A-Z][0-9]{1,2})*)(?:[:.]|$)`)
+	inParentheses = regexp.MustCompile(`\(([A-Z][0-9]{1,2}(?:, [A-Z][0-9]{1,2})*)\)`)
+	oneID         = regexp.MustCompile(`[A-Z][0-9]{1,2}`)
+)
+
+// rulesNamed returns what looks like ids of rules in the tests of a file.
+func rulesNamed(name string, source []byte) ([]string, error) {
+	f, err := parser.ParseFile(token.NewFileSet(), name, source, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, d := range f.Decls {
+		if function, ok := d.(*ast.FuncDecl); ok && function.Recv == nil {
+			if match := inName.FindStringSubmatch(function.Name.Name); match != nil {
+				ids = append(ids, oneID.FindAllString(match[1], -1)...)
+			}
+		}
+	}
+	for _, group := range f.Comments {
+		for _, comment := range group.List {
+			for _, form := range []*regexp.Regexp{atBeginning, inParentheses} {
+				for _, match := range form.FindAllStringSubmatch(comment.Text, -1) {
+					ids = append(ids, oneID.FindAllString(match[1], -1)...)
+				}
+			}
+		}
+	}
+	return ids, nil
+}
+
+// Nobody can leave out a rule without leaving a gap.
+func TestSecurityRulesAreNumberedWithoutGaps(t *testing.T) {
+	last := make(map[string]int)
+	for _, r := range securityRules {
+		letter := r.id[:1]
+		number, err := strconv.Atoi(r.id[1:])
+		if err != nil || number != last[letter]+1 {
+			t.Errorf("%s follows %s%d", r.id, letter, last[letter])
+		}
+		last[letter] = number
+		if r.says == "" {
+			t.Errorf("%s says nothing", r.id)
+		}
+	}
+	want := map[string]int{"J": 18, "V": 7, "T": 24, "U": 8, "S": 8, "R": 8, "O": 16, "P": 8, "H": 12, "Y": 6, "M": 4, "C": 1, "N": 1, "K": 6}
+	if !maps.Equal(last, want) {
+		t.Errorf("the last rules are %v, want %v", last, want)
+	}
+}
+
+func TestRulesAreFoundInNamesAndComments(t *testing.T) {
+	ids, err := rulesNamed("x_test.go", []byte(`package x
+
+// J2, J3: both.
+func TestT1T22OriginIsChecked(t *testing.T) {
+	f() // U5: at the end of a line
+	// What S1 says is not tested here, and T9A is none.
+}
+
+// A sentence (Y2).
+func TestTheUTF8IsKept(t *testing.T) {}
+
+func TestV4(t *testing.T) {}
+
+// S4.
+func FuzzV1IsBounded(f *testing.F) {}
+
+func helperT7(t *testing.T) {}
+`))
+	slices.Sort(ids)
+	if got := strings.Join(ids, " "); err != nil || got != "J2 J3 S4 T1 T22 U5 V1 V4 Y2" {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+func TestTheTableOfRulesIsHeldAgainstTheTests(t *testing.T) {
+	rules := []securityRule{{"T1", "a", ""}, {"T2", "b", ""}, {"T3", "c", "tasks"}, {"T4", "d", "tasks"}}
+	complaints := checkRules(rules, map[string][]string{"T1": {"x_test.go"}, "T3": {"y_test.go"}})
+	if len(complaints) != 2 || !strings.Contains(complaints[0], "T2") || !strings.Contains(complaints[1], "T3") {
+		t.Errorf("%q", complaints)
+	}
+}

@@ -1,0 +1,59 @@
+package httpwire
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+func TestBodyIsReadUpToItsLimit(t *testing.T) {
+	const limit = 200_000
+	for _, size := range []int{0, 1, 511, 512, 513, firstRead - 1, firstRead, firstRead + 1, limit - 1, limit, limit + 1, 2 * limit} {
+		want := bytes.Repeat([]byte("x"), size)
+		for _, length := range []int64{int64(size), -1} {
+			for how, wrap := range map[string]func(io.Reader) io.Reader{
+				"whole": func(r io.Reader) io.Reader { return r }, "in halves": iotest.HalfReader, "with the error": iotest.DataErrReader,
+			} {
+				got, err := readBody(wrap(bytes.NewReader(want)), length, limit)
+				if size > limit {
+					if !errors.Is(err, errTooLarge) {
+						t.Errorf("%d of %d bytes, %s: %v", size, length, how, err)
+					}
+					continue
+				}
+				if err != nil || !bytes.Equal(got, want) {
+					t.Errorf("%d of %d bytes, %s: %d bytes, %v", size, length, how, len(got), err)
+				}
+			}
+		}
+	}
+}
+
+func TestBodyThatEndsEarlyIsNone(t *testing.T) {
+	if got, err := readBody(strings.NewReader("abc"), 4, 100); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("%q, %v", got, err)
+	}
+	broken := errors.New("broken")
+	if got, err := readBody(io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)), -1, 100); !errors.Is(err, broken) {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// A peer that says that megabytes will come, and sends nothing, costs what it has sent.
+func TestBodyCostsWhatHasArrivedAndNotWhatIsPromised(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 100 {
+		if _, err := readBody(strings.NewReader("{"), 4<<20, 4<<20); err == nil {
+			t.Fatal("accepted")
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / 100; each > 2*firstRead {
+		t.Errorf("%d bytes each", each)
+	}
+}

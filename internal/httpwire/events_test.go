@@ -1,0 +1,448 @@
+package httpwire
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+)
+
+// reader is a ResponseWriter as a connection to some reader is: it can be slow, and
+// be gone.
+type reader struct {
+	header http.Header
+
+	mu        sync.Mutex
+	status    int
+	writes    [][]byte
+	flushes   int
+	deadlines []time.Time
+	fail      error         // what Write returns
+	slow      chan struct{} // Write waits for it, or for the deadline
+	expired   chan struct{} // closed when the deadline is in the past
+	panics    bool
+}
+
+func newReader() *reader { return &reader{header: make(http.Header), expired: make(chan struct{})} }
+
+// slowReader takes nothing until its channel is closed.
+func slowReader() *reader {
+	r := newReader()
+	r.slow = make(chan struct{})
+	return r
+}
+
+func (r *reader) Header() http.Header { return r.header }
+
+func (r *reader) WriteHeader(status int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status = status
+}
+
+func (r *reader) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	slow, expired := r.slow, r.expired
+	r.mu.Unlock()
+	if slow != nil {
+		select {
+		case <-slow:
+		case <-expired:
+			return 0, errors.New("deadline exceeded")
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.panics {
+		panic("odd")
+	}
+	if r.fail != nil {
+		return 0, r.fail
+	}
+	r.writes = append(r.writes, bytes.Clone(p))
+	return len(p), nil
+}
+
+func (r *reader) FlushError() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.flushes++
+	return nil
+}
+
+func (r *reader) SetWriteDeadline(t time.Time) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.deadlines = append(r.deadlines, t)
+	if !t.IsZero() && t.Before(time.Now()) {
+		select {
+		case <-r.expired:
+		default:
+			close(r.expired)
+		}
+	}
+	return nil
+}
+
+func (r *reader) begun() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.status
+}
+
+func (r *reader) text() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return string(bytes.Join(r.writes, nil))
+}
+
+func (r *reader) count() (writes, flushes int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.writes), r.flushes
+}
+
+func TestEventStreamBeginsWithTheFirstMessage(t *testing.T) {
+	w := newReader()
+	w.header.Set("Content-Length", "7")
+	e := &eventStream{w: w, ctx: t.Context()}
+	if w.begun() != 0 {
+		t.Error("it has begun by itself")
+	}
+	if err := e.Write(t.Context(), []byte(`{"a":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	e.end()
+	if got := w.text(); got != "data: {\"a\":1}\n\n" || w.begun() != 200 {
+		t.Errorf("%d, %q", w.begun(), got)
+	}
+	// T23: proxies are told not to hold events back.
+	for name, want := range map[string]string{"Content-Type": "text/event-stream", "X-Accel-Buffering": "no", "Cache-Control": "no-cache, no-transform", "Content-Length": ""} {
+		if got := w.header.Get(name); got != want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// What gathers while the reader is busy goes out in one write, in order.
+func TestEventsCoalesceInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := slowReader()
+		e := &eventStream{w: w, ctx: t.Context()}
+		var want strings.Builder
+		for i := range 1000 {
+			if err := e.Write(t.Context(), fmt.Append(nil, i)); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&want, "data: %d\n\n", i)
+			if i == 0 {
+				synctest.Wait() // the first is being written
+			}
+		}
+		close(w.slow)
+		e.end()
+		if got := w.text(); got != want.String() {
+			t.Errorf("%d bytes arrived, want %d", len(got), want.Len())
+		}
+		if writes, flushes := w.count(); writes != 2 || flushes != 2 {
+			t.Errorf("%d writes, %d flushes", writes, flushes)
+		}
+	})
+}
+
+// A reader that takes nothing holds up whoever writes to it, beyond a megabyte; the
+// end of the call, or its coming back, lets them go.
+func TestSlowReaderHoldsUpItsWriter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := slowReader()
+		e := &eventStream{w: w, ctx: t.Context()}
+		message := bytes.Repeat([]byte("x"), 100<<10)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		written, result := 1, make(chan error)
+		if err := e.Write(ctx, message); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // it is on its way
+		go func() {
+			for {
+				if err := e.Write(ctx, message); err != nil {
+					result <- err
+					return
+				}
+				written++
+			}
+		}()
+		synctest.Wait()
+		if bytes := (written - 1) * len(message); bytes < maxQueued-len(message) || bytes > maxQueued+len(message) {
+			t.Errorf("%d bytes are queued", bytes)
+		}
+		why := errors.New("the user changed their mind")
+		cancel(why)
+		if err := <-result; !errors.Is(err, why) {
+			t.Errorf("%v", err)
+		}
+		waiting := make(chan error)
+		go func() { waiting <- e.Write(t.Context(), message) }()
+		synctest.Wait()
+		close(w.slow)
+		if err := <-waiting; err != nil {
+			t.Error(err)
+		}
+		e.end()
+		if got := strings.Count(w.text(), "data: "); got != written+1 {
+			t.Errorf("%d messages arrived of %d", got, written+1)
+		}
+	})
+}
+
+// T20: in the stateless era a reader who is gone has cancelled.
+func TestT20BrokenReaderCancels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newReader()
+		w.fail = io.ErrClosedPipe
+		ctx, cancel := context.WithCancelCause(t.Context())
+		e := &eventStream{w: w, ctx: t.Context(), broken: cancel}
+		if err := e.Write(ctx, []byte("a")); err != nil {
+			t.Fatal(err)
+		}
+		<-ctx.Done()
+		if cause := context.Cause(ctx); !errors.Is(cause, io.ErrClosedPipe) {
+			t.Errorf("cause %v", cause)
+		}
+		if err := e.Write(t.Context(), []byte("b")); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("%v", err)
+		}
+		e.end()
+	})
+}
+
+// T21: in a session a reader who is gone has not cancelled. Reports go nowhere, and
+// the handler that makes them need not know.
+func TestT21BrokenReaderOfASessionChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newReader()
+		w.fail = io.ErrClosedPipe
+		e := &eventStream{w: w, ctx: t.Context()}
+		for range 100 {
+			if err := e.Write(t.Context(), []byte("a")); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		if err := e.Broken(); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("broken: %v", err)
+		}
+		e.end()
+	})
+}
+
+// T20: when the reader is gone nothing more is written, not even what waits.
+func TestT20NothingIsWrittenToAReaderWhoIsGone(t *testing.T) {
+	for name, lenient := range map[string]bool{"cancels": false, "changes nothing": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := slowReader()
+				here, leave := context.WithCancel(t.Context())
+				handling, cancel := context.WithCancelCause(t.Context())
+				e := &eventStream{w: w, ctx: here, broken: cancel}
+				if lenient {
+					e.broken = nil
+				}
+				for range 3 {
+					if err := e.Write(t.Context(), []byte("early")); err != nil {
+						t.Fatal(err)
+					}
+					synctest.Wait() // the first is being written
+				}
+				begun := time.Now()
+				leave()
+				synctest.Wait()
+				if !lenient && handling.Err() == nil {
+					t.Error("the handler was not cancelled")
+				}
+				err := e.Write(t.Context(), []byte("late"))
+				if lenient && err != nil || !lenient && !errors.Is(err, context.Canceled) {
+					t.Errorf("%v", err)
+				}
+				e.end()
+				if time.Since(begun) != 0 {
+					t.Errorf("it took %v", time.Since(begun))
+				}
+				if got := w.text(); got != "" {
+					t.Errorf("%d bytes were written", len(got))
+				}
+			})
+		})
+	}
+}
+
+func TestNothingIsWrittenAfterTheEnd(t *testing.T) {
+	w := newReader()
+	e := &eventStream{w: w, ctx: t.Context()}
+	_ = e.Write(t.Context(), []byte("a"))
+	e.end()
+	before := w.text()
+	if err := e.Write(t.Context(), []byte("b")); !errors.Is(err, call.ErrCallDone) {
+		t.Errorf("%v", err)
+	}
+	e.end()
+	if e.Broken() != nil {
+		t.Errorf("ended is not broken: %v", e.Broken())
+	}
+	if got := w.text(); got != before {
+		t.Errorf("%q", got)
+	}
+}
+
+// T23: a call that takes long shows that it is alive.
+func TestT23SilentStreamIsKeptAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newReader()
+		e := &eventStream{w: w, ctx: t.Context()}
+		e.keepAlive(15 * time.Second)
+		time.Sleep(15*time.Second - 1)
+		synctest.Wait()
+		if w.text() != "" || w.begun() != 0 {
+			t.Errorf("early: %q", w.text())
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := w.text(); got != ":\n\n" || w.header.Get("Content-Type") != "text/event-stream" {
+			t.Errorf("%q", got)
+		}
+		time.Sleep(45 * time.Second)
+		synctest.Wait()
+		if got := w.text(); got != strings.Repeat(":\n\n", 4) {
+			t.Errorf("%q", got)
+		}
+		e.end()
+		time.Sleep(time.Minute)
+		if got := w.text(); got != strings.Repeat(":\n\n", 4) {
+			t.Errorf("after the end: %q", got)
+		}
+	})
+}
+
+func TestAnswerThatHasBegunIsNotKeptAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newReader()
+		e := &eventStream{w: w, ctx: t.Context()}
+		e.keepAlive(time.Second)
+		if e.claim() {
+			t.Error("it has begun as a stream")
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if w.text() != "" || w.begun() != 0 {
+			t.Errorf("%q", w.text())
+		}
+		e.end()
+	})
+}
+
+// A write has half a minute, however long the program gives other responses.
+func TestEachWriteHasItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, tc := range []struct {
+			server *http.Server
+			after  time.Time
+		}{
+			{nil, time.Time{}},
+			{&http.Server{}, time.Time{}},
+			{&http.Server{WriteTimeout: time.Second}, time.Now().Add(time.Second)},
+		} {
+			w := newReader()
+			ctx := t.Context()
+			if tc.server != nil {
+				ctx = context.WithValue(ctx, http.ServerContextKey, tc.server)
+			}
+			e := &eventStream{w: w, ctx: ctx}
+			_ = e.Write(ctx, []byte("a"))
+			e.end()
+			want := []time.Time{time.Now().Add(writeTimeout), tc.after}
+			if fmt.Sprint(w.deadlines) != fmt.Sprint(want) {
+				t.Errorf("%v, want %v", w.deadlines, want)
+			}
+		}
+	})
+}
+
+// bare is a ResponseWriter of a middleware that has none of the optional methods.
+type bare struct{ http.ResponseWriter }
+
+func TestResponseWriterThatCannotFlushGetsEverything(t *testing.T) {
+	w := newReader()
+	e := &eventStream{w: bare{w}, ctx: t.Context(), broken: func(err error) { t.Errorf("broken: %v", err) }}
+	for range 3 {
+		if err := e.Write(t.Context(), []byte("a")); err != nil {
+			t.Error(err)
+		}
+	}
+	e.end()
+	if got := strings.Count(w.text(), "data: a\n\n"); got != 3 {
+		t.Errorf("%q", w.text())
+	}
+}
+
+func TestResponseWriterThatPanicsTakesNobodyWithIt(t *testing.T) {
+	w := newReader()
+	w.panics = true
+	broke := make(chan error, 1)
+	e := &eventStream{w: w, ctx: t.Context(), broken: func(err error) { broke <- err }}
+	_ = e.Write(t.Context(), []byte("a"))
+	if err := <-broke; err == nil || !strings.Contains(err.Error(), "odd") {
+		t.Errorf("%v", err)
+	}
+	e.end()
+}
+
+func TestConcurrentWritersDoNotMixTheirEvents(t *testing.T) {
+	w := newReader()
+	e := &eventStream{w: w, ctx: t.Context()}
+	var writing sync.WaitGroup
+	for i := range 16 {
+		writing.Go(func() {
+			for j := range 50 {
+				if err := e.Write(t.Context(), fmt.Appendf(nil, "%d.%d", i, j)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	writing.Wait()
+	e.end()
+	next := make(map[string]int)
+	for _, line := range strings.Split(strings.TrimSuffix(w.text(), "\n\n"), "\n\n") {
+		var who string
+		var n int
+		if _, err := fmt.Sscanf(strings.Replace(line, ".", " ", 1), "data: %s %d", &who, &n); err != nil || n != next[who] {
+			t.Fatalf("%q after %d: %v", line, next[who], err)
+		}
+		next[who]++
+	}
+	if len(next) != 16 {
+		t.Errorf("%v", next)
+	}
+}
+
+func TestOpenStreamKeepsNoLargeBuffer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newReader()
+		e := &eventStream{w: w, ctx: t.Context()}
+		_ = e.Write(t.Context(), make([]byte, 1<<20))
+		synctest.Wait()
+		if kept := cap(e.spare) + cap(e.queue); kept > maxSpare {
+			t.Errorf("%d bytes are kept", kept)
+		}
+		e.end()
+	})
+}

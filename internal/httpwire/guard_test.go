@@ -1,0 +1,367 @@
+package httpwire
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+var (
+	onLoopback4 = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080}
+	onLoopback6 = &net.TCPAddr{IP: net.IPv6loopback, Port: 8080}
+	onNetwork   = &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 8080}
+	onUnix      = &net.UnixAddr{Name: "/run/s", Net: "unix"}
+)
+
+// asked is a request as it comes in on a local address; nil if that is not known.
+func asked(method string, local net.Addr, host string, header ...string) *http.Request {
+	r := httptest.NewRequest(method, "/", nil)
+	r.Host = host
+	if local != nil {
+		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, local))
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Add(header[i], header[i+1])
+	}
+	return r
+}
+
+func status(no *refusal) int {
+	if no == nil {
+		return http.StatusOK
+	}
+	return no.status
+}
+
+// T3: what comes over the loopback interface names that interface, or it comes from
+// a page whose host was made to resolve to it.
+func TestT3HostIsCheckedOnTheLoopbackInterface(t *testing.T) {
+	for host, want := range map[string]int{
+		"localhost": 200, "localhost:8080": 200, "LOCALHOST:8080": 200,
+		"127.0.0.1": 200, "127.0.0.1:8080": 200, "127.0.0.2:1": 200,
+		"[::1]": 200, "[::1]:8080": 200, "[::ffff:127.0.0.1]:8080": 200,
+
+		"":                          403,
+		"evil.example":              403,
+		"evil.example:8080":         403,
+		"127.0.0.1.evil.example":    403,
+		"localhost.evil.example":    403,
+		"evil.example.localhost":    403,
+		"localhost.":                403, // no client of ours writes it so
+		"127.0.0.1.":                403,
+		"127.1":                     403,
+		"0.0.0.0:8080":              403,
+		"2130706433":                403,
+		"0177.0.0.1":                403,
+		"0x7f.0.0.1":                403,
+		"192.0.2.1:8080":            403,
+		"[::]:8080":                 403,
+		"[::1":                      403,
+		"[::1]evil.example":         403,
+		"127.0.0.1:80:80":           403,
+		"localhost:80@evil.example": 403,
+		"user@localhost":            403,
+		"localhost/evil":            403,
+		"localhost\x00":             403,
+		"ｌocalhost":                 403,
+	} {
+		for _, local := range []net.Addr{onLoopback4, onLoopback6, nil} {
+			var g Guard
+			if got := status(g.check(asked(http.MethodGet, local, host))); got != want {
+				t.Errorf("Host %q on %v: %d, want %d", host, local, got, want)
+			}
+		}
+	}
+}
+
+func TestT3OtherInterfacesAnswerToAnyHostUnlessToldOtherwise(t *testing.T) {
+	for _, local := range []net.Addr{onNetwork, onUnix, &net.UDPAddr{IP: net.IPv4(192, 0, 2, 1)}} {
+		for _, host := range []string{"example.com", "192.0.2.1:8080", "whatever:1", ""} {
+			var g Guard
+			if no := g.check(asked(http.MethodGet, local, host)); no != nil {
+				t.Errorf("Host %q on %v: %v", host, local, no.reason)
+			}
+		}
+	}
+	for host, want := range map[string]int{
+		"example.com": 200, "example.com:443": 200, "EXAMPLE.com": 200, "exact.example:8443": 200, "[2001:db8::1]:80": 200, "[2001:db8::2]": 200,
+		"exact.example": 403, "exact.example:8444": 403, "www.example.com": 403, "example.com.": 403, "localhost": 403, "": 403, "evil.example": 403,
+	} {
+		g := Guard{Hosts: []string{"example.com", "exact.example:8443", "2001:db8::1", "[2001:db8::2]"}}
+		for _, local := range []net.Addr{onNetwork, onLoopback4, onUnix, nil} {
+			if got := status(g.check(asked(http.MethodGet, local, host))); got != want {
+				t.Errorf("Host %q on %v: %d, want %d", host, local, got, want)
+			}
+		}
+	}
+}
+
+func TestT1T2OriginIsChecked(t *testing.T) {
+	const host = "127.0.0.1:8080"
+	for origin, want := range map[string]int{
+		"http://127.0.0.1:8080":   200, // its own
+		"http://127.0.0.1":        200, // this machine's own pages
+		"http://localhost:3000":   200,
+		"https://LOCALHOST":       200,
+		"http://[::1]:8080":       200,
+		"https://app.example":     200, // allowed
+		"https://app.example:444": 403,
+		"http://app.example":      403,
+		"https://APP.example":     403, // browsers write origins one way
+
+		"":                                      403,
+		"null":                                  403,
+		"file://":                               403,
+		"chrome-extension://abcdef":             403,
+		"http://evil.example":                   403,
+		"http://127.0.0.1.evil.example":         403,
+		"http://127.0.0.1:8080.evil.example":    403,
+		"http://localhost.evil.example":         403,
+		"http://evil.example#localhost":         403,
+		"http://localhost#evil":                 403,
+		"http://localhost?":                     403,
+		"http://localhost?evil":                 403,
+		"http://localhost/":                     403,
+		"http://localhost/evil":                 403,
+		"http://user@localhost":                 403,
+		"http://localhost:80@evil.example":      403,
+		"http://[::1]evil.example":              403,
+		"http://[::1":                           403,
+		"http://127.0.0.1%2eevil.example":       403,
+		"http://localhost, http://evil.example": 403,
+		" http://localhost":                     403,
+		"http:/localhost":                       403,
+		"http:localhost":                        403,
+		"//localhost":                           403,
+		"localhost":                             403,
+		"ftp://localhost":                       403,
+		"javascript://localhost":                403,
+		"http://":                               403,
+		"http://localhost\x7f":                  403,
+	} {
+		g := Guard{Origins: []string{"https://app.example"}}
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete, http.MethodOptions, http.MethodHead, http.MethodPut} {
+			r := asked(method, onLoopback4, host, "Content-Type", "application/json")
+			r.Header["Origin"] = []string{origin}
+			if got := status(g.check(r)); got != want {
+				t.Errorf("%s with Origin %q: %d, want %d", method, origin, got, want)
+			}
+		}
+	}
+}
+
+// Where a server answers to any name, a page of any name could be its own: the attack
+// is just that.
+func TestT1SameOriginCountsForKnownHostsOnly(t *testing.T) {
+	for _, tc := range []struct {
+		hosts        []string
+		local        net.Addr
+		host, origin string
+		want         int
+	}{
+		{nil, onNetwork, "rebound.example:8080", "http://rebound.example:8080", 403},
+		{nil, onNetwork, "192.0.2.1:8080", "http://192.0.2.1:8080", 200}, // an address cannot be rebound
+		{nil, onNetwork, "[2001:db8::1]:8080", "http://[2001:db8::1]:8080", 200},
+		{nil, onNetwork, "192.0.2.1:8080", "http://192.0.2.1:9090", 403},
+		{nil, onNetwork, "192.0.2.1:8080", "http://localhost:8080", 403}, // another machine's
+		{[]string{"example.com"}, onNetwork, "example.com", "https://example.com", 200},
+		{[]string{"example.com"}, onNetwork, "example.com:8443", "https://example.com:8443", 200},
+		{[]string{"example.com"}, onNetwork, "example.com", "https://evil.example", 403},
+		{[]string{"example.com"}, onLoopback4, "example.com", "https://example.com", 200}, // behind a proxy on this machine
+		{nil, onUnix, "rebound.example", "http://rebound.example", 403},
+	} {
+		g := Guard{Hosts: tc.hosts}
+		if got := status(g.check(asked(http.MethodPost, tc.local, tc.host, "Content-Type", "application/json", "Origin", tc.origin))); got != tc.want {
+			t.Errorf("%q on %v, Host %s, Origin %s: %d, want %d", tc.hosts, tc.local, tc.host, tc.origin, got, tc.want)
+		}
+	}
+}
+
+func TestT1SeveralOriginsAreNone(t *testing.T) {
+	var g Guard
+	r := asked(http.MethodGet, onLoopback4, "localhost", "Origin", "http://localhost", "Origin", "http://localhost")
+	if got := status(g.check(r)); got != http.StatusForbidden {
+		t.Errorf("%d", got)
+	}
+}
+
+// A picture on a page, or a link to another site, makes a browser send a GET without
+// an Origin.
+func TestT1RequestsOfOtherSitesWithoutAnOriginAreRefused(t *testing.T) {
+	for site, want := range map[string]int{"cross-site": 403, "same-site": 403, "": 403, "same-origin": 200, "none": 200} {
+		var g Guard
+		r := asked(http.MethodGet, onLoopback4, "localhost")
+		r.Header["Sec-Fetch-Site"] = []string{site}
+		if got := status(g.check(r)); got != want {
+			t.Errorf("Sec-Fetch-Site %q: %d, want %d", site, got, want)
+		}
+		r.Header["Origin"] = []string{"http://localhost"} // says it better
+		if got := status(g.check(r)); got != http.StatusOK {
+			t.Errorf("Sec-Fetch-Site %q with an allowed Origin: %d", site, got)
+		}
+	}
+}
+
+// What is not JSON by its own word is what a form of any page can send.
+func TestPostedContentIsJSON(t *testing.T) {
+	for contentType, want := range map[string]int{
+		"application/json": 200, "application/json; charset=utf-8": 200, "application/json;charset=UTF-8": 200, "APPLICATION/JSON": 200, "application/json;": 200,
+		"application/json; charset=latin1": 415, "application/jsonp": 415, "text/plain": 415, "": 415, "application/x-www-form-urlencoded": 415,
+		"multipart/form-data": 415, "text/plain; application/json": 415, "application/json, text/plain": 415, "application/json; charset": 415,
+		"application/vnd.api+json": 415,
+	} {
+		var g Guard
+		r := asked(http.MethodPost, onLoopback4, "localhost")
+		r.Header["Content-Type"] = []string{contentType}
+		if got := status(g.check(r)); got != want {
+			t.Errorf("%q: %d, want %d", contentType, got, want)
+		}
+	}
+	var g Guard
+	if got := status(g.check(asked(http.MethodPost, onLoopback4, "localhost"))); got != http.StatusUnsupportedMediaType {
+		t.Errorf("without: %d", got)
+	}
+	if got := status(g.check(asked(http.MethodPost, onLoopback4, "localhost", "Content-Type", "application/json", "Content-Type", "text/plain"))); got != http.StatusUnsupportedMediaType {
+		t.Errorf("two of them: %d", got)
+	}
+	if got := status(g.check(asked(http.MethodGet, onLoopback4, "localhost"))); got != http.StatusOK {
+		t.Errorf("GET needs none: %d", got)
+	}
+}
+
+func TestAcceptIsReadAsHTTPHasIt(t *testing.T) {
+	for accept, want := range map[string]struct{ json, stream bool }{
+		"application/json, text/event-stream": {true, true},
+		"text/event-stream":                   {false, true},
+		"application/json":                    {true, false},
+		"*/*":                                 {true, true},
+		"text/*":                              {false, true},
+		"APPLICATION/JSON;q=0.9 , Text/Event-Stream": {true, true},
+		"application/json;q=0, */*;q=0.1":            {true, true}, // by range; we do not weigh
+		"text/event-stream;q=0":                      {false, false},
+		"text/event-stream; q=0.000":                 {false, false},
+		"text/html":                                  {false, false},
+		"":                                           {false, false},
+		"application/jsonx":                          {false, false},
+	} {
+		h := http.Header{"Accept": {accept}}
+		if got := accepts(h, "application/json"); got != want.json {
+			t.Errorf("%q accepts JSON: %v", accept, got)
+		}
+		if got := accepts(h, "text/event-stream"); got != want.stream {
+			t.Errorf("%q accepts event streams: %v", accept, got)
+		}
+	}
+	if h := (http.Header{}); !accepts(h, "application/json") || !accepts(h, "text/event-stream") {
+		t.Error("without the header everything is accepted")
+	}
+	if h := (http.Header{"Accept": {"application/json", "text/event-stream"}}); !accepts(h, "text/event-stream") {
+		t.Error("the second of two headers is not read")
+	}
+}
+
+func TestTextOfAPeerIsQuoted(t *testing.T) {
+	long := make([]byte, 1000)
+	for i := range long {
+		long[i] = 'a'
+	}
+	for text, want := range map[string]string{
+		"plain":            `"plain"`,
+		"a\"b\r\nc\x1b[1m": `"a?b??c?[1m"`,
+	} {
+		if got := quote(text); got != want {
+			t.Errorf("%q: %s", text, got)
+		}
+	}
+	if got := quote(string(long)); len(got) > 120 {
+		t.Errorf("%d bytes", len(got))
+	}
+}
+
+func TestAddressOfIPv6IsItsNetwork(t *testing.T) {
+	for remote, want := range map[string]string{
+		"192.0.2.1:1234":             "192.0.2.1",
+		"[::ffff:192.0.2.1]:1234":    "192.0.2.1",
+		"[2001:db8:1:2:3:4:5:6]:443": "2001:db8:1:2::/64",
+		"[2001:db8:1:2:ffff::1]:443": "2001:db8:1:2::/64",
+		"[fe80::1%eth0]:1":           "fe80::/64",
+		"@":                          "@",
+		"":                           "",
+	} {
+		if got := addressOf(&http.Request{RemoteAddr: remote}); got != want {
+			t.Errorf("%s: %q, want %q", remote, got, want)
+		}
+	}
+}
+
+func FuzzOriginHost(f *testing.F) {
+	for _, s := range []string{"http://localhost", "http://127.0.0.1:1", "http://[::1]", "null", "http://a@localhost", "http://localhost.evil"} {
+		f.Add(s, "localhost")
+	}
+	f.Fuzz(func(t *testing.T, origin, host string) {
+		var g Guard
+		r := asked(http.MethodGet, onLoopback4, host)
+		r.Header["Origin"] = []string{origin}
+		if g.check(r) != nil {
+			return
+		}
+		// A second reading, of bytes: the scheme, then nothing but a name of this interface
+		// and a port.
+		rest := origin
+		for _, scheme := range []string{"http://", "https://"} {
+			if len(rest) >= len(scheme) && equalFold(rest[:len(scheme)], scheme) {
+				rest = rest[len(scheme):]
+				break
+			}
+		}
+		if !isLoopbackHostPort(rest) || !isLoopbackHostPort(host) {
+			t.Errorf("Origin %q with Host %q is served", origin, host)
+		}
+	})
+}
+
+func equalFold(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) {
+		if a[i]|0x20 != b[i]|0x20 {
+			return false
+		}
+	}
+	return true
+}
+
+func isLoopbackHostPort(s string) bool {
+	if i := lastColon(s); i >= 0 {
+		s = s[:i]
+	}
+	if equalFold(s, "localhost") {
+		return true
+	}
+	if len(s) > 2 && s[0] == '[' && s[len(s)-1] == ']' {
+		s = s[1 : len(s)-1]
+	}
+	ip := net.ParseIP(s)
+	return ip != nil && ip.IsLoopback()
+}
+
+// lastColon is the index of the colon before a port, or -1.
+func lastColon(s string) int {
+	for i := len(s) - 1; i >= 0; i-- {
+		switch s[i] {
+		case ']':
+			return -1
+		case ':':
+			for j := range i { // another one: it is part of an address
+				if s[j] == ':' && s[0] != '[' {
+					return -1
+				}
+			}
+			return i
+		}
+	}
+	return -1
+}

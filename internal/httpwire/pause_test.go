@@ -1,0 +1,45 @@
+package httpwire
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestU4AStreamIsReopenedAfterThePauseThatTheServerWants(t *testing.T) {
+	for _, tc := range []struct {
+		stream string
+		want   time.Duration
+	}{
+		{"retry: 3000\n\n", 3 * time.Second},
+		{"retry: 3000\nid: 1\ndata: {}\n\n", 3 * time.Second},
+		{"data: {}\n\n", defaultRetry},
+		{"retry: 0\n\n", leastRetry},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := reconnects{wait: defaultRetry}
+			events := r.read(strings.NewReader(tc.stream), 1<<10)
+			for {
+				if _, err := events.next(); err != nil {
+					break
+				}
+			}
+			begin := time.Now()
+			if !r.broke(t.Context(), events) || time.Since(begin) != tc.want {
+				t.Errorf("%q: opened again after %v, want %v", tc.stream, time.Since(begin), tc.want)
+			}
+			// A connection that could not be made at all says nothing of a pause.
+			begin = time.Now()
+			if !r.broke(t.Context(), nil) || time.Since(begin) != tc.want {
+				t.Errorf("%q: tried again after %v, want %v", tc.stream, time.Since(begin), tc.want)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if r.broke(ctx, nil) {
+				t.Errorf("%q: opened again after the end", tc.stream)
+			}
+		})
+	}
+}

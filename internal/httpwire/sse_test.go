@@ -1,0 +1,215 @@
+package httpwire
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// readEvents reads all events, written as name|data|id, and the last retry.
+func readEvents(r io.Reader, limit int) (events []string, retry time.Duration, err error) {
+	e := newEventReader(r, limit)
+	for {
+		ev, err := e.next()
+		if err != nil {
+			return events, e.retry, err
+		}
+		events = append(events, ev.name+"|"+string(ev.data)+"|"+e.id)
+	}
+}
+
+func TestEventsAreReadAsBrowsersDo(t *testing.T) {
+	const none = time.Duration(-1)
+	for _, tc := range []struct {
+		name, stream string
+		want         []string
+		retry        time.Duration
+	}{
+		{"one", "data: a\n\n", []string{"|a|"}, none},
+		{"no space", "data:a\n\n", []string{"|a|"}, none},
+		{"one space only is taken off", "data:  a \n\n", []string{"| a |"}, none},
+		{"several lines", "data: a\ndata:\ndata: b\n\n", []string{"|a\n\nb|"}, none},
+		{"named, with id", "event: endpoint\nid: 7\ndata: /m\n\n", []string{"endpoint|/m|7"}, none},
+		{"the id stays", "id: 7\ndata: a\n\ndata: b\n\n", []string{"|a|7", "|b|7"}, none},
+		{"the name does not", "event: x\ndata: a\n\ndata: b\n\n", []string{"x|a|", "|b|"}, none},
+		{"an empty id", "id: 7\ndata: a\n\nid\ndata: b\n\n", []string{"|a|7", "|b|"}, none},
+		{"an id with NUL is ignored", "id: 7\ndata: a\n\nid: 8\x00\ndata: b\n\n", []string{"|a|7", "|b|7"}, none},
+		{"an event without data only has its id", "id: 7\n\ndata: a\n\n", []string{"|a|7"}, none},
+		{"priming", "id: 7\nretry: 500\ndata:\n\ndata: a\n\n", []string{"|a|7"}, 500 * time.Millisecond},
+		{"no event without its empty line", "data: a\n\ndata: b\n", []string{"|a|"}, none},
+		{"nor within a line", "data: a\n\ndata: b", []string{"|a|"}, none},
+		{"comments", ": x\n:\n\ndata: a\n:y\ndata: b\n\n:\n\n", []string{"|a\nb|"}, none},
+		{"unknown fields", "foo: x\nDATA: x\n data: x\ndata: a\nbar\n\n", []string{"|a|"}, none},
+		{"a line without colon is a field without value", "data: a\ndata\n\n", []string{"|a\n|"}, none},
+		{"a colon in the value", "data: a: b\n\n", []string{"|a: b|"}, none},
+		{"BOM", "\xEF\xBB\xBFdata: a\n\n", []string{"|a|"}, none},
+		{"only the first BOM", "\xEF\xBB\xBF\xEF\xBB\xBFdata: a\n\ndata: b\n\n", []string{"|b|"}, none},
+		{"part of a BOM", "\xEF\xBBdata: a\n\ndata: b\n\n", []string{"|b|"}, none},
+		{"CR", "data: a\rdata: b\r\rdata: c\r\r", []string{"|a\nb|", "|c|"}, none},
+		{"CRLF", "data: a\r\ndata: b\r\n\r\ndata: c\r\n\r\n", []string{"|a\nb|", "|c|"}, none},
+		{"all sorts", "data: a\r\n\ndata: b\n\r\ndata: c\r\r\ndata: d\n\r", []string{"|a|", "|b|", "|c|", "|d|"}, none},
+		{"retry", "retry: 10\n\n", nil, 10 * time.Millisecond},
+		{"retry without an event", "retry: 10\n", nil, 10 * time.Millisecond},
+		{"the last retry", "retry: 10\nretry:20\n", nil, 20 * time.Millisecond},
+		{"retry 0", "retry: 0\n", nil, 0},
+		{"retry that is no number", "retry: 1s\nretry: -1\nretry: +1\nretry: 1.5\nretry:\nretry: ٣\nretry: 0x10\n", nil, none},
+		{"retry beyond reason", "retry: 99999999999999999999\nretry: 4294967296\n", nil, none},
+		{"empty", "", nil, none},
+		{"only ends", "\n\r\n\r\r\n\n", nil, none},
+		{"not UTF-8", "data: \xff\n\n", []string{"|\xff|"}, none}, // the parser of messages sees to that
+	} {
+		for how, wrap := range map[string]func(io.Reader) io.Reader{
+			"whole": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader, "with the error": iotest.DataErrReader,
+		} {
+			got, retry, err := readEvents(wrap(strings.NewReader(tc.stream)), 1<<20)
+			if err != io.EOF {
+				t.Errorf("%s, %s: %v", tc.name, how, err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" || retry != tc.retry {
+				t.Errorf("%s, %s: retry %v (-want +got):\n%s", tc.name, how, retry, diff)
+			}
+		}
+	}
+}
+
+func TestEventAtItsLimitIsReadAndOneBeyondIsNot(t *testing.T) {
+	const limit = 1000
+	value := strings.Repeat("x", limit-len("data: "))
+	if got, _, err := readEvents(strings.NewReader("data: "+value+"\n\n"), limit); err != io.EOF || len(got) != 1 {
+		t.Errorf("at the limit: %d events, %v", len(got), err)
+	}
+	for name, stream := range map[string]string{
+		"a line":                 "data: " + value + "x\n\n",
+		"a line without end":     "data: " + strings.Repeat("x", 5000),
+		"lines":                  strings.Repeat("data: xxxxxxxxxx\n", 100) + "\n",
+		"lines without a field":  strings.Repeat("xxxxxxxxxxxxxxxx\n", 100) + "\n",
+		"a comment without end":  ":" + strings.Repeat("x", 5000),
+		"a name":                 "event: " + strings.Repeat("x", 5000) + "\n\n",
+		"an id":                  "id: " + strings.Repeat("x", 5000) + "\n\n",
+		"behind one that passes": "data: a\n\ndata: " + value + "x\n\n",
+	} {
+		if got, _, err := readEvents(strings.NewReader(stream), limit); !errors.Is(err, errEventTooLarge) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	// What is no part of an event does not add up.
+	var comments strings.Builder
+	for range 1000 {
+		comments.WriteString(": keep-alive\n")
+	}
+	if got, _, err := readEvents(strings.NewReader(comments.String()+"data: a\n\n"), limit); err != io.EOF || len(got) != 1 {
+		t.Errorf("comments: %q, %v", got, err)
+	}
+}
+
+// endless repeats a text for ever.
+type endless struct {
+	text string
+	at   int
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	n := copy(p, e.text[e.at:])
+	e.at = (e.at + n) % len(e.text)
+	return n, nil
+}
+
+// 700 MB are not read into memory to find out that they are too many.
+func TestEventWithoutEndDoesNotGrowMemoryPastItsBound(t *testing.T) {
+	const limit = 1 << 20
+	for _, text := range []string{"x", "data: x\n", "data\n"} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, _, err := readEvents(io.LimitReader(&endless{text: text}, 700<<20), limit); !errors.Is(err, errEventTooLarge) {
+			t.Errorf("%q: %v", text, err)
+		}
+		runtime.ReadMemStats(&after)
+		if grown := after.TotalAlloc - before.TotalAlloc; grown > 16*limit {
+			t.Errorf("%q: %d bytes were allocated", text, grown)
+		}
+	}
+}
+
+func TestReaderTellsHowAStreamBroke(t *testing.T) {
+	broken := errors.New("broken")
+	_, _, err := readEvents(io.MultiReader(strings.NewReader("data: a\n\ndata: b"), iotest.ErrReader(broken)), 100)
+	if !errors.Is(err, broken) {
+		t.Errorf("%v", err)
+	}
+}
+
+// What is written as an event is read as the same message, line breaks or none.
+func TestWrittenEventsAreReadAgain(t *testing.T) {
+	for _, name := range []string{"", "endpoint"} {
+		for message, want := range map[string]string{
+			`{"a":1}`:                  `{"a":1}`,
+			"{\n  \"a\": 1\n}":         "{\n  \"a\": 1\n}",
+			"{\r\n  \"a\": 1\r\n}":     "{\n  \"a\": 1\n}",
+			"{\r \"a\":\r\r\n1\n\r\n}": "{\n \"a\":\n\n1\n\n}",
+			"a\n":                      "a\n",
+			"\na":                      "\na",
+			"  a":                      "  a",
+		} {
+			got, _, err := readEvents(bytes.NewReader(appendEvent(nil, name, []byte(message))), 100)
+			if err != io.EOF || len(got) != 1 || got[0] != name+"|"+want+"|" {
+				t.Errorf("%q is read as %q, %v", message, got, err)
+			}
+		}
+	}
+}
+
+// FuzzSSEDecode: however a stream is cut into pieces and whichever way its lines
+// end, it has the same events, and none is larger than the limit.
+func FuzzSSEDecode(f *testing.F) {
+	for _, s := range []string{
+		"data: a\n\n", "\xEF\xBB\xBFdata: a\ndata: b\nid: 1\nretry: 5\nevent: e\n\n:c\n", "data\n\ndata:\ndata:\n\n", "id: \x00\ndata: x\n\n", strings.Repeat("data: xxxxxxxx\n", 20) + "\n",
+		":" + strings.Repeat("x", 150) + "\ndata: a\n\n", "data: a\n\ndata: " + strings.Repeat("x", 95) + "\n\n",
+	} {
+		f.Add(s, uint8(1))
+	}
+	f.Fuzz(func(t *testing.T, stream string, cut uint8) {
+		const limit = 100
+		stream = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(stream)
+		want, retry, wantErr := readEvents(strings.NewReader(stream), limit)
+		for _, ev := range want {
+			if len(ev) > 3*limit {
+				t.Errorf("an event of %d bytes: %q", len(ev), ev)
+			}
+		}
+		for _, end := range []string{"\n", "\r\n", "\r"} {
+			in := strings.ReplaceAll(stream, "\n", end)
+			got, again, err := readEvents(&pieces{in, int(cut%7) + 1}, limit)
+			if errors.Is(err, errEventTooLarge) != errors.Is(wantErr, errEventTooLarge) {
+				// Which read finds out that a line is too long depends on the pieces; that it is, does not.
+				t.Errorf("%q, cut by %d: %v, and whole %v", in, cut, err, wantErr)
+				continue
+			}
+			if fmt.Sprint(got) != fmt.Sprint(want) || again != retry && wantErr == io.EOF {
+				t.Errorf("%q, cut by %d: %q and %v, whole %q and %v", in, cut, got, again, want, retry)
+			}
+		}
+	})
+}
+
+// pieces hands out a text n bytes at a time.
+type pieces struct {
+	text string
+	n    int
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	if p.text == "" {
+		return 0, io.EOF
+	}
+	n := copy(b[:min(p.n, len(b))], p.text)
+	p.text = p.text[n:]
+	return n, nil
+}

@@ -1,0 +1,210 @@
+package legacy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+)
+
+const list = `{"jsonrpc":"2.0","id":%s,"method":"tools/list"}`
+
+func request(id string) string { return fmt.Sprintf(list, id) }
+
+// J7: 2025-03-26 has batches. J8: no other revision has.
+func TestJ7J8BatchesAreOfOneRevision(t *testing.T) {
+	for _, version := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"} {
+		server, _ := newServer()
+		s := newSession(t, server, version)
+		_, err := s.Batch([]byte("["+request("1")+"]"), jsonrpc.Limits{})
+		if (err == nil) != (version == "2025-03-26") || err != nil && err.Code != jsonrpc.CodeInvalidRequest {
+			t.Errorf("%s: %v", version, err)
+		}
+	}
+	server, _ := newServer()
+	if _, err := server.NewSession(principal.Anonymous).Batch([]byte("["+request("1")+"]"), jsonrpc.Limits{}); err == nil {
+		t.Error("a batch before the handshake")
+	}
+}
+
+func TestJ7BatchIsAnsweredWithABatch(t *testing.T) {
+	const (
+		ok          = `{"jsonrpc":"2.0","id":%s,"result":{}}`
+		notify      = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`
+		response    = `{"jsonrpc":"2.0","id":1,"result":{}}`
+		badResponse = `{"jsonrpc":"2.0","id":1,"result":7}`
+		badNotice   = `{"jsonrpc":"2.0","method":"notifications/progress","params":[1]}`
+	)
+	answer := func(id string) string { return fmt.Sprintf(ok, id) }
+	for _, tc := range []struct {
+		name, batch, want string
+		requests          bool
+	}{
+		{"one", "[" + request("1") + "]", "[" + answer("1") + "]", true},
+		{"in order", "[" + request("2") + "," + request(`"b"`) + " ,\n" + request("1") + "]", "[" + answer("2") + "," + answer(`"b"`) + "," + answer("1") + "]", true},
+		{"mixed", "[" + notify + "," + request("1") + "," + response + "]", "[" + answer("1") + "]", true},
+		{"nothing to answer", "[" + notify + "," + response + "," + badResponse + "," + badNotice + "]", "", false},
+		{"no message", "[7," + request("1") + "]",
+			`[{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid message: a message is a JSON object"}},` + answer("1") + "]", true},
+		{"a batch in a batch", "[[" + request("1") + "]]",
+			`[{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid message: a message is a JSON object"}}]`, true},
+		{"a request with odd params", `[{"jsonrpc":"2.0","id":5,"method":"tools/list","params":[1]}]`,
+			`[{"jsonrpc":"2.0","id":5,"error":{"code":-32602,"message":"invalid message: params must be an object"}}]`, true},
+		{"the same id of two types", "[" + request("1") + "," + request(`"1"`) + "]", "[" + answer("1") + "," + answer(`"1"`) + "]", true},
+		{"a handler that ends its goroutine", `[{"jsonrpc":"2.0","id":1,"method":"resources/read"},` + request("2") + "]",
+			`[{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}},` + answer("2") + "]", true},
+	} {
+		server, _ := newServer()
+		s := newSession(t, server, "2025-03-26")
+		b, err := s.Batch([]byte(tc.batch), jsonrpc.Limits{})
+		if err != nil {
+			t.Errorf("%s: %v", tc.name, err)
+			continue
+		}
+		if b.HasRequests() != tc.requests {
+			t.Errorf("%s: has requests: %v", tc.name, b.HasRequests())
+		}
+		if got := b.Serve(t.Context(), []byte("x"), nil); string(got) != "x"+tc.want {
+			t.Errorf("%s: %s\nwant %s", tc.name, got[1:], tc.want)
+		}
+	}
+}
+
+func TestJ7BatchIsRefusedWhole(t *testing.T) {
+	many := func(n int) string {
+		var all []string
+		for i := range n {
+			all = append(all, request(fmt.Sprint(i)))
+		}
+		return "[" + strings.Join(all, ",") + "]"
+	}
+	server, calls := newServer()
+	s := newSession(t, server, "2025-03-26")
+	if _, err := s.Batch([]byte(many(100)), jsonrpc.Limits{}); err != nil {
+		t.Errorf("at the limit: %v", err)
+	}
+	for name, batch := range map[string]string{
+		"empty":          "[]",
+		"too many":       many(101),
+		"duplicate id":   "[" + request("1") + "," + request("2") + "," + request("1") + "]",
+		"the handshake":  "[" + initialize("2025-03-26") + "]",
+		"not an array":   request("1"),
+		"trailing bytes": "[" + request("1") + "]]",
+		"duplicate keys": `[{"jsonrpc":"2.0","id":1,"id":2,"method":"tools/list"}]`,
+		"not UTF-8":      "[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}]",
+	} {
+		if _, err := s.Batch([]byte(batch), jsonrpc.Limits{}); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if len(calls) != 0 {
+		t.Error("something of it was served")
+	}
+}
+
+// The requests of a batch are served at the same time, and within the session's limit.
+func TestBatchIsServedConcurrently(t *testing.T) {
+	server, calls := newServer() // which serves three at a time
+	s := newSession(t, server, "2025-03-26")
+	batchOf := func(ids ...int) *Batch {
+		var all []string
+		for _, id := range ids {
+			all = append(all, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call"}`, id))
+		}
+		b, err := s.Batch([]byte("["+strings.Join(all, ",")+"]"), jsonrpc.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	done := make(chan []byte)
+	go func() { done <- batchOf(0, 1, 2).Serve(context.Background(), nil, nil) }()
+	held := []handling{<-calls, <-calls, <-calls}
+	want := `[{"jsonrpc":"2.0","id":3,"error":{"code":-32600,"message":"too many requests in flight"}}]`
+	if out := batchOf(3).Serve(t.Context(), nil, nil); string(out) != want {
+		t.Errorf("%s", out)
+	}
+	s.Notify(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`))
+	for _, h := range held {
+		if h.call.ID == jsonrpc.IntID(1) {
+			<-h.ctx.Done()
+		} else {
+			close(h.release)
+		}
+	}
+	if out := <-done; string(out) != `[{"jsonrpc":"2.0","id":0,"result":{}},{"jsonrpc":"2.0","id":2,"result":{}}]` {
+		t.Errorf("%s", out)
+	}
+}
+
+// A response in a batch reaches the question that it answers.
+func TestBatchCarriesAnswersToQuestions(t *testing.T) {
+	server, _ := newServer()
+	asked := make(chan []byte, 1)
+	answered := make(chan error, 1)
+	server.Engine = call.NewEngine(map[string]call.Handler{
+		mcp.MethodCallTool: func(ctx context.Context, c *call.Call) call.Outcome {
+			answers, err := c.Ask(ctx, call.Question{Method: mcp.MethodListRoots})
+			if err == nil && string(answers[0]) != `{"roots":[]}` {
+				err = fmt.Errorf("answer %s", answers[0])
+			}
+			answered <- err
+			return call.Outcome{Result: &mcp.EmptyResult{}}
+		},
+	}, server.Logger)
+	s := newSession(t, server, "2025-03-26")
+	done := make(chan []byte)
+	go func() {
+		done <- s.Serve(context.Background(), nil, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`), streamTo(asked))
+	}()
+	question := parse(t, string(<-asked))
+	b, fault := s.Batch(fmt.Appendf(nil, `[{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}]`, question.ID), jsonrpc.Limits{})
+	if fault != nil {
+		t.Fatal(fault)
+	}
+	b.Serve(t.Context(), nil, nil)
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	<-done
+}
+
+// streamTo is a stream that hands on what is written.
+type streamTo chan []byte
+
+func (s streamTo) Write(_ context.Context, msg []byte) error {
+	s <- append([]byte(nil), msg...)
+	return nil
+}
+
+// brokenStream takes what is written for granted, and knows that nobody reads it.
+type brokenStream struct{ err error }
+
+func (brokenStream) Write(context.Context, []byte) error { return nil }
+func (b brokenStream) Broken() error                     { return b.err }
+
+// T21: a client that has gone has not cancelled, so a handler goes on. But it does not
+// wait for the answer to a question that could not be put.
+func TestQuestionThatReachesNobodyFailsAtOnce(t *testing.T) {
+	server, _ := newServer()
+	asked := make(chan error, 1)
+	server.Engine = call.NewEngine(map[string]call.Handler{
+		mcp.MethodCallTool: func(ctx context.Context, c *call.Call) call.Outcome {
+			_, err := c.Ask(ctx, call.Question{Method: mcp.MethodListRoots})
+			asked <- err
+			return call.Outcome{Result: &mcp.EmptyResult{}}
+		},
+	}, server.Logger)
+	s := newSession(t, server, "2025-11-25")
+	gone := errors.New("connection reset")
+	s.Serve(t.Context(), nil, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`), brokenStream{gone})
+	if err := <-asked; !errors.Is(err, gone) {
+		t.Errorf("%v", err)
+	}
+}

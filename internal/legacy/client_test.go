@@ -1,0 +1,231 @@
+package legacy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// wire is the wire of a client whose server is a function: it returns what the
+// server sends back for a message, "$id" standing for the message's id.
+type wire struct {
+	to     call.Receiver
+	serve  func(ctx context.Context, out *call.Outgoing) (string, error)
+	sent   chan string
+	agreed mcp.Revision
+}
+
+func (w *wire) Send(ctx context.Context, out *call.Outgoing) error {
+	w.sent <- string(out.Message)
+	if w.serve == nil {
+		return nil
+	}
+	raw, err := w.serve(ctx, out)
+	if err != nil || raw == "" {
+		return err
+	}
+	m, err := jsonrpc.Parse([]byte(strings.ReplaceAll(raw, "$id", out.ID.String())), jsonrpc.Limits{})
+	if err != nil {
+		w.to.Unusable(&m, err)
+	} else {
+		w.to.Receive(&m)
+	}
+	return nil
+}
+
+func (w *wire) Agreed(r mcp.Revision) { w.agreed = r }
+func (w *wire) Close() error          { return nil }
+
+func newClient(t *testing.T, answerer call.Answerer, serve func(ctx context.Context, out *call.Outgoing) (string, error)) (*Client, *wire) {
+	t.Helper()
+	c := NewClient(answerer, slog.New(slog.DiscardHandler))
+	w := &wire{to: c, serve: serve, sent: make(chan string, 100)}
+	c.Wire = w
+	t.Cleanup(c.Close)
+	return c, w
+}
+
+func TestHandshakeTakesWhatItCanSpeak(t *testing.T) {
+	for version, want := range map[string]error{
+		"2024-11-05": nil, "2025-11-25": nil, "2026-07-28": call.ErrRevision, "2099-01-01": call.ErrRevision, "": call.ErrRevision,
+	} {
+		c, w := newClient(t, nil, func(_ context.Context, out *call.Outgoing) (string, error) {
+			if out.Method != mcp.MethodInitialize {
+				return "", nil
+			}
+			return `{"jsonrpc":"2.0","id":$id,"result":{"protocolVersion":"` + version + `","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`, nil
+		})
+		_, err := c.Handshake(t.Context(), mcp.V20251125, mcp.Implementation{Name: "c", Version: "1"}, mcp.ClientCapabilities{}, &call.Request{})
+		if !errors.Is(err, want) || (err == nil) != (want == nil) {
+			t.Errorf("%q: %v", version, err)
+		}
+		if initialize := <-w.sent; !strings.Contains(initialize, `"protocolVersion":"2025-11-25"`) {
+			t.Errorf("%s", initialize)
+		}
+		if err == nil {
+			if initialized := <-w.sent; initialized != `{"jsonrpc":"2.0","method":"notifications/initialized"}` || w.agreed != mcp.Revision(version) {
+				t.Errorf("%s, %s", initialized, w.agreed)
+			}
+		}
+		if len(w.sent) != 0 {
+			t.Errorf("%q: and then %s", version, <-w.sent)
+		}
+	}
+}
+
+func TestErrorsOfTheServerAreItsOwn(t *testing.T) {
+	reported := &jsonrpc.Error{Code: -32602, Message: "not like this"}
+	for name, tc := range map[string]struct {
+		raw  string
+		fail error
+		want error
+	}{
+		"an error":                 {raw: `{"jsonrpc":"2.0","id":$id,"error":{"code":-32602,"message":"not like this"}}`, want: reported},
+		"an error with status 400": {fail: &call.StatusError{Status: 400, Err: reported}, want: reported},
+		"status 400":               {fail: &call.StatusError{Status: 400}, want: nil},
+		"nonsense":                 {raw: `{"jsonrpc":"2.0","id":$id,"result":7}`, want: call.ErrInvalidResponse},
+		"a lost connection":        {fail: call.ErrConnectionLost, want: call.ErrConnectionLost},
+	} {
+		c, _ := newClient(t, nil, func(context.Context, *call.Outgoing) (string, error) { return tc.raw, tc.fail })
+		_, err := c.Call(t.Context(), &call.Request{Method: mcp.MethodListTools})
+		if err == nil || tc.want != nil && !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// A server of another era, or a proxy, may well answer 404: that is not the method's fault.
+	c, _ := newClient(t, nil, func(context.Context, *call.Outgoing) (string, error) {
+		return "", &call.StatusError{Status: 404, Err: reported}
+	})
+	var status *call.StatusError
+	if _, err := c.Call(t.Context(), &call.Request{Method: mcp.MethodListTools}); !errors.As(err, &status) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestServersRequestsAreAnswered(t *testing.T) {
+	answerer := func(_ context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+		switch string(params) {
+		case `{"ok":1}`:
+			return json.RawMessage(`{"method":"` + method + `"}`), nil
+		case `{"reported":1}`:
+			return nil, &jsonrpc.Error{Code: -1, Message: "the user rejected it"}
+		}
+		return nil, errors.New("a secret")
+	}
+	for _, tc := range []struct {
+		request  string
+		answerer call.Answerer
+		want     string
+	}{
+		{`"method":"ping"`, nil, `{"jsonrpc":"2.0","id":1,"result":{}}`},
+		{`"method":"sampling/createMessage","params":{"ok":1}`, answerer, `{"jsonrpc":"2.0","id":1,"result":{"method":"sampling/createMessage"}}`},
+		{`"method":"elicitation/create","params":{"reported":1}`, answerer, `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"the user rejected it"}}`},
+		{`"method":"roots/list","params":{}`, answerer, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"the client cannot answer"}}`},
+		{`"method":"roots/list"`, nil, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method \"roots/list\": this client has not declared that it offers it"}}`},
+		{`"method":"tools/call","params":{"ok":1}`, answerer, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method \"tools/call\": this client has not declared that it offers it"}}`},
+	} {
+		c, w := newClient(t, tc.answerer, nil)
+		c.Receive(parse(t, `{"jsonrpc":"2.0","id":1,`+tc.request+`}`))
+		if got := <-w.sent; got != tc.want {
+			t.Errorf("%s: %s\nwant %s", tc.request, got, tc.want)
+		}
+	}
+}
+
+// J2, J15: two of the server's requests with one id are two, and one that it has
+// cancelled is not answered.
+func TestServersRequestsHaveIDsOfTheirOwn(t *testing.T) {
+	begun, release := make(chan context.Context, 4), make(chan struct{})
+	c, w := newClient(t, func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
+		begun <- ctx
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return json.RawMessage(`{}`), nil
+	}, nil)
+	const question = `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`
+	c.Receive(parse(t, question))
+	ctx := <-begun
+	c.Receive(parse(t, question))
+	if got := <-w.sent; codeOf(t, []byte(got)) != jsonrpc.CodeInvalidRequest {
+		t.Errorf("%s", got)
+	}
+	c.Receive(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`))
+	<-ctx.Done()
+	c.Receive(parse(t, `{"jsonrpc":"2.0","id":2,"method":"roots/list"}`))
+	<-begun
+	close(release)
+	if got := <-w.sent; got != `{"jsonrpc":"2.0","id":2,"result":{}}` {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestCloseWaitsForRepliesAndBeginsNoMore(t *testing.T) {
+	sending := make(chan struct{})
+	c, w := newClient(t, nil, func(ctx context.Context, _ *call.Outgoing) (string, error) {
+		close(sending)
+		<-ctx.Done()
+		return "", ctx.Err()
+	})
+	c.Receive(parse(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+	<-sending
+	c.Close()
+	<-w.sent
+	for range 2 * maxReplies {
+		c.Receive(parse(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+	}
+	c.Close()
+	if len(w.sent) != 0 {
+		t.Errorf("%d replies after Close", len(w.sent))
+	}
+}
+
+// A server that takes no replies does not pile them up for ever.
+func TestReplyThatIsNotTakenIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, w := newClient(t, nil, func(ctx context.Context, _ *call.Outgoing) (string, error) {
+			<-ctx.Done()
+			return "", ctx.Err()
+		})
+		begun := time.Now()
+		for range maxReplies + 1 {
+			c.Receive(parse(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+		}
+		if waited := time.Since(begun); waited != replyTimeout {
+			t.Errorf("the last was let through after %v", waited)
+		}
+		c.Close()
+		if len(w.sent) > maxReplies+1 {
+			t.Errorf("%d sent", len(w.sent))
+		}
+	})
+}
+
+// J3: what nobody waits for is dropped.
+func TestJ3UnknownResponsesAreDropped(t *testing.T) {
+	c, w := newClient(t, nil, nil)
+	for _, raw := range []string{
+		`{"jsonrpc":"2.0","id":99,"result":{}}`,
+		`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"?"}}`,
+		`{"jsonrpc":"2.0","method":"notifications/whatever"}`,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`,
+	} {
+		c.Receive(parse(t, raw))
+	}
+	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":99,"result":7}`), jsonrpc.Limits{})
+	c.Unusable(&m, err)
+	c.Close()
+	if len(w.sent) != 0 {
+		t.Errorf("sent %s", <-w.sent)
+	}
+}

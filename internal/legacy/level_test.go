@@ -1,0 +1,79 @@
+package legacy_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/legacy"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/store"
+)
+
+// levelReplica is one of several servers that share a store. Its one method tells the log
+// level of the call.
+func levelReplica(kv store.KV) *legacy.Sessions {
+	engine := call.NewEngine(map[string]call.Handler{
+		mcp.MethodListTools: func(_ context.Context, c *call.Call) call.Outcome {
+			level := string(c.LogLevel)
+			result := &mcp.ListToolsResult{Tools: []mcp.Tool{}}
+			result.NextCursor = &level
+			return call.Outcome{Result: result}
+		},
+		mcp.MethodSetLevel: func(ctx context.Context, c *call.Call) call.Outcome {
+			raw, _ := c.Params.Get("level")
+			if err := c.SetLevel(ctx, mcp.LoggingLevel(jsonrpc.Unquote(raw))); err != nil {
+				return call.Fail(err)
+			}
+			return call.Outcome{Result: &mcp.EmptyResult{}}
+		},
+	}, nil)
+	return legacy.NewSessions(&legacy.Server{Engine: engine, Peers: &call.Peers{}}, kv, legacy.SessionLimits{})
+}
+
+func say(t *testing.T, l *legacy.Live, message string) string {
+	t.Helper()
+	m, err := jsonrpc.Parse([]byte(message), jsonrpc.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(l.Serve(t.Context(), nil, &m, nil))
+}
+
+func TestTheLogLevelOfASessionHoldsOnEveryReplica(t *testing.T) {
+	kv := store.NewMemory(store.MemoryOptions{})
+	one, two := levelReplica(kv), levelReplica(kv)
+	state := legacy.State{Revision: mcp.V20251125, Info: []byte(`{}`), Capabilities: []byte(`{}`)}
+	id, err := one.Create(t.Context(), principal.Anonymous, "192.0.2.1", state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(s *legacy.Sessions) *legacy.Live {
+		t.Helper()
+		l, err := s.Open(t.Context(), principal.Anonymous, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(l.Release)
+		return l
+	}
+	hears := func(l *legacy.Live, want mcp.LoggingLevel) {
+		t.Helper()
+		if got, want := say(t, l, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`), `{"jsonrpc":"2.0","id":1,"result":{"nextCursor":"`+string(want)+`","tools":[]}}`; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	here, there := open(one), open(two) // both have the session in use
+	hears(here, mcp.LevelInfo)
+	if got := say(t, here, `{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"alert"}}`); got != `{"jsonrpc":"2.0","id":2,"result":{}}` {
+		t.Fatal(got)
+	}
+	if err := there.Initialized(t.Context()); err != nil { // which writes the state too, and keeps the level
+		t.Fatal(err)
+	}
+	hears(here, mcp.LevelAlert)
+	hears(open(two), mcp.LevelAlert)
+	hears(open(one), mcp.LevelAlert)
+}

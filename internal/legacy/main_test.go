@@ -1,0 +1,95 @@
+package legacy
+
+import (
+	"context"
+	"log/slog"
+	"runtime"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// handling is a call that a handler of newServer is serving.
+type handling struct {
+	ctx     context.Context
+	call    *call.Call
+	release chan struct{} // close it to have the handler return
+}
+
+// newServer makes a server whose tools/list returns at once, whose tools/call waits,
+// and whose resources/read ends its goroutine by force.
+func newServer() (s *Server, calls chan handling) {
+	calls = make(chan handling, 16)
+	s = &Server{
+		Peers:  &call.Peers{},
+		Logger: slog.New(slog.DiscardHandler),
+		Describe: func(principal.Principal) mcp.InitializeResult {
+			return mcp.InitializeResult{ServerInfo: mcp.Implementation{Name: "s", Version: "1"}}
+		},
+		MaxInflight: 3,
+	}
+	s.Engine = call.NewEngine(map[string]call.Handler{
+		mcp.MethodListTools: func(context.Context, *call.Call) call.Outcome {
+			return call.Outcome{Result: &mcp.EmptyResult{}}
+		},
+		mcp.MethodCallTool: func(ctx context.Context, c *call.Call) call.Outcome {
+			h := handling{ctx, c, make(chan struct{})}
+			calls <- h
+			select {
+			case <-h.release:
+			case <-ctx.Done():
+			}
+			return call.Outcome{Result: &mcp.EmptyResult{}}
+		},
+		mcp.MethodReadResource: func(context.Context, *call.Call) call.Outcome {
+			runtime.Goexit()
+			return call.Outcome{}
+		},
+	}, s.Logger)
+	return s, calls
+}
+
+func parse(t *testing.T, raw string) *jsonrpc.Message {
+	t.Helper()
+	m, err := jsonrpc.Parse([]byte(raw), jsonrpc.Limits{})
+	if err != nil {
+		t.Fatalf("%v: %s", err, raw)
+	}
+	return &m
+}
+
+func initialize(version string) string {
+	return `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"` + version +
+		`","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`
+}
+
+// shake has a session go through the handshake.
+func shake(t *testing.T, s *Session, version string) {
+	t.Helper()
+	if out := s.Serve(t.Context(), nil, parse(t, initialize(version)), nil); !s.Handshook() {
+		t.Fatalf("%s", out)
+	}
+}
+
+func newSession(t *testing.T, s *Server, version string) *Session {
+	t.Helper()
+	session := s.NewSession(principal.Anonymous)
+	shake(t, session, version)
+	return session
+}
+
+func user(t *testing.T, name string) principal.Principal {
+	t.Helper()
+	who, err := principal.New("https://issuer.example", name, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return who
+}

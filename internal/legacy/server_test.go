@@ -1,0 +1,234 @@
+package legacy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/spec"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+)
+
+func codeOf(t *testing.T, raw []byte) int64 {
+	t.Helper()
+	m, err := jsonrpc.Parse(raw, jsonrpc.Limits{})
+	switch {
+	case err != nil:
+		t.Fatalf("%v: %q", err, raw)
+	case m.Err != nil:
+		return m.Err.Code
+	}
+	return 0
+}
+
+func TestHandshakeAgreesOnARevision(t *testing.T) {
+	for offered, want := range map[string]mcp.Revision{
+		"2024-11-05": mcp.V20241105, "2025-03-26": mcp.V20250326, "2025-06-18": mcp.V20250618, "2025-11-25": mcp.V20251125,
+		"2026-07-28": mcp.V20251125, "1999-01-01": mcp.V20251125, "": mcp.V20251125,
+	} {
+		server, _ := newServer()
+		s := server.NewSession(principal.Anonymous)
+		out := s.Serve(t.Context(), nil, parse(t, initialize(offered)), nil)
+		var got struct{ Result mcp.InitializeResult }
+		if err := json.Unmarshal(out, &got); err != nil || got.Result.ProtocolVersion != want || s.Revision != want || !s.Handshook() {
+			t.Errorf("%q: %s", offered, out)
+		}
+		if err := spec.ValidateMessage(want, out, mcp.MethodInitialize); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestMalformedHandshakeIsRefusedAndMayBeTriedAgain(t *testing.T) {
+	server, _ := newServer()
+	s := server.NewSession(principal.Anonymous)
+	for _, params := range []string{
+		``,
+		`,"params":{}`,
+		`,"params":{"clientInfo":{"name":"c","version":"1"},"capabilities":{}}`,
+		`,"params":{"protocolVersion":20251125,"clientInfo":{"name":"c","version":"1"},"capabilities":{}}`,
+		`,"params":{"protocolVersion":"2025-11-25","capabilities":{}}`,
+		`,"params":{"protocolVersion":"2025-11-25","clientInfo":"c","capabilities":{}}`,
+		`,"params":{"protocolVersion":"2025-11-25","clientInfo":{"name":7,"version":"1"},"capabilities":{}}`,
+		`,"params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"}}`,
+		`,"params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":[]}`,
+		`,"params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{},"ProtocolVersion":"2024-11-05"}`,
+		`,"params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{"x":"` + strings.Repeat("y", maxCapabilities) + `"}}`,
+	} {
+		out := s.Serve(t.Context(), nil, parse(t, `{"jsonrpc":"2.0","id":1,"method":"initialize"`+params+`}`), nil)
+		if codeOf(t, out) != jsonrpc.CodeInvalidParams || s.Handshook() {
+			t.Errorf("%.200s: %s", params, out)
+		}
+	}
+	shake(t, s, "2025-11-25")
+}
+
+func TestSessionBeginsWithItsHandshake(t *testing.T) {
+	server, _ := newServer()
+	s := server.NewSession(principal.Anonymous)
+	serve := func(raw string) []byte { return s.Serve(t.Context(), nil, parse(t, raw), nil) }
+	if out := serve(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); codeOf(t, out) != jsonrpc.CodeInvalidRequest {
+		t.Errorf("before the handshake: %s", out)
+	}
+	if out := serve(`{"jsonrpc":"2.0","id":"p","method":"ping"}`); string(out) != `{"jsonrpc":"2.0","id":"p","result":{}}` {
+		t.Errorf("ping before the handshake: %s", out)
+	}
+	shake(t, s, "2025-06-18")
+	if out := serve(initialize("2024-11-05")); codeOf(t, out) != jsonrpc.CodeInvalidRequest || s.Revision != mcp.V20250618 {
+		t.Errorf("a second handshake: %s", out)
+	}
+	if out := serve(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); codeOf(t, out) != 0 {
+		t.Errorf("after the handshake: %s", out)
+	}
+	for _, method := range []string{"server/discover", "subscriptions/listen", "no/such/method"} {
+		if out := serve(`{"jsonrpc":"2.0","id":1,"method":"` + method + `"}`); codeOf(t, out) != jsonrpc.CodeMethodNotFound {
+			t.Errorf("%s: %s", method, out)
+		}
+	}
+}
+
+// A session is kept in a store for half an hour, and what its client says of itself is
+// none of our choosing.
+func TestLongDescriptionOfAClientIsKeptShort(t *testing.T) {
+	server, _ := newServer()
+	picture := "data:image/png;base64," + strings.Repeat("A", 1<<20)
+	raw := `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"sampling":{}},"clientInfo":` +
+		`{"name":"` + strings.Repeat("n", 250) + `éééé","title":"T","version":"1","icons":[{"src":"` + picture + `"}]}}}`
+	s := server.NewSession(principal.Anonymous)
+	out := s.Serve(t.Context(), nil, parse(t, raw), nil)
+	if codeOf(t, out) != 0 || !s.Handshook() {
+		t.Fatalf("%s", out)
+	}
+	if size := len(s.State.Encode()); size > 1<<10 {
+		t.Errorf("%d bytes are kept", size)
+	}
+	want := &mcp.Implementation{Name: strings.Repeat("n", 250) + "ééé", Title: "T", Version: "1"}
+	if diff := cmp.Diff(want, s.peer.Info); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	again, err := server.Resume(principal.Anonymous, s.State, &call.Inflight{})
+	if err != nil || again.peer.Info.Name != want.Name || again.peer.Capabilities.Sampling == nil {
+		t.Errorf("%+v, %v", again, err)
+	}
+}
+
+// J2: a second request with the id of one in flight is rejected, and the first still
+// gets its answer.
+func TestJ2DuplicateIDInFlightIsRejected(t *testing.T) {
+	server, calls := newServer()
+	s := newSession(t, server, "2025-11-25")
+	const raw = `{"jsonrpc":"2.0","id":7,"method":"tools/call"}`
+	first := make(chan []byte)
+	go func() { first <- s.Serve(context.Background(), nil, parse(t, raw), nil) }()
+	h := <-calls
+	if out := s.Serve(t.Context(), nil, parse(t, raw), nil); codeOf(t, out) != jsonrpc.CodeInvalidRequest {
+		t.Errorf("%s", out)
+	}
+	close(h.release)
+	if out := <-first; codeOf(t, out) != 0 {
+		t.Errorf("the first: %s", out)
+	}
+	go func() { first <- s.Serve(context.Background(), nil, parse(t, raw), nil) }()
+	close((<-calls).release)
+	if out := <-first; codeOf(t, out) != 0 {
+		t.Errorf("the id again, when it is free: %s", out)
+	}
+}
+
+// J15: a cancelled request has no response; what the notification does not name goes on.
+func TestJ15CancelledRequestHasNoResponse(t *testing.T) {
+	server, calls := newServer()
+	s := newSession(t, server, "2025-11-25")
+	done := make(chan []byte)
+	for _, id := range []string{`1`, `"1"`} {
+		go func() {
+			done <- s.Serve(context.Background(), nil, parse(t, `{"jsonrpc":"2.0","id":`+id+`,"method":"tools/call"}`), nil)
+		}()
+	}
+	byID := make(map[string]handling)
+	for range 2 {
+		h := <-calls
+		byID[h.call.ID.String()] = h
+	}
+	for _, about := range []string{`{"requestId":2}`, `{"requestId":null}`, `{"requestId":[1]}`, `{}`, `{"requestId":"2"}`} {
+		s.Notify(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":`+about+`}`))
+	}
+	for id, h := range byID {
+		if h.ctx.Err() != nil {
+			t.Errorf("%s was cancelled", id)
+		}
+	}
+	s.Notify(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`))
+	if out := <-done; len(out) != 0 {
+		t.Errorf("answered: %s", out)
+	}
+	if cause := context.Cause(byID[`1`].ctx); !errors.Is(cause, call.ErrCancelled) {
+		t.Errorf("cause %v", cause)
+	}
+	close(byID[`"1"`].release)
+	if out := <-done; string(out) != `{"jsonrpc":"2.0","id":"1","result":{}}` {
+		t.Errorf("the other: %s", out)
+	}
+	s.Notify(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)) // it is over
+}
+
+func TestSessionIsBusyAtItsLimit(t *testing.T) {
+	server, calls := newServer() // which serves three at a time
+	s := newSession(t, server, "2025-11-25")
+	done := make(chan []byte)
+	var held []handling
+	for i := range 3 {
+		if s.Busy() {
+			t.Errorf("busy with %d", i)
+		}
+		id := string(rune('1' + i))
+		go func() {
+			done <- s.Serve(context.Background(), nil, parse(t, `{"jsonrpc":"2.0","id":`+id+`,"method":"tools/call"}`), nil)
+		}()
+		held = append(held, <-calls)
+	}
+	if !s.Busy() {
+		t.Error("not busy at the limit")
+	}
+	if out := s.Serve(t.Context(), nil, parse(t, `{"jsonrpc":"2.0","id":9,"method":"tools/call"}`), nil); codeOf(t, out) != jsonrpc.CodeInvalidRequest {
+		t.Errorf("one more: %s", out)
+	}
+	s.Close()
+	for _, h := range held {
+		<-h.ctx.Done()
+		if out := <-done; len(out) != 0 {
+			t.Errorf("answered: %s", out)
+		}
+	}
+	if s.Busy() {
+		t.Error("busy with nothing")
+	}
+}
+
+func TestProgressTokenIsAnID(t *testing.T) {
+	server, calls := newServer()
+	s := newSession(t, server, "2025-11-25")
+	for _, token := range []string{`1.5`, `null`, `{}`, `[]`, `true`} {
+		out := s.Serve(t.Context(), nil, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":`+token+`}}}`), nil)
+		if codeOf(t, out) != jsonrpc.CodeInvalidParams {
+			t.Errorf("%s: %s", token, out)
+		}
+	}
+	done := make(chan []byte)
+	go func() {
+		done <- s.Serve(context.Background(), nil, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":"t"}}}`), nil)
+	}()
+	h := <-calls
+	if h.call.ProgressToken != jsonrpc.StringID("t") || h.call.Revision != mcp.V20251125 || h.call.Peer.Info.Name != "c" {
+		t.Errorf("%+v", h.call)
+	}
+	close(h.release)
+	<-done
+}

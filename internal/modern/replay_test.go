@@ -1,0 +1,268 @@
+package modern
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+)
+
+// asker is a server whose one tool asks until it has had answers to all of its
+// questions, and returns them.
+func asker(t *testing.T, questions ...call.Question) *Server {
+	t.Helper()
+	seals, err := NewSeals([]byte(strings.Repeat("k", KeySize)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := func(ctx context.Context, c *call.Call) call.Outcome {
+		var all []string
+		for _, q := range questions {
+			given, err := c.Ask(ctx, q)
+			if err != nil {
+				return call.Fail(err)
+			}
+			all = append(all, string(given[0]))
+		}
+		return call.Outcome{Result: &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(strings.Join(all, " "))}}}
+	}
+	engine := call.NewEngine(map[string]call.Handler{mcp.MethodCallTool: handler}, slog.New(slog.DiscardHandler))
+	return &Server{Engine: engine, Peers: &call.Peers{}, Identity: []byte(`{"name":"s","version":"1"}`), Seals: seals}
+}
+
+func ask(key string) call.Question {
+	return call.Question{Key: key, Method: mcp.MethodElicit, Params: json.RawMessage(`{"message":"` + key + `?"}`)}
+}
+
+// outcome is what a round came to.
+type outcome struct {
+	Kind     string                      `json:"resultType"`
+	Requests map[string]mcp.InputRequest `json:"inputRequests"`
+	State    *string                     `json:"requestState"`
+	Content  []struct{ Text string }     `json:"content"`
+	err      *jsonrpc.Error
+}
+
+// round sends one round of a call of tool, with further members of params.
+func round(t *testing.T, s *Server, who principal.Principal, tool string, members ...string) outcome {
+	t.Helper()
+	params := `"name":"` + tool + `","arguments":{"a":1,"b":"x"},` + strings.Join(members, "") +
+		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}`
+	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+params+`}}`), jsonrpc.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, err := jsonrpc.Parse(s.Serve(t.Context(), nil, &m, who, nil, &call.Inflight{}), jsonrpc.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := outcome{err: reply.Err}
+	if out.err == nil {
+		if err := json.Unmarshal(reply.Raw, &out); err != nil {
+			t.Fatalf("%s: %v", reply.Raw, err)
+		}
+	}
+	return out
+}
+
+func echoing(s *string) string { return `"requestState":"` + *s + `",` }
+
+func answering(pairs ...string) string {
+	var parts []string
+	for i := 0; i < len(pairs); i += 2 {
+		parts = append(parts, fmt.Sprintf(`%q:%s`, pairs[i], pairs[i+1]))
+	}
+	return `"inputResponses":{` + strings.Join(parts, ",") + `},`
+}
+
+const yes = `{"action":"accept","content":{"ok":true}}`
+
+func TestRoundsGoOnWhereTheyStopped(t *testing.T) {
+	s := asker(t, ask("one"), ask("two"))
+	first := round(t, s, principal.Local, "x")
+	if first.Kind != mcp.ResultTypeInputRequired || len(first.Requests) != 1 || first.Requests["one"].Method != mcp.MethodElicit || first.State == nil {
+		t.Fatalf("first round: %+v", first)
+	}
+	second := round(t, s, principal.Local, "x", echoing(first.State), answering("one", yes))
+	if len(second.Requests) != 1 || second.Requests["two"].Method == "" || *second.State == *first.State {
+		t.Fatalf("second round: %+v", second)
+	}
+	third := round(t, s, principal.Local, "x", echoing(second.State), answering("two", yes))
+	if third.Kind != mcp.ResultTypeComplete || third.Content[0].Text != yes+" "+yes {
+		t.Fatalf("third round: %+v", third)
+	}
+}
+
+// What was not asked is not heard, and what is missing is asked for again.
+func TestOnlyOutstandingQuestionsAreAnswered(t *testing.T) {
+	s := asker(t, ask("one"), ask("two"))
+	first := round(t, s, principal.Local, "x")
+	for name, sent := range map[string]string{
+		"nothing":        "",
+		"null":           `"inputResponses":null,`,
+		"another key":    answering("other", yes),
+		"a later key":    answering("two", yes),
+		"no object":      answering("one", `12345`),
+		"a null":         answering("one", `null`),
+		"a list of them": `"inputResponses":[` + yes + `],`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			again := round(t, s, principal.Local, "x", echoing(first.State), sent)
+			if again.Kind != mcp.ResultTypeInputRequired || again.Requests["one"].Method == "" {
+				t.Errorf("%+v", again)
+			}
+		})
+	}
+	extra := round(t, s, principal.Local, "x", echoing(first.State), answering("one", yes, "more", yes))
+	if extra.Requests["two"].Method == "" {
+		t.Errorf("with an answer too many: %+v", extra)
+	}
+}
+
+// M1: whatever is done to a state, it is refused, and never a fresh start.
+func TestM1ChangedStatesAreRefused(t *testing.T) {
+	s := asker(t, ask("one"))
+	sealed := *round(t, s, principal.Local, "x").State
+	raw, err := base64.RawURLEncoding.DecodeString(sealed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := func(name, state string) {
+		t.Helper()
+		out := round(t, s, principal.Local, "x", `"requestState":`+state+`,`, answering("one", yes))
+		if out.err == nil || out.err.Code != jsonrpc.CodeInvalidParams || !strings.Contains(out.err.Message, "requestState") {
+			t.Errorf("%s: %+v %v", name, out, out.err)
+		}
+	}
+	for i := range raw {
+		changed := append([]byte(nil), raw...)
+		changed[i] ^= 1 << (i % 8)
+		refused(fmt.Sprintf("byte %d", i), `"`+base64.RawURLEncoding.EncodeToString(changed)+`"`)
+	}
+	refused("appended", `"`+sealed+`-TAMPERED"`)
+	refused("truncated", `"`+sealed[:len(sealed)-1]+`"`)
+	refused("empty", `""`)
+	refused("a number", `7`)
+	refused("null", `null`)
+	refused("an object", `{}`)
+}
+
+// M2: a state is of one principal, one request and one hour.
+func TestM2StatesAreBound(t *testing.T) {
+	s := asker(t, ask("one"))
+	now := time.Now()
+	s.Now = func() time.Time { return now }
+	mine := round(t, s, principal.Local, "x").State
+	other, err := principal.New("https://issuer.example", "somebody", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, out := range map[string]outcome{
+		"another principal": round(t, s, other, "x", echoing(mine), answering("one", yes)),
+		"another tool":      round(t, s, principal.Local, "y", echoing(mine), answering("one", yes)),
+	} {
+		if out.err == nil || out.err.Code != jsonrpc.CodeInvalidParams {
+			t.Errorf("%s: %+v", name, out)
+		}
+	}
+	now = now.Add(stateLifetime - time.Second)
+	if out := round(t, s, principal.Local, "x", echoing(mine), answering("one", yes)); out.Kind != mcp.ResultTypeComplete {
+		t.Errorf("just in time: %+v", out)
+	}
+	now = now.Add(2 * time.Second)
+	if out := round(t, s, principal.Local, "x", echoing(mine), answering("one", yes)); out.err == nil {
+		t.Errorf("too late: %+v", out)
+	}
+}
+
+// The same arguments written in another way are the same request.
+func TestStatesSurviveAnotherSpellingOfTheRequest(t *testing.T) {
+	s := asker(t, ask("one"))
+	first := round(t, s, principal.Local, "x")
+	out := round(t, s, principal.Local, "x", echoing(first.State), answering("one", yes))
+	if out.Kind != mcp.ResultTypeComplete {
+		t.Fatalf("%+v", out)
+	}
+	params := `"arguments": { "b" : "\u0078", "a" : 1 }, "name":"x",` + echoing(first.State) + answering("one", yes) +
+		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+params+`}}`), jsonrpc.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply := s.Serve(t.Context(), nil, &m, principal.Local, nil, &call.Inflight{})
+	if !strings.Contains(string(reply), `"resultType":"complete"`) {
+		t.Errorf("%s", reply)
+	}
+}
+
+func TestRetiredKeysStillOpen(t *testing.T) {
+	s := asker(t, ask("one"))
+	first := round(t, s, principal.Local, "x")
+	retired, newest := []byte(strings.Repeat("k", KeySize)), []byte(strings.Repeat("n", KeySize))
+	var err error
+	if s.Seals, err = NewSeals(newest, retired); err != nil {
+		t.Fatal(err)
+	}
+	if out := round(t, s, principal.Local, "x", echoing(first.State), answering("one", yes)); out.Kind != mcp.ResultTypeComplete {
+		t.Errorf("with the retired key: %+v", out)
+	}
+	if s.Seals, err = NewSeals(newest); err != nil {
+		t.Fatal(err)
+	}
+	if out := round(t, s, principal.Local, "x", echoing(first.State), answering("one", yes)); out.err == nil {
+		t.Errorf("without it: %+v", out)
+	}
+	if _, err := NewSeals([]byte("short")); err == nil {
+		t.Error("a short key was taken")
+	}
+}
+
+// A call may ask in ten rounds, and then must come to an end.
+func TestRoundsAreBounded(t *testing.T) {
+	var questions []call.Question
+	for i := range maxRounds + 1 {
+		questions = append(questions, ask(fmt.Sprint("q", i)))
+	}
+	s := asker(t, questions...)
+	out := round(t, s, principal.Local, "x")
+	for i := range maxRounds - 1 {
+		if out.State == nil {
+			t.Fatalf("round %d: %+v %v", i, out, out.err)
+		}
+		out = round(t, s, principal.Local, "x", echoing(out.State), answering(fmt.Sprint("q", i), yes))
+	}
+	out = round(t, s, principal.Local, "x", echoing(out.State), answering(fmt.Sprint("q", maxRounds-1), yes))
+	if out.err == nil || !strings.Contains(out.err.Message, "rounds") {
+		t.Errorf("%+v %v", out, out.err)
+	}
+}
+
+func TestStatesDoNotGrowWithoutBound(t *testing.T) {
+	s := asker(t, ask("one"), ask("two"))
+	first := round(t, s, principal.Local, "x")
+	huge := `{"action":"accept","content":{"text":"` + strings.Repeat("x", maxState) + `"}}`
+	out := round(t, s, principal.Local, "x", echoing(first.State), answering("one", huge))
+	if out.err == nil || !strings.Contains(out.err.Message, "bytes") {
+		t.Errorf("%+v %v", out, out.err)
+	}
+}
+
+// A question that has changed between two rounds has not been answered.
+func TestAChangedQuestionIsAskedAgain(t *testing.T) {
+	first := round(t, asker(t, ask("one")), principal.Local, "x")
+	changed := ask("one")
+	changed.Params = json.RawMessage(`{"message":"something else?"}`)
+	out := round(t, asker(t, changed), principal.Local, "x", echoing(first.State), answering("one", yes))
+	if out.Kind != mcp.ResultTypeInputRequired || !strings.Contains(string(out.Requests["one"].Params), "something else") {
+		t.Errorf("%+v", out)
+	}
+}

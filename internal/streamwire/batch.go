@@ -1,0 +1,46 @@
+package streamwire
+
+import (
+	"context"
+
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// batch takes a batch, which sessions of 2025-03-26 have (basic, Batching). Its
+// requests are served at the same time, and their responses sent as one batch when all
+// are there; what handlers send meanwhile is not kept waiting. Each of its requests
+// has a slot like any other, as far as there are so many.
+func (l *link) batch(ctx, reading context.Context, data []byte) {
+	batch, fault := l.session.Batch(data, l.Limits)
+	if fault != nil {
+		l.refuse(ctx, jsonrpc.ID{}, fault)
+		return
+	}
+	if batch.Has(mcp.NotificationInitialized) {
+		defer l.tell(ctx, reading.Done())
+	}
+	if !batch.HasRequests() {
+		batch.Serve(ctx, nil, nil)
+		return
+	}
+	slots := min(batch.Requests(), cap(l.slots))
+	for taken := range slots {
+		select {
+		case l.slots <- struct{}{}:
+		case <-ctx.Done():
+			l.free(taken)
+			return
+		}
+	}
+	l.running.Go(func() {
+		defer l.free(slots)
+		l.write(ctx, batch.Serve(ctx, nil, l.conn))
+	})
+}
+
+func (l *link) free(slots int) {
+	for range slots {
+		<-l.slots
+	}
+}

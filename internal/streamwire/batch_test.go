@@ -1,0 +1,57 @@
+package streamwire_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/internal/streamwire"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// overheard is a receiver that notes what it is handed.
+type overheard struct {
+	lines chan string
+}
+
+func (o overheard) Receive(m *jsonrpc.Message)       { o.lines <- fmt.Sprint(m.Method, m.ID) }
+func (o overheard) Unusable(*jsonrpc.Message, error) { o.lines <- "unusable" }
+func (o overheard) Lost(error)                       { close(o.lines) }
+
+// J7 and J8, of the other side: what a server sends at once is taken one by one, in
+// the one revision that has batches.
+func TestJ7AClientTakesBatchesOf20250326Only(t *testing.T) {
+	for _, r := range mcp.Revisions() {
+		t.Run(string(r), func(t *testing.T) {
+			near, far := transport.Pipe()
+			heard := overheard{make(chan string, 16)}
+			c := streamwire.NewClient(near, heard, jsonrpc.Limits{})
+			c.Agreed(r)
+			for _, message := range []string{
+				`[{"jsonrpc":"2.0","method":"a"},7,{"jsonrpc":"2.0","id":3,"result":{}}]`, `[]`, `{"jsonrpc":"2.0","method":"last"}`,
+			} {
+				if err := far.Write(t.Context(), []byte(message)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := "unusable unusable last"
+			if r == mcp.V20250326 {
+				want = "a unusable 3 unusable last"
+			}
+			var got []string
+			for line := range heard.lines {
+				if got = append(got, line); line == "last" {
+					break
+				}
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("heard %q, want %q", got, want)
+			}
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,363 @@
+package mcptest_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+type query struct {
+	Region string  `json:"region,omitempty" mcp-header:"Region"`
+	Shard  *int64  `json:"shard,omitempty" mcp-header:"Shard"`
+	Dry    *bool   `json:"dry,omitempty" mcp-header:"Dry-Run"`
+	Query  string  `json:"query,omitempty"`
+	Weight float64 `json:"weight,omitempty"`
+	Where  *struct {
+		Zone string `json:"zone,omitempty" mcp-header:"Zone"`
+	} `json:"where,omitempty"`
+}
+
+// mirroring is a server with a tool whose parameters are marked.
+func mirroring() *server.Server {
+	s := newServer()
+	server.AddTool(s, mcp.Tool{Name: "query", Description: "Queries a region."}, func(_ context.Context, q query) (string, error) {
+		raw, err := json.Marshal(q)
+		return string(raw), err
+	})
+	return s
+}
+
+// Marked parameters are repeated over HTTP and make no difference elsewhere. A tool
+// need not have been listed before.
+func TestMarkedParametersWorkEverywhere(t *testing.T) {
+	shard, dry := int64(-7), true
+	everywhere(t, mirroring, func(t *testing.T, c *client.Client) {
+		for _, q := range []query{
+			{},
+			{Region: "us-west1", Shard: &shard, Dry: &dry, Query: "q", Weight: 1.5},
+			{Region: " Zürich\n"},
+			{Region: "=?base64?literal?="},
+			{Where: &struct {
+				Zone string `json:"zone,omitempty" mcp-header:"Zone"`
+			}{"a"}},
+		} {
+			want, _ := json.Marshal(q)
+			if got, err := client.Call[string](t.Context(), c, "query", q); err != nil || got != string(want) {
+				t.Errorf("%s: %s, %v", want, got, err)
+			}
+		}
+	})
+}
+
+// recorder is an HTTP server that keeps the headers of the calls of tools.
+type recorder struct {
+	*httptest.Server
+	mu    sync.Mutex
+	calls []http.Header
+	lists int
+}
+
+func record(t *testing.T, s http.Handler) *recorder {
+	r := &recorder{}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		r.mu.Lock()
+		switch req.Header.Get("Mcp-Method") {
+		case mcp.MethodCallTool:
+			r.calls = append(r.calls, req.Header.Clone())
+		case mcp.MethodListTools:
+			r.lists++
+		}
+		r.mu.Unlock()
+		s.ServeHTTP(w, req)
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *recorder) take() (calls []http.Header, lists int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	calls, lists = r.calls, r.lists
+	r.calls, r.lists = nil, 0
+	return calls, lists
+}
+
+func dialModern(t *testing.T, url string, configure ...func(*client.Dialer)) *client.Client {
+	t.Helper()
+	d := &client.Dialer{Revision: mcp.V20260728}
+	for _, f := range configure {
+		f(d)
+	}
+	c, err := d.Dial(t.Context(), client.URL(url))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// U1: values that no header can hold are encoded, absent ones and those of parameters
+// that are not marked are not there at all.
+func TestU1MarkedParametersAreSentInHeaders(t *testing.T) {
+	r := record(t, mirroring())
+	c := dialModern(t, r.URL)
+	for range c.Tools(t.Context()) {
+	}
+	for _, tt := range []struct {
+		arguments string
+		want      map[string]string
+	}{
+		{`{}`, nil},
+		{`{"region":"us-west1","shard":42.0,"dry":false,"query":"secret","weight":2}`, map[string]string{"Region": "us-west1", "Shard": "42", "Dry-Run": "false"}},
+		{`{"region":""}`, map[string]string{"Region": ""}},
+		{`{"region":"a b"}`, map[string]string{"Region": "a b"}},
+		{`{"region":" a"}`, map[string]string{"Region": "=?base64?IGE=?="}},
+		{`{"region":"a\r\nX-Evil: 1"}`, map[string]string{"Region": "=?base64?YQ0KWC1FdmlsOiAx?="}},
+		{`{"region":"ü"}`, map[string]string{"Region": "=?base64?w7w=?="}},
+		{`{"where":{"zone":"z"}}`, map[string]string{"Zone": "z"}},
+		{`{"where":{}}`, nil},
+	} {
+		if result, err := c.CallTool(t.Context(), "query", json.RawMessage(tt.arguments)); err != nil || result.IsError {
+			t.Errorf("%s: %+v, %v", tt.arguments, result, err)
+		}
+		calls, _ := r.take()
+		if len(calls) != 1 {
+			t.Fatalf("%s: %d requests", tt.arguments, len(calls))
+		}
+		got := make(map[string]string)
+		for name, values := range calls[0] {
+			if param, ok := strings.CutPrefix(name, "Mcp-Param-"); ok {
+				got[param] = strings.Join(values, "|")
+			}
+		}
+		if fmt.Sprint(got) != fmt.Sprint(tt.want) {
+			t.Errorf("%s: headers %q, want %q", tt.arguments, got, tt.want)
+		}
+		if calls[0].Get("X-Evil") != "" {
+			t.Error("an argument has become a header")
+		}
+	}
+}
+
+// A tool is listed when, and only when, a server wants headers that we do not know of.
+func TestAToolIsListedWhenItsHeadersAreNotKnown(t *testing.T) {
+	s := mirroring()
+	r := record(t, s)
+	c := dialModern(t, r.URL)
+	call := func(arguments string, wantCalls, wantLists int) {
+		t.Helper()
+		if result, err := c.CallTool(t.Context(), "query", json.RawMessage(arguments)); err != nil || result.IsError {
+			t.Fatalf("%s: %+v, %v", arguments, result, err)
+		}
+		if calls, lists := r.take(); len(calls) != wantCalls || lists != wantLists {
+			t.Errorf("%s: %d calls and %d lists, want %d and %d", arguments, len(calls), lists, wantCalls, wantLists)
+		}
+	}
+	call(`{"query":"q"}`, 1, 0)
+	call(`{"region":"a"}`, 2, 1)
+	call(`{"region":"b"}`, 1, 0)
+	s.RemoveTool("query") // and it comes back with another mark
+	err := s.RegisterTool(mcp.Tool{Name: "query", InputSchema: json.RawMessage(`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Area"}}}`)},
+		func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) { return &mcp.CallToolResult{}, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	call(`{"region":"c"}`, 2, 1)
+	call(`{"region":"d"}`, 1, 0)
+}
+
+func TestAServerThatRefusesWhateverTheHeadersIsAskedTwiceAtMost(t *testing.T) {
+	s := mirroring()
+	refusing := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Header.Get("Mcp-Method") != mcp.MethodCallTool {
+			s.ServeHTTP(w, req)
+			return
+		}
+		body, _ := io.ReadAll(req.Body)
+		m, _ := jsonrpc.Parse(body, jsonrpc.Limits{})
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = w.Write(jsonrpc.AppendError(nil, m.ID, jsonrpc.Errorf(mcp.CodeHeaderMismatch, "header mismatch"), false))
+	})
+	r := record(t, refusing)
+	c := dialModern(t, r.URL)
+	for i, want := range []int{2, 1} { // the second time there is nothing to learn
+		_, err := c.CallTool(t.Context(), "query", json.RawMessage(`{"region":"a"}`))
+		var reported *jsonrpc.Error
+		if !errors.As(err, &reported) || reported.Code != mcp.CodeHeaderMismatch {
+			t.Errorf("call %d: %v", i, err)
+		}
+		if calls, lists := r.take(); len(calls) != want || lists != 1 {
+			t.Errorf("call %d: %d calls, %d lists", i, len(calls), lists)
+		}
+	}
+}
+
+func TestIntegersThatNotEverybodyReadsTheSameAreNotSent(t *testing.T) {
+	r := record(t, mirroring())
+	c := dialModern(t, r.URL)
+	for range c.Tools(t.Context()) {
+	}
+	if _, err := c.CallTool(t.Context(), "query", json.RawMessage(`{"shard":9007199254740992}`)); err == nil {
+		t.Error("2^53 was sent")
+	}
+	if calls, _ := r.take(); len(calls) != 0 {
+		t.Error("a request was sent")
+	}
+	if _, err := c.CallTool(t.Context(), "query", json.RawMessage(`{"shard":9007199254740991}`)); err != nil {
+		t.Errorf("2^53-1: %v", err)
+	}
+}
+
+// T18: what headers say of parameters is what the body says, or the call is refused.
+func TestT18HeadersThatDoNotMatchArgumentsAreRefused(t *testing.T) {
+	s := mirroring()
+	const absent = "\x00"
+	for _, tt := range []struct {
+		arguments, name, header string
+		accepted                bool
+	}{
+		{`{"region":"Hello"}`, "Region", "Hello", true},
+		{`{"region":"Hello"}`, "region", "Hello", true}, // names of headers have no case
+		{`{"region":"Hello"}`, "Region", " Hello ", true},
+		{`{"region":"Hello"}`, "Region", "hello", false},
+		{`{"region":"Hello"}`, "Region", "=?base64?SGVsbG8=?=", true},
+		{`{"region":"Hello"}`, "Region", "=?base64?SGVsbG8?=", false},
+		{`{"region":"Hello"}`, "Region", "=?base64?SGVs!!!bG8=?=", false},
+		{`{"region":"Hello"}`, "Region", "=?BASE64?SGVsbG8=?=", false},
+		{`{"region":"SGVsbG8="}`, "Region", "SGVsbG8=", true},
+		{`{"region":"=?base64?SGVsbG8="}`, "Region", "=?base64?SGVsbG8=", true},
+		{`{"region":"Hello"}`, "Region", absent, false},
+		{`{"region":"Hello"}`, "Region", "Hell\xf6", false},
+		{`{"region":""}`, "Region", "", true},
+		{`{}`, "Region", "Hello", false},
+		{`{}`, "Region", "", false},
+		{`{}`, "Other", "anything", true}, // not one of ours
+		{`{"shard":42}`, "Shard", "42", true},
+		{`{"shard":42}`, "Shard", "42.0", true},
+		{`{"shard":42.0}`, "Shard", "42", true},
+		{`{"shard":42}`, "Shard", "4.2e1", true},
+		{`{"shard":42}`, "Shard", "43", false},
+		{`{"shard":42}`, "Shard", "0x2a", false},
+		{`{"shard":42}`, "Shard", "+42", false},
+		{`{"shard":42}`, "Shard", "1e999999999", false},
+		{`{"shard":42}`, "Shard", "", false},
+		{`{"shard":9007199254740993}`, "Shard", "9007199254740992", false},
+		{`{"dry":true}`, "Dry-Run", "true", true},
+		{`{"dry":true}`, "Dry-Run", "True", false},
+		{`{"dry":true}`, "Dry-Run", "1", false},
+		{`{"where":{"zone":"a"}}`, "Zone", "a", true},
+		{`{"where":{"zone":"a"}}`, "Zone", "b", false},
+		{`{"zone":"a"}`, "Zone", "a", false}, // it is not there that it is looked for
+	} {
+		body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"query","arguments":` + tt.arguments +
+			`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
+		req := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/mcp", bytes.NewReader([]byte(body)))
+		for name, value := range map[string]string{
+			"Content-Type": "application/json", "Mcp-Protocol-Version": "2026-07-28",
+			"Mcp-Method": "tools/call", "Mcp-Name": "query",
+		} {
+			req.Header.Set(name, value)
+		}
+		if tt.header != absent {
+			req.Header.Set("Mcp-Param-"+tt.name, tt.header)
+		}
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, req)
+		refused := w.Code == http.StatusBadRequest && strings.Contains(w.Body.String(), `"code":-32020`)
+		if tt.accepted != !refused || tt.accepted && (w.Code != http.StatusOK || strings.Contains(w.Body.String(), `"error"`)) {
+			t.Errorf("%s with %s: %q: status %d, %s", tt.arguments, tt.name, tt.header, w.Code, w.Body)
+		}
+	}
+	// Twice is once too often, whatever it says.
+	req := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"query","arguments":{"region":"a"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`))
+	req.Header = http.Header{
+		"Content-Type": {"application/json"}, "Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {"tools/call"}, "Mcp-Name": {"query"},
+		"Mcp-Param-Region": {"a", "a"},
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, req)
+	if w.Code != http.StatusBadRequest {
+		t.Errorf("a header twice: status %d", w.Code)
+	}
+}
+
+// invalidMarks are schemas with marks that cannot be followed.
+var invalidMarks = map[string]string{
+	"empty":          `{"type":"object","properties":{"r":{"type":"string","x-mcp-header":""}}}`,
+	"space":          `{"type":"object","properties":{"r":{"type":"string","x-mcp-header":"a b"}}}`,
+	"colon":          `{"type":"object","properties":{"r":{"type":"string","x-mcp-header":"a:b"}}}`,
+	"line-break":     `{"type":"object","properties":{"r":{"type":"string","x-mcp-header":"a\r\nb"}}}`,
+	"not-ascii":      `{"type":"object","properties":{"r":{"type":"string","x-mcp-header":"ä"}}}`,
+	"number":         `{"type":"object","properties":{"r":{"type":"number","x-mcp-header":"R"}}}`,
+	"object":         `{"type":"object","properties":{"r":{"type":"object","x-mcp-header":"R"}}}`,
+	"twice":          `{"type":"object","properties":{"r":{"type":"string","x-mcp-header":"R"},"s":{"type":"string","x-mcp-header":"r"}}}`,
+	"below-items":    `{"type":"object","properties":{"r":{"type":"array","items":{"type":"string","x-mcp-header":"R"}}}}`,
+	"escaped":        `{"type":"object","properties":{"r":{"type":"number","x\u002dmcp-header":"R"}}}`,
+	"below-anyof":    `{"type":"object","anyOf":[{"properties":{"r":{"type":"string","x-mcp-header":"R"}}}]}`,
+	"not-a-string":   `{"type":"object","properties":{"r":{"type":"string","x-mcp-header":1}}}`,
+	"at-the-root":    `{"type":"object","x-mcp-header":"R"}`,
+	"in-definitions": `{"type":"object","$defs":{"d":{"type":"string","x-mcp-header":"R"}},"properties":{"r":{"$ref":"#/$defs/d"}}}`,
+}
+
+func TestU2ServersDoNotOfferToolsWithMarksThatCannotBeFollowed(t *testing.T) {
+	for name, input := range invalidMarks {
+		s := newServer()
+		err := s.RegisterTool(mcp.Tool{Name: name, InputSchema: json.RawMessage(input)},
+			func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) { return &mcp.CallToolResult{}, nil })
+		if err == nil || !strings.Contains(err.Error(), "x-mcp-header") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestU2ClientsLeaveOutToolsWithMarksThatCannotBeFollowed(t *testing.T) {
+	tools := []string{`{"name":"valid_tool","inputSchema":{"type":"object","properties":{"r":{"type":"string","x-mcp-header":"R"}}}}`}
+	for name, input := range invalidMarks {
+		tools = append(tools, `{"name":"`+name+`","inputSchema":`+input+`}`)
+	}
+	list := `{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[` + strings.Join(tools, ",") + `]}`
+	s := newServer()
+	foreign := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Header.Get("Mcp-Method") != mcp.MethodListTools {
+			s.ServeHTTP(w, req)
+			return
+		}
+		body, _ := io.ReadAll(req.Body)
+		m, _ := jsonrpc.Parse(body, jsonrpc.Limits{})
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(jsonrpc.AppendResult(nil, m.ID, []byte(list)))
+	}))
+	defer foreign.Close()
+	var log bytes.Buffer
+	c := dialModern(t, foreign.URL, func(d *client.Dialer) { d.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	var names []string
+	for tool, err := range c.Tools(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, tool.Name)
+	}
+	if fmt.Sprint(names) != "[valid_tool]" {
+		t.Errorf("offered: %s", names)
+	}
+	for name := range invalidMarks {
+		if !strings.Contains(log.String(), "tool="+name+" ") {
+			t.Errorf("nothing was logged of %s", name)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package server_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+// names lists the tools from a cursor, "" for the first page.
+func names(t *testing.T, l *line, cursor string) (page []string, next string) {
+	t.Helper()
+	params := ""
+	if cursor != "" {
+		params = fmt.Sprintf(`"cursor":%q`, cursor)
+	}
+	raw, err := l.ask(mcp.MethodListTools, params)
+	if err != nil {
+		t.Fatalf("tools/list from %q: %v", cursor, err)
+	}
+	var result mcp.ListToolsResult
+	if err := json.Unmarshal(raw, &result); err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range result.Tools {
+		page = append(page, tool.Name)
+	}
+	if result.NextCursor != nil {
+		next = *result.NextCursor
+		if next == "" {
+			t.Error("the next cursor is empty")
+		}
+	}
+	return page, next
+}
+
+func withTools(t *testing.T, pageSize int, names ...string) *server.Server {
+	s := &server.Server{PageSize: pageSize}
+	for _, name := range names {
+		if err := s.RegisterTool(mcp.Tool{Name: name}, raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func TestToolsAreListedInOrder(t *testing.T) {
+	for size, want := range map[int]string{
+		0: "A B a b c", 1: "A|B|a|b|c", 2: "A B|a b|c", 5: "A B a b c", 6: "A B a b c",
+	} {
+		l := speak(t, withTools(t, size, "b", "A", "c", "a", "B"))
+		var pages []string
+		page, next := names(t, l, "")
+		for pages = append(pages, strings.Join(page, " ")); next != ""; pages = append(pages, strings.Join(page, " ")) {
+			page, next = names(t, l, next)
+		}
+		if got := strings.Join(pages, "|"); got != want {
+			t.Errorf("pages of %d: %s, want %s", size, got, want)
+		}
+	}
+}
+
+// J18: a cursor holds while tools come and go; nothing is listed twice, and nothing
+// that stays is left out.
+func TestCursorsHoldWhileToolsComeAndGo(t *testing.T) {
+	s := withTools(t, 2, "b", "d", "f", "h")
+	l := speak(t, s)
+	_, next := names(t, l, "") // behind d
+	s.RemoveTool("d")
+	for _, name := range []string{"a", "c", "e"} {
+		if err := s.RegisterTool(mcp.Tool{Name: name}, raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page, next := names(t, l, next)
+	if got := strings.Join(page, " "); got != "e f" {
+		t.Errorf("the second page is %s", got)
+	}
+	s.RemoveTool("h")
+	if page, next = names(t, l, next); len(page) > 0 || next != "" {
+		t.Errorf("the third page is %v, and then %q", page, next)
+	}
+	other := speak(t, withTools(t, 2, "a", "e", "f")) // another replica
+	_, next = names(t, other, "")
+	if page, _ := names(t, l, next); strings.Join(page, " ") != "f" {
+		t.Errorf("a replica's cursor leads to %v", page)
+	}
+}
+
+// J18: what is no cursor of ours is an error, whatever it looks like.
+func TestCursorsThatAreNoneAreRefused(t *testing.T) {
+	l := speak(t, withTools(t, 1, "a", "b"))
+	encode := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
+	for _, cursor := range []string{
+		`""`, `"x"`, `"a"`, `7`, `null`, `{}`, `[]`, `true`, `"` + encode("a") + `"`, `"` + encode("after:") + `"`, `"` + encode("before:a") + `"`,
+		`"` + encode("after:a") + `="`, `"` + encode("after:a") + ` "`, `"` + strings.Repeat("x", 5000) + `"`,
+	} {
+		l.wantError(mcp.MethodListTools, `"cursor":`+cursor, jsonrpc.CodeInvalidParams, "cursor")
+	}
+	l.wantError(mcp.MethodListTools, `"Cursor":"x"`, jsonrpc.CodeInvalidParams, "case")
+}
+
+// A page is encoded once for each revision, and anew when the tools have changed.
+// Cursors that somebody has made up do not fill the memory.
+func TestPagesAreKeptWithinBounds(t *testing.T) {
+	var all []string
+	for i := range 100 {
+		all = append(all, fmt.Sprintf("t%03d", i))
+	}
+	s := withTools(t, 10, all...)
+	l := speak(t, s)
+	walk := func() {
+		for _, next := names(t, l, ""); next != ""; {
+			_, next = names(t, l, next)
+		}
+	}
+	walk()
+	walk()
+	if n := s.ToolPages(); n != 10 {
+		t.Errorf("%d pages are kept", n)
+	}
+	for i := range 200 {
+		cursor := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "after:t%03dx", i))
+		names(t, l, cursor)
+	}
+	if n := s.ToolPages(); n > 11 {
+		t.Errorf("%d pages are kept", n)
+	}
+	if s.RemoveTool("nobody"); s.ToolPages() == 0 {
+		t.Error("pages were dropped though nothing has changed")
+	}
+	s.RemoveTool("t000")
+	if n := s.ToolPages(); n != 0 {
+		t.Errorf("%d pages are kept of a list that has changed", n)
+	}
+	if page, _ := names(t, l, ""); page[0] != "t001" {
+		t.Errorf("the first page begins with %s", page[0])
+	}
+}
+
+func TestWhatIsNotOfferedIsNotThere(t *testing.T) {
+	var s server.Server
+	l := speak(t, &s)
+	capabilities := func() string {
+		raw, err := l.ask(mcp.MethodDiscover, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, _ := jsonrpc.Get(raw, "capabilities")
+		tools, _ := jsonrpc.Get(found, "tools")
+		return string(tools)
+	}
+	if got := capabilities(); got != "" {
+		t.Errorf("without tools: %s", got)
+	}
+	l.wantError(mcp.MethodListTools, "", jsonrpc.CodeMethodNotFound, "tools/list")
+	l.wantError(mcp.MethodCallTool, `"name":"a"`, jsonrpc.CodeMethodNotFound, "tools/call")
+	s.OfferTools()
+	if got := capabilities(); got == "" {
+		t.Error("tools that are offered are not declared")
+	}
+	if len(list(t, l)) != 0 {
+		t.Error("there is a tool")
+	}
+	l.wantError(mcp.MethodCallTool, `"name":"a"`, jsonrpc.CodeInvalidParams, "unknown tool")
+}

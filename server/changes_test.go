@@ -1,0 +1,509 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/parley-mcp/parley/internal/spec"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// stateless is the _meta of a request of 2026-07-28.
+const stateless = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+
+func listenRequest(id, filter string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"subscriptions/listen","params":{%s,"notifications":%s}}`, id, stateless, filter)
+}
+
+// wire is a client's end of a connection, message by message.
+type wire struct {
+	t      *testing.T
+	conn   transport.Conn
+	served chan error
+}
+
+// connect serves a new connection.
+func connect(t *testing.T, s *server.Server) *wire {
+	near, far := transport.Pipe()
+	w := &wire{t, near, make(chan error, 1)}
+	go func() { w.served <- s.ServeConn(context.Background(), far) }()
+	t.Cleanup(func() {
+		near.Close()
+		<-w.served
+	})
+	return w
+}
+
+func (w *wire) send(messages ...string) {
+	w.t.Helper()
+	for _, m := range messages {
+		if err := w.conn.Write(w.t.Context(), []byte(m)); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+func (w *wire) receive() string {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Second)
+	defer cancel()
+	m, err := w.conn.Read(ctx)
+	if err != nil {
+		w.t.Fatalf("nothing came: %v", err)
+	}
+	return string(m)
+}
+
+func (w *wire) expect(want ...string) {
+	w.t.Helper()
+	for _, m := range want {
+		if got := w.receive(); got != m {
+			w.t.Fatalf("received\n%s\nwant\n%s", got, m)
+		}
+	}
+}
+
+func acknowledged(id, filter string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"notifications":%s}}`, id, filter)
+}
+
+func tagged(id, method string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/%s","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s}}}`, method, id)
+}
+
+func updated(id, uri string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"uri":%q}}`, id, uri)
+}
+
+func ended(id string) []string {
+	return []string{
+		fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"requestId":%s,"reason":"the server ends the subscription"}}`, id, id),
+		fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":%s,"io.modelcontextprotocol/serverInfo":{"name":"parley","version":"0.0.0"}}}}`, id, id),
+	}
+}
+
+func cancelled(id string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id)
+}
+
+func nothing(context.Context, struct{}) (string, error) { return "", nil }
+
+func newTool(name string) mcp.Tool { return mcp.Tool{Name: name, Description: "Does nothing."} }
+
+// changeable is a server with tools and resources, and no prompts.
+func changeable() *server.Server {
+	s := &server.Server{}
+	server.AddTool(s, newTool("first"), nothing)
+	server.AddStatic(s, mcp.Resource{URI: "note://a", Name: "a"}, "a")
+	return s
+}
+
+// N1: the acknowledgement comes first, and then what was asked for, tagged.
+func TestListenIsAcknowledgedFirstWithWhatIsOffered(t *testing.T) {
+	s := changeable()
+	w := connect(t, s)
+	w.send(listenRequest(`1`, `{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":false,"resourceSubscriptions":["note://a"],"taskIds":["x"]}`))
+	w.expect(acknowledged(`1`, `{"toolsListChanged":true,"resourceSubscriptions":["note://a"]}`))
+	server.AddTool(s, newTool("second"), nothing)
+	w.expect(tagged(`1`, "tools/list_changed"))
+	s.RemoveResource("note://a")  // not asked for
+	s.ResourceUpdated("note://b") // nor this
+	s.ResourceUpdated("note://a")
+	w.expect(updated(`1`, "note://a"))
+}
+
+func TestListenIDsComeBackByteForByte(t *testing.T) {
+	for _, id := range []string{`9007199254740993`, `"caf\u00e9\/<&>"`, `"é"`, `-0`} {
+		s := changeable()
+		w := connect(t, s)
+		w.send(listenRequest(id, `{"toolsListChanged":true}`))
+		w.expect(acknowledged(id, `{"toolsListChanged":true}`))
+		s.RemoveTool("first")
+		w.expect(tagged(id, "tools/list_changed"))
+		go s.Shutdown(context.Background())
+		w.expect(ended(id)...)
+	}
+}
+
+func TestTwoListensOnOneConnectionEachHearTheirOwn(t *testing.T) {
+	s := changeable()
+	w := connect(t, s)
+	w.send(listenRequest(`"a"`, `{"toolsListChanged":true}`))
+	w.expect(acknowledged(`"a"`, `{"toolsListChanged":true}`))
+	w.send(listenRequest(`"b"`, `{"resourceSubscriptions":["note://a"]}`))
+	w.expect(acknowledged(`"b"`, `{"resourceSubscriptions":["note://a"]}`))
+	s.RemoveTool("first")
+	w.expect(tagged(`"a"`, "tools/list_changed"))
+	s.ResourceUpdated("note://a")
+	w.expect(updated(`"b"`, "note://a"))
+
+	w.send(cancelled(`"a"`))
+	// The connection is served in order: when this is answered, the one before is done.
+	w.send(`{"jsonrpc":"2.0","id":3,"method":"server/discover","params":{` + stateless + `}}`)
+	if m := w.receive(); !strings.Contains(m, `"id":3`) {
+		t.Fatalf("after the cancellation: %s", m)
+	}
+	server.AddTool(s, newTool("first"), nothing)
+	s.ResourceUpdated("note://a")
+	w.expect(updated(`"b"`, "note://a"))
+	go s.Shutdown(context.Background())
+	w.expect(ended(`"b"`)...)
+}
+
+func TestFiltersThatAreNoneAreRefused(t *testing.T) {
+	uris := make([]string, 100_000)
+	for i := range uris {
+		uris[i] = fmt.Sprint("note://", i)
+	}
+	quoted := func(uris []string) string { raw, _ := json.Marshal(uris); return string(raw) }
+	for name, filter := range map[string]string{
+		"null":             `null`,
+		"array":            `[]`,
+		"string for bool":  `{"toolsListChanged":"true"}`,
+		"number for bool":  `{"promptsListChanged":1}`,
+		"null for bool":    `{"resourcesListChanged":null}`,
+		"string for array": `{"resourceSubscriptions":"note://a"}`,
+		"null for array":   `{"resourceSubscriptions":null}`,
+		"array of numbers": `{"resourceSubscriptions":[1]}`,
+		"array of nulls":   `{"resourceSubscriptions":[null]}`,
+		"empty URI":        `{"resourceSubscriptions":[""]}`,
+		"other case":       `{"ToolsListChanged":true}`,
+		"1,025 URIs":       `{"resourceSubscriptions":` + quoted(uris[:1025]) + `}`,
+		"100,000 URIs":     `{"resourceSubscriptions":` + quoted(uris) + `}`,
+		"endless URI":      `{"resourceSubscriptions":["note://` + strings.Repeat("x", 8<<10) + `"]}`,
+		"2 MiB of URIs":    `{"resourceSubscriptions":` + quoted(slices.Repeat([]string{"note://" + strings.Repeat("x", 8000)}, 300)) + `}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := connect(t, changeable())
+			w.send(listenRequest(`1`, filter))
+			if m := w.receive(); !strings.Contains(m, `"code":-32602`) {
+				t.Errorf("answered %.300s", m)
+			}
+		})
+	}
+	t.Run("1,024 URIs are not too many", func(t *testing.T) {
+		w := connect(t, changeable())
+		w.send(listenRequest(`1`, `{"resourceSubscriptions":`+quoted(uris[:1024])+`}`))
+		if m := w.receive(); !strings.Contains(m, "acknowledged") {
+			t.Errorf("answered %.300s", m)
+		}
+	})
+}
+
+// Subscriptions are counted apart: they leave room for requests, and requests for them.
+func TestListensLeaveRoomForRequests(t *testing.T) {
+	s := changeable()
+	s.Limits.MaxInflight = 1
+	w := connect(t, s)
+	for i := range 64 {
+		w.send(listenRequest(fmt.Sprint(i), `{"toolsListChanged":true}`))
+		w.expect(acknowledged(fmt.Sprint(i), `{"toolsListChanged":true}`))
+	}
+	w.send(listenRequest(`64`, `{"toolsListChanged":true}`))
+	if m := w.receive(); !strings.Contains(m, `"id":64,"error":{"code":-32600,"message":"too many subscriptions`) {
+		t.Fatalf("the 65th subscription: %s", m)
+	}
+	w.send(`{"jsonrpc":"2.0","id":"call","method":"tools/call","params":{` + stateless + `,"name":"first"}}`)
+	if m := w.receive(); !strings.Contains(m, `"id":"call","result"`) {
+		t.Fatalf("a call beside 64 subscriptions: %s", m)
+	}
+	w.send(cancelled(`7`), listenRequest(`65`, `{"toolsListChanged":true}`))
+	w.expect(acknowledged(`65`, `{"toolsListChanged":true}`))
+}
+
+// A client that does not read is told, when it does, what there was: not how often.
+func TestSlowReaderHearsOfAStormOnce(t *testing.T) {
+	s := changeable()
+	w := connect(t, s)
+	w.send(listenRequest(`1`, `{"toolsListChanged":true,"resourceSubscriptions":["note://a"]}`))
+	w.expect(acknowledged(`1`, `{"toolsListChanged":true,"resourceSubscriptions":["note://a"]}`))
+	for i := range 10_000 {
+		s.ResourceUpdated("note://a")
+		if i%2 == 0 {
+			server.AddTool(s, mcp.Tool{Name: "flicker", InputSchema: json.RawMessage(`{"type":"object"}`)}, nothing)
+		} else {
+			s.RemoveTool("flicker")
+		}
+	}
+	w.send(cancelled(`1`), `{"jsonrpc":"2.0","id":2,"method":"server/discover","params":{`+stateless+`}}`)
+	n := 0
+	for !strings.Contains(w.receive(), `"id":2`) {
+		n++
+	}
+	if n > 64 { // what the connection holds
+		t.Errorf("20,000 changes were %d notifications", n)
+	}
+}
+
+func TestEndOfInputEndsListensAtOnce(t *testing.T) {
+	s := changeable()
+	s.Limits.Grace = time.Hour
+	near, far := transport.Pipe()
+	half := &halfOpen{Conn: far, eof: make(chan struct{})}
+	w := &wire{t, near, make(chan error, 1)}
+	go func() { w.served <- s.ServeConn(context.Background(), half) }()
+	w.send(listenRequest(`1`, `{"toolsListChanged":true}`))
+	w.expect(acknowledged(`1`, `{"toolsListChanged":true}`))
+	close(half.eof)
+	w.expect(ended(`1`)...)
+	if err := <-w.served; err != nil {
+		t.Error(err)
+	}
+}
+
+// halfOpen is a connection whose reading end can be closed alone, as standard input is.
+type halfOpen struct {
+	transport.Conn
+	eof chan struct{}
+}
+
+func (h *halfOpen) Read(ctx context.Context) ([]byte, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-h.eof:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	m, err := h.Conn.Read(ctx)
+	select {
+	case <-h.eof:
+		return nil, io.EOF
+	default:
+		return m, err
+	}
+}
+
+func TestSessionHearsOfItsSubscriptionsOnly(t *testing.T) {
+	for _, r := range mcp.Revisions() {
+		if r.Modern() {
+			continue
+		}
+		t.Run(string(r), func(t *testing.T) {
+			s := changeable()
+			w := connect(t, s)
+			expect := func(want ...string) {
+				t.Helper()
+				w.expect(want...)
+				for _, m := range want {
+					method := map[bool]string{true: "resources/subscribe", false: ""}[strings.Contains(m, `"result"`)]
+					if err := spec.ValidateMessage(r, []byte(m), method); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			w.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":%q,"clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`, r))
+			if m := w.receive(); !strings.Contains(m, `"listChanged":true`) || !strings.Contains(m, `"subscribe":true`) {
+				t.Fatalf("capabilities: %s", m)
+			}
+			s.RemoveTool("first") // the handshake is not over
+			w.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+			expect(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+
+			server.AddTool(s, newTool("first"), nothing)
+			expect(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+			s.ResourceUpdated("note://a") // nobody has subscribed
+			w.send(`{"jsonrpc":"2.0","id":3,"method":"resources/subscribe","params":{"uri":"note://a"}}`)
+			expect(`{"jsonrpc":"2.0","id":3,"result":{}}`)
+			s.ResourceUpdated("note://b")
+			s.ResourceUpdated("note://a")
+			expect(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"note://a"}}`)
+			w.send(`{"jsonrpc":"2.0","id":4,"method":"resources/unsubscribe","params":{"uri":"note://a"}}`)
+			expect(`{"jsonrpc":"2.0","id":4,"result":{}}`)
+			s.ResourceUpdated("note://a")
+			s.RemoveResource("note://a")
+			expect(`{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}`)
+			w.send(`{"jsonrpc":"2.0","id":5,"method":"resources/subscribe","params":{"uri":1}}`)
+			if m := w.receive(); !strings.Contains(m, `"code":-32602`) {
+				t.Errorf("a URI that is none: %s", m)
+			}
+		})
+	}
+}
+
+func TestSessionSubscribesToSoManyResources(t *testing.T) {
+	s := changeable()
+	w := connect(t, s)
+	w.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`)
+	w.receive()
+	w.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	for i := range 1025 {
+		w.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"resources/subscribe","params":{"uri":"note://%d"}}`, i+1, i))
+		m := w.receive()
+		if ok := strings.Contains(m, `"result":{}`); ok != (i < 1024) {
+			t.Fatalf("subscription %d: %s", i+1, m)
+		}
+	}
+}
+
+// post sends a request over HTTP and returns the events of the response.
+func post(t *testing.T, url string, header http.Header, body string) (*http.Response, *bufio.Scanner) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if req.Header.Get("Accept") == "" {
+		req.Header.Set("Accept", "application/json, text/event-stream")
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	return resp, bufio.NewScanner(resp.Body)
+}
+
+// nextEvent returns the data of the next event, "" at the end of the stream.
+func nextEvent(events *bufio.Scanner) string {
+	for events.Scan() {
+		if data, ok := strings.CutPrefix(events.Text(), "data: "); ok {
+			return data
+		}
+	}
+	return ""
+}
+
+func listenHeader() http.Header {
+	return http.Header{"Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {"subscriptions/listen"}}
+}
+
+func TestListenOverHTTPEndsWithAResult(t *testing.T) {
+	s := changeable()
+	endpoint := httptest.NewServer(s)
+	defer endpoint.Close()
+	_, events := post(t, endpoint.URL, listenHeader(), listenRequest(`1`, `{"toolsListChanged":true}`))
+	expect := func(want ...string) {
+		t.Helper()
+		for _, m := range want {
+			if got := nextEvent(events); got != m {
+				t.Fatalf("event\n%s\nwant\n%s", got, m)
+			}
+		}
+	}
+	expect(acknowledged(`1`, `{"toolsListChanged":true}`))
+	s.RemoveTool("first")
+	expect(tagged(`1`, "tools/list_changed"))
+	down := make(chan error, 1)
+	go func() { down <- s.Shutdown(t.Context()) }()
+	expect(append(ended(`1`), "")...)
+	if err := <-down; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestListenWithoutAnEventStreamIsRefused(t *testing.T) {
+	endpoint := httptest.NewServer(changeable())
+	defer endpoint.Close()
+	header := listenHeader()
+	header.Set("Accept", "application/json")
+	resp, body := post(t, endpoint.URL, header, listenRequest(`1`, `{"toolsListChanged":true}`))
+	if body.Scan(); resp.StatusCode != http.StatusBadRequest || !strings.Contains(body.Text(), `"code":-32600`) {
+		t.Errorf("%s %s", resp.Status, body.Text())
+	}
+}
+
+// T11, T12: a session's standalone stream carries what changes; the responses to its requests do
+// not. A newer one takes over what the older one has not delivered.
+func TestChangesGoToOneStreamOfASession(t *testing.T) {
+	s := changeable()
+	waiting, goOn := make(chan struct{}), make(chan struct{})
+	server.AddTool(s, newTool("wait"), func(ctx context.Context, _ struct{}) (string, error) {
+		close(waiting)
+		_ = server.Progress(ctx, 1, 2, "")
+		<-goOn
+		return "", nil
+	})
+	endpoint := httptest.NewServer(s)
+	defer endpoint.Close()
+	resp, _ := post(t, endpoint.URL, nil, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`)
+	session := http.Header{"Mcp-Session-Id": {resp.Header.Get("Mcp-Session-Id")}}
+	post(t, endpoint.URL, session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+
+	get := func() *bufio.Scanner {
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, endpoint.URL, nil)
+		req.Header = session.Clone()
+		req.Header.Set("Accept", "text/event-stream")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatal(resp, err)
+		}
+		t.Cleanup(func() { resp.Body.Close() })
+		return bufio.NewScanner(resp.Body)
+	}
+	older := get()
+	called := make(chan *bufio.Scanner, 1)
+	go func() {
+		_, events := post(t, endpoint.URL, session, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"wait","_meta":{"progressToken":1}}}`)
+		called <- events
+	}()
+	<-waiting
+	s.RemoveTool("first")
+	const changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+	if got := nextEvent(older); got != changed {
+		t.Fatalf("the standalone stream has %s", got)
+	}
+	newer := get()
+	if got := nextEvent(older); got != "" {
+		t.Errorf("the older stream goes on with %s", got)
+	}
+	server.AddTool(s, newTool("first"), nothing)
+	if got := nextEvent(newer); got != changed {
+		t.Fatalf("the newer stream has %s", got)
+	}
+	close(goOn)
+	for events := <-called; ; {
+		m := nextEvent(events)
+		if m == "" {
+			break
+		}
+		if strings.Contains(m, "list_changed") {
+			t.Errorf("the response to a call has %s", m)
+		}
+	}
+	// What is subscribed to outlives the stream.
+	post(t, endpoint.URL, session, `{"jsonrpc":"2.0","id":3,"method":"resources/subscribe","params":{"uri":"note://a"}}`)
+	last := get()
+	s.ResourceUpdated("note://a")
+	if got := nextEvent(last); got != `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"note://a"}}` {
+		t.Errorf("the last stream has %s", got)
+	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNothingIsLeftOfListens(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	s := changeable()
+	w := connect(t, s)
+	for i := range 8 {
+		w.send(listenRequest(fmt.Sprint(i), `{"toolsListChanged":true}`))
+		w.expect(acknowledged(fmt.Sprint(i), `{"toolsListChanged":true}`))
+	}
+	w.conn.Close()
+	if err := <-w.served; err != nil {
+		t.Error(err)
+	}
+	w.served <- nil // for the cleanup
+	goleak.VerifyNone(t, before)
+}

@@ -1,0 +1,52 @@
+// Package server offers tools, resources and prompts to MCP clients, in every
+// revision of the protocol.
+//
+// A [Server] is a struct with a useful zero value:
+//
+//	s := &server.Server{Name: "greeter", Version: "1.0.0"}
+//	server.AddTool(s, mcp.Tool{Name: "greet", Description: "Say hello"},
+//		func(ctx context.Context, in Greeting) (string, error) {
+//			return "Hello, " + in.Name + "!", nil
+//		})
+//	log.Fatal(s.Run(context.Background()))
+//
+// # Serving
+//
+// [Server.Run] serves standard input and output, for clients that start the program.
+// A Server is also an http.Handler: one endpoint for the stateless requests of
+// 2026-07-28, the sessions of the revisions before it and the event stream of the
+// first. [Server.ServeConn] serves any other connection. All of them may be used at
+// the same time, and [Server.Shutdown] ends them gracefully.
+//
+// # Offering
+//
+// [AddTool] takes a handler with types: the input schema is inferred from its
+// argument, which is validated before the handler sees it, and a struct that it
+// returns becomes structured content with an output schema. [AddResource],
+// [AddStatic], [AddTemplate] and [AddFS] offer data, [AddPrompt] offers prompts, and
+// [CompletePrompt] and [CompleteTemplate] suggest what a user may type for them.
+// These panic on a programming error, which shows at the start of the program. Each
+// has a counterpart for what is not known before, which returns errors:
+// [Server.RegisterTool], [Server.RegisterResource], [Server.RegisterTemplate],
+// [Server.RegisterPrompt] and [Server.RegisterCompleter]. Everything may come and go
+// while the server serves; clients that want to know are told.
+//
+// # Handling
+//
+// A handler's context belongs to one call. [Progress] and [Logger] tell the client
+// how it is going, [PeerOf] and [PrincipalOf] tell who is asking. [Elicit],
+// [ElicitURL], [Sample] and [Roots] ask the client, and the handler need not know
+// how: on a session it waits for the answer, in 2026-07-28 it runs again with the
+// answer in hand, so that whatever must happen once belongs into [Once]. The context
+// ends when the client cancels the call.
+//
+// A tool's error is for the model to read; a *jsonrpc.Error is one of the protocol.
+// A panic ends the call and not the program, and what it says stays in
+// [Server.Logger].
+//
+// # Safety
+//
+// The zero value is the cautious one. What clients send is bounded ([Limits]), web
+// pages of other origins are refused over HTTP, and nothing is remembered of a
+// client that it has not said in the same request or session.
+package server

@@ -1,0 +1,376 @@
+package server_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
+)
+
+// tree makes a directory of files by path.
+func tree(t *testing.T, files map[string]string) (dir string, root *os.Root) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, data := range files {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = root.Close() })
+	return dir, root
+}
+
+// served lists the files below the prefix, decoded.
+func served(t *testing.T, c *client.Client, prefix string) (names []string) {
+	t.Helper()
+	for r, err := range c.Resources(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, err := url.PathUnescape(strings.TrimPrefix(r.URI, prefix))
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// Y2: whatever way a path is written in, it leads to a file below the directory, or
+// nowhere. Each file outside has the same word in it.
+func TestY2NoPathLeadsOutOfTheDirectory(t *testing.T) {
+	const secret = "s3cret"
+	outer, _ := tree(t, map[string]string{
+		"secret.txt": secret, "inside/ok.txt": "ok", "inside/sub/ok.txt": "ok", "inside-too/secret.txt": secret, "inside/.hidden": secret,
+		"inside/sub/.git/config": secret,
+	})
+	inside := filepath.Join(outer, "inside")
+	link := func(target, name string) {
+		if err := os.Symlink(target, filepath.Join(inside, filepath.FromSlash(name))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link(filepath.Join(outer, "secret.txt"), "absolute.txt")
+	link("../secret.txt", "relative.txt")
+	link("..", "up")
+	link("sub/../../secret.txt", "winding.txt")
+	link("chain2.txt", "chain.txt")
+	link("relative.txt", "chain2.txt")
+	link("loop", "loop")
+	link("sub/ok.txt", "fine.txt")
+	root, err := os.OpenRoot(inside)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	s := quiet()
+	server.AddFS(s, "file:///d", root, server.FSOptions{})
+	c := mcptest.Dial(t, s)
+
+	for _, path := range []string{"ok.txt", "sub/ok.txt", "%6fk.txt", "sub%2Fok.txt", "sub%2fok%2etxt", "fine.txt"} {
+		if got := textAt(t, c, "file:///d/"+path); got != "ok" {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+
+	dots := []string{"..", "%2e%2e", "%2E%2E", ".%2e", "%2e.", "..%00", "...", ". .", "..;", "%252e%252e", "%c0%ae%c0%ae", "%uff0e%uff0e", "..%20", ".. "}
+	slashes := []string{"/", "%2f", "%2F", "\\", "%5c", "%5C", "//", "/./", "%252f", "%c0%af", ";/"}
+	targets := []string{"secret.txt", "inside-too/secret.txt", "etc/passwd", ""}
+	var paths []string
+	for _, dot := range dots {
+		for _, slash := range slashes {
+			for _, target := range targets {
+				paths = append(paths, dot+slash+target, "sub/"+dot+slash+dot+slash+target, slash+dot+slash+target, "sub"+slash+dot+slash+".hidden")
+			}
+		}
+	}
+	paths = append(paths,
+		"", "/", ".", "./", "./ok.txt", "sub/./ok.txt", "sub//ok.txt", "/ok.txt", "ok.txt/", "sub", "sub/", "ok.txt%00", "ok.txt%00.png", "ok.txt?", "ok.txt#",
+		"absolute.txt", "relative.txt", "up/secret.txt", "up/inside/ok.txt", "winding.txt", "chain.txt", "loop", "loop/x",
+		"/etc/passwd", "%2fetc%2fpasswd", filepath.ToSlash(outer)+"/secret.txt", "~/x", "$HOME",
+		".hidden", "%2ehidden", "sub/.git/config", "sub/.git%2fconfig",
+		`C:\secret.txt`, "C:%5Csecret.txt", "C:/secret.txt", "c:secret.txt", "%5C%5Chost%5Cshare%5Csecret.txt", "//host/share/secret.txt", "%5C%5C%3F%5CC:%5Csecret.txt",
+		"ok.txt::$DATA", "ok.txt%3A%3A%24DATA", "ok.txt:stream", "ok.txt.", "ok.txt%20", "ok.txt...", "sub%5Cok.txt", "OK~1.TXT", "sub./ok.txt", "sub%20/ok.txt",
+		"ok.txt%0A", "ok.txt%0D%0A", "ok.txt%7F", "%E2%80%AEok.txt", "ok.txt%FF",
+		strings.Repeat("sub/../", 1000)+"ok.txt", strings.Repeat("a/", 4000), strings.Repeat("a", 5000),
+	)
+	for _, path := range paths {
+		uri := "file:///d/" + path
+		result, err := c.ReadResource(t.Context(), uri)
+		if !errors.Is(err, client.ErrResourceNotFound) {
+			t.Errorf("%q: %+v, %v", path, result, err)
+		}
+		if strings.Contains(fmt.Sprint(result, err), secret) {
+			t.Errorf("%q leads out", path)
+		}
+	}
+	for _, uri := range []string{"file:///", "file:///d", "file:///d2/secret.txt", "file://localhost/d/ok.txt", "FILE:///d/ok.txt", "file:/d/ok.txt", "file:///D/ok.txt"} {
+		if _, err := c.ReadResource(t.Context(), uri); !errors.Is(err, client.ErrResourceNotFound) {
+			t.Errorf("%q: %v", uri, err)
+		}
+	}
+
+	want := []string{"fine.txt", "ok.txt", "sub/ok.txt"}
+	if got := served(t, c, "file:///d/"); !slices.Equal(got, want) {
+		t.Errorf("listed: %q, want %q", got, want)
+	}
+}
+
+// Y2: what completes paths tells of nothing that is not served.
+func TestY2CompletionTellsOfServedFilesOnly(t *testing.T) {
+	_, root := tree(t, map[string]string{"notes.txt": "", "nested/a.txt": "", "nested/b.txt": "", ".night": "", "other": ""})
+	s := quiet()
+	server.AddFS(s, "file:///d/", root, server.FSOptions{})
+	c := mcptest.Dial(t, s)
+	for value, want := range map[string][]string{
+		"":           {"nested/", "notes.txt", "other"},
+		"n":          {"nested/", "notes.txt"},
+		"nested/":    {"nested/a.txt", "nested/b.txt"},
+		"nested/b":   {"nested/b.txt"},
+		".":          {},
+		".n":         {},
+		"../":        {},
+		"nested/..":  {},
+		"/":          {},
+		"notes.txt/": {},
+		"nobody/":    {},
+	} {
+		got, err := c.Complete(t.Context(), mcp.CompleteParams{
+			Ref:      mcp.CompleteReference{Type: mcp.RefResource, URI: "file:///d/{+path}"},
+			Argument: mcp.CompleteArgument{Name: "path", Value: value},
+		})
+		if err != nil || !slices.Equal(got.Values, want) {
+			t.Errorf("%q: %v, %v; want %q", value, got, err, want)
+		}
+	}
+}
+
+func TestFilesHaveTheirTypes(t *testing.T) {
+	_, root := tree(t, map[string]string{
+		"a.md": "# a", "a.go": "package a", "A.JSON": "{}", "a.svg": "<svg/>", "a.png": "\x89PNG", "text": "text", "bytes": "\x00\x01", "bytes.txt": "a\x00b",
+		"latin1.txt": "caf\xe9", "a.unknown-extension": "text", "a.ts": "let a",
+	})
+	s := quiet()
+	server.AddFS(s, "file:///d/", root, server.FSOptions{})
+	c := mcptest.Dial(t, s)
+	for name, want := range map[string]struct {
+		mime string
+		blob bool
+	}{
+		"a.md": {"text/markdown", false}, "a.go": {"text/x-go", false}, "A.JSON": {"application/json", false}, "a.svg": {"image/svg+xml", false},
+		"a.png": {"image/png", true}, "text": {"text/plain", false}, "bytes": {"application/octet-stream", true}, "bytes.txt": {"text/plain", true},
+		"latin1.txt": {"text/plain", true}, "a.unknown-extension": {"text/plain", false}, "a.ts": {"text/x-typescript", false},
+	} {
+		result, err := c.ReadResource(t.Context(), "file:///d/"+name)
+		if err != nil || result.Contents[0].MimeType != want.mime || (result.Contents[0].Blob != nil) != want.blob {
+			t.Errorf("%s: %+v, %v", name, result, err)
+		}
+	}
+}
+
+func TestFileThatIsTooLargeIsRefused(t *testing.T) {
+	dir, root := tree(t, map[string]string{"fits": strings.Repeat("x", 10), "large": strings.Repeat("x", 11)})
+	s := quiet()
+	server.AddFS(s, "file:///d/", root, server.FSOptions{MaxFile: 10})
+	c := mcptest.Dial(t, s)
+	if got := textAt(t, c, "file:///d/fits"); len(got) != 10 {
+		t.Error(got)
+	}
+	if got := textAt(t, c, "file:///d/large"); !strings.Contains(got, "the file has 11 bytes, and no more than 10 are sent") {
+		t.Error(got)
+	}
+	// A file whose size is not known beforehand.
+	if runtime.GOOS == "linux" {
+		if err := os.Symlink("/proc/self/status", filepath.Join(dir, "status")); err != nil {
+			t.Fatal(err)
+		}
+		proc, err := os.OpenRoot("/proc/self")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer proc.Close()
+		server.AddFS(s, "proc:///", proc, server.FSOptions{MaxFile: 10, Unlisted: true})
+		if got := textAt(t, c, "proc:///status"); !strings.Contains(got, "the file has 11 bytes") {
+			t.Error(got)
+		}
+	}
+}
+
+func TestFileTooLargeErrorIsTyped(t *testing.T) {
+	var err error = fmt.Errorf("reading: %w", &server.FileTooLargeError{Name: "a", Size: 2, Max: 1})
+	var large *server.FileTooLargeError
+	if !errors.As(err, &large) || large.Size != 2 {
+		t.Error(err)
+	}
+}
+
+// Files are listed page by page in the order of their URIs, between the other
+// resources, whatever their names are, and each once.
+func TestFilesAreListedInTheOrderOfURIs(t *testing.T) {
+	files := map[string]string{}
+	for _, directory := range []string{"", "a/", "a-b/", "a b/", "a.b/", "é/", "a/a/a/", "z/z/"} {
+		for _, name := range []string{"a", "a.txt", "a b", "a-b", "b", "é", "~", "%41", "(1)", "a+b&c=d", "日本"} {
+			files[directory+"file "+name] = ""
+		}
+	}
+	_, root := tree(t, files)
+	_, second := tree(t, map[string]string{"a": "", "b": ""})
+	s := quiet()
+	s.PageSize = 3
+	server.AddFS(s, "file:///d/", root, server.FSOptions{})
+	server.AddFS(s, "file:///d-2/", second, server.FSOptions{})
+	for _, uri := range []string{"file:///c", "file:///d/a/between", "file:///e", "file:///d-2/b"} { // the last hides a file
+		server.AddStatic(s, mcp.Resource{URI: uri, Name: "static"}, "")
+	}
+	c := mcptest.Dial(t, s)
+	var got []string
+	for r, err := range c.Resources(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, r.URI)
+		if _, err := c.ReadResource(t.Context(), r.URI); err != nil {
+			t.Errorf("%s is listed: %v", r.URI, err)
+		}
+	}
+	if !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != len(got) {
+		t.Errorf("not in order, or twice:\n%s", strings.Join(got, "\n"))
+	}
+	if want := len(files) + 2 + 3; len(got) != want {
+		t.Errorf("%d resources are listed, want %d", len(got), want)
+	}
+}
+
+// A page reads a bounded number of directories, and the next goes on from there.
+func TestTreeOfManyDirectoriesIsListedWhole(t *testing.T) {
+	dir, root := tree(t, map[string]string{"a": "", "z": ""})
+	for i := range 1_050 {
+		directory := filepath.Join(dir, fmt.Sprintf("d%04d", i))
+		if err := os.Mkdir(directory, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if i%100 == 0 { // most are empty: a page has next to nothing to show
+			if err := os.WriteFile(filepath.Join(directory, "f"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s := quiet()
+	server.AddFS(s, "file:///d/", root, server.FSOptions{})
+	server.AddStatic(s, mcp.Resource{URI: "file:///e", Name: "after"}, "")
+	names := served(t, mcptest.Dial(t, s), "file:///d/")
+	want := []string{"a"}
+	for i := 0; i < 1_050; i += 100 {
+		want = append(want, fmt.Sprintf("d%04d/f", i))
+	}
+	if want = append(want, "z", "file:///e"); !slices.Equal(names, want) {
+		t.Errorf("listed: %q, want %q", names, want)
+	}
+}
+
+func TestHiddenAndUnlistedFiles(t *testing.T) {
+	_, root := tree(t, map[string]string{".env": "shown", "a": "shown", ".d/b": "shown"})
+	s := quiet()
+	server.AddFS(s, "hidden:///", root, server.FSOptions{Hidden: true, Name: "all", Description: "All files."})
+	server.AddFS(s, "unlisted:///", root, server.FSOptions{Unlisted: true})
+	c := mcptest.Dial(t, s)
+	if got, want := served(t, c, "hidden:///"), []string{".d/b", ".env", "a"}; !slices.Equal(got, want) {
+		t.Errorf("listed: %q, want %q", got, want)
+	}
+	for _, uri := range []string{"hidden:///.env", "hidden:///.d/b", "unlisted:///a"} {
+		if got := textAt(t, c, uri); got != "shown" {
+			t.Errorf("%s: %s", uri, got)
+		}
+	}
+	var names []string
+	for template := range c.ResourceTemplates(t.Context()) {
+		names = append(names, template.Name+" "+template.Description)
+	}
+	if want := []string{"all All files.", "files "}; !slices.Equal(names, want) {
+		t.Errorf("templates: %q, want %q", names, want)
+	}
+	if !s.RemoveTemplate("hidden:///{+path}") {
+		t.Error("the directory cannot be removed")
+	}
+	if got := served(t, c, ""); got != nil {
+		t.Errorf("still listed: %q", got)
+	}
+}
+
+func TestFilesChangeWhileTheyAreServed(t *testing.T) {
+	dir, root := tree(t, map[string]string{"a": "one"})
+	s := quiet()
+	server.AddFS(s, "file:///d/", root, server.FSOptions{})
+	c := mcptest.Dial(t, s)
+	if got := textAt(t, c, "file:///d/a"); got != "one" {
+		t.Error(got)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "b"), []byte("two"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "a")); err != nil {
+		t.Fatal(err)
+	}
+	if got := served(t, c, "file:///d/"); !slices.Equal(got, []string{"b"}) {
+		t.Errorf("listed: %q", got)
+	}
+	if _, err := c.ReadResource(t.Context(), "file:///d/a"); !errors.Is(err, client.ErrResourceNotFound) {
+		t.Error(err)
+	}
+}
+
+func TestDirectoryThatCannotBeServedIsRefused(t *testing.T) {
+	_, root := tree(t, nil)
+	for prefix, want := range map[string]string{"": "scheme", "docs": "scheme", "file:///a b/": "percent-encoded", "file:///a?b": "query", "file:///{a}": "percent-encoded"} {
+		if got := panicOf(func() { server.AddFS(quiet(), prefix, root, server.FSOptions{}) }); !strings.Contains(got, want) {
+			t.Errorf("%q: %s, want %q", prefix, got, want)
+		}
+	}
+	if got := panicOf(func() { server.AddFS(quiet(), "file:///", nil, server.FSOptions{}) }); !strings.Contains(got, "root is nil") {
+		t.Error(got)
+	}
+}
+
+// Y2: a directory that may not be read, and a file, are as good as not there.
+func TestY2UnreadableIsNotFound(t *testing.T) {
+	if runtime.GOOS == "windows" || os.Getuid() == 0 {
+		return // everything may be read
+	}
+	dir, root := tree(t, map[string]string{"closed": "secret", "shut/a": "secret", "open": "open"})
+	for _, name := range []string{"closed", "shut"} {
+		if err := os.Chmod(filepath.Join(dir, name), fs.FileMode(0)); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, name), 0o700) })
+	}
+	s := quiet()
+	server.AddFS(s, "file:///d/", root, server.FSOptions{})
+	c := mcptest.Dial(t, s)
+	for _, name := range []string{"closed", "shut/a"} {
+		if _, err := c.ReadResource(t.Context(), "file:///d/"+name); !errors.Is(err, client.ErrResourceNotFound) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if got := served(t, c, "file:///d/"); !slices.Contains(got, "open") {
+		t.Errorf("listed: %q", got)
+	}
+}

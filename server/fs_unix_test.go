@@ -1,0 +1,37 @@
+//go:build unix
+
+package server_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
+)
+
+// Y2: what is no regular file is neither listed nor read: opening a pipe would wait for
+// whoever writes to it.
+func TestY2PipesAreNotRead(t *testing.T) {
+	dir, root := tree(t, map[string]string{"file": "text"})
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := quiet()
+	server.AddFS(s, "file:///d/", root, server.FSOptions{})
+	c := mcptest.Dial(t, s)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := c.ReadResource(ctx, "file:///d/pipe"); !errors.Is(err, client.ErrResourceNotFound) {
+		t.Errorf("pipe: %v", err)
+	}
+	if got := served(t, c, "file:///d/"); !slices.Equal(got, []string{"file"}) {
+		t.Errorf("listed: %q", got)
+	}
+}

@@ -1,0 +1,208 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
+)
+
+func TestPromptThatCannotBeOfferedIsRefused(t *testing.T) {
+	type topic struct {
+		Topic string `json:"topic"`
+	}
+	add := func(p mcp.Prompt) string {
+		return panicOf(func() {
+			s := quiet()
+			server.AddPrompt(s, mcp.Prompt{Name: "taken"}, func(context.Context, topic) (string, error) { return "", nil })
+			server.AddPrompt(s, p, func(context.Context, topic) (string, error) { return "", nil })
+		})
+	}
+	for _, tc := range []struct {
+		prompt mcp.Prompt
+		want   string
+	}{
+		{mcp.Prompt{Name: "a"}, "nil"},
+		{mcp.Prompt{}, "1 to 256 bytes"},
+		{mcp.Prompt{Name: strings.Repeat("a", 257)}, "1 to 256 bytes"},
+		{mcp.Prompt{Name: "taken"}, "taken"},
+		{mcp.Prompt{Name: "a", Arguments: []mcp.PromptArgument{}}, `needs an argument "topic"`},
+		{mcp.Prompt{Name: "a", Arguments: []mcp.PromptArgument{{Name: "topic"}, {Name: "other"}}}, `takes no argument "other"`},
+		{mcp.Prompt{Name: "a", Arguments: []mcp.PromptArgument{{Name: "topic"}, {Name: "topic"}}}, "twice"},
+		{mcp.Prompt{Name: "a", Meta: mcp.Meta{"a": json.RawMessage(`{`)}}, "cannot be encoded"},
+	} {
+		if got := add(tc.prompt); !strings.Contains(got, tc.want) {
+			t.Errorf("%+v: %s, want %q", tc.prompt, got, tc.want)
+		}
+	}
+	for want, add := range map[string]func(s *server.Server){
+		"clients write it as text": func(s *server.Server) {
+			server.AddPrompt(s, mcp.Prompt{Name: "a"}, func(context.Context, struct{ List []string }) (string, error) { return "", nil })
+		},
+		"a struct or a map": func(s *server.Server) {
+			server.AddPrompt(s, mcp.Prompt{Name: "a"}, func(context.Context, string) (string, error) { return "", nil })
+		},
+		"returns a string": func(s *server.Server) {
+			server.AddPrompt(s, mcp.Prompt{Name: "a"}, func(context.Context, topic) (int, error) { return 0, nil })
+		},
+		"handler is nil": func(s *server.Server) { server.AddPrompt[topic, string](s, mcp.Prompt{Name: "a"}, nil) },
+	} {
+		if got := panicOf(func() { add(quiet()) }); !strings.Contains(got, want) {
+			t.Errorf("%s, want %q", got, want)
+		}
+	}
+	raw := func(context.Context, map[string]string) (*mcp.GetPromptResult, error) { return nil, nil }
+	for want, err := range map[string]error{
+		"1 to 256 bytes": quiet().RegisterPrompt(mcp.Prompt{}, raw),
+		"handler is nil": quiet().RegisterPrompt(mcp.Prompt{Name: "a"}, nil),
+		"no name":        quiet().RegisterPrompt(mcp.Prompt{Name: "a", Arguments: []mcp.PromptArgument{{}}}, raw),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+func TestRawPromptGetsItsArguments(t *testing.T) {
+	s := quiet()
+	s.OfferPrompts()
+	c := mcptest.Dial(t, s)
+	if c.Server().Capabilities.Prompts == nil {
+		t.Error("prompts are offered and not declared")
+	}
+	shared := &mcp.GetPromptResult{Messages: []mcp.PromptMessage{{Role: mcp.RoleAssistant, Content: mcp.Text("shared")}}}
+	err := s.RegisterPrompt(mcp.Prompt{Name: "raw", Description: "Raw.", Arguments: []mcp.PromptArgument{{Name: "a", Required: true}}},
+		func(_ context.Context, arguments map[string]string) (*mcp.GetPromptResult, error) {
+			if arguments["a"] != "1" || arguments["unlisted"] != "x" {
+				return nil, fmt.Errorf("%v", arguments)
+			}
+			return shared, nil
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := c.GetPrompt(t.Context(), "raw", map[string]string{"a": "1", "unlisted": "x"})
+	if err != nil || result.Description != "Raw." || result.Messages[0].Role != mcp.RoleAssistant {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if shared.Description != "" {
+		t.Error("the handler's own result was changed")
+	}
+	if !s.RemovePrompt("raw") || s.RemovePrompt("raw") {
+		t.Error("one prompt was there to be removed")
+	}
+	if _, err := c.GetPrompt(t.Context(), "raw", nil); !errors.Is(err, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams}) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestCompleterOfNothingIsRefused(t *testing.T) {
+	s := quiet()
+	server.AddPrompt(s, mcp.Prompt{Name: "greet"}, func(context.Context, struct {
+		Name string `json:"name"`
+	}) (string, error) {
+		return "", nil
+	})
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "x://{id}", Name: "x"}, func(context.Context, map[string]string) (string, error) { return "", nil })
+	complete := func(context.Context, string, map[string]string) ([]string, error) { return nil, nil }
+	for want, f := range map[string]func(){
+		`unknown prompt: "nobody"`:             func() { server.CompletePrompt(s, "nobody", "name", complete) },
+		`no "nothing" in the prompt "greet"`:   func() { server.CompletePrompt(s, "greet", "nothing", complete) },
+		"nil":                                  func() { server.CompletePrompt(s, "greet", "name", complete) },
+		"the completer is nil":                 func() { server.CompletePrompt(s, "greet", "name", nil) },
+		"unknown resource template":            func() { server.CompleteTemplate(s, "y://{id}", "id", complete) },
+		`no "page" in the template "x://{id}"`: func() { server.CompleteTemplate(s, "x://{id}", "page", complete) },
+	} {
+		if got := panicOf(f); !strings.Contains(got, want) {
+			t.Errorf("%s, want %q", got, want)
+		}
+	}
+	if err := s.RegisterCompleter(mcp.CompleteReference{Type: "ref/tool"}, "a", complete); err == nil {
+		t.Error("tools are completed")
+	}
+}
+
+// Completion is declared when there is something to complete, and goes with the prompt.
+func TestCompletionIsDeclaredWhenThereIsSome(t *testing.T) {
+	type named struct {
+		Name string `json:"name"`
+	}
+	type chosen struct {
+		Size string `json:"size" enum:"S,M,L"`
+	}
+	none := func(context.Context, named) (string, error) { return "", nil }
+	for name, tc := range map[string]struct {
+		add  func(s *server.Server)
+		want bool
+	}{
+		"nothing":  {func(*server.Server) {}, false},
+		"a prompt": {func(s *server.Server) { server.AddPrompt(s, mcp.Prompt{Name: "a"}, none) }, false},
+		"an enumeration": {func(s *server.Server) {
+			server.AddPrompt(s, mcp.Prompt{Name: "a"}, func(context.Context, chosen) (string, error) { return "", nil })
+		}, true},
+		"an enumeration in a template": {func(s *server.Server) {
+			server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "x://{size}", Name: "a"}, func(context.Context, chosen) (string, error) { return "", nil })
+		}, true},
+		"a completer": {func(s *server.Server) {
+			server.AddPrompt(s, mcp.Prompt{Name: "a"}, none)
+			server.CompletePrompt(s, "a", "name", func(context.Context, string, map[string]string) ([]string, error) { return nil, nil })
+		}, true},
+	} {
+		s := quiet()
+		tc.add(s)
+		if got := mcptest.Dial(t, s).Server().Capabilities.Completions != nil; got != tc.want {
+			t.Errorf("with %s completion is declared: %v", name, got)
+		}
+	}
+}
+
+// Params that are none are refused before anything is looked up.
+func TestMalformedParamsAreRefused(t *testing.T) {
+	s := quiet()
+	server.AddStatic(s, mcp.Resource{URI: "note://a", Name: "a"}, "")
+	server.AddPrompt(s, mcp.Prompt{Name: "greet"}, func(context.Context, struct {
+		Size string `json:"size" enum:"S,M,L"`
+	}) (string, error) {
+		return "", nil
+	})
+	peer := rawPeer(t, s)
+	for _, tc := range []struct{ method, params, want string }{
+		{"resources/list", `{"cursor":"nobody's"}`, "invalid cursor"},
+		{"resources/list", `{"cursor":7}`, "invalid cursor"},
+		{"resources/list", `{"cursor":""}`, "invalid cursor"},
+		{"resources/list", `{"cursor":null}`, "invalid cursor"},
+		{"resources/list", `{"Cursor":"x"}`, "differs from a known one"},
+		{"resources/templates/list", `{"cursor":"bm9ib2R5"}`, "invalid cursor"},
+		{"prompts/list", `{"cursor":{}}`, "invalid cursor"},
+		{"resources/read", `{}`, "params.uri must be a string"},
+		{"resources/read", `{"uri":7}`, "params.uri must be a string"},
+		{"resources/read", `{"URI":"note://a"}`, "differs from a known one"},
+		{"prompts/get", `{}`, "params.name must be a string"},
+		{"prompts/get", `{"name":null}`, "params.name must be a string"},
+		{"prompts/get", `{"name":"greet","arguments":[]}`, "params.arguments must be an object"},
+		{"prompts/get", `{"name":"greet","arguments":{"size":1}}`, `"size" must be a string`},
+		{"prompts/get", `{"name":"greet","Arguments":{}}`, "differs from a known one"},
+		{"completion/complete", `{}`, "params.ref.type must be a string"},
+		{"completion/complete", `{"ref":"greet"}`, "params.ref must be an object"},
+		{"completion/complete", `{"ref":{"type":"ref/tool"},"argument":{"name":"a","value":""}}`, "params.ref.type must be"},
+		{"completion/complete", `{"ref":{"type":"ref/prompt"}}`, "params.ref.name must be a string"},
+		{"completion/complete", `{"ref":{"type":"ref/resource","name":"greet"}}`, "params.ref.uri must be a string"},
+		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"greet"}}`, "must have a name and a value"},
+		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"size"}}`, "must have a name and a value"},
+		{"completion/complete", `{"ref":{"type":"ref/prompt","Name":"greet"},"argument":{"name":"size","value":""}}`, "differs from"},
+		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"size","value":""},"context":[]}`, "params.context must be an object"},
+		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"size","value":""},"context":{"arguments":{"a":1}}}`, `"a" must be a string`},
+	} {
+		e := peer(tc.method, tc.params)
+		if e == nil || e.Code != jsonrpc.CodeInvalidParams || !strings.Contains(e.Message, tc.want) {
+			t.Errorf("%s %s: %v, want %q", tc.method, tc.params, e, tc.want)
+		}
+	}
+}

@@ -1,0 +1,266 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/transport"
+)
+
+func TestTheZeroServerServes(t *testing.T) {
+	for _, r := range mcp.Revisions() {
+		c := mcptest.Dial(t, new(server.Server), mcptest.Revision(r))
+		if info := c.Server().Info; info.Name != "parley" || info.Version != "0.0.0" {
+			t.Errorf("%s: %+v", r, info)
+		}
+		if err := c.Ping(t.Context()); err != nil {
+			t.Errorf("%s: %v", r, err)
+		}
+	}
+}
+
+// Middleware sees every call, and who makes it.
+func TestMiddlewareSeesEveryCall(t *testing.T) {
+	var mu sync.Mutex
+	var seen []string
+	s := &server.Server{Middleware: []call.Middleware{func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) call.Outcome {
+			mu.Lock()
+			seen = append(seen, c.Method)
+			mu.Unlock()
+			if c.Principal != principal.Local || c.Peer.Info.Name != "parley" {
+				t.Errorf("%s by %v, %+v", c.Method, c.Principal, c.Peer.Info)
+			}
+			return next(ctx, c)
+		}
+	}}}
+	server.AddTool(s, mcp.Tool{Name: "who"}, func(ctx context.Context, _ struct{}) (string, error) {
+		return fmt.Sprintf("%v %s", server.PrincipalOf(ctx) == principal.Local, server.PeerOf(ctx).Info.Name), nil
+	})
+	c := mcptest.Dial(t, s)
+	if text, err := client.Call[string](t.Context(), c, "who", nil); err != nil || text != "true parley" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if got := strings.Join(seen, " "); got != "server/discover tools/call" {
+		t.Errorf("seen: %s", got)
+	}
+}
+
+func TestOutsideAHandlerThereIsNoCall(t *testing.T) {
+	ctx := t.Context()
+	if err := server.Progress(ctx, 1, 2, ""); !errors.Is(err, call.ErrNoCall) {
+		t.Errorf("Progress: %v", err)
+	}
+	if p := server.PeerOf(ctx); p != (call.Peer{}) {
+		t.Errorf("PeerOf: %+v", p)
+	}
+	if p := server.PrincipalOf(ctx); p != principal.Anonymous {
+		t.Errorf("PrincipalOf: %v", p)
+	}
+}
+
+func TestProgressAfterTheHandlerIsRefused(t *testing.T) {
+	s := new(server.Server)
+	var kept context.Context
+	server.AddTool(s, mcp.Tool{Name: "keep"}, func(ctx context.Context, _ struct{}) (string, error) {
+		kept = ctx
+		return "", server.Progress(ctx, 1, 2, "")
+	})
+	c := mcptest.Dial(t, s)
+	if _, err := c.CallTool(t.Context(), "keep", nil, client.OnProgress(func(call.Progress) {})); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Progress(kept, 2, 2, ""); !errors.Is(err, call.ErrCallDone) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// blocking is a server with a tool that waits until it may go on, or is cancelled.
+func blocking() (s *server.Server, started, proceed chan struct{}) {
+	s, started, proceed = new(server.Server), make(chan struct{}, 10), make(chan struct{})
+	server.AddTool(s, mcp.Tool{Name: "wait"}, func(ctx context.Context, _ struct{}) (string, error) {
+		started <- struct{}{}
+		select {
+		case <-proceed:
+			return "went on", nil
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+	})
+	return s, started, proceed
+}
+
+func TestShutdownWaitsForCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, started, proceed := blocking()
+		l := speak(t, s)
+		idle := speak(t, s)
+		l.send(request(1, mcp.MethodCallTool, `"name":"wait"`))
+		<-started
+		synctest.Wait()
+		down := make(chan error, 2)
+		for range 2 {
+			go func() { down <- s.Shutdown(t.Context()) }()
+		}
+		if err := idle.ended(); err != nil {
+			t.Errorf("the idle connection: %v", err)
+		}
+		time.Sleep(time.Minute)
+		select {
+		case err := <-down:
+			t.Fatalf("Shutdown returned %v", err)
+		default:
+		}
+		_, far := transport.Pipe()
+		if err := s.ServeConn(t.Context(), far); !errors.Is(err, server.ErrShutdown) {
+			t.Errorf("another connection: %v", err)
+		}
+		close(proceed)
+		if got := l.receive(); !strings.Contains(got, "went on") {
+			t.Errorf("got %s", got)
+		}
+		if err := l.ended(); err != nil {
+			t.Error(err)
+		}
+		for range 2 {
+			if err := <-down; err != nil {
+				t.Errorf("Shutdown: %v", err)
+			}
+		}
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Errorf("once more: %v", err)
+		}
+	})
+}
+
+func TestShutdownLosesItsPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, started, _ := blocking()
+		l := speak(t, s)
+		l.send(request(1, mcp.MethodCallTool, `"name":"wait"`))
+		<-started
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		if d := time.Since(start); d != time.Second {
+			t.Errorf("it took %v", d)
+		}
+		l.ended()
+	})
+}
+
+// For the race detector: connections begin while the server shuts down.
+func TestConnectionsBeginWhileTheServerShutsDown(t *testing.T) {
+	for range 20 {
+		s := new(server.Server)
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				near, far := transport.Pipe()
+				defer near.Close()
+				if err := s.ServeConn(t.Context(), far); err != nil && !errors.Is(err, server.ErrShutdown) {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Go(func() {
+			if err := s.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		wg.Wait()
+	}
+}
+
+func TestTheLimitOfCallsInFlightIsConfigured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, started, proceed := blocking()
+		s.Limits.MaxInflight = 2
+		l := speak(t, s)
+		for id := range 5 {
+			l.send(request(id, mcp.MethodCallTool, `"name":"wait"`))
+		}
+		synctest.Wait()
+		if n := len(started); n != 2 {
+			t.Errorf("%d calls are being served", n)
+		}
+		close(proceed)
+		for range 5 {
+			l.receive()
+		}
+	})
+}
+
+// S4, with the standard streams of a real process: what was asked is answered, then
+// it exits, and what the program prints does not disturb.
+func TestRunServesStandardInputToItsEnd(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe)
+	cmd.Env = append(os.Environ(), runVariable+"=1", "GORACE=atexit_sleep_ms=0")
+	cmd.Stdin = strings.NewReader(request(1, mcp.MethodCallTool, `"name":"greet","arguments":{"name":"Ada"}`) + "\n" + request(2, mcp.MethodListTools, "") + "\n")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	if len(lines) != 2 || !strings.Contains(string(out), "Hello, Ada!") || !strings.Contains(string(out), `"name":"greet"`) {
+		t.Errorf("it wrote %s", out)
+	}
+}
+
+const runVariable = "PARLEY_SERVER_TEST_RUN"
+
+// run is the server of TestRunServesStandardInputToItsEnd.
+func run() {
+	s := new(server.Server)
+	server.AddTool(s, mcp.Tool{Name: "greet"}, func(ctx context.Context, in greeting) (string, error) {
+		fmt.Println("printed by mistake")
+		return greet(ctx, in)
+	})
+	if err := s.Run(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// A connection that ends in the middle of a message is no error of the server's.
+func TestACutConnectionIsTheEnd(t *testing.T) {
+	theirs, ours := io.Pipe()
+	s := new(server.Server)
+	done := make(chan error, 1)
+	go func() {
+		done <- s.ServeConn(t.Context(), transport.Stream(struct {
+			io.Reader
+			io.Writer
+			io.Closer
+		}{theirs, io.Discard, theirs}, transport.StreamOptions{}))
+	}()
+	fmt.Fprint(ours, `{"jsonrpc":"2.0","id":1,"meth`)
+	ours.Close()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		t.Error("it is still being served")
+	}
+}

@@ -1,0 +1,582 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/store"
+)
+
+const pingBody = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+
+// inBubble asks a server without a network, so that hours pass in a bubble of package
+// synctest.
+func inBubble(s *server.Server, method, body string, header ...string) *httptest.ResponseRecorder {
+	req := httptest.NewRequest(method, "/", strings.NewReader(body))
+	req.Host = "localhost"
+	if method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(header); i += 2 {
+		if header[i] == "RemoteAddr" {
+			req.RemoteAddr = header[i+1]
+			continue
+		}
+		req.Header.Add(header[i], header[i+1])
+	}
+	rec := httptest.NewRecorder()
+	s.ServeHTTP(rec, req)
+	return rec
+}
+
+// begin begins a session and returns the header that names it.
+func begin(t *testing.T, s *server.Server) []string {
+	t.Helper()
+	rec := inBubble(s, http.MethodPost, fmt.Sprintf(initializeBody, "2025-11-25"))
+	if rec.Code != http.StatusOK {
+		t.Fatalf("%d %s", rec.Code, rec.Body)
+	}
+	return []string{"Mcp-Session-Id", rec.Header().Get("Mcp-Session-Id")}
+}
+
+const initializedBody = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+
+// kept is a store that knows what has been put into it.
+type kept struct {
+	*store.Memory
+	mu   sync.Mutex
+	keys map[string]struct{}
+}
+
+func newKept() *kept {
+	return &kept{Memory: store.NewMemory(store.MemoryOptions{}), keys: make(map[string]struct{})}
+}
+
+func (k *kept) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
+	k.mu.Lock()
+	k.keys[key] = struct{}{}
+	k.mu.Unlock()
+	return k.Memory.Put(ctx, key, value, opt)
+}
+
+// left is how many entries are still there.
+func (k *kept) left(t *testing.T) (n int) {
+	t.Helper()
+	k.mu.Lock()
+	keys := slices.Collect(maps.Keys(k.keys))
+	k.mu.Unlock()
+	for _, key := range keys {
+		if _, err := k.Get(t.Context(), key); err == nil {
+			n++
+		} else if !errors.Is(err, store.ErrNotFound) {
+			t.Fatal(err)
+		}
+	}
+	return n
+}
+
+func TestT8SessionIDIsAsTheProtocolWants(t *testing.T) {
+	e := newEndpoint(t)
+	seen := make(map[string]bool)
+	for range 100 {
+		id := e.session("2025-11-25")[1]
+		if !regexp.MustCompile(`^[\x21-\x7e]{22,128}$`).MatchString(id) || seen[id] {
+			t.Fatalf("%q", id)
+		}
+		seen[id] = true
+	}
+}
+
+// T8: without a session there is 400; of one that there is not, 404.
+func TestT8MissingAndUnknownSessions(t *testing.T) {
+	e := newEndpoint(t)
+	session := e.session("2025-11-25")
+	for _, tc := range []struct {
+		method, body string
+		header       []string
+		status       int
+	}{
+		{"POST", pingBody, nil, 400},
+		{"POST", pingBody, []string{"MCP-Protocol-Version", "2025-11-25"}, 400},
+		{"POST", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, nil, 400},
+		{"GET", "", []string{"MCP-Protocol-Version", "2025-11-25", "Accept", "text/event-stream"}, 400},
+		{"GET", "", []string{"Mcp-Session-Id", session[1], "Accept", "application/json"}, 406},
+		{"DELETE", "", nil, 400},
+		{"DELETE", "", []string{"MCP-Protocol-Version", "2025-11-25"}, 400},
+	} {
+		if a := e.do(tc.method, "/", tc.body, tc.header...); a.status != tc.status {
+			t.Errorf("%s with %q: %s", tc.method, tc.header, a)
+		}
+	}
+	for _, id := range []string{"AAAAAAAAAAAAAAAAAAAAAA", "x", "../../etc/passwd", session[1] + "x", session[1][1:], strings.ToUpper(session[1]), strings.Repeat("A", 10_000), "anonymous/session/" + session[1]} {
+		for method, body := range map[string]string{"POST": pingBody, "GET": "", "DELETE": ""} {
+			a := e.do(method, "/", body, "Mcp-Session-Id", id, "Accept", "application/json, text/event-stream")
+			if a.status != 404 || method == "POST" && !strings.Contains(a.body, `"id":1`) {
+				t.Errorf("%s of the session %.40q: %s", method, id, a)
+			}
+		}
+		if a := e.do("POST", "/", fmt.Sprintf(initializeBody, "2025-11-25"), "Mcp-Session-Id", id); a.status != 404 {
+			t.Errorf("initialize within %.40q: %s", id, a)
+		}
+	}
+	if a := e.do("POST", "/", pingBody, session...); a.status != 200 {
+		t.Errorf("the one that there is: %s", a)
+	}
+}
+
+func TestDeleteEndsTheSession(t *testing.T) {
+	e := newEndpoint(t)
+	session := e.session("2025-11-25")
+	stream := newEvents(t, e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream")...))
+	called := make(chan answer)
+	go func() {
+		called <- e.do("POST", "/", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait"}}`, session...)
+	}()
+	w := <-e.waiting
+	if a := e.do("DELETE", "/", "", session...); a.status/100 != 2 || a.body != "" {
+		t.Errorf("%s", a)
+	}
+	<-w.ctx.Done()
+	<-called
+	stream.ends()
+	for _, method := range []string{"POST", "GET", "DELETE"} {
+		body := ""
+		if method == "POST" {
+			body = pingBody
+		}
+		if a := e.do(method, "/", body, append(session, "Accept", "application/json, text/event-stream")...); a.status != 404 {
+			t.Errorf("%s: %s", method, a)
+		}
+	}
+}
+
+// T11: a session has one standalone stream; a second GET takes it over.
+func TestT11SecondStreamTakesOver(t *testing.T) {
+	e := newEndpoint(t)
+	session := append(e.session("2025-11-25"), "Accept", "text/event-stream")
+	first := newEvents(t, e.open(t.Context(), "GET", "/", "", session...))
+	second := newEvents(t, e.open(t.Context(), "GET", "/", "", session...))
+	first.ends()
+	if a := e.do("DELETE", "/", "", session...); a.status/100 != 2 {
+		t.Errorf("%s", a)
+	}
+	second.ends()
+}
+
+// T11, T12: what belongs to a call goes to its stream, and to no other, whatever
+// Last-Event-ID somebody makes up.
+func TestT11T12ResponsesAreNeverOnTheStandaloneStream(t *testing.T) {
+	e := newEndpoint(t)
+	session := e.session("2025-11-25")
+	for _, last := range []string{"", "1", session[1] + "/1", "../0"} {
+		standalone := newEvents(t, e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", last)...))
+		stream := newEvents(t, e.open(t.Context(), "POST", "/", countCall, session...))
+		for range 4 {
+			if _, _, ok := stream.next(); !ok {
+				t.Fatal("the call's stream is short of messages")
+			}
+		}
+		stream.ends()
+		newEvents(t, e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream")...)) // ends the other
+		standalone.ends()
+	}
+}
+
+func TestBusySessionIsToldToWait(t *testing.T) {
+	const most = 128
+	e := newEndpoint(t)
+	session := e.session("2025-11-25")
+	var calls sync.WaitGroup
+	held := make([]waiting, 0, most)
+	for i := range most {
+		calls.Go(func() {
+			a := e.do("POST", "/", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"wait"}}`, i), session...)
+			if !strings.Contains(a.body, "waited") {
+				t.Errorf("%s", a)
+			}
+		})
+	}
+	for range most {
+		held = append(held, <-e.waiting)
+	}
+	a := e.do("POST", "/", `{"jsonrpc":"2.0","id":"one more","method":"tools/list"}`, session...)
+	if code, id := a.code(t); a.status != 429 || code == 0 || id != `"one more"` || a.header.Get("Retry-After") == "" {
+		t.Errorf("%s", a)
+	}
+	// Others are not held up, nor is what needs no handler.
+	if a := e.do("POST", "/", pingBody, e.session("2025-11-25")...); a.status != 200 {
+		t.Errorf("another session: %s", a)
+	}
+	if a := e.do("POST", "/", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"nobody"}}`, session...); a.status != 202 {
+		t.Errorf("a notification: %s", a)
+	}
+	for _, w := range held {
+		close(w.release)
+	}
+	calls.Wait()
+	if a := e.do("POST", "/", pingBody, session...); a.status != 200 {
+		t.Errorf("afterwards: %s", a)
+	}
+}
+
+func TestTooManySessionsAreRefused(t *testing.T) {
+	for name, limits := range map[string]server.Limits{"of an address": {SessionsPerAddress: 3}, "in all": {Sessions: 3}} {
+		e := newEndpoint(t, func(s *server.Server) { s.Limits = limits })
+		var last []string
+		for range 3 {
+			last = e.session("2025-11-25")
+		}
+		a := e.do("POST", "/", fmt.Sprintf(initializeBody, "2025-11-25"))
+		if code, id := a.code(t); a.status != 503 || code == 0 || id != "0" || a.header.Get("Mcp-Session-Id") != "" || a.header.Get("Retry-After") == "" {
+			t.Errorf("%s: %s", name, a)
+		}
+		if a := e.do("DELETE", "/", "", last...); a.status/100 != 2 {
+			t.Errorf("%s: %s", name, a)
+		}
+		e.session("2025-11-25")
+	}
+}
+
+// Addresses of one IPv6 network are one: whoever has one has them all.
+func TestNetworkOfIPv6IsOneAddress(t *testing.T) {
+	s := &server.Server{Logger: slog.New(slog.DiscardHandler), Limits: server.Limits{SessionsPerAddress: 2}}
+	from := func(address string) int {
+		return inBubble(s, http.MethodPost, fmt.Sprintf(initializeBody, "2025-11-25"), "RemoteAddr", address).Code
+	}
+	for i, want := range []int{200, 200, 503, 503} {
+		if got := from(fmt.Sprintf("[2001:db8:1:2::%x]:%d", i+1, 1000+i)); got != want {
+			t.Errorf("%d: %d, want %d", i, got, want)
+		}
+	}
+	if got := from("[2001:db8:1:3::1]:1"); got != 200 {
+		t.Errorf("another network: %d", got)
+	}
+}
+
+// T8: an expired session is unknown. Until the handshake is over it has 30 seconds;
+// then half an hour since it was last used.
+func TestT8SessionsExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKept()
+		s := &server.Server{Logger: slog.New(slog.DiscardHandler), Store: k}
+		status := func(session []string) int {
+			return inBubble(s, http.MethodPost, pingBody, session...).Code
+		}
+		abandoned, used := begin(t, s), begin(t, s)
+		time.Sleep(20 * time.Second)
+		if rec := inBubble(s, http.MethodPost, initializedBody, used...); rec.Code != 202 {
+			t.Fatal(rec.Code)
+		}
+		time.Sleep(10 * time.Second)
+		if got := status(abandoned); got != 404 {
+			t.Errorf("after 30 seconds: %d", got)
+		}
+		for range 5 {
+			time.Sleep(29 * time.Minute)
+			if got := status(used); got != 200 {
+				t.Fatalf("used 29 minutes ago: %d", got)
+			}
+		}
+		time.Sleep(30 * time.Minute)
+		if got := status(used); got != 404 {
+			t.Errorf("after half an hour: %d", got)
+		}
+		if n := k.left(t); n != 0 {
+			t.Errorf("%d entries are left", n)
+		}
+	})
+}
+
+// An open stream, and a call, are use for as long as they last.
+func TestSessionLivesWhileItsStreamIsOpen(t *testing.T) {
+	for name, body := range map[string]string{
+		"a stream": "",
+		"a call":   `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait"}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := newKept()
+				s := httpServer()
+				addWait(s)
+				s.Store = k
+				session := begin(t, s)
+				inBubble(s, http.MethodPost, initializedBody, session...)
+				method := http.MethodPost
+				if body == "" {
+					method = http.MethodGet
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				req := httptest.NewRequest(method, "/", strings.NewReader(body)).WithContext(ctx)
+				req.Host = "localhost"
+				req.Header.Set("Content-Type", "application/json")
+				req.Header.Set("Mcp-Session-Id", session[1])
+				done := make(chan struct{})
+				go func() {
+					s.ServeHTTP(httptest.NewRecorder(), req)
+					close(done)
+				}()
+				time.Sleep(5 * time.Hour)
+				if rec := inBubble(s, http.MethodPost, pingBody, session...); rec.Code != 200 {
+					t.Errorf("after five hours: %d", rec.Code)
+				}
+				cancel()
+				if body != "" { // a disconnect does not end it
+					inBubble(s, http.MethodPost, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, session...)
+				}
+				<-done
+				time.Sleep(31 * time.Minute)
+				if n := k.left(t); n != 0 {
+					t.Errorf("%d entries are left", n)
+				}
+			})
+		})
+	}
+}
+
+// However a session is abandoned, nothing of it stays: in the store for as long as it
+// may be idle, elsewhere not at all.
+func TestAbandonedSessionsAreReclaimed(t *testing.T) {
+	for name, use := range map[string]func(t *testing.T, s *server.Server, session []string){
+		"after initialize": func(*testing.T, *server.Server, []string) {},
+		"after a POST only": func(t *testing.T, s *server.Server, session []string) {
+			if rec := inBubble(s, http.MethodPost, pingBody, session...); rec.Code != 200 {
+				t.Fatal(rec.Code)
+			}
+		},
+		"after the handshake": func(t *testing.T, s *server.Server, session []string) {
+			if rec := inBubble(s, http.MethodPost, initializedBody, session...); rec.Code != 202 {
+				t.Fatal(rec.Code)
+			}
+		},
+		"after a call": func(t *testing.T, s *server.Server, session []string) {
+			inBubble(s, http.MethodPost, initializedBody, session...)
+			if rec := inBubble(s, http.MethodPost, countCall, session...); !strings.Contains(rec.Body.String(), "done") {
+				t.Fatal(rec.Body)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := newKept()
+				s := httpServer()
+				s.Store = k
+				for range 20 {
+					use(t, s, begin(t, s))
+				}
+				if n := k.left(t); n != 20 {
+					t.Errorf("%d entries", n)
+				}
+				time.Sleep(30 * time.Minute)
+				if n := k.left(t); n != 0 {
+					t.Errorf("%d entries are left", n)
+				}
+			}) // which fails if a goroutine is left
+		})
+	}
+}
+
+// A client whose connection is cut, with a stream open and a call being served, leaves
+// no goroutine and no connection behind once the call has come to its end.
+func TestSessionOfAKilledConnectionIsReclaimed(t *testing.T) {
+	e := newEndpoint(t)
+	before := runtime.NumGoroutine()
+	var held []waiting
+	for range 5 {
+		session := e.session("2025-11-25")
+		for i, request := range []string{
+			"GET / HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n",
+			"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n",
+		} {
+			conn := e.connect()
+			fmt.Fprintf(conn, "%sX-Watched: 1\r\nMcp-Session-Id: %s\r\n", request, session[1])
+			body := ""
+			if i == 1 {
+				body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait","_meta":{"progressToken":1}}}`
+				fmt.Fprintf(conn, "Content-Length: %d\r\n", len(body))
+			}
+			fmt.Fprintf(conn, "\r\n%s", body)
+			if line := readLine(t, conn); !strings.HasPrefix(line, "HTTP/1.1 200") {
+				t.Fatal(line)
+			}
+			if i == 1 {
+				held = append(held, <-e.waiting)
+			}
+			_ = conn.SetLinger(0) // a reset, not an end
+			conn.Close()
+			<-(<-e.arrived).Done() // the server knows
+		}
+	}
+	for _, w := range held {
+		if w.ctx.Err() != nil {
+			t.Error("a call of a session was cancelled by the loss of its connection")
+		}
+		close(w.release)
+		if err := <-w.ended; err != nil {
+			t.Errorf("progress: %v", err)
+		}
+	}
+	e.http.Client().CloseIdleConnections()
+	eventually(t, func() bool { return runtime.NumGoroutine() <= before })
+}
+
+// 5,000 idle sessions, each begun and used over HTTP: no goroutine, two kilobytes.
+func TestFiveThousandIdleSessionsCostAlmostNothing(t *testing.T) {
+	const n, most = 5000, 2 << 10
+	heap := func() int64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	s := httpServer()
+	s.Limits.SessionsPerAddress = 2 * n
+	initialize := strings.Replace(fmt.Sprintf(initializeBody, "2025-11-25"), `"capabilities":{}`,
+		`"capabilities":{"roots":{"listChanged":true},"sampling":{},"elicitation":{"form":{},"url":{}}}`, 1)
+	one := func() {
+		rec := inBubble(s, http.MethodPost, initialize)
+		session := []string{"Mcp-Session-Id", rec.Header().Get("Mcp-Session-Id")}
+		for _, body := range []string{initializedBody, pingBody} {
+			if rec := inBubble(s, http.MethodPost, body, session...); rec.Code/100 != 2 {
+				t.Fatalf("%d %s", rec.Code, rec.Body)
+			}
+		}
+	}
+	one()
+	goroutines, before := runtime.NumGoroutine(), heap()
+	for range n {
+		one()
+	}
+	each := (heap() - before) / n
+	t.Logf("%d bytes each", each)
+	if each > most {
+		t.Errorf("an idle session costs %d bytes, and may cost %d", each, most)
+	}
+	if now := runtime.NumGoroutine(); now > goroutines {
+		t.Errorf("%d goroutines, %d before", now, goroutines)
+	}
+	runtime.KeepAlive(s)
+}
+
+// What a client says of itself at length is not kept for half an hour a session.
+func TestGreedyHandshakeIsKeptShort(t *testing.T) {
+	k := newKept()
+	s := &server.Server{Logger: slog.New(slog.DiscardHandler), Store: k}
+	long := strings.Repeat("A", 3<<20)
+	body := strings.Replace(fmt.Sprintf(initializeBody, "2025-11-25"), `"version":"1"`, `"version":"1","icons":[{"src":"data:image/png;base64,`+long+`"}]`, 1)
+	if rec := inBubble(s, http.MethodPost, body); rec.Code != 200 || rec.Header().Get("Mcp-Session-Id") == "" {
+		t.Fatalf("%d %s", rec.Code, rec.Body)
+	}
+	for key := range k.keys {
+		if item, err := k.Get(t.Context(), key); err != nil || len(item.Value) > 1<<10 {
+			t.Errorf("%d bytes, %v", len(item.Value), err)
+		}
+	}
+	body = strings.Replace(fmt.Sprintf(initializeBody, "2025-11-25"), `"capabilities":{}`, `"capabilities":{"experimental":{"x":{"y":"`+long+`"}}}`, 1)
+	if rec := inBubble(s, http.MethodPost, body); !strings.Contains(rec.Body.String(), "-32602") || rec.Header().Get("Mcp-Session-Id") != "" {
+		t.Errorf("%d %.200s", rec.Code, rec.Body)
+	}
+}
+
+// T21: the keep-alive of a call that takes long: a comment each 15 seconds, and then the
+// result.
+func TestT23LongCallIsKeptAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := httpServer()
+		calls := addWait(s)
+		session := begin(t, s)
+		done := make(chan *httptest.ResponseRecorder)
+		go func() {
+			done <- inBubble(s, http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait"}}`, session...)
+		}()
+		w := <-calls
+		time.Sleep(50 * time.Second)
+		close(w.release)
+		rec := <-done
+		body := rec.Body.String()
+		if rec.Header().Get("Content-Type") != "text/event-stream" || !strings.HasPrefix(body, ":\n\n:\n\n:\n\ndata: {") || !strings.Contains(body, "waited") {
+			t.Errorf("%q", body)
+		}
+	})
+}
+
+// U3: a session that the server has forgotten is replaced without anybody noticing,
+// once, and by one that begins without the old one's id.
+func TestU3ClientBeginsAnewWhenItsSessionIsGone(t *testing.T) {
+	s := httpServer()
+	var mu sync.Mutex
+	var sessions []string // that were begun
+	var within []string   // the session ids that initialize came with
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.ServeHTTP(&spyWriter{w, func(id string) {
+			mu.Lock()
+			defer mu.Unlock()
+			sessions = append(sessions, id)
+			within = append(within, r.Header.Get("Mcp-Session-Id"))
+		}}, r)
+	}))
+	defer endpoint.Close()
+	defer s.Shutdown(t.Context())
+	d := client.Dialer{Revision: mcp.V20251125, Logger: slog.New(slog.DiscardHandler)}
+	c, err := d.Dial(t.Context(), client.URL(endpoint.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	echo := func() {
+		t.Helper()
+		if text, err := client.Call[string](t.Context(), c, "echo", map[string]any{"text": "hi"}); err != nil || text != "hi" {
+			t.Errorf("%q, %v", text, err)
+		}
+	}
+	echo()
+	for range 2 {
+		mu.Lock()
+		id := sessions[len(sessions)-1]
+		mu.Unlock()
+		if rec := inBubble(s, http.MethodDelete, "", "Mcp-Session-Id", id); rec.Code/100 != 2 {
+			t.Fatal(rec.Code)
+		}
+		var calls sync.WaitGroup
+		for range 8 {
+			calls.Go(echo)
+		}
+		calls.Wait()
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(sessions) != 3 || strings.Join(within, "") != "" {
+		t.Errorf("%d sessions were begun, with %q", len(sessions), within)
+	}
+}
+
+// spyWriter tells of the sessions that a server begins.
+type spyWriter struct {
+	http.ResponseWriter
+	began func(id string)
+}
+
+func (w *spyWriter) WriteHeader(status int) {
+	if id := w.Header().Get("Mcp-Session-Id"); id != "" {
+		w.began(id)
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *spyWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

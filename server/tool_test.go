@@ -1,0 +1,416 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
+)
+
+type greeting struct {
+	Name string `json:"name" doc:"who to greet"`
+}
+
+func greet(_ context.Context, in greeting) (string, error) { return "Hello, " + in.Name + "!", nil }
+
+// raw is a ToolHandler that returns its arguments.
+func raw(_ context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
+	return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(string(arguments))}}, nil
+}
+
+func TestAddToolPanicsWithTheReason(t *testing.T) {
+	text := func(context.Context, struct{}) (string, error) { return "", nil }
+	long := strings.Repeat("x", 129)
+	for _, test := range []struct {
+		name string
+		add  func(s *server.Server)
+		want string
+	}{
+		{"no name", func(s *server.Server) { server.AddTool(s, mcp.Tool{}, text) }, "1 to 128"},
+		{"a long name", func(s *server.Server) { server.AddTool(s, mcp.Tool{Name: long}, text) }, "1 to 128"},
+		{"a space", func(s *server.Server) { server.AddTool(s, mcp.Tool{Name: "a b"}, text) }, `not ' '`},
+		{"a slash", func(s *server.Server) { server.AddTool(s, mcp.Tool{Name: "a/b"}, text) }, `not '/'`},
+		{"a line break", func(s *server.Server) { server.AddTool(s, mcp.Tool{Name: "a\nb"}, text) }, `not '\n'`},
+		{"an umlaut", func(s *server.Server) { server.AddTool(s, mcp.Tool{Name: "ü"}, text) }, `letters, digits`},
+		{"a name that is taken", func(s *server.Server) {
+			server.AddTool(s, mcp.Tool{Name: "a"}, text)
+			server.AddTool(s, mcp.Tool{Name: "a"}, text)
+		}, "taken"},
+		{"no handler", func(s *server.Server) {
+			server.AddTool[struct{}, string](s, mcp.Tool{Name: "a"}, nil)
+		}, "handler is nil"},
+		{"a list as input", func(s *server.Server) {
+			server.AddTool(s, mcp.Tool{Name: "a"}, func(context.Context, []int) (string, error) { return "", nil })
+		}, "object"},
+		{"a text as input", func(s *server.Server) {
+			server.AddTool(s, mcp.Tool{Name: "a"}, func(context.Context, string) (string, error) { return "", nil })
+		}, "object"},
+		{"anything as input", func(s *server.Server) {
+			server.AddTool(s, mcp.Tool{Name: "a"}, func(context.Context, any) (string, error) { return "", nil })
+		}, "object"},
+		{"a channel in the input", func(s *server.Server) {
+			server.AddTool(s, mcp.Tool{Name: "a"}, func(context.Context, struct{ C chan int }) (string, error) { return "", nil })
+		}, "chan"},
+		{"a function in the output", func(s *server.Server) {
+			server.AddTool(s, mcp.Tool{Name: "a"}, func(context.Context, struct{}) (struct{ F func() }, error) { return struct{ F func() }{}, nil })
+		}, "func"},
+		{"an input schema that is none", func(s *server.Server) {
+			server.AddTool(s, mcp.Tool{Name: "a", InputSchema: json.RawMessage(`{"type":7}`)}, text)
+		}, "input schema"},
+		{"an input schema that is no JSON", func(s *server.Server) {
+			server.AddTool(s, mcp.Tool{Name: "a", InputSchema: json.RawMessage(`{`)}, text)
+		}, "input schema"},
+		{"an input schema of no object", func(s *server.Server) {
+			server.AddTool(s, mcp.Tool{Name: "a", InputSchema: json.RawMessage(`{"type":"string"}`)}, text)
+		}, "object"},
+		{"an output schema for a text", func(s *server.Server) {
+			server.AddTool(s, mcp.Tool{Name: "a", OutputSchema: json.RawMessage(`{"type":"object"}`)}, text)
+		}, "structured"},
+		{"an output schema for a number", func(s *server.Server) {
+			server.AddTool(s, mcp.Tool{Name: "a", OutputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, struct{}) (int, error) { return 0, nil })
+		}, "structured"},
+		{"an output schema that is none", func(s *server.Server) {
+			server.AddTool(s, mcp.Tool{Name: "a", OutputSchema: json.RawMessage(`7`)}, func(context.Context, struct{}) (*mcp.CallToolResult, error) { return nil, nil })
+		}, "output"},
+		{"a description that is not UTF-8", func(s *server.Server) {
+			server.AddTool(s, mcp.Tool{Name: "a", Description: "\xff"}, text)
+		}, "encoded"},
+		{"metadata that is not JSON", func(s *server.Server) {
+			server.AddTool(s, mcp.Tool{Name: "a", Meta: mcp.Meta{"com.example/a": json.RawMessage("{")}}, text)
+		}, "encoded"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var s server.Server
+			got := panicOf(func() { test.add(&s) })
+			if !strings.HasPrefix(got, "server: tool ") || !strings.Contains(got, test.want) {
+				t.Errorf("panicked with %q, want %q in it", got, test.want)
+			}
+			l := speak(t, &s) // and harmed nothing
+			if _, err := l.ask(mcp.MethodListTools, ""); err != nil && err.Code != jsonrpc.CodeMethodNotFound {
+				t.Errorf("tools/list: %v", err)
+			}
+		})
+	}
+}
+
+func TestRegisterToolReturnsTheReason(t *testing.T) {
+	for name, test := range map[string]struct {
+		tool    mcp.Tool
+		handler server.ToolHandler
+		want    string
+	}{
+		"no name":                    {mcp.Tool{}, raw, "1 to 128"},
+		"a bad name":                 {mcp.Tool{Name: "a b"}, raw, "not ' '"},
+		"a name that is taken":       {mcp.Tool{Name: "taken"}, raw, "taken"},
+		"no handler":                 {mcp.Tool{Name: "a"}, nil, "handler is nil"},
+		"an input schema of no kind": {mcp.Tool{Name: "a", InputSchema: json.RawMessage(`{}`)}, raw, "object"},
+		"an input schema of true":    {mcp.Tool{Name: "a", InputSchema: json.RawMessage(`true`)}, raw, "object"},
+		"an external reference":      {mcp.Tool{Name: "a", InputSchema: json.RawMessage(`{"type":"object","$ref":"https://example.com/s"}`)}, raw, "input schema"},
+		"an output schema of a text": {mcp.Tool{Name: "a", OutputSchema: json.RawMessage(`"x"`)}, raw, "output schema"},
+		"a title that is not UTF-8":  {mcp.Tool{Name: "a", Title: "\xff"}, raw, "encoded"},
+	} {
+		var s server.Server
+		if err := s.RegisterTool(mcp.Tool{Name: "taken"}, raw); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.RegisterTool(test.tool, test.handler); err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), fmt.Sprintf("%q", test.tool.Name)) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+		if s.RemoveTool("a") {
+			t.Errorf("%s: the tool is offered", name)
+		}
+	}
+}
+
+func TestEveryKindOfResult(t *testing.T) {
+	type point struct {
+		X int64 `json:"x"`
+		Y int64 `json:"y,omitzero"`
+	}
+	var s server.Server
+	tool := func(name string) mcp.Tool { return mcp.Tool{Name: name} }
+	server.AddTool(&s, tool("string"), func(context.Context, struct{}) (string, error) { return "a\x00\"\xff\n", nil })
+	server.AddTool(&s, tool("struct"), func(context.Context, struct{}) (point, error) { return point{X: 9007199254740993}, nil })
+	server.AddTool(&s, tool("pointer"), func(context.Context, struct{}) (*point, error) { return &point{X: 1}, nil })
+	server.AddTool(&s, tool("nil"), func(context.Context, struct{}) (*point, error) { return nil, nil })
+	server.AddTool(&s, tool("map"), func(context.Context, struct{}) (map[string]int, error) { return map[string]int{"b": 2, "a": 1}, nil })
+	server.AddTool(&s, tool("nilmap"), func(context.Context, struct{}) (map[string]int, error) { return nil, nil })
+	server.AddTool(&s, tool("blocks"), func(context.Context, struct{}) ([]mcp.Content, error) {
+		return []mcp.Content{mcp.Text("a"), mcp.Image([]byte{1}, "image/png"), mcp.Text("b")}, nil
+	})
+	server.AddTool(&s, tool("noblocks"), func(context.Context, struct{}) ([]mcp.Content, error) { return nil, nil })
+	server.AddTool(&s, tool("result"), func(context.Context, struct{}) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{mcp.Text("no")}}, nil
+	})
+	server.AddTool(&s, tool("noresult"), func(context.Context, struct{}) (*mcp.CallToolResult, error) { return nil, nil })
+	server.AddTool(&s, tool("number"), func(context.Context, struct{}) (int64, error) { return 9007199254740993, nil })
+	server.AddTool(&s, tool("list"), func(context.Context, struct{}) ([]string, error) { return []string{"a"}, nil })
+	server.AddTool(&s, tool("time"), func(context.Context, struct{}) (time.Time, error) { return time.Unix(0, 0).UTC(), nil })
+	server.AddTool(&s, tool("anything"), func(context.Context, struct{}) (any, error) { return map[string]any{"a": nil}, nil })
+	server.AddTool(&s, tool("error"), func(context.Context, struct{}) (point, error) { return point{}, errors.New("no such point") })
+	l := speak(t, &s)
+	for name, want := range map[string]called{
+		"string":   {text: "a\x00\"\uFFFD\n"},
+		"struct":   {text: `{"x":9007199254740993}`, structured: `{"x":9007199254740993}`},
+		"pointer":  {text: `{"x":1}`, structured: `{"x":1}`},
+		"nil":      {text: "the tool returned no result", failed: true},
+		"map":      {text: `{"a":1,"b":2}`, structured: `{"a":1,"b":2}`},
+		"nilmap":   {text: `{}`, structured: `{}`},
+		"blocks":   {text: "ab"},
+		"noblocks": {},
+		"result":   {text: "no", failed: true},
+		"noresult": {text: "the tool returned no result", failed: true},
+		"number":   {text: "9007199254740993"},
+		"list":     {text: `["a"]`},
+		"time":     {text: `"1970-01-01T00:00:00Z"`},
+		"anything": {text: `{"a":null}`},
+		"error":    {text: "no such point", failed: true},
+	} {
+		if got := l.callTool(fmt.Sprintf(`"name":%q`, name)); got != want {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+}
+
+// Structured content has an output schema, in the tools' definitions too.
+func TestOutputSchemasAreInferredForObjectsOnly(t *testing.T) {
+	var s server.Server
+	server.AddTool(&s, mcp.Tool{Name: "struct"}, func(context.Context, struct{}) (struct {
+		A int `json:"a"`
+	}, error) {
+		return struct {
+			A int `json:"a"`
+		}{}, nil
+	})
+	server.AddTool(&s, mcp.Tool{Name: "time"}, func(context.Context, struct{}) (time.Time, error) { return time.Time{}, nil })
+	server.AddTool(&s, mcp.Tool{Name: "text"}, greet)
+	own := json.RawMessage(`{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}`)
+	server.AddTool(&s, mcp.Tool{Name: "own", OutputSchema: own}, func(context.Context, struct{}) (map[string]int, error) { return nil, nil })
+	for name, tool := range list(t, speak(t, &s)) {
+		switch has := tool.OutputSchema != nil; {
+		case has != (name == "struct" || name == "own"):
+			t.Errorf("%s has the output schema %s", name, tool.OutputSchema)
+		case name == "own" && !bytes.Equal(tool.OutputSchema, own):
+			t.Errorf("the output schema became %s", tool.OutputSchema)
+		}
+	}
+}
+
+// list returns all tools by name.
+func list(t *testing.T, l *line) map[string]mcp.Tool {
+	t.Helper()
+	raw, err := l.ask(mcp.MethodListTools, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page mcp.ListToolsResult
+	if err := json.Unmarshal(raw, &page); err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]mcp.Tool)
+	for _, tool := range page.Tools {
+		all[tool.Name] = tool
+	}
+	return all
+}
+
+// V6: structured content fits its schema, or the call has failed.
+func TestResultsThatDoNotFitTheirSchemaAreErrors(t *testing.T) {
+	var log bytes.Buffer
+	s := server.Server{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	schema := json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`)
+	results := map[string]*mcp.CallToolResult{
+		"fits":     {StructuredContent: json.RawMessage(`{"n":1}`)},
+		"unfit":    {StructuredContent: json.RawMessage(`{"n":"hunter2"}`)},
+		"absent":   {Content: []mcp.Content{mcp.Text("n is 1")}},
+		"no JSON":  {StructuredContent: json.RawMessage(`{"n":1`)},
+		"an error": {IsError: true, Content: []mcp.Content{mcp.Text("out of n")}},
+	}
+	for name, result := range results {
+		if err := s.RegisterTool(mcp.Tool{Name: strings.ReplaceAll(name, " ", "_"), OutputSchema: schema}, func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
+			return result, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := speak(t, &s)
+	const failed = "the tool failed: its result does not fit its output schema"
+	for name, want := range map[string]called{
+		"fits": {structured: `{"n":1}`}, "unfit": {text: failed, failed: true}, "absent": {text: failed, failed: true},
+		"no_JSON": {text: failed, failed: true}, "an_error": {text: "out of n", failed: true},
+	} {
+		if got := l.callTool(fmt.Sprintf(`"name":%q`, name)); got != want {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+	l.stop()
+	l.ended()
+	if !strings.Contains(log.String(), "output schema") {
+		t.Errorf("logged %s", &log)
+	}
+}
+
+func TestErrorsOfHandlers(t *testing.T) {
+	var missing *jsonrpc.Error
+	var s server.Server
+	for name, err := range map[string]error{
+		"plain": errors.New("out of cheese"), "protocol": jsonrpc.Errorf(-1234, "not like this"),
+		"wrapped": fmt.Errorf("while at it: %w", jsonrpc.Errorf(-1234, "not like this")), "nil": missing,
+	} {
+		server.AddTool(&s, mcp.Tool{Name: name}, func(context.Context, struct{}) (string, error) { return "ignored", err })
+	}
+	server.AddTool(&s, mcp.Tool{Name: "panic"}, func(context.Context, struct{}) (string, error) { panic("hunter2") })
+	l := speak(t, &s)
+	if got := l.callTool(`"name":"plain"`); got != (called{text: "out of cheese", failed: true}) {
+		t.Errorf("plain: %+v", got)
+	}
+	l.wantError(mcp.MethodCallTool, `"name":"protocol"`, -1234, "not like this")
+	l.wantError(mcp.MethodCallTool, `"name":"wrapped"`, -1234, "not like this")
+	l.wantError(mcp.MethodCallTool, `"name":"nil"`, jsonrpc.CodeInternalError, "internal error")
+	if got := l.callTool(`"name":"panic"`); got != (called{text: "the tool failed unexpectedly", failed: true}) {
+		t.Errorf("panic: %+v", got)
+	}
+}
+
+// The model's mistakes go back to the model, the client's to the client.
+func TestArgumentsAreChecked(t *testing.T) {
+	var s server.Server
+	server.AddTool(&s, mcp.Tool{Name: "greet"}, greet)
+	if err := s.RegisterTool(mcp.Tool{Name: "raw"}, raw); err != nil {
+		t.Fatal(err)
+	}
+	l := speak(t, &s)
+	for params, want := range map[string]called{
+		`"name":"greet","arguments":{"name":"Ada"}`: {text: "Hello, Ada!"},
+		`"name":"raw"`:                                 {text: `{}`},
+		`"name":"raw","arguments":{}`:                  {text: `{}`},
+		`"name":"raw","arguments":{ "b": 1.50, "a":1}`: {text: `{ "b": 1.50, "a":1}`},
+		// Names in arguments are the user's, in whichever case.
+		`"name":"raw","arguments":{"Name":1,"name":2,"ARGUMENTS":3}`: {text: `{"Name":1,"name":2,"ARGUMENTS":3}`},
+		`"\u006eame":"raw"`: {text: `{}`},
+		`"name":"r\u0061w"`: {text: `{}`},
+	} {
+		if got := l.callTool(params); got != want {
+			t.Errorf("%s: %+v, want %+v", params, got, want)
+		}
+	}
+	for _, arguments := range []string{`{}`, `{"name":7}`, `{"Name":"Ada"}`, `{"name":"Ada","more":1}`} {
+		if got := l.callTool(`"name":"greet","arguments":` + arguments); !got.failed || !strings.HasPrefix(got.text, "invalid arguments: ") {
+			t.Errorf("%s: %+v", arguments, got)
+		}
+	}
+	for params, words := range map[string]string{
+		`"name":"greet","arguments":null`:    "arguments must be an object",
+		`"name":"greet","arguments":[]`:      "arguments must be an object",
+		`"name":"greet","arguments":"{}"`:    "arguments must be an object",
+		``:                                   "name must be a string",
+		`"name":7`:                           "name must be a string",
+		`"name":null`:                        "name must be a string",
+		`"name":"nobody"`:                    "unknown tool",
+		`"name":""`:                          "unknown tool",
+		`"name":"Greet"`:                     "unknown tool",
+		`"Name":"greet"`:                     "case",
+		`"name":"greet","Arguments":{}`:      "case",
+		`"name":"greet","_META":{}`:          "case",
+		`"name":"greet","inputreſponſes":{}`: "case", // as encoding/json folds
+	} {
+		l.wantError(mcp.MethodCallTool, params, jsonrpc.CodeInvalidParams, words)
+	}
+	long := strings.Repeat("x", 100_000)
+	if _, err := l.ask(mcp.MethodCallTool, `"name":"`+long+`"`); err == nil || len(err.Message) > 1000 {
+		t.Errorf("an error of %d bytes", len(err.Message))
+	}
+}
+
+// What a tool is must not change under those who list it.
+func TestDefinitionsBelongToTheServer(t *testing.T) {
+	var s server.Server
+	tool := mcp.Tool{
+		Name: "a", Description: "<b> & \u2028", InputSchema: json.RawMessage("{\n\"type\": \"object\",\"description\":\"<&>\"}"), Annotations: &mcp.ToolAnnotations{Title: "before"},
+		Meta: mcp.Meta{"com.example/a": json.RawMessage(`1`)}, Icons: []mcp.Icon{{Src: "https://example.com/before.png"}},
+	}
+	if err := s.RegisterTool(tool, raw); err != nil {
+		t.Fatal(err)
+	}
+	copy(tool.InputSchema, `{"hunter2"     `)
+	tool.Annotations.Title = "after"
+	tool.Meta["com.example/a"][0] = '2'
+	tool.Icons[0].Src = "https://example.com/after.png"
+	got := list(t, speak(t, &s))["a"]
+	if string(got.InputSchema) != `{"type":"object","description":"<&>"}` || got.Annotations.Title != "before" || string(got.Meta["com.example/a"]) != "1" ||
+		got.Icons[0].Src != "https://example.com/before.png" || got.Description != "<b> & \u2028" {
+		t.Errorf("the tool became %+v", got)
+	}
+}
+
+func TestAToolCanBeRemovedWhileItRuns(t *testing.T) {
+	var s server.Server
+	started, proceed := make(chan struct{}), make(chan struct{})
+	server.AddTool(&s, mcp.Tool{Name: "slow"}, func(context.Context, struct{}) (string, error) {
+		close(started)
+		<-proceed
+		return "done", nil
+	})
+	l := speak(t, &s)
+	l.send(request(7, mcp.MethodCallTool, `"name":"slow"`))
+	<-started
+	if !s.RemoveTool("slow") || s.RemoveTool("slow") {
+		t.Error("it was not removed once")
+	}
+	l.wantError(mcp.MethodCallTool, `"name":"slow"`, jsonrpc.CodeInvalidParams, "unknown tool")
+	if len(list(t, l)) != 0 {
+		t.Error("it is listed")
+	}
+	close(proceed)
+	if got := l.receive(); !strings.Contains(got, `"id":7`) || !strings.Contains(got, "done") {
+		t.Errorf("got %s", got)
+	}
+	server.AddTool(&s, mcp.Tool{Name: "slow"}, greet) // the name is free again
+}
+
+// For the race detector: everything that is safe while serving.
+func TestToolsComeAndGoWhileServing(t *testing.T) {
+	s := &server.Server{PageSize: 3}
+	server.AddTool(s, mcp.Tool{Name: "stays"}, greet)
+	c := mcptest.Dial(t, s)
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for j := range 30 {
+				name := fmt.Sprintf("t%d_%d", i, j%5)
+				server.AddTool(s, mcp.Tool{Name: name}, greet)
+				s.OfferTools()
+				if text, err := client.Call[string](t.Context(), c, "stays", greeting{"Ada"}); err != nil || text != "Hello, Ada!" {
+					t.Errorf("%q, %v", text, err)
+				}
+				seen := false
+				for tool, err := range c.Tools(t.Context()) {
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					seen = seen || tool.Name == "stays"
+				}
+				if !seen {
+					t.Error("a tool that stays was not listed")
+				}
+				if !s.RemoveTool(name) {
+					t.Errorf("%s was not there", name)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
