@@ -328,3 +328,39 @@ func TestAPanicInOnProgressLeavesNothingBehind(t *testing.T) {
 		o.Do(t.Context(), &call.Request{Method: "a", Timeout: time.Minute, OnProgress: func(call.Progress) { panic("mine") }})
 	})
 }
+
+// While the peer waits for an answer of ours, its own may take longer, within the maximum.
+func TestAnOpenQuestionStopsTheClockButNotTheMaximum(t *testing.T) {
+	for _, test := range []struct {
+		most, held, want time.Duration
+	}{
+		{0, 10 * time.Minute, 10*time.Minute + time.Second},
+		{time.Hour, 10 * time.Minute, 10*time.Minute + time.Second},
+		{5 * time.Minute, 10 * time.Minute, 5 * time.Minute},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWire(t)
+			o := &call.Outbound{Wire: w}
+			start := time.Now()
+			var took time.Duration
+			got := make(chan error, 1)
+			go func() {
+				_, err := o.Do(t.Context(), &call.Request{Method: "a", Timeout: time.Second, MaxTimeout: test.most})
+				took = time.Since(start)
+				got <- err
+			}()
+			<-w.sent
+			first, second := o.Hold(), o.Hold() // two questions
+			time.Sleep(test.held / 2)
+			first()
+			time.Sleep(test.held / 2)
+			second()
+			if err := <-got; !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v", err)
+			}
+			if took != test.want {
+				t.Errorf("it took %v, not %v", took, test.want)
+			}
+		})
+	}
+}

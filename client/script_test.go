@@ -204,7 +204,8 @@ func child(t testing.TB, s *script) *client.Process {
 		t.Fatal(err)
 	}
 	p := client.Command(exe).(*client.Process)
-	p.Env = []string{roleVariable + "=" + string(role), "GORACE=atexit_sleep_ms=0"} // race detectors sleep before they exit
+	// Race detectors sleep before they exit, and coverage without a place to go is complained about.
+	p.Env = []string{roleVariable + "=" + string(role), "GORACE=atexit_sleep_ms=0", "GOCOVERDIR=" + t.TempDir()}
 	return p
 }
 

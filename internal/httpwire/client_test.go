@@ -23,7 +23,8 @@ import (
 func TestU1ModernRequestsCarryTheirHeaders(t *testing.T) {
 	p := newPeer(t, func(w http.ResponseWriter, _ *http.Request, body string) { writeJSON(w, resultOf(body)) })
 	o := p.options(t)
-	o.Header = http.Header{"authorization": {"Bearer t"}}
+	// What a program sets by another spelling of a name does not come beside what we set.
+	o.Header = http.Header{"authorization": {"Bearer t"}, "accept": {"text/html"}, "mcp-METHOD": {"ping"}}
 	c := newModern(t, o)
 	if _, err := c.call(t.Context(), &call.Request{Method: mcp.MethodCallTool, Params: []byte(`{"name":"grüß\r\nX: y"}`), Name: "grüß\r\nX: y"}); err != nil {
 		t.Fatal(err)

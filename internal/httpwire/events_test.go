@@ -285,6 +285,22 @@ func TestT20NothingIsWrittenToAReaderWhoIsGone(t *testing.T) {
 	}
 }
 
+// T20: nor does it begin then.
+func TestT20NoStreamBeginsForAReaderWhoIsGone(t *testing.T) {
+	w := newReader()
+	here, leave := context.WithCancel(t.Context())
+	leave()
+	handling, cancel := context.WithCancelCause(t.Context())
+	e := &eventStream{w: w, ctx: here, broken: cancel}
+	if err := e.Write(t.Context(), []byte("a")); !errors.Is(err, context.Canceled) || handling.Err() == nil {
+		t.Errorf("%v; the handler is cancelled: %v", err, handling.Err())
+	}
+	e.end()
+	if w.text() != "" || w.begun() != 0 {
+		t.Errorf("%d %q", w.begun(), w.text())
+	}
+}
+
 func TestNothingIsWrittenAfterTheEnd(t *testing.T) {
 	w := newReader()
 	e := &eventStream{w: w, ctx: t.Context()}

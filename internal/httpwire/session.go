@@ -135,9 +135,7 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, body []byte) 
 func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, live *legacy.Live, serve func(ctx context.Context, dst []byte, stream call.Stream) []byte) {
 	// A client that goes away has not cancelled anything (Sending Messages, 6): the
 	// handler's context has the request's values and not its end.
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
-	defer cancel(nil)
-	defer s.calls.onCancel(cancel)()
+	ctx := s.calls.detach(r.Context())
 	stream := &eventStream{w: w, ctx: r.Context()}
 	defer stream.end()
 	buf := buffers.Get().(*[]byte)

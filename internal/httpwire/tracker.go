@@ -18,6 +18,38 @@ type tracker struct {
 	idle      chan struct{} // closed when the last one is done after close
 	last      uint64
 	cancels   map[uint64]context.CancelCauseFunc
+
+	base   context.Context // ends with cancelAll; made when first needed
+	cancel context.CancelCauseFunc
+}
+
+// detached is a context with the values of a request's and the end of the
+// server's. It costs less than one that is made by package context for each
+// request, which calls of sessions would pay for twice.
+type detached struct {
+	context.Context // the server's
+	values          context.Context
+}
+
+func (d *detached) Value(key any) any {
+	if v := d.Context.Value(key); v != nil {
+		return v
+	}
+	return d.values.Value(key)
+}
+
+// detach returns a context with the values of request, which ends when cancelAll is
+// called and not when the client goes away.
+func (t *tracker) detach(request context.Context) context.Context {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.base == nil {
+		t.base, t.cancel = context.WithCancelCause(context.Background())
+		if t.cancelled {
+			t.cancel(errShutdown)
+		}
+	}
+	return &detached{t.base, request}
 }
 
 // enter counts one more request, unless there are too many or none is wanted anymore.
@@ -93,6 +125,9 @@ func (t *tracker) cancelAll() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.cancelled = true
+	if t.cancel != nil {
+		t.cancel(errShutdown)
+	}
 	for _, cancel := range t.cancels {
 		cancel(errShutdown)
 	}

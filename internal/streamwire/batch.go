@@ -11,17 +11,21 @@ import (
 // requests are served at the same time, and their responses sent as one batch when all
 // are there; what handlers send meanwhile is not kept waiting. Each of its requests
 // has a slot like any other, as far as there are so many.
-func (l *link) batch(ctx, reading context.Context, data []byte) {
+func (l *link) batch(ctx context.Context, data []byte) {
 	batch, fault := l.session.Batch(data, l.Limits)
 	if fault != nil {
 		l.refuse(ctx, jsonrpc.ID{}, fault)
 		return
 	}
 	if batch.Has(mcp.NotificationInitialized) {
-		defer l.tell(ctx, reading.Done())
+		defer l.tell(ctx)
 	}
 	if !batch.HasRequests() {
 		batch.Serve(ctx, nil, nil)
+		return
+	}
+	if !l.begin() {
+		l.refuse(ctx, jsonrpc.ID{}, errClosing)
 		return
 	}
 	slots := min(batch.Requests(), cap(l.slots))
@@ -30,13 +34,15 @@ func (l *link) batch(ctx, reading context.Context, data []byte) {
 		case l.slots <- struct{}{}:
 		case <-ctx.Done():
 			l.free(taken)
+			l.running.Done()
 			return
 		}
 	}
-	l.running.Go(func() {
+	go func() {
+		defer l.running.Done()
 		defer l.free(slots)
 		l.write(ctx, batch.Serve(ctx, nil, l.conn))
-	})
+	}()
 }
 
 func (l *link) free(slots int) {

@@ -7,18 +7,19 @@ import (
 	"github.com/parley-mcp/parley/internal/legacy"
 )
 
-// tell has the session's client told of changes from now on, once: until done, when
-// nothing more is read from it, because it is about to go or to be left.
-func (l *link) tell(ctx context.Context, done <-chan struct{}) {
-	if l.tells || !l.session.Handshook() {
+// tell has the session's client told of changes from now on, once, until it is about
+// to go or to be left.
+func (l *link) tell(ctx context.Context) {
+	if l.tells || !l.session.Handshook() || !l.begin() {
 		return
 	}
 	l.tells = true
 	changes := l.session.Listen() // at once: the client may count on it
-	l.running.Go(func() { l.deliver(ctx, changes, done) })
+	go l.deliver(ctx, changes)
 }
 
-func (l *link) deliver(ctx context.Context, changes *call.Subscription, done <-chan struct{}) {
+func (l *link) deliver(ctx context.Context, changes *call.Subscription) {
+	defer l.running.Done()
 	defer changes.Close()
 	for {
 		select {
@@ -26,7 +27,7 @@ func (l *link) deliver(ctx context.Context, changes *call.Subscription, done <-c
 			for _, change := range changes.Take() {
 				l.write(ctx, legacy.AppendChange(nil, change))
 			}
-		case <-done:
+		case <-l.closing.Done():
 			return
 		}
 	}

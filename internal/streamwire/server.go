@@ -24,7 +24,7 @@ type Server struct {
 	Legacy      *legacy.Server
 	Logger      *slog.Logger
 	Limits      jsonrpc.Limits
-	MaxInflight int           // requests of one connection that are served at a time; reading stops beyond it
+	MaxInflight int           // requests of one connection that are served at a time; as many wait, then reading stops
 	Grace       time.Duration // how long requests may take once the peer has closed its end, and to end once cancelled
 }
 
@@ -33,25 +33,35 @@ type Server struct {
 //
 // Requests in flight are finished first, so that `printf '…' | server` gets its
 // answers: within the grace time, since the peer may wait for us to exit. The end
-// of drain has the same effect as the peer's closing, but then requests may take
-// until ctx ends, which cancels them.
+// of drain has that effect too, but then requests may take until ctx ends, which
+// cancels them; what they ask of the peer is answered meanwhile, and requests that
+// come are refused.
 func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who principal.Principal) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	reading, stopReading := context.WithCancel(ctx)
 	defer stopReading()
-	defer context.AfterFunc(drain, stopReading)()
+	closing, closeUp := context.WithCancel(ctx)
 	l := &link{
 		Server:  s,
 		conn:    conn,
 		who:     who,
 		session: s.Legacy.NewSession(who),
 		slots:   make(chan struct{}, max(s.MaxInflight, 1)),
+		line:    make(chan struct{}, max(s.MaxInflight, 1)),
 		broken:  cancel,
+		closing: closing,
+		closeUp: closeUp,
 	}
-	l.session.Inflight().Closing = reading.Done()
+	defer l.refuseMore()
+	l.session.Inflight().Closing = closing.Done()
+	defer context.AfterFunc(drain, func() {
+		l.refuseMore() // subscriptions end, and do not keep the others waiting
+		l.running.Wait()
+		stopReading()
+	})()
 	err := l.read(ctx, reading)
-	stopReading() // subscriptions end, and do not keep the others waiting
+	l.refuseMore()
 	idle := make(chan struct{})
 	go func() {
 		l.running.Wait()
@@ -60,12 +70,6 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 	grace := time.NewTimer(s.Grace)
 	defer grace.Stop()
 	switch {
-	case drain.Err() != nil:
-		err = nil
-		select {
-		case <-idle:
-		case <-ctx.Done():
-		}
 	case errors.Is(err, io.EOF):
 		err = nil
 		select {
@@ -73,6 +77,8 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 		case <-grace.C:
 		case <-ctx.Done():
 		}
+	case drain.Err() != nil: // all is done, or cancelled
+		err = nil
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
 	}
@@ -95,17 +101,44 @@ type link struct {
 	session *legacy.Session // this connection's, for messages of the handshake era
 	modern  bool            // a request of the stateless era has come
 	slots   chan struct{}
-	stays   chan struct{} // slots of subscriptions; made when first needed
-	tells   bool          // the session's client is told of changes
-	running sync.WaitGroup
+	stays   chan struct{}           // slots of subscriptions; made when first needed
+	tells   bool                    // the session's client is told of changes
 	broken  context.CancelCauseFunc // the connection does not take our answers
+
+	line   chan struct{} // has room for those that may wait for a slot
+	queued call.Inflight // those that wait
+
+	mu      sync.Mutex // orders what begins against closeUp
+	running sync.WaitGroup
+	closing context.Context // ends when no more requests are wanted
+	closeUp context.CancelFunc
 }
+
+// begin counts one more that is running, unless no more are wanted.
+func (l *link) begin() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closing.Err() != nil {
+		return false
+	}
+	l.running.Add(1)
+	return true
+}
+
+func (l *link) refuseMore() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closeUp()
+}
+
+// errClosing answers requests that come when no more are wanted.
+var errClosing = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server is shutting down: try again later"}
 
 func (l *link) read(ctx, reading context.Context) error {
 	for {
 		data, err := l.conn.Read(reading)
 		if err == nil {
-			l.message(ctx, reading, data)
+			l.message(ctx, data)
 			continue
 		}
 		var tooLarge *transport.MessageTooLargeError
@@ -117,10 +150,10 @@ func (l *link) read(ctx, reading context.Context) error {
 }
 
 // message takes one message. It returns when the message is dealt with or a
-// goroutine is dealing with it; it waits for a slot while too many are.
-func (l *link) message(ctx, reading context.Context, data []byte) {
+// goroutine is dealing with it; it waits while too many requests wait for a slot.
+func (l *link) message(ctx context.Context, data []byte) {
 	if jsonrpc.IsBatch(data) {
-		l.batch(ctx, reading, data)
+		l.batch(ctx, data)
 		return
 	}
 	m := new(jsonrpc.Message)
@@ -132,8 +165,11 @@ func (l *link) message(ctx, reading context.Context, data []byte) {
 	switch m.Kind {
 	case jsonrpc.Notification:
 		l.session.Notify(m) // of either era: what they have in flight is one set
-		if m.Method == mcp.NotificationInitialized {
-			l.tell(ctx, reading.Done())
+		switch m.Method {
+		case mcp.NotificationCancelled:
+			l.queued.Cancel(revision.CancelledID(m), call.ErrCancelled)
+		case mcp.NotificationInitialized:
+			l.tell(ctx)
 		}
 	case jsonrpc.Response:
 		l.session.Receive(m)
@@ -145,18 +181,64 @@ func (l *link) message(ctx, reading context.Context, data []byte) {
 			l.write(ctx, l.session.Serve(ctx, nil, m, l.conn))
 			return
 		}
-		slots := l.slots
-		if isModern && call.Stays(m.Method) {
-			slots = l.staying()
-		}
+		l.admit(ctx, m, isModern)
+	}
+}
+
+// admit has a request served, when it has a slot.
+func (l *link) admit(ctx context.Context, m *jsonrpc.Message, isModern bool) {
+	if !l.begin() {
+		l.refuse(ctx, m.ID, errClosing)
+		return
+	}
+	slots := l.slots
+	if isModern && call.Stays(m.Method) {
+		slots = l.staying()
+	}
+	select {
+	case slots <- struct{}{}:
+		go l.request(ctx, m, isModern, slots)
+		return
+	default:
+	}
+	select {
+	case slots <- struct{}{}:
+		go l.request(ctx, m, isModern, slots)
+	case l.line <- struct{}{}:
+		l.await(ctx, m, isModern, slots)
+	case <-ctx.Done():
+		l.running.Done()
+	}
+}
+
+// await has a request wait for a slot while the reading goes on: what frees one can
+// be the peer's answer to a question, or its cancellation, that comes next.
+func (l *link) await(ctx context.Context, m *jsonrpc.Message, isModern bool, slots chan struct{}) {
+	waiting, err := l.queued.Begin(ctx, m.ID)
+	if err != nil {
+		<-l.line
+		l.running.Done()
+		l.refuse(ctx, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()})
+		return
+	}
+	go func() {
+		admitted := false
 		select {
 		case slots <- struct{}{}:
-		case <-ctx.Done():
+			admitted = true
+		case <-waiting.Done():
+		}
+		wanted := l.queued.End(m.ID)
+		<-l.line
+		if admitted && wanted {
+			l.request(ctx, m, isModern, slots)
 			return
 		}
-		l.running.Add(1)
-		go l.request(ctx, m, isModern, slots)
-	}
+		if admitted {
+			<-slots
+		}
+		l.running.Done()
+	}()
 }
 
 // staying returns the slots of subscriptions, which leave those of other requests

@@ -1,0 +1,133 @@
+package streamwire_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// asking is a tool that asks the client for its roots.
+func asking(ctx context.Context, c *call.Call) call.Outcome {
+	answers, err := c.Ask(ctx, call.Question{Method: mcp.MethodListRoots})
+	if err != nil {
+		return call.Fail(err)
+	}
+	return text(string(answers[0]))
+}
+
+// withRoots begins a session of a client that can be asked for its roots.
+func withRoots(p *peer) {
+	p.t.Helper()
+	p.send(strings.Replace(initialize(mcp.V20250618), `"capabilities":{}`, `"capabilities":{"roots":{}}`, 1))
+	p.want(`{"jsonrpc":"2.0","id":"init","result":{…`)
+}
+
+// answer answers a question that a server has put.
+func (p *peer) answer(question string) {
+	p.t.Helper()
+	m, err := jsonrpc.Parse([]byte(question), jsonrpc.Limits{})
+	if err != nil || m.Method != mcp.MethodListRoots {
+		p.t.Fatalf("got %s, want a question: %v", question, err)
+	}
+	p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}`, m.ID))
+}
+
+// Handlers that wait for answers hold all slots: the answers, which come behind
+// further requests, are read all the same.
+func TestAnswersAreReadThoughTheHouseIsFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(handlers{"ask": asking})
+		s.MaxInflight = 2
+		p := connect(t, s)
+		withRoots(p)
+		for id := range 4 {
+			p.send(legacyCall(fmt.Sprint(id), "ask", "{}"))
+		}
+		answered := 0
+		for range 8 { // two questions at first; each answer makes room for another call
+			line := p.receive()
+			if matches(line, `{"jsonrpc":"2.0","id":…,"result":{"content":[{"type":"text","text":"{\"roots\":[]}"}]}}`) {
+				answered++
+				continue
+			}
+			p.answer(line)
+		}
+		if answered != 4 {
+			t.Errorf("%d calls were answered", answered)
+		}
+	})
+}
+
+// A request that is cancelled while it waits is not begun, and has no response.
+func TestARequestThatWaitsCanBeCancelled(t *testing.T) {
+	inBothEras(t, func(t *testing.T, e era) {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBlocking()
+			s := newServer(handlers{"block": b.serve})
+			s.MaxInflight = 1
+			p := connect(t, s)
+			e.begin(p)
+			p.send(e.call("1", "block", "{}"), e.call("2", "block", "{}"), cancellation("2"), cancellation("2"))
+			synctest.Wait()
+			p.send(cancellation("1"))
+			synctest.Wait()
+			if n := len(b.started); n != 1 {
+				t.Errorf("%d calls were begun", n)
+			}
+			p.send(e.call("3", "echo", "{}"), e.call("2", "echo", "{}"))
+			p.want(e.reply("3", "{}"), e.reply("2", "{}"))
+		})
+	})
+}
+
+// J2, of requests that wait.
+func TestADuplicateIDThatWaitsIsRefused(t *testing.T) {
+	inBothEras(t, func(t *testing.T, e era) {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBlocking()
+			s := newServer(handlers{"block": b.serve})
+			s.MaxInflight = 2
+			p := connect(t, s)
+			e.begin(p)
+			p.send(e.call("0", "block", "{}"), e.call("1", "block", "{}"), e.call("2", "block", "{}"), e.call("2", "echo", "{}"))
+			p.want(`{"jsonrpc":"2.0","id":2,"error":{"code":-32600,…`)
+			close(b.proceed)
+			for range 3 {
+				p.want(`{"jsonrpc":"2.0","id":…"went on"}]}}`)
+			}
+		})
+	})
+}
+
+// While a server shuts down, calls in flight get the answers that they wait for, and
+// can be cancelled; requests that come are refused, and told so.
+func TestDrainingReadsAnswersAndRefusesRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBlocking()
+		p := connect(t, newServer(handlers{"ask": asking, "block": b.serve}))
+		withRoots(p)
+		p.send(legacyCall("1", "ask", "{}"), legacyCall("2", "block", "{}"))
+		question := p.receive()
+		<-b.started
+		p.drain()
+		synctest.Wait()
+		p.send(legacyCall("3", "echo", "{}"), modernCall("4", "echo", "{}"))
+		for _, id := range []string{"3", "4"} {
+			p.want(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32603,"message":"the server is shutting down…`)
+		}
+		p.alive()
+		p.answer(question)
+		p.want(legacyReply("1", `{"roots":[]}`))
+		p.send(cancellation("2"))
+		if err := p.ended(); err != nil {
+			t.Error(err)
+		}
+		<-b.ended
+	})
+}
