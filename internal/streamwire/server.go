@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/parley-mcp/parley/call"
@@ -49,6 +50,7 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 		session: s.Legacy.NewSession(who),
 		slots:   make(chan struct{}, max(s.MaxInflight, 1)),
 		line:    make(chan struct{}, max(s.MaxInflight, 1)),
+		jobs:    make(chan job),
 		broken:  cancel,
 		closing: closing,
 		closeUp: closeUp,
@@ -104,6 +106,9 @@ type link struct {
 	stays   chan struct{}           // slots of subscriptions; made when first needed
 	tells   bool                    // the session's client is told of changes
 	broken  context.CancelCauseFunc // the connection does not take our answers
+
+	jobs chan job     // unbuffered: to goroutines that are idle
+	idle atomic.Int32 // how many there are
 
 	line   chan struct{} // has room for those that may wait for a slot
 	queued call.Inflight // those that wait
@@ -197,13 +202,13 @@ func (l *link) admit(ctx context.Context, m *jsonrpc.Message, isModern bool) {
 	}
 	select {
 	case slots <- struct{}{}:
-		go l.request(ctx, m, isModern, slots)
+		l.start(ctx, job{m, isModern, slots})
 		return
 	default:
 	}
 	select {
 	case slots <- struct{}{}:
-		go l.request(ctx, m, isModern, slots)
+		l.start(ctx, job{m, isModern, slots})
 	case l.line <- struct{}{}:
 		l.await(ctx, m, isModern, slots)
 	case <-ctx.Done():
@@ -231,7 +236,7 @@ func (l *link) await(ctx context.Context, m *jsonrpc.Message, isModern bool, slo
 		wanted := l.queued.End(m.ID)
 		<-l.line
 		if admitted && wanted {
-			l.request(ctx, m, isModern, slots)
+			l.request(ctx, job{m, isModern, slots})
 			return
 		}
 		if admitted {
@@ -251,8 +256,46 @@ func (l *link) staying() chan struct{} {
 	return l.stays
 }
 
-// request serves one request, which has one of slots, and writes its response.
-func (l *link) request(ctx context.Context, m *jsonrpc.Message, isModern bool, slots <-chan struct{}) {
+// job is a request that has one of slots.
+type job struct {
+	m        *jsonrpc.Message
+	isModern bool
+	slots    <-chan struct{}
+}
+
+// maxIdle bounds the goroutines that wait for another request. A goroutine that has
+// served one has a stack of the size that it takes; growing a new one takes about as
+// long as all the rest of a short call.
+const maxIdle = 64
+
+// start has a goroutine serve a request: an idle one, or a new one.
+func (l *link) start(ctx context.Context, j job) {
+	select {
+	case l.jobs <- j:
+	default:
+		go l.work(ctx, j)
+	}
+}
+
+func (l *link) work(ctx context.Context, j job) {
+	for {
+		l.request(ctx, j)
+		if l.idle.Add(1) > maxIdle {
+			l.idle.Add(-1)
+			return
+		}
+		select {
+		case j = <-l.jobs:
+			l.idle.Add(-1)
+		case <-l.closing.Done():
+			return
+		}
+	}
+}
+
+// request serves one request and writes its response.
+func (l *link) request(ctx context.Context, j job) {
+	m, slots := j.m, j.slots
 	buf := buffers.Get().(*[]byte)
 	served := false
 	defer func() {
@@ -263,7 +306,7 @@ func (l *link) request(ctx context.Context, m *jsonrpc.Message, isModern bool, s
 		l.running.Done()
 	}()
 	reply := (*buf)[:0]
-	if isModern {
+	if j.isModern {
 		reply = l.Modern.Serve(ctx, reply, m, l.who, l.conn, l.session.Inflight())
 	} else {
 		reply = l.session.Serve(ctx, reply, m, l.conn)
