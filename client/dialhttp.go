@@ -9,6 +9,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/httpwire"
+	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -123,22 +124,7 @@ func (d *Dialer) dialSession(ctx context.Context, options httpwire.Options) (*li
 	if err != nil {
 		return nil, err
 	}
-	wire := httpwire.NewClient(options, false, era)
-	era.Wire = wire
-	closeAll := func() error {
-		err := wire.Close()
-		era.Close()
-		return err
-	}
-	found, err := era.Handshake(ctx, d.offer(), d.info(), d.capabilities(), d.handshake())
-	if err == nil {
-		err = d.accept(found)
-	}
-	if err != nil {
-		closeAll()
-		return nil, err
-	}
-	return legacyLink(era, found, closeAll), nil
+	return d.beginSession(ctx, era, httpwire.NewClient(options, false, era))
 }
 
 func (d *Dialer) dialPair(ctx context.Context, options httpwire.Options) (*link, error) {
@@ -157,6 +143,11 @@ func (d *Dialer) dialPair(ctx context.Context, options httpwire.Options) (*link,
 		era.Close()
 		return nil, err
 	}
+	return d.beginSession(ctx, era, wire)
+}
+
+// beginSession begins a session over a wire, which it closes if that fails.
+func (d *Dialer) beginSession(ctx context.Context, era *legacy.Client, wire call.Wire) (*link, error) {
 	era.Wire = wire
 	closeAll := func() error {
 		err := wire.Close()

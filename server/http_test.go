@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -1071,6 +1072,55 @@ func TestReaderThatTakesNothingHoldsUpItsCallAlone(t *testing.T) {
 	e.alive()
 	if a := e.modern("1", "tools/call", `"name":"echo","arguments":{"text":"hi"}`); !strings.Contains(a.body, "hi") {
 		t.Errorf("%s", a)
+	}
+}
+
+// F18: a handler that ends its goroutine takes its own exchange with it and nothing
+// else: not the server, not its session's place, not what Shutdown waits for.
+func TestHandlerThatEndsItsGoroutineEndsNothingElse(t *testing.T) {
+	e := newEndpoint(t, func(s *server.Server) {
+		s.Limits.MaxInflight = 2
+		server.AddTool(s, mcp.Tool{Name: "exit"}, func(ctx context.Context, _ struct{}) (string, error) {
+			_ = server.Progress(ctx, 1, 2, "")
+			runtime.Goexit()
+			return "", nil
+		})
+	})
+	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"exit","_meta":{"progressToken":1}}}`
+	p := e.pair("/")
+	e.do("POST", p.endpoint, fmt.Sprintf(initializeBody, "2024-11-05"))
+	p.next()
+	for range 3 {
+		e.do("POST", p.endpoint, call)
+		p.next() // progress
+		if _, data, _ := p.next(); !strings.Contains(data, `"code":-32603`) {
+			t.Errorf("on a pair: %s", data)
+		}
+	}
+	session := e.session("2025-11-25")
+	statelessBody, statelessHeader := modern("1", "tools/call", `"name":"exit"`)
+	for range 3 {
+		for _, r := range []struct {
+			body   string
+			header []string
+		}{{call, session}, {statelessBody, statelessHeader}} {
+			conn := e.connect()
+			fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n", len(r.body))
+			for i := 0; i < len(r.header); i += 2 {
+				fmt.Fprintf(conn, "%s: %s\r\n", r.header[i], r.header[i+1])
+			}
+			fmt.Fprintf(conn, "\r\n%s", r.body)
+			if raw, err := io.ReadAll(conn); err != nil || bytes.Contains(raw, []byte(`"result"`)) {
+				t.Errorf("%v %s", err, raw)
+			}
+		}
+	}
+	if a := e.do("POST", "/", pingBody, session...); a.status != 200 {
+		t.Errorf("the session: %s", a)
+	}
+	e.alive()
+	if err := e.server.Shutdown(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 

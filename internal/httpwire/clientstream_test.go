@@ -385,22 +385,24 @@ func TestPairKeepsTheCredentialsOfItsURL(t *testing.T) {
 			t.Errorf("%s without credentials: %v", r.Method, r.Header)
 		}
 		if r.Method == http.MethodGet {
-			writeEvents(w, "event: endpoint\ndata: /messages\n\n")
+			writeEvents(w, "event: endpoint\ndata: "+r.URL.Query().Get("endpoint")+"\n\n")
 			<-r.Context().Done()
 			return
 		}
 		w.WriteHeader(http.StatusAccepted)
 	})
-	o := p.options(t)
-	o.URL = "http://u:p@server/sse"
-	c, err := DialPair(t.Context(), o, deaf{})
-	if err != nil {
-		t.Fatal(err)
+	for _, endpoint := range []string{"/messages", "messages", "http://server/messages", "//server/messages"} {
+		o := p.options(t)
+		o.URL = "http://u:p@server/sse?endpoint=" + endpoint
+		c, err := DialPair(t.Context(), o, deaf{})
+		if err != nil {
+			t.Fatalf("%s: %v", endpoint, err)
+		}
+		if err := c.Send(t.Context(), &call.Outgoing{Message: []byte("{}")}); err != nil {
+			t.Errorf("%s: %v", endpoint, err)
+		}
+		c.Close()
 	}
-	if err := c.Send(t.Context(), &call.Outgoing{Message: []byte("{}")}); err != nil {
-		t.Error(err)
-	}
-	c.Close()
 }
 
 func TestPairBeginsWithItsEndpoint(t *testing.T) {

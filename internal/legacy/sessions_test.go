@@ -453,6 +453,9 @@ func TestSessionThatCannotBeKeptTakesNoPlace(t *testing.T) {
 		}
 		kv.fail.Store(nil)
 		mustCreate(t, s, principal.Anonymous, "a")
+		if n := kv.gets.Load(); n != 0 {
+			t.Errorf("its place was free only after %d lookups", n)
+		}
 	}
 }
 
