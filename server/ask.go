@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -120,7 +121,7 @@ func SampleInto(into *mcp.CreateMessageResult, params mcp.CreateMessageParams, o
 		sampling := c.Peer.Capabilities.Sampling
 		needsTools := len(params.Tools) > 0 || params.ToolChoice != nil
 		switch {
-		case needsTools && c.Revision < mcp.V20251125:
+		case needsTools && !revision.SamplingTools.In(c.Revision):
 			return fmt.Errorf("sampling with tools: %w", ErrUnsupported)
 		case sampling == nil:
 			return &call.CapabilityError{Required: mcp.ClientCapabilities{Sampling: &mcp.SamplingCapability{}}}

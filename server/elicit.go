@@ -8,6 +8,7 @@ import (
 	"net/url"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 )
@@ -94,13 +95,13 @@ func ElicitURL(ctx context.Context, address, message string, options ...AskOptio
 		return call.ErrNoCall
 	}
 	params := mcp.ElicitParams{Mode: mcp.ElicitModeURL, URL: address, Message: message}
-	if c.Revision == mcp.V20251125 {
+	if revision.ElicitationIDs.In(c.Revision) {
 		params.ElicitationID = rand.Text()
 	}
 	a := newAsking(mcp.MethodElicit, params, options)
 	a.check = func(c *call.Call) error {
 		switch {
-		case c.Revision < mcp.V20251125:
+		case !revision.URLElicitation.In(c.Revision):
 			return fmt.Errorf("elicitation by URL: %w", ErrUnsupported)
 		case !c.Peer.Capabilities.Elicitation.SupportsURL():
 			return &call.CapabilityError{Required: mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{URL: &mcp.Supported{}}}}
@@ -116,7 +117,7 @@ func ElicitURL(ctx context.Context, address, message string, options ...AskOptio
 
 func canElicitForm(c *call.Call) error {
 	switch {
-	case c.Revision < mcp.V20250618:
+	case !revision.FormElicitation.In(c.Revision):
 		return fmt.Errorf("elicitation: %w", ErrUnsupported)
 	case !c.Peer.Capabilities.Elicitation.SupportsForm():
 		return &call.CapabilityError{Required: mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{}}}

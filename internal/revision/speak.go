@@ -107,17 +107,12 @@ func SpeakTool(r mcp.Revision, t mcp.Tool) mcp.Tool {
 	if r < sinceAnnotations {
 		t.Annotations = nil
 	}
-	if r < sinceTitles {
-		t.Title, t.OutputSchema = "", nil
+	trim(r, &t.Title, &t.Meta, &t.Icons)
+	if r < sinceStructured {
+		t.OutputSchema = nil
 	}
 	if r < sinceAnyValue && !describesObject(t.OutputSchema) {
 		t.OutputSchema = nil
-	}
-	if r < sinceMeta {
-		t.Meta = nil
-	}
-	if r < sinceIcons {
-		t.Icons = nil
 	}
 	if r != onlyTasks {
 		t.Execution = nil

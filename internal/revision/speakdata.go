@@ -5,21 +5,26 @@ import "github.com/parley-mcp/parley/mcp"
 // The functions of this file say resources and prompts to peers of before 2026-07-28,
 // by the table in speak.go. They return copies.
 
+// trim leaves out what came to all that is listed.
+func trim(r mcp.Revision, title *string, meta *mcp.Meta, icons *[]mcp.Icon) {
+	if r < sinceTitles {
+		*title = ""
+	}
+	if r < sinceMeta {
+		*meta = nil
+	}
+	if r < sinceIcons {
+		*icons = nil
+	}
+}
+
 func speakResources(r mcp.Revision, v *mcp.ListResourcesResult) *mcp.ListResourcesResult {
 	out := *v
 	out.ResultType, out.CacheHints = "", mcp.CacheHints{}
 	out.Resources = make([]mcp.Resource, len(v.Resources))
 	for i, one := range v.Resources {
 		one.Annotations = speakAnnotations(r, one.Annotations)
-		if r < sinceTitles {
-			one.Title = ""
-		}
-		if r < sinceMeta {
-			one.Meta = nil
-		}
-		if r < sinceIcons {
-			one.Icons = nil
-		}
+		trim(r, &one.Title, &one.Meta, &one.Icons)
 		out.Resources[i] = one
 	}
 	return &out
@@ -31,15 +36,7 @@ func speakTemplates(r mcp.Revision, v *mcp.ListResourceTemplatesResult) *mcp.Lis
 	out.ResourceTemplates = make([]mcp.ResourceTemplate, len(v.ResourceTemplates))
 	for i, one := range v.ResourceTemplates {
 		one.Annotations = speakAnnotations(r, one.Annotations)
-		if r < sinceTitles {
-			one.Title = ""
-		}
-		if r < sinceMeta {
-			one.Meta = nil
-		}
-		if r < sinceIcons {
-			one.Icons = nil
-		}
+		trim(r, &one.Title, &one.Meta, &one.Icons)
 		out.ResourceTemplates[i] = one
 	}
 	return &out
@@ -62,18 +59,12 @@ func speakPrompts(r mcp.Revision, v *mcp.ListPromptsResult) *mcp.ListPromptsResu
 	out.ResultType, out.CacheHints = "", mcp.CacheHints{}
 	out.Prompts = make([]mcp.Prompt, len(v.Prompts))
 	for i, one := range v.Prompts {
+		trim(r, &one.Title, &one.Meta, &one.Icons)
 		if r < sinceTitles {
-			one.Title = ""
 			one.Arguments = append([]mcp.PromptArgument(nil), one.Arguments...)
 			for j := range one.Arguments {
 				one.Arguments[j].Title = ""
 			}
-		}
-		if r < sinceMeta {
-			one.Meta = nil
-		}
-		if r < sinceIcons {
-			one.Icons = nil
 		}
 		out.Prompts[i] = one
 	}
