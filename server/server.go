@@ -15,6 +15,7 @@ import (
 	"github.com/parley-mcp/parley/internal/httpwire"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/modern"
+	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/internal/streamwire"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -161,7 +162,7 @@ func (s *Server) ready() *core {
 		}, logger, s.middleware()...)
 		c.engine.Store = kv
 		peers := &call.Peers{}
-		seals, err := modern.NewSeals(s.Keys...)
+		seals, err := seal.New(s.Keys...)
 		if err != nil {
 			panic("server: Keys: " + err.Error())
 		}

@@ -12,7 +12,7 @@
 //	floor 4   internal/modern, internal/legacy
 //	floor 3   task, auth/oauth
 //	floor 2   call
-//	floor 1   internal/revision, auth, transport
+//	floor 1   internal/revision, internal/seal, auth, transport
 //	floor 0   mcp, jsonrpc, principal, store, schema
 //
 // Beside the floors stand the adapters (store/redisstore, otel), what helps to test (mcptest,

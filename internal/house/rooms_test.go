@@ -40,6 +40,7 @@ var rooms = map[string]room{
 	"auth/oauth":          {floor: 3},
 	"call":                {floor: 2},
 	"internal/revision":   {floor: 1},
+	"internal/seal":       {floor: 1},
 	"auth":                {floor: 1},
 	"transport":           {floor: 1},
 	"mcp":                 {floor: 0},
@@ -69,7 +70,7 @@ var sameFloor = map[[2]string]bool{{"mcp", "jsonrpc"}: true}
 // withoutIO are the rooms that are data and algorithms only, and doesIO is what they therefore do not
 // import.
 var (
-	withoutIO = map[string]bool{"mcp": true, "jsonrpc": true, "principal": true, "schema": true}
+	withoutIO = map[string]bool{"mcp": true, "jsonrpc": true, "principal": true, "schema": true, "internal/seal": true}
 	doesIO    = map[string]bool{"net": true, "net/http": true, "os": true, "os/exec": true, "os/signal": true, "syscall": true}
 )
 

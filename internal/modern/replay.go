@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -28,6 +29,7 @@ const (
 	maxRounds     = 10
 	stateLifetime = time.Hour
 	maxState      = 48 << 10 // bytes of what is sealed
+	statePurpose  = "requestState"
 )
 
 // state is what is known of a call between its rounds.
@@ -88,12 +90,12 @@ func (r *replay) restore(raw []byte) error {
 	if raw[0] != '"' {
 		return fmt.Errorf("it is not a string")
 	}
-	text, err := r.server.Seals.open(jsonrpc.Unquote(raw))
+	text, err := r.server.Seals.Open(statePurpose, jsonrpc.Unquote(raw))
 	if err != nil {
 		return err
 	}
 	if err := v2.Unmarshal(text, &r.state); err != nil {
-		return errSealBroken
+		return seal.ErrBroken
 	}
 	switch {
 	case r.state.Principal != r.call.Principal.Key():
@@ -231,7 +233,7 @@ func (r *replay) result() (*mcp.InputRequiredResult, error) {
 	if len(text) > maxState {
 		return nil, fmt.Errorf("the answers of the call's client have grown beyond the %d bytes that can be kept between rounds: ask for less", maxState)
 	}
-	sealed := r.server.Seals.seal(text)
+	sealed := r.server.Seals.Seal(statePurpose, text)
 	return &mcp.InputRequiredResult{
 		ResultBase:    mcp.ResultBase{ResultType: mcp.ResultTypeInputRequired},
 		InputRequests: r.required,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -16,8 +17,8 @@ import (
 type Server struct {
 	Engine   *call.Engine
 	Peers    *call.Peers
-	Identity []byte // the server's mcp.Implementation as JSON, sent with every result
-	Seals    *Seals // of the state of calls that wait for input
+	Identity []byte     // the server's mcp.Implementation as JSON, sent with every result
+	Seals    *seal.Keys // of the state of calls that wait for input
 	Now      func() time.Time
 }
 
