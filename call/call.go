@@ -29,6 +29,9 @@ type Stream interface {
 
 // Call is one request, or notification, being served. The era room that received
 // it fills it in; handlers and middleware read it. Its bytes are never recycled.
+//
+// A client's middleware sees the requests that it makes as Calls too, with a method,
+// params and a revision, and nothing to ask or to report to.
 type Call struct {
 	Method    string
 	ID        jsonrpc.ID       // zero for a notification
@@ -65,7 +68,8 @@ type Call struct {
 	// Cancel ends the handler's context; nil if nothing does.
 	Cancel context.CancelCauseFunc
 
-	serving context.Context // ends when the peer cancels the call; set by Engine.Serve
+	outgoing *outgoing       // of a request of this side's, see Sending
+	serving  context.Context // ends when the peer cancels the call; set by Engine.Serve
 
 	mu       sync.Mutex
 	key      string // see Key

@@ -16,8 +16,9 @@ import (
 
 // Outcome is how a call ended: with Err if that is not nil, with Result otherwise.
 type Outcome struct {
-	// Result is a pointer to one of mcp's results. It may be shared between calls
-	// and is not modified.
+	// Result is a pointer to one of mcp's results, and of a request that a client makes
+	// the json.RawMessage it is answered with. It may be shared between calls and is not
+	// modified.
 	Result any
 	// Err is reported to the peer: a *jsonrpc.Error as it is, any other error as an
 	// internal error whose text stays in our log.

@@ -42,6 +42,13 @@ type Dialer struct {
 	// Timeouts bound how long requests wait for their responses.
 	Timeouts Timeouts
 
+	// Middleware wraps every request to a server, the first outermost, those included that
+	// the client makes by itself to find out about a server and to watch it. It sees a
+	// request together with what it takes: the questions that are answered and the retry
+	// that follows them are inside. A request that is made again because the connection
+	// was lost passes anew. See call.Call for what there is to see.
+	Middleware []call.Middleware
+
 	// HTTPClient sends requests over HTTP; nil: one of the Dialer's own. Its redirect
 	// policy is not used: redirects are followed within the server's origin only.
 	HTTPClient *http.Client
@@ -71,6 +78,8 @@ type Dialer struct {
 	// of Close, nor over HTTP, where there is no connection to lose between requests.
 	// It must neither block nor use the client.
 	OnLost func(err error)
+
+	sending *call.Sending // Middleware, once for all connections of a Client
 }
 
 // Timeouts bound how long requests wait for their responses. A zero field means
@@ -124,6 +133,7 @@ func Dial(ctx context.Context, target Target) (*Client, error) {
 func (d *Dialer) Dial(ctx context.Context, target Target) (*Client, error) {
 	settings := *d
 	settings.Timeouts = d.Timeouts.withDefaults()
+	settings.sending = call.NewSending(d.Middleware...)
 	if settings.Logger == nil {
 		settings.Logger = slog.Default()
 	}

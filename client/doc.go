@@ -18,7 +18,8 @@
 //	res, err := c.ReadResource(ctx, "file:///project/README.md")
 //	prompt, err := c.GetPrompt(ctx, "review", map[string]string{"language": "go"})
 //
-// It watches what a server offers, in every revision and across reconnects:
+// Middleware of [Dialer] wraps every request, with the same type as a server's. A
+// Client watches what a server offers, in every revision and across reconnects:
 //
 //	for change, err := range c.Watch(ctx, client.WatchOptions{}) { … }
 //

@@ -147,3 +147,26 @@ func ExampleOnProgress() {
 	// Output:
 	// 1/3 2/3 3/3 it is cold <nil>
 }
+
+// Middleware wraps every request that a client makes.
+func ExampleDialer_middleware() {
+	printed := func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) call.Outcome {
+			out := next(ctx, c)
+			fmt.Println(c.Method, out.Err == nil)
+			return out
+		}
+	}
+	d := client.Dialer{Middleware: []call.Middleware{printed}}
+	c, err := d.Dial(context.Background(), weatherStation())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.CallTool(context.Background(), "weather", City{"Oslo"}); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// server/discover true
+	// tools/call true
+}

@@ -71,6 +71,7 @@ func (d *Dialer) newEras(cancelling bool) (*modern.Client, *legacy.Client, error
 	}
 	l := legacy.NewClient(answerer, d.Logger)
 	m.OnLog, l.OnLog = d.OnLog, d.OnLog
+	m.Sending, l.Sending = d.sending, d.sending
 	return m, l, nil
 }
 

@@ -96,21 +96,10 @@ func (c *Client) CallTool(ctx context.Context, name string, arguments any, optio
 	return decodeToolResult(raw)
 }
 
-// checkMeta refuses what would make the request another one than was meant, or none.
 func checkMeta(meta mcp.Meta) error {
 	for key, value := range meta {
-		switch key {
-		case mcp.MetaTraceParent, mcp.MetaTraceState, mcp.MetaBaggage:
-		default:
-			if err := mcp.ValidMetaKey(key); err != nil {
-				return err
-			}
-			if mcp.ReservedMetaKey(key) {
-				return fmt.Errorf("%w %q: it is the protocol's own", mcp.ErrMetaKey, key)
-			}
-		}
-		if err := jsonrpc.Check(value, jsonrpc.Limits{}); err != nil {
-			return fmt.Errorf("_meta %q is not JSON: %w", key, err)
+		if err := call.CheckMeta(key, value); err != nil {
+			return err
 		}
 	}
 	return nil

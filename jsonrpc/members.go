@@ -26,6 +26,16 @@ func (m *Members) add(name string, value []byte) {
 	m.n++
 }
 
+// MembersOf returns the members of an object that has been checked, or that this
+// program has written itself. They are views of it.
+func MembersOf(object []byte) *Members {
+	m := &Members{raw: object}
+	for name, value := range All(object) {
+		m.add(name, value)
+	}
+	return m
+}
+
 // Len returns the number of members.
 func (m *Members) Len() int { return m.n }
 

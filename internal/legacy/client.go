@@ -30,8 +30,12 @@ const maxQuestions = 16
 type Client struct {
 	call.Outbound
 	// OnLog takes the server's log messages, in the goroutine that receives; nil: nobody.
-	OnLog  func(mcp.LoggingMessageParams)
-	logger *slog.Logger
+	OnLog func(mcp.LoggingMessageParams)
+	// Sending is what requests pass through; nil: nothing.
+	Sending *call.Sending
+	logger  *slog.Logger
+
+	revision mcp.Revision // offered, and then agreed on; set before there are other requests
 
 	ctx     context.Context // of the replies to the server's requests
 	cancel  context.CancelFunc
@@ -86,6 +90,7 @@ func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Imp
 		return nil, fmt.Errorf("initialize: %w", err)
 	}
 	req.Method, req.Params = mcp.MethodInitialize, params
+	c.revision = offer
 	raw, err := c.Call(ctx, req)
 	if err != nil {
 		return nil, err
@@ -97,6 +102,7 @@ func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Imp
 	if r := result.ProtocolVersion; !r.Known() || r.Modern() {
 		return nil, fmt.Errorf("%w: initialize: the server answers with %.32q, which this client does not speak in sessions", call.ErrRevision, string(r))
 	}
+	c.revision = result.ProtocolVersion
 	c.Wire.Agreed(result.ProtocolVersion)
 	if err := c.Notify(ctx, mcp.NotificationInitialized, nil); err != nil {
 		return nil, fmt.Errorf("initialize: %w", err)
@@ -107,6 +113,13 @@ func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Imp
 // Call sends a request and returns its result. What the server reports instead is
 // a *jsonrpc.Error.
 func (c *Client) Call(ctx context.Context, req *call.Request) (json.RawMessage, error) {
+	if c.Sending == nil {
+		return c.send(ctx, req)
+	}
+	return c.Sending.Do(ctx, c.revision, req, c.send)
+}
+
+func (c *Client) send(ctx context.Context, req *call.Request) (json.RawMessage, error) {
 	resp, err := c.Do(ctx, req)
 	if err != nil {
 		var status *call.StatusError

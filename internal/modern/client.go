@@ -19,7 +19,9 @@ import (
 type Client struct {
 	call.Outbound
 	// OnLog takes the server's log messages, in the goroutine that receives; nil: nobody.
-	OnLog    func(mcp.LoggingMessageParams)
+	OnLog func(mcp.LoggingMessageParams)
+	// Sending is what requests pass through; nil: nothing.
+	Sending  *call.Sending
 	answerer call.Answerer // nil: answers no questions
 	logger   *slog.Logger
 }
@@ -48,6 +50,13 @@ func NewClient(info mcp.Implementation, capabilities mcp.ClientCapabilities, ans
 // Call sends a request and returns its result. What the server reports instead is
 // a *jsonrpc.Error.
 func (c *Client) Call(ctx context.Context, req *call.Request) (json.RawMessage, error) {
+	if c.Sending == nil {
+		return c.send(ctx, req)
+	}
+	return c.Sending.Do(ctx, mcp.V20260728, req, c.send)
+}
+
+func (c *Client) send(ctx context.Context, req *call.Request) (json.RawMessage, error) {
 	result, err := c.rounds(ctx, req)
 	if err == nil {
 		return result, nil

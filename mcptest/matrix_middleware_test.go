@@ -1,0 +1,109 @@
+package mcptest_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
+)
+
+// A client's middleware sees every request with its result, adds to its _meta what
+// arrives in the server's middleware, and can make one again.
+func TestClientMiddlewareWrapsRequests(t *testing.T) {
+	const traceParent = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
+	var mu sync.Mutex
+	arrived := make(map[string]string) // the _meta member, by method
+	newServer := func() *server.Server {
+		s := newServer()
+		s.Middleware = []call.Middleware{func(next call.Handler) call.Handler {
+			return func(ctx context.Context, c *call.Call) call.Outcome {
+				var meta mcp.Meta
+				if raw, ok := c.Params.Get("_meta"); ok {
+					_ = json.Unmarshal(raw, &meta)
+				}
+				mu.Lock()
+				arrived[c.Method] = string(meta[mcp.MetaTraceParent])
+				mu.Unlock()
+				if err := c.SetMeta(mcp.MetaTraceParent, traceParent); err == nil {
+					t.Error("a call that is served can be given more _meta")
+				}
+				return next(ctx, c)
+			}
+		}}
+		return s
+	}
+	var saw []string
+	middleware := func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) call.Outcome {
+			if err := c.SetMeta(mcp.MetaTraceParent, traceParent); err != nil {
+				t.Error(err)
+			}
+			if err := c.SetMeta(mcp.MetaProtocolVersion, "2000-01-01"); !errors.Is(err, mcp.ErrMetaKey) {
+				t.Errorf("a key of the protocol's own: %v", err)
+			}
+			out := next(ctx, c)
+			if out.Err == nil && c.Method == mcp.MethodCallTool {
+				out = next(ctx, c)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			name, _ := c.Params.Get("name")
+			saw = append(saw, c.Method+string(name)+string(c.Revision))
+			if raw, ok := out.Result.(json.RawMessage); out.Err == nil && (!ok || !json.Valid(raw)) {
+				t.Errorf("%s: the result is %#v", c.Method, out.Result)
+			}
+			return out
+		}
+	}
+	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
+		if text, err := client.Call[string](t.Context(), c, "echo", map[string]string{"text": "hello"}); err != nil || text != "hello" {
+			t.Errorf("%q, %v", text, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		opening := mcp.MethodDiscover
+		if !c.Revision().Modern() {
+			opening = mcp.MethodInitialize
+		}
+		for _, want := range []string{opening + string(c.Revision()), mcp.MethodCallTool + `"echo"` + string(c.Revision())} {
+			if !slices.Contains(saw, want) {
+				t.Errorf("saw %q, not %s", saw, want)
+			}
+		}
+		if got := arrived[mcp.MethodCallTool]; got != `"`+traceParent+`"` {
+			t.Errorf("%s arrived", got)
+		}
+		saw = nil
+		clear(arrived)
+	}, func(d *client.Dialer) { d.Middleware = []call.Middleware{middleware} })
+}
+
+// Middleware may answer by itself, with a result of mcp's.
+func TestClientMiddlewareAnswersByItself(t *testing.T) {
+	answer := func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) call.Outcome {
+			switch c.Method {
+			case mcp.MethodCallTool:
+				return call.Outcome{Result: &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("from here")}}}
+			case mcp.MethodReadResource:
+				return call.Outcome{}
+			}
+			return next(ctx, c)
+		}
+	}
+	c := mcptest.Dial(t, newServer(), func(d *client.Dialer) { d.Middleware = []call.Middleware{answer} })
+	if text, err := client.Call[string](t.Context(), c, "echo", map[string]string{"text": "from there"}); err != nil || text != "from here" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if _, err := c.ReadResource(t.Context(), "file:///any"); err == nil {
+		t.Error("nothing is taken for a result")
+	}
+}
