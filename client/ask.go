@@ -41,13 +41,7 @@ func (d *Dialer) answerer() call.Answerer {
 	if d.Elicit == nil && d.ElicitURL == nil && d.Sample == nil && d.Roots == nil {
 		return nil
 	}
-	return func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-		answer, err := d.answer(ctx, method, params)
-		if err != nil {
-			return nil, err
-		}
-		return json.Marshal(answer)
-	}
+	return d.answerContained
 }
 
 func (d *Dialer) answer(ctx context.Context, method string, params json.RawMessage) (any, error) {

@@ -152,7 +152,11 @@ func (c *Client) connected(ctx context.Context) (*link, error) {
 	}
 	l, err := c.target.dial(dialling, c.dialer)
 	if err != nil {
-		return nil, fmt.Errorf("dial %s: %w", c.target, err)
+		return nil, dialError(c.target, err)
+	}
+	if err := c.dialer.require(l.server.Capabilities); err != nil {
+		_ = l.close() // what is wrong with the server is known already
+		return nil, dialError(c.target, at(StageRequire, err))
 	}
 	c.restoreLogLevel(dialling, l)
 	c.mu.Lock()

@@ -23,6 +23,16 @@ type Dialer struct {
 	// Revision is the only revision to speak. Empty: the newest that the server speaks.
 	Revision mcp.Revision
 
+	// Require names capabilities without which a server is of no use: Dial fails with a
+	// *[MissingCapabilitiesError], and so does a request that has to connect anew, to a
+	// server that does not offer all of them. Members that are not set ask for nothing; of
+	// Extensions and Experimental the names count. What a revision cannot declare is
+	// missing in it, such as completions in 2024-11-05.
+	Require mcp.ServerCapabilities
+
+	// The functions below are called from the client's goroutines. One that panics is
+	// logged, and a server that waits for its answer is told that there is none.
+
 	// Elicit fills in a form for a server. Show which server asks, and let the user
 	// decline. Answers that the form has defaults for may be left out. Nil: the server
 	// is told that there are no forms here.
@@ -129,7 +139,7 @@ func Dial(ctx context.Context, target Target) (*Client, error) {
 }
 
 // Dial connects to a server and finds out which revision it speaks. Ctx bounds the
-// dialling only; Close the client when done.
+// dialling only; Close the client when done. An error is a *[DialError].
 func (d *Dialer) Dial(ctx context.Context, target Target) (*Client, error) {
 	settings := *d
 	settings.Timeouts = d.Timeouts.withDefaults()
@@ -141,9 +151,9 @@ func (d *Dialer) Dial(ctx context.Context, target Target) (*Client, error) {
 		settings.MaxMessage = transport.DefaultClientMaxMessage
 	}
 	if r := settings.Revision; r != "" && !r.Known() {
-		return nil, fmt.Errorf("dial %s: %w: Dialer.Revision %q is unknown", target, ErrRevision, string(r))
+		return nil, dialError(target, at(StageTarget, fmt.Errorf("%w: Dialer.Revision %q is unknown", ErrRevision, string(r))))
 	}
-	c := newClient(&settings, target)
+	c := newClient(settings.contained(), target)
 	l, err := c.connected(ctx)
 	if err != nil {
 		c.end(err)

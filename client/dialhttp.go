@@ -27,7 +27,7 @@ func (t *HTTP) String() string {
 func (t *HTTP) dial(ctx context.Context, d *Dialer) (*link, error) {
 	u, err := url.Parse(t.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, errors.New("the URL of a server begins with http:// or https:// and names a host")
+		return nil, at(StageTarget, errors.New("the URL of a server begins with http:// or https:// and names a host"))
 	}
 	options := httpwire.Options{
 		URL: t.URL, HTTP: d.HTTPClient, Header: t.Header.Clone(), Logger: d.Logger, MaxMessage: d.MaxMessage, Trace: d.Trace,
@@ -45,7 +45,7 @@ func (t *HTTP) dial(ctx context.Context, d *Dialer) (*link, error) {
 		return l, err
 	}
 	if older, refusal := d.refused(err); refusal != nil {
-		return nil, refusal
+		return nil, at(StageDiscover, refusal)
 	} else if !older && !fallBack(ctx, err) {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (t *HTTP) dial(ctx context.Context, d *Dialer) (*link, error) {
 	}
 	sessionErr := err
 	if l, err = d.dialPair(ctx, options); err != nil {
-		return nil, fmt.Errorf("not an MCP endpoint in any revision: 2026-07-28: %w; 2025-11-25: %w; 2024-11-05: %w", modernErr, sessionErr, err)
+		return nil, at(StageDiscover, fmt.Errorf("not an MCP endpoint in any revision: 2026-07-28: %w; 2025-11-25: %w; 2024-11-05: %w", modernErr, sessionErr, err))
 	}
 	return l, nil
 }
@@ -116,7 +116,7 @@ func (d *Dialer) dialModern(ctx context.Context, options httpwire.Options) (*lin
 	if err == nil { // it can be asked in this era, and lists older ones only
 		err = fmt.Errorf("%w: server/discover lists no modern revision", call.ErrInvalidResponse)
 	}
-	return nil, err
+	return nil, at(StageDiscover, err)
 }
 
 func (d *Dialer) dialSession(ctx context.Context, options httpwire.Options) (*link, error) {
@@ -141,7 +141,7 @@ func (d *Dialer) dialPair(ctx context.Context, options httpwire.Options) (*link,
 	wire, err := httpwire.DialPair(opening, options, era)
 	if err != nil {
 		era.Close()
-		return nil, err
+		return nil, at(StageConnect, err)
 	}
 	return d.beginSession(ctx, era, wire)
 }
@@ -160,7 +160,7 @@ func (d *Dialer) beginSession(ctx context.Context, era *legacy.Client, wire call
 	}
 	if err != nil {
 		closeAll()
-		return nil, err
+		return nil, at(StageInitialize, err)
 	}
 	return legacyLink(era, found, closeAll), nil
 }

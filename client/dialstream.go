@@ -194,7 +194,7 @@ func (p *probe) judge(a discovered) (l *link, done bool, err error) {
 	if a.err == nil {
 		r, err := p.choose(a.found.SupportedVersions)
 		if err != nil {
-			return nil, true, err
+			return nil, true, at(StageDiscover, err)
 		}
 		if r.Modern() {
 			p.both.settle(p.modern)
@@ -203,10 +203,10 @@ func (p *probe) judge(a discovered) (l *link, done bool, err error) {
 		return nil, false, nil
 	}
 	if older, err := p.refused(a.err); err != nil || older {
-		return nil, err != nil, err
+		return nil, err != nil, at(StageDiscover, err)
 	}
 	lost := p.modern.Failed() != nil
-	return nil, lost || modern.Recognised(a.err) || p.Revision != "", a.err
+	return nil, lost || modern.Recognised(a.err) || p.Revision != "", at(StageDiscover, a.err)
 }
 
 func (p *probe) shakeHands(ctx context.Context) (*link, error) {
@@ -215,7 +215,7 @@ func (p *probe) shakeHands(ctx context.Context) (*link, error) {
 		err = p.accept(found)
 	}
 	if err != nil {
-		return nil, err
+		return nil, at(StageInitialize, err)
 	}
 	return legacyLink(p.legacy, found, p.close), nil
 }

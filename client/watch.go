@@ -184,7 +184,10 @@ func (c *Client) keepWatching(ctx context.Context, w *watch) error {
 // transient reports whether what ended a watch may be better next time.
 func transient(err error) bool {
 	var reported *jsonrpc.Error
+	var missing *MissingCapabilitiesError
 	switch {
+	case errors.As(err, &missing):
+		return false
 	case errors.Is(err, ErrClosed), errors.Is(err, errOneConn), errors.Is(err, ErrNotOffered), errors.Is(err, ErrRevision):
 		return false
 	case errors.As(err, &reported):

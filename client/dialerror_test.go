@@ -1,0 +1,163 @@
+package client_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+func TestADialErrorSaysWhereAndWhat(t *testing.T) {
+	// An address that nobody listens on any more.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	answering := func(status int, body string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, body, status) }))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	silent := modernServer()
+	silent.Answers["server/discover"] = []string{`"error":{"code":-32020,"message":"no"}`}
+	newer, _ := target(silent)
+	rejecting := legacyServer()
+	rejecting.Answers["initialize"] = []string{`"error":{"code":-32603,"message":"not today"}`}
+	older, _ := target(rejecting)
+	for name, c := range map[string]struct {
+		target client.Target
+		stage  client.DialStage
+		is     error
+		says   string
+	}{
+		"no URL":         {client.URL("localhost"), client.StageTarget, nil, "begins with http"},
+		"no program":     {client.Command("no-such-program-anywhere"), client.StageConnect, exec.ErrNotFound, "install the command"},
+		"nobody there":   {client.URL("http://" + l.Addr().String()), client.StageConnect, client.ErrConnectionLost, "is the server running?"},
+		"no credentials": {client.URL(answering(401, "no")), client.StageDiscover, nil, "send credentials"},
+		"no endpoint":    {client.URL(answering(404, "no")), client.StageDiscover, nil, "is this the URL"},
+		"overload":       {client.URL(answering(503, "no")), client.StageDiscover, nil, "try again later"},
+		"modern error":   {newer, client.StageDiscover, nil, "-32020"},
+		"no session":     {older, client.StageInitialize, nil, "not today"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := quiet()
+			_, err := d.Dial(t.Context(), c.target)
+			var dial *client.DialError
+			if !errors.As(err, &dial) {
+				t.Fatalf("%T %v", err, err)
+			}
+			if dial.Stage != c.stage || dial.Target != c.target.String() || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("stage %s of %s: %v", dial.Stage, dial.Target, err)
+			}
+			if c.is != nil && !errors.Is(err, c.is) {
+				t.Errorf("%v is no %v", err, c.is)
+			}
+		})
+	}
+}
+
+func TestRequireNamesWhatIsMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := modernServer()
+		s.Answers["server/discover"] = []string{strings.Replace(discovered, `"capabilities":{"tools":{}}`,
+			`"capabilities":{"tools":{"listChanged":true},"resources":{},"extensions":{"com.example/a":{"x":1}}}`, 1)}
+		for _, c := range []struct {
+			require mcp.ServerCapabilities
+			missing []string
+		}{
+			{mcp.ServerCapabilities{}, nil},
+			{mcp.ServerCapabilities{Tools: &mcp.ToolsCapability{ListChanged: true}, Resources: &mcp.ResourcesCapability{}}, nil},
+			{mcp.ServerCapabilities{Extensions: map[string]json.RawMessage{"com.example/a": json.RawMessage(`{"y":2}`)}}, nil},
+			{mcp.ServerCapabilities{Prompts: &mcp.PromptsCapability{}, Resources: &mcp.ResourcesCapability{Subscribe: true}}, []string{"prompts", "resources.subscribe"}},
+			{mcp.ServerCapabilities{Extensions: map[string]json.RawMessage{"com.example/b": json.RawMessage(`{}`)}}, []string{"extensions[com.example/b]"}},
+			{mcp.ServerCapabilities{Experimental: map[string]json.RawMessage{"x": json.RawMessage(`{}`)}}, []string{"experimental[x]"}},
+		} {
+			to, _ := target(s)
+			d := quiet()
+			d.Require = c.require
+			got, err := d.Dial(t.Context(), to)
+			var missing *client.MissingCapabilitiesError
+			var dial *client.DialError
+			switch {
+			case c.missing == nil && err == nil:
+				got.Close()
+				continue
+			case !errors.As(err, &missing) || !errors.As(err, &dial) || dial.Stage != client.StageRequire:
+				t.Errorf("%+v: %v", c.require, err)
+				continue
+			}
+			slices.Sort(missing.Missing)
+			if !slices.Equal(missing.Missing, c.missing) || missing.Offered.Tools == nil {
+				t.Errorf("missing %q, want %q", missing.Missing, c.missing)
+			}
+		}
+	})
+}
+
+// A server that is another one after a restart is of no use either.
+func TestRequireHoldsForEachConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dying, other := modernServer(), modernServer()
+		dying.Answers["tools/list"] = []string{"!close"}
+		other.Answers["server/discover"] = []string{strings.Replace(discovered, `{"tools":{}}`, `{}`, 1)}
+		to, _ := target(dying, other)
+		d := quiet()
+		d.Require.Tools = &mcp.ToolsCapability{}
+		c, err := d.Dial(t.Context(), to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		var missing *client.MissingCapabilitiesError
+		for _, err := range c.Tools(t.Context()) {
+			if !errors.As(err, &missing) {
+				t.Errorf("got %v", err)
+			}
+		}
+	})
+}
+
+func TestPanicsOfFunctionsStayWithThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := modernServer()
+		s.Answers["tools/call"] = []string{"!lines " + `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}` + "\n" + `{"jsonrpc":"2.0","id":$id,` + called + `}`, "!close"}
+		to, _ := target(s)
+		var log bytes.Buffer
+		lost := make(chan struct{})
+		d := client.Dialer{
+			Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			Trace:  func(bool, []byte) { panic("trace") },
+			OnLog:  func(mcp.LoggingMessageParams) { panic("log") },
+			OnLost: func(error) { defer close(lost); panic("lost") },
+		}
+		c, err := d.Dial(t.Context(), to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, client.ErrConnectionLost) {
+			t.Error(err)
+		}
+		<-lost
+		c.Close()
+		for _, what := range []string{"panic=trace", "panic=log", "panic=lost"} {
+			if !strings.Contains(log.String(), what) {
+				t.Errorf("the log does not say %s: %s", what, log.String())
+			}
+		}
+	})
+}
