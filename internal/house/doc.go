@@ -15,7 +15,7 @@
 //	floor 1   internal/revision, internal/seal, auth, transport
 //	floor 0   mcp, jsonrpc, principal, store, schema
 //
-// Beside the floors stand the adapters (store/redisstore, otel), what helps to test (mcptest,
+// Beside the floors stand the adapters (store/redisstore, otel, auth/devissuer), what helps to test (mcptest,
 // store/storetest, internal/spec) and the rooms that nobody imports (examples, conformance, interop,
 // bench). A new room is entered in the table by the change that opens it.
 package house

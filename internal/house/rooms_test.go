@@ -51,6 +51,7 @@ var rooms = map[string]room{
 
 	"store/redisstore": {kind: adapter},
 	"otel":             {kind: adapter},
+	"auth/devissuer":   {kind: adapter},
 
 	"mcptest":         {kind: forTests},
 	"store/storetest": {kind: forTests},

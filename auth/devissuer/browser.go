@@ -1,0 +1,118 @@
+package devissuer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// Browser is a person at a browser, for tests without either: it opens the consent page, keeps its
+// cookie and presses a button. The zero value allows everything as the first user that it is offered.
+// A Browser is not for concurrent use.
+type Browser struct {
+	// User is who signs in.
+	User string
+
+	// Deny presses the other button.
+	Deny bool
+
+	// Without are scopes whose boxes are unchecked first.
+	Without []string
+
+	jar http.CookieJar
+}
+
+var (
+	inputTag  = regexp.MustCompile(`<input type="(?:hidden|checkbox)" name="([a-z]+)" value="([^"]*)"`)
+	optionTag = regexp.MustCompile(`<option>([^<]*)</option>`)
+	entities  = strings.NewReplacer("&lt;", "<", "&gt;", ">", "&#34;", `"`, "&#39;", "'", "&#43;", "+", "&amp;", "&")
+)
+
+// Authorize opens the page of an authorization request, answers it, and returns the URL that the
+// issuer sends the browser back to. It does not open that one. If the issuer has a page with a reason
+// instead of a question, that is the error.
+func (b *Browser) Authorize(ctx context.Context, page string) (callback string, err error) {
+	shown, callback, err := b.do(ctx, http.MethodGet, page, nil)
+	if callback != "" || err != nil {
+		return callback, err
+	}
+	form := url.Values{"answer": {"allow"}}
+	if b.Deny {
+		form.Set("answer", "deny")
+	}
+	for _, tag := range inputTag.FindAllStringSubmatch(shown, -1) {
+		form.Add(tag[1], entities.Replace(tag[2]))
+	}
+	if option := optionTag.FindStringSubmatch(shown); option != nil {
+		form.Set("user", entities.Replace(option[1]))
+	}
+	if b.User != "" {
+		form.Set("user", b.User)
+	}
+	for _, scope := range b.Without {
+		kept := form["scope"][:0]
+		for _, checked := range form["scope"] {
+			if checked != scope {
+				kept = append(kept, checked)
+			}
+		}
+		form["scope"] = kept
+	}
+	target, err := url.Parse(page)
+	if err != nil {
+		return "", err
+	}
+	target.RawQuery = ""
+	if _, callback, err = b.do(ctx, http.MethodPost, target.String(), form); callback == "" && err == nil {
+		err = errors.New("devissuer: the consent page sent the browser nowhere")
+	}
+	return callback, err
+}
+
+// do returns the page that is shown, or where the browser is sent.
+func (b *Browser) do(ctx context.Context, method, address string, form url.Values) (page, location string, err error) {
+	if b.jar == nil {
+		if b.jar, err = cookiejar.New(nil); err != nil {
+			return "", "", err
+		}
+	}
+	request, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(form.Encode()))
+	if err != nil {
+		return "", "", err
+	}
+	if form != nil {
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		request.Header.Set("Origin", request.URL.Scheme+"://"+request.URL.Host)
+		request.Header.Set("Sec-Fetch-Site", "same-origin")
+	}
+	client := &http.Client{Jar: b.jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	answer, err := client.Do(request)
+	if err != nil {
+		return "", "", err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
+	if err != nil {
+		return "", "", err
+	}
+	switch {
+	case answer.StatusCode == http.StatusSeeOther:
+		return "", answer.Header.Get("Location"), nil
+	case answer.StatusCode != http.StatusOK:
+		return "", "", fmt.Errorf("devissuer: status %d: %s", answer.StatusCode, text(string(body)))
+	}
+	return string(body), "", nil
+}
+
+var anyTag = regexp.MustCompile(`(?s)<[^>]*>`)
+
+// text is what a person reads on a page.
+func text(page string) string {
+	return entities.Replace(strings.Join(strings.Fields(anyTag.ReplaceAllString(page, " ")), " "))
+}
