@@ -1,0 +1,404 @@
+package otel_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/baggage"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/otel"
+	"github.com/parley-mcp/parley/server"
+)
+
+// telemetry is what was recorded, in memory.
+type telemetry struct {
+	spans   *tracetest.InMemoryExporter
+	ended   chan struct{} // gets a value when a span has been exported
+	metrics *sdkmetric.ManualReader
+	options otel.Options
+}
+
+func newTelemetry(options otel.Options) *telemetry {
+	t := &telemetry{spans: tracetest.NewInMemoryExporter(), ended: make(chan struct{}, 1), metrics: sdkmetric.NewManualReader(), options: options}
+	t.options.TracerProvider = sdktrace.NewTracerProvider(sdktrace.WithSyncer(t))
+	t.options.MeterProvider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(t.metrics))
+	t.options.Propagator = propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
+	return t
+}
+
+// ExportSpans implements sdktrace.SpanExporter.
+func (t *telemetry) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	err := t.spans.ExportSpans(ctx, spans)
+	select {
+	case t.ended <- struct{}{}:
+	default:
+	}
+	return err
+}
+
+// Shutdown implements sdktrace.SpanExporter.
+func (t *telemetry) Shutdown(ctx context.Context) error { return t.spans.Shutdown(ctx) }
+
+// span returns the last span of a kind and name that ended, once there is one: that of a
+// server whose call was cancelled ends a moment after the client's.
+func (t *telemetry) span(tb testing.TB, kind trace.SpanKind, name string) tracetest.SpanStub {
+	tb.Helper()
+	patience := time.After(10 * time.Second)
+	for {
+		spans := t.spans.GetSpans()
+		for _, s := range slices.Backward(spans) {
+			if s.SpanKind == kind && s.Name == name {
+				return s
+			}
+		}
+		select {
+		case <-t.ended:
+		case <-patience:
+			tb.Fatalf("no span %q of kind %v among %v", name, kind, names(spans))
+		}
+	}
+}
+
+func names(spans tracetest.SpanStubs) (all []string) {
+	for _, s := range spans {
+		all = append(all, s.SpanKind.String()+" "+s.Name)
+	}
+	return all
+}
+
+func text(s tracetest.SpanStub, key attribute.Key) string {
+	for _, a := range s.Attributes {
+		if a.Key == key {
+			return a.Value.AsString()
+		}
+	}
+	return ""
+}
+
+// points returns the measurements of a histogram.
+func (t *telemetry) points(tb testing.TB, name string) []metricdata.HistogramDataPoint[float64] {
+	tb.Helper()
+	var all metricdata.ResourceMetrics
+	if err := t.metrics.Collect(tb.Context(), &all); err != nil {
+		tb.Fatal(err)
+	}
+	for _, s := range all.ScopeMetrics {
+		for _, m := range s.Metrics {
+			if m.Name == name {
+				return m.Data.(metricdata.Histogram[float64]).DataPoints
+			}
+		}
+	}
+	tb.Fatalf("there is no metric %s", name)
+	return nil
+}
+
+func (t *telemetry) server() *server.Server {
+	s := &server.Server{Name: "traced", Logger: slog.New(slog.DiscardHandler), Middleware: []call.Middleware{otel.Server(t.options)}}
+	server.AddTool(s, mcp.Tool{Name: "greet", Description: "Greet"}, func(ctx context.Context, _ struct{}) (string, error) {
+		return "Hello, " + baggage.FromContext(ctx).Member("who").Value() + "!", nil
+	})
+	server.AddTool(s, mcp.Tool{Name: "fail", Description: "Fail"}, func(context.Context, struct{}) (string, error) {
+		return "", errors.New("it is secret why")
+	})
+	server.AddTool(s, mcp.Tool{Name: "break", Description: "Answer with an error"}, func(context.Context, struct{}) (string, error) {
+		return "", &jsonrpc.Error{Code: 1234, Message: "broken"}
+	})
+	server.AddTool(s, mcp.Tool{Name: "hang", Description: "Wait until it is cancelled"}, func(ctx context.Context, _ struct{}) (string, error) {
+		_ = server.Progress(ctx, 1, 2, "")
+		<-ctx.Done()
+		return "", ctx.Err()
+	})
+	server.AddTool(s, mcp.Tool{Name: "ask", Description: "Ask"}, func(ctx context.Context, _ struct{}) (string, error) {
+		form, err := server.Elicit[struct {
+			Name string `json:"name"`
+		}](ctx, "who?")
+		return form.Name, err
+	})
+	return s
+}
+
+func (t *telemetry) client(d *client.Dialer) {
+	d.Middleware = []call.Middleware{otel.Client(t.options)}
+	d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		return mcp.AcceptElicit(map[string]any{"name": "Ada"})
+	}
+}
+
+// One call is one trace, over every transport in every revision, and brings its baggage.
+func TestServersSpanIsChildOfClients(t *testing.T) {
+	for _, r := range mcp.Revisions() {
+		for _, tr := range mcptest.Transports() {
+			if !tr.Has(r) {
+				continue
+			}
+			t.Run(string(r)+"/"+tr.Name, func(t *testing.T) {
+				tel := newTelemetry(otel.Options{})
+				c := tr.Dial(t, tel.server(), mcptest.Revision(r), tel.client)
+				checkTrace(t, tel, c)
+				where := text(tel.span(t, trace.SpanKindServer, "tools/call greet"), "network.protocol.name")
+				if isHTTP := strings.HasPrefix(tr.Name, "http"); isHTTP != (where == "http") {
+					t.Errorf("network.protocol.name is %q", where)
+				}
+			})
+		}
+	}
+}
+
+func checkTrace(t *testing.T, tel *telemetry, c *client.Client) {
+	t.Helper()
+	who, _ := baggage.NewMember("who", "Ada")
+	bag, _ := baggage.New(who)
+	ctx, root := tel.options.TracerProvider.Tracer("test").Start(baggage.ContextWithBaggage(t.Context(), bag), "agent")
+	answer, err := client.Call[string](ctx, c, "greet", nil)
+	root.End()
+	if err != nil || answer != "Hello, Ada!" {
+		t.Fatalf("%q, %v", answer, err)
+	}
+	near, far := tel.span(t, trace.SpanKindClient, "tools/call greet"), tel.span(t, trace.SpanKindServer, "tools/call greet")
+	if near.Parent.SpanID() != root.SpanContext().SpanID() || far.Parent.SpanID() != near.SpanContext.SpanID() || far.SpanContext.TraceID() != root.SpanContext().TraceID() {
+		t.Errorf("the spans do not descend from each other: %v, %v, %v", root.SpanContext(), near.SpanContext, far.SpanContext)
+	}
+	for _, s := range []tracetest.SpanStub{near, far} {
+		for key, want := range map[attribute.Key]string{
+			"mcp.method.name": "tools/call", "mcp.protocol.version": string(c.Revision()), "gen_ai.operation.name": "execute_tool",
+			"gen_ai.tool.name": "greet", "error.type": "", "jsonrpc.request.id": "", "gen_ai.tool.call.arguments": "",
+		} {
+			if got := text(s, key); got != want {
+				t.Errorf("%s: %s is %q, want %q", s.SpanKind, key, got, want)
+			}
+		}
+		if s.Status.Code != codes.Unset {
+			t.Errorf("%s: the status is %v", s.SpanKind, s.Status)
+		}
+	}
+}
+
+// How a call ends is told alike on both sides, but for what is the caller's own fault.
+func TestFailuresHaveATypeAndAStatus(t *testing.T) {
+	for _, test := range []struct {
+		tool, near, far, code string
+	}{
+		{"fail", "tool_error", "tool_error", ""},
+		{"break", "1234", "1234", "1234"},
+		{"unheard of", "-32602", "", "-32602"},
+	} {
+		t.Run(test.tool, func(t *testing.T) {
+			tel := newTelemetry(otel.Options{})
+			c := mcptest.Dial(t, tel.server(), tel.client)
+			_, _ = client.Call[string](t.Context(), c, test.tool, nil)
+			name := "tools/call"
+			if test.near == "tool_error" {
+				name += " " + test.tool
+			}
+			for kind, want := range map[trace.SpanKind]string{trace.SpanKindClient: test.near, trace.SpanKindServer: test.far} {
+				s := tel.span(t, kind, name)
+				if got := text(s, "error.type"); got != want || (want != "") != (s.Status.Code == codes.Error) || text(s, "rpc.response.status_code") != test.code {
+					t.Errorf("%v: error.type %q, status %v, code %q", kind, got, s.Status, text(s, "rpc.response.status_code"))
+				}
+				if text(s, "gen_ai.tool.name") != test.tool {
+					t.Errorf("%v: the tool is %q", kind, text(s, "gen_ai.tool.name"))
+				}
+				if strings.Contains(s.Status.Description, "secret") {
+					t.Errorf("%v: %v", kind, s.Status)
+				}
+			}
+		})
+	}
+}
+
+func TestCancelledCallsSaySo(t *testing.T) {
+	for _, r := range mcp.Revisions() {
+		t.Run(string(r), func(t *testing.T) {
+			tel := newTelemetry(otel.Options{})
+			c := mcptest.Dial(t, tel.server(), tel.client, mcptest.Revision(r))
+			ctx, cancel := context.WithCancel(t.Context())
+			_, err := c.CallTool(ctx, "hang", nil, client.OnProgress(func(call.Progress) { cancel() }))
+			if !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+			for _, kind := range []trace.SpanKind{trace.SpanKindClient, trace.SpanKindServer} {
+				name := "tools/call" // on the client: the tool has never answered
+				if kind == trace.SpanKindServer {
+					name = "tools/call hang"
+				}
+				if got := text(tel.span(t, kind, name), "error.type"); got != "cancelled" {
+					t.Errorf("%v: error.type %q", kind, got)
+				}
+			}
+		})
+	}
+}
+
+func TestTimeoutsSaySo(t *testing.T) {
+	tel := newTelemetry(otel.Options{})
+	c := mcptest.Dial(t, tel.server(), tel.client)
+	if _, err := c.CallTool(t.Context(), "hang", nil, client.Timeout(time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	if got := text(tel.span(t, trace.SpanKindClient, "tools/call"), "error.type"); got != "timeout" {
+		t.Errorf("error.type %q", got)
+	}
+}
+
+// A client's span covers all rounds; the server's are its children, and the first says
+// that it ended with a question.
+func TestRoundsAreSpansOfOneCall(t *testing.T) {
+	tel := newTelemetry(otel.Options{})
+	c := mcptest.Dial(t, tel.server(), tel.client)
+	if answer, err := client.Call[string](t.Context(), c, "ask", nil); err != nil || answer != "Ada" {
+		t.Fatalf("%q, %v", answer, err)
+	}
+	near := tel.span(t, trace.SpanKindClient, "tools/call ask")
+	var outcomes []string
+	for _, s := range tel.spans.GetSpans() {
+		if s.SpanKind == trace.SpanKindServer && s.Name == "tools/call ask" {
+			if s.Parent.SpanID() != near.SpanContext.SpanID() || text(s, "error.type") != "" {
+				t.Errorf("%+v", s)
+			}
+			outcomes = append(outcomes, text(s, "parley.outcome"))
+		}
+	}
+	if !slices.Equal(outcomes, []string{"input_required", ""}) {
+		t.Errorf("the rounds ended with %q", outcomes)
+	}
+}
+
+// What a client makes up is no time series.
+func TestMetricsKnowOnlyWhatThereIs(t *testing.T) {
+	tel := newTelemetry(otel.Options{Attributes: []attribute.KeyValue{attribute.String("network.transport", "pipe")}})
+	c := mcptest.Dial(t, tel.server(), tel.client)
+	for i := range 20 {
+		_, _ = c.CallTool(t.Context(), "made up "+strings.Repeat("x", i), nil)
+		_, _ = c.CallTool(t.Context(), "greet", nil)
+	}
+	for _, name := range []string{"mcp.server.operation.duration", "mcp.client.operation.duration"} {
+		counts := make(map[string]uint64)
+		for _, p := range tel.points(t, name) {
+			method, _ := p.Attributes.Value("mcp.method.name")
+			tool, _ := p.Attributes.Value("gen_ai.tool.name")
+			code, _ := p.Attributes.Value("rpc.response.status_code")
+			counts[method.AsString()+" "+tool.AsString()+" "+code.AsString()] += p.Count
+			if over, _ := p.Attributes.Value("network.transport"); over.AsString() != "pipe" || p.Sum <= 0 || p.Bounds[0] != 0.01 {
+				t.Errorf("%s: %+v", name, p)
+			}
+		}
+		if len(counts) != 3 || counts["tools/call greet "] != 20 || counts["tools/call  -32602"] != 20 || counts["server/discover  "] != 1 {
+			t.Errorf("%s: %v", name, counts)
+		}
+	}
+}
+
+func TestWhatIsPersonalIsRecordedOnRequest(t *testing.T) {
+	tel := newTelemetry(otel.Options{ResourceURIs: true, RequestIDs: true, Content: true})
+	s := tel.server()
+	server.AddResource(s, mcp.Resource{URI: "demo://a", Name: "a"}, func(context.Context) (string, error) { return "a", nil })
+	c := mcptest.Dial(t, s, tel.client)
+	if _, err := c.ReadResource(t.Context(), "demo://a"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CallTool(t.Context(), "greet", struct{}{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []trace.SpanKind{trace.SpanKindClient, trace.SpanKindServer} {
+		if uri := text(tel.span(t, kind, "resources/read"), "mcp.resource.uri"); uri != "demo://a" {
+			t.Errorf("%v: the URI is %q", kind, uri)
+		}
+		greeting := tel.span(t, kind, "tools/call greet")
+		if got := text(greeting, "gen_ai.tool.call.arguments"); got != "{}" {
+			t.Errorf("%v: the arguments are %q", kind, got)
+		}
+		if got := text(greeting, "gen_ai.tool.call.result"); !strings.Contains(got, "Hello") {
+			t.Errorf("%v: the result is %q", kind, got)
+		}
+	}
+	if id := text(tel.span(t, trace.SpanKindServer, "tools/call greet"), "jsonrpc.request.id"); id == "" {
+		t.Error("the id is missing")
+	}
+}
+
+// A span of the transport is linked; with nothing in _meta it is the parent.
+func TestTransportsSpanIsALink(t *testing.T) {
+	for name, propagated := range map[string]bool{"linked": true, "parent": false} {
+		t.Run(name, func(t *testing.T) {
+			tel := newTelemetry(otel.Options{})
+			var transport trace.SpanContext
+			s := tel.server()
+			s.Middleware = append([]call.Middleware{func(next call.Handler) call.Handler {
+				return func(ctx context.Context, c *call.Call) call.Outcome {
+					ctx, span := tel.options.TracerProvider.Tracer("test").Start(ctx, "POST")
+					defer span.End()
+					transport = span.SpanContext()
+					return next(ctx, c)
+				}
+			}}, s.Middleware...)
+			var configure []func(*client.Dialer)
+			if propagated {
+				configure = append(configure, tel.client)
+			}
+			c := mcptest.Dial(t, s, configure...)
+			if _, err := c.CallTool(t.Context(), "greet", nil); err != nil {
+				t.Fatal(err)
+			}
+			far := tel.span(t, trace.SpanKindServer, "tools/call greet")
+			switch {
+			case propagated && (len(far.Links) != 1 || !far.Links[0].SpanContext.Equal(transport)):
+				t.Errorf("the links are %v", far.Links)
+			case !propagated && (len(far.Links) != 0 || far.Parent.SpanID() != transport.SpanID()):
+				t.Errorf("the parent is %v, the links are %v", far.Parent, far.Links)
+			}
+		})
+	}
+}
+
+// A client of a public endpoint neither continues its trace there nor brings baggage.
+func TestPublicEndpointBeginsItsOwnTrace(t *testing.T) {
+	tel := newTelemetry(otel.Options{PublicEndpoint: true})
+	c := mcptest.Dial(t, tel.server(), tel.client)
+	who, _ := baggage.NewMember("who", "Ada")
+	bag, _ := baggage.New(who)
+	if answer, err := client.Call[string](baggage.ContextWithBaggage(t.Context(), bag), c, "greet", nil); err != nil || answer != "Hello, !" {
+		t.Fatalf("%q, %v", answer, err)
+	}
+	near, far := tel.span(t, trace.SpanKindClient, "tools/call greet"), tel.span(t, trace.SpanKindServer, "tools/call greet")
+	if far.SpanContext.TraceID() == near.SpanContext.TraceID() || len(far.Links) != 1 || far.Links[0].SpanContext.SpanID() != near.SpanContext.SpanID() {
+		t.Errorf("%v continues %v, links %v", far.SpanContext, near.SpanContext, far.Links)
+	}
+}
+
+// A panic ends the span as what it is for the client: an internal error.
+func TestPanicsEndTheSpan(t *testing.T) {
+	tel := newTelemetry(otel.Options{})
+	s := tel.server()
+	s.Middleware = append(s.Middleware, func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) call.Outcome {
+			if c.Method == mcp.MethodCallTool {
+				panic("oh")
+			}
+			return next(ctx, c)
+		}
+	})
+	c := mcptest.Dial(t, s, tel.client)
+	_, _ = c.CallTool(t.Context(), "greet", nil)
+	if got := text(tel.span(t, trace.SpanKindServer, "tools/call"), "error.type"); got != "-32603" {
+		t.Errorf("error.type is %q", got)
+	}
+}
