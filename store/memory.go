@@ -11,8 +11,9 @@ import (
 
 // Defaults of [MemoryOptions].
 const (
-	DefaultMaxBytes   = 256 << 20
-	DefaultMaxEntries = 1 << 20
+	DefaultMaxBytes    = 256 << 20
+	DefaultMaxEntries  = 1 << 20
+	DefaultMaxLogBytes = 256 << 20
 )
 
 // entryOverhead is what an entry costs beside its key and value, roughly: the struct, its places in
@@ -26,6 +27,10 @@ type MemoryOptions struct {
 
 	// MaxEntries caps the number of entries. 0 means DefaultMaxEntries.
 	MaxEntries int
+
+	// MaxLogBytes caps what streams hold, apart from keys and values: entries and their overhead, the
+	// names of streams and groups and 320 bytes for each. 0 means DefaultMaxLogBytes.
+	MaxLogBytes int64
 
 	// Now is the clock, time.Now by default. It must not go backwards; times with a monotonic
 	// reading, as time.Now returns them, are not moved by somebody setting the wall clock.
@@ -50,6 +55,8 @@ type Memory struct {
 	bytes   int64      // the sum of entry.cost
 	version uint64     // of the latest Put to any key: versions never repeat, not even after a delete
 	peak    int        // the most entries that the current map has held
+
+	log memoryLog // has its own lock, and knows nothing of the entries above
 }
 
 type entry struct {
@@ -85,6 +92,10 @@ func NewMemory(opts MemoryOptions) *Memory {
 	}
 	if m.now == nil {
 		m.now = time.Now
+	}
+	m.log.max = opts.MaxLogBytes
+	if m.log.max <= 0 {
+		m.log.max = DefaultMaxLogBytes
 	}
 	m.start = m.now()
 	return m

@@ -33,13 +33,14 @@ var (
 	ErrInvalid = errors.New("store: invalid argument")
 )
 
-// Store is all that sessions need to survive their connection.
+// Store is all that sessions and their streams need to survive a connection.
 //
 // Implementations are safe for concurrent use. They return the sentinel errors of this package,
 // possibly wrapped, and the context's error when the context ends first. After any other error it is
 // unknown whether a write happened.
 type Store interface {
 	KV
+	Log
 }
 
 // KV maps keys to values, for a while. Operations on one key are linearizable, on all replicas.

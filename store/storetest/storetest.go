@@ -26,7 +26,7 @@ type Clock interface {
 // [RunFull]). Each subtest calls open for a store that no other test touches and that starts empty;
 // open registers its own clean-up with t.
 func Run(t *testing.T, open func(t *testing.T) store.Store) {
-	run(t, open, kvCases, ttlCases, raceCases)
+	run(t, open, kvCases, ttlCases, raceCases, logCases)
 }
 
 // RunFull tests what happens at the cap. The store that open returns takes at least 4 entries of 1 KiB
