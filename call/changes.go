@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
 )
 
 // Bounds on what one peer subscribes to.
@@ -167,9 +169,34 @@ func (h *Changes) Publish(c Change) {
 	}
 }
 
-// Subscribe begins a subscription, which Close ends.
-func (h *Changes) Subscribe(filter mcp.SubscriptionFilter) *Subscription {
+// PublishTo tells the subscriptions of those of a change for whom sees returns true;
+// all, if it is nil. Sees is asked once for each principal, without a lock, and may be
+// slow at the cost of whoever publishes.
+func (h *Changes) PublishTo(sees func(principal.Principal) bool, c Change) {
+	if sees == nil {
+		h.Publish(c)
+		return
+	}
+	h.mu.RLock()
+	all := slices.Collect(maps.Keys(h.subs))
+	h.mu.RUnlock()
+	known := make(map[principal.Principal]bool)
+	for _, s := range all {
+		yes, asked := known[s.who]
+		if !asked {
+			yes = sees(s.who)
+			known[s.who] = yes
+		}
+		if yes {
+			s.Note(c)
+		}
+	}
+}
+
+// Subscribe begins a subscription of a peer's, which Close ends.
+func (h *Changes) Subscribe(who principal.Principal, filter mcp.SubscriptionFilter) *Subscription {
 	s := NewSubscription(filter)
+	s.who = who
 	s.detach = h.Attach(s)
 	return s
 }
@@ -225,7 +252,8 @@ type Subscription struct {
 	// set before anything is noted.
 	Parts bool
 
-	detach func() // nil: nothing is to be detached from
+	who    principal.Principal // whom changes are delivered to
+	detach func()              // nil: nothing is to be detached from
 	wake   chan struct{}
 
 	mu      sync.Mutex

@@ -14,6 +14,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
 )
 
 func subscribedTo(uris ...string) mcp.SubscriptionFilter {
@@ -33,7 +34,7 @@ func drained(s *call.Subscription) []call.Change {
 func TestAChangeIsDeliveredAtOnceAndAStormOfThemNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var hub call.Changes
-		sub := hub.Subscribe(subscribedTo("note://a"))
+		sub := hub.Subscribe(principal.Local, subscribedTo("note://a"))
 		defer sub.Close()
 		tools := call.Change{Kind: call.ToolsChanged}
 		hub.Publish(tools)
@@ -67,7 +68,7 @@ func TestAChangeIsDeliveredAtOnceAndAStormOfThemNowAndThen(t *testing.T) {
 
 func TestASubscriptionHearsOfWhatItIsForOnly(t *testing.T) {
 	var hub call.Changes
-	sub := hub.Subscribe(subscribedTo("note://a"))
+	sub := hub.Subscribe(principal.Local, subscribedTo("note://a"))
 	defer sub.Close()
 	for _, c := range []call.Change{
 		{Kind: call.PromptsChanged}, {Kind: call.ResourcesChanged}, {Kind: call.ResourceUpdated, URI: "note://b"}, {Kind: call.ResourceUpdated, URI: "note://a/part"},
@@ -127,12 +128,12 @@ func TestPartsAreOfTheNearestResource(t *testing.T) {
 
 func TestChangesAreConcurrent(t *testing.T) {
 	var hub call.Changes
-	last := hub.Subscribe(subscribedTo("note://a"))
+	last := hub.Subscribe(principal.Local, subscribedTo("note://a"))
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
 			for range 200 {
-				sub := hub.Subscribe(subscribedTo("note://a"))
+				sub := hub.Subscribe(principal.Local, subscribedTo("note://a"))
 				hub.Publish(call.Change{Kind: call.ToolsChanged})
 				sub.Add("note://b")
 				sub.Take()

@@ -7,22 +7,33 @@ import (
 	"sort"
 	"sync"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
 )
+
+// entry is one thing that is offered.
+type entry interface {
+	restricted() bool
+	visibleTo(principal.Principal) bool
+	audience() func(principal.Principal) bool
+}
 
 // catalog is what a server offers of one kind, by name, and the lists of it as
 // bytes. Lists are asked for far more often than they change, so each page is
-// encoded once for each revision. Entries are listed in the order of their names,
-// which is the same on every replica and at every time. The zero catalog is empty.
-// Safe for concurrent use.
-type catalog[E any] struct {
-	mu      sync.RWMutex
-	declare bool // the kind is offered, be it that there is nothing of it at present
-	entries map[string]E
-	names   []string // sorted; nil when it has to be made anew
-	pages   map[pageKey]revision.Encoded
-	changes uint64 // how often entries has changed
+// encoded once for each revision, unless callers see different ones. Entries are
+// listed in the order of their names, which is the same on every replica and at every
+// time. The zero catalog is empty. Safe for concurrent use.
+type catalog[E entry] struct {
+	mu         sync.RWMutex
+	declare    bool // the kind is offered, be it that there is nothing of it at present
+	entries    map[string]E
+	restricted int      // how many entries are not for everybody
+	names      []string // sorted, never modified; nil when it has to be made anew
+	ordered    []E      // in the order of names, never modified
+	pages      map[pageKey]revision.Encoded
+	changes    uint64 // how often entries has changed
 }
 
 type pageKey struct {
@@ -42,25 +53,32 @@ func (c *catalog[E]) add(name string, e E) error {
 		c.entries = make(map[string]E)
 	}
 	c.entries[name] = e
+	if e.restricted() {
+		c.restricted++
+	}
 	c.changed()
 	c.declare = true
 	return nil
 }
 
-func (c *catalog[E]) remove(name string) bool {
+// remove takes an entry out, and returns it if there was one.
+func (c *catalog[E]) remove(name string) (e E, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, ok := c.entries[name]
+	e, ok = c.entries[name]
 	if ok {
 		delete(c.entries, name)
+		if e.restricted() {
+			c.restricted--
+		}
 		c.changed()
 	}
-	return ok
+	return e, ok
 }
 
 // changed is called with mu held.
 func (c *catalog[E]) changed() {
-	c.names, c.pages = nil, nil
+	c.names, c.ordered, c.pages = nil, nil, nil
 	c.changes++
 }
 
@@ -84,58 +102,124 @@ func (c *catalog[E]) get(name string) (e E, ok bool) {
 	return e, ok
 }
 
-// page returns the page of entries whose names come after a name. Result makes a
-// result of them; next is the cursor of the page that follows, nil for none.
-func (c *catalog[E]) page(r mcp.Revision, after string, size int, identity []byte, result func(entries []E, next *string) any) (revision.Encoded, error) {
+// find returns the entry of a name if a caller may know of it.
+func (c *catalog[E]) find(name string, who principal.Principal) (e E, ok bool) {
+	e, ok = c.get(name)
+	return e, ok && e.visibleTo(who)
+}
+
+// serveList answers a request for a page of a list. Result makes a result of its
+// entries.
+func serveList[E entry](s *Server, c *call.Call, from *catalog[E], result func(entries []E, page mcp.PageInfo, hints mcp.CacheHints) any) call.Outcome {
+	core := s.ready()
+	after, err := core.cursors.of(c)
+	if err != nil {
+		return call.Fail(err)
+	}
+	pageUpTo := func(last string, owner *principal.Principal) (page mcp.PageInfo) {
+		if last != "" {
+			cursor := core.cursors.after(c.Method, last, owner)
+			page.NextCursor = &cursor
+		}
+		return page
+	}
+	encoded, shared, err := from.page(c.Revision, after, s.pageSize(), core.http.Modern.Identity, func(entries []E, last string) any {
+		return result(entries, pageUpTo(last, nil), s.ListCache.hints(false))
+	})
+	switch {
+	case err != nil:
+		return call.Fail(err)
+	case shared:
+		return call.Outcome{Result: encoded}
+	}
+	entries, last := from.visible(c.Principal, after, s.pageSize())
+	return call.Outcome{Result: result(entries, pageUpTo(last, &c.Principal), s.ListCache.hints(true))}
+}
+
+// page returns the page of entries whose names come after a name, if everybody sees
+// all of them: shared. Result makes a result of them; last is the name after which the
+// page that follows begins, "" if there is none.
+func (c *catalog[E]) page(r mcp.Revision, after string, size int, identity []byte, result func(entries []E, last string) any) (encoded revision.Encoded, shared bool, _ error) {
 	c.mu.RLock()
-	page := c.pages[pageKey{r, c.from(after)}]
+	page := c.pages[pageKey{r, firstAfter(c.names, after)}]
 	c.mu.RUnlock()
 	if page != nil {
-		return page, nil
+		return page, true, nil
 	}
-	entries, next, from, changes := c.slice(after, size)
+	v := c.view()
+	if v.personal {
+		return nil, false, nil
+	}
+	entries, last, from := v.slice(after, size)
 	// Not under the lock: who calls needs it, and anybody can ask for any page.
-	page, err := revision.AppendResult(nil, r, result(entries, next), identity)
+	page, err := revision.AppendResult(nil, r, result(entries, last), identity)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// Only pages that whoever follows the cursors sees: anybody can make up others.
-	if from%size == 0 && c.changes == changes {
+	// Only pages that whoever follows the cursors sees: cursors of before a change lead
+	// to any number of others.
+	if from%size == 0 && c.changes == v.changes {
 		if c.pages == nil {
 			c.pages = make(map[pageKey]revision.Encoded)
 		}
 		c.pages[pageKey{r, from}] = page
 	}
-	return page, nil
+	return page, true, nil
 }
 
-// from is the index of the first name that comes after a name. It is called with mu held.
-func (c *catalog[E]) from(after string) int {
+// firstAfter is the index of the first name that comes after a name.
+func firstAfter(names []string, after string) int {
 	if after == "" {
 		return 0
 	}
-	return sort.Search(len(c.names), func(i int) bool { return c.names[i] > after })
+	return sort.Search(len(names), func(i int) bool { return names[i] > after })
 }
 
-// slice returns one page's entries, and tells where the page begins and in which
-// state of the catalog that is.
-func (c *catalog[E]) slice(after string, size int) (entries []E, next *string, from int, changes uint64) {
+// view is a catalog as it was at one time. It does not change.
+type view[E entry] struct {
+	names    []string
+	ordered  []E
+	personal bool // callers see different lists
+	changes  uint64
+}
+
+func (c *catalog[E]) view() view[E] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.names == nil {
 		c.names = slices.Sorted(maps.Keys(c.entries))
+		c.ordered = make([]E, len(c.names))
+		for i, name := range c.names {
+			c.ordered[i] = c.entries[name]
+		}
 	}
-	from = c.from(after)
-	to := min(from+size, len(c.names))
-	entries = make([]E, 0, to-from)
-	for _, name := range c.names[from:to] {
-		entries = append(entries, c.entries[name])
+	return view[E]{c.names, c.ordered, c.restricted > 0, c.changes}
+}
+
+// slice returns one page's entries, and tells where the page begins.
+func (v view[E]) slice(after string, size int) (entries []E, last string, from int) {
+	from = firstAfter(v.names, after)
+	to := min(from+size, len(v.names))
+	if to < len(v.names) {
+		last = v.names[to-1]
 	}
-	if to < len(c.names) {
-		cursor := cursorAfter(c.names[to-1])
-		next = &cursor
+	return v.ordered[from:to], last, from
+}
+
+// visible returns the page of entries that a caller sees. The program is asked about
+// each, without any lock.
+func (c *catalog[E]) visible(who principal.Principal, after string, size int) (entries []E, last string) {
+	v := c.view()
+	for i := firstAfter(v.names, after); i < len(v.names); i++ {
+		if !v.ordered[i].visibleTo(who) {
+			continue
+		}
+		if len(entries) == size {
+			return entries, last
+		}
+		entries, last = append(entries, v.ordered[i]), v.names[i]
 	}
-	return entries, next, from, c.changes
+	return entries, ""
 }

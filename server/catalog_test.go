@@ -1,11 +1,12 @@
 package server_test
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -69,6 +70,7 @@ func TestToolsAreListedInOrder(t *testing.T) {
 // that stays is left out.
 func TestCursorsHoldWhileToolsComeAndGo(t *testing.T) {
 	s := withTools(t, 2, "b", "d", "f", "h")
+	s.Keys = [][]byte{[]byte(strings.Repeat("k", 32))}
 	l := speak(t, s)
 	_, next := names(t, l, "") // behind d
 	s.RemoveTool("d")
@@ -85,24 +87,61 @@ func TestCursorsHoldWhileToolsComeAndGo(t *testing.T) {
 	if page, next = names(t, l, next); len(page) > 0 || next != "" {
 		t.Errorf("the third page is %v, and then %q", page, next)
 	}
-	other := speak(t, withTools(t, 2, "a", "e", "f")) // another replica
-	_, next = names(t, other, "")
+	replica := withTools(t, 2, "a", "e", "f")
+	replica.Keys = s.Keys
+	_, next = names(t, speak(t, replica), "")
 	if page, _ := names(t, l, next); strings.Join(page, " ") != "f" {
 		t.Errorf("a replica's cursor leads to %v", page)
 	}
 }
 
-// J18: what is no cursor of ours is an error, whatever it looks like.
+// J18: what is no cursor of ours is an error that says why, whatever it looks like.
 func TestCursorsThatAreNoneAreRefused(t *testing.T) {
-	l := speak(t, withTools(t, 1, "a", "b"))
-	encode := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
-	for _, cursor := range []string{
-		`""`, `"x"`, `"a"`, `7`, `null`, `{}`, `[]`, `true`, `"` + encode("a") + `"`, `"` + encode("after:") + `"`, `"` + encode("before:a") + `"`,
-		`"` + encode("after:a") + `="`, `"` + encode("after:a") + ` "`, `"` + strings.Repeat("x", 5000) + `"`,
+	s := withTools(t, 1, "a", "b")
+	s.OfferPrompts()
+	l := speak(t, s)
+	_, next := names(t, l, "")
+	for cursor, reason := range map[string]string{
+		`""`: "changed", `"x"`: "changed", `7`: "not a string", `null`: "not a string", `{}`: "not a string", `[]`: "not a string", `true`: "not a string",
+		`"` + next + `="`: "changed", `"` + next + ` "`: "changed", `"` + next + `\n"`: "changed", `"` + next[1:] + `"`: "changed",
+		`"` + strings.Repeat("x", 17<<10) + `"`: "too long",
 	} {
-		l.wantError(mcp.MethodListTools, `"cursor":`+cursor, jsonrpc.CodeInvalidParams, "cursor")
+		l.wantError(mcp.MethodListTools, `"cursor":`+cursor, jsonrpc.CodeInvalidParams, "invalid cursor: it")
+		l.wantError(mcp.MethodListTools, `"cursor":`+cursor, jsonrpc.CodeInvalidParams, reason)
 	}
+	l.wantError(mcp.MethodListPrompts, fmt.Sprintf(`"cursor":%q`, next), jsonrpc.CodeInvalidParams, "not made by this server for this purpose")
 	l.wantError(mcp.MethodListTools, `"Cursor":"x"`, jsonrpc.CodeInvalidParams, "case")
+}
+
+// FuzzCursor (J18): a cursor that has changed in any way is refused.
+func FuzzCursor(f *testing.F) {
+	s := &server.Server{PageSize: 1, Logger: slog.New(slog.DiscardHandler)}
+	for _, name := range []string{"a", "b"} {
+		if err := s.RegisterTool(mcp.Tool{Name: name}, raw); err != nil {
+			f.Fatal(err)
+		}
+	}
+	l := speak(f, s)
+	cursor := s.CursorAfter(mcp.MethodListTools, "a")
+	f.Add(0, []byte{1}, "")
+	f.Add(len(cursor)-1, []byte{1}, "")
+	f.Add(3, []byte{}, "\n")
+	f.Fuzz(func(t *testing.T, at int, flip []byte, inserted string) {
+		changed := []byte(cursor)
+		for i, b := range flip {
+			changed[(max(at, 0)+i)%len(changed)] ^= b
+		}
+		at = max(at, 0) % len(cursor)
+		text := string(changed[:at]) + inserted + string(changed[at:])
+		params, err := json.Marshal(text)
+		if err != nil || !utf8.ValidString(text) || text == cursor {
+			return
+		}
+		l := &line{t: t, conn: l.conn}
+		if result, refused := l.ask(mcp.MethodListTools, `"cursor":`+string(params)); refused == nil || refused.Code != jsonrpc.CodeInvalidParams {
+			t.Fatalf("%q was taken for %q: %s %v", text, cursor, result, refused)
+		}
+	})
 }
 
 // A page is encoded once for each revision, and anew when the tools have changed.
@@ -125,8 +164,7 @@ func TestPagesAreKeptWithinBounds(t *testing.T) {
 		t.Errorf("%d pages are kept", n)
 	}
 	for i := range 200 {
-		cursor := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "after:t%03dx", i))
-		names(t, l, cursor)
+		names(t, l, s.CursorAfter(mcp.MethodListTools, fmt.Sprintf("t%03dx", i))) // as of a list that has changed
 	}
 	if n := s.ToolPages(); n > 11 {
 		t.Errorf("%d pages are kept", n)

@@ -20,21 +20,23 @@ import (
 //
 // Clients connected to other replicas are not told.
 func (s *Server) ResourceUpdated(uri string) {
-	s.changes.Publish(call.Change{Kind: call.ResourceUpdated, URI: uri})
+	s.changes.PublishTo(s.readersOf(uri), call.Change{Kind: call.ResourceUpdated, URI: uri})
 }
 
-// added reports a list as changed, unless adding to it has failed.
-func (s *Server) added(kind call.ChangeKind, err error) error {
+// added adds to a list, and reports it as changed to those who see what is new.
+func added[E entry](s *Server, kind call.ChangeKind, to interface{ add(string, E) error }, name string, e E) error {
+	err := to.add(name, e)
 	if err == nil {
-		s.changes.Publish(call.Change{Kind: kind})
+		s.changes.PublishTo(e.audience(), call.Change{Kind: kind})
 	}
 	return err
 }
 
-// removed reports a list as changed, if something was removed from it.
-func (s *Server) removed(kind call.ChangeKind, was bool) bool {
+// removed removes from a list, and reports it as changed to those who saw what is gone.
+func removed[E entry](s *Server, kind call.ChangeKind, from interface{ remove(string) (E, bool) }, name string) bool {
+	e, was := from.remove(name)
 	if was {
-		s.changes.Publish(call.Change{Kind: kind})
+		s.changes.PublishTo(e.audience(), call.Change{Kind: kind})
 	}
 	return was
 }

@@ -46,7 +46,7 @@ func (s *Server) RegisterCompleter(ref mcp.CompleteReference, argument string, c
 	if complete == nil {
 		return errors.New("the completer is nil")
 	}
-	target, err := s.completionTarget(ref)
+	target, err := s.completionTarget(ref, func(entry) bool { return true })
 	if err != nil {
 		return err
 	}
@@ -86,23 +86,25 @@ type completionTarget struct {
 	parameter  func(name string) *parameter // nil if there is none
 }
 
-// completionTarget finds what a reference refers to. The URI of a template's resource refers
-// to the template (2026-07-28, server/utilities/completion, CompleteRequest).
-func (s *Server) completionTarget(ref mcp.CompleteReference) (*completionTarget, error) {
+// completionTarget finds what a reference refers to, among what is seen. The URI of a
+// template's resource refers to the template (2026-07-28, server/utilities/completion,
+// CompleteRequest).
+func (s *Server) completionTarget(ref mcp.CompleteReference, seen func(entry) bool) (*completionTarget, error) {
 	switch ref.Type {
 	case mcp.RefPrompt:
-		if e, ok := s.prompts.get(ref.Name); ok {
+		if e, ok := s.prompts.get(ref.Name); ok && seen(e) {
 			return &completionTarget{fmt.Sprintf("the prompt %q", ref.Name), &e.completers, e.argument}, nil
 		}
 		return nil, unknownPrompt(ref.Name)
 	case mcp.RefResource:
 		e, ok := s.templates.get(ref.URI)
+		ok = ok && seen(e)
 		for _, candidate := range s.templates.all() {
 			if ok {
 				break
 			}
 			if _, ok = candidate.uris.match(ref.URI); ok {
-				e = candidate
+				e, ok = candidate, seen(candidate)
 			}
 		}
 		if !ok {
@@ -127,7 +129,7 @@ func (s *Server) complete(ctx context.Context, c *call.Call) call.Outcome {
 	if err != nil {
 		return call.Fail(err)
 	}
-	target, err := s.completionTarget(params.Ref)
+	target, err := s.completionTarget(params.Ref, func(e entry) bool { return e.visibleTo(c.Principal) })
 	if err != nil {
 		return call.Fail(err)
 	}

@@ -10,7 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
 )
 
 const (
@@ -177,27 +179,41 @@ func (t *fileTree) complete(_ context.Context, value string, _ map[string]string
 }
 
 // trees returns the directories that are listed.
-func (s *Server) trees() []*fileTree {
-	var trees []*fileTree
+func (s *Server) trees() []*templateEntry {
+	var trees []*templateEntry
 	for _, e := range s.templates.all() {
 		if e.files != nil {
-			trees = append(trees, e.files)
+			trees = append(trees, e)
 		}
 	}
 	return trees
 }
 
-// listWithFiles makes a page of resources and files, in the order of their URIs.
-func (s *Server) listWithFiles(ctx context.Context, trees []*fileTree, after string) *mcp.ListResourcesResult {
+// listWithFiles answers resources/list with a page of resources and files that the
+// caller sees, in the order of their URIs.
+func (s *Server) listWithFiles(ctx context.Context, c *call.Call, trees []*templateEntry) call.Outcome {
+	cursors := s.ready().cursors
+	after, err := cursors.of(c)
+	if err != nil {
+		return call.Fail(err)
+	}
+	personal := s.resources.view().personal || slices.ContainsFunc(trees, (*templateEntry).restricted)
+	var owner *principal.Principal
+	if personal {
+		owner = &c.Principal
+	}
 	size := s.pageSize()
 	var all []mcp.Resource
-	entries, _, _, _ := s.resources.slice(after, size+1)
+	entries, _ := s.resources.visible(c.Principal, after, size+1)
 	for _, e := range entries {
 		all = append(all, e.resource)
 	}
 	reached := ""
 	for _, t := range trees {
-		p := t.list(ctx, after, size+1)
+		if !t.visibleTo(c.Principal) {
+			continue
+		}
+		p := t.files.list(ctx, after, size+1)
 		all = append(all, p.resources...)
 		if p.reached != "" && (reached == "" || p.reached < reached) {
 			reached = p.reached
@@ -209,15 +225,14 @@ func (s *Server) listWithFiles(ctx context.Context, trees []*fileTree, after str
 		// What comes after that may have something before it that was not searched.
 		all = slices.DeleteFunc(all, func(r mcp.Resource) bool { return r.URI > reached })
 	}
-	result := &mcp.ListResourcesResult{CacheHints: uncached(), Resources: all}
-	switch {
-	case len(all) > size:
-		result.Resources = all[:size]
-		next := cursorAfter(all[size-1].URI)
-		result.NextCursor = &next
-	case reached != "":
-		next := cursorAfter(reached)
+	result := &mcp.ListResourcesResult{CacheHints: s.ListCache.hints(personal), Resources: all}
+	last := reached
+	if len(all) > size {
+		result.Resources, last = all[:size], all[size-1].URI
+	}
+	if last != "" {
+		next := cursors.after(c.Method, last, owner)
 		result.NextCursor = &next
 	}
-	return result
+	return call.Outcome{Result: result}
 }

@@ -73,13 +73,13 @@ func (e *FileTooLargeError) Unwrap() error {
 // directories are not followed there.
 //
 // AddFS panics if the prefix is no URI, or is taken.
-func AddFS(s *Server, prefix string, root *os.Root, options FSOptions) {
-	if err := addFS(s, prefix, root, options); err != nil {
+func AddFS(s *Server, prefix string, root *os.Root, options FSOptions, more ...ResourceOption) {
+	if err := addFS(s, prefix, root, options, more); err != nil {
 		panic(fmt.Sprintf("server: directory %q: %v", prefix, err))
 	}
 }
 
-func addFS(s *Server, prefix string, root *os.Root, options FSOptions) error {
+func addFS(s *Server, prefix string, root *os.Root, options FSOptions, more []ResourceOption) error {
 	if root == nil {
 		return errors.New("there is no directory: root is nil")
 	}
@@ -114,7 +114,7 @@ func addFS(s *Server, prefix string, root *os.Root, options FSOptions) error {
 		e.files = tree
 	}
 	e.completers.set("path", tree.complete)
-	if err := s.addTemplate(e); err != nil {
+	if err := s.addTemplate(e, more); err != nil {
 		return err
 	}
 	s.completes.Store(true)

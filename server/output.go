@@ -59,9 +59,9 @@ func blob(data []byte) []byte {
 
 // completed returns a copy of result with what it leaves out: a handler may share
 // what it returns between calls.
-func completed(result *mcp.ReadResourceResult, uri, mimeType string) *mcp.ReadResourceResult {
+func completed(result *mcp.ReadResourceResult, uri, mimeType string, from *resourceOffer) *mcp.ReadResourceResult {
 	out := *result
-	out.CacheHints = soundHints(out.CacheHints)
+	out.CacheHints = from.fill(out.CacheHints)
 	if slices.ContainsFunc(out.Contents, func(c mcp.ResourceContents) bool { return c.URI == "" || c.MimeType == "" && mimeType != "" }) {
 		out.Contents = slices.Clone(out.Contents)
 		for i := range out.Contents {
@@ -75,18 +75,6 @@ func completed(result *mcp.ReadResourceResult, uri, mimeType string) *mcp.ReadRe
 		}
 	}
 	return &out
-}
-
-// soundHints are the hints that a handler gives, and the cautious ones where it gives
-// none, or such as the protocol does not allow (2026-07-28, server/utilities/caching).
-func soundHints(h mcp.CacheHints) mcp.CacheHints {
-	if h.TTLMs == nil || *h.TTLMs < 0 {
-		h.TTLMs = new(int64)
-	}
-	if h.CacheScope != mcp.CacheScopePublic {
-		h.CacheScope = mcp.CacheScopePrivate
-	}
-	return h
 }
 
 // messagesOf returns how what a handler of prompts returns becomes a prompt.

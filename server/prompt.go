@@ -35,13 +35,13 @@ type PromptHandler func(ctx context.Context, arguments map[string]string) (*mcp.
 // AddPrompt panics if the prompt cannot be offered: if In has a field that is no text,
 // if the name is taken or empty. [Server.RegisterPrompt] returns errors instead. Both
 // are safe while the server serves, and keep nothing of p that the caller could change.
-func AddPrompt[In, Out any](s *Server, p mcp.Prompt, handler func(ctx context.Context, in In) (Out, error)) {
-	if err := addPrompt(s, p, handler); err != nil {
+func AddPrompt[In, Out any](s *Server, p mcp.Prompt, handler func(ctx context.Context, in In) (Out, error), options ...PromptOption) {
+	if err := addPrompt(s, p, handler, options); err != nil {
 		panic(fmt.Sprintf("server: prompt %q: %v", p.Name, err))
 	}
 }
 
-func addPrompt[In, Out any](s *Server, p mcp.Prompt, handler func(ctx context.Context, in In) (Out, error)) error {
+func addPrompt[In, Out any](s *Server, p mcp.Prompt, handler func(ctx context.Context, in In) (Out, error), options []PromptOption) error {
 	if handler == nil {
 		return errNoHandler
 	}
@@ -76,7 +76,7 @@ func addPrompt[In, Out any](s *Server, p mcp.Prompt, handler func(ctx context.Co
 			}
 			return messages(out), nil
 		},
-	})
+	}, options)
 }
 
 // describe says to clients what arguments there are.
@@ -107,8 +107,8 @@ func checkArguments(told []mcp.PromptArgument, taken *parameters) error {
 // RegisterPrompt offers a prompt that a raw handler makes: for prompts that are not
 // known when the program is written. The error says why the prompt cannot be offered.
 // Safe while the server serves.
-func (s *Server) RegisterPrompt(p mcp.Prompt, handler PromptHandler) error {
-	if err := s.addPrompt(&promptEntry{prompt: p, handle: handler}); err != nil {
+func (s *Server) RegisterPrompt(p mcp.Prompt, handler PromptHandler, options ...PromptOption) error {
+	if err := s.addPrompt(&promptEntry{prompt: p, handle: handler}, options); err != nil {
 		return fmt.Errorf("prompt %q: %w", p.Name, err)
 	}
 	return nil
@@ -117,7 +117,7 @@ func (s *Server) RegisterPrompt(p mcp.Prompt, handler PromptHandler) error {
 // RemovePrompt withdraws a prompt and reports whether there was one. Calls in flight
 // finish. Safe while the server serves.
 func (s *Server) RemovePrompt(name string) bool {
-	return s.removed(call.PromptsChanged, s.prompts.remove(name))
+	return removed(s, call.PromptsChanged, &s.prompts, name)
 }
 
 // OfferPrompts declares that the server has prompts even while it has none, for one
@@ -129,13 +129,18 @@ const maxPromptName = 256
 
 // promptEntry is one prompt as it is offered. But for its completers it does not change.
 type promptEntry struct {
+	offer
 	prompt     mcp.Prompt
 	arguments  *parameters // nil: any texts
 	handle     PromptHandler
 	completers completers
 }
 
-func (s *Server) addPrompt(e *promptEntry) error {
+func (s *Server) addPrompt(e *promptEntry, options []PromptOption) error {
+	e.offer = offer{name: e.prompt.Name, logger: s.logger}
+	for _, o := range options {
+		o.ofPrompt(e)
+	}
 	if e.handle == nil {
 		return errNoHandler
 	}
@@ -154,7 +159,7 @@ func (s *Server) addPrompt(e *promptEntry) error {
 	if e.prompt, err = detached(e.prompt); err != nil {
 		return err
 	}
-	if err := s.added(call.PromptsChanged, s.prompts.add(e.prompt.Name, e)); err != nil {
+	if err := added(s, call.PromptsChanged, &s.prompts, e.prompt.Name, e); err != nil {
 		return err
 	}
 	if e.arguments != nil && slices.ContainsFunc(e.arguments.all, func(p parameter) bool { return p.enum != nil }) {

@@ -15,22 +15,13 @@ func (s *Server) listPrompts(_ context.Context, c *call.Call) call.Outcome {
 	if !s.prompts.offered() {
 		return methodNotFound(c)
 	}
-	after, err := cursorOf(c)
-	if err != nil {
-		return call.Fail(err)
-	}
-	page, err := s.prompts.page(c.Revision, after, s.pageSize(), s.ready().http.Modern.Identity, func(entries []*promptEntry, next *string) any {
-		result := &mcp.ListPromptsResult{CacheHints: uncached(), Prompts: make([]mcp.Prompt, len(entries))}
+	return serveList(s, c, &s.prompts, func(entries []*promptEntry, page mcp.PageInfo, hints mcp.CacheHints) any {
+		result := &mcp.ListPromptsResult{CacheHints: hints, PageInfo: page, Prompts: make([]mcp.Prompt, len(entries))}
 		for i, e := range entries {
 			result.Prompts[i] = e.prompt
 		}
-		result.NextCursor = next
 		return result
 	})
-	if err != nil {
-		return call.Fail(err)
-	}
-	return call.Outcome{Result: page}
 }
 
 var getPromptMembers = []string{"name", "arguments", "_meta", "inputResponses", "requestState"}
@@ -48,7 +39,7 @@ func (s *Server) getPrompt(ctx context.Context, c *call.Call) call.Outcome {
 		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.name must be a string: the name of a prompt"))
 	}
 	name := jsonrpc.Unquote(raw)
-	entry, ok := s.prompts.get(name)
+	entry, ok := s.prompts.find(name, c.Principal)
 	if !ok {
 		return call.Fail(unknownPrompt(name))
 	}

@@ -40,13 +40,13 @@ type ResourceHandler func(ctx context.Context, uri string) (*mcp.ReadResourceRes
 // AddResource panics if the resource cannot be offered: if r has no name, if its URI
 // is none or is taken. [Server.RegisterResource] returns errors instead. Both are safe
 // while the server serves, and keep nothing of r that the caller could change.
-func AddResource[Out any](s *Server, r mcp.Resource, handler func(ctx context.Context) (Out, error)) {
-	if err := addResource(s, r, handler); err != nil {
+func AddResource[Out any](s *Server, r mcp.Resource, handler func(ctx context.Context) (Out, error), options ...ResourceOption) {
+	if err := addResource(s, r, handler, options); err != nil {
 		panic(fmt.Sprintf("server: resource %q: %v", r.URI, err))
 	}
 }
 
-func addResource[Out any](s *Server, r mcp.Resource, handler func(ctx context.Context) (Out, error)) error {
+func addResource[Out any](s *Server, r mcp.Resource, handler func(ctx context.Context) (Out, error), options []ResourceOption) error {
 	if handler == nil {
 		return errNoHandler
 	}
@@ -57,25 +57,25 @@ func addResource[Out any](s *Server, r mcp.Resource, handler func(ctx context.Co
 			return nil, err
 		}
 		return contents(out)
-	})
+	}, options)
 }
 
 // AddStatic offers a resource whose contents never change, such as an embedded file:
 // text if they are a string, a blob if they are bytes, which must not be modified
 // afterwards. It fills in the size, and panics as [AddResource] does.
-func AddStatic[Contents string | []byte](s *Server, r mcp.Resource, contents Contents) {
+func AddStatic[Contents string | []byte](s *Server, r mcp.Resource, contents Contents, options ...ResourceOption) {
 	if r.Size == nil {
 		size := int64(len(contents))
 		r.Size = &size
 	}
-	AddResource(s, r, func(context.Context) (Contents, error) { return contents, nil })
+	AddResource(s, r, func(context.Context) (Contents, error) { return contents, nil }, options...)
 }
 
 // RegisterResource offers a resource that is read by a raw handler: for resources
 // that are not known when the program is written. The error says why the resource
 // cannot be offered. Safe while the server serves.
-func (s *Server) RegisterResource(r mcp.Resource, handler ResourceHandler) error {
-	if err := s.addResource(r, handler); err != nil {
+func (s *Server) RegisterResource(r mcp.Resource, handler ResourceHandler, options ...ResourceOption) error {
+	if err := s.addResource(r, handler, options); err != nil {
 		return fmt.Errorf("resource %q: %w", r.URI, err)
 	}
 	return nil
@@ -84,7 +84,7 @@ func (s *Server) RegisterResource(r mcp.Resource, handler ResourceHandler) error
 // RemoveResource withdraws the resource of a URI and reports whether there was one.
 // What is being read is read to its end. Safe while the server serves.
 func (s *Server) RemoveResource(uri string) bool {
-	return s.removed(call.ResourcesChanged, s.resources.remove(uri))
+	return removed(s, call.ResourcesChanged, &s.resources, uri)
 }
 
 // OfferResources declares that the server has resources even while it has none, for
@@ -93,11 +93,12 @@ func (s *Server) OfferResources() { s.resources.offer() }
 
 // resourceEntry is one resource as it is offered. It does not change.
 type resourceEntry struct {
+	resourceOffer
 	resource mcp.Resource
 	read     ResourceHandler
 }
 
-func (s *Server) addResource(r mcp.Resource, handler ResourceHandler) error {
+func (s *Server) addResource(r mcp.Resource, handler ResourceHandler, options []ResourceOption) error {
 	if handler == nil {
 		return errNoHandler
 	}
@@ -111,7 +112,7 @@ func (s *Server) addResource(r mcp.Resource, handler ResourceHandler) error {
 	if err != nil {
 		return err
 	}
-	return s.added(call.ResourcesChanged, s.resources.add(r.URI, &resourceEntry{resource: r, read: handler}))
+	return added(s, call.ResourcesChanged, &s.resources, r.URI, &resourceEntry{s.resourceOffer(r.URI, options), r, handler})
 }
 
 var errNoName = errors.New("it needs a name")

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
 )
 
 // offersResources reports whether resources are declared.
@@ -19,25 +21,16 @@ func (s *Server) listResources(ctx context.Context, c *call.Call) call.Outcome {
 	if !s.offersResources() {
 		return methodNotFound(c)
 	}
-	after, err := cursorOf(c)
-	if err != nil {
-		return call.Fail(err)
-	}
 	if trees := s.trees(); len(trees) > 0 {
-		return call.Outcome{Result: s.listWithFiles(ctx, trees, after)}
+		return s.listWithFiles(ctx, c, trees)
 	}
-	page, err := s.resources.page(c.Revision, after, s.pageSize(), s.ready().http.Modern.Identity, func(entries []*resourceEntry, next *string) any {
-		result := &mcp.ListResourcesResult{CacheHints: uncached(), Resources: make([]mcp.Resource, len(entries))}
+	return serveList(s, c, &s.resources, func(entries []*resourceEntry, page mcp.PageInfo, hints mcp.CacheHints) any {
+		result := &mcp.ListResourcesResult{CacheHints: hints, PageInfo: page, Resources: make([]mcp.Resource, len(entries))}
 		for i, e := range entries {
 			result.Resources[i] = e.resource
 		}
-		result.NextCursor = next
 		return result
 	})
-	if err != nil {
-		return call.Fail(err)
-	}
-	return call.Outcome{Result: page}
 }
 
 // listTemplates answers resources/templates/list.
@@ -45,22 +38,13 @@ func (s *Server) listTemplates(_ context.Context, c *call.Call) call.Outcome {
 	if !s.offersResources() {
 		return methodNotFound(c)
 	}
-	after, err := cursorOf(c)
-	if err != nil {
-		return call.Fail(err)
-	}
-	page, err := s.templates.page(c.Revision, after, s.pageSize(), s.ready().http.Modern.Identity, func(entries []*templateEntry, next *string) any {
-		result := &mcp.ListResourceTemplatesResult{CacheHints: uncached(), ResourceTemplates: make([]mcp.ResourceTemplate, len(entries))}
+	return serveList(s, c, &s.templates.catalog, func(entries []*templateEntry, page mcp.PageInfo, hints mcp.CacheHints) any {
+		result := &mcp.ListResourceTemplatesResult{CacheHints: hints, PageInfo: page, ResourceTemplates: make([]mcp.ResourceTemplate, len(entries))}
 		for i, e := range entries {
 			result.ResourceTemplates[i] = e.template
 		}
-		result.NextCursor = next
 		return result
 	})
-	if err != nil {
-		return call.Fail(err)
-	}
-	return call.Outcome{Result: page}
 }
 
 var readResourceMembers = []string{"uri", "_meta", "inputResponses", "requestState"}
@@ -81,7 +65,7 @@ func (s *Server) readResource(ctx context.Context, c *call.Call) call.Outcome {
 	if len(uri) > maxURI {
 		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.uri has %d bytes, more than %d", len(uri), maxURI))
 	}
-	read, mimeType := s.resourceAt(uri)
+	read, from, mimeType := s.resourceAt(uri, c.Principal)
 	if read == nil {
 		return call.Fail(resourceNotFound(uri))
 	}
@@ -96,23 +80,44 @@ func (s *Server) readResource(ctx context.Context, c *call.Call) call.Outcome {
 		// server/resources, Error Handling).
 		return call.Fail(resourceNotFound(uri))
 	}
-	return call.Outcome{Result: completed(result, uri, mimeType)}
+	return call.Outcome{Result: completed(result, uri, mimeType, from)}
 }
 
-// resourceAt returns how the resource of a URI is read, and its MIME type as far as
-// it is known; nil if there is none.
-func (s *Server) resourceAt(uri string) (read readFunc, mimeType string) {
-	if e, ok := s.resources.get(uri); ok {
-		return func(ctx context.Context) (*mcp.ReadResourceResult, error) { return e.read(ctx, uri) }, e.resource.MimeType
+// resourceAt returns how a caller reads the resource of a URI, what serves it, and its
+// MIME type as far as it is known; nil if there is none that the caller may know of.
+func (s *Server) resourceAt(uri string, who principal.Principal) (read readFunc, from *resourceOffer, mimeType string) {
+	if e, ok := s.resources.find(uri, who); ok {
+		return func(ctx context.Context) (*mcp.ReadResourceResult, error) { return e.read(ctx, uri) }, &e.resourceOffer, e.resource.MimeType
 	}
 	for _, e := range s.templates.all() {
-		if values, ok := e.uris.match(uri); ok {
+		if values, ok := e.uris.match(uri); ok && e.visibleTo(who) {
 			if read, err := e.open(uri, values); err == nil {
-				return read, e.template.MimeType
+				return read, &e.resourceOffer, e.template.MimeType
 			}
 		}
 	}
-	return nil, ""
+	return nil, nil, ""
+}
+
+// readersOf returns who is to hear of updates of a resource: whoever sees anything that
+// serves it, and everybody if nothing does, as the resource need not be offered; nil for
+// everybody.
+func (s *Server) readersOf(uri string) func(principal.Principal) bool {
+	var serving []*resourceOffer
+	if e, ok := s.resources.get(uri); ok {
+		serving = append(serving, &e.resourceOffer)
+	}
+	for _, e := range s.templates.all() {
+		if _, ok := e.uris.match(uri); ok {
+			serving = append(serving, &e.resourceOffer)
+		}
+	}
+	if len(serving) == 0 || slices.ContainsFunc(serving, func(o *resourceOffer) bool { return !o.restricted() }) {
+		return nil
+	}
+	return func(who principal.Principal) bool {
+		return slices.ContainsFunc(serving, func(o *resourceOffer) bool { return o.visibleTo(who) })
+	}
 }
 
 // resourceNotFound is the protocol's error, with the code of the revisions that have

@@ -48,13 +48,18 @@ type Server struct {
 	Middleware []call.Middleware
 	// Limits bounds what clients can use up.
 	Limits Limits
-	// Keys seal the state that clients of 2026-07-28 keep for calls that wait for their
-	// input: at least 32 random bytes each, the same on all replicas, the newest first;
-	// the others still open what they have sealed. Without any, a random key is made,
-	// and another process cannot go on with the call.
+	// Keys seal what clients keep for the server: the state of calls of 2026-07-28 that
+	// wait for their input, and the cursors of lists. At least 32 random bytes each, the
+	// same on all replicas, the newest first; the others still open what they have
+	// sealed. Without any, a random key is made, and another process can go on neither
+	// with such a call nor with a list of more than one page.
 	Keys [][]byte
 	// PageSize is how many entries a page of a list has. 0: 1,000.
 	PageSize int
+	// ListCache and DiscoverCache tell clients of 2026-07-28 how long to keep the lists
+	// of tools, prompts, resources and templates, and what server/discover says. The
+	// zero CachePolicy: not at all. For what is read of resources, see [Cached].
+	ListCache, DiscoverCache CachePolicy
 
 	// AllowedOrigins are the origins of web pages that may use the server, beside its
 	// own, as browsers write them: "https://app.example.com". An origin is the server's
@@ -102,9 +107,10 @@ type Limits struct {
 // core is what serves: the eras, over the wires, around one engine. It is made
 // once, when the first message or connection comes.
 type core struct {
-	engine *call.Engine
-	http   httpwire.Server
-	stream streamwire.Server
+	engine  *call.Engine
+	cursors cursors
+	http    httpwire.Server
+	stream  streamwire.Server
 
 	base     context.Context // ends when a shutdown loses its patience
 	cancel   context.CancelFunc
@@ -166,6 +172,7 @@ func (s *Server) ready() *core {
 		if err != nil {
 			panic("server: Keys: " + err.Error())
 		}
+		c.cursors = cursors{seals}
 		modernEra := &modern.Server{Engine: c.engine, Peers: peers, Identity: identity, Seals: seals}
 		legacyEra := &legacy.Server{Engine: c.engine, Peers: peers, Logger: logger, Describe: s.describe, Changes: &s.changes, MaxInflight: inflight}
 		c.http = httpwire.Server{
@@ -328,7 +335,7 @@ func (s *Server) describe(principal.Principal) mcp.InitializeResult {
 }
 
 func (s *Server) discover(context.Context, *call.Call) call.Outcome {
-	return call.Outcome{Result: modern.Discover(s.capabilities(), s.Instructions, 0)}
+	return call.Outcome{Result: modern.Discover(s.capabilities(), s.Instructions, s.DiscoverCache.hints(false))}
 }
 
 func methodNotFound(c *call.Call) call.Outcome {

@@ -32,13 +32,13 @@ import (
 // AddTemplate panics if the template cannot be offered: if it is none, has a variable
 // that In does not have or lacks one that In requires, has no name, or is taken.
 // [Server.RegisterTemplate] returns errors instead.
-func AddTemplate[In, Out any](s *Server, t mcp.ResourceTemplate, handler func(ctx context.Context, in In) (Out, error)) {
-	if err := addTemplate(s, t, handler); err != nil {
+func AddTemplate[In, Out any](s *Server, t mcp.ResourceTemplate, handler func(ctx context.Context, in In) (Out, error), options ...ResourceOption) {
+	if err := addTemplate(s, t, handler, options); err != nil {
 		panic(fmt.Sprintf("server: template %q: %v", t.URITemplate, err))
 	}
 }
 
-func addTemplate[In, Out any](s *Server, t mcp.ResourceTemplate, handler func(ctx context.Context, in In) (Out, error)) error {
+func addTemplate[In, Out any](s *Server, t mcp.ResourceTemplate, handler func(ctx context.Context, in In) (Out, error), options []ResourceOption) error {
 	if handler == nil {
 		return errNoHandler
 	}
@@ -63,13 +63,13 @@ func addTemplate[In, Out any](s *Server, t mcp.ResourceTemplate, handler func(ct
 				return contents(out)
 			}, nil
 		},
-	})
+	}, options)
 }
 
 // RegisterTemplate offers the resources whose URIs match a template, read by a raw
 // handler: for templates that are not known when the program is written. The error
 // says why the template cannot be offered. Safe while the server serves.
-func (s *Server) RegisterTemplate(t mcp.ResourceTemplate, handler ResourceHandler) error {
+func (s *Server) RegisterTemplate(t mcp.ResourceTemplate, handler ResourceHandler, options ...ResourceOption) error {
 	var err error
 	if handler == nil {
 		err = errNoHandler
@@ -79,7 +79,7 @@ func (s *Server) RegisterTemplate(t mcp.ResourceTemplate, handler ResourceHandle
 			open: func(uri string, _ map[string][]string) (readFunc, error) {
 				return func(ctx context.Context) (*mcp.ReadResourceResult, error) { return handler(ctx, uri) }, nil
 			},
-		})
+		}, options)
 	}
 	if err != nil {
 		return fmt.Errorf("template %q: %w", t.URITemplate, err)
@@ -90,7 +90,7 @@ func (s *Server) RegisterTemplate(t mcp.ResourceTemplate, handler ResourceHandle
 // RemoveTemplate withdraws a template, which may be one of [AddFS], and reports whether
 // there was one. What is being read is read to its end. Safe while the server serves.
 func (s *Server) RemoveTemplate(uriTemplate string) bool {
-	return s.removed(call.ResourcesChanged, s.templates.remove(uriTemplate))
+	return removed(s, call.ResourcesChanged, &s.templates, uriTemplate)
 }
 
 // readFunc reads one resource.
@@ -99,6 +99,7 @@ type readFunc func(ctx context.Context) (*mcp.ReadResourceResult, error)
 // templateEntry is one template as it is offered. But for its completers it does not
 // change.
 type templateEntry struct {
+	resourceOffer
 	template  mcp.ResourceTemplate
 	uris      *uriTemplate
 	variables *parameters // nil: any texts
@@ -109,7 +110,8 @@ type templateEntry struct {
 	completers completers
 }
 
-func (s *Server) addTemplate(e *templateEntry) error {
+func (s *Server) addTemplate(e *templateEntry, options []ResourceOption) error {
+	e.resourceOffer = s.resourceOffer(e.template.URITemplate, options)
 	if e.template.Name == "" {
 		return errNoName
 	}
@@ -127,7 +129,7 @@ func (s *Server) addTemplate(e *templateEntry) error {
 		return err
 	}
 	e.uris = uris
-	if err := s.added(call.ResourcesChanged, s.templates.add(e)); err != nil {
+	if err := added(s, call.ResourcesChanged, &s.templates, e.template.URITemplate, e); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(uris.variables, func(v templateVariable) bool { return e.variable(v.name).enum != nil }) {
@@ -174,10 +176,10 @@ type templateSet struct {
 	ranked atomic.Pointer[[]*templateEntry] // by compareSpecific; never modified
 }
 
-func (t *templateSet) add(e *templateEntry) error {
+func (t *templateSet) add(name string, e *templateEntry) error {
 	t.change.Lock()
 	defer t.change.Unlock()
-	if err := t.catalog.add(e.template.URITemplate, e); err != nil {
+	if err := t.catalog.add(name, e); err != nil {
 		return err
 	}
 	ranked := append(slices.Clone(t.all()), e)
@@ -186,15 +188,15 @@ func (t *templateSet) add(e *templateEntry) error {
 	return nil
 }
 
-func (t *templateSet) remove(text string) bool {
+func (t *templateSet) remove(text string) (*templateEntry, bool) {
 	t.change.Lock()
 	defer t.change.Unlock()
-	if !t.catalog.remove(text) {
-		return false
+	removed, ok := t.catalog.remove(text)
+	if ok {
+		ranked := slices.DeleteFunc(slices.Clone(t.all()), func(e *templateEntry) bool { return e == removed })
+		t.ranked.Store(&ranked)
 	}
-	ranked := slices.DeleteFunc(slices.Clone(t.all()), func(e *templateEntry) bool { return e.uris.text == text })
-	t.ranked.Store(&ranked)
-	return true
+	return removed, ok
 }
 
 // all returns the templates, the most specific first.

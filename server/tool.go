@@ -37,13 +37,13 @@ type ToolHandler func(ctx context.Context, arguments json.RawMessage) (*mcp.Call
 // has an output schema though Out is no structured content, if the name is taken or
 // not one. [Server.RegisterTool] returns errors instead. Both are safe while the
 // server serves, and keep nothing of tool that the caller could change.
-func AddTool[In, Out any](s *Server, tool mcp.Tool, handler func(ctx context.Context, in In) (Out, error)) {
-	if err := addTool(s, tool, handler); err != nil {
+func AddTool[In, Out any](s *Server, tool mcp.Tool, handler func(ctx context.Context, in In) (Out, error), options ...ToolOption) {
+	if err := addTool(s, tool, handler, options); err != nil {
 		panic(fmt.Sprintf("server: tool %q: %v", tool.Name, err))
 	}
 }
 
-func addTool[In, Out any](s *Server, tool mcp.Tool, handler func(ctx context.Context, in In) (Out, error)) error {
+func addTool[In, Out any](s *Server, tool mcp.Tool, handler func(ctx context.Context, in In) (Out, error), options []ToolOption) error {
 	if handler == nil {
 		return errNoHandler
 	}
@@ -76,13 +76,13 @@ func addTool[In, Out any](s *Server, tool mcp.Tool, handler func(ctx context.Con
 			}
 			return encode(out)
 		},
-	})
+	}, options)
 }
 
 // RegisterTool offers a tool whose schema is raw JSON and whose handler takes raw
 // JSON: for tools that are not known when the program is written. The error says
 // why the tool cannot be offered. Safe while the server serves.
-func (s *Server) RegisterTool(tool mcp.Tool, handler ToolHandler) error {
+func (s *Server) RegisterTool(tool mcp.Tool, handler ToolHandler, options ...ToolOption) error {
 	if tool.InputSchema == nil {
 		tool.InputSchema = json.RawMessage(`{"type":"object"}`)
 	}
@@ -96,7 +96,7 @@ func (s *Server) RegisterTool(tool mcp.Tool, handler ToolHandler) error {
 			return fmt.Errorf("tool %q: output schema: %w", tool.Name, err)
 		}
 	}
-	if err := s.addTool(&toolEntry{tool: tool, input: input, output: output, handle: handler}); err != nil {
+	if err := s.addTool(&toolEntry{tool: tool, input: input, output: output, handle: handler}, options); err != nil {
 		return fmt.Errorf("tool %q: %w", tool.Name, err)
 	}
 	return nil
@@ -105,7 +105,7 @@ func (s *Server) RegisterTool(tool mcp.Tool, handler ToolHandler) error {
 // RemoveTool withdraws a tool and reports whether there was one. Calls in flight
 // finish. Safe while the server serves.
 func (s *Server) RemoveTool(name string) bool {
-	return s.removed(call.ToolsChanged, s.tools.remove(name))
+	return removed(s, call.ToolsChanged, &s.tools, name)
 }
 
 // OfferTools declares that the server has tools even while it has none, for one

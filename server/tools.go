@@ -19,6 +19,7 @@ const maxToolName = 128
 
 // toolEntry is one tool as it is offered. It does not change.
 type toolEntry struct {
+	offer
 	tool   mcp.Tool
 	input  *schema.Schema
 	output *schema.Schema // nil: structured content is not validated
@@ -28,7 +29,11 @@ type toolEntry struct {
 }
 
 // addTool offers a tool whose schemas are compiled.
-func (s *Server) addTool(e *toolEntry) error {
+func (s *Server) addTool(e *toolEntry, options []ToolOption) error {
+	e.offer = offer{name: e.tool.Name, logger: s.logger}
+	for _, o := range options {
+		o.ofTool(e)
+	}
 	if err := checkToolName(e.tool.Name); err != nil {
 		return err
 	}
@@ -45,7 +50,7 @@ func (s *Server) addTool(e *toolEntry) error {
 	if err := e.detach(); err != nil {
 		return err
 	}
-	return s.added(call.ToolsChanged, s.tools.add(e.tool.Name, e))
+	return added(s, call.ToolsChanged, &s.tools, e.tool.Name, e)
 }
 
 // detach gives the entry a definition of its own, which the caller cannot change
@@ -77,28 +82,13 @@ func (s *Server) listTools(_ context.Context, c *call.Call) call.Outcome {
 	if !s.tools.offered() {
 		return methodNotFound(c)
 	}
-	after, err := cursorOf(c)
-	if err != nil {
-		return call.Fail(err)
-	}
-	page, err := s.tools.page(c.Revision, after, s.pageSize(), s.ready().http.Modern.Identity, func(entries []*toolEntry, next *string) any {
-		result := &mcp.ListToolsResult{CacheHints: uncached(), Tools: make([]mcp.Tool, len(entries))}
+	return serveList(s, c, &s.tools, func(entries []*toolEntry, page mcp.PageInfo, hints mcp.CacheHints) any {
+		result := &mcp.ListToolsResult{CacheHints: hints, PageInfo: page, Tools: make([]mcp.Tool, len(entries))}
 		for i, e := range entries {
 			result.Tools[i] = e.tool
 		}
-		result.NextCursor = next
 		return result
 	})
-	if err != nil {
-		return call.Fail(err)
-	}
-	return call.Outcome{Result: page}
-}
-
-// uncached are the caching hints of what may change at any time, and may differ
-// between callers.
-func uncached() mcp.CacheHints {
-	return mcp.CacheHints{TTLMs: new(int64), CacheScope: mcp.CacheScopePrivate}
 }
 
 var callToolMembers = []string{"name", "arguments", "_meta", "task", "inputResponses", "requestState"}
@@ -116,7 +106,7 @@ func (s *Server) callTool(ctx context.Context, c *call.Call) call.Outcome {
 		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.name must be a string: the name of a tool"))
 	}
 	name := jsonrpc.Unquote(raw)
-	entry, ok := s.tools.get(name)
+	entry, ok := s.tools.find(name, c.Principal)
 	if !ok {
 		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown tool: %.128q", name))
 	}

@@ -99,7 +99,7 @@ var securityRules = []securityRule{
 	{"R4", "metadata of the protected resource is served", authorization},
 	{"R5", "scopes are asked for as needed", authorization},
 	{"R6", "logs hold no credentials", ""},
-	{"R7", "lists vary by authorization only", authorization},
+	{"R7", "lists vary by authorization only", ""},
 	{"R8", "authorization is the same everywhere", authorization},
 
 	// Authorization, calling.
@@ -157,7 +157,7 @@ var securityRules = []securityRule{
 	{"M2", "and bound to principal, request and time", ""},
 	{"M3", "clients return it byte for byte, once", ""},
 	{"M4", "servers ask for what was declared", ""},
-	{"C1", "private results stay with whom they are for", authorization},
+	{"C1", "private results stay with whom they are for", ""},
 	{"N1", "a subscription is acknowledged first, and gets what it asked for", ""},
 	{"K1", "ids of tasks are unguessable and bound", tasks},
 	{"K2", "what has ended stays ended", tasks},

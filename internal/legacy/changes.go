@@ -129,7 +129,7 @@ func (s *Session) Listen() *call.Subscription {
 	u.lists = lists
 	var next *call.Subscription
 	if s.server.Changes != nil {
-		next = s.server.Changes.Subscribe(u.filter())
+		next = s.server.Changes.Subscribe(s.who, u.filter())
 	} else {
 		next = call.NewSubscription(u.filter())
 	}

@@ -24,7 +24,7 @@ func (s *Server) Listen(ctx context.Context, c *call.Call, changes *call.Changes
 		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "a subscription needs an event stream: send Accept: application/json, text/event-stream"))
 	}
 	filter = call.Honoured(filter, offered)
-	sub := changes.Subscribe(filter) // before the client knows of it, so that nothing is missed
+	sub := changes.Subscribe(c.Principal, filter) // before the client knows of it, so that nothing is missed
 	defer sub.Close()
 	acknowledged, err := json.Marshal(filter)
 	if err != nil {

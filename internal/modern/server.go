@@ -150,9 +150,9 @@ func Supported() []string {
 }
 
 // Discover answers server/discover.
-func Discover(capabilities mcp.ServerCapabilities, instructions string, ttlMs int64) *mcp.DiscoverResult {
+func Discover(capabilities mcp.ServerCapabilities, instructions string, hints mcp.CacheHints) *mcp.DiscoverResult {
 	return &mcp.DiscoverResult{
-		CacheHints:        mcp.CacheHints{TTLMs: &ttlMs, CacheScope: mcp.CacheScopePrivate},
+		CacheHints:        hints,
 		SupportedVersions: Supported(),
 		Capabilities:      capabilities,
 		Instructions:      instructions,

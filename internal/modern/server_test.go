@@ -154,7 +154,7 @@ func TestUnsupportedVersionErrorListsWhatDiscoverLists(t *testing.T) {
 	if err := json.Unmarshal(err.Data, &data); err != nil {
 		t.Fatal(err)
 	}
-	want := mcp.UnsupportedVersionData{Supported: Discover(mcp.ServerCapabilities{}, "", 0).SupportedVersions, Requested: "2199-01-01"}
+	want := mcp.UnsupportedVersionData{Supported: Discover(mcp.ServerCapabilities{}, "", mcp.CacheHints{TTLMs: new(int64), CacheScope: mcp.CacheScopePrivate}).SupportedVersions, Requested: "2199-01-01"}
 	if diff := cmp.Diff(want, data); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -52,7 +52,7 @@ func newServer(tools handlers) *streamwire.Server {
 	engine := call.NewEngine(map[string]call.Handler{
 		mcp.MethodCallTool: callTool,
 		mcp.MethodDiscover: func(context.Context, *call.Call) call.Outcome {
-			return call.Outcome{Result: modern.Discover(mcp.ServerCapabilities{}, "", 0)}
+			return call.Outcome{Result: modern.Discover(mcp.ServerCapabilities{}, "", mcp.CacheHints{TTLMs: new(int64), CacheScope: mcp.CacheScopePrivate})}
 		},
 	}, logger)
 	peers := new(call.Peers)

@@ -1,0 +1,130 @@
+package mcptest_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/server"
+)
+
+// newSecretive shows half of what it has to Ada only. For want of an authorization that
+// every transport has, clients are whom they say they are.
+func newSecretive() *server.Server {
+	s := newServer()
+	s.PageSize = 1
+	s.Middleware = append(s.Middleware, func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) call.Outcome {
+			who, err := principal.New("https://issuer.example", c.Peer.Info.Name, "")
+			if err != nil {
+				return call.Fail(err)
+			}
+			c.Principal = who
+			return next(ctx, c)
+		}
+	})
+	forAda := server.VisibleTo(func(who principal.Principal, _ string) bool { return who.Subject() == "ada" })
+	nothing := func(context.Context, struct{}) (string, error) { return "done", nil }
+	server.AddTool(s, mcp.Tool{Name: "hidden"}, nothing, forAda)
+	server.AddPrompt(s, mcp.Prompt{Name: "open"}, nothing)
+	server.AddPrompt(s, mcp.Prompt{Name: "hidden"}, nothing, forAda)
+	server.AddStatic(s, mcp.Resource{URI: "note://open", Name: "open"}, "o")
+	server.AddStatic(s, mcp.Resource{URI: "note://hidden", Name: "hidden"}, "h", forAda)
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "hidden://{x}", Name: "hidden"},
+		func(context.Context, map[string]string) (string, error) { return "h", nil }, forAda)
+	return s
+}
+
+// namesOf lists everything that a server offers.
+func namesOf(t *testing.T, c *client.Client) (all []string) {
+	t.Helper()
+	note := func(kind, name string, err error) bool {
+		if err != nil {
+			t.Errorf("listing %s: %v", kind, err)
+			return false
+		}
+		all = append(all, kind+" "+name)
+		return true
+	}
+	for v, err := range c.Tools(t.Context()) {
+		if !note("tool", nameOf(v, func(v *mcp.Tool) string { return v.Name }), err) {
+			break
+		}
+	}
+	for v, err := range c.Prompts(t.Context()) {
+		if !note("prompt", nameOf(v, func(v *mcp.Prompt) string { return v.Name }), err) {
+			break
+		}
+	}
+	for v, err := range c.Resources(t.Context()) {
+		if !note("resource", nameOf(v, func(v *mcp.Resource) string { return v.Name }), err) {
+			break
+		}
+	}
+	for v, err := range c.ResourceTemplates(t.Context()) {
+		if !note("template", nameOf(v, func(v *mcp.ResourceTemplate) string { return v.Name }), err) {
+			break
+		}
+	}
+	return all
+}
+
+func nameOf[T any](v *T, name func(*T) string) string {
+	if v == nil {
+		return ""
+	}
+	return name(v)
+}
+
+// R7: what is hidden is there for whom it is shown to, and not there for anybody else.
+func TestMatrixVisibleTo(t *testing.T) {
+	hidden := []string{"tool hidden", "prompt hidden", "resource hidden", "template hidden"}
+	t.Run("ada", func(t *testing.T) {
+		mcptest.Everywhere(t, newSecretive, func(t *testing.T, c *client.Client) {
+			all := namesOf(t, c)
+			for _, name := range hidden {
+				if !slices.Contains(all, name) {
+					t.Errorf("%s is not in %v", name, all)
+				}
+			}
+			if _, err := c.CallTool(t.Context(), "hidden", nil); err != nil {
+				t.Error(err)
+			}
+			for _, uri := range []string{"note://hidden", "hidden://x"} {
+				if _, err := c.ReadResource(t.Context(), uri); err != nil {
+					t.Error(err)
+				}
+			}
+		}, func(d *client.Dialer) { d.Name = "ada" })
+	})
+	t.Run("bob", func(t *testing.T) {
+		mcptest.Everywhere(t, newSecretive, func(t *testing.T, c *client.Client) {
+			if all := namesOf(t, c); slices.ContainsFunc(hidden, func(h string) bool { return slices.Contains(all, h) }) || len(all) < 3 {
+				t.Errorf("Bob sees %v", all)
+			}
+			same := func(what string, ask func(name string) error) {
+				var hidden, unknown *jsonrpc.Error
+				if !errors.As(ask("hidden"), &hidden) || !errors.As(ask("absent"), &unknown) {
+					t.Errorf("%s: hidden %v, unknown %v", what, hidden, unknown)
+					return
+				}
+				if hidden.Code != unknown.Code || hidden.Message != strings.ReplaceAll(unknown.Message, "absent", "hidden") ||
+					string(hidden.Data) != strings.ReplaceAll(string(unknown.Data), "absent", "hidden") {
+					t.Errorf("%s: hidden %v, unknown %v", what, hidden, unknown)
+				}
+			}
+			same("tools/call", func(name string) error { _, err := c.CallTool(t.Context(), name, nil); return err })
+			same("prompts/get", func(name string) error { _, err := c.GetPrompt(t.Context(), name, nil); return err })
+			same("resources/read", func(name string) error { _, err := c.ReadResource(t.Context(), "note://"+name); return err })
+			same("resources/read of a template", func(name string) error { _, err := c.ReadResource(t.Context(), name+"://x"); return err })
+		}, func(d *client.Dialer) { d.Name = "bob" })
+	})
+}

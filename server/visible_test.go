@@ -1,0 +1,286 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// person is an authenticated caller.
+func person(t testing.TB, name string) principal.Principal {
+	t.Helper()
+	who, err := principal.New("https://issuer.example", name, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return who
+}
+
+// speakAs serves a connection of somebody's.
+func speakAs(t testing.TB, s *server.Server, who principal.Principal) *line {
+	near, far := transport.Pipe()
+	ctx, stop := context.WithCancel(context.Background())
+	l := &line{t, near, make(chan error, 1), stop}
+	go func() { l.served <- s.ServeConnAs(ctx, far, who) }()
+	t.Cleanup(func() {
+		near.Close()
+		stop()
+		l.ended()
+	})
+	return l
+}
+
+// secretive has of each kind one thing for everybody and one for Ada.
+func secretive(t testing.TB) (s *server.Server, forAda server.Option) {
+	ada := person(t, "ada")
+	forAda = server.VisibleTo(func(who principal.Principal, _ string) bool { return who == ada })
+	s = &server.Server{Logger: slog.New(slog.DiscardHandler)}
+	nothing := func(context.Context, struct{}) (string, error) { return "done", nil }
+	server.AddTool(s, mcp.Tool{Name: "open"}, nothing)
+	server.AddTool(s, mcp.Tool{Name: "secret"}, nothing, forAda)
+	server.AddPrompt(s, mcp.Prompt{Name: "open"}, nothing)
+	type choice struct {
+		Which string `json:"which" enum:"a,b"`
+	}
+	server.AddPrompt(s, mcp.Prompt{Name: "secret"}, func(context.Context, choice) (string, error) { return "done", nil }, forAda)
+	server.AddStatic(s, mcp.Resource{URI: "note://open", Name: "open"}, "o")
+	server.AddStatic(s, mcp.Resource{URI: "note://secret", Name: "secret"}, "s", forAda, server.Cached(server.CachePolicy{TTL: 1e9, Public: true}))
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "open://{which}", Name: "open"}, func(context.Context, choice) (string, error) { return "o", nil })
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "secret://{which}", Name: "secret"}, func(context.Context, choice) (string, error) { return "s", nil }, forAda)
+	return s, forAda
+}
+
+// R7: lists vary by who asks, and are private to their caches then.
+func TestHiddenThingsAreListedToThoseWhoSeeThem(t *testing.T) {
+	s, _ := secretive(t)
+	s.ListCache = server.CachePolicy{Public: true}
+	ada, bob := speakAs(t, s, person(t, "ada")), speakAs(t, s, person(t, "bob"))
+	nobody := speakAs(t, s, principal.Anonymous)
+	for _, method := range []string{mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListResourceTemplates} {
+		for who, l := range map[string]*line{"ada": ada, "bob": bob, "nobody": nobody} {
+			raw, err := l.ask(method, "")
+			if err != nil {
+				t.Fatalf("%s: %v", method, err)
+			}
+			if sees := strings.Contains(string(raw), "secret"); sees != (who == "ada") {
+				t.Errorf("%s to %s: %s", method, who, raw)
+			}
+			if !strings.Contains(string(raw), `"open"`) || !strings.Contains(string(raw), `"cacheScope":"private"`) {
+				t.Errorf("%s to %s: %s", method, who, raw)
+			}
+		}
+	}
+}
+
+// R7: what is hidden is answered exactly as what is not there.
+func TestWhatIsHiddenAnswersAsUnknown(t *testing.T) {
+	s, _ := secretive(t)
+	ada, bob := speakAs(t, s, person(t, "ada")), speakAs(t, s, person(t, "bob"))
+	for _, c := range []struct{ method, params string }{
+		{mcp.MethodCallTool, `"name":"%s"`},
+		{mcp.MethodGetPrompt, `"name":"%s","arguments":{"which":"a"}`},
+		{mcp.MethodReadResource, `"uri":"note://%s"`},
+		{mcp.MethodReadResource, `"uri":"%s://a"`},
+		{mcp.MethodComplete, `"ref":{"type":"ref/prompt","name":"%s"},"argument":{"name":"which","value":""}`},
+		{mcp.MethodComplete, `"ref":{"type":"ref/resource","uri":"%s://{which}"},"argument":{"name":"which","value":""}`},
+		{mcp.MethodComplete, `"ref":{"type":"ref/resource","uri":"%s://a"},"argument":{"name":"which","value":""}`},
+	} {
+		if _, err := ada.ask(c.method, fmt.Sprintf(c.params, "secret")); err != nil {
+			t.Errorf("%s %s to Ada: %v", c.method, c.params, err)
+		}
+		_, hidden := bob.ask(c.method, fmt.Sprintf(c.params, "secret"))
+		_, unknown := bob.ask(c.method, fmt.Sprintf(c.params, "absent"))
+		if hidden == nil || unknown == nil {
+			t.Errorf("%s %s to Bob: %v, %v", c.method, c.params, hidden, unknown)
+			continue
+		}
+		same := func(e *jsonrpc.Error) string {
+			return strings.ReplaceAll(fmt.Sprintf("%d %s %s", e.Code, e.Message, e.Data), "absent", "secret")
+		}
+		if same(hidden) != same(unknown) {
+			t.Errorf("%s %s: hidden %v, unknown %v", c.method, c.params, hidden, unknown)
+		}
+	}
+}
+
+// C1: what only some see is private to their caches, whatever the policy says.
+func TestContentsOfWhatIsHiddenArePrivate(t *testing.T) {
+	s, _ := secretive(t)
+	raw, err := speakAs(t, s, person(t, "ada")).ask(mcp.MethodReadResource, `"uri":"note://secret"`)
+	if err != nil || !strings.Contains(string(raw), `"ttlMs":1000,"cacheScope":"private"`) {
+		t.Errorf("%s, %v", raw, err)
+	}
+}
+
+// J18, R7: pages of a list that is made for each caller hold what they see, and one's
+// cursor is of no use to another.
+func TestPagesOfHiddenThings(t *testing.T) {
+	ada, bob := person(t, "ada"), person(t, "bob")
+	s := &server.Server{PageSize: 2, Logger: slog.New(slog.DiscardHandler)}
+	for i := range 12 {
+		var options []server.ToolOption
+		if i%3 != 0 {
+			options = append(options, server.VisibleTo(func(who principal.Principal, name string) bool {
+				return name == fmt.Sprintf("t%02d", i) && (who == ada) == (i%3 == 1)
+			}))
+		}
+		if err := s.RegisterTool(mcp.Tool{Name: fmt.Sprintf("t%02d", i)}, raw, options...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	walk := func(l *line) string {
+		var pages []string
+		page, next := names(t, l, "")
+		for pages = append(pages, strings.Join(page, " ")); next != ""; pages = append(pages, strings.Join(page, " ")) {
+			page, next = names(t, l, next)
+		}
+		return strings.Join(pages, "|")
+	}
+	if got := walk(speakAs(t, s, ada)); got != "t00 t01|t03 t04|t06 t07|t09 t10" {
+		t.Errorf("Ada: %s", got)
+	}
+	if got := walk(speakAs(t, s, bob)); got != "t00 t02|t03 t05|t06 t08|t09 t11" {
+		t.Errorf("Bob: %s", got)
+	}
+	if n := s.ToolPages(); n != 0 {
+		t.Errorf("%d pages made for somebody are kept", n)
+	}
+	_, next := names(t, speakAs(t, s, ada), "")
+	speakAs(t, s, bob).wantError(mcp.MethodListTools, fmt.Sprintf(`"cursor":%q`, next), jsonrpc.CodeInvalidParams, "it belongs to somebody else")
+}
+
+// A cursor of before somebody hid something leads on to what its holder sees.
+func TestCursorsHoldWhenSomethingIsHidden(t *testing.T) {
+	s := withTools(t, 1, "a", "c")
+	s.Logger = slog.New(slog.DiscardHandler)
+	bob := speakAs(t, s, person(t, "bob"))
+	_, next := names(t, bob, "")
+	if err := s.RegisterTool(mcp.Tool{Name: "b"}, raw, server.VisibleTo(func(principal.Principal, string) bool { return false })); err != nil {
+		t.Fatal(err)
+	}
+	if page, next := names(t, bob, next); strings.Join(page, " ") != "c" || next != "" {
+		t.Errorf("%v, then %q", page, next)
+	}
+}
+
+// What cannot decide hides, and says so in the log only.
+func TestAPanickingVisibleToHides(t *testing.T) {
+	var log strings.Builder
+	s := &server.Server{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	server.AddTool(s, mcp.Tool{Name: "odd"}, func(context.Context, struct{}) (string, error) { return "", nil },
+		server.VisibleTo(func(principal.Principal, string) bool { panic("no idea") }))
+	l := speak(t, s)
+	l.wantError(mcp.MethodCallTool, `"name":"odd"`, jsonrpc.CodeInvalidParams, "unknown tool")
+	if !strings.Contains(log.String(), "no idea") {
+		t.Errorf("the log: %s", log.String())
+	}
+}
+
+// R7: directories are hidden with all that is in them.
+func TestADirectoryIsHidden(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(dir+"/secret.txt", []byte("s"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	ada := person(t, "ada")
+	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
+	server.AddFS(s, "file:///dir/", root, server.FSOptions{}, server.VisibleTo(func(who principal.Principal, name string) bool {
+		return who == ada && name == "file:///dir/{+path}"
+	}))
+	for who, sees := range map[principal.Principal]bool{ada: true, person(t, "bob"): false} {
+		l := speakAs(t, s, who)
+		list, _ := l.ask(mcp.MethodListResources, "")
+		if strings.Contains(string(list), "secret.txt") != sees || !strings.Contains(string(list), `"private"`) {
+			t.Errorf("%s: %s", who, list)
+		}
+		if _, err := l.ask(mcp.MethodReadResource, `"uri":"file:///dir/secret.txt"`); (err == nil) != sees {
+			t.Errorf("%s reads: %v", who, err)
+		}
+	}
+}
+
+// N1, R7: changes are reported to those who see what has changed, in both eras, and a
+// subscription to what is hidden is one to nothing.
+func TestChangesOfWhatIsHiddenAreReportedToThoseWhoSeeIt(t *testing.T) {
+	const everything = `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["note://secret","note://open"]}`
+	begin := map[string]func(l *line){
+		"2026-07-28": func(l *line) {
+			l.send(request(9, mcp.MethodListen, everything))
+			if got := l.receive(); !strings.Contains(got, "acknowledged") {
+				l.t.Fatalf("%s", got)
+			}
+		},
+		"2025-11-25": func(l *line) {
+			l.send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`)
+			l.receive()
+			l.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+			for _, uri := range []string{"note://secret", "note://open"} {
+				l.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":%q}}`, uri))
+				if got := l.receive(); got != `{"jsonrpc":"2.0","id":2,"result":{}}` {
+					l.t.Fatalf("%s: %s", uri, got)
+				}
+			}
+		},
+	}
+	for name, begin := range begin {
+		t.Run(name, func(t *testing.T) {
+			s, forAda := secretive(t)
+			ada, bob := speakAs(t, s, person(t, "ada")), speakAs(t, s, person(t, "bob"))
+			begin(ada)
+			begin(bob)
+			if err := s.RegisterTool(mcp.Tool{Name: "more"}, raw, forAda); err != nil {
+				t.Fatal(err)
+			}
+			s.ResourceUpdated("note://secret")
+			s.RemoveTool("secret")
+			s.ResourceUpdated("note://open") // which both hear of, after what else they hear of
+			var heard []string
+			for len(heard) == 0 || !strings.Contains(heard[len(heard)-1], "note://secret") {
+				heard = append(heard, ada.receive())
+			}
+			all := strings.Join(heard, "\n")
+			if !strings.Contains(all, mcp.NotificationToolListChanged) || !strings.Contains(all, "note://secret") {
+				t.Errorf("Ada heard %s", all)
+			}
+			if got := bob.receive(); !strings.Contains(got, "note://open") {
+				t.Errorf("Bob heard %s", got)
+			}
+		})
+	}
+}
+
+// Programs are asked about a change once for each principal.
+func TestVisibleToIsAskedOncePerPrincipalOfAChange(t *testing.T) {
+	var asked atomic.Int32
+	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
+	s.OfferTools()
+	bob := person(t, "bob")
+	l := speakAs(t, s, bob)
+	for id := range 5 {
+		l.send(request(id, mcp.MethodListen, `"notifications":{"toolsListChanged":true}`))
+		l.receive()
+	}
+	if err := s.RegisterTool(mcp.Tool{Name: "x"}, func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) { return nil, nil },
+		server.VisibleTo(func(principal.Principal, string) bool { asked.Add(1); return false })); err != nil {
+		t.Fatal(err)
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+}
