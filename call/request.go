@@ -77,6 +77,9 @@ type Request struct {
 	// (2026-07-28, basic/patterns/subscriptions). It runs in the goroutine that receives,
 	// must not block, and must not keep m.
 	OnNotice func(m *jsonrpc.Message)
+	// Asked, if set, is where to note that the peer asked for input before it answered
+	// (2026-07-28, basic/patterns/mrtr): such a result must not be kept for others.
+	Asked *bool
 }
 
 // Response is what a peer answered: a result, or what it reported instead.

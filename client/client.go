@@ -37,6 +37,7 @@ type Client struct {
 	last *link              // the newest that there was; for Server and Revision
 	open map[*link]struct{} // those that are not closed yet
 
+	cache    *cacheUse                        // what is kept of results
 	marked   marked                           // parameters to repeat in headers
 	logLevel atomic.Pointer[mcp.LoggingLevel] // nil: none was asked for
 }
@@ -44,6 +45,7 @@ type Client struct {
 func newClient(dialer *Dialer, target Target) *Client {
 	c := &Client{dialer: dialer, target: target, turn: make(chan struct{}, 1), open: make(map[*link]struct{})}
 	c.life, c.end = context.WithCancelCause(context.Background())
+	c.cache = newCacheUse(dialer, target)
 	return c
 }
 
@@ -85,6 +87,7 @@ func (c *Client) Close() error {
 	c.turn <- struct{}{}
 	<-c.turn
 	closing.Wait()
+	c.cache.close()
 	return errors.Join(errs...)
 }
 
@@ -161,6 +164,9 @@ func (c *Client) connected(ctx context.Context) (*link, error) {
 	c.restoreLogLevel(dialling, l)
 	c.mu.Lock()
 	closed := c.life.Err() != nil
+	if c.last != nil { // it may be another server now
+		c.cache.forget()
+	}
 	if !closed {
 		c.link, c.last = l, l
 		l.users, l.gone, l.dropped = 1, make(chan struct{}), make(chan struct{})

@@ -52,6 +52,10 @@ type Dialer struct {
 	// Timeouts bound how long requests wait for their responses.
 	Timeouts Timeouts
 
+	// Cache keeps what servers allow to be kept. Give several Dialers the same one to share
+	// it between clients. Nil: each client has one of its own.
+	Cache *Cache
+
 	// Middleware wraps every request to a server, the first outermost, those included that
 	// the client makes by itself to find out about a server and to watch it. It sees a
 	// request together with what it takes: the questions that are answered and the retry

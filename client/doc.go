@@ -23,6 +23,9 @@
 //
 //	for change, err := range c.Watch(ctx, client.WatchOptions{}) { … }
 //
+// What a server says is fresh for a while is kept for that long, see [Cache], and asked
+// for all the same with [Fresh].
+//
 // A Client outlives its connection. When a server's process has died, or its
 // session is gone, the next call starts anew. A call that may have run is never
 // sent twice: it ends with [ErrConnectionLost], and the caller decides.

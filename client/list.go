@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -15,52 +16,75 @@ import (
 const maxPages = 64
 
 // Tools lists the server's tools, page by page as the loop goes on. It ends after
-// the first error.
+// the first error. Pages of 2026-07-28 that the server says are fresh are not asked for
+// again: see [Cache] and [Fresh].
 //
 // Over HTTP, tools of 2026-07-28 are left out, and a warning is logged, whose
 // parameters are marked with an x-mcp-header that cannot be followed.
-func (c *Client) Tools(ctx context.Context) iter.Seq2[*mcp.Tool, error] {
-	return list(ctx, c, mcp.MethodListTools, func(page *mcp.ListToolsResult) ([]mcp.Tool, *string) {
+func (c *Client) Tools(ctx context.Context, options ...CallOption) iter.Seq2[*mcp.Tool, error] {
+	return list(ctx, c, options, mcp.MethodListTools, func(page *mcp.ListToolsResult) ([]mcp.Tool, *string) {
 		return c.usable(page.Tools), page.NextCursor
-	})
+	}, func(t *mcp.Tool) string { return t.Name })
 }
 
 // Resources lists the server's resources, as [Client.Tools] lists its tools. There may
 // be more to read than is listed: see [Client.ResourceTemplates].
-func (c *Client) Resources(ctx context.Context) iter.Seq2[*mcp.Resource, error] {
-	return list(ctx, c, mcp.MethodListResources, func(page *mcp.ListResourcesResult) ([]mcp.Resource, *string) {
+func (c *Client) Resources(ctx context.Context, options ...CallOption) iter.Seq2[*mcp.Resource, error] {
+	return list(ctx, c, options, mcp.MethodListResources, func(page *mcp.ListResourcesResult) ([]mcp.Resource, *string) {
 		return page.Resources, page.NextCursor
-	})
+	}, func(r *mcp.Resource) string { return r.URI })
 }
 
 // ResourceTemplates lists the templates of the URIs that the server's resources have,
 // as [Client.Tools] lists its tools.
-func (c *Client) ResourceTemplates(ctx context.Context) iter.Seq2[*mcp.ResourceTemplate, error] {
-	return list(ctx, c, mcp.MethodListResourceTemplates, func(page *mcp.ListResourceTemplatesResult) ([]mcp.ResourceTemplate, *string) {
+func (c *Client) ResourceTemplates(ctx context.Context, options ...CallOption) iter.Seq2[*mcp.ResourceTemplate, error] {
+	return list(ctx, c, options, mcp.MethodListResourceTemplates, func(page *mcp.ListResourceTemplatesResult) ([]mcp.ResourceTemplate, *string) {
 		return page.ResourceTemplates, page.NextCursor
-	})
+	}, func(t *mcp.ResourceTemplate) string { return t.URITemplate })
 }
 
 // Prompts lists the server's prompts, as [Client.Tools] lists its tools.
-func (c *Client) Prompts(ctx context.Context) iter.Seq2[*mcp.Prompt, error] {
-	return list(ctx, c, mcp.MethodListPrompts, func(page *mcp.ListPromptsResult) ([]mcp.Prompt, *string) {
+func (c *Client) Prompts(ctx context.Context, options ...CallOption) iter.Seq2[*mcp.Prompt, error] {
+	return list(ctx, c, options, mcp.MethodListPrompts, func(page *mcp.ListPromptsResult) ([]mcp.Prompt, *string) {
 		return page.Prompts, page.NextCursor
-	})
+	}, func(p *mcp.Prompt) string { return p.Name })
 }
 
 // list asks for the pages of a list, one after the other. Split returns the elements of
-// a page and the cursor of the next.
-func list[Page, E any](ctx context.Context, c *Client, method string, split func(*Page) ([]E, *string)) iter.Seq2[*E, error] {
+// a page and the cursor of the next; name tells elements apart.
+func list[Page, E any](ctx context.Context, c *Client, options []CallOption, method string, split func(*Page) ([]E, *string), name func(*E) string) iter.Seq2[*E, error] {
 	return func(yield func(*E, error) bool) {
+		o, err := optionsOf(options, c.dialer.Timeouts.Read)
+		if err != nil {
+			yield(nil, fmt.Errorf("%s: %w", method, err))
+			return
+		}
 		var cursor *string
+		var again map[string]bool    // what the caller has had, when the list is gone through anew
+		had := make(map[string]bool) // of lists with several pages
+		kept := false                // something was not asked for
 		for range maxPages {
-			page, err := listPage[Page](ctx, c, method, cursor)
+			page, fromCache, err := listPage[Page](ctx, c, method, cursor, o)
 			if err != nil {
+				if cursor != nil && isInvalidParams(err) {
+					c.cache.invalidate(method)
+					if kept && again == nil { // the cursor was of a page that the server has forgotten
+						cursor, again, o.fresh = nil, had, true
+						continue
+					}
+				}
 				yield(nil, err)
 				return
 			}
+			kept = kept || fromCache
 			elements, next := split(page)
 			for i := range elements {
+				if again[name(&elements[i])] {
+					continue
+				}
+				if next != nil && again == nil {
+					had[name(&elements[i])] = true
+				}
 				if !yield(&elements[i], nil) {
 					return
 				}
@@ -73,21 +97,23 @@ func list[Page, E any](ctx context.Context, c *Client, method string, split func
 	}
 }
 
-func listPage[Page any](ctx context.Context, c *Client, method string, cursor *string) (*Page, error) {
+func listPage[Page any](ctx context.Context, c *Client, method string, cursor *string, o callOptions) (page *Page, fromCache bool, _ error) {
 	var params []byte
 	if cursor != nil {
 		params = append(jsonrpc.AppendString([]byte(`{"cursor":`), *cursor), '}')
 	}
-	raw, err := c.request(ctx, func(*link) *call.Request {
-		timeout, most := c.timeouts(c.dialer.Timeouts.Read)
-		return &call.Request{Method: method, Params: params, Timeout: timeout, MaxTimeout: most}
-	}, true)
+	raw, fromCache, err := c.fetch(ctx, call.Request{Method: method, Params: params}, o)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	page := new(Page)
+	page = new(Page)
 	if err := json.Unmarshal(raw, page); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrInvalidResponse, method, err)
+		return nil, false, fmt.Errorf("%w: %s: %w", ErrInvalidResponse, method, err)
 	}
-	return page, nil
+	return page, fromCache, nil
+}
+
+func isInvalidParams(err error) bool {
+	var reported *jsonrpc.Error
+	return errors.As(err, &reported) && reported.Code == jsonrpc.CodeInvalidParams
 }

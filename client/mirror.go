@@ -97,7 +97,7 @@ func (c *Client) mirror(tool string, params []byte) ([]call.MirroredParam, error
 // and returns what it has to repeat instead; ok is false if that is the same.
 func (c *Client) mirrorAnew(ctx context.Context, tool string, params []byte, sent []call.MirroredParam) (now []call.MirroredParam, ok bool) {
 	found := false
-	for t, err := range c.Tools(ctx) {
+	for t, err := range c.Tools(ctx, Fresh()) {
 		if err != nil {
 			return nil, false
 		}

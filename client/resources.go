@@ -19,7 +19,8 @@ var ErrResourceNotFound = errors.New("resource not found")
 // otherwise. For a URI that names nothing the error is [ErrResourceNotFound]; in it is
 // the *jsonrpc.Error, as for everything else that the server reports.
 //
-// A read is asked for once more when the connection was lost before the result came.
+// What a server of 2026-07-28 says is fresh for a while is not asked for again meanwhile:
+// see [Cache] and [Fresh]. A read is asked for once more when the connection was lost before the result came.
 func (c *Client) ReadResource(ctx context.Context, uri string, options ...CallOption) (*mcp.ReadResourceResult, error) {
 	params := append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}')
 	result, err := get[mcp.ReadResourceResult](ctx, c, call.Request{Method: mcp.MethodReadResource, Name: uri, Params: params}, options)
@@ -55,12 +56,7 @@ func get[Result any](ctx context.Context, c *Client, req call.Request, options [
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", req.Method, err)
 	}
-	raw, err := c.request(ctx, func(*link) *call.Request {
-		r := req
-		r.Meta, r.OnProgress = o.meta, o.onProgress
-		r.Timeout, r.MaxTimeout = o.timeout, c.dialer.Timeouts.Max
-		return &r
-	}, true)
+	raw, _, err := c.fetch(ctx, req, o)
 	if err != nil {
 		return nil, err
 	}

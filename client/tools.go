@@ -13,13 +13,15 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// CallOption changes how one tool is called, one resource read, or one prompt made.
+// CallOption changes how one tool is called, one resource read, one prompt made or one
+// list gone through. To a list the options apply page by page.
 type CallOption func(*callOptions)
 
 type callOptions struct {
 	onProgress func(call.Progress)
 	timeout    time.Duration
 	meta       mcp.Meta
+	fresh      bool
 }
 
 // OnProgress has f called with each report of progress. It runs in the goroutine
@@ -38,6 +40,12 @@ func Timeout(d time.Duration) CallOption {
 // mcp.ValidMetaKey and are not the protocol's own, but for those of trace context.
 func Meta(meta mcp.Meta) CallOption {
 	return func(o *callOptions) { o.meta = meta }
+}
+
+// Fresh asks the server, whatever is kept of earlier results; see [Cache]. What it
+// answers is kept in their place.
+func Fresh() CallOption {
+	return func(o *callOptions) { o.fresh = true }
 }
 
 // optionsOf gathers options. Without one, the time-out is the one given.

@@ -59,7 +59,8 @@ var ErrNotOffered = errors.New("the server does not report such changes")
 // It begins with one change of each thing that is watched, marked as Unsure, when the
 // server is listening: list it then, and nothing is missed. What the server does not
 // report is not among them. The same happens whenever the connection was lost and is
-// there again; Watch connects anew by itself, as requests do.
+// there again; Watch connects anew by itself, as requests do. Before a change is
+// returned, what was kept of the results that it concerns is gone; see [Cache].
 //
 // Changes gather while the loop's body runs, and each is returned once however often
 // it has happened meanwhile.
@@ -75,7 +76,7 @@ func (c *Client) Watch(ctx context.Context, options WatchOptions) iter.Seq2[Chan
 			return
 		}
 		watching, cancel := context.WithCancel(ctx)
-		w := &watch{filter: filter, sub: call.NewSubscription(mcp.SubscriptionFilter{}), timeouts: c.dialer.Timeouts}
+		w := &watch{filter: filter, sub: call.NewSubscription(mcp.SubscriptionFilter{}), timeouts: c.dialer.Timeouts, cache: c.cache}
 		w.sub.Parts = true
 		defer w.sub.Close()
 		done := make(chan error, 1)
@@ -115,6 +116,7 @@ type watch struct {
 	filter   mcp.SubscriptionFilter
 	sub      *call.Subscription // what the loop is to be told
 	timeouts Timeouts
+	cache    *cacheUse // which has to hear of changes first
 
 	mu     sync.Mutex
 	round  int       // how many connections there were
@@ -139,6 +141,7 @@ func (w *watch) open(round int, filter mcp.SubscriptionFilter) {
 		return
 	}
 	w.opened = time.Now()
+	w.cache.unsure(filter)
 	w.sub.Set(filter)
 	w.sub.Unsure()
 }
@@ -245,6 +248,7 @@ func (w *watch) listen(ctx context.Context, round int, send func(context.Context
 	_, err = send(ctx, &call.Request{Method: mcp.MethodListen, Params: params, OnNotice: func(m *jsonrpc.Message) {
 		if m.Method != mcp.NotificationSubscriptionsAcknowledged {
 			if change, ok := call.ChangeOf(m); ok {
+				w.cache.changed(change)
 				w.sub.Note(change)
 			}
 			return

@@ -146,20 +146,20 @@ func (m *member) connect(ctx context.Context) error {
 	return nil
 }
 
-// list asks for all that the server says it has.
+// list asks for all that the server says it has, now that it may be another one.
 func list(ctx context.Context, c *client.Client, s *Status) error {
 	s.Revision, s.Server = c.Revision(), c.Server()
 	has := s.Server.Capabilities
-	if err := collect(&s.Tools, has.Tools != nil, c.Tools(ctx)); err != nil {
+	if err := collect(&s.Tools, has.Tools != nil, c.Tools(ctx, client.Fresh())); err != nil {
 		return err
 	}
-	if err := collect(&s.Resources, has.Resources != nil, c.Resources(ctx)); err != nil {
+	if err := collect(&s.Resources, has.Resources != nil, c.Resources(ctx, client.Fresh())); err != nil {
 		return err
 	}
-	if err := collect(&s.Templates, has.Resources != nil, c.ResourceTemplates(ctx)); err != nil {
+	if err := collect(&s.Templates, has.Resources != nil, c.ResourceTemplates(ctx, client.Fresh())); err != nil {
 		return err
 	}
-	return collect(&s.Prompts, has.Prompts != nil, c.Prompts(ctx))
+	return collect(&s.Prompts, has.Prompts != nil, c.Prompts(ctx, client.Fresh()))
 }
 
 // collect gathers the elements of a list that the server has. Servers that have

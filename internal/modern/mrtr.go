@@ -30,6 +30,9 @@ func (c *Client) rounds(ctx context.Context, req *call.Request) (json.RawMessage
 		if !errors.As(err, &asked) {
 			return raw, err
 		}
+		if req.Asked != nil {
+			*req.Asked = true
+		}
 		if round.Params, err = c.answerAll(ctx, req.Params, asked.raw); err != nil {
 			return nil, err
 		}

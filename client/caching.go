@@ -1,0 +1,184 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// cacheUse is the use that one Client makes of a Cache.
+type cacheUse struct {
+	*Cache
+	server   string // names the server
+	own      bool   // nobody else has that name
+	asker    string // what the client says of itself, digested
+	identity func() string
+}
+
+func newCacheUse(d *Dialer, target Target) *cacheUse {
+	u := &cacheUse{Cache: d.Cache}
+	if u.Cache == nil {
+		u.Cache = new(Cache)
+	}
+	info, _ := json.Marshal(d.info()) // dialling reports what cannot be encoded
+	capabilities, _ := json.Marshal(d.capabilities())
+	u.asker = digest(info, capabilities)
+	only := rand.Text() // a server that is this client's alone, or credentials that nobody knows
+	u.server, u.own, u.identity = only, true, func() string { return only }
+	if t, ok := target.(*HTTP); ok {
+		u.server, u.own = digest([]byte(t.URL)), false
+		switch {
+		case t.Identity != nil:
+			u.identity = func() string { return digest([]byte("identity"), []byte(t.Identity()), encodeHeader(t.Header)) }
+		case d.HTTPClient == nil:
+			header := digest([]byte("header"), encodeHeader(t.Header))
+			u.identity = func() string { return header }
+		}
+	}
+	return u
+}
+
+// digest is a name for parts that may be secret.
+func digest(parts ...[]byte) string {
+	h := sha256.New()
+	for _, p := range parts {
+		sum := sha256.Sum256(p)
+		h.Write(sum[:])
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func encodeHeader(header map[string][]string) []byte {
+	raw, _ := json.Marshal(header) // strings; its keys are sorted
+	return raw
+}
+
+// close forgets what nobody else can use.
+func (u *cacheUse) close() {
+	if u.own {
+		u.Cache.forget(u.server)
+	}
+}
+
+func (u *cacheUse) forget() { u.Cache.forget(u.server) }
+
+// invalidate drops what is kept of a method's results.
+func (u *cacheUse) invalidate(method string) { u.Cache.invalidate(u.server, method, nil) }
+
+// changed drops what a change is of.
+func (u *cacheUse) changed(change Change) {
+	switch change.Kind {
+	case ToolsChanged:
+		u.invalidate(mcp.MethodListTools)
+	case PromptsChanged:
+		u.invalidate(mcp.MethodListPrompts)
+	case ResourcesChanged:
+		u.invalidate(mcp.MethodListResources)
+		u.invalidate(mcp.MethodListResourceTemplates)
+	case ResourceUpdated:
+		u.Cache.invalidate(u.server, mcp.MethodReadResource, func(params string) bool {
+			raw, _ := jsonrpc.Get([]byte(params), "uri")
+			return related(jsonrpc.Unquote(raw), change.URI)
+		})
+	}
+}
+
+// related reports whether a resource is another one, or a part of it: the contents of a
+// directory, for one, are in what is read of it.
+func related(a, b string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	return strings.HasPrefix(b, a)
+}
+
+// maxUnsure bounds the resources that are looked for one by one.
+const maxUnsure = 32
+
+// unsure drops what may have changed while nobody listened.
+func (u *cacheUse) unsure(filter mcp.SubscriptionFilter) {
+	for kind, is := range map[call.ChangeKind]bool{
+		ToolsChanged: filter.ToolsListChanged, PromptsChanged: filter.PromptsListChanged, ResourcesChanged: filter.ResourcesListChanged,
+	} {
+		if is {
+			u.changed(Change{Kind: kind})
+		}
+	}
+	if len(filter.ResourceSubscriptions) > maxUnsure {
+		u.invalidate(mcp.MethodReadResource)
+		return
+	}
+	for _, uri := range filter.ResourceSubscriptions {
+		u.changed(Change{Kind: ResourceUpdated, URI: uri})
+	}
+}
+
+// key is what is kept of a request under. Trace context is no part of it: it tells
+// where a request comes from, and has no influence on its result.
+func (u *cacheUse) key(req *call.Request, meta mcp.Meta) cacheKey {
+	params := string(req.Params)
+	for _, name := range slices.Sorted(maps.Keys(meta)) {
+		switch name {
+		case mcp.MetaTraceParent, mcp.MetaTraceState, mcp.MetaBaggage:
+		default:
+			params += "\n" + string(jsonrpc.AppendString(nil, name)) + ":" + string(bytes.TrimSpace(meta[name]))
+		}
+	}
+	return cacheKey{u.server, req.Method, u.asker, params}
+}
+
+// cacheable reports whether results of a method may be kept (2026-07-28,
+// server/utilities/caching, Cacheable Results).
+func cacheable(method string) bool { return isList(method) || method == mcp.MethodReadResource }
+
+// fetch sends a request that changes nothing at the server, unless a fresh result is
+// kept, and reports whether there was one.
+func (c *Client) fetch(ctx context.Context, req call.Request, o callOptions) (raw json.RawMessage, kept bool, _ error) {
+	var asked *asked
+	var audience string
+	if cacheable(req.Method) && c.cache.max() > 0 && c.Revision().Modern() {
+		key := c.cache.key(&req, o.meta)
+		audience = c.cache.identity()
+		if !o.fresh {
+			if raw, ok := c.cache.get(key, audience); ok {
+				return raw, true, c.stillOpen(ctx)
+			}
+		}
+		asked = c.cache.ask(key)
+		defer asked.end()
+	}
+	modern, input := false, false
+	raw, err := c.request(ctx, func(l *link) *call.Request {
+		modern, input = l.revision.Modern(), false
+		r := req
+		r.Meta, r.OnProgress, r.Asked = o.meta, o.onProgress, &input
+		r.Timeout, r.MaxTimeout = o.timeout, c.dialer.Timeouts.Max
+		return &r
+	}, true)
+	// Credentials that changed meanwhile may or may not be those of the request.
+	if err == nil && asked != nil && modern && !input && audience == c.cache.identity() {
+		asked.keep(raw, audience)
+	}
+	return raw, false, err
+}
+
+// stillOpen returns the error that a request has after Close, or the end of ctx.
+func (c *Client) stillOpen(ctx context.Context) error {
+	if c.life.Err() != nil {
+		return ErrClosed
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
