@@ -137,9 +137,7 @@ func (c *Call) Suspend() {
 	c.mu.Lock()
 	c.waiting = true
 	c.mu.Unlock()
-	if c.Cancel != nil {
-		c.Cancel(ErrInputRequired)
-	}
+	c.Cancel(ErrInputRequired)
 }
 
 // Mute keeps what the handler sends from being sent, without an error: it has been

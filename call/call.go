@@ -65,11 +65,9 @@ type Call struct {
 	Closing <-chan struct{}
 	// Store keeps what must outlive a run of the handler; set by Engine.Serve.
 	Store store.KV
-	// Cancel ends the handler's context; nil if nothing does.
-	Cancel context.CancelCauseFunc
 
-	outgoing *outgoing       // of a request of this side's, see Sending
-	serving  context.Context // ends when the peer cancels the call; set by Engine.Serve
+	scope    scope     // the handler's context; see Bind
+	outgoing *outgoing // of a request of this side's, see Sending
 
 	mu       sync.Mutex
 	key      string // see Key
@@ -81,30 +79,6 @@ type Call struct {
 	last     float64
 	logs     *logTally     // nil until something is logged
 	turn     chan struct{} // held by whoever is writing to Stream; made when first needed
-}
-
-type contextKey struct{}
-
-// scope is a context and the call it carries, in one allocation.
-type scope struct {
-	context.Context
-	call *Call
-}
-
-func (s *scope) Value(key any) any {
-	if _, ok := key.(contextKey); ok {
-		return s.call
-	}
-	return s.Context.Value(key)
-}
-
-// With returns a context that carries c.
-func With(ctx context.Context, c *Call) context.Context { return &scope{ctx, c} }
-
-// From returns the call that ctx carries, or nil.
-func From(ctx context.Context) *Call {
-	c, _ := ctx.Value(contextKey{}).(*Call)
-	return c
 }
 
 // Notify sends a notification on the call's stream. Params must be a JSON object,
@@ -159,7 +133,7 @@ func (c *Call) over() error {
 	switch {
 	case c.waiting:
 		return ErrInputRequired
-	case c.done, c.serving != nil && c.serving.Err() != nil:
+	case c.done, c.scope.call != nil && c.scope.Err() != nil:
 		return ErrCallDone
 	}
 	return nil

@@ -73,10 +73,14 @@ func (e *Engine) logger() *slog.Logger {
 // Serve runs the call and returns its outcome. A panic becomes an internal error
 // and a log line; Err, if any, is always a *jsonrpc.Error that may be sent.
 func (e *Engine) Serve(ctx context.Context, c *Call) (out Outcome) {
-	c.serving, c.Store = ctx, e.Store
+	if c.scope.call == nil {
+		c.Bind(ctx)
+	}
+	ctx, c.Store = &c.scope, e.Store
 	defer func() {
 		c.reportLost(ctx)
 		c.Finish()
+		c.scope.end()
 		if v := recover(); v != nil {
 			e.logger().ErrorContext(ctx, "panic while serving a call", "method", c.Method, "panic", v, "stack", string(debug.Stack()))
 			out = Fail(errInternal)
@@ -86,7 +90,7 @@ func (e *Engine) Serve(ctx context.Context, c *Call) (out Outcome) {
 	if handle == nil {
 		handle = e.dispatch
 	}
-	out = handle(With(ctx, c), c)
+	out = handle(ctx, c)
 	if out.Err != nil {
 		out.Err = e.wire(ctx, c, out.Err)
 	}

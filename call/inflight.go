@@ -30,10 +30,17 @@ type Inflight struct {
 	Closing <-chan struct{}
 
 	mu      sync.Mutex
-	cancels map[jsonrpc.ID]context.CancelCauseFunc
+	cancels map[jsonrpc.ID]canceler
 	stays   map[jsonrpc.ID]struct{} // those of cancels that stay open, see Stays
 	staying int                     // those of stays that are not cancelled
 }
+
+// canceler is what ends a request: its Call, or the context that it waits in.
+type canceler interface{ Cancel(cause error) }
+
+type cancelFunc context.CancelCauseFunc
+
+func (f cancelFunc) Cancel(cause error) { f(cause) }
 
 // Stays reports whether requests of a method stay open until they are cancelled.
 // They are counted apart, so that they leave room for others.
@@ -43,20 +50,25 @@ func Stays(method string) bool { return method == mcp.MethodListen }
 // returns ends when the peer cancels the request. Every successful Begin is
 // followed by End.
 func (f *Inflight) Begin(ctx context.Context, id jsonrpc.ID) (context.Context, error) {
-	return f.begin(ctx, id, false)
+	ctx, cancel := context.WithCancelCause(ctx)
+	if err := f.begin(cancelFunc(cancel), id, false); err != nil {
+		cancel(nil)
+		return nil, err
+	}
+	return ctx, nil
 }
 
-func (f *Inflight) begin(ctx context.Context, id jsonrpc.ID, stays bool) (context.Context, error) {
+func (f *Inflight) begin(c canceler, id jsonrpc.ID, stays bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	_, dup := f.cancels[id]
 	switch {
 	case dup:
-		return nil, ErrDuplicateID
+		return ErrDuplicateID
 	case stays && f.staying >= MaxSubscriptions:
-		return nil, ErrTooManySubscriptions
+		return ErrTooManySubscriptions
 	case !stays && f.Max > 0 && len(f.cancels)-len(f.stays) >= f.Max:
-		return nil, ErrTooManyInFlight
+		return ErrTooManyInFlight
 	}
 	if stays {
 		if f.stays == nil {
@@ -66,17 +78,10 @@ func (f *Inflight) begin(ctx context.Context, id jsonrpc.ID, stays bool) (contex
 		f.staying++
 	}
 	if f.cancels == nil {
-		f.cancels = make(map[jsonrpc.ID]context.CancelCauseFunc)
+		f.cancels = make(map[jsonrpc.ID]canceler)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	f.cancels[id] = cancel
-	return ctx, nil
-}
-
-func (f *Inflight) cancelOf(id jsonrpc.ID) context.CancelCauseFunc {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.cancels[id]
+	f.cancels[id] = c
+	return nil
 }
 
 // End notes that the request is answered, or need not be: it reports whether a
@@ -91,7 +96,7 @@ func (f *Inflight) End(id jsonrpc.ID) (wanted bool) {
 	if cancel == nil { // cancelled, or never begun
 		return false
 	}
-	cancel(nil)
+	cancel.Cancel(nil)
 	return true
 }
 
@@ -114,7 +119,7 @@ func (f *Inflight) Cancel(id jsonrpc.ID, cause error) {
 	}
 	f.mu.Unlock()
 	if cancel != nil {
-		cancel(cause)
+		cancel.Cancel(cause)
 	}
 }
 
@@ -122,11 +127,11 @@ func (f *Inflight) Cancel(id jsonrpc.ID, cause error) {
 // meanwhile. It appends nothing when the peer has cancelled the request, which
 // then has no response.
 func (f *Inflight) AppendReply(ctx context.Context, dst []byte, e *Engine, c *Call, identity []byte) []byte {
-	ctx, err := f.begin(ctx, c.ID, Stays(c.Method))
-	if err != nil {
+	c.Bind(ctx)
+	if err := f.begin(c, c.ID, Stays(c.Method)); err != nil {
 		return jsonrpc.AppendError(dst, c.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()}, false)
 	}
-	c.Cancel, c.Closing = f.cancelOf(c.ID), f.Closing
+	c.Closing = f.Closing
 	// Deferred too, so that a handler which ends its goroutine gives its id back.
 	ended := false
 	defer func() {
@@ -153,7 +158,7 @@ func (f *Inflight) Len() int {
 // CancelAll ends the contexts of all requests in flight.
 func (f *Inflight) CancelAll(cause error) {
 	f.mu.Lock()
-	var all []context.CancelCauseFunc
+	var all []canceler
 	for id, cancel := range f.cancels {
 		if cancel != nil {
 			f.left(id, true)
@@ -163,6 +168,6 @@ func (f *Inflight) CancelAll(cause error) {
 	}
 	f.mu.Unlock()
 	for _, cancel := range all {
-		cancel(cause)
+		cancel.Cancel(cause)
 	}
 }

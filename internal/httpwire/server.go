@@ -210,12 +210,11 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, m *jsonrpc.M
 		c.Closing = s.calls.whenClosing()
 	}
 	// The end of the connection is the cancellation of the request.
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
-	defer s.calls.onCancel(cancel)()
-	c.Cancel = cancel
+	ctx := r.Context()
+	c.Bind(ctx)
+	defer s.calls.onCancel(c.Cancel)()
 	c.Source = addressOf(r)
-	stream := &eventStream{w: w, ctx: r.Context(), broken: cancel}
+	stream := &eventStream{w: w, ctx: ctx, broken: c.Cancel}
 	defer stream.end()
 	if accepts(r.Header, "text/event-stream") {
 		c.Stream = stream
