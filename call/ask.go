@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -41,8 +42,23 @@ type Question struct {
 type Asker interface {
 	// Ask puts all questions at once and returns the answers in their order.
 	Ask(ctx context.Context, c *Call, questions []Question) ([]json.RawMessage, error)
-	// Settle makes the outcome of the call of what its handler has returned.
-	Settle(out Outcome) Outcome
+	// Settle makes the outcome of the call of what its handler has returned. Ctx carries
+	// the call; by then it may have ended.
+	Settle(ctx context.Context, out Outcome) Outcome
+}
+
+// Replayer is an Asker whose handlers run again for each answer.
+type Replayer interface {
+	Asker
+	// Answered reports whether a question would be answered at once if it came next.
+	Answered(q Question) bool
+}
+
+// Answered reports whether the answer to a question is known, because the handler has
+// asked it in an earlier run. Where handlers run once it is false.
+func (c *Call) Answered(q Question) bool {
+	r, ok := c.Asker.(Replayer)
+	return ok && r.Answered(q)
 }
 
 // Answerer answers a question of a server's. The error is for the server, and a
@@ -128,7 +144,9 @@ func (c *Call) Key() string {
 func (c *Call) IsProtocolError(err error) bool {
 	var known *jsonrpc.Error
 	var missing *CapabilityError
-	return errors.As(err, &known) || c.Revision.Modern() && errors.As(err, &missing)
+	var required *URLRequiredError
+	return errors.As(err, &known) || c.Revision.Modern() && errors.As(err, &missing) ||
+		revision.URLElicitation.In(c.Revision) && errors.As(err, &required)
 }
 
 // Suspend ends the handler's context because the call waits for its client.

@@ -107,7 +107,7 @@ func (e *Engine) dispatch(ctx context.Context, c *Call) Outcome {
 	}
 	out := h(ctx, c)
 	if c.Asker != nil {
-		out = c.Asker.Settle(out)
+		out = c.Asker.Settle(ctx, out)
 	}
 	return out
 }
@@ -126,6 +126,10 @@ func (e *Engine) wire(ctx context.Context, c *Call, err error) error {
 		default:
 			return known
 		}
+	}
+	var required *URLRequiredError
+	if errors.As(err, &required) {
+		return required.wire(c)
 	}
 	var missing *CapabilityError
 	if errors.As(err, &missing) {

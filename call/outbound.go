@@ -38,6 +38,7 @@ type Outbound struct {
 	mu      sync.Mutex
 	ids     atomic.Int64
 	pending map[jsonrpc.ID]*pending
+	holds   map[*Hold]struct{}
 	failed  error         // why the connection is of no more use
 	gone    chan struct{} // closed with failed; made when first needed
 }
@@ -128,12 +129,18 @@ func (o *Outbound) begin(p *pending) error {
 		o.pending = make(map[jsonrpc.ID]*pending)
 	}
 	o.pending[p.id] = p
+	for h := range o.holds {
+		h.take(p)
+	}
 	return nil
 }
 
 func (o *Outbound) end(p *pending) {
 	o.mu.Lock()
 	delete(o.pending, p.id)
+	for h := range o.holds {
+		h.leave(p)
+	}
 	o.mu.Unlock()
 }
 
@@ -263,23 +270,6 @@ func (o *Outbound) Report(token jsonrpc.ID, report Progress) {
 		return
 	}
 	p.report(report)
-}
-
-// Hold stops the time-outs of the requests in flight, but not their absolute
-// maxima, until release is called: while the peer waits for an answer of ours, it
-// cannot be expected to give its own.
-func (o *Outbound) Hold() (release func()) {
-	o.mu.Lock()
-	all := slices.Collect(maps.Values(o.pending))
-	o.mu.Unlock()
-	for _, p := range all {
-		p.hold()
-	}
-	return func() {
-		for _, p := range all {
-			p.release()
-		}
-	}
 }
 
 // Fail ends every request in flight, and every later one, with err. The first

@@ -60,6 +60,10 @@ func (p *pending) setClock(allowance time.Duration) {
 			d = most
 		}
 	}
+	if p.holds > 0 {
+		p.setTimer(p.left(), most)
+		return
+	}
 	p.setTimer(allowance+d, allowance+d)
 }
 
@@ -114,11 +118,15 @@ func (p *pending) hold() {
 	if p.timer == nil {
 		return
 	}
-	left := noDeadline
-	if !p.deadline.IsZero() {
-		left = max(time.Until(p.deadline), 0)
+	p.setTimer(p.left(), p.req.MaxTimeout)
+}
+
+// left is how long a request may take that is held. It is called with mu held.
+func (p *pending) left() time.Duration {
+	if p.deadline.IsZero() {
+		return noDeadline
 	}
-	p.setTimer(left, p.req.MaxTimeout)
+	return max(time.Until(p.deadline), 0)
 }
 
 // noDeadline is when a request is given up that nothing else bounds.

@@ -352,9 +352,9 @@ func TestAnOpenQuestionStopsTheClockButNotTheMaximum(t *testing.T) {
 			<-w.sent
 			first, second := o.Hold(), o.Hold() // two questions
 			time.Sleep(test.held / 2)
-			first()
+			first.Release()
 			time.Sleep(test.held / 2)
-			second()
+			second.Release()
 			if err := <-got; !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v", err)
 			}
@@ -363,4 +363,88 @@ func TestAnOpenQuestionStopsTheClockButNotTheMaximum(t *testing.T) {
 			}
 		})
 	}
+}
+
+// That goes for requests which are begun meanwhile, too, until the hold is narrowed to
+// those that there are.
+func TestAnOpenQuestionStopsTheClocksOfLaterRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t)
+		o := &call.Outbound{Wire: w}
+		start := time.Now()
+		begin := func() <-chan time.Duration {
+			took := make(chan time.Duration, 1)
+			go func() {
+				if _, err := o.Do(t.Context(), &call.Request{Method: "a", Timeout: time.Second, MaxTimeout: time.Hour}); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("got %v", err)
+				}
+				took <- time.Since(start)
+			}()
+			<-w.sent
+			return took
+		}
+		hold := o.Hold()
+		during := begin()
+		time.Sleep(time.Minute)
+		idle := hold.Narrow()
+		after := begin()
+		if took := <-after; took != time.Minute+time.Second {
+			t.Errorf("what was begun after it ended after %v", took)
+		}
+		time.Sleep(time.Minute)
+		select {
+		case <-idle:
+			t.Error("what it holds is said to have ended")
+		default:
+		}
+		released := time.Since(start)
+		hold.Release()
+		hold.Release()
+		if took := <-during; took != released+time.Second {
+			t.Errorf("what was begun during it ended after %v", took)
+		}
+	})
+}
+
+func TestAHoldIsIdleWhenWhatItHoldsHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t)
+		o := &call.Outbound{Wire: w}
+		none := o.Hold()
+		<-none.Narrow()
+		none.Release()
+		ctx, cancel := context.WithCancel(t.Context())
+		go o.Do(ctx, &call.Request{Method: "a", Timeout: time.Second})
+		<-w.sent
+		hold := o.Hold()
+		defer hold.Release()
+		idle := hold.Narrow()
+		time.Sleep(time.Minute)
+		cancel()
+		<-idle
+	})
+}
+
+// A clock that starts while a question is open, because the peer shows its first sign
+// of life by asking, stands still as well.
+func TestAClockThatStartsDuringAHoldIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t)
+		started := make(chan struct{})
+		o := &call.Outbound{Wire: w, Started: started, StartAllowance: time.Minute}
+		start := time.Now()
+		took := make(chan time.Duration, 1)
+		go func() {
+			o.Do(t.Context(), &call.Request{Method: "a", Timeout: time.Second})
+			took <- time.Since(start)
+		}()
+		<-w.sent
+		hold := o.Hold()
+		close(started)
+		time.Sleep(10 * time.Minute)
+		hold.Release()
+		if got := <-took; got != 10*time.Minute+time.Second {
+			t.Errorf("it took %v", got)
+		}
+	})
 }

@@ -71,6 +71,9 @@ func (d *Dialer) elicit(ctx context.Context, params json.RawMessage) (any, error
 	}
 	switch {
 	case request.Mode == mcp.ElicitModeURL && d.ElicitURL != nil:
+		if _, err := mcp.ParseElicitURL(request.URL); err != nil {
+			return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "elicitation/create: %s", err)
+		}
 		return nonNil(d.ElicitURL(ctx, request))
 	case (request.Mode == "" || request.Mode == mcp.ElicitModeForm) && d.Elicit != nil:
 		return d.fillIn(ctx, request)

@@ -37,8 +37,12 @@ type Dialer struct {
 	// decline. Answers that the form has defaults for may be left out. Nil: the server
 	// is told that there are no forms here.
 	Elicit func(ctx context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error)
-	// ElicitURL asks the user for consent to visit a URL, and opens it if they give it.
-	// Show the whole URL; do not fetch it. Nil: the server is told that there is no such thing.
+	// ElicitURL asks the user for consent to visit a URL, and opens it if they give it, in
+	// a browser of theirs. Show which server asks and the whole URL, make its host stand
+	// out, and warn of hosts in Punycode; neither fetch it nor open it before. It leads over
+	// https or to this machine, see mcp.ParseElicitURL; others are refused. In 2026-07-28 a
+	// user who is not done when the server needs them to be is asked again. Nil: the server
+	// is told that there is no such thing.
 	ElicitURL func(ctx context.Context, request *mcp.ElicitParams) (*mcp.ElicitResult, error)
 	// Sample has a model answer. Let the user see, change and refuse what is asked and
 	// answered. Nil: the server is told that there is no model here.
@@ -106,6 +110,11 @@ type Timeouts struct {
 	// Max bounds each of these, and what Timeout asks for one call, however much
 	// progress is reported; default 30 minutes.
 	Max time.Duration
+	// Visit is how long a user who has agreed to visit a URL is waited for in 2025-11-25:
+	// while they are there, the time-outs of calls stand still, but for Max, and a call that
+	// was refused until they have been there is made again then. Servers that do not report
+	// the end use it up; default 5 minutes.
+	Visit time.Duration
 	// Probe is how long a server on a byte stream is waited for, that is asked whether
 	// it speaks the newest revision, before an older one is tried as well; default 2 s.
 	// Negative: an older one is tried only when the server has answered, or Initialize
@@ -129,6 +138,7 @@ func (t Timeouts) withDefaults() Timeouts {
 	set(&t.Read, 30*time.Second)
 	set(&t.Tool, 60*time.Second)
 	set(&t.Max, 30*time.Minute)
+	set(&t.Visit, 5*time.Minute)
 	set(&t.Probe, 2*time.Second)
 	set(&t.Start, 60*time.Second)
 	return t

@@ -72,6 +72,7 @@ func (d *Dialer) newEras(cancelling bool) (*modern.Client, *legacy.Client, error
 	l := legacy.NewClient(answerer, d.Logger)
 	m.OnLog, l.OnLog = d.OnLog, d.OnLog
 	m.Sending, l.Sending = d.sending, d.sending
+	l.VisitTimeout = d.Timeouts.Visit
 	return m, l, nil
 }
 

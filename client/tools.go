@@ -69,7 +69,9 @@ func optionsOf(options []CallOption, timeout time.Duration) (callOptions, error)
 // *call.TimeoutError or the context's, after which the server has been told to
 // stop; or ErrConnectionLost, after which nobody knows whether the tool has run.
 // CallTool never calls a tool a second time, unless the server has refused the
-// first call because of its headers, and the tool has changed since it was listed.
+// first call: because of its headers, and the tool has changed since it was listed, or
+// because the user has to visit a URL first, and Dialer.ElicitURL says that they have
+// agreed to.
 func (c *Client) CallTool(ctx context.Context, name string, arguments any, options ...CallOption) (*mcp.CallToolResult, error) {
 	o, err := optionsOf(options, c.dialer.Timeouts.Tool)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
@@ -35,6 +36,8 @@ var (
 	ErrDeclined = errors.New("the user declined")
 	// ErrDismissed: the user closed the question without an answer.
 	ErrDismissed = errors.New("the user dismissed the question")
+	// ErrUnfinished: the user has agreed to visit a URL, and was not done there in time.
+	ErrUnfinished = errors.New("the user has not finished at the URL in time")
 	// ErrBadAnswer: what the client answers fits the question not even when asked again.
 	ErrBadAnswer = errors.New("the client's answer does not fit the question")
 )
@@ -46,7 +49,17 @@ const maxReasks = 2
 type AskOption func(*askOptions)
 
 type askOptions struct {
-	key string
+	key      string
+	within   time.Duration // of ElicitURL
+	required bool          // of ElicitURL
+}
+
+func askOptionsOf(options []AskOption) askOptions {
+	var o askOptions
+	for _, option := range options {
+		option(&o)
+	}
+	return o
 }
 
 // Key names a question, so that its answer is found when the handler runs again.
@@ -182,11 +195,7 @@ func Roots(ctx context.Context, options ...AskOption) ([]mcp.Root, error) {
 // newAsking encodes a question. Params that have no JSON form are a fault of the
 // program, which shows when the question is put.
 func newAsking(method string, params any, options []AskOption) Asking {
-	var o askOptions
-	for _, option := range options {
-		option(&o)
-	}
-	a := Asking{question: call.Question{Key: o.key, Method: method}}
+	a := Asking{question: call.Question{Key: askOptionsOf(options).key, Method: method}}
 	if params != nil {
 		a.question.Params, _ = json.Marshal(params)
 	}

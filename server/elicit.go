@@ -2,10 +2,8 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"net/url"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
@@ -79,40 +77,6 @@ func ElicitForm(ctx context.Context, message string, requestedSchema json.RawMes
 		return nil, err
 	}
 	return content, nil
-}
-
-// ElicitURL asks the user to visit a URL, where they enter what must not pass
-// through the client: credentials, payments. That it returns without an error means
-// that the user has consented to go there, not that they are done: find that out
-// where the URL leads. The URL must hold nothing that identifies or authorizes the
-// user. Since 2025-11-25 (client/elicitation, URL Mode).
-func ElicitURL(ctx context.Context, address, message string, options ...AskOption) error {
-	if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-		return fmt.Errorf("elicit: %.80q is not a URL that a user can visit", address)
-	}
-	c := call.From(ctx)
-	if c == nil {
-		return call.ErrNoCall
-	}
-	params := mcp.ElicitParams{Mode: mcp.ElicitModeURL, URL: address, Message: message}
-	if revision.ElicitationIDs.In(c.Revision) {
-		params.ElicitationID = rand.Text()
-	}
-	a := newAsking(mcp.MethodElicit, params, options)
-	a.check = func(c *call.Call) error {
-		switch {
-		case !revision.URLElicitation.In(c.Revision):
-			return fmt.Errorf("elicitation by URL: %w", ErrUnsupported)
-		case !c.Peer.Capabilities.Elicitation.SupportsURL():
-			return &call.CapabilityError{Required: mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{URL: &mcp.Supported{}}}}
-		}
-		return nil
-	}
-	a.accept = func(answer json.RawMessage) error {
-		_, err := accepted(answer)
-		return err
-	}
-	return Ask(ctx, a)
 }
 
 func canElicitForm(c *call.Call) error {

@@ -40,7 +40,9 @@ type Server struct {
 	// Instructions tell a model how to use the server.
 	Instructions string
 
-	// Store keeps sessions of the revisions that have them. Nil: this process's memory.
+	// Store keeps sessions of the revisions that have them, and what is known of calls
+	// that wait for input of more than 48 KiB. Nil: this process's memory keeps sessions,
+	// and so large an input is an error.
 	Store store.Store
 	// Logger takes what the server itself has to say. Nil: slog.Default().
 	Logger *slog.Logger
@@ -174,6 +176,9 @@ func (s *Server) ready() *core {
 		}
 		c.cursors = cursors{seals}
 		modernEra := &modern.Server{Engine: c.engine, Peers: peers, Identity: identity, Seals: seals}
+		if s.Store != nil { // what was lost with this process would be a puzzle to the client
+			modernEra.Store = s.Store
+		}
 		legacyEra := &legacy.Server{Engine: c.engine, Peers: peers, Logger: logger, Describe: s.describe, Changes: &s.changes, MaxInflight: inflight}
 		c.http = httpwire.Server{
 			Modern: modernEra,

@@ -194,7 +194,7 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, m *jsonrpc.M
 		refuse(w, http.StatusBadRequest, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this revision has no responses from clients"})
 		return
 	}
-	c, fault := s.Modern.Open(m, principalOf(r), r.Header)
+	c, fault := s.Modern.Open(r.Context(), m, principalOf(r), r.Header)
 	if fault != nil {
 		refuse(w, max(modern.HTTPStatus(fault.Code), http.StatusBadRequest), m.ID, fault)
 		return

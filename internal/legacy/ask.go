@@ -75,7 +75,7 @@ func (a *asks) Ask(ctx context.Context, c *call.Call, questions []call.Question)
 }
 
 // Settle implements call.Asker.
-func (a *asks) Settle(out call.Outcome) call.Outcome { return out }
+func (a *asks) Settle(_ context.Context, out call.Outcome) call.Outcome { return out }
 
 // receive takes a client's response, and reports whether something waited for it.
 func (a *asks) receive(m *jsonrpc.Message) bool {

@@ -23,14 +23,22 @@ const maxReplies = 32
 // replyTimeout is how long a server may take to accept one.
 const replyTimeout = 30 * time.Second
 
-// maxQuestions bounds the server's questions that are being answered.
-const maxQuestions = 16
+// Bounds on the server's questions: so many are being answered, and with those as many
+// known here as a server has calls in flight, twice. What comes beyond that is refused.
+const (
+	maxAnswering = 16
+	maxQuestions = 256
+)
 
 // Client is the calling half of this era.
 type Client struct {
 	call.Outbound
 	// OnLog takes the server's log messages, in the goroutine that receives; nil: nobody.
 	OnLog func(mcp.LoggingMessageParams)
+	// VisitTimeout bounds the wait for a user who has agreed to visit a URL: a server
+	// need not report that they are done. 0: no bound.
+	VisitTimeout time.Duration
+
 	// Sending is what requests pass through; nil: nothing.
 	Sending *call.Sending
 	logger  *slog.Logger
@@ -45,7 +53,9 @@ type Client struct {
 	running sync.WaitGroup // joined under mu before ctx ends
 
 	answerer  call.Answerer
-	questions call.Inflight // of the server's, that are being answered
+	questions call.Inflight // of the server's, that are answered or wait for that
+	answering chan struct{} // held while one is being answered
+	visits    visits
 	watching
 }
 
@@ -55,7 +65,7 @@ var _ call.Receiver = (*Client)(nil)
 // if it answers none. Its Wire is set before its first request. Close it.
 func NewClient(answerer call.Answerer, logger *slog.Logger) *Client {
 	c := &Client{logger: logger, replies: make(chan struct{}, maxReplies), answerer: answerer}
-	c.questions.Max = maxQuestions
+	c.questions.Max, c.answering = maxQuestions, make(chan struct{}, maxAnswering)
 	c.watching.begin()
 	c.CancelNotice = true
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -111,7 +121,8 @@ func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Imp
 }
 
 // Call sends a request and returns its result. What the server reports instead is
-// a *jsonrpc.Error.
+// a *jsonrpc.Error. A request that is refused until the user has visited some URLs is
+// sent once more when they have.
 func (c *Client) Call(ctx context.Context, req *call.Request) (json.RawMessage, error) {
 	if c.Sending == nil {
 		return c.send(ctx, req)
@@ -119,7 +130,22 @@ func (c *Client) Call(ctx context.Context, req *call.Request) (json.RawMessage, 
 	return c.Sending.Do(ctx, c.revision, req, c.send)
 }
 
+// send sends a request, and once more if it was refused for want of a visit.
 func (c *Client) send(ctx context.Context, req *call.Request) (json.RawMessage, error) {
+	result, err := c.exchange(ctx, req)
+	if err == nil || req.Method == mcp.MethodInitialize {
+		return result, err
+	}
+	switch visited, refusal := c.visit(ctx, err); {
+	case refusal != nil:
+		return nil, fmt.Errorf("%w: %w", err, refusal)
+	case visited:
+		return c.exchange(ctx, req)
+	}
+	return nil, err
+}
+
+func (c *Client) exchange(ctx context.Context, req *call.Request) (json.RawMessage, error) {
 	resp, err := c.Do(ctx, req)
 	if err != nil {
 		var status *call.StatusError
@@ -144,6 +170,8 @@ func (c *Client) Receive(m *jsonrpc.Message) {
 		c.request(m)
 	case m.Method == mcp.NotificationCancelled:
 		c.questions.Cancel(revision.CancelledID(m), call.ErrCancelled)
+	case m.Method == mcp.NotificationElicitationComplete:
+		c.completed(m)
 	case m.Method == mcp.NotificationMessage:
 		revision.HandLog(m, c.OnLog)
 	case m.Kind == jsonrpc.Notification:
@@ -169,20 +197,45 @@ func (c *Client) request(m *jsonrpc.Message) {
 			c.reply(jsonrpc.AppendError(nil, id, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "%s", err), false))
 			return
 		}
-		release := c.Hold()
-		method, params := m.Method, m.Raw
-		answered := c.run(func() {
-			defer release()
-			answer, err := c.answerer(ctx, method, params)
-			if !c.questions.End(id) {
-				return // the server wants no answer anymore
-			}
-			c.reply(appendAnswer(id, answer, err))
-		})
-		if !answered {
+		question := &question{id: id, method: m.Method, params: m.Raw, hold: c.Hold(), visit: c.visitFor(m)}
+		if !c.run(func() { c.answer(ctx, question) }) {
 			c.questions.End(id)
-			release()
+			question.end()
 		}
+	}
+}
+
+// question is a request of the server's on its way to an answer.
+type question struct {
+	id     jsonrpc.ID
+	method string
+	params json.RawMessage
+	hold   *call.Hold // of our own requests meanwhile
+	visit  *openVisit // nil unless it sends the user to a URL
+}
+
+func (q *question) end() {
+	q.visit.end()
+	q.hold.Release()
+}
+
+// answer answers a question in its turn.
+func (c *Client) answer(ctx context.Context, q *question) {
+	defer q.end()
+	select {
+	case c.answering <- struct{}{}:
+	case <-ctx.Done(): // the server wants no answer anymore, or nobody is there to give it
+		c.questions.End(q.id)
+		return
+	}
+	answer, err := c.answerer(ctx, q.method, q.params)
+	<-c.answering
+	if !c.questions.End(q.id) {
+		return
+	}
+	c.reply(appendAnswer(q.id, answer, err))
+	if q.visit != nil && err == nil && consents(answer) {
+		c.await(q.visit, q.hold.Narrow())
 	}
 }
 

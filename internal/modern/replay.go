@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -41,6 +42,7 @@ type state struct {
 	Expires   int64             `json:"e"` // seconds since 1970
 	Answers   map[string]answer `json:"a,omitempty"`
 	Open      map[string]string `json:"o,omitempty"` // outstanding questions, as digests
+	Kept      *kept             `json:"s,omitempty"` // where the whole of it is; then Answers and Open are not here
 }
 
 type answer struct {
@@ -63,18 +65,20 @@ type replay struct {
 	digests  map[string]string // of required
 }
 
-var _ call.Asker = (*replay)(nil)
+var _ call.Replayer = (*replay)(nil)
 
 // replayOf makes the asker of a round. The params may hold the state of the round
 // before, and answers.
-func (s *Server) replayOf(c *call.Call) (*replay, *jsonrpc.Error) {
+func (s *Server) replayOf(ctx context.Context, c *call.Call) (*replay, *jsonrpc.Error) {
 	r := &replay{server: s, call: c}
 	sealed, ok := c.Params.Get("requestState")
 	if !ok {
 		r.ahead, _ = c.Params.Get("inputResponses")
 		return r, nil
 	}
-	if err := r.restore(sealed); err != nil {
+	if err := r.restore(ctx, sealed); errors.Is(err, errStoreFailed) {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: err.Error()}
+	} else if err != nil {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "requestState is not accepted: %s: send the request again without it", err)
 	}
 	c.Restore(r.state.Key)
@@ -86,7 +90,7 @@ func (s *Server) replayOf(c *call.Call) (*replay, *jsonrpc.Error) {
 	return r, nil
 }
 
-func (r *replay) restore(raw []byte) error {
+func (r *replay) restore(ctx context.Context, raw []byte) error {
 	if raw[0] != '"' {
 		return fmt.Errorf("it is not a string")
 	}
@@ -94,6 +98,21 @@ func (r *replay) restore(raw []byte) error {
 	if err != nil {
 		return err
 	}
+	if err := r.decode(text); err != nil {
+		return err
+	}
+	if r.state.Kept == nil {
+		return nil
+	}
+	if text, err = r.server.fetch(ctx, r.call.Principal, r.state.Kept); err != nil {
+		return err
+	}
+	return r.decode(text)
+}
+
+// decode takes a state that was sealed here, if it is one of this call.
+func (r *replay) decode(text []byte) error {
+	r.state = state{}
 	if err := v2.Unmarshal(text, &r.state); err != nil {
 		return seal.ErrBroken
 	}
@@ -170,10 +189,27 @@ func (r *replay) Ask(_ context.Context, _ *call.Call, questions []call.Question)
 	return answers, nil
 }
 
+// Answered implements call.Replayer.
+func (r *replay) Answered(q call.Question) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	digest := digestOf([]byte(q.Method), q.Params)
+	key := q.Key
+	if key == "" {
+		key = keyOf(q.Method, digest, r.asked[digest]+1)
+	}
+	known, ok := r.state.Answers[key]
+	return ok && known.Question == digest
+}
+
 // Settle implements call.Asker: whatever the handler has returned, a call that has
 // asked something ends with the questions.
-func (r *replay) Settle(out call.Outcome) call.Outcome {
-	result, err := r.result()
+func (r *replay) Settle(ctx context.Context, out call.Outcome) call.Outcome {
+	var required *call.URLRequiredError
+	if errors.As(out.Err, &required) {
+		out.Err = r.require(ctx, required)
+	}
+	result, err := r.result(ctx)
 	switch {
 	case err != nil:
 		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s", err))
@@ -181,6 +217,26 @@ func (r *replay) Settle(out call.Outcome) call.Outcome {
 		return call.Outcome{Result: result}
 	}
 	return out
+}
+
+// require asks for what a handler cannot do without. It asks again when the user has
+// agreed, and the handler has run and still cannot.
+func (r *replay) require(ctx context.Context, e *call.URLRequiredError) error {
+	if e.Check(r.call) != nil {
+		return e
+	}
+	for { // uses up what is known, and then asks
+		answers, err := r.Ask(ctx, r.call, e.Questions(r.call.Revision))
+		if err != nil {
+			return err
+		}
+		for i, raw := range answers {
+			var answer mcp.ElicitResult
+			if json.Unmarshal(raw, &answer) == nil && (answer.Action == mcp.ElicitDecline || answer.Action == mcp.ElicitCancel) {
+				return jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "the call needs its user to visit %s, who would not", e.URLs[i].URL)
+			}
+		}
+	}
 }
 
 // answeredAhead returns the answer to a question that has a name of its own and has
@@ -202,7 +258,7 @@ func (r *replay) key(q call.Question, digest string) (string, error) {
 	key := q.Key
 	if key == "" {
 		r.asked[digest]++
-		key = q.Method + "-" + digest[:12] + "-" + strconv.Itoa(r.asked[digest])
+		key = keyOf(q.Method, digest, r.asked[digest])
 	}
 	if r.used[key] {
 		return "", fmt.Errorf("the key %q has been used for another question of this call: choose another", key)
@@ -211,8 +267,13 @@ func (r *replay) key(q call.Question, digest string) (string, error) {
 	return key, nil
 }
 
+// keyOf is the key of a question that is asked for the nth time in a call.
+func keyOf(method, digest string, n int) string {
+	return method + "-" + digest[:12] + "-" + strconv.Itoa(n)
+}
+
 // result is what ends a round in which something was asked, or nil.
-func (r *replay) result() (*mcp.InputRequiredResult, error) {
+func (r *replay) result(ctx context.Context) (*mcp.InputRequiredResult, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.required == nil {
@@ -225,13 +286,19 @@ func (r *replay) result() (*mcp.InputRequiredResult, error) {
 		return nil, fmt.Errorf("the call has asked its client in %d rounds, which is the most there may be", maxRounds)
 	}
 	next.Expires = r.server.now().Add(stateLifetime).Unix()
-	next.Open = r.digests
+	next.Open, next.Kept = r.digests, nil
 	text, err := v2.Marshal(next, v2.Deterministic(true))
 	if err != nil {
 		return nil, err
 	}
 	if len(text) > maxState {
-		return nil, fmt.Errorf("the answers of the call's client have grown beyond the %d bytes that can be kept between rounds: ask for less", maxState)
+		if next.Kept, err = r.server.keep(ctx, r.call, text); err != nil {
+			return nil, err
+		}
+		next.Answers, next.Open = nil, nil
+		if text, err = v2.Marshal(next, v2.Deterministic(true)); err != nil {
+			return nil, err
+		}
 	}
 	sealed := r.server.Seals.Seal(statePurpose, text)
 	return &mcp.InputRequiredResult{

@@ -11,6 +11,7 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/store"
 )
 
 // Server makes calls of this era's requests. Its fields are set before it serves.
@@ -19,7 +20,9 @@ type Server struct {
 	Peers    *call.Peers
 	Identity []byte     // the server's mcp.Implementation as JSON, sent with every result
 	Seals    *seal.Keys // of the state of calls that wait for input
-	Now      func() time.Time
+	// Store keeps states that are too large for clients to. Nil: there are none.
+	Store store.KV
+	Now   func() time.Time
 }
 
 func (s *Server) now() time.Time {
@@ -35,7 +38,7 @@ func (s *Server) now() time.Time {
 // is nil. Of several faults the first of this order is reported: no version header,
 // incomplete _meta, another version in the header than in _meta, a version that we
 // do not speak, other headers that differ, an unknown method.
-func (s *Server) Open(m *jsonrpc.Message, who principal.Principal, h http.Header) (*call.Call, *jsonrpc.Error) {
+func (s *Server) Open(ctx context.Context, m *jsonrpc.Message, who principal.Principal, h http.Header) (*call.Call, *jsonrpc.Error) {
 	var header string
 	if h != nil {
 		var err *jsonrpc.Error
@@ -67,7 +70,7 @@ func (s *Server) Open(m *jsonrpc.Message, who principal.Principal, h http.Header
 	}
 	switch m.Method {
 	case mcp.MethodCallTool, mcp.MethodGetPrompt, mcp.MethodReadResource:
-		if c.Asker, err = s.replayOf(c); err != nil {
+		if c.Asker, err = s.replayOf(ctx, c); err != nil {
 			return nil, err
 		}
 	}
@@ -163,7 +166,7 @@ func Discover(capabilities mcp.ServerCapabilities, instructions string, hints mc
 // dst; nothing, if the peer has cancelled it. Stream takes what the handler sends
 // meanwhile.
 func (s *Server) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, who principal.Principal, stream call.Stream, inflight *call.Inflight) []byte {
-	c, err := s.Open(m, who, nil)
+	c, err := s.Open(ctx, m, who, nil)
 	if err != nil {
 		return jsonrpc.AppendError(dst, m.ID, err, false)
 	}

@@ -95,7 +95,7 @@ func TestT14T15T16T19J12FaultsAreReportedInOrder(t *testing.T) {
 		{"none", header(HeaderVersion, "2026-07-28", HeaderMethod, "tools/list"), request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), 0},
 		{"none, with spaces around", header(HeaderVersion, " 2026-07-28\t", HeaderMethod, " tools/list "), request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), 0},
 	} {
-		_, err := newServer().Open(parse(t, tc.body), principal.Anonymous, tc.h)
+		_, err := newServer().Open(t.Context(), parse(t, tc.body), principal.Anonymous, tc.h)
 		var code int64
 		if err != nil {
 			code = err.Code
@@ -138,7 +138,7 @@ func TestT16NameHeaderMirrorsTheBody(t *testing.T) {
 		if tc.names != nil {
 			h[HeaderName] = tc.names
 		}
-		_, err := newServer().Open(parse(t, request(tc.method, `"2026-07-28"`, "{}", tc.params)), principal.Anonymous, h)
+		_, err := newServer().Open(t.Context(), parse(t, request(tc.method, `"2026-07-28"`, "{}", tc.params)), principal.Anonymous, h)
 		if (err == nil) != tc.ok || err != nil && err.Code != mcp.CodeHeaderMismatch {
 			t.Errorf("%s with %s and Mcp-Name %q: %v", tc.method, tc.params, tc.names, err)
 		}
@@ -146,7 +146,7 @@ func TestT16NameHeaderMirrorsTheBody(t *testing.T) {
 }
 
 func TestUnsupportedVersionErrorListsWhatDiscoverLists(t *testing.T) {
-	_, err := newServer().Open(parse(t, request(mcp.MethodListTools, `"2199-01-01"`, "{}", "")), principal.Anonymous, nil)
+	_, err := newServer().Open(t.Context(), parse(t, request(mcp.MethodListTools, `"2199-01-01"`, "{}", "")), principal.Anonymous, nil)
 	if err == nil {
 		t.Fatal("accepted")
 	}
@@ -170,7 +170,7 @@ func TestJ13CapabilitiesAreThoseOfTheRequest(t *testing.T) {
 		capabilities string
 		sampling     bool
 	}{{`{"sampling":{}}`, true}, {`{}`, false}, {`{"sampling":{}}`, true}} {
-		c, err := s.Open(parse(t, request(mcp.MethodListTools, `"2026-07-28"`, tc.capabilities, "")), principal.Anonymous, nil)
+		c, err := s.Open(t.Context(), parse(t, request(mcp.MethodListTools, `"2026-07-28"`, tc.capabilities, "")), principal.Anonymous, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +188,7 @@ func TestRequestMetadataIsRead(t *testing.T) {
 	raw := `{"jsonrpc":"2.0","id":"x","method":"tools/list","params":{"cursor":"c","_meta":{` +
 		`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"n","version":"1"},` +
 		`"io.modelcontextprotocol/clientCapabilities":{},"progressToken":"p"}}}`
-	c, fault := newServer().Open(parse(t, raw), who, nil)
+	c, fault := newServer().Open(t.Context(), parse(t, raw), who, nil)
 	if fault != nil {
 		t.Fatal(fault)
 	}
@@ -201,7 +201,7 @@ func TestRequestMetadataIsRead(t *testing.T) {
 	}
 	for _, bad := range []string{`"progressToken":1.5`, `"progressToken":null`, `"io.modelcontextprotocol/clientInfo":"n"`, `"io.modelcontextprotocol/clientInfo":{"name":7}`} {
 		m := parse(t, strings.Replace(request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), `"_meta":{`, `"_meta":{`+bad+`,`, 1))
-		if _, err := newServer().Open(m, who, nil); err == nil || err.Code != jsonrpc.CodeInvalidParams {
+		if _, err := newServer().Open(t.Context(), m, who, nil); err == nil || err.Code != jsonrpc.CodeInvalidParams {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}

@@ -1,0 +1,229 @@
+package modern
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/store"
+)
+
+// book is a store whose keys can be read, and which can be made to fail.
+type book struct {
+	store.Store
+	mu   sync.Mutex
+	keys map[string]bool
+	fail error
+}
+
+func newBook() *book {
+	return &book{Store: store.NewMemory(store.MemoryOptions{}), keys: make(map[string]bool)}
+}
+
+func (b *book) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
+	if b.fail != nil {
+		return 0, b.fail
+	}
+	b.mu.Lock()
+	b.keys[key] = true
+	b.mu.Unlock()
+	return b.Store.Put(ctx, key, value, opt)
+}
+
+func (b *book) Get(ctx context.Context, key string) (store.Item, error) {
+	if b.fail != nil {
+		return store.Item{}, b.fail
+	}
+	return b.Store.Get(ctx, key)
+}
+
+// huge is an answer that does not travel.
+var huge = `{"action":"accept","content":{"text":"` + strings.Repeat("x", maxState) + `"}}`
+
+func somebody(t *testing.T, name string) principal.Principal {
+	t.Helper()
+	who, err := principal.New("https://issuer.example", name, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return who
+}
+
+// overflowing is a call that waits for its second answer, after a huge first one.
+func overflowing(t *testing.T, b *book, who principal.Principal) (*Server, outcome) {
+	t.Helper()
+	s := asker(t, ask("one"), ask("two"))
+	s.Store = b
+	first := round(t, s, who, "x")
+	return s, round(t, s, who, "x", echoing(first.State), answering("one", huge))
+}
+
+func TestStatesThatDoNotTravelAreKept(t *testing.T) {
+	b, ada := newBook(), somebody(t, "ada")
+	_, second := overflowing(t, b, ada)
+	if second.Requests["two"].Method == "" || len(*second.State) > 4096 {
+		t.Fatalf("%+v %v", second, second.err)
+	}
+	for key := range b.keys {
+		if !strings.HasPrefix(key, ada.Key()) {
+			t.Errorf("the key %q does not begin with its principal", key)
+		}
+		if item, err := b.Store.Get(t.Context(), key); err != nil || strings.Contains(string(item.Value), "xxxx") {
+			t.Errorf("what is kept can be read: %v", err)
+		}
+	}
+	// Another replica goes on, and a round whose response was lost can be sent again.
+	other := asker(t, ask("one"), ask("two"))
+	other.Store = b
+	for range 2 {
+		third := round(t, other, ada, "x", echoing(second.State), answering("two", yes))
+		if third.Kind != mcp.ResultTypeComplete || third.Content[0].Text != huge+" "+yes {
+			t.Errorf("%+v %v", third.Kind, third.err)
+		}
+	}
+}
+
+// A state that has become small again travels.
+func TestAKeptStateStaysKeptWhileItIsLarge(t *testing.T) {
+	b, ada := newBook(), somebody(t, "ada")
+	s := asker(t, ask("one"), ask("two"), ask("three"))
+	s.Store = b
+	out := round(t, s, ada, "x")
+	out = round(t, s, ada, "x", echoing(out.State), answering("one", huge))
+	out = round(t, s, ada, "x", echoing(out.State), answering("two", yes))
+	if out.Requests["three"].Method == "" {
+		t.Fatalf("%+v %v", out, out.err)
+	}
+	if out = round(t, s, ada, "x", echoing(out.State), answering("three", yes)); out.Kind != mcp.ResultTypeComplete {
+		t.Errorf("%+v %v", out, out.err)
+	}
+	if len(b.keys) != 2 {
+		t.Errorf("%d places were taken", len(b.keys))
+	}
+}
+
+// M2: what is kept is its principal's.
+func TestM2KeptStatesAreBound(t *testing.T) {
+	b, ada := newBook(), somebody(t, "ada")
+	s, second := overflowing(t, b, ada)
+	refused := func(name, why string, out outcome) {
+		t.Helper()
+		if out.err == nil || out.err.Code != jsonrpc.CodeInvalidParams || !strings.Contains(out.err.Message, why) {
+			t.Errorf("%s: %+v %v", name, out, out.err)
+		}
+	}
+	refused("another principal", "somebody else", round(t, s, somebody(t, "eve"), "x", echoing(second.State), answering("two", yes)))
+	refused("nobody", "somebody else", round(t, s, principal.Anonymous, "x", echoing(second.State), answering("two", yes)))
+	refused("another tool", "another request", round(t, s, ada, "y", echoing(second.State), answering("two", yes)))
+
+	// Not even a state that names the place leads there for another.
+	note := &kept{Place: strings.TrimPrefix(slices.Collect(maps.Keys(b.keys))[0], ada.Key()), Digest: "?"}
+	if text, err := s.fetch(t.Context(), somebody(t, "eve"), note); err == nil {
+		t.Errorf("eve gets %.40q", text)
+	}
+}
+
+// M1: what is kept is not believed either.
+func TestM1KeptStatesThatHaveChangedAreRefused(t *testing.T) {
+	for name, change := range map[string]func(b *book, key string){
+		"lost": func(b *book, key string) { _ = b.Store.Delete(context.Background(), key) },
+		"a byte": func(b *book, key string) {
+			item, _ := b.Store.Get(context.Background(), key)
+			changed := slices.Clone(item.Value)
+			changed[len(changed)/2] ^= 1
+			_, _ = b.Store.Put(context.Background(), key, changed, store.PutOptions{TTL: time.Hour})
+		},
+		"empty": func(b *book, key string) {
+			_, _ = b.Store.Put(context.Background(), key, nil, store.PutOptions{TTL: time.Hour})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, ada := newBook(), somebody(t, "ada")
+			s, second := overflowing(t, b, ada)
+			for key := range b.keys {
+				change(b, key)
+			}
+			out := round(t, s, ada, "x", echoing(second.State), answering("two", yes))
+			if out.err == nil || out.err.Code != jsonrpc.CodeInvalidParams || !strings.Contains(out.err.Message, "what was kept") {
+				t.Errorf("%+v %v", out, out.err)
+			}
+		})
+	}
+	t.Run("a state of another round", func(t *testing.T) {
+		b, ada := newBook(), somebody(t, "ada")
+		s, second := overflowing(t, b, ada)
+		mine := maps.Clone(b.keys)
+		again := round(t, s, ada, "x")
+		round(t, s, ada, "x", echoing(again.State), answering("one", huge))
+		for key := range b.keys {
+			if mine[key] {
+				continue
+			}
+			theirs, _ := b.Store.Get(t.Context(), key)
+			for key := range mine {
+				_, _ = b.Store.Put(t.Context(), key, theirs.Value, store.PutOptions{TTL: time.Hour})
+			}
+		}
+		if out := round(t, s, ada, "x", echoing(second.State), answering("two", yes)); out.err == nil || out.err.Code != jsonrpc.CodeInvalidParams {
+			t.Errorf("%+v", out)
+		}
+	})
+}
+
+// A store that does not answer is no reason to take a state for a bad one.
+func TestAStoreThatFailsIsNoFaultOfTheState(t *testing.T) {
+	b, ada := newBook(), somebody(t, "ada")
+	s, second := overflowing(t, b, ada)
+	b.fail = errors.New("redis at 10.0.0.1 is down")
+	out := round(t, s, ada, "x", echoing(second.State), answering("two", yes))
+	if out.err == nil || out.err.Code != jsonrpc.CodeInternalError || strings.Contains(out.err.Message, "redis") {
+		t.Errorf("%+v %v", out, out.err)
+	}
+	out = round(t, s, ada, "x")
+	out = round(t, s, ada, "x", echoing(out.State), answering("one", huge))
+	if out.err == nil || out.err.Code != jsonrpc.CodeInternalError || strings.Contains(out.err.Message, "redis") {
+		t.Errorf("%+v %v", out, out.err)
+	}
+	b.fail = nil
+	if out = round(t, s, ada, "x", echoing(second.State), answering("two", yes)); out.Kind != mcp.ResultTypeComplete {
+		t.Errorf("%+v %v", out, out.err)
+	}
+}
+
+func TestKeptStatesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, ada, eve := newBook(), somebody(t, "ada"), somebody(t, "eve")
+		for i := range keptPlaces {
+			if _, out := overflowing(t, b, eve); out.err != nil {
+				t.Fatalf("call %d: %v", i, out.err)
+			}
+		}
+		if _, out := overflowing(t, b, eve); out.err == nil || !strings.Contains(out.err.Message, fmt.Sprint(keptPlaces)) {
+			t.Errorf("%+v %v", out, out.err)
+		}
+		if _, out := overflowing(t, b, ada); out.err != nil {
+			t.Errorf("somebody else: %v", out.err)
+		}
+		time.Sleep(stateLifetime + time.Second)
+		if _, out := overflowing(t, b, eve); out.err != nil {
+			t.Errorf("when they have expired: %v", out.err)
+		}
+		s := asker(t, ask("one"), ask("two"))
+		s.Store = b
+		first := round(t, s, ada, "x")
+		out := round(t, s, ada, "x", echoing(first.State), answering("one", `{"action":"accept","content":{"text":"`+strings.Repeat("x", maxKept)+`"}}`))
+		if out.err == nil || !strings.Contains(out.err.Message, "bytes") {
+			t.Errorf("one that is too large: %+v %v", out, out.err)
+		}
+	})
+}

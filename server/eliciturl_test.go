@@ -1,0 +1,363 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
+)
+
+const payHere = "https://pay.example/bill"
+
+// till is where users pay, in their own time.
+type till struct {
+	mu       sync.Mutex
+	asked    []mcp.ElicitParams
+	paid     atomic.Bool
+	runs     atomic.Int32 // of the handler
+	complete []string     // ids in notifications/elicitation/complete
+}
+
+// ask answers for the user: agrees at first, and pays after so long.
+func (p *till) ask(after time.Duration) func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	return func(_ context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.asked = append(p.asked, *params); len(p.asked) == 1 && after > 0 {
+			time.AfterFunc(after, func() { p.paid.Store(true) })
+		}
+		return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
+	}
+}
+
+func (p *till) done(context.Context) (bool, error) { return p.paid.Load(), nil }
+
+// trace notes what the client is told.
+func (p *till) trace(_ bool, raw []byte) {
+	if m, err := jsonrpc.Parse(raw, jsonrpc.Limits{}); err == nil && m.Method == mcp.NotificationElicitationComplete {
+		id, _ := m.Params.Get("elicitationId")
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.complete = append(p.complete, jsonrpc.Unquote(id))
+	}
+}
+
+// serve has a tool that does f, and then reports progress.
+func (p *till) serve(f func(context.Context) error) *server.Server {
+	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
+	server.AddTool(s, mcp.Tool{Name: "buy"}, func(ctx context.Context, _ struct{}) (string, error) {
+		p.runs.Add(1)
+		if err := f(ctx); err != nil {
+			return "", err
+		}
+		return "bought", server.Progress(ctx, 1, 1, "")
+	})
+	return s
+}
+
+// inBothWays runs f in the two revisions that have URLs to visit.
+func inBothWays(t *testing.T, f func(t *testing.T, r mcp.Revision)) {
+	for _, r := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
+		t.Run(string(r), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { f(t, r) })
+		})
+	}
+}
+
+// buy calls the tool. A nil ask is a client that cannot be asked.
+func (p *till) buy(t *testing.T, r mcp.Revision, s *server.Server, ask func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error)) (string, error) {
+	t.Helper()
+	c := mcptest.InMemory(t, s, mcptest.Revision(r), func(d *client.Dialer) { d.ElicitURL, d.Trace = ask, p.trace })
+	reported := 0
+	text, err := client.Call[string](t.Context(), c, "buy", nil, client.OnProgress(func(call.Progress) { reported++ }))
+	if err == nil && reported != 1 {
+		t.Errorf("progress was reported %d times", reported)
+	}
+	return text, err
+}
+
+// The user's way to the URL takes longer than the client has patience for a call.
+func TestElicitURLWaitsUntilTheUserIsDone(t *testing.T) {
+	inBothWays(t, func(t *testing.T, r mcp.Revision) {
+		var p till
+		took, asks := 3*time.Minute, 1
+		if r.Modern() {
+			took, asks = 45*time.Second, 3 // it is asked again every 20 seconds
+		}
+		s := p.serve(func(ctx context.Context) error { return server.ElicitURL(ctx, payHere, "Pay", p.done) })
+		start := time.Now()
+		text, err := p.buy(t, r, s, p.ask(took))
+		if err != nil || text != "bought" || len(p.asked) != asks {
+			t.Errorf("%q, %v after %d asks", text, err, len(p.asked))
+		}
+		if waited := time.Since(start); waited < took || waited > took+6*time.Second {
+			t.Errorf("it took %v", waited)
+		}
+		if r.Modern() {
+			if p.asked[0].ElicitationID != "" || len(p.complete) != 0 {
+				t.Errorf("ids of elicitations in 2026-07-28: %+v, %q", p.asked, p.complete)
+			}
+			return
+		}
+		if id := p.asked[0].ElicitationID; len(id) < 26 || len(p.complete) != 1 || p.complete[0] != id {
+			t.Errorf("the end of %q was told for %q", id, p.complete)
+		}
+	})
+}
+
+func TestAnElicitURLThatNobodyFinishesEnds(t *testing.T) {
+	inBothWays(t, func(t *testing.T, r mcp.Revision) {
+		for _, within := range []time.Duration{0, 2 * time.Second, 8 * time.Minute} {
+			var p till
+			s := p.serve(func(ctx context.Context) error {
+				err := server.ElicitURL(ctx, payHere, "Pay", p.done, server.Within(within), server.Key("bill"))
+				if ctx.Err() == nil && !errors.Is(err, server.ErrUnfinished) {
+					t.Errorf("it says %v", err)
+				}
+				return err
+			})
+			c := mcptest.InMemory(t, s, mcptest.Revision(r), func(d *client.Dialer) {
+				d.ElicitURL, d.Timeouts.Visit = p.ask(0), 10*time.Minute
+			})
+			start := time.Now()
+			_, err := client.Call[string](t.Context(), c, "buy", nil)
+			var failed *client.ToolError
+			if !errors.As(err, &failed) || !strings.Contains(err.Error(), server.ErrUnfinished.Error()) {
+				t.Errorf("got %v", err)
+			}
+			want, asks := within, 1
+			if within == 0 {
+				want = 5 * time.Minute
+			}
+			if r.Modern() {
+				want, asks = 5*min(want, 20*time.Second), 5
+			}
+			if took := time.Since(start); took < want || took > want+time.Second || len(p.asked) != asks {
+				t.Errorf("within %v: it took %v and %d asks", within, took, len(p.asked))
+			}
+		}
+	})
+}
+
+func TestADoneThatWaitsIsCalledOnceAndToldWhenToStop(t *testing.T) {
+	inBothWays(t, func(t *testing.T, r mcp.Revision) {
+		var p till
+		paid := make(chan struct{})
+		var calls atomic.Int32
+		s := p.serve(func(ctx context.Context) error {
+			return server.ElicitURL(ctx, payHere, "Pay", func(ctx context.Context) (bool, error) {
+				calls.Add(1)
+				select {
+				case <-paid:
+					return true, nil
+				case <-ctx.Done():
+					return false, ctx.Err()
+				}
+			})
+		})
+		text, err := p.buy(t, r, s, func(ctx context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			time.AfterFunc(10*time.Second, func() { close(paid) })
+			return p.ask(0)(ctx, params)
+		})
+		if err != nil || text != "bought" || len(p.asked) != 1 || calls.Load() != 2 {
+			t.Errorf("%q, %v after %d asks and %d calls of done", text, err, len(p.asked), calls.Load())
+		}
+	})
+}
+
+func TestNobodyIsAskedWhoIsDone(t *testing.T) {
+	inBothWays(t, func(t *testing.T, r mcp.Revision) {
+		var p till
+		p.paid.Store(true)
+		s := p.serve(func(ctx context.Context) error {
+			return server.ElicitURL(ctx, payHere, "Pay", p.done, server.URLRequired())
+		})
+		if text, err := p.buy(t, r, s, p.ask(0)); err != nil || text != "bought" || len(p.asked) != 0 || len(p.complete) != 0 {
+			t.Errorf("%q, %v after %d asks", text, err, len(p.asked))
+		}
+	})
+}
+
+// Without a way to find out, consent is all there is.
+func TestElicitURLWithoutDoneEndsWithConsent(t *testing.T) {
+	inBothWays(t, func(t *testing.T, r mcp.Revision) {
+		var p till
+		s := p.serve(func(ctx context.Context) error { return server.ElicitURL(ctx, payHere, "Pay", nil) })
+		if text, err := p.buy(t, r, s, p.ask(0)); err != nil || text != "bought" || len(p.asked) != 1 || len(p.complete) != 0 {
+			t.Errorf("%q, %v after %d asks", text, err, len(p.asked))
+		}
+	})
+}
+
+func TestUsersMayNotWantToVisitAURL(t *testing.T) {
+	inBothWays(t, func(t *testing.T, r mcp.Revision) {
+		for action, want := range map[mcp.ElicitAction]error{mcp.ElicitDecline: server.ErrDeclined, mcp.ElicitCancel: server.ErrDismissed} {
+			var p till
+			s := p.serve(func(ctx context.Context) error { return server.ElicitURL(ctx, payHere, "Pay", p.done) })
+			_, err := p.buy(t, r, s, func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+				p.asked = append(p.asked, mcp.ElicitParams{})
+				if r.Modern() && len(p.asked) == 1 { // who has agreed may still think better of it
+					return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
+				}
+				return &mcp.ElicitResult{Action: action}, nil
+			})
+			if err == nil || !strings.Contains(err.Error(), want.Error()) {
+				t.Errorf("got %v, want %v", err, want)
+			}
+		}
+	})
+}
+
+func TestWhatDoneReportsIsWhatElicitURLReports(t *testing.T) {
+	inBothWays(t, func(t *testing.T, r mcp.Revision) {
+		var p till
+		s := p.serve(func(ctx context.Context) error {
+			return server.ElicitURL(ctx, payHere, "Pay", func(context.Context) (bool, error) {
+				if len(p.asked) > 0 {
+					return false, errors.New("the bank is closed")
+				}
+				return false, nil
+			})
+		})
+		if _, err := p.buy(t, r, s, p.ask(0)); err == nil || !strings.Contains(err.Error(), "the bank is closed") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// J10: the error that asks for a visit is of 2025-11-25 and of no other revision.
+func TestJ10CallsAreRefusedUntilTheUserHasVisitedAURL(t *testing.T) {
+	for name, refuse := range map[string]func(*till, context.Context) error{
+		"by an option": func(p *till, ctx context.Context) error {
+			return server.ElicitURL(ctx, payHere, "Pay", p.done, server.URLRequired())
+		},
+		"by an error": func(p *till, ctx context.Context) error {
+			if p.paid.Load() {
+				return nil
+			}
+			return fmt.Errorf("not yet: %w", &server.URLRequiredError{URLs: []server.RequiredURL{{URL: payHere, Message: "Pay"}}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBothWays(t, func(t *testing.T, r mcp.Revision) {
+				var p till
+				var refused atomic.Int32
+				c := mcptest.InMemory(t, p.serve(func(ctx context.Context) error { return refuse(&p, ctx) }), mcptest.Revision(r), func(d *client.Dialer) {
+					d.ElicitURL = func(ctx context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+						time.Sleep(600 * time.Millisecond) // as users do, before they say yes
+						return p.ask(time.Second)(ctx, params)
+					}
+					d.Timeouts.Visit = time.Minute
+					d.Trace = func(_ bool, raw []byte) {
+						if m, err := jsonrpc.Parse(raw, jsonrpc.Limits{}); err == nil && m.Err != nil && m.Err.Code == mcp.CodeURLElicitationRequired {
+							refused.Add(1)
+						}
+					}
+				})
+				text, err := client.Call[string](t.Context(), c, "buy", nil)
+				if err != nil || text != "bought" {
+					t.Errorf("%q, %v", text, err)
+				}
+				if want := map[bool]int32{true: 0, false: 1}[r.Modern()]; refused.Load() != want {
+					t.Errorf("%d calls were refused with -32042, want %d", refused.Load(), want)
+				}
+			})
+		})
+	}
+}
+
+// What a client that cannot go there is told names the URL, or the capability.
+func TestRequiredURLsOfClientsThatCannotVisitThem(t *testing.T) {
+	var p till
+	s := p.serve(func(context.Context) error {
+		return &server.URLRequiredError{URLs: []server.RequiredURL{{URL: payHere, Message: "Pay"}}}
+	})
+	server.AddPrompt(s, mcp.Prompt{Name: "bill"}, func(context.Context, struct{}) (string, error) {
+		return "", &server.URLRequiredError{URLs: []server.RequiredURL{{URL: payHere, Message: "Pay"}}}
+	})
+	for _, r := range mcp.Revisions() {
+		c := mcptest.InMemory(t, s, mcptest.Revision(r))
+		_, err := client.Call[string](t.Context(), c, "buy", nil)
+		var reported *jsonrpc.Error
+		var failed *client.ToolError
+		switch {
+		case r.Modern():
+			if !errors.As(err, &reported) || reported.Code != mcp.CodeMissingCapability {
+				t.Errorf("%s: %v", r, err)
+			}
+		case r == mcp.V20251125:
+			if !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidRequest || !strings.Contains(err.Error(), `"url"`) {
+				t.Errorf("%s: %v", r, err)
+			}
+		default:
+			if !errors.As(err, &failed) || !strings.Contains(err.Error(), payHere) {
+				t.Errorf("%s: %v", r, err)
+			}
+			if _, err := c.GetPrompt(t.Context(), "bill", nil); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidRequest || !strings.Contains(err.Error(), payHere) {
+				t.Errorf("%s: %v", r, err)
+			}
+		}
+	}
+}
+
+// A user who will not go there ends the call; the error is the server's.
+func TestARequiredURLThatIsDeclinedIsNotRetried(t *testing.T) {
+	inBothWays(t, func(t *testing.T, r mcp.Revision) {
+		var p till
+		s := p.serve(func(ctx context.Context) error {
+			return &server.URLRequiredError{URLs: []server.RequiredURL{{URL: payHere, Message: "Pay"}, {URL: payHere + "/2", Message: "Pay more", ID: "more"}}}
+		})
+		_, err := p.buy(t, r, s, func(_ context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			action := mcp.ElicitAccept
+			if params.URL != payHere {
+				action = mcp.ElicitDecline
+			}
+			return &mcp.ElicitResult{Action: action}, nil
+		})
+		var reported *jsonrpc.Error
+		want := map[bool]int64{true: jsonrpc.CodeInvalidRequest, false: mcp.CodeURLElicitationRequired}[r.Modern()]
+		if !errors.As(err, &reported) || reported.Code != want {
+			t.Fatalf("got %v", err)
+		}
+		if r.Modern() {
+			return
+		}
+		var data mcp.URLElicitationRequiredData
+		if err := json.Unmarshal(reported.Data, &data); err != nil || len(data.Elicitations) != 2 || data.Elicitations[1].ElicitationID != "more" || p.runs.Load() != 1 {
+			t.Errorf("%s after %d runs, %v", reported.Data, p.runs.Load(), err)
+		}
+	})
+}
+
+// Y5: nobody is sent to a URL that lets others in, or listen.
+func TestY5URLsThatNobodyIsSentTo(t *testing.T) {
+	inBothWays(t, func(t *testing.T, r mcp.Revision) {
+		for _, address := range []string{"http://pay.example/", "https://user:secret@pay.example/", "javascript:alert(1)", "pay.example", ""} {
+			var p till
+			s := p.serve(func(ctx context.Context) error { return server.ElicitURL(ctx, address, "Pay", p.done) })
+			if _, err := p.buy(t, r, s, p.ask(0)); err == nil || !strings.Contains(err.Error(), "URL") || len(p.asked) != 0 || strings.Contains(err.Error(), "secret") {
+				t.Errorf("%q: %v after %d asks", address, err, len(p.asked))
+			}
+			s = p.serve(func(context.Context) error {
+				return &server.URLRequiredError{URLs: []server.RequiredURL{{URL: address}}}
+			})
+			if _, err := p.buy(t, r, s, p.ask(0)); err == nil || len(p.asked) != 0 || strings.Contains(err.Error(), "secret") {
+				t.Errorf("%q: %v after %d asks", address, err, len(p.asked))
+			}
+		}
+	})
+}
