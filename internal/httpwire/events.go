@@ -27,9 +27,9 @@ var eventStreamType = []string{"text/event-stream"}
 type eventStream struct {
 	w   http.ResponseWriter
 	ctx context.Context // when it ends, the reader is gone
-	// broken is called when writing fails. If it is nil, that the reader is gone is
+	// broken is cancelled when writing fails. If it is nil, that the reader is gone is
 	// nobody's fault and changes nothing: what is written from then on is dropped.
-	broken context.CancelCauseFunc
+	broken canceler
 
 	mu      sync.Mutex
 	started bool
@@ -40,7 +40,6 @@ type eventStream struct {
 	room    chan struct{} // closed when the queue has been taken; nil when nobody waits
 	err     error
 	unwatch func() bool // stops watching ctx; nil until started
-	beat    *time.Timer // see keepAlive; may be nil
 }
 
 var _ call.Stream = (*eventStream)(nil)
@@ -133,23 +132,15 @@ func (e *eventStream) open() {
 	}
 }
 
-// keepAlive writes a comment now and then from now on, so that nobody in between
-// takes a call that takes long for a connection that is dead. The first one makes
-// the response an event stream.
-func (e *eventStream) keepAlive(every time.Duration) {
+// keepAlive writes a comment if nothing else is under way, so that nobody in between
+// takes a call that takes long for a connection that is dead. The first one makes the
+// response an event stream.
+func (e *eventStream) keepAlive() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.beat = time.AfterFunc(every, func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if e.err != nil || e.ctx.Err() != nil {
-			return
-		}
-		if len(e.queue) == 0 {
-			e.push(appendComment)
-		}
-		e.beat.Reset(every)
-	})
+	if e.err == nil && e.ctx.Err() == nil && len(e.queue) == 0 {
+		e.push(appendComment)
+	}
 }
 
 // send writes what is queued until nothing is.
@@ -210,7 +201,7 @@ func (e *eventStream) fail(err error) {
 		e.room = nil
 	}
 	if e.broken != nil {
-		e.broken(err)
+		e.broken.Cancel(err)
 	}
 }
 
@@ -244,9 +235,6 @@ func (e *eventStream) claim() (started bool) {
 func (e *eventStream) end() {
 	e.mu.Lock()
 	idle := e.idle
-	if e.beat != nil {
-		e.beat.Stop()
-	}
 	e.mu.Unlock()
 	if idle != nil {
 		<-idle

@@ -210,7 +210,7 @@ func TestT20BrokenReaderCancels(t *testing.T) {
 		w := newReader()
 		w.fail = io.ErrClosedPipe
 		ctx, cancel := context.WithCancelCause(t.Context())
-		e := &eventStream{w: w, ctx: t.Context(), broken: cancel}
+		e := &eventStream{w: w, ctx: t.Context(), broken: cancelFunc(cancel)}
 		if err := e.Write(ctx, []byte("a")); err != nil {
 			t.Fatal(err)
 		}
@@ -253,7 +253,7 @@ func TestT20NothingIsWrittenToAReaderWhoIsGone(t *testing.T) {
 				w := slowReader()
 				here, leave := context.WithCancel(t.Context())
 				handling, cancel := context.WithCancelCause(t.Context())
-				e := &eventStream{w: w, ctx: here, broken: cancel}
+				e := &eventStream{w: w, ctx: here, broken: cancelFunc(cancel)}
 				if lenient {
 					e.broken = nil
 				}
@@ -291,7 +291,7 @@ func TestT20NoStreamBeginsForAReaderWhoIsGone(t *testing.T) {
 	here, leave := context.WithCancel(t.Context())
 	leave()
 	handling, cancel := context.WithCancelCause(t.Context())
-	e := &eventStream{w: w, ctx: here, broken: cancel}
+	e := &eventStream{w: w, ctx: here, broken: cancelFunc(cancel)}
 	if err := e.Write(t.Context(), []byte("a")); !errors.Is(err, context.Canceled) || handling.Err() == nil {
 		t.Errorf("%v; the handler is cancelled: %v", err, handling.Err())
 	}
@@ -324,7 +324,9 @@ func TestT23SilentStreamIsKeptAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newReader()
 		e := &eventStream{w: w, ctx: t.Context()}
-		e.keepAlive(15 * time.Second)
+		var requests tracker
+		f := &flight{stream: e}
+		requests.watch(f, 15*time.Second)
 		time.Sleep(15*time.Second - 1)
 		synctest.Wait()
 		if w.text() != "" || w.begun() != 0 {
@@ -340,6 +342,7 @@ func TestT23SilentStreamIsKeptAlive(t *testing.T) {
 		if got := w.text(); got != strings.Repeat(":\n\n", 4) {
 			t.Errorf("%q", got)
 		}
+		requests.forget(f)
 		e.end()
 		time.Sleep(time.Minute)
 		if got := w.text(); got != strings.Repeat(":\n\n", 4) {
@@ -352,7 +355,9 @@ func TestAnswerThatHasBegunIsNotKeptAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newReader()
 		e := &eventStream{w: w, ctx: t.Context()}
-		e.keepAlive(time.Second)
+		var requests tracker
+		f := &flight{stream: e}
+		requests.watch(f, time.Second)
 		if e.claim() {
 			t.Error("it has begun as a stream")
 		}
@@ -397,7 +402,7 @@ type bare struct{ http.ResponseWriter }
 
 func TestResponseWriterThatCannotFlushGetsEverything(t *testing.T) {
 	w := newReader()
-	e := &eventStream{w: bare{w}, ctx: t.Context(), broken: func(err error) { t.Errorf("broken: %v", err) }}
+	e := &eventStream{w: bare{w}, ctx: t.Context(), broken: cancelFunc(func(err error) { t.Errorf("broken: %v", err) })}
 	for range 3 {
 		if err := e.Write(t.Context(), []byte("a")); err != nil {
 			t.Error(err)
@@ -413,7 +418,7 @@ func TestResponseWriterThatPanicsTakesNobodyWithIt(t *testing.T) {
 	w := newReader()
 	w.panics = true
 	broke := make(chan error, 1)
-	e := &eventStream{w: w, ctx: t.Context(), broken: func(err error) { broke <- err }}
+	e := &eventStream{w: w, ctx: t.Context(), broken: cancelFunc(func(err error) { broke <- err })}
 	_ = e.Write(t.Context(), []byte("a"))
 	if err := <-broke; err == nil || !strings.Contains(err.Error(), "odd") {
 		t.Errorf("%v", err)

@@ -152,7 +152,7 @@ func isJSON(contentType []string) bool {
 // full name or by range. Without the header, everything is allowed.
 func accepts(h http.Header, mediaType string) bool {
 	values := h["Accept"]
-	if len(values) == 0 {
+	if len(values) == 0 || values[0] == acceptBoth[0] { // as the protocol wants it, and most write it
 		return true
 	}
 	major, _, _ := strings.Cut(mediaType, "/")

@@ -108,12 +108,14 @@ func (s *Server) openPair(w http.ResponseWriter, r *http.Request) {
 	rand.Read(random[:])
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	defer s.calls.onCancel(cancel)()
+	f := &flight{cancel: cancelFunc(cancel)}
+	s.calls.watch(f, s.KeepAlive)
+	defer s.calls.forget(f)
 	x := &pair{
 		id:      base64.RawURLEncoding.EncodeToString(random[:]),
 		address: addressOf(r),
 		who:     principalOf(r),
-		stream:  &eventStream{w: w, ctx: ctx, broken: cancel},
+		stream:  &eventStream{w: w, ctx: ctx, broken: cancelFunc(cancel)},
 		ctx:     ctx,
 		drain:   make(chan struct{}),
 		slots:   make(chan struct{}, maxPairInflight),

@@ -58,13 +58,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // tracked serves a request that Shutdown is to wait for, unless there are too many.
 func (s *Server) tracked(w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
-	done, ok := s.calls.enter()
-	if !ok {
+	if !s.calls.enter() {
 		w.Header()["Retry-After"] = []string{"1"}
 		refuse(w, http.StatusServiceUnavailable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server is shutting down or has too many requests in flight: try again later"})
 		return
 	}
-	defer done()
+	defer s.calls.leave()
 	serve(w, r)
 }
 
@@ -146,14 +145,15 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, body []byte) {
 		s.postBatch(w, r, body)
 		return
 	}
-	m := new(jsonrpc.Message)
+	x := new(exchange)
+	m := &x.message
 	var err error
 	if *m, err = jsonrpc.Parse(body, s.Limits); err != nil {
 		s.malformed(w, r, m, err)
 		return
 	}
 	if isModern(r.Header, m) {
-		s.postModern(w, r, m)
+		s.postModern(w, r, x)
 		return
 	}
 	if r.URL.RawQuery != "" && r.Header[headerSession] == nil {
@@ -162,7 +162,7 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, body []byte) {
 			return
 		}
 	}
-	s.postLegacy(w, r, m)
+	s.postLegacy(w, r, x)
 }
 
 // malformed answers what is not a message. What was meant as a response has an id,
@@ -181,7 +181,8 @@ func (s *Server) malformed(w http.ResponseWriter, r *http.Request, m *jsonrpc.Me
 	reply(w, r, http.StatusBadRequest, jsonrpc.AppendError(nil, id, invalid.Wire(), nullID))
 }
 
-func (s *Server) postModern(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message) {
+func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange) {
+	m := &x.message
 	switch m.Kind {
 	case jsonrpc.Notification: // none is defined for HTTP; closing the stream cancels
 		if fault := modern.CheckNotification(m, r.Header); fault != nil {
@@ -209,25 +210,21 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, m *jsonrpc.M
 		defer leave()
 		c.Closing = s.calls.whenClosing()
 	}
-	// The end of the connection is the cancellation of the request.
-	ctx := r.Context()
+	ctx := r.Context() // the end of the connection is the cancellation of the request
 	c.Bind(ctx)
-	defer s.calls.onCancel(c.Cancel)()
 	c.Source = addressOf(r)
-	stream := &eventStream{w: w, ctx: ctx, broken: c.Cancel}
-	defer stream.end()
-	if accepts(r.Header, "text/event-stream") {
-		c.Stream = stream
-		stream.keepAlive(s.KeepAlive)
+	if s.begin(x, w, r, c) {
+		c.Stream = &x.stream
 	}
+	defer s.end(x)
 	buf := buffers.Get().(*[]byte)
 	out, reported := s.Modern.Engine.AppendReply(ctx, (*buf)[:0], c, s.Modern.Identity)
 	status := http.StatusOK
 	if reported != nil {
 		status = modern.HTTPStatus(reported.Code)
 	}
-	stream.respond(r, status, out)
-	stream.end()
+	x.stream.respond(r, status, out)
+	x.stream.end()
 	recycle(buf, out)
 }
 

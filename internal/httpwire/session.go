@@ -40,7 +40,8 @@ const missingSession = "the Mcp-Session-Id header is missing: send initialize fi
 
 // postLegacy serves one message of a session (2025-11-25, basic/transports,
 // Sending Messages to the Server).
-func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message) {
+func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange) {
+	m := &x.message
 	request := m.ID
 	if m.Kind == jsonrpc.Response { // its id is of a request of ours
 		request = jsonrpc.ID{}
@@ -80,7 +81,7 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, m *jsonrpc.M
 			busy(w, m.ID)
 			return
 		}
-		s.serveLegacy(w, r, live, func(ctx context.Context, dst []byte, stream call.Stream) []byte {
+		s.serveLegacy(w, r, x, func(ctx context.Context, dst []byte, stream call.Stream) []byte {
 			return live.Serve(ctx, dst, m, stream)
 		})
 	}
@@ -127,35 +128,33 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, body []byte) 
 		busy(w, jsonrpc.ID{})
 		return
 	}
-	s.serveLegacy(w, r, live, batch.Serve)
+	s.serveLegacy(w, r, new(exchange), batch.Serve)
 }
 
 // serveLegacy sends what serve appends as the response. Serve may use the stream
 // meanwhile, which is nil for a client that wants none.
-func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, live *legacy.Live, serve func(ctx context.Context, dst []byte, stream call.Stream) []byte) {
+func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange, serve func(ctx context.Context, dst []byte, stream call.Stream) []byte) {
 	// A client that goes away has not cancelled anything (Sending Messages, 6): the
 	// handler's context has the request's values and not its end.
-	ctx := s.calls.detach(r.Context())
-	stream := &eventStream{w: w, ctx: r.Context()}
-	defer stream.end()
+	x.context = detached{s.calls.lifetime(), r.Context()}
+	streams := s.begin(x, w, r, nil)
+	defer s.end(x)
 	buf := buffers.Get().(*[]byte)
 	var out []byte
-	streams := accepts(r.Header, "text/event-stream")
 	if streams {
-		stream.keepAlive(s.KeepAlive)
-		out = serve(ctx, (*buf)[:0], stream)
+		out = serve(&x.context, (*buf)[:0], &x.stream)
 	} else {
-		out = serve(ctx, (*buf)[:0], nil)
+		out = serve(&x.context, (*buf)[:0], nil)
 	}
 	switch {
 	case len(out) > 0:
-		stream.respond(r, http.StatusOK, out)
+		x.stream.respond(r, http.StatusOK, out)
 	case streams: // cancelled: there is no response, so the stream ends without one
-		stream.open()
-	case !stream.claim():
+		x.stream.open()
+	case !x.stream.claim():
 		w.WriteHeader(http.StatusAccepted)
 	}
-	stream.end()
+	x.stream.end()
 	recycle(buf, out)
 }
 
@@ -249,7 +248,7 @@ func (s *Server) listen(w http.ResponseWriter, r *http.Request, id string) {
 	defer changes.Close()
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	stream := &eventStream{w: w, ctx: ctx, broken: cancel}
+	stream := &eventStream{w: w, ctx: ctx, broken: cancelFunc(cancel)}
 	defer stream.end()
 	_ = stream.comment()
 	tick := time.NewTicker(s.KeepAlive)

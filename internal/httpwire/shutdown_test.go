@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
@@ -13,40 +14,37 @@ import (
 
 func TestTrackerIsIdleWhenTheLastRequestLeaves(t *testing.T) {
 	var tr tracker
-	first, ok := tr.enter()
-	second, ok2 := tr.enter()
-	if !ok || !ok2 {
+	if !tr.enter() || !tr.enter() {
 		t.Fatal("refused")
 	}
 	closing := tr.whenClosing()
 	idle := tr.close()
 	<-closing
 	<-tr.whenClosing()
-	if _, ok := tr.enter(); ok {
+	if tr.enter() {
 		t.Error("it lets in another one")
 	}
-	first()
+	tr.leave()
 	select {
 	case <-idle:
 		t.Error("idle with one in flight")
 	default:
 	}
-	second()
+	tr.leave()
 	<-idle
 	<-tr.close()
 }
 
 func TestTrackerBoundsWhatIsInFlight(t *testing.T) {
 	tr := tracker{n: maxRequests - 1}
-	leave, ok := tr.enter()
-	if !ok {
+	if !tr.enter() {
 		t.Fatal("refused at the limit")
 	}
-	if _, ok := tr.enter(); ok {
+	if tr.enter() {
 		t.Error("one beyond the limit")
 	}
-	leave()
-	if _, ok := tr.enter(); !ok {
+	tr.leave()
+	if !tr.enter() {
 		t.Error("refused though one has left")
 	}
 }
@@ -55,12 +53,15 @@ func TestTrackerBoundsWhatIsInFlight(t *testing.T) {
 func TestTrackerCancelsTheLateOnesToo(t *testing.T) {
 	var tr tracker
 	early, cancel := context.WithCancelCause(t.Context())
-	tr.onCancel(cancel)
+	tr.watch(&flight{cancel: cancelFunc(cancel)}, time.Second)
 	forgotten, cancel2 := context.WithCancelCause(t.Context())
-	tr.onCancel(cancel2)()
+	f := &flight{cancel: cancelFunc(cancel2)}
+	tr.watch(f, time.Second)
+	tr.watch(&flight{}, time.Second)
+	tr.forget(f)
 	tr.cancelAll()
 	late, cancel3 := context.WithCancelCause(t.Context())
-	tr.onCancel(cancel3)()
+	tr.watch(&flight{cancel: cancelFunc(cancel3)}, time.Second)
 	if !errors.Is(context.Cause(early), errShutdown) || !errors.Is(context.Cause(late), errShutdown) || forgotten.Err() != nil {
 		t.Errorf("%v, %v, %v", context.Cause(early), context.Cause(late), forgotten.Err())
 	}

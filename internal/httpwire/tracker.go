@@ -3,12 +3,14 @@ package httpwire
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // maxRequests bounds the requests that a server has in flight, open streams included.
 const maxRequests = 16_384
 
-// tracker knows the requests in flight, so that a shutdown can wait for them.
+// tracker knows the requests in flight, so that a shutdown can wait for them, and
+// their streams need no timers of their own.
 type tracker struct {
 	mu        sync.Mutex
 	n         int
@@ -16,31 +18,16 @@ type tracker struct {
 	closing   chan struct{} // closed with closed; made when first needed
 	cancelled bool
 	idle      chan struct{} // closed when the last one is done after close
-	last      uint64
-	cancels   map[uint64]context.CancelCauseFunc
+	flights   *flight
+	timer     *time.Timer // for beat; nil until needed
+	armed     bool        // beat will be called
 
 	base   context.Context // ends with cancelAll; made when first needed
 	cancel context.CancelCauseFunc
 }
 
-// detached is a context with the values of a request's and the end of the
-// server's. It costs less than one that is made by package context for each
-// request, which calls of sessions would pay for twice.
-type detached struct {
-	context.Context // the server's
-	values          context.Context
-}
-
-func (d *detached) Value(key any) any {
-	if v := d.Context.Value(key); v != nil {
-		return v
-	}
-	return d.values.Value(key)
-}
-
-// detach returns a context with the values of request, which ends when cancelAll is
-// called and not when the client goes away.
-func (t *tracker) detach(request context.Context) context.Context {
+// lifetime returns the context that ends when cancelAll is called.
+func (t *tracker) lifetime() context.Context {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.base == nil {
@@ -49,18 +36,36 @@ func (t *tracker) detach(request context.Context) context.Context {
 			t.cancel(errShutdown)
 		}
 	}
-	return &detached{t.base, request}
+	return t.base
 }
 
-// enter counts one more request, unless there are too many or none is wanted anymore.
-func (t *tracker) enter() (done func(), ok bool) {
+// flight is a request in flight that the tracker can reach. It is part of what serves
+// the request.
+type flight struct {
+	prev, next *flight
+	cancel     canceler     // for cancelAll; nil: it does without
+	stream     *eventStream // to be kept alive; nil: none is
+	due        time.Time    // of the stream's next comment
+}
+
+// canceler is what ends with an error: a call, or the context of something else.
+type canceler interface{ Cancel(cause error) }
+
+type cancelFunc context.CancelCauseFunc
+
+// Cancel implements canceler.
+func (f cancelFunc) Cancel(cause error) { f(cause) }
+
+// enter counts one more request, which leave takes off again, unless there are too
+// many or none is wanted anymore.
+func (t *tracker) enter() (ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed || t.n >= maxRequests {
-		return nil, false
+		return false
 	}
 	t.n++
-	return t.leave, true
+	return true
 }
 
 func (t *tracker) leave() {
@@ -72,25 +77,70 @@ func (t *tracker) leave() {
 	}
 }
 
-// onCancel has cancel called by cancelAll, until the function it returns is called.
-// If cancelAll has been called before, so is cancel.
-func (t *tracker) onCancel(cancel context.CancelCauseFunc) (forget func()) {
+// watch has cancelAll cancel f, or does it itself if that has been called before, and
+// keeps f's stream alive, every so often, which is the same for all. Forget ends both.
+func (t *tracker) watch(f *flight, every time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.cancelled {
-		cancel(errShutdown)
-		return func() {}
+	if t.cancelled && f.cancel != nil {
+		f.cancel.Cancel(errShutdown)
 	}
-	if t.cancels == nil {
-		t.cancels = make(map[uint64]context.CancelCauseFunc)
+	if f.next = t.flights; f.next != nil {
+		f.next.prev = f
 	}
-	t.last++
-	id := t.last
-	t.cancels[id] = cancel
-	return func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		delete(t.cancels, id)
+	t.flights = f
+	if f.stream == nil {
+		return
+	}
+	f.due = time.Now().Add(every)
+	switch {
+	case t.timer == nil:
+		t.timer = time.AfterFunc(every, func() { t.beat(every) })
+	case !t.armed:
+		t.timer.Reset(every)
+	}
+	t.armed = true
+}
+
+func (t *tracker) forget(f *flight) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if f.next != nil {
+		f.next.prev = f.prev
+	}
+	if f.prev != nil {
+		f.prev.next = f.next
+	} else {
+		t.flights = f.next
+	}
+}
+
+// beat writes the comments that are due. One timer serves all streams: few requests
+// take as long as until their first comment, and each would pay for a timer of its own.
+// While no request is in flight, the timer rests.
+func (t *tracker) beat(every time.Duration) {
+	var due []*eventStream
+	var next time.Time
+	t.mu.Lock()
+	now := time.Now()
+	for f := t.flights; f != nil; f = f.next {
+		if f.stream == nil {
+			continue
+		}
+		if !f.due.After(now) {
+			due = append(due, f.stream)
+			f.due = now.Add(every)
+		}
+		if next.IsZero() || f.due.Before(next) {
+			next = f.due
+		}
+	}
+	if t.armed = !next.IsZero(); t.armed {
+		t.timer.Reset(max(next.Sub(now), every/16)) // many streams are not looked through for each
+	}
+	t.mu.Unlock()
+	for _, e := range due {
+		e.keepAlive()
 	}
 }
 
@@ -128,7 +178,9 @@ func (t *tracker) cancelAll() {
 	if t.cancel != nil {
 		t.cancel(errShutdown)
 	}
-	for _, cancel := range t.cancels {
-		cancel(errShutdown)
+	for f := t.flights; f != nil; f = f.next {
+		if f.cancel != nil {
+			f.cancel.Cancel(errShutdown)
+		}
 	}
 }

@@ -1,0 +1,63 @@
+package httpwire
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// T23: one timer keeps many streams alive, whenever they have begun, and rests when
+// there are none.
+func TestT23TrackerKeepsEveryStreamAliveInItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const every = 16 * time.Second
+		var requests tracker
+		type one struct {
+			w *reader
+			f *flight
+		}
+		var all []one
+		for range 3 {
+			w := newReader()
+			f := &flight{stream: &eventStream{w: w, ctx: t.Context()}}
+			requests.watch(f, every)
+			requests.watch(&flight{}, every) // a request without a stream
+			all = append(all, one{w, f})
+			time.Sleep(5 * time.Second)
+		}
+		expect := func(when string, comments ...int) {
+			t.Helper()
+			synctest.Wait()
+			for i, want := range comments {
+				if got := len(all[i].w.text()) / len(":\n\n"); got != want {
+					t.Errorf("%s: stream %d got %d comments, want %d", when, i, got, want)
+				}
+			}
+		}
+		expect("after 15 s", 0, 0, 0)
+		time.Sleep(time.Second)
+		expect("after 16 s", 1, 0, 0)
+		time.Sleep(5 * time.Second)
+		expect("after 21 s", 1, 1, 0)
+		requests.forget(all[1].f)
+		time.Sleep(11 * time.Second)
+		expect("after 32 s", 2, 1, 1)
+		requests.forget(all[0].f)
+		requests.forget(all[2].f)
+		time.Sleep(every)
+		expect("after the end", 2, 1, 1)
+		requests.mu.Lock()
+		if requests.armed {
+			t.Error("the timer does not rest")
+		}
+		requests.mu.Unlock()
+
+		w := newReader()
+		requests.watch(&flight{stream: &eventStream{w: w, ctx: t.Context()}}, every)
+		time.Sleep(every)
+		synctest.Wait()
+		if w.text() != ":\n\n" {
+			t.Errorf("after a rest: %q", w.text())
+		}
+	})
+}
