@@ -14,6 +14,10 @@ type HeaderParam struct {
 	Path []string
 	// Type is "string", "integer" or "boolean".
 	Type string
+	// WriteOnly and Format are what the annotations of these names say, which tell
+	// secrets.
+	WriteOnly bool
+	Format    string
 }
 
 // HeaderError reports an x-mcp-header that violates a constraint. A tool whose
@@ -165,7 +169,14 @@ func (h *headers) annotation(owner, value uint32, reachable bool) error {
 	if len(h.found) == maxHeaders {
 		return h.fail("more than " + strconv.Itoa(maxHeaders) + " parameters are mirrored")
 	}
-	h.found = append(h.found, HeaderParam{Name: name, Path: path, Type: strings.Clone(typ)})
+	found := HeaderParam{Name: name, Path: path, Type: strings.Clone(typ)}
+	if at, ok := h.member(owner, "writeOnly"); ok {
+		found.WriteOnly = h.tokens[at].kind == kindBoolean && h.isTrue(at)
+	}
+	if at, ok := h.member(owner, "format"); ok && h.tokens[at].kind == kindString {
+		found.Format = strings.Clone(h.text(at))
+	}
+	h.found = append(h.found, found)
 	return nil
 }
 

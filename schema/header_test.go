@@ -123,6 +123,11 @@ func ExampleHeaders() {
 	params, err := Headers([]byte(`{"type": "object", "properties": {
 		"region": {"type": "string", "x-mcp-header": "Region"},
 		"query": {"type": "string"}}}`))
-	fmt.Println(params, err)
-	// Output: [{Region [region] string}] <nil>
+	for _, p := range params {
+		fmt.Println(p.Name, p.Path, p.Type)
+	}
+	fmt.Println(err)
+	// Output:
+	// Region [region] string
+	// <nil>
 }

@@ -25,7 +25,8 @@ type toolEntry struct {
 	output *schema.Schema // nil: structured content is not validated
 	handle ToolHandler
 	// mirrored are the parameters that clients over HTTP repeat in headers.
-	mirrored []schema.HeaderParam
+	mirrored  []schema.HeaderParam
+	notSecret []string // of these headers, the program says that they hold no secrets
 }
 
 // addTool offers a tool whose schemas are compiled.
@@ -46,6 +47,9 @@ func (s *Server) addTool(e *toolEntry, options []ToolOption) error {
 	var err error
 	if e.mirrored, err = schema.Headers(e.tool.InputSchema); err != nil {
 		return fmt.Errorf("input %w", err)
+	}
+	if err := checkMirrored(e.mirrored, e.notSecret); err != nil {
+		return err
 	}
 	if err := e.detach(); err != nil {
 		return err

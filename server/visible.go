@@ -15,7 +15,7 @@ type Option interface {
 	ResourceOption
 }
 
-// ToolOption says more about a tool: see [VisibleTo] and [MirrorSecrets].
+// ToolOption says more about a tool: see [VisibleTo] and [NotSecret].
 type ToolOption interface{ ofTool(*toolEntry) }
 
 // PromptOption says more about a prompt: see [VisibleTo].

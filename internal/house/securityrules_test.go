@@ -70,7 +70,7 @@ var securityRules = []securityRule{
 	{"T21", "in sessions it does not", ""},
 	{"T22", "a server of 2026-07-28 sends no requests", ""},
 	{"T23", "streams are kept alive, and not buffered", ""},
-	{"T24", "secrets are not mirrored in headers", "a lint of tool definitions"},
+	{"T24", "secrets are not mirrored in headers", ""},
 
 	// HTTP, calling.
 	{"U1", "headers are those that the revision asks for, encoded where they must be", ""},

@@ -1,0 +1,94 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/parley-mcp/parley/schema"
+)
+
+// A parameter that is marked with x-mcp-header travels in a header of its own, where
+// proxies and logs see it. Secrets must not (2026-07-28, basic/transports/streamable-http,
+// Custom Headers from Tool Parameters), so a tool whose marks look like one is refused.
+
+// NotSecret says of parameters that are mirrored into headers that they hold no
+// secrets, though they look like it: their names are those of secrets ("sort_key"), or
+// their schemas say writeOnly or "format": "password". Headers are what the parameters'
+// x-mcp-header says. A header that no parameter has is an error.
+func NotSecret(headers ...string) ToolOption { return notSecret(headers) }
+
+type notSecret []string
+
+func (n notSecret) ofTool(e *toolEntry) { e.notSecret = append(e.notSecret, n...) }
+
+// checkMirrored refuses what looks like a secret among the parameters that clients
+// repeat in headers, but for those of which the program says that it is none.
+func checkMirrored(mirrored []schema.HeaderParam, notSecret []string) error {
+	for _, header := range notSecret {
+		if !slices.ContainsFunc(mirrored, func(p schema.HeaderParam) bool { return strings.EqualFold(p.Name, header) }) {
+			return fmt.Errorf("NotSecret: no parameter has the x-mcp-header %q", header)
+		}
+	}
+	for _, p := range mirrored {
+		why := secrecy(p)
+		if why == "" || slices.ContainsFunc(notSecret, func(header string) bool { return strings.EqualFold(header, p.Name) }) {
+			continue
+		}
+		return fmt.Errorf("the parameter %s is mirrored into the header Mcp-Param-%s, where proxies and logs see it, and %s: "+
+			"take its x-mcp-header away, or say server.NotSecret(%q)", strings.Join(p.Path, "."), p.Name, why, p.Name)
+	}
+	return nil
+}
+
+// secrecy says why a parameter looks like a secret; "" if it does not.
+func secrecy(p schema.HeaderParam) string {
+	switch {
+	case p.WriteOnly:
+		return "its schema says writeOnly"
+	case strings.EqualFold(p.Format, "password"):
+		return `its schema says "format": "password"`
+	}
+	for _, name := range append(slices.Clone(p.Path), p.Name) {
+		for _, word := range words(name) {
+			if slices.Contains(secretWords, word) || slices.ContainsFunc(secretEndings, func(end string) bool { return strings.HasSuffix(word, end) }) {
+				return fmt.Sprintf("%q looks like the name of a secret", name)
+			}
+		}
+	}
+	return ""
+}
+
+var (
+	secretWords = []string{
+		"auth", "authorization", "bearer", "cookie", "cookies", "credential", "credentials", "cvc", "cvv", "jwt", "key", "keys",
+		"otp", "passcode", "passphrase", "passwd", "password", "passwords", "pin", "pwd", "secret", "secrets", "signature", "ssn", "token", "tokens",
+	}
+	// Of words that are written as one.
+	secretEndings = []string{"token", "password", "passwd", "secret", "apikey", "privatekey", "accesskey", "credential", "credentials"}
+)
+
+// words are the words of a name, in lower case: apiKey, api_key, API-Key and api.key
+// have the same two.
+func words(name string) []string {
+	var all []string
+	start, runes := 0, []rune(name)
+	end := func(i int) {
+		if i > start {
+			all = append(all, strings.ToLower(string(runes[start:i])))
+		}
+	}
+	for i, r := range runes {
+		switch {
+		case !unicode.IsLetter(r):
+			end(i)
+			start = i + 1
+		case i > start && unicode.IsUpper(r) && (!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1])):
+			end(i)
+			start = i
+		}
+	}
+	end(len(runes))
+	return all
+}
