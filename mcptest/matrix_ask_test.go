@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -205,4 +206,21 @@ func TestDecliningAndDismissing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Calls that ask at the same time are all answered, though a client answers some at a
+// time only.
+func TestManyCallsAskAtOnce(t *testing.T) {
+	var charged atomic.Int32
+	everywhere(t, asking(&charged), func(t *testing.T, c *client.Client) {
+		var calls sync.WaitGroup
+		for range 60 {
+			calls.Go(func() {
+				if text, err := client.Call[string](t.Context(), c, "both", nil); err != nil || text != "hello?! file:///work" {
+					t.Errorf("%q, %v", text, err)
+				}
+			})
+		}
+		calls.Wait()
+	}, answering)
 }

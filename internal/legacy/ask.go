@@ -24,9 +24,10 @@ const (
 // question is a live request, sent on the stream of the call that asks
 // (2025-11-25, basic/transports, Sending Messages to the Server).
 type asks struct {
-	ids  atomic.Int64
-	mu   sync.Mutex
-	open map[*call.Outbound]struct{}
+	ids    atomic.Int64
+	mu     sync.Mutex
+	open   map[*call.Outbound]struct{}
+	asking chan struct{} // closed while open holds any; made when first needed
 }
 
 // begin begins the ids where the session has not been before: one that is made
@@ -38,17 +39,8 @@ var _ call.Asker = (*asks)(nil)
 // Ask implements call.Asker.
 func (a *asks) Ask(ctx context.Context, c *call.Call, questions []call.Question) ([]json.RawMessage, error) {
 	out := &call.Outbound{Wire: onStream{c}, CancelNotice: true, IDs: &a.ids}
-	a.mu.Lock()
-	if a.open == nil {
-		a.open = make(map[*call.Outbound]struct{})
-	}
-	a.open[out] = struct{}{}
-	a.mu.Unlock()
-	defer func() {
-		a.mu.Lock()
-		delete(a.open, out)
-		a.mu.Unlock()
-	}()
+	a.put(out)
+	defer a.drop(out)
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -72,6 +64,43 @@ func (a *asks) Ask(ctx context.Context, c *call.Call, questions []call.Question)
 		return nil, err
 	}
 	return answers, nil
+}
+
+func (a *asks) put(out *call.Outbound) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.open == nil {
+		a.open = make(map[*call.Outbound]struct{})
+	}
+	if len(a.open) == 0 && a.asking != nil {
+		close(a.asking)
+	}
+	a.open[out] = struct{}{}
+}
+
+func (a *asks) drop(out *call.Outbound) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.open, out)
+	if len(a.open) == 0 {
+		a.asking = nil
+	}
+}
+
+// Asking returns a channel that is closed when the client has been asked something
+// that it has not answered: whoever does not read what it sends then may wait for it
+// in vain.
+func (s *Session) Asking() <-chan struct{} {
+	a := &s.asks
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.asking == nil {
+		a.asking = make(chan struct{})
+		if len(a.open) > 0 {
+			close(a.asking)
+		}
+	}
+	return a.asking
 }
 
 // Settle implements call.Asker.

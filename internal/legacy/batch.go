@@ -104,6 +104,16 @@ func (m *batched) answered() bool {
 	return m.Kind == jsonrpc.Request || m.Kind == jsonrpc.Invalid
 }
 
+// Refuse has every request of the batch answered with e when it is served. What else it
+// holds, answers perhaps that somebody waits for, is taken all the same.
+func (b *Batch) Refuse(e *jsonrpc.Error) {
+	for i := range b.messages {
+		if m := &b.messages[i]; m.Kind == jsonrpc.Request && m.fault == nil {
+			m.fault = e
+		}
+	}
+}
+
 // Serve serves the batch, its requests at the same time, and appends the batch of
 // responses to dst, in the order of the requests; nothing if there are none.
 // Stream is as for [Session.Serve].

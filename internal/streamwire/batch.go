@@ -32,6 +32,17 @@ func (l *link) batch(ctx context.Context, data []byte) {
 	for taken := range slots {
 		select {
 		case l.slots <- struct{}{}:
+			continue
+		default:
+		}
+		select {
+		case l.slots <- struct{}{}:
+		case <-l.session.Asking():
+			l.free(taken)
+			l.running.Done()
+			batch.Refuse(errFull)
+			l.write(ctx, batch.Serve(ctx, nil, l.conn))
+			return
 		case <-ctx.Done():
 			l.free(taken)
 			l.running.Done()

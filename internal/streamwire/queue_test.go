@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -61,6 +62,90 @@ func TestAnswersAreReadThoughTheHouseIsFull(t *testing.T) {
 		if answered != 4 {
 			t.Errorf("%d calls were answered", answered)
 		}
+	})
+}
+
+// More calls than may wait, all of which ask: those that are too many are refused at
+// once, and the others get their answers.
+func TestCallsThatAreTooManyDoNotKeepAnswersFromBeingRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(handlers{"ask": asking})
+		s.MaxInflight, s.Legacy.MaxInflight = 128, 128
+		p := connect(t, s)
+		withRoots(p)
+		const calls = 700
+		go func() {
+			for id := range calls {
+				p.send(legacyCall(fmt.Sprint(id), "ask", "{}"))
+			}
+		}()
+		start := time.Now()
+		answered, refused := 0, 0
+		for answered+refused < calls {
+			line := p.receive()
+			switch {
+			case matches(line, `{"jsonrpc":"2.0","id":…,"result":{"content":[{"type":"text","text":"{\"roots\":[]}"}]}}`):
+				answered++
+			case matches(line, `{"jsonrpc":"2.0","id":…,"error":{"code":-32603,"message":"too many requests wait…`):
+				refused++
+			default:
+				go p.answer(line)
+			}
+		}
+		if answered < 2*s.MaxInflight || time.Since(start) != 0 {
+			t.Errorf("%d calls were answered and %d refused, in %v", answered, refused, time.Since(start))
+		}
+	})
+}
+
+// The first question can come when reading has stopped already.
+func TestAQuestionHasReadingGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		proceed := make(chan struct{})
+		s := newServer(handlers{"late": func(ctx context.Context, c *call.Call) call.Outcome {
+			<-proceed
+			return asking(ctx, c)
+		}})
+		s.MaxInflight = 1
+		p := connect(t, s)
+		withRoots(p)
+		go func() {
+			for id := range 4 {
+				p.send(legacyCall(fmt.Sprint(id), "late", "{}"))
+			}
+		}()
+		synctest.Wait()
+		close(proceed)
+		answered := 0
+		for range 4 + 2 {
+			switch line := p.receive(); {
+			case strings.Contains(line, `"result"`):
+				answered++
+			case !strings.Contains(line, `"error"`):
+				p.answer(line)
+			}
+		}
+		if answered != 2 {
+			t.Errorf("%d calls were answered", answered)
+		}
+	})
+}
+
+// A batch that finds no room is refused as its requests are, and the answers in it count.
+func TestABatchIsRefusedThatAnswersWaitFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(handlers{"ask": asking})
+		s.MaxInflight = 1
+		p := connect(t, s)
+		p.send(strings.Replace(initialize(mcp.V20250326), `"capabilities":{}`, `"capabilities":{"roots":{}}`, 1))
+		p.want(`{"jsonrpc":"2.0","id":"init","result":{…`)
+		p.send(legacyCall("1", "ask", "{}"))
+		question, err := jsonrpc.Parse([]byte(p.receive()), jsonrpc.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.send(fmt.Sprintf(`[%s,{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}]`, legacyCall("2", "ask", "{}"), question.ID))
+		p.want(`[{"jsonrpc":"2.0","id":2,"error":{"code":-32603,…`, legacyReply("1", `{"roots":[]}`))
 	})
 }
 

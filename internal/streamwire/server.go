@@ -21,11 +21,14 @@ import (
 
 // Server serves connections. Its fields are set before it serves.
 type Server struct {
-	Modern      *modern.Server
-	Legacy      *legacy.Server
-	Logger      *slog.Logger
-	Limits      jsonrpc.Limits
-	MaxInflight int           // requests of one connection that are served at a time; as many wait, then reading stops
+	Modern *modern.Server
+	Legacy *legacy.Server
+	Logger *slog.Logger
+	Limits jsonrpc.Limits
+	// MaxInflight is how many requests of one connection are served at a time. As many
+	// wait. Then reading stops; but while the client is being asked something, whose
+	// answer must be read, further requests are refused instead.
+	MaxInflight int
 	Grace       time.Duration // how long requests may take once the peer has closed its end, and to end once cancelled
 }
 
@@ -207,14 +210,27 @@ func (l *link) admit(ctx context.Context, m *jsonrpc.Message, isModern bool) {
 	default:
 	}
 	select {
+	case l.line <- struct{}{}:
+		l.await(ctx, m, isModern, slots)
+		return
+	default:
+	}
+	select {
 	case slots <- struct{}{}:
 		l.start(ctx, job{m, isModern, slots})
 	case l.line <- struct{}{}:
 		l.await(ctx, m, isModern, slots)
+	case <-l.session.Asking():
+		l.running.Done()
+		l.refuse(ctx, m.ID, errFull)
 	case <-ctx.Done():
 		l.running.Done()
 	}
 }
+
+// errFull answers requests that come while as many as may wait do, some of them for
+// the client.
+var errFull = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "too many requests wait, some for answers of this client: send it again when they are answered"}
 
 // await has a request wait for a slot while the reading goes on: what frees one can
 // be the peer's answer to a question, or its cancellation, that comes next.
