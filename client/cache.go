@@ -96,9 +96,9 @@ func (x *Cache) Clear() {
 	}
 }
 
-// get returns a result that is fresh: one for these credentials, or for everybody. It
-// must not be modified.
-func (x *Cache) get(key cacheKey, audience string) (json.RawMessage, bool) {
+// get returns a result that is fresh, one for these credentials or for everybody, and
+// for how long it still is; nil if there is none. It must not be modified.
+func (x *Cache) get(key cacheKey, audience string) (json.RawMessage, time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, audience := range []string{audience, ""} {
@@ -107,14 +107,15 @@ func (x *Cache) get(key cacheKey, audience string) (json.RawMessage, bool) {
 			continue
 		}
 		r := e.Value.(*keptResult)
-		if !time.Now().Before(r.until) {
+		left := time.Until(r.until)
+		if left <= 0 {
 			x.drop(r)
 			continue
 		}
 		x.recent.MoveToFront(e)
-		return r.raw, true
+		return r.raw, left
 	}
-	return nil, false
+	return nil, 0
 }
 
 // asked is a request whose result may be kept. What is invalidated meanwhile is not.

@@ -139,7 +139,9 @@ func (u *cacheUse) key(req *call.Request, meta mcp.Meta) cacheKey {
 
 // cacheable reports whether results of a method may be kept (2026-07-28,
 // server/utilities/caching, Cacheable Results).
-func cacheable(method string) bool { return isList(method) || method == mcp.MethodReadResource }
+func cacheable(method string) bool {
+	return isList(method) || method == mcp.MethodReadResource || method == mcp.MethodDiscover
+}
 
 // fetch sends a request that changes nothing at the server, unless a fresh result is
 // kept, and reports whether there was one.
@@ -150,7 +152,7 @@ func (c *Client) fetch(ctx context.Context, req call.Request, o callOptions) (ra
 		key := c.cache.key(&req, o.meta)
 		audience = c.cache.identity()
 		if !o.fresh {
-			if raw, ok := c.cache.get(key, audience); ok {
+			if raw, _ := c.cache.get(key, audience); raw != nil {
 				return raw, true, c.stillOpen(ctx)
 			}
 		}
@@ -161,6 +163,9 @@ func (c *Client) fetch(ctx context.Context, req call.Request, o callOptions) (ra
 	raw, err := c.request(ctx, func(l *link) *call.Request {
 		modern, input = l.revision.Modern(), false
 		r := req
+		if r.Method == mcp.MethodDiscover && !modern {
+			r.Method = mcp.MethodPing
+		}
 		r.Meta, r.OnProgress, r.Asked = o.meta, o.onProgress, &input
 		r.Timeout, r.MaxTimeout = o.timeout, c.dialer.Timeouts.Max
 		return &r

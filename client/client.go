@@ -28,6 +28,7 @@ type Client struct {
 	dialer *Dialer
 	target Target
 	turn   chan struct{} // held while dialling
+	memory *Discovery    // until there was a connection; of who has the turn
 
 	life context.Context // ends when Close begins
 	end  context.CancelCauseFunc
@@ -118,12 +119,20 @@ func (c *Client) request(ctx context.Context, make func(*link) *call.Request, re
 		raw, err := l.call(ctx, req)
 		sessionGone := errors.Is(err, httpwire.ErrSessionGone)
 		lost := err != nil && (sessionGone || l.failed() != nil)
-		c.release(l, lost)
+		doubtful := l.doubtful(ctx, err)
+		c.release(l, lost || doubtful)
 		if err == nil {
 			return raw, nil
 		}
 		again := lost && (sessionGone || errors.Is(err, call.ErrNotSent)) ||
 			repeatable && errors.Is(err, ErrConnectionLost)
+		if doubtful {
+			other, dialErr := c.otherEra(ctx)
+			if dialErr != nil {
+				return nil, fmt.Errorf("%s: %w", req.Method, dialErr)
+			}
+			again = other && (repeatable || notServed(err))
+		}
 		if attempt > 0 || !again || ctx.Err() != nil {
 			return nil, fmt.Errorf("%s: %w", req.Method, err)
 		}
@@ -153,20 +162,23 @@ func (c *Client) connected(ctx context.Context) (*link, error) {
 	if err := c.predecessors(dialling); err != nil {
 		return nil, err
 	}
-	l, err := c.target.dial(dialling, c.dialer)
+	l, err := c.target.dial(dialling, c.dialer, c.memory)
 	if err != nil {
 		return nil, dialError(c.target, err)
 	}
+	recalled := c.memory != nil
+	c.memory = nil
 	if err := c.dialer.require(l.server.Capabilities); err != nil {
 		_ = l.close() // what is wrong with the server is known already
 		return nil, dialError(c.target, at(StageRequire, err))
 	}
 	c.restoreLogLevel(dialling, l)
-	c.mu.Lock()
-	closed := c.life.Err() != nil
-	if c.last != nil { // it may be another server now
+	if c.last != nil && !recalled { // it may be another server now
 		c.cache.forget()
 	}
+	c.keepDiscovery(l)
+	c.mu.Lock()
+	closed := c.life.Err() != nil
 	if !closed {
 		c.link, c.last = l, l
 		l.users, l.gone, l.dropped = 1, make(chan struct{}), make(chan struct{})

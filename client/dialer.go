@@ -56,6 +56,11 @@ type Dialer struct {
 	// Timeouts bound how long requests wait for their responses.
 	Timeouts Timeouts
 
+	// Discovery is what an earlier connection to the same target has learned of the server:
+	// see [Client.Discovery]. With it, Dial sends nothing and starts nothing. Nil, or of
+	// another target or revision than these: the server is asked.
+	Discovery *Discovery
+
 	// Cache keeps what servers allow to be kept. Give several Dialers the same one to share
 	// it between clients. Nil: each client has one of its own.
 	Cache *Cache
@@ -168,6 +173,10 @@ func (d *Dialer) Dial(ctx context.Context, target Target) (*Client, error) {
 		return nil, dialError(target, at(StageTarget, fmt.Errorf("%w: Dialer.Revision %q is unknown", ErrRevision, string(r))))
 	}
 	c := newClient(settings.contained(), target)
+	if memory := c.remembered(); memory != nil {
+		c.memory, c.last = memory, memory.link(target)
+		return c, nil
+	}
 	l, err := c.connected(ctx)
 	if err != nil {
 		c.end(err)

@@ -24,13 +24,16 @@ func (t *HTTP) String() string {
 	return u.Redacted()
 }
 
-func (t *HTTP) dial(ctx context.Context, d *Dialer) (*link, error) {
+func (t *HTTP) dial(ctx context.Context, d *Dialer, memory *Discovery) (*link, error) {
 	u, err := url.Parse(t.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, at(StageTarget, errors.New("the URL of a server begins with http:// or https:// and names a host"))
 	}
 	options := httpwire.Options{
 		URL: t.URL, HTTP: d.HTTPClient, Header: t.Header.Clone(), Logger: d.Logger, MaxMessage: d.MaxMessage, Trace: d.Trace,
+	}
+	if l, err := d.recallHTTP(ctx, options, memory); l != nil || err != nil {
+		return l, err
 	}
 	switch {
 	case d.Revision == mcp.V20241105:
@@ -107,7 +110,7 @@ func (d *Dialer) dialModern(ctx context.Context, options httpwire.Options) (*lin
 	if err == nil {
 		var r mcp.Revision
 		if r, err = d.choose(found.SupportedVersions); err == nil && r.Modern() {
-			l := modernLink(era, found, info, wire.Close)
+			l := modernLink(era, wire.Close).discovered(found, info)
 			l.mirrors = true
 			return l, nil
 		}
@@ -143,7 +146,11 @@ func (d *Dialer) dialPair(ctx context.Context, options httpwire.Options) (*link,
 		era.Close()
 		return nil, at(StageConnect, err)
 	}
-	return d.beginSession(ctx, era, wire)
+	l, err := d.beginSession(ctx, era, wire)
+	if err == nil {
+		l.pair = true
+	}
+	return l, err
 }
 
 // beginSession begins a session over a wire, which it closes if that fails.

@@ -22,7 +22,7 @@ import (
 // String implements Target.
 func (t *Process) String() string { return "command " + filepath.Base(t.Path) }
 
-func (t *Process) dial(ctx context.Context, d *Dialer) (*link, error) {
+func (t *Process) dial(ctx context.Context, d *Dialer, memory *Discovery) (*link, error) {
 	options := t.CommandOptions
 	if options.MaxMessage <= 0 {
 		options.MaxMessage = d.MaxMessage
@@ -34,25 +34,28 @@ func (t *Process) dial(ctx context.Context, d *Dialer) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.dialStream(ctx, process, process.Started())
+	return d.dialStream(ctx, process, process.Started(), memory)
 }
 
-func (t *oneConn) dial(ctx context.Context, d *Dialer) (*link, error) {
+func (t *oneConn) dial(ctx context.Context, d *Dialer, memory *Discovery) (*link, error) {
 	if t.used.Swap(true) {
 		return nil, errOneConn
 	}
-	return d.dialStream(ctx, t.conn, nil)
+	return d.dialStream(ctx, t.conn, nil, memory)
 }
 
 // dialStream finds out which era the server at the other end speaks (2026-07-28,
 // basic/transports/stdio, Backward Compatibility). It closes conn if it fails.
-func (d *Dialer) dialStream(ctx context.Context, conn transport.Conn, started <-chan struct{}) (*link, error) {
+func (d *Dialer) dialStream(ctx context.Context, conn transport.Conn, started <-chan struct{}, memory *Discovery) (*link, error) {
 	p, err := d.newProbe(conn, started)
 	if err != nil {
 		conn.Close()
 		return nil, err
 	}
-	l, err := p.find(ctx)
+	l, err := p.recall(ctx, memory)
+	if l == nil && err == nil {
+		l, err = p.find(ctx)
+	}
 	if err != nil {
 		err = p.explain(err)
 		p.close()
@@ -198,7 +201,7 @@ func (p *probe) judge(a discovered) (l *link, done bool, err error) {
 		}
 		if r.Modern() {
 			p.both.settle(p.modern)
-			return modernLink(p.modern, a.found, a.info, p.close), true, nil
+			return modernLink(p.modern, p.close).discovered(a.found, a.info), true, nil
 		}
 		return nil, false, nil
 	}

@@ -23,7 +23,8 @@
 //
 //	for change, err := range c.Watch(ctx, client.WatchOptions{}) { … }
 //
-// What a server says is fresh for a while is kept for that long, see [Cache], and asked
+// What a connection has learned of its server spares the next one the question: see
+// [Discovery]. What a server says is fresh for a while is kept for that long, see [Cache], and asked
 // for all the same with [Fresh].
 //
 // A Client outlives its connection. When a server's process has died, or its

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
@@ -38,4 +39,33 @@ func ExampleCache() {
 	// Output:
 	// measure <nil>
 	// weather <nil>
+}
+
+// What one connection has learned of a server spares the next the question.
+func ExampleClient_Discovery() {
+	c, err := client.Dial(context.Background(), weatherStation())
+	if err != nil {
+		log.Fatal(err)
+	}
+	stored, err := json.Marshal(c.Discovery())
+	if err != nil {
+		log.Fatal(err)
+	}
+	c.Close()
+
+	d := client.Dialer{Discovery: new(client.Discovery)}
+	if err := json.Unmarshal(stored, d.Discovery); err != nil {
+		log.Fatal(err)
+	}
+	c, err = d.Dial(context.Background(), weatherStation()) // sends nothing
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Println(c.Server().Info.Name)
+	text, err := client.Call[Weather](context.Background(), c, "weather", City{"Oslo"})
+	fmt.Println(text.Degrees, err)
+	// Output:
+	// weather station
+	// -3.5 <nil>
 }

@@ -12,8 +12,8 @@ func Each(connect func() transport.Conn) Target { return each(connect) }
 
 type each func() transport.Conn
 
-func (e each) dial(ctx context.Context, d *Dialer) (*link, error) {
-	return d.dialStream(ctx, e(), nil)
+func (e each) dial(ctx context.Context, d *Dialer, memory *Discovery) (*link, error) {
+	return d.dialStream(ctx, e(), nil, memory)
 }
 
 func (e each) String() string { return "each" }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
@@ -13,9 +15,9 @@ import (
 
 // Server is what a server says of itself. Info is for display only.
 type Server struct {
-	Info         mcp.Implementation
-	Capabilities mcp.ServerCapabilities
-	Instructions string // tell a model how to use the server
+	Info         mcp.Implementation     `json:"info"`
+	Capabilities mcp.ServerCapabilities `json:"capabilities"`
+	Instructions string                 `json:"instructions,omitempty"` // tell a model how to use the server
 }
 
 // link is one connection to a server, in the revision that was found. It does not
@@ -28,8 +30,13 @@ type link struct {
 	close    func() error                                         // any number of times
 	watch    func(ctx context.Context, w *watch, round int) error // until the link, or ctx, ends
 	mirrors  bool                                                 // marked parameters are repeated in headers
+	pair     bool                                                 // it is the transport of 2024-11-05
+	proven   atomic.Bool                                          // the server has answered in this revision
 
 	// Of the Client, under its lock.
+	learned time.Time     // when the server has said server
+	fresh   time.Duration // and for how long that is so
+	public  bool          // and to everybody
 	users   int           // calls on it
 	lost    bool          // no more calls begin on it
 	retired bool          // it is being closed in the background
@@ -38,21 +45,29 @@ type link struct {
 }
 
 // modernLink is a link to a server of the stateless era.
-func modernLink(era *modern.Client, found *mcp.DiscoverResult, info *mcp.Implementation, closeAll func() error) *link {
+func modernLink(era *modern.Client, closeAll func() error) *link {
 	return &link{
 		revision: mcp.V20260728,
 		watch:    func(ctx context.Context, w *watch, round int) error { return w.listen(ctx, round, era.Call) },
-		server:   Server{Info: *info, Capabilities: found.Capabilities, Instructions: found.Instructions},
 		call:     era.Call,
 		failed:   era.Failed,
 		close:    sync.OnceValue(closeAll),
 	}
 }
 
+// discovered notes what the server says of itself.
+func (l *link) discovered(found *mcp.DiscoverResult, info *mcp.Implementation) *link {
+	l.server = Server{Info: *info, Capabilities: found.Capabilities, Instructions: found.Instructions}
+	l.learned, l.fresh, l.public = time.Now(), freshFor(found.TTLMs), found.CacheScope == mcp.CacheScopePublic
+	l.proven.Store(true)
+	return l
+}
+
 // legacyLink is a link to a server after the handshake.
 func legacyLink(era *legacy.Client, found *mcp.InitializeResult, closeAll func() error) *link {
-	return &link{
+	l := &link{
 		revision: found.ProtocolVersion,
+		learned:  time.Now(),
 		watch: func(ctx context.Context, w *watch, round int) error {
 			return w.overhear(ctx, round, era, found.Capabilities)
 		},
@@ -61,6 +76,8 @@ func legacyLink(era *legacy.Client, found *mcp.InitializeResult, closeAll func()
 		failed: era.Failed,
 		close:  sync.OnceValue(closeAll),
 	}
+	l.proven.Store(true)
+	return l
 }
 
 func (d *Dialer) newEras(cancelling bool) (*modern.Client, *legacy.Client, error) {

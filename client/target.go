@@ -12,7 +12,8 @@ import (
 
 // Target is a server to dial: [URL], [Command], a *[HTTP], a *[Process] or [Conn].
 type Target interface {
-	dial(ctx context.Context, d *Dialer) (*link, error)
+	// dial connects; with what is remembered of the server, if anything is, to begin with.
+	dial(ctx context.Context, d *Dialer, memory *Discovery) (*link, error)
 	// String names the target in errors, without secrets.
 	String() string
 }

@@ -202,7 +202,7 @@ func transient(err error) bool {
 // watchOnce watches for as long as one connection lasts.
 func (c *Client) watchOnce(ctx context.Context, w *watch) error {
 	round := w.begin()
-	l, err := c.connected(ctx)
+	l, err := c.provenLink(ctx)
 	if err != nil {
 		return err
 	}

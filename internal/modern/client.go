@@ -76,7 +76,7 @@ func (c *Client) once(ctx context.Context, req *call.Request) (json.RawMessage, 
 		// Others say something of their own, whatever their body is.
 		var status *call.StatusError
 		if errors.As(err, &status) && status.Err != nil && (status.Status == http.StatusBadRequest || status.Status == http.StatusNotFound) {
-			return nil, status.Err
+			return nil, &Rejected{Status: status.Status, Err: status.Err}
 		}
 		return nil, err
 	}
@@ -103,6 +103,12 @@ func (c *Client) Discover(ctx context.Context, req *call.Request) (*mcp.Discover
 	if err != nil {
 		return nil, nil, err
 	}
+	return DecodeDiscovery(raw, c.logger)
+}
+
+// DecodeDiscovery reads the result of server/discover, and in it what the server says it
+// is. The latter is for display, so that a malformed one is only logged.
+func DecodeDiscovery(raw json.RawMessage, logger *slog.Logger) (*mcp.DiscoverResult, *mcp.Implementation, error) {
 	var result mcp.DiscoverResult
 	if err := json.Unmarshal(raw, &result); err != nil {
 		return nil, nil, fmt.Errorf("%w: server/discover: %w", call.ErrInvalidResponse, err)
@@ -112,10 +118,23 @@ func (c *Client) Discover(ctx context.Context, req *call.Request) (*mcp.Discover
 	}
 	var server mcp.Implementation
 	if _, err := result.Meta.Get(mcp.MetaServerInfo, &server); err != nil {
-		c.logger.Warn("the server's description of itself is ignored", "error", err)
+		logger.Warn("the server's description of itself is ignored", "error", err)
 	}
 	return &result, &server, nil
 }
+
+// Rejected is what a server reports with an HTTP status that says it has not served the
+// request. It reads as what is reported, and errors.As finds that.
+type Rejected struct {
+	Status int
+	Err    *jsonrpc.Error
+}
+
+// Error implements the error interface.
+func (e *Rejected) Error() string { return e.Err.Error() }
+
+// Unwrap returns what the server reports.
+func (e *Rejected) Unwrap() error { return e.Err }
 
 // Refused reports whether err is a server's refusal of the version we asked in,
 // and which versions it would have taken.
