@@ -72,29 +72,34 @@ func (e *FileTooLargeError) Unwrap() error {
 // first 10,000 entries that the system returns, in depth at most 32; links to
 // directories are not followed there.
 //
+// Clients that watch are not told of changes unless the program says what has changed, by
+// the Directory that AddFS returns.
+//
 // AddFS panics if the prefix is no URI, or is taken.
-func AddFS(s *Server, prefix string, root *os.Root, options FSOptions, more ...ResourceOption) {
-	if err := addFS(s, prefix, root, options, more); err != nil {
+func AddFS(s *Server, prefix string, root *os.Root, options FSOptions, more ...ResourceOption) *Directory {
+	d, err := addFS(s, prefix, root, options, more)
+	if err != nil {
 		panic(fmt.Sprintf("server: directory %q: %v", prefix, err))
 	}
+	return d
 }
 
-func addFS(s *Server, prefix string, root *os.Root, options FSOptions, more []ResourceOption) error {
+func addFS(s *Server, prefix string, root *os.Root, options FSOptions, more []ResourceOption) (*Directory, error) {
 	if root == nil {
-		return errors.New("there is no directory: root is nil")
+		return nil, errors.New("there is no directory: root is nil")
 	}
 	if err := checkURI(prefix); err != nil {
-		return err
+		return nil, err
 	}
 	if strings.ContainsAny(prefix, "?#") {
-		return errors.New("the prefix has a query or a fragment, and no path can follow these")
+		return nil, errors.New("the prefix has a query or a fragment, and no path can follow these")
 	}
 	if !strings.HasSuffix(prefix, "/") {
 		prefix += "/"
 	}
 	prefix, err := encodeLiteral(prefix)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if options.MaxFile <= 0 {
 		options.MaxFile = defaultMaxFile
@@ -115,10 +120,10 @@ func addFS(s *Server, prefix string, root *os.Root, options FSOptions, more []Re
 	}
 	e.completers.set("path", tree.complete)
 	if err := s.addTemplate(e, more); err != nil {
-		return err
+		return nil, err
 	}
 	s.completes.Store(true)
-	return nil
+	return &Directory{server: s, tree: tree, entry: e}, nil
 }
 
 // open implements templateEntry.open.
