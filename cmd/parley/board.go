@@ -48,6 +48,15 @@ func (b *board) demo(url string) {
 	b.print("\n  %s\n\n", b.dim.Render("Ctrl-C ends it. parley up --config mcp.json serves your own servers."))
 }
 
+// directories says what to do with the files that are served.
+func (b *board) directories(url string, dirs []string) {
+	b.print("  The files of %s are served. Try, in another terminal:\n\n", terminal.Line(strings.Join(dirs, ", ")))
+	for _, command := range []string{"ls", "watch"} {
+		b.print("    parley %s %s\n", command, url)
+	}
+	b.print("\n")
+}
+
 // expect makes room for a server's name.
 func (b *board) expect(name string) { b.names = max(b.names, len(name)) }
 

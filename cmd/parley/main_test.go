@@ -23,12 +23,13 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"start": start,
-			"await": await,
-			"lacks": lacks,
-			"stop":  stop,
-			"exits": exits,
-			"json":  isJSON,
+			"start":  start,
+			"follow": follow,
+			"await":  await,
+			"lacks":  lacks,
+			"stop":   stop,
+			"exits":  exits,
+			"json":   isJSON,
 		},
 	})
 }

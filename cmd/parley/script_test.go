@@ -28,7 +28,7 @@ type background struct {
 	exited chan error // receives once
 
 	mu      sync.Mutex
-	stderr  bytes.Buffer
+	stderr  bytes.Buffer  // and stdout of what is followed
 	written chan struct{} // capacity 1
 }
 
@@ -79,21 +79,42 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: start NAME args…")
 	}
-	b := &background{cmd: exec.Command(lookPath(ts, "parley"), args[1:]...), exited: make(chan error, 1), written: make(chan struct{}, 1)}
+	b := newBackground(ts, args[1:])
+	b.begin(ts, args[0])
+	ts.Setenv(args[0], b.match(ts, `(http://\S+)`)[1])
+}
+
+// follow NAME args…: runs parley with args beside the script, which can await what it
+// writes to stdout as well as to stderr.
+func follow(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: follow NAME args…")
+	}
+	b := newBackground(ts, args[1:])
+	b.cmd.Stdout = b
+	b.begin(ts, args[0])
+}
+
+func newBackground(ts *testscript.TestScript, args []string) *background {
+	b := &background{cmd: exec.Command(lookPath(ts, "parley"), args...), exited: make(chan error, 1), written: make(chan struct{}, 1)}
 	b.cmd.Dir = ts.Getenv("WORK")
 	b.cmd.Env = os.Environ()
 	for _, name := range []string{"PATH", "HOME", "GORACE"} {
 		b.cmd.Env = append(b.cmd.Env, name+"="+ts.Getenv(name))
 	}
 	b.cmd.Stdout, b.cmd.Stderr = io.Discard, b
+	return b
+}
+
+// begin starts the program, which ends with the script.
+func (b *background) begin(ts *testscript.TestScript, name string) {
 	ts.Check(b.cmd.Start())
 	go func() { b.exited <- b.cmd.Wait() }()
 	ts.Defer(func() {
 		_ = b.cmd.Process.Kill()
 		<-b.exited
 	})
-	running(ts)[args[0]] = b
-	ts.Setenv(args[0], b.match(ts, `(http://\S+)`)[1])
+	running(ts)[name] = b
 }
 
 func running(ts *testscript.TestScript) map[string]*background {

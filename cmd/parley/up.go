@@ -18,6 +18,7 @@ import (
 
 func newUp() *cobra.Command {
 	var flags httpFlags
+	var dirs dirFlag
 	var file string
 	var verbose bool
 	cmd := &cobra.Command{
@@ -26,7 +27,8 @@ func newUp() *cobra.Command {
 		Long: `Start or dial each server of a config file, and serve all their tools, resources and prompts
 behind one endpoint, in every revision of the protocol. The name of a tool or prompt there is
 its server's name, two underscores, and its own name; resources keep their URIs, and one that
-an earlier server has is found at server:NAME/URI. Without a file, a few demo tools are served.
+an earlier server has is found at server:NAME/URI. With --dir there are the files of directories
+beside them. Without either, a few demo tools are served.
 
 The file is JSON, in which comments may stand. In "mcpServers" it has for each server either
 "command", "args", "env" and "cwd" (relative to the file), or "url" and "headers"; "type" may
@@ -37,22 +39,23 @@ programs need to run: name in "env" what else it is to have.
 No file is read that --config does not name: what it names is run.`,
 		Example: `
 parley up
-parley up --config mcp.json`,
+parley up --config mcp.json --dir docs`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
-				return serveDemo(cmd, &flags)
+				return serveHTTP(cmd, &flags, &dirs)
 			}
-			return up(cmd, &flags, file, verbose)
+			return up(cmd, &flags, &dirs, file, verbose)
 		},
 	}
 	flags.add(cmd)
+	dirs.add(cmd)
 	cmd.Flags().StringVarP(&file, "config", "c", "", "file with the servers")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print what becomes of the servers, and what they write to stderr")
 	return cmd
 }
 
-func up(cmd *cobra.Command, flags *httpFlags, path string, verbose bool) error {
+func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, path string, verbose bool) error {
 	file, err := loadConfig(cmd, path)
 	if err != nil {
 		return err
@@ -85,6 +88,12 @@ func up(cmd *cobra.Command, flags *httpFlags, path string, verbose bool) error {
 		Description: "The tools, resources and prompts of several servers; a tool's or prompt's name begins with its server's",
 		Logger:      logger,
 	}
+	served, err := dirs.serve(s, logger)
+	if err != nil {
+		listener.Close()
+		return err
+	}
+	defer served.Close()
 	g := gateway.New(h, s)
 	g.Logger = logger
 	if err := h.Start(); err != nil {

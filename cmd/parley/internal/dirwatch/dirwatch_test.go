@@ -1,0 +1,170 @@
+package dirwatch_test
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/dirwatch"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// watched is a directory, and what is told of it.
+type watched struct {
+	t    *testing.T
+	dir  string
+	told chan dirwatch.Changes
+	log  strings.Builder
+}
+
+func watch(t *testing.T, most int, files ...string) *watched {
+	t.Helper()
+	w := &watched{t: t, dir: t.TempDir(), told: make(chan dirwatch.Changes, 1000)}
+	for _, name := range files {
+		w.write(name, "at first")
+	}
+	watcher, err := dirwatch.New(w.dir, dirwatch.Options{
+		Told: func(c dirwatch.Changes) { w.told <- c }, Logger: slog.New(slog.NewTextHandler(&w.log, nil)), MaxDirectories: most,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := watcher.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+func (w *watched) path(name string) string { return filepath.Join(w.dir, filepath.FromSlash(name)) }
+
+func (w *watched) write(name, text string) {
+	w.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(w.path(name)), 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(w.path(name), []byte(text), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *watched) check(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// until gathers what is told until it has all names, and the list's change if it is wanted.
+func (w *watched) until(listed bool, names ...string) {
+	w.t.Helper()
+	var all dirwatch.Changes
+	timeout := time.After(20 * time.Second)
+	for {
+		missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(all.Updated, name) })
+		if len(missing) == 0 && (all.Listed || !listed) {
+			if all.Listed && !listed {
+				w.t.Errorf("the list has changed: %+v", all)
+			}
+			return
+		}
+		select {
+		case c := <-w.told:
+			all.Updated, all.Listed = append(all.Updated, c.Updated...), all.Listed || c.Listed
+			for _, name := range c.Updated {
+				if strings.Contains(name, "secret") {
+					w.t.Errorf("told of %s", name)
+				}
+			}
+		case <-timeout:
+			w.t.Fatalf("told %+v, not %q", all, missing)
+		}
+	}
+}
+
+func TestWrittenFilesAreTold(t *testing.T) {
+	w := watch(t, 0, "a.txt", "sub/b.txt")
+	w.write("a.txt", "now")
+	w.until(false, "a.txt")
+	w.write("sub/b.txt", "now")
+	w.until(false, "sub/b.txt")
+}
+
+func TestComingAndGoingChangesTheList(t *testing.T) {
+	w := watch(t, 0, "a.txt")
+	w.write("new.txt", "new")
+	w.until(true, "new.txt")
+	w.check(os.Rename(w.path("new.txt"), w.path("a.txt"))) // as editors save
+	w.until(true, "a.txt", "new.txt")
+	w.check(os.Remove(w.path("a.txt")))
+	w.until(true, "a.txt")
+}
+
+func TestDirectoriesThatComeLaterAreFollowed(t *testing.T) {
+	w := watch(t, 0)
+	w.write("x/y/z.txt", "new") // in directories that nobody watches yet
+	w.until(true, "x/y/z.txt")
+	w.write("x/y/z.txt", "again")
+	w.until(false, "x/y/z.txt")
+	w.check(os.Rename(w.path("x"), w.path("renamed")))
+	w.until(true, "renamed/y/z.txt")
+	w.write("renamed/y/z.txt", "again")
+	w.until(false, "renamed/y/z.txt")
+	w.check(os.RemoveAll(w.path("renamed")))
+	w.until(true)
+}
+
+func TestLinksAndHiddenNamesAreLeftAlone(t *testing.T) {
+	outside := t.TempDir()
+	w := watch(t, 0, ".secret/a.txt", "a.txt")
+	w.check(os.Symlink(outside, w.path("link")))
+	w.until(true)
+	w.check(os.WriteFile(filepath.Join(outside, "secret.txt"), []byte("s3cret"), 0o600))
+	w.write(".secret/a.txt", "now")
+	w.write(".secret.txt", "now")
+	w.write("a.txt", "now")
+	w.until(false, "a.txt")
+}
+
+func TestManyDirectoriesAreBounded(t *testing.T) {
+	w := watch(t, 2, "a/a.txt", "b/b.txt", "c/c.txt")
+	w.write("new.txt", "now")
+	w.until(true, "new.txt")
+	if !strings.Contains(w.log.String(), "too many") {
+		t.Errorf("the log has %s", w.log.String())
+	}
+}
+
+func TestAStormIsToldInFewWords(t *testing.T) {
+	w := watch(t, 0, "a.txt")
+	for range 5000 {
+		w.write("a.txt", "now")
+	}
+	w.write("last.txt", "")
+	told := 0
+	for last := false; !last; told++ {
+		select {
+		case c := <-w.told:
+			last = slices.Contains(c.Updated, "last.txt")
+		case <-time.After(20 * time.Second):
+			t.Fatal("nothing is told")
+		}
+	}
+	if told > 100 {
+		t.Errorf("5,000 writes were told %d times", told)
+	}
+}
+
+func TestWhatIsNoDirectoryIsAnError(t *testing.T) {
+	if _, err := dirwatch.New(filepath.Join(t.TempDir(), "absent"), dirwatch.Options{}); err == nil {
+		t.Error("it is watched")
+	}
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// What can happen, and to what.
+const (
+	eventWatching = "watching"
+	eventAdded    = "added"
+	eventRemoved  = "removed"
+	eventChanged  = "changed"
+	eventUpdated  = "updated"
+	eventLog      = "log"
+	eventLost     = "lost"
+	eventRegained = "regained"
+
+	kindTool     = "tool"
+	kindPrompt   = "prompt"
+	kindResource = "resource"
+	kindTemplate = "template"
+)
+
+// event is one thing that has happened, and its line with --output json.
+type event struct {
+	Time  string `json:"time"`
+	Event string `json:"event"`
+	Kind  string `json:"kind,omitempty"`
+	Name  string `json:"name,omitempty"` // or URI
+	Count *int   `json:"count,omitempty"`
+
+	Value   json.RawMessage `json:"value,omitempty"`   // what was added, or what it has changed to
+	Members []string        `json:"members,omitempty"` // of it that have changed
+
+	Contents []mcp.ResourceContents `json:"contents,omitempty"`
+	Unsure   bool                   `json:"unsure,omitempty"` // nobody has said that it was updated, as nobody was connected
+
+	Level  mcp.LoggingLevel `json:"level,omitempty"`
+	Logger string           `json:"logger,omitempty"`
+	Data   json.RawMessage  `json:"data,omitempty"`
+
+	Error string `json:"error,omitempty"`
+}
+
+// text is the event as a line for people.
+func (e *event) text() string {
+	name := e.Kind + " " + e.Name
+	switch e.Event {
+	case eventWatching:
+		if e.Count == nil {
+			return "watching " + e.Name
+		}
+		return "watching " + e.Kind + ": " + strconv.Itoa(*e.Count)
+	case eventAdded:
+		return "+ " + name
+	case eventRemoved:
+		return "- " + name
+	case eventChanged:
+		return "~ " + name + ": " + strings.Join(e.Members, ", ")
+	case eventUpdated:
+		switch {
+		case e.Error != "":
+			name += ": " + e.Error
+		case e.Unsure:
+			name += ": may have been updated meanwhile"
+		default:
+			name += ": updated"
+		}
+		return "~ " + name
+	case eventLog:
+		return logLine(mcp.LoggingMessageParams{Level: e.Level, Logger: e.Logger, Data: e.Data})
+	case eventLost:
+		return "! connection lost: " + e.Error
+	case eventRegained:
+		return "! connected again"
+	}
+	return e.Event
+}
+
+// reporter prints events as they happen. Safe for concurrent use.
+type reporter struct {
+	mu   sync.Mutex
+	w    io.Writer
+	json bool
+	now  func() time.Time
+	err  error // of the first write that failed
+}
+
+func newReporter(w io.Writer, json bool) *reporter { return &reporter{w: w, json: json, now: time.Now} }
+
+func (r *reporter) report(e event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		r.err = r.write(e)
+	}
+}
+
+// failed returns the error that ended the reports, or nil.
+func (r *reporter) failed() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+func (r *reporter) write(e event) error {
+	if !r.json {
+		if _, err := io.WriteString(r.w, r.now().Format(time.TimeOnly)+" "+terminal.Line(e.text())+"\n"); err != nil || e.Contents == nil {
+			return err
+		}
+		return printContents(r.w, e.Contents)
+	}
+	e.Time = r.now().Format(time.RFC3339Nano)
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(&e); err != nil {
+		return err
+	}
+	_, err := io.WriteString(r.w, terminal.JSON(b.String()))
+	return err
+}
+
+// offer is one entry of a server's lists.
+type offer struct{ kind, name string }
+
+// snapshot is the lists that one notification is about, as they were at a time: each
+// entry's JSON.
+type snapshot map[offer]json.RawMessage
+
+// addTo enters all elements of a list.
+func addTo[E any](s snapshot, kind string, all []*E, name func(*E) string) error {
+	for _, e := range all {
+		raw, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		s[offer{kind, name(e)}] = raw
+	}
+	return nil
+}
+
+// changesTo returns how one snapshot became another, in the order of kinds and names.
+func (s snapshot) changesTo(now snapshot) []event {
+	var events []event
+	for o, value := range now {
+		was, there := s[o]
+		switch {
+		case !there:
+			events = append(events, event{Event: eventAdded, Kind: o.kind, Name: o.name, Value: value})
+		case !bytes.Equal(was, value):
+			events = append(events, event{Event: eventChanged, Kind: o.kind, Name: o.name, Value: value, Members: changedMembers(was, value)})
+		}
+	}
+	for o := range s {
+		if _, there := now[o]; !there {
+			events = append(events, event{Event: eventRemoved, Kind: o.kind, Name: o.name})
+		}
+	}
+	slices.SortFunc(events, func(a, b event) int {
+		return strings.Compare(a.Kind+"\x00"+a.Name, b.Kind+"\x00"+b.Name)
+	})
+	return events
+}
+
+// changedMembers names the members of two objects that are not the same, sorted.
+func changedMembers(was, now json.RawMessage) []string {
+	values := make(map[string]string)
+	keys, all := members(was)
+	for i, key := range keys {
+		values[key] = string(all[i])
+	}
+	var changed []string
+	keys, all = members(now)
+	for i, key := range keys {
+		if value, there := values[key]; !there || value != string(all[i]) {
+			changed = append(changed, key)
+		}
+		delete(values, key)
+	}
+	for key := range values {
+		changed = append(changed, key)
+	}
+	slices.Sort(changed)
+	return changed
+}
