@@ -49,19 +49,26 @@ func (d *Dialer) answer(ctx context.Context, method string, params json.RawMessa
 	case method == mcp.MethodElicit && (d.Elicit != nil || d.ElicitURL != nil):
 		return d.elicit(ctx, params)
 	case method == mcp.MethodCreateMessage && d.Sample != nil:
-		request := new(mcp.CreateMessageParams)
-		if err := decodeParams(params, request); err != nil {
-			return nil, err
-		}
-		if len(request.Tools) > 0 && !d.SampleTools {
-			return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "sampling/createMessage: this client has not declared that it samples with tools")
-		}
-		return nonNil(d.Sample(ctx, request))
+		return d.sample(ctx, params)
 	case method == mcp.MethodListRoots && d.Roots != nil:
 		roots, err := d.Roots(ctx)
 		return &mcp.ListRootsResult{Roots: roots}, err
 	}
 	return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q: this client has not declared that it offers it", method)
+}
+
+func (d *Dialer) sample(ctx context.Context, params json.RawMessage) (any, error) {
+	request := new(mcp.CreateMessageParams)
+	if err := decodeParams(params, request); err != nil {
+		return nil, err
+	}
+	if request.UsesTools() && !d.SampleTools {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "sampling/createMessage: this client has not declared that it samples with tools")
+	}
+	if err := mcp.CheckToolResults(request.Messages); err != nil {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "sampling/createMessage: %s", err)
+	}
+	return nonNil(d.Sample(ctx, request))
 }
 
 func (d *Dialer) elicit(ctx context.Context, params json.RawMessage) (any, error) {

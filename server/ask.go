@@ -132,7 +132,7 @@ func SampleInto(into *mcp.CreateMessageResult, params mcp.CreateMessageParams, o
 	a := newAsking(mcp.MethodCreateMessage, params, options)
 	a.check = func(c *call.Call) error {
 		sampling := c.Peer.Capabilities.Sampling
-		needsTools := len(params.Tools) > 0 || params.ToolChoice != nil
+		needsTools := params.UsesTools()
 		switch {
 		case needsTools && !revision.SamplingTools.In(c.Revision):
 			return fmt.Errorf("sampling with tools: %w", ErrUnsupported)
@@ -141,18 +141,25 @@ func SampleInto(into *mcp.CreateMessageResult, params mcp.CreateMessageParams, o
 		case needsTools && sampling.Tools == nil:
 			return &call.CapabilityError{Required: mcp.ClientCapabilities{Sampling: &mcp.SamplingCapability{Tools: &mcp.Supported{}}}}
 		}
+		if err := mcp.CheckToolResults(params.Messages); err != nil {
+			return fmt.Errorf("sampling/createMessage: %w", err)
+		}
 		return nil
 	}
 	a.accept = func(answer json.RawMessage) error {
-		if err := json.Unmarshal(answer, into); err != nil {
+		var result mcp.CreateMessageResult // a whole one, or none
+		if err := json.Unmarshal(answer, &result); err != nil {
 			return fmt.Errorf("%w: sampling/createMessage: %w", errUnfit, err)
 		}
+		*into = result
 		return nil
 	}
 	return a
 }
 
-// Sample has the client's model answer a message. It returns what [Ask] does.
+// Sample has the client's model answer a message. It returns what [Ask] does. Tools are
+// for clients that have declared sampling.tools, and each use of one must be followed by
+// its result: see mcp.CheckToolResults.
 //
 // Deprecated: 2026-07-28 deprecates sampling. Call the model of your choice yourself.
 func Sample(ctx context.Context, params mcp.CreateMessageParams, options ...AskOption) (*mcp.CreateMessageResult, error) {

@@ -150,7 +150,7 @@ var securityRules = []securityRule{
 	{"Y3", "prompts and completions are validated and disclose nothing", ""},
 	{"Y4", "logs to clients are limited, and those that were asked for", ""},
 	{"Y5", "questions are bound to who asked", ""},
-	{"Y6", "sampling with tools is for those who have it, and each use of a tool has its result", "a check that each use of a tool has its result"},
+	{"Y6", "sampling with tools is for those who have it, and each use of a tool has its result", ""},
 
 	// Rounds, caches, subscriptions, tasks.
 	{"M1", "a state is an attacker's until its seal is checked", ""},

@@ -96,7 +96,7 @@ func (c *Client) answer(ctx context.Context, questions mcp.InputRequests) (map[s
 		wg.Go(func() {
 			answer, err := c.answerer(ctx, q.Method, q.Params)
 			if err != nil {
-				cancel(fmt.Errorf("answer the server's %s: %w", q.Method, err))
+				cancel(unanswered(q.Method, err))
 				return
 			}
 			mu.Lock()
@@ -109,4 +109,14 @@ func (c *Client) answer(ctx context.Context, questions mcp.InputRequests) (map[s
 		return nil, err
 	}
 	return answers, nil
+}
+
+// unanswered is why a question has no answer. What an answerer would tell the server,
+// which cannot be told in this era, must not be taken for the server's word.
+func unanswered(method string, err error) error {
+	var forServer *jsonrpc.Error
+	if errors.As(err, &forServer) {
+		return fmt.Errorf("%w: the server's %s cannot be answered: %s", call.ErrInvalidResponse, method, forServer.Message)
+	}
+	return fmt.Errorf("answer the server's %s: %w", method, err)
 }
