@@ -40,6 +40,7 @@ type Client struct {
 
 	cache    *cacheUse                        // what is kept of results
 	marked   marked                           // parameters to repeat in headers
+	outputs  outputs                          // what tools return
 	logLevel atomic.Pointer[mcp.LoggingLevel] // nil: none was asked for
 }
 

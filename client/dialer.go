@@ -76,6 +76,11 @@ type Dialer struct {
 	// policy is not used: redirects are followed within the server's origin only.
 	HTTPClient *http.Client
 
+	// UncheckedOutput takes the structured content of tools as it comes. By default it is
+	// held against the tool's output schema, if the tool was listed before it is called:
+	// see Client.CallTool.
+	UncheckedOutput bool
+
 	// MaxMessage is the largest message to accept, in bytes; default 16 MiB.
 	MaxMessage int
 

@@ -56,9 +56,15 @@ func (c *Client) mirrors() bool {
 	return c.last.mirrors
 }
 
-// usable notes which parameters of listed tools are marked, and leaves out the tools
-// whose marks cannot be followed: the protocol wants them not to be offered.
+// usable notes what listed tools return and which of their parameters are marked, and
+// leaves out the tools whose marks cannot be followed: the protocol wants them not to be
+// offered.
 func (c *Client) usable(tools []mcp.Tool) []mcp.Tool {
+	if !c.dialer.UncheckedOutput && c.Revision() >= mcp.V20250618 {
+		for i := range tools {
+			c.outputs.learn(tools[i].Name, tools[i].OutputSchema)
+		}
+	}
 	if !c.mirrors() {
 		return tools
 	}
@@ -96,16 +102,7 @@ func (c *Client) mirror(tool string, params []byte) ([]call.MirroredParam, error
 // mirrorAnew lists the server's tools because a call was refused that repeated sent,
 // and returns what it has to repeat instead; ok is false if that is the same.
 func (c *Client) mirrorAnew(ctx context.Context, tool string, params []byte, sent []call.MirroredParam) (now []call.MirroredParam, ok bool) {
-	found := false
-	for t, err := range c.Tools(ctx, Fresh()) {
-		if err != nil {
-			return nil, false
-		}
-		if found = t.Name == tool; found {
-			break
-		}
-	}
-	if !found {
+	if !c.find(ctx, tool) {
 		return nil, false
 	}
 	now, err := c.mirror(tool, params)

@@ -72,6 +72,13 @@ func optionsOf(options []CallOption, timeout time.Duration) (callOptions, error)
 // first call: because of its headers, and the tool has changed since it was listed, or
 // because the user has to visit a URL first, and Dialer.ElicitURL says that they have
 // agreed to.
+//
+// The structured content of a tool that was listed before has to fit the tool's output
+// schema, or the error is an *[OutputError], which has the result. A tool that was not is
+// not listed for that: to have results validated, go through [Client.Tools] first. A
+// schema that cannot be used, or not in bounded time, is logged and the result is taken
+// as it is; Dialer.UncheckedOutput takes all as they are. If the tools were listed more
+// than a minute ago, they are listed once more before a result is refused.
 func (c *Client) CallTool(ctx context.Context, name string, arguments any, options ...CallOption) (*mcp.CallToolResult, error) {
 	o, err := optionsOf(options, c.dialer.Timeouts.Tool)
 	if err != nil {
@@ -103,7 +110,14 @@ func (c *Client) CallTool(ctx context.Context, name string, arguments any, optio
 	if err != nil {
 		return nil, err
 	}
-	return decodeToolResult(raw)
+	result, err := decodeToolResult(raw)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.checkOutput(ctx, name, result); err != nil {
+		return nil, err
+	}
+	return result, nil
 }
 
 func checkMeta(meta mcp.Meta) error {
