@@ -21,6 +21,7 @@ type tracker struct {
 	flights   *flight
 	timer     *time.Timer // for beat; nil until needed
 	armed     bool        // beat will be called
+	beats     int         // how often it has been
 
 	base   context.Context // ends with cancelAll; made when first needed
 	cancel context.CancelCauseFunc
@@ -45,7 +46,7 @@ type flight struct {
 	prev, next *flight
 	cancel     canceler     // for cancelAll; nil: it does without
 	stream     *eventStream // to be kept alive; nil: none is
-	due        time.Time    // of the stream's next comment
+	since      int          // the beat after which the stream began, or had its last comment
 }
 
 // canceler is what ends with an error: a call, or the context of something else.
@@ -92,14 +93,16 @@ func (t *tracker) watch(f *flight, every time.Duration) {
 	if f.stream == nil {
 		return
 	}
-	f.due = time.Now().Add(every)
-	switch {
-	case t.timer == nil:
-		t.timer = time.AfterFunc(every, func() { t.beat(every) })
-	case !t.armed:
-		t.timer.Reset(every)
+	f.since = t.beats
+	if t.armed {
+		return
 	}
 	t.armed = true
+	if t.timer == nil {
+		t.timer = time.AfterFunc(every/beatsPerComment, func() { t.beat(every) })
+	} else {
+		t.timer.Reset(every / beatsPerComment)
+	}
 }
 
 func (t *tracker) forget(f *flight) {
@@ -115,28 +118,29 @@ func (t *tracker) forget(f *flight) {
 	}
 }
 
-// beat writes the comments that are due. One timer serves all streams: few requests
-// take as long as until their first comment, and each would pay for a timer of its own.
-// While no request is in flight, the timer rests.
+// beatsPerComment is how finely the tracker measures time.
+const beatsPerComment = 16
+
+// beat writes the comments that are due. Few requests take as long as until their first
+// comment, and even to ask the clock when they began would show in what they cost; so
+// one timer counts for all, while there are any. A comment may come a beat too early.
 func (t *tracker) beat(every time.Duration) {
 	var due []*eventStream
-	var next time.Time
 	t.mu.Lock()
-	now := time.Now()
+	t.beats++
+	t.armed = false
 	for f := t.flights; f != nil; f = f.next {
 		if f.stream == nil {
 			continue
 		}
-		if !f.due.After(now) {
+		t.armed = true
+		if t.beats-f.since >= beatsPerComment {
+			f.since = t.beats
 			due = append(due, f.stream)
-			f.due = now.Add(every)
-		}
-		if next.IsZero() || f.due.Before(next) {
-			next = f.due
 		}
 	}
-	if t.armed = !next.IsZero(); t.armed {
-		t.timer.Reset(max(next.Sub(now), every/16)) // many streams are not looked through for each
+	if t.armed {
+		t.timer.Reset(every / beatsPerComment)
 	}
 	t.mu.Unlock()
 	for _, e := range due {

@@ -23,7 +23,7 @@ func TestT23TrackerKeepsEveryStreamAliveInItsTurn(t *testing.T) {
 			requests.watch(f, every)
 			requests.watch(&flight{}, every) // a request without a stream
 			all = append(all, one{w, f})
-			time.Sleep(5 * time.Second)
+			time.Sleep(5*time.Second + time.Millisecond) // between two beats
 		}
 		expect := func(when string, comments ...int) {
 			t.Helper()
@@ -35,7 +35,7 @@ func TestT23TrackerKeepsEveryStreamAliveInItsTurn(t *testing.T) {
 			}
 		}
 		expect("after 15 s", 0, 0, 0)
-		time.Sleep(time.Second)
+		time.Sleep(time.Second - 3*time.Millisecond)
 		expect("after 16 s", 1, 0, 0)
 		time.Sleep(5 * time.Second)
 		expect("after 21 s", 1, 1, 0)
