@@ -53,7 +53,7 @@ func (l SessionLimits) withDefaults() SessionLimits {
 
 // Sessions keeps the sessions of a transport whose connections do not last, in a
 // store. An idle session is a few hundred bytes there and, here, one entry in a
-// count.
+// count, apart from the ones that were used last; see maxWarm.
 type Sessions struct {
 	server *Server
 	store  store.KV
@@ -61,11 +61,16 @@ type Sessions struct {
 	quota  quota
 
 	mu       sync.Mutex
-	live     map[string]*Live // by store key; only while something is in flight
-	draining bool             // no standalone stream may stay open
+	live     map[string]*Live // by store key; those in use, and the warm
+	warm     warm
+	beats    int         // how often beat has been called
+	timer    *time.Timer // for beat; nil until needed
+	armed    bool        // beat will be called
+	draining bool        // no standalone stream may stay open
 }
 
-// Live is what a session has in this process while it is being used.
+// Live is what a session has in this process while it is being used, and for a while
+// afterwards.
 type Live struct {
 	*Session
 	ID  string
@@ -77,7 +82,10 @@ type Live struct {
 	// Under the mutex of all.
 	version uint64 // of the state in the store that is known here
 	refs    int
-	awake   *time.Timer   // a session that is being used does not expire
+	touched int // the beat after which it was last used or touched
+	warm    bool
+	before  *Live         // in the list of the warm
+	after   *Live         // likewise
 	streams chan struct{} // closed when a newer standalone stream takes over, or the session ends
 }
 
@@ -144,19 +152,26 @@ func (s *Sessions) Open(ctx context.Context, who principal.Principal, id string)
 	key := sessionKey(who, id)
 	before := s.versionOf(key)
 	item, err := s.store.Get(ctx, key)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, ErrNoSession
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, fmt.Errorf("find session: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.live[key]
+	if l != nil && l.refs == 0 && l.version == before && (err != nil || item.Version != l.version) { // ended or changed by another replica
+		s.drop(l)
+		l = nil
+	}
+	switch {
+	case err != nil:
+		return nil, ErrNoSession
+	case l != nil && (item.Version == l.version || l.version != before): // which is newer than item
+		return s.use(l), nil
 	}
 	state, err := DecodeState(item.Value)
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := s.live[key]
 	if l == nil {
 		l = &Live{ID: id, key: key, version: item.Version, all: s, inflight: &call.Inflight{Max: s.server.MaxInflight}}
 		if l.Session, err = s.server.Resume(who, state, l.inflight); err != nil {
@@ -165,14 +180,12 @@ func (s *Sessions) Open(ctx context.Context, who principal.Principal, id string)
 		l.kept, l.Source = l, id
 		l.subscriptions.kept = l
 		s.live[key] = l
-		l.awake = time.AfterFunc(l.ttl()/3, l.stayAwake)
-	} else if item.Version != l.version && l.version == before { // another replica was told otherwise
+	} else { // in use, and another replica was told otherwise
 		l.version = item.Version
 		l.level.set(state.LogLevel)
 		l.subscriptions.set(state.Subscribed)
 	}
-	l.refs++
-	return l, nil
+	return s.use(l), nil
 }
 
 // versionOf is the version of a session's state that is known here, 0 if none is.
@@ -185,36 +198,11 @@ func (s *Sessions) versionOf(key string) uint64 {
 	return 0
 }
 
-// Release ends one use of the session.
-func (l *Live) Release() {
-	l.all.mu.Lock()
-	defer l.all.mu.Unlock()
-	if l.refs--; l.refs > 0 {
-		return
-	}
-	l.awake.Stop()
-	if l.all.live[l.key] == l {
-		delete(l.all.live, l.key)
-	}
-}
-
-// stayAwake touches the session now and then while it is being used: a call may take
-// longer than a session may be idle.
-func (l *Live) stayAwake() {
-	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
-	defer cancel()
-	_ = l.Touch(ctx) // if it is gone, the next request finds out
-	l.all.mu.Lock()
-	defer l.all.mu.Unlock()
-	if l.refs > 0 {
-		l.awake.Reset(l.ttl() / 3)
-	}
-}
-
 // Touch makes the session young again.
 func (l *Live) Touch(ctx context.Context) error {
 	l.all.mu.Lock()
 	ttl := l.ttl()
+	l.touched = l.all.beats
 	l.all.mu.Unlock()
 	err := l.all.store.Touch(ctx, l.key, ttl)
 	if errors.Is(err, store.ErrNotFound) {
@@ -260,6 +248,9 @@ func (s *Sessions) Delete(ctx context.Context, who principal.Principal, id strin
 	s.mu.Lock()
 	l := s.live[key]
 	delete(s.live, key)
+	if l != nil && l.warm {
+		s.drop(l)
+	}
 	if l != nil && l.streams != nil {
 		close(l.streams)
 		l.streams = nil

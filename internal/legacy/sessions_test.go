@@ -532,8 +532,8 @@ func TestIdleSessionsCostTwoKilobytesAndNoGoroutine(t *testing.T) {
 	if now := runtime.NumGoroutine(); now > goroutines {
 		t.Errorf("%d goroutines, %d before", now, goroutines)
 	}
-	if len(s.live) != 0 {
-		t.Errorf("%d are live", len(s.live))
+	if len(s.live) != maxWarm || s.warm.n != maxWarm {
+		t.Errorf("%d are live, %d warm", len(s.live), s.warm.n)
 	}
 	runtime.KeepAlive(s)
 }
