@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -145,7 +146,8 @@ func (c *Call) IsProtocolError(err error) bool {
 	var known *jsonrpc.Error
 	var missing *CapabilityError
 	var required *URLRequiredError
-	return errors.As(err, &known) || c.Revision.Modern() && errors.As(err, &missing) ||
+	var lacking *auth.ScopeError
+	return errors.As(err, &known) || errors.As(err, &lacking) || c.Revision.Modern() && errors.As(err, &missing) ||
 		revision.URLElicitation.In(c.Revision) && errors.As(err, &required)
 }
 

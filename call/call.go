@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -63,6 +64,9 @@ type Call struct {
 	// Closing is closed when whoever serves the call takes no more requests. A call that
 	// stays open, as a subscription does, ends then. Nil: that never happens.
 	Closing <-chan struct{}
+	// Expired tells once that the caller's token has expired, which ends such a call
+	// too. Nil: it never does.
+	Expired <-chan time.Time
 	// Store keeps what must outlive a run of the handler; set by Engine.Serve.
 	Store store.KV
 

@@ -3,11 +3,13 @@ package call
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
 
+	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -20,8 +22,9 @@ type Outcome struct {
 	// the json.RawMessage it is answered with. It may be shared between calls and is not
 	// modified.
 	Result any
-	// Err is reported to the peer: a *jsonrpc.Error as it is, any other error as an
-	// internal error whose text stays in our log.
+	// Err is reported to the peer: a *jsonrpc.Error as it is, an *auth.ScopeError as a
+	// challenge to come back with more authority, any other error as an internal error
+	// whose text stays in our log.
 	Err error
 }
 
@@ -38,7 +41,10 @@ type Middleware func(next Handler) Handler
 // Engine serves calls: it finds a method's handler and runs it inside the
 // middleware. It must not be changed once it serves; the zero Engine knows no method.
 type Engine struct {
-	Store    store.KV     // for Call.Store
+	Store store.KV // for Call.Store
+	// Scopes returns the scopes that a call needs, of which no more than method, params
+	// and principal need be there; nil: none needs any.
+	Scopes   func(*Call) []string
 	Logger   *slog.Logger // nil: slog.Default()
 	handlers map[string]Handler
 	wrapped  Handler
@@ -105,6 +111,11 @@ func (e *Engine) dispatch(ctx context.Context, c *Call) Outcome {
 	if !ok || !e.Has(c.Method, c.Revision) {
 		return Fail(jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not available in revision %s of this server", c.Method, c.Revision))
 	}
+	if e.Scopes != nil {
+		if err := auth.Require(ctx, e.Scopes(c)...); err != nil {
+			return Fail(err)
+		}
+	}
 	out := h(ctx, c)
 	if c.Asker != nil {
 		out = c.Asker.Settle(ctx, out)
@@ -135,10 +146,24 @@ func (e *Engine) wire(ctx context.Context, c *Call, err error) error {
 	if errors.As(err, &missing) {
 		return missing.wire(c.Revision)
 	}
+	var lacking *auth.ScopeError
+	if errors.As(err, &lacking) {
+		auth.Refused(ctx, lacking)
+		return lackingScope(lacking)
+	}
 	if ctx.Err() == nil {
 		e.logger().ErrorContext(ctx, "call failed", "method", c.Method, "error", err)
 	}
 	return errInternal
+}
+
+// lackingScope says to the peer what it lacks. The protocol has no code for it: what
+// clients go by is the challenge that HTTP carries beside it.
+func lackingScope(e *auth.ScopeError) *jsonrpc.Error {
+	data, _ := json.Marshal(struct {
+		RequiredScopes []string `json:"requiredScopes"`
+	}{e.Needed})
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: e.Error(), Data: data}
 }
 
 // AppendReply runs the call and appends its response to dst, on one line. It

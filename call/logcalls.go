@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -48,6 +49,7 @@ func LogCalls(logger *slog.Logger) Middleware {
 func outcomeForLog(ctx context.Context, out Outcome) (string, slog.Level) {
 	var reported *jsonrpc.Error
 	var missing *CapabilityError
+	var lacking *auth.ScopeError
 	switch {
 	case out.Err == nil:
 		switch result := out.Result.(type) {
@@ -65,6 +67,8 @@ func outcomeForLog(ctx context.Context, out Outcome) (string, slog.Level) {
 		return "error " + strconv.FormatInt(reported.Code, 10), slog.LevelInfo
 	case errors.As(out.Err, &missing):
 		return "capability missing", slog.LevelInfo
+	case errors.As(out.Err, &lacking):
+		return "scope missing", slog.LevelInfo
 	}
 	return "internal error", slog.LevelWarn
 }

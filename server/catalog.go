@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 	"sync"
+	"sync/atomic"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
@@ -18,6 +19,7 @@ type entry interface {
 	restricted() bool
 	visibleTo(principal.Principal) bool
 	audience() func(principal.Principal) bool
+	needs() []string
 }
 
 // catalog is what a server offers of one kind, by name, and the lists of it as
@@ -29,9 +31,10 @@ type catalog[E entry] struct {
 	mu         sync.RWMutex
 	declare    bool // the kind is offered, be it that there is nothing of it at present
 	entries    map[string]E
-	restricted int      // how many entries are not for everybody
-	names      []string // sorted, never modified; nil when it has to be made anew
-	ordered    []E      // in the order of names, never modified
+	scoped     atomic.Bool // some entry needs, or has needed, scopes
+	restricted int         // how many entries are not for everybody
+	names      []string    // sorted, never modified; nil when it has to be made anew
+	ordered    []E         // in the order of names, never modified
 	pages      map[pageKey]revision.Encoded
 	changes    uint64 // how often entries has changed
 }
@@ -55,6 +58,9 @@ func (c *catalog[E]) add(name string, e E) error {
 	c.entries[name] = e
 	if e.restricted() {
 		c.restricted++
+	}
+	if len(e.needs()) > 0 {
+		c.scoped.Store(true)
 	}
 	c.changed()
 	c.declare = true

@@ -84,6 +84,7 @@ type completionTarget struct {
 	name       string // for people
 	completers *completers
 	parameter  func(name string) *parameter // nil if there is none
+	scopes     []string
 }
 
 // completionTarget finds what a reference refers to, among what is seen. The URI of a
@@ -93,7 +94,7 @@ func (s *Server) completionTarget(ref mcp.CompleteReference, seen func(entry) bo
 	switch ref.Type {
 	case mcp.RefPrompt:
 		if e, ok := s.prompts.get(ref.Name); ok && seen(e) {
-			return &completionTarget{fmt.Sprintf("the prompt %q", ref.Name), &e.completers, e.argument}, nil
+			return &completionTarget{fmt.Sprintf("the prompt %q", ref.Name), &e.completers, e.argument, e.scopes}, nil
 		}
 		return nil, unknownPrompt(ref.Name)
 	case mcp.RefResource:
@@ -115,7 +116,7 @@ func (s *Server) completionTarget(ref mcp.CompleteReference, seen func(entry) bo
 				return nil
 			}
 			return e.variable(name)
-		}}, nil
+		}, e.scopes}, nil
 	}
 	return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.ref.type must be %q or %q", mcp.RefPrompt, mcp.RefResource)
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/httpwire"
 	"github.com/parley-mcp/parley/internal/legacy"
@@ -62,6 +63,15 @@ type Server struct {
 	// of tools, prompts, resources and templates, and what server/discover says. The
 	// zero CachePolicy: not at all. For what is read of resources, see [Cached].
 	ListCache, DiscoverCache CachePolicy
+
+	// Auth says who may use the server over HTTP, in every revision and with every
+	// method, and what for. Nil: everybody may, and is anonymous. The server answers
+	// for its metadata itself where requests for auth.MetadataPath reach it; elsewhere
+	// mount Auth.MetadataHandler.
+	Auth *auth.Resource
+	// LocalScopes are granted to whoever speaks to the server by another way than HTTP,
+	// as standard input is; see [RequireScopes].
+	LocalScopes []string
 
 	// AllowedOrigins are the origins of web pages that may use the server, beside its
 	// own, as browsers write them: "https://app.example.com". An origin is the server's
@@ -168,7 +178,12 @@ func (s *Server) ready() *core {
 			mcp.MethodSubscribe:             s.subscribe,
 			mcp.MethodUnsubscribe:           s.unsubscribe,
 		}, logger, s.middleware()...)
-		c.engine.Store = kv
+		c.engine.Store, c.engine.Scopes = kv, s.scopesOf
+		if s.Auth != nil {
+			if err := s.Auth.Check(); err != nil {
+				panic("server: Auth: " + err.Error())
+			}
+		}
 		peers := &call.Peers{}
 		seals, err := seal.New(s.Keys...)
 		if err != nil {
@@ -190,6 +205,7 @@ func (s *Server) ready() *core {
 				Total:      s.Limits.Sessions,
 			}),
 			Guard:     httpwire.Guard{Origins: s.AllowedOrigins, Hosts: s.AllowedHosts},
+			Auth:      s.Auth,
 			Logger:    logger,
 			MaxBody:   int64(orDefault(s.Limits.MaxMessage, transport.DefaultServerMaxMessage)),
 			KeepAlive: 15 * time.Second,
@@ -267,7 +283,7 @@ func (s *Server) ServeConn(ctx context.Context, conn transport.Conn) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.base, cancel)()
-	return c.stream.Serve(ctx, c.draining, conn, principal.Local)
+	return c.stream.Serve(s.local(ctx), c.draining, conn, principal.Local)
 }
 
 // ErrShutdown is returned by ServeConn after Shutdown.

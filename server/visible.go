@@ -15,14 +15,14 @@ type Option interface {
 	ResourceOption
 }
 
-// ToolOption says more about a tool: see [VisibleTo] and [NotSecret].
+// ToolOption says more about a tool: see [VisibleTo], [RequireScopes] and [NotSecret].
 type ToolOption interface{ ofTool(*toolEntry) }
 
-// PromptOption says more about a prompt: see [VisibleTo].
+// PromptOption says more about a prompt: see [VisibleTo] and [RequireScopes].
 type PromptOption interface{ ofPrompt(*promptEntry) }
 
 // ResourceOption says more about a resource, a template or a directory: see
-// [VisibleTo] and [Cached].
+// [VisibleTo], [RequireScopes] and [Cached].
 type ResourceOption interface{ ofResource(*resourceOffer) }
 
 // VisibleTo shows what is offered to those callers only for whom sees returns true. It
@@ -62,6 +62,7 @@ func (v visibleTo) ofResource(e *resourceOffer) { e.sees = append(e.sees, v) }
 type offer struct {
 	name   string // as VisibleTo knows it
 	sees   []visibleTo
+	scopes []string // see RequireScopes
 	logger func() *slog.Logger
 }
 

@@ -50,7 +50,7 @@ var securityRules = []securityRule{
 	{"T1", "the origin of every request is checked", ""},
 	{"T2", "and a foreign one forbidden", ""},
 	{"T3", "on the loopback interface, hosts are checked", ""},
-	{"T4", "connections can be authenticated", authorization},
+	{"T4", "connections can be authenticated", ""},
 	{"T5", "the transport of 2024-11-05 names its endpoint first, and clients hold it against their origin", ""},
 	{"T6", "one endpoint; in 2026-07-28 without sessions", ""},
 	{"T7", "what needs no answer is accepted with 202", ""},
@@ -93,14 +93,14 @@ var securityRules = []securityRule{
 	{"S8", "nothing is inferred from the connection", ""},
 
 	// Authorization, serving.
-	{"R1", "every request is validated before it is processed", authorization},
-	{"R2", "the audience of a token is this server", authorization},
+	{"R1", "every request is validated before it is processed", ""},
+	{"R2", "the audience of a token is this server", ""},
 	{"R3", "tokens are not passed through", authorization},
 	{"R4", "metadata of the protected resource is served", authorization},
-	{"R5", "scopes are asked for as needed", authorization},
+	{"R5", "scopes are asked for as needed", ""},
 	{"R6", "logs hold no credentials", ""},
 	{"R7", "lists vary by authorization only", ""},
-	{"R8", "authorization is the same everywhere", authorization},
+	{"R8", "authorization is the same everywhere", ""},
 
 	// Authorization, calling.
 	{"O1", "PKCE, always", authorization},

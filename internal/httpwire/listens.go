@@ -22,9 +22,8 @@ type listens struct {
 
 // enter counts one more subscription of whoever sends the request, unless they have as
 // many as they may. The error is for the client.
-func (l *listens) enter(r *http.Request) (leave func(), _ *jsonrpc.Error) {
-	who, most := principalOf(r), call.MaxSubscriptions
-	owner := who.Key()
+func (l *listens) enter(who principal.Principal, r *http.Request) (leave func(), _ *jsonrpc.Error) {
+	owner, most := who.Key(), call.MaxSubscriptions
 	if who == principal.Anonymous {
 		owner, most = "address/"+addressOf(r), maxListensPerAddress
 	}

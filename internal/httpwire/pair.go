@@ -40,6 +40,7 @@ type pair struct {
 	ctx     context.Context
 	drain   chan struct{} // closed when the server shuts down
 	slots   chan struct{}
+	expiry  *expiry // of the newest token that a request of the pair has come with
 	running sync.WaitGroup
 
 	mu      sync.Mutex // orders the handshake and the end; not held while handlers run
@@ -114,12 +115,14 @@ func (s *Server) openPair(w http.ResponseWriter, r *http.Request) {
 	x := &pair{
 		id:      base64.RawURLEncoding.EncodeToString(random[:]),
 		address: addressOf(r),
-		who:     principalOf(r),
+		who:     s.principalOf(r),
 		stream:  &eventStream{w: w, ctx: ctx, broken: cancelFunc(cancel)},
 		ctx:     ctx,
 		drain:   make(chan struct{}),
 		slots:   make(chan struct{}, maxPairInflight),
+		expiry:  s.expiryOf(r),
 	}
+	defer x.expiry.stop()
 	x.session = s.Legacy.NewSession(x.who)
 	x.session.Source = x.id
 	if !s.pairs.add(x) {
@@ -165,6 +168,8 @@ func (x *pair) wait(keepAlive time.Duration, changes *call.Subscription) {
 			if deliver(x.stream, changes) != nil {
 				return
 			}
+		case <-x.expiry.expired():
+			return
 		case <-handshake.C:
 			if !x.handshook() {
 				return
@@ -212,18 +217,19 @@ func (x *pair) end() {
 
 // postToPair takes one message for a pair. Its answer goes to the event stream.
 func (s *Server) postToPair(w http.ResponseWriter, r *http.Request, id string, m *jsonrpc.Message) {
-	x := s.pairs.get(id, principalOf(r))
+	x := s.pairs.get(id, s.principalOf(r))
 	if x == nil {
 		s.noPair(w, m)
 		return
 	}
+	x.expiry.extend(r)
 	switch m.Kind {
 	case jsonrpc.Notification:
 		x.notify(m)
 	case jsonrpc.Response:
 		x.session.Receive(m)
 	case jsonrpc.Request:
-		switch ok, open := s.startOnPair(x, m); {
+		switch ok, open := s.startOnPair(x, s.onBehalf(x.ctx, r), m); {
 		case !open:
 			s.noPair(w, m)
 			return
@@ -245,7 +251,7 @@ func (s *Server) noPair(w http.ResponseWriter, m *jsonrpc.Message) {
 
 // startOnPair begins to serve a request, unless too many are being served or the
 // pair has ended.
-func (s *Server) startOnPair(x *pair, m *jsonrpc.Message) (ok, open bool) {
+func (s *Server) startOnPair(x *pair, ctx context.Context, m *jsonrpc.Message) (ok, open bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.closed || x.ctx.Err() != nil {
@@ -254,7 +260,7 @@ func (s *Server) startOnPair(x *pair, m *jsonrpc.Message) (ok, open bool) {
 	if !x.session.Handshook() || m.Method == mcp.MethodInitialize {
 		// In order: what comes next depends on it. The client is the only one whom a
 		// full queue keeps waiting here.
-		_ = x.stream.Write(x.ctx, x.session.Serve(x.ctx, nil, m, x.stream))
+		_ = x.stream.Write(x.ctx, x.session.Serve(ctx, nil, m, x.stream))
 		return true, true
 	}
 	select {
@@ -263,11 +269,11 @@ func (s *Server) startOnPair(x *pair, m *jsonrpc.Message) (ok, open bool) {
 		return false, true
 	}
 	x.running.Add(1)
-	go s.serveOnPair(x, m)
+	go s.serveOnPair(x, ctx, m)
 	return true, true
 }
 
-func (s *Server) serveOnPair(x *pair, m *jsonrpc.Message) {
+func (s *Server) serveOnPair(x *pair, ctx context.Context, m *jsonrpc.Message) {
 	var out []byte
 	served := false
 	defer func() {
@@ -283,6 +289,6 @@ func (s *Server) serveOnPair(x *pair, m *jsonrpc.Message) {
 		<-x.slots
 		x.running.Done()
 	}()
-	out = x.session.Serve(x.ctx, nil, m, x.stream)
+	out = x.session.Serve(ctx, nil, m, x.stream)
 	served = true
 }

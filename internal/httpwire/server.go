@@ -9,13 +9,13 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
-	"github.com/parley-mcp/parley/principal"
 )
 
 const headerSession = "Mcp-Session-Id"
@@ -26,6 +26,7 @@ type Server struct {
 	Legacy   *legacy.Server
 	Sessions *legacy.Sessions
 	Guard    Guard
+	Auth     *auth.Resource // nil: everybody may, and is anonymous
 	Logger   *slog.Logger
 	Limits   jsonrpc.Limits
 
@@ -44,13 +45,19 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, no.status, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: no.reason})
 		return
 	}
+	if s.Auth != nil {
+		var ok bool
+		if r, ok = s.authenticate(w, r); !ok {
+			return
+		}
+	}
 	switch r.Method {
 	case http.MethodPost:
 		s.post(w, r)
 	case http.MethodGet:
-		s.tracked(w, r, s.get)
+		s.tracked(w, r, s.permitted(s.get))
 	case http.MethodDelete:
-		s.tracked(w, r, s.delete)
+		s.tracked(w, r, s.permitted(s.delete))
 	default:
 		notAllowed(w, "POST, GET, DELETE")
 	}
@@ -152,6 +159,9 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, body []byte) {
 		s.malformed(w, r, m, err)
 		return
 	}
+	if s.Auth != nil && !s.permit(w, r, m.ID, m) {
+		return
+	}
 	if isModern(r.Header, m) {
 		s.postModern(w, r, x)
 		return
@@ -195,13 +205,13 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange)
 		refuse(w, http.StatusBadRequest, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this revision has no responses from clients"})
 		return
 	}
-	c, fault := s.Modern.Open(r.Context(), m, principalOf(r), r.Header)
+	c, fault := s.Modern.Open(r.Context(), m, s.principalOf(r), r.Header)
 	if fault != nil {
 		refuse(w, max(modern.HTTPStatus(fault.Code), http.StatusBadRequest), m.ID, fault)
 		return
 	}
 	if call.Stays(m.Method) {
-		leave, fault := s.listens.enter(r)
+		leave, fault := s.listens.enter(s.principalOf(r), r)
 		if fault != nil {
 			w.Header()["Retry-After"] = []string{"60"}
 			refuse(w, http.StatusTooManyRequests, m.ID, fault)
@@ -209,6 +219,9 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange)
 		}
 		defer leave()
 		c.Closing = s.calls.whenClosing()
+		expiry := s.expiryOf(r)
+		defer expiry.stop()
+		c.Expired = expiry.expired()
 	}
 	ctx := r.Context() // the end of the connection is the cancellation of the request
 	c.Bind(ctx)
@@ -223,25 +236,27 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange)
 	if reported != nil {
 		status = modern.HTTPStatus(reported.Code)
 	}
-	x.stream.respond(r, status, out)
+	s.respond(r, &x.stream, status, out)
 	x.stream.end()
 	recycle(buf, out)
 }
 
 // respond sends the response, unless nobody is there any more: as JSON, unless
 // messages came before it or the client wants an event stream.
-func (e *eventStream) respond(r *http.Request, status int, out []byte) {
+func (s *Server) respond(r *http.Request, e *eventStream, status int, out []byte) {
 	if e.ctx.Err() != nil {
 		return
 	}
-	if !accepts(r.Header, "application/json") || e.claim() {
+	lacking := s.Auth != nil && auth.Lacked(r.Context()) != nil
+	if !accepts(r.Header, "application/json") && !lacking || e.claim() {
 		_ = e.write(e.ctx, func(dst []byte) []byte { return appendEvent(dst, "", out) })
 		return
 	}
+	if lacking {
+		status = s.challenge(e.w, r)
+	}
 	reply(e.w, r, status, out)
 }
-
-func principalOf(*http.Request) principal.Principal { return principal.Anonymous }
 
 var jsonType = []string{"application/json"}
 

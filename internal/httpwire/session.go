@@ -113,6 +113,10 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, body []byte) 
 		refuse(w, http.StatusBadRequest, jsonrpc.ID{}, fault)
 		return
 	}
+	// All or nothing: a batch that was served in part would be served twice.
+	if s.Auth != nil && !s.permit(w, r, jsonrpc.ID{}, batch.Messages()...) {
+		return
+	}
 	if batch.Has(mcp.NotificationInitialized) {
 		if err := live.Initialized(r.Context()); err != nil {
 			s.unavailable(w, r, jsonrpc.ID{}, err)
@@ -128,7 +132,9 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, body []byte) 
 		busy(w, jsonrpc.ID{})
 		return
 	}
-	s.serveLegacy(w, r, new(exchange), batch.Serve)
+	s.serveLegacy(w, r, new(exchange), func(ctx context.Context, dst []byte, stream call.Stream) []byte {
+		return batch.Serve(s.unchallenged(ctx), dst, stream)
+	})
 }
 
 // serveLegacy sends what serve appends as the response. Serve may use the stream
@@ -148,7 +154,7 @@ func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange
 	}
 	switch {
 	case len(out) > 0:
-		x.stream.respond(r, http.StatusOK, out)
+		s.respond(r, &x.stream, http.StatusOK, out)
 	case streams: // cancelled: there is no response, so the stream ends without one
 		x.stream.open()
 	case !x.stream.claim():
@@ -159,7 +165,7 @@ func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange
 }
 
 func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message) {
-	who := principalOf(r)
+	who := s.principalOf(r)
 	session := s.Legacy.NewSession(who)
 	out := session.Serve(r.Context(), nil, m, nil)
 	if session.Handshook() {
@@ -172,13 +178,13 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *jsonrpc.M
 	}
 	stream := &eventStream{w: w, ctx: r.Context()}
 	defer stream.end()
-	stream.respond(r, http.StatusOK, out)
+	s.respond(r, stream, http.StatusOK, out)
 }
 
 // open finds the session of a request and makes it young again. When that fails
 // it has answered.
 func (s *Server) open(w http.ResponseWriter, r *http.Request, id string, request jsonrpc.ID) (*legacy.Live, bool) {
-	live, err := s.Sessions.Open(r.Context(), principalOf(r), id)
+	live, err := s.Sessions.Open(r.Context(), s.principalOf(r), id)
 	if err == nil {
 		if err = live.Touch(r.Context()); err == nil {
 			return live, true
@@ -246,6 +252,8 @@ func (s *Server) listen(w http.ResponseWriter, r *http.Request, id string) {
 	defer live.Release()
 	taken, changes := live.Stream()
 	defer changes.Close()
+	expiry := s.expiryOf(r)
+	defer expiry.stop()
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	stream := &eventStream{w: w, ctx: ctx, broken: cancelFunc(cancel)}
@@ -264,6 +272,8 @@ func (s *Server) listen(w http.ResponseWriter, r *http.Request, id string) {
 				return
 			}
 		case <-taken:
+			return
+		case <-expiry.expired():
 			return
 		case <-ctx.Done():
 			return
@@ -299,7 +309,7 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	live.Release()
-	if err := s.Sessions.Delete(r.Context(), principalOf(r), id); err != nil {
+	if err := s.Sessions.Delete(r.Context(), s.principalOf(r), id); err != nil {
 		s.unavailable(w, r, jsonrpc.ID{}, err)
 		return
 	}

@@ -93,6 +93,17 @@ func (b *Batch) Requests() int {
 	return n
 }
 
+// Messages returns the messages of the batch that are ones.
+func (b *Batch) Messages() []*jsonrpc.Message {
+	var all []*jsonrpc.Message
+	for i := range b.messages {
+		if m := &b.messages[i]; m.fault == nil {
+			all = append(all, &m.Message)
+		}
+	}
+	return all
+}
+
 // Has reports whether a notification or request of the batch has this method.
 func (b *Batch) Has(method string) bool {
 	return slices.ContainsFunc(b.messages, func(m batched) bool { return m.fault == nil && m.Method == method })

@@ -45,6 +45,8 @@ func (s *Server) Listen(ctx context.Context, c *call.Call, changes *call.Changes
 			}
 		case <-c.Closing:
 			return s.endListen(ctx, c)
+		case <-c.Expired: // the client comes back with another token
+			return s.endListen(ctx, c)
 		case <-ctx.Done():
 			return call.Fail(context.Cause(ctx))
 		}

@@ -1,0 +1,163 @@
+package httpwire
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/principal"
+)
+
+// authenticate verifies the token of a request, of every kind and before its body is
+// read, and returns the request with what is known of it. If it may not go on, it has
+// answered.
+func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
+	if auth.IsMetadata(r) { // whoever has no token asks where to get one
+		s.Auth.ServeMetadata(w, r)
+		return nil, false
+	}
+	info, no := s.Auth.Authenticate(w.Header(), r)
+	if no != nil {
+		s.deny(w, r, jsonrpc.ID{}, no)
+		return nil, false
+	}
+	return r.WithContext(auth.NewContext(r.Context(), info)), true
+}
+
+// deny answers a request that may not be served.
+func (s *Server) deny(w http.ResponseWriter, r *http.Request, request jsonrpc.ID, no *auth.Refusal) {
+	level := slog.LevelDebug // clients come without a token to be told where to get one
+	if no.Err != nil {
+		level = slog.LevelError
+	}
+	s.Logger.LogAttrs(r.Context(), level, "request not authorized", slog.Int("status", no.Status), slog.String("reason", no.Reason), slog.Any("error", no.Err))
+	code := int64(jsonrpc.CodeInvalidRequest)
+	if no.Status >= http.StatusInternalServerError {
+		code = jsonrpc.CodeInternalError
+	}
+	refuse(w, no.Status, request, &jsonrpc.Error{Code: code, Message: no.Reason})
+}
+
+// permit checks that the token of a request grants the scopes that its messages need,
+// all together. If it does not, it has answered.
+func (s *Server) permit(w http.ResponseWriter, r *http.Request, request jsonrpc.ID, messages ...*jsonrpc.Message) bool {
+	info := auth.FromContext(r.Context())
+	var needed []string
+	for _, m := range messages {
+		if m.Kind == jsonrpc.Response { // its id is of a request of ours
+			request = jsonrpc.ID{}
+		}
+		if scopes := s.Modern.Engine.Scopes; scopes != nil && m.Kind == jsonrpc.Request {
+			needed = auth.Union(needed, scopes(&call.Call{Method: m.Method, Params: &m.Params, Principal: info.Principal}))
+		}
+	}
+	no := s.Auth.Permit(w.Header(), r, info, needed)
+	if no != nil {
+		s.deny(w, r, request, no)
+	}
+	return no == nil
+}
+
+// permitted serves requests whose token grants what every request needs.
+func (s *Server) permitted(serve http.HandlerFunc) http.HandlerFunc {
+	if s.Auth == nil {
+		return serve
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		if s.permit(w, r, jsonrpc.ID{}) {
+			serve(w, r)
+		}
+	}
+}
+
+// challenge makes the response to r the challenge that a handler has asked for, and
+// returns its status. Nothing of the response has been sent.
+func (s *Server) challenge(w http.ResponseWriter, r *http.Request) int {
+	return s.Auth.Challenge(w.Header(), r, auth.FromContext(r.Context()), auth.Lacked(r.Context())).Status
+}
+
+// unchallenged returns a context in which what handlers find lacking stays out of the
+// response's status: other calls of the same batch have been served.
+func (s *Server) unchallenged(ctx context.Context) context.Context {
+	if info := auth.FromContext(ctx); info != nil {
+		return auth.NewContext(ctx, info)
+	}
+	return ctx
+}
+
+// onBehalf returns ctx with what is known of the token that r came with.
+func (s *Server) onBehalf(ctx context.Context, r *http.Request) context.Context {
+	if s.Auth == nil {
+		return ctx
+	}
+	return auth.NewContext(ctx, auth.FromContext(r.Context()))
+}
+
+func (s *Server) principalOf(r *http.Request) principal.Principal {
+	if s.Auth == nil {
+		return principal.Anonymous
+	}
+	return auth.FromContext(r.Context()).Principal
+}
+
+// maxUnexpiring is how long a stream may stay open whose token does not say when it
+// expires.
+const maxUnexpiring = time.Hour
+
+// expiry ends a stream that stays open when the token expires that it was opened with.
+// The response to a call is no such stream: what was begun with a valid token is
+// answered. The nil expiry never comes.
+type expiry struct {
+	timer *time.Timer
+
+	mu sync.Mutex
+	at time.Time
+}
+
+func (s *Server) expiryOf(r *http.Request) *expiry {
+	if s.Auth == nil {
+		return nil
+	}
+	at := expiryAt(r)
+	return &expiry{timer: time.NewTimer(time.Until(at)), at: at}
+}
+
+func expiryAt(r *http.Request) time.Time {
+	if at := auth.FromContext(r.Context()).Expiry; !at.IsZero() {
+		return at
+	}
+	return time.Now().Add(maxUnexpiring)
+}
+
+func (e *expiry) expired() <-chan time.Time {
+	if e == nil {
+		return nil
+	}
+	return e.timer.C
+}
+
+// extend puts the end off to that of the token that another request of the same
+// principal has come with, if that is later.
+func (e *expiry) extend(r *http.Request) {
+	if e == nil {
+		return
+	}
+	at := expiryAt(r)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if at.After(e.at) {
+		e.timer.Reset(time.Until(at))
+		e.at = at
+	}
+}
+
+func (e *expiry) stop() {
+	if e != nil {
+		e.timer.Stop()
+	}
+}
