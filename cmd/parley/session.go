@@ -15,13 +15,15 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/browser"
 	"github.com/parley-mcp/parley/cmd/parley/internal/form"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/mcp"
 )
 
-const askHelp = `What the server asks meanwhile is shown at the terminal, where you answer or decline. If
-there is no terminal, the server is told that nobody can be asked.`
+const askHelp = `What the server asks meanwhile is shown at the terminal, where you answer or decline. A
+page that it wants you to visit is opened in your browser if you say so. If there is no
+terminal, the server is told that nobody can be asked.`
 
 // sessionFlags are the flags of commands in whose course the server may report and
 // ask.
@@ -60,7 +62,7 @@ func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string) (
 			}
 		}
 		if terminal.Is(cmd.InOrStdin()) && terminal.Is(cmd.ErrOrStderr()) {
-			s.answer(d, &form.Screen{In: cmd.InOrStdin(), Out: cmd.ErrOrStderr()}, f.nameOf(cmd, target, to))
+			s.answer(d, &form.Screen{In: cmd.InOrStdin(), Out: cmd.ErrOrStderr(), Open: browser.Open}, f.nameOf(cmd, target, to))
 		}
 		return offerRoots(d, f.roots)
 	})

@@ -113,7 +113,7 @@ var securityRules = []securityRule{
 	{"O8", "state is unguessable and used once", authorization},
 	{"O9", "redirects lead to this machine or to https", authorization},
 	{"O10", "addresses are https", authorization},
-	{"O11", "no shell opens the browser", authorization},
+	{"O11", "no shell opens the browser", ""},
 	{"O12", "addresses inside of the network are not dialled", authorization},
 	{"O13", "scopes grow step by step, retries are bounded", authorization},
 	{"O14", "tokens are stored safely", authorization},

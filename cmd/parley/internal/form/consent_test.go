@@ -1,6 +1,7 @@
 package form
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -17,8 +18,6 @@ func TestSuspiciousAddressesAreWarnedOf(t *testing.T) {
 		"https://xn--pple-43d.com/":           "Punycode",
 		"https://login.XN--pple-43d.com/":     "Punycode",
 		"https://аpple.com/":                  "а (U+0430)",
-		"https://example.com@evil.example/":   "that is evil.example",
-		"http://example.com/":                 "unencrypted",
 		"https://example.com/xn--path-is-not": "",
 	} {
 		u, err := parseAddress(address)
@@ -37,6 +36,7 @@ func TestWhatIsNoWebPageIsRefusedWithoutAsking(t *testing.T) {
 	for _, address := range []string{
 		"", "example.com", "javascript:alert(1)", "file:///etc/passwd", "https://", "https:///path",
 		"https://example.com/\u202egpj", "https://example.com/\x1b[2J", "https://example.com/a b", "https://example.com/%zz",
+		"https://example.com@evil.example/", "http://example.com/",
 	} {
 		screen := &Screen{} // which cannot ask
 		_, err := screen.Consent(t.Context(), "server", &mcp.ElicitParams{Mode: mcp.ElicitModeURL, URL: address})
@@ -44,6 +44,53 @@ func TestWhatIsNoWebPageIsRefusedWithoutAsking(t *testing.T) {
 		if !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidParams {
 			t.Errorf("%q: %v", address, err)
 		}
+	}
+}
+
+// H7: the whole address is shown, its host stands out, and it is opened when the user
+// says so, in no other case.
+func TestH7PagesAreOpenedOnlyWhenTheUserSaysSo(t *testing.T) {
+	const address = "https://xn--pple-43d.com:8443/pay?id=1#x"
+	for name, test := range map[string]struct {
+		keys   string
+		again  bool
+		cannot error
+		opened int
+		action mcp.ElicitAction
+	}{
+		"open":             {"\r", false, nil, 1, mcp.ElicitAccept},
+		"cannot be opened": {"\r", false, errors.New("no display"), 1, mcp.ElicitAccept},
+		"by themselves":    {"j\r", false, nil, 0, mcp.ElicitAccept},
+		"no":               {"jj\r", false, nil, 0, mcp.ElicitDecline},
+		"leave":            {"jjj\r", false, nil, 0, mcp.ElicitCancel},
+		"interrupt":        {"\x03", false, nil, 0, mcp.ElicitCancel},
+		"done":             {"\r", true, nil, 0, mcp.ElicitAccept},
+		"open again":       {"j\r", true, nil, 1, mcp.ElicitAccept},
+		"no longer":        {"jj\r", true, nil, 0, mcp.ElicitDecline},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out strings.Builder
+			opened := 0
+			screen := &Screen{In: strings.NewReader(test.keys), Out: &out, Open: func(_ context.Context, got string) error {
+				if !strings.Contains(out.String(), "/pay?id=1#x") || got != address {
+					t.Errorf("%s was opened after %q", got, out.String())
+				}
+				opened++
+				return test.cannot
+			}}
+			if test.again {
+				screen.remember("server " + address)
+			}
+			result, err := screen.Consent(t.Context(), "server", &mcp.ElicitParams{Mode: mcp.ElicitModeURL, URL: address, Message: "Pay"})
+			if err != nil || result.Action != test.action || opened != test.opened {
+				t.Errorf("%+v, %v, opened %d times", result, err, opened)
+			}
+			for _, want := range []string{"server wants", "Pay", "https://\x1b[1;7mxn--pple-43d.com:8443\x1b[0m/pay?id=1#x", "Punycode"} {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("%q is not shown: %q", want, out.String())
+				}
+			}
+		})
 	}
 }
 

@@ -20,6 +20,10 @@ import (
 type Screen struct {
 	In  io.Reader
 	Out io.Writer
+	// Open opens a page in the user's browser; nil: users do so themselves.
+	Open func(ctx context.Context, address string) error
+
+	visited map[string]bool // pages that the user has agreed to visit, by who asked
 }
 
 // Fill has a form of a server filled in. From names the server as the user knows it.
@@ -60,19 +64,33 @@ func (s *Screen) Fill(ctx context.Context, from string, params *mcp.ElicitParams
 
 // choose has the user agree, decline, or do neither.
 func (s *Screen) choose(ctx context.Context, title, accept, decline string) (mcp.ElicitAction, error) {
-	chosen := mcp.ElicitAccept
-	action, err := s.run(ctx, huh.NewSelect[mcp.ElicitAction]().
-		Title(title).
-		Options(
-			huh.NewOption(accept, mcp.ElicitAccept),
-			huh.NewOption(decline, mcp.ElicitDecline),
-			huh.NewOption("Leave without an answer", mcp.ElicitCancel),
-		).
-		Value(&chosen))
-	if err != nil || action != mcp.ElicitAccept {
-		return action, err
+	action, err := choose(ctx, s, title, []option[mcp.ElicitAction]{
+		{accept, mcp.ElicitAccept}, {decline, mcp.ElicitDecline}, {"Leave without an answer", mcp.ElicitCancel},
+	})
+	if action == "" {
+		action = mcp.ElicitCancel
 	}
-	return chosen, nil
+	return action, err
+}
+
+// option is one of the things to choose from.
+type option[T comparable] struct {
+	text  string
+	value T
+}
+
+// choose has the user choose one of several things. The zero T is that they leave.
+func choose[T comparable](ctx context.Context, s *Screen, title string, options []option[T]) (chosen T, err error) {
+	var shown []huh.Option[T]
+	for _, o := range options {
+		shown = append(shown, huh.NewOption(o.text, o.value))
+	}
+	picked := options[0].value
+	action, err := s.run(ctx, huh.NewSelect[T]().Title(title).Options(shown...).Value(&picked))
+	if err != nil || action != mcp.ElicitAccept {
+		return chosen, err
+	}
+	return picked, nil
 }
 
 // run shows fields until they are filled in; cancel is what Ctrl-C means.
