@@ -9,6 +9,8 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/transport"
 )
 
 // A program that cannot do without prompts says so before it begins.
@@ -68,4 +70,36 @@ func ExampleClient_Discovery() {
 	// Output:
 	// weather station
 	// -3.5 <nil>
+}
+
+// A text field asks for completions on each keystroke; the server hears of the last.
+func ExampleClient_Completer() {
+	s := &server.Server{Name: "reviewer"}
+	server.AddPrompt(s, mcp.Prompt{Name: "review"}, func(_ context.Context, in struct {
+		Language string `json:"language"`
+	}) (string, error) {
+		return "Review this " + in.Language + ".", nil
+	})
+	server.CompletePrompt(s, "review", "language", func(context.Context, string, map[string]string) ([]string, error) {
+		return []string{"python", "pyret"}, nil
+	})
+	near, far := transport.Pipe()
+	go s.ServeConn(context.Background(), far)
+	c, err := client.Dial(context.Background(), client.Conn(near))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	field := c.Completer(mcp.CompleteReference{Type: mcp.RefPrompt, Name: "review"})
+	typed := func(text string) { // the user interface calls this in a goroutine of its own
+		completion, err := field.Complete(context.Background(), "language", text, nil)
+		if errors.Is(err, client.ErrSuperseded) {
+			return
+		}
+		fmt.Println(completion.Values, err)
+	}
+	typed("py")
+	// Output:
+	// [python pyret] <nil>
 }
