@@ -24,6 +24,9 @@ var (
 	ErrInvalidResponse = errors.New("invalid response")
 	// ErrRevision: this side and the peer share no revision of the protocol.
 	ErrRevision = errors.New("no revision of the protocol in common")
+	// ErrUnauthorized: the server wants credentials that were not to be had. It has not
+	// acted on the request. What went wrong is wrapped beside it.
+	ErrUnauthorized = errors.New("not authorized")
 	// ErrNotSent: the request has not left this side, so that the peer cannot have
 	// acted on it. It comes with one of the errors above, or with a context's.
 	ErrNotSent = errors.New("the request was not sent")

@@ -21,6 +21,7 @@ var (
 	ErrConnectionLost  = call.ErrConnectionLost
 	ErrClosed          = call.ErrClosed
 	ErrInvalidResponse = call.ErrInvalidResponse
+	ErrUnauthorized    = call.ErrUnauthorized
 )
 
 // Client is one server, as seen by its client. It is safe for concurrent use.

@@ -81,6 +81,10 @@ type Dialer struct {
 	// see Client.CallTool.
 	UncheckedOutput bool
 
+	// Auth has the credentials for servers over HTTP; an oauth.Client of package
+	// auth/oauth is one. Nil: none are sent but what the Header of an [HTTP] holds.
+	Auth Authorizer
+
 	// MaxMessage is the largest message to accept, in bytes; default 16 MiB.
 	MaxMessage int
 
@@ -108,6 +112,22 @@ type Dialer struct {
 	OnLost func(err error)
 
 	sending *call.Sending // Middleware, once for all connections of a Client
+}
+
+// Authorizer puts credentials on requests over HTTP, of every revision, and gets them
+// when a server asks for some. Server is the URL that was dialled. It is only asked
+// about requests to that URL's origin, and must be safe for concurrent use.
+type Authorizer interface {
+	// Authorize adds credentials for server to req, if there are any. It may change the
+	// headers of req only. An error keeps the request from being sent.
+	Authorize(req *http.Request, server string) error
+	// Refused is told that the server has answered req, which Authorize has prepared,
+	// with status 401 or 403. If it reports again, the request is authorized and sent
+	// once more: a server that refuses a request has not acted on it. It may take as
+	// long as a user does, while call.StopClocks stops the clocks of requests, and ends with
+	// the context of req. Neither again nor an error: the response stands as it is. The
+	// body of resp must be left alone.
+	Refused(req *http.Request, server string, resp *http.Response) (again bool, err error)
 }
 
 // Timeouts bound how long requests wait for their responses. A zero field means

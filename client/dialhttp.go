@@ -32,6 +32,9 @@ func (t *HTTP) dial(ctx context.Context, d *Dialer, memory *Discovery) (*link, e
 	options := httpwire.Options{
 		URL: t.URL, HTTP: d.HTTPClient, Header: t.Header.Clone(), Logger: d.Logger, MaxMessage: d.MaxMessage, Trace: d.Trace,
 	}
+	if d.Auth != nil {
+		options.Auth = d.Auth
+	}
 	if l, err := d.recallHTTP(ctx, options, memory); l != nil || err != nil {
 		return l, err
 	}
@@ -69,7 +72,7 @@ func (t *HTTP) dial(ctx context.Context, d *Dialer, memory *Discovery) (*link, e
 // credentials says nothing.
 func fallBack(ctx context.Context, err error) bool {
 	if ctx.Err() != nil || modern.Recognised(err) || errors.Is(err, ErrRevision) ||
-		errors.Is(err, call.ErrConnectionLost) || errors.Is(err, context.DeadlineExceeded) {
+		errors.Is(err, call.ErrConnectionLost) || errors.Is(err, call.ErrUnauthorized) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
 	var status *call.StatusError
@@ -135,13 +138,7 @@ func (d *Dialer) dialPair(ctx context.Context, options httpwire.Options) (*link,
 	if err != nil {
 		return nil, err
 	}
-	opening := ctx
-	if limit := d.Timeouts.Initialize; limit > 0 {
-		var cancel context.CancelFunc
-		opening, cancel = context.WithTimeout(ctx, limit)
-		defer cancel()
-	}
-	wire, err := httpwire.DialPair(opening, options, era)
+	wire, err := httpwire.DialPair(ctx, d.Timeouts.Initialize, options, era)
 	if err != nil {
 		era.Close()
 		return nil, at(StageConnect, err)

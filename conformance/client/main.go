@@ -34,8 +34,11 @@ func run(ctx context.Context) error {
 	if len(os.Args) < 2 {
 		return errors.New("the server's URL must be the last argument")
 	}
-	name := os.Getenv("MCP_CONFORMANCE_SCENARIO")
+	name, server := os.Getenv("MCP_CONFORMANCE_SCENARIO"), os.Args[len(os.Args)-1]
 	scenario, ok := scenarios()[name]
+	if isAuthorization(name) {
+		scenario, ok = callTestTool, true
+	}
 	if !ok {
 		return fmt.Errorf("scenario %q is not implemented", name)
 	}
@@ -46,7 +49,18 @@ func run(ctx context.Context) error {
 		Trace:    func(sent bool, message []byte) { fmt.Fprintf(os.Stderr, "sent=%t %s\n", sent, message) },
 	}
 	answer(&d)
-	c, err := d.Dial(ctx, client.URL(os.Args[len(os.Args)-1]))
+	if isAuthorization(name) {
+		auth, err := authorization(name, server)
+		if err != nil {
+			return err
+		}
+		d.Auth = auth
+	}
+	return asRefused(name, play(ctx, &d, server, scenario))
+}
+
+func play(ctx context.Context, d *client.Dialer, server string, scenario func(context.Context, *client.Client) error) error {
+	c, err := d.Dial(ctx, client.URL(server))
 	if err != nil {
 		return err
 	}

@@ -79,7 +79,7 @@ var securityRules = []securityRule{
 	{"U4", "the server's pause before a reconnection is kept", ""},
 	{"U5", "no error of the new revision leads to an older one", ""},
 	{"U6", "what was lost is asked again only if it may be", ""},
-	{"U7", "access tokens travel in their header", authorization},
+	{"U7", "access tokens travel in their header", ""},
 	{"U8", "to the server that they were issued for", ""},
 
 	// Standard input and output.
@@ -103,14 +103,14 @@ var securityRules = []securityRule{
 	{"R8", "authorization is the same everywhere", ""},
 
 	// Authorization, calling.
-	{"O1", "PKCE, always", authorization},
-	{"O2", "the resource is named in each request", authorization},
+	{"O1", "PKCE, always", ""},
+	{"O2", "the resource is named in each request", ""},
 	{"O3", "metadata is of the server that was asked", authorization},
 	{"O4", "discovery goes in its order and nowhere else", authorization},
 	{"O5", "an issuer is the one that was asked", authorization},
 	{"O6", "the issuer of a response is the one that was expected", authorization},
 	{"O7", "credentials are kept by issuer", authorization},
-	{"O8", "state is unguessable and used once", authorization},
+	{"O8", "state is unguessable and used once", ""},
 	{"O9", "redirects lead to this machine or to https", authorization},
 	{"O10", "addresses are https", authorization},
 	{"O11", "no shell opens the browser", ""},

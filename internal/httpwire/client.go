@@ -53,6 +53,7 @@ var _ call.Wire = (*Client)(nil)
 // sessions. It hands what arrives to to.
 func NewClient(o Options, isModern bool, to call.Receiver) *Client {
 	c := &Client{Options: o, modern: isModern, to: to, http: o.newHTTP()}
+	c.authorize(c.http, holdOf(to))
 	if isModern {
 		c.revision = mcp.V20260728
 	}
@@ -284,6 +285,9 @@ const (
 func unsent(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if errors.Is(err, call.ErrUnauthorized) {
+		return redact(err)
 	}
 	err = fmt.Errorf("%w: %w", call.ErrConnectionLost, redact(err))
 	if neverConnected(err) {

@@ -122,7 +122,7 @@ func (c *Client) open(ctx context.Context, last string) (body io.ReadCloser, aga
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, ctx.Err() == nil
+		return nil, ctx.Err() == nil && !errors.Is(err, call.ErrUnauthorized)
 	}
 	kind, _, _ := mime.ParseMediaType(first(resp.Header, "Content-Type"))
 	if resp.StatusCode == http.StatusOK && kind == "text/event-stream" {

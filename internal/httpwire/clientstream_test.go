@@ -338,7 +338,7 @@ func TestT5PairTakesAnEndpointOfItsOwnOriginOnly(t *testing.T) {
 		o := p.options(t)
 		o.URL = "http://server/mcp/sse"
 		o.Header = http.Header{"Authorization": {"Bearer t"}}
-		c, err := DialPair(t.Context(), o, deaf{})
+		c, err := DialPair(t.Context(), 0, o, deaf{})
 		if want == "" {
 			if !errors.Is(err, call.ErrInvalidResponse) {
 				t.Errorf("%q: %v", endpoint, err)
@@ -394,7 +394,7 @@ func TestPairKeepsTheCredentialsOfItsURL(t *testing.T) {
 	for _, endpoint := range []string{"/messages", "messages", "http://server/messages", "//server/messages"} {
 		o := p.options(t)
 		o.URL = "http://u:p@server/sse?endpoint=" + endpoint
-		c, err := DialPair(t.Context(), o, deaf{})
+		c, err := DialPair(t.Context(), 0, o, deaf{})
 		if err != nil {
 			t.Fatalf("%s: %v", endpoint, err)
 		}
@@ -416,7 +416,7 @@ func TestPairBeginsWithItsEndpoint(t *testing.T) {
 		"405":             {func(w http.ResponseWriter) { w.WriteHeader(405) }, &call.StatusError{}},
 	} {
 		p := newPeer(t, func(w http.ResponseWriter, _ *http.Request, _ string) { tc.answer(w) })
-		_, err := DialPair(t.Context(), p.options(t), deaf{})
+		_, err := DialPair(t.Context(), 0, p.options(t), deaf{})
 		var status *call.StatusError
 		if _, ok := tc.want.(*call.StatusError); ok && !errors.As(err, &status) || !ok && !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v", name, err)
@@ -433,7 +433,7 @@ func TestDiallingAPairEndsWithItsContext(t *testing.T) {
 		ctx, cancel := contextWithTimeout(t, 10*time.Second)
 		defer cancel()
 		begun := time.Now()
-		if _, err := DialPair(ctx, p.options(t), deaf{}); !errors.Is(err, errGaveUp) || time.Since(begun) != 10*time.Second {
+		if _, err := DialPair(ctx, 0, p.options(t), deaf{}); !errors.Is(err, errGaveUp) || time.Since(begun) != 10*time.Second {
 			t.Errorf("%v after %v", err, time.Since(begun))
 		}
 	})
@@ -452,7 +452,7 @@ func TestPairThatBreaksIsLost(t *testing.T) {
 	})
 	o := p.options(t)
 	to := losing{why: make(chan error, 1)}
-	c, err := DialPair(t.Context(), o, to)
+	c, err := DialPair(t.Context(), 0, o, to)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -469,7 +469,7 @@ func TestPairThatBreaksIsLost(t *testing.T) {
 	}
 
 	o.URL += "?cut=1"
-	if c, err = DialPair(t.Context(), o, to); err != nil {
+	if c, err = DialPair(t.Context(), 0, o, to); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-to.why; !errors.Is(err, call.ErrConnectionLost) {
@@ -488,7 +488,7 @@ func TestPairClosesWithPostsInFlight(t *testing.T) {
 			}
 			<-r.Context().Done()
 		})
-		c, err := DialPair(t.Context(), p.options(t), deaf{})
+		c, err := DialPair(t.Context(), 0, p.options(t), deaf{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,6 +18,7 @@ type Options struct {
 	URL        string
 	HTTP       *http.Client // nil: one of our own
 	Header     http.Header  // sent with every request
+	Auth       Authorizer   // nil: none
 	Logger     *slog.Logger
 	Limits     jsonrpc.Limits
 	MaxMessage int // bytes of one response or event

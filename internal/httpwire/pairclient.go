@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -32,11 +33,21 @@ type PairClient struct {
 
 var _ call.Wire = (*PairClient)(nil)
 
-// DialPair opens the event stream and waits for the endpoint. Ctx bounds that
-// only. It hands what arrives to to.
-func DialPair(ctx context.Context, o Options, to call.Receiver) (*PairClient, error) {
+// DialPair opens the event stream and waits for the endpoint, no longer than limit
+// unless that is 0. Time in which a user is asked for credentials does not count. Ctx
+// bounds that only. It hands what arrives to to.
+func DialPair(ctx context.Context, limit time.Duration, o Options, to call.Receiver) (*PairClient, error) {
 	c := &PairClient{Options: o, http: o.newHTTP(), done: make(chan struct{})}
 	c.ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	ctx, late := context.WithCancelCause(ctx)
+	defer late(nil)
+	hold := holdOf(to)
+	if limit > 0 {
+		patience := time.AfterFunc(limit, func() { late(context.DeadlineExceeded) })
+		defer patience.Stop()
+		hold = holdTimer(patience, limit, hold)
+	}
+	c.authorize(c.http, hold)
 	stop := context.AfterFunc(ctx, c.cancel)
 	events, body, err := c.open()
 	if !stop() && err == nil { // ctx ended meanwhile
@@ -53,6 +64,24 @@ func DialPair(ctx context.Context, o Options, to call.Receiver) (*PairClient, er
 	}
 	go c.read(events, body, to)
 	return c, nil
+}
+
+// holdTimer stops a timer too, which begins anew when it is released. One that has
+// gone off stays so.
+func holdTimer(timer *time.Timer, d time.Duration, hold func() func()) func() func() {
+	return func() func() {
+		release := func() {}
+		if hold != nil {
+			release = hold()
+		}
+		running := timer.Stop()
+		return func() {
+			release()
+			if running {
+				timer.Reset(d)
+			}
+		}
+	}
 }
 
 func (c *PairClient) open() (*eventReader, io.ReadCloser, error) {

@@ -1,0 +1,58 @@
+package oauth_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+var revisions = []mcp.Revision{"", mcp.V20241105, mcp.V20250326, mcp.V20250618, mcp.V20251125, mcp.V20260728}
+
+// O1, O2, O8, U7: whatever revision is spoken, a refused request leads to a login
+// with PKCE, state and the resource, and is then answered.
+func TestARefusedRequestLeadsToALoginInEveryRevision(t *testing.T) {
+	for _, r := range revisions {
+		t.Run(string(r), func(t *testing.T) {
+			w := newWorld(t)
+			if _, err := w.dial(w.client(), r); err != nil {
+				t.Fatal(err)
+			}
+			if n := w.count("as GET /authorize"); n != 1 {
+				t.Fatalf("the user was asked %d times", n)
+			}
+			q, form := w.queries[0], w.forms[0]
+			for name, want := range map[string]string{
+				"response_type": "code", "client_id": "client", "redirect_uri": "http://localhost:3000/callback",
+				"code_challenge_method": "S256", "resource": w.url(), "scope": "tools",
+			} {
+				if q.Get(name) != want {
+					t.Errorf("%s is %q, not %q", name, q.Get(name), want)
+				}
+			}
+			if len(q.Get("state")) < 22 || len(form.Get("code_verifier")) < 43 {
+				t.Errorf("state %q and verifier %q are too short to be unguessable", q.Get("state"), form.Get("code_verifier"))
+			}
+			if form.Get("resource") != q.Get("resource") || form.Get("redirect_uri") != q.Get("redirect_uri") {
+				t.Errorf("the token was asked for otherwise than the code: %v, %v", form, q)
+			}
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if !strings.Contains(w.bodies[0], `"application_type":"native"`) {
+				t.Errorf("O14: registered as %s", w.bodies[0])
+			}
+		})
+	}
+}
+
+func TestWithoutAnInteractionThereIsAnErrorThatSaysSo(t *testing.T) {
+	w := newWorld(t)
+	c := w.client()
+	c.Interaction = nil
+	_, err := w.dial(c, "")
+	if !errors.Is(err, client.ErrUnauthorized) || !strings.Contains(err.Error(), "Interaction") {
+		t.Fatal(err)
+	}
+}

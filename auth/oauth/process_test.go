@@ -1,0 +1,5 @@
+package oauth_test
+
+const childVariable = "PARLEY_OAUTH_TEST_CHILD"
+
+func refreshOnce(string) int { return 1 }
