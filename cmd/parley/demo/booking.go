@@ -32,14 +32,8 @@ func bookTable(ctx context.Context, in wish) (string, error) {
 	if in.Date == "" || in.People == 0 {
 		var err error
 		b, err = server.Elicit[booking](ctx, fmt.Sprintf("When do you come to %s, and how many are you?", in.Restaurant))
-		var missing *call.CapabilityError
-		switch {
-		case errors.Is(err, server.ErrDeclined), errors.Is(err, server.ErrDismissed):
-			return "No table was booked: " + err.Error() + ".", nil
-		case errors.As(err, &missing), errors.Is(err, server.ErrUnsupported):
-			return "", errors.New("nobody can be asked here: give date and people")
-		case err != nil:
-			return "", err
+		if err != nil {
+			return unanswered(err, "No table was booked", "give date and people")
 		}
 	}
 	text := fmt.Sprintf("A table (%s) at %s for %d on %s", b.Seat, in.Restaurant, b.People, b.Date)
@@ -55,4 +49,16 @@ func bookTable(ctx context.Context, in wish) (string, error) {
 		text += diet
 	}
 	return text + ". It is all made up.", nil
+}
+
+// unanswered is what a tool says whose question has not been answered.
+func unanswered(err error, consequence, instead string) (string, error) {
+	var missing *call.CapabilityError
+	switch {
+	case errors.Is(err, server.ErrDeclined), errors.Is(err, server.ErrDismissed):
+		return consequence + ": " + err.Error() + ".", nil
+	case errors.As(err, &missing), errors.Is(err, server.ErrUnsupported):
+		return "", errors.New("nobody can be asked here: " + instead)
+	}
+	return "", err
 }

@@ -15,8 +15,10 @@ Its tools make things up, or compute them on the spot. Try
 
 - greet and add, which answer at once,
 - count, which reports progress,
-- book_table, which asks you,
-- checkup, which logs: add --log-level debug.
+- book_table and plan_trip, which ask you,
+- checkup, which logs: add --log-level debug,
+- note, which changes demo://notes, and shop, which changes the list of tools: see it
+  happen with parley watch URL demo://notes --read, in another terminal.
 
 demo://cities/{city} is a resource for each city, and postcard a prompt. What {city}
 can be is completed.

@@ -1,6 +1,16 @@
 // Package demo is a small MCP server to try things with. It shows each thing that a
-// server can do once: tools and what they can return, ask and log, resources, a
-// template and a prompt with completion.
+// server can do once:
+//
+//   - tools that answer with text (greet), exact numbers (add), structured content
+//     (weather), pictures (picture), sound and resources (souvenir), and errors (fail);
+//     one whose argument is repeated in a header (now);
+//   - tools that take their time, with progress and cancellation (count), and that log
+//     (checkup);
+//   - tools that ask: a form (book_table), two at once and then something that happens
+//     once (plan_trip), a web page to visit (terms), the client's model (summarize) and
+//     its directories (workspace);
+//   - lists that change (shop) and a resource that is updated (note, demo://notes);
+//   - a resource, a template, and a prompt with completion.
 package demo
 
 import (
@@ -38,6 +48,11 @@ func New(version string) *server.Server {
 	server.AddTool(s, mcp.Tool{Name: "book_table", Title: "Book a table", Description: "Book a table; asks for what is not given", Annotations: &mcp.ToolAnnotations{OpenWorldHint: new(bool)}}, bookTable)
 	server.AddTool(s, mcp.Tool{Name: "checkup", Title: "Checkup", Description: "Check a few machines, and log what is found", Annotations: readOnly}, checkup)
 	addCities(s)
+	addSouvenirs(s)
+	addTrips(s)
+	addModel(s)
+	addNotes(s)
+	addShop(s)
 	return s
 }
 
@@ -97,7 +112,7 @@ func count(ctx context.Context, in counting) (string, error) {
 }
 
 type place struct {
-	Zone string `json:"zone,omitempty" doc:"a time zone such as Europe/Oslo; UTC unless given"`
+	Zone string `json:"zone,omitempty" mcp-header:"Zone" doc:"a time zone such as Europe/Oslo; UTC unless given"`
 }
 
 func now(_ context.Context, in place) (string, error) {

@@ -30,6 +30,17 @@ func TestEveryToolAnswersInEveryRevision(t *testing.T) {
 		"fail":       `{}`,
 		"book_table": `{"restaurant": "Maaemo", "people": 2, "date": "2027-01-31"}`,
 		"checkup":    `{}`,
+		"souvenir":   `{"city": "Oslo"}`,
+		"plan_trip":  `{"to": "Oslo"}`,
+		"terms":      `{}`,
+		"summarize":  `{"text": "long"}`,
+		"workspace":  `{}`,
+		"note":       `{"text": "hello"}`,
+		"shop":       `{"open": false}`,
+	}
+	fails := map[string]string{
+		"fail": "always fails", "plan_trip": "nobody can be asked here", "terms": "nobody can be asked here",
+		"summarize": "nobody can be asked here", "workspace": "nobody can be asked here",
 	}
 	mcptest.Everywhere(t, newServer, func(t *testing.T, c *client.Client) {
 		tools := 0
@@ -39,8 +50,12 @@ func TestEveryToolAnswersInEveryRevision(t *testing.T) {
 			}
 			tools++
 			result, err := c.CallTool(t.Context(), tool.Name, json.RawMessage(arguments[tool.Name]))
-			if err != nil || len(result.Content) == 0 || result.IsError != (tool.Name == "fail") {
+			if err != nil || len(result.Content) == 0 || result.IsError != (fails[tool.Name] != "") {
 				t.Errorf("%s: %+v, %v", tool.Name, result, err)
+				continue
+			}
+			if text, ok := result.Content[0].(*mcp.TextContent); ok && !strings.Contains(text.Text, fails[tool.Name]) {
+				t.Errorf("%s says %s", tool.Name, text.Text)
 			}
 		}
 		if tools != len(arguments) {

@@ -1,0 +1,73 @@
+package demo_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcptest"
+)
+
+// A note updates the notes, and the shop changes the tools, for whoever watches.
+func TestChangesAreTold(t *testing.T) {
+	mcptest.Everywhere(t, newServer, func(t *testing.T, c *client.Client) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		begun := 0
+		var seen []client.Change
+		for change, err := range c.Watch(ctx, client.WatchOptions{Tools: true, URIs: []string{"demo://notes"}}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !change.Unsure {
+				if seen = append(seen, change); len(seen) == 2 {
+					break
+				}
+				continue
+			}
+			if begun++; begun < 2 {
+				continue
+			}
+			if _, err := c.CallTool(ctx, "note", map[string]string{"text": "one\ntwo"}); err != nil {
+				t.Error(err)
+			}
+			if _, err := c.CallTool(ctx, "shop", map[string]bool{"open": true}); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, want := range []client.Change{{Kind: client.ResourceUpdated, URI: "demo://notes"}, {Kind: client.ToolsChanged}} {
+			if !slices.Contains(seen, want) {
+				t.Errorf("seen is %+v, not %+v", seen, want)
+			}
+		}
+		got, err := c.ReadResource(ctx, "demo://notes")
+		if err != nil || got.Contents[0].Text != "- one two\n" {
+			t.Errorf("the notes are %+v, %v", got, err)
+		}
+		if got, err := client.Call[string](ctx, c, "buy", map[string]string{"thing": "bread"}); err != nil || !strings.Contains(got, "bread") {
+			t.Errorf("the shop says %q, %v", got, err)
+		}
+		if _, err := c.CallTool(ctx, "shop", map[string]bool{"open": false}); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.CallTool(ctx, "buy", map[string]string{"thing": "bread"}); err == nil {
+			t.Error("the shop sells while it is closed")
+		}
+	})
+}
+
+func TestNotesAreBounded(t *testing.T) {
+	c := mcptest.Dial(t, newServer())
+	for range 30 {
+		if _, err := c.CallTool(t.Context(), "note", map[string]string{"text": "again"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := c.ReadResource(t.Context(), "demo://notes")
+	if err != nil || strings.Count(got.Contents[0].Text, "\n") != 20 {
+		t.Errorf("the notes are %+v, %v", got, err)
+	}
+}
