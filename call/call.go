@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"time"
@@ -83,6 +84,21 @@ type Call struct {
 	last     float64
 	logs     *logTally     // nil until something is logged
 	turn     chan struct{} // held by whoever is writing to Stream; made when first needed
+}
+
+// Extension returns the settings with which the peer has declared an extension, a JSON
+// object, and false if it has not: on this request or, in a session, in the handshake,
+// where the extension is one of the experimental capabilities.
+func (c *Call) Extension(id string) (settings json.RawMessage, ok bool) {
+	declared := c.Peer.Capabilities
+	if declared == nil {
+		return nil, false
+	}
+	settings, ok = declared.Extensions[id]
+	if !ok && !c.Revision.Modern() {
+		settings, ok = declared.Experimental[id]
+	}
+	return settings, ok && len(settings) > 0 && settings[0] == '{'
 }
 
 // Notify sends a notification on the call's stream. Params must be a JSON object,

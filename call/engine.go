@@ -65,8 +65,17 @@ func (e *Engine) Has(method string, r mcp.Revision) bool {
 	if _, ok := e.handlers[method]; !ok {
 		return false
 	}
+	if revision.Extends(method, r) {
+		return true
+	}
 	row := revision.Lookup(method)
-	return row == nil || row.In(r) // a method without a row is an extension's
+	return row != nil && row.In(r)
+}
+
+// Takes reports whether a notification of an extension has a handler here.
+func (e *Engine) Takes(method string, r mcp.Revision) bool {
+	_, ok := e.handlers[method]
+	return ok && revision.Extends(method, r)
 }
 
 func (e *Engine) logger() *slog.Logger {

@@ -73,6 +73,8 @@ type Request struct {
 	// initialize must not be, and a peer that knows no server/discover need not hear
 	// of it again.
 	Uncancellable bool
+	// AnyResultType has results of the types that extensions add returned as they are.
+	AnyResultType bool
 	// OnProgress, if set, asks the peer for progress. It runs in the goroutine that
 	// waits for the response, and always before that response is returned.
 	OnProgress func(Progress)

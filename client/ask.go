@@ -32,6 +32,12 @@ func (d *Dialer) capabilities() mcp.ClientCapabilities {
 	if d.Roots != nil {
 		c.Roots = &mcp.RootsCapability{}
 	}
+	for _, e := range d.Extensions {
+		if c.Extensions == nil {
+			c.Extensions = make(map[string]json.RawMessage)
+		}
+		c.Extensions[e.ID], _ = e.settings() // checked by Dial
+	}
 	return c
 }
 

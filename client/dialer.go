@@ -30,6 +30,9 @@ type Dialer struct {
 	// missing in it, such as completions in 2024-11-05.
 	Require mcp.ServerCapabilities
 
+	// Extensions are those that the client supports: servers are told of them.
+	Extensions []Extension
+
 	// The functions below are called from the client's goroutines. One that panics is
 	// logged, and a server that waits for its answer is told that there is none.
 
@@ -196,6 +199,9 @@ func (d *Dialer) Dial(ctx context.Context, target Target) (*Client, error) {
 	}
 	if r := settings.Revision; r != "" && !r.Known() {
 		return nil, dialError(target, at(StageTarget, fmt.Errorf("%w: Dialer.Revision %q is unknown", ErrRevision, string(r))))
+	}
+	if err := checkExtensions(d.Extensions); err != nil {
+		return nil, dialError(target, at(StageTarget, err))
 	}
 	c := newClient(settings.contained(), target)
 	if memory := c.remembered(); memory != nil {

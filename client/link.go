@@ -26,12 +26,13 @@ type link struct {
 	revision mcp.Revision
 	server   Server
 	call     func(ctx context.Context, req *call.Request) (json.RawMessage, error)
-	failed   func() error                                         // why the link is of no more use; nil while it is
-	close    func() error                                         // any number of times
-	watch    func(ctx context.Context, w *watch, round int) error // until the link, or ctx, ends
-	mirrors  bool                                                 // marked parameters are repeated in headers
-	pair     bool                                                 // it is the transport of 2024-11-05
-	proven   atomic.Bool                                          // the server has answered in this revision
+	tell     func(ctx context.Context, method string, params []byte) error // an extension's notification
+	failed   func() error                                                  // why the link is of no more use; nil while it is
+	close    func() error                                                  // any number of times
+	watch    func(ctx context.Context, w *watch, round int) error          // until the link, or ctx, ends
+	mirrors  bool                                                          // marked parameters are repeated in headers
+	pair     bool                                                          // it is the transport of 2024-11-05
+	proven   atomic.Bool                                                   // the server has answered in this revision
 
 	// Of the Client, under its lock.
 	learned time.Time     // when the server has said server
@@ -50,6 +51,7 @@ func modernLink(era *modern.Client, closeAll func() error) *link {
 		revision: mcp.V20260728,
 		watch:    func(ctx context.Context, w *watch, round int) error { return w.listen(ctx, round, era.Call) },
 		call:     era.Call,
+		tell:     era.Tell,
 		failed:   era.Failed,
 		close:    sync.OnceValue(closeAll),
 	}
@@ -73,6 +75,7 @@ func legacyLink(era *legacy.Client, found *mcp.InitializeResult, closeAll func()
 		},
 		server: Server{Info: found.ServerInfo, Capabilities: found.Capabilities, Instructions: found.Instructions},
 		call:   era.Call,
+		tell:   era.Notify,
 		failed: era.Failed,
 		close:  sync.OnceValue(closeAll),
 	}
@@ -89,6 +92,8 @@ func (d *Dialer) newEras(cancelling bool) (*modern.Client, *legacy.Client, error
 	l := legacy.NewClient(answerer, d.Logger)
 	m.OnLog, l.OnLog = d.OnLog, d.OnLog
 	m.Sending, l.Sending = d.sending, d.sending
+	m.Notifications = d.notifications()
+	l.Notifications, m.ResultTypes = m.Notifications, d.resultTypes()
 	l.VisitTimeout = d.Timeouts.Visit
 	return m, l, nil
 }

@@ -41,6 +41,8 @@
 // answer in hand, so that whatever must happen once belongs into [Once]. The context
 // ends when the client cancels the call.
 //
+// [AddExtension] adds methods of your own to the protocol, for clients that declare them.
+//
 // A tool's error is for the model to read; a *jsonrpc.Error is one of the protocol.
 // A panic ends the call and not the program, and what it says stays in
 // [Server.Logger].

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -83,12 +84,13 @@ type Server struct {
 	// any, but on the loopback interface only that interface's names.
 	AllowedHosts []string
 
-	tools     catalog[*toolEntry]
-	resources catalog[*resourceEntry]
-	templates templateSet
-	prompts   catalog[*promptEntry]
-	completes atomic.Bool // something can be completed
-	changes   call.Changes
+	tools      catalog[*toolEntry]
+	resources  catalog[*resourceEntry]
+	templates  templateSet
+	prompts    catalog[*promptEntry]
+	completes  atomic.Bool // something can be completed
+	changes    call.Changes
+	extensions extensions
 
 	once sync.Once
 	core core
@@ -163,7 +165,7 @@ func (s *Server) ready() *core {
 		}
 		inflight := orDefault(s.Limits.MaxInflight, 128)
 		c := &s.core
-		c.engine = call.NewEngine(map[string]call.Handler{
+		handlers := map[string]call.Handler{
 			mcp.MethodDiscover:              s.discover,
 			mcp.MethodListTools:             s.listTools,
 			mcp.MethodCallTool:              s.callTool,
@@ -177,7 +179,9 @@ func (s *Server) ready() *core {
 			mcp.MethodListen:                s.listen,
 			mcp.MethodSubscribe:             s.subscribe,
 			mcp.MethodUnsubscribe:           s.unsubscribe,
-		}, logger, s.middleware()...)
+		}
+		maps.Copy(handlers, s.extensions.serve()) // names of their own
+		c.engine = call.NewEngine(handlers, logger, s.middleware()...)
 		c.engine.Store, c.engine.Scopes = kv, s.scopesOf
 		if s.Auth != nil {
 			if err := s.Auth.Check(); err != nil {
@@ -341,6 +345,7 @@ func (s *Server) capabilities() mcp.ServerCapabilities {
 	if s.prompts.offered() {
 		c.Prompts = &mcp.PromptsCapability{ListChanged: true}
 	}
+	c.Extensions = s.extensions.declared()
 	if s.completes.Load() {
 		c.Completions = &mcp.Supported{}
 	}

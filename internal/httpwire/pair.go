@@ -226,6 +226,9 @@ func (s *Server) postToPair(w http.ResponseWriter, r *http.Request, id string, m
 	switch m.Kind {
 	case jsonrpc.Notification:
 		x.notify(m)
+		if x.handshook() {
+			x.session.ServeNotification(r.Context(), m)
+		}
 	case jsonrpc.Response:
 		x.session.Receive(m)
 	case jsonrpc.Request:

@@ -194,11 +194,12 @@ func (s *Server) malformed(w http.ResponseWriter, r *http.Request, m *jsonrpc.Me
 func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange) {
 	m := &x.message
 	switch m.Kind {
-	case jsonrpc.Notification: // none is defined for HTTP; closing the stream cancels
+	case jsonrpc.Notification: // the core defines none for HTTP; closing the stream cancels
 		if fault := modern.CheckNotification(m, r.Header); fault != nil {
 			refuse(w, http.StatusBadRequest, jsonrpc.ID{}, fault)
 			return
 		}
+		s.Modern.ServeNotification(r.Context(), m, s.principalOf(r), addressOf(r))
 		w.WriteHeader(http.StatusAccepted)
 		return
 	case jsonrpc.Response:

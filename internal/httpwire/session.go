@@ -72,6 +72,7 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange)
 			}
 		}
 		live.Notify(m)
+		live.ServeNotification(r.Context(), m)
 		w.WriteHeader(http.StatusAccepted)
 	case jsonrpc.Response:
 		live.Receive(m)

@@ -141,6 +141,7 @@ func (b *Batch) Serve(ctx context.Context, dst []byte, stream call.Stream) []byt
 			serving.Go(func() { b.serve(ctx, &replies[i], &m.Message, stream) })
 		case m.Kind == jsonrpc.Notification:
 			b.session.Notify(&m.Message)
+			b.session.ServeNotification(ctx, &m.Message)
 		case m.Kind == jsonrpc.Response:
 			b.session.Receive(&m.Message)
 		}

@@ -41,7 +41,9 @@ type Client struct {
 
 	// Sending is what requests pass through; nil: nothing.
 	Sending *call.Sending
-	logger  *slog.Logger
+	// Notifications take those of extensions, by method, in the goroutine that receives.
+	Notifications map[string]func(params json.RawMessage)
+	logger        *slog.Logger
 
 	revision mcp.Revision // offered, and then agreed on; set before there are other requests
 
@@ -95,7 +97,7 @@ func (c *Client) run(f func()) bool {
 // Handshake offers a revision and takes the one the server answers with, which
 // must be one of those with a handshake.
 func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Implementation, capabilities mcp.ClientCapabilities, req *call.Request) (*mcp.InitializeResult, error) {
-	params, err := json.Marshal(mcp.InitializeParams{ProtocolVersion: offer, ClientInfo: info, Capabilities: capabilities})
+	params, err := json.Marshal(mcp.InitializeParams{ProtocolVersion: offer, ClientInfo: info, Capabilities: revision.SpeakClient(offer, capabilities)})
 	if err != nil {
 		return nil, fmt.Errorf("initialize: %w", err)
 	}
@@ -175,7 +177,9 @@ func (c *Client) Receive(m *jsonrpc.Message) {
 	case m.Method == mcp.NotificationMessage:
 		revision.HandLog(m, c.OnLog)
 	case m.Kind == jsonrpc.Notification:
-		if change, ok := call.ChangeOf(m); ok {
+		if take := c.Notifications[m.Method]; take != nil {
+			take(m.Raw)
+		} else if change, ok := call.ChangeOf(m); ok {
 			c.Changes.Publish(change)
 		}
 	case m.Kind == jsonrpc.Response:

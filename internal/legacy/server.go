@@ -114,6 +114,18 @@ func (s *Session) Notify(m *jsonrpc.Message) {
 	}
 }
 
+// ServeNotification has the handler of a notification take it, if it is one of an
+// extension: any other is ignored. It comes after Notify, and returns with the handler.
+func (s *Session) ServeNotification(ctx context.Context, m *jsonrpc.Message) {
+	if !s.handshook || !s.server.Engine.Takes(m.Method, s.Revision) {
+		return
+	}
+	_ = s.server.Engine.Serve(ctx, &call.Call{ // nothing is answered
+		Method: m.Method, Params: &m.Params, RawParams: m.Raw,
+		Revision: s.Revision, Peer: s.peer, Principal: s.who, Source: s.Source,
+	})
+}
+
 // Receive takes the client's response to a question of the server's.
 func (s *Session) Receive(m *jsonrpc.Message) {
 	if !s.asks.receive(m) {

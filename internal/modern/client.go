@@ -21,9 +21,13 @@ type Client struct {
 	// OnLog takes the server's log messages, in the goroutine that receives; nil: nobody.
 	OnLog func(mcp.LoggingMessageParams)
 	// Sending is what requests pass through; nil: nothing.
-	Sending  *call.Sending
-	answerer call.Answerer // nil: answers no questions
-	logger   *slog.Logger
+	Sending *call.Sending
+	// ResultTypes are those that the client's extensions add.
+	ResultTypes []string
+	// Notifications take those of extensions, by method, in the goroutine that receives.
+	Notifications map[string]func(params json.RawMessage)
+	answerer      call.Answerer // nil: answers no questions
+	logger        *slog.Logger
 }
 
 var _ call.Receiver = (*Client)(nil)
@@ -50,10 +54,21 @@ func NewClient(info mcp.Implementation, capabilities mcp.ClientCapabilities, ans
 // Call sends a request and returns its result. What the server reports instead is
 // a *jsonrpc.Error.
 func (c *Client) Call(ctx context.Context, req *call.Request) (json.RawMessage, error) {
+	var raw json.RawMessage
+	var err error
 	if c.Sending == nil {
-		return c.send(ctx, req)
+		raw, err = c.send(ctx, req)
+	} else {
+		raw, err = c.Sending.Do(ctx, mcp.V20260728, req, c.send)
 	}
-	return c.Sending.Do(ctx, mcp.V20260728, req, c.send)
+	if err != nil || len(c.ResultTypes) == 0 || req.AnyResultType {
+		return raw, err
+	}
+	// The middleware may have made a result of the core's of an extension's.
+	if kind, ok := jsonrpc.Get(raw, "resultType"); ok && jsonrpc.Unquote(kind) != mcp.ResultTypeComplete {
+		return nil, unknownType(kind)
+	}
+	return raw, nil
 }
 
 func (c *Client) send(ctx context.Context, req *call.Request) (json.RawMessage, error) {
@@ -93,7 +108,14 @@ func (c *Client) once(ctx context.Context, req *call.Request) (json.RawMessage, 
 	if !ok { // absent: an older server's
 		return resp.Result, nil
 	}
-	return nil, fmt.Errorf("%w: unknown resultType %.64s", call.ErrInvalidResponse, kind)
+	if slices.Contains(c.ResultTypes, jsonrpc.Unquote(kind)) {
+		return resp.Result, nil
+	}
+	return nil, unknownType(kind)
+}
+
+func unknownType(kind []byte) error {
+	return fmt.Errorf("%w: unknown resultType %.64s", call.ErrInvalidResponse, kind)
 }
 
 // Discover asks the server what it is. The error that refuses our version is
@@ -163,7 +185,9 @@ func (c *Client) Receive(m *jsonrpc.Message) {
 	}
 	switch m.Kind {
 	case jsonrpc.Notification:
-		if m.Method == mcp.NotificationMessage {
+		if take := c.Notifications[m.Method]; take != nil {
+			take(m.Raw)
+		} else if m.Method == mcp.NotificationMessage {
 			revision.HandLog(m, c.OnLog)
 		} else {
 			c.Notice(m)

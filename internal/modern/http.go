@@ -45,7 +45,7 @@ func checkHeaders(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
 	if method != m.Method {
 		return mismatch("%s header %.100q does not match the method %q", HeaderMethod, method, m.Method)
 	}
-	member := mirrored(m.Method)
+	member := NameMember(m.Method)
 	if member == "" {
 		return nil
 	}
@@ -64,8 +64,8 @@ func checkHeaders(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
 	return nil
 }
 
-// mirrored returns the member of a method's params that Mcp-Name mirrors, or "".
-func mirrored(method string) string {
+// NameMember returns the member of a method's params that Mcp-Name mirrors, or "".
+func NameMember(method string) string {
 	switch method {
 	case mcp.MethodCallTool, mcp.MethodGetPrompt:
 		return "name"

@@ -26,7 +26,8 @@ import (
 //	resultType               2026-07-28   left out
 //
 // What a prompt's messages hold is said as what a tool returns is. Capabilities are
-// left out of revisions that do not define them.
+// left out of revisions that do not define them; extensions are experimental
+// capabilities there.
 const (
 	sinceAudio       = mcp.V20250326
 	sinceAnnotations = mcp.V20250326
@@ -145,7 +146,7 @@ func speakCapabilities(r mcp.Revision, c mcp.ServerCapabilities) mcp.ServerCapab
 		c.Tasks = nil
 	}
 	if r < sinceExtensions {
-		c.Extensions = nil
+		c.Experimental, c.Extensions = experimental(c.Experimental, c.Extensions), nil
 	}
 	return c
 }

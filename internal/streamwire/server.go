@@ -179,6 +179,11 @@ func (l *link) message(ctx context.Context, data []byte) {
 		case mcp.NotificationInitialized:
 			l.tell(ctx)
 		}
+		if revision.IsModern(m) {
+			l.Modern.ServeNotification(ctx, m, l.who, "")
+		} else {
+			l.session.ServeNotification(ctx, m)
+		}
 	case jsonrpc.Response:
 		l.session.Receive(m)
 	case jsonrpc.Request:

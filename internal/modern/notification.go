@@ -1,0 +1,38 @@
+package modern
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/principal"
+)
+
+// ServeNotification has the handler of a notification take it, if it is one of an
+// extension. As a request does, it says in its _meta what the client can do; without
+// that it is ignored, and so is any other notification. It returns with the handler.
+func (s *Server) ServeNotification(ctx context.Context, m *jsonrpc.Message, who principal.Principal, source string) {
+	if _, ok := revision.RequestVersion(m); !ok {
+		return
+	}
+	c, err := s.metadata(m)
+	if err != nil || !c.Revision.Known() || !c.Revision.Modern() || !s.Engine.Takes(m.Method, c.Revision) {
+		return
+	}
+	c.Principal, c.Source = who, source
+	_ = s.Engine.Serve(ctx, c) // nothing is answered
+}
+
+// Tell sends a notification of an extension, with what the client says of itself with
+// each request. Params are a JSON object without _meta, or nil.
+func (c *Client) Tell(ctx context.Context, method string, params []byte) error {
+	members := []byte("{")
+	if len(params) > len("{}") {
+		if inner := bytes.TrimSpace(params[1 : len(params)-1]); len(inner) > 0 {
+			members = append(append(members, inner...), ',')
+		}
+	}
+	members = append(append(append(members, `"_meta":{`...), c.Meta...), "}}"...)
+	return c.Notify(ctx, method, members)
+}

@@ -1,0 +1,249 @@
+package mcptest_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
+)
+
+const jobs = "com.example/jobs"
+
+type job struct {
+	Name string `json:"name"`
+}
+
+// heard are notifications of the extension that have arrived, on either side.
+type heard struct {
+	mu  sync.Mutex
+	all []string
+	any chan struct{}
+}
+
+func newHeard() *heard { return &heard{any: make(chan struct{}, 16)} }
+
+func (h *heard) take(params json.RawMessage) {
+	var j job
+	_ = json.Unmarshal(params, &j)
+	h.mu.Lock()
+	h.all = append(h.all, j.Name)
+	h.mu.Unlock()
+	h.any <- struct{}{}
+}
+
+func (h *heard) await(t *testing.T, want string) {
+	t.Helper()
+	select {
+	case <-h.any:
+	case <-time.After(20 * time.Second):
+		t.Fatalf("no notification arrived, want %s", want)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if got := strings.Join(h.all, " "); got != want {
+		t.Errorf("heard %q, want %q", got, want)
+	}
+}
+
+// newExtended supports an extension, whose requests tell of what they do.
+func newExtended(atServer *heard) func() *server.Server {
+	return func() *server.Server {
+		s := newServer()
+		server.AddExtension(s, server.Extension{
+			ID:       jobs,
+			Settings: map[string]any{"most": 3},
+			Requests: map[string]server.ExtensionRequest{
+				"jobs/run": func(ctx context.Context, params json.RawMessage) (any, error) {
+					var j job
+					if err := json.Unmarshal(params, &j); err != nil {
+						return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s", err)
+					}
+					settings, _ := server.ExtensionOf(ctx, jobs)
+					if err := call.From(ctx).Notify(ctx, "notifications/jobs/running", params); err != nil {
+						return nil, err
+					}
+					return map[string]any{"ran": j.Name, "declared": settings}, nil
+				},
+				"jobs/none":  func(context.Context, json.RawMessage) (any, error) { return nil, nil },
+				"jobs/panic": func(context.Context, json.RawMessage) (any, error) { panic("secret") },
+			},
+			Notifications: map[string]server.ExtensionNotification{
+				"notifications/jobs/forget": func(_ context.Context, params json.RawMessage) { atServer.take(params) },
+			},
+		})
+		return s
+	}
+}
+
+// An extension's requests and notifications go both ways, in every revision, between
+// those who have declared it.
+func TestMatrixExtension(t *testing.T) {
+	var atServer, atClient *heard
+	mcptest.Everywhere(t, func() *server.Server {
+		atServer = newHeard()
+		return newExtended(atServer)()
+	}, func(t *testing.T, c *client.Client) {
+		if settings, ok := c.Server().Extension(jobs); !ok || string(settings) != `{"most":3}` {
+			t.Errorf("the server declares %s, %v", settings, ok)
+		}
+		out, err := client.Request[struct {
+			Ran      string
+			Declared struct{ Priority int }
+		}](t.Context(), c, "jobs/run", job{"a"})
+		if err != nil || out.Ran != "a" || out.Declared.Priority != 7 {
+			t.Errorf("%+v, %v", out, err)
+		}
+		atClient.await(t, "a")
+		if raw, err := c.Request(t.Context(), "jobs/none", nil); err != nil || raw[0] != '{' {
+			t.Errorf("%s, %v", raw, err)
+		}
+		var reported *jsonrpc.Error
+		if _, err := c.Request(t.Context(), "jobs/panic", nil); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInternalError || strings.Contains(err.Error(), "secret") {
+			t.Errorf("a panic: %v", err)
+		}
+		if _, err := c.Request(t.Context(), "jobs/other", nil); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeMethodNotFound {
+			t.Errorf("a method that there is not: %v", err)
+		}
+		if _, err := c.Request(t.Context(), "notifications/jobs/forget", nil); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeMethodNotFound {
+			t.Errorf("a notification as a request: %v", err)
+		}
+		if err := c.Notify(t.Context(), "notifications/jobs/forget", job{"b"}); err != nil {
+			t.Error(err)
+		}
+		atServer.await(t, "b")
+		for _, method := range []string{mcp.MethodCallTool, mcp.MethodListTools} {
+			if _, err := c.Request(t.Context(), method, nil); err == nil {
+				t.Errorf("%s went through the door of extensions", method)
+			}
+		}
+		if err := c.Notify(t.Context(), mcp.NotificationCancelled, nil); err == nil {
+			t.Error("a notification of the protocol went through the door of extensions")
+		}
+	}, func(d *client.Dialer) {
+		atClient = newHeard()
+		d.Extensions = []client.Extension{{
+			ID: jobs, Settings: map[string]int{"Priority": 7},
+			Notifications: map[string]func(json.RawMessage){"notifications/jobs/running": atClient.take},
+		}}
+	})
+}
+
+// J13: whoever has not declared an extension has nothing of it, and is told so in the
+// words of the revision.
+func TestMatrixExtensionIsForThoseWhoDeclareIt(t *testing.T) {
+	var atServer *heard
+	mcptest.Everywhere(t, func() *server.Server {
+		atServer = newHeard()
+		return newExtended(atServer)()
+	}, func(t *testing.T, c *client.Client) {
+		var reported *jsonrpc.Error
+		_, err := c.Request(t.Context(), "jobs/run", job{"a"})
+		if !errors.As(err, &reported) {
+			t.Fatalf("error %v", err)
+		}
+		if !c.Revision().Modern() {
+			if reported.Code != jsonrpc.CodeMethodNotFound {
+				t.Errorf("%v", err)
+			}
+		} else {
+			var data mcp.MissingCapabilityData
+			if err := json.Unmarshal(reported.Data, &data); err != nil || reported.Code != mcp.CodeMissingCapability {
+				t.Errorf("%v, %v", reported, err)
+			}
+			if _, ok := data.RequiredCapabilities.Extensions[jobs]; !ok {
+				t.Errorf("required: %s", reported.Data)
+			}
+		}
+		if err := c.Notify(t.Context(), "notifications/jobs/forget", job{"b"}); err != nil {
+			t.Error(err)
+		}
+		if err := c.Ping(t.Context()); err != nil { // which comes after it
+			t.Error(err)
+		}
+		if len(atServer.any) > 0 {
+			t.Error("the notification was taken")
+		}
+	})
+}
+
+// newTasking makes a task of every call of a tool, for those who know tasks.
+func newTasking() *server.Server {
+	s := newServer()
+	s.Middleware = append(s.Middleware, func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) call.Outcome {
+			if _, ok := c.Extension(mcp.ExtensionTasks); ok && c.Method == mcp.MethodCallTool {
+				return call.Outcome{Result: &mcp.CreateTaskResult{
+					ResultBase: mcp.ResultBase{ResultType: mcp.ResultTypeTask},
+					Task:       mcp.Task{TaskID: "1", Status: mcp.TaskWorking, CreatedAt: "2026-07-28T00:00:00Z", LastUpdatedAt: "2026-07-28T00:00:00Z"},
+				}}
+			}
+			return next(ctx, c)
+		}
+	})
+	server.AddExtension(s, server.Extension{ID: mcp.ExtensionTasks, Requests: map[string]server.ExtensionRequest{
+		mcp.MethodGetTask: func(_ context.Context, params json.RawMessage) (any, error) {
+			var p mcp.TaskParams
+			if err := json.Unmarshal(params, &p); err != nil || p.TaskID != "1" {
+				return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "no such task")
+			}
+			return &mcp.GetTaskResult{DetailedTask: mcp.DetailedTask{
+				Task:   mcp.Task{TaskID: "1", Status: mcp.TaskCompleted, CreatedAt: "2026-07-28T00:00:00Z", LastUpdatedAt: "2026-07-28T00:00:00Z"},
+				Result: json.RawMessage(`{"content":[{"type":"text","text":"late"}]}`),
+			}}, nil
+		},
+	}})
+	return s
+}
+
+// A third party can write the tasks extension: its methods, its type of results, and
+// a client that waits for what a tool has become.
+func TestTasksCanBeWrittenOutside(t *testing.T) {
+	for _, tr := range mcptest.Transports() {
+		if !tr.Has(mcp.V20260728) {
+			continue
+		}
+		t.Run(tr.Name, func(t *testing.T) {
+			var c *client.Client
+			await := func(next call.Handler) call.Handler {
+				return func(ctx context.Context, k *call.Call) call.Outcome {
+					out := next(ctx, k)
+					raw, _ := out.Result.(json.RawMessage)
+					kind, _ := jsonrpc.Get(raw, "resultType")
+					if jsonrpc.Unquote(kind) != mcp.ResultTypeTask {
+						return out
+					}
+					id, _ := jsonrpc.Get(raw, "taskId")
+					task, err := client.Request[mcp.GetTaskResult](ctx, c, mcp.MethodGetTask, mcp.TaskParams{TaskID: jsonrpc.Unquote(id)})
+					if err != nil {
+						return call.Fail(err)
+					}
+					return call.Outcome{Result: task.Result}
+				}
+			}
+			c = tr.Dial(t, newTasking(), func(d *client.Dialer) {
+				d.Extensions = []client.Extension{{ID: mcp.ExtensionTasks, ResultTypes: []string{mcp.ResultTypeTask}}}
+				d.Middleware = []call.Middleware{await}
+			})
+			out, err := client.Call[string](t.Context(), c, "echo", map[string]string{"text": "x"})
+			if err != nil || out != "late" {
+				t.Errorf("%q, %v", out, err)
+			}
+			plain := tr.Dial(t, newTasking(), func(d *client.Dialer) {
+				d.Extensions = []client.Extension{{ID: mcp.ExtensionTasks, ResultTypes: []string{mcp.ResultTypeTask}}}
+			})
+			if _, err := plain.CallTool(t.Context(), "echo", map[string]string{"text": "x"}); !errors.Is(err, client.ErrInvalidResponse) {
+				t.Errorf("a task as a tool's result: %v", err)
+			}
+		})
+	}
+}

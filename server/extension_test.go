@@ -1,0 +1,98 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/transport"
+)
+
+func noResult(context.Context, json.RawMessage) (any, error) { return nil, nil }
+
+func TestExtensionsThatCannotBeAreRefused(t *testing.T) {
+	requests := func(method string) map[string]server.ExtensionRequest {
+		return map[string]server.ExtensionRequest{method: noResult}
+	}
+	for want, e := range map[string]server.Extension{
+		"it needs a prefix":                    {ID: "jobs"},
+		"must begin with a letter":             {ID: "1com.example/jobs"},
+		"must encode to a JSON object":         {ID: "com.example/jobs", Settings: []int{1}},
+		"cannot be encoded":                    {ID: "com.example/jobs", Settings: func() {}},
+		"is the protocol's":                    {ID: "com.example/jobs", Requests: requests(mcp.MethodCallTool)},
+		`"initialize" is the protocol's`:       {ID: "com.example/jobs", Requests: requests(mcp.MethodInitialize)},
+		"belongs to the extension":             {ID: "com.example/jobs", Requests: requests(mcp.MethodGetTask)},
+		"a name of a notification":             {ID: "com.example/jobs", Requests: requests("notifications/x")},
+		"letters, digits":                      {ID: "com.example/jobs", Requests: requests("jobs run")},
+		"the handler is nil":                   {ID: "com.example/jobs", Requests: map[string]server.ExtensionRequest{"jobs/run": nil}},
+		"a notification's name begins with no": {ID: "com.example/jobs", Notifications: map[string]server.ExtensionNotification{"jobs/x": func(context.Context, json.RawMessage) {}}},
+		"another extension's":                  {ID: "com.example/jobs", Requests: requests("other/run")},
+		"it is there already":                  {ID: "com.example/other"},
+	} {
+		s := new(server.Server)
+		server.AddExtension(s, server.Extension{ID: "com.example/other", Requests: requests("other/run")})
+		if err := s.RegisterExtension(e); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+func TestExtensionsAreAddedBeforeTheServerServes(t *testing.T) {
+	s := new(server.Server)
+	l := speak(t, s)
+	if _, err := l.ask(mcp.MethodDiscover, ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RegisterExtension(server.Extension{ID: "com.example/jobs"}); err == nil || !strings.Contains(err.Error(), "serves already") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// J13: an extension that an earlier request has declared is none of this one's.
+func TestExtensionsAreThoseOfTheRequest(t *testing.T) {
+	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
+	server.AddExtension(s, server.Extension{ID: "com.example/jobs", Requests: map[string]server.ExtensionRequest{"jobs/run": noResult}})
+	l := speak(t, s)
+	const declaring = `{"jsonrpc":"2.0","id":1,"method":"jobs/run","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"com.example/jobs":%s}}}}}`
+	l.send(fmt.Sprintf(declaring, "{}"))
+	if got := l.receive(); !strings.Contains(got, `"resultType":"complete"`) {
+		t.Errorf("%s", got)
+	}
+	l.wantError("jobs/run", "", mcp.CodeMissingCapability, "com.example/jobs")
+	l.send(fmt.Sprintf(declaring, "true")) // is no declaration
+	if got := l.receive(); !strings.Contains(got, "-32602") && !strings.Contains(got, "-32021") {
+		t.Errorf("%s", got)
+	}
+	l.wantError("jobs/stop", "", jsonrpc.CodeMethodNotFound, "jobs/stop")
+}
+
+// An extension adds a request to the protocol, on both sides.
+func ExampleAddExtension() {
+	s := &server.Server{Name: "printer"}
+	server.AddExtension(s, server.Extension{
+		ID: "com.example/paper",
+		Requests: map[string]server.ExtensionRequest{
+			"paper/left": func(context.Context, json.RawMessage) (any, error) { return map[string]int{"sheets": 12}, nil },
+		},
+	})
+
+	ctx := context.Background()
+	near, far := transport.Pipe()
+	go s.ServeConn(ctx, far)
+	d := client.Dialer{Extensions: []client.Extension{{ID: "com.example/paper"}}}
+	c, err := d.Dial(ctx, client.Conn(near))
+	if err != nil {
+		panic(err)
+	}
+	defer c.Close()
+	left, err := client.Request[struct{ Sheets int }](ctx, c, "paper/left", nil)
+	fmt.Println(left.Sheets, err)
+	// Output: 12 <nil>
+}
