@@ -7,6 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -326,5 +329,45 @@ func TestTested(t *testing.T) {
 	}
 	if text, err := client.Call[string](t.Context(), c, "last", nil); err != nil || text != "milk" {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+func TestConnect(t *testing.T) {
+	for _, r := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
+		asked := 0
+		d := &client.Dialer{Revision: r, ElicitURL: func(_ context.Context, page *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			asked++
+			opened, err := http.Get(page.URL)
+			if err != nil {
+				return nil, err
+			}
+			form, err := io.ReadAll(opened.Body)
+			opened.Body.Close()
+			if err != nil || !strings.Contains(string(form), `type="password"`) {
+				t.Errorf("the page is %s, %v", form, err)
+			}
+			guessed, err := http.Get(page.URL[:len(page.URL)-1])
+			if err != nil || guessed.StatusCode != http.StatusNotFound {
+				t.Errorf("another page is %v, %v", guessed, err)
+			} else {
+				guessed.Body.Close()
+			}
+			entered, err := http.PostForm(page.URL, url.Values{"key": {"secret"}})
+			if err != nil {
+				return nil, err
+			}
+			entered.Body.Close()
+			return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
+		}}
+		c := start(t, d, transport.CommandOptions{Path: binary("connect")})
+		for range 2 { // the second call finds the key
+			text, err := client.Call[string](t.Context(), c, "repositories", nil)
+			if err != nil || text != "2 repositories, found with a key of 6 characters" {
+				t.Errorf("%s: %q, %v", r, text, err)
+			}
+		}
+		if asked != 1 {
+			t.Errorf("%s: the user was asked %d times", r, asked)
+		}
 	}
 }

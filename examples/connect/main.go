@@ -1,0 +1,109 @@
+// Command connect has a tool that needs a key which must not pass through the client,
+// nor through its model: the user enters it on a page that the server itself serves. In
+// the protocol that is elicitation in URL mode; the handler is straight-line code.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+// account is where the user's key is kept. This server has one user, who has started
+// it. One that serves several keeps a key for each principal, and makes sure by a login
+// of its own that whoever opens the page is the user who was sent there: a link can be
+// passed on.
+type account struct {
+	base string // of the page's address
+
+	mu      sync.Mutex
+	page    string // the secret part of its address; empty when there is none
+	key     string
+	entered chan struct{} // closed when there is a key
+}
+
+func (a *account) newPage() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.page = rand.Text()
+	return a.page
+}
+
+// connected waits until the user has entered a key, for as long as it may.
+func (a *account) connected(ctx context.Context) (bool, error) {
+	select {
+	case <-a.entered:
+		return true, nil
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}
+
+func newServer(a *account) *server.Server {
+	s := &server.Server{Name: "connect", Version: "1.0.0"}
+	server.AddTool(s, mcp.Tool{Name: "repositories", Description: "Count the user's repositories"},
+		func(ctx context.Context, _ struct{}) (string, error) {
+			// In 2026-07-28 the handler runs again for each round, and is to find the same page.
+			page, err := server.Once(ctx, "page", func(context.Context, string) (string, error) { return a.newPage(), nil })
+			if err != nil {
+				return "", err
+			}
+			if err := server.ElicitURL(ctx, a.base+page, "Enter the API key of your forge.", a.connected); err != nil {
+				return "", err
+			}
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			return fmt.Sprintf("2 repositories, found with a key of %d characters", len(a.key)), nil
+		})
+	return s
+}
+
+// ServeHTTP serves the page, until a key has been entered on it.
+func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; form-action 'self'; frame-ancestors 'none'")
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.page == "" || r.PathValue("page") != a.page { // 128 random bits: not to be guessed
+		http.NotFound(w, r)
+		return
+	}
+	key := ""
+	if r.Method == http.MethodPost {
+		r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
+		key = r.PostFormValue("key")
+	}
+	if key == "" {
+		fmt.Fprint(w, `<!doctype html><title>Connect</title><form method="post"><label>API key <input name="key" type="password" required></label> <button>Connect</button></form>`)
+		return
+	}
+	if a.key == "" {
+		close(a.entered)
+	}
+	a.key, a.page = key, ""
+	fmt.Fprint(w, `<!doctype html><title>Connected</title>You are connected, and can close this page.`)
+}
+
+func main() {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	a := &account{base: fmt.Sprintf("http://%s/connect/", listener.Addr()), entered: make(chan struct{})}
+	mux := http.NewServeMux()
+	mux.Handle("/connect/{page}", a)
+	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	go func() { log.Print(web.Serve(listener)) }()
+	if err := newServer(a).Run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}
