@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -96,6 +97,30 @@ func TestM4V7Y6BadQuestionsAreNotAsked(t *testing.T) {
 					t.Errorf("it heard %s", got)
 				}
 			})
+		})
+	}
+}
+
+// J17: what is reported after the response is not told to anybody.
+func TestJ17ProgressAfterTheResponseIsDropped(t *testing.T) {
+	report := `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$id,"progress":%d}}`
+	for r, s := range map[mcp.Revision]*script{mcp.V20260728: modernServer(), mcp.V20250618: legacyServer()} {
+		synctest.Test(t, func(t *testing.T) {
+			s.Answers["tools/call"] = []string{"!lines " + fmt.Sprintf(report, 1) + "\n" + `{"jsonrpc":"2.0","id":$id,` + called + `}` + "\n" + fmt.Sprintf(report, 2) + "\n" + `{"jsonrpc":"2.0","id":$id,"result":{"content":[]}}`}
+			d := quiet()
+			d.Revision = r
+			to, _ := target(s)
+			c, err := d.Dial(t.Context(), to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var reported []float64
+			text, err := client.Call[string](t.Context(), c, "a", nil, client.OnProgress(func(p call.Progress) { reported = append(reported, p.Done) }))
+			synctest.Wait()
+			if err != nil || text != "called" || len(reported) != 1 {
+				t.Errorf("%s: %q, %v, %v", r, text, err, reported)
+			}
+			_ = c.Close()
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/parley-mcp/parley/call"
@@ -183,6 +184,9 @@ func RootsInto(into *[]mcp.Root, options ...AskOption) Asking {
 		var result mcp.ListRootsResult
 		if err := json.Unmarshal(answer, &result); err != nil {
 			return fmt.Errorf("%w: roots/list: %w", errUnfit, err)
+		}
+		if result.Roots == nil || slices.ContainsFunc(result.Roots, func(r mcp.Root) bool { return r.URI == "" }) {
+			return fmt.Errorf("%w: roots/list: there is no list of roots that have URIs", errUnfit)
 		}
 		*into = result.Roots
 		return nil

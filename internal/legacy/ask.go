@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -108,18 +110,19 @@ func (a *asks) Settle(_ context.Context, out call.Outcome) call.Outcome { return
 
 // receive takes a client's response, and reports whether something waited for it.
 func (a *asks) receive(m *jsonrpc.Message) bool {
+	return a.any(func(out *call.Outbound) bool { return out.Receive(m) })
+}
+
+// unusable takes what was meant as one. Whatever waits for it waits no longer.
+func (a *asks) unusable(m *jsonrpc.Message, err error) bool {
+	return a.any(func(out *call.Outbound) bool { return out.Unusable(m, err) })
+}
+
+func (a *asks) any(takes func(*call.Outbound) bool) bool {
 	a.mu.Lock()
-	all := make([]*call.Outbound, 0, len(a.open))
-	for out := range a.open {
-		all = append(all, out)
-	}
+	all := slices.Collect(maps.Keys(a.open))
 	a.mu.Unlock()
-	for _, out := range all {
-		if out.Receive(m) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(all, takes)
 }
 
 func timeoutOf(method string) time.Duration {

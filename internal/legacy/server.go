@@ -133,6 +133,10 @@ func (s *Session) Receive(m *jsonrpc.Message) {
 	}
 }
 
+// Unusable takes what was meant as the response to a question of the server's and is
+// none, and reports whether it was.
+func (s *Session) Unusable(m *jsonrpc.Message, err error) bool { return s.asks.unusable(m, err) }
+
 // Inflight is what the session has in flight, for a wire that carries requests of
 // another era beside it: their ids are of one peer, and must not meet.
 func (s *Session) Inflight() *call.Inflight { return s.inflight }

@@ -56,7 +56,13 @@ type outcome struct {
 // round sends one round of a call of tool, with further members of params.
 func round(t *testing.T, s *Server, who principal.Principal, tool string, members ...string) outcome {
 	t.Helper()
-	params := `"name":"` + tool + `","arguments":{"a":1,"b":"x"},` + strings.Join(members, "") +
+	return roundWith(t, s, who, tool, `{"a":1,"b":"x"}`, members...)
+}
+
+// roundWith is round with other arguments.
+func roundWith(t *testing.T, s *Server, who principal.Principal, tool, arguments string, members ...string) outcome {
+	t.Helper()
+	params := `"name":"` + tool + `","arguments":` + arguments + `,` + strings.Join(members, "") +
 		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}`
 	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+params+`}}`), jsonrpc.Limits{})
 	if err != nil {
@@ -169,10 +175,21 @@ func TestM2StatesAreBound(t *testing.T) {
 	}
 	for name, out := range map[string]outcome{
 		"another principal": round(t, s, other, "x", echoing(mine), answering("one", yes)),
+		"nobody":            round(t, s, principal.Anonymous, "x", echoing(mine), answering("one", yes)),
 		"another tool":      round(t, s, principal.Local, "y", echoing(mine), answering("one", yes)),
+		"other arguments":   roundWith(t, s, principal.Local, "x", `{"a":2,"b":"x"}`, echoing(mine), answering("one", yes)),
+		"one more argument": roundWith(t, s, principal.Local, "x", `{"a":1,"b":"x","c":null}`, echoing(mine), answering("one", yes)),
+		"no arguments":      roundWith(t, s, principal.Local, "x", `{}`, echoing(mine), answering("one", yes)),
 	} {
 		if out.err == nil || out.err.Code != jsonrpc.CodeInvalidParams {
 			t.Errorf("%s: %+v", name, out)
+		}
+	}
+	// Its owner may send it again: a response can be lost. What must not happen twice is
+	// kept from it elsewhere, see server.Once.
+	for range 2 {
+		if out := round(t, s, principal.Local, "x", echoing(mine), answering("one", yes)); out.Kind != mcp.ResultTypeComplete {
+			t.Errorf("sent again: %+v", out)
 		}
 	}
 	now = now.Add(stateLifetime - time.Second)

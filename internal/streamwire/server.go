@@ -370,6 +370,9 @@ func (l *link) write(ctx context.Context, msg []byte) {
 // malformed answers what is not a message, unless it was meant as a notification,
 // which is never answered, or as a response: answering those could go on for ever.
 func (l *link) malformed(ctx context.Context, m *jsonrpc.Message, err error) {
+	if l.session.Unusable(m, err) { // whoever has asked is told
+		return
+	}
 	var invalid *jsonrpc.InvalidMessageError
 	if m.Kind == jsonrpc.Response || m.Kind == jsonrpc.Notification || !errors.As(err, &invalid) {
 		l.Logger.WarnContext(ctx, "message ignored", "error", err)

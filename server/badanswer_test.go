@@ -1,0 +1,228 @@
+//lint:file-ignore SA1019 What is deprecated still has to work.
+
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+// inquisitive has a tool for each kind of question, which says what it was answered.
+func inquisitive() *server.Server {
+	s := &server.Server{}
+	server.AddTool(s, mcp.Tool{Name: "elicitation"}, func(ctx context.Context, _ struct{}) (string, error) {
+		form, err := server.Elicit[struct {
+			Day    string `json:"day" enum:"mon,tue"`
+			People int    `json:"people" minimum:"1" maximum:"9"`
+			Sure   bool   `json:"sure"`
+		}](ctx, "When?", server.Key("q"))
+		return fmt.Sprint("answered ", form), err
+	})
+	server.AddTool(s, mcp.Tool{Name: "sampling"}, func(ctx context.Context, _ struct{}) (string, error) {
+		said, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1}, server.Key("q"))
+		return fmt.Sprint("answered ", said), err
+	})
+	server.AddTool(s, mcp.Tool{Name: "roots"}, func(ctx context.Context, _ struct{}) (string, error) {
+		roots, err := server.Roots(ctx, server.Key("q"))
+		return fmt.Sprint("answered ", roots), err
+	})
+	return s
+}
+
+const everyCapability = `{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},"roots":{}}`
+
+// interview calls a tool and gives one answer to whatever it asks, until the call ends. It
+// returns the response, and how often it was asked.
+func interview(t *testing.T, modern bool, tool, answer string) (response string, asked int) {
+	t.Helper()
+	l := speak(t, inquisitive())
+	if !modern {
+		l.send(strings.Replace(fmt.Sprintf(initializeBody, "2025-11-25"), `"capabilities":{}`, `"capabilities":`+everyCapability, 1))
+		l.receive()
+		l.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":%q}}`, tool))
+	}
+	more := ""
+	for range 20 {
+		if modern {
+			call := request(2, mcp.MethodCallTool, fmt.Sprintf(`"name":%q%s`, tool, more))
+			l.send(strings.Replace(call, `clientCapabilities":{}`, `clientCapabilities":`+everyCapability, 1))
+		}
+		text := l.receive()
+		m, err := jsonrpc.Parse([]byte(text), jsonrpc.Limits{})
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if m.Kind == jsonrpc.Request {
+			asked++
+			l.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, answer))
+			continue
+		}
+		questions, ok := jsonrpc.Get(m.Raw, "inputRequests")
+		if !ok || m.Err != nil {
+			return text, asked
+		}
+		asked++
+		state, _ := jsonrpc.Get(m.Raw, "requestState")
+		var answers []string
+		for key := range jsonrpc.All(questions) {
+			answers = append(answers, fmt.Sprintf(`%q:%s`, key, answer))
+		}
+		more = fmt.Sprintf(`,"requestState":%s,"inputResponses":{%s}`, state, strings.Join(answers, ","))
+	}
+	t.Fatal("the call does not end")
+	return "", 0
+}
+
+// M1, V7: an answer that does not fit its question never reaches the handler. It is
+// asked for again, a few times, and then the call fails.
+func TestM1V7AnswersOfAnotherTypeAreNoAnswers(t *testing.T) {
+	accept := func(content string) string { return `{"action":"accept","content":` + content + `}` }
+	const sampled, rooted = `{"role":"assistant","model":"m","content":{"type":"text","text":"x"}}`, `{"roots":[{"uri":"file:///x"}]}`
+	for tool, bad := range map[string][]string{
+		"elicitation": {
+			`{}`, `{"action":7}`, `{"action":"maybe"}`, `{"action":null}`, `{"Action":"accept"}`, `{"action":["accept"]}`,
+			`{"action":"accept"}`, accept(`null`), accept(`[]`), accept(`"x"`), accept(`7`), accept(`{}`), sampled, rooted,
+			accept(`{"day":1,"people":2,"sure":true}`),
+			accept(`{"day":"wed","people":2,"sure":true}`),
+			accept(`{"day":["mon"],"people":2,"sure":true}`),
+			accept(`{"day":{"mon":1},"people":2,"sure":true}`),
+			accept(`{"day":"mon","people":"2","sure":true}`),
+			accept(`{"day":"mon","people":2.5,"sure":true}`),
+			accept(`{"day":"mon","people":10,"sure":true}`),
+			accept(`{"day":"mon","people":2,"sure":"true"}`),
+			accept(`{"day":"mon","people":2,"sure":1}`),
+			accept(`{"day":"mon","people":2}`),
+			accept(`{"Day":"mon","people":2,"sure":true}`),
+			accept(`[{"day":"mon","people":2,"sure":true}]`),
+		},
+		"sampling": {
+			`{}`, accept(`{}`), rooted, `{"role":"assistant","model":"m"}`, `{"role":"assistant","model":"m","content":"x"}`,
+			`{"role":7,"model":"m","content":{"type":"text","text":"x"}}`, `{"role":"assistant","model":[],"content":{"type":"text","text":"x"}}`,
+			`{"role":"assistant","model":"m","content":{"type":"text","text":7}}`, `{"role":"assistant","model":"m","content":{"text":"x"}}`,
+		},
+		"roots": {
+			accept(`{}`), sampled, `{"roots":null}`, `{"roots":[{}]}`, `{"roots":{}}`, `{"roots":"file:///x"}`, `{"roots":[7]}`, `{"roots":[{"uri":7}]}`, `{"roots":[["file:///x"]]}`,
+		},
+	} {
+		for _, modern := range []bool{false, true} {
+			for _, answer := range append(bad, `7`, `"accept"`, `[]`, `true`) {
+				response, asked := interview(t, modern, tool, answer)
+				if strings.Contains(response, "answered") || asked == 0 || asked > 10 {
+					t.Errorf("%s, modern=%v: %s was taken when it was asked %d times: %s", tool, modern, answer, asked, response)
+				}
+				if strings.HasPrefix(answer, "{") && asked != 3 {
+					t.Errorf("%s, modern=%v: %s was asked for %d times", tool, modern, answer, asked)
+				}
+			}
+		}
+	}
+}
+
+// Members beyond what was asked for are left where they are.
+func TestFurtherMembersOfAnswersGoNowhere(t *testing.T) {
+	for _, modern := range []bool{false, true} {
+		for tool, answer := range map[string]string{
+			"elicitation": `{"action":"accept","extra":{"x":1},"_meta":{"a/b":1},"content":{"day":"mon","people":2,"sure":true}}`,
+			"sampling":    `{"role":"assistant","model":"m","content":{"type":"text","text":"x"},"extra":[1]}`,
+			"roots":       `{"roots":[{"uri":"file:///x","extra":true}],"extra":1}`,
+		} {
+			if response, asked := interview(t, modern, tool, answer); !strings.Contains(response, "answered") || asked != 1 {
+				t.Errorf("%s, modern=%v: asked %d times: %s", tool, modern, asked, response)
+			}
+		}
+	}
+}
+
+// J3: a session's questions are answered on that session, under their own ids, by
+// whoever was asked (Y5).
+func TestAnswersToWhatWasNotAskedAreIgnored(t *testing.T) {
+	s := inquisitive()
+	begin := func() *line {
+		l := speak(t, s)
+		l.send(strings.Replace(fmt.Sprintf(initializeBody, "2025-11-25"), `"capabilities":{}`, `"capabilities":`+everyCapability, 1))
+		l.receive()
+		return l
+	}
+	mine, other := begin(), begin()
+	mine.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"roots"}}`)
+	question, err := jsonrpc.Parse([]byte(mine.receive()), jsonrpc.Limits{})
+	if err != nil || question.Method != mcp.MethodListRoots {
+		t.Fatal(question.Method, err)
+	}
+	forged := `{"roots":[{"uri":"file:///forged"}]}`
+	for _, l := range []*line{mine, other} {
+		for _, id := range []string{`1`, `"` + question.ID.String() + `"`, question.ID.String() + `0`, `-1`} {
+			l.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, forged))
+		}
+	}
+	other.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, question.ID, forged))
+	other.send(`{"jsonrpc":"2.0","id":3,"method":"ping"}`)
+	if got := other.receive(); got != `{"jsonrpc":"2.0","id":3,"result":{}}` {
+		t.Error(got)
+	}
+	mine.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"roots":[{"uri":"file:///mine"}]}}`, question.ID))
+	mine.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, question.ID, forged)) // once answered, it is
+	if got := mine.receive(); !strings.Contains(got, "file:///mine") {
+		t.Error(got)
+	}
+}
+
+// J15: what one session cancels is its own, over HTTP too, where both are one client's
+// perhaps; in 2026-07-28 nothing is cancelled so there.
+func TestJ15AnotherSessionsRequestIsNotCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		proceed := make(chan struct{})
+		s := &server.Server{}
+		server.AddTool(s, mcp.Tool{Name: "wait"}, func(ctx context.Context, _ struct{}) (string, error) {
+			select {
+			case <-proceed:
+				return "went on", nil
+			case <-ctx.Done():
+				return "", context.Cause(ctx)
+			}
+		})
+		mine, other := begin(t, s), begin(t, s)
+		version := []string{"MCP-Protocol-Version", "2025-11-25"}
+		got := make(chan string, 1)
+		go func() {
+			got <- inBubble(s, http.MethodPost, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"wait"}}`, append(version, mine...)...).Body.String()
+		}()
+		synctest.Wait()
+		const cancel = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`
+		for _, header := range [][]string{append(version, other...), version, {"MCP-Protocol-Version", "2026-07-28"}} {
+			inBubble(s, http.MethodPost, cancel, header...)
+		}
+		synctest.Wait()
+		close(proceed)
+		if text := <-got; !strings.Contains(text, "went on") {
+			t.Error(text)
+		}
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What one subscription may ask for is bounded.
+func TestN1AListenForHundredThousandResourcesIsRefused(t *testing.T) {
+	s := &server.Server{}
+	server.AddTool(s, mcp.Tool{Name: "a"}, func(context.Context, struct{}) (string, error) { return "", nil })
+	s.Limits.MaxMessage = 8 << 20
+	l := speak(t, s)
+	uris := make([]string, 100_000)
+	for i := range uris {
+		uris[i] = fmt.Sprintf(`"file:///%d"`, i)
+	}
+	l.wantError(mcp.MethodListen, `"notifications":{"resourceSubscriptions":[`+strings.Join(uris, ",")+`]}`, jsonrpc.CodeInvalidParams, "")
+	if got := l.callTool(`"name":"a"`); got.failed { // the connection lives on
+		t.Errorf("%+v", got)
+	}
+}
