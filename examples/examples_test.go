@@ -103,8 +103,11 @@ func TestHello(t *testing.T) {
 	}
 }
 
-func TestHelloOverHTTP(t *testing.T) {
-	cmd := exec.Command(binary("hellohttp"), "-addr", "127.0.0.1:0")
+// overHTTP runs an example that listens, for as long as the test lasts, and returns its URL
+// and what it prints after that, when it has been interrupted.
+func overHTTP(t *testing.T, name string) (url string, stop func() string) {
+	t.Helper()
+	cmd := exec.Command(binary(name), "-addr", "127.0.0.1:0")
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -112,32 +115,58 @@ func TestHelloOverHTTP(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	lines := bufio.NewReader(stderr)
 	first, err := lines.ReadString('\n')
 	_, url, found := strings.Cut(strings.TrimSpace(first), "listening at ")
 	if err != nil || !found {
-		_ = cmd.Process.Kill()
 		t.Fatalf("%q, %v", first, err)
 	}
+	return url, func() string {
+		if runtime.GOOS == "windows" { // has no interrupts for other processes
+			_ = cmd.Process.Kill()
+		} else {
+			_ = cmd.Process.Signal(os.Interrupt)
+		}
+		rest, _ := io.ReadAll(lines)
+		if err := cmd.Wait(); err != nil && runtime.GOOS != "windows" {
+			t.Errorf("it did not end well: %v\n%s", err, rest)
+		}
+		return string(rest)
+	}
+}
+
+func TestHelloOverHTTP(t *testing.T) {
+	url, stop := overHTTP(t, "hellohttp")
 	c, err := client.Dial(t.Context(), client.URL(url))
 	if err != nil {
-		t.Error(err)
-	} else {
-		text, err := client.Call[string](t.Context(), c, "greet", map[string]string{"name": "Ada"})
-		if err != nil || text != "Hello, Ada!" {
-			t.Errorf("%q, %v", text, err)
+		t.Fatal(err)
+	}
+	text, err := client.Call[string](t.Context(), c, "greet", map[string]string{"name": "Ada"})
+	if err != nil || text != "Hello, Ada!" {
+		t.Errorf("%q, %v", text, err)
+	}
+	_ = c.Close()
+	stop()
+}
+
+func TestRegion(t *testing.T) {
+	url, stop := overHTTP(t, "region")
+	c, err := client.Dial(t.Context(), client.URL(url))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range c.Tools(t.Context()) { // which tells the client what to repeat
+		if err != nil {
+			t.Fatal(err)
 		}
-		_ = c.Close()
 	}
-	if runtime.GOOS == "windows" { // has no interrupts for other processes
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		return
+	if _, err := c.CallTool(t.Context(), "find", map[string]any{"region": "eu", "number": 7}); err != nil {
+		t.Error(err)
 	}
-	_ = cmd.Process.Signal(os.Interrupt)
-	rest, _ := lines.ReadString(0)
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("it did not end well: %v\n%s", err, rest)
+	_ = c.Close()
+	if printed := stop(); !strings.Contains(printed, `"find" goes to the servers in "eu"`) {
+		t.Errorf("it prints %q", printed)
 	}
 }
 
@@ -370,4 +399,109 @@ func TestConnect(t *testing.T) {
 			t.Errorf("%s: the user was asked %d times", r, asked)
 		}
 	}
+}
+
+func TestClock(t *testing.T) {
+	c := startExample(t, "clock", "10ms")
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	updates, set := 0, false
+	for change, err := range c.Watch(ctx, client.WatchOptions{Tools: true, URIs: []string{"clock://now"}}) {
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case change.Kind == client.ResourceUpdated && !change.Unsure:
+			updates++
+		case change.Kind == client.ToolsChanged && change.Unsure:
+			if _, err := c.CallTool(ctx, "set_alarm", nil); err != nil {
+				t.Fatal(err)
+			}
+		case change.Kind == client.ToolsChanged:
+			set = true
+		}
+		if set && updates >= 2 {
+			break
+		}
+	}
+	if text, err := client.Call[string](ctx, c, "snooze", nil); err != nil || text != "The alarm is off." {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	out, err := exec.Command(binary("watch"), "3", "clock://now", binary("clock"), "10ms").CombinedOutput()
+	if got := string(out); err != nil || !strings.Contains(got, "tool set_alarm\n") || strings.Count(got, "clock://now ") != 4 {
+		t.Errorf("%s%v", got, err)
+	}
+}
+
+func TestTrip(t *testing.T) {
+	answers := map[string]map[string]any{
+		"When do you travel to Oslo?": {"day": "sat", "return": false},
+		"Which seat do you want?":     {"by": "window"},
+	}
+	d := &client.Dialer{Elicit: func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		return mcp.AcceptElicit(answers[form.Message])
+	}}
+	text, err := client.Call[string](t.Context(), start(t, d, transport.CommandOptions{Path: binary("trip")}), "plan", map[string]string{"to": "Oslo"})
+	if err != nil || text != "To Oslo on sat, by the window." {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+func TestSummary(t *testing.T) {
+	d := &client.Dialer{Sample: func(_ context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+		return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: "test", Content: []mcp.Content{mcp.Text("It is about tea.")}}, nil
+	}}
+	arguments := map[string]string{"text": "Tea. More tea."}
+	text, err := client.Call[string](t.Context(), start(t, d, transport.CommandOptions{Path: binary("summary")}), "summarize", arguments)
+	if err != nil || text != "It is about tea." {
+		t.Errorf("%q, %v", text, err)
+	}
+	if _, err := client.Call[string](t.Context(), startExample(t, "summary"), "summarize", arguments); err == nil || !strings.Contains(err.Error(), "no model") {
+		t.Errorf("without a model: %v", err)
+	}
+}
+
+func TestRoots(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := &client.Dialer{Roots: func(context.Context) ([]mcp.Root, error) {
+		return []mcp.Root{{URI: (&url.URL{Scheme: "file", Path: filepath.ToSlash(dir)}).String(), Name: "work"}}, nil
+	}}
+	got, err := client.Call[struct {
+		Files map[string]int `json:"files"`
+	}](t.Context(), start(t, d, transport.CommandOptions{Path: binary("roots")}), "count", nil)
+	if err != nil || got.Files["work"] != 1 {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+func TestHost(t *testing.T) {
+	out, err := exec.Command(binary("host"), binary("hello"), binary("weather"), binary("missing")).CombinedOutput()
+	for _, want := range []string{"hello has greet\n", "weather has weather\n", "missing does not start\n"} {
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("%s%v: want %s", out, err, want)
+		}
+	}
+}
+
+func TestGateway(t *testing.T) {
+	c := startExample(t, "gateway", binary("hello"), binary("weather"))
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for _, err := range c.Watch(ctx, client.WatchOptions{Tools: true}) { // tools appear as servers come up
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := client.Call[string](ctx, c, "hello__greet", map[string]string{"name": "Ada"}); err == nil {
+			if text != "Hello, Ada!" {
+				t.Errorf("%q", text)
+			}
+			return
+		}
+	}
+	t.Error("hello does not appear")
 }

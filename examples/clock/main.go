@@ -1,0 +1,87 @@
+// Command clock tells its clients of changes: of a resource, which is updated as time goes
+// by, and of its list of tools, where snooze is while an alarm is set.
+//
+//	parley watch clock://now --read -- go run ./examples/clock
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"log"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+const now = "clock://now"
+
+type clock struct {
+	server *server.Server
+
+	mu    sync.Mutex
+	ticks int
+}
+
+func newClock() *clock {
+	c := &clock{server: &server.Server{Name: "clock", Version: "1.0.0"}}
+	server.AddResource(c.server, mcp.Resource{URI: now, Name: "now", MimeType: "text/plain"},
+		func(context.Context) (string, error) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return (time.Duration(c.ticks) * time.Second).String(), nil
+		})
+	server.AddTool(c.server, mcp.Tool{Name: "set_alarm", Description: "Set the alarm"}, c.setAlarm)
+	return c
+}
+
+// run counts until ctx ends. Whoever has subscribed to the resource is told of each tick,
+// and nobody is waited for.
+func (c *clock) run(ctx context.Context, tick time.Duration) {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			c.mu.Lock()
+			c.ticks++
+			c.mu.Unlock()
+			c.server.ResourceUpdated(now)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// setAlarm offers another tool, which clients are told by itself.
+func (c *clock) setAlarm(context.Context, struct{}) (string, error) {
+	err := c.server.RegisterTool(
+		mcp.Tool{Name: "snooze", Description: "Leave me alone", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
+			c.server.RemoveTool("snooze")
+			return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("The alarm is off.")}}, nil
+		})
+	if err != nil {
+		return "", err // it is set already, say
+	}
+	return "The alarm is set.", nil
+}
+
+func main() {
+	tick := time.Second
+	if len(os.Args) > 1 {
+		var err error
+		if tick, err = time.ParseDuration(os.Args[1]); err != nil {
+			log.Fatal(err)
+		}
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	c := newClock()
+	go c.run(ctx, tick)
+	if err := c.server.Run(ctx); err != nil {
+		log.Print(err)
+	}
+}

@@ -1,0 +1,51 @@
+// Command gateway shows several servers as one, over standard input and output: the tool
+// greet of the server hello is hello__greet here.
+//
+//	go build -o bin/ ./examples/hello ./examples/weather
+//	parley ls -- go run ./examples/gateway bin/hello bin/weather
+package main
+
+import (
+	"context"
+	"log"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/gateway"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/server"
+)
+
+// serve has the programs behind one server until its client is gone.
+func serve(ctx context.Context, programs []string) error {
+	h := new(host.Host)
+	for _, program := range programs {
+		name := strings.TrimSuffix(filepath.Base(program), ".exe")
+		h.Servers = append(h.Servers, host.Server{Name: name, Target: client.Command(program)})
+	}
+	s := &server.Server{Name: "gateway", Version: "1.0.0"}
+	g := gateway.New(h, s)
+	if err := h.Start(); err != nil {
+		return err
+	}
+	defer h.Close()
+
+	running, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		g.Run(running) // tools appear as their servers come up
+	}()
+	err := s.Run(ctx)
+	stop()
+	<-done
+	return err
+}
+
+func main() {
+	if err := serve(context.Background(), os.Args[1:]); err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,68 @@
+// Command region has a tool with an argument that clients of 2026-07-28 repeat in the
+// header Mcp-Param-Region, so that what stands before the server can send a request where
+// it belongs without reading it. The server makes sure that both say the same.
+//
+//	go run ./examples/region -addr 127.0.0.1:8080
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+type order struct {
+	Region string `json:"region" enum:"eu,us" mcp-header:"Region" doc:"where the order is kept"`
+	Number int    `json:"number"`
+}
+
+func newServer() *server.Server {
+	s := &server.Server{Name: "region", Version: "1.0.0"}
+	server.AddTool(s, mcp.Tool{Name: "find", Description: "Find an order"},
+		func(_ context.Context, in order) (order, error) { return in, nil })
+	return s
+}
+
+// routed says where each request would go. Older clients send no such header.
+func routed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if region := r.Header.Get("Mcp-Param-Region"); region != "" {
+			log.Printf("%q goes to the servers in %q", r.Header.Get("Mcp-Name"), region)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func main() {
+	addr := flag.String("addr", "127.0.0.1:8080", "where to listen; nobody is authenticated, so stay on this machine")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+
+	listener, err := net.Listen("tcp", *addr)
+	if err != nil {
+		log.Fatal(err)
+	}
+	log.Printf("listening at http://%s", listener.Addr())
+	s := newServer()
+	web := &http.Server{Handler: routed(s), ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		<-ctx.Done()
+		grace, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = s.Shutdown(grace)
+		_ = web.Shutdown(grace)
+	}()
+	if err := web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,57 @@
+//lint:file-ignore SA1019 roots still have to be shown
+
+// Command roots has a tool that asks its client where to work. 2026-07-28 deprecates that:
+// a new tool takes the directory as an argument.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+type found struct {
+	Files map[string]int `json:"files" doc:"how many files there are, by the name of the root"`
+}
+
+func newServer() *server.Server {
+	s := &server.Server{Name: "roots", Version: "1.0.0"}
+	server.AddTool(s, mcp.Tool{Name: "count", Description: "Count the files in each directory of the workspace"}, count)
+	return s
+}
+
+func count(ctx context.Context, _ struct{}) (found, error) {
+	roots, err := server.Roots(ctx)
+	if err != nil {
+		return found{}, err
+	}
+	out := found{Files: make(map[string]int)}
+	for _, root := range roots {
+		uri, err := url.Parse(root.URI)
+		if err != nil || uri.Scheme != "file" {
+			return found{}, fmt.Errorf("the root %q is no directory of this machine", root.Name)
+		}
+		entries, err := os.ReadDir(filepath.FromSlash(uri.Path))
+		if err != nil {
+			return found{}, err
+		}
+		for _, entry := range entries {
+			if entry.Type().IsRegular() {
+				out.Files[root.Name]++
+			}
+		}
+	}
+	return out, nil
+}
+
+func main() {
+	if err := newServer().Run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,57 @@
+// Command trip has a tool that asks two things at once: a client may show both, and in
+// 2026-07-28 they cost one round instead of two.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+type destination struct {
+	To string `json:"to" doc:"where to"`
+}
+
+type journey struct {
+	Day    string `json:"day" title:"Day" enum:"fri,sat,sun"`
+	Return bool   `json:"return" title:"And back?" default:"true"`
+}
+
+type seat struct {
+	By string `json:"by" title:"Where to sit" enum:"window,aisle"`
+}
+
+func newServer() *server.Server {
+	s := &server.Server{Name: "trip", Version: "1.0.0"}
+	server.AddTool(s, mcp.Tool{Name: "plan", Description: "Plan a trip"}, plan)
+	return s
+}
+
+func plan(ctx context.Context, in destination) (string, error) {
+	var when journey
+	var where seat
+	err := server.Ask(ctx,
+		server.ElicitInto(&when, "When do you travel to "+in.To+"?"),
+		server.ElicitInto(&where, "Which seat do you want?"))
+	switch {
+	case errors.Is(err, server.ErrDeclined), errors.Is(err, server.ErrDismissed):
+		return "No trip was planned.", nil
+	case err != nil: // return it as it is: it may say that answers are on their way
+		return "", err
+	}
+	back := ""
+	if when.Return {
+		back = " and back"
+	}
+	return fmt.Sprintf("To %s%s on %s, by the %s.", in.To, back, when.Day, where.By), nil
+}
+
+func main() {
+	if err := newServer().Run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}
