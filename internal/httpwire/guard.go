@@ -110,6 +110,9 @@ func onLoopback(r *http.Request) bool {
 
 // hostname takes the port off, and the brackets of an IPv6 address.
 func hostname(hostport string) string {
+	if strings.IndexByte(hostport, ':') < 0 { // which SplitHostPort would make an error of
+		return hostport
+	}
 	if h, port, err := net.SplitHostPort(hostport); err == nil && strings.Trim(port, "0123456789") == "" {
 		return h
 	}

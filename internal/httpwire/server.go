@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
@@ -309,6 +310,9 @@ func addressOf(r *http.Request) string {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return r.RemoteAddr
+	}
+	if at.Addr().Is4() { // written in one way only: what is there need not be written again
+		return r.RemoteAddr[:strings.LastIndexByte(r.RemoteAddr, ':')]
 	}
 	a := at.Addr().Unmap().WithZone("")
 	if a.Is6() {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/principal"
@@ -16,8 +17,8 @@ func (s *Server) ServeNotification(ctx context.Context, m *jsonrpc.Message, who 
 	if _, ok := revision.RequestVersion(m); !ok {
 		return
 	}
-	c, err := s.metadata(m)
-	if err != nil || !c.Revision.Known() || !c.Revision.Modern() || !s.Engine.Takes(m.Method, c.Revision) {
+	c := new(call.Call)
+	if err := s.metadata(c, m); err != nil || !c.Revision.Known() || !c.Revision.Modern() || !s.Engine.Takes(m.Method, c.Revision) {
 		return
 	}
 	c.Principal, c.Source = who, source

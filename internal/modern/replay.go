@@ -67,19 +67,19 @@ type replay struct {
 
 var _ call.Replayer = (*replay)(nil)
 
-// replayOf makes the asker of a round. The params may hold the state of the round
-// before, and answers.
-func (s *Server) replayOf(ctx context.Context, c *call.Call) (*replay, *jsonrpc.Error) {
-	r := &replay{server: s, call: c}
+// replay makes r the asker of a round of c, whose params may hold the state of the
+// round before, and answers.
+func (s *Server) replay(ctx context.Context, c *call.Call, r *replay) *jsonrpc.Error {
+	r.server, r.call, c.Asker = s, c, r
 	sealed, ok := c.Params.Get("requestState")
 	if !ok {
 		r.ahead, _ = c.Params.Get("inputResponses")
-		return r, nil
+		return nil
 	}
 	if err := r.restore(ctx, sealed); errors.Is(err, errStoreFailed) {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: err.Error()}
+		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: err.Error()}
 	} else if err != nil {
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "requestState is not accepted: %s: send the request again without it", err)
+		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "requestState is not accepted: %s: send the request again without it", err)
 	}
 	c.Restore(r.state.Key)
 	responses, _ := c.Params.Get("inputResponses")
@@ -87,7 +87,7 @@ func (s *Server) replayOf(ctx context.Context, c *call.Call) (*replay, *jsonrpc.
 	if r.unheard = len(r.state.Answers); r.unheard > 0 {
 		c.Mute(true) // what the handler says on its way to here has been said
 	}
-	return r, nil
+	return nil
 }
 
 func (r *replay) restore(ctx context.Context, raw []byte) error {
@@ -205,9 +205,10 @@ func (r *replay) Answered(q call.Question) bool {
 // Settle implements call.Asker: whatever the handler has returned, a call that has
 // asked something ends with the questions.
 func (r *replay) Settle(ctx context.Context, out call.Outcome) call.Outcome {
-	var required *call.URLRequiredError
-	if errors.As(out.Err, &required) {
-		out.Err = r.require(ctx, required)
+	if out.Err != nil {
+		if required, ok := errors.AsType[*call.URLRequiredError](out.Err); ok {
+			out.Err = r.require(ctx, required)
+		}
 	}
 	result, err := r.result(ctx)
 	switch {

@@ -46,8 +46,9 @@ func (s *Server) Open(ctx context.Context, m *jsonrpc.Message, who principal.Pri
 			return nil, err
 		}
 	}
-	c, err := s.metadata(m)
-	if err != nil {
+	both := new(served)
+	c := &both.call
+	if err := s.metadata(c, m); err != nil {
 		return nil, err
 	}
 	if h != nil && header != string(c.Revision) {
@@ -70,19 +71,25 @@ func (s *Server) Open(ctx context.Context, m *jsonrpc.Message, who principal.Pri
 	}
 	switch m.Method {
 	case mcp.MethodCallTool, mcp.MethodGetPrompt, mcp.MethodReadResource:
-		if c.Asker, err = s.replayOf(ctx, c); err != nil {
+		if err := s.replay(ctx, c, &both.replay); err != nil {
 			return nil, err
 		}
 	}
 	return c, nil
 }
 
-// metadata reads the members of _meta that the protocol defines. The revision may
-// be any text.
-func (s *Server) metadata(m *jsonrpc.Message) (*call.Call, *jsonrpc.Error) {
+// served is a call and its asker, which most calls have, in one allocation.
+type served struct {
+	call   call.Call
+	replay replay
+}
+
+// metadata fills in a call from its request, and from the members of _meta that the
+// protocol defines. The revision may be any text.
+func (s *Server) metadata(c *call.Call, m *jsonrpc.Message) *jsonrpc.Error {
 	meta, ok := m.Params.Get("_meta")
 	if !ok || meta[0] != '{' {
-		return nil, malformed("the request has no _meta object")
+		return malformed("the request has no _meta object")
 	}
 	var version, info, capabilities, token, level []byte
 	for name, value := range jsonrpc.All(meta) {
@@ -101,33 +108,34 @@ func (s *Server) metadata(m *jsonrpc.Message) (*call.Call, *jsonrpc.Error) {
 	}
 	switch {
 	case version == nil || version[0] != '"':
-		return nil, malformed("_meta lacks the string " + mcp.MetaProtocolVersion)
+		return malformed("_meta lacks the string " + mcp.MetaProtocolVersion)
 	case capabilities == nil || capabilities[0] != '{':
-		return nil, malformed("_meta lacks the object " + mcp.MetaClientCapabilities)
+		return malformed("_meta lacks the object " + mcp.MetaClientCapabilities)
 	case info != nil && info[0] != '{':
-		return nil, malformed(mcp.MetaClientInfo + " must be an object")
+		return malformed(mcp.MetaClientInfo + " must be an object")
 	}
-	c := &call.Call{Method: m.Method, ID: m.ID, Params: &m.Params, RawParams: m.Raw, Revision: mcp.Revision(jsonrpc.Unquote(version))}
+	c.Method, c.ID, c.Params, c.RawParams = m.Method, m.ID, &m.Params, m.Raw
+	c.Revision = mcp.Revision(jsonrpc.Unquote(version))
 	if token != nil {
 		if err := c.ProgressToken.UnmarshalJSON(token); err != nil {
-			return nil, malformed("progressToken must be a string or an integer")
+			return malformed("progressToken must be a string or an integer")
 		}
 	}
 	if level != nil {
 		c.LogLevel = mcp.LoggingLevel(jsonrpc.Unquote(level))
 		switch {
 		case !c.LogLevel.Known():
-			return nil, malformed(mcp.MetaLogLevel + " is no log level")
+			return malformed(mcp.MetaLogLevel + " is no log level")
 		case m.Method == mcp.MethodListen: // which carries none (server/utilities/logging)
 			c.LogLevel = ""
 		}
 	}
 	peer, err := s.Peers.Decode(info, capabilities)
 	if err != nil {
-		return nil, malformed("clientInfo or clientCapabilities: " + err.Error())
+		return malformed("clientInfo or clientCapabilities: " + err.Error())
 	}
 	c.Peer = peer
-	return c, nil
+	return nil
 }
 
 func malformed(reason string) *jsonrpc.Error {
