@@ -1,0 +1,46 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"sync/atomic"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// A payment must not pass through the client: the user makes it on a page, and the
+// handler goes on when it is made.
+func ExampleElicitURL() {
+	var paid atomic.Bool // the page's own server knows
+	s := &server.Server{Name: "shop", Version: "1.0.0"}
+	server.AddTool(s, mcp.Tool{Name: "buy"}, func(ctx context.Context, _ struct{}) (string, error) {
+		err := server.ElicitURL(ctx, "https://shop.example/bill?id=1", "Pay the bill.",
+			func(context.Context) (bool, error) { return paid.Load(), nil })
+		return "Thank you!", err
+	})
+
+	// A client whose user agrees to go there, and pays.
+	d := client.Dialer{ElicitURL: func(_ context.Context, page *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		fmt.Println(page.Message, page.URL)
+		paid.Store(true)
+		return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
+	}}
+	near, far := transport.Pipe()
+	served := make(chan error, 1)
+	go func() { served <- s.ServeConn(context.Background(), far) }()
+	c, err := d.Dial(context.Background(), client.Conn(near))
+	if err != nil {
+		log.Fatal(err)
+	}
+	text, err := client.Call[string](context.Background(), c, "buy", nil)
+	fmt.Println(text, err)
+	_ = c.Close()
+	<-served
+	// Output:
+	// Pay the bill. https://shop.example/bill?id=1
+	// Thank you! <nil>
+}
