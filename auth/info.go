@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -131,6 +132,9 @@ func (r *request) Value(key any) any {
 	}
 	return r.Context.Value(key)
 }
+
+// String keeps the claims out of what prints a context.
+func (r *request) String() string { return fmt.Sprint(r.Context) + ".WithToken" }
 
 func requestOf(ctx context.Context) *request {
 	r, _ := ctx.Value(requestKey{}).(*request)
