@@ -1,0 +1,103 @@
+package bench
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/json"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/parley-mcp/parley/auth"
+)
+
+// A JSON Web Token whose key is known, beside the bare check of its signature.
+func BenchmarkJWT(b *testing.B) {
+	onCurve, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		b.Fatal(err)
+	}
+	modulus, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("ES256", func(b *testing.B) {
+		verify, token := issuedToken(b, jose.ES256, onCurve, onCurve.Public())
+		digest, signature := signedBy(b, token)
+		r, s := new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:])
+		beside(b, repeated(func() bool { return ecdsa.Verify(&onCurve.PublicKey, digest, r, s) }, b), repeated(verify, b))
+	})
+	b.Run("RS256", func(b *testing.B) {
+		verify, token := issuedToken(b, jose.RS256, modulus, modulus.Public())
+		digest, signature := signedBy(b, token)
+		beside(b, repeated(func() bool {
+			return rsa.VerifyPKCS1v15(&modulus.PublicKey, crypto.SHA256, digest, signature) == nil
+		}, b), repeated(verify, b))
+	})
+}
+
+// issuedToken makes a token of an issuer, and what verifies it with the issuer's key at hand.
+func issuedToken(b *testing.B, alg jose.SignatureAlgorithm, private, public any) (verify func() bool, token string) {
+	mux := http.NewServeMux()
+	issuer := httptest.NewServer(mux)
+	b.Cleanup(issuer.Close)
+	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: public, KeyID: "1"}}})
+	})
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: private}, (&jose.SignerOptions{}).WithType("at+jwt").WithHeader("kid", "1"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	now := time.Now()
+	claims, _ := json.Marshal(map[string]any{
+		"iss": issuer.URL, "sub": "0b2f6d1e-user", "client_id": "editor", "aud": []string{"https://mcp.example.com/mcp"}, "scope": "mcp:read mcp:write",
+		"iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(time.Hour).Unix(), "jti": rand.Text(), "email": "ada@example.com",
+	})
+	signed, err := signer.Sign(claims)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if token, err = signed.CompactSerialize(); err != nil {
+		b.Fatal(err)
+	}
+	j := &auth.JWT{Issuers: []string{issuer.URL}, KeysURL: issuer.URL + "/keys"}
+	if _, err := j.Verify(b.Context(), token); err != nil {
+		b.Fatal(err)
+	}
+	ctx := b.Context()
+	return func() bool {
+		_, err := j.Verify(ctx, token)
+		return err == nil
+	}, token
+}
+
+// signedBy returns what a token's signature is of, as a digest, and the signature.
+func signedBy(b *testing.B, token string) (digest, signature []byte) {
+	end := strings.LastIndexByte(token, '.')
+	sum := sha256.Sum256([]byte(token[:end]))
+	parsed, err := jose.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256, jose.RS256})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return sum[:], parsed.Signatures[0].Signature
+}
+
+func repeated(verify func() bool, b *testing.B) func(n int) {
+	return func(n int) {
+		for range n {
+			if !verify() {
+				b.Fatal("the signature does not verify")
+			}
+		}
+	}
+}
