@@ -52,4 +52,10 @@
 // The zero value is the cautious one. What clients send is bounded ([Limits]), web
 // pages of other origins are refused over HTTP, and nothing is remembered of a
 // client that it has not said in the same request or session.
+//
+// [Server.Auth] asks for access tokens over HTTP, on every way in alike; whatever the
+// server keeps for a caller then belongs to who the token says it is. [RequireScopes]
+// says what a tool, prompt or resource needs beyond that, and [VisibleTo] to whom it is
+// shown at all. On standard input the program decides what its client may:
+// [Server.LocalScopes].
 package server

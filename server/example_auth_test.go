@@ -1,0 +1,89 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/server"
+)
+
+// A server that asks for access tokens. Without a Verifier it takes the JSON Web Tokens
+// of its issuers; here a function knows the tokens.
+func ExampleServer_authorization() {
+	s := &server.Server{
+		Auth: &auth.Resource{
+			URI:     "https://mcp.example.com/mcp",
+			Issuers: []string{"https://as.example.com"},
+			Scopes:  []string{"notes:read"},
+			Verifier: auth.VerifierFunc(func(_ context.Context, token string) (*auth.Info, error) {
+				if token != "t-1" {
+					return nil, &auth.InvalidTokenError{Reason: "nobody has issued it"}
+				}
+				ada, err := principal.New("https://as.example.com", "ada", "editor")
+				return &auth.Info{Principal: ada, Scopes: []string{"notes:read"}, Audience: []string{"https://mcp.example.com/mcp"}}, err
+			}),
+		},
+	}
+	server.AddTool(s, mcp.Tool{Name: "whoami"}, func(ctx context.Context, _ struct{}) (string, error) {
+		return server.PrincipalOf(ctx).Subject(), nil
+	})
+	server.AddTool(s, mcp.Tool{Name: "erase"}, func(context.Context, struct{}) (string, error) {
+		return "gone", nil
+	}, server.RequireScopes("notes:write"))
+
+	endpoint := httptest.NewServer(s)
+	defer endpoint.Close()
+	call := func(tool, token string) {
+		body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `","_meta":{` +
+			`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
+		req, _ := http.NewRequest(http.MethodPost, endpoint.URL, strings.NewReader(body))
+		for name, value := range map[string]string{
+			"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+			"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": tool, "Authorization": token,
+		} {
+			req.Header.Set(name, value)
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			panic(err)
+		}
+		res.Body.Close()
+		fmt.Println(res.StatusCode)
+		for _, c := range auth.ParseChallenges(res.Header["Www-Authenticate"]) {
+			fmt.Printf("  %s error=%q scope=%q\n", c.Scheme, c.Params["error"], c.Params["scope"])
+		}
+	}
+	call("whoami", "Bearer t-1")
+	call("whoami", "Bearer t-2")
+	call("erase", "Bearer t-1")
+	// Output:
+	// 200
+	// 401
+	//   Bearer error="invalid_token" scope="notes:read"
+	// 403
+	//   Bearer error="insufficient_scope" scope="notes:read notes:write"
+}
+
+// On standard input nobody has a token: the program says what its client may.
+func ExampleRequireScopes() {
+	s := &server.Server{LocalScopes: []string{"notes:read"}}
+	read := func(context.Context, struct{}) (string, error) { return "buy milk", nil }
+	server.AddTool(s, mcp.Tool{Name: "read"}, read, server.RequireScopes("notes:read"))
+	server.AddTool(s, mcp.Tool{Name: "erase"}, read, server.RequireScopes("notes:write"))
+
+	c := inMemory(s)
+	defer c.Close()
+	for _, tool := range []string{"read", "erase"} {
+		fmt.Println(client.Call[string](context.Background(), c, tool, nil))
+	}
+	// Output:
+	// buy milk <nil>
+	//  tools/call: insufficient scope: the call needs notes:write (code -32600)
+}
