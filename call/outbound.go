@@ -35,6 +35,7 @@ type Outbound struct {
 	// Outbound shares.
 	IDs *atomic.Int64
 
+	heard   atomic.Uint64 // messages that have come
 	mu      sync.Mutex
 	ids     atomic.Int64
 	pending map[jsonrpc.ID]*pending
@@ -229,6 +230,7 @@ func reasonFor(cause error) string {
 // Receive takes a message that arrived, and reports whether it was for a request
 // of this side: a response, or a report of progress.
 func (o *Outbound) Receive(m *jsonrpc.Message) bool {
+	o.heard.Add(1)
 	switch {
 	case m.Kind == jsonrpc.Response:
 		return o.Resolve(m.ID, Response{Result: m.Raw, Err: m.Err}, nil)
@@ -290,6 +292,9 @@ func (o *Outbound) Fail(err error) {
 		p.cancel(err) // whatever is still being sent for it need not be
 	}
 }
+
+// Heard is a number that grows with each message that arrives.
+func (o *Outbound) Heard() uint64 { return o.heard.Load() }
 
 // Failed returns the error that Fail was given, or nil.
 func (o *Outbound) Failed() error {

@@ -47,6 +47,20 @@ func (e *TimeoutError) Error() string {
 // Is makes a TimeoutError a deadline that was exceeded.
 func (e *TimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
+// SilentError reports a connection that was given up because nothing came on it any
+// more, not even what keeps it alive. errors.Is finds ErrConnectionLost in it.
+type SilentError struct {
+	For time.Duration // how long nothing had come
+}
+
+// Error implements the error interface.
+func (e *SilentError) Error() string {
+	return fmt.Sprintf("%s: the peer has been silent for %v", ErrConnectionLost, e.For.Round(time.Millisecond))
+}
+
+// Unwrap returns ErrConnectionLost.
+func (e *SilentError) Unwrap() error { return ErrConnectionLost }
+
 // Progress is one report of how far a request is.
 type Progress struct {
 	Done    float64

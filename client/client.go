@@ -39,6 +39,7 @@ type Client struct {
 	last *link              // the newest that there was; for Server and Revision
 	open map[*link]struct{} // those that are not closed yet
 
+	pinging  sync.WaitGroup                   // joined under mu before life ends
 	cache    *cacheUse                        // what is kept of results
 	marked   marked                           // parameters to repeat in headers
 	outputs  outputs                          // what tools return
@@ -90,6 +91,7 @@ func (c *Client) Close() error {
 	c.turn <- struct{}{}
 	<-c.turn
 	closing.Wait()
+	c.pinging.Wait()
 	c.cache.close()
 	return errors.Join(errs...)
 }
@@ -185,6 +187,9 @@ func (c *Client) connected(ctx context.Context) (*link, error) {
 		c.link, c.last = l, l
 		l.users, l.gone, l.dropped = 1, make(chan struct{}), make(chan struct{})
 		c.open[l] = struct{}{}
+		if every := c.dialer.keepAlive(c.target, l); every > 0 {
+			c.pinging.Go(func() { c.keepAlive(l, every) })
+		}
 	}
 	c.mu.Unlock()
 	if closed {

@@ -68,6 +68,20 @@ type Dialer struct {
 	// it between clients. Nil: each client has one of its own.
 	Cache *Cache
 
+	// KeepAlive is how often the server of a connection is asked whether it is there, by a
+	// ping or, in 2026-07-28, for its description, unless it has said something since. One
+	// that leaves two in a row unanswered, for Timeouts.Ping each, while nothing else comes
+	// from it, is lost: what waits for it ends with a *call.SilentError, which is an
+	// ErrConnectionLost, and the next request connects anew. A connection that is half open
+	// is noticed so.
+	//
+	// Zero: [DefaultKeepAlive] for sessions over HTTP, which it keeps from expiring, too,
+	// and never for a Conn. Negative: never. A Command is never asked, since its exit shows,
+	// nor is a server over HTTP in 2026-07-28, where no connection is kept; but a stream on
+	// which the server's own keep-alive comments stop, when it has shown their beat, is lost
+	// unless KeepAlive is negative.
+	KeepAlive time.Duration
+
 	// Middleware wraps every request to a server, the first outermost, those included that
 	// the client makes by itself to find out about a server and to watch it. It sees a
 	// request together with what it takes: the questions that are answered and the retry

@@ -31,6 +31,7 @@ func (t *HTTP) dial(ctx context.Context, d *Dialer, memory *Discovery) (*link, e
 	}
 	options := httpwire.Options{
 		URL: t.URL, HTTP: d.HTTPClient, Header: t.Header.Clone(), Logger: d.Logger, MaxMessage: d.MaxMessage, Trace: d.Trace,
+		Beats: d.KeepAlive >= 0,
 	}
 	if d.Auth != nil {
 		options.Auth = d.Auth

@@ -62,6 +62,7 @@ func (d *Dialer) dialStream(ctx context.Context, conn transport.Conn, started <-
 		return nil, err
 	}
 	p.found.Store(true)
+	l.lose = p.both.Lost
 	send := l.call
 	l.call = func(ctx context.Context, req *call.Request) (json.RawMessage, error) {
 		result, err := send(ctx, req)

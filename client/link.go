@@ -28,6 +28,8 @@ type link struct {
 	call     func(ctx context.Context, req *call.Request) (json.RawMessage, error)
 	tell     func(ctx context.Context, method string, params []byte) error // an extension's notification
 	failed   func() error                                                  // why the link is of no more use; nil while it is
+	heard    func() uint64                                                 // grows with each message of the server
+	lose     func(error)                                                   // has the link fail
 	close    func() error                                                  // any number of times
 	watch    func(ctx context.Context, w *watch, round int) error          // until the link, or ctx, ends
 	mirrors  bool                                                          // marked parameters are repeated in headers
@@ -53,6 +55,8 @@ func modernLink(era *modern.Client, closeAll func() error) *link {
 		call:     era.Call,
 		tell:     era.Tell,
 		failed:   era.Failed,
+		heard:    era.Heard,
+		lose:     era.Lost,
 		close:    sync.OnceValue(closeAll),
 	}
 }
@@ -77,6 +81,8 @@ func legacyLink(era *legacy.Client, found *mcp.InitializeResult, closeAll func()
 		call:   era.Call,
 		tell:   era.Notify,
 		failed: era.Failed,
+		heard:  era.Heard,
+		lose:   era.Lost,
 		close:  sync.OnceValue(closeAll),
 	}
 	l.proven.Store(true)

@@ -305,6 +305,8 @@ func interrupted(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", call.ErrInvalidResponse, err)
 	case errors.Is(err, io.EOF):
 		return call.ErrConnectionLost
+	case errors.Is(err, call.ErrConnectionLost): // it says more
+		return err
 	}
 	return fmt.Errorf("%w: %w", call.ErrConnectionLost, redact(err))
 }

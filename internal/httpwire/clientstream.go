@@ -70,7 +70,9 @@ func (c *Client) stream(ctx context.Context, body io.ReadCloser, id jsonrpc.ID) 
 	r := reconnects{wait: defaultRetry}
 	for {
 		events := r.read(body, c.MaxMessage)
+		c.watchBeats(events, body)
 		answered, err := c.events(events, id)
+		err = events.beats.end(err)
 		if answered {
 			finish(body)
 			return err
@@ -179,7 +181,9 @@ func (c *Client) standalone(opened chan struct{}) {
 				to.Listening()
 			}
 			events = r.read(body, c.MaxMessage)
+			c.watchBeats(events, body)
 			c.overhear(events)
+			_ = events.beats.end(nil)
 			body.Close()
 		}
 		if !r.broke(c.ctx, events) {

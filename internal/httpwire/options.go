@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -23,6 +24,14 @@ type Options struct {
 	Limits     jsonrpc.Limits
 	MaxMessage int // bytes of one response or event
 	Trace      func(sent bool, message []byte)
+	Beats      bool // streams whose keep-alive comments stop are lost
+}
+
+// watchBeats has a stream be lost when it stays silent.
+func (o *Options) watchBeats(events *eventReader, body io.Closer) {
+	if o.Beats {
+		events.beats = &beats{body: body}
+	}
 }
 
 func (o *Options) trace(sent bool, message []byte) {

@@ -197,10 +197,11 @@ func (c *PairClient) end() {
 func (c *PairClient) read(events *eventReader, body io.ReadCloser, to call.Receiver) {
 	defer close(c.done)
 	defer body.Close()
+	c.watchBeats(events, body)
 	for {
 		ev, err := events.next()
 		if err != nil {
-			to.Lost(c.lost(err))
+			to.Lost(c.lost(events.beats.end(err)))
 			c.end()
 			return
 		}
@@ -224,6 +225,8 @@ func (c *PairClient) lost(err error) error {
 		return call.ErrClosed
 	case errors.Is(err, io.EOF):
 		return call.ErrConnectionLost
+	case errors.Is(err, call.ErrConnectionLost): // it says more
+		return err
 	}
 	return fmt.Errorf("%w: %w", call.ErrConnectionLost, redact(err))
 }

@@ -28,9 +28,10 @@ type eventReader struct {
 	retry time.Duration // the last one the server asked for; negative: none
 	id    string        // the last one seen
 
-	received bool // there was an event
-	fresh    bool // nothing has been read yet
-	skip     bool // the last line ended with CR: a LF that follows belongs to it
+	beats    *beats // nil: nobody minds silence
+	received bool   // there was an event
+	fresh    bool   // nothing has been read yet
+	skip     bool   // the last line ended with CR: a LF that follows belongs to it
 	line     []byte
 }
 
@@ -54,12 +55,14 @@ func (e *eventReader) next() (event, error) {
 			if hasData && len(data) > 0 {
 				ev.data = data
 				e.received = true
+				e.beats.event()
 				return ev, nil
 			}
 			ev, data, hasData, size = event{}, nil, false, 0 // without data there is no event
 			continue
 		}
 		if line[0] == ':' { // a comment
+			e.beats.comment()
 			continue
 		}
 		if size += len(line); size > e.max {

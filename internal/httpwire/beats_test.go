@@ -1,0 +1,90 @@
+package httpwire
+
+import (
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+)
+
+// scripted is what comes on a stream, and how long after what came before.
+type scripted struct {
+	after time.Duration
+	text  string
+}
+
+// silentAfter plays a script on a stream that then stays open for an hour, and returns when
+// the stream was given up, counted from its last word.
+func silentAfter(t *testing.T, all ...scripted) (after time.Duration, err error) {
+	t.Helper()
+	r, w := io.Pipe()
+	o := Options{Beats: true}
+	events := newEventReader(r, 1000)
+	o.watchBeats(events, r)
+	var last time.Time
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for _, s := range all {
+			time.Sleep(s.after)
+			_, _ = io.WriteString(w, s.text)
+		}
+		last = time.Now()
+		time.Sleep(time.Hour)
+		w.Close()
+	}()
+	for {
+		if _, err := events.next(); err != nil {
+			over := time.Now()
+			err = events.beats.end(err)
+			<-done
+			return over.Sub(last), err
+		}
+	}
+}
+
+const beat, data = ": beat\n\n", "data: {}\n\n"
+
+// I6: what has beaten and stops is dead.
+func TestAStreamWhoseBeatStopsIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		after, err := silentAfter(t, scripted{0, beat}, scripted{15 * time.Second, beat}, scripted{15 * time.Second, beat})
+		var silent *call.SilentError
+		if !errors.As(err, &silent) || !errors.Is(err, call.ErrConnectionLost) || silent.For != 45*time.Second || after != 45*time.Second {
+			t.Errorf("after %v: %v", after, err)
+		}
+	})
+}
+
+func TestAStreamOfNoKnownBeatMayBeSilent(t *testing.T) {
+	for name, all := range map[string][]scripted{
+		"nothing":                   nil,
+		"data":                      {{time.Second, data}, {time.Second, data}, {time.Second, data}, {time.Second, data}},
+		"a greeting":                {{0, beat}},
+		"two beats":                 {{0, beat}, {15 * time.Second, beat}},
+		"padding":                   {{0, beat + beat + beat + beat}},
+		"comments that precede":     {{time.Second, beat + data}, {time.Second, beat + data}, {time.Second, beat + data}, {time.Second, beat + data}},
+		"padding, then a long wait": {{0, beat + beat + beat}, {time.Minute, beat}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			if after, err := silentAfter(t, all...); err != io.EOF || after != time.Hour {
+				t.Errorf("%s: after %v: %v", name, after, err)
+			}
+		})
+	}
+}
+
+// The longest gap counts, and what comes between beats is as good as one.
+func TestABeatMayVary(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		after, err := silentAfter(t, scripted{0, beat}, scripted{2 * time.Second, beat}, scripted{10 * time.Second, beat},
+			scripted{25 * time.Second, data}, scripted{29 * time.Second, beat})
+		var silent *call.SilentError
+		if !errors.As(err, &silent) || after != 30*time.Second {
+			t.Errorf("after %v: %v", after, err)
+		}
+	})
+}
