@@ -376,7 +376,7 @@ func post(t *testing.T, url string, header http.Header, body string) (*http.Resp
 // nextEvent returns the data of the next event, "" at the end of the stream.
 func nextEvent(events *bufio.Scanner) string {
 	for events.Scan() {
-		if data, ok := strings.CutPrefix(events.Text(), "data: "); ok {
+		if data, ok := strings.CutPrefix(events.Text(), "data: "); ok && data != "" { // an empty one says from where to resume
 			return data
 		}
 	}

@@ -208,6 +208,7 @@ func (s *Server) ready() *core {
 				PerAddress: s.Limits.SessionsPerAddress,
 				Total:      s.Limits.Sessions,
 			}),
+			Streams:   httpwire.NewStreams(kv, logger),
 			Guard:     httpwire.Guard{Origins: s.AllowedOrigins, Hosts: s.AllowedHosts},
 			Auth:      s.Auth,
 			Logger:    logger,

@@ -29,9 +29,9 @@ type Log interface {
 	Append(ctx context.Context, key StreamKey, seq uint64, entry []byte, opt AppendOptions) error
 
 	// ReadAfter returns the entries that follow number seq, oldest first: the first one has number
-	// seq+1. They belong to the store: they must not be modified, and stay as they are. It returns
-	// ErrPurged if some are no longer held, and ErrNotFound if nothing of the stream is, or if seq is
-	// above the number of its last entry.
+	// seq+1. The slice is the caller's; the entries belong to the store, must not be modified, and stay
+	// as they are. It returns ErrPurged if some are no longer held, and ErrNotFound if nothing of the
+	// stream is, or if seq is above the number of its last entry.
 	ReadAfter(ctx context.Context, key StreamKey, seq uint64) ([][]byte, error)
 
 	// Drop ends all streams of a group. That there are none is no error.

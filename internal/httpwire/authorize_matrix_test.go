@@ -221,7 +221,7 @@ func (p *protected) probes(t *testing.T, r mcp.Revision) []probe {
 	}
 	for _, x := range []probe{
 		{name: "the stream", method: http.MethodGet, ok: http.StatusOK},
-		{name: "the stream, resumed", method: http.MethodGet, header: []string{"Last-Event-ID", "1"}, ok: http.StatusOK},
+		{name: "the stream, resumed where it never was", method: http.MethodGet, header: []string{"Last-Event-ID", "1"}, ok: http.StatusBadRequest},
 		{name: "the end", method: http.MethodDelete, ok: http.StatusNoContent},
 	} {
 		p.inSession(t, r, &x)

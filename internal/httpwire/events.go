@@ -30,6 +30,7 @@ type eventStream struct {
 	// broken is cancelled when writing fails. If it is nil, that the reader is gone is
 	// nobody's fault and changes nothing: what is written from then on is dropped.
 	broken canceler
+	answer *answerStream // to a session's request, that this is the connection of; else nil
 
 	mu      sync.Mutex
 	started bool
@@ -73,6 +74,33 @@ func appendComment(dst []byte) []byte { return append(dst, ":\n\n"...) }
 
 func (e *eventStream) write(ctx context.Context, encode func(dst []byte) []byte) error {
 	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.wait(ctx); err != nil {
+		return err
+	}
+	e.push(encode)
+	return nil
+}
+
+// await waits while too much is queued, or until nothing can be sent any more.
+func (e *eventStream) await(ctx context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.wait(ctx)
+}
+
+// enqueue queues however much is queued already, unless nothing can be sent any more.
+func (e *eventStream) enqueue(encode func(dst []byte) []byte) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.check() == nil {
+		e.push(encode)
+	}
+}
+
+// wait waits while too much is queued. It is called with mu held, which it lets go of
+// meanwhile. The error is the context's, or why nothing can be sent any more.
+func (e *eventStream) wait(ctx context.Context) error {
 	for e.err == nil && len(e.queue) > maxQueued {
 		if e.room == nil {
 			e.room = make(chan struct{})
@@ -81,25 +109,31 @@ func (e *eventStream) write(ctx context.Context, encode func(dst []byte) []byte)
 		e.mu.Unlock()
 		select {
 		case <-room:
+			e.mu.Lock()
 		case <-ctx.Done():
+			e.mu.Lock()
 			return context.Cause(ctx)
 		}
-		e.mu.Lock()
 	}
-	defer e.mu.Unlock()
+	return e.check()
+}
+
+// check returns why nothing can be sent any more, or nil. It is called with mu held.
+func (e *eventStream) check() error {
 	if e.err == nil && e.ctx.Err() != nil {
 		e.fail(context.Cause(e.ctx))
 	}
-	if e.err != nil {
-		return e.err
-	}
-	e.push(encode)
-	return nil
+	return e.err
 }
 
 // push queues. It is called with mu held and err nil.
 func (e *eventStream) push(encode func(dst []byte) []byte) {
-	e.start()
+	if !e.started {
+		e.start()
+		if e.answer != nil {
+			e.queue = e.answer.opening(e.queue)
+		}
+	}
 	e.queue = encode(e.queue)
 	if e.idle == nil {
 		e.idle = make(chan struct{})
@@ -234,13 +268,8 @@ func (e *eventStream) claim() (started bool) {
 // ResponseWriter dies with the handler. It may be called more than once.
 func (e *eventStream) end() {
 	e.mu.Lock()
-	idle := e.idle
-	e.mu.Unlock()
-	if idle != nil {
-		<-idle
-	}
-	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.settle()
 	if e.err == nil {
 		e.err = call.ErrCallDone
 	}
@@ -252,6 +281,17 @@ func (e *eventStream) end() {
 	e.unwatch()
 	if e.ctx.Err() == nil { // the connection may serve another request, at any time
 		_ = http.NewResponseController(e.w).SetWriteDeadline(deadlineOf(e.ctx))
+	}
+}
+
+// settle waits until nothing is being sent. It is called with mu held, which it lets
+// go of meanwhile.
+func (e *eventStream) settle() {
+	for e.idle != nil {
+		idle := e.idle
+		e.mu.Unlock()
+		<-idle
+		e.mu.Lock()
 	}
 }
 

@@ -13,7 +13,8 @@ type exchange struct {
 	message jsonrpc.Message
 	stream  eventStream
 	flight  flight
-	context detached // of a session's request
+	context detached     // of a session's request
+	answer  answerStream // likewise
 }
 
 // begin makes the exchange's stream the response to a request, and has it kept alive if

@@ -26,6 +26,7 @@ type Server struct {
 	Modern   *modern.Server
 	Legacy   *legacy.Server
 	Sessions *legacy.Sessions
+	Streams  *Streams // of these sessions
 	Guard    Guard
 	Auth     *auth.Resource // nil: everybody may, and is anonymous
 	Logger   *slog.Logger
@@ -81,6 +82,7 @@ func (s *Server) tracked(w http.ResponseWriter, r *http.Request, serve http.Hand
 func (s *Server) Shutdown(ctx context.Context) error {
 	idle := s.calls.close()
 	s.Sessions.CloseStreams()
+	s.Streams.close()
 	s.pairs.beginDrain()
 	select {
 	case <-idle:
@@ -249,15 +251,29 @@ func (s *Server) respond(r *http.Request, e *eventStream, status int, out []byte
 	if e.ctx.Err() != nil {
 		return
 	}
-	lacking := s.Auth != nil && auth.Lacked(r.Context()) != nil
-	if !accepts(r.Header, "application/json") && !lacking || e.claim() {
+	if !s.plainly(r, e) {
 		_ = e.write(e.ctx, func(dst []byte) []byte { return appendEvent(dst, "", out) })
 		return
 	}
-	if lacking {
-		status = s.challenge(e.w, r)
+	s.reply(e.w, r, status, out)
+}
+
+// plainly reports whether the response is one body of JSON, in which case nothing can
+// come before it any more.
+func (s *Server) plainly(r *http.Request, e *eventStream) bool {
+	return (accepts(r.Header, "application/json") || s.lacks(r)) && !e.claim()
+}
+
+// lacks reports whether a handler has found that the token of r does not do, which the
+// status of the response says.
+func (s *Server) lacks(r *http.Request) bool { return s.Auth != nil && auth.Lacked(r.Context()) != nil }
+
+// reply sends a body of JSON, or the challenge that a handler has asked for.
+func (s *Server) reply(w http.ResponseWriter, r *http.Request, status int, body []byte) {
+	if s.lacks(r) {
+		status = s.challenge(w, r)
 	}
-	reply(e.w, r, status, out)
+	reply(w, r, status, body)
 }
 
 var jsonType = []string{"application/json"}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
@@ -82,7 +81,7 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange)
 			busy(w, m.ID)
 			return
 		}
-		s.serveLegacy(w, r, x, func(ctx context.Context, dst []byte, stream call.Stream) []byte {
+		s.serveLegacy(w, r, x, live, func(ctx context.Context, dst []byte, stream call.Stream) []byte {
 			return live.Serve(ctx, dst, m, stream)
 		})
 	}
@@ -133,34 +132,38 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, body []byte) 
 		busy(w, jsonrpc.ID{})
 		return
 	}
-	s.serveLegacy(w, r, new(exchange), func(ctx context.Context, dst []byte, stream call.Stream) []byte {
+	s.serveLegacy(w, r, new(exchange), live, func(ctx context.Context, dst []byte, stream call.Stream) []byte {
 		return batch.Serve(s.unchallenged(ctx), dst, stream)
 	})
 }
 
 // serveLegacy sends what serve appends as the response. Serve may use the stream
 // meanwhile, which is nil for a client that wants none.
-func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange, serve func(ctx context.Context, dst []byte, stream call.Stream) []byte) {
+func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange, live *legacy.Live, serve func(ctx context.Context, dst []byte, stream call.Stream) []byte) {
 	// A client that goes away has not cancelled anything (Sending Messages, 6): the
 	// handler's context has the request's values and not its end.
 	x.context = detached{s.calls.lifetime(), r.Context()}
+	a := &x.answer
+	a.begin(s, live, r, &x.stream)
 	streams := s.begin(x, w, r, nil)
 	defer s.end(x)
+	defer a.end()
 	buf := buffers.Get().(*[]byte)
 	var out []byte
 	if streams {
-		out = serve(&x.context, (*buf)[:0], &x.stream)
+		out = serve(&x.context, (*buf)[:0], a)
 	} else {
 		out = serve(&x.context, (*buf)[:0], nil)
 	}
 	switch {
 	case len(out) > 0:
-		s.respond(r, &x.stream, http.StatusOK, out)
+		a.respond(out)
 	case streams: // cancelled: there is no response, so the stream ends without one
 		x.stream.open()
 	case !x.stream.claim():
 		w.WriteHeader(http.StatusAccepted)
 	}
+	a.end()
 	x.stream.end()
 	recycle(buf, out)
 }
@@ -229,7 +232,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 	case !accepts(r.Header, "text/event-stream"):
 		refuse(w, http.StatusNotAcceptable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "send Accept: text/event-stream"})
 	case id != "":
-		s.listen(w, r, id)
+		s.getStream(w, r, id)
 	case version == "" || version == mcp.V20241105:
 		s.openPair(w, r)
 	default:
@@ -242,54 +245,6 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 func statelessOnly(h http.Header) bool {
 	v := mcp.Revision(first(h, modern.HeaderVersion))
 	return v.Known() && v.Modern()
-}
-
-// listen is a session's standalone stream. It needs no goroutine but the request's.
-func (s *Server) listen(w http.ResponseWriter, r *http.Request, id string) {
-	live, ok := s.open(w, r, id, jsonrpc.ID{})
-	if !ok {
-		return
-	}
-	defer live.Release()
-	taken, changes := live.Stream()
-	defer changes.Close()
-	expiry := s.expiryOf(r)
-	defer expiry.stop()
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
-	stream := &eventStream{w: w, ctx: ctx, broken: cancelFunc(cancel)}
-	defer stream.end()
-	_ = stream.comment()
-	tick := time.NewTicker(s.KeepAlive)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			if live.Touch(ctx) != nil || stream.comment() != nil {
-				return
-			}
-		case <-changes.Wake():
-			if deliver(stream, changes) != nil {
-				return
-			}
-		case <-taken:
-			return
-		case <-expiry.expired():
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// deliver tells the client of a session what has changed.
-func deliver(stream *eventStream, changes *call.Subscription) error {
-	for _, change := range changes.Take() {
-		if err := stream.Write(stream.ctx, legacy.AppendChange(nil, change)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (s *Server) delete(w http.ResponseWriter, r *http.Request) {
@@ -309,10 +264,11 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	live.Release()
+	defer live.Release()
 	if err := s.Sessions.Delete(r.Context(), s.principalOf(r), id); err != nil {
 		s.unavailable(w, r, jsonrpc.ID{}, err)
 		return
 	}
+	s.Streams.endSession(groupOf(live.Key()))
 	w.WriteHeader(http.StatusNoContent)
 }

@@ -198,6 +198,9 @@ func (s *Sessions) versionOf(key string) uint64 {
 	return 0
 }
 
+// Key is the session's key in the store. It begins with the principal.
+func (l *Live) Key() string { return l.key }
+
 // Touch makes the session young again.
 func (l *Live) Touch(ctx context.Context) error {
 	l.all.mu.Lock()

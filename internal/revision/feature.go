@@ -15,6 +15,13 @@ var (
 	SamplingTools   = Feature{first: v11}
 )
 
+// The features of event streams within a session (basic/transports, Resumability and
+// Redelivery). HTTP+SSE, of 2024-11-05, has neither, and 2026-07-28 no sessions.
+var (
+	ResumableStreams = Feature{first: v03, last: v11} // events have ids
+	StreamPolling    = Feature{first: v11, last: v11} // a server may end a connection while its stream goes on
+)
+
 // In reports whether revision r has the feature.
 func (f Feature) In(r mcp.Revision) bool {
 	return r >= f.first && (f.last == "" || r <= f.last)

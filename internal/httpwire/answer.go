@@ -1,0 +1,179 @@
+package httpwire
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/legacy"
+	"github.com/parley-mcp/parley/internal/revision"
+)
+
+// answerStream is the response to a request of a session. Once it is an event stream
+// it is one of the session's streams too, and outlives the connection. Before, and if
+// the answer is plain JSON, nothing is held.
+type answerStream struct {
+	server *Server
+	live   *legacy.Live
+	r      *http.Request
+	conn   *eventStream
+	stream atomic.Pointer[sessionStream] // nil until there is one
+}
+
+var (
+	_ call.Stream       = (*answerStream)(nil)
+	_ call.StreamCloser = (*answerStream)(nil)
+)
+
+// begin makes conn the connection of the answer to r.
+func (a *answerStream) begin(s *Server, live *legacy.Live, r *http.Request, conn *eventStream) {
+	a.server, a.live, a.r, a.conn = s, live, r, conn
+	conn.answer = a
+}
+
+// held makes the response one of the session's streams, unless it is already. It
+// returns nil if there is none: the revision has no such thing, or the client has gone
+// away before it could hear of the stream.
+func (a *answerStream) held() *sessionStream {
+	if s := a.stream.Load(); s != nil {
+		return s
+	}
+	if !revision.ResumableStreams.In(a.live.Revision) || a.conn.ctx.Err() != nil {
+		return nil
+	}
+	s := a.server.Streams.add(groupOf(a.live.Key()), ofPost, nil, a.conn)
+	if !a.stream.CompareAndSwap(nil, s) { // somebody else was faster
+		s.end()
+		return a.stream.Load()
+	}
+	return s
+}
+
+// opening appends what an event stream begins with. It is called with mu of conn held.
+func (a *answerStream) opening(dst []byte) []byte {
+	if !revision.StreamPolling.In(a.live.Revision) {
+		return dst
+	}
+	if s := a.held(); s != nil {
+		dst = appendPriming(dst, s.key.Stream, 0, usualRetry.Milliseconds())
+	}
+	return dst
+}
+
+// Write implements call.Stream.
+func (a *answerStream) Write(ctx context.Context, msg []byte) error {
+	if s := a.held(); s != nil {
+		return s.send(ctx, msg, oneOfMany)
+	}
+	return a.conn.Write(ctx, msg)
+}
+
+// Broken returns why nothing reaches the client, or nil. A client that is away may
+// come back for what is held.
+func (a *answerStream) Broken() error {
+	if a.stream.Load() != nil {
+		return nil
+	}
+	return a.conn.Broken()
+}
+
+// CloseStream implements call.StreamCloser.
+func (a *answerStream) CloseStream(ctx context.Context, retry time.Duration) error {
+	if !revision.StreamPolling.In(a.live.Revision) {
+		return call.ErrUnsupported
+	}
+	s := a.held()
+	if s == nil { // the client is away, and will not come back
+		return nil
+	}
+	return s.pause(ctx, min(max(retry, 0), maxRetry))
+}
+
+const (
+	usualRetry = time.Second     // for a client that loses its connection
+	maxRetry   = 2 * time.Minute // some time before what is held expires
+)
+
+// respond sends the response: as JSON, unless messages came before it or the client
+// wants an event stream.
+func (a *answerStream) respond(out []byte) {
+	if a.server.plainly(a.r, a.conn) {
+		if a.conn.ctx.Err() == nil {
+			a.server.reply(a.conn.w, a.r, http.StatusOK, out)
+		}
+		return
+	}
+	if s := a.held(); s != nil {
+		_ = s.send(context.Background(), out, lastOne) // the reader is waited for while it reads at all
+		return
+	}
+	_ = a.conn.Write(a.conn.ctx, out)
+}
+
+// end says that nothing more is sent on the stream, if there is one.
+func (a *answerStream) end() {
+	if s := a.stream.Load(); s != nil {
+		s.end()
+	}
+}
+
+// hangUp ends the response while its handler runs on, when everything has been sent,
+// and reports whether that could be done. Net/http itself ends a response when the
+// handler returns. It may be called more than once, and at the same time as end.
+func (e *eventStream) hangUp() bool {
+	e.mu.Lock()
+	e.settle()
+	if e.ended {
+		e.mu.Unlock()
+		return true
+	}
+	err, busy := e.err, make(chan struct{})
+	e.idle = busy // end waits for it
+	if err == nil {
+		e.err = errStreamClosed
+	}
+	e.mu.Unlock()
+
+	done := disconnect(e.w, e.answer.r)
+
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.idle = nil
+	close(busy)
+	if !done {
+		e.err = err
+		return false
+	}
+	e.ended = true
+	e.unwatch()
+	return true
+}
+
+// disconnect ends a response, of which everything has been flushed, from outside of
+// its handler. Over HTTP/1 that takes the connection away from net/http, and over
+// HTTP/2 resets the stream, of which there are many on a connection.
+func disconnect(w http.ResponseWriter, r *http.Request) bool {
+	rc := http.NewResponseController(w)
+	if r.ProtoMajor > 1 {
+		return rc.SetWriteDeadline(time.Unix(1, 0)) == nil
+	}
+	conn, _, err := rc.Hijack()
+	if errors.Is(err, http.ErrHijacked) {
+		return true
+	}
+	if err != nil {
+		return false
+	}
+	if r.ProtoAtLeast(1, 1) { // the chunk that ends a body whose length was not known
+		_ = conn.SetWriteDeadline(time.Now().Add(hangUpTimeout))
+		_, _ = io.WriteString(conn, "0\r\n\r\n")
+	}
+	_ = conn.Close()
+	return true
+}
+
+const hangUpTimeout = time.Second

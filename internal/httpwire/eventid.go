@@ -1,0 +1,71 @@
+package httpwire
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// An event of a session's stream has an id: the name of the stream, which nobody can
+// guess, a dot, and the event's number in the stream (2025-11-25, basic/transports,
+// Resumability and Redelivery). Number 0 is where the stream begins. Names are looked
+// up within the session that a request is of, so that an id opens nothing elsewhere.
+
+// A stream's name begins with the method that began it.
+const (
+	ofPost = 'p' // it carries the response to a request, and ends with it
+	ofGet  = 'g' // the session's standalone stream
+)
+
+const (
+	nameBytes = 12 // random, before they are encoded
+	nameLen   = 1 + nameBytes/3*4
+	maxSeqLen = 20 // digits
+)
+
+func newStreamName(kind byte) string {
+	var random [nameBytes]byte
+	rand.Read(random[:])
+	return string(base64.RawURLEncoding.AppendEncode([]byte{kind}, random[:]))
+}
+
+func appendEventID(dst []byte, stream string, seq uint64) []byte {
+	return strconv.AppendUint(append(append(dst, stream...), '.'), seq, 10)
+}
+
+// parseEventID undoes appendEventID, and takes nothing else.
+func parseEventID(id string) (stream string, seq uint64, ok bool) {
+	if len(id) > nameLen+1+maxSeqLen {
+		return "", 0, false
+	}
+	stream, digits, _ := strings.Cut(id, ".")
+	if len(stream) != nameLen || stream[0] != ofPost && stream[0] != ofGet {
+		return "", 0, false
+	}
+	for i := 1; i < nameLen; i++ {
+		if c := stream[i]; !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_') {
+			return "", 0, false
+		}
+	}
+	seq, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil || digits[0] == '0' && len(digits) > 1 || seq == math.MaxUint64 {
+		return "", 0, false
+	}
+	return stream, seq, true
+}
+
+// appendNumbered appends an event with its id.
+func appendNumbered(dst []byte, stream string, seq uint64, message []byte) []byte {
+	dst = append(appendEventID(append(dst, "id: "...), stream, seq), '\n')
+	return appendEvent(dst, "", message)
+}
+
+// appendPriming appends an event without a message, which tells from where to resume
+// the stream, and after how long (2025-11-25, basic/transports, Sending Messages to
+// the Server).
+func appendPriming(dst []byte, stream string, seq uint64, retry int64) []byte {
+	dst = append(appendEventID(append(dst, "id: "...), stream, seq), "\nretry: "...)
+	return append(strconv.AppendInt(dst, retry, 10), "\ndata: \n\n"...)
+}

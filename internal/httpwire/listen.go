@@ -1,0 +1,151 @@
+package httpwire
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/legacy"
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/store"
+)
+
+const headerLastEventID = "Last-Event-Id"
+
+// getStream is a GET within a session: for its standalone stream, or for any of its
+// streams that is to go on where the client has lost it (2025-11-25, basic/transports,
+// Resumability and Redelivery).
+func (s *Server) getStream(w http.ResponseWriter, r *http.Request, id string) {
+	live, ok := s.open(w, r, id, jsonrpc.ID{})
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	conn := &eventStream{w: w, ctx: ctx, broken: cancelFunc(cancel)}
+	defer conn.end()
+	last := r.Header[headerLastEventID]
+	if revision.ResumableStreams.In(live.Revision) && len(last) > 0 && (len(last) > 1 || last[0] != "") {
+		defer live.Release()
+		s.resume(w, r, live, conn, last)
+		return
+	}
+	s.listen(ctx, live, conn, s.expiryOf(r))
+}
+
+// listen begins the session's standalone stream, which keeps live for as long as its
+// client may come back.
+func (s *Server) listen(ctx context.Context, live *legacy.Live, conn *eventStream, expiry *expiry) {
+	f := &feed{live: live}
+	f.taken, f.changes = live.Stream()
+	group := groupOf(live.Key())
+	for _, former := range s.Streams.standalone(group) {
+		former.end()
+	}
+	stream := s.Streams.add(group, ofGet, f, nil)
+	conn.enqueue(func(dst []byte) []byte {
+		if revision.StreamPolling.In(live.Revision) {
+			return appendPriming(dst, stream.key.Stream, 0, usualRetry.Milliseconds())
+		}
+		return appendComment(dst)
+	})
+	left := stream.connect(conn)
+	s.attend(ctx, live, stream, conn, left, expiry)
+	if !revision.ResumableStreams.In(live.Revision) {
+		stream.end()
+	}
+}
+
+// resume has one of the session's streams go on.
+func (s *Server) resume(w http.ResponseWriter, r *http.Request, live *legacy.Live, conn *eventStream, last []string) {
+	name, seq, ok := parseEventID(last[0])
+	if !ok || len(last) > 1 {
+		wrong(w, jsonrpc.ID{}, "the Last-Event-ID header is not an id of this session's events: send it as it came, or not at all")
+		return
+	}
+	stream, err := s.Streams.find(r.Context(), groupOf(live.Key()), name, seq)
+	if err != nil {
+		s.cannotResume(w, r, err)
+		return
+	}
+	left, err := stream.resume(r.Context(), seq, conn)
+	if err != nil {
+		s.cannotResume(w, r, err)
+		return
+	}
+	s.attend(conn.ctx, live, stream, conn, left, s.expiryOf(r))
+	if stream.revived {
+		s.Streams.remove(stream)
+	}
+}
+
+// cannotResume answers a client that asks for what is not to be had. It is not told
+// 404, which would say that its session has ended.
+func (s *Server) cannotResume(w http.ResponseWriter, r *http.Request, err error) {
+	switch {
+	case errors.Is(err, errNotHeld):
+		wrong(w, jsonrpc.ID{}, "the Last-Event-ID header names no event that this session has, or holds still")
+	case errors.Is(err, store.ErrPurged):
+		refuse(w, http.StatusGone, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "events that followed the one in the Last-Event-ID header are no longer held: the stream cannot be resumed without a gap"})
+	case r.Context().Err() != nil: // nobody is there
+	default:
+		s.Logger.ErrorContext(r.Context(), "event store failed", "error", err)
+		refuse(w, http.StatusServiceUnavailable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "held events are unavailable"})
+	}
+}
+
+// attend serves a connection of a stream until either ends, or another connection
+// takes over. It needs no goroutine but the request's.
+func (s *Server) attend(ctx context.Context, live *legacy.Live, stream *sessionStream, conn *eventStream, left <-chan struct{}, expiry *expiry) {
+	defer expiry.stop()
+	tick := time.NewTicker(s.KeepAlive)
+	defer tick.Stop()
+	defer stream.away(conn)
+	var wake, taken <-chan struct{}
+	var expired <-chan time.Time
+	if stream.feed != nil {
+		wake, taken, expired = stream.feed.changes.Wake(), stream.feed.taken, expiry.expired()
+	}
+	for {
+		select {
+		case <-tick.C:
+			if live.Touch(ctx) != nil || conn.comment() != nil {
+				return
+			}
+		case <-wake:
+			stream.tell(s.calls.lifetime())
+		case <-taken:
+			stream.end()
+			return
+		case <-stream.done:
+			return
+		case <-left:
+			return
+		case <-expired:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// tell tells the client of a session what has changed. The context is not that of a
+// connection: what has been taken is said, or held.
+func (s *sessionStream) tell(ctx context.Context) {
+	for _, change := range s.feed.changes.Take() {
+		_ = s.send(ctx, legacy.AppendChange(nil, change), oneOfMany)
+	}
+}
+
+// deliver tells the client of a pair what has changed.
+func deliver(stream *eventStream, changes *call.Subscription) error {
+	for _, change := range changes.Take() {
+		if err := stream.Write(stream.ctx, legacy.AppendChange(nil, change)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
