@@ -200,8 +200,11 @@ func isList(method string) bool {
 // hintsOf reads for how long a result is fresh, 0 if it is not or does not say so, and
 // whether it is for everybody.
 func hintsOf(raw json.RawMessage) (fresh time.Duration, public bool) {
+	complete := true
 	for name, value := range jsonrpc.All(raw) {
 		switch name {
+		case "resultType": // absent, it is that of older servers; an extension's are no results to keep
+			complete = jsonrpc.Unquote(value) == mcp.ResultTypeComplete
 		case "ttlMs": // a negative one counts as none
 			if ms, err := strconv.ParseInt(string(value), 10, 64); err == nil && ms > 0 {
 				fresh = time.Duration(min(ms, maxFresh.Milliseconds())) * time.Millisecond
@@ -209,6 +212,9 @@ func hintsOf(raw json.RawMessage) (fresh time.Duration, public bool) {
 		case "cacheScope":
 			public = jsonrpc.Unquote(value) == mcp.CacheScopePublic
 		}
+	}
+	if !complete {
+		fresh = 0
 	}
 	return fresh, public
 }

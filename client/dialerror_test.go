@@ -72,7 +72,7 @@ func TestRequireNamesWhatIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := modernServer()
 		s.Answers["server/discover"] = []string{strings.Replace(discovered, `"capabilities":{"tools":{}}`,
-			`"capabilities":{"tools":{"listChanged":true},"resources":{},"extensions":{"com.example/a":{"x":1}}}`, 1)}
+			`"capabilities":{"tools":{"listChanged":true},"resources":{},"extensions":{"com.example/a":{"x":1}},"experimental":{"com.example/c":{}}}`, 1)}
 		for _, c := range []struct {
 			require mcp.ServerCapabilities
 			missing []string
@@ -80,6 +80,7 @@ func TestRequireNamesWhatIsMissing(t *testing.T) {
 			{mcp.ServerCapabilities{}, nil},
 			{mcp.ServerCapabilities{Tools: &mcp.ToolsCapability{ListChanged: true}, Resources: &mcp.ResourcesCapability{}}, nil},
 			{mcp.ServerCapabilities{Extensions: map[string]json.RawMessage{"com.example/a": json.RawMessage(`{"y":2}`)}}, nil},
+			{mcp.ServerCapabilities{Extensions: map[string]json.RawMessage{"com.example/c": json.RawMessage(`{}`)}}, nil},
 			{mcp.ServerCapabilities{Prompts: &mcp.PromptsCapability{}, Resources: &mcp.ResourcesCapability{Subscribe: true}}, []string{"prompts", "resources.subscribe"}},
 			{mcp.ServerCapabilities{Extensions: map[string]json.RawMessage{"com.example/b": json.RawMessage(`{}`)}}, []string{"extensions[com.example/b]"}},
 			{mcp.ServerCapabilities{Experimental: map[string]json.RawMessage{"x": json.RawMessage(`{}`)}}, []string{"experimental[x]"}},

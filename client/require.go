@@ -3,6 +3,7 @@ package client
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -29,7 +30,17 @@ func (d *Dialer) require(offered mcp.ServerCapabilities) error {
 	if err != nil {
 		return fmt.Errorf("Dialer.Require: %w", err)
 	}
-	have, err := json.Marshal(offered)
+	declared := offered
+	declared.Extensions = maps.Clone(offered.Extensions)
+	for id := range d.Require.Extensions { // older revisions have them elsewhere
+		if settings, ok := (Server{Capabilities: offered}).Extension(id); ok && offered.Extensions[id] == nil {
+			if declared.Extensions == nil {
+				declared.Extensions = make(map[string]json.RawMessage)
+			}
+			declared.Extensions[id] = settings
+		}
+	}
+	have, err := json.Marshal(declared)
 	if err != nil {
 		return fmt.Errorf("the server's capabilities: %w", err)
 	}

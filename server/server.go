@@ -60,6 +60,10 @@ type Server struct {
 	Keys [][]byte
 	// PageSize is how many entries a page of a list has. 0: 1,000.
 	PageSize int
+	// KeepAlive is how often event streams over HTTP that would be silent are kept alive by
+	// a comment, which is also how a client that has gone without a word is noticed; 0: 15
+	// seconds. Proxies that cut silent connections earlier need less.
+	KeepAlive time.Duration
 	// ListCache and DiscoverCache tell clients of 2026-07-28 how long to keep the lists
 	// of tools, prompts, resources and templates, and what server/discover says. The
 	// zero CachePolicy: not at all. For what is read of resources, see [Cached].
@@ -213,7 +217,7 @@ func (s *Server) ready() *core {
 			Auth:      s.Auth,
 			Logger:    logger,
 			MaxBody:   int64(orDefault(s.Limits.MaxMessage, transport.DefaultServerMaxMessage)),
-			KeepAlive: 15 * time.Second,
+			KeepAlive: orDefault(s.KeepAlive, 15*time.Second),
 		}
 		c.stream = streamwire.Server{
 			Modern:      modernEra,
