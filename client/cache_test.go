@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -187,26 +186,6 @@ func TestResultsThatTookAnswersAreNotKept(t *testing.T) {
 			if got := text(t, c, "note://a"); got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}
-		}
-	})
-}
-
-// The results of an extension are none that may be kept.
-func TestResultsOfExtensionsAreNotKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		odd := strings.Replace(note("60000", "public", "one"), `"complete"`, `"com.example/odd"`, 1)
-		to, _ := target(reading(odd, note("60000", "public", "two")))
-		d := quiet()
-		d.Middleware = []call.Middleware{func(next call.Handler) call.Handler { return next }}
-		d.Extensions = []client.Extension{{ID: "com.example/odd", ResultTypes: []string{"com.example/odd"}}}
-		c, err := d.Dial(t.Context(), to)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		text(t, c, "note://a")
-		if got := text(t, c, "note://a"); got != "two" {
-			t.Errorf("got %s", got)
 		}
 	})
 }
