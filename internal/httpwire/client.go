@@ -137,9 +137,12 @@ func (c *Client) Send(ctx context.Context, out *call.Outgoing) error {
 		return fmt.Errorf("%w: %w", call.ErrNotSent, call.ErrClosed)
 	}
 	defer c.running.Done()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(c.ctx, func() { cancel(call.ErrClosed) })()
+	if out.ID.IsZero() { // the context of a request ends when Close reports that the server is lost
+		var cancel context.CancelCauseFunc
+		ctx, cancel = context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(c.ctx, func() { cancel(call.ErrClosed) })()
+	}
 
 	req, err := c.request(ctx, http.MethodPost, out.Message)
 	if err != nil {
@@ -205,7 +208,7 @@ func (c *Client) forgotten() bool {
 
 // answer hands on what the response to a request carries.
 func (c *Client) answer(ctx context.Context, resp *http.Response, out *call.Outgoing) error {
-	kind, _, _ := mime.ParseMediaType(first(resp.Header, "Content-Type"))
+	kind := mediaType(resp.Header)
 	switch {
 	case kind == "application/json":
 		body, err := readBody(resp.Body, resp.ContentLength, int64(c.MaxMessage))
@@ -223,6 +226,16 @@ func (c *Client) answer(ctx context.Context, resp *http.Response, out *call.Outg
 		return fmt.Errorf("%w: the server accepted the request as if it were a notification", call.ErrInvalidResponse)
 	}
 	return errNotMCP
+}
+
+// mediaType is what a response says that its body is.
+func mediaType(h http.Header) string {
+	kind := first(h, "Content-Type")
+	if kind == "application/json" { // as most servers write it: parsing costs a map
+		return kind
+	}
+	kind, _, _ = mime.ParseMediaType(kind)
+	return kind
 }
 
 // deliver hands on the message, or the batch of messages that servers of

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"mime"
 	"net/http"
 	"time"
 
@@ -126,7 +125,7 @@ func (c *Client) open(ctx context.Context, last string) (body io.ReadCloser, aga
 	if err != nil {
 		return nil, ctx.Err() == nil && !errors.Is(err, call.ErrUnauthorized)
 	}
-	kind, _, _ := mime.ParseMediaType(first(resp.Header, "Content-Type"))
+	kind := mediaType(resp.Header)
 	if resp.StatusCode == http.StatusOK && kind == "text/event-stream" {
 		return resp.Body, true
 	}

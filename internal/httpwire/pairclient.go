@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"net/url"
 	"strings"
@@ -98,7 +97,7 @@ func (c *PairClient) open() (*eventReader, io.ReadCloser, error) {
 		resp.Body.Close()
 		return nil, nil, &call.StatusError{Status: resp.StatusCode, Header: resp.Header}
 	}
-	if kind, _, _ := mime.ParseMediaType(first(resp.Header, "Content-Type")); kind != "text/event-stream" {
+	if kind := mediaType(resp.Header); kind != "text/event-stream" {
 		resp.Body.Close()
 		return nil, nil, errNotMCP
 	}

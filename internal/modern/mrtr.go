@@ -23,19 +23,24 @@ func (*inputRequired) Error() string { return "the server asks for input" }
 // rounds sends a request, and sends it again with answers for as long as the server
 // asks, which is bounded.
 func (c *Client) rounds(ctx context.Context, req *call.Request) (json.RawMessage, error) {
-	round := *req
+	round := req
 	for range maxRounds + 1 {
-		raw, err := c.once(ctx, &round)
-		var asked *inputRequired
-		if !errors.As(err, &asked) {
+		raw, err := c.once(ctx, round)
+		if err == nil {
+			return raw, nil
+		}
+		asked, ok := errors.AsType[*inputRequired](err)
+		if !ok {
 			return raw, err
 		}
 		if req.Asked != nil {
 			*req.Asked = true
 		}
-		if round.Params, err = c.answerAll(ctx, req.Params, asked.raw); err != nil {
+		next := *req
+		if next.Params, err = c.answerAll(ctx, req.Params, asked.raw); err != nil {
 			return nil, err
 		}
+		round = &next
 	}
 	return nil, fmt.Errorf("%w: the server asks for input in more than %d rounds", call.ErrInvalidResponse, maxRounds)
 }
