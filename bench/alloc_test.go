@@ -7,19 +7,23 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"testing"
 
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 )
 
-// The budgets, in allocations and bytes for one tools/call of a typed echo tool,
-// validation on.
+// What has been reached, in allocations and bytes for one tools/call of a typed echo
+// tool, validation on. The budgets were 30, 3 KiB, 20 and 45.
 const (
-	maxHTTPAllocs   = 30 // beyond what net/http does itself
-	maxHTTPBytes    = 3 << 10
-	maxStreamAllocs = 20
-	maxClientAllocs = 45 // our client and our server together, in memory
+	maxHTTPAllocs   = 6 // beyond what net/http does itself
+	maxHTTPBytes    = 2 << 10
+	maxStreamAllocs = 7
+	maxClientAllocs = 32 // our client and our server together, in memory
+	maxMoreAllocs   = 10 // our client and our server over HTTP, beyond the floor's
 )
 
 // sink is the least http.ResponseWriter: what a handler costs shows, and nothing else.
@@ -106,5 +110,24 @@ func TestAllocationsInMemory(t *testing.T) {
 	t.Logf("%v allocations", allocs)
 	if allocs > maxClientAllocs {
 		t.Errorf("%v allocations, more than %d", allocs, maxClientAllocs)
+	}
+}
+
+func TestAllocationsOfAClientOverHTTP(t *testing.T) {
+	call := floorClient(t)
+	floor, _ := cost(func() { call(1) })
+	for _, r := range []mcp.Revision{mcp.V20260728, mcp.V20251125} {
+		endpoint := httptest.NewServer(newServer())
+		defer endpoint.Close()
+		c, err := (&client.Dialer{Revision: r}).Dial(t.Context(), client.URL(endpoint.URL))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		allocs, _ := cost(func() { callEcho(t, c) })
+		t.Logf("%s: %v allocations, %v more than the floor's", r, allocs, allocs-floor)
+		if allocs > floor+maxMoreAllocs {
+			t.Errorf("%s: %v allocations, more than %v and %d", r, allocs, floor, maxMoreAllocs)
+		}
 	}
 }

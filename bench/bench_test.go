@@ -95,7 +95,7 @@ func BenchmarkClientHTTP(b *testing.B) {
 
 // floorClient is a net/http client that sends prepared bytes to the floor's handler
 // and decodes the response once.
-func floorClient(b *testing.B) func(n int) {
+func floorClient(b testing.TB) func(n int) {
 	s := httptest.NewServer(floorHandler(echoResult))
 	b.Cleanup(s.Close)
 	return func(n int) {
