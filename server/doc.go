@@ -29,8 +29,9 @@
 // has a counterpart for what is not known before, which returns errors:
 // [Server.RegisterTool], [Server.RegisterResource], [Server.RegisterTemplate],
 // [Server.RegisterPrompt] and [Server.RegisterCompleter]. Everything may come and go
-// while the server serves; clients that want to know are told. Anything may be for some
-// callers only: see [VisibleTo].
+// while the server serves; clients that want to know are told. What only the program can
+// know has changed is told by [Server.ResourceUpdated] and [Directory]. Anything may be for
+// some callers only: see [VisibleTo].
 //
 // # Handling
 //
