@@ -128,6 +128,50 @@ func TestSeveralQuestionsAtOnce(t *testing.T) {
 	}, answering)
 }
 
+// J15: a handler that does not want an answer any more takes its question back.
+func TestQuestionsAreTakenBack(t *testing.T) {
+	asked, answered := make(chan struct{}, 1), make(chan error, 1)
+	hasty := func() *server.Server {
+		s := newServer()
+		server.AddTool(s, mcp.Tool{Name: "hasty", Description: "Asks, and does not wait."}, func(ctx context.Context, _ struct{}) (string, error) {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			go func() {
+				select {
+				case <-asked:
+					cancel()
+				case <-ctx.Done():
+				}
+			}()
+			_, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text("well?")}}}})
+			if errors.Is(err, server.ErrInputRequired) {
+				return "", err
+			}
+			return fmt.Sprint(errors.Is(err, context.Canceled)), nil
+		})
+		return s
+	}
+	everywhere(t, hasty, func(t *testing.T, c *client.Client) {
+		if c.Revision().Modern() {
+			return // a question is part of a result there, and nobody waits for its answer
+		}
+		if text, err := client.Call[string](t.Context(), c, "hasty", nil); err != nil || text != "true" {
+			t.Errorf("%q, %v", text, err)
+		}
+		if err := <-answered; !errors.Is(err, context.Canceled) {
+			t.Errorf("the client's model was left at work: %v", err)
+		}
+		await(t, mcp.NotificationCancelled, false)
+	}, func(d *client.Dialer) {
+		d.Sample = func(ctx context.Context, _ *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+			asked <- struct{}{}
+			<-ctx.Done()
+			answered <- ctx.Err()
+			return nil, ctx.Err()
+		}
+	})
+}
+
 // M4: a client that has not declared what a question needs is told so, in its
 // revision's way, and not asked.
 func TestUndeclaredCapabilitiesAreNotAsked(t *testing.T) {

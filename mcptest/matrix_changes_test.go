@@ -224,6 +224,9 @@ func TestShutdownEndsWatches(t *testing.T) {
 		if err := s.Shutdown(ctx); err != nil {
 			t.Errorf("shutdown with a watch open: %v", err)
 		}
+		if c.Revision().Modern() {
+			await(t, mcp.NotificationCancelled, false)
+		}
 	})
 }
 

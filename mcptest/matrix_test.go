@@ -24,8 +24,9 @@ import (
 
 // tap sees every message of a client and checks it.
 type tap struct {
-	t        *testing.T
-	revision mcp.Revision
+	t         *testing.T
+	revision  mcp.Revision
+	transport string
 
 	mu      sync.Mutex
 	methods map[jsonrpc.ID]string // of the requests of either side; their ids do not meet here
@@ -48,6 +49,14 @@ func (tp *tap) message(sent bool, raw []byte) {
 		method = tp.methods[m.ID]
 	}
 	tp.seen[method]++
+	switch m.Kind {
+	case jsonrpc.Response:
+		for _, ask := range asked(m.Raw) {
+			saw(cell{tp.revision, tp.transport, ask, sent})
+		}
+	default:
+		saw(cell{tp.revision, tp.transport, method, sent})
+	}
 	if err := spec.ValidateMessage(tp.revision, raw, method); err != nil {
 		tp.t.Errorf("sent=%v %s\n%v", sent, raw, err)
 	}
@@ -61,7 +70,7 @@ func everywhere(t *testing.T, s func() *server.Server, f func(t *testing.T, c *c
 				continue
 			}
 			t.Run(string(r)+"/"+tr.Name, func(t *testing.T) {
-				tp := &tap{t: t, revision: r, methods: make(map[jsonrpc.ID]string), seen: make(map[string]int)}
+				tp := &tap{t: t, revision: r, transport: tr.Name, methods: make(map[jsonrpc.ID]string), seen: make(map[string]int)}
 				configure := append([]func(*client.Dialer){mcptest.Revision(r), func(d *client.Dialer) { d.Trace = tp.message }}, configure...)
 				c := tr.Dial(t, s(), configure...)
 				if c.Revision() != r {
