@@ -156,8 +156,9 @@ func Honoured(filter mcp.SubscriptionFilter, offered mcp.ServerCapabilities) mcp
 // goroutine and no queue: each subscription remembers what has changed, however
 // often it has. The zero Changes is ready for use. Safe for concurrent use.
 type Changes struct {
-	mu   sync.RWMutex
-	subs map[*Subscription]struct{}
+	mu       sync.RWMutex
+	subs     map[*Subscription]struct{}
+	interest interest
 }
 
 // Publish tells all subscriptions of a change. It does not wait for anybody.
@@ -209,10 +210,14 @@ func (h *Changes) Attach(s *Subscription) (detach func()) {
 		h.subs = make(map[*Subscription]struct{})
 	}
 	h.subs[s] = struct{}{}
+	s.counted(&h.interest)
 	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		delete(h.subs, s)
+		if _, attached := h.subs[s]; attached {
+			delete(h.subs, s)
+			s.counted(nil)
+		}
 	}
 }
 
@@ -263,6 +268,7 @@ type Subscription struct {
 	last    time.Time       // of the last delivery
 	timer   *time.Timer     // what changed before it was time is delivered then
 	closed  bool
+	in      *interest // where uris are counted; nil: nowhere
 }
 
 // NewSubscription makes a subscription that hears of what it is told by Note only.
@@ -285,9 +291,13 @@ func (s *Subscription) Set(filter mcp.SubscriptionFilter) {
 			s.lists |= kind
 		}
 	}
+	before := s.uris
 	s.uris = make(map[string]struct{}, len(filter.ResourceSubscriptions))
 	for _, uri := range filter.ResourceSubscriptions {
-		s.uris[uri] = struct{}{}
+		s.add(uri)
+	}
+	for uri := range before { // after what stays has been counted once more
+		s.in.remove(uri)
 	}
 	for c := range s.changed {
 		if !s.isFor(c) {
@@ -300,14 +310,36 @@ func (s *Subscription) Set(filter mcp.SubscriptionFilter) {
 func (s *Subscription) Add(uri string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.uris[uri] = struct{}{}
+	s.add(uri)
+}
+
+// add is called with mu held.
+func (s *Subscription) add(uri string) {
+	if _, is := s.uris[uri]; !is {
+		s.uris[uri] = struct{}{}
+		s.in.add(uri)
+	}
+}
+
+// counted has what the subscription is for counted somewhere, or nowhere anymore.
+func (s *Subscription) counted(in *interest) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for uri := range s.uris {
+		s.in.remove(uri)
+		in.add(uri)
+	}
+	s.in = in
 }
 
 // Remove takes a resource from what the subscription is for.
 func (s *Subscription) Remove(uri string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.uris, uri)
+	if _, was := s.uris[uri]; was {
+		delete(s.uris, uri)
+		s.in.remove(uri)
+	}
 	delete(s.changed, Change{Kind: ResourceUpdated, URI: uri})
 }
 

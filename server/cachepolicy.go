@@ -44,13 +44,17 @@ func (c cached) ofResource(e *resourceOffer) { e.cache = CachePolicy(c) }
 // resourceOffer is what resources, templates and directories have in common.
 type resourceOffer struct {
 	offer
-	cache CachePolicy
+	cache  CachePolicy
+	follow whileSubscribed // nil: nothing to be run
 }
 
 func (s *Server) resourceOffer(name string, options []ResourceOption) resourceOffer {
 	o := resourceOffer{offer: offer{name: name, logger: s.logger}}
 	for _, option := range options {
 		option.ofResource(&o)
+	}
+	if o.follow != nil {
+		s.followers.expect(s)
 	}
 	return o
 }

@@ -28,6 +28,7 @@ func added[E entry](s *Server, kind call.ChangeKind, to interface{ add(string, E
 	err := to.add(name, e)
 	if err == nil {
 		s.changes.PublishTo(e.audience(), call.Change{Kind: kind})
+		s.followers.changed()
 	}
 	return err
 }
@@ -37,6 +38,7 @@ func removed[E entry](s *Server, kind call.ChangeKind, from interface{ remove(st
 	e, was := from.remove(name)
 	if was {
 		s.changes.PublishTo(e.audience(), call.Change{Kind: kind})
+		s.followers.changed()
 	}
 	return was
 }

@@ -99,6 +99,20 @@ func (s *Server) resourceAt(uri string, who principal.Principal) (read readFunc,
 	return nil, nil, ""
 }
 
+// serving returns what serves the resource of a URI to whoever may read it; nil if
+// nothing does.
+func (s *Server) serving(uri string) *resourceOffer {
+	if e, ok := s.resources.get(uri); ok {
+		return &e.resourceOffer
+	}
+	for _, e := range s.templates.all() {
+		if _, ok := e.uris.match(uri); ok {
+			return &e.resourceOffer
+		}
+	}
+	return nil
+}
+
 // readersOf returns who is to hear of updates of a resource: whoever sees anything that
 // serves it, and everybody if nothing does, as the resource need not be offered; nil for
 // everybody.

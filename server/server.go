@@ -94,6 +94,7 @@ type Server struct {
 	prompts    catalog[*promptEntry]
 	completes  atomic.Bool // something can be completed
 	changes    call.Changes
+	followers  followers
 	extensions extensions
 
 	once sync.Once
@@ -192,6 +193,7 @@ func (s *Server) ready() *core {
 				panic("server: Auth: " + err.Error())
 			}
 		}
+		s.changes.OnInterest(s.followers.changed)
 		peers := &call.Peers{}
 		seals, err := seal.New(s.Keys...)
 		if err != nil {
@@ -318,7 +320,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		<-done // bounded: each connection waits no longer than its grace
 		err = ctx.Err()
 	}
-	return err
+	return errors.Join(err, s.followers.close(ctx))
 }
 
 func (s *Server) implementation() mcp.Implementation {

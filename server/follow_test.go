@@ -1,0 +1,205 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
+)
+
+// diary is what followers did, in order.
+type diary struct {
+	mu      sync.Mutex
+	entries []string
+	written chan struct{}
+}
+
+func newDiary() *diary { return &diary{written: make(chan struct{}, 100)} }
+
+func (d *diary) write(what string) {
+	d.mu.Lock()
+	d.entries = append(d.entries, what)
+	d.mu.Unlock()
+	d.written <- struct{}{}
+}
+
+// follow is a follower that writes down when it begins and ends.
+func (d *diary) follow(ctx context.Context, uri string) {
+	d.write("+" + uri)
+	<-ctx.Done()
+	d.write("-" + uri)
+}
+
+// expect waits for entries, in any order.
+func (d *diary) expect(t *testing.T, want ...string) {
+	t.Helper()
+	for range want {
+		select {
+		case <-d.written:
+		case <-time.After(10 * time.Second):
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			t.Fatalf("so far %q, waiting for %q", d.entries, want)
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	got := slices.Clone(d.entries)
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Fatalf("%q, want %q", got, want)
+	}
+	d.entries = nil
+}
+
+// following watches resources until stop is called.
+func following(t *testing.T, c *client.Client, uris ...string) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	began, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		first := true
+		for _, err := range c.Watch(ctx, client.WatchOptions{URIs: uris}) {
+			if err != nil {
+				t.Error(err)
+			}
+			if first {
+				close(began)
+				first = false
+			}
+		}
+	}()
+	<-began
+	stop = sync.OnceFunc(func() {
+		cancel()
+		<-ended
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+func followed(d *diary) *server.Server {
+	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
+	server.AddStatic(s, mcp.Resource{URI: "note://a", Name: "a"}, "a", server.WhileSubscribed(d.follow))
+	server.AddStatic(s, mcp.Resource{URI: "note://quiet", Name: "quiet"}, "q")
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "log://{name}", Name: "log"},
+		func(_ context.Context, in struct {
+			Name string `json:"name"`
+		}) (string, error) {
+			return in.Name, nil
+		}, server.WhileSubscribed(d.follow))
+	return s
+}
+
+func TestAResourceIsFollowedOnceWhileAnybodyIsSubscribed(t *testing.T) {
+	d := newDiary()
+	s := followed(d)
+	one, two := mcptest.Dial(t, s), mcptest.Dial(t, s, mcptest.Revision(mcp.V20251125))
+	stopOne := following(t, one, "note://a", "note://quiet", "note://unknown")
+	d.expect(t, "+note://a")
+	stopTwo := following(t, two, "note://a", "log://x")
+	d.expect(t, "+log://x")
+	stopOne()
+	stopTwo()
+	d.expect(t, "-log://x", "-note://a")
+	stop := following(t, one, "note://a")
+	d.expect(t, "+note://a")
+	stop()
+	d.expect(t, "-note://a")
+}
+
+func TestWhatIsReplacedIsFollowedAnew(t *testing.T) {
+	d := newDiary()
+	s := followed(d)
+	defer following(t, mcptest.Dial(t, s), "note://a", "note://later")()
+	d.expect(t, "+note://a")
+	s.RemoveResource("note://a")
+	d.expect(t, "-note://a")
+	server.AddStatic(s, mcp.Resource{URI: "note://later", Name: "later"}, "l", server.WhileSubscribed(d.follow))
+	d.expect(t, "+note://later")
+}
+
+func TestAShutdownEndsWhatFollows(t *testing.T) {
+	d := newDiary()
+	s := followed(d)
+	c := mcptest.Dial(t, s)
+	go func() {
+		for range c.Watch(t.Context(), client.WatchOptions{URIs: []string{"note://a"}}) {
+		}
+	}()
+	d.expect(t, "+note://a")
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d.expect(t, "-note://a") // it was written before Shutdown returned
+}
+
+func TestAShutdownDoesNotWaitForeverForWhatFollows(t *testing.T) {
+	release := make(chan struct{})
+	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
+	began := make(chan struct{})
+	server.AddStatic(s, mcp.Resource{URI: "note://a", Name: "a"}, "a", server.WhileSubscribed(func(context.Context, string) {
+		close(began)
+		<-release
+	}))
+	c := mcptest.Dial(t, s)
+	go func() {
+		for range c.Watch(t.Context(), client.WatchOptions{URIs: []string{"note://a"}}) {
+		}
+	}()
+	<-began
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("shutdown: %v", err)
+	}
+	close(release)
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAFollowerThatPanicsHarmsNobody(t *testing.T) {
+	var log strings.Builder
+	var mu sync.Mutex
+	panicked := make(chan struct{})
+	s := &server.Server{Logger: slog.New(slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		log.Write(p)
+		if strings.Contains(log.String(), "WhileSubscribed panicked") {
+			select {
+			case <-panicked:
+			default:
+				close(panicked)
+			}
+		}
+		return len(p), nil
+	}), nil))}
+	server.AddStatic(s, mcp.Resource{URI: "note://a", Name: "a"}, "a", server.WhileSubscribed(func(context.Context, string) { panic("oh") }))
+	c := mcptest.Dial(t, s)
+	defer following(t, c, "note://a")()
+	select {
+	case <-panicked:
+	case <-time.After(10 * time.Second):
+		t.Error("nothing in the log")
+	}
+	if _, err := c.ReadResource(t.Context(), "note://a"); err != nil {
+		t.Error(err)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
