@@ -35,6 +35,10 @@ type WatchOptions struct {
 	// 1 MiB together. That of a directory may be that of all that is in it; the server
 	// decides.
 	URIs []string
+	// UntilLost ends the watch when the connection is lost, instead of connecting anew:
+	// for programs that decide themselves when to do that. The last error is then
+	// ErrConnectionLost, or what the server ended the subscription with.
+	UntilLost bool
 }
 
 func (o *WatchOptions) filter() mcp.SubscriptionFilter {
@@ -76,7 +80,7 @@ func (c *Client) Watch(ctx context.Context, options WatchOptions) iter.Seq2[Chan
 			return
 		}
 		watching, cancel := context.WithCancel(ctx)
-		w := &watch{filter: filter, sub: call.NewSubscription(mcp.SubscriptionFilter{}), timeouts: c.dialer.Timeouts, cache: c.cache}
+		w := &watch{filter: filter, untilLost: options.UntilLost, sub: call.NewSubscription(mcp.SubscriptionFilter{}), timeouts: c.dialer.Timeouts, cache: c.cache}
 		w.sub.Parts = true
 		defer w.sub.Close()
 		done := make(chan error, 1)
@@ -113,10 +117,11 @@ const (
 
 // watch is one Watch.
 type watch struct {
-	filter   mcp.SubscriptionFilter
-	sub      *call.Subscription // what the loop is to be told
-	timeouts Timeouts
-	cache    *cacheUse // which has to hear of changes first
+	filter    mcp.SubscriptionFilter
+	untilLost bool
+	sub       *call.Subscription // what the loop is to be told
+	timeouts  Timeouts
+	cache     *cacheUse // which has to hear of changes first
 
 	mu     sync.Mutex
 	round  int       // how many connections there were
@@ -161,7 +166,7 @@ func (c *Client) keepWatching(ctx context.Context, w *watch) error {
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case !transient(err):
+		case w.untilLost || !transient(err):
 			return err
 		case !opened:
 			if failures++; failures > maxRewatches {
@@ -314,8 +319,12 @@ func (w *watch) overhear(ctx context.Context, round int, era *legacy.Client, off
 		if _, err := era.Call(ctx, &like); err != nil {
 			return err
 		}
-	} else if err := era.Subscribe(ctx, uris, like); err != nil {
-		return err
+	} else {
+		honoured, err := era.Subscribe(ctx, uris, like)
+		if err != nil {
+			return err
+		}
+		uris, filter.ResourceSubscriptions = honoured, honoured
 	}
 	w.open(round, filter)
 	select {

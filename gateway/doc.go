@@ -14,10 +14,11 @@
 // the server that has it; where another server has that URI already, it is the URI
 // behind "server:", the server's name and a slash, as in server:files/file:///notes.txt.
 // What prompts and templates take is completed by their server. What a server does not
-// list cannot be read, and subscriptions are not passed on.
+// list cannot be read.
 //
 // Tools appear as their servers come up, and stay when one goes down: a call then
-// says which server that is, and has it started again. Results, progress and
+// says which server that is, and has it started again. When a server's lists change, so
+// do those here; who is subscribed to a resource hears of its updates. Results, progress and
 // cancellation pass through in the revision of either side. Nothing is forwarded as
 // it came: each message is decoded, checked and encoded anew, so that what
 // identifies a request, a session or a server on one side is never seen on the

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -18,7 +19,7 @@ func (g *Gateway) offerResource(serverName string, r *mcp.Resource) string {
 	return place(g.logger().With("server", serverName, "resource", r.URI), serverName, r.URI, func(uri, prefix string) error {
 		shown := *r
 		shown.URI = uri
-		return g.server.RegisterResource(shown, g.read(serverName, prefix))
+		return g.server.RegisterResource(shown, g.read(serverName, prefix), g.follow(serverName, prefix))
 	})
 }
 
@@ -28,7 +29,7 @@ func (g *Gateway) offerTemplate(serverName string, t *mcp.ResourceTemplate) stri
 	return place(g.logger().With("server", serverName, "template", t.URITemplate), serverName, t.URITemplate, func(uri, prefix string) error {
 		shown := *t
 		shown.URITemplate = uri
-		err := g.server.RegisterTemplate(shown, g.read(serverName, prefix))
+		err := g.server.RegisterTemplate(shown, g.read(serverName, prefix), g.follow(serverName, prefix))
 		if err == nil {
 			for _, variable := range variables(t.URITemplate) {
 				g.complete(serverName, mcp.CompleteReference{Type: mcp.RefResource, URI: uri}, mcp.CompleteReference{Type: mcp.RefResource, URI: t.URITemplate}, variable)
@@ -67,6 +68,17 @@ func (g *Gateway) read(serverName, prefix string) server.ResourceHandler {
 		}
 		return result, nil
 	}
+}
+
+// follow passes updates of resources on, whose URIs here are prefix and those there,
+// while clients are subscribed to them.
+func (g *Gateway) follow(serverName, prefix string) server.ResourceOption {
+	return server.WhileSubscribed(func(ctx context.Context, uri string) {
+		err := g.host.Follow(ctx, serverName, strings.TrimPrefix(uri, prefix), func() { g.server.ResourceUpdated(uri) })
+		if err != nil && !errors.Is(err, host.ErrClosed) {
+			g.logger().Warn("updates are not passed on", "uri", uri, "error", err)
+		}
+	})
 }
 
 // report makes an error for whoever asked for a resource, a prompt or a completion:

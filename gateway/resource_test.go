@@ -3,10 +3,12 @@ package gateway_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
@@ -151,4 +153,51 @@ func TestResourcesAndPromptsOfAServerThatIsDownSayWhichItIs(t *testing.T) {
 			t.Errorf("it says %v", err)
 		}
 	}
+}
+
+// What changes at a server changes here, and whoever is subscribed to a resource, or to
+// what a template serves, hears of its updates.
+func TestChangesOfAServerAreChangesHere(t *testing.T) {
+	var one, two *server.Server
+	mcptest.Everywhere(t, func() *server.Server {
+		one, two = library("one"), library("two")
+		return front(t, inMemory(t, "first", one), inMemory(t, "second", two))
+	}, func(t *testing.T, c *client.Client) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		const renamed = "server:second/lib://shared"
+		next, stop := iter.Pull2(c.Watch(ctx, client.WatchOptions{Tools: true, URIs: []string{"lib://one", "lib://one/emma", renamed}}))
+		defer stop()
+		until := func(want ...client.Change) {
+			t.Helper()
+			for len(want) > 0 {
+				got, err, ok := next()
+				if err != nil || !ok {
+					t.Fatalf("waiting for %v: %v", want, err)
+				}
+				want = slices.DeleteFunc(want, func(c client.Change) bool { return c == got })
+			}
+		}
+		updates := map[string]func(){
+			"lib://one":      func() { one.ResourceUpdated("lib://one") },
+			"lib://one/emma": func() { one.ResourceUpdated("lib://one/emma") },
+			renamed:          func() { two.ResourceUpdated("lib://shared") },
+		}
+		// That it is passed on begins with an update that may not have been: from then on
+		// none is missed.
+		var begun []client.Change
+		for uri := range updates {
+			begun = append(begun, client.Change{Kind: client.ResourceUpdated, URI: uri})
+		}
+		until(begun...)
+		for uri, update := range updates {
+			update()
+			until(client.Change{Kind: client.ResourceUpdated, URI: uri})
+		}
+		server.AddTool(two, mcp.Tool{Name: "new"}, func(context.Context, struct{}) (string, error) { return "made", nil })
+		until(client.Change{Kind: client.ToolsChanged})
+		if text, err := client.Call[string](ctx, c, "second__new", nil); err != nil || text != "made" {
+			t.Errorf("%q, %v", text, err)
+		}
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
@@ -49,6 +50,8 @@ type member struct {
 	failures int       // in a row
 	version  uint64    // grows with each change of status
 	changed  bulletin
+	follows  follows
+	watcher  *watcher // run's own
 }
 
 func newMember(h *Host, s Server) *member {
@@ -79,6 +82,7 @@ func newMember(h *Host, s Server) *member {
 // somebody wants it, until ctx ends. It is the only one that dials.
 func (m *member) run(ctx context.Context) {
 	defer func() {
+		m.stopWatching()
 		if c := m.current(); c != nil {
 			m.closeErr = c.Close()
 		}
@@ -118,8 +122,9 @@ func hopeless(err error) bool {
 	return errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
 }
 
-// connect dials, or has the client dial again, and asks for the tools.
+// connect dials, or has the client dial again, and asks for what there is.
 func (m *member) connect(ctx context.Context) error {
+	m.stopWatching()
 	c := m.current()
 	if c == nil {
 		var err error
@@ -129,12 +134,14 @@ func (m *member) connect(ctx context.Context) error {
 	} else if err := c.Ping(ctx); err != nil {
 		return err
 	}
-	status := Status{Name: m.name, State: Ready}
-	err := list(ctx, c, &status)
-	if err != nil && m.current() == nil {
-		c.Close()
-	}
+	m.startWatching(ctx, c) // and then list: so no change is missed
+	status := Status{Name: m.name, State: Ready, Revision: c.Revision(), Server: c.Server()}
+	err := list(ctx, c, &status, everything)
 	if err != nil {
+		m.stopWatching()
+		if m.current() == nil {
+			c.Close()
+		}
 		return err
 	}
 	m.set(func(s *Status) bool {
@@ -146,25 +153,35 @@ func (m *member) connect(ctx context.Context) error {
 	return nil
 }
 
-// list asks for all that the server says it has, now that it may be another one.
-func list(ctx context.Context, c *client.Client, s *Status) error {
-	s.Revision, s.Server = c.Revision(), c.Server()
-	has := s.Server.Capabilities
-	if err := collect(&s.Tools, has.Tools != nil, c.Tools(ctx, client.Fresh())); err != nil {
-		return err
+// everything is what a server can list.
+const everything = client.ToolsChanged | client.PromptsChanged | client.ResourcesChanged
+
+// list asks for the lists of some kinds, as far as the server says it has them.
+func list(ctx context.Context, c *client.Client, s *Status, kinds call.ChangeKind) error {
+	has := c.Server().Capabilities
+	if kinds&client.ToolsChanged != 0 {
+		if err := collect(&s.Tools, has.Tools != nil, c.Tools(ctx, client.Fresh())); err != nil {
+			return err
+		}
 	}
-	if err := collect(&s.Resources, has.Resources != nil, c.Resources(ctx, client.Fresh())); err != nil {
-		return err
+	if kinds&client.ResourcesChanged != 0 {
+		if err := collect(&s.Resources, has.Resources != nil, c.Resources(ctx, client.Fresh())); err != nil {
+			return err
+		}
+		if err := collect(&s.Templates, has.Resources != nil, c.ResourceTemplates(ctx, client.Fresh())); err != nil {
+			return err
+		}
 	}
-	if err := collect(&s.Templates, has.Resources != nil, c.ResourceTemplates(ctx, client.Fresh())); err != nil {
-		return err
+	if kinds&client.PromptsChanged != 0 {
+		return collect(&s.Prompts, has.Prompts != nil, c.Prompts(ctx, client.Fresh()))
 	}
-	return collect(&s.Prompts, has.Prompts != nil, c.Prompts(ctx, client.Fresh()))
+	return nil
 }
 
 // collect gathers the elements of a list that the server has. Servers that have
 // resources need not know of templates, nor the other way round.
 func collect[E any](into *[]E, has bool, elements iter.Seq2[*E, error]) error {
+	*into = nil
 	if !has {
 		return nil
 	}

@@ -1,7 +1,9 @@
 package legacy
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -38,16 +40,28 @@ func (c *Client) IsDeaf() <-chan struct{} { return c.deaf }
 // subscribing is how many requests are under way for one Subscribe.
 const subscribing = 16
 
-// Subscribe has the server report updates of resources. The error of the first that
-// it refuses is returned.
-func (c *Client) Subscribe(ctx context.Context, uris []string, like call.Request) error {
+// Subscribe has the server report updates of resources, and returns those of which it
+// does. If it refuses them all, the error is that of one.
+func (c *Client) Subscribe(ctx context.Context, uris []string, like call.Request) (honoured []string, err error) {
 	select {
 	case c.turn <- struct{}{}:
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 	defer func() { <-c.turn }()
-	return c.forEach(ctx, uris, mcp.MethodSubscribe, like)
+	refused, refusal, err := c.forEach(ctx, uris, mcp.MethodSubscribe, like)
+	if err != nil {
+		return nil, err
+	}
+	for _, uri := range uris {
+		if !refused[uri] {
+			honoured = append(honoured, uri)
+		}
+	}
+	if len(honoured) == 0 {
+		return nil, refusal
+	}
+	return honoured, nil
 }
 
 // Unsubscribe ends that for resources that no subscription is for any more.
@@ -64,22 +78,37 @@ func (c *Client) Unsubscribe(ctx context.Context, uris []string, like call.Reque
 			unwanted = append(unwanted, uri)
 		}
 	}
-	return c.forEach(ctx, unwanted, mcp.MethodUnsubscribe, like)
+	_, refusal, err := c.forEach(ctx, unwanted, mcp.MethodUnsubscribe, like)
+	return cmp.Or(err, refusal)
 }
 
-func (c *Client) forEach(ctx context.Context, uris []string, method string, like call.Request) error {
+// forEach sends one request for each resource. It ends with the first that fails, but
+// goes on when the server refuses one.
+func (c *Client) forEach(ctx context.Context, uris []string, method string, like call.Request) (refused map[string]bool, refusal, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	next := make(chan string)
 	var sending sync.WaitGroup
+	var mu sync.Mutex
+	refused = make(map[string]bool)
 	for range min(subscribing, len(uris)) {
 		sending.Go(func() {
 			for uri := range next {
 				req := like
 				req.Method, req.Params = method, append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}')
-				if _, err := c.Call(ctx, &req); err != nil {
-					cancel(fmt.Errorf("%s %s: %w", method, uri, err))
+				_, err := c.Call(ctx, &req)
+				if err == nil {
+					continue
 				}
+				err = fmt.Errorf("%s %s: %w", method, uri, err)
+				var reported *jsonrpc.Error
+				if !errors.As(err, &reported) {
+					cancel(err)
+					continue
+				}
+				mu.Lock()
+				refused[uri], refusal = true, err
+				mu.Unlock()
 			}
 		})
 	}
@@ -91,5 +120,5 @@ func (c *Client) forEach(ctx context.Context, uris []string, method string, like
 	}
 	close(next)
 	sending.Wait()
-	return context.Cause(ctx)
+	return refused, refusal, context.Cause(ctx)
 }

@@ -1,0 +1,155 @@
+package host_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// serving is a host of one server, in each era, whose lists change.
+func serving(t *testing.T, f func(t *testing.T, s *server.Server, h *host.Host)) {
+	for _, r := range []mcp.Revision{mcp.V20241105, mcp.V20251125, mcp.V20260728} {
+		t.Run(string(r), func(t *testing.T) {
+			s := newServer("library")
+			server.AddPrompt(s, mcp.Prompt{Name: "review"}, func(context.Context, none) (string, error) { return "", nil })
+			for _, name := range []string{"a", "b"} {
+				server.AddStatic(s, mcp.Resource{URI: "lib://" + name, Name: name}, name)
+			}
+			near, far := transport.Pipe()
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				_ = s.ServeConn(context.Background(), far)
+			}()
+			t.Cleanup(func() {
+				far.Close()
+				<-done
+			})
+			h := start(t, &host.Host{Servers: []host.Server{{Name: "library", Target: client.Conn(near)}}, Dialer: client.Dialer{Revision: r}})
+			await(t, h, "library", isReady)
+			f(t, s, h)
+		})
+	}
+}
+
+func TestListsThatChangeAreListedAgain(t *testing.T) {
+	serving(t, func(t *testing.T, s *server.Server, h *host.Host) {
+		server.AddTool(s, mcp.Tool{Name: "new"}, func(context.Context, none) (string, error) { return "", nil })
+		s.RemoveResource("lib://a")
+		s.RemovePrompt("review")
+		await(t, h, "library", func(s host.Status) bool {
+			return slices.ContainsFunc(s.Tools, func(t mcp.Tool) bool { return t.Name == "new" }) &&
+				len(s.Resources) == 1 && len(s.Prompts) == 0
+		})
+	})
+}
+
+// A server whose lists change all the time is listed now and then.
+func TestAStormOfChangesIsFewListings(t *testing.T) {
+	var listings atomic.Int32
+	s := newServer("restless")
+	near, far := transport.Pipe()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.ServeConn(context.Background(), far)
+	}()
+	t.Cleanup(func() {
+		far.Close()
+		<-done
+	})
+	h := start(t, &host.Host{
+		Servers: []host.Server{{Name: "restless", Target: client.Conn(near)}},
+		Trace: func(_ string, sent bool, message []byte) {
+			if sent && methodOf(message) == mcp.MethodListTools {
+				listings.Add(1)
+			}
+		},
+	})
+	await(t, h, "restless", isReady)
+	began := time.Now()
+	for i := range 1000 {
+		server.AddTool(s, mcp.Tool{Name: fmt.Sprint("tool", i)}, func(context.Context, none) (string, error) { return "", nil })
+	}
+	await(t, h, "restless", func(s host.Status) bool { return len(s.Tools) == 1002 })
+	if n, most := listings.Load(), int32(3+time.Since(began)/(100*time.Millisecond)); n > most {
+		t.Errorf("%d listings, want at most %d", n, most)
+	}
+}
+
+func TestFollowedResourcesAreReported(t *testing.T) {
+	serving(t, func(t *testing.T, s *server.Server, h *host.Host) {
+		follow := func(uri string) (updates chan struct{}, stop func()) {
+			updates = make(chan struct{}, 100)
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- h.Follow(ctx, "library", uri, func() { updates <- struct{}{} }) }()
+			return updates, func() {
+				cancel()
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		expect := func(updates chan struct{}) {
+			t.Helper()
+			select {
+			case <-updates:
+			case <-time.After(10 * time.Second):
+				t.Fatal("no update was reported")
+			}
+		}
+		a, stopA := follow("lib://a")
+		expect(a) // as of now nothing is missed
+		s.ResourceUpdated("lib://a")
+		expect(a)
+		b, stopB := follow("lib://b")
+		expect(b)
+		s.ResourceUpdated("lib://b")
+		expect(b)
+		stopB()
+		s.ResourceUpdated("lib://a")
+		expect(a)
+		stopA()
+	})
+}
+
+func TestFollowingIsBounded(t *testing.T) {
+	h := start(t, &host.Host{Servers: []host.Server{inMemory(t, "one")}})
+	ctx, cancel := context.WithCancel(t.Context())
+	errs := make(chan error, 1100)
+	for i := range 1100 {
+		go func() { errs <- h.Follow(ctx, "one", fmt.Sprint("lib://", i), func() {}) }()
+	}
+	for range 1100 - 1024 {
+		if err := <-errs; !errors.Is(err, host.ErrTooMany) {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	for range 1024 {
+		if err := <-errs; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := h.Follow(t.Context(), "nobody", "lib://a", func() {}); err == nil {
+		t.Error("a server that does not exist is followed")
+	}
+}
+
+func methodOf(message []byte) string {
+	var m struct{ Method string }
+	_ = json.Unmarshal(message, &m)
+	return m.Method
+}
