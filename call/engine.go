@@ -72,10 +72,17 @@ func (e *Engine) Has(method string, r mcp.Revision) bool {
 	return row != nil && row.In(r)
 }
 
-// Takes reports whether a notification of an extension has a handler here.
+// Takes reports whether a notification that a client of revision r sends has a handler
+// here. Most have none: they are the business of the era.
 func (e *Engine) Takes(method string, r mcp.Revision) bool {
-	_, ok := e.handlers[method]
-	return ok && revision.Extends(method, r)
+	if _, ok := e.handlers[method]; !ok {
+		return false
+	}
+	if revision.Extends(method, r) {
+		return true
+	}
+	row := revision.Lookup(method)
+	return row != nil && row.Notification && row.In(r) && row.From(r)&revision.Client != 0
 }
 
 func (e *Engine) logger() *slog.Logger {

@@ -11,6 +11,15 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
+// handshakeCapabilities are capabilities as sessions know them.
+func (d *Dialer) handshakeCapabilities() mcp.ClientCapabilities {
+	c := d.capabilities()
+	if c.Roots != nil {
+		c.Roots.ListChanged = true // see Client.RootsChanged
+	}
+	return c
+}
+
 // capabilities are what this client offers to servers: what there are functions for.
 func (d *Dialer) capabilities() mcp.ClientCapabilities {
 	var c mcp.ClientCapabilities

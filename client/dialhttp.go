@@ -159,7 +159,7 @@ func (d *Dialer) beginSession(ctx context.Context, era *legacy.Client, wire call
 		era.Close()
 		return err
 	}
-	found, err := era.Handshake(ctx, d.offer(), d.info(), d.capabilities(), d.handshake())
+	found, err := era.Handshake(ctx, d.offer(), d.info(), d.handshakeCapabilities(), d.handshake())
 	if err == nil {
 		err = d.accept(found)
 	}

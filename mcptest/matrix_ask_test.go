@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -124,6 +125,35 @@ func TestSeveralQuestionsAtOnce(t *testing.T) {
 		text, err := client.Call[string](t.Context(), c, "both", nil)
 		if err != nil || text != "hello?! file:///work" {
 			t.Errorf("%q, %v", text, err)
+		}
+	}, answering)
+}
+
+// A client whose roots have changed tells the servers of sessions, and a server that has
+// asked for them asks again.
+func TestRootsThatChangeAreReported(t *testing.T) {
+	told := make(chan struct{}, 1)
+	rooted := func() *server.Server {
+		s := newServer()
+		s.RootsChanged = func(ctx context.Context) {
+			if server.PeerOf(ctx).Info.Name == "" {
+				t.Error("nobody knows whose roots have changed")
+			}
+			told <- struct{}{}
+		}
+		return s
+	}
+	everywhere(t, rooted, func(t *testing.T, c *client.Client) {
+		if err := c.RootsChanged(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if c.Revision().Modern() {
+			return
+		}
+		select {
+		case <-told:
+		case <-time.After(10 * time.Second):
+			t.Error("the server does not know")
 		}
 	}, answering)
 }

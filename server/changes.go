@@ -74,3 +74,9 @@ func (s *Server) subscribed(ctx context.Context, c *call.Call, change func(call.
 	}
 	return call.Outcome{Result: &mcp.EmptyResult{}}
 }
+
+// rootsChanged takes notifications/roots/list_changed.
+func (s *Server) rootsChanged(ctx context.Context, _ *call.Call) call.Outcome {
+	s.RootsChanged(ctx)
+	return call.Outcome{Result: &mcp.EmptyResult{}}
+}

@@ -78,6 +78,13 @@ type Server struct {
 	// as standard input is; see [RequireScopes].
 	LocalScopes []string
 
+	// RootsChanged, if set, is called when the client of a session says that its roots are
+	// others now; ctx carries who it is, see [PeerOf]. It cannot ask for them: the next
+	// handler that needs [Roots] does. Safe for concurrent use.
+	//
+	// Deprecated: 2026-07-28 deprecates roots, and has no such notification.
+	RootsChanged func(ctx context.Context)
+
 	// AllowedOrigins are the origins of web pages that may use the server, beside its
 	// own, as browsers write them: "https://app.example.com". An origin is the server's
 	// own if it is that of the Host header, and the Host is one of AllowedHosts, a name
@@ -186,6 +193,9 @@ func (s *Server) ready() *core {
 			mcp.MethodUnsubscribe:           s.unsubscribe,
 		}
 		maps.Copy(handlers, s.extensions.serve()) // names of their own
+		if s.RootsChanged != nil {
+			handlers[mcp.NotificationRootsListChanged] = s.rootsChanged
+		}
 		c.engine = call.NewEngine(handlers, logger, s.middleware()...)
 		c.engine.Store, c.engine.Scopes = kv, s.scopesOf
 		if s.Auth != nil {

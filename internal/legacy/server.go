@@ -114,8 +114,8 @@ func (s *Session) Notify(m *jsonrpc.Message) {
 	}
 }
 
-// ServeNotification has the handler of a notification take it, if it is one of an
-// extension: any other is ignored. It comes after Notify, and returns with the handler.
+// ServeNotification has the handler of a notification take it, if it has one: those of
+// extensions do. It comes after Notify, and returns with the handler.
 func (s *Session) ServeNotification(ctx context.Context, m *jsonrpc.Message) {
 	if !s.handshook || !s.server.Engine.Takes(m.Method, s.Revision) {
 		return
