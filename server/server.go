@@ -89,7 +89,7 @@ type Server struct {
 	// own, as browsers write them: "https://app.example.com". An origin is the server's
 	// own if it is that of the Host header, and the Host is one of AllowedHosts, a name
 	// of the loopback interface or an IP address: any other name can be made to lead
-	// here. Pages of other origins get no CORS headers yet.
+	// here. The pages of these origins may read the responses (CORS), without cookies.
 	AllowedOrigins []string
 	// AllowedHosts are the Host headers that the server answers to over HTTP. Empty:
 	// any, but on the loopback interface only that interface's names.

@@ -35,7 +35,7 @@ func (s *Server) deny(w http.ResponseWriter, r *http.Request, request jsonrpc.ID
 	if no.Err != nil {
 		level = slog.LevelError
 	}
-	s.Logger.LogAttrs(r.Context(), level, "request not authorized", slog.Int("status", no.Status), slog.String("reason", no.Reason), slog.Any("error", no.Err))
+	s.refused.log(r.Context(), s.Logger, level, "request not authorized", slog.Int("status", no.Status), slog.String("reason", no.Reason), slog.Any("error", no.Err))
 	code := int64(jsonrpc.CodeInvalidRequest)
 	if no.Status >= http.StatusInternalServerError {
 		code = jsonrpc.CodeInternalError

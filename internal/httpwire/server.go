@@ -38,13 +38,17 @@ type Server struct {
 	calls   tracker
 	pairs   pairs
 	listens listens
+	refused refusals
 }
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if no := s.Guard.check(r); no != nil {
-		s.Logger.WarnContext(r.Context(), "request refused", "reason", no.reason, "status", no.status)
+		s.refused.log(r.Context(), s.Logger, slog.LevelWarn, "request refused", slog.String("reason", no.reason), slog.Int("status", no.status))
 		refuse(w, no.status, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: no.reason})
+		return
+	}
+	if s.Guard.share(w, r) {
 		return
 	}
 	if s.Auth != nil {
