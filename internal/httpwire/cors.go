@@ -22,12 +22,12 @@ const (
 // corsHeaders are the headers that pages may send, in lower case, beside those that
 // mirror parameters.
 var corsHeaders = []string{
-	"accept", "authorization", "baggage", "content-type", "last-event-id", "traceparent", "tracestate",
+	"accept", "authorization", "dpop", "baggage", "content-type", "last-event-id", "traceparent", "tracestate",
 	strings.ToLower(headerSession), strings.ToLower(modern.HeaderVersion), strings.ToLower(modern.HeaderMethod), strings.ToLower(modern.HeaderName),
 }
 
 // exposed are the headers of responses that pages may read.
-var exposed = []string{strings.Join([]string{headerSession, modern.HeaderVersion, "WWW-Authenticate", "Retry-After"}, ", ")}
+var exposed = []string{strings.Join([]string{headerSession, modern.HeaderVersion, "WWW-Authenticate", "DPoP-Nonce", "Retry-After"}, ", ")}
 
 // share lets the page that has sent a request, which has been checked, see the response.
 // It reports whether the request was a preflight, which is answered then.
