@@ -1,0 +1,201 @@
+package oauth
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/parley-mcp/parley/internal/seal"
+)
+
+// FileStore is a TokenStore in one encrypted file, which the programs of one user may
+// share. It is written anew and put in place of the old one, readable by the user
+// alone; beside it are empty files that are locks. The zero value is not usable.
+type FileStore struct {
+	path string
+	keys *seal.Keys
+	mu   sync.Mutex // keeps the goroutines of this process off each other's waits for the file
+}
+
+// maxStoreFile bounds the file, in bytes.
+const maxStoreFile = 16 << 20
+
+// sealedFor keeps what is sealed for other purposes with the same key from being read
+// as a store.
+const sealedFor = "oauth token store"
+
+// NewFileStore makes a store in the file at path, whose directory must exist; the file
+// need not. Each key has at least 32 random bytes, and is kept elsewhere, as in the
+// system's keyring: with AES-256-GCM, the first encrypts and all decrypt.
+func NewFileStore(path string, keys ...[]byte) (*FileStore, error) {
+	if len(keys) == 0 {
+		return nil, errors.New("a file store needs a key")
+	}
+	k, err := seal.New(keys...)
+	if err != nil {
+		return nil, fmt.Errorf("a file store: %w", err)
+	}
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	return &FileStore{path: absolute, keys: k}, nil
+}
+
+// ErrDamagedStore: the file of a FileStore does not open with its keys.
+var ErrDamagedStore = errors.New("the file of tokens is damaged, or encrypted with another key")
+
+// Load implements TokenStore.
+func (f *FileStore) Load(ctx context.Context, key string) ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	unlock, err := lockFile(ctx, f.path+".lock") // Windows replaces no file that is open
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	values, err := f.read()
+	if err != nil {
+		return nil, err
+	}
+	return values[key], nil
+}
+
+// Save implements TokenStore.
+func (f *FileStore) Save(ctx context.Context, key string, value []byte) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	unlock, err := lockFile(ctx, f.path+".lock")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	values, err := f.read()
+	if err != nil {
+		return err
+	}
+	if values == nil {
+		values = make(map[string][]byte)
+	}
+	if value == nil {
+		delete(values, key)
+	} else {
+		values[key] = value
+	}
+	if len(values) > maxEntries {
+		return errStoreFull
+	}
+	text, err := json.Marshal(values)
+	if err != nil {
+		return err
+	}
+	return replaceFile(f.path, []byte(f.keys.Seal(sealedFor, text)))
+}
+
+// Lock implements TokenStore.
+func (f *FileStore) Lock(ctx context.Context, key string) (unlock func(), err error) {
+	digest := sha256.Sum256([]byte(key))
+	return lockFile(ctx, f.path+"."+hex.EncodeToString(digest[:8])+".lock")
+}
+
+func (f *FileStore) read() (map[string][]byte, error) {
+	file, err := os.Open(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	sealed, err := io.ReadAll(io.LimitReader(file, maxStoreFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(sealed) == 0 || len(sealed) > maxStoreFile {
+		return nil, fmt.Errorf("%w: %s", ErrDamagedStore, f.path)
+	}
+	text, err := f.keys.Open(sealedFor, string(sealed))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", ErrDamagedStore, f.path)
+	}
+	var values map[string][]byte
+	if err := json.Unmarshal(text, &values); err != nil {
+		return nil, fmt.Errorf("%w: %s", ErrDamagedStore, f.path)
+	}
+	return values, nil
+}
+
+// replaceFile leaves either the old content or the new one, whenever it is
+// interrupted.
+func replaceFile(path string, content []byte) (err error) {
+	temporary, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp") // with mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			temporary.Close()
+			os.Remove(temporary.Name())
+		}
+	}()
+	if _, err = temporary.Write(content); err != nil {
+		return err
+	}
+	if err = temporary.Sync(); err != nil {
+		return err
+	}
+	if err = temporary.Close(); err != nil {
+		return err
+	}
+	if err = os.Rename(temporary.Name(), path); err != nil {
+		return err
+	}
+	if dir, err := os.Open(filepath.Dir(path)); err == nil {
+		_ = dir.Sync() // not every system can
+		dir.Close()
+	}
+	return nil
+}
+
+// Waits between attempts to lock a file.
+const (
+	leastLockWait = 2 * time.Millisecond
+	mostLockWait  = 100 * time.Millisecond
+)
+
+// lockFile waits for a lock that is held by an open file, so that it ends with the
+// process at the latest. The file stays: removing it would let two hold it.
+func lockFile(ctx context.Context, path string) (unlock func(), err error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for wait := leastLockWait; ; wait = min(2*wait, mostLockWait) {
+		held, err := tryLock(file)
+		if err != nil {
+			file.Close()
+			return nil, fmt.Errorf("locking %s: %w", path, err)
+		}
+		if held {
+			return func() { file.Close() }, nil
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			file.Close()
+			return nil, context.Cause(ctx)
+		}
+	}
+}
