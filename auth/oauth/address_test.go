@@ -1,0 +1,117 @@
+package oauth_test
+
+import (
+	"errors"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/auth/oauth"
+)
+
+// O12: addresses that are not of the internet, in whatever form.
+func TestO12OnlyPublicAddressesArePublic(t *testing.T) {
+	for _, a := range []string{
+		"127.0.0.1", "127.255.255.254", "0.0.0.0", "0.1.2.3", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1",
+		"169.254.169.254", "100.64.0.1", "100.100.100.200", "168.63.129.16", "192.0.0.192", "198.18.0.1", "224.0.0.1",
+		"255.255.255.255", "240.0.0.1", "::", "::1", "fe80::1", "fe80::1%eth0", "fc00::1", "fd00:ec2::254", "ff02::1",
+		"::ffff:127.0.0.1", "::ffff:10.0.0.1", "::10.0.0.1", "64:ff9b::10.0.0.1", "64:ff9b::127.0.0.1", "64:ff9b:1::1",
+		"2002:7f00:1::", "2001::1", "2001:db8::1", "fec0::1",
+	} {
+		if oauth.Public(netip.MustParseAddr(a)) {
+			t.Errorf("%s is taken for public", a)
+		}
+	}
+	for _, a := range []string{"1.1.1.1", "8.8.8.8", "172.32.0.1", "2606:4700::1111", "::ffff:1.1.1.1", "64:ff9b::8.8.8.8"} {
+		if !oauth.Public(netip.MustParseAddr(a)) {
+			t.Errorf("%s is not taken for public", a)
+		}
+	}
+}
+
+// O12: a name is as good as what it leads to at the moment of dialling: a server
+// elsewhere may not send us to this machine by a name, and its networks may be
+// allowed.
+func TestO12ANameIsHeldAgainstWhatItLeadsTo(t *testing.T) {
+	for _, networks := range [][]netip.Prefix{nil, {netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}} {
+		w := newWorld(t)
+		c := w.client()
+		c.Networks = networks
+		// The MCP server is at a public address; its challenge comes from nowhere real.
+		req, _ := http.NewRequest(http.MethodPost, "https://mcp.example/mcp", nil)
+		u, _ := url.Parse(w.as.URL)
+		resp := &http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{
+			"Www-Authenticate": {`Bearer resource_metadata="https://localhost:` + u.Port() + `/x"`},
+		}}
+		_, err := c.Refused(req, "https://mcp.example/mcp", resp)
+		if err == nil || errors.Is(err, oauth.ErrForbiddenAddress) != (networks == nil) {
+			t.Errorf("with networks %v: %v", networks, err)
+		}
+		if reached := len(w.egress) > 0; reached != (networks != nil) {
+			t.Errorf("with networks %v, connections were made to %v", networks, w.egress)
+		}
+		w.egress = nil
+	}
+}
+
+func FuzzSSRFAddr(f *testing.F) {
+	for _, seed := range []string{"127.0.0.1", "::ffff:10.1.2.3", "64:ff9b::7f00:1", "2002:a00::", "fe80::1%x", "8.8.8.8"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		a, err := netip.ParseAddr(text)
+		if err != nil || !oauth.Public(a) {
+			return
+		}
+		plain := a.Unmap().WithZone("")
+		if !plain.IsGlobalUnicast() || plain.IsPrivate() || plain.IsLoopback() || plain.IsLinkLocalUnicast() {
+			t.Fatalf("%s is taken for public", text)
+		}
+		// However an IPv4 address is wrapped, it is what it is.
+		if plain.Is4() {
+			b := plain.As4()
+			for _, inside := range []netip.Addr{netip.AddrFrom16(plain.As16()), nat64(b)} {
+				if !oauth.Public(inside) {
+					t.Fatalf("%s is public, and %s is not", plain, inside)
+				}
+			}
+		}
+	})
+}
+
+func nat64(b [4]byte) netip.Addr {
+	var a [16]byte
+	copy(a[:], []byte{0, 0x64, 0xff, 0x9b})
+	copy(a[12:], b[:])
+	return netip.AddrFrom16(a)
+}
+
+// O11: what opens the browser sees one argument that is a URL, and no shell sees
+// anything.
+func TestO11TheBrowserIsGivenNothingButAURL(t *testing.T) {
+	for _, system := range []string{"linux", "darwin", "windows", "freebsd"} {
+		for _, good := range []string{"https://as.example/authorize?a=b&c=$(x)%20;|y", "http://127.0.0.1:1/x"} {
+			name, args, err := oauth.BrowserCommand(system, good)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if slices.Contains([]string{"sh", "bash", "cmd", "powershell"}, name) || !strings.HasPrefix(args[len(args)-1], good[:5]) {
+				t.Errorf("%s runs %s %q", system, name, args)
+			}
+		}
+		for _, bad := range []string{
+			"-flag", "--x=https://a.example", "javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "vbscript:x", "http://as.example/",
+			"https://", "https://a b", "https://u@as.example/", "calculator:", "", "https://as.example/\n--x", "https://as.example/#frag", `https://"x"/`,
+		} {
+			if name, args, err := oauth.BrowserCommand(system, bad); err == nil {
+				t.Errorf("%s: %q is opened by %s %q", system, bad, name, args)
+			}
+		}
+	}
+	if err := oauth.OpenBrowser(t.Context(), "file:///x"); !errors.Is(err, oauth.ErrInsecureURL) {
+		t.Error(err)
+	}
+}
