@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"context"
+	"net/url"
 	"syscall"
 )
 
@@ -24,3 +25,37 @@ var (
 	BrowserCommand = browserCommand
 	Public         = public
 )
+
+// ReadIDJAG reads the response of a token exchange.
+func ReadIDJAG(body []byte, issuer, audience, resource, client string) (string, error) {
+	return readIDJAG(body, idJAG{issuer, audience, resource, client})
+}
+
+// AcceptCallback is what becomes of an authorization response.
+func AcceptCallback(raw, state, issuer string, promised bool) (code string, err error) {
+	c, err := parseCallback(raw)
+	if err != nil {
+		return "", err
+	}
+	return c.accept(state, &serverMetadata{Issuer: issuer, IssParameter: promised})
+}
+
+// ParseResource and ParseServer read metadata; they return what it is about.
+func ParseResource(body []byte, from, server *url.URL) (string, error) {
+	m, err := parseResource(body, from, server)
+	if err != nil {
+		return "", err
+	}
+	return m.Resource, nil
+}
+
+func ParseServer(body []byte, issuer string, server *url.URL) (endpoints []string, err error) {
+	m, err := parseServer(body, issuer)
+	if err == nil {
+		err = m.checkEndpoints((&Client{}).newWeb(server))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return []string{m.AuthorizationEndpoint, m.TokenEndpoint, m.RegistrationEndpoint, m.RevocationEndpoint}, nil
+}

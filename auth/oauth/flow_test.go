@@ -1,10 +1,13 @@
 package oauth_test
 
 import (
+	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -54,5 +57,28 @@ func TestWithoutAnInteractionThereIsAnErrorThatSaysSo(t *testing.T) {
 	_, err := w.dial(c, "")
 	if !errors.Is(err, client.ErrUnauthorized) || !strings.Contains(err.Error(), "Interaction") {
 		t.Fatal(err)
+	}
+}
+
+func askFor(id string) func(context.Context, string) (*oauth.Registration, error) {
+	return func(context.Context, string) (*oauth.Registration, error) {
+		return &oauth.Registration{ClientID: id}, nil
+	}
+}
+
+func TestAllWhoAreRefusedTogetherTroubleTheUserOnce(t *testing.T) {
+	w := newWorld(t)
+	c := w.client()
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if _, err := w.dial(c, ""); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := w.count("as GET /authorize"); n != 1 {
+		t.Fatalf("the user was asked %d times", n)
 	}
 }
