@@ -60,12 +60,13 @@ const initializedBody = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 // kept is a store that knows what has been put into it.
 type kept struct {
 	*store.Memory
-	mu   sync.Mutex
-	keys map[string]struct{}
+	mu    sync.Mutex
+	keys  map[string]struct{}
+	heads map[store.StreamKey]uint64
 }
 
 func newKept() *kept {
-	return &kept{Memory: store.NewMemory(store.MemoryOptions{}), keys: make(map[string]struct{})}
+	return &kept{Memory: store.NewMemory(store.MemoryOptions{}), keys: make(map[string]struct{}), heads: make(map[store.StreamKey]uint64)}
 }
 
 func (k *kept) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
@@ -73,6 +74,29 @@ func (k *kept) Put(ctx context.Context, key string, value []byte, opt store.PutO
 	k.keys[key] = struct{}{}
 	k.mu.Unlock()
 	return k.Memory.Put(ctx, key, value, opt)
+}
+
+func (k *kept) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte, opt store.AppendOptions) error {
+	k.mu.Lock()
+	k.heads[key] = seq
+	k.mu.Unlock()
+	return k.Memory.Append(ctx, key, seq, entry, opt)
+}
+
+// streams is how many streams something is held of.
+func (k *kept) streams(t *testing.T) (n int) {
+	t.Helper()
+	k.mu.Lock()
+	heads := maps.Clone(k.heads)
+	k.mu.Unlock()
+	for key, seq := range heads {
+		if _, err := k.ReadAfter(t.Context(), key, seq); err == nil {
+			n++
+		} else if !errors.Is(err, store.ErrNotFound) {
+			t.Fatal(err)
+		}
+	}
+	return n
 }
 
 // left is how many entries are still there.

@@ -12,8 +12,7 @@ const (
 	authorization = "authorization" // the resource server's side and the client's
 	proxying      = "authorization through a gateway"
 	tasks         = "tasks"
-	consent       = "policies of a host"            // what users are shown and asked
-	resuming      = "streams that a server resumes" // until then events have no ids, and nothing is replayed
+	consent       = "policies of a host" // what users are shown and asked
 )
 
 var securityRules = []securityRule{
@@ -59,7 +58,7 @@ var securityRules = []securityRule{
 	{"T10", "sessions belong to a principal", ""},
 	{"T11", "a message goes to one stream", ""},
 	{"T12", "responses come on the stream of their request only", ""},
-	{"T13", "events have ids that tell their stream, and are replayed to its owner only", resuming},
+	{"T13", "events have ids that tell their stream, and are replayed to its owner only", ""},
 	{"T14", "unsupported versions are refused", ""},
 	{"T15", "the version of the header is that of the body", ""},
 	{"T16", "method and name of the headers are those of the body", ""},

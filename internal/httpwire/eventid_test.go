@@ -1,0 +1,90 @@
+package httpwire
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/store"
+)
+
+func TestT13StreamNamesAreUnguessable(t *testing.T) {
+	seen := make(map[string]bool)
+	for range 1000 {
+		name := newStreamName(ofPost)
+		if len(name) != nameLen || seen[name] {
+			t.Fatal(name)
+		}
+		seen[name] = true
+		if stream, seq, ok := parseEventID(string(appendEventID(nil, name, 7))); !ok || stream != name || seq != 7 {
+			t.Fatal(name, stream, seq, ok)
+		}
+	}
+}
+
+// T12, T13: whatever is made of ids, an id opens the stream that it was made for, in its session,
+// and is read in one way only.
+func FuzzEventID(f *testing.F) {
+	streams := NewStreams(store.NewMemory(store.MemoryOptions{}), slog.New(slog.DiscardHandler))
+	const own, foreign = "principal/session/own/streams", "principal/session/foreign/streams"
+	names := make(map[string][]string) // of the streams of each session
+	for _, group := range []string{own, foreign} {
+		for range 2 {
+			s := streams.add(group, ofPost, nil, nil)
+			for range 3 {
+				if err := s.send(f.Context(), []byte(s.key.Stream), oneOfMany); err != nil {
+					f.Fatal(err)
+				}
+			}
+			names[group] = append(names[group], s.key.Stream)
+			f.Add(string(appendEventID(nil, s.key.Stream, 1)))
+			if err := s.send(f.Context(), []byte(s.key.Stream), lastOne); err != nil {
+				f.Fatal(err)
+			}
+			if len(names[group]) == 2 {
+				s.end() // what is held of it is revived
+			}
+		}
+	}
+	for _, id := range []string{"", ".", "1", names[own][0], names[own][0] + ".", names[own][0] + ".01", names[own][0] + ".18446744073709551615", "g" + names[own][0][1:] + ".0", "p../../../../etc.0", names[own][0] + "\n.1", strings.Repeat("p", 1000)} {
+		f.Add(id)
+	}
+	f.Fuzz(func(t *testing.T, id string) {
+		name, seq, ok := parseEventID(id)
+		if !ok {
+			return
+		}
+		if again := string(appendEventID(nil, name, seq)); again != id {
+			t.Fatalf("%q is read as %q", id, again)
+		}
+		s, err := streams.find(t.Context(), own, name, seq)
+		if err != nil {
+			if !errors.Is(err, errNotHeld) && !errors.Is(err, store.ErrPurged) {
+				t.Fatal(err)
+			}
+			return
+		}
+		defer func() {
+			if s.revived {
+				streams.remove(s)
+			}
+		}()
+		if name != names[own][0] && name != names[own][1] {
+			t.Fatalf("%q opens a stream", id)
+		}
+		messages, err := s.after(t.Context(), seq)
+		if err != nil {
+			return
+		}
+		if len(messages) != int(4-seq) {
+			t.Fatalf("%q: %d messages", id, len(messages))
+		}
+		for _, m := range messages {
+			if !bytes.Equal(m, []byte(name)) {
+				t.Fatalf("%q replays %q", id, m)
+			}
+		}
+	})
+}

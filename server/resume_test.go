@@ -1,0 +1,587 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+// resumableRevisions are those whose streams can be resumed.
+var resumableRevisions = []string{"2025-03-26", "2025-06-18", "2025-11-25"}
+
+// frame is one event with all that it has.
+type frame struct{ id, retry, data string }
+
+// seq is the number within the event's id.
+func (f frame) seq() string { return f.id[strings.LastIndexByte(f.id, '.')+1:] }
+
+// frames reads an event stream until its end, or until n events have come.
+func frames(t *testing.T, resp *http.Response, n int) (all []frame) {
+	t.Helper()
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {
+		raw := new(strings.Builder)
+		_, _ = bufio.NewReader(resp.Body).WriteTo(raw)
+		t.Fatalf("no event stream: %s %s", resp.Status, raw)
+	}
+	return scanFrames(bufio.NewScanner(resp.Body), n)
+}
+
+func scanFrames(scan *bufio.Scanner, n int) (all []frame) {
+	scan.Buffer(nil, 16<<20)
+	var f frame
+	for len(all) < n && scan.Scan() {
+		field, value, _ := strings.Cut(scan.Text(), ": ")
+		switch field {
+		case "id":
+			f.id = value
+		case "retry":
+			f.retry = value
+		case "data":
+			f.data += value
+		case "":
+			if f != (frame{}) {
+				all = append(all, f)
+			}
+			f = frame{}
+		}
+	}
+	return all
+}
+
+const everything = 1 << 20
+
+// wantNumbered wants progress from first to last, numbered likewise.
+func wantNumbered(t *testing.T, got []frame, first, last int) {
+	t.Helper()
+	if len(got) < last-first+1 {
+		t.Fatalf("%d events, want %d to %d: %.300v", len(got), first, last, got)
+	}
+	for i := range last - first + 1 {
+		n := strconv.Itoa(first + i)
+		if f := got[i]; f.seq() != n || !strings.Contains(f.data, `"progress":`+n+`,`) {
+			t.Fatalf("event %s is %.200v", n, f)
+		}
+	}
+}
+
+// wantAnswer wants that the last event is the response.
+func wantAnswer(t *testing.T, got []frame, seq int) {
+	t.Helper()
+	if len(got) == 0 || got[len(got)-1].seq() != strconv.Itoa(seq) || !strings.Contains(got[len(got)-1].data, `"id":1,"result"`) {
+		t.Fatalf("the last event is not the response, with number %d: %.300v", seq, got)
+	}
+}
+
+// stepping is an endpoint with a tool "step" that reports progress as often as it is told.
+type stepping struct {
+	*endpoint
+	steps chan int // how often to report; closed, it ends the call
+}
+
+func newStepping(t *testing.T) *stepping {
+	s := &stepping{steps: make(chan int)}
+	s.endpoint = newEndpoint(t, func(srv *server.Server) {
+		server.AddTool(srv, mcp.Tool{Name: "step"}, func(ctx context.Context, _ struct{}) (string, error) {
+			done := 0
+			for {
+				select {
+				case n, more := <-s.steps:
+					if !more {
+						return "done", nil
+					}
+					for range n {
+						done++
+						if err := server.Progress(ctx, float64(done), 1e6, ""); err != nil {
+							return "", err
+						}
+					}
+				case <-ctx.Done():
+					return "", ctx.Err()
+				}
+			}
+		})
+	})
+	return s
+}
+
+const stepCall = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"step","_meta":{"progressToken":1}}}`
+
+// begin begins a call, has it report n times and reads that. The client goes away
+// then, and the server knows.
+func (s *stepping) begin(session []string, n int) []frame {
+	s.t.Helper()
+	ctx, hangUp := context.WithCancel(s.t.Context())
+	defer hangUp()
+	opened := make(chan *http.Response)
+	go func() { opened <- s.open(ctx, "POST", "/", stepCall, append(session, "X-Watched", "1")...) }()
+	s.steps <- n
+	resp := <-opened
+	defer resp.Body.Close()
+	if session[3] == "2025-11-25" {
+		n++ // the priming event
+	}
+	got := frames(s.t, resp, n)
+	hangUp()
+	<-(<-s.arrived).Done()
+	return got
+}
+
+func (s *stepping) resume(session []string, last string) *http.Response {
+	s.t.Helper()
+	return s.open(s.t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", last)...)
+}
+
+// T13: events have ids that are unique within the session and tell their stream; peers of
+// 2025-11-25 are told from where to resume before there is anything to resume.
+func TestT13EventsOfASessionHaveIDs(t *testing.T) {
+	for _, r := range resumableRevisions {
+		e := newEndpoint(t)
+		session := e.session(r)
+		seen, streams := make(map[string]bool), make(map[string]bool)
+		for range 3 {
+			got := frames(t, e.open(t.Context(), "POST", "/", countCall, session...), everything)
+			if primed := r == "2025-11-25"; primed {
+				if p := got[0]; p.data != "" || p.retry != "1000" || p.seq() != "0" {
+					t.Errorf("%s: the stream begins with %v", r, p)
+				}
+				got = got[1:]
+			}
+			wantNumbered(t, got, 1, 3)
+			wantAnswer(t, got, 4)
+			for _, f := range got {
+				stream, _, _ := strings.Cut(f.id, ".")
+				if streams[stream] = true; seen[f.id] || f.retry != "" {
+					t.Errorf("%s: %v", r, f)
+				}
+				seen[f.id] = true
+			}
+		}
+		if len(streams) != 3 {
+			t.Errorf("%s: three calls had the streams %v", r, streams)
+		}
+	}
+}
+
+// T6, T13: where nothing can be resumed, events have no ids.
+func TestT6T13EventsOfOtherRevisionsHaveNoIDs(t *testing.T) {
+	e := newEndpoint(t)
+	for _, f := range frames(t, e.open(t.Context(), "POST", "/", countCall, e.session("2024-11-05")...), everything) {
+		if f.id != "" || f.retry != "" {
+			t.Errorf("2024-11-05: %v", f)
+		}
+	}
+	body, header := modern("1", "tools/call", `"name":"count","arguments":{"to":3}`)
+	body = strings.Replace(body, `"_meta":{`, `"_meta":{"progressToken":1,`, 1)
+	got := frames(t, e.open(t.Context(), "POST", "/", body, append(header, "Last-Event-ID", "p.1")...), everything)
+	if len(got) != 4 {
+		t.Fatalf("2026-07-28: %v", got)
+	}
+	for _, f := range got {
+		if f.id != "" || f.retry != "" {
+			t.Errorf("2026-07-28: %v", f)
+		}
+	}
+}
+
+// T12, T21: a client that comes back finds everything behind the event that it names, while the
+// call runs and when it is over.
+func TestT12T21StreamGoesOnWhereItsClientLostIt(t *testing.T) {
+	for _, r := range resumableRevisions {
+		e := newStepping(t)
+		session := e.session(r)
+		got := e.begin(session, 3)
+		wantNumbered(t, got[len(got)-3:], 1, 3)
+		e.steps <- 4 // nobody is there
+		for after := 1; after <= 3; after++ {
+			resp := e.resume(session, got[len(got)-4+after].id)
+			wantNumbered(t, frames(t, resp, 7-after), after+1, 7)
+			resp.Body.Close()
+		}
+		resp := e.resume(session, got[len(got)-1].id)
+		read := make(chan []frame)
+		go func() { read <- frames(t, resp, everything) }()
+		e.steps <- 2 // as it goes on
+		close(e.steps)
+		live := <-read
+		wantNumbered(t, live, 4, 9)
+		wantAnswer(t, live, 10)
+
+		late := frames(t, e.resume(session, got[len(got)-2].id), everything)
+		wantNumbered(t, late, 3, 9)
+		wantAnswer(t, late, 10)
+		if rest := frames(t, e.resume(session, late[len(late)-1].id), everything); len(rest) != 0 {
+			t.Errorf("%s: behind the response came %v", r, rest)
+		}
+	}
+}
+
+// A client may be lost before it has heard anything but where to resume.
+func TestStreamGoesOnFromItsBeginning(t *testing.T) {
+	e := newStepping(t)
+	session := e.session("2025-11-25")
+	first := e.begin(session, 1)[0]
+	close(e.steps)
+	got := frames(t, e.resume(session, first.id), everything)
+	wantNumbered(t, got, 1, 1)
+	wantAnswer(t, got, 2)
+}
+
+// T12, T13: an id opens nothing but its own stream, in its own session.
+func TestT12T13ForgedEventIDsReplayNothing(t *testing.T) {
+	e := newStepping(t)
+	session, other := e.session("2025-11-25"), e.session("2025-11-25")
+	got := e.begin(session, 2)
+	id := got[1].id
+	foreign := frames(t, e.open(t.Context(), "POST", "/", countCall, other...), everything)[1].id
+	name, _, _ := strings.Cut(id, ".")
+	for _, last := range []string{
+		"1", ".", ".1", name, name + ".", name + ".01", name + ".+1", name + ".-1", name + ".1.1", name + ".99", name + ".18446744073709551615", name + ".18446744073709551616",
+		name[:len(name)-1] + ".1", "x" + name[1:] + ".1", "g" + name[1:] + ".1", strings.ToLower(name) + ".1", name + "A.1", "../" + name + ".1", session[1] + ".1", id + " x",
+		foreign, strings.Repeat("A", 8000),
+	} {
+		if a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", last)...); a.status != http.StatusBadRequest || strings.Contains(a.body, "progress\"") {
+			t.Errorf("%.40q: %s", last, a)
+		}
+	}
+	if a := e.do("GET", "/", "", append(other, "Accept", "text/event-stream", "Last-Event-ID", id)...); a.status != http.StatusBadRequest {
+		t.Errorf("in another session: %s", a)
+	}
+	if a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", id, "Last-Event-ID", id)...); a.status != http.StatusBadRequest {
+		t.Errorf("twice: %s", a)
+	}
+	close(e.steps)
+	wantAnswer(t, frames(t, e.resume(session, id), everything), 3)
+}
+
+// T11, T12: the newest connection is the stream's.
+func TestT11T12NewerResumeTakesOver(t *testing.T) {
+	e := newStepping(t)
+	session := e.session("2025-11-25")
+	id := e.begin(session, 2)[1].id
+	older := e.resume(session, id)
+	if got := frames(t, older, 1); got[0].seq() != "2" {
+		t.Fatal(got)
+	}
+	newer := e.resume(session, id)
+	read := make(chan []frame)
+	go func() { read <- frames(t, newer, everything) }()
+	if rest := scanFrames(bufio.NewScanner(older.Body), everything); len(rest) != 0 {
+		t.Errorf("the older one goes on with %v", rest)
+	}
+	close(e.steps)
+	got := <-read
+	wantNumbered(t, got, 2, 2)
+	wantAnswer(t, got, 3)
+}
+
+// A client that is still connected may resume, too: its first connection ends.
+func TestResumeEndsTheFirstConnection(t *testing.T) {
+	e := newStepping(t)
+	session := e.session("2025-11-25")
+	opened := make(chan *http.Response)
+	go func() { opened <- e.open(t.Context(), "POST", "/", stepCall, session...) }()
+	e.steps <- 2
+	first := <-opened
+	id := frames(t, first, 3)[1].id
+	second := e.resume(session, id)
+	read := make(chan []frame)
+	go func() { read <- frames(t, second, everything) }()
+	if rest := scanFrames(bufio.NewScanner(first.Body), everything); len(rest) != 0 {
+		t.Errorf("the first one goes on with %v", rest)
+	}
+	close(e.steps)
+	got := <-read
+	wantNumbered(t, got, 2, 2)
+	wantAnswer(t, got, 3)
+}
+
+// What exceeds the bound is purged, oldest first, and a resume that would leave it out is
+// refused and not answered with a gap.
+func TestResumeOfWhatIsPurgedIsRefused(t *testing.T) {
+	e := newStepping(t)
+	session := e.session("2025-06-18")
+	got := e.begin(session, 2)
+	e.steps <- 999
+	e.steps <- 0                                                            // all of them have been reported
+	wantNumbered(t, frames(t, e.resume(session, got[0].id), 1000), 2, 1001) // 2 to 1001 are held
+	e.steps <- 1
+	e.steps <- 0
+	a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", got[0].id)...)
+	if code, id := a.code(t); a.status != http.StatusGone || code == 0 || id != "" && id != "null" || !strings.Contains(a.body, "no longer held") {
+		t.Errorf("%s", a)
+	}
+	resp := e.resume(session, got[1].id)
+	close(e.steps)
+	wantAnswer(t, frames(t, resp, everything), 1003)
+}
+
+// What cannot be held at all cannot be resumed either.
+func TestResultThatIsNotHeldIsNoGap(t *testing.T) {
+	e := newEndpoint(t, func(s *server.Server) {
+		server.AddTool(s, mcp.Tool{Name: "huge"}, func(ctx context.Context, _ struct{}) (string, error) {
+			_ = server.Progress(ctx, 1, 1, "")
+			return strings.Repeat("x", 5<<20), nil
+		})
+	})
+	session := e.session("2025-11-25")
+	got := frames(t, e.open(t.Context(), "POST", "/", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"huge","_meta":{"progressToken":1}}}`, session...), everything)
+	if len(got) != 3 || got[2].id != "" || len(got[2].data) < 5<<20 {
+		t.Fatalf("%d events, and the last one has the id %q", len(got), got[len(got)-1].id)
+	}
+	for _, f := range got[:2] {
+		if a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", f.id)...); a.status != http.StatusGone {
+			t.Errorf("behind %v: %.200s", f, a.String())
+		}
+	}
+}
+
+// A session's standalone stream is resumed as well: what has changed while the client was
+// away is told when it is back.
+func TestStandaloneStreamGoesOn(t *testing.T) {
+	for _, r := range resumableRevisions {
+		e := newEndpoint(t)
+		session := e.session(r)
+		watched := append(session, "Accept", "text/event-stream", "X-Watched", "1")
+		ctx, hangUp := context.WithCancel(t.Context())
+		resp := e.open(ctx, "GET", "/", "", watched...)
+		e.server.RemoveTool("big")
+		n := 1
+		if r == "2025-11-25" {
+			n++
+		}
+		got := frames(t, resp, n)
+		hangUp()
+		<-(<-e.arrived).Done()
+		e.server.RemoveTool("count")
+		last := got[len(got)-1]
+		if last.seq() != "1" || !strings.Contains(last.data, "tools/list_changed") {
+			t.Fatalf("%s: %v", r, got)
+		}
+		resp = e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", last.id)...)
+		if got := frames(t, resp, 1); got[0].seq() != "2" || !strings.Contains(got[0].data, "tools/list_changed") {
+			t.Errorf("%s: it goes on with %v", r, got)
+		}
+		// Another one takes its place, and it is over.
+		third := e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream")...)
+		defer third.Body.Close()
+		if rest := scanFrames(bufio.NewScanner(resp.Body), everything); len(rest) != 0 {
+			t.Errorf("%s: then came %v", r, rest)
+		}
+		if a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", last.id)...); a.status != http.StatusGone {
+			t.Errorf("%s: resumed after it is over: %s", r, a)
+		}
+	}
+}
+
+// A session that ends takes its streams with it.
+func TestEndedSessionHoldsNothing(t *testing.T) {
+	kept := newKept()
+	e := newStepping(t)
+	e.server.Store = kept
+	session := e.session("2025-11-25")
+	id := e.begin(session, 2)[1].id
+	if got := kept.streams(t); got == 0 {
+		t.Error("nothing is held while the session lasts")
+	}
+	if a := e.do("DELETE", "/", "", session...); a.status != http.StatusNoContent {
+		t.Fatalf("%s", a)
+	}
+	if a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", id)...); a.status != http.StatusNotFound {
+		t.Errorf("%s", a)
+	}
+	eventually(t, func() bool { return kept.streams(t) == 0 })
+}
+
+// A client cannot have more by asking more often: one connection of a stream is open.
+func TestManyResumesAreOneConnection(t *testing.T) {
+	e := newStepping(t)
+	session := e.session("2025-11-25")
+	id := e.begin(session, 100)[1].id
+	e.steps <- 0
+	var resuming sync.WaitGroup
+	var over atomic.Int32
+	for range 30 {
+		resuming.Go(func() {
+			defer over.Add(1)
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, e.http.URL, nil)
+			req.Header = http.Header{"Accept": {"text/event-stream"}, "Mcp-Session-Id": {session[1]}, "Last-Event-Id": {id}}
+			resp, err := e.http.Client().Do(req)
+			if err != nil { // cut before it had begun
+				return
+			}
+			defer resp.Body.Close()
+			for i, f := range frames(t, resp, everything) { // cut anywhere, and without a gap until there
+				if f.seq() != strconv.Itoa(i+2) {
+					t.Errorf("event %d is %v", i+2, f)
+					return
+				}
+			}
+		})
+	}
+	eventually(t, func() bool { return over.Load() == 29 })
+	close(e.steps)
+	resuming.Wait()
+	wantAnswer(t, frames(t, e.resume(session, id), everything), 101)
+}
+
+// A handler may end the connection while it goes on; the client comes back when it was told to.
+func TestCloseStreamSendsTheClientAway(t *testing.T) {
+	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		s := httpServer()
+		goOn := make(chan struct{})
+		server.AddTool(s, mcp.Tool{Name: "close"}, func(ctx context.Context, _ struct{}) (string, error) {
+			_ = server.Progress(ctx, 1, 3, "")
+			if err := server.CloseStream(ctx, 40*time.Millisecond); err != nil {
+				return "", err
+			}
+			_ = server.Progress(ctx, 2, 3, "")
+			if err := server.CloseStream(ctx, time.Hour); err != nil { // nobody is there
+				return "", err
+			}
+			<-goOn
+			_ = server.Progress(ctx, 3, 3, "")
+			return "done", server.CloseStream(ctx, time.Hour)
+		})
+		h := httptest.NewUnstartedServer(s)
+		h.EnableHTTP2 = protocol == "HTTP/2.0"
+		if h.EnableHTTP2 {
+			h.StartTLS()
+		} else {
+			h.Start()
+		}
+		e := &endpoint{t: t, server: s, http: h}
+		session := e.session("2025-11-25")
+		resp := e.open(t.Context(), "POST", "/", strings.Replace(stepCall, "step", "close", 1), session...)
+		if resp.Proto != protocol {
+			t.Fatal(resp.Proto)
+		}
+		got := frames(t, resp, everything)
+		if n := len(got); n != 3 || got[0].seq() != "0" || got[2].retry != "40" || got[2].data != "" || got[2].seq() != "1" {
+			t.Fatalf("%s: %v", protocol, got)
+		}
+		wantNumbered(t, got[1:], 1, 1)
+		resp = e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", got[2].id)...)
+		wantNumbered(t, frames(t, resp, 1), 2, 2)
+		close(goOn)
+		got = scanFrames(bufio.NewScanner(resp.Body), everything)
+		wantNumbered(t, got, 3, 3)
+		if last := got[len(got)-1]; last.retry != "120000" || last.seq() != "3" {
+			t.Errorf("%s: sent away with %v", protocol, last)
+		}
+		wantAnswer(t, frames(t, e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", got[0].id)...), everything), 4)
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Errorf("%s: %v", protocol, err)
+		}
+		h.Close()
+	}
+}
+
+// Where there is no such thing the handler is told so, and nothing has happened.
+func TestCloseStreamIsUnsupportedElsewhere(t *testing.T) {
+	e := newEndpoint(t, func(s *server.Server) {
+		server.AddTool(s, mcp.Tool{Name: "close"}, func(ctx context.Context, _ struct{}) (string, error) {
+			return fmt.Sprint(errors.Is(server.CloseStream(ctx, time.Second), server.ErrUnsupported)), nil
+		})
+	})
+	const closeCall = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"close"}}`
+	for _, r := range []string{"2024-11-05", "2025-03-26", "2025-06-18"} {
+		if a := e.do("POST", "/", closeCall, e.session(r)...); !strings.Contains(a.body, `"text":"true"`) {
+			t.Errorf("%s: %s", r, a)
+		}
+	}
+	if a := e.do("POST", "/", closeCall, append(e.session("2025-11-25"), "Accept", "application/json")...); !strings.Contains(a.body, `"text":"true"`) {
+		t.Errorf("without a stream: %s", a)
+	}
+	if a := e.modern("1", "tools/call", `"name":"close"`); !strings.Contains(a.body, `"text":"true"`) {
+		t.Errorf("2026-07-28: %s", a)
+	}
+	if rec := inBubble(e.server, "POST", closeCall, append(e.session("2025-11-25"), "Accept", "application/json, text/event-stream")...); !strings.Contains(rec.Body.String(), `"text":"true"`) {
+		t.Errorf("behind a ResponseWriter that is no connection: %s", rec.Body)
+	}
+	if err := server.CloseStream(t.Context(), time.Second); err == nil {
+		t.Error("outside of a call there is a stream to close")
+	}
+}
+
+// A server that shuts down does not wait for clients that may come back.
+func TestShutdownDoesNotWaitForClientsThatAreAway(t *testing.T) {
+	e := newStepping(t)
+	session := e.session("2025-11-25")
+	ctx, hangUp := context.WithCancel(t.Context())
+	e.open(ctx, "GET", "/", "", append(session, "Accept", "text/event-stream", "X-Watched", "1")...)
+	hangUp()
+	<-(<-e.arrived).Done()
+	e.begin(session, 1)
+	ended := make(chan error)
+	go func() { ended <- e.server.Shutdown(t.Context()) }()
+	close(e.steps) // its call is waited for, as any
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// What is held is held for its time, and a standalone stream is waited for as long.
+func TestHeldEventsExpire(t *testing.T) {
+	for _, tc := range []struct {
+		after time.Duration
+		call  int // status of the resumed stream of a call that is over
+		own   int // of the standalone stream
+	}{
+		{4 * time.Minute, http.StatusOK, http.StatusOK},
+		{6 * time.Minute, http.StatusBadRequest, http.StatusBadRequest},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := httpServer()
+			session := begin(t, s)
+			inBubble(s, http.MethodPost, initializedBody, session...)
+			stream := append(session, "Accept", "application/json, text/event-stream")
+			got := scanFrames(bufio.NewScanner(inBubble(s, http.MethodPost, countCall, stream...).Body), everything)
+			own := ofBubble(t, s, time.Second, stream...)
+			time.Sleep(tc.after)
+			if rec := inBubble(s, http.MethodGet, "", append(stream, "Last-Event-ID", got[1].id)...); rec.Code != tc.call {
+				t.Errorf("after %v: %d %s", tc.after, rec.Code, rec.Body)
+			}
+			if status := statusOfBubble(t, s, append(stream, "Last-Event-ID", own[0].id)...); status != tc.own {
+				t.Errorf("after %v, the standalone stream: %d", tc.after, status)
+			}
+			if err := s.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// getInBubble opens a stream that its client leaves after some time.
+func getInBubble(t *testing.T, s *server.Server, leave time.Duration, header ...string) *httptest.ResponseRecorder {
+	ctx, cancel := context.WithTimeout(t.Context(), leave)
+	defer cancel()
+	req := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
+	req.Host = "localhost"
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Add(header[i], header[i+1])
+	}
+	rec := httptest.NewRecorder()
+	s.ServeHTTP(rec, req)
+	return rec
+}
+
+func ofBubble(t *testing.T, s *server.Server, leave time.Duration, header ...string) []frame {
+	return scanFrames(bufio.NewScanner(getInBubble(t, s, leave, header...).Body), everything)
+}
+
+func statusOfBubble(t *testing.T, s *server.Server, header ...string) int {
+	return getInBubble(t, s, time.Second, header...).Code
+}
