@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
@@ -80,5 +81,28 @@ func TestAllWhoAreRefusedTogetherTroubleTheUserOnce(t *testing.T) {
 	all.Wait()
 	if n := w.count("as GET /authorize"); n != 1 {
 		t.Fatalf("the user was asked %d times", n)
+	}
+}
+
+func TestTheClocksOfRequestsStandStillWhileAUserLogsIn(t *testing.T) {
+	for _, r := range []mcp.Revision{mcp.V20241105, mcp.V20251125, mcp.V20260728} {
+		w := newWorld(t)
+		c := w.client()
+		const allowed = 300 * time.Millisecond
+		c.Interaction = &oauth.ByHand{RedirectURI: "http://localhost:3000/callback", Visit: func(ctx context.Context, url string) (string, error) {
+			select { // longer than a request may take
+			case <-time.After(2 * allowed):
+			case <-ctx.Done():
+				return "", context.Cause(ctx)
+			}
+			return visit(ctx, url)
+		}}
+		d := client.Dialer{Auth: c, Revision: r, Timeouts: client.Timeouts{Initialize: allowed}}
+		mc, err := d.Dial(t.Context(), client.URL(w.url()))
+		if err != nil {
+			t.Errorf("%s: %v", r, err)
+			continue
+		}
+		mc.Close()
 	}
 }

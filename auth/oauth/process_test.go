@@ -62,13 +62,18 @@ func fileStore(t testing.TB) (*oauth.FileStore, string) {
 
 // expired logs in, with a token that is of no more use at once.
 func (w *world) expired(store oauth.TokenStore) *oauth.Client {
-	w.lifetime = 0
+	lasts := func(seconds int) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.lifetime = seconds
+	}
+	lasts(0)
 	c := w.client()
 	c.Store = store
 	if err := c.Login(context.Background(), w.url()); err != nil {
 		w.t.Fatal(err)
 	}
-	w.lifetime = 3600
+	lasts(3600)
 	return c
 }
 
