@@ -40,7 +40,9 @@
 // [ElicitURL], [Sample] and [Roots] ask the client, and the handler need not know
 // how: on a session it waits for the answer, in 2026-07-28 it runs again with the
 // answer in hand, so that whatever must happen once belongs into [Once]. The context
-// ends when the client cancels the call.
+// ends when the client cancels the call. Losing the connection cancels it in 2026-07-28
+// only: on a session the call goes on, and what it sends is held for a client that comes
+// back. [CloseStream] sends the client away meanwhile.
 //
 // [AddExtension] adds methods of your own to the protocol, for clients that declare them.
 //

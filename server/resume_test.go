@@ -183,6 +183,13 @@ func TestT6T13EventsOfOtherRevisionsHaveNoIDs(t *testing.T) {
 			t.Errorf("2024-11-05: %v", f)
 		}
 	}
+	old := e.session("2024-11-05")
+	standalone := e.open(t.Context(), "GET", "/", "", append(old, "Accept", "text/event-stream", "Last-Event-ID", "7")...)
+	e.server.RemoveTool("big")
+	if got := frames(t, standalone, 1); got[0].id != "" || got[0].retry != "" || got[0].data == "" {
+		t.Errorf("2024-11-05: %v", got)
+	}
+	standalone.Body.Close()
 	body, header := modern("1", "tools/call", `"name":"count","arguments":{"to":3}`)
 	body = strings.Replace(body, `"_meta":{`, `"_meta":{"progressToken":1,`, 1)
 	got := frames(t, e.open(t.Context(), "POST", "/", body, append(header, "Last-Event-ID", "p.1")...), everything)

@@ -172,7 +172,11 @@ func (c *Client) standalone(opened chan struct{}) {
 			close(opened)
 		}
 		if body == nil && !again {
-			return
+			if r.last == "" {
+				return
+			}
+			r.last = "" // it begins anew instead: Listening tells that something may be lost
+			continue
 		}
 		var events *eventReader
 		if body != nil {

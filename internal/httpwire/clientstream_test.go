@@ -189,6 +189,34 @@ func TestStandaloneStreamThatBringsNothingIsGivenUp(t *testing.T) {
 	})
 }
 
+// A server that cannot resume the standalone stream is asked for a new one, once.
+func TestStandaloneStreamThatCannotBeResumedBeginsAnew(t *testing.T) {
+	for _, status := range []int{http.StatusBadRequest, http.StatusGone} {
+		synctest.Test(t, func(t *testing.T) {
+			g := &gets{t0: time.Now()}
+			p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
+				if handshake(w, r, body) {
+					return
+				}
+				switch n := g.note(r); {
+				case r.Header.Get("Last-Event-ID") != "":
+					w.WriteHeader(status)
+				case n == 1:
+					writeEvents(w, "id: 7\ndata:\n\n")
+				default:
+					w.WriteHeader(http.StatusMethodNotAllowed)
+				}
+			})
+			c := newLegacy(t, p.options(t))
+			time.Sleep(time.Hour)
+			c.Close()
+			if got := g.String(); got != "[0s 1s 1s] ,7," {
+				t.Errorf("%d: %s", status, got)
+			}
+		})
+	}
+}
+
 // A proxy that cuts silent streams every few minutes does not make the server unheard of.
 func TestStandaloneStreamThatWasOpenForLongIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

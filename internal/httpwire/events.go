@@ -239,16 +239,18 @@ func (e *eventStream) fail(err error) {
 	}
 }
 
-// abandon drops what is queued and interrupts what is being written: the reader is
-// gone, and nothing more must be sent to it.
-func (e *eventStream) abandon() {
+// abandon is called when the reader is gone: nothing more must be sent to it.
+func (e *eventStream) abandon() { e.interrupt(context.Cause(e.ctx)) }
+
+// interrupt drops what is queued and ends what is being written.
+func (e *eventStream) interrupt(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.ended {
 		return
 	}
 	if e.err == nil {
-		e.fail(context.Cause(e.ctx))
+		e.fail(err)
 	}
 	_ = http.NewResponseController(e.w).SetWriteDeadline(time.Unix(1, 0))
 }

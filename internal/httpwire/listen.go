@@ -46,6 +46,8 @@ func (s *Server) listen(ctx context.Context, live *legacy.Live, conn *eventStrea
 		former.end()
 	}
 	stream := s.Streams.add(group, ofGet, f, nil)
+	resumable := revision.ResumableStreams.In(live.Revision)
+	stream.lost = !resumable
 	conn.enqueue(func(dst []byte) []byte {
 		if revision.StreamPolling.In(live.Revision) {
 			return appendPriming(dst, stream.key.Stream, 0, usualRetry.Milliseconds())
@@ -54,7 +56,7 @@ func (s *Server) listen(ctx context.Context, live *legacy.Live, conn *eventStrea
 	})
 	left := stream.connect(conn)
 	s.attend(ctx, live, stream, conn, left, expiry)
-	if !revision.ResumableStreams.In(live.Revision) {
+	if !resumable {
 		stream.end()
 	}
 }

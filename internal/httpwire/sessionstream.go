@@ -139,6 +139,8 @@ func (s *sessionStream) connection() *eventStream {
 	return s.conn
 }
 
+var errTakenOver = errors.New("another connection has taken over the stream")
+
 // errNotHeld: there is no such event, or its stream is not held any more.
 var errNotHeld = errors.New("the session has no such event, or no longer")
 
@@ -227,7 +229,7 @@ func (s *sessionStream) cut() {
 	if conn == nil {
 		return
 	}
-	conn.abandon()
+	conn.interrupt(errTakenOver)
 	if left != nil {
 		close(left)
 	} else {
