@@ -20,8 +20,6 @@ func (s *session) code(ctx context.Context, f *found, scopes []string, proof *pr
 		return nil, fmt.Errorf("%w: the authorization server names no authorization endpoint", ErrDiscovery)
 	case !f.server.pkce():
 		return nil, fmt.Errorf("%w: %.200q", ErrNoPKCE, f.server.Issuer)
-	case s.owner.Interaction == nil:
-		return nil, fmt.Errorf("%w: %s wants one to log in at %.200q; set Client.Interaction", ErrInteraction, shown(s.web.server), f.server.Issuer)
 	}
 	c, err := s.registered(ctx, f)
 	if err != nil {

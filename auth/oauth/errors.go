@@ -45,6 +45,18 @@ var (
 	ErrTooManyAttempts = errors.New("too many authorizations in a short time")
 )
 
+// InteractionError says what a user would have to be asked for, where nobody can be:
+// Client.Interaction is nil. It is an ErrInteraction.
+type InteractionError struct{ Request Request }
+
+// Error implements the error interface.
+func (e *InteractionError) Error() string {
+	return fmt.Sprintf("%s: %.200q wants one to log in at %.200q; set Client.Interaction", ErrInteraction, e.Request.Server, e.Request.Issuer)
+}
+
+// Unwrap returns ErrInteraction.
+func (e *InteractionError) Unwrap() error { return ErrInteraction }
+
 // ServerError is what an authorization server reports instead of a token or a code
 // (RFC 6749, sections 4.1.2.1 and 5.2).
 type ServerError struct {

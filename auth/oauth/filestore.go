@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -57,6 +59,17 @@ var ErrDamagedStore = errors.New("the file of tokens is damaged, or encrypted wi
 
 // Load implements TokenStore.
 func (f *FileStore) Load(ctx context.Context, key string) ([]byte, error) {
+	values, err := f.load(ctx)
+	return values[key], err
+}
+
+// Keys returns the keys under which something is saved, in no order.
+func (f *FileStore) Keys(ctx context.Context) ([]string, error) {
+	values, err := f.load(ctx)
+	return slices.Collect(maps.Keys(values)), err
+}
+
+func (f *FileStore) load(ctx context.Context) (map[string][]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	unlock, err := lockFile(ctx, f.path+".lock") // Windows replaces no file that is open
@@ -64,11 +77,7 @@ func (f *FileStore) Load(ctx context.Context, key string) ([]byte, error) {
 		return nil, err
 	}
 	defer unlock()
-	values, err := f.read()
-	if err != nil {
-		return nil, err
-	}
-	return values[key], nil
+	return f.read()
 }
 
 // Save implements TokenStore.

@@ -55,10 +55,14 @@ func (s *session) authorizeAnew(ctx context.Context, n *need, before *token) (*t
 	if !changed && !n.anew && before != nil && before.Access == n.refused && time.Since(before.issued) < fresh && covers(before.Requested, scopes) {
 		return nil, fmt.Errorf("%w: %s", ErrTokenRefused, shown(s.web.server))
 	}
+	request := Request{Server: s.server, Resource: resource, Issuer: issuer, Scopes: slices.Clone(scopes), Before: slices.Clone(requested)}
+	if s.owner.Grant == nil && s.owner.Interaction == nil {
+		return nil, &InteractionError{request}
+	}
 	if err := s.attempt(time.Now()); err != nil {
 		return nil, err
 	}
-	if scopes, err = s.approve(ctx, f, scopes, requested); err != nil {
+	if scopes, err = s.approve(ctx, request); err != nil {
 		return nil, err
 	}
 	t, err := s.grant(ctx, f, scopes, n.proof || f.resource != nil && f.resource.DPoPRequired)
@@ -96,14 +100,11 @@ func (s *session) prefer(ctx context.Context) func([]string) string {
 	}
 }
 
-func (s *session) approve(ctx context.Context, f *found, scopes, before []string) ([]string, error) {
+func (s *session) approve(ctx context.Context, request Request) ([]string, error) {
 	if s.owner.Approve == nil {
-		return scopes, nil
+		return request.Scopes, nil
 	}
-	approved, err := s.owner.Approve(ctx, Request{
-		Server: s.server, Resource: f.resourceID(), Issuer: f.server.Issuer,
-		Scopes: slices.Clone(scopes), Before: slices.Clone(before),
-	})
+	approved, err := s.owner.Approve(ctx, request)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
 	}

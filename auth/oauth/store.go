@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/go-json-experiment/json"
@@ -61,6 +63,13 @@ func (m *MemoryStore) Save(_ context.Context, key string, value []byte) error {
 	}
 	m.values[key] = append([]byte(nil), value...)
 	return nil
+}
+
+// Keys returns the keys under which something is saved, in no order.
+func (m *MemoryStore) Keys(context.Context) ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Keys(m.values)), nil
 }
 
 // maxEntries bounds a store. Each server takes three.

@@ -1,0 +1,76 @@
+package oauth_test
+
+import (
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/auth/oauth"
+)
+
+func TestALoginIsKnownByWhatItGrants(t *testing.T) {
+	for name, store := range stores(t) {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.onToken = func(_ url.Values, answer map[string]any) {
+				answer["access_token"] = secret + "access-1.eyJzdWIiOiJhZGEifQ.x" // {"sub":"ada"}
+				answer["scope"] = "tools files"
+			}
+			c := w.client()
+			c.Store = store
+			if s, err := c.Status(t.Context(), w.url()); s != nil || err != nil {
+				t.Fatalf("before: %+v, %v", s, err)
+			}
+			if err := c.Login(t.Context(), w.url()); err != nil {
+				t.Fatal(err)
+			}
+			other := &oauth.Client{Store: store}
+			s, err := other.Status(t.Context(), strings.ToUpper(w.url()[:4])+w.url()[4:])
+			if err != nil || s == nil {
+				t.Fatalf("%+v, %v", s, err)
+			}
+			if s.Server != w.url() || s.Resource != w.url() || s.Issuer != w.as.URL || s.Subject != "ada" ||
+				!slices.Equal(s.Scopes, []string{"tools", "files"}) || !s.Renewable || s.Bound || time.Until(s.Expires) < 59*time.Minute {
+				t.Errorf("%+v", s)
+			}
+			servers, err := other.Servers(t.Context())
+			if err != nil || !slices.Equal(servers, []string{w.url()}) {
+				t.Errorf("%q, %v", servers, err)
+			}
+			if err := other.Logout(t.Context(), w.url()); err != nil {
+				t.Fatal(err)
+			}
+			if s, err := c.Status(t.Context(), w.url()); s != nil || err != nil {
+				t.Errorf("after: %+v, %v", s, err)
+			}
+		})
+	}
+}
+
+func TestAStoreThatCannotListIsSaidTo(t *testing.T) {
+	c := &oauth.Client{Store: struct{ oauth.TokenStore }{&oauth.MemoryStore{}}}
+	if _, err := c.Servers(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
+		t.Error(err)
+	}
+}
+
+// Where nobody can be asked, the error says what for.
+func TestWhereNobodyCanBeAskedTheErrorSaysWhatFor(t *testing.T) {
+	w := newWorld(t)
+	c := w.client()
+	c.Interaction = nil
+	for n := range 5 { // they count as no attempts
+		w.scope = "tools " + strings.Repeat("x", n+1) // or the failure would be remembered
+		_, err := w.dial(c, "")
+		var needed *oauth.InteractionError
+		if !errors.As(err, &needed) || !errors.Is(err, oauth.ErrInteraction) {
+			t.Fatal(err)
+		}
+		if r := needed.Request; r.Server != w.url() || r.Issuer != w.as.URL || !slices.Equal(r.Scopes, strings.Fields(w.scope)) || r.Before != nil {
+			t.Errorf("%+v", r)
+		}
+	}
+}
