@@ -63,10 +63,18 @@ func explain(ctx context.Context, serverName string, err error) error {
 // strip takes from a result what is about its own server and connection only.
 func strip(result *mcp.ResultBase) {
 	result.ResultType = ""
-	maps.DeleteFunc(result.Meta, func(key string, _ json.RawMessage) bool { return mcp.ReservedMetaKey(key) })
-	if len(result.Meta) == 0 {
-		result.Meta = nil
+	result.Meta = passable(result.Meta)
+}
+
+// passable is what of another server's _meta a gateway may say as its own: keys that
+// follow the grammar and are not the protocol's.
+func passable(meta mcp.Meta) mcp.Meta {
+	own := maps.Clone(meta)
+	maps.DeleteFunc(own, func(key string, value json.RawMessage) bool { return call.CheckMeta(key, value) != nil })
+	if len(own) == 0 {
+		return nil
 	}
+	return own
 }
 
 func (g *Gateway) timeout() time.Duration {

@@ -88,6 +88,7 @@ func (g *Gateway) offer(serverName string, tool *mcp.Tool) string {
 	shown := *tool
 	shown.Name = name
 	shown.Execution = nil
+	shown.Meta = passable(tool.Meta)
 	call := g.forward(serverName, tool.Name)
 	err := g.server.RegisterTool(shown, call)
 	if err != nil && shown.OutputSchema != nil {

@@ -17,6 +17,7 @@ func (g *Gateway) offerPrompt(serverName string, prompt *mcp.Prompt) string {
 	own := prompt.Name
 	shown := *prompt
 	shown.Name = name
+	shown.Meta = passable(prompt.Meta)
 	err := g.server.RegisterPrompt(shown, func(ctx context.Context, arguments map[string]string) (*mcp.GetPromptResult, error) {
 		result, err := g.host.GetPrompt(ctx, serverName, own, arguments, g.options(ctx)...)
 		if err != nil {

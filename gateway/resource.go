@@ -19,6 +19,7 @@ func (g *Gateway) offerResource(serverName string, r *mcp.Resource) string {
 	return place(g.logger().With("server", serverName, "resource", r.URI), serverName, r.URI, func(uri, prefix string) error {
 		shown := *r
 		shown.URI = uri
+		shown.Meta = passable(r.Meta)
 		return g.server.RegisterResource(shown, g.read(serverName, prefix), g.follow(serverName, prefix))
 	})
 }
@@ -29,6 +30,7 @@ func (g *Gateway) offerTemplate(serverName string, t *mcp.ResourceTemplate) stri
 	return place(g.logger().With("server", serverName, "template", t.URITemplate), serverName, t.URITemplate, func(uri, prefix string) error {
 		shown := *t
 		shown.URITemplate = uri
+		shown.Meta = passable(t.Meta)
 		err := g.server.RegisterTemplate(shown, g.read(serverName, prefix), g.follow(serverName, prefix))
 		if err == nil {
 			for _, variable := range variables(t.URITemplate) {

@@ -156,6 +156,9 @@ func (s *Server) addPrompt(e *promptEntry, options []PromptOption) error {
 		}
 	}
 	var err error
+	if err := s.checkMeta(e.prompt.Meta); err != nil {
+		return err
+	}
 	if e.prompt, err = detached(e.prompt); err != nil {
 		return err
 	}

@@ -57,6 +57,9 @@ func (s *Server) getPrompt(ctx context.Context, c *call.Call) call.Outcome {
 	if err == nil && result == nil {
 		err = errors.New("the handler returned no prompt")
 	}
+	if err == nil {
+		err = s.checkMeta(result.Meta)
+	}
 	if err != nil {
 		return call.Fail(fmt.Errorf("prompt %q: %w", name, err))
 	}

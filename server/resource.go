@@ -108,6 +108,9 @@ func (s *Server) addResource(r mcp.Resource, handler ResourceHandler, options []
 	if err := checkURI(r.URI); err != nil {
 		return err
 	}
+	if err := s.checkMeta(r.Meta); err != nil {
+		return err
+	}
 	r, err := detached(r)
 	if err != nil {
 		return err

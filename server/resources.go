@@ -80,6 +80,9 @@ func (s *Server) readResource(ctx context.Context, c *call.Call) call.Outcome {
 		// server/resources, Error Handling).
 		return call.Fail(resourceNotFound(uri))
 	}
+	if err := s.checkMeta(result.Meta); err != nil {
+		return call.Fail(fmt.Errorf("resource %.256q: %w", uri, err))
+	}
 	return call.Outcome{Result: completed(result, uri, mimeType, from)}
 }
 

@@ -125,6 +125,9 @@ func (s *Server) addTemplate(e *templateEntry, options []ResourceOption) error {
 	if err := uris.compile(func(name string) bool { return e.variable(name).list }); err != nil {
 		return err
 	}
+	if err := s.checkMeta(e.template.Meta); err != nil {
+		return err
+	}
 	if e.template, err = detached(e.template); err != nil {
 		return err
 	}

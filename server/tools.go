@@ -51,6 +51,9 @@ func (s *Server) addTool(e *toolEntry, options []ToolOption) error {
 	if err := checkMirrored(e.mirrored, e.notSecret); err != nil {
 		return err
 	}
+	if err := s.checkMeta(e.tool.Meta); err != nil {
+		return err
+	}
 	if err := e.detach(); err != nil {
 		return err
 	}
@@ -139,6 +142,9 @@ func (s *Server) callTool(ctx context.Context, c *call.Call) call.Outcome {
 	if err := entry.checkOutput(result); err != nil {
 		s.logger().ErrorContext(ctx, "a tool's result does not fit its output schema", "tool", name, "error", err)
 		return call.Outcome{Result: errorResult("the tool failed: its result does not fit its output schema")}
+	}
+	if err := s.checkMeta(result.Meta); err != nil {
+		return call.Fail(fmt.Errorf("tool %q: its result cannot be sent: %w", name, err))
 	}
 	return call.Outcome{Result: result}
 }
