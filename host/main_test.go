@@ -50,12 +50,15 @@ func newServer(name string) *server.Server {
 }
 
 // inMemory is a server in this process. It cannot be dialled again.
-func inMemory(t *testing.T, name string) host.Server {
+func inMemory(t *testing.T, name string) host.Server { return serving(t, newServer(name), name) }
+
+// serving is a server that this process has, under a name.
+func serving(t *testing.T, s *server.Server, name string) host.Server {
 	near, far := transport.Pipe()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = newServer(name).ServeConn(context.Background(), far)
+		_ = s.ServeConn(context.Background(), far)
 	}()
 	t.Cleanup(func() {
 		far.Close()

@@ -5,11 +5,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
-	"github.com/parley-mcp/parley/transport"
 )
 
 func TestResourcesAndPromptsOfAServerAreListedAndUsed(t *testing.T) {
@@ -20,17 +18,7 @@ func TestResourcesAndPromptsOfAServerAreListedAndUsed(t *testing.T) {
 	}) (string, error) {
 		return "a " + in.Tone + " review", nil
 	})
-	near, far := transport.Pipe()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = s.ServeConn(context.Background(), far)
-	}()
-	t.Cleanup(func() {
-		far.Close()
-		<-done
-	})
-	h := start(t, &host.Host{Servers: []host.Server{{Name: "library", Target: client.Conn(near)}}})
+	h := start(t, &host.Host{Servers: []host.Server{serving(t, s, "library")}})
 	status := await(t, h, "library", isReady)
 	if len(status.Tools) != 2 || len(status.Resources) != 1 || len(status.Templates) != 0 || len(status.Prompts) != 1 {
 		t.Errorf("the server has %+v", status)

@@ -14,11 +14,10 @@ import (
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
-	"github.com/parley-mcp/parley/transport"
 )
 
-// serving is a host of one server, in each era, whose lists change.
-func serving(t *testing.T, f func(t *testing.T, s *server.Server, h *host.Host)) {
+// eachEra runs f with a host of one server, in each era, whose lists change.
+func eachEra(t *testing.T, f func(t *testing.T, s *server.Server, h *host.Host)) {
 	for _, r := range []mcp.Revision{mcp.V20241105, mcp.V20251125, mcp.V20260728} {
 		t.Run(string(r), func(t *testing.T) {
 			s := newServer("library")
@@ -26,17 +25,7 @@ func serving(t *testing.T, f func(t *testing.T, s *server.Server, h *host.Host))
 			for _, name := range []string{"a", "b"} {
 				server.AddStatic(s, mcp.Resource{URI: "lib://" + name, Name: name}, name)
 			}
-			near, far := transport.Pipe()
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				_ = s.ServeConn(context.Background(), far)
-			}()
-			t.Cleanup(func() {
-				far.Close()
-				<-done
-			})
-			h := start(t, &host.Host{Servers: []host.Server{{Name: "library", Target: client.Conn(near)}}, Dialer: client.Dialer{Revision: r}})
+			h := start(t, &host.Host{Servers: []host.Server{serving(t, s, "library")}, Dialer: client.Dialer{Revision: r}})
 			await(t, h, "library", isReady)
 			f(t, s, h)
 		})
@@ -44,7 +33,7 @@ func serving(t *testing.T, f func(t *testing.T, s *server.Server, h *host.Host))
 }
 
 func TestListsThatChangeAreListedAgain(t *testing.T) {
-	serving(t, func(t *testing.T, s *server.Server, h *host.Host) {
+	eachEra(t, func(t *testing.T, s *server.Server, h *host.Host) {
 		server.AddTool(s, mcp.Tool{Name: "new"}, func(context.Context, none) (string, error) { return "", nil })
 		s.RemoveResource("lib://a")
 		s.RemovePrompt("review")
@@ -59,18 +48,8 @@ func TestListsThatChangeAreListedAgain(t *testing.T) {
 func TestAStormOfChangesIsFewListings(t *testing.T) {
 	var listings atomic.Int32
 	s := newServer("restless")
-	near, far := transport.Pipe()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = s.ServeConn(context.Background(), far)
-	}()
-	t.Cleanup(func() {
-		far.Close()
-		<-done
-	})
 	h := start(t, &host.Host{
-		Servers: []host.Server{{Name: "restless", Target: client.Conn(near)}},
+		Servers: []host.Server{serving(t, s, "restless")},
 		Trace: func(_ string, sent bool, message []byte) {
 			if sent && methodOf(message) == mcp.MethodListTools {
 				listings.Add(1)
@@ -89,7 +68,7 @@ func TestAStormOfChangesIsFewListings(t *testing.T) {
 }
 
 func TestFollowedResourcesAreReported(t *testing.T) {
-	serving(t, func(t *testing.T, s *server.Server, h *host.Host) {
+	eachEra(t, func(t *testing.T, s *server.Server, h *host.Host) {
 		follow := func(uri string) (updates chan struct{}, stop func()) {
 			updates = make(chan struct{}, 100)
 			ctx, cancel := context.WithCancel(t.Context())
