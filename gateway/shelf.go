@@ -17,12 +17,13 @@ type shelf[E any] struct {
 
 // registration is one thing as it was registered.
 type registration struct {
-	name       string // here
+	name       string // here; empty if it could not be offered
 	definition []byte
+	tried      bool // it was registered, or could not be
 }
 
 // update makes what is offered of a server what it has. What has not changed stays as
-// it is, so that clients are told of no change.
+// it is, so that clients are told of no change, nor the log again of what is left out.
 func (s *shelf[E]) update(logger *slog.Logger, server string, elements []E) {
 	before := s.offered[server]
 	now := make(map[string]registration, len(elements))
@@ -42,18 +43,15 @@ func (s *shelf[E]) update(logger *slog.Logger, server string, elements []E) {
 		}
 	}
 	for key, r := range before {
-		if now[key].name != r.name {
+		if r.name != "" && now[key].name != r.name {
 			s.withdraw(r.name)
 		}
 	}
 	for i := range elements {
 		key := s.key(&elements[i])
-		if r, ok := now[key]; ok && r.name == "" {
-			if r.name = s.offer(server, &elements[i]); r.name == "" {
-				delete(now, key)
-			} else {
-				now[key] = r
-			}
+		if r, ok := now[key]; ok && !r.tried {
+			r.name, r.tried = s.offer(server, &elements[i]), true
+			now[key] = r
 		}
 	}
 	if s.offered == nil {

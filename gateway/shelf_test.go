@@ -9,9 +9,15 @@ import (
 func TestAShelfChangesOnlyWhatHasChanged(t *testing.T) {
 	var did []string
 	s := shelf[string]{
-		kind:     "thing",
-		key:      func(e *string) string { return (*e)[:1] },
-		offer:    func(server string, e *string) string { did = append(did, "+"+*e); return server + *e },
+		kind: "thing",
+		key:  func(e *string) string { return (*e)[:1] },
+		offer: func(server string, e *string) string {
+			did = append(did, "+"+*e)
+			if *e == "z1" {
+				return "" // it cannot be offered
+			}
+			return server + *e
+		},
 		withdraw: func(name string) { did = append(did, "-"+name) },
 	}
 	quiet := slog.New(slog.DiscardHandler)
@@ -21,7 +27,10 @@ func TestAShelfChangesOnlyWhatHasChanged(t *testing.T) {
 		{[]string{"a1", "b1", "a2"}, []string{"+a1", "+b1"}}, // a twice
 		{[]string{"b1", "a1"}, nil},
 		{[]string{"b2", "c1"}, []string{"-xa1", "-xb1", "+b2", "+c1"}},
-		{nil, []string{"-xb2", "-xc1"}},
+		{[]string{"b2", "z1"}, []string{"-xc1", "+z1"}},
+		{[]string{"b2", "z1"}, nil},
+		{[]string{"b2", "z2"}, []string{"+z2"}},
+		{nil, []string{"-xb2", "-xz2"}},
 	} {
 		did = nil
 		s.update(quiet, "x", step.has)

@@ -66,8 +66,10 @@ func (b *board) watch(changes iter.Seq[host.Status]) {
 	for s := range changes {
 		switch s.State {
 		case host.Ready:
-			said[s.Name] = ""
-			b.ready(s)
+			if has := b.has(s); has != said[s.Name] { // that a list has changed need not be
+				said[s.Name] = has
+				b.line(b.good.Render("✓"), s.Name, has)
+			}
 		case host.Down:
 			if why := reason(s); why != said[s.Name] { // each attempt that fails alike is no news
 				said[s.Name] = why
@@ -77,10 +79,11 @@ func (b *board) watch(changes iter.Seq[host.Status]) {
 	}
 }
 
-func (b *board) ready(s host.Status) {
+// has says what there is of a server that is ready.
+func (b *board) has(s host.Status) string {
 	info := s.Server.Info
-	b.line(b.good.Render("✓"), s.Name, fmt.Sprintf("%-9s %s", count(len(s.Tools), "tool"),
-		b.dim.Render(terminal.Line(fmt.Sprintf("MCP %s · %s %s", s.Revision, info.Name, info.Version)))))
+	return fmt.Sprintf("%-9s %s", count(len(s.Tools), "tool"),
+		b.dim.Render(terminal.Line(fmt.Sprintf("MCP %s · %s %s", s.Revision, info.Name, info.Version))))
 }
 
 func (b *board) failed(name, why string) {
