@@ -405,6 +405,48 @@ func TestIdentityIsTheAuthorization(t *testing.T) {
 	}
 }
 
+// bearer is an Authorizer that says nothing of whom it authorizes as.
+type bearer struct{ who string }
+
+func (b *bearer) Authorize(req *http.Request, _ string) error {
+	req.Header.Set("Authorization", b.who)
+	return nil
+}
+
+func (*bearer) Refused(*http.Request, string, *http.Response) (bool, error) { return false, nil }
+
+// namedBearer says it, once it is known.
+type namedBearer struct{ bearer }
+
+func (b *namedBearer) Identity(string) string { return strings.TrimPrefix(b.who, "unknown") }
+
+// C1: what an Authorizer adds is no part of the target, and may change.
+func TestC1PrivateResultsStayWithWhatAnAuthorizerAdds(t *testing.T) {
+	by := func(auth client.Authorizer) func(*client.Dialer, *client.HTTP) {
+		return func(d *client.Dialer, to *client.HTTP) { d.Auth, to.Header = auth, nil }
+	}
+	url, cache := whoami(t, "private"), new(client.Cache)
+	ada, bob := as(t, cache, url, "", by(&bearer{"ada"})), as(t, cache, url, "", by(&bearer{"bob"}))
+	if got := names(t, ada) + " " + names(t, bob) + " " + names(t, ada); got != "ada1 bob2 ada1" {
+		t.Errorf("unnamed: tools %s", got)
+	}
+	who := &namedBearer{bearer{"ada"}}
+	ada, bob = as(t, cache, url, "", by(who)), as(t, cache, url, "", by(&namedBearer{bearer{"bob"}}))
+	again := as(t, cache, url, "", by(&namedBearer{bearer{"ada"}}))
+	if got := names(t, ada) + " " + names(t, bob) + " " + names(t, again); got != "ada3 bob4 ada3" {
+		t.Errorf("named: tools %s", got)
+	}
+	who.who = "bob" // somebody else has logged in
+	if got := names(t, ada); got != "bob4" {
+		t.Errorf("after a change: tools %s", got)
+	}
+	who.who = "unknown"
+	stranger := as(t, cache, url, "", by(&namedBearer{bearer{"unknown"}}))
+	if got := names(t, ada) + " " + names(t, stranger); got != "unknown5 unknown6" {
+		t.Errorf("not known: tools %s", got)
+	}
+}
+
 // C1: one scope for all pages, the narrower one.
 func TestAListIsAsPrivateAsItsMostPrivatePage(t *testing.T) {
 	url, cache := whoami(t, "public", "private", "public", "public"), new(client.Cache)

@@ -37,15 +37,30 @@ func newCacheUse(d *Dialer, target Target) *cacheUse {
 	u.server, u.own, u.identity = only, true, func() string { return only }
 	if t, ok := target.(*HTTP); ok {
 		u.server, u.own = digest([]byte(t.URL)), false
+		named, ok := d.Auth.(identifier)
 		switch {
 		case t.Identity != nil:
 			u.identity = func() string { return digest([]byte("identity"), []byte(t.Identity()), encodeHeader(t.Header)) }
-		case d.HTTPClient == nil:
+		case ok && d.HTTPClient == nil:
+			u.identity = func() string {
+				who := named.Identity(t.URL)
+				if who == "" {
+					return only
+				}
+				return digest([]byte("authorizer"), []byte(who), encodeHeader(t.Header))
+			}
+		case d.Auth == nil && d.HTTPClient == nil:
 			header := digest([]byte("header"), encodeHeader(t.Header))
 			u.identity = func() string { return header }
 		}
 	}
 	return u
+}
+
+// identifier is an Authorizer that says as whom it authorizes at the moment; empty: not
+// known. See Authorizer.
+type identifier interface {
+	Identity(server string) string
 }
 
 // digest is a name for parts that may be secret.

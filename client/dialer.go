@@ -134,6 +134,12 @@ type Dialer struct {
 // Authorizer puts credentials on requests over HTTP, of every revision, and gets them
 // when a server asks for some. Server is the URL that was dialled. It is only asked
 // about requests to that URL's origin, and must be safe for concurrent use.
+//
+// What a server marks as private is only kept for the same credentials (see [Cache]). An
+// Authorizer that says which they are has a method Identity(server string) string: a
+// digest of the access token that it would add, empty if that is not known. With one that
+// has none, no other Client shares such results; it must not come to authorize as
+// somebody else during the life of a Client.
 type Authorizer interface {
 	// Authorize adds credentials for server to req, if there are any. It may change the
 	// headers of req only. An error keeps the request from being sent.

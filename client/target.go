@@ -27,8 +27,9 @@ type HTTP struct {
 	// Identity, if set, names whoever requests are authorized as at the moment: a digest of
 	// an access token, say. Clients that share a [Cache] share what a server has marked as
 	// private under the same name only. It is sent to nobody. Nil: the name is that of the
-	// Header, and with a Dialer.HTTPClient, which may add credentials that nobody sees, one
-	// that no other client has. It may be called concurrently.
+	// Header and of what Dialer.Auth says that it adds (see [Authorizer]), and with a
+	// Dialer.HTTPClient, which may add credentials that nobody sees, one that no other
+	// client has. It may be called concurrently.
 	Identity func() string
 }
 

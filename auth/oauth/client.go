@@ -2,7 +2,9 @@ package oauth
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
+	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -110,6 +112,21 @@ func (c *Client) Observe(server string, header http.Header) {
 	if s, err := c.session(server); err == nil {
 		s.observe(nonce[0])
 	}
+}
+
+// Identity names the credentials for server, for a client.Cache: a digest of the token
+// that is in use, empty if there is none yet. It asks nobody.
+func (c *Client) Identity(server string) string {
+	s, err := c.session(server)
+	if err != nil {
+		return ""
+	}
+	t, _ := s.current()
+	if t == nil {
+		return ""
+	}
+	digest := sha256.Sum256([]byte(t.Access))
+	return hex.EncodeToString(digest[:])
 }
 
 // Login authorizes for a server before it asks for that, and anew if there is a token

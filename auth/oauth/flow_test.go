@@ -106,3 +106,29 @@ func TestTheClocksOfRequestsStandStillWhileAUserLogsIn(t *testing.T) {
 		mc.Close()
 	}
 }
+
+// C1: what a cache keeps for one token is not for another.
+func TestAnIdentityIsThatOfTheTokenInUse(t *testing.T) {
+	w := newWorld(t)
+	c := w.client()
+	if got := c.Identity(w.url()); got != "" {
+		t.Errorf("before the login it is %q", got)
+	}
+	seen := map[string]bool{"": true}
+	for range 2 {
+		if err := c.Login(t.Context(), w.url()); err != nil {
+			t.Fatal(err)
+		}
+		got := c.Identity(w.url())
+		if seen[got] || strings.Contains(got, secret) || got != c.Identity(w.url()) {
+			t.Errorf("after a login it is %q", got)
+		}
+		seen[got] = true
+	}
+	if err := c.Logout(t.Context(), w.url()); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Identity(w.url()); got != "" {
+		t.Errorf("after the logout it is %q", got)
+	}
+}
