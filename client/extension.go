@@ -18,7 +18,7 @@ import (
 
 // Extension is an addition to the protocol that a client supports (2026-07-28,
 // basic/versioning, Extension Negotiation). Servers are told of it with each request; in
-// revisions with a handshake there, as an experimental capability.
+// revisions with a handshake there, and as an experimental capability, too.
 type Extension struct {
 	// ID names the extension: "com.example/jobs". See mcp.ValidExtensionID.
 	ID string
@@ -118,7 +118,7 @@ func (d *Dialer) resultTypes() (all []string) {
 }
 
 // Extension returns the settings with which the server has declared an extension, a JSON
-// object, and false if it has not. In revisions with a handshake it is one of the
+// object, and false if it has not. In revisions with a handshake it may be one of the
 // experimental capabilities.
 func (s Server) Extension(id string) (settings json.RawMessage, ok bool) {
 	settings, ok = s.Capabilities.Extensions[id]

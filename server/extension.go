@@ -17,8 +17,7 @@ import (
 
 // Extension is an addition to the protocol that a server supports (2026-07-28,
 // basic/versioning, Extension Negotiation). Clients are told of it in the server's
-// capabilities: as an extension in 2026-07-28, as an experimental capability in the
-// revisions before. Those that declare it, too, may use its methods: in 2026-07-28 each
+// capabilities; in the revisions before as an experimental capability, too. Those that declare it, too, may use its methods: in 2026-07-28 each
 // request has to, in a session the handshake.
 type Extension struct {
 	// ID names the extension, with the prefix of whoever has defined it:

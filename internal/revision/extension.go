@@ -65,22 +65,22 @@ func Extends(method string, r mcp.Revision) bool {
 // SpeakClient returns a client's capabilities as a server of revision r can read them.
 func SpeakClient(r mcp.Revision, c mcp.ClientCapabilities) mcp.ClientCapabilities {
 	if r < sinceExtensions {
-		c.Experimental, c.Extensions = experimental(c.Experimental, c.Extensions), nil
+		c.Experimental, c.Extensions = declareEarly(c.Experimental, c.Extensions)
 	}
 	return c
 }
 
-// experimental adds extensions to experimental capabilities, which they are where there
-// is no other place for them. What became an extension of the core is none before.
-func experimental(capabilities, extensions map[string]json.RawMessage) map[string]json.RawMessage {
-	if len(extensions) == 0 {
-		return capabilities
+// declareEarly declares extensions in a handshake. The schemas of its time know
+// experimental capabilities only; where the members of initialize were agreed on later,
+// extensions have a place of their own in it all the same (SEP-2133, Capabilities), and
+// peers look in either. What became an extension of the core is none before.
+func declareEarly(experimental, extensions map[string]json.RawMessage) (both, early map[string]json.RawMessage) {
+	early = maps.Clone(extensions)
+	delete(early, mcp.ExtensionTasks)
+	if len(early) == 0 {
+		return experimental, nil
 	}
-	all := maps.Clone(extensions)
-	delete(all, mcp.ExtensionTasks)
-	maps.Copy(all, capabilities)
-	if len(all) == 0 {
-		return nil
-	}
-	return all
+	both = maps.Clone(early)
+	maps.Copy(both, experimental)
+	return both, early
 }

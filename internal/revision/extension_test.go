@@ -1,6 +1,7 @@
 package revision_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -40,5 +41,24 @@ func TestTheTasksExtensionHasItsMethodsSince2026(t *testing.T) {
 	}
 	if err := revision.CheckExtensionMethod(mcp.MethodListTasks, mcp.ExtensionTasks); err == nil {
 		t.Error("tasks/list is no method of the extension")
+	}
+}
+
+func TestExtensionsAreDeclaredInHandshakesWhereEitherPeerLooks(t *testing.T) {
+	settings := json.RawMessage(`{"a":1}`)
+	declared := mcp.ClientCapabilities{
+		Experimental: map[string]json.RawMessage{"mine": json.RawMessage(`{}`)},
+		Extensions:   map[string]json.RawMessage{"com.example/x": settings, mcp.ExtensionTasks: json.RawMessage(`{}`)},
+	}
+	for _, r := range mcp.Revisions() {
+		got := revision.SpeakClient(r, declared)
+		_, experimental := got.Experimental["com.example/x"]
+		_, tasks := got.Extensions[mcp.ExtensionTasks]
+		if experimental == r.Modern() || tasks != r.Modern() || string(got.Extensions["com.example/x"]) != string(settings) || got.Experimental["mine"] == nil {
+			t.Errorf("%s: %+v", r, got)
+		}
+	}
+	if len(declared.Experimental) != 1 || len(declared.Extensions) != 2 {
+		t.Error("what was declared has been changed")
 	}
 }

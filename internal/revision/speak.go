@@ -146,7 +146,7 @@ func speakCapabilities(r mcp.Revision, c mcp.ServerCapabilities) mcp.ServerCapab
 		c.Tasks = nil
 	}
 	if r < sinceExtensions {
-		c.Experimental, c.Extensions = experimental(c.Experimental, c.Extensions), nil
+		c.Experimental, c.Extensions = declareEarly(c.Experimental, c.Extensions)
 	}
 	return c
 }
