@@ -122,6 +122,22 @@ func TestT8ForgedSessionIDsAreUnknown(t *testing.T) {
 	}
 }
 
+// Whoever gets to see the keys of a store has got no session by that.
+func TestKeysOfTheStoreDoNotTellSessionIDs(t *testing.T) {
+	s, _ := newSessions(SessionLimits{})
+	for _, who := range []principal.Principal{principal.Anonymous, user(t, "ada")} {
+		id := mustCreate(t, s, who, "a")
+		l, err := s.Open(t.Context(), who, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(l.Key(), who.Key()+"session/") || strings.Contains(l.Key(), id) {
+			t.Errorf("the session %s is kept at %s", id, l.Key())
+		}
+		l.Release()
+	}
+}
+
 // T9, T10: an id is of no use to anybody but the session's principal, and tells nobody else
 // that it exists.
 func TestT9T10SessionIsUnknownToEverybodyElse(t *testing.T) {
