@@ -24,7 +24,9 @@ import (
 //
 // It holds on every transport. Callers on standard input have [Server.LocalScopes],
 // and where nobody authenticates, nobody has any: they get an error that names what is
-// missing. What is known only while a handler runs is checked with auth.Require.
+// missing. Over HTTP without [Server.Auth] that is everybody, and most likely a mistake:
+// the rest of the server works, and the log says so once, as an error. What is known
+// only while a handler runs is checked with auth.Require.
 //
 // RequireScopes panics if there is no scope, or one that is none. See auth.CheckScopes.
 func RequireScopes(scopes ...string) Option {
@@ -45,6 +47,18 @@ func (r requireScopes) ofPrompt(e *promptEntry)     { r.of(&e.offer) }
 func (r requireScopes) ofResource(o *resourceOffer) { r.of(&o.offer) }
 
 func (o *offer) needs() []string { return o.scopes }
+
+// scoped reports whether anything that is offered needs scopes.
+func (s *Server) scoped() bool {
+	return s.tools.scoped.Load() || s.prompts.scoped.Load() || s.resources.scoped.Load() || s.templates.scoped.Load()
+}
+
+// warnOfScopes tells the operator, once, that nobody over HTTP can have the scopes.
+func (s *Server) warnOfScopes() {
+	if s.warned.CompareAndSwap(false, true) {
+		s.logger().Error("RequireScopes over HTTP without Server.Auth: whatever needs a scope is refused to everybody; set Server.Auth")
+	}
+}
 
 // local grants LocalScopes to who has not authenticated to a server.
 func (s *Server) local(ctx context.Context) context.Context {

@@ -104,8 +104,10 @@ type Server struct {
 	followers  followers
 	extensions extensions
 
-	once sync.Once
-	core core
+	once   sync.Once
+	core   core
+	wrong  any         // with the fields; nil if nothing is
+	warned atomic.Bool // of scopes that nobody can have
 }
 
 // Limits bounds what clients can use up. A zero field means its default.
@@ -166,6 +168,7 @@ func (c *core) beginShutdown() {
 
 func (s *Server) ready() *core {
 	s.once.Do(func() {
+		defer func() { s.wrong = recover() }()
 		logger := s.logger()
 		identity, err := json.Marshal(s.implementation())
 		if err != nil {
@@ -241,6 +244,9 @@ func (s *Server) ready() *core {
 		c.base, c.cancel = context.WithCancel(context.Background())
 		c.draining, c.drain = context.WithCancel(context.Background())
 	})
+	if s.wrong != nil { // also for those who come after net/http has survived the first panic
+		panic(s.wrong)
+	}
 	return &s.core
 }
 
@@ -276,7 +282,11 @@ func (s *Server) logger() *slog.Logger {
 // Requests of web pages with a foreign Origin are refused, and so are, on the
 // loopback interface, foreign Host headers.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.ready().http.ServeHTTP(w, r)
+	c := s.ready()
+	if s.Auth == nil && s.scoped() && auth.FromContext(r.Context()) == nil {
+		s.warnOfScopes()
+	}
+	c.http.ServeHTTP(w, r)
 }
 
 // Run serves standard input and output until the client closes them, and returns
