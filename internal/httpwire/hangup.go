@@ -13,7 +13,7 @@ import (
 func (e *eventStream) hangUp() bool {
 	e.mu.Lock()
 	e.settle()
-	if e.ended {
+	if e.ended || !e.started { // without a beginning there is nothing to end: the reader has gone
 		e.mu.Unlock()
 		return true
 	}

@@ -42,9 +42,7 @@ func (s *Server) listen(ctx context.Context, live *legacy.Live, conn *eventStrea
 	f := &feed{live: live}
 	f.taken, f.changes = live.Stream()
 	group := groupOf(live.Key())
-	for _, former := range s.Streams.standalone(group) {
-		former.end()
-	}
+	s.Streams.endTakenOver(group)
 	stream := s.Streams.add(group, ofGet, f, nil)
 	resumable := revision.ResumableStreams.In(live.Revision)
 	stream.lost = !resumable
@@ -73,15 +71,15 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request, live *legacy.Liv
 		s.cannotResume(w, r, err)
 		return
 	}
+	if stream.revived {
+		defer s.Streams.remove(stream)
+	}
 	left, err := stream.resume(r.Context(), seq, conn)
 	if err != nil {
 		s.cannotResume(w, r, err)
 		return
 	}
 	s.attend(conn.ctx, live, stream, conn, left, s.expiryOf(r))
-	if stream.revived {
-		s.Streams.remove(stream)
-	}
 }
 
 // cannotResume answers a client that asks for what is not to be had. It is not told

@@ -190,6 +190,11 @@ func (s *sessionStream) resume(ctx context.Context, seq uint64, conn *eventStrea
 		return nil, err // nobody's connection ends for that
 	}
 	s.cut() // or else this would wait for whoever waits for the reader of it
+	defer func() {
+		if err != nil {
+			s.away(nil) // the connection that was cut does not come back
+		}
+	}()
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -237,8 +242,8 @@ func (s *sessionStream) cut() {
 	}
 }
 
-// away notes that a connection has ended without the stream having ended. Who waits
-// for changes comes back soon, or begins anew.
+// away notes that a connection has ended without the stream having ended; nil, if it was
+// cut for another that has not come. Who waits for changes comes back soon, or begins anew.
 func (s *sessionStream) away(conn *eventStream) {
 	over := s.all.isClosed() // nobody comes back to a server that shuts down
 	s.mu.Lock()
@@ -248,6 +253,9 @@ func (s *sessionStream) away(conn *eventStream) {
 	}
 	s.conn, s.left = nil, nil
 	if s.feed != nil && !s.ended && !over {
+		if s.expiry != nil {
+			s.expiry.Stop()
+		}
 		s.expiry = time.AfterFunc(heldFor, s.end)
 	}
 	s.mu.Unlock()

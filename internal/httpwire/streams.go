@@ -104,6 +104,19 @@ func (a *Streams) isClosed() bool {
 	return a.closed
 }
 
+// endTakenOver ends the standalone streams of a session that another has taken over,
+// those whose client is away included. What has just begun stays: it may be newer than
+// whoever calls.
+func (a *Streams) endTakenOver(group string) {
+	for _, s := range a.standalone(group) {
+		select {
+		case <-s.feed.taken:
+			s.end()
+		default:
+		}
+	}
+}
+
 // standalone returns the standalone streams of a session.
 func (a *Streams) standalone(group string) (all []*sessionStream) {
 	a.mu.Lock()
