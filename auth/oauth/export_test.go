@@ -21,8 +21,12 @@ func WatchEgress(c *Client, see func(address string)) {
 	}
 }
 
+// BoundFile has the file of a store be at most so many bytes long.
+func BoundFile(f *FileStore, most int) { f.most = most }
+
 var (
 	BrowserCommand = browserCommand
+	LockFile       = lockFile
 	Public         = public
 )
 

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -26,11 +25,14 @@ import (
 type FileStore struct {
 	path string
 	keys *seal.Keys
-	mu   sync.Mutex // keeps the goroutines of this process off each other's waits for the file
+	most int           // bytes of the file: maxStoreFile, but for tests
+	turn chan struct{} // capacity 1; of this process to wait for the file
 }
 
 // maxStoreFile bounds the file, in bytes.
 const maxStoreFile = 16 << 20
+
+var errFileFull = errors.New("the file of tokens would become too long: log out of servers that are not used any more")
 
 // sealedFor keeps what is sealed for other purposes with the same key from being read
 // as a store.
@@ -51,7 +53,7 @@ func NewFileStore(path string, keys ...[]byte) (*FileStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &FileStore{path: absolute, keys: k}, nil
+	return &FileStore{path: absolute, keys: k, most: maxStoreFile, turn: make(chan struct{}, 1)}, nil
 }
 
 // ErrDamagedStore: the file of a FileStore does not open with its keys.
@@ -70,9 +72,7 @@ func (f *FileStore) Keys(ctx context.Context) ([]string, error) {
 }
 
 func (f *FileStore) load(ctx context.Context) (map[string][]byte, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	unlock, err := lockFile(ctx, f.path+".lock") // Windows replaces no file that is open
+	unlock, err := f.take(ctx) // to read, too: Windows replaces no file that is open
 	if err != nil {
 		return nil, err
 	}
@@ -80,11 +80,24 @@ func (f *FileStore) load(ctx context.Context) (map[string][]byte, error) {
 	return f.read()
 }
 
+// take waits for the file, and gives it to one goroutine of one process.
+func (f *FileStore) take(ctx context.Context) (unlock func(), err error) {
+	select {
+	case f.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	release, err := lockFile(ctx, f.path+".lock")
+	if err != nil {
+		<-f.turn
+		return nil, err
+	}
+	return func() { release(); <-f.turn }, nil
+}
+
 // Save implements TokenStore.
 func (f *FileStore) Save(ctx context.Context, key string, value []byte) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	unlock, err := lockFile(ctx, f.path+".lock")
+	unlock, err := f.take(ctx)
 	if err != nil {
 		return err
 	}
@@ -108,7 +121,11 @@ func (f *FileStore) Save(ctx context.Context, key string, value []byte) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(f.path, []byte(f.keys.Seal(sealedFor, text)))
+	sealed := f.keys.Seal(sealedFor, text)
+	if len(sealed) > f.most { // it could not be read again
+		return errFileFull
+	}
+	return replaceFile(f.path, []byte(sealed))
 }
 
 // Lock implements TokenStore.
@@ -126,11 +143,11 @@ func (f *FileStore) read() (map[string][]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
-	sealed, err := io.ReadAll(io.LimitReader(file, maxStoreFile+1))
+	sealed, err := io.ReadAll(io.LimitReader(file, int64(f.most)+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(sealed) == 0 || len(sealed) > maxStoreFile {
+	if len(sealed) == 0 || len(sealed) > f.most {
 		return nil, fmt.Errorf("%w: %s", ErrDamagedStore, f.path)
 	}
 	text, err := f.keys.Open(sealedFor, string(sealed))

@@ -195,6 +195,71 @@ func TestTheFileOfTokensIsSafe(t *testing.T) {
 	}
 }
 
+// What would make the file too long to be read again is not written, and all else is
+// still there.
+func TestAFileOfTokensThatIsFullIsStillOneThatOpens(t *testing.T) {
+	store, _ := fileStore(t)
+	oauth.BoundFile(store, 64<<10)
+	value := bytes.Repeat([]byte("v"), 8<<10)
+	full, saved := error(nil), 0
+	for ; full == nil && saved < 8; saved++ {
+		full = store.Save(t.Context(), fmt.Sprint("server ", saved), value)
+	}
+	if full == nil || errors.Is(full, oauth.ErrDamagedStore) || saved < 2 {
+		t.Fatalf("after %d values of 8 KiB: %v", saved, full)
+	}
+	if v, err := store.Load(t.Context(), "server 0"); err != nil || !bytes.Equal(v, value) {
+		t.Fatalf("%d bytes are left of the first one, %v", len(v), err)
+	}
+	if err := store.Save(t.Context(), "server 0", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Save(t.Context(), "server x", value); err != nil {
+		t.Fatalf("after one was deleted: %v", err)
+	}
+}
+
+// Another process that does not go on keeps nobody here from giving up.
+func TestAFileThatIsHeldElsewhereIsWaitedForNoLongerThanTheContext(t *testing.T) {
+	store, path := fileStore(t)
+	release, err := oauth.LockFile(t.Context(), path+".lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := awaited{t.Context(), make(chan struct{}, 2)}
+	loaded := make(chan error, 1)
+	go func() {
+		_, err := store.Load(first, "server x")
+		loaded <- err
+	}()
+	<-first.looked // it has its turn
+	<-first.looked // and waits for the file
+	gone := errors.New("gone")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(gone)
+	if err := store.Save(ctx, "server y", []byte("v")); !errors.Is(err, gone) {
+		t.Errorf("behind one who waits: %v", err)
+	}
+	release()
+	if err := <-loaded; err != nil {
+		t.Error(err)
+	}
+}
+
+// awaited is a context that tells when somebody begins to wait for its end.
+type awaited struct {
+	context.Context
+	looked chan struct{}
+}
+
+func (a awaited) Done() <-chan struct{} {
+	select {
+	case a.looked <- struct{}{}:
+	default:
+	}
+	return a.Context.Done()
+}
+
 func TestALoginOutlivesItsProcess(t *testing.T) {
 	w := newWorld(t)
 	store, _ := fileStore(t)
