@@ -15,8 +15,13 @@ import (
 var notPublic = prefixes(
 	"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15",
 	"198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4", "168.63.129.16/32",
-	"::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20", "5f00::/16", "fec0::/10",
+	"2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
 )
+
+// unicast is all of IPv6 that the internet is in (RFC 4291, section 2.4, and the
+// registry it names). What is elsewhere has a special purpose, or none yet; some of it
+// holds an IPv4 address in ways that a translator nearby may know.
+var unicast = netip.MustParsePrefix("2000::/3")
 
 // nat64 is where IPv6-only networks put the IPv4 internet (RFC 6052).
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
@@ -35,7 +40,7 @@ func public(a netip.Addr) bool {
 		b := a.As16()
 		a = netip.AddrFrom4([4]byte(b[12:]))
 	}
-	if !a.IsGlobalUnicast() || a.IsPrivate() || a.IsLoopback() {
+	if a.Is6() && !unicast.Contains(a) || !a.IsGlobalUnicast() || a.IsPrivate() {
 		return false
 	}
 	for _, p := range notPublic {
