@@ -214,6 +214,10 @@ func (s *session) refresh(ctx context.Context, f *found, t *token) (*token, erro
 	if err != nil || c == nil {
 		return nil, err
 	}
+	// The answer may hold the only refresh token that is still good: who asked may leave,
+	// and it is kept nevertheless.
+	ctx, done := linger(ctx, refreshLingers)
+	defer done()
 	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {t.Refresh}}
 	r := s.request(f, form, c, t.Proof)
 	renewed, err := r.do(ctx, &s.asNonce)
@@ -234,6 +238,20 @@ func (s *session) refresh(ctx context.Context, f *found, t *token) (*token, erro
 		renewed.Scopes = t.Scopes
 	}
 	return renewed, s.keep(ctx, f, renewed)
+}
+
+// refreshLingers is how long an answer to a refresh is waited for that nobody wants any
+// more; a Close of the client waits as long.
+const refreshLingers = 2 * time.Second
+
+// linger returns a context that ends by so much later than ctx, or when it is done.
+func linger(ctx context.Context, by time.Duration) (longer context.Context, done func()) {
+	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(by, func() { cancel(context.Cause(ctx)) })
+		context.AfterFunc(longer, func() { timer.Stop() })
+	})
+	return longer, func() { stop(); cancel(nil) }
 }
 
 // request is one to the token endpoint. The resource is in each of them, exactly as

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -105,6 +106,58 @@ func TestOneRefreshServesAllWhoWaitForIt(t *testing.T) {
 				t.Fatalf("O2: refreshed with %v", got)
 			}
 		})
+	}
+}
+
+// A server that gives out a new refresh token has made the old one useless: whoever
+// refreshed and did not wait must not have lost both.
+func TestARefreshThatNobodyWaitsForIsKept(t *testing.T) {
+	w := newWorld(t)
+	c := w.expired(nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	w.onToken = func(form url.Values, _ map[string]any) {
+		if form.Get("grant_type") == "refresh_token" {
+			cancel()
+			<-time.After(100 * time.Millisecond) // in which one who does not wait has left
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Authorize(req, w.url())
+	header, err := authorize(c, w.url())
+	if err != nil || !strings.HasPrefix(header, "Bearer "+secret) {
+		t.Errorf("the next request sends %q, %v", header, err)
+	}
+	if n := w.count("as POST /token"); n != 2 {
+		t.Errorf("%d token requests: a login and %d refreshes", n, n-1)
+	}
+}
+
+// Nobody is kept for long by a refresh that does not end.
+func TestARefreshThatHangsLetsGo(t *testing.T) {
+	w := newWorld(t)
+	c := w.expired(nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/token" {
+			return false
+		}
+		cancel()
+		<-r.Context().Done()
+		return true
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	if err := c.Authorize(req, w.url()); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("it took %v", took)
 	}
 }
 
