@@ -129,26 +129,6 @@ func (c *Client) Identity(server string) string {
 	return hex.EncodeToString(digest[:])
 }
 
-// Login authorizes for a server before it asks for that, and anew if there is a token
-// already. Scopes are asked for beside what was asked for before.
-func (c *Client) Login(ctx context.Context, server string, scopes ...string) error {
-	s, err := c.session(server)
-	if err != nil {
-		return err
-	}
-	return s.obtain(ctx, need{challenged: scopes, anew: true})
-}
-
-// Logout forgets the tokens for a server, in the store too, and tells the
-// authorization server so if it takes that. The registration stays.
-func (c *Client) Logout(ctx context.Context, server string) error {
-	s, err := c.session(server)
-	if err != nil {
-		return err
-	}
-	return s.forget(ctx)
-}
-
 func (c *Client) session(server string) (*session, error) {
 	canonical, err := canonicalServer(server)
 	if err != nil {

@@ -169,7 +169,9 @@ func exchange(c *http.Client, req *http.Request) (*reply, error) {
 	ctx, cancel := context.WithTimeout(req.Context(), exchangeTimeout)
 	defer cancel()
 	req = req.WithContext(ctx)
-	req.Header.Set("Accept", "application/json")
+	if req.Header.Get("Accept") == "" {
+		req.Header.Set("Accept", "application/json")
+	}
 	resp, err := c.Do(req)
 	if err != nil {
 		return nil, failure(req, err)
