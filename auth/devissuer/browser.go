@@ -75,6 +75,38 @@ func (b *Browser) Authorize(ctx context.Context, page string) (callback string, 
 	return callback, err
 }
 
+// maxHops is how often a browser is sent elsewhere on its way through a login.
+const maxHops = 10
+
+// LogIn begins at the page that a program has its user open, and does what there is to do until
+// nothing sends it on: it is sent to the issuer, answers the consent page, and is sent back to the
+// program. It returns the text of the page at which it ends.
+func (b *Browser) LogIn(ctx context.Context, page string) (text string, err error) {
+	for range maxHops {
+		shown, location, err := b.do(ctx, http.MethodGet, page, nil)
+		switch {
+		case err != nil:
+			return "", err
+		case location == "" && strings.Contains(shown, `action="/authorize"`):
+			if location, err = b.Authorize(ctx, page); err != nil {
+				return "", err
+			}
+		case location == "":
+			return textOf(shown), nil
+		}
+		base, err := url.Parse(page)
+		if err != nil {
+			return "", err
+		}
+		next, err := base.Parse(location)
+		if err != nil {
+			return "", err
+		}
+		page = next.String()
+	}
+	return "", fmt.Errorf("devissuer: sent elsewhere %d times", maxHops)
+}
+
 // do returns the page that is shown, or where the browser is sent.
 func (b *Browser) do(ctx context.Context, method, address string, form url.Values) (page, location string, err error) {
 	if b.jar == nil {
@@ -105,14 +137,14 @@ func (b *Browser) do(ctx context.Context, method, address string, form url.Value
 	case answer.StatusCode == http.StatusSeeOther:
 		return "", answer.Header.Get("Location"), nil
 	case answer.StatusCode != http.StatusOK:
-		return "", "", fmt.Errorf("devissuer: status %d: %s", answer.StatusCode, text(string(body)))
+		return "", "", fmt.Errorf("devissuer: status %d: %s", answer.StatusCode, textOf(string(body)))
 	}
 	return string(body), "", nil
 }
 
-var anyTag = regexp.MustCompile(`(?s)<[^>]*>`)
+var anyTag = regexp.MustCompile(`(?s)<style>.*?</style>|<[^>]*>`)
 
-// text is what a person reads on a page.
-func text(page string) string {
+// textOf is what a person reads on a page.
+func textOf(page string) string {
 	return entities.Replace(strings.Join(strings.Fields(anyTag.ReplaceAllString(page, " ")), " "))
 }
