@@ -11,6 +11,8 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/colorprofile"
 
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/cmd/parley/demo"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/host"
 )
@@ -39,11 +41,31 @@ func (b *board) title(url string) {
 	b.print("\n  %s %s  %s\n\n", b.bold.Render("parley"), version(), b.bold.Render(url))
 }
 
+// protected says who may call.
+func (b *board) protected(by *auth.Resource, dev bool) {
+	switch {
+	case by == nil:
+	case dev:
+		b.print("  Calls need a token of %s, which lets anybody be anybody: it is for development.\n\n", by.Issuers[0])
+	default:
+		b.print("  Calls need a token of %s.\n\n", terminal.Line(strings.Join(by.Issuers, " or ")))
+	}
+}
+
 // demo says what to do with the demo server.
 func (b *board) demo(url string) {
+	b.tries("ls "+url, "call "+url+" greet name=Ada", "call "+url+" count to=20", "call "+url+" book_table restaurant=Maaemo")
+}
+
+// guardedDemo says it of one that wants a login. To leave a note needs another.
+func (b *board) guardedDemo(url string) {
+	b.tries("login "+url, "call "+url+" whoami", "call "+url+" note text=Hello", "login --scope "+demo.ScopeNotes+" "+url, "logout "+url)
+}
+
+func (b *board) tries(commands ...string) {
 	b.print("  A few demo tools are served. Try, in another terminal:\n\n")
-	for _, args := range []string{"ls " + url, "call " + url + " greet name=Ada", "call " + url + " count to=20", "call " + url + " book_table restaurant=Maaemo"} {
-		b.print("    parley %s\n", args)
+	for _, command := range commands {
+		b.print("    parley %s\n", command)
 	}
 	b.print("\n  %s\n\n", b.dim.Render("Ctrl-C ends it. parley up --config mcp.json serves your own servers."))
 }

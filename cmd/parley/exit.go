@@ -12,11 +12,13 @@ const (
 	exitOther       = 1   // wrong usage, and everything that is not below
 	exitUnreachable = 4   // the server could not be reached, or did not answer in time
 	exitToolError   = 5   // the tool was called and reported that it failed
+	exitLogin       = 6   // the server wants a login, or one that grants more
 	exitInterrupted = 130 // by a signal
 )
 
 const exitCodesHelp = `Exit codes: 0 success, 5 the tool reported an error, 4 the server was not reached
-or did not answer in time, 130 interrupted, 1 anything else.`
+or did not answer in time, 6 it wants a login (see parley login), 130 interrupted,
+1 anything else.`
 
 // codeError is an error with the exit code that it leads to.
 type codeError struct {
@@ -45,6 +47,8 @@ func exitCode(ctx context.Context, err error) int {
 		return 0
 	case ctx.Err() != nil:
 		return exitInterrupted
+	case errors.As(err, new(*loginError)):
+		return exitLogin
 	case errors.As(err, &coded):
 		return coded.code
 	case errors.Is(err, client.ErrConnectionLost), errors.Is(err, context.DeadlineExceeded):

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -31,16 +32,21 @@ const (
 type httpFlags struct {
 	addr  string
 	trace bool
+	auth  authFlag
 }
 
 func (f *httpFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.addr, "addr", defaultAddr, "address to listen on; other machines reach it only if it says so")
 	cmd.Flags().BoolVar(&f.trace, "trace", false, "print every message to stderr")
+	f.auth.add(cmd)
 }
 
 // listen begins to listen. Beyond this machine it only does when the address says
-// which interface is meant: nobody who calls is authenticated.
+// which interface is meant, and with a warning if nobody who calls is authenticated.
 func (f *httpFlags) listen(cmd *cobra.Command) (net.Listener, error) {
+	if err := f.auth.check(); err != nil {
+		return nil, err
+	}
 	host, port, err := net.SplitHostPort(f.addr)
 	if err != nil {
 		return nil, fmt.Errorf("--addr %q: write HOST:PORT, such as %s", f.addr, defaultAddr)
@@ -55,7 +61,7 @@ func (f *httpFlags) listen(cmd *cobra.Command) (net.Listener, error) {
 	case err != nil:
 		return nil, fmt.Errorf("--addr: %w", err)
 	}
-	if addr, err := netip.ParseAddrPort(listener.Addr().String()); err != nil || !addr.Addr().IsLoopback() {
+	if !isLoopback(listener) && !f.auth.wanted() {
 		cmd.PrintErrf("parley: warning: %s can be reached from other machines, and nobody who calls is authenticated\n", listener.Addr())
 	}
 	return listener, nil
@@ -79,6 +85,10 @@ func (f *httpFlags) serve(ctx context.Context, cmd *cobra.Command, listener net.
 	}
 	mux := http.NewServeMux()
 	mux.Handle(endpoint, handler)
+	if s.Auth != nil {
+		mux.Handle(auth.MetadataPath, s.Auth.MetadataHandler())
+		mux.Handle(auth.MetadataPath+"/", s.Auth.MetadataHandler())
+	}
 	h := &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: readHeaderTimeout,

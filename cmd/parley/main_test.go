@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -12,24 +13,30 @@ func TestMain(m *testing.M) {
 }
 
 // The scripts run parley as a person does, against real processes and sockets.
-func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+func TestScripts(t *testing.T) { testscript.Run(t, scripts("testdata/script")) }
+
+func scripts(dir string) testscript.Params {
+	return testscript.Params{
+		Dir:                 dir,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Values[backgroundKey{}] = make(map[string]*background)
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // or each of many processes takes a second to exit
+			env.Setenv("PARLEY_CONFIG_DIR", filepath.Join(env.WorkDir, "config"))
+			env.Setenv("PARLEY_NO_KEYRING", "1")
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"start":  start,
 			"follow": follow,
 			"await":  await,
+			"browse": browse,
+			"finish": finish,
 			"lacks":  lacks,
 			"stop":   stop,
 			"exits":  exits,
 			"json":   isJSON,
 		},
-	})
+	}
 }

@@ -28,6 +28,9 @@ parley ls http://127.0.0.1:7777/mcp
 parley call http://127.0.0.1:7777/mcp greet name=Ada
 parley read http://127.0.0.1:7777/mcp demo://guide
 
+# Log in where a server wants that; all commands use the login
+parley login https://example.com/mcp
+
 # The same with a server that is a program
 parley ls -- npx -y @modelcontextprotocol/server-everything`,
 		SilenceErrors: true,
@@ -38,7 +41,8 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w: see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newUp(), newServe(), newLs(), newCall(), newRead(), newPrompt(), newComplete(), newWatch(), newPing(), newVersion())
+	root.AddCommand(newUp(), newServe(), newLs(), newCall(), newRead(), newPrompt(), newComplete(), newWatch(), newPing(),
+		newLogin(), newLogout(), newWhoami(), newVersion())
 	return root
 }
 

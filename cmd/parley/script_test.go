@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -15,6 +16,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/parley-mcp/parley/auth/devissuer"
 )
 
 // patience bounds everything that a script waits for.
@@ -84,6 +87,40 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], b.match(ts, `(http://\S+)`)[1])
 }
 
+// browse NAME [deny]: a person at a browser opens the page that what was started as NAME
+// has printed, and allows what they are asked for, or does not. Each time it is another
+// browser.
+func browse(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 || len(args) > 2 || running(ts)[args[0]] == nil || len(args) == 2 && args[1] != "deny" {
+		ts.Fatalf("usage: browse NAME [deny]")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	person := &devissuer.Browser{Deny: len(args) == 2}
+	text, err := person.LogIn(ctx, running(ts)[args[0]].match(ts, `(http://\S+/login/\S+)`)[1])
+	ts.Check(err)
+	if !strings.Contains(text, "Done here") {
+		ts.Fatalf("the browser ends at: %s", text)
+	}
+}
+
+// finish NAME CODE: what was started as NAME exits with the code.
+func finish(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 || running(ts)[args[0]] == nil {
+		ts.Fatalf("usage: finish NAME CODE")
+	}
+	b := running(ts)[args[0]]
+	select {
+	case err := <-b.exited:
+		b.exited <- err
+		if got := strconv.Itoa(b.cmd.ProcessState.ExitCode()); got != args[1] {
+			ts.Fatalf("exit code %s, want %s\n%s", got, args[1], b.text())
+		}
+	case <-time.After(patience):
+		ts.Fatalf("still running after %v\n%s", patience, b.text())
+	}
+}
+
 // follow NAME args…: runs parley with args beside the script, which can await what it
 // writes to stdout as well as to stderr.
 func follow(ts *testscript.TestScript, neg bool, args []string) {
@@ -99,7 +136,7 @@ func newBackground(ts *testscript.TestScript, args []string) *background {
 	b := &background{cmd: exec.Command(lookPath(ts, "parley"), args...), exited: make(chan error, 1), written: make(chan struct{}, 1)}
 	b.cmd.Dir = ts.Getenv("WORK")
 	b.cmd.Env = os.Environ()
-	for _, name := range []string{"PATH", "HOME", "GORACE"} {
+	for _, name := range []string{"PATH", "HOME", "GORACE", "PARLEY_CONFIG_DIR", "PARLEY_NO_KEYRING"} {
 		b.cmd.Env = append(b.cmd.Env, name+"="+ts.Getenv(name))
 	}
 	b.cmd.Stdout, b.cmd.Stderr = io.Discard, b

@@ -20,9 +20,12 @@ func newServe() *cobra.Command {
 		Short: "Serve a few demo tools, or the files of a directory",
 		Long: `Serve a few demo tools, or with --dir the files of a directory as resources, over HTTP, or over
 standard input and output as the program that another one starts. Clients are told when the
-files change. To serve the servers of a config file, see parley up.`,
+files change. To serve the servers of a config file, see parley up.
+
+` + authHelp,
 		Example: `
 parley serve --addr 127.0.0.1:8080
+parley serve --auth dev
 parley serve --dir .
 parley ls -- parley serve --stdio`,
 		Args: noArgs,
@@ -32,6 +35,9 @@ parley ls -- parley serve --stdio`,
 			}
 			if cmd.Flags().Changed("addr") {
 				return errors.New("--stdio and --addr exclude each other: leave one out")
+			}
+			if flags.auth.wanted() {
+				return errors.New("--stdio and --auth exclude each other: whoever starts a program needs no token")
 			}
 			return serveStdio(cmd, &dirs, flags.trace)
 		},
@@ -43,10 +49,16 @@ parley ls -- parley serve --stdio`,
 }
 
 // newServed returns a server of directories, if there are any, and the demo server
-// otherwise. Close the directories when it is shut down.
-func newServed(cmd *cobra.Command, dirs *dirFlag) (*server.Server, *directories, error) {
-	s := demo.New(version())
-	if len(dirs.dirs) > 0 {
+// otherwise, which if it is guarded has something for those who log in. Close the
+// directories when it is shut down.
+func newServed(cmd *cobra.Command, dirs *dirFlag, guarded bool) (*server.Server, *directories, error) {
+	var s *server.Server
+	switch {
+	case len(dirs.dirs) == 0 && guarded:
+		s = demo.NewGuarded(version())
+	case len(dirs.dirs) == 0:
+		s = demo.New(version())
+	default:
 		s = &server.Server{Name: "parley-files", Title: "Parley files", Version: version(), Description: "The files of a directory"}
 	}
 	s.Logger = newLogger(cmd.ErrOrStderr(), slog.LevelWarn)
@@ -57,7 +69,7 @@ func newServed(cmd *cobra.Command, dirs *dirFlag) (*server.Server, *directories,
 // serveStdio serves standard input and output until the client closes them. A
 // signal ends it as well, and is as good an end as any.
 func serveStdio(cmd *cobra.Command, dirs *dirFlag, trace bool) error {
-	s, served, err := newServed(cmd, dirs)
+	s, served, err := newServed(cmd, dirs, false)
 	if err != nil {
 		return err
 	}
@@ -77,7 +89,10 @@ func serveStdio(cmd *cobra.Command, dirs *dirFlag, trace bool) error {
 }
 
 func serveHTTP(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag) error {
-	s, served, err := newServed(cmd, dirs)
+	if flags.auth.dev && len(dirs.dirs) == 0 && flags.auth.scopes == nil {
+		flags.auth.scopes = []string{demo.ScopeUse}
+	}
+	s, served, err := newServed(cmd, dirs, flags.auth.dev)
 	if err != nil {
 		return err
 	}
@@ -86,12 +101,22 @@ func serveHTTP(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag) error {
 	if err != nil {
 		return err
 	}
+	guard, err := flags.auth.protect(s, listener, s.Logger)
+	if err != nil {
+		listener.Close()
+		return err
+	}
+	defer guard.Close()
 	b := newBoard(cmd.ErrOrStderr())
 	b.title(urlOf(listener))
-	if len(dirs.dirs) == 0 {
-		b.demo(urlOf(listener))
-	} else {
+	b.protected(s.Auth, guard.dev != nil)
+	switch {
+	case len(dirs.dirs) > 0:
 		b.directories(urlOf(listener), dirs.dirs)
+	case guard.dev != nil:
+		b.guardedDemo(urlOf(listener))
+	default:
+		b.demo(urlOf(listener))
 	}
 	return flags.serve(cmd.Context(), cmd, listener, s)
 }

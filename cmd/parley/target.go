@@ -83,6 +83,9 @@ func (f *dialFlags) dial(cmd *cobra.Command, target []string, settings ...func(*
 	if err != nil {
 		return nil, err
 	}
+	if d.Auth, err = authorizerFor(cmd.Context(), to); err != nil {
+		return nil, err
+	}
 	for _, set := range settings {
 		if err := set(&d, to); err != nil {
 			return nil, err
@@ -107,7 +110,7 @@ func (f *dialFlags) target(cmd *cobra.Command, words []string) (client.Target, e
 		p := &client.Process{}
 		p.Path, p.Args, p.InheritEnv = name, words[1:], true
 		target = p
-	case strings.HasPrefix(name, "http://"), strings.HasPrefix(name, "https://"):
+	case isURL(name):
 		target = &client.HTTP{URL: name}
 	case f.config == "":
 		return nil, fmt.Errorf("%q is not a URL: name a file with servers by --config, or write -- before a command", name)

@@ -36,10 +36,16 @@ stand with both, "disabled": true leaves a server out. ${NAME} and ${NAME:-defau
 for variables of the environment. A command gets no more of parley's environment than
 programs need to run: name in "env" what else it is to have.
 
-No file is read that --config does not name: what it names is run.`,
+No file is read that --config does not name: what it names is run.
+
+A server at a URL that wants a login is called with yours: see parley login. One login serves
+all callers; theirs go to no server.
+
+` + authHelp,
 		Example: `
 parley up
-parley up --config mcp.json --dir docs`,
+parley up --config mcp.json --dir docs
+parley up --config mcp.json --auth issuer=https://login.example.com`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
@@ -67,10 +73,19 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, path string, verbos
 	b := newBoard(cmd.ErrOrStderr())
 	b.title(urlOf(listener))
 
+	servers := targets(file, b)
 	h := &host.Host{
-		Servers: targets(file, b),
+		Servers: servers,
 		Dialer:  client.Dialer{Name: "parley", Version: version(), Logger: slog.New(slog.DiscardHandler)},
 		Logger:  slog.New(slog.DiscardHandler), // the board says it
+	}
+	var dialled []client.Target
+	for _, one := range servers {
+		dialled = append(dialled, one.Target)
+	}
+	if h.Dialer.Auth, err = authorizerFor(cmd.Context(), dialled...); err != nil {
+		listener.Close()
+		return err
 	}
 	logger := newLogger(cmd.ErrOrStderr(), slog.LevelWarn)
 	if verbose {
@@ -88,6 +103,13 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, path string, verbos
 		Description: "The tools, resources and prompts of several servers; a tool's or prompt's name begins with its server's",
 		Logger:      logger,
 	}
+	guard, err := flags.auth.protect(s, listener, logger)
+	if err != nil {
+		listener.Close()
+		return err
+	}
+	defer guard.Close()
+	b.protected(s.Auth, guard.dev != nil)
 	served, err := dirs.serve(s, logger)
 	if err != nil {
 		listener.Close()

@@ -10,6 +10,8 @@
 //     once (plan_trip), a web page to visit (terms), the client's model (summarize) and
 //     its directories (workspace);
 //   - lists that change (shop) and a resource that is updated (note, demo://notes);
+//   - where callers log in, a tool that tells who they are (whoami) and one that needs a
+//     scope of its own (note);
 //   - a resource, a template, and a prompt with completion.
 package demo
 
@@ -29,7 +31,9 @@ import (
 )
 
 // New returns the demo server.
-func New(version string) *server.Server {
+func New(version string) *server.Server { return newServer(version) }
+
+func newServer(version string, toLeaveNotes ...server.ToolOption) *server.Server {
 	s := &server.Server{
 		Name:         "parley-demo",
 		Title:        "Parley demo",
@@ -51,7 +55,7 @@ func New(version string) *server.Server {
 	addSouvenirs(s)
 	addTrips(s)
 	addModel(s)
-	addNotes(s)
+	addNotes(s, toLeaveNotes...)
 	addShop(s)
 	return s
 }

@@ -24,10 +24,10 @@ type notes struct {
 	all []string // the last ones
 }
 
-func addNotes(s *server.Server) {
+func addNotes(s *server.Server, toLeave ...server.ToolOption) {
 	n := &notes{server: s}
 	server.AddResource(s, mcp.Resource{URI: notesURI, Name: "notes", Title: "Notes", Description: "The last 20 notes that anybody has left", MimeType: "text/plain"}, n.read)
-	server.AddTool(s, mcp.Tool{Name: "note", Title: "Note", Description: "Leave a note at demo://notes, for everybody to read", Annotations: &mcp.ToolAnnotations{OpenWorldHint: new(bool)}}, n.leave)
+	server.AddTool(s, mcp.Tool{Name: "note", Title: "Note", Description: "Leave a note at demo://notes, for everybody to read", Annotations: &mcp.ToolAnnotations{OpenWorldHint: new(bool)}}, n.leave, toLeave...)
 }
 
 func (n *notes) read(context.Context) (string, error) {

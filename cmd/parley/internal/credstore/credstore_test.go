@@ -1,0 +1,201 @@
+package credstore
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// ring is a keyring in memory; with an error it does not answer.
+type ring struct {
+	mu      sync.Mutex
+	secrets map[string]string
+	err     error
+	sets    int
+}
+
+func (r *ring) Get(name string) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err != nil {
+		return "", r.err
+	}
+	secret, found := r.secrets[name]
+	if !found {
+		return "", ErrNotFound
+	}
+	return secret, nil
+}
+
+func (r *ring) Set(name, secret string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err != nil {
+		return r.err
+	}
+	if r.secrets == nil {
+		r.secrets = make(map[string]string)
+	}
+	r.sets++
+	r.secrets[name] = secret
+	return nil
+}
+
+func save(t *testing.T, s *Store, value string) {
+	t.Helper()
+	if err := s.Save(t.Context(), "server x", []byte(value)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func load(t *testing.T, s *Store, want string) {
+	t.Helper()
+	if got, err := s.Load(t.Context(), "server x"); err != nil || string(got) != want {
+		t.Fatalf("%q, %v, want %q", got, err, want)
+	}
+}
+
+func TestTheKeyIsInTheKeyringWhereThereIsOne(t *testing.T) {
+	dir, r := filepath.Join(t.TempDir(), "a", "b"), &ring{}
+	save(t, New(dir, r), "planted secret")
+	load(t, New(dir, r), "planted secret")
+	if _, err := os.Stat(filepath.Join(dir, keyFile)); err == nil {
+		t.Error("there is a key file")
+	}
+	if where := New(dir, r).Where(); !strings.Contains(where, "keyring") {
+		t.Error(where)
+	}
+	private(t, dir)
+
+	for name, other := range map[string]*ring{"empty": {}, "locked": {err: errors.New("locked")}} {
+		if _, err := New(dir, other).Load(t.Context(), "server x"); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "keyring") {
+			t.Errorf("with a keyring that is %s: %v", name, err)
+		}
+		if err := New(dir, other).Save(t.Context(), "server y", []byte("x")); err == nil {
+			t.Errorf("with a keyring that is %s the file is begun anew", name)
+		}
+	}
+	load(t, New(dir, r), "planted secret")
+}
+
+func TestTheKeyIsInAFileElsewhere(t *testing.T) {
+	for name, r := range map[string]Keyring{"none": nil, "broken": &ring{err: errors.New("broken")}} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			save(t, New(dir, r), "planted secret")
+			load(t, New(dir, nil), "planted secret")
+			load(t, New(dir, &ring{}), "planted secret") // the file comes first
+			if where := New(dir, r).Where(); !strings.Contains(where, filepath.Join(dir, keyFile)) {
+				t.Error(where)
+			}
+			private(t, dir)
+			if runtime.GOOS == "windows" {
+				return
+			}
+			if err := os.Chmod(filepath.Join(dir, keyFile), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := New(dir, r).Load(t.Context(), "server x"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+				t.Errorf("others may read the key, and it says %v", err)
+			}
+		})
+	}
+}
+
+// private looks at what is on the disk: the user's alone, and unreadable.
+func private(t *testing.T, dir string) {
+	t.Helper()
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		info, err := f.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 || bytes.Contains(text, []byte("planted")) {
+			t.Errorf("%s has mode %v and holds %q", f.Name(), info.Mode(), text)
+		}
+	}
+}
+
+func TestWhereNothingIsKeptNothingIsTouched(t *testing.T) {
+	dir, r := filepath.Join(t.TempDir(), "absent"), &ring{}
+	s := New(dir, r)
+	load(t, s, "")
+	if keys, err := s.Keys(t.Context()); keys != nil || err != nil {
+		t.Errorf("%q, %v", keys, err)
+	}
+	unlock, err := s.Lock(t.Context(), "server x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+	if err := s.Save(t.Context(), "server x", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); err == nil || r.sets > 0 {
+		t.Error("there is a directory, or a key")
+	}
+	save(t, New(dir, r), "from another process")
+	load(t, s, "from another process")
+}
+
+func TestOneKeyIsMadeHoweverManyBeginAtOnce(t *testing.T) {
+	for name, r := range map[string]Keyring{"keyring": &ring{}, "key file": nil} {
+		dir := t.TempDir()
+		var group sync.WaitGroup
+		for n := range 8 {
+			group.Go(func() {
+				if err := New(dir, r).Save(t.Context(), strings.Repeat("k", n+1), []byte("x")); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		if keys, err := New(dir, r).Keys(t.Context()); err != nil || len(keys) != 8 {
+			t.Errorf("%s: %q, %v", name, keys, err)
+		}
+	}
+}
+
+func TestNoMessageBusIsStartedForTheKeyring(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "bus"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		goos string
+		env  map[string]string
+		want bool
+	}{
+		{"darwin", nil, true},
+		{"windows", nil, true},
+		{"linux", nil, false},
+		{"linux", map[string]string{"DBUS_SESSION_BUS_ADDRESS": "unix:path=/run/bus"}, true},
+		{"linux", map[string]string{"XDG_RUNTIME_DIR": dir}, true},
+		{"freebsd", map[string]string{"XDG_RUNTIME_DIR": dir + "x"}, false},
+	} {
+		if got := hasSession(test.goos, func(name string) string { return test.env[name] }); got != test.want {
+			t.Errorf("%s, %v: %t", test.goos, test.env, got)
+		}
+	}
+	t.Setenv("PARLEY_NO_KEYRING", "1")
+	if System() != nil {
+		t.Error("there is a keyring that was not wanted")
+	}
+}
