@@ -17,7 +17,8 @@ type beats struct {
 	body io.Closer
 
 	mu      sync.Mutex
-	last    time.Time     // when something came
+	last    time.Time     // when a comment or an event came
+	arrived time.Time     // when anything did; noted only once the beat is known
 	longest time.Duration // between two comments with nothing else between them
 	row     int           // comments in a row
 	seen    int           // gaps that longest is of
@@ -65,12 +66,32 @@ func (b *beats) event() {
 	b.heard(time.Now())
 }
 
+// bytes notes that something has arrived, of an event perhaps that takes long to.
+func (b *beats) bytes() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.seen >= beatsKnown {
+		b.await(time.Now())
+	}
+}
+
 // heard is called with mu held.
 func (b *beats) heard(now time.Time) {
 	b.last = now
-	if b.over || b.seen < beatsKnown {
+	if b.seen >= beatsKnown {
+		b.await(now)
+	}
+}
+
+// await begins to wait for the next sign of life. It is called with mu held.
+func (b *beats) await(now time.Time) {
+	if b.over {
 		return
 	}
+	b.arrived = now
 	patience := max(beatsMissed*b.longest, leastSilence)
 	if b.timer == nil {
 		b.timer = time.AfterFunc(patience, b.miss)
@@ -83,7 +104,7 @@ func (b *beats) miss() {
 	b.mu.Lock()
 	over := b.over
 	if !over {
-		b.silent, b.over = time.Since(b.last), true
+		b.silent, b.over = time.Since(b.arrived), true
 	}
 	b.mu.Unlock()
 	if !over {

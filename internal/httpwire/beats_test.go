@@ -3,6 +3,7 @@ package httpwire
 import (
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,6 +85,19 @@ func TestABeatMayVary(t *testing.T) {
 			scripted{25 * time.Second, data}, scripted{29 * time.Second, beat})
 		var silent *call.SilentError
 		if !errors.As(err, &silent) || after != 30*time.Second {
+			t.Errorf("after %v: %v", after, err)
+		}
+	})
+}
+
+// An event that takes long to arrive is no silence.
+func TestALargeEventOnASlowNetworkIsALifeSign(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		part := scripted{4 * time.Second, strings.Repeat("x", 10)}
+		after, err := silentAfter(t, scripted{0, beat}, scripted{time.Second, beat}, scripted{time.Second, beat},
+			scripted{time.Second, "data: "}, part, part, part, scripted{time.Second, "\n"}, scripted{4 * time.Second, "\n"})
+		var silent *call.SilentError
+		if !errors.As(err, &silent) || silent.For != leastSilence || after != leastSilence {
 			t.Errorf("after %v: %v", after, err)
 		}
 	})

@@ -101,8 +101,12 @@ func (e *eventReader) readLine() ([]byte, error) {
 	}
 	e.line = e.line[:0]
 	for {
+		waits := e.r.Buffered() == 0
 		if _, err := e.r.Peek(1); err != nil {
 			return nil, err
+		}
+		if waits {
+			e.beats.bytes()
 		}
 		chunk, _ := e.r.Peek(e.r.Buffered())
 		if e.skip {
