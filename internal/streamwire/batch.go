@@ -25,7 +25,8 @@ func (l *link) batch(ctx context.Context, data []byte) {
 		return
 	}
 	if !l.begin() {
-		l.refuse(ctx, jsonrpc.ID{}, errClosing)
+		batch.Refuse(errClosing)
+		l.write(ctx, batch.Serve(ctx, nil, l.conn))
 		return
 	}
 	slots := min(batch.Requests(), cap(l.slots))

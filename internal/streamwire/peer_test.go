@@ -135,6 +135,15 @@ func (p *peer) want(lines ...string) {
 	}
 }
 
+// wantBoth fails unless the next two lines are these, in either order.
+func (p *peer) wantBoth(one, other string) {
+	p.t.Helper()
+	first, second := p.receive(), p.receive()
+	if !(matches(first, one) && matches(second, other) || matches(first, other) && matches(second, one)) {
+		p.t.Errorf("got  %s\nand  %s\nwant %s\nand  %s", first, second, one, other)
+	}
+}
+
 func matches(got, want string) bool {
 	parts := strings.Split(want, "…")
 	got, ok := strings.CutPrefix(got, parts[0])

@@ -145,7 +145,7 @@ func TestABatchIsRefusedThatAnswersWaitFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.send(fmt.Sprintf(`[%s,{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}]`, legacyCall("2", "ask", "{}"), question.ID))
-		p.want(`[{"jsonrpc":"2.0","id":2,"error":{"code":-32603,…`, legacyReply("1", `{"roots":[]}`))
+		p.wantBoth(`[{"jsonrpc":"2.0","id":2,"error":{"code":-32603,…`, legacyReply("1", `{"roots":[]}`))
 	})
 }
 
@@ -214,5 +214,28 @@ func TestDrainingReadsAnswersAndRefusesRequests(t *testing.T) {
 			t.Error(err)
 		}
 		<-b.ended
+	})
+}
+
+// So it is with batches: each request is refused by its id, and answers and
+// cancellations beside them count.
+func TestDrainingReadsAnswersInBatchesAndRefusesTheirRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := connect(t, newServer(handlers{"ask": asking}))
+		p.send(strings.Replace(initialize(mcp.V20250326), `"capabilities":{}`, `"capabilities":{"roots":{}}`, 1))
+		p.want(`{"jsonrpc":"2.0","id":"init","result":{…`)
+		p.send(legacyCall("1", "ask", "{}"))
+		question, err := jsonrpc.Parse([]byte(p.receive()), jsonrpc.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.drain()
+		synctest.Wait()
+		p.send(fmt.Sprintf(`[%s,{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}},%s]`, legacyCall("2", "echo", "{}"), question.ID, legacyCall("3", "echo", "{}")))
+		p.wantBoth(`[{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"the server is shutting down…},{"jsonrpc":"2.0","id":3,"error":{…}]`,
+			legacyReply("1", `{"roots":[]}`))
+		if err := p.ended(); err != nil {
+			t.Error(err)
+		}
 	})
 }
