@@ -30,6 +30,11 @@ func (f *found) resourceID() string {
 	return f.resource.Resource
 }
 
+// known is what is remembered of it.
+func (f *found) known() *known {
+	return &known{f.server.Issuer, f.resourceID(), f.server.fallback}
+}
+
 // discover finds the authorization server of an MCP server (2026-07-28,
 // basic/authorization/authorization-server-discovery). Hint is where a challenge says
 // that the metadata is; prefer picks one of several authorization servers.

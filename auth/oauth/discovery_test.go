@@ -87,6 +87,41 @@ func TestO4DiscoveryGoesInItsOrder(t *testing.T) {
 	}
 }
 
+// U8: servers of 2025-03-26 that share a host share its authorization server, and not
+// what it gave out for one of them.
+func TestU8NeighboursWithoutMetadataHaveTokensOfTheirOwn(t *testing.T) {
+	w := newWorld(t)
+	w.hintAt, w.prmAt, w.metaAt = "", "/never", "/never"
+	w.onAuthorize = func(_, a url.Values) { delete(a, "iss") }
+	w.serveMCP = func(rw http.ResponseWriter, r *http.Request) bool {
+		if slices.Contains([]string{"/authorize", "/token", "/register"}, r.URL.Path) {
+			w.authorization(rw, r)
+			return true
+		}
+		return false
+	}
+	c := w.client()
+	if err := c.Login(t.Context(), w.url()); err != nil {
+		t.Fatal(err)
+	}
+	neighbour := w.mcp.URL + "/neighbour"
+	req, _ := http.NewRequest(http.MethodPost, neighbour, nil)
+	if _, err := c.Refused(req, neighbour, &http.Response{StatusCode: 401, Header: http.Header{"Www-Authenticate": {"Bearer"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.count("mcp GET /authorize"); n != 2 {
+		t.Errorf("for two servers the user was asked %d times", n)
+	}
+	mine, err := authorize(c, w.url())
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := authorize(c, neighbour)
+	if err != nil || mine == theirs || theirs == "" {
+		t.Errorf("the neighbour is sent %q, which is for the other: %v", theirs, err)
+	}
+}
+
 // O15: pre-registered, then the document, then registration, then somebody is asked.
 func TestO15RegistrationGoesInItsOrder(t *testing.T) {
 	const document = "https://program.example/client.json"

@@ -22,14 +22,14 @@ func (s *session) authorizeAnew(ctx context.Context, n *need, before *token) (*t
 	}
 	previous := s.found
 	s.found = f
-	issuer, resource := f.server.Issuer, f.resourceID()
-	unlock, err := s.owner.store().Lock(ctx, tokenKey(issuer, resource))
+	issuer, resource, key := f.server.Issuer, f.resourceID(), f.known().tokenKey(s.server)
+	unlock, err := s.owner.store().Lock(ctx, key)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
 
-	stored, err := load[token](ctx, s.owner.store(), tokenKey(issuer, resource))
+	stored, err := load[token](ctx, s.owner.store(), key)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (s *session) grant(ctx context.Context, f *found, scopes []string, proof bo
 // keep stores a token, and to whom it belongs. A token that cannot be stored is used
 // nevertheless: the user has just logged in for it.
 func (s *session) keep(ctx context.Context, f *found, t *token) error {
-	err := save(ctx, s.owner.store(), tokenKey(f.server.Issuer, f.resourceID()), t)
+	err := save(ctx, s.owner.store(), f.known().tokenKey(s.server), t)
 	if err = errors.Join(err, s.know(ctx, f)); err != nil {
 		s.owner.logger().Warn("a token is kept in memory only", "server", shown(s.web.server), "error", err)
 	}
@@ -140,7 +140,7 @@ func (s *session) keep(ctx context.Context, f *found, t *token) error {
 
 func (s *session) know(ctx context.Context, f *found) error {
 	s.bound = f.server.Issuer
-	return save(ctx, s.owner.store(), serverKey(s.server), known{f.server.Issuer, f.resourceID(), f.server.fallback})
+	return save(ctx, s.owner.store(), serverKey(s.server), f.known())
 }
 
 // renew gets a token in place of one that expires, without asking anybody. It is nil
@@ -150,12 +150,12 @@ func (s *session) renew(ctx context.Context, t *token) (*token, error) {
 	if err != nil || k == nil {
 		return nil, err
 	}
-	unlock, err := s.owner.store().Lock(ctx, tokenKey(k.Issuer, k.Resource))
+	unlock, err := s.owner.store().Lock(ctx, k.tokenKey(s.server))
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	stored, err := load[token](ctx, s.owner.store(), tokenKey(k.Issuer, k.Resource))
+	stored, err := load[token](ctx, s.owner.store(), k.tokenKey(s.server))
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +224,7 @@ func (s *session) refresh(ctx context.Context, f *found, t *token) (*token, erro
 	if isServerError(err, "invalid_grant", "invalid_client", "unauthorized_client") {
 		spent := *t
 		spent.Refresh = ""
-		return nil, save(ctx, s.owner.store(), tokenKey(f.server.Issuer, f.resourceID()), &spent)
+		return nil, save(ctx, s.owner.store(), f.known().tokenKey(s.server), &spent)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("refreshing the token: %w", err)

@@ -188,7 +188,7 @@ func (s *session) load(ctx context.Context) error {
 		return err
 	}
 	if k != nil {
-		t, err := load[token](ctx, s.owner.store(), tokenKey(k.Issuer, k.Resource))
+		t, err := load[token](ctx, s.owner.store(), k.tokenKey(s.server))
 		if err != nil {
 			return err
 		}
@@ -339,8 +339,8 @@ func (s *session) forget(ctx context.Context) error {
 	if k == nil {
 		return nil
 	}
-	t, err := load[token](ctx, store, tokenKey(k.Issuer, k.Resource))
-	err = errors.Join(err, remove(ctx, store, tokenKey(k.Issuer, k.Resource)), remove(ctx, store, serverKey(s.server)))
+	t, err := load[token](ctx, store, k.tokenKey(s.server))
+	err = errors.Join(err, remove(ctx, store, k.tokenKey(s.server)), remove(ctx, store, serverKey(s.server)))
 	if t != nil {
 		s.revoke(ctx, k, t)
 	}

@@ -39,7 +39,7 @@ func (c *Client) Status(ctx context.Context, server string) (*Status, error) {
 	if err != nil || k == nil {
 		return nil, err
 	}
-	t, err := load[token](ctx, c.store(), tokenKey(k.Issuer, k.Resource))
+	t, err := load[token](ctx, c.store(), k.tokenKey(canonical))
 	if err != nil || !t.usable() {
 		return nil, err
 	}

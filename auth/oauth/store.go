@@ -107,16 +107,25 @@ func (m *MemoryStore) Lock(ctx context.Context, key string) (unlock func(), err 
 }
 
 // Keys of a store. Tokens belong to an issuer and a resource, clients to an issuer.
-// What is known of an MCP server says which of them are its own.
-func serverKey(server string) string          { return "server " + server }
-func clientKey(issuer string) string          { return "client " + issuer }
-func tokenKey(issuer, resource string) string { return "token " + issuer + " " + resource }
+// What is known of an MCP server says which of them are its own: see known.tokenKey.
+func serverKey(server string) string { return "server " + server }
+func clientKey(issuer string) string { return "client " + issuer }
 
 // known is what is remembered of an MCP server.
 type known struct {
 	Issuer   string `json:"issuer"`
 	Resource string `json:"resource,omitzero"` // exactly as the metadata has it
 	Fallback bool   `json:"fallback,omitzero"` // found in the way of 2025-03-26
+}
+
+// tokenKey is the key of the token for an MCP server. Where it has no metadata, nothing
+// says that the token is for its neighbours on the same host, too.
+func (k *known) tokenKey(server string) string {
+	resource := k.Resource
+	if resource == "" {
+		resource = server
+	}
+	return "token " + k.Issuer + " " + resource
 }
 
 // load reads a value; nil if there is none, or none that can be read.
