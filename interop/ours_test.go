@@ -4,6 +4,7 @@ package interop
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -133,47 +135,88 @@ func TestOurClientUsesTheirServers(t *testing.T) {
 		{"v2 both over HTTP", []string{"v2-server.mjs"}, "http", mcp.V20260728},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			target := target(t, tt.transport, tt.server)
-			c := dial(t, target)
-			if c.Revision() != tt.revision {
-				t.Errorf("they speak %s, want %s", c.Revision(), tt.revision)
+			p := meet(t, tt.transport, tt.server)
+			if p.Revision() != tt.revision {
+				t.Errorf("they speak %s, want %s", p.Revision(), tt.revision)
 			}
-			tools := map[string]bool{}
-			for tool, err := range c.Tools(t.Context()) {
-				if err != nil {
-					t.Fatal(err)
-				}
-				tools[tool.Name] = true
-			}
-			if len(tools) != 4 || !tools["echo"] || !tools["add"] || !tools["count"] || !tools["fail"] {
-				t.Errorf("tools: %v", tools)
-			}
-			if text, err := client.Call[string](t.Context(), c, "echo", map[string]any{"text": "héllo"}); err != nil || text != "héllo" {
-				t.Errorf("echo: %q, %v", text, err)
-			}
-			added, err := client.Call[struct {
-				Sum float64 `json:"sum"`
-			}](t.Context(), c, "add", map[string]any{"a": 2, "b": 40})
-			if err != nil || added.Sum != 42 {
-				t.Errorf("add: %v, %v", added, err)
-			}
-			var steps []float64
-			text, err := client.Call[string](t.Context(), c, "count", map[string]any{"to": 5},
-				client.OnProgress(func(p call.Progress) { steps = append(steps, p.Done) }))
-			if err != nil || text != "counted to 5" || !slices.Equal(steps, []float64{1, 2, 3, 4, 5}) {
-				t.Errorf("count: %q, %v, progress %v", text, err, steps)
-			}
-			var failed *client.ToolError
-			if _, err := client.Call[string](t.Context(), c, "fail", nil); !errors.As(err, &failed) {
-				t.Errorf("fail: %v", err)
-			}
-			if _, err := client.Call[string](t.Context(), c, "no_such_tool", nil); err == nil {
-				t.Error("an unknown tool could be called")
-			}
-			if err := c.Ping(t.Context()); err != nil {
-				t.Errorf("ping: %v", err)
+			for _, subject := range []struct {
+				name string
+				use  func(*testing.T, *peer)
+			}{
+				{"tools", useTools},
+				{"data", useData},
+				{"cache", useCache},
+				{"calls", useCalls},
+				{"changes", useChanges},
+				{"questions", useQuestions},
+			} {
+				t.Run(subject.name, func(t *testing.T) { subject.use(t, p) })
 			}
 		})
+	}
+}
+
+// A peer is a server that we did not write, as our client sees it.
+type peer struct {
+	*client.Client
+	transport string
+	logged    chan mcp.LoggingMessageParams
+	visited   chan string   // the URLs to which it has sent the user
+	gaveUp    chan struct{} // closed when it did not want an answer any more
+
+	mu       sync.Mutex
+	requests []string // the methods of what was sent to it
+}
+
+// sent returns how often a method was sent.
+func (p *peer) sent(method string) (times int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, sent := range p.requests {
+		if sent == method {
+			times++
+		}
+	}
+	return times
+}
+
+func (p *peer) trace(sent bool, message []byte) {
+	var request struct{ Method string }
+	if sent && json.Unmarshal(message, &request) == nil {
+		p.mu.Lock()
+		p.requests = append(p.requests, request.Method)
+		p.mu.Unlock()
+	}
+}
+
+// meet starts a server peer and dials it.
+func meet(t *testing.T, transport string, command []string) *peer {
+	t.Helper()
+	p := &peer{
+		transport: transport,
+		logged:    make(chan mcp.LoggingMessageParams, 16),
+		visited:   make(chan string, 16),
+		gaveUp:    make(chan struct{}),
+	}
+	d := &client.Dialer{
+		OnLog:      func(message mcp.LoggingMessageParams) { p.logged <- message },
+		Extensions: []client.Extension{{ID: shouting}},
+		Trace:      p.trace,
+	}
+	p.answer(d)
+	p.Client = dial(t, d, target(t, transport, command))
+	return p
+}
+
+// await takes what comes, for as long as a peer may take.
+func await[T any](t *testing.T, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(20 * time.Second):
+		t.Fatal("nothing has come")
+		panic("unreachable")
 	}
 }
 
@@ -185,11 +228,11 @@ func target(t *testing.T, how string, peer []string) client.Target {
 	return client.URL(listen(t, node(t, peer[0], append(slices.Clone(peer[1:]), how, "0")...)))
 }
 
-func dial(t *testing.T, target client.Target) *client.Client {
+func dial(t *testing.T, d *client.Dialer, target client.Target) *client.Client {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), peerTimeout)
 	defer cancel()
-	c, err := client.Dial(ctx, target)
+	c, err := d.Dial(ctx, target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +272,7 @@ func TestServerFilesystemReadsAFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := dial(t, published(t, "server-filesystem", dir))
+	c := dial(t, &client.Dialer{}, published(t, "server-filesystem", dir))
 	result, err := c.CallTool(t.Context(), "read_text_file", map[string]any{"path": path})
 	if err != nil || result.IsError || len(result.Content) == 0 {
 		t.Fatalf("%+v, %v", result, err)
@@ -243,7 +286,7 @@ func TestServerFilesystemReadsAFile(t *testing.T) {
 }
 
 func TestServerEverythingReportsProgress(t *testing.T) {
-	c := dial(t, published(t, "server-everything", "stdio"))
+	c := dial(t, &client.Dialer{}, published(t, "server-everything", "stdio"))
 	reports := 0
 	result, err := c.CallTool(t.Context(), "trigger-long-running-operation", map[string]any{"duration": 1, "steps": 4},
 		client.OnProgress(func(call.Progress) { reports++ }))

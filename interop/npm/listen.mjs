@@ -2,6 +2,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
+import { EventStore } from './offer/streams.mjs';
 
 // listen serves handle(request, response) on 127.0.0.1. Port 0 picks a free one.
 export function listen(port, handle, path = '/mcp') {
@@ -16,7 +17,8 @@ export function listen(port, handle, path = '/mcp') {
 }
 
 // sessions gives a handler that keeps one server and one transport per Mcp-Session-Id. A request without a known
-// id goes to a fresh transport, which refuses whatever is not initialize. body is the parsed body, if somebody read it.
+// id goes to a fresh transport, which refuses whatever is not initialize. What is sent on a stream is kept for clients that come
+// back. body is the parsed body, if somebody read it.
 export function sessions(newServer, Transport) {
     const open = new Map();
     return async (request, response, body) => {
@@ -24,6 +26,8 @@ export function sessions(newServer, Transport) {
         if (!transport) {
             transport = new Transport({
                 sessionIdGenerator: randomUUID,
+                eventStore: new EventStore(),
+                retryInterval: 50,
                 onsessioninitialized: id => open.set(id, transport),
                 onsessionclosed: id => open.delete(id),
             });

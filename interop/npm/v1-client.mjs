@@ -5,7 +5,7 @@ import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { readArguments, refuse } from './arguments.mjs';
-import { observe, report } from './observe.mjs';
+import { observe, report } from './use/observe.mjs';
 
 const usage = 'v1-client.mjs http URL | sse URL | stdio COMMAND [ARGUMENT…]';
 const { transport: kind, where } = readArguments(usage);

@@ -1,21 +1,76 @@
 // A server made with the first generation of the TypeScript SDK (revisions up to 2025-11-25).
 
-import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
+import { completable } from '@modelcontextprotocol/sdk/server/completable.js';
+import { McpServer, ResourceTemplate } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { SSEServerTransport } from '@modelcontextprotocol/sdk/server/sse.js';
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
+import {
+    EmptyResultSchema,
+    ListResourcesRequestSchema,
+    RootsListChangedNotificationSchema,
+    SubscribeRequestSchema,
+    UnsubscribeRequestSchema,
+    UrlElicitationRequiredError,
+} from '@modelcontextprotocol/sdk/types.js';
+import { z } from 'zod';
 import { readArguments, refuse } from './arguments.mjs';
 import { listen, sessions } from './listen.mjs';
-import { addTools } from './tools.mjs';
+import { addAll, capabilities } from './offer/all.mjs';
+import { send } from './offer/changes.mjs';
 
 const usage = 'v1-server.mjs http PORT | sse PORT | stdio';
 const { transport, where: [port = 0] } = readArguments(usage);
 
-const progress = ({ _meta, sendNotification }) => async step => {
-    if (_meta?.progressToken === undefined) return;
-    await sendNotification({ method: 'notifications/progress', params: { progressToken: _meta.progressToken, ...step } });
+const schemas = {
+    'resources/list': ListResourcesRequestSchema,
+    'resources/subscribe': SubscribeRequestSchema,
+    'resources/unsubscribe': UnsubscribeRequestSchema,
+    'notifications/roots/list_changed': RootsListChangedNotificationSchema,
 };
-const newServer = () => addTools(new McpServer({ name: 'interop-v1-server', version: '1.0.0' }), progress);
+
+const sdk = {
+    ResourceTemplate,
+    UrlElicitationRequiredError,
+    completable,
+    cached: () => ({}),
+    listens: () => false,
+    handle: ({ server }, method, handler) =>
+        server.setRequestHandler(schemas[method], ({ params = {} }) => handler(params)),
+    notified: ({ server }, method, handler) => server.setNotificationHandler(schemas[method], handler),
+    custom: ({ server }, method, params, handler) =>
+        server.setRequestHandler(z.object({ method: z.literal(method), params }), ({ params }) => handler(params)),
+    call: ({ _meta, requestInfo, sendNotification, sendRequest, sessionId, signal, closeSSEStream, server }) => ({
+        signal,
+        header: name => requestInfo?.headers[name.toLowerCase()],
+        close: closeSSEStream,
+        progress: async step => {
+            if (_meta?.progressToken === undefined) return;
+            await sendNotification({ method: 'notifications/progress', params: { progressToken: _meta.progressToken, ...step } });
+        },
+        log: (level, data) => server.sendLoggingMessage({ level, data, logger: 'interop' }, sessionId),
+        ping: () => sendRequest({ method: 'ping' }, EmptyResultSchema),
+        giveUp: params => sendRequest({ method: 'elicitation/create', params }, z.any(), { timeout: 300 }),
+    }),
+    asking: ({ server }, handler) => (args, { requestId: relatedRequestId }) => {
+        const ask = {
+            form: params => server.elicitInput({ mode: 'form', ...params }, { relatedRequestId }),
+            url: params => server.elicitInput({ mode: 'url', ...params }, { relatedRequestId }),
+            sample: params => server.createMessage(params, { relatedRequestId }),
+            roots: () => server.listRoots(undefined, { relatedRequestId }),
+        };
+        return handler(async requests => {
+            const answers = Object.entries(requests).map(async ([key, { kind, ...params }]) => [key, await ask[kind](params)]);
+            return Object.fromEntries(await Promise.all(answers));
+        }, args);
+    },
+};
+
+const newServer = () => {
+    const server = new McpServer({ name: 'interop-v1-server', version: '1.0.0' }, { capabilities });
+    addAll(server, { ...sdk, call: context => sdk.call({ ...context, server: server.server }) }, send);
+    return server;
+};
 
 switch (transport) {
     case 'stdio':

@@ -3,7 +3,7 @@
 import { Client, SSEClientTransport, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { readArguments, refuse } from './arguments.mjs';
-import { observe, report } from './observe.mjs';
+import { observe, report } from './use/observe.mjs';
 
 const usage = 'v2-client.mjs [--era legacy|modern|auto] [--revision REVISION] http URL | sse URL | stdio COMMAND [ARGUMENT…]';
 const { era = 'auto', revision, transport: kind, where } = readArguments(usage);

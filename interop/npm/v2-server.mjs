@@ -1,28 +1,115 @@
 // A server made with the second generation of the TypeScript SDK (all revisions).
 
+import { randomBytes } from 'node:crypto';
 import { NodeStreamableHTTPServerTransport, toNodeHandler, toWebRequest } from '@modelcontextprotocol/node';
-import { createMcpHandler, isLegacyRequest, McpServer } from '@modelcontextprotocol/server';
+import {
+    completable,
+    createMcpHandler,
+    createRequestStateCodec,
+    inputRequired,
+    inputResponse,
+    isLegacyRequest,
+    McpServer,
+    ResourceTemplate,
+    UrlElicitationRequiredError,
+} from '@modelcontextprotocol/server';
 import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/stdio';
+import { z } from 'zod';
 import { readArguments, refuse } from './arguments.mjs';
 import { listen, sessions } from './listen.mjs';
-import { addTools } from './tools.mjs';
+import { addAll, capabilities } from './offer/all.mjs';
+import { send } from './offer/changes.mjs';
 
 const usage = 'v2-server.mjs [--era legacy|modern|both] [--revision REVISION] http PORT | stdio';
 const { era = 'both', revision, transport, where: [port = 0] } = readArguments(usage);
 if (!['legacy', 'modern', 'both'].includes(era)) refuse(usage);
 
-const progress = ({ mcpReq }) => async step => {
-    const progressToken = mcpReq._meta?.progressToken;
-    if (progressToken === undefined) return;
-    await mcpReq.notify({ method: 'notifications/progress', params: { progressToken, ...step } });
+// The answers of earlier rounds travel in the state, signed.
+const states = createRequestStateCodec({ key: randomBytes(32) });
+
+// Unanswered is what ask throws in a round that has not all the answers: the handler runs again in the next.
+class Unanswered extends Error {
+    constructor(requests) {
+        super('unanswered');
+        this.requests = requests;
+    }
+}
+
+const build = {
+    form: params => inputRequired.elicit({ mode: 'form', ...params }),
+    url: ({ elicitationId, ...params }) => inputRequired.elicitUrl(params),
+    sample: params => inputRequired.createMessage(params),
+    roots: () => inputRequired.listRoots(),
 };
-const newServer = () => addTools(
-    new McpServer(
+
+const read = (responses, key) => {
+    const { kind, ...view } = inputResponse(responses, key);
+    if (kind === 'missing') return undefined;
+    return kind === 'sampling' ? view.result : view;
+};
+
+const sdk = {
+    ResourceTemplate,
+    UrlElicitationRequiredError,
+    completable,
+    cached: ttlMs => ({ cacheHint: { ttlMs, cacheScope: 'public' } }),
+    handle: ({ server }, method, handler) => server.setRequestHandler(method, ({ params = {} }) => handler(params)),
+    notified: ({ server }, method, handler) => server.setNotificationHandler(method, handler),
+    custom: ({ server }, method, params, handler) => server.setRequestHandler(method, { params }, handler),
+    call: ({ http, mcpReq }) => ({
+        signal: mcpReq.signal,
+        header: name => http?.req?.headers.get(name) ?? undefined,
+        close: http?.closeSSE,
+        progress: async step => {
+            const progressToken = mcpReq._meta?.progressToken;
+            if (progressToken === undefined) return;
+            await mcpReq.notify({ method: 'notifications/progress', params: { progressToken, ...step } });
+        },
+        log: (level, data) => mcpReq.log(level, data, 'interop'),
+        ping: () => mcpReq.send({ method: 'ping' }),
+        giveUp: params => mcpReq.send({ method: 'elicitation/create', params }, { timeout: 300 }),
+    }),
+    // On a session the SDK asks the client itself, and runs the handler again just the same.
+    asking: (_, handler) => async (args, { mcpReq }) => {
+        const known = { ...mcpReq.requestState() };
+        for (const key of Object.keys(mcpReq.inputResponses ?? {})) known[key] = read(mcpReq.inputResponses, key);
+        try {
+            return await handler(async requests => {
+                const open = Object.entries(requests).filter(([key]) => known[key] === undefined);
+                if (open.length > 0) throw new Unanswered(open);
+                return known;
+            }, args);
+        } catch (error) {
+            if (!(error instanceof Unanswered)) throw error;
+            const inputRequests = error.requests.map(([key, { kind, ...params }]) => [key, build[kind](params)]);
+            return inputRequired({ inputRequests: Object.fromEntries(inputRequests), requestState: await states.mint(known) });
+        }
+    },
+};
+
+let notify; // of the entry that serves 2026-07-28 over HTTP, where each request has a server of its own
+const publish = {
+    tools: () => notify.toolsChanged(),
+    prompts: () => notify.promptsChanged(),
+    resources: () => notify.resourcesChanged(),
+    resource: uri => notify.resourceUpdated(uri),
+};
+
+const newServer = ({ era } = { era: 'legacy' }) => {
+    const server = new McpServer(
         { name: 'interop-v2-server', version: '1.0.0' },
-        { supportedProtocolVersions: revision ? [revision] : undefined },
-    ),
-    progress,
-);
+        {
+            capabilities,
+            supportedProtocolVersions: revision ? [revision] : undefined,
+            cacheHints: { 'tools/list': { ttlMs: 60_000, cacheScope: 'public' } },
+            requestState: { verify: states.verify },
+        },
+    );
+    const modern = era === 'modern';
+    const announce = modern && transport === 'http' ? (_, what, uri) => publish[what](uri) : send;
+    addAll(server, { ...sdk, listens: () => modern }, announce);
+    return server;
+};
 
 switch (transport) {
     case 'stdio':
@@ -40,7 +127,9 @@ switch (transport) {
 // http routes by era, so that legacy requests get sessions: the SDK's own fallback has none.
 function http() {
     const legacy = sessions(newServer, NodeStreamableHTTPServerTransport);
-    const modern = toNodeHandler(createMcpHandler(newServer, { legacy: 'reject' }));
+    const handler = createMcpHandler(newServer, { legacy: 'reject' });
+    notify = handler.notify;
+    const modern = toNodeHandler(handler);
     if (era === 'legacy') return legacy;
     if (era === 'modern') return modern;
     return async (request, response) => {

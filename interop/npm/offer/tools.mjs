@@ -1,12 +1,11 @@
-// The tools that every server peer offers. Both generations of the SDK register them alike.
+// The tools that every server peer offers. Both generations of the SDK register them alike; sdk is what differs
+// between them: see v1-server.mjs and v2-server.mjs.
 
 import { z } from 'zod';
 
-const text = text => ({ content: [{ type: 'text', text }] });
+export const text = text => ({ content: [{ type: 'text', text }] });
 
-// addTools registers the tools. progress(context) gives the function that sends one progress notification
-// for the call of that context; it is the one thing that differs between the generations.
-export function addTools(server, progress) {
+export function addTools(server, sdk) {
     server.registerTool(
         'echo',
         { description: 'Give the text back', inputSchema: z.object({ text: z.string() }) },
@@ -28,9 +27,9 @@ export function addTools(server, progress) {
         'count',
         { description: 'Count up, reporting each step', inputSchema: z.object({ to: z.int().min(1).max(1000) }) },
         async ({ to }, context) => {
-            const step = progress(context);
+            const { progress } = sdk.call(context);
             for (let i = 1; i <= to; i++) {
-                await step({ progress: i, total: to, message: `${i} of ${to}` });
+                await progress({ progress: i, total: to, message: `${i} of ${to}` });
             }
             return text(`counted to ${to}`);
         },
@@ -38,5 +37,12 @@ export function addTools(server, progress) {
     server.registerTool('fail', { description: 'Fail, always', inputSchema: z.object({}) }, () => {
         throw new Error('failed on purpose');
     });
-    return server;
+    server.registerTool(
+        'region',
+        {
+            description: 'Tell the header that mirrors the argument',
+            inputSchema: z.object({ region: z.string().meta({ 'x-mcp-header': 'Region' }) }),
+        },
+        (_, context) => text(sdk.call(context).header('Mcp-Param-Region') ?? 'none'),
+    );
 }

@@ -1,0 +1,42 @@
+//go:build integration
+
+package interop
+
+import (
+	"testing"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// useCache asks twice for what they say is fresh for a minute (2026-07-28, server/utilities/caching).
+func useCache(t *testing.T, p *peer) {
+	list := func(options ...client.CallOption) {
+		for _, err := range p.Tools(t.Context(), options...) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	read := func(options ...client.CallOption) {
+		if _, err := p.ReadResource(t.Context(), "test://watched", options...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := 0 // how often a second request is sent
+	if p.Revision() < mcp.V20260728 {
+		again = 1
+	}
+	for method, ask := range map[string]func(...client.CallOption){"tools/list": list, "resources/read": read} {
+		ask(client.Fresh())
+		before := p.sent(method)
+		ask()
+		if sent := p.sent(method) - before; sent != again {
+			t.Errorf("%s was asked for %d times, want %d", method, sent, again)
+		}
+		ask(client.Fresh())
+		if sent := p.sent(method) - before; sent != again+1 {
+			t.Errorf("%s was not asked for anew: %d times, want %d", method, sent, again+1)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+//go:build integration
+
+package interop
+
+import (
+	"io"
+	"net"
+	"net/url"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// Their servers keep what they send, so that our client loses nothing when its connection is cut in the middle of a
+// call, or when the server closes the stream and is polled (2025-11-25, basic/transports, Resumability and Redelivery).
+func TestOurClientResumesTheirStreams(t *testing.T) {
+	for name, peer := range map[string][]string{
+		"v1":        {"v1-server.mjs"},
+		"v2 legacy": {"v2-server.mjs", "--era", "legacy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			address, err := url.Parse(listen(t, node(t, peer[0], append(slices.Clone(peer[1:]), "http", "0")...)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := newWire(t, address.Host)
+			address.Host = w.address()
+			c := dial(t, &client.Dialer{Revision: mcp.V20251125}, client.URL(address.String()))
+
+			for _, tt := range []struct {
+				tool string
+				then func() // when the first step was reported
+			}{
+				{"held", func() {
+					w.cut()
+					go func() {
+						if _, err := c.CallTool(t.Context(), "release", nil); err != nil {
+							t.Errorf("release: %v", err)
+						}
+					}()
+				}},
+				{"polled", func() {}},
+			} {
+				var steps []float64
+				text, err := client.Call[string](t.Context(), c, tt.tool, nil, client.OnProgress(func(p call.Progress) {
+					if steps = append(steps, p.Done); p.Done == 1 {
+						tt.then()
+					}
+				}))
+				if err != nil || text != "nothing was lost" || !slices.Equal(steps, []float64{1, 2}) {
+					t.Errorf("%s: %q, %v, progress %v", tt.tool, text, err, steps)
+				}
+			}
+		})
+	}
+}
+
+// A wire carries connections to a server, until it is cut. Later connections are carried again.
+type wire struct {
+	listener net.Listener
+	to       string
+	wg       sync.WaitGroup
+	mu       sync.Mutex
+	ends     []net.Conn
+}
+
+func newWire(t *testing.T, to string) *wire {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{listener: listener, to: to}
+	w.wg.Go(w.serve)
+	t.Cleanup(func() {
+		_ = listener.Close()
+		w.cut()
+		w.wg.Wait()
+	})
+	return w
+}
+
+func (w *wire) address() string { return w.listener.Addr().String() }
+
+func (w *wire) serve() {
+	for {
+		near, err := w.listener.Accept()
+		if err != nil {
+			return
+		}
+		far, err := net.Dial("tcp", w.to)
+		if err != nil {
+			_ = near.Close()
+			continue
+		}
+		w.mu.Lock()
+		w.ends = append(w.ends, near, far)
+		w.mu.Unlock()
+		carry := func(to, from net.Conn) {
+			_, _ = io.Copy(to, from)
+			_ = to.Close()
+		}
+		w.wg.Go(func() { carry(near, far) })
+		w.wg.Go(func() { carry(far, near) })
+	}
+}
+
+// cut ends all connections, in the middle of whatever they carry.
+func (w *wire) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, end := range w.ends {
+		_ = end.Close()
+	}
+	w.ends = nil
+}
