@@ -181,7 +181,7 @@ func (c *Client) fetch(ctx context.Context, req call.Request, o callOptions) (ra
 		if r.Method == mcp.MethodDiscover && !modern {
 			r.Method = mcp.MethodPing
 		}
-		r.Meta, r.OnProgress, r.Asked = o.meta, o.onProgress, &input
+		r.Meta, r.OnProgress, r.Asked = o.meta, c.dialer.progressContained(o.onProgress), &input
 		r.Timeout, r.MaxTimeout = o.timeout, c.dialer.Timeouts.Max
 		return &r
 	}, true)

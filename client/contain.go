@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// The functions of a Dialer run in goroutines of the client's, where a panic would end
+// The functions of a Dialer run, some of them, in goroutines of the client's, where a panic would end
 // the program. It is logged instead, and whoever waits for an answer gets an error.
 
 // contained is the Dialer with functions whose panics stay with them. Those that answer
@@ -33,7 +34,35 @@ func (d Dialer) contained() *Dialer {
 			f(err)
 		}
 	}
+	d.sending = call.NewSending(d.containedMiddleware()...)
 	return &d
+}
+
+// containedMiddleware is Dialer.Middleware inside of what makes an error of a panic. A
+// connection may be dialled, and kept alive, in a goroutine of the client's.
+func (d *Dialer) containedMiddleware() []call.Middleware {
+	if len(d.Middleware) == 0 {
+		return nil
+	}
+	contained := func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) (out call.Outcome) {
+			defer d.contain("Middleware", &out.Err)
+			return next(ctx, c)
+		}
+	}
+	return append([]call.Middleware{contained}, d.Middleware...)
+}
+
+// progressContained is f, which reports progress, with its panics staying with it: the
+// call goes on. It is nil if f is.
+func (d *Dialer) progressContained(f func(call.Progress)) func(call.Progress) {
+	if f == nil {
+		return nil
+	}
+	return func(p call.Progress) {
+		defer d.contain("OnProgress", nil)
+		f(p)
+	}
 }
 
 // contain is deferred. It makes an error of a panic, if there is somebody to have it.
@@ -42,9 +71,9 @@ func (d *Dialer) contain(what string, err *error) {
 	if v == nil {
 		return
 	}
-	d.Logger.Error("a function of the Dialer panicked", "function", what, "panic", v, "stack", string(debug.Stack()))
+	d.Logger.Error("a function of the program panicked", "function", what, "panic", v, "stack", string(debug.Stack()))
 	if err != nil {
-		*err = fmt.Errorf("the function of the Dialer for %s panicked: %v", what, v)
+		*err = fmt.Errorf("the program's function for %s panicked: %v", what, v)
 	}
 }
 

@@ -86,7 +86,8 @@ type Dialer struct {
 	// the client makes by itself to find out about a server and to watch it. It sees a
 	// request together with what it takes: the questions that are answered and the retry
 	// that follows them are inside. A request that is made again because the connection
-	// was lost passes anew. See call.Call for what there is to see.
+	// was lost passes anew. See call.Call for what there is to see. A panic in it ends the
+	// request with an error.
 	Middleware []call.Middleware
 
 	// HTTPClient sends requests over HTTP; nil: one of the Dialer's own. Its redirect
@@ -210,7 +211,6 @@ func Dial(ctx context.Context, target Target) (*Client, error) {
 func (d *Dialer) Dial(ctx context.Context, target Target) (*Client, error) {
 	settings := *d
 	settings.Timeouts = d.Timeouts.withDefaults()
-	settings.sending = call.NewSending(d.Middleware...)
 	if settings.Logger == nil {
 		settings.Logger = slog.Default()
 	}

@@ -154,7 +154,7 @@ func (c *Client) Request(ctx context.Context, method string, params any, options
 	return c.request(ctx, func(*link) *call.Request {
 		return &call.Request{
 			Method: method, Params: raw, Name: jsonrpc.Unquote(name), Meta: o.meta, AnyResultType: true,
-			Timeout: o.timeout, MaxTimeout: c.dialer.Timeouts.Max, OnProgress: o.onProgress,
+			Timeout: o.timeout, MaxTimeout: c.dialer.Timeouts.Max, OnProgress: c.dialer.progressContained(o.onProgress),
 		}
 	}, false)
 }

@@ -25,7 +25,7 @@ type callOptions struct {
 }
 
 // OnProgress has f called with each report of progress. It runs in the goroutine
-// that makes the call, never after the call has returned.
+// that makes the call, never after the call has returned. A panic of f's is logged.
 func OnProgress(f func(call.Progress)) CallOption {
 	return func(o *callOptions) { o.onProgress = f }
 }
@@ -96,7 +96,7 @@ func (c *Client) CallTool(ctx context.Context, name string, arguments any, optio
 		return c.request(ctx, func(*link) *call.Request {
 			return &call.Request{
 				Method: mcp.MethodCallTool, Params: params, Name: name, Mirror: mirror, Meta: o.meta,
-				Timeout: o.timeout, MaxTimeout: c.dialer.Timeouts.Max, OnProgress: o.onProgress,
+				Timeout: o.timeout, MaxTimeout: c.dialer.Timeouts.Max, OnProgress: c.dialer.progressContained(o.onProgress),
 			}
 		}, false)
 	}

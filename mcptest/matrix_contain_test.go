@@ -5,12 +5,15 @@ package mcptest_test
 import (
 	"context"
 	"log/slog"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/transport"
 )
 
 // A function of the program's that panics while a server waits for its answer ends the
@@ -37,6 +40,57 @@ func TestAPanicWhileAnsweringEndsTheCallOnly(t *testing.T) {
 		d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) { panic("secret") }
 		d.Sample = func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) { panic("secret") }
 	})
+}
+
+// So does middleware that panics, in whichever goroutine it runs; what takes reports of
+// progress is none of the call's business.
+func TestAPanicInMiddlewareEndsTheRequestOnly(t *testing.T) {
+	var log atomic.Int32
+	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
+		log.Store(0)
+		if result, err := c.CallTool(t.Context(), "everything", nil); err == nil || !strings.Contains(err.Error(), "Middleware panicked") {
+			t.Errorf("the call ended with %+v, %v", result, err)
+		}
+		if log.Load() != 1 {
+			t.Errorf("%d errors were logged", log.Load())
+		}
+		reports := 0
+		result, err := c.CallTool(t.Context(), "count", counting{To: 3}, client.OnProgress(func(call.Progress) {
+			reports++
+			panic("secret")
+		}))
+		if err != nil || result.IsError || reports != 3 || log.Load() != 4 {
+			t.Errorf("%+v, %v with %d reports and %d errors", result, err, reports, log.Load())
+		}
+	}, func(d *client.Dialer) {
+		d.Logger = slog.New(errorCount{&log})
+		d.Middleware = []call.Middleware{func(next call.Handler) call.Handler {
+			return func(ctx context.Context, c *call.Call) call.Outcome {
+				if name, _ := c.Params.Get("name"); string(name) == `"everything"` {
+					panic("secret")
+				}
+				return next(ctx, c)
+			}
+		}}
+	})
+}
+
+// A connection is dialled in a goroutine of the client's.
+func TestAPanicWhileDiallingEndsTheDialOnly(t *testing.T) {
+	d := client.Dialer{Logger: slog.New(slog.DiscardHandler), Middleware: []call.Middleware{func(call.Handler) call.Handler {
+		return func(context.Context, *call.Call) call.Outcome { panic("secret") }
+	}}}
+	near, far := transport.Pipe()
+	t.Cleanup(func() { far.Close() })
+	endpoint := httptest.NewServer(newServer())
+	t.Cleanup(endpoint.Close)
+	for name, target := range map[string]client.Target{"stream": client.Conn(near), "http": client.URL(endpoint.URL)} {
+		t.Run(name, func(t *testing.T) {
+			if c, err := d.Dial(t.Context(), target); err == nil || !strings.Contains(err.Error(), "Middleware panicked") {
+				t.Errorf("%v, %v", c, err)
+			}
+		})
+	}
 }
 
 // errorCount counts errors that are logged.
