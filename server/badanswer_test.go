@@ -226,3 +226,54 @@ func TestN1AListenForHundredThousandResourcesIsRefused(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// A response that is none ends the wait of whoever has asked, as it does on a stream.
+func TestAResponseThatIsNoneEndsTheQuestion(t *testing.T) {
+	for _, version := range []string{"2024-11-05", "2025-03-26", "2025-11-25", "batch"} {
+		t.Run(version, func(t *testing.T) {
+			e := newEndpoint(t)
+			server.AddTool(e.server, mcp.Tool{Name: "roots"}, func(ctx context.Context, _ struct{}) (string, error) {
+				roots, err := server.Roots(ctx)
+				return fmt.Sprint(roots), err
+			})
+			const call = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"roots"}}`
+			batch := version == "batch"
+			if batch {
+				version = "2025-03-26"
+			}
+			hello := strings.Replace(fmt.Sprintf(initializeBody, version), `"capabilities":{}`, `"capabilities":{"roots":{}}`, 1)
+			path, header := "/", []string(nil)
+			var stream *events
+			if version == "2024-11-05" {
+				pair := e.pair("/")
+				path, stream = pair.endpoint, pair.events
+				e.do("POST", path, hello)
+				stream.next()
+				e.do("POST", path, call)
+			} else {
+				header = []string{"Mcp-Session-Id", e.do("POST", path, hello).header.Get("Mcp-Session-Id"), "MCP-Protocol-Version", version}
+				e.do("POST", path, initializedBody, header...)
+				stream = newEvents(t, e.open(t.Context(), "POST", path, call, header...))
+			}
+			question := ""
+			for !strings.Contains(question, "roots/list") {
+				var ok bool
+				if _, question, ok = stream.next(); !ok {
+					t.Fatal("nothing was asked")
+				}
+			}
+			_, id, _ := strings.Cut(question, `"id":`)
+			id, _, _ = strings.Cut(id, ",")
+			none, want := `{"jsonrpc":"2.0","id":`+id+`,"result":{"roots":[]},"error":{"code":1,"message":"both"}}`, 400
+			if batch {
+				none, want = "["+none+"]", 202
+			}
+			if a := e.do("POST", path, none, header...); a.status != want {
+				t.Errorf("%s", a)
+			}
+			if _, data, ok := stream.next(); !ok || !strings.Contains(data, `"id":2`) || !strings.Contains(data, `"isError":true`) && !strings.Contains(data, `"error"`) {
+				t.Errorf("the call was answered with %q", data)
+			}
+		})
+	}
+}

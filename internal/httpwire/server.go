@@ -163,6 +163,12 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, body []byte) {
 	m := &x.message
 	var err error
 	if *m, err = jsonrpc.Parse(body, s.Limits); err != nil {
+		if m.Kind == jsonrpc.Response {
+			if s.Auth != nil && !s.permit(w, r, m.ID, m) {
+				return
+			}
+			s.unusable(r, m, err)
+		}
 		s.malformed(w, r, m, err)
 		return
 	}
@@ -196,6 +202,21 @@ func (s *Server) malformed(w http.ResponseWriter, r *http.Request, m *jsonrpc.Me
 	}
 	nullID := id.IsZero() && mcp.Revision(first(r.Header, modern.HeaderVersion)) < mcp.V20251125
 	reply(w, r, http.StatusBadRequest, jsonrpc.AppendError(nil, id, invalid.Wire(), nullID))
+}
+
+// unusable tells the session of a request, if it has one, of what was meant as a
+// response and is none: whoever waits for that response waits no longer.
+func (s *Server) unusable(r *http.Request, m *jsonrpc.Message, reason error) {
+	if id := first(r.Header, headerSession); id != "" {
+		if live, err := s.Sessions.Open(r.Context(), s.principalOf(r), id); err == nil {
+			live.Unusable(m, reason)
+			live.Release()
+		}
+		return
+	}
+	if x := s.pairs.get(r.URL.Query().Get(pairParameter), s.principalOf(r)); x != nil {
+		x.session.Unusable(m, reason)
+	}
 }
 
 func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange) {

@@ -137,6 +137,7 @@ func (b *Batch) Serve(ctx context.Context, dst []byte, stream call.Stream) []byt
 		case m.fault != nil && m.answered():
 			replies[i] = jsonrpc.AppendError(nil, m.ID, m.fault, true)
 		case m.fault != nil:
+			b.session.Unusable(&m.Message, m.fault)
 		case m.Kind == jsonrpc.Request:
 			serving.Go(func() { b.serve(ctx, &replies[i], &m.Message, stream) })
 		case m.Kind == jsonrpc.Notification:
