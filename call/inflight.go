@@ -30,6 +30,7 @@ type Inflight struct {
 	Closing <-chan struct{}
 
 	mu      sync.Mutex
+	places  int // that Admit has given away
 	cancels map[jsonrpc.ID]canceler
 	stays   map[jsonrpc.ID]struct{} // those of cancels that stay open, see Stays
 	staying int                     // those of stays that are not cancelled
@@ -45,6 +46,37 @@ func (f cancelFunc) Cancel(cause error) { f(cause) }
 // Stays reports whether requests of a method stay open until they are cancelled.
 // They are counted apart, so that they leave room for others.
 func Stays(method string) bool { return method == mcp.MethodListen }
+
+// Admit takes n places for requests that are about to begin, all or none, and reports
+// whether there were so many left. It is for whoever has a better way to refuse a request
+// than the error that Begin returns: where every request is admitted first, none meets
+// ErrTooManyInFlight. More places than there are at all count as all of them. A
+// successful Admit is followed by Leave.
+func (f *Inflight) Admit(n int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n = f.sized(n)
+	if f.Max > 0 && f.places+n > f.Max {
+		return false
+	}
+	f.places += n
+	return true
+}
+
+// Leave gives n places back.
+func (f *Inflight) Leave(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.places -= f.sized(n)
+}
+
+// sized is how many places n requests take.
+func (f *Inflight) sized(n int) int {
+	if f.Max > 0 {
+		return min(n, f.Max)
+	}
+	return n
+}
 
 // Begin notes that the request with this id is being served. The context it
 // returns ends when the peer cancels the request. Every successful Begin is

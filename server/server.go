@@ -115,6 +115,14 @@ type Limits struct {
 	MaxMessage  int // bytes of one message; default 4 MiB
 	MaxInflight int // requests in flight for each session or connection; default 128
 
+	// InflightPerOwner and InflightPerAddress are how many requests of 2026-07-28, which
+	// knows no sessions, are served at a time over HTTP: of one principal, default 1,024,
+	// and of the anonymous clients of one address, default 4,096. More are refused with
+	// status 429. Clients that come through one proxy have one address. Subscriptions are
+	// counted apart.
+	InflightPerOwner   int
+	InflightPerAddress int
+
 	// CallsPerSecond and CallBurst are how many calls of tools and completions a
 	// principal may make, on average and at once; an anonymous client has them for each
 	// session and, in 2026-07-28, for each address. Default 1,000 and 2,000; negative
@@ -233,6 +241,9 @@ func (s *Server) ready() *core {
 			Logger:    logger,
 			MaxBody:   int64(orDefault(s.Limits.MaxMessage, transport.DefaultServerMaxMessage)),
 			KeepAlive: orDefault(s.KeepAlive, 15*time.Second),
+
+			PerOwner:   orDefault(s.Limits.InflightPerOwner, 1024),
+			PerAddress: orDefault(s.Limits.InflightPerAddress, 4096),
 		}
 		c.stream = streamwire.Server{
 			Modern:      modernEra,

@@ -1,6 +1,7 @@
 package httpwire
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -25,7 +26,7 @@ const pairParameter = "sessionId"
 const (
 	maxPairs           = 10_000
 	maxPairsPerAddress = 1_000
-	maxPairInflight    = 128
+	maxPairInflight    = 128              // unless there is a limit for sessions
 	pairHandshake      = 30 * time.Second // for a client to begin its session
 )
 
@@ -119,7 +120,7 @@ func (s *Server) openPair(w http.ResponseWriter, r *http.Request) {
 		stream:  &eventStream{w: w, ctx: ctx, broken: cancelFunc(cancel)},
 		ctx:     ctx,
 		drain:   make(chan struct{}),
-		slots:   make(chan struct{}, maxPairInflight),
+		slots:   make(chan struct{}, cmp.Or(s.Legacy.MaxInflight, maxPairInflight)),
 		expiry:  s.expiryOf(r),
 	}
 	defer x.expiry.stop()

@@ -35,10 +35,15 @@ type Server struct {
 	MaxBody   int64         // bytes of one request's body
 	KeepAlive time.Duration // between comments on event streams that would be silent
 
-	calls   tracker
-	pairs   pairs
-	listens listens
-	refused refusals
+	// PerOwner and PerAddress are how many stateless requests of a principal are served
+	// at a time and, where nobody is authenticated, of an address. 0: no limit.
+	PerOwner, PerAddress int
+
+	calls     tracker
+	pairs     pairs
+	listens   tally
+	stateless tally
+	refused   refusals
 }
 
 // ServeHTTP implements http.Handler.
@@ -234,19 +239,19 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange)
 		refuse(w, http.StatusBadRequest, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this revision has no responses from clients"})
 		return
 	}
-	c, fault := s.Modern.Open(r.Context(), m, s.principalOf(r), r.Header)
+	owner := s.ownerOf(r)
+	count, most := s.boundOn(m.Method, owner)
+	if !count.take(owner, most) {
+		refuseMore(w, m)
+		return
+	}
+	defer count.give(owner)
+	c, fault := s.Modern.Open(r.Context(), m, owner.who, r.Header)
 	if fault != nil {
 		refuse(w, max(modern.HTTPStatus(fault.Code), http.StatusBadRequest), m.ID, fault)
 		return
 	}
 	if call.Stays(m.Method) {
-		leave, fault := s.listens.enter(s.principalOf(r), r)
-		if fault != nil {
-			w.Header()["Retry-After"] = []string{"60"}
-			refuse(w, http.StatusTooManyRequests, m.ID, fault)
-			return
-		}
-		defer leave()
 		c.Closing = s.calls.whenClosing()
 		expiry := s.expiryOf(r)
 		defer expiry.stop()
@@ -254,7 +259,7 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange)
 	}
 	ctx := r.Context() // the end of the connection is the cancellation of the request
 	c.Bind(ctx)
-	c.Source = addressOf(r)
+	c.Source = owner.address
 	if s.begin(x, w, r, c) {
 		c.Stream = &x.stream
 	}

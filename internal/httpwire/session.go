@@ -77,10 +77,11 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange)
 		live.Receive(m)
 		w.WriteHeader(http.StatusAccepted)
 	case jsonrpc.Request:
-		if live.Busy() {
+		if !live.Inflight().Admit(1) {
 			busy(w, m.ID)
 			return
 		}
+		defer live.Inflight().Leave(1)
 		s.serveLegacy(w, r, x, live, func(ctx context.Context, dst []byte, stream call.Stream) []byte {
 			return live.Serve(ctx, dst, m, stream)
 		})
@@ -88,8 +89,7 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange)
 }
 
 func busy(w http.ResponseWriter, request jsonrpc.ID) {
-	w.Header()["Retry-After"] = []string{"1"}
-	refuse(w, http.StatusTooManyRequests, request, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "too many requests of this session are in flight: try again when one is answered"})
+	tooMany(w, request, "1", "too many requests of this session are in flight: try again when one is answered")
 }
 
 // postBatch serves a batch, of which 2025-03-26 alone knows (basic, Batching). The
@@ -128,10 +128,11 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, body []byte) 
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	if live.Busy() {
+	if !live.Inflight().Admit(batch.Requests()) {
 		busy(w, jsonrpc.ID{})
 		return
 	}
+	defer live.Inflight().Leave(batch.Requests())
 	s.serveLegacy(w, r, new(exchange), live, func(ctx context.Context, dst []byte, stream call.Stream) []byte {
 		return batch.Serve(s.unchallenged(ctx), dst, stream)
 	})

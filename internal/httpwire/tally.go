@@ -13,34 +13,88 @@ import (
 // authenticated for. Many clients can share one.
 const maxListensPerAddress = 1_000
 
-// listens counts the subscriptions that are open, by owner. Each is a connection of
-// its own here, so that no session holds them together.
-type listens struct {
-	mu     sync.Mutex
-	owners map[string]int
+// owner is whose a stateless request is: a principal's or, where nobody is
+// authenticated, an address's. What clients may have that have no session is counted
+// by owner.
+type owner struct {
+	who     principal.Principal
+	address string
 }
 
-// enter counts one more subscription of whoever sends the request, unless they have as
-// many as they may. The error is for the client.
-func (l *listens) enter(who principal.Principal, r *http.Request) (leave func(), _ *jsonrpc.Error) {
-	owner, most := who.Key(), call.MaxSubscriptions
-	if who == principal.Anonymous {
-		owner, most = "address/"+addressOf(r), maxListensPerAddress
+func (s *Server) ownerOf(r *http.Request) owner {
+	return owner{s.principalOf(r), addressOf(r)}
+}
+
+// key is what owners are told apart by: who is authenticated is the same everywhere.
+func (o owner) key() owner {
+	if o.who != principal.Anonymous {
+		o.address = ""
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.owners[owner] >= most {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: call.ErrTooManySubscriptions.Error()}
+	return o
+}
+
+// tally counts what owners have. Safe for concurrent use.
+type tally struct {
+	mu     sync.Mutex
+	counts map[owner]int
+}
+
+// take counts one more, unless the owner has most already; 0: no limit. It is followed
+// by give if it succeeds.
+func (t *tally) take(o owner, most int) bool {
+	o = o.key()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.counts[o]
+	if most > 0 && n >= most {
+		return false
 	}
-	if l.owners == nil {
-		l.owners = make(map[string]int)
+	if t.counts == nil {
+		t.counts = make(map[owner]int)
 	}
-	l.owners[owner]++
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.owners[owner]--; l.owners[owner] == 0 {
-			delete(l.owners, owner)
-		}
-	}, nil
+	t.counts[o] = n + 1
+	return true
+}
+
+// give takes one off the count.
+func (t *tally) give(o owner) {
+	o = o.key()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := t.counts[o]; n > 1 {
+		t.counts[o] = n - 1
+	} else {
+		delete(t.counts, o)
+	}
+}
+
+// boundOn returns where requests of a method are counted, and how many of one owner
+// may be served at a time. Subscriptions, which stay, leave room for others. Each is a
+// connection of its own here, so that no session holds them together.
+func (s *Server) boundOn(method string, o owner) (count *tally, most int) {
+	anonymous := o.who == principal.Anonymous
+	switch stays := call.Stays(method); {
+	case stays && anonymous:
+		return &s.listens, maxListensPerAddress
+	case stays:
+		return &s.listens, call.MaxSubscriptions
+	case anonymous:
+		return &s.stateless, s.PerAddress
+	}
+	return &s.stateless, s.PerOwner
+}
+
+// refuseMore refuses a request of an owner that has as many as it may.
+func refuseMore(w http.ResponseWriter, m *jsonrpc.Message) {
+	if call.Stays(m.Method) {
+		tooMany(w, m.ID, "60", call.ErrTooManySubscriptions.Error())
+		return
+	}
+	tooMany(w, m.ID, "1", "too many requests of this client are in flight: try again when one is answered")
+}
+
+// tooMany refuses a request that may be sent again after so many seconds.
+func tooMany(w http.ResponseWriter, request jsonrpc.ID, seconds, reason string) {
+	w.Header()["Retry-After"] = []string{seconds}
+	refuse(w, http.StatusTooManyRequests, request, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: reason})
 }

@@ -218,8 +218,3 @@ func cut(s string) string {
 func reject(dst []byte, id jsonrpc.ID, code int64, message string) []byte {
 	return jsonrpc.AppendError(dst, id, &jsonrpc.Error{Code: code, Message: message}, false)
 }
-
-// Busy reports whether the session has as many requests in flight as it may.
-func (s *Session) Busy() bool {
-	return s.inflight.Max > 0 && s.inflight.Len() >= s.inflight.Max
-}

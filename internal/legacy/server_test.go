@@ -185,7 +185,7 @@ func TestSessionIsBusyAtItsLimit(t *testing.T) {
 	done := make(chan []byte)
 	var held []handling
 	for i := range 3 {
-		if s.Busy() {
+		if !s.Inflight().Admit(1) {
 			t.Errorf("busy with %d", i)
 		}
 		id := string(rune('1' + i))
@@ -194,7 +194,7 @@ func TestSessionIsBusyAtItsLimit(t *testing.T) {
 		}()
 		held = append(held, <-calls)
 	}
-	if !s.Busy() {
+	if s.Inflight().Admit(1) {
 		t.Error("not busy at the limit")
 	}
 	if out := s.Serve(t.Context(), nil, parse(t, `{"jsonrpc":"2.0","id":9,"method":"tools/call"}`), nil); codeOf(t, out) != jsonrpc.CodeInvalidRequest {
@@ -207,7 +207,8 @@ func TestSessionIsBusyAtItsLimit(t *testing.T) {
 			t.Errorf("answered: %s", out)
 		}
 	}
-	if s.Busy() {
+	s.Inflight().Leave(3)
+	if !s.Inflight().Admit(3) {
 		t.Error("busy with nothing")
 	}
 }
