@@ -36,8 +36,7 @@ func (s *session) authorizeAnew(ctx context.Context, n *need, before *token) (*t
 	if !stored.usable() {
 		stored = nil
 	}
-	if stored != nil && !n.anew && stored.Access != n.refused && !stored.expired(time.Now()) &&
-		covers(stored.Requested, n.challenged) && (!n.proof || stored.Type == typeDPoP) {
+	if stored != nil && !n.anew && stored.answers(n) {
 		return stored, s.know(ctx, f) // another process, or another session, has got it
 	}
 	if stored != nil && stored.Refresh != "" && !n.stepUp && !n.anew && !s.refreshedInVain(before, n) && covers(stored.Requested, n.challenged) {

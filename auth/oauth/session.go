@@ -266,6 +266,9 @@ func (s *session) obtain(ctx context.Context, n need) error {
 		return nil // somebody else has got one meanwhile
 	}
 	if err := s.worthTrying(&n, before); err != nil {
+		if errors.Is(err, ErrInteraction) && s.loggedInElsewhere(ctx, &n) {
+			return nil
+		}
 		return err
 	}
 	t, err := s.authorizeAnew(ctx, &n, before)
@@ -295,6 +298,29 @@ func (s *session) worthTrying(n *need, before *token) error {
 		return fmt.Errorf("%w: %s does not say which are wanted", ErrInsufficientScope, shown(s.web.server))
 	}
 	return nil
+}
+
+// loggedInElsewhere takes a token that another process has got from its user meanwhile,
+// for the same authorization server as before.
+func (s *session) loggedInElsewhere(ctx context.Context, n *need) bool {
+	store := s.owner.store()
+	k, err := load[known](ctx, store, serverKey(s.server))
+	if err != nil || k == nil || s.bound != "" && s.bound != k.Issuer {
+		return false
+	}
+	t, err := load[token](ctx, store, k.tokenKey(s.server))
+	if err != nil || !t.usable() || !t.answers(n) {
+		return false
+	}
+	s.bound = k.Issuer
+	s.use(t)
+	s.failures = nil
+	return true
+}
+
+// answers reports whether a token will do where another was refused.
+func (t *token) answers(n *need) bool {
+	return t.Access != n.refused && !t.expired(time.Now()) && covers(t.Requested, n.challenged) && (!n.proof || t.Type == typeDPoP)
 }
 
 // remember notes a failure, unless it is the caller's own.

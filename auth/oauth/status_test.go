@@ -74,3 +74,22 @@ func TestWhereNobodyCanBeAskedTheErrorSaysWhatFor(t *testing.T) {
 		}
 	}
 }
+
+// One process has no user, and another logs the user in.
+func TestALoginInAnotherProcessIsFoundAtOnce(t *testing.T) {
+	w := newWorld(t)
+	store := &oauth.MemoryStore{}
+	alone, user := w.client(), w.client()
+	alone.Store, user.Store, alone.Interaction = store, store, nil
+	for range 2 { // the second time the failure is remembered
+		if _, err := w.dial(alone, ""); !errors.Is(err, oauth.ErrInteraction) {
+			t.Fatal(err)
+		}
+	}
+	if err := user.Login(t.Context(), w.url()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.dial(alone, ""); err != nil {
+		t.Error(err)
+	}
+}
