@@ -203,6 +203,41 @@ func TestTriesAreFewAndFarBetween(t *testing.T) {
 	})
 }
 
+// locked has credentials for nothing. It notes when it is asked.
+type locked struct{ refusing }
+
+func (l *locked) Authorize(*http.Request, string) error {
+	_, _ = l.RoundTrip(nil)
+	return errors.New("nobody has logged in")
+}
+
+func (l *locked) Refused(*http.Request, string, *http.Response) (bool, error) { return false, nil }
+
+func TestAServerThatWantsALoginIsTriedUntilThereIsOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		door := &locked{}
+		h := &host.Host{
+			Servers: []host.Server{{Name: "guarded", Target: client.URL("http://guarded.example/mcp")}},
+			Dialer:  client.Dialer{Auth: door, HTTPClient: &http.Client{Transport: &refusing{}}},
+			Logger:  slog.New(slog.DiscardHandler),
+		}
+		if err := h.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close()
+		begin := time.Now()
+		time.Sleep(time.Hour)
+		at := door.since(begin)
+		want := []time.Duration{0, time.Second, 3 * time.Second, 7 * time.Second, 15 * time.Second, 30 * time.Second, 45 * time.Second}
+		if len(at) < 240 || len(at) > 245 || !slices.Equal(at[:len(want)], want) {
+			t.Errorf("tried %d times in an hour, first at %v", len(at), at[:min(len(at), len(want))])
+		}
+		if s := h.Status()[0]; s.GivenUp || !errors.Is(s.Err, client.ErrUnauthorized) {
+			t.Errorf("status: %+v", s)
+		}
+	})
+}
+
 // silent is a network in which nobody answers.
 type silent struct{ reached chan struct{} }
 

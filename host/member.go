@@ -18,11 +18,15 @@ import (
 
 const (
 	// maxStarts is how often a server that has never been ready is tried without
-	// anybody asking: nobody can ask for it, since nobody knows its tools.
+	// anybody asking: nobody can ask for it, since nobody knows its tools. One that
+	// wants a login is not given up.
 	maxStarts = 5
 
 	firstPause = time.Second
 	maxPause   = time.Minute
+	// loginPause is how long after it was refused a server is tried again at the latest
+	// that wants a login: somebody may have logged in meanwhile.
+	loginPause = 15 * time.Second
 
 	// stable is how long a server has to stay ready for its next failure not to
 	// count as one more of the same.
@@ -99,9 +103,13 @@ func (m *member) run(ctx context.Context) {
 		var again <-chan time.Time
 		if err != nil {
 			never := m.current() == nil
-			retry := never && starts < maxStarts && !hopeless(err)
+			unauthorized := errors.Is(err, client.ErrUnauthorized)
+			retry := never && (starts < maxStarts && !hopeless(err) || unauthorized)
 			m.down(err, never && !retry)
-			if retry {
+			switch {
+			case retry && unauthorized:
+				again = time.After(min(pause(starts), loginPause))
+			case retry:
 				again = time.After(pause(starts))
 			}
 		}
