@@ -85,6 +85,14 @@ func (s *subscriptions) set(uris []string) {
 	s.apply()
 }
 
+// keep takes over what another replica has been told.
+func (s *subscriptions) keep(state State) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.uris, s.ready = state.Subscribed, state.Ready
+	s.apply()
+}
+
 // begin notes that the client may be told of changes, and of which lists.
 func (s *subscriptions) begin(lists mcp.SubscriptionFilter) {
 	s.mu.Lock()

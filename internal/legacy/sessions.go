@@ -182,9 +182,9 @@ func (s *Sessions) Open(ctx context.Context, who principal.Principal, id string)
 		l.subscriptions.kept = l
 		s.live[key] = l
 	} else { // in use, and another replica was told otherwise
-		l.version = item.Version
+		l.version, l.Ready = item.Version, state.Ready
 		l.level.set(state.LogLevel)
-		l.subscriptions.set(state.Subscribed)
+		l.subscriptions.keep(state)
 	}
 	return s.use(l), nil
 }

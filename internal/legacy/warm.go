@@ -88,7 +88,8 @@ func (s *Sessions) beatPeriod() time.Duration {
 }
 
 // beat touches the sessions that have been in use for long: a call may take longer
-// than a session may be idle. One timer does it for all, while any is in use.
+// than a session may be idle. One timer does it for all, while any is in use. It goes on
+// when the store has answered for all of them.
 func (s *Sessions) beat() {
 	var due []*Live
 	s.mu.Lock()
@@ -103,13 +104,14 @@ func (s *Sessions) beat() {
 			due = append(due, l)
 		}
 	}
-	if s.armed {
-		s.timer.Reset(s.beatPeriod())
-	}
+	again, timer := s.armed, s.timer
 	s.mu.Unlock()
 	for _, l := range due {
 		ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 		_ = l.Touch(ctx) // if it is gone, the next request finds out
 		cancel()
+	}
+	if again {
+		timer.Reset(s.beatPeriod())
 	}
 }

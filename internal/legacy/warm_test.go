@@ -1,11 +1,16 @@
 package legacy
 
 import (
+	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/store"
 )
 
 // replicas are two processes that share a store.
@@ -68,6 +73,62 @@ func TestWarmSessionHearsWhatOtherReplicasWereTold(t *testing.T) {
 	if len(here.live) != 0 || here.warm.n != 0 {
 		t.Errorf("after its end: %d live, %d warm", len(here.live), here.warm.n)
 	}
+}
+
+// So does one that is in use here, by a stream that was opened early perhaps: it must not
+// live as briefly as if its client had not finished the handshake, nor tell it nothing.
+func TestSessionInUseHearsWhatOtherReplicasWereTold(t *testing.T) {
+	here, there := replicas()
+	id := mustCreate(t, here, principal.Anonymous, "a")
+	early := mustOpen(t, here, principal.Anonymous, id)
+	defer early.Release()
+	told := mustOpen(t, there, principal.Anonymous, id)
+	defer told.Release()
+	if err := errors.Join(told.Initialized(t.Context()), told.keepLevel(t.Context(), mcp.LevelError)); err != nil {
+		t.Fatal(err)
+	}
+	l := mustOpen(t, here, principal.Anonymous, id)
+	defer l.Release()
+	if l != early || !l.Ready || !l.subscriptions.ready || l.level.get() != mcp.LevelError {
+		t.Errorf("the same %v, ready %v and %v, level %s", l == early, l.Ready, l.subscriptions.ready, l.level.get())
+	}
+}
+
+// stuck is a store that does not answer when sessions are touched.
+type stuck struct {
+	store.KV
+	touching atomic.Int32
+}
+
+func (s *stuck) Touch(ctx context.Context, _ string, _ time.Duration) error {
+	s.touching.Add(1)
+	defer s.touching.Add(-1)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// I10: however long the store takes, one goroutine waits for it.
+func TestSessionsInUseAreTouchedOneAfterTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, kv := newSessions(SessionLimits{})
+		slow := &stuck{KV: kv}
+		s.store = slow
+		var all []*Live
+		for range 100 {
+			all = append(all, mustOpen(t, s, principal.Anonymous, mustCreate(t, s, principal.Anonymous, "a")))
+		}
+		for range 60 {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if n := slow.touching.Load(); n > 1 {
+				t.Fatalf("%d wait for the store", n)
+			}
+		}
+		for _, l := range all {
+			l.Release()
+		}
+		time.Sleep(time.Hour)
+	})
 }
 
 func TestWarmSessionsAreBoundedAndTheLastUsedStay(t *testing.T) {
