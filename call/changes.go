@@ -297,7 +297,7 @@ func (s *Subscription) Set(filter mcp.SubscriptionFilter) {
 		s.add(uri)
 	}
 	for uri := range before { // after what stays has been counted once more
-		s.in.remove(uri)
+		s.in.remove(uri, s.who)
 	}
 	for c := range s.changed {
 		if !s.isFor(c) {
@@ -317,7 +317,7 @@ func (s *Subscription) Add(uri string) {
 func (s *Subscription) add(uri string) {
 	if _, is := s.uris[uri]; !is {
 		s.uris[uri] = struct{}{}
-		s.in.add(uri)
+		s.in.add(uri, s.who)
 	}
 }
 
@@ -326,8 +326,8 @@ func (s *Subscription) counted(in *interest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for uri := range s.uris {
-		s.in.remove(uri)
-		in.add(uri)
+		s.in.remove(uri, s.who)
+		in.add(uri, s.who)
 	}
 	s.in = in
 }
@@ -338,7 +338,7 @@ func (s *Subscription) Remove(uri string) {
 	defer s.mu.Unlock()
 	if _, was := s.uris[uri]; was {
 		delete(s.uris, uri)
-		s.in.remove(uri)
+		s.in.remove(uri, s.who)
 	}
 	delete(s.changed, Change{Kind: ResourceUpdated, URI: uri})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -220,4 +221,37 @@ func TestSubscriptionsAreCountedApart(t *testing.T) {
 			wg.Wait()
 		})
 	}
+}
+
+func TestInterestIsOfEachCallerOnce(t *testing.T) {
+	var hub call.Changes
+	changed := 0
+	hub.OnInterest(func() { changed++ })
+	expect := func(changes int, want ...call.Interest) {
+		t.Helper()
+		got := hub.Interest()
+		for _, i := range got {
+			slices.SortFunc(i.Who, func(a, b principal.Principal) int { return strings.Compare(a.Key(), b.Key()) })
+		}
+		if !reflect.DeepEqual(got, want) || changed != changes {
+			t.Errorf("%d changes: %v\nwant %d: %v", changed, got, changes, want)
+		}
+	}
+	both := []principal.Principal{principal.Anonymous, principal.Local}
+	slices.SortFunc(both, func(a, b principal.Principal) int { return strings.Compare(a.Key(), b.Key()) })
+	expect(0)
+	one := hub.Subscribe(principal.Local, subscribedTo("b", "a"))
+	again := hub.Subscribe(principal.Local, subscribedTo("a"))
+	other := hub.Subscribe(principal.Anonymous, subscribedTo("a"))
+	expect(3, call.Interest{URI: "a", Who: both}, call.Interest{URI: "b", Who: []principal.Principal{principal.Local}})
+	other.Close()
+	again.Add("c")
+	one.Set(subscribedTo("a"))
+	expect(6, call.Interest{URI: "a", Who: []principal.Principal{principal.Local}}, call.Interest{URI: "c", Who: []principal.Principal{principal.Local}})
+	again.Remove("c")
+	one.Close()
+	expect(7, call.Interest{URI: "a", Who: []principal.Principal{principal.Local}})
+	again.Close()
+	again.Set(subscribedTo("d"))
+	expect(8)
 }

@@ -9,8 +9,8 @@ import (
 // maxFollowed bounds the resources that are followed at the same time.
 const maxFollowed = 10_000
 
-// WhileSubscribed has follow run, in a goroutine of its own, while clients are
-// subscribed to a resource: for watching what changes it, only as long as somebody
+// WhileSubscribed has follow run, in a goroutine of its own, while clients that see a
+// resource are subscribed to it: for watching what changes it, only as long as somebody
 // wants to know. Follow calls [Server.ResourceUpdated] when the contents have changed.
 // It is given the URI that clients have subscribed to, and a context that ends when no
 // client is any longer, the resource is removed or the server shut down; then it has
@@ -133,13 +133,13 @@ func (f *followers) rest() bool {
 // follow starts what is wanted and does not run, and ends what is not wanted any more.
 func (f *followers) follow(ctx context.Context, s *Server, following map[string]follower) {
 	wanted := make(map[string]*resourceOffer)
-	for _, uri := range s.changes.Interest() {
-		if offer := s.serving(uri); offer != nil && offer.follow != nil {
+	for _, of := range s.changes.Interest() {
+		if offer := s.serving(of.URI, of.Who); offer != nil && offer.follow != nil {
 			if len(wanted) == maxFollowed {
 				s.logger().Warn("more resources are subscribed to than are followed", "followed", maxFollowed)
 				break
 			}
-			wanted[uri] = offer
+			wanted[of.URI] = offer
 		}
 	}
 	for uri, one := range following {

@@ -13,6 +13,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -203,3 +204,22 @@ func TestAFollowerThatPanicsHarmsNobody(t *testing.T) {
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// R7: who does not see a resource cannot have it followed, by subscribing first either.
+func TestWhatIsHiddenIsFollowedForThoseWhoSeeIt(t *testing.T) {
+	d := newDiary()
+	s := followed(d)
+	ada := person(t, "ada")
+	server.AddStatic(s, mcp.Resource{URI: "note://secret", Name: "secret"}, "s", server.WhileSubscribed(d.follow),
+		server.VisibleTo(func(who principal.Principal, _ string) bool { return who == ada }))
+	listen := request(1, mcp.MethodListen, `"notifications":{"resourceSubscriptions":["note://secret","note://a"]}`)
+	hers, his := speakAs(t, s, ada), speakAs(t, s, person(t, "bob"))
+	his.send(listen)
+	d.expect(t, "+note://a")
+	hers.send(listen)
+	d.expect(t, "+note://secret")
+	hers.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+	d.expect(t, "-note://secret")
+	his.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+	d.expect(t, "-note://a")
+}

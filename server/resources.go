@@ -102,14 +102,14 @@ func (s *Server) resourceAt(uri string, who principal.Principal) (read readFunc,
 	return nil, nil, ""
 }
 
-// serving returns what serves the resource of a URI to whoever may read it; nil if
+// serving returns what serves the resource of a URI to any of some callers; nil if
 // nothing does.
-func (s *Server) serving(uri string) *resourceOffer {
-	if e, ok := s.resources.get(uri); ok {
+func (s *Server) serving(uri string, who []principal.Principal) *resourceOffer {
+	if e, ok := s.resources.get(uri); ok && slices.ContainsFunc(who, e.visibleTo) {
 		return &e.resourceOffer
 	}
 	for _, e := range s.templates.all() {
-		if _, ok := e.uris.match(uri); ok {
+		if _, ok := e.uris.match(uri); ok && slices.ContainsFunc(who, e.visibleTo) {
 			return &e.resourceOffer
 		}
 	}
