@@ -64,12 +64,6 @@ func TestO4DiscoveryGoesInItsOrder(t *testing.T) {
 			w.onAuthorize = func(_, a url.Values) { delete(a, "iss") }
 		}
 		err := c.Login(t.Context(), w.url())
-		if tc.hint != "" { // only a challenge says so
-			req, _ := http.NewRequest(http.MethodPost, w.url(), nil)
-			w.seen = nil
-			c = w.client()
-			_, err = c.Refused(req, w.url(), &http.Response{StatusCode: 401, Header: http.Header{"Www-Authenticate": {`Bearer resource_metadata="` + w.mcp.URL + tc.hint + `"`}}})
-		}
 		if (err != nil) != tc.unknown {
 			t.Errorf("%s: %v", what, err)
 			continue
@@ -156,6 +150,25 @@ func TestO15RegistrationGoesInItsOrder(t *testing.T) {
 		}
 		if n := w.count("as POST /register"); n > 0 != (tc.want == "client") {
 			t.Errorf("%+v: registered %d times", tc, n)
+		}
+	}
+}
+
+// A server that answers anybody, or nobody, is logged in at nevertheless, if it has
+// metadata.
+func TestALoginNeedsNoChallenge(t *testing.T) {
+	for _, status := range []int{http.StatusOK, http.StatusMethodNotAllowed, http.StatusForbidden} {
+		w := newWorld(t)
+		w.serveMCP = func(rw http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path == w.path {
+				rw.WriteHeader(status)
+			}
+			return r.URL.Path == w.path
+		}
+		if err := w.client().Login(t.Context(), w.url()); err != nil {
+			t.Errorf("status %d: %v", status, err)
+		} else if got := w.queries[0].Get("scope"); got != "listed" {
+			t.Errorf("status %d: it asks for %q", status, got)
 		}
 	}
 }
