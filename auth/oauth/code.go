@@ -38,17 +38,33 @@ func (s *session) code(ctx context.Context, f *found, scopes []string, proof *pr
 	if err := checkRedirect(redirect); err != nil {
 		return nil, err
 	}
-	if c == nil || c.dynamic && c.RedirectURI != redirect {
+	if c == nil || c.dynamic() && c.RedirectURI != redirect {
 		if c, err = s.becomeKnown(ctx, f, redirect); err != nil {
 			return nil, err
 		}
 	}
 	t, err := s.visit(ctx, f, c, visit, scopes, proof)
-	if c.dynamic && isServerError(err, "invalid_client", "unauthorized_client") {
-		// It has forgotten us: the next attempt registers anew.
-		_ = remove(ctx, s.owner.store(), clientKey(f.server.Issuer))
+	if isServerError(err, "invalid_client", "unauthorized_client") {
+		s.unregister(ctx, f, c)
+	}
+	if err == nil && c.kept {
+		t.Client = c // whatever we are registered as later on
 	}
 	return t, err
+}
+
+// unregister forgets a registration that the authorization server seems to have
+// forgotten: the next login makes another.
+func (s *session) unregister(ctx context.Context, f *found, c *client) {
+	if !c.kept {
+		return
+	}
+	ctx, done := linger(ctx, lingers)
+	defer done()
+	key := clientKey(f.server.Issuer)
+	if stored, err := load[client](ctx, s.owner.store(), key); err == nil && stored != nil && stored.ID == c.ID {
+		_ = remove(ctx, s.owner.store(), key)
+	}
 }
 
 // visit is one round: out with a question that only we can use the answer of, and back.
@@ -75,7 +91,8 @@ func (s *session) visit(ctx context.Context, f *found, c *client, visit Visit, s
 	target := *endpoint
 	target.RawQuery = query.Encode()
 	answer, err := visit.Authorize(ctx, target.String())
-	if err != nil {
+	if err != nil { // to a client that it does not know, the server sends nobody back
+		s.unregister(ctx, f, c)
 		return nil, err
 	}
 	response, err := parseCallback(answer)
@@ -136,10 +153,10 @@ func (s *session) registered(ctx context.Context, f *found) (*client, error) {
 		return &client{ID: s.owner.MetadataURL, key: s.owner.MetadataKey}, nil
 	}
 	c, err := load[client](ctx, s.owner.store(), clientKey(issuer))
-	if err != nil || c == nil || c.ID == "" || !c.Expires.IsZero() && time.Now().After(c.Expires) {
+	if err != nil || c == nil || c.ID == "" || c.expired(time.Now()) {
 		return nil, err
 	}
-	c.dynamic = true
+	c.kept = true
 	return c, nil
 }
 
@@ -161,8 +178,9 @@ func (s *session) becomeKnown(ctx context.Context, f *found, redirect string) (*
 			return nil, fmt.Errorf("%w: %w", ErrRegistration, err)
 		}
 		if r != nil && r.ClientID != "" {
-			c := &client{ID: r.ClientID, Secret: r.ClientSecret, Method: r.Method, RedirectURI: redirect, key: r.Key}
+			c := &client{ID: r.ClientID, Secret: r.ClientSecret, Method: r.Method, RedirectURI: redirect, ByHand: true, key: r.Key}
 			if r.Key == nil {
+				c.kept = true
 				_ = save(ctx, s.owner.store(), clientKey(f.server.Issuer), c)
 			}
 			return c, nil

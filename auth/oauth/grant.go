@@ -35,7 +35,7 @@ func (s *session) confidential(ctx context.Context, f *found) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c == nil || c.dynamic || c.Secret == "" && c.key == nil {
+	if c == nil || c.dynamic() || c.Secret == "" && c.key == nil {
 		return nil, fmt.Errorf("%w: Client.Registrations has none with a key or a secret for %.200q", ErrRegistration, f.server.Issuer)
 	}
 	return c, nil

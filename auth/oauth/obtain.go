@@ -209,18 +209,21 @@ func (s *session) rediscovered(ctx context.Context, k *known) (*found, error) {
 // refresh is nil, without an error, when the refresh token is of no more use. It is
 // called with the lock of the token.
 func (s *session) refresh(ctx context.Context, f *found, t *token) (*token, error) {
-	c, err := s.registered(ctx, f)
+	c, err := s.clientOf(ctx, f, t)
 	if err != nil || c == nil {
 		return nil, err
 	}
 	// The answer may hold the only refresh token that is still good: who asked may leave,
 	// and it is kept nevertheless.
-	ctx, done := linger(ctx, refreshLingers)
+	ctx, done := linger(ctx, lingers)
 	defer done()
 	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {t.Refresh}}
 	r := s.request(f, form, c, t.Proof)
 	renewed, err := r.do(ctx, &s.asNonce)
 	if isServerError(err, "invalid_grant", "invalid_client", "unauthorized_client") {
+		if !isServerError(err, "invalid_grant") {
+			s.unregister(ctx, f, c)
+		}
 		spent := *t
 		spent.Refresh = ""
 		return nil, save(ctx, s.owner.store(), f.known().tokenKey(s.server), &spent)
@@ -232,16 +235,30 @@ func (s *session) refresh(ctx context.Context, f *found, t *token) (*token, erro
 	if renewed.Refresh == "" {
 		renewed.Refresh = t.Refresh
 	}
-	renewed.Requested = t.Requested
+	renewed.Requested, renewed.Client = t.Requested, t.Client
 	if len(renewed.Scopes) == 0 {
 		renewed.Scopes = t.Scopes
 	}
 	return renewed, s.keep(ctx, f, renewed)
 }
 
-// refreshLingers is how long an answer to a refresh is waited for that nobody wants any
-// more; a Close of the client waits as long.
-const refreshLingers = 2 * time.Second
+// clientOf is the client that a token was issued to, and that alone may renew it (RFC
+// 6749, section 6); nil if it is not to be had any more.
+func (s *session) clientOf(ctx context.Context, f *found, t *token) (*client, error) {
+	switch {
+	case t.Client == nil:
+		return s.registered(ctx, f)
+	case t.Client.expired(time.Now()):
+		return nil, nil
+	}
+	issuedTo := *t.Client
+	issuedTo.kept = true
+	return &issuedTo, nil
+}
+
+// lingers is how long is waited for what has to be kept when nobody wants it any more; a
+// Close of the client waits as long.
+const lingers = 2 * time.Second
 
 // linger returns a context that ends by so much later than ctx, or when it is done.
 func linger(ctx context.Context, by time.Duration) (longer context.Context, done func()) {
@@ -279,7 +296,7 @@ func (s *session) revoke(ctx context.Context, k *known, t *token) {
 	if err != nil || f.server.RevocationEndpoint == "" {
 		return
 	}
-	c, err := s.registered(ctx, f)
+	c, err := s.clientOf(ctx, f, t)
 	if err != nil || c == nil {
 		return
 	}

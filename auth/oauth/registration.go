@@ -41,11 +41,17 @@ type client struct {
 	Method      string    `json:"token_endpoint_auth_method,omitzero"`
 	RedirectURI string    `json:"redirect_uri,omitzero"`
 	Expires     time.Time `json:"expires,omitzero"` // of the secret
+	ByHand      bool      `json:"by_hand,omitzero"` // it is what Client.Ask returned
 
-	key     *SigningKey
-	dynamic bool // made by dynamic registration
-	bound   bool // to the MCP server, and so to the issuer that was found first
+	key   *SigningKey
+	kept  bool // in the store, and not by the program
+	bound bool // to the MCP server, and so to the issuer that was found first
 }
+
+// dynamic reports whether it was made by dynamic registration.
+func (c *client) dynamic() bool { return c.kept && !c.ByHand }
+
+func (c *client) expired(now time.Time) bool { return !c.Expires.IsZero() && now.After(c.Expires) }
 
 // preRegistered is the client that the program has for an issuer or an MCP server.
 func (c *Client) preRegistered(issuer, server string) *client {
@@ -115,7 +121,7 @@ func (s *session) register(ctx context.Context, f *found, redirectURI string) (*
 	if decode(r.body, &answer) != nil || answer.ID == "" || len(answer.ID) > maxURL || len(answer.Secret) > maxURL {
 		return nil, fmt.Errorf("%w: of the registration endpoint: there is no client_id in it", ErrInvalidResponse)
 	}
-	made := &client{ID: answer.ID, Secret: answer.Secret, Method: answer.Method, RedirectURI: redirectURI, dynamic: true}
+	made := &client{ID: answer.ID, Secret: answer.Secret, Method: answer.Method, RedirectURI: redirectURI, kept: true}
 	if answer.Expires > 0 && answer.Secret != "" {
 		made.Expires = time.Unix(answer.Expires, 0)
 	}

@@ -36,6 +36,8 @@ type token struct {
 	Requested []string  `json:"requested,omitzero"`
 	Scopes    []string  `json:"scopes,omitzero"`
 	Proof     *proofKey `json:"proof_key,omitzero"` // of type DPoP
+	// Client is whom it was issued to; nil: one that the program has.
+	Client *client `json:"client,omitzero"`
 
 	issued    time.Time // when it was granted to this process
 	refreshed time.Time // or merely refreshed
