@@ -20,7 +20,9 @@ const asChild = "PARLEY_HOST_TEST_CHILD"
 // The test binary is also a server to run as a child process.
 func TestMain(m *testing.M) {
 	if os.Getenv(asChild) == "1" {
-		if err := newServer("child").Run(context.Background()); err != nil {
+		s := newServer("child")
+		server.AddStatic(s, mcp.Resource{URI: "lib://a", Name: "a"}, "a")
+		if err := s.Run(context.Background()); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

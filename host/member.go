@@ -50,9 +50,10 @@ type member struct {
 	mu       sync.Mutex
 	client   *client.Client // nil until the first dial has succeeded
 	status   Status
-	since    time.Time // when status.State became Ready
-	failures int       // in a row
-	version  uint64    // grows with each change of status
+	since    time.Time          // when status.State became Ready
+	failures int                // in a row
+	version  uint64             // grows with each change of status
+	unwatch  context.CancelFunc // ends what watcher does, without waiting for it; may be nil
 	changed  bulletin
 	follows  follows
 	watcher  *watcher // run's own
@@ -274,8 +275,12 @@ func (m *member) down(err error, givenUp bool) {
 	m.logger.Warn("server down", "error", err, "given_up", givenUp)
 }
 
-// fail is called with mu held.
+// fail is called with mu held. Watching ends with it: a watch that went on would have the
+// client dial.
 func (m *member) fail(s *Status, err error) {
+	if m.unwatch != nil {
+		m.unwatch()
+	}
 	m.failures++
 	s.State, s.Err, s.Retry = Down, err, time.Now().Add(pause(m.failures))
 }

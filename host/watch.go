@@ -29,13 +29,13 @@ const (
 	rewatch = 5 * time.Second
 )
 
-// watcher follows the changes of a server on one connection, and is replaced with it.
+// watcher follows the changes of a server on one connection, until the server is down,
+// and is replaced with it.
 // It has a watch for the lists, which stays, and one for resources, which is begun anew
 // whenever others are followed.
 type watcher struct {
 	member *member
 	client *client.Client
-	cancel context.CancelFunc
 	open   chan struct{} // closed when the server reports changes of its lists, or will not
 	late   atomic.Bool   // the first listing has not waited for that
 	done   sync.WaitGroup
@@ -45,8 +45,11 @@ type watcher struct {
 // that what is listed then misses none.
 func (m *member) startWatching(ctx context.Context, c *client.Client) {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &watcher{member: m, client: c, cancel: cancel, open: make(chan struct{})}
+	w := &watcher{member: m, client: c, open: make(chan struct{})}
 	m.watcher = w
+	m.mu.Lock()
+	m.unwatch = cancel
+	m.mu.Unlock()
 	w.done.Go(func() { w.watchLists(ctx) })
 	w.done.Go(func() { w.watchResources(ctx) })
 	timer := time.NewTimer(patience)
@@ -61,7 +64,9 @@ func (m *member) startWatching(ctx context.Context, c *client.Client) {
 // stopWatching is called, like startWatching, by run only.
 func (m *member) stopWatching() {
 	if m.watcher != nil {
-		m.watcher.cancel()
+		m.mu.Lock()
+		m.unwatch()
+		m.mu.Unlock()
 		m.watcher.done.Wait()
 		m.watcher = nil
 	}
@@ -155,8 +160,7 @@ func (w *watcher) watchSome(ctx context.Context, uris []string, others <-chan st
 // over reports whether a watch is not to be begun again on this connection.
 func (w *watcher) over(err error) bool {
 	w.member.logger.Debug("the server's changes are not reported any more", "error", err)
-	s, _ := w.member.snapshot()
-	return s.State == Down || errors.Is(err, client.ErrNotOffered)
+	return errors.Is(err, client.ErrNotOffered)
 }
 
 // sleep reports whether ctx goes on, after a while or as soon as something happens.

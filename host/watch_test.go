@@ -104,6 +104,54 @@ func TestFollowedResourcesAreReported(t *testing.T) {
 	})
 }
 
+// A server that is down stays so until somebody uses it, whoever follows its resources.
+func TestFollowingStartsNoServerThatIsDown(t *testing.T) {
+	var sent atomic.Int32
+	h := start(t, &host.Host{
+		Servers: []host.Server{inProcess("mortal")},
+		Trace: func(_ string, out bool, _ []byte) {
+			if out {
+				sent.Add(1)
+			}
+		},
+	})
+	await(t, h, "mortal", isReady)
+	if _, err := h.CallTool(t.Context(), "mortal", "die", nil); !errors.Is(err, client.ErrConnectionLost) {
+		t.Fatalf("call that ends the server: %v", err)
+	}
+	down := await(t, h, "mortal", isDown)
+	before := sent.Load()
+	updated := make(chan struct{}, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	followed := make(chan error, 1)
+	go func() {
+		followed <- h.Follow(ctx, "mortal", "lib://a", func() {
+			select {
+			case updated <- struct{}{}:
+			default:
+			}
+		})
+	}()
+	timer := time.NewTimer(time.Until(down.Retry))
+	defer timer.Stop()
+	<-timer.C
+	if n := sent.Load() - before; n != 0 {
+		t.Errorf("%d messages have been sent to a server that is down", n)
+	}
+	if _, err := who(t, h, "mortal"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-updated:
+	case <-time.After(10 * time.Second):
+		t.Error("the resource may have changed, and nobody was told")
+	}
+	cancel()
+	if err := <-followed; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestFollowingIsBounded(t *testing.T) {
 	h := start(t, &host.Host{Servers: []host.Server{inMemory(t, "one")}})
 	ctx, cancel := context.WithCancel(t.Context())
