@@ -2,6 +2,7 @@ package mcptest_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/devissuer"
+	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
@@ -76,4 +78,98 @@ func TestATokenIsAllThatAClientNeeds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// guarded has a tool for everybody who may use the server, and two that need more.
+func guarded() *server.Server {
+	s := &server.Server{Name: "guarded", Version: "1"}
+	whoami := func(ctx context.Context, _ struct{}) (string, error) { return server.PrincipalOf(ctx).Subject(), nil }
+	server.AddTool(s, mcp.Tool{Name: "look"}, whoami)
+	server.AddTool(s, mcp.Tool{Name: "change"}, whoami, server.RequireScopes("files:write"))
+	server.AddTool(s, mcp.Tool{Name: "erase"}, whoami, server.RequireScopes("files:erase"))
+	return s
+}
+
+func wantWho(t *testing.T, c *client.Client, tool, want string) {
+	t.Helper()
+	if who, err := client.Call[string](t.Context(), c, tool, nil); err != nil || who != want {
+		t.Errorf("%s: %q, %v; want %q", tool, who, err, want)
+	}
+}
+
+// R5, R8, O13: a call in the middle of a session that needs more sends its user to the
+// login once more, and is answered in the same session. A no is an error of that call.
+func TestAStepUpInTheMiddleOfASession(t *testing.T) {
+	guardedEverywhere(t, guarded, func(t *testing.T, r mcp.Revision, w *realm) {
+		ada := &person{browser: devissuer.Browser{User: "ada"}}
+		c := w.mustDial(t, r, ada.program())
+		wantWho(t, c, "look", "ada")
+		if n := ada.asked.Load(); n != 1 {
+			t.Errorf("ada was asked %d times before she needs more", n)
+		}
+		wantWho(t, c, "change", "ada")
+		wantWho(t, c, "look", "ada")
+		wantWho(t, c, "change", "ada")
+		if n := ada.asked.Load(); n != 2 {
+			t.Errorf("ada was asked %d times for one step", n)
+		}
+		ada.browser.Deny = true
+		_, err := client.Call[string](t.Context(), c, "erase", nil)
+		var refusal *oauth.ServerError
+		if !errors.Is(err, client.ErrUnauthorized) || !errors.As(err, &refusal) || refusal.Code != "access_denied" {
+			t.Errorf("after a no: %v", err)
+		}
+		wantWho(t, c, "change", "ada")
+		if n, modern := w.sessionCount(), r.Modern(); !modern && n != 1 || modern && n != 0 {
+			t.Errorf("there were %d sessions", n)
+		}
+	})
+}
+
+// O13: a token that expires in the middle of a session is renewed, without its user.
+func TestATokenThatExpiresInTheMiddleOfASessionIsRenewed(t *testing.T) {
+	guardedEverywhere(t, guarded, func(t *testing.T, r mcp.Revision, w *realm) {
+		ada := &person{browser: devissuer.Browser{User: "ada"}}
+		if err := ada.program().Login(t.Context(), w.url, "mcp"); err != nil {
+			t.Fatal(err)
+		}
+		c := w.mustDial(t, r, ada.program()) // started later, with what the first has stored
+		wantWho(t, c, "look", "ada")
+		w.expire()
+		wantWho(t, c, "look", "ada")
+		if n, asked := w.tokens(), ada.asked.Load(); n != 2 || asked != 1 {
+			t.Errorf("%d tokens were used, ada was asked %d times", n, asked)
+		}
+		if n, modern := w.sessionCount(), r.Modern(); !modern && n != 1 || modern && n != 0 {
+			t.Errorf("there were %d sessions", n)
+		}
+	})
+}
+
+// A grant that was revoked ends in another login where somebody is there, and in an error
+// that says what is wanted where nobody is.
+func TestARevokedGrantEndsInALoginOrAnError(t *testing.T) {
+	guardedEverywhere(t, guarded, func(t *testing.T, r mcp.Revision, w *realm) {
+		ada := &person{browser: devissuer.Browser{User: "ada"}}
+		if err := ada.program().Login(t.Context(), w.url, "mcp"); err != nil {
+			t.Fatal(err)
+		}
+		alone := ada.program()
+		alone.Interaction = nil
+		c, unattended := w.mustDial(t, r, ada.program()), w.mustDial(t, r, alone)
+		wantWho(t, c, "look", "ada")
+		wantWho(t, unattended, "look", "ada")
+		ada.revoke(w)
+		w.expire()
+
+		_, err := client.Call[string](t.Context(), unattended, "look", nil)
+		var wanted *oauth.InteractionError
+		if !errors.Is(err, client.ErrUnauthorized) || !errors.As(err, &wanted) || wanted.Request.Server != w.url {
+			t.Errorf("where nobody is there: %v", err)
+		}
+		wantWho(t, c, "look", "ada")
+		if asked := ada.asked.Load(); asked != 2 {
+			t.Errorf("ada was asked %d times", asked)
+		}
+	})
 }

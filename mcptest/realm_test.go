@@ -1,0 +1,224 @@
+package mcptest_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/auth/devissuer"
+	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
+)
+
+// realm is a server over HTTP that wants tokens, and the issuer of these.
+type realm struct {
+	t      *testing.T
+	issuer *devissuer.Issuer
+	server *server.Server
+	url    string // of the endpoint, which is the audience
+
+	mu       sync.Mutex
+	shown    map[string]bool // tokens that the server was shown
+	refused  map[string]bool // those of them that it takes no more
+	sessions map[string]bool // ids that requests have named
+}
+
+// newRealm serves s until the test ends. Every request needs the scope "mcp".
+func newRealm(t *testing.T, s *server.Server, configure ...func(*auth.Resource)) *realm {
+	t.Helper()
+	issuer, err := devissuer.Start(devissuer.Config{Users: []string{"ada", "bob"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &realm{t: t, issuer: issuer, server: s, shown: make(map[string]bool), refused: make(map[string]bool), sessions: make(map[string]bool)}
+	endpoint := httptest.NewUnstartedServer(http.HandlerFunc(w.serve))
+	w.url = "http://" + endpoint.Listener.Addr().String() + "/mcp"
+	issued := &auth.JWT{Issuers: []string{issuer.URL()}}
+	s.Auth = &auth.Resource{
+		URI: w.url, Issuers: issued.Issuers, Scopes: []string{"mcp"},
+		Verifier: auth.VerifierFunc(func(ctx context.Context, token string) (*auth.Info, error) {
+			w.mu.Lock()
+			refused := w.refused[token]
+			w.mu.Unlock()
+			if refused {
+				return nil, &auth.InvalidTokenError{Reason: "the token has expired"}
+			}
+			return issued.Verify(ctx, token)
+		}),
+	}
+	for _, f := range configure {
+		f(s.Auth)
+	}
+	if s.Logger == nil {
+		s.Logger = slog.New(slog.DiscardHandler)
+	}
+	endpoint.Start()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = s.Shutdown(ctx)
+		endpoint.CloseClientConnections()
+		endpoint.Close()
+		_ = issuer.Close()
+	})
+	return w
+}
+
+func (w *realm) serve(rw http.ResponseWriter, r *http.Request) {
+	_, token, given := strings.Cut(r.Header.Get("Authorization"), " ")
+	w.mu.Lock()
+	if given {
+		w.shown[token] = true
+	}
+	for _, id := range []string{r.Header.Get("Mcp-Session-Id"), r.URL.Query().Get("sessionId")} {
+		if id != "" {
+			w.sessions[id] = true
+		}
+	}
+	w.mu.Unlock()
+	w.server.ServeHTTP(rw, r)
+}
+
+// expire has the server take none of the tokens any more that it was shown so far.
+func (w *realm) expire() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for token := range w.shown {
+		w.refused[token] = true
+	}
+}
+
+// tokens is how many tokens the server was shown.
+func (w *realm) tokens() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.shown)
+}
+
+// sessionCount is how many sessions there were; 2026-07-28 has none.
+func (w *realm) sessionCount() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.sessions)
+}
+
+// token is one for somebody that needs no login.
+func (w *realm) token(who string, scopes ...string) string {
+	w.t.Helper()
+	token, err := w.issuer.Token(who, w.url, append(scopes, "mcp")...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return token
+}
+
+// person has a browser, and what programs keep for them.
+type person struct {
+	browser devissuer.Browser
+	store   oauth.MemoryStore
+	asked   atomic.Int64 // how often they were sent to a login
+}
+
+// program is one that the person has started: what it knows of logins is in the store.
+func (p *person) program() *oauth.Client {
+	return &oauth.Client{
+		Store:  &p.store,
+		Logger: slog.New(slog.DiscardHandler),
+		Interaction: &oauth.ByHand{RedirectURI: "http://127.0.0.1:3000/callback", Visit: func(ctx context.Context, page string) (string, error) {
+			p.asked.Add(1)
+			return p.browser.Authorize(ctx, page)
+		}},
+	}
+}
+
+// revoke has the issuer end what the person has granted to the program, as they can on
+// its pages.
+func (p *person) revoke(w *realm) {
+	w.t.Helper()
+	keys, err := p.store.Keys(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	form := url.Values{}
+	var known struct {
+		Refresh string `json:"refresh_token"`
+		ID      string `json:"client_id"`
+		Secret  string `json:"client_secret"`
+	}
+	for _, key := range keys {
+		raw, err := p.store.Load(w.t.Context(), key)
+		if err != nil || !strings.HasPrefix(key, "token ") && !strings.HasPrefix(key, "client ") {
+			continue
+		}
+		if err := json.Unmarshal(raw, &known); err != nil {
+			w.t.Fatalf("%s: %v", key, err)
+		}
+	}
+	form.Set("token", known.Refresh)
+	form.Set("client_id", known.ID)
+	if known.Secret != "" {
+		form.Set("client_secret", known.Secret)
+	}
+	answer, err := http.PostForm(w.issuer.URL()+"/revoke", form)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK || known.Refresh == "" {
+		w.t.Fatalf("revoking: %s", answer.Status)
+	}
+}
+
+// dial connects a client of a revision that authorizes with a.
+func (w *realm) dial(t *testing.T, r mcp.Revision, a client.Authorizer, configure ...func(*client.Dialer)) (*client.Client, error) {
+	tp := &tap{t: t, revision: r, transport: httpTransport(r), methods: make(map[jsonrpc.ID]string), seen: make(map[string]int)}
+	d := client.Dialer{Auth: a, Trace: tp.message, Logger: slog.New(slog.DiscardHandler)}
+	mcptest.Revision(r)(&d)
+	for _, f := range configure {
+		f(&d)
+	}
+	c, err := d.Dial(t.Context(), client.URL(w.url))
+	if err == nil {
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	return c, err
+}
+
+func (w *realm) mustDial(t *testing.T, r mcp.Revision, a client.Authorizer, configure ...func(*client.Dialer)) *client.Client {
+	t.Helper()
+	c, err := w.dial(t, r, a, configure...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// httpTransport is the name of the transport that a revision has over HTTP.
+func httpTransport(r mcp.Revision) string {
+	for _, tr := range mcptest.Transports() {
+		if strings.HasPrefix(tr.Name, "http") && tr.Has(r) {
+			return tr.Name
+		}
+	}
+	return ""
+}
+
+// guardedEverywhere runs f on every transport over HTTP of every revision.
+func guardedEverywhere(t *testing.T, s func() *server.Server, f func(t *testing.T, r mcp.Revision, w *realm), configure ...func(*auth.Resource)) {
+	for _, r := range mcp.Revisions() {
+		t.Run(string(r)+"/"+httpTransport(r), func(t *testing.T) { f(t, r, newRealm(t, s(), configure...)) })
+	}
+}
