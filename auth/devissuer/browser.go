@@ -25,6 +25,9 @@ type Browser struct {
 	// Without are scopes whose boxes are unchecked first.
 	Without []string
 
+	// Transport gets the pages; nil: http.DefaultTransport.
+	Transport http.RoundTripper
+
 	jar http.CookieJar
 }
 
@@ -123,10 +126,14 @@ func (b *Browser) do(ctx context.Context, method, address string, form url.Value
 		request.Header.Set("Origin", request.URL.Scheme+"://"+request.URL.Host)
 		request.Header.Set("Sec-Fetch-Site", "same-origin")
 	}
-	client := &http.Client{Jar: b.jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{Transport: b.Transport, Jar: b.jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	answer, err := client.Do(request)
 	if err != nil {
-		return "", "", err
+		var failed *url.Error // whose URL holds the state, and on the way back the code
+		if errors.As(err, &failed) {
+			err = failed.Err
+		}
+		return "", "", fmt.Errorf("devissuer: the page at %s: %w", request.URL.Host, err)
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))

@@ -34,6 +34,7 @@ func (i *Issuer) serveToken(w http.ResponseWriter, r *http.Request) {
 	case grantClient:
 		given, failed = i.own(r, c)
 	default:
+		kind = "unknown" // in the log: what came in its place can be anything
 		failed = fail("unsupported_grant_type", "grant_type must be "+grantCode+", "+grantRefresh+" or "+grantClient)
 	}
 	if failed != nil {
