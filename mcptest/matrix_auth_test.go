@@ -137,7 +137,7 @@ func TestATokenThatExpiresInTheMiddleOfASessionIsRenewed(t *testing.T) {
 		wantWho(t, c, "look", "ada")
 		w.expire()
 		wantWho(t, c, "look", "ada")
-		if n, asked := w.tokens(), ada.asked.Load(); n != 2 || asked != 1 {
+		if n, asked := w.tokenCount(), ada.asked.Load(); n != 2 || asked != 1 {
 			t.Errorf("%d tokens were used, ada was asked %d times", n, asked)
 		}
 		if n, modern := w.sessionCount(), r.Modern(); !modern && n != 1 || modern && n != 0 {

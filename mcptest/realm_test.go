@@ -36,35 +36,43 @@ type realm struct {
 	sessions map[string]bool // ids that requests have named
 }
 
+// realmConfig is what a realm is made of. What is left out is filled in.
+type realmConfig struct {
+	issuer   devissuer.Config
+	resource auth.Resource
+}
+
 // newRealm serves s until the test ends. Every request needs the scope "mcp".
-func newRealm(t *testing.T, s *server.Server, configure ...func(*auth.Resource)) *realm {
+func newRealm(t *testing.T, s *server.Server, configure ...func(*realmConfig)) *realm {
 	t.Helper()
-	issuer, err := devissuer.Start(devissuer.Config{Users: []string{"ada", "bob"}})
+	if s.Logger == nil {
+		s.Logger = slog.New(slog.DiscardHandler)
+	}
+	config := &realmConfig{issuer: devissuer.Config{Users: []string{"ada", "bob"}}}
+	config.resource.Scopes = []string{"mcp"}
+	for _, f := range configure {
+		f(config)
+	}
+	issuer, err := devissuer.Start(config.issuer)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := &realm{t: t, issuer: issuer, server: s, shown: make(map[string]bool), refused: make(map[string]bool), sessions: make(map[string]bool)}
 	endpoint := httptest.NewUnstartedServer(http.HandlerFunc(w.serve))
+	endpoint.Config.ErrorLog = slog.NewLogLogger(s.Logger.Handler(), slog.LevelError)
 	w.url = "http://" + endpoint.Listener.Addr().String() + "/mcp"
 	issued := &auth.JWT{Issuers: []string{issuer.URL()}}
-	s.Auth = &auth.Resource{
-		URI: w.url, Issuers: issued.Issuers, Scopes: []string{"mcp"},
-		Verifier: auth.VerifierFunc(func(ctx context.Context, token string) (*auth.Info, error) {
-			w.mu.Lock()
-			refused := w.refused[token]
-			w.mu.Unlock()
-			if refused {
-				return nil, &auth.InvalidTokenError{Reason: "the token has expired"}
-			}
-			return issued.Verify(ctx, token)
-		}),
-	}
-	for _, f := range configure {
-		f(s.Auth)
-	}
-	if s.Logger == nil {
-		s.Logger = slog.New(slog.DiscardHandler)
-	}
+	s.Auth = &config.resource
+	s.Auth.URI, s.Auth.Issuers = w.url, issued.Issuers
+	s.Auth.Verifier = auth.VerifierFunc(func(ctx context.Context, token string) (*auth.Info, error) {
+		w.mu.Lock()
+		refused := w.refused[token]
+		w.mu.Unlock()
+		if refused {
+			return nil, &auth.InvalidTokenError{Reason: "the token has expired"}
+		}
+		return issued.Verify(ctx, token)
+	})
 	endpoint.Start()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -101,8 +109,15 @@ func (w *realm) expire() {
 	}
 }
 
-// tokens is how many tokens the server was shown.
-func (w *realm) tokens() int {
+// refuse has the server take a token no more.
+func (w *realm) refuse(token string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refused[token] = true
+}
+
+// tokenCount is how many tokens the server was shown.
+func (w *realm) tokenCount() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.shown)
@@ -217,7 +232,7 @@ func httpTransport(r mcp.Revision) string {
 }
 
 // guardedEverywhere runs f on every transport over HTTP of every revision.
-func guardedEverywhere(t *testing.T, s func() *server.Server, f func(t *testing.T, r mcp.Revision, w *realm), configure ...func(*auth.Resource)) {
+func guardedEverywhere(t *testing.T, s func() *server.Server, f func(t *testing.T, r mcp.Revision, w *realm), configure ...func(*realmConfig)) {
 	for _, r := range mcp.Revisions() {
 		t.Run(string(r)+"/"+httpTransport(r), func(t *testing.T) { f(t, r, newRealm(t, s(), configure...)) })
 	}
