@@ -33,8 +33,8 @@ func (p CachePolicy) hints(personal bool) mcp.CacheHints {
 
 // Cached tells clients how long to keep what they read of a resource, or of any that a
 // template or directory serves. A handler that returns a *mcp.ReadResourceResult with
-// hints of its own is followed instead. With [VisibleTo], Public is left out: the
-// contents are for those who see them.
+// hints of its own is followed instead. With [VisibleTo] and [RequireScopes], Public is
+// left out: the contents are for those who see them, and may read them.
 func Cached(policy CachePolicy) ResourceOption { return cached(policy) }
 
 type cached CachePolicy
@@ -62,7 +62,8 @@ func (s *Server) resourceOffer(name string, options []ResourceOption) resourceOf
 // fill completes the hints that a handler gives: with those of the policy where it
 // gives none, and with cautious ones for such as the protocol does not allow.
 func (o *resourceOffer) fill(h mcp.CacheHints) mcp.CacheHints {
-	policy := o.cache.hints(o.restricted())
+	personal := o.restricted() || len(o.scopes) > 0
+	policy := o.cache.hints(personal)
 	switch {
 	case h.TTLMs == nil:
 		h.TTLMs = policy.TTLMs
@@ -72,7 +73,7 @@ func (o *resourceOffer) fill(h mcp.CacheHints) mcp.CacheHints {
 	switch {
 	case h.CacheScope == "":
 		h.CacheScope = policy.CacheScope
-	case h.CacheScope != mcp.CacheScopePublic || o.restricted():
+	case h.CacheScope != mcp.CacheScopePublic || personal:
 		h.CacheScope = mcp.CacheScopePrivate
 	}
 	return h

@@ -76,3 +76,20 @@ func TestTheProgramSaysWhatIsCached(t *testing.T) {
 		t.Errorf("a template's: %d, %s", ttl, scope)
 	}
 }
+
+// C1, R1: a cache between must not give to everybody what was read by somebody who had
+// the scopes for it, whatever the program and the handler say.
+func TestWhatNeedsScopesIsNotPublic(t *testing.T) {
+	s := &server.Server{Logger: slog.New(slog.DiscardHandler), LocalScopes: []string{"books"}}
+	public := server.Cached(server.CachePolicy{TTL: time.Minute, Public: true})
+	server.AddStatic(s, mcp.Resource{URI: "x://a", Name: "a"}, "a", public, server.RequireScopes("books"))
+	server.AddResource(s, mcp.Resource{URI: "x://b", Name: "b"}, func(context.Context) (*mcp.ReadResourceResult, error) {
+		return &mcp.ReadResourceResult{Contents: []mcp.ResourceContents{{Text: "b"}}, CacheHints: mcp.CacheHints{CacheScope: mcp.CacheScopePublic}}, nil
+	}, server.RequireScopes("books"), public)
+	l := speak(t, s)
+	for _, uri := range []string{"x://a", "x://b"} {
+		if ttl, scope := hintsOf(t, l, mcp.MethodReadResource, `"uri":"`+uri+`"`); ttl != 60_000 || scope != "private" {
+			t.Errorf("%s: %d, %s", uri, ttl, scope)
+		}
+	}
+}
