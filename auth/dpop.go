@@ -116,14 +116,21 @@ func (p *proof) check(r *http.Request, token string, info *Info, targets []strin
 	sum := sha256.Sum256([]byte(token))
 	hash := base64.RawURLEncoding.EncodeToString(sum[:])
 	switch {
-	case p.method != r.Method:
-		return invalid("it is for another method")
-	case !p.isFor(targets):
-		return invalid("it is for another URL")
 	case subtle.ConstantTimeCompare([]byte(p.tokenHash), []byte(hash)) != 1:
 		return invalid("it is for another token")
 	case subtle.ConstantTimeCompare([]byte(p.thumbprint), []byte(info.KeyThumbprint)) != 1:
 		return invalid("it is signed with another key than the token is bound to")
+	}
+	return p.checkRequest(r, targets, now, age)
+}
+
+// checkRequest holds a proof against the request alone.
+func (p *proof) checkRequest(r *http.Request, targets []string, now time.Time, age time.Duration) error {
+	switch {
+	case p.method != r.Method:
+		return invalid("it is for another method")
+	case !p.isFor(targets):
+		return invalid("it is for another URL")
 	case p.issued.Before(now.Add(-age)) || p.issued.After(now.Add(age)):
 		return invalid("it is too old, or of the future: look at the clock")
 	}
