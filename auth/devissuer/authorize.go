@@ -18,6 +18,7 @@ type request struct {
 	challenge string // PKCE, S256
 	resource  string
 	scopes    []string
+	key       string // that the tokens are to be bound to, if the client says so (RFC 9449, section 10)
 }
 
 // serveAuthorize shows the consent page. Nothing is granted and nothing is stored for the client until
@@ -45,7 +46,7 @@ func (i *Issuer) serveAuthorize(w http.ResponseWriter, r *http.Request) {
 		i.refuse(w, "The client has not registered this redirect_uri: "+redirect)
 		return
 	}
-	asked := request{client: c, redirect: redirect, state: query.Get("state")}
+	asked := request{client: c, redirect: redirect, state: query.Get("state"), key: query.Get("dpop_jkt")}
 	if failed := i.read(&asked, query); failed != nil {
 		i.logger.Info("refused an authorization request", "client", c.ID, "error", failed.Code)
 		i.sendBack(w, r, asked, failed.parameters())

@@ -14,7 +14,7 @@
 // basic/authorization): metadata (RFC 8414), the authorization code flow with PKCE S256 and a consent
 // page, the iss parameter (RFC 9207), resource indicators (RFC 8707), dynamic registration (RFC 7591),
 // client id metadata documents, client credentials, refresh tokens that rotate, revocation (RFC 7009),
-// and access tokens that are JWTs of RFC 9068, signed by the keys at its jwks_uri.
+// tokens that are bound to a key for clients that prove to have one (RFC 9449), and access tokens that are JWTs of RFC 9068, signed by the keys at its jwks_uri.
 //
 // Everything it knows is in memory, bounded, and gone when it is closed.
 //

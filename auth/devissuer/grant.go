@@ -5,13 +5,29 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/parley-mcp/parley/auth"
 )
 
 // grant is what a user allowed a client: the tokens that descend from one consent.
 type grant struct {
 	client, user, resource string
 	scopes                 []string
+	key                    string // thumbprint of the one that its tokens are bound to (RFC 9449); empty: bearer tokens
 	revoked                bool
+}
+
+// bind has the tokens of a grant be bound to a key from now on.
+func (i *Issuer) bind(g *grant, key string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	g.key = key
+}
+
+func (i *Issuer) boundTo(g *grant) string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return g.key
 }
 
 // refresh is a refresh token. Used ones are kept until they expire, for to be recognised: whoever
@@ -31,6 +47,13 @@ type claims struct {
 	ID       string `json:"jti"`
 	IssuedAt int64  `json:"iat"`
 	Expires  int64  `json:"exp"`
+
+	Confirmation *confirmation `json:"cnf,omitempty"`
+}
+
+// confirmation names the key that a token is bound to (RFC 9449, section 6.1).
+type confirmation struct {
+	Thumbprint string `json:"jkt"`
 }
 
 // tokens is the answer of the token endpoint (RFC 6749, section 5.1).
@@ -57,10 +80,14 @@ func (i *Issuer) Token(user, resource string, scopes ...string) (string, error) 
 // access returns a signed access token.
 func (i *Issuer) access(g *grant, scopes []string) (string, error) {
 	now := time.Now()
-	return i.sign(claims{
+	said := claims{
 		Issuer: i.url, Subject: g.user, Audience: g.resource, Client: g.client, Scope: strings.Join(scopes, " "),
 		ID: secret(), IssuedAt: now.Unix(), Expires: now.Add(i.config.AccessTokenLifetime).Unix(),
-	})
+	}
+	if key := i.boundTo(g); key != "" {
+		said.Confirmation = &confirmation{key}
+	}
+	return i.sign(said)
 }
 
 // tokens returns an access token for some of a grant's scopes, and a refresh token for all of them.
@@ -70,8 +97,11 @@ func (i *Issuer) tokens(g *grant, scopes []string, renewable bool) (tokens, erro
 		return tokens{}, err
 	}
 	given := tokens{
-		Access: access, Type: "Bearer", Expires: int64(i.config.AccessTokenLifetime / time.Second),
+		Access: access, Type: auth.SchemeBearer, Expires: int64(i.config.AccessTokenLifetime / time.Second),
 		Scope: strings.Join(scopes, " "),
+	}
+	if i.boundTo(g) != "" {
+		given.Type = auth.SchemeDPoP
 	}
 	if renewable {
 		given.Refresh = secret()

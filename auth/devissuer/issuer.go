@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/parley-mcp/parley/auth"
 )
 
 // The defaults of [Config], and what an issuer keeps at most.
@@ -69,6 +71,7 @@ type Issuer struct {
 	server *http.Server
 	served chan struct{} // closed when the server has stopped
 	mux    *http.ServeMux
+	proofs auth.ProofChecker
 
 	mu        sync.Mutex
 	keys      []*signingKey // the last one signs

@@ -3,12 +3,14 @@ package devissuer
 import (
 	"encoding/json"
 	"net/http"
+
+	"github.com/parley-mcp/parley/auth"
 )
 
 const metadataPath = "/.well-known/oauth-authorization-server"
 
-// metadata is the document of RFC 8414 with the members of RFC 9207 and of client id metadata
-// documents.
+// metadata is the document of RFC 8414 with the members of RFC 9207, of RFC 9449 and of client
+// id metadata documents.
 type metadata struct {
 	Issuer                string   `json:"issuer"`
 	AuthorizationEndpoint string   `json:"authorization_endpoint"`
@@ -24,6 +26,7 @@ type metadata struct {
 	ChallengeMethods      []string `json:"code_challenge_methods_supported"`
 	IssParameter          bool     `json:"authorization_response_iss_parameter_supported"`
 	ClientDocuments       bool     `json:"client_id_metadata_document_supported"`
+	ProofAlgorithms       []string `json:"dpop_signing_alg_values_supported"`
 }
 
 func (i *Issuer) serveMetadata(w http.ResponseWriter, r *http.Request) {
@@ -42,6 +45,7 @@ func (i *Issuer) serveMetadata(w http.ResponseWriter, r *http.Request) {
 		ChallengeMethods:      []string{"S256"},
 		IssParameter:          true,
 		ClientDocuments:       i.config.Documents != nil,
+		ProofAlgorithms:       auth.ProofAlgorithms(),
 	})
 }
 

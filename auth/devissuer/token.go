@@ -4,9 +4,12 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"errors"
 	"mime"
 	"net/http"
 	"slices"
+
+	"github.com/parley-mcp/parley/auth"
 )
 
 const (
@@ -22,17 +25,22 @@ func (i *Issuer) serveToken(w http.ResponseWriter, r *http.Request) {
 		failed.write(w)
 		return
 	}
+	key, failed := i.key(r)
+	if failed != nil {
+		failed.write(w)
+		return
+	}
 	var (
 		given tokens
 		kind  = r.PostForm.Get("grant_type")
 	)
 	switch kind {
 	case grantCode:
-		given, failed = i.redeem(r, c)
+		given, failed = i.redeem(r, c, key)
 	case grantRefresh:
-		given, failed = i.renew(r, c)
+		given, failed = i.renew(r, c, key)
 	case grantClient:
-		given, failed = i.own(r, c)
+		given, failed = i.own(r, c, key)
 	default:
 		kind = "unknown" // in the log: what came in its place can be anything
 		failed = fail("unsupported_grant_type", "grant_type must be "+grantCode+", "+grantRefresh+" or "+grantClient)
@@ -45,6 +53,22 @@ func (i *Issuer) serveToken(w http.ResponseWriter, r *http.Request) {
 	i.logger.Info("gave tokens", "client", c.ID, "grant", kind, "scope", given.Scope)
 	w.Header().Set("Pragma", "no-cache") // RFC 6749, section 5.1
 	writeJSON(w, http.StatusOK, given)
+}
+
+// key returns the thumbprint of the key that a client proves to have, nothing if it proves none.
+func (i *Issuer) key(r *http.Request) (string, *failure) {
+	if len(r.Header.Values("DPoP")) == 0 {
+		return "", nil
+	}
+	key, err := i.proofs.Check(r, i.url+r.URL.Path)
+	var not *auth.InvalidTokenError
+	switch {
+	case errors.As(err, &not):
+		return "", fail("invalid_dpop_proof", "the proof of possession: "+not.Reason)
+	case err != nil:
+		return "", fail("temporarily_unavailable", "the proof of possession: "+err.Error())
+	}
+	return key, nil
 }
 
 // form reads a form that a client sends for itself, and has the client prove itself.
@@ -65,10 +89,9 @@ func (i *Issuer) form(r *http.Request) (*Client, *failure) {
 
 // redeem gives the tokens for a code. A code that is brought twice ends what it gave (RFC 6749,
 // section 4.1.2): the first who came may have been a thief.
-func (i *Issuer) redeem(r *http.Request, c *Client) (tokens, *failure) {
-	key := digest(r.PostForm.Get("code"))
+func (i *Issuer) redeem(r *http.Request, c *Client, key string) (tokens, *failure) {
 	i.mu.Lock()
-	kept, found := i.codes.get(key)
+	kept, found := i.codes.get(digest(r.PostForm.Get("code")))
 	again := found && kept.used
 	if found {
 		kept.used = true
@@ -86,10 +109,13 @@ func (i *Issuer) redeem(r *http.Request, c *Client) (tokens, *failure) {
 		return tokens{}, fail("invalid_grant", "redirect_uri is not the one of the authorization request")
 	case !verifies(r.PostForm.Get("code_verifier"), kept.challenge):
 		return tokens{}, fail("invalid_grant", "code_verifier does not fit code_challenge")
+	case kept.key != "" && kept.key != key:
+		return tokens{}, fail("invalid_grant", "the proof of possession is not of the key that dpop_jkt named")
 	}
 	if failed := sameResource(r, kept.grant); failed != nil {
 		return tokens{}, failed
 	}
+	i.bind(kept.grant, key)
 	return i.give(kept.grant, kept.grant.scopes, true)
 }
 
@@ -110,7 +136,7 @@ func sameResource(r *http.Request, g *grant) *failure {
 }
 
 // renew gives new tokens for a refresh token, and a new refresh token instead of it.
-func (i *Issuer) renew(r *http.Request, c *Client) (tokens, *failure) {
+func (i *Issuer) renew(r *http.Request, c *Client, proven string) (tokens, *failure) {
 	key := digest(r.PostForm.Get("refresh_token"))
 	i.mu.Lock()
 	kept, found := i.refreshes.get(key)
@@ -129,10 +155,13 @@ func (i *Issuer) renew(r *http.Request, c *Client) (tokens, *failure) {
 		return tokens{}, fail("invalid_grant", "the refresh token was used before: all tokens of its grant are revoked")
 	case revoked:
 		return tokens{}, fail("invalid_grant", "the grant is revoked")
+	case c.Secret == "" && i.boundTo(kept.grant) != proven: // a secret binds it, too (RFC 9449, section 5)
+		return tokens{}, fail("invalid_grant", "the refresh token is bound to another key")
 	}
 	if failed := sameResource(r, kept.grant); failed != nil {
 		return tokens{}, failed
 	}
+	i.bind(kept.grant, proven)
 	scopes := kept.grant.scopes
 	if r.PostForm.Has("scope") { // less than was granted, for this access token
 		var failed *failure
@@ -147,7 +176,7 @@ func (i *Issuer) renew(r *http.Request, c *Client) (tokens, *failure) {
 }
 
 // own gives a confidential client a token in its own name.
-func (i *Issuer) own(r *http.Request, c *Client) (tokens, *failure) {
+func (i *Issuer) own(r *http.Request, c *Client, key string) (tokens, *failure) {
 	if c.Secret == "" {
 		return tokens{}, fail("unauthorized_client", "a client without a secret acts for users only")
 	}
@@ -159,7 +188,7 @@ func (i *Issuer) own(r *http.Request, c *Client) (tokens, *failure) {
 	if failed != nil {
 		return tokens{}, failed
 	}
-	return i.give(&grant{client: c.ID, user: c.ID, resource: resource, scopes: scopes}, scopes, false)
+	return i.give(&grant{client: c.ID, user: c.ID, resource: resource, scopes: scopes, key: key}, scopes, false)
 }
 
 func (i *Issuer) give(g *grant, scopes []string, renewable bool) (tokens, *failure) {
