@@ -36,14 +36,14 @@ cross: ## Build and vet every module for every platform
 	@set -e; for os in $(PLATFORMS); do \
 		echo "build and vet for $$os"; \
 		GOOS=$$os CGO_ENABLED=0 $(GO) build -o /dev/null work; \
-		GOOS=$$os CGO_ENABLED=0 $(GO) vet -tags=integration work; \
+		GOOS=$$os CGO_ENABLED=0 $(GO) vet -tags=integration,browser work; \
 	done
 
 .PHONY: lint
 lint: cross ## gofmt, go vet, staticcheck and the house rules
 	@unformatted=$$(find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt -l -s); \
 	if [[ -n $$unformatted ]]; then echo "gofmt -s would change:"; echo "$$unformatted"; exit 1; fi
-	$(STATICCHECK) -tags=integration work
+	$(STATICCHECK) -tags=integration,browser work
 	$(GO) test ./internal/house/...
 
 .PHONY: conformance
@@ -53,6 +53,11 @@ conformance: tools ## The official conformance suite, server and client, against
 .PHONY: interop
 interop: tools ## The TypeScript SDKs and servers against ours, both ways
 	$(GO) test -race -count=1 -tags=integration -timeout=5m ./interop/...
+
+.PHONY: test-browser
+test-browser: ## Logins in a real browser; installs Debian's Chromium where it is missing
+	@scripts/browser
+	$(GO) test -race -count=1 -tags=browser -timeout=5m -run='^TestLoginsInABrowser$$' ./cmd/parley
 
 .PHONY: bench
 bench: ## Benchmarks (BENCH=regexp, PACKAGES=pattern)
