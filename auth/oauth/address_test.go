@@ -94,10 +94,13 @@ func nat64(b [4]byte) netip.Addr {
 // anything.
 func TestO11TheBrowserIsGivenNothingButAURL(t *testing.T) {
 	for _, system := range []string{"linux", "darwin", "windows", "freebsd"} {
-		for _, good := range []string{"https://as.example/authorize?a=b&c=$(x)%20;|y", "http://127.0.0.1:1/x"} {
+		for _, good := range []string{"https://as.example/authorize?a=b&c=$(x)%20;|y", "http://127.0.0.1:1/x", "https://as.example/`id`/'x'?\\#f"} {
 			name, args, err := oauth.BrowserCommand(system, good)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if strings.ContainsAny(args[len(args)-1], "$`\"'|<>\\ \n") {
+				t.Errorf("%s: a script could read more than a URL in %q", system, args)
 			}
 			if slices.Contains([]string{"sh", "bash", "cmd", "powershell"}, name) || !strings.HasPrefix(args[len(args)-1], good[:5]) {
 				t.Errorf("%s runs %s %q", system, name, args)
@@ -105,12 +108,16 @@ func TestO11TheBrowserIsGivenNothingButAURL(t *testing.T) {
 		}
 		for _, bad := range []string{
 			"-flag", "--x=https://a.example", "javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "vbscript:x", "http://as.example/",
-			"https://", "https://a b", "https://u@as.example/", "calculator:", "", "https://as.example/\n--x", "https://as.example/#frag", `https://"x"/`,
+			"https://", "https://a b", "https://u@as.example/", "calculator:", "", "https://as.example/\n--x", "https://as.example/#%zz", `https://"x"/`,
 		} {
 			if name, args, err := oauth.BrowserCommand(system, bad); err == nil {
 				t.Errorf("%s: %q is opened by %s %q", system, bad, name, args)
 			}
 		}
+	}
+	same := "https://as.example/?a=1&b=%C3%A9#c"
+	if _, args, _ := oauth.BrowserCommand("linux", same); len(args) != 1 || args[0] != same {
+		t.Errorf("a URL was changed: %q", args)
 	}
 	if err := oauth.OpenBrowser(t.Context(), "file:///x"); !errors.Is(err, oauth.ErrInsecureURL) {
 		t.Error(err)

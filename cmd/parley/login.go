@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/auth/oauth"
-	"github.com/parley-mcp/parley/cmd/parley/internal/browser"
 	"github.com/parley-mcp/parley/cmd/parley/internal/form"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 )
@@ -188,7 +187,7 @@ func (l *loginScreen) interactive() bool {
 func (l *loginScreen) open(ctx context.Context, url string) error {
 	w := l.cmd.ErrOrStderr()
 	if l.interactive() && !l.printURL {
-		err := browser.Open(ctx, url)
+		err := oauth.OpenBrowser(ctx, url)
 		if l.opened = err == nil; l.opened {
 			_, err = fmt.Fprintf(w, "Your browser opens this address to log in:\n\n  %s\n\n", url)
 			return err

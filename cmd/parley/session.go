@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/cmd/parley/internal/browser"
 	"github.com/parley-mcp/parley/cmd/parley/internal/form"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/mcp"
@@ -62,7 +62,7 @@ func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string) (
 			}
 		}
 		if terminal.Is(cmd.InOrStdin()) && terminal.Is(cmd.ErrOrStderr()) {
-			s.answer(d, &form.Screen{In: cmd.InOrStdin(), Out: cmd.ErrOrStderr(), Open: browser.Open}, f.nameOf(cmd, target, to))
+			s.answer(d, &form.Screen{In: cmd.InOrStdin(), Out: cmd.ErrOrStderr(), Open: oauth.OpenBrowser}, f.nameOf(cmd, target, to))
 		}
 		return offerRoots(d, f.roots)
 	})
