@@ -40,3 +40,20 @@ func useCache(t *testing.T, p *peer) {
 		}
 	}
 }
+
+// A cacheObservation is how often a client peer has sent a second request for what it had already.
+type cacheObservation struct {
+	Error         *observedError
+	Prompts, Read int
+}
+
+func (o cacheObservation) check(t *testing.T, revision string) {
+	t.Helper()
+	want := cacheObservation{Prompts: 1, Read: 1}
+	if revision >= "2026-07-28" {
+		want = cacheObservation{}
+	}
+	if o != want {
+		t.Errorf("second requests: %+v, want %+v", o, want)
+	}
+}

@@ -8,12 +8,49 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
 )
+
+// offerCalls adds what goes beside calls.
+func offerCalls(s *server.Server) {
+	var cancelled atomic.Int64
+	server.AddTool(s, mcp.Tool{Name: "wait", Description: "Wait to be cancelled"}, func(ctx context.Context, _ struct{}) (string, error) {
+		if err := server.Progress(ctx, 1, 0, ""); err != nil {
+			return "", err
+		}
+		<-ctx.Done()
+		cancelled.Add(1)
+		return "", ctx.Err()
+	})
+	server.AddTool(s, mcp.Tool{Name: "cancelled", Description: "How many waits were cancelled"}, func(context.Context, struct{}) (string, error) {
+		return fmt.Sprint(cancelled.Load()), nil
+	})
+	server.AddTool(s, mcp.Tool{Name: "talk", Description: "Log at four levels"}, func(ctx context.Context, _ struct{}) (string, error) {
+		for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError} {
+			server.Logger(ctx).WithGroup("interop").Log(ctx, level, "this is "+level.String())
+		}
+		return "talked", nil
+	})
+	server.AddExtension(s, server.Extension{ID: shouting, Requests: map[string]server.ExtensionRequest{
+		shoutMethod: func(_ context.Context, params json.RawMessage) (any, error) {
+			var in struct{ Text string }
+			if err := json.Unmarshal(params, &in); err != nil {
+				return nil, err
+			}
+			return map[string]string{"shouted": strings.ToUpper(in.Text)}, nil
+		},
+	}})
+}
 
 // useCalls cancels one of their tools, has another log and a third ping us, and calls a method of no protocol.
 func useCalls(t *testing.T, p *peer) {
@@ -58,3 +95,42 @@ const (
 	shouting    = "com.example/shouting"
 	shoutMethod = "com.example/shout"
 )
+
+// A callsObservation is what a client peer has seen beside its calls.
+type callsObservation struct {
+	Error     *observedError
+	Wait      callObservation
+	Cancelled callObservation
+	Logs      []struct {
+		Level, Logger string
+		Data          json.RawMessage
+	}
+	Ping  *struct{ Error *observedError }
+	Shout struct {
+		Shouted string
+		Error   *observedError
+	}
+}
+
+func (o callsObservation) check(t *testing.T, revision string) {
+	t.Helper()
+	if o.Error != nil {
+		t.Fatalf("calls: %+v", o.Error)
+	}
+	if o.Wait.Error == nil || o.Cancelled.text() != "1" {
+		t.Errorf("a cancelled call: %+v; the server has seen %q of them, want 1", o.Wait, o.Cancelled.text())
+	}
+	var levels []string
+	for _, log := range o.Logs {
+		levels = append(levels, log.Level)
+	}
+	if !slices.Equal(levels, []string{"warning", "error"}) {
+		t.Errorf("logged: %+v, want a warning and an error", o.Logs)
+	}
+	if revision < "2026-07-28" && (o.Ping == nil || o.Ping.Error != nil) {
+		t.Errorf("ping: %+v", o.Ping)
+	}
+	if o.Shout.Shouted != "HEY" {
+		t.Errorf("a method of an extension: %+v", o.Shout)
+	}
+}

@@ -4,14 +4,64 @@ package interop
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
 )
+
+// offerData adds resources, a template, a prompt and what completes them.
+func offerData(s *server.Server) {
+	server.AddStatic(s, mcp.Resource{URI: "test://text", Name: "text", MimeType: "text/plain"}, "Grüße")
+	server.AddStatic(s, mcp.Resource{URI: "test://blob", Name: "blob", MimeType: "application/octet-stream"}, []byte{0, 1, 254, 255})
+	server.AddStatic(s, mcp.Resource{URI: "test://watched", Name: "watched", MimeType: "text/plain"}, "as ever",
+		server.Cached(server.CachePolicy{TTL: time.Minute, Public: true}))
+	for n := range 4 { // more than a page
+		name := fmt.Sprintf("other-%d", n)
+		server.AddStatic(s, mcp.Resource{URI: "test://" + name, Name: name}, name)
+	}
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "test://books/{isbn}", Name: "books", MimeType: "text/plain"},
+		func(_ context.Context, in struct {
+			ISBN string `json:"isbn"`
+		}) (string, error) {
+			return "book " + in.ISBN, nil
+		})
+	server.CompleteTemplate(s, "test://books/{isbn}", "isbn", func(_ context.Context, value string, _ map[string]string) ([]string, error) {
+		return startingWith(value, "9780131103627", "9780201633610", "9780262033848"), nil
+	})
+	server.AddPrompt(s, mcp.Prompt{Name: "greet", Description: "Greet somebody"},
+		func(_ context.Context, in struct {
+			Name string `json:"name"`
+			Mood string `json:"mood"`
+		}) ([]mcp.PromptMessage, error) {
+			return []mcp.PromptMessage{
+				{Role: mcp.RoleUser, Content: mcp.Text(fmt.Sprintf("Greet %s, %s.", in.Name, in.Mood))},
+				{Role: mcp.RoleAssistant, Content: mcp.Image([]byte("\x89PNG"), "image/png")},
+				{Role: mcp.RoleUser, Content: &mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "test://text", MimeType: "text/plain", Text: "Grüße"}}},
+			}, nil
+		})
+	server.CompletePrompt(s, "greet", "mood", func(_ context.Context, value string, others map[string]string) ([]string, error) {
+		moods := startingWith(value, "calm", "cheerful", "curious")
+		if name := others["name"]; name != "" {
+			for i := range moods {
+				moods[i] += " " + name
+			}
+		}
+		return moods, nil
+	})
+}
+
+func startingWith(prefix string, values ...string) []string {
+	return slices.DeleteFunc(values, func(v string) bool { return !strings.HasPrefix(v, prefix) })
+}
 
 // useData reads their resources, makes their prompt and completes what can be completed.
 func useData(t *testing.T, p *peer) {
@@ -93,6 +143,87 @@ func useData(t *testing.T, p *peer) {
 	} {
 		if got, err := p.Complete(t.Context(), tt.params); err != nil || !slices.Equal(got.Values, tt.want) {
 			t.Errorf("completions of %s: %+v, %v, want %v", tt.params.Argument.Value, got, err, tt.want)
+		}
+	}
+}
+
+// A dataObservation is what a client peer has seen of resources and prompts.
+type dataObservation struct {
+	Error     *observedError
+	Pages     int
+	Resources []struct{ URI, MimeType string }
+	Templates []struct{ URITemplate string }
+	Read      map[string]struct {
+		Contents []struct{ URI, MimeType, Text, Blob string }
+		Error    *observedError
+	}
+	Prompts []struct {
+		Name      string
+		Arguments []struct {
+			Name     string
+			Required bool
+		}
+	}
+	Greet struct {
+		Messages []struct {
+			Role    string
+			Content struct {
+				Type, Text, Data, MimeType string
+				Resource                   struct{ URI, Text string }
+			}
+		}
+	}
+	Incomplete  struct{ Error *observedError }
+	Completions map[string]struct{ Completion struct{ Values []string } }
+}
+
+func (o dataObservation) check(t *testing.T, revision string) {
+	t.Helper()
+	if o.Error != nil {
+		t.Fatalf("data: %+v", o.Error)
+	}
+	if len(o.Resources) < 3 || o.Pages != 2 {
+		t.Errorf("%d pages with the resources %+v, want 2 pages", o.Pages, o.Resources)
+	}
+	if len(o.Templates) != 1 || o.Templates[0].URITemplate != "test://books/{isbn}" {
+		t.Errorf("templates: %+v", o.Templates)
+	}
+	for name, want := range map[string][4]string{
+		"text": {"test://text", "text/plain", "Grüße", ""},
+		"blob": {"test://blob", "application/octet-stream", "", "AAH+/w=="},
+		"book": {"test://books/9780", "text/plain", "book 9780", ""},
+	} {
+		got := o.Read[name]
+		if len(got.Contents) != 1 || [4]string{got.Contents[0].URI, got.Contents[0].MimeType, got.Contents[0].Text, got.Contents[0].Blob} != want {
+			t.Errorf("%s reads %+v, want %v", name, got, want)
+		}
+	}
+	if o.Read["nothing"].Error == nil {
+		t.Errorf("nothing reads %+v", o.Read["nothing"])
+	}
+	if len(o.Prompts) != 1 || len(o.Prompts[0].Arguments) != 2 || !o.Prompts[0].Arguments[0].Required {
+		t.Errorf("prompts: %+v", o.Prompts)
+	}
+	if m := o.Greet.Messages; len(m) != 3 || m[0].Content.Text != "Greet Ada, calm." || m[1].Content.Data != "iVBORw==" || m[2].Content.Resource.Text != "Grüße" {
+		t.Errorf("prompt: %+v", m)
+	}
+	if o.Incomplete.Error == nil {
+		t.Error("a prompt could be made without its arguments")
+	}
+	want := map[string][]string{
+		"mood":      {"calm", "cheerful", "curious"},
+		"moodOfAda": {"curious Ada"},
+		"isbn":      {"9780201633610", "9780262033848"},
+	}
+	if revision < "2025-06-18" { // before which a completion has no context: the SDK sends it, and servers may heed it
+		delete(want, "moodOfAda")
+	}
+	if revision < "2025-03-26" { // before which servers did not declare completion, and the SDK asks no server that does not
+		return
+	}
+	for name, want := range want {
+		if got := o.Completions[name].Completion.Values; !slices.Equal(got, want) {
+			t.Errorf("completions of %s: %v, want %v", name, got, want)
 		}
 	}
 }

@@ -5,8 +5,6 @@ package interop
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"log"
 	"net/http/httptest"
 	"os"
@@ -38,42 +36,22 @@ func TestMain(m *testing.M) {
 
 // newServer offers what the server peers offer.
 func newServer() *server.Server {
-	s := &server.Server{Name: "interop-parley", Version: "1.0.0"}
-	server.AddTool(s, mcp.Tool{Name: "echo", Description: "Give the text back"},
-		func(_ context.Context, in struct {
-			Text string `json:"text"`
-		}) (string, error) {
-			return in.Text, nil
-		})
-	type sum struct {
-		Sum float64 `json:"sum"`
+	s := &server.Server{
+		Name:      "interop-parley",
+		Version:   "1.0.0",
+		PageSize:  5,
+		ListCache: server.CachePolicy{TTL: time.Minute, Public: true},
 	}
-	server.AddTool(s, mcp.Tool{Name: "add", Description: "Add two numbers"},
-		func(_ context.Context, in struct {
-			A float64 `json:"a"`
-			B float64 `json:"b"`
-		}) (sum, error) {
-			return sum{in.A + in.B}, nil
-		})
-	server.AddTool(s, mcp.Tool{Name: "count", Description: "Count up, reporting each step"},
-		func(ctx context.Context, in struct {
-			To int `json:"to" minimum:"1" maximum:"1000"`
-		}) (string, error) {
-			for i := range in.To {
-				if err := server.Progress(ctx, float64(i+1), float64(in.To), fmt.Sprintf("%d of %d", i+1, in.To)); err != nil {
-					return "", err
-				}
-			}
-			return fmt.Sprintf("counted to %d", in.To), nil
-		})
-	server.AddTool(s, mcp.Tool{Name: "fail", Description: "Fail, always"},
-		func(context.Context, struct{}) (string, error) { return "", errors.New("failed on purpose") })
+	offerTools(s)
+	offerData(s)
+	offerCalls(s)
+	offerChanges(s)
+	offerQuestions(s)
 	return s
 }
 
 // Clients that we did not write find in our server what they find in their own.
 func TestTheirClientsUseOurServer(t *testing.T) {
-	t.Setenv(serveVariable, "yes")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -97,6 +75,7 @@ func TestTheirClientsUseOurServer(t *testing.T) {
 		{"v2 choosing over HTTP", []string{"v2-client.mjs", "--era", "auto"}, "http", "2026-07-28"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			where := []string{"stdio", self}
 			if tt.transport != "stdio" {
 				endpoint := httptest.NewServer(newServer())
@@ -108,6 +87,9 @@ func TestTheirClientsUseOurServer(t *testing.T) {
 			seen.check(t, tt.revision)
 			if seen.Server.Name != "interop-parley" {
 				t.Errorf("the server is called %q", seen.Server.Name)
+			}
+			if call := seen.Calls["region"]; call.text() != "eu-north" {
+				t.Errorf("a call with a mirrored parameter: %+v", call)
 			}
 			if call := seen.Calls["badArguments"]; !call.IsError || !strings.Contains(call.text(), "a") {
 				t.Errorf("bad arguments: %+v, want a tool error that names them", call)
@@ -135,6 +117,7 @@ func TestOurClientUsesTheirServers(t *testing.T) {
 		{"v2 both over HTTP", []string{"v2-server.mjs"}, "http", mcp.V20260728},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			p := meet(t, tt.transport, tt.server)
 			if p.Revision() != tt.revision {
 				t.Errorf("they speak %s, want %s", p.Revision(), tt.revision)

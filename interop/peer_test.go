@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -31,6 +32,13 @@ type observation struct {
 		Progress, Total float64
 		Message         string
 	}
+
+	Pages    int // of the list of tools
+	Data     dataObservation
+	Cache    cacheObservation
+	Called   callsObservation
+	Changed  changesObservation
+	Answered questionsObservation
 }
 
 // A callObservation is a tool's result or, if Error is there, the protocol error in its place.
@@ -38,10 +46,19 @@ type callObservation struct {
 	Content           []struct{ Type, Text string }
 	StructuredContent json.RawMessage
 	IsError           bool
-	Error             *struct {
-		Code    any // a number; the SDK's own errors have a string
-		Message string
-	}
+	Error             *observedError
+}
+
+// An observedError is what the SDK threw.
+type observedError struct {
+	Type    string
+	Code    any // a number; the SDK's own errors have a string
+	Message string
+	Data    json.RawMessage
+}
+
+func (e *observedError) String() string {
+	return fmt.Sprintf("%s %v: %s %s", e.Type, e.Code, e.Message, e.Data)
 }
 
 // text joins the text blocks of a result.
@@ -78,6 +95,7 @@ func observe(t *testing.T, command []string) observation {
 	ctx, cancel := context.WithTimeout(t.Context(), peerTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Env = append(os.Environ(), serveVariable+"=yes") // if we are what it starts
 	cmd.WaitDelay = 5 * time.Second
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -171,4 +189,9 @@ func (o observation) check(t *testing.T, revision string) {
 			t.Errorf("progress notification %d is %+v", i, step)
 		}
 	}
+	o.Data.check(t, revision)
+	o.Cache.check(t, revision)
+	o.Called.check(t, revision)
+	o.Changed.check(t, revision)
+	o.Answered.check(t, revision)
 }

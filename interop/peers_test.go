@@ -27,6 +27,7 @@ func TestPeersUnderstandEachOther(t *testing.T) {
 		{"v2 in 2024-11-05", []string{"v2-client.mjs", "--era", "legacy", "--revision", "2024-11-05"}, []string{"v2-server.mjs", "--era", "legacy"}, "http", "2024-11-05"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			var where []string
 			if tt.transport == "stdio" {
 				where = append([]string{"stdio"}, node(t, tt.server[0], append(slices.Clone(tt.server[1:]), "stdio")...)...)

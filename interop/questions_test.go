@@ -5,14 +5,156 @@
 package interop
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
 )
+
+// surveyForm asks for everything that a form may ask for, and has a default for all of it.
+const surveyForm = `{"type":"object","properties":{
+	"name":{"type":"string","minLength":1,"default":"Ada"},
+	"age":{"type":"integer","minimum":0,"default":36},
+	"score":{"type":"number","default":9.5},
+	"member":{"type":"boolean","default":true},
+	"colour":{"type":"string","enum":["red","green"],"default":"green"},
+	"size":{"type":"string","oneOf":[{"const":"s","title":"Small"},{"const":"l","title":"Large"}],"default":"l"},
+	"days":{"type":"array","items":{"type":"string","enum":["mon","tue","wed"]},"default":["mon","wed"]}},
+	"required":["name","colour"]}`
+
+type word struct {
+	Word string `json:"word"`
+}
+
+// offerQuestions adds the tools that ask. Those who decline and dismiss are answered with what they did.
+func offerQuestions(s *server.Server) {
+	ask := func(name string, handler func(ctx context.Context, message string) (string, error)) {
+		server.AddTool(s, mcp.Tool{Name: name, Description: "Asks the client"}, func(ctx context.Context, in struct {
+			Message *string `json:"message"`
+		}) (string, error) {
+			message := ""
+			if in.Message != nil {
+				message = *in.Message
+			}
+			return handler(ctx, message)
+		})
+	}
+	ask("survey", func(ctx context.Context, message string) (string, error) {
+		content, err := server.ElicitForm(ctx, cmp.Or(message, "Who are you?"), json.RawMessage(surveyForm))
+		switch {
+		case errors.Is(err, server.ErrDeclined):
+			return "decline", nil
+		case errors.Is(err, server.ErrDismissed):
+			return "cancel", nil
+		}
+		return string(content), err
+	})
+	ask("twice", func(ctx context.Context, _ string) (string, error) {
+		first, err := server.Elicit[word](ctx, "The first word?")
+		if err != nil {
+			return "", err
+		}
+		second, err := server.Elicit[word](ctx, "After "+first.Word+"?")
+		return first.Word + " " + second.Word, err
+	})
+	ask("think", func(ctx context.Context, _ string) (string, error) {
+		said, err := server.Sample(ctx, saying("Say hello"))
+		if err != nil {
+			return "", err
+		}
+		return said.Model + ": " + textOf(said.Content), nil
+	})
+	ask("research", func(ctx context.Context, _ string) (string, error) {
+		question := saying("How is the weather in Oslo?")
+		question.Tools = []mcp.Tool{{
+			Name: "weather", Description: "Tell the weather",
+			InputSchema: json.RawMessage(`{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}`),
+		}}
+		asked, err := server.Sample(ctx, question)
+		if err != nil {
+			return "", err
+		}
+		use, ok := asked.Content[0].(*mcp.ToolUseContent)
+		if !ok {
+			return "", fmt.Errorf("no use of a tool: %+v", asked)
+		}
+		var input struct{ City string }
+		if err := json.Unmarshal(use.Input, &input); err != nil {
+			return "", err
+		}
+		question.Messages = append(question.Messages,
+			mcp.SamplingMessage{Role: mcp.RoleAssistant, Content: asked.Content},
+			mcp.SamplingMessage{Role: mcp.RoleUser, Content: []mcp.Content{
+				&mcp.ToolResultContent{ToolUseID: use.ID, Content: []mcp.Content{mcp.Text(input.City + ": rain")}},
+			}})
+		said, err := server.Sample(ctx, question)
+		if err != nil {
+			return "", err
+		}
+		return textOf(said.Content), nil
+	})
+	ask("roots", func(ctx context.Context, _ string) (string, error) {
+		roots, err := server.Roots(ctx)
+		var lines []string
+		for _, root := range roots {
+			lines = append(lines, root.Name+" "+root.URI)
+		}
+		return strings.Join(lines, "\n"), err
+	})
+	ask("everything", func(ctx context.Context, _ string) (string, error) {
+		var name word
+		var said mcp.CreateMessageResult
+		var roots []mcp.Root
+		err := server.Ask(ctx, server.ElicitInto(&name, "The first word?"), server.SampleInto(&said, saying("Say hello")), server.RootsInto(&roots))
+		return fmt.Sprintf("%s, %s, %d roots", name.Word, textOf(said.Content), len(roots)), err
+	})
+	ask("impatient", func(ctx context.Context, _ string) (string, error) {
+		ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+		defer cancel()
+		_, err := server.Elicit[word](ctx, "Take your time")
+		return "", err
+	})
+	// The user is done at the page when the server looks for the second time.
+	visit := func(url string, options ...server.AskOption) func(context.Context, string) (string, error) {
+		var looks atomic.Int64
+		return func(ctx context.Context, _ string) (string, error) {
+			done := func(context.Context) (bool, error) { return looks.Add(1) > 1, nil }
+			if err := server.ElicitURL(ctx, url, "Pay here", done, options...); err != nil {
+				return "", err
+			}
+			return "thank you", nil
+		}
+	}
+	ask("pay", visit("https://pay.example/1"))
+	ask("pay_first", visit("https://pay.example/2", server.URLRequired()))
+}
+
+func saying(text string) mcp.CreateMessageParams {
+	return mcp.CreateMessageParams{
+		MaxTokens: 100,
+		Messages:  []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text(text)}}},
+	}
+}
+
+func textOf(content []mcp.Content) string {
+	var texts []string
+	for _, c := range content {
+		if text, ok := c.(*mcp.TextContent); ok {
+			texts = append(texts, text.Text)
+		}
+	}
+	return strings.Join(texts, "\n")
+}
 
 // answer has the peer's questions answered by somebody who says what the tests expect.
 func (p *peer) answer(d *client.Dialer) {
@@ -99,5 +241,70 @@ func useQuestions(t *testing.T, p *peer) {
 			t.Error(err)
 		}
 		await(t, p.gaveUp)
+	}
+}
+
+// A questionsObservation is what came of the calls of a client peer that asked it something.
+type questionsObservation struct {
+	Error                                                       *observedError
+	Survey, No, Away, Twice, Think, Research, Roots, Everything callObservation
+	Pay, PayFirst, Paid, Impatient                              callObservation
+	Required                                                    []string // the ids of what has to be visited first
+	Asked                                                       struct {
+		Visited   []struct{ URL, ElicitationID string }
+		Completed []string
+		GaveUp    bool
+	}
+}
+
+func (o questionsObservation) check(t *testing.T, revision string) {
+	t.Helper()
+	if o.Error != nil {
+		t.Fatalf("questions: %+v", o.Error)
+	}
+	expect := func(tool string, got callObservation, want string) {
+		t.Helper()
+		if got.Error != nil || got.IsError || got.text() != want {
+			t.Errorf("%s: %+v, want %q", tool, got, want)
+		}
+	}
+	expect("think", o.Think, "parrot: hello")
+	expect("roots", o.Roots, "work file:///work\nnotes file:///notes")
+	if revision < "2025-11-25" { // before which there are no such forms
+		return
+	}
+	var filled map[string]any
+	want := map[string]any{
+		"name": "Grace", "age": 36., "score": 9.5, "member": true, "colour": "green", "size": "l", "days": []any{"mon", "wed"},
+	}
+	if err := json.Unmarshal([]byte(o.Survey.text()), &filled); err != nil || fmt.Sprint(filled) != fmt.Sprint(want) {
+		t.Errorf("survey: %+v, want %v", o.Survey, want)
+	}
+	expect("a declined survey", o.No, "decline")
+	expect("a dismissed survey", o.Away, "cancel")
+	expect("twice", o.Twice, "alpha beta")
+	expect("research", o.Research, "Oslo: rain")
+	if o.Pay.Error != nil || o.Pay.IsError {
+		t.Errorf("pay: %+v", o.Pay)
+	}
+	expect("everything", o.Everything, "alpha, hello, 2 roots")
+	if !slices.ContainsFunc(o.Asked.Visited, func(v struct{ URL, ElicitationID string }) bool { return v.URL == "https://pay.example/1" }) {
+		t.Errorf("the user was sent to %+v", o.Asked.Visited)
+	}
+	if revision >= "2026-07-28" {
+		return
+	}
+	// Our server reports the end of the visit that a call waited for, theirs that of the one before which a call was
+	// refused; either is up to the server (2025-11-25, client/elicitation, Completion Notifications for URL Mode).
+	known := slices.Clone(o.Required)
+	for _, visited := range o.Asked.Visited {
+		known = append(known, visited.ElicitationID)
+	}
+	if len(o.Required) != 1 || len(o.Asked.Completed) != 1 || !slices.Contains(known, o.Asked.Completed[0]) {
+		t.Errorf("a call that is refused until a visit: %+v; of the visits %v these are reported as done: %v", o.PayFirst, known, o.Asked.Completed)
+	}
+	expect("a call after the visit", o.Paid, "thank you")
+	if !o.Asked.GaveUp {
+		t.Error("a question that was withdrawn went on")
 	}
 }

@@ -23,6 +23,7 @@ func TestOurClientResumesTheirStreams(t *testing.T) {
 		"v2 legacy": {"v2-server.mjs", "--era", "legacy"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			address, err := url.Parse(listen(t, node(t, peer[0], append(slices.Clone(peer[1:]), "http", "0")...)))
 			if err != nil {
 				t.Fatal(err)

@@ -3,14 +3,57 @@
 package interop
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
 )
+
+// offerTools adds the tools, mirrored and failing ones included.
+func offerTools(s *server.Server) {
+	server.AddTool(s, mcp.Tool{Name: "echo", Description: "Give the text back"},
+		func(_ context.Context, in struct {
+			Text string `json:"text"`
+		}) (string, error) {
+			return in.Text, nil
+		})
+	type sum struct {
+		Sum float64 `json:"sum"`
+	}
+	server.AddTool(s, mcp.Tool{Name: "add", Description: "Add two numbers"},
+		func(_ context.Context, in struct {
+			A float64 `json:"a"`
+			B float64 `json:"b"`
+		}) (sum, error) {
+			return sum{in.A + in.B}, nil
+		})
+	server.AddTool(s, mcp.Tool{Name: "count", Description: "Count up, reporting each step"},
+		func(ctx context.Context, in struct {
+			To int `json:"to" minimum:"1" maximum:"1000"`
+		}) (string, error) {
+			for i := range in.To {
+				if err := server.Progress(ctx, float64(i+1), float64(in.To), fmt.Sprintf("%d of %d", i+1, in.To)); err != nil {
+					return "", err
+				}
+			}
+			return fmt.Sprintf("counted to %d", in.To), nil
+		})
+	server.AddTool(s, mcp.Tool{Name: "fail", Description: "Fail, always"},
+		func(context.Context, struct{}) (string, error) { return "", errors.New("failed on purpose") })
+	// The server refuses a call whose header is not as its argument, so that one that succeeds had it right.
+	server.AddTool(s, mcp.Tool{Name: "region", Description: "Tell the region"},
+		func(_ context.Context, in struct {
+			Region string `json:"region" mcp-header:"Region"`
+		}) (string, error) {
+			return in.Region, nil
+		})
+}
 
 // useTools lists and calls their tools.
 func useTools(t *testing.T, p *peer) {

@@ -4,7 +4,15 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import {
+    CreateMessageRequestSchema,
+    ElicitationCompleteNotificationSchema,
+    ElicitRequestSchema,
+    ListRootsRequestSchema,
+} from '@modelcontextprotocol/sdk/types.js';
+import { z } from 'zod';
 import { readArguments, refuse } from './arguments.mjs';
+import { capabilities } from './use/answers.mjs';
 import { observe, report } from './use/observe.mjs';
 
 const usage = 'v1-client.mjs http URL | sse URL | stdio COMMAND [ARGUMENT…]';
@@ -17,7 +25,14 @@ const transports = {
 };
 if (!transports[kind] || where.length === 0) refuse(usage);
 
-await report(async () => {
+const schemas = {
+    'elicitation/create': ElicitRequestSchema,
+    'sampling/createMessage': CreateMessageRequestSchema,
+    'roots/list': ListRootsRequestSchema,
+    'notifications/elicitation/complete': ElicitationCompleteNotificationSchema,
+};
+
+await report(() => {
     const transport = transports[kind](...where);
     // The SDK tells the negotiated revision to its transport and to nobody else; stdio has no use for it.
     let revision;
@@ -27,13 +42,16 @@ await report(async () => {
         note?.(version);
     };
 
-    const client = new Client({ name: 'interop-v1-client', version: '1.0.0' });
-    await client.connect(transport, { timeout: 30_000 });
-    try {
-        const seen = await observe(client, transport, (params, options) => client.callTool(params, undefined, options));
-        return { sdk: 'v1', revision, session: transport.sessionId !== undefined, ...seen };
-    } finally {
-        await transport.terminateSession?.();
-        await client.close();
-    }
+    const client = new Client({ name: 'interop-v1-client', version: '1.0.0' }, { capabilities });
+    return observe({
+        client,
+        transport,
+        connect: () => client.connect(transport, { timeout: 30_000 }),
+        negotiated: () => ({ sdk: 'v1', revision }),
+        answer: (method, handler) => client.setRequestHandler(schemas[method], ({ params }, { signal }) => handler(params, signal)),
+        hear: (method, handler) => client.setNotificationHandler(schemas[method], ({ params }) => handler(params)),
+        callTool: (name, args, options) => client.callTool({ name, arguments: args }, undefined, options),
+        logLevel: level => client.setLoggingLevel(level),
+        request: (method, params) => client.request({ method, params }, z.any()),
+    });
 });

@@ -1,8 +1,10 @@
 // A client made with the second generation of the TypeScript SDK (all revisions).
 
-import { Client, SSEClientTransport, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { Client, LOG_LEVEL_META_KEY, SSEClientTransport, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+import { z } from 'zod';
 import { readArguments, refuse } from './arguments.mjs';
+import { capabilities } from './use/answers.mjs';
 import { observe, report } from './use/observe.mjs';
 
 const usage = 'v2-client.mjs [--era legacy|modern|auto] [--revision REVISION] http URL | sse URL | stdio COMMAND [ARGUMENT…]';
@@ -17,24 +19,22 @@ const transports = {
 };
 if (!modes[era] || !transports[kind] || where.length === 0) refuse(usage);
 
-await report(async () => {
+await report(() => {
     const client = new Client(
         { name: 'interop-v2-client', version: '1.0.0' },
-        { versionNegotiation: { mode: modes[era] }, supportedProtocolVersions: revision ? [revision] : undefined },
+        { capabilities, versionNegotiation: { mode: modes[era] }, supportedProtocolVersions: revision ? [revision] : undefined },
     );
     const transport = transports[kind](...where);
-    await client.connect(transport, { timeout: 30_000 });
-    try {
-        const seen = await observe(client, transport, (params, options) => client.callTool(params, options));
-        return {
-            sdk: 'v2',
-            era: client.getProtocolEra(),
-            revision: client.getNegotiatedProtocolVersion(),
-            session: transport.sessionId !== undefined,
-            ...seen,
-        };
-    } finally {
-        await transport.terminateSession?.();
-        await client.close();
-    }
+    const modern = () => client.getProtocolEra() === 'modern';
+    return observe({
+        client,
+        transport,
+        connect: () => client.connect(transport, { timeout: 30_000 }),
+        negotiated: () => ({ sdk: 'v2', era: client.getProtocolEra(), revision: client.getNegotiatedProtocolVersion() }),
+        answer: (method, handler) => client.setRequestHandler(method, ({ params }, { mcpReq }) => handler(params, mcpReq.signal)),
+        hear: (method, handler) => client.setNotificationHandler(method, ({ params }) => handler(params)),
+        callTool: (name, args, options, _meta) => client.callTool({ name, arguments: args, _meta }, options),
+        logLevel: async level => (modern() ? { [LOG_LEVEL_META_KEY]: level } : void (await client.setLoggingLevel(level))),
+        request: (method, params) => client.request({ method, params }, z.any()),
+    });
 });

@@ -48,11 +48,13 @@ const read = (responses, key) => {
     return kind === 'sampling' ? view.result : view;
 };
 
+const minute = { ttlMs: 60_000, cacheScope: 'public' };
+
 const sdk = {
     ResourceTemplate,
     UrlElicitationRequiredError,
     completable,
-    cached: ttlMs => ({ cacheHint: { ttlMs, cacheScope: 'public' } }),
+    cached: () => ({ cacheHint: minute }),
     handle: ({ server }, method, handler) => server.setRequestHandler(method, ({ params = {} }) => handler(params)),
     notified: ({ server }, method, handler) => server.setNotificationHandler(method, handler),
     custom: ({ server }, method, params, handler) => server.setRequestHandler(method, { params }, handler),
@@ -101,7 +103,7 @@ const newServer = ({ era } = { era: 'legacy' }) => {
         {
             capabilities,
             supportedProtocolVersions: revision ? [revision] : undefined,
-            cacheHints: { 'tools/list': { ttlMs: 60_000, cacheScope: 'public' } },
+            cacheHints: { 'tools/list': minute, 'prompts/list': minute },
             requestState: { verify: states.verify },
         },
     );

@@ -11,7 +11,7 @@ export function addData(server, sdk) {
     server.registerResource('blob', 'test://blob', { mimeType: 'application/octet-stream' }, ({ href }) => ({
         contents: [{ uri: href, mimeType: 'application/octet-stream', blob: Buffer.from([0, 1, 254, 255]).toString('base64') }],
     }));
-    server.registerResource('watched', 'test://watched', { mimeType: 'text/plain', ...sdk.cached(60_000) }, ({ href }) => ({
+    server.registerResource('watched', 'test://watched', { mimeType: 'text/plain', ...sdk.cached() }, ({ href }) => ({
         contents: [{ uri: href, mimeType: 'text/plain', text: 'as ever' }],
     }));
     server.registerResource(

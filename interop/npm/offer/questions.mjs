@@ -28,6 +28,7 @@ const weather = {
 };
 const user = content => ({ role: 'user', content });
 
+let bill; // that has to be paid first
 let paid = false;
 
 export function addQuestions(server, sdk) {
@@ -84,11 +85,13 @@ export function addQuestions(server, sdk) {
     // 2025-11-25 only: the call is refused until the user has been at the page, and the client told that they have.
     server.registerTool('pay_first', { description: 'Refuse until the user has paid', inputSchema: z.object({}) }, () => {
         if (paid) return text('thank you');
-        const elicitationId = randomUUID();
-        setTimeout(() => {
-            paid = true;
-            server.server.createElicitationCompletionNotifier(elicitationId)().catch(console.error);
-        }, 200);
-        throw new sdk.UrlElicitationRequiredError([{ mode: 'url', elicitationId, url: 'https://pay.example/2', message: 'Pay first' }]);
+        if (!bill) {
+            bill = randomUUID();
+            setTimeout(() => {
+                paid = true;
+                server.server.createElicitationCompletionNotifier(bill)().catch(console.error);
+            }, 200);
+        }
+        throw new sdk.UrlElicitationRequiredError([{ mode: 'url', elicitationId: bill, url: 'https://pay.example/2', message: 'Pay first' }]);
     });
 }
