@@ -79,7 +79,6 @@ var unsent = []struct {
 	{cell{method: "notifications/tasks/status", fromClient: true}, "tasks come with the issue that brings them"},
 	{cell{method: "notifications/tasks/status"}, "tasks come with the issue that brings them"},
 	{cell{method: mcp.NotificationProgress, fromClient: true}, "answers to asks have no progress to report"},
-	{cell{method: mcp.MethodPing}, "servers do not ask by themselves whether a client is there"},
 	{cell{mcp.V20260728, "http", mcp.NotificationCancelled, true}, "over HTTP a request is cancelled by closing its stream"},
 }
 

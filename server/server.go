@@ -63,6 +63,14 @@ type Server struct {
 	// KeepAlive is how often event streams over HTTP that would be silent are kept alive by
 	// a comment, which is also how a client that has gone without a word is noticed; 0: 15
 	// seconds. Proxies that cut silent connections earlier need less.
+	//
+	// As often, the client of a session is pinged on the session's own stream, if it is
+	// silent and nothing else is asked of it. If nothing at all comes for twice as long, and
+	// for 10 seconds at least, that is logged as a *call.SilentError and the stream ends,
+	// with it the session of 2024-11-05; the others end 5 minutes later unless they are
+	// used, or have requests in flight, which a disconnect does not cancel. The connections
+	// of ServeConn are pinged only if KeepAlive is set, and end when they are silent, those
+	// of Run never. Negative: nobody is pinged.
 	KeepAlive time.Duration
 	// ListCache and DiscoverCache tell clients of 2026-07-28 how long to keep the lists
 	// of tools, prompts, resources and templates, and what server/discover says. The
@@ -241,6 +249,7 @@ func (s *Server) ready() *core {
 			Logger:    logger,
 			MaxBody:   int64(orDefault(s.Limits.MaxMessage, transport.DefaultServerMaxMessage)),
 			KeepAlive: orDefault(s.KeepAlive, 15*time.Second),
+			Ping:      s.KeepAlive >= 0,
 
 			PerOwner:   orDefault(s.Limits.InflightPerOwner, 1024),
 			PerAddress: orDefault(s.Limits.InflightPerAddress, 4096),
@@ -250,6 +259,7 @@ func (s *Server) ready() *core {
 			Legacy:      legacyEra,
 			Logger:      logger,
 			MaxInflight: inflight,
+			KeepAlive:   max(s.KeepAlive, 0),
 			Grace:       orDefault(s.Limits.Grace, 2*time.Second),
 		}
 		c.base, c.cancel = context.WithCancel(context.Background())
@@ -308,7 +318,9 @@ func (s *Server) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.ServeConn(ctx, conn)
+	wire := s.ready().stream
+	wire.KeepAlive = 0 // the end of the client is the end of the stream
+	return s.serve(ctx, conn, &wire)
 }
 
 // ServeConn serves one connection until the client closes it, and returns nil
@@ -316,6 +328,10 @@ func (s *Server) Run(ctx context.Context) error {
 // principal.Local: a byte stream authenticates nobody, so make sure that only
 // those connect who may.
 func (s *Server) ServeConn(ctx context.Context, conn transport.Conn) error {
+	return s.serve(ctx, conn, &s.ready().stream)
+}
+
+func (s *Server) serve(ctx context.Context, conn transport.Conn, wire *streamwire.Server) error {
 	c := s.ready()
 	if !c.enter() {
 		conn.Close()
@@ -325,7 +341,7 @@ func (s *Server) ServeConn(ctx context.Context, conn transport.Conn) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.base, cancel)()
-	return c.stream.Serve(s.local(ctx), c.draining, conn, principal.Local)
+	return wire.Serve(s.local(ctx), c.draining, conn, principal.Local)
 }
 
 // ErrShutdown is returned by ServeConn after Shutdown.

@@ -335,7 +335,7 @@ func TestSessionLivesWhileItsStreamIsOpen(t *testing.T) {
 				k := newKept()
 				s := httpServer()
 				addWait(s)
-				s.Store = k
+				s.Store, s.KeepAlive = k, -1 // nobody answers
 				session := begin(t, s)
 				inBubble(s, http.MethodPost, initializedBody, session...)
 				method := http.MethodPost

@@ -106,13 +106,20 @@ func (s *Server) attend(ctx context.Context, live *legacy.Live, stream *sessionS
 	defer stream.away(conn)
 	var wake, taken <-chan struct{}
 	var expired <-chan time.Time
+	pulse := live.Pulse(s.KeepAlive)
 	if stream.feed != nil {
 		wake, taken, expired = stream.feed.changes.Wake(), stream.feed.taken, expiry.expired()
 	}
 	for {
 		select {
 		case <-tick.C:
-			if live.Touch(ctx) != nil || conn.comment() != nil {
+			if live.Touch(ctx) != nil {
+				return
+			}
+			if err := s.beat(ctx, stream.feed != nil, &pulse, conn); err != nil {
+				if isSilent(err) {
+					live.Lost(ctx, heldFor)
+				}
 				return
 			}
 		case <-wake:
@@ -130,6 +137,30 @@ func (s *Server) attend(ctx context.Context, live *legacy.Live, stream *sessionS
 			return
 		}
 	}
+}
+
+// beat keeps a stream alive that would be silent: by a ping that its client has to
+// answer, where it may carry one, or by a comment. The error says why the stream is of no
+// more use; it is a *call.SilentError if that is the client's silence.
+func (s *Server) beat(ctx context.Context, own bool, pulse *legacy.Pulse, conn *eventStream) error {
+	if !own || !s.Ping {
+		return conn.comment()
+	}
+	ping, lost := pulse.Beat(ctx)
+	switch {
+	case lost != nil:
+		s.Logger.Warn("a client does not answer any more", "error", lost)
+		return lost
+	case ping == nil:
+		return conn.comment()
+	}
+	// Not one of the events that are held: whoever comes back later is asked anew.
+	return conn.write(ctx, func(dst []byte) []byte { return appendEvent(dst, "", ping) })
+}
+
+func isSilent(err error) bool {
+	var silent *call.SilentError
+	return errors.As(err, &silent)
 }
 
 // tell tells the client of a session what has changed. The context is not that of a

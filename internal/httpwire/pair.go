@@ -135,7 +135,7 @@ func (s *Server) openPair(w http.ResponseWriter, r *http.Request) {
 	})
 	changes := x.session.Listen()
 	defer changes.Close()
-	x.wait(s.KeepAlive, changes)
+	x.wait(s, changes)
 	s.pairs.remove(x)
 	x.end()
 	cancel(errStreamClosed)
@@ -152,17 +152,18 @@ func pathOf(r *http.Request) string {
 	return "/" + strings.TrimLeft(path, "/") // two slashes would begin another host
 }
 
-// wait returns when the pair is to end: the client has gone or has not begun a
-// session, or the server shuts down and has answered everything.
-func (x *pair) wait(keepAlive time.Duration, changes *call.Subscription) {
-	tick := time.NewTicker(keepAlive)
+// wait returns when the pair is to end: the client has gone, does not answer or has not
+// begun a session, or the server shuts down and has answered everything.
+func (x *pair) wait(s *Server, changes *call.Subscription) {
+	tick := time.NewTicker(s.KeepAlive)
 	defer tick.Stop()
 	handshake := time.NewTimer(pairHandshake)
 	defer handshake.Stop()
+	pulse := x.session.Pulse(s.KeepAlive)
 	for {
 		select {
 		case <-tick.C:
-			if x.stream.comment() != nil {
+			if s.beat(x.ctx, x.handshook(), &pulse, x.stream) != nil {
 				return
 			}
 		case <-changes.Wake():

@@ -34,6 +34,7 @@ type Server struct {
 
 	MaxBody   int64         // bytes of one request's body
 	KeepAlive time.Duration // between comments on event streams that would be silent
+	Ping      bool          // as often, clients of sessions are asked whether they are there
 
 	// PerOwner and PerAddress are how many stateless requests of a principal are served
 	// at a time and, where nobody is authenticated, of an address. 0: no limit.

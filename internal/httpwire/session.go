@@ -74,7 +74,9 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange)
 		live.ServeNotification(r.Context(), m)
 		w.WriteHeader(http.StatusAccepted)
 	case jsonrpc.Response:
-		live.Receive(m)
+		if !live.Receive(m) {
+			live.HeardHere(r.Context())
+		}
 		w.WriteHeader(http.StatusAccepted)
 	case jsonrpc.Request:
 		if !live.Inflight().Admit(1) {

@@ -89,6 +89,13 @@ func (a *asks) drop(out *call.Outbound) {
 	}
 }
 
+// waiting reports whether the client has been asked something that it has not answered.
+func (a *asks) waiting() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.open) > 0
+}
+
 // Asking returns a channel that is closed when the client has been asked something
 // that it has not answered: whoever does not read what it sends then may wait for it
 // in vain.

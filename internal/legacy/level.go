@@ -82,11 +82,7 @@ func (l *Live) update(ctx context.Context, change func(*State)) error {
 		}
 		version, err := l.all.store.Put(ctx, l.key, state.Encode(), store.PutOptions{TTL: ttl, IfVersion: item.Version})
 		if err == nil {
-			l.all.mu.Lock()
-			if l.version == item.Version { // or else the next Open finds what is new beside
-				l.version = version
-			}
-			l.all.mu.Unlock()
+			l.keep(item.Version, version)
 			return nil
 		}
 		if !errors.Is(err, store.ErrConflict) {

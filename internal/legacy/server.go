@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 
 	"github.com/go-json-experiment/json"
 
@@ -42,7 +43,9 @@ type Session struct {
 	asks          asks
 	level         level
 	subscriptions subscriptions
-	kept          *Live // this session as it is kept in a store; nil if it lives as long as its connection
+	heard         atomic.Uint64 // messages that have come
+	pinged        atomic.Int64  // the id of the last ping, 0 if there was none
+	kept          *Live         // this session as it is kept in a store; nil if it lives as long as its connection
 	handshook     bool
 }
 
@@ -72,6 +75,7 @@ func (s *Server) Resume(who principal.Principal, state State, inflight *call.Inf
 //
 // Safe for concurrent use once the handshake is over.
 func (s *Session) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, stream call.Stream) []byte {
+	s.heard.Add(1)
 	switch {
 	case m.Method == mcp.MethodInitialize:
 		return s.initialize(dst, m)
@@ -104,6 +108,7 @@ func (s *Session) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, str
 
 // Notify takes one notification. Those that mean nothing to the session are ignored.
 func (s *Session) Notify(m *jsonrpc.Message) {
+	s.heard.Add(1)
 	switch m.Method {
 	case mcp.NotificationCancelled:
 		s.inflight.Cancel(revision.CancelledID(m), call.ErrCancelled)
@@ -126,16 +131,23 @@ func (s *Session) ServeNotification(ctx context.Context, m *jsonrpc.Message) {
 	})
 }
 
-// Receive takes the client's response to a question of the server's.
-func (s *Session) Receive(m *jsonrpc.Message) {
-	if !s.asks.receive(m) {
-		s.server.Logger.Debug("response ignored: nobody waits for it", "id", m.ID)
+// Receive takes the client's response to a question of the server's, and reports whether
+// there was one.
+func (s *Session) Receive(m *jsonrpc.Message) (asked bool) {
+	s.heard.Add(1)
+	if s.asks.receive(m) || s.isPong(m) {
+		return true
 	}
+	s.server.Logger.Debug("response ignored: nobody waits for it", "id", m.ID)
+	return false
 }
 
 // Unusable takes what was meant as the response to a question of the server's and is
 // none, and reports whether it was.
-func (s *Session) Unusable(m *jsonrpc.Message, err error) bool { return s.asks.unusable(m, err) }
+func (s *Session) Unusable(m *jsonrpc.Message, err error) bool {
+	s.heard.Add(1)
+	return s.asks.unusable(m, err)
+}
 
 // Inflight is what the session has in flight, for a wire that carries requests of
 // another era beside it: their ids are of one peer, and must not meet.

@@ -36,9 +36,11 @@ func (l *link) batch(ctx context.Context, data []byte) {
 			continue
 		default:
 		}
+		l.stuck.Store(true)
 		select {
 		case l.slots <- struct{}{}:
 		case <-l.session.Asking():
+			l.stuck.Store(false)
 			l.free(taken)
 			l.running.Done()
 			batch.Refuse(errFull)
@@ -50,6 +52,7 @@ func (l *link) batch(ctx context.Context, data []byte) {
 			return
 		}
 	}
+	l.stuck.Store(false)
 	go func() {
 		defer l.running.Done()
 		defer l.free(slots)

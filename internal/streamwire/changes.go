@@ -2,6 +2,7 @@ package streamwire
 
 import (
 	"context"
+	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
@@ -21,14 +22,43 @@ func (l *link) tell(ctx context.Context) {
 func (l *link) deliver(ctx context.Context, changes *call.Subscription) {
 	defer l.running.Done()
 	defer changes.Close()
+	var tick <-chan time.Time
+	if l.KeepAlive > 0 {
+		ticker := time.NewTicker(l.KeepAlive)
+		defer ticker.Stop()
+		tick = ticker.C
+	}
+	pulse := l.session.Pulse(l.KeepAlive)
 	for {
 		select {
 		case <-changes.Wake():
 			for _, change := range changes.Take() {
 				l.write(ctx, legacy.AppendChange(nil, change))
 			}
+		case <-tick:
+			if err := l.beat(ctx, &pulse); err != nil {
+				l.Logger.WarnContext(ctx, "a client does not answer any more", "error", err)
+				l.broken(err)
+				return
+			}
 		case <-l.closing.Done():
 			return
 		}
 	}
+}
+
+// beat asks the client whether it is there. The error says that it is not.
+func (l *link) beat(ctx context.Context, pulse *legacy.Pulse) error {
+	if l.stuck.Load() { // what it says waits for us
+		*pulse = l.session.Pulse(l.KeepAlive)
+		return nil
+	}
+	ping, err := pulse.Beat(ctx)
+	if ping != nil {
+		// Whoever does not read is not waited for: it cannot answer either.
+		ctx, cancel := context.WithTimeout(ctx, l.KeepAlive)
+		defer cancel()
+		l.write(ctx, ping)
+	}
+	return err
 }

@@ -29,7 +29,10 @@ type Server struct {
 	// wait. Then reading stops; but while the client is being asked something, whose
 	// answer must be read, further requests are refused instead.
 	MaxInflight int
-	Grace       time.Duration // how long requests may take once the peer has closed its end, and to end once cancelled
+	// KeepAlive is how often the client of a session is asked whether it is there. One
+	// that does not answer has lost its connection. 0: never.
+	KeepAlive time.Duration
+	Grace     time.Duration // how long requests may take once the peer has closed its end, and to end once cancelled
 }
 
 // Serve serves one connection until the peer closes it, ctx ends or the
@@ -107,6 +110,7 @@ type link struct {
 	modern  bool            // a request of the stateless era has come
 	slots   chan struct{}
 	stays   chan struct{}           // slots of subscriptions; made when first needed
+	stuck   atomic.Bool             // nothing is read, for want of a slot
 	tells   bool                    // the session's client is told of changes
 	broken  context.CancelCauseFunc // the connection does not take our answers
 
@@ -220,6 +224,8 @@ func (l *link) admit(ctx context.Context, m *jsonrpc.Message, isModern bool) {
 		return
 	default:
 	}
+	l.stuck.Store(true)
+	defer l.stuck.Store(false)
 	select {
 	case slots <- struct{}{}:
 		l.start(ctx, job{m, isModern, slots})

@@ -1,0 +1,237 @@
+package legacy
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/store"
+)
+
+// beating is a session whose pulse is beaten by hand, every 15 seconds.
+type beating struct {
+	*testing.T
+	session *Session
+	pulse   Pulse
+}
+
+// beat returns the id of the ping, if there is one.
+func (b *beating) beat() (id string, lost error) {
+	b.Helper()
+	time.Sleep(15 * time.Second)
+	ping, lost := b.pulse.Beat(b.Context())
+	if ping == nil {
+		return "", lost
+	}
+	m := parse(b.T, string(ping))
+	if m.Kind != jsonrpc.Request || m.Method != mcp.MethodPing {
+		b.Errorf("sent %s", ping)
+	}
+	return m.ID.String(), lost
+}
+
+func inPulse(t *testing.T, f func(b *beating)) {
+	synctest.Test(t, func(t *testing.T) {
+		server, _ := newServer()
+		s := newSession(t, server, "2025-11-25")
+		f(&beating{t, s, s.Pulse(15 * time.Second)})
+	})
+}
+
+func TestClientsThatAnswerArePingedForEver(t *testing.T) {
+	inPulse(t, func(b *beating) {
+		t := b.T
+		seen := map[string]bool{}
+		for range 1000 {
+			id, lost := b.beat()
+			if id == "" || seen[id] || lost != nil {
+				t.Fatalf("ping %q, %v after %d", id, lost, len(seen))
+			}
+			seen[id] = true
+			if !b.session.Receive(parse(t, `{"jsonrpc":"2.0","id":`+id+`,"result":{}}`)) {
+				t.Fatal("the answer is nobody's")
+			}
+		}
+	})
+}
+
+func TestClientsThatTalkAreNotPinged(t *testing.T) {
+	inPulse(t, func(b *beating) {
+		t := b.T
+		for range 10 {
+			b.session.Notify(parse(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`))
+			if id, lost := b.beat(); id != "" || lost != nil {
+				t.Fatalf("ping %q, %v", id, lost)
+			}
+		}
+		if id, _ := b.beat(); id == "" {
+			t.Error("one that has fallen silent is not pinged")
+		}
+	})
+}
+
+func TestClientsThatSayNothingAreLost(t *testing.T) {
+	inPulse(t, func(b *beating) {
+		t := b.T
+		for range 2 {
+			if id, lost := b.beat(); id == "" || lost != nil {
+				t.Fatalf("ping %q, %v", id, lost)
+			}
+		}
+		_, lost := b.beat()
+		var silent *call.SilentError
+		if !errors.As(lost, &silent) || silent.For != 30*time.Second || !errors.Is(lost, call.ErrConnectionLost) {
+			t.Errorf("%v", lost)
+		}
+	})
+}
+
+// Whatever they say, late or in vain, they are there.
+func TestClientsThatSaySomethingAreNotLost(t *testing.T) {
+	inPulse(t, func(b *beating) {
+		t := b.T
+		for range 10 {
+			b.beat()
+			b.beat()
+			b.session.Receive(parse(t, `{"jsonrpc":"2.0","id":"nobody's","result":{}}`))
+			if _, lost := b.beat(); lost != nil {
+				t.Fatal(lost)
+			}
+		}
+	})
+}
+
+// Some clients take nothing else while their user makes up their mind.
+func TestClientsThatAreAskedSomethingAreNotPinged(t *testing.T) {
+	inPulse(t, func(b *beating) {
+		t := b.T
+		server := newAsking(t)
+		b.session = newSession(t, server, "2025-11-25")
+		b.pulse = b.session.Pulse(15 * time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			b.session.Serve(ctx, nil, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`), discard{})
+			close(done)
+		}()
+		synctest.Wait()
+		b.beat() // the call is a word of the client's
+		for range 20 {
+			if id, lost := b.beat(); id != "" || lost != nil {
+				t.Fatalf("ping %q, %v", id, lost)
+			}
+		}
+		cancel()
+		<-done
+		if id, lost := b.beat(); id == "" || lost != nil {
+			t.Errorf("then ping %q, %v", id, lost)
+		}
+	})
+}
+
+// newAsking is a server whose calls ask for roots.
+func newAsking(t *testing.T) *Server {
+	s, _ := newServer()
+	s.Engine = call.NewEngine(map[string]call.Handler{mcp.MethodCallTool: func(ctx context.Context, c *call.Call) call.Outcome {
+		_, err := c.Asker.Ask(ctx, c, []call.Question{{Method: mcp.MethodElicit, Params: []byte(`{}`)}})
+		return call.Fail(err)
+	}}, nil)
+	return s
+}
+
+type discard struct{}
+
+func (discard) Write(context.Context, []byte) error { return nil }
+
+// What a client answers may come to another replica than the one that asks.
+func TestAnswersAreHeardOfOnAnotherReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kv := store.NewMemory(store.MemoryOptions{})
+		server, _ := newServer()
+		here, there := NewSessions(server, kv, SessionLimits{}), NewSessions(server, kv, SessionLimits{})
+		mine, other := openOn(t, here, there)
+		defer mine.Release()
+		defer other.Release()
+		b := &beating{t, mine.Session, mine.Pulse(15 * time.Second)}
+		for range 10 {
+			id, lost := b.beat()
+			if lost != nil {
+				t.Fatal(lost)
+			}
+			if other.Receive(parse(t, `{"jsonrpc":"2.0","id":`+id+`,"result":{}}`)) {
+				t.Error("somebody has asked there")
+			}
+			other.HeardHere(t.Context())
+		}
+		var lost error
+		for n := 0; lost == nil; n++ {
+			if n == 10 {
+				t.Fatal("it is never lost")
+			}
+			_, lost = b.beat()
+		}
+	})
+}
+
+// A session whose client is lost ends soon, unless somebody uses it; while it serves a
+// request, it is as good as any other: T21.
+func TestT21SessionsOfLostClientsEnd(t *testing.T) {
+	for name, want := range map[string]struct{ used, serving, ends bool }{
+		"at once":         {ends: true},
+		"unless used":     {used: true},
+		"but not serving": {serving: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, calls := newServer()
+				kv := store.NewMemory(store.MemoryOptions{})
+				here, there := NewSessions(server, kv, SessionLimits{}), NewSessions(server, kv, SessionLimits{})
+				mine, other := openOn(t, here, there)
+				defer mine.Release()
+				defer other.Release()
+				if want.serving {
+					done := make(chan struct{})
+					go func() {
+						mine.Serve(t.Context(), nil, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`), nil)
+						close(done)
+					}()
+					h := <-calls
+					defer func() {
+						if h.ctx.Err() != nil {
+							t.Error("the handler's context has ended")
+						}
+						close(h.release)
+						<-done
+					}()
+				}
+				mine.Lost(t.Context(), 5*time.Minute)
+				if want.used {
+					if err := other.Touch(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+				time.Sleep(5*time.Minute + time.Second)
+				if err := other.Touch(t.Context()); errors.Is(err, ErrNoSession) != want.ends {
+					t.Errorf("five minutes later: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// openOn begins a session and opens it in two processes.
+func openOn(t *testing.T, here, there *Sessions) (mine, other *Live) {
+	t.Helper()
+	id := mustCreate(t, here, principal.Anonymous, "")
+	mine = mustOpen(t, here, principal.Anonymous, id)
+	if err := mine.Initialized(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return mine, mustOpen(t, there, principal.Anonymous, id)
+}

@@ -1,0 +1,271 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/server"
+)
+
+// listening is a client's end of an event stream without a network.
+type listening struct {
+	http.ResponseWriter
+	said  func(data string) // takes each event, in a goroutine of its own
+	ended chan struct{}
+
+	mu     sync.Mutex
+	events []string
+	taking sync.WaitGroup
+}
+
+// Write implements http.ResponseWriter. It is given whole events.
+func (l *listening) Write(p []byte) (int, error) {
+	for event := range strings.SplitSeq(string(p), "\n\n") {
+		i := strings.Index(event, "data: ")
+		if i < 0 {
+			continue
+		}
+		data := event[i+len("data: "):]
+		l.mu.Lock()
+		l.events = append(l.events, data)
+		l.mu.Unlock()
+		if l.said != nil {
+			l.taking.Go(func() { l.said(data) })
+		}
+	}
+	return len(p), nil
+}
+
+// pings are those that have come.
+func (l *listening) pings() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, data := range l.events {
+		if strings.Contains(data, `"method":"ping"`) {
+			n++
+		}
+	}
+	return n
+}
+
+func (l *listening) first() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.events[0]
+}
+
+// listen opens an event stream, until the test ends.
+func listen(t *testing.T, s *server.Server, said func(data string), header ...string) *listening {
+	l := &listening{ResponseWriter: httptest.NewRecorder(), said: said, ended: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	req := httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx)
+	req.Host = "localhost"
+	req.Header.Set("Accept", "text/event-stream")
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	go func() {
+		s.ServeHTTP(l, req)
+		close(l.ended)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-l.ended
+		l.taking.Wait()
+	})
+	synctest.Wait()
+	return l
+}
+
+func (l *listening) over() bool {
+	synctest.Wait()
+	select {
+	case <-l.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// pong answers pings, and nothing else.
+func pong(data string) (answer string, ok bool) {
+	_, id, _ := strings.Cut(data, `"id":`)
+	id, _, _ = strings.Cut(id, ",")
+	return `{"jsonrpc":"2.0","id":` + id + `,"result":{}}`, strings.Contains(data, `"method":"ping"`)
+}
+
+// A client that answers keeps its session and its stream for ever. One that does not
+// loses the stream, and the session when it does not come back; what it has in flight
+// goes on, T21.
+func TestT21SilentClientsOfSessionsAreLost(t *testing.T) {
+	for name, does := range map[string]struct{ answer, call, comeBack bool }{
+		"answers": {answer: true}, "silent": {}, "silent in a call": {call: true}, "comes back": {comeBack: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log bytes.Buffer
+				s := httpServer()
+				s.Logger = slog.New(slog.NewTextHandler(&log, nil))
+				calls := addWait(s)
+				session := begin(t, s)
+				inBubble(s, http.MethodPost, initializedBody, session...)
+				answer := func(data string) {
+					if answer, ok := pong(data); ok {
+						if rec := inBubble(s, http.MethodPost, answer, session...); rec.Code != 202 {
+							t.Errorf("%s: %d %s", answer, rec.Code, rec.Body)
+						}
+					}
+				}
+				if !does.answer {
+					answer = nil
+				}
+				stream := listen(t, s, answer, session...)
+				served := make(chan string, 1)
+				var handling waiting
+				if does.call {
+					go func() {
+						served <- inBubble(s, http.MethodPost, fmt.Sprintf(waitCall, 1), append(session, "Accept", "application/json")...).Body.String()
+					}()
+					handling = <-calls
+				}
+				time.Sleep(time.Minute + 20*time.Second)
+				if stream.over() == does.answer || stream.pings() < 2 {
+					t.Errorf("after %d pings the stream is over: %v", stream.pings(), stream.over())
+				}
+				if silent := strings.Contains(log.String(), "the peer has been silent for 30s"); silent == does.answer || strings.Contains(log.String(), session[1]) {
+					t.Errorf("log: %s", &log)
+				}
+				if does.comeBack {
+					listen(t, s, nil, session...)
+				}
+				time.Sleep(5 * time.Minute)
+				lives := inBubble(s, http.MethodPost, pingBody, session...).Code == 200
+				if lives != (does.answer || does.call || does.comeBack) {
+					t.Errorf("five minutes later, the session is there: %v", lives)
+				}
+				if does.call {
+					if handling.ctx.Err() != nil {
+						t.Error("the handler was cancelled")
+					}
+					close(handling.release)
+					if got := <-served; !strings.Contains(got, "waited") {
+						t.Error(got)
+					}
+				}
+			})
+		})
+	}
+}
+
+// The stream of 2024-11-05 is the session.
+func TestSilentClientsOfPairsAreLost(t *testing.T) {
+	for _, answers := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := httpServer()
+			calls := addWait(s)
+			endpoint := make(chan string, 1)
+			post := func(body string) int {
+				at := <-endpoint
+				endpoint <- at
+				req := httptest.NewRequest(http.MethodPost, at, strings.NewReader(body))
+				req.Host = "localhost"
+				req.Header.Set("Content-Type", "application/json")
+				rec := httptest.NewRecorder()
+				s.ServeHTTP(rec, req)
+				return rec.Code
+			}
+			stream := listen(t, s, func(data string) {
+				if answer, ok := pong(data); ok && answers {
+					post(answer)
+				}
+			})
+			endpoint <- stream.first()
+			post(fmt.Sprintf(initializeBody, "2024-11-05"))
+			post(fmt.Sprintf(waitCall, 1))
+			handling := <-calls
+			time.Sleep(2 * time.Minute)
+			if stream.over() == answers || stream.pings() < 2 || (handling.ctx.Err() == nil) != answers {
+				t.Errorf("answers=%v: after %d pings the stream is over: %v; the call: %v", answers, stream.pings(), stream.over(), handling.ctx.Err())
+			}
+			if code := post(pingBody); (code == 202) != answers {
+				t.Errorf("answers=%v: %d", answers, code)
+			}
+		})
+	}
+}
+
+// A connection is watched when the server is told to.
+func TestSilentClientsOfConnectionsAreLost(t *testing.T) {
+	for name, does := range map[string]struct {
+		every  time.Duration
+		answer bool
+		lost   bool
+	}{
+		"not watched": {}, "answers": {every: time.Minute, answer: true}, "silent": {every: time.Minute, lost: true}, "off": {every: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := httpServer()
+				s.KeepAlive = does.every
+				l := speak(t, s)
+				l.send(fmt.Sprintf(initializeBody, "2025-11-25"))
+				l.receive()
+				l.send(initializedBody)
+				var mu sync.Mutex
+				pings := 0
+				reading, stop := context.WithCancel(t.Context())
+				read := make(chan struct{})
+				go func() {
+					defer close(read)
+					for {
+						data, err := l.conn.Read(reading)
+						if err != nil {
+							return
+						}
+						answer, ok := pong(string(data))
+						if !ok {
+							t.Errorf("then came %s", data)
+							return
+						}
+						mu.Lock()
+						pings++
+						mu.Unlock()
+						if does.answer {
+							l.send(answer)
+						}
+					}
+				}()
+				time.Sleep(5 * time.Hour)
+				stop()
+				<-read
+				if (pings > 0) != (does.every > 0) || does.answer && pings < 290 {
+					t.Errorf("%d pings", pings)
+				}
+				synctest.Wait()
+				select {
+				case err := <-l.served:
+					l.served <- err
+					var silent *call.SilentError
+					if !does.lost || !errors.As(err, &silent) || silent.For != 2*time.Minute {
+						t.Errorf("it ended with %v", err)
+					}
+				default:
+					if does.lost {
+						t.Error("it is still being served")
+					}
+				}
+			})
+		})
+	}
+}
