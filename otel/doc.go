@@ -29,7 +29,8 @@
 // # Metrics
 //
 // mcp.server.operation.duration and mcp.client.operation.duration are histograms in
-// seconds. The durations of sessions are not measured: 2026-07-28 has none.
+// seconds, in which error codes outside of the range that JSON-RPC reserves are _OTHER. The
+// durations of sessions are not measured: 2026-07-28 has none.
 //
 // # What is left out
 //

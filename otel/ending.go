@@ -19,6 +19,7 @@ import (
 type ending struct {
 	errorType string // empty: it has not failed
 	code      string // of the error that was answered with; empty for none
+	unbounded bool   // code is of a range without bounds
 	message   string // that goes with it
 	question  bool   // input is required
 	proves    bool   // there is what the call named
@@ -70,7 +71,7 @@ func (e *ending) failedHere(c *call.Call, err error) {
 			code = mcp.CodeMissingCapability
 		}
 	}
-	e.code = strconv.FormatInt(code, 10)
+	e.answered(code)
 	switch code {
 	case jsonrpc.CodeParseError, jsonrpc.CodeInvalidRequest, jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidParams, mcp.CodeResourceNotFound:
 	default:
@@ -84,7 +85,7 @@ func (e *ending) failedThere(err error) {
 	var status *call.StatusError
 	switch {
 	case errors.As(err, &reported) && reported != nil:
-		e.code = strconv.FormatInt(reported.Code, 10)
+		e.answered(reported.Code)
 		e.errorType, e.message = e.code, shortened(reported.Message, maxMessage)
 	case errors.As(err, &status):
 		e.errorType = strconv.Itoa(status.Status)
@@ -101,6 +102,13 @@ func (e *ending) failedThere(err error) {
 	default:
 		e.errorType = "_OTHER"
 	}
+}
+
+// answered notes the code of an error. Outside of the range that JSON-RPC reserves, a peer
+// can have any number of them.
+func (e *ending) answered(code int64) {
+	e.code = strconv.FormatInt(code, 10)
+	e.unbounded = code < -32768 || code > -32000
 }
 
 func givenUp(cause error) string {
@@ -122,6 +130,18 @@ func (e *ending) attributes() []attribute.KeyValue {
 		all = append(all, outcome.String(mcp.ResultTypeInputRequired))
 	}
 	return all
+}
+
+// measured is what of an ending is told apart in a metric.
+func (e *ending) measured() []attribute.KeyValue {
+	told := *e
+	if told.unbounded {
+		if told.errorType == told.code {
+			told.errorType = "_OTHER"
+		}
+		told.code = "_OTHER"
+	}
+	return told.attributes()
 }
 
 func asks(result any) bool {

@@ -150,7 +150,7 @@ func (i *instrument) end(ctx context.Context, span trace.Span, asked asked, ende
 	if !i.duration.Enabled(ctx) {
 		return
 	}
-	if attributes := ended.attributes(); len(attributes) > 0 {
+	if attributes := ended.measured(); len(attributes) > 0 {
 		i.duration.Record(ctx, took.Seconds(), metric.WithAttributes(append(attributes, o.attributes...)...))
 	} else {
 		i.duration.Record(ctx, took.Seconds(), o.measure...)

@@ -307,6 +307,41 @@ func TestMetricsKnowOnlyWhatThereIs(t *testing.T) {
 	}
 }
 
+// A peer that makes up error codes makes up no time series; its spans have them.
+func TestMetricsDoNotTellUnboundedCodesApart(t *testing.T) {
+	tel := newTelemetry(otel.Options{})
+	s := tel.server()
+	code := int64(0)
+	server.AddTool(s, mcp.Tool{Name: "count"}, func(context.Context, struct{}) (string, error) {
+		code++
+		return "", &jsonrpc.Error{Code: code, Message: "oh"}
+	})
+	c := mcptest.Dial(t, s, tel.client)
+	for range 10 {
+		_, _ = client.Call[string](t.Context(), c, "count", nil)
+	}
+	for _, name := range []string{"mcp.server.operation.duration", "mcp.client.operation.duration"} {
+		series := 0
+		for _, p := range tel.points(t, name) {
+			if method, _ := p.Attributes.Value("mcp.method.name"); method.AsString() != mcp.MethodCallTool {
+				continue
+			}
+			series++
+			for _, key := range []attribute.Key{"rpc.response.status_code", "error.type"} {
+				if got, _ := p.Attributes.Value(key); got.AsString() != "_OTHER" {
+					t.Errorf("%s: %s is %q", name, key, got.AsString())
+				}
+			}
+		}
+		if series != 1 {
+			t.Errorf("%s: %d time series", name, series)
+		}
+	}
+	if got := text(tel.span(t, trace.SpanKindClient, "tools/call"), "error.type"); got != "10" {
+		t.Errorf("a span has the type %q", got)
+	}
+}
+
 func TestWhatIsPersonalIsRecordedOnRequest(t *testing.T) {
 	tel := newTelemetry(otel.Options{ResourceURIs: true, RequestIDs: true, Content: true})
 	s := tel.server()
