@@ -119,6 +119,18 @@ func (e *Engine) Serve(ctx context.Context, c *Call) (out Outcome) {
 	return out
 }
 
+// ServeNotification runs a call that nobody answers, and returns with its handler. That
+// has a goroutine of its own: what it does to it, as runtime.Goexit would, must not end
+// the reading of a connection.
+func (e *Engine) ServeNotification(ctx context.Context, c *Call) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = e.Serve(ctx, c)
+	}()
+	<-done
+}
+
 // errInternal is all that a peer hears of what went wrong in here.
 var errInternal = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
 

@@ -125,7 +125,7 @@ func (s *Session) ServeNotification(ctx context.Context, m *jsonrpc.Message) {
 	if !s.handshook || !s.server.Engine.Takes(m.Method, s.Revision) {
 		return
 	}
-	_ = s.server.Engine.Serve(ctx, &call.Call{ // nothing is answered
+	s.server.Engine.ServeNotification(ctx, &call.Call{
 		Method: m.Method, Params: &m.Params, RawParams: m.Raw,
 		Revision: s.Revision, Peer: s.peer, Principal: s.who, Source: s.Source,
 	})

@@ -22,7 +22,7 @@ func (s *Server) ServeNotification(ctx context.Context, m *jsonrpc.Message, who 
 		return
 	}
 	c.Principal, c.Source = who, source
-	_ = s.Engine.Serve(ctx, c) // nothing is answered
+	s.Engine.ServeNotification(ctx, c)
 }
 
 // Tell sends a notification of an extension, with what the client says of itself with

@@ -356,3 +356,21 @@ func TestProgressComesBeforeItsResult(t *testing.T) {
 		}
 	})
 }
+
+// I12: what a handler does to its goroutine ends neither the reading nor the process.
+func TestAHandlerOfANotificationThatEndsItsGoroutineHarmsNobody(t *testing.T) {
+	s := newServer(nil)
+	told := make(chan struct{}, 1)
+	s.Legacy.Engine = call.NewEngine(map[string]call.Handler{
+		mcp.NotificationRootsListChanged: func(context.Context, *call.Call) call.Outcome {
+			told <- struct{}{}
+			runtime.Goexit()
+			return call.Outcome{}
+		},
+	}, s.Logger)
+	p := connect(t, s)
+	p.shakeHands(mcp.V20251125)
+	p.send(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)
+	<-told
+	p.alive()
+}
