@@ -34,21 +34,30 @@ type Message struct {
 //
 // Batches are not messages: see [SplitBatch].
 func Parse(data []byte, lim Limits) (m Message, err error) {
+	err = m.Parse(data, lim)
+	return m, err
+}
+
+// Parse reads one message into m, whatever that has been before, as the function Parse
+// does: for a Message that is part of something larger, or used again and again. To copy
+// one costs a good part of what scanning does.
+func (m *Message) Parse(data []byte, lim Limits) error {
+	*m = Message{}
 	s := scanner{data: data, lim: lim}
 	s.lim.setDefaults()
 	i := s.space(0)
 	if i >= len(data) || data[i] != '{' {
 		if !s.whole() {
-			return Message{}, s.err()
+			return s.err()
 		}
-		return Message{}, refuse(CodeInvalidRequest, "a message is a JSON object")
+		return refuse(CodeInvalidRequest, "a message is a JSON object")
 	}
 	var e envelope
 	if !s.envelope(i, &e, &m.Params) {
-		return Message{}, s.err()
+		m.Params = Members{}
+		return s.err()
 	}
-	err = m.classify(&e, &s.lim)
-	return m, err
+	return m.classify(&e, &s.lim)
 }
 
 // envelopeNames are the members that JSON-RPC 2.0 defines, as in envelope.member.

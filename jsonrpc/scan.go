@@ -116,6 +116,7 @@ func (s *scanner) object(i int, open *openNames, members *Members) int {
 	if s.depth++; s.depth > s.lim.MaxDepth {
 		return s.fail(i, "nested too deeply")
 	}
+	start := i
 	i = s.space(i + 1)
 	if i < len(s.data) && s.data[i] == '}' {
 		s.depth--
@@ -131,7 +132,7 @@ func (s *scanner) object(i int, open *openNames, members *Members) int {
 			return -1
 		}
 		if members != nil {
-			members.add(name, s.data[from:i:i])
+			members.add(name, from-start, i-start)
 		}
 		if i = s.space(i); i >= len(s.data) {
 			return s.fail(i, "unexpected end")

@@ -209,7 +209,7 @@ func (c *PairClient) read(events *eventReader, body io.ReadCloser, to call.Recei
 		}
 		c.trace(false, ev.data)
 		var m jsonrpc.Message
-		if m, err = jsonrpc.Parse(ev.data, c.Limits); err != nil {
+		if err = m.Parse(ev.data, c.Limits); err != nil {
 			to.Unusable(&m, err)
 		} else {
 			to.Receive(&m)

@@ -167,8 +167,7 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, body []byte) {
 	}
 	x := new(exchange)
 	m := &x.message
-	var err error
-	if *m, err = jsonrpc.Parse(body, s.Limits); err != nil {
+	if err := m.Parse(body, s.Limits); err != nil {
 		if m.Kind == jsonrpc.Response {
 			if s.Auth != nil && !s.permit(w, r, m.ID, m) {
 				return

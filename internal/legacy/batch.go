@@ -44,7 +44,7 @@ func (s *Session) Batch(data []byte, lim jsonrpc.Limits) (*Batch, *jsonrpc.Error
 	ids := make(map[jsonrpc.ID]struct{}, len(parts))
 	for i, part := range parts {
 		m := &b.messages[i]
-		if m.Message, err = jsonrpc.Parse(part, lim); err != nil {
+		if err := m.Parse(part, lim); err != nil {
 			m.fault = faultOf(err)
 		}
 		if m.Kind != jsonrpc.Request {

@@ -78,7 +78,7 @@ func (c *Client) read() {
 			c.batch(data)
 			continue
 		}
-		if m, err = jsonrpc.Parse(data, c.limits); err != nil {
+		if err = m.Parse(data, c.limits); err != nil {
 			c.to.Unusable(&m, err)
 			continue
 		}
@@ -95,7 +95,7 @@ func (c *Client) batch(data []byte) {
 		return
 	}
 	for _, part := range parts {
-		if m, err = jsonrpc.Parse(part, c.limits); err != nil {
+		if err = m.Parse(part, c.limits); err != nil {
 			c.to.Unusable(&m, err)
 		} else {
 			c.to.Receive(&m)

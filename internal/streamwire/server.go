@@ -169,8 +169,7 @@ func (l *link) message(ctx context.Context, data []byte) {
 		return
 	}
 	m := new(jsonrpc.Message)
-	var err error
-	if *m, err = jsonrpc.Parse(data, l.Limits); err != nil {
+	if err := m.Parse(data, l.Limits); err != nil {
 		l.malformed(ctx, m, err)
 		return
 	}
