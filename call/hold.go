@@ -66,6 +66,7 @@ func (h *Hold) Release() {
 	delete(h.of.holds, h)
 	for p := range h.held {
 		p.release()
+		h.of.watch(p)
 	}
 	clear(h.held)
 }

@@ -40,6 +40,7 @@ type Outbound struct {
 	ids     atomic.Int64
 	pending map[jsonrpc.ID]*pending
 	holds   map[*Hold]struct{}
+	alarm   alarm
 	failed  error         // why the connection is of no more use
 	gone    chan struct{} // closed with failed; made when first needed
 }
@@ -57,7 +58,6 @@ func (o *Outbound) Do(ctx context.Context, req *Request) (Response, error) {
 	defer cancel(nil)
 	p := &pending{req: req, cancel: cancel, wake: make(chan struct{}, 1)}
 	started := p.startClock(o) // before the peer could report progress
-	defer p.stopClock()
 	if err := o.begin(p); err != nil {
 		return Response{}, err
 	}
@@ -89,7 +89,7 @@ func (o *Outbound) Do(ctx context.Context, req *Request) (Response, error) {
 		case <-p.wake:
 		case <-started:
 			started = nil
-			p.setClock(0)
+			o.restart(p)
 		case err := <-sent:
 			sent, unsent = nil, errors.Is(err, ErrNotSent)
 			if err != nil && ctx.Err() == nil && !p.isAnswered() {
@@ -133,7 +133,16 @@ func (o *Outbound) begin(p *pending) error {
 	for h := range o.holds {
 		h.take(p)
 	}
+	o.watch(p)
 	return nil
+}
+
+// restart begins the time-outs of a request anew.
+func (o *Outbound) restart(p *pending) {
+	p.setClock(0)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.watch(p)
 }
 
 func (o *Outbound) end(p *pending) {
@@ -284,6 +293,7 @@ func (o *Outbound) Fail(err error) {
 			o.gone = make(chan struct{})
 		}
 		close(o.gone)
+		o.stopAlarm()
 	}
 	all := slices.Collect(maps.Values(o.pending))
 	o.mu.Unlock()

@@ -25,13 +25,13 @@ type pending struct {
 	err      error
 	answered bool
 
-	timer    *time.Timer   // nil without time-outs
-	given    time.Duration // what the timer was set to measure
+	due      time.Time     // when it is given up, see alarm; zero without time-outs, and once it is
+	given    time.Duration // how long it will have had then
 	deadline time.Time     // MaxTimeout; zero for none
 	holds    int           // see Outbound.Hold
 }
 
-// startClock arms the time-outs. It returns what is to be waited for, nil for
+// startClock begins the time-outs. It returns what is to be waited for, nil for
 // nothing, before they begin to count.
 func (p *pending) startClock(o *Outbound) (started <-chan struct{}) {
 	var allowance time.Duration
@@ -54,60 +54,33 @@ func (p *pending) setClock(allowance time.Duration) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	now := time.Now()
 	if most > 0 {
-		p.deadline = time.Now().Add(allowance + most)
+		p.deadline = now.Add(allowance + most)
 		if d <= 0 || most < d {
 			d = most
 		}
 	}
 	if p.holds > 0 {
-		p.setTimer(p.left(), most)
+		p.due, p.given = p.latest(), most
 		return
 	}
-	p.setTimer(allowance+d, allowance+d)
-}
-
-// setTimer has the request end after d, as one that was given so long. A timer
-// that has gone off, or is stopped, stays so. It is called with mu held.
-func (p *pending) setTimer(d, given time.Duration) {
-	switch {
-	case p.timer == nil:
-		p.given = given
-		p.timer = time.AfterFunc(d, p.expire)
-	case p.timer.Stop():
-		p.given = given
-		p.timer.Reset(d)
-	}
-}
-
-func (p *pending) stopClock() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.timer != nil {
-		p.timer.Stop()
-	}
-}
-
-func (p *pending) expire() {
-	p.mu.Lock()
-	given := p.given
-	p.mu.Unlock()
-	p.cancel(&TimeoutError{Method: p.req.Method, After: given})
+	p.due, p.given = now.Add(allowance+d), allowance+d
 }
 
 // progressed sets the time-out back, but not beyond the deadline. It is called
 // with mu held.
 func (p *pending) progressed() {
-	if p.timer == nil || p.holds > 0 {
+	if p.due.IsZero() || p.holds > 0 {
 		return
 	}
-	d, given := p.req.Timeout, p.req.Timeout
-	if !p.deadline.IsZero() {
-		if left := time.Until(p.deadline); d <= 0 || left < d {
-			d, given = max(left, 0), p.req.MaxTimeout
+	due, given := p.deadline, p.req.MaxTimeout
+	if d := p.req.Timeout; d > 0 {
+		if back := time.Now().Add(d); due.IsZero() || back.Before(due) {
+			due, given = back, d
 		}
 	}
-	p.setTimer(d, given)
+	p.due, p.given = due, given
 }
 
 // hold stops the time-out, but not the deadline.
@@ -115,18 +88,18 @@ func (p *pending) hold() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.holds++
-	if p.timer == nil {
+	if p.due.IsZero() {
 		return
 	}
-	p.setTimer(p.left(), p.req.MaxTimeout)
+	p.due, p.given = p.latest(), p.req.MaxTimeout
 }
 
-// left is how long a request may take that is held. It is called with mu held.
-func (p *pending) left() time.Duration {
+// latest is when a request is given up that is held. It is called with mu held.
+func (p *pending) latest() time.Time {
 	if p.deadline.IsZero() {
-		return noDeadline
+		return time.Now().Add(noDeadline)
 	}
-	return max(time.Until(p.deadline), 0)
+	return p.deadline
 }
 
 // noDeadline is when a request is given up that nothing else bounds.

@@ -448,3 +448,47 @@ func TestAClockThatStartsDuringAHoldIsHeld(t *testing.T) {
 		}
 	})
 }
+
+// However requests come and go, and whatever is answered before, each ends at its own time.
+func TestRequestsInFlightTogetherEndEachAtItsOwnTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t)
+		o := &call.Outbound{Wire: w}
+		start := time.Now()
+		within := func(after time.Duration) <-chan error {
+			ended := make(chan error, 1)
+			got := do(t.Context(), o, &call.Request{Method: "tools/call", Timeout: after})
+			go func() {
+				r := <-got
+				var timeout *call.TimeoutError
+				if !errors.As(r.err, &timeout) || timeout.After != after {
+					r.err = fmt.Errorf("got %w, not the time-out of %v", r.err, after)
+				} else if r.err = nil; time.Since(start) != after {
+					r.err = fmt.Errorf("the time-out of %v came after %v", after, time.Since(start))
+				}
+				ended <- r.err
+			}()
+			return ended
+		}
+		answered := do(t.Context(), o, &call.Request{Method: "tools/call", Timeout: time.Second})
+		o.Receive(result(t, (<-w.sent).ID, "early"))
+		if r := <-answered; r.err != nil {
+			t.Fatal(r.err)
+		}
+		var all []<-chan error
+		for _, seconds := range []int{50, 20, 30, 10, 10, 40} {
+			all = append(all, within(time.Duration(seconds)*time.Second))
+			synctest.Wait()
+		}
+		for _, ended := range all {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+		// Everything is over, and the alarm serves those who come later.
+		start = time.Now()
+		if err := <-within(5 * time.Second); err != nil {
+			t.Error(err)
+		}
+	})
+}
