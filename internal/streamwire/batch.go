@@ -21,7 +21,9 @@ func (l *link) batch(ctx context.Context, data []byte) {
 		defer l.tell(ctx)
 	}
 	if !batch.HasRequests() {
+		l.stuck.Store(true)
 		batch.Serve(ctx, nil, nil)
+		l.stuck.Store(false)
 		return
 	}
 	if !l.begin() {

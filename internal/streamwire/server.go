@@ -110,7 +110,7 @@ type link struct {
 	modern  bool            // a request of the stateless era has come
 	slots   chan struct{}
 	stays   chan struct{}           // slots of subscriptions; made when first needed
-	stuck   atomic.Bool             // nothing is read, for want of a slot
+	stuck   atomic.Bool             // nothing is read, for want of a slot or while a notification is taken
 	tells   bool                    // the session's client is told of changes
 	broken  context.CancelCauseFunc // the connection does not take our answers
 
@@ -182,11 +182,13 @@ func (l *link) message(ctx context.Context, data []byte) {
 		case mcp.NotificationInitialized:
 			l.tell(ctx)
 		}
+		l.stuck.Store(true)
 		if revision.IsModern(m) {
 			l.Modern.ServeNotification(ctx, m, l.who, "")
 		} else {
 			l.session.ServeNotification(ctx, m)
 		}
+		l.stuck.Store(false)
 	case jsonrpc.Response:
 		l.session.Receive(m)
 	case jsonrpc.Request:

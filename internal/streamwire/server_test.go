@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -373,4 +374,31 @@ func TestAHandlerOfANotificationThatEndsItsGoroutineHarmsNobody(t *testing.T) {
 	p.send(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)
 	<-told
 	p.alive()
+}
+
+// While a handler of a notification runs, nothing is read: the client is not silent then.
+func TestAClientIsNotLostWhileItsNotificationIsTaken(t *testing.T) {
+	for name, notification := range map[string]string{
+		"alone":      `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`,
+		"in a batch": `[{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}]`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(nil)
+				s.KeepAlive = 5 * time.Second
+				s.Legacy.Engine = call.NewEngine(map[string]call.Handler{
+					mcp.NotificationRootsListChanged: func(context.Context, *call.Call) call.Outcome {
+						time.Sleep(time.Minute)
+						return call.Outcome{}
+					},
+				}, s.Logger)
+				p := connect(t, s)
+				p.shakeHands(mcp.V20250326)
+				p.send(notification)
+				time.Sleep(time.Minute - time.Second)
+				p.send(`{"jsonrpc":"2.0","id":"alive","method":"ping"}`)
+				p.want(`{"jsonrpc":"2.0","id":"alive","result":{}}`)
+			})
+		})
+	}
 }
