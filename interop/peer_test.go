@@ -89,8 +89,15 @@ func node(t *testing.T, peer string, args ...string) []string {
 	return append([]string{program, script}, args...)
 }
 
-// observe runs a client peer to its end.
-func observe(t *testing.T, command []string) observation {
+// observe has a client peer go through all subjects.
+func observe(t *testing.T, command []string) (seen observation) {
+	t.Helper()
+	run(t, command, &seen)
+	return seen
+}
+
+// run runs a client peer to its end, and decodes what it has seen.
+func run(t *testing.T, command []string, seen any) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), peerTimeout)
 	defer cancel()
@@ -102,8 +109,7 @@ func observe(t *testing.T, command []string) observation {
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%s: %v\n%s", strings.Join(command, " "), err, stderr.Bytes())
 	}
-	var seen observation
-	if err := json.Unmarshal(stdout.Bytes(), &seen); err != nil {
+	if err := json.Unmarshal(stdout.Bytes(), seen); err != nil {
 		t.Fatalf("%s printed no observation: %v\n%s", strings.Join(command, " "), err, stdout.Bytes())
 	}
 	t.Cleanup(func() {
@@ -111,7 +117,6 @@ func observe(t *testing.T, command []string) observation {
 			t.Logf("%s saw\n%s%s", strings.Join(command, " "), stdout.Bytes(), stderr.Bytes())
 		}
 	})
-	return seen
 }
 
 // listen starts a server peer that serves HTTP until the test ends, and returns its URL.

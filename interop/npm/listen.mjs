@@ -4,8 +4,9 @@ import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { EventStore } from './offer/streams.mjs';
 
-// listen serves handle(request, response) on 127.0.0.1. Port 0 picks a free one.
-export function listen(port, handle, path = '/mcp') {
+// listen serves handle(request, response) on 127.0.0.1. Port 0 picks a free one. A handler that has to know where it is
+// served is made by make(url).
+export function listen(port, handle, path = '/mcp', make) {
     const server = createServer((request, response) => {
         Promise.resolve(handle(request, response)).catch(error => {
             console.error(error);
@@ -13,7 +14,11 @@ export function listen(port, handle, path = '/mcp') {
             response.end();
         });
     });
-    server.listen(Number(port), '127.0.0.1', () => console.log(`http://127.0.0.1:${server.address().port}${path}`));
+    server.listen(Number(port), '127.0.0.1', async () => {
+        const url = new URL(path, `http://127.0.0.1:${server.address().port}`);
+        handle = (await make?.(url)) ?? handle;
+        console.log(url.href);
+    });
 }
 
 // sessions gives a handler that keeps one server and one transport per Mcp-Session-Id. A request without a known

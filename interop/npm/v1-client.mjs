@@ -13,10 +13,11 @@ import {
 import { z } from 'zod';
 import { readArguments, refuse } from './arguments.mjs';
 import { capabilities } from './use/answers.mjs';
+import { logIn, Provider } from './use/login.mjs';
 import { observe, report } from './use/observe.mjs';
 
-const usage = 'v1-client.mjs http URL | sse URL | stdio COMMAND [ARGUMENT…]';
-const { transport: kind, where } = readArguments(usage);
+const usage = 'v1-client.mjs [--browser URL] http URL | sse URL | stdio COMMAND [ARGUMENT…]';
+const { browser, transport: kind, where } = readArguments(usage);
 
 const transports = {
     http: url => new StreamableHTTPClientTransport(new URL(url)),
@@ -33,6 +34,18 @@ const schemas = {
 };
 
 await report(() => {
+    if (browser) {
+        const provider = new Provider(browser);
+        return logIn({
+            provider,
+            newClient: () => new Client({ name: 'interop-v1-client', version: '1.0.0' }),
+            newTransport: () => new StreamableHTTPClientTransport(new URL(where[0]), { authProvider: provider }),
+            finish: (transport, callback) => transport.finishAuth(callback.get('code')),
+            // With a refresh token it answers a challenge for a scope by renewing the token it has, and gives up when
+            // that is refused as well: 2025-11-25, basic/authorization, Step-Up Authorization Flow, wants a new login.
+            beforeStepUp: () => provider.dropRefreshToken(),
+        });
+    }
     const transport = transports[kind](...where);
     // The SDK tells the negotiated revision to its transport and to nobody else; stdio has no use for it.
     let revision;

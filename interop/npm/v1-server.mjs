@@ -1,6 +1,10 @@
 // A server made with the first generation of the TypeScript SDK (revisions up to 2025-11-25).
 
+import { InvalidTokenError } from '@modelcontextprotocol/sdk/server/auth/errors.js';
+import { requireBearerAuth } from '@modelcontextprotocol/sdk/server/auth/middleware/bearerAuth.js';
+import { getOAuthProtectedResourceMetadataUrl, mcpAuthMetadataRouter } from '@modelcontextprotocol/sdk/server/auth/router.js';
 import { completable } from '@modelcontextprotocol/sdk/server/completable.js';
+import { createMcpExpressApp } from '@modelcontextprotocol/sdk/server/express.js';
 import { McpServer, ResourceTemplate } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { SSEServerTransport } from '@modelcontextprotocol/sdk/server/sse.js';
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js';
@@ -18,9 +22,10 @@ import { readArguments, refuse } from './arguments.mjs';
 import { listen, sessions } from './listen.mjs';
 import { addAll, capabilities } from './offer/all.mjs';
 import { send } from './offer/changes.mjs';
+import { addGuarded, metadataOf, more, newVerifier, scopes } from './offer/guard.mjs';
 
-const usage = 'v1-server.mjs http PORT | sse PORT | stdio';
-const { transport, where: [port = 0] } = readArguments(usage);
+const usage = 'v1-server.mjs [--issuer URL] http PORT | sse PORT | stdio';
+const { issuer, transport, where: [port = 0] } = readArguments(usage);
 
 const schemas = {
     'resources/list': ListResourcesRequestSchema,
@@ -77,13 +82,37 @@ switch (transport) {
         await newServer().connect(new StdioServerTransport());
         break;
     case 'http':
-        listen(port, sessions(newServer, StreamableHTTPServerTransport));
+        listen(port, sessions(newServer, StreamableHTTPServerTransport), undefined, issuer && guarded);
         break;
     case 'sse':
         listen(port, pair(), '/sse');
         break;
     default:
         refuse(usage);
+}
+
+// guarded makes the handler of a server, at its URL, whose users have tokens of the issuer.
+async function guarded(url) {
+    const newGuarded = () => {
+        const server = newServer();
+        addGuarded(server, ({ authInfo }) => authInfo);
+        return server;
+    };
+    const oauthMetadata = await metadataOf(issuer);
+    const gate = requiredScopes =>
+        requireBearerAuth({
+            verifier: newVerifier(oauthMetadata, message => new InvalidTokenError(message)),
+            requiredScopes,
+            resourceMetadataUrl: getOAuthProtectedResourceMetadataUrl(url),
+            expectedResource: url,
+        });
+    const [all, secret] = [gate(scopes), gate([...scopes, more])];
+    const app = createMcpExpressApp();
+    app.use(mcpAuthMetadataRouter({ oauthMetadata, resourceServerUrl: url, scopesSupported: scopes }));
+    app.use((request, response, next) => (request.body?.params?.name === 'secret' ? secret : all)(request, response, next));
+    const serve = sessions(newGuarded, StreamableHTTPServerTransport);
+    app.all(url.pathname, (request, response) => serve(request, response, request.body));
+    return app;
 }
 
 // pair serves the HTTP+SSE transport of 2024-11-05: GET opens the stream, POST brings the messages.

@@ -5,10 +5,11 @@ import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { z } from 'zod';
 import { readArguments, refuse } from './arguments.mjs';
 import { capabilities } from './use/answers.mjs';
+import { logIn, Provider } from './use/login.mjs';
 import { observe, report } from './use/observe.mjs';
 
-const usage = 'v2-client.mjs [--era legacy|modern|auto] [--revision REVISION] http URL | sse URL | stdio COMMAND [ARGUMENT…]';
-const { era = 'auto', revision, transport: kind, where } = readArguments(usage);
+const usage = 'v2-client.mjs [--browser URL] [--era legacy|modern|auto] [--revision REVISION] http URL | sse URL | stdio COMMAND [ARGUMENT…]';
+const { browser, era = 'auto', revision, transport: kind, where } = readArguments(usage);
 
 // legacy begins with initialize, modern speaks 2026-07-28 or fails, auto asks the server.
 const modes = { legacy: 'legacy', modern: { pin: revision ?? '2026-07-28' }, auto: 'auto' };
@@ -20,10 +21,21 @@ const transports = {
 if (!modes[era] || !transports[kind] || where.length === 0) refuse(usage);
 
 await report(() => {
-    const client = new Client(
-        { name: 'interop-v2-client', version: '1.0.0' },
-        { capabilities, versionNegotiation: { mode: modes[era] }, supportedProtocolVersions: revision ? [revision] : undefined },
-    );
+    const newClient = () =>
+        new Client(
+            { name: 'interop-v2-client', version: '1.0.0' },
+            { capabilities, versionNegotiation: { mode: modes[era] }, supportedProtocolVersions: revision ? [revision] : undefined },
+        );
+    if (browser) {
+        const provider = new Provider(browser);
+        return logIn({
+            provider,
+            newClient,
+            newTransport: () => new StreamableHTTPClientTransport(new URL(where[0]), { authProvider: provider }),
+            finish: (transport, callback) => transport.finishAuth(callback),
+        });
+    }
+    const client = newClient();
     const transport = transports[kind](...where);
     const modern = () => client.getProtocolEra() === 'modern';
     return observe({

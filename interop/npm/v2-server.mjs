@@ -6,10 +6,16 @@ import {
     completable,
     createMcpHandler,
     createRequestStateCodec,
+    getOAuthProtectedResourceMetadataUrl,
     inputRequired,
     inputResponse,
     isLegacyRequest,
     McpServer,
+    OAuthError,
+    OAuthErrorCode,
+    oauthMetadataResponse,
+    requireBearerAuth,
+    requireScopes,
     ResourceTemplate,
     UrlElicitationRequiredError,
 } from '@modelcontextprotocol/server';
@@ -19,9 +25,10 @@ import { readArguments, refuse } from './arguments.mjs';
 import { listen, sessions } from './listen.mjs';
 import { addAll, capabilities } from './offer/all.mjs';
 import { send } from './offer/changes.mjs';
+import { addGuarded, metadataOf, more, newVerifier, scopes } from './offer/guard.mjs';
 
-const usage = 'v2-server.mjs [--era legacy|modern|both] [--revision REVISION] http PORT | stdio';
-const { era = 'both', revision, transport, where: [port = 0] } = readArguments(usage);
+const usage = 'v2-server.mjs [--issuer URL] [--era legacy|modern|both] [--revision REVISION] http PORT | stdio';
+const { era = 'both', issuer, revision, transport, where: [port = 0] } = readArguments(usage);
 if (!['legacy', 'modern', 'both'].includes(era)) refuse(usage);
 
 // The answers of earlier rounds travel in the state, signed.
@@ -120,7 +127,7 @@ switch (transport) {
         else serveStdio(newServer, { legacy: era === 'both' ? 'serve' : 'reject' });
         break;
     case 'http':
-        listen(port, http());
+        listen(port, http(), undefined, issuer && guarded);
         break;
     default:
         refuse(usage);
@@ -139,4 +146,33 @@ function http() {
         const serve = (await isLegacyRequest(probe)) ? legacy : modern;
         await serve(request, response, probe.body ? await probe.json() : undefined);
     };
+}
+
+// guarded makes the handler of a server of 2026-07-28, at its URL, whose users have tokens of the issuer. What the tool
+// secret needs besides is the SDK's own challenge.
+async function guarded(url) {
+    const handler = createMcpHandler(
+        context => {
+            const server = newServer(context);
+            addGuarded(server, ({ http }) => http.authInfo, { scopeChallenge: requireScopes(...scopes, more) });
+            return server;
+        },
+        { legacy: 'reject' },
+    );
+    const oauthMetadata = await metadataOf(issuer);
+    const gate = requireBearerAuth({
+        verifier: newVerifier(oauthMetadata, message => new OAuthError(OAuthErrorCode.InvalidToken, message)),
+        requiredScopes: scopes,
+        resourceMetadataUrl: getOAuthProtectedResourceMetadataUrl(url),
+        expectedResource: url,
+    });
+    const metadata = { oauthMetadata, resourceServerUrl: url, scopesSupported: scopes };
+    return toNodeHandler({
+        fetch: async request => {
+            const about = oauthMetadataResponse(request, metadata);
+            if (about) return about;
+            const authInfo = await gate(request);
+            return authInfo instanceof Response ? authInfo : handler.fetch(request, { authInfo });
+        },
+    });
 }
