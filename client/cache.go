@@ -4,6 +4,7 @@ import (
 	"bytes"
 	lru "container/list"
 	"encoding/json"
+	"net/http"
 	"strconv"
 	"sync"
 	"time"
@@ -23,8 +24,9 @@ const maxFresh = 24 * time.Hour
 // server/utilities/caching). Each Client has one of its own unless Dialer.Cache is set.
 //
 // Clients that share a Cache, such as those of one host, share what a server has marked
-// as public. What is private is only reused with the same credentials: see
-// HTTP.Identity. The zero Cache is ready for use, and must not be copied. Safe for
+// as public. They are at the same server if they have the same URL and the same
+// Dialer.HTTPClient, or none. What is private is only reused with the same credentials:
+// see HTTP.Identity. The zero Cache is ready for use, and must not be copied. Safe for
 // concurrent use.
 type Cache struct {
 	// MaxBytes bounds what is kept, keys and bookkeeping included; what has not been used
@@ -38,9 +40,19 @@ type Cache struct {
 	groups map[group]*groupState
 }
 
-// cacheKey is a request: two with the same key have the same result. The server is the
-// whole address, and asker what the client says of itself with each request.
-type cacheKey struct{ server, method, asker, params string }
+// cacheKey is a request: two with the same key have the same result. Asker is what the
+// client says of itself with each request.
+type cacheKey struct {
+	server                cachedServer
+	method, asker, params string
+}
+
+// cachedServer tells servers apart: by the whole address, and by the Dialer.HTTPClient, if
+// there is one, since that decides where the address leads.
+type cachedServer struct {
+	address string
+	via     *http.Client
+}
 
 // audienceKey says also whom a result is for: a digest of the credentials that it was
 // obtained with, empty if it is for everybody.
@@ -50,7 +62,10 @@ type audienceKey struct {
 }
 
 // group is what a change invalidates together: all pages of a list, all resources.
-type group struct{ server, method string }
+type group struct {
+	server cachedServer
+	method string
+}
 
 // groupState is there while the group has results, or some are being asked for.
 type groupState struct {
@@ -146,7 +161,7 @@ func (a *asked) end() {
 func (a *asked) keep(raw json.RawMessage, audience string) {
 	fresh, public := hintsOf(raw)
 	x := a.cache
-	size := len(raw) + len(a.key.server) + len(a.key.asker) + len(a.key.params) + len(audience) + keptOverhead
+	size := len(raw) + len(a.key.server.address) + len(a.key.asker) + len(a.key.params) + len(audience) + keptOverhead
 	if fresh <= 0 || size > x.max() {
 		return
 	}
@@ -221,14 +236,14 @@ func hintsOf(raw json.RawMessage) (fresh time.Duration, public bool) {
 
 // invalidate drops the results of a method of a server that match, and has those not be
 // kept that are being asked for.
-func (x *Cache) invalidate(server, method string, match func(params string) bool) {
+func (x *Cache) invalidate(server cachedServer, method string, match func(params string) bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.dropGroup(group{server, method}, func(r *keptResult) bool { return match == nil || match(r.key.params) })
 }
 
 // forget drops all that is known of a server.
-func (x *Cache) forget(server string) {
+func (x *Cache) forget(server cachedServer) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for g := range x.groups {

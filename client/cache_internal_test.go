@@ -11,11 +11,11 @@ import (
 // What changes while it is being asked for is old when it comes.
 func TestWhatIsInvalidatedMeanwhileIsNotKept(t *testing.T) {
 	var x Cache
-	key := cacheKey{server: "s", method: mcp.MethodListTools}
+	key := cacheKey{server: cachedServer{address: "s"}, method: mcp.MethodListTools}
 	result := json.RawMessage(`{"ttlMs":1000,"cacheScope":"public"}`)
 	first, second := x.ask(key), x.ask(key)
 	first.keep(result, "a")
-	x.invalidate("s", mcp.MethodListTools, nil)
+	x.invalidate(cachedServer{address: "s"}, mcp.MethodListTools, nil)
 	second.keep(result, "a")
 	first.end()
 	second.end()

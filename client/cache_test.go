@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -383,6 +384,23 @@ func TestPublicResultsAreForEverybody(t *testing.T) {
 	}
 	if got := names(t, as(t, cache, url+"/?tenant=x", "bob")); got != "bob3" {
 		t.Errorf("of another address: %s", got)
+	}
+}
+
+// C1: what a URL leads to is for the HTTPClient to say.
+func TestC1PublicResultsStayWithTheirServer(t *testing.T) {
+	one, two, cache := whoami(t, "public"), whoami(t, "public"), new(client.Cache)
+	via := func(where string) *http.Client {
+		return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, strings.TrimPrefix(where, "http://"))
+		}}}
+	}
+	first, second := via(one), via(two)
+	at := func(who string, through *http.Client) string {
+		return names(t, as(t, cache, "http://localhost/mcp", who, func(d *client.Dialer, _ *client.HTTP) { d.HTTPClient = through }))
+	}
+	if got := at("ada", first) + " " + at("bob", second) + " " + at("cyd", first); got != "ada1 bob1 ada1" {
+		t.Errorf("tools %s", got)
 	}
 }
 

@@ -19,8 +19,8 @@ import (
 // cacheUse is the use that one Client makes of a Cache.
 type cacheUse struct {
 	*Cache
-	server   string // names the server
-	own      bool   // nobody else has that name
+	server   cachedServer
+	own      bool   // nobody else is at that server
 	asker    string // what the client says of itself, digested
 	identity func() string
 }
@@ -34,9 +34,9 @@ func newCacheUse(d *Dialer, target Target) *cacheUse {
 	capabilities, _ := json.Marshal(d.capabilities())
 	u.asker = digest(info, capabilities)
 	only := rand.Text() // a server that is this client's alone, or credentials that nobody knows
-	u.server, u.own, u.identity = only, true, func() string { return only }
+	u.server, u.own, u.identity = cachedServer{address: only}, true, func() string { return only }
 	if t, ok := target.(*HTTP); ok {
-		u.server, u.own = digest([]byte(t.URL)), false
+		u.server, u.own = cachedServer{digest([]byte(t.URL)), d.HTTPClient}, false
 		named, ok := d.Auth.(identifier)
 		switch {
 		case t.Identity != nil:
