@@ -46,13 +46,6 @@ func (x *expiring[T]) get(key string) (value T, found bool) {
 	return kept.value, true
 }
 
-// take is get, once.
-func (x *expiring[T]) take(key string) (value T, found bool) {
-	value, found = x.get(key)
-	x.remove(key)
-	return value, found
-}
-
 func (x *expiring[T]) remove(key string) {
 	if e, found := x.entries[key]; found {
 		x.order.Remove(e)

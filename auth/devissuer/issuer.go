@@ -70,6 +70,7 @@ type Issuer struct {
 	logger *slog.Logger
 	server *http.Server
 	served chan struct{} // closed when the server has stopped
+	conns  sync.WaitGroup
 	mux    *http.ServeMux
 	proofs auth.ProofChecker
 
@@ -110,6 +111,7 @@ func Start(config Config) (*Issuer, error) {
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    64 << 10,
+		ConnState:         i.count,
 		ErrorLog:          slog.NewLogLogger(i.logger.Handler(), slog.LevelDebug),
 	}
 	go func() {
@@ -174,7 +176,18 @@ func (i *Issuer) URL() string { return i.url }
 func (i *Issuer) Close() error {
 	err := i.server.Close()
 	<-i.served
+	i.conns.Wait()
 	return err
+}
+
+// count counts the connections, for which http.Server.Close does not wait.
+func (i *Issuer) count(_ net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		i.conns.Add(1)
+	case http.StateClosed:
+		i.conns.Done()
+	}
 }
 
 // ServeHTTP answers what is meant for this issuer: requests that name its own address, so that no page

@@ -164,7 +164,7 @@ func verify(t *testing.T, i *Issuer, token string) (claims, error) {
 			t.Fatal("a private key is published")
 		}
 	}
-	signed, err := jose.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256})
+	signed, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.ES256})
 	if err != nil {
 		t.Fatal(err)
 	}
