@@ -177,6 +177,7 @@ type loginScreen struct {
 	cmd      *cobra.Command
 	printURL bool
 	opened   bool // in a browser of this machine
+	pasted   bool // something that was no answer
 }
 
 // interactive reports whether there is somebody at a terminal.
@@ -187,7 +188,7 @@ func (l *loginScreen) interactive() bool {
 func (l *loginScreen) open(ctx context.Context, url string) error {
 	w := l.cmd.ErrOrStderr()
 	if l.interactive() && !l.printURL {
-		err := oauth.OpenBrowser(ctx, url)
+		err := oauth.OpenBrowser(ctx, url) // which looks whether that has failed
 		if l.opened = err == nil; l.opened {
 			_, err = fmt.Fprintf(w, "Your browser opens this address to log in:\n\n  %s\n\n", url)
 			return err
@@ -204,7 +205,12 @@ func (l *loginScreen) paste(ctx context.Context, url string) (string, error) {
 		<-ctx.Done()
 		return "", context.Cause(ctx)
 	}
-	fmt.Fprintf(l.cmd.ErrOrStderr(), "Or open this one in a browser of another machine:\n\n  %s\n\n", terminal.Line(url))
+	if l.pasted {
+		fmt.Fprint(l.cmd.ErrOrStderr(), "That is not the address at which this login ends.\n\n")
+	} else {
+		fmt.Fprintf(l.cmd.ErrOrStderr(), "Or open this one in a browser of another machine:\n\n  %s\n\n", terminal.Line(url))
+	}
+	l.pasted = true
 	return l.ask(ctx, "At the end that browser cannot open an address that begins with http://127.0.0.1. Paste it here:", false)
 }
 
@@ -222,8 +228,8 @@ func (l *loginScreen) askRegistration(ctx context.Context, issuer string) (*oaut
 func (l *loginScreen) ask(ctx context.Context, title string, secret bool) (string, error) {
 	screen := &form.Screen{In: l.cmd.InOrStdin(), Out: l.cmd.ErrOrStderr()}
 	answer, answered, err := screen.Line(ctx, title, secret)
-	if err == nil && !answered {
-		err = oauth.ErrRefused
+	if err == nil && !answered { // by Ctrl-C, which the form has seen instead of us
+		err = &codeError{exitInterrupted, context.Canceled}
 	}
 	return answer, err
 }
