@@ -18,8 +18,13 @@ import (
 // a key always need one with each request; the zero DPoP accepts bearer tokens beside
 // them.
 //
-// Proofs that were used are remembered in this process: where several replicas serve,
-// a proof may be used once at each, within MaxAge.
+// Proofs that were used are remembered in this process, and not in a store: each request
+// would wait for a write there, for the sake of somebody who has got hold of both the
+// token and a request of the last minute. So where several replicas serve, a proof may be
+// used once at each within MaxAge, and so it may once more when a process starts anew.
+// With Nonces and without NonceKeys it may not: a nonce is then good only at the process
+// that has issued it. It costs clients another round trip whenever they get to another
+// replica, which a load balancer that keeps them at one spares them.
 type DPoP struct {
 	// Required refuses bearer tokens.
 	Required bool
@@ -27,7 +32,8 @@ type DPoP struct {
 	// none can be made in advance.
 	Nonces bool
 	// NonceKeys authenticate nonces: at least 32 random bytes each, the same on all
-	// replicas, the newest first. None: a random one.
+	// replicas, the newest first, so that a nonce of one is good at the others. None: a
+	// random one.
 	NonceKeys [][]byte
 	// MaxAge is how long a proof may be used for, and by how much clocks may differ.
 	// 0: one minute.

@@ -1,6 +1,7 @@
 package auth_test
 
 import (
+	"bytes"
 	"context"
 	"crypto"
 	"crypto/rand"
@@ -225,6 +226,37 @@ func TestProofsAreRememberedWhileTheyCount(t *testing.T) {
 		}
 		if _, no, _ := present(a, "DPoP", "token", early); no == nil {
 			t.Fatal("a proof was accepted twice")
+		}
+	}
+}
+
+// What one process remembers is enough where nonces are its own: elsewhere a proof that it
+// was shown is refused for its nonce, before anybody asks whether it was used.
+func TestAProofIsOfUseAtOneReplicaOnlyWhereNoncesAreItsOwn(t *testing.T) {
+	p := newProver(t)
+	for name, tc := range map[string]struct {
+		keys [][]byte
+		code string // at the other replica, empty if it is accepted
+	}{
+		"own keys":    {nil, "use_dpop_nonce"},
+		"shared keys": {[][]byte{bytes.Repeat([]byte("k"), 32)}, ""},
+	} {
+		var replicas [2]*auth.Resource
+		for i := range replicas {
+			replicas[i] = resourceOf(t, map[string]*auth.Info{"token": {KeyThumbprint: p.thumbprint}})
+			replicas[i].DPoP = auth.DPoP{Nonces: true, NonceKeys: tc.keys}
+		}
+		_, _, response := present(replicas[0], "DPoP", "token", p.proof("token", nil))
+		proof := p.proof("token", object{"nonce": response.Get("DPoP-Nonce")})
+		if _, no, _ := present(replicas[0], "DPoP", "token", proof); no != nil {
+			t.Errorf("%s: %+v", name, no)
+		}
+		if _, no, response := present(replicas[0], "DPoP", "token", proof); no == nil || challengeOf(t, response).Params["error"] != "invalid_dpop_proof" {
+			t.Errorf("%s: a proof is accepted twice by one replica", name)
+		}
+		_, no, response := present(replicas[1], "DPoP", "token", proof)
+		if no == nil && tc.code != "" || no != nil && challengeOf(t, response).Params["error"] != tc.code {
+			t.Errorf("%s: another replica answers %+v, want %q", name, no, tc.code)
 		}
 	}
 }
