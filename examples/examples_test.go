@@ -5,6 +5,7 @@ package examples
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/auth/devissuer"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
@@ -148,6 +150,47 @@ func TestHelloOverHTTP(t *testing.T) {
 	}
 	_ = c.Close()
 	stop()
+}
+
+// A person logs in, is asked once more for what they have not allowed yet, and has notes
+// of their own; a machine has others.
+func TestAuthorized(t *testing.T) {
+	secret := rand.Text()
+	t.Setenv("REPORT_SECRET", secret)
+	url, stop := overHTTP(t, "authorized")
+	cmd := exec.CommandContext(t.Context(), binary("login"), "-print-url", url)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var printed []string
+	person := devissuer.Browser{User: "ada"}
+	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		line := strings.TrimSpace(lines.Text())
+		if !strings.HasPrefix(line, "http") || strings.Contains(line, " ") {
+			printed = append(printed, line)
+		} else if _, err := person.LogIn(t.Context(), line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("login: %v", err)
+	}
+	for _, want := range []string{"ada has noted:", "noted", "ada has noted: buy milk", url + " wants notes:read", url + " wants notes:read and notes:write"} {
+		if !slices.Contains(printed, want) {
+			t.Errorf("login does not print %q: %q", want, printed)
+		}
+	}
+	out, err := exec.CommandContext(t.Context(), binary("machine"), url).CombinedOutput()
+	if err != nil || string(out) != "nightly-report has noted: \n" {
+		t.Errorf("machine: %s%v", out, err)
+	}
+	if rest := stop(); strings.Contains(rest, secret) {
+		t.Errorf("the server prints the secret: %s", rest)
+	}
 }
 
 func TestRegion(t *testing.T) {

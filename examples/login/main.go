@@ -1,0 +1,61 @@
+// Command login is a client whose user logs in when the server wants that, and once more
+// when a tool needs more than they have allowed so far. See ../authorized for a server.
+//
+//	go run ./examples/login http://127.0.0.1:8080/mcp
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"strings"
+
+	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/client"
+)
+
+func main() {
+	show := flag.Bool("print-url", false, "show the address to open instead of opening it")
+	flag.Parse()
+	if flag.NArg() != 1 {
+		log.Fatal("usage: login [-print-url] URL")
+	}
+	loopback := &oauth.Loopback{} // opens the browser, and waits for it to come back
+	if *show {
+		loopback.Open = oauth.ShowURL(os.Stdout)
+	}
+	user := &oauth.Client{
+		Name:        "The login example",
+		Interaction: loopback,
+		Approve: func(_ context.Context, r oauth.Request) ([]string, error) {
+			fmt.Printf("%s wants %s\n", r.Server, strings.Join(r.Scopes, " and "))
+			return r.Scopes, nil // or fewer, or an error
+		},
+		// Store: an oauth.FileStore, and the next start needs no login.
+	}
+	if err := run(context.Background(), user, flag.Arg(0)); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, user *oauth.Client, url string) error {
+	d := client.Dialer{Name: "login", Auth: user}
+	c, err := d.Dial(ctx, client.URL(url))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for _, call := range []struct {
+		tool      string
+		arguments any
+	}{{"list", nil}, {"add", map[string]string{"text": "buy milk"}}, {"list", nil}} {
+		text, err := client.Call[string](ctx, c, call.tool, call.arguments)
+		if err != nil {
+			return err
+		}
+		fmt.Println(text)
+	}
+	return nil
+}
