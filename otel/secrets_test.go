@@ -1,0 +1,164 @@
+package otel_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/auth/devissuer"
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/otel"
+	"github.com/parley-mcp/parley/server"
+)
+
+// overheard is what has passed an endpoint that nobody else may know.
+type overheard struct {
+	next http.Handler
+
+	mu    sync.Mutex
+	kinds map[string]string // by secret
+}
+
+func (o *overheard) note(kind, secret string) {
+	if secret == "" {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.kinds[secret] = kind
+}
+
+var stateInBody = regexp.MustCompile(`"requestState":"([^"]+)"|sessionId=(\S+)|(?m:^id: ([^.\n]+))`)
+
+// ServeHTTP implements http.Handler.
+func (o *overheard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	_, payload, _ := strings.Cut(token, ".") // its header says how it is signed, and no more
+	o.note("token", payload)
+	o.next.ServeHTTP(listener{w, o}, r)
+	o.note("session", w.Header().Get("Mcp-Session-Id"))
+}
+
+// listener is a response that is overheard.
+type listener struct {
+	http.ResponseWriter
+	o *overheard
+}
+
+func (l listener) Write(p []byte) (int, error) {
+	for _, match := range stateInBody.FindAllStringSubmatch(string(p), -1) {
+		l.o.note("requestState", match[1])
+		l.o.note("session", match[2])
+		l.o.note("event", match[3])
+	}
+	return l.ResponseWriter.Write(p)
+}
+
+func (l listener) Unwrap() http.ResponseWriter { return l.ResponseWriter }
+
+// R6: neither spans nor measurements have a secret in them, though everything is asked
+// to be recorded that can be.
+func TestR6NoSecretIsTraced(t *testing.T) {
+	issuer, err := devissuer.Start(devissuer.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer issuer.Close()
+	for _, r := range mcp.Revisions() {
+		t.Run(string(r), func(t *testing.T) {
+			tel := newTelemetry(otel.Options{Content: true, ResourceURIs: true, RequestIDs: true})
+			s := &server.Server{Logger: slog.New(slog.DiscardHandler), Middleware: []call.Middleware{otel.Server(tel.options)}}
+			server.AddTool(s, mcp.Tool{Name: "who"}, func(ctx context.Context, _ struct{}) (string, error) {
+				_ = server.Progress(ctx, 1, 1, "")
+				return fmt.Sprintf("%v %+v", ctx, auth.FromContext(ctx)), nil
+			})
+			server.AddTool(s, mcp.Tool{Name: "ask"}, func(ctx context.Context, _ struct{}) (string, error) {
+				form, err := server.Elicit[struct {
+					Name string `json:"name"`
+				}](ctx, "Who?")
+				return form.Name, err
+			})
+			server.AddTool(s, mcp.Tool{Name: "lost"}, func(ctx context.Context, _ struct{}) (string, error) {
+				return "", fmt.Errorf("failed in %v", ctx)
+			})
+			server.AddTool(s, mcp.Tool{Name: "panic"}, func(ctx context.Context, _ struct{}) (string, error) { panic(ctx) })
+			server.AddTool(s, mcp.Tool{Name: "more"}, func(context.Context, struct{}) (string, error) { return "", nil }, server.RequireScopes("more"))
+			o := &overheard{next: s, kinds: make(map[string]string)}
+			endpoint := httptest.NewUnstartedServer(o)
+			uri := "http://" + endpoint.Listener.Addr().String() + "/mcp"
+			s.Auth = &auth.Resource{URI: uri, Issuers: []string{issuer.URL()}, Scopes: []string{"mcp"}}
+			endpoint.Start()
+			defer endpoint.Close()
+			defer func() {
+				ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+				defer cancel()
+				_ = s.Shutdown(ctx)
+			}()
+			token := func(audience string) string {
+				token, err := issuer.Token("ada", audience, "mcp")
+				if err != nil {
+					t.Fatal(err)
+				}
+				return token
+			}
+			for _, audience := range []string{uri, "https://other.example/mcp"} {
+				d := client.Dialer{Revision: r, Logger: slog.New(slog.DiscardHandler)}
+				d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+					return nil, errors.New("nobody is there")
+				}
+				tel.client(&d)
+				c, err := d.Dial(t.Context(), &client.HTTP{URL: uri, Header: http.Header{"Authorization": {"Bearer " + token(audience)}}})
+				if err != nil {
+					continue
+				}
+				for _, tool := range []string{"who", "ask", "lost", "panic", "more", "nobody"} {
+					_, _ = c.CallTool(t.Context(), tool, nil, client.OnProgress(func(call.Progress) {}))
+				}
+				_ = c.Close()
+			}
+
+			var measured metricdata.ResourceMetrics
+			if err := tel.metrics.Collect(t.Context(), &measured); err != nil {
+				t.Fatal(err)
+			}
+			spans := tel.spans.GetSpans()
+			var text strings.Builder
+			for _, s := range spans {
+				attributes, err := json.Marshal(s.Attributes)
+				if err != nil {
+					t.Fatal(err)
+				}
+				fmt.Fprintf(&text, "%s %s %v %+v\n", s.Name, attributes, s.Status, s.Events)
+			}
+			fmt.Fprintf(&text, "%+v", measured)
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			seen := make(map[string]bool)
+			for secret, kind := range o.kinds {
+				seen[kind] = true
+				for _, half := range []string{secret[:len(secret)/2], secret[len(secret)/2:]} {
+					if strings.Contains(text.String(), half) {
+						t.Errorf("a %s is traced: %s", kind, text.String())
+					}
+				}
+			}
+			if !seen["token"] || r.Modern() && !seen["requestState"] || !r.Modern() && !seen["session"] || len(spans) < 5 {
+				t.Errorf("this test shows nothing: %d spans, %v", len(spans), seen)
+			}
+		})
+	}
+}
