@@ -458,9 +458,16 @@ func TestC1PrivateResultsStayWithWhatAnAuthorizerAdds(t *testing.T) {
 	if got := names(t, ada); got != "bob4" {
 		t.Errorf("after a change: tools %s", got)
 	}
+	who.who = "ada"
+	through := as(t, cache, url, "", by(who), func(d *client.Dialer, _ *client.HTTP) { d.HTTPClient = new(http.Client) })
+	first := names(t, through)
+	who.who = "bob"
+	if got := first + " " + names(t, through); got != "ada5 bob6" {
+		t.Errorf("through an HTTPClient: tools %s", got)
+	}
 	who.who = "unknown"
 	stranger := as(t, cache, url, "", by(&namedBearer{bearer{"unknown"}}))
-	if got := names(t, ada) + " " + names(t, stranger); got != "unknown5 unknown6" {
+	if got := names(t, ada) + " " + names(t, stranger); got != "unknown7 unknown8" {
 		t.Errorf("not known: tools %s", got)
 	}
 }

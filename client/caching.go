@@ -41,13 +41,17 @@ func newCacheUse(d *Dialer, target Target) *cacheUse {
 		switch {
 		case t.Identity != nil:
 			u.identity = func() string { return digest([]byte("identity"), []byte(t.Identity()), encodeHeader(t.Header)) }
-		case ok && d.HTTPClient == nil:
+		case ok:
+			hidden := "" // what an HTTPClient may add
+			if d.HTTPClient != nil {
+				hidden = only
+			}
 			u.identity = func() string {
 				who := named.Identity(t.URL)
 				if who == "" {
 					return only
 				}
-				return digest([]byte("authorizer"), []byte(who), encodeHeader(t.Header))
+				return digest([]byte("authorizer"), []byte(who), encodeHeader(t.Header), []byte(hidden))
 			}
 		case d.Auth == nil && d.HTTPClient == nil:
 			header := digest([]byte("header"), encodeHeader(t.Header))
