@@ -81,7 +81,7 @@ func TestTheirClientsLogInToOurServer(t *testing.T) {
 	}
 }
 
-// Our OAuth client does the same at servers that are guarded by their middleware.
+// Our OAuth client does the same, the renewal included, at servers that are guarded by their middleware.
 func TestOurClientLogsInToTheirServers(t *testing.T) {
 	for name, tt := range map[string]struct {
 		server   string
@@ -116,7 +116,7 @@ func TestOurClientLogsInToTheirServers(t *testing.T) {
 			if c.Revision() != tt.revision {
 				t.Errorf("they speak %s", c.Revision())
 			}
-			for _, call := range [][2]string{{"whoami", "ada"}, {"secret", "told"}, {"whoami", "ada"}} {
+			for _, call := range [][2]string{{"whoami", "ada"}, {"secret", "told"}, {"expire", "expired"}, {"whoami", "ada"}} {
 				if text, err := client.Call[string](t.Context(), c, call[0], nil); err != nil || text != call[1] {
 					t.Errorf("%s: %q, %v, want %s", call[0], text, err, call[1])
 				}

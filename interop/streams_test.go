@@ -3,16 +3,21 @@
 package interop
 
 import (
+	"context"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
 )
 
 // Their servers keep what they send, so that our client loses nothing when its connection is cut in the middle of a
@@ -55,6 +60,74 @@ func TestOurClientResumesTheirStreams(t *testing.T) {
 				if err != nil || text != "nothing was lost" || !slices.Equal(steps, []float64{1, 2}) {
 					t.Errorf("%s: %q, %v, progress %v", tt.tool, text, err, steps)
 				}
+			}
+		})
+	}
+}
+
+// Their clients come back for what our server has sent meanwhile, by themselves and with the id of the last event.
+func TestTheirClientsResumeOurStreams(t *testing.T) {
+	for name, peer := range map[string][]string{
+		"v1":        {"v1-client.mjs"},
+		"v2 legacy": {"v2-client.mjs", "--era", "legacy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &server.Server{Name: "interop-parley", Version: "1.0.0"}
+			endpoint := httptest.NewUnstartedServer(s)
+			w := newWire(t, endpoint.Listener.Addr().String())
+			steps := func(tool string, between func(ctx context.Context) error) {
+				server.AddTool(s, mcp.Tool{Name: tool}, func(ctx context.Context, _ struct{}) (string, error) {
+					if err := server.Progress(ctx, 1, 2, ""); err != nil {
+						return "", err
+					}
+					if err := between(ctx); err != nil {
+						return "", err
+					}
+					if err := server.Progress(ctx, 2, 2, ""); err != nil {
+						return "", err
+					}
+					return "nothing was lost", nil
+				})
+			}
+			severed := make(chan struct{})
+			scissors := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+				w.cut()
+				close(severed)
+			}))
+			t.Cleanup(scissors.Close)
+			wait := func(ctx context.Context, until <-chan struct{}) error {
+				select {
+				case <-until:
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+			steps("cut", func(ctx context.Context) error { return wait(ctx, severed) })
+			steps("polled", func(ctx context.Context) error { return server.CloseStream(ctx, 50*time.Millisecond) })
+			released := make(chan struct{})
+			steps("held", func(ctx context.Context) error { return wait(ctx, released) })
+			server.AddTool(s, mcp.Tool{Name: "release"}, func(context.Context, struct{}) (string, error) {
+				close(released)
+				return "released", nil
+			})
+			endpoint.Start()
+			t.Cleanup(endpoint.Close)
+			t.Cleanup(endpoint.CloseClientConnections)
+
+			var seen struct {
+				Cut, Polled, Resumed callObservation
+				Steps                []float64
+			}
+			run(t, node(t, peer[0], slices.Concat([]string{"--scissors", scissors.URL}, peer[1:], []string{"http", "http://" + w.address() + "/mcp"})...), &seen)
+			for call, got := range map[string]callObservation{"cut": seen.Cut, "polled": seen.Polled, "resumed": seen.Resumed} {
+				if got.Error != nil || got.text() != "nothing was lost" {
+					t.Errorf("%s: %+v", call, got)
+				}
+			}
+			if !slices.Equal(seen.Steps, []float64{1, 2, 1, 2}) {
+				t.Errorf("steps %v, want 1 and 2 of both calls", seen.Steps)
 			}
 		})
 	}

@@ -15,9 +15,10 @@ import { readArguments, refuse } from './arguments.mjs';
 import { capabilities } from './use/answers.mjs';
 import { logIn, Provider } from './use/login.mjs';
 import { observe, report } from './use/observe.mjs';
+import { reconnectionOptions, resume } from './use/streams.mjs';
 
-const usage = 'v1-client.mjs [--browser URL] http URL | sse URL | stdio COMMAND [ARGUMENT…]';
-const { browser, transport: kind, where } = readArguments(usage);
+const usage = 'v1-client.mjs [--browser URL] [--scissors URL] http URL | sse URL | stdio COMMAND [ARGUMENT…]';
+const { browser, scissors, transport: kind, where } = readArguments(usage);
 
 const transports = {
     http: url => new StreamableHTTPClientTransport(new URL(url)),
@@ -34,11 +35,20 @@ const schemas = {
 };
 
 await report(() => {
+    const newClient = () => new Client({ name: 'interop-v1-client', version: '1.0.0' }, { capabilities });
+    if (scissors) {
+        return resume({
+            scissors,
+            newClient,
+            newTransport: options => new StreamableHTTPClientTransport(new URL(where[0]), { reconnectionOptions, ...options }),
+            callTool: (client, name, options) => client.callTool({ name, arguments: {} }, undefined, options),
+        });
+    }
     if (browser) {
         const provider = new Provider(browser);
         return logIn({
             provider,
-            newClient: () => new Client({ name: 'interop-v1-client', version: '1.0.0' }),
+            newClient,
             newTransport: () => new StreamableHTTPClientTransport(new URL(where[0]), { authProvider: provider }),
             finish: (transport, callback) => transport.finishAuth(callback.get('code')),
             // With a refresh token it answers a challenge for a scope by renewing the token it has, and gives up when
@@ -55,7 +65,7 @@ await report(() => {
         note?.(version);
     };
 
-    const client = new Client({ name: 'interop-v1-client', version: '1.0.0' }, { capabilities });
+    const client = newClient();
     return observe({
         client,
         transport,

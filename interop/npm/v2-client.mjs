@@ -7,9 +7,10 @@ import { readArguments, refuse } from './arguments.mjs';
 import { capabilities } from './use/answers.mjs';
 import { logIn, Provider } from './use/login.mjs';
 import { observe, report } from './use/observe.mjs';
+import { reconnectionOptions, resume } from './use/streams.mjs';
 
-const usage = 'v2-client.mjs [--browser URL] [--era legacy|modern|auto] [--revision REVISION] http URL | sse URL | stdio COMMAND [ARGUMENT…]';
-const { browser, era = 'auto', revision, transport: kind, where } = readArguments(usage);
+const usage = 'v2-client.mjs [--browser URL] [--scissors URL] [--era legacy|modern|auto] [--revision REVISION] http URL | sse URL | stdio COMMAND [ARGUMENT…]';
+const { browser, scissors, era = 'auto', revision, transport: kind, where } = readArguments(usage);
 
 // legacy begins with initialize, modern speaks 2026-07-28 or fails, auto asks the server.
 const modes = { legacy: 'legacy', modern: { pin: revision ?? '2026-07-28' }, auto: 'auto' };
@@ -26,6 +27,14 @@ await report(() => {
             { name: 'interop-v2-client', version: '1.0.0' },
             { capabilities, versionNegotiation: { mode: modes[era] }, supportedProtocolVersions: revision ? [revision] : undefined },
         );
+    if (scissors) {
+        return resume({
+            scissors,
+            newClient,
+            newTransport: options => new StreamableHTTPClientTransport(new URL(where[0]), { reconnectionOptions, ...options }),
+            callTool: (client, name, options) => client.callTool({ name, arguments: {} }, options),
+        });
+    }
     if (browser) {
         const provider = new Provider(browser);
         return logIn({

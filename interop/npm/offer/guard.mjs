@@ -8,6 +8,8 @@ import { text } from './tools.mjs';
 export const scopes = ['mcp'];
 export const more = 'files:write';
 
+const expired = new Set();
+
 // newVerifier verifies the tokens of an issuer by its metadata. refuse makes the error of a token that is none.
 export function newVerifier({ issuer, jwks_uri }, refuse) {
     const keys = fetch(jwks_uri).then(answer => answer.json());
@@ -22,6 +24,7 @@ export function newVerifier({ issuer, jwks_uri }, refuse) {
                 const key = { key: createPublicKey({ key: jwk, format: 'jwk' }), dsaEncoding: 'ieee-p1363' };
                 if (!verify('sha256', Buffer.from(`${head}.${body}`), key, Buffer.from(signature, 'base64url'))) throw new Error('forged');
                 const { aud, client_id: clientId, exp: expiresAt, iss, scope, sub } = decode(body);
+                if (expired.has(token)) throw new Error('its time is over');
                 if (iss !== issuer) throw new Error('not from the issuer');
                 return { token, clientId, expiresAt, scopes: scope.split(' '), resource: new URL([aud].flat()[0]), extra: { sub } };
             } catch (error) {
@@ -41,4 +44,8 @@ export async function metadataOf(issuer) {
 export function addGuarded(server, who, secret = {}) {
     server.registerTool('whoami', { description: 'Tell who is calling', inputSchema: z.object({}) }, (_, context) => text(who(context).extra.sub));
     server.registerTool('secret', { description: 'Needs a scope more', inputSchema: z.object({}), ...secret }, () => text('told'));
+    server.registerTool('expire', { description: 'End the time of the token', inputSchema: z.object({}) }, (_, context) => {
+        expired.add(who(context).token);
+        return text('expired');
+    });
 }
