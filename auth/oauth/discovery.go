@@ -140,6 +140,7 @@ func (w *web) ownServer(ctx context.Context, revision string) (*serverMetadata, 
 			AuthorizationEndpoint: origin + "/authorize",
 			TokenEndpoint:         origin + "/token",
 			RegistrationEndpoint:  origin + "/register",
+			guessed:               true,
 		}
 	}
 	m.fallback = true

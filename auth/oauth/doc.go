@@ -18,7 +18,8 @@
 // Every URL that a peer names is https, and leads to public addresses only, as they
 // are when they are dialled; while the MCP server itself is on this machine, so may
 // the others be. Redirects are not followed. Metadata must be about who was asked.
-// Codes are bound to us by PKCE, to our request by their state, and to their issuer.
+// Codes are bound to us by PKCE, to our request by their state, to their issuer, and to
+// the browser that was sent for them.
 // Tokens and registrations belong to the authorization server that gave them out, and
 // tokens to one MCP server; they are sent nowhere else, and are in no log, error or
 // URL. Users are asked at most three times a minute for one server, and a no is

@@ -59,3 +59,18 @@ func ExampleShowURL() {
 	//
 	// 33418
 }
+
+// A program that shows its user what they are logged in to. Nothing of it is secret.
+func ExampleClient_Status() {
+	logins := &oauth.Client{Store: &oauth.MemoryStore{}} // the one that the program's other Clients have
+	status, err := logins.Status(context.Background(), "https://example.com/mcp")
+	switch {
+	case err != nil:
+		log.Fatal(err)
+	case status == nil:
+		fmt.Println("not logged in")
+	default:
+		fmt.Println(status.Subject, status.Scopes, status.Expires)
+	}
+	// Output: not logged in
+}

@@ -41,6 +41,7 @@ func (s *session) inquire(ctx context.Context, n *need) error {
 	if err != nil {
 		return err
 	}
+	n.let = r.status != http.StatusUnauthorized && r.status != http.StatusForbidden
 	if c, ours := challengeOf(r.header, ""); ours && r.status == http.StatusUnauthorized {
 		n.hint, n.challenged, n.proof = c.Params["resource_metadata"], splitScopes(c.Params["scope"]), c.Is(typeDPoP)
 	}

@@ -35,6 +35,7 @@ type serverMetadata struct {
 
 	// fallback: it was found, or made up, in the way of 2025-03-26.
 	fallback bool
+	guessed  bool // made up: there is no metadata at all
 }
 
 // Bounds on lists in metadata.

@@ -20,6 +20,9 @@ func (s *session) authorizeAnew(ctx context.Context, n *need, before *token) (*t
 	if err != nil {
 		return nil, err
 	}
+	if n.let && f.server.guessed {
+		return nil, fmt.Errorf("%w: %s lets requests in without a token, and names nobody who issues any", ErrDiscovery, shown(s.web.server))
+	}
 	previous := s.found
 	s.found = f
 	issuer, resource, key := f.server.Issuer, f.resourceID(), f.known().tokenKey(s.server)

@@ -239,6 +239,7 @@ type need struct {
 	revision   string   // that the request was in, if that is known
 	stepUp     bool     // the token was good, but for its scopes
 	proof      bool     // it must be bound to a key
+	let        bool     // the server has let a request in without a token
 	anew       bool     // the user asks for it: what is there, and what failed, does not matter
 }
 
