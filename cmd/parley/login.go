@@ -108,8 +108,14 @@ func login(cmd *cobra.Command, flags *loginFlags, url string) error {
 	if err != nil {
 		return err
 	}
+	port := flags.port
+	if port == 0 && own == nil {
+		if port, err = kept.port(ctx, url); err != nil {
+			return err
+		}
+	}
 	at := &loginScreen{cmd: cmd, printURL: flags.printURL}
-	c.Interaction = &oauth.Loopback{Port: flags.port, Timeout: flags.timeout, Open: at.open}
+	c.Interaction = &oauth.Loopback{Port: port, Timeout: flags.timeout, Open: at.open}
 	if at.interactive() {
 		c.Interaction.(*oauth.Loopback).Paste = at.paste
 		c.Ask = at.askRegistration
@@ -145,12 +151,14 @@ func login(cmd *cobra.Command, flags *loginFlags, url string) error {
 
 func (f *loginFlags) registration(url string) (*registration, error) {
 	switch {
+	case f.port < 0 || f.port > 65535:
+		return nil, errors.New("--port must be a port: 1 to 65535")
 	case f.clientID == "" && f.secretFile != "":
 		return nil, errors.New("--client-secret-file is for a client: name it with --client-id")
 	case f.clientID == "":
 		return nil, nil
 	}
-	r := &registration{Server: url, ID: f.clientID}
+	r := &registration{Server: url, ID: f.clientID, Port: f.port}
 	if f.secretFile == "" {
 		return r, nil
 	}

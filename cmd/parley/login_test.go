@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -110,7 +111,8 @@ func TestCommandsRenewALoginAsTheClientThatTheUserHasRegistered(t *testing.T) {
 	if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := run(t, "login", "--client-id", "mine", "--client-secret-file", file, url)
+	port := freePort(t)
+	out, err := run(t, "login", "--client-id", "mine", "--client-secret-file", file, "--port", port, url)
 	if err != nil || strings.Contains(out, secret) {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -128,9 +130,25 @@ func TestCommandsRenewALoginAsTheClientThatTheUserHasRegistered(t *testing.T) {
 		}
 		first = now
 	}
-	if out, err = run(t, "login", url); err != nil { // again, with the client that is remembered
+	// Again, with the client and the port that are remembered.
+	if out, err = run(t, "login", url); err != nil || !strings.Contains(out, "http://127.0.0.1:"+port+"/login/") {
 		t.Fatalf("%v\n%s", err, out)
 	}
+}
+
+// freePort returns a port that nobody listens on.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
 }
 
 func TestALoginErrorIsACommandThatAShellTakesAsItIsMeant(t *testing.T) {

@@ -49,6 +49,7 @@ type registration struct {
 	Server string `json:"server"`
 	ID     string `json:"client_id"`
 	Secret string `json:"client_secret,omitempty"`
+	Port   int    `json:"port,omitempty"` // that it is registered with; 0: any
 }
 
 func (l *logins) registrations(ctx context.Context) ([]oauth.Registration, error) {
@@ -72,6 +73,17 @@ func (l *logins) storedRegistrations(ctx context.Context) (all []registration, e
 		return nil, errors.New("what is stored of registered clients is damaged: log in again with --client-id")
 	}
 	return all, nil
+}
+
+// port is the one with which the client for a server is registered; 0 if any will do.
+func (l *logins) port(ctx context.Context, server string) (int, error) {
+	stored, err := l.storedRegistrations(ctx)
+	for _, r := range stored {
+		if r.Server == server {
+			return r.Port, err
+		}
+	}
+	return 0, err
 }
 
 // remember keeps a registration, in the place of another for the same server.
