@@ -241,11 +241,12 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange)
 	}
 	owner := s.ownerOf(r)
 	count, most := s.boundOn(m.Method, owner)
-	if !count.take(owner, most) {
+	held, ok := count.take(owner, most)
+	if !ok {
 		refuseMore(w, m)
 		return
 	}
-	defer count.give(owner)
+	defer held.give()
 	c, fault := s.Modern.Open(r.Context(), m, owner.who, r.Header)
 	if fault != nil {
 		refuse(w, max(modern.HTTPStatus(fault.Code), http.StatusBadRequest), m.ID, fault)

@@ -35,37 +35,52 @@ func (o owner) key() owner {
 
 // tally counts what owners have. Safe for concurrent use.
 type tally struct {
-	mu     sync.Mutex
-	counts map[owner]int
+	mu       sync.Mutex
+	holdings map[owner]*holding
+	// idle is the one that became empty last, and stays in the map: whoever comes next is
+	// often the one that was there last. All others in the map have something, but for it.
+	idle *holding
 }
 
-// take counts one more, unless the owner has most already; 0: no limit. It is followed
-// by give if it succeeds.
-func (t *tally) take(o owner, most int) bool {
+// holding is what one owner has.
+type holding struct {
+	of *tally
+	by owner
+	n  int // under the mutex of of
+}
+
+// take counts one more of an owner's, unless it has most already; 0: no limit. It is
+// followed by give if it succeeds.
+func (t *tally) take(o owner, most int) (h *holding, ok bool) {
 	o = o.key()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := t.counts[o]
-	if most > 0 && n >= most {
-		return false
+	if h = t.holdings[o]; h == nil {
+		if t.holdings == nil {
+			t.holdings = make(map[owner]*holding)
+		}
+		h = &holding{of: t, by: o}
+		t.holdings[o] = h
 	}
-	if t.counts == nil {
-		t.counts = make(map[owner]int)
+	if most > 0 && h.n >= most {
+		return nil, false
 	}
-	t.counts[o] = n + 1
-	return true
+	h.n++
+	return h, true
 }
 
 // give takes one off the count.
-func (t *tally) give(o owner) {
-	o = o.key()
+func (h *holding) give() {
+	t := h.of
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if n := t.counts[o]; n > 1 {
-		t.counts[o] = n - 1
-	} else {
-		delete(t.counts, o)
+	if h.n--; h.n > 0 {
+		return
 	}
+	if last := t.idle; last != nil && last != h && last.n == 0 {
+		delete(t.holdings, last.by)
+	}
+	t.idle = h
 }
 
 // boundOn returns where requests of a method are counted, and how many of one owner
