@@ -108,14 +108,14 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // revision that had sessions: a broken modern request is then told how it is
 // broken. Everything else belongs to a session.
 func isModern(h http.Header, m *jsonrpc.Message) bool {
+	version := mcp.Revision(first(h, modern.HeaderVersion))
+	if version.Known() && version.Modern() { // the body need not be asked
+		return true
+	}
 	if _, ok := revision.RequestVersion(m); ok {
 		return true
 	}
-	version := mcp.Revision(first(h, modern.HeaderVersion))
-	if version == "" || version.Known() && !version.Modern() {
-		return false
-	}
-	return version.Known() || h[headerSession] == nil
+	return version != "" && !version.Known() && h[headerSession] == nil
 }
 
 func (s *Server) post(w http.ResponseWriter, r *http.Request) {
