@@ -140,7 +140,13 @@ func checkRedirect(redirect string) error {
 func (s *session) registered(ctx context.Context, f *found) (*client, error) {
 	issuer := f.server.Issuer
 	if c := s.owner.preRegistered(issuer, s.server); c != nil {
-		if c.bound && s.bound != "" && s.bound != issuer {
+		switch {
+		case !c.bound || s.bound == issuer:
+		case s.bound == "": // from now on, whatever comes of this attempt
+			if err := s.know(ctx, f); err != nil {
+				return nil, err
+			}
+		default:
 			return nil, fmt.Errorf("%w: from %.200q to %.200q; the registration for %s is not used there", ErrIssuerChanged, s.bound, issuer, shown(s.web.server))
 		}
 		return c, nil

@@ -325,3 +325,29 @@ func TestAnotherAuthorizationServerIsAStranger(t *testing.T) {
 		}
 	}
 }
+
+// O7: a client that was bound to the server by hand is bound to the first authorization
+// server that it was shown to, even if no token came of it, and in the next process.
+func TestAClientIsBoundToTheFirstIssuerThatItWasShownTo(t *testing.T) {
+	w, other := newWorld(t), newWorld(t)
+	store := new(oauth.MemoryStore)
+	inANewProcess := func() error {
+		c := w.client()
+		c.Store = store
+		c.Registrations = []oauth.Registration{{Server: w.url(), ClientID: "ours", ClientSecret: secret + "ours"}}
+		_, err := w.dial(c, "")
+		return err
+	}
+	w.onToken = func(_ url.Values, answer map[string]any) { answer["error"] = "server_error" }
+	if err := inANewProcess(); err == nil || w.count("as POST /token") == 0 {
+		t.Fatalf("the first attempt: %v", err)
+	}
+	w.prm = func(m map[string]any) { m["authorization_servers"] = []string{other.as.URL} }
+	err := inANewProcess()
+	if !errors.Is(err, oauth.ErrIssuerChanged) || other.count("as POST /token") > 0 || other.count("as GET /authorize") > 0 {
+		t.Errorf("the second one, to another issuer: %v", err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.egress = slices.DeleteFunc(w.egress, func(a string) bool { return "http://"+a == other.as.URL })
+}
