@@ -137,31 +137,19 @@ func sameResource(r *http.Request, g *grant) *failure {
 
 // renew gives new tokens for a refresh token, and a new refresh token instead of it.
 func (i *Issuer) renew(r *http.Request, c *Client, proven string) (tokens, *failure) {
-	key := digest(r.PostForm.Get("refresh_token"))
 	i.mu.Lock()
-	kept, found := i.refreshes.get(key)
-	mine := found && kept.grant.client == c.ID
-	again := mine && kept.used
-	if mine {
-		kept.used = true
-		kept.grant.revoked = kept.grant.revoked || again
-	}
-	revoked := found && kept.grant.revoked
+	kept, found := i.refreshes.get(digest(r.PostForm.Get("refresh_token")))
 	i.mu.Unlock()
+	// A mistake of the client's own does not cost it the token.
 	switch {
-	case !mine:
+	case !found || kept.grant.client != c.ID:
 		return tokens{}, fail("invalid_grant", "the refresh token is not known, has expired, or is another client's")
-	case again:
-		return tokens{}, fail("invalid_grant", "the refresh token was used before: all tokens of its grant are revoked")
-	case revoked:
-		return tokens{}, fail("invalid_grant", "the grant is revoked")
 	case c.Secret == "" && i.boundTo(kept.grant) != proven: // a secret binds it, too (RFC 9449, section 5)
 		return tokens{}, fail("invalid_grant", "the refresh token is bound to another key")
 	}
 	if failed := sameResource(r, kept.grant); failed != nil {
 		return tokens{}, failed
 	}
-	i.bind(kept.grant, proven)
 	scopes := kept.grant.scopes
 	if r.PostForm.Has("scope") { // less than was granted, for this access token
 		var failed *failure
@@ -172,6 +160,19 @@ func (i *Issuer) renew(r *http.Request, c *Client, proven string) (tokens, *fail
 			return tokens{}, fail("invalid_scope", "a refresh cannot ask for more than was granted")
 		}
 	}
+	i.mu.Lock()
+	again := kept.used
+	kept.used = true
+	kept.grant.revoked = kept.grant.revoked || again
+	revoked := kept.grant.revoked
+	i.mu.Unlock()
+	switch {
+	case again:
+		return tokens{}, fail("invalid_grant", "the refresh token was used before: all tokens of its grant are revoked")
+	case revoked:
+		return tokens{}, fail("invalid_grant", "the grant is revoked")
+	}
+	i.bind(kept.grant, proven)
 	return i.give(kept.grant, scopes, true)
 }
 

@@ -86,6 +86,20 @@ func TestARefreshGivesNoMoreThanWasGranted(t *testing.T) {
 	}
 }
 
+func TestAMistakeDoesNotCostARefreshToken(t *testing.T) {
+	i := start(t, Config{Clients: []Client{public}})
+	refresh := redeem(t, i, granted(t, i)).Refresh
+	for _, wrong := range [][]string{{"scope", "read admin"}, {"resource", resource + "2"}} {
+		form := append([]string{"grant_type", "refresh_token", "client_id", "editor", "refresh_token", refresh}, wrong...)
+		if got := token(t, i, form...); got.Status != 400 {
+			t.Errorf("%v: %+v", wrong, got)
+		}
+	}
+	if got := renew(t, i, refresh); got.Status != 200 {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestARevokedGrantGivesNothing(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
 	refresh := redeem(t, i, granted(t, i)).Refresh
