@@ -114,7 +114,7 @@ type leaking struct {
 
 const plantedSecret = "planted-secret-of-the-client-7Q2XkWm4"
 
-func newLeaking(t *testing.T, r mcp.Revision) *leaking {
+func newLeaking(t *testing.T, r mcp.Revision, proofs auth.DPoP) *leaking {
 	l := &leaking{t: t, revision: r, tap: newWiretap(t), tokens: filepath.Join(t.TempDir(), "tokens")}
 	l.store = keysOf{store.NewMemory(store.MemoryOptions{}), &l.keys, func(string) bool { _, fails := l.broken.Load(true); return fails }}
 	s := &server.Server{Name: "leaking", Logger: l.logs.logger("server"), Store: &l.store, Middleware: []call.Middleware{call.LogCalls(l.logs.logger("calls"))}}
@@ -134,6 +134,7 @@ func newLeaking(t *testing.T, r mcp.Revision) *leaking {
 	})
 	server.AddTool(s, mcp.Tool{Name: "more"}, func(context.Context, struct{}) (string, error) { return "", nil }, server.RequireScopes("more"))
 	l.realm = newRealm(t, s, func(c *realmConfig) {
+		c.resource.DPoP = proofs
 		c.issuer.Logger = l.logs.logger("issuer")
 		c.issuer.Clients = []devissuer.Client{{ID: "planted", Secret: plantedSecret, RedirectURIs: []string{"http://127.0.0.1/callback"}}}
 	})
@@ -225,15 +226,17 @@ func (l *leaking) send(method, address, body string, header ...string) {
 // R6, U7, U3: whatever is done, well or badly, no secret gets into a log, an error, a key
 // of a store, the address of a request, or back out of the server that it was shown to.
 func TestR6U7SecretsStayWhereTheyBelong(t *testing.T) {
-	for _, r := range mcp.Revisions() {
-		t.Run(string(r), func(t *testing.T) {
-			l := newLeaking(t, r)
-			l.live()
-			l.fail()
-			l.running.Wait()
-			l.search()
-		})
+	day := func(t *testing.T, r mcp.Revision, proofs auth.DPoP) {
+		l := newLeaking(t, r, proofs)
+		l.live()
+		l.fail()
+		l.running.Wait()
+		l.search()
 	}
+	for _, r := range mcp.Revisions() {
+		t.Run(string(r), func(t *testing.T) { day(t, r, auth.DPoP{}) })
+	}
+	t.Run("with proofs of possession", func(t *testing.T) { day(t, mcp.V20251125, auth.DPoP{Required: true, Nonces: true}) })
 }
 
 // live is a day on which nothing goes wrong.
@@ -367,6 +370,9 @@ func (l *leaking) search() {
 		wanted = append(wanted, sessionID)
 	default:
 		wanted = append(wanted, sessionID, eventID)
+	}
+	if l.server.Auth.DPoP.Required {
+		wanted = append(wanted, aProof)
 	}
 	for _, kind := range wanted {
 		found := false
