@@ -84,7 +84,9 @@ func useCalls(t *testing.T, p *peer) {
 		}
 	}
 
-	shouted, err := client.Request[struct{ Shouted string }](t.Context(), p.Client, shoutMethod, map[string]string{"text": "hey"})
+	shouted, err := client.Request[struct {
+		Shouted string `json:"shouted"`
+	}](t.Context(), p.Client, shoutMethod, map[string]string{"text": "hey"})
 	if err != nil || shouted.Shouted != "HEY" {
 		t.Errorf("a method of an extension: %+v, %v", shouted, err)
 	}

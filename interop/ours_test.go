@@ -8,14 +8,12 @@ import (
 	"log"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -175,6 +173,12 @@ func (p *peer) trace(sent bool, message []byte) {
 // meet starts a server peer and dials it.
 func meet(t *testing.T, transport string, command []string) *peer {
 	t.Helper()
+	return know(t, transport, target(t, transport, command))
+}
+
+// know dials a server that we did not write.
+func know(t *testing.T, transport string, target client.Target) *peer {
+	t.Helper()
 	p := &peer{
 		transport: transport,
 		logged:    make(chan mcp.LoggingMessageParams, 16),
@@ -185,9 +189,10 @@ func meet(t *testing.T, transport string, command []string) *peer {
 		OnLog:      func(message mcp.LoggingMessageParams) { p.logged <- message },
 		Extensions: []client.Extension{{ID: shouting}},
 		Trace:      p.trace,
+		Timeouts:   client.Timeouts{Visit: 10 * time.Second},
 	}
 	p.answer(d)
-	p.Client = dial(t, d, target(t, transport, command))
+	p.Client = dial(t, d, target)
 	return p
 }
 
@@ -229,59 +234,4 @@ func dial(t *testing.T, d *client.Dialer, target client.Target) *client.Client {
 		}
 	})
 	return c
-}
-
-// published gives the command line of a server that npm has installed.
-func published(t *testing.T, name string, args ...string) client.Target {
-	t.Helper()
-	script, err := filepath.Abs(filepath.Join("npm/node_modules/@modelcontextprotocol", name, "dist/index.js"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(script); err != nil {
-		t.Fatalf("%s is not installed, run scripts/tools: %v", name, err)
-	}
-	program := node(t, "v1-server.mjs")[0]
-	return client.Command(program, append([]string{script}, args...)...)
-}
-
-func TestServerFilesystemReadsAFile(t *testing.T) {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	const want = "bytes of a file, ünïcode too\n"
-	path := filepath.Join(dir, "note.txt")
-	if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c := dial(t, &client.Dialer{}, published(t, "server-filesystem", dir))
-	result, err := c.CallTool(t.Context(), "read_text_file", map[string]any{"path": path})
-	if err != nil || result.IsError || len(result.Content) == 0 {
-		t.Fatalf("%+v, %v", result, err)
-	}
-	if text := result.Content[0].(*mcp.TextContent).Text; text != want {
-		t.Errorf("the file reads %q", text)
-	}
-	if result, err := c.CallTool(t.Context(), "read_text_file", map[string]any{"path": "/etc/hostname"}); err == nil && !result.IsError {
-		t.Error("a file outside of the directory could be read")
-	}
-}
-
-func TestServerEverythingReportsProgress(t *testing.T) {
-	c := dial(t, &client.Dialer{}, published(t, "server-everything", "stdio"))
-	reports := 0
-	result, err := c.CallTool(t.Context(), "trigger-long-running-operation", map[string]any{"duration": 1, "steps": 4},
-		client.OnProgress(func(call.Progress) { reports++ }))
-	if err != nil || result.IsError || reports != 4 {
-		t.Errorf("%+v, %v, %d reports", result, err, reports)
-	}
-	text, err := client.Call[string](t.Context(), c, "get-sum", map[string]any{"a": 2, "b": 40})
-	if err != nil || !strings.Contains(text, "42") {
-		t.Errorf("get-sum: %q, %v", text, err)
-	}
-	images, err := c.CallTool(t.Context(), "get-tiny-image", nil)
-	if err != nil || !slices.ContainsFunc(images.Content, func(c mcp.Content) bool { _, ok := c.(*mcp.ImageContent); return ok }) {
-		t.Errorf("get-tiny-image: %+v, %v", images, err)
-	}
 }

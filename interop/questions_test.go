@@ -163,7 +163,7 @@ func (p *peer) answer(d *client.Dialer) {
 			return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(content)}, nil
 		}
 		switch form.Message {
-		case "Who are you?":
+		case "Who are you?", everythingForm:
 			return accept(`{"name":"Grace"}`) // the rest is as the form has it
 		case "The first word?":
 			return accept(`{"word":"alpha"}`)

@@ -1,0 +1,307 @@
+//go:build integration
+
+//lint:file-ignore SA1019 What is deprecated still has to work.
+
+package interop
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// published gives the command line of a server that npm has installed.
+func published(t *testing.T, name string, args ...string) []string {
+	t.Helper()
+	script, err := filepath.Abs(filepath.Join("npm/node_modules/@modelcontextprotocol", name, "dist/index.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(script); err != nil {
+		t.Fatalf("%s is not installed, run scripts/tools: %v", name, err)
+	}
+	return append([]string{node(t, "v1-server.mjs")[0], script}, args...)
+}
+
+func TestServerFilesystemReadsAFile(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "bytes of a file, ünïcode too\n"
+	path := filepath.Join(dir, "note.txt")
+	if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := published(t, "server-filesystem", dir)
+	c := dial(t, &client.Dialer{}, client.Command(command[0], command[1:]...))
+	result, err := c.CallTool(t.Context(), "read_text_file", map[string]any{"path": path})
+	if err != nil || result.IsError || len(result.Content) == 0 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if text := result.Content[0].(*mcp.TextContent).Text; text != want {
+		t.Errorf("the file reads %q", text)
+	}
+	if result, err := c.CallTool(t.Context(), "read_text_file", map[string]any{"path": "/etc/hostname"}); err == nil && !result.IsError {
+		t.Error("a file outside of the directory could be read")
+	}
+}
+
+// All that server-everything has, over all transports that it has.
+func TestServerEverything(t *testing.T) {
+	for _, transport := range []string{"stdio", "streamableHttp", "sse"} {
+		t.Run(transport, func(t *testing.T) {
+			t.Parallel()
+			p := know(t, transport, everything(t, transport))
+			for _, subject := range []struct {
+				name string
+				use  func(*testing.T, *peer)
+			}{
+				{"tools", useEverythingsTools},
+				{"data", useEverythingsData},
+				{"updates", useEverythingsUpdates},
+				{"questions", useEverythingsQuestions},
+			} {
+				t.Run(subject.name, func(t *testing.T) { subject.use(t, p) })
+			}
+		})
+	}
+}
+
+// everything is server-everything over a transport. It wants to be told a port.
+func everything(t *testing.T, transport string) client.Target {
+	t.Helper()
+	command := published(t, "server-everything", transport)
+	if transport == "stdio" {
+		return client.Command(command[0], command[1:]...)
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := free.Addr().(*net.TCPAddr).Port
+	_ = free.Close()
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Env = append(os.Environ(), fmt.Sprintf("PORT=%d", port))
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ready := make(chan struct{})
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			if strings.HasSuffix(lines.Text(), fmt.Sprintf("port %d", port)) {
+				close(ready)
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-drained
+		_ = cmd.Wait()
+	})
+	await(t, ready)
+	path := map[string]string{"streamableHttp": "mcp", "sse": "sse"}[transport]
+	return client.URL(fmt.Sprintf("http://127.0.0.1:%d/%s", port, path))
+}
+
+func useEverythingsTools(t *testing.T, p *peer) {
+	for _, err := range p.Tools(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	reports := 0
+	result, err := p.CallTool(t.Context(), "trigger-long-running-operation", map[string]any{"duration": 0.2, "steps": 4},
+		client.OnProgress(func(call.Progress) { reports++ }))
+	if err != nil || result.IsError || reports != 4 {
+		t.Errorf("%+v, %v, %d reports", result, err, reports)
+	}
+	text, err := client.Call[string](t.Context(), p.Client, "get-sum", map[string]any{"a": 2, "b": 40})
+	if err != nil || !strings.Contains(text, "42") {
+		t.Errorf("get-sum: %q, %v", text, err)
+	}
+	weather, err := client.Call[struct {
+		Temperature float64 `json:"temperature"`
+		Conditions  string  `json:"conditions"`
+	}](t.Context(), p.Client, "get-structured-content", map[string]any{"location": "Chicago"})
+	if err != nil || weather.Temperature != 36 || weather.Conditions == "" {
+		t.Errorf("get-structured-content: %+v, %v", weather, err)
+	}
+	for _, tt := range []struct {
+		tool      string
+		arguments map[string]any
+		kind      mcp.Content
+	}{
+		{"get-tiny-image", nil, &mcp.ImageContent{}},
+		{"get-resource-links", map[string]any{"count": 3}, &mcp.ResourceLink{}},
+		{"get-resource-reference", map[string]any{"resourceType": "Text", "resourceId": 1}, &mcp.EmbeddedResource{}},
+		{"get-annotated-message", map[string]any{"messageType": "error", "includeImage": true}, &mcp.ImageContent{}},
+	} {
+		result, err := p.CallTool(t.Context(), tt.tool, tt.arguments)
+		if err != nil || result.IsError || !slices.ContainsFunc(result.Content, func(c mcp.Content) bool {
+			return fmt.Sprintf("%T", c) == fmt.Sprintf("%T", tt.kind)
+		}) {
+			t.Errorf("%s: %+v, %v, want a %T in it", tt.tool, result, err, tt.kind)
+		}
+	}
+}
+
+func useEverythingsData(t *testing.T, p *peer) {
+	listed := 0
+	for resource, err := range p.Resources(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if read, err := p.ReadResource(t.Context(), resource.URI); err != nil || len(read.Contents) != 1 || read.Contents[0].Text == "" {
+			t.Errorf("%s: %+v, %v", resource.URI, read, err)
+		}
+		listed++
+	}
+	if listed == 0 {
+		t.Error("there are no resources")
+	}
+	var templates []string
+	for template, err := range p.ResourceTemplates(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		templates = append(templates, template.URITemplate)
+	}
+	const blobs = "demo://resource/dynamic/blob/{resourceId}"
+	if !slices.Contains(templates, blobs) {
+		t.Errorf("templates: %v", templates)
+	}
+	blob, err := p.ReadResource(t.Context(), "demo://resource/dynamic/blob/7")
+	if err != nil || !strings.HasPrefix(string(blob.Contents[0].Blob), "Resource 7") {
+		t.Errorf("a blob: %+v, %v", blob, err)
+	}
+	prompt, err := p.GetPrompt(t.Context(), "args-prompt", map[string]string{"city": "Oslo"})
+	if err != nil || prompt.Messages[0].Content.(*mcp.TextContent).Text != "What's weather in Oslo?" {
+		t.Errorf("args-prompt: %+v, %v", prompt, err)
+	}
+	prompt, err = p.GetPrompt(t.Context(), "resource-prompt", map[string]string{"resourceType": "Text", "resourceId": "1"})
+	if err != nil || !slices.ContainsFunc(prompt.Messages, func(m mcp.PromptMessage) bool { _, ok := m.Content.(*mcp.EmbeddedResource); return ok }) {
+		t.Errorf("resource-prompt: %+v, %v", prompt, err)
+	}
+	members, err := p.Complete(t.Context(), mcp.CompleteParams{
+		Ref:      mcp.CompleteReference{Type: mcp.RefPrompt, Name: "completable-prompt"},
+		Argument: mcp.CompleteArgument{Name: "name", Value: ""},
+		Context:  &mcp.CompleteContext{Arguments: map[string]string{"department": "Sales"}},
+	})
+	if err != nil || !slices.Equal(members.Values, []string{"David", "Eve", "Frank"}) {
+		t.Errorf("completions of a name: %+v, %v", members, err)
+	}
+	ids, err := p.Complete(t.Context(), mcp.CompleteParams{
+		Ref:      mcp.CompleteReference{Type: mcp.RefResource, URI: blobs},
+		Argument: mcp.CompleteArgument{Name: "resourceId", Value: "7"},
+	})
+	if err != nil || !slices.Equal(ids.Values, []string{"7"}) {
+		t.Errorf("completions of an id: %+v, %v", ids, err)
+	}
+}
+
+// useEverythingsUpdates subscribes to a resource, and has the server log. Either tool begins with one message at once.
+func useEverythingsUpdates(t *testing.T, p *peer) {
+	if err := p.SetLogLevel(t.Context(), mcp.LevelDebug); err != nil {
+		t.Fatal(err)
+	}
+	const uri = "demo://resource/dynamic/text/1"
+	ctx, cancel := context.WithCancel(t.Context())
+	changes := make(chan client.Change, 16)
+	watched := make(chan error, 1)
+	go func() {
+		for change, err := range p.Watch(ctx, client.WatchOptions{URIs: []string{uri}}) {
+			if err != nil {
+				watched <- err
+				return
+			}
+			changes <- change
+		}
+		watched <- nil
+	}()
+	if change := await(t, changes); !change.Unsure {
+		t.Errorf("at first there is %+v", change)
+	}
+	awaitLog := func(text string) {
+		t.Helper()
+		for !strings.Contains(string(await(t, p.logged).Data), text) { // there are others that nobody asked for
+		}
+	}
+	awaitLog("Subscribe Resource request for URI: " + uri)
+	toggle := func(tool string) {
+		if _, err := p.CallTool(t.Context(), tool, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	toggle("toggle-subscriber-updates")
+	if change, want := await(t, changes), (client.Change{Kind: client.ResourceUpdated, URI: uri}); change != want {
+		t.Errorf("%+v, want %+v", change, want)
+	}
+	toggle("toggle-subscriber-updates")
+	toggle("toggle-simulated-logging")
+	awaitLog("message")
+	toggle("toggle-simulated-logging")
+	cancel()
+	if err := await(t, watched); err != nil {
+		t.Errorf("watching ends with %v", err)
+	}
+}
+
+const everythingForm = "Please provide inputs for the following fields:"
+
+func useEverythingsQuestions(t *testing.T, p *peer) {
+	ask := func(tool string, arguments map[string]any, want ...string) {
+		t.Helper()
+		result, err := p.CallTool(t.Context(), tool, arguments)
+		if err != nil || result.IsError {
+			t.Errorf("%s: %+v, %v", tool, result, err)
+			return
+		}
+		for _, want := range want {
+			if text := textOf(result.Content); !strings.Contains(text, want) {
+				t.Errorf("%s: %q, want %q in it", tool, text, want)
+			}
+		}
+	}
+	ask("trigger-elicitation-request", nil, "Name: Grace", "Favorite Integer: 42", `"titledMultipleSelectEnum"`)
+	ask("trigger-sampling-request", map[string]any{"prompt": "Say hello"}, `"parrot"`, `"hello"`)
+	ask("get-roots-list", nil, "file:///work", "file:///notes")
+	ask("trigger-url-elicitation", map[string]any{"url": "https://pay.example/3"}, "completed")
+	if url := await(t, p.visited); url != "https://pay.example/3" {
+		t.Errorf("the user was sent to %s", url)
+	}
+	// The call is refused until the user has been elsewhere, of which the server says nothing: it is the caller who
+	// makes it again (2025-11-25, client/elicitation, URL Elicitation Required Error), and ours does when Visit is over.
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	refused := make(chan error, 1)
+	go func() {
+		_, err := p.CallTool(ctx, "trigger-url-elicitation", map[string]any{"url": "https://pay.example/4", "errorPath": true})
+		refused <- err
+	}()
+	if url := await(t, p.visited); url != "https://modelcontextprotocol.io" {
+		t.Errorf("the user was sent to %s", url)
+	}
+	cancel()
+	if err := await(t, refused); !errors.Is(err, context.Canceled) {
+		t.Errorf("a call that waits for a visit: %v", err)
+	}
+}
