@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 what is deprecated has to go through too
+
 package mcptest_test
 
 import (

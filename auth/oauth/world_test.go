@@ -44,7 +44,6 @@ type world struct {
 	valid    map[string]string     // tokens by the resource they are for
 	refresh  map[string]bool       // refresh tokens that are good
 	scope    string                // that the first challenge names
-	opaque   string                // of clients: what they are called
 	lifetime int                   // of tokens in seconds
 
 	// Changes.
