@@ -136,6 +136,28 @@ func TestCommandsRenewALoginAsTheClientThatTheUserHasRegistered(t *testing.T) {
 	}
 }
 
+// The issuer ends a login whose refresh token comes twice: of several commands that find an
+// expired token one renews it, and the others use what it gets.
+func TestCommandsThatRunAtOnceRenewALoginOnce(t *testing.T) {
+	url := guarded(t, devissuer.Config{AccessTokenLifetime: time.Second})
+	if out, err := run(t, "login", url); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for range 2 {
+		timer := time.NewTimer(1100 * time.Millisecond) // until the token is over
+		<-timer.C
+		var group sync.WaitGroup
+		for range 6 {
+			group.Go(func() {
+				if out, err := run(t, "call", url, "greet", "name=Ada"); err != nil {
+					t.Errorf("%v\n%s", err, out)
+				}
+			})
+		}
+		group.Wait()
+	}
+}
+
 // freePort returns a port that nobody listens on.
 func freePort(t *testing.T) string {
 	t.Helper()
