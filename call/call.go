@@ -62,6 +62,8 @@ type Call struct {
 	// Subscriber changes what the peer's session is subscribed to; nil where there is
 	// no session.
 	Subscriber Subscriber
+	// Voice says what belongs to no call; nil where there is no session.
+	Voice Voice
 	// Closing is closed when whoever serves the call takes no more requests. A call that
 	// stays open, as a subscription does, ends then. Nil: that never happens.
 	Closing <-chan struct{}

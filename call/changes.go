@@ -431,6 +431,10 @@ func (s *Subscription) signal() {
 	}
 }
 
+// Rouse has Wake receive though nothing has changed: something else is to be delivered
+// in the same way.
+func (s *Subscription) Rouse() { s.signal() }
+
 // Wake receives when there is something to Take.
 func (s *Subscription) Wake() <-chan struct{} { return s.wake }
 

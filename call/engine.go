@@ -168,7 +168,7 @@ func (e *Engine) wire(ctx context.Context, c *Call, err error) error {
 	}
 	var required *URLRequiredError
 	if errors.As(err, &required) {
-		return required.wire(c)
+		return required.wire(ctx, c)
 	}
 	var missing *CapabilityError
 	if errors.As(err, &missing) {

@@ -1,11 +1,13 @@
 package call
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -30,7 +32,21 @@ type RequiredURL struct {
 	Message string // tells the user why
 	// ID identifies the elicitation in 2025-11-25. Empty: a random one.
 	ID string
+	// Done tells whether the user is done there. If it is not nil, it is called every so
+	// often once the call of a client of 2025-11-25 has ended, until it says yes: then the
+	// client is told by notifications/elicitation/complete, on its session's own stream,
+	// and need not guess when to call again. It may wait, for as long as its context
+	// lasts, which has the values of the call's and ends with the session. An error ends
+	// that. Of a session 16 are called at a time, of a server 1,024; nobody is told of more.
+	Done func(ctx context.Context) (bool, error)
+	// Within bounds how long Done is called; 0: 5 minutes. An hour at most.
+	Within time.Duration
 }
+
+const (
+	usualVisit = 5 * time.Minute
+	maxVisit   = time.Hour
+)
 
 // MaxRequiredURLs bounds the URLs of one URLRequiredError.
 const MaxRequiredURLs = 8
@@ -98,7 +114,7 @@ func (e *URLRequiredError) Questions(r mcp.Revision) []Question {
 
 // wire is the error that tells a client of 2025-11-25. No other revision has it: in
 // 2026-07-28 questions have taken its place by now, unless they could not be put.
-func (e *URLRequiredError) wire(c *Call) *jsonrpc.Error {
+func (e *URLRequiredError) wire(ctx context.Context, c *Call) *jsonrpc.Error {
 	err := e.Check(c)
 	var missing *CapabilityError
 	switch {
@@ -109,6 +125,28 @@ func (e *URLRequiredError) wire(c *Call) *jsonrpc.Error {
 	case err != nil:
 		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: err.Error()}
 	}
-	data, _ := json.Marshal(mcp.URLElicitationRequiredData{Elicitations: e.elicitations(c.Revision)})
+	elicitations := e.elicitations(c.Revision)
+	e.announce(ctx, c, elicitations)
+	data, _ := json.Marshal(mcp.URLElicitationRequiredData{Elicitations: elicitations})
 	return &jsonrpc.Error{Code: mcp.CodeURLElicitationRequired, Message: "the user has to visit a URL first", Data: data}
+}
+
+// announce has the client told when its user is done.
+func (e *URLRequiredError) announce(ctx context.Context, c *Call, elicitations []mcp.ElicitParams) {
+	if c.Voice == nil {
+		return
+	}
+	for i, u := range e.URLs {
+		if u.Done == nil {
+			continue
+		}
+		within := u.Within
+		if within <= 0 {
+			within = usualVisit
+		}
+		params, _ := json.Marshal(mcp.ElicitationCompleteParams{ElicitationID: elicitations[i].ElicitationID}) // texts only
+		c.Voice.Announce(ctx, Announcement{
+			Method: mcp.NotificationElicitationComplete, Params: params, Done: u.Done, Patience: min(within, maxVisit),
+		})
+	}
 }

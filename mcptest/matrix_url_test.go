@@ -13,7 +13,7 @@ import (
 )
 
 // A handler sends its user to a URL, and goes on when they are done there: on a session
-// it waits, or refuses the call until then; in 2026-07-28 the call takes another round.
+// it waits, or refuses the call until then and tells the client after the call; in 2026-07-28 the call takes another round.
 func TestUsersAreSentToURLs(t *testing.T) {
 	for name, options := range map[string][]server.AskOption{"waiting": nil, "refusing": {server.URLRequired()}} {
 		t.Run(name, func(t *testing.T) {
@@ -39,8 +39,10 @@ func TestUsersAreSentToURLs(t *testing.T) {
 				if text, err := client.Call[string](t.Context(), c, "pay", nil); err != nil || text != want {
 					t.Errorf("%q, %v, want %q", text, err, want)
 				}
+				if c.Revision() == mcp.V20251125 { // and the client need not have guessed
+					await(t, mcp.NotificationElicitationComplete, false)
+				}
 			}, func(d *client.Dialer) {
-				d.Timeouts.Visit = 1 // nobody reports the end of a visit after the call that it was for
 				d.ElicitURL = func(_ context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 					if !strings.HasPrefix(params.URL, "https://pay.example/") {
 						t.Errorf("the user was sent to %s", params.URL)

@@ -23,12 +23,6 @@ const (
 	maxVisitAsks = 5
 )
 
-// How often done is called: in intervals that double.
-const (
-	firstPoll = 250 * time.Millisecond
-	lastPoll  = 5 * time.Second
-)
-
 // URLRequiredError is the error of a handler that cannot do anything before its user
 // has been at some URLs. Return it before anything is done. See call.URLRequiredError
 // for what becomes of it, and [URLRequired] for how to have ElicitURL return it.
@@ -45,8 +39,9 @@ func Within(d time.Duration) AskOption {
 
 // URLRequired has [ElicitURL] return a *[URLRequiredError] to the handler instead of
 // asking, in 2025-11-25: the call ends with the error URLElicitationRequired, nothing
-// stays open while the user is away, and the client calls again. Elsewhere it changes
-// nothing: in 2026-07-28 every question ends the call.
+// stays open while the user is away, and the client calls again, as soon as it is told
+// that they are done. Elsewhere it changes nothing: in 2026-07-28 every question ends the
+// call.
 func URLRequired() AskOption {
 	return func(o *askOptions) { o.required = true }
 }
@@ -94,7 +89,7 @@ func ElicitURL(ctx context.Context, address, message string, done func(ctx conte
 		}
 	}
 	if v.options.required && !c.Revision.Modern() {
-		return &URLRequiredError{URLs: []RequiredURL{{URL: address, Message: message}}}
+		return &URLRequiredError{URLs: []RequiredURL{{URL: address, Message: message, Done: done, Within: v.options.within}}}
 	}
 	for again := 1; ; again++ {
 		if err := Ask(ctx, question); err != nil {
@@ -154,7 +149,7 @@ func (v *visit) wait(ctx context.Context, done func(context.Context) (bool, erro
 	if v.call.Revision.Modern() {
 		patience = min(patience, visitRound)
 	}
-	if finished, err = poll(ctx, patience, done); err != nil || !finished {
+	if finished, err = call.Poll(ctx, patience, done); err != nil || !finished {
 		return false, err
 	}
 	if v.id != "" {
@@ -167,40 +162,11 @@ func (v *visit) wait(ctx context.Context, done func(context.Context) (bool, erro
 
 // already calls a done, which may be one that waits, for the time being.
 func already(ctx context.Context, done func(context.Context) (bool, error)) (bool, error) {
-	waiting, cancel := context.WithTimeout(ctx, firstPoll)
+	waiting, cancel := context.WithTimeout(ctx, call.FirstPoll)
 	defer cancel()
 	finished, err := done(waiting)
 	if ctx.Err() == nil && waiting.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
 		return false, nil
 	}
 	return finished, err
-}
-
-// poll calls done until it says yes, for so long.
-func poll(ctx context.Context, patience time.Duration, done func(context.Context) (bool, error)) (bool, error) {
-	waiting, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for pause := firstPoll; ; pause = min(2*pause, lastPoll) {
-		finished, err := done(waiting)
-		switch {
-		case ctx.Err() != nil:
-			return false, context.Cause(ctx)
-		case err == nil && finished:
-			return true, nil
-		case errors.Is(err, context.DeadlineExceeded) && waiting.Err() != nil: // it has waited
-			return false, nil
-		case err != nil:
-			return false, err
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-waiting.Done():
-			timer.Stop()
-			if ctx.Err() != nil {
-				return false, context.Cause(ctx)
-			}
-			return false, nil
-		}
-	}
 }

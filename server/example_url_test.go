@@ -5,12 +5,44 @@ import (
 	"fmt"
 	"log"
 	"sync/atomic"
+	"time"
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/transport"
 )
+
+// Nothing stays open while the user is away: the call is refused, and its client is told
+// when to make it again.
+func ExampleURLRequired() {
+	var paid atomic.Bool
+	s := &server.Server{Name: "shop", Version: "1.0.0"}
+	server.AddTool(s, mcp.Tool{Name: "buy"}, func(ctx context.Context, _ struct{}) (string, error) {
+		err := server.ElicitURL(ctx, "https://shop.example/bill?id=1", "Pay the bill.",
+			func(context.Context) (bool, error) { return paid.Load(), nil }, server.URLRequired())
+		return "Thank you!", err
+	})
+	d := client.Dialer{Revision: mcp.V20251125, ElicitURL: func(_ context.Context, page *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		fmt.Println(page.Message, page.URL)
+		time.AfterFunc(10*time.Millisecond, func() { paid.Store(true) }) // somewhere else
+		return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
+	}}
+	near, far := transport.Pipe()
+	served := make(chan error, 1)
+	go func() { served <- s.ServeConn(context.Background(), far) }()
+	c, err := d.Dial(context.Background(), client.Conn(near))
+	if err != nil {
+		log.Fatal(err)
+	}
+	text, err := client.Call[string](context.Background(), c, "buy", nil)
+	fmt.Println(text, err)
+	_ = c.Close()
+	<-served
+	// Output:
+	// Pay the bill. https://shop.example/bill?id=1
+	// Thank you! <nil>
+}
 
 // A payment must not pass through the client: the user makes it on a page, and the
 // handler goes on when it is made.

@@ -354,7 +354,7 @@ var ErrShutdown = errors.New("server: shut down")
 func (s *Server) Shutdown(ctx context.Context) error {
 	c := s.ready()
 	c.beginShutdown()
-	err := c.http.Shutdown(ctx)
+	err := errors.Join(c.http.Shutdown(ctx), c.http.Legacy.Close(ctx))
 	done := make(chan struct{})
 	go func() {
 		c.conns.Wait()

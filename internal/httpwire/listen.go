@@ -166,15 +166,15 @@ func isSilent(err error) bool {
 // tell tells the client of a session what has changed. The context is not that of a
 // connection: what has been taken is said, or held.
 func (s *sessionStream) tell(ctx context.Context) {
-	for _, change := range s.feed.changes.Take() {
-		_ = s.send(ctx, legacy.AppendChange(nil, change), oneOfMany)
+	for _, notification := range s.feed.changes.Take() {
+		_ = s.send(ctx, notification, oneOfMany)
 	}
 }
 
-// deliver tells the client of a pair what has changed.
-func deliver(stream *eventStream, changes *call.Subscription) error {
-	for _, change := range changes.Take() {
-		if err := stream.Write(stream.ctx, legacy.AppendChange(nil, change)); err != nil {
+// deliver tells the client of a pair what there is to say.
+func deliver(stream *eventStream, changes *legacy.Listening) error {
+	for _, notification := range changes.Take() {
+		if err := stream.Write(stream.ctx, notification); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -154,7 +153,7 @@ func pathOf(r *http.Request) string {
 
 // wait returns when the pair is to end: the client has gone, does not answer or has not
 // begun a session, or the server shuts down and has answered everything.
-func (x *pair) wait(s *Server, changes *call.Subscription) {
+func (x *pair) wait(s *Server, changes *legacy.Listening) {
 	tick := time.NewTicker(s.KeepAlive)
 	defer tick.Stop()
 	handshake := time.NewTimer(pairHandshake)

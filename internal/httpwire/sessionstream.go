@@ -51,7 +51,7 @@ type sessionStream struct {
 type feed struct {
 	live    *legacy.Live // released when the stream ends
 	taken   <-chan struct{}
-	changes *call.Subscription
+	changes *legacy.Listening
 }
 
 // A held event is its message behind one byte, which tells whether it is the last.

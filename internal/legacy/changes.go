@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 )
@@ -125,11 +124,11 @@ func (s *Server) lists(who principal.Principal) mcp.SubscriptionFilter {
 	return call.Honoured(all, s.Describe(who).Capabilities)
 }
 
-// Listen begins to note what changes for the client, once the handshake is over. The
+// Listen begins to note what is to be said to the client, once the handshake is over. The
 // caller delivers it, on the one stream that such messages go to, and closes the
 // subscription. Whoever has listened before hears nothing more, and what it has not
 // taken comes here.
-func (s *Session) Listen() *call.Subscription {
+func (s *Session) Listen() *Listening {
 	lists := s.server.lists(s.who)
 	u := &s.subscriptions
 	u.mu.Lock()
@@ -148,12 +147,24 @@ func (s *Session) Listen() *call.Subscription {
 		u.open.Close()
 	}
 	u.open = next
-	return next
+	next.Rouse() // there may be something that nobody has listened to
+	return &Listening{s, next}
 }
 
-// AppendChange appends the notification that tells a session's client of a change.
-func AppendChange(dst []byte, c call.Change) []byte {
-	return jsonrpc.AppendNotification(dst, c.Kind.Method(), c.AppendParams(nil, jsonrpc.ID{}))
+// rouse has whoever listens look what there is to say.
+func (s *subscriptions) rouse() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open != nil {
+		s.open.Rouse()
+	}
+}
+
+// isOpen reports whether open is what the client listens to.
+func (s *subscriptions) isOpen(open *call.Subscription) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open == open
 }
 
 // keepSubscribed changes the session's URIs in the store, where the next request

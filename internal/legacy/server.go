@@ -26,6 +26,8 @@ type Server struct {
 	Describe    func(who principal.Principal) mcp.InitializeResult
 	Changes     *call.Changes // nil: nothing changes
 	MaxInflight int           // requests of one session that are served at a time
+
+	awaited awaited
 }
 
 // Session is one handshake and what follows it, while it is being used. A session
@@ -43,6 +45,7 @@ type Session struct {
 	asks          asks
 	level         level
 	subscriptions subscriptions
+	voice         voice
 	heard         atomic.Uint64 // messages that have come
 	pinged        atomic.Int64  // the id of the last ping, 0 if there was none
 	kept          *Live         // this session as it is kept in a store; nil if it lives as long as its connection
@@ -92,7 +95,7 @@ func (s *Session) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, str
 	if m.Method == mcp.MethodSetLevel {
 		c.SetLevel = s.setLevel // only here: it costs an allocation
 	}
-	c.Subscriber = &s.subscriptions
+	c.Subscriber, c.Voice = &s.subscriptions, s
 	if stream != nil {
 		c.Asker = &s.asks
 	}
@@ -156,8 +159,11 @@ func (s *Session) Inflight() *call.Inflight { return s.inflight }
 // Handshook reports whether the session has had its handshake.
 func (s *Session) Handshook() bool { return s.handshook }
 
-// Close ends whatever the session has in flight.
-func (s *Session) Close() { s.inflight.CancelAll(errSessionEnded) }
+// Close ends whatever the session has in flight, or waits for.
+func (s *Session) Close() {
+	s.inflight.CancelAll(errSessionEnded)
+	s.voice.close()
+}
 
 var errSessionEnded = errors.New("the session has ended")
 

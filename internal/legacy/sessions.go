@@ -199,6 +199,13 @@ func (s *Sessions) versionOf(key string) uint64 {
 	return 0
 }
 
+// retain begins one more use of a session that is in use.
+func (l *Live) retain() {
+	l.all.mu.Lock()
+	defer l.all.mu.Unlock()
+	l.refs++
+}
+
 // Key is the session's key in the store. It begins with the principal.
 func (l *Live) Key() string { return l.key }
 
@@ -272,7 +279,7 @@ func (s *Sessions) Delete(ctx context.Context, who principal.Principal, id strin
 //
 // When the server shuts down, or the session has been deleted meanwhile, the channel
 // is closed already. Changes are for the client, see [Session.Listen].
-func (l *Live) Stream() (taken <-chan struct{}, changes *call.Subscription) {
+func (l *Live) Stream() (taken <-chan struct{}, changes *Listening) {
 	l.all.mu.Lock()
 	defer l.all.mu.Unlock()
 	if l.streams != nil {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,11 +19,21 @@ import (
 // is not waited for.
 const maxVisits = 64
 
+// Bounds on the reports that come early: how many are kept, and how long their ids are,
+// in bytes.
+const (
+	maxEarly   = 16
+	maxEarlyID = 256
+)
+
 // visits are the URLs that the server has sent the user to, until it reports that
 // they are done there (2025-11-25, client/elicitation, Completion Notifications).
 type visits struct {
 	mu   sync.Mutex
 	open map[string]*openVisit // by elicitationId
+	// early are those that were reported before the client had read of them: a report may
+	// come on another stream. The newest come last.
+	early []string
 }
 
 // openVisit is one of them. A nil one is of no interest.
@@ -42,6 +54,11 @@ func (v *visits) note(id string) *openVisit {
 		v.open = make(map[string]*openVisit)
 	}
 	o := &openVisit{of: v, id: id, done: make(chan struct{})}
+	if i := slices.Index(v.early, id); i >= 0 {
+		v.early = slices.Delete(v.early, i, i+1)
+		close(o.done)
+		return o
+	}
 	v.open[id] = o
 	return o
 }
@@ -64,7 +81,15 @@ func (v *visits) done(id string) {
 	if o := v.open[id]; o != nil {
 		delete(v.open, id)
 		close(o.done)
+		return
 	}
+	if len(id) > maxEarlyID {
+		return
+	}
+	if len(v.early) == maxEarly {
+		v.early = slices.Delete(v.early, 0, 1)
+	}
+	v.early = append(v.early, strings.Clone(id))
 }
 
 // visitFor begins a visit if a request of the server's asks for one. The server may

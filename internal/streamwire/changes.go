@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
 )
 
@@ -19,7 +18,7 @@ func (l *link) tell(ctx context.Context) {
 	go l.deliver(ctx, changes)
 }
 
-func (l *link) deliver(ctx context.Context, changes *call.Subscription) {
+func (l *link) deliver(ctx context.Context, changes *legacy.Listening) {
 	defer l.running.Done()
 	defer changes.Close()
 	var tick <-chan time.Time
@@ -32,8 +31,8 @@ func (l *link) deliver(ctx context.Context, changes *call.Subscription) {
 	for {
 		select {
 		case <-changes.Wake():
-			for _, change := range changes.Take() {
-				l.write(ctx, legacy.AppendChange(nil, change))
+			for _, notification := range changes.Take() {
+				l.write(ctx, notification)
 			}
 		case <-tick:
 			if err := l.beat(ctx, &pulse); err != nil {

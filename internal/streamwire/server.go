@@ -62,6 +62,7 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 		closeUp: closeUp,
 	}
 	defer l.refuseMore()
+	defer l.session.Close()
 	l.session.Inflight().Closing = closing.Done()
 	defer context.AfterFunc(drain, func() {
 		l.refuseMore() // subscriptions end, and do not keep the others waiting

@@ -1,0 +1,232 @@
+package legacy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+)
+
+// doneAfter is an announcement of something that is done after so long.
+func doneAfter(d time.Duration) call.Announcement {
+	begin := time.Now()
+	return call.Announcement{Method: "notifications/done", Params: []byte(`{}`), Patience: 5 * time.Minute,
+		Done: func(context.Context) (bool, error) { return time.Since(begin) >= d, nil }}
+}
+
+const doneMessage = `{"jsonrpc":"2.0","method":"notifications/done","params":{}}`
+
+// taken is what a listener has to say by now.
+func taken(l *Listening) string {
+	synctest.Wait()
+	select {
+	case <-l.Wake():
+		return string(bytes.Join(l.Take(), []byte("\n")))
+	default:
+		return ""
+	}
+}
+
+// inVoice runs f with a session, and has the server end.
+func inVoice(t *testing.T, f func(t *testing.T, server *Server, s *Session)) {
+	synctest.Test(t, func(t *testing.T) {
+		server, _ := newServer()
+		defer server.Close(t.Context())
+		f(t, server, newSession(t, server, "2025-11-25"))
+	})
+}
+
+func TestWhatIsDoneIsAnnouncedToWhoeverListens(t *testing.T) {
+	inVoice(t, func(t *testing.T, _ *Server, s *Session) {
+		ctx, cancel := context.WithCancel(t.Context())
+		first := s.Listen()
+		defer first.Close()
+		taken(first)
+		if !s.Announce(ctx, doneAfter(time.Minute)) {
+			t.Fatal("refused")
+		}
+		cancel() // the call is over
+		time.Sleep(59 * time.Second)
+		if got := taken(first); got != "" {
+			t.Errorf("too early: %s", got)
+		}
+		second := s.Listen()
+		defer second.Close()
+		time.Sleep(10 * time.Second)
+		if got := taken(second); got != doneMessage {
+			t.Errorf("got %q", got)
+		}
+		if got := taken(first); got != "" {
+			t.Errorf("who listened before got %q", got)
+		}
+		// Nobody listens any more; the next one who does hears of it.
+		second.Close()
+		s.Announce(t.Context(), doneAfter(0))
+		time.Sleep(time.Second)
+		third := s.Listen()
+		defer third.Close()
+		if got := taken(third); got != doneMessage {
+			t.Errorf("who listens later got %q", got)
+		}
+	})
+}
+
+func TestAnnouncementsAreBounded(t *testing.T) {
+	inVoice(t, func(t *testing.T, server *Server, s *Session) {
+		for i := range maxAwaitedPerSession + 1 {
+			if ok := s.Announce(t.Context(), doneAfter(time.Hour)); ok != (i < maxAwaitedPerSession) {
+				t.Errorf("number %d is awaited: %v", i, ok)
+			}
+		}
+		var all int
+		for range 2 * maxAwaited / maxAwaitedPerSession {
+			other := newSession(t, server, "2025-11-25")
+			for other.Announce(t.Context(), doneAfter(time.Hour)) {
+				all++
+			}
+		}
+		if all != maxAwaited-maxAwaitedPerSession {
+			t.Errorf("%d are awaited by others", all)
+		}
+		time.Sleep(5*time.Minute + time.Second) // nobody has patience any more
+		if !s.Announce(t.Context(), doneAfter(0)) {
+			t.Error("none is awaited, and there is no place")
+		}
+		for range 2 * maxUnheard {
+			s.say([]byte(doneMessage))
+		}
+		l := s.Listen()
+		defer l.Close()
+		if got := strings.Count(taken(l), "done"); got != maxUnheard {
+			t.Errorf("%d were kept", got)
+		}
+	})
+}
+
+// However the wait ends, the handler's function is told so and nothing is announced.
+func TestAnnouncementsEndWithTheirSession(t *testing.T) {
+	for name, end := range map[string]func(*Server, *Session){
+		"session": func(_ *Server, s *Session) { s.Close() },
+		"server": func(server *Server, _ *Session) {
+			if err := server.Close(context.Background()); err != nil {
+				panic(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inVoice(t, func(t *testing.T, server *Server, s *Session) {
+				a := doneAfter(0)
+				var ended atomic.Bool
+				a.Done = func(ctx context.Context) (bool, error) {
+					<-ctx.Done()
+					ended.Store(true)
+					return true, nil
+				}
+				l := s.Listen()
+				defer l.Close()
+				taken(l)
+				s.Announce(t.Context(), a)
+				time.Sleep(time.Second)
+				end(server, s)
+				synctest.Wait()
+				if got := taken(l); !ended.Load() || got != "" {
+					t.Errorf("ended: %v, announced: %q", ended.Load(), got)
+				}
+				if s.Announce(t.Context(), a) {
+					t.Error("another one is awaited")
+				}
+			})
+		})
+	}
+}
+
+func TestServerDoesNotWaitForEverForWhatDoesNotEnd(t *testing.T) {
+	inVoice(t, func(t *testing.T, server *Server, s *Session) {
+		release := make(chan struct{})
+		defer close(release)
+		a := doneAfter(0)
+		a.Done = func(context.Context) (bool, error) { <-release; return true, nil }
+		s.Announce(t.Context(), a)
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := server.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAFunctionThatFailsAnnouncesNothing(t *testing.T) {
+	for name, done := range map[string]func() (bool, error){
+		"an error": func() (bool, error) { return true, errors.New("the bank is closed") },
+		"a panic":  func() (bool, error) { panic("the bank is closed") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inVoice(t, func(t *testing.T, server *Server, s *Session) {
+				var log bytes.Buffer
+				server.Logger = slog.New(slog.NewTextHandler(&log, nil))
+				a := doneAfter(0)
+				a.Done = func(context.Context) (bool, error) { return done() }
+				l := s.Listen()
+				defer l.Close()
+				taken(l)
+				s.Announce(t.Context(), a)
+				time.Sleep(time.Second)
+				if got := taken(l); got != "" || !strings.Contains(log.String(), "the bank is closed") {
+					t.Errorf("announced %q, logged %s", got, &log)
+				}
+			})
+		})
+	}
+}
+
+// A session is kept for as long as something is awaited for it, and no longer.
+func TestSessionIsInUseWhileSomethingIsAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, kv := newSessions(SessionLimits{Idle: time.Minute})
+		l, _ := openOn(t, s, NewSessions(s.server, kv, SessionLimits{}))
+		l.Announce(t.Context(), doneAfter(3*time.Minute))
+		l.Release()
+		time.Sleep(2 * time.Minute)
+		if !exists(t, s, l.ID) {
+			t.Error("it has ended")
+		}
+		time.Sleep(4 * time.Minute)
+		if exists(t, s, l.ID) {
+			t.Error("it is still there")
+		}
+	})
+}
+
+// A report may come before the refusal that it is about: on another stream.
+func TestEndsOfVisitsThatAreReportedEarlyCount(t *testing.T) {
+	var v visits
+	for i := range 2 * maxEarly {
+		v.done(fmt.Sprint(i))
+	}
+	v.done(strings.Repeat("x", maxEarlyID+1))
+	for id, early := range map[string]bool{"0": false, fmt.Sprint(maxEarly): true, fmt.Sprint(2*maxEarly - 1): true} {
+		for n := range 2 { // once
+			o := v.note(id)
+			select {
+			case <-o.done:
+				if !early || n > 0 {
+					t.Errorf("%s is done", id)
+				}
+			default:
+				if early && n == 0 {
+					t.Errorf("%s is not done", id)
+				}
+			}
+			o.end()
+		}
+	}
+}
