@@ -97,8 +97,10 @@ func TestOurClientLogsInToTheirServers(t *testing.T) {
 			var mu sync.Mutex
 			var visited []url.Values
 			browser := &devissuer.Browser{User: "ada"}
+			tokens := new(oauth.MemoryStore)
 			login := &oauth.Client{
 				Name:   "interop",
+				Store:  tokens,
 				Logger: slog.New(slog.DiscardHandler),
 				Interaction: &oauth.ByHand{
 					RedirectURI: "http://127.0.0.1/callback",
@@ -116,11 +118,18 @@ func TestOurClientLogsInToTheirServers(t *testing.T) {
 			if c.Revision() != tt.revision {
 				t.Errorf("they speak %s", c.Revision())
 			}
-			for _, call := range [][2]string{{"whoami", "ada"}, {"secret", "told"}, {"expire", "expired"}, {"whoami", "ada"}} {
-				if text, err := client.Call[string](t.Context(), c, call[0], nil); err != nil || text != call[1] {
-					t.Errorf("%s: %q, %v, want %s", call[0], text, err, call[1])
+			call := func(c *client.Client, tool, want string) {
+				t.Helper()
+				if text, err := client.Call[string](t.Context(), c, tool, nil); err != nil || text != want {
+					t.Errorf("%s: %q, %v, want %s", tool, text, err, want)
 				}
 			}
+			call(c, "whoami", "ada")
+			call(c, "secret", "told")
+			call(c, "expire", "expired")
+			// The program starts again, with nobody there to be asked: it renews the token that is refused.
+			unattended := &oauth.Client{Store: tokens, Logger: slog.New(slog.DiscardHandler)}
+			call(dial(t, &client.Dialer{Auth: unattended}, client.URL(resource)), "secret", "told")
 			if len(visited) != 2 {
 				t.Fatalf("the user was asked %d times, want twice: %v", len(visited), visited)
 			}
