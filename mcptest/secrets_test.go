@@ -77,9 +77,9 @@ func (k *keysOf) Put(ctx context.Context, key string, value []byte, opt store.Pu
 	return k.Memory.Put(ctx, key, value, opt)
 }
 
-func (k *keysOf) Touch(ctx context.Context, key string, ttl time.Duration) error {
+func (k *keysOf) Touch(ctx context.Context, key string, ttl time.Duration) (store.Item, error) {
 	if err := k.note(key); err != nil {
-		return err
+		return store.Item{}, err
 	}
 	return k.Memory.Touch(ctx, key, ttl)
 }

@@ -128,27 +128,27 @@ func (m *Memory) Get(ctx context.Context, key string) (Item, error) {
 }
 
 // Touch implements [KV].
-func (m *Memory) Touch(ctx context.Context, key string, ttl time.Duration) error {
+func (m *Memory) Touch(ctx context.Context, key string, ttl time.Duration) (Item, error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return Item{}, err
 	}
 	if err := CheckTTL(ttl); err != nil {
-		return err
+		return Item{}, err
 	}
 	now := m.clock()
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	e := m.entries[key]
 	if e == nil {
-		return ErrNotFound
+		return Item{}, ErrNotFound
 	}
 	for until := after(now, ttl); ; {
 		expires := e.expires.Load()
 		if expires <= now {
-			return ErrNotFound
+			return Item{}, ErrNotFound
 		}
 		if expires >= until || e.expires.CompareAndSwap(expires, until) {
-			return nil
+			return e.item, nil
 		}
 	}
 }

@@ -128,7 +128,7 @@ func TestMemoryFindsRoomInWhatExpired(t *testing.T) {
 	for name, age := range map[string]func(m clocked){
 		"early": func(m clocked) { put(t, m, "a", time.Second); m.Advance(2 * time.Second) },
 		"late": func(m clocked) {
-			if err := m.Touch(ctx, "b", 3*time.Hour); err != nil {
+			if _, err := m.Touch(ctx, "b", 3*time.Hour); err != nil {
 				t.Fatal(err)
 			}
 			m.Advance(2 * time.Hour)
@@ -190,7 +190,7 @@ func TestMemoryHitsDoNotAllocate(t *testing.T) {
 		t.Errorf("Get allocates %v times", n)
 	}
 	if n := testing.AllocsPerRun(100, func() {
-		if err := m.Touch(ctx, "k", 2*time.Hour); err != nil {
+		if _, err := m.Touch(ctx, "k", 2*time.Hour); err != nil {
 			t.Fatal(err)
 		}
 	}); n != 0 {
@@ -239,7 +239,7 @@ func TestMemoryAgreesWithAModel(t *testing.T) {
 			"touch": func(t *rapid.T) {
 				k, d := key.Draw(t, "key"), ttl.Draw(t, "ttl")
 				item, ok := live(k)
-				if err := m.Touch(ctx, k, d); ok != (err == nil) {
+				if _, err := m.Touch(ctx, k, d); ok != (err == nil) {
 					t.Fatalf("Touch(%s): %v, but live is %v", k, err, ok)
 				}
 				if until := m.Now().Add(d); ok && until.After(item.until) {
@@ -306,7 +306,7 @@ func BenchmarkMemory(b *testing.B) {
 		})
 	}
 	run("Get", func(key string) error { _, err := m.Get(ctx, key); return err })
-	run("Touch", func(key string) error { return m.Touch(ctx, key, time.Hour) })
+	run("Touch", func(key string) error { _, err := m.Touch(ctx, key, time.Hour); return err })
 	run("Put", func(key string) error {
 		_, err := m.Put(ctx, key, value, store.PutOptions{TTL: time.Hour})
 		return err

@@ -53,10 +53,11 @@ type KV interface {
 	// ErrInvalid.
 	Put(ctx context.Context, key string, value []byte, opt PutOptions) (version uint64, err error)
 
-	// Touch makes the item at key live for at least ttl from now. It never shortens a life, so that
-	// replicas may touch without agreeing on an order, and it leaves value and version alone. It
-	// returns ErrNotFound or ErrInvalid.
-	Touch(ctx context.Context, key string, ttl time.Duration) error
+	// Touch makes the item at key live for at least ttl from now, and returns it: what is used is
+	// read and kept in one round trip. It never shortens a life, so that replicas may touch without
+	// agreeing on an order, and it leaves value and version alone. It returns ErrNotFound or
+	// ErrInvalid.
+	Touch(ctx context.Context, key string, ttl time.Duration) (Item, error)
 
 	// Delete removes the item at key. That there is none is no error.
 	Delete(ctx context.Context, key string) error

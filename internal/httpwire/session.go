@@ -191,15 +191,12 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *jsonrpc.M
 // open finds the session of a request and makes it young again. When that fails
 // it has answered.
 func (s *Server) open(w http.ResponseWriter, r *http.Request, id string, request jsonrpc.ID) (*legacy.Live, bool) {
-	live, err := s.Sessions.Open(r.Context(), s.principalOf(r), id)
-	if err == nil {
-		if err = live.Touch(r.Context()); err == nil {
-			return live, true
-		}
-		live.Release()
+	live, err := s.Sessions.Use(r.Context(), s.principalOf(r), id)
+	if err != nil {
+		s.unavailable(w, r, request, err)
+		return nil, false
 	}
-	s.unavailable(w, r, request, err)
-	return nil, false
+	return live, true
 }
 
 // unavailable answers for a session that cannot be had.

@@ -147,12 +147,38 @@ func isID(id string) bool {
 // Open finds a session for one use, which Release ends. The error is ErrNoSession,
 // or the store's.
 func (s *Sessions) Open(ctx context.Context, who principal.Principal, id string) (*Live, error) {
+	return s.open(who, id, func(key string, _ time.Duration) (store.Item, error) { return s.store.Get(ctx, key) })
+}
+
+// Use is Open, and makes the session young again: both in one operation of the store, if
+// this process knows how long the session lives.
+func (s *Sessions) Use(ctx context.Context, who principal.Principal, id string) (*Live, error) {
+	touched := false
+	l, err := s.open(who, id, func(key string, ttl time.Duration) (store.Item, error) {
+		if touched = ttl > 0; touched {
+			return s.store.Touch(ctx, key, ttl)
+		}
+		return s.store.Get(ctx, key)
+	})
+	if err != nil || touched {
+		return l, err
+	}
+	if err := l.Touch(ctx); err != nil {
+		l.Release()
+		return nil, err
+	}
+	return l, nil
+}
+
+// open finds a session of which read reads the state. It is told how long the session
+// lives when it is not used, 0 if that is not known here.
+func (s *Sessions) open(who principal.Principal, id string, read func(key string, ttl time.Duration) (store.Item, error)) (*Live, error) {
 	if !isID(id) {
 		return nil, ErrNoSession
 	}
 	key := sessionKey(who, id)
-	before := s.versionOf(key)
-	item, err := s.store.Get(ctx, key)
+	before, ttl := s.known(key)
+	item, err := read(key, ttl)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, fmt.Errorf("find session: %w", err)
 	}
@@ -189,14 +215,15 @@ func (s *Sessions) Open(ctx context.Context, who principal.Principal, id string)
 	return s.use(l), nil
 }
 
-// versionOf is the version of a session's state that is known here, 0 if none is.
-func (s *Sessions) versionOf(key string) uint64 {
+// known returns what is known here of a session: the version of its state, and how long
+// it lives when it is not used. Of others it returns 0 and 0.
+func (s *Sessions) known(key string) (version uint64, ttl time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l := s.live[key]; l != nil {
-		return l.version
+		return l.version, l.ttl()
 	}
-	return 0
+	return 0, 0
 }
 
 // retain begins one more use of a session that is in use.
@@ -215,7 +242,7 @@ func (l *Live) Touch(ctx context.Context) error {
 	ttl := l.ttl()
 	l.touched = l.all.beats
 	l.all.mu.Unlock()
-	err := l.all.store.Touch(ctx, l.key, ttl)
+	_, err := l.all.store.Touch(ctx, l.key, ttl)
 	if errors.Is(err, store.ErrNotFound) {
 		return ErrNoSession
 	}

@@ -100,11 +100,11 @@ type stuck struct {
 	touching atomic.Int32
 }
 
-func (s *stuck) Touch(ctx context.Context, _ string, _ time.Duration) error {
+func (s *stuck) Touch(ctx context.Context, _ string, _ time.Duration) (store.Item, error) {
 	s.touching.Add(1)
 	defer s.touching.Add(-1)
 	<-ctx.Done()
-	return ctx.Err()
+	return store.Item{}, ctx.Err()
 }
 
 // I10: however long the store takes, one goroutine waits for it.
@@ -149,5 +149,46 @@ func TestWarmSessionsAreBoundedAndTheLastUsedStay(t *testing.T) {
 	}
 	if s.live[sessionKey(principal.Anonymous, ids[1])] != nil {
 		t.Error("the one that was unused for longest has stayed")
+	}
+}
+
+// counted is a store that counts how often it is asked.
+type counted struct {
+	store.KV
+	gets, touches int
+}
+
+func (s *counted) Get(ctx context.Context, key string) (store.Item, error) {
+	s.gets++
+	return s.KV.Get(ctx, key)
+}
+
+func (s *counted) Touch(ctx context.Context, key string, ttl time.Duration) (store.Item, error) {
+	s.touches++
+	return s.KV.Touch(ctx, key, ttl)
+}
+
+// A fleet's store is some way off, and calls are many.
+func TestTheUseOfASessionThatIsKnownIsOneOperationOfTheStore(t *testing.T) {
+	s, kv := newSessions(SessionLimits{})
+	asked := &counted{KV: kv}
+	s.store = asked
+	id := mustCreate(t, s, principal.Anonymous, "a")
+	for i, want := range []counted{{gets: 1, touches: 1}, {touches: 1}, {touches: 1}} {
+		asked.gets, asked.touches = 0, 0
+		l, err := s.Use(t.Context(), principal.Anonymous, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Release()
+		if asked.gets != want.gets || asked.touches != want.touches {
+			t.Errorf("use %d: %d gets and %d touches, want %d and %d", i+1, asked.gets, asked.touches, want.gets, want.touches)
+		}
+	}
+	if err := s.Delete(t.Context(), principal.Anonymous, id); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Use(t.Context(), principal.Anonymous, id); !errors.Is(err, ErrNoSession) {
+		t.Errorf("after its end: %v", err)
 	}
 }

@@ -44,7 +44,7 @@ var fullCases = []testCase{
 			}
 		}
 		wantGone(t, s, fmt.Sprint("k", n))
-		if err := s.Touch(context.Background(), "k0", 2*forever); err != nil {
+		if _, err := s.Touch(context.Background(), "k0", 2*forever); err != nil {
 			t.Fatal(err)
 		}
 	}},

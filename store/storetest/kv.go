@@ -130,13 +130,22 @@ var kvCases = []testCase{
 	}},
 	{"TouchLeavesValueAndVersionAlone", func(t *testing.T, s store.Store) {
 		v := put(t, s, "k", "value", store.PutOptions{TTL: forever})
-		if err := s.Touch(context.Background(), "k", 2*forever); err != nil {
+		if _, err := s.Touch(context.Background(), "k", 2*forever); err != nil {
 			t.Fatal(err)
 		}
 		wantItem(t, s, "k", "value", v)
 	}},
+	{"TouchReturnsWhatItKeeps", func(t *testing.T, s store.Store) {
+		put(t, s, "k", "old", store.PutOptions{TTL: forever})
+		v := put(t, s, "k", "value", store.PutOptions{TTL: forever})
+		item, err := s.Touch(context.Background(), "k", forever)
+		if err != nil || string(item.Value) != "value" || item.Version != v {
+			t.Errorf("got %q in version %d, %v, want \"value\" in version %d", item.Value, item.Version, err, v)
+		}
+	}},
 	{"TouchOfAnUnknownKeyIsNotFound", func(t *testing.T, s store.Store) {
-		wantError(t, "Touch", s.Touch(context.Background(), "k", forever), store.ErrNotFound)
+		_, err := s.Touch(context.Background(), "k", forever)
+		wantError(t, "Touch", err, store.ErrNotFound)
 		wantGone(t, s, "k")
 	}},
 	{"InvalidArgumentsAreRefused", func(t *testing.T, s store.Store) {
@@ -156,7 +165,7 @@ var kvCases = []testCase{
 		refuse("a long key", strings.Repeat("k", store.MaxKey+1), nil, store.PutOptions{TTL: forever})
 		refuse("a long value", "k", make([]byte, store.MaxValue+1), store.PutOptions{TTL: forever})
 		for _, ttl := range []time.Duration{0, -1} {
-			if err := s.Touch(ctx, "k", ttl); !errors.Is(err, store.ErrInvalid) {
+			if _, err := s.Touch(ctx, "k", ttl); !errors.Is(err, store.ErrInvalid) {
 				t.Errorf("Touch with a time to live of %v: got %v, want ErrInvalid", ttl, err)
 			}
 		}
@@ -179,7 +188,8 @@ var kvCases = []testCase{
 		wantError(t, "Get", err, context.Canceled)
 		_, err = s.Put(ctx, "k", []byte("unwanted"), store.PutOptions{TTL: forever})
 		wantError(t, "Put", err, context.Canceled)
-		wantError(t, "Touch", s.Touch(ctx, "k", forever), context.Canceled)
+		_, err = s.Touch(ctx, "k", forever)
+		wantError(t, "Touch", err, context.Canceled)
 		wantError(t, "Delete", s.Delete(ctx, "k"), context.Canceled)
 		wantItem(t, s, "k", "value", v)
 	}},

@@ -74,7 +74,7 @@ var raceCases = []testCase{
 				case 1:
 					err = s.Delete(ctx, "k")
 				case 2:
-					err = s.Touch(ctx, "k", forever)
+					_, err = s.Touch(ctx, "k", forever)
 				default:
 					var item store.Item
 					item, err = s.Get(ctx, "k")

@@ -32,7 +32,7 @@ var ttlCases = []testCase{
 		v := put(t, s, "k", "value", store.PutOptions{TTL: life})
 		for range 3 {
 			advance(s, life/2)
-			if err := s.Touch(context.Background(), "k", life); err != nil {
+			if _, err := s.Touch(context.Background(), "k", life); err != nil {
 				t.Fatal(err)
 			}
 			wantItem(t, s, "k", "value", v)
@@ -42,7 +42,7 @@ var ttlCases = []testCase{
 	}},
 	{"TouchNeverShortens", func(t *testing.T, s store.Store) {
 		v := put(t, s, "k", "value", store.PutOptions{TTL: forever})
-		if err := s.Touch(context.Background(), "k", life); err != nil {
+		if _, err := s.Touch(context.Background(), "k", life); err != nil {
 			t.Fatal(err)
 		}
 		advance(s, life+slack)
@@ -51,7 +51,8 @@ var ttlCases = []testCase{
 	{"TouchDoesNotReviveTheExpired", func(t *testing.T, s store.Store) {
 		put(t, s, "k", "value", store.PutOptions{TTL: life})
 		advance(s, life+slack)
-		wantError(t, "Touch", s.Touch(context.Background(), "k", forever), store.ErrNotFound)
+		_, err := s.Touch(context.Background(), "k", forever)
+		wantError(t, "Touch", err, store.ErrNotFound)
 		wantGone(t, s, "k")
 	}},
 	{"IfAbsentWritesOverTheExpired", func(t *testing.T, s store.Store) {
@@ -91,7 +92,7 @@ var ttlCases = []testCase{
 	}},
 	{"TheLongestTimeToLiveDoesNotOverflow", func(t *testing.T, s store.Store) {
 		v := put(t, s, "k", "value", store.PutOptions{TTL: math.MaxInt64})
-		if err := s.Touch(context.Background(), "k", math.MaxInt64); err != nil {
+		if _, err := s.Touch(context.Background(), "k", math.MaxInt64); err != nil {
 			t.Fatal(err)
 		}
 		advance(s, slack)
