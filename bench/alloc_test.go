@@ -20,10 +20,10 @@ import (
 // tool, validation on. The budgets were 30, 3 KiB, 20 and 45.
 const (
 	maxHTTPAllocs   = 6 // beyond what net/http does itself
-	maxHTTPBytes    = 2 << 10
-	maxStreamAllocs = 7
-	maxClientAllocs = 32 // our client and our server together, in memory
-	maxMoreAllocs   = 10 // our client and our server over HTTP, beyond the floor's
+	maxHTTPBytes    = 1650
+	maxStreamAllocs = 6
+	maxClientAllocs = 30 // our client and our server together, in memory
+	maxMoreAllocs   = 4  // our client and our server over HTTP, beyond the floor's
 )
 
 // sink is the least http.ResponseWriter: what a handler costs shows, and nothing else.
