@@ -33,6 +33,6 @@
 //	methods of extensions                       c s   c s          c s          -
 //	login, step-up, renewal of tokens           c s   s            c s          -
 //
-// Our server has no occasion to ping its clients, and reports the end of a visit only to calls that wait for it. The
-// SDK guards its 2025-11-25 sessions in the second generation as in the first.
+// Our server has no occasion to ping its clients. The second generation guards sessions with the same middleware as
+// what is modern, and is tried with that.
 package interop

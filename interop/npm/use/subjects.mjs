@@ -168,10 +168,9 @@ export async function useQuestions({ callTool, modern }, asked) {
         pay: await ask('pay'),
     };
     if (modern) return { ...seen, asked };
-    // A call that is refused with URLs to visit is made again until the user has been there. A server may say when.
+    // A call that is refused with URLs to visit is made again when the server says that the user has been there.
     seen.payFirst = await ask('pay_first');
     const required = seen.payFirst.error?.data?.elicitations?.map(({ elicitationId }) => elicitationId) ?? [];
-    await until(async () => !(seen.paid = await ask('pay_first')).error);
-    await until(() => asked.completed.length > 0);
-    return { ...seen, required, impatient: await ask('impatient'), asked };
+    await until(() => required.every(id => asked.completed.includes(id)));
+    return { ...seen, required, paid: await ask('pay_first'), impatient: await ask('impatient'), asked };
 }
