@@ -1,5 +1,7 @@
 //go:build integration
 
+//lint:file-ignore SA1019 What is deprecated still has to work.
+
 package interop
 
 import (
