@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/transport"
 )
 
 // DialStage is how far a dial had come when it failed.
@@ -52,6 +53,7 @@ func (e *DialError) Advice() string {
 	var status *call.StatusError
 	var host *net.DNSError
 	var unknown x509.UnknownAuthorityError
+	var exit *transport.ExitError
 	switch {
 	case errors.Is(e.Err, exec.ErrNotFound):
 		return "install the command, or give its path"
@@ -59,10 +61,14 @@ func (e *DialError) Advice() string {
 		return "is the server running?"
 	case errors.As(e.Err, &host):
 		return "is the name of the host right?"
+	case errors.Is(e.Err, http.ErrSchemeMismatch):
+		return "write http:// if the server does without TLS"
 	case errors.As(e.Err, &unknown):
 		return "trust its certificate in Dialer.HTTPClient, if you do"
 	case errors.As(e.Err, &status):
 		return adviceOn(status.Status)
+	case errors.Is(e.Err, errExited), errors.As(e.Err, &exit):
+		return "is it an MCP server, over standard input and output?"
 	case e.Stage == StageInitialize && errors.Is(e.Err, call.ErrConnectionLost):
 		return "what it has written to standard error may tell why"
 	}

@@ -47,6 +47,7 @@ func TestADialErrorSaysWhereAndWhat(t *testing.T) {
 		"nobody there":   {client.URL("http://" + l.Addr().String()), client.StageConnect, client.ErrConnectionLost, "is the server running?"},
 		"no credentials": {client.URL(answering(401, "no")), client.StageDiscover, nil, "send credentials"},
 		"no endpoint":    {client.URL(answering(404, "no")), client.StageDiscover, nil, "is this the URL"},
+		"no TLS":         {client.URL(strings.Replace(answering(200, ""), "http:", "https:", 1)), client.StageDiscover, http.ErrSchemeMismatch, "write http://"},
 		"overload":       {client.URL(answering(503, "no")), client.StageDiscover, nil, "try again later"},
 		"modern error":   {newer, client.StageDiscover, nil, "-32020"},
 		"no session":     {older, client.StageInitialize, nil, "not today"},

@@ -228,6 +228,9 @@ func (p *probe) shakeHands(ctx context.Context) (*link, error) {
 // the reason can be told.
 const dying = 500 * time.Millisecond
 
+// errExited is why a connection ends whose process does not fail, and is no server either.
+var errExited = errors.New("the server process exited with code 0")
+
 // explain adds how the server's process ended to an error that it caused.
 func (p *probe) explain(err error) error {
 	process, ok := p.conn.(*transport.Process)
@@ -245,7 +248,7 @@ func (p *probe) explain(err error) error {
 	if exit := process.Err(); exit != nil {
 		return fmt.Errorf("%w: %w", err, exit)
 	}
-	return fmt.Errorf("%w: the server process exited with code 0", err)
+	return fmt.Errorf("%w: %w", err, errExited)
 }
 
 // lost tells OnLost of the end of a connection that was in use.
