@@ -11,6 +11,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/server"
@@ -138,6 +139,9 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, path string, verbos
 // targets returns what to dial. A server whose part of the file cannot be used is
 // shown as such, and left out.
 func targets(file *config.File, b *board) []host.Server {
+	if len(file.Servers) == 0 {
+		b.print("  %s names no servers: add some to its \"mcpServers\".\n\n", terminal.Line(file.Path))
+	}
 	var servers []host.Server
 	for i := range file.Servers {
 		s := &file.Servers[i]

@@ -3,8 +3,10 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -65,8 +67,11 @@ func Load(path string) (*File, error) {
 // Parse reads what a file at path contains. Errors begin with the place.
 func Parse(path string, data []byte) (*File, error) {
 	root, err := hujson.Parse(data)
+	if err != nil && len(bytes.TrimSpace(data)) == 0 {
+		return nil, fmt.Errorf("%s: the file is empty", path)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %s", path, strings.TrimPrefix(err.Error(), "hujson: "))
+		return nil, fmt.Errorf("%s: %s", path, strings.NewReplacer("hujson: ", "", io.ErrUnexpectedEOF.Error(), "the file ends too early").Replace(err.Error()))
 	}
 	d := &document{path: path, data: data, file: &File{Path: path}}
 	if err := d.read(&root); err != nil {

@@ -122,7 +122,8 @@ func TestReferencesAreExpanded(t *testing.T) {
 func TestComplaintsSayWhereAndWhat(t *testing.T) {
 	server := func(body string) string { return "{\"mcpServers\": {\n\"a\": " + body + "}}" }
 	for _, c := range []struct{ text, want string }{
-		{``, `f: line 1, column 1: parsing value: unexpected EOF`},
+		{" \n", `f: the file is empty`},
+		{`{"mcpServers": {`, `f: line 1, column 17: parsing value: the file ends too early`},
 		{`{"mcpServers": {]}`, `f: line 1, column 17: invalid character ']' at start of value`},
 		{`[]`, `f:1: the file must be an object`},
 		{`{"servers": {}}`, `f: there is no "mcpServers" in it`},
