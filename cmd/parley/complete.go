@@ -17,10 +17,11 @@ func newComplete() *cobra.Command {
 	var output output
 	var given []string
 	cmd := &cobra.Command{
-		Use:   "complete TARGET prompt NAME ARGUMENT [VALUE] | complete TARGET template URITEMPLATE VARIABLE [VALUE]",
+		Use:   "complete TARGET prompt|template NAME ARGUMENT [VALUE]",
 		Short: "See what an argument can be completed to",
 		Long: `Ask a server what an argument of a prompt, or a variable of a resource template, can be
-completed to, and print each value on a line.
+completed to, and print each value on a line: of prompt NAME its ARGUMENT, of template
+NAME, which is a URI template, its variable ARGUMENT. VALUE is what is typed so far.
 
 ` + targetHelp + "\n\n" + exitCodesHelp,
 		Example: `
@@ -48,7 +49,7 @@ parley complete http://127.0.0.1:7777/mcp template demo://cities/{city} city`,
 func parseComplete(words, given []string) (mcp.CompleteParams, error) {
 	var params mcp.CompleteParams
 	if len(words) < 3 || len(words) > 4 {
-		return params, errors.New("write prompt NAME ARGUMENT [VALUE], or template URITEMPLATE VARIABLE [VALUE]")
+		return params, errors.New("write prompt NAME ARGUMENT [VALUE], or template URITEMPLATE VARIABLE [VALUE], after TARGET")
 	}
 	switch words[0] {
 	case "prompt":

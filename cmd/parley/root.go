@@ -43,6 +43,19 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 	})
 	root.AddCommand(newUp(), newServe(), newLs(), newCall(), newRead(), newPrompt(), newComplete(), newWatch(), newPing(),
 		newLogin(), newLogout(), newWhoami(), newVersion())
+	// Cobra's own, in the words of the others.
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Short = "Explain a command"
+			c.Long = "Explain a command, as --help after its name does."
+		case "completion":
+			c.Short = "Make a shell complete parley's commands and flags"
+			c.Long = "Print a script that makes a shell complete parley's commands and flags. The help of each\nshell's says what to do with it."
+		}
+	}
 	return root
 }
 
@@ -67,14 +80,22 @@ func newVersion() *cobra.Command {
 		Short: "Print the version of parley and the revisions it speaks",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var revisions []string
-			for _, r := range mcp.Revisions() {
-				revisions = append(revisions, string(r))
-			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "parley %s\nMCP %s\n", version(), strings.Join(revisions, ", "))
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "parley %s\nMCP %s\n", version(), commas(mcp.Revisions()))
 			return err
 		},
 	}
+}
+
+// commas writes words as a sentence lists them.
+func commas[Word ~string](words []Word) string {
+	var b strings.Builder
+	for i, w := range words {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(string(w))
+	}
+	return b.String()
 }
 
 // version is what the Go command has recorded of this build.

@@ -50,7 +50,7 @@ func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string) (
 	s := &session{progress: terminal.NewProgress(cmd.ErrOrStderr(), label)}
 	level := mcp.LoggingLevel(f.logLevel)
 	if level != "" && !level.Known() {
-		return nil, fmt.Errorf("--log-level %q: use one of %q", f.logLevel, mcp.LoggingLevels())
+		return nil, fmt.Errorf("--log-level %q: use one of %s", f.logLevel, commas(mcp.LoggingLevels()))
 	}
 	var err error
 	s.Client, err = f.dial(cmd, target, func(d *client.Dialer, to client.Target) error {

@@ -65,7 +65,7 @@ func (f *dialFlags) dial(cmd *cobra.Command, target []string, settings ...func(*
 		Logger:   slog.New(slog.DiscardHandler),
 	}
 	if r := d.Revision; r != "" && !r.Known() {
-		return nil, fmt.Errorf("unknown revision %q: parley speaks %q", f.revision, mcp.Revisions())
+		return nil, fmt.Errorf("unknown revision %q: parley speaks %s", f.revision, commas(mcp.Revisions()))
 	}
 	if f.timeout < 0 {
 		return nil, errors.New("--timeout must not be negative")
@@ -113,7 +113,7 @@ func (f *dialFlags) target(cmd *cobra.Command, words []string) (client.Target, e
 	case isURL(name):
 		target = &client.HTTP{URL: name}
 	case f.config == "":
-		return nil, fmt.Errorf("%q is not a URL: name a file with servers by --config, or write -- before a command", name)
+		return nil, notATarget(name)
 	default:
 		file, err := loadConfig(cmd, f.config)
 		if err != nil {
@@ -141,6 +141,20 @@ func (f *dialFlags) target(cmd *cobra.Command, words []string) (client.Target, e
 		t.Header[name] = values
 	}
 	return t, nil
+}
+
+// notATarget says what is wrong with a TARGET that is no URL, where no file is named.
+func notATarget(name string) error {
+	host, _, _ := strings.Cut(name, "/")
+	switch {
+	case strings.Contains(name, "://"):
+		return fmt.Errorf("%q: servers are at http:// and https:// only", name)
+	case strings.HasSuffix(name, ".json"), strings.HasSuffix(name, ".jsonc"):
+		return fmt.Errorf("%q is not a server: name the file by --config, and one of its servers", name)
+	case host == "localhost", strings.Contains(host, ":"):
+		return fmt.Errorf("%q is not a URL: write http://%s", name, name)
+	}
+	return fmt.Errorf("%q is not a URL: write https:// before a host, name a file with servers by --config, or write -- before a command", name)
 }
 
 // parseHeaders reads headers as curl takes them. Errors do not repeat the values,

@@ -46,7 +46,7 @@ parley watch -o json --config mcp.json files | jq .`,
 			}
 			w.uris, w.level = uris, mcp.LoggingLevel(level)
 			if level != "" && !w.level.Known() {
-				return fmt.Errorf("--log-level %q: use one of %q", level, mcp.LoggingLevels())
+				return fmt.Errorf("--log-level %q: use one of %s", level, commas(mcp.LoggingLevels()))
 			}
 			err = w.run(cmd, &flags, target)
 			if cmd.Context().Err() != nil {
