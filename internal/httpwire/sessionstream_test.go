@@ -79,7 +79,7 @@ func TestAStandaloneStreamEndsAfterATakeoverThatFails(t *testing.T) {
 		if n := len(s.Streams.standalone(group)); n != 1 {
 			t.Errorf("%d streams while the client may come back", n)
 		}
-		time.Sleep(2)
+		time.Sleep(2 * time.Nanosecond)
 		synctest.Wait()
 		if n := len(s.Streams.standalone(group)); n != 0 {
 			t.Errorf("%d streams afterwards", n)

@@ -105,13 +105,16 @@ func serve(t *testing.T, s *streamwire.Server, near, far transport.Conn) *peer {
 func (p *peer) send(lines ...string) {
 	p.t.Helper()
 	for _, line := range lines {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		err := p.conn.Write(ctx, []byte(line))
-		cancel()
-		if err != nil {
+		if err := p.write(line); err != nil {
 			p.t.Fatalf("send %.200s: %v", line, err)
 		}
 	}
+}
+
+func (p *peer) write(line string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return p.conn.Write(ctx, []byte(line))
 }
 
 func (p *peer) receive() string {

@@ -30,13 +30,15 @@ func withRoots(p *peer) {
 }
 
 // answer answers a question that a server has put.
-func (p *peer) answer(question string) {
+func (p *peer) answer(question string) { p.send(p.answerTo(question)) }
+
+func (p *peer) answerTo(question string) string {
 	p.t.Helper()
 	m, err := jsonrpc.Parse([]byte(question), jsonrpc.Limits{})
 	if err != nil || m.Method != mcp.MethodListRoots {
 		p.t.Fatalf("got %s, want a question: %v", question, err)
 	}
-	p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}`, m.ID))
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}`, m.ID)
 }
 
 // Handlers that wait for answers hold all slots: the answers, which come behind
@@ -74,9 +76,14 @@ func TestCallsThatAreTooManyDoNotKeepAnswersFromBeingRead(t *testing.T) {
 		p := connect(t, s)
 		withRoots(p)
 		const calls = 700
+		write := func(line string) {
+			if err := p.write(line); err != nil {
+				t.Error(err)
+			}
+		}
 		go func() {
 			for id := range calls {
-				p.send(legacyCall(fmt.Sprint(id), "ask", "{}"))
+				write(legacyCall(fmt.Sprint(id), "ask", "{}"))
 			}
 		}()
 		start := time.Now()
@@ -89,7 +96,7 @@ func TestCallsThatAreTooManyDoNotKeepAnswersFromBeingRead(t *testing.T) {
 			case matches(line, `{"jsonrpc":"2.0","id":…,"error":{"code":-32603,"message":"too many requests wait…`):
 				refused++
 			default:
-				go p.answer(line)
+				go write(p.answerTo(line))
 			}
 		}
 		if answered < 2*s.MaxInflight || time.Since(start) != 0 {
