@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -13,6 +14,8 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
 )
 
 // plainly says why a server could not be reached, in words for somebody who can do
@@ -24,6 +27,7 @@ func plainly(err error) string {
 	var dns *net.DNSError
 	var status *call.StatusError
 	var dial *client.DialError
+	var reported *jsonrpc.Error
 	var authority x509.UnknownAuthorityError
 	var login *loginError
 	switch {
@@ -43,12 +47,31 @@ func plainly(err error) string {
 		return fmt.Sprintf("the server at %s does without TLS: write http://", dial.Target)
 	case errors.As(err, &dial) && errors.As(err, &authority):
 		return fmt.Sprintf("nobody whom this machine trusts vouches for %s: have the system trust who has signed its certificate", dial.Target)
+	case errors.As(err, &reported) && reported.Code == mcp.CodeMissingCapability:
+		return incapable(reported)
 	case errors.Is(err, call.ErrUnauthorized) && errors.Is(err, oauth.ErrDiscovery):
 		return "the server wants to know who calls, and does not say where to log in: send what it asks for in a header"
 	case errors.As(err, &status) && status.Status == http.StatusUnauthorized:
 		return "the server wants to know who calls (HTTP status 401): send what it asks for in a header"
 	case errors.As(err, &dial) && errors.As(err, &status) && status.Status == http.StatusNotFound:
 		return fmt.Sprintf("there is no MCP endpoint at %s (HTTP status 404): is the path right? Many are at /mcp", dial.Target)
+	}
+	return err.Error()
+}
+
+// incapable says what a server would have needed of its user.
+func incapable(err *jsonrpc.Error) string {
+	var missing mcp.MissingCapabilityData
+	if json.Unmarshal(err.Data, &missing) != nil {
+		return err.Error()
+	}
+	switch needs := missing.RequiredCapabilities; {
+	case needs.Elicitation != nil:
+		return "the server has something to ask, and there is nobody to answer: run this at a terminal"
+	case needs.Roots != nil:
+		return "the server wants to know where to work: name directories with --root"
+	case needs.Sampling != nil:
+		return "the server wants to use a model of its client's, and parley has none"
 	}
 	return err.Error()
 }
