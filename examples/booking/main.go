@@ -1,6 +1,8 @@
 // Command booking has a tool that asks its user half-way. The handler is straight-line
 // code in every revision that has forms. In 2026-07-28 it runs again for each round,
 // so what must happen once goes into server.Once.
+//
+//	parley call book restaurant=Maaemo -- go run ./examples/booking
 package main
 
 import (

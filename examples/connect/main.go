@@ -1,6 +1,8 @@
 // Command connect has a tool that needs a key which must not pass through the client,
 // nor through its model: the user enters it on a page that the server itself serves. In
 // the protocol that is elicitation in URL mode; the handler is straight-line code.
+//
+//	parley call repositories -- go run ./examples/connect
 package main
 
 import (

@@ -1,8 +1,8 @@
 // Command gateway shows several servers as one, over standard input and output: the tool
-// greet of the server hello is hello__greet here.
+// greet of the server hello is hello__greet here. Tools appear as their servers come up.
 //
 //	go build -o bin/ ./examples/hello ./examples/weather
-//	parley ls -- go run ./examples/gateway bin/hello bin/weather
+//	parley watch -- go run ./examples/gateway bin/hello bin/weather
 package main
 
 import (
@@ -45,6 +45,9 @@ func serve(ctx context.Context, programs []string) error {
 }
 
 func main() {
+	if len(os.Args) < 2 {
+		log.Fatal("usage: gateway program…")
+	}
 	if err := serve(context.Background(), os.Args[1:]); err != nil {
 		log.Fatal(err)
 	}

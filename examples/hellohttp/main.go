@@ -2,6 +2,7 @@
 // every revision:
 //
 //	go run ./examples/hellohttp -addr 127.0.0.1:8080
+//	parley call http://127.0.0.1:8080/mcp greet name=Ada
 package main
 
 import (

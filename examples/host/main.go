@@ -52,6 +52,9 @@ func list(ctx context.Context, out io.Writer, programs []string) error {
 }
 
 func main() {
+	if len(os.Args) < 2 {
+		log.Fatal("usage: host program…")
+	}
 	if err := list(context.Background(), os.Stdout, os.Args[1:]); err != nil {
 		log.Fatal(err)
 	}

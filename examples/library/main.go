@@ -1,7 +1,8 @@
 // Command library serves resources: one that never changes, one that is made when it
 // is read, a template, and a directory.
 //
-//	go run ./examples/library .
+//	parley ls -- go run ./examples/library .
+//	parley read library://notes/ada/1 -- go run ./examples/library .
 package main
 
 import (

@@ -1,5 +1,7 @@
 // Command logging logs to two readers: what the operator should know goes to standard
 // error, what the client should know to the client.
+//
+//	parley call fetch item=wine --log-level info --verbose -- go run ./examples/logging
 package main
 
 import (

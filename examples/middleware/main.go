@@ -1,5 +1,7 @@
 // Command middleware wraps every call of a server twice: one times it, the other
 // lets so many through at once.
+//
+//	parley call nest --verbose -- go run ./examples/middleware
 package main
 
 import (

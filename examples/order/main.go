@@ -1,5 +1,7 @@
 // Command order asks three questions and charges a card between them, once, whatever
 // happens to the client, the server and the messages between the two.
+//
+//	parley call order -- go run ./examples/order
 package main
 
 import (

@@ -1,5 +1,7 @@
 // Command progress has a tool that takes its time, says how far it is, and stops
 // when it is told to.
+//
+//	parley call count to=30 -- go run ./examples/progress
 package main
 
 import (

@@ -1,4 +1,7 @@
 // Command prompts offers a prompt whose arguments complete while the user types.
+//
+//	parley complete prompt review reviewer g --given language=go -- go run ./examples/prompts
+//	parley prompt review language=go reviewer=Greta -- go run ./examples/prompts
 package main
 
 import (

@@ -3,6 +3,7 @@
 // it belongs without reading it. The server makes sure that both say the same.
 //
 //	go run ./examples/region -addr 127.0.0.1:8080
+//	parley call http://127.0.0.1:8080 find region=eu number=7
 package main
 
 import (

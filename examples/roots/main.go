@@ -2,6 +2,8 @@
 
 // Command roots has a tool that asks its client where to work. 2026-07-28 deprecates that:
 // a new tool takes the directory as an argument.
+//
+//	parley call count --root . -- go run ./examples/roots
 package main
 
 import (

@@ -1,5 +1,7 @@
 // Command tested is a server whose test, in main_test.go, runs on every transport of
 // every revision. It also shows tools that come and go while it serves.
+//
+//	go test ./examples/tested
 package main
 
 import (

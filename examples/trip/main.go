@@ -1,5 +1,7 @@
 // Command trip has a tool that asks two things at once: a client may show both, and in
 // 2026-07-28 they cost one round instead of two.
+//
+//	parley call plan to=Oslo -- go run ./examples/trip
 package main
 
 import (

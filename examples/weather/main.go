@@ -1,6 +1,8 @@
 // Command weather has a typed tool with structured output. Both schemas come from
 // the Go types; arguments that do not fit never reach the handler, and the model is
 // told why.
+//
+//	parley call weather city=Oslo -- go run ./examples/weather
 package main
 
 import (
