@@ -19,10 +19,22 @@
 //	prompt, err := c.GetPrompt(ctx, "review", map[string]string{"language": "go"})
 //	completion, err := c.Completer(ref).Complete(ctx, "language", "py", nil) // on each keystroke
 //
-// Middleware of [Dialer] wraps every request, with the same type as a server's. A
-// Client watches what a server offers, in every revision and across reconnects:
+// A Client watches what a server offers, in every revision and across reconnects:
 //
 //	for change, err := range c.Watch(ctx, client.WatchOptions{}) { … }
+//
+// What servers ask of a client is answered by functions of the [Dialer], and servers are
+// told which of them there are:
+//
+//	d := client.Dialer{
+//		Elicit: func(ctx context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) { … },
+//		Roots:  func(ctx context.Context) ([]mcp.Root, error) { … },
+//		Auth:   &oauth.Client{Name: "My program", Interaction: &oauth.Loopback{}},
+//	}
+//
+// Its Auth logs in where a server over HTTP wants that: see package auth/oauth. Its
+// Middleware wraps every request, with the same type as a server's. An [Extension] adds
+// methods to the protocol, which [Request] calls.
 //
 // What a connection has learned of its server spares the next one the question: see
 // [Discovery]. What a server says is fresh for a while is kept for that long, see [Cache], and asked

@@ -1,6 +1,6 @@
 // Package host keeps many MCP servers at once, each behind a client.
 //
-// A [Host] dials all of its [Server]s when it starts, at the same time. One that
+// A [Host] dials all of its servers when it starts, at the same time. One that
 // does not start, or dies, is reported ([Host.Status], [Host.Watch], the log) and
 // does the others no harm:
 //

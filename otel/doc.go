@@ -1,6 +1,6 @@
 // Package otel traces and measures the calls of servers and clients with OpenTelemetry,
-// by its semantic conventions for the Model Context Protocol (github.com/open-telemetry/
-// semantic-conventions-genai, docs/gen-ai/mcp.md; in development as of 2026).
+// by its [semantic conventions for the Model Context Protocol], which are in development
+// as of 2026.
 //
 // It is middleware, the same for both roles:
 //
@@ -46,4 +46,6 @@
 // Where no provider is set, a call costs the middleware 1 allocation of 48 bytes; where
 // there is one, and the trace is not sampled, 5 of some 500 bytes, mostly OpenTelemetry's
 // own, measured or not. See BenchmarkServer.
+//
+// [semantic conventions for the Model Context Protocol]: https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/mcp.md
 package otel

@@ -21,7 +21,7 @@
 //	minLength, maxLength        for strings, in code points
 //	pattern, format             for strings; format is an annotation
 //	minItems, maxItems          for slices
-//	mcp-header                  mirrors the value into the header Mcp-Param-…; see [Headers]
+//	mcp-header                  mirrors the value into the header Mcp-Param-…; see Headers
 //
 // On a slice or an array of scalars, enum and the constraints of numbers and
 // strings apply to the elements.

@@ -23,6 +23,7 @@ type LimitError struct {
 	Max string
 }
 
+// Error implements the error interface.
 func (e *LimitError) Error() string {
 	return "schema: more than the limit of " + e.Max + " for " + e.What
 }
@@ -41,6 +42,7 @@ type DialectError struct {
 	Dialect string
 }
 
+// Error implements the error interface.
 func (e *DialectError) Error() string {
 	return "schema: unknown dialect " + quote(e.Dialect) +
 		"; use https://json-schema.org/draft/2020-12/schema or leave $schema out"
@@ -55,6 +57,7 @@ type RefError struct {
 	Reason string
 }
 
+// Error implements the error interface.
 func (e *RefError) Error() string {
 	return "schema: reference " + quote(e.Ref) + ": " + e.Reason
 }
@@ -65,6 +68,7 @@ type InvalidSchemaError struct {
 	Reason string
 }
 
+// Error implements the error interface.
 func (e *InvalidSchemaError) Error() string { return "schema: not a valid JSON Schema: " + e.Reason }
 
 // TypeError reports a Go type from which no schema can be inferred.
@@ -75,6 +79,7 @@ type TypeError struct {
 	Reason string
 }
 
+// Error implements the error interface.
 func (e *TypeError) Error() string { return "schema: " + e.Path + ": " + e.Reason }
 
 // maxIssues bounds what one error tells: a model corrects a few mistakes at a time.

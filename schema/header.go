@@ -29,6 +29,7 @@ type HeaderError struct {
 	Reason string
 }
 
+// Error implements the error interface.
 func (e *HeaderError) Error() string {
 	where := "the root"
 	if e.Pointer != "" {

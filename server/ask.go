@@ -39,7 +39,7 @@ var (
 	ErrDismissed = errors.New("the user dismissed the question")
 	// ErrUnfinished: the user has agreed to visit a URL, and was not done there in time.
 	ErrUnfinished = errors.New("the user has not finished at the URL in time")
-	// ErrBadAnswer: what the client answers fits the question not even when asked again.
+	// ErrBadAnswer: the client's answer does not fit the question, not even when asked again.
 	ErrBadAnswer = errors.New("the client's answer does not fit the question")
 )
 

@@ -39,16 +39,24 @@
 // how it is going, [PeerOf] and [PrincipalOf] tell who is asking. [Elicit],
 // [ElicitURL], [Sample] and [Roots] ask the client, and the handler need not know
 // how: on a session it waits for the answer, in 2026-07-28 it runs again with the
-// answer in hand, so that whatever must happen once belongs into [Once]. The context
-// ends when the client cancels the call. Losing the connection cancels it in 2026-07-28
+// answer in hand, so that whatever must happen once belongs in [Once]. [Ask] asks several
+// things at the same time. The context ends when the client cancels the call. Losing the connection cancels it in 2026-07-28
 // only: on a session the call goes on, and what it sends is held for a client that comes
 // back. [CloseStream] sends the client away meanwhile.
-//
-// [AddExtension] adds methods of your own to the protocol, for clients that declare them.
 //
 // A tool's error is for the model to read; a *jsonrpc.Error is one of the protocol.
 // A panic ends the call and not the program, and what it says stays in
 // [Server.Logger].
+//
+// # Around the handlers
+//
+// Server.Middleware wraps every call, of whatever method; package call has some: logs,
+// timing, limits on rates. Server.ListCache, Server.DiscoverCache and [Cached] tell
+// clients how long to keep what they get. [AddExtension] adds methods of your own to the
+// protocol, for clients that declare them.
+//
+// Processes with the same Server.Keys can go on with each other's lists, and with calls of
+// 2026-07-28 that wait for input.
 //
 // # Safety
 //

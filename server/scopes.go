@@ -12,8 +12,8 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// RequireScopes lets those callers only use what is offered to whom all the scopes
-// were granted, beside those that [Server.Auth] asks of every request and of the
+// RequireScopes lets only those callers use what is offered who were granted all the
+// scopes, beside those that [Server.Auth] asks of every request and of the
 // method. It is listed for the others too, so that they can ask for more: over HTTP
 // they are challenged to, before anything runs, and for all the scopes at once
 // (2026-07-28, basic/authorization, Scope Challenge Handling). To hide something is

@@ -57,6 +57,7 @@ type MessageTooLargeError struct {
 	Limit int // in bytes
 }
 
+// Error implements the error interface.
 func (e *MessageTooLargeError) Error() string {
 	return fmt.Sprintf("transport: message exceeds the limit of %d bytes", e.Limit)
 }
@@ -67,8 +68,10 @@ type WriteError struct {
 	Err error // of the underlying stream
 }
 
+// Error implements the error interface.
 func (e *WriteError) Error() string { return "transport: write: " + e.Err.Error() }
 
+// Unwrap returns Err.
 func (e *WriteError) Unwrap() error { return e.Err }
 
 // checkMessage refuses what a reader could see as another number of messages than one. JSON on one

@@ -23,6 +23,7 @@ type ExitError struct {
 	Stderr []byte
 }
 
+// Error implements the error interface.
 func (e *ExitError) Error() string {
 	msg := fmt.Sprintf("transport: server process exited with code %d", e.Code)
 	if e.Signal != nil {
