@@ -182,11 +182,11 @@ func (w *watcher) listed(ctx context.Context, kind call.ChangeKind) error {
 func nameOfList(kind call.ChangeKind) string {
 	switch kind {
 	case client.ToolsChanged:
-		return "tools"
+		return kindTools
 	case client.PromptsChanged:
-		return "prompts"
+		return kindPrompts
 	}
-	return "resources"
+	return kindResources
 }
 
 // look lists what a change of a kind is about.

@@ -29,6 +29,10 @@ const (
 	kindPrompt   = "prompt"
 	kindResource = "resource"
 	kindTemplate = "template"
+
+	kindTools     = "tools"
+	kindPrompts   = "prompts"
+	kindResources = "resources"
 )
 
 // event is one thing that has happened, and its line with --output json.
@@ -60,7 +64,11 @@ func (e *event) text() string {
 		if e.Count == nil {
 			return "watching " + e.Name
 		}
-		return "watching " + e.Kind + ": " + strconv.Itoa(*e.Count)
+		what := e.Kind
+		if what == kindResources {
+			what = "resources and templates" // which change together
+		}
+		return "watching " + what + ": " + strconv.Itoa(*e.Count)
 	case eventAdded:
 		return "+ " + name
 	case eventRemoved:

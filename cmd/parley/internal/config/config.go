@@ -89,6 +89,9 @@ func (f *File) Find(name string) (*Server, error) {
 		}
 		names = append(names, f.Servers[i].Name)
 	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("%s names no servers: add some to its \"mcpServers\"", f.Path)
+	}
 	return nil, fmt.Errorf("%s has no server %q, only %s", f.Path, name, strings.Join(names, ", "))
 }
 

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
@@ -40,10 +41,13 @@ func (d *document) read(root *hujson.Value) error {
 			d.file.Servers = append(d.file.Servers, server)
 		}
 	}
-	if !found {
-		return fmt.Errorf(`%s: there is no "mcpServers" in it`, d.path)
+	switch {
+	case found:
+		return nil
+	case slices.ContainsFunc(members, func(m member) bool { return m.name == "servers" }):
+		return fmt.Errorf(`%s: there is no "mcpServers" in it: rename its "servers" to that`, d.path)
 	}
-	return nil
+	return fmt.Errorf(`%s: there is no "mcpServers" in it`, d.path)
 }
 
 func (d *document) server(m member) (Server, error) {
