@@ -10,12 +10,12 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// Gateway keeps what a server offers that of a host's servers. Its exported
-// fields are set before Run.
+// Gateway has a server offer what the servers of a host offer, and follow their changes.
+// Its exported fields are set before Run.
 type Gateway struct {
 	// Timeout is how long a tool may be silent before its call is given up, or a
-	// resource or prompt: a report of progress begins it anew. The default is ten minutes; whoever calls the
-	// gateway has time-outs too.
+	// resource or prompt: a report of progress begins it anew. The default is ten
+	// minutes; whoever calls the gateway has time-outs too.
 	Timeout time.Duration
 
 	// Logger takes what could not be offered, or not under its own name; nil:

@@ -36,8 +36,8 @@ type Server struct {
 	Name        string // identifies the program; default "parley"
 	Version     string // of the program; default "0.0.0"
 	Title       string // Name, for people
-	Description string
-	WebsiteURL  string
+	Description string // what the program is for, in a sentence
+	WebsiteURL  string // where people read more
 	Icons       []mcp.Icon
 	// Instructions tell a model how to use the server.
 	Instructions string
