@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 
 	"github.com/parley-mcp/parley/auth/oauth"
@@ -16,6 +17,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/transport"
 )
 
 // plainly says why a server could not be reached, in words for somebody who can do
@@ -28,6 +30,7 @@ func plainly(err error) string {
 	var status *call.StatusError
 	var dial *client.DialError
 	var reported *jsonrpc.Error
+	var exit *transport.ExitError
 	var authority x509.UnknownAuthorityError
 	var login *loginError
 	switch {
@@ -47,6 +50,8 @@ func plainly(err error) string {
 		return fmt.Sprintf("the server at %s does without TLS: write http://", dial.Target)
 	case errors.As(err, &dial) && errors.As(err, &authority):
 		return fmt.Sprintf("nobody whom this machine trusts vouches for %s: have the system trust who has signed its certificate", dial.Target)
+	case errors.As(err, &dial) && errors.As(err, &exit):
+		return fmt.Sprintf("%s: the %s: %s", dial.Target, strings.TrimPrefix(exit.Error(), "transport: "), dial.Advice())
 	case errors.As(err, &reported) && reported.Code == mcp.CodeMissingCapability:
 		return incapable(reported)
 	case errors.Is(err, call.ErrUnauthorized) && errors.Is(err, oauth.ErrDiscovery):

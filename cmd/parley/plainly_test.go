@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/transport"
 )
 
 func TestErrorsOfCallingAreInPlainWords(t *testing.T) {
@@ -31,6 +33,7 @@ func TestErrorsOfCallingAreInPlainWords(t *testing.T) {
 		{incapable(`{"extensions":{"com.example/x":{}}}`), "no (code -32021)"},
 		{at(http.ErrSchemeMismatch), "the server at https://example.com/mcp does without TLS: write http://"},
 		{at(x509.UnknownAuthorityError{}), "vouches for https://example.com/mcp"},
+		{at(fmt.Errorf("lost: %w", &transport.ExitError{Code: 3})), ": the server process exited with code 3: is it an MCP server"},
 		{errors.New("as it is"), "as it is"},
 	} {
 		if got := plainly(c.err); !strings.Contains(got, c.want) {
