@@ -58,12 +58,14 @@ func TestDirectoryTellsOfChanges(t *testing.T) {
 				switch {
 				case err != nil:
 					t.Fatal(err)
-				case change.Unsure:
+				case change.Unsure && begun < 2:
 					if begun++; begun == 2 {
 						d.Updated(".hidden") // names nothing
 						d.ListChanged()
 						d.Updated("a.txt")
 					}
+				case change.Unsure && change.Kind == client.ResourcesChanged:
+					// A stream that opened late: there may have been what was not reported.
 				case change.Kind == client.ResourcesChanged:
 					list = true
 				case change.URI == "file:///d/a.txt":

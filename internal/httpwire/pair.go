@@ -129,11 +129,12 @@ func (s *Server) openPair(w http.ResponseWriter, r *http.Request) {
 		s.unavailable(w, r, jsonrpc.ID{}, legacy.ErrTooManySessions)
 		return
 	}
+	// Whoever knows the endpoint may have subscribed before we go on here.
+	changes := x.session.Listen()
+	defer changes.Close()
 	_ = x.stream.write(ctx, func(dst []byte) []byte {
 		return appendEvent(dst, "endpoint", []byte(pathOf(r)+"?"+pairParameter+"="+x.id))
 	})
-	changes := x.session.Listen()
-	defer changes.Close()
 	x.wait(s, changes)
 	s.pairs.remove(x)
 	x.end()
