@@ -42,6 +42,7 @@ func (c cell) String() string {
 var wire struct {
 	sync.Mutex
 	seen map[cell]bool
+	news chan struct{} // closed when a cell is seen for the first time; nil: nobody waits
 }
 
 func saw(c cell) {
@@ -49,6 +50,10 @@ func saw(c cell) {
 	defer wire.Unlock()
 	if wire.seen == nil {
 		wire.seen = make(map[cell]bool)
+	}
+	if !wire.seen[c] && wire.news != nil {
+		close(wire.news)
+		wire.news = nil
 	}
 	wire.seen[c] = true
 }
@@ -98,14 +103,21 @@ func await(t *testing.T, method string, fromClient bool) {
 	t.Helper()
 	where := strings.Split(t.Name(), "/")
 	c := cell{mcp.Revision(where[len(where)-2]), where[len(where)-1], method, fromClient}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	late := time.After(10 * time.Second)
+	for {
 		wire.Lock()
 		seen := wire.seen[c]
+		if wire.news == nil {
+			wire.news = make(chan struct{})
+		}
+		news := wire.news
 		wire.Unlock()
 		if seen {
 			return
 		}
-		if time.Now().After(deadline) {
+		select {
+		case <-news:
+		case <-late:
 			t.Fatalf("%s was never seen", c)
 		}
 	}
