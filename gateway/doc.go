@@ -18,9 +18,9 @@
 //
 // Tools appear as their servers come up, and stay when one goes down: a call then
 // says which server that is, and has it started again. When a server's lists change, so
-// do those here; who is subscribed to a resource hears of its updates. Results, progress and
-// cancellation pass through in the revision of either side. Nothing is forwarded as
-// it came: each message is decoded, checked and encoded anew, so that what
-// identifies a request, a session or a server on one side is never seen on the
-// other.
+// do those here; who is subscribed to a resource hears of its updates. Results, progress
+// and cancellation pass through in the revision of either side. Log messages of servers
+// do not: most do not say whose call they belong to. Nothing is forwarded as it came:
+// each message is decoded, checked and encoded anew, so that what identifies a request,
+// a session or a server on one side is never seen on the other.
 package gateway
