@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -52,7 +52,7 @@ func (d *Dialer) capabilities() mcp.ClientCapabilities {
 
 // answerer answers the questions of servers, in whichever era; nil if there is
 // nothing to answer with.
-func (d *Dialer) answerer() call.Answerer {
+func (d *Dialer) answerer() rpc.Answerer {
 	if d.Elicit == nil && d.ElicitURL == nil && d.Sample == nil && d.Roots == nil {
 		return nil
 	}

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -115,7 +115,7 @@ func TestJ17ProgressAfterTheResponseIsDropped(t *testing.T) {
 				t.Fatal(err)
 			}
 			var reported []float64
-			text, err := client.Call[string](t.Context(), c, "a", nil, client.OnProgress(func(p call.Progress) { reported = append(reported, p.Done) }))
+			text, err := client.Call[string](t.Context(), c, "a", nil, client.OnProgress(func(p rpc.Progress) { reported = append(reported, p.Done) }))
 			synctest.Wait()
 			if err != nil || text != "called" || len(reported) != 1 {
 				t.Errorf("%s: %q, %v, %v", r, text, err, reported)

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -126,7 +126,7 @@ const maxUnsure = 32
 
 // unsure drops what may have changed while nobody listened.
 func (u *cacheUse) unsure(filter mcp.SubscriptionFilter) {
-	for kind, is := range map[call.ChangeKind]bool{
+	for kind, is := range map[rpc.ChangeKind]bool{
 		ToolsChanged: filter.ToolsListChanged, PromptsChanged: filter.PromptsListChanged, ResourcesChanged: filter.ResourcesListChanged,
 	} {
 		if is {
@@ -144,7 +144,7 @@ func (u *cacheUse) unsure(filter mcp.SubscriptionFilter) {
 
 // key is what is kept of a request under. Trace context is no part of it: it tells
 // where a request comes from, and has no influence on its result.
-func (u *cacheUse) key(req *call.Request, meta mcp.Meta) cacheKey {
+func (u *cacheUse) key(req *rpc.Request, meta mcp.Meta) cacheKey {
 	params := string(req.Params)
 	for _, name := range slices.Sorted(maps.Keys(meta)) {
 		switch name {
@@ -164,7 +164,7 @@ func cacheable(method string) bool {
 
 // fetch sends a request that changes nothing at the server, unless a fresh result is
 // kept, and reports whether there was one.
-func (c *Client) fetch(ctx context.Context, req call.Request, o callOptions) (raw json.RawMessage, kept bool, _ error) {
+func (c *Client) fetch(ctx context.Context, req rpc.Request, o callOptions) (raw json.RawMessage, kept bool, _ error) {
 	var asked *asked
 	var audience string
 	if cacheable(req.Method) && c.cache.max() > 0 && c.Revision().Modern() {
@@ -179,7 +179,7 @@ func (c *Client) fetch(ctx context.Context, req call.Request, o callOptions) (ra
 		defer asked.end()
 	}
 	modern, input := false, false
-	raw, err := c.request(ctx, func(l *link) *call.Request {
+	raw, err := c.request(ctx, func(l *link) *rpc.Request {
 		modern, input = l.revision.Modern(), false
 		r := req
 		if r.Method == mcp.MethodDiscover && !modern {

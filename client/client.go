@@ -11,17 +11,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/httpwire"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
 // Errors of this side, besides those of contexts. See package call.
 var (
-	ErrConnectionLost  = call.ErrConnectionLost
-	ErrClosed          = call.ErrClosed
-	ErrInvalidResponse = call.ErrInvalidResponse
-	ErrUnauthorized    = call.ErrUnauthorized
+	ErrConnectionLost  = rpc.ErrConnectionLost
+	ErrClosed          = rpc.ErrClosed
+	ErrInvalidResponse = rpc.ErrInvalidResponse
+	ErrUnauthorized    = rpc.ErrUnauthorized
 )
 
 // Client is one server, as seen by its client. It is safe for concurrent use.
@@ -99,12 +99,12 @@ func (c *Client) Close() error {
 // Ping asks whether the server is there. In 2026-07-28, which has no ping, it asks
 // for the server's description.
 func (c *Client) Ping(ctx context.Context) error {
-	_, err := c.request(ctx, func(l *link) *call.Request {
+	_, err := c.request(ctx, func(l *link) *rpc.Request {
 		method := mcp.MethodPing
 		if l.revision.Modern() {
 			method = mcp.MethodDiscover
 		}
-		return &call.Request{Method: method, Timeout: c.dialer.Timeouts.Ping, MaxTimeout: c.dialer.Timeouts.Max}
+		return &rpc.Request{Method: method, Timeout: c.dialer.Timeouts.Ping, MaxTimeout: c.dialer.Timeouts.Max}
 	}, true)
 	return err
 }
@@ -112,7 +112,7 @@ func (c *Client) Ping(ctx context.Context) error {
 // request sends a request, on a new connection if the last one is gone. A request
 // that the server has certainly not acted on is sent once more, and so is one that
 // may be repeated.
-func (c *Client) request(ctx context.Context, make func(*link) *call.Request, repeatable bool) (json.RawMessage, error) {
+func (c *Client) request(ctx context.Context, make func(*link) *rpc.Request, repeatable bool) (json.RawMessage, error) {
 	for attempt := 0; ; attempt++ {
 		l, err := c.connected(ctx)
 		if err != nil {
@@ -128,7 +128,7 @@ func (c *Client) request(ctx context.Context, make func(*link) *call.Request, re
 		if err == nil {
 			return raw, nil
 		}
-		again := lost && (sessionGone || errors.Is(err, call.ErrNotSent)) ||
+		again := lost && (sessionGone || errors.Is(err, rpc.ErrNotSent)) ||
 			repeatable && errors.Is(err, ErrConnectionLost)
 		if doubtful {
 			other, dialErr := c.otherEra(ctx)

@@ -14,8 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
@@ -277,7 +277,7 @@ func TestACallEndsAtItsTimeout(t *testing.T) {
 			} {
 				start := time.Now()
 				_, err := c.CallTool(t.Context(), "a", nil, test.options...)
-				var timeout *call.TimeoutError
+				var timeout *rpc.TimeoutError
 				if !errors.As(err, &timeout) || timeout.Method != mcp.MethodCallTool || !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("got %v", err)
 				}
@@ -304,16 +304,16 @@ func TestReportsComeInTheCallAndNotAfter(t *testing.T) {
 	s := saying("!lines " + report(1) + "\n" + report(2) + "\n" + `{"jsonrpc":"2.0","id":$id,` + called + "}\n" + report(3))
 	c, _ := dial(t, s)
 	for range 100 {
-		var got []call.Progress
+		var got []rpc.Progress
 		over := false
-		_, err := c.CallTool(t.Context(), "a", nil, client.OnProgress(func(p call.Progress) {
+		_, err := c.CallTool(t.Context(), "a", nil, client.OnProgress(func(p rpc.Progress) {
 			if over {
 				t.Error("a report came after the call")
 			}
 			got = append(got, p)
 		}))
 		over = true
-		if err != nil || len(got) != 2 || got[0] != (call.Progress{Done: 1, Total: 2, Message: "m"}) || got[1].Done != 2 {
+		if err != nil || len(got) != 2 || got[0] != (rpc.Progress{Done: 1, Total: 2, Message: "m"}) || got[1].Done != 2 {
 			t.Fatalf("reports %+v, %v", got, err)
 		}
 	}

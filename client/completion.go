@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -26,10 +26,10 @@ func (c *Client) Complete(ctx context.Context, params mcp.CompleteParams) (*mcp.
 	if err := checkMeta(meta); err != nil {
 		return nil, fmt.Errorf("completion/complete: %w", err)
 	}
-	raw, err := c.request(ctx, func(l *link) *call.Request {
+	raw, err := c.request(ctx, func(l *link) *rpc.Request {
 		body, _ := json.Marshal(revision.SpeakCompletion(l.revision, params)) // strings
 		timeout, most := c.timeouts(c.dialer.Timeouts.Read)
-		return &call.Request{Method: mcp.MethodComplete, Params: body, Meta: meta, Timeout: timeout, MaxTimeout: most}
+		return &rpc.Request{Method: mcp.MethodComplete, Params: body, Meta: meta, Timeout: timeout, MaxTimeout: most}
 	}, true)
 	if err != nil {
 		return nil, err

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -34,32 +34,32 @@ func (d Dialer) contained() *Dialer {
 			f(err)
 		}
 	}
-	d.sending = call.NewSending(d.containedMiddleware()...)
+	d.sending = rpc.NewSending(d.containedMiddleware()...)
 	return &d
 }
 
 // containedMiddleware is Dialer.Middleware inside of what makes an error of a panic. A
 // connection may be dialled, and kept alive, in a goroutine of the client's.
-func (d *Dialer) containedMiddleware() []call.Middleware {
+func (d *Dialer) containedMiddleware() []rpc.Middleware {
 	if len(d.Middleware) == 0 {
 		return nil
 	}
-	contained := func(next call.Handler) call.Handler {
-		return func(ctx context.Context, c *call.Call) (out call.Outcome) {
+	contained := func(next rpc.Handler) rpc.Handler {
+		return func(ctx context.Context, c *rpc.Call) (out rpc.Outcome) {
 			defer d.contain("Middleware", &out.Err)
 			return next(ctx, c)
 		}
 	}
-	return append([]call.Middleware{contained}, d.Middleware...)
+	return append([]rpc.Middleware{contained}, d.Middleware...)
 }
 
 // progressContained is f, which reports progress, with its panics staying with it: the
 // call goes on. It is nil if f is.
-func (d *Dialer) progressContained(f func(call.Progress)) func(call.Progress) {
+func (d *Dialer) progressContained(f func(rpc.Progress)) func(rpc.Progress) {
 	if f == nil {
 		return nil
 	}
-	return func(p call.Progress) {
+	return func(p rpc.Progress) {
 		defer d.contain("OnProgress", nil)
 		f(p)
 	}

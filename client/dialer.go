@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
 )
@@ -88,7 +88,7 @@ type Dialer struct {
 	// that follows them are inside. A request that is made again because the connection
 	// was lost passes anew. See call.Call for what there is to see. A panic in it ends the
 	// request with an error.
-	Middleware []call.Middleware
+	Middleware []rpc.Middleware
 
 	// HTTPClient sends requests over HTTP; nil: one of the Dialer's own. Its redirect
 	// policy is not used: redirects are followed within the server's origin only.
@@ -129,7 +129,7 @@ type Dialer struct {
 	// It must neither block nor use the client.
 	OnLost func(err error)
 
-	sending *call.Sending // Middleware, once for all connections of a Client
+	sending *rpc.Sending // Middleware, once for all connections of a Client
 }
 
 // Authorizer puts credentials on requests over HTTP, of every revision, and gets them
@@ -199,7 +199,7 @@ func (t Timeouts) withDefaults() Timeouts {
 }
 
 // ErrRevision is in the errors of Dial when client and server share no revision.
-var ErrRevision = call.ErrRevision
+var ErrRevision = rpc.ErrRevision
 
 // Dial connects to a server with the zero Dialer. Ctx bounds the dialling only.
 func Dial(ctx context.Context, target Target) (*Client, error) {

@@ -7,10 +7,10 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/httpwire"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/modern"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -73,10 +73,10 @@ func (t *HTTP) dial(ctx context.Context, d *Dialer, memory *Discovery) (*link, e
 // credentials says nothing.
 func fallBack(ctx context.Context, err error) bool {
 	if ctx.Err() != nil || modern.Recognised(err) || errors.Is(err, ErrRevision) ||
-		errors.Is(err, call.ErrConnectionLost) || errors.Is(err, call.ErrUnauthorized) || errors.Is(err, context.DeadlineExceeded) {
+		errors.Is(err, rpc.ErrConnectionLost) || errors.Is(err, rpc.ErrUnauthorized) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
-	var status *call.StatusError
+	var status *rpc.StatusError
 	return !errors.As(err, &status) || isOlder(status.Status)
 }
 
@@ -92,7 +92,7 @@ func isOlder(status int) bool {
 }
 
 func isEndpointMissing(err error) bool {
-	var status *call.StatusError
+	var status *rpc.StatusError
 	if !errors.As(err, &status) || modern.Recognised(err) {
 		return false
 	}
@@ -121,7 +121,7 @@ func (d *Dialer) dialModern(ctx context.Context, options httpwire.Options) (*lin
 	}
 	wire.Close()
 	if err == nil { // it can be asked in this era, and lists older ones only
-		err = fmt.Errorf("%w: server/discover lists no modern revision", call.ErrInvalidResponse)
+		err = fmt.Errorf("%w: server/discover lists no modern revision", rpc.ErrInvalidResponse)
 	}
 	return nil, at(StageDiscover, err)
 }
@@ -152,7 +152,7 @@ func (d *Dialer) dialPair(ctx context.Context, options httpwire.Options) (*link,
 }
 
 // beginSession begins a session over a wire, which it closes if that fails.
-func (d *Dialer) beginSession(ctx context.Context, era *legacy.Client, wire call.Wire) (*link, error) {
+func (d *Dialer) beginSession(ctx context.Context, era *legacy.Client, wire rpc.Wire) (*link, error) {
 	era.Wire = wire
 	closeAll := func() error {
 		err := wire.Close()

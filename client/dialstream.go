@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/modern"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/streamwire"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -64,7 +64,7 @@ func (d *Dialer) dialStream(ctx context.Context, conn transport.Conn, started <-
 	p.found.Store(true)
 	l.lose = p.both.Lost
 	send := l.call
-	l.call = func(ctx context.Context, req *call.Request) (json.RawMessage, error) {
+	l.call = func(ctx context.Context, req *rpc.Request) (json.RawMessage, error) {
 		result, err := send(ctx, req)
 		if err != nil {
 			err = p.explain(err)
@@ -92,7 +92,7 @@ func (d *Dialer) newProbe(conn transport.Conn, started <-chan struct{}) (*probe,
 		return nil, err
 	}
 	ids := new(atomic.Int64)
-	for _, o := range []*call.Outbound{&m.Outbound, &l.Outbound} {
+	for _, o := range []*rpc.Outbound{&m.Outbound, &l.Outbound} {
 		o.IDs, o.Started, o.StartAllowance = ids, started, d.Timeouts.Start
 	}
 	p := &probe{Dialer: d, conn: conn, modern: m, legacy: l}
@@ -235,7 +235,7 @@ var errExited = errors.New("the server process exited with code 0")
 func (p *probe) explain(err error) error {
 	process, ok := p.conn.(*transport.Process)
 	var tooLarge *transport.MessageTooLargeError
-	if !ok || !errors.Is(err, call.ErrConnectionLost) || errors.As(err, &tooLarge) {
+	if !ok || !errors.Is(err, rpc.ErrConnectionLost) || errors.As(err, &tooLarge) {
 		return err
 	}
 	timer := time.NewTimer(dying)
@@ -253,7 +253,7 @@ func (p *probe) explain(err error) error {
 
 // lost tells OnLost of the end of a connection that was in use.
 func (p *probe) lost(err error) {
-	if p.OnLost != nil && p.found.Load() && !errors.Is(err, call.ErrClosed) {
+	if p.OnLost != nil && p.found.Load() && !errors.Is(err, rpc.ErrClosed) {
 		p.OnLost(p.explain(err))
 	}
 }
@@ -266,14 +266,14 @@ type bothEras struct {
 	ready  sync.WaitGroup // the eras have their wire
 	modern *modern.Client
 	legacy *legacy.Client
-	chosen atomic.Pointer[call.Receiver]
+	chosen atomic.Pointer[rpc.Receiver]
 
 	lost    func(error) // told once, by a goroutine of its own
 	once    sync.Once
 	telling sync.WaitGroup
 }
 
-func (b *bothEras) settle(on call.Receiver) { b.chosen.Store(&on) }
+func (b *bothEras) settle(on rpc.Receiver) { b.chosen.Store(&on) }
 
 // Receive implements call.Receiver.
 func (b *bothEras) Receive(m *jsonrpc.Message) {

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/httpwire"
 	"github.com/parley-mcp/parley/internal/modern"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -78,7 +78,7 @@ func (c *Client) Discover(ctx context.Context, options ...CallOption) (Discovery
 	if err != nil {
 		return Discovery{}, fmt.Errorf("server/discover: %w", err)
 	}
-	raw, kept, err := c.fetch(ctx, call.Request{Method: mcp.MethodDiscover}, o)
+	raw, kept, err := c.fetch(ctx, rpc.Request{Method: mcp.MethodDiscover}, o)
 	if err != nil {
 		return Discovery{}, err
 	}
@@ -146,7 +146,7 @@ func (c *Client) keepDiscovery(l *link) {
 	if err != nil {
 		return
 	}
-	asked := c.cache.ask(c.cache.key(&call.Request{Method: mcp.MethodDiscover}, nil))
+	asked := c.cache.ask(c.cache.key(&rpc.Request{Method: mcp.MethodDiscover}, nil))
 	defer asked.end()
 	asked.keep(raw, c.cache.identity())
 }
@@ -156,7 +156,7 @@ func (c *Client) sharedDiscovery() *Discovery {
 	if _, ok := c.target.(*HTTP); !ok || c.dialer.Cache == nil {
 		return nil
 	}
-	raw, left := c.cache.get(c.cache.key(&call.Request{Method: mcp.MethodDiscover}, nil), c.cache.identity())
+	raw, left := c.cache.get(c.cache.key(&rpc.Request{Method: mcp.MethodDiscover}, nil), c.cache.identity())
 	if raw == nil {
 		return nil
 	}
@@ -252,11 +252,11 @@ func (c *Client) otherEra(ctx context.Context) (bool, error) {
 // notServed reports whether an error says that the request was not acted on, so that
 // it may be sent again whatever it asks for.
 func notServed(err error) bool {
-	var status *call.StatusError
+	var status *rpc.StatusError
 	var rejected *modern.Rejected
 	var reported *jsonrpc.Error
 	switch {
-	case errors.Is(err, call.ErrNotSent), errors.As(err, &rejected):
+	case errors.Is(err, rpc.ErrNotSent), errors.As(err, &rejected):
 		return true
 	case errors.As(err, &status):
 		return isOlder(status.Status)

@@ -7,8 +7,8 @@ import (
 	"log"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/transport"
@@ -140,7 +140,7 @@ func ExampleOnProgress() {
 		log.Fatal(err)
 	}
 	defer c.Close()
-	text, err := client.Call[string](context.Background(), c, "measure", nil, client.OnProgress(func(p call.Progress) {
+	text, err := client.Call[string](context.Background(), c, "measure", nil, client.OnProgress(func(p rpc.Progress) {
 		fmt.Printf("%.0f/%.0f ", p.Done, p.Total)
 	}))
 	fmt.Println(text, err)
@@ -150,14 +150,14 @@ func ExampleOnProgress() {
 
 // Middleware wraps every request that a client makes.
 func ExampleDialer_middleware() {
-	printed := func(next call.Handler) call.Handler {
-		return func(ctx context.Context, c *call.Call) call.Outcome {
+	printed := func(next rpc.Handler) rpc.Handler {
+		return func(ctx context.Context, c *rpc.Call) rpc.Outcome {
 			out := next(ctx, c)
 			fmt.Println(c.Method, out.Err == nil)
 			return out
 		}
 	}
-	d := client.Dialer{Middleware: []call.Middleware{printed}}
+	d := client.Dialer{Middleware: []rpc.Middleware{printed}}
 	c, err := d.Dial(context.Background(), weatherStation())
 	if err != nil {
 		log.Fatal(err)

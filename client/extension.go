@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -151,8 +151,8 @@ func (c *Client) Request(ctx context.Context, method string, params any, options
 	if r := c.Revision(); !revision.Extends(method, r) {
 		return nil, fmt.Errorf("%s: %w: it is the protocol's own, in %s", method, errNotExtension, r)
 	}
-	return c.request(ctx, func(*link) *call.Request {
-		return &call.Request{
+	return c.request(ctx, func(*link) *rpc.Request {
+		return &rpc.Request{
 			Method: method, Params: raw, Name: jsonrpc.Unquote(name), Meta: o.meta, AnyResultType: true,
 			Timeout: o.timeout, MaxTimeout: c.dialer.Timeouts.Max, OnProgress: c.dialer.progressContained(o.onProgress),
 		}

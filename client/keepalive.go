@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/httpwire"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -62,7 +62,7 @@ func (c *Client) keepAlive(l *link, every time.Duration) {
 			c.drop(l)
 			return
 		}
-		var late *call.TimeoutError
+		var late *rpc.TimeoutError
 		if now := l.heard(); !errors.As(err, &late) || now != heard {
 			// It has said something, or it cannot be reached at all, which is found out by
 			// the next request.
@@ -70,7 +70,7 @@ func (c *Client) keepAlive(l *link, every time.Duration) {
 			continue
 		}
 		if unanswered++; unanswered == maxUnanswered {
-			silent := &call.SilentError{For: time.Since(since)}
+			silent := &rpc.SilentError{For: time.Since(since)}
 			c.dialer.Logger.Warn("a server does not answer any more", "server", c.target.String(), "error", silent)
 			l.lose(silent)
 			c.drop(l)
@@ -84,7 +84,7 @@ func (c *Client) pingLink(ctx context.Context, l *link) error {
 	if l.revision.Modern() {
 		method = mcp.MethodDiscover
 	}
-	_, err := l.call(ctx, &call.Request{Method: method, Timeout: c.dialer.Timeouts.Ping, MaxTimeout: c.dialer.Timeouts.Max})
+	_, err := l.call(ctx, &rpc.Request{Method: method, Timeout: c.dialer.Timeouts.Ping, MaxTimeout: c.dialer.Timeouts.Max})
 	return err
 }
 

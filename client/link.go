@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/modern"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -25,7 +25,7 @@ type Server struct {
 type link struct {
 	revision mcp.Revision
 	server   Server
-	call     func(ctx context.Context, req *call.Request) (json.RawMessage, error)
+	call     func(ctx context.Context, req *rpc.Request) (json.RawMessage, error)
 	tell     func(ctx context.Context, method string, params []byte) error // an extension's notification
 	failed   func() error                                                  // why the link is of no more use; nil while it is
 	heard    func() uint64                                                 // grows with each message of the server
@@ -105,11 +105,11 @@ func (d *Dialer) newEras(cancelling bool) (*modern.Client, *legacy.Client, error
 }
 
 // discovery is the request with which servers are asked what they are.
-func (d *Dialer) discovery() *call.Request {
-	return &call.Request{Method: mcp.MethodDiscover, Timeout: d.Timeouts.Initialize, Uncancellable: true}
+func (d *Dialer) discovery() *rpc.Request {
+	return &rpc.Request{Method: mcp.MethodDiscover, Timeout: d.Timeouts.Initialize, Uncancellable: true}
 }
 
 // handshake is how the handshake's request is bounded.
-func (d *Dialer) handshake() *call.Request {
-	return &call.Request{Timeout: d.Timeouts.Initialize, Uncancellable: true}
+func (d *Dialer) handshake() *rpc.Request {
+	return &rpc.Request{Timeout: d.Timeouts.Initialize, Uncancellable: true}
 }

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -102,7 +102,7 @@ func listPage[Page any](ctx context.Context, c *Client, method string, cursor *s
 	if cursor != nil {
 		params = append(jsonrpc.AppendString([]byte(`{"cursor":`), *cursor), '}')
 	}
-	raw, fromCache, err := c.fetch(ctx, call.Request{Method: method, Params: params}, o)
+	raw, fromCache, err := c.fetch(ctx, rpc.Request{Method: method, Params: params}, o)
 	if err != nil {
 		return nil, false, err
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -26,9 +26,9 @@ func (c *Client) SetLogLevel(ctx context.Context, level mcp.LoggingLevel) error 
 		c.logLevel.Store(&level)
 		return nil
 	}
-	_, err := c.request(ctx, func(l *link) *call.Request {
+	_, err := c.request(ctx, func(l *link) *rpc.Request {
 		if l.revision.Modern() { // it has been upgraded since
-			return &call.Request{Method: mcp.MethodDiscover, Timeout: c.dialer.Timeouts.Read, MaxTimeout: c.dialer.Timeouts.Max}
+			return &rpc.Request{Method: mcp.MethodDiscover, Timeout: c.dialer.Timeouts.Read, MaxTimeout: c.dialer.Timeouts.Max}
 		}
 		return c.setLevel(level)
 	}, true)
@@ -38,10 +38,10 @@ func (c *Client) SetLogLevel(ctx context.Context, level mcp.LoggingLevel) error 
 	return err
 }
 
-func (c *Client) setLevel(level mcp.LoggingLevel) *call.Request {
+func (c *Client) setLevel(level mcp.LoggingLevel) *rpc.Request {
 	timeout, most := c.timeouts(c.dialer.Timeouts.Read)
 	params, _ := json.Marshal(mcp.SetLevelParams{Level: level}) // one of those we know
-	return &call.Request{Method: mcp.MethodSetLevel, Params: params, Timeout: timeout, MaxTimeout: most}
+	return &rpc.Request{Method: mcp.MethodSetLevel, Params: params, Timeout: timeout, MaxTimeout: most}
 }
 
 // restoreLogLevel tells a new session which level was chosen for the ones before.
@@ -57,7 +57,7 @@ func (c *Client) restoreLogLevel(ctx context.Context, l *link) {
 
 // askForLogs has a request ask for log messages, where requests do (2026-07-28,
 // server/utilities/logging). A stream of changes carries none.
-func (c *Client) askForLogs(l *link, req *call.Request) {
+func (c *Client) askForLogs(l *link, req *rpc.Request) {
 	level := c.logLevel.Load()
 	if level == nil || !l.revision.Modern() || req.Method == mcp.MethodListen {
 		return

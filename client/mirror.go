@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -90,18 +90,18 @@ func markedParams(input []byte) ([]schema.HeaderParam, error) {
 }
 
 // mirror returns what a call of a tool repeats of its params, as far as is known.
-func (c *Client) mirror(tool string, params []byte) ([]call.MirroredParam, error) {
+func (c *Client) mirror(tool string, params []byte) ([]rpc.MirroredParam, error) {
 	marks := c.marked.of(tool)
 	if marks == nil {
 		return nil, nil
 	}
 	arguments, _ := jsonrpc.Get(params, "arguments")
-	return call.MirrorParams(marks, arguments)
+	return rpc.MirrorParams(marks, arguments)
 }
 
 // mirrorAnew lists the server's tools because a call was refused that repeated sent,
 // and returns what it has to repeat instead; ok is false if that is the same.
-func (c *Client) mirrorAnew(ctx context.Context, tool string, params []byte, sent []call.MirroredParam) (now []call.MirroredParam, ok bool) {
+func (c *Client) mirrorAnew(ctx context.Context, tool string, params []byte, sent []rpc.MirroredParam) (now []rpc.MirroredParam, ok bool) {
 	if !c.find(ctx, tool) {
 		return nil, false
 	}

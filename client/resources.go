@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -23,7 +23,7 @@ var ErrResourceNotFound = errors.New("resource not found")
 // see [Cache] and [Fresh]. A read is asked for once more when the connection was lost before the result came.
 func (c *Client) ReadResource(ctx context.Context, uri string, options ...CallOption) (*mcp.ReadResourceResult, error) {
 	params := append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}')
-	result, err := get[mcp.ReadResourceResult](ctx, c, call.Request{Method: mcp.MethodReadResource, Name: uri, Params: params}, options)
+	result, err := get[mcp.ReadResourceResult](ctx, c, rpc.Request{Method: mcp.MethodReadResource, Name: uri, Params: params}, options)
 	if isResourceNotFound(err) {
 		return nil, fmt.Errorf("%w: %w", ErrResourceNotFound, err)
 	}
@@ -51,7 +51,7 @@ func isResourceNotFound(err error) bool {
 }
 
 // get sends a request that changes nothing at the server, and decodes its result.
-func get[Result any](ctx context.Context, c *Client, req call.Request, options []CallOption) (*Result, error) {
+func get[Result any](ctx context.Context, c *Client, req rpc.Request, options []CallOption) (*Result, error) {
 	o, err := optionsOf(options, c.dialer.Timeouts.Read)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", req.Method, err)

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -79,7 +79,7 @@ func TestReadingTakesOptions(t *testing.T) {
 {"jsonrpc":"2.0","id":$id,"result":{"contents":[{"uri":"note://a","text":""}]}}`}
 	c, sent := tracing(t, s)
 	var reports int
-	_, err := c.ReadResource(t.Context(), "note://\"a\n", client.Meta(mcp.Meta{"com.example/a": json.RawMessage(`1`)}), client.OnProgress(func(call.Progress) { reports++ }))
+	_, err := c.ReadResource(t.Context(), "note://\"a\n", client.Meta(mcp.Meta{"com.example/a": json.RawMessage(`1`)}), client.OnProgress(func(rpc.Progress) { reports++ }))
 	if err != nil || reports != 1 || !strings.Contains(*sent, `"params":{"uri":"note://\"a\n",`) || !strings.Contains(*sent, `"com.example/a":1`) {
 		t.Errorf("%d reports, %v, sent %s", reports, err, *sent)
 	}

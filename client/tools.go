@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -18,7 +18,7 @@ import (
 type CallOption func(*callOptions)
 
 type callOptions struct {
-	onProgress func(call.Progress)
+	onProgress func(rpc.Progress)
 	timeout    time.Duration
 	meta       mcp.Meta
 	fresh      bool
@@ -26,7 +26,7 @@ type callOptions struct {
 
 // OnProgress has f called with each report of progress. It runs in the goroutine
 // that makes the call, never after the call has returned. A panic of f's is logged.
-func OnProgress(f func(call.Progress)) CallOption {
+func OnProgress(f func(rpc.Progress)) CallOption {
 	return func(o *callOptions) { o.onProgress = f }
 }
 
@@ -93,8 +93,8 @@ func (c *Client) CallTool(ctx context.Context, name string, arguments any, optio
 		return nil, fmt.Errorf("tools/call %s: %w", name, err)
 	}
 	send := func() (json.RawMessage, error) {
-		return c.request(ctx, func(*link) *call.Request {
-			return &call.Request{
+		return c.request(ctx, func(*link) *rpc.Request {
+			return &rpc.Request{
 				Method: mcp.MethodCallTool, Params: params, Name: name, Mirror: mirror, Meta: o.meta,
 				Timeout: o.timeout, MaxTimeout: c.dialer.Timeouts.Max, OnProgress: c.dialer.progressContained(o.onProgress),
 			}
@@ -122,7 +122,7 @@ func (c *Client) CallTool(ctx context.Context, name string, arguments any, optio
 
 func checkMeta(meta mcp.Meta) error {
 	for key, value := range meta {
-		if err := call.CheckMeta(key, value); err != nil {
+		if err := rpc.CheckMeta(key, value); err != nil {
 			return err
 		}
 	}

@@ -11,21 +11,21 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
 // Change is one thing that has changed at a server. See [Client.Watch].
-type Change = call.Change
+type Change = rpc.Change
 
 // The kinds of changes.
 const (
-	ToolsChanged     = call.ToolsChanged     // the list of tools
-	PromptsChanged   = call.PromptsChanged   // the list of prompts
-	ResourcesChanged = call.ResourcesChanged // the lists of resources and of their templates
-	ResourceUpdated  = call.ResourceUpdated  // the contents of the resource Change.URI
+	ToolsChanged     = rpc.ToolsChanged     // the list of tools
+	PromptsChanged   = rpc.PromptsChanged   // the list of prompts
+	ResourcesChanged = rpc.ResourcesChanged // the lists of resources and of their templates
+	ResourceUpdated  = rpc.ResourceUpdated  // the contents of the resource Change.URI
 )
 
 // WatchOptions say what to watch. The zero value is all lists.
@@ -75,12 +75,12 @@ var ErrNotOffered = errors.New("the server does not report such changes")
 func (c *Client) Watch(ctx context.Context, options WatchOptions) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		filter := options.filter()
-		if err := call.CheckSubscribed(filter.ResourceSubscriptions); err != nil {
+		if err := rpc.CheckSubscribed(filter.ResourceSubscriptions); err != nil {
 			yield(Change{}, fmt.Errorf("watch: %w", err))
 			return
 		}
 		watching, cancel := context.WithCancel(ctx)
-		w := &watch{filter: filter, untilLost: options.UntilLost, sub: call.NewSubscription(mcp.SubscriptionFilter{}), timeouts: c.dialer.Timeouts, cache: c.cache}
+		w := &watch{filter: filter, untilLost: options.UntilLost, sub: rpc.NewSubscription(mcp.SubscriptionFilter{}), timeouts: c.dialer.Timeouts, cache: c.cache}
 		w.sub.Parts = true
 		defer w.sub.Close()
 		done := make(chan error, 1)
@@ -119,7 +119,7 @@ const (
 type watch struct {
 	filter    mcp.SubscriptionFilter
 	untilLost bool
-	sub       *call.Subscription // what the loop is to be told
+	sub       *rpc.Subscription // what the loop is to be told
 	timeouts  Timeouts
 	cache     *cacheUse // which has to hear of changes first
 
@@ -234,7 +234,7 @@ func isEmpty(filter mcp.SubscriptionFilter) bool {
 
 // listen watches by a request that stays open (2026-07-28,
 // basic/patterns/subscriptions).
-func (w *watch) listen(ctx context.Context, round int, send func(context.Context, *call.Request) (json.RawMessage, error)) error {
+func (w *watch) listen(ctx context.Context, round int, send func(context.Context, *rpc.Request) (json.RawMessage, error)) error {
 	params, err := json.Marshal(struct {
 		Notifications mcp.SubscriptionFilter `json:"notifications"`
 	}{w.filter})
@@ -244,15 +244,15 @@ func (w *watch) listen(ctx context.Context, round int, send func(context.Context
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	patience := w.timeouts.Read
-	late := func() { cancel(&call.TimeoutError{Method: mcp.MethodListen, After: patience}) }
+	late := func() { cancel(&rpc.TimeoutError{Method: mcp.MethodListen, After: patience}) }
 	timer := time.NewTimer(0)
 	if timer.Stop(); patience > 0 {
 		timer = time.AfterFunc(patience, late)
 	}
 	defer timer.Stop()
-	_, err = send(ctx, &call.Request{Method: mcp.MethodListen, Params: params, OnNotice: func(m *jsonrpc.Message) {
+	_, err = send(ctx, &rpc.Request{Method: mcp.MethodListen, Params: params, OnNotice: func(m *jsonrpc.Message) {
 		if m.Method != mcp.NotificationSubscriptionsAcknowledged {
-			if change, ok := call.ChangeOf(m); ok {
+			if change, ok := rpc.ChangeOf(m); ok {
 				w.cache.changed(change)
 				w.sub.Note(change)
 			}
@@ -270,7 +270,7 @@ func (w *watch) listen(ctx context.Context, round int, send func(context.Context
 		w.open(round, filter)
 	}})
 	if err == nil {
-		err = call.ErrSubscriptionEnded
+		err = rpc.ErrSubscriptionEnded
 	}
 	return err
 }
@@ -299,13 +299,13 @@ const unsubscribing = 2 * time.Second
 // overhear watches what the server says on a session by itself. Of lists it does so
 // without being asked; resources are subscribed to.
 func (w *watch) overhear(ctx context.Context, round int, era *legacy.Client, offered mcp.ServerCapabilities) error {
-	filter := call.Honoured(w.filter, offered)
+	filter := rpc.Honoured(w.filter, offered)
 	if isEmpty(filter) {
 		return ErrNotOffered
 	}
 	w.sub.Set(filter)
 	detach := era.Changes.Attach(w.sub)
-	uris, like := filter.ResourceSubscriptions, call.Request{Timeout: w.timeouts.Read, MaxTimeout: w.timeouts.Max}
+	uris, like := filter.ResourceSubscriptions, rpc.Request{Timeout: w.timeouts.Read, MaxTimeout: w.timeouts.Max}
 	defer func() {
 		detach()
 		if era.Failed() == nil && len(uris) > 0 {

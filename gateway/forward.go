@@ -8,9 +8,9 @@ import (
 	"maps"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -31,8 +31,8 @@ func (g *Gateway) forward(serverName, tool string) server.ToolHandler {
 // options are how long a call there may take, and that its progress is passed on.
 func (g *Gateway) options(ctx context.Context) []client.CallOption {
 	options := []client.CallOption{client.Timeout(g.timeout())}
-	if c := call.From(ctx); c != nil && !c.ProgressToken.IsZero() {
-		options = append(options, client.OnProgress(func(p call.Progress) {
+	if c := rpc.From(ctx); c != nil && !c.ProgressToken.IsZero() {
+		options = append(options, client.OnProgress(func(p rpc.Progress) {
 			// One that cannot be delivered is of no use to anybody.
 			_ = server.Progress(ctx, p.Done, p.Total, p.Message)
 		}))
@@ -70,7 +70,7 @@ func strip(result *mcp.ResultBase) {
 // follow the grammar and are not the protocol's.
 func passable(meta mcp.Meta) mcp.Meta {
 	own := maps.Clone(meta)
-	maps.DeleteFunc(own, func(key string, value json.RawMessage) bool { return call.CheckMeta(key, value) != nil })
+	maps.DeleteFunc(own, func(key string, value json.RawMessage) bool { return rpc.CheckMeta(key, value) != nil })
 	if len(own) == 0 {
 		return nil
 	}

@@ -14,10 +14,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -204,7 +204,7 @@ func TestProgressPassesThrough(t *testing.T) {
 		return front(t, inMemory(t, "up", upstream))
 	}, func(t *testing.T, c *client.Client) {
 		var got []float64
-		_, err := c.CallTool(t.Context(), "up__count", nil, client.OnProgress(func(p call.Progress) {
+		_, err := c.CallTool(t.Context(), "up__count", nil, client.OnProgress(func(p rpc.Progress) {
 			got = append(got, p.Done)
 			if p.Total != 4 || c.Revision() != mcp.V20241105 && p.Message == "" {
 				t.Errorf("report: %+v", p)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 )
 
 // ErrTooMany is returned by Follow when more resources of a server are followed than a
@@ -54,7 +54,7 @@ func (f *follows) add(uri string, by *followed) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.uris[uri] == nil {
-		if len(f.uris) >= call.MaxSubscribed || f.bytes+len(uri) > call.MaxSubscribedURIs || len(uri) > call.MaxSubscribedURI {
+		if len(f.uris) >= rpc.MaxSubscribed || f.bytes+len(uri) > rpc.MaxSubscribedURIs || len(uri) > rpc.MaxSubscribedURI {
 			return ErrTooMany
 		}
 		if f.uris == nil {

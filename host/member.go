@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -166,7 +166,7 @@ func (m *member) connect(ctx context.Context) error {
 const everything = client.ToolsChanged | client.PromptsChanged | client.ResourcesChanged
 
 // list asks for the lists of some kinds, as far as the server says it has them.
-func list(ctx context.Context, c *client.Client, s *Status, kinds call.ChangeKind) error {
+func list(ctx context.Context, c *client.Client, s *Status, kinds rpc.ChangeKind) error {
 	has := c.Server().Capabilities
 	if kinds&client.ToolsChanged != 0 {
 		if err := collect(&s.Tools, has.Tools != nil, c.Tools(ctx, client.Fresh())); err != nil {

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/rpc"
 )
 
 const (
@@ -176,7 +176,7 @@ func sleep(ctx context.Context, d time.Duration, until <-chan struct{}) bool {
 }
 
 // relist replaces the lists of one kind. If that fails they stay as they are.
-func (w *watcher) relist(ctx context.Context, kind call.ChangeKind) {
+func (w *watcher) relist(ctx context.Context, kind rpc.ChangeKind) {
 	m := w.member
 	if !m.isReady(ctx, w.client) {
 		return

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -28,11 +28,11 @@ import (
 var (
 	// ErrInputRequired is returned when the answer is not there yet. Return it, or any
 	// other error: the handler runs again when it is.
-	ErrInputRequired = call.ErrInputRequired
+	ErrInputRequired = rpc.ErrInputRequired
 	// ErrCannotAsk is returned where nothing can be asked.
-	ErrCannotAsk = call.ErrCannotAsk
+	ErrCannotAsk = rpc.ErrCannotAsk
 	// ErrUnsupported is returned for what the client's revision does not have.
-	ErrUnsupported = call.ErrUnsupported
+	ErrUnsupported = rpc.ErrUnsupported
 	// ErrDeclined: the user said no.
 	ErrDeclined = errors.New("the user declined")
 	// ErrDismissed: the user closed the question without an answer.
@@ -71,8 +71,8 @@ func Key(key string) AskOption {
 
 // Asking is a question for [Ask], with the place that its answer goes to.
 type Asking struct {
-	question call.Question
-	check    func(c *call.Call) error           // nil: may be asked
+	question rpc.Question
+	check    func(c *rpc.Call) error            // nil: may be asked
 	accept   func(answer json.RawMessage) error // errUnfit: ask again
 }
 
@@ -84,9 +84,9 @@ var errUnfit = errors.New("unfit answer")
 // is the error. The code before an ask runs again for each round of a client of
 // 2026-07-28; see [Once].
 func Ask(ctx context.Context, asking ...Asking) error {
-	c := call.From(ctx)
+	c := rpc.From(ctx)
 	if c == nil {
-		return call.ErrNoCall
+		return rpc.ErrNoCall
 	}
 	for _, a := range asking {
 		if a.check == nil {
@@ -98,7 +98,7 @@ func Ask(ctx context.Context, asking ...Asking) error {
 	}
 	open := asking
 	for again := 0; ; again++ {
-		questions := make([]call.Question, len(open))
+		questions := make([]rpc.Question, len(open))
 		for i, a := range open {
 			questions[i] = a.question
 			if again > 0 && a.question.Key != "" {
@@ -131,16 +131,16 @@ func Ask(ctx context.Context, asking ...Asking) error {
 // SampleInto asks the client's model. The answer goes to into. See [Sample].
 func SampleInto(into *mcp.CreateMessageResult, params mcp.CreateMessageParams, options ...AskOption) Asking {
 	a := newAsking(mcp.MethodCreateMessage, params, options)
-	a.check = func(c *call.Call) error {
+	a.check = func(c *rpc.Call) error {
 		sampling := c.Peer.Capabilities.Sampling
 		needsTools := params.UsesTools()
 		switch {
 		case needsTools && !revision.SamplingTools.In(c.Revision):
 			return fmt.Errorf("sampling with tools: %w", ErrUnsupported)
 		case sampling == nil:
-			return &call.CapabilityError{Required: mcp.ClientCapabilities{Sampling: &mcp.SamplingCapability{}}}
+			return &rpc.CapabilityError{Required: mcp.ClientCapabilities{Sampling: &mcp.SamplingCapability{}}}
 		case needsTools && sampling.Tools == nil:
-			return &call.CapabilityError{Required: mcp.ClientCapabilities{Sampling: &mcp.SamplingCapability{Tools: &mcp.Supported{}}}}
+			return &rpc.CapabilityError{Required: mcp.ClientCapabilities{Sampling: &mcp.SamplingCapability{Tools: &mcp.Supported{}}}}
 		}
 		if err := mcp.CheckToolResults(params.Messages); err != nil {
 			return fmt.Errorf("sampling/createMessage: %w", err)
@@ -174,9 +174,9 @@ func Sample(ctx context.Context, params mcp.CreateMessageParams, options ...AskO
 // RootsInto asks for the client's roots. The answer goes to into. See [Roots].
 func RootsInto(into *[]mcp.Root, options ...AskOption) Asking {
 	a := newAsking(mcp.MethodListRoots, nil, options)
-	a.check = func(c *call.Call) error {
+	a.check = func(c *rpc.Call) error {
 		if c.Peer.Capabilities.Roots == nil {
-			return &call.CapabilityError{Required: mcp.ClientCapabilities{Roots: &mcp.RootsCapability{}}}
+			return &rpc.CapabilityError{Required: mcp.ClientCapabilities{Roots: &mcp.RootsCapability{}}}
 		}
 		return nil
 	}
@@ -206,7 +206,7 @@ func Roots(ctx context.Context, options ...AskOption) ([]mcp.Root, error) {
 // newAsking encodes a question. Params that have no JSON form are a fault of the
 // program, which shows when the question is put.
 func newAsking(method string, params any, options []AskOption) Asking {
-	a := Asking{question: call.Question{Key: askOptionsOf(options).key, Method: method}}
+	a := Asking{question: rpc.Question{Key: askOptionsOf(options).key, Method: method}}
 	if params != nil {
 		a.question.Params, _ = json.Marshal(params)
 	}

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 )
@@ -116,11 +116,11 @@ func (c *catalog[E]) find(name string, who principal.Principal) (e E, ok bool) {
 
 // serveList answers a request for a page of a list. Result makes a result of its
 // entries.
-func serveList[E entry](s *Server, c *call.Call, from *catalog[E], result func(entries []E, page mcp.PageInfo, hints mcp.CacheHints) any) call.Outcome {
+func serveList[E entry](s *Server, c *rpc.Call, from *catalog[E], result func(entries []E, page mcp.PageInfo, hints mcp.CacheHints) any) rpc.Outcome {
 	core := s.ready()
 	after, err := core.cursors.of(c)
 	if err != nil {
-		return call.Fail(err)
+		return rpc.Fail(err)
 	}
 	pageUpTo := func(last string, owner *principal.Principal) (page mcp.PageInfo) {
 		if last != "" {
@@ -134,12 +134,12 @@ func serveList[E entry](s *Server, c *call.Call, from *catalog[E], result func(e
 	})
 	switch {
 	case err != nil:
-		return call.Fail(err)
+		return rpc.Fail(err)
 	case shared:
-		return call.Outcome{Result: encoded}
+		return rpc.Outcome{Result: encoded}
 	}
 	entries, last := from.visible(c.Principal, after, s.pageSize())
-	return call.Outcome{Result: result(entries, pageUpTo(last, &c.Principal), s.ListCache.hints(true))}
+	return rpc.Outcome{Result: result(entries, pageUpTo(last, &c.Principal), s.ListCache.hints(true))}
 }
 
 // page returns the page of entries whose names come after a name, if everybody sees

@@ -3,7 +3,7 @@ package server
 import (
 	"context"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -20,63 +20,63 @@ import (
 //
 // Clients connected to other replicas are not told.
 func (s *Server) ResourceUpdated(uri string) {
-	s.changes.PublishTo(s.readersOf(uri), call.Change{Kind: call.ResourceUpdated, URI: uri})
+	s.changes.PublishTo(s.readersOf(uri), rpc.Change{Kind: rpc.ResourceUpdated, URI: uri})
 }
 
 // added adds to a list, and reports it as changed to those who see what is new.
-func added[E entry](s *Server, kind call.ChangeKind, to interface{ add(string, E) error }, name string, e E) error {
+func added[E entry](s *Server, kind rpc.ChangeKind, to interface{ add(string, E) error }, name string, e E) error {
 	err := to.add(name, e)
 	if err == nil {
-		s.changes.PublishTo(e.audience(), call.Change{Kind: kind})
+		s.changes.PublishTo(e.audience(), rpc.Change{Kind: kind})
 		s.followers.changed()
 	}
 	return err
 }
 
 // removed removes from a list, and reports it as changed to those who saw what is gone.
-func removed[E entry](s *Server, kind call.ChangeKind, from interface{ remove(string) (E, bool) }, name string) bool {
+func removed[E entry](s *Server, kind rpc.ChangeKind, from interface{ remove(string) (E, bool) }, name string) bool {
 	e, was := from.remove(name)
 	if was {
-		s.changes.PublishTo(e.audience(), call.Change{Kind: kind})
+		s.changes.PublishTo(e.audience(), rpc.Change{Kind: kind})
 		s.followers.changed()
 	}
 	return was
 }
 
 // listen serves subscriptions/listen.
-func (s *Server) listen(ctx context.Context, c *call.Call) call.Outcome {
+func (s *Server) listen(ctx context.Context, c *rpc.Call) rpc.Outcome {
 	return s.ready().http.Modern.Listen(ctx, c, &s.changes, s.capabilities())
 }
 
 // subscribe serves resources/subscribe.
-func (s *Server) subscribe(ctx context.Context, c *call.Call) call.Outcome {
-	return s.subscribed(ctx, c, call.Subscriber.Subscribe)
+func (s *Server) subscribe(ctx context.Context, c *rpc.Call) rpc.Outcome {
+	return s.subscribed(ctx, c, rpc.Subscriber.Subscribe)
 }
 
 // unsubscribe serves resources/unsubscribe.
-func (s *Server) unsubscribe(ctx context.Context, c *call.Call) call.Outcome {
-	return s.subscribed(ctx, c, call.Subscriber.Unsubscribe)
+func (s *Server) unsubscribe(ctx context.Context, c *rpc.Call) rpc.Outcome {
+	return s.subscribed(ctx, c, rpc.Subscriber.Unsubscribe)
 }
 
-func (s *Server) subscribed(ctx context.Context, c *call.Call, change func(call.Subscriber, context.Context, string) error) call.Outcome {
+func (s *Server) subscribed(ctx context.Context, c *rpc.Call, change func(rpc.Subscriber, context.Context, string) error) rpc.Outcome {
 	if !s.offersResources() || c.Subscriber == nil {
 		return methodNotFound(c)
 	}
 	if name, ok := c.Params.CaseVariant("uri", "_meta"); ok {
-		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params member %q differs from a known one in its case", name))
+		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params member %q differs from a known one in its case", name))
 	}
 	raw, _ := c.Params.Get("uri")
 	if len(raw) == 0 || raw[0] != '"' {
-		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.uri must be a string: the URI of a resource"))
+		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.uri must be a string: the URI of a resource"))
 	}
 	if err := change(c.Subscriber, ctx, jsonrpc.Unquote(raw)); err != nil {
-		return call.Fail(err)
+		return rpc.Fail(err)
 	}
-	return call.Outcome{Result: &mcp.EmptyResult{}}
+	return rpc.Outcome{Result: &mcp.EmptyResult{}}
 }
 
 // rootsChanged takes notifications/roots/list_changed.
-func (s *Server) rootsChanged(ctx context.Context, _ *call.Call) call.Outcome {
+func (s *Server) rootsChanged(ctx context.Context, _ *rpc.Call) rpc.Outcome {
 	s.RootsChanged(ctx)
-	return call.Outcome{Result: &mcp.EmptyResult{}}
+	return rpc.Outcome{Result: &mcp.EmptyResult{}}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 )
 
 // CloseStream ends the connection on which the client waits for the call, while the
@@ -21,9 +21,9 @@ import (
 // client that takes no event streams. A handler may ignore that. If the client is away
 // already, it returns nil. Safe for concurrent use.
 func CloseStream(ctx context.Context, retry time.Duration) error {
-	c := call.From(ctx)
+	c := rpc.From(ctx)
 	if c == nil {
-		return call.ErrNoCall
+		return rpc.ErrNoCall
 	}
 	return c.CloseStream(ctx, retry)
 }

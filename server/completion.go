@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -122,30 +122,30 @@ func (s *Server) completionTarget(ref mcp.CompleteReference, seen func(entry) bo
 }
 
 // complete answers completion/complete.
-func (s *Server) complete(ctx context.Context, c *call.Call) call.Outcome {
+func (s *Server) complete(ctx context.Context, c *rpc.Call) rpc.Outcome {
 	if !s.completes.Load() {
 		return methodNotFound(c)
 	}
 	params, err := completeParams(c)
 	if err != nil {
-		return call.Fail(err)
+		return rpc.Fail(err)
 	}
 	target, err := s.completionTarget(params.Ref, func(e entry) bool { return e.visibleTo(c.Principal) })
 	if err != nil {
-		return call.Fail(err)
+		return rpc.Fail(err)
 	}
 	name, value := params.Argument.Name, params.Argument.Value
 	argument := target.parameter(name)
 	if argument == nil {
-		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "there is no %.128q in %s to complete", name, target.name))
+		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "there is no %.128q in %s to complete", name, target.name))
 	}
 	suggestions := argument.suggest(value)
 	if complete := target.completers.get(name); complete != nil {
 		if suggestions, err = complete(ctx, value, params.Context.Arguments); err != nil {
-			return call.Fail(fmt.Errorf("complete %q of %s: %w", name, target.name, err))
+			return rpc.Fail(fmt.Errorf("complete %q of %s: %w", name, target.name, err))
 		}
 	}
-	return call.Outcome{Result: completionOf(suggestions)}
+	return rpc.Outcome{Result: completionOf(suggestions)}
 }
 
 // completionOf makes a result of all suggestions.
@@ -159,7 +159,7 @@ func completionOf(all []string) *mcp.CompleteResult {
 }
 
 // completeParams reads the params of completion/complete.
-func completeParams(c *call.Call) (*mcp.CompleteParams, error) {
+func completeParams(c *rpc.Call) (*mcp.CompleteParams, error) {
 	invalid := func(text string) (*mcp.CompleteParams, error) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: text}
 	}
@@ -199,7 +199,7 @@ func completeParams(c *call.Call) (*mcp.CompleteParams, error) {
 
 // membersOf returns the members of an object in the params; none if it is absent. Names
 // that differ from known ones in their case are refused.
-func membersOf(c *call.Call, object string, known ...string) (map[string][]byte, error) {
+func membersOf(c *rpc.Call, object string, known ...string) (map[string][]byte, error) {
 	raw, ok := c.Params.Get(object)
 	if !ok {
 		return nil, nil

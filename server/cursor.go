@@ -4,7 +4,7 @@ import (
 	"crypto/sha256"
 	"strings"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/principal"
@@ -32,7 +32,7 @@ func (c cursors) after(list, name string, owner *principal.Principal) string {
 }
 
 // of returns the name after which the page begins that a call asks for, "" for the first.
-func (c cursors) of(asked *call.Call) (string, error) {
+func (c cursors) of(asked *rpc.Call) (string, error) {
 	if name, ok := asked.Params.CaseVariant("cursor", "_meta"); ok {
 		return "", jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params member %q differs from a known one in its case", name)
 	}

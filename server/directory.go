@@ -3,7 +3,7 @@ package server
 import (
 	"strings"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 )
 
 // Directory is a directory that [AddFS] serves. The library does not look for changes in
@@ -44,6 +44,6 @@ func (d *Directory) Updated(name string) {
 // does nothing if the files are not listed.
 func (d *Directory) ListChanged() {
 	if !d.tree.options.Unlisted {
-		d.server.changes.PublishTo(d.entry.audience(), call.Change{Kind: call.ResourcesChanged})
+		d.server.changes.PublishTo(d.entry.audience(), rpc.Change{Kind: rpc.ResourcesChanged})
 	}
 }

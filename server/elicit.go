@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 )
@@ -29,7 +29,7 @@ func Elicit[T any](ctx context.Context, message string, options ...AskOption) (T
 func ElicitInto[T any](into *T, message string, options ...AskOption) Asking {
 	form, err := formOf[T]()
 	if err != nil {
-		return Asking{check: func(*call.Call) error { return err }}
+		return Asking{check: func(*rpc.Call) error { return err }}
 	}
 	a := newAsking(mcp.MethodElicit, mcp.ElicitParams{Message: message, RequestedSchema: form.JSON()}, options)
 	a.check = canElicitForm
@@ -79,12 +79,12 @@ func ElicitForm(ctx context.Context, message string, requestedSchema json.RawMes
 	return content, nil
 }
 
-func canElicitForm(c *call.Call) error {
+func canElicitForm(c *rpc.Call) error {
 	switch {
 	case !revision.FormElicitation.In(c.Revision):
 		return fmt.Errorf("elicitation: %w", ErrUnsupported)
 	case !c.Peer.Capabilities.Elicitation.SupportsForm():
-		return &call.CapabilityError{Required: mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{}}}
+		return &rpc.CapabilityError{Required: mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{}}}
 	}
 	return nil
 }

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -26,10 +26,10 @@ const (
 // URLRequiredError is the error of a handler that cannot do anything before its user
 // has been at some URLs. Return it before anything is done. See call.URLRequiredError
 // for what becomes of it, and [URLRequired] for how to have ElicitURL return it.
-type URLRequiredError = call.URLRequiredError
+type URLRequiredError = rpc.URLRequiredError
 
 // RequiredURL is one of the URLs of a URLRequiredError.
-type RequiredURL = call.RequiredURL
+type RequiredURL = rpc.RequiredURL
 
 // Within bounds how long [ElicitURL] waits until the user is done, instead of 5
 // minutes. In a round of a client of 2026-07-28 it waits 20 seconds at most.
@@ -70,9 +70,9 @@ func ElicitURL(ctx context.Context, address, message string, done func(ctx conte
 	if _, err := mcp.ParseElicitURL(address); err != nil {
 		return fmt.Errorf("elicit: %w", err)
 	}
-	c := call.From(ctx)
+	c := rpc.From(ctx)
 	if c == nil {
-		return call.ErrNoCall
+		return rpc.ErrNoCall
 	}
 	v := &visit{call: c, address: address, message: message, options: askOptionsOf(options)}
 	if err := c.CheckElicitURL(); err != nil {
@@ -113,7 +113,7 @@ func ElicitURL(ctx context.Context, address, message string, done func(ctx conte
 
 // visit is one user's way to a URL.
 type visit struct {
-	call             *call.Call
+	call             *rpc.Call
 	address, message string
 	options          askOptions
 	id               string // of the newest question, where questions have one
@@ -149,7 +149,7 @@ func (v *visit) wait(ctx context.Context, done func(context.Context) (bool, erro
 	if v.call.Revision.Modern() {
 		patience = min(patience, visitRound)
 	}
-	if finished, err = call.Poll(ctx, patience, done); err != nil || !finished {
+	if finished, err = rpc.Poll(ctx, patience, done); err != nil || !finished {
 		return false, err
 	}
 	if v.id != "" {
@@ -162,7 +162,7 @@ func (v *visit) wait(ctx context.Context, done func(context.Context) (bool, erro
 
 // already calls a done, which may be one that waits, for the time being.
 func already(ctx context.Context, done func(context.Context) (bool, error)) (bool, error) {
-	waiting, cancel := context.WithTimeout(ctx, call.FirstPoll)
+	waiting, cancel := context.WithTimeout(ctx, rpc.FirstPoll)
 	defer cancel()
 	finished, err := done(waiting)
 	if ctx.Err() == nil && waiting.Err() != nil && errors.Is(err, context.DeadlineExceeded) {

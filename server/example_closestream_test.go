@@ -7,8 +7,8 @@ import (
 	"net/http/httptest"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -39,7 +39,7 @@ func ExampleCloseStream() {
 	}
 	defer c.Close()
 	text, err := client.Call[string](ctx, c, "restore", map[string]string{"file": "1999.tar"},
-		client.OnProgress(func(p call.Progress) { fmt.Println(p.Message) }))
+		client.OnProgress(func(p rpc.Progress) { fmt.Println(p.Message) }))
 	fmt.Println(text, err)
 	// Output:
 	// the tape is being mounted

@@ -11,8 +11,8 @@ import (
 	"net/http/httptest"
 	"strings"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/transport"
@@ -111,7 +111,7 @@ func ExampleProgress() {
 
 	c := inMemory(s)
 	defer c.Close()
-	text, err := client.Call[string](context.Background(), c, "build", nil, client.OnProgress(func(p call.Progress) {
+	text, err := client.Call[string](context.Background(), c, "build", nil, client.OnProgress(func(p rpc.Progress) {
 		fmt.Printf("%v of %v: %s\n", p.Done, p.Total, p.Message)
 	}))
 	fmt.Println(text, err)

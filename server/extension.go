@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -74,7 +74,7 @@ func (s *Server) RegisterExtension(e Extension) error {
 // to what the core protocol has then, or returns the *call.CapabilityError that says
 // what is missing.
 func ExtensionOf(ctx context.Context, id string) (settings json.RawMessage, ok bool) {
-	if c := call.From(ctx); c != nil {
+	if c := rpc.From(ctx); c != nil {
 		return c.Extension(id)
 	}
 	return nil, false
@@ -84,7 +84,7 @@ func ExtensionOf(ctx context.Context, id string) (settings json.RawMessage, ok b
 type extensions struct {
 	mu       sync.Mutex
 	settings map[string]json.RawMessage // by ID; not modified once it serves
-	handlers map[string]call.Handler    // by method
+	handlers map[string]rpc.Handler     // by method
 	serving  bool
 }
 
@@ -104,7 +104,7 @@ func (x *extensions) add(e Extension) error {
 			return fmt.Errorf("the settings must encode to a JSON object, not %.20s", settings)
 		}
 	}
-	handlers := make(map[string]call.Handler, len(e.Requests)+len(e.Notifications))
+	handlers := make(map[string]rpc.Handler, len(e.Requests)+len(e.Notifications))
 	for method, handle := range e.Requests {
 		if handle == nil {
 			return fmt.Errorf("%s: %w", method, errNoHandler)
@@ -112,15 +112,15 @@ func (x *extensions) add(e Extension) error {
 		if strings.HasPrefix(method, revision.NotificationPrefix) {
 			return fmt.Errorf("%s: that is a name of a notification", method)
 		}
-		handlers[method] = ofExtension(e.ID, true, func(ctx context.Context, c *call.Call) call.Outcome {
+		handlers[method] = ofExtension(e.ID, true, func(ctx context.Context, c *rpc.Call) rpc.Outcome {
 			result, err := handle(ctx, c.RawParams)
 			if err != nil {
-				return call.Fail(err)
+				return rpc.Fail(err)
 			}
 			if result == nil {
 				result = &mcp.EmptyResult{}
 			}
-			return call.Outcome{Result: result}
+			return rpc.Outcome{Result: result}
 		})
 	}
 	for method, handle := range e.Notifications {
@@ -130,9 +130,9 @@ func (x *extensions) add(e Extension) error {
 		if !strings.HasPrefix(method, revision.NotificationPrefix) {
 			return fmt.Errorf("%s: a notification's name begins with %s", method, revision.NotificationPrefix)
 		}
-		handlers[method] = ofExtension(e.ID, false, func(ctx context.Context, c *call.Call) call.Outcome {
+		handlers[method] = ofExtension(e.ID, false, func(ctx context.Context, c *rpc.Call) rpc.Outcome {
 			handle(ctx, c.RawParams)
-			return call.Outcome{Result: &mcp.EmptyResult{}}
+			return rpc.Outcome{Result: &mcp.EmptyResult{}}
 		})
 	}
 	x.mu.Lock()
@@ -152,7 +152,7 @@ func (x *extensions) add(e Extension) error {
 		}
 	}
 	if x.settings == nil {
-		x.settings, x.handlers = make(map[string]json.RawMessage), make(map[string]call.Handler)
+		x.settings, x.handlers = make(map[string]json.RawMessage), make(map[string]rpc.Handler)
 	}
 	x.settings[e.ID] = settings
 	maps.Copy(x.handlers, handlers)
@@ -161,8 +161,8 @@ func (x *extensions) add(e Extension) error {
 
 // ofExtension keeps a handler to clients that have declared its extension. In sessions
 // there is no error of its own for those that have not: the method is none to them.
-func ofExtension(id string, request bool, handle call.Handler) call.Handler {
-	return func(ctx context.Context, c *call.Call) call.Outcome {
+func ofExtension(id string, request bool, handle rpc.Handler) rpc.Handler {
+	return func(ctx context.Context, c *rpc.Call) rpc.Outcome {
 		if request == c.ID.IsZero() {
 			return methodNotFound(c)
 		}
@@ -171,16 +171,16 @@ func ofExtension(id string, request bool, handle call.Handler) call.Handler {
 		case declared:
 			return handle(ctx, c)
 		case c.Revision.Modern():
-			return call.Fail(&call.CapabilityError{Required: mcp.ClientCapabilities{
+			return rpc.Fail(&rpc.CapabilityError{Required: mcp.ClientCapabilities{
 				Extensions: map[string]json.RawMessage{id: json.RawMessage("{}")},
 			}})
 		}
-		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is for clients that declare %s", c.Method, id))
+		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is for clients that declare %s", c.Method, id))
 	}
 }
 
 // serve returns the handlers, and lets no more extensions in.
-func (x *extensions) serve() map[string]call.Handler {
+func (x *extensions) serve() map[string]rpc.Handler {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.serving = true

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 )
@@ -191,11 +191,11 @@ func (s *Server) trees() []*templateEntry {
 
 // listWithFiles answers resources/list with a page of resources and files that the
 // caller sees, in the order of their URIs.
-func (s *Server) listWithFiles(ctx context.Context, c *call.Call, trees []*templateEntry) call.Outcome {
+func (s *Server) listWithFiles(ctx context.Context, c *rpc.Call, trees []*templateEntry) rpc.Outcome {
 	cursors := s.ready().cursors
 	after, err := cursors.of(c)
 	if err != nil {
-		return call.Fail(err)
+		return rpc.Fail(err)
 	}
 	personal := s.resources.view().personal || slices.ContainsFunc(trees, (*templateEntry).restricted)
 	var owner *principal.Principal
@@ -234,5 +234,5 @@ func (s *Server) listWithFiles(ctx context.Context, c *call.Call, trees []*templ
 		next := cursors.after(c.Method, last, owner)
 		result.NextCursor = &next
 	}
-	return call.Outcome{Result: result}
+	return rpc.Outcome{Result: result}
 }

@@ -3,7 +3,7 @@ package server
 import (
 	"context"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/principal"
 )
 
@@ -16,26 +16,26 @@ import (
 // context that is not a handler's. Safe for concurrent use. (2026-07-28,
 // basic/patterns/progress.)
 func Progress(ctx context.Context, done, total float64, text string) error {
-	c := call.From(ctx)
+	c := rpc.From(ctx)
 	if c == nil {
-		return call.ErrNoCall
+		return rpc.ErrNoCall
 	}
 	return c.Progress(ctx, done, total, text)
 }
 
 // PeerOf returns what the client of the call that ctx belongs to says of itself:
 // for display and logs, never for decisions. Outside a handler it is the zero Peer.
-func PeerOf(ctx context.Context) call.Peer {
-	if c := call.From(ctx); c != nil {
+func PeerOf(ctx context.Context) rpc.Peer {
+	if c := rpc.From(ctx); c != nil {
 		return c.Peer
 	}
-	return call.Peer{}
+	return rpc.Peer{}
 }
 
 // PrincipalOf returns who is calling, as far as that has been authenticated.
 // Outside a handler it is principal.Anonymous.
 func PrincipalOf(ctx context.Context) principal.Principal {
-	if c := call.From(ctx); c != nil {
+	if c := rpc.From(ctx); c != nil {
 		return c.Principal
 	}
 	return principal.Anonymous

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -42,7 +42,7 @@ const (
 // Deprecated: 2026-07-28 deprecates logging by protocol. Log to standard error or
 // with OpenTelemetry, and tell the user what matters by [Progress].
 func Logger(ctx context.Context) *slog.Logger {
-	c := call.From(ctx)
+	c := rpc.From(ctx)
 	if c == nil {
 		return slog.New(slog.DiscardHandler)
 	}
@@ -52,7 +52,7 @@ func Logger(ctx context.Context) *slog.Logger {
 // logHandler sends records to the client of a call.
 type logHandler struct {
 	ctx   context.Context // the call's: records come with contexts that may never end
-	call  *call.Call
+	call  *rpc.Call
 	name  string
 	attrs []slog.Attr
 }
@@ -112,17 +112,17 @@ func levelOf(l slog.Level) mcp.LoggingLevel {
 }
 
 // setLevel answers logging/setLevel, of the revisions that have sessions.
-func (s *Server) setLevel(ctx context.Context, c *call.Call) call.Outcome {
+func (s *Server) setLevel(ctx context.Context, c *rpc.Call) rpc.Outcome {
 	raw, _ := c.Params.Get("level")
 	level := mcp.LoggingLevel(jsonrpc.Unquote(raw))
 	if !level.Known() {
-		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.level must be one of %q", mcp.LoggingLevels()))
+		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.level must be one of %q", mcp.LoggingLevels()))
 	}
 	if c.SetLevel == nil {
 		return methodNotFound(c)
 	}
 	if err := c.SetLevel(ctx, level); err != nil {
-		return call.Fail(fmt.Errorf("keep the log level of a session: %w", err))
+		return rpc.Fail(fmt.Errorf("keep the log level of a session: %w", err))
 	}
-	return call.Outcome{Result: &mcp.EmptyResult{}}
+	return rpc.Outcome{Result: &mcp.EmptyResult{}}
 }

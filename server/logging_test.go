@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -53,7 +53,7 @@ func TestRecordsBecomeObjectsWithEachNameOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out logSink
-			ctx := call.With(t.Context(), &call.Call{LogLevel: mcp.LevelDebug, Stream: &out})
+			ctx := rpc.With(t.Context(), &rpc.Call{LogLevel: mcp.LevelDebug, Stream: &out})
 			tt.log(Logger(ctx))
 			if len(out.all) != 1 || !strings.Contains(out.all[0], tt.want) {
 				t.Errorf("sent %s, want %s", out.all, tt.want)
@@ -67,7 +67,7 @@ func TestRecordsBecomeObjectsWithEachNameOnce(t *testing.T) {
 
 func TestLevelsOfOneLoggerDoNotTouchAnother(t *testing.T) {
 	var out logSink
-	ctx := call.With(t.Context(), &call.Call{LogLevel: mcp.LevelDebug, Stream: &out})
+	ctx := rpc.With(t.Context(), &rpc.Call{LogLevel: mcp.LevelDebug, Stream: &out})
 	base := Logger(ctx).With("a", 1)
 	one, two := base.With("b", 2), base.With("c", 3)
 	one.Info("one")

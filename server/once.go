@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/schema"
 	"github.com/parley-mcp/parley/store"
 )
@@ -41,9 +41,9 @@ type onceEntry struct {
 // that restarts between rounds, that must be one they share.
 func Once[T any](ctx context.Context, key string, f func(ctx context.Context, idempotencyKey string) (T, error)) (T, error) {
 	var zero T
-	c := call.From(ctx)
+	c := rpc.From(ctx)
 	if c == nil {
-		return zero, call.ErrNoCall
+		return zero, rpc.ErrNoCall
 	}
 	if key == "" || len(key) > maxOnceKey {
 		return zero, fmt.Errorf("once: a key has 1 to %d bytes", maxOnceKey)

@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -256,7 +256,7 @@ func TestSilentClientsOfConnectionsAreLost(t *testing.T) {
 				select {
 				case err := <-l.served:
 					l.served <- err
-					var silent *call.SilentError
+					var silent *rpc.SilentError
 					if !does.lost || !errors.As(err, &silent) || silent.For != 2*time.Minute {
 						t.Errorf("it ended with %v", err)
 					}

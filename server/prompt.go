@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -117,7 +117,7 @@ func (s *Server) RegisterPrompt(p mcp.Prompt, handler PromptHandler, options ...
 // RemovePrompt withdraws a prompt and reports whether there was one. Calls in flight
 // finish. Safe while the server serves.
 func (s *Server) RemovePrompt(name string) bool {
-	return removed(s, call.PromptsChanged, &s.prompts, name)
+	return removed(s, rpc.PromptsChanged, &s.prompts, name)
 }
 
 // OfferPrompts declares that the server has prompts even while it has none, for one
@@ -162,7 +162,7 @@ func (s *Server) addPrompt(e *promptEntry, options []PromptOption) error {
 	if e.prompt, err = detached(e.prompt); err != nil {
 		return err
 	}
-	if err := added(s, call.PromptsChanged, &s.prompts, e.prompt.Name, e); err != nil {
+	if err := added(s, rpc.PromptsChanged, &s.prompts, e.prompt.Name, e); err != nil {
 		return err
 	}
 	if e.arguments != nil && slices.ContainsFunc(e.arguments.all, func(p parameter) bool { return p.enum != nil }) {

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
 // listPrompts answers prompts/list.
-func (s *Server) listPrompts(_ context.Context, c *call.Call) call.Outcome {
+func (s *Server) listPrompts(_ context.Context, c *rpc.Call) rpc.Outcome {
 	if !s.prompts.offered() {
 		return methodNotFound(c)
 	}
@@ -27,30 +27,30 @@ func (s *Server) listPrompts(_ context.Context, c *call.Call) call.Outcome {
 var getPromptMembers = []string{"name", "arguments", "_meta", "inputResponses", "requestState"}
 
 // getPrompt answers prompts/get.
-func (s *Server) getPrompt(ctx context.Context, c *call.Call) call.Outcome {
+func (s *Server) getPrompt(ctx context.Context, c *rpc.Call) rpc.Outcome {
 	if !s.prompts.offered() {
 		return methodNotFound(c)
 	}
 	if name, ok := c.Params.CaseVariant(getPromptMembers...); ok {
-		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params member %q differs from a known one in its case", name))
+		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params member %q differs from a known one in its case", name))
 	}
 	raw, _ := c.Params.Get("name")
 	if len(raw) == 0 || raw[0] != '"' {
-		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.name must be a string: the name of a prompt"))
+		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.name must be a string: the name of a prompt"))
 	}
 	name := jsonrpc.Unquote(raw)
 	entry, ok := s.prompts.find(name, c.Principal)
 	if !ok {
-		return call.Fail(unknownPrompt(name))
+		return rpc.Fail(unknownPrompt(name))
 	}
 	given, _ := c.Params.Get("arguments")
 	arguments, err := textsOf("params.arguments", given)
 	if err != nil {
-		return call.Fail(err)
+		return rpc.Fail(err)
 	}
 	for _, argument := range entry.prompt.Arguments {
 		if _, given := arguments[argument.Name]; argument.Required && !given {
-			return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "the prompt %s needs an argument %q", name, argument.Name))
+			return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "the prompt %s needs an argument %q", name, argument.Name))
 		}
 	}
 	result, err := entry.handle(ctx, arguments)
@@ -61,14 +61,14 @@ func (s *Server) getPrompt(ctx context.Context, c *call.Call) call.Outcome {
 		err = s.checkMeta(result.Meta)
 	}
 	if err != nil {
-		return call.Fail(fmt.Errorf("prompt %q: %w", name, err))
+		return rpc.Fail(fmt.Errorf("prompt %q: %w", name, err))
 	}
 	if result.Description == "" && entry.prompt.Description != "" {
 		described := *result
 		described.Description = entry.prompt.Description
 		result = &described
 	}
-	return call.Outcome{Result: result}
+	return rpc.Outcome{Result: result}
 }
 
 func unknownPrompt(name string) *jsonrpc.Error {

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"regexp"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -84,7 +84,7 @@ func (s *Server) RegisterResource(r mcp.Resource, handler ResourceHandler, optio
 // RemoveResource withdraws the resource of a URI and reports whether there was one.
 // What is being read is read to its end. Safe while the server serves.
 func (s *Server) RemoveResource(uri string) bool {
-	return removed(s, call.ResourcesChanged, &s.resources, uri)
+	return removed(s, rpc.ResourcesChanged, &s.resources, uri)
 }
 
 // OfferResources declares that the server has resources even while it has none, for
@@ -115,7 +115,7 @@ func (s *Server) addResource(r mcp.Resource, handler ResourceHandler, options []
 	if err != nil {
 		return err
 	}
-	return added(s, call.ResourcesChanged, &s.resources, r.URI, &resourceEntry{s.resourceOffer(r.URI, options), r, handler})
+	return added(s, rpc.ResourcesChanged, &s.resources, r.URI, &resourceEntry{s.resourceOffer(r.URI, options), r, handler})
 }
 
 var errNoName = errors.New("it needs a name")

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -17,7 +17,7 @@ import (
 func (s *Server) offersResources() bool { return s.resources.offered() || s.templates.offered() }
 
 // listResources answers resources/list.
-func (s *Server) listResources(ctx context.Context, c *call.Call) call.Outcome {
+func (s *Server) listResources(ctx context.Context, c *rpc.Call) rpc.Outcome {
 	if !s.offersResources() {
 		return methodNotFound(c)
 	}
@@ -34,7 +34,7 @@ func (s *Server) listResources(ctx context.Context, c *call.Call) call.Outcome {
 }
 
 // listTemplates answers resources/templates/list.
-func (s *Server) listTemplates(_ context.Context, c *call.Call) call.Outcome {
+func (s *Server) listTemplates(_ context.Context, c *rpc.Call) rpc.Outcome {
 	if !s.offersResources() {
 		return methodNotFound(c)
 	}
@@ -50,40 +50,40 @@ func (s *Server) listTemplates(_ context.Context, c *call.Call) call.Outcome {
 var readResourceMembers = []string{"uri", "_meta", "inputResponses", "requestState"}
 
 // readResource answers resources/read.
-func (s *Server) readResource(ctx context.Context, c *call.Call) call.Outcome {
+func (s *Server) readResource(ctx context.Context, c *rpc.Call) rpc.Outcome {
 	if !s.offersResources() {
 		return methodNotFound(c)
 	}
 	if name, ok := c.Params.CaseVariant(readResourceMembers...); ok {
-		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params member %q differs from a known one in its case", name))
+		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params member %q differs from a known one in its case", name))
 	}
 	raw, _ := c.Params.Get("uri")
 	if len(raw) == 0 || raw[0] != '"' {
-		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.uri must be a string: the URI of a resource"))
+		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.uri must be a string: the URI of a resource"))
 	}
 	uri := jsonrpc.Unquote(raw)
 	if len(uri) > maxURI {
-		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.uri has %d bytes, more than %d", len(uri), maxURI))
+		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.uri has %d bytes, more than %d", len(uri), maxURI))
 	}
 	read, from, mimeType := s.resourceAt(uri, c.Principal)
 	if read == nil {
-		return call.Fail(resourceNotFound(uri))
+		return rpc.Fail(resourceNotFound(uri))
 	}
 	result, err := read(ctx)
 	switch {
 	case errors.Is(err, ErrResourceNotFound):
-		return call.Fail(resourceNotFound(uri))
+		return rpc.Fail(resourceNotFound(uri))
 	case err != nil:
-		return call.Fail(fmt.Errorf("resource %.256q: %w", uri, err))
+		return rpc.Fail(fmt.Errorf("resource %.256q: %w", uri, err))
 	case result == nil || len(result.Contents) == 0:
 		// An empty list would leave open whether there is such a resource (2026-07-28,
 		// server/resources, Error Handling).
-		return call.Fail(resourceNotFound(uri))
+		return rpc.Fail(resourceNotFound(uri))
 	}
 	if err := s.checkMeta(result.Meta); err != nil {
-		return call.Fail(fmt.Errorf("resource %.256q: %w", uri, err))
+		return rpc.Fail(fmt.Errorf("resource %.256q: %w", uri, err))
 	}
-	return call.Outcome{Result: completed(result, uri, mimeType, from)}
+	return rpc.Outcome{Result: completed(result, uri, mimeType, from)}
 }
 
 // resourceAt returns how a caller reads the resource of a URI, what serves it, and its

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/parley-mcp/parley/auth"
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -71,7 +71,7 @@ func (s *Server) local(ctx context.Context) context.Context {
 
 // scopesOf returns the scopes that a call needs: those of its method, and of what it
 // names as far as its caller may know of that.
-func (s *Server) scopesOf(c *call.Call) []string {
+func (s *Server) scopesOf(c *rpc.Call) []string {
 	var needed []string
 	if s.Auth != nil {
 		needed = s.Auth.MethodScopes[c.Method]
@@ -133,7 +133,7 @@ func subscribed(params *jsonrpc.Members) []string {
 	}
 	list, _ := jsonrpc.Get(raw, "resourceSubscriptions")
 	var uris []string
-	if json.Unmarshal(list, &uris) != nil || call.CheckSubscribed(uris) != nil {
+	if json.Unmarshal(list, &uris) != nil || rpc.CheckSubscribed(uris) != nil {
 		return nil
 	}
 	return uris

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/httpwire"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/modern"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/internal/streamwire"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -49,7 +49,7 @@ type Server struct {
 	// Logger takes what the server itself has to say. Nil: slog.Default().
 	Logger *slog.Logger
 	// Middleware wraps the handling of every call, the first outermost.
-	Middleware []call.Middleware
+	Middleware []rpc.Middleware
 	// Limits bounds what clients can use up.
 	Limits Limits
 	// Keys seal what clients keep for the server: the state of calls of 2026-07-28 that
@@ -108,7 +108,7 @@ type Server struct {
 	templates  templateSet
 	prompts    catalog[*promptEntry]
 	completes  atomic.Bool // something can be completed
-	changes    call.Changes
+	changes    rpc.Changes
 	followers  followers
 	extensions extensions
 
@@ -151,7 +151,7 @@ type Limits struct {
 // core is what serves: the eras, over the wires, around one engine. It is made
 // once, when the first message or connection comes.
 type core struct {
-	engine  *call.Engine
+	engine  *rpc.Engine
 	cursors cursors
 	http    httpwire.Server
 	stream  streamwire.Server
@@ -196,7 +196,7 @@ func (s *Server) ready() *core {
 		}
 		inflight := orDefault(s.Limits.MaxInflight, 128)
 		c := &s.core
-		handlers := map[string]call.Handler{
+		handlers := map[string]rpc.Handler{
 			mcp.MethodDiscover:              s.discover,
 			mcp.MethodListTools:             s.listTools,
 			mcp.MethodCallTool:              s.callTool,
@@ -215,7 +215,7 @@ func (s *Server) ready() *core {
 		if s.RootsChanged != nil {
 			handlers[mcp.NotificationRootsListChanged] = s.rootsChanged
 		}
-		c.engine = call.NewEngine(handlers, logger, s.middleware()...)
+		c.engine = rpc.NewEngine(handlers, logger, s.middleware()...)
 		c.engine.Store, c.engine.Scopes = kv, s.scopesOf
 		if s.Auth != nil {
 			if err := s.Auth.Check(); err != nil {
@@ -223,7 +223,7 @@ func (s *Server) ready() *core {
 			}
 		}
 		s.changes.OnInterest(s.followers.changed)
-		peers := &call.Peers{}
+		peers := &rpc.Peers{}
 		seals, err := seal.New(s.Keys...)
 		if err != nil {
 			panic("server: Keys: " + err.Error())
@@ -272,12 +272,12 @@ func (s *Server) ready() *core {
 }
 
 // middleware is the program's, around the limit: what sees calls sees refusals too.
-func (s *Server) middleware() []call.Middleware {
-	limit := call.RateLimit{PerSecond: s.Limits.CallsPerSecond, Burst: orDefault(s.Limits.CallBurst, 2000)}
+func (s *Server) middleware() []rpc.Middleware {
+	limit := rpc.RateLimit{PerSecond: s.Limits.CallsPerSecond, Burst: orDefault(s.Limits.CallBurst, 2000)}
 	if limit.PerSecond == 0 {
 		limit.PerSecond = 1000
 	}
-	return append(slices.Clip(s.Middleware), call.LimitRate(limit))
+	return append(slices.Clip(s.Middleware), rpc.LimitRate(limit))
 }
 
 func orDefault[T int | time.Duration](v, def T) T {
@@ -414,10 +414,10 @@ func (s *Server) describe(principal.Principal) mcp.InitializeResult {
 	}
 }
 
-func (s *Server) discover(context.Context, *call.Call) call.Outcome {
-	return call.Outcome{Result: modern.Discover(s.capabilities(), s.Instructions, s.DiscoverCache.hints(false))}
+func (s *Server) discover(context.Context, *rpc.Call) rpc.Outcome {
+	return rpc.Outcome{Result: modern.Discover(s.capabilities(), s.Instructions, s.DiscoverCache.hints(false))}
 }
 
-func methodNotFound(c *call.Call) call.Outcome {
-	return call.Fail(jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not offered by this server", c.Method))
+func methodNotFound(c *rpc.Call) rpc.Outcome {
+	return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not offered by this server", c.Method))
 }

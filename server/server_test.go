@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/principal"
@@ -38,8 +38,8 @@ func TestTheZeroServerServes(t *testing.T) {
 func TestMiddlewareSeesEveryCall(t *testing.T) {
 	var mu sync.Mutex
 	var seen []string
-	s := &server.Server{Middleware: []call.Middleware{func(next call.Handler) call.Handler {
-		return func(ctx context.Context, c *call.Call) call.Outcome {
+	s := &server.Server{Middleware: []rpc.Middleware{func(next rpc.Handler) rpc.Handler {
+		return func(ctx context.Context, c *rpc.Call) rpc.Outcome {
 			mu.Lock()
 			seen = append(seen, c.Method)
 			mu.Unlock()
@@ -63,10 +63,10 @@ func TestMiddlewareSeesEveryCall(t *testing.T) {
 
 func TestOutsideAHandlerThereIsNoCall(t *testing.T) {
 	ctx := t.Context()
-	if err := server.Progress(ctx, 1, 2, ""); !errors.Is(err, call.ErrNoCall) {
+	if err := server.Progress(ctx, 1, 2, ""); !errors.Is(err, rpc.ErrNoCall) {
 		t.Errorf("Progress: %v", err)
 	}
-	if p := server.PeerOf(ctx); p != (call.Peer{}) {
+	if p := server.PeerOf(ctx); p != (rpc.Peer{}) {
 		t.Errorf("PeerOf: %+v", p)
 	}
 	if p := server.PrincipalOf(ctx); p != principal.Anonymous {
@@ -82,10 +82,10 @@ func TestProgressAfterTheHandlerIsRefused(t *testing.T) {
 		return "", server.Progress(ctx, 1, 2, "")
 	})
 	c := mcptest.Dial(t, s)
-	if _, err := c.CallTool(t.Context(), "keep", nil, client.OnProgress(func(call.Progress) {})); err != nil {
+	if _, err := c.CallTool(t.Context(), "keep", nil, client.OnProgress(func(rpc.Progress) {})); err != nil {
 		t.Fatal(err)
 	}
-	if err := server.Progress(kept, 2, 2, ""); !errors.Is(err, call.ErrCallDone) {
+	if err := server.Progress(kept, 2, 2, ""); !errors.Is(err, rpc.ErrCallDone) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -90,7 +90,7 @@ func (s *Server) RegisterTemplate(t mcp.ResourceTemplate, handler ResourceHandle
 // RemoveTemplate withdraws a template, which may be one of [AddFS], and reports whether
 // there was one. What is being read is read to its end. Safe while the server serves.
 func (s *Server) RemoveTemplate(uriTemplate string) bool {
-	return removed(s, call.ResourcesChanged, &s.templates, uriTemplate)
+	return removed(s, rpc.ResourcesChanged, &s.templates, uriTemplate)
 }
 
 // readFunc reads one resource.
@@ -132,7 +132,7 @@ func (s *Server) addTemplate(e *templateEntry, options []ResourceOption) error {
 		return err
 	}
 	e.uris = uris
-	if err := added(s, call.ResourcesChanged, &s.templates, e.template.URITemplate, e); err != nil {
+	if err := added(s, rpc.ResourcesChanged, &s.templates, e.template.URITemplate, e); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(uris.variables, func(v templateVariable) bool { return e.variable(v.name).enum != nil }) {

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 )
@@ -105,7 +105,7 @@ func (s *Server) RegisterTool(tool mcp.Tool, handler ToolHandler, options ...Too
 // RemoveTool withdraws a tool and reports whether there was one. Calls in flight
 // finish. Safe while the server serves.
 func (s *Server) RemoveTool(name string) bool {
-	return removed(s, call.ToolsChanged, &s.tools, name)
+	return removed(s, rpc.ToolsChanged, &s.tools, name)
 }
 
 // OfferTools declares that the server has tools even while it has none, for one

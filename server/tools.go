@@ -8,7 +8,7 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -57,7 +57,7 @@ func (s *Server) addTool(e *toolEntry, options []ToolOption) error {
 	if err := e.detach(); err != nil {
 		return err
 	}
-	return added(s, call.ToolsChanged, &s.tools, e.tool.Name, e)
+	return added(s, rpc.ToolsChanged, &s.tools, e.tool.Name, e)
 }
 
 // detach gives the entry a definition of its own, which the caller cannot change
@@ -85,7 +85,7 @@ func checkToolName(name string) error {
 }
 
 // listTools answers tools/list.
-func (s *Server) listTools(_ context.Context, c *call.Call) call.Outcome {
+func (s *Server) listTools(_ context.Context, c *rpc.Call) rpc.Outcome {
 	if !s.tools.offered() {
 		return methodNotFound(c)
 	}
@@ -101,52 +101,52 @@ func (s *Server) listTools(_ context.Context, c *call.Call) call.Outcome {
 var callToolMembers = []string{"name", "arguments", "_meta", "task", "inputResponses", "requestState"}
 
 // callTool answers tools/call.
-func (s *Server) callTool(ctx context.Context, c *call.Call) call.Outcome {
+func (s *Server) callTool(ctx context.Context, c *rpc.Call) rpc.Outcome {
 	if !s.tools.offered() {
 		return methodNotFound(c)
 	}
 	if name, ok := c.Params.CaseVariant(callToolMembers...); ok {
-		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params member %q differs from a known one in its case", name))
+		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params member %q differs from a known one in its case", name))
 	}
 	raw, _ := c.Params.Get("name")
 	if len(raw) == 0 || raw[0] != '"' {
-		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.name must be a string: the name of a tool"))
+		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.name must be a string: the name of a tool"))
 	}
 	name := jsonrpc.Unquote(raw)
 	entry, ok := s.tools.find(name, c.Principal)
 	if !ok {
-		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown tool: %.128q", name))
+		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown tool: %.128q", name))
 	}
 	arguments, given := c.Params.Get("arguments")
 	switch {
 	case !given:
 		arguments = []byte("{}")
 	case arguments[0] != '{':
-		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.arguments must be an object"))
+		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.arguments must be an object"))
 	}
 	if err := c.CheckMirror(entry.mirrored, arguments); err != nil {
-		return call.Fail(err)
+		return rpc.Fail(err)
 	}
 	// What the model got wrong goes back to the model, which can mend it
 	// (2025-11-25, server/tools, Error Handling).
 	if err := entry.input.Validate(arguments); err != nil {
-		return call.Outcome{Result: errorResult("invalid arguments: " + whatIsWrong(err))}
+		return rpc.Outcome{Result: errorResult("invalid arguments: " + whatIsWrong(err))}
 	}
 	result, err := s.run(ctx, entry, arguments)
 	if err != nil {
 		if c.IsProtocolError(err) {
-			return call.Fail(err)
+			return rpc.Fail(err)
 		}
-		return call.Outcome{Result: errorResult(err.Error())}
+		return rpc.Outcome{Result: errorResult(err.Error())}
 	}
 	if err := entry.checkOutput(result); err != nil {
 		s.logger().ErrorContext(ctx, "a tool's result does not fit its output schema", "tool", name, "error", err)
-		return call.Outcome{Result: errorResult("the tool failed: its result does not fit its output schema")}
+		return rpc.Outcome{Result: errorResult("the tool failed: its result does not fit its output schema")}
 	}
 	if err := s.checkMeta(result.Meta); err != nil {
-		return call.Fail(fmt.Errorf("tool %q: its result cannot be sent: %w", name, err))
+		return rpc.Fail(fmt.Errorf("tool %q: its result cannot be sent: %w", name, err))
 	}
-	return call.Outcome{Result: result}
+	return rpc.Outcome{Result: result}
 }
 
 // run runs the handler. A panic becomes an error whose text tells nothing.

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 )
 
 // session is what is known of the authorization for one MCP server.
@@ -119,7 +119,7 @@ func (s *session) take(ctx context.Context) (done func(), err error) {
 	select {
 	case s.turn <- struct{}{}:
 	default:
-		release := call.StopClocks(ctx)
+		release := rpc.StopClocks(ctx)
 		defer release()
 		select {
 		case s.turn <- struct{}{}:
@@ -257,7 +257,7 @@ func (s *session) obtain(ctx context.Context, n need) error {
 		return err
 	}
 	defer done()
-	release := call.StopClocks(ctx)
+	release := rpc.StopClocks(ctx)
 	defer release()
 	if err := s.load(ctx); err != nil {
 		return err
@@ -326,7 +326,7 @@ func (t *token) answers(n *need) bool {
 
 // remember notes a failure, unless it is the caller's own.
 func (s *session) remember(n *need, err error) {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, call.ErrClosed) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, rpc.ErrClosed) {
 		return
 	}
 	lasts := failureLasts

@@ -11,7 +11,7 @@
 //	floor 5   internal/httpwire, internal/streamwire
 //	floor 4   internal/modern, internal/legacy
 //	floor 3   task, auth/oauth
-//	floor 2   call
+//	floor 2   internal/rpc
 //	floor 1   internal/revision, internal/seal, auth, transport
 //	floor 0   mcp, jsonrpc, principal, store, schema
 //

@@ -38,7 +38,7 @@ var rooms = map[string]room{
 	"internal/legacy":     {floor: 4},
 	"task":                {floor: 3},
 	"auth/oauth":          {floor: 3},
-	"call":                {floor: 2},
+	"internal/rpc":        {floor: 2},
 	"internal/revision":   {floor: 1},
 	"internal/seal":       {floor: 1},
 	"auth":                {floor: 1},

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
 )
 
 // answerStream is the response to a request of a session. Once it is an event stream
@@ -23,8 +23,8 @@ type answerStream struct {
 }
 
 var (
-	_ call.Stream       = (*answerStream)(nil)
-	_ call.StreamCloser = (*answerStream)(nil)
+	_ rpc.Stream       = (*answerStream)(nil)
+	_ rpc.StreamCloser = (*answerStream)(nil)
 )
 
 // begin makes conn the connection of the answer to r.
@@ -82,7 +82,7 @@ func (a *answerStream) Broken() error {
 // CloseStream implements call.StreamCloser.
 func (a *answerStream) CloseStream(ctx context.Context, retry time.Duration) error {
 	if !revision.StreamPolling.In(a.live.Revision) {
-		return call.ErrUnsupported
+		return rpc.ErrUnsupported
 	}
 	s := a.held()
 	if s == nil { // the client is away, and will not come back

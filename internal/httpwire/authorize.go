@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/principal"
 )
@@ -53,7 +53,7 @@ func (s *Server) permit(w http.ResponseWriter, r *http.Request, request jsonrpc.
 			request = jsonrpc.ID{}
 		}
 		if scopes := s.Modern.Engine.Scopes; scopes != nil && m.Kind == jsonrpc.Request {
-			needed = auth.Union(needed, scopes(&call.Call{Method: m.Method, Params: &m.Params, Principal: info.Principal}))
+			needed = auth.Union(needed, scopes(&rpc.Call{Method: m.Method, Params: &m.Params, Principal: info.Principal}))
 		}
 	}
 	no := s.Auth.Permit(w.Header(), r, info, needed)

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/modern"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -22,7 +22,7 @@ var (
 	// ErrSessionGone: the server has forgotten the session. The request was not acted on.
 	ErrSessionGone = errors.New("the server has ended the session")
 	// errNotMCP: what answered is no MCP server, or not one at this URL.
-	errNotMCP = fmt.Errorf("%w: neither JSON nor an event stream: is this the URL of an MCP endpoint?", call.ErrInvalidResponse)
+	errNotMCP = fmt.Errorf("%w: neither JSON nor an event stream: is this the URL of an MCP endpoint?", rpc.ErrInvalidResponse)
 )
 
 // goodbye is how long a server may take to note that its session has ended.
@@ -33,7 +33,7 @@ const goodbye = 2 * time.Second
 type Client struct {
 	Options
 	modern bool
-	to     call.Receiver
+	to     rpc.Receiver
 	http   *http.Client
 	ctx    context.Context // ends when Close begins
 	cancel context.CancelFunc
@@ -47,11 +47,11 @@ type Client struct {
 	revision  mcp.Revision
 }
 
-var _ call.Wire = (*Client)(nil)
+var _ rpc.Wire = (*Client)(nil)
 
 // NewClient makes a client for a server of the stateless era, or of one with
 // sessions. It hands what arrives to to.
-func NewClient(o Options, isModern bool, to call.Receiver) *Client {
+func NewClient(o Options, isModern bool, to rpc.Receiver) *Client {
 	c := &Client{Options: o, modern: isModern, to: to, http: o.newHTTP()}
 	c.authorize(c.http, holdOf(to))
 	if isModern {
@@ -79,7 +79,7 @@ func (c *Client) Close() error {
 			session = ""
 		}
 		c.mu.Unlock()
-		c.to.Lost(call.ErrClosed)
+		c.to.Lost(rpc.ErrClosed)
 		c.running.Wait()
 		if session != "" {
 			c.endSession()
@@ -132,16 +132,16 @@ func (c *Client) request(ctx context.Context, method string, body []byte) (*http
 var acceptBoth = []string{"application/json, text/event-stream"}
 
 // Send implements call.Wire.
-func (c *Client) Send(ctx context.Context, out *call.Outgoing) error {
+func (c *Client) Send(ctx context.Context, out *rpc.Outgoing) error {
 	if !c.join() {
-		return fmt.Errorf("%w: %w", call.ErrNotSent, call.ErrClosed)
+		return fmt.Errorf("%w: %w", rpc.ErrNotSent, rpc.ErrClosed)
 	}
 	defer c.running.Done()
 	if out.ID.IsZero() { // the context of a request ends when Close reports that the server is lost
 		var cancel context.CancelCauseFunc
 		ctx, cancel = context.WithCancelCause(ctx)
 		defer cancel(nil)
-		defer context.AfterFunc(c.ctx, func() { cancel(call.ErrClosed) })()
+		defer context.AfterFunc(c.ctx, func() { cancel(rpc.ErrClosed) })()
 	}
 
 	req, err := c.request(ctx, http.MethodPost, out.Message)
@@ -192,7 +192,7 @@ func (c *Client) begin(session string) error {
 		return nil
 	}
 	if !visibleASCII(session) {
-		return fmt.Errorf("%w: the server's session id is too long or not visible ASCII", call.ErrInvalidResponse)
+		return fmt.Errorf("%w: the server's session id is too long or not visible ASCII", rpc.ErrInvalidResponse)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -207,7 +207,7 @@ func (c *Client) forgotten() bool {
 }
 
 // answer hands on what the response to a request carries.
-func (c *Client) answer(ctx context.Context, resp *http.Response, out *call.Outgoing) error {
+func (c *Client) answer(ctx context.Context, resp *http.Response, out *rpc.Outgoing) error {
 	kind := mediaType(resp.Header)
 	switch {
 	case kind == "application/json":
@@ -217,13 +217,13 @@ func (c *Client) answer(ctx context.Context, resp *http.Response, out *call.Outg
 		}
 		answered, err := c.deliver(body, out.ID)
 		if err == nil && !answered {
-			err = fmt.Errorf("%w: it answers no request of ours", call.ErrInvalidResponse)
+			err = fmt.Errorf("%w: it answers no request of ours", rpc.ErrInvalidResponse)
 		}
 		return err
 	case kind == "text/event-stream":
 		return c.stream(ctx, resp.Body, out.ID)
 	case resp.StatusCode == http.StatusAccepted:
-		return fmt.Errorf("%w: the server accepted the request as if it were a notification", call.ErrInvalidResponse)
+		return fmt.Errorf("%w: the server accepted the request as if it were a notification", rpc.ErrInvalidResponse)
 	}
 	return errNotMCP
 }
@@ -246,7 +246,7 @@ func (c *Client) deliver(data []byte, id jsonrpc.ID) (answered bool, err error) 
 	parts := [][]byte{data}
 	if jsonrpc.IsBatch(data) {
 		if parts, err = jsonrpc.SplitBatch(data, c.Limits); err != nil {
-			return false, fmt.Errorf("%w: %w", call.ErrInvalidResponse, err)
+			return false, fmt.Errorf("%w: %w", rpc.ErrInvalidResponse, err)
 		}
 	}
 	for _, part := range parts {
@@ -268,14 +268,14 @@ func (c *Client) deliver(data []byte, id jsonrpc.ID) (answered bool, err error) 
 }
 
 // failed makes an error of a response that is none.
-func (c *Client) failed(req *http.Request, resp *http.Response, out *call.Outgoing) error {
+func (c *Client) failed(req *http.Request, resp *http.Response, out *rpc.Outgoing) error {
 	if resp.StatusCode == http.StatusNotFound && req.Header[headerSession] != nil {
 		c.mu.Lock()
 		c.gone = true
 		c.mu.Unlock()
 		return ErrSessionGone
 	}
-	failure := &call.StatusError{Status: resp.StatusCode, Header: resp.Header}
+	failure := &rpc.StatusError{Status: resp.StatusCode, Header: resp.Header}
 	patience := time.AfterFunc(errorPatience, func() { resp.Body.Close() })
 	defer patience.Stop()
 	body, err := readBody(resp.Body, resp.ContentLength, maxErrorBody)
@@ -299,12 +299,12 @@ func unsent(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if errors.Is(err, call.ErrUnauthorized) {
+	if errors.Is(err, rpc.ErrUnauthorized) {
 		return redact(err)
 	}
-	err = fmt.Errorf("%w: %w", call.ErrConnectionLost, redact(err))
+	err = fmt.Errorf("%w: %w", rpc.ErrConnectionLost, redact(err))
 	if neverConnected(err) {
-		err = fmt.Errorf("%w: %w", call.ErrNotSent, err)
+		err = fmt.Errorf("%w: %w", rpc.ErrNotSent, err)
 	}
 	return err
 }
@@ -315,13 +315,13 @@ func interrupted(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, errEventTooLarge), errors.Is(err, errTooLarge):
-		return fmt.Errorf("%w: %w", call.ErrInvalidResponse, err)
+		return fmt.Errorf("%w: %w", rpc.ErrInvalidResponse, err)
 	case errors.Is(err, io.EOF):
-		return call.ErrConnectionLost
-	case errors.Is(err, call.ErrConnectionLost): // it says more
+		return rpc.ErrConnectionLost
+	case errors.Is(err, rpc.ErrConnectionLost): // it says more
 		return err
 	}
-	return fmt.Errorf("%w: %w", call.ErrConnectionLost, redact(err))
+	return fmt.Errorf("%w: %w", rpc.ErrConnectionLost, redact(err))
 }
 
 // finish waits a moment for the end of a body that has brought what was wanted from

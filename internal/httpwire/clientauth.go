@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 )
 
 // Authorizer has the credentials that a server wants to see. See client.Authorizer.
@@ -73,7 +73,7 @@ func (a *authorized) RoundTrip(req *http.Request) (*http.Response, error) {
 // prepare makes the request to send: with credentials, and with its body once more.
 // The request itself stays as it is, as a RoundTripper's has to.
 func (a *authorized) prepare(req *http.Request, again bool) (*http.Request, error) {
-	sent := req.WithContext(call.WithClocks(req.Context(), a.hold))
+	sent := req.WithContext(rpc.WithClocks(req.Context(), a.hold))
 	sent.Header = req.Header.Clone()
 	if again && req.GetBody != nil {
 		body, err := req.GetBody()
@@ -90,7 +90,7 @@ func unauthorized(req *http.Request, err error) error {
 	if req.Context().Err() != nil {
 		return context.Cause(req.Context())
 	}
-	return fmt.Errorf("%w: %w", call.ErrUnauthorized, err)
+	return fmt.Errorf("%w: %w", rpc.ErrUnauthorized, err)
 }
 
 // authorize puts the credentials of an Authorizer, if there is one, on all that c sends.
@@ -118,10 +118,10 @@ func (a *authorized) CloseIdleConnections() {
 
 // holder is a Receiver whose clocks can be stopped. See call.Outbound.
 type holder interface {
-	Hold() *call.Hold
+	Hold() *rpc.Hold
 }
 
-func holdOf(to call.Receiver) func() (release func()) {
+func holdOf(to rpc.Receiver) func() (release func()) {
 	h, ok := to.(holder)
 	if !ok {
 		return nil

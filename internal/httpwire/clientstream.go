@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -123,7 +123,7 @@ func (c *Client) open(ctx context.Context, last string) (body io.ReadCloser, aga
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, ctx.Err() == nil && !errors.Is(err, call.ErrUnauthorized)
+		return nil, ctx.Err() == nil && !errors.Is(err, rpc.ErrUnauthorized)
 	}
 	kind := mediaType(resp.Header)
 	if resp.StatusCode == http.StatusOK && kind == "text/event-stream" {
@@ -158,7 +158,7 @@ func (c *Client) listen(ctx context.Context) {
 
 // standalone closes opened when the server has answered the first attempt.
 func (c *Client) standalone(opened chan struct{}) {
-	to, _ := c.to.(call.Listener)
+	to, _ := c.to.(rpc.Listener)
 	heard := false
 	defer func() {
 		if heard && to != nil && c.ctx.Err() == nil {

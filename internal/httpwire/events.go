@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 )
 
 const (
@@ -43,7 +43,7 @@ type eventStream struct {
 	unwatch func() bool // stops watching ctx; nil until started
 }
 
-var _ call.Stream = (*eventStream)(nil)
+var _ rpc.Stream = (*eventStream)(nil)
 
 // Write queues one message as an event. It waits while too much is queued.
 func (e *eventStream) Write(ctx context.Context, msg []byte) error {
@@ -58,7 +58,7 @@ func (e *eventStream) Write(ctx context.Context, msg []byte) error {
 func (e *eventStream) Broken() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.err == call.ErrCallDone {
+	if e.err == rpc.ErrCallDone {
 		return nil
 	}
 	return e.err
@@ -261,7 +261,7 @@ func (e *eventStream) claim() (started bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.started {
-		e.err = call.ErrCallDone
+		e.err = rpc.ErrCallDone
 	}
 	return e.started
 }
@@ -273,7 +273,7 @@ func (e *eventStream) end() {
 	defer e.mu.Unlock()
 	e.settle()
 	if e.err == nil {
-		e.err = call.ErrCallDone
+		e.err = rpc.ErrCallDone
 	}
 	if e.ended || !e.started {
 		e.ended = true

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/modern"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -179,13 +179,13 @@ func noStream(w http.ResponseWriter, r *http.Request) bool {
 // caller is a client of either era.
 type caller struct {
 	*Client
-	call  func(context.Context, *call.Request) (json.RawMessage, error)
+	call  func(context.Context, *rpc.Request) (json.RawMessage, error)
 	heard *overheard
 }
 
 // overheard is what a client received beside responses.
 type overheard struct {
-	call.Receiver
+	rpc.Receiver
 	mu   sync.Mutex
 	list []string
 }
@@ -238,12 +238,12 @@ func dialLegacy(t *testing.T, o Options) (*caller, error) {
 		c.Close()
 		era.Close()
 	})
-	_, err := era.Handshake(t.Context(), mcp.V20251125, mcp.Implementation{Name: "c", Version: "1"}, mcp.ClientCapabilities{}, &call.Request{})
+	_, err := era.Handshake(t.Context(), mcp.V20251125, mcp.Implementation{Name: "c", Version: "1"}, mcp.ClientCapabilities{}, &rpc.Request{})
 	return c, err
 }
 
 func list(ctx context.Context, c *caller) (string, error) {
-	raw, err := c.call(ctx, &call.Request{Method: mcp.MethodListTools})
+	raw, err := c.call(ctx, &rpc.Request{Method: mcp.MethodListTools})
 	return string(raw), err
 }
 

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -30,12 +30,12 @@ type PairClient struct {
 	sending sync.WaitGroup // joined under mu before ctx ends
 }
 
-var _ call.Wire = (*PairClient)(nil)
+var _ rpc.Wire = (*PairClient)(nil)
 
 // DialPair opens the event stream and waits for the endpoint, no longer than limit
 // unless that is 0. Time in which a user is asked for credentials does not count. Ctx
 // bounds that only. It hands what arrives to to.
-func DialPair(ctx context.Context, limit time.Duration, o Options, to call.Receiver) (*PairClient, error) {
+func DialPair(ctx context.Context, limit time.Duration, o Options, to rpc.Receiver) (*PairClient, error) {
 	c := &PairClient{Options: o, http: o.newHTTP(), done: make(chan struct{})}
 	c.ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	ctx, late := context.WithCancelCause(ctx)
@@ -95,7 +95,7 @@ func (c *PairClient) open() (*eventReader, io.ReadCloser, error) {
 	}
 	if resp.StatusCode != http.StatusOK {
 		resp.Body.Close()
-		return nil, nil, &call.StatusError{Status: resp.StatusCode, Header: resp.Header}
+		return nil, nil, &rpc.StatusError{Status: resp.StatusCode, Header: resp.Header}
 	}
 	if kind := mediaType(resp.Header); kind != "text/event-stream" {
 		resp.Body.Close()
@@ -107,7 +107,7 @@ func (c *PairClient) open() (*eventReader, io.ReadCloser, error) {
 	case err != nil:
 		err = interrupted(c.ctx, err)
 	case ev.name != "endpoint":
-		err = fmt.Errorf("%w: the event stream begins with %.32q and not with its endpoint", call.ErrInvalidResponse, ev.name)
+		err = fmt.Errorf("%w: the event stream begins with %.32q and not with its endpoint", rpc.ErrInvalidResponse, ev.name)
 	default:
 		c.endpoint, err = resolveEndpoint(resp.Request.URL, string(ev.data))
 	}
@@ -123,25 +123,25 @@ func (c *PairClient) open() (*eventReader, io.ReadCloser, error) {
 func resolveEndpoint(stream *url.URL, endpoint string) (string, error) {
 	ref, err := url.Parse(endpoint)
 	if err != nil {
-		return "", fmt.Errorf("%w: the endpoint is not a URL", call.ErrInvalidResponse)
+		return "", fmt.Errorf("%w: the endpoint is not a URL", rpc.ErrInvalidResponse)
 	}
 	u := stream.ResolveReference(ref)
 	if u.Scheme != stream.Scheme || !strings.EqualFold(u.Host, stream.Host) || ref.User != nil {
-		return "", fmt.Errorf("%w: the endpoint is of another origin, %.100q", call.ErrInvalidResponse, u.Host)
+		return "", fmt.Errorf("%w: the endpoint is of another origin, %.100q", rpc.ErrInvalidResponse, u.Host)
 	}
 	u.User, u.Fragment, u.RawFragment = stream.User, "", ""
 	return u.String(), nil
 }
 
 // Send implements call.Wire.
-func (c *PairClient) Send(ctx context.Context, out *call.Outgoing) error {
+func (c *PairClient) Send(ctx context.Context, out *rpc.Outgoing) error {
 	if !c.join() {
-		return fmt.Errorf("%w: %w", call.ErrNotSent, call.ErrConnectionLost)
+		return fmt.Errorf("%w: %w", rpc.ErrNotSent, rpc.ErrConnectionLost)
 	}
 	defer c.sending.Done()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(c.ctx, func() { cancel(call.ErrConnectionLost) })()
+	defer context.AfterFunc(c.ctx, func() { cancel(rpc.ErrConnectionLost) })()
 
 	req, err := c.newRequest(ctx, http.MethodPost, c.endpoint, out.Message)
 	if err != nil {
@@ -159,7 +159,7 @@ func (c *PairClient) Send(ctx context.Context, out *call.Outgoing) error {
 	case resp.StatusCode == http.StatusNotFound:
 		return ErrSessionGone
 	case resp.StatusCode < 200 || resp.StatusCode > 299:
-		return &call.StatusError{Status: resp.StatusCode, Header: resp.Header}
+		return &rpc.StatusError{Status: resp.StatusCode, Header: resp.Header}
 	}
 	return nil
 }
@@ -193,7 +193,7 @@ func (c *PairClient) end() {
 	c.cancel()
 }
 
-func (c *PairClient) read(events *eventReader, body io.ReadCloser, to call.Receiver) {
+func (c *PairClient) read(events *eventReader, body io.ReadCloser, to rpc.Receiver) {
 	defer close(c.done)
 	defer body.Close()
 	c.watchBeats(events, body)
@@ -221,11 +221,11 @@ func (c *PairClient) read(events *eventReader, body io.ReadCloser, to call.Recei
 func (c *PairClient) lost(err error) error {
 	switch {
 	case c.ctx.Err() != nil:
-		return call.ErrClosed
+		return rpc.ErrClosed
 	case errors.Is(err, io.EOF):
-		return call.ErrConnectionLost
-	case errors.Is(err, call.ErrConnectionLost): // it says more
+		return rpc.ErrConnectionLost
+	case errors.Is(err, rpc.ErrConnectionLost): // it says more
 		return err
 	}
-	return fmt.Errorf("%w: %w", call.ErrConnectionLost, redact(err))
+	return fmt.Errorf("%w: %w", rpc.ErrConnectionLost, redact(err))
 }

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -252,7 +252,7 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange)
 		refuse(w, max(modern.HTTPStatus(fault.Code), http.StatusBadRequest), m.ID, fault)
 		return
 	}
-	if call.Stays(m.Method) {
+	if rpc.Stays(m.Method) {
 		c.Closing = s.calls.whenClosing()
 		expiry := s.expiryOf(r)
 		defer expiry.stop()

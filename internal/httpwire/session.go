@@ -5,9 +5,9 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/modern"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -84,7 +84,7 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange)
 			return
 		}
 		defer live.Inflight().Leave(1)
-		s.serveLegacy(w, r, x, live, func(ctx context.Context, dst []byte, stream call.Stream) []byte {
+		s.serveLegacy(w, r, x, live, func(ctx context.Context, dst []byte, stream rpc.Stream) []byte {
 			return live.Serve(ctx, dst, m, stream)
 		})
 	}
@@ -135,14 +135,14 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, body []byte) 
 		return
 	}
 	defer live.Inflight().Leave(batch.Requests())
-	s.serveLegacy(w, r, new(exchange), live, func(ctx context.Context, dst []byte, stream call.Stream) []byte {
+	s.serveLegacy(w, r, new(exchange), live, func(ctx context.Context, dst []byte, stream rpc.Stream) []byte {
 		return batch.Serve(s.unchallenged(ctx), dst, stream)
 	})
 }
 
 // serveLegacy sends what serve appends as the response. Serve may use the stream
 // meanwhile, which is nil for a client that wants none.
-func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange, live *legacy.Live, serve func(ctx context.Context, dst []byte, stream call.Stream) []byte) {
+func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange, live *legacy.Live, serve func(ctx context.Context, dst []byte, stream rpc.Stream) []byte) {
 	// A client that goes away has not cancelled anything (Sending Messages, 6): the
 	// handler's context has the request's values and not its end.
 	x.context = detached{s.calls.lifetime(), r.Context()}

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/store"
 )
 
@@ -278,11 +278,11 @@ func (s *sessionStream) pause(ctx context.Context, retry time.Duration) error {
 	case conn == nil: // the client is away
 		return nil
 	case lost:
-		return fmt.Errorf("%w: what the client would come back for is not held", call.ErrUnsupported)
+		return fmt.Errorf("%w: what the client would come back for is not held", rpc.ErrUnsupported)
 	}
 	conn.enqueue(func(dst []byte) []byte { return appendPriming(dst, s.key.Stream, seq, retry.Milliseconds()) })
 	if left == nil && !conn.hangUp() {
-		return fmt.Errorf("%w: the connection cannot be ended ahead of the response", call.ErrUnsupported)
+		return fmt.Errorf("%w: the connection cannot be ended ahead of the response", rpc.ErrUnsupported)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
@@ -23,7 +23,7 @@ func sessionServer(t *testing.T, kv store.Store) (*Server, *legacy.Live) {
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
 	era := &legacy.Server{
-		Peers: &call.Peers{}, Logger: logger, Changes: &call.Changes{},
+		Peers: &rpc.Peers{}, Logger: logger, Changes: &rpc.Changes{},
 		Describe: func(principal.Principal) (r mcp.InitializeResult) { return r },
 	}
 	s := &Server{Legacy: era, Sessions: legacy.NewSessions(era, kv, legacy.SessionLimits{}), Streams: NewStreams(kv, logger), Logger: logger, KeepAlive: 15 * time.Second}

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/principal"
 )
 
@@ -71,7 +71,7 @@ func TestTrackerCancelsTheLateOnesToo(t *testing.T) {
 }
 
 func newPair(id, address string, who principal.Principal) *pair {
-	return &pair{id: id, address: address, who: who, drain: make(chan struct{}), session: (&legacy.Server{Peers: &call.Peers{}}).NewSession(who)}
+	return &pair{id: id, address: address, who: who, drain: make(chan struct{}), session: (&legacy.Server{Peers: &rpc.Peers{}}).NewSession(who)}
 }
 
 func TestNoPairBeginsWhileTheServerShutsDown(t *testing.T) {

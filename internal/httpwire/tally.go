@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/principal"
 )
@@ -88,11 +88,11 @@ func (h *holding) give() {
 // connection of its own here, so that no session holds them together.
 func (s *Server) boundOn(method string, o owner) (count *tally, most int) {
 	anonymous := o.who == principal.Anonymous
-	switch stays := call.Stays(method); {
+	switch stays := rpc.Stays(method); {
 	case stays && anonymous:
 		return &s.listens, maxListensPerAddress
 	case stays:
-		return &s.listens, call.MaxSubscriptions
+		return &s.listens, rpc.MaxSubscriptions
 	case anonymous:
 		return &s.stateless, s.PerAddress
 	}
@@ -101,8 +101,8 @@ func (s *Server) boundOn(method string, o owner) (count *tally, most int) {
 
 // refuseMore refuses a request of an owner that has as many as it may.
 func refuseMore(w http.ResponseWriter, m *jsonrpc.Message) {
-	if call.Stays(m.Method) {
-		tooMany(w, m.ID, "60", call.ErrTooManySubscriptions.Error())
+	if rpc.Stays(m.Method) {
+		tooMany(w, m.ID, "60", rpc.ErrTooManySubscriptions.Error())
 		return
 	}
 	tooMany(w, m.ID, "1", "too many requests of this client are in flight: try again when one is answered")

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -28,7 +28,7 @@ const (
 type asks struct {
 	ids    atomic.Int64
 	mu     sync.Mutex
-	open   map[*call.Outbound]struct{}
+	open   map[*rpc.Outbound]struct{}
 	asking chan struct{} // closed while open holds any; made when first needed
 }
 
@@ -36,11 +36,11 @@ type asks struct {
 // anew from its state must not use an id twice.
 func (a *asks) begin() { a.ids.Store(time.Now().UnixMicro()) }
 
-var _ call.Asker = (*asks)(nil)
+var _ rpc.Asker = (*asks)(nil)
 
 // Ask implements call.Asker.
-func (a *asks) Ask(ctx context.Context, c *call.Call, questions []call.Question) ([]json.RawMessage, error) {
-	out := &call.Outbound{Wire: onStream{c}, CancelNotice: true, IDs: &a.ids}
+func (a *asks) Ask(ctx context.Context, c *rpc.Call, questions []rpc.Question) ([]json.RawMessage, error) {
+	out := &rpc.Outbound{Wire: onStream{c}, CancelNotice: true, IDs: &a.ids}
 	a.put(out)
 	defer a.drop(out)
 
@@ -50,9 +50,9 @@ func (a *asks) Ask(ctx context.Context, c *call.Call, questions []call.Question)
 	var wg sync.WaitGroup
 	for i, q := range questions {
 		wg.Go(func() {
-			resp, err := out.Do(ctx, &call.Request{Method: q.Method, Params: q.Params, Timeout: timeoutOf(q.Method)})
+			resp, err := out.Do(ctx, &rpc.Request{Method: q.Method, Params: q.Params, Timeout: timeoutOf(q.Method)})
 			if err == nil && resp.Err != nil {
-				err = &call.AnswerError{Method: q.Method, Err: resp.Err}
+				err = &rpc.AnswerError{Method: q.Method, Err: resp.Err}
 			}
 			if err != nil {
 				cancel(err) // the others are of no use without this one
@@ -68,11 +68,11 @@ func (a *asks) Ask(ctx context.Context, c *call.Call, questions []call.Question)
 	return answers, nil
 }
 
-func (a *asks) put(out *call.Outbound) {
+func (a *asks) put(out *rpc.Outbound) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.open == nil {
-		a.open = make(map[*call.Outbound]struct{})
+		a.open = make(map[*rpc.Outbound]struct{})
 	}
 	if len(a.open) == 0 && a.asking != nil {
 		close(a.asking)
@@ -80,7 +80,7 @@ func (a *asks) put(out *call.Outbound) {
 	a.open[out] = struct{}{}
 }
 
-func (a *asks) drop(out *call.Outbound) {
+func (a *asks) drop(out *rpc.Outbound) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.open, out)
@@ -113,19 +113,19 @@ func (s *Session) Asking() <-chan struct{} {
 }
 
 // Settle implements call.Asker.
-func (a *asks) Settle(_ context.Context, out call.Outcome) call.Outcome { return out }
+func (a *asks) Settle(_ context.Context, out rpc.Outcome) rpc.Outcome { return out }
 
 // receive takes a client's response, and reports whether something waited for it.
 func (a *asks) receive(m *jsonrpc.Message) bool {
-	return a.any(func(out *call.Outbound) bool { return out.Receive(m) })
+	return a.any(func(out *rpc.Outbound) bool { return out.Receive(m) })
 }
 
 // unusable takes what was meant as one. Whatever waits for it waits no longer.
 func (a *asks) unusable(m *jsonrpc.Message, err error) bool {
-	return a.any(func(out *call.Outbound) bool { return out.Unusable(m, err) })
+	return a.any(func(out *rpc.Outbound) bool { return out.Unusable(m, err) })
 }
 
-func (a *asks) any(takes func(*call.Outbound) bool) bool {
+func (a *asks) any(takes func(*rpc.Outbound) bool) bool {
 	a.mu.Lock()
 	all := slices.Collect(maps.Keys(a.open))
 	a.mu.Unlock()
@@ -143,9 +143,9 @@ func timeoutOf(method string) time.Duration {
 }
 
 // onStream is the wire of the questions of one call: the call's stream.
-type onStream struct{ call *call.Call }
+type onStream struct{ call *rpc.Call }
 
-func (w onStream) Send(ctx context.Context, out *call.Outgoing) error {
+func (w onStream) Send(ctx context.Context, out *rpc.Outgoing) error {
 	if err := w.call.Send(ctx, out.Message); err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (w onStream) Send(ctx context.Context, out *call.Outgoing) error {
 	// nobody will answer a question that has not left.
 	if s, ok := w.call.Stream.(interface{ Broken() error }); ok {
 		if err := s.Broken(); err != nil {
-			return fmt.Errorf("%w: %w", call.ErrNotSent, err)
+			return fmt.Errorf("%w: %w", rpc.ErrNotSent, err)
 		}
 	}
 	return nil

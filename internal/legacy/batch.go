@@ -7,8 +7,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -128,7 +128,7 @@ func (b *Batch) Refuse(e *jsonrpc.Error) {
 // Serve serves the batch, its requests at the same time, and appends the batch of
 // responses to dst, in the order of the requests; nothing if there are none.
 // Stream is as for [Session.Serve].
-func (b *Batch) Serve(ctx context.Context, dst []byte, stream call.Stream) []byte {
+func (b *Batch) Serve(ctx context.Context, dst []byte, stream rpc.Stream) []byte {
 	replies := make([][]byte, len(b.messages))
 	var serving sync.WaitGroup
 	for i := range b.messages {
@@ -167,7 +167,7 @@ func (b *Batch) Serve(ctx context.Context, dst []byte, stream call.Stream) []byt
 }
 
 // serve serves one request, whatever its handler does to its goroutine.
-func (b *Batch) serve(ctx context.Context, reply *[]byte, m *jsonrpc.Message, stream call.Stream) {
+func (b *Batch) serve(ctx context.Context, reply *[]byte, m *jsonrpc.Message, stream rpc.Stream) {
 	served := false
 	defer func() {
 		if served {

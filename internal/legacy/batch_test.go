@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -148,14 +148,14 @@ func TestBatchCarriesAnswersToQuestions(t *testing.T) {
 	server, _ := newServer()
 	asked := make(chan []byte, 1)
 	answered := make(chan error, 1)
-	server.Engine = call.NewEngine(map[string]call.Handler{
-		mcp.MethodCallTool: func(ctx context.Context, c *call.Call) call.Outcome {
-			answers, err := c.Ask(ctx, call.Question{Method: mcp.MethodListRoots})
+	server.Engine = rpc.NewEngine(map[string]rpc.Handler{
+		mcp.MethodCallTool: func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+			answers, err := c.Ask(ctx, rpc.Question{Method: mcp.MethodListRoots})
 			if err == nil && string(answers[0]) != `{"roots":[]}` {
 				err = fmt.Errorf("answer %s", answers[0])
 			}
 			answered <- err
-			return call.Outcome{Result: &mcp.EmptyResult{}}
+			return rpc.Outcome{Result: &mcp.EmptyResult{}}
 		},
 	}, server.Logger)
 	s := newSession(t, server, "2025-03-26")
@@ -194,11 +194,11 @@ func (b brokenStream) Broken() error                     { return b.err }
 func TestQuestionThatReachesNobodyFailsAtOnce(t *testing.T) {
 	server, _ := newServer()
 	asked := make(chan error, 1)
-	server.Engine = call.NewEngine(map[string]call.Handler{
-		mcp.MethodCallTool: func(ctx context.Context, c *call.Call) call.Outcome {
-			_, err := c.Ask(ctx, call.Question{Method: mcp.MethodListRoots})
+	server.Engine = rpc.NewEngine(map[string]rpc.Handler{
+		mcp.MethodCallTool: func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+			_, err := c.Ask(ctx, rpc.Question{Method: mcp.MethodListRoots})
 			asked <- err
-			return call.Outcome{Result: &mcp.EmptyResult{}}
+			return rpc.Outcome{Result: &mcp.EmptyResult{}}
 		},
 	}, server.Logger)
 	s := newSession(t, server, "2025-11-25")

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 )
@@ -21,10 +21,10 @@ type subscriptions struct {
 	uris  []string      // never modified, only replaced
 	ready bool          // the handshake is over: the client may be told of changes
 	lists mcp.SubscriptionFilter
-	open  *call.Subscription // of the stream that changes are delivered on; nil: there is none
+	open  *rpc.Subscription // of the stream that changes are delivered on; nil: there is none
 }
 
-var _ call.Subscriber = (*subscriptions)(nil)
+var _ rpc.Subscriber = (*subscriptions)(nil)
 
 // Subscribe implements call.Subscriber.
 func (s *subscriptions) Subscribe(ctx context.Context, uri string) error {
@@ -33,7 +33,7 @@ func (s *subscriptions) Subscribe(ctx context.Context, uri string) error {
 			return uris, nil
 		}
 		uris = append(slices.Clone(uris), uri)
-		return uris, call.CheckSubscribed(uris)
+		return uris, rpc.CheckSubscribed(uris)
 	})
 }
 
@@ -121,7 +121,7 @@ func (s *subscriptions) filter() mcp.SubscriptionFilter {
 // offers, if it has declared that.
 func (s *Server) lists(who principal.Principal) mcp.SubscriptionFilter {
 	all := mcp.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true}
-	return call.Honoured(all, s.Describe(who).Capabilities)
+	return rpc.Honoured(all, s.Describe(who).Capabilities)
 }
 
 // Listen begins to note what is to be said to the client, once the handshake is over. The
@@ -134,11 +134,11 @@ func (s *Session) Listen() *Listening {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.lists = lists
-	var next *call.Subscription
+	var next *rpc.Subscription
 	if s.server.Changes != nil {
 		next = s.server.Changes.Subscribe(s.who, u.filter())
 	} else {
-		next = call.NewSubscription(u.filter())
+		next = rpc.NewSubscription(u.filter())
 	}
 	if u.open != nil {
 		for _, change := range u.open.Take() {
@@ -161,7 +161,7 @@ func (s *subscriptions) rouse() {
 }
 
 // isOpen reports whether open is what the client listens to.
-func (s *subscriptions) isOpen(open *call.Subscription) bool {
+func (s *subscriptions) isOpen(open *rpc.Subscription) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.open == open

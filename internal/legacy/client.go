@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -32,7 +32,7 @@ const (
 
 // Client is the calling half of this era.
 type Client struct {
-	call.Outbound
+	rpc.Outbound
 	// OnLog takes the server's log messages, in the goroutine that receives; nil: nobody.
 	OnLog func(mcp.LoggingMessageParams)
 	// VisitTimeout bounds the wait for a user who has agreed to visit a URL: a server
@@ -40,7 +40,7 @@ type Client struct {
 	VisitTimeout time.Duration
 
 	// Sending is what requests pass through; nil: nothing.
-	Sending *call.Sending
+	Sending *rpc.Sending
 	// Notifications take those of extensions, by method, in the goroutine that receives.
 	Notifications map[string]func(params json.RawMessage)
 	logger        *slog.Logger
@@ -54,18 +54,18 @@ type Client struct {
 	mu      sync.Mutex
 	running sync.WaitGroup // joined under mu before ctx ends
 
-	answerer  call.Answerer
-	questions call.Inflight // of the server's, that are answered or wait for that
+	answerer  rpc.Answerer
+	questions rpc.Inflight  // of the server's, that are answered or wait for that
 	answering chan struct{} // held while one is being answered
 	visits    visits
 	watching
 }
 
-var _ call.Receiver = (*Client)(nil)
+var _ rpc.Receiver = (*Client)(nil)
 
 // NewClient makes a client, which has answerer answer the server's questions; nil
 // if it answers none. Its Wire is set before its first request. Close it.
-func NewClient(answerer call.Answerer, logger *slog.Logger) *Client {
+func NewClient(answerer rpc.Answerer, logger *slog.Logger) *Client {
 	c := &Client{logger: logger, replies: make(chan struct{}, maxReplies), answerer: answerer}
 	c.questions.Max, c.answering = maxQuestions, make(chan struct{}, maxAnswering)
 	c.watching.begin()
@@ -96,7 +96,7 @@ func (c *Client) run(f func()) bool {
 
 // Handshake offers a revision and takes the one the server answers with, which
 // must be one of those with a handshake.
-func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Implementation, capabilities mcp.ClientCapabilities, req *call.Request) (*mcp.InitializeResult, error) {
+func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Implementation, capabilities mcp.ClientCapabilities, req *rpc.Request) (*mcp.InitializeResult, error) {
 	params, err := json.Marshal(mcp.InitializeParams{ProtocolVersion: offer, ClientInfo: info, Capabilities: revision.SpeakClient(offer, capabilities)})
 	if err != nil {
 		return nil, fmt.Errorf("initialize: %w", err)
@@ -109,10 +109,10 @@ func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Imp
 	}
 	var result mcp.InitializeResult
 	if err := json.Unmarshal(raw, &result); err != nil {
-		return nil, fmt.Errorf("%w: initialize: %w", call.ErrInvalidResponse, err)
+		return nil, fmt.Errorf("%w: initialize: %w", rpc.ErrInvalidResponse, err)
 	}
 	if r := result.ProtocolVersion; !r.Known() || r.Modern() {
-		return nil, fmt.Errorf("%w: initialize: the server answers with %.32q, which this client does not speak in sessions", call.ErrRevision, string(r))
+		return nil, fmt.Errorf("%w: initialize: the server answers with %.32q, which this client does not speak in sessions", rpc.ErrRevision, string(r))
 	}
 	c.revision = result.ProtocolVersion
 	c.Wire.Agreed(result.ProtocolVersion)
@@ -125,7 +125,7 @@ func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Imp
 // Call sends a request and returns its result. What the server reports instead is
 // a *jsonrpc.Error. A request that is refused until the user has visited some URLs is
 // sent once more when they have.
-func (c *Client) Call(ctx context.Context, req *call.Request) (json.RawMessage, error) {
+func (c *Client) Call(ctx context.Context, req *rpc.Request) (json.RawMessage, error) {
 	if c.Sending == nil {
 		return c.send(ctx, req)
 	}
@@ -133,7 +133,7 @@ func (c *Client) Call(ctx context.Context, req *call.Request) (json.RawMessage, 
 }
 
 // send sends a request, and once more if it was refused for want of a visit.
-func (c *Client) send(ctx context.Context, req *call.Request) (json.RawMessage, error) {
+func (c *Client) send(ctx context.Context, req *rpc.Request) (json.RawMessage, error) {
 	result, err := c.exchange(ctx, req)
 	if err == nil || req.Method == mcp.MethodInitialize {
 		return result, err
@@ -147,10 +147,10 @@ func (c *Client) send(ctx context.Context, req *call.Request) (json.RawMessage, 
 	return nil, err
 }
 
-func (c *Client) exchange(ctx context.Context, req *call.Request) (json.RawMessage, error) {
+func (c *Client) exchange(ctx context.Context, req *rpc.Request) (json.RawMessage, error) {
 	resp, err := c.Do(ctx, req)
 	if err != nil {
-		var status *call.StatusError
+		var status *rpc.StatusError
 		if errors.As(err, &status) && status.Err != nil && status.Status == http.StatusBadRequest {
 			return nil, status.Err // some servers report what is wrong with a request so
 		}
@@ -171,7 +171,7 @@ func (c *Client) Receive(m *jsonrpc.Message) {
 	case m.Kind == jsonrpc.Request:
 		c.request(m)
 	case m.Method == mcp.NotificationCancelled:
-		c.questions.Cancel(revision.CancelledID(m), call.ErrCancelled)
+		c.questions.Cancel(revision.CancelledID(m), rpc.ErrCancelled)
 	case m.Method == mcp.NotificationElicitationComplete:
 		c.completed(m)
 	case m.Method == mcp.NotificationMessage:
@@ -179,7 +179,7 @@ func (c *Client) Receive(m *jsonrpc.Message) {
 	case m.Kind == jsonrpc.Notification:
 		if take := c.Notifications[m.Method]; take != nil {
 			take(m.Raw)
-		} else if change, ok := call.ChangeOf(m); ok {
+		} else if change, ok := rpc.ChangeOf(m); ok {
 			c.Changes.Publish(change)
 		}
 	case m.Kind == jsonrpc.Response:
@@ -214,7 +214,7 @@ type question struct {
 	id     jsonrpc.ID
 	method string
 	params json.RawMessage
-	hold   *call.Hold // of our own requests meanwhile
+	hold   *rpc.Hold  // of our own requests meanwhile
 	visit  *openVisit // nil unless it sends the user to a URL
 }
 
@@ -267,7 +267,7 @@ func (c *Client) reply(msg []byte) {
 		defer func() { <-c.replies }()
 		ctx, cancel := context.WithTimeout(c.ctx, replyTimeout)
 		defer cancel()
-		if err := c.Wire.Send(ctx, &call.Outgoing{Message: msg}); err != nil && c.ctx.Err() == nil {
+		if err := c.Wire.Send(ctx, &rpc.Outgoing{Message: msg}); err != nil && c.ctx.Err() == nil {
 			c.logger.Warn("reply lost", "error", err)
 		}
 	})

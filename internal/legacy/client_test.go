@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -18,13 +18,13 @@ import (
 // wire is the wire of a client whose server is a function: it returns what the
 // server sends back for a message, "$id" standing for the message's id.
 type wire struct {
-	to     call.Receiver
-	serve  func(ctx context.Context, out *call.Outgoing) (string, error)
+	to     rpc.Receiver
+	serve  func(ctx context.Context, out *rpc.Outgoing) (string, error)
 	sent   chan string
 	agreed mcp.Revision
 }
 
-func (w *wire) Send(ctx context.Context, out *call.Outgoing) error {
+func (w *wire) Send(ctx context.Context, out *rpc.Outgoing) error {
 	w.sent <- string(out.Message)
 	if w.serve == nil {
 		return nil
@@ -45,7 +45,7 @@ func (w *wire) Send(ctx context.Context, out *call.Outgoing) error {
 func (w *wire) Agreed(r mcp.Revision) { w.agreed = r }
 func (w *wire) Close() error          { return nil }
 
-func newClient(t *testing.T, answerer call.Answerer, serve func(ctx context.Context, out *call.Outgoing) (string, error)) (*Client, *wire) {
+func newClient(t *testing.T, answerer rpc.Answerer, serve func(ctx context.Context, out *rpc.Outgoing) (string, error)) (*Client, *wire) {
 	t.Helper()
 	c := NewClient(answerer, slog.New(slog.DiscardHandler))
 	w := &wire{to: c, serve: serve, sent: make(chan string, 100)}
@@ -56,15 +56,15 @@ func newClient(t *testing.T, answerer call.Answerer, serve func(ctx context.Cont
 
 func TestHandshakeTakesWhatItCanSpeak(t *testing.T) {
 	for version, want := range map[string]error{
-		"2024-11-05": nil, "2025-11-25": nil, "2026-07-28": call.ErrRevision, "2099-01-01": call.ErrRevision, "": call.ErrRevision,
+		"2024-11-05": nil, "2025-11-25": nil, "2026-07-28": rpc.ErrRevision, "2099-01-01": rpc.ErrRevision, "": rpc.ErrRevision,
 	} {
-		c, w := newClient(t, nil, func(_ context.Context, out *call.Outgoing) (string, error) {
+		c, w := newClient(t, nil, func(_ context.Context, out *rpc.Outgoing) (string, error) {
 			if out.Method != mcp.MethodInitialize {
 				return "", nil
 			}
 			return `{"jsonrpc":"2.0","id":$id,"result":{"protocolVersion":"` + version + `","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`, nil
 		})
-		_, err := c.Handshake(t.Context(), mcp.V20251125, mcp.Implementation{Name: "c", Version: "1"}, mcp.ClientCapabilities{}, &call.Request{})
+		_, err := c.Handshake(t.Context(), mcp.V20251125, mcp.Implementation{Name: "c", Version: "1"}, mcp.ClientCapabilities{}, &rpc.Request{})
 		if !errors.Is(err, want) || (err == nil) != (want == nil) {
 			t.Errorf("%q: %v", version, err)
 		}
@@ -90,23 +90,23 @@ func TestErrorsOfTheServerAreItsOwn(t *testing.T) {
 		want error
 	}{
 		"an error":                 {raw: `{"jsonrpc":"2.0","id":$id,"error":{"code":-32602,"message":"not like this"}}`, want: reported},
-		"an error with status 400": {fail: &call.StatusError{Status: 400, Err: reported}, want: reported},
-		"status 400":               {fail: &call.StatusError{Status: 400}, want: nil},
-		"nonsense":                 {raw: `{"jsonrpc":"2.0","id":$id,"result":7}`, want: call.ErrInvalidResponse},
-		"a lost connection":        {fail: call.ErrConnectionLost, want: call.ErrConnectionLost},
+		"an error with status 400": {fail: &rpc.StatusError{Status: 400, Err: reported}, want: reported},
+		"status 400":               {fail: &rpc.StatusError{Status: 400}, want: nil},
+		"nonsense":                 {raw: `{"jsonrpc":"2.0","id":$id,"result":7}`, want: rpc.ErrInvalidResponse},
+		"a lost connection":        {fail: rpc.ErrConnectionLost, want: rpc.ErrConnectionLost},
 	} {
-		c, _ := newClient(t, nil, func(context.Context, *call.Outgoing) (string, error) { return tc.raw, tc.fail })
-		_, err := c.Call(t.Context(), &call.Request{Method: mcp.MethodListTools})
+		c, _ := newClient(t, nil, func(context.Context, *rpc.Outgoing) (string, error) { return tc.raw, tc.fail })
+		_, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools})
 		if err == nil || tc.want != nil && !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	// A server of another era, or a proxy, may well answer 404: that is not the method's fault.
-	c, _ := newClient(t, nil, func(context.Context, *call.Outgoing) (string, error) {
-		return "", &call.StatusError{Status: 404, Err: reported}
+	c, _ := newClient(t, nil, func(context.Context, *rpc.Outgoing) (string, error) {
+		return "", &rpc.StatusError{Status: 404, Err: reported}
 	})
-	var status *call.StatusError
-	if _, err := c.Call(t.Context(), &call.Request{Method: mcp.MethodListTools}); !errors.As(err, &status) {
+	var status *rpc.StatusError
+	if _, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools}); !errors.As(err, &status) {
 		t.Errorf("%v", err)
 	}
 }
@@ -123,7 +123,7 @@ func TestServersRequestsAreAnswered(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		request  string
-		answerer call.Answerer
+		answerer rpc.Answerer
 		want     string
 	}{
 		{`"method":"ping"`, nil, `{"jsonrpc":"2.0","id":1,"result":{}}`},
@@ -172,7 +172,7 @@ func TestServersRequestsHaveIDsOfTheirOwn(t *testing.T) {
 
 func TestCloseWaitsForRepliesAndBeginsNoMore(t *testing.T) {
 	sending := make(chan struct{})
-	c, w := newClient(t, nil, func(ctx context.Context, _ *call.Outgoing) (string, error) {
+	c, w := newClient(t, nil, func(ctx context.Context, _ *rpc.Outgoing) (string, error) {
 		close(sending)
 		<-ctx.Done()
 		return "", ctx.Err()
@@ -193,7 +193,7 @@ func TestCloseWaitsForRepliesAndBeginsNoMore(t *testing.T) {
 // A server that takes no replies does not pile them up for ever.
 func TestReplyThatIsNotTakenIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, w := newClient(t, nil, func(ctx context.Context, _ *call.Outgoing) (string, error) {
+		c, w := newClient(t, nil, func(ctx context.Context, _ *rpc.Outgoing) (string, error) {
 			<-ctx.Done()
 			return "", ctx.Err()
 		})

@@ -4,8 +4,8 @@ import (
 	"context"
 	"testing"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -15,22 +15,22 @@ import (
 // levelReplica is one of several servers that share a store. Its one method tells the log
 // level of the call.
 func levelReplica(kv store.KV) *legacy.Sessions {
-	engine := call.NewEngine(map[string]call.Handler{
-		mcp.MethodListTools: func(_ context.Context, c *call.Call) call.Outcome {
+	engine := rpc.NewEngine(map[string]rpc.Handler{
+		mcp.MethodListTools: func(_ context.Context, c *rpc.Call) rpc.Outcome {
 			level := string(c.LogLevel)
 			result := &mcp.ListToolsResult{Tools: []mcp.Tool{}}
 			result.NextCursor = &level
-			return call.Outcome{Result: result}
+			return rpc.Outcome{Result: result}
 		},
-		mcp.MethodSetLevel: func(ctx context.Context, c *call.Call) call.Outcome {
+		mcp.MethodSetLevel: func(ctx context.Context, c *rpc.Call) rpc.Outcome {
 			raw, _ := c.Params.Get("level")
 			if err := c.SetLevel(ctx, mcp.LoggingLevel(jsonrpc.Unquote(raw))); err != nil {
-				return call.Fail(err)
+				return rpc.Fail(err)
 			}
-			return call.Outcome{Result: &mcp.EmptyResult{}}
+			return rpc.Outcome{Result: &mcp.EmptyResult{}}
 		},
 	}, nil)
-	return legacy.NewSessions(&legacy.Server{Engine: engine, Peers: &call.Peers{}}, kv, legacy.SessionLimits{})
+	return legacy.NewSessions(&legacy.Server{Engine: engine, Peers: &rpc.Peers{}}, kv, legacy.SessionLimits{})
 }
 
 func say(t *testing.T, l *legacy.Live, message string) string {

@@ -8,7 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // handling is a call that a handler of newServer is serving.
 type handling struct {
 	ctx     context.Context
-	call    *call.Call
+	call    *rpc.Call
 	release chan struct{} // close it to have the handler return
 }
 
@@ -28,29 +28,29 @@ type handling struct {
 func newServer() (s *Server, calls chan handling) {
 	calls = make(chan handling, 16)
 	s = &Server{
-		Peers:  &call.Peers{},
+		Peers:  &rpc.Peers{},
 		Logger: slog.New(slog.DiscardHandler),
 		Describe: func(principal.Principal) mcp.InitializeResult {
 			return mcp.InitializeResult{ServerInfo: mcp.Implementation{Name: "s", Version: "1"}}
 		},
 		MaxInflight: 3,
 	}
-	s.Engine = call.NewEngine(map[string]call.Handler{
-		mcp.MethodListTools: func(context.Context, *call.Call) call.Outcome {
-			return call.Outcome{Result: &mcp.EmptyResult{}}
+	s.Engine = rpc.NewEngine(map[string]rpc.Handler{
+		mcp.MethodListTools: func(context.Context, *rpc.Call) rpc.Outcome {
+			return rpc.Outcome{Result: &mcp.EmptyResult{}}
 		},
-		mcp.MethodCallTool: func(ctx context.Context, c *call.Call) call.Outcome {
+		mcp.MethodCallTool: func(ctx context.Context, c *rpc.Call) rpc.Outcome {
 			h := handling{ctx, c, make(chan struct{})}
 			calls <- h
 			select {
 			case <-h.release:
 			case <-ctx.Done():
 			}
-			return call.Outcome{Result: &mcp.EmptyResult{}}
+			return rpc.Outcome{Result: &mcp.EmptyResult{}}
 		},
-		mcp.MethodReadResource: func(context.Context, *call.Call) call.Outcome {
+		mcp.MethodReadResource: func(context.Context, *rpc.Call) rpc.Outcome {
 			runtime.Goexit()
-			return call.Outcome{}
+			return rpc.Outcome{}
 		},
 	}, s.Logger)
 	return s, calls

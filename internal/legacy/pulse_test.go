@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -85,8 +85,8 @@ func TestClientsThatSayNothingAreLost(t *testing.T) {
 			}
 		}
 		_, lost := b.beat()
-		var silent *call.SilentError
-		if !errors.As(lost, &silent) || silent.For != 30*time.Second || !errors.Is(lost, call.ErrConnectionLost) {
+		var silent *rpc.SilentError
+		if !errors.As(lost, &silent) || silent.For != 30*time.Second || !errors.Is(lost, rpc.ErrConnectionLost) {
 			t.Errorf("%v", lost)
 		}
 	})
@@ -138,9 +138,9 @@ func TestClientsThatAreAskedSomethingAreNotPinged(t *testing.T) {
 // newAsking is a server whose calls ask for roots.
 func newAsking(t *testing.T) *Server {
 	s, _ := newServer()
-	s.Engine = call.NewEngine(map[string]call.Handler{mcp.MethodCallTool: func(ctx context.Context, c *call.Call) call.Outcome {
-		_, err := c.Asker.Ask(ctx, c, []call.Question{{Method: mcp.MethodElicit, Params: []byte(`{}`)}})
-		return call.Fail(err)
+	s.Engine = rpc.NewEngine(map[string]rpc.Handler{mcp.MethodCallTool: func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+		_, err := c.Asker.Ask(ctx, c, []rpc.Question{{Method: mcp.MethodElicit, Params: []byte(`{}`)}})
+		return rpc.Fail(err)
 	}}, nil)
 	return s
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -19,13 +19,13 @@ import (
 
 // Server serves this era. Its fields are set before it serves.
 type Server struct {
-	Engine *call.Engine
-	Peers  *call.Peers
+	Engine *rpc.Engine
+	Peers  *rpc.Peers
 	Logger *slog.Logger
 	// Describe says what the server offers; revision and _meta are filled in here.
 	Describe    func(who principal.Principal) mcp.InitializeResult
-	Changes     *call.Changes // nil: nothing changes
-	MaxInflight int           // requests of one session that are served at a time
+	Changes     *rpc.Changes // nil: nothing changes
+	MaxInflight int          // requests of one session that are served at a time
 
 	awaited awaited
 }
@@ -40,8 +40,8 @@ type Session struct {
 
 	server        *Server
 	who           principal.Principal
-	peer          call.Peer
-	inflight      *call.Inflight
+	peer          rpc.Peer
+	inflight      *rpc.Inflight
 	asks          asks
 	level         level
 	subscriptions subscriptions
@@ -54,13 +54,13 @@ type Session struct {
 
 // NewSession makes a session that awaits its handshake.
 func (s *Server) NewSession(who principal.Principal) *Session {
-	session := &Session{server: s, who: who, inflight: &call.Inflight{Max: s.MaxInflight}}
+	session := &Session{server: s, who: who, inflight: &rpc.Inflight{Max: s.MaxInflight}}
 	session.asks.begin()
 	return session
 }
 
 // Resume makes a session of what is known of it. Requests in flight are noted in inflight.
-func (s *Server) Resume(who principal.Principal, state State, inflight *call.Inflight) (*Session, error) {
+func (s *Server) Resume(who principal.Principal, state State, inflight *rpc.Inflight) (*Session, error) {
 	peer, err := s.Peers.Decode(state.Info, state.Capabilities)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (s *Server) Resume(who principal.Principal, state State, inflight *call.Inf
 // takes what the handler sends meanwhile.
 //
 // Safe for concurrent use once the handshake is over.
-func (s *Session) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, stream call.Stream) []byte {
+func (s *Session) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, stream rpc.Stream) []byte {
 	s.heard.Add(1)
 	switch {
 	case m.Method == mcp.MethodInitialize:
@@ -87,7 +87,7 @@ func (s *Session) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, str
 	case !s.handshook:
 		return reject(dst, m.ID, jsonrpc.CodeInvalidRequest, "the session is not initialized: send initialize first")
 	}
-	c := &call.Call{
+	c := &rpc.Call{
 		Method: m.Method, ID: m.ID, Params: &m.Params, RawParams: m.Raw,
 		Revision: s.Revision, Peer: s.peer, Principal: s.who, Stream: stream,
 	}
@@ -114,7 +114,7 @@ func (s *Session) Notify(m *jsonrpc.Message) {
 	s.heard.Add(1)
 	switch m.Method {
 	case mcp.NotificationCancelled:
-		s.inflight.Cancel(revision.CancelledID(m), call.ErrCancelled)
+		s.inflight.Cancel(revision.CancelledID(m), rpc.ErrCancelled)
 	case mcp.NotificationInitialized:
 		if s.handshook {
 			s.subscriptions.begin(s.server.lists(s.who))
@@ -128,7 +128,7 @@ func (s *Session) ServeNotification(ctx context.Context, m *jsonrpc.Message) {
 	if !s.handshook || !s.server.Engine.Takes(m.Method, s.Revision) {
 		return
 	}
-	s.server.Engine.ServeNotification(ctx, &call.Call{
+	s.server.Engine.ServeNotification(ctx, &rpc.Call{
 		Method: m.Method, Params: &m.Params, RawParams: m.Raw,
 		Revision: s.Revision, Peer: s.peer, Principal: s.who, Source: s.Source,
 	})
@@ -154,7 +154,7 @@ func (s *Session) Unusable(m *jsonrpc.Message, err error) bool {
 
 // Inflight is what the session has in flight, for a wire that carries requests of
 // another era beside it: their ids are of one peer, and must not meet.
-func (s *Session) Inflight() *call.Inflight { return s.inflight }
+func (s *Session) Inflight() *rpc.Inflight { return s.inflight }
 
 // Handshook reports whether the session has had its handshake.
 func (s *Session) Handshook() bool { return s.handshook }

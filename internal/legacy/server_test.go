@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/spec"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -113,7 +113,7 @@ func TestLongDescriptionOfAClientIsKeptShort(t *testing.T) {
 	if diff := cmp.Diff(want, s.peer.Info); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	again, err := server.Resume(principal.Anonymous, s.State, &call.Inflight{})
+	again, err := server.Resume(principal.Anonymous, s.State, &rpc.Inflight{})
 	if err != nil || again.peer.Info.Name != want.Name || again.peer.Capabilities.Sampling == nil {
 		t.Errorf("%+v, %v", again, err)
 	}
@@ -169,7 +169,7 @@ func TestJ15CancelledRequestHasNoResponse(t *testing.T) {
 	if out := <-done; len(out) != 0 {
 		t.Errorf("answered: %s", out)
 	}
-	if cause := context.Cause(byID[`1`].ctx); !errors.Is(cause, call.ErrCancelled) {
+	if cause := context.Cause(byID[`1`].ctx); !errors.Is(cause, rpc.ErrCancelled) {
 		t.Errorf("cause %v", cause)
 	}
 	close(byID[`"1"`].release)

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
 )
@@ -78,7 +78,7 @@ type Live struct {
 	key string
 	all *Sessions
 
-	inflight *call.Inflight
+	inflight *rpc.Inflight
 
 	// Under the mutex of all.
 	version uint64 // of the state in the store that is known here
@@ -200,7 +200,7 @@ func (s *Sessions) open(who principal.Principal, id string, read func(key string
 		return nil, err
 	}
 	if l == nil {
-		l = &Live{ID: id, key: key, version: item.Version, all: s, inflight: &call.Inflight{Max: s.server.MaxInflight}}
+		l = &Live{ID: id, key: key, version: item.Version, all: s, inflight: &rpc.Inflight{Max: s.server.MaxInflight}}
 		if l.Session, err = s.server.Resume(who, state, l.inflight); err != nil {
 			return nil, err
 		}

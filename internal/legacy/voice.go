@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -88,10 +88,10 @@ type voice struct {
 	unsaid [][]byte
 }
 
-var _ call.Voice = (*Session)(nil)
+var _ rpc.Voice = (*Session)(nil)
 
 // Announce implements call.Voice.
-func (s *Session) Announce(ctx context.Context, a call.Announcement) bool {
+func (s *Session) Announce(ctx context.Context, a rpc.Announcement) bool {
 	server := &s.server.awaited
 	all, ok := server.begin()
 	if !ok {
@@ -121,15 +121,15 @@ func (s *Session) Announce(ctx context.Context, a call.Announcement) bool {
 }
 
 // await sends an announcement when it is time.
-func (s *Session) await(ctx context.Context, a call.Announcement) {
-	pause := time.NewTimer(call.FirstPoll) // the call's answer comes first
+func (s *Session) await(ctx context.Context, a rpc.Announcement) {
+	pause := time.NewTimer(rpc.FirstPoll) // the call's answer comes first
 	defer pause.Stop()
 	select {
 	case <-pause.C:
 	case <-ctx.Done():
 		return
 	}
-	switch finished, err := call.Poll(ctx, a.Patience, contained(a.Done)); {
+	switch finished, err := rpc.Poll(ctx, a.Patience, contained(a.Done)); {
 	case ctx.Err() != nil:
 	case err != nil:
 		s.server.Logger.WarnContext(ctx, "nobody is told whether a user is done: what tells so has failed", "method", a.Method, "error", err)
@@ -208,7 +208,7 @@ func (v *voice) take() [][]byte {
 // changes, and of what has been announced.
 type Listening struct {
 	session *Session
-	changes *call.Subscription
+	changes *rpc.Subscription
 }
 
 // Wake receives when there is something to Take.

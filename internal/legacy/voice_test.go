@@ -12,13 +12,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 )
 
 // doneAfter is an announcement of something that is done after so long.
-func doneAfter(d time.Duration) call.Announcement {
+func doneAfter(d time.Duration) rpc.Announcement {
 	begin := time.Now()
-	return call.Announcement{Method: "notifications/done", Params: []byte(`{}`), Patience: 5 * time.Minute,
+	return rpc.Announcement{Method: "notifications/done", Params: []byte(`{}`), Patience: 5 * time.Minute,
 		Done: func(context.Context) (bool, error) { return time.Since(begin) >= d, nil }}
 }
 

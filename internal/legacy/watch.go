@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -15,7 +15,7 @@ import (
 // watching is what a client does about changes at its server, which come on the
 // session without belonging to any request.
 type watching struct {
-	Changes call.Changes // those that the server reports
+	Changes rpc.Changes // those that the server reports
 
 	turn chan struct{} // held by whoever subscribes or unsubscribes
 
@@ -25,7 +25,7 @@ type watching struct {
 
 func (w *watching) begin() { w.turn, w.deaf = make(chan struct{}, 1), make(chan struct{}) }
 
-var _ call.Listener = (*Client)(nil)
+var _ rpc.Listener = (*Client)(nil)
 
 // Listening implements call.Listener.
 func (c *Client) Listening() { c.Changes.Unsure() }
@@ -42,7 +42,7 @@ const subscribing = 16
 
 // Subscribe has the server report updates of resources, and returns those of which it
 // does. If it refuses them all, the error is that of one.
-func (c *Client) Subscribe(ctx context.Context, uris []string, like call.Request) (honoured []string, err error) {
+func (c *Client) Subscribe(ctx context.Context, uris []string, like rpc.Request) (honoured []string, err error) {
 	select {
 	case c.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -65,7 +65,7 @@ func (c *Client) Subscribe(ctx context.Context, uris []string, like call.Request
 }
 
 // Unsubscribe ends that for resources that no subscription is for any more.
-func (c *Client) Unsubscribe(ctx context.Context, uris []string, like call.Request) error {
+func (c *Client) Unsubscribe(ctx context.Context, uris []string, like rpc.Request) error {
 	select {
 	case c.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -84,7 +84,7 @@ func (c *Client) Unsubscribe(ctx context.Context, uris []string, like call.Reque
 
 // forEach sends one request for each resource. It ends with the first that fails, but
 // goes on when the server refuses one.
-func (c *Client) forEach(ctx context.Context, uris []string, method string, like call.Request) (refused map[string]bool, refusal, err error) {
+func (c *Client) forEach(ctx context.Context, uris []string, method string, like rpc.Request) (refused map[string]bool, refusal, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	next := make(chan string)

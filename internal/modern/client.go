@@ -9,33 +9,33 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
 // Client is the calling half of this era.
 type Client struct {
-	call.Outbound
+	rpc.Outbound
 	// OnLog takes the server's log messages, in the goroutine that receives; nil: nobody.
 	OnLog func(mcp.LoggingMessageParams)
 	// Sending is what requests pass through; nil: nothing.
-	Sending *call.Sending
+	Sending *rpc.Sending
 	// ResultTypes are those that the client's extensions add.
 	ResultTypes []string
 	// Notifications take those of extensions, by method, in the goroutine that receives.
 	Notifications map[string]func(params json.RawMessage)
-	answerer      call.Answerer // nil: answers no questions
+	answerer      rpc.Answerer // nil: answers no questions
 	logger        *slog.Logger
 }
 
-var _ call.Receiver = (*Client)(nil)
+var _ rpc.Receiver = (*Client)(nil)
 
 // NewClient makes a client that says of itself what info and capabilities say. Its
 // Wire is set before its first request. Cancelling tells whether a request is
 // cancelled by a notification, as on byte streams, or by ending its response.
-func NewClient(info mcp.Implementation, capabilities mcp.ClientCapabilities, answerer call.Answerer, cancelling bool, logger *slog.Logger) (*Client, error) {
+func NewClient(info mcp.Implementation, capabilities mcp.ClientCapabilities, answerer rpc.Answerer, cancelling bool, logger *slog.Logger) (*Client, error) {
 	rawInfo, err := json.Marshal(info)
 	if err != nil {
 		return nil, fmt.Errorf("client info: %w", err)
@@ -53,7 +53,7 @@ func NewClient(info mcp.Implementation, capabilities mcp.ClientCapabilities, ans
 
 // Call sends a request and returns its result. What the server reports instead is
 // a *jsonrpc.Error.
-func (c *Client) Call(ctx context.Context, req *call.Request) (json.RawMessage, error) {
+func (c *Client) Call(ctx context.Context, req *rpc.Request) (json.RawMessage, error) {
 	var raw json.RawMessage
 	var err error
 	if c.Sending == nil {
@@ -71,7 +71,7 @@ func (c *Client) Call(ctx context.Context, req *call.Request) (json.RawMessage, 
 	return raw, nil
 }
 
-func (c *Client) send(ctx context.Context, req *call.Request) (json.RawMessage, error) {
+func (c *Client) send(ctx context.Context, req *rpc.Request) (json.RawMessage, error) {
 	result, err := c.rounds(ctx, req)
 	if err == nil {
 		return result, nil
@@ -84,12 +84,12 @@ func (c *Client) send(ctx context.Context, req *call.Request) (json.RawMessage, 
 	return result, err
 }
 
-func (c *Client) once(ctx context.Context, req *call.Request) (json.RawMessage, error) {
+func (c *Client) once(ctx context.Context, req *rpc.Request) (json.RawMessage, error) {
 	resp, err := c.Do(ctx, req)
 	if err != nil {
 		// With these statuses a server of this era reports what is wrong with a request.
 		// Others say something of their own, whatever their body is.
-		var status *call.StatusError
+		var status *rpc.StatusError
 		if errors.As(err, &status) && status.Err != nil && (status.Status == http.StatusBadRequest || status.Status == http.StatusNotFound) {
 			return nil, &Rejected{Status: status.Status, Err: status.Err}
 		}
@@ -115,12 +115,12 @@ func (c *Client) once(ctx context.Context, req *call.Request) (json.RawMessage, 
 }
 
 func unknownType(kind []byte) error {
-	return fmt.Errorf("%w: unknown resultType %.64s", call.ErrInvalidResponse, kind)
+	return fmt.Errorf("%w: unknown resultType %.64s", rpc.ErrInvalidResponse, kind)
 }
 
 // Discover asks the server what it is. The error that refuses our version is
 // returned as it is: see Refused.
-func (c *Client) Discover(ctx context.Context, req *call.Request) (*mcp.DiscoverResult, *mcp.Implementation, error) {
+func (c *Client) Discover(ctx context.Context, req *rpc.Request) (*mcp.DiscoverResult, *mcp.Implementation, error) {
 	raw, err := c.Call(ctx, req)
 	if err != nil {
 		return nil, nil, err
@@ -133,10 +133,10 @@ func (c *Client) Discover(ctx context.Context, req *call.Request) (*mcp.Discover
 func DecodeDiscovery(raw json.RawMessage, logger *slog.Logger) (*mcp.DiscoverResult, *mcp.Implementation, error) {
 	var result mcp.DiscoverResult
 	if err := json.Unmarshal(raw, &result); err != nil {
-		return nil, nil, fmt.Errorf("%w: server/discover: %w", call.ErrInvalidResponse, err)
+		return nil, nil, fmt.Errorf("%w: server/discover: %w", rpc.ErrInvalidResponse, err)
 	}
 	if len(result.SupportedVersions) == 0 { // some legacy server answers whatever it does not know with {}
-		return nil, nil, fmt.Errorf("%w: server/discover: no supported versions", call.ErrInvalidResponse)
+		return nil, nil, fmt.Errorf("%w: server/discover: no supported versions", rpc.ErrInvalidResponse)
 	}
 	var server mcp.Implementation
 	if _, err := result.Meta.Get(mcp.MetaServerInfo, &server); err != nil {

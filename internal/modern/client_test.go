@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -17,13 +17,13 @@ import (
 // answers is a wire to a server that answers one request after the other with what
 // is listed. "$id" stands for the id of the request.
 type answers struct {
-	to   call.Receiver
+	to   rpc.Receiver
 	list []string
 	sent []string
 	fail error // returned by Send instead of an answer, when the list is empty
 }
 
-func (a *answers) Send(_ context.Context, out *call.Outgoing) error {
+func (a *answers) Send(_ context.Context, out *rpc.Outgoing) error {
 	a.sent = append(a.sent, string(out.Message))
 	if len(a.list) == 0 {
 		return a.fail
@@ -71,11 +71,11 @@ func TestJ9ResultTypeDecidesHowAResultIsRead(t *testing.T) {
 		`"resultType":"complete","a":"\n"`: true,
 	} {
 		c, _ := newClient(t, result(members))
-		raw, err := c.Call(t.Context(), &call.Request{Method: mcp.MethodListTools})
+		raw, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools})
 		if (err == nil) != valid {
 			t.Errorf("%s: %s, %v", members, raw, err)
 		}
-		if err != nil && !errors.Is(err, call.ErrInvalidResponse) {
+		if err != nil && !errors.Is(err, rpc.ErrInvalidResponse) {
 			t.Errorf("%s: %v is no ErrInvalidResponse", members, err)
 		}
 	}
@@ -84,21 +84,21 @@ func TestJ9ResultTypeDecidesHowAResultIsRead(t *testing.T) {
 // J10: what the server reports and what goes wrong here cannot be taken for one another.
 func TestJ10ErrorsOfThePeerAreItsOwn(t *testing.T) {
 	c, _ := newClient(t, `{"jsonrpc":"2.0","id":$id,"error":{"code":-32602,"message":"not like this","data":{"a":1}}}`)
-	_, err := c.Call(t.Context(), &call.Request{Method: mcp.MethodListTools})
+	_, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools})
 	var reported *jsonrpc.Error
 	if !errors.As(err, &reported) || reported.Code != -32602 || string(reported.Data) != `{"a":1}` {
 		t.Errorf("%#v", err)
 	}
 	c, _ = newClient(t, `{"jsonrpc":"2.0","id":$id,"result":7}`)
-	_, err = c.Call(t.Context(), &call.Request{Method: mcp.MethodListTools})
-	if !errors.Is(err, call.ErrInvalidResponse) || errors.As(err, &reported) {
+	_, err = c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools})
+	if !errors.Is(err, rpc.ErrInvalidResponse) || errors.As(err, &reported) {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestEachRequestSaysWhatItHasTo(t *testing.T) {
 	c, wire := newClient(t, result(`"resultType":"complete"`))
-	if _, err := c.Call(t.Context(), &call.Request{Method: mcp.MethodListTools}); err != nil {
+	if _, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools}); err != nil {
 		t.Fatal(err)
 	}
 	var got struct {
@@ -126,15 +126,15 @@ const refusesVersion = `{"jsonrpc":"2.0","id":$id,"error":{"code":-32022,"messag
 func TestRefusedVersionThatIsListedIsTriedOnceMore(t *testing.T) {
 	listed := fmt.Sprintf(refusesVersion, `"2026-07-28"`)
 	c, wire := newClient(t, listed, result(`"resultType":"complete"`))
-	if _, err := c.Call(t.Context(), &call.Request{Method: mcp.MethodListTools}); err != nil || len(wire.sent) != 2 || wire.sent[0] == wire.sent[1] {
+	if _, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools}); err != nil || len(wire.sent) != 2 || wire.sent[0] == wire.sent[1] {
 		t.Errorf("%v after %q", err, wire.sent)
 	}
 	c, wire = newClient(t, listed, listed, listed)
-	if _, err := c.Call(t.Context(), &call.Request{Method: mcp.MethodListTools}); !Recognised(err) || len(wire.sent) != 2 {
+	if _, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools}); !Recognised(err) || len(wire.sent) != 2 {
 		t.Errorf("%v after %q", err, wire.sent)
 	}
 	c, wire = newClient(t, fmt.Sprintf(refusesVersion, `"2025-11-25"`))
-	_, err := c.Call(t.Context(), &call.Request{Method: mcp.MethodListTools})
+	_, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools})
 	if supported, ok := Refused(err); !ok || len(supported) != 1 || len(wire.sent) != 1 {
 		t.Errorf("%v after %q", err, wire.sent)
 	}
@@ -146,9 +146,9 @@ func TestU5OnlyModernErrorsAreRecognised(t *testing.T) {
 		recognised bool
 	}{
 		{&jsonrpc.Error{Code: mcp.CodeHeaderMismatch}, true},
-		{&call.StatusError{Status: 400, Err: &jsonrpc.Error{Code: mcp.CodeMissingCapability}}, true},
+		{&rpc.StatusError{Status: 400, Err: &jsonrpc.Error{Code: mcp.CodeMissingCapability}}, true},
 		{fmt.Errorf("wrapped: %w", &jsonrpc.Error{Code: mcp.CodeUnsupportedVersion}), true},
-		{&call.StatusError{Status: 400}, false},
+		{&rpc.StatusError{Status: 400}, false},
 		{&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound}, false},
 		{errors.New("dial"), false},
 		{nil, false},
@@ -165,17 +165,17 @@ func TestU5OnlyModernErrorsAreRecognised(t *testing.T) {
 func TestDiscoverReadsWhatTheServerIs(t *testing.T) {
 	c, _ := newClient(t, result(`"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private",`+
 		`"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"2"}}`))
-	found, info, err := c.Discover(t.Context(), &call.Request{Method: mcp.MethodDiscover})
+	found, info, err := c.Discover(t.Context(), &rpc.Request{Method: mcp.MethodDiscover})
 	if err != nil || found.Capabilities.Tools == nil || info.Name != "s" {
 		t.Errorf("%+v, %+v, %v", found, info, err)
 	}
 	// Some legacy servers answer whatever they do not know with an empty result.
 	c, _ = newClient(t, result(``))
-	if _, _, err := c.Discover(t.Context(), &call.Request{Method: mcp.MethodDiscover}); !errors.Is(err, call.ErrInvalidResponse) || Recognised(err) {
+	if _, _, err := c.Discover(t.Context(), &rpc.Request{Method: mcp.MethodDiscover}); !errors.Is(err, rpc.ErrInvalidResponse) || Recognised(err) {
 		t.Errorf("%v", err)
 	}
 	c, _ = newClient(t, result(`"supportedVersions":["2026-07-28"],"capabilities":{},"_meta":{"io.modelcontextprotocol/serverInfo":7}`))
-	if _, info, err := c.Discover(t.Context(), &call.Request{Method: mcp.MethodDiscover}); err != nil || info.Name != "" {
+	if _, info, err := c.Discover(t.Context(), &rpc.Request{Method: mcp.MethodDiscover}); err != nil || info.Name != "" {
 		t.Errorf("%+v, %v: what a server says of itself decides nothing", info, err)
 	}
 }
@@ -197,8 +197,8 @@ func TestT22WhatTheServerMustNotSendIsDropped(t *testing.T) {
 	if len(wire.sent) != 0 {
 		t.Errorf("sent %q", wire.sent)
 	}
-	c.Lost(call.ErrConnectionLost)
-	if _, err := c.Call(t.Context(), &call.Request{Method: mcp.MethodListTools}); !errors.Is(err, call.ErrConnectionLost) {
+	c.Lost(rpc.ErrConnectionLost)
+	if _, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools}); !errors.Is(err, rpc.ErrConnectionLost) {
 		t.Errorf("%v", err)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -15,32 +15,32 @@ import (
 // acknowledges what of the filter the server's capabilities can honour, delivers that
 // for as long as the client wants it, and ends with a result when the server takes no
 // more requests.
-func (s *Server) Listen(ctx context.Context, c *call.Call, changes *call.Changes, offered mcp.ServerCapabilities) call.Outcome {
+func (s *Server) Listen(ctx context.Context, c *rpc.Call, changes *rpc.Changes, offered mcp.ServerCapabilities) rpc.Outcome {
 	filter, err := filterOf(c.Params)
 	switch {
 	case err != nil:
-		return call.Fail(err)
+		return rpc.Fail(err)
 	case c.Stream == nil:
-		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "a subscription needs an event stream: send Accept: application/json, text/event-stream"))
+		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "a subscription needs an event stream: send Accept: application/json, text/event-stream"))
 	}
-	filter = call.Honoured(filter, offered)
+	filter = rpc.Honoured(filter, offered)
 	sub := changes.Subscribe(c.Principal, filter) // before the client knows of it, so that nothing is missed
 	defer sub.Close()
 	acknowledged, err := json.Marshal(filter)
 	if err != nil {
-		return call.Fail(err)
+		return rpc.Fail(err)
 	}
-	params := append(call.AppendSubscription([]byte{'{'}, c.ID), `,"notifications":`...)
+	params := append(rpc.AppendSubscription([]byte{'{'}, c.ID), `,"notifications":`...)
 	params = append(append(params, acknowledged...), '}')
 	if c.Notify(ctx, mcp.NotificationSubscriptionsAcknowledged, params) != nil {
-		return call.Fail(errUndelivered)
+		return rpc.Fail(errUndelivered)
 	}
 	for {
 		select {
 		case <-sub.Wake():
 			for _, change := range sub.Take() {
 				if c.Notify(ctx, change.Kind.Method(), change.AppendParams(nil, c.ID)) != nil {
-					return call.Fail(errUndelivered)
+					return rpc.Fail(errUndelivered)
 				}
 			}
 		case <-c.Closing:
@@ -48,7 +48,7 @@ func (s *Server) Listen(ctx context.Context, c *call.Call, changes *call.Changes
 		case <-c.Expired: // the client comes back with another token
 			return s.endListen(ctx, c)
 		case <-ctx.Done():
-			return call.Fail(context.Cause(ctx))
+			return rpc.Fail(context.Cause(ctx))
 		}
 	}
 }
@@ -59,20 +59,20 @@ var errUndelivered = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "t
 
 // endListen ends a subscription that the client has not cancelled: it is cancelled by
 // the server (basic/patterns/cancellation), and answered (Graceful Closure).
-func (s *Server) endListen(ctx context.Context, c *call.Call) call.Outcome {
-	params := append(call.AppendSubscription([]byte{'{'}, c.ID), `,"requestId":`...)
+func (s *Server) endListen(ctx context.Context, c *rpc.Call) rpc.Outcome {
+	params := append(rpc.AppendSubscription([]byte{'{'}, c.ID), `,"requestId":`...)
 	params = append(c.ID.Append(params), `,"reason":"the server ends the subscription"}`...)
 	if c.Notify(ctx, mcp.NotificationCancelled, params) != nil {
-		return call.Fail(errUndelivered)
+		return rpc.Fail(errUndelivered)
 	}
 	// The id goes back byte for byte, which an encoder would not promise.
 	result := []byte(`{"resultType":"complete",`)
-	result = call.AppendSubscription(result, c.ID)
+	result = rpc.AppendSubscription(result, c.ID)
 	if s.Identity != nil {
 		result = append(result[:len(result)-1], `,"`+mcp.MetaServerInfo+`":`...)
 		result = append(append(result, s.Identity...), '}')
 	}
-	return call.Outcome{Result: revision.Encoded(append(result, '}'))}
+	return rpc.Outcome{Result: revision.Encoded(append(result, '}'))}
 }
 
 var filterMembers = []string{"toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions"}
@@ -109,7 +109,7 @@ func filterOf(params *jsonrpc.Members) (filter mcp.SubscriptionFilter, _ error) 
 			return filter, err
 		}
 	}
-	return filter, call.CheckSubscribed(filter.ResourceSubscriptions)
+	return filter, rpc.CheckSubscribed(filter.ResourceSubscriptions)
 }
 
 func boolean(name string, value []byte) (bool, error) {

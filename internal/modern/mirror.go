@@ -3,7 +3,7 @@ package modern
 import (
 	"net/http"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 )
 
 // ParamPrefix is what the names of headers begin with that mirror a tool's parameters.
@@ -13,7 +13,7 @@ const ParamPrefix = "Mcp-Param-"
 // basic/transports/streamable-http, Custom Headers from Tool Parameters).
 type mirror http.Header
 
-var _ call.Mirror = mirror(nil)
+var _ rpc.Mirror = mirror(nil)
 
 // Param implements call.Mirror.
 func (m mirror) Param(name string) (text string, ok bool, err error) {

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/principal"
 )
@@ -17,7 +17,7 @@ func (s *Server) ServeNotification(ctx context.Context, m *jsonrpc.Message, who 
 	if _, ok := revision.RequestVersion(m); !ok {
 		return
 	}
-	c := new(call.Call)
+	c := new(rpc.Call)
 	if err := s.metadata(c, m); err != nil || !c.Revision.Known() || !c.Revision.Modern() || !s.Engine.Takes(m.Method, c.Revision) {
 		return
 	}

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
 )
@@ -37,7 +37,7 @@ var errStoreFailed = errors.New("what was kept of the call cannot be read now: t
 
 // keep puts a state into one of the places of the call's principal. What it writes is
 // sealed, so that whoever can read the store has no more of it than its client.
-func (s *Server) keep(ctx context.Context, c *call.Call, text []byte) (*kept, error) {
+func (s *Server) keep(ctx context.Context, c *rpc.Call, text []byte) (*kept, error) {
 	if s.Store == nil {
 		return nil, fmt.Errorf("the answers of the call's client have grown beyond the %d bytes that can be kept between rounds without a store: ask for less", maxState)
 	}

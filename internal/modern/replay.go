@@ -14,7 +14,7 @@ import (
 	v2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -53,7 +53,7 @@ type answer struct {
 // replay is the asker of one round of a call.
 type replay struct {
 	server *Server
-	call   *call.Call
+	call   *rpc.Call
 
 	mu       sync.Mutex
 	state    state
@@ -65,11 +65,11 @@ type replay struct {
 	digests  map[string]string // of required
 }
 
-var _ call.Replayer = (*replay)(nil)
+var _ rpc.Replayer = (*replay)(nil)
 
 // replay makes r the asker of a round of c, whose params may hold the state of the
 // round before, and answers.
-func (s *Server) replay(ctx context.Context, c *call.Call, r *replay) *jsonrpc.Error {
+func (s *Server) replay(ctx context.Context, c *rpc.Call, r *replay) *jsonrpc.Error {
 	r.server, r.call, c.Asker = s, c, r
 	sealed, ok := c.Params.Get("requestState")
 	if !ok {
@@ -146,11 +146,11 @@ func (r *replay) take(responses []byte) {
 }
 
 // Ask implements call.Asker.
-func (r *replay) Ask(_ context.Context, _ *call.Call, questions []call.Question) ([]json.RawMessage, error) {
+func (r *replay) Ask(_ context.Context, _ *rpc.Call, questions []rpc.Question) ([]json.RawMessage, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.required != nil {
-		return nil, call.ErrInputRequired // the round is over
+		return nil, rpc.ErrInputRequired // the round is over
 	}
 	answers := make([]json.RawMessage, len(questions))
 	for i, q := range questions {
@@ -181,7 +181,7 @@ func (r *replay) Ask(_ context.Context, _ *call.Call, questions []call.Question)
 	}
 	if r.required != nil {
 		r.call.Suspend()
-		return nil, call.ErrInputRequired
+		return nil, rpc.ErrInputRequired
 	}
 	if r.unheard <= 0 {
 		r.call.Mute(false)
@@ -190,7 +190,7 @@ func (r *replay) Ask(_ context.Context, _ *call.Call, questions []call.Question)
 }
 
 // Answered implements call.Replayer.
-func (r *replay) Answered(q call.Question) bool {
+func (r *replay) Answered(q rpc.Question) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	digest := digestOf([]byte(q.Method), q.Params)
@@ -204,25 +204,25 @@ func (r *replay) Answered(q call.Question) bool {
 
 // Settle implements call.Asker: whatever the handler has returned, a call that has
 // asked something ends with the questions.
-func (r *replay) Settle(ctx context.Context, out call.Outcome) call.Outcome {
+func (r *replay) Settle(ctx context.Context, out rpc.Outcome) rpc.Outcome {
 	if out.Err != nil {
-		if required, ok := errors.AsType[*call.URLRequiredError](out.Err); ok {
+		if required, ok := errors.AsType[*rpc.URLRequiredError](out.Err); ok {
 			out.Err = r.require(ctx, required)
 		}
 	}
 	result, err := r.result(ctx)
 	switch {
 	case err != nil:
-		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s", err))
+		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s", err))
 	case result != nil:
-		return call.Outcome{Result: result}
+		return rpc.Outcome{Result: result}
 	}
 	return out
 }
 
 // require asks for what a handler cannot do without. It asks again when the user has
 // agreed, and the handler has run and still cannot.
-func (r *replay) require(ctx context.Context, e *call.URLRequiredError) error {
+func (r *replay) require(ctx context.Context, e *rpc.URLRequiredError) error {
 	if e.Check(r.call) != nil {
 		return e
 	}
@@ -252,7 +252,7 @@ func (r *replay) answeredAhead(key string) (json.RawMessage, bool) {
 }
 
 // key is the question's own or one made for it. No two questions of a round share one.
-func (r *replay) key(q call.Question, digest string) (string, error) {
+func (r *replay) key(q rpc.Question, digest string) (string, error) {
 	if r.used == nil {
 		r.used, r.asked = make(map[string]bool), make(map[string]int)
 	}
@@ -312,7 +312,7 @@ func (r *replay) result(ctx context.Context) (*mcp.InputRequiredResult, error) {
 // requestDigest tells one request from another by what it is for: the method, and
 // all params but those that differ from round to round. Two ways to write the same
 // JSON are one request.
-func requestDigest(c *call.Call) string {
+func requestDigest(c *rpc.Call) string {
 	parts := [][]byte{[]byte(c.Method)}
 	for _, member := range []string{"name", "uri", "arguments"} {
 		raw, _ := c.Params.Get(member)

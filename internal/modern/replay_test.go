@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -19,29 +19,29 @@ import (
 
 // asker is a server whose one tool asks until it has had answers to all of its
 // questions, and returns them.
-func asker(t *testing.T, questions ...call.Question) *Server {
+func asker(t *testing.T, questions ...rpc.Question) *Server {
 	t.Helper()
 	seals, err := seal.New([]byte(strings.Repeat("k", seal.KeySize)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := func(ctx context.Context, c *call.Call) call.Outcome {
+	handler := func(ctx context.Context, c *rpc.Call) rpc.Outcome {
 		var all []string
 		for _, q := range questions {
 			given, err := c.Ask(ctx, q)
 			if err != nil {
-				return call.Fail(err)
+				return rpc.Fail(err)
 			}
 			all = append(all, string(given[0]))
 		}
-		return call.Outcome{Result: &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(strings.Join(all, " "))}}}
+		return rpc.Outcome{Result: &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(strings.Join(all, " "))}}}
 	}
-	engine := call.NewEngine(map[string]call.Handler{mcp.MethodCallTool: handler}, slog.New(slog.DiscardHandler))
-	return &Server{Engine: engine, Peers: &call.Peers{}, Identity: []byte(`{"name":"s","version":"1"}`), Seals: seals}
+	engine := rpc.NewEngine(map[string]rpc.Handler{mcp.MethodCallTool: handler}, slog.New(slog.DiscardHandler))
+	return &Server{Engine: engine, Peers: &rpc.Peers{}, Identity: []byte(`{"name":"s","version":"1"}`), Seals: seals}
 }
 
-func ask(key string) call.Question {
-	return call.Question{Key: key, Method: mcp.MethodElicit, Params: json.RawMessage(`{"message":"` + key + `?"}`)}
+func ask(key string) rpc.Question {
+	return rpc.Question{Key: key, Method: mcp.MethodElicit, Params: json.RawMessage(`{"message":"` + key + `?"}`)}
 }
 
 // outcome is what a round came to.
@@ -68,7 +68,7 @@ func roundWith(t *testing.T, s *Server, who principal.Principal, tool, arguments
 	if err != nil {
 		t.Fatal(err)
 	}
-	reply, err := jsonrpc.Parse(s.Serve(t.Context(), nil, &m, who, nil, &call.Inflight{}), jsonrpc.Limits{})
+	reply, err := jsonrpc.Parse(s.Serve(t.Context(), nil, &m, who, nil, &rpc.Inflight{}), jsonrpc.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestStatesSurviveAnotherSpellingOfTheRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reply := s.Serve(t.Context(), nil, &m, principal.Local, nil, &call.Inflight{})
+	reply := s.Serve(t.Context(), nil, &m, principal.Local, nil, &rpc.Inflight{})
 	if !strings.Contains(string(reply), `"resultType":"complete"`) {
 		t.Errorf("%s", reply)
 	}
@@ -243,7 +243,7 @@ func TestRetiredKeysStillOpen(t *testing.T) {
 
 // A call may ask in ten rounds, and then must come to an end.
 func TestRoundsAreBounded(t *testing.T) {
-	var questions []call.Question
+	var questions []rpc.Question
 	for i := range maxRounds + 1 {
 		questions = append(questions, ask(fmt.Sprint("q", i)))
 	}

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -16,8 +16,8 @@ import (
 
 // Server makes calls of this era's requests. Its fields are set before it serves.
 type Server struct {
-	Engine   *call.Engine
-	Peers    *call.Peers
+	Engine   *rpc.Engine
+	Peers    *rpc.Peers
 	Identity []byte     // the server's mcp.Implementation as JSON, sent with every result
 	Seals    *seal.Keys // of the state of calls that wait for input
 	// Store keeps states that are too large for clients to. Nil: there are none.
@@ -38,7 +38,7 @@ func (s *Server) now() time.Time {
 // is nil. Of several faults the first of this order is reported: no version header,
 // incomplete _meta, another version in the header than in _meta, a version that we
 // do not speak, other headers that differ, an unknown method.
-func (s *Server) Open(ctx context.Context, m *jsonrpc.Message, who principal.Principal, h http.Header) (*call.Call, *jsonrpc.Error) {
+func (s *Server) Open(ctx context.Context, m *jsonrpc.Message, who principal.Principal, h http.Header) (*rpc.Call, *jsonrpc.Error) {
 	var header string
 	if h != nil {
 		var err *jsonrpc.Error
@@ -80,13 +80,13 @@ func (s *Server) Open(ctx context.Context, m *jsonrpc.Message, who principal.Pri
 
 // served is a call and its asker, which most calls have, in one allocation.
 type served struct {
-	call   call.Call
+	call   rpc.Call
 	replay replay
 }
 
 // metadata fills in a call from its request, and from the members of _meta that the
 // protocol defines. The revision may be any text.
-func (s *Server) metadata(c *call.Call, m *jsonrpc.Message) *jsonrpc.Error {
+func (s *Server) metadata(c *rpc.Call, m *jsonrpc.Message) *jsonrpc.Error {
 	meta, ok := m.Params.Get("_meta")
 	if !ok || meta[0] != '{' {
 		return malformed("the request has no _meta object")
@@ -173,7 +173,7 @@ func Discover(capabilities mcp.ServerCapabilities, instructions string, hints mc
 // Serve answers one request that came without headers, appending the response to
 // dst; nothing, if the peer has cancelled it. Stream takes what the handler sends
 // meanwhile.
-func (s *Server) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, who principal.Principal, stream call.Stream, inflight *call.Inflight) []byte {
+func (s *Server) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, who principal.Principal, stream rpc.Stream, inflight *rpc.Inflight) []byte {
 	c, err := s.Open(ctx, m, who, nil)
 	if err != nil {
 		return jsonrpc.AppendError(dst, m.ID, err, false)

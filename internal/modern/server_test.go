@@ -12,22 +12,22 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 )
 
 func newServer() *Server {
-	ok := func(context.Context, *call.Call) call.Outcome { return call.Outcome{Result: &mcp.EmptyResult{}} }
+	ok := func(context.Context, *rpc.Call) rpc.Outcome { return rpc.Outcome{Result: &mcp.EmptyResult{}} }
 	return &Server{
-		Engine: call.NewEngine(map[string]call.Handler{
+		Engine: rpc.NewEngine(map[string]rpc.Handler{
 			mcp.MethodListTools:    ok,
 			mcp.MethodCallTool:     ok,
 			mcp.MethodReadResource: ok,
 			mcp.MethodPing:         ok, // bound, and not in this revision
 		}, slog.New(slog.DiscardHandler)),
-		Peers:    &call.Peers{},
+		Peers:    &rpc.Peers{},
 		Identity: []byte(`{"name":"s","version":"1"}`),
 	}
 }
@@ -237,7 +237,7 @@ func TestServeAnswersWithOneMessage(t *testing.T) {
 		request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""): `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}}}`,
 		request("nobody", `"2026-07-28"`, "{}", ""):            `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method \"nobody\" is not available in revision 2026-07-28 of this server"}}`,
 	} {
-		got := s.Serve(t.Context(), []byte("x"), parse(t, body), principal.Anonymous, nil, &call.Inflight{})
+		got := s.Serve(t.Context(), []byte("x"), parse(t, body), principal.Anonymous, nil, &rpc.Inflight{})
 		if diff := cmp.Diff("x"+want, string(got)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}

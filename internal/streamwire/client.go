@@ -7,7 +7,7 @@ import (
 	"io"
 	"sync/atomic"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
@@ -16,18 +16,18 @@ import (
 // Client is the client's end of a connection.
 type Client struct {
 	conn   transport.Conn
-	to     call.Receiver
+	to     rpc.Receiver
 	limits jsonrpc.Limits
 	done   chan struct{}
 
 	batches atomic.Bool // of the revision that has them
 }
 
-var _ call.Wire = (*Client)(nil)
+var _ rpc.Wire = (*Client)(nil)
 
 // NewClient begins to read conn, which it owns from now on, and hands what arrives
 // to to.
-func NewClient(conn transport.Conn, to call.Receiver, limits jsonrpc.Limits) *Client {
+func NewClient(conn transport.Conn, to rpc.Receiver, limits jsonrpc.Limits) *Client {
 	c := &Client{conn: conn, to: to, limits: limits, done: make(chan struct{})}
 	go c.read()
 	return c
@@ -36,7 +36,7 @@ func NewClient(conn transport.Conn, to call.Receiver, limits jsonrpc.Limits) *Cl
 // Send implements call.Wire. A connection that cannot be written to any more is
 // lost, though its other direction may stay open: whoever waits for an answer could
 // not cancel, and whoever calls next shall find out at once.
-func (c *Client) Send(ctx context.Context, out *call.Outgoing) error {
+func (c *Client) Send(ctx context.Context, out *rpc.Outgoing) error {
 	err := c.conn.Write(ctx, out.Message)
 	if err == nil {
 		return nil
@@ -44,12 +44,12 @@ func (c *Client) Send(ctx context.Context, out *call.Outgoing) error {
 	var broken *transport.WriteError
 	switch {
 	case errors.As(err, &broken):
-		err = fmt.Errorf("%w: %w", call.ErrConnectionLost, err)
+		err = fmt.Errorf("%w: %w", rpc.ErrConnectionLost, err)
 		c.to.Lost(err)
 	case errors.Is(err, transport.ErrClosed):
-		err = call.ErrClosed
+		err = rpc.ErrClosed
 	case ctx.Err() != nil:
-		err = fmt.Errorf("%w: %w", call.ErrNotSent, err)
+		err = fmt.Errorf("%w: %w", rpc.ErrNotSent, err)
 	}
 	return err
 }
@@ -109,9 +109,9 @@ func (c *Client) batch(data []byte) {
 func lost(err error) error {
 	switch {
 	case errors.Is(err, transport.ErrClosed):
-		return call.ErrClosed
+		return rpc.ErrClosed
 	case errors.Is(err, io.EOF):
-		return call.ErrConnectionLost
+		return rpc.ErrConnectionLost
 	}
-	return fmt.Errorf("%w: %w", call.ErrConnectionLost, err)
+	return fmt.Errorf("%w: %w", rpc.ErrConnectionLost, err)
 }

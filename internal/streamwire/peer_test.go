@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/modern"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/streamwire"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -25,10 +25,10 @@ import (
 const patience = 10 * time.Second
 
 // handlers are tools by name. Each gets a text and returns one.
-type handlers map[string]func(ctx context.Context, c *call.Call) call.Outcome
+type handlers map[string]func(ctx context.Context, c *rpc.Call) rpc.Outcome
 
-func text(s string) call.Outcome {
-	return call.Outcome{Result: &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(s)}}}
+func text(s string) rpc.Outcome {
+	return rpc.Outcome{Result: &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(s)}}}
 }
 
 const grace = 2 * time.Second
@@ -36,7 +36,7 @@ const grace = 2 * time.Second
 // newServer serves tools/call with tools, among them echo, which returns its
 // argument as text, and server/discover.
 func newServer(tools handlers) *streamwire.Server {
-	callTool := func(ctx context.Context, c *call.Call) call.Outcome {
+	callTool := func(ctx context.Context, c *rpc.Call) rpc.Outcome {
 		raw, _ := c.Params.Get("name")
 		name := jsonrpc.Unquote(raw)
 		if name == "echo" {
@@ -46,16 +46,16 @@ func newServer(tools handlers) *streamwire.Server {
 		if h := tools[name]; h != nil {
 			return h(ctx, c)
 		}
-		return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown tool"))
+		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown tool"))
 	}
 	logger := slog.New(slog.DiscardHandler)
-	engine := call.NewEngine(map[string]call.Handler{
+	engine := rpc.NewEngine(map[string]rpc.Handler{
 		mcp.MethodCallTool: callTool,
-		mcp.MethodDiscover: func(context.Context, *call.Call) call.Outcome {
-			return call.Outcome{Result: modern.Discover(mcp.ServerCapabilities{}, "", mcp.CacheHints{TTLMs: new(int64), CacheScope: mcp.CacheScopePrivate})}
+		mcp.MethodDiscover: func(context.Context, *rpc.Call) rpc.Outcome {
+			return rpc.Outcome{Result: modern.Discover(mcp.ServerCapabilities{}, "", mcp.CacheHints{TTLMs: new(int64), CacheScope: mcp.CacheScopePrivate})}
 		},
 	}, logger)
-	peers := new(call.Peers)
+	peers := new(rpc.Peers)
 	return &streamwire.Server{
 		Modern: &modern.Server{Engine: engine, Peers: peers},
 		Legacy: &legacy.Server{

@@ -8,16 +8,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
 // asking is a tool that asks the client for its roots.
-func asking(ctx context.Context, c *call.Call) call.Outcome {
-	answers, err := c.Ask(ctx, call.Question{Method: mcp.MethodListRoots})
+func asking(ctx context.Context, c *rpc.Call) rpc.Outcome {
+	answers, err := c.Ask(ctx, rpc.Question{Method: mcp.MethodListRoots})
 	if err != nil {
-		return call.Fail(err)
+		return rpc.Fail(err)
 	}
 	return text(string(answers[0]))
 }
@@ -109,7 +109,7 @@ func TestCallsThatAreTooManyDoNotKeepAnswersFromBeingRead(t *testing.T) {
 func TestAQuestionHasReadingGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		proceed := make(chan struct{})
-		s := newServer(handlers{"late": func(ctx context.Context, c *call.Call) call.Outcome {
+		s := newServer(handlers{"late": func(ctx context.Context, c *rpc.Call) rpc.Outcome {
 			<-proceed
 			return asking(ctx, c)
 		}})

@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -119,7 +119,7 @@ type link struct {
 	idle atomic.Int32 // how many there are
 
 	line   chan struct{} // has room for those that may wait for a slot
-	queued call.Inflight // those that wait
+	queued rpc.Inflight  // those that wait
 
 	mu      sync.Mutex // orders what begins against closeUp
 	running sync.WaitGroup
@@ -179,7 +179,7 @@ func (l *link) message(ctx context.Context, data []byte) {
 		l.session.Notify(m) // of either era: what they have in flight is one set
 		switch m.Method {
 		case mcp.NotificationCancelled:
-			l.queued.Cancel(revision.CancelledID(m), call.ErrCancelled)
+			l.queued.Cancel(revision.CancelledID(m), rpc.ErrCancelled)
 		case mcp.NotificationInitialized:
 			l.tell(ctx)
 		}
@@ -211,7 +211,7 @@ func (l *link) admit(ctx context.Context, m *jsonrpc.Message, isModern bool) {
 		return
 	}
 	slots := l.slots
-	if isModern && call.Stays(m.Method) {
+	if isModern && rpc.Stays(m.Method) {
 		slots = l.staying()
 	}
 	select {
@@ -280,7 +280,7 @@ func (l *link) await(ctx context.Context, m *jsonrpc.Message, isModern bool, slo
 // cancelled and not quite done.
 func (l *link) staying() chan struct{} {
 	if l.stays == nil {
-		l.stays = make(chan struct{}, 2*call.MaxSubscriptions)
+		l.stays = make(chan struct{}, 2*rpc.MaxSubscriptions)
 	}
 	return l.stays
 }

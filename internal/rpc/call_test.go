@@ -1,0 +1,285 @@
+package rpc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// stream keeps what is written to it. Write waits while gate is not nil and open.
+type stream struct {
+	gate chan struct{}
+
+	mu    sync.Mutex
+	lines []string
+}
+
+func (s *stream) Write(ctx context.Context, msg []byte) error {
+	if s.gate != nil {
+		select {
+		case <-s.gate:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines = append(s.lines, string(msg))
+	return nil
+}
+
+func (s *stream) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.lines, "\n")
+}
+
+func TestNothingCanBeSentForACallThatIsDone(t *testing.T) {
+	s := new(stream)
+	c := newCall(1)
+	c.Stream = s
+	var late func() error
+	e := serving(new(log), func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+		late = func() error { return c.Notify(ctx, "notifications/late", nil) }
+		return done("")
+	})
+	e.Serve(t.Context(), c)
+	if err := late(); !errors.Is(err, rpc.ErrCallDone) {
+		t.Errorf("Notify: %v", err)
+	}
+	if err := c.Progress(t.Context(), 1, 2, ""); !errors.Is(err, rpc.ErrCallDone) {
+		t.Errorf("Progress: %v", err)
+	}
+	if s.String() != "" {
+		t.Errorf("sent: %s", s)
+	}
+}
+
+// 2026-07-28, basic/transports/stdio, Cancellation: nothing more is sent for a
+// request that its peer has cancelled, whatever context the handler uses.
+func TestNothingIsSentForACancelledCall(t *testing.T) {
+	s := new(stream)
+	var inflight rpc.Inflight
+	e := serving(new(log), func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+		if err := c.Progress(ctx, 1, 0, ""); err != nil {
+			t.Errorf("before: %v", err)
+		}
+		inflight.Cancel(c.ID, rpc.ErrCancelled)
+		for _, ctx := range []context.Context{ctx, context.Background()} {
+			if err := c.Progress(ctx, 2, 0, ""); !errors.Is(err, rpc.ErrCallDone) {
+				t.Errorf("Progress: %v", err)
+			}
+			if err := c.Notify(ctx, "notifications/message", nil); !errors.Is(err, rpc.ErrCallDone) {
+				t.Errorf("Notify: %v", err)
+			}
+		}
+		return done("")
+	})
+	c := newCall(1)
+	c.Stream = s
+	if reply := inflight.AppendReply(t.Context(), nil, e, c, nil); len(reply) > 0 {
+		t.Errorf("answered: %s", reply)
+	}
+	if want := `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`; s.String() != want {
+		t.Errorf("sent %s, want %s", s, want)
+	}
+}
+
+func TestACallWithoutAStreamSendsNothing(t *testing.T) {
+	c := newCall(1)
+	if err := errors.Join(c.Notify(t.Context(), "notifications/message", nil), c.Progress(t.Context(), 1, 0, "")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAContextWithoutACallHasNone(t *testing.T) {
+	if c := rpc.From(t.Context()); c != nil {
+		t.Errorf("got %v", c)
+	}
+}
+
+func TestNotificationsAreOneLine(t *testing.T) {
+	s := new(stream)
+	c := newCall(1)
+	c.Stream = s
+	if err := c.Notify(t.Context(), "notifications/message", []byte("{\n\"data\": \"a\\nb\"\r\n}")); err != nil {
+		t.Fatal(err)
+	}
+	want := `{"jsonrpc":"2.0","method":"notifications/message","params":{ "data": "a\nb"  }}`
+	if s.String() != want {
+		t.Errorf("got %s, want %s", s, want)
+	}
+}
+
+// J17: progress increases strictly, and goes to those who asked only.
+func TestProgressGrowsStrictly(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		token    jsonrpc.ID
+		revision mcp.Revision
+		report   func(c *rpc.Call) error
+		want     string
+	}{
+		{"values that do not grow are left out", jsonrpc.StringID("t"), mcp.V20260728, func(c *rpc.Call) error {
+			return errors.Join(
+				c.Progress(context.Background(), 0, 0, ""), c.Progress(context.Background(), 0, 0, ""),
+				c.Progress(context.Background(), -1, 0, ""), c.Progress(context.Background(), 0.5, 0, ""),
+			)
+		}, `{"progressToken":"t","progress":0}` + "\n" + `{"progressToken":"t","progress":0.5}`},
+		{"the first value may be negative", jsonrpc.IntID(1), mcp.V20260728, func(c *rpc.Call) error {
+			return c.Progress(context.Background(), -3, 0, "")
+		}, `{"progressToken":1,"progress":-3}`},
+		{"total and text", jsonrpc.IntID(1), mcp.V20250326, func(c *rpc.Call) error {
+			return c.Progress(context.Background(), 1e21, 1e22, "a\nb")
+		}, `{"progressToken":1,"progress":1e+21,"total":1e+22,"message":"a\nb"}`},
+		{"no text in the first revision", jsonrpc.IntID(1), mcp.V20241105, func(c *rpc.Call) error {
+			return c.Progress(context.Background(), 1, 2, "text")
+		}, `{"progressToken":1,"progress":1,"total":2}`},
+		{"totals that are none", jsonrpc.IntID(1), mcp.V20260728, func(c *rpc.Call) error {
+			return errors.Join(
+				c.Progress(context.Background(), 1, -1, ""), c.Progress(context.Background(), 2, math.NaN(), ""),
+				c.Progress(context.Background(), 3, math.Inf(1), ""),
+			)
+		}, `{"progressToken":1,"progress":1}` + "\n" + `{"progressToken":1,"progress":2}` + "\n" + `{"progressToken":1,"progress":3}`},
+		{"nobody asked", jsonrpc.ID{}, mcp.V20260728, func(c *rpc.Call) error {
+			return c.Progress(context.Background(), 1, 2, "")
+		}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := new(stream)
+			c := &rpc.Call{Stream: s, ProgressToken: test.token, Revision: test.revision}
+			if err := test.report(c); err != nil {
+				t.Error(err)
+			}
+			var want []string
+			if test.want != "" {
+				for params := range strings.SplitSeq(test.want, "\n") {
+					want = append(want, `{"jsonrpc":"2.0","method":"notifications/progress","params":`+params+`}`)
+				}
+			}
+			if s.String() != strings.Join(want, "\n") {
+				t.Errorf("got\n%s\nwant\n%s", s, strings.Join(want, "\n"))
+			}
+		})
+	}
+}
+
+func TestProgressIsAFiniteNumber(t *testing.T) {
+	s := new(stream)
+	c := newCall(1)
+	c.Stream = s
+	for _, f := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		if err := c.Progress(t.Context(), f, 0, ""); err == nil {
+			t.Errorf("%v was sent", f)
+		}
+	}
+	if s.String() != "" {
+		t.Errorf("sent %s", s)
+	}
+}
+
+func TestConcurrentProgressArrivesInOrder(t *testing.T) {
+	s := new(stream)
+	c := newCall(1)
+	c.Stream = s
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			for j := range 50 {
+				if err := c.Progress(t.Context(), float64(16*j+i), 0, ""); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	last := -1
+	for _, line := range s.lines {
+		var n int
+		if _, err := fmt.Sscanf(line, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":%d}}`, &n); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if n <= last {
+			t.Fatalf("%d came after %d", n, last)
+		}
+		last = n
+	}
+	if last != 16*49+15 {
+		t.Errorf("the last report is %d", last)
+	}
+}
+
+// The response comes after everything that was sent before it (2026-07-28,
+// basic/patterns/progress: nothing after completion).
+func TestTheReplyWaitsForWhatIsBeingSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stream{gate: make(chan struct{})}
+		c := newCall(1)
+		c.Stream = s
+		results := make(chan error, 2)
+		proceed := make(chan struct{})
+		e := serving(new(log), func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+			go func() { results <- c.Notify(ctx, "notifications/a", nil) }()
+			<-proceed
+			go func() { results <- c.Notify(ctx, "notifications/b", nil) }()
+			<-proceed
+			return done("")
+		})
+		served := make(chan rpc.Outcome, 1)
+		go func() { served <- e.Serve(t.Context(), c) }()
+		for range 2 { // the first is being written, then the second waits for its turn
+			synctest.Wait()
+			proceed <- struct{}{}
+		}
+		synctest.Wait()
+		select {
+		case <-served:
+			t.Fatal("served while a notification was being written")
+		default:
+		}
+		close(s.gate)
+		<-served
+		errs := []error{<-results, <-results}
+		if want := `{"jsonrpc":"2.0","method":"notifications/a"}`; !strings.HasPrefix(s.String(), want) {
+			t.Errorf("sent %s", s)
+		}
+		// The second was begun in time, but may have lost its turn to the end.
+		if sent := strings.Count(s.String(), "\n") + 1; sent == 1 && !errors.Is(errors.Join(errs...), rpc.ErrCallDone) {
+			t.Errorf("one was sent, but the errors are %v", errs)
+		}
+	})
+}
+
+func TestASenderThatWaitsForItsTurnLetsGoWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stream{gate: make(chan struct{})}
+		c := newCall(1)
+		c.Stream = s
+		first := make(chan error, 1)
+		go func() { first <- c.Notify(context.Background(), "notifications/a", nil) }()
+		synctest.Wait()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		second := make(chan error, 1)
+		go func() { second <- c.Notify(ctx, "notifications/b", nil) }()
+		synctest.Wait()
+		why := errors.New("changed my mind")
+		cancel(why)
+		if err := <-second; !errors.Is(err, why) {
+			t.Errorf("got %v", err)
+		}
+		close(s.gate)
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+		c.Finish()
+	})
+}

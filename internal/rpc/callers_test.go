@@ -1,0 +1,33 @@
+package rpc
+
+import (
+	"strconv"
+	"testing"
+	"time"
+)
+
+// Many callers take bounded memory: those who lack nothing are forgotten first.
+func TestY1TheCallersThatAreRememberedAreBounded(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	b := &buckets{limit: RateLimit{PerSecond: 1, Burst: 2, Now: func() time.Time { return now }}, callers: make(map[caller]*bucket)}
+	for i := range maxCallers {
+		b.take(caller{source: strconv.Itoa(i)})
+	}
+	now = now.Add(time.Minute)
+	greedy := caller{source: "0"}
+	b.take(greedy)
+	b.take(greedy)
+	b.take(caller{source: "one more"})
+	if len(b.callers) != 2 {
+		t.Errorf("%d callers are remembered when all others are idle", len(b.callers))
+	}
+	if b.take(greedy) == 0 {
+		t.Error("whoever has used up what they had was forgotten")
+	}
+	for i := range 5 * maxCallers {
+		b.take(caller{source: strconv.Itoa(i)})
+		if len(b.callers) > maxCallers {
+			t.Fatalf("%d callers are remembered", len(b.callers))
+		}
+	}
+}

@@ -1,0 +1,245 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/store"
+)
+
+// Outcome is how a call ended: with Err if that is not nil, with Result otherwise.
+type Outcome struct {
+	// Result is a pointer to one of mcp's results, and of a request that a client makes
+	// the json.RawMessage it is answered with. It may be shared between calls and is not
+	// modified.
+	Result any
+	// Err is reported to the peer: a *jsonrpc.Error as it is, an *auth.ScopeError as a
+	// challenge to come back with more authority, any other error as an internal error
+	// whose text stays in our log.
+	Err error
+}
+
+// Fail is the outcome that reports err.
+func Fail(err error) Outcome { return Outcome{Err: err} }
+
+// Handler serves one call. The context carries the call and ends when the peer
+// cancels it or goes away in a way that means so.
+type Handler func(ctx context.Context, c *Call) Outcome
+
+// Middleware wraps the handling of calls. It runs for every method.
+type Middleware func(next Handler) Handler
+
+// Engine serves calls: it finds a method's handler and runs it inside the
+// middleware. It must not be changed once it serves; the zero Engine knows no method.
+type Engine struct {
+	Store store.KV // for Call.Store
+	// Scopes returns the scopes that a call needs, of which no more than method, params
+	// and principal need be there; nil: none needs any.
+	Scopes   func(*Call) []string
+	Logger   *slog.Logger // nil: slog.Default()
+	handlers map[string]Handler
+	wrapped  Handler
+}
+
+// NewEngine makes an engine of handlers by method. The first middleware is the outermost.
+func NewEngine(handlers map[string]Handler, logger *slog.Logger, middleware ...Middleware) *Engine {
+	e := &Engine{Logger: logger, handlers: handlers}
+	e.wrapped = e.dispatch
+	for i := len(middleware) - 1; i >= 0; i-- {
+		e.wrapped = middleware[i](e.wrapped)
+	}
+	return e
+}
+
+// Has reports whether a peer of revision r can call method here.
+func (e *Engine) Has(method string, r mcp.Revision) bool {
+	if _, ok := e.handlers[method]; !ok {
+		return false
+	}
+	if revision.Extends(method, r) {
+		return true
+	}
+	row := revision.Lookup(method)
+	return row != nil && row.In(r)
+}
+
+// Takes reports whether a notification that a client of revision r sends has a handler
+// here. Most have none: they are the business of the era.
+func (e *Engine) Takes(method string, r mcp.Revision) bool {
+	if _, ok := e.handlers[method]; !ok {
+		return false
+	}
+	if revision.Extends(method, r) {
+		return true
+	}
+	row := revision.Lookup(method)
+	return row != nil && row.Notification && row.In(r) && row.From(r)&revision.Client != 0
+}
+
+func (e *Engine) logger() *slog.Logger {
+	if e.Logger != nil {
+		return e.Logger
+	}
+	return slog.Default()
+}
+
+// Serve runs the call and returns its outcome. A panic becomes an internal error
+// and a log line; Err, if any, is always a *jsonrpc.Error that may be sent.
+func (e *Engine) Serve(ctx context.Context, c *Call) (out Outcome) {
+	if c.scope.call == nil {
+		c.Bind(ctx)
+	}
+	ctx, c.Store = &c.scope, e.Store
+	defer func() {
+		c.reportLost(ctx)
+		c.Finish()
+		c.scope.end()
+		if v := recover(); v != nil {
+			e.logger().ErrorContext(ctx, "panic while serving a call", "method", c.Method, "panic", v, "stack", string(debug.Stack()))
+			out = Fail(errInternal)
+		}
+	}()
+	handle := e.wrapped
+	if handle == nil {
+		handle = e.dispatch
+	}
+	out = handle(ctx, c)
+	if out.Err != nil {
+		out.Err = e.wire(ctx, c, out.Err)
+	}
+	return out
+}
+
+// ServeNotification runs a call that nobody answers, and returns with its handler. That
+// has a goroutine of its own: what it does to it, as runtime.Goexit would, must not end
+// the reading of a connection.
+func (e *Engine) ServeNotification(ctx context.Context, c *Call) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = e.Serve(ctx, c)
+	}()
+	<-done
+}
+
+// errInternal is all that a peer hears of what went wrong in here.
+var errInternal = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
+
+func (e *Engine) dispatch(ctx context.Context, c *Call) Outcome {
+	h, ok := e.handlers[c.Method]
+	if !ok || !e.Has(c.Method, c.Revision) {
+		return Fail(jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not available in revision %s of this server", c.Method, c.Revision))
+	}
+	if e.Scopes != nil {
+		if err := auth.Require(ctx, e.Scopes(c)...); err != nil {
+			return Fail(err)
+		}
+	}
+	out := h(ctx, c)
+	if c.Asker != nil {
+		out = c.Asker.Settle(ctx, out)
+	}
+	return out
+}
+
+// wire makes an error that may be shown to the peer. What is not made for it
+// stays in the log: errors of a program's own can hold anything.
+func (e *Engine) wire(ctx context.Context, c *Call, err error) error {
+	var known *jsonrpc.Error
+	if errors.As(err, &known) {
+		switch {
+		case known == nil: // not even its text can be asked for
+			err = errors.New("a nil *jsonrpc.Error was returned as an error")
+		case len(known.Data) > 0 && jsonrpc.Check(known.Data, jsonrpc.Limits{}) != nil:
+			e.logger().WarnContext(ctx, "the data of an error is left out: it is not JSON", "method", c.Method, "error", known.Message)
+			return &jsonrpc.Error{Code: known.Code, Message: known.Message}
+		default:
+			return known
+		}
+	}
+	var required *URLRequiredError
+	if errors.As(err, &required) {
+		return required.wire(ctx, c)
+	}
+	var missing *CapabilityError
+	if errors.As(err, &missing) {
+		return missing.wire(c.Revision)
+	}
+	var lacking *auth.ScopeError
+	if errors.As(err, &lacking) {
+		auth.Refused(ctx, lacking)
+		return lackingScope(lacking)
+	}
+	if ctx.Err() == nil {
+		e.logger().ErrorContext(ctx, "call failed", "method", c.Method, "error", err)
+	}
+	return errInternal
+}
+
+// lackingScope says to the peer what it lacks. The protocol has no code for it: what
+// clients go by is the challenge that HTTP carries beside it.
+func lackingScope(e *auth.ScopeError) *jsonrpc.Error {
+	data, _ := json.Marshal(struct {
+		RequiredScopes []string `json:"requiredScopes"`
+	}{e.Needed})
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: e.Error(), Data: data}
+}
+
+// AppendReply runs the call and appends its response to dst, on one line. It
+// returns the error too that the response reports, if it does. Identity is what a
+// modern server says of itself in each result; see revision.AppendResult.
+func (e *Engine) AppendReply(ctx context.Context, dst []byte, c *Call, identity []byte) ([]byte, *jsonrpc.Error) {
+	out := e.Serve(ctx, c)
+	start := len(dst)
+	if out.Err == nil {
+		reply, err := appendResult(dst, c, out.Result, identity)
+		if err == nil {
+			return reply, nil
+		}
+		out.Err = e.wire(ctx, c, err)
+	}
+	reported := revision.SpeakError(c.Revision, out.Err.(*jsonrpc.Error))
+	dst = jsonrpc.AppendError(dst[:start], c.ID, reported, false)
+	oneLine(dst[start:])
+	return dst, reported
+}
+
+// appendResult appends the response that carries result. Results are made by
+// handlers, and may be odd enough to make the encoding of them panic.
+func appendResult(dst []byte, c *Call, result any, identity []byte) (reply []byte, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			reply, err = nil, fmt.Errorf("the result cannot be encoded: panic: %v\n%s", v, debug.Stack())
+		}
+	}()
+	if result == nil {
+		return nil, errors.New("the handler returned neither a result nor an error")
+	}
+	reply, err = revision.AppendResult(jsonrpc.AppendResultHead(dst, c.ID), c.Revision, result, identity)
+	return append(reply, '}'), err
+}
+
+// oneLine takes the line breaks out of a message, which is one line on a stream
+// and one event's data over HTTP. Raw JSON of a handler's may have them, and then
+// only as space: within a string they are escaped.
+func oneLine(message []byte) {
+	for _, lineBreak := range [...]byte{'\n', '\r'} {
+		for rest := message; ; {
+			i := bytes.IndexByte(rest, lineBreak)
+			if i < 0 {
+				break
+			}
+			rest[i] = ' '
+			rest = rest[i+1:]
+		}
+	}
+}

@@ -1,0 +1,318 @@
+package rpc_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// log is a logger, and what it has been told.
+type log struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+func (l *log) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+// newCall is a call of tools/call in the newest revision.
+func newCall(id int64) *rpc.Call {
+	return &rpc.Call{
+		Method: mcp.MethodCallTool, ID: jsonrpc.IntID(id), Params: &jsonrpc.Members{},
+		Revision: mcp.V20260728, ProgressToken: jsonrpc.IntID(id),
+	}
+}
+
+// serving makes an engine with one handler, for tools/call.
+func serving(l *log, h rpc.Handler, middleware ...rpc.Middleware) *rpc.Engine {
+	return rpc.NewEngine(map[string]rpc.Handler{mcp.MethodCallTool: h}, l.logger(), middleware...)
+}
+
+func done(text string) rpc.Outcome {
+	return rpc.Outcome{Result: &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(text)}}}
+}
+
+func TestAnUnknownMethodIsNotFound(t *testing.T) {
+	e := serving(new(log), func(context.Context, *rpc.Call) rpc.Outcome { return done("") })
+	for _, test := range []struct {
+		method   string
+		revision mcp.Revision
+		has      bool
+	}{
+		{mcp.MethodCallTool, mcp.V20241105, true},
+		{mcp.MethodCallTool, mcp.V20260728, true},
+		{mcp.MethodListTools, mcp.V20260728, false}, // known to the protocol, not to this engine
+		{"tools/forget", mcp.V20260728, false},
+	} {
+		if has := e.Has(test.method, test.revision); has != test.has {
+			t.Errorf("has %s in %s: %v", test.method, test.revision, has)
+		}
+		c := newCall(1)
+		c.Method, c.Revision = test.method, test.revision
+		out := e.Serve(t.Context(), c)
+		if notFound := errors.Is(out.Err, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound}); notFound == test.has {
+			t.Errorf("%s in %s: %v", test.method, test.revision, out.Err)
+		}
+	}
+}
+
+func TestAMethodExistsInItsRevisionsOnly(t *testing.T) {
+	answer := func(context.Context, *rpc.Call) rpc.Outcome { return done("") }
+	e := rpc.NewEngine(map[string]rpc.Handler{
+		mcp.MethodDiscover: answer, mcp.MethodSetLevel: answer, "com.example/extra": answer,
+	}, new(log).logger())
+	for _, test := range []struct {
+		method   string
+		revision mcp.Revision
+		has      bool
+	}{
+		{mcp.MethodDiscover, mcp.V20260728, true},
+		{mcp.MethodDiscover, mcp.V20251125, false},
+		{mcp.MethodSetLevel, mcp.V20251125, true},
+		{mcp.MethodSetLevel, mcp.V20260728, false},
+		{"com.example/extra", mcp.V20241105, true},
+		{"com.example/extra", mcp.V20260728, true},
+	} {
+		c := newCall(1)
+		c.Method, c.Revision = test.method, test.revision
+		if out := e.Serve(t.Context(), c); (out.Err == nil) != test.has {
+			t.Errorf("%s in %s: %v", test.method, test.revision, out.Err)
+		}
+	}
+}
+
+func TestTheZeroEngineKnowsNoMethod(t *testing.T) {
+	var e rpc.Engine
+	if out := e.Serve(t.Context(), newCall(1)); !errors.Is(out.Err, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound}) {
+		t.Errorf("got %v", out.Err)
+	}
+}
+
+func TestTheFirstMiddlewareIsTheOutermost(t *testing.T) {
+	var order []string
+	layer := func(name string) rpc.Middleware {
+		return func(next rpc.Handler) rpc.Handler {
+			return func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+				order = append(order, name)
+				out := next(ctx, c)
+				order = append(order, "/"+name)
+				return out
+			}
+		}
+	}
+	e := serving(new(log), func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+		if rpc.From(ctx) != c {
+			t.Error("the context does not carry the call")
+		}
+		order = append(order, "handler")
+		return done("")
+	}, layer("a"), layer("b"))
+	e.Serve(t.Context(), newCall(1))
+	if want := []string{"a", "b", "handler", "/b", "/a"}; !slices.Equal(order, want) {
+		t.Errorf("order %v, want %v", order, want)
+	}
+}
+
+func TestMiddlewareSeesUnknownMethodsToo(t *testing.T) {
+	seen := ""
+	e := serving(new(log), nil, func(next rpc.Handler) rpc.Handler {
+		return func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+			seen = c.Method
+			return next(ctx, c)
+		}
+	})
+	c := newCall(1)
+	c.Method = "nobody/knows"
+	if out := e.Serve(t.Context(), c); seen != "nobody/knows" || out.Err == nil {
+		t.Errorf("the middleware saw %q, the outcome is %v", seen, out.Err)
+	}
+}
+
+// I12: a panic of whatever kind ends one call, and tells its peer nothing.
+func TestAPanicBecomesAnInternalErrorThatTellsNothing(t *testing.T) {
+	for name, value := range map[string]any{
+		"text": "hunter2", "error": errors.New("hunter2"), "protocol error": jsonrpc.Errorf(1, "hunter2"), "nil": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := new(log)
+			e := serving(l, func(context.Context, *rpc.Call) rpc.Outcome { panic(value) })
+			c := newCall(7)
+			reply, reported := e.AppendReply(t.Context(), nil, c, nil)
+			want := `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"internal error"}}`
+			if string(reply) != want || reported == nil {
+				t.Errorf("got %s, want %s", reply, want)
+			}
+			if !strings.Contains(l.String(), "engine_test.go") {
+				t.Errorf("the log has no stack: %s", l)
+			}
+			if err := c.Notify(t.Context(), "notifications/late", nil); !errors.Is(err, rpc.ErrCallDone) {
+				t.Errorf("after the panic: %v", err)
+			}
+		})
+	}
+}
+
+func TestErrorsOfTheProgramStayInTheLog(t *testing.T) {
+	l := new(log)
+	e := serving(l, func(context.Context, *rpc.Call) rpc.Outcome {
+		return rpc.Fail(fmt.Errorf("connect to db: %w", errors.New("hunter2")))
+	})
+	reply, _ := e.AppendReply(t.Context(), nil, newCall(1), nil)
+	if want := `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}`; string(reply) != want {
+		t.Errorf("got %s, want %s", reply, want)
+	}
+	if !strings.Contains(l.String(), "hunter2") {
+		t.Errorf("the log does not say why: %s", l)
+	}
+}
+
+func TestErrorsMadeForThePeerAreReportedAsTheyAre(t *testing.T) {
+	for _, err := range []error{
+		&jsonrpc.Error{Code: -1, Message: "no", Data: []byte(`{"a":1}`)},
+		fmt.Errorf("in here: %w", &jsonrpc.Error{Code: -1, Message: "no", Data: []byte(`{"a":1}`)}),
+	} {
+		e := serving(new(log), func(context.Context, *rpc.Call) rpc.Outcome { return rpc.Fail(err) })
+		reply, _ := e.AppendReply(t.Context(), nil, newCall(1), nil)
+		if want := `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no","data":{"a":1}}}`; string(reply) != want {
+			t.Errorf("%v: got %s, want %s", err, reply, want)
+		}
+	}
+}
+
+// The classic mistake of a nil pointer in an error must not end the process.
+func TestANilErrorPointerIsAnInternalError(t *testing.T) {
+	var missing *jsonrpc.Error
+	for _, err := range []error{missing, fmt.Errorf("wrapped: %w", error(missing))} {
+		e := serving(new(log), func(context.Context, *rpc.Call) rpc.Outcome { return rpc.Fail(err) })
+		reply, reported := e.AppendReply(t.Context(), nil, newCall(1), nil)
+		if reported == nil || !strings.Contains(string(reply), `"code":-32603`) {
+			t.Errorf("got %s", reply)
+		}
+	}
+}
+
+// The reply is one line, and JSON, whatever a handler puts into an error (S1).
+func TestDataOfErrorsCannotBreakTheReply(t *testing.T) {
+	for _, test := range []struct{ data, want string }{
+		{"{\n  \"a\": \"b\\n\"\r\n}", `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no","data":{   "a": "b\n"  }}}`},
+		{`{"a":1,"a":2}`, `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}`},
+		{"}\n{", `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}`},
+	} {
+		shared := &jsonrpc.Error{Code: -1, Message: "no", Data: []byte(test.data)}
+		e := serving(new(log), func(context.Context, *rpc.Call) rpc.Outcome { return rpc.Fail(shared) })
+		reply, _ := e.AppendReply(t.Context(), nil, newCall(1), nil)
+		if string(reply) != test.want {
+			t.Errorf("%q: got %s, want %s", test.data, reply, test.want)
+		}
+		if string(shared.Data) != test.data {
+			t.Errorf("the handler's error was changed to %q", shared.Data)
+		}
+	}
+}
+
+func TestAResultThatCannotBeEncodedIsAnInternalError(t *testing.T) {
+	for name, result := range map[string]any{
+		"nothing":           nil,
+		"a nil pointer":     (*mcp.CallToolResult)(nil),
+		"a nil block":       &mcp.CallToolResult{Content: []mcp.Content{nil}},
+		"a nil block's ptr": &mcp.CallToolResult{Content: []mcp.Content{(*mcp.AudioContent)(nil)}},
+		"a channel":         make(chan int),
+		"a panicking type":  &explosive{},
+	} {
+		for _, r := range mcp.Revisions() {
+			e := serving(new(log), func(context.Context, *rpc.Call) rpc.Outcome { return rpc.Outcome{Result: result} })
+			c := newCall(1)
+			c.Revision = r
+			reply, reported := e.AppendReply(t.Context(), []byte("kept"), c, nil)
+			want := `kept{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}`
+			if string(reply) != want || reported == nil {
+				t.Errorf("%s in %s: got %s, want %s", name, r, reply, want)
+			}
+		}
+	}
+}
+
+// Older peers, which get no structured content, may get its text instead.
+func TestRawJSONThatIsNoneDoesNotReachThePeerAsJSON(t *testing.T) {
+	e := serving(new(log), func(context.Context, *rpc.Call) rpc.Outcome {
+		return rpc.Outcome{Result: &mcp.CallToolResult{StructuredContent: json.RawMessage("}\n{")}}
+	})
+	for _, r := range mcp.Revisions() {
+		c := newCall(1)
+		c.Revision = r
+		reply, reported := e.AppendReply(t.Context(), nil, c, nil)
+		if jsonrpc.Check(reply, jsonrpc.Limits{}) != nil || bytes.ContainsAny(reply, "\r\n") {
+			t.Errorf("%s: %q", r, reply)
+		}
+		if r.Modern() && reported == nil {
+			t.Errorf("%s: no error: %s", r, reply)
+		}
+	}
+}
+
+type explosive struct{}
+
+func (*explosive) MarshalJSON() ([]byte, error) { panic("hunter2") }
+
+func TestAResultIsOneLine(t *testing.T) {
+	pretty := json.RawMessage("{\n\t\"a\": 1,\r\n\t\"b\": \"x\\ny\"\n}")
+	e := serving(new(log), func(context.Context, *rpc.Call) rpc.Outcome {
+		return rpc.Outcome{Result: &mcp.CallToolResult{
+			StructuredContent: pretty,
+			ResultBase:        mcp.ResultBase{Meta: mcp.Meta{"com.example/a": pretty}},
+		}}
+	})
+	for _, r := range mcp.Revisions() {
+		c := newCall(1)
+		c.Revision = r
+		reply, reported := e.AppendReply(t.Context(), nil, c, nil)
+		if reported != nil || bytes.ContainsAny(reply, "\r\n") || jsonrpc.Check(reply, jsonrpc.Limits{}) != nil {
+			t.Errorf("%s: %q", r, reply)
+		}
+	}
+}
+
+func TestAHandlerThatEndsItsGoroutineLeavesNothingInFlight(t *testing.T) {
+	e := serving(new(log), func(context.Context, *rpc.Call) rpc.Outcome {
+		runtime.Goexit()
+		return done("")
+	})
+	var inflight rpc.Inflight
+	c := newCall(1)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		inflight.AppendReply(t.Context(), nil, e, c, nil)
+		t.Error("AppendReply returned")
+	}()
+	<-ended
+	if n := inflight.Len(); n != 0 {
+		t.Errorf("%d requests are in flight", n)
+	}
+	if err := c.Progress(t.Context(), 1, 0, ""); !errors.Is(err, rpc.ErrCallDone) {
+		t.Errorf("progress afterwards: %v", err)
+	}
+}

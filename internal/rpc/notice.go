@@ -1,0 +1,73 @@
+package rpc
+
+import (
+	"errors"
+
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// ErrSubscriptionEnded is the error of a request that opened a subscription which
+// the peer has ended. It may be opened anew.
+var ErrSubscriptionEnded = errors.New("the server has ended the subscription")
+
+// Notice takes a notification that may belong to a subscription, and reports whether
+// it did. One that cancels a subscription ends its request, whose response need not
+// come then.
+func (o *Outbound) Notice(m *jsonrpc.Message) bool {
+	if m.Method == mcp.NotificationCancelled {
+		p := o.subscription(revision.CancelledID(m))
+		if p == nil {
+			return false
+		}
+		p.answer(Response{}, ErrSubscriptionEnded)
+		p.cancel(ErrSubscriptionEnded) // over HTTP, its stream need not end by itself
+		return true
+	}
+	meta, ok := m.Params.Get("_meta")
+	if !ok {
+		return false
+	}
+	raw, ok := jsonrpc.Get(meta, mcp.MetaSubscriptionID)
+	var id jsonrpc.ID
+	if !ok || id.UnmarshalJSON(raw) != nil {
+		return false
+	}
+	p := o.subscription(id)
+	if p != nil {
+		p.req.OnNotice(m)
+	}
+	return p != nil
+}
+
+// subscription returns the request in flight that opened a subscription, or nil.
+func (o *Outbound) subscription(id jsonrpc.ID) *pending {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if p := o.pending[id]; p != nil && p.req.OnNotice != nil {
+		return p
+	}
+	return nil
+}
+
+// Gone returns a channel that is closed when the connection is of no more use: see
+// Failed.
+func (o *Outbound) Gone() <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.gone == nil {
+		o.gone = make(chan struct{})
+	}
+	return o.gone
+}
+
+// Listener is a Receiver that wants to know whether it hears what a server says by
+// itself, where that has a stream of its own.
+type Listener interface {
+	// Listening is told when the stream is open, again perhaps. What the server has said
+	// before is lost.
+	Listening()
+	// Deaf is told when the stream is lost and will not be opened again.
+	Deaf()
+}

@@ -1,0 +1,549 @@
+package rpc_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// wire is a Wire that keeps what is sent.
+type wire struct {
+	t    *testing.T
+	sent chan jsonrpc.Message
+	send func(ctx context.Context, out *rpc.Outgoing) error // nil: Send keeps the message
+}
+
+func newWire(t *testing.T) *wire { return &wire{t: t, sent: make(chan jsonrpc.Message, 10_000)} }
+
+func (w *wire) Send(ctx context.Context, out *rpc.Outgoing) error {
+	m, err := jsonrpc.Parse(bytes.Clone(out.Message), jsonrpc.Limits{})
+	if err != nil || bytes.ContainsAny(out.Message, "\r\n") {
+		w.t.Errorf("sent %q: %v", out.Message, err)
+	}
+	if m.ID != out.ID || m.Method != out.Method {
+		w.t.Errorf("sent %s as %s %s", out.Message, out.ID, out.Method)
+	}
+	if w.send != nil {
+		return w.send(ctx, out)
+	}
+	w.sent <- m
+	return nil
+}
+
+func (w *wire) Agreed(mcp.Revision) {}
+func (w *wire) Close() error        { return nil }
+
+// none fails if anything was sent.
+func (w *wire) none() {
+	w.t.Helper()
+	select {
+	case m := <-w.sent:
+		w.t.Errorf("sent %s %s %s", m.Method, m.ID, m.Raw)
+	default:
+	}
+}
+
+func message(t *testing.T, text string) *jsonrpc.Message {
+	t.Helper()
+	m, err := jsonrpc.Parse([]byte(text), jsonrpc.Limits{})
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return &m
+}
+
+func result(t *testing.T, id jsonrpc.ID, text string) *jsonrpc.Message {
+	t.Helper()
+	return message(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"text":%q}}`, id, text))
+}
+
+func progress(t *testing.T, token jsonrpc.ID, done int) *jsonrpc.Message {
+	t.Helper()
+	return message(t, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, token, done))
+}
+
+// outcome is what Do returned.
+type outcome struct {
+	resp rpc.Response
+	err  error
+}
+
+// do runs Do in a goroutine.
+func do(ctx context.Context, o *rpc.Outbound, req *rpc.Request) <-chan outcome {
+	got := make(chan outcome, 1)
+	go func() {
+		resp, err := o.Do(ctx, req)
+		got <- outcome{resp, err}
+	}()
+	return got
+}
+
+// I1, I4, J2, J3: however responses are shuffled, each reaches its own request.
+func TestEveryRequestGetsItsOwnResponse(t *testing.T) {
+	w := newWire(t)
+	o := &rpc.Outbound{Wire: w}
+	const n = 500
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			want := fmt.Sprintf(`{"nonce":%d}`, i)
+			resp, err := o.Do(t.Context(), &rpc.Request{Method: "echo", Params: []byte(want), Timeout: time.Minute})
+			if err != nil || string(resp.Result) != want {
+				t.Errorf("%s was answered with %s, %v", want, resp.Result, err)
+			}
+		})
+	}
+	all := make([]jsonrpc.Message, n)
+	ids := make(map[jsonrpc.ID]bool)
+	for i := range all {
+		all[i] = <-w.sent
+		if ids[all[i].ID] {
+			t.Errorf("id %s is used twice", all[i].ID)
+		}
+		ids[all[i].ID] = true
+	}
+	rand.Shuffle(n, func(i, j int) { all[i], all[j] = all[j], all[i] })
+	var answering sync.WaitGroup
+	for worker := range 4 {
+		answering.Go(func() {
+			for i := worker; i < n; i += 4 {
+				reply := message(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, all[i].ID, all[i].Raw))
+				if !o.Receive(reply) {
+					t.Errorf("%s: nobody waits", all[i].ID)
+				}
+			}
+		})
+	}
+	answering.Wait()
+	wg.Wait()
+	if o.Pending() != 0 {
+		t.Errorf("%d requests are pending", o.Pending())
+	}
+}
+
+// J3: neither an unknown id nor one of another type completes a request.
+func TestResponsesToNobodyAreIgnored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t)
+		o := &rpc.Outbound{Wire: w}
+		got := do(t.Context(), o, &rpc.Request{Method: "a"})
+		id := (<-w.sent).ID
+		for _, other := range []jsonrpc.ID{jsonrpc.IntID(999), jsonrpc.StringID(id.String())} {
+			if o.Receive(result(t, other, "wrong")) {
+				t.Errorf("a response to %s was taken", other)
+			}
+		}
+		nobody := message(t, `{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"unreadable"}}`)
+		if o.Receive(nobody) {
+			t.Error("an error for nobody was taken")
+		}
+		synctest.Wait()
+		select {
+		case r := <-got:
+			t.Fatalf("completed: %+v", r)
+		default:
+		}
+		o.Receive(result(t, id, "right"))
+		if r := <-got; r.err != nil || string(r.resp.Result) != `{"text":"right"}` {
+			t.Errorf("got %s, %v", r.resp.Result, r.err)
+		}
+		if o.Receive(result(t, id, "late")) {
+			t.Error("a late response was taken")
+		}
+	})
+}
+
+func TestOnlyTheFirstResponseCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t)
+		o := &rpc.Outbound{Wire: w}
+		w.send = func(_ context.Context, out *rpc.Outgoing) error {
+			o.Receive(result(t, out.ID, "first"))
+			o.Receive(message(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-1,"message":"second"}}`, out.ID)))
+			return errors.New("and then sending fails")
+		}
+		for _, onProgress := range []func(rpc.Progress){nil, func(rpc.Progress) {}} {
+			resp, err := o.Do(t.Context(), &rpc.Request{Method: "a", OnProgress: onProgress})
+			if err != nil || string(resp.Result) != `{"text":"first"}` || resp.Err != nil {
+				t.Errorf("got %s, %v, %v", resp.Result, resp.Err, err)
+			}
+		}
+	})
+}
+
+func TestWhatThePeerReportsIsTheResponse(t *testing.T) {
+	w := newWire(t)
+	o := &rpc.Outbound{Wire: w}
+	w.send = func(_ context.Context, out *rpc.Outgoing) error {
+		o.Receive(message(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-7,"message":"no","data":[1]}}`, out.ID)))
+		return nil
+	}
+	resp, err := o.Do(t.Context(), &rpc.Request{Method: "a"})
+	if err != nil || resp.Err == nil || resp.Err.Code != -7 || string(resp.Err.Data) != "[1]" {
+		t.Errorf("got %+v, %v", resp, err)
+	}
+}
+
+// J4: who waits for a response that is none learns so at once.
+func TestAnInvalidResponseEndsItsRequest(t *testing.T) {
+	w := newWire(t)
+	o := &rpc.Outbound{Wire: w}
+	w.send = func(_ context.Context, out *rpc.Outgoing) error {
+		for _, bad := range []string{
+			`{"jsonrpc":"2.0","id":999,"result":[]}`,
+			fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{},"error":{"code":1,"message":""}}`, out.ID),
+		} {
+			m, err := jsonrpc.Parse([]byte(bad), jsonrpc.Limits{})
+			if err == nil {
+				t.Errorf("%s is a message", bad)
+			}
+			o.Unusable(&m, err)
+		}
+		return nil
+	}
+	_, err := o.Do(t.Context(), &rpc.Request{Method: "a"})
+	var invalid *jsonrpc.InvalidMessageError
+	if !errors.Is(err, rpc.ErrInvalidResponse) || !errors.As(err, &invalid) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAWireThatCannotSendEndsTheRequest(t *testing.T) {
+	w := newWire(t)
+	broken := errors.New("broken")
+	w.send = func(context.Context, *rpc.Outgoing) error { return broken }
+	o := &rpc.Outbound{Wire: w, CancelNotice: true}
+	for _, onProgress := range []func(rpc.Progress){nil, func(rpc.Progress) {}} {
+		if _, err := o.Do(t.Context(), &rpc.Request{Method: "a", OnProgress: onProgress}); !errors.Is(err, broken) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if o.Pending() != 0 {
+		t.Errorf("%d requests are pending", o.Pending())
+	}
+}
+
+func TestRequestsAreWrittenAsMeant(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		meta string // of every request
+		req  rpc.Request
+		want string
+	}{
+		{"nothing", "", rpc.Request{}, `{"jsonrpc":"2.0","id":1,"method":"m"}`},
+		{"empty params", "", rpc.Request{Params: []byte("{}")}, `{"jsonrpc":"2.0","id":1,"method":"m","params":{}}`},
+		{"params", "", rpc.Request{Params: []byte(`{"a":1}`)}, `{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1}}`},
+		{"params on many lines", "", rpc.Request{Params: []byte(" {\n \"a\": 1,\r\n\"b\":\"\\n\" } ")},
+			`{"jsonrpc":"2.0","id":1,"method":"m","params":{"a": 1,  "b":"\n"}}`},
+		{"nothing but space, and _meta", `"a":1`, rpc.Request{Params: []byte("{ }")},
+			`{"jsonrpc":"2.0","id":1,"method":"m","params":{"_meta":{"a":1}}}`},
+		{"_meta without params", `"a":1`, rpc.Request{},
+			`{"jsonrpc":"2.0","id":1,"method":"m","params":{"_meta":{"a":1}}}`},
+		{"all of it", `"a":1`, rpc.Request{
+			Params: []byte(`{"x":{}}`), OnProgress: func(rpc.Progress) {},
+			Meta: map[string]json.RawMessage{"c": []byte("[\n3]"), "b\"": []byte("2")},
+		}, `{"jsonrpc":"2.0","id":1,"method":"m","params":{"x":{},"_meta":{"a":1,"progressToken":1,"b\"":2,"c":[ 3]}}}`},
+		{"a progress token alone", "", rpc.Request{OnProgress: func(rpc.Progress) {}},
+			`{"jsonrpc":"2.0","id":1,"method":"m","params":{"_meta":{"progressToken":1}}}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWire(t)
+			o, req := &rpc.Outbound{Wire: w, Meta: []byte(test.meta)}, test.req
+			req.Method = "m"
+			w.send = func(_ context.Context, out *rpc.Outgoing) error {
+				if string(out.Message) != test.want {
+					t.Errorf("got  %s\nwant %s", out.Message, test.want)
+				}
+				o.Receive(result(t, out.ID, ""))
+				return nil
+			}
+			if _, err := o.Do(t.Context(), &req); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestSharedIDsAreNeverUsedTwice(t *testing.T) {
+	w := newWire(t)
+	ids := new(atomic.Int64)
+	a, b := rpc.Outbound{IDs: ids}, rpc.Outbound{IDs: ids}
+	seen := make(map[jsonrpc.ID]bool)
+	for _, o := range []*rpc.Outbound{&a, &b, &a, &b} {
+		o.Wire = w
+		w.send = func(_ context.Context, out *rpc.Outgoing) error {
+			if seen[out.ID] {
+				t.Errorf("id %s again", out.ID)
+			}
+			seen[out.ID] = true
+			o.Receive(result(t, out.ID, ""))
+			return nil
+		}
+		if _, err := o.Do(t.Context(), &rpc.Request{Method: "a"}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// I1, S5: the end of the connection ends each request with the reason, once.
+func TestALostConnectionEndsAllRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t)
+		o := &rpc.Outbound{Wire: w, CancelNotice: true}
+		var all []<-chan outcome
+		for i := range 20 {
+			req := &rpc.Request{Method: "a", Timeout: time.Minute}
+			if i%2 == 0 {
+				req.OnProgress = func(rpc.Progress) {}
+			}
+			all = append(all, do(t.Context(), o, req))
+		}
+		for range all {
+			<-w.sent
+		}
+		if err := o.Failed(); err != nil {
+			t.Errorf("failed with %v", err)
+		}
+		o.Fail(fmt.Errorf("%w: gone", rpc.ErrConnectionLost))
+		o.Fail(rpc.ErrClosed)
+		for _, got := range all {
+			if r := <-got; !errors.Is(r.err, rpc.ErrConnectionLost) || errors.Is(r.err, rpc.ErrClosed) {
+				t.Errorf("got %v", r.err)
+			}
+		}
+		w.none() // there is nobody to tell of a cancellation
+		if err := o.Failed(); !errors.Is(err, rpc.ErrConnectionLost) {
+			t.Errorf("failed with %v", err)
+		}
+		_, err := o.Do(t.Context(), &rpc.Request{Method: "a"})
+		if !errors.Is(err, rpc.ErrConnectionLost) || !errors.Is(err, rpc.ErrNotSent) {
+			t.Errorf("a later request got %v", err)
+		}
+		w.none()
+	})
+}
+
+// A wire on which sending takes as long as the answer, as over HTTP, is let go of.
+func TestFailingInterruptsWhatIsBeingSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t)
+		w.send = func(ctx context.Context, _ *rpc.Outgoing) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		o := &rpc.Outbound{Wire: w}
+		for _, onProgress := range []func(rpc.Progress){nil, func(rpc.Progress) {}} {
+			got := do(t.Context(), o, &rpc.Request{Method: "a", OnProgress: onProgress})
+			synctest.Wait()
+			o.Fail(rpc.ErrClosed)
+			if r := <-got; !errors.Is(r.err, rpc.ErrClosed) {
+				t.Errorf("got %v", r.err)
+			}
+			o = &rpc.Outbound{Wire: w}
+		}
+	})
+}
+
+// What is being sent has ended when Do returns, so that it can be counted on.
+func TestNothingIsBeingSentOnceDoHasReturned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t)
+		o := &rpc.Outbound{Wire: w}
+		over := false
+		w.send = func(ctx context.Context, out *rpc.Outgoing) error {
+			o.Receive(result(t, out.ID, ""))
+			time.Sleep(time.Second) // the end of the stream takes a moment
+			over = true
+			return ctx.Err()
+		}
+		if _, err := o.Do(t.Context(), &rpc.Request{Method: "a", OnProgress: func(rpc.Progress) {}}); err != nil || !over {
+			t.Errorf("over %v, %v", over, err)
+		}
+	})
+}
+
+func goroutineID() string {
+	buf := make([]byte, 64)
+	id, _, _ := strings.Cut(string(buf[:runtime.Stack(buf, false)]), "[")
+	return id
+}
+
+func TestProgressIsReportedInTheCallersGoroutineBeforeTheResponse(t *testing.T) {
+	w := newWire(t)
+	o := &rpc.Outbound{Wire: w}
+	w.send = func(_ context.Context, out *rpc.Outgoing) error {
+		for i := range 3 {
+			o.Receive(progress(t, out.ID, i))
+		}
+		o.Receive(result(t, out.ID, ""))
+		o.Receive(progress(t, out.ID, 99)) // J17: after completion
+		return nil
+	}
+	caller := goroutineID()
+	var reports []float64
+	returned := false
+	_, err := o.Do(t.Context(), &rpc.Request{Method: "a", OnProgress: func(p rpc.Progress) {
+		if id := goroutineID(); id != caller || returned {
+			t.Errorf("reported in %s, not %s, returned %v", id, caller, returned)
+		}
+		reports = append(reports, p.Done)
+	}})
+	returned = true
+	if err != nil || fmt.Sprint(reports) != "[0 1 2]" {
+		t.Errorf("reports %v, %v", reports, err)
+	}
+}
+
+// J17: progress for tokens that nobody has given out is ignored.
+func TestProgressForNobodyIsIgnored(t *testing.T) {
+	w := newWire(t)
+	o := &rpc.Outbound{Wire: w}
+	w.send = func(_ context.Context, out *rpc.Outgoing) error {
+		for _, params := range []string{
+			``, `,"params":{}`, `,"params":{"progressToken":null,"progress":1}`, `,"params":{"progressToken":999,"progress":1}`,
+			fmt.Sprintf(`,"params":{"progressToken":"%s","progress":1}`, out.ID),
+			fmt.Sprintf(`,"params":{"progressToken":%s,"progress":"1"}`, out.ID),
+			fmt.Sprintf(`,"params":{"progressToken":%s.0,"progress":1}`, out.ID),
+		} {
+			if !o.Receive(message(t, `{"jsonrpc":"2.0","method":"notifications/progress"`+params+`}`)) {
+				t.Errorf("%s is for somebody else", params)
+			}
+		}
+		o.Receive(result(t, out.ID, ""))
+		return nil
+	}
+	if _, err := o.Do(t.Context(), &rpc.Request{Method: "a", OnProgress: func(p rpc.Progress) {
+		t.Errorf("reported %+v", p)
+	}}); err != nil {
+		t.Error(err)
+	}
+	if o.Receive(message(t, `{"jsonrpc":"2.0","method":"notifications/message","params":{}}`)) {
+		t.Error("another notification was taken")
+	}
+	if o.Receive(message(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`)) {
+		t.Error("a request was taken")
+	}
+}
+
+// The queue of a slow reader of reports is bounded, and the newest report is kept.
+func TestASlowReaderOfReportsGetsTheNewest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t)
+		o := &rpc.Outbound{Wire: w}
+		slow := make(chan struct{})
+		var reports []float64
+		got := do(t.Context(), o, &rpc.Request{Method: "a", OnProgress: func(p rpc.Progress) {
+			if len(reports) == 0 {
+				<-slow
+			}
+			reports = append(reports, p.Done)
+		}})
+		id := (<-w.sent).ID
+		o.Receive(progress(t, id, 0))
+		synctest.Wait() // it is being read
+		for i := range 1000 {
+			o.Receive(progress(t, id, i+1))
+		}
+		o.Receive(result(t, id, ""))
+		close(slow)
+		if r := <-got; r.err != nil {
+			t.Fatal(r.err)
+		}
+		if n := len(reports); n != 257 || reports[255] != 255 || reports[256] != 1000 {
+			t.Errorf("%d reports, the last are %v", n, reports[max(n-3, 0):])
+		}
+	})
+}
+
+// A peer that guesses tokens before they are given out gains nothing by it.
+func TestAHostilePeerCannotReportAheadOfTime(t *testing.T) {
+	w := newWire(t)
+	o := &rpc.Outbound{Wire: w}
+	w.send = func(_ context.Context, out *rpc.Outgoing) error {
+		o.Receive(result(t, out.ID, ""))
+		return nil
+	}
+	stop, flooding := make(chan struct{}), make(chan struct{})
+	var flood sync.WaitGroup
+	flood.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+				o.Report(jsonrpc.IntID(int64(i%300)), rpc.Progress{Done: 1})
+			}
+			if i == 0 {
+				close(flooding)
+			}
+		}
+	})
+	<-flooding
+	for range 300 {
+		if _, err := o.Do(t.Context(), &rpc.Request{Method: "a", Timeout: time.Minute, MaxTimeout: time.Hour, OnProgress: func(rpc.Progress) {}}); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	flood.Wait()
+}
+
+// Everything at once, for the race detector: each request ends, once.
+func TestConcurrentUseEndsEveryRequestOnce(t *testing.T) {
+	for range 20 {
+		w := newWire(t)
+		o := &rpc.Outbound{Wire: w, CancelNotice: true}
+		w.send = func(_ context.Context, out *rpc.Outgoing) error {
+			if out.ID.IsZero() {
+				return nil
+			}
+			go func() {
+				o.Report(out.ID, rpc.Progress{Done: 1})
+				if n, _ := out.ID.Int(); n%3 > 0 {
+					o.Receive(result(t, out.ID, "x"))
+				}
+			}()
+			return nil
+		}
+		var wg sync.WaitGroup
+		for i := range 40 {
+			wg.Go(func() {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if i%5 == 0 {
+					go cancel()
+				}
+				req := &rpc.Request{Method: "a", Timeout: time.Minute}
+				if i%2 == 0 {
+					req.OnProgress = func(rpc.Progress) {}
+				}
+				resp, err := o.Do(ctx, req)
+				if (err == nil) == (resp.Result == nil) {
+					t.Errorf("got %s, %v", resp.Result, err)
+				}
+			})
+		}
+		for o.Pending() > 20 {
+			runtime.Gosched()
+		}
+		o.Fail(rpc.ErrConnectionLost)
+		wg.Wait()
+		if o.Pending() != 0 {
+			t.Errorf("%d requests are pending", o.Pending())
+		}
+	}
+}

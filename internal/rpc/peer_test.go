@@ -1,0 +1,83 @@
+package rpc_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/parley-mcp/parley/internal/rpc"
+)
+
+func TestPeersAreRememberedWithinBounds(t *testing.T) {
+	var peers rpc.Peers
+	for i := range 1000 {
+		info := fmt.Appendf(nil, `{"name":"n%d","version":"1"}`, i)
+		capabilities := fmt.Appendf(nil, `{"experimental":{"n%d":{}}}`, i)
+		p, err := peers.Decode(info, capabilities)
+		if err != nil || p.Info.Name != fmt.Sprintf("n%d", i) {
+			t.Fatalf("%+v, %v", p, err)
+		}
+		if infos, caps := peers.Known(); infos > 128 || caps > 128 {
+			t.Fatalf("%d infos and %d capabilities are remembered", infos, caps)
+		}
+	}
+	before, _ := peers.Known()
+	long := fmt.Appendf(nil, `{"name":"%s","version":"1"}`, strings.Repeat("n", 5000))
+	if _, err := peers.Decode(long, []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	if infos, _ := peers.Known(); infos != before {
+		t.Error("a description of 5 kB is remembered")
+	}
+}
+
+func TestAPeerThatSaysTheSameIsDecodedOnce(t *testing.T) {
+	var peers rpc.Peers
+	info, capabilities := []byte(`{"name":"a","version":"1"}`), []byte(`{"roots":{}}`)
+	first, err := peers.Decode(info, capabilities)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info[9] = 'b' // what is remembered is not the caller's memory
+	info[9] = 'a'
+	second, err := peers.Decode(info, capabilities)
+	if err != nil || first != second {
+		t.Errorf("%p and %p, %v", first.Info, second.Info, err)
+	}
+	nameless, err := peers.Decode(nil, []byte("{}"))
+	if err != nil || nameless.Info == nil || nameless.Info.Name != "" {
+		t.Errorf("without info: %+v, %v", nameless, err)
+	}
+}
+
+func TestPeersRefuseWhatIsMisread(t *testing.T) {
+	var peers rpc.Peers
+	for _, test := range [][2]string{
+		{`{"name":1}`, `{}`}, {`{"name":"a","name":"b"}`, `{}`}, {`{}`, `{"roots":[]}`}, {`{}`, ``},
+	} {
+		if p, err := peers.Decode([]byte(test[0]), []byte(test[1])); err == nil {
+			t.Errorf("%s %s: %+v", test[0], test[1], p)
+		}
+	}
+	if infos, caps := peers.Known(); infos > 1 || caps > 1 {
+		t.Errorf("%d infos and %d capabilities are remembered", infos, caps)
+	}
+}
+
+func TestPeersAreDecodedConcurrently(t *testing.T) {
+	var peers rpc.Peers
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for j := range 300 {
+				want := fmt.Sprintf("n%d", (i+j)%200)
+				p, err := peers.Decode(fmt.Appendf(nil, `{"name":%q,"version":"1"}`, want), []byte(`{}`))
+				if err != nil || p.Info.Name != want {
+					t.Errorf("%+v, %v", p, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,175 @@
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// Errors that end requests on this side. They are never mistaken for what a peer
+// reports, which is always a *jsonrpc.Error.
+var (
+	// ErrConnectionLost: the connection ended before the response came. Whether the
+	// peer has acted on the request is unknown.
+	ErrConnectionLost = errors.New("connection lost before the response came")
+	// ErrClosed: this side has closed the connection.
+	ErrClosed = errors.New("connection closed")
+	// ErrInvalidResponse: the peer answered with something the protocol does not allow.
+	ErrInvalidResponse = errors.New("invalid response")
+	// ErrRevision: this side and the peer share no revision of the protocol.
+	ErrRevision = errors.New("no revision of the protocol in common")
+	// ErrUnauthorized: the server wants credentials that were not to be had. It has not
+	// acted on the request. What went wrong is wrapped beside it.
+	ErrUnauthorized = errors.New("not authorized")
+	// ErrNotSent: the request has not left this side, so that the peer cannot have
+	// acted on it. It comes with one of the errors above, or with a context's.
+	ErrNotSent = errors.New("the request was not sent")
+)
+
+// TimeoutError reports that no response came in time. errors.Is finds
+// context.DeadlineExceeded in it.
+type TimeoutError struct {
+	Method string
+	After  time.Duration // how long the request had, since it was sent or last reported progress
+}
+
+// Error implements the error interface.
+func (e *TimeoutError) Error() string {
+	return fmt.Sprintf("%s: no response within %v: allow more time, or ask the server for less", e.Method, e.After)
+}
+
+// Is makes a TimeoutError a deadline that was exceeded.
+func (e *TimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// SilentError reports a connection that was given up because nothing came on it any
+// more, not even what keeps it alive. errors.Is finds ErrConnectionLost in it.
+type SilentError struct {
+	For time.Duration // how long nothing had come
+}
+
+// Error implements the error interface.
+func (e *SilentError) Error() string {
+	return fmt.Sprintf("%s: the peer has been silent for %v", ErrConnectionLost, e.For.Round(time.Millisecond))
+}
+
+// Unwrap returns ErrConnectionLost.
+func (e *SilentError) Unwrap() error { return ErrConnectionLost }
+
+// Progress is one report of how far a request is.
+type Progress struct {
+	Done    float64
+	Total   float64 // 0: unknown
+	Message string  // for people; may be empty
+}
+
+// Request is a request to send.
+type Request struct {
+	Method string
+	// Params is the params object without _meta, nil for none.
+	Params []byte
+	// Name is what Params names: the tool, prompt or URI that a transport may mirror.
+	Name string
+	// Mirror are the parameters that a transport repeats, where it has a place for them.
+	Mirror []MirroredParam
+	// Meta are further members of _meta.
+	Meta map[string]json.RawMessage
+	// Timeout bounds the wait for the response; progress sets it back. 0: no bound.
+	Timeout time.Duration
+	// MaxTimeout bounds the wait whatever progress is reported. 0: no bound.
+	MaxTimeout time.Duration
+	// Uncancellable requests are not cancelled at the peer when they are given up:
+	// initialize must not be, and a peer that knows no server/discover need not hear
+	// of it again.
+	Uncancellable bool
+	// AnyResultType has results of the types that extensions add returned as they are.
+	AnyResultType bool
+	// OnProgress, if set, asks the peer for progress. It runs in the goroutine that
+	// waits for the response, and always before that response is returned.
+	OnProgress func(Progress)
+	// OnNotice, if set, takes the notifications of a subscription that this request opens
+	// (2026-07-28, basic/patterns/subscriptions). It runs in the goroutine that receives,
+	// must not block, and must not keep m.
+	OnNotice func(m *jsonrpc.Message)
+	// Asked, if set, is where to note that the peer asked for input before it answered
+	// (2026-07-28, basic/patterns/mrtr): such a result must not be kept for others.
+	Asked *bool
+}
+
+// Response is what a peer answered: a result, or what it reported instead.
+type Response struct {
+	Result []byte // the result object
+	Err    *jsonrpc.Error
+}
+
+// Outgoing is one encoded message on its way out.
+type Outgoing struct {
+	Message []byte
+	ID      jsonrpc.ID // of a request; zero for notifications and responses
+	Method  string     // of a request or notification
+	Name    string     // see Request
+	Mirror  []MirroredParam
+}
+
+// Wire carries messages to a peer, in whichever way a transport does. It hands
+// every message that arrives to a Receiver.
+type Wire interface {
+	// Send sends one message, which it does not retain. On a byte stream it returns
+	// when the message is written; its error wraps ErrNotSent if ctx ended before that.
+	// Over HTTP it returns when the server has finished answering, and everything that
+	// the server sent has been received; ending ctx then abandons the answer.
+	Send(ctx context.Context, out *Outgoing) error
+	// Agreed tells the wire which revision the peers have agreed on.
+	Agreed(r mcp.Revision)
+	// Close ends the connection and waits until nothing more is received.
+	Close() error
+}
+
+// Receiver takes what arrives on a Wire, one message after the other for each
+// stream of messages. It must not block on the peer.
+type Receiver interface {
+	Receive(m *jsonrpc.Message)
+	// Unusable is told of a message that is none; m has what could be read of it.
+	Unusable(m *jsonrpc.Message, err error)
+	// Lost is told that nothing more will arrive, and why.
+	Lost(err error)
+}
+
+// ProgressOf reads the params of a progress notification.
+func ProgressOf(m *jsonrpc.Message) (token jsonrpc.ID, p Progress, ok bool) {
+	var params mcp.ProgressParams
+	if json.Unmarshal(m.Raw, &params) != nil {
+		return token, p, false
+	}
+	return params.ProgressToken, Progress{Done: params.Progress, Total: params.Total, Message: params.Message}, true
+}
+
+// StatusError reports an HTTP response that is no answer: its status, and the
+// JSON-RPC error in its body if there was one.
+type StatusError struct {
+	Status int
+	Err    *jsonrpc.Error // nil: the body was something else
+	Header http.Header    // of the response
+}
+
+// Error implements the error interface.
+func (e *StatusError) Error() string {
+	text := fmt.Sprintf("HTTP status %d %s", e.Status, http.StatusText(e.Status))
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// Unwrap returns what the peer reported, if it did.
+func (e *StatusError) Unwrap() error {
+	if e.Err == nil {
+		return nil
+	}
+	return e.Err
+}

@@ -1,0 +1,105 @@
+package rpc_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/parley-mcp/parley/internal/rpc"
+)
+
+type valueKey struct{}
+
+// handlerContext runs use in a handler that is served under parent, and returns the
+// context that it had.
+func handlerContext(t *testing.T, parent context.Context, use func(ctx context.Context, c *rpc.Call)) context.Context {
+	t.Helper()
+	var had context.Context
+	e := serving(new(log), func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+		had = ctx
+		use(ctx, c)
+		return done("x")
+	})
+	if out := e.Serve(parent, newCall(1)); out.Err != nil {
+		t.Fatal(out.Err)
+	}
+	return had
+}
+
+func TestHandlersContextEndsWithTheHandler(t *testing.T) {
+	for name, use := range map[string]func(ctx context.Context, c *rpc.Call){
+		"not looked at":          func(context.Context, *rpc.Call) {},
+		"looked at":              func(ctx context.Context, _ *rpc.Call) { _ = ctx.Err() },
+		"waited for":             func(ctx context.Context, _ *rpc.Call) { _ = ctx.Done() },
+		"cancelled without need": func(_ context.Context, c *rpc.Call) { c.Cancel(nil) },
+	} {
+		parent := context.WithValue(t.Context(), valueKey{}, "kept")
+		ctx := handlerContext(t, parent, use)
+		if ctx.Err() != context.Canceled || context.Cause(ctx) != context.Canceled {
+			t.Fatalf("%s: %v, %v", name, ctx.Err(), context.Cause(ctx))
+		}
+		<-ctx.Done()
+		if ctx.Value(valueKey{}) != "kept" || rpc.From(ctx) == nil {
+			t.Errorf("%s: its values are lost", name)
+		}
+		rpc.From(ctx).Cancel(errors.New("late"))
+		if context.Cause(ctx) != context.Canceled {
+			t.Errorf("%s: it ends twice: %v", name, context.Cause(ctx))
+		}
+	}
+}
+
+func TestHandlersContextHasTheCauseOfItsEnd(t *testing.T) {
+	why := errors.New("why")
+	for name, waits := range map[string]bool{"before somebody waits": false, "after": true} {
+		// by the call
+		handlerContext(t, t.Context(), func(ctx context.Context, c *rpc.Call) {
+			if ctx.Err() != nil || context.Cause(ctx) != nil {
+				t.Errorf("%s: it begins with its end", name)
+			}
+			below, stop := context.WithCancel(context.WithValue(ctx, valueKey{}, 1))
+			defer stop()
+			if waits {
+				go func() { <-ctx.Done() }()
+			}
+			c.Cancel(why)
+			<-ctx.Done()
+			<-below.Done()
+			if ctx.Err() != context.Canceled || context.Cause(ctx) != why || context.Cause(below) != why {
+				t.Errorf("%s: %v, %v, %v", name, ctx.Err(), context.Cause(ctx), context.Cause(below))
+			}
+		})
+		// by what it is served under
+		parent, cancel := context.WithCancelCause(t.Context())
+		handlerContext(t, parent, func(ctx context.Context, _ *rpc.Call) {
+			if waits {
+				_ = ctx.Done()
+			}
+			cancel(why)
+			<-ctx.Done()
+			if ctx.Err() != context.Canceled || context.Cause(ctx) != why {
+				t.Errorf("%s: %v, %v", name, ctx.Err(), context.Cause(ctx))
+			}
+		})
+	}
+}
+
+func TestHandlersContextIsSafeForConcurrentUse(t *testing.T) {
+	why := errors.New("why")
+	for range 200 {
+		handlerContext(t, t.Context(), func(ctx context.Context, c *rpc.Call) {
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					<-ctx.Done()
+					if context.Cause(ctx) != why {
+						t.Errorf("%v", context.Cause(ctx))
+					}
+				})
+			}
+			wg.Go(func() { c.Cancel(why) })
+			wg.Wait()
+		})
+	}
+}

@@ -1,0 +1,494 @@
+package rpc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// cancelled reads the cancellation that a wire was given, or fails.
+func cancelled(t *testing.T, w *wire) (id jsonrpc.ID, reason string) {
+	t.Helper()
+	select {
+	case m := <-w.sent:
+		if m.Method != mcp.NotificationCancelled || m.Kind != jsonrpc.Notification {
+			t.Fatalf("sent %s %s", m.Method, m.Raw)
+		}
+		raw, _ := m.Params.Get("requestId")
+		if err := id.UnmarshalJSON(raw); err != nil {
+			t.Fatalf("%s: %v", m.Raw, err)
+		}
+		raw, _ = m.Params.Get("reason")
+		return id, jsonrpc.Unquote(raw)
+	default:
+		t.Fatal("no cancellation was sent")
+	}
+	return id, ""
+}
+
+// took fails unless d has gone by since start.
+func took(t *testing.T, start time.Time, d time.Duration) {
+	t.Helper()
+	if got := time.Since(start); got != d {
+		t.Errorf("it took %v, not %v", got, d)
+	}
+}
+
+// J16: the wait ends in time, the peer is told, and what it says later is ignored.
+func TestARequestEndsAtItsTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t)
+		o := &rpc.Outbound{Wire: w, CancelNotice: true}
+		start := time.Now()
+		got := do(t.Context(), o, &rpc.Request{Method: "tools/call", Timeout: time.Second, MaxTimeout: time.Hour})
+		id := (<-w.sent).ID
+		r := <-got
+		took(t, start, time.Second)
+		var timeout *rpc.TimeoutError
+		if !errors.As(r.err, &timeout) || *timeout != (rpc.TimeoutError{Method: "tools/call", After: time.Second}) {
+			t.Errorf("got %v", r.err)
+		}
+		if !errors.Is(r.err, context.DeadlineExceeded) {
+			t.Errorf("%v is no deadline that was exceeded", r.err)
+		}
+		about, reason := cancelled(t, w)
+		if about != id || reason != "no response in time" {
+			t.Errorf("cancelled %s: %q", about, reason)
+		}
+		if o.Receive(result(t, id, "late")) {
+			t.Error("the late response was taken")
+		}
+		w.none()
+	})
+}
+
+func TestARequestWithoutTimeoutsWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t)
+		o := &rpc.Outbound{Wire: w}
+		got := do(t.Context(), o, &rpc.Request{Method: "a"})
+		id := (<-w.sent).ID
+		time.Sleep(1000 * time.Hour)
+		o.Receive(result(t, id, "at last"))
+		if r := <-got; r.err != nil {
+			t.Error(r.err)
+		}
+	})
+}
+
+// 2026-07-28, basic/patterns/cancellation, Timeouts: progress sets the clock back,
+// but an absolute maximum stays.
+func TestProgressSetsTheClockBackUpToTheMaximum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t)
+		o := &rpc.Outbound{Wire: w, CancelNotice: true}
+		start := time.Now()
+		reports := 0
+		got := do(t.Context(), o, &rpc.Request{
+			Method: "a", Timeout: time.Second, MaxTimeout: 10 * time.Second, OnProgress: func(rpc.Progress) { reports++ },
+		})
+		id := (<-w.sent).ID
+		for i := range 13 {
+			time.Sleep(900 * time.Millisecond)
+			o.Receive(progress(t, id, i))
+		}
+		r := <-got
+		if want := (rpc.TimeoutError{Method: "a", After: 10 * time.Second}); !errors.Is(r.err, context.DeadlineExceeded) || r.err.Error() != want.Error() {
+			t.Errorf("got %v, want %v", r.err, &want)
+		}
+		if reports != 11 {
+			t.Errorf("%d reports", reports)
+		}
+		took(t, start, 13*900*time.Millisecond) // this test took longer than the request
+		cancelled(t, w)
+	})
+}
+
+func TestATimeoutCountsFromTheLastProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t)
+		o := &rpc.Outbound{Wire: w}
+		start := time.Now()
+		got := do(t.Context(), o, &rpc.Request{Method: "a", Timeout: time.Second, OnProgress: func(rpc.Progress) {}})
+		id := (<-w.sent).ID
+		time.Sleep(900 * time.Millisecond)
+		o.Receive(progress(t, id, 1))
+		r := <-got
+		took(t, start, 1900*time.Millisecond)
+		var timeout *rpc.TimeoutError
+		if !errors.As(r.err, &timeout) || timeout.After != time.Second {
+			t.Errorf("got %v", r.err)
+		}
+	})
+}
+
+// Reports about other requests, and those nobody asked for, are no sign of life.
+func TestProgressOfOthersDoesNotSetTheClockBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t)
+		o := &rpc.Outbound{Wire: w}
+		start := time.Now()
+		got := do(t.Context(), o, &rpc.Request{Method: "a", Timeout: time.Second})
+		id := (<-w.sent).ID
+		for range 9 {
+			time.Sleep(100 * time.Millisecond)
+			o.Receive(progress(t, id, 1))
+			o.Receive(progress(t, jsonrpc.IntID(99), 1))
+		}
+		<-got
+		took(t, start, time.Second)
+	})
+}
+
+func TestTheMaximumHoldsWithoutATimeout(t *testing.T) {
+	for _, timeout := range []time.Duration{0, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWire(t)
+			o := &rpc.Outbound{Wire: w}
+			start := time.Now()
+			_, err := o.Do(t.Context(), &rpc.Request{Method: "a", Timeout: timeout, MaxTimeout: time.Minute})
+			took(t, start, time.Minute)
+			if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "1m0s") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// Programs that have to be fetched first take their time before the first sign of life.
+func TestClocksStartWithTheFirstSignOfLife(t *testing.T) {
+	const allowance = time.Minute
+	for _, test := range []struct {
+		name    string
+		starts  time.Duration // 0: has started; negative: never does
+		timeout time.Duration
+		most    time.Duration
+		want    time.Duration
+	}{
+		{"started", 0, time.Second, time.Hour, time.Second},
+		{"slow", 10 * time.Second, time.Second, time.Hour, 11 * time.Second},
+		{"never", -1, time.Second, time.Hour, 61 * time.Second},
+		{"later than the allowance", 2 * time.Minute, time.Second, time.Hour, 61 * time.Second},
+		{"the maximum waits too", 10 * time.Second, 0, time.Second, 11 * time.Second},
+		{"a maximum below the time-out", 10 * time.Second, 5 * time.Second, time.Second, 11 * time.Second},
+	} {
+		for _, onProgress := range []func(rpc.Progress){nil, func(rpc.Progress) {}} {
+			t.Run(fmt.Sprint(test.name, " ", onProgress != nil), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWire(t)
+					started := make(chan struct{})
+					o := &rpc.Outbound{Wire: w, Started: started, StartAllowance: allowance}
+					if test.starts >= 0 {
+						timer := time.AfterFunc(test.starts, func() { close(started) })
+						defer timer.Stop()
+					}
+					synctest.Wait()
+					start := time.Now()
+					_, err := o.Do(t.Context(), &rpc.Request{Method: "a", Timeout: test.timeout, MaxTimeout: test.most, OnProgress: onProgress})
+					took(t, start, test.want)
+					if !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("got %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestAnAnswerDuringTheAllowanceIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t)
+		o := &rpc.Outbound{Wire: w, Started: make(chan struct{}), StartAllowance: time.Minute}
+		got := do(t.Context(), o, &rpc.Request{Method: "a", Timeout: time.Second})
+		id := (<-w.sent).ID
+		time.Sleep(30 * time.Second)
+		o.Receive(result(t, id, ""))
+		if r := <-got; r.err != nil {
+			t.Error(r.err)
+		}
+	})
+}
+
+// J15: one notice, about a request that was sent and may be cancelled. What the
+// caller's reason says stays on this side.
+func TestAbandoningARequestIsToldOnce(t *testing.T) {
+	for _, onProgress := range []func(rpc.Progress){nil, func(rpc.Progress) {}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWire(t)
+			o := &rpc.Outbound{Wire: w, CancelNotice: true}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			got := do(ctx, o, &rpc.Request{Method: "a", Timeout: time.Minute, OnProgress: onProgress})
+			id := (<-w.sent).ID
+			why := errors.New("login with hunter2 failed")
+			cancel(why)
+			cancel(errors.New("again"))
+			if r := <-got; !errors.Is(r.err, why) {
+				t.Errorf("got %v", r.err)
+			}
+			about, reason := cancelled(t, w)
+			if about != id || strings.Contains(reason, "hunter2") || reason == "" {
+				t.Errorf("cancelled %s: %q", about, reason)
+			}
+			w.none()
+		})
+	}
+}
+
+func TestWhatMustNotBeCancelledIsNot(t *testing.T) {
+	for name, test := range map[string]struct {
+		notice, uncancellable bool
+		err                   error
+	}{
+		"initialize":                {true, true, nil},
+		"a wire that tells by ends": {false, false, nil},
+		"a request that never left": {true, false, fmt.Errorf("%w: no room", rpc.ErrNotSent)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWire(t)
+				sent := 0
+				w.send = func(ctx context.Context, out *rpc.Outgoing) error {
+					sent++
+					if test.err != nil {
+						<-ctx.Done()
+					}
+					return test.err
+				}
+				o := &rpc.Outbound{Wire: w, CancelNotice: test.notice}
+				for i, onProgress := range []func(rpc.Progress){nil, func(rpc.Progress) {}} {
+					ctx, cancel := context.WithCancel(t.Context())
+					got := do(ctx, o, &rpc.Request{Method: "a", Uncancellable: test.uncancellable, OnProgress: onProgress})
+					synctest.Wait()
+					cancel()
+					if r := <-got; !errors.Is(r.err, context.Canceled) {
+						t.Errorf("got %v", r.err)
+					}
+					if sent != i+1 {
+						t.Errorf("%d messages were sent", sent)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestARequestWhoseContextHasEndedIsNotSent(t *testing.T) {
+	w := newWire(t)
+	o := &rpc.Outbound{Wire: w, CancelNotice: true}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("too late")
+	cancel(why)
+	if _, err := o.Do(ctx, &rpc.Request{Method: "a"}); !errors.Is(err, why) {
+		t.Errorf("got %v", err)
+	}
+	w.none()
+}
+
+// The notice is bounded: a peer that does not read cannot keep the caller (I1).
+func TestAPeerThatDoesNotReadKeepsTheCallerForASecondAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t)
+		w.send = func(ctx context.Context, out *rpc.Outgoing) error {
+			if out.Method == mcp.NotificationCancelled {
+				<-ctx.Done()
+			}
+			return nil
+		}
+		o := &rpc.Outbound{Wire: w, CancelNotice: true}
+		start := time.Now()
+		if _, err := o.Do(t.Context(), &rpc.Request{Method: "a", Timeout: time.Second}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		took(t, start, 2*time.Second)
+	})
+}
+
+func TestAPanicInOnProgressLeavesNothingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t)
+		o := &rpc.Outbound{Wire: w}
+		w.send = func(ctx context.Context, out *rpc.Outgoing) error {
+			o.Report(out.ID, rpc.Progress{Done: 1})
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		defer func() {
+			if recover() == nil || o.Pending() != 0 {
+				t.Errorf("%d requests are pending", o.Pending())
+			}
+		}()
+		o.Do(t.Context(), &rpc.Request{Method: "a", Timeout: time.Minute, OnProgress: func(rpc.Progress) { panic("mine") }})
+	})
+}
+
+// While the peer waits for an answer of ours, its own may take longer, within the maximum.
+func TestAnOpenQuestionStopsTheClockButNotTheMaximum(t *testing.T) {
+	for _, test := range []struct {
+		most, held, want time.Duration
+	}{
+		{0, 10 * time.Minute, 10*time.Minute + time.Second},
+		{time.Hour, 10 * time.Minute, 10*time.Minute + time.Second},
+		{5 * time.Minute, 10 * time.Minute, 5 * time.Minute},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWire(t)
+			o := &rpc.Outbound{Wire: w}
+			start := time.Now()
+			var took time.Duration
+			got := make(chan error, 1)
+			go func() {
+				_, err := o.Do(t.Context(), &rpc.Request{Method: "a", Timeout: time.Second, MaxTimeout: test.most})
+				took = time.Since(start)
+				got <- err
+			}()
+			<-w.sent
+			first, second := o.Hold(), o.Hold() // two questions
+			time.Sleep(test.held / 2)
+			first.Release()
+			time.Sleep(test.held / 2)
+			second.Release()
+			if err := <-got; !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v", err)
+			}
+			if took != test.want {
+				t.Errorf("it took %v, not %v", took, test.want)
+			}
+		})
+	}
+}
+
+// That goes for requests which are begun meanwhile, too, until the hold is narrowed to
+// those that there are.
+func TestAnOpenQuestionStopsTheClocksOfLaterRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t)
+		o := &rpc.Outbound{Wire: w}
+		start := time.Now()
+		begin := func() <-chan time.Duration {
+			took := make(chan time.Duration, 1)
+			go func() {
+				if _, err := o.Do(t.Context(), &rpc.Request{Method: "a", Timeout: time.Second, MaxTimeout: time.Hour}); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("got %v", err)
+				}
+				took <- time.Since(start)
+			}()
+			<-w.sent
+			return took
+		}
+		hold := o.Hold()
+		during := begin()
+		time.Sleep(time.Minute)
+		idle := hold.Narrow()
+		after := begin()
+		if took := <-after; took != time.Minute+time.Second {
+			t.Errorf("what was begun after it ended after %v", took)
+		}
+		time.Sleep(time.Minute)
+		select {
+		case <-idle:
+			t.Error("what it holds is said to have ended")
+		default:
+		}
+		released := time.Since(start)
+		hold.Release()
+		hold.Release()
+		if took := <-during; took != released+time.Second {
+			t.Errorf("what was begun during it ended after %v", took)
+		}
+	})
+}
+
+func TestAHoldIsIdleWhenWhatItHoldsHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t)
+		o := &rpc.Outbound{Wire: w}
+		none := o.Hold()
+		<-none.Narrow()
+		none.Release()
+		ctx, cancel := context.WithCancel(t.Context())
+		go o.Do(ctx, &rpc.Request{Method: "a", Timeout: time.Second})
+		<-w.sent
+		hold := o.Hold()
+		defer hold.Release()
+		idle := hold.Narrow()
+		time.Sleep(time.Minute)
+		cancel()
+		<-idle
+	})
+}
+
+// A clock that starts while a question is open, because the peer shows its first sign
+// of life by asking, stands still as well.
+func TestAClockThatStartsDuringAHoldIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t)
+		started := make(chan struct{})
+		o := &rpc.Outbound{Wire: w, Started: started, StartAllowance: time.Minute}
+		start := time.Now()
+		took := make(chan time.Duration, 1)
+		go func() {
+			o.Do(t.Context(), &rpc.Request{Method: "a", Timeout: time.Second})
+			took <- time.Since(start)
+		}()
+		<-w.sent
+		hold := o.Hold()
+		close(started)
+		time.Sleep(10 * time.Minute)
+		hold.Release()
+		if got := <-took; got != 10*time.Minute+time.Second {
+			t.Errorf("it took %v", got)
+		}
+	})
+}
+
+// However requests come and go, and whatever is answered before, each ends at its own time.
+func TestRequestsInFlightTogetherEndEachAtItsOwnTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t)
+		o := &rpc.Outbound{Wire: w}
+		start := time.Now()
+		within := func(after time.Duration) <-chan error {
+			ended := make(chan error, 1)
+			got := do(t.Context(), o, &rpc.Request{Method: "tools/call", Timeout: after})
+			go func() {
+				r := <-got
+				var timeout *rpc.TimeoutError
+				if !errors.As(r.err, &timeout) || timeout.After != after {
+					r.err = fmt.Errorf("got %w, not the time-out of %v", r.err, after)
+				} else if r.err = nil; time.Since(start) != after {
+					r.err = fmt.Errorf("the time-out of %v came after %v", after, time.Since(start))
+				}
+				ended <- r.err
+			}()
+			return ended
+		}
+		answered := do(t.Context(), o, &rpc.Request{Method: "tools/call", Timeout: time.Second})
+		o.Receive(result(t, (<-w.sent).ID, "early"))
+		if r := <-answered; r.err != nil {
+			t.Fatal(r.err)
+		}
+		var all []<-chan error
+		for _, seconds := range []int{50, 20, 30, 10, 10, 40} {
+			all = append(all, within(time.Duration(seconds)*time.Second))
+			synctest.Wait()
+		}
+		for _, ended := range all {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+		// Everything is over, and the alarm serves those who come later.
+		start = time.Now()
+		if err := <-within(5 * time.Second); err != nil {
+			t.Error(err)
+		}
+	})
+}
