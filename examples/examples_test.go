@@ -22,8 +22,8 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth/devissuer"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
 )
@@ -244,12 +244,12 @@ func TestProgress(t *testing.T) {
 	c := startExample(t, "progress")
 	var steps []string
 	text, err := client.Call[string](t.Context(), c, "count", map[string]any{"to": 3, "pause": "1ms"},
-		client.OnProgress(func(p rpc.Progress) { steps = append(steps, fmt.Sprintf("%v/%v %s", p.Done, p.Total, p.Message)) }))
+		client.OnProgress(func(p call.Progress) { steps = append(steps, fmt.Sprintf("%v/%v %s", p.Done, p.Total, p.Message)) }))
 	if err != nil || text != "counted to 3" || strings.Join(steps, ", ") != "1/3 at 1, 2/3 at 2, 3/3 at 3" {
 		t.Errorf("%q, %v, %q", text, err, steps)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err = c.CallTool(ctx, "count", map[string]any{"to": 1000}, client.OnProgress(func(rpc.Progress) { cancel() }))
+	_, err = c.CallTool(ctx, "count", map[string]any{"to": 1000}, client.OnProgress(func(call.Progress) { cancel() }))
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want that it was cancelled", err)
 	}

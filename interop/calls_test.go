@@ -15,8 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -56,7 +56,7 @@ func offerCalls(s *server.Server) {
 func useCalls(t *testing.T, p *peer) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	_, err := p.CallTool(ctx, "wait", nil, client.OnProgress(func(rpc.Progress) { cancel() }))
+	_, err := p.CallTool(ctx, "wait", nil, client.OnProgress(func(call.Progress) { cancel() }))
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled call: %v", err)
 	}

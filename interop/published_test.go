@@ -17,8 +17,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -130,7 +130,7 @@ func useEverythingsTools(t *testing.T, p *peer) {
 	}
 	reports := 0
 	result, err := p.CallTool(t.Context(), "trigger-long-running-operation", map[string]any{"duration": 0.2, "steps": 4},
-		client.OnProgress(func(rpc.Progress) { reports++ }))
+		client.OnProgress(func(call.Progress) { reports++ }))
 	if err != nil || result.IsError || reports != 4 {
 		t.Errorf("%+v, %v, %d reports", result, err, reports)
 	}

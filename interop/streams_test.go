@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -52,7 +52,7 @@ func TestOurClientResumesTheirStreams(t *testing.T) {
 				{"polled", func() {}},
 			} {
 				var steps []float64
-				text, err := client.Call[string](t.Context(), c, tt.tool, nil, client.OnProgress(func(p rpc.Progress) {
+				text, err := client.Call[string](t.Context(), c, tt.tool, nil, client.OnProgress(func(p call.Progress) {
 					if steps = append(steps, p.Done); p.Done == 1 {
 						tt.then()
 					}

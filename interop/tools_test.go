@@ -9,8 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -80,7 +80,7 @@ func useTools(t *testing.T, p *peer) {
 	}
 	var steps []float64
 	text, err := client.Call[string](t.Context(), p.Client, "count", map[string]any{"to": 5},
-		client.OnProgress(func(p rpc.Progress) { steps = append(steps, p.Done) }))
+		client.OnProgress(func(p call.Progress) { steps = append(steps, p.Done) }))
 	if err != nil || text != "counted to 5" || !slices.Equal(steps, []float64{1, 2, 3, 4, 5}) {
 		t.Errorf("count: %q, %v, progress %v", text, err, steps)
 	}

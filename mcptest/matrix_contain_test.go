@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
 )
@@ -55,7 +55,7 @@ func TestAPanicInMiddlewareEndsTheRequestOnly(t *testing.T) {
 			t.Errorf("%d errors were logged", log.Load())
 		}
 		reports := 0
-		result, err := c.CallTool(t.Context(), "count", counting{To: 3}, client.OnProgress(func(rpc.Progress) {
+		result, err := c.CallTool(t.Context(), "count", counting{To: 3}, client.OnProgress(func(call.Progress) {
 			reports++
 			panic("secret")
 		}))
@@ -64,8 +64,8 @@ func TestAPanicInMiddlewareEndsTheRequestOnly(t *testing.T) {
 		}
 	}, func(d *client.Dialer) {
 		d.Logger = slog.New(errorCount{&log})
-		d.Middleware = []rpc.Middleware{func(next rpc.Handler) rpc.Handler {
-			return func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+		d.Middleware = []call.Middleware{func(next call.Handler) call.Handler {
+			return func(ctx context.Context, c *call.Call) call.Outcome {
 				if name, _ := c.Params.Get("name"); string(name) == `"everything"` {
 					panic("secret")
 				}
@@ -77,8 +77,8 @@ func TestAPanicInMiddlewareEndsTheRequestOnly(t *testing.T) {
 
 // A connection is dialled in a goroutine of the client's.
 func TestAPanicWhileDiallingEndsTheDialOnly(t *testing.T) {
-	d := client.Dialer{Logger: slog.New(slog.DiscardHandler), Middleware: []rpc.Middleware{func(rpc.Handler) rpc.Handler {
-		return func(context.Context, *rpc.Call) rpc.Outcome { panic("secret") }
+	d := client.Dialer{Logger: slog.New(slog.DiscardHandler), Middleware: []call.Middleware{func(call.Handler) call.Handler {
+		return func(context.Context, *call.Call) call.Outcome { panic("secret") }
 	}}}
 	near, far := transport.Pipe()
 	t.Cleanup(func() { far.Close() })

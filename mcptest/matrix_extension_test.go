@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -69,7 +69,7 @@ func newExtended(atServer *heard) func() *server.Server {
 						return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s", err)
 					}
 					settings, _ := server.ExtensionOf(ctx, jobs)
-					if err := rpc.From(ctx).Notify(ctx, "notifications/jobs/running", params); err != nil {
+					if err := call.From(ctx).Notify(ctx, "notifications/jobs/running", params); err != nil {
 						return nil, err
 					}
 					return map[string]any{"ran": j.Name, "declared": settings}, nil
@@ -179,10 +179,10 @@ func TestMatrixExtensionIsForThoseWhoDeclareIt(t *testing.T) {
 // newTasking makes a task of every call of a tool, for those who know tasks.
 func newTasking() *server.Server {
 	s := newServer()
-	s.Middleware = append(s.Middleware, func(next rpc.Handler) rpc.Handler {
-		return func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+	s.Middleware = append(s.Middleware, func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) call.Outcome {
 			if _, ok := c.Extension(mcp.ExtensionTasks); ok && c.Method == mcp.MethodCallTool {
-				return rpc.Outcome{Result: &mcp.CreateTaskResult{
+				return call.Outcome{Result: &mcp.CreateTaskResult{
 					ResultBase: mcp.ResultBase{ResultType: mcp.ResultTypeTask},
 					Task:       mcp.Task{TaskID: "1", Status: mcp.TaskWorking, CreatedAt: "2026-07-28T00:00:00Z", LastUpdatedAt: "2026-07-28T00:00:00Z"},
 				}}
@@ -214,8 +214,8 @@ func TestTasksCanBeWrittenOutside(t *testing.T) {
 		}
 		t.Run(tr.Name, func(t *testing.T) {
 			var c *client.Client
-			await := func(next rpc.Handler) rpc.Handler {
-				return func(ctx context.Context, k *rpc.Call) rpc.Outcome {
+			await := func(next call.Handler) call.Handler {
+				return func(ctx context.Context, k *call.Call) call.Outcome {
 					out := next(ctx, k)
 					raw, _ := out.Result.(json.RawMessage)
 					kind, _ := jsonrpc.Get(raw, "resultType")
@@ -225,14 +225,14 @@ func TestTasksCanBeWrittenOutside(t *testing.T) {
 					id, _ := jsonrpc.Get(raw, "taskId")
 					task, err := client.Request[mcp.GetTaskResult](ctx, c, mcp.MethodGetTask, mcp.TaskParams{TaskID: jsonrpc.Unquote(id)})
 					if err != nil {
-						return rpc.Fail(err)
+						return call.Fail(err)
 					}
-					return rpc.Outcome{Result: task.Result}
+					return call.Outcome{Result: task.Result}
 				}
 			}
 			c = tr.Dial(t, newTasking(), func(d *client.Dialer) {
 				d.Extensions = []client.Extension{{ID: mcp.ExtensionTasks, ResultTypes: []string{mcp.ResultTypeTask}}}
-				d.Middleware = []rpc.Middleware{await}
+				d.Middleware = []call.Middleware{await}
 			})
 			out, err := client.Call[string](t.Context(), c, "echo", map[string]string{"text": "x"})
 			if err != nil || out != "late" {

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
@@ -23,8 +23,8 @@ func TestClientMiddlewareWrapsRequests(t *testing.T) {
 	arrived := make(map[string]string) // the _meta member, by method
 	newServer := func() *server.Server {
 		s := newServer()
-		s.Middleware = []rpc.Middleware{func(next rpc.Handler) rpc.Handler {
-			return func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+		s.Middleware = []call.Middleware{func(next call.Handler) call.Handler {
+			return func(ctx context.Context, c *call.Call) call.Outcome {
 				var meta mcp.Meta
 				if raw, ok := c.Params.Get("_meta"); ok {
 					_ = json.Unmarshal(raw, &meta)
@@ -41,8 +41,8 @@ func TestClientMiddlewareWrapsRequests(t *testing.T) {
 		return s
 	}
 	var saw []string
-	middleware := func(next rpc.Handler) rpc.Handler {
-		return func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+	middleware := func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) call.Outcome {
 			if err := c.SetMeta(mcp.MetaTraceParent, traceParent); err != nil {
 				t.Error(err)
 			}
@@ -83,23 +83,23 @@ func TestClientMiddlewareWrapsRequests(t *testing.T) {
 		}
 		saw = nil
 		clear(arrived)
-	}, func(d *client.Dialer) { d.Middleware = []rpc.Middleware{middleware} })
+	}, func(d *client.Dialer) { d.Middleware = []call.Middleware{middleware} })
 }
 
 // Middleware may answer by itself, with a result of mcp's.
 func TestClientMiddlewareAnswersByItself(t *testing.T) {
-	answer := func(next rpc.Handler) rpc.Handler {
-		return func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+	answer := func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) call.Outcome {
 			switch c.Method {
 			case mcp.MethodCallTool:
-				return rpc.Outcome{Result: &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("from here")}}}
+				return call.Outcome{Result: &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("from here")}}}
 			case mcp.MethodReadResource:
-				return rpc.Outcome{}
+				return call.Outcome{}
 			}
 			return next(ctx, c)
 		}
 	}
-	c := mcptest.Dial(t, newServer(), func(d *client.Dialer) { d.Middleware = []rpc.Middleware{answer} })
+	c := mcptest.Dial(t, newServer(), func(d *client.Dialer) { d.Middleware = []call.Middleware{answer} })
 	if text, err := client.Call[string](t.Context(), c, "echo", map[string]string{"text": "from there"}); err != nil || text != "from here" {
 		t.Errorf("%q, %v", text, err)
 	}

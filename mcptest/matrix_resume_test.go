@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
@@ -40,7 +40,7 @@ func TestCloseStreamLosesNothing(t *testing.T) {
 	}
 	everywhere(t, closing, func(t *testing.T, c *client.Client) {
 		var got []float64
-		closed, err := client.Call[string](t.Context(), c, "away", nil, client.OnProgress(func(p rpc.Progress) { got = append(got, p.Done) }))
+		closed, err := client.Call[string](t.Context(), c, "away", nil, client.OnProgress(func(p call.Progress) { got = append(got, p.Done) }))
 		if err != nil || !slices.Equal(got, []float64{1, 2, 3}) {
 			t.Errorf("progress %v, %v", got, err)
 		}
@@ -77,7 +77,7 @@ func TestT21CutConnectionLosesNothing(t *testing.T) {
 				}
 				t.Cleanup(func() { c.Close() })
 				var got []float64
-				_, err = c.CallTool(t.Context(), "count", counting{To: reports}, client.OnProgress(func(p rpc.Progress) { got = append(got, p.Done) }))
+				_, err = c.CallTool(t.Context(), "count", counting{To: reports}, client.OnProgress(func(p call.Progress) { got = append(got, p.Done) }))
 				if err != nil || !slices.Equal(got, []float64{1, 2, 3}) {
 					t.Errorf("progress %v, %v", got, err)
 				}

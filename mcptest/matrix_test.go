@@ -10,8 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/spec"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -272,7 +272,7 @@ func TestProtocolErrorsAreErrors(t *testing.T) {
 func TestProgressComesInOrderBeforeTheResult(t *testing.T) {
 	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
 		var got []float64
-		result, err := c.CallTool(t.Context(), "count", counting{To: 20}, client.OnProgress(func(p rpc.Progress) {
+		result, err := c.CallTool(t.Context(), "count", counting{To: 20}, client.OnProgress(func(p call.Progress) {
 			got = append(got, p.Done)
 			if p.Total != 20 {
 				t.Errorf("total %v", p.Total)
@@ -302,7 +302,7 @@ func TestConcurrentProgressDoesNotCross(t *testing.T) {
 		for i := range 16 {
 			wg.Go(func() {
 				to, reports := i+2, 0
-				text, err := c.CallTool(t.Context(), "count", counting{To: to}, client.OnProgress(func(p rpc.Progress) {
+				text, err := c.CallTool(t.Context(), "count", counting{To: to}, client.OnProgress(func(p call.Progress) {
 					reports++
 					if p.Total != float64(to) || p.Done != float64(reports) {
 						t.Errorf("call %d got the report %+v", to, p)

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -66,7 +66,7 @@ func TestToolsAreForModelsThatHaveThem(t *testing.T) {
 		if text, err := client.Call[string](t.Context(), c, "think", nil); err != nil || text != "thought" {
 			t.Fatalf("%q, %v", text, err)
 		}
-		missing, ok := errors.AsType[*rpc.CapabilityError](refused)
+		missing, ok := errors.AsType[*call.CapabilityError](refused)
 		switch {
 		case c.Revision() < mcp.V20251125 && !errors.Is(refused, server.ErrUnsupported):
 			t.Errorf("%v, want that the revision does not have it", refused)

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -21,11 +21,11 @@ import (
 func newSecretive() *server.Server {
 	s := newServer()
 	s.PageSize = 1
-	s.Middleware = append(s.Middleware, func(next rpc.Handler) rpc.Handler {
-		return func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+	s.Middleware = append(s.Middleware, func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) call.Outcome {
 			who, err := principal.New("https://issuer.example", c.Peer.Info.Name, "")
 			if err != nil {
-				return rpc.Fail(err)
+				return call.Fail(err)
 			}
 			c.Principal = who
 			return next(ctx, c)

@@ -18,8 +18,8 @@ import (
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/devissuer"
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
@@ -117,7 +117,7 @@ const plantedSecret = "planted-secret-of-the-client-7Q2XkWm4"
 func newLeaking(t *testing.T, r mcp.Revision, proofs auth.DPoP) *leaking {
 	l := &leaking{t: t, revision: r, tap: newWiretap(t), tokens: filepath.Join(t.TempDir(), "tokens")}
 	l.store = keysOf{store.NewMemory(store.MemoryOptions{}), &l.keys, func(string) bool { _, fails := l.broken.Load(true); return fails }}
-	s := &server.Server{Name: "leaking", Logger: l.logs.logger("server"), Store: &l.store, Middleware: []rpc.Middleware{rpc.LogCalls(l.logs.logger("calls"))}}
+	s := &server.Server{Name: "leaking", Logger: l.logs.logger("server"), Store: &l.store, Middleware: []call.Middleware{call.LogCalls(l.logs.logger("calls"))}}
 	server.AddTool(s, mcp.Tool{Name: "dump"}, func(ctx context.Context, _ struct{}) (string, error) {
 		_ = server.Progress(ctx, 1, 2, "")
 		_ = server.Progress(ctx, 2, 2, "")
@@ -166,7 +166,7 @@ func (l *leaking) program(change ...func(*oauth.Client)) *oauth.Client {
 func (l *leaking) connect(a client.Authorizer, change ...func(*client.Dialer)) *client.Client {
 	change = append([]func(*client.Dialer){func(d *client.Dialer) {
 		d.HTTPClient, d.Logger = &http.Client{Transport: l.tap.transport(l.t)}, l.logs.logger("client")
-		d.Middleware = []rpc.Middleware{rpc.LogCalls(l.logs.logger("requests"))}
+		d.Middleware = []call.Middleware{call.LogCalls(l.logs.logger("requests"))}
 		d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			return &mcp.ElicitResult{Action: "decline"}, nil
 		}
@@ -198,7 +198,7 @@ func (l *leaking) use(c *client.Client, tools ...string) {
 		return
 	}
 	for _, tool := range tools {
-		_, err := c.CallTool(l.t.Context(), tool, nil, client.OnProgress(func(rpc.Progress) {}))
+		_, err := c.CallTool(l.t.Context(), tool, nil, client.OnProgress(func(call.Progress) {}))
 		l.failed(err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/otel"
@@ -41,9 +41,9 @@ func served(tb testing.TB, options otel.Options) func() {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	c := &rpc.Call{Method: message.Method, ID: message.ID, Params: &message.Params, RawParams: message.Raw, Revision: mcp.V20260728}
-	result := rpc.Outcome{Result: &mcp.CallToolResult{}}
-	handle := otel.Server(options)(func(context.Context, *rpc.Call) rpc.Outcome { return result })
+	c := &call.Call{Method: message.Method, ID: message.ID, Params: &message.Params, RawParams: message.Raw, Revision: mcp.V20260728}
+	result := call.Outcome{Result: &mcp.CallToolResult{}}
+	handle := otel.Server(options)(func(context.Context, *call.Call) call.Outcome { return result })
 	ctx := context.Background()
 	return func() { handle(ctx, c) }
 }

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -37,7 +37,7 @@ var panicked = ending{errorType: internalError, code: internalError, message: "i
 var internalError = strconv.FormatInt(jsonrpc.CodeInternalError, 10)
 
 // judge says how a call ended.
-func (i *instrument) judge(ctx context.Context, c *rpc.Call, out rpc.Outcome) ending {
+func (i *instrument) judge(ctx context.Context, c *call.Call, out call.Outcome) ending {
 	var e ending
 	switch {
 	case out.Err != nil && i.kind == trace.SpanKindClient:
@@ -58,9 +58,9 @@ func (i *instrument) judge(ctx context.Context, c *rpc.Call, out rpc.Outcome) en
 }
 
 // failedHere is for what a server answers with: not all of it is the server's failure.
-func (e *ending) failedHere(c *rpc.Call, err error) {
+func (e *ending) failedHere(c *call.Call, err error) {
 	var reported *jsonrpc.Error
-	var missing *rpc.CapabilityError
+	var missing *call.CapabilityError
 	code, message := int64(jsonrpc.CodeInternalError), "internal error" // as call.Engine says of others
 	switch {
 	case errors.As(err, &reported) && reported != nil:
@@ -82,7 +82,7 @@ func (e *ending) failedHere(c *rpc.Call, err error) {
 // failedThere is for what a client is left with.
 func (e *ending) failedThere(err error) {
 	var reported *jsonrpc.Error
-	var status *rpc.StatusError
+	var status *call.StatusError
 	switch {
 	case errors.As(err, &reported) && reported != nil:
 		e.answered(reported.Code)
@@ -91,13 +91,13 @@ func (e *ending) failedThere(err error) {
 		e.errorType = strconv.Itoa(status.Status)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		e.errorType = givenUp(err)
-	case errors.Is(err, rpc.ErrClosed):
+	case errors.Is(err, call.ErrClosed):
 		e.errorType = "closed"
-	case errors.Is(err, rpc.ErrConnectionLost), errors.Is(err, rpc.ErrNotSent):
+	case errors.Is(err, call.ErrConnectionLost), errors.Is(err, call.ErrNotSent):
 		e.errorType = "connection_lost"
-	case errors.Is(err, rpc.ErrInvalidResponse):
+	case errors.Is(err, call.ErrInvalidResponse):
 		e.errorType = "invalid_response"
-	case errors.Is(err, rpc.ErrRevision):
+	case errors.Is(err, call.ErrRevision):
 		e.errorType = "revision"
 	default:
 		e.errorType = "_OTHER"
@@ -162,7 +162,7 @@ func toolFailed(result any) bool {
 }
 
 // describe records what is known of a call when it begins, beside its operation.
-func (i *instrument) describe(span trace.Span, c *rpc.Call, asked asked) {
+func (i *instrument) describe(span trace.Span, c *call.Call, asked asked) {
 	if asked.key.name != "" && !asked.known {
 		span.SetAttributes(named(c.Method, shortened(asked.key.name, maxName)))
 	}
@@ -185,7 +185,7 @@ func (i *instrument) describe(span trace.Span, c *rpc.Call, asked asked) {
 }
 
 // recordResult records what a tool has answered, if it has succeeded.
-func recordResult(span trace.Span, out rpc.Outcome) {
+func recordResult(span trace.Span, out call.Outcome) {
 	var raw []byte
 	switch result := out.Result.(type) {
 	case *mcp.CallToolResult:

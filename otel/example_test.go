@@ -9,8 +9,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/otel"
 	"github.com/parley-mcp/parley/server"
@@ -24,14 +24,14 @@ func Example() {
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
 	options := otel.Options{TracerProvider: provider, Propagator: propagation.TraceContext{}}
 
-	s := &server.Server{Name: "greeter", Middleware: []rpc.Middleware{otel.Server(options)}}
+	s := &server.Server{Name: "greeter", Middleware: []call.Middleware{otel.Server(options)}}
 	server.AddTool(s, mcp.Tool{Name: "greet", Description: "Say hello"},
 		func(context.Context, struct{}) (string, error) { return "Hello!", nil })
 	near, far := transport.Pipe()
 	served := make(chan error, 1)
 	go func() { served <- s.ServeConn(context.Background(), far) }()
 
-	d := client.Dialer{Middleware: []rpc.Middleware{otel.Client(options)}}
+	d := client.Dialer{Middleware: []call.Middleware{otel.Client(options)}}
 	c, err := d.Dial(context.Background(), client.Conn(near))
 	if err != nil {
 		log.Fatal(err)

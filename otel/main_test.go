@@ -11,8 +11,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/goleak"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/otel"
 	"github.com/parley-mcp/parley/server"
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 // child has a tool that tells in which span it runs, and whose child that is.
 func child() *server.Server {
 	provider := sdktrace.NewTracerProvider()
-	s := &server.Server{Middleware: []rpc.Middleware{otel.Server(otel.Options{TracerProvider: provider, Propagator: propagation.TraceContext{}})}}
+	s := &server.Server{Middleware: []call.Middleware{otel.Server(otel.Options{TracerProvider: provider, Propagator: propagation.TraceContext{}})}}
 	server.AddTool(s, mcp.Tool{Name: "where", Description: "Tell the span"}, func(ctx context.Context, _ struct{}) (string, error) {
 		span := trace.SpanFromContext(ctx).(sdktrace.ReadOnlySpan)
 		return span.SpanContext().TraceID().String() + " " + span.Parent().SpanID().String(), nil

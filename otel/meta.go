@@ -3,7 +3,7 @@ package otel
 import (
 	"go.opentelemetry.io/otel/propagation"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -13,7 +13,7 @@ const maxField = 8 << 10
 
 // metaOf is a request's _meta as propagators see it: fields with a text each (2026-07-28,
 // basic, _meta).
-type metaOf struct{ c *rpc.Call }
+type metaOf struct{ c *call.Call }
 
 var _ propagation.TextMapCarrier = metaOf{}
 

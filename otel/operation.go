@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -75,7 +75,7 @@ type asked struct {
 
 // of returns the operation that c is. As long as none of its name has succeeded, it is
 // that of the method; of a method that is not the protocol's, that of all others.
-func (o *operations) of(ctx context.Context, c *rpc.Call) asked {
+func (o *operations) of(ctx context.Context, c *call.Call) asked {
 	k := key{method: c.Method, revision: c.Revision, name: nameOf(c)}
 	if o.kind == trace.SpanKindServer {
 		k.http = ctx.Value(http.ServerContextKey) != nil
@@ -158,7 +158,7 @@ func named(method, name string) attribute.KeyValue {
 }
 
 // nameOf is the tool or prompt that a call names; empty if it names none.
-func nameOf(c *rpc.Call) string {
+func nameOf(c *call.Call) string {
 	switch c.Method {
 	case mcp.MethodCallTool, mcp.MethodGetPrompt:
 		if raw, ok := c.Params.Get("name"); ok {

@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/call"
 )
 
 // scope is the name under which spans and metrics are recorded.
@@ -44,13 +44,13 @@ type Options struct {
 }
 
 // Server returns middleware for server.Server. It may be used by several servers.
-func Server(options Options) rpc.Middleware {
+func Server(options Options) call.Middleware {
 	return newInstrument(options, trace.SpanKindServer, "mcp.server.operation.duration",
 		"MCP request or notification duration as observed on the receiver from the time it was received until the result or ack is sent.").middleware
 }
 
 // Client returns middleware for client.Dialer. It may be used by several clients.
-func Client(options Options) rpc.Middleware {
+func Client(options Options) call.Middleware {
 	return newInstrument(options, trace.SpanKindClient, "mcp.client.operation.duration",
 		"The duration of the MCP request or notification as observed on the sender from the time it was sent until the response or ack is received.").middleware
 }
@@ -86,8 +86,8 @@ func newInstrument(options Options, kind trace.SpanKind, duration, description s
 	return i
 }
 
-func (i *instrument) middleware(next rpc.Handler) rpc.Handler {
-	return func(ctx context.Context, c *rpc.Call) (out rpc.Outcome) {
+func (i *instrument) middleware(next call.Handler) call.Handler {
+	return func(ctx context.Context, c *call.Call) (out call.Outcome) {
 		begin := time.Now()
 		asked := i.operations.of(ctx, c)
 		ctx, span := i.start(ctx, c, asked.operation)
@@ -107,7 +107,7 @@ func (i *instrument) middleware(next rpc.Handler) rpc.Handler {
 
 // start begins the span, and carries the context over the wire: to a server in the
 // request's _meta, from a client out of it.
-func (i *instrument) start(ctx context.Context, c *rpc.Call, o *operation) (context.Context, trace.Span) {
+func (i *instrument) start(ctx context.Context, c *call.Call, o *operation) (context.Context, trace.Span) {
 	if i.kind == trace.SpanKindClient {
 		ctx, span := i.tracer.Start(ctx, o.name, o.start...)
 		i.Propagator.Inject(ctx, metaOf{c})

@@ -19,8 +19,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -112,7 +112,7 @@ func (t *telemetry) points(tb testing.TB, name string) []metricdata.HistogramDat
 }
 
 func (t *telemetry) server() *server.Server {
-	s := &server.Server{Name: "traced", Logger: slog.New(slog.DiscardHandler), Middleware: []rpc.Middleware{otel.Server(t.options)}}
+	s := &server.Server{Name: "traced", Logger: slog.New(slog.DiscardHandler), Middleware: []call.Middleware{otel.Server(t.options)}}
 	server.AddTool(s, mcp.Tool{Name: "greet", Description: "Greet"}, func(ctx context.Context, _ struct{}) (string, error) {
 		return "Hello, " + baggage.FromContext(ctx).Member("who").Value() + "!", nil
 	})
@@ -137,7 +137,7 @@ func (t *telemetry) server() *server.Server {
 }
 
 func (t *telemetry) client(d *client.Dialer) {
-	d.Middleware = []rpc.Middleware{otel.Client(t.options)}
+	d.Middleware = []call.Middleware{otel.Client(t.options)}
 	d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		return mcp.AcceptElicit(map[string]any{"name": "Ada"})
 	}
@@ -231,7 +231,7 @@ func TestCancelledCallsSaySo(t *testing.T) {
 			tel := newTelemetry(otel.Options{})
 			c := mcptest.Dial(t, tel.server(), tel.client, mcptest.Revision(r))
 			ctx, cancel := context.WithCancel(t.Context())
-			_, err := c.CallTool(ctx, "hang", nil, client.OnProgress(func(rpc.Progress) { cancel() }))
+			_, err := c.CallTool(ctx, "hang", nil, client.OnProgress(func(call.Progress) { cancel() }))
 			if !errors.Is(err, context.Canceled) {
 				t.Fatal(err)
 			}
@@ -377,8 +377,8 @@ func TestTransportsSpanIsALink(t *testing.T) {
 			tel := newTelemetry(otel.Options{})
 			var transport trace.SpanContext
 			s := tel.server()
-			s.Middleware = append([]rpc.Middleware{func(next rpc.Handler) rpc.Handler {
-				return func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+			s.Middleware = append([]call.Middleware{func(next call.Handler) call.Handler {
+				return func(ctx context.Context, c *call.Call) call.Outcome {
 					ctx, span := tel.options.TracerProvider.Tracer("test").Start(ctx, "POST")
 					defer span.End()
 					transport = span.SpanContext()
@@ -423,8 +423,8 @@ func TestPublicEndpointBeginsItsOwnTrace(t *testing.T) {
 func TestPanicsEndTheSpan(t *testing.T) {
 	tel := newTelemetry(otel.Options{})
 	s := tel.server()
-	s.Middleware = append(s.Middleware, func(next rpc.Handler) rpc.Handler {
-		return func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+	s.Middleware = append(s.Middleware, func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) call.Outcome {
 			if c.Method == mcp.MethodCallTool {
 				panic("oh")
 			}

@@ -18,8 +18,8 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/devissuer"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/otel"
 	"github.com/parley-mcp/parley/server"
@@ -81,7 +81,7 @@ func TestR6NoSecretIsTraced(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		t.Run(string(r), func(t *testing.T) {
 			tel := newTelemetry(otel.Options{Content: true, ResourceURIs: true, RequestIDs: true})
-			s := &server.Server{Logger: slog.New(slog.DiscardHandler), Middleware: []rpc.Middleware{otel.Server(tel.options)}}
+			s := &server.Server{Logger: slog.New(slog.DiscardHandler), Middleware: []call.Middleware{otel.Server(tel.options)}}
 			server.AddTool(s, mcp.Tool{Name: "who"}, func(ctx context.Context, _ struct{}) (string, error) {
 				_ = server.Progress(ctx, 1, 1, "")
 				return fmt.Sprintf("%v %+v", ctx, auth.FromContext(ctx)), nil
@@ -126,7 +126,7 @@ func TestR6NoSecretIsTraced(t *testing.T) {
 					continue
 				}
 				for _, tool := range []string{"who", "ask", "lost", "panic", "more", "nobody"} {
-					_, _ = c.CallTool(t.Context(), tool, nil, client.OnProgress(func(rpc.Progress) {}))
+					_, _ = c.CallTool(t.Context(), tool, nil, client.OnProgress(func(call.Progress) {}))
 				}
 				_ = c.Close()
 			}

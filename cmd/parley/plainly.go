@@ -13,8 +13,8 @@ import (
 	"syscall"
 
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
@@ -27,7 +27,7 @@ func plainly(err error) string {
 	var path *os.PathError
 	var op *net.OpError
 	var dns *net.DNSError
-	var status *rpc.StatusError
+	var status *call.StatusError
 	var dial *client.DialError
 	var reported *jsonrpc.Error
 	var exit *transport.ExitError
@@ -54,7 +54,7 @@ func plainly(err error) string {
 		return fmt.Sprintf("%s: the %s: %s", dial.Target, strings.TrimPrefix(exit.Error(), "transport: "), dial.Advice())
 	case errors.As(err, &reported) && reported.Code == mcp.CodeMissingCapability:
 		return incapable(reported)
-	case errors.Is(err, rpc.ErrUnauthorized) && errors.Is(err, oauth.ErrDiscovery):
+	case errors.Is(err, call.ErrUnauthorized) && errors.Is(err, oauth.ErrDiscovery):
 		return "the server wants to know who calls, and does not say where to log in: send what it asks for in a header"
 	case errors.As(err, &status) && status.Status == http.StatusUnauthorized:
 		return "the server wants to know who calls (HTTP status 401): send what it asks for in a header"

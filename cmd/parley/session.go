@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/form"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -91,7 +91,7 @@ func (f *sessionFlags) nameOf(cmd *cobra.Command, target []string, to client.Tar
 
 // onProgress shows what the server reports of a request.
 func (s *session) onProgress() client.CallOption {
-	return client.OnProgress(func(p rpc.Progress) { s.progress.Set(p.Done, p.Total, p.Message) })
+	return client.OnProgress(func(p call.Progress) { s.progress.Set(p.Done, p.Total, p.Message) })
 }
 
 // answer has a screen answer the server's questions, one at a time.

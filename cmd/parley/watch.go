@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -71,14 +71,14 @@ type watcher struct {
 
 	*reporter
 	client *client.Client
-	lists  map[rpc.ChangeKind]snapshot // as last seen
-	seen   map[string]bool             // the URIs that are watched
-	begun  map[client.Change]bool      // what is watched on this connection
+	lists  map[call.ChangeKind]snapshot // as last seen
+	seen   map[string]bool              // the URIs that are watched
+	begun  map[client.Change]bool       // what is watched on this connection
 }
 
 func (w *watcher) run(cmd *cobra.Command, flags *dialFlags, target []string) error {
 	w.reporter = newReporter(cmd.OutOrStdout(), w.output == outputJSON)
-	w.lists, w.seen, w.begun = make(map[rpc.ChangeKind]snapshot), make(map[string]bool), make(map[client.Change]bool)
+	w.lists, w.seen, w.begun = make(map[call.ChangeKind]snapshot), make(map[string]bool), make(map[client.Change]bool)
 	var err error
 	w.client, err = flags.dial(cmd, target, func(d *client.Dialer, _ client.Target) error {
 		d.OnLost = func(err error) { w.report(event{Event: eventLost, Error: plainly(err)}) }
@@ -162,7 +162,7 @@ func (w *watcher) isPassing(ctx context.Context, err error) bool {
 }
 
 // listed looks at a list that may have changed, and reports how.
-func (w *watcher) listed(ctx context.Context, kind rpc.ChangeKind) error {
+func (w *watcher) listed(ctx context.Context, kind call.ChangeKind) error {
 	now, err := w.look(ctx, kind)
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func (w *watcher) listed(ctx context.Context, kind rpc.ChangeKind) error {
 	return nil
 }
 
-func nameOfList(kind rpc.ChangeKind) string {
+func nameOfList(kind call.ChangeKind) string {
 	switch kind {
 	case client.ToolsChanged:
 		return kindTools
@@ -190,7 +190,7 @@ func nameOfList(kind rpc.ChangeKind) string {
 }
 
 // look lists what a change of a kind is about.
-func (w *watcher) look(ctx context.Context, kind rpc.ChangeKind) (snapshot, error) {
+func (w *watcher) look(ctx context.Context, kind call.ChangeKind) (snapshot, error) {
 	s := snapshot{}
 	switch kind {
 	case client.ToolsChanged:

@@ -9,7 +9,7 @@ import (
 	"errors"
 	"log"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -30,7 +30,7 @@ func summarize(ctx context.Context, in document) (string, error) {
 		Messages:     []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text(in.Text)}}},
 		MaxTokens:    100,
 	})
-	var missing *rpc.CapabilityError
+	var missing *call.CapabilityError
 	if errors.As(err, &missing) {
 		return "", errors.New("this client has no model for its servers")
 	}

@@ -10,7 +10,7 @@
 //	floor 6   server, client
 //	floor 5   internal/httpwire, internal/streamwire
 //	floor 4   internal/modern, internal/legacy
-//	floor 3   task, auth/oauth
+//	floor 3   task, auth/oauth, call
 //	floor 2   internal/rpc
 //	floor 1   internal/revision, internal/seal, auth, transport
 //	floor 0   mcp, jsonrpc, principal, store, schema

@@ -39,6 +39,7 @@ var rooms = map[string]room{
 	"task":                {floor: 3},
 	"auth/oauth":          {floor: 3},
 	"internal/rpc":        {floor: 2},
+	"call":                {floor: 3},
 	"internal/revision":   {floor: 1},
 	"internal/seal":       {floor: 1},
 	"auth":                {floor: 1},

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -53,7 +53,7 @@ func bookTable(ctx context.Context, in wish) (string, error) {
 
 // unanswered is what a tool says whose question has not been answered.
 func unanswered(err error, consequence, instead string) (string, error) {
-	var missing *rpc.CapabilityError
+	var missing *call.CapabilityError
 	switch {
 	case errors.Is(err, server.ErrDeclined), errors.Is(err, server.ErrDismissed):
 		return consequence + ": " + err.Error() + ".", nil
