@@ -117,7 +117,7 @@ const plantedSecret = "planted-secret-of-the-client-7Q2XkWm4"
 func newLeaking(t *testing.T, r mcp.Revision, proofs auth.DPoP) *leaking {
 	l := &leaking{t: t, revision: r, tap: newWiretap(t), tokens: filepath.Join(t.TempDir(), "tokens")}
 	l.store = keysOf{store.NewMemory(store.MemoryOptions{}), &l.keys, func(string) bool { _, fails := l.broken.Load(true); return fails }}
-	s := &server.Server{Name: "leaking", Logger: l.logs.logger("server"), Store: &l.store, Middleware: []call.Middleware{call.LogCalls(l.logs.logger("calls"))}}
+	s := &server.Server{Name: "leaking", Logger: l.logs.logger("server"), KV: &l.store, Log: &l.store, Middleware: []call.Middleware{call.LogCalls(l.logs.logger("calls"))}}
 	server.AddTool(s, mcp.Tool{Name: "dump"}, func(ctx context.Context, _ struct{}) (string, error) {
 		_ = server.Progress(ctx, 1, 2, "")
 		_ = server.Progress(ctx, 2, 2, "")

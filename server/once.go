@@ -37,8 +37,8 @@ type onceEntry struct {
 // a second f. An f that fails is not remembered, and runs again. Its result must
 // have a JSON form of at most 16 KiB, and is kept for 24 hours.
 //
-// What is known is kept in [Server.Store]. For a server of several replicas, or one
-// that restarts between rounds, that must be one they share.
+// The results are stored in [Server.KV]. Replicas of a server must share it, and it
+// must survive a restart if calls do.
 func Once[T any](ctx context.Context, key string, f func(ctx context.Context, idempotencyKey string) (T, error)) (T, error) {
 	var zero T
 	c := rpc.From(ctx)

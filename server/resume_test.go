@@ -397,7 +397,7 @@ func TestStandaloneStreamGoesOn(t *testing.T) {
 func TestEndedSessionHoldsNothing(t *testing.T) {
 	kept := newKept()
 	e := newStepping(t)
-	e.server.Store = kept
+	e.server.KV, e.server.Log = kept, kept
 	session := e.session("2025-11-25")
 	id := e.begin(session, 2)[1].id
 	if got := kept.streams(t); got == 0 {

@@ -42,10 +42,14 @@ type Server struct {
 	// Instructions tell a model how to use the server.
 	Instructions string
 
-	// Store keeps sessions of the revisions that have them, and what is known of calls
-	// that wait for input of more than 48 KiB. Nil: this process's memory keeps sessions,
-	// and so large an input is an error.
-	Store store.Store
+	// KV holds the sessions of the revisions that have them, the results of [Once], and
+	// the state of calls that wait for input when it exceeds 48 KiB. Nil means the memory
+	// of this process, and state that large is an error.
+	KV store.KV
+	// Log holds the events of streams that clients can resume. Nil means the memory of
+	// this process. Servers that share KV must share Log, too, or a client can resume a
+	// stream only on the server that started it. A *store.Memory is both.
+	Log store.Log
 	// Logger takes what the server itself has to say. Nil: slog.Default().
 	Logger *slog.Logger
 	// Middleware wraps the handling of every call, the first outermost.
@@ -190,9 +194,13 @@ func (s *Server) ready() *core {
 		if err != nil {
 			panic("server: " + err.Error()) // an icon's or name's text cannot make this happen
 		}
-		kv := s.Store
+		memory := store.NewMemory(store.MemoryOptions{})
+		kv, log := s.KV, s.Log
 		if kv == nil {
-			kv = store.NewMemory(store.MemoryOptions{})
+			kv = memory
+		}
+		if log == nil {
+			log = memory
 		}
 		inflight := orDefault(s.Limits.MaxInflight, 128)
 		c := &s.core
@@ -230,8 +238,8 @@ func (s *Server) ready() *core {
 		}
 		c.cursors = cursors{seals}
 		modernEra := &modern.Server{Engine: c.engine, Peers: peers, Identity: identity, Seals: seals}
-		if s.Store != nil { // what was lost with this process would be a puzzle to the client
-			modernEra.Store = s.Store
+		if s.KV != nil { // state in the memory of this process would be lost with it
+			modernEra.Store = s.KV
 		}
 		legacyEra := &legacy.Server{Engine: c.engine, Peers: peers, Logger: logger, Describe: s.describe, Changes: &s.changes, MaxInflight: inflight}
 		c.http = httpwire.Server{
@@ -243,7 +251,7 @@ func (s *Server) ready() *core {
 				PerAddress: s.Limits.SessionsPerAddress,
 				Total:      s.Limits.Sessions,
 			}),
-			Streams:   httpwire.NewStreams(kv, logger),
+			Streams:   httpwire.NewStreams(log, logger),
 			Guard:     httpwire.Guard{Origins: s.AllowedOrigins, Hosts: s.AllowedHosts},
 			Auth:      s.Auth,
 			Logger:    logger,

@@ -295,7 +295,7 @@ func TestNetworkOfIPv6IsOneAddress(t *testing.T) {
 func TestT8SessionsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKept()
-		s := &server.Server{Logger: slog.New(slog.DiscardHandler), Store: k}
+		s := &server.Server{Logger: slog.New(slog.DiscardHandler), KV: k, Log: k}
 		status := func(session []string) int {
 			return inBubble(s, http.MethodPost, pingBody, session...).Code
 		}
@@ -335,7 +335,7 @@ func TestSessionLivesWhileItsStreamIsOpen(t *testing.T) {
 				k := newKept()
 				s := httpServer()
 				addWait(s)
-				s.Store, s.KeepAlive = k, -1 // nobody answers
+				s.KV, s.Log, s.KeepAlive = k, k, -1 // no pings: the client answers none
 				session := begin(t, s)
 				inBubble(s, http.MethodPost, initializedBody, session...)
 				method := http.MethodPost
@@ -396,7 +396,7 @@ func TestAbandonedSessionsAreReclaimed(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				k := newKept()
 				s := httpServer()
-				s.Store = k
+				s.KV, s.Log = k, k
 				for range 20 {
 					use(t, s, begin(t, s))
 				}
@@ -498,7 +498,7 @@ func TestFiveThousandIdleSessionsCostAlmostNothing(t *testing.T) {
 // What a client says of itself at length is not kept for half an hour a session.
 func TestGreedyHandshakeIsKeptShort(t *testing.T) {
 	k := newKept()
-	s := &server.Server{Logger: slog.New(slog.DiscardHandler), Store: k}
+	s := &server.Server{Logger: slog.New(slog.DiscardHandler), KV: k, Log: k}
 	long := strings.Repeat("A", 3<<20)
 	body := strings.Replace(fmt.Sprintf(initializeBody, "2025-11-25"), `"version":"1"`, `"version":"1","icons":[{"src":"data:image/png;base64,`+long+`"}]`, 1)
 	if rec := inBubble(s, http.MethodPost, body); rec.Code != 200 || rec.Header().Get("Mcp-Session-Id") == "" {

@@ -1,13 +1,18 @@
-// Package store keeps what must outlive a connection: sessions, and whatever else a second replica or
-// a reconnecting peer has to find again.
+// Package store defines the storage for state that outlives a connection, such as
+// sessions, resumable event streams and the state of calls that wait for input.
 //
-// A [Store] is small enough to implement in an afternoon: values by key ([KV]), and streams of entries
-// that are read from where a reader left off ([Log]). [Memory] is the one that a single process uses;
-// package storetest holds the suite that every implementation passes.
+// There are two interfaces. [KV] maps keys to values, with a time to live and
+// compare-and-swap. [Log] holds streams of numbered entries that a reader can read
+// again from any entry. A server takes them as separate fields, so that they can have
+// different implementations. [Memory] implements both in the memory of one process.
+// Package storetest contains the test suite for implementations.
 //
-// Three rules hold for all of them. Each key starts with the key of the principal that it belongs to
-// (see package principal), so that nobody can name another's state. Everything has a time to live:
-// what is forgotten disappears. Everything has a cap: over it, writing a value fails with [ErrFull]
-// and what is there stays readable, while a stream loses its oldest entries, and says so with
-// [ErrPurged] to whoever asks for them.
+// Three rules apply to every implementation:
+//
+//   - A key starts with the key of the principal that owns the data (see package
+//     principal). One principal cannot name the data of another.
+//   - Everything has a time to live and is deleted when it expires.
+//   - Everything has a limit. A KV that is full returns [ErrFull] and keeps what it
+//     has. A Log that is full purges its oldest entries; reading a purged entry
+//     returns [ErrPurged].
 package store

@@ -9,18 +9,34 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// Two replicas claim the same key; one of them gets it.
+// Two replicas try to acquire the same lease. One succeeds.
 func ExampleKV() {
 	ctx := context.Background()
-	s := store.NewMemory(store.MemoryOptions{})
+	var kv store.KV = store.NewMemory(store.MemoryOptions{})
 	for _, replica := range []string{"one", "two"} {
-		_, err := s.Put(ctx, "local/lease", []byte(replica), store.PutOptions{TTL: time.Minute, IfAbsent: true})
+		_, err := kv.Put(ctx, "local/lease", []byte(replica), store.PutOptions{TTL: time.Minute, IfAbsent: true})
 		fmt.Println(replica, err == nil, errors.Is(err, store.ErrConflict))
 	}
-	lease, _ := s.Get(ctx, "local/lease")
+	lease, _ := kv.Get(ctx, "local/lease")
 	fmt.Printf("%s\n", lease.Value)
 	// Output:
 	// one true false
 	// two false true
 	// one
+}
+
+// A reader that has seen entry 1 of a stream continues after it.
+func ExampleLog() {
+	ctx := context.Background()
+	var log store.Log = store.NewMemory(store.MemoryOptions{})
+	stream := store.StreamKey{Group: "local/session/1", Stream: "events"}
+	limits := store.AppendOptions{TTL: time.Minute, MaxEntries: 100, MaxBytes: 1 << 20}
+	for i, event := range []string{"started", "half", "done"} {
+		if err := log.Append(ctx, stream, uint64(i+1), []byte(event), limits); err != nil {
+			fmt.Println(err)
+		}
+	}
+	events, err := log.ReadAfter(ctx, stream, 1)
+	fmt.Printf("%s %v\n", events, err)
+	// Output: [half done] <nil>
 }

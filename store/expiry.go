@@ -1,7 +1,7 @@
 package store
 
-// expiryHeap is a binary heap of entries, the one due first on top. It is not container/heap because
-// that boxes every element it moves.
+// expiryHeap is a binary min-heap of entries, ordered by due. It does not use container/heap, whose
+// interface converts each element to any.
 //
 // Invariant: h[i].index == i, and h[i].due is not before h[(i-1)/2].due.
 type expiryHeap []*entry
@@ -22,7 +22,7 @@ func (h *expiryHeap) remove(e *entry) {
 		h.up(i)
 		h.down(i)
 	}
-	if c := cap(*h); c > 1024 && last < c/4 { // give memory back after a peak, as the map does
+	if c := cap(*h); c > 1024 && last < c/4 { // release memory after a peak, as Memory.remove does
 		*h = append(make(expiryHeap, 0, c/2), *h...)
 	}
 }

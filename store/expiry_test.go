@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestExpiryHeapKeepsItsInvariant(t *testing.T) {
+func TestExpiryHeapInvariantHolds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var h expiryHeap
 		due := rapid.Int64Range(0, 20)
@@ -21,7 +21,7 @@ func TestExpiryHeapKeepsItsInvariant(t *testing.T) {
 			"": func(t *rapid.T) {
 				for i, e := range h {
 					if e.index != i || h[(i-1)/2].due > e.due {
-						t.Fatalf("entry %d says %d and is due at %d, its parent at %d", i, e.index, e.due, h[(i-1)/2].due)
+						t.Fatalf("the entry at %d has index %d and is due at %d, its parent at %d", i, e.index, e.due, h[(i-1)/2].due)
 					}
 				}
 			},

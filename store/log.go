@@ -7,85 +7,105 @@ import (
 	"time"
 )
 
-// LogOverhead is what each entry of a [Log] counts beside its own bytes.
+// LogOverhead is the number of bytes that an entry of a [Log] counts in addition to
+// its length.
 const LogOverhead = 128
 
-// ErrPurged says that entries which were asked for are no longer held: a bound made room for newer
-// ones. What is left does not connect, so none of it is returned.
+// ErrPurged reports that a [Log] has deleted some of the requested entries to stay
+// within its limits. A reader cannot continue without a gap, so no entry is returned.
 var ErrPurged = errors.New("store: purged")
 
-// Log keeps streams of entries, for a while. The streams of one group share a bound, and end together.
+// Log holds streams of numbered entries with a time to live. Streams are organized in
+// groups. The streams of a group share one byte limit and expire together.
 //
-// A stream has one writer, which numbers its entries: 1, 2, 3 and so on. So a number is never used
-// twice, not even when everything that bore one has been purged or has expired in between.
+// A stream has one writer, which numbers its entries 1, 2, 3 and so on. The writer
+// never uses a number twice, also not when all earlier entries were purged or have
+// expired.
+//
+// A Log is safe for concurrent use. Its methods return the errors of this package,
+// possibly wrapped, and ctx.Err() when the context ends first. After any other error
+// the caller cannot know whether a write happened.
 type Log interface {
-	// Append adds an entry to a stream, which begins with its first. Seq is that of the last entry and
-	// 1, or anything above 0 if none is held; any other is ErrConflict. It keeps no reference to entry.
+	// Append adds an entry to a stream and creates the stream if necessary. The Log
+	// does not retain entry. seq is the number of the entry: one more than the number
+	// of the last entry, or any positive number if the stream has no entries.
 	//
-	// What exceeds the bounds in opt afterwards is purged: the oldest entries of the stream, then those
-	// of the group. An entry that exceeds them alone is ErrFull, and nothing is written or purged. A
-	// store that is full purges the oldest entries of others, or returns ErrFull too. Arguments out of
-	// the contract are ErrInvalid.
+	// Afterwards Append purges the oldest entries of the stream, and then of the
+	// group, that exceed the limits in opt. A Log that is full may also purge the
+	// oldest entries of other groups.
+	//
+	// Append returns ErrConflict if seq is not the next number; ErrFull if the entry
+	// exceeds a limit by itself, or the Log is full and purges nothing; and ErrInvalid
+	// if CheckAppend does. Nothing is written or purged then.
 	Append(ctx context.Context, key StreamKey, seq uint64, entry []byte, opt AppendOptions) error
 
-	// ReadAfter returns the entries that follow number seq, oldest first: the first one has number
-	// seq+1. The slice is the caller's; the entries belong to the store, must not be modified, and stay
-	// as they are. It returns ErrPurged if some are no longer held, and ErrNotFound if nothing of the
-	// stream is, or if seq is above the number of its last entry.
+	// ReadAfter returns the entries after number seq, oldest first. The first has the
+	// number seq+1; 0 reads the whole stream. The caller owns the slice. The entries
+	// belong to the Log, which never changes them; the caller must not modify them.
+	//
+	// ReadAfter returns ErrPurged if entry seq+1 was purged. It returns ErrNotFound if
+	// the stream has no entries or seq is greater than the number of its last entry.
 	ReadAfter(ctx context.Context, key StreamKey, seq uint64) ([][]byte, error)
 
-	// Drop ends all streams of a group. That there are none is no error.
+	// Drop deletes all streams of a group. It returns nil if there are none.
 	Drop(ctx context.Context, group string) error
 }
 
-// StreamKey names a stream. Group starts with the key of a principal, as every key does; Stream is the
-// stream's name within the group.
+// StreamKey identifies a stream of a [Log]. Group starts with the key of a principal,
+// as every key does. Stream is the name of the stream within the group. Each is 1 to
+// [MaxKey] bytes long.
 type StreamKey struct {
 	Group, Stream string
 }
 
-// AppendOptions bounds what is held. All of its fields are required.
+// AppendOptions are the time to live and the limits of an append to a [Log]. All
+// fields are required and must be positive.
 type AppendOptions struct {
-	// TTL is how long the whole group is held from now. It never shortens a life. An implementation may
-	// round it up to the next millisecond.
+	// TTL is the time to live of the whole group from now. It never shortens the life
+	// of the group. An implementation may round it up to the next millisecond.
 	TTL time.Duration
 
-	// MaxEntries bounds the entries of the stream.
+	// MaxEntries is the maximum number of entries in the stream.
 	MaxEntries int
 
-	// MaxBytes bounds the entries of the group: the sum of their lengths, and LogOverhead for each.
+	// MaxBytes is the maximum size of the group in bytes: the sum of the lengths of
+	// its entries, plus LogOverhead for each.
 	MaxBytes int64
 }
 
-// CheckAppend tells an implementation whether the arguments of an Append are within the contract. Its
-// errors wrap ErrInvalid, or ErrFull if the entry alone exceeds the bounds.
+// CheckAppend reports whether the arguments of an Append are valid. Implementations
+// call it first. Its errors wrap [ErrInvalid], or [ErrFull] if the entry by itself
+// exceeds MaxBytes.
 func CheckAppend(key StreamKey, seq uint64, entry []byte, opt AppendOptions) error {
 	if err := CheckStreamKey(key); err != nil {
 		return err
 	}
 	if seq == 0 {
-		return fmt.Errorf("%w: entries are numbered from 1", ErrInvalid)
+		return fmt.Errorf("%w: the number of an entry must be positive", ErrInvalid)
 	}
 	if len(entry) > MaxValue {
-		return fmt.Errorf("%w: the entry is %d bytes long, at most %d are kept", ErrInvalid, len(entry), MaxValue)
+		return fmt.Errorf("%w: entry is too long: %d bytes, the limit is %d", ErrInvalid, len(entry), MaxValue)
 	}
 	if opt.MaxEntries <= 0 || opt.MaxBytes <= 0 {
-		return fmt.Errorf("%w: bounds above 0 are required", ErrInvalid)
+		return fmt.Errorf("%w: MaxEntries and MaxBytes must be positive", ErrInvalid)
 	}
 	if err := CheckTTL(opt.TTL); err != nil {
 		return err
 	}
-	if int64(len(entry))+LogOverhead > opt.MaxBytes {
-		return fmt.Errorf("%w: the entry is %d bytes long, and its group may hold %d", ErrFull, len(entry), opt.MaxBytes)
+	if need := int64(len(entry)) + LogOverhead; need > opt.MaxBytes {
+		return fmt.Errorf("%w: entry is too large for its group: %d bytes with overhead, the limit is %d", ErrFull, need, opt.MaxBytes)
 	}
 	return nil
 }
 
-// CheckStreamKey tells an implementation whether the names of a stream are within the contract: each is
-// as a key. Its errors wrap ErrInvalid.
+// CheckStreamKey reports whether both names of a stream are valid keys. Its errors
+// wrap [ErrInvalid].
 func CheckStreamKey(key StreamKey) error {
 	if err := CheckKey(key.Group); err != nil {
-		return err
+		return fmt.Errorf("group: %w", err)
 	}
-	return CheckKey(key.Stream)
+	if err := CheckKey(key.Stream); err != nil {
+		return fmt.Errorf("stream: %w", err)
+	}
+	return nil
 }

@@ -16,33 +16,36 @@ const (
 	DefaultMaxLogBytes = 256 << 20
 )
 
-// entryOverhead is what an entry costs beside its key and value, roughly: the struct, its places in
-// the map and in the heap, and the allocator's rounding.
+// entryOverhead approximates the memory of an entry in addition to its key and value: the struct, its
+// slots in the map and the heap, and the rounding of the allocator.
 const entryOverhead = 160
 
-// MemoryOptions bounds a [Memory]. The zero value is useful.
+// MemoryOptions are the limits of a [Memory]. The zero value means the defaults.
 type MemoryOptions struct {
-	// MaxBytes caps the sum of keys, values and 160 bytes for each entry. 0 means DefaultMaxBytes.
+	// MaxBytes limits the size of the KV in bytes: the sum of keys and values, plus 160 for each
+	// entry. 0 means DefaultMaxBytes.
 	MaxBytes int64
 
-	// MaxEntries caps the number of entries. 0 means DefaultMaxEntries.
+	// MaxEntries limits the number of entries of the KV. 0 means DefaultMaxEntries.
 	MaxEntries int
 
-	// MaxLogBytes caps what streams hold, apart from keys and values: entries and their overhead, the
-	// names of streams and groups and 320 bytes for each. 0 means DefaultMaxLogBytes.
+	// MaxLogBytes limits the size of the Log in bytes: the sum of the entries, the names of streams
+	// and the names of groups, plus LogOverhead for each entry and 320 for each stream and group. 0
+	// means DefaultMaxLogBytes.
 	MaxLogBytes int64
 
-	// Now is the clock, time.Now by default. It must not go backwards; times with a monotonic
-	// reading, as time.Now returns them, are not moved by somebody setting the wall clock.
+	// Now is the clock. Nil means time.Now. It must never go backwards: return times with a monotonic
+	// clock reading, as time.Now does.
 	Now func() time.Time
 }
 
-// Memory is a [Store] in the memory of this process. It has no goroutine and needs no closing.
+// Memory implements [KV] and [Log] in the memory of this process. It starts no goroutine and needs no
+// Close. It is safe for concurrent use.
 //
-// What has expired is invisible at once. Its memory is given back by later writes: each removes a few
-// expired entries, and one that finds the store full removes all of them before it fails.
+// An expired item is not found anymore. Later writes release its memory: each write removes a few
+// expired items, and a write that exceeds a limit removes all of them before it fails.
 //
-// Get and Touch of a key that exists do not allocate. A Memory is safe for concurrent use.
+// Get and Touch of an existing key do not allocate.
 type Memory struct {
 	maxBytes   int64
 	maxEntries int
@@ -54,19 +57,19 @@ type Memory struct {
 	due     expiryHeap // exactly the entries of the map
 	bytes   int64      // the sum of entry.cost
 	version uint64     // of the latest Put to any key: versions never repeat, not even after a delete
-	peak    int        // the most entries that the current map has held
+	peak    int        // the maximum of len(entries) since the map was made
 
-	log memoryLog // has its own lock, and knows nothing of the entries above
+	log memoryLog // has its own lock and shares nothing with the fields above
 }
 
 type entry struct {
 	key   string
 	item  Item
 	index int   // position in the heap
-	due   int64 // when the heap looks at the entry; never after expires
+	due   int64 // when removeExpired checks the entry; never after expires
 
-	// expires may be raised while only the read lock is held, which makes Touch as cheap as Get. It
-	// is lowered under the write lock only, together with due.
+	// expires may be increased under the read lock, which makes Touch as cheap as Get. It is decreased
+	// only under the write lock, together with due.
 	expires atomic.Int64
 }
 
@@ -76,7 +79,7 @@ func cost(key string, value []byte) int64 {
 	return int64(len(key)) + int64(len(value)) + entryOverhead
 }
 
-// NewMemory returns an empty store.
+// NewMemory returns an empty Memory.
 func NewMemory(opts MemoryOptions) *Memory {
 	m := &Memory{
 		maxBytes:   opts.MaxBytes,
@@ -101,10 +104,10 @@ func NewMemory(opts MemoryOptions) *Memory {
 	return m
 }
 
-// clock returns the nanoseconds since the store was made.
+// clock returns the nanoseconds since NewMemory.
 func (m *Memory) clock() int64 { return int64(m.now().Sub(m.start)) }
 
-// after returns when a life of ttl ends that begins now. It does not overflow.
+// after returns now + ttl without overflow.
 func after(now int64, ttl time.Duration) int64 {
 	if int64(ttl) > math.MaxInt64-now {
 		return math.MaxInt64
@@ -161,7 +164,7 @@ func (m *Memory) Put(ctx context.Context, key string, value []byte, opt PutOptio
 	if err := CheckPut(key, value, opt); err != nil {
 		return 0, err
 	}
-	// Copied before the lock is taken: a long value holds nobody up.
+	// Copy before taking the lock, so that a long value does not delay other callers.
 	value = append(make([]byte, 0, len(value)), value...)
 
 	m.mu.Lock()
@@ -177,7 +180,7 @@ func (m *Memory) Put(ctx context.Context, key string, value []byte, opt PutOptio
 	if opt.IfAbsent && e != nil || opt.IfVersion != 0 && (e == nil || e.item.Version != opt.IfVersion) {
 		return 0, ErrConflict
 	}
-	if err := m.makeRoom(now, key, value, e); err != nil {
+	if err := m.checkLimits(now, key, value, e); err != nil {
 		return 0, err
 	}
 	m.version++
@@ -201,8 +204,9 @@ func (m *Memory) Put(ctx context.Context, key string, value []byte, opt PutOptio
 	return m.version, nil
 }
 
-// makeRoom ensures that value may be written at key, where there is old or nil.
-func (m *Memory) makeRoom(now int64, key string, value []byte, old *entry) error {
+// checkLimits returns ErrFull if writing value at key would exceed a limit, even after all expired
+// entries are removed. old is the entry at key, or nil.
+func (m *Memory) checkLimits(now int64, key string, value []byte, old *entry) error {
 	fits := func() bool {
 		if old != nil {
 			return m.bytes-old.cost()+cost(key, value) <= m.maxBytes
@@ -216,7 +220,7 @@ func (m *Memory) makeRoom(now int64, key string, value []byte, old *entry) error
 	if fits() {
 		return nil
 	}
-	return fmt.Errorf("%w: %d entries of %d, %d bytes of %d", ErrFull, len(m.entries), m.maxEntries, m.bytes, m.maxBytes)
+	return fmt.Errorf("%w: %d entries, the limit is %d; %d bytes, the limit is %d", ErrFull, len(m.entries), m.maxEntries, m.bytes, m.maxBytes)
 }
 
 // Delete implements [KV].
@@ -232,8 +236,8 @@ func (m *Memory) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// removeExpired removes up to limit expired entries. Each entry that was touched since it was last
-// looked at is put back to where it belongs, once for any number of touches.
+// removeExpired removes up to limit expired entries. An entry that Touch has extended moves to its new
+// position in the heap instead, once for any number of touches.
 func (m *Memory) removeExpired(now int64, limit int) {
 	for ; limit > 0 && len(m.due) > 0 && m.due[0].due <= now; limit-- {
 		e := m.due[0]
@@ -250,8 +254,8 @@ func (m *Memory) remove(e *entry) {
 	delete(m.entries, e.key)
 	m.bytes -= e.cost()
 
-	// A Go map keeps its size when it is emptied. Move to a small one after a peak; the copying is
-	// paid for by the removals that led here.
+	// A Go map does not shrink. Copy it to a smaller one after a peak; the cost is amortized over the
+	// removals.
 	if m.peak > 1024 && len(m.entries) < m.peak/4 {
 		smaller := make(map[string]*entry, len(m.entries))
 		for k, v := range m.entries {

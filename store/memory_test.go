@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var ctx = context.Background()
 
-// clock is a time that moves when it is told to.
+// clock is a clock that only Advance moves.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -43,7 +43,7 @@ func (c *clock) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// clocked is a Memory whose time the suite moves.
+// clocked is a Memory with a clock that the test advances. It implements storetest.Clock.
 type clocked struct {
 	*store.Memory
 	*clock
@@ -55,40 +55,44 @@ func open(opts store.MemoryOptions) clocked {
 	return clocked{store.NewMemory(opts), c}
 }
 
-func TestMemoryKeepsTheContract(t *testing.T) {
-	storetest.Run(t, func(*testing.T) store.Store { return open(store.MemoryOptions{}) })
+func TestMemoryImplementsKV(t *testing.T) {
+	storetest.RunKV(t, func(*testing.T) store.KV { return open(store.MemoryOptions{}) })
 }
 
-func TestMemoryKeepsTheContractWhenFull(t *testing.T) {
-	t.Run("of bytes", func(t *testing.T) {
-		storetest.RunFull(t, func(*testing.T) store.Store { return open(store.MemoryOptions{MaxBytes: 40_000}) })
+func TestMemoryImplementsLog(t *testing.T) {
+	storetest.RunLog(t, func(*testing.T) store.Log { return open(store.MemoryOptions{}) })
+}
+
+func TestFullMemoryImplementsKV(t *testing.T) {
+	t.Run("bytes", func(t *testing.T) {
+		storetest.RunKVFull(t, func(*testing.T) store.KV { return open(store.MemoryOptions{MaxBytes: 40_000}) })
 	})
-	t.Run("of entries", func(t *testing.T) {
-		storetest.RunFull(t, func(*testing.T) store.Store { return open(store.MemoryOptions{MaxEntries: 20}) })
+	t.Run("entries", func(t *testing.T) {
+		storetest.RunKVFull(t, func(*testing.T) store.KV { return open(store.MemoryOptions{MaxEntries: 20}) })
 	})
 }
 
-func put(t testing.TB, m store.Store, key string, ttl time.Duration) {
+func put(t testing.TB, m store.KV, key string, ttl time.Duration) {
 	t.Helper()
 	if _, err := m.Put(ctx, key, []byte("value"), store.PutOptions{TTL: ttl}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestMemoryExpiresToTheNanosecond(t *testing.T) {
+func TestMemoryExpiryIsExactToTheNanosecond(t *testing.T) {
 	m := open(store.MemoryOptions{})
 	put(t, m, "k", time.Second)
 	m.Advance(time.Second - 1)
 	if _, err := m.Get(ctx, "k"); err != nil {
-		t.Fatalf("a nanosecond before its end: %v", err)
+		t.Fatalf("Get one nanosecond before expiry: %v", err)
 	}
 	m.Advance(1)
 	if _, err := m.Get(ctx, "k"); !errors.Is(err, store.ErrNotFound) {
-		t.Fatalf("at its end: %v", err)
+		t.Fatalf("Get at expiry: %v, want ErrNotFound", err)
 	}
 }
 
-func TestMemoryUsesTheRealClockByDefault(t *testing.T) {
+func TestMemoryUsesRealClockByDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := store.NewMemory(store.MemoryOptions{})
 		put(t, m, "k", time.Hour)
@@ -103,13 +107,13 @@ func TestMemoryUsesTheRealClockByDefault(t *testing.T) {
 	})
 }
 
-func TestMemoryTakesExactlyItsCap(t *testing.T) {
+func TestMemoryLimitsAreExact(t *testing.T) {
 	m := open(store.MemoryOptions{MaxEntries: 3})
 	for i := range 3 {
 		put(t, m, fmt.Sprint("k", i), time.Hour)
 	}
 	if _, err := m.Put(ctx, "k3", nil, store.PutOptions{TTL: time.Hour}); !errors.Is(err, store.ErrFull) {
-		t.Fatalf("the fourth of three entries: %v", err)
+		t.Fatalf("Put of entry 4, the limit is 3: %v, want ErrFull", err)
 	}
 
 	const size = 1000 + 4 + 160 // value, key and the documented overhead
@@ -120,14 +124,14 @@ func TestMemoryTakesExactlyItsCap(t *testing.T) {
 		}
 	}
 	if _, err := m.Put(ctx, "key1", make([]byte, 1001), store.PutOptions{TTL: time.Hour}); !errors.Is(err, store.ErrFull) {
-		t.Fatalf("one byte over the cap: %v", err)
+		t.Fatalf("Put of one byte over the limit: %v, want ErrFull", err)
 	}
 }
 
-func TestMemoryFindsRoomInWhatExpired(t *testing.T) {
-	for name, age := range map[string]func(m clocked){
-		"early": func(m clocked) { put(t, m, "a", time.Second); m.Advance(2 * time.Second) },
-		"late": func(m clocked) {
+func TestFullMemoryReusesSpaceOfExpiredItems(t *testing.T) {
+	for name, expireA := range map[string]func(m clocked){
+		"Put shortens a": func(m clocked) { put(t, m, "a", time.Second); m.Advance(2 * time.Second) },
+		"Touch extends b": func(m clocked) {
 			if _, err := m.Touch(ctx, "b", 3*time.Hour); err != nil {
 				t.Fatal(err)
 			}
@@ -137,7 +141,7 @@ func TestMemoryFindsRoomInWhatExpired(t *testing.T) {
 		m := open(store.MemoryOptions{MaxEntries: 2})
 		put(t, m, "a", time.Hour)
 		put(t, m, "b", time.Hour)
-		age(m)
+		expireA(m)
 		put(t, m, "c", time.Hour)
 		for key, want := range map[string]error{"a": store.ErrNotFound, "b": nil, "c": nil} {
 			if _, err := m.Get(ctx, key); !errors.Is(err, want) {
@@ -147,7 +151,7 @@ func TestMemoryFindsRoomInWhatExpired(t *testing.T) {
 	}
 }
 
-func TestMemoryGivesBackWhatExpired(t *testing.T) {
+func TestMemoryReleasesExpiredItems(t *testing.T) {
 	m := open(store.MemoryOptions{})
 	heap := func() uint64 {
 		runtime.GC()
@@ -161,10 +165,10 @@ func TestMemoryGivesBackWhatExpired(t *testing.T) {
 		put(t, m, fmt.Sprint("session/", i), time.Minute)
 	}
 	if grown := heap() - before; grown > n*400 {
-		t.Errorf("%d entries take %d bytes each", n, grown/n)
+		t.Errorf("%d entries use %d bytes each, want at most 400", n, grown/n)
 	}
 	m.Advance(time.Hour)
-	for i := range n { // each write removes two at most: none has to pay for all
+	for i := range n { // each write removes at most two expired items
 		put(t, m, "again", time.Minute)
 		if i%1000 == 0 {
 			m.Advance(time.Second)
@@ -173,11 +177,11 @@ func TestMemoryGivesBackWhatExpired(t *testing.T) {
 	after := heap()
 	runtime.KeepAlive(m)
 	if after > before+256<<10 {
-		t.Fatalf("the heap grew from %d to %d bytes after everything expired", before, after)
+		t.Fatalf("the heap has %d bytes after all items expired, and had %d bytes before", after, before)
 	}
 }
 
-func TestMemoryHitsDoNotAllocate(t *testing.T) {
+func TestMemoryGetAndTouchDoNotAllocate(t *testing.T) {
 	m := store.NewMemory(store.MemoryOptions{})
 	put(t, m, "k", time.Hour)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -198,9 +202,9 @@ func TestMemoryHitsDoNotAllocate(t *testing.T) {
 	}
 }
 
-// A model of a few lines says what any sequence of operations must do; the store's heap, lazy expiry
-// and accounting must not be visible through it.
-func TestMemoryAgreesWithAModel(t *testing.T) {
+// The test compares Memory with a simple model under random sequences of operations. The heap, the lazy
+// expiry and the accounting of Memory must not be observable.
+func TestMemoryKVMatchesModel(t *testing.T) {
 	type modelItem struct {
 		value   string
 		version uint64

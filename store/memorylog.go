@@ -6,20 +6,21 @@ import (
 	"sync"
 )
 
-// streamOverhead is what a stream costs beside its entries, roughly, and a group beside its streams.
+// streamOverhead approximates the memory of a stream in addition to its entries, and of a group in
+// addition to its streams.
 const streamOverhead = 320
 
 // memoryLog is the [Log] of a [Memory].
 //
-// Invariants: each group has a stream, each stream an entry. The entries of a group are linked in the
-// order in which they came, and so are the entries of a stream among them: the oldest of a group is the
-// oldest of its stream. Groups are linked in the order of their latest entries.
+// Invariants: each group has at least one stream, and each stream at least one entry. The entries of a
+// group, and those of each stream, are linked in the order of their Append. So the oldest entry of a
+// group is also the oldest of its stream. Groups are linked in the order of their latest Append.
 type memoryLog struct {
 	mu     sync.Mutex
 	max    int64
 	bytes  int64
 	groups map[string]*logGroup
-	oldest *logGroup // the one that has been silent for longest
+	oldest *logGroup // the group with the least recent Append
 	newest *logGroup
 }
 
@@ -49,8 +50,8 @@ type logEntry struct {
 
 func (e *logEntry) cost() int64 { return int64(len(e.data)) + LogOverhead }
 
-// Append implements [Log]. When the whole log would exceed its bound, the oldest entries of the group
-// that has been silent for longest are purged.
+// Append implements [Log]. When the log exceeds MaxLogBytes, Append purges the oldest entries of the
+// group with the least recent Append.
 func (m *Memory) Append(ctx context.Context, key StreamKey, seq uint64, entry []byte, opt AppendOptions) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -61,7 +62,7 @@ func (m *Memory) Append(ctx context.Context, key StreamKey, seq uint64, entry []
 	l := &m.log
 	added := &logEntry{data: append(make([]byte, 0, len(entry)), entry...)}
 	if need := added.cost() + overheadOf(key); need > l.max {
-		return fmt.Errorf("%w: the entry takes %d bytes, and the log has %d", ErrFull, need, l.max)
+		return fmt.Errorf("%w: entry is too large for the log: %d bytes with overhead, the limit is %d", ErrFull, need, l.max)
 	}
 
 	l.mu.Lock()
@@ -73,10 +74,10 @@ func (m *Memory) Append(ctx context.Context, key StreamKey, seq uint64, entry []
 	g := l.find(key.Group, now)
 	if g != nil {
 		if s := g.streams[key.Stream]; s != nil && seq != s.last+1 {
-			return fmt.Errorf("%w: entry %d of a stream whose last one is %d", ErrConflict, seq, s.last)
+			return fmt.Errorf("%w: entry %d cannot follow entry %d", ErrConflict, seq, s.last)
 		}
 	} else {
-		g = l.begin(key.Group)
+		g = l.add(key.Group)
 	}
 	g.expires = max(g.expires, after(now, opt.TTL))
 	l.touch(g)
@@ -100,7 +101,7 @@ func (m *Memory) Append(ctx context.Context, key StreamKey, seq uint64, entry []
 	return nil
 }
 
-// overheadOf is what the first entry of the first stream of a group costs beside itself.
+// overheadOf returns the overhead of a new group with one stream.
 func overheadOf(key StreamKey) int64 {
 	return int64(len(key.Group)) + int64(len(key.Stream)) + 2*streamOverhead
 }
@@ -123,7 +124,7 @@ func (m *Memory) ReadAfter(ctx context.Context, key StreamKey, seq uint64) ([][]
 	}
 	e, at := s.oldest, s.last-uint64(s.n)+1
 	if seq+1 < at {
-		return nil, fmt.Errorf("%w: entry %d is the oldest that is held", ErrPurged, at)
+		return nil, fmt.Errorf("%w: the oldest remaining entry is %d", ErrPurged, at)
 	}
 	entries := make([][]byte, 0, s.last-seq)
 	for ; e != nil; e, at = e.following, at+1 {
@@ -148,8 +149,9 @@ func (m *Memory) Drop(ctx context.Context, group string) error {
 	return nil
 }
 
-// What follows is called with mu held.
+// The methods of memoryLog require that mu is held.
 
+// find returns the group, or nil if there is none. It drops an expired group.
 func (l *memoryLog) find(group string, now int64) *logGroup {
 	g := l.groups[group]
 	if g != nil && g.expires <= now {
@@ -159,7 +161,8 @@ func (l *memoryLog) find(group string, now int64) *logGroup {
 	return g
 }
 
-func (l *memoryLog) begin(group string) *logGroup {
+// add adds an empty group. The caller must add an entry.
+func (l *memoryLog) add(group string) *logGroup {
 	g := &logGroup{name: group, streams: make(map[string]*logStream, 1)}
 	if l.groups == nil {
 		l.groups = make(map[string]*logGroup)
@@ -220,7 +223,8 @@ func (l *memoryLog) push(g *logGroup, s *logStream, e *logEntry) {
 	l.bytes += e.cost()
 }
 
-// purge removes the oldest entry of a stream of g, and with it what is empty then.
+// purge removes e, the oldest entry of a stream of g. It also removes the stream and the group when
+// they become empty.
 func (l *memoryLog) purge(g *logGroup, e *logEntry) {
 	if e.prev != nil {
 		e.prev.next = e.next
@@ -247,7 +251,7 @@ func (l *memoryLog) purge(g *logGroup, e *logEntry) {
 	}
 }
 
-// drop removes a group with what is left in it.
+// drop removes a group and its streams.
 func (l *memoryLog) drop(g *logGroup) {
 	l.bytes -= g.bytes + int64(len(g.name)) + streamOverhead
 	for _, s := range g.streams {

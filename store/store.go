@@ -7,118 +7,119 @@ import (
 	"time"
 )
 
-// Bounds that every implementation enforces.
+// Limits that every implementation enforces.
 const (
-	// MaxKey bounds a key, in bytes. The key of a principal is at most 9.3 KB of it.
+	// MaxKey is the maximum length of a key, in bytes. The key of a principal takes at
+	// most 9.3 KB of it.
 	MaxKey = 16 << 10
 
-	// MaxValue bounds a value, in bytes: the largest result of a task, and room for what surrounds it.
+	// MaxValue is the maximum length of a value, in bytes. It is large enough for the
+	// largest task result and its metadata.
 	MaxValue = 17 << 20
 )
 
 var (
-	// ErrNotFound says that a key has no value: never had, was deleted, or expired.
+	// ErrNotFound reports that there is no value at a key or no entry in a stream: it
+	// was never written, was deleted, or has expired.
 	ErrNotFound = errors.New("store: not found")
 
-	// ErrConflict says that the condition of a Put does not hold. Nothing was written. Read the
-	// item again and decide anew.
+	// ErrConflict reports that the condition of a write does not hold. Nothing was
+	// written. The caller should read the item again before it retries.
 	ErrConflict = errors.New("store: conflicting write")
 
-	// ErrFull says that the store's cap is reached. Nothing was written. Entries that expire or are
-	// deleted make room.
+	// ErrFull reports that a limit is reached. Nothing was written. A later write
+	// succeeds once entries have expired or were deleted.
 	ErrFull = errors.New("store: full")
 
-	// ErrInvalid says that the arguments can never succeed: an empty or over-long key, an over-long
-	// value, no time to live, contradictory conditions.
+	// ErrInvalid reports arguments that can never succeed, such as an empty key, a key
+	// or value that is too long, or a time to live that is not positive.
 	ErrInvalid = errors.New("store: invalid argument")
 )
 
-// Store is all that sessions and their streams need to survive a connection.
+// KV maps keys to values with a time to live.
 //
-// Implementations are safe for concurrent use. They return the sentinel errors of this package,
-// possibly wrapped, and the context's error when the context ends first. After any other error it is
-// unknown whether a write happened.
-type Store interface {
-	KV
-	Log
-}
-
-// KV maps keys to values, for a while. Operations on one key are linearizable, on all replicas.
+// Operations on one key are linearizable, across all replicas that share the KV. A KV
+// is safe for concurrent use. Its methods return the errors of this package, possibly
+// wrapped, and ctx.Err() when the context ends first. After any other error the caller
+// cannot know whether a write happened.
 type KV interface {
-	// Get returns the item at key, or ErrNotFound.
+	// Get returns the item at key. It returns ErrNotFound if there is none.
 	Get(ctx context.Context, key string) (Item, error)
 
-	// Put writes value at key and sets its time to live anew, if the condition in opt holds, and
-	// returns the new version. It keeps no reference to value. It returns ErrConflict, ErrFull or
-	// ErrInvalid.
+	// Put writes value at key if the condition in opt holds, sets the time to live,
+	// and returns the new version. The KV does not retain value. Put returns
+	// ErrConflict, ErrFull or ErrInvalid; the version is 0 then.
 	Put(ctx context.Context, key string, value []byte, opt PutOptions) (version uint64, err error)
 
-	// Touch makes the item at key live for at least ttl from now, and returns it: what is used is
-	// read and kept in one round trip. It never shortens a life, so that replicas may touch without
-	// agreeing on an order, and it leaves value and version alone. It returns ErrNotFound or
-	// ErrInvalid.
+	// Touch extends the life of the item at key to at least ttl from now and returns
+	// the item. It never shortens the life of an item, so that replicas can call it in
+	// any order. It changes neither value nor version. Touch returns ErrNotFound if
+	// there is no item, and ErrInvalid if ttl is not positive.
 	Touch(ctx context.Context, key string, ttl time.Duration) (Item, error)
 
-	// Delete removes the item at key. That there is none is no error.
+	// Delete removes the item at key. It returns nil if there is none.
 	Delete(ctx context.Context, key string) error
 }
 
-// Item is a value and what is needed to replace exactly this value.
+// Item is a value of a [KV] with its version.
 type Item struct {
-	// Value belongs to the store and must not be modified. It stays as it is for as long as it is
-	// referenced, whatever happens to the key.
+	// Value belongs to the store. The caller must not modify it. The store never
+	// changes it, also not after a later write to the key.
 	Value []byte
 
-	// Version is never 0. It tells the same from not the same and nothing else: each successful Put
-	// gives the key a version that it never had before, deletion and expiry in between included.
+	// Version identifies this write of the key and is never 0. Every successful Put
+	// assigns a version that the key did not have before, including before a deletion
+	// or expiry. Versions have no order.
 	Version uint64
 }
 
-// PutOptions says for how long a value lives, and on what condition it is written. At most one of the
-// conditions may be set; with none, the value is written unconditionally.
+// PutOptions are the time to live and the condition of a write to a [KV]. Without
+// IfAbsent and IfVersion the write is unconditional. Setting both is ErrInvalid.
 type PutOptions struct {
-	// TTL is the time to live. It is required: 0 or less is ErrInvalid. An implementation may round
-	// it up to the next millisecond.
+	// TTL is the time to live from now. It is required and must be positive. An
+	// implementation may round it up to the next millisecond.
 	TTL time.Duration
 
-	// IfAbsent writes only if there is no item at the key.
+	// IfAbsent makes Put return ErrConflict if there is an item at the key.
 	IfAbsent bool
 
-	// IfVersion, unless 0, writes only if the item at the key has this version.
+	// IfVersion, if not 0, makes Put return ErrConflict unless the item at the key has
+	// this version.
 	IfVersion uint64
 }
 
-// CheckPut tells an implementation whether the arguments of a Put are within the contract. Its errors
-// wrap ErrInvalid.
+// CheckPut reports whether the arguments of a Put are valid. Implementations call it
+// first. Its errors wrap [ErrInvalid].
 func CheckPut(key string, value []byte, opt PutOptions) error {
 	if err := CheckKey(key); err != nil {
 		return err
 	}
 	if len(value) > MaxValue {
-		return fmt.Errorf("%w: the value is %d bytes long, at most %d are kept", ErrInvalid, len(value), MaxValue)
+		return fmt.Errorf("%w: value is too long: %d bytes, the limit is %d", ErrInvalid, len(value), MaxValue)
 	}
 	if opt.IfAbsent && opt.IfVersion != 0 {
-		return fmt.Errorf("%w: IfAbsent and IfVersion contradict each other", ErrInvalid)
+		return fmt.Errorf("%w: IfAbsent and IfVersion must not both be set", ErrInvalid)
 	}
 	return CheckTTL(opt.TTL)
 }
 
-// CheckKey tells an implementation whether a key is within the contract. Its errors wrap ErrInvalid.
+// CheckKey reports whether a key is valid: 1 to [MaxKey] bytes of any content. Its
+// errors wrap [ErrInvalid].
 func CheckKey(key string) error {
 	if key == "" {
-		return fmt.Errorf("%w: the key is empty", ErrInvalid)
+		return fmt.Errorf("%w: key is empty", ErrInvalid)
 	}
 	if len(key) > MaxKey {
-		return fmt.Errorf("%w: the key is %d bytes long, at most %d are allowed", ErrInvalid, len(key), MaxKey)
+		return fmt.Errorf("%w: key is too long: %d bytes, the limit is %d", ErrInvalid, len(key), MaxKey)
 	}
 	return nil
 }
 
-// CheckTTL tells an implementation whether a time to live is within the contract. Its errors wrap
-// ErrInvalid.
+// CheckTTL reports whether a time to live is valid: it must be positive. Its errors
+// wrap [ErrInvalid].
 func CheckTTL(ttl time.Duration) error {
 	if ttl <= 0 {
-		return fmt.Errorf("%w: a time to live above 0 is required", ErrInvalid)
+		return fmt.Errorf("%w: time to live must be positive, got %v", ErrInvalid, ttl)
 	}
 	return nil
 }

@@ -25,10 +25,10 @@ import (
 
 // replica is one of the processes that serve the shop: it shares the keys and the
 // store with the others, and nothing else.
-func replica(t *testing.T, kv store.Store, charge charger) string {
+func replica(t *testing.T, kv store.KV, charge charger) string {
 	t.Helper()
 	s := newServer(&server.Server{
-		Keys: [][]byte{[]byte("0123456789abcdef0123456789abcdef")}, Store: kv, Logger: slog.New(slog.DiscardHandler),
+		Keys: [][]byte{[]byte("0123456789abcdef0123456789abcdef")}, KV: kv, Logger: slog.New(slog.DiscardHandler),
 	}, charge)
 	endpoint := httptest.NewServer(s)
 	t.Cleanup(func() {
@@ -249,7 +249,7 @@ func TestTheSameRoundTwiceAtOnceChargesOnce(t *testing.T) {
 // dying is the store as a process sees it that has ended: nothing that it knew gets
 // there. What it wrote before is there, the start of the charge among it.
 type dying struct {
-	store.Store
+	store.KV
 	dead atomic.Bool
 }
 
@@ -259,14 +259,14 @@ func (d *dying) Put(ctx context.Context, key string, value []byte, opt store.Put
 	if d.dead.Load() {
 		return 0, errDead
 	}
-	return d.Store.Put(ctx, key, value, opt)
+	return d.KV.Put(ctx, key, value, opt)
 }
 
 func (d *dying) Delete(ctx context.Context, key string) error {
 	if d.dead.Load() {
 		return errDead
 	}
-	return d.Store.Delete(ctx, key)
+	return d.KV.Delete(ctx, key)
 }
 
 func TestACrashAroundTheChargeIsUncertainAndNoSecondCharge(t *testing.T) {
@@ -292,7 +292,7 @@ func TestACrashAroundTheChargeIsUncertainAndNoSecondCharge(t *testing.T) {
 			var ids requestIDs
 			var paid card
 			kv := store.NewMemory(store.MemoryOptions{})
-			doomed := &dying{Store: kv}
+			doomed := &dying{KV: kv}
 			one := replica(t, doomed, crash.charge(&paid, func() { doomed.dead.Store(true) }))
 			second := ids.mustSend(t, one, ids.mustSend(t, one, nil)).asks(t, "Which size?")
 			_, _ = ids.send(t.Context(), one, second) // its response is lost with it

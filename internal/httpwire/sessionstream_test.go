@@ -18,15 +18,15 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// sessionServer is a server that keeps sessions in kv, and has one open.
-func sessionServer(t *testing.T, kv store.Store) (*Server, *legacy.Live) {
+// sessionServer returns a server with one open session. Its streams are in log.
+func sessionServer(t *testing.T, log store.Log) (*Server, *legacy.Live) {
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
 	era := &legacy.Server{
 		Peers: &rpc.Peers{}, Logger: logger, Changes: &rpc.Changes{},
 		Describe: func(principal.Principal) (r mcp.InitializeResult) { return r },
 	}
-	s := &Server{Legacy: era, Sessions: legacy.NewSessions(era, kv, legacy.SessionLimits{}), Streams: NewStreams(kv, logger), Logger: logger, KeepAlive: 15 * time.Second}
+	s := &Server{Legacy: era, Sessions: legacy.NewSessions(era, store.NewMemory(store.MemoryOptions{}), legacy.SessionLimits{}), Streams: NewStreams(log, logger), Logger: logger, KeepAlive: 15 * time.Second}
 	state := legacy.State{Revision: mcp.V20251125, Info: []byte("{}"), Capabilities: []byte("{}"), Ready: true}
 	id, err := s.Sessions.Create(t.Context(), principal.Anonymous, "a", state)
 	if err != nil {
@@ -163,9 +163,9 @@ func (hijacked) Hijack() (_ net.Conn, _ *bufio.ReadWriter, err error) {
 	return nil, nil, http.ErrHijacked
 }
 
-// flaky is a store whose log can be read so many times.
+// flaky is a Log that fails after the given number of reads.
 type flaky struct {
-	store.Store
+	store.Log
 	reads int
 }
 
@@ -175,12 +175,12 @@ func (f *flaky) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) 
 	if f.reads--; f.reads < 0 {
 		return nil, errFlaky
 	}
-	return f.Store.ReadAfter(ctx, key, seq)
+	return f.Log.ReadAfter(ctx, key, seq)
 }
 
 // I10: what is sent again is known for as long as it is sent, and no longer.
 func TestAStreamThatCannotBeSentAgainIsForgotten(t *testing.T) {
-	kv := &flaky{Store: store.NewMemory(store.MemoryOptions{}), reads: 1}
+	kv := &flaky{Log: store.NewMemory(store.MemoryOptions{}), reads: 1}
 	s, live := sessionServer(t, kv)
 	defer live.Release()
 	group := groupOf(live.Key())

@@ -20,14 +20,14 @@ import (
 
 // book is a store whose keys can be read, and which can be made to fail.
 type book struct {
-	store.Store
+	store.KV
 	mu   sync.Mutex
 	keys map[string]bool
 	fail error
 }
 
 func newBook() *book {
-	return &book{Store: store.NewMemory(store.MemoryOptions{}), keys: make(map[string]bool)}
+	return &book{KV: store.NewMemory(store.MemoryOptions{}), keys: make(map[string]bool)}
 }
 
 func (b *book) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
@@ -37,14 +37,14 @@ func (b *book) Put(ctx context.Context, key string, value []byte, opt store.PutO
 	b.mu.Lock()
 	b.keys[key] = true
 	b.mu.Unlock()
-	return b.Store.Put(ctx, key, value, opt)
+	return b.KV.Put(ctx, key, value, opt)
 }
 
 func (b *book) Get(ctx context.Context, key string) (store.Item, error) {
 	if b.fail != nil {
 		return store.Item{}, b.fail
 	}
-	return b.Store.Get(ctx, key)
+	return b.KV.Get(ctx, key)
 }
 
 // huge is an answer that does not travel.
@@ -78,7 +78,7 @@ func TestStatesThatDoNotTravelAreKept(t *testing.T) {
 		if !strings.HasPrefix(key, ada.Key()) {
 			t.Errorf("the key %q does not begin with its principal", key)
 		}
-		if item, err := b.Store.Get(t.Context(), key); err != nil || strings.Contains(string(item.Value), "xxxx") {
+		if item, err := b.KV.Get(t.Context(), key); err != nil || strings.Contains(string(item.Value), "xxxx") {
 			t.Errorf("what is kept can be read: %v", err)
 		}
 	}
@@ -136,15 +136,15 @@ func TestM2KeptStatesAreBound(t *testing.T) {
 // M1: what is kept is not believed either.
 func TestM1KeptStatesThatHaveChangedAreRefused(t *testing.T) {
 	for name, change := range map[string]func(b *book, key string){
-		"lost": func(b *book, key string) { _ = b.Store.Delete(context.Background(), key) },
+		"lost": func(b *book, key string) { _ = b.KV.Delete(context.Background(), key) },
 		"a byte": func(b *book, key string) {
-			item, _ := b.Store.Get(context.Background(), key)
+			item, _ := b.KV.Get(context.Background(), key)
 			changed := slices.Clone(item.Value)
 			changed[len(changed)/2] ^= 1
-			_, _ = b.Store.Put(context.Background(), key, changed, store.PutOptions{TTL: time.Hour})
+			_, _ = b.KV.Put(context.Background(), key, changed, store.PutOptions{TTL: time.Hour})
 		},
 		"empty": func(b *book, key string) {
-			_, _ = b.Store.Put(context.Background(), key, nil, store.PutOptions{TTL: time.Hour})
+			_, _ = b.KV.Put(context.Background(), key, nil, store.PutOptions{TTL: time.Hour})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -169,9 +169,9 @@ func TestM1KeptStatesThatHaveChangedAreRefused(t *testing.T) {
 			if mine[key] {
 				continue
 			}
-			theirs, _ := b.Store.Get(t.Context(), key)
+			theirs, _ := b.KV.Get(t.Context(), key)
 			for key := range mine {
-				_, _ = b.Store.Put(t.Context(), key, theirs.Value, store.PutOptions{TTL: time.Hour})
+				_, _ = b.KV.Put(t.Context(), key, theirs.Value, store.PutOptions{TTL: time.Hour})
 			}
 		}
 		if out := round(t, s, ada, "x", echoing(second.State), answering("two", yes)); out.err == nil || out.err.Code != jsonrpc.CodeInvalidParams {

@@ -13,17 +13,17 @@ import (
 
 const kilobyte = 1 << 10
 
-// fill writes until the store is full, and returns how many entries it took: "k0", "k1" and so on.
-func fill(t *testing.T, s store.Store, ttl time.Duration) int {
+// fill writes entries "k0", "k1" and so on until the KV is full, and returns their number.
+func fill(t *testing.T, kv store.KV, ttl time.Duration) int {
 	t.Helper()
 	for n := range 10_000 {
-		version, err := s.Put(context.Background(), fmt.Sprint("k", n), make([]byte, kilobyte), store.PutOptions{TTL: ttl})
+		version, err := kv.Put(context.Background(), fmt.Sprint("k", n), make([]byte, kilobyte), store.PutOptions{TTL: ttl})
 		if errors.Is(err, store.ErrFull) {
 			if version != 0 {
-				t.Fatalf("Put into a full store returned version %d", version)
+				t.Fatalf("Put returned version %d and %v", version, err)
 			}
 			if n < 4 {
-				t.Fatalf("the store was full with %d entries", n)
+				t.Fatalf("the KV was full with %d entries, want at least 4", n)
 			}
 			return n
 		}
@@ -31,48 +31,48 @@ func fill(t *testing.T, s store.Store, ttl time.Duration) int {
 			t.Fatal(err)
 		}
 	}
-	t.Fatal("10,000 entries of 1 KiB did not fill the store")
+	t.Fatal("10,000 entries of 1 KiB did not fill the KV")
 	return 0
 }
 
-var fullCases = []testCase{
-	{"AFullStoreKeepsWhatItHas", func(t *testing.T, s store.Store) {
-		n := fill(t, s, forever)
+var fullCases = []testCase[store.KV]{
+	{"FullStoreKeepsExistingItems", func(t *testing.T, kv store.KV) {
+		n := fill(t, kv, forever)
 		for i := range n {
-			if got := get(t, s, fmt.Sprint("k", i)).Value; len(got) != kilobyte {
+			if got := get(t, kv, fmt.Sprint("k", i)).Value; len(got) != kilobyte {
 				t.Fatalf("k%d is %d bytes long", i, len(got))
 			}
 		}
-		wantGone(t, s, fmt.Sprint("k", n))
-		if _, err := s.Touch(context.Background(), "k0", 2*forever); err != nil {
+		wantNotFound(t, kv, fmt.Sprint("k", n))
+		if _, err := kv.Touch(context.Background(), "k0", 2*forever); err != nil {
 			t.Fatal(err)
 		}
 	}},
-	{"AFullStoreReplaces", func(t *testing.T, s store.Store) {
-		fill(t, s, forever)
-		old := get(t, s, "k1")
-		v := put(t, s, "k1", strings.Repeat("x", kilobyte), store.PutOptions{TTL: forever, IfVersion: old.Version})
-		wantItem(t, s, "k1", strings.Repeat("x", kilobyte), v)
+	{"FullStoreReplacesValueOfEqualSize", func(t *testing.T, kv store.KV) {
+		fill(t, kv, forever)
+		old := get(t, kv, "k1")
+		v := put(t, kv, "k1", strings.Repeat("x", kilobyte), store.PutOptions{TTL: forever, IfVersion: old.Version})
+		wantItem(t, kv, "k1", strings.Repeat("x", kilobyte), v)
 	}},
-	{"AConflictIsReportedBeforeTheCap", func(t *testing.T, s store.Store) {
-		fill(t, s, forever)
-		wantConflict(t, s, "k1", store.PutOptions{TTL: forever, IfAbsent: true})
-		wantConflict(t, s, "none", store.PutOptions{TTL: forever, IfVersion: 1})
+	{"ErrConflictTakesPrecedenceOverErrFull", func(t *testing.T, kv store.KV) {
+		fill(t, kv, forever)
+		wantConflict(t, kv, "k1", store.PutOptions{TTL: forever, IfAbsent: true})
+		wantConflict(t, kv, "none", store.PutOptions{TTL: forever, IfVersion: 1})
 	}},
-	{"DeletingMakesRoom", func(t *testing.T, s store.Store) {
-		n := fill(t, s, forever)
-		for range 2 * n { // more often than the store has room: what a deletion frees is freed each time
-			if err := s.Delete(context.Background(), "k2"); err != nil {
+	{"DeleteFreesSpace", func(t *testing.T, kv store.KV) {
+		n := fill(t, kv, forever)
+		for range 2 * n { // more writes than fit, so every Delete has to free its space
+			if err := kv.Delete(context.Background(), "k2"); err != nil {
 				t.Fatal(err)
 			}
-			put(t, s, "k2", strings.Repeat("x", kilobyte), store.PutOptions{TTL: forever})
+			put(t, kv, "k2", strings.Repeat("x", kilobyte), store.PutOptions{TTL: forever})
 		}
 	}},
-	{"ExpiryMakesRoom", func(t *testing.T, s store.Store) {
-		n := fill(t, s, life)
-		advance(s, life+slack)
+	{"ExpiryFreesSpace", func(t *testing.T, kv store.KV) {
+		n := fill(t, kv, life)
+		advance(kv, life+slack)
 		for i := range n {
-			put(t, s, fmt.Sprint("new", i), strings.Repeat("x", kilobyte-8), store.PutOptions{TTL: forever})
+			put(t, kv, fmt.Sprint("new", i), strings.Repeat("x", kilobyte-8), store.PutOptions{TTL: forever})
 		}
 	}},
 }

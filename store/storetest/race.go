@@ -14,7 +14,7 @@ import (
 
 const racers = 8
 
-// race runs f in several goroutines at once and waits for all.
+// race runs f in several goroutines at once and waits for all of them.
 func race(f func(racer int)) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
@@ -28,13 +28,13 @@ func race(f func(racer int)) {
 	wg.Wait()
 }
 
-var raceCases = []testCase{
-	{"OneOfManyIfAbsentWins", func(t *testing.T, s store.Store) {
+var raceCases = []testCase[store.KV]{
+	{"OnlyOneConcurrentIfAbsentSucceeds", func(t *testing.T, kv store.KV) {
 		for round := range 20 {
 			key := fmt.Sprint("k", round)
 			var winners atomic.Int32
 			race(func(racer int) {
-				_, err := s.Put(context.Background(), key, []byte(strconv.Itoa(racer)), store.PutOptions{TTL: forever, IfAbsent: true})
+				_, err := kv.Put(context.Background(), key, []byte(strconv.Itoa(racer)), store.PutOptions{TTL: forever, IfAbsent: true})
 				if err == nil {
 					winners.Add(1)
 				} else if !errors.Is(err, store.ErrConflict) {
@@ -42,27 +42,27 @@ var raceCases = []testCase{
 				}
 			})
 			if n := winners.Load(); n != 1 {
-				t.Fatalf("%d of %d writers won", n, racers)
+				t.Fatalf("%d of %d writers succeeded, want 1", n, racers)
 			}
 		}
 	}},
-	{"CompareAndSwapLosesNoIncrement", func(t *testing.T, s store.Store) {
+	{"CompareAndSwapLosesNoUpdate", func(t *testing.T, kv store.KV) {
 		const each = 25
-		put(t, s, "counter", "0", store.PutOptions{TTL: forever})
+		put(t, kv, "counter", "0", store.PutOptions{TTL: forever})
 		race(func(int) {
 			for range each {
-				if err := increment(s, "counter"); err != nil {
+				if err := increment(kv, "counter"); err != nil {
 					t.Error(err)
 					return
 				}
 			}
 		})
-		if got, want := string(get(t, s, "counter").Value), strconv.Itoa(racers*each); got != want {
+		if got, want := string(get(t, kv, "counter").Value), strconv.Itoa(racers*each); got != want {
 			t.Fatalf("the counter is %s, want %s", got, want)
 		}
 	}},
-	{"ReadersSeeWholeItems", func(t *testing.T, s store.Store) {
-		// A value names the round it was written in all over; a torn one would name two.
+	{"ConcurrentReadsReturnWholeValues", func(t *testing.T, kv store.KV) {
+		// A value contains its round twice. A torn value contains two different rounds.
 		value := func(round int) []byte { return fmt.Appendf(nil, "%064d%064d", round, round) }
 		race(func(racer int) {
 			ctx := context.Background()
@@ -70,16 +70,16 @@ var raceCases = []testCase{
 				var err error
 				switch racer % 4 {
 				case 0:
-					_, err = s.Put(ctx, "k", value(round), store.PutOptions{TTL: forever})
+					_, err = kv.Put(ctx, "k", value(round), store.PutOptions{TTL: forever})
 				case 1:
-					err = s.Delete(ctx, "k")
+					err = kv.Delete(ctx, "k")
 				case 2:
-					_, err = s.Touch(ctx, "k", forever)
+					_, err = kv.Touch(ctx, "k", forever)
 				default:
 					var item store.Item
-					item, err = s.Get(ctx, "k")
+					item, err = kv.Get(ctx, "k")
 					if err == nil && (len(item.Value) != 128 || string(item.Value[:64]) != string(item.Value[64:])) {
-						t.Errorf("a torn value: %q", item.Value)
+						t.Errorf("Get returned parts of two values: %q", item.Value)
 					}
 				}
 				if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -90,10 +90,10 @@ var raceCases = []testCase{
 	}},
 }
 
-func increment(s store.Store, key string) error {
+func increment(kv store.KV, key string) error {
 	ctx := context.Background()
 	for {
-		item, err := s.Get(ctx, key)
+		item, err := kv.Get(ctx, key)
 		if err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func increment(s store.Store, key string) error {
 			return err
 		}
 		next := strconv.AppendInt(nil, int64(n+1), 10)
-		_, err = s.Put(ctx, key, next, store.PutOptions{TTL: forever, IfVersion: item.Version})
+		_, err = kv.Put(ctx, key, next, store.PutOptions{TTL: forever, IfVersion: item.Version})
 		if !errors.Is(err, store.ErrConflict) {
 			return err
 		}

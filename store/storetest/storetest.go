@@ -1,11 +1,12 @@
-// Package storetest holds the one suite that every implementation of [store.Store] passes.
+// Package storetest tests implementations of [store.KV] and [store.Log].
 //
 //	func TestStore(t *testing.T) {
-//		storetest.Run(t, func(t *testing.T) store.Store { return mystore.New(…) })
+//		storetest.RunKV(t, func(t *testing.T) store.KV { return mystore.New(…) })
+//		storetest.RunLog(t, func(t *testing.T) store.Log { return mystore.New(…) })
 //	}
 //
-// A store whose clock the test owns should implement [Clock]; its expiry is then tested without
-// waiting. With any other the suite sleeps, a few seconds in all.
+// An implementation whose clock the test controls should implement [Clock]. Expiry is
+// then tested without waiting; otherwise the tests sleep for a few seconds in all.
 package storetest
 
 import (
@@ -16,31 +17,39 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// Clock is implemented by a store under test whose time can be moved.
+// Clock is an optional interface of an implementation under test whose time can be
+// advanced.
 type Clock interface {
-	// Advance lets d pass for the store.
+	// Advance moves the time of the implementation forward by d.
 	Advance(d time.Duration)
 }
 
-// Run tests everything that the contract promises, apart from what happens at the cap (see
-// [RunFull]). Each subtest calls open for a store that no other test touches and that starts empty;
-// open registers its own clean-up with t.
-func Run(t *testing.T, open func(t *testing.T) store.Store) {
-	run(t, open, kvCases, ttlCases, raceCases, logCases)
+// RunKV tests the contract of [store.KV], except for limits; see [RunKVFull]. Each
+// subtest calls open for a new, empty KV. open registers its own cleanup with t.
+func RunKV(t *testing.T, open func(t *testing.T) store.KV) {
+	run(t, open, kvCases, ttlCases, raceCases)
 }
 
-// RunFull tests what happens at the cap. The store that open returns takes at least 4 entries of 1 KiB
-// and reports [store.ErrFull] before it holds 10,000 of them.
-func RunFull(t *testing.T, open func(t *testing.T) store.Store) {
+// RunKVFull tests the behaviour of a [store.KV] that reaches its limit. A KV that open
+// returns must accept at least 4 entries of 1 KiB and must return [store.ErrFull]
+// before it has 10,000 of them.
+func RunKVFull(t *testing.T, open func(t *testing.T) store.KV) {
 	run(t, open, fullCases)
 }
 
-type testCase struct {
-	name string
-	test func(t *testing.T, s store.Store)
+// RunLog tests the contract of [store.Log]. Each subtest calls open for a new, empty
+// Log. open registers its own cleanup with t. If the Log also implements [store.KV],
+// RunLog tests that keys and streams with the same names are independent.
+func RunLog(t *testing.T, open func(t *testing.T) store.Log) {
+	run(t, open, logCases, sharedCases)
 }
 
-func run(t *testing.T, open func(t *testing.T) store.Store, groups ...[]testCase) {
+type testCase[S any] struct {
+	name string
+	test func(t *testing.T, s S)
+}
+
+func run[S any](t *testing.T, open func(t *testing.T) S, groups ...[]testCase[S]) {
 	for _, group := range groups {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) { c.test(t, open(t)) })
@@ -48,14 +57,14 @@ func run(t *testing.T, open func(t *testing.T) store.Store, groups ...[]testCase
 	}
 }
 
-// life is the time to live in the tests that wait for its end. A real store over a network answers
-// many times within a quarter of it.
+// life is the time to live in tests that wait for expiry. A store over a network must
+// answer several requests within a quarter of it.
 const life = 400 * time.Millisecond
 
-// forever is the time to live in the tests that do not care about it.
+// forever is the time to live in tests that do not depend on it.
 const forever = time.Hour
 
-func advance(s store.Store, d time.Duration) {
+func advance(s any, d time.Duration) {
 	if clock, ok := s.(Clock); ok {
 		clock.Advance(d)
 	} else {
@@ -63,9 +72,9 @@ func advance(s store.Store, d time.Duration) {
 	}
 }
 
-func put(t *testing.T, s store.Store, key, value string, opt store.PutOptions) uint64 {
+func put(t *testing.T, kv store.KV, key, value string, opt store.PutOptions) uint64 {
 	t.Helper()
-	version, err := s.Put(context.Background(), key, []byte(value), opt)
+	version, err := kv.Put(context.Background(), key, []byte(value), opt)
 	if err != nil {
 		t.Fatalf("Put(%.40q, %.40q, %+v): %v", key, value, opt, err)
 	}
@@ -75,25 +84,25 @@ func put(t *testing.T, s store.Store, key, value string, opt store.PutOptions) u
 	return version
 }
 
-func get(t *testing.T, s store.Store, key string) store.Item {
+func get(t *testing.T, kv store.KV, key string) store.Item {
 	t.Helper()
-	item, err := s.Get(context.Background(), key)
+	item, err := kv.Get(context.Background(), key)
 	if err != nil {
 		t.Fatalf("Get(%.40q): %v", key, err)
 	}
 	return item
 }
 
-func wantItem(t *testing.T, s store.Store, key, value string, version uint64) {
+func wantItem(t *testing.T, kv store.KV, key, value string, version uint64) {
 	t.Helper()
-	if item := get(t, s, key); string(item.Value) != value || item.Version != version {
+	if item := get(t, kv, key); string(item.Value) != value || item.Version != version {
 		t.Fatalf("Get(%.40q) = %.40q version %d, want %.40q version %d", key, item.Value, item.Version, value, version)
 	}
 }
 
-func wantGone(t *testing.T, s store.Store, key string) {
+func wantNotFound(t *testing.T, kv store.KV, key string) {
 	t.Helper()
-	item, err := s.Get(context.Background(), key)
+	item, err := kv.Get(context.Background(), key)
 	wantError(t, "Get", err, store.ErrNotFound)
 	if item.Value != nil || item.Version != 0 {
 		t.Fatalf("Get(%.40q) failed and returned %+v", key, item)

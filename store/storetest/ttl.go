@@ -8,94 +8,94 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// slack is how late a store may notice, rounding included.
+// slack is the tolerance for late expiry, rounding included.
 const slack = life / 8
 
-var ttlCases = []testCase{
-	{"AnItemIsThereUntilItExpires", func(t *testing.T, s store.Store) {
-		v := put(t, s, "k", "value", store.PutOptions{TTL: life})
-		advance(s, life/2)
-		wantItem(t, s, "k", "value", v)
-		advance(s, life/2+slack)
-		wantGone(t, s, "k")
+var ttlCases = []testCase[store.KV]{
+	{"ItemExistsUntilItExpires", func(t *testing.T, kv store.KV) {
+		v := put(t, kv, "k", "value", store.PutOptions{TTL: life})
+		advance(kv, life/2)
+		wantItem(t, kv, "k", "value", v)
+		advance(kv, life/2+slack)
+		wantNotFound(t, kv, "k")
 	}},
-	{"PutSetsTheTimeToLiveAnew", func(t *testing.T, s store.Store) {
-		put(t, s, "longer", "value", store.PutOptions{TTL: life})
-		put(t, s, "shorter", "value", store.PutOptions{TTL: forever})
-		put(t, s, "shorter", "value", store.PutOptions{TTL: life})
-		v := put(t, s, "longer", "value", store.PutOptions{TTL: forever})
-		advance(s, life+slack)
-		wantItem(t, s, "longer", "value", v)
-		wantGone(t, s, "shorter")
+	{"PutResetsTimeToLive", func(t *testing.T, kv store.KV) {
+		put(t, kv, "longer", "value", store.PutOptions{TTL: life})
+		put(t, kv, "shorter", "value", store.PutOptions{TTL: forever})
+		put(t, kv, "shorter", "value", store.PutOptions{TTL: life})
+		v := put(t, kv, "longer", "value", store.PutOptions{TTL: forever})
+		advance(kv, life+slack)
+		wantItem(t, kv, "longer", "value", v)
+		wantNotFound(t, kv, "shorter")
 	}},
-	{"TouchExtends", func(t *testing.T, s store.Store) {
-		v := put(t, s, "k", "value", store.PutOptions{TTL: life})
+	{"TouchExtendsTimeToLive", func(t *testing.T, kv store.KV) {
+		v := put(t, kv, "k", "value", store.PutOptions{TTL: life})
 		for range 3 {
-			advance(s, life/2)
-			if _, err := s.Touch(context.Background(), "k", life); err != nil {
+			advance(kv, life/2)
+			if _, err := kv.Touch(context.Background(), "k", life); err != nil {
 				t.Fatal(err)
 			}
-			wantItem(t, s, "k", "value", v)
+			wantItem(t, kv, "k", "value", v)
 		}
-		advance(s, life+slack)
-		wantGone(t, s, "k")
+		advance(kv, life+slack)
+		wantNotFound(t, kv, "k")
 	}},
-	{"TouchNeverShortens", func(t *testing.T, s store.Store) {
-		v := put(t, s, "k", "value", store.PutOptions{TTL: forever})
-		if _, err := s.Touch(context.Background(), "k", life); err != nil {
+	{"TouchNeverShortensTimeToLive", func(t *testing.T, kv store.KV) {
+		v := put(t, kv, "k", "value", store.PutOptions{TTL: forever})
+		if _, err := kv.Touch(context.Background(), "k", life); err != nil {
 			t.Fatal(err)
 		}
-		advance(s, life+slack)
-		wantItem(t, s, "k", "value", v)
+		advance(kv, life+slack)
+		wantItem(t, kv, "k", "value", v)
 	}},
-	{"TouchDoesNotReviveTheExpired", func(t *testing.T, s store.Store) {
-		put(t, s, "k", "value", store.PutOptions{TTL: life})
-		advance(s, life+slack)
-		_, err := s.Touch(context.Background(), "k", forever)
+	{"TouchOfExpiredKeyIsNotFound", func(t *testing.T, kv store.KV) {
+		put(t, kv, "k", "value", store.PutOptions{TTL: life})
+		advance(kv, life+slack)
+		_, err := kv.Touch(context.Background(), "k", forever)
 		wantError(t, "Touch", err, store.ErrNotFound)
-		wantGone(t, s, "k")
+		wantNotFound(t, kv, "k")
 	}},
-	{"IfAbsentWritesOverTheExpired", func(t *testing.T, s store.Store) {
-		old := put(t, s, "k", "old", store.PutOptions{TTL: life})
-		advance(s, life+slack)
-		v := put(t, s, "k", "new", store.PutOptions{TTL: forever, IfAbsent: true})
+	{"IfAbsentReplacesExpiredItem", func(t *testing.T, kv store.KV) {
+		old := put(t, kv, "k", "old", store.PutOptions{TTL: life})
+		advance(kv, life+slack)
+		v := put(t, kv, "k", "new", store.PutOptions{TTL: forever, IfAbsent: true})
 		if v == old {
-			t.Fatalf("version %d was used before the key expired", v)
+			t.Fatalf("version %d was already used before the key expired", v)
 		}
-		wantItem(t, s, "k", "new", v)
+		wantItem(t, kv, "k", "new", v)
 	}},
-	{"IfVersionOfTheExpiredConflicts", func(t *testing.T, s store.Store) {
-		v := put(t, s, "k", "value", store.PutOptions{TTL: life})
-		advance(s, life+slack)
-		wantConflict(t, s, "k", store.PutOptions{TTL: forever, IfVersion: v})
-		wantGone(t, s, "k")
+	{"IfVersionConflictsWithExpiredItem", func(t *testing.T, kv store.KV) {
+		v := put(t, kv, "k", "value", store.PutOptions{TTL: life})
+		advance(kv, life+slack)
+		wantConflict(t, kv, "k", store.PutOptions{TTL: forever, IfVersion: v})
+		wantNotFound(t, kv, "k")
 	}},
-	{"AConflictDoesNotExtend", func(t *testing.T, s store.Store) {
-		put(t, s, "k", "value", store.PutOptions{TTL: life})
-		wantConflict(t, s, "k", store.PutOptions{TTL: forever, IfAbsent: true})
-		advance(s, life+slack)
-		wantGone(t, s, "k")
+	{"ConflictDoesNotExtendTimeToLive", func(t *testing.T, kv store.KV) {
+		put(t, kv, "k", "value", store.PutOptions{TTL: life})
+		wantConflict(t, kv, "k", store.PutOptions{TTL: forever, IfAbsent: true})
+		advance(kv, life+slack)
+		wantNotFound(t, kv, "k")
 	}},
-	{"GetDoesNotExtend", func(t *testing.T, s store.Store) {
-		put(t, s, "k", "value", store.PutOptions{TTL: life})
-		advance(s, life/2)
-		get(t, s, "k")
-		advance(s, life/2+slack)
-		wantGone(t, s, "k")
+	{"GetDoesNotExtendTimeToLive", func(t *testing.T, kv store.KV) {
+		put(t, kv, "k", "value", store.PutOptions{TTL: life})
+		advance(kv, life/2)
+		get(t, kv, "k")
+		advance(kv, life/2+slack)
+		wantNotFound(t, kv, "k")
 	}},
-	{"DeleteOfTheExpiredIsNoError", func(t *testing.T, s store.Store) {
-		put(t, s, "k", "value", store.PutOptions{TTL: life})
-		advance(s, life+slack)
-		if err := s.Delete(context.Background(), "k"); err != nil {
+	{"DeleteOfExpiredKeySucceeds", func(t *testing.T, kv store.KV) {
+		put(t, kv, "k", "value", store.PutOptions{TTL: life})
+		advance(kv, life+slack)
+		if err := kv.Delete(context.Background(), "k"); err != nil {
 			t.Fatal(err)
 		}
 	}},
-	{"TheLongestTimeToLiveDoesNotOverflow", func(t *testing.T, s store.Store) {
-		v := put(t, s, "k", "value", store.PutOptions{TTL: math.MaxInt64})
-		if _, err := s.Touch(context.Background(), "k", math.MaxInt64); err != nil {
+	{"MaximumTimeToLiveDoesNotOverflow", func(t *testing.T, kv store.KV) {
+		v := put(t, kv, "k", "value", store.PutOptions{TTL: math.MaxInt64})
+		if _, err := kv.Touch(context.Background(), "k", math.MaxInt64); err != nil {
 			t.Fatal(err)
 		}
-		advance(s, slack)
-		wantItem(t, s, "k", "value", v)
+		advance(kv, slack)
+		wantItem(t, kv, "k", "value", v)
 	}},
 }
