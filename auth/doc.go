@@ -1,10 +1,10 @@
 // Package auth is what both sides of authorization share, and the side of the
 // resource server. The side of the client is package auth/oauth.
 //
-// A [Resource] is what a server needs to know: what it is called and who issues tokens
+// A [ProtectedResource] is what a server needs to know: what it is called and who issues tokens
 // for it.
 //
-//	s := &server.Server{Auth: &auth.Resource{
+//	s := &server.Server{Auth: &auth.ProtectedResource{
 //		URI:     "https://mcp.example.com/mcp",
 //		Issuers: []string{"https://as.example.com"},
 //		Scopes:  []string{"mcp"},

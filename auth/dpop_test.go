@@ -57,12 +57,12 @@ func (p *prover) proof(token string, claims object, header ...object) string {
 }
 
 // resource is one whose tokens are their names.
-func resourceOf(t testing.TB, tokens map[string]*auth.Info) *auth.Resource {
+func resourceOf(t testing.TB, tokens map[string]*auth.Info) *auth.ProtectedResource {
 	who, err := principal.New("https://as.example.com", "ada", "editor")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &auth.Resource{
+	return &auth.ProtectedResource{
 		URI: self, Issuers: []string{"https://as.example.com"},
 		Verifier: auth.VerifierFunc(func(_ context.Context, token string) (*auth.Info, error) {
 			info := tokens[token]
@@ -77,7 +77,7 @@ func resourceOf(t testing.TB, tokens map[string]*auth.Info) *auth.Resource {
 }
 
 // present shows a token and proofs to a resource.
-func present(a *auth.Resource, scheme, token string, proofs ...string) (*auth.Info, *auth.Refusal, http.Header) {
+func present(a *auth.ProtectedResource, scheme, token string, proofs ...string) (*auth.Info, *auth.Refusal, http.Header) {
 	r := httptest.NewRequest(http.MethodPost, "https://backend.internal/mcp?sessionId=1", nil)
 	r.Header.Set("Authorization", scheme+" "+token)
 	for _, p := range proofs {
@@ -171,7 +171,7 @@ func TestNoncesAreIssuedAndAskedFor(t *testing.T) {
 	p := newProver(t)
 	now := time.Now()
 	key := []byte(rand.Text() + rand.Text())
-	replica := func(keys ...[]byte) *auth.Resource {
+	replica := func(keys ...[]byte) *auth.ProtectedResource {
 		a := resourceOf(t, map[string]*auth.Info{"token": {KeyThumbprint: p.thumbprint}})
 		a.DPoP = auth.DPoP{Nonces: true, NonceKeys: keys}
 		a.Now = func() time.Time { return now }
@@ -183,7 +183,7 @@ func TestNoncesAreIssuedAndAskedFor(t *testing.T) {
 	if no == nil || challengeOf(t, response).Params["error"] != "use_dpop_nonce" || nonce == "" {
 		t.Fatalf("%+v %v", no, response)
 	}
-	try := func(a *auth.Resource, nonce string) (ok bool, next string) {
+	try := func(a *auth.ProtectedResource, nonce string) (ok bool, next string) {
 		_, no, response := present(a, "DPoP", "token", p.proof("token", object{"nonce": nonce, "iat": now.Unix()}))
 		return no == nil, response.Get("DPoP-Nonce")
 	}
@@ -241,7 +241,7 @@ func TestAProofIsOfUseAtOneReplicaOnlyWhereNoncesAreItsOwn(t *testing.T) {
 		"own keys":    {nil, "use_dpop_nonce"},
 		"shared keys": {[][]byte{bytes.Repeat([]byte("k"), 32)}, ""},
 	} {
-		var replicas [2]*auth.Resource
+		var replicas [2]*auth.ProtectedResource
 		for i := range replicas {
 			replicas[i] = resourceOf(t, map[string]*auth.Info{"token": {KeyThumbprint: p.thumbprint}})
 			replicas[i].DPoP = auth.DPoP{Nonces: true, NonceKeys: tc.keys}

@@ -10,8 +10,8 @@ import (
 )
 
 // A server below a path has its metadata mounted beside it.
-func ExampleResource_MetadataHandler() {
-	resource := &auth.Resource{
+func ExampleProtectedResource_MetadataHandler() {
+	resource := &auth.ProtectedResource{
 		URI:     "https://example.com/mcp",
 		Issuers: []string{"https://as.example.com"},
 		Scopes:  []string{"mcp"},
@@ -24,7 +24,7 @@ func ExampleResource_MetadataHandler() {
 
 // Tokens that only their issuer can read.
 func ExampleIntrospection() {
-	resource := &auth.Resource{
+	resource := &auth.ProtectedResource{
 		URI:     "https://example.com/mcp",
 		Issuers: []string{"https://as.example.com"},
 		Verifier: &auth.Introspection{

@@ -23,7 +23,7 @@ type Info struct {
 	// Scopes are those that were granted.
 	Scopes []string
 	// Audience are the resources that the token was issued for. That of a token for
-	// this server has the URI of the server's [Resource] in it.
+	// this server has the URI of the server's [ProtectedResource] in it.
 	Audience []string
 	// Expiry is when the token ceases to be valid; zero: it does not say.
 	Expiry time.Time
@@ -34,7 +34,7 @@ type Info struct {
 	// object, or nil. See [Info.Claim].
 	Claims json.RawMessage
 
-	// Implies is [Resource.Implies], which sets it; nil: no scope implies another.
+	// Implies is [ProtectedResource.Implies], which sets it; nil: no scope implies another.
 	Implies func(granted, needed string) bool
 }
 

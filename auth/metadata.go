@@ -32,7 +32,7 @@ func IsMetadata(r *http.Request) bool {
 // at MetadataPath + "/" of the same origin. It is needed where the server itself is
 // mounted elsewhere than at "/"; it answers for the root and for the path of URI.
 // The document is public and has no secrets; pages of any origin may read it.
-func (a *Resource) MetadataHandler() http.Handler {
+func (a *ProtectedResource) MetadataHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Access-Control-Allow-Origin", "*")
 		a.ServeMetadata(w, r)
@@ -41,7 +41,7 @@ func (a *Resource) MetadataHandler() http.Handler {
 
 // ServeMetadata answers one request for the metadata, without leave for pages of other
 // origins.
-func (a *Resource) ServeMetadata(w http.ResponseWriter, r *http.Request) {
+func (a *ProtectedResource) ServeMetadata(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "use GET", http.StatusMethodNotAllowed)

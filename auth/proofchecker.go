@@ -9,7 +9,7 @@ import (
 
 // ProofChecker checks proofs of possession that come without an access token: those of
 // clients that ask an authorization server for tokens bound to a key (RFC 9449, section
-// 5). A [Resource] checks the others. The zero value is usable; it must not be copied
+// 5). A [ProtectedResource] checks the others. The zero value is usable; it must not be copied
 // after first use, and is safe for concurrent use.
 type ProofChecker struct {
 	// MaxAge is how long a proof may be used for, and by how much clocks may differ. 0: one

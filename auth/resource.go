@@ -17,14 +17,14 @@ const (
 	SchemeDPoP   = "DPoP"   // RFC 9449
 )
 
-// Resource is a server as authorization knows it, a protected resource: what it is
+// ProtectedResource is a server as authorization knows it, a protected resource: what it is
 // called, who issues tokens for it, and what they have to grant. With URI and Issuers
 // set it accepts the JSON Web Tokens of these issuers that were issued for this URI.
 //
 // Its fields are set before first use; it must not be copied afterwards, but may be
 // shared, by a server and a metadata handler for instance. It is safe for concurrent
 // use.
-type Resource struct {
+type ProtectedResource struct {
 	// URI is what clients call the server, and the audience of its tokens: the URL of the
 	// endpoint, or one above it (2026-07-28, basic/authorization, Canonical Server URI).
 	// https, or http on the loopback interface. Empty: on the loopback interface the URL
@@ -66,12 +66,12 @@ type Resource struct {
 }
 
 // Check returns what is wrong with the fields, or nil.
-func (a *Resource) Check() error {
+func (a *ProtectedResource) Check() error {
 	a.once.Do(func() { a.err = a.begin() })
 	return a.err
 }
 
-func (a *Resource) begin() error {
+func (a *ProtectedResource) begin() error {
 	if a.URI != "" {
 		if _, err := safeURL(a.URI); err != nil {
 			return fmt.Errorf("URI: %w", err)
@@ -138,14 +138,14 @@ func CheckScopes(scopes []string) error {
 	return nil
 }
 
-func (a *Resource) now() time.Time {
+func (a *ProtectedResource) now() time.Time {
 	if a.Now != nil {
 		return a.Now()
 	}
 	return time.Now()
 }
 
-func (a *Resource) proofAge() time.Duration {
+func (a *ProtectedResource) proofAge() time.Duration {
 	if a.DPoP.MaxAge > 0 {
 		return a.DPoP.MaxAge
 	}
@@ -153,7 +153,7 @@ func (a *Resource) proofAge() time.Duration {
 }
 
 // endpoint names the resource that a request has reached.
-func (a *Resource) endpoint(r *http.Request) (endpoint, error) {
+func (a *ProtectedResource) endpoint(r *http.Request) (endpoint, error) {
 	if err := a.Check(); err != nil {
 		return endpoint{}, err
 	}
@@ -175,8 +175,8 @@ type Refusal struct {
 // Authenticate verifies the token of a request, whose body it does not touch. It
 // returns what the token says, or how the request is to be refused; response gets the
 // headers that go with that, WWW-Authenticate above all. Scopes are not looked at: see
-// [Resource.Permit]. The context is for [NewContext].
-func (a *Resource) Authenticate(response http.Header, r *http.Request) (*Info, *Refusal) {
+// [ProtectedResource.Permit]. The context is for [NewContext].
+func (a *ProtectedResource) Authenticate(response http.Header, r *http.Request) (*Info, *Refusal) {
 	at, err := a.endpoint(r)
 	if err != nil {
 		return nil, &Refusal{http.StatusInternalServerError, "authorization is not configured", err}
@@ -223,7 +223,7 @@ func (a *Resource) Authenticate(response http.Header, r *http.Request) (*Info, *
 	return &mine, nil
 }
 
-func (a *Resource) verify(ctx context.Context, token string) (info *Info, err error) {
+func (a *ProtectedResource) verify(ctx context.Context, token string) (info *Info, err error) {
 	info, err = a.verifier.Verify(ctx, token)
 	if err == nil && (info == nil || info.Principal.IsAnonymous()) {
 		err = errors.New("the verifier returned nobody")
@@ -232,7 +232,7 @@ func (a *Resource) verify(ctx context.Context, token string) (info *Info, err er
 }
 
 // unfit returns why a token that is genuine is not for this request, or "".
-func (a *Resource) unfit(info *Info, at endpoint, dpop bool) string {
+func (a *ProtectedResource) unfit(info *Info, at endpoint, dpop bool) string {
 	switch {
 	case !slices.ContainsFunc(info.Audience, func(audience string) bool {
 		if audience == at.uri {
@@ -254,7 +254,7 @@ func (a *Resource) unfit(info *Info, at endpoint, dpop bool) string {
 
 // checkProof checks the proof of a request, and has the client told of a new nonce. The
 // code goes with the error.
-func (a *Resource) checkProof(response http.Header, r *http.Request, at endpoint, token string, info *Info) (code string, err error) {
+func (a *ProtectedResource) checkProof(response http.Header, r *http.Request, at endpoint, token string, info *Info) (code string, err error) {
 	p, err := readProof(r.Header["Dpop"])
 	now := a.now()
 	if err == nil {
@@ -292,7 +292,7 @@ func withoutToken(err error, token string) error {
 // the resource, and needed. Otherwise it returns how the request is to be refused, in one
 // challenge for all of them (2026-07-28, basic/authorization, Scope Challenge Handling);
 // response gets its header.
-func (a *Resource) Permit(response http.Header, r *http.Request, info *Info, needed []string) *Refusal {
+func (a *ProtectedResource) Permit(response http.Header, r *http.Request, info *Info, needed []string) *Refusal {
 	if info.grantsAll(a.Scopes) && info.grantsAll(needed) {
 		return nil
 	}
@@ -300,8 +300,8 @@ func (a *Resource) Permit(response http.Header, r *http.Request, info *Info, nee
 }
 
 // Challenge refuses a request for what it turned out to need beyond the scopes of the
-// resource, as [Resource.Permit] does.
-func (a *Resource) Challenge(response http.Header, r *http.Request, info *Info, needed []string) *Refusal {
+// resource, as [ProtectedResource.Permit] does.
+func (a *ProtectedResource) Challenge(response http.Header, r *http.Request, info *Info, needed []string) *Refusal {
 	at, err := a.endpoint(r)
 	if err != nil {
 		return &Refusal{http.StatusInternalServerError, "authorization is not configured", err}
@@ -323,7 +323,7 @@ const (
 
 // challenge sets WWW-Authenticate. The scheme is the one that the client has used, or
 // that it has to use.
-func (a *Resource) challenge(response http.Header, at endpoint, dpop bool, code, reason string, scopes []string) {
+func (a *ProtectedResource) challenge(response http.Header, at endpoint, dpop bool, code, reason string, scopes []string) {
 	c := Challenge{Scheme: SchemeBearer, Params: map[string]string{"resource_metadata": at.metadataURL()}}
 	if dpop || a.DPoP.Required {
 		c.Scheme = SchemeDPoP

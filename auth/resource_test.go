@@ -21,7 +21,7 @@ import (
 
 // R4: the metadata of a resource says who issues tokens for it, where clients look.
 func TestR4MetadataIsServedWhereClientsLook(t *testing.T) {
-	a := &auth.Resource{
+	a := &auth.ProtectedResource{
 		URI: "https://mcp.example.com/public/mcp", Issuers: []string{"https://as.example.com", "https://as2.example.com/t"},
 		Scopes: []string{"mcp"}, AdvertisedScopes: []string{"mcp", "files:read"}, Name: "Files", Documentation: "https://example.com/docs",
 	}
@@ -77,7 +77,7 @@ func TestR4MetadataIsServedWhereClientsLook(t *testing.T) {
 // only; the Host header names nothing else.
 func TestTheHostHeaderDoesNotNameTheResource(t *testing.T) {
 	i := newIssuer(t)
-	a := &auth.Resource{Issuers: []string{i.URL}}
+	a := &auth.ProtectedResource{Issuers: []string{i.URL}}
 	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if auth.IsMetadata(r) {
 			a.ServeMetadata(w, r)
@@ -148,7 +148,7 @@ func TestTheAudienceIsComparedAsTheURIItIs(t *testing.T) {
 		{self, "https://u@mcp.example.com/mcp", false}, {self, self + "#x", false}, {self, "*", false}, {self, "", false},
 	} {
 		who, _ := principal.New("https://as.example.com", "ada", "")
-		a := &auth.Resource{URI: tc.uri, Issuers: []string{"https://as.example.com"}, Verifier: auth.VerifierFunc(func(context.Context, string) (*auth.Info, error) {
+		a := &auth.ProtectedResource{URI: tc.uri, Issuers: []string{"https://as.example.com"}, Verifier: auth.VerifierFunc(func(context.Context, string) (*auth.Info, error) {
 			return &auth.Info{Principal: who, Audience: []string{"other", tc.audience}}, nil
 		})}
 		if _, no, _ := present(a, "Bearer", "token"); (no == nil) != tc.ok {
@@ -178,7 +178,7 @@ func TestR5ScopesAreAskedForAsNeeded(t *testing.T) {
 		}
 	}
 	for _, scopes := range [][]string{{"offline_access"}, {""}, {"a b"}, {`a"b`}, {"ü"}} {
-		for name, bad := range map[string]*auth.Resource{
+		for name, bad := range map[string]*auth.ProtectedResource{
 			"needed": {Scopes: scopes}, "advertised": {AdvertisedScopes: scopes}, "of a method": {MethodScopes: map[string][]string{"tools/call": scopes}},
 		} {
 			bad.URI, bad.Issuers = self, []string{"https://as.example.com"}
@@ -191,7 +191,7 @@ func TestR5ScopesAreAskedForAsNeeded(t *testing.T) {
 
 func TestAResourceThatCannotBeIsRefusedAtOnce(t *testing.T) {
 	as := []string{"https://as.example.com"}
-	for name, a := range map[string]*auth.Resource{
+	for name, a := range map[string]*auth.ProtectedResource{
 		"no issuer": {URI: self}, "http": {URI: "http://mcp.example.com", Issuers: as}, "a fragment": {URI: self + "#x", Issuers: as},
 		"no host": {URI: "/mcp", Issuers: as}, "an issuer over http": {URI: self, Issuers: []string{"http://as.example.com"}},
 		"a short key":         {URI: self, Issuers: as, DPoP: auth.DPoP{Nonces: true, NonceKeys: [][]byte{[]byte("short")}}},
@@ -221,7 +221,7 @@ func TestR3R6NothingOfATokenIsToBeSeen(t *testing.T) {
 			return &auth.Info{Principal: who, Audience: []string{self}, Claims: json.RawMessage(`{"email":"planted-canary-mail"}`)}, nil
 		},
 	} {
-		a := &auth.Resource{URI: self, Issuers: []string{"https://as.example.com"}, Verifier: verify}
+		a := &auth.ProtectedResource{URI: self, Issuers: []string{"https://as.example.com"}, Verifier: verify}
 		info, no, response := present(a, "Bearer", canary)
 		fmt.Fprintf(&seen, "%s: %v %+v %#v %s", name, info, info, info, response)
 		logger.Info("who", "info", info)

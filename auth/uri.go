@@ -59,7 +59,7 @@ func (e endpoint) targets(r *http.Request) []string {
 	return []string{own}
 }
 
-var errUnnamed = errors.New("the server does not know its own URI: set URI in its auth.Resource")
+var errUnnamed = errors.New("the server does not know its own URI: set URI in its auth.ProtectedResource")
 
 // loopbackEndpoint names a resource that nobody has named: on the loopback interface,
 // where the address that the request came to is known. What the client says of the host

@@ -8,7 +8,7 @@ import (
 // Verifier says what an access token is worth. [JWT] and [Introspection] are two.
 //
 // Verify returns what the token says if it is genuine and in force. It need not look at
-// the audience, which [Resource] does, and must therefore say it; nor at proofs of
+// the audience, which [ProtectedResource] does, and must therefore say it; nor at proofs of
 // possession, but it must say which key the token is bound to. The token is in the form
 // of RFC 6750, section 2.1 and has at most 16 KiB. It is a secret: it belongs into
 // no log and no error.

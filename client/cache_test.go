@@ -431,7 +431,7 @@ func (b *bearer) Authorize(req *http.Request, _ string) error {
 	return nil
 }
 
-func (*bearer) Refused(*http.Request, string, *http.Response) (bool, error) { return false, nil }
+func (*bearer) Reauthorize(*http.Request, string, *http.Response) (bool, error) { return false, nil }
 
 // namedBearer says it, once it is known.
 type namedBearer struct{ bearer }

@@ -145,13 +145,13 @@ type Authorizer interface {
 	// Authorize adds credentials for server to req, if there are any. It may change the
 	// headers of req only. An error keeps the request from being sent.
 	Authorize(req *http.Request, server string) error
-	// Refused is told that the server has answered req, which Authorize has prepared,
+	// Reauthorize is told that the server has answered req, which Authorize has prepared,
 	// with status 401 or 403. If it reports again, the request is authorized and sent
 	// once more: a server that refuses a request has not acted on it. It may take as
 	// long as a user does, while call.StopClocks stops the clocks of requests, and ends with
 	// the context of req. Neither again nor an error: the response stands as it is. The
 	// body of resp must be left alone.
-	Refused(req *http.Request, server string, resp *http.Response) (again bool, err error)
+	Reauthorize(req *http.Request, server string, resp *http.Response) (again bool, err error)
 }
 
 // Timeouts bound how long requests wait for their responses. A zero field means

@@ -211,7 +211,7 @@ func (l *locked) Authorize(*http.Request, string) error {
 	return errors.New("nobody has logged in")
 }
 
-func (l *locked) Refused(*http.Request, string, *http.Response) (bool, error) { return false, nil }
+func (l *locked) Reauthorize(*http.Request, string, *http.Response) (bool, error) { return false, nil }
 
 func TestAServerThatWantsALoginIsTriedUntilThereIsOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -36,7 +36,7 @@ func TestTheirClientsLogInToOurServer(t *testing.T) {
 			s := &server.Server{
 				Name:   "interop-parley",
 				Logger: slog.New(slog.DiscardHandler),
-				Auth:   &auth.Resource{Issuers: []string{issuer.URL()}, Scopes: []string{"mcp"}},
+				Auth:   &auth.ProtectedResource{Issuers: []string{issuer.URL()}, Scopes: []string{"mcp"}},
 			}
 			server.AddTool(s, mcp.Tool{Name: "whoami"}, func(ctx context.Context, _ struct{}) (string, error) {
 				return server.PrincipalOf(ctx).Subject(), nil
@@ -102,9 +102,9 @@ func TestOurClientLogsInToTheirServers(t *testing.T) {
 				Name:   "interop",
 				Store:  tokens,
 				Logger: slog.New(slog.DiscardHandler),
-				Interaction: &oauth.ByHand{
+				Interaction: &oauth.Manual{
 					RedirectURI: "http://127.0.0.1/callback",
-					Visit: func(ctx context.Context, page string) (string, error) {
+					Open: func(ctx context.Context, page string) (string, error) {
 						mu.Lock()
 						defer mu.Unlock()
 						if u, err := url.Parse(page); err == nil {

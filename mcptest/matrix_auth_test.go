@@ -33,7 +33,7 @@ func TestATokenIsAllThatAClientNeeds(t *testing.T) {
 		t.Run(string(r), func(t *testing.T) {
 			s := &server.Server{
 				Logger: slog.New(slog.DiscardHandler),
-				Auth:   &auth.Resource{Issuers: []string{issuer.URL()}, Scopes: []string{"mcp"}},
+				Auth:   &auth.ProtectedResource{Issuers: []string{issuer.URL()}, Scopes: []string{"mcp"}},
 			}
 			server.AddTool(s, mcp.Tool{Name: "whoami"}, func(ctx context.Context, _ struct{}) (string, error) {
 				if err := server.Progress(ctx, 1, 2, "looking"); err != nil {

@@ -39,7 +39,7 @@ type realm struct {
 // realmConfig is what a realm is made of. What is left out is filled in.
 type realmConfig struct {
 	issuer   devissuer.Config
-	resource auth.Resource
+	resource auth.ProtectedResource
 }
 
 // newRealm serves s until the test ends. Every request needs the scope "mcp".
@@ -152,7 +152,7 @@ func (p *person) program() *oauth.Client {
 	return &oauth.Client{
 		Store:  &p.store,
 		Logger: slog.New(slog.DiscardHandler),
-		Interaction: &oauth.ByHand{RedirectURI: "http://127.0.0.1:3000/callback", Visit: func(ctx context.Context, page string) (string, error) {
+		Interaction: &oauth.Manual{RedirectURI: "http://127.0.0.1:3000/callback", Open: func(ctx context.Context, page string) (string, error) {
 			p.asked.Add(1)
 			return p.browser.Authorize(ctx, page)
 		}},

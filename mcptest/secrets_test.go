@@ -319,7 +319,7 @@ func (l *leaking) fail() {
 		func(ctx context.Context, page string) (string, error) { return page + "\x7f", nil },
 	} {
 		l.use(l.connect(l.program(func(o *oauth.Client) {
-			o.Store, o.Interaction = nil, &oauth.ByHand{RedirectURI: "http://127.0.0.1:3000/callback", Visit: visit}
+			o.Store, o.Interaction = nil, &oauth.Manual{RedirectURI: "http://127.0.0.1:3000/callback", Open: visit}
 		})))
 	}
 
@@ -329,7 +329,7 @@ func (l *leaking) fail() {
 		fresh := l.program(func(o *oauth.Client) {
 			o.Store = nil
 			browser := &devissuer.Browser{Transport: l.tap.transport(l.t)}
-			o.Interaction = &oauth.ByHand{RedirectURI: "http://127.0.0.1:3000/callback", Visit: func(ctx context.Context, page string) (string, error) {
+			o.Interaction = &oauth.Manual{RedirectURI: "http://127.0.0.1:3000/callback", Open: func(ctx context.Context, page string) (string, error) {
 				return browser.Authorize(ctx, page)
 			}}
 		})
@@ -356,7 +356,7 @@ func (h header) Authorize(req *http.Request, _ string) error {
 	return nil
 }
 
-func (header) Refused(*http.Request, string, *http.Response) (bool, error) { return false, nil }
+func (header) Reauthorize(*http.Request, string, *http.Response) (bool, error) { return false, nil }
 
 // search looks for all secrets that have passed in all that was written down.
 func (l *leaking) search() {

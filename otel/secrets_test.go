@@ -100,7 +100,7 @@ func TestR6NoSecretIsTraced(t *testing.T) {
 			o := &overheard{next: s, kinds: make(map[string]string)}
 			endpoint := httptest.NewUnstartedServer(o)
 			uri := "http://" + endpoint.Listener.Addr().String() + "/mcp"
-			s.Auth = &auth.Resource{URI: uri, Issuers: []string{issuer.URL()}, Scopes: []string{"mcp"}}
+			s.Auth = &auth.ProtectedResource{URI: uri, Issuers: []string{issuer.URL()}, Scopes: []string{"mcp"}}
 			endpoint.Start()
 			defer endpoint.Close()
 			defer func() {

@@ -18,7 +18,7 @@ import (
 // of its issuers; here a function knows the tokens.
 func ExampleServer_authorization() {
 	s := &server.Server{
-		Auth: &auth.Resource{
+		Auth: &auth.ProtectedResource{
 			URI:     "https://mcp.example.com/mcp",
 			Issuers: []string{"https://as.example.com"},
 			Scopes:  []string{"notes:read"},

@@ -87,7 +87,7 @@ func TestRequestsThatComeAtOnceAreAllToldToWait(t *testing.T) {
 func TestStatelessRequestsAreCountedByOwner(t *testing.T) {
 	for name, with := range map[string]struct {
 		limits server.Limits
-		auth   *auth.Resource
+		auth   *auth.ProtectedResource
 		mine   []string
 		other  []string
 	}{
@@ -97,7 +97,7 @@ func TestStatelessRequestsAreCountedByOwner(t *testing.T) {
 		},
 		"principals": {
 			limits: server.Limits{InflightPerAddress: 1, InflightPerOwner: 2},
-			auth: &auth.Resource{
+			auth: &auth.ProtectedResource{
 				URI:      "http://localhost",
 				Issuers:  []string{"https://issuer.example"},
 				Verifier: auth.VerifierFunc(whoeverTheTokenNames),

@@ -71,7 +71,7 @@ func TestScopesThatTheProgramGrantsAreThere(t *testing.T) {
 
 // What is wrong with the fields is said to each who comes, not to the first alone.
 func TestAServerWithWrongFieldsServesNobody(t *testing.T) {
-	s := &server.Server{Auth: &auth.Resource{}}
+	s := &server.Server{Auth: &auth.ProtectedResource{}}
 	for range 2 {
 		said := func() (said any) {
 			defer func() { said = recover() }()

@@ -85,7 +85,7 @@ type Server struct {
 	// method, and what for. Nil: everybody may, and is anonymous. The server answers
 	// for its metadata itself where requests for auth.MetadataPath reach it; elsewhere
 	// mount Auth.MetadataHandler.
-	Auth *auth.Resource
+	Auth *auth.ProtectedResource
 	// LocalScopes are granted to whoever speaks to the server by another way than HTTP,
 	// as standard input is; see [RequireScopes].
 	LocalScopes []string

@@ -47,7 +47,7 @@ func TestO12ANameIsHeldAgainstWhatItLeadsTo(t *testing.T) {
 		resp := &http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{
 			"Www-Authenticate": {`Bearer resource_metadata="https://localhost:` + u.Port() + `/x"`},
 		}}
-		_, err := c.Refused(req, "https://mcp.example/mcp", resp)
+		_, err := c.Reauthorize(req, "https://mcp.example/mcp", resp)
 		if err == nil || errors.Is(err, oauth.ErrForbiddenAddress) != (networks == nil) {
 			t.Errorf("with networks %v: %v", networks, err)
 		}

@@ -40,13 +40,13 @@ type Client struct {
 	MetadataURL string
 	// MetadataKey authenticates the client of MetadataURL, if its document has a key.
 	MetadataKey *SigningKey
-	// Ask is asked for a registration when there is no other, as by showing the user a
+	// PromptRegistration is asked for a registration when there is no other, as by showing the user a
 	// form. Nil: there is an error instead.
-	Ask func(ctx context.Context, issuer string) (*Registration, error)
+	PromptRegistration func(ctx context.Context, issuer string) (*Registration, error)
 
 	// Approve is asked before every authorization: it may ask for fewer scopes than
 	// are wanted, and refuse with an error. Nil: what servers want is asked for.
-	Approve func(ctx context.Context, request Request) (scopes []string, err error)
+	Approve func(ctx context.Context, request AuthorizationRequest) (scopes []string, err error)
 
 	// Store keeps tokens and registrations; nil: in memory.
 	Store TokenStore
@@ -71,13 +71,13 @@ type Client struct {
 	sessions map[string]*session
 }
 
-// Request is an authorization that is about to be asked for.
-type Request struct {
+// AuthorizationRequest is an authorization that is about to be asked for.
+type AuthorizationRequest struct {
 	Server   string   // the MCP server's URL
 	Resource string   // what the token will be for; empty for a server of 2025-03-26
 	Issuer   string   // who will be asked
 	Scopes   []string // that will be asked for; empty: the authorization server's default
-	Before   []string // that were asked for before, nil if nothing was
+	Previous []string // that were asked for before, nil if nothing was
 }
 
 // maxServers bounds the servers of one Client.
@@ -93,9 +93,9 @@ func (c *Client) Authorize(req *http.Request, server string) error {
 	return s.authorize(req)
 }
 
-// Refused implements client.Authorizer: it gets a token, or a better one, if that is
+// Reauthorize implements client.Authorizer: it gets a token, or a better one, if that is
 // what the response asks for.
-func (c *Client) Refused(req *http.Request, server string, resp *http.Response) (again bool, err error) {
+func (c *Client) Reauthorize(req *http.Request, server string, resp *http.Response) (again bool, err error) {
 	s, err := c.session(server)
 	if err != nil {
 		return false, err

@@ -68,7 +68,7 @@ func (s *session) unregister(ctx context.Context, f *found, c *client) {
 }
 
 // visit is one round: out with a question that only we can use the answer of, and back.
-func (s *session) visit(ctx context.Context, f *found, c *client, visit Visit, scopes []string, proof *proofKey) (*token, error) {
+func (s *session) visit(ctx context.Context, f *found, c *client, visit Flow, scopes []string, proof *proofKey) (*token, error) {
 	endpoint, err := s.web.check(f.server.AuthorizationEndpoint)
 	if err != nil {
 		return nil, err
@@ -178,8 +178,8 @@ func (s *session) becomeKnown(ctx context.Context, f *found, redirect string) (*
 			s.owner.logger().Warn("a registration is not kept", "issuer", f.server.Issuer, "error", err)
 		}
 		return c, nil
-	case s.owner.Ask != nil:
-		r, err := s.owner.Ask(ctx, f.server.Issuer)
+	case s.owner.PromptRegistration != nil:
+		r, err := s.owner.PromptRegistration(ctx, f.server.Issuer)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrRegistration, err)
 		}

@@ -100,7 +100,7 @@ func TestU8NeighboursWithoutMetadataHaveTokensOfTheirOwn(t *testing.T) {
 	}
 	neighbour := w.mcp.URL + "/neighbour"
 	req, _ := http.NewRequest(http.MethodPost, neighbour, nil)
-	if _, err := c.Refused(req, neighbour, &http.Response{StatusCode: 401, Header: http.Header{"Www-Authenticate": {"Bearer"}}}); err != nil {
+	if _, err := c.Reauthorize(req, neighbour, &http.Response{StatusCode: 401, Header: http.Header{"Www-Authenticate": {"Bearer"}}}); err != nil {
 		t.Fatal(err)
 	}
 	if n := w.count("mcp GET /authorize"); n != 2 {
@@ -137,7 +137,7 @@ func TestO15RegistrationGoesInItsOrder(t *testing.T) {
 		}
 		c := w.client()
 		c.MetadataURL = document
-		c.Ask = askFor("asked")
+		c.PromptRegistration = askFor("asked")
 		c.Registrations = []oauth.Registration{{Issuer: "https://other.example", ClientID: "of another"}}
 		if tc.pre {
 			c.Registrations = append(c.Registrations, oauth.Registration{Issuer: w.as.URL, ClientID: "pre", ClientSecret: secret + "pre"})

@@ -32,14 +32,14 @@ var (
 	ErrInteraction = errors.New("authorization needs a user")
 	// ErrState: an authorization response does not belong to our request.
 	ErrState = errors.New("the authorization response is not to this request")
-	// ErrRefused: the program or its user does not want this authorization.
-	ErrRefused = errors.New("the authorization was not wanted")
+	// ErrDeclined: the program or its user does not want this authorization.
+	ErrDeclined = errors.New("the authorization was not wanted")
 	// ErrInvalidResponse: what came is no response that OAuth allows.
 	ErrInvalidResponse = errors.New("invalid response of the authorization server")
 	// ErrInsufficientScope: the server wants scopes that the token was asked for already.
 	ErrInsufficientScope = errors.New("the token's scopes do not suffice")
-	// ErrTokenRefused: the server does not take the token that it asked for.
-	ErrTokenRefused = errors.New("the server refuses the token it asked for")
+	// ErrTokenRejected: the server does not take the token that it asked for.
+	ErrTokenRejected = errors.New("the server refuses the token it asked for")
 	// ErrTooManyAttempts: there were too many authorizations for a server in a short
 	// time. Later ones may succeed.
 	ErrTooManyAttempts = errors.New("too many authorizations in a short time")
@@ -47,7 +47,7 @@ var (
 
 // InteractionError says what a user would have to be asked for, where nobody can be:
 // Client.Interaction is nil. It is an ErrInteraction.
-type InteractionError struct{ Request Request }
+type InteractionError struct{ Request AuthorizationRequest }
 
 // Error implements the error interface.
 func (e *InteractionError) Error() string {

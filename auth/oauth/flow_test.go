@@ -89,7 +89,7 @@ func TestTheClocksOfRequestsStandStillWhileAUserLogsIn(t *testing.T) {
 		w := newWorld(t)
 		c := w.client()
 		const allowed = 300 * time.Millisecond
-		c.Interaction = &oauth.ByHand{RedirectURI: "http://localhost:3000/callback", Visit: func(ctx context.Context, url string) (string, error) {
+		c.Interaction = &oauth.Manual{RedirectURI: "http://localhost:3000/callback", Open: func(ctx context.Context, url string) (string, error) {
 			select { // longer than a request may take
 			case <-time.After(2 * allowed):
 			case <-ctx.Done():

@@ -55,7 +55,7 @@ type Workload struct {
 func (g *Workload) token(ctx context.Context, s *session, f *found, scopes []string, proof *proofKey) (*token, error) {
 	assertion, err := g.Assertion(ctx, f.server.Issuer)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the assertion: %w", ErrRefused, err)
+		return nil, fmt.Errorf("%w: the assertion: %w", ErrDeclined, err)
 	}
 	c := s.owner.preRegistered(f.server.Issuer, s.server)
 	if c == nil {
@@ -114,7 +114,7 @@ func (g *Enterprise) exchange(ctx context.Context, s *session, f *found, scopes 
 	}
 	subject, err := g.Subject(ctx)
 	if err != nil {
-		return "", fmt.Errorf("%w: the user's identity: %w", ErrRefused, err)
+		return "", fmt.Errorf("%w: the user's identity: %w", ErrDeclined, err)
 	}
 	kind := g.SubjectType
 	if kind == "" {

@@ -60,7 +60,7 @@ const (
 )
 
 // Begin implements Interaction.
-func (l *Loopback) Begin(_ context.Context, previous string) (Visit, error) {
+func (l *Loopback) Begin(_ context.Context, previous string) (Flow, error) {
 	ports := []string{fmt.Sprint(l.Port)}
 	if u, err := url.Parse(previous); err == nil && l.Port == 0 && u.Host == "127.0.0.1:"+u.Port() {
 		ports = []string{u.Port(), "0"}

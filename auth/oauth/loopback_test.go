@@ -188,7 +188,7 @@ func TestPastingEndsWhenTheBrowserComesBackOrTheUserHasEnough(t *testing.T) {
 	<-opened
 	v.Close()
 
-	for _, enough := range []error{oauth.ErrRefused, nil} {
+	for _, enough := range []error{oauth.ErrDeclined, nil} {
 		l = &oauth.Loopback{Open: oauth.ShowURL(io.Discard), Paste: func(context.Context, string) (string, error) { return "nonsense", enough }}
 		if v, err = l.Begin(t.Context(), ""); err != nil {
 			t.Fatal(err)

@@ -94,7 +94,7 @@ var misbehaviours = []struct {
 
 	// O9: redirects
 	{"O9", "a redirect to plain http elsewhere", func(w *world, c *oauth.Client) {
-		c.Interaction = &oauth.ByHand{RedirectURI: "http://program.example/callback"}
+		c.Interaction = &oauth.Manual{RedirectURI: "http://program.example/callback"}
 	}, oauth.ErrInsecureURL, true},
 
 	// O10: addresses
@@ -145,10 +145,12 @@ var misbehaviours = []struct {
 	}, oauth.ErrTooManyAttempts, false},
 	{"O13", "one that refuses what it asks for", func(w *world, c *oauth.Client) {
 		w.onToken = func(url.Values, map[string]any) { w.revokeAll() }
-	}, oauth.ErrTokenRefused, false},
+	}, oauth.ErrTokenRejected, false},
 	{"O13", "scopes that the program does not want", func(w *world, c *oauth.Client) {
-		c.Approve = func(context.Context, oauth.Request) ([]string, error) { return nil, errors.New("too much") }
-	}, oauth.ErrRefused, true},
+		c.Approve = func(context.Context, oauth.AuthorizationRequest) ([]string, error) {
+			return nil, errors.New("too much")
+		}
+	}, oauth.ErrDeclined, true},
 
 	// O14, O15: registration
 	{"O14", "a document's URL without a path", func(w *world, c *oauth.Client) {

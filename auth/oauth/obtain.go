@@ -55,9 +55,9 @@ func (s *session) authorizeAnew(ctx context.Context, n *need, before *token) (*t
 	scopes := wanted(n.challenged, requested, f)
 	changed := previous == nil || previous.server.Issuer != issuer
 	if !changed && !n.anew && before != nil && before.Access == n.refused && time.Since(before.issued) < fresh && covers(before.Requested, scopes) {
-		return nil, fmt.Errorf("%w: %s", ErrTokenRefused, shown(s.web.server))
+		return nil, fmt.Errorf("%w: %s", ErrTokenRejected, shown(s.web.server))
 	}
-	request := Request{Server: s.server, Resource: resource, Issuer: issuer, Scopes: slices.Clone(scopes), Before: slices.Clone(requested)}
+	request := AuthorizationRequest{Server: s.server, Resource: resource, Issuer: issuer, Scopes: slices.Clone(scopes), Previous: slices.Clone(requested)}
 	if s.owner.Grant == nil && s.owner.Interaction == nil {
 		return nil, &InteractionError{request}
 	}
@@ -102,16 +102,16 @@ func (s *session) prefer(ctx context.Context) func([]string) string {
 	}
 }
 
-func (s *session) approve(ctx context.Context, request Request) ([]string, error) {
+func (s *session) approve(ctx context.Context, request AuthorizationRequest) ([]string, error) {
 	if s.owner.Approve == nil {
 		return request.Scopes, nil
 	}
 	approved, err := s.owner.Approve(ctx, request)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+		return nil, fmt.Errorf("%w: %w", ErrDeclined, err)
 	}
 	if !validScopes(approved) {
-		return nil, fmt.Errorf("%w: a scope that was approved is none", ErrRefused)
+		return nil, fmt.Errorf("%w: a scope that was approved is none", ErrDeclined)
 	}
 	return approved, nil
 }

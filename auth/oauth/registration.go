@@ -41,7 +41,7 @@ type client struct {
 	Method      string    `json:"token_endpoint_auth_method,omitzero"`
 	RedirectURI string    `json:"redirect_uri,omitzero"`
 	Expires     time.Time `json:"expires,omitzero"` // of the secret
-	ByHand      bool      `json:"by_hand,omitzero"` // it is what Client.Ask returned
+	ByHand      bool      `json:"by_hand,omitzero"` // it is what Client.PromptRegistration returned
 
 	key   *SigningKey
 	kept  bool // in the store, and not by the program

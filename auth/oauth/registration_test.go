@@ -42,7 +42,7 @@ func (w *world) registrar() (asked func() []string) {
 
 // at is the user at an address that the browser comes back to.
 func (w *world) at(redirect string) oauth.Interaction {
-	return &oauth.ByHand{RedirectURI: redirect, Visit: visit}
+	return &oauth.Manual{RedirectURI: redirect, Open: visit}
 }
 
 // A token is renewed by whom it was issued to, though another login at the same
@@ -90,7 +90,7 @@ func TestARegistrationWithWhichNobodyComesBackIsNotUsedAgain(t *testing.T) {
 	lost := errors.New("the user has closed the page")
 	store := &oauth.MemoryStore{}
 	c := w.client()
-	c.Store, c.Interaction = store, &oauth.ByHand{RedirectURI: "http://localhost:3000/callback", Visit: func(context.Context, string) (string, error) {
+	c.Store, c.Interaction = store, &oauth.Manual{RedirectURI: "http://localhost:3000/callback", Open: func(context.Context, string) (string, error) {
 		return "", lost
 	}}
 	if err := c.Login(t.Context(), w.url()); !errors.Is(err, lost) {
@@ -115,7 +115,7 @@ func TestAClientIsAskedForOnce(t *testing.T) {
 	for _, redirect := range []string{"http://127.0.0.1:3000/callback", "http://127.0.0.1:3001/callback"} {
 		c := w.client()
 		c.Store, c.Interaction = store, w.at(redirect)
-		c.Ask = func(context.Context, string) (*oauth.Registration, error) {
+		c.PromptRegistration = func(context.Context, string) (*oauth.Registration, error) {
 			times++
 			return &oauth.Registration{ClientID: "told"}, nil
 		}

@@ -30,7 +30,7 @@ func TestOurOwnServersLetOurClientIn(t *testing.T) {
 				return auth.FromContext(ctx).Principal.String(), nil
 			})
 			h := httptest.NewUnstartedServer(s)
-			s.Auth = &auth.Resource{URI: "http://" + h.Listener.Addr().String() + "/mcp", Issuers: []string{issuer.URL()}, Scopes: []string{"mcp"}}
+			s.Auth = &auth.ProtectedResource{URI: "http://" + h.Listener.Addr().String() + "/mcp", Issuers: []string{issuer.URL()}, Scopes: []string{"mcp"}}
 			h.Start()
 			defer h.Close()
 			defer s.Shutdown(context.Background())

@@ -330,7 +330,7 @@ func (s *session) remember(n *need, err error) {
 		return
 	}
 	lasts := failureLasts
-	if errors.Is(err, ErrRefused) || isServerError(err, "access_denied") {
+	if errors.Is(err, ErrDeclined) || isServerError(err, "access_denied") {
 		lasts = refusalLasts
 	}
 	if s.failures == nil || len(s.failures) >= maxFailures {

@@ -10,18 +10,18 @@ import (
 // FromTokenSource authorizes requests to one MCP server with the tokens of a source,
 // such as a cloud's, for a Dialer's Auth. Requests to other servers get none. Source
 // renews what it gives out; a refusal by the server stands.
-func FromTokenSource(server string, source oauth2.TokenSource) *TokenSource {
-	return &TokenSource{server: server, source: oauth2.ReuseTokenSource(nil, source)}
+func FromTokenSource(server string, source oauth2.TokenSource) *SourceAuthorizer {
+	return &SourceAuthorizer{server: server, source: oauth2.ReuseTokenSource(nil, source)}
 }
 
-// TokenSource is what FromTokenSource returns. It is safe for concurrent use.
-type TokenSource struct {
+// SourceAuthorizer is what FromTokenSource returns. It is safe for concurrent use.
+type SourceAuthorizer struct {
 	server string
 	source oauth2.TokenSource
 }
 
 // Authorize implements client.Authorizer.
-func (t *TokenSource) Authorize(req *http.Request, server string) error {
+func (t *SourceAuthorizer) Authorize(req *http.Request, server string) error {
 	if !sameServer(server, t.server) {
 		return nil
 	}
@@ -36,7 +36,7 @@ func (t *TokenSource) Authorize(req *http.Request, server string) error {
 	return nil
 }
 
-// Refused implements client.Authorizer.
-func (t *TokenSource) Refused(*http.Request, string, *http.Response) (again bool, err error) {
+// Reauthorize implements client.Authorizer.
+func (t *SourceAuthorizer) Reauthorize(*http.Request, string, *http.Response) (again bool, err error) {
 	return false, nil
 }

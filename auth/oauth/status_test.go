@@ -69,7 +69,7 @@ func TestWhereNobodyCanBeAskedTheErrorSaysWhatFor(t *testing.T) {
 		if !errors.As(err, &needed) || !errors.Is(err, oauth.ErrInteraction) {
 			t.Fatal(err)
 		}
-		if r := needed.Request; r.Server != w.url() || r.Issuer != w.as.URL || !slices.Equal(r.Scopes, strings.Fields(w.scope)) || r.Before != nil {
+		if r := needed.Request; r.Server != w.url() || r.Issuer != w.as.URL || !slices.Equal(r.Scopes, strings.Fields(w.scope)) || r.Previous != nil {
 			t.Errorf("%+v", r)
 		}
 	}

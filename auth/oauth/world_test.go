@@ -269,7 +269,7 @@ func (w *world) revokeAll() {
 
 // user is a browser that goes where it is told, without coming back.
 func (w *world) user() oauth.Interaction {
-	return &oauth.ByHand{RedirectURI: "http://localhost:3000/callback", Visit: func(ctx context.Context, url string) (string, error) {
+	return &oauth.Manual{RedirectURI: "http://localhost:3000/callback", Open: func(ctx context.Context, url string) (string, error) {
 		return visit(ctx, url)
 	}}
 }

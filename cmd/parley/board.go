@@ -42,7 +42,7 @@ func (b *board) title(url string) {
 }
 
 // protected says who may call.
-func (b *board) protected(by *auth.Resource, dev bool) {
+func (b *board) protected(by *auth.ProtectedResource, dev bool) {
 	switch {
 	case by == nil:
 	case dev:

@@ -118,7 +118,7 @@ func login(cmd *cobra.Command, flags *loginFlags, url string) error {
 	c.Interaction = &oauth.Loopback{Port: port, Timeout: flags.timeout, Open: at.open}
 	if at.interactive() {
 		c.Interaction.(*oauth.Loopback).Paste = at.paste
-		c.Ask = at.askRegistration
+		c.PromptRegistration = at.askRegistration
 	}
 	if own != nil {
 		c.Registrations = append([]oauth.Registration{{Server: url, ClientID: own.ID, ClientSecret: own.Secret}}, c.Registrations...)

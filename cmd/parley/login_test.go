@@ -88,7 +88,7 @@ func guarded(t *testing.T, config devissuer.Config) (url string) {
 		t.Fatal(err)
 	}
 	s := demo.NewGuarded("1")
-	s.Auth = &auth.Resource{Issuers: []string{issuer.URL()}, Scopes: []string{demo.ScopeUse}}
+	s.Auth = &auth.ProtectedResource{Issuers: []string{issuer.URL()}, Scopes: []string{demo.ScopeUse}}
 	endpoint := httptest.NewServer(s)
 	t.Cleanup(func() {
 		if err := errors.Join(s.Shutdown(context.Background()), issuer.Close()); err != nil {
@@ -175,15 +175,15 @@ func freePort(t *testing.T) string {
 
 func TestALoginErrorIsACommandThatAShellTakesAsItIsMeant(t *testing.T) {
 	for _, test := range []struct {
-		request oauth.Request
+		request oauth.AuthorizationRequest
 		want    string
 	}{
-		{oauth.Request{Server: "https://example.com/mcp", Scopes: []string{"a"}}, "run: parley login https://example.com/mcp"},
-		{oauth.Request{Server: "https://example.com/mcp", Scopes: []string{"a"}, Before: []string{"a"}}, "is over: run: parley login https://example.com/mcp"},
-		{oauth.Request{Server: "https://example.com/mcp", Scopes: []string{"a", "b", "c:d"}, Before: []string{"a"}}, "grants b c:d too: run: parley login --scope 'b c:d' https://example.com/mcp"},
-		{oauth.Request{Server: "https://example.com/mcp?a=1&b=$(id)", Scopes: []string{"a"}}, "run: parley login 'https://example.com/mcp?a=1&b=$(id)'"},
-		{oauth.Request{Server: "https://example.com/mcp", Scopes: []string{"';id;'"}, Before: []string{}}, `--scope ''\'';id;'\''' https://example.com/mcp`},
-		{oauth.Request{Server: "https://example.com/mcp", Scopes: []string{"--port=1"}, Before: []string{}}, `--scope '--port=1' https://example.com/mcp`},
+		{oauth.AuthorizationRequest{Server: "https://example.com/mcp", Scopes: []string{"a"}}, "run: parley login https://example.com/mcp"},
+		{oauth.AuthorizationRequest{Server: "https://example.com/mcp", Scopes: []string{"a"}, Previous: []string{"a"}}, "is over: run: parley login https://example.com/mcp"},
+		{oauth.AuthorizationRequest{Server: "https://example.com/mcp", Scopes: []string{"a", "b", "c:d"}, Previous: []string{"a"}}, "grants b c:d too: run: parley login --scope 'b c:d' https://example.com/mcp"},
+		{oauth.AuthorizationRequest{Server: "https://example.com/mcp?a=1&b=$(id)", Scopes: []string{"a"}}, "run: parley login 'https://example.com/mcp?a=1&b=$(id)'"},
+		{oauth.AuthorizationRequest{Server: "https://example.com/mcp", Scopes: []string{"';id;'"}, Previous: []string{}}, `--scope ''\'';id;'\''' https://example.com/mcp`},
+		{oauth.AuthorizationRequest{Server: "https://example.com/mcp", Scopes: []string{"--port=1"}, Previous: []string{}}, `--scope '--port=1' https://example.com/mcp`},
 	} {
 		err := explained(&oauth.InteractionError{Request: test.request})
 		if !strings.HasSuffix(err.Error(), test.want) || !errors.Is(err, oauth.ErrInteraction) {

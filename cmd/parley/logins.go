@@ -146,12 +146,12 @@ func (a *authorizer) Authorize(req *http.Request, server string) error {
 	return explained(err)
 }
 
-// Refused implements client.Authorizer.
-func (a *authorizer) Refused(req *http.Request, server string, resp *http.Response) (again bool, err error) {
+// Reauthorize implements client.Authorizer.
+func (a *authorizer) Reauthorize(req *http.Request, server string, resp *http.Response) (again bool, err error) {
 	if a.except[server] {
 		return false, nil
 	}
-	again, err = a.Client.Refused(req, server, resp)
+	again, err = a.Client.Reauthorize(req, server, resp)
 	return again, explained(err)
 }
 
@@ -169,9 +169,9 @@ func explained(err error) error {
 	if !errors.As(err, &needed) {
 		return err
 	}
-	e := &loginError{server: needed.Request.Server, over: needed.Request.Before != nil, err: err}
+	e := &loginError{server: needed.Request.Server, over: needed.Request.Previous != nil, err: err}
 	for _, scope := range needed.Request.Scopes {
-		if e.over && !slices.Contains(needed.Request.Before, scope) {
+		if e.over && !slices.Contains(needed.Request.Previous, scope) {
 			e.lacking = append(e.lacking, scope)
 		}
 	}

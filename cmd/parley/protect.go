@@ -101,7 +101,7 @@ func (f *authFlag) protect(s *server.Server, listener net.Listener, logger *slog
 		return nil, errors.New("--auth: name the endpoint as clients write it, by --auth resource=https://…: tokens are issued for that")
 	}
 	p := &protection{}
-	resource := &auth.Resource{
+	resource := &auth.ProtectedResource{
 		URI: f.resource, Issuers: f.issuers, Scopes: f.scopes, Name: s.Title,
 		DPoP: auth.DPoP{Required: f.dpop},
 	}

@@ -45,7 +45,7 @@ func authorization(scenario, server string) (*oauth.Client, error) {
 	c := &oauth.Client{
 		Name:        "parley-conformance",
 		MetadataURL: documentURL,
-		Interaction: &oauth.ByHand{RedirectURI: "http://localhost:3000/callback", Visit: visit},
+		Interaction: &oauth.Manual{RedirectURI: "http://localhost:3000/callback", Open: visit},
 	}
 	if t.ClientID != "" {
 		r := oauth.Registration{Issuer: t.Issuer, ClientID: t.ClientID, ClientSecret: t.ClientSecret}

@@ -38,7 +38,7 @@ type note struct {
 	Text string `json:"text" doc:"what to remember"`
 }
 
-func newServer(resource *auth.Resource) *server.Server {
+func newServer(resource *auth.ProtectedResource) *server.Server {
 	kept := &notes{of: make(map[string][]string)}
 	s := &server.Server{Name: "notes", Version: "1.0.0", Auth: resource}
 	server.AddTool(s, mcp.Tool{Name: "list", Description: "Show your notes"},
@@ -85,7 +85,7 @@ func main() {
 	}
 	uri := "http://" + listener.Addr().String() + "/mcp" // behind a proxy: the URL that clients use
 	log.Printf("listening at %s", uri)
-	s := newServer(&auth.Resource{
+	s := newServer(&auth.ProtectedResource{
 		URI:              uri,
 		Issuers:          []string{*issuer},
 		Scopes:           []string{"notes:read"},

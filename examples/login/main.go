@@ -29,7 +29,7 @@ func main() {
 	user := &oauth.Client{
 		Name:        "The login example",
 		Interaction: loopback,
-		Approve: func(_ context.Context, r oauth.Request) ([]string, error) {
+		Approve: func(_ context.Context, r oauth.AuthorizationRequest) ([]string, error) {
 			fmt.Printf("%s wants %s\n", r.Server, strings.Join(r.Scopes, " and "))
 			return r.Scopes, nil // or fewer, or an error
 		},

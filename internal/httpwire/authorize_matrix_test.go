@@ -58,7 +58,7 @@ func newProtected(t *testing.T) *protected {
 	tokens["bound"].KeyThumbprint = "abc"
 	p.Server = &server.Server{
 		Logger: slog.New(slog.DiscardHandler),
-		Auth: &auth.Resource{
+		Auth: &auth.ProtectedResource{
 			URI: protectedURI, Issuers: []string{"https://as.example.com"},
 			Scopes: []string{"mcp"}, MethodScopes: map[string][]string{mcp.MethodCallTool: {"call"}, mcp.MethodSetLevel: {"levels"}},
 			Verifier: auth.VerifierFunc(func(_ context.Context, token string) (*auth.Info, error) {

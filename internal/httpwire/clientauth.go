@@ -13,7 +13,7 @@ import (
 // Authorizer has the credentials that a server wants to see. See client.Authorizer.
 type Authorizer interface {
 	Authorize(req *http.Request, server string) error
-	Refused(req *http.Request, server string, resp *http.Response) (again bool, err error)
+	Reauthorize(req *http.Request, server string, resp *http.Response) (again bool, err error)
 }
 
 // observer is an Authorizer that wants to see the headers of all responses.
@@ -59,7 +59,7 @@ func (a *authorized) RoundTrip(req *http.Request) (*http.Response, error) {
 		if !refused || refusals == maxRefusals || req.Method == http.MethodDelete {
 			return resp, nil
 		}
-		again, err := a.auth.Refused(sent, a.server, resp)
+		again, err := a.auth.Reauthorize(sent, a.server, resp)
 		if err == nil && !again {
 			return resp, nil
 		}

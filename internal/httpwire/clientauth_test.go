@@ -28,7 +28,7 @@ func (p *passport) Authorize(req *http.Request, _ string) error {
 	return nil
 }
 
-func (p *passport) Refused(req *http.Request, _ string, _ *http.Response) (bool, error) {
+func (p *passport) Reauthorize(req *http.Request, _ string, _ *http.Response) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.good++

@@ -13,7 +13,7 @@ import (
 // outlives a token that does not say how long it lives by more than an hour.
 func TestStreamsLiveAsLongAsTheNewestToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &Server{Auth: &auth.Resource{}}
+		s := &Server{Auth: &auth.ProtectedResource{}}
 		with := func(life time.Duration) *http.Request {
 			info := &auth.Info{}
 			if life > 0 {

@@ -28,7 +28,7 @@ type Server struct {
 	Sessions *legacy.Sessions
 	Streams  *Streams // of these sessions
 	Guard    Guard
-	Auth     *auth.Resource // nil: everybody may, and is anonymous
+	Auth     *auth.ProtectedResource // nil: everybody may, and is anonymous
 	Logger   *slog.Logger
 	Limits   jsonrpc.Limits
 
