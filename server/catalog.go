@@ -117,7 +117,7 @@ func (c *catalog[E]) find(name string, who principal.Principal) (e E, ok bool) {
 // serveList answers a request for a page of a list. Result makes a result of its
 // entries.
 func serveList[E entry](s *Server, c *rpc.Call, from *catalog[E], result func(entries []E, page mcp.PageInfo, hints mcp.CacheHints) any) rpc.Outcome {
-	core := s.ready()
+	core := &s.core
 	after, err := core.cursors.of(c)
 	if err != nil {
 		return rpc.Fail(err)

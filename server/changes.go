@@ -45,7 +45,7 @@ func removed[E entry](s *Server, kind rpc.ChangeKind, from interface{ remove(str
 
 // listen serves subscriptions/listen.
 func (s *Server) listen(ctx context.Context, c *rpc.Call) rpc.Outcome {
-	return s.ready().http.Modern.Listen(ctx, c, &s.changes, s.capabilities())
+	return s.core.http.Modern.Listen(ctx, c, &s.changes, s.capabilities())
 }
 
 // subscribe serves resources/subscribe.

@@ -16,11 +16,15 @@ func (s *Server) ToolPages() int {
 
 // ServeConnAs serves a connection on which somebody has been authenticated.
 func (s *Server) ServeConnAs(ctx context.Context, conn transport.Conn, who principal.Principal) error {
-	c := s.ready()
+	c, err := s.ready()
+	if err != nil {
+		return err
+	}
 	return c.stream.Serve(ctx, c.draining, conn, who)
 }
 
 // CursorAfter makes a cursor for everybody of a list.
 func (s *Server) CursorAfter(list, name string) string {
-	return s.ready().cursors.after(list, name, nil)
+	_, _ = s.ready()
+	return s.core.cursors.after(list, name, nil)
 }

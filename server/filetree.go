@@ -192,7 +192,7 @@ func (s *Server) trees() []*templateEntry {
 // listWithFiles answers resources/list with a page of resources and files that the
 // caller sees, in the order of their URIs.
 func (s *Server) listWithFiles(ctx context.Context, c *rpc.Call, trees []*templateEntry) rpc.Outcome {
-	cursors := s.ready().cursors
+	cursors := s.core.cursors
 	after, err := cursors.of(c)
 	if err != nil {
 		return rpc.Fail(err)

@@ -68,18 +68,3 @@ func TestScopesThatTheProgramGrantsAreThere(t *testing.T) {
 		t.Errorf("%s%s", answers, log)
 	}
 }
-
-// What is wrong with the fields is said to each who comes, not to the first alone.
-func TestAServerWithWrongFieldsServesNobody(t *testing.T) {
-	s := &server.Server{Auth: &auth.ProtectedResource{}}
-	for range 2 {
-		said := func() (said any) {
-			defer func() { said = recover() }()
-			s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "http://localhost/mcp", nil))
-			return nil
-		}()
-		if text, _ := said.(string); !strings.HasPrefix(text, "server: Auth: ") {
-			t.Errorf("it says %v", said)
-		}
-	}
-}

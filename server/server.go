@@ -2,28 +2,17 @@ package server
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"log/slog"
-	"maps"
-	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
-	"github.com/parley-mcp/parley/internal/httpwire"
-	"github.com/parley-mcp/parley/internal/legacy"
-	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/rpc"
-	"github.com/parley-mcp/parley/internal/seal"
-	"github.com/parley-mcp/parley/internal/streamwire"
-	"github.com/parley-mcp/parley/jsonrpc"
+
 	"github.com/parley-mcp/parley/mcp"
-	"github.com/parley-mcp/parley/principal"
+
 	"github.com/parley-mcp/parley/store"
-	"github.com/parley-mcp/parley/transport"
 )
 
 // Server offers tools, resources and prompts to clients of every revision of the
@@ -116,10 +105,11 @@ type Server struct {
 	followers  followers
 	extensions extensions
 
-	once   sync.Once
-	core   core
-	wrong  any         // with the fields; nil if nothing is
-	warned atomic.Bool // of scopes that nobody can have
+	once     sync.Once
+	core     core
+	coreErr  error       // what is wrong with the fields; see Check
+	warned   atomic.Bool // a warning about scopes that no caller can have was logged
+	rejected atomic.Bool // an error about the configuration was logged
 }
 
 // Limits bounds what clients can use up. A zero field means its default.
@@ -150,282 +140,4 @@ type Limits struct {
 	// Grace is how long requests may take to finish once the client has closed its end
 	// of the connection, and to end once they were cancelled; default 2 seconds.
 	Grace time.Duration
-}
-
-// core is what serves: the eras, over the wires, around one engine. It is made
-// once, when the first message or connection comes.
-type core struct {
-	engine  *rpc.Engine
-	cursors cursors
-	http    httpwire.Server
-	stream  streamwire.Server
-
-	base     context.Context // ends when a shutdown loses its patience
-	cancel   context.CancelFunc
-	draining context.Context // ends when a shutdown begins
-	drain    context.CancelFunc
-
-	mu    sync.Mutex     // orders the first of these two against the second:
-	conns sync.WaitGroup // another connection begins, drain
-}
-
-// enter counts one more connection, unless a shutdown has begun.
-func (c *core) enter() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.draining.Err() != nil {
-		return false
-	}
-	c.conns.Add(1)
-	return true
-}
-
-func (c *core) beginShutdown() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.drain()
-}
-
-func (s *Server) ready() *core {
-	s.once.Do(func() {
-		defer func() { s.wrong = recover() }()
-		logger := s.logger()
-		identity, err := json.Marshal(s.implementation())
-		if err != nil {
-			panic("server: " + err.Error()) // an icon's or name's text cannot make this happen
-		}
-		memory := store.NewMemory(store.MemoryOptions{})
-		kv, log := s.KV, s.Log
-		if kv == nil {
-			kv = memory
-		}
-		if log == nil {
-			log = memory
-		}
-		inflight := orDefault(s.Limits.MaxInflight, 128)
-		c := &s.core
-		handlers := map[string]rpc.Handler{
-			mcp.MethodDiscover:              s.discover,
-			mcp.MethodListTools:             s.listTools,
-			mcp.MethodCallTool:              s.callTool,
-			mcp.MethodSetLevel:              s.setLevel,
-			mcp.MethodListResources:         s.listResources,
-			mcp.MethodListResourceTemplates: s.listTemplates,
-			mcp.MethodReadResource:          s.readResource,
-			mcp.MethodListPrompts:           s.listPrompts,
-			mcp.MethodGetPrompt:             s.getPrompt,
-			mcp.MethodComplete:              s.complete,
-			mcp.MethodListen:                s.listen,
-			mcp.MethodSubscribe:             s.subscribe,
-			mcp.MethodUnsubscribe:           s.unsubscribe,
-		}
-		maps.Copy(handlers, s.extensions.serve()) // names of their own
-		if s.RootsChanged != nil {
-			handlers[mcp.NotificationRootsListChanged] = s.rootsChanged
-		}
-		c.engine = rpc.NewEngine(handlers, logger, s.middleware()...)
-		c.engine.Store, c.engine.Scopes = kv, s.scopesOf
-		if s.Auth != nil {
-			if err := s.Auth.Check(); err != nil {
-				panic("server: Auth: " + err.Error())
-			}
-		}
-		s.changes.OnInterest(s.followers.changed)
-		peers := &rpc.Peers{}
-		seals, err := seal.New(s.Keys...)
-		if err != nil {
-			panic("server: Keys: " + err.Error())
-		}
-		c.cursors = cursors{seals}
-		modernEra := &modern.Server{Engine: c.engine, Peers: peers, Identity: identity, Seals: seals}
-		if s.KV != nil { // state in the memory of this process would be lost with it
-			modernEra.Store = s.KV
-		}
-		legacyEra := &legacy.Server{Engine: c.engine, Peers: peers, Logger: logger, Describe: s.describe, Changes: &s.changes, MaxInflight: inflight}
-		c.http = httpwire.Server{
-			Modern: modernEra,
-			Legacy: legacyEra,
-			Sessions: legacy.NewSessions(legacyEra, kv, legacy.SessionLimits{
-				Idle:       s.Limits.SessionIdle,
-				PerOwner:   s.Limits.SessionsPerOwner,
-				PerAddress: s.Limits.SessionsPerAddress,
-				Total:      s.Limits.Sessions,
-			}),
-			Streams:   httpwire.NewStreams(log, logger),
-			Guard:     httpwire.Guard{Origins: s.AllowedOrigins, Hosts: s.AllowedHosts},
-			Auth:      s.Auth,
-			Logger:    logger,
-			MaxBody:   int64(orDefault(s.Limits.MaxMessage, transport.DefaultServerMaxMessage)),
-			KeepAlive: orDefault(s.KeepAlive, 15*time.Second),
-			Ping:      s.KeepAlive >= 0,
-
-			PerOwner:   orDefault(s.Limits.InflightPerOwner, 1024),
-			PerAddress: orDefault(s.Limits.InflightPerAddress, 4096),
-		}
-		c.stream = streamwire.Server{
-			Modern:      modernEra,
-			Legacy:      legacyEra,
-			Logger:      logger,
-			MaxInflight: inflight,
-			KeepAlive:   max(s.KeepAlive, 0),
-			Grace:       orDefault(s.Limits.Grace, 2*time.Second),
-		}
-		c.base, c.cancel = context.WithCancel(context.Background())
-		c.draining, c.drain = context.WithCancel(context.Background())
-	})
-	if s.wrong != nil { // also for those who come after net/http has survived the first panic
-		panic(s.wrong)
-	}
-	return &s.core
-}
-
-// middleware is the program's, around the limit: what sees calls sees refusals too.
-func (s *Server) middleware() []rpc.Middleware {
-	limit := rpc.RateLimit{PerSecond: s.Limits.CallsPerSecond, Burst: orDefault(s.Limits.CallBurst, 2000)}
-	if limit.PerSecond == 0 {
-		limit.PerSecond = 1000
-	}
-	return append(slices.Clip(s.Middleware), rpc.LimitRate(limit))
-}
-
-func orDefault[T int | time.Duration](v, def T) T {
-	if v <= 0 {
-		return def
-	}
-	return v
-}
-
-func (s *Server) pageSize() int { return orDefault(s.PageSize, 1000) }
-
-func (s *Server) logger() *slog.Logger {
-	if s.Logger != nil {
-		return s.Logger
-	}
-	return slog.Default()
-}
-
-// ServeHTTP implements http.Handler: one MCP endpoint, for the stateless requests
-// of 2026-07-28, the sessions of 2025-03-26 to 2025-11-25 and the event stream of
-// 2024-11-05.
-//
-// Requests of web pages with a foreign Origin are refused, and so are, on the
-// loopback interface, foreign Host headers.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := s.ready()
-	if s.Auth == nil && s.scoped() && auth.FromContext(r.Context()) == nil {
-		s.warnOfScopes()
-	}
-	c.http.ServeHTTP(w, r)
-}
-
-// Run serves standard input and output until the client closes them, and returns
-// nil then, or until ctx ends. Meanwhile what the program prints to standard
-// output goes to standard error where the system allows it; see transport.Stdio.
-func (s *Server) Run(ctx context.Context) error {
-	conn, err := transport.Stdio(transport.StdioOptions{StreamOptions: transport.StreamOptions{MaxMessage: s.Limits.MaxMessage}})
-	if err != nil {
-		return err
-	}
-	wire := s.ready().stream
-	wire.KeepAlive = 0 // the end of the client is the end of the stream
-	return s.serve(ctx, conn, &wire)
-}
-
-// ServeConn serves one connection until the client closes it, and returns nil
-// then, or until ctx ends. It closes conn. Whoever can reach the connection is
-// principal.Local: a byte stream authenticates nobody, so make sure that only
-// those connect who may.
-func (s *Server) ServeConn(ctx context.Context, conn transport.Conn) error {
-	return s.serve(ctx, conn, &s.ready().stream)
-}
-
-func (s *Server) serve(ctx context.Context, conn transport.Conn, wire *streamwire.Server) error {
-	c := s.ready()
-	if !c.enter() {
-		conn.Close()
-		return ErrShutdown
-	}
-	defer c.conns.Done()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(c.base, cancel)()
-	return wire.Serve(s.local(ctx), c.draining, conn, principal.Local)
-}
-
-// ErrShutdown is returned by ServeConn after Shutdown.
-var ErrShutdown = errors.New("server: shut down")
-
-// Shutdown lets nobody in anymore, waits for the calls in flight and ends open
-// streams and connections. If ctx ends first, the calls are cancelled, those on
-// connections are given Limits.Grace to end, and the context's error is returned.
-// A Server that was shut down stays so.
-func (s *Server) Shutdown(ctx context.Context) error {
-	c := s.ready()
-	c.beginShutdown()
-	err := errors.Join(c.http.Shutdown(ctx), c.http.Legacy.Close(ctx))
-	done := make(chan struct{})
-	go func() {
-		c.conns.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
-		c.cancel()
-		<-done // bounded: each connection waits no longer than its grace
-		err = ctx.Err()
-	}
-	return errors.Join(err, s.followers.close(ctx))
-}
-
-func (s *Server) implementation() mcp.Implementation {
-	i := mcp.Implementation{
-		Name:        s.Name,
-		Title:       s.Title,
-		Version:     s.Version,
-		Description: s.Description,
-		Icons:       s.Icons,
-		WebsiteURL:  s.WebsiteURL,
-	}
-	if i.Name == "" {
-		i.Name = "parley"
-	}
-	if i.Version == "" {
-		i.Version = "0.0.0"
-	}
-	return i
-}
-
-func (s *Server) capabilities() mcp.ServerCapabilities {
-	c := mcp.ServerCapabilities{Logging: &mcp.Supported{}} // any handler may use Logger
-	if s.tools.offered() {
-		c.Tools = &mcp.ToolsCapability{ListChanged: true}
-	}
-	if s.offersResources() {
-		c.Resources = &mcp.ResourcesCapability{ListChanged: true, Subscribe: true}
-	}
-	if s.prompts.offered() {
-		c.Prompts = &mcp.PromptsCapability{ListChanged: true}
-	}
-	c.Extensions = s.extensions.declared()
-	if s.completes.Load() {
-		c.Completions = &mcp.Supported{}
-	}
-	return c
-}
-
-func (s *Server) describe(principal.Principal) mcp.InitializeResult {
-	return mcp.InitializeResult{
-		Capabilities: s.capabilities(),
-		ServerInfo:   s.implementation(),
-		Instructions: s.Instructions,
-	}
-}
-
-func (s *Server) discover(context.Context, *rpc.Call) rpc.Outcome {
-	return rpc.Outcome{Result: modern.Discover(s.capabilities(), s.Instructions, s.DiscoverCache.hints(false))}
-}
-
-func methodNotFound(c *rpc.Call) rpc.Outcome {
-	return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not offered by this server", c.Method))
 }

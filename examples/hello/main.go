@@ -1,14 +1,11 @@
-// Command hello is the smallest server: one tool, over standard input and output.
-// A host starts it as a child process, and so does the parley program:
+// Command hello is the smallest server: one tool. A client that starts the program speaks
+// to it over standard input and output; at a terminal it serves HTTP on 127.0.0.1:8080.
 //
 //	parley call greet name=Ada -- go run ./examples/hello
 package main
 
 import (
 	"context"
-	"log"
-	"os"
-	"os/signal"
 
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -18,19 +15,10 @@ type greeting struct {
 	Name string `json:"name" doc:"who to greet"`
 }
 
-func newServer() *server.Server {
-	s := &server.Server{Name: "hello", Version: "1.0.0"}
-	server.AddTool(s, mcp.Tool{Name: "greet", Description: "Greet somebody by name"},
-		func(_ context.Context, in greeting) (string, error) {
-			return "Hello, " + in.Name + "!", nil
-		})
-	return s
-}
-
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := newServer().Run(ctx); err != nil && ctx.Err() == nil {
-		log.Fatal(err)
-	}
+	s := &server.Server{Name: "hello", Version: "1.0.0"}
+	server.AddTool(s, mcp.Tool{Name: "greet", Description: "Greet a person by name"}, func(_ context.Context, in greeting) (string, error) {
+		return "Hello, " + in.Name + "!", nil
+	})
+	server.Main(s)
 }

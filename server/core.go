@@ -1,0 +1,196 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/parley-mcp/parley/internal/httpwire"
+	"github.com/parley-mcp/parley/internal/legacy"
+	"github.com/parley-mcp/parley/internal/modern"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/seal"
+	"github.com/parley-mcp/parley/internal/streamwire"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/store"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// core holds the engine and the wires around it. It is built once, before the first
+// message or connection.
+type core struct {
+	engine  *rpc.Engine
+	cursors cursors
+	http    httpwire.Server
+	stream  streamwire.Server
+
+	base     context.Context // ends when the time for a shutdown is up
+	cancel   context.CancelFunc
+	draining context.Context // ends when a shutdown begins
+	drain    context.CancelFunc
+
+	mu    sync.Mutex     // orders a new connection in conns
+	conns sync.WaitGroup // and the call of drain
+}
+
+// enter counts one more connection. It reports false once a shutdown has begun.
+func (c *core) enter() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.draining.Err() != nil {
+		return false
+	}
+	c.conns.Add(1)
+	return true
+}
+
+func (c *core) beginShutdown() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drain()
+}
+
+// Check returns an error that says which field of the server has a wrong value and what
+// it must be, or nil. Run, Serve, ServeConn and ListenAndServe return the same error; an
+// HTTP request to a server with wrong fields is answered with status 500. The fields must
+// not be changed after Check.
+func (s *Server) Check() error {
+	_, err := s.ready()
+	return err
+}
+
+// ready builds the core on its first call.
+func (s *Server) ready() (*core, error) {
+	s.once.Do(func() { s.coreErr = s.build() })
+	if s.coreErr != nil {
+		return nil, s.coreErr
+	}
+	return &s.core, nil
+}
+
+func (s *Server) build() error {
+	logger := s.logger()
+	identity, err := json.Marshal(s.implementation())
+	if err != nil {
+		return fmt.Errorf("server: cannot encode Name, Version or Icons: %w", err)
+	}
+	seals, err := seal.New(s.Keys...)
+	if err != nil {
+		return fmt.Errorf("server: Keys: %w", err)
+	}
+	if s.Auth != nil {
+		if err := s.Auth.Check(); err != nil {
+			return fmt.Errorf("server: Auth: %w", err)
+		}
+	}
+	memory := store.NewMemory(store.MemoryOptions{})
+	kv, log := s.KV, s.Log
+	if kv == nil {
+		kv = memory
+	}
+	if log == nil {
+		log = memory
+	}
+	c := &s.core
+	c.cursors = cursors{seals}
+	c.engine = rpc.NewEngine(s.handlers(), logger, s.middleware()...)
+	c.engine.Store, c.engine.Scopes = kv, s.scopesOf
+	s.changes.OnInterest(s.followers.changed)
+	peers := &rpc.Peers{}
+	inflight := orDefault(s.Limits.MaxInflight, 128)
+	modernEra := &modern.Server{Engine: c.engine, Peers: peers, Identity: identity, Seals: seals}
+	if s.KV != nil { // an entry in the memory of this process would be lost with it, and the retry with the entry
+		modernEra.Store = s.KV
+	}
+	legacyEra := &legacy.Server{Engine: c.engine, Peers: peers, Logger: logger, Describe: s.describe, Changes: &s.changes, MaxInflight: inflight}
+	c.http = httpwire.Server{
+		Modern: modernEra,
+		Legacy: legacyEra,
+		Sessions: legacy.NewSessions(legacyEra, kv, legacy.SessionLimits{
+			Idle:       s.Limits.SessionIdle,
+			PerOwner:   s.Limits.SessionsPerOwner,
+			PerAddress: s.Limits.SessionsPerAddress,
+			Total:      s.Limits.Sessions,
+		}),
+		Streams:   httpwire.NewStreams(log, logger),
+		Guard:     httpwire.Guard{Origins: s.AllowedOrigins, Hosts: s.AllowedHosts},
+		Auth:      s.Auth,
+		Logger:    logger,
+		MaxBody:   int64(orDefault(s.Limits.MaxMessage, transport.DefaultServerMaxMessage)),
+		KeepAlive: orDefault(s.KeepAlive, 15*time.Second),
+		Ping:      s.KeepAlive >= 0,
+
+		PerOwner:   orDefault(s.Limits.InflightPerOwner, 1024),
+		PerAddress: orDefault(s.Limits.InflightPerAddress, 4096),
+	}
+	c.stream = streamwire.Server{
+		Modern:      modernEra,
+		Legacy:      legacyEra,
+		Logger:      logger,
+		MaxInflight: inflight,
+		KeepAlive:   max(s.KeepAlive, 0),
+		Grace:       orDefault(s.Limits.Grace, 2*time.Second),
+	}
+	c.base, c.cancel = context.WithCancel(context.Background())
+	c.draining, c.drain = context.WithCancel(context.Background())
+	return nil
+}
+
+// handlers returns the handlers of the engine by method.
+func (s *Server) handlers() map[string]rpc.Handler {
+	handlers := map[string]rpc.Handler{
+		mcp.MethodDiscover:              s.discover,
+		mcp.MethodListTools:             s.listTools,
+		mcp.MethodCallTool:              s.callTool,
+		mcp.MethodSetLevel:              s.setLevel,
+		mcp.MethodListResources:         s.listResources,
+		mcp.MethodListResourceTemplates: s.listTemplates,
+		mcp.MethodReadResource:          s.readResource,
+		mcp.MethodListPrompts:           s.listPrompts,
+		mcp.MethodGetPrompt:             s.getPrompt,
+		mcp.MethodComplete:              s.complete,
+		mcp.MethodListen:                s.listen,
+		mcp.MethodSubscribe:             s.subscribe,
+		mcp.MethodUnsubscribe:           s.unsubscribe,
+	}
+	maps.Copy(handlers, s.extensions.serve()) // their method names are distinct
+	if s.RootsChanged != nil {
+		handlers[mcp.NotificationRootsListChanged] = s.rootsChanged
+	}
+	return handlers
+}
+
+// middleware returns the program's middleware with the rate limit inside of it, so that
+// the program's middleware sees rejected calls as well.
+func (s *Server) middleware() []rpc.Middleware {
+	limit := rpc.RateLimit{PerSecond: s.Limits.CallsPerSecond, Burst: orDefault(s.Limits.CallBurst, 2000)}
+	if limit.PerSecond == 0 {
+		limit.PerSecond = 1000
+	}
+	return append(slices.Clip(s.Middleware), rpc.LimitRate(limit))
+}
+
+func orDefault[T int | time.Duration](v, def T) T {
+	if v <= 0 {
+		return def
+	}
+	return v
+}
+
+func (s *Server) pageSize() int { return orDefault(s.PageSize, 1000) }
+
+func (s *Server) logger() *slog.Logger {
+	if s.Logger != nil {
+		return s.Logger
+	}
+	return slog.Default()
+}
+
+// errConfiguration is the answer to HTTP requests while the fields of the server are wrong.
+var errConfiguration = errors.New("the server is not configured correctly: see its log")

@@ -1,0 +1,64 @@
+package server
+
+import (
+	"context"
+
+	"github.com/parley-mcp/parley/internal/modern"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+)
+
+// implementation returns the name and version that the server declares.
+func (s *Server) implementation() mcp.Implementation {
+	i := mcp.Implementation{
+		Name:        s.Name,
+		Title:       s.Title,
+		Version:     s.Version,
+		Description: s.Description,
+		Icons:       s.Icons,
+		WebsiteURL:  s.WebsiteURL,
+	}
+	if i.Name == "" {
+		i.Name = "parley"
+	}
+	if i.Version == "" {
+		i.Version = "0.0.0"
+	}
+	return i
+}
+
+func (s *Server) capabilities() mcp.ServerCapabilities {
+	c := mcp.ServerCapabilities{Logging: &mcp.Supported{}} // any handler may use Logger
+	if s.tools.offered() {
+		c.Tools = &mcp.ToolsCapability{ListChanged: true}
+	}
+	if s.offersResources() {
+		c.Resources = &mcp.ResourcesCapability{ListChanged: true, Subscribe: true}
+	}
+	if s.prompts.offered() {
+		c.Prompts = &mcp.PromptsCapability{ListChanged: true}
+	}
+	c.Extensions = s.extensions.declared()
+	if s.completes.Load() {
+		c.Completions = &mcp.Supported{}
+	}
+	return c
+}
+
+func (s *Server) describe(principal.Principal) mcp.InitializeResult {
+	return mcp.InitializeResult{
+		Capabilities: s.capabilities(),
+		ServerInfo:   s.implementation(),
+		Instructions: s.Instructions,
+	}
+}
+
+func (s *Server) discover(context.Context, *rpc.Call) rpc.Outcome {
+	return rpc.Outcome{Result: modern.Discover(s.capabilities(), s.Instructions, s.DiscoverCache.hints(false))}
+}
+
+func methodNotFound(c *rpc.Call) rpc.Outcome {
+	return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not offered by this server", c.Method))
+}

@@ -1,0 +1,239 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/streamwire"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// ErrShutdown is returned by Run, Serve, ServeConn and ListenAndServe once Shutdown was
+// called.
+var ErrShutdown = errors.New("server: shut down")
+
+// Time-outs of the http.Server that Serve runs. Bodies and responses have none here: event
+// streams may last for days, and the server's handler bounds the rest.
+const (
+	readHeaderTimeout = 10 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 64 << 10
+	// shutdownTimeout is how long calls in flight may take once the context of Serve has ended.
+	shutdownTimeout = 5 * time.Second
+)
+
+// defaultAddress is the address of Main, and of ListenAndServe without one.
+const defaultAddress = "127.0.0.1:8080"
+
+// ServeHTTP implements http.Handler. It is one MCP endpoint for the stateless requests of
+// 2026-07-28, the sessions of 2025-03-26 to 2025-11-25 and the event stream of 2024-11-05.
+//
+// A request of a web page is rejected with status 403 unless its origin is the server's own
+// or one of AllowedOrigins. On the loopback interface, the Host header must be a name of
+// that interface or one of AllowedHosts.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c, err := s.ready()
+	if err != nil {
+		if !s.rejected.Swap(true) {
+			s.logger().ErrorContext(r.Context(), "requests are rejected: the server is not configured correctly", "error", err)
+		}
+		http.Error(w, errConfiguration.Error(), http.StatusInternalServerError)
+		return
+	}
+	if s.Auth == nil && s.scoped() && auth.FromContext(r.Context()) == nil {
+		s.warnOfScopes()
+	}
+	c.http.ServeHTTP(w, r)
+}
+
+// ListenAndServe listens on a TCP address and serves HTTP on it until ctx ends; see Serve.
+// An address without a host, such as ":8080", means the loopback interface: to accept
+// connections from other machines, name an address or 0.0.0.0, and set Auth. The empty
+// address is 127.0.0.1:8080.
+func (s *Server) ListenAndServe(ctx context.Context, address string) error {
+	if err := s.Check(); err != nil { // before the port is taken
+		return err
+	}
+	listener, err := listen(address)
+	if err != nil {
+		return err
+	}
+	return s.Serve(ctx, listener)
+}
+
+func listen(address string) (net.Listener, error) {
+	if address == "" {
+		address = defaultAddress
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("server: the address must be host:port: %w", err)
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	return listener, nil
+}
+
+// Serve serves HTTP on a listener, with time-outs for idle connections and for the headers
+// of requests. When ctx ends, it accepts no more connections, gives the calls in flight five
+// seconds to finish, closes all connections and returns nil, or an error if calls had to be
+// cancelled. It returns ErrShutdown after Shutdown, and otherwise the error that ended it,
+// which is never nil while ctx has not ended. It closes the listener.
+//
+// To serve other handlers on the same port, or with settings of your own, mount the Server
+// on an http.Server instead, and call Shutdown before that of the http.Server.
+func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	c, err := s.ready()
+	if err != nil {
+		listener.Close()
+		return err
+	}
+	if c.draining.Err() != nil {
+		listener.Close()
+		return ErrShutdown
+	}
+	values := context.WithoutCancel(ctx) // requests outlive ctx until they have finished
+	web := &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: readHeaderTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		BaseContext:       func(net.Listener) context.Context { return values },
+	}
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(listener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("server: %w", err)
+	case <-c.draining.Done():
+		err = ErrShutdown
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(values, shutdownTimeout)
+	defer cancel()
+	if ended := s.Shutdown(grace); ended != nil && err == nil { // first: it ends the event streams that web.Shutdown waits for
+		err = fmt.Errorf("server: calls in flight were cancelled at shutdown: %w", ended)
+	}
+	if web.Shutdown(grace) != nil {
+		web.Close()
+	}
+	<-served
+	return err
+}
+
+// Run serves standard input and output. It returns nil when the client has closed them or
+// ctx has ended. Meanwhile, what the program prints to standard output goes to standard
+// error where the system allows it; see [transport.Stdio].
+func (s *Server) Run(ctx context.Context) error {
+	c, err := s.ready()
+	if err != nil {
+		return err
+	}
+	conn, err := transport.Stdio(transport.StdioOptions{StreamOptions: transport.StreamOptions{MaxMessage: s.Limits.MaxMessage}})
+	if err != nil {
+		return err
+	}
+	wire := c.stream
+	wire.KeepAlive = 0 // the client's process closes the stream when it ends
+	err = s.serveStream(ctx, c, conn, &wire)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// ServeConn serves one connection until the client closes it, and returns nil then, or
+// until ctx ends. It closes conn. A byte stream does not authenticate its client, who acts
+// as [principal.Local]: make sure that only trusted programs can connect.
+func (s *Server) ServeConn(ctx context.Context, conn transport.Conn) error {
+	c, err := s.ready()
+	if err != nil {
+		conn.Close()
+		return err
+	}
+	return s.serveStream(ctx, c, conn, &c.stream)
+}
+
+func (s *Server) serveStream(ctx context.Context, c *core, conn transport.Conn, wire *streamwire.Server) error {
+	if !c.enter() {
+		conn.Close()
+		return ErrShutdown
+	}
+	defer c.conns.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.base, cancel)()
+	return wire.Serve(s.local(ctx), c.draining, conn, principal.Local)
+}
+
+// Shutdown rejects new requests, waits for the calls in flight and ends open streams and
+// connections. If ctx ends first, the calls are cancelled, those on connections are given
+// Limits.Grace to end, and the context's error is returned. The server cannot be used again.
+func (s *Server) Shutdown(ctx context.Context) error {
+	c, err := s.ready()
+	if err != nil {
+		return err
+	}
+	c.beginShutdown()
+	err = errors.Join(c.http.Shutdown(ctx), c.http.Legacy.Close(ctx))
+	done := make(chan struct{})
+	go func() {
+		c.conns.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		c.cancel()
+		<-done // bounded: each connection waits no longer than its grace
+		err = ctx.Err()
+	}
+	return errors.Join(err, s.followers.close(ctx))
+}
+
+// Main is the whole main function of a program that is one server. A program that a client
+// started serves standard input and output, as Run does. At a terminal, where no client
+// could speak to it, it serves HTTP on 127.0.0.1:8080 and prints the URL to standard error.
+// An interrupt or a termination signal ends it: calls in flight have five seconds to finish,
+// and a second signal ends the program at once.
+//
+// Main returns when the server has ended as it should. Otherwise it prints the error to
+// standard error and exits with status 1.
+func Main(s *Server) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	defer context.AfterFunc(ctx, stop)()
+	if err := serveMain(ctx, s); err != nil {
+		log.New(os.Stderr, "", 0).Fatalln(err)
+	}
+}
+
+func serveMain(ctx context.Context, s *Server) error {
+	if !isTerminal(os.Stdin) {
+		return s.Run(ctx)
+	}
+	if err := s.Check(); err != nil {
+		return err
+	}
+	listener, err := listen(defaultAddress)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "%s serves MCP on http://%s/mcp; press Ctrl-C to stop\n", s.implementation().Name, listener.Addr())
+	return s.Serve(ctx, listener)
+}
