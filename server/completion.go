@@ -20,6 +20,15 @@ import (
 // Suggest only what the caller may know of: everybody who can reach the server can ask.
 type Completer func(ctx context.Context, value string, arguments map[string]string) ([]string, error)
 
+// CompleteFrom returns a Completer that suggests those of the values that begin with the
+// text that the user has typed, then those that contain it, in any case of letters. It
+// keeps values.
+func CompleteFrom(values ...string) Completer {
+	return func(_ context.Context, value string, _ map[string]string) ([]string, error) {
+		return matching(values, value), nil
+	}
+}
+
 // CompletePrompt has an argument of a prompt completed. It replaces the completion
 // that the argument has, as those with an enumeration do. The prompt must have been
 // added before; when it is removed, its completers go with it.

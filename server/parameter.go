@@ -172,12 +172,15 @@ func (p *parameter) appendScalar(dst []byte, text string) []byte {
 	return jsonrpc.AppendString(dst, text)
 }
 
-// suggest returns the values of an enumeration that what has been typed may become:
-// those that begin with it, then those that contain it, whatever the case.
-func (p *parameter) suggest(typed string) []string {
+// suggest returns the values of an enumeration that match the typed text.
+func (p *parameter) suggest(typed string) []string { return matching(p.enum, typed) }
+
+// matching returns the values that begin with the typed text, then those that contain it,
+// in any case of letters.
+func matching(values []string, typed string) []string {
 	typed = strings.ToLower(typed)
 	var begin, contain []string
-	for _, value := range p.enum {
+	for _, value := range values {
 		switch i := strings.Index(strings.ToLower(value), typed); {
 		case i == 0:
 			begin = append(begin, value)

@@ -59,7 +59,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // ListenAndServe listens on a TCP address and serves HTTP on it until ctx ends; see Serve.
 // An address without a host, such as ":8080", means the loopback interface: to accept
 // connections from other machines, name an address or 0.0.0.0, and set Auth. The empty
-// address is 127.0.0.1:8080.
+// address is 127.0.0.1:8080. The URL is logged.
 func (s *Server) ListenAndServe(ctx context.Context, address string) error {
 	if err := s.Check(); err != nil { // before the port is taken
 		return err
@@ -68,6 +68,7 @@ func (s *Server) ListenAndServe(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
+	s.logger().InfoContext(ctx, "serving MCP", "url", "http://"+listener.Addr().String()+"/mcp")
 	return s.Serve(ctx, listener)
 }
 

@@ -7,7 +7,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"log"
 	"strings"
 
 	"github.com/parley-mcp/parley/mcp"
@@ -46,7 +45,5 @@ func newServer() *server.Server {
 }
 
 func main() {
-	if err := newServer().Run(context.Background()); err != nil {
-		log.Fatal(err)
-	}
+	server.Main(newServer())
 }

@@ -9,7 +9,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"log"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -53,7 +52,5 @@ func count(ctx context.Context, _ struct{}) (found, error) {
 }
 
 func main() {
-	if err := newServer().Run(context.Background()); err != nil {
-		log.Fatal(err)
-	}
+	server.Main(newServer())
 }

@@ -7,7 +7,6 @@ package main
 import (
 	"context"
 	"errors"
-	"log"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/mcp"
@@ -46,7 +45,5 @@ func summarize(ctx context.Context, in document) (string, error) {
 }
 
 func main() {
-	if err := newServer().Run(context.Background()); err != nil {
-		log.Fatal(err)
-	}
+	server.Main(newServer())
 }

@@ -6,7 +6,6 @@ package main
 
 import (
 	"context"
-	"log"
 	"sync"
 
 	"github.com/parley-mcp/parley/mcp"
@@ -41,7 +40,5 @@ func newServer() *server.Server {
 }
 
 func main() {
-	if err := newServer().Run(context.Background()); err != nil {
-		log.Fatal(err)
-	}
+	server.Main(newServer())
 }

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -53,7 +52,5 @@ func plan(ctx context.Context, in destination) (string, error) {
 }
 
 func main() {
-	if err := newServer().Run(context.Background()); err != nil {
-		log.Fatal(err)
-	}
+	server.Main(newServer())
 }

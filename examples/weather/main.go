@@ -8,7 +8,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"log"
 
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -49,7 +48,5 @@ func tell(_ context.Context, in place) (weather, error) {
 }
 
 func main() {
-	if err := newServer().Run(context.Background()); err != nil {
-		log.Fatal(err)
-	}
+	server.Main(newServer())
 }
