@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/internal/modern"
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -124,7 +125,7 @@ func (c *Client) request(ctx context.Context, method string, body []byte) (*http
 	}
 	// 2024-11-05 and 2025-03-26 know no such header, and ignore it.
 	if c.revision != "" {
-		req.Header[modern.HeaderVersion] = []string{string(c.revision)}
+		req.Header[revision.HeaderVersion] = []string{string(c.revision)}
 	}
 	return req, nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/parley-mcp/parley/internal/modern"
+	"github.com/parley-mcp/parley/internal/revision"
 )
 
 // Pages of other origins that the program allows by name need more than not being
@@ -23,11 +24,11 @@ const (
 // mirror parameters.
 var corsHeaders = []string{
 	"accept", "authorization", "dpop", "baggage", "content-type", "last-event-id", "traceparent", "tracestate",
-	strings.ToLower(headerSession), strings.ToLower(modern.HeaderVersion), strings.ToLower(modern.HeaderMethod), strings.ToLower(modern.HeaderName),
+	strings.ToLower(headerSession), strings.ToLower(revision.HeaderVersion), strings.ToLower(modern.HeaderMethod), strings.ToLower(modern.HeaderName),
 }
 
 // exposed are the headers of responses that pages may read.
-var exposed = []string{strings.Join([]string{headerSession, modern.HeaderVersion, "WWW-Authenticate", "DPoP-Nonce", "Retry-After"}, ", ")}
+var exposed = []string{strings.Join([]string{headerSession, revision.HeaderVersion, "WWW-Authenticate", "DPoP-Nonce", "Retry-After"}, ", ")}
 
 // share lets the page that has sent a request, which has been checked, see the response.
 // It reports whether the request was a preflight, which is answered then.

@@ -16,7 +16,6 @@ import (
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
-	"github.com/parley-mcp/parley/mcp"
 )
 
 const headerSession = "Mcp-Session-Id"
@@ -103,19 +102,11 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// Modern traffic is told from older traffic by what it says of itself. A request
-// is of the stateless era if its body says so, or if its version header names no
-// revision that had sessions: a broken modern request is then told how it is
-// broken. Everything else belongs to a session.
-func isModern(h http.Header, m *jsonrpc.Message) bool {
-	version := mcp.Revision(first(h, modern.HeaderVersion))
-	if version.Known() && version.Modern() { // the body need not be asked
-		return true
-	}
-	if _, ok := revision.RequestVersion(m); ok {
-		return true
-	}
-	return version != "" && !version.Known() && h[headerSession] == nil
+// classify decides the era of a request. Message is nil unless the body is one message.
+func classify(r *http.Request, m *jsonrpc.Message) revision.Class {
+	return revision.Classify(revision.Input{
+		Message: m, HTTP: true, Header: r.Header[revision.HeaderVersion], Session: r.Header[headerSession] != nil,
+	})
 }
 
 func (s *Server) post(w http.ResponseWriter, r *http.Request) {
@@ -180,8 +171,9 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, body []byte) {
 	if s.Auth != nil && !s.permit(w, r, m.ID, m) {
 		return
 	}
-	if isModern(r.Header, m) {
-		s.postModern(w, r, x)
+	class := classify(r, m)
+	if class.Era == revision.Modern {
+		s.postModern(w, r, x, class)
 		return
 	}
 	if r.URL.RawQuery != "" && r.Header[headerSession] == nil {
@@ -190,7 +182,7 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, body []byte) {
 			return
 		}
 	}
-	s.postLegacy(w, r, x)
+	s.postLegacy(w, r, x, class)
 }
 
 // malformed answers what is not a message. What was meant as a response has an id,
@@ -205,7 +197,7 @@ func (s *Server) malformed(w http.ResponseWriter, r *http.Request, m *jsonrpc.Me
 	if m.Kind == jsonrpc.Response {
 		id = jsonrpc.ID{}
 	}
-	nullID := id.IsZero() && mcp.Revision(first(r.Header, modern.HeaderVersion)) < mcp.V20251125
+	nullID := id.IsZero() && revision.NullErrorIDs.In(classify(r, nil).Revision)
 	reply(w, r, http.StatusBadRequest, jsonrpc.AppendError(nil, id, invalid.Wire(), nullID))
 }
 
@@ -224,15 +216,15 @@ func (s *Server) unusable(r *http.Request, m *jsonrpc.Message, reason error) {
 	}
 }
 
-func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange) {
+func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange, class revision.Class) {
 	m := &x.message
 	switch m.Kind {
 	case jsonrpc.Notification: // the core defines none for HTTP; closing the stream cancels
-		if fault := modern.CheckNotification(m, r.Header); fault != nil {
-			refuse(w, http.StatusBadRequest, jsonrpc.ID{}, fault)
+		if class.Fault != nil {
+			refuse(w, http.StatusBadRequest, jsonrpc.ID{}, class.Fault.Wire())
 			return
 		}
-		s.Modern.ServeNotification(r.Context(), m, s.principalOf(r), addressOf(r))
+		s.Modern.ServeNotification(r.Context(), m, class, s.principalOf(r), addressOf(r))
 		w.WriteHeader(http.StatusAccepted)
 		return
 	case jsonrpc.Response:
@@ -247,7 +239,7 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange)
 		return
 	}
 	defer held.give()
-	c, fault := s.Modern.Open(r.Context(), m, owner.who, r.Header)
+	c, fault := s.Modern.Open(r.Context(), m, class, owner.who, r.Header)
 	if fault != nil {
 		refuse(w, max(modern.HTTPStatus(fault.Code), http.StatusBadRequest), m.ID, fault)
 		return

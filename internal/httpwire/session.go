@@ -6,25 +6,24 @@ import (
 	"net/http"
 
 	"github.com/parley-mcp/parley/internal/legacy"
-	"github.com/parley-mcp/parley/internal/modern"
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// sessionOf reads the headers that every message of a session may have: its id,
-// and the version, which was agreed on and is not needed, but must not be one without
-// sessions (2025-11-25, basic/transports, Protocol Version Header). If there is
-// something wrong with them it has answered.
-func sessionOf(w http.ResponseWriter, r *http.Request, request jsonrpc.ID) (id string, ok bool) {
-	ids, versions := r.Header[headerSession], r.Header[modern.HeaderVersion]
+// sessionOf returns the session id of a legacy request, or "" if it has none. If a
+// header is wrong, sessionOf answers the request and reports false. The version header
+// is optional here, since the session knows its revision, but must name a legacy
+// revision (2025-11-25, basic/transports, Protocol Version Header).
+func sessionOf(w http.ResponseWriter, r *http.Request, class revision.Class, request jsonrpc.ID) (id string, ok bool) {
 	switch {
-	case len(ids) > 1:
-		return "", wrong(w, request, "more than one Mcp-Session-Id header")
-	case len(versions) > 1:
-		return "", wrong(w, request, "more than one MCP-Protocol-Version header")
-	case len(versions) == 1 && (!mcp.Revision(versions[0]).Known() || mcp.Revision(versions[0]).Modern()):
-		return "", wrong(w, request, "the MCP-Protocol-Version header "+quote(versions[0])+" names no revision with sessions")
+	case len(r.Header[headerSession]) > 1:
+		return "", wrong(w, request, "the Mcp-Session-Id header must occur once")
+	case class.Fault != nil && class.Fault.Kind == revision.HeaderRepeated:
+		return "", wrong(w, request, "the MCP-Protocol-Version header must occur once")
+	case class.Fault != nil || class.Era == revision.Modern:
+		return "", wrong(w, request, "the MCP-Protocol-Version header "+quote(first(r.Header, revision.HeaderVersion))+" must name a revision that has sessions")
 	}
 	return first(r.Header, headerSession), true
 }
@@ -39,13 +38,13 @@ const missingSession = "the Mcp-Session-Id header is missing: send initialize fi
 
 // postLegacy serves one message of a session (2025-11-25, basic/transports,
 // Sending Messages to the Server).
-func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange) {
+func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange, class revision.Class) {
 	m := &x.message
 	request := m.ID
 	if m.Kind == jsonrpc.Response { // its id is of a request of ours
 		request = jsonrpc.ID{}
 	}
-	id, ok := sessionOf(w, r, request)
+	id, ok := sessionOf(w, r, class, request)
 	if !ok {
 		return
 	}
@@ -97,7 +96,7 @@ func busy(w http.ResponseWriter, request jsonrpc.ID) {
 // postBatch serves a batch, of which 2025-03-26 alone knows (basic, Batching). The
 // responses to it come as one batch too.
 func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, body []byte) {
-	id, ok := sessionOf(w, r, jsonrpc.ID{})
+	id, ok := sessionOf(w, r, classify(r, nil), jsonrpc.ID{})
 	if !ok {
 		return
 	}
@@ -219,40 +218,34 @@ func (s *Server) unavailable(w http.ResponseWriter, r *http.Request, request jso
 // stream, or the pair of 2024-11-05, whose clients know no session and no version
 // header.
 func (s *Server) get(w http.ResponseWriter, r *http.Request) {
-	if statelessOnly(r.Header) {
+	class := classify(r, nil)
+	if class.Era == revision.Modern { // that era has POST only
 		notAllowed(w, "POST")
 		return
 	}
-	id, ok := sessionOf(w, r, jsonrpc.ID{})
+	id, ok := sessionOf(w, r, class, jsonrpc.ID{})
 	if !ok {
 		return
 	}
-	version := mcp.Revision(first(r.Header, modern.HeaderVersion))
 	switch {
 	case !accepts(r.Header, "text/event-stream"):
 		refuse(w, http.StatusNotAcceptable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "send Accept: text/event-stream"})
 	case id != "":
 		s.getStream(w, r, id)
-	case version == "" || version == mcp.V20241105:
+	case class.Revision == "" || revision.EventStreamPairs.In(class.Revision):
 		s.openPair(w, r)
 	default:
 		wrong(w, jsonrpc.ID{}, missingSession)
 	}
 }
 
-// statelessOnly reports whether the version header says that a request is of the era
-// that has POST alone.
-func statelessOnly(h http.Header) bool {
-	v := mcp.Revision(first(h, modern.HeaderVersion))
-	return v.Known() && v.Modern()
-}
-
 func (s *Server) delete(w http.ResponseWriter, r *http.Request) {
-	if statelessOnly(r.Header) {
+	class := classify(r, nil)
+	if class.Era == revision.Modern { // that era has POST only
 		notAllowed(w, "POST")
 		return
 	}
-	id, ok := sessionOf(w, r, jsonrpc.ID{})
+	id, ok := sessionOf(w, r, class, jsonrpc.ID{})
 	if !ok {
 		return
 	}

@@ -30,7 +30,7 @@ type batched struct {
 // the handshake (basic/lifecycle, Initialization). A message that is none is only
 // answered as one.
 func (s *Session) Batch(data []byte, lim jsonrpc.Limits) (*Batch, *jsonrpc.Error) {
-	if !s.handshook || s.Revision != mcp.V20250326 {
+	if !s.handshook || !revision.Batches.In(s.Revision) {
 		if err := jsonrpc.Check(data, lim); err != nil { // it is not even JSON
 			return nil, faultOf(err)
 		}
@@ -57,7 +57,7 @@ func (s *Session) Batch(data []byte, lim jsonrpc.Limits) (*Batch, *jsonrpc.Error
 		switch {
 		case m.Method == mcp.MethodInitialize:
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "initialize is not part of a batch"}
-		case m.fault == nil && revision.IsModern(&m.Message):
+		case m.fault == nil && revision.Classify(revision.Input{Message: &m.Message, Agreed: s.Revision}).Era == revision.Modern:
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "requests of 2026-07-28, which has no batches, are not part of one"}
 		}
 	}

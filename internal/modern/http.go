@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -13,28 +12,9 @@ import (
 // Names of the headers that mirror parts of a request, in canonical form
 // (2026-07-28, basic/transports/streamable-http, Request Metadata).
 const (
-	HeaderVersion = "Mcp-Protocol-Version"
-	HeaderMethod  = "Mcp-Method"
-	HeaderName    = "Mcp-Name"
+	HeaderMethod = "Mcp-Method"
+	HeaderName   = "Mcp-Name"
 )
-
-// CheckNotification checks the headers of a notification. The revision defines none
-// over HTTP, and no headers for one either: it is the version that has to be ours,
-// and the one that the body gives, if it gives one. The error is for a response
-// without an id.
-func CheckNotification(m *jsonrpc.Message, h http.Header) *jsonrpc.Error {
-	header, err := single(h, HeaderVersion)
-	if err != nil {
-		return err
-	}
-	if body, ok := revision.RequestVersion(m); ok && body != header {
-		return versionMismatch(header, body)
-	}
-	if r := mcp.Revision(header); !r.Known() || !r.Modern() {
-		return Unsupported(header)
-	}
-	return nil
-}
 
 // checkHeaders holds the method and name headers against the body.
 func checkHeaders(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
@@ -86,10 +66,6 @@ func single(h http.Header, name string) (string, *jsonrpc.Error) {
 		return strings.Trim(values[0], " \t"), nil
 	}
 	return "", mismatch("the %s header occurs more than once", name)
-}
-
-func versionMismatch(header, body string) *jsonrpc.Error {
-	return mismatch("%s header %.100q does not match the version %.100q of the body's _meta", HeaderVersion, header, body)
 }
 
 func mismatch(format string, args ...any) *jsonrpc.Error {

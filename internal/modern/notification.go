@@ -13,15 +13,15 @@ import (
 // ServeNotification has the handler of a notification take it, if it is one of an
 // extension. As a request does, it says in its _meta what the client can do; without
 // that it is ignored, and so is any other notification. It returns with the handler.
-func (s *Server) ServeNotification(ctx context.Context, m *jsonrpc.Message, who principal.Principal, source string) {
-	if _, ok := revision.RequestVersion(m); !ok {
+func (s *Server) ServeNotification(ctx context.Context, m *jsonrpc.Message, class revision.Class, who principal.Principal, source string) {
+	if class.Fault != nil || !s.Engine.Takes(m.Method, class.Revision) {
 		return
 	}
 	c := new(rpc.Call)
-	if err := s.metadata(c, m); err != nil || !c.Revision.Known() || !c.Revision.Modern() || !s.Engine.Takes(m.Method, c.Revision) {
+	if s.metadata(c, m) != nil {
 		return
 	}
-	c.Principal, c.Source = who, source
+	c.Revision, c.Principal, c.Source = class.Revision, who, source
 	s.Engine.ServeNotification(ctx, c)
 }
 

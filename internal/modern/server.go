@@ -2,10 +2,10 @@ package modern
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -38,25 +38,20 @@ func (s *Server) now() time.Time {
 // is nil. Of several faults the first of this order is reported: no version header,
 // incomplete _meta, another version in the header than in _meta, a version that we
 // do not speak, other headers that differ, an unknown method.
-func (s *Server) Open(ctx context.Context, m *jsonrpc.Message, who principal.Principal, h http.Header) (*rpc.Call, *jsonrpc.Error) {
-	var header string
-	if h != nil {
-		var err *jsonrpc.Error
-		if header, err = single(h, HeaderVersion); err != nil {
-			return nil, err
-		}
+func (s *Server) Open(ctx context.Context, m *jsonrpc.Message, class revision.Class, who principal.Principal, h http.Header) (*rpc.Call, *jsonrpc.Error) {
+	fault := class.Fault
+	if fault != nil && (fault.Kind == revision.HeaderMissing || fault.Kind == revision.HeaderRepeated) {
+		return nil, fault.Wire()
 	}
 	both := new(served)
 	c := &both.call
 	if err := s.metadata(c, m); err != nil {
 		return nil, err
 	}
-	if h != nil && header != string(c.Revision) {
-		return nil, versionMismatch(header, string(c.Revision))
+	if fault != nil {
+		return nil, fault.Wire()
 	}
-	if !c.Revision.Known() || !c.Revision.Modern() {
-		return nil, Unsupported(string(c.Revision))
-	}
+	c.Revision = class.Revision
 	if h != nil {
 		if err := checkHeaders(h, m); err != nil {
 			return nil, err
@@ -85,7 +80,7 @@ type served struct {
 }
 
 // metadata fills in a call from its request, and from the members of _meta that the
-// protocol defines. The revision may be any text.
+// protocol defines, except for the revision, which revision.Classify reads.
 func (s *Server) metadata(c *rpc.Call, m *jsonrpc.Message) *jsonrpc.Error {
 	meta, ok := m.Params.Get("_meta")
 	if !ok || meta[0] != '{' {
@@ -115,7 +110,6 @@ func (s *Server) metadata(c *rpc.Call, m *jsonrpc.Message) *jsonrpc.Error {
 		return malformed(mcp.MetaClientInfo + " must be an object")
 	}
 	c.Method, c.ID, c.Params, c.RawParams = m.Method, m.ID, &m.Params, m.Raw
-	c.Revision = mcp.Revision(jsonrpc.Unquote(version))
 	if token != nil {
 		if err := c.ProgressToken.UnmarshalJSON(token); err != nil {
 			return malformed("progressToken must be a string or an integer")
@@ -142,29 +136,11 @@ func malformed(reason string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "malformed request metadata: " + reason}
 }
 
-// Unsupported is the error for a request in a revision that is not of this era, or
-// of none that we know. Its data lists what we speak, legacy revisions too, so
-// that a client can choose.
-func Unsupported(requested string) *jsonrpc.Error {
-	data := mcp.UnsupportedVersionData{Supported: Supported(), Requested: requested}
-	raw, _ := json.Marshal(data) // strings only
-	return &jsonrpc.Error{Code: mcp.CodeUnsupportedVersion, Message: "unsupported protocol version", Data: raw}
-}
-
-// Supported is the list of revisions that a server of ours speaks, newest first.
-func Supported() []string {
-	var all []string
-	for _, r := range mcp.Revisions() {
-		all = append(all, string(r))
-	}
-	return all
-}
-
 // Discover answers server/discover.
 func Discover(capabilities mcp.ServerCapabilities, instructions string, hints mcp.CacheHints) *mcp.DiscoverResult {
 	return &mcp.DiscoverResult{
 		CacheHints:        hints,
-		SupportedVersions: Supported(),
+		SupportedVersions: revision.Supported(),
 		Capabilities:      capabilities,
 		Instructions:      instructions,
 	}
@@ -173,8 +149,8 @@ func Discover(capabilities mcp.ServerCapabilities, instructions string, hints mc
 // Serve answers one request that came without headers, appending the response to
 // dst; nothing, if the peer has cancelled it. Stream takes what the handler sends
 // meanwhile.
-func (s *Server) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, who principal.Principal, stream rpc.Stream, inflight *rpc.Inflight) []byte {
-	c, err := s.Open(ctx, m, who, nil)
+func (s *Server) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, class revision.Class, who principal.Principal, stream rpc.Stream, inflight *rpc.Inflight) []byte {
+	c, err := s.Open(ctx, m, class, who, nil)
 	if err != nil {
 		return jsonrpc.AppendError(dst, m.ID, err, false)
 	}

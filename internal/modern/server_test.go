@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -61,6 +62,23 @@ func header(pairs ...string) http.Header {
 	return h
 }
 
+const headerVersion = revision.HeaderVersion
+
+// classify classifies a message that came with h, or without headers if h is nil.
+func classify(m *jsonrpc.Message, h http.Header) revision.Class {
+	return revision.Classify(revision.Input{Message: m, HTTP: h != nil, Header: h[headerVersion]})
+}
+
+func open(t *testing.T, s *Server, raw string, who principal.Principal, h http.Header) (*rpc.Call, *jsonrpc.Error) {
+	t.Helper()
+	return openMessage(t, s, parse(t, raw), who, h)
+}
+
+func openMessage(t *testing.T, s *Server, m *jsonrpc.Message, who principal.Principal, h http.Header) (*rpc.Call, *jsonrpc.Error) {
+	t.Helper()
+	return s.Open(t.Context(), m, classify(m, h), who, h)
+}
+
 // The order in which faults are reported is the one that satisfies every probe of
 // the conformance suite: each row has all the faults of the rows below it too.
 func TestT14T15T16T19J12FaultsAreReportedInOrder(t *testing.T) {
@@ -71,31 +89,31 @@ func TestT14T15T16T19J12FaultsAreReportedInOrder(t *testing.T) {
 		body  string
 		code  int64
 	}{
-		{"no version header", header("Mcp-Method", "x"), `{"jsonrpc":"2.0","id":1,"method":"no/such/method"}`, mcp.CodeHeaderMismatch},
-		{"two version headers", header(HeaderVersion, "2026-07-28", HeaderVersion, "2026-07-28"), request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"no params", header(HeaderVersion, "v999"), `{"jsonrpc":"2.0","id":1,"method":"no/such/method"}`, jsonrpc.CodeInvalidParams},
-		{"_meta is no object", header(HeaderVersion, "v999"), `{"jsonrpc":"2.0","id":1,"method":"no/such/method","params":{"_meta":7}}`, jsonrpc.CodeInvalidParams},
-		{"no version in _meta", header(HeaderVersion, "v999"), request(unknown, "", "{}", ""), jsonrpc.CodeInvalidParams},
-		{"a version that is no string", header(HeaderVersion, "v999"), request(unknown, "20260728", "{}", ""), jsonrpc.CodeInvalidParams},
-		{"no capabilities", header(HeaderVersion, "v999"), request(unknown, `"v998"`, "", ""), jsonrpc.CodeInvalidParams},
-		{"capabilities are no object", header(HeaderVersion, "v999"), request(unknown, `"v998"`, "[]", ""), jsonrpc.CodeInvalidParams},
-		{"another version in the header", header(HeaderVersion, "v999"), request(unknown, `"v998"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"another version in the body", header(HeaderVersion, "2026-07-28"), request(unknown, `"v998"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"a version of the legacy era in the header", header(HeaderVersion, "2025-11-25"), request(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"an empty version header", header(HeaderVersion, ""), request(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"an unknown version", header(HeaderVersion, "v999"), request(unknown, `"v999"`, "{}", ""), mcp.CodeUnsupportedVersion},
-		{"a version of the legacy era", header(HeaderVersion, "2025-11-25"), request(unknown, `"2025-11-25"`, "{}", ""), mcp.CodeUnsupportedVersion},
-		{"no method header", header(HeaderVersion, "2026-07-28"), request(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"another method in the header", header(HeaderVersion, "2026-07-28", HeaderMethod, "tools/call"), request(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"the method in another case", header(HeaderVersion, "2026-07-28", HeaderMethod, "TOOLS/LIST"), request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"two method headers", header(HeaderVersion, "2026-07-28", HeaderMethod, "tools/list", HeaderMethod, "tools/list"), request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"an unknown method", header(HeaderVersion, "2026-07-28", HeaderMethod, unknown), request(unknown, `"2026-07-28"`, "{}", ""), jsonrpc.CodeMethodNotFound},
-		{"a method of the legacy era", header(HeaderVersion, "2026-07-28", HeaderMethod, "ping"), request("ping", `"2026-07-28"`, "{}", ""), jsonrpc.CodeMethodNotFound},
-		{"initialize", header(HeaderVersion, "2026-07-28", HeaderMethod, "initialize"), request("initialize", `"2026-07-28"`, "{}", ""), jsonrpc.CodeMethodNotFound},
-		{"none", header(HeaderVersion, "2026-07-28", HeaderMethod, "tools/list"), request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), 0},
-		{"none, with spaces around", header(HeaderVersion, " 2026-07-28\t", HeaderMethod, " tools/list "), request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), 0},
+		{"no version header", header("Mcp-Method", "x"), request(unknown, `"v998"`, "", ""), mcp.CodeHeaderMismatch},
+		{"two version headers", header(headerVersion, "2026-07-28", headerVersion, "2026-07-28"), request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"no params", header(headerVersion, "v999"), `{"jsonrpc":"2.0","id":1,"method":"no/such/method"}`, jsonrpc.CodeInvalidParams},
+		{"_meta is no object", header(headerVersion, "v999"), `{"jsonrpc":"2.0","id":1,"method":"no/such/method","params":{"_meta":7}}`, jsonrpc.CodeInvalidParams},
+		{"no version in _meta", header(headerVersion, "v999"), request(unknown, "", "{}", ""), jsonrpc.CodeInvalidParams},
+		{"a version that is no string", header(headerVersion, "v999"), request(unknown, "20260728", "{}", ""), jsonrpc.CodeInvalidParams},
+		{"no capabilities", header(headerVersion, "v999"), request(unknown, `"v998"`, "", ""), jsonrpc.CodeInvalidParams},
+		{"capabilities are no object", header(headerVersion, "v999"), request(unknown, `"v998"`, "[]", ""), jsonrpc.CodeInvalidParams},
+		{"another version in the header", header(headerVersion, "v999"), request(unknown, `"v998"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"another version in the body", header(headerVersion, "2026-07-28"), request(unknown, `"v998"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"a version of the legacy era in the header", header(headerVersion, "2025-11-25"), request(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"an empty version header", header(headerVersion, ""), request(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"an unknown version", header(headerVersion, "v999"), request(unknown, `"v999"`, "{}", ""), mcp.CodeUnsupportedVersion},
+		{"a version of the legacy era", header(headerVersion, "2025-11-25"), request(unknown, `"2025-11-25"`, "{}", ""), mcp.CodeUnsupportedVersion},
+		{"no method header", header(headerVersion, "2026-07-28"), request(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"another method in the header", header(headerVersion, "2026-07-28", HeaderMethod, "tools/call"), request(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"the method in another case", header(headerVersion, "2026-07-28", HeaderMethod, "TOOLS/LIST"), request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"two method headers", header(headerVersion, "2026-07-28", HeaderMethod, "tools/list", HeaderMethod, "tools/list"), request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"an unknown method", header(headerVersion, "2026-07-28", HeaderMethod, unknown), request(unknown, `"2026-07-28"`, "{}", ""), jsonrpc.CodeMethodNotFound},
+		{"a method of the legacy era", header(headerVersion, "2026-07-28", HeaderMethod, "ping"), request("ping", `"2026-07-28"`, "{}", ""), jsonrpc.CodeMethodNotFound},
+		{"initialize", header(headerVersion, "2026-07-28", HeaderMethod, "initialize"), request("initialize", `"2026-07-28"`, "{}", ""), jsonrpc.CodeMethodNotFound},
+		{"none", header(headerVersion, "2026-07-28", HeaderMethod, "tools/list"), request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), 0},
+		{"none, with spaces around", header(headerVersion, " 2026-07-28\t", HeaderMethod, " tools/list "), request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), 0},
 	} {
-		_, err := newServer().Open(t.Context(), parse(t, tc.body), principal.Anonymous, tc.h)
+		_, err := open(t, newServer(), tc.body, principal.Anonymous, tc.h)
 		var code int64
 		if err != nil {
 			code = err.Code
@@ -134,11 +152,11 @@ func TestT16NameHeaderMirrorsTheBody(t *testing.T) {
 		{mcp.MethodListTools, ``, nil, true},
 		{mcp.MethodListTools, ``, []string{"whatever"}, true}, // nothing is mirrored
 	} {
-		h := header(HeaderVersion, "2026-07-28", HeaderMethod, tc.method)
+		h := header(headerVersion, "2026-07-28", HeaderMethod, tc.method)
 		if tc.names != nil {
 			h[HeaderName] = tc.names
 		}
-		_, err := newServer().Open(t.Context(), parse(t, request(tc.method, `"2026-07-28"`, "{}", tc.params)), principal.Anonymous, h)
+		_, err := open(t, newServer(), request(tc.method, `"2026-07-28"`, "{}", tc.params), principal.Anonymous, h)
 		if (err == nil) != tc.ok || err != nil && err.Code != mcp.CodeHeaderMismatch {
 			t.Errorf("%s with %s and Mcp-Name %q: %v", tc.method, tc.params, tc.names, err)
 		}
@@ -146,7 +164,7 @@ func TestT16NameHeaderMirrorsTheBody(t *testing.T) {
 }
 
 func TestUnsupportedVersionErrorListsWhatDiscoverLists(t *testing.T) {
-	_, err := newServer().Open(t.Context(), parse(t, request(mcp.MethodListTools, `"2199-01-01"`, "{}", "")), principal.Anonymous, nil)
+	_, err := open(t, newServer(), request(mcp.MethodListTools, `"2199-01-01"`, "{}", ""), principal.Anonymous, nil)
 	if err == nil {
 		t.Fatal("accepted")
 	}
@@ -170,7 +188,7 @@ func TestJ13CapabilitiesAreThoseOfTheRequest(t *testing.T) {
 		capabilities string
 		sampling     bool
 	}{{`{"sampling":{}}`, true}, {`{}`, false}, {`{"sampling":{}}`, true}} {
-		c, err := s.Open(t.Context(), parse(t, request(mcp.MethodListTools, `"2026-07-28"`, tc.capabilities, "")), principal.Anonymous, nil)
+		c, err := open(t, s, request(mcp.MethodListTools, `"2026-07-28"`, tc.capabilities, ""), principal.Anonymous, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +206,7 @@ func TestRequestMetadataIsRead(t *testing.T) {
 	raw := `{"jsonrpc":"2.0","id":"x","method":"tools/list","params":{"cursor":"c","_meta":{` +
 		`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"n","version":"1"},` +
 		`"io.modelcontextprotocol/clientCapabilities":{},"progressToken":"p"}}}`
-	c, fault := newServer().Open(t.Context(), parse(t, raw), who, nil)
+	c, fault := open(t, newServer(), raw, who, nil)
 	if fault != nil {
 		t.Fatal(fault)
 	}
@@ -201,7 +219,7 @@ func TestRequestMetadataIsRead(t *testing.T) {
 	}
 	for _, bad := range []string{`"progressToken":1.5`, `"progressToken":null`, `"io.modelcontextprotocol/clientInfo":"n"`, `"io.modelcontextprotocol/clientInfo":{"name":7}`} {
 		m := parse(t, strings.Replace(request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), `"_meta":{`, `"_meta":{`+bad+`,`, 1))
-		if _, err := newServer().Open(t.Context(), m, who, nil); err == nil || err.Code != jsonrpc.CodeInvalidParams {
+		if _, err := openMessage(t, newServer(), m, who, nil); err == nil || err.Code != jsonrpc.CodeInvalidParams {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
@@ -217,16 +235,19 @@ func TestT14NotificationHasAVersionThatIsOurs(t *testing.T) {
 		body string
 		code int64
 	}{
-		{header(HeaderVersion, "2026-07-28"), bare, 0},
-		{header(HeaderVersion, "2026-07-28"), meta("2026-07-28"), 0},
-		{header(HeaderVersion, "2026-07-28"), meta("2025-11-25"), mcp.CodeHeaderMismatch},
+		{header(headerVersion, "2026-07-28"), bare, 0},
+		{header(headerVersion, "2026-07-28"), meta("2026-07-28"), 0},
+		{header(headerVersion, "2026-07-28"), meta("2025-11-25"), mcp.CodeHeaderMismatch},
 		{header(), meta("2026-07-28"), mcp.CodeHeaderMismatch},
-		{header(HeaderVersion, "v999"), bare, mcp.CodeUnsupportedVersion},
-		{header(HeaderVersion, "2025-11-25"), meta("2025-11-25"), mcp.CodeUnsupportedVersion},
+		{header(headerVersion, "v999"), bare, mcp.CodeUnsupportedVersion},
+		{header(headerVersion, "2025-11-25"), meta("2025-11-25"), mcp.CodeUnsupportedVersion},
 	} {
-		err := CheckNotification(parse(t, tc.body), tc.h)
-		if (err == nil) != (tc.code == 0) || err != nil && err.Code != tc.code {
-			t.Errorf("%v, %s: %v, want %d", tc.h, tc.body, err, tc.code)
+		var code int64
+		if fault := classify(parse(t, tc.body), tc.h).Fault; fault != nil {
+			code = fault.Wire().Code
+		}
+		if code != tc.code {
+			t.Errorf("%v, %s: error %d, want %d", tc.h, tc.body, code, tc.code)
 		}
 	}
 }
@@ -237,7 +258,8 @@ func TestServeAnswersWithOneMessage(t *testing.T) {
 		request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""): `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}}}`,
 		request("nobody", `"2026-07-28"`, "{}", ""):            `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method \"nobody\" is not available in revision 2026-07-28 of this server"}}`,
 	} {
-		got := s.Serve(t.Context(), []byte("x"), parse(t, body), principal.Anonymous, nil, &rpc.Inflight{})
+		m := parse(t, body)
+		got := s.Serve(t.Context(), []byte("x"), m, classify(m, nil), principal.Anonymous, nil, &rpc.Inflight{})
 		if diff := cmp.Diff("x"+want, string(got)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}

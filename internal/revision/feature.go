@@ -20,6 +20,13 @@ var (
 var (
 	ResumableStreams = Feature{first: v03, last: v11} // events have ids
 	StreamPolling    = Feature{first: v11, last: v11} // a server may end a connection while its stream goes on
+	EventStreamPairs = Feature{last: v2024}           // HTTP+SSE: an event stream and an endpoint to post to
+)
+
+// The features of the envelope.
+var (
+	Batches      = Feature{first: v03, last: v03} // several messages in one array (2025-03-26, basic, Batching)
+	NullErrorIDs = Feature{last: v06}             // an error whose request has no readable id carries the id null
 )
 
 // In reports whether revision r has the feature.

@@ -1,6 +1,8 @@
 package revision
 
 import (
+	"encoding/json"
+
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -35,23 +37,20 @@ func ModernError(code int64) bool {
 	return code == mcp.CodeHeaderMismatch || code == mcp.CodeMissingCapability || code == mcp.CodeUnsupportedVersion
 }
 
-// IsModern reports whether a message that arrived without headers is of the
-// modern era: it says so itself, or it is the one method every modern server has.
-func IsModern(m *jsonrpc.Message) bool {
-	if m.Method == mcp.MethodDiscover {
-		return true
+// Supported returns the revisions that a server of this library serves, newest first.
+func Supported() []string {
+	var all []string
+	for _, r := range mcp.Revisions() {
+		all = append(all, string(r))
 	}
-	_, ok := RequestVersion(m)
-	return ok
+	return all
 }
 
-// RequestVersion returns the protocol version that a request carries in its _meta.
-// A version that is not a string is there, and empty.
-func RequestVersion(m *jsonrpc.Message) (version string, ok bool) {
-	meta, ok := m.Params.Get("_meta")
-	if !ok {
-		return "", false
-	}
-	raw, ok := jsonrpc.Get(meta, mcp.MetaProtocolVersion)
-	return jsonrpc.Unquote(raw), ok
+// UnsupportedError returns the error for a modern message in a revision that the server
+// does not serve. Its data lists the supported revisions, legacy ones too, so that the
+// client can choose one (2026-07-28, basic/versioning).
+func UnsupportedError(requested string) *jsonrpc.Error {
+	data := mcp.UnsupportedVersionData{Supported: Supported(), Requested: requested}
+	raw, _ := json.Marshal(data) // strings cannot fail to encode
+	return &jsonrpc.Error{Code: mcp.CodeUnsupportedVersion, Message: "unsupported protocol version", Data: raw}
 }

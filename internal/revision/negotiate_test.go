@@ -56,38 +56,6 @@ func TestU5ModernErrorsAreThoseOfTheNewRevisionOnly(t *testing.T) {
 	}
 }
 
-const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
-
-func TestMessageSaysOfWhichEraItIs(t *testing.T) {
-	for _, tc := range []struct {
-		message string
-		version string
-		carries bool
-		modern  bool
-	}{
-		{`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "", false, false},
-		{`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2026-07-28"}}`, "", false, false},
-		{`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + modernMeta + `}}`, "2026-07-28", true, true},
-		{`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"progressToken":1}}}`, "", false, false},
-		{`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":7}}}`, "", true, true},
-		{`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":7}}`, "", false, false},
-		{`{"jsonrpc":"2.0","id":1,"method":"server/discover"}`, "", false, true},
-		{`{"jsonrpc":"2.0","id":1,"method":"ping","params":{` + modernMeta + `}}`, "2026-07-28", true, true},
-	} {
-		m, err := jsonrpc.Parse([]byte(tc.message), jsonrpc.Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		version, ok := revision.RequestVersion(&m)
-		if version != tc.version || ok != tc.carries {
-			t.Errorf("%s carries the version %q, %v", tc.message, version, ok)
-		}
-		if got := revision.IsModern(&m); got != tc.modern {
-			t.Errorf("%s is modern: %v", tc.message, got)
-		}
-	}
-}
-
 // J15: what is malformed is about no request, and ignored.
 func TestJ15CancelledIDIsZeroUnlessItIsOne(t *testing.T) {
 	for params, want := range map[string]jsonrpc.ID{

@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync/atomic"
 
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -56,7 +57,7 @@ func (c *Client) Send(ctx context.Context, out *rpc.Outgoing) error {
 
 // Agreed implements call.Wire. A stream carries all revisions alike, but that only
 // one has batches.
-func (c *Client) Agreed(r mcp.Revision) { c.batches.Store(r == mcp.V20250326) }
+func (c *Client) Agreed(r mcp.Revision) { c.batches.Store(revision.Batches.In(r)) }
 
 // Close implements call.Wire.
 func (c *Client) Close() error {

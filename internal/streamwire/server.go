@@ -184,8 +184,8 @@ func (l *link) message(ctx context.Context, data []byte) {
 			l.tell(ctx)
 		}
 		l.stuck.Store(true)
-		if revision.IsModern(m) {
-			l.Modern.ServeNotification(ctx, m, l.who, "")
+		if class := l.classify(m); class.Era == revision.Modern {
+			l.Modern.ServeNotification(ctx, m, class, l.who, "")
 		} else {
 			l.session.ServeNotification(ctx, m)
 		}
@@ -193,36 +193,40 @@ func (l *link) message(ctx context.Context, data []byte) {
 	case jsonrpc.Response:
 		l.session.Receive(m)
 	case jsonrpc.Request:
-		isModern := revision.IsModern(m)
-		l.modern = l.modern || isModern
-		if !isModern && (!l.session.Handshook() || m.Method == mcp.MethodInitialize || m.Method == mcp.MethodPing) {
+		class := l.classify(m)
+		l.modern = l.modern || class.Era == revision.Modern
+		if class.Era == revision.Legacy && (!l.session.Handshook() || m.Method == mcp.MethodInitialize || m.Method == mcp.MethodPing) {
 			// Quick, and what comes next may depend on it.
 			l.write(ctx, l.session.Serve(ctx, nil, m, l.conn))
 			return
 		}
-		l.admit(ctx, m, isModern)
+		l.admit(ctx, m, class)
 	}
 }
 
+func (l *link) classify(m *jsonrpc.Message) revision.Class {
+	return revision.Classify(revision.Input{Message: m, Agreed: l.session.Revision})
+}
+
 // admit has a request served, when it has a slot.
-func (l *link) admit(ctx context.Context, m *jsonrpc.Message, isModern bool) {
+func (l *link) admit(ctx context.Context, m *jsonrpc.Message, class revision.Class) {
 	if !l.begin() {
 		l.refuse(ctx, m.ID, errClosing)
 		return
 	}
 	slots := l.slots
-	if isModern && rpc.Stays(m.Method) {
+	if class.Era == revision.Modern && rpc.Stays(m.Method) {
 		slots = l.staying()
 	}
 	select {
 	case slots <- struct{}{}:
-		l.start(ctx, job{m, isModern, slots})
+		l.start(ctx, job{m, class, slots})
 		return
 	default:
 	}
 	select {
 	case l.line <- struct{}{}:
-		l.await(ctx, m, isModern, slots)
+		l.await(ctx, m, class, slots)
 		return
 	default:
 	}
@@ -230,9 +234,9 @@ func (l *link) admit(ctx context.Context, m *jsonrpc.Message, isModern bool) {
 	defer l.stuck.Store(false)
 	select {
 	case slots <- struct{}{}:
-		l.start(ctx, job{m, isModern, slots})
+		l.start(ctx, job{m, class, slots})
 	case l.line <- struct{}{}:
-		l.await(ctx, m, isModern, slots)
+		l.await(ctx, m, class, slots)
 	case <-l.session.Asking():
 		l.running.Done()
 		l.refuse(ctx, m.ID, errFull)
@@ -247,7 +251,7 @@ var errFull = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "too many
 
 // await has a request wait for a slot while the reading goes on: what frees one can
 // be the peer's answer to a question, or its cancellation, that comes next.
-func (l *link) await(ctx context.Context, m *jsonrpc.Message, isModern bool, slots chan struct{}) {
+func (l *link) await(ctx context.Context, m *jsonrpc.Message, class revision.Class, slots chan struct{}) {
 	waiting, err := l.queued.Begin(ctx, m.ID)
 	if err != nil {
 		<-l.line
@@ -265,7 +269,7 @@ func (l *link) await(ctx context.Context, m *jsonrpc.Message, isModern bool, slo
 		wanted := l.queued.End(m.ID)
 		<-l.line
 		if admitted && wanted {
-			l.request(ctx, job{m, isModern, slots})
+			l.request(ctx, job{m, class, slots})
 			return
 		}
 		if admitted {
@@ -287,9 +291,9 @@ func (l *link) staying() chan struct{} {
 
 // job is a request that has one of slots.
 type job struct {
-	m        *jsonrpc.Message
-	isModern bool
-	slots    <-chan struct{}
+	m     *jsonrpc.Message
+	class revision.Class
+	slots <-chan struct{}
 }
 
 // maxIdle bounds the goroutines that wait for another request. A goroutine that has
@@ -335,8 +339,8 @@ func (l *link) request(ctx context.Context, j job) {
 		l.running.Done()
 	}()
 	reply := (*buf)[:0]
-	if j.isModern {
-		reply = l.Modern.Serve(ctx, reply, m, l.who, l.conn, l.session.Inflight())
+	if j.class.Era == revision.Modern {
+		reply = l.Modern.Serve(ctx, reply, m, j.class, l.who, l.conn, l.session.Inflight())
 	} else {
 		reply = l.session.Serve(ctx, reply, m, l.conn)
 	}
@@ -393,6 +397,6 @@ func (l *link) malformed(ctx context.Context, m *jsonrpc.Message, err error) {
 // with the id null, as JSON-RPC has it, or without one to a peer of 2025-11-25 or
 // later, as the schema has it. Only the reading goroutine refuses those.
 func (l *link) refuse(ctx context.Context, id jsonrpc.ID, e *jsonrpc.Error) {
-	nullID := id.IsZero() && !l.modern && l.session.Revision < mcp.V20251125
+	nullID := id.IsZero() && !l.modern && revision.NullErrorIDs.In(l.session.Revision)
 	l.write(ctx, jsonrpc.AppendError(nil, id, e, nullID))
 }

@@ -1,0 +1,171 @@
+package revision
+
+import (
+	"strings"
+
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// Era is a family of revisions that share a way to carry state.
+type Era uint8
+
+// The eras.
+const (
+	Legacy Era = iota // 2024-11-05 to 2025-11-25: a handshake begins a session
+	Modern            // 2026-07-28: every request carries its own metadata
+)
+
+// String returns the name of the era.
+func (e Era) String() string {
+	if e == Modern {
+		return "modern"
+	}
+	return "legacy"
+}
+
+// HeaderVersion is the name of the header that carries the revision over HTTP, in
+// canonical form.
+const HeaderVersion = "Mcp-Protocol-Version"
+
+// Input is what [Classify] decides by.
+type Input struct {
+	// Message is the message. It is nil for a batch, for a message that cannot be
+	// parsed, and for a request without a body.
+	Message *jsonrpc.Message
+	// HTTP reports whether the message arrived over HTTP, where a modern message must
+	// have the header.
+	HTTP bool
+	// Header holds the values of the MCP-Protocol-Version header, as they were sent.
+	Header []string
+	// Session reports whether the message names a session by Mcp-Session-Id.
+	Session bool
+	// Agreed is the revision of the connection's session. It is empty before the
+	// handshake and where the session is not known yet.
+	Agreed mcp.Revision
+}
+
+// Class is the result of [Classify].
+type Class struct {
+	Era Era
+	// Revision is the revision that a modern message declares, or that a legacy session
+	// has agreed on. It is empty before a handshake, and may be unknown if Fault is set.
+	Revision mcp.Revision
+	Fault    *Fault // what is wrong with the declared revision; nil: nothing
+}
+
+// FaultKind distinguishes the faults of a message's declared revision.
+type FaultKind uint8
+
+// The faults, in the order in which they are found.
+const (
+	// HeaderMissing: the message is modern, arrived over HTTP, and has no header.
+	HeaderMissing FaultKind = iota + 1
+	// HeaderRepeated: the header occurs more than once.
+	HeaderRepeated
+	// HeaderMismatch: the header and the body declare different revisions.
+	HeaderMismatch
+	// Unsupported: the revision is unknown, or is not one of the message's era.
+	Unsupported
+)
+
+// Fault describes what is wrong with a message's declared revision.
+type Fault struct {
+	Kind   FaultKind
+	Header string // the revision in the header; empty: none
+	Body   string // the revision in the body; empty: none
+}
+
+// Classify decides the era of a message. No other code does. It is a pure function.
+//
+// A message is modern if its body declares a revision in _meta, or if the header names
+// a modern revision. Without headers, server/discover is modern too, because only that
+// era has it. Over HTTP, a message outside of a session whose header names an unknown
+// revision is modern, so that its sender receives the error that lists the supported
+// revisions. Every other message is legacy.
+func Classify(in Input) Class {
+	var header mcp.Revision
+	if len(in.Header) > 0 {
+		header = mcp.Revision(strings.Trim(in.Header[0], " \t"))
+	}
+	var body mcp.Revision
+	declared := false
+	if in.Message != nil {
+		body, declared = declaredRevision(in.Message)
+	}
+	if declared || isModern(header) || in.Message != nil && in.prefersModern(header) {
+		return in.modern(header, body, declared)
+	}
+	return in.legacy(header)
+}
+
+// prefersModern decides the era of a message that declares no known revision.
+func (in *Input) prefersModern(header mcp.Revision) bool {
+	if !in.HTTP {
+		return in.Message.Method == mcp.MethodDiscover
+	}
+	return header != "" && !header.Known() && !in.Session
+}
+
+func (in *Input) modern(header, body mcp.Revision, declared bool) Class {
+	c := Class{Era: Modern, Revision: body}
+	if !declared {
+		c.Revision = header
+	}
+	switch {
+	case in.HTTP && len(in.Header) == 0:
+		c.Fault = &Fault{Kind: HeaderMissing}
+	case len(in.Header) > 1:
+		c.Fault = &Fault{Kind: HeaderRepeated}
+	case in.HTTP && declared && header != body:
+		c.Fault = &Fault{HeaderMismatch, string(header), string(body)}
+	case !isModern(c.Revision):
+		c.Fault = &Fault{Unsupported, string(header), string(body)}
+	}
+	return c
+}
+
+func (in *Input) legacy(header mcp.Revision) Class {
+	c := Class{Era: Legacy, Revision: in.Agreed}
+	if c.Revision == "" {
+		c.Revision = header
+	}
+	switch {
+	case len(in.Header) > 1:
+		c.Fault = &Fault{Kind: HeaderRepeated}
+	case len(in.Header) == 1 && !header.Known():
+		c.Fault = &Fault{Kind: Unsupported, Header: string(header)}
+	}
+	return c
+}
+
+// isModern reports whether r is a known revision of the modern era.
+func isModern(r mcp.Revision) bool { return r.Modern() && r.Known() }
+
+// declaredRevision returns the revision that a message declares in its _meta. A
+// declaration that is not a string is returned as an empty revision.
+func declaredRevision(m *jsonrpc.Message) (r mcp.Revision, ok bool) {
+	meta, ok := m.Params.Get("_meta")
+	if !ok {
+		return "", false
+	}
+	raw, ok := jsonrpc.Get(meta, mcp.MetaProtocolVersion)
+	return mcp.Revision(jsonrpc.Unquote(raw)), ok
+}
+
+// Wire returns the JSON-RPC error that reports the fault of a modern message.
+func (f *Fault) Wire() *jsonrpc.Error {
+	switch f.Kind {
+	case HeaderMissing:
+		return jsonrpc.Errorf(mcp.CodeHeaderMismatch, "header mismatch: the %s header is required", HeaderVersion)
+	case HeaderRepeated:
+		return jsonrpc.Errorf(mcp.CodeHeaderMismatch, "header mismatch: the %s header must occur once", HeaderVersion)
+	case HeaderMismatch:
+		return jsonrpc.Errorf(mcp.CodeHeaderMismatch, "header mismatch: the %s header %.100q must equal the protocol version %.100q in _meta", HeaderVersion, f.Header, f.Body)
+	}
+	requested := f.Body
+	if requested == "" {
+		requested = f.Header
+	}
+	return UnsupportedError(requested)
+}
