@@ -114,7 +114,7 @@ func (s *Server) build() error {
 		Legacy: legacyEra,
 		Sessions: legacy.NewSessions(legacyEra, kv, legacy.SessionLimits{
 			Idle:       s.Limits.SessionIdle,
-			PerOwner:   s.Limits.SessionsPerOwner,
+			PerOwner:   s.Limits.SessionsPerPrincipal,
 			PerAddress: s.Limits.SessionsPerAddress,
 			Total:      s.Limits.Sessions,
 		}),
@@ -126,7 +126,7 @@ func (s *Server) build() error {
 		KeepAlive: orDefault(s.KeepAlive, 15*time.Second),
 		Ping:      s.KeepAlive >= 0,
 
-		PerOwner:   orDefault(s.Limits.InflightPerOwner, 1024),
+		PerOwner:   orDefault(s.Limits.InflightPerPrincipal, 1024),
 		PerAddress: orDefault(s.Limits.InflightPerAddress, 4096),
 	}
 	c.stream = streamwire.Server{

@@ -1,72 +1,73 @@
-// Package server offers tools, resources and prompts to MCP clients, in every
-// revision of the protocol.
+// Package server offers tools, resources and prompts to MCP clients of every revision of
+// the protocol.
 //
 // A [Server] is a struct with a useful zero value:
 //
 //	s := &server.Server{Name: "greeter", Version: "1.0.0"}
-//	server.AddTool(s, mcp.Tool{Name: "greet", Description: "Say hello"},
+//	server.AddTool(s, mcp.Tool{Name: "greet", Description: "Greet a person by name"},
 //		func(ctx context.Context, in Greeting) (string, error) {
 //			return "Hello, " + in.Name + "!", nil
 //		})
-//	log.Fatal(s.Run(context.Background()))
+//	server.Main(s)
 //
 // # Serving
 //
-// [Server.Run] serves standard input and output, for clients that start the program.
-// A Server is also an http.Handler: one endpoint for the stateless requests of
-// 2026-07-28, the sessions of the revisions before it and the event stream of the
-// first. [Server.ServeConn] serves any other connection. All of them may be used at
-// the same time, and [Server.Shutdown] ends them gracefully.
+// [Main] is the main function of a program that is one server: it serves standard input and
+// output for the client that started the program, or HTTP when it runs at a terminal.
+// [Server.Run] serves standard input and output, [Server.ListenAndServe] HTTP, and
+// [Server.ServeConn] any other connection. A Server is also an [http.Handler]: one endpoint
+// for the stateless requests of 2026-07-28, the sessions of the revisions before it, and the
+// event stream of 2024-11-05. All of these may be used at the same time.
+// [Server.Shutdown] ends them gracefully. [Server.Check] finds errors in the configuration.
 //
-// # Offering
+// # Tools, resources and prompts
 //
-// [AddTool] takes a handler with types: the input schema is inferred from its
-// argument, which is validated before the handler sees it, and a struct that it
-// returns becomes structured content with an output schema. [AddResource],
-// [AddStatic], [AddTemplate] and [AddFS] offer data, [AddPrompt] offers prompts, and
-// [CompletePrompt] and [CompleteTemplate] suggest what a user may type for them.
-// These panic on a programming error, which shows at the start of the program. Each
-// has a counterpart for what is not known before, which returns errors:
+// [AddTool] adds a typed handler. The input schema is inferred from the handler's argument
+// type, and arguments are validated before the handler runs. A returned struct becomes
+// structured content with an output schema. [AddResource], [AddStatic], [AddTemplate] and
+// [AddFS] add resources, [AddPrompt] adds prompts, and [CompletePrompt] and
+// [CompleteTemplate] add completion for their arguments. These functions panic on a
+// programming error, so that it shows when the program starts.
+//
+// Each has a counterpart that takes a schema and a handler of raw JSON and returns an error:
 // [Server.RegisterTool], [Server.RegisterResource], [Server.RegisterTemplate],
-// [Server.RegisterPrompt] and [Server.RegisterCompleter]. Everything may come and go
-// while the server serves; clients that want to know are told. What only the program can
-// know has changed is told by [Server.ResourceUpdated] and [Directory]. Anything may be for
-// some callers only: see [VisibleTo].
+// [Server.RegisterPrompt] and [Server.RegisterCompleter]. Entries can be added and removed
+// while the server serves, and subscribed clients are notified. [Server.ResourceUpdated] and
+// [Directory] notify them of changes to the contents. [VisibleTo] hides an entry from some
+// callers.
 //
-// # Handling
+// # Handlers
 //
-// A handler's context belongs to one call. [Progress] and [Logger] tell the client
-// how it is going, [PeerOf] and [PrincipalOf] tell who is asking. [Elicit],
-// [ElicitURL], [Sample] and [Roots] ask the client, and the handler need not know
-// how: on a session it waits for the answer, in 2026-07-28 it runs again with the
-// answer in hand, so that whatever must happen once belongs in [Once]. [Ask] asks several
-// things at the same time. The context ends when the client cancels the call. Losing the connection cancels it in 2026-07-28
-// only: on a session the call goes on, and what it sends is held for a client that comes
-// back. [CloseStream] sends the client away meanwhile.
+// The context of a handler belongs to one call, and ends when the client cancels the call.
+// [Progress] and [Logger] report to the client. [PeerOf] and [PrincipalOf] describe the
+// caller. [Elicit], [ElicitURL], [Sample] and [Roots] send a request to the client and return
+// its answer; [Ask] sends several at once. In a session the handler waits for the answer. In
+// 2026-07-28 the call ends with the question, and the handler runs again when the client
+// retries the call with the answer, so put work that must be done only once into [Once].
 //
-// A tool's error is for the model to read; a *jsonrpc.Error is one of the protocol.
-// A panic ends the call and not the program, and what it says stays in
-// [Server.Logger].
+// When the connection is lost, the call is cancelled in 2026-07-28. In a session it goes on,
+// and its messages are kept until the client reconnects. [CloseStream] disconnects the client
+// of a long call on purpose.
 //
-// # Around the handlers
+// The error of a tool is text for the model. A *jsonrpc.Error is a protocol error. A panic
+// ends the call and not the program; its text is written to Server.Logger only.
 //
-// Server.Middleware wraps every call, of whatever method; package call has some: logs,
-// timing, limits on rates. Server.ListCache, Server.DiscoverCache and [Cached] tell
-// clients how long to keep what they get. [AddExtension] adds methods of your own to the
-// protocol, for clients that declare them.
+// # Middleware, caching and extensions
 //
-// Processes with the same Server.Keys can go on with each other's lists, and with calls of
+// Server.Middleware wraps every call, whatever its method. Package call has middleware for
+// logs, timing and rate limits. Server.ListCache, Server.DiscoverCache and [Cached] set how
+// long clients may cache responses. [AddExtension] adds methods to the protocol for clients
+// that declare the extension.
+//
+// Servers that share Server.Keys accept each other's list cursors and each other's calls of
 // 2026-07-28 that wait for input.
 //
-// # Safety
+// # Security
 //
-// The zero value is the cautious one. What clients send is bounded ([Limits]), web
-// pages of other origins are refused over HTTP, and nothing is remembered of a
-// client that it has not said in the same request or session.
+// The zero value is the safe one. [Limits] bounds the messages, requests and sessions of
+// clients. Over HTTP, requests of web pages of other origins are rejected.
 //
-// [Server.Auth] asks for access tokens over HTTP, on every way in alike; whatever the
-// server keeps for a caller then belongs to who the token says it is. [RequireScopes]
-// says what a tool, prompt or resource needs beyond that, and [VisibleTo] to whom it is
-// shown at all. On standard input the program decides what its client may:
-// [Server.LocalScopes].
+// Server.Auth requires access tokens over HTTP, in every revision. What the server stores for
+// a caller then belongs to the principal of the token. [RequireScopes] sets the scopes that a
+// tool, prompt or resource needs. Clients on standard input have Server.LocalScopes.
 package server

@@ -92,11 +92,11 @@ func TestStatelessRequestsAreCountedByOwner(t *testing.T) {
 		other  []string
 	}{
 		"addresses": {
-			limits: server.Limits{InflightPerAddress: 2, InflightPerOwner: 1},
+			limits: server.Limits{InflightPerAddress: 2, InflightPerPrincipal: 1},
 			mine:   []string{"RemoteAddr", "192.0.2.1:1234"}, other: []string{"RemoteAddr", "192.0.2.2:1234"},
 		},
 		"principals": {
-			limits: server.Limits{InflightPerAddress: 1, InflightPerOwner: 2},
+			limits: server.Limits{InflightPerAddress: 1, InflightPerPrincipal: 2},
 			auth: &auth.ProtectedResource{
 				URI:      "http://localhost",
 				Issuers:  []string{"https://issuer.example"},
