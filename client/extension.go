@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -147,7 +146,7 @@ func (c *Client) Request(ctx context.Context, method string, params any, options
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", method, err)
 	}
-	name, _ := jsonrpc.Get(raw, modern.NameMember(method))
+	name, _ := jsonrpc.Get(raw, revision.NameMember(method))
 	if r := c.Revision(); !revision.Extends(method, r) {
 		return nil, fmt.Errorf("%s: %w: it is the protocol's own, in %s", method, errNotExtension, r)
 	}

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parley-mcp/parley/internal/modern"
-	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -125,7 +123,7 @@ func (c *Client) request(ctx context.Context, method string, body []byte) (*http
 	}
 	// 2024-11-05 and 2025-03-26 know no such header, and ignore it.
 	if c.revision != "" {
-		req.Header[revision.HeaderVersion] = []string{string(c.revision)}
+		req.Header[headerVersion] = []string{string(c.revision)}
 	}
 	return req, nil
 }
@@ -154,14 +152,8 @@ func (c *Client) Send(ctx context.Context, out *rpc.Outgoing) error {
 	}
 	req.Header["Content-Type"] = jsonType
 	req.Header["Accept"] = acceptBoth
-	if c.modern && out.Method != "" {
-		req.Header[modern.HeaderMethod] = []string{out.Method}
-		if out.Name != "" {
-			req.Header[modern.HeaderName] = []string{modern.EncodeHeader(out.Name)}
-		}
-		for _, p := range out.Mirror {
-			req.Header.Set(modern.ParamPrefix+p.Name, modern.EncodeHeader(p.Text))
-		}
+	if c.modern {
+		setModernHeaders(req.Header, out)
 	}
 	c.trace(true, out.Message)
 	resp, err := c.http.Do(req)
@@ -286,7 +278,10 @@ func (c *Client) failed(req *http.Request, resp *http.Response, out *rpc.Outgoin
 			failure.Err = m.Err
 		}
 	}
-	return failure
+	if out.ID.IsZero() {
+		return failure
+	}
+	return requestError(c.modern, failure)
 }
 
 // Bounds on a body that comes with an error: it explains at most.

@@ -4,9 +4,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-
-	"github.com/parley-mcp/parley/internal/modern"
-	"github.com/parley-mcp/parley/internal/revision"
 )
 
 // Pages of other origins that the program allows by name need more than not being
@@ -24,11 +21,11 @@ const (
 // mirror parameters.
 var corsHeaders = []string{
 	"accept", "authorization", "dpop", "baggage", "content-type", "last-event-id", "traceparent", "tracestate",
-	strings.ToLower(headerSession), strings.ToLower(revision.HeaderVersion), strings.ToLower(modern.HeaderMethod), strings.ToLower(modern.HeaderName),
+	strings.ToLower(headerSession), strings.ToLower(headerVersion), strings.ToLower(headerMethod), strings.ToLower(headerName),
 }
 
 // exposed are the headers of responses that pages may read.
-var exposed = []string{strings.Join([]string{headerSession, revision.HeaderVersion, "WWW-Authenticate", "DPoP-Nonce", "Retry-After"}, ", ")}
+var exposed = []string{strings.Join([]string{headerSession, headerVersion, "WWW-Authenticate", "DPoP-Nonce", "Retry-After"}, ", ")}
 
 // share lets the page that has sent a request, which has been checked, see the response.
 // It reports whether the request was a preflight, which is answered then.
@@ -64,7 +61,7 @@ func allowedHeaders(wanted []string) string {
 	for _, list := range wanted {
 		for name := range strings.SplitSeq(list, ",") {
 			name = strings.ToLower(strings.TrimSpace(name))
-			if slices.Contains(corsHeaders, name) || strings.HasPrefix(name, strings.ToLower(modern.ParamPrefix)) && isToken(name) {
+			if slices.Contains(corsHeaders, name) || strings.HasPrefix(name, strings.ToLower(paramPrefix)) && isToken(name) {
 				allowed = append(allowed, name)
 			}
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/revision"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -105,7 +104,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // classify decides the era of a request. Message is nil unless the body is one message.
 func classify(r *http.Request, m *jsonrpc.Message) revision.Class {
 	return revision.Classify(revision.Input{
-		Message: m, HTTP: true, Header: r.Header[revision.HeaderVersion], Session: r.Header[headerSession] != nil,
+		Message: m, HTTP: true, Header: r.Header[headerVersion], Session: r.Header[headerSession] != nil,
 	})
 }
 
@@ -214,58 +213,6 @@ func (s *Server) unusable(r *http.Request, m *jsonrpc.Message, reason error) {
 	if x := s.pairs.get(r.URL.Query().Get(pairParameter), s.principalOf(r)); x != nil {
 		x.session.Unusable(m, reason)
 	}
-}
-
-func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange, class revision.Class) {
-	m := &x.message
-	switch m.Kind {
-	case jsonrpc.Notification: // the core defines none for HTTP; closing the stream cancels
-		if class.Fault != nil {
-			refuse(w, http.StatusBadRequest, jsonrpc.ID{}, class.Fault.Wire())
-			return
-		}
-		s.Modern.ServeNotification(r.Context(), m, class, s.principalOf(r), addressOf(r))
-		w.WriteHeader(http.StatusAccepted)
-		return
-	case jsonrpc.Response:
-		refuse(w, http.StatusBadRequest, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this revision has no responses from clients"})
-		return
-	}
-	owner := s.ownerOf(r)
-	count, most := s.boundOn(m.Method, owner)
-	held, ok := count.take(owner, most)
-	if !ok {
-		refuseMore(w, m)
-		return
-	}
-	defer held.give()
-	c, fault := s.Modern.Open(r.Context(), m, class, owner.who, r.Header)
-	if fault != nil {
-		refuse(w, max(modern.HTTPStatus(fault.Code), http.StatusBadRequest), m.ID, fault)
-		return
-	}
-	if rpc.Stays(m.Method) {
-		c.Closing = s.calls.whenClosing()
-		expiry := s.expiryOf(r)
-		defer expiry.stop()
-		c.Expired = expiry.expired()
-	}
-	ctx := r.Context() // the end of the connection is the cancellation of the request
-	c.Bind(ctx)
-	c.Source = owner.address
-	if s.begin(x, w, r, c) {
-		c.Stream = &x.stream
-	}
-	defer s.end(x)
-	buf := buffers.Get().(*[]byte)
-	out, reported := s.Modern.Engine.AppendReply(ctx, (*buf)[:0], c, s.Modern.Identity)
-	status := http.StatusOK
-	if reported != nil {
-		status = modern.HTTPStatus(reported.Code)
-	}
-	s.respond(r, &x.stream, status, out)
-	x.stream.end()
-	recycle(buf, out)
 }
 
 // respond sends the response, unless nobody is there any more: as JSON, unless

@@ -23,7 +23,7 @@ func sessionOf(w http.ResponseWriter, r *http.Request, class revision.Class, req
 	case class.Fault != nil && class.Fault.Kind == revision.HeaderRepeated:
 		return "", wrong(w, request, "the MCP-Protocol-Version header must occur once")
 	case class.Fault != nil || class.Era == revision.Modern:
-		return "", wrong(w, request, "the MCP-Protocol-Version header "+quote(first(r.Header, revision.HeaderVersion))+" must name a revision that has sessions")
+		return "", wrong(w, request, "the MCP-Protocol-Version header "+quote(first(r.Header, headerVersion))+" must name a revision that has sessions")
 	}
 	return first(r.Header, headerSession), true
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"sync"
 	"time"
 
@@ -150,10 +149,6 @@ func (c *Client) send(ctx context.Context, req *rpc.Request) (json.RawMessage, e
 func (c *Client) exchange(ctx context.Context, req *rpc.Request) (json.RawMessage, error) {
 	resp, err := c.Do(ctx, req)
 	if err != nil {
-		var status *rpc.StatusError
-		if errors.As(err, &status) && status.Err != nil && status.Status == http.StatusBadRequest {
-			return nil, status.Err // some servers report what is wrong with a request so
-		}
 		return nil, err
 	}
 	if resp.Err != nil {

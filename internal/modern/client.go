@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
 
 	"github.com/parley-mcp/parley/internal/revision"
@@ -87,12 +86,6 @@ func (c *Client) send(ctx context.Context, req *rpc.Request) (json.RawMessage, e
 func (c *Client) once(ctx context.Context, req *rpc.Request) (json.RawMessage, error) {
 	resp, err := c.Do(ctx, req)
 	if err != nil {
-		// With these statuses a server of this era reports what is wrong with a request.
-		// Others say something of their own, whatever their body is.
-		var status *rpc.StatusError
-		if errors.As(err, &status) && status.Err != nil && (status.Status == http.StatusBadRequest || status.Status == http.StatusNotFound) {
-			return nil, &Rejected{Status: status.Status, Err: status.Err}
-		}
 		return nil, err
 	}
 	if resp.Err != nil {
@@ -145,12 +138,9 @@ func DecodeDiscovery(raw json.RawMessage, logger *slog.Logger) (*mcp.DiscoverRes
 	return &result, &server, nil
 }
 
-// Rejected is what a server reports with an HTTP status that says it has not served the
-// request. It reads as what is reported, and errors.As finds that.
-type Rejected struct {
-	Status int
-	Err    *jsonrpc.Error
-}
+// Rejected is the error of a request that the server has rejected without serving it.
+// A wire returns it if it can tell so, for example by an HTTP status.
+type Rejected struct{ Err *jsonrpc.Error }
 
 // Error implements the error interface.
 func (e *Rejected) Error() string { return e.Err.Error() }

@@ -68,7 +68,7 @@ func roundWith(t *testing.T, s *Server, who principal.Principal, tool, arguments
 	if err != nil {
 		t.Fatal(err)
 	}
-	reply, err := jsonrpc.Parse(s.Serve(t.Context(), nil, &m, classify(&m, nil), who, nil, &rpc.Inflight{}), jsonrpc.Limits{})
+	reply, err := jsonrpc.Parse(s.Serve(t.Context(), nil, &m, classify(&m), who, nil, &rpc.Inflight{}), jsonrpc.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestStatesSurviveAnotherSpellingOfTheRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reply := s.Serve(t.Context(), nil, &m, classify(&m, nil), principal.Local, nil, &rpc.Inflight{})
+	reply := s.Serve(t.Context(), nil, &m, classify(&m), principal.Local, nil, &rpc.Inflight{})
 	if !strings.Contains(string(reply), `"resultType":"complete"`) {
 		t.Errorf("%s", reply)
 	}

@@ -2,7 +2,6 @@ package modern
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"github.com/parley-mcp/parley/internal/revision"
@@ -32,13 +31,21 @@ func (s *Server) now() time.Time {
 	return time.Now()
 }
 
-// Open checks what a request says of itself and makes its call, without a stream.
-// The error, if any, answers the request (2026-07-28, basic, _meta; basic/versioning).
-// Over HTTP, h are the request's headers, which must mirror the body; elsewhere it
-// is nil. Of several faults the first of this order is reported: no version header,
-// incomplete _meta, another version in the header than in _meta, a version that we
-// do not speak, other headers that differ, an unknown method.
-func (s *Server) Open(ctx context.Context, m *jsonrpc.Message, class revision.Class, who principal.Principal, h http.Header) (*rpc.Call, *jsonrpc.Error) {
+// Binding gives access to the parts of a request that a wire repeats outside of the
+// body, as HTTP does in headers.
+type Binding interface {
+	rpc.Mirror
+	// Check compares the repeated parts with m.
+	Check(m *jsonrpc.Message) *jsonrpc.Error
+}
+
+// Open validates a request's metadata and returns its call, without a stream. The
+// error, if any, is the response (2026-07-28, basic, _meta; basic/versioning). B is nil
+// on wires that repeat nothing. If a request has several faults, Open reports the first
+// in this order: the version header is missing or repeated, _meta is incomplete, header
+// and _meta declare different versions, the version is unsupported, other headers
+// differ from the body, the method is unknown.
+func (s *Server) Open(ctx context.Context, m *jsonrpc.Message, class revision.Class, who principal.Principal, b Binding) (*rpc.Call, *jsonrpc.Error) {
 	fault := class.Fault
 	if fault != nil && (fault.Kind == revision.HeaderMissing || fault.Kind == revision.HeaderRepeated) {
 		return nil, fault.Wire()
@@ -52,18 +59,16 @@ func (s *Server) Open(ctx context.Context, m *jsonrpc.Message, class revision.Cl
 		return nil, fault.Wire()
 	}
 	c.Revision = class.Revision
-	if h != nil {
-		if err := checkHeaders(h, m); err != nil {
+	if b != nil {
+		if err := b.Check(m); err != nil {
 			return nil, err
 		}
+		c.Mirror = b
 	}
 	if !s.Engine.Has(m.Method, c.Revision) {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not available in revision %s of this server", m.Method, c.Revision)
 	}
 	c.Principal = who
-	if h != nil {
-		c.Mirror = mirror(h)
-	}
 	switch m.Method {
 	case mcp.MethodCallTool, mcp.MethodGetPrompt, mcp.MethodReadResource:
 		if err := s.replay(ctx, c, &both.replay); err != nil {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -54,117 +53,18 @@ func request(method, version, capabilities, params string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s"_meta":{%s}}}`, method, params, strings.Join(meta, ","))
 }
 
-func header(pairs ...string) http.Header {
-	h := make(http.Header)
-	for i := 0; i < len(pairs); i += 2 {
-		h.Add(pairs[i], pairs[i+1])
-	}
-	return h
+// classify classifies a message that arrived on a stream.
+func classify(m *jsonrpc.Message) revision.Class {
+	return revision.Classify(revision.Input{Message: m})
 }
 
-const headerVersion = revision.HeaderVersion
-
-// classify classifies a message that came with h, or without headers if h is nil.
-func classify(m *jsonrpc.Message, h http.Header) revision.Class {
-	return revision.Classify(revision.Input{Message: m, HTTP: h != nil, Header: h[headerVersion]})
-}
-
-func open(t *testing.T, s *Server, raw string, who principal.Principal, h http.Header) (*rpc.Call, *jsonrpc.Error) {
+func open(t *testing.T, s *Server, m *jsonrpc.Message, who principal.Principal) (*rpc.Call, *jsonrpc.Error) {
 	t.Helper()
-	return openMessage(t, s, parse(t, raw), who, h)
-}
-
-func openMessage(t *testing.T, s *Server, m *jsonrpc.Message, who principal.Principal, h http.Header) (*rpc.Call, *jsonrpc.Error) {
-	t.Helper()
-	return s.Open(t.Context(), m, classify(m, h), who, h)
-}
-
-// The order in which faults are reported is the one that satisfies every probe of
-// the conformance suite: each row has all the faults of the rows below it too.
-func TestT14T15T16T19J12FaultsAreReportedInOrder(t *testing.T) {
-	const unknown = "no/such/method"
-	for _, tc := range []struct {
-		fault string
-		h     http.Header
-		body  string
-		code  int64
-	}{
-		{"no version header", header("Mcp-Method", "x"), request(unknown, `"v998"`, "", ""), mcp.CodeHeaderMismatch},
-		{"two version headers", header(headerVersion, "2026-07-28", headerVersion, "2026-07-28"), request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"no params", header(headerVersion, "v999"), `{"jsonrpc":"2.0","id":1,"method":"no/such/method"}`, jsonrpc.CodeInvalidParams},
-		{"_meta is no object", header(headerVersion, "v999"), `{"jsonrpc":"2.0","id":1,"method":"no/such/method","params":{"_meta":7}}`, jsonrpc.CodeInvalidParams},
-		{"no version in _meta", header(headerVersion, "v999"), request(unknown, "", "{}", ""), jsonrpc.CodeInvalidParams},
-		{"a version that is no string", header(headerVersion, "v999"), request(unknown, "20260728", "{}", ""), jsonrpc.CodeInvalidParams},
-		{"no capabilities", header(headerVersion, "v999"), request(unknown, `"v998"`, "", ""), jsonrpc.CodeInvalidParams},
-		{"capabilities are no object", header(headerVersion, "v999"), request(unknown, `"v998"`, "[]", ""), jsonrpc.CodeInvalidParams},
-		{"another version in the header", header(headerVersion, "v999"), request(unknown, `"v998"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"another version in the body", header(headerVersion, "2026-07-28"), request(unknown, `"v998"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"a version of the legacy era in the header", header(headerVersion, "2025-11-25"), request(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"an empty version header", header(headerVersion, ""), request(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"an unknown version", header(headerVersion, "v999"), request(unknown, `"v999"`, "{}", ""), mcp.CodeUnsupportedVersion},
-		{"a version of the legacy era", header(headerVersion, "2025-11-25"), request(unknown, `"2025-11-25"`, "{}", ""), mcp.CodeUnsupportedVersion},
-		{"no method header", header(headerVersion, "2026-07-28"), request(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"another method in the header", header(headerVersion, "2026-07-28", HeaderMethod, "tools/call"), request(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"the method in another case", header(headerVersion, "2026-07-28", HeaderMethod, "TOOLS/LIST"), request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"two method headers", header(headerVersion, "2026-07-28", HeaderMethod, "tools/list", HeaderMethod, "tools/list"), request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"an unknown method", header(headerVersion, "2026-07-28", HeaderMethod, unknown), request(unknown, `"2026-07-28"`, "{}", ""), jsonrpc.CodeMethodNotFound},
-		{"a method of the legacy era", header(headerVersion, "2026-07-28", HeaderMethod, "ping"), request("ping", `"2026-07-28"`, "{}", ""), jsonrpc.CodeMethodNotFound},
-		{"initialize", header(headerVersion, "2026-07-28", HeaderMethod, "initialize"), request("initialize", `"2026-07-28"`, "{}", ""), jsonrpc.CodeMethodNotFound},
-		{"none", header(headerVersion, "2026-07-28", HeaderMethod, "tools/list"), request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), 0},
-		{"none, with spaces around", header(headerVersion, " 2026-07-28\t", HeaderMethod, " tools/list "), request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), 0},
-	} {
-		_, err := open(t, newServer(), tc.body, principal.Anonymous, tc.h)
-		var code int64
-		if err != nil {
-			code = err.Code
-		}
-		if code != tc.code {
-			t.Errorf("%s: %v, want code %d", tc.fault, err, tc.code)
-		}
-	}
-}
-
-// T16, T17: Mcp-Name mirrors what the params name.
-func TestT16NameHeaderMirrorsTheBody(t *testing.T) {
-	for _, tc := range []struct {
-		method, params string
-		names          []string
-		ok             bool
-	}{
-		{mcp.MethodCallTool, `"name":"greet",`, []string{"greet"}, true},
-		{mcp.MethodCallTool, `"name":"greet",`, []string{"  greet\t"}, true},
-		{mcp.MethodCallTool, `"name":"gr\u0065et",`, []string{"greet"}, true},
-		{mcp.MethodCallTool, `"name":"greet",`, []string{"=?base64?Z3JlZXQ=?="}, true},
-		{mcp.MethodCallTool, `"name":"grüß",`, []string{"=?base64?Z3LDvMOf?="}, true},
-		{mcp.MethodCallTool, `"name":"=?base64?Z3JlZXQ=?=",`, []string{"=?base64?Z3JlZXQ=?="}, false}, // it means greet
-		{mcp.MethodCallTool, `"name":"=?base64?",`, []string{"=?base64?"}, true},
-		{mcp.MethodCallTool, `"name":"greet",`, nil, false},
-		{mcp.MethodCallTool, `"name":"greet",`, []string{"greet", "greet"}, false},
-		{mcp.MethodCallTool, `"name":"greet",`, []string{"Greet"}, false},
-		{mcp.MethodCallTool, `"name":"greet",`, []string{"gree"}, false},
-		{mcp.MethodCallTool, `"name":"greet",`, []string{"=?base64?Z3JlZXQ?="}, false},
-		{mcp.MethodCallTool, `"name":"greet",`, []string{"=?BASE64?Z3JlZXQ=?="}, false},
-		{mcp.MethodCallTool, `"name":"grüß",`, []string{"grüß"}, false},
-		{mcp.MethodCallTool, `"name":"greet",`, []string{""}, false},
-		{mcp.MethodReadResource, `"uri":"file:///a%20b",`, []string{"file:///a%20b"}, true},
-		{mcp.MethodReadResource, `"uri":"file:///a%20b",`, []string{"file:///a b"}, false},
-		{mcp.MethodReadResource, `"uri":"file:///a",`, nil, false},
-		{mcp.MethodListTools, ``, nil, true},
-		{mcp.MethodListTools, ``, []string{"whatever"}, true}, // nothing is mirrored
-	} {
-		h := header(headerVersion, "2026-07-28", HeaderMethod, tc.method)
-		if tc.names != nil {
-			h[HeaderName] = tc.names
-		}
-		_, err := open(t, newServer(), request(tc.method, `"2026-07-28"`, "{}", tc.params), principal.Anonymous, h)
-		if (err == nil) != tc.ok || err != nil && err.Code != mcp.CodeHeaderMismatch {
-			t.Errorf("%s with %s and Mcp-Name %q: %v", tc.method, tc.params, tc.names, err)
-		}
-	}
+	return s.Open(t.Context(), m, classify(m), who, nil)
 }
 
 func TestUnsupportedVersionErrorListsWhatDiscoverLists(t *testing.T) {
-	_, err := open(t, newServer(), request(mcp.MethodListTools, `"2199-01-01"`, "{}", ""), principal.Anonymous, nil)
+	_, err := open(t, newServer(), parse(t, request(mcp.MethodListTools, `"2199-01-01"`, "{}", "")), principal.Anonymous)
 	if err == nil {
 		t.Fatal("accepted")
 	}
@@ -188,7 +88,7 @@ func TestJ13CapabilitiesAreThoseOfTheRequest(t *testing.T) {
 		capabilities string
 		sampling     bool
 	}{{`{"sampling":{}}`, true}, {`{}`, false}, {`{"sampling":{}}`, true}} {
-		c, err := open(t, s, request(mcp.MethodListTools, `"2026-07-28"`, tc.capabilities, ""), principal.Anonymous, nil)
+		c, err := open(t, s, parse(t, request(mcp.MethodListTools, `"2026-07-28"`, tc.capabilities, "")), principal.Anonymous)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +106,7 @@ func TestRequestMetadataIsRead(t *testing.T) {
 	raw := `{"jsonrpc":"2.0","id":"x","method":"tools/list","params":{"cursor":"c","_meta":{` +
 		`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"n","version":"1"},` +
 		`"io.modelcontextprotocol/clientCapabilities":{},"progressToken":"p"}}}`
-	c, fault := open(t, newServer(), raw, who, nil)
+	c, fault := open(t, newServer(), parse(t, raw), who)
 	if fault != nil {
 		t.Fatal(fault)
 	}
@@ -219,35 +119,8 @@ func TestRequestMetadataIsRead(t *testing.T) {
 	}
 	for _, bad := range []string{`"progressToken":1.5`, `"progressToken":null`, `"io.modelcontextprotocol/clientInfo":"n"`, `"io.modelcontextprotocol/clientInfo":{"name":7}`} {
 		m := parse(t, strings.Replace(request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), `"_meta":{`, `"_meta":{`+bad+`,`, 1))
-		if _, err := openMessage(t, newServer(), m, who, nil); err == nil || err.Code != jsonrpc.CodeInvalidParams {
+		if _, err := open(t, newServer(), m, who); err == nil || err.Code != jsonrpc.CodeInvalidParams {
 			t.Errorf("%s: %v", bad, err)
-		}
-	}
-}
-
-func TestT14NotificationHasAVersionThatIsOurs(t *testing.T) {
-	const bare = `{"jsonrpc":"2.0","method":"notifications/x"}`
-	meta := func(v string) string {
-		return `{"jsonrpc":"2.0","method":"notifications/x","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"` + v + `"}}}`
-	}
-	for _, tc := range []struct {
-		h    http.Header
-		body string
-		code int64
-	}{
-		{header(headerVersion, "2026-07-28"), bare, 0},
-		{header(headerVersion, "2026-07-28"), meta("2026-07-28"), 0},
-		{header(headerVersion, "2026-07-28"), meta("2025-11-25"), mcp.CodeHeaderMismatch},
-		{header(), meta("2026-07-28"), mcp.CodeHeaderMismatch},
-		{header(headerVersion, "v999"), bare, mcp.CodeUnsupportedVersion},
-		{header(headerVersion, "2025-11-25"), meta("2025-11-25"), mcp.CodeUnsupportedVersion},
-	} {
-		var code int64
-		if fault := classify(parse(t, tc.body), tc.h).Fault; fault != nil {
-			code = fault.Wire().Code
-		}
-		if code != tc.code {
-			t.Errorf("%v, %s: error %d, want %d", tc.h, tc.body, code, tc.code)
 		}
 	}
 }
@@ -259,7 +132,7 @@ func TestServeAnswersWithOneMessage(t *testing.T) {
 		request("nobody", `"2026-07-28"`, "{}", ""):            `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method \"nobody\" is not available in revision 2026-07-28 of this server"}}`,
 	} {
 		m := parse(t, body)
-		got := s.Serve(t.Context(), []byte("x"), m, classify(m, nil), principal.Anonymous, nil, &rpc.Inflight{})
+		got := s.Serve(t.Context(), []byte("x"), m, classify(m), principal.Anonymous, nil, &rpc.Inflight{})
 		if diff := cmp.Diff("x"+want, string(got)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}

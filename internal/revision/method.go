@@ -96,3 +96,18 @@ func Lookup(name string) *Method {
 	}
 	return nil
 }
+
+// NameMember returns the member of a request's params that names what the request is
+// for, such as the tool. It returns "" for a method without one. Over HTTP the Mcp-Name
+// header repeats the member (2026-07-28, basic/transports/streamable-http).
+func NameMember(method string) string {
+	switch method {
+	case mcp.MethodCallTool, mcp.MethodGetPrompt:
+		return "name"
+	case mcp.MethodReadResource:
+		return "uri"
+	case mcp.MethodGetTask, mcp.MethodUpdateTask, mcp.MethodCancelTask:
+		return "taskId"
+	}
+	return ""
+}

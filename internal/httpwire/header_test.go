@@ -1,4 +1,4 @@
-package modern
+package httpwire
 
 import (
 	"net/http"
@@ -30,10 +30,10 @@ func TestU1HeaderValuesAreEncodedWhereTheyMustBe(t *testing.T) {
 		"=?BASE64?literal?=":   "=?BASE64?literal?=",
 		"literal?=":            "literal?=",
 	} {
-		if got := EncodeHeader(text); got != want {
+		if got := encodeHeader(text); got != want {
 			t.Errorf("%q is encoded as %q, want %q", text, got, want)
 		}
-		if got, ok := DecodeHeader(want); !ok || got != text {
+		if got, ok := decodeHeader(want); !ok || got != text {
 			t.Errorf("%q is decoded as %q, %v; want %q", want, got, ok, text)
 		}
 	}
@@ -50,16 +50,16 @@ func TestT17MalformedHeaderValuesAreRefused(t *testing.T) {
 		"=?base64?SGVsbG8_?=", // the URL alphabet
 		" a", "a ", "\ta", "a\n", "a\x00", "é", "\x7f", "a\xff",
 	} {
-		if got, ok := DecodeHeader(value); ok {
+		if got, ok := decodeHeader(value); ok {
 			t.Errorf("%q is decoded as %q", value, got)
 		}
 	}
 	for _, literal := range []string{"SGVsbG8=", "=?base64?SGVsbG8=", "=?Base64?SGVsbG8=?=", "SGVsbG8=?=", "=?base64?="} {
-		if got, ok := DecodeHeader(literal); !ok || got != literal {
+		if got, ok := decodeHeader(literal); !ok || got != literal {
 			t.Errorf("%q is decoded as %q, %v; it is no encoding", literal, got, ok)
 		}
 	}
-	if got, ok := DecodeHeader("=?base64??="); !ok || got != "" {
+	if got, ok := decodeHeader("=?base64??="); !ok || got != "" {
 		t.Errorf("the encoded empty text is decoded as %q, %v", got, ok)
 	}
 }
@@ -69,8 +69,8 @@ func FuzzHeaderValueCodec(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		value := EncodeHeader(text)
-		if got, ok := DecodeHeader(value); !ok || got != text {
+		value := encodeHeader(text)
+		if got, ok := decodeHeader(value); !ok || got != text {
 			t.Errorf("%q becomes %q, and that %q, %v", text, value, got, ok)
 		}
 		// RFC 9110, 5.5: visible ASCII, with spaces and tabs inside only.
@@ -82,8 +82,8 @@ func FuzzHeaderValueCodec(f *testing.F) {
 		if strings.Trim(value, " \t") != value {
 			t.Errorf("%q would lose its ends", value)
 		}
-		if decoded, ok := DecodeHeader(text); ok && utf8.ValidString(decoded) {
-			if again, ok := DecodeHeader(EncodeHeader(decoded)); !ok || again != decoded {
+		if decoded, ok := decodeHeader(text); ok && utf8.ValidString(decoded) {
+			if again, ok := decodeHeader(encodeHeader(decoded)); !ok || again != decoded {
 				t.Errorf("%q means %q, which does not survive: %q, %v", text, decoded, again, ok)
 			}
 		}
@@ -103,7 +103,7 @@ func TestStatusFollowsTheErrorsThatTheTransportNames(t *testing.T) {
 		-32000:                     http.StatusOK,
 		7:                          http.StatusOK,
 	} {
-		if got := HTTPStatus(code); got != want {
+		if got := modernStatus(code); got != want {
 			t.Errorf("%d: %d, want %d", code, got, want)
 		}
 	}

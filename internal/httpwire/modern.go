@@ -1,0 +1,85 @@
+package httpwire
+
+import (
+	"net/http"
+
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// modernStatus returns the HTTP status of a response that reports an error with this
+// code. The transport's page names the errors that are faults of the HTTP request; an
+// error of the method itself, such as an unknown tool, is status 200 (2026-07-28,
+// basic/transports/streamable-http).
+func modernStatus(code int64) int {
+	switch code {
+	case jsonrpc.CodeParseError, jsonrpc.CodeInvalidRequest,
+		mcp.CodeHeaderMismatch, mcp.CodeMissingCapability, mcp.CodeUnsupportedVersion:
+		return http.StatusBadRequest
+	case jsonrpc.CodeMethodNotFound:
+		return http.StatusNotFound
+	}
+	return http.StatusOK
+}
+
+// postModern serves one message of 2026-07-28.
+func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange, class revision.Class) {
+	m := &x.message
+	switch m.Kind {
+	case jsonrpc.Notification:
+		s.notifyModern(w, r, m, class)
+		return
+	case jsonrpc.Response:
+		refuse(w, http.StatusBadRequest, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the message must be a request or a notification: revision 2026-07-28 has no responses from clients"})
+		return
+	}
+	owner := s.ownerOf(r)
+	count, most := s.boundOn(m.Method, owner)
+	held, ok := count.take(owner, most)
+	if !ok {
+		refuseMore(w, m)
+		return
+	}
+	defer held.give()
+	c, fault := s.Modern.Open(r.Context(), m, class, owner.who, binding(r.Header))
+	if fault != nil {
+		refuse(w, max(modernStatus(fault.Code), http.StatusBadRequest), m.ID, fault)
+		return
+	}
+	if rpc.Stays(m.Method) {
+		c.Closing = s.calls.whenClosing()
+		expiry := s.expiryOf(r)
+		defer expiry.stop()
+		c.Expired = expiry.expired()
+	}
+	// The client cancels a request by closing its connection, which ends this context.
+	ctx := r.Context()
+	c.Bind(ctx)
+	c.Source = owner.address
+	if s.begin(x, w, r, c) {
+		c.Stream = &x.stream
+	}
+	defer s.end(x)
+	buf := buffers.Get().(*[]byte)
+	out, reported := s.Modern.Engine.AppendReply(ctx, (*buf)[:0], c, s.Modern.Identity)
+	status := http.StatusOK
+	if reported != nil {
+		status = modernStatus(reported.Code)
+	}
+	s.respond(r, &x.stream, status, out)
+	x.stream.end()
+	recycle(buf, out)
+}
+
+// notifyModern takes a notification. The core protocol defines none over HTTP, so only
+// the handlers of extensions receive them. The version header is required.
+func (s *Server) notifyModern(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message, class revision.Class) {
+	if class.Fault != nil {
+		refuse(w, http.StatusBadRequest, jsonrpc.ID{}, class.Fault.Wire())
+		return
+	}
+	s.Modern.ServeNotification(r.Context(), m, class, s.principalOf(r), addressOf(r))
+	w.WriteHeader(http.StatusAccepted)
+}
