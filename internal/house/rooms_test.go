@@ -76,6 +76,9 @@ var (
 	doesIO    = map[string]bool{"net": true, "net/http": true, "os": true, "os/exec": true, "os/signal": true, "syscall": true}
 )
 
+// withoutHTTP are the packages of the eras. Transport bindings are on floor 5.
+var withoutHTTP = map[string]bool{"internal/modern": true, "internal/legacy": true}
+
 // roomOf returns the name of the room that a directory of the project belongs to.
 func roomOf(dir string) (name string, found bool) {
 	for name = dir; name != "."; name = parent(name) {
@@ -134,6 +137,9 @@ func (a arrow) checkOutside(from string) error {
 	}
 	if withoutIO[from] && doesIO[a.target] && !a.test() {
 		return fmt.Errorf("%s imports %s, but %s does no I/O", a.file, a.target, from)
+	}
+	if withoutHTTP[from] && strings.HasPrefix(a.target, "net/http") && !a.test() {
+		return fmt.Errorf("%s imports %s, but transport bindings are on floor 5", a.file, a.target)
 	}
 	return nil
 }

@@ -83,6 +83,12 @@ func TestArrows(t *testing.T) {
 		{"mcp/tool_test.go", "os", ""},
 		{"store/memory.go", "os", ""},
 
+		// No transport bindings in the eras.
+		{"internal/modern/server.go", "net/http", "transport bindings are on floor 5"},
+		{"internal/legacy/client.go", "net/http/httptrace", "transport bindings are on floor 5"},
+		{"internal/legacy/client_test.go", "net/http", ""},
+		{"internal/httpwire/server.go", "net/http", ""},
+
 		// Unknown rooms.
 		{"telemetry/trace.go", "fmt", "enter its directory in the table"},
 		{"server/server.go", ours + "internal/registry", "in no room"},
