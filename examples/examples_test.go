@@ -516,7 +516,7 @@ func TestRoots(t *testing.T) {
 
 func TestHost(t *testing.T) {
 	out, err := exec.Command(binary("host"), binary("hello"), binary("weather"), binary("missing")).CombinedOutput()
-	for _, want := range []string{"hello has greet\n", "weather has weather\n", "missing does not start\n"} {
+	for _, want := range []string{"hello__greet\n", "weather__weather\n", "server \"missing\" is down: "} {
 		if err != nil || !strings.Contains(string(out), want) {
 			t.Errorf("%s%v: want %s", out, err, want)
 		}

@@ -1,7 +1,4 @@
-// Package gateway shows the servers of a host to the world as one server.
-//
-// Every tool of every server is offered under the server's name and its own, with
-// two underscores between them:
+// Package gateway serves the servers of a host as one server.
 //
 //	h := &host.Host{Servers: servers}
 //	s := &server.Server{Name: "gateway"}
@@ -10,17 +7,21 @@
 //	go g.Run(ctx)
 //	http.ListenAndServe("127.0.0.1:8080", s)
 //
-// Prompts are named likewise. A resource, or template, keeps its URI, and a read goes to
-// the server that has it; where another server has that URI already, it is the URI
-// behind "server:", the server's name and a slash, as in server:files/file:///notes.txt.
-// What prompts and templates take is completed by their server. What a server does not
-// list cannot be read.
+// Tools and prompts are registered under their names in the merged list of the host,
+// such as files__read_text_file for the tool read_text_file of the server files; see
+// [host.Tool]. Resources and resource templates keep their URIs. If two servers list
+// the same URI, the second is registered with the prefix server:NAME/, as in
+// server:files/file:///notes.txt. Resources that a server does not list cannot be read.
+// Completion requests are forwarded to the server that has the prompt or template.
 //
-// Tools appear as their servers come up, and stay when one goes down: a call then
-// says which server that is, and has it started again. When a server's lists change, so
-// do those here; who is subscribed to a resource hears of its updates. Results, progress
-// and cancellation pass through in the revision of either side. Log messages of servers
-// do not: most do not say whose call they belong to. Nothing is forwarded as it came:
-// each message is decoded, checked and encoded anew, so that what identifies a request,
-// a session or a server on one side is never seen on the other.
+// Tools are registered when their server becomes ready. They stay registered when it
+// goes down: a call then starts the server again, or returns an error with the name of
+// the server. When the lists of a server change, the lists of the gateway change.
+// Clients that subscribe to a resource receive its updates.
+//
+// The gateway forwards results, progress and cancellation, and each side may use
+// another revision of the protocol. It does not forward log messages of servers, most
+// of which do not identify the request that they belong to. Every message is decoded,
+// checked and encoded again. The ids of requests, sessions and servers on one side are
+// never visible on the other.
 package gateway

@@ -16,37 +16,37 @@ import (
 func Example() {
 	upstream := &server.Server{Name: "greeter"}
 	server.AddTool(upstream, mcp.Tool{Name: "greet"}, func(context.Context, struct{}) (string, error) { return "Hello!", nil })
-	behind := httptest.NewServer(upstream)
-	defer behind.Close()
+	upstreamHTTP := httptest.NewServer(upstream)
+	defer upstreamHTTP.Close()
 
-	h := &host.Host{Servers: []host.Server{{Name: "people", Target: client.URL(behind.URL)}}}
-	face := &server.Server{Name: "gateway"}
-	g := gateway.New(h, face)
+	h := &host.Host{Servers: []host.ServerConfig{{Name: "people", Target: client.URL(upstreamHTTP.URL)}}}
+	s := &server.Server{Name: "gateway"}
+	g := gateway.New(h, s)
 	if err := h.Start(); err != nil {
 		fmt.Println(err)
 		return
 	}
-	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
-	ran := make(chan struct{})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	done := make(chan struct{})
 	go func() {
-		defer close(ran)
+		defer close(done)
 		g.Run(ctx)
 	}()
 	defer func() {
-		stop()
-		<-ran
+		cancel()
+		<-done
 		_ = h.Close()
 	}()
 
-	front := httptest.NewServer(face)
-	defer front.Close()
-	c, err := client.Dial(ctx, client.URL(front.URL))
+	gatewayHTTP := httptest.NewServer(s)
+	defer gatewayHTTP.Close()
+	c, err := client.Dial(ctx, client.URL(gatewayHTTP.URL))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer c.Close()
-	// Tools appear as their servers come up.
+	// Tools are registered when their server becomes ready.
 	for _, err := range c.Watch(ctx, client.WatchOptions{Tools: true}) {
 		if err != nil {
 			fmt.Println(err)

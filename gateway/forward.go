@@ -16,39 +16,40 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// forward returns the handler of a tool here that is another one there.
+// forward returns a handler that calls a tool of a server.
 func (g *Gateway) forward(serverName, tool string) server.ToolHandler {
 	return func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
-		result, err := g.host.CallTool(ctx, serverName, tool, arguments, g.options(ctx)...)
+		result, err := g.host.CallTool(ctx, serverName, tool, arguments, g.callOptions(ctx)...)
 		if err != nil {
-			return nil, explain(ctx, serverName, err)
+			return nil, toolError(ctx, serverName, err)
 		}
 		strip(&result.ResultBase)
 		return result, nil
 	}
 }
 
-// options are how long a call there may take, and that its progress is passed on.
-func (g *Gateway) options(ctx context.Context) []client.CallOption {
+// callOptions returns the options of a forwarded request: the time-out, and a function
+// that forwards progress to the client if the client wants it.
+func (g *Gateway) callOptions(ctx context.Context) []client.CallOption {
 	options := []client.CallOption{client.Timeout(g.timeout())}
 	if c := rpc.From(ctx); c != nil && !c.ProgressToken.IsZero() {
 		options = append(options, client.OnProgress(func(p rpc.Progress) {
-			// One that cannot be delivered is of no use to anybody.
+			// Progress that cannot be sent does not affect the call.
 			_ = server.Progress(ctx, p.Done, p.Total, p.Message)
 		}))
 	}
 	return options
 }
 
-// explain makes an error for whoever called the tool. That the arguments are wrong
-// is the caller's business as it stands; everything else names the server, which
-// the caller may not have known to be another one.
-func explain(ctx context.Context, serverName string, err error) error {
+// toolError returns the error for the caller of a tool. An error about the arguments is
+// returned as it is. Other errors get the name of the server, which the caller may not
+// know.
+func toolError(ctx context.Context, serverName string, err error) error {
 	var reported *jsonrpc.Error
 	var down *host.DownError
 	switch {
 	case ctx.Err() != nil:
-		return context.Cause(ctx) // nobody waits for the answer
+		return context.Cause(ctx)
 	case errors.As(err, &down):
 		return err
 	case !errors.As(err, &reported):
@@ -56,25 +57,26 @@ func explain(ctx context.Context, serverName string, err error) error {
 	case reported.Code == jsonrpc.CodeInvalidParams:
 		return reported
 	}
-	// Its text only: the error itself would be reported as this server's.
-	return fmt.Errorf("server %q refused the call: %v", serverName, reported)
+	// Do not wrap the error: the client would receive its code as an error of the gateway.
+	return fmt.Errorf("server %q returned an error: %v", serverName, reported)
 }
 
-// strip takes from a result what is about its own server and connection only.
+// strip removes from a result what belongs to the connection between the gateway and
+// the server.
 func strip(result *mcp.ResultBase) {
 	result.ResultType = ""
-	result.Meta = passable(result.Meta)
+	result.Meta = forwardable(result.Meta)
 }
 
-// passable is what of another server's _meta a gateway may say as its own: keys that
-// follow the grammar and are not the protocol's.
-func passable(meta mcp.Meta) mcp.Meta {
-	own := maps.Clone(meta)
-	maps.DeleteFunc(own, func(key string, value json.RawMessage) bool { return rpc.CheckMeta(key, value) != nil })
-	if len(own) == 0 {
+// forwardable returns the entries of a server's _meta that the gateway may send to its
+// clients: valid keys that are not reserved by the protocol.
+func forwardable(meta mcp.Meta) mcp.Meta {
+	kept := maps.Clone(meta)
+	maps.DeleteFunc(kept, func(key string, value json.RawMessage) bool { return rpc.CheckMeta(key, value) != nil })
+	if len(kept) == 0 {
 		return nil
 	}
-	return own
+	return kept
 }
 
 func (g *Gateway) timeout() time.Duration {

@@ -10,54 +10,61 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// Gateway has a server offer what the servers of a host offer, and follow their changes.
-// Its exported fields are set before Run.
+// Gateway registers the tools, prompts and resources of a host's servers with one
+// server and updates them when they change. Set the fields before Run and do not change
+// them afterwards.
 type Gateway struct {
-	// Timeout is how long a tool may be silent before its call is given up, or a
-	// resource or prompt: a report of progress begins it anew. The default is ten
-	// minutes; whoever calls the gateway has time-outs too.
+	// Timeout limits the time that a request to a server may take without progress.
+	// Each progress notification restarts it. 0 means 10 minutes. It is longer than the
+	// usual time-outs of clients, which end a request before it.
 	Timeout time.Duration
 
-	// Logger takes what could not be offered, or not under its own name; nil:
+	// Logger receives a warning for each tool, prompt, resource or template that the
+	// gateway cannot register, or registers under another name. Nil means
 	// slog.Default().
 	Logger *slog.Logger
 
 	host   *host.Host
 	server *server.Server
 
-	// Run's own.
-	tools     shelf[mcp.Tool]
-	prompts   shelf[mcp.Prompt]
-	resources shelf[mcp.Resource]
-	templates shelf[mcp.ResourceTemplate]
-
-	toolNames, promptNames names
+	// Used by Run only.
+	tools     registrations[host.Tool]
+	prompts   registrations[host.Prompt]
+	resources registrations[mcp.Resource]
+	templates registrations[mcp.ResourceTemplate]
 }
 
 const defaultTimeout = 10 * time.Minute
 
-// New makes s the face of h: s has tools, resources and prompts from now on, even while
-// there are none. More can be registered with s.
+// New returns a Gateway from h to s. From now on s declares the capabilities for tools,
+// resources and prompts, even while it has none. The program may register others with
+// s.
 func New(h *host.Host, s *server.Server) *Gateway {
 	s.OfferTools()
 	s.OfferResources()
 	s.OfferPrompts()
 	g := &Gateway{host: h, server: s}
-	g.tools = shelf[mcp.Tool]{kind: "tool", key: func(t *mcp.Tool) string { return t.Name }, offer: g.offer, withdraw: func(name string) {
-		s.RemoveTool(name)
-		g.toolNames.free(name)
-	}}
-	g.prompts = shelf[mcp.Prompt]{kind: "prompt", key: func(p *mcp.Prompt) string { return p.Name }, offer: g.offerPrompt, withdraw: func(name string) {
-		s.RemovePrompt(name)
-		g.promptNames.free(name)
-	}}
-	g.resources = shelf[mcp.Resource]{kind: "resource", key: func(r *mcp.Resource) string { return r.URI }, offer: g.offerResource, withdraw: func(uri string) { s.RemoveResource(uri) }}
-	g.templates = shelf[mcp.ResourceTemplate]{kind: "template", key: func(t *mcp.ResourceTemplate) string { return t.URITemplate }, offer: g.offerTemplate, withdraw: func(uri string) { s.RemoveTemplate(uri) }}
+	g.tools = registrations[host.Tool]{
+		kind: "tool", key: func(t *host.Tool) string { return t.Name },
+		register: g.registerTool, unregister: func(name string) { s.RemoveTool(name) },
+	}
+	g.prompts = registrations[host.Prompt]{
+		kind: "prompt", key: func(p *host.Prompt) string { return p.Name },
+		register: g.registerPrompt, unregister: func(name string) { s.RemovePrompt(name) },
+	}
+	g.resources = registrations[mcp.Resource]{
+		kind: "resource", key: func(r *mcp.Resource) string { return r.URI },
+		register: g.registerResource, unregister: func(uri string) { s.RemoveResource(uri) },
+	}
+	g.templates = registrations[mcp.ResourceTemplate]{
+		kind: "template", key: func(t *mcp.ResourceTemplate) string { return t.URITemplate },
+		register: g.registerTemplate, unregister: func(uri string) { s.RemoveTemplate(uri) },
+	}
 	return g
 }
 
-// Run offers what the host's servers have, and follows their changes until ctx or the
-// host ends. The host has been started before. A Gateway runs once.
+// Run registers what the servers of the host have, and updates it, until ctx ends or
+// the host is closed. The host must have been started. Run must be called only once.
 func (g *Gateway) Run(ctx context.Context) {
 	for status := range g.host.Watch(ctx) {
 		if status.State == host.Ready {
@@ -66,7 +73,7 @@ func (g *Gateway) Run(ctx context.Context) {
 	}
 }
 
-// update makes what is offered of a server what it has.
+// update makes the registrations for a server match its lists.
 func (g *Gateway) update(status host.Status) {
 	g.prompts.update(g.logger(), status.Name, status.Prompts)
 	g.resources.update(g.logger(), status.Name, status.Resources)
@@ -74,34 +81,29 @@ func (g *Gateway) update(status host.Status) {
 	g.tools.update(g.logger(), status.Name, status.Tools)
 }
 
-// offer registers a tool and returns its name here, or "" if it cannot be offered.
-func (g *Gateway) offer(serverName string, tool *mcp.Tool) string {
-	logger := g.logger().With("server", serverName, "tool", tool.Name)
+// registerTool registers a tool and returns its name, or "" if it cannot be registered.
+func (g *Gateway) registerTool(serverName string, t *host.Tool) string {
+	logger := g.logger().With("server", serverName, "tool", t.Definition.Name)
+	tool := t.Definition
 	if tool.Execution != nil && tool.Execution.TaskSupport == mcp.TaskRequired {
-		logger.Warn("tool left out: it can only be called as a task, which is not passed on")
+		logger.Warn("tool not registered: it requires a task, which the gateway does not support")
 		return ""
 	}
-	name, plain := g.toolNames.take(serverName, tool.Name)
-	if !plain {
-		logger.Warn("tool renamed", "name", name)
-	}
-	shown := *tool
-	shown.Name = name
-	shown.Execution = nil
-	shown.Meta = passable(tool.Meta)
-	call := g.forward(serverName, tool.Name)
-	err := g.server.RegisterTool(shown, call)
-	if err != nil && shown.OutputSchema != nil {
-		logger.Warn("output schema left out", "error", err)
-		shown.OutputSchema = nil
-		err = g.server.RegisterTool(shown, call)
+	tool.Name = t.Name
+	tool.Execution = nil
+	tool.Meta = forwardable(tool.Meta)
+	handler := g.forward(serverName, t.Definition.Name)
+	err := g.server.RegisterTool(tool, handler)
+	if err != nil && tool.OutputSchema != nil {
+		logger.Warn("tool registered without its output schema", "error", err)
+		tool.OutputSchema = nil
+		err = g.server.RegisterTool(tool, handler)
 	}
 	if err != nil {
-		logger.Warn("tool left out", "error", err)
-		g.toolNames.free(name)
+		logger.Warn("tool not registered", "error", err)
 		return ""
 	}
-	return name
+	return t.Name
 }
 
 func (g *Gateway) logger() *slog.Logger {

@@ -27,8 +27,8 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// inMemory is a server behind a gateway.
-func inMemory(t *testing.T, name string, s *server.Server) host.Server {
+// inMemory returns the config of a server in this process.
+func inMemory(t *testing.T, name string, s *server.Server) host.ServerConfig {
 	s.Logger = quiet
 	near, far := transport.Pipe()
 	done := make(chan struct{})
@@ -40,11 +40,11 @@ func inMemory(t *testing.T, name string, s *server.Server) host.Server {
 		far.Close()
 		<-done
 	})
-	return host.Server{Name: name, Target: client.Conn(near)}
+	return host.ServerConfig{Name: name, Target: client.Conn(near)}
 }
 
-// front returns a gateway to servers, all of which are up.
-func front(t *testing.T, servers ...host.Server) *server.Server {
+// gatewayTo returns the server of a gateway to servers that are all ready.
+func gatewayTo(t *testing.T, servers ...host.ServerConfig) *server.Server {
 	t.Helper()
 	h := &host.Host{Servers: servers, Logger: quiet}
 	s := &server.Server{Name: "gateway", Version: "1", Logger: quiet}
@@ -64,23 +64,15 @@ func front(t *testing.T, servers ...host.Server) *server.Server {
 		<-done
 		h.Close()
 	})
-	want := 0
 	waiting, stop := context.WithTimeout(t.Context(), 20*time.Second)
 	defer stop()
-	up := make(map[string]bool)
-	for status := range h.Watch(waiting) {
-		if status.State == host.Ready && !up[status.Name] {
-			up[status.Name] = true
-			want += len(status.Tools)
-		}
-		if len(up) == len(servers) {
-			break
-		}
+	if err := h.WaitReady(waiting); err != nil {
+		t.Fatal(err)
 	}
 	c := mcptest.Dial(t, s)
-	for len(listed(t, c)) < want {
+	for want := len(h.Tools()); len(listed(t, c)) < want; {
 		if waiting.Err() != nil {
-			t.Fatalf("%d tools are offered, want %d", len(listed(t, c)), want)
+			t.Fatalf("%d tools are listed, want %d", len(listed(t, c)), want)
 		}
 	}
 	return s
@@ -100,7 +92,7 @@ func listed(t *testing.T, c *client.Client) []*mcp.Tool {
 
 type none struct{}
 
-// answering returns a server with one tool, answer.
+// answering returns a server with one tool, answer, which returns text.
 func answering(text string) *server.Server {
 	s := &server.Server{Name: text}
 	server.AddTool(s, mcp.Tool{Name: "answer", Description: "answers " + text}, func(context.Context, none) (string, error) {
@@ -109,10 +101,10 @@ func answering(text string) *server.Server {
 	return s
 }
 
-func TestToolsOfAllServersAreOfferedUnderTheirServersNames(t *testing.T) {
+func TestToolsHaveNamesOfTheirServersAsPrefix(t *testing.T) {
 	one, two := answering("one"), answering("two")
 	mcptest.Everywhere(t, func() *server.Server {
-		return front(t, inMemory(t, "first", one), inMemory(t, "second", two))
+		return gatewayTo(t, inMemory(t, "first", one), inMemory(t, "second", two))
 	}, func(t *testing.T, c *client.Client) {
 		var names []string
 		for _, tool := range listed(t, c) {
@@ -123,13 +115,13 @@ func TestToolsOfAllServersAreOfferedUnderTheirServersNames(t *testing.T) {
 		}
 		for name, want := range map[string]string{"first__answer": "one", "second__answer": "two"} {
 			if got, err := client.Call[string](t.Context(), c, name, nil); err != nil || got != want {
-				t.Errorf("%s says %q, %v, want %q", name, got, err, want)
+				t.Errorf("%s returns %q, %v, want %q", name, got, err, want)
 			}
 		}
 	})
 }
 
-func TestWhatDescribesAToolPassesThrough(t *testing.T) {
+func TestToolDefinitionIsForwarded(t *testing.T) {
 	yes := true
 	tool := mcp.Tool{
 		Name:         "odd name",
@@ -142,15 +134,15 @@ func TestWhatDescribesAToolPassesThrough(t *testing.T) {
 		Meta:         mcp.Meta{"example.com/kept": json.RawMessage(`1`)},
 	}
 	upstream := &oldServer{tools: []mcp.Tool{tool}}
-	c := mcptest.Dial(t, front(t, upstream.start(t, "up")))
+	c := mcptest.Dial(t, gatewayTo(t, upstream.start(t, "up")))
 	got := listed(t, c)
 	tool.Name = "up__odd_name"
 	if diff := cmp.Diff([]*mcp.Tool{&tool}, got); diff != "" {
-		t.Errorf("the tool has changed (- there, + here):\n%s", diff)
+		t.Errorf("the tool has changed (- server, + gateway):\n%s", diff)
 	}
 }
 
-func TestResultsPassThrough(t *testing.T) {
+func TestResultIsForwarded(t *testing.T) {
 	size := int64(3)
 	want := &mcp.CallToolResult{
 		Content: []mcp.Content{
@@ -171,7 +163,7 @@ func TestResultsPassThrough(t *testing.T) {
 		result.IsError = isError
 		server.AddTool(upstream, mcp.Tool{Name: name}, func(context.Context, none) (*mcp.CallToolResult, error) { return &result, nil })
 	}
-	c := mcptest.Dial(t, front(t, inMemory(t, "up", upstream)))
+	c := mcptest.Dial(t, gatewayTo(t, inMemory(t, "up", upstream)))
 	for name, isError := range map[string]bool{"good": false, "bad": true} {
 		got, err := c.CallTool(t.Context(), "up__"+name, nil)
 		if err != nil {
@@ -180,17 +172,17 @@ func TestResultsPassThrough(t *testing.T) {
 		want.IsError = isError
 		var from mcp.Implementation
 		if _, err := got.Meta.Get(mcp.MetaServerInfo, &from); err != nil || from.Name != "gateway" {
-			t.Errorf("the result says that it is of %q (%v)", from.Name, err)
+			t.Errorf("the server of the result is %q (%v), want the gateway", from.Name, err)
 		}
 		delete(got.Meta, mcp.MetaServerInfo)
 		got.ResultType = ""
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: the result has changed (- there, + here):\n%s", name, diff)
+			t.Errorf("%s: the result has changed (- server, + gateway):\n%s", name, diff)
 		}
 	}
 }
 
-func TestProgressPassesThrough(t *testing.T) {
+func TestProgressIsForwarded(t *testing.T) {
 	upstream := &server.Server{}
 	server.AddTool(upstream, mcp.Tool{Name: "count"}, func(ctx context.Context, _ none) (string, error) {
 		for i := range 5 {
@@ -201,13 +193,13 @@ func TestProgressPassesThrough(t *testing.T) {
 		return "done", nil
 	})
 	mcptest.Everywhere(t, func() *server.Server {
-		return front(t, inMemory(t, "up", upstream))
+		return gatewayTo(t, inMemory(t, "up", upstream))
 	}, func(t *testing.T, c *client.Client) {
 		var got []float64
 		_, err := c.CallTool(t.Context(), "up__count", nil, client.OnProgress(func(p rpc.Progress) {
 			got = append(got, p.Done)
 			if p.Total != 4 || c.Revision() != mcp.V20241105 && p.Message == "" {
-				t.Errorf("report: %+v", p)
+				t.Errorf("progress: %+v", p)
 			}
 		}))
 		if err != nil || !slices.Equal(got, []float64{0, 1, 2, 3, 4}) {
@@ -216,7 +208,7 @@ func TestProgressPassesThrough(t *testing.T) {
 	})
 }
 
-func TestCancellationPassesThrough(t *testing.T) {
+func TestCancellationIsForwarded(t *testing.T) {
 	began, ended := make(chan struct{}, 1), make(chan struct{}, 1)
 	upstream := &server.Server{}
 	server.AddTool(upstream, mcp.Tool{Name: "wait"}, func(ctx context.Context, _ none) (string, error) {
@@ -226,7 +218,7 @@ func TestCancellationPassesThrough(t *testing.T) {
 		return "", context.Cause(ctx)
 	})
 	mcptest.Everywhere(t, func() *server.Server {
-		return front(t, inMemory(t, "up", upstream))
+		return gatewayTo(t, inMemory(t, "up", upstream))
 	}, func(t *testing.T, c *client.Client) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -243,12 +235,12 @@ func TestCancellationPassesThrough(t *testing.T) {
 		select {
 		case <-ended:
 		case <-time.After(10 * time.Second):
-			t.Error("the server was not told")
+			t.Error("the server did not receive the cancellation")
 		}
 	})
 }
 
-func TestErrorsSayWhoseTheyAre(t *testing.T) {
+func TestErrorsNameTheServer(t *testing.T) {
 	upstream := &server.Server{}
 	fail := func(name string, err error) {
 		server.AddTool(upstream, mcp.Tool{Name: name}, func(context.Context, none) (string, error) { return "", err })
@@ -256,7 +248,7 @@ func TestErrorsSayWhoseTheyAre(t *testing.T) {
 	fail("ordinary", errors.New("out of paper"))
 	fail("arguments", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "which one?", Data: json.RawMessage(`{"k":1}`)})
 	fail("other", &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "broken"})
-	c := mcptest.Dial(t, front(t, inMemory(t, "up", upstream)))
+	c := mcptest.Dial(t, gatewayTo(t, inMemory(t, "up", upstream)))
 
 	if _, err := client.Call[string](t.Context(), c, "up__ordinary", nil); err == nil || !strings.HasSuffix(err.Error(), ": out of paper") {
 		t.Errorf("tool error: %v", err)
@@ -266,7 +258,7 @@ func TestErrorsSayWhoseTheyAre(t *testing.T) {
 		t.Errorf("invalid params: %v", err)
 	}
 	var failed *client.ToolError
-	if _, err := client.Call[string](t.Context(), c, "up__other", nil); !errors.As(err, &failed) || !strings.Contains(err.Error(), `server "up" refused the call: broken`) {
+	if _, err := client.Call[string](t.Context(), c, "up__other", nil); !errors.As(err, &failed) || !strings.Contains(err.Error(), `server "up" returned an error: broken`) {
 		t.Errorf("protocol error: %v", err)
 	}
 	if _, err := c.CallTool(t.Context(), "up__absent", nil); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidParams {
@@ -274,10 +266,10 @@ func TestErrorsSayWhoseTheyAre(t *testing.T) {
 	}
 }
 
-func TestToolsOfAServerThatIsDownSayWhichItIs(t *testing.T) {
+func TestToolErrorNamesServerThatIsDown(t *testing.T) {
 	endpoint := httptest.NewServer(answering("mortal"))
 	defer endpoint.Close()
-	s := front(t, host.Server{Name: "mortal", Target: client.URL(endpoint.URL)}, inMemory(t, "other", answering("other")))
+	s := gatewayTo(t, host.ServerConfig{Name: "mortal", Target: client.URL(endpoint.URL)}, inMemory(t, "other", answering("other")))
 	c := mcptest.Dial(t, s)
 	if _, err := client.Call[string](t.Context(), c, "mortal__answer", nil); err != nil {
 		t.Fatal(err)
@@ -287,7 +279,7 @@ func TestToolsOfAServerThatIsDownSayWhichItIs(t *testing.T) {
 	for range 3 {
 		_, err := client.Call[string](t.Context(), c, "mortal__answer", nil)
 		if failed := new(client.ToolError); !errors.As(err, &failed) || !strings.Contains(err.Error(), `server "mortal"`) {
-			t.Errorf("call to the server that is down: %v", err)
+			t.Errorf("the call to a server that is down: %v", err)
 		}
 	}
 	if got, err := client.Call[string](t.Context(), c, "other__answer", nil); err != nil || got != "other" {

@@ -13,55 +13,57 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// offerResource registers a resource and returns its URI here, or "" if it cannot be
-// offered.
-func (g *Gateway) offerResource(serverName string, r *mcp.Resource) string {
-	return place(g.logger().With("server", serverName, "resource", r.URI), serverName, r.URI, func(uri, prefix string) error {
-		shown := *r
-		shown.URI = uri
-		shown.Meta = passable(r.Meta)
-		return g.server.RegisterResource(shown, g.read(serverName, prefix), g.follow(serverName, prefix))
+// registerResource registers a resource and returns its URI at the gateway, or "" if it
+// cannot be registered.
+func (g *Gateway) registerResource(serverName string, r *mcp.Resource) string {
+	return registerURI(g.logger().With("server", serverName, "resource", r.URI), serverName, r.URI, func(uri, prefix string) error {
+		resource := *r
+		resource.URI = uri
+		resource.Meta = forwardable(r.Meta)
+		return g.server.RegisterResource(resource, g.read(serverName, prefix), g.forwardUpdates(serverName, prefix))
 	})
 }
 
-// offerTemplate registers a template and returns it as it is here, or "" if it cannot
-// be offered.
-func (g *Gateway) offerTemplate(serverName string, t *mcp.ResourceTemplate) string {
-	return place(g.logger().With("server", serverName, "template", t.URITemplate), serverName, t.URITemplate, func(uri, prefix string) error {
-		shown := *t
-		shown.URITemplate = uri
-		shown.Meta = passable(t.Meta)
-		err := g.server.RegisterTemplate(shown, g.read(serverName, prefix), g.follow(serverName, prefix))
+// registerTemplate registers a template and returns its URI template at the gateway, or
+// "" if it cannot be registered.
+func (g *Gateway) registerTemplate(serverName string, t *mcp.ResourceTemplate) string {
+	return registerURI(g.logger().With("server", serverName, "template", t.URITemplate), serverName, t.URITemplate, func(uri, prefix string) error {
+		template := *t
+		template.URITemplate = uri
+		template.Meta = forwardable(t.Meta)
+		err := g.server.RegisterTemplate(template, g.read(serverName, prefix), g.forwardUpdates(serverName, prefix))
 		if err == nil {
 			for _, variable := range variables(t.URITemplate) {
-				g.complete(serverName, mcp.CompleteReference{Type: mcp.RefResource, URI: uri}, mcp.CompleteReference{Type: mcp.RefResource, URI: t.URITemplate}, variable)
+				g.registerCompleter(serverName, mcp.CompleteReference{Type: mcp.RefResource, URI: uri}, mcp.CompleteReference{Type: mcp.RefResource, URI: t.URITemplate}, variable)
 			}
 		}
 		return err
 	})
 }
 
-// place registers a URI as it is or, if that is taken, behind the server's name.
-func place(logger *slog.Logger, serverName, uri string, register func(uri, prefix string) error) string {
+// registerURI registers a URI and returns it. If the URI cannot be registered, it tries
+// the URI with the name of the server as prefix.
+func registerURI(logger *slog.Logger, serverName, uri string, register func(uri, prefix string) error) string {
 	err := register(uri, "")
 	if err == nil {
 		return uri
 	}
 	prefix := "server:" + serverName + "/"
 	if register(prefix+uri, prefix) != nil {
-		logger.Warn("left out", "error", err)
+		logger.Warn("resource not registered", "error", err)
 		return ""
 	}
-	logger.Warn("renamed", "uri", prefix+uri, "error", err)
+	logger.Warn("resource renamed", "uri", prefix+uri, "error", err)
 	return prefix + uri
 }
 
-// read returns the handler of resources whose URIs here are prefix and those there.
+// read returns a handler that reads resources from a server. The URIs at the gateway
+// have the prefix.
 func (g *Gateway) read(serverName, prefix string) server.ResourceHandler {
 	return func(ctx context.Context, uri string) (*mcp.ReadResourceResult, error) {
-		result, err := g.host.ReadResource(ctx, serverName, strings.TrimPrefix(uri, prefix), g.options(ctx)...)
+		result, err := g.host.ReadResource(ctx, serverName, strings.TrimPrefix(uri, prefix), g.callOptions(ctx)...)
 		if err != nil {
-			return nil, report(ctx, serverName, err)
+			return nil, protocolError(ctx, serverName, err)
 		}
 		strip(&result.ResultBase)
 		result.CacheHints = mcp.CacheHints{}
@@ -72,24 +74,25 @@ func (g *Gateway) read(serverName, prefix string) server.ResourceHandler {
 	}
 }
 
-// follow passes updates of resources on, whose URIs here are prefix and those there,
-// while clients are subscribed to them.
-func (g *Gateway) follow(serverName, prefix string) server.ResourceOption {
+// forwardUpdates forwards updates of resources while clients are subscribed to them. The
+// URIs at the gateway have the prefix.
+func (g *Gateway) forwardUpdates(serverName, prefix string) server.ResourceOption {
 	return server.WhileSubscribed(func(ctx context.Context, uri string) {
-		err := g.host.Follow(ctx, serverName, strings.TrimPrefix(uri, prefix), func() { g.server.ResourceUpdated(uri) })
+		err := g.host.Subscribe(ctx, serverName, strings.TrimPrefix(uri, prefix), func() { g.server.ResourceUpdated(uri) })
 		if err != nil && !errors.Is(err, host.ErrClosed) {
-			g.logger().Warn("updates are not passed on", "uri", uri, "error", err)
+			g.logger().Warn("cannot forward updates of a resource", "uri", uri, "error", err)
 		}
 	})
 }
 
-// report makes an error for whoever asked for a resource, a prompt or a completion:
-// explain's, as what the protocol has for it, since an ordinary one would not be told.
-func report(ctx context.Context, serverName string, err error) error {
+// protocolError returns the error for a request for a resource, a prompt or a
+// completion. It converts the result of toolError to a *jsonrpc.Error, because the
+// client does not receive the text of other errors.
+func protocolError(ctx context.Context, serverName string, err error) error {
 	if errors.Is(err, client.ErrResourceNotFound) {
 		return server.ErrResourceNotFound
 	}
-	err = explain(ctx, serverName, err)
+	err = toolError(ctx, serverName, err)
 	var reported *jsonrpc.Error
 	if errors.As(err, &reported) {
 		return err

@@ -18,7 +18,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// library returns a server that has one of everything.
+// library returns a server with a tool, resources, a template and a prompt.
 func library(name string) *server.Server {
 	s := answering(name)
 	server.AddStatic(s, mcp.Resource{URI: "lib://shared", Name: "shared"}, "shared of "+name)
@@ -54,28 +54,28 @@ func read(t *testing.T, c *client.Client, uri string) mcp.ResourceContents {
 	return result.Contents[0]
 }
 
-func TestResourcesAreReadFromTheServerThatHasThem(t *testing.T) {
+func TestReadsAreForwardedToTheRightServer(t *testing.T) {
 	one, two := library("one"), library("two")
 	mcptest.Everywhere(t, func() *server.Server {
-		return front(t, inMemory(t, "first", one), inMemory(t, "second", two))
+		return gatewayTo(t, inMemory(t, "first", one), inMemory(t, "second", two))
 	}, func(t *testing.T, c *client.Client) {
 		for _, name := range []string{"one", "two"} {
 			if got := read(t, c, "lib://"+name); string(got.Blob) != name || got.MimeType != "image/png" || got.URI != "lib://"+name {
-				t.Errorf("of %s is read %+v", name, got)
+				t.Errorf("the resource of %s is %+v", name, got)
 			}
 			if got := read(t, c, "lib://"+name+"/moby%20dick"); got.Text != "moby dick in "+name {
-				t.Errorf("of %s is read %+v", name, got)
+				t.Errorf("the book of %s is %+v", name, got)
 			}
 		}
 		_, err := c.ReadResource(t.Context(), "lib://one/lost")
 		if !errors.Is(err, client.ErrResourceNotFound) {
-			t.Errorf("what is not there: %v", err)
+			t.Errorf("reading a missing resource: %v, want ErrResourceNotFound", err)
 		}
 	})
 }
 
-func TestAURIOfTwoServersNamesTheSecondOne(t *testing.T) {
-	c := mcptest.Dial(t, front(t, inMemory(t, "first", library("one")), inMemory(t, "second", library("two"))))
+func TestURIOfTwoServersGetsPrefix(t *testing.T) {
+	c := mcptest.Dial(t, gatewayTo(t, inMemory(t, "first", library("one")), inMemory(t, "second", library("two"))))
 	var uris []string
 	for r, err := range c.Resources(t.Context()) {
 		if err != nil {
@@ -85,22 +85,22 @@ func TestAURIOfTwoServersNamesTheSecondOne(t *testing.T) {
 	}
 	slices.Sort(uris)
 	if len(uris) != 4 || uris[0] != "lib://one" || uris[1] != "lib://shared" || uris[2] != "lib://two" {
-		t.Fatalf("listed are %v", uris)
+		t.Fatalf("the resources are %v", uris)
 	}
-	// Which comes up first is not said.
+	// Either server may become ready first.
 	owner := map[string]string{"server:first/lib://shared": "one", "server:second/lib://shared": "two"}[uris[3]]
 	if got := read(t, c, uris[3]); owner == "" || got.Text != "shared of "+owner || got.URI != uris[3] {
-		t.Errorf("%s holds %+v", uris[3], got)
+		t.Errorf("%s has the contents %+v", uris[3], got)
 	}
 	if got := read(t, c, "lib://shared"); got.Text == "shared of "+owner || !strings.HasPrefix(got.Text, "shared of ") {
-		t.Errorf("lib://shared holds %+v", got)
+		t.Errorf("lib://shared has the contents %+v", got)
 	}
 }
 
-func TestPromptsPassThrough(t *testing.T) {
+func TestPromptsAreForwarded(t *testing.T) {
 	one, two := library("one"), library("two")
 	mcptest.Everywhere(t, func() *server.Server {
-		return front(t, inMemory(t, "first", one), inMemory(t, "second", two))
+		return gatewayTo(t, inMemory(t, "first", one), inMemory(t, "second", two))
 	}, func(t *testing.T, c *client.Client) {
 		var names []string
 		for p, err := range c.Prompts(t.Context()) {
@@ -109,7 +109,7 @@ func TestPromptsPassThrough(t *testing.T) {
 			}
 			names = append(names, p.Name)
 			if len(p.Arguments) != 1 || !p.Arguments[0].Required {
-				t.Errorf("%s takes %+v", p.Name, p.Arguments)
+				t.Errorf("the arguments of %s are %+v", p.Name, p.Arguments)
 			}
 		}
 		if want := []string{"first__review", "second__review"}; !slices.Equal(names, want) {
@@ -120,13 +120,13 @@ func TestPromptsPassThrough(t *testing.T) {
 			t.Fatalf("the prompt is %+v, %v", result, err)
 		}
 		if text, ok := result.Messages[0].Content.(*mcp.TextContent); !ok || text.Text != "review Emma for two" {
-			t.Errorf("the prompt says %+v", result.Messages[0].Content)
+			t.Errorf("the prompt contains %+v", result.Messages[0].Content)
 		}
 	})
 }
 
-func TestCompletionIsTheServersOwn(t *testing.T) {
-	c := mcptest.Dial(t, front(t, inMemory(t, "first", library("one")), inMemory(t, "second", library("two"))))
+func TestCompletionIsForwarded(t *testing.T) {
+	c := mcptest.Dial(t, gatewayTo(t, inMemory(t, "first", library("one")), inMemory(t, "second", library("two"))))
 	for want, ref := range map[string]mcp.CompleteReference{
 		"em-two": {Type: mcp.RefPrompt, Name: "second__review"},
 		"em-one": {Type: mcp.RefResource, URI: "lib://one/{title}"},
@@ -138,10 +138,10 @@ func TestCompletionIsTheServersOwn(t *testing.T) {
 	}
 }
 
-func TestResourcesAndPromptsOfAServerThatIsDownSayWhichItIs(t *testing.T) {
+func TestResourceAndPromptErrorsNameServerThatIsDown(t *testing.T) {
 	endpoint := httptest.NewServer(library("mortal"))
 	defer endpoint.Close()
-	c := mcptest.Dial(t, front(t, host.Server{Name: "gone", Target: client.URL(endpoint.URL)}))
+	c := mcptest.Dial(t, gatewayTo(t, host.ServerConfig{Name: "gone", Target: client.URL(endpoint.URL)}))
 	read(t, c, "lib://mortal")
 	endpoint.CloseClientConnections()
 	endpoint.Close()
@@ -150,22 +150,21 @@ func TestResourcesAndPromptsOfAServerThatIsDownSayWhichItIs(t *testing.T) {
 	for _, err := range []error{reading, prompting} {
 		var reported *jsonrpc.Error
 		if !errors.As(err, &reported) || !strings.Contains(err.Error(), `server "gone"`) {
-			t.Errorf("it says %v", err)
+			t.Errorf("got %v, want an error with the name of the server", err)
 		}
 	}
 }
 
-// What changes at a server changes here, and whoever is subscribed to a resource, or to
-// what a template serves, hears of its updates.
-func TestChangesOfAServerAreChangesHere(t *testing.T) {
+// The client also receives updates of a resource that only a template lists.
+func TestChangesAndUpdatesAreForwarded(t *testing.T) {
 	var one, two *server.Server
 	mcptest.Everywhere(t, func() *server.Server {
 		one, two = library("one"), library("two")
-		return front(t, inMemory(t, "first", one), inMemory(t, "second", two))
+		return gatewayTo(t, inMemory(t, "first", one), inMemory(t, "second", two))
 	}, func(t *testing.T, c *client.Client) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		// Whichever server came up later has its resource renamed.
+		// The shared resource of the server that became ready later is renamed.
 		renamed, owner := "server:second/lib://shared", two
 		for r, err := range c.Resources(ctx) {
 			if err != nil {
@@ -192,13 +191,13 @@ func TestChangesOfAServerAreChangesHere(t *testing.T) {
 			"lib://one/emma": func() { one.ResourceUpdated("lib://one/emma") },
 			renamed:          func() { owner.ResourceUpdated("lib://shared") },
 		}
-		// That it is passed on begins with an update that may not have been: from then on
-		// none is missed.
-		var begun []client.Change
+		// The first update of a resource tells that the subscription has started. No update
+		// is missed after it.
+		var started []client.Change
 		for uri := range updates {
-			begun = append(begun, client.Change{Kind: client.ResourceUpdated, URI: uri})
+			started = append(started, client.Change{Kind: client.ResourceUpdated, URI: uri})
 		}
-		until(begun...)
+		until(started...)
 		for uri, update := range updates {
 			update()
 			until(client.Change{Kind: client.ResourceUpdated, URI: uri})

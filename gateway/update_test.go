@@ -3,25 +3,24 @@ package gateway
 import (
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"slices"
 	"testing"
 
-	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
 )
 
-// offering returns what a gateway offers after its servers have had these tools,
-// one after the other.
-func offering(t *testing.T, after ...host.Status) map[string]*mcp.Tool {
+// toolsAfter returns the tools that a gateway lists after a sequence of updates.
+func toolsAfter(t *testing.T, updates ...host.Status) map[string]*mcp.Tool {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	s := &server.Server{Logger: quiet}
 	g := New(&host.Host{}, s)
 	g.Logger = quiet
-	for _, status := range after {
+	for _, status := range updates {
 		g.update(status)
 	}
 	tools := make(map[string]*mcp.Tool)
@@ -34,35 +33,35 @@ func offering(t *testing.T, after ...host.Status) map[string]*mcp.Tool {
 	return tools
 }
 
-func has(name string, tools ...mcp.Tool) host.Status {
-	return host.Status{Name: name, State: host.Ready, Tools: tools, Server: client.Server{}}
-}
-
-func sorted(tools map[string]*mcp.Tool) []string {
-	var all []string
-	for name := range tools {
-		all = append(all, name)
+// statusOf returns the status of a server with these tools.
+func statusOf(name string, definitions ...mcp.Tool) host.Status {
+	status := host.Status{Name: name, State: host.Ready}
+	for _, d := range definitions {
+		status.Tools = append(status.Tools, host.Tool{Name: name + "__" + d.Name, Server: name, Definition: d})
 	}
-	slices.Sort(all)
-	return all
+	return status
 }
 
-func TestChangedToolsReplaceWhatWasOffered(t *testing.T) {
-	got := offering(t,
-		has("a", mcp.Tool{Name: "stays"}, mcp.Tool{Name: "goes"}, mcp.Tool{Name: "changes", Description: "before"}),
-		has("b", mcp.Tool{Name: "stays"}),
-		has("a", mcp.Tool{Name: "comes"}, mcp.Tool{Name: "changes", Description: "after"}, mcp.Tool{Name: "stays"}),
+func sortedNames(tools map[string]*mcp.Tool) []string {
+	return slices.Sorted(maps.Keys(tools))
+}
+
+func TestUpdateReplacesChangedTools(t *testing.T) {
+	got := toolsAfter(t,
+		statusOf("a", mcp.Tool{Name: "same"}, mcp.Tool{Name: "removed"}, mcp.Tool{Name: "changed", Description: "before"}),
+		statusOf("b", mcp.Tool{Name: "same"}),
+		statusOf("a", mcp.Tool{Name: "added"}, mcp.Tool{Name: "changed", Description: "after"}, mcp.Tool{Name: "same"}),
 	)
-	if want := []string{"a__changes", "a__comes", "a__stays", "b__stays"}; !slices.Equal(sorted(got), want) {
-		t.Fatalf("offered are %v, want %v", sorted(got), want)
+	if want := []string{"a__added", "a__changed", "a__same", "b__same"}; !slices.Equal(sortedNames(got), want) {
+		t.Fatalf("tools are %v, want %v", sortedNames(got), want)
 	}
-	if d := got["a__changes"].Description; d != "after" {
-		t.Errorf("the changed tool's description is %q", d)
+	if d := got["a__changed"].Description; d != "after" {
+		t.Errorf("the description of the changed tool is %q, want %q", d, "after")
 	}
 }
 
-func TestWhatCannotBeOfferedIsLeftOut(t *testing.T) {
-	got := offering(t, has("a",
+func TestInvalidToolsAreNotRegistered(t *testing.T) {
+	got := toolsAfter(t, statusOf("a",
 		mcp.Tool{Name: "fine"},
 		mcp.Tool{Name: "fine", Description: "listed twice"},
 		mcp.Tool{Name: "far", InputSchema: json.RawMessage(`{"type":"object","$ref":"https://example.com/schema"}`)},
@@ -71,10 +70,10 @@ func TestWhatCannotBeOfferedIsLeftOut(t *testing.T) {
 		mcp.Tool{Name: "maybe", Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},
 		mcp.Tool{Name: "vague", OutputSchema: json.RawMessage(`{"$ref":"https://example.com/schema"}`)},
 	))
-	if want := []string{"a__fine", "a__maybe", "a__vague"}; !slices.Equal(sorted(got), want) {
-		t.Fatalf("offered are %v, want %v", sorted(got), want)
+	if want := []string{"a__fine", "a__maybe", "a__vague"}; !slices.Equal(sortedNames(got), want) {
+		t.Fatalf("tools are %v, want %v", sortedNames(got), want)
 	}
 	if got["a__fine"].Description != "" || got["a__maybe"].Execution != nil || got["a__vague"].OutputSchema != nil {
-		t.Errorf("offered are %+v", got)
+		t.Errorf("tools are %+v", got)
 	}
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// oldServer is a server of 2025-11-25 that lists what ours would not: names with
-// spaces, schemas that do not compile, the same tool twice.
+// oldServer is a server of 2025-11-25 that can list tools which server.Server rejects:
+// names with spaces, invalid schemas, the same tool twice.
 type oldServer struct{ tools []mcp.Tool }
 
 // start serves until the test ends.
-func (o *oldServer) start(t *testing.T, name string) host.Server {
+func (o *oldServer) start(t *testing.T, name string) host.ServerConfig {
 	near, far := transport.Pipe()
 	done := make(chan struct{})
 	go func() {
@@ -40,7 +40,7 @@ func (o *oldServer) start(t *testing.T, name string) host.Server {
 		far.Close()
 		<-done
 	})
-	return host.Server{Name: name, Target: client.Conn(near)}
+	return host.ServerConfig{Name: name, Target: client.Conn(near)}
 }
 
 func (o *oldServer) answer(m *jsonrpc.Message) []byte {

@@ -1,19 +1,22 @@
-// Package host keeps many MCP servers at once, each behind a client.
+// Package host runs the clients of several MCP servers.
 //
-// A [Host] dials all of its servers when it starts, at the same time. One that
-// does not start, or dies, is reported ([Host.Status], [Host.Watch], the log) and
-// does the others no harm:
+// A [Host] starts or dials all of its servers at the same time and keeps one client
+// for each. [Host.Tools] returns the tools of all servers in one list, with unique
+// names, and [Host.Call] calls a tool by its name in that list:
 //
-//	h := &host.Host{Servers: []host.Server{
+//	h := &host.Host{Servers: []host.ServerConfig{
 //		{Name: "files", Target: client.Command("npx", "-y", "@modelcontextprotocol/server-filesystem", dir)},
 //		{Name: "search", Target: client.URL("https://example.com/mcp")},
 //	}}
 //	if err := h.Start(); err != nil { … }
 //	defer h.Close()
-//	result, err := h.CallTool(ctx, "files", "read_text_file", map[string]any{"path": "notes.txt"})
+//	if err := h.WaitReady(ctx); err != nil {
+//		log.Print(err) // the servers that failed; the others can be used
+//	}
+//	result, err := h.Call(ctx, "files__read_text_file", map[string]any{"path": "notes.txt"})
 //
-// A server that is down is started or dialled again when somebody calls one of its
-// tools, and not for nothing: between attempts that fail, and after a server that
-// dies soon after each start, a pause grows from one second to one minute, during
-// which calls fail at once with a [DownError].
+// A server that fails does not affect the others. [Host.WaitReady], [Host.Status],
+// [Host.Watch] and the log report it. The Host starts or dials it again when a call
+// needs it. After each failure in a row the Host waits longer before the next attempt,
+// from one second up to one minute. Calls made in that time fail with a [DownError].
 package host

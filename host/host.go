@@ -12,101 +12,110 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Server is one server of a Host.
-type Server struct {
-	// Name is unique in its Host; see [CheckName].
-	Name   string
-	Target client.Target
-}
-
-// Host keeps clients to a set of servers. Its fields are set before Start and not
-// changed after it; its methods are safe for concurrent use.
+// Host keeps a client for each of its servers. Set the fields before Start and do not
+// change them afterwards. The methods are safe for concurrent use. A Host must not be
+// copied.
 type Host struct {
-	Servers []Server
+	// Servers are the servers to start or dial.
+	Servers []ServerConfig
 
-	// Dialer is how each server is dialled. Its OnLost and Trace are the Host's own.
+	// Dialer dials each server. The Host ignores its OnLost and Trace fields.
 	Dialer client.Dialer
 
-	// Trace, if set, is client.Dialer.Trace for all servers, and is told which one.
+	// Trace, if set, is called with every message that is sent or received, and the
+	// name of the server. See client.Dialer.Trace.
 	Trace func(server string, sent bool, message []byte)
 
-	// Logger takes what becomes of the servers; nil: slog.Default().
+	// Logger receives the state changes of the servers. Nil means slog.Default().
 	Logger *slog.Logger
 
-	once    sync.Once
-	members []*member
-	byName  map[string]*member
-	news    bulletin
+	once        sync.Once
+	supervisors []*supervisor // in the order of Servers
+	byName      map[string]*supervisor
+	changed     broadcast // that the status of a server has changed
 
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 }
 
+// ServerConfig configures one server of a Host.
+type ServerConfig struct {
+	// Name identifies the server within its Host. See [CheckName].
+	Name string
+
+	// Target is the server to start or dial, such as a client.Command or client.URL.
+	Target client.Target
+}
+
 var (
-	// ErrUnknownServer is returned for a name that no server of the Host has.
-	ErrUnknownServer = errors.New("host: no server of this name")
-	// ErrClosed is returned by a Host that was closed, or not started.
-	ErrClosed = errors.New("host: not running")
+	// ErrUnknownServer is returned for a server name that is not in Host.Servers.
+	ErrUnknownServer = errors.New("host: unknown server")
+	// ErrUnknownTool is returned by Call for a name that is not in the list of tools.
+	ErrUnknownTool = errors.New("host: unknown tool")
+	// ErrClosed is returned by a Host that is closed or was not started.
+	ErrClosed = errors.New("host: closed or not started")
 )
 
-// maxName bounds a server's name, which has to leave room for the names of tools
-// beside it.
-const maxName = 64
+// maxServerName is the maximum length of a server name. It leaves at least 62 of the
+// 128 characters of a merged name to the tool.
+const maxServerName = 64
 
-// CheckName returns nil if name can be a server's: 1 to 64 letters, digits, hyphens
-// and underscores of ASCII, without two underscores in a row, which separate a
-// server's name from its tool's where both are one name.
+// CheckName returns nil if name can be the name of a server: 1 to 64 ASCII letters,
+// digits, hyphens and underscores. Two underscores separate the name of a server from
+// that of a tool, so a name must not contain two in a row or end with one.
 func CheckName(name string) error {
-	if name == "" || len(name) > maxName {
-		return fmt.Errorf("server name %.80q: use 1 to %d characters", name, maxName)
+	if name == "" || len(name) > maxServerName {
+		return fmt.Errorf("server name %.80q must have 1 to %d characters", name, maxServerName)
 	}
 	for _, c := range []byte(name) {
 		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_') {
-			return fmt.Errorf("server name %q: use letters, digits, - and _ only", name)
+			return fmt.Errorf("server name %q must have only letters, digits, hyphens and underscores", name)
 		}
 	}
-	if strings.Contains(name, "__") {
-		return fmt.Errorf("server name %q: leave out the double underscore, which separates servers from tools", name)
+	if strings.Contains(name, separator) || strings.HasSuffix(name, "_") {
+		return fmt.Errorf("server name %q must not contain two underscores in a row or end with an underscore: "+
+			"they separate the names of servers and tools", name)
 	}
 	return nil
 }
 
-// Start begins to start and dial all servers, and returns without waiting for them.
-// Its errors are about the Host's fields. A Host starts once.
+// Start starts or dials all servers in the background and returns at once; see
+// [Host.WaitReady]. It returns an error if a field of the Host is invalid, or if the
+// Host was already started or closed.
 func (h *Host) Start() error {
-	err := errors.New("host: started already")
+	err := errors.New("host: already started or closed")
 	h.once.Do(func() { err = h.start() })
 	return err
 }
 
 func (h *Host) start() error {
-	byName := make(map[string]*member, len(h.Servers))
-	for _, s := range h.Servers {
-		if err := CheckName(s.Name); err != nil {
+	byName := make(map[string]*supervisor, len(h.Servers))
+	for _, config := range h.Servers {
+		if err := CheckName(config.Name); err != nil {
 			return fmt.Errorf("host: %w", err)
 		}
-		if byName[s.Name] != nil {
-			return fmt.Errorf("host: server name %q is given twice: rename one", s.Name)
+		if byName[config.Name] != nil {
+			return fmt.Errorf("host: server name %q must be unique: rename one of the servers", config.Name)
 		}
-		if s.Target == nil {
-			return fmt.Errorf("host: server %q has no target", s.Name)
+		if config.Target == nil {
+			return fmt.Errorf("host: server %q must have a Target", config.Name)
 		}
-		m := newMember(h, s)
-		byName[s.Name] = m
-		h.members = append(h.members, m)
+		s := newSupervisor(h, config)
+		byName[config.Name] = s
+		h.supervisors = append(h.supervisors, s)
 	}
 	h.byName = byName
 	h.ctx, h.cancel = context.WithCancel(context.Background())
-	for _, m := range h.members {
-		h.running.Go(func() { m.run(h.ctx) })
+	for _, s := range h.supervisors {
+		h.running.Go(func() { s.run(h.ctx) })
 	}
 	return nil
 }
 
-// Close closes all clients, at the same time: calls in flight fail, sessions end,
-// child processes exit within five seconds. It may be called more than once and
-// concurrently.
+// Close closes all clients at the same time and waits for them. Calls in flight fail,
+// sessions end, and child processes exit within five seconds. Close returns the errors
+// of the clients, joined. It may be called more than once and concurrently.
 func (h *Host) Close() error {
 	h.once.Do(func() { h.ctx, h.cancel = context.WithCancel(context.Background()) })
 	if h.cancel == nil { // Start has failed
@@ -115,58 +124,80 @@ func (h *Host) Close() error {
 	h.cancel()
 	h.running.Wait()
 	var errs []error
-	for _, m := range h.members {
-		errs = append(errs, m.closeErr)
+	for _, s := range h.supervisors {
+		errs = append(errs, s.closeErr)
 	}
 	return errors.Join(errs...)
 }
 
-// CallTool calls a tool of a server as client.Client.CallTool does. If the server
-// is starting it waits, if the server is down it has it started again; a *DownError
-// says that this did not help, or was tried a moment ago.
+// Call calls a tool by its name in the merged list of [Host.Tools], such as
+// "files__read_text_file". It waits for the server as [Host.CallTool] does. It returns
+// ErrUnknownServer or ErrUnknownTool if there is no such tool.
+func (h *Host) Call(ctx context.Context, name string, arguments any, options ...client.CallOption) (*mcp.CallToolResult, error) {
+	server, _, _ := strings.Cut(name, separator)
+	s := h.byName[server]
+	if s == nil {
+		return nil, fmt.Errorf("%w: %q", ErrUnknownServer, server)
+	}
+	if _, err := s.await(ctx); err != nil {
+		return nil, err
+	}
+	tool, ok := s.toolNamed(name)
+	if !ok {
+		return nil, fmt.Errorf("%w: %q", ErrUnknownTool, name)
+	}
+	return h.CallTool(ctx, server, tool, arguments, options...)
+}
+
+// CallTool calls a tool of a server, as client.Client.CallTool does. tool is the name
+// that the server uses. If the server is starting, CallTool waits for it. If the
+// server is down, CallTool starts it again and waits. It returns a *DownError if the
+// server cannot be started or has failed a moment ago, and ErrUnknownServer if the Host
+// has no such server.
 func (h *Host) CallTool(ctx context.Context, server, tool string, arguments any, options ...client.CallOption) (*mcp.CallToolResult, error) {
 	return with(ctx, h, server, func(c *client.Client) (*mcp.CallToolResult, error) {
 		return c.CallTool(ctx, tool, arguments, options...)
 	})
 }
 
-// ReadResource reads a resource of a server as client.Client.ReadResource does, and
-// waits as CallTool does.
+// ReadResource reads a resource of a server, as client.Client.ReadResource does. It
+// waits for the server as [Host.CallTool] does.
 func (h *Host) ReadResource(ctx context.Context, server, uri string, options ...client.CallOption) (*mcp.ReadResourceResult, error) {
 	return with(ctx, h, server, func(c *client.Client) (*mcp.ReadResourceResult, error) {
 		return c.ReadResource(ctx, uri, options...)
 	})
 }
 
-// GetPrompt has a server make a prompt as client.Client.GetPrompt does, and waits as
-// CallTool does.
+// GetPrompt gets a prompt of a server, as client.Client.GetPrompt does. prompt is the
+// name that the server uses. GetPrompt waits for the server as [Host.CallTool] does.
 func (h *Host) GetPrompt(ctx context.Context, server, prompt string, arguments any, options ...client.CallOption) (*mcp.GetPromptResult, error) {
 	return with(ctx, h, server, func(c *client.Client) (*mcp.GetPromptResult, error) {
 		return c.GetPrompt(ctx, prompt, arguments, options...)
 	})
 }
 
-// Complete asks a server for completions as client.Client.Complete does, and waits as
-// CallTool does.
+// Complete requests completions from a server, as client.Client.Complete does. It waits
+// for the server as [Host.CallTool] does.
 func (h *Host) Complete(ctx context.Context, server string, params mcp.CompleteParams) (*mcp.Completion, error) {
 	return with(ctx, h, server, func(c *client.Client) (*mcp.Completion, error) {
 		return c.Complete(ctx, params)
 	})
 }
 
-// with uses the client to a server when it is ready, and notes if it is lost.
+// with calls use with the client of a server that is ready. It marks the server as down
+// if use reports that the connection was lost.
 func with[Result any](ctx context.Context, h *Host, server string, use func(*client.Client) (*Result, error)) (*Result, error) {
-	m := h.byName[server]
-	if m == nil {
+	s := h.byName[server]
+	if s == nil {
 		return nil, fmt.Errorf("%w: %q", ErrUnknownServer, server)
 	}
-	c, err := m.await(ctx)
+	c, err := s.await(ctx)
 	if err != nil {
 		return nil, err
 	}
 	result, err := use(c)
 	if errors.Is(err, client.ErrConnectionLost) {
-		m.lost(c, err)
+		s.lost(c, err)
 	}
 	return result, err
 }

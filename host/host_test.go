@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"os/exec"
@@ -19,7 +20,7 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// start starts a host that is closed when the test ends.
+// start starts h and closes it when the test ends.
 func start(t *testing.T, h *host.Host) *host.Host {
 	t.Helper()
 	h.Logger = slog.New(slog.DiscardHandler)
@@ -30,8 +31,8 @@ func start(t *testing.T, h *host.Host) *host.Host {
 	return h
 }
 
-// await waits until a server is as wanted.
-func await(t *testing.T, h *host.Host, name string, wanted func(host.Status) bool) host.Status {
+// await waits until the status of a server satisfies a condition.
+func await(t *testing.T, h *host.Host, name string, condition func(host.Status) bool) host.Status {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -40,18 +41,18 @@ func await(t *testing.T, h *host.Host, name string, wanted func(host.Status) boo
 		if s.Name != name {
 			continue
 		}
-		if last = s; wanted(s) {
+		if last = s; condition(s) {
 			return s
 		}
 	}
-	t.Fatalf("server %s is %v (%v), which is not as wanted", name, last.State, last.Err)
+	t.Fatalf("the condition on server %s does not become true; it is %v (%v)", name, last.State, last.Err)
 	return last
 }
 
 func isReady(s host.Status) bool { return s.State == host.Ready }
 func isDown(s host.Status) bool  { return s.State == host.Down }
 
-// who calls the tool that says who it is.
+// who calls the tool who of a server.
 func who(t *testing.T, h *host.Host, name string) (identity, error) {
 	t.Helper()
 	var id identity
@@ -65,21 +66,99 @@ func who(t *testing.T, h *host.Host, name string) (identity, error) {
 	return id, nil
 }
 
-func TestCallsReachTheServerOfTheName(t *testing.T) {
-	h := start(t, &host.Host{Servers: []host.Server{inMemory(t, "one"), inMemory(t, "two")}})
+func TestCallToolReachesNamedServer(t *testing.T) {
+	h := start(t, &host.Host{Servers: []host.ServerConfig{inMemory(t, "one"), inMemory(t, "two")}})
 	for _, name := range []string{"one", "two"} {
-		// The first call waits for the server to come up.
+		// The first call waits until the server is ready.
 		if id, err := who(t, h, name); err != nil || id.Name != name {
-			t.Errorf("server %s is %q, %v", name, id.Name, err)
+			t.Errorf("server %s returns the name %q, %v", name, id.Name, err)
 		}
 	}
 	if _, err := h.CallTool(t.Context(), "three", "who", nil); !errors.Is(err, host.ErrUnknownServer) {
-		t.Errorf("a server that does not exist: %v", err)
+		t.Errorf("CallTool of an unknown server: %v", err)
 	}
 }
 
-func TestServersThatDoNotStartDoTheOthersNoHarm(t *testing.T) {
-	h := start(t, &host.Host{Servers: []host.Server{
+func TestCallFindsToolByMergedName(t *testing.T) {
+	for name, want := range map[string]error{
+		"two__who":   nil,
+		"two__why":   host.ErrUnknownTool,
+		"three__who": host.ErrUnknownServer,
+		"who":        host.ErrUnknownServer,
+	} {
+		// The call comes before the servers are ready.
+		h := start(t, &host.Host{Servers: []host.ServerConfig{inMemory(t, "one"), inMemory(t, "two")}})
+		result, err := h.Call(t.Context(), name, nil)
+		if !errors.Is(err, want) || err == nil && !strings.Contains(string(result.StructuredContent), `"two"`) {
+			t.Errorf("Call(%s): %+v, %v; want %v", name, result, err, want)
+		}
+	}
+}
+
+func TestToolsMergesListsOfAllServers(t *testing.T) {
+	h := start(t, &host.Host{Servers: []host.ServerConfig{
+		inMemory(t, "one"), {Name: "missing", Target: client.Command("no-such-program-anywhere")}, inMemory(t, "two"),
+	}})
+	if err := h.WaitReady(t.Context()); err == nil {
+		t.Error("WaitReady returns nil, want the error of the missing server")
+	}
+	var names []string
+	for _, tool := range h.Tools() {
+		names = append(names, tool.Name)
+		if tool.Name != tool.Server+"__"+tool.Definition.Name {
+			t.Errorf("tool: %+v", tool)
+		}
+	}
+	if want := []string{"one__die", "one__who", "two__die", "two__who"}; !slices.Equal(names, want) {
+		t.Errorf("tools: %q, want %q", names, want)
+	}
+}
+
+func TestWaitReadyNamesServersThatFailed(t *testing.T) {
+	h := start(t, &host.Host{Servers: []host.ServerConfig{
+		{Name: "first", Target: client.Command("no-such-program-anywhere")},
+		inMemory(t, "fine"),
+		{Name: "second", Target: client.Command("no-such-program-anywhere")},
+	}})
+	err := h.WaitReady(t.Context())
+	if down := new(host.DownError); !errors.As(err, &down) || down.Server != "first" || !errors.Is(err, exec.ErrNotFound) {
+		t.Errorf("WaitReady: %v", err)
+	}
+	if text := fmt.Sprint(err); !strings.Contains(text, `"first"`) || !strings.Contains(text, `"second"`) || strings.Contains(text, `"fine"`) {
+		t.Errorf("WaitReady: %v", err)
+	}
+}
+
+func TestWaitReadyEndsWithContextAndHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &host.Host{
+			Servers: []host.ServerConfig{{Name: "slow", Target: client.URL("http://slow.example/mcp")}},
+			Dialer:  client.Dialer{HTTPClient: &http.Client{Transport: &silent{reached: make(chan struct{})}}},
+			Logger:  slog.New(slog.DiscardHandler),
+		}
+		if err := h.WaitReady(t.Context()); !errors.Is(err, host.ErrClosed) {
+			t.Errorf("WaitReady before Start: %v", err)
+		}
+		if err := h.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := h.WaitReady(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `"slow" is still starting`) {
+			t.Errorf("WaitReady with a time-out: %v", err)
+		}
+		waited := make(chan error, 1)
+		go func() { waited <- h.WaitReady(t.Context()) }()
+		synctest.Wait()
+		h.Close()
+		if err := <-waited; !errors.Is(err, host.ErrClosed) {
+			t.Errorf("WaitReady when the host is closed: %v", err)
+		}
+	})
+}
+
+func TestServerThatDoesNotStartDoesNotAffectOthers(t *testing.T) {
+	h := start(t, &host.Host{Servers: []host.ServerConfig{
 		{Name: "missing", Target: client.Command("no-such-program-anywhere")},
 		inMemory(t, "fine"),
 	}})
@@ -97,35 +176,35 @@ func TestServersThatDoNotStartDoTheOthersNoHarm(t *testing.T) {
 	_, err := who(t, h, "missing")
 	var down *host.DownError
 	if !errors.As(err, &down) || down.Server != "missing" || !strings.Contains(err.Error(), `"missing" is down`) {
-		t.Errorf("call to a server that is down: %v", err)
+		t.Errorf("CallTool of a server that is down: %v", err)
 	}
 }
 
-func TestChildThatDiesIsReportedAndStartedAgainByACall(t *testing.T) {
-	h := start(t, &host.Host{Servers: []host.Server{inProcess("mortal"), inMemory(t, "other")}})
+func TestDeadChildIsReportedAndRestartedByCall(t *testing.T) {
+	h := start(t, &host.Host{Servers: []host.ServerConfig{inProcess("mortal"), inMemory(t, "other")}})
 	before, err := who(t, h, "mortal")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := h.CallTool(t.Context(), "mortal", "die", nil); !errors.Is(err, client.ErrConnectionLost) {
-		t.Fatalf("call that ends the server: %v", err)
+		t.Fatalf("the call that ends the server: %v", err)
 	}
 	down := await(t, h, "mortal", isDown)
 	var exit *transport.ExitError
 	if !errors.As(down.Err, &exit) {
-		t.Errorf("the report does not say how the process ended: %v", down.Err)
+		t.Errorf("Status.Err is %v, want a *transport.ExitError", down.Err)
 	}
 	if len(down.Tools) == 0 {
-		t.Error("the tools of a server that is down are forgotten")
+		t.Error("the status of a server that is down has no tools")
 	}
 	if _, err := who(t, h, "other"); err != nil {
 		t.Errorf("the other server: %v", err)
 	}
 
-	// It died right after its start: nothing is started for a moment.
+	// The server died right after its start, so it is not started again at once.
 	_, err = who(t, h, "mortal")
-	if refused := new(host.DownError); !errors.As(err, &refused) && time.Now().Before(down.Retry) {
-		t.Errorf("call before the pause is over: %v", err)
+	if !errors.As(err, new(*host.DownError)) && time.Now().Before(down.Retry) {
+		t.Errorf("CallTool during the backoff: %v", err)
 	}
 	timer := time.NewTimer(time.Until(down.Retry))
 	defer timer.Stop()
@@ -135,39 +214,39 @@ func TestChildThatDiesIsReportedAndStartedAgainByACall(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after.Pid == before.Pid {
-		t.Errorf("the same process, %d, has answered", after.Pid)
+		t.Errorf("process %d still answers", after.Pid)
 	}
 }
 
-// refusing is a network that nobody can be reached in.
-type refusing struct {
-	mu    sync.Mutex
-	tries []time.Time
+// unreachable is a network in which every request fails. It records their times.
+type unreachable struct {
+	mu       sync.Mutex
+	attempts []time.Time
 }
 
-func (r *refusing) RoundTrip(req *http.Request) (*http.Response, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.tries = append(r.tries, time.Now())
-	return nil, errors.New("nobody there")
+func (u *unreachable) RoundTrip(req *http.Request) (*http.Response, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.attempts = append(u.attempts, time.Now())
+	return nil, errors.New("network is unreachable")
 }
 
-// since returns when it was tried to reach somebody.
-func (r *refusing) since(begin time.Time) []time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// since returns the times of the attempts after begin.
+func (u *unreachable) since(begin time.Time) []time.Duration {
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	var at []time.Duration
-	for _, try := range r.tries {
-		at = append(at, try.Sub(begin))
+	for _, attempt := range u.attempts {
+		at = append(at, attempt.Sub(begin))
 	}
 	return at
 }
 
-func TestTriesAreFewAndFarBetween(t *testing.T) {
+func TestAttemptsBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		network := &refusing{}
+		network := &unreachable{}
 		h := &host.Host{
-			Servers: []host.Server{{Name: "away", Target: client.URL("http://away.example/mcp")}},
+			Servers: []host.ServerConfig{{Name: "away", Target: client.URL("http://away.example/mcp")}},
 			Dialer:  client.Dialer{HTTPClient: &http.Client{Transport: network}},
 			Logger:  slog.New(slog.DiscardHandler),
 		}
@@ -180,45 +259,45 @@ func TestTriesAreFewAndFarBetween(t *testing.T) {
 		at := network.since(begin)
 		want := []time.Duration{0, time.Second, 3 * time.Second, 7 * time.Second, 15 * time.Second}
 		if !slices.Equal(at, want) {
-			t.Fatalf("tried at %v, want %v", at, want)
+			t.Fatalf("attempts at %v, want %v", at, want)
 		}
 		if s := h.Status()[0]; !s.GivenUp || s.State != host.Down {
 			t.Fatalf("status: %+v", s)
 		}
 
-		// A call has it tried once more, and then nobody for a while.
+		// One call leads to another attempt, and the next ones fail until the backoff ends.
 		for range 10 {
 			if _, err := h.CallTool(t.Context(), "away", "who", nil); !errors.As(err, new(*host.DownError)) {
-				t.Fatalf("call: %v", err)
+				t.Fatalf("CallTool: %v, want a *DownError", err)
 			}
 		}
 		if n := len(network.since(begin)); n != len(want)+1 {
-			t.Errorf("ten calls led to %d tries", n-len(want))
+			t.Errorf("10 calls led to %d attempts, want 1", n-len(want))
 		}
 		time.Sleep(time.Minute)
 		_, _ = h.CallTool(t.Context(), "away", "who", nil)
 		if n := len(network.since(begin)); n != len(want)+2 {
-			t.Errorf("a call a minute later led to %d tries", n-len(want)-1)
+			t.Errorf("a call a minute later led to %d attempts, want 1", n-len(want)-1)
 		}
 	})
 }
 
-// locked has credentials for nothing. It notes when it is asked.
-type locked struct{ refusing }
+// locked is an Authorizer without credentials. It records the times of its calls.
+type locked struct{ unreachable }
 
 func (l *locked) Authorize(*http.Request, string) error {
 	_, _ = l.RoundTrip(nil)
-	return errors.New("nobody has logged in")
+	return errors.New("login required")
 }
 
 func (l *locked) Reauthorize(*http.Request, string, *http.Response) (bool, error) { return false, nil }
 
-func TestAServerThatWantsALoginIsTriedUntilThereIsOne(t *testing.T) {
+func TestServerThatRequiresLoginIsNotGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		door := &locked{}
+		authorizer := &locked{}
 		h := &host.Host{
-			Servers: []host.Server{{Name: "guarded", Target: client.URL("http://guarded.example/mcp")}},
-			Dialer:  client.Dialer{Auth: door, HTTPClient: &http.Client{Transport: &refusing{}}},
+			Servers: []host.ServerConfig{{Name: "guarded", Target: client.URL("http://guarded.example/mcp")}},
+			Dialer:  client.Dialer{Auth: authorizer, HTTPClient: &http.Client{Transport: &unreachable{}}},
 			Logger:  slog.New(slog.DiscardHandler),
 		}
 		if err := h.Start(); err != nil {
@@ -227,10 +306,10 @@ func TestAServerThatWantsALoginIsTriedUntilThereIsOne(t *testing.T) {
 		defer h.Close()
 		begin := time.Now()
 		time.Sleep(time.Hour)
-		at := door.since(begin)
+		at := authorizer.since(begin)
 		want := []time.Duration{0, time.Second, 3 * time.Second, 7 * time.Second, 15 * time.Second, 30 * time.Second, 45 * time.Second}
 		if len(at) < 240 || len(at) > 245 || !slices.Equal(at[:len(want)], want) {
-			t.Errorf("tried %d times in an hour, first at %v", len(at), at[:min(len(at), len(want))])
+			t.Errorf("%d attempts in an hour, the first at %v", len(at), at[:min(len(at), len(want))])
 		}
 		if s := h.Status()[0]; s.GivenUp || !errors.Is(s.Err, client.ErrUnauthorized) {
 			t.Errorf("status: %+v", s)
@@ -238,7 +317,7 @@ func TestAServerThatWantsALoginIsTriedUntilThereIsOne(t *testing.T) {
 	})
 }
 
-// silent is a network in which nobody answers.
+// silent is a network in which no request is answered.
 type silent struct{ reached chan struct{} }
 
 func (s *silent) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -247,11 +326,11 @@ func (s *silent) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, context.Cause(req.Context())
 }
 
-func TestCloseEndsWhatIsStillStarting(t *testing.T) {
+func TestCloseEndsServersThatAreStarting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := &silent{reached: make(chan struct{})}
 		h := &host.Host{
-			Servers: []host.Server{{Name: "slow", Target: client.URL("http://slow.example/mcp")}},
+			Servers: []host.ServerConfig{{Name: "slow", Target: client.URL("http://slow.example/mcp")}},
 			Dialer:  client.Dialer{HTTPClient: &http.Client{Transport: network}},
 			Logger:  slog.New(slog.DiscardHandler),
 		}
@@ -275,16 +354,16 @@ func TestCloseEndsWhatIsStillStarting(t *testing.T) {
 			t.Errorf("Close took %v", took)
 		}
 		if err := <-called; !errors.Is(err, host.ErrClosed) {
-			t.Errorf("the call that waited: %v", err)
+			t.Errorf("CallTool that waits: %v", err)
 		}
 		if _, err := h.CallTool(t.Context(), "slow", "who", nil); !errors.Is(err, host.ErrClosed) {
-			t.Errorf("a call after Close: %v", err)
+			t.Errorf("CallTool after Close: %v", err)
 		}
 	})
 }
 
-func TestWatchEndsWithItsContextAndWithTheHost(t *testing.T) {
-	h := start(t, &host.Host{Servers: []host.Server{inMemory(t, "one")}})
+func TestWatchEndsWithContextAndHost(t *testing.T) {
+	h := start(t, &host.Host{Servers: []host.ServerConfig{inMemory(t, "one")}})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for s := range h.Watch(ctx) {
@@ -302,7 +381,7 @@ func TestWatchEndsWithItsContextAndWithTheHost(t *testing.T) {
 	select {
 	case <-watched:
 	case <-time.After(10 * time.Second):
-		t.Fatal("Watch goes on after Close")
+		t.Fatal("Watch does not end after Close")
 	}
 }
 
@@ -310,7 +389,7 @@ func TestTraceNamesTheServer(t *testing.T) {
 	var mu sync.Mutex
 	seen := make(map[string]bool)
 	h := start(t, &host.Host{
-		Servers: []host.Server{inMemory(t, "one"), inMemory(t, "two")},
+		Servers: []host.ServerConfig{inMemory(t, "one"), inMemory(t, "two")},
 		Trace: func(server string, sent bool, _ []byte) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -328,39 +407,40 @@ func TestTraceNamesTheServer(t *testing.T) {
 	}
 }
 
-func TestStartRefusesWhatCannotBe(t *testing.T) {
+func TestStartRejectsInvalidConfig(t *testing.T) {
 	target := client.URL("http://127.0.0.1:1/mcp")
-	for why, servers := range map[string][]host.Server{
-		"no name":                 {{Target: target}},
-		"a double underscore":     {{Name: "a__b", Target: target}},
-		"a space":                 {{Name: "a b", Target: target}},
-		"a name of 65 letters":    {{Name: strings.Repeat("a", 65), Target: target}},
-		"a name given twice":      {{Name: "a", Target: target}, {Name: "a", Target: target}},
-		"a server with no target": {{Name: "a"}},
+	for fault, servers := range map[string][]host.ServerConfig{
+		"no name":                  {{Target: target}},
+		"two underscores":          {{Name: "a__b", Target: target}},
+		"an underscore at the end": {{Name: "a_", Target: target}},
+		"a space":                  {{Name: "a b", Target: target}},
+		"a name of 65 letters":     {{Name: strings.Repeat("a", 65), Target: target}},
+		"the same name twice":      {{Name: "a", Target: target}, {Name: "a", Target: target}},
+		"no target":                {{Name: "a"}},
 	} {
 		h := &host.Host{Servers: servers}
 		if err := h.Start(); err == nil {
-			t.Errorf("%s is accepted", why)
+			t.Errorf("Start with %s returns nil", fault)
 		}
 		if err := h.Close(); err != nil {
-			t.Errorf("%s: Close: %v", why, err)
+			t.Errorf("%s: Close: %v", fault, err)
 		}
 	}
 	if err := host.CheckName(strings.Repeat("aZ0-_9", 10) + "abcd"); err != nil {
-		t.Errorf("a name of 64 characters: %v", err)
+		t.Errorf("CheckName of 64 characters: %v", err)
 	}
 }
 
 func TestHostStartsOnce(t *testing.T) {
 	h := start(t, &host.Host{})
 	if err := h.Start(); err == nil {
-		t.Error("a host starts twice")
+		t.Error("the second Start returns nil")
 	}
 	h = &host.Host{}
 	if err := h.Close(); err != nil {
 		t.Error(err)
 	}
 	if err := h.Start(); err == nil {
-		t.Error("a host starts after it was closed")
+		t.Error("Start after Close returns nil")
 	}
 }

@@ -38,7 +38,8 @@ type identity struct {
 	Pid  int    `json:"pid"`
 }
 
-// newServer returns a server whose tools say who it is, and end its process.
+// newServer returns a server with the tool who, which returns its identity, and the
+// tool die, which ends its process.
 func newServer(name string) *server.Server {
 	s := &server.Server{Name: name, Version: "1"}
 	server.AddTool(s, mcp.Tool{Name: "who"}, func(context.Context, none) (identity, error) {
@@ -51,11 +52,11 @@ func newServer(name string) *server.Server {
 	return s
 }
 
-// inMemory is a server in this process. It cannot be dialled again.
-func inMemory(t *testing.T, name string) host.Server { return serving(t, newServer(name), name) }
+// inMemory returns the config of a server in this process. It can be dialled only once.
+func inMemory(t *testing.T, name string) host.ServerConfig { return configOf(t, newServer(name), name) }
 
-// serving is a server that this process has, under a name.
-func serving(t *testing.T, s *server.Server, name string) host.Server {
+// configOf returns the config of a server in this process.
+func configOf(t *testing.T, s *server.Server, name string) host.ServerConfig {
 	near, far := transport.Pipe()
 	done := make(chan struct{})
 	go func() {
@@ -66,12 +67,12 @@ func serving(t *testing.T, s *server.Server, name string) host.Server {
 		far.Close()
 		<-done
 	})
-	return host.Server{Name: name, Target: client.Conn(near)}
+	return host.ServerConfig{Name: name, Target: client.Conn(near)}
 }
 
-// inProcess is a server in a child process.
-func inProcess(name string) host.Server {
+// inProcess returns the config of a server in a child process.
+func inProcess(name string) host.ServerConfig {
 	p := &client.Process{}
 	p.Path, p.Env = os.Args[0], []string{asChild + "=1"}
-	return host.Server{Name: name, Target: p}
+	return host.ServerConfig{Name: name, Target: p}
 }

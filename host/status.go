@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"sync"
@@ -11,17 +12,22 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// State says whether a server can be called.
+// State is the state of a server of a Host.
 type State int
 
 // The states of a server.
 const (
-	Starting State = iota // it is being started or dialled, perhaps not for the first time
+	// Starting means that the Host is starting or dialling the server, for the first
+	// time or again.
+	Starting State = iota
+	// Ready means that the server is connected and its lists are known.
 	Ready
-	Down // see Status.Err
+	// Down means that the server could not be started, or that its connection was
+	// lost. See Status.Err.
+	Down
 )
 
-// String returns the state as a word.
+// String returns the state in lower case, such as "ready".
 func (s State) String() string {
 	switch s {
 	case Starting:
@@ -32,75 +38,124 @@ func (s State) String() string {
 	return "down"
 }
 
-// Status is how a server is at one moment.
+// Status is the status of a server at one moment.
 type Status struct {
+	// Name is the name of the server in Host.Servers.
 	Name  string
 	State State
 
-	// Err says why the server is down. Retry is when it may be tried again.
-	Err   error
+	// Err is the reason why the server is down. It is nil otherwise.
+	Err error
+	// Retry is the earliest time of the next attempt to start a server that is down.
 	Retry time.Time
-	// GivenUp: the server has never started, and is not tried again by itself.
+	// GivenUp reports that the server has never been ready and that the Host does not
+	// try again until a call needs the server.
 	GivenUp bool
 
-	// The rest is as it was when the server was ready last.
+	// The following fields have their values of the last time the server was ready.
+	// They are zero before. They are shared and must not be modified.
 
-	// Revision is the revision of the protocol that is spoken with it.
+	// Revision is the revision of the protocol in use.
 	Revision mcp.Revision
-	// Server is what it says of itself.
+	// Server is the description that the server gives of itself.
 	Server client.Server
-	// Tools, Resources, Templates and Prompts are what it has. They are shared and must
-	// not be modified.
-	Tools     []mcp.Tool
+	// Tools are the tools of the server, with their names in the merged list.
+	Tools []Tool
+	// Prompts are the prompts of the server.
+	Prompts []Prompt
+	// Resources are the resources of the server.
 	Resources []mcp.Resource
+	// Templates are the resource templates of the server.
 	Templates []mcp.ResourceTemplate
-	Prompts   []mcp.Prompt
 }
 
-// DownError is returned for calls to a server that is down.
+// DownError reports that a server is down. Unwrap returns the reason.
 type DownError struct {
-	Server string
-	Retry  time.Time // when it may be tried again
-	Err    error     // why it is down
+	Server string    // the name of the server in Host.Servers
+	Retry  time.Time // the earliest time of the next attempt to start it
+	Err    error     // the reason why it is down
 }
 
-// Error says which server it is, and why.
+// Error names the server, the reason, and the time until the next attempt.
 func (e *DownError) Error() string {
 	text := fmt.Sprintf("server %q is down: %v", e.Server, e.Err)
 	if wait := time.Until(e.Retry).Round(time.Second); wait > 0 {
-		text += fmt.Sprintf("; it can be tried again in %v", wait)
+		text += fmt.Sprintf("; try again in %v", wait)
 	}
 	return text
 }
 
-// Unwrap returns why the server is down.
+// Unwrap returns the reason why the server is down.
 func (e *DownError) Unwrap() error { return e.Err }
 
-// Status returns how the servers are, in the order of Host.Servers.
+// WaitReady waits until no server is starting. It returns nil if all servers are ready.
+// Otherwise it returns a *DownError for each server that is down, joined; the servers
+// that are ready can be used. The Host may still try again to start a server that is
+// down, see [Status.GivenUp]; WaitReady does not wait for that.
+//
+// When ctx ends first, the error wraps context.Cause(ctx) and names the servers that
+// are still starting. WaitReady returns ErrClosed if the Host is closed or not started.
+func (h *Host) WaitReady(ctx context.Context) error {
+	if h.ctx == nil {
+		return ErrClosed
+	}
+	for {
+		changed := h.changed.wait()
+		var down, starting []error
+		for _, s := range h.supervisors {
+			switch status, _ := s.snapshot(); status.State {
+			case Starting:
+				starting = append(starting, fmt.Errorf("server %q is still starting", status.Name))
+			case Down:
+				down = append(down, status.downError())
+			}
+		}
+		if h.ctx.Err() != nil {
+			return ErrClosed
+		}
+		if len(starting) == 0 {
+			return errors.Join(down...)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return errors.Join(append(append(down, starting...), context.Cause(ctx))...)
+		case <-h.ctx.Done():
+			return ErrClosed
+		}
+	}
+}
+
+func (s *Status) downError() *DownError {
+	return &DownError{Server: s.Name, Retry: s.Retry, Err: s.Err}
+}
+
+// Status returns the status of each server, in the order of Host.Servers. The caller
+// owns the slice.
 func (h *Host) Status() []Status {
-	all := make([]Status, 0, len(h.members))
-	for _, m := range h.members {
-		s, _ := m.snapshot()
-		all = append(all, s)
+	all := make([]Status, 0, len(h.supervisors))
+	for _, s := range h.supervisors {
+		status, _ := s.snapshot()
+		all = append(all, status)
 	}
 	return all
 }
 
-// Watch yields the status of each server, and then again of each that changes,
-// until ctx or the Host ends. A loop that is slow does not see what came and went
-// meanwhile: it gets each server's newest status.
+// Watch yields the status of each server, and then each status that changes, until ctx
+// ends or the Host is closed. A slow loop does not receive every status: it receives
+// the latest status of each server that has changed.
 func (h *Host) Watch(ctx context.Context) iter.Seq[Status] {
 	return func(yield func(Status) bool) {
-		seen := make([]uint64, len(h.members))
+		seen := make([]uint64, len(h.supervisors))
 		for {
-			changed := h.news.next()
-			for i, m := range h.members {
-				s, version := m.snapshot()
+			changed := h.changed.wait()
+			for i, s := range h.supervisors {
+				status, version := s.snapshot()
 				if version == seen[i] {
 					continue
 				}
 				seen[i] = version
-				if !yield(s) {
+				if !yield(status) {
 					return
 				}
 			}
@@ -118,14 +173,14 @@ func (h *Host) Watch(ctx context.Context) iter.Seq[Status] {
 	}
 }
 
-// bulletin tells whoever waits that something has changed.
-type bulletin struct {
+// broadcast wakes all waiting goroutines when something changes.
+type broadcast struct {
 	mu sync.Mutex
 	ch chan struct{}
 }
 
-// next returns a channel that is closed at the next change.
-func (b *bulletin) next() <-chan struct{} {
+// wait returns a channel that the next call of notify closes.
+func (b *broadcast) wait() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ch == nil {
@@ -134,7 +189,7 @@ func (b *bulletin) next() <-chan struct{} {
 	return b.ch
 }
 
-func (b *bulletin) changed() {
+func (b *broadcast) notify() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ch != nil {

@@ -12,47 +12,45 @@ import (
 )
 
 const (
-	// patience is how long a server may take to say that it reports changes before it
-	// is used all the same.
-	patience = 5 * time.Second
+	// openTimeout limits the wait for a server to confirm that it reports changes. The
+	// server is used without the confirmation afterwards.
+	openTimeout = 5 * time.Second
 
-	// between is the least time between two listings of a server whose lists change all
-	// the time.
-	between = 250 * time.Millisecond
+	// relistInterval is the minimum time between two requests for the same list.
+	relistInterval = 250 * time.Millisecond
 
-	// settle is how long more resources to follow are waited for before the server is
-	// asked to report them: each time they are all asked for.
-	settle = 50 * time.Millisecond
+	// subscribeDelay is the time to collect changes of the subscriptions before they
+	// are sent to the server: each request contains all of them.
+	subscribeDelay = 50 * time.Millisecond
 
-	// rewatch is after how long a watch is begun again that has ended while its server
-	// goes on.
-	rewatch = 5 * time.Second
+	// rewatchDelay is the wait before a watch that has ended starts again while its
+	// server is still connected.
+	rewatchDelay = 5 * time.Second
 )
 
-// watcher follows the changes of a server on one connection, until the server is down,
-// and is replaced with it.
-// It has a watch for the lists, which stays, and one for resources, which is begun anew
-// whenever others are followed.
+// watcher watches the changes of a server on one connection. It stops when the server
+// is down; each connection has its own watcher. One watch, for the lists, lasts as long
+// as the watcher. Another, for resources, restarts when the subscriptions change.
 type watcher struct {
-	member *member
-	client *client.Client
-	open   chan struct{} // closed when the server reports changes of its lists, or will not
-	late   atomic.Bool   // the first listing has not waited for that
-	done   sync.WaitGroup
+	supervisor *supervisor
+	client     *client.Client
+	open       chan struct{} // closed when the server reports changes of its lists, or does not support that
+	late       atomic.Bool   // the first list was requested before open was closed
+	done       sync.WaitGroup
 }
 
-// startWatching returns when the server has begun to report changes of its lists, so
-// that what is listed then misses none.
-func (m *member) startWatching(ctx context.Context, c *client.Client) {
+// startWatching returns when the server reports changes of its lists, so that a list
+// requested afterwards misses no change. Only run calls startWatching and stopWatching.
+func (s *supervisor) startWatching(ctx context.Context, c *client.Client) {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &watcher{member: m, client: c, open: make(chan struct{})}
-	m.watcher = w
-	m.mu.Lock()
-	m.unwatch = cancel
-	m.mu.Unlock()
+	w := &watcher{supervisor: s, client: c, open: make(chan struct{})}
+	s.watcher = w
+	s.mu.Lock()
+	s.stopWatcher = cancel
+	s.mu.Unlock()
 	w.done.Go(func() { w.watchLists(ctx) })
 	w.done.Go(func() { w.watchResources(ctx) })
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(openTimeout)
 	defer timer.Stop()
 	select {
 	case <-w.open:
@@ -61,14 +59,13 @@ func (m *member) startWatching(ctx context.Context, c *client.Client) {
 	}
 }
 
-// stopWatching is called, like startWatching, by run only.
-func (m *member) stopWatching() {
-	if m.watcher != nil {
-		m.mu.Lock()
-		m.unwatch()
-		m.mu.Unlock()
-		m.watcher.done.Wait()
-		m.watcher = nil
+func (s *supervisor) stopWatching() {
+	if s.watcher != nil {
+		s.mu.Lock()
+		s.stopWatcher()
+		s.mu.Unlock()
+		s.watcher.done.Wait()
+		s.watcher = nil
 	}
 }
 
@@ -87,7 +84,7 @@ func (w *watcher) watchLists(ctx context.Context) {
 	}
 	for first := true; ; first = false {
 		for change, err := range w.client.Watch(ctx, options) {
-			if err != nil && w.over(err) {
+			if err != nil && w.unsupported(err) {
 				return
 			}
 			opened()
@@ -95,45 +92,41 @@ func (w *watcher) watchLists(ctx context.Context) {
 				w.relist(ctx, change.Kind)
 			}
 		}
-		if !sleep(ctx, rewatch, nil) {
+		if !sleep(ctx, rewatchDelay, nil) {
 			return
 		}
 	}
 }
 
-// watchResources does without overlaps: when a watch begins, each of its resources may
-// have been updated.
+// watchResources watches the subscribed resources. Consecutive watches need not overlap:
+// a new watch reports that each of its resources may have been updated.
 func (w *watcher) watchResources(ctx context.Context) {
 	has := w.client.Server().Capabilities.Resources
 	if has == nil || !has.Subscribe {
 		return
 	}
 	for ctx.Err() == nil {
-		uris, changed := w.member.follows.wanted()
+		uris, changed := w.supervisor.subscriptions.uris()
 		var err error
 		if len(uris) > 0 {
-			err = w.watchSome(ctx, uris, changed)
+			err = w.watchURIs(ctx, uris, changed)
 		}
-		switch {
-		case errors.Is(err, client.ErrNotOffered): // of these
-		case err != nil && w.over(err):
-			return
-		case err != nil:
-			sleep(ctx, rewatch, changed)
+		if err != nil && !w.unsupported(err) {
+			sleep(ctx, rewatchDelay, changed)
 			continue
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
 		}
-		if !sleep(ctx, settle, nil) {
+		if !sleep(ctx, subscribeDelay, nil) {
 			return
 		}
 	}
 }
 
-// watchSome watches resources until others are wanted, or returns why it cannot.
-func (w *watcher) watchSome(ctx context.Context, uris []string, others <-chan struct{}) error {
+// watchURIs watches resources until changed is closed or the watch fails.
+func (w *watcher) watchURIs(ctx context.Context, uris []string, changed <-chan struct{}) error {
 	watching, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	defer func() {
@@ -143,7 +136,7 @@ func (w *watcher) watchSome(ctx context.Context, uris []string, others <-chan st
 	go func() {
 		defer close(ended)
 		select {
-		case <-others:
+		case <-changed:
 			cancel()
 		case <-watching.Done():
 		}
@@ -152,66 +145,72 @@ func (w *watcher) watchSome(ctx context.Context, uris []string, others <-chan st
 		if err != nil {
 			return err
 		}
-		w.member.follows.updated(change.URI)
+		w.supervisor.subscriptions.updated(change.URI)
 	}
 	return nil
 }
 
-// over reports whether a watch is not to be begun again on this connection.
-func (w *watcher) over(err error) bool {
-	w.member.logger.Debug("the server's changes are not reported any more", "error", err)
+// unsupported reports whether a watch has ended because the server does not support it.
+func (w *watcher) unsupported(err error) bool {
+	w.supervisor.logger.Debug("watch ended", "error", err)
 	return errors.Is(err, client.ErrNotOffered)
 }
 
-// sleep reports whether ctx goes on, after a while or as soon as something happens.
-func sleep(ctx context.Context, d time.Duration, until <-chan struct{}) bool {
+// sleep waits for d, or until wake is closed, and reports whether ctx is still active.
+func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-until:
+	case <-wake:
 	case <-ctx.Done():
 	}
 	return ctx.Err() == nil
 }
 
-// relist replaces the lists of one kind. If that fails they stay as they are.
+// relist requests the lists of one kind and replaces them. It keeps the old lists if
+// the request fails.
 func (w *watcher) relist(ctx context.Context, kind rpc.ChangeKind) {
-	m := w.member
-	if !m.isReady(ctx, w.client) {
+	s := w.supervisor
+	if !s.isReady(ctx, w.client) {
 		return
 	}
-	var listed Status
-	if err := list(ctx, w.client, &listed, kind); err != nil {
+	listed, err := list(ctx, w.client, kind)
+	if err != nil {
 		if ctx.Err() == nil {
-			m.logger.Warn("the server's list has changed, and could not be had", "list", kind, "error", err)
+			s.logger.Warn("cannot update list: using the previous one", "list", kind, "error", err)
 		}
 		return
 	}
-	m.set(func(s *Status) bool {
-		if m.client != w.client || s.State != Ready {
+	// The lists change only here and in connect, which does not run at the same time.
+	before, _ := s.snapshot()
+	tools := mergedTools(s.logger, s.name, before.Tools, listed.tools)
+	prompts := mergedPrompts(s.logger, s.name, before.Prompts, listed.prompts)
+	s.set(func(status *Status) bool {
+		if s.client != w.client || status.State != Ready {
 			return false
 		}
 		switch kind {
 		case client.ToolsChanged:
-			s.Tools = listed.Tools
+			status.Tools = tools
 		case client.PromptsChanged:
-			s.Prompts = listed.Prompts
+			status.Prompts = prompts
 		case client.ResourcesChanged:
-			s.Resources, s.Templates = listed.Resources, listed.Templates
+			status.Resources, status.Templates = listed.resources, listed.templates
 		}
 		return true
 	})
-	sleep(ctx, between, nil)
+	sleep(ctx, relistInterval, nil)
 }
 
-// isReady waits until what a client listed at first is known, and reports whether it is.
-func (m *member) isReady(ctx context.Context, c *client.Client) bool {
+// isReady waits until the first lists of a client are known, or the server is down. It
+// reports whether they are known.
+func (s *supervisor) isReady(ctx context.Context, c *client.Client) bool {
 	for {
-		changed := m.changed.next()
-		m.mu.Lock()
-		ready, state := m.client == c && m.status.State == Ready, m.status.State
-		m.mu.Unlock()
+		changed := s.changed.wait()
+		s.mu.Lock()
+		ready, state := s.client == c && s.status.State == Ready, s.status.State
+		s.mu.Unlock()
 		if ready || state == Down {
 			return ready
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// eachEra runs f with a host of one server, in each era, whose lists change.
+// eachEra runs f for revisions of each era. The host has one server, s.
 func eachEra(t *testing.T, f func(t *testing.T, s *server.Server, h *host.Host)) {
 	for _, r := range []mcp.Revision{mcp.V20241105, mcp.V20251125, mcp.V20260728} {
 		t.Run(string(r), func(t *testing.T) {
@@ -25,34 +25,33 @@ func eachEra(t *testing.T, f func(t *testing.T, s *server.Server, h *host.Host))
 			for _, name := range []string{"a", "b"} {
 				server.AddStatic(s, mcp.Resource{URI: "lib://" + name, Name: name}, name)
 			}
-			h := start(t, &host.Host{Servers: []host.Server{serving(t, s, "library")}, Dialer: client.Dialer{Revision: r}})
+			h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, s, "library")}, Dialer: client.Dialer{Revision: r}})
 			await(t, h, "library", isReady)
 			f(t, s, h)
 		})
 	}
 }
 
-func TestListsThatChangeAreListedAgain(t *testing.T) {
+func TestChangedListsAreUpdated(t *testing.T) {
 	eachEra(t, func(t *testing.T, s *server.Server, h *host.Host) {
 		server.AddTool(s, mcp.Tool{Name: "new"}, func(context.Context, none) (string, error) { return "", nil })
 		s.RemoveResource("lib://a")
 		s.RemovePrompt("review")
 		await(t, h, "library", func(s host.Status) bool {
-			return slices.ContainsFunc(s.Tools, func(t mcp.Tool) bool { return t.Name == "new" }) &&
+			return slices.ContainsFunc(s.Tools, func(t host.Tool) bool { return t.Name == "library__new" }) &&
 				len(s.Resources) == 1 && len(s.Prompts) == 0
 		})
 	})
 }
 
-// A server whose lists change all the time is listed now and then.
-func TestAStormOfChangesIsFewListings(t *testing.T) {
-	var listings atomic.Int32
+func TestFrequentChangesLeadToFewListRequests(t *testing.T) {
+	var requests atomic.Int32
 	s := newServer("restless")
 	h := start(t, &host.Host{
-		Servers: []host.Server{serving(t, s, "restless")},
+		Servers: []host.ServerConfig{configOf(t, s, "restless")},
 		Trace: func(_ string, sent bool, message []byte) {
 			if sent && methodOf(message) == mcp.MethodListTools {
-				listings.Add(1)
+				requests.Add(1)
 			}
 		},
 	})
@@ -62,18 +61,18 @@ func TestAStormOfChangesIsFewListings(t *testing.T) {
 		server.AddTool(s, mcp.Tool{Name: fmt.Sprint("tool", i)}, func(context.Context, none) (string, error) { return "", nil })
 	}
 	await(t, h, "restless", func(s host.Status) bool { return len(s.Tools) == 1002 })
-	if n, most := listings.Load(), int32(3+time.Since(began)/(100*time.Millisecond)); n > most {
-		t.Errorf("%d listings, want at most %d", n, most)
+	if n, limit := requests.Load(), int32(3+time.Since(began)/(100*time.Millisecond)); n > limit {
+		t.Errorf("%d requests, want at most %d", n, limit)
 	}
 }
 
-func TestFollowedResourcesAreReported(t *testing.T) {
+func TestSubscribersReceiveUpdates(t *testing.T) {
 	eachEra(t, func(t *testing.T, s *server.Server, h *host.Host) {
-		follow := func(uri string) (updates chan struct{}, stop func()) {
+		subscribe := func(uri string) (updates chan struct{}, stop func()) {
 			updates = make(chan struct{}, 100)
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
-			go func() { done <- h.Follow(ctx, "library", uri, func() { updates <- struct{}{} }) }()
+			go func() { done <- h.Subscribe(ctx, "library", uri, func() { updates <- struct{}{} }) }()
 			return updates, func() {
 				cancel()
 				if err := <-done; err != nil {
@@ -86,14 +85,14 @@ func TestFollowedResourcesAreReported(t *testing.T) {
 			select {
 			case <-updates:
 			case <-time.After(10 * time.Second):
-				t.Fatal("no update was reported")
+				t.Fatal("the subscriber receives no update")
 			}
 		}
-		a, stopA := follow("lib://a")
-		expect(a) // as of now nothing is missed
+		a, stopA := subscribe("lib://a")
+		expect(a) // the subscription has started
 		s.ResourceUpdated("lib://a")
 		expect(a)
-		b, stopB := follow("lib://b")
+		b, stopB := subscribe("lib://b")
 		expect(b)
 		s.ResourceUpdated("lib://b")
 		expect(b)
@@ -104,11 +103,10 @@ func TestFollowedResourcesAreReported(t *testing.T) {
 	})
 }
 
-// A server that is down stays so until somebody uses it, whoever follows its resources.
-func TestFollowingStartsNoServerThatIsDown(t *testing.T) {
+func TestSubscribeDoesNotStartServerThatIsDown(t *testing.T) {
 	var sent atomic.Int32
 	h := start(t, &host.Host{
-		Servers: []host.Server{inProcess("mortal")},
+		Servers: []host.ServerConfig{inProcess("mortal")},
 		Trace: func(_ string, out bool, _ []byte) {
 			if out {
 				sent.Add(1)
@@ -117,15 +115,15 @@ func TestFollowingStartsNoServerThatIsDown(t *testing.T) {
 	})
 	await(t, h, "mortal", isReady)
 	if _, err := h.CallTool(t.Context(), "mortal", "die", nil); !errors.Is(err, client.ErrConnectionLost) {
-		t.Fatalf("call that ends the server: %v", err)
+		t.Fatalf("the call that ends the server: %v", err)
 	}
 	down := await(t, h, "mortal", isDown)
 	before := sent.Load()
 	updated := make(chan struct{}, 1)
 	ctx, cancel := context.WithCancel(t.Context())
-	followed := make(chan error, 1)
+	subscribed := make(chan error, 1)
 	go func() {
-		followed <- h.Follow(ctx, "mortal", "lib://a", func() {
+		subscribed <- h.Subscribe(ctx, "mortal", "lib://a", func() {
 			select {
 			case updated <- struct{}{}:
 			default:
@@ -136,7 +134,7 @@ func TestFollowingStartsNoServerThatIsDown(t *testing.T) {
 	defer timer.Stop()
 	<-timer.C
 	if n := sent.Load() - before; n != 0 {
-		t.Errorf("%d messages have been sent to a server that is down", n)
+		t.Errorf("%d messages were sent to a server that is down", n)
 	}
 	if _, err := who(t, h, "mortal"); err != nil {
 		t.Fatal(err)
@@ -144,23 +142,23 @@ func TestFollowingStartsNoServerThatIsDown(t *testing.T) {
 	select {
 	case <-updated:
 	case <-time.After(10 * time.Second):
-		t.Error("the resource may have changed, and nobody was told")
+		t.Error("the subscriber is not notified of a possible update")
 	}
 	cancel()
-	if err := <-followed; err != nil {
+	if err := <-subscribed; err != nil {
 		t.Error(err)
 	}
 }
 
-func TestFollowingIsBounded(t *testing.T) {
-	h := start(t, &host.Host{Servers: []host.Server{inMemory(t, "one")}})
+func TestNumberOfSubscribedResourcesIsLimited(t *testing.T) {
+	h := start(t, &host.Host{Servers: []host.ServerConfig{inMemory(t, "one")}})
 	ctx, cancel := context.WithCancel(t.Context())
 	errs := make(chan error, 1100)
 	for i := range 1100 {
-		go func() { errs <- h.Follow(ctx, "one", fmt.Sprint("lib://", i), func() {}) }()
+		go func() { errs <- h.Subscribe(ctx, "one", fmt.Sprint("lib://", i), func() {}) }()
 	}
 	for range 1100 - 1024 {
-		if err := <-errs; !errors.Is(err, host.ErrTooMany) {
+		if err := <-errs; !errors.Is(err, host.ErrTooManySubscriptions) {
 			t.Fatal(err)
 		}
 	}
@@ -170,8 +168,8 @@ func TestFollowingIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := h.Follow(t.Context(), "nobody", "lib://a", func() {}); err == nil {
-		t.Error("a server that does not exist is followed")
+	if err := h.Subscribe(t.Context(), "unknown", "lib://a", func() {}); !errors.Is(err, host.ErrUnknownServer) {
+		t.Errorf("Subscribe to an unknown server: %v", err)
 	}
 }
 

@@ -138,11 +138,11 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, path string, verbos
 
 // targets returns what to dial. A server whose part of the file cannot be used is
 // shown as such, and left out.
-func targets(file *config.File, b *board) []host.Server {
+func targets(file *config.File, b *board) []host.ServerConfig {
 	if len(file.Servers) == 0 {
 		b.print("  %s names no servers: add some to its \"mcpServers\".\n\n", terminal.Line(file.Path))
 	}
-	var servers []host.Server
+	var servers []host.ServerConfig
 	for i := range file.Servers {
 		s := &file.Servers[i]
 		b.expect(s.Name)
@@ -155,7 +155,7 @@ func targets(file *config.File, b *board) []host.Server {
 			b.failed(s.Name, fmt.Sprint(err))
 			continue
 		}
-		servers = append(servers, host.Server{Name: s.Name, Target: target})
+		servers = append(servers, host.ServerConfig{Name: s.Name, Target: target})
 	}
 	return servers
 }

@@ -23,7 +23,7 @@ func serve(ctx context.Context, programs []string) error {
 	h := new(host.Host)
 	for _, program := range programs {
 		name := strings.TrimSuffix(filepath.Base(program), ".exe")
-		h.Servers = append(h.Servers, host.Server{Name: name, Target: client.Command(program)})
+		h.Servers = append(h.Servers, host.ServerConfig{Name: name, Target: client.Command(program)})
 	}
 	s := &server.Server{Name: "gateway", Version: "1.0.0"}
 	g := gateway.New(h, s)

@@ -1,5 +1,5 @@
-// Command host keeps several servers at once, and lists what each of them offers. One that
-// does not start does the others no harm.
+// Command host runs several servers and lists the tools of all of them. A server that does
+// not start does not affect the others.
 //
 //	go build -o bin/ ./examples/hello ./examples/weather
 //	go run ./examples/host bin/hello bin/weather bin/missing
@@ -19,34 +19,22 @@ import (
 	"github.com/parley-mcp/parley/host"
 )
 
-// list prints what becomes of the servers, which are programs, until each is ready or has
-// failed.
+// list prints the tools of the servers, each of which is a program.
 func list(ctx context.Context, out io.Writer, programs []string) error {
-	h := &host.Host{Logger: slog.New(slog.DiscardHandler)} // Watch says it
+	h := &host.Host{Logger: slog.New(slog.DiscardHandler)} // WaitReady returns the errors
 	for _, program := range programs {
 		name := strings.TrimSuffix(filepath.Base(program), ".exe")
-		h.Servers = append(h.Servers, host.Server{Name: name, Target: client.Command(program)})
+		h.Servers = append(h.Servers, host.ServerConfig{Name: name, Target: client.Command(program)})
 	}
 	if err := h.Start(); err != nil {
 		return err
 	}
 	defer h.Close()
-	settled := make(map[string]bool)
-	for status := range h.Watch(ctx) {
-		switch {
-		case settled[status.Name]:
-		case status.State == host.Ready:
-			settled[status.Name] = true
-			for _, tool := range status.Tools {
-				fmt.Fprintf(out, "%s has %s\n", status.Name, tool.Name)
-			}
-		case status.GivenUp:
-			settled[status.Name] = true
-			fmt.Fprintf(out, "%s does not start\n", status.Name)
-		}
-		if len(settled) == len(programs) {
-			break
-		}
+	if err := h.WaitReady(ctx); err != nil {
+		fmt.Fprintln(out, err) // the servers that failed; the others can be used
+	}
+	for _, tool := range h.Tools() {
+		fmt.Fprintln(out, tool.Name)
 	}
 	return ctx.Err()
 }

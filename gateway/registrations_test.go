@@ -6,23 +6,23 @@ import (
 	"testing"
 )
 
-func TestAShelfChangesOnlyWhatHasChanged(t *testing.T) {
-	var did []string
-	s := shelf[string]{
+func TestUpdateChangesOnlyWhatDiffers(t *testing.T) {
+	var got []string
+	r := registrations[string]{
 		kind: "thing",
 		key:  func(e *string) string { return (*e)[:1] },
-		offer: func(server string, e *string) string {
-			did = append(did, "+"+*e)
+		register: func(server string, e *string) string {
+			got = append(got, "+"+*e)
 			if *e == "z1" {
-				return "" // it cannot be offered
+				return "" // cannot be registered
 			}
 			return server + *e
 		},
-		withdraw: func(name string) { did = append(did, "-"+name) },
+		unregister: func(name string) { got = append(got, "-"+name) },
 	}
 	quiet := slog.New(slog.DiscardHandler)
 	for _, step := range []struct {
-		has, want []string
+		list, want []string
 	}{
 		{[]string{"a1", "b1", "a2"}, []string{"+a1", "+b1"}}, // a twice
 		{[]string{"b1", "a1"}, nil},
@@ -32,24 +32,24 @@ func TestAShelfChangesOnlyWhatHasChanged(t *testing.T) {
 		{[]string{"b2", "z2"}, []string{"+z2"}},
 		{nil, []string{"-xb2", "-xz2"}},
 	} {
-		did = nil
-		s.update(quiet, "x", step.has)
-		slices.Sort(did)
+		got = nil
+		r.update(quiet, "x", step.list)
+		slices.Sort(got)
 		want := slices.Sorted(slices.Values(step.want))
-		if !slices.Equal(did, want) {
-			t.Errorf("for %v it did %v, want %v", step.has, did, want)
+		if !slices.Equal(got, want) {
+			t.Errorf("update to %v: %v, want %v", step.list, got, want)
 		}
 	}
 }
 
-func TestVariablesOfTemplatesAreFound(t *testing.T) {
+func TestVariablesReturnsNamesOfTemplate(t *testing.T) {
 	for template, want := range map[string][]string{
 		"a:{b}/{+c}{?d,e*}{/f:3}": {"b", "c", "d", "e", "f"},
 		"a:b":                     nil,
 		"a:{b":                    nil,
 	} {
 		if got := variables(template); !slices.Equal(got, want) {
-			t.Errorf("of %s they are %v, want %v", template, got, want)
+			t.Errorf("variables(%q) = %v, want %v", template, got, want)
 		}
 	}
 }

@@ -1,0 +1,110 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/parley-mcp/parley/internal/rpc"
+)
+
+// ErrTooManySubscriptions is returned by Subscribe when a server would have more
+// subscribed resources than the limit: 1,024 resources whose URIs have 1 MiB together.
+var ErrTooManySubscriptions = errors.New("host: too many subscribed resources")
+
+// Subscribe calls updated each time a resource of a server was updated, until ctx ends
+// or the Host is closed. It also calls updated when an update may have been missed, for
+// example after a reconnect and at the start. Several updates may lead to one call.
+// updated runs on the goroutine that receives the messages of the server, so it must
+// return soon.
+//
+// Subscribe does not start a server that is down, and does not call updated while the
+// server is down or if the server does not support subscriptions.
+//
+// Subscribe returns nil when ctx ends. The errors are [ErrUnknownServer],
+// [ErrTooManySubscriptions] and [ErrClosed].
+func (h *Host) Subscribe(ctx context.Context, server, uri string, updated func()) error {
+	s := h.byName[server]
+	if s == nil {
+		return fmt.Errorf("%w: %q", ErrUnknownServer, server)
+	}
+	sub := &subscriber{updated}
+	if err := s.subscriptions.add(uri, sub); err != nil {
+		return fmt.Errorf("server %q: %w", server, err)
+	}
+	defer s.subscriptions.remove(uri, sub)
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-h.ctx.Done():
+		return ErrClosed
+	}
+}
+
+// subscriber is one call of Subscribe.
+type subscriber struct{ updated func() }
+
+// subscriptions are the subscribers to the resources of one server.
+type subscriptions struct {
+	mu      sync.Mutex
+	byURI   map[string]map[*subscriber]struct{}
+	bytes   int       // the length of all URIs
+	changed broadcast // that the URIs have changed
+}
+
+func (s *subscriptions) add(uri string, sub *subscriber) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byURI[uri] == nil {
+		if len(s.byURI) >= rpc.MaxSubscribed || s.bytes+len(uri) > rpc.MaxSubscribedURIs || len(uri) > rpc.MaxSubscribedURI {
+			return ErrTooManySubscriptions
+		}
+		if s.byURI == nil {
+			s.byURI = make(map[string]map[*subscriber]struct{})
+		}
+		s.byURI[uri] = make(map[*subscriber]struct{})
+		s.bytes += len(uri)
+		s.changed.notify()
+	}
+	s.byURI[uri][sub] = struct{}{}
+	return nil
+}
+
+func (s *subscriptions) remove(uri string, sub *subscriber) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byURI[uri], sub)
+	if len(s.byURI[uri]) == 0 {
+		delete(s.byURI, uri)
+		s.bytes -= len(uri)
+		s.changed.notify()
+	}
+}
+
+// uris returns the sorted URIs that have subscribers, and a channel that is closed when
+// they change.
+func (s *subscriptions) uris() (uris []string, changed <-chan struct{}) {
+	changed = s.changed.wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for uri := range s.byURI {
+		uris = append(uris, uri)
+	}
+	slices.Sort(uris)
+	return uris, changed
+}
+
+// updated calls the subscribers of a resource.
+func (s *subscriptions) updated(uri string) {
+	s.mu.Lock()
+	var subs []*subscriber
+	for sub := range s.byURI[uri] {
+		subs = append(subs, sub)
+	}
+	s.mu.Unlock()
+	for _, sub := range subs {
+		sub.updated()
+	}
+}

@@ -1,0 +1,339 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"log/slog"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+)
+
+const (
+	// maxStarts is the maximum number of attempts to start a server that has never been
+	// ready and that no call needs: its tools are not known yet, so no call may come. A
+	// server that requires a login has no such limit.
+	maxStarts = 5
+
+	firstBackoff = time.Second
+	maxBackoff   = time.Minute
+	// loginBackoff limits the backoff of a server that requires a login. The user may
+	// have logged in since the last attempt.
+	loginBackoff = 15 * time.Second
+
+	// stable is how long a server must be ready for its next failure not to increase
+	// the backoff.
+	stable = 10 * time.Second
+
+	// maxListed is the maximum number of entries in each list of one server.
+	maxListed = 10_000
+)
+
+// supervisor keeps the client of one server.
+type supervisor struct {
+	name        string
+	target      client.Target
+	dialer      client.Dialer
+	logger      *slog.Logger
+	hostChanged *broadcast
+
+	wanted   chan struct{} // capacity 1: the server should be started
+	closeErr error         // set when run has returned
+
+	mu            sync.Mutex
+	client        *client.Client // nil until the first dial has succeeded
+	status        Status
+	since         time.Time          // when status.State became Ready
+	failures      int                // in a row
+	version       uint64             // incremented with each change of status
+	stopWatcher   context.CancelFunc // stops the watcher without waiting for it; may be nil
+	changed       broadcast          // that status has changed
+	subscriptions subscriptions
+	watcher       *watcher // used by run only
+}
+
+func newSupervisor(h *Host, config ServerConfig) *supervisor {
+	s := &supervisor{
+		name:        config.Name,
+		target:      config.Target,
+		dialer:      h.Dialer,
+		logger:      h.logger().With("server", config.Name),
+		hostChanged: &h.changed,
+		wanted:      make(chan struct{}, 1),
+		status:      Status{Name: config.Name, State: Starting},
+		version:     1,
+	}
+	if s.dialer.Logger == nil {
+		s.dialer.Logger = s.logger
+	} else {
+		s.dialer.Logger = s.dialer.Logger.With("server", config.Name)
+	}
+	s.dialer.OnLost = func(err error) { s.lost(nil, err) }
+	s.dialer.Trace = nil
+	if h.Trace != nil {
+		s.dialer.Trace = func(sent bool, message []byte) { h.Trace(config.Name, sent, message) }
+	}
+	return s
+}
+
+// run connects to the server at first, and again each time the server is wanted, until
+// ctx ends. Only run dials.
+func (s *supervisor) run(ctx context.Context) {
+	defer func() {
+		s.stopWatching()
+		if c := s.current(); c != nil {
+			s.closeErr = c.Close()
+		}
+		s.set(func(status *Status) bool {
+			status.State, status.Err = Down, ErrClosed
+			return true
+		})
+	}()
+	for starts := 1; ; starts++ {
+		err := s.connect(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		var again <-chan time.Time
+		if err != nil {
+			never := s.current() == nil
+			unauthorized := errors.Is(err, client.ErrUnauthorized)
+			retry := never && (starts < maxStarts && !isPermanent(err) || unauthorized)
+			s.down(err, never && !retry)
+			switch {
+			case retry && unauthorized:
+				again = time.After(min(backoff(starts), loginBackoff))
+			case retry:
+				again = time.After(backoff(starts))
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.wanted:
+		case <-again:
+			s.want()
+			<-s.wanted // sent by want, here or in a call
+		}
+	}
+}
+
+// isPermanent reports whether another attempt cannot succeed: the program does not
+// exist or must not be executed.
+func isPermanent(err error) bool {
+	return errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
+}
+
+// connect dials the server, or makes the existing client reconnect, and lists what the
+// server has.
+func (s *supervisor) connect(ctx context.Context) error {
+	s.stopWatching()
+	c := s.current()
+	if c == nil {
+		var err error
+		if c, err = s.dialer.Dial(ctx, s.target); err != nil {
+			return err
+		}
+	} else if err := c.Ping(ctx); err != nil {
+		return err
+	}
+	s.startWatching(ctx, c) // before listing, so that no change is missed
+	listed, err := list(ctx, c, allKinds)
+	if err != nil {
+		s.stopWatching()
+		if s.current() == nil {
+			c.Close()
+		}
+		return err
+	}
+	before, _ := s.snapshot()
+	ready := Status{
+		Name: s.name, State: Ready, Revision: c.Revision(), Server: c.Server(),
+		Tools:     mergedTools(s.logger, s.name, before.Tools, listed.tools),
+		Prompts:   mergedPrompts(s.logger, s.name, before.Prompts, listed.prompts),
+		Resources: listed.resources, Templates: listed.templates,
+	}
+	s.set(func(status *Status) bool {
+		s.client, s.since = c, time.Now()
+		*status = ready
+		return true
+	})
+	s.logger.Info("server ready", "revision", c.Revision(), "tools", len(listed.tools))
+	return nil
+}
+
+// allKinds are the kinds of lists that a server can have.
+const allKinds = client.ToolsChanged | client.PromptsChanged | client.ResourcesChanged
+
+// list requests the lists of the given kinds for which the server declares a
+// capability.
+func list(ctx context.Context, c *client.Client, kinds rpc.ChangeKind) (l lists, err error) {
+	has := c.Server().Capabilities
+	if kinds&client.ToolsChanged != 0 && has.Tools != nil {
+		if l.tools, err = collect(c.Tools(ctx, client.Fresh())); err != nil {
+			return l, err
+		}
+	}
+	if kinds&client.ResourcesChanged != 0 && has.Resources != nil {
+		if l.resources, err = collect(c.Resources(ctx, client.Fresh())); err != nil {
+			return l, err
+		}
+		if l.templates, err = collect(c.ResourceTemplates(ctx, client.Fresh())); err != nil {
+			return l, err
+		}
+	}
+	if kinds&client.PromptsChanged != 0 && has.Prompts != nil {
+		l.prompts, err = collect(c.Prompts(ctx, client.Fresh()))
+	}
+	return l, err
+}
+
+// collect returns the elements of a list. It returns none if the server does not
+// implement the method: a server that declares resources may have no templates, or only
+// templates.
+func collect[E any](elements iter.Seq2[*E, error]) (all []E, err error) {
+	for e, err := range elements {
+		var reported *jsonrpc.Error
+		switch {
+		case errors.As(err, &reported) && reported.Code == jsonrpc.CodeMethodNotFound:
+			return nil, nil
+		case err != nil:
+			return nil, err
+		case len(all) == maxListed:
+			return nil, fmt.Errorf("%w: list is too long: the limit is %d entries", client.ErrInvalidResponse, maxListed)
+		}
+		all = append(all, *e)
+	}
+	return all, nil
+}
+
+// await returns the client when the server is ready. It starts a server that is down
+// unless the backoff is in effect.
+func (s *supervisor) await(ctx context.Context) (*client.Client, error) {
+	for {
+		changed := s.changed.wait()
+		s.mu.Lock()
+		c, status := s.client, s.status
+		s.mu.Unlock()
+		switch {
+		case status.State == Ready:
+			return c, nil
+		case status.State == Down && (errors.Is(status.Err, ErrClosed) || time.Now().Before(status.Retry)):
+			return nil, status.downError()
+		case status.State == Down:
+			s.want()
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// want makes run start a server that is down.
+func (s *supervisor) want() {
+	s.set(func(status *Status) bool {
+		if status.State != Down {
+			return false
+		}
+		status.State, status.Err, status.GivenUp = Starting, nil, false
+		select {
+		case s.wanted <- struct{}{}:
+		default:
+		}
+		return true
+	})
+}
+
+// lost marks a server that was ready as down. It does nothing if c is neither nil nor
+// the current client.
+func (s *supervisor) lost(c *client.Client, err error) {
+	changed := s.set(func(status *Status) bool {
+		if status.State != Ready || c != nil && c != s.client {
+			return false
+		}
+		if time.Since(s.since) >= stable {
+			s.failures = -1 // allow the first attempt at once
+		}
+		s.fail(status, err)
+		return true
+	})
+	if changed {
+		s.logger.Warn("server lost", "error", err)
+	}
+}
+
+// down marks a server as down that could not be started.
+func (s *supervisor) down(err error, givenUp bool) {
+	s.set(func(status *Status) bool {
+		status.GivenUp = givenUp
+		s.fail(status, err)
+		return true
+	})
+	s.logger.Warn("server down", "error", err, "given_up", givenUp)
+}
+
+// fail requires that mu is held. It stops the watcher, because a watch would make the
+// client reconnect.
+func (s *supervisor) fail(status *Status, err error) {
+	if s.stopWatcher != nil {
+		s.stopWatcher()
+	}
+	s.failures++
+	status.State, status.Err, status.Retry = Down, err, time.Now().Add(backoff(s.failures))
+}
+
+// backoff returns the time to wait after a number of failures in a row.
+func backoff(failures int) time.Duration {
+	if failures <= 0 {
+		return 0
+	}
+	return min(firstBackoff<<min(failures-1, 10), maxBackoff)
+}
+
+func (s *supervisor) current() *client.Client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.client
+}
+
+func (s *supervisor) snapshot() (Status, uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status, s.version
+}
+
+// toolNamed returns the server's own name of a tool with a merged name.
+func (s *supervisor) toolNamed(merged string) (name string, ok bool) {
+	status, _ := s.snapshot()
+	for i := range status.Tools {
+		if status.Tools[i].Name == merged {
+			return status.Tools[i].Definition.Name, true
+		}
+	}
+	return "", false
+}
+
+// set calls change with mu held and notifies all waiting goroutines if change returns
+// true.
+func (s *supervisor) set(change func(*Status) bool) (changed bool) {
+	s.mu.Lock()
+	changed = change(&s.status)
+	if changed {
+		s.version++
+	}
+	s.mu.Unlock()
+	if changed {
+		s.changed.notify()
+		s.hostChanged.notify()
+	}
+	return changed
+}
