@@ -16,7 +16,7 @@ import (
 func ExampleClient_Watch() {
 	ctx := context.Background()
 	s := &server.Server{Name: "shop", Version: "1.0.0"}
-	s.OfferTools() // none yet
+	s.DeclareTools() // none yet
 	near, far := transport.Pipe()
 	go s.ServeConn(ctx, far)
 	c, err := client.Dial(ctx, client.Conn(near))

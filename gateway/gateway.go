@@ -40,9 +40,9 @@ const defaultTimeout = 10 * time.Minute
 // resources and prompts, even while it has none. The program may register others with
 // s.
 func New(h *host.Host, s *server.Server) *Gateway {
-	s.OfferTools()
-	s.OfferResources()
-	s.OfferPrompts()
+	s.DeclareTools()
+	s.DeclareResources()
+	s.DeclarePrompts()
 	g := &Gateway{host: h, server: s}
 	g.tools = registrations[host.Tool]{
 		kind: "tool", key: func(t *host.Tool) string { return t.Name },

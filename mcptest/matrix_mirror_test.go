@@ -314,7 +314,7 @@ var invalidMarks = map[string]string{
 	"in-definitions": `{"type":"object","$defs":{"d":{"type":"string","x-mcp-header":"R"}},"properties":{"r":{"$ref":"#/$defs/d"}}}`,
 }
 
-func TestU2ServersDoNotOfferToolsWithMarksThatCannotBeFollowed(t *testing.T) {
+func TestU2ServersDoNotDeclareToolsWithMarksThatCannotBeFollowed(t *testing.T) {
 	for name, input := range invalidMarks {
 		s := newServer()
 		err := s.RegisterTool(mcp.Tool{Name: name, InputSchema: json.RawMessage(input)},

@@ -11,42 +11,46 @@ import (
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
 )
 
-// A handler may ask the client that it serves: for something from the user
-// (Elicit), for an answer of the client's model (Sample), for the directories it
-// works in (Roots). Where the protocol has the feature the handler is the same in
-// every revision. On a session the question is a request of the server's, and the
-// handler waits. In 2026-07-28 the call ends with the question, and its retry runs
-// the handler again, from its beginning, with the answer in hand: code before an
-// ask runs once more for each round. What must not, belongs into [Once].
+// A handler can send requests to the client that it serves: for input of the user (Elicit),
+// for a message of the client's model (Sample), for the client's directories (Roots). The
+// handler is the same in every revision that has the feature. In a session the server sends
+// a request, and the handler waits for the response. In 2026-07-28 the call ends with result
+// type input_required; when the client retries it, the handler runs again from its
+// beginning, and finds the answer. Code before a question therefore runs once for each
+// round, unless it is in [Once].
 //
-// Asks are legal while serving tools/call, prompts/get and resources/read.
+// Questions are allowed while serving tools/call, prompts/get and resources/read.
 
-// Errors of asking, besides a *call.CapabilityError for a client that has not
-// declared the capability and a *call.AnswerError for one that answers with an error.
+// Errors of questions. Others are *call.CapabilityError for a client that has not declared
+// the capability, and *call.AnswerError for a client that responds with an error.
 var (
-	// ErrInputRequired is returned when the answer is not there yet. Return it, or any
-	// other error: the handler runs again when it is.
+	// ErrInputRequired is returned while the answer is not known. Return it, or any other
+	// error, from the handler: the handler runs again once the client has sent the answer.
 	ErrInputRequired = rpc.ErrInputRequired
-	// ErrCannotAsk is returned where nothing can be asked.
+	// ErrCannotAsk is returned outside of the methods that allow questions, and for clients
+	// that cannot receive messages before the response.
 	ErrCannotAsk = rpc.ErrCannotAsk
-	// ErrUnsupported is returned for what the client's revision does not have.
+	// ErrUnsupported is returned for a feature that the client's revision does not have.
 	ErrUnsupported = rpc.ErrUnsupported
-	// ErrDeclined: the user said no.
+	// ErrDeclined is returned when the user declined.
 	ErrDeclined = errors.New("the user declined")
-	// ErrDismissed: the user closed the question without an answer.
+	// ErrDismissed is returned when the user dismissed the question without an answer.
 	ErrDismissed = errors.New("the user dismissed the question")
-	// ErrUnfinished: the user has agreed to visit a URL, and was not done there in time.
+	// ErrUnfinished is returned when the user agreed to open a URL but did not finish there
+	// in time.
 	ErrUnfinished = errors.New("the user has not finished at the URL in time")
-	// ErrBadAnswer: the client's answer does not fit the question, not even when asked again.
-	ErrBadAnswer = errors.New("the client's answer does not fit the question")
+	// ErrBadAnswer is returned when the client's answer does not match the requested schema,
+	// and neither do the answers to two repetitions of the question.
+	ErrBadAnswer = errors.New("the client's answer does not match the question")
 )
 
-// maxReasks is how often an answer that does not fit is asked for once more.
+// maxReasks is how often a question is repeated after an invalid answer.
 const maxReasks = 2
 
-// AskOption changes how one question is put.
+// AskOption is an option of one question.
 type AskOption func(*askOptions)
 
 type askOptions struct {
@@ -63,32 +67,32 @@ func askOptionsOf(options []AskOption) askOptions {
 	return o
 }
 
-// Key names a question, so that its answer is found when the handler runs again.
-// It is needed when several goroutines ask, and must be unique within the call.
+// Key sets the key under which the answer to a question is found when the handler runs
+// again. It is needed when several goroutines of a handler ask, and must be unique within
+// the call.
 func Key(key string) AskOption {
 	return func(o *askOptions) { o.key = key }
 }
 
-// Asking is a question for [Ask], with the place that its answer goes to.
-type Asking struct {
+// Question is a question for [Ask], together with the variable that receives its answer.
+type Question struct {
 	question rpc.Question
-	check    func(c *rpc.Call) error            // nil: may be asked
-	accept   func(answer json.RawMessage) error // errUnfit: ask again
+	check    func(c *rpc.Call) error            // nil: no precondition
+	accept   func(answer json.RawMessage) error // an error that wraps errUnfit repeats the question
 }
 
-// errUnfit is wrapped by the errors of answers that are asked for again.
-var errUnfit = errors.New("unfit answer")
+// errUnfit is wrapped by errors about invalid answers, after which the question is repeated.
+var errUnfit = errors.New("invalid answer")
 
-// Ask puts several questions at once and waits for all their answers: see
-// [ElicitInto], [SampleInto] and [RootsInto]. The first answer that cannot be used
-// is the error. The code before an ask runs again for each round of a client of
-// 2026-07-28; see [Once].
-func Ask(ctx context.Context, asking ...Asking) error {
+// Ask sends several questions at once and waits for all answers; see [ElicitInto],
+// [SampleInto] and [RootsInto]. It returns the error of the first answer that has one. With
+// a client of 2026-07-28, the code before Ask runs again for each round; see [Once].
+func Ask(ctx context.Context, questions ...Question) error {
 	c := rpc.From(ctx)
 	if c == nil {
 		return rpc.ErrNoCall
 	}
-	for _, a := range asking {
+	for _, a := range questions {
 		if a.check == nil {
 			continue
 		}
@@ -96,20 +100,20 @@ func Ask(ctx context.Context, asking ...Asking) error {
 			return err
 		}
 	}
-	open := asking
+	open := questions
 	for again := 0; ; again++ {
-		questions := make([]rpc.Question, len(open))
+		requests := make([]rpc.Question, len(open))
 		for i, a := range open {
-			questions[i] = a.question
+			requests[i] = a.question
 			if again > 0 && a.question.Key != "" {
-				questions[i].Key = fmt.Sprintf("%s~%d", a.question.Key, again)
+				requests[i].Key = fmt.Sprintf("%s~%d", a.question.Key, again)
 			}
 		}
-		answers, err := c.Ask(ctx, questions...)
+		answers, err := c.Ask(ctx, requests...)
 		if err != nil {
 			return err
 		}
-		var unfit []Asking
+		var unfit []Question
 		var reason error
 		for i, a := range open {
 			if err := a.accept(answers[i]); errors.Is(err, errUnfit) {
@@ -128,9 +132,9 @@ func Ask(ctx context.Context, asking ...Asking) error {
 	}
 }
 
-// SampleInto asks the client's model. The answer goes to into. See [Sample].
-func SampleInto(into *mcp.CreateMessageResult, params mcp.CreateMessageParams, options ...AskOption) Asking {
-	a := newAsking(mcp.MethodCreateMessage, params, options)
+// SampleInto is the question of [Sample] for [Ask]. It stores the answer in into.
+func SampleInto(into *mcp.CreateMessageResult, params mcp.CreateMessageParams, options ...AskOption) Question {
+	a := newQuestion(mcp.MethodCreateMessage, params, options)
 	a.check = func(c *rpc.Call) error {
 		sampling := c.Peer.Capabilities.Sampling
 		needsTools := params.UsesTools()
@@ -148,8 +152,8 @@ func SampleInto(into *mcp.CreateMessageResult, params mcp.CreateMessageParams, o
 		return nil
 	}
 	a.accept = func(answer json.RawMessage) error {
-		var result mcp.CreateMessageResult // a whole one, or none
-		if err := json.Unmarshal(answer, &result); err != nil {
+		var result mcp.CreateMessageResult // into is set only by a valid answer
+		if err := schema.Decode(answer, &result); err != nil {
 			return fmt.Errorf("%w: sampling/createMessage: %w", errUnfit, err)
 		}
 		*into = result
@@ -158,11 +162,11 @@ func SampleInto(into *mcp.CreateMessageResult, params mcp.CreateMessageParams, o
 	return a
 }
 
-// Sample has the client's model answer a message. It returns what [Ask] does. Tools are
-// for clients that have declared sampling.tools, and each use of one must be followed by
-// its result: see mcp.CheckToolResults.
+// Sample asks the client for a message of its model. It returns the errors of [Ask]. Tools
+// require a client that has declared sampling.tools, and each use of a tool in the messages
+// must be followed by its result; see [mcp.CheckToolResults].
 //
-// Deprecated: 2026-07-28 deprecates sampling. Call the model of your choice yourself.
+// Deprecated: 2026-07-28 deprecates sampling. Call a model from the server instead.
 func Sample(ctx context.Context, params mcp.CreateMessageParams, options ...AskOption) (*mcp.CreateMessageResult, error) {
 	result := new(mcp.CreateMessageResult)
 	if err := Ask(ctx, SampleInto(result, params, options...)); err != nil {
@@ -171,9 +175,9 @@ func Sample(ctx context.Context, params mcp.CreateMessageParams, options ...AskO
 	return result, nil
 }
 
-// RootsInto asks for the client's roots. The answer goes to into. See [Roots].
-func RootsInto(into *[]mcp.Root, options ...AskOption) Asking {
-	a := newAsking(mcp.MethodListRoots, nil, options)
+// RootsInto is the question of [Roots] for [Ask]. It stores the answer in into.
+func RootsInto(into *[]mcp.Root, options ...AskOption) Question {
+	a := newQuestion(mcp.MethodListRoots, nil, options)
 	a.check = func(c *rpc.Call) error {
 		if c.Peer.Capabilities.Roots == nil {
 			return &rpc.CapabilityError{Required: mcp.ClientCapabilities{Roots: &mcp.RootsCapability{}}}
@@ -182,11 +186,11 @@ func RootsInto(into *[]mcp.Root, options ...AskOption) Asking {
 	}
 	a.accept = func(answer json.RawMessage) error {
 		var result mcp.ListRootsResult
-		if err := json.Unmarshal(answer, &result); err != nil {
+		if err := schema.Decode(answer, &result); err != nil {
 			return fmt.Errorf("%w: roots/list: %w", errUnfit, err)
 		}
 		if result.Roots == nil || slices.ContainsFunc(result.Roots, func(r mcp.Root) bool { return r.URI == "" }) {
-			return fmt.Errorf("%w: roots/list: there is no list of roots that have URIs", errUnfit)
+			return fmt.Errorf("%w: roots/list: roots must be a list of objects with a uri", errUnfit)
 		}
 		*into = result.Roots
 		return nil
@@ -194,19 +198,19 @@ func RootsInto(into *[]mcp.Root, options ...AskOption) Asking {
 	return a
 }
 
-// Roots returns the directories that the client works in. It returns what [Ask] does.
+// Roots returns the directories that the client works in. It returns the errors of [Ask].
 //
-// Deprecated: 2026-07-28 deprecates roots. Take directories as arguments of tools.
+// Deprecated: 2026-07-28 deprecates roots. Use tool arguments for directories instead.
 func Roots(ctx context.Context, options ...AskOption) ([]mcp.Root, error) {
 	var roots []mcp.Root
 	err := Ask(ctx, RootsInto(&roots, options...))
 	return roots, err
 }
 
-// newAsking encodes a question. Params that have no JSON form are a fault of the
-// program, which shows when the question is put.
-func newAsking(method string, params any, options []AskOption) Asking {
-	a := Asking{question: rpc.Question{Key: askOptionsOf(options).key, Method: method}}
+// newQuestion encodes a question. Params without a JSON encoding are an error of the
+// program, which Ask reports.
+func newQuestion(method string, params any, options []AskOption) Question {
+	a := Question{question: rpc.Question{Key: askOptionsOf(options).key, Method: method}}
 	if params != nil {
 		a.question.Params, _ = json.Marshal(params)
 	}

@@ -6,22 +6,21 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// CachePolicy is what clients of 2026-07-28 are told about keeping a result
-// (server/utilities/caching). The zero CachePolicy is the cautious one: not at all, and
-// for nobody else.
+// CachePolicy sets how clients of 2026-07-28 may cache a result (server/utilities/caching).
+// With the zero CachePolicy they do not cache it.
 type CachePolicy struct {
-	// TTL is how long the result is fresh, in whole milliseconds. It is a hint: what
-	// changes meanwhile is reported to those who have subscribed, and else seen later.
-	// 0 or less: it is stale at once.
+	// TTL is how long the result is fresh, in whole milliseconds. It is a hint: subscribed
+	// clients are notified of changes meanwhile, other clients see them later. 0 or less
+	// means that the result is stale at once.
 	TTL time.Duration
-	// Public says that the result is the same for everybody, so that caches may give one
-	// caller what another has asked for, whoever these are. Leave it false if callers
-	// are authenticated and anything depends on who they are. Lists that are made for
-	// each caller, because of [VisibleTo], are private nevertheless.
+	// Public means that the result is the same for every caller, so that a shared cache may
+	// return it to other callers. Leave it false if callers are authenticated and the result
+	// depends on the caller. Lists that depend on the caller because of [VisibleTo] are
+	// always private.
 	Public bool
 }
 
-// hints is what is sent of the policy. What was made for its caller is private.
+// hints returns the caching hints of the policy. A personal result is private.
 func (p CachePolicy) hints(personal bool) mcp.CacheHints {
 	ttl := max(p.TTL.Milliseconds(), 0)
 	h := mcp.CacheHints{TTLMs: &ttl, CacheScope: mcp.CacheScopePrivate}
@@ -31,21 +30,20 @@ func (p CachePolicy) hints(personal bool) mcp.CacheHints {
 	return h
 }
 
-// Cached tells clients how long to keep what they read of a resource, or of any that a
-// template or directory serves. A handler that returns a *mcp.ReadResourceResult with
-// hints of its own is followed instead. With [VisibleTo] and [RequireScopes], Public is
-// left out: the contents are for those who see them, and may read them.
+// Cached sets how long clients may cache the contents of a resource, or of every resource of
+// a template or directory. Hints in a *mcp.ReadResourceResult of the handler take precedence.
+// With [VisibleTo] or [RequireScopes], the contents are always private.
 func Cached(policy CachePolicy) ResourceOption { return cached(policy) }
 
 type cached CachePolicy
 
 func (c cached) ofResource(e *resourceOffer) { e.cache = CachePolicy(c) }
 
-// resourceOffer is what resources, templates and directories have in common.
+// resourceOffer holds the options that resources, templates and directories share.
 type resourceOffer struct {
 	offer
 	cache  CachePolicy
-	follow whileSubscribed // nil: nothing to be run
+	follow whileSubscribed // nil: none
 }
 
 func (s *Server) resourceOffer(name string, options []ResourceOption) resourceOffer {
@@ -59,8 +57,8 @@ func (s *Server) resourceOffer(name string, options []ResourceOption) resourceOf
 	return o
 }
 
-// fill completes the hints that a handler gives: with those of the policy where it
-// gives none, and with cautious ones for such as the protocol does not allow.
+// fill completes the hints of a handler with those of the policy, and replaces hints that the
+// protocol does not allow by the safe ones.
 func (o *resourceOffer) fill(h mcp.CacheHints) mcp.CacheHints {
 	personal := o.restricted() || len(o.scopes) > 0
 	policy := o.cache.hints(personal)

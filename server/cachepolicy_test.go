@@ -27,7 +27,7 @@ func newCaching(s *server.Server) *server.Server {
 	for _, name := range []string{"a", "b"} {
 		server.AddTool(s, mcp.Tool{Name: name}, func(context.Context, struct{}) (string, error) { return "", nil })
 	}
-	s.OfferPrompts()
+	s.DeclarePrompts()
 	server.AddStatic(s, mcp.Resource{URI: "x://plain", Name: "plain"}, "")
 	server.AddStatic(s, mcp.Resource{URI: "x://kept", Name: "kept"}, "", server.Cached(server.CachePolicy{TTL: 1500 * time.Microsecond, Public: true}))
 	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "t://{x}", Name: "t"},

@@ -98,15 +98,15 @@ func TestCursorsHoldWhileToolsComeAndGo(t *testing.T) {
 // J18: what is no cursor of ours is an error that says why, whatever it looks like.
 func TestCursorsThatAreNoneAreRefused(t *testing.T) {
 	s := withTools(t, 1, "a", "b")
-	s.OfferPrompts()
+	s.DeclarePrompts()
 	l := speak(t, s)
 	_, next := names(t, l, "")
 	for cursor, reason := range map[string]string{
-		`""`: "changed", `"x"`: "changed", `7`: "not a string", `null`: "not a string", `{}`: "not a string", `[]`: "not a string", `true`: "not a string",
+		`""`: "changed", `"x"`: "changed", `7`: "must be a string", `null`: "must be a string", `{}`: "must be a string", `[]`: "must be a string", `true`: "must be a string",
 		`"` + next + `="`: "changed", `"` + next + ` "`: "changed", `"` + next + `\n"`: "changed", `"` + next[1:] + `"`: "changed",
 		`"` + strings.Repeat("x", 17<<10) + `"`: "too long",
 	} {
-		l.wantError(mcp.MethodListTools, `"cursor":`+cursor, jsonrpc.CodeInvalidParams, "invalid cursor: it")
+		l.wantError(mcp.MethodListTools, `"cursor":`+cursor, jsonrpc.CodeInvalidParams, "invalid cursor: ")
 		l.wantError(mcp.MethodListTools, `"cursor":`+cursor, jsonrpc.CodeInvalidParams, reason)
 	}
 	l.wantError(mcp.MethodListPrompts, fmt.Sprintf(`"cursor":%q`, next), jsonrpc.CodeInvalidParams, "not made by this server for this purpose")
@@ -198,7 +198,7 @@ func TestWhatIsNotOfferedIsNotThere(t *testing.T) {
 	}
 	l.wantError(mcp.MethodListTools, "", jsonrpc.CodeMethodNotFound, "tools/list")
 	l.wantError(mcp.MethodCallTool, `"name":"a"`, jsonrpc.CodeMethodNotFound, "tools/call")
-	s.OfferTools()
+	s.DeclareTools()
 	if got := capabilities(); got == "" {
 		t.Error("tools that are offered are not declared")
 	}

@@ -7,19 +7,19 @@ import (
 	"github.com/parley-mcp/parley/internal/rpc"
 )
 
-// CloseStream ends the connection on which the client waits for the call, while the
-// handler goes on: a call that takes long need not hold one. The client is told to
-// come back after retry, which is at most two minutes, and gets then what was sent
-// meanwhile; if the call is not over, it waits again, and the handler may close the
-// stream again (2025-11-25, basic/transports, Sending Messages to the Server). What is
-// sent is held for five minutes, 1,000 messages of a call and 4 MiB of a session; a
-// client that has missed more is told so when it is back, and its call is lost.
+// CloseStream ends the connection on which the client waits for the response, while the
+// handler goes on, so that a long call does not occupy a connection. The client reconnects
+// after retry, at most two minutes, and then receives the messages that were sent meanwhile.
+// If the call has not ended by then, the client waits again, and the handler may close the
+// stream again (2025-11-25, basic/transports, Sending Messages to the Server). Messages are
+// stored for five minutes, up to 1,000 of a call and 4 MiB of a session; a client that misses
+// more than that gets an error when it reconnects, and the result of the call is lost.
 //
-// It returns ErrUnsupported, and nothing happens, where a connection is not the
-// call's own (on a byte stream), where it cannot be left (any revision but 2025-11-25,
-// or behind an http.ResponseWriter that can be neither hijacked nor reset), and for a
-// client that takes no event streams. A handler may ignore that. If the client is away
-// already, it returns nil. Safe for concurrent use.
+// It returns ErrUnsupported, without effect, where the call has no connection of its own (byte
+// streams), where the stream cannot be resumed (all revisions but 2025-11-25, or an
+// http.ResponseWriter that can be neither hijacked nor reset), and for a client that does not
+// accept event streams; a handler may ignore that error. It returns nil if the client has
+// disconnected already. Safe for concurrent use.
 func CloseStream(ctx context.Context, retry time.Duration) error {
 	c := rpc.From(ctx)
 	if c == nil {

@@ -10,16 +10,16 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// A cursor is the name after which a page begins. It holds while entries come and go,
-// and on every replica that has the same keys. It is sealed, for its list and, where
-// callers see different lists, for its caller: a name on somebody's page is no one
-// else's business, and a cursor that anybody could make up would name what is hidden.
+// cursors encodes and decodes list cursors. A cursor holds the name after which a page begins,
+// so it stays valid while entries are added and removed, and on every replica with the same
+// keys. It is sealed for its list and, if the list depends on the caller, for the caller: the
+// names of one caller's list are not for others, and a forged cursor could name a hidden entry.
 type cursors struct{ keys *seal.Keys }
 
-const maxCursor = 16 << 10 // bytes; room for the longest URI, sealed
+const maxCursor = 16 << 10 // bytes; enough for the longest URI, sealed
 
-// after makes the cursor of the page behind a name. The owner is nil for a list that is
-// the same for all.
+// after returns the cursor of the page that begins after a name. The owner is nil for a list
+// that is the same for all callers.
 func (c cursors) after(list, name string, owner *principal.Principal) string {
 	text := make([]byte, 0, 1+sha256.Size+len(name))
 	if owner == nil {
@@ -31,7 +31,7 @@ func (c cursors) after(list, name string, owner *principal.Principal) string {
 	return c.keys.Seal("cursor of "+list, append(text, name...))
 }
 
-// of returns the name after which the page begins that a call asks for, "" for the first.
+// of returns the name after which the requested page begins, "" for the first page.
 func (c cursors) of(asked *rpc.Call) (string, error) {
 	if name, ok := asked.Params.CaseVariant("cursor", "_meta"); ok {
 		return "", jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params member %q differs from a known one in its case", name)
@@ -41,9 +41,9 @@ func (c cursors) of(asked *rpc.Call) (string, error) {
 	case !ok:
 		return "", nil
 	case raw[0] != '"':
-		return "", invalidCursor("it is not a string")
+		return "", invalidCursor("cursor must be a string")
 	case len(raw) > maxCursor:
-		return "", invalidCursor("it is too long")
+		return "", invalidCursor("cursor is too long")
 	}
 	opened, err := c.keys.Open("cursor of "+asked.Method, jsonrpc.Unquote(raw))
 	if err != nil {
@@ -56,7 +56,7 @@ func (c cursors) of(asked *rpc.Call) (string, error) {
 	digest := digestOf(asked.Principal)
 	name, ok := strings.CutPrefix(text, "o"+string(digest[:]))
 	if !ok {
-		return "", invalidCursor("it belongs to somebody else")
+		return "", invalidCursor("cursor belongs to another caller")
 	}
 	return name, nil
 }
@@ -64,5 +64,5 @@ func (c cursors) of(asked *rpc.Call) (string, error) {
 func digestOf(who principal.Principal) [sha256.Size]byte { return sha256.Sum256([]byte(who.Key())) }
 
 func invalidCursor(reason string) error {
-	return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "invalid cursor: %s: take it from the page before, or begin without one", reason)
+	return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "invalid cursor: %s: use the nextCursor of the previous page, or omit the cursor to start over", reason)
 }

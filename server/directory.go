@@ -6,17 +6,16 @@ import (
 	"github.com/parley-mcp/parley/internal/rpc"
 )
 
-// Directory is a directory that [AddFS] serves. The library does not look for changes in
-// it: whoever does, by watching the file system or by writing the files, says so here. It
-// is safe for concurrent use.
+// Directory is a directory that [AddFS] serves. The library does not watch its files: call
+// Updated and ListChanged when they change. A Directory is safe for concurrent use.
 type Directory struct {
 	server *Server
 	tree   *fileTree
 	entry  *templateEntry
 }
 
-// URI returns the URI of a file by its path below the directory, with slashes; "" if no
-// file of that name would be served. It does not look whether there is one.
+// URI returns the URI of a file by its slash-separated path below the directory, or "" if no
+// file of that name would be served. It does not check whether the file exists.
 func (d *Directory) URI(name string) string {
 	if !d.tree.serves(name) {
 		return ""
@@ -32,16 +31,16 @@ func (d *Directory) URI(name string) string {
 	return b.String()
 }
 
-// Updated tells the clients that have subscribed to a file that its contents have changed,
-// as [Server.ResourceUpdated] does. A name that is not served does nothing.
+// Updated notifies the clients that have subscribed to a file that its contents have changed,
+// as [Server.ResourceUpdated] does. A name that is not served has no effect.
 func (d *Directory) Updated(name string) {
 	if uri := d.URI(name); uri != "" {
 		d.server.ResourceUpdated(uri)
 	}
 }
 
-// ListChanged tells clients that files have come or gone, those who see the directory. It
-// does nothing if the files are not listed.
+// ListChanged notifies the clients that can see the directory that files were added or
+// removed. It has no effect if the files are not listed.
 func (d *Directory) ListChanged() {
 	if !d.tree.options.Unlisted {
 		d.server.changes.PublishTo(d.entry.audience(), rpc.Change{Kind: rpc.ResourcesChanged})

@@ -11,13 +11,13 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// Elicit asks the user to fill in a form, and returns it. T is a struct whose
-// fields are the form's: strings, numbers, booleans, and enumerations of strings
-// with the enum tag. Forms must not ask for secrets.
+// Elicit asks the user to fill in a form, and returns the form's values. T is a struct whose
+// fields are strings, numbers, booleans, or enumerations of strings with the enum tag. A form
+// must not ask for secrets; see [ElicitURL].
 //
-// ErrDeclined and ErrDismissed say that the user would not. Answers that do not fit
-// T are asked for again, twice. Otherwise Elicit returns what [Ask] does; the code
-// before it runs again for each round of a client of 2026-07-28, see [Once].
+// It returns [ErrDeclined] or [ErrDismissed] when the user gave no answer, and repeats the
+// question twice when an answer does not match T. Its other errors are those of [Ask]. With
+// a client of 2026-07-28, the code before Elicit runs again for each round; see [Once].
 // Since 2025-06-18 (client/elicitation).
 func Elicit[T any](ctx context.Context, message string, options ...AskOption) (T, error) {
 	var form T
@@ -25,13 +25,13 @@ func Elicit[T any](ctx context.Context, message string, options ...AskOption) (T
 	return form, err
 }
 
-// ElicitInto is the question of [Elicit] for [Ask]. The answer goes to into.
-func ElicitInto[T any](into *T, message string, options ...AskOption) Asking {
+// ElicitInto is the question of [Elicit] for [Ask]. It stores the answer in into.
+func ElicitInto[T any](into *T, message string, options ...AskOption) Question {
 	form, err := formOf[T]()
 	if err != nil {
-		return Asking{check: func(*rpc.Call) error { return err }}
+		return Question{check: func(*rpc.Call) error { return err }}
 	}
-	a := newAsking(mcp.MethodElicit, mcp.ElicitParams{Message: message, RequestedSchema: form.JSON()}, options)
+	a := newQuestion(mcp.MethodElicit, mcp.ElicitParams{Message: message, RequestedSchema: form.JSON()}, options)
 	a.check = canElicitForm
 	a.accept = func(answer json.RawMessage) error {
 		content, err := accepted(answer)
@@ -51,17 +51,17 @@ func ElicitInto[T any](into *T, message string, options ...AskOption) Asking {
 	return a
 }
 
-// ElicitForm is [Elicit] with a schema that is not known when the program is
-// written. It returns the form's content as it came, after validation.
+// ElicitForm is [Elicit] with a JSON Schema instead of a type. It returns the form's content
+// as the client sent it, after validation.
 func ElicitForm(ctx context.Context, message string, requestedSchema json.RawMessage, options ...AskOption) (json.RawMessage, error) {
 	if _, err := mcp.ParseElicitSchema(requestedSchema); err != nil {
-		return nil, fmt.Errorf("the requested schema is not that of a form: %w", err)
+		return nil, fmt.Errorf("the requested schema must be that of a form: %w", err)
 	}
 	form, err := schema.Compile(requestedSchema)
 	if err != nil {
 		return nil, err
 	}
-	a := newAsking(mcp.MethodElicit, mcp.ElicitParams{Message: message, RequestedSchema: requestedSchema}, options)
+	a := newQuestion(mcp.MethodElicit, mcp.ElicitParams{Message: message, RequestedSchema: requestedSchema}, options)
 	a.check = canElicitForm
 	var content json.RawMessage
 	a.accept = func(answer json.RawMessage) (err error) {
@@ -89,7 +89,7 @@ func canElicitForm(c *rpc.Call) error {
 	return nil
 }
 
-// formOf returns the schema of T as a form: flat, and without what forms do not have.
+// formOf returns the schema of T in the subset of JSON Schema that forms have.
 func formOf[T any]() (*schema.Schema, error) {
 	inferred, err := schema.For[T]()
 	if err != nil {
@@ -97,7 +97,7 @@ func formOf[T any]() (*schema.Schema, error) {
 	}
 	form, err := mcp.ParseElicitSchema(inferred.JSON())
 	if err != nil {
-		return nil, fmt.Errorf("elicit: %T is not a form: %w", *new(T), err)
+		return nil, fmt.Errorf("elicit: %T cannot be a form: %w", *new(T), err)
 	}
 	raw, err := json.Marshal(form)
 	if err != nil {
@@ -106,10 +106,10 @@ func formOf[T any]() (*schema.Schema, error) {
 	return schema.Compile(raw)
 }
 
-// accepted returns the content of an answer that the user gave.
+// accepted returns the content of an answer with action accept.
 func accepted(answer json.RawMessage) (json.RawMessage, error) {
 	var result mcp.ElicitResult
-	if err := json.Unmarshal(answer, &result); err != nil {
+	if err := schema.Decode(answer, &result); err != nil {
 		return nil, fmt.Errorf("%w: elicitation/create: %w", errUnfit, err)
 	}
 	switch result.Action {

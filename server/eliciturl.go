@@ -14,58 +14,59 @@ import (
 )
 
 const (
-	// visitTime is how long a user may take at a URL, unless Within says otherwise.
-	visitTime = 5 * time.Minute
-	// visitRound bounds the wait in one round of a call of 2026-07-28, whose client
-	// would give up before long: at 30 seconds, some of them.
-	visitRound = 20 * time.Second
-	// maxVisitAsks is in how many rounds of a call a user is sent to one URL.
-	maxVisitAsks = 5
+	// urlTime is how long a user may take at a URL, unless Within is set.
+	urlTime = 5 * time.Minute
+	// urlRound bounds the wait in one round of a call of 2026-07-28. Some clients give up
+	// on a request after 30 seconds.
+	urlRound = 20 * time.Second
+	// maxURLRounds bounds the rounds of a call in which the user is sent to one URL.
+	maxURLRounds = 5
 )
 
-// URLRequiredError is the error of a handler that cannot do anything before its user
-// has been at some URLs. Return it before anything is done. See call.URLRequiredError
-// for what becomes of it, and [URLRequired] for how to have ElicitURL return it.
+// URLRequiredError is the error of a handler that can do nothing before its user has opened
+// some URLs. Return it before any work is done. See [call.URLRequiredError] for its effect in
+// each revision, and [URLRequired] to make ElicitURL return it.
 type URLRequiredError = rpc.URLRequiredError
 
-// RequiredURL is one of the URLs of a URLRequiredError.
+// RequiredURL is one URL of a URLRequiredError.
 type RequiredURL = rpc.RequiredURL
 
-// Within bounds how long [ElicitURL] waits until the user is done, instead of 5
-// minutes. In a round of a client of 2026-07-28 it waits 20 seconds at most.
+// Within bounds how long [ElicitURL] waits for the user to finish; the default is 5 minutes.
+// In one round of a client of 2026-07-28 it waits for at most 20 seconds.
 func Within(d time.Duration) AskOption {
 	return func(o *askOptions) { o.within = d }
 }
 
-// URLRequired has [ElicitURL] return a *[URLRequiredError] to the handler instead of
-// asking, in 2025-11-25: the call ends with the error URLElicitationRequired, nothing
-// stays open while the user is away, and the client calls again, as soon as it is told
-// that they are done. Elsewhere it changes nothing: in 2026-07-28 every question ends the
+// URLRequired makes [ElicitURL] return a *[URLRequiredError] instead of asking, in
+// 2025-11-25. The call then ends with the error URLElicitationRequired, no connection stays
+// open while the user is busy, and the client repeats the call when it is notified that the
+// user has finished. In 2026-07-28 the option has no effect, because every question ends the
 // call.
 func URLRequired() AskOption {
 	return func(o *askOptions) { o.required = true }
 }
 
-// ElicitURL asks the user to visit a URL, where they enter what must not pass through
-// the client: credentials, payments. It returns when they are done there.
+// ElicitURL asks the user to open a URL and to enter there what must not pass through the
+// client, such as credentials and payment details. It returns when the user has finished
+// there.
 //
-// Done tells whether they are. It is called before anybody is asked, and nobody is
-// if it says yes; and again and again once the user has agreed to go there, which says
-// nothing about when they arrive. It may wait, for as long as its context lasts, which
-// spares it further calls. Its error is ElicitURL's. A client of 2025-11-25 is told of
-// the end by notifications/elicitation/complete. In 2026-07-28 a user who takes longer
-// than a round lasts is asked again, in five rounds at most. Those who are not done by
-// then, or within what [Within] says, leave [ErrUnfinished]. If done is nil, ElicitURL
-// returns when the user has agreed to go there.
+// Done reports whether the user has finished. It is called before the question, which is
+// left out if done returns true, and repeatedly after the user has agreed to open the URL. It
+// may block until its context ends, which saves further calls. An error of done ends
+// ElicitURL. A client of 2025-11-25 is notified of the end by
+// notifications/elicitation/complete. In 2026-07-28, a user who takes longer than one round
+// is asked again, in at most five rounds. If the user has not finished after that, or within
+// the time of [Within], ElicitURL returns [ErrUnfinished]. If done is nil, ElicitURL returns
+// when the user has agreed to open the URL.
 //
-// The URL leads over https, or over http to this machine. It must hold nothing that
-// identifies or authorizes the user, be the same whenever the handler runs for the
-// call ([Once] can make it), and lead to a page that makes sure that whoever opens it
-// is the user who was asked: anybody may have been sent the link.
+// The URL must have the scheme https, or http on this machine. It must not contain data that
+// identifies or authorizes the user, must be the same in every run of the handler for the
+// call ([Once] can create it), and must lead to a page that checks that the user who opens it
+// is the user who was asked, because a link can be forwarded.
 //
-// [ErrDeclined] and [ErrDismissed] say that the user would not go there. Otherwise
-// ElicitURL returns what [Ask] does; the code before it runs again for each round of a
-// client of 2026-07-28, see [Once]. Since 2025-11-25 (client/elicitation, URL Mode).
+// It returns [ErrDeclined] or [ErrDismissed] when the user does not agree. Its other errors
+// are those of [Ask]. With a client of 2026-07-28, the code before ElicitURL runs again for
+// each round; see [Once]. Since 2025-11-25 (client/elicitation, URL Mode).
 func ElicitURL(ctx context.Context, address, message string, done func(ctx context.Context) (bool, error), options ...AskOption) error {
 	if _, err := mcp.ParseElicitURL(address); err != nil {
 		return fmt.Errorf("elicit: %w", err)
@@ -74,7 +75,7 @@ func ElicitURL(ctx context.Context, address, message string, done func(ctx conte
 	if c == nil {
 		return rpc.ErrNoCall
 	}
-	v := &visit{call: c, address: address, message: message, options: askOptionsOf(options)}
+	v := &urlElicitation{call: c, address: address, message: message, options: askOptionsOf(options)}
 	if err := c.CheckElicitURL(); err != nil {
 		return err
 	}
@@ -82,9 +83,9 @@ func ElicitURL(ctx context.Context, address, message string, done func(ctx conte
 	if done == nil {
 		return Ask(ctx, question)
 	}
-	// An answer that is known has to be taken, or what follows it would not be reached.
+	// A known answer must be consumed, or the next question would get it.
 	if !c.Answered(question.question) {
-		if finished, err := already(ctx, done); err != nil || finished {
+		if finished, err := finishedBefore(ctx, done); err != nil || finished {
 			return err
 		}
 	}
@@ -105,25 +106,25 @@ func ElicitURL(ctx context.Context, address, message string, done func(ctx conte
 			return err
 		case finished:
 			return nil
-		case !c.Revision.Modern() || again == maxVisitAsks:
+		case !c.Revision.Modern() || again == maxURLRounds:
 			return ErrUnfinished
 		}
 	}
 }
 
-// visit is one user's way to a URL.
-type visit struct {
+// urlElicitation is the state of one call of ElicitURL.
+type urlElicitation struct {
 	call             *rpc.Call
 	address, message string
 	options          askOptions
-	id               string // of the newest question, where questions have one
+	id               string // of the newest question, in revisions that have elicitation ids
 }
 
-// question asks for consent, for the first time or again.
-func (v *visit) question(again int) Asking {
+// question asks for the user's consent, for the first time or again.
+func (v *urlElicitation) question(again int) Question {
 	params := mcp.ElicitParams{Mode: mcp.ElicitModeURL, URL: v.address, Message: v.message}
 	if revision.ElicitationIDs.In(v.call.Revision) {
-		if v.id == "" { // sessions ask once
+		if v.id == "" { // a session asks only once
 			v.id = rand.Text()
 		}
 		params.ElicitationID = v.id
@@ -132,7 +133,7 @@ func (v *visit) question(again int) Asking {
 	if key != "" && again > 0 {
 		key = fmt.Sprintf("%s/%d", key, again)
 	}
-	a := newAsking(mcp.MethodElicit, params, []AskOption{Key(key)})
+	a := newQuestion(mcp.MethodElicit, params, []AskOption{Key(key)})
 	a.accept = func(answer json.RawMessage) error {
 		_, err := accepted(answer)
 		return err
@@ -140,28 +141,28 @@ func (v *visit) question(again int) Asking {
 	return a
 }
 
-// wait waits until the user is done, and tells the client; or not any longer.
-func (v *visit) wait(ctx context.Context, done func(context.Context) (bool, error)) (finished bool, err error) {
-	patience := v.options.within
-	if patience <= 0 {
-		patience = visitTime
+// wait waits until the user has finished, for a bounded time, and notifies the client.
+func (v *urlElicitation) wait(ctx context.Context, done func(context.Context) (bool, error)) (finished bool, err error) {
+	limit := v.options.within
+	if limit <= 0 {
+		limit = urlTime
 	}
 	if v.call.Revision.Modern() {
-		patience = min(patience, visitRound)
+		limit = min(limit, urlRound)
 	}
-	if finished, err = rpc.Poll(ctx, patience, done); err != nil || !finished {
+	if finished, err = rpc.Poll(ctx, limit, done); err != nil || !finished {
 		return false, err
 	}
 	if v.id != "" {
 		params, _ := json.Marshal(mcp.ElicitationCompleteParams{ElicitationID: v.id})
-		// That the user is done counts, whoever hears of it.
+		// The user has finished even if the client cannot be notified.
 		_ = v.call.Notify(ctx, mcp.NotificationElicitationComplete, params)
 	}
 	return true, nil
 }
 
-// already calls a done, which may be one that waits, for the time being.
-func already(ctx context.Context, done func(context.Context) (bool, error)) (bool, error) {
+// finishedBefore calls done, which may block, for a short time.
+func finishedBefore(ctx context.Context, done func(context.Context) (bool, error)) (bool, error) {
 	waiting, cancel := context.WithTimeout(ctx, rpc.FirstPoll)
 	defer cancel()
 	finished, err := done(waiting)

@@ -6,23 +6,23 @@ import (
 	"sync"
 )
 
-// maxFollowed bounds the resources that are followed at the same time.
+// maxFollowed bounds the resources that are followed at a time.
 const maxFollowed = 10_000
 
-// WhileSubscribed has follow run, in a goroutine of its own, while clients that see a
-// resource are subscribed to it: for watching what changes it, only as long as somebody
-// wants to know. Follow calls [Server.ResourceUpdated] when the contents have changed.
-// It is given the URI that clients have subscribed to, and a context that ends when no
-// client is any longer, the resource is removed or the server shut down; then it has
-// to return. It runs once for all clients. If it returns earlier, it runs again when
-// the next first client subscribes.
+// WhileSubscribed runs follow in its own goroutine while clients that can see the resource are
+// subscribed to it, so that the resource is watched only when needed. Follow calls
+// [Server.ResourceUpdated] when the contents have changed. Its arguments are the URI that
+// clients have subscribed to, and a context that ends when the last client has unsubscribed,
+// the resource is removed, or the server shuts down; follow must return then. There is one run
+// for all clients. If follow returns earlier, it runs again when the next client subscribes
+// after all others have unsubscribed.
 //
-// With a template or a directory, follow runs for each URI of it that clients have
-// subscribed to. At most 10,000 resources of a server are followed at the same time; a
-// line in the log says so when there are more.
+// With a template or a directory, follow runs for each of its URIs that clients have
+// subscribed to. A server follows at most 10,000 resources at a time, and logs a warning when
+// clients have subscribed to more.
 func WhileSubscribed(follow func(ctx context.Context, uri string)) ResourceOption {
 	if follow == nil {
-		panic("server: WhileSubscribed: the function is nil: leave the option out")
+		panic("server: WhileSubscribed: the function must not be nil")
 	}
 	return whileSubscribed(follow)
 }
@@ -31,25 +31,25 @@ type whileSubscribed func(ctx context.Context, uri string)
 
 func (w whileSubscribed) ofResource(e *resourceOffer) { e.follow = w }
 
-// followers runs what follows resources. One goroutine starts and ends the others, and
-// is there as long as one of them is.
+// followers runs the functions of WhileSubscribed. One goroutine starts and stops the others,
+// and ends when none is running.
 type followers struct {
 	mu     sync.Mutex
-	server *Server // nil while there is nothing that can be followed
+	server *Server // nil while no resource has such a function
 	closed bool
-	news   chan struct{}      // capacity 1: interest, or what is offered, has changed
-	cancel context.CancelFunc // nil while nothing runs
+	news   chan struct{}      // capacity 1: subscriptions or entries have changed
+	cancel context.CancelFunc // nil while no goroutine runs
 	done   sync.WaitGroup
 }
 
-// expect notes that something of s can be followed.
+// expect records that s has a resource to follow.
 func (f *followers) expect(s *Server) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.server = s
 }
 
-// changed has the interest, and what is offered, looked at again. It does not wait.
+// changed makes the goroutine compare the subscriptions with what is running. It does not block.
 func (f *followers) changed() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -71,7 +71,7 @@ func (f *followers) changed() {
 	}
 }
 
-// close ends what runs, and waits for it until ctx ends.
+// close stops all functions, and waits for them until ctx ends.
 func (f *followers) close(ctx context.Context) error {
 	f.mu.Lock()
 	f.closed = true
@@ -92,7 +92,7 @@ func (f *followers) close(ctx context.Context) error {
 	}
 }
 
-// follower is one resource that is followed.
+// follower is one resource that is being followed.
 type follower struct {
 	offer  *resourceOffer
 	cancel context.CancelFunc
@@ -118,7 +118,7 @@ func (f *followers) run(ctx context.Context, s *Server) {
 	}
 }
 
-// rest reports whether there is nothing to do, so that the goroutine can end.
+// rest reports whether nothing is left to do, and then lets the goroutine end.
 func (f *followers) rest() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -130,13 +130,13 @@ func (f *followers) rest() bool {
 	return true
 }
 
-// follow starts what is wanted and does not run, and ends what is not wanted any more.
+// follow starts missing functions, and stops those without a subscription.
 func (f *followers) follow(ctx context.Context, s *Server, following map[string]follower) {
 	wanted := make(map[string]*resourceOffer)
 	for _, of := range s.changes.Interest() {
 		if offer := s.serving(of.URI, of.Who); offer != nil && offer.follow != nil {
 			if len(wanted) == maxFollowed {
-				s.logger().Warn("more resources are subscribed to than are followed", "followed", maxFollowed)
+				s.logger().Warn("too many resources with subscriptions: some are not followed", "limit", maxFollowed)
 				break
 			}
 			wanted[of.URI] = offer
@@ -158,7 +158,7 @@ func (f *followers) follow(ctx context.Context, s *Server, following map[string]
 			defer cancel()
 			defer func() {
 				if v := recover(); v != nil {
-					s.logger().Error("WhileSubscribed panicked: the resource is not followed", "uri", uri, "panic", v, "stack", string(debug.Stack()))
+					s.logger().Error("panic in the function of WhileSubscribed: the resource is no longer followed", "uri", uri, "panic", v, "stack", string(debug.Stack()))
 				}
 			}()
 			offer.follow(ctx, uri)

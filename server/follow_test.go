@@ -179,7 +179,7 @@ func TestAFollowerThatPanicsHarmsNobody(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		log.Write(p)
-		if strings.Contains(log.String(), "WhileSubscribed panicked") {
+		if strings.Contains(log.String(), "panic in the function of WhileSubscribed") {
 			select {
 			case <-panicked:
 			default:

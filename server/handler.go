@@ -7,14 +7,13 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// Progress tells the client of the call that ctx belongs to how far it is: done of
-// total, and a sentence for people. A total of 0 is unknown. Values that do not
-// exceed the last one are not sent, nor is anything to a client that has not asked
-// for progress; both are no errors.
+// Progress reports the progress of the call of ctx to its client: done of total, and a text
+// for people. A total of 0 is unknown. Nothing is sent, and no error returned, when done does
+// not exceed its last value, or when the client has not asked for progress.
 //
-// It returns call.ErrCallDone after the handler has returned, call.ErrNoCall for a
-// context that is not a handler's. Safe for concurrent use. (2026-07-28,
-// basic/patterns/progress.)
+// It returns call.ErrCallDone after the handler has returned or the call was cancelled, and
+// call.ErrNoCall if ctx is not the context of a handler. Safe for concurrent use.
+// (2026-07-28, basic/patterns/progress.)
 func Progress(ctx context.Context, done, total float64, text string) error {
 	c := rpc.From(ctx)
 	if c == nil {
@@ -23,8 +22,9 @@ func Progress(ctx context.Context, done, total float64, text string) error {
 	return c.Progress(ctx, done, total, text)
 }
 
-// PeerOf returns what the client of the call that ctx belongs to says of itself:
-// for display and logs, never for decisions. Outside a handler it is the zero Peer.
+// PeerOf returns the name and the capabilities that the client of the call of ctx declares.
+// The name is for display and logs, not for decisions. Outside of a handler it returns the
+// zero Peer.
 func PeerOf(ctx context.Context) rpc.Peer {
 	if c := rpc.From(ctx); c != nil {
 		return c.Peer
@@ -32,8 +32,8 @@ func PeerOf(ctx context.Context) rpc.Peer {
 	return rpc.Peer{}
 }
 
-// PrincipalOf returns who is calling, as far as that has been authenticated.
-// Outside a handler it is principal.Anonymous.
+// PrincipalOf returns the authenticated caller of the call of ctx. Outside of a handler it
+// returns principal.Anonymous.
 func PrincipalOf(ctx context.Context) principal.Principal {
 	if c := rpc.From(ctx); c != nil {
 		return c.Principal

@@ -10,19 +10,19 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Keys of _meta that a program sends follow the grammar, and are its own or trace
-// context's (2026-07-28, basic, _meta). What a client sends under other keys is left
-// alone: nobody is told to refuse it, and handlers may want to see it.
+// The keys of _meta that a program sends must follow the grammar, and must be keys of the
+// program or of trace context (2026-07-28, basic, _meta). Keys that a client sends are not
+// checked: the specification does not require a server to reject any.
 
-// officialPrefix is what the keys of official extensions begin with, which a program may
-// use that supports one. Those of the core stay the core's.
+// officialPrefix is the prefix of the keys of official extensions, which a program may send
+// if it supports such an extension. The keys of the core protocol remain reserved.
 const officialPrefix = "io.modelcontextprotocol/"
 
 var coreKeys = []string{
 	mcp.MetaProtocolVersion, mcp.MetaClientInfo, mcp.MetaClientCapabilities, mcp.MetaLogLevel, mcp.MetaServerInfo, mcp.MetaSubscriptionID,
 }
 
-// checkMeta returns why a program cannot send these, or nil.
+// checkMeta returns an error if a program must not send these keys.
 func (s *Server) checkMeta(meta mcp.Meta) error {
 	if len(meta) == 0 {
 		return nil
@@ -38,7 +38,7 @@ func (s *Server) checkMeta(meta mcp.Meta) error {
 	return nil
 }
 
-// official reports whether there is an official extension.
+// official reports whether the server supports an official extension.
 func (x *extensions) official() bool {
 	for id := range x.declared() {
 		if strings.HasPrefix(id, officialPrefix) {

@@ -18,24 +18,24 @@ const (
 	maxOnceKey    = 256
 )
 
-// ErrOnceUncertain is returned by Once when the function has been started, and
-// nobody knows how it ended: the process that ran it is gone, or is running it now.
-var ErrOnceUncertain = errors.New("it was started before and may have happened: find out by its idempotency key")
+// ErrOnceUncertain is returned by [Once] when an earlier run has started the function and its
+// result is unknown: the process of that run has ended, or still runs the function.
+var ErrOnceUncertain = errors.New("the operation was started before and its result is unknown: look it up by its idempotency key")
 
-// onceEntry is what the store keeps of a function that is to run once.
+// onceEntry is the entry of one function in the store.
 type onceEntry struct {
-	Result json.RawMessage `json:"result,omitempty"` // nil: started
+	Result json.RawMessage `json:"result,omitempty"` // nil: started, but not finished
 }
 
-// Once runs f once for the call that ctx belongs to, however often the handler runs
-// for it, and returns what f returned then. Charge the card in it. Key tells it
-// from the call's other functions; the same key twice in one run is an error.
+// Once runs f only once for the call of ctx, however often the handler runs for the call, and
+// returns the result of that run. Use it for effects such as a payment. The key identifies
+// the function within the call; using a key twice in one run is an error.
 //
-// Idempotency key is unique to the call and key, and the same each time: hand it to
-// whoever f asks to do something, so that a repetition can be recognised there.
-// When a process ends in the middle of f, later runs get [ErrOnceUncertain], never
-// a second f. An f that fails is not remembered, and runs again. Its result must
-// have a JSON form of at most 16 KiB, and is kept for 24 hours.
+// The idempotencyKey is unique to the call and the key, and the same in every run: pass it to
+// the services that f calls, so that they can recognize a repetition. If a process ends while
+// it runs f, later runs get [ErrOnceUncertain] and f is not run again. If f returns an error,
+// the error is not stored, and the next run calls f again. The result must have a JSON
+// encoding of at most 16 KiB, and is stored for 24 hours.
 //
 // The results are stored in [Server.KV]. Replicas of a server must share it, and it
 // must survive a restart if calls do.
@@ -46,7 +46,7 @@ func Once[T any](ctx context.Context, key string, f func(ctx context.Context, id
 		return zero, rpc.ErrNoCall
 	}
 	if key == "" || len(key) > maxOnceKey {
-		return zero, fmt.Errorf("once: a key has 1 to %d bytes", maxOnceKey)
+		return zero, fmt.Errorf("once: key must have 1 to %d bytes", maxOnceKey)
 	}
 	if err := c.Claim(key); err != nil {
 		return zero, err
@@ -64,13 +64,13 @@ func Once[T any](ctx context.Context, key string, f func(ctx context.Context, id
 	}
 	var value T
 	if err := schema.Decode(raw, &value); err != nil {
-		return zero, fmt.Errorf("once: the result that was kept does not fit %T: %w", zero, err)
+		return zero, fmt.Errorf("once: cannot decode the stored result into %T: %w", zero, err)
 	}
 	return value, nil
 }
 
-// runOnce is Once without types. The entry goes from absent to started to done,
-// each by compare-and-swap.
+// runOnce is Once without types. The entry changes from absent to started to finished, each
+// by compare-and-swap.
 func runOnce(ctx context.Context, kv store.KV, key string, f func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
 	started, _ := json.Marshal(onceEntry{})
 	version, err := kv.Put(ctx, key, started, store.PutOptions{TTL: onceLifetime, IfAbsent: true})
@@ -89,26 +89,26 @@ func runOnce(ctx context.Context, kv store.KV, key string, f func(context.Contex
 		return entry.Result, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("once: nothing was done: %w", err)
+		return nil, fmt.Errorf("once: the operation was not started: %w", err)
 	}
 	result, err := f(ctx)
-	// What follows must be kept even if the client has gone away meanwhile.
+	// The outcome must be stored even if the client has disconnected meanwhile.
 	keep := context.WithoutCancel(ctx)
 	if err != nil {
 		if forget := kv.Delete(keep, key); forget != nil {
-			err = errors.Join(err, fmt.Errorf("once: that it failed could not be kept: %w", forget))
+			err = errors.Join(err, fmt.Errorf("once: cannot store that the operation failed: %w", forget))
 		}
 		return nil, err
 	}
 	if len(result) > maxOnceResult {
-		return nil, fmt.Errorf("once: %w: its result has %d bytes, and at most %d are kept", ErrOnceUncertain, len(result), maxOnceResult)
+		return nil, fmt.Errorf("once: %w: the result has %d bytes, the limit is %d", ErrOnceUncertain, len(result), maxOnceResult)
 	}
 	done, err := json.Marshal(onceEntry{Result: result})
 	if err != nil {
 		return nil, fmt.Errorf("once: %w: %w", ErrOnceUncertain, err)
 	}
 	if _, err := kv.Put(keep, key, done, store.PutOptions{TTL: onceLifetime, IfVersion: version}); err != nil {
-		return nil, fmt.Errorf("once: %w: its result could not be kept: %w", ErrOnceUncertain, err)
+		return nil, fmt.Errorf("once: %w: cannot store the result: %w", ErrOnceUncertain, err)
 	}
 	return result, nil
 }

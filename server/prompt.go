@@ -120,9 +120,9 @@ func (s *Server) RemovePrompt(name string) bool {
 	return removed(s, rpc.PromptsChanged, &s.prompts, name)
 }
 
-// OfferPrompts declares that the server has prompts even while it has none, for one
+// DeclarePrompts declares that the server has prompts even while it has none, for one
 // whose prompts come and go.
-func (s *Server) OfferPrompts() { s.prompts.offer() }
+func (s *Server) DeclarePrompts() { s.prompts.offer() }
 
 // maxPromptName bounds names of prompts, in bytes: they are sent in a header.
 const maxPromptName = 256

@@ -72,7 +72,7 @@ func TestPromptThatCannotBeOfferedIsRefused(t *testing.T) {
 
 func TestRawPromptGetsItsArguments(t *testing.T) {
 	s := quiet()
-	s.OfferPrompts()
+	s.DeclarePrompts()
 	c := mcptest.Dial(t, s)
 	if c.Server().Capabilities.Prompts == nil {
 		t.Error("prompts are offered and not declared")

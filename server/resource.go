@@ -87,9 +87,9 @@ func (s *Server) RemoveResource(uri string) bool {
 	return removed(s, rpc.ResourcesChanged, &s.resources, uri)
 }
 
-// OfferResources declares that the server has resources even while it has none, for
+// DeclareResources declares that the server has resources even while it has none, for
 // one whose resources come and go.
-func (s *Server) OfferResources() { s.resources.offer() }
+func (s *Server) DeclareResources() { s.resources.offer() }
 
 // resourceEntry is one resource as it is offered. It does not change.
 type resourceEntry struct {

@@ -126,7 +126,7 @@ func TestRawResourceIsReadByItsURI(t *testing.T) {
 
 func TestRemovedResourceIsNotFound(t *testing.T) {
 	s := quiet()
-	s.OfferResources()
+	s.DeclareResources()
 	c := mcptest.Dial(t, s)
 	if c.Server().Capabilities.Resources == nil {
 		t.Error("resources are offered and not declared")
@@ -148,7 +148,7 @@ func TestRemovedResourceIsNotFound(t *testing.T) {
 
 func TestResourcesComeAndGoWhileTheyAreRead(t *testing.T) {
 	s := quiet()
-	s.OfferResources()
+	s.DeclareResources()
 	c := mcptest.Dial(t, s)
 	var wg sync.WaitGroup
 	for i := range 4 {

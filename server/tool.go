@@ -108,9 +108,9 @@ func (s *Server) RemoveTool(name string) bool {
 	return removed(s, rpc.ToolsChanged, &s.tools, name)
 }
 
-// OfferTools declares that the server has tools even while it has none, for one
+// DeclareTools declares that the server has tools even while it has none, for one
 // whose tools come and go.
-func (s *Server) OfferTools() { s.tools.offer() }
+func (s *Server) DeclareTools() { s.tools.offer() }
 
 // resultOf returns how results of type Out are encoded and validated, and notes
 // the output schema in tool.

@@ -391,7 +391,7 @@ func TestToolsComeAndGoWhileServing(t *testing.T) {
 			for j := range 30 {
 				name := fmt.Sprintf("t%d_%d", i, j%5)
 				server.AddTool(s, mcp.Tool{Name: name}, greet)
-				s.OfferTools()
+				s.DeclareTools()
 				if text, err := client.Call[string](t.Context(), c, "stays", greeting{"Ada"}); err != nil || text != "Hello, Ada!" {
 					t.Errorf("%q, %v", text, err)
 				}

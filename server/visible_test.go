@@ -157,7 +157,7 @@ func TestPagesOfHiddenThings(t *testing.T) {
 		t.Errorf("%d pages made for somebody are kept", n)
 	}
 	_, next := names(t, speakAs(t, s, ada), "")
-	speakAs(t, s, bob).wantError(mcp.MethodListTools, fmt.Sprintf(`"cursor":%q`, next), jsonrpc.CodeInvalidParams, "it belongs to somebody else")
+	speakAs(t, s, bob).wantError(mcp.MethodListTools, fmt.Sprintf(`"cursor":%q`, next), jsonrpc.CodeInvalidParams, "cursor belongs to another caller")
 }
 
 // A cursor of before somebody hid something leads on to what its holder sees.
@@ -269,7 +269,7 @@ func TestChangesOfWhatIsHiddenAreReportedToThoseWhoSeeIt(t *testing.T) {
 func TestVisibleToIsAskedOncePerPrincipalOfAChange(t *testing.T) {
 	var asked atomic.Int32
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
-	s.OfferTools()
+	s.DeclareTools()
 	bob := person(t, "bob")
 	l := speakAs(t, s, bob)
 	for id := range 5 {
