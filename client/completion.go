@@ -27,7 +27,7 @@ func (c *Client) Complete(ctx context.Context, params mcp.CompleteParams) (*mcp.
 		return nil, fmt.Errorf("completion/complete: %w", err)
 	}
 	raw, err := c.request(ctx, func(l *link) *rpc.Request {
-		body, _ := json.Marshal(revision.SpeakCompletion(l.revision, params)) // strings
+		body, _ := json.Marshal(revision.DowngradeCompletion(l.revision, params)) // strings
 		timeout, most := c.timeouts(c.dialer.Timeouts.Read)
 		return &rpc.Request{Method: mcp.MethodComplete, Params: body, Meta: meta, Timeout: timeout, MaxTimeout: most}
 	}, true)

@@ -147,7 +147,7 @@ func (c *Client) Request(ctx context.Context, method string, params any, options
 		return nil, fmt.Errorf("%s: %w", method, err)
 	}
 	name, _ := jsonrpc.Get(raw, revision.NameMember(method))
-	if r := c.Revision(); !revision.Extends(method, r) {
+	if r := c.Revision(); !revision.LeavesToExtensions(method, r) {
 		return nil, fmt.Errorf("%s: %w: it is the protocol's own, in %s", method, errNotExtension, r)
 	}
 	return c.request(ctx, func(*link) *rpc.Request {
@@ -186,7 +186,7 @@ func (c *Client) Notify(ctx context.Context, method string, params any) error {
 		return err
 	}
 	defer func() { c.release(l, l.failed() != nil) }()
-	if !revision.Extends(method, l.revision) || !strings.HasPrefix(method, revision.NotificationPrefix) {
+	if !revision.LeavesToExtensions(method, l.revision) || !strings.HasPrefix(method, revision.NotificationPrefix) {
 		return fmt.Errorf("%s: %w: its notifications begin with %s", method, errNotExtension, revision.NotificationPrefix)
 	}
 	if err := l.tell(ctx, method, raw); err != nil {

@@ -96,7 +96,7 @@ func (c *Client) run(f func()) bool {
 // Handshake offers a revision and takes the one the server answers with, which
 // must be one of those with a handshake.
 func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Implementation, capabilities mcp.ClientCapabilities, req *rpc.Request) (*mcp.InitializeResult, error) {
-	params, err := json.Marshal(mcp.InitializeParams{ProtocolVersion: offer, ClientInfo: info, Capabilities: revision.SpeakClient(offer, capabilities)})
+	params, err := json.Marshal(mcp.InitializeParams{ProtocolVersion: offer, ClientInfo: info, Capabilities: revision.DowngradeClientCapabilities(offer, capabilities)})
 	if err != nil {
 		return nil, fmt.Errorf("initialize: %w", err)
 	}
@@ -170,7 +170,7 @@ func (c *Client) Receive(m *jsonrpc.Message) {
 	case m.Method == mcp.NotificationElicitationComplete:
 		c.completed(m)
 	case m.Method == mcp.NotificationMessage:
-		revision.HandLog(m, c.OnLog)
+		revision.DeliverLog(m, c.OnLog)
 	case m.Kind == jsonrpc.Notification:
 		if take := c.Notifications[m.Method]; take != nil {
 			take(m.Raw)

@@ -198,7 +198,7 @@ func (s *Session) initialize(dst []byte, m *jsonrpc.Message) []byte {
 			return reject(dst, m.ID, jsonrpc.CodeInvalidParams, "initialize: "+err.Error())
 		}
 	}
-	rev := revision.Answer(mcp.Revision(jsonrpc.Unquote(version)))
+	rev := revision.Negotiate(mcp.Revision(jsonrpc.Unquote(version)))
 	result := s.server.Describe(s.who)
 	result.ProtocolVersion = rev
 	start := len(dst)

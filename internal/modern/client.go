@@ -165,7 +165,7 @@ func Refused(err error) (supported []string, ok bool) {
 // Recognised reports whether err could only come from a server of this era.
 func Recognised(err error) bool {
 	var e *jsonrpc.Error
-	return errors.As(err, &e) && revision.ModernError(e.Code)
+	return errors.As(err, &e) && revision.IsModernError(e.Code)
 }
 
 // Receive implements call.Receiver.
@@ -178,7 +178,7 @@ func (c *Client) Receive(m *jsonrpc.Message) {
 		if take := c.Notifications[m.Method]; take != nil {
 			take(m.Raw)
 		} else if m.Method == mcp.NotificationMessage {
-			revision.HandLog(m, c.OnLog)
+			revision.DeliverLog(m, c.OnLog)
 		} else {
 			c.Notice(m)
 		}

@@ -129,7 +129,7 @@ func TestClassifyDecidesTheEraOnAStream(t *testing.T) {
 		{"response", "2025-06-18", response, legacy("2025-06-18")},
 		{"batch", "2025-03-26", "", legacy("2025-03-26")},
 		{"modern request", "", modernRequest, modern("2026-07-28")},
-		{"modern request beside a session", "2025-11-25", modernRequest, modern("2026-07-28")},
+		{"modern request on the connection of a session", "2025-11-25", modernRequest, modern("2026-07-28")},
 		{"removed method", "", modernPing, modern("2026-07-28")},
 		{"server/discover without metadata", "", discover, faulty(modern(""), revision.Unsupported, "", "")},
 		{"version is not a string", "", numberMeta, faulty(modern(""), revision.Unsupported, "", "")},

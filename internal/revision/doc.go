@@ -1,7 +1,7 @@
-// Package revision holds what differs between the revisions of the protocol, as
-// data: which methods each has, how a server answers an offer of a version, and
-// how a result is said to a peer of an older revision.
+// Package revision holds the differences between the revisions of the protocol as data: the
+// methods and features of each revision, the negotiation of a version, and the conversion
+// of a result for a peer of an older revision.
 //
-// Nothing above this package asks which revision a peer speaks. The era rooms
-// decide it once, at the door, and pass it down to the tables here.
+// [Classify] decides the era of a message. The packages of the eras pass the revision to
+// the tables here, so that other packages need not compare revisions.
 package revision

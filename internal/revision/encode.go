@@ -14,31 +14,32 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Encoded is a result that has been encoded before, for exactly the revision it
-// is sent in, as lists are that many peers ask for. It is never modified.
+// Encoded is a result that is already encoded for the revision in which it is sent. Lists
+// that many peers request are cached in this form. It must not be modified.
 type Encoded []byte
 
-// errNoResult reports an outcome that is neither a result nor an error.
-var errNoResult = errors.New("there is no result")
+// errNoResult reports an outcome with neither a result nor an error.
+var errNoResult = errors.New("the handler returned no result")
 
-// AppendResult appends result, a pointer to one of mcp's results or Encoded, as
-// a peer of revision r is to read it, on one line. It does not modify result, which
-// many calls may share. What is no JSON object is an error, and nothing is appended.
+// AppendResult appends the encoding of result for a peer of revision r, on one line. Result
+// is Encoded or a pointer to a result type of package mcp. AppendResult does not modify
+// result, which concurrent calls may share. If result is not a JSON object, AppendResult
+// returns an error and appends nothing.
 //
-// The texts of tools, resources and prompts are what programs happen to print: their
-// bytes that are not UTF-8 become U+FFFD.
+// Bytes that are not UTF-8 in the texts of tools, resources and prompts become U+FFFD,
+// because programs print arbitrary bytes.
 //
-// In the modern era each result says what kind of result it is and, in its
-// _meta, which server made it: identity is that server's mcp.Implementation as
-// JSON, or nil (2026-07-28, basic, ResultType and _meta).
+// A modern result carries its resultType and, in _meta, the server that made it: identity
+// is the server's mcp.Implementation as JSON, or nil (2026-07-28, basic, ResultType and
+// _meta).
 func AppendResult(dst []byte, r mcp.Revision, result any, identity []byte) ([]byte, error) {
 	if e, ok := result.(Encoded); ok {
 		return append(dst, e...), nil
 	}
-	result = Speak(r, result)
+	result = Downgrade(r, result)
 	head := func() []byte {
 		if r.Modern() {
-			return appendHead(dst, identity, nil)
+			return appendResultHead(dst, identity, nil)
 		}
 		return append(dst, '{')
 	}
@@ -47,21 +48,21 @@ func AppendResult(dst []byte, r mcp.Revision, result any, identity []byte) ([]by
 		if v == nil {
 			break
 		}
-		if plain(v) {
+		if isPlainToolResult(v) {
 			return appendToolResult(head(), v), nil
 		}
-		result = mend(v)
+		result = sanitizeToolResult(v)
 	case *mcp.ReadResourceResult:
 		if v == nil {
 			break
 		}
-		if plainContents(v) {
+		if isPlainContents(v) {
 			return appendContents(head(), v), nil
 		}
-		result = mendContents(v)
+		result = sanitizeContents(v)
 	case *mcp.GetPromptResult:
 		if v != nil {
-			result = mendPrompt(v)
+			result = sanitizePrompt(v)
 		}
 	}
 	body, err := json.Marshal(result, json.Deterministic(true))
@@ -71,15 +72,16 @@ func AppendResult(dst []byte, r mcp.Revision, result any, identity []byte) ([]by
 	case string(body) == "null":
 		return dst, errNoResult
 	case body[0] != '{':
-		return dst, fmt.Errorf("a result is an object, not what %T encodes to", result)
+		return dst, fmt.Errorf("a result must be a JSON object, but %T encodes to another type", result)
 	case r.Modern():
-		return splice(dst, body, identity), nil
+		return appendModernResult(dst, body, identity), nil
 	}
 	return append(dst, body...), nil
 }
 
-// appendHead appends the beginning of a modern result: resultType and _meta, and a comma.
-func appendHead(dst, identity, meta []byte) []byte {
+// appendResultHead appends the beginning of a modern result: the brace, resultType, _meta
+// and a comma.
+func appendResultHead(dst, identity, meta []byte) []byte {
 	dst = append(dst, `{"resultType":"complete",`...)
 	if identity == nil && meta == nil {
 		return dst
@@ -103,12 +105,12 @@ func appendHead(dst, identity, meta []byte) []byte {
 	return append(dst, `},`...)
 }
 
-// splice makes a modern result of body, a result's own members.
-func splice(dst, body, identity []byte) []byte {
+// appendModernResult appends body, an encoded result, as a modern result.
+func appendModernResult(dst, body, identity []byte) []byte {
 	meta, _ := jsonrpc.Get(body, "_meta")
 	kind, hasKind := jsonrpc.Get(body, "resultType")
 	if meta == nil && !hasKind {
-		dst = appendHead(dst, identity, nil)
+		dst = appendResultHead(dst, identity, nil)
 		if rest := body[1:]; len(rest) > 1 {
 			return append(dst, rest...)
 		}
@@ -116,7 +118,7 @@ func splice(dst, body, identity []byte) []byte {
 		return dst
 	}
 	start := len(dst)
-	dst = appendHead(dst, identity, meta)
+	dst = appendResultHead(dst, identity, meta)
 	if hasKind && !bytes.Equal(kind, []byte(`"complete"`)) {
 		rest := append([]byte(nil), dst[start+len(`{"resultType":"complete"`):]...)
 		dst = append(append(append(dst[:start], `{"resultType":`...), kind...), rest...)
@@ -132,9 +134,9 @@ func splice(dst, body, identity []byte) []byte {
 	return dst
 }
 
-// plain reports whether a tool's result is of the common shape that
-// appendToolResult writes without reflection.
-func plain(t *mcp.CallToolResult) bool {
+// isPlainToolResult reports whether t has the common shape that appendToolResult encodes
+// without reflection.
+func isPlainToolResult(t *mcp.CallToolResult) bool {
 	if t.Meta != nil || t.ResultType != "" {
 		return false
 	}
@@ -152,18 +154,19 @@ func plain(t *mcp.CallToolResult) bool {
 			return false
 		}
 	}
-	// What a handler put there itself may not be JSON at all: let the library see to it.
+	// A handler's structured content may be invalid JSON. Then the JSON library returns the
+	// error.
 	return t.StructuredContent == nil || jsonrpc.Check(t.StructuredContent, jsonrpc.Limits{}) == nil
 }
 
-// size is about how many bytes appendToolResult appends, so that a large result is
-// written into one piece of memory once.
-func size(t *mcp.CallToolResult) int {
+// sizeOfToolResult estimates how many bytes appendToolResult appends, so that a large
+// result needs one allocation.
+func sizeOfToolResult(t *mcp.CallToolResult) int {
 	n := 64 + len(t.StructuredContent)
 	for _, c := range t.Content {
 		switch c := c.(type) {
 		case *mcp.TextContent:
-			n += 40 + len(c.Text) + len(c.Text)/16 // room for some escapes
+			n += 40 + len(c.Text) + len(c.Text)/16 // with space for some escapes
 		case *mcp.ImageContent:
 			n += 64 + base64.StdEncoding.EncodedLen(len(c.Data))
 		}
@@ -173,7 +176,7 @@ func size(t *mcp.CallToolResult) int {
 
 // appendToolResult appends the members of t and the closing brace.
 func appendToolResult(dst []byte, t *mcp.CallToolResult) []byte {
-	dst = slices.Grow(dst, size(t))
+	dst = slices.Grow(dst, sizeOfToolResult(t))
 	dst = append(dst, `"content":[`...)
 	for i, c := range t.Content {
 		if i > 0 {
@@ -202,13 +205,13 @@ func appendToolResult(dst []byte, t *mcp.CallToolResult) []byte {
 	return append(dst, '}')
 }
 
-// appendLine appends a valid JSON value without line breaks, which end a message
-// on a transport of lines. Strings cannot hold any.
+// appendLine appends a valid JSON value without line breaks, because a line break ends a
+// message on a stream. JSON strings cannot contain line breaks.
 func appendLine(dst, value []byte) []byte {
 	if bytes.IndexByte(value, '\n') < 0 && bytes.IndexByte(value, '\r') < 0 {
 		return append(dst, value...)
 	}
 	line := jsontext.Value(bytes.Clone(value))
-	_ = line.Compact() // it is valid
+	_ = line.Compact() // a valid value cannot fail
 	return append(dst, line...)
 }

@@ -101,9 +101,9 @@ func toolResult() *rapid.Generator[*mcp.CallToolResult] {
 	})
 }
 
-// What is written by hand, for speed, says what the JSON library would say of the
-// same result, on one line, and the result that many calls share is left alone.
-func TestToolResultIsWhatTheLibraryWouldEncode(t *testing.T) {
+// The hand-written encoding must equal that of the JSON library, on one line. The result,
+// which calls share, must not be modified.
+func TestToolResultsEncodeAsByTheLibrary(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		result := toolResult().Draw(t, "result")
 		r := rapid.SampledFrom(mcp.Revisions()).Draw(t, "revision")
@@ -122,15 +122,15 @@ func TestToolResultIsWhatTheLibraryWouldEncode(t *testing.T) {
 		}
 		got, ok := bytes.CutPrefix(out, dst)
 		if !ok {
-			t.Fatalf("what was in the buffer is gone: %q", out)
+			t.Fatalf("the buffer lost its content: %q", out)
 		}
 		if bytes.ContainsAny(got, "\r\n") {
-			t.Fatalf("more than one line: %q", got)
+			t.Fatalf("the encoding has several lines: %q", got)
 		}
 		if err := jsonrpc.Check(got, jsonrpc.Limits{}); err != nil {
 			t.Fatalf("%v: %q", err, got)
 		}
-		plain, err := json.Marshal(revision.Speak(r, result))
+		plain, err := json.Marshal(revision.Downgrade(r, result))
 		if err != nil {
 			t.Fatalf("%v", err)
 		}
@@ -152,7 +152,7 @@ func TestToolResultIsWhatTheLibraryWouldEncode(t *testing.T) {
 	})
 }
 
-func TestModernResultSaysWhatItIsAndWhoMadeIt(t *testing.T) {
+func TestModernResultsCarryTypeAndServerInfo(t *testing.T) {
 	withMeta := func(meta mcp.Meta) mcp.ResultBase { return mcp.ResultBase{Meta: meta} }
 	for _, tc := range []struct {
 		name     string
@@ -182,7 +182,7 @@ func TestModernResultSaysWhatItIsAndWhoMadeIt(t *testing.T) {
 	}
 }
 
-func TestLegacyResultHasNothingOfTheModernEra(t *testing.T) {
+func TestLegacyResultsHaveNoModernMembers(t *testing.T) {
 	for _, result := range []any{&mcp.EmptyResult{}, &mcp.CallToolResult{ResultBase: mcp.ResultBase{ResultType: mcp.ResultTypeComplete}}} {
 		got, err := revision.AppendResult(nil, mcp.V20251125, result, identity)
 		if err != nil || bytes.Contains(got, []byte("resultType")) || bytes.Contains(got, []byte("_meta")) {
@@ -191,8 +191,8 @@ func TestLegacyResultHasNothingOfTheModernEra(t *testing.T) {
 	}
 }
 
-// S1: a pretty-printed json.RawMessage of a handler must not end the line it travels on.
-func TestS1StructuredContentIsOneLine(t *testing.T) {
+// S1: a pretty-printed json.RawMessage of a handler must not end the line of its message.
+func TestS1StructuredContentIsEncodedOnOneLine(t *testing.T) {
 	pretty := json.RawMessage("{\r\n  \"a\": [\n    1.50,\n    9007199254740993\n  ],\n  \"b\": \"\\n \\u00e9\"\n}")
 	original := bytes.Clone(pretty)
 	for _, c := range [][]mcp.Content{
@@ -225,8 +225,8 @@ func TestS1StructuredContentIsOneLine(t *testing.T) {
 	}
 }
 
-// J6: what a tool prints need not be UTF-8; the message is.
-func TestJ6TextThatIsNotUTF8IsMended(t *testing.T) {
+// J6: a tool may print invalid UTF-8, but the message must be valid.
+func TestJ6InvalidUTF8InToolResultsIsReplaced(t *testing.T) {
 	const bad, good = "a\xffb\xc3", "a\uFFFDb\uFFFD"
 	annotated := &mcp.Annotations{Priority: ptr(1.0)}
 	for _, c := range []mcp.Content{
@@ -248,8 +248,8 @@ func TestJ6TextThatIsNotUTF8IsMended(t *testing.T) {
 			if err := jsonrpc.Check(got, jsonrpc.Limits{}); err != nil {
 				t.Errorf("%s: %T: %v", r, c, err)
 			}
-			_, unsaid := c.(*mcp.AudioContent)
-			if !strings.Contains(string(got), good) && !(unsaid && r < mcp.V20250326) {
+			_, converted := c.(*mcp.AudioContent)
+			if !strings.Contains(string(got), good) && !(converted && r < mcp.V20250326) {
 				t.Errorf("%s: %T: %s", r, c, got)
 			}
 		}
@@ -259,7 +259,7 @@ func TestJ6TextThatIsNotUTF8IsMended(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoResultIsAnErrorAndNotGarbage(t *testing.T) {
+func TestAppendResultRejectsValuesThatAreNotObjects(t *testing.T) {
 	type text string
 	for _, result := range []any{
 		nil,
@@ -267,8 +267,8 @@ func TestWhatIsNoResultIsAnErrorAndNotGarbage(t *testing.T) {
 		(*mcp.ListToolsResult)(nil),
 		(*mcp.InitializeResult)(nil),
 		(*mcp.EmptyResult)(nil),
-		text("no object"),
-		[]string{"no object"},
+		text("not an object"),
+		[]string{"not an object"},
 		make(chan int),
 		&mcp.CallToolResult{Content: []mcp.Content{nil}},
 		&mcp.CallToolResult{Content: []mcp.Content{(*mcp.TextContent)(nil)}},
@@ -281,7 +281,7 @@ func TestWhatIsNoResultIsAnErrorAndNotGarbage(t *testing.T) {
 		for _, r := range []mcp.Revision{mcp.V20260728, mcp.V20250618} {
 			got, err := revision.AppendResult([]byte("kept"), r, result, identity)
 			if err == nil {
-				t.Errorf("%s: %#v is said as %s", r, result, got)
+				t.Errorf("%s: %#v is encoded as %s", r, result, got)
 			}
 			if string(got) != "kept" {
 				t.Errorf("%s: %#v: %q was appended", r, result, got)
@@ -290,8 +290,8 @@ func TestWhatIsNoResultIsAnErrorAndNotGarbage(t *testing.T) {
 	}
 }
 
-// The common result costs no more than its bytes.
-func TestPlainToolResultIsAppendedWithoutAllocation(t *testing.T) {
+// The common result is appended without an allocation of its own.
+func TestAppendingAPlainToolResultDoesNotAllocate(t *testing.T) {
 	result := &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("hello"), mcp.Image([]byte{1, 2}, "image/png")}, StructuredContent: json.RawMessage(`{"a":[1]}`)}
 	dst := make([]byte, 0, 1024)
 	for _, r := range []mcp.Revision{mcp.V20260728, mcp.V20250618} {

@@ -2,24 +2,24 @@ package revision
 
 import "github.com/parley-mcp/parley/mcp"
 
-// Feature is a part of the protocol that some revisions have and that is no method.
+// Feature is a part of the protocol, other than a method, that some revisions have.
 type Feature struct {
-	first, last mcp.Revision // both inclusive; an empty last is the newest
+	first, last mcp.Revision // both inclusive; an empty first is the oldest, an empty last the newest
 }
 
-// The features that servers ask their clients with.
+// The features of input requests.
 var (
 	FormElicitation = Feature{first: v06}
 	URLElicitation  = Feature{first: v11}
-	ElicitationIDs  = Feature{first: v11, last: v11} // what notifications/elicitation/complete refers to
+	ElicitationIDs  = Feature{first: v11, last: v11} // the ids to which notifications/elicitation/complete refers
 	SamplingTools   = Feature{first: v11}
 )
 
-// The features of event streams within a session (basic/transports, Resumability and
-// Redelivery). HTTP+SSE, of 2024-11-05, has neither, and 2026-07-28 no sessions.
+// The features of a session's event streams (basic/transports, Resumability and
+// Redelivery). HTTP+SSE, of 2024-11-05, has neither, and 2026-07-28 has no sessions.
 var (
 	ResumableStreams = Feature{first: v03, last: v11} // events have ids
-	StreamPolling    = Feature{first: v11, last: v11} // a server may end a connection while its stream goes on
+	StreamPolling    = Feature{first: v11, last: v11} // a server may close a connection and continue its stream on another
 	EventStreamPairs = Feature{last: v2024}           // HTTP+SSE: an event stream and an endpoint to post to
 )
 

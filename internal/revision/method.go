@@ -2,7 +2,7 @@ package revision
 
 import "github.com/parley-mcp/parley/mcp"
 
-// Sender says which side may send a message.
+// Sender is the side, or both sides, that may send a message.
 type Sender uint8
 
 // The senders of messages.
@@ -18,11 +18,11 @@ type Method struct {
 	Sender       Sender
 	Notification bool
 	First, Last  mcp.Revision // both inclusive; an empty Last is the newest
-	Capability   string       // what the receiver declares to offer it; empty: always there
-	Since2026    Sender       // who sends it since 2026-07-28, if that is not Sender
+	Capability   string       // the receiver's capability; empty: none is needed
+	Since2026    Sender       // the sender since 2026-07-28, if it is not Sender
 }
 
-// From returns who may send the method in revision r, which has it.
+// From returns who may send the method in revision r, which must have the method.
 func (m *Method) From(r mcp.Revision) Sender {
 	if r.Modern() && m.Since2026 != 0 {
 		return m.Since2026
@@ -43,9 +43,9 @@ const (
 	modern = mcp.V20260728
 )
 
-// methods is every method of every revision. What a server asks inside a result since
-// 2026-07-28 is no message, and has no row there; neither have extensions. The tests
-// hold the table against the official schemas.
+// methods lists every method of every revision. Input requests of 2026-07-28 travel inside
+// a result and have no row; extensions have none either. Tests compare the table with the
+// official schemas.
 var methods = []Method{
 	{Name: mcp.MethodInitialize, Sender: Client, First: v2024, Last: v11},
 	{Name: mcp.MethodPing, Sender: Either, First: v2024, Last: v11},
@@ -87,7 +87,7 @@ var methods = []Method{
 // Methods returns the method table.
 func Methods() []Method { return append([]Method(nil), methods...) }
 
-// Lookup returns the row of a method, or nil.
+// Lookup returns the row of a method, or nil if there is none.
 func Lookup(name string) *Method {
 	for i := range methods {
 		if methods[i].Name == name {
@@ -97,9 +97,9 @@ func Lookup(name string) *Method {
 	return nil
 }
 
-// NameMember returns the member of a request's params that names what the request is
-// for, such as the tool. It returns "" for a method without one. Over HTTP the Mcp-Name
-// header repeats the member (2026-07-28, basic/transports/streamable-http).
+// NameMember returns the member of a request's params that identifies the target, such as
+// the name of the tool. It returns "" for a method without one. Over HTTP the Mcp-Name
+// header repeats this member (2026-07-28, basic/transports/streamable-http).
 func NameMember(method string) string {
 	switch method {
 	case mcp.MethodCallTool, mcp.MethodGetPrompt:

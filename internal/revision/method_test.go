@@ -8,7 +8,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// row finds the row of a method as revision r has it, or nil.
+// row returns the row of a method if revision r has the method, or nil.
 func row(r mcp.Revision, name string) *revision.Method {
 	if m := revision.Lookup(name); m != nil && m.In(r) {
 		return m
@@ -16,16 +16,15 @@ func row(r mcp.Revision, name string) *revision.Method {
 	return nil
 }
 
-// Input requests are no messages: in 2026-07-28 they travel inside a result. So
-// they have no row there. Neither have the methods of the tasks extension, which is
-// no revision.
-func TestTableHasEveryMethodOfEverySchema(t *testing.T) {
+// Input requests of 2026-07-28 are not messages and have no row. The methods of the tasks
+// extension have none either.
+func TestTableHasEveryMethodOfTheSchemas(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		for _, want := range spec.Methods(r) {
 			got := row(r, want.Name)
 			if want.Kind == spec.InputRequest {
 				if got != nil {
-					t.Errorf("%s: %s is an input request, and has the row %+v", r, want.Name, *got)
+					t.Errorf("%s: %s is an input request, but has the row %+v", r, want.Name, *got)
 				}
 				continue
 			}
@@ -50,7 +49,7 @@ func TestTableHasEveryMethodOfEverySchema(t *testing.T) {
 	}
 }
 
-func TestTableHasNoMethodThatNoSchemaHas(t *testing.T) {
+func TestTableHasOnlyMethodsOfTheSchemas(t *testing.T) {
 	found := make(map[string]bool)
 	for _, r := range mcp.Revisions() {
 		defined := make(map[string]bool)
@@ -71,7 +70,7 @@ func TestTableHasNoMethodThatNoSchemaHas(t *testing.T) {
 	}
 }
 
-func TestTableNamesEachMethodOnce(t *testing.T) {
+func TestTableHasOneRowPerMethod(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, m := range revision.Methods() {
 		if seen[m.Name] {
@@ -80,11 +79,11 @@ func TestTableNamesEachMethodOnce(t *testing.T) {
 		seen[m.Name] = true
 	}
 	if revision.Lookup("tools/Call") != nil || revision.Lookup("") != nil {
-		t.Error("Lookup finds what is not there")
+		t.Error("Lookup finds an unknown method")
 	}
 }
 
-func TestTableCannotBeChangedByItsReaders(t *testing.T) {
+func TestMethodsReturnsACopy(t *testing.T) {
 	revision.Methods()[0].Name = "changed"
 	if revision.Methods()[0].Name == "changed" {
 		t.Error("Methods returns the table itself")

@@ -7,18 +7,18 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Answer is the revision with which a server answers an initialize request that
-// offers one: the same if it is one we speak in that way, our newest with a
-// handshake otherwise (2025-11-25, basic/lifecycle, Version Negotiation).
-func Answer(offered mcp.Revision) mcp.Revision {
+// Negotiate returns the revision with which a server answers an initialize request that
+// offers a revision: the offered one if it is a known legacy revision, otherwise the newest
+// legacy revision (2025-11-25, basic/lifecycle, Version Negotiation).
+func Negotiate(offered mcp.Revision) mcp.Revision {
 	if offered.Known() && !offered.Modern() {
 		return offered
 	}
 	return mcp.LatestLegacy
 }
 
-// Choose picks the newest revision that we speak from a server's list, and
-// reports whether there is one.
+// Choose returns the newest known revision of a server's list. It reports false if there is
+// none.
 func Choose(supported []string) (mcp.Revision, bool) {
 	for _, r := range mcp.Revisions() {
 		for _, s := range supported {
@@ -30,10 +30,9 @@ func Choose(supported []string) (mcp.Revision, bool) {
 	return "", false
 }
 
-// ModernError reports whether a code is one that only a modern server uses, so
-// that a client must not fall back to the handshake because of it (2026-07-28,
-// basic/versioning).
-func ModernError(code int64) bool {
+// IsModernError reports whether only modern servers use an error code. A client that
+// receives such a code must not fall back to the handshake (2026-07-28, basic/versioning).
+func IsModernError(code int64) bool {
 	return code == mcp.CodeHeaderMismatch || code == mcp.CodeMissingCapability || code == mcp.CodeUnsupportedVersion
 }
 

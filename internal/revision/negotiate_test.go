@@ -8,7 +8,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-func TestAnswerIsTheOfferOrTheNewestWithAHandshake(t *testing.T) {
+func TestNegotiateAcceptsLegacyOffers(t *testing.T) {
 	for offered, want := range map[mcp.Revision]mcp.Revision{
 		mcp.V20241105: mcp.V20241105,
 		mcp.V20250326: mcp.V20250326,
@@ -20,13 +20,13 @@ func TestAnswerIsTheOfferOrTheNewestWithAHandshake(t *testing.T) {
 		"":            mcp.V20251125,
 		"v999.0.0":    mcp.V20251125,
 	} {
-		if got := revision.Answer(offered); got != want {
-			t.Errorf("an offer of %q is answered with %q, want %q", offered, got, want)
+		if got := revision.Negotiate(offered); got != want {
+			t.Errorf("the answer to %q is %q, want %q", offered, got, want)
 		}
 	}
 }
 
-func TestChooseTakesTheNewestInCommon(t *testing.T) {
+func TestChooseReturnsTheNewestCommonRevision(t *testing.T) {
 	for _, tc := range []struct {
 		supported []string
 		want      mcp.Revision
@@ -38,26 +38,26 @@ func TestChooseTakesTheNewestInCommon(t *testing.T) {
 	} {
 		got, ok := revision.Choose(tc.supported)
 		if got != tc.want || ok != (tc.want != "") {
-			t.Errorf("of %q: %q, %v; want %q", tc.supported, got, ok, tc.want)
+			t.Errorf("Choose(%q) = %q, %v; want %q", tc.supported, got, ok, tc.want)
 		}
 	}
 }
 
-// U5: only what no legacy server answers keeps a client from falling back.
-func TestU5ModernErrorsAreThoseOfTheNewRevisionOnly(t *testing.T) {
+// U5: a client must not fall back on an error that no legacy server returns.
+func TestU5OnlyModernServersUseModernErrors(t *testing.T) {
 	for code, want := range map[int64]bool{
 		-32020: true, -32021: true, -32022: true,
 		-32000: false, -32001: false, -32002: false, -32023: false, -32042: false,
 		-32600: false, -32601: false, -32602: false, -32700: false, 0: false,
 	} {
-		if got := revision.ModernError(code); got != want {
+		if got := revision.IsModernError(code); got != want {
 			t.Errorf("%d: %v, want %v", code, got, want)
 		}
 	}
 }
 
-// J15: what is malformed is about no request, and ignored.
-func TestJ15CancelledIDIsZeroUnlessItIsOne(t *testing.T) {
+// J15: the receiver ignores a malformed notification.
+func TestJ15CancelledIDIsZeroForMalformedMessages(t *testing.T) {
 	for params, want := range map[string]jsonrpc.ID{
 		`,"params":{"requestId":7}`:                jsonrpc.IntID(7),
 		`,"params":{"requestId":"7"}`:              jsonrpc.StringID("7"),

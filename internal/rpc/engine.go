@@ -65,7 +65,7 @@ func (e *Engine) Has(method string, r mcp.Revision) bool {
 	if _, ok := e.handlers[method]; !ok {
 		return false
 	}
-	if revision.Extends(method, r) {
+	if revision.LeavesToExtensions(method, r) {
 		return true
 	}
 	row := revision.Lookup(method)
@@ -78,7 +78,7 @@ func (e *Engine) Takes(method string, r mcp.Revision) bool {
 	if _, ok := e.handlers[method]; !ok {
 		return false
 	}
-	if revision.Extends(method, r) {
+	if revision.LeavesToExtensions(method, r) {
 		return true
 	}
 	row := revision.Lookup(method)
@@ -207,7 +207,7 @@ func (e *Engine) AppendReply(ctx context.Context, dst []byte, c *Call, identity 
 		}
 		out.Err = e.wire(ctx, c, err)
 	}
-	reported := revision.SpeakError(c.Revision, out.Err.(*jsonrpc.Error))
+	reported := revision.DowngradeError(c.Revision, out.Err.(*jsonrpc.Error))
 	dst = jsonrpc.AppendError(dst[:start], c.ID, reported, false)
 	oneLine(dst[start:])
 	return dst, reported

@@ -2,11 +2,11 @@ package revision
 
 import "github.com/parley-mcp/parley/mcp"
 
-// The functions of this file say resources and prompts to peers of before 2026-07-28,
-// by the table in speak.go. They return copies.
+// This file converts resources and prompts for peers before 2026-07-28, by the table in
+// downgrade.go. Its functions return copies.
 
-// trim leaves out what came to all that is listed.
-func trim(r mcp.Revision, title *string, meta *mcp.Meta, icons *[]mcp.Icon) {
+// dropNewFields removes the fields that all listed items have gained.
+func dropNewFields(r mcp.Revision, title *string, meta *mcp.Meta, icons *[]mcp.Icon) {
 	if r < sinceTitles {
 		*title = ""
 	}
@@ -18,31 +18,31 @@ func trim(r mcp.Revision, title *string, meta *mcp.Meta, icons *[]mcp.Icon) {
 	}
 }
 
-func speakResources(r mcp.Revision, v *mcp.ListResourcesResult) *mcp.ListResourcesResult {
+func downgradeResources(r mcp.Revision, v *mcp.ListResourcesResult) *mcp.ListResourcesResult {
 	out := *v
 	out.ResultType, out.CacheHints = "", mcp.CacheHints{}
 	out.Resources = make([]mcp.Resource, len(v.Resources))
 	for i, one := range v.Resources {
-		one.Annotations = speakAnnotations(r, one.Annotations)
-		trim(r, &one.Title, &one.Meta, &one.Icons)
+		one.Annotations = downgradeAnnotations(r, one.Annotations)
+		dropNewFields(r, &one.Title, &one.Meta, &one.Icons)
 		out.Resources[i] = one
 	}
 	return &out
 }
 
-func speakTemplates(r mcp.Revision, v *mcp.ListResourceTemplatesResult) *mcp.ListResourceTemplatesResult {
+func downgradeTemplates(r mcp.Revision, v *mcp.ListResourceTemplatesResult) *mcp.ListResourceTemplatesResult {
 	out := *v
 	out.ResultType, out.CacheHints = "", mcp.CacheHints{}
 	out.ResourceTemplates = make([]mcp.ResourceTemplate, len(v.ResourceTemplates))
 	for i, one := range v.ResourceTemplates {
-		one.Annotations = speakAnnotations(r, one.Annotations)
-		trim(r, &one.Title, &one.Meta, &one.Icons)
+		one.Annotations = downgradeAnnotations(r, one.Annotations)
+		dropNewFields(r, &one.Title, &one.Meta, &one.Icons)
 		out.ResourceTemplates[i] = one
 	}
 	return &out
 }
 
-func speakContents(r mcp.Revision, v *mcp.ReadResourceResult) *mcp.ReadResourceResult {
+func downgradeContents(r mcp.Revision, v *mcp.ReadResourceResult) *mcp.ReadResourceResult {
 	out := *v
 	out.ResultType, out.CacheHints = "", mcp.CacheHints{}
 	if r < sinceMeta {
@@ -54,12 +54,12 @@ func speakContents(r mcp.Revision, v *mcp.ReadResourceResult) *mcp.ReadResourceR
 	return &out
 }
 
-func speakPrompts(r mcp.Revision, v *mcp.ListPromptsResult) *mcp.ListPromptsResult {
+func downgradePrompts(r mcp.Revision, v *mcp.ListPromptsResult) *mcp.ListPromptsResult {
 	out := *v
 	out.ResultType, out.CacheHints = "", mcp.CacheHints{}
 	out.Prompts = make([]mcp.Prompt, len(v.Prompts))
 	for i, one := range v.Prompts {
-		trim(r, &one.Title, &one.Meta, &one.Icons)
+		dropNewFields(r, &one.Title, &one.Meta, &one.Icons)
 		if r < sinceTitles {
 			one.Arguments = append([]mcp.PromptArgument(nil), one.Arguments...)
 			for j := range one.Arguments {
@@ -71,19 +71,19 @@ func speakPrompts(r mcp.Revision, v *mcp.ListPromptsResult) *mcp.ListPromptsResu
 	return &out
 }
 
-func speakPrompt(r mcp.Revision, v *mcp.GetPromptResult) *mcp.GetPromptResult {
+func downgradePrompt(r mcp.Revision, v *mcp.GetPromptResult) *mcp.GetPromptResult {
 	out := *v
 	out.ResultType = ""
 	out.Messages = make([]mcp.PromptMessage, len(v.Messages))
 	for i, m := range v.Messages {
-		out.Messages[i] = mcp.PromptMessage{Role: m.Role, Content: speakContent(r, m.Content)}
+		out.Messages[i] = mcp.PromptMessage{Role: m.Role, Content: downgradeContent(r, m.Content)}
 	}
 	return &out
 }
 
-// SpeakCompletion returns the params of completion/complete as a peer of revision r can
-// read them.
-func SpeakCompletion(r mcp.Revision, p mcp.CompleteParams) mcp.CompleteParams {
+// DowngradeCompletion returns the params of completion/complete in the form that a peer of
+// revision r can read.
+func DowngradeCompletion(r mcp.Revision, p mcp.CompleteParams) mcp.CompleteParams {
 	if r < sinceTitles {
 		p.Ref.Title = ""
 	}

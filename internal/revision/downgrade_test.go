@@ -11,9 +11,9 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// said returns result as a peer of revision r reads it, after holding it against the
-// official schema.
-func said(t *testing.T, r mcp.Revision, method string, result any) string {
+// encodeFor returns result encoded for a peer of revision r. It validates the encoding
+// against the official schema.
+func encodeFor(t *testing.T, r mcp.Revision, method string, result any) string {
 	t.Helper()
 	raw, err := revision.AppendResult(nil, r, result, []byte(`{"name":"s","version":"1"}`))
 	if err != nil {
@@ -39,7 +39,7 @@ var everyContent = []mcp.Content{
 	&mcp.ResourceLink{URI: "file:///b", Name: "b", Title: "The b", Icons: []mcp.Icon{{Src: "https://example.com/i.png"}}},
 }
 
-func TestContentIsSaidInThePeersWords(t *testing.T) {
+func TestDowngradeConvertsContent(t *testing.T) {
 	const (
 		blocks = `{"type":"text","text":"t","_meta":{"a":1}},` +
 			`{"type":"image","data":"AQ==","mimeType":"image/png","_meta":{"a":1}},` +
@@ -60,7 +60,7 @@ func TestContentIsSaidInThePeersWords(t *testing.T) {
 		mcp.V20241105: `{"content":[` + old + `{"type":"text","text":"[audio, audio/wav, 2 bytes: this revision of the protocol cannot carry it]"},` +
 			`{"type":"resource","resource":{"uri":"file:///a","text":"x"}},{"type":"text","text":"The b: file:///b"}]}`,
 	} {
-		if diff := cmp.Diff(want, said(t, r, mcp.MethodCallTool, result)); diff != "" {
+		if diff := cmp.Diff(want, encodeFor(t, r, mcp.MethodCallTool, result)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", r, diff)
 		}
 	}
@@ -69,13 +69,14 @@ func TestContentIsSaidInThePeersWords(t *testing.T) {
 	}
 }
 
-// Until 2025-11-25 structured content was an object. What is none goes, and with it
-// an output schema that describes none, as the peer would hold the one against the other.
-func TestStructuredContentThatIsNoObjectIsForNewPeersOnly(t *testing.T) {
+// Until 2025-11-25 structured content was an object. Other values are removed together with
+// the output schema that describes them, because the peer validates the content with the
+// schema.
+func TestOnlyModernPeersReceiveStructuredContentOfAnyType(t *testing.T) {
 	for _, tc := range []struct {
 		structured, content string
-		since               mcp.Revision // the first that gets it
-		instead             string       // content for those before
+		since               mcp.Revision // the first revision with the field
+		instead             string       // the content for older revisions
 	}{
 		{`{"a":1}`, `[{"type":"text","text":"t"}]`, mcp.V20250618, `[{"type":"text","text":"t"}]`},
 		{` {"a":1}`, `[{"type":"text","text":"t"}]`, mcp.V20250618, `[{"type":"text","text":"t"}]`},
@@ -91,11 +92,11 @@ func TestStructuredContentThatIsNoObjectIsForNewPeersOnly(t *testing.T) {
 		}
 		for _, r := range mcp.Revisions() {
 			var got struct{ Content, StructuredContent json.RawMessage }
-			if err := json.Unmarshal([]byte(said(t, r, mcp.MethodCallTool, result)), &got); err != nil {
+			if err := json.Unmarshal([]byte(encodeFor(t, r, mcp.MethodCallTool, result)), &got); err != nil {
 				t.Fatal(err)
 			}
 			if has := got.StructuredContent != nil; has != (r >= tc.since) {
-				t.Errorf("%s: %s is there: %v", r, tc.structured, has)
+				t.Errorf("%s: %s is present: %v", r, tc.structured, has)
 			}
 			want := tc.instead
 			if r >= tc.since {
@@ -108,7 +109,7 @@ func TestStructuredContentThatIsNoObjectIsForNewPeersOnly(t *testing.T) {
 	}
 }
 
-func TestToolIsDescribedInThePeersWords(t *testing.T) {
+func TestDowngradeConvertsTools(t *testing.T) {
 	tool := mcp.Tool{
 		Name: "t", Title: "T", Description: "d", InputSchema: json.RawMessage(`{"type":"object"}`),
 		OutputSchema: json.RawMessage(`{ "type": "object" }`),
@@ -140,7 +141,7 @@ func TestToolIsDescribedInThePeersWords(t *testing.T) {
 			TTLMs      *int
 			CacheScope string
 		}
-		if err := json.Unmarshal([]byte(said(t, r, mcp.MethodListTools, list)), &got); err != nil {
+		if err := json.Unmarshal([]byte(encodeFor(t, r, mcp.MethodListTools, list)), &got); err != nil {
 			t.Fatal(err)
 		}
 		if len(got.Tools) != 1 || got.NextCursor != "n" || (got.TTLMs != nil) != r.Modern() || (got.CacheScope != "") != r.Modern() {
@@ -155,7 +156,7 @@ func TestToolIsDescribedInThePeersWords(t *testing.T) {
 	}
 }
 
-func TestOutputSchemaThatIsNoObjectsIsForNewPeersOnly(t *testing.T) {
+func TestOnlyModernPeersReceiveOutputSchemasOfAnyType(t *testing.T) {
 	for schema, since := range map[string]mcp.Revision{
 		`{"type":"object"}`:                          mcp.V20250618,
 		"{\n \"type\": \"object\"\n}":                mcp.V20250618,
@@ -173,17 +174,17 @@ func TestOutputSchemaThatIsNoObjectsIsForNewPeersOnly(t *testing.T) {
 			var got struct {
 				Tools []struct{ OutputSchema json.RawMessage }
 			}
-			if err := json.Unmarshal([]byte(said(t, r, mcp.MethodListTools, list)), &got); err != nil {
+			if err := json.Unmarshal([]byte(encodeFor(t, r, mcp.MethodListTools, list)), &got); err != nil {
 				t.Fatal(err)
 			}
 			if has := got.Tools[0].OutputSchema != nil; has != (r >= since) {
-				t.Errorf("%s: the output schema %s is there: %v", r, schema, has)
+				t.Errorf("%s: the output schema %s is present: %v", r, schema, has)
 			}
 		}
 	}
 }
 
-func TestServerDescribesItselfInThePeersWords(t *testing.T) {
+func TestDowngradeConvertsInitializeResults(t *testing.T) {
 	result := &mcp.InitializeResult{
 		ServerInfo: mcp.Implementation{
 			Name: "n", Version: "1", Title: "T", Description: "d", WebsiteURL: "https://example.com", Icons: []mcp.Icon{{Src: "https://example.com/i.png"}},
@@ -201,7 +202,7 @@ func TestServerDescribesItselfInThePeersWords(t *testing.T) {
 		mcp.V20241105: {`{"name":"n","version":"1"}`, `{"tools":{}}`},
 	} {
 		var got struct{ ServerInfo, Capabilities json.RawMessage }
-		if err := json.Unmarshal([]byte(said(t, r, mcp.MethodInitialize, result)), &got); err != nil {
+		if err := json.Unmarshal([]byte(encodeFor(t, r, mcp.MethodInitialize, result)), &got); err != nil {
 			t.Fatal(err)
 		}
 		if string(got.ServerInfo) != want.info || string(got.Capabilities) != want.capabilities {
@@ -210,16 +211,16 @@ func TestServerDescribesItselfInThePeersWords(t *testing.T) {
 	}
 }
 
-func TestSpeakReturnsWhatNeedsNoChange(t *testing.T) {
+func TestDowngradeReturnsUnchangedResults(t *testing.T) {
 	result := &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("t")}, StructuredContent: json.RawMessage(`{}`)}
 	for _, r := range []mcp.Revision{mcp.V20260728, mcp.V20251125, mcp.V20250618} {
-		if revision.Speak(r, result) != any(result) {
+		if revision.Downgrade(r, result) != any(result) {
 			t.Errorf("%s: the result was copied", r)
 		}
 	}
 	other := &mcp.EmptyResult{}
-	if revision.Speak(mcp.V20241105, other) != any(other) {
-		t.Error("a result without anything to say differently was copied")
+	if revision.Downgrade(mcp.V20241105, other) != any(other) {
+		t.Error("a result that needs no change was copied")
 	}
 }
 

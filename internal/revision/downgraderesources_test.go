@@ -28,7 +28,7 @@ func one(t *testing.T, raw, list string) string {
 	return string(elements[0])
 }
 
-func TestResourcesAndPromptsAreDescribedInThePeersWords(t *testing.T) {
+func TestDowngradeConvertsResourcesAndPrompts(t *testing.T) {
 	hints := mcp.CacheHints{TTLMs: new(int64), CacheScope: mcp.CacheScopePrivate}
 	icons := []mcp.Icon{{Src: "https://example.com/i.png"}}
 	meta := mcp.Meta{"a": json.RawMessage(`1`)}
@@ -88,7 +88,7 @@ func TestResourcesAndPromptsAreDescribedInThePeersWords(t *testing.T) {
 			} else if r >= mcp.V20250618 {
 				want = tc.want[1]
 			}
-			if diff := cmp.Diff(want, one(t, said(t, r, tc.method, tc.result), tc.list)); diff != "" {
+			if diff := cmp.Diff(want, one(t, encodeFor(t, r, tc.method, tc.result), tc.list)); diff != "" {
 				t.Errorf("%s in %s (-want +got):\n%s", tc.method, r, diff)
 			}
 		}
@@ -98,7 +98,7 @@ func TestResourcesAndPromptsAreDescribedInThePeersWords(t *testing.T) {
 	}
 }
 
-func TestPromptsHoldWhatToolsReturn(t *testing.T) {
+func TestDowngradeConvertsPromptsLikeToolResults(t *testing.T) {
 	prompt := &mcp.GetPromptResult{ResultBase: mcp.ResultBase{ResultType: mcp.ResultTypeComplete}}
 	for _, c := range everyContent {
 		prompt.Messages = append(prompt.Messages, mcp.PromptMessage{Role: mcp.RoleAssistant, Content: c})
@@ -107,36 +107,36 @@ func TestPromptsHoldWhatToolsReturn(t *testing.T) {
 		var messages struct {
 			Messages []struct{ Content json.RawMessage }
 		}
-		if err := json.Unmarshal([]byte(said(t, r, mcp.MethodGetPrompt, prompt)), &messages); err != nil {
+		if err := json.Unmarshal([]byte(encodeFor(t, r, mcp.MethodGetPrompt, prompt)), &messages); err != nil {
 			t.Fatal(err)
 		}
 		var result struct{ Content []json.RawMessage }
-		if err := json.Unmarshal([]byte(said(t, r, mcp.MethodCallTool, &mcp.CallToolResult{Content: everyContent})), &result); err != nil {
+		if err := json.Unmarshal([]byte(encodeFor(t, r, mcp.MethodCallTool, &mcp.CallToolResult{Content: everyContent})), &result); err != nil {
 			t.Fatal(err)
 		}
 		for i, m := range messages.Messages {
 			if string(m.Content) != string(result.Content[i]) {
-				t.Errorf("%s: %s in a prompt, %s of a tool", r, m.Content, result.Content[i])
+				t.Errorf("%s: %s in a prompt, %s in a tool result", r, m.Content, result.Content[i])
 			}
 		}
 	}
 }
 
-func TestCompletionIsAskedForInTheServersWords(t *testing.T) {
+func TestDowngradeCompletionConvertsParams(t *testing.T) {
 	params := mcp.CompleteParams{
 		Ref:     mcp.CompleteReference{Type: mcp.RefPrompt, Name: "n", Title: "T"},
 		Context: &mcp.CompleteContext{Arguments: map[string]string{"a": "b"}},
 	}
 	for _, r := range mcp.Revisions() {
-		got := revision.SpeakCompletion(r, params)
+		got := revision.DowngradeCompletion(r, params)
 		if knows := r >= mcp.V20250618; (got.Ref.Title != "") != knows || (got.Context != nil) != knows {
 			t.Errorf("%s: %+v", r, got)
 		}
 	}
 }
 
-// As of tools: what is written by hand says what the library would.
-func TestContentsAreWhatTheLibraryWouldEncode(t *testing.T) {
+// The hand-written encoding of contents must equal that of the JSON library.
+func TestContentsEncodeAsByTheLibrary(t *testing.T) {
 	contents := rapid.Custom(func(t *rapid.T) mcp.ResourceContents {
 		c := mcp.ResourceContents{URI: text().Draw(t, "uri"), MimeType: text().Draw(t, "type"), Text: text().Draw(t, "text"), Meta: meta().Draw(t, "meta")}
 		if rapid.Bool().Draw(t, "binary") {
@@ -162,7 +162,7 @@ func TestContentsAreWhatTheLibraryWouldEncode(t *testing.T) {
 		if after, _ := json.Marshal(result); string(before) != string(after) {
 			t.Fatalf("the result was modified:\n%s\n%s", before, after)
 		}
-		plain, err := json.Marshal(revision.Speak(r, result))
+		plain, err := json.Marshal(revision.Downgrade(r, result))
 		if err != nil {
 			t.Fatalf("%v", err)
 		}
@@ -176,7 +176,7 @@ func TestContentsAreWhatTheLibraryWouldEncode(t *testing.T) {
 	})
 }
 
-func TestTextsThatAreNotUTF8AreMended(t *testing.T) {
+func TestInvalidUTF8InPromptsAndResourcesIsReplaced(t *testing.T) {
 	const bad, good = "a\xffb", "a\uFFFDb"
 	meta := mcp.Meta{"a": json.RawMessage(`1`)} // not the hand-written encoding
 	for _, r := range mcp.Revisions() {
@@ -192,9 +192,9 @@ func TestTextsThatAreNotUTF8AreMended(t *testing.T) {
 			{Role: mcp.RoleUser, Content: &mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "x:y", Text: bad}}},
 		}}
 		raw, err = revision.AppendResult(nil, r, prompt, nil)
-		var said mcp.GetPromptResult
-		if err != nil || json.Unmarshal(raw, &said) != nil || said.Description != good || said.Messages[1].Content.(*mcp.TextContent).Text != good ||
-			said.Messages[2].Content.(*mcp.EmbeddedResource).Resource.Text != good {
+		var result mcp.GetPromptResult
+		if err != nil || json.Unmarshal(raw, &result) != nil || result.Description != good || result.Messages[1].Content.(*mcp.TextContent).Text != good ||
+			result.Messages[2].Content.(*mcp.EmbeddedResource).Resource.Text != good {
 			t.Errorf("%s: %s, %v", r, raw, err)
 		}
 		if prompt.Description != bad || prompt.Messages[1].Content.(*mcp.TextContent).Text != bad {

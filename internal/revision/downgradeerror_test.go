@@ -10,8 +10,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// J10: no peer gets a code that its revision does not have.
-func TestJ10ErrorsAreReportedInThePeersWords(t *testing.T) {
+// J10: no peer receives a code that its revision does not have.
+func TestJ10DowngradeErrorConvertsCodes(t *testing.T) {
 	data := json.RawMessage(`{"uri":"note://a"}`)
 	for code, want := range map[int64]map[mcp.Revision]int64{
 		mcp.CodeResourceNotFound: {
@@ -30,14 +30,14 @@ func TestJ10ErrorsAreReportedInThePeersWords(t *testing.T) {
 	} {
 		e := &jsonrpc.Error{Code: code, Message: "m", Data: data}
 		for r, code := range want {
-			got := revision.SpeakError(r, e)
+			got := revision.DowngradeError(r, e)
 			if got.Code != code || got.Message != "m" || string(got.Data) != string(data) {
 				t.Errorf("%d is reported to %s as %+v", e.Code, r, got)
 			}
 			if (got == e) != (code == e.Code) {
-				t.Errorf("%d in %s: what needs no change is returned, what does is copied", e.Code, r)
+				t.Errorf("%d in %s: DowngradeError must copy exactly the errors that it changes", e.Code, r)
 			}
-			if code != mcp.CodeURLElicitationRequired { // whose data this is not
+			if code != mcp.CodeURLElicitationRequired { // not the data of this error
 				if err := spec.ValidateMessage(r, jsonrpc.AppendError(nil, jsonrpc.IntID(1), got, false), ""); err != nil {
 					t.Error(err)
 				}

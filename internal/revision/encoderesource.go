@@ -9,9 +9,9 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// plainContents reports whether the contents of a resource are of the common shape
-// that appendContents writes without reflection.
-func plainContents(v *mcp.ReadResourceResult) bool {
+// isPlainContents reports whether v has the common shape that appendContents encodes
+// without reflection.
+func isPlainContents(v *mcp.ReadResourceResult) bool {
 	return v.Meta == nil && v.ResultType == "" && v.Contents != nil &&
 		!slices.ContainsFunc(v.Contents, func(c mcp.ResourceContents) bool { return c.Meta != nil })
 }
