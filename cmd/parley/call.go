@@ -54,7 +54,7 @@ func callTool(cmd *cobra.Command, flags *sessionFlags, target []string, tool str
 	arguments := json.RawMessage("{}")
 	if object != "" {
 		var err error
-		if arguments, err = toolargs.Check(object); err != nil {
+		if arguments, err = toolargs.ParseObject(object); err != nil {
 			return fmt.Errorf("--json: %w", err)
 		}
 	}

@@ -7,83 +7,83 @@ import (
 	"strings"
 )
 
-// shape is a JSON Schema, read leniently: the server validates; here it only
-// matters what a word on a command line is meant as. What is not understood says
-// nothing.
-type shape struct {
-	root any // what references are resolved in
-	node map[string]any
-	raw  json.RawMessage // of the root's shape only
+// node is one schema or subschema of a tool's input schema. It is read leniently, because
+// the server validates the arguments: only the types are of interest here, and keywords
+// that are not understood are ignored.
+type node struct {
+	root     any             // the document in which references are resolved
+	keywords map[string]any  // nil for true, false and invalid schemas
+	raw      json.RawMessage // the document's bytes, in the root node only
 }
 
 const (
-	maxRefs   = 16  // followed one after the other
-	maxVisits = 256 // subschemas of anyOf and the like, which may refer to each other
-	maxNested = 4   // arrays of arrays
+	maxRefs       = 16  // references followed one after the other
+	maxSubschemas = 256 // subschemas of anyOf, oneOf and allOf, which can be recursive
+	maxDepth      = 4   // arrays of arrays
 )
 
-func parseShape(schema json.RawMessage) shape {
+func parseSchema(schema json.RawMessage) node {
 	decoder := json.NewDecoder(bytes.NewReader(schema))
 	decoder.UseNumber()
 	var root any
 	_ = decoder.Decode(&root)
-	s := shape{root: root}.at(root)
-	s.raw = schema
-	return s
+	n := node{root: root}.child(root)
+	n.raw = schema
+	return n
 }
 
-// at returns the shape of a subschema, after following its reference.
-func (s shape) at(v any) shape {
-	node, _ := v.(map[string]any)
+// child returns the node of the subschema v, after following its reference.
+func (n node) child(v any) node {
+	keywords, _ := v.(map[string]any)
 	for range maxRefs {
-		ref, ok := node["$ref"].(string)
+		ref, ok := keywords["$ref"].(string)
 		if !ok {
 			break
 		}
-		node, _ = s.lookup(ref).(map[string]any)
+		keywords, _ = n.lookup(ref).(map[string]any)
 	}
-	return shape{root: s.root, node: node}
+	return node{root: n.root, keywords: keywords}
 }
 
 var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
-// lookup resolves a reference into the same document.
-func (s shape) lookup(ref string) any {
+// lookup resolves a reference within the document, or returns nil.
+func (n node) lookup(ref string) any {
 	pointer, ok := strings.CutPrefix(ref, "#")
 	if !ok {
 		return nil
 	}
-	v := s.root
+	v := n.root
 	for name := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
 		if pointer == "" {
 			break
 		}
-		node, _ := v.(map[string]any)
-		v = node[unescape.Replace(name)]
+		object, _ := v.(map[string]any)
+		v = object[unescape.Replace(name)]
 	}
 	return v
 }
 
-// kinds returns the JSON types that a value may have, in the order in which the
-// schema names them; none if it does not say.
-func (s shape) kinds() []string {
-	visits := maxVisits
-	return s.kindsWithin(&visits)
+// types returns the JSON types that the schema allows, in the order in which the schema
+// names them. It returns none if the schema does not restrict the type.
+func (n node) types() []string {
+	limit := maxSubschemas
+	return n.typesWithin(&limit)
 }
 
-func (s shape) kindsWithin(visits *int) []string {
-	if *visits--; *visits < 0 {
+func (n node) typesWithin(limit *int) []string {
+	if *limit--; *limit < 0 {
 		return nil
 	}
-	var kinds []string
+	var types []string
 	add := func(more ...string) {
-		for _, k := range more {
-			if !slices.Contains(kinds, k) {
-				kinds = append(kinds, k)
+		for _, t := range more {
+			if !slices.Contains(types, t) {
+				types = append(types, t)
 			}
 		}
 	}
-	switch t := s.node["type"].(type) {
+	switch t := n.keywords["type"].(type) {
 	case string:
 		return []string{t}
 	case []any:
@@ -92,53 +92,54 @@ func (s shape) kindsWithin(visits *int) []string {
 				add(name)
 			}
 		}
-		return kinds
+		return types
 	}
-	if value, ok := s.node["const"]; ok {
-		add(kindOf(value))
+	if value, ok := n.keywords["const"]; ok {
+		add(typeOf(value))
 	}
-	for _, value := range list(s.node["enum"]) {
-		add(kindOf(value))
+	for _, value := range list(n.keywords["enum"]) {
+		add(typeOf(value))
 	}
 	for _, keyword := range []string{"anyOf", "oneOf", "allOf"} {
-		for _, sub := range list(s.node[keyword]) {
-			add(s.at(sub).kindsWithin(visits)...)
+		for _, sub := range list(n.keywords[keyword]) {
+			add(n.child(sub).typesWithin(limit)...)
 		}
 	}
-	return kinds
+	return types
 }
 
-// elements returns the shape of an array's elements.
-func (s shape) elements() shape {
-	if items, ok := s.node["items"]; ok {
-		return s.at(items)
+// elements returns the node of an array's elements.
+func (n node) elements() node {
+	if items, ok := n.keywords["items"]; ok {
+		return n.child(items)
 	}
 	for _, keyword := range []string{"anyOf", "oneOf"} {
-		for _, sub := range list(s.node[keyword]) {
-			if branch := s.at(sub); slices.Contains(branch.kinds(), "array") {
-				return s.at(branch.node["items"])
+		for _, sub := range list(n.keywords[keyword]) {
+			if branch := n.child(sub); slices.Contains(branch.types(), "array") {
+				return n.child(branch.keywords["items"])
 			}
 		}
 	}
-	return shape{}
+	return node{}
 }
 
-// property returns the shape of a member; ok is false if there may be none of this name.
-func (s shape) property(name string) (_ shape, ok bool) {
-	properties, _ := s.node["properties"].(map[string]any)
+// property returns the node of the property called name. ok is false if the schema does
+// not allow a property of that name.
+func (n node) property(name string) (_ node, ok bool) {
+	properties, _ := n.keywords["properties"].(map[string]any)
 	if sub, ok := properties[name]; ok {
-		return s.at(sub), true
+		return n.child(sub), true
 	}
-	additional := s.node["additionalProperties"]
-	return s.at(additional), additional != false
+	additional := n.keywords["additionalProperties"]
+	return n.child(additional), additional != false
 }
 
-// properties returns the names of the members that the schema names, as it orders them.
-func (s shape) properties() []string {
+// properties returns the names of the properties in the order of the schema.
+func (n node) properties() []string {
 	var outer struct {
 		Properties json.RawMessage `json:"properties"`
 	}
-	_ = json.Unmarshal(s.raw, &outer)
+	_ = json.Unmarshal(n.raw, &outer)
 	decoder := json.NewDecoder(bytes.NewReader(outer.Properties))
 	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {
 		return nil
@@ -155,9 +156,9 @@ func (s shape) properties() []string {
 	return names
 }
 
-func (s shape) required() []string {
+func (n node) required() []string {
 	var names []string
-	for _, v := range list(s.node["required"]) {
+	for _, v := range list(n.keywords["required"]) {
 		if name, ok := v.(string); ok {
 			names = append(names, name)
 		}
@@ -170,7 +171,7 @@ func list(v any) []any {
 	return l
 }
 
-func kindOf(v any) string {
+func typeOf(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return "null"

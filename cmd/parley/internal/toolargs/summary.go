@@ -6,18 +6,19 @@ import (
 	"strings"
 )
 
-// maxChoices bounds the choices that are written out, in bytes.
+// maxChoices is the maximum length in bytes of the values of an enum in a summary.
 const maxChoices = 32
 
-// Summary shows how a tool's arguments are given: "city=string [days=integer]",
-// optional ones in brackets. It may contain anything that a schema may.
+// Summary returns the arguments of a tool in the notation of the command line, with
+// optional arguments in brackets: "city=string [days=integer]". The text contains names
+// from the schema, so sanitise it before printing it.
 func Summary(schema json.RawMessage) string {
-	s := parseShape(schema)
-	required := s.required()
+	n := parseSchema(schema)
+	required := n.required()
 	var all []string
-	for _, name := range s.properties() {
-		sub, _ := s.property(name)
-		text := name + "=" + placeholder(sub, maxNested)
+	for _, name := range n.properties() {
+		sub, _ := n.property(name)
+		text := name + "=" + placeholder(sub, maxDepth)
 		if !slices.Contains(required, name) {
 			text = "[" + text + "]"
 		}
@@ -26,18 +27,18 @@ func Summary(schema json.RawMessage) string {
 	return strings.Join(all, " ")
 }
 
-// takes is Summary as a half-sentence.
-func takes(schema json.RawMessage) string {
+// usage returns the tool's arguments as the end of an error message.
+func usage(schema json.RawMessage) string {
 	if summary := Summary(schema); summary != "" {
-		return "it takes " + summary
+		return "the tool's arguments are " + summary
 	}
-	return "it takes none"
+	return "the tool has no arguments"
 }
 
-// placeholder says what to write for a value.
-func placeholder(s shape, nested int) string {
+// placeholder returns the text after the equals sign: the allowed values or types.
+func placeholder(n node, depth int) string {
 	var choices []string
-	for _, v := range list(s.node["enum"]) {
+	for _, v := range list(n.keywords["enum"]) {
 		if text, ok := v.(string); ok {
 			choices = append(choices, text)
 		}
@@ -45,18 +46,18 @@ func placeholder(s shape, nested int) string {
 	if text := strings.Join(choices, "|"); text != "" && len(text) <= maxChoices {
 		return text
 	}
-	kinds := s.kinds()
-	if i := slices.Index(kinds, "null"); i >= 0 && len(kinds) > 1 {
-		kinds = slices.Delete(kinds, i, i+1)
+	types := n.types()
+	if i := slices.Index(types, "null"); i >= 0 && len(types) > 1 {
+		types = slices.Delete(types, i, i+1)
 	}
 	switch {
-	case len(kinds) == 0:
+	case len(types) == 0:
 		return "any"
-	case len(kinds) == 1 && kinds[0] == "array":
-		if nested == 0 {
+	case len(types) == 1 && types[0] == "array":
+		if depth == 0 {
 			return "array"
 		}
-		return placeholder(s.elements(), nested-1) + "…"
+		return placeholder(n.elements(), depth-1) + "…"
 	}
-	return strings.Join(kinds, "|")
+	return strings.Join(types, "|")
 }

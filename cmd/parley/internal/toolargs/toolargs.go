@@ -1,5 +1,5 @@
-// Package toolargs makes the arguments of a tool from words on a command line, as
-// the tool's input schema means them.
+// Package toolargs converts words of a command line to the arguments of a tool. The tool's
+// input schema determines the types.
 package toolargs
 
 import (
@@ -11,12 +11,13 @@ import (
 	"unicode/utf8"
 )
 
-// Parse makes a JSON object of words. "key=value" is a value of the type that the
-// schema gives the key: integers are exact to the last digit, an array has an
-// element for each time its key is given, an object is written as JSON. "key:=json"
-// is any JSON value. Order is kept.
+// Parse converts words to a JSON object.
+//
+// "key=value" has the type that the schema gives the key: integers keep all their digits,
+// each repetition of an array's key adds an element, and objects are written as JSON.
+// "key:=json" is any JSON value. The members of the object are in the order of the words.
 func Parse(schema json.RawMessage, words []string) (json.RawMessage, error) {
-	s := parseShape(schema)
+	n := parseSchema(schema)
 	var keys []string
 	given := make(map[string][]word)
 	for _, text := range words {
@@ -31,32 +32,32 @@ func Parse(schema json.RawMessage, words []string) (json.RawMessage, error) {
 	}
 	object := []byte{'{'}
 	for i, key := range keys {
-		sub, ok := s.property(key)
+		sub, ok := n.property(key)
 		if !ok {
-			return nil, fmt.Errorf("the tool has no argument %q: %s", key, takes(schema))
+			return nil, fmt.Errorf("unknown argument %q; %s", key, usage(schema))
 		}
 		value, err := valueOf(sub, given[key])
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", key, err)
+			return nil, fmt.Errorf("argument %q: %w", key, err)
 		}
 		if i > 0 {
 			object = append(object, ',')
 		}
 		object = append(append(append(object, quote(key)...), ':'), value...)
 	}
-	for _, name := range s.required() {
+	for _, name := range n.required() {
 		if given[name] == nil {
-			return nil, fmt.Errorf("argument %q is missing: %s", name, takes(schema))
+			return nil, fmt.Errorf("argument %q is missing; %s", name, usage(schema))
 		}
 	}
 	return append(object, '}'), nil
 }
 
-// Check returns nil if text is a JSON object, for arguments that are given as one.
-func Check(text string) (json.RawMessage, error) {
+// ParseObject returns text, which must be a JSON object, without surrounding white space.
+func ParseObject(text string) (json.RawMessage, error) {
 	trimmed := strings.TrimSpace(text)
 	if !json.Valid([]byte(trimmed)) || !utf8.ValidString(trimmed) {
-		return nil, errors.New("the arguments are not valid JSON")
+		return nil, errors.New("the arguments must be valid JSON")
 	}
 	if trimmed[0] != '{' {
 		return nil, errors.New("the arguments must be a JSON object")
@@ -67,46 +68,46 @@ func Check(text string) (json.RawMessage, error) {
 // word is one word of the command line.
 type word struct {
 	key, text string
-	json      bool
+	json      bool // written with :=
 }
 
 func parseWord(text string) (word, error) {
 	key, value, found := strings.Cut(text, "=")
 	if !found || key == "" || key == ":" {
-		return word{}, fmt.Errorf("%q is not an argument: write key=value, or key:=json", text)
+		return word{}, fmt.Errorf("invalid argument %q; write key=value or key:=json", text)
 	}
 	if !utf8.ValidString(text) {
-		return word{}, fmt.Errorf("%q is not valid UTF-8", text)
+		return word{}, fmt.Errorf("argument %q must be valid UTF-8", text)
 	}
 	key, isJSON := strings.CutSuffix(key, ":")
 	if isJSON && !json.Valid([]byte(value)) {
-		return word{}, fmt.Errorf("%s: %q is not valid JSON: write %s=… for plain text", key, value, key)
+		return word{}, fmt.Errorf("argument %q: %q must be valid JSON; write %s=… for plain text", key, value, key)
 	}
 	return word{key, value, isJSON}, nil
 }
 
-// valueOf makes the value of one key from all that was given for it.
-func valueOf(s shape, words []word) (json.RawMessage, error) {
-	kinds := s.kinds()
-	isArray := slices.Contains(kinds, "array")
+// valueOf returns the value of one key from all its words.
+func valueOf(n node, words []word) (json.RawMessage, error) {
+	types := n.types()
+	isArray := slices.Contains(types, "array")
 	if len(words) == 1 {
 		w := words[0]
 		switch {
 		case w.json:
 			return json.RawMessage(w.text), nil
-		case !isArray || len(kinds) > 1 && scalar(kinds):
-			return convert(kinds, w.text)
+		case !isArray || len(types) > 1 && hasScalar(types):
+			return convert(types, w.text)
 		}
 	} else if !isArray {
-		return nil, fmt.Errorf("given %d times, and not an array", len(words))
+		return nil, fmt.Errorf("given %d times, but only arrays can be repeated", len(words))
 	}
-	elementKinds := s.elements().kinds()
+	elementTypes := n.elements().types()
 	array := []byte{'['}
 	for i, w := range words {
 		element := json.RawMessage(w.text)
 		if !w.json {
 			var err error
-			if element, err = convert(elementKinds, w.text); err != nil {
+			if element, err = convert(elementTypes, w.text); err != nil {
 				return nil, fmt.Errorf("element %d: %w", i+1, err)
 			}
 		}
@@ -118,17 +119,17 @@ func valueOf(s shape, words []word) (json.RawMessage, error) {
 	return append(array, ']'), nil
 }
 
-// scalar reports whether a value of one word that is no array can be among kinds.
-func scalar(kinds []string) bool {
-	return slices.ContainsFunc(kinds, func(k string) bool { return k != "array" && k != "null" })
+// hasScalar reports whether types has a type other than array and null.
+func hasScalar(types []string) bool {
+	return slices.ContainsFunc(types, func(t string) bool { return t != "array" && t != "null" })
 }
 
-// convert makes a value of one of the kinds. Text is the last resort, so that
-// a number for "string or number" is one.
-func convert(kinds []string, text string) (json.RawMessage, error) {
+// convert converts text to the first of the types that fits. A string is tried last, so
+// that 4 is a number where both are allowed.
+func convert(types []string, text string) (json.RawMessage, error) {
 	raw := json.RawMessage(text)
-	for _, kind := range kinds {
-		switch kind {
+	for _, t := range types {
+		switch t {
 		case "integer":
 			if isInteger(text) {
 				return raw, nil
@@ -151,17 +152,17 @@ func convert(kinds []string, text string) (json.RawMessage, error) {
 			}
 		}
 	}
-	if len(kinds) == 0 || slices.Contains(kinds, "string") {
+	if len(types) == 0 || slices.Contains(types, "string") {
 		return quote(text), nil
 	}
-	return nil, fmt.Errorf("%q is not %s", text, describe(kinds))
+	return nil, fmt.Errorf("%q must be %s", text, describe(types))
 }
 
-// describe says what kinds are, in a sentence.
-func describe(kinds []string) string {
+// describe returns types as the end of an error message.
+func describe(types []string) string {
 	var all []string
-	for _, kind := range kinds {
-		switch kind {
+	for _, t := range types {
+		switch t {
 		case "integer":
 			all = append(all, "an integer")
 		case "number":
@@ -173,11 +174,11 @@ func describe(kinds []string) string {
 		case "object":
 			all = append(all, "a JSON object")
 		case "array":
-			all = append(all, "an array, which := takes")
+			all = append(all, "an array, written with :=")
 		}
 	}
 	if len(all) == 0 {
-		return "of a known type: use :="
+		return "of a known type; write it with :="
 	}
 	return strings.Join(all, " or ")
 }

@@ -31,7 +31,7 @@ const everything = `{
 	"$defs": {"a/b": {"type": "boolean"}}
 }`
 
-func TestWordsBecomeWhatTheSchemaMeans(t *testing.T) {
+func TestParseConvertsWordsByTheirSchemaTypes(t *testing.T) {
 	for _, c := range []struct{ words, want string }{
 		{``, `{}`},
 		{`text=hello`, `{"text":"hello"}`},
@@ -66,7 +66,7 @@ func TestWordsBecomeWhatTheSchemaMeans(t *testing.T) {
 		{`fixed=true`, `{"fixed":true}`},
 		{`any=5`, `{"any":"5"}`},
 		{`any:=5`, `{"any":5}`},
-		{`text:={"not":"text"}`, `{"text":{"not":"text"}}`}, // the server's to refuse
+		{`text:={"not":"text"}`, `{"text":{"not":"text"}}`}, // the server validates
 		{`more=7`, `{"more":7}`},
 	} {
 		var words []string
@@ -75,48 +75,48 @@ func TestWordsBecomeWhatTheSchemaMeans(t *testing.T) {
 		}
 		got, err := Parse(json.RawMessage(everything), words)
 		if err != nil || string(got) != c.want {
-			t.Errorf("%s is %s, %v, want %s", c.words, got, err, c.want)
+			t.Errorf("Parse(%s) = %s, %v, want %s", c.words, got, err, c.want)
 		}
 		if err == nil && !json.Valid(got) {
-			t.Errorf("%s is not JSON: %s", c.words, got)
+			t.Errorf("Parse(%s) = %s, want valid JSON", c.words, got)
 		}
 	}
 }
 
-func TestWordsThatDoNotFitAreRefused(t *testing.T) {
+func TestParseRejectsInvalidWords(t *testing.T) {
 	const closed = `{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"}},"required":["city"],"additionalProperties":false}`
 	for _, c := range []struct{ schema, words, want string }{
-		{everything, `whole=1.5`, `whole: "1.5" is not an integer`},
-		{everything, `whole=1e3`, `whole: "1e3" is not an integer`},
-		{everything, `whole=0x10`, `whole: "0x10" is not an integer`},
-		{everything, `whole=+1`, `whole: "+1" is not an integer`},
-		{everything, `whole=007`, `whole: "007" is not an integer`},
-		{everything, `whole= 1`, `whole: " 1" is not an integer`},
-		{everything, `whole=`, `whole: "" is not an integer`},
-		{everything, `real=NaN`, `real: "NaN" is not a number`},
-		{everything, `flag=yes`, `flag: "yes" is not true or false`},
-		{everything, `object=x`, `object: "x" is not a JSON object`},
-		{everything, `maybe=x`, `maybe: "x" is not an integer or null`},
-		{everything, `numbers=1|numbers=x`, `numbers: element 2: "x" is not an integer`},
-		{everything, `text=a|text=b`, `text: given 2 times, and not an array`},
-		{everything, `more=x`, `more: "x" is not an integer`},
-		{everything, `text`, `"text" is not an argument: write key=value, or key:=json`},
-		{everything, `=x`, `"=x" is not an argument: write key=value, or key:=json`},
-		{everything, `:=1`, `":=1" is not an argument: write key=value, or key:=json`},
-		{everything, `any:={`, `any: "{" is not valid JSON: write any=… for plain text`},
-		{everything, "text=\xff", `"text=\xff" is not valid UTF-8`},
-		{closed, `town=Oslo`, `the tool has no argument "town": it takes city=string [days=integer]`},
-		{closed, `days=3`, `argument "city" is missing: it takes city=string [days=integer]`},
-		{`{"type":"object","additionalProperties":false}`, `x=1`, `the tool has no argument "x": it takes none`},
+		{everything, `whole=1.5`, `argument "whole": "1.5" must be an integer`},
+		{everything, `whole=1e3`, `argument "whole": "1e3" must be an integer`},
+		{everything, `whole=0x10`, `argument "whole": "0x10" must be an integer`},
+		{everything, `whole=+1`, `argument "whole": "+1" must be an integer`},
+		{everything, `whole=007`, `argument "whole": "007" must be an integer`},
+		{everything, `whole= 1`, `argument "whole": " 1" must be an integer`},
+		{everything, `whole=`, `argument "whole": "" must be an integer`},
+		{everything, `real=NaN`, `argument "real": "NaN" must be a number`},
+		{everything, `flag=yes`, `argument "flag": "yes" must be true or false`},
+		{everything, `object=x`, `argument "object": "x" must be a JSON object`},
+		{everything, `maybe=x`, `argument "maybe": "x" must be an integer or null`},
+		{everything, `numbers=1|numbers=x`, `argument "numbers": element 2: "x" must be an integer`},
+		{everything, `text=a|text=b`, `argument "text": given 2 times, but only arrays can be repeated`},
+		{everything, `more=x`, `argument "more": "x" must be an integer`},
+		{everything, `text`, `invalid argument "text"; write key=value or key:=json`},
+		{everything, `=x`, `invalid argument "=x"; write key=value or key:=json`},
+		{everything, `:=1`, `invalid argument ":=1"; write key=value or key:=json`},
+		{everything, `any:={`, `argument "any": "{" must be valid JSON; write any=… for plain text`},
+		{everything, "text=\xff", `argument "text=\xff" must be valid UTF-8`},
+		{closed, `town=Oslo`, `unknown argument "town"; the tool's arguments are city=string [days=integer]`},
+		{closed, `days=3`, `argument "city" is missing; the tool's arguments are city=string [days=integer]`},
+		{`{"type":"object","additionalProperties":false}`, `x=1`, `unknown argument "x"; the tool has no arguments`},
 	} {
 		got, err := Parse(json.RawMessage(c.schema), strings.Split(c.words, "|"))
 		if err == nil || err.Error() != c.want {
-			t.Errorf("%s is %s, %v, want the error %s", c.words, got, err, c.want)
+			t.Errorf("Parse(%s) = %s, %v, want the error %s", c.words, got, err, c.want)
 		}
 	}
 }
 
-func TestSummaryShowsHowArgumentsAreGiven(t *testing.T) {
+func TestSummaryUsesTheNotationOfTheCommandLine(t *testing.T) {
 	for schema, want := range map[string]string{
 		`{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"integer"}},"required":["a"]}`: `[z=string] a=integer`,
 		`{"properties":{"tags":{"type":"array","items":{"type":"string"}}}}`:                             `[tags=string…]`,
@@ -129,13 +129,12 @@ func TestSummaryShowsHowArgumentsAreGiven(t *testing.T) {
 		``:                  ``,
 	} {
 		if got := Summary(json.RawMessage(schema)); got != want {
-			t.Errorf("summary of %s is %q, want %q", schema, got, want)
+			t.Errorf("Summary(%s) = %q, want %q", schema, got, want)
 		}
 	}
 }
 
-// A server's schema can be anything, and is read all the same.
-func TestSchemasThatGoRoundInCirclesEnd(t *testing.T) {
+func TestRecursiveAndInvalidSchemasAreReadWithinBounds(t *testing.T) {
 	for _, schema := range []string{
 		`{"$ref":"#"}`,
 		`{"properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"type":"array","items":{"$ref":"#/$defs/a"}}}}`,
@@ -146,31 +145,31 @@ func TestSchemasThatGoRoundInCirclesEnd(t *testing.T) {
 	} {
 		_ = Summary(json.RawMessage(schema))
 		if got, err := Parse(json.RawMessage(schema), []string{"a:=1"}); err != nil || string(got) != `{"a":1}` {
-			t.Errorf("%.60s: %s, %v", schema, got, err)
+			t.Errorf("Parse with the schema %.60s = %s, %v", schema, got, err)
 		}
 		_, _ = Parse(json.RawMessage(schema), []string{"a=1", "a=2"})
 	}
 }
 
-func TestArgumentsAsOneObjectAreTakenAsTheyStand(t *testing.T) {
-	if got, err := Check(` {"a": 9007199254740993} `); err != nil || string(got) != `{"a": 9007199254740993}` {
-		t.Errorf("%s, %v", got, err)
+func TestParseObjectKeepsTheTextOfTheObject(t *testing.T) {
+	if got, err := ParseObject(` {"a": 9007199254740993} `); err != nil || string(got) != `{"a": 9007199254740993}` {
+		t.Errorf("ParseObject() = %s, %v", got, err)
 	}
 	for _, text := range []string{"", "[]", "1", "{", `{"a":1} x`, "null"} {
-		if got, err := Check(text); err == nil {
-			t.Errorf("%q is taken as %s", text, got)
+		if got, err := ParseObject(text); err == nil {
+			t.Errorf("ParseObject(%q) = %s, want an error", text, got)
 		}
 	}
 }
 
-func FuzzParseMakesJSON(f *testing.F) {
+func FuzzParseReturnsJSON(f *testing.F) {
 	f.Add(everything, "whole=1", "text=x")
 	f.Add(`{"properties":{"a":{"$ref":"#"}}}`, "a:=[1]", "a=2")
 	f.Fuzz(func(t *testing.T, schema, one, two string) {
 		_ = Summary(json.RawMessage(schema))
 		got, err := Parse(json.RawMessage(schema), []string{one, two})
 		if err == nil && !json.Valid(got) {
-			t.Errorf("not JSON: %s", got)
+			t.Errorf("Parse() = %s, want valid JSON", got)
 		}
 	})
 }
