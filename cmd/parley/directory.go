@@ -44,11 +44,11 @@ func (all *directories) add(s *server.Server, dir string, logger *slog.Logger) e
 	}
 	all.close = append(all.close, root.Close)
 	d := server.AddFS(s, at.URI, root, server.FSOptions{Name: at.Name, Description: "The files of " + at.Name})
-	watcher, err := dirwatch.New(dir, dirwatch.Options{Logger: logger, Told: func(changes dirwatch.Changes) {
+	watcher, err := dirwatch.New(dir, dirwatch.Options{Logger: logger, OnChange: func(changes dirwatch.Changes) {
 		for _, name := range changes.Updated {
 			d.Updated(name)
 		}
-		if changes.Listed {
+		if changes.ListChanged {
 			d.ListChanged()
 		}
 	}})

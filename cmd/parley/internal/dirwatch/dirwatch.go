@@ -1,4 +1,4 @@
-// Package dirwatch tells when files change below a directory.
+// Package dirwatch reports changes of the files in a directory tree.
 package dirwatch
 
 import (
@@ -18,38 +18,39 @@ import (
 )
 
 const (
-	// settle is how long changes gather before they are told: a program that saves a
+	// delay is the time during which changes are collected, because a program that saves a
 	// file changes it several times.
-	settle = 100 * time.Millisecond
-	// maxPending is how many files are gathered at most; then they are told at once.
+	delay = 100 * time.Millisecond
+	// maxPending is the number of changed files that ends the delay early.
 	maxPending = 1000
-	// DefaultMaxDirectories is how many directories are watched. Systems give every user
-	// so many (fs.inotify.max_user_watches on Linux).
+	// DefaultMaxDirectories is the default of Options.MaxDirectories. The system limits the
+	// watches of each user (fs.inotify.max_user_watches on Linux).
 	DefaultMaxDirectories = 2000
 	maxDepth              = 32
-	maxEntries            = 10_000 // of one directory that are looked at when it appears
+	maxEntries            = 10_000 // entries read from a new directory
 )
 
-// Changes are what has happened since the last were told. Names are paths below the
-// directory, with slashes.
+// Changes are the changes since the previous report. File names are slash-separated paths
+// relative to the directory.
 type Changes struct {
-	Updated []string // files that were written, have come or gone; sorted
-	Listed  bool     // files have come or gone
+	Updated     []string // files that were written, created or removed; sorted
+	ListChanged bool     // files were created or removed
 }
 
-// Options say how to watch.
+// Options configure a Watcher.
 type Options struct {
-	// Told is given the changes, one after the other. It must not call Close.
-	Told func(Changes)
-	// Logger takes what keeps changes from being noticed.
+	// OnChange receives the changes. Calls do not overlap. It must not call Close.
+	OnChange func(Changes)
+	// Logger receives errors that prevent changes from being detected.
 	Logger *slog.Logger
-	// MaxDirectories bounds the directories that are watched, those in others included;
-	// 0: DefaultMaxDirectories. Changes in more of them are not noticed, which is logged.
+	// MaxDirectories limits the number of watched directories; 0 means
+	// DefaultMaxDirectories. Changes in further directories are not detected, and a warning
+	// is logged.
 	MaxDirectories int
 }
 
-// Watcher watches a directory and those in it, those that come later too. What begins
-// with a dot is left alone, and symbolic links are not followed.
+// Watcher watches a directory and its subdirectories, including subdirectories that are
+// created later. It ignores names that begin with a dot and does not follow symbolic links.
 type Watcher struct {
 	path    string // of root
 	root    *os.Root
@@ -57,20 +58,20 @@ type Watcher struct {
 	events  *fsnotify.Watcher
 	done    chan struct{} // closed when run has returned
 
-	// Of the goroutine of run.
-	watched map[string]bool // by path below root
-	updated map[string]bool
-	listed  bool
-	full    bool      // that there are too many directories has been logged
-	told    time.Time // when changes were last looked for
+	// Used by the goroutine of run only.
+	watched     map[string]bool // directories, by path relative to root
+	updated     map[string]bool
+	listChanged bool
+	limitLogged bool      // the warning about the limits has been logged
+	reported    time.Time // the last report
 }
 
-// New watches the directory dir until Close.
+// New watches the directory dir until Close is called.
 func New(dir string, options Options) (*Watcher, error) {
 	if options.MaxDirectories <= 0 {
 		options.MaxDirectories = DefaultMaxDirectories
 	}
-	dir, err := filepath.EvalSymlinks(dir) // the one link that is followed: the one that was named
+	dir, err := filepath.EvalSymlinks(dir) // dir itself can be a symbolic link
 	if err != nil {
 		return nil, err
 	}
@@ -86,21 +87,21 @@ func New(dir string, options Options) (*Watcher, error) {
 	}
 	if err != nil {
 		_ = root.Close()
-		return nil, fmt.Errorf("watch %s: %w", dir, err)
+		return nil, fmt.Errorf("cannot watch %s: %w", dir, err)
 	}
 	w := &Watcher{
 		path: dir, root: root, options: options, events: events, done: make(chan struct{}),
-		watched: make(map[string]bool), updated: make(map[string]bool), told: time.Now(),
+		watched: make(map[string]bool), updated: make(map[string]bool), reported: time.Now(),
 	}
 	w.watched["."] = true
-	w.enter(".", time.Time{})
+	w.scan(".", time.Time{})
 	clear(w.updated)
-	w.listed = false
+	w.listChanged = false
 	go w.run()
 	return w, nil
 }
 
-// Close ends the watch. When it has returned, nothing more is told.
+// Close stops the watcher. OnChange is not called after Close has returned.
 func (w *Watcher) Close() error {
 	err := w.events.Close()
 	<-w.done
@@ -109,9 +110,9 @@ func (w *Watcher) Close() error {
 
 func (w *Watcher) run() {
 	defer close(w.done)
-	timer := time.NewTimer(settle)
+	timer := time.NewTimer(delay)
 	timer.Stop()
-	waiting := false
+	pending := false
 	for {
 		select {
 		case e, open := <-w.events.Events:
@@ -119,51 +120,51 @@ func (w *Watcher) run() {
 				timer.Stop()
 				return
 			}
-			w.take(e)
+			w.handle(e)
 		case err, open := <-w.events.Errors:
 			if !open {
 				timer.Stop()
 				return
 			}
-			w.failed(err)
+			w.handleError(err)
 		case <-timer.C:
-			waiting = false
-			w.tell()
+			pending = false
+			w.report()
 			continue
 		}
 		switch {
 		case len(w.updated) >= maxPending:
-			w.tell()
-		case !waiting && (w.listed || len(w.updated) > 0):
-			waiting = true
-			timer.Reset(settle)
+			w.report()
+		case !pending && (w.listChanged || len(w.updated) > 0):
+			pending = true
+			timer.Reset(delay)
 		}
 	}
 }
 
-// tell tells what has gathered.
-func (w *Watcher) tell() {
-	if !w.listed && len(w.updated) == 0 {
+// report reports the collected changes.
+func (w *Watcher) report() {
+	if !w.listChanged && len(w.updated) == 0 {
 		return
 	}
-	w.told = time.Now()
-	changes := Changes{Updated: slices.Sorted(maps.Keys(w.updated)), Listed: w.listed}
+	w.reported = time.Now()
+	changes := Changes{Updated: slices.Sorted(maps.Keys(w.updated)), ListChanged: w.listChanged}
 	clear(w.updated)
-	w.listed = false
-	w.options.Told(changes)
+	w.listChanged = false
+	w.options.OnChange(changes)
 }
 
-// take takes one event.
-func (w *Watcher) take(e fsnotify.Event) {
-	name, ok := w.below(e.Name)
+// handle handles one event.
+func (w *Watcher) handle(e fsnotify.Event) {
+	name, ok := w.relative(e.Name)
 	switch {
 	case !ok:
 	case e.Has(fsnotify.Create):
-		w.appeared(name)
-	case e.Has(fsnotify.Remove), e.Has(fsnotify.Rename): // renamed: the new name appears by itself
-		w.listed = true
+		w.created(name)
+	case e.Has(fsnotify.Remove), e.Has(fsnotify.Rename): // a rename also creates an event for the new name
+		w.listChanged = true
 		if w.watched[name] {
-			w.leave(name)
+			w.unwatch(name)
 		} else {
 			w.updated[name] = true
 		}
@@ -174,13 +175,14 @@ func (w *Watcher) take(e fsnotify.Event) {
 	}
 }
 
-// below returns the path below the directory of what is watched.
-func (w *Watcher) below(file string) (name string, ok bool) {
-	relative, err := filepath.Rel(w.path, file)
+// relative returns the path of file relative to the directory. ok is false for hidden files
+// and for the directory itself.
+func (w *Watcher) relative(file string) (name string, ok bool) {
+	rel, err := filepath.Rel(w.path, file)
 	if err != nil {
 		return "", false
 	}
-	name = filepath.ToSlash(relative)
+	name = filepath.ToSlash(rel)
 	return name, name != "." && fs.ValidPath(name) && !hidden(name)
 }
 
@@ -188,94 +190,94 @@ func hidden(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.Contains(name, "/.")
 }
 
-// appeared is for a name that was not there before, or names something else now.
-func (w *Watcher) appeared(name string) {
+// created handles a name that is new, or that now names another file.
+func (w *Watcher) created(name string) {
 	info, err := w.root.Lstat(filepath.FromSlash(name))
 	switch {
-	case err != nil: // it has gone already, which is told by itself
+	case err != nil: // already removed again, which is an event of its own
 	case info.IsDir():
-		w.follow(name)
-		w.listed = true
+		w.watch(name)
+		w.listChanged = true
 	default:
-		w.updated[name], w.listed = true, true
+		w.updated[name], w.listChanged = true, true
 	}
 }
 
 func (w *Watcher) at(name string) string { return filepath.Join(w.path, filepath.FromSlash(name)) }
 
-// follow watches a directory that has appeared, and takes what is in it already.
-func (w *Watcher) follow(name string) {
+// watch watches a new directory and reports the files that it already contains.
+func (w *Watcher) watch(name string) {
 	switch {
 	case w.watched[name]:
 	case len(w.watched) >= w.options.MaxDirectories || strings.Count(name, "/") >= maxDepth:
-		if !w.full {
-			w.full = true
-			w.options.Logger.Warn("changes in some directories are not noticed: there are too many, or they are too deep", "first", name, "watched", len(w.watched))
+		if !w.limitLogged {
+			w.limitLogged = true
+			w.options.Logger.Warn("cannot watch all directories: too many, or nested too deeply", "first", name, "watched", len(w.watched))
 		}
 		return
 	default:
 		if err := w.events.Add(w.at(name)); err != nil {
-			w.unnoticed(name, err)
+			w.logUnwatched(name, err)
 			return
 		}
-		// A link that has taken its place meanwhile would have been followed.
+		// Add follows a symbolic link that has replaced the directory in the meantime.
 		if info, err := w.root.Lstat(filepath.FromSlash(name)); err != nil || !info.IsDir() {
 			_ = w.events.Remove(w.at(name))
 			return
 		}
 		w.watched[name] = true
 	}
-	w.enter(name, time.Time{})
+	w.scan(name, time.Time{})
 }
 
-// unnoticed says that changes in a directory will not be.
-func (w *Watcher) unnoticed(name string, err error) {
+// logUnwatched logs that changes in a directory are not detected.
+func (w *Watcher) logUnwatched(name string, err error) {
 	if !errors.Is(err, fs.ErrNotExist) {
-		w.options.Logger.Warn("changes in a directory are not noticed", "directory", name, "error", err)
+		w.options.Logger.Warn("cannot watch a directory", "directory", name, "error", err)
 	}
 }
 
-// enter takes what was written since a time in a directory and those in it.
-func (w *Watcher) enter(name string, since time.Time) {
+// scan adds the files in a directory tree that were modified since a time to the changes.
+func (w *Watcher) scan(name string, since time.Time) {
 	dir, err := w.root.Open(filepath.FromSlash(name))
 	if err != nil {
-		w.unnoticed(name, err)
+		w.logUnwatched(name, err)
 		return
 	}
 	entries, _ := dir.ReadDir(maxEntries)
 	_ = dir.Close()
 	for _, entry := range entries {
-		below := path.Join(name, entry.Name())
+		file := path.Join(name, entry.Name())
 		switch {
-		case hidden(below) || !fs.ValidPath(below):
-		case entry.IsDir() && w.watched[below]:
-			w.enter(below, since)
+		case hidden(file) || !fs.ValidPath(file):
+		case entry.IsDir() && w.watched[file]:
+			w.scan(file, since)
 		case entry.IsDir():
-			w.follow(below)
+			w.watch(file)
 		case len(w.updated) < maxPending:
 			if info, err := entry.Info(); err == nil && !info.ModTime().Before(since) {
-				w.updated[below], w.listed = true, true
+				w.updated[file], w.listChanged = true, true
 			}
 		}
 	}
 }
 
-// leave ends the watch of a directory that has gone, and of those in it.
-func (w *Watcher) leave(name string) {
+// unwatch stops watching a removed directory and its subdirectories.
+func (w *Watcher) unwatch(name string) {
 	for other := range w.watched {
 		if other == name || strings.HasPrefix(other, name+"/") {
-			_ = w.events.Remove(w.at(other)) // it may watch on under another name
+			_ = w.events.Remove(w.at(other)) // a renamed directory is still watched under its old name
 			delete(w.watched, other)
 		}
 	}
 }
 
-// failed takes an error of the system's. If events were lost, everything is looked at.
-func (w *Watcher) failed(err error) {
+// handleError handles an error of the system. If events were lost, it scans all directories.
+func (w *Watcher) handleError(err error) {
 	if !errors.Is(err, fsnotify.ErrEventOverflow) {
-		w.options.Logger.Warn("watching a directory", "error", err)
+		w.options.Logger.Warn("cannot receive all changes of a directory", "error", err)
 		return
 	}
-	w.listed = true
-	w.enter(".", w.told.Add(-2*settle))
+	w.listChanged = true
+	w.scan(".", w.reported.Add(-2*delay))
 }

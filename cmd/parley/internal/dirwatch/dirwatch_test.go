@@ -16,22 +16,22 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// watched is a directory, and what is told of it.
+// watched is a watched directory and the changes that are reported for it.
 type watched struct {
-	t    *testing.T
-	dir  string
-	told chan dirwatch.Changes
-	log  strings.Builder
+	t       *testing.T
+	dir     string
+	changes chan dirwatch.Changes
+	log     strings.Builder
 }
 
-func watch(t *testing.T, most int, files ...string) *watched {
+func watch(t *testing.T, maxDirectories int, files ...string) *watched {
 	t.Helper()
-	w := &watched{t: t, dir: t.TempDir(), told: make(chan dirwatch.Changes, 1000)}
+	w := &watched{t: t, dir: t.TempDir(), changes: make(chan dirwatch.Changes, 1000)}
 	for _, name := range files {
 		w.write(name, "at first")
 	}
 	watcher, err := dirwatch.New(w.dir, dirwatch.Options{
-		Told: func(c dirwatch.Changes) { w.told <- c }, Logger: slog.New(slog.NewTextHandler(&w.log, nil)), MaxDirectories: most,
+		OnChange: func(c dirwatch.Changes) { w.changes <- c }, Logger: slog.New(slog.NewTextHandler(&w.log, nil)), MaxDirectories: maxDirectories,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -63,34 +63,35 @@ func (w *watched) check(err error) {
 	}
 }
 
-// until gathers what is told until it has all names, and the list's change if it is wanted.
-func (w *watched) until(listed bool, names ...string) {
+// until collects changes until all names are reported, and also a change of the list if
+// listChanged is true.
+func (w *watched) until(listChanged bool, names ...string) {
 	w.t.Helper()
 	var all dirwatch.Changes
 	timeout := time.After(20 * time.Second)
 	for {
 		missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(all.Updated, name) })
-		if len(missing) == 0 && (all.Listed || !listed) {
-			if all.Listed && !listed {
-				w.t.Errorf("the list has changed: %+v", all)
+		if len(missing) == 0 && (all.ListChanged || !listChanged) {
+			if all.ListChanged && !listChanged {
+				w.t.Errorf("reported a change of the list: %+v", all)
 			}
 			return
 		}
 		select {
-		case c := <-w.told:
-			all.Updated, all.Listed = append(all.Updated, c.Updated...), all.Listed || c.Listed
+		case c := <-w.changes:
+			all.Updated, all.ListChanged = append(all.Updated, c.Updated...), all.ListChanged || c.ListChanged
 			for _, name := range c.Updated {
 				if strings.Contains(name, "secret") {
-					w.t.Errorf("told of %s", name)
+					w.t.Errorf("reported %s", name)
 				}
 			}
 		case <-timeout:
-			w.t.Fatalf("told %+v, not %q", all, missing)
+			w.t.Fatalf("reported %+v, missing %q", all, missing)
 		}
 	}
 }
 
-func TestWrittenFilesAreTold(t *testing.T) {
+func TestWrittenFilesAreReported(t *testing.T) {
 	w := watch(t, 0, "a.txt", "sub/b.txt")
 	w.write("a.txt", "now")
 	w.until(false, "a.txt")
@@ -98,7 +99,7 @@ func TestWrittenFilesAreTold(t *testing.T) {
 	w.until(false, "sub/b.txt")
 }
 
-func TestComingAndGoingChangesTheList(t *testing.T) {
+func TestCreatedAndRemovedFilesChangeTheList(t *testing.T) {
 	w := watch(t, 0, "a.txt")
 	w.write("new.txt", "new")
 	w.until(true, "new.txt")
@@ -108,9 +109,9 @@ func TestComingAndGoingChangesTheList(t *testing.T) {
 	w.until(true, "a.txt")
 }
 
-func TestDirectoriesThatComeLaterAreFollowed(t *testing.T) {
+func TestNewDirectoriesAreWatched(t *testing.T) {
 	w := watch(t, 0)
-	w.write("x/y/z.txt", "new") // in directories that nobody watches yet
+	w.write("x/y/z.txt", "new") // in directories that are not watched yet
 	w.until(true, "x/y/z.txt")
 	w.write("x/y/z.txt", "again")
 	w.until(false, "x/y/z.txt")
@@ -122,7 +123,7 @@ func TestDirectoriesThatComeLaterAreFollowed(t *testing.T) {
 	w.until(true)
 }
 
-func TestLinksAndHiddenNamesAreLeftAlone(t *testing.T) {
+func TestSymbolicLinksAndHiddenFilesAreIgnored(t *testing.T) {
 	outside := t.TempDir()
 	w := watch(t, 0, ".secret/a.txt", "a.txt")
 	w.check(os.Symlink(outside, w.path("link")))
@@ -134,37 +135,37 @@ func TestLinksAndHiddenNamesAreLeftAlone(t *testing.T) {
 	w.until(false, "a.txt")
 }
 
-func TestManyDirectoriesAreBounded(t *testing.T) {
+func TestNumberOfDirectoriesIsLimited(t *testing.T) {
 	w := watch(t, 2, "a/a.txt", "b/b.txt", "c/c.txt")
 	w.write("new.txt", "now")
 	w.until(true, "new.txt")
 	if !strings.Contains(w.log.String(), "too many") {
-		t.Errorf("the log has %s", w.log.String())
+		t.Errorf("log: %s", w.log.String())
 	}
 }
 
-func TestAStormIsToldInFewWords(t *testing.T) {
+func TestManyWritesAreReportedTogether(t *testing.T) {
 	w := watch(t, 0, "a.txt")
 	for range 5000 {
 		w.write("a.txt", "now")
 	}
 	w.write("last.txt", "")
-	told := 0
-	for last := false; !last; told++ {
+	reports := 0
+	for last := false; !last; reports++ {
 		select {
-		case c := <-w.told:
+		case c := <-w.changes:
 			last = slices.Contains(c.Updated, "last.txt")
 		case <-time.After(20 * time.Second):
-			t.Fatal("nothing is told")
+			t.Fatal("no changes are reported")
 		}
 	}
-	if told > 100 {
-		t.Errorf("5,000 writes were told %d times", told)
+	if reports > 100 {
+		t.Errorf("5,000 writes are reported %d times, want at most 100", reports)
 	}
 }
 
-func TestWhatIsNoDirectoryIsAnError(t *testing.T) {
+func TestNewReturnsAnErrorForAMissingDirectory(t *testing.T) {
 	if _, err := dirwatch.New(filepath.Join(t.TempDir(), "absent"), dirwatch.Options{}); err == nil {
-		t.Error("it is watched")
+		t.Error("New returned no error")
 	}
 }
