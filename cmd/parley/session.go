@@ -105,8 +105,8 @@ func (s *session) answer(d *client.Dialer, screen *form.Screen, from string) {
 				return nil, context.Cause(ctx)
 			}
 			defer func() { <-turn }()
-			s.progress.Hold()
-			defer s.progress.Release()
+			s.progress.Pause()
+			defer s.progress.Resume()
 			return ask(ctx, from, params)
 		}
 	}

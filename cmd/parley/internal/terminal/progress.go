@@ -14,40 +14,37 @@ import (
 const (
 	barWidth = 24
 
-	// lineEvery is how often progress is written where lines stay.
-	lineEvery = time.Second
-
-	// maxHeld is how many lines are kept while something else has the terminal.
-	maxHeld = 100
+	lineInterval = time.Second // between two lines, if the output is not a terminal
+	maxQueued    = 100         // lines queued between Pause and Resume
 )
 
-// Progress shows how far something is: on a terminal as a bar that stays on one
-// line, elsewhere as a line now and then. It is safe for concurrent use.
+// Progress shows the progress of a request: on a terminal as a bar on one line, elsewhere
+// as at most one line per second. It is safe for concurrent use.
 type Progress struct {
 	label string
-	width int // of the terminal; 0: none
+	width int // of the terminal; 0 if w is not a terminal
 
 	mu    sync.Mutex
 	w     io.Writer
 	last  time.Time
 	drawn bool
 
-	holding bool
-	held    []string // at most maxHeld
-	missed  int      // lines beyond them
+	paused  bool
+	queued  []string // at most maxQueued lines
+	dropped int      // the number of further lines
 }
 
-// NewProgress returns a Progress that writes to w. Nothing is written before the
-// first report.
+// NewProgress returns a Progress that writes to w. It writes nothing before the first
+// report.
 func NewProgress(w io.Writer, label string) *Progress {
 	return &Progress{w: w, label: Line(label), width: Width(w)}
 }
 
-// Set shows that done of total is done; a total of 0 is unknown.
+// Set reports that done of total is finished. A total of 0 means that it is unknown.
 func (p *Progress) Set(done, total float64, message string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.holding {
+	if p.paused {
 		return
 	}
 	message = Line(message)
@@ -56,58 +53,58 @@ func (p *Progress) Set(done, total float64, message string) {
 		fmt.Fprint(p.w, "\r\x1b[K"+ansi.Truncate(bar(done, total)+" "+message, p.width-1, "…"))
 		return
 	}
-	if finished := total > 0 && done >= total; !finished && time.Since(p.last) < lineEvery {
+	if finished := total > 0 && done >= total; !finished && time.Since(p.last) < lineInterval {
 		return
 	}
 	p.last = time.Now()
 	fmt.Fprintln(p.w, strings.TrimRight(fmt.Sprintf("%s: %s %s", p.label, share(done, total), message), " "))
 }
 
-// Println writes a line that stays, above the bar.
+// Println writes a permanent line above the bar.
 func (p *Progress) Println(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case !p.holding:
+	case !p.paused:
 		p.clear()
 		fmt.Fprintln(p.w, line)
-	case len(p.held) < maxHeld:
-		p.held = append(p.held, line)
+	case len(p.queued) < maxQueued:
+		p.queued = append(p.queued, line)
 	default:
-		p.missed++
+		p.dropped++
 	}
 }
 
-// Hold leaves the terminal to something else until Release: reports are dropped
-// meanwhile, and lines are kept.
-func (p *Progress) Hold() {
+// Pause stops output until Resume, so that a form can use the terminal. Lines are queued in
+// the meantime, and progress is dropped.
+func (p *Progress) Pause() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.clear()
-	p.holding = true
+	p.paused = true
 }
 
-// Release ends Hold.
-func (p *Progress) Release() {
+// Resume writes the queued lines and ends Pause.
+func (p *Progress) Resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, line := range p.held {
+	for _, line := range p.queued {
 		fmt.Fprintln(p.w, line)
 	}
-	if p.missed > 0 {
-		fmt.Fprintf(p.w, "(%d more lines)\n", p.missed)
+	if p.dropped > 0 {
+		fmt.Fprintf(p.w, "(%d more lines)\n", p.dropped)
 	}
-	p.holding, p.held, p.missed = false, nil, 0
+	p.paused, p.queued, p.dropped = false, nil, 0
 }
 
-// Done takes the bar away.
+// Done removes the bar.
 func (p *Progress) Done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.clear()
 }
 
-// clear is called with mu held.
+// clear removes the bar. The caller has locked p.mu.
 func (p *Progress) clear() {
 	if p.drawn {
 		fmt.Fprint(p.w, "\r\x1b[K")

@@ -13,7 +13,7 @@ func Is(stream any) bool {
 	return ok && term.IsTerminal(f.Fd())
 }
 
-// Width returns how many columns w has, or 0 if it is no terminal.
+// Width returns the number of columns of w, or 0 if w is not a terminal.
 func Width(w io.Writer) int {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(f.Fd()) {

@@ -9,16 +9,14 @@ import (
 )
 
 const (
-	gap = 2 // columns between two columns
-
-	// minText is how narrow a column of text may become before it is left out.
-	minText = 12
+	gap       = 2  // spaces between two columns
+	minColumn = 12 // a narrower column is left out
 )
 
-// Table writes rows with aligned columns, each row cut to width; 0 cuts nothing.
-// The first column is never cut: it holds what has to be typed again. Of the room
-// that is left, the last column gets what the others do not need, but the others at
-// most a half. All text must be harmless already.
+// Table writes rows with aligned columns, truncated to width; a width of 0 means no
+// truncation. The first column is never truncated, because it contains names that the
+// user types again. Each further column gets at most half of the remaining width, and the
+// last column gets the rest. The caller sanitises the text.
 func Table(w io.Writer, width int, head []string, rows [][]string) error {
 	widths := make([]int, len(head))
 	for _, row := range append([][]string{head}, rows...) {
@@ -47,26 +45,27 @@ func Table(w io.Writer, width int, head []string, rows [][]string) error {
 	return err
 }
 
-// fit narrows widths until a row fits into width, and returns how many columns do.
+// fit reduces widths until a row fits into width, and returns the number of columns that
+// are shown.
 func fit(widths []int, width int) int {
 	if width <= 0 || len(widths) == 0 {
 		return len(widths)
 	}
 	last := len(widths) - 1
-	narrowed := slices.Clone(widths)
-	room := width - widths[0]
+	reduced := slices.Clone(widths)
+	remaining := width - widths[0]
 	for i := 1; i <= last; i++ {
-		room -= gap
-		if room < min(minText, widths[i]) {
-			return fit(widths[:i], width) // what is left has its room
+		remaining -= gap
+		if remaining < min(minColumn, widths[i]) {
+			return fit(widths[:i], width)
 		}
 		if i < last {
-			narrowed[i] = min(widths[i], max(room/2, minText))
+			reduced[i] = min(widths[i], max(remaining/2, minColumn))
 		} else {
-			narrowed[i] = min(widths[i], room)
+			reduced[i] = min(widths[i], remaining)
 		}
-		room -= narrowed[i]
+		remaining -= reduced[i]
 	}
-	copy(widths, narrowed)
+	copy(widths, reduced)
 	return len(widths)
 }

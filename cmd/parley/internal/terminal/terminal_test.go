@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestTextOfServersIsMadeHarmless(t *testing.T) {
+func TestLineAndBlockSanitiseText(t *testing.T) {
 	for _, c := range []struct{ text, line, block string }{
 		{"plain", "plain", "plain"},
 		{"größe 漢字 👩‍🚀", "größe 漢字 👩‍🚀", "größe 漢字 👩‍🚀"},
@@ -28,15 +28,15 @@ func TestTextOfServersIsMadeHarmless(t *testing.T) {
 		{"bad\xffutf8", "bad�utf8", "bad�utf8"},
 	} {
 		if got := Line(c.text); got != c.line {
-			t.Errorf("Line(%q) is %q, want %q", c.text, got, c.line)
+			t.Errorf("Line(%q) = %q, want %q", c.text, got, c.line)
 		}
 		if got := Block(c.text); got != c.block {
-			t.Errorf("Block(%q) is %q, want %q", c.text, got, c.block)
+			t.Errorf("Block(%q) = %q, want %q", c.text, got, c.block)
 		}
 	}
 }
 
-func TestJSONIsMadeHarmlessAndStaysTheSame(t *testing.T) {
+func TestJSONSanitisesWithoutChangingTheValue(t *testing.T) {
 	in, _ := json.Marshal("\x1b[31m \u009b \u202e \u2028 \U000e0041 é 👩‍🚀 \x7f")
 	out := JSON(string(in))
 	var before, after string
@@ -44,26 +44,26 @@ func TestJSONIsMadeHarmlessAndStaysTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal([]byte(out), &after); err != nil || before != after {
-		t.Errorf("%q has become %q (%v)", before, after, err)
+		t.Errorf("the value changed from %q to %q (%v)", before, after, err)
 	}
 	for _, r := range "\x1b\u009b\u202e\u2028\U000e0041\x7f" {
 		if strings.ContainsRune(out, r) {
-			t.Errorf("%U is still in %q", r, out)
+			t.Errorf("%U is not escaped in %q", r, out)
 		}
 	}
 }
 
-func FuzzLineIsOneHarmlessLine(f *testing.F) {
+func FuzzLineReturnsOneSanitisedLine(f *testing.F) {
 	f.Add("\x1b[2J")
 	f.Fuzz(func(t *testing.T, text string) {
 		line := Line(text)
 		if !utf8.ValidString(line) || strings.ContainsAny(line, "\n\r\t\x1b\x07\x7f") {
-			t.Errorf("%q has become %q", text, line)
+			t.Errorf("Line(%q) = %q", text, line)
 		}
 	})
 }
 
-func TestTableFitsItsWidth(t *testing.T) {
+func TestTableFitsTheWidth(t *testing.T) {
 	head := []string{"TOOL", "ARGUMENTS", "DESCRIPTION"}
 	rows := [][]string{
 		{"read", "path=string [head=integer] [tail=integer]", "Read a file from the file system, whole or in part"},
@@ -102,7 +102,7 @@ x
 	}
 }
 
-func TestProgressStaysOnOneLineOfATerminal(t *testing.T) {
+func TestProgressOnATerminalStaysOnOneLine(t *testing.T) {
 	var b bytes.Buffer
 	p := &Progress{w: &b, label: "x", width: 50}
 	p.Set(1, 4, "a quarter\nis done")
@@ -111,11 +111,11 @@ func TestProgressStaysOnOneLineOfATerminal(t *testing.T) {
 	p.Done()
 	want := "\r\x1b[K██████░░░░░░░░░░░░░░░░░░ 1/4 a quarter is done" + "\r\x1b[K7 " + "\r\x1b[K"
 	if b.String() != want {
-		t.Errorf("drawn is %q, want %q", b.String(), want)
+		t.Errorf("output is %q, want %q", b.String(), want)
 	}
 }
 
-func TestProgressElsewhereIsALineASecond(t *testing.T) {
+func TestProgressToAFileIsOneLinePerSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b bytes.Buffer
 		p := NewProgress(&b, "copy")
@@ -126,27 +126,27 @@ func TestProgressElsewhereIsALineASecond(t *testing.T) {
 		p.Done()
 		want := "copy: 0/25\ncopy: 10/25\ncopy: 20/25\ncopy: 25/25\n"
 		if b.String() != want {
-			t.Errorf("written is %q, want %q", b.String(), want)
+			t.Errorf("output is %q, want %q", b.String(), want)
 		}
 	})
 }
 
-func TestLinesWaitWhileSomethingElseHasTheTerminal(t *testing.T) {
+func TestPauseQueuesLinesUntilResume(t *testing.T) {
 	var b strings.Builder
 	p := NewProgress(&b, "count")
 	p.Println("before")
-	p.Hold()
+	p.Pause()
 	p.Set(2, 2, "dropped")
-	for i := range maxHeld + 2 {
+	for i := range maxQueued + 2 {
 		p.Println(strconv.Itoa(i))
 	}
 	if got := b.String(); got != "before\n" {
-		t.Errorf("written meanwhile is %q", got)
+		t.Errorf("output while paused is %q", got)
 	}
-	p.Release()
+	p.Resume()
 	p.Println("after")
 	got := strings.Split(b.String(), "\n")
-	if len(got) != maxHeld+4 || got[1] != "0" || got[maxHeld] != "99" || got[maxHeld+1] != "(2 more lines)" || got[maxHeld+2] != "after" {
-		t.Errorf("written is %q", got)
+	if len(got) != maxQueued+4 || got[1] != "0" || got[maxQueued] != "99" || got[maxQueued+1] != "(2 more lines)" || got[maxQueued+2] != "after" {
+		t.Errorf("output is %q", got)
 	}
 }

@@ -1,5 +1,5 @@
-// Package terminal is how parley writes to people: what comes from a server is made
-// harmless, tables fit the width, progress stays on one line.
+// Package terminal writes output for users: it sanitises text from servers, fits tables to
+// the width of the terminal, and shows progress on one line.
 package terminal
 
 import (
@@ -10,22 +10,22 @@ import (
 	"unicode/utf8"
 )
 
-// Line makes text of a server fit for one line: runs of white space become one
-// space, and what a terminal would act upon becomes visible.
+// Line sanitises text from a server for output on one line: runs of white space become one
+// space, and control characters become visible characters.
 func Line(text string) string {
-	return neutralise(strings.Join(strings.Fields(text), " "), false)
+	return sanitise(strings.Join(strings.Fields(text), " "), false)
 }
 
-// Block makes text of a server harmless and keeps its lines and tabs.
-func Block(text string) string { return neutralise(text, true) }
+// Block sanitises text from a server and keeps its newlines and tabs.
+func Block(text string) string { return sanitise(text, true) }
 
-// JSON makes JSON text harmless and leaves it the same JSON: inside of strings,
-// where alone they can be, such characters are escaped.
+// JSON sanitises JSON text without changing its value: it escapes control characters and
+// deceptive characters, which valid JSON contains in strings only.
 func JSON(text string) string {
 	var b strings.Builder
 	for _, r := range text {
 		switch {
-		case r < 0x7F || !unicode.Is(unicode.Cc, r) && !hides(r):
+		case r < 0x7F || !unicode.Is(unicode.Cc, r) && !isDeceptive(r):
 			b.WriteRune(r)
 		case r > 0xFFFF:
 			high, low := utf16.EncodeRune(r)
@@ -37,11 +37,11 @@ func JSON(text string) string {
 	return b.String()
 }
 
-// neutralise replaces control characters, escape sequences' first bytes among them,
-// by their pictures, and what reorders or hides text by U+FFFD.
-func neutralise(text string, lines bool) string {
+// sanitise replaces C0 control characters, and so the ESC of escape sequences, by their
+// control pictures, and other control characters and deceptive characters by U+FFFD.
+func sanitise(text string, multiline bool) string {
 	clean := func(r rune) bool {
-		return (r >= 0x20 && r < 0x7F) || lines && (r == '\n' || r == '\t')
+		return (r >= 0x20 && r < 0x7F) || multiline && (r == '\n' || r == '\t')
 	}
 	if strings.IndexFunc(text, func(r rune) bool { return !clean(r) }) < 0 {
 		return text
@@ -51,19 +51,19 @@ func neutralise(text string, lines bool) string {
 		case clean(r):
 			return r
 		case r < 0x20:
-			return 0x2400 + r // the picture of the control character
+			return 0x2400 + r // the block of control pictures
 		case r == 0x7F:
 			return 0x2421
-		case unicode.Is(unicode.Cc, r), hides(r), r == utf8.RuneError:
+		case unicode.Is(unicode.Cc, r), isDeceptive(r), r == utf8.RuneError:
 			return utf8.RuneError
 		}
 		return r
 	}, text)
 }
 
-// hides reports whether r changes the direction of what is around it, or is not
-// seen: both make text look like another. What joins the parts of an emoji may stay.
-func hides(r rune) bool {
+// isDeceptive reports whether r is invisible or changes the direction of text, so that
+// text can look like other text. U+200D is allowed because it joins the parts of emoji.
+func isDeceptive(r rune) bool {
 	switch {
 	case r == 0x200D:
 		return false
