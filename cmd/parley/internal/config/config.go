@@ -1,5 +1,6 @@
-// Package config reads files that list MCP servers, as other MCP programs do: a
-// JSON object with comments whose member mcpServers has one member for each server.
+// Package config reads configuration files that list MCP servers. The format is the one that
+// other MCP programs use: a JSON object, in which comments are allowed, whose member
+// mcpServers has one member for each server.
 package config
 
 import (
@@ -15,63 +16,59 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/transport"
 )
 
-// maxFile bounds a file, in bytes.
-const maxFile = 4 << 20
+const maxFile = 4 << 20 // bytes
 
-// File is what a file says.
+// File is the content of a configuration file.
 type File struct {
 	Path     string
 	Servers  []Server // in the order of the file
-	Warnings []string // what is in it and has no effect, one line each
+	Warnings []string // members that have no effect, one line each
 }
 
-// Server is one server, as it is written.
+// Server is one server of the file. References to the environment are not expanded.
 type Server struct {
 	Name     string
 	Disabled bool
 
-	// A program: Command is not empty.
+	// For a program, Command is not empty.
 	Command string
 	Args    []string
 	Env     []Pair
-	Dir     string // relative to the file's folder
+	Dir     string // relative to the directory of the file
 
-	// A URL.
+	// For a server at a URL, URL is not empty.
 	URL     string
 	Headers []Pair
 
-	folder string // of the file
+	folder string // the directory of the file
 }
 
-// Pair is a name with a value.
+// Pair is a name and a value.
 type Pair struct{ Name, Value string }
 
-// Load reads a file.
+// Load reads the configuration file at path.
 func Load(path string) (*File, error) {
 	data, err := os.ReadFile(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return nil, fmt.Errorf("config file %s does not exist", path)
-	case err != nil:
-		return nil, fmt.Errorf("config file: %w", err)
-	case len(data) > maxFile:
-		return nil, fmt.Errorf("config file %s is larger than %d bytes", path, maxFile)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the configuration file: %w", err)
+	}
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("configuration file %s is too large: %d bytes, the limit is %d", path, len(data), maxFile)
 	}
 	return Parse(path, data)
 }
 
-// Parse reads what a file at path contains. Errors begin with the place.
+// Parse reads the content of the file at path. Errors begin with the path and line.
 func Parse(path string, data []byte) (*File, error) {
 	root, err := hujson.Parse(data)
 	if err != nil && len(bytes.TrimSpace(data)) == 0 {
-		return nil, fmt.Errorf("%s: the file is empty", path)
+		return nil, fmt.Errorf("%s: file is empty", path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %s", path, strings.NewReplacer("hujson: ", "", io.ErrUnexpectedEOF.Error(), "the file ends too early").Replace(err.Error()))
+		return nil, fmt.Errorf("%s: %s", path, strings.NewReplacer("hujson: ", "", io.ErrUnexpectedEOF.Error(), "unexpected end of file").Replace(err.Error()))
 	}
 	d := &document{path: path, data: data, file: &File{Path: path}}
 	if err := d.read(&root); err != nil {
@@ -80,7 +77,8 @@ func Parse(path string, data []byte) (*File, error) {
 	return d.file, nil
 }
 
-// Find returns the server of a name, or an error that says which there are.
+// Find returns the server called name. If there is none, the error lists the names that
+// exist.
 func (f *File) Find(name string) (*Server, error) {
 	var names []string
 	for i := range f.Servers {
@@ -90,19 +88,19 @@ func (f *File) Find(name string) (*Server, error) {
 		names = append(names, f.Servers[i].Name)
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("%s names no servers: add some to its \"mcpServers\"", f.Path)
+		return nil, fmt.Errorf("%s has no servers; add servers to \"mcpServers\"", f.Path)
 	}
-	return nil, fmt.Errorf("%s has no server %q, only %s", f.Path, name, strings.Join(names, ", "))
+	return nil, fmt.Errorf("%s has no server %q; its servers are %s", f.Path, name, strings.Join(names, ", "))
 }
 
-// Target returns what to dial, with references to the environment replaced by what
-// lookup has for them.
+// Target returns the target to dial. It replaces references to the environment by the values
+// that lookup returns.
 func (s *Server) Target(lookup func(name string) (string, bool)) (client.Target, error) {
-	var first error
-	set := func(where, text string) string {
+	var firstErr error
+	expanded := func(where, text string) string {
 		value, err := expand(text, lookup)
-		if err != nil && first == nil {
-			first = fmt.Errorf("%s: %w", where, err)
+		if err != nil && firstErr == nil {
+			firstErr = fmt.Errorf("%s: %w", where, err)
 		}
 		return value
 	}
@@ -110,53 +108,50 @@ func (s *Server) Target(lookup func(name string) (string, bool)) (client.Target,
 	if s.URL != "" {
 		header := make(http.Header, len(s.Headers))
 		for _, h := range s.Headers {
-			header.Add(h.Name, set("header "+h.Name, h.Value))
+			header.Add(h.Name, expanded("header "+h.Name, h.Value))
 		}
-		target = &client.HTTP{URL: set("url", s.URL), Header: header}
+		target = &client.HTTP{URL: expanded("url", s.URL), Header: header}
 	} else {
-		options := transport.CommandOptions{Path: set("command", s.Command)}
+		options := transport.CommandOptions{Path: expanded("command", s.Command)}
 		for _, arg := range s.Args {
-			options.Args = append(options.Args, set("args", arg))
+			options.Args = append(options.Args, expanded("args", arg))
 		}
 		for _, e := range s.Env {
-			options.Env = append(options.Env, e.Name+"="+set("env "+e.Name, e.Value))
+			options.Env = append(options.Env, e.Name+"="+expanded("env "+e.Name, e.Value))
 		}
 		if s.Dir != "" {
-			if options.Dir = set("cwd", s.Dir); !filepath.IsAbs(options.Dir) {
+			if options.Dir = expanded("cwd", s.Dir); !filepath.IsAbs(options.Dir) {
 				options.Dir = filepath.Join(s.folder, options.Dir)
 			}
 		}
 		target = &client.Process{CommandOptions: options}
 	}
-	if first != nil {
-		return nil, first
+	if firstErr != nil {
+		return nil, firstErr
 	}
 	return target, nil
 }
 
-// check returns what is wrong with a server as a whole.
+// check validates the combination of members. kind is the value of "type".
 func (s *Server) check(kind string) error {
-	if err := host.CheckName(s.Name); err != nil {
-		return err
-	}
 	switch {
 	case s.Command == "" && s.URL == "":
-		return errors.New("add a command to run, or a url")
+		return errors.New("must have a command or a url")
 	case s.Command != "" && s.URL != "":
-		return errors.New("a server has a command or a url, not both")
+		return errors.New("must not have both a command and a url")
 	}
 	switch kind {
 	case "":
 	case "stdio":
 		if s.Command == "" {
-			return errors.New(`type "stdio" needs a command`)
+			return errors.New(`type "stdio" requires a command`)
 		}
 	case "http", "sse", "streamable-http", "streamableHttp":
 		if s.URL == "" {
-			return fmt.Errorf("type %q needs a url", kind)
+			return fmt.Errorf("type %q requires a url", kind)
 		}
 	default:
-		return fmt.Errorf("unknown type %q: use stdio or http", kind)
+		return fmt.Errorf("unknown type %q; use stdio or http", kind)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 )
 
 const sample = `{
-	// comments and trailing commas may stand
+	// comments and trailing commas are allowed
 	"mcpServers": {
 		"files": {
 			"type": "stdio",
@@ -30,7 +30,7 @@ const sample = `{
 	"theme": "dark",
 }`
 
-func TestFileIsReadInItsOrder(t *testing.T) {
+func TestParseKeepsTheOrderOfTheFile(t *testing.T) {
 	got, err := Parse("dir/mcp.json", []byte(sample))
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func environment(pairs ...string) func(string) (string, bool) {
 	}
 }
 
-func TestTargetsHaveTheEnvironmentFilledIn(t *testing.T) {
+func TestTargetExpandsTheEnvironment(t *testing.T) {
 	file, err := Parse("dir/mcp.json", []byte(sample))
 	if err != nil {
 		t.Fatal(err)
@@ -89,12 +89,12 @@ func TestTargetsHaveTheEnvironmentFilledIn(t *testing.T) {
 		t.Errorf("(- want, + got)\n%s", diff)
 	}
 	_, err = file.Servers[1].Target(environment("TENANT=acme"))
-	if want := "header Authorization: ${TOKEN} is not set: set it in the environment, or write ${TOKEN:-default}"; err == nil || err.Error() != want {
-		t.Errorf("without the variable: %v, want %s", err, want)
+	if want := "header Authorization: environment variable TOKEN is not set; set it, or write ${TOKEN:-default}"; err == nil || err.Error() != want {
+		t.Errorf("without the variable: error %v, want %s", err, want)
 	}
 }
 
-func TestReferencesAreExpanded(t *testing.T) {
+func TestExpandReplacesReferences(t *testing.T) {
 	env := environment("A=one", "EMPTY=", "B=${A}")
 	for _, c := range []struct{ text, want string }{
 		{"", ""},
@@ -106,55 +106,55 @@ func TestReferencesAreExpanded(t *testing.T) {
 		{"${EMPTY:-default}", "default"},
 		{"${EMPTY}", ""},
 		{"${A:-default}", "one"},
-		{"${B}", "${A}"}, // values are not looked into
+		{"${B}", "${A}"}, // values are not expanded again
 	} {
 		if got, err := expand(c.text, env); err != nil || got != c.want {
-			t.Errorf("%q is %q, %v, want %q", c.text, got, err, c.want)
+			t.Errorf("expand(%q) = %q, %v, want %q", c.text, got, err, c.want)
 		}
 	}
 	for _, text := range []string{"${NONE}", "${", "${}", "${A", "${a b}", "${input:token}", "${1}"} {
 		if got, err := expand(text, env); err == nil {
-			t.Errorf("%q is %q", text, got)
+			t.Errorf("expand(%q) = %q, want an error", text, got)
 		}
 	}
 }
 
-func TestComplaintsSayWhereAndWhat(t *testing.T) {
+func TestParseErrorsHaveALineAndAReason(t *testing.T) {
 	server := func(body string) string { return "{\"mcpServers\": {\n\"a\": " + body + "}}" }
 	for _, c := range []struct{ text, want string }{
-		{" \n", `f: the file is empty`},
-		{`{"mcpServers": {`, `f: line 1, column 17: parsing value: the file ends too early`},
+		{" \n", `f: file is empty`},
+		{`{"mcpServers": {`, `f: line 1, column 17: parsing value: unexpected end of file`},
 		{`{"mcpServers": {]}`, `f: line 1, column 17: invalid character ']' at start of value`},
 		{`[]`, `f:1: the file must be an object`},
-		{`{}`, `f: there is no "mcpServers" in it`},
-		{`{"servers": {}}`, `f: there is no "mcpServers" in it: rename its "servers" to that`},
+		{`{}`, `f: member "mcpServers" is missing`},
+		{`{"servers": {}}`, `f: member "mcpServers" is missing; rename "servers" to "mcpServers"`},
 		{`{"mcpServers": []}`, `f:1: mcpServers must be an object`},
 		{server(`1`), `f:2: server "a" must be an object`},
-		{server(`{}`), `f:2: server "a": add a command to run, or a url`},
-		{server(`{"command": "x", "url": "http://y"}`), `f:2: server "a": a server has a command or a url, not both`},
+		{server(`{}`), `f:2: server "a": must have a command or a url`},
+		{server(`{"command": "x", "url": "http://y"}`), `f:2: server "a": must not have both a command and a url`},
 		{server(`{"command": ["x"]}`), `f:2: server "a": command must be a string`},
 		{server(`{"command": "x", "args": "y"}`), `f:2: server "a": args must be an array of strings`},
 		{server("{\"command\": \"x\",\n\"args\": [1]}"), `f:3: server "a": args[0] must be a string`},
 		{server(`{"command": "x", "env": {"A": 1}}`), `f:2: server "a": env A must be a string`},
-		{server(`{"command": "x", "env": {"A=B": "1"}}`), `f:2: server "a": env: "A=B" cannot be set to that`},
-		{server(`{"url": "http://x", "headers": {"A": "1\r\nB: 2"}}`), `f:2: server "a": headers: "A" cannot be set to that`},
-		{server(`{"command": "x\u0000"}`), `f:2: server "a": command must not contain a NUL`},
-		{server(`{"command": "x", "command": "y"}`), `f:2: server "a" has "command" twice`},
+		{server(`{"command": "x", "env": {"A=B": "1"}}`), `f:2: server "a": env: invalid name or value for "A=B"`},
+		{server(`{"url": "http://x", "headers": {"A": "1\r\nB: 2"}}`), `f:2: server "a": headers: invalid name or value for "A"`},
+		{server(`{"command": "x\u0000"}`), `f:2: server "a": command must not contain a NUL character`},
+		{server(`{"command": "x", "command": "y"}`), `f:2: server "a": duplicate member "command"`},
 		{server(`{"command": "x", "disabled": "no"}`), `f:2: server "a": disabled must be true or false`},
-		{server(`{"command": "x", "type": "http"}`), `f:2: server "a": type "http" needs a url`},
-		{server(`{"url": "http://x", "type": "stdio"}`), `f:2: server "a": type "stdio" needs a command`},
-		{server(`{"url": "http://x", "type": "carrier-pigeon"}`), `f:2: server "a": unknown type "carrier-pigeon": use stdio or http`},
+		{server(`{"command": "x", "type": "http"}`), `f:2: server "a": type "http" requires a url`},
+		{server(`{"url": "http://x", "type": "stdio"}`), `f:2: server "a": type "stdio" requires a command`},
+		{server(`{"url": "http://x", "type": "carrier-pigeon"}`), `f:2: server "a": unknown type "carrier-pigeon"; use stdio or http`},
 		{"{\"mcpServers\": {\n\"a b\": {\"command\": \"x\"}}}", `f:2: server name "a b": use letters, digits, - and _ only`},
-		{"{\"mcpServers\": {\n\"a\": {\"command\": \"x\"},\n\"a\": {\"command\": \"y\"}}}", `f:3: mcpServers has "a" twice`},
+		{"{\"mcpServers\": {\n\"a\": {\"command\": \"x\"},\n\"a\": {\"command\": \"y\"}}}", `f:3: mcpServers: duplicate member "a"`},
 	} {
 		_, err := Parse("f", []byte(c.text))
 		if err == nil || err.Error() != c.want {
-			t.Errorf("%s\n is %v\nwant %s", c.text, err, c.want)
+			t.Errorf("Parse(%s)\nreturned %v\nwant     %s", c.text, err, c.want)
 		}
 	}
 }
 
-func TestServersAreFoundByName(t *testing.T) {
+func TestFindReturnsAServerByName(t *testing.T) {
 	file, err := Parse("mcp.json", []byte(sample))
 	if err != nil {
 		t.Fatal(err)

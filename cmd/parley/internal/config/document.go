@@ -7,10 +7,12 @@ import (
 	"strings"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/parley-mcp/parley/host"
 )
 
-// document is a file being read. It walks the syntax tree, rather than decode it,
-// so that names given twice are seen and complaints have a line.
+// document reads a file. It walks the syntax tree instead of decoding it, to detect
+// duplicate names and to report line numbers.
 type document struct {
 	path string
 	data []byte
@@ -45,13 +47,16 @@ func (d *document) read(root *hujson.Value) error {
 	case found:
 		return nil
 	case slices.ContainsFunc(members, func(m member) bool { return m.name == "servers" }):
-		return fmt.Errorf(`%s: there is no "mcpServers" in it: rename its "servers" to that`, d.path)
+		return fmt.Errorf(`%s: member "mcpServers" is missing; rename "servers" to "mcpServers"`, d.path)
 	}
-	return fmt.Errorf(`%s: there is no "mcpServers" in it`, d.path)
+	return fmt.Errorf(`%s: member "mcpServers" is missing`, d.path)
 }
 
 func (d *document) server(m member) (Server, error) {
 	s := Server{Name: m.name, folder: filepath.Dir(d.path)}
+	if err := host.CheckName(m.name); err != nil {
+		return s, d.errorf(m.value, "%w", err)
+	}
 	what := fmt.Sprintf("server %q", m.name)
 	fields, err := d.members(m.value, what)
 	if err != nil {
@@ -85,20 +90,17 @@ func (d *document) server(m member) (Server, error) {
 		}
 	}
 	if err := s.check(kind); err != nil {
-		if !strings.HasPrefix(err.Error(), "server name ") {
-			err = fmt.Errorf("%s: %w", what, err)
-		}
-		return s, d.errorf(m.value, "%w", err)
+		return s, d.errorf(m.value, "%s: %w", what, err)
 	}
 	for _, unused := range []struct {
-		given bool
-		field string
+		given       bool
+		field, with string
 	}{
-		{s.URL != "" && s.Args != nil, "args"}, {s.URL != "" && s.Env != nil, "env"}, {s.URL != "" && s.Dir != "", "cwd"},
-		{s.Command != "" && s.Headers != nil, "headers"},
+		{s.URL != "" && s.Args != nil, "args", "url"}, {s.URL != "" && s.Env != nil, "env", "url"}, {s.URL != "" && s.Dir != "", "cwd", "url"},
+		{s.Command != "" && s.Headers != nil, "headers", "command"},
 	} {
 		if unused.given {
-			d.warn(m.value, "%s: %s has no effect here", what, unused.field)
+			d.warn(m.value, "%s: %s has no effect on a server with a %s", what, unused.field, unused.with)
 		}
 	}
 	return s, nil
@@ -121,7 +123,7 @@ func (d *document) members(v *hujson.Value, what string) ([]member, error) {
 		m := &object.Members[i]
 		name := m.Name.Value.(hujson.Literal).String()
 		if seen[name] {
-			return nil, d.errorf(&m.Name, "%s has %q twice", what, name)
+			return nil, d.errorf(&m.Name, "%s: duplicate member %q", what, name)
 		}
 		seen[name] = true
 		members = append(members, member{name, &m.Value})
@@ -136,7 +138,7 @@ func (d *document) text(v *hujson.Value, what string) (string, error) {
 	}
 	text := literal.String()
 	if strings.ContainsRune(text, 0) {
-		return "", d.errorf(v, "%s must not contain a NUL", what)
+		return "", d.errorf(v, "%s must not contain a NUL character", what)
 	}
 	return text, nil
 }
@@ -177,7 +179,7 @@ func (d *document) pairs(v *hujson.Value, what string) ([]Pair, error) {
 			return nil, err
 		}
 		if m.name == "" || strings.ContainsAny(m.name, "=\x00\r\n") || strings.ContainsAny(value, "\r\n") && strings.HasSuffix(what, "headers") {
-			return nil, d.errorf(m.value, "%s: %q cannot be set to that", what, m.name)
+			return nil, d.errorf(m.value, "%s: invalid name or value for %q", what, m.name)
 		}
 		pairs = append(pairs, Pair{m.name, value})
 	}

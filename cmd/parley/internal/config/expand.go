@@ -8,8 +8,8 @@ import (
 
 var reference = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
 
-// expand replaces ${NAME} by what lookup has for it, and ${NAME:-default} by the
-// default if that is nothing. A dollar sign without a brace is one.
+// expand replaces ${NAME} by the value that lookup returns, and ${NAME:-default} by the
+// default if that value is missing or empty. Other dollar signs stay.
 func expand(text string, lookup func(string) (string, bool)) (string, error) {
 	var b strings.Builder
 	for {
@@ -21,14 +21,14 @@ func expand(text string, lookup func(string) (string, bool)) (string, error) {
 		text = text[len(before):]
 		m := reference.FindStringSubmatch(text)
 		if m == nil {
-			return "", fmt.Errorf("%.40q is not understood: write ${NAME} or ${NAME:-default}", text)
+			return "", fmt.Errorf("invalid reference %.40q; write ${NAME} or ${NAME:-default}", text)
 		}
 		value, ok := lookup(m[1])
 		switch {
 		case m[2] != "" && value == "":
 			value = m[3]
 		case !ok && m[2] == "":
-			return "", fmt.Errorf("${%s} is not set: set it in the environment, or write ${%s:-default}", m[1], m[1])
+			return "", fmt.Errorf("environment variable %s is not set; set it, or write ${%s:-default}", m[1], m[1])
 		}
 		b.WriteString(value)
 		text = text[len(m[0]):]
