@@ -15,12 +15,12 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// checkText returns nil if a text or number can be the answer.
+// checkText returns nil if text is a valid answer to a question for a string or number.
 func (q *question) checkText(text string) error {
 	switch {
 	case text == "" && q.required:
-		return errors.New("an answer is needed")
-	case text == "" && !q.answered():
+		return errors.New("an answer is required")
+	case text == "" && !q.sendsEmpty():
 		return nil
 	case q.schema.Type == mcp.TypeString:
 		return q.checkString(text)
@@ -32,30 +32,29 @@ func (q *question) checkString(text string) error {
 	n := int64(utf8.RuneCountInString(text))
 	switch least, most := q.schema.MinLength, q.schema.MaxLength; {
 	case least != nil && n < *least, most != nil && n > *most:
-		return fmt.Errorf("it has %d characters: write %s", n, between(least, most))
+		return fmt.Errorf("the answer has %d characters; enter %s", n, between(least, most))
 	}
 	return checkFormat(q.schema.Format, text)
 }
 
-// checkFormat returns nil if text has a format. One that is not known is the server's
-// to check.
+// checkFormat returns nil if text has the format. The server checks unknown formats.
 func checkFormat(format, text string) error {
 	switch format {
 	case mcp.FormatEmail:
 		if a, err := mail.ParseAddress(text); err != nil || a.Address != text {
-			return errors.New("this is no e-mail address, such as ada@example.com")
+			return errors.New("must be an e-mail address, such as ada@example.com")
 		}
 	case mcp.FormatURI:
 		if u, err := url.Parse(text); err != nil || u.Scheme == "" || strings.ContainsRune(text, ' ') {
-			return errors.New("this is no URI, such as https://example.com/")
+			return errors.New("must be a URI, such as https://example.com/")
 		}
 	case mcp.FormatDate:
 		if _, err := time.Parse(time.DateOnly, text); err != nil {
-			return errors.New("this is no date, such as 2026-07-28")
+			return errors.New("must be a date, such as 2026-07-28")
 		}
 	case mcp.FormatDateTime:
 		if _, err := time.Parse(time.RFC3339, text); err != nil {
-			return errors.New("this is no date and time, such as 2026-07-28T19:30:00Z")
+			return errors.New("must be a date and time, such as 2026-07-28T19:30:00Z")
 		}
 	}
 	return nil
@@ -63,26 +62,26 @@ func checkFormat(format, text string) error {
 
 func (q *question) checkNumber(text string) error {
 	if !json.Valid([]byte(text)) || strings.TrimSpace(text) != text || strings.IndexByte("-0123456789", text[0]) < 0 {
-		return errors.New("this is no number")
+		return errors.New("must be a number")
 	}
 	if q.schema.Type == mcp.TypeInteger && strings.ContainsAny(text, ".eE") {
-		return errors.New("this is no whole number")
+		return errors.New("must be a whole number")
 	}
 	number, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return errors.New("this number is too large")
+		return errors.New("the number is too large")
 	}
 	switch least, most := q.schema.Minimum, q.schema.Maximum; {
 	case least != nil && number < *least, most != nil && number > *most:
-		return fmt.Errorf("write %s", between(least, most))
+		return fmt.Errorf("enter %s", between(least, most))
 	}
 	return nil
 }
 
-func (q *question) checkSeveral(chosen []int) error {
+func (q *question) checkMultiple(chosen []int) error {
 	n := int64(len(chosen))
 	switch least, most := q.schema.MinItems, q.schema.MaxItems; {
-	case n == 0 && !q.answered():
+	case n == 0 && !q.sendsEmpty():
 		return nil
 	case least != nil && n < *least, most != nil && n > *most:
 		return fmt.Errorf("choose %s", between(least, most))
@@ -90,7 +89,7 @@ func (q *question) checkSeveral(chosen []int) error {
 	return nil
 }
 
-// between says what bounds are, or nothing if there are none.
+// between describes bounds. It returns an empty string if there are none.
 func between[N int64 | float64](least, most *N) string {
 	switch {
 	case least != nil && most != nil && *least == *most:
@@ -105,13 +104,13 @@ func between[N int64 | float64](least, most *N) string {
 	return ""
 }
 
-// hint says what can be answered.
+// hint describes the valid answers.
 func (q *question) hint() string {
 	s := &q.schema
 	var kind, bounds string
 	switch {
 	case s.Type == mcp.TypeArray:
-		kind = "space or x chooses"
+		kind = "select with space or x"
 		if bounds = between(s.MinItems, s.MaxItems); bounds != "" {
 			bounds = "choose " + bounds
 		}

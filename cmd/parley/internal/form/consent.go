@@ -2,6 +2,7 @@ package form
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -11,77 +12,76 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Consent asks whether the user will visit a URL for a server. It shows the whole URL,
-// its host standing out, and what is suspicious about it. The page is opened, by
-// Screen.Open, when the user says so and not before; nothing else fetches it. Whoever
-// is asked again for the same page is asked whether they are done there. A URL that is
-// none for browsers is an error.
+// Consent asks the user to open a URL for a server. It shows the whole URL, highlights the
+// host, and warns about deceptive hosts. It opens the page with Screen.Open, only after the
+// user has chosen to, and does not fetch it in any other way. If a server asks for the same
+// page again, Consent asks the user whether to continue. It returns an error for a URL that
+// is not a web page's.
 func (s *Screen) Consent(ctx context.Context, from string, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	address, err := parseAddress(params.URL)
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(s.Out, "\n%s wants you to visit a page of %s:\n\n%s\n\n  %s\n\n",
+	fmt.Fprintf(s.Out, "\n%s asks you to open a page at %s:\n\n%s\n\n  %s\n\n",
 		terminal.Line(from), address.Hostname(), terminal.Block(params.Message), highlighted(params.URL))
-	for _, warning := range suspicions(address) {
+	for _, warning := range warnings(address) {
 		fmt.Fprintf(s.Out, "  warning: %s\n\n", warning)
 	}
-	again := s.visited[from+" "+params.URL]
-	choice, err := s.offer(ctx, again)
+	again := s.accepted[from+" "+params.URL]
+	chosen, err := s.askConsent(ctx, again)
 	switch {
-	case err != nil || choice == cancel:
+	case err != nil || chosen == cancel:
 		return &mcp.ElicitResult{Action: mcp.ElicitCancel}, err
-	case choice == decline:
+	case chosen == decline:
 		return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
-	case choice == open:
+	case chosen == open:
 		if err := s.Open(ctx, params.URL); err != nil {
-			fmt.Fprintf(s.Out, "  It could not be opened: %s. Copy the address into your browser.\n\n", terminal.Line(err.Error()))
+			fmt.Fprintf(s.Out, "  Cannot open the browser: %s. Copy the address into a browser.\n\n", terminal.Line(err.Error()))
 		}
 	}
 	s.remember(from + " " + params.URL)
 	return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
 }
 
-// What a user may say to a page.
-type visit int
+// choice is the user's answer to a request to open a page.
+type choice int
 
 const (
-	cancel visit = iota
+	cancel choice = iota
 	open
-	agree // they have been there, or go there by themselves
+	agree // the user has opened the page, or opens it without parley
 	decline
 )
 
-// offer has the user choose. Only what they choose is done.
-func (s *Screen) offer(ctx context.Context, again bool) (visit, error) {
-	title, agreed, opened := "Will you visit it?", "Yes, I copy the address into my browser", "Yes, open it in my browser"
+// askConsent asks the user what to do. again says that the user has accepted the page before.
+func (s *Screen) askConsent(ctx context.Context, again bool) (choice, error) {
+	title, agreed, opened := "Open this page?", "I will copy the address into a browser", "Open it in the browser"
 	if again {
-		title, agreed, opened = "Are you done there? The server does not know yet.", "Go on", "Open it in my browser again"
+		title, agreed, opened = "The server is still waiting for this page. Have you finished there?", "Continue", "Open it in the browser again"
 	}
-	var options []option[visit]
+	var options []option[choice]
 	if s.Open != nil {
-		options = append(options, option[visit]{opened, open})
+		options = append(options, option[choice]{opened, open})
 	}
-	options = append(options, option[visit]{agreed, agree})
+	options = append(options, option[choice]{agreed, agree})
 	if again && s.Open != nil {
 		options[0], options[1] = options[1], options[0]
 	}
-	options = append(options, option[visit]{"No", decline}, option[visit]{"Leave without an answer", cancel})
+	options = append(options, option[choice]{"Decline", decline}, option[choice]{"Cancel", cancel})
 	return choose(ctx, s, title, options)
 }
 
-// maxVisited bounds the pages that are remembered.
-const maxVisited = 64
+const maxAccepted = 64 // pages
 
 func (s *Screen) remember(page string) {
-	if s.visited == nil || len(s.visited) >= maxVisited {
-		s.visited = make(map[string]bool)
+	if s.accepted == nil || len(s.accepted) >= maxAccepted {
+		s.accepted = make(map[string]bool)
 	}
-	s.visited[page] = true
+	s.accepted[page] = true
 }
 
-// highlighted is a URL whose host stands out, so that it is not taken for another
-// that its other parts resemble.
+// highlighted returns the URL with its host in reverse video, so that the user cannot
+// mistake another part of the URL for the host.
 func highlighted(address string) string {
 	start := strings.Index(address, "://") + len("://")
 	end := start + len(address[start:])
@@ -91,11 +91,12 @@ func highlighted(address string) string {
 	return address[:start] + "\x1b[1;7m" + address[start:end] + "\x1b[0m" + address[end:]
 }
 
-// parseAddress returns what a URL consists of, if it can be shown as it is.
+// parseAddress parses a URL. It returns an error if the URL contains characters that cannot
+// be shown unchanged.
 func parseAddress(text string) (*url.URL, error) {
 	u, err := mcp.ParseElicitURL(text)
 	if err == nil && terminal.Line(text) != text {
-		err = fmt.Errorf("the URL has characters that a terminal would act upon")
+		err = errors.New("url must not contain control characters")
 	}
 	if err != nil {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "elicitation/create: %s", err)
@@ -103,8 +104,8 @@ func parseAddress(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// suspicions says what about a URL may deceive somebody who reads it.
-func suspicions(u *url.URL) []string {
+// warnings returns the reasons why the host of a URL may deceive the user.
+func warnings(u *url.URL) []string {
 	var found []string
 	host := strings.ToLower(u.Hostname())
 	var foreign []string
@@ -114,10 +115,10 @@ func suspicions(u *url.URL) []string {
 		}
 	}
 	if foreign != nil {
-		found = append(found, "the host has letters that may look like others: "+strings.Join(foreign, ", "))
+		found = append(found, "the host contains letters that can look like other letters: "+strings.Join(foreign, ", "))
 	}
 	if strings.HasPrefix(host, "xn--") || strings.Contains(host, ".xn--") {
-		found = append(found, "the host is in Punycode (xn--): a browser may show it as letters that look like others")
+		found = append(found, "the host is in Punycode (xn--); a browser can show it as letters that look like other letters")
 	}
 	return found
 }

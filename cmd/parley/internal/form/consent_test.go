@@ -10,7 +10,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-func TestSuspiciousAddressesAreWarnedOf(t *testing.T) {
+func TestConsentWarnsAboutDeceptiveHosts(t *testing.T) {
 	for address, want := range map[string]string{
 		"https://example.com/pay?id=1":        "",
 		"http://127.0.0.1:8080/":              "",
@@ -25,20 +25,20 @@ func TestSuspiciousAddressesAreWarnedOf(t *testing.T) {
 			t.Errorf("%s: %v", address, err)
 			continue
 		}
-		got := strings.Join(suspicions(u), "\n")
+		got := strings.Join(warnings(u), "\n")
 		if want == "" && got != "" || !strings.Contains(got, want) {
-			t.Errorf("of %s it warns %q, want %q", address, got, want)
+			t.Errorf("warnings for %s: %q, want %q", address, got, want)
 		}
 	}
 }
 
-func TestWhatIsNoWebPageIsRefusedWithoutAsking(t *testing.T) {
+func TestConsentRejectsInvalidURLsWithoutAsking(t *testing.T) {
 	for _, address := range []string{
 		"", "example.com", "javascript:alert(1)", "file:///etc/passwd", "https://", "https:///path",
 		"https://example.com/\u202egpj", "https://example.com/\x1b[2J", "https://example.com/a b", "https://example.com/%zz",
 		"https://example.com@evil.example/", "http://example.com/",
 	} {
-		screen := &Screen{} // which cannot ask
+		screen := &Screen{} // cannot ask
 		_, err := screen.Consent(t.Context(), "server", &mcp.ElicitParams{Mode: mcp.ElicitModeURL, URL: address})
 		var reported *jsonrpc.Error
 		if !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidParams {
@@ -47,36 +47,36 @@ func TestWhatIsNoWebPageIsRefusedWithoutAsking(t *testing.T) {
 	}
 }
 
-// H7: the whole address is shown, its host stands out, and it is opened when the user
-// says so, in no other case.
-func TestH7PagesAreOpenedOnlyWhenTheUserSaysSo(t *testing.T) {
+// H7: Consent shows the whole URL, highlights the host, and opens the page only if the user
+// chooses to.
+func TestH7PagesAreOpenedOnlyWithConsent(t *testing.T) {
 	const address = "https://xn--pple-43d.com:8443/pay?id=1#x"
 	for name, test := range map[string]struct {
-		keys   string
-		again  bool
-		cannot error
-		opened int
-		action mcp.ElicitAction
+		keys    string
+		again   bool
+		failure error
+		opened  int
+		action  mcp.ElicitAction
 	}{
 		"open":             {"\r", false, nil, 1, mcp.ElicitAccept},
 		"cannot be opened": {"\r", false, errors.New("no display"), 1, mcp.ElicitAccept},
-		"by themselves":    {"j\r", false, nil, 0, mcp.ElicitAccept},
-		"no":               {"jj\r", false, nil, 0, mcp.ElicitDecline},
-		"leave":            {"jjj\r", false, nil, 0, mcp.ElicitCancel},
+		"copies the URL":   {"j\r", false, nil, 0, mcp.ElicitAccept},
+		"decline":          {"jj\r", false, nil, 0, mcp.ElicitDecline},
+		"cancel":           {"jjj\r", false, nil, 0, mcp.ElicitCancel},
 		"interrupt":        {"\x03", false, nil, 0, mcp.ElicitCancel},
-		"done":             {"\r", true, nil, 0, mcp.ElicitAccept},
+		"continue":         {"\r", true, nil, 0, mcp.ElicitAccept},
 		"open again":       {"j\r", true, nil, 1, mcp.ElicitAccept},
-		"no longer":        {"jj\r", true, nil, 0, mcp.ElicitDecline},
+		"decline again":    {"jj\r", true, nil, 0, mcp.ElicitDecline},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
 			opened := 0
 			screen := &Screen{In: strings.NewReader(test.keys), Out: &out, Open: func(_ context.Context, got string) error {
 				if !strings.Contains(out.String(), "/pay?id=1#x") || got != address {
-					t.Errorf("%s was opened after %q", got, out.String())
+					t.Errorf("opened %s after the output %q", got, out.String())
 				}
 				opened++
-				return test.cannot
+				return test.failure
 			}}
 			if test.again {
 				screen.remember("server " + address)
@@ -85,19 +85,19 @@ func TestH7PagesAreOpenedOnlyWhenTheUserSaysSo(t *testing.T) {
 			if err != nil || result.Action != test.action || opened != test.opened {
 				t.Errorf("%+v, %v, opened %d times", result, err, opened)
 			}
-			for _, want := range []string{"server wants", "Pay", "https://\x1b[1;7mxn--pple-43d.com:8443\x1b[0m/pay?id=1#x", "Punycode"} {
+			for _, want := range []string{"server asks", "Pay", "https://\x1b[1;7mxn--pple-43d.com:8443\x1b[0m/pay?id=1#x", "Punycode"} {
 				if !strings.Contains(out.String(), want) {
-					t.Errorf("%q is not shown: %q", want, out.String())
+					t.Errorf("output does not contain %q: %q", want, out.String())
 				}
 			}
 		})
 	}
 }
 
-func TestFormsThatCannotBeShownAreRefusedWithoutAsking(t *testing.T) {
+func TestFillRejectsInvalidFormsWithoutAsking(t *testing.T) {
 	_, err := (&Screen{}).Fill(t.Context(), "server", &mcp.ElicitParams{RequestedSchema: []byte(`{"type":"array"}`)})
 	var reported *jsonrpc.Error
 	if !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidParams {
-		t.Errorf("it says %v", err)
+		t.Errorf("error is %v, want invalid params", err)
 	}
 }

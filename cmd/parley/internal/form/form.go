@@ -1,5 +1,5 @@
-// Package form asks people at a terminal what servers want to know: by forms, and for
-// consent to visit a URL (2026-07-28, client/elicitation).
+// Package form shows the questions of servers at a terminal: forms, and requests for consent
+// to open a URL (2026-07-28, client/elicitation).
 package form
 
 import (
@@ -16,19 +16,18 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Screen is the terminal that people are asked at.
+// Screen is the terminal at which the user answers.
 type Screen struct {
 	In  io.Reader
 	Out io.Writer
-	// Open opens a page in the user's browser; nil: users do so themselves.
+	// Open opens a page in the user's browser. If it is nil, the user opens pages.
 	Open func(ctx context.Context, address string) error
 
-	visited map[string]bool // pages that the user has agreed to visit, by who asked
+	accepted map[string]bool // pages that the user has agreed to open, by server and URL
 }
 
-// Fill has a form of a server filled in. From names the server as the user knows it.
-// Saying no, and going away without an answer, is possible at each step. A form that
-// cannot be shown is an error.
+// Fill asks the user to fill in a form. from is the user's name for the server. The user can
+// decline or cancel at each step. Fill returns an error for a form that it cannot show.
 func (s *Screen) Fill(ctx context.Context, from string, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	requested, err := mcp.ParseElicitSchema(params.RequestedSchema)
 	if err != nil {
@@ -39,7 +38,7 @@ func (s *Screen) Fill(ctx context.Context, from string, params *mcp.ElicitParams
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "elicitation/create: %s", err)
 	}
 	fmt.Fprintf(s.Out, "\n%s asks:\n\n%s\n\n", terminal.Line(from), terminal.Block(params.Message))
-	action, err := s.choose(ctx, "Will you answer?", "Answer", "Decline")
+	action, err := s.choose(ctx, "Answer the server's questions?", "Answer", "Decline")
 	if err != nil || action != mcp.ElicitAccept {
 		return &mcp.ElicitResult{Action: action}, err
 	}
@@ -49,8 +48,8 @@ func (s *Screen) Fill(ctx context.Context, from string, params *mcp.ElicitParams
 		fields = append(fields, q.field())
 	}
 	fields = append(fields, huh.NewConfirm().
-		Title("Send this to "+terminal.Line(from)+"?").
-		Description("shift+tab goes back, ctrl+c leaves without an answer").
+		Title("Send the answers to "+terminal.Line(from)+"?").
+		Description("shift+tab: back · ctrl+c: cancel").
 		Affirmative("Send").Negative("Decline").
 		Value(&send))
 	switch action, err := s.run(ctx, fields...); {
@@ -62,10 +61,10 @@ func (s *Screen) Fill(ctx context.Context, from string, params *mcp.ElicitParams
 	return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: contentOf(questions)}, nil
 }
 
-// choose has the user agree, decline, or do neither.
+// choose asks the user to accept, decline or cancel.
 func (s *Screen) choose(ctx context.Context, title, accept, decline string) (mcp.ElicitAction, error) {
 	action, err := choose(ctx, s, title, []option[mcp.ElicitAction]{
-		{accept, mcp.ElicitAccept}, {decline, mcp.ElicitDecline}, {"Leave without an answer", mcp.ElicitCancel},
+		{accept, mcp.ElicitAccept}, {decline, mcp.ElicitDecline}, {"Cancel", mcp.ElicitCancel},
 	})
 	if action == "" {
 		action = mcp.ElicitCancel
@@ -73,13 +72,13 @@ func (s *Screen) choose(ctx context.Context, title, accept, decline string) (mcp
 	return action, err
 }
 
-// option is one of the things to choose from.
+// option is one option of a list.
 type option[T comparable] struct {
 	text  string
 	value T
 }
 
-// choose has the user choose one of several things. The zero T is that they leave.
+// choose asks the user to choose an option. It returns the zero T if the user cancels.
 func choose[T comparable](ctx context.Context, s *Screen, title string, options []option[T]) (chosen T, err error) {
 	var shown []huh.Option[T]
 	for _, o := range options {
@@ -93,7 +92,7 @@ func choose[T comparable](ctx context.Context, s *Screen, title string, options 
 	return picked, nil
 }
 
-// run shows fields until they are filled in; cancel is what Ctrl-C means.
+// run shows fields until they are filled in. Ctrl-C cancels.
 func (s *Screen) run(ctx context.Context, fields ...huh.Field) (mcp.ElicitAction, error) {
 	keys := huh.NewDefaultKeyMap()
 	keys.Select.Filter.SetEnabled(false) // lists are short

@@ -8,8 +8,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Line has the user enter one line, which a secret does not show. Answered is false if
-// they leave instead.
+// Line asks the user for one line of text. A secret is not echoed. answered is false if the
+// user cancels.
 func (s *Screen) Line(ctx context.Context, title string, secret bool) (text string, answered bool, err error) {
 	field := huh.NewInput().Title(title).Value(&text)
 	if secret {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestALineIsEnteredOrNot(t *testing.T) {
+func TestLineReturnsTheTextOrTheCancellation(t *testing.T) {
 	for name, test := range map[string]struct {
 		keys     string
 		text     string
@@ -26,20 +26,20 @@ func TestALineIsEnteredOrNot(t *testing.T) {
 	}
 }
 
-func TestASecretLineIsNotShown(t *testing.T) {
+func TestLineDoesNotEchoASecret(t *testing.T) {
 	var out strings.Builder
 	screen := &Screen{In: strings.NewReader("hunter2\r"), Out: &out}
 	if text, answered, err := screen.Line(t.Context(), "Secret:", true); err != nil || text != "hunter2" || !answered {
 		t.Errorf("%q, %t, %v", text, answered, err)
 	}
 	if strings.Contains(out.String(), "hunter") {
-		t.Errorf("it is shown: %q", out.String())
+		t.Errorf("the secret is echoed: %q", out.String())
 	}
 }
 
-// While somebody is asked to paste, the browser may come back by itself.
-func TestALineIsNotWaitedForWhenItIsNotNeededAnyMore(t *testing.T) {
-	in, stop := io.Pipe() // at which nobody types
+// The browser can finish a login while the user is asked to paste its address.
+func TestLineReturnsWhenItsContextIsCancelled(t *testing.T) {
+	in, stop := io.Pipe() // no input
 	defer stop.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	asked := make(chan struct{})
@@ -47,19 +47,19 @@ func TestALineIsNotWaitedForWhenItIsNotNeededAnyMore(t *testing.T) {
 		<-asked
 		cancel()
 	}()
-	_, answered, err := (&Screen{In: in, Out: &shownOnce{asked}}).Line(ctx, "Paste it here:", false)
+	_, answered, err := (&Screen{In: in, Out: &firstWrite{asked}}).Line(ctx, "Paste it here:", false)
 	if answered || !errors.Is(err, context.Canceled) {
 		t.Errorf("%t, %v", answered, err)
 	}
 }
 
-// shownOnce closes shown when something is first written.
-type shownOnce struct{ shown chan struct{} }
+// firstWrite is a writer that closes done at the first write.
+type firstWrite struct{ done chan struct{} }
 
-func (s *shownOnce) Write(p []byte) (int, error) {
-	if s.shown != nil {
-		close(s.shown)
-		s.shown = nil
+func (w *firstWrite) Write(p []byte) (int, error) {
+	if w.done != nil {
+		close(w.done)
+		w.done = nil
 	}
 	return len(p), nil
 }

@@ -11,44 +11,45 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// question is one question of a form, and what has been answered.
+// question is one question of a form and its answer.
 type question struct {
 	name     string
 	schema   mcp.PrimitiveSchema
 	required bool
-	options  []mcp.EnumOption // of choices; a yes or no that may be left open is one, too
+	options  []mcp.EnumOption // the options of a choice; an optional boolean without a default is a choice, too
 
-	text    string // of texts and numbers
-	yes     bool
-	one     int // the option chosen, or none
-	several []int
+	// The answer, by kind of question.
+	text     string // a string or number
+	checked  bool   // a boolean
+	selected int    // the index of an option, or none
+	multiple []int  // the indexes of options
 }
 
-// none is the option of no answer.
+// none is the index for no answer.
 const none = -1
 
-// The options of a yes or no, in this order.
+// yesNo are the options of an optional boolean.
 var yesNo = []mcp.EnumOption{{Const: "true", Title: "Yes"}, {Const: "false", Title: "No"}}
 
 func questionsOf(form *mcp.ElicitSchema) ([]*question, error) {
 	var questions []*question
 	for _, p := range form.Properties {
-		q := &question{name: p.Name, schema: p.Schema, required: slices.Contains(form.Required, p.Name), options: p.Schema.Options(), one: none}
+		q := &question{name: p.Name, schema: p.Schema, required: slices.Contains(form.Required, p.Name), options: p.Schema.Options(), selected: none}
 		if q.schema.Type == mcp.TypeBoolean && !q.required && q.schema.Default == nil {
 			q.options = yesNo
 		}
 		if err := q.preset(); err != nil {
-			return nil, fmt.Errorf("property %q: its default %.64s does not fit: %w", p.Name, p.Schema.Default, err)
+			return nil, fmt.Errorf("property %q: invalid default %.64s: %w", p.Name, p.Schema.Default, err)
 		}
-		if q.one == none && q.required {
-			q.one = 0
+		if q.selected == none && q.required {
+			q.selected = 0
 		}
 		questions = append(questions, q)
 	}
 	return questions, nil
 }
 
-// preset makes the default the answer.
+// preset sets the answer to the default.
 func (q *question) preset() error {
 	raw := q.schema.Default
 	if raw == nil {
@@ -56,7 +57,7 @@ func (q *question) preset() error {
 	}
 	switch {
 	case q.schema.Type == mcp.TypeBoolean:
-		return json.Unmarshal(raw, &q.yes)
+		return json.Unmarshal(raw, &q.checked)
 	case q.schema.Type == mcp.TypeArray:
 		var values []string
 		if err := json.Unmarshal(raw, &values); err != nil {
@@ -64,7 +65,7 @@ func (q *question) preset() error {
 		}
 		for _, value := range values {
 			if i := q.option(value); i != none {
-				q.several = append(q.several, i)
+				q.multiple = append(q.multiple, i)
 			}
 		}
 	case q.options != nil:
@@ -72,7 +73,7 @@ func (q *question) preset() error {
 		if err := json.Unmarshal(raw, &value); err != nil {
 			return err
 		}
-		q.one = q.option(value)
+		q.selected = q.option(value)
 	case q.schema.Type == mcp.TypeString:
 		return json.Unmarshal(raw, &q.text)
 	default:
@@ -80,36 +81,36 @@ func (q *question) preset() error {
 		if err := json.Unmarshal(raw, &number); err != nil {
 			return err
 		}
-		q.text = number.String() // exactly as it was written
+		q.text = number.String() // keeps all digits
 	}
 	return nil
 }
 
-// option returns which option has a value.
+// option returns the index of the option with a value, or none.
 func (q *question) option(value string) int {
 	return slices.IndexFunc(q.options, func(o mcp.EnumOption) bool { return o.Const == value })
 }
 
-// field returns what to show for a question.
+// field returns the form field of the question.
 func (q *question) field() huh.Field {
 	title, hint := q.title(), q.hint()
 	switch {
 	case q.schema.Type == mcp.TypeArray:
-		return huh.NewMultiSelect[int]().Title(title).Description(hint).Options(q.choices()...).Height(height(len(q.options))).Value(&q.several).Validate(q.checkSeveral)
+		return huh.NewMultiSelect[int]().Title(title).Description(hint).Options(q.choices()...).Height(height(len(q.options))).Value(&q.multiple).Validate(q.checkMultiple)
 	case q.options != nil:
 		choices := q.choices()
 		if !q.required && q.schema.Default == nil {
 			choices = append([]huh.Option[int]{huh.NewOption("(no answer)", none)}, choices...)
 		}
-		return huh.NewSelect[int]().Title(title).Description(hint).Options(choices...).Height(height(len(choices))).Value(&q.one)
+		return huh.NewSelect[int]().Title(title).Description(hint).Options(choices...).Height(height(len(choices))).Value(&q.selected)
 	case q.schema.Type == mcp.TypeBoolean:
-		return huh.NewConfirm().Title(title).Description(hint).Value(&q.yes)
+		return huh.NewConfirm().Title(title).Description(hint).Value(&q.checked)
 	}
 	return huh.NewInput().Title(title).Description(hint).Value(&q.text).Validate(q.checkText)
 }
 
-// height is how many lines a choice takes: its title, its hint and what fits of the
-// options; the others are scrolled to.
+// height returns the number of lines of a choice: title, hint and at most 8 options. The user
+// scrolls to further options.
 func height(options int) int { return 2 + min(options, 8) }
 
 func (q *question) choices() []huh.Option[int] {
@@ -131,7 +132,7 @@ func (q *question) title() string {
 	return terminal.Line(title)
 }
 
-// contentOf returns the answers as a JSON object. What was left open is left out.
+// contentOf returns the answers as a JSON object, without the questions that have no answer.
 func contentOf(questions []*question) json.RawMessage {
 	object := []byte{'{'}
 	for _, q := range questions {
@@ -147,29 +148,29 @@ func contentOf(questions []*question) json.RawMessage {
 	return append(object, '}')
 }
 
-// value returns an answer as JSON, or nil if there is none.
+// value returns the answer as JSON, or nil if there is none.
 func (q *question) value() json.RawMessage {
 	switch {
 	case q.schema.Type == mcp.TypeArray:
-		if len(q.several) == 0 && !q.answered() {
+		if len(q.multiple) == 0 && !q.sendsEmpty() {
 			return nil
 		}
-		values := make([]string, 0, len(q.several))
-		for i, o := range q.options { // in the form's order, not that of choosing
-			if slices.Contains(q.several, i) {
+		values := make([]string, 0, len(q.multiple))
+		for i, o := range q.options { // in the order of the form
+			if slices.Contains(q.multiple, i) {
 				values = append(values, o.Const)
 			}
 		}
 		return encode(values)
-	case q.options != nil && q.one == none:
+	case q.options != nil && q.selected == none:
 		return nil
 	case q.options != nil && q.schema.Type == mcp.TypeBoolean:
-		return json.RawMessage(q.options[q.one].Const)
+		return json.RawMessage(q.options[q.selected].Const)
 	case q.options != nil:
-		return encode(q.options[q.one].Const)
+		return encode(q.options[q.selected].Const)
 	case q.schema.Type == mcp.TypeBoolean:
-		return encode(q.yes)
-	case q.text == "" && !q.answered():
+		return encode(q.checked)
+	case q.text == "" && !q.sendsEmpty():
 		return nil
 	case q.schema.Type == mcp.TypeString:
 		return encode(q.text)
@@ -177,9 +178,9 @@ func (q *question) value() json.RawMessage {
 	return json.RawMessage(q.text)
 }
 
-// answered reports whether nothing is an answer, too: to leave it out would stand for
-// the default, which the user has taken away.
-func (q *question) answered() bool { return q.required || q.schema.Default != nil }
+// sendsEmpty reports whether an empty answer is sent. If an answer is omitted the server
+// assumes the default, which the user may have deleted.
+func (q *question) sendsEmpty() bool { return q.required || q.schema.Default != nil }
 
 func encode(v any) json.RawMessage {
 	raw, _ := json.Marshal(v) // strings and booleans always encode

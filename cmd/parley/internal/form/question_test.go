@@ -22,8 +22,8 @@ const everyKind = `{"type":"object","properties":{` +
 	`"extras":{"type":"array","items":{"type":"string","enum":["a","b","c"]},"minItems":2,"maxItems":2}` +
 	`},"required":["name","size"]}`
 
-// ask returns the questions of a form by name.
-func ask(t *testing.T, raw string) (all []*question, by map[string]*question) {
+// parseForm returns the questions of a form, in order and by name.
+func parseForm(t *testing.T, raw string) (all []*question, by map[string]*question) {
 	t.Helper()
 	form, err := mcp.ParseElicitSchema([]byte(raw))
 	if err != nil {
@@ -36,34 +36,34 @@ func ask(t *testing.T, raw string) (all []*question, by map[string]*question) {
 	for _, q := range all {
 		by[q.name] = q
 		if q.field() == nil {
-			t.Errorf("there is nothing to show for %s", q.name)
+			t.Errorf("question %s has no field", q.name)
 		}
 	}
 	return all, by
 }
 
-func TestDefaultsAreAnswersToBeginWith(t *testing.T) {
-	all, _ := ask(t, everyKind)
+func TestDefaultsAreTheInitialAnswers(t *testing.T) {
+	all, _ := parseForm(t, everyKind)
 	want := `{"name":"","seats":2,"big":9007199254740993,"sure":true,"color":"g","size":"s"}`
 	if got := string(contentOf(all)); got != want {
 		t.Errorf("content is %s, want %s", got, want)
 	}
 }
 
-func TestAnswersFitTheForm(t *testing.T) {
-	all, by := ask(t, everyKind)
+func TestAnswersAreValidContent(t *testing.T) {
+	all, by := parseForm(t, everyKind)
 	by["name"].text = "Adä\""
 	by["mail"].text = "ada@example.com"
 	by["seats"].text = "9"
 	by["tip"].text = "1.50"
-	by["sure"].yes = false
-	by["maybe"].one = 1
-	by["color"].one = 0
-	by["size"].one = 1
-	by["extras"].several = []int{2, 0}
+	by["sure"].checked = false
+	by["maybe"].selected = 1
+	by["color"].selected = 0
+	by["size"].selected = 1
+	by["extras"].multiple = []int{2, 0}
 	for _, q := range all {
 		if q.schema.Type == mcp.TypeArray {
-			if err := q.checkSeveral(q.several); err != nil {
+			if err := q.checkMultiple(q.multiple); err != nil {
 				t.Errorf("%s: %v", q.name, err)
 			}
 		} else if q.options == nil && q.schema.Type != mcp.TypeBoolean {
@@ -77,41 +77,41 @@ func TestAnswersFitTheForm(t *testing.T) {
 	if string(got) != want {
 		t.Errorf("content is\n%s, want\n%s", got, want)
 	}
-	fits, err := schema.Compile([]byte(everyKind))
+	compiled, err := schema.Compile([]byte(everyKind))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := fits.Validate(got); err != nil {
+	if err := compiled.Validate(got); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestWhatDoesNotFitIsRefusedWithAReason(t *testing.T) {
-	_, by := ask(t, everyKind)
+func TestInvalidAnswersAreRejected(t *testing.T) {
+	_, by := parseForm(t, everyKind)
 	for _, c := range []struct{ name, text, want string }{
-		{"name", "", "an answer is needed"},
-		{"name", "A", "it has 1 characters: write 2 to 4"},
-		{"name", "äöüß!", "it has 5 characters"},
-		{"mail", "Ada <ada@example.com>", "no e-mail address"},
-		{"mail", "ada", "no e-mail address"},
-		{"seats", "0", "write 1 to 9"},
-		{"seats", "10", "write 1 to 9"},
-		{"seats", "1.5", "no whole number"},
-		{"seats", "1e0", "no whole number"},
-		{"seats", "", "no number"},
-		{"tip", "a", "no number"},
-		{"tip", " 1", "no number"},
-		{"tip", "0x1", "no number"},
-		{"tip", "true", "no number"},
+		{"name", "", "an answer is required"},
+		{"name", "A", "the answer has 1 characters; enter 2 to 4"},
+		{"name", "äöüß!", "the answer has 5 characters"},
+		{"mail", "Ada <ada@example.com>", "must be an e-mail address"},
+		{"mail", "ada", "must be an e-mail address"},
+		{"seats", "0", "enter 1 to 9"},
+		{"seats", "10", "enter 1 to 9"},
+		{"seats", "1.5", "must be a whole number"},
+		{"seats", "1e0", "must be a whole number"},
+		{"seats", "", "must be a number"},
+		{"tip", "a", "must be a number"},
+		{"tip", " 1", "must be a number"},
+		{"tip", "0x1", "must be a number"},
+		{"tip", "true", "must be a number"},
 		{"tip", "1e999", "too large"},
 	} {
 		if err := by[c.name].checkText(c.text); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: of %q it says %v, want %q", c.name, c.text, err, c.want)
+			t.Errorf("%s: checkText(%q) = %v, want %q", c.name, c.text, err, c.want)
 		}
 	}
 	for _, chosen := range [][]int{{0}, {0, 1, 2}} {
-		if err := by["extras"].checkSeveral(chosen); err == nil || err.Error() != "choose exactly 2" {
-			t.Errorf("of the choice %v it says %v", chosen, err)
+		if err := by["extras"].checkMultiple(chosen); err == nil || err.Error() != "choose exactly 2" {
+			t.Errorf("checkMultiple(%v) = %v", chosen, err)
 		}
 	}
 }
@@ -131,63 +131,63 @@ func TestFormatsAreChecked(t *testing.T) {
 		}
 		for _, text := range texts[1] {
 			if checkFormat(format, text) == nil {
-				t.Errorf("%s: %q is accepted", format, text)
+				t.Errorf("format %s: %q is accepted", format, text)
 			}
 		}
 	}
 }
 
-func TestWhatMayBeLeftOpenCanBe(t *testing.T) {
-	_, by := ask(t, everyKind)
+func TestOptionalQuestionsNeedNoAnswer(t *testing.T) {
+	_, by := parseForm(t, everyKind)
 	for _, name := range []string{"mail", "tip"} {
 		if err := by[name].checkText(""); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := by["extras"].checkSeveral(nil); err != nil {
+	if err := by["extras"].checkMultiple(nil); err != nil {
 		t.Error(err)
 	}
 }
 
-// An answer that is left out becomes its default, so one that was taken away is sent.
-func TestADefaultCanBeTakenAway(t *testing.T) {
-	all, by := ask(t, `{"type":"object","properties":{"note":{"type":"string","default":"hi"},"list":{"type":"array","items":{"type":"string","enum":["a"]},"default":["a"]}}}`)
-	by["note"].text, by["list"].several = "", nil
+// The server replaces an omitted answer by the default, so an empty answer is sent.
+func TestADeletedDefaultIsSentAsAnEmptyAnswer(t *testing.T) {
+	all, by := parseForm(t, `{"type":"object","properties":{"note":{"type":"string","default":"hi"},"list":{"type":"array","items":{"type":"string","enum":["a"]},"default":["a"]}}}`)
+	by["note"].text, by["list"].multiple = "", nil
 	if got, want := string(contentOf(all)), `{"note":"","list":[]}`; got != want || by["note"].checkText("") != nil {
 		t.Errorf("content is %s, want %s", got, want)
 	}
 }
 
-func TestADefaultOfAnotherTypeIsAnError(t *testing.T) {
+func TestADefaultOfTheWrongTypeIsAnError(t *testing.T) {
 	for _, property := range []string{`{"type":"string","default":1}`, `{"type":"integer","default":"many"}`, `{"type":"boolean","default":"yes"}`} {
 		form, err := mcp.ParseElicitSchema([]byte(`{"type":"object","properties":{"p":` + property + `}}`))
 		if err != nil {
-			continue // found earlier
+			continue // already rejected
 		}
 		if _, err := questionsOf(form); err == nil {
-			t.Errorf("%s is accepted", property)
+			t.Errorf("property %s is accepted", property)
 		}
 	}
 }
 
-func TestHintsSayWhatFits(t *testing.T) {
-	_, by := ask(t, everyKind)
+func TestHintsDescribeValidAnswers(t *testing.T) {
+	_, by := parseForm(t, everyKind)
 	var got []string
 	for _, name := range []string{"name", "mail", "seats", "tip", "extras"} {
 		got = append(got, by[name].hint())
 	}
-	want := []string{"2 to 4 characters", "an e-mail address", "a whole number · 1 to 9", "a number", "space or x chooses · choose exactly 2"}
+	want := []string{"2 to 4 characters", "an e-mail address", "a whole number · 1 to 9", "a number", "select with space or x · choose exactly 2"}
 	if !slices.Equal(got, want) {
 		t.Errorf("hints are %q, want %q", got, want)
 	}
 }
 
-func TestTextsOfServersAreMadeHarmless(t *testing.T) {
-	_, by := ask(t, `{"type":"object","properties":{"p":{"type":"string","title":"a\u001b[2Jb","description":"c\nd","oneOf":[{"const":"x","title":"\u202ex"}]}}}`)
+func TestTextsOfServersAreSanitised(t *testing.T) {
+	_, by := parseForm(t, `{"type":"object","properties":{"p":{"type":"string","title":"a\u001b[2Jb","description":"c\nd","oneOf":[{"const":"x","title":"\u202ex"}]}}}`)
 	q := by["p"]
 	for _, text := range []string{q.title(), q.hint(), q.choices()[0].Key} {
 		if strings.ContainsAny(text, "\x1b\n\u202e") {
-			t.Errorf("shown is %q", text)
+			t.Errorf("%q is not sanitised", text)
 		}
 	}
 }
