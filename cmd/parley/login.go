@@ -145,7 +145,7 @@ func login(cmd *cobra.Command, flags *loginFlags, url string) error {
 	out := cmd.OutOrStdout()
 	fmt.Fprintf(out, "Logged in to %s\n", terminal.Line(status.Server))
 	printLogin(out, status)
-	fmt.Fprintf(cmd.ErrOrStderr(), "The login is kept in %s.\n", kept.store.Where())
+	fmt.Fprintf(cmd.ErrOrStderr(), "The login is kept in %s.\n", kept.store.Location())
 	return nil
 }
 

@@ -1,14 +1,14 @@
-// Package credstore keeps what the user of this machine has logged in with: one encrypted
-// file in the program's own directory, whose key is in the system's keyring or, where
-// there is none, in a file beside it.
+// Package credstore stores the logins of the user in one encrypted file in the directory of
+// the program. The key is in the system's keyring. If there is no keyring, the key is in a
+// file in the same directory.
 //
-// Tokens themselves are not put into the keyring: keyrings differ in how long a secret
-// may be (2560 bytes on Windows, less than many a token), list nothing, and know no lock
-// by which one process refreshes a token for all.
+// The keyring does not hold the tokens themselves, because keyrings limit the size of a
+// secret (2560 bytes on Windows, which many tokens exceed), cannot list their secrets, and
+// have no lock with which one process can refresh a token for all.
 //
-// With the key in the keyring, who gets at the files has nothing. A key file protects
-// what is copied without it, as a backup of tokens alone, and nothing from whoever can
-// read all files of the user. Both are readable by the user only.
+// If the key is in the keyring, the file alone reveals nothing. A key file protects copies
+// of the tokens file only; it does not protect the logins from a program that can read both
+// files. Both files are readable by the user only.
 package credstore
 
 import (
@@ -34,47 +34,47 @@ const (
 
 const keySize = 32 // bytes
 
-// ErrUnavailable: there are logins, and the key that opens them is not to be had.
-var ErrUnavailable = errors.New("your logins cannot be opened")
+// ErrUnavailable is the error if there are logins and their key is not available.
+var ErrUnavailable = errors.New("cannot decrypt the stored logins")
 
-// Dir is where the program keeps things: what PARLEY_CONFIG_DIR says, or a directory in
-// that of the user's configuration.
+// Dir returns the directory of the program: the value of PARLEY_CONFIG_DIR, or the directory
+// "parley" in [os.UserConfigDir].
 func Dir() (string, error) {
 	if dir := os.Getenv("PARLEY_CONFIG_DIR"); dir != "" {
 		return filepath.Abs(dir)
 	}
 	dir, err := os.UserConfigDir()
 	if err != nil {
-		return "", fmt.Errorf("there is no place for logins: %w; name a directory in PARLEY_CONFIG_DIR", err)
+		return "", fmt.Errorf("cannot find a directory for logins: %w; set PARLEY_CONFIG_DIR to a directory", err)
 	}
 	return filepath.Join(dir, "parley"), nil
 }
 
-// Store is an oauth.TokenStore in a directory. As long as nothing was ever saved there, it
-// makes no file, and does not bother the keyring. It is safe for concurrent use.
+// Store is an [oauth.TokenStore] in a directory. Before the first value is saved it creates
+// no files and does not use the keyring. It is safe for concurrent use.
 type Store struct {
 	dir  string
-	ring Keyring // nil: none
+	ring Keyring // nil if there is no keyring
 
 	mu   sync.Mutex
-	file *oauth.FileStore // nil: not opened yet
+	file *oauth.FileStore // nil until opened
 }
 
-// New returns the store in a directory, which need not exist. The ring may be nil.
+// New returns the store in the directory dir, which need not exist. ring can be nil.
 func New(dir string, ring Keyring) *Store { return &Store{dir: dir, ring: ring} }
 
 // Load implements oauth.TokenStore.
 func (s *Store) Load(ctx context.Context, key string) ([]byte, error) {
-	file, err := s.opened(ctx)
+	file, err := s.existing(ctx)
 	if file == nil || err != nil {
 		return nil, err
 	}
 	return file.Load(ctx, key)
 }
 
-// Keys returns the keys under which something is saved, in no order.
+// Keys returns the keys of all saved values, in no particular order.
 func (s *Store) Keys(ctx context.Context) ([]string, error) {
-	file, err := s.opened(ctx)
+	file, err := s.existing(ctx)
 	if file == nil || err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (s *Store) Keys(ctx context.Context) ([]string, error) {
 
 // Save implements oauth.TokenStore.
 func (s *Store) Save(ctx context.Context, key string, value []byte) error {
-	file, err := s.opened(ctx)
+	file, err := s.existing(ctx)
 	if err == nil && file == nil {
 		if value == nil {
 			return nil
@@ -96,10 +96,9 @@ func (s *Store) Save(ctx context.Context, key string, value []byte) error {
 	return file.Save(ctx, key, value)
 }
 
-// Lock implements oauth.TokenStore. Where nothing is kept yet, there is nothing that
-// anybody could be kept from.
+// Lock implements oauth.TokenStore. It does nothing while the store is empty.
 func (s *Store) Lock(ctx context.Context, key string) (unlock func(), err error) {
-	file, err := s.opened(ctx)
+	file, err := s.existing(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -109,19 +108,19 @@ func (s *Store) Lock(ctx context.Context, key string) (unlock func(), err error)
 	return file.Lock(ctx, key)
 }
 
-// Where says where things are kept, for people.
-func (s *Store) Where() string {
-	where := filepath.Join(s.dir, tokensFile) + ", encrypted with a key in "
+// Location describes the location of the logins and their key, for the user.
+func (s *Store) Location() string {
+	location := filepath.Join(s.dir, tokensFile) + ", encrypted with a key in "
 	if _, err := os.Stat(s.keyPath()); err == nil {
-		return where + s.keyPath()
+		return location + s.keyPath()
 	}
-	return where + "the system's keyring"
+	return location + "the system's keyring"
 }
 
 func (s *Store) keyPath() string { return filepath.Join(s.dir, keyFile) }
 
-// opened returns the file if there is one, or nil.
-func (s *Store) opened(ctx context.Context) (*oauth.FileStore, error) {
+// existing opens the tokens file. It returns nil if there is none.
+func (s *Store) existing(ctx context.Context) (*oauth.FileStore, error) {
 	s.mu.Lock()
 	file := s.file
 	s.mu.Unlock()
@@ -136,13 +135,14 @@ func (s *Store) opened(ctx context.Context) (*oauth.FileStore, error) {
 	return s.open(ctx)
 }
 
-// open finds the key of the file, or makes one. Of several processes one makes it.
+// open opens the tokens file with its key, and creates the key if necessary. A lock ensures
+// that only one process creates it.
 func (s *Store) open(ctx context.Context) (*oauth.FileStore, error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, err
 	}
 	path := filepath.Join(s.dir, tokensFile)
-	locks, err := oauth.NewFileStore(path, make([]byte, keySize)) // whose key does not matter for locks
+	locks, err := oauth.NewFileStore(path, make([]byte, keySize)) // locks do not use the key
 	if err != nil {
 		return nil, err
 	}
@@ -167,8 +167,8 @@ func (s *Store) open(ctx context.Context) (*oauth.FileStore, error) {
 	return s.file, nil
 }
 
-// key returns the key: of the key file, else of the keyring, else a new one. A new one
-// is for a new file only: it would not open one that is there.
+// key returns the key from the key file or the keyring. If there is neither a key nor a
+// tokens file, it creates a key.
 func (s *Store) key(tokens string) ([]byte, error) {
 	if key, err := s.readKeyFile(); key != nil || err != nil {
 		return key, err
@@ -180,15 +180,15 @@ func (s *Store) key(tokens string) ([]byte, error) {
 			if key, err := decodeKey(text); err == nil {
 				return key, nil
 			}
-			return nil, errors.New("what the system's keyring has for parley is no key")
+			return nil, errors.New("the entry of parley in the system's keyring must be a base64 key of 32 bytes")
 		}
 		ringErr = err
 	}
 	switch _, err := os.Stat(tokens); {
 	case err == nil && ringErr != nil && !errors.Is(ringErr, ErrNotFound):
-		return nil, fmt.Errorf("their key is in the system's keyring, which does not answer: %w", ringErr)
+		return nil, fmt.Errorf("cannot read the key from the system's keyring: %w", ringErr)
 	case err == nil:
-		return nil, fmt.Errorf("their key is neither in %s nor in a keyring: remove %s, and log in again", s.keyPath(), tokens)
+		return nil, fmt.Errorf("the key is neither in %s nor in the system's keyring; remove %s and log in again", s.keyPath(), tokens)
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
@@ -196,7 +196,7 @@ func (s *Store) key(tokens string) ([]byte, error) {
 	rand.Read(key)
 	text := base64.StdEncoding.EncodeToString(key)
 	if errors.Is(ringErr, ErrNotFound) && s.ring.Set(tokens, text) == nil {
-		if kept, err := s.ring.Get(tokens); err == nil && kept == text {
+		if stored, err := s.ring.Get(tokens); err == nil && stored == text {
 			return key, nil
 		}
 	}
@@ -206,7 +206,7 @@ func (s *Store) key(tokens string) ([]byte, error) {
 func decodeKey(text string) ([]byte, error) {
 	key, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(key) != keySize {
-		return nil, errors.New("it is no key")
+		return nil, errors.New("key must be 32 bytes in base64")
 	}
 	return key, nil
 }
@@ -221,7 +221,7 @@ func (s *Store) readKeyFile() ([]byte, error) {
 		return nil, err
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("others may read their key: chmod 600 %s", path)
+		return nil, fmt.Errorf("the key file must be readable by you only; run: chmod 600 %s", path)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -229,12 +229,12 @@ func (s *Store) readKeyFile() ([]byte, error) {
 	}
 	key, err := decodeKey(string(text))
 	if err != nil {
-		return nil, fmt.Errorf("%s is damaged: remove it and %s, and log in again", path, filepath.Join(s.dir, tokensFile))
+		return nil, fmt.Errorf("key file %s is damaged: %w; remove it and %s, and log in again", path, err, filepath.Join(s.dir, tokensFile))
 	}
 	return key, nil
 }
 
-// writeKeyFile leaves the whole key or no file.
+// writeKeyFile writes the key file atomically.
 func (s *Store) writeKeyFile(text string) (err error) {
 	temporary, err := os.CreateTemp(s.dir, keyFile+".*.tmp") // with mode 0600
 	if err != nil {

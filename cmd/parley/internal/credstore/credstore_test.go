@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// ring is a keyring in memory; with an error it does not answer.
+// ring is a keyring in memory. If err is set, all its methods return err.
 type ring struct {
 	mu      sync.Mutex
 	secrets map[string]string
@@ -60,44 +60,44 @@ func save(t *testing.T, s *Store, value string) {
 func load(t *testing.T, s *Store, want string) {
 	t.Helper()
 	if got, err := s.Load(t.Context(), "server x"); err != nil || string(got) != want {
-		t.Fatalf("%q, %v, want %q", got, err, want)
+		t.Fatalf("Load() = %q, %v, want %q", got, err, want)
 	}
 }
 
-func TestTheKeyIsInTheKeyringWhereThereIsOne(t *testing.T) {
+func TestKeyIsStoredInTheKeyring(t *testing.T) {
 	dir, r := filepath.Join(t.TempDir(), "a", "b"), &ring{}
 	save(t, New(dir, r), "planted secret")
 	load(t, New(dir, r), "planted secret")
 	if _, err := os.Stat(filepath.Join(dir, keyFile)); err == nil {
-		t.Error("there is a key file")
+		t.Error("a key file was created")
 	}
-	if where := New(dir, r).Where(); !strings.Contains(where, "keyring") {
-		t.Error(where)
+	if location := New(dir, r).Location(); !strings.Contains(location, "keyring") {
+		t.Errorf("Location() = %q, want the keyring", location)
 	}
-	private(t, dir)
+	checkPrivate(t, dir)
 
 	for name, other := range map[string]*ring{"empty": {}, "locked": {err: errors.New("locked")}} {
 		if _, err := New(dir, other).Load(t.Context(), "server x"); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "keyring") {
-			t.Errorf("with a keyring that is %s: %v", name, err)
+			t.Errorf("Load with the keyring %s: %v", name, err)
 		}
 		if err := New(dir, other).Save(t.Context(), "server y", []byte("x")); err == nil {
-			t.Errorf("with a keyring that is %s the file is begun anew", name)
+			t.Errorf("Save with the keyring %s replaced the tokens file", name)
 		}
 	}
 	load(t, New(dir, r), "planted secret")
 }
 
-func TestTheKeyIsInAFileElsewhere(t *testing.T) {
+func TestKeyIsStoredInAFileWithoutAKeyring(t *testing.T) {
 	for name, r := range map[string]Keyring{"none": nil, "broken": &ring{err: errors.New("broken")}} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			save(t, New(dir, r), "planted secret")
 			load(t, New(dir, nil), "planted secret")
-			load(t, New(dir, &ring{}), "planted secret") // the file comes first
-			if where := New(dir, r).Where(); !strings.Contains(where, filepath.Join(dir, keyFile)) {
-				t.Error(where)
+			load(t, New(dir, &ring{}), "planted secret") // the key file has priority
+			if location := New(dir, r).Location(); !strings.Contains(location, filepath.Join(dir, keyFile)) {
+				t.Errorf("Location() = %q, want the key file", location)
 			}
-			private(t, dir)
+			checkPrivate(t, dir)
 			if runtime.GOOS == "windows" {
 				return
 			}
@@ -105,14 +105,14 @@ func TestTheKeyIsInAFileElsewhere(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := New(dir, r).Load(t.Context(), "server x"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
-				t.Errorf("others may read the key, and it says %v", err)
+				t.Errorf("error for a key file that others can read: %v", err)
 			}
 		})
 	}
 }
 
-// private looks at what is on the disk: the user's alone, and unreadable.
-func private(t *testing.T, dir string) {
+// checkPrivate checks that the files are readable by the user only, and encrypted.
+func checkPrivate(t *testing.T, dir string) {
 	t.Helper()
 	files, err := os.ReadDir(dir)
 	if err != nil {
@@ -128,17 +128,17 @@ func private(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 		if runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 || bytes.Contains(text, []byte("planted")) {
-			t.Errorf("%s has mode %v and holds %q", f.Name(), info.Mode(), text)
+			t.Errorf("%s has mode %v and content %q", f.Name(), info.Mode(), text)
 		}
 	}
 }
 
-func TestWhereNothingIsKeptNothingIsTouched(t *testing.T) {
+func TestEmptyStoreCreatesNoFilesAndNoKey(t *testing.T) {
 	dir, r := filepath.Join(t.TempDir(), "absent"), &ring{}
 	s := New(dir, r)
 	load(t, s, "")
 	if keys, err := s.Keys(t.Context()); keys != nil || err != nil {
-		t.Errorf("%q, %v", keys, err)
+		t.Errorf("Keys() = %q, %v, want none", keys, err)
 	}
 	unlock, err := s.Lock(t.Context(), "server x")
 	if err != nil {
@@ -149,13 +149,13 @@ func TestWhereNothingIsKeptNothingIsTouched(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(dir); err == nil || r.sets > 0 {
-		t.Error("there is a directory, or a key")
+		t.Error("a directory or a key was created")
 	}
 	save(t, New(dir, r), "from another process")
 	load(t, s, "from another process")
 }
 
-func TestOneKeyIsMadeHoweverManyBeginAtOnce(t *testing.T) {
+func TestConcurrentFirstSavesCreateOneKey(t *testing.T) {
 	for name, r := range map[string]Keyring{"keyring": &ring{}, "key file": nil} {
 		dir := t.TempDir()
 		var group sync.WaitGroup
@@ -168,12 +168,12 @@ func TestOneKeyIsMadeHoweverManyBeginAtOnce(t *testing.T) {
 		}
 		group.Wait()
 		if keys, err := New(dir, r).Keys(t.Context()); err != nil || len(keys) != 8 {
-			t.Errorf("%s: %q, %v", name, keys, err)
+			t.Errorf("%s: Keys() = %q, %v, want 8", name, keys, err)
 		}
 	}
 }
 
-func TestNoMessageBusIsStartedForTheKeyring(t *testing.T) {
+func TestKeyringIsUsedOnlyWithinASession(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "bus"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -191,11 +191,11 @@ func TestNoMessageBusIsStartedForTheKeyring(t *testing.T) {
 		{"freebsd", map[string]string{"XDG_RUNTIME_DIR": dir + "x"}, false},
 	} {
 		if got := hasSession(test.goos, func(name string) string { return test.env[name] }); got != test.want {
-			t.Errorf("%s, %v: %t", test.goos, test.env, got)
+			t.Errorf("hasSession(%s, %v) = %t", test.goos, test.env, got)
 		}
 	}
 	t.Setenv("PARLEY_NO_KEYRING", "1")
 	if System() != nil {
-		t.Error("there is a keyring that was not wanted")
+		t.Error("System() returned a keyring although PARLEY_NO_KEYRING is set")
 	}
 }

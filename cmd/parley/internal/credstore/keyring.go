@@ -9,18 +9,19 @@ import (
 	"github.com/zalando/go-keyring"
 )
 
-// Keyring keeps small secrets under names.
+// Keyring stores small secrets by name.
 type Keyring interface {
-	// Get returns a secret, or ErrNotFound.
+	// Get returns a secret. The error is ErrNotFound if there is none.
 	Get(name string) (string, error)
+	// Set stores a secret, and replaces one with the same name.
 	Set(name, secret string) error
 }
 
-// ErrNotFound: a keyring works and has no such secret.
+// ErrNotFound is the error if a keyring is available and has no secret with the name.
 var ErrNotFound = errors.New("not in the keyring")
 
-// System returns the keyring of the user's session; nil if there is none, or if
-// PARLEY_NO_KEYRING is set to anything.
+// System returns the keyring of the user's session. It returns nil if there is none, or if
+// PARLEY_NO_KEYRING is not empty.
 func System() Keyring {
 	if os.Getenv("PARLEY_NO_KEYRING") != "" || !hasSession(runtime.GOOS, os.Getenv) {
 		return nil
@@ -28,8 +29,8 @@ func System() Keyring {
 	return system{}
 }
 
-// hasSession keeps the keyring's client from starting a message bus of its own where the
-// user has no session, as on a server.
+// hasSession reports whether the user has a desktop session. Without one, as on a server, the
+// keyring client would start a message bus.
 func hasSession(goos string, getenv func(string) string) bool {
 	switch goos {
 	case "darwin", "windows":
@@ -46,7 +47,7 @@ func hasSession(goos string, getenv func(string) string) bool {
 	return err == nil
 }
 
-// service is what the keyring's own programs show.
+// service is the name that the keyring's user interface shows.
 const service = "parley"
 
 type system struct{}
