@@ -11,15 +11,15 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// The scripts in testdata/browser log in as a person does, with a real browser.
-func TestLoginsInABrowser(t *testing.T) {
+// The scripts in testdata/browser log in as a user does, with a real browser.
+func TestBrowserScripts(t *testing.T) {
 	params := scripts("testdata/browser")
 	setUp := params.Setup
 	params.Setup = func(env *testscript.Env) error {
 		if err := setUp(env); err != nil {
 			return err
 		}
-		home, err := os.MkdirTemp("", "parley-browser") // short: Chromium makes sockets in it
+		home, err := os.MkdirTemp("", "parley-browser") // Chromium creates sockets in it, whose paths must be short
 		if err != nil {
 			return err
 		}
@@ -42,22 +42,23 @@ func TestLoginsInABrowser(t *testing.T) {
 
 type browsersKey struct{}
 
-// browsers are those of one script, by the names of their profiles.
+// browsers are the browsers of one script, by the names of their profiles.
 type browsers struct {
 	driver *webdriver
 	home   string
 	tabs   map[string]*tab
 }
 
-// profile NAME visit URL: the browser with this profile, which is new the first time,
-// opens a page.
-// profile NAME begin PROGRAM: it opens the page that what was started as PROGRAM has printed.
-// profile NAME click SELECTOR: it clicks on an element.
-// profile NAME shows PATTERN: its page comes to show that.
-// profile NAME address VARIABLE: the variable gets the address of its page.
+// profile controls the browser with a profile. The first use of a profile starts a browser.
+//
+//	profile NAME open URL           opens a page
+//	profile NAME login COMMAND      opens the login page that the background command printed
+//	profile NAME click SELECTOR     clicks an element
+//	profile NAME shows PATTERN      waits until the text of the page matches
+//	profile NAME address VARIABLE   sets a variable to the address of the page
 func profile(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
-		ts.Fatalf("usage: profile NAME visit|begin|click|shows|address WORD")
+		ts.Fatalf("usage: profile NAME open|login|click|shows|address WORD")
 	}
 	all := ts.Value(browsersKey{}).(*browsers)
 	t := all.tabs[args[0]]
@@ -68,10 +69,10 @@ func profile(ts *testscript.TestScript, neg bool, args []string) {
 		all.tabs[args[0]] = t
 	}
 	switch word := args[2]; args[1] {
-	case "visit":
-		ts.Check(t.visit(word))
-	case "begin":
-		ts.Check(t.visit(running(ts)[word].match(ts, `(http://\S+/login/\S+)`)[1]))
+	case "open":
+		ts.Check(t.navigate(word))
+	case "login":
+		ts.Check(t.navigate(running(ts)[word].match(ts, `(http://\S+/login/\S+)`)[1]))
 	case "click":
 		ts.Check(t.click(word))
 	case "shows":

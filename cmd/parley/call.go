@@ -17,14 +17,14 @@ func newCall() *cobra.Command {
 	var arguments string
 	cmd := &cobra.Command{
 		Use:   "call TARGET TOOL [key=value …] [flags]",
-		Short: "Call a tool of a server",
-		Long: `Call a tool of a server and print what it returns; progress is shown on stderr.
+		Short: "Call a tool",
+		Long: `Call a tool and print its result to stdout. Progress is printed to stderr.
 
-A value has the type that the tool's schema gives its key: write key=value once for each
-element of an array, and JSON for an object. key:=json is any JSON value. --json takes all
-arguments as one object.
+key=value sets an argument. The tool's input schema determines the type of the value. Repeat
+the key for each element of an array, and write an object as JSON. key:=json sets an argument
+to any JSON value. --json sets all arguments with one JSON object.
 
-` + askHelp + "\n\n" + targetHelp + "\n\n" + exitCodesHelp,
+` + questionHelp + "\n\n" + targetHelp + "\n\n" + exitCodesHelp,
 		Example: `
 parley call http://127.0.0.1:7777/mcp greet name=Ada
 parley call http://127.0.0.1:7777/mcp weather --json '{"city": "Oslo"}'
@@ -36,17 +36,17 @@ parley call echo message=hello -- npx -y @modelcontextprotocol/server-everything
 				return err
 			}
 			if len(rest) == 0 {
-				return errors.New("no TOOL: parley ls lists a server's tools")
+				return errors.New("no TOOL; list the server's tools with parley ls")
 			}
 			if cmd.Flags().Changed("json") && len(rest) > 1 {
-				return fmt.Errorf("--json has all arguments: leave out %q", rest[1])
+				return fmt.Errorf("--json must be the only arguments; remove %q or --json", rest[1])
 			}
 			return callTool(cmd, &flags, target, rest[0], rest[1:], arguments, output)
 		},
 	}
 	flags.add(cmd)
 	output.add(cmd)
-	cmd.Flags().StringVar(&arguments, "json", "", "the arguments, as a JSON object")
+	cmd.Flags().StringVar(&arguments, "json", "", "all arguments, as one JSON object")
 	return cmd
 }
 
@@ -81,7 +81,7 @@ func callTool(cmd *cobra.Command, flags *sessionFlags, target []string, tool str
 		return err
 	}
 	if result.IsError {
-		return &codeError{exitToolError, &saidError{errors.New("the tool reported an error")}}
+		return &codeError{exitToolError, &reportedError{errors.New("the tool returned an error")}}
 	}
 	return nil
 }
@@ -98,5 +98,5 @@ func schemaOf(cmd *cobra.Command, c *client.Client, tool string) (json.RawMessag
 		}
 		names = append(names, t.Name)
 	}
-	return nil, hasNo("tool", tool, names)
+	return nil, unknownName("tool", tool, names)
 }

@@ -17,11 +17,11 @@ func newComplete() *cobra.Command {
 	var output output
 	var given []string
 	cmd := &cobra.Command{
-		Use:   "complete TARGET prompt|template NAME ARGUMENT [VALUE]",
-		Short: "See what an argument can be completed to",
-		Long: `Ask a server what an argument of a prompt, or a variable of a resource template, can be
-completed to, and print each value on a line: of prompt NAME its ARGUMENT, of template
-NAME, which is a URI template, its variable ARGUMENT. VALUE is what is typed so far.
+		Use:   "complete TARGET prompt|template NAME ARGUMENT [VALUE] [flags]",
+		Short: "Complete an argument of a prompt or resource template",
+		Long: `Print the values that the server suggests for an argument of a prompt, or for a variable of a
+resource template, one per line. NAME is the name of the prompt or the URI template. VALUE is
+the beginning of the value.
 
 ` + targetHelp + "\n\n" + exitCodesHelp,
 		Example: `
@@ -41,15 +41,15 @@ parley complete http://127.0.0.1:7777/mcp template demo://cities/{city} city`,
 	}
 	flags.add(cmd)
 	output.add(cmd)
-	cmd.Flags().StringArrayVar(&given, "given", nil, "another argument that has a value already, as key=value (repeatable)")
+	cmd.Flags().StringArrayVar(&given, "given", nil, "value of another argument, as key=value (repeatable)")
 	return cmd
 }
 
-// parseComplete reads what follows TARGET.
+// parseComplete parses the words after TARGET.
 func parseComplete(words, given []string) (mcp.CompleteParams, error) {
 	var params mcp.CompleteParams
 	if len(words) < 3 || len(words) > 4 {
-		return params, errors.New("write prompt NAME ARGUMENT [VALUE], or template URITEMPLATE VARIABLE [VALUE], after TARGET")
+		return params, errors.New("invalid arguments; after TARGET, write prompt NAME ARGUMENT [VALUE], or template URI-TEMPLATE VARIABLE [VALUE]")
 	}
 	switch words[0] {
 	case "prompt":
@@ -57,7 +57,7 @@ func parseComplete(words, given []string) (mcp.CompleteParams, error) {
 	case "template":
 		params.Ref = mcp.CompleteReference{Type: mcp.RefResource, URI: words[1]}
 	default:
-		return params, fmt.Errorf("%q cannot be completed: write prompt or template", words[0])
+		return params, fmt.Errorf("unknown kind %q; write prompt or template", words[0])
 	}
 	params.Argument.Name = words[2]
 	if len(words) == 4 {
@@ -94,7 +94,7 @@ func complete(cmd *cobra.Command, flags *dialFlags, target []string, params mcp.
 		return err
 	}
 	if completion.HasMore {
-		cmd.PrintErrln("parley: there are more: give a longer VALUE")
+		cmd.PrintErrln("parley: the server has more values; write a longer VALUE")
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 
@@ -15,14 +16,14 @@ import (
 type dirFlag struct{ dirs []string }
 
 func (f *dirFlag) add(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVarP(&f.dirs, "dir", "d", nil, "directory whose files to serve as resources (repeatable); dot files are left out")
+	cmd.Flags().StringArrayVarP(&f.dirs, "dir", "d", nil, "directory whose files to serve as resources, without hidden files (repeatable)")
 }
 
-// directories are being served, and watched.
+// directories are directories that are served and watched.
 type directories struct{ close []func() error }
 
-// serve has s serve the files of the directories, under their file URIs, and tell its
-// clients what changes in them. Close what it returns when s is shut down.
+// serve adds the files of the directories to s, with file URIs, and notifies the clients of
+// changes. The caller closes the result after s is shut down.
 func (f *dirFlag) serve(s *server.Server, logger *slog.Logger) (*directories, error) {
 	all := new(directories)
 	for _, dir := range f.dirs {
@@ -36,11 +37,11 @@ func (f *dirFlag) serve(s *server.Server, logger *slog.Logger) (*directories, er
 func (all *directories) add(s *server.Server, dir string, logger *slog.Logger) error {
 	at, err := rootOf(dir)
 	if err != nil {
-		return err
+		return fmt.Errorf("--dir: %w", err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return err
+		return fmt.Errorf("--dir: %w", err)
 	}
 	all.close = append(all.close, root.Close)
 	d := server.AddFS(s, at.URI, root, server.FSOptions{Name: at.Name, Description: "The files of " + at.Name})
@@ -52,15 +53,15 @@ func (all *directories) add(s *server.Server, dir string, logger *slog.Logger) e
 			d.ListChanged()
 		}
 	}})
-	if err != nil { // served it is all the same
-		logger.Warn("clients will not be told what changes in a directory", "directory", dir, "error", err)
+	if err != nil { // the directory is served without notifications
+		logger.Warn("cannot notify clients of changes in a directory", "directory", dir, "error", err)
 		return nil
 	}
 	all.close = append(all.close, watcher.Close)
 	return nil
 }
 
-// Close ends the watches and closes the directories, the last first.
+// Close stops the watchers and closes the directories, in reverse order.
 func (all *directories) Close() error {
 	var errs []error
 	for i := len(all.close) - 1; i >= 0; i-- {

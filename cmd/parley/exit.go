@@ -7,20 +7,20 @@ import (
 	"github.com/parley-mcp/parley/client"
 )
 
-// The exit codes beside 0, which means success and nothing else.
+// The exit codes other than 0 for success.
 const (
-	exitOther       = 1   // wrong usage, and everything that is not below
-	exitUnreachable = 4   // the server could not be reached, or did not answer in time
-	exitToolError   = 5   // the tool was called and reported that it failed
-	exitLogin       = 6   // the server wants a login, or one that grants more
-	exitInterrupted = 130 // by a signal
+	exitOther       = 1   // invalid usage, and all other errors
+	exitUnreachable = 4   // the server cannot be reached or does not respond in time
+	exitToolError   = 5   // the tool returned an error
+	exitLogin       = 6   // the server requires a login, or a login with more scopes
+	exitInterrupted = 130 // a signal ended the command
 )
 
-const exitCodesHelp = `Exit codes: 0 success, 5 the tool reported an error, 4 the server was not reached
-or did not answer in time, 6 it wants a login (see parley login), 130 interrupted,
-1 anything else.`
+const exitCodesHelp = `Exit codes: 0 success, 1 other errors, 4 the server cannot be reached or does not respond in
+time, 5 the tool returned an error, 6 the server requires a login (see parley login),
+130 interrupted.`
 
-// codeError is an error with the exit code that it leads to.
+// codeError is an error that determines the exit code.
 type codeError struct {
 	code int
 	err  error
@@ -30,14 +30,14 @@ func (e *codeError) Error() string { return e.err.Error() }
 
 func (e *codeError) Unwrap() error { return e.err }
 
-// saidError is an error that the user has been told of already.
-type saidError struct{ err error }
+// reportedError is an error that has already been printed.
+type reportedError struct{ err error }
 
-func (e *saidError) Error() string { return e.err.Error() }
+func (e *reportedError) Error() string { return e.err.Error() }
 
-func (e *saidError) Unwrap() error { return e.err }
+func (e *reportedError) Unwrap() error { return e.err }
 
-// unreachable marks errors of dialling.
+// unreachable gives an error of dialling its exit code.
 func unreachable(err error) error { return &codeError{exitUnreachable, err} }
 
 func exitCode(ctx context.Context, err error) int {

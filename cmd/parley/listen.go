@@ -23,7 +23,7 @@ const (
 	endpoint    = "/mcp"
 
 	readHeaderTimeout = 10 * time.Second
-	readTimeout       = 30 * time.Second // headers and body of one request
+	readTimeout       = 30 * time.Second // of the headers and body of one request
 	idleTimeout       = 2 * time.Minute
 	shutdownTimeout   = 5 * time.Second
 )
@@ -36,38 +36,39 @@ type httpFlags struct {
 }
 
 func (f *httpFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.addr, "addr", defaultAddr, "address to listen on; other machines reach it only if it says so")
+	cmd.Flags().StringVar(&f.addr, "addr", defaultAddr, "address to listen on, as HOST:PORT")
 	cmd.Flags().BoolVar(&f.trace, "trace", false, "print every message to stderr")
 	f.auth.add(cmd)
 }
 
-// listen begins to listen. Beyond this machine it only does when the address says
-// which interface is meant, and with a warning if nobody who calls is authenticated.
+// listen starts to listen. The address must name the interface, so that the user does not
+// expose the endpoint by accident. listen prints a warning if other machines can connect
+// and no authorization is required.
 func (f *httpFlags) listen(cmd *cobra.Command) (net.Listener, error) {
 	if err := f.auth.check(); err != nil {
 		return nil, err
 	}
 	host, port, err := net.SplitHostPort(f.addr)
 	if err != nil {
-		return nil, fmt.Errorf("--addr %q: write HOST:PORT, such as %s", f.addr, defaultAddr)
+		return nil, fmt.Errorf("--addr %q must be HOST:PORT, such as %s", f.addr, defaultAddr)
 	}
 	if host == "" {
-		return nil, fmt.Errorf("--addr %q would let every machine in: write 127.0.0.1:%s, or 0.0.0.0:%s if that is meant", f.addr, port, port)
+		return nil, fmt.Errorf("--addr %q must name an interface; write 127.0.0.1:%s, or 0.0.0.0:%s to accept connections from other machines", f.addr, port, port)
 	}
 	listener, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", f.addr)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("%s is in use: stop the program that listens there, or choose another port with --addr", f.addr)
+		return nil, fmt.Errorf("cannot serve: %w; stop the other program or choose another port with --addr", err)
 	case err != nil:
-		return nil, fmt.Errorf("--addr: %w", err)
+		return nil, fmt.Errorf("cannot serve: %w", err)
 	}
-	if !isLoopback(listener) && !f.auth.wanted() {
-		cmd.PrintErrf("parley: warning: %s can be reached from other machines, and nobody who calls is authenticated\n", listener.Addr())
+	if !isLoopback(listener) && !f.auth.required() {
+		cmd.PrintErrf("parley: warning: other machines can connect to %s without authorization; require it with --auth\n", listener.Addr())
 	}
 	return listener, nil
 }
 
-// urlOf is the endpoint's URL, as a client on this machine writes it.
+// urlOf returns the URL of the endpoint for clients on this machine.
 func urlOf(listener net.Listener) string {
 	addr := listener.Addr().String()
 	if a, err := netip.ParseAddrPort(addr); err == nil && a.Addr().IsUnspecified() {
@@ -76,8 +77,8 @@ func urlOf(listener net.Listener) string {
 	return "http://" + addr + endpoint
 }
 
-// serve serves s until ctx ends, and then lets the calls in flight finish for a
-// while. It closes the listener.
+// serve serves s until ctx is done, and then shuts it down gracefully within
+// shutdownTimeout. It closes the listener.
 func (f *httpFlags) serve(ctx context.Context, cmd *cobra.Command, listener net.Listener, s *server.Server) error {
 	var handler http.Handler = s
 	if f.trace {
@@ -95,7 +96,7 @@ func (f *httpFlags) serve(ctx context.Context, cmd *cobra.Command, listener net.
 		ReadTimeout:       readTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          log.New(io.Discard, "", 0), // connections that break are no news
+		ErrorLog:          log.New(io.Discard, "", 0), // broken connections are not logged
 	}
 	served := make(chan error, 1)
 	go func() { served <- h.Serve(listener) }()
@@ -104,12 +105,12 @@ func (f *httpFlags) serve(ctx context.Context, cmd *cobra.Command, listener net.
 		return err
 	case <-ctx.Done():
 	}
-	ending, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	shutdown, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
-	if err := s.Shutdown(ending); err != nil {
-		cmd.PrintErrln("parley: calls that had not finished were ended")
+	if err := s.Shutdown(shutdown); err != nil {
+		cmd.PrintErrln("parley: warning: requests in flight were cancelled")
 	}
-	if err := h.Shutdown(ending); err != nil {
+	if err := h.Shutdown(shutdown); err != nil {
 		_ = h.Close()
 	}
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {

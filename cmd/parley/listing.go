@@ -15,7 +15,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// listing is all that a server offers.
+// listing contains the lists of a server.
 type listing struct {
 	Tools     []*mcp.Tool             `json:"tools"`
 	Resources []*mcp.Resource         `json:"resources"`
@@ -23,7 +23,7 @@ type listing struct {
 	Prompts   []*mcp.Prompt           `json:"prompts"`
 }
 
-// list asks a server for what it says it has.
+// list gets the lists that the server has capabilities for.
 func list(ctx context.Context, c *client.Client) (*listing, error) {
 	has := c.Server().Capabilities
 	l := new(listing)
@@ -41,8 +41,9 @@ func list(ctx context.Context, c *client.Client) (*listing, error) {
 	return l, err
 }
 
-// collect returns the elements of a list, which is not asked for unless the server has
-// it. Servers that have resources need not know of templates, nor the other way round.
+// collect returns the elements of a list. It does not iterate unless has is true. A server
+// with the resources capability may lack either resources/list or
+// resources/templates/list, so an unknown method is an empty list.
 func collect[E any](has bool, elements iter.Seq2[*E, error]) ([]*E, error) {
 	all := []*E{}
 	if !has {
@@ -61,22 +62,21 @@ func collect[E any](has bool, elements iter.Seq2[*E, error]) ([]*E, error) {
 	return all, nil
 }
 
-// counts says how much there is. A server is asked about its tools first, so these are
-// counted even if there are none.
+// counts returns the length of each list. It omits empty lists other than the tools.
 func (l *listing) counts() string {
 	counts := []string{count(len(l.Tools), "tool")}
 	for _, c := range []struct {
 		n    int
-		what string
+		noun string
 	}{{len(l.Resources), "resource"}, {len(l.Templates), "template"}, {len(l.Prompts), "prompt"}} {
 		if c.n > 0 {
-			counts = append(counts, count(c.n, c.what))
+			counts = append(counts, count(c.n, c.noun))
 		}
 	}
 	return strings.Join(counts, ", ")
 }
 
-// print writes a table for each kind of thing that there is.
+// print writes a table for each list that is not empty.
 func (l *listing) print(w io.Writer, width int) error {
 	var tools, resources, templates, prompts [][]string
 	for _, t := range l.Tools {
@@ -91,7 +91,7 @@ func (l *listing) print(w io.Writer, width int) error {
 	for _, p := range l.Prompts {
 		prompts = append(prompts, row(p.Name, promptSummary(p), cmp.Or(p.Description, p.Title)))
 	}
-	between := ""
+	separator := ""
 	for _, table := range []struct {
 		head []string
 		rows [][]string
@@ -104,18 +104,18 @@ func (l *listing) print(w io.Writer, width int) error {
 		if len(table.rows) == 0 {
 			continue
 		}
-		if _, err := io.WriteString(w, between); err != nil {
+		if _, err := io.WriteString(w, separator); err != nil {
 			return err
 		}
 		if err := terminal.Table(w, width, table.head, table.rows); err != nil {
 			return err
 		}
-		between = "\n"
+		separator = "\n"
 	}
 	return nil
 }
 
-// row makes the cells of a row harmless.
+// row returns sanitised cells.
 func row(cells ...string) []string {
 	for i := range cells {
 		cells[i] = terminal.Line(cells[i])

@@ -10,12 +10,13 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 )
 
-// newLogger returns a logger whose records are lines for people to read.
+// newLogger returns a logger that writes one line per record, for the user.
 func newLogger(w io.Writer, level slog.Level) *slog.Logger {
 	return slog.New(&lineHandler{w: w, level: level, mu: new(sync.Mutex)})
 }
 
-// lineHandler writes "warning: server: message: key=value, …".
+// lineHandler is a slog.Handler that writes lines like
+// "parley: warning: server: message: key=value, …".
 type lineHandler struct {
 	w      io.Writer
 	level  slog.Level

@@ -20,14 +20,14 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/demo"
 )
 
-// printed is what a command prints, which can be waited for.
-type printed struct {
+// outputBuffer collects the output of a command.
+type outputBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
-	more chan struct{} // capacity 1
+	more chan struct{} // capacity 1; receives after a write
 }
 
-func (p *printed) Write(b []byte) (int, error) {
+func (p *outputBuffer) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	select {
@@ -37,25 +37,25 @@ func (p *printed) Write(b []byte) (int, error) {
 	return p.text.Write(b)
 }
 
-func (p *printed) String() string {
+func (p *outputBuffer) String() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.text.String()
 }
 
-// run runs parley with arguments, and a person at a browser opens what it prints.
+// run runs parley with arguments. A simulated user opens the login page that it prints.
 func run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
-	out := &printed{more: make(chan struct{}, 1)}
+	out := &outputBuffer{more: make(chan struct{}, 1)}
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetIn(strings.NewReader(""))
 	root.SetOut(out)
 	root.SetErr(out)
-	var person sync.WaitGroup
-	person.Go(func() {
+	var user sync.WaitGroup
+	user.Go(func() {
 		start := regexp.MustCompile(`http://\S+/login/\S+`)
 		for {
 			select {
@@ -74,12 +74,12 @@ func run(t *testing.T, args ...string) (string, error) {
 	})
 	err := root.ExecuteContext(ctx)
 	cancel()
-	person.Wait()
+	user.Wait()
 	return out.String(), err
 }
 
-// guarded is the demo server, whose callers need tokens of an issuer.
-func guarded(t *testing.T, config devissuer.Config) (url string) {
+// serveAuthorized serves the demo server, which requires tokens of a development issuer.
+func serveAuthorized(t *testing.T, config devissuer.Config) (url string) {
 	t.Helper()
 	t.Setenv("PARLEY_CONFIG_DIR", filepath.Join(t.TempDir(), "config"))
 	t.Setenv("PARLEY_NO_KEYRING", "1")
@@ -87,7 +87,7 @@ func guarded(t *testing.T, config devissuer.Config) (url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := demo.NewGuarded("1")
+	s := demo.NewAuthorized("1")
 	s.Auth = &auth.ProtectedResource{Issuers: []string{issuer.URL()}, Scopes: []string{demo.ScopeUse}}
 	endpoint := httptest.NewServer(s)
 	t.Cleanup(func() {
@@ -99,11 +99,11 @@ func guarded(t *testing.T, config devissuer.Config) (url string) {
 	return endpoint.URL
 }
 
-// Tokens that last for a second are renewed by the command that uses them, as the client that
-// the login was made for.
-func TestCommandsRenewALoginAsTheClientThatTheUserHasRegistered(t *testing.T) {
+// The tokens expire after a second. A command that uses an expired token refreshes it, with the
+// client of the login.
+func TestCommandsRefreshALoginOfARegisteredClient(t *testing.T) {
 	const secret = "s3cr3t-of-the-client"
-	url := guarded(t, devissuer.Config{
+	url := serveAuthorized(t, devissuer.Config{
 		AccessTokenLifetime: time.Second,
 		Clients:             []devissuer.Client{{ID: "mine", Secret: secret, RedirectURIs: []string{"http://127.0.0.1/callback"}}},
 	})
@@ -118,7 +118,7 @@ func TestCommandsRenewALoginAsTheClientThatTheUserHasRegistered(t *testing.T) {
 	}
 	first := ""
 	for range 2 {
-		timer := time.NewTimer(1100 * time.Millisecond) // until the token is over
+		timer := time.NewTimer(1100 * time.Millisecond) // until the token has expired
 		<-timer.C
 		out, err := run(t, "call", "-o", "json", url, "whoami")
 		if err != nil || !strings.Contains(out, `"client": "mine"`) {
@@ -126,25 +126,25 @@ func TestCommandsRenewALoginAsTheClientThatTheUserHasRegistered(t *testing.T) {
 		}
 		now, err := run(t, "whoami", "-o", "json", url)
 		if err != nil || now == first {
-			t.Errorf("it was not renewed: %v\n%s", err, now)
+			t.Errorf("the token was not refreshed: %v\n%s", err, now)
 		}
 		first = now
 	}
-	// Again, with the client and the port that are remembered.
+	// Log in again with the stored client and port.
 	if out, err = run(t, "login", url); err != nil || !strings.Contains(out, "http://127.0.0.1:"+port+"/login/") {
 		t.Fatalf("%v\n%s", err, out)
 	}
 }
 
-// The issuer ends a login whose refresh token comes twice: of several commands that find an
-// expired token one renews it, and the others use what it gets.
-func TestCommandsThatRunAtOnceRenewALoginOnce(t *testing.T) {
-	url := guarded(t, devissuer.Config{AccessTokenLifetime: time.Second})
+// The issuer revokes a login whose refresh token is used twice, so one of several commands that
+// find an expired token must refresh it for all.
+func TestConcurrentCommandsRefreshALoginOnce(t *testing.T) {
+	url := serveAuthorized(t, devissuer.Config{AccessTokenLifetime: time.Second})
 	if out, err := run(t, "login", url); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for range 2 {
-		timer := time.NewTimer(1100 * time.Millisecond) // until the token is over
+		timer := time.NewTimer(1100 * time.Millisecond) // until the token has expired
 		<-timer.C
 		var group sync.WaitGroup
 		for range 6 {
@@ -158,7 +158,7 @@ func TestCommandsThatRunAtOnceRenewALoginOnce(t *testing.T) {
 	}
 }
 
-// freePort returns a port that nobody listens on.
+// freePort returns a port that is not in use.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -173,21 +173,21 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-func TestALoginErrorIsACommandThatAShellTakesAsItIsMeant(t *testing.T) {
+func TestLoginErrorContainsAQuotedCommand(t *testing.T) {
 	for _, test := range []struct {
 		request oauth.AuthorizationRequest
 		want    string
 	}{
-		{oauth.AuthorizationRequest{Server: "https://example.com/mcp", Scopes: []string{"a"}}, "run: parley login https://example.com/mcp"},
-		{oauth.AuthorizationRequest{Server: "https://example.com/mcp", Scopes: []string{"a"}, Previous: []string{"a"}}, "is over: run: parley login https://example.com/mcp"},
-		{oauth.AuthorizationRequest{Server: "https://example.com/mcp", Scopes: []string{"a", "b", "c:d"}, Previous: []string{"a"}}, "grants b c:d too: run: parley login --scope 'b c:d' https://example.com/mcp"},
+		{oauth.AuthorizationRequest{Server: "https://example.com/mcp", Scopes: []string{"a"}}, "requires a login; run: parley login https://example.com/mcp"},
+		{oauth.AuthorizationRequest{Server: "https://example.com/mcp", Scopes: []string{"a"}, Previous: []string{"a"}}, "has expired; run: parley login https://example.com/mcp"},
+		{oauth.AuthorizationRequest{Server: "https://example.com/mcp", Scopes: []string{"a", "b", "c:d"}, Previous: []string{"a"}}, "with the scope b c:d; run: parley login --scope 'b c:d' https://example.com/mcp"},
 		{oauth.AuthorizationRequest{Server: "https://example.com/mcp?a=1&b=$(id)", Scopes: []string{"a"}}, "run: parley login 'https://example.com/mcp?a=1&b=$(id)'"},
 		{oauth.AuthorizationRequest{Server: "https://example.com/mcp", Scopes: []string{"';id;'"}, Previous: []string{}}, `--scope ''\'';id;'\''' https://example.com/mcp`},
 		{oauth.AuthorizationRequest{Server: "https://example.com/mcp", Scopes: []string{"--port=1"}, Previous: []string{}}, `--scope '--port=1' https://example.com/mcp`},
 	} {
-		err := explained(&oauth.InteractionError{Request: test.request})
+		err := withLoginAdvice(&oauth.InteractionError{Request: test.request})
 		if !strings.HasSuffix(err.Error(), test.want) || !errors.Is(err, oauth.ErrInteraction) {
-			t.Errorf("%q, want %q at its end", err, test.want)
+			t.Errorf("error %q, want the suffix %q", err, test.want)
 		}
 	}
 }

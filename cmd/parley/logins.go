@@ -15,8 +15,8 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
 )
 
-// logins are what the user of this machine has logged in with. They are renewed as they
-// are used; of several processes one does it for all.
+// logins are the stored logins of the user. Their tokens are refreshed when they are used, by
+// one process at a time.
 type logins struct{ store *credstore.Store }
 
 func openLogins() (*logins, error) {
@@ -27,29 +27,29 @@ func openLogins() (*logins, error) {
 	return &logins{credstore.New(dir, credstore.System())}, nil
 }
 
-// client returns what gets and renews tokens. It asks nobody unless it is given an
-// Interaction.
+// client returns the client that gets and refreshes tokens. Without an Interaction it does
+// not ask the user.
 func (l *logins) client(ctx context.Context, logger *slog.Logger) (*oauth.Client, error) {
-	known, err := l.registrations(ctx)
+	registered, err := l.registrations(ctx)
 	if err != nil && !errors.Is(err, credstore.ErrUnavailable) {
 		return nil, err
 	}
 	return &oauth.Client{
 		Name: "Parley", URI: "https://github.com/parley-mcp/parley",
-		Store: l.store, Registrations: known, Logger: logger,
+		Store: l.store, Registrations: registered, Logger: logger,
 	}, nil
 }
 
-// registrationsKey is where the store has the clients that the user has registered by
-// hand. What is registered by itself is kept by package oauth.
+// registrationsKey is the key of the clients that the user has registered. Package oauth
+// stores the clients that it registers.
 const registrationsKey = "registrations"
 
-// registration is one of them, as it is stored.
+// registration is a client that the user has registered, as it is stored.
 type registration struct {
 	Server string `json:"server"`
 	ID     string `json:"client_id"`
 	Secret string `json:"client_secret,omitempty"`
-	Port   int    `json:"port,omitempty"` // that it is registered with; 0: any
+	Port   int    `json:"port,omitempty"` // the registered port; 0 for any port
 }
 
 func (l *logins) registrations(ctx context.Context) ([]oauth.Registration, error) {
@@ -70,12 +70,12 @@ func (l *logins) storedRegistrations(ctx context.Context) (all []registration, e
 		return nil, err
 	}
 	if json.Unmarshal(raw, &all) != nil {
-		return nil, errors.New("what is stored of registered clients is damaged: log in again with --client-id")
+		return nil, errors.New("the stored client registrations are damaged; log in again with --client-id")
 	}
 	return all, nil
 }
 
-// port is the one with which the client for a server is registered; 0 if any will do.
+// port returns the port with which the client for a server is registered; 0 for any port.
 func (l *logins) port(ctx context.Context, server string) (int, error) {
 	stored, err := l.storedRegistrations(ctx)
 	for _, r := range stored {
@@ -86,8 +86,8 @@ func (l *logins) port(ctx context.Context, server string) (int, error) {
 	return 0, err
 }
 
-// remember keeps a registration, in the place of another for the same server.
-func (l *logins) remember(ctx context.Context, r registration) error {
+// saveRegistration stores a registration. It replaces one for the same server.
+func (l *logins) saveRegistration(ctx context.Context, r registration) error {
 	unlock, err := l.store.Lock(ctx, registrationsKey)
 	if err != nil {
 		return err
@@ -105,32 +105,31 @@ func (l *logins) remember(ctx context.Context, r registration) error {
 	return l.store.Save(ctx, registrationsKey, raw)
 }
 
-// authorizer puts stored logins on requests. Where one is wanted that is not there, the
-// error says what to do.
+// authorizer adds stored logins to requests. Its errors tell the user how to log in.
 type authorizer struct {
 	*oauth.Client
-	except map[string]bool // servers that get a header of the user's own instead
+	except map[string]bool // servers for which the user sets an Authorization header
 }
 
-// authorizerFor returns what authorizes requests to some targets; nil if none of them is
-// at a URL, or if there is no place for logins at all.
+// authorizerFor returns the authorizer of requests to the targets. It returns nil if no target
+// is a URL, or if there is no directory for logins.
 func authorizerFor(ctx context.Context, targets ...client.Target) (client.Authorizer, error) {
 	a := &authorizer{except: make(map[string]bool)}
-	dialled := false
+	hasURL := false
 	for _, target := range targets {
 		if t, ok := target.(*client.HTTP); ok {
-			dialled = true
+			hasURL = true
 			a.except[t.URL] = t.Header["Authorization"] != nil
 		}
 	}
-	if !dialled {
+	if !hasURL {
 		return nil, nil
 	}
-	kept, err := openLogins()
+	stored, err := openLogins()
 	if err != nil {
-		return nil, nil // as where there is no home: whoever needs a login hears of the refusal
+		return nil, nil // no home directory: a server that requires a login rejects the request
 	}
-	a.Client, err = kept.client(ctx, slog.New(slog.DiscardHandler))
+	a.Client, err = stored.client(ctx, slog.New(slog.DiscardHandler))
 	return a, err
 }
 
@@ -141,9 +140,9 @@ func (a *authorizer) Authorize(req *http.Request, server string) error {
 	}
 	err := a.Client.Authorize(req, server)
 	if errors.Is(err, credstore.ErrUnavailable) {
-		return nil // most servers want no login: one that does will refuse, and that is the time to say so
+		return nil // most servers require no login; one that does rejects the request, and Refused returns the error
 	}
-	return explained(err)
+	return withLoginAdvice(err)
 }
 
 // Reauthorize implements client.Authorizer.
@@ -152,27 +151,27 @@ func (a *authorizer) Reauthorize(req *http.Request, server string, resp *http.Re
 		return false, nil
 	}
 	again, err = a.Client.Reauthorize(req, server, resp)
-	return again, explained(err)
+	return again, withLoginAdvice(err)
 }
 
-// loginError says which login a server wants.
+// loginError is the error of a request that requires a login, or a login with more scopes.
 type loginError struct {
 	server  string
-	lacking []string // scopes that the login there is does not grant
-	over    bool     // there was a login
+	missing []string // scopes that the login does not grant
+	expired bool     // there was a login
 	err     error
 }
 
-// explained adds to an error of authorization what the user can do about it.
-func explained(err error) error {
+// withLoginAdvice converts an error that requires interaction to a *loginError.
+func withLoginAdvice(err error) error {
 	var needed *oauth.InteractionError
 	if !errors.As(err, &needed) {
 		return err
 	}
-	e := &loginError{server: needed.Request.Server, over: needed.Request.Previous != nil, err: err}
+	e := &loginError{server: needed.Request.Server, expired: needed.Request.Previous != nil, err: err}
 	for _, scope := range needed.Request.Scopes {
-		if e.over && !slices.Contains(needed.Request.Previous, scope) {
-			e.lacking = append(e.lacking, scope)
+		if e.expired && !slices.Contains(needed.Request.Previous, scope) {
+			e.missing = append(e.missing, scope)
 		}
 	}
 	return e
@@ -181,20 +180,20 @@ func explained(err error) error {
 // Error implements the error interface.
 func (e *loginError) Error() string {
 	switch {
-	case e.lacking != nil:
-		scopes := strings.Join(e.lacking, " ")
-		return fmt.Sprintf("%s wants a login that grants %s too: run: parley login --scope %s %s", e.server, scopes, quoted(scopes), quoted(e.server))
-	case e.over:
-		return fmt.Sprintf("the login to %s is over: run: parley login %s", e.server, quoted(e.server))
+	case e.missing != nil:
+		scopes := strings.Join(e.missing, " ")
+		return fmt.Sprintf("%s requires a login with the scope %s; run: parley login --scope %s %s", e.server, scopes, quoted(scopes), quoted(e.server))
+	case e.expired:
+		return fmt.Sprintf("the login to %s has expired; run: parley login %s", e.server, quoted(e.server))
 	}
-	return fmt.Sprintf("%s wants a login: run: parley login %s", e.server, quoted(e.server))
+	return fmt.Sprintf("%s requires a login; run: parley login %s", e.server, quoted(e.server))
 }
 
-// Unwrap returns why there is none.
+// Unwrap returns the error of package oauth.
 func (e *loginError) Unwrap() error { return e.err }
 
-// quoted is a word as a shell takes it. Scopes are another party's words, and may hold
-// anything that is printable.
+// quoted quotes a word for a shell if necessary. Scopes come from the server and can contain
+// any printable character.
 func quoted(word string) string {
 	plain := func(r rune) bool {
 		return '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || strings.ContainsRune("-._:/@%+,", r)

@@ -15,10 +15,10 @@ func newLs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls TARGET [flags]",
 		Short: "List a server's tools, resources and prompts",
-		Long: `List a server's tools and prompts, with the arguments they take, of which those in brackets
-can be left out, and its resources, with the templates of more of them.
+		Long: `List a server's tools, resources, resource templates and prompts. Arguments in brackets are
+optional.
 
-` + targetHelp,
+` + targetHelp + "\n\n" + exitCodesHelp,
 		Example: `
 parley ls http://127.0.0.1:7777/mcp
 parley ls --config mcp.json files
@@ -29,7 +29,7 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 				return err
 			}
 			if len(rest) > 0 {
-				return fmt.Errorf("unexpected %q: ls takes one TARGET", rest[0])
+				return fmt.Errorf("unexpected argument %q; ls has one TARGET", rest[0])
 			}
 			return ls(cmd, &flags, target, output)
 		},
@@ -52,12 +52,12 @@ func ls(cmd *cobra.Command, flags *dialFlags, target []string, output output) er
 	if output == outputJSON {
 		return printJSON(cmd.OutOrStdout(), listed)
 	}
-	fmt.Fprintln(cmd.ErrOrStderr(), introduce(c, listed))
+	fmt.Fprintln(cmd.ErrOrStderr(), title(c, listed))
 	return listed.print(cmd.OutOrStdout(), terminal.Width(cmd.OutOrStdout()))
 }
 
-// introduce says in one line which server this is.
-func introduce(c *client.Client, listed *listing) string {
+// title returns one line about the server.
+func title(c *client.Client, listed *listing) string {
 	info := c.Server().Info
 	name := info.Title
 	if name == "" {
@@ -66,9 +66,10 @@ func introduce(c *client.Client, listed *listing) string {
 	return terminal.Line(fmt.Sprintf("%s %s · MCP %s · %s", name, info.Version, c.Revision(), listed.counts()))
 }
 
-func count(n int, what string) string {
+// count returns a number and a noun, in the plural if necessary.
+func count(n int, noun string) string {
 	if n == 1 {
-		return "1 " + what
+		return "1 " + noun
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -1,4 +1,4 @@
-// Command parley serves, gathers and calls MCP servers.
+// Command parley serves, combines and calls MCP servers.
 package main
 
 import (
@@ -25,7 +25,7 @@ func main() {
 	os.Exit(exitCode(ctx, err))
 }
 
-// exitAtNextSignal ends the program at once when the user has lost patience.
+// exitAtNextSignal exits immediately at a second signal, without a graceful shutdown.
 func exitAtNextSignal() {
 	next := make(chan os.Signal, 1)
 	signal.Notify(next, os.Interrupt, syscall.SIGTERM)
@@ -33,15 +33,14 @@ func exitAtNextSignal() {
 	os.Exit(exitInterrupted)
 }
 
-// printError writes an error as one line. What a server has put into it does not
-// reach the terminal as it is.
+// printError writes an error as one line. It sanitises text that comes from a server.
 func printError(w io.Writer, err error) {
-	var said *saidError
+	var reported *reportedError
 	switch {
-	case errors.As(err, &said):
+	case errors.As(err, &reported):
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(w, "parley: interrupted")
 	default:
-		fmt.Fprintln(w, "parley: "+terminal.Line(plainly(err)))
+		fmt.Fprintln(w, "parley: "+terminal.Line(explain(err)))
 	}
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// The test binary is parley itself for the scripts.
+// The scripts run the test binary as parley.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"parley": main})
 }
 
-// The scripts run parley as a person does, against real processes and sockets.
+// The scripts run parley as a user does, with real processes and sockets.
 func TestScripts(t *testing.T) { testscript.Run(t, scripts("testdata/script")) }
 
 func scripts(dir string) testscript.Params {
@@ -22,21 +22,21 @@ func scripts(dir string) testscript.Params {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Values[backgroundKey{}] = make(map[string]*background)
-			env.Setenv("GORACE", "atexit_sleep_ms=0") // or each of many processes takes a second to exit
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // without it each process takes a second to exit
 			env.Setenv("PARLEY_CONFIG_DIR", filepath.Join(env.WorkDir, "config"))
 			env.Setenv("PARLEY_NO_KEYRING", "1")
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"start":  start,
-			"follow": follow,
-			"await":  await,
-			"browse": browse,
-			"finish": finish,
-			"lacks":  lacks,
-			"stop":   stop,
-			"exits":  exits,
-			"json":   isJSON,
+			"start":      start,
+			"background": runInBackground,
+			"await":      await,
+			"browse":     browse,
+			"finish":     finish,
+			"absent":     absent,
+			"stop":       stop,
+			"exits":      exits,
+			"json":       isJSON,
 		},
 	}
 }

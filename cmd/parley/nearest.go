@@ -5,30 +5,30 @@ import (
 	"strings"
 )
 
-// hasNo is the error of something that a server does not have, but for what has names.
-func hasNo(what, name string, names []string) error {
+// unknownName returns the error for a tool or prompt that the server does not have.
+func unknownName(kind, name string, names []string) error {
 	if near := nearest(name, names); near != "" {
-		return fmt.Errorf("the server has no %s %q: did you mean %s?", what, name, near)
+		return fmt.Errorf("unknown %s %q; did you mean %s?", kind, name, near)
 	}
-	return fmt.Errorf("the server has no %s %q: parley ls lists those it has", what, name)
+	return fmt.Errorf("unknown %s %q; list the server's %ss with parley ls", kind, name, kind)
 }
 
-// nearest returns the name that was probably meant, or "".
-func nearest(meant string, names []string) string {
-	best, least := "", len(meant)/3+1
+// nearest returns the name that is most similar to word, or "" if none is similar.
+func nearest(word string, names []string) string {
+	best, least := "", len(word)/3+1
 	for _, name := range names {
-		if strings.EqualFold(name, meant) || strings.HasSuffix(name, "__"+meant) {
+		if strings.EqualFold(name, word) || strings.HasSuffix(name, "__"+word) {
 			return name
 		}
-		if d := distance(meant, name, least); d < least {
+		if d := distance(word, name, least); d < least {
 			best, least = name, d
 		}
 	}
 	return best
 }
 
-// distance is how many letters have to be changed, added or left out to make b of
-// a; or at least limit, if it is not less.
+// distance returns the Levenshtein distance of a and b in bytes, or a number of at least limit
+// if the distance is not less than limit.
 func distance(a, b string, limit int) int {
 	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
 		return limit

@@ -11,7 +11,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 )
 
-// output is the form in which a command prints its answer.
+// output is the output format of a command.
 type output string
 
 const (
@@ -21,7 +21,7 @@ const (
 
 func (o *output) add(cmd *cobra.Command) {
 	*o = outputText
-	cmd.Flags().VarP(o, "output", "o", "what to print: text, or json for one JSON value")
+	cmd.Flags().VarP(o, "output", "o", "output format: text, or json for one JSON value")
 }
 
 // String implements pflag.Value.
@@ -34,13 +34,13 @@ func (o *output) Set(s string) error {
 		*o = output(s)
 		return nil
 	}
-	return errors.New("use text or json")
+	return errors.New("must be text or json")
 }
 
 // Type implements pflag.Value.
-func (o *output) Type() string { return "form" }
+func (o *output) Type() string { return "format" }
 
-// printJSON prints v as exactly one JSON value.
+// printJSON prints v as one JSON value.
 func printJSON(w io.Writer, v any) error {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)

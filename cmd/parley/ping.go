@@ -13,8 +13,8 @@ func newPing() *cobra.Command {
 	var flags dialFlags
 	cmd := &cobra.Command{
 		Use:   "ping TARGET [flags]",
-		Short: "See whether a server is there",
-		Long:  "Connect to a server, ask for a sign of life, and print what it says of itself and how\nlong both took.\n\n" + targetHelp + "\n\n" + exitCodesHelp,
+		Short: "Check whether a server responds",
+		Long:  "Connect to a server, send a ping, and print the server's name, its version, the revision of the\nprotocol and both durations.\n\n" + targetHelp + "\n\n" + exitCodesHelp,
 		Example: `
 parley ping http://127.0.0.1:7777/mcp
 parley ping --config mcp.json files`,
@@ -24,7 +24,7 @@ parley ping --config mcp.json files`,
 				return err
 			}
 			if len(rest) > 0 {
-				return fmt.Errorf("unexpected %q: ping takes one TARGET", rest[0])
+				return fmt.Errorf("unexpected argument %q; ping has one TARGET", rest[0])
 			}
 			return ping(cmd, &flags, target)
 		},
@@ -46,12 +46,12 @@ func ping(cmd *cobra.Command, flags *dialFlags, target []string) error {
 	}
 	answered := time.Now()
 	info := c.Server().Info
-	_, err = fmt.Fprintln(cmd.OutOrStdout(), terminal.Line(fmt.Sprintf("%s %s · MCP %s · connected in %v, answered in %v",
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), terminal.Line(fmt.Sprintf("%s %s · MCP %s · connected in %v, ping answered in %v",
 		info.Name, info.Version, c.Revision(), short(dialled.Sub(start)), short(answered.Sub(dialled)))))
 	return err
 }
 
-// short rounds a duration to what people care for.
+// short rounds a duration to three or four digits.
 func short(d time.Duration) time.Duration {
 	switch {
 	case d > time.Second:

@@ -18,10 +18,10 @@ func newPrompt() *cobra.Command {
 	var output output
 	cmd := &cobra.Command{
 		Use:   "prompt TARGET NAME [key=value …] [flags]",
-		Short: "Have a server make a prompt",
-		Long: `Have a server make a prompt of arguments, and print its messages, each below who it is of.
+		Short: "Get a prompt",
+		Long: `Get a prompt from a server and print its messages, each after a line with its role.
 
-` + askHelp + "\n\n" + targetHelp + "\n\n" + exitCodesHelp,
+` + questionHelp + "\n\n" + targetHelp + "\n\n" + exitCodesHelp,
 		Example: `
 parley prompt http://127.0.0.1:7777/mcp postcard city=Oslo tone=warm`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -30,7 +30,7 @@ parley prompt http://127.0.0.1:7777/mcp postcard city=Oslo tone=warm`,
 				return err
 			}
 			if len(rest) == 0 {
-				return errors.New("no NAME: parley ls lists a server's prompts")
+				return errors.New("no NAME; list the server's prompts with parley ls")
 			}
 			arguments, err := parseStrings(rest[1:])
 			if err != nil {
@@ -69,10 +69,11 @@ func prompt(cmd *cobra.Command, flags *sessionFlags, target []string, name strin
 	return err
 }
 
-// checkPrompt returns nil if the server has a prompt that takes such arguments.
+// checkPrompt returns an error if the server does not have the prompt, or if the arguments do
+// not match it.
 func checkPrompt(cmd *cobra.Command, c *client.Client, name string, arguments map[string]string) error {
 	if c.Server().Capabilities.Prompts == nil {
-		return fmt.Errorf("the server has no prompt %q: it has none at all", name)
+		return fmt.Errorf("unknown prompt %q; the server has no prompts", name)
 	}
 	var names []string
 	for p, err := range c.Prompts(cmd.Context()) {
@@ -84,30 +85,31 @@ func checkPrompt(cmd *cobra.Command, c *client.Client, name string, arguments ma
 		}
 		names = append(names, p.Name)
 	}
-	return hasNo("prompt", name, names)
+	return unknownName("prompt", name, names)
 }
 
 func checkArguments(p *mcp.Prompt, arguments map[string]string) error {
-	takes := "it takes none"
+	usage := "the prompt has no arguments"
 	if len(p.Arguments) > 0 {
-		takes = "it takes " + terminal.Line(promptSummary(p))
+		usage = "the prompt's arguments are " + terminal.Line(promptSummary(p))
 	}
 	known := make(map[string]bool)
 	for _, a := range p.Arguments {
 		known[a.Name] = true
 		if _, given := arguments[a.Name]; a.Required && !given {
-			return fmt.Errorf("argument %q is missing: %s", a.Name, takes)
+			return fmt.Errorf("argument %q is missing; %s", a.Name, usage)
 		}
 	}
 	for key := range arguments {
 		if !known[key] {
-			return fmt.Errorf("the prompt has no argument %q: %s", key, takes)
+			return fmt.Errorf("unknown argument %q; %s", key, usage)
 		}
 	}
 	return nil
 }
 
-// promptSummary says which arguments a prompt takes; those in brackets can be left out.
+// promptSummary returns the names of the prompt's arguments, with optional arguments in
+// brackets.
 func promptSummary(p *mcp.Prompt) string {
 	var all []string
 	for _, a := range p.Arguments {
@@ -120,23 +122,23 @@ func promptSummary(p *mcp.Prompt) string {
 	return strings.Join(all, " ")
 }
 
-// parseStrings reads words of the form key=value.
+// parseStrings parses words of the form key=value.
 func parseStrings(words []string) (map[string]string, error) {
 	values := make(map[string]string, len(words))
 	for _, word := range words {
 		key, value, found := strings.Cut(word, "=")
 		if !found || key == "" {
-			return nil, fmt.Errorf("%q is not an argument: write key=value", word)
+			return nil, fmt.Errorf("invalid argument %q; write key=value", word)
 		}
 		if _, twice := values[key]; twice {
-			return nil, fmt.Errorf("%s is given twice", key)
+			return nil, fmt.Errorf("duplicate argument %q", key)
 		}
 		values[key] = value
 	}
 	return values, nil
 }
 
-// renderMessages returns messages as text, each below its role.
+// renderMessages returns messages as text, each after a line with its role.
 func renderMessages(messages []mcp.PromptMessage) string {
 	var b strings.Builder
 	for i, m := range messages {

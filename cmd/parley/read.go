@@ -18,11 +18,11 @@ func newRead() *cobra.Command {
 	var output output
 	cmd := &cobra.Command{
 		Use:   "read TARGET URI [flags]",
-		Short: "Read a resource of a server",
-		Long: `Read a resource of a server and print what it holds, byte for byte. To a terminal, text goes
-without what a terminal would act upon, and what is no text is described.
+		Short: "Read a resource",
+		Long: `Read a resource and print its contents to stdout, byte for byte. If stdout is a terminal,
+control characters are replaced and binary contents are described.
 
-` + askHelp + "\n\n" + targetHelp + "\n\n" + exitCodesHelp,
+` + questionHelp + "\n\n" + targetHelp + "\n\n" + exitCodesHelp,
 		Example: `
 parley read http://127.0.0.1:7777/mcp demo://guide
 parley read --config mcp.json files file:///project/logo.png >logo.png`,
@@ -32,9 +32,9 @@ parley read --config mcp.json files file:///project/logo.png >logo.png`,
 			case err != nil:
 				return err
 			case len(rest) == 0:
-				return errors.New("no URI: parley ls lists a server's resources")
+				return errors.New("no URI; list the server's resources with parley ls")
 			case len(rest) > 1:
-				return fmt.Errorf("unexpected %q: read takes one URI", rest[1])
+				return fmt.Errorf("unexpected argument %q; read has one URI", rest[1])
 			}
 			return read(cmd, &flags, target, rest[0], output)
 		},
@@ -54,7 +54,7 @@ func read(cmd *cobra.Command, flags *sessionFlags, target []string, uri string, 
 	c.progress.Done()
 	switch {
 	case errors.Is(err, client.ErrResourceNotFound):
-		return fmt.Errorf("the server has no resource %q: parley ls lists those it has", uri)
+		return fmt.Errorf("unknown resource %q; list the server's resources with parley ls", uri)
 	case err != nil:
 		return err
 	case output == outputJSON:
@@ -63,8 +63,8 @@ func read(cmd *cobra.Command, flags *sessionFlags, target []string, uri string, 
 	return printContents(cmd.OutOrStdout(), result.Contents)
 }
 
-// printContents prints what a resource holds. If it has several parts, the URI of each
-// stands before it.
+// printContents prints the contents of a resource. If there are several, each follows a line
+// with its URI.
 func printContents(w io.Writer, contents []mcp.ResourceContents) error {
 	if len(contents) == 1 && !terminal.Is(w) {
 		if contents[0].Blob != nil {

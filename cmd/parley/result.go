@@ -13,9 +13,9 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// printResult prints what a tool has returned. Text goes to a file or pipe as it
-// is, byte for byte, and to a terminal without what a terminal would act upon. What
-// a failed tool says goes to stderr.
+// printResult prints the result of a tool. A single text is written to a file or pipe
+// unchanged; text for a terminal is sanitised. The text of a tool error is printed to
+// stderr.
 func printResult(cmd *cobra.Command, result *mcp.CallToolResult, output output) error {
 	if output == outputJSON {
 		return printJSON(cmd.OutOrStdout(), result)
@@ -26,7 +26,7 @@ func printResult(cmd *cobra.Command, result *mcp.CallToolResult, output output) 
 	}
 	text := render(result)
 	if result.IsError && text == "" {
-		text = "the tool reported an error and says nothing about it\n"
+		text = "the tool returned an error without a message\n"
 	}
 	switch only := onlyText(result); {
 	case terminal.Is(w):
@@ -38,7 +38,7 @@ func printResult(cmd *cobra.Command, result *mcp.CallToolResult, output output) 
 	return err
 }
 
-// onlyText returns the text that a result consists of, if it does.
+// onlyText returns the text if it is the only content of the result, or nil.
 func onlyText(result *mcp.CallToolResult) *mcp.TextContent {
 	if len(result.Content) != 1 {
 		return nil
@@ -47,8 +47,9 @@ func onlyText(result *mcp.CallToolResult) *mcp.TextContent {
 	return text
 }
 
-// render returns a result as text: its texts as they are, its images and the like
-// described. Structured content is left to the text that goes with it, if there is any.
+// render returns a result as text. Texts are unchanged, other content is described.
+// Structured content is shown only if there is no other content, because servers repeat it
+// as text.
 func render(result *mcp.CallToolResult) string {
 	var b strings.Builder
 	for _, block := range result.Content {
@@ -64,7 +65,7 @@ func render(result *mcp.CallToolResult) string {
 	return b.String()
 }
 
-// writeLines writes text, and ends its last line.
+// writeLines writes text, and a newline if the last line has none.
 func writeLines(b *strings.Builder, text string) {
 	b.WriteString(text)
 	if !strings.HasSuffix(text, "\n") {
@@ -72,6 +73,7 @@ func writeLines(b *strings.Builder, text string) {
 	}
 }
 
+// describe returns a text, or a description of other content in brackets.
 func describe(block mcp.Content) string {
 	switch c := block.(type) {
 	case *mcp.TextContent:
@@ -85,17 +87,17 @@ func describe(block mcp.Content) string {
 	case *mcp.EmbeddedResource:
 		return describeResource(&c.Resource)
 	case *mcp.UnknownContent:
-		return fmt.Sprintf("[content of the type %s, which parley does not know: --output json shows it]", terminal.Line(c.Type))
+		return fmt.Sprintf("[content of the unknown type %s; use --output json]", terminal.Line(c.Type))
 	}
 	return fmt.Sprintf("[%T]", block)
 }
 
-func binary(what, mimeType string, size int) string {
-	return fmt.Sprintf("[%s, %s, %s: --output json shows it]", what, terminal.Line(mimeType), bytesOf(size))
+func binary(kind, mimeType string, n int) string {
+	return fmt.Sprintf("[%s, %s, %s; use --output json]", kind, terminal.Line(mimeType), size(n))
 }
 
-// bytesOf says how much n bytes are.
-func bytesOf(n int) string {
+// size returns a number of bytes in a suitable unit.
+func size(n int) string {
 	switch {
 	case n < 1<<10:
 		return count(n, "byte")
@@ -105,13 +107,14 @@ func bytesOf(n int) string {
 	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }
 
+// describeResource describes a resource, and appends its text.
 func describeResource(r *mcp.ResourceContents) string {
 	head := "[resource " + terminal.Line(r.URI)
 	if r.MimeType != "" {
 		head += ", " + terminal.Line(r.MimeType)
 	}
 	if r.Blob != nil {
-		return head + ", " + bytesOf(len(r.Blob)) + ": --output json shows it]"
+		return head + ", " + size(len(r.Blob)) + "; use --output json]"
 	}
 	return head + "]\n" + r.Text
 }

@@ -13,25 +13,26 @@ import (
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "parley",
-		Short: "Serve, gather and call MCP servers",
-		Long: `parley speaks the Model Context Protocol, in every revision of it: it gathers the
-servers of a config file behind one endpoint, and calls servers from a terminal.`,
+		Short: "Serve, combine and call MCP servers",
+		Long: `parley is a server, gateway and client for the Model Context Protocol (MCP), in every revision
+of the protocol. It serves all servers of a configuration file at one endpoint, and calls
+servers from the command line.`,
 		Example: `
-# A server to try things with, at http://127.0.0.1:7777/mcp
+# Serve demo tools at http://127.0.0.1:7777/mcp
 parley up
 
-# All servers of a file behind that endpoint
+# Serve all servers of a configuration file at that endpoint
 parley up --config mcp.json
 
-# What a server can do, and have it do it
+# List what a server has, call a tool, read a resource
 parley ls http://127.0.0.1:7777/mcp
 parley call http://127.0.0.1:7777/mcp greet name=Ada
 parley read http://127.0.0.1:7777/mcp demo://guide
 
-# Log in where a server wants that; all commands use the login
+# Log in to a server that requires it; all commands use the login
 parley login https://example.com/mcp
 
-# The same with a server that is a program
+# Start a server that is a program
 parley ls -- npx -y @modelcontextprotocol/server-everything`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -39,27 +40,27 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return fmt.Errorf("%w: see %s --help", err, cmd.CommandPath())
+		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(newUp(), newServe(), newLs(), newCall(), newRead(), newPrompt(), newComplete(), newWatch(), newPing(),
 		newLogin(), newLogout(), newWhoami(), newVersion())
-	// Cobra's own, in the words of the others.
+	// Replace Cobra's descriptions of its own commands.
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		switch c.Name() {
 		case "help":
-			c.Short = "Explain a command"
-			c.Long = "Explain a command, as --help after its name does."
+			c.Short = "Show the help of a command"
+			c.Long = "Show the help of a command, as its --help flag does."
 		case "completion":
-			c.Short = "Make a shell complete parley's commands and flags"
-			c.Long = "Print a script that makes a shell complete parley's commands and flags. The help of each\nshell's says what to do with it."
+			c.Short = "Generate a shell completion script"
+			c.Long = "Print a script with which a shell completes parley's commands and flags. The help of each\nsubcommand says how to install the script."
 		}
 	}
 	return root
 }
 
-// unknownCommand is for what is no command's name.
+// unknownCommand returns an error if the first argument is not the name of a command.
 func unknownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -69,15 +70,15 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 		names = append(names, c.Name())
 	}
 	if near := nearest(args[0], names); near != "" {
-		return fmt.Errorf("unknown command %q: did you mean %s?", args[0], near)
+		return fmt.Errorf("unknown command %q; did you mean %s?", args[0], near)
 	}
-	return fmt.Errorf("unknown command %q: see parley --help", args[0])
+	return fmt.Errorf("unknown command %q; see parley --help", args[0])
 }
 
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the version of parley and the revisions it speaks",
+		Short: "Print the version of parley and the revisions of the protocol that it supports",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "parley %s\nMCP %s\n", version(), commas(mcp.Revisions()))
@@ -86,7 +87,7 @@ func newVersion() *cobra.Command {
 	}
 }
 
-// commas writes words as a sentence lists them.
+// commas joins words with commas.
 func commas[Word ~string](words []Word) string {
 	var b strings.Builder
 	for i, w := range words {
@@ -98,7 +99,7 @@ func commas[Word ~string](words []Word) string {
 	return b.String()
 }
 
-// version is what the Go command has recorded of this build.
+// version returns the module version that the Go command has recorded in the binary.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
@@ -109,7 +110,7 @@ func version() string {
 
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return fmt.Errorf("unexpected %q: see %s --help", args[0], cmd.CommandPath())
+		return fmt.Errorf("unexpected argument %q; see %s --help", args[0], cmd.CommandPath())
 	}
 	return nil
 }

@@ -20,26 +20,26 @@ import (
 	"github.com/parley-mcp/parley/auth/devissuer"
 )
 
-// patience bounds everything that a script waits for.
-const patience = 20 * time.Second
+// waitLimit is the time-out of everything that a test waits for.
+const waitLimit = 20 * time.Second
 
 type backgroundKey struct{}
 
-// background is a program that runs beside a script.
+// background is a command that runs in the background of a script.
 type background struct {
 	cmd    *exec.Cmd
 	exited chan error // receives once
 
 	mu      sync.Mutex
-	stderr  bytes.Buffer  // and stdout of what is followed
+	output  bytes.Buffer  // stderr, and stdout of the command background
 	written chan struct{} // capacity 1
 }
 
-// Write takes what the program writes to stderr.
+// Write appends to the output.
 func (b *background) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.stderr.Write(p)
+	b.output.Write(p)
 	select {
 	case b.written <- struct{}{}:
 	default:
@@ -50,14 +50,14 @@ func (b *background) Write(p []byte) (int, error) {
 func (b *background) text() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.stderr.String()
+	return b.output.String()
 }
 
-// match waits until the program has written what pattern matches.
+// match waits until the output matches pattern, and returns the submatches.
 func (b *background) match(ts *testscript.TestScript, pattern string) []string {
 	re, err := regexp.Compile(`(?m)` + pattern)
 	ts.Check(err)
-	timeout := time.NewTimer(patience)
+	timeout := time.NewTimer(waitLimit)
 	defer timeout.Stop()
 	for {
 		if m := re.FindStringSubmatch(b.text()); m != nil {
@@ -70,41 +70,41 @@ func (b *background) match(ts *testscript.TestScript, pattern string) []string {
 			if re.MatchString(b.text()) {
 				continue
 			}
-			ts.Fatalf("it ended (%v) without %s:\n%s", err, pattern, b.text())
+			ts.Fatalf("the command exited (%v) without the output %s:\n%s", err, pattern, b.text())
 		case <-timeout.C:
-			ts.Fatalf("no %s in %v:\n%s", pattern, patience, b.text())
+			ts.Fatalf("no output %s within %v:\n%s", pattern, waitLimit, b.text())
 		}
 	}
 }
 
-// start NAME args…: runs parley with args, and sets $NAME to the URL that it serves.
+// start NAME args… runs parley with args in the background, and sets $NAME to the URL that it
+// serves.
 func start(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: start NAME args…")
 	}
 	b := newBackground(ts, args[1:])
-	b.begin(ts, args[0])
+	b.run(ts, args[0])
 	ts.Setenv(args[0], b.match(ts, `(http://\S+)`)[1])
 }
 
-// browse NAME [deny]: a person at a browser opens the page that what was started as NAME
-// has printed, and allows what they are asked for, or does not. Each time it is another
-// browser.
+// browse NAME [deny] opens the login page that NAME has printed, in a new simulated browser, and
+// allows or denies the request.
 func browse(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 || len(args) > 2 || running(ts)[args[0]] == nil || len(args) == 2 && args[1] != "deny" {
 		ts.Fatalf("usage: browse NAME [deny]")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	defer cancel()
-	person := &devissuer.Browser{Deny: len(args) == 2}
-	text, err := person.LogIn(ctx, running(ts)[args[0]].match(ts, `(http://\S+/login/\S+)`)[1])
+	browser := &devissuer.Browser{Deny: len(args) == 2}
+	text, err := browser.LogIn(ctx, running(ts)[args[0]].match(ts, `(http://\S+/login/\S+)`)[1])
 	ts.Check(err)
 	if !strings.Contains(text, "Done here") {
-		ts.Fatalf("the browser ends at: %s", text)
+		ts.Fatalf("the browser ends at %s", text)
 	}
 }
 
-// finish NAME CODE: what was started as NAME exits with the code.
+// finish NAME CODE waits until NAME exits, which must be with the code.
 func finish(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 || running(ts)[args[0]] == nil {
 		ts.Fatalf("usage: finish NAME CODE")
@@ -116,20 +116,20 @@ func finish(ts *testscript.TestScript, neg bool, args []string) {
 		if got := strconv.Itoa(b.cmd.ProcessState.ExitCode()); got != args[1] {
 			ts.Fatalf("exit code %s, want %s\n%s", got, args[1], b.text())
 		}
-	case <-time.After(patience):
-		ts.Fatalf("still running after %v\n%s", patience, b.text())
+	case <-time.After(waitLimit):
+		ts.Fatalf("still running after %v\n%s", waitLimit, b.text())
 	}
 }
 
-// follow NAME args…: runs parley with args beside the script, which can await what it
-// writes to stdout as well as to stderr.
-func follow(ts *testscript.TestScript, neg bool, args []string) {
+// background NAME args… runs parley with args in the background. The script can await its
+// stdout as well as its stderr.
+func runInBackground(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
-		ts.Fatalf("usage: follow NAME args…")
+		ts.Fatalf("usage: background NAME args…")
 	}
 	b := newBackground(ts, args[1:])
 	b.cmd.Stdout = b
-	b.begin(ts, args[0])
+	b.run(ts, args[0])
 }
 
 func newBackground(ts *testscript.TestScript, args []string) *background {
@@ -143,8 +143,8 @@ func newBackground(ts *testscript.TestScript, args []string) *background {
 	return b
 }
 
-// begin starts the program, which ends with the script.
-func (b *background) begin(ts *testscript.TestScript, name string) {
+// run starts the command. The end of the script kills it.
+func (b *background) run(ts *testscript.TestScript, name string) {
 	ts.Check(b.cmd.Start())
 	go func() { b.exited <- b.cmd.Wait() }()
 	ts.Defer(func() {
@@ -168,7 +168,7 @@ func lookPath(ts *testscript.TestScript, name string) string {
 	return ""
 }
 
-// await NAME pattern: waits until what was started as NAME has written that to stderr.
+// await NAME pattern waits until the output of NAME matches.
 func await(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 || running(ts)[args[0]] == nil {
 		ts.Fatalf("usage: await NAME pattern")
@@ -176,17 +176,17 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 	running(ts)[args[0]].match(ts, args[1])
 }
 
-// lacks NAME text: what was started as NAME has not written that to stderr.
-func lacks(ts *testscript.TestScript, neg bool, args []string) {
+// absent NAME text fails if the output of NAME contains the text.
+func absent(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 || running(ts)[args[0]] == nil {
-		ts.Fatalf("usage: lacks NAME text")
+		ts.Fatalf("usage: absent NAME text")
 	}
 	if text := running(ts)[args[0]].text(); strings.Contains(text, args[1]) {
-		ts.Fatalf("%s is in\n%s", args[1], text)
+		ts.Fatalf("the output contains %s:\n%s", args[1], text)
 	}
 }
 
-// stop NAME: interrupts what was started as NAME, which has to exit with code 0.
+// stop NAME interrupts NAME, which must exit with code 0.
 func stop(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 || running(ts)[args[0]] == nil {
 		ts.Fatalf("usage: stop NAME")
@@ -199,12 +199,12 @@ func stop(ts *testscript.TestScript, neg bool, args []string) {
 		if err != nil {
 			ts.Fatalf("after an interrupt: %v\n%s", err, b.text())
 		}
-	case <-time.After(patience):
-		ts.Fatalf("still running %v after an interrupt\n%s", patience, b.text())
+	case <-time.After(waitLimit):
+		ts.Fatalf("still running %v after an interrupt\n%s", waitLimit, b.text())
 	}
 }
 
-// exits CODE command args…: runs a command that has to exit with the code.
+// exits CODE command args… runs a command, which must exit with the code.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE command args…")
@@ -224,12 +224,12 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// json FILE: FILE (or stdout) is exactly one JSON value.
+// json FILE fails unless FILE (or stdout) is one JSON value.
 func isJSON(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: json FILE")
 	}
 	if text := ts.ReadFile(args[0]); !json.Valid([]byte(text)) {
-		ts.Fatalf("not one JSON value:\n%s", text)
+		ts.Fatalf("must be one JSON value:\n%s", text)
 	}
 }

@@ -17,10 +17,10 @@ func newServe() *cobra.Command {
 	var stdio bool
 	cmd := &cobra.Command{
 		Use:   "serve [flags]",
-		Short: "Serve a few demo tools, or the files of a directory",
-		Long: `Serve a few demo tools, or with --dir the files of a directory as resources, over HTTP, or over
-standard input and output as the program that another one starts. Clients are told when the
-files change. To serve the servers of a config file, see parley up.
+		Short: "Serve demo tools or the files of a directory",
+		Long: `Serve demo tools over HTTP or, with --stdio, over standard input and output. With --dir, serve
+the files of a directory as resources, and notify clients when they change. To serve the
+servers of a configuration file, see parley up.
 
 ` + authHelp,
 		Example: `
@@ -34,10 +34,10 @@ parley ls -- parley serve --stdio`,
 				return serveHTTP(cmd, &flags, &dirs)
 			}
 			if cmd.Flags().Changed("addr") {
-				return errors.New("--stdio and --addr exclude each other: leave one out")
+				return errors.New("cannot use --stdio with --addr; remove one of them")
 			}
-			if flags.auth.wanted() {
-				return errors.New("--stdio and --auth exclude each other: whoever starts a program needs no token")
+			if flags.auth.required() {
+				return errors.New("cannot use --stdio with --auth; a client that starts the program needs no token")
 			}
 			return serveStdio(cmd, &dirs, flags.trace)
 		},
@@ -48,14 +48,14 @@ parley ls -- parley serve --stdio`,
 	return cmd
 }
 
-// newServed returns a server of directories, if there are any, and the demo server
-// otherwise, which if it is guarded has something for those who log in. Close the
-// directories when it is shut down.
-func newServed(cmd *cobra.Command, dirs *dirFlag, guarded bool) (*server.Server, *directories, error) {
+// newServer returns a server of the directories, or the demo server if there are none. If
+// authorized is true, the demo server has tools that require a login. The caller closes the
+// directories after the server is shut down.
+func newServer(cmd *cobra.Command, dirs *dirFlag, authorized bool) (*server.Server, *directories, error) {
 	var s *server.Server
 	switch {
-	case len(dirs.dirs) == 0 && guarded:
-		s = demo.NewGuarded(version())
+	case len(dirs.dirs) == 0 && authorized:
+		s = demo.NewAuthorized(version())
 	case len(dirs.dirs) == 0:
 		s = demo.New(version())
 	default:
@@ -66,10 +66,10 @@ func newServed(cmd *cobra.Command, dirs *dirFlag, guarded bool) (*server.Server,
 	return s, served, err
 }
 
-// serveStdio serves standard input and output until the client closes them. A
-// signal ends it as well, and is as good an end as any.
+// serveStdio serves standard input and output until the client closes them or a signal
+// arrives. Neither is an error.
 func serveStdio(cmd *cobra.Command, dirs *dirFlag, trace bool) error {
-	s, served, err := newServed(cmd, dirs, false)
+	s, served, err := newServer(cmd, dirs, false)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func serveHTTP(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag) error {
 	if flags.auth.dev && len(dirs.dirs) == 0 && flags.auth.scopes == nil {
 		flags.auth.scopes = []string{demo.ScopeUse}
 	}
-	s, served, err := newServed(cmd, dirs, flags.auth.dev)
+	s, served, err := newServer(cmd, dirs, flags.auth.dev)
 	if err != nil {
 		return err
 	}
@@ -101,22 +101,22 @@ func serveHTTP(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag) error {
 	if err != nil {
 		return err
 	}
-	guard, err := flags.auth.protect(s, listener, s.Logger)
+	authorized, err := flags.auth.apply(s, listener, s.Logger)
 	if err != nil {
 		listener.Close()
 		return err
 	}
-	defer guard.Close()
-	b := newBoard(cmd.ErrOrStderr())
-	b.title(urlOf(listener))
-	b.protected(s.Auth, guard.dev != nil)
+	defer authorized.Close()
+	status := newStatusPrinter(cmd.ErrOrStderr())
+	status.title(urlOf(listener))
+	status.authorization(s.Auth, authorized.dev != nil)
 	switch {
 	case len(dirs.dirs) > 0:
-		b.directories(urlOf(listener), dirs.dirs)
-	case guard.dev != nil:
-		b.guardedDemo(urlOf(listener))
+		status.directories(urlOf(listener), dirs.dirs)
+	case authorized.dev != nil:
+		status.authorizedDemo(urlOf(listener))
 	default:
-		b.demo(urlOf(listener))
+		status.demo(urlOf(listener))
 	}
 	return flags.serve(cmd.Context(), cmd, listener, s)
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// logLine returns a log message of a server as a line: "info: logger: text: key=value, …"
-// if its data is an object with a message, as most are, and otherwise with the JSON.
+// logLine returns a log message of a server as a line. The line is
+// "server: info: logger: text: key=value, …" if the data is a string or an object with a
+// message, and contains the JSON of other data.
 func logLine(m mcp.LoggingMessageParams) string {
 	var b strings.Builder
 	b.WriteString("server: " + string(m.Level) + ": ")
@@ -48,7 +49,7 @@ func logText(data json.RawMessage) string {
 	return message + ": " + strings.Join(rest, ", ")
 }
 
-// members returns the members of a JSON object in their order; none of anything else.
+// members returns the members of a JSON object in order. It returns none for other values.
 func members(object json.RawMessage) (keys []string, values []json.RawMessage) {
 	decoder := json.NewDecoder(strings.NewReader(string(object)))
 	if start, err := decoder.Token(); err != nil || start != json.Delim('{') {

@@ -16,10 +16,10 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-const targetHelp = `TARGET is a URL, the name of a server in the file that --config names, or, at the
-end of the line, -- and the command that runs the server.`
+const targetHelp = `TARGET is a URL, the name of a server in the configuration file of --config, or, at the end of
+the command line, -- and the command that starts the server.`
 
-// dialFlags are the flags of all commands that dial one server.
+// dialFlags are the flags of all commands that connect to one server.
 type dialFlags struct {
 	config   string
 	revision string
@@ -31,32 +31,32 @@ type dialFlags struct {
 
 func (f *dialFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVarP(&f.config, "config", "c", "", "file with the servers that TARGET can name")
-	flags.StringVar(&f.revision, "revision", "", "the only revision of the protocol to speak, such as 2025-11-25")
-	flags.DurationVar(&f.timeout, "timeout", 0, "how long to wait for each answer, such as 90s (defaults depend on what is asked)")
-	flags.StringArrayVarP(&f.headers, "header", "H", nil, "header to send to a URL, as 'Name: value' (repeatable)")
+	flags.StringVarP(&f.config, "config", "c", "", "configuration file with the servers that TARGET can name")
+	flags.StringVar(&f.revision, "revision", "", "use this revision of the protocol only, such as 2025-11-25")
+	flags.DurationVar(&f.timeout, "timeout", 0, "time-out of each request, such as 90s (the default depends on the request)")
+	flags.StringArrayVarP(&f.headers, "header", "H", nil, "HTTP header to send, as 'Name: value' (repeatable)")
 	flags.BoolVar(&f.trace, "trace", false, "print every message to stderr")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print what the server's program writes to stderr")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print log messages, and the stderr of the server's program")
 }
 
-// split takes the arguments of a command line apart: TARGET is its first argument,
-// or all that follows a --.
+// split splits the arguments of a command line: TARGET is the first argument, or all
+// arguments after --.
 func split(cmd *cobra.Command, args []string) (target, rest []string, err error) {
 	switch dash := cmd.ArgsLenAtDash(); {
 	case dash >= 0 && dash == len(args):
-		err = errors.New("no command follows the --")
+		err = errors.New("no command after --; write the command that starts the server")
 	case dash >= 0:
 		return args[dash:], args[:dash], nil
 	case len(args) == 0:
-		err = fmt.Errorf("no TARGET: name a URL, or write -- and a command; see %s --help", cmd.CommandPath())
+		err = fmt.Errorf("no TARGET; name a URL, or write -- and a command; see %s --help", cmd.CommandPath())
 	default:
 		return args[:1], args[1:], nil
 	}
 	return nil, nil, err
 }
 
-// dial dials the target of a command line, which was split with split. Each of
-// settings may change how.
+// dial connects to the target of a command line, which split has returned. Each of settings
+// can change the Dialer.
 func (f *dialFlags) dial(cmd *cobra.Command, target []string, settings ...func(*client.Dialer, client.Target) error) (*client.Client, error) {
 	d := client.Dialer{
 		Name:     "parley",
@@ -65,7 +65,7 @@ func (f *dialFlags) dial(cmd *cobra.Command, target []string, settings ...func(*
 		Logger:   slog.New(slog.DiscardHandler),
 	}
 	if r := d.Revision; r != "" && !r.Known() {
-		return nil, fmt.Errorf("unknown revision %q: parley speaks %s", f.revision, commas(mcp.Revisions()))
+		return nil, fmt.Errorf("unknown revision %q; parley supports %s", f.revision, commas(mcp.Revisions()))
 	}
 	if f.timeout < 0 {
 		return nil, errors.New("--timeout must not be negative")
@@ -106,14 +106,14 @@ func (f *dialFlags) target(cmd *cobra.Command, words []string) (client.Target, e
 	var target client.Target
 	switch name := words[0]; {
 	case cmd.ArgsLenAtDash() >= 0:
-		// What the user starts by hand is the user's: it gets the user's environment.
+		// A command that the user writes inherits the environment, as in a shell.
 		p := &client.Process{}
 		p.Path, p.Args, p.InheritEnv = name, words[1:], true
 		target = p
 	case isURL(name):
 		target = &client.HTTP{URL: name}
 	case f.config == "":
-		return nil, notATarget(name)
+		return nil, invalidTarget(name)
 	default:
 		file, err := loadConfig(cmd, f.config)
 		if err != nil {
@@ -132,7 +132,7 @@ func (f *dialFlags) target(cmd *cobra.Command, words []string) (client.Target, e
 	}
 	t, ok := target.(*client.HTTP)
 	if !ok {
-		return nil, errors.New("--header is for servers at a URL: a command takes what it needs from its environment")
+		return nil, errors.New("--header requires a server at a URL; pass values to a command in its environment")
 	}
 	if t.Header == nil {
 		t.Header = make(http.Header)
@@ -143,35 +143,35 @@ func (f *dialFlags) target(cmd *cobra.Command, words []string) (client.Target, e
 	return t, nil
 }
 
-// notATarget says what is wrong with a TARGET that is no URL, where no file is named.
-func notATarget(name string) error {
+// invalidTarget returns the error for a TARGET that is not a URL, without --config.
+func invalidTarget(name string) error {
 	host, _, _ := strings.Cut(name, "/")
 	switch {
 	case strings.Contains(name, "://"):
-		return fmt.Errorf("%q: servers are at http:// and https:// only", name)
+		return fmt.Errorf("unsupported URL %q; use http:// or https://", name)
 	case strings.HasSuffix(name, ".json"), strings.HasSuffix(name, ".jsonc"):
-		return fmt.Errorf("%q is not a server: name the file by --config, and one of its servers", name)
+		return fmt.Errorf("%q is not a server; name the configuration file with --config, and one of its servers", name)
 	case host == "localhost", strings.Contains(host, ":"):
-		return fmt.Errorf("%q is not a URL: write http://%s", name, name)
+		return fmt.Errorf("%q is not a URL; write http://%s", name, name)
 	}
-	return fmt.Errorf("%q is not a URL: write https:// before a host, name a file with servers by --config, or write -- before a command", name)
+	return fmt.Errorf("%q is not a URL; write https:// before a host, name a configuration file with --config, or write -- before a command", name)
 }
 
-// parseHeaders reads headers as curl takes them. Errors do not repeat the values,
-// which may be secret.
+// parseHeaders parses headers in the notation of curl. Errors do not contain the values,
+// which can be secret.
 func parseHeaders(lines []string) (http.Header, error) {
 	header := make(http.Header)
 	for _, line := range lines {
 		name, value, ok := strings.Cut(line, ":")
 		if !ok || name == "" || strings.ContainsAny(name, " \t\r\n") || strings.ContainsAny(value, "\r\n") {
-			return nil, errors.New("--header takes 'Name: value'")
+			return nil, errors.New("--header must be 'Name: value'")
 		}
 		header.Add(name, strings.TrimSpace(value))
 	}
 	return header, nil
 }
 
-// loadConfig loads a file and passes its warnings on.
+// loadConfig loads a configuration file and prints its warnings.
 func loadConfig(cmd *cobra.Command, path string) (*config.File, error) {
 	file, err := config.Load(path)
 	if err != nil {
@@ -183,6 +183,5 @@ func loadConfig(cmd *cobra.Command, path string) (*config.File, error) {
 	return file, nil
 }
 
-// closeQuietly ends a client. What goes wrong then is nothing to the user, who has
-// the answer already.
+// closeQuietly closes a client. It ignores the error, because the user already has the result.
 func closeQuietly(c *client.Client) { _ = c.Close() }

@@ -13,8 +13,8 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// tracer prints messages, one on a line: → sent, ← received, the other side's name,
-// and the message as it is on the wire. Headers, which carry secrets, are no part of it.
+// tracer prints messages, one per line: → for sent or ← for received, the name of the peer,
+// and the JSON of the message. It does not print headers, because they contain secrets.
 type tracer struct {
 	mu sync.Mutex
 	w  io.Writer
@@ -32,7 +32,7 @@ func (t *tracer) print(sent bool, peer string, message []byte) {
 	fmt.Fprintf(t.w, "%s %s %s\n", arrow, peer, oneLine(message))
 }
 
-// oneLine returns a message as one line that a terminal does not act upon.
+// oneLine returns a message as one sanitised line.
 func oneLine(message []byte) string {
 	var compact bytes.Buffer
 	if json.Compact(&compact, message) == nil {
@@ -41,12 +41,12 @@ func oneLine(message []byte) string {
 	return terminal.Line(string(message))
 }
 
-// peer returns the function that a client.Dialer calls with messages.
+// peer returns a function for client.Dialer.Trace.
 func (t *tracer) peer(name string) func(sent bool, message []byte) {
 	return func(sent bool, message []byte) { t.print(sent, name, message) }
 }
 
-// conn prints what passes over a connection.
+// conn returns a connection that prints its messages.
 func (t *tracer) conn(conn transport.Conn, peer string) transport.Conn {
 	return &tracedConn{Conn: conn, tracer: t, peer: peer}
 }
@@ -72,7 +72,7 @@ func (c *tracedConn) Write(ctx context.Context, msg []byte) error {
 	return c.Conn.Write(ctx, msg)
 }
 
-// handler prints what an HTTP handler receives and sends.
+// handler returns an HTTP handler that prints the messages of next.
 func (t *tracer) handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := &tracedBody{ReadCloser: r.Body, tracer: t, peer: r.RemoteAddr}
@@ -84,10 +84,9 @@ func (t *tracer) handler(next http.Handler) http.Handler {
 	})
 }
 
-// maxTraced bounds what is kept of one message to print it.
-const maxTraced = 16 << 20
+const maxTraced = 16 << 20 // bytes of one message; the rest is not printed
 
-// tracedBody prints a request's body when it has been read to its end.
+// tracedBody prints a request's body when the handler has read all of it.
 type tracedBody struct {
 	io.ReadCloser
 	tracer  *tracer
@@ -106,16 +105,16 @@ func (b *tracedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// tracedResponse prints a response's body: each event of a stream as it is written,
-// anything else at the end. It is as safe for concurrent use as what it wraps: not.
+// tracedResponse prints a response's body: each event of an event stream when it is written,
+// and any other body at the end. It is not safe for concurrent use.
 type tracedResponse struct {
 	http.ResponseWriter
 	tracer  *tracer
 	peer    string
-	message []byte // the body, or what has come of an event
+	message []byte // the body, or the beginning of an event
 }
 
-// Unwrap is for http.ResponseController: flushing and deadlines are not our business.
+// Unwrap lets http.ResponseController flush and set deadlines.
 func (w *tracedResponse) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Write implements io.Writer.
@@ -128,8 +127,8 @@ func (w *tracedResponse) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// events prints the events that are complete. This is our own server's stream: its
-// lines end in \n, and its fields have a space after the colon.
+// events prints the complete events. The stream is from our own server, so its lines end in \n
+// and its fields have a space after the colon.
 func (w *tracedResponse) events() {
 	for {
 		event, rest, complete := bytes.Cut(w.message, []byte("\n\n"))

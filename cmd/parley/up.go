@@ -24,23 +24,23 @@ func newUp() *cobra.Command {
 	var verbose bool
 	cmd := &cobra.Command{
 		Use:   "up [flags]",
-		Short: "Serve all servers of a config file behind one endpoint",
-		Long: `Start or dial each server of a config file, and serve all their tools, resources and prompts
-behind one endpoint, in every revision of the protocol. The name of a tool or prompt there is
-its server's name, two underscores, and its own name; resources keep their URIs, and one that
-an earlier server has is found at server:NAME/URI. With --dir there are the files of directories
-beside them. Without either, a few demo tools are served.
+		Short: "Serve all servers of a configuration file at one endpoint",
+		Long: `Start or connect to each server of a configuration file, and serve all their tools, resources
+and prompts at one endpoint, in every revision of the protocol. With --dir, also serve the
+files of directories. Without --config and --dir, serve demo tools.
 
-The file is JSON, in which comments may stand. In "mcpServers" it has for each server either
-"command", "args", "env" and "cwd" (relative to the file), or "url" and "headers"; "type" may
-stand with both, "disabled": true leaves a server out. ${NAME} and ${NAME:-default} stand
-for variables of the environment. A command gets no more of parley's environment than
-programs need to run: name in "env" what else it is to have.
+A tool or prompt is called SERVER__NAME at the endpoint. A resource keeps its URI; if two servers
+have the same URI, the second server's resource is at server:NAME/URI.
 
-No file is read that --config does not name: what it names is run.
+The configuration file is JSON and may contain comments. Its member "mcpServers" has one member
+for each server, with "command", "args", "env" and "cwd" (relative to the file), or with "url"
+and "headers". "type" is optional, and "disabled": true disables a server. ${NAME} and
+${NAME:-default} refer to environment variables. A command gets a minimal environment; add
+other variables to "env". parley reads no other configuration file, because it starts the
+commands in it.
 
-A server at a URL that wants a login is called with yours: see parley login. One login serves
-all callers; theirs go to no server.
+If a server at a URL requires a login, parley uses the login of the user who runs parley up,
+for all callers (see parley login). It does not forward the tokens of callers.
 
 ` + authHelp,
 		Example: `
@@ -57,8 +57,8 @@ parley up --config mcp.json --auth issuer=https://login.example.com`,
 	}
 	flags.add(cmd)
 	dirs.add(cmd)
-	cmd.Flags().StringVarP(&file, "config", "c", "", "file with the servers")
-	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print what becomes of the servers, and what they write to stderr")
+	cmd.Flags().StringVarP(&file, "config", "c", "", "configuration file with the servers")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print log messages, and the stderr of the servers' programs")
 	return cmd
 }
 
@@ -71,14 +71,14 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, path string, verbos
 	if err != nil {
 		return err
 	}
-	b := newBoard(cmd.ErrOrStderr())
-	b.title(urlOf(listener))
+	status := newStatusPrinter(cmd.ErrOrStderr())
+	status.title(urlOf(listener))
 
-	servers := targets(file, b)
+	servers := targets(file, status)
 	h := &host.Host{
 		Servers: servers,
 		Dialer:  client.Dialer{Name: "parley", Version: version(), Logger: slog.New(slog.DiscardHandler)},
-		Logger:  slog.New(slog.DiscardHandler), // the board says it
+		Logger:  slog.New(slog.DiscardHandler), // status prints the state of the servers
 	}
 	var dialled []client.Target
 	for _, one := range servers {
@@ -101,16 +101,16 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, path string, verbos
 		Name:        "parley",
 		Title:       "Parley",
 		Version:     version(),
-		Description: "The tools, resources and prompts of several servers; a tool's or prompt's name begins with its server's",
+		Description: "The tools, resources and prompts of several servers. The names of tools and prompts begin with the name of their server.",
 		Logger:      logger,
 	}
-	guard, err := flags.auth.protect(s, listener, logger)
+	authorized, err := flags.auth.apply(s, listener, logger)
 	if err != nil {
 		listener.Close()
 		return err
 	}
-	defer guard.Close()
-	b.protected(s.Auth, guard.dev != nil)
+	defer authorized.Close()
+	status.authorization(s.Auth, authorized.dev != nil)
 	served, err := dirs.serve(s, logger)
 	if err != nil {
 		listener.Close()
@@ -126,33 +126,33 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, path string, verbos
 	ctx, cancel := context.WithCancel(cmd.Context())
 	var watching sync.WaitGroup
 	watching.Go(func() { g.Run(ctx) })
-	watching.Go(func() { b.watch(h.Watch(ctx)) })
+	watching.Go(func() { status.watch(h.Watch(ctx)) })
 	err = flags.serve(cmd.Context(), cmd, listener, s)
 	cancel()
 	watching.Wait()
-	if closing := h.Close(); closing != nil && verbose {
-		logger.Warn("not everything ended as it should", "error", closing)
+	if closeErr := h.Close(); closeErr != nil && verbose {
+		logger.Warn("cannot close all servers", "error", closeErr)
 	}
 	return err
 }
 
-// targets returns what to dial. A server whose part of the file cannot be used is
-// shown as such, and left out.
-func targets(file *config.File, b *board) []host.ServerConfig {
+// targets returns the enabled servers of the file. It prints the servers that it skips because
+// they are disabled or invalid.
+func targets(file *config.File, status *statusPrinter) []host.ServerConfig {
 	if len(file.Servers) == 0 {
-		b.print("  %s names no servers: add some to its \"mcpServers\".\n\n", terminal.Line(file.Path))
+		status.print("  %s has no servers; add servers to \"mcpServers\".\n\n", terminal.Line(file.Path))
 	}
 	var servers []host.ServerConfig
 	for i := range file.Servers {
 		s := &file.Servers[i]
-		b.expect(s.Name)
+		status.reserve(s.Name)
 		if s.Disabled {
-			b.note(s.Name, "disabled")
+			status.note(s.Name, "disabled")
 			continue
 		}
 		target, err := s.Target(os.LookupEnv)
 		if err != nil {
-			b.failed(s.Name, fmt.Sprint(err))
+			status.failed(s.Name, fmt.Sprint(err))
 			continue
 		}
 		servers = append(servers, host.ServerConfig{Name: s.Name, Target: target})

@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 What is deprecated still has to work.
+//lint:file-ignore SA1019 Deprecated features are still supported.
 
 package main
 
@@ -21,20 +21,21 @@ func newWatch() *cobra.Command {
 	var level string
 	cmd := &cobra.Command{
 		Use:   "watch TARGET [URI…] [flags]",
-		Short: "Follow what changes at a server",
-		Long: `Follow a server until you interrupt it: print what is added to its lists of tools, resources
-and prompts (+), removed (-) and changed (~), when a resource is updated whose URI you name,
-and when the connection is lost and there again (at a URL the latter only).
+		Short: "Print the changes of a server",
+		Long: `Print the changes of a server until you interrupt the command: entries that are added to its
+lists of tools, resources and prompts (+), removed (-) or changed (~), updates of the resources
+that you name by URI, and the loss and restoration of the connection. At a URL, only the
+restoration is detected.
 
 ` + targetHelp + `
 
-Log messages are printed from the level that --log-level names. On 2026-07-28 a server sends
-those of a call to whoever made it, and so none here.
+With --log-level, also print the server's log messages. In revision 2026-07-28 a server sends log
+messages only to the client whose request causes them, so watch receives none.
 
-With --output json each event is one line: an object with "time", "event" (watching, added,
-removed, changed, updated, log, lost or regained) and what belongs to it.
+With --output json, each event is a JSON object on one line, with "time", "event" (watching,
+added, removed, changed, updated, log, lost or regained) and the members of that event.
 
-` + exitCodesHelp + ` An interrupt is a success here.`,
+` + exitCodesHelp + ` An interrupt is a success of this command.`,
 		Example: `
 parley watch http://127.0.0.1:7777/mcp
 parley watch http://127.0.0.1:7777/mcp demo://clock --read
@@ -46,7 +47,7 @@ parley watch -o json --config mcp.json files | jq .`,
 			}
 			w.uris, w.level = uris, mcp.LoggingLevel(level)
 			if level != "" && !w.level.Known() {
-				return fmt.Errorf("--log-level %q: use one of %s", level, commas(mcp.LoggingLevels()))
+				return fmt.Errorf("unknown --log-level %q; use one of %s", level, commas(mcp.LoggingLevels()))
 			}
 			err = w.run(cmd, &flags, target)
 			if cmd.Context().Err() != nil {
@@ -57,31 +58,31 @@ parley watch -o json --config mcp.json files | jq .`,
 	}
 	flags.add(cmd)
 	w.output.add(cmd)
-	cmd.Flags().BoolVar(&w.read, "read", false, "read a resource that was updated, and print what it holds")
-	cmd.Flags().StringVar(&level, "log-level", "", "print the server's log messages from this level on, such as info")
+	cmd.Flags().BoolVar(&w.read, "read", false, "read each updated resource, and print its contents")
+	cmd.Flags().StringVar(&level, "log-level", "", "print the server's log messages of this level and above, such as info")
 	return cmd
 }
 
-// watcher follows one server.
+// watcher prints the changes of one server.
 type watcher struct {
 	uris   []string
 	read   bool
-	level  mcp.LoggingLevel // empty: no log messages
+	level  mcp.LoggingLevel // empty for no log messages
 	output output
 
 	*reporter
 	client *client.Client
-	lists  map[call.ChangeKind]snapshot // as last seen
-	seen   map[string]bool              // the URIs that are watched
-	begun  map[client.Change]bool       // what is watched on this connection
+	lists  map[call.ChangeKind]snapshot // the most recent lists
+	uriSet map[string]bool              // the URIs whose watch was reported
+	begun  map[client.Change]bool       // the initial changes of this connection
 }
 
 func (w *watcher) run(cmd *cobra.Command, flags *dialFlags, target []string) error {
 	w.reporter = newReporter(cmd.OutOrStdout(), w.output == outputJSON)
-	w.lists, w.seen, w.begun = make(map[call.ChangeKind]snapshot), make(map[string]bool), make(map[client.Change]bool)
+	w.lists, w.uriSet, w.begun = make(map[call.ChangeKind]snapshot), make(map[string]bool), make(map[client.Change]bool)
 	var err error
 	w.client, err = flags.dial(cmd, target, func(d *client.Dialer, _ client.Target) error {
-		d.OnLost = func(err error) { w.report(event{Event: eventLost, Error: plainly(err)}) }
+		d.OnLost = func(err error) { w.report(event{Event: eventLost, Error: explain(err)}) }
 		if w.level != "" {
 			d.OnLog = func(m mcp.LoggingMessageParams) {
 				if w.level.Enables(m.Level) {
@@ -97,17 +98,17 @@ func (w *watcher) run(cmd *cobra.Command, flags *dialFlags, target []string) err
 	defer closeQuietly(w.client)
 	info := w.client.Server().Info
 	cmd.PrintErrln(terminal.Line(fmt.Sprintf("%s %s · MCP %s", info.Name, info.Version, w.client.Revision())))
-	if err := w.hearLogs(cmd); err != nil {
+	if err := w.enableLogs(cmd); err != nil {
 		return err
 	}
 	options := client.WatchOptions{Tools: true, Prompts: true, Resources: true, URIs: w.uris}
 	for change, err := range w.client.Watch(cmd.Context(), options) {
 		if err == nil {
-			err = w.see(cmd.Context(), change)
+			err = w.handle(cmd.Context(), change)
 		}
 		switch {
 		case errors.Is(err, client.ErrNotOffered):
-			return errors.New("the server does not report changes of its lists or resources")
+			return errors.New("the server does not support notifications about changes of its lists or resources")
 		case err != nil:
 			return err
 		case w.failed() != nil:
@@ -117,24 +118,24 @@ func (w *watcher) run(cmd *cobra.Command, flags *dialFlags, target []string) err
 	return nil
 }
 
-// hearLogs asks for log messages, where there are any without a call that they belong to.
-func (w *watcher) hearLogs(cmd *cobra.Command) error {
+// enableLogs sets the log level, if the server sends log messages outside of requests.
+func (w *watcher) enableLogs(cmd *cobra.Command) error {
 	switch {
 	case w.level == "":
 		return nil
 	case w.client.Revision().Modern():
-		cmd.PrintErrln("parley: --log-level has no effect: in this revision log messages go to whoever makes a call")
+		cmd.PrintErrln("parley: warning: --log-level has no effect, because in this revision log messages belong to requests")
 		return nil
 	case w.client.Server().Capabilities.Logging == nil:
-		cmd.PrintErrln("parley: --log-level has no effect: the server has no log messages")
+		cmd.PrintErrln("parley: warning: --log-level has no effect, because the server does not support logging")
 		return nil
 	}
 	return w.client.SetLogLevel(cmd.Context(), w.level)
 }
 
-// see takes one change.
-func (w *watcher) see(ctx context.Context, change client.Change) error {
-	if change.Unsure { // so it begins, and does so again on another connection
+// handle handles one change.
+func (w *watcher) handle(ctx context.Context, change client.Change) error {
+	if change.Unsure { // each watch begins so, and again after a reconnection
 		if w.begun[change] {
 			w.report(event{Event: eventRegained})
 			clear(w.begun)
@@ -144,26 +145,27 @@ func (w *watcher) see(ctx context.Context, change client.Change) error {
 	var err error
 	switch {
 	case change.Kind != client.ResourceUpdated:
-		err = w.listed(ctx, change.Kind)
-	case change.Unsure && !w.seen[change.URI]:
-		w.seen[change.URI] = true
+		err = w.reportList(ctx, change.Kind)
+	case change.Unsure && !w.uriSet[change.URI]:
+		w.uriSet[change.URI] = true
 		w.report(event{Event: eventWatching, Kind: kindResource, Name: change.URI})
 	default:
-		err = w.updated(ctx, change)
+		err = w.reportUpdate(ctx, change)
 	}
-	if err != nil && w.isPassing(ctx, err) {
-		return nil // when the connection is there again, everything is looked at anew
+	if err != nil && w.isTransient(ctx, err) {
+		return nil // after the reconnection, all lists and resources are compared again
 	}
 	return err
 }
 
-func (w *watcher) isPassing(ctx context.Context, err error) bool {
+// isTransient reports whether err is a lost connection, which is restored.
+func (w *watcher) isTransient(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && errors.Is(err, client.ErrConnectionLost)
 }
 
-// listed looks at a list that may have changed, and reports how.
-func (w *watcher) listed(ctx context.Context, kind call.ChangeKind) error {
-	now, err := w.look(ctx, kind)
+// reportList gets a list that may have changed, and reports the differences.
+func (w *watcher) reportList(ctx context.Context, kind call.ChangeKind) error {
+	now, err := w.snapshot(ctx, kind)
 	if err != nil {
 		return err
 	}
@@ -189,8 +191,8 @@ func nameOfList(kind call.ChangeKind) string {
 	return kindResources
 }
 
-// look lists what a change of a kind is about.
-func (w *watcher) look(ctx context.Context, kind call.ChangeKind) (snapshot, error) {
+// snapshot gets the lists of a kind of change.
+func (w *watcher) snapshot(ctx context.Context, kind call.ChangeKind) (snapshot, error) {
 	s := snapshot{}
 	switch kind {
 	case client.ToolsChanged:
@@ -220,18 +222,18 @@ func (w *watcher) look(ctx context.Context, kind call.ChangeKind) (snapshot, err
 	)
 }
 
-// updated reports a resource as updated.
-func (w *watcher) updated(ctx context.Context, change client.Change) error {
+// reportUpdate reports an update of a resource.
+func (w *watcher) reportUpdate(ctx context.Context, change client.Change) error {
 	e := event{Event: eventUpdated, Kind: kindResource, Name: change.URI, Unsure: change.Unsure}
 	if w.read {
 		result, err := w.client.ReadResource(ctx, change.URI)
 		switch {
 		case errors.Is(err, client.ErrResourceNotFound):
-			e.Error = "it is not there anymore"
-		case w.isPassing(ctx, err), ctx.Err() != nil:
+			e.Error = "the resource does not exist any more"
+		case w.isTransient(ctx, err), ctx.Err() != nil:
 			return err
 		case err != nil:
-			e.Error = plainly(err)
+			e.Error = explain(err)
 		default:
 			e.Contents = result.Contents
 		}

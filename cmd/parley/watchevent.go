@@ -14,7 +14,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// What can happen, and to what.
+// The events, the kinds of their objects, and the kinds of lists.
 const (
 	eventWatching = "watching"
 	eventAdded    = "added"
@@ -35,19 +35,19 @@ const (
 	kindResources = "resources"
 )
 
-// event is one thing that has happened, and its line with --output json.
+// event is one event. Its JSON is a line of --output json.
 type event struct {
 	Time  string `json:"time"`
 	Event string `json:"event"`
 	Kind  string `json:"kind,omitempty"`
-	Name  string `json:"name,omitempty"` // or URI
+	Name  string `json:"name,omitempty"` // a name or URI
 	Count *int   `json:"count,omitempty"`
 
-	Value   json.RawMessage `json:"value,omitempty"`   // what was added, or what it has changed to
-	Members []string        `json:"members,omitempty"` // of it that have changed
+	Value   json.RawMessage `json:"value,omitempty"`   // the new or changed object
+	Members []string        `json:"members,omitempty"` // the members that have changed
 
 	Contents []mcp.ResourceContents `json:"contents,omitempty"`
-	Unsure   bool                   `json:"unsure,omitempty"` // nobody has said that it was updated, as nobody was connected
+	Unsure   bool                   `json:"unsure,omitempty"` // updates may have been missed while the connection was lost
 
 	Level  mcp.LoggingLevel `json:"level,omitempty"`
 	Logger string           `json:"logger,omitempty"`
@@ -56,7 +56,7 @@ type event struct {
 	Error string `json:"error,omitempty"`
 }
 
-// text is the event as a line for people.
+// text returns the event as a line for the user.
 func (e *event) text() string {
 	name := e.Kind + " " + e.Name
 	switch e.Event {
@@ -64,11 +64,11 @@ func (e *event) text() string {
 		if e.Count == nil {
 			return "watching " + e.Name
 		}
-		what := e.Kind
-		if what == kindResources {
-			what = "resources and templates" // which change together
+		list := e.Kind
+		if list == kindResources {
+			list = "resources and templates" // one notification for both lists
 		}
-		return "watching " + what + ": " + strconv.Itoa(*e.Count)
+		return "watching " + list + ": " + strconv.Itoa(*e.Count)
 	case eventAdded:
 		return "+ " + name
 	case eventRemoved:
@@ -80,7 +80,7 @@ func (e *event) text() string {
 		case e.Error != "":
 			name += ": " + e.Error
 		case e.Unsure:
-			name += ": may have been updated meanwhile"
+			name += ": may have been updated while the connection was lost"
 		default:
 			name += ": updated"
 		}
@@ -90,18 +90,18 @@ func (e *event) text() string {
 	case eventLost:
 		return "! connection lost: " + e.Error
 	case eventRegained:
-		return "! connected again"
+		return "! connection restored"
 	}
 	return e.Event
 }
 
-// reporter prints events as they happen. Safe for concurrent use.
+// reporter prints events. It is safe for concurrent use.
 type reporter struct {
 	mu   sync.Mutex
 	w    io.Writer
 	json bool
 	now  func() time.Time
-	err  error // of the first write that failed
+	err  error // of the first failed write
 }
 
 func newReporter(w io.Writer, json bool) *reporter { return &reporter{w: w, json: json, now: time.Now} }
@@ -114,7 +114,7 @@ func (r *reporter) report(e event) {
 	}
 }
 
-// failed returns the error that ended the reports, or nil.
+// failed returns the error of the first failed write, or nil. Later events are not printed.
 func (r *reporter) failed() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -139,26 +139,25 @@ func (r *reporter) write(e event) error {
 	return err
 }
 
-// offer is one entry of a server's lists.
-type offer struct{ kind, name string }
+// entry identifies one entry of a server's lists.
+type entry struct{ kind, name string }
 
-// snapshot is the lists that one notification is about, as they were at a time: each
-// entry's JSON.
-type snapshot map[offer]json.RawMessage
+// snapshot contains the JSON of each entry of the lists of one notification.
+type snapshot map[entry]json.RawMessage
 
-// addTo enters all elements of a list.
+// addTo adds all elements of a list to a snapshot.
 func addTo[E any](s snapshot, kind string, all []*E, name func(*E) string) error {
 	for _, e := range all {
 		raw, err := json.Marshal(e)
 		if err != nil {
 			return err
 		}
-		s[offer{kind, name(e)}] = raw
+		s[entry{kind, name(e)}] = raw
 	}
 	return nil
 }
 
-// changesTo returns how one snapshot became another, in the order of kinds and names.
+// changesTo returns the differences between two snapshots, sorted by kind and name.
 func (s snapshot) changesTo(now snapshot) []event {
 	var events []event
 	for o, value := range now {
@@ -181,7 +180,7 @@ func (s snapshot) changesTo(now snapshot) []event {
 	return events
 }
 
-// changedMembers names the members of two objects that are not the same, sorted.
+// changedMembers returns the sorted names of the members that differ between two objects.
 func changedMembers(was, now json.RawMessage) []string {
 	values := make(map[string]string)
 	keys, all := members(was)

@@ -19,26 +19,25 @@ func snapshotOf(t *testing.T, tools ...*mcp.Tool) snapshot {
 	return s
 }
 
-func TestListsAreComparedEntryByEntry(t *testing.T) {
+func TestChangesToComparesEntries(t *testing.T) {
 	was := snapshotOf(t, &mcp.Tool{Name: "same"}, &mcp.Tool{Name: "gone"}, &mcp.Tool{Name: "other", Title: "a", Description: "a"})
 	now := snapshotOf(t, &mcp.Tool{Name: "new"}, &mcp.Tool{Name: "same"}, &mcp.Tool{Name: "other", Description: "b"})
 	var lines []string
 	for _, e := range was.changesTo(now) {
 		lines = append(lines, e.text())
 		if !json.Valid(e.Value) != (e.Event == eventRemoved) {
-			t.Errorf("%s carries %s", e.text(), e.Value)
+			t.Errorf("event %s has the value %s", e.text(), e.Value)
 		}
 	}
 	if got, want := strings.Join(lines, "; "), "- tool gone; + tool new; ~ tool other: description, title"; got != want {
-		t.Errorf("%s, want %s", got, want)
+		t.Errorf("changes %s, want %s", got, want)
 	}
 	if events := now.changesTo(now); len(events) != 0 {
-		t.Errorf("nothing has changed: %+v", events)
+		t.Errorf("changes of an equal snapshot: %+v", events)
 	}
 }
 
-// What a server says cannot act upon the terminal, and each event is one line.
-func TestEventsAreHarmlessLines(t *testing.T) {
+func TestEventsAreSanitisedLines(t *testing.T) {
 	for _, asJSON := range []bool{false, true} {
 		var b strings.Builder
 		r := newReporter(&b, asJSON)
@@ -48,24 +47,24 @@ func TestEventsAreHarmlessLines(t *testing.T) {
 		r.report(event{Event: eventLog, Level: mcp.LevelInfo, Data: json.RawMessage(`"x\u001b"`)})
 		out := b.String()
 		if strings.Count(out, "\n") != 3 || strings.ContainsAny(out, "\x1b\x07") {
-			t.Errorf("%q", out)
+			t.Errorf("output %q", out)
 		}
 		for line := range strings.Lines(out) {
 			if asJSON != json.Valid([]byte(line)) || !asJSON && !strings.HasPrefix(line, "09:30:00 ") {
-				t.Errorf("%q", line)
+				t.Errorf("line %q", line)
 			}
 		}
 	}
 }
 
-func TestWatchEndsWithItsOutput(t *testing.T) {
+func TestReporterReturnsTheErrorOfItsWriter(t *testing.T) {
 	reader, writer := io.Pipe()
 	_ = reader.Close()
 	r := newReporter(writer, false)
 	if r.failed() != nil {
-		t.Error("it has failed before it began")
+		t.Error("failed() != nil before the first event")
 	}
 	if r.report(event{Event: eventRegained}); r.failed() == nil {
-		t.Error("a broken pipe is no failure")
+		t.Error("failed() == nil after writing to a closed pipe")
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// webdriver is a ChromeDriver, and the browsers that it runs (W3C WebDriver).
+// webdriver is a ChromeDriver process and its browsers (W3C WebDriver).
 type webdriver struct {
 	cmd      *exec.Cmd
 	url      string
@@ -25,15 +25,15 @@ type webdriver struct {
 	tabs     []*tab
 }
 
-// tab is a browser with a profile of its own, and one tab.
+// tab is a browser with its own profile and one tab.
 type tab struct {
 	driver *webdriver
-	path   string // of the session
+	path   string // of the WebDriver session
 }
 
 var driverPort = regexp.MustCompile(`started successfully on port (\d+)`)
 
-// startWebdriver starts a ChromeDriver. What it and its browsers write stays in home.
+// startWebdriver starts a ChromeDriver. It and its browsers write files to home only.
 func startWebdriver(home string) (*webdriver, error) {
 	d := &webdriver{}
 	var err error
@@ -43,11 +43,11 @@ func startWebdriver(home string) (*webdriver, error) {
 		}
 	}
 	if err != nil {
-		return nil, errors.New("there is no chromium in PATH: run scripts/browser")
+		return nil, errors.New("chromium must be in PATH; run scripts/browser")
 	}
 	path, err := exec.LookPath("chromedriver")
 	if err != nil {
-		return nil, errors.New("there is no chromedriver in PATH: run scripts/browser")
+		return nil, errors.New("chromedriver must be in PATH; run scripts/browser")
 	}
 	d.cmd = exec.Command(path, "--port=0")
 	d.cmd.Env = append(os.Environ(), "HOME="+home, "TMPDIR="+home)
@@ -89,20 +89,20 @@ func (d *webdriver) open(profile string) (*tab, error) {
 	return t, nil
 }
 
-// Close ends the browsers, and the driver.
+// Close stops the browsers and the driver.
 func (d *webdriver) Close() error {
 	var errs []error
 	for _, t := range d.tabs {
 		errs = append(errs, d.do(http.MethodDelete, t.path, nil, nil))
 	}
 	errs = append(errs, d.cmd.Process.Kill())
-	_ = d.cmd.Wait() // it was killed
+	_ = d.cmd.Wait() // returns an error because the process was killed
 	return errors.Join(errs...)
 }
 
-// do sends one command.
+// do sends one command and decodes the value of the response.
 func (d *webdriver) do(method, path string, command, into any) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*waitLimit)
 	defer cancel()
 	var body io.Reader
 	if command != nil {
@@ -136,7 +136,7 @@ func (d *webdriver) do(method, path string, command, into any) error {
 	}{into})
 }
 
-func (t *tab) visit(url string) error {
+func (t *tab) navigate(url string) error {
 	return t.driver.do(http.MethodPost, t.path+"/url", map[string]string{"url": url}, nil)
 }
 
@@ -144,7 +144,7 @@ func (t *tab) address() (url string, err error) {
 	return url, t.driver.do(http.MethodGet, t.path+"/url", nil, &url)
 }
 
-// element returns the path of the first element that a CSS selector finds.
+// element returns the path of the first element that matches a CSS selector.
 func (t *tab) element(selector string) (string, error) {
 	found := map[string]string{}
 	err := t.driver.do(http.MethodPost, t.path+"/element", map[string]string{"using": "css selector", "value": selector}, &found)
@@ -162,7 +162,7 @@ func (t *tab) click(selector string) error {
 	return t.driver.do(http.MethodPost, element+"/click", struct{}{}, nil)
 }
 
-// text is what the page shows.
+// text returns the text of the page.
 func (t *tab) text() (text string, err error) {
 	element, err := t.element("body")
 	if err != nil {
@@ -171,22 +171,22 @@ func (t *tab) text() (text string, err error) {
 	return text, t.driver.do(http.MethodGet, element+"/text", nil, &text)
 }
 
-// shows waits until the page's text matches. The browser does not say when it has
-// another page: it is looked at again and again.
+// shows waits until the text of the page matches. It polls, because WebDriver does not report
+// changes of the page.
 func (t *tab) shows(pattern *regexp.Regexp) error {
-	timeout := time.NewTimer(patience)
+	timeout := time.NewTimer(waitLimit)
 	defer timeout.Stop()
-	again := time.NewTicker(20 * time.Millisecond)
-	defer again.Stop()
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
 	for {
 		text, err := t.text()
 		if err == nil && pattern.MatchString(text) {
 			return nil
 		}
 		select {
-		case <-again.C:
+		case <-poll.C:
 		case <-timeout.C:
-			return fmt.Errorf("no %s in %v on the page: %q, %v", pattern, patience, text, err)
+			return fmt.Errorf("no %s in %v on the page: %q, %v", pattern, waitLimit, text, err)
 		}
 	}
 }

@@ -1,9 +1,10 @@
 package main
 
 import (
-	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,11 +17,11 @@ func newWhoami() *cobra.Command {
 	var output output
 	cmd := &cobra.Command{
 		Use:   "whoami [URL] [flags]",
-		Short: "Show who you are logged in as",
-		Long: `Show the login to the server at a URL, or all logins: as whom as far as the token says so, who
-has issued it, what it grants, and when it ends. Nobody is asked, and nothing secret is shown.
+		Short: "Show your logins",
+		Long: `Show the login to the server at a URL, or all logins: the subject if the token contains it, the
+issuer, the scopes and the expiry. whoami sends no requests and shows no secrets.
 
-` + exitCodesHelp,
+` + exitCodesHelp + "\n\n" + loginsHelp,
 		Example: `
 parley whoami
 parley whoami https://example.com/mcp
@@ -40,7 +41,7 @@ parley whoami -o json https://example.com/mcp`,
 	return cmd
 }
 
-// loginStatus is a login as JSON.
+// loginStatus is a login in the JSON output.
 type loginStatus struct {
 	Server    string     `json:"server"`
 	Subject   string     `json:"subject,omitempty"`
@@ -49,7 +50,7 @@ type loginStatus struct {
 	Scopes    []string   `json:"scopes"`
 	Expires   *time.Time `json:"expires,omitempty"`
 	Renewable bool       `json:"renewable"`
-	Bound     bool       `json:"bound"` // to a key
+	Bound     bool       `json:"bound"` // the token is bound to a key
 }
 
 func statusOf(s *oauth.Status) loginStatus {
@@ -65,7 +66,7 @@ func statusOf(s *oauth.Status) loginStatus {
 }
 
 func whoami(cmd *cobra.Command, url string, output output) error {
-	c, err := quietClient(cmd)
+	c, err := storedLogins(cmd)
 	if err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func whoami(cmd *cobra.Command, url string, output output) error {
 		return err
 	}
 	if status == nil {
-		return &codeError{exitLogin, fmt.Errorf("you are not logged in to %s: run: parley login %s", url, quoted(url))}
+		return &codeError{exitLogin, fmt.Errorf("you are not logged in to %s; run: parley login %s", url, quoted(url))}
 	}
 	if output == outputJSON {
 		return printJSON(cmd.OutOrStdout(), statusOf(status))
@@ -85,7 +86,7 @@ func whoami(cmd *cobra.Command, url string, output output) error {
 }
 
 func whoamiAll(cmd *cobra.Command, output output) error {
-	c, err := quietClient(cmd)
+	c, err := storedLogins(cmd)
 	if err != nil {
 		return err
 	}
@@ -113,54 +114,46 @@ func whoamiAll(cmd *cobra.Command, output output) error {
 		return printJSON(cmd.OutOrStdout(), all)
 	}
 	if len(all) == 0 {
-		cmd.PrintErrln("You are logged in nowhere.")
+		cmd.PrintErrln("You have no logins.")
 	}
 	return nil
 }
 
-// quietClient is for looking at logins.
-func quietClient(cmd *cobra.Command) (*oauth.Client, error) {
-	kept, err := openLogins()
+// storedLogins returns a client for the stored logins that does not log.
+func storedLogins(cmd *cobra.Command) (*oauth.Client, error) {
+	stored, err := openLogins()
 	if err != nil {
 		return nil, err
 	}
-	return kept.client(cmd.Context(), slog.New(slog.DiscardHandler))
+	return stored.client(cmd.Context(), slog.New(slog.DiscardHandler))
 }
 
-func newLogout() *cobra.Command {
-	return &cobra.Command{
-		Use:   "logout URL",
-		Short: "Forget the login to a server",
-		Long: `Forget the login to the MCP server at a URL, and have its issuer revoke it where that is
-possible.`,
-		Example: `
-parley logout https://example.com/mcp`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			url, err := oneURL(cmd, args)
-			if err != nil {
-				return err
-			}
-			return logout(cmd, url)
-		},
+// printLogin prints a login, without secrets.
+func printLogin(w io.Writer, s *oauth.Status) {
+	line := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(w, "  %-8s %s\n", name, terminal.Line(text))
+		}
 	}
+	line("subject", s.Subject)
+	line("issuer", s.Issuer)
+	line("scopes", strings.Join(s.Scopes, " "))
+	line("expires", expiry(s))
 }
 
-func logout(cmd *cobra.Command, url string) error {
-	c, err := quietClient(cmd)
-	if err != nil {
-		return err
+// expiry returns the time at which a login expires.
+func expiry(s *oauth.Status) string {
+	var text string
+	switch now := time.Now(); {
+	case s.Expires.IsZero():
+		return ""
+	case now.After(s.Expires):
+		text = s.Expires.Local().Format(time.DateTime) + ", expired"
+	default:
+		text = s.Expires.Local().Format(time.DateTime) + ", in " + s.Expires.Sub(now).Round(time.Second).String()
 	}
-	status, err := c.Status(cmd.Context(), url)
-	if err != nil {
-		return err
+	if s.Renewable {
+		text += "; refreshed when used"
 	}
-	if err := c.Logout(cmd.Context(), url); err != nil {
-		return errors.Join(errors.New("not everything could be forgotten"), err)
-	}
-	if status == nil {
-		cmd.PrintErrf("You were not logged in to %s.\n", terminal.Line(url))
-		return nil
-	}
-	fmt.Fprintf(cmd.OutOrStdout(), "Logged out of %s\n", terminal.Line(status.Server))
-	return nil
+	return text
 }

@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 What is deprecated still has to work.
+//lint:file-ignore SA1019 Deprecated features are still supported.
 
 package demo_test
 
@@ -12,8 +12,8 @@ import (
 	"github.com/parley-mcp/parley/mcptest"
 )
 
-// willing is a client that has everything a server can ask for.
-func willing(d *client.Dialer) {
+// allCapabilities gives a client every capability that a server can ask for.
+func allCapabilities(d *client.Dialer) {
 	d.Elicit = func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		if strings.Contains(form.Message, "Who") {
 			return mcp.AcceptElicit(map[string]any{"people": 2, "class": "first"})
@@ -31,16 +31,16 @@ func willing(d *client.Dialer) {
 	}
 }
 
-func TestToolsAskWhatClientsHave(t *testing.T) {
-	for _, r := range []mcp.Revision{mcp.V20251125, mcp.Latest} { // all that have all of it
-		c := mcptest.Dial(t, newServer(), mcptest.Revision(r), willing)
+func TestToolsAskTheClient(t *testing.T) {
+	for _, r := range []mcp.Revision{mcp.V20251125, mcp.Latest} { // the revisions with all of these requests
+		c := mcptest.Dial(t, newServer(), mcptest.Revision(r), allCapabilities)
 		for _, test := range []struct {
 			tool, arguments, want string
 		}{
-			{"plan_trip", "Oslo", ": 2 to Oslo on 2027-01-31, first class, and back. It is all made up."},
+			{"plan_trip", "Oslo", ": 2 to Oslo on 2027-01-31, first class, return trip. This is a demo; nothing was booked."},
 			{"terms", "", "Thank you for reading the terms."},
 			{"summarize", "long text", "It is long."},
-			{"workspace", "", "work file:///work\nThat is all."},
+			{"workspace", "", "work file:///work\nEnd of the list."},
 		} {
 			arguments := map[string]string{}
 			switch test.tool {
@@ -50,7 +50,7 @@ func TestToolsAskWhatClientsHave(t *testing.T) {
 				arguments["text"] = test.arguments
 			}
 			if got, err := client.Call[string](t.Context(), c, test.tool, arguments); err != nil || !strings.HasSuffix(got, test.want) {
-				t.Errorf("%s: %s says %q, %v", r, test.tool, got, err)
+				t.Errorf("%s: %s returned %q, %v", r, test.tool, got, err)
 			}
 		}
 	}

@@ -11,8 +11,7 @@ import (
 	"github.com/parley-mcp/parley/mcptest"
 )
 
-// A note updates the notes, and the shop changes the tools, for whoever watches.
-func TestChangesAreTold(t *testing.T) {
+func TestWatchersAreNotifiedOfNotesAndTools(t *testing.T) {
 	mcptest.Everywhere(t, newServer, func(t *testing.T, c *client.Client) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
@@ -40,26 +39,26 @@ func TestChangesAreTold(t *testing.T) {
 		}
 		for _, want := range []client.Change{{Kind: client.ResourceUpdated, URI: "demo://notes"}, {Kind: client.ToolsChanged}} {
 			if !slices.Contains(seen, want) {
-				t.Errorf("seen is %+v, not %+v", seen, want)
+				t.Errorf("changes %+v, missing %+v", seen, want)
 			}
 		}
 		got, err := c.ReadResource(ctx, "demo://notes")
 		if err != nil || got.Contents[0].Text != "- one two\n" {
-			t.Errorf("the notes are %+v, %v", got, err)
+			t.Errorf("notes: %+v, %v", got, err)
 		}
 		if got, err := client.Call[string](ctx, c, "buy", map[string]string{"thing": "bread"}); err != nil || !strings.Contains(got, "bread") {
-			t.Errorf("the shop says %q, %v", got, err)
+			t.Errorf("buy returned %q, %v", got, err)
 		}
 		if _, err := c.CallTool(ctx, "shop", map[string]bool{"open": false}); err != nil {
 			t.Error(err)
 		}
 		if _, err := c.CallTool(ctx, "buy", map[string]string{"thing": "bread"}); err == nil {
-			t.Error("the shop sells while it is closed")
+			t.Error("buy exists after the shop has closed")
 		}
 	})
 }
 
-func TestNotesAreBounded(t *testing.T) {
+func TestNumberOfNotesIsLimited(t *testing.T) {
 	c := mcptest.Dial(t, newServer())
 	for range 30 {
 		if _, err := c.CallTool(t.Context(), "note", map[string]string{"text": "again"}); err != nil {
@@ -68,6 +67,6 @@ func TestNotesAreBounded(t *testing.T) {
 	}
 	got, err := c.ReadResource(t.Context(), "demo://notes")
 	if err != nil || strings.Count(got.Contents[0].Text, "\n") != 20 {
-		t.Errorf("the notes are %+v, %v", got, err)
+		t.Errorf("notes: %+v, %v", got, err)
 	}
 }

@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 What is deprecated still has to work.
+//lint:file-ignore SA1019 Deprecated features are still supported.
 
 package demo
 
@@ -13,22 +13,22 @@ type findings struct {
 	Sick    []string `json:"sick"`
 }
 
-// checkup tells the client what it does by log messages.
+// checkup sends its findings to the client as log messages.
 func checkup(ctx context.Context, _ struct{}) (findings, error) {
 	log := server.Logger(ctx).WithGroup("checkup")
 	found := findings{Sick: []string{}}
 	for _, machine := range []struct {
 		name string
-		full int // percent of the disk
+		full int // percent of the disk in use
 	}{{"anna", 12}, {"bert", 71}, {"carl", 93}} {
-		log.DebugContext(ctx, "looking", "machine", machine.name)
+		log.DebugContext(ctx, "checking", "machine", machine.name)
 		found.Checked++
 		if machine.full > 90 {
 			log.WarnContext(ctx, "the disk is nearly full", "machine", machine.name, "percent", machine.full)
 			found.Sick = append(found.Sick, machine.name)
 			continue
 		}
-		log.InfoContext(ctx, "all is well", "machine", machine.name)
+		log.InfoContext(ctx, "the machine is healthy", "machine", machine.name)
 	}
 	return found, nil
 }

@@ -11,29 +11,29 @@ import (
 
 const guide = `# The demo server
 
-Its tools make things up, or compute them on the spot. Try
+Its tools return example data. Try
 
-- greet and add, which answer at once,
+- greet and add, which return a result immediately,
 - count, which reports progress,
-- book_table and plan_trip, which ask you,
-- checkup, which logs: add --log-level debug,
-- note, which changes demo://notes, and shop, which changes the list of tools: see it
-  happen with parley watch URL demo://notes --read, in another terminal.
+- book_table and plan_trip, which ask you questions,
+- checkup, which sends log messages (use --log-level debug),
+- note, which updates demo://notes, and shop, which changes the list of tools. To see the
+  changes, run parley watch URL demo://notes --read in another terminal.
 
-demo://cities/{city} is a resource for each city, and postcard a prompt. What {city}
-can be is completed.
+demo://cities/{city} is a resource template, and postcard is a prompt. Both complete the
+name of the city.
 `
 
 const citiesTemplate = "demo://cities/{city}"
 
-// cityFacts are what the resource of a city holds.
+// cityFacts is the content of a city's resource.
 type cityFacts struct {
 	Name    string `json:"name"`
 	Country string `json:"country"`
 	Founded int    `json:"founded"`
 }
 
-// cities returns what there are resources of.
+// cities returns the cities that have a resource.
 func cities() []cityFacts {
 	return []cityFacts{
 		{"Cusco", "Peru", 1100},
@@ -45,14 +45,14 @@ func cities() []cityFacts {
 }
 
 type card struct {
-	City string `json:"city" doc:"where you are"`
-	Tone string `json:"tone,omitempty" enum:"warm,witty,formal" doc:"warm unless given"`
+	City string `json:"city" doc:"where the postcard is from"`
+	Tone string `json:"tone,omitempty" enum:"warm,witty,formal" doc:"default: warm"`
 }
 
-// addCities offers the guide, the resources of cities, and the prompt about them.
+// addCities adds the guide, the resources of cities, and the prompt about them.
 func addCities(s *server.Server) {
-	server.AddStatic(s, mcp.Resource{URI: "demo://guide", Name: "guide", Title: "Guide", Description: "What there is to try", MimeType: "text/markdown"}, guide)
-	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: citiesTemplate, Name: "cities", Title: "Cities", Description: "What is known of a city", MimeType: "application/json"}, readCity)
+	server.AddStatic(s, mcp.Resource{URI: "demo://guide", Name: "guide", Title: "Guide", Description: "What to try on this server", MimeType: "text/markdown"}, guide)
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: citiesTemplate, Name: "cities", Title: "Cities", Description: "Facts about a city", MimeType: "application/json"}, readCity)
 	server.CompleteTemplate(s, citiesTemplate, "city", completeCity)
 	server.AddPrompt(s, mcp.Prompt{Name: "postcard", Title: "Postcard", Description: "Write a postcard from a city"}, postcard)
 	server.CompletePrompt(s, "postcard", "city", completeCity)

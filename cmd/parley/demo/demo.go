@@ -1,18 +1,16 @@
-// Package demo is a small MCP server to try things with. It shows each thing that a
-// server can do once:
+// Package demo is a small MCP server that shows each feature of a server once:
 //
-//   - tools that answer with text (greet), exact numbers (add), structured content
-//     (weather), pictures (picture), sound and resources (souvenir), and errors (fail);
-//     one whose argument is repeated in a header (now);
-//   - tools that take their time, with progress and cancellation (count), and that log
-//     (checkup);
-//   - tools that ask: a form (book_table), two at once and then something that happens
-//     once (plan_trip), a web page to visit (terms), the client's model (summarize) and
-//     its directories (workspace);
-//   - lists that change (shop) and a resource that is updated (note, demo://notes);
-//   - where callers log in, a tool that tells who they are (whoami) and one that needs a
-//     scope of its own (note);
-//   - a resource, a template, and a prompt with completion.
+//   - tools that return text (greet), exact numbers (add), structured content (weather), an
+//     image (picture), audio and resources (souvenir), and errors (fail), and a tool whose
+//     argument is mirrored in an HTTP header (now);
+//   - tools that report progress and can be cancelled (count), and that log (checkup);
+//   - tools that ask the client: a form (book_table), two forms at once followed by an
+//     action that runs once (plan_trip), a web page (terms), the client's model
+//     (summarize) and its directories (workspace);
+//   - a list that changes (shop) and a resource that is updated (note, demo://notes);
+//   - with authorization, a tool that returns the caller's identity (whoami) and a tool that
+//     requires another scope (note);
+//   - a resource, a resource template, and a prompt with completion.
 package demo
 
 import (
@@ -33,36 +31,36 @@ import (
 // New returns the demo server.
 func New(version string) *server.Server { return newServer(version) }
 
-func newServer(version string, toLeaveNotes ...server.ToolOption) *server.Server {
+func newServer(version string, noteOptions ...server.ToolOption) *server.Server {
 	s := &server.Server{
 		Name:         "parley-demo",
 		Title:        "Parley demo",
 		Version:      version,
-		Description:  "A few tools, resources and a prompt to try things with",
-		Instructions: "These tools are for trying things out: what they return is made up or computed on the spot.",
+		Description:  "Example tools, resources and a prompt",
+		Instructions: "These tools are examples; their data is made up.",
 	}
 	readOnly := &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: new(bool)}
-	server.AddTool(s, mcp.Tool{Name: "greet", Title: "Greet", Description: "Greet somebody by name", Annotations: readOnly}, greet)
-	server.AddTool(s, mcp.Tool{Name: "add", Title: "Add", Description: "Add whole numbers, exactly", Annotations: readOnly}, add)
-	server.AddTool(s, mcp.Tool{Name: "count", Title: "Count", Description: "Count slowly, and report each step as progress", Annotations: readOnly}, count)
-	server.AddTool(s, mcp.Tool{Name: "now", Title: "Time", Description: "Tell the time in a time zone", Annotations: readOnly}, now)
-	server.AddTool(s, mcp.Tool{Name: "weather", Title: "Weather", Description: "Make up the weather of a city, as structured data", Annotations: readOnly}, weather)
-	server.AddTool(s, mcp.Tool{Name: "picture", Title: "Picture", Description: "Paint a small picture, a PNG", Annotations: readOnly}, picture)
-	server.AddTool(s, mcp.Tool{Name: "fail", Title: "Fail", Description: "Fail, to see what that looks like", Annotations: readOnly}, fail)
-	server.AddTool(s, mcp.Tool{Name: "book_table", Title: "Book a table", Description: "Book a table; asks for what is not given", Annotations: &mcp.ToolAnnotations{OpenWorldHint: new(bool)}}, bookTable)
-	server.AddTool(s, mcp.Tool{Name: "checkup", Title: "Checkup", Description: "Check a few machines, and log what is found", Annotations: readOnly}, checkup)
+	server.AddTool(s, mcp.Tool{Name: "greet", Title: "Greet", Description: "Greet a person by name", Annotations: readOnly}, greet)
+	server.AddTool(s, mcp.Tool{Name: "add", Title: "Add", Description: "Add two integers exactly", Annotations: readOnly}, add)
+	server.AddTool(s, mcp.Tool{Name: "count", Title: "Count", Description: "Count slowly, and report progress", Annotations: readOnly}, count)
+	server.AddTool(s, mcp.Tool{Name: "now", Title: "Time", Description: "Return the time in a time zone", Annotations: readOnly}, now)
+	server.AddTool(s, mcp.Tool{Name: "weather", Title: "Weather", Description: "Return made-up weather as structured content", Annotations: readOnly}, weather)
+	server.AddTool(s, mcp.Tool{Name: "picture", Title: "Picture", Description: "Return a small PNG image", Annotations: readOnly}, picture)
+	server.AddTool(s, mcp.Tool{Name: "fail", Title: "Fail", Description: "Return a tool error", Annotations: readOnly}, fail)
+	server.AddTool(s, mcp.Tool{Name: "book_table", Title: "Book a table", Description: "Book a table; ask the user for missing arguments", Annotations: &mcp.ToolAnnotations{OpenWorldHint: new(bool)}}, bookTable)
+	server.AddTool(s, mcp.Tool{Name: "checkup", Title: "Checkup", Description: "Check a few machines, and log the findings", Annotations: readOnly}, checkup)
 	addCities(s)
 	addSouvenirs(s)
 	addTrips(s)
 	addModel(s)
-	addNotes(s, toLeaveNotes...)
+	addNotes(s, noteOptions...)
 	addShop(s)
 	return s
 }
 
 type greeting struct {
-	Name  string `json:"name" doc:"who to greet"`
-	Times int    `json:"times,omitempty" minimum:"1" maximum:"10" doc:"how often; once unless given"`
+	Name  string `json:"name" doc:"name of the person"`
+	Times int    `json:"times,omitempty" minimum:"1" maximum:"10" doc:"number of greetings; default: 1"`
 }
 
 func greet(_ context.Context, in greeting) (string, error) {
@@ -85,14 +83,14 @@ type sum struct {
 func add(_ context.Context, in summands) (sum, error) {
 	total := in.A + in.B
 	if (total > in.A) != (in.B > 0) && in.B != 0 {
-		return sum{}, errors.New("the sum does not fit into 64 bits")
+		return sum{}, errors.New("the sum must fit into 64 bits")
 	}
 	return sum{total}, nil
 }
 
 type counting struct {
-	To           int `json:"to" minimum:"1" maximum:"1000" doc:"how far to count"`
-	Milliseconds int `json:"milliseconds,omitempty" minimum:"0" maximum:"10000" doc:"the pause before each number; 200 unless given"`
+	To           int `json:"to" minimum:"1" maximum:"1000" doc:"last number"`
+	Milliseconds int `json:"milliseconds,omitempty" minimum:"0" maximum:"10000" doc:"pause before each number; default: 200"`
 }
 
 func count(ctx context.Context, in counting) (string, error) {
@@ -106,7 +104,7 @@ func count(ctx context.Context, in counting) (string, error) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return "", fmt.Errorf("stopped at %d: %w", i-1, context.Cause(ctx))
+			return "", fmt.Errorf("cancelled at %d: %w", i-1, context.Cause(ctx))
 		}
 		if err := server.Progress(ctx, float64(i), float64(in.To), fmt.Sprintf("counted to %d", i)); err != nil {
 			return "", err
@@ -116,20 +114,20 @@ func count(ctx context.Context, in counting) (string, error) {
 }
 
 type place struct {
-	Zone string `json:"zone,omitempty" mcp-header:"Zone" doc:"a time zone such as Europe/Oslo; UTC unless given"`
+	Zone string `json:"zone,omitempty" mcp-header:"Zone" doc:"a time zone such as Europe/Oslo; default: UTC"`
 }
 
 func now(_ context.Context, in place) (string, error) {
 	zone, err := time.LoadLocation(in.Zone)
 	if err != nil {
-		return "", fmt.Errorf("there is no time zone %q: try Europe/Oslo", in.Zone)
+		return "", fmt.Errorf("unknown time zone %q; write one such as Europe/Oslo", in.Zone)
 	}
 	return time.Now().In(zone).Format("Monday, 2 January 2006, 15:04:05 MST"), nil
 }
 
 type city struct {
 	City string `json:"city" minLength:"1" doc:"any city"`
-	Unit string `json:"unit,omitempty" enum:"celsius,fahrenheit" doc:"celsius unless given"`
+	Unit string `json:"unit,omitempty" enum:"celsius,fahrenheit" doc:"default: celsius"`
 }
 
 type report struct {
@@ -140,7 +138,7 @@ type report struct {
 	WindKmh     int     `json:"windKmh"`
 }
 
-// weather is the same for a city at all times, so that it can be relied on.
+// weather always returns the same weather for a city.
 func weather(_ context.Context, in city) (report, error) {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(in.City))
@@ -159,7 +157,7 @@ func weather(_ context.Context, in city) (report, error) {
 }
 
 type painting struct {
-	Size int `json:"size,omitempty" minimum:"1" maximum:"512" doc:"pixels on each side; 64 unless given"`
+	Size int `json:"size,omitempty" minimum:"1" maximum:"512" doc:"width and height in pixels; default: 64"`
 }
 
 func picture(_ context.Context, in painting) ([]mcp.Content, error) {
@@ -184,7 +182,7 @@ func picture(_ context.Context, in painting) ([]mcp.Content, error) {
 }
 
 type failure struct {
-	Message string `json:"message,omitempty" doc:"what to say about it"`
+	Message string `json:"message,omitempty" doc:"text of the error"`
 }
 
 func fail(_ context.Context, in failure) (string, error) {

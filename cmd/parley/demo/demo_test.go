@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newServer() *server.Server { return demo.New("1") }
 
-func TestEveryToolAnswersInEveryRevision(t *testing.T) {
+func TestEveryToolReturnsAResultInEveryRevision(t *testing.T) {
 	arguments := map[string]string{
 		"greet":      `{"name": "Ada", "times": 2}`,
 		"add":        `{"a": 1, "b": 2}`,
@@ -39,8 +39,8 @@ func TestEveryToolAnswersInEveryRevision(t *testing.T) {
 		"shop":       `{"open": false}`,
 	}
 	fails := map[string]string{
-		"fail": "always fails", "plan_trip": "nobody can be asked here", "terms": "nobody can be asked here",
-		"summarize": "nobody can be asked here", "workspace": "nobody can be asked here",
+		"fail": "always fails", "plan_trip": "the client cannot ask the user", "terms": "the client cannot ask the user",
+		"summarize": "the client cannot ask the user", "workspace": "the client cannot ask the user",
 	}
 	mcptest.Everywhere(t, newServer, func(t *testing.T, c *client.Client) {
 		tools := 0
@@ -55,7 +55,7 @@ func TestEveryToolAnswersInEveryRevision(t *testing.T) {
 				continue
 			}
 			if text, ok := result.Content[0].(*mcp.TextContent); ok && !strings.Contains(text.Text, fails[tool.Name]) {
-				t.Errorf("%s says %s", tool.Name, text.Text)
+				t.Errorf("%s returned %s", tool.Name, text.Text)
 			}
 		}
 		if tools != len(arguments) {
@@ -64,7 +64,7 @@ func TestEveryToolAnswersInEveryRevision(t *testing.T) {
 	})
 }
 
-func TestAddIsExactOrSaysThatItCannotBe(t *testing.T) {
+func TestAddIsExactOrAnError(t *testing.T) {
 	c := mcptest.Dial(t, newServer())
 	add := func(a, b int64) (int64, error) {
 		out, err := client.Call[struct {
@@ -74,23 +74,23 @@ func TestAddIsExactOrSaysThatItCannotBe(t *testing.T) {
 	}
 	for _, n := range [][3]int64{{1, 2, 3}, {math.MaxInt64, 0, math.MaxInt64}, {math.MaxInt64, math.MinInt64, -1}, {1 << 53, 1, 1<<53 + 1}, {-5, 5, 0}} {
 		if got, err := add(n[0], n[1]); err != nil || got != n[2] {
-			t.Errorf("%d + %d is %d, %v", n[0], n[1], got, err)
+			t.Errorf("%d + %d = %d, %v", n[0], n[1], got, err)
 		}
 	}
 	for _, n := range [][2]int64{{math.MaxInt64, 1}, {math.MinInt64, -1}, {math.MaxInt64, math.MaxInt64}} {
-		if got, err := add(n[0], n[1]); err == nil || !strings.Contains(err.Error(), "does not fit") {
-			t.Errorf("%d + %d is %d, %v", n[0], n[1], got, err)
+		if got, err := add(n[0], n[1]); err == nil || !strings.Contains(err.Error(), "must fit") {
+			t.Errorf("%d + %d = %d, %v", n[0], n[1], got, err)
 		}
 	}
 }
 
-func TestPictureIsAPicture(t *testing.T) {
+func TestPictureReturnsAPNG(t *testing.T) {
 	result, err := mcptest.Dial(t, newServer()).CallTool(t.Context(), "picture", map[string]int{"size": 3})
 	if err != nil {
 		t.Fatal(err)
 	}
 	image, ok := result.Content[1].(*mcp.ImageContent)
 	if !ok || image.MimeType != "image/png" || !strings.HasPrefix(string(image.Data), "\x89PNG") {
-		t.Errorf("it is %+v", result.Content[1])
+		t.Errorf("content is %+v, want a PNG image", result.Content[1])
 	}
 }

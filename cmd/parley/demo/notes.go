@@ -16,18 +16,18 @@ const (
 	maxNotes = 20
 )
 
-// notes is a resource that tools update. Everybody sees the same.
+// notes is a resource that a tool updates. All clients share it.
 type notes struct {
 	server *server.Server
 
 	mu  sync.Mutex
-	all []string // the last ones
+	all []string // the most recent maxNotes
 }
 
-func addNotes(s *server.Server, toLeave ...server.ToolOption) {
+func addNotes(s *server.Server, noteOptions ...server.ToolOption) {
 	n := &notes{server: s}
-	server.AddResource(s, mcp.Resource{URI: notesURI, Name: "notes", Title: "Notes", Description: "The last 20 notes that anybody has left", MimeType: "text/plain"}, n.read)
-	server.AddTool(s, mcp.Tool{Name: "note", Title: "Note", Description: "Leave a note at demo://notes, for everybody to read", Annotations: &mcp.ToolAnnotations{OpenWorldHint: new(bool)}}, n.leave, toLeave...)
+	server.AddResource(s, mcp.Resource{URI: notesURI, Name: "notes", Title: "Notes", Description: "The last 20 notes of all clients", MimeType: "text/plain"}, n.read)
+	server.AddTool(s, mcp.Tool{Name: "note", Title: "Note", Description: "Add a note to demo://notes, which all clients can read", Annotations: &mcp.ToolAnnotations{OpenWorldHint: new(bool)}}, n.add, noteOptions...)
 }
 
 func (n *notes) read(context.Context) (string, error) {
@@ -39,15 +39,15 @@ func (n *notes) read(context.Context) (string, error) {
 	return strings.Join(n.all, "\n") + "\n", nil
 }
 
-// leave leaves a note, and tells those who have subscribed to the notes.
-func (n *notes) leave(_ context.Context, in struct {
+// add adds a note, and notifies the subscribers of the resource.
+func (n *notes) add(_ context.Context, in struct {
 	Text string `json:"text" minLength:"1" maxLength:"200"`
 }) (string, error) {
 	n.mu.Lock()
 	n.all = append(n.all, "- "+strings.Join(strings.Fields(in.Text), " "))
 	n.all = slices.Clone(n.all[max(0, len(n.all)-maxNotes):])
-	left := len(n.all)
+	total := len(n.all)
 	n.mu.Unlock()
 	n.server.ResourceUpdated(notesURI)
-	return fmt.Sprintf("Noted: %d of %d at %s.", left, maxNotes, notesURI), nil
+	return fmt.Sprintf("Added note %d of at most %d at %s.", total, maxNotes, notesURI), nil
 }

@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 What is deprecated still has to work.
+//lint:file-ignore SA1019 Deprecated features are still supported.
 
 package demo_test
 
@@ -14,7 +14,7 @@ import (
 	"github.com/parley-mcp/parley/mcptest"
 )
 
-func TestBookTableAsksForWhatIsNotGiven(t *testing.T) {
+func TestBookTableAsksForMissingArguments(t *testing.T) {
 	for _, r := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.Latest} {
 		asked := 0
 		c := mcptest.Dial(t, newServer(), mcptest.Revision(r), func(d *client.Dialer) {
@@ -24,13 +24,13 @@ func TestBookTableAsksForWhatIsNotGiven(t *testing.T) {
 			}
 		})
 		got, err := client.Call[string](t.Context(), c, "book_table", map[string]any{"restaurant": "Maaemo"})
-		if want := "A table (terrace) at Maaemo for 3 on 2027-01-31; vegan. It is all made up."; err != nil || got != want || asked != 1 {
+		if want := "A table (terrace) at Maaemo for 3 on 2027-01-31; vegan. This is a demo; nothing was booked."; err != nil || got != want || asked != 1 {
 			t.Errorf("%s: %q, %v after %d questions, want %q", r, got, err, asked, want)
 		}
 	}
 }
 
-func TestBookTableTakesNoForAnAnswer(t *testing.T) {
+func TestBookTableAcceptsADecline(t *testing.T) {
 	c := mcptest.Dial(t, newServer(), func(d *client.Dialer) {
 		d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
@@ -38,20 +38,20 @@ func TestBookTableTakesNoForAnAnswer(t *testing.T) {
 	})
 	got, err := client.Call[string](t.Context(), c, "book_table", map[string]any{"restaurant": "Maaemo"})
 	if err != nil || !strings.HasPrefix(got, "No table was booked") {
-		t.Errorf("it says %q, %v", got, err)
+		t.Errorf("result %q, %v", got, err)
 	}
 }
 
-func TestBookTableSaysWhatToGiveWhereNobodyCanBeAsked(t *testing.T) {
+func TestBookTableNamesMissingArgumentsIfItCannotAsk(t *testing.T) {
 	mcptest.Everywhere(t, newServer, func(t *testing.T, c *client.Client) {
 		_, err := client.Call[string](t.Context(), c, "book_table", map[string]any{"restaurant": "Maaemo"})
 		if err == nil || !strings.Contains(err.Error(), "give date and people") {
-			t.Errorf("it says %v", err)
+			t.Errorf("error is %v", err)
 		}
 	})
 }
 
-func TestCheckupLogsFromTheLevelChosen(t *testing.T) {
+func TestCheckupLogsAtTheRequestedLevel(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		var mu sync.Mutex
 		var levels []mcp.LoggingLevel
@@ -70,7 +70,7 @@ func TestCheckupLogsFromTheLevelChosen(t *testing.T) {
 		}
 		mu.Lock()
 		if want := []mcp.LoggingLevel{mcp.LevelInfo, mcp.LevelInfo, mcp.LevelWarning}; !slices.Equal(levels, want) {
-			t.Errorf("%s: logged are %v, want %v", r, levels, want)
+			t.Errorf("%s: log levels %v, want %v", r, levels, want)
 		}
 		mu.Unlock()
 	}
@@ -80,7 +80,7 @@ func TestCitiesAreReadAndCompletedInEveryRevision(t *testing.T) {
 	mcptest.Everywhere(t, newServer, func(t *testing.T, c *client.Client) {
 		got, err := c.ReadResource(t.Context(), "demo://cities/oslo")
 		if err != nil || len(got.Contents) != 1 || !strings.Contains(got.Contents[0].Text, `"Norway"`) {
-			t.Errorf("of Oslo is known: %+v, %v", got, err)
+			t.Errorf("the resource of Oslo is %+v, %v", got, err)
 		}
 		for _, ref := range []mcp.CompleteReference{
 			{Type: mcp.RefPrompt, Name: "postcard"},
@@ -88,7 +88,7 @@ func TestCitiesAreReadAndCompletedInEveryRevision(t *testing.T) {
 		} {
 			completion, err := c.Complete(t.Context(), mcp.CompleteParams{Ref: ref, Argument: mcp.CompleteArgument{Name: "city", Value: "os"}})
 			if err != nil || !slices.Equal(completion.Values, []string{"Osaka", "Oslo"}) {
-				t.Errorf("%s: os is completed to %+v, %v", ref.Type, completion, err)
+				t.Errorf("%s: completion of os is %+v, %v", ref.Type, completion, err)
 			}
 		}
 		prompt, err := c.GetPrompt(t.Context(), "postcard", map[string]string{"city": "Oslo"})
@@ -100,6 +100,6 @@ func TestCitiesAreReadAndCompletedInEveryRevision(t *testing.T) {
 
 func TestUnknownCitiesAreNotFound(t *testing.T) {
 	if _, err := mcptest.Dial(t, newServer()).ReadResource(t.Context(), "demo://cities/Atlantis"); err == nil {
-		t.Error("Atlantis was found")
+		t.Error("reading Atlantis returned no error")
 	}
 }

@@ -14,25 +14,25 @@ import (
 
 func addSouvenirs(s *server.Server) {
 	server.AddTool(s, mcp.Tool{
-		Name: "souvenir", Title: "Souvenir", Description: "Bring something back from a city: a tone to hear, a card, and a link to more",
+		Name: "souvenir", Title: "Souvenir", Description: "Return audio, an embedded resource and a resource link",
 		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: new(bool)},
 	}, souvenir)
 }
 
-// souvenir returns one of each kind of content but pictures.
+// souvenir returns one of each kind of content except images.
 func souvenir(_ context.Context, in struct {
-	City string `json:"city" enum:"Cusco,Kyoto,Osaka,Oslo,Timbuktu" doc:"where from"`
+	City string `json:"city" enum:"Cusco,Kyoto,Osaka,Oslo,Timbuktu" doc:"city of the souvenir"`
 }) ([]mcp.Content, error) {
 	uri := strings.Replace(citiesTemplate, "{city}", in.City, 1)
 	return []mcp.Content{
 		mcp.Text("Greetings from " + in.City + "!"),
 		mcp.Audio(tone(440, 0.2), "audio/wav"),
 		&mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "demo://cards/" + in.City, MimeType: "text/plain", Text: fmt.Sprintf("Wish you were here, in %s.", in.City)}},
-		&mcp.ResourceLink{URI: uri, Name: in.City, MimeType: "application/json", Description: "What is known of the city"},
+		&mcp.ResourceLink{URI: uri, Name: in.City, MimeType: "application/json", Description: "Facts about the city"},
 	}, nil
 }
 
-// tone is a sine as a WAV file: mono, 8 bits, 8 kHz.
+// tone returns a sine wave as a WAV file: mono, 8 bits, 8 kHz.
 func tone(hertz, seconds float64) []byte {
 	const rate = 8000
 	samples := make([]byte, int(rate*seconds))
@@ -45,13 +45,13 @@ func tone(hertz, seconds float64) []byte {
 	b.WriteString("RIFF")
 	word(uint32(36 + len(samples)))
 	b.WriteString("WAVEfmt ")
-	word(16)   // of what follows
+	word(16)   // size of the format
 	half(1)    // PCM
-	half(1)    // channel
-	word(rate) // samples a second
-	word(rate) // bytes a second
-	half(1)    // byte each
-	half(8)    // bits each
+	half(1)    // one channel
+	word(rate) // samples per second
+	word(rate) // bytes per second
+	half(1)    // byte per sample
+	half(8)    // bits per sample
 	b.WriteString("data")
 	word(uint32(len(samples)))
 	b.Write(samples)

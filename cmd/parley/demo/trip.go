@@ -11,32 +11,32 @@ import (
 
 func addTrips(s *server.Server) {
 	notReadOnly := &mcp.ToolAnnotations{OpenWorldHint: new(bool)}
-	server.AddTool(s, mcp.Tool{Name: "plan_trip", Title: "Plan a trip", Description: "Plan a trip; asks two things at once, and reserves one seat however often it runs", Annotations: notReadOnly}, planTrip)
-	server.AddTool(s, mcp.Tool{Name: "terms", Title: "Terms", Description: "Send you to a page with made-up terms, and go on when you have agreed to visit it", Annotations: notReadOnly}, terms)
+	server.AddTool(s, mcp.Tool{Name: "plan_trip", Title: "Plan a trip", Description: "Plan a trip; ask two questions at once, and make one reservation", Annotations: notReadOnly}, planTrip)
+	server.AddTool(s, mcp.Tool{Name: "terms", Title: "Terms", Description: "Ask the user to open a page with example terms", Annotations: notReadOnly}, terms)
 }
 
 type journey struct {
-	Date   string `json:"date" title:"Date" format:"date" doc:"the day you leave"`
-	Return bool   `json:"return" title:"And back?" default:"true"`
+	Date   string `json:"date" title:"Date" format:"date" doc:"day of departure"`
+	Return bool   `json:"return" title:"Return trip?" default:"true"`
 }
 
-type company struct {
-	People int    `json:"people" title:"People" minimum:"1" maximum:"9" default:"1" doc:"how many of you"`
+type party struct {
+	People int    `json:"people" title:"People" minimum:"1" maximum:"9" default:"1" doc:"number of travellers"`
 	Class  string `json:"class" title:"Class" enum:"first,second" default:"second"`
 }
 
-// planTrip asks two questions at once, and does once what must happen once: in 2026-07-28 it
-// runs again when the answers are there.
+// planTrip asks two questions at once. In 2026-07-28 the handler runs again when the answers
+// arrive, so it makes the reservation with Once.
 func planTrip(ctx context.Context, in struct {
-	To string `json:"to" minLength:"1" maxLength:"100" doc:"any place"`
+	To string `json:"to" minLength:"1" maxLength:"100" doc:"destination"`
 }) (string, error) {
 	var when journey
-	var who company
+	var who party
 	err := server.Ask(ctx,
 		server.ElicitInto(&when, fmt.Sprintf("When do you travel to %s?", in.To)),
-		server.ElicitInto(&who, "Who travels, and how?"))
+		server.ElicitInto(&who, "Who travels, and in which class?"))
 	if err != nil {
-		return unanswered(err, "No trip was planned", "a trip needs answers")
+		return unanswered(err, "No trip was planned", "a trip requires answers")
 	}
 	number, err := server.Once(ctx, "reserve", func(_ context.Context, key string) (string, error) {
 		return fmt.Sprintf("%.3X", sha256.Sum256([]byte(key))), nil
@@ -46,14 +46,14 @@ func planTrip(ctx context.Context, in struct {
 	}
 	text := fmt.Sprintf("Reservation %s: %d to %s on %s, %s class", number, who.People, in.To, when.Date, who.Class)
 	if when.Return {
-		text += ", and back"
+		text += ", return trip"
 	}
-	return text + ". It is all made up.", nil
+	return text + ". This is a demo; nothing was booked.", nil
 }
 
-// terms sends the user to a page. That they agree to visit it is all there is to know.
+// terms asks the user to open a page. It learns only that the user agrees to open it.
 func terms(ctx context.Context, _ struct{}) (string, error) {
-	if err := server.ElicitURL(ctx, "https://example.com/terms", "Please read our terms, which are made up.", nil); err != nil {
+	if err := server.ElicitURL(ctx, "https://example.com/terms", "Please read our example terms.", nil); err != nil {
 		return unanswered(err, "The terms were not read", "the terms are at https://example.com/terms")
 	}
 	return "Thank you for reading the terms.", nil

@@ -8,21 +8,21 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// The scopes of the demo server where calls are authorized.
+// The scopes of the demo server with authorization.
 const (
 	ScopeUse   = "demo"        // for every request
-	ScopeNotes = "notes:write" // for the tool note, beside
+	ScopeNotes = "notes:write" // for the tool note, in addition
 )
 
 // Scopes returns all scopes of the demo server.
 func Scopes() []string { return []string{ScopeUse, ScopeNotes} }
 
-// NewGuarded returns the demo server for callers who have logged in: the tool note needs a
-// scope of its own, and the tool whoami tells who they are.
-func NewGuarded(version string) *server.Server {
+// NewAuthorized returns the demo server for authorized callers: the tool note requires the
+// scope ScopeNotes, and the tool whoami returns the caller's principal.
+func NewAuthorized(version string) *server.Server {
 	s := newServer(version, server.RequireScopes(ScopeUse, ScopeNotes))
 	readOnly := &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: new(bool)}
-	server.AddTool(s, mcp.Tool{Name: "whoami", Title: "Who am I?", Description: "Tell who is calling, and what they may", Annotations: readOnly}, whoami)
+	server.AddTool(s, mcp.Tool{Name: "whoami", Title: "Who am I?", Description: "Return the identity and the scopes of the caller", Annotations: readOnly}, whoami)
 	return s
 }
 

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/auth/devissuer"
+	"github.com/parley-mcp/parley/cmd/parley/demo"
+	"github.com/parley-mcp/parley/server"
+)
+
+const authHelp = `With --auth, the endpoint requires an access token. Repeat the flag for each setting:
+  issuer=URL    accept JSON Web Tokens of this issuer (repeatable)
+  resource=URL  the URL of the endpoint that clients use, required unless it is on this machine
+  scope=NAME    require this scope for every request (repeatable)
+  dpop          require tokens that are bound to a key (DPoP)
+  dev           start a development issuer, which logs in any user without a password, on this
+                machine only`
+
+// authFlag is the --auth flag: the authorization that an endpoint requires.
+type authFlag struct {
+	words    []string // the values of the flag
+	dev      bool
+	dpop     bool
+	issuers  []string
+	resource string
+	scopes   []string
+}
+
+func (f *authFlag) add(cmd *cobra.Command) {
+	cmd.Flags().Var(f, "auth", "require authorization: issuer=URL, resource=URL, scope=NAME, dpop, or dev (repeatable)")
+}
+
+// String implements pflag.Value.
+func (f *authFlag) String() string { return strings.Join(f.words, " ") }
+
+// Type implements pflag.Value.
+func (f *authFlag) Type() string { return "setting" }
+
+// Set implements pflag.Value.
+func (f *authFlag) Set(word string) error {
+	name, value, has := strings.Cut(word, "=")
+	switch {
+	case word == "dev":
+		f.dev = true
+	case word == "dpop":
+		f.dpop = true
+	case has && value == "":
+		return fmt.Errorf("%s requires a value", name)
+	case has && name == "issuer":
+		f.issuers = append(f.issuers, value)
+	case has && name == "resource" && f.resource == "":
+		f.resource = value
+	case has && name == "resource":
+		return errors.New("duplicate resource")
+	case has && name == "scope":
+		f.scopes = append(f.scopes, strings.Fields(value)...)
+	default:
+		return errors.New("must be issuer=URL, resource=URL, scope=NAME, dpop or dev")
+	}
+	f.words = append(f.words, word)
+	return nil
+}
+
+// required reports whether the endpoint requires authorization.
+func (f *authFlag) required() bool { return len(f.words) > 0 }
+
+// check validates the combination of settings.
+func (f *authFlag) check() error {
+	switch {
+	case !f.required():
+		return nil
+	case f.dev && len(f.issuers) > 0:
+		return errors.New("cannot use --auth dev with --auth issuer; remove one of them")
+	case !f.dev && len(f.issuers) == 0:
+		return errors.New("--auth requires an issuer; add --auth issuer=URL or --auth dev")
+	}
+	return nil
+}
+
+// authorization is the authorization of an endpoint.
+type authorization struct{ dev *devissuer.Issuer } // nil without --auth dev
+
+// apply sets s.Auth before the server starts. The caller closes the result after the server
+// is shut down.
+func (f *authFlag) apply(s *server.Server, listener net.Listener, logger *slog.Logger) (*authorization, error) {
+	if !f.required() {
+		return &authorization{}, nil
+	}
+	local := isLoopback(listener)
+	switch {
+	case f.dev && !local:
+		return nil, errors.New("--auth dev requires a loopback address; use --addr 127.0.0.1:PORT")
+	case f.resource == "" && !local:
+		return nil, errors.New("--auth requires the URL of the endpoint, for which tokens are issued; add --auth resource=https://…")
+	}
+	a := &authorization{}
+	resource := &auth.ProtectedResource{
+		URI: f.resource, Issuers: f.issuers, Scopes: f.scopes, Name: s.Title,
+		DPoP: auth.DPoP{Required: f.dpop},
+	}
+	if f.dev {
+		var err error
+		a.dev, err = devissuer.Start(devissuer.Config{Scopes: auth.Union(demo.Scopes(), f.scopes), Logger: logger})
+		if err != nil {
+			return nil, err
+		}
+		resource.Issuers = []string{a.dev.URL()}
+	}
+	if err := resource.Check(); err != nil {
+		return nil, errors.Join(fmt.Errorf("--auth: %w", err), a.Close())
+	}
+	s.Auth = resource
+	return a, nil
+}
+
+// Close stops the development issuer, if there is one.
+func (a *authorization) Close() error {
+	if a.dev == nil {
+		return nil
+	}
+	return a.dev.Close()
+}
+
+func isLoopback(listener net.Listener) bool {
+	addr, err := netip.ParseAddrPort(listener.Addr().String())
+	return err == nil && addr.Addr().IsLoopback()
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+
+	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// explain returns the text of an error for the user: what failed, the cause in its
+// standard words, and, for common causes, what to do next.
+func explain(err error) string {
+	var login *loginError
+	var dial *client.DialError
+	var reported *jsonrpc.Error
+	var status *call.StatusError
+	switch {
+	case errors.As(err, &login):
+		return login.Error()
+	case errors.As(err, &dial):
+		return explainDial(dial)
+	case errors.As(err, &reported) && reported.Code == mcp.CodeMissingCapability:
+		return explainCapability(reported)
+	case errors.Is(err, call.ErrUnauthorized), errors.As(err, &status) && status.Status == http.StatusUnauthorized:
+		return err.Error() + "; " + adviceUnauthorized(err)
+	}
+	return err.Error()
+}
+
+// explainDial explains why a server could not be reached.
+func explainDial(dial *client.DialError) string {
+	cause, advice := causeOf(dial.Err)
+	text := fmt.Sprintf("cannot connect to %s: %s", dial.Target, cause)
+	if program := new(exec.Error); errors.As(dial.Err, &program) || isStart(dial.Err) {
+		text = "cannot start the server: " + cause
+	}
+	if advice == "" {
+		advice = dial.Advice()
+	}
+	if advice == "" || strings.Contains(cause, advice) {
+		return text
+	}
+	return text + "; " + advice
+}
+
+// causeOf returns the innermost error that the user can act upon, in its own words, and
+// advice. For other errors it returns the whole text and no advice.
+func causeOf(err error) (cause, advice string) {
+	var program *exec.Error
+	var path *os.PathError
+	var op *net.OpError
+	var dns *net.DNSError
+	var certificate *tls.CertificateVerificationError
+	var status *call.StatusError
+	var exit *transport.ExitError
+	switch {
+	case errors.As(err, &program) && errors.Is(err, exec.ErrNotFound):
+		return program.Error(), "install the program or write its path"
+	case isStart(err) && errors.As(err, &path):
+		return path.Error(), "check the path of the program and its permissions"
+	case errors.As(err, &dns) && errors.As(err, &op):
+		return op.Error(), "check the host name"
+	case errors.Is(err, syscall.ECONNREFUSED) && errors.As(err, &op):
+		return op.Error(), "is the server running?"
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return http.ErrSchemeMismatch.Error(), "use http:// instead of https://"
+	case errors.As(err, &certificate):
+		return certificate.Error(), "add the certificate of its issuer to the system's trust store if you trust it"
+	case errors.As(err, &exit):
+		return strings.TrimPrefix(exit.Error(), "transport: "), "is it an MCP server that uses standard input and output?"
+	case errors.Is(err, call.ErrUnauthorized):
+		return err.Error(), adviceUnauthorized(err)
+	case errors.As(err, &status) && status.Status == http.StatusUnauthorized:
+		return status.Error(), adviceUnauthorized(err)
+	case errors.As(err, &status) && status.Status == http.StatusNotFound:
+		return status.Error(), "check the path of the URL, which is often /mcp"
+	}
+	return err.Error(), ""
+}
+
+// isStart reports whether err is an error of starting a program.
+func isStart(err error) bool {
+	var path *os.PathError
+	return errors.As(err, &path) && path.Op == "fork/exec"
+}
+
+// adviceUnauthorized is the advice for a response with status 401 for which the user cannot
+// log in with parley login.
+func adviceUnauthorized(err error) string {
+	if errors.Is(err, oauth.ErrDiscovery) {
+		return "the server does not name an authorization server, so send its credentials with --header"
+	}
+	return "send the server's credentials with --header"
+}
+
+// explainCapability explains which capability of the client a server requires.
+func explainCapability(err *jsonrpc.Error) string {
+	var missing mcp.MissingCapabilityData
+	if json.Unmarshal(err.Data, &missing) != nil {
+		return err.Error()
+	}
+	switch required := missing.RequiredCapabilities; {
+	case required.Elicitation != nil:
+		return "the server asks the user a question, and there is no terminal; run this command at a terminal"
+	case required.Roots != nil:
+		return "the server requires directories to work in; name them with --root"
+	case required.Sampling != nil:
+		return "the server requires a model of the client, and parley has none"
+	}
+	return err.Error()
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"strings"
+	"sync"
+
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/colorprofile"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/cmd/parley/demo"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/host"
+)
+
+// statusPrinter prints what parley serves, and the state of the servers, for the user. It is
+// safe for concurrent use.
+type statusPrinter struct {
+	mu    sync.Mutex
+	w     io.Writer
+	width int // of the longest server name
+
+	bold, dim, green, red lipgloss.Style
+}
+
+func newStatusPrinter(w io.Writer) *statusPrinter {
+	return &statusPrinter{
+		// The writer removes colours unless w is a terminal, or if NO_COLOR is set.
+		w:     colorprofile.NewWriter(w, os.Environ()),
+		bold:  lipgloss.NewStyle().Bold(true),
+		dim:   lipgloss.NewStyle().Faint(true),
+		green: lipgloss.NewStyle().Foreground(lipgloss.Green),
+		red:   lipgloss.NewStyle().Foreground(lipgloss.Red),
+	}
+}
+
+func (p *statusPrinter) title(url string) {
+	p.print("\n  %s %s  %s\n\n", p.bold.Render("parley"), version(), p.bold.Render(url))
+}
+
+// authorization prints the issuers of the access tokens.
+func (p *statusPrinter) authorization(by *auth.ProtectedResource, dev bool) {
+	switch {
+	case by == nil:
+	case dev:
+		p.print("  Requests require a token of %s, a development issuer that logs in any user.\n\n", by.Issuers[0])
+	default:
+		p.print("  Requests require a token of %s.\n\n", terminal.Line(strings.Join(by.Issuers, " or ")))
+	}
+}
+
+// demo prints examples for the demo server.
+func (p *statusPrinter) demo(url string) {
+	p.examples("ls "+url, "call "+url+" greet name=Ada", "call "+url+" count to=20", "call "+url+" book_table restaurant=Maaemo")
+}
+
+// authorizedDemo prints examples for the demo server with authorization.
+func (p *statusPrinter) authorizedDemo(url string) {
+	p.examples("login "+url, "call "+url+" whoami", "call "+url+" note text=Hello", "login --scope "+demo.ScopeNotes+" "+url, "logout "+url)
+}
+
+func (p *statusPrinter) examples(commands ...string) {
+	p.print("  Serving demo tools. Try in another terminal:\n\n")
+	for _, command := range commands {
+		p.print("    parley %s\n", command)
+	}
+	p.print("\n  %s\n\n", p.dim.Render("Stop with Ctrl-C. Serve your own servers with parley up --config mcp.json."))
+}
+
+// directories prints examples for a server of directories.
+func (p *statusPrinter) directories(url string, dirs []string) {
+	p.print("  Serving the files of %s. Try in another terminal:\n\n", terminal.Line(strings.Join(dirs, ", ")))
+	for _, command := range []string{"ls", "watch"} {
+		p.print("    parley %s %s\n", command, url)
+	}
+	p.print("\n")
+}
+
+// reserve widens the column of server names for name.
+func (p *statusPrinter) reserve(name string) { p.width = max(p.width, len(name)) }
+
+// watch prints the changes of state until changes ends.
+func (p *statusPrinter) watch(changes iter.Seq[host.Status]) {
+	printed := make(map[string]string)
+	for s := range changes {
+		switch s.State {
+		case host.Ready:
+			if text := p.summary(s); text != printed[s.Name] { // the status also changes with each list
+				printed[s.Name] = text
+				p.line(p.green.Render("✓"), s.Name, text)
+			}
+		case host.Down:
+			if text := failure(s); text != printed[s.Name] { // repeated attempts fail with the same error
+				printed[s.Name] = text
+				p.failed(s.Name, text)
+			}
+		}
+	}
+}
+
+// summary describes a server that is ready.
+func (p *statusPrinter) summary(s host.Status) string {
+	info := s.Server.Info
+	return fmt.Sprintf("%-9s %s", count(len(s.Tools), "tool"),
+		p.dim.Render(terminal.Line(fmt.Sprintf("MCP %s · %s %s", s.Revision, info.Name, info.Version))))
+}
+
+func (p *statusPrinter) failed(name, text string) {
+	p.line(p.red.Render("✗"), name, terminal.Line(text))
+}
+
+func (p *statusPrinter) note(name, text string) {
+	p.line(p.dim.Render("–"), name, p.dim.Render(text))
+}
+
+// failure describes why a server is down, and when parley connects to it again.
+func failure(s host.Status) string {
+	text := explain(s.Err)
+	switch {
+	case s.Revision != "": // the server was ready before
+		text += " (restarts at the next tool call)"
+	case s.GivenUp:
+		text += " (not retried)"
+	default:
+		text += " (retrying)"
+	}
+	return text
+}
+
+func (p *statusPrinter) line(mark, name, text string) {
+	p.print("  %s %s  %s\n", mark, name+strings.Repeat(" ", max(p.width-len(name), 0)), text)
+}
+
+func (p *statusPrinter) print(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fmt.Fprintf(p.w, format, args...)
+}
