@@ -26,7 +26,7 @@ const maxFresh = 24 * time.Hour
 // Clients that share a Cache, such as those of one host, share what a server has marked
 // as public. They are at the same server if they have the same URL and the same
 // Dialer.HTTPClient, or none. What is private is only reused with the same credentials:
-// see HTTP.Identity. The zero Cache is ready for use, and must not be copied. Safe for
+// see HTTPTarget.Identity. The zero Cache is ready for use, and must not be copied. Safe for
 // concurrent use.
 type Cache struct {
 	// MaxBytes bounds what is kept, keys and bookkeeping included; what has not been used

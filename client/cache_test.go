@@ -272,7 +272,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 	const bound = 128 << 10
 	d := quiet()
 	d.Cache = &client.Cache{MaxBytes: bound}
-	c, err := d.Dial(t.Context(), client.Conn(near))
+	c, err := d.Dial(t.Context(), client.OverConn(near))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -348,11 +348,11 @@ func whoami(t *testing.T, scopes ...string) string {
 	return s.URL
 }
 
-func as(t *testing.T, cache *client.Cache, url, who string, configure ...func(*client.Dialer, *client.HTTP)) *client.Client {
+func as(t *testing.T, cache *client.Cache, url, who string, configure ...func(*client.Dialer, *client.HTTPTarget)) *client.Client {
 	t.Helper()
 	d := quiet()
 	d.Cache = cache
-	to := &client.HTTP{URL: url, Header: http.Header{"Authorization": {who}}}
+	to := &client.HTTPTarget{URL: url, Header: http.Header{"Authorization": {who}}}
 	for _, f := range configure {
 		f(&d, to)
 	}
@@ -397,7 +397,7 @@ func TestC1PublicResultsStayWithTheirServer(t *testing.T) {
 	}
 	first, second := via(one), via(two)
 	at := func(who string, through *http.Client) string {
-		return names(t, as(t, cache, "http://localhost/mcp", who, func(d *client.Dialer, _ *client.HTTP) { d.HTTPClient = through }))
+		return names(t, as(t, cache, "http://localhost/mcp", who, func(d *client.Dialer, _ *client.HTTPTarget) { d.HTTPClient = through }))
 	}
 	if got := at("ada", first) + " " + at("bob", second) + " " + at("cyd", first); got != "ada1 bob1 ada1" {
 		t.Errorf("tools %s", got)
@@ -408,7 +408,7 @@ func TestC1PublicResultsStayWithTheirServer(t *testing.T) {
 func TestIdentityIsTheAuthorization(t *testing.T) {
 	url, cache := whoami(t, "private"), new(client.Cache)
 	who := "one"
-	c := as(t, cache, url, "ada", func(_ *client.Dialer, to *client.HTTP) { to.Identity = func() string { return who } })
+	c := as(t, cache, url, "ada", func(_ *client.Dialer, to *client.HTTPTarget) { to.Identity = func() string { return who } })
 	first := names(t, c)
 	who = "two"
 	second := names(t, c)
@@ -416,7 +416,7 @@ func TestIdentityIsTheAuthorization(t *testing.T) {
 	if got := first + " " + second + " " + names(t, c); got != "ada1 ada2 ada1" {
 		t.Errorf("tools %s", got)
 	}
-	hidden := func(d *client.Dialer, _ *client.HTTP) { d.HTTPClient = new(http.Client) }
+	hidden := func(d *client.Dialer, _ *client.HTTPTarget) { d.HTTPClient = new(http.Client) }
 	x, y := as(t, cache, url, "ada", hidden), as(t, cache, url, "ada", hidden)
 	if got := names(t, x) + " " + names(t, y) + " " + names(t, x); got != "ada3 ada4 ada3" {
 		t.Errorf("with credentials that nobody sees: %s", got)
@@ -440,8 +440,8 @@ func (b *namedBearer) Identity(string) string { return strings.TrimPrefix(b.who,
 
 // C1: what an Authorizer adds is no part of the target, and may change.
 func TestC1PrivateResultsStayWithWhatAnAuthorizerAdds(t *testing.T) {
-	by := func(auth client.Authorizer) func(*client.Dialer, *client.HTTP) {
-		return func(d *client.Dialer, to *client.HTTP) { d.Auth, to.Header = auth, nil }
+	by := func(auth client.Authorizer) func(*client.Dialer, *client.HTTPTarget) {
+		return func(d *client.Dialer, to *client.HTTPTarget) { d.Auth, to.Header = auth, nil }
 	}
 	url, cache := whoami(t, "private"), new(client.Cache)
 	ada, bob := as(t, cache, url, "", by(&bearer{"ada"})), as(t, cache, url, "", by(&bearer{"bob"}))
@@ -459,7 +459,7 @@ func TestC1PrivateResultsStayWithWhatAnAuthorizerAdds(t *testing.T) {
 		t.Errorf("after a change: tools %s", got)
 	}
 	who.who = "ada"
-	through := as(t, cache, url, "", by(who), func(d *client.Dialer, _ *client.HTTP) { d.HTTPClient = new(http.Client) })
+	through := as(t, cache, url, "", by(who), func(d *client.Dialer, _ *client.HTTPTarget) { d.HTTPClient = new(http.Client) })
 	first := names(t, through)
 	who.who = "bob"
 	if got := first + " " + names(t, through); got != "ada5 bob6" {

@@ -35,7 +35,7 @@ func newCacheUse(d *Dialer, target Target) *cacheUse {
 	u.asker = digest(info, capabilities)
 	only := rand.Text() // a server that is this client's alone, or credentials that nobody knows
 	u.server, u.own, u.identity = cachedServer{address: only}, true, func() string { return only }
-	if t, ok := target.(*HTTP); ok {
+	if t, ok := target.(*HTTPTarget); ok {
 		u.server, u.own = cachedServer{digest([]byte(t.URL)), d.HTTPClient}, false
 		named, ok := d.Auth.(identifier)
 		switch {

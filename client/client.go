@@ -202,7 +202,7 @@ func (c *Client) connected(ctx context.Context) (*link, error) {
 // predecessors waits until the child processes that came before are gone: two of
 // them at a time might not get on.
 func (c *Client) predecessors(ctx context.Context) error {
-	if _, ok := c.target.(*Process); !ok {
+	if _, ok := c.target.(*CommandTarget); !ok {
 		return nil
 	}
 	c.mu.Lock()

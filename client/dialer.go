@@ -100,7 +100,7 @@ type Dialer struct {
 	UncheckedOutput bool
 
 	// Auth has the credentials for servers over HTTP; an oauth.Client of package
-	// auth/oauth is one. Nil: none are sent but what the Header of an [HTTP] holds.
+	// auth/oauth is one. Nil: none are sent but what the Header of an [HTTPTarget] holds.
 	Auth Authorizer
 
 	// MaxMessage is the largest message to accept, in bytes; default 16 MiB.

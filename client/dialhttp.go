@@ -15,7 +15,7 @@ import (
 )
 
 // String implements Target.
-func (t *HTTP) String() string {
+func (t *HTTPTarget) String() string {
 	u, err := url.Parse(t.URL)
 	if err != nil {
 		return "malformed URL"
@@ -24,7 +24,7 @@ func (t *HTTP) String() string {
 	return u.Redacted()
 }
 
-func (t *HTTP) dial(ctx context.Context, d *Dialer, memory *Discovery) (*link, error) {
+func (t *HTTPTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) (*link, error) {
 	u, err := url.Parse(t.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, at(StageTarget, errors.New("the URL of a server begins with http:// or https:// and names a host"))

@@ -20,9 +20,9 @@ import (
 )
 
 // String implements Target.
-func (t *Process) String() string { return "command " + filepath.Base(t.Path) }
+func (t *CommandTarget) String() string { return "command " + filepath.Base(t.Path) }
 
-func (t *Process) dial(ctx context.Context, d *Dialer, memory *Discovery) (*link, error) {
+func (t *CommandTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) (*link, error) {
 	options := t.CommandOptions
 	if options.MaxMessage <= 0 {
 		options.MaxMessage = d.MaxMessage

@@ -113,7 +113,7 @@ func (c *Client) remembered() *Discovery {
 
 // link is what stands for a connection until there is one.
 func (d *Discovery) link(target Target) *link {
-	_, isHTTP := target.(*HTTP)
+	_, isHTTP := target.(*HTTPTarget)
 	l := &link{revision: d.Revision, mirrors: isHTTP && d.Revision.Modern()}
 	d.tell(l)
 	return l
@@ -153,7 +153,7 @@ func (c *Client) keepDiscovery(l *link) {
 
 // sharedDiscovery is what is kept of a server at a URL.
 func (c *Client) sharedDiscovery() *Discovery {
-	if _, ok := c.target.(*HTTP); !ok || c.dialer.Cache == nil {
+	if _, ok := c.target.(*HTTPTarget); !ok || c.dialer.Cache == nil {
 		return nil
 	}
 	raw, left := c.cache.get(c.cache.key(&rpc.Request{Method: mcp.MethodDiscover}, nil), c.cache.identity())

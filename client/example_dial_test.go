@@ -85,7 +85,7 @@ func ExampleClient_Completer() {
 	})
 	near, far := transport.Pipe()
 	go s.ServeConn(context.Background(), far)
-	c, err := client.Dial(context.Background(), client.Conn(near))
+	c, err := client.Dial(context.Background(), client.OverConn(near))
 	if err != nil {
 		log.Fatal(err)
 	}

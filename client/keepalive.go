@@ -21,9 +21,9 @@ const maxUnanswered = 2
 // exit, and what is sent over HTTP in 2026-07-28 has no connection to keep.
 func (d *Dialer) keepAlive(target Target, l *link) time.Duration {
 	switch target.(type) {
-	case *Process:
+	case *CommandTarget:
 		return 0
-	case *HTTP:
+	case *HTTPTarget:
 		if l.revision.Modern() {
 			return 0
 		}

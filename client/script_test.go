@@ -193,7 +193,7 @@ func quiet() client.Dialer { return client.Dialer{Logger: slog.New(slog.DiscardH
 const roleVariable = "PARLEY_CLIENT_TEST_ROLE"
 
 // child is the target that plays s in a child process.
-func child(t testing.TB, s *script) *client.Process {
+func child(t testing.TB, s *script) *client.CommandTarget {
 	t.Helper()
 	role, err := json.Marshal(s)
 	if err != nil {
@@ -203,7 +203,7 @@ func child(t testing.TB, s *script) *client.Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := client.Command(exe).(*client.Process)
+	p := client.Command(exe).(*client.CommandTarget)
 	// Race detectors sleep before they exit, and coverage without a place to go is complained about.
 	p.Env = []string{roleVariable + "=" + string(role), "GORACE=atexit_sleep_ms=0", "GOCOVERDIR=" + t.TempDir()}
 	return p

@@ -10,7 +10,7 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// Target is a server to dial: [URL], [Command], a *[HTTP], a *[Process] or [Conn].
+// Target is a server to dial: [URL], [Command], a *[HTTPTarget], a *[CommandTarget] or [OverConn].
 type Target interface {
 	// dial connects; with what is remembered of the server, if anything is, to begin with.
 	dial(ctx context.Context, d *Dialer, memory *Discovery) (*link, error)
@@ -18,8 +18,8 @@ type Target interface {
 	String() string
 }
 
-// HTTP is a server at a URL.
-type HTTP struct {
+// HTTPTarget is a server at a URL.
+type HTTPTarget struct {
 	URL string
 	// Header is sent with every request, to the URL's own origin only.
 	Header http.Header
@@ -34,23 +34,23 @@ type HTTP struct {
 }
 
 // URL is the server at a URL, of whichever HTTP transport it speaks.
-func URL(url string) Target { return &HTTP{URL: url} }
+func URL(url string) Target { return &HTTPTarget{URL: url} }
 
-// Process is a server that runs as a child process.
-type Process struct {
+// CommandTarget is a server that runs as a child process.
+type CommandTarget struct {
 	transport.CommandOptions
 }
 
 // Command is the server that a command starts. Without a slash, name is looked up
 // in PATH; no shell is involved. The child gets a minimal environment: see
-// transport.CommandOptions, and [Process] to give it more.
+// transport.CommandOptions, and [CommandTarget] to give it more.
 func Command(name string, args ...string) Target {
-	return &Process{transport.CommandOptions{Path: name, Args: args}}
+	return &CommandTarget{transport.CommandOptions{Path: name, Args: args}}
 }
 
-// Conn is a server at the other end of a connection that is there already. It
+// OverConn is a server at the other end of a connection that is there already. It
 // cannot be dialled a second time: when it ends, the Client ends with it.
-func Conn(conn transport.Conn) Target { return &oneConn{conn: conn} }
+func OverConn(conn transport.Conn) Target { return &oneConn{conn: conn} }
 
 type oneConn struct {
 	conn transport.Conn

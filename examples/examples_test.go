@@ -62,7 +62,7 @@ func start(t *testing.T, d *client.Dialer, options transport.CommandOptions) *cl
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	c, err := d.Dial(ctx, &client.Process{CommandOptions: options})
+	c, err := d.Dial(ctx, &client.CommandTarget{CommandOptions: options})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,12 +67,12 @@ func configOf(t *testing.T, s *server.Server, name string) host.ServerConfig {
 		far.Close()
 		<-done
 	})
-	return host.ServerConfig{Name: name, Target: client.Conn(near)}
+	return host.ServerConfig{Name: name, Target: client.OverConn(near)}
 }
 
 // inProcess returns the config of a server in a child process.
 func inProcess(name string) host.ServerConfig {
-	p := &client.Process{}
+	p := &client.CommandTarget{}
 	p.Path, p.Env = os.Args[0], []string{asChild + "=1"}
 	return host.ServerConfig{Name: name, Target: p}
 }

@@ -58,7 +58,7 @@ func TestATokenIsAllThatAClientNeeds(t *testing.T) {
 				}
 				d := client.Dialer{Roots: func(context.Context) ([]mcp.Root, error) { return []mcp.Root{}, nil }}
 				mcptest.Revision(r)(&d)
-				return d.Dial(t.Context(), &client.HTTP{URL: endpoint.URL + "/mcp", Header: http.Header{"Authorization": {"Bearer " + token}}})
+				return d.Dial(t.Context(), &client.HTTPTarget{URL: endpoint.URL + "/mcp", Header: http.Header{"Authorization": {"Bearer " + token}}})
 			}
 			c, err := dial(endpoint.URL+"/mcp", "mcp")
 			if err != nil {

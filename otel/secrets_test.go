@@ -121,7 +121,7 @@ func TestR6NoSecretIsTraced(t *testing.T) {
 					return nil, errors.New("nobody is there")
 				}
 				tel.client(&d)
-				c, err := d.Dial(t.Context(), &client.HTTP{URL: uri, Header: http.Header{"Authorization": {"Bearer " + token(audience)}}})
+				c, err := d.Dial(t.Context(), &client.HTTPTarget{URL: uri, Header: http.Header{"Authorization": {"Bearer " + token(audience)}}})
 				if err != nil {
 					continue
 				}

@@ -87,7 +87,7 @@ func ExampleAddExtension() {
 	near, far := transport.Pipe()
 	go s.ServeConn(ctx, far)
 	d := client.Dialer{Extensions: []client.Extension{{ID: "com.example/paper"}}}
-	c, err := d.Dial(ctx, client.Conn(near))
+	c, err := d.Dial(ctx, client.OverConn(near))
 	if err != nil {
 		panic(err)
 	}

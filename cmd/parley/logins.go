@@ -117,7 +117,7 @@ func authorizerFor(ctx context.Context, targets ...client.Target) (client.Author
 	a := &authorizer{except: make(map[string]bool)}
 	hasURL := false
 	for _, target := range targets {
-		if t, ok := target.(*client.HTTP); ok {
+		if t, ok := target.(*client.HTTPTarget); ok {
 			hasURL = true
 			a.except[t.URL] = t.Header["Authorization"] != nil
 		}

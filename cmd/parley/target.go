@@ -107,11 +107,11 @@ func (f *dialFlags) target(cmd *cobra.Command, words []string) (client.Target, e
 	switch name := words[0]; {
 	case cmd.ArgsLenAtDash() >= 0:
 		// A command that the user writes inherits the environment, as in a shell.
-		p := &client.Process{}
+		p := &client.CommandTarget{}
 		p.Path, p.Args, p.InheritEnv = name, words[1:], true
 		target = p
 	case isURL(name):
-		target = &client.HTTP{URL: name}
+		target = &client.HTTPTarget{URL: name}
 	case f.config == "":
 		return nil, invalidTarget(name)
 	default:
@@ -130,7 +130,7 @@ func (f *dialFlags) target(cmd *cobra.Command, words []string) (client.Target, e
 	if len(header) == 0 {
 		return target, nil
 	}
-	t, ok := target.(*client.HTTP)
+	t, ok := target.(*client.HTTPTarget)
 	if !ok {
 		return nil, errors.New("--header requires a server at a URL; pass values to a command in its environment")
 	}

@@ -110,7 +110,7 @@ func (s *Server) Target(lookup func(name string) (string, bool)) (client.Target,
 		for _, h := range s.Headers {
 			header.Add(h.Name, expanded("header "+h.Name, h.Value))
 		}
-		target = &client.HTTP{URL: expanded("url", s.URL), Header: header}
+		target = &client.HTTPTarget{URL: expanded("url", s.URL), Header: header}
 	} else {
 		options := transport.CommandOptions{Path: expanded("command", s.Command)}
 		for _, arg := range s.Args {
@@ -124,7 +124,7 @@ func (s *Server) Target(lookup func(name string) (string, bool)) (client.Target,
 				options.Dir = filepath.Join(s.folder, options.Dir)
 			}
 		}
-		target = &client.Process{CommandOptions: options}
+		target = &client.CommandTarget{CommandOptions: options}
 	}
 	if firstErr != nil {
 		return nil, firstErr

@@ -76,7 +76,7 @@ func TestTargetExpandsTheEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(&client.Process{CommandOptions: transport.CommandOptions{
+	if diff := cmp.Diff(&client.CommandTarget{CommandOptions: transport.CommandOptions{
 		Path: "npx", Args: []string{"-y", "server-filesystem", "."}, Env: []string{"TOKEN=s3cret", "PLAIN=$5 {x}"}, Dir: filepath.Join("dir", "work"),
 	}}, files); diff != "" {
 		t.Errorf("(- want, + got)\n%s", diff)
@@ -85,7 +85,7 @@ func TestTargetExpandsTheEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(&client.HTTP{URL: "https://example.com/acme", Header: http.Header{"Authorization": {"Bearer s3cret"}}}, search); diff != "" {
+	if diff := cmp.Diff(&client.HTTPTarget{URL: "https://example.com/acme", Header: http.Header{"Authorization": {"Bearer s3cret"}}}, search); diff != "" {
 		t.Errorf("(- want, + got)\n%s", diff)
 	}
 	_, err = file.Servers[1].Target(environment("TENANT=acme"))
