@@ -67,7 +67,7 @@ func TestM4V7Y6BadQuestionsAreNotAsked(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if _, err := client.Call[string](t.Context(), c, "a", nil); err != nil {
+					if _, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil {
 						t.Error(err)
 					}
 					synctest.Wait()
@@ -87,7 +87,7 @@ func TestM4V7Y6BadQuestionsAreNotAsked(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, err = client.Call[string](t.Context(), c, "a", nil)
+				_, err = client.CallTool[string](t.Context(), c, "a", nil)
 				var reported *jsonrpc.Error // J10: it would be the server's
 				if !errors.Is(err, client.ErrInvalidResponse) || errors.As(err, &reported) {
 					t.Errorf("got %v", err)
@@ -115,7 +115,7 @@ func TestJ17ProgressAfterTheResponseIsDropped(t *testing.T) {
 				t.Fatal(err)
 			}
 			var reported []float64
-			text, err := client.Call[string](t.Context(), c, "a", nil, client.OnProgress(func(p rpc.Progress) { reported = append(reported, p.Done) }))
+			text, err := client.CallTool[string](t.Context(), c, "a", nil, client.OnProgress(func(p rpc.Progress) { reported = append(reported, p.Done) }))
 			synctest.Wait()
 			if err != nil || text != "called" || len(reported) != 1 {
 				t.Errorf("%s: %q, %v, %v", r, text, err, reported)

@@ -58,7 +58,7 @@ func TestCallDecodesWhatToolsReturn(t *testing.T) {
 		`"result":{"content":[{"type":"text","text":"it is"},{"type":"text","text":"too cold"}],"isError":true}`,
 		`"error":{"code":-32602,"message":"unknown tool"}`,
 	))
-	got := func() (weather, error) { return client.Call[weather](t.Context(), c, "weather", nil) }
+	got := func() (weather, error) { return client.CallTool[weather](t.Context(), c, "weather", nil) }
 	if w, err := got(); err != nil || w != (weather{"Oslo", 9007199254740993}) {
 		t.Errorf("structured content: %+v, %v", w, err)
 	}
@@ -86,7 +86,7 @@ func TestCallOfAStringIsTheText(t *testing.T) {
 		content(``),
 	))
 	for _, want := range []string{"a\nb", ""} {
-		if text, err := client.Call[string](t.Context(), c, "a", nil); err != nil || text != want {
+		if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != want {
 			t.Errorf("%q, %v, want %q", text, err, want)
 		}
 	}

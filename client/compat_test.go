@@ -174,7 +174,7 @@ func (test *compat) check(t *testing.T, c *client.Client, err error) {
 	if got := c.Server().Info.Name; got != name && got != "" {
 		t.Errorf("the server's name is %q, not %q", got, name)
 	}
-	if text, err := client.Call[string](t.Context(), c, "a", nil); err != nil || text != "called" {
+	if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" {
 		t.Errorf("calling a tool: %q, %v", text, err)
 	}
 }

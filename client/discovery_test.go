@@ -100,7 +100,7 @@ func TestDialWithAMemorySendsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := remember(t, c.before, c.now, quiet())
-			if text, err := client.Call[string](t.Context(), got, "a", nil); err != nil || text != "called" {
+			if text, err := client.CallTool[string](t.Context(), got, "a", nil); err != nil || text != "called" {
 				t.Errorf("%q, %v", text, err)
 			}
 			if all := names(t, got); all != "a" {
@@ -139,7 +139,7 @@ func TestAWrongMemoryHealsItself(t *testing.T) {
 				if all := names(t, got); all != "a" {
 					t.Errorf("tools %s", all)
 				}
-			} else if text, err := client.Call[string](t.Context(), got, "a", nil); err != nil || text != "called" {
+			} else if text, err := client.CallTool[string](t.Context(), got, "a", nil); err != nil || text != "called" {
 				t.Errorf("%q, %v", text, err)
 			}
 			if heard := c.now.methods(); heard != c.heard {
@@ -161,7 +161,7 @@ func TestAWrongMemoryRepeatsNoCallThatMayHaveRun(t *testing.T) {
 	if !errors.As(err, &reported) || reported.Code != -32603 {
 		t.Errorf("got %v", err)
 	}
-	if text, err := client.Call[string](t.Context(), c, "a", nil); err != nil || text != "called" {
+	if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" {
 		t.Errorf("the next call: %q, %v", text, err)
 	}
 	if heard := now.methods(); heard != "tools/call "+probed+" "+shookHands+" tools/call" {
@@ -214,7 +214,7 @@ func TestAServerThatHasBecomeModernIsFound(t *testing.T) {
 	for name, refusal := range map[string]reply{"-32601": failing(404, methodNotFound), "-32022": failing(400, refusal(`"2026-07-28"`))} {
 		now := answering("server/discover", ok(discovered), "initialize", refusal)
 		c := remember(t, answering("initialize", ok(initialized)), now, quiet())
-		if text, err := client.Call[string](t.Context(), c, "a", nil); err != nil || text != "called" || c.Revision() != mcp.V20260728 {
+		if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" || c.Revision() != mcp.V20260728 {
 			t.Errorf("%s: %q, %v in %s", name, text, err, c.Revision())
 		}
 		if heard := now.methods(); heard != "initialize "+probed+" tools/call" {
@@ -263,7 +263,7 @@ func TestAMemoryOverAStreamConnectsWithTheFirstRequest(t *testing.T) {
 					t.Errorf("Dial sent %s", heard)
 				}
 				begin := time.Now()
-				if text, err := client.Call[string](t.Context(), c, "a", nil); err != nil || text != "called" {
+				if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" {
 					t.Errorf("%s, then %s: %q, %v", name, otherName, text, err)
 				}
 				if took := time.Since(begin); took > 0 {
@@ -389,7 +389,7 @@ func TestASharedCacheSparesTheDiscovery(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text, err := client.Call[string](t.Context(), c, "a", nil); err != nil || text != "called" || c.Server().Info.Name != "new" {
+		if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" || c.Server().Info.Name != "new" {
 			t.Errorf("%q, %v", text, err)
 		}
 		c.Close()

@@ -11,7 +11,7 @@
 //
 //	for tool, err := range c.Tools(ctx) { … }
 //	res, err := c.CallTool(ctx, "greet", map[string]any{"name": "Ada"}, client.OnProgress(bar.Set))
-//	out, err := client.Call[Weather](ctx, c, "weather", City{"Oslo"})
+//	out, err := client.CallTool[Weather](ctx, c, "weather", City{"Oslo"})
 //
 // and reads resources, makes prompts and completes their arguments:
 //
@@ -34,7 +34,7 @@
 //
 // Its Auth logs in where a server over HTTP wants that: see package auth/oauth. Its
 // Middleware wraps every request, with the same type as a server's. An [Extension] adds
-// methods to the protocol, which [Request] calls.
+// methods to the protocol, which [CallExtension] calls.
 //
 // What a connection has learned of its server spares the next one the question: see
 // [Discovery]. What a server says is fresh for a while is kept for that long, see [Cache], and asked
@@ -45,6 +45,6 @@
 // sent twice: it ends with [ErrConnectionLost], and the caller decides.
 //
 // What a server reports is a *jsonrpc.Error, a failed tool is a result with
-// IsError (a *[ToolError] from [Call]), and everything else is an error of this
+// IsError (a *[ToolError] from [CallTool]), and everything else is an error of this
 // side.
 package client

@@ -65,7 +65,7 @@ func ExampleClient_Discovery() {
 	}
 	defer c.Close()
 	fmt.Println(c.Server().Info.Name)
-	text, err := client.Call[Weather](context.Background(), c, "weather", City{"Oslo"})
+	text, err := client.CallTool[Weather](context.Background(), c, "weather", City{"Oslo"})
 	fmt.Println(text.Degrees, err)
 	// Output:
 	// weather station

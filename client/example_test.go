@@ -77,21 +77,21 @@ func ExampleDialer() {
 	// 2025-06-18
 }
 
-// Call has types on both sides.
-func ExampleCall() {
+// CallTool has types on both sides.
+func ExampleCallTool() {
 	c, err := client.Dial(context.Background(), weatherStation())
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer c.Close()
-	w, err := client.Call[Weather](context.Background(), c, "weather", City{"Oslo"})
+	w, err := client.CallTool[Weather](context.Background(), c, "weather", City{"Oslo"})
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Printf("%.1f degrees in %s\n", w.Degrees, w.City)
 
 	var failed *client.ToolError
-	_, err = client.Call[Weather](context.Background(), c, "weather", City{"Atlantis"})
+	_, err = client.CallTool[Weather](context.Background(), c, "weather", City{"Atlantis"})
 	fmt.Println(errors.As(err, &failed), err)
 	// Output:
 	// -3.5 degrees in Oslo
@@ -140,7 +140,7 @@ func ExampleOnProgress() {
 		log.Fatal(err)
 	}
 	defer c.Close()
-	text, err := client.Call[string](context.Background(), c, "measure", nil, client.OnProgress(func(p rpc.Progress) {
+	text, err := client.CallTool[string](context.Background(), c, "measure", nil, client.OnProgress(func(p rpc.Progress) {
 		fmt.Printf("%.0f/%.0f ", p.Done, p.Total)
 	}))
 	fmt.Println(text, err)

@@ -25,7 +25,7 @@ type Extension struct {
 	// nil is the empty one.
 	Settings any
 	// ResultTypes are those that the extension adds to the protocol's, such as
-	// mcp.ResultTypeTask. Middleware, and [Client.Request], see results of these types;
+	// mcp.ResultTypeTask. Middleware, and [Client.CallExtension], see results of these types;
 	// elsewhere one that the middleware has left is an error.
 	ResultTypes []string
 	// Notifications take the extension's notifications from servers, by method. Params are
@@ -127,7 +127,7 @@ func (s Server) Extension(id string) (settings json.RawMessage, ok bool) {
 	return settings, ok && len(settings) > 0 && settings[0] == '{'
 }
 
-// Request sends a request of an extension and returns the result, a JSON object. Params
+// CallExtension sends a request of an extension and returns the result, a JSON object. Params
 // are anything that encodes to a JSON object, or nil for none; further members of _meta
 // go in the option [Meta]. Timeouts.Tool bounds the wait, unless an option says
 // otherwise.
@@ -137,7 +137,7 @@ func (s Server) Extension(id string) (settings json.RawMessage, ok bool) {
 // mcp.CodeMissingCapability if this client's Dialer has not declared it. A request that
 // may have been acted on is never sent again. Methods of the protocol have doors of
 // their own, and are refused here.
-func (c *Client) Request(ctx context.Context, method string, params any, options ...CallOption) (json.RawMessage, error) {
+func (c *Client) CallExtension(ctx context.Context, method string, params any, options ...CallOption) (json.RawMessage, error) {
 	o, err := optionsOf(options, c.dialer.Timeouts.Tool)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", method, err)
@@ -160,11 +160,11 @@ func (c *Client) Request(ctx context.Context, method string, params any, options
 
 var errNotExtension = errors.New("the method is of no extension")
 
-// Request sends a request of an extension, as [Client.Request] does, and decodes its
+// CallExtension sends a request of an extension, as [Client.CallExtension] does, and decodes its
 // result into Out.
-func Request[Out any](ctx context.Context, c *Client, method string, params any, options ...CallOption) (Out, error) {
+func CallExtension[Out any](ctx context.Context, c *Client, method string, params any, options ...CallOption) (Out, error) {
 	var out Out
-	raw, err := c.Request(ctx, method, params, options...)
+	raw, err := c.CallExtension(ctx, method, params, options...)
 	if err != nil {
 		return out, err
 	}
@@ -174,9 +174,9 @@ func Request[Out any](ctx context.Context, c *Client, method string, params any,
 	return out, nil
 }
 
-// Notify sends a notification of an extension. Params are as for [Client.Request]. It
+// NotifyExtension sends a notification of an extension. Params are as for [Client.CallExtension]. It
 // returns when the notification is sent; whether the server cares is unknown.
-func (c *Client) Notify(ctx context.Context, method string, params any) error {
+func (c *Client) NotifyExtension(ctx context.Context, method string, params any) error {
 	raw, err := extensionParams(method, params)
 	if err != nil {
 		return fmt.Errorf("%s: %w", method, err)

@@ -151,7 +151,7 @@ func TestSessionsOverHTTPArePinged(t *testing.T) {
 		}
 	}
 	for begin := time.Now(); sessions.Load() < 2; { // until the client has read that the session is gone
-		if text, err := client.Call[string](t.Context(), c, "a", nil); err != nil || text != "called" {
+		if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" {
 			t.Fatalf("%q, %v", text, err)
 		}
 		if time.Since(begin) > 10*time.Second {

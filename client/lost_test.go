@@ -33,7 +33,7 @@ func TestACallIsNeverSentTwice(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		}
-		if text, err := client.Call[string](t.Context(), c, "a", nil); err != nil || text != "called" {
+		if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" {
 			t.Errorf("the call after: %q, %v", text, err)
 		}
 		c.Close()
@@ -358,7 +358,7 @@ func TestAForgottenSessionIsBegunAnew(t *testing.T) {
 	c := dialHTTP(t, s)
 	for i := range int32(3) {
 		s.forgets.Store(true)
-		if text, err := client.Call[string](t.Context(), c, "a", nil); err != nil || text != "called" {
+		if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" {
 			t.Errorf("%q, %v", text, err)
 		}
 		if s.executed.Load() != i+1 || s.sessions.Load() != i+2 {

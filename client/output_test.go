@@ -59,7 +59,7 @@ func TestResultsAreHeldAgainstTheOutputSchema(t *testing.T) {
 			if result, err := c.CallTool(t.Context(), "count", nil); err != nil || !result.IsError {
 				t.Errorf("a tool that failed: %v", err)
 			}
-			if n, err := client.Call[map[string]int](t.Context(), c, "count", nil); err != nil || n["n"] != 2 {
+			if n, err := client.CallTool[map[string]int](t.Context(), c, "count", nil); err != nil || n["n"] != 2 {
 				t.Errorf("%v, %v", n, err)
 			}
 			c.Close()

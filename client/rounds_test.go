@@ -56,7 +56,7 @@ func TestM3TheStateOfACallComesBackByteForByte(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			if text, err := client.Call[string](t.Context(), c, "a", nil); err != nil || text != "called" {
+			if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" {
 				t.Errorf("%q, %v", text, err)
 			}
 		}

@@ -153,7 +153,7 @@ func decodeToolResult(raw []byte) (*mcp.CallToolResult, error) {
 	return result, nil
 }
 
-// ToolError is what Call returns for a tool that failed.
+// ToolError is what [CallTool] returns for a tool that failed.
 type ToolError struct {
 	Tool   string
 	Result *mcp.CallToolResult // what the tool has to say about it
@@ -164,10 +164,10 @@ func (e *ToolError) Error() string {
 	return fmt.Sprintf("tool %s failed: %s", e.Tool, textOf(e.Result))
 }
 
-// Call calls a tool and decodes its structured content into Out; without any, its
+// CallTool calls a tool and decodes its structured content into Out; without any, its
 // text if Out is string, and otherwise its text as JSON. A tool that failed is a
 // *ToolError.
-func Call[Out any](ctx context.Context, c *Client, name string, arguments any, options ...CallOption) (Out, error) {
+func CallTool[Out any](ctx context.Context, c *Client, name string, arguments any, options ...CallOption) (Out, error) {
 	var out Out
 	result, err := c.CallTool(ctx, name, arguments, options...)
 	if err != nil {

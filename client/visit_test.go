@@ -71,7 +71,7 @@ func TestARefusedCallIsMadeAgainWhenTheUserHasBeenThere(t *testing.T) {
 		}, "\n")
 		c, visited, heard := visitor(t, report, called)
 		start := time.Now()
-		text, err := client.Call[string](t.Context(), c, "a", nil)
+		text, err := client.CallTool[string](t.Context(), c, "a", nil)
 		if err != nil || text != "called" {
 			t.Fatalf("%q, %v", text, err)
 		}
@@ -98,7 +98,7 @@ func TestTheEndOfAVisitIsHeardWheneverItIsReported(t *testing.T) {
 		start := time.Now()
 		ended := make(chan error, 1)
 		go func() {
-			_, err := client.Call[string](t.Context(), c, "a", nil)
+			_, err := client.CallTool[string](t.Context(), c, "a", nil)
 			ended <- err
 		}()
 		synctest.Wait()
@@ -120,7 +120,7 @@ func TestTheEndOfAVisitIsHeardWheneverItIsReported(t *testing.T) {
 func TestACallThatIsRefusedAgainIsNotMadeAThirdTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, visited, heard := visitor(t, requires(webPage("one")), requires(webPage("two")))
-		_, err := client.Call[string](t.Context(), c, "a", nil)
+		_, err := client.CallTool[string](t.Context(), c, "a", nil)
 		var reported *jsonrpc.Error
 		if !errors.As(err, &reported) || reported.Code != mcp.CodeURLElicitationRequired || len(*visited) != 1 {
 			t.Errorf("%v after %q", err, *visited)
@@ -160,7 +160,7 @@ func TestH7RefusalsThatSendNobodyAnywhere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, visited, heard := visitor(t, test.refusal, called)
-				_, err := client.Call[string](t.Context(), c, "a", nil)
+				_, err := client.CallTool[string](t.Context(), c, "a", nil)
 				var reported *jsonrpc.Error
 				if !errors.As(err, &reported) || reported.Code != mcp.CodeURLElicitationRequired || len(*visited) != test.visits {
 					t.Errorf("%v after %q", err, *visited)
@@ -180,7 +180,7 @@ func TestH7QuestionsWithBadURLsAreNotShown(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ask := `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"mode":"url","message":"?","url":"` + url + `","elicitationId":"1"}}`
 			c, visited, heard := visitor(t, "!lines "+ask+"\n"+`{"jsonrpc":"2.0","id":$id,`+called+`}`)
-			if _, err := client.Call[string](t.Context(), c, "a", nil); err != nil {
+			if _, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil {
 				t.Error(err)
 			}
 			synctest.Wait()
@@ -207,7 +207,7 @@ func TestJ10RefusalsOfOtherRevisionsAreNotFollowed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := client.Call[string](t.Context(), c, "a", nil); err == nil {
+		if _, err := client.CallTool[string](t.Context(), c, "a", nil); err == nil {
 			t.Errorf("%s: the call was made again", r)
 		}
 		_ = c.Close()
@@ -223,7 +223,7 @@ func TestClocksStandStillWhileTheUserIsAtAURL(t *testing.T) {
 		start := time.Now()
 		first := make(chan time.Duration, 1)
 		go func() {
-			_, err := client.Call[string](t.Context(), c, "a", nil)
+			_, err := client.CallTool[string](t.Context(), c, "a", nil)
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v", err)
 			}

@@ -100,7 +100,7 @@ func TestEveryExampleIsInTheReadmeAndTested(t *testing.T) {
 }
 
 func TestHello(t *testing.T) {
-	text, err := client.Call[string](t.Context(), startExample(t, "hello"), "greet", map[string]string{"name": "Ada"})
+	text, err := client.CallTool[string](t.Context(), startExample(t, "hello"), "greet", map[string]string{"name": "Ada"})
 	if err != nil || text != "Hello, Ada!" {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -146,7 +146,7 @@ func TestHelloOverHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := client.Call[string](t.Context(), c, "greet", map[string]string{"Name": "Ada"})
+	text, err := client.CallTool[string](t.Context(), c, "greet", map[string]string{"Name": "Ada"})
 	if err != nil || text != "Hello, Ada!" {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -227,12 +227,12 @@ func TestCall(t *testing.T) {
 
 func TestWeather(t *testing.T) {
 	c := startExample(t, "weather")
-	got, err := client.Call[map[string]any](t.Context(), c, "weather", map[string]string{"city": "Oslo", "unit": "fahrenheit"})
+	got, err := client.CallTool[map[string]any](t.Context(), c, "weather", map[string]string{"city": "Oslo", "unit": "fahrenheit"})
 	if err != nil || got["temperature"] != 25.7 || got["windy"] != true {
 		t.Errorf("%v, %v", got, err)
 	}
 	for _, arguments := range []map[string]string{{"city": "Atlantis"}, {"city": "Oslo", "unit": "kelvin"}, {}} {
-		_, err := client.Call[map[string]any](t.Context(), c, "weather", arguments)
+		_, err := client.CallTool[map[string]any](t.Context(), c, "weather", arguments)
 		var failed *client.ToolError
 		if !errors.As(err, &failed) {
 			t.Errorf("%v: %v, want a tool error", arguments, err)
@@ -243,7 +243,7 @@ func TestWeather(t *testing.T) {
 func TestProgress(t *testing.T) {
 	c := startExample(t, "progress")
 	var steps []string
-	text, err := client.Call[string](t.Context(), c, "count", nil,
+	text, err := client.CallTool[string](t.Context(), c, "count", nil,
 		client.OnProgress(func(p call.Progress) { steps = append(steps, fmt.Sprintf("%v/%v %s", p.Done, p.Total, p.Message)) }))
 	if err != nil || text != "counted to 10" || len(steps) != 10 || steps[9] != "10/10 counting" {
 		t.Errorf("%q, %v, %q", text, err, steps)
@@ -259,7 +259,7 @@ func TestBooking(t *testing.T) {
 	d := &client.Dialer{Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		return mcp.AcceptElicit(map[string]any{"day": "tue"})
 	}}
-	text, err := client.Call[string](t.Context(), start(t, d, transport.CommandOptions{Path: binary("booking")}), "book", nil)
+	text, err := client.CallTool[string](t.Context(), start(t, d, transport.CommandOptions{Path: binary("booking")}), "book", nil)
 	if err != nil || text != "Booked a table for 2 on tue." {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -267,7 +267,7 @@ func TestBooking(t *testing.T) {
 	d = &client.Dialer{Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
 	}}
-	_, err = client.Call[string](t.Context(), start(t, d, transport.CommandOptions{Path: binary("booking")}), "book", nil)
+	_, err = client.CallTool[string](t.Context(), start(t, d, transport.CommandOptions{Path: binary("booking")}), "book", nil)
 	if err == nil || !strings.Contains(err.Error(), server.ErrDeclined.Error()) {
 		t.Errorf("%v", err)
 	}
@@ -277,7 +277,7 @@ func TestOrder(t *testing.T) {
 	d := &client.Dialer{Elicit: func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		return mcp.AcceptElicit(map[string]string{"answer": strings.TrimSuffix(form.Message, "?")})
 	}}
-	text, err := client.Call[string](t.Context(), start(t, d, transport.CommandOptions{Path: binary("order")}), "order", nil)
+	text, err := client.CallTool[string](t.Context(), start(t, d, transport.CommandOptions{Path: binary("order")}), "order", nil)
 	if err != nil || !strings.HasPrefix(text, "Which size Which pizza to Where to, receipt ") {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -355,7 +355,7 @@ func TestLogging(t *testing.T) {
 	if err := c.SetLogLevel(t.Context(), mcp.LevelWarning); err != nil {
 		t.Fatal(err)
 	}
-	text, err := client.Call[string](t.Context(), c, "fetch", map[string]string{"item": "wine"})
+	text, err := client.CallTool[string](t.Context(), c, "fetch", map[string]string{"item": "wine"})
 	if err != nil || text != "Here is the wine." {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -375,7 +375,7 @@ func TestLogging(t *testing.T) {
 func TestMiddleware(t *testing.T) {
 	var lines []string
 	c := start(t, &client.Dialer{}, transport.CommandOptions{Path: binary("middleware"), Stderr: func(line string) { lines = append(lines, line) }})
-	if text, err := client.Call[string](t.Context(), c, "nest", nil); err != nil || text != "done" {
+	if text, err := client.CallTool[string](t.Context(), c, "nest", nil); err != nil || text != "done" {
 		t.Errorf("%q, %v", text, err)
 	}
 	if err := c.Close(); err != nil {
@@ -388,10 +388,10 @@ func TestMiddleware(t *testing.T) {
 
 func TestTested(t *testing.T) {
 	c := startExample(t, "tested")
-	if text, err := client.Call[string](t.Context(), c, "add", map[string]string{"text": "milk"}); err != nil || text != "kept" {
+	if text, err := client.CallTool[string](t.Context(), c, "add", map[string]string{"text": "milk"}); err != nil || text != "kept" {
 		t.Errorf("%q, %v", text, err)
 	}
-	if text, err := client.Call[string](t.Context(), c, "last", nil); err != nil || text != "milk" {
+	if text, err := client.CallTool[string](t.Context(), c, "last", nil); err != nil || text != "milk" {
 		t.Errorf("%q, %v", text, err)
 	}
 }
@@ -425,7 +425,7 @@ func TestConnect(t *testing.T) {
 		}}
 		c := start(t, d, transport.CommandOptions{Path: binary("connect")})
 		for range 2 { // the second call finds the key
-			text, err := client.Call[string](t.Context(), c, "repositories", nil)
+			text, err := client.CallTool[string](t.Context(), c, "repositories", nil)
 			if err != nil || text != "2 repositories, found with a key of 6 characters" {
 				t.Errorf("%s: %q, %v", r, text, err)
 			}
@@ -458,7 +458,7 @@ func TestClock(t *testing.T) {
 			break
 		}
 	}
-	if text, err := client.Call[string](ctx, c, "snooze", nil); err != nil || text != "The alarm is off." {
+	if text, err := client.CallTool[string](ctx, c, "snooze", nil); err != nil || text != "The alarm is off." {
 		t.Errorf("%q, %v", text, err)
 	}
 }
@@ -478,7 +478,7 @@ func TestTrip(t *testing.T) {
 	d := &client.Dialer{Elicit: func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		return mcp.AcceptElicit(answers[form.Message])
 	}}
-	text, err := client.Call[string](t.Context(), start(t, d, transport.CommandOptions{Path: binary("trip")}), "plan", map[string]string{"to": "Oslo"})
+	text, err := client.CallTool[string](t.Context(), start(t, d, transport.CommandOptions{Path: binary("trip")}), "plan", map[string]string{"to": "Oslo"})
 	if err != nil || text != "To Oslo on sat, by the window." {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -489,11 +489,11 @@ func TestSummary(t *testing.T) {
 		return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: "test", Content: []mcp.Content{mcp.Text("It is about tea.")}}, nil
 	}}
 	arguments := map[string]string{"text": "Tea. More tea."}
-	text, err := client.Call[string](t.Context(), start(t, d, transport.CommandOptions{Path: binary("summary")}), "summarize", arguments)
+	text, err := client.CallTool[string](t.Context(), start(t, d, transport.CommandOptions{Path: binary("summary")}), "summarize", arguments)
 	if err != nil || text != "It is about tea." {
 		t.Errorf("%q, %v", text, err)
 	}
-	if _, err := client.Call[string](t.Context(), startExample(t, "summary"), "summarize", arguments); err == nil || !strings.Contains(err.Error(), "no model") {
+	if _, err := client.CallTool[string](t.Context(), startExample(t, "summary"), "summarize", arguments); err == nil || !strings.Contains(err.Error(), "no model") {
 		t.Errorf("without a model: %v", err)
 	}
 }
@@ -506,7 +506,7 @@ func TestRoots(t *testing.T) {
 	d := &client.Dialer{Roots: func(context.Context) ([]mcp.Root, error) {
 		return []mcp.Root{{URI: (&url.URL{Scheme: "file", Path: filepath.ToSlash(dir)}).String(), Name: "work"}}, nil
 	}}
-	got, err := client.Call[struct {
+	got, err := client.CallTool[struct {
 		Files map[string]int `json:"files"`
 	}](t.Context(), start(t, d, transport.CommandOptions{Path: binary("roots")}), "count", nil)
 	if err != nil || got.Files["work"] != 1 {
@@ -531,7 +531,7 @@ func TestGateway(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text, err := client.Call[string](ctx, c, "hello__greet", map[string]string{"name": "Ada"}); err == nil {
+		if text, err := client.CallTool[string](ctx, c, "hello__greet", map[string]string{"name": "Ada"}); err == nil {
 			if text != "Hello, Ada!" {
 				t.Errorf("%q", text)
 			}

@@ -52,7 +52,7 @@ func Example() {
 			fmt.Println(err)
 			return
 		}
-		if text, err := client.Call[string](ctx, c, "people__greet", nil); err == nil {
+		if text, err := client.CallTool[string](ctx, c, "people__greet", nil); err == nil {
 			fmt.Println(text)
 			return
 		}

@@ -114,7 +114,7 @@ func TestToolsHaveNamesOfTheirServersAsPrefix(t *testing.T) {
 			t.Errorf("tools are %v, want %v", names, want)
 		}
 		for name, want := range map[string]string{"first__answer": "one", "second__answer": "two"} {
-			if got, err := client.Call[string](t.Context(), c, name, nil); err != nil || got != want {
+			if got, err := client.CallTool[string](t.Context(), c, name, nil); err != nil || got != want {
 				t.Errorf("%s returns %q, %v, want %q", name, got, err, want)
 			}
 		}
@@ -250,7 +250,7 @@ func TestErrorsNameTheServer(t *testing.T) {
 	fail("other", &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "broken"})
 	c := mcptest.Dial(t, gatewayTo(t, inMemory(t, "up", upstream)))
 
-	if _, err := client.Call[string](t.Context(), c, "up__ordinary", nil); err == nil || !strings.HasSuffix(err.Error(), ": out of paper") {
+	if _, err := client.CallTool[string](t.Context(), c, "up__ordinary", nil); err == nil || !strings.HasSuffix(err.Error(), ": out of paper") {
 		t.Errorf("tool error: %v", err)
 	}
 	var reported *jsonrpc.Error
@@ -258,7 +258,7 @@ func TestErrorsNameTheServer(t *testing.T) {
 		t.Errorf("invalid params: %v", err)
 	}
 	var failed *client.ToolError
-	if _, err := client.Call[string](t.Context(), c, "up__other", nil); !errors.As(err, &failed) || !strings.Contains(err.Error(), `server "up" returned an error: broken`) {
+	if _, err := client.CallTool[string](t.Context(), c, "up__other", nil); !errors.As(err, &failed) || !strings.Contains(err.Error(), `server "up" returned an error: broken`) {
 		t.Errorf("protocol error: %v", err)
 	}
 	if _, err := c.CallTool(t.Context(), "up__absent", nil); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidParams {
@@ -271,18 +271,18 @@ func TestToolErrorNamesServerThatIsDown(t *testing.T) {
 	defer endpoint.Close()
 	s := gatewayTo(t, host.ServerConfig{Name: "mortal", Target: client.URL(endpoint.URL)}, inMemory(t, "other", answering("other")))
 	c := mcptest.Dial(t, s)
-	if _, err := client.Call[string](t.Context(), c, "mortal__answer", nil); err != nil {
+	if _, err := client.CallTool[string](t.Context(), c, "mortal__answer", nil); err != nil {
 		t.Fatal(err)
 	}
 	endpoint.CloseClientConnections()
 	endpoint.Close()
 	for range 3 {
-		_, err := client.Call[string](t.Context(), c, "mortal__answer", nil)
+		_, err := client.CallTool[string](t.Context(), c, "mortal__answer", nil)
 		if failed := new(client.ToolError); !errors.As(err, &failed) || !strings.Contains(err.Error(), `server "mortal"`) {
 			t.Errorf("the call to a server that is down: %v", err)
 		}
 	}
-	if got, err := client.Call[string](t.Context(), c, "other__answer", nil); err != nil || got != "other" {
+	if got, err := client.CallTool[string](t.Context(), c, "other__answer", nil); err != nil || got != "other" {
 		t.Errorf("the other server: %q, %v", got, err)
 	}
 	if n := len(listed(t, c)); n != 2 {

@@ -204,7 +204,7 @@ func TestChangesAndUpdatesAreForwarded(t *testing.T) {
 		}
 		server.AddTool(two, mcp.Tool{Name: "new"}, func(context.Context, struct{}) (string, error) { return "made", nil })
 		until(client.Change{Kind: client.ToolsChanged})
-		if text, err := client.Call[string](ctx, c, "second__new", nil); err != nil || text != "made" {
+		if text, err := client.CallTool[string](ctx, c, "second__new", nil); err != nil || text != "made" {
 			t.Errorf("%q, %v", text, err)
 		}
 	})

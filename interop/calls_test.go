@@ -61,7 +61,7 @@ func useCalls(t *testing.T, p *peer) {
 		t.Errorf("a cancelled call: %v", err)
 	}
 	for text := ""; text != "1"; { // our cancellation overtakes nothing, but nobody says when it is there
-		if text, err = client.Call[string](t.Context(), p.Client, "cancelled", nil); err != nil {
+		if text, err = client.CallTool[string](t.Context(), p.Client, "cancelled", nil); err != nil {
 			t.Fatalf("cancelled: %q, %v", text, err)
 		}
 	}
@@ -79,12 +79,12 @@ func useCalls(t *testing.T, p *peer) {
 	}
 
 	if p.Revision() < mcp.V20260728 { // which has no pings
-		if text, err := client.Call[string](t.Context(), p.Client, "ping", nil); err != nil || text != "it is there" {
+		if text, err := client.CallTool[string](t.Context(), p.Client, "ping", nil); err != nil || text != "it is there" {
 			t.Errorf("their ping: %q, %v", text, err)
 		}
 	}
 
-	shouted, err := client.Request[struct {
+	shouted, err := client.CallExtension[struct {
 		Shouted string `json:"shouted"`
 	}](t.Context(), p.Client, shoutMethod, map[string]string{"text": "hey"})
 	if err != nil || shouted.Shouted != "HEY" {

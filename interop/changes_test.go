@@ -92,7 +92,7 @@ func useChanges(t *testing.T, p *peer) {
 	if p.Revision() < mcp.V20260728 { // which tells nobody
 		for text := ""; text != "1"; {
 			var err error
-			if text, err = client.Call[string](t.Context(), p.Client, "roots_changed", nil); err != nil {
+			if text, err = client.CallTool[string](t.Context(), p.Client, "roots_changed", nil); err != nil {
 				t.Fatalf("roots_changed: %q, %v", text, err)
 			}
 		}

@@ -120,7 +120,7 @@ func TestOurClientLogsInToTheirServers(t *testing.T) {
 			}
 			call := func(c *client.Client, tool, want string) {
 				t.Helper()
-				if text, err := client.Call[string](t.Context(), c, tool, nil); err != nil || text != want {
+				if text, err := client.CallTool[string](t.Context(), c, tool, nil); err != nil || text != want {
 					t.Errorf("%s: %q, %v, want %s", tool, text, err, want)
 				}
 			}

@@ -134,11 +134,11 @@ func useEverythingsTools(t *testing.T, p *peer) {
 	if err != nil || result.IsError || reports != 4 {
 		t.Errorf("%+v, %v, %d reports", result, err, reports)
 	}
-	text, err := client.Call[string](t.Context(), p.Client, "get-sum", map[string]any{"a": 2, "b": 40})
+	text, err := client.CallTool[string](t.Context(), p.Client, "get-sum", map[string]any{"a": 2, "b": 40})
 	if err != nil || !strings.Contains(text, "42") {
 		t.Errorf("get-sum: %q, %v", text, err)
 	}
-	weather, err := client.Call[struct {
+	weather, err := client.CallTool[struct {
 		Temperature float64 `json:"temperature"`
 		Conditions  string  `json:"conditions"`
 	}](t.Context(), p.Client, "get-structured-content", map[string]any{"location": "Chicago"})

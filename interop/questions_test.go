@@ -210,11 +210,11 @@ func (p *peer) answer(d *client.Dialer) {
 func useQuestions(t *testing.T, p *peer) {
 	ask := func(tool string, arguments any, want string) {
 		t.Helper()
-		if text, err := client.Call[string](t.Context(), p.Client, tool, arguments); err != nil || text != want {
+		if text, err := client.CallTool[string](t.Context(), p.Client, tool, arguments); err != nil || text != want {
 			t.Errorf("%s: %q, %v, want %q", tool, text, err, want)
 		}
 	}
-	filled, err := client.Call[map[string]any](t.Context(), p.Client, "survey", nil)
+	filled, err := client.CallTool[map[string]any](t.Context(), p.Client, "survey", nil)
 	want := map[string]any{
 		"name": "Grace", "age": 36., "score": 9.5, "member": true, "colour": "green", "size": "l", "days": []any{"mon", "wed"},
 	}

@@ -52,7 +52,7 @@ func TestOurClientResumesTheirStreams(t *testing.T) {
 				{"polled", func() {}},
 			} {
 				var steps []float64
-				text, err := client.Call[string](t.Context(), c, tt.tool, nil, client.OnProgress(func(p call.Progress) {
+				text, err := client.CallTool[string](t.Context(), c, tt.tool, nil, client.OnProgress(func(p call.Progress) {
 					if steps = append(steps, p.Done); p.Done == 1 {
 						tt.then()
 					}

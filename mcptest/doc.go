@@ -4,7 +4,7 @@
 //
 //	func TestGreet(t *testing.T) {
 //		c := mcptest.Dial(t, newServer())
-//		text, err := client.Call[string](t.Context(), c, "greet", map[string]string{"name": "Ada"})
+//		text, err := client.CallTool[string](t.Context(), c, "greet", map[string]string{"name": "Ada"})
 //		…
 //	}
 //

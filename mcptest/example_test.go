@@ -24,7 +24,7 @@ func newGreeter() *server.Server {
 func ExampleDial() {
 	var t *testing.T
 	c := mcptest.Dial(t, newGreeter(), mcptest.Revision(mcp.V20250618))
-	text, err := client.Call[string](t.Context(), c, "greet", map[string]string{"name": "Ada"})
+	text, err := client.CallTool[string](t.Context(), c, "greet", map[string]string{"name": "Ada"})
 	if err != nil || text != "Hello, Ada!" {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -33,7 +33,7 @@ func ExampleDial() {
 func ExampleEverywhere() {
 	var t *testing.T
 	mcptest.Everywhere(t, newGreeter, func(t *testing.T, c *client.Client) {
-		text, err := client.Call[string](t.Context(), c, "greet", map[string]string{"name": "Ada"})
+		text, err := client.CallTool[string](t.Context(), c, "greet", map[string]string{"name": "Ada"})
 		if err != nil || text != "Hello, Ada!" {
 			t.Errorf("%q, %v", text, err)
 		}

@@ -108,7 +108,7 @@ func TestOneHandlerAsksInEveryRevision(t *testing.T) {
 	var charged atomic.Int32
 	everywhere(t, asking(&charged), func(t *testing.T, c *client.Client) {
 		before := charged.Load()
-		text, err := client.Call[string](t.Context(), c, "order", nil)
+		text, err := client.CallTool[string](t.Context(), c, "order", nil)
 		want := fmt.Sprintf("first?! second?! third?! receipt %d", before+1)
 		if err != nil || text != want {
 			t.Errorf("%q, %v, want %q", text, err, want)
@@ -122,7 +122,7 @@ func TestOneHandlerAsksInEveryRevision(t *testing.T) {
 func TestSeveralQuestionsAtOnce(t *testing.T) {
 	var charged atomic.Int32
 	everywhere(t, asking(&charged), func(t *testing.T, c *client.Client) {
-		text, err := client.Call[string](t.Context(), c, "both", nil)
+		text, err := client.CallTool[string](t.Context(), c, "both", nil)
 		if err != nil || text != "hello?! file:///work" {
 			t.Errorf("%q, %v", text, err)
 		}
@@ -185,7 +185,7 @@ func TestQuestionsAreTakenBack(t *testing.T) {
 		if c.Revision().Modern() {
 			return // a question is part of a result there, and nobody waits for its answer
 		}
-		if text, err := client.Call[string](t.Context(), c, "hasty", nil); err != nil || text != "true" {
+		if text, err := client.CallTool[string](t.Context(), c, "hasty", nil); err != nil || text != "true" {
 			t.Errorf("%q, %v", text, err)
 		}
 		if err := <-answered; !errors.Is(err, context.Canceled) {
@@ -207,7 +207,7 @@ func TestQuestionsAreTakenBack(t *testing.T) {
 func TestUndeclaredCapabilitiesAreNotAsked(t *testing.T) {
 	var charged atomic.Int32
 	everywhere(t, asking(&charged), func(t *testing.T, c *client.Client) {
-		_, err := client.Call[string](t.Context(), c, "both", nil)
+		_, err := client.CallTool[string](t.Context(), c, "both", nil)
 		var reported *jsonrpc.Error
 		var failed *client.ToolError
 		if c.Revision().Modern() {
@@ -239,13 +239,13 @@ func TestFormsAreCompletedAndChecked(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			everywhere(t, asking(&charged), func(t *testing.T, c *client.Client) {
 				if c.Revision() < mcp.V20250618 {
-					_, err := client.Call[string](t.Context(), c, "book", nil)
+					_, err := client.CallTool[string](t.Context(), c, "book", nil)
 					if err == nil {
 						t.Error("a revision without forms has shown one")
 					}
 					return
 				}
-				text, err := client.Call[string](t.Context(), c, "book", nil)
+				text, err := client.CallTool[string](t.Context(), c, "book", nil)
 				if err != nil || text != tt.want {
 					t.Errorf("%q, %v", text, err)
 				}
@@ -269,7 +269,7 @@ func TestDecliningAndDismissing(t *testing.T) {
 				if c.Revision() < mcp.V20250618 {
 					return
 				}
-				_, err := client.Call[string](t.Context(), c, "book", nil)
+				_, err := client.CallTool[string](t.Context(), c, "book", nil)
 				if err == nil || !errors.Is(want, want) || err.Error() != "tool book failed: "+want.Error() {
 					t.Errorf("got %v", err)
 				}
@@ -290,7 +290,7 @@ func TestManyCallsAskAtOnce(t *testing.T) {
 		var calls sync.WaitGroup
 		for range 30 { // more than a client answers at a time
 			calls.Go(func() {
-				if text, err := client.Call[string](t.Context(), c, "both", nil); err != nil || text != "hello?! file:///work" {
+				if text, err := client.CallTool[string](t.Context(), c, "both", nil); err != nil || text != "hello?! file:///work" {
 					t.Errorf("%q, %v", text, err)
 				}
 			})

@@ -94,7 +94,7 @@ func guarded() *server.Server {
 
 func wantWho(t *testing.T, c *client.Client, tool, want string) {
 	t.Helper()
-	if who, err := client.Call[string](t.Context(), c, tool, nil); err != nil || who != want {
+	if who, err := client.CallTool[string](t.Context(), c, tool, nil); err != nil || who != want {
 		t.Errorf("%s: %q, %v; want %q", tool, who, err, want)
 	}
 }
@@ -116,7 +116,7 @@ func TestAStepUpInTheMiddleOfASession(t *testing.T) {
 			t.Errorf("ada was asked %d times for one step", n)
 		}
 		ada.browser.Deny = true
-		_, err := client.Call[string](t.Context(), c, "erase", nil)
+		_, err := client.CallTool[string](t.Context(), c, "erase", nil)
 		var refusal *oauth.ServerError
 		if !errors.Is(err, client.ErrUnauthorized) || !errors.As(err, &refusal) || refusal.Code != "access_denied" {
 			t.Errorf("after a no: %v", err)
@@ -164,7 +164,7 @@ func TestARevokedGrantEndsInALoginOrAnError(t *testing.T) {
 		ada.revoke(w)
 		w.expire()
 
-		_, err := client.Call[string](t.Context(), unattended, "look", nil)
+		_, err := client.CallTool[string](t.Context(), unattended, "look", nil)
 		var wanted *oauth.InteractionError
 		if !errors.Is(err, client.ErrUnauthorized) || !errors.As(err, &wanted) || wanted.Request.Server != w.url {
 			t.Errorf("where nobody is there: %v", err)

@@ -32,7 +32,7 @@ func TestAPanicWhileAnsweringEndsTheCallOnly(t *testing.T) {
 		if log.Load() == 0 {
 			t.Error("nothing was logged")
 		}
-		if text, err := client.Call[string](t.Context(), c, "echo", map[string]string{"text": "alive"}); err != nil || text != "alive" {
+		if text, err := client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "alive"}); err != nil || text != "alive" {
 			t.Errorf("the call after: %q, %v", text, err)
 		}
 	}, func(d *client.Dialer) {

@@ -96,7 +96,7 @@ func TestMatrixExtension(t *testing.T) {
 		if settings, ok := c.Server().Extension(jobs); !ok || string(settings) != `{"most":3}` {
 			t.Errorf("the server declares %s, %v", settings, ok)
 		}
-		out, err := client.Request[struct {
+		out, err := client.CallExtension[struct {
 			Ran      string
 			Declared struct{ Priority int }
 		}](t.Context(), c, "jobs/run", job{"a"})
@@ -104,29 +104,29 @@ func TestMatrixExtension(t *testing.T) {
 			t.Errorf("%+v, %v", out, err)
 		}
 		atClient.await(t, "a")
-		if raw, err := c.Request(t.Context(), "jobs/none", nil); err != nil || raw[0] != '{' {
+		if raw, err := c.CallExtension(t.Context(), "jobs/none", nil); err != nil || raw[0] != '{' {
 			t.Errorf("%s, %v", raw, err)
 		}
 		var reported *jsonrpc.Error
-		if _, err := c.Request(t.Context(), "jobs/panic", nil); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInternalError || strings.Contains(err.Error(), "secret") {
+		if _, err := c.CallExtension(t.Context(), "jobs/panic", nil); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInternalError || strings.Contains(err.Error(), "secret") {
 			t.Errorf("a panic: %v", err)
 		}
-		if _, err := c.Request(t.Context(), "jobs/other", nil); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeMethodNotFound {
+		if _, err := c.CallExtension(t.Context(), "jobs/other", nil); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeMethodNotFound {
 			t.Errorf("a method that there is not: %v", err)
 		}
-		if _, err := c.Request(t.Context(), "notifications/jobs/forget", nil); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeMethodNotFound {
+		if _, err := c.CallExtension(t.Context(), "notifications/jobs/forget", nil); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeMethodNotFound {
 			t.Errorf("a notification as a request: %v", err)
 		}
-		if err := c.Notify(t.Context(), "notifications/jobs/forget", job{"b"}); err != nil {
+		if err := c.NotifyExtension(t.Context(), "notifications/jobs/forget", job{"b"}); err != nil {
 			t.Error(err)
 		}
 		atServer.await(t, "b")
 		for _, method := range []string{mcp.MethodCallTool, mcp.MethodListTools} {
-			if _, err := c.Request(t.Context(), method, nil); err == nil {
+			if _, err := c.CallExtension(t.Context(), method, nil); err == nil {
 				t.Errorf("%s went through the door of extensions", method)
 			}
 		}
-		if err := c.Notify(t.Context(), mcp.NotificationCancelled, nil); err == nil {
+		if err := c.NotifyExtension(t.Context(), mcp.NotificationCancelled, nil); err == nil {
 			t.Error("a notification of the protocol went through the door of extensions")
 		}
 	}, func(d *client.Dialer) {
@@ -147,7 +147,7 @@ func TestMatrixExtensionIsForThoseWhoDeclareIt(t *testing.T) {
 		return newExtended(atServer)()
 	}, func(t *testing.T, c *client.Client) {
 		var reported *jsonrpc.Error
-		_, err := c.Request(t.Context(), "jobs/run", job{"a"})
+		_, err := c.CallExtension(t.Context(), "jobs/run", job{"a"})
 		if !errors.As(err, &reported) {
 			t.Fatalf("error %v", err)
 		}
@@ -164,7 +164,7 @@ func TestMatrixExtensionIsForThoseWhoDeclareIt(t *testing.T) {
 				t.Errorf("required: %s", reported.Data)
 			}
 		}
-		if err := c.Notify(t.Context(), "notifications/jobs/forget", job{"b"}); err != nil {
+		if err := c.NotifyExtension(t.Context(), "notifications/jobs/forget", job{"b"}); err != nil {
 			t.Error(err)
 		}
 		if err := c.Ping(t.Context()); err != nil { // which comes after it
@@ -223,7 +223,7 @@ func TestTasksCanBeWrittenOutside(t *testing.T) {
 						return out
 					}
 					id, _ := jsonrpc.Get(raw, "taskId")
-					task, err := client.Request[mcp.GetTaskResult](ctx, c, mcp.MethodGetTask, mcp.TaskParams{TaskID: jsonrpc.Unquote(id)})
+					task, err := client.CallExtension[mcp.GetTaskResult](ctx, c, mcp.MethodGetTask, mcp.TaskParams{TaskID: jsonrpc.Unquote(id)})
 					if err != nil {
 						return call.Fail(err)
 					}
@@ -234,7 +234,7 @@ func TestTasksCanBeWrittenOutside(t *testing.T) {
 				d.Extensions = []client.Extension{{ID: mcp.ExtensionTasks, ResultTypes: []string{mcp.ResultTypeTask}}}
 				d.Middleware = []call.Middleware{await}
 			})
-			out, err := client.Call[string](t.Context(), c, "echo", map[string]string{"text": "x"})
+			out, err := client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "x"})
 			if err != nil || out != "late" {
 				t.Errorf("%q, %v", out, err)
 			}

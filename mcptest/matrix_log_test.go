@@ -81,7 +81,7 @@ func TestY4LogMessagesFollowTheLevelThatTheClientWants(t *testing.T) {
 		j.take()
 		hears := func(want string) []string {
 			t.Helper()
-			if text, err := client.Call[string](t.Context(), c, "log", nil); err != nil || text != "logged" {
+			if text, err := client.CallTool[string](t.Context(), c, "log", nil); err != nil || text != "logged" {
 				t.Fatal(text, err)
 			}
 			lines := j.take() // what belongs to a call comes before its response
@@ -143,7 +143,7 @@ func TestY4AFloodOfLogMessagesIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		j.take()
-		if _, err := client.Call[string](t.Context(), c, "flood", nil); err != nil {
+		if _, err := client.CallTool[string](t.Context(), c, "flood", nil); err != nil {
 			t.Fatal(err)
 		}
 		sent, lost := 0, 0
@@ -189,7 +189,7 @@ func TestLogMessagesAreNotRepeatedByReplay(t *testing.T) {
 			t.Fatal(err)
 		}
 		j.take()
-		if _, err := client.Call[string](t.Context(), c, "order", nil); err != nil {
+		if _, err := client.CallTool[string](t.Context(), c, "order", nil); err != nil {
 			t.Fatal(err)
 		}
 		want := `[error  {"message":"before"} error  {"message":"after"}]`

@@ -64,7 +64,7 @@ func TestClientMiddlewareWrapsRequests(t *testing.T) {
 		}
 	}
 	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
-		if text, err := client.Call[string](t.Context(), c, "echo", map[string]string{"text": "hello"}); err != nil || text != "hello" {
+		if text, err := client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "hello"}); err != nil || text != "hello" {
 			t.Errorf("%q, %v", text, err)
 		}
 		mu.Lock()
@@ -100,7 +100,7 @@ func TestClientMiddlewareAnswersByItself(t *testing.T) {
 		}
 	}
 	c := mcptest.Dial(t, newServer(), func(d *client.Dialer) { d.Middleware = []call.Middleware{answer} })
-	if text, err := client.Call[string](t.Context(), c, "echo", map[string]string{"text": "from there"}); err != nil || text != "from here" {
+	if text, err := client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "from there"}); err != nil || text != "from here" {
 		t.Errorf("%q, %v", text, err)
 	}
 	if _, err := c.ReadResource(t.Context(), "file:///any"); err == nil {

@@ -56,7 +56,7 @@ func TestMarkedParametersWorkEverywhere(t *testing.T) {
 			}{"a"}},
 		} {
 			want, _ := json.Marshal(q)
-			if got, err := client.Call[string](t.Context(), c, "query", q); err != nil || got != string(want) {
+			if got, err := client.CallTool[string](t.Context(), c, "query", q); err != nil || got != string(want) {
 				t.Errorf("%s: %s, %v", want, got, err)
 			}
 		}

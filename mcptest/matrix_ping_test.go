@@ -21,7 +21,7 @@ func TestServersAskWhetherTheirClientIsThere(t *testing.T) {
 		if !c.Revision().Modern() {
 			await(t, mcp.MethodPing, false)
 		}
-		if text, err := client.Call[string](t.Context(), c, "echo", map[string]string{"text": "alive"}); err != nil || text != "alive" {
+		if text, err := client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "alive"}); err != nil || text != "alive" {
 			t.Errorf("the call after: %q, %v", text, err)
 		}
 	})

@@ -40,7 +40,7 @@ func TestCloseStreamLosesNothing(t *testing.T) {
 	}
 	everywhere(t, closing, func(t *testing.T, c *client.Client) {
 		var got []float64
-		closed, err := client.Call[string](t.Context(), c, "away", nil, client.OnProgress(func(p call.Progress) { got = append(got, p.Done) }))
+		closed, err := client.CallTool[string](t.Context(), c, "away", nil, client.OnProgress(func(p call.Progress) { got = append(got, p.Done) }))
 		if err != nil || !slices.Equal(got, []float64{1, 2, 3}) {
 			t.Errorf("progress %v, %v", got, err)
 		}

@@ -64,10 +64,10 @@ func TestY6SamplingWithTools(t *testing.T) {
 			if c.Revision() < mcp.V20251125 {
 				want = "no idea"
 			}
-			if text, err := client.Call[string](t.Context(), c, "forecast", nil); err != nil || text != want {
+			if text, err := client.CallTool[string](t.Context(), c, "forecast", nil); err != nil || text != want {
 				t.Errorf("%q, %v, want %q", text, err, want)
 			}
-			_, err := client.Call[string](t.Context(), c, "forecast", map[string]bool{"broken": true})
+			_, err := client.CallTool[string](t.Context(), c, "forecast", map[string]bool{"broken": true})
 			if c.Revision() >= mcp.V20251125 && (err == nil || !strings.Contains(err.Error(), "no results")) {
 				t.Errorf("without a result: %v", err)
 			}
@@ -75,7 +75,7 @@ func TestY6SamplingWithTools(t *testing.T) {
 	})
 	t.Run("undeclared", func(t *testing.T) {
 		everywhere(t, conversing, func(t *testing.T, c *client.Client) {
-			text, err := client.Call[string](t.Context(), c, "forecast", nil)
+			text, err := client.CallTool[string](t.Context(), c, "forecast", nil)
 			var reported *jsonrpc.Error
 			switch r := c.Revision(); {
 			case r < mcp.V20251125:

@@ -41,7 +41,7 @@ func scoped(granted ...string) func() *server.Server {
 // uses are what needs which scopes.
 func uses(c *client.Client) map[string]func(context.Context) error {
 	tool := func(name string) func(context.Context) error {
-		return func(ctx context.Context) error { _, err := client.Call[string](ctx, c, name, nil); return err }
+		return func(ctx context.Context) error { _, err := client.CallTool[string](ctx, c, name, nil); return err }
 	}
 	read := func(uri string) func(context.Context) error {
 		return func(ctx context.Context) error { _, err := c.ReadResource(ctx, uri); return err }

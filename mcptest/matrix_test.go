@@ -199,14 +199,14 @@ func TestListTools(t *testing.T) {
 func TestCallTool(t *testing.T) {
 	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
 		ctx := t.Context()
-		text, err := client.Call[string](ctx, c, "echo", map[string]any{"text": "héllo\n\u2028"})
+		text, err := client.CallTool[string](ctx, c, "echo", map[string]any{"text": "héllo\n\u2028"})
 		if err != nil || text != "héllo\n\u2028" {
 			t.Errorf("echo: %q, %v", text, err)
 		}
-		if n, err := client.Call[string](ctx, c, "int64", map[string]any{"n": int64(9007199254740993)}); err != nil || n != "9007199254740993" {
+		if n, err := client.CallTool[string](ctx, c, "int64", map[string]any{"n": int64(9007199254740993)}); err != nil || n != "9007199254740993" {
 			t.Errorf("int64: %q, %v", n, err)
 		}
-		w, err := client.Call[weather](ctx, c, "weather", place{"Oslo"})
+		w, err := client.CallTool[weather](ctx, c, "weather", place{"Oslo"})
 		if err != nil || w != (weather{"Oslo", -3.5}) {
 			t.Errorf("weather: %+v, %v", w, err)
 		}
@@ -245,7 +245,7 @@ func TestToolErrorsAreResults(t *testing.T) {
 			"panic": "the tool failed unexpectedly",
 			"echo":  "invalid arguments",
 		} {
-			_, err := client.Call[string](t.Context(), c, name, nil)
+			_, err := client.CallTool[string](t.Context(), c, name, nil)
 			var failed *client.ToolError
 			if !errors.As(err, &failed) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v", name, err)

@@ -36,7 +36,7 @@ func TestUsersAreSentToURLs(t *testing.T) {
 				if c.Revision() < mcp.V20251125 {
 					want = "Pay in cash"
 				}
-				if text, err := client.Call[string](t.Context(), c, "pay", nil); err != nil || text != want {
+				if text, err := client.CallTool[string](t.Context(), c, "pay", nil); err != nil || text != want {
 					t.Errorf("%q, %v, want %q", text, err, want)
 				}
 				if c.Revision() == mcp.V20251125 { // and the client need not have guessed

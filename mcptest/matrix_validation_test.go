@@ -63,7 +63,7 @@ func TestToolsAreForModelsThatHaveThem(t *testing.T) {
 	}
 	everywhere(t, sampling, func(t *testing.T, c *client.Client) {
 		refused = nil
-		if text, err := client.Call[string](t.Context(), c, "think", nil); err != nil || text != "thought" {
+		if text, err := client.CallTool[string](t.Context(), c, "think", nil); err != nil || text != "thought" {
 			t.Fatalf("%q, %v", text, err)
 		}
 		missing, ok := errors.AsType[*call.CapabilityError](refused)

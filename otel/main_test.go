@@ -59,7 +59,7 @@ func TestTraceGoesOnInAChildProcess(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			where, err := client.Call[string](t.Context(), c, "where", nil)
+			where, err := client.CallTool[string](t.Context(), c, "where", nil)
 			near := tel.span(t, trace.SpanKindClient, "tools/call where").SpanContext
 			if err != nil || where != near.TraceID().String()+" "+near.SpanID().String() {
 				t.Errorf("%s, %v; the client's span is %v", where, err, near)

@@ -168,7 +168,7 @@ func checkTrace(t *testing.T, tel *telemetry, c *client.Client) {
 	who, _ := baggage.NewMember("who", "Ada")
 	bag, _ := baggage.New(who)
 	ctx, root := tel.options.TracerProvider.Tracer("test").Start(baggage.ContextWithBaggage(t.Context(), bag), "agent")
-	answer, err := client.Call[string](ctx, c, "greet", nil)
+	answer, err := client.CallTool[string](ctx, c, "greet", nil)
 	root.End()
 	if err != nil || answer != "Hello, Ada!" {
 		t.Fatalf("%q, %v", answer, err)
@@ -204,7 +204,7 @@ func TestFailuresHaveATypeAndAStatus(t *testing.T) {
 		t.Run(test.tool, func(t *testing.T) {
 			tel := newTelemetry(otel.Options{})
 			c := mcptest.Dial(t, tel.server(), tel.client)
-			_, _ = client.Call[string](t.Context(), c, test.tool, nil)
+			_, _ = client.CallTool[string](t.Context(), c, test.tool, nil)
 			name := "tools/call"
 			if test.near == "tool_error" {
 				name += " " + test.tool
@@ -264,7 +264,7 @@ func TestTimeoutsSaySo(t *testing.T) {
 func TestRoundsAreSpansOfOneCall(t *testing.T) {
 	tel := newTelemetry(otel.Options{})
 	c := mcptest.Dial(t, tel.server(), tel.client)
-	if answer, err := client.Call[string](t.Context(), c, "ask", nil); err != nil || answer != "Ada" {
+	if answer, err := client.CallTool[string](t.Context(), c, "ask", nil); err != nil || answer != "Ada" {
 		t.Fatalf("%q, %v", answer, err)
 	}
 	near := tel.span(t, trace.SpanKindClient, "tools/call ask")
@@ -318,7 +318,7 @@ func TestMetricsDoNotTellUnboundedCodesApart(t *testing.T) {
 	})
 	c := mcptest.Dial(t, s, tel.client)
 	for range 10 {
-		_, _ = client.Call[string](t.Context(), c, "count", nil)
+		_, _ = client.CallTool[string](t.Context(), c, "count", nil)
 	}
 	for _, name := range []string{"mcp.server.operation.duration", "mcp.client.operation.duration"} {
 		series := 0
@@ -410,7 +410,7 @@ func TestPublicEndpointBeginsItsOwnTrace(t *testing.T) {
 	c := mcptest.Dial(t, tel.server(), tel.client)
 	who, _ := baggage.NewMember("who", "Ada")
 	bag, _ := baggage.New(who)
-	if answer, err := client.Call[string](baggage.ContextWithBaggage(t.Context(), bag), c, "greet", nil); err != nil || answer != "Hello, !" {
+	if answer, err := client.CallTool[string](baggage.ContextWithBaggage(t.Context(), bag), c, "greet", nil); err != nil || answer != "Hello, !" {
 		t.Fatalf("%q, %v", answer, err)
 	}
 	near, far := tel.span(t, trace.SpanKindClient, "tools/call greet"), tel.span(t, trace.SpanKindServer, "tools/call greet")

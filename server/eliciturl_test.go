@@ -83,7 +83,7 @@ func (p *till) buy(t *testing.T, r mcp.Revision, s *server.Server, ask func(cont
 	t.Helper()
 	c := mcptest.InMemory(t, s, mcptest.Revision(r), func(d *client.Dialer) { d.ElicitURL, d.Trace = ask, p.trace })
 	reported := 0
-	text, err := client.Call[string](t.Context(), c, "buy", nil, client.OnProgress(func(rpc.Progress) { reported++ }))
+	text, err := client.CallTool[string](t.Context(), c, "buy", nil, client.OnProgress(func(rpc.Progress) { reported++ }))
 	if err == nil && reported != 1 {
 		t.Errorf("progress was reported %d times", reported)
 	}
@@ -134,7 +134,7 @@ func TestAnElicitURLThatNobodyFinishesEnds(t *testing.T) {
 				d.ElicitURL, d.Timeouts.Visit = p.ask(0), 10*time.Minute
 			})
 			start := time.Now()
-			_, err := client.Call[string](t.Context(), c, "buy", nil)
+			_, err := client.CallTool[string](t.Context(), c, "buy", nil)
 			var failed *client.ToolError
 			if !errors.As(err, &failed) || !strings.Contains(err.Error(), server.ErrUnfinished.Error()) {
 				t.Errorf("got %v", err)
@@ -268,7 +268,7 @@ func TestJ10CallsAreRefusedUntilTheUserHasVisitedAURL(t *testing.T) {
 						}
 					}
 				})
-				text, err := client.Call[string](t.Context(), c, "buy", nil)
+				text, err := client.CallTool[string](t.Context(), c, "buy", nil)
 				if err != nil || text != "bought" {
 					t.Errorf("%q, %v", text, err)
 				}
@@ -291,7 +291,7 @@ func TestRequiredURLsOfClientsThatCannotVisitThem(t *testing.T) {
 	})
 	for _, r := range mcp.Revisions() {
 		c := mcptest.InMemory(t, s, mcptest.Revision(r))
-		_, err := client.Call[string](t.Context(), c, "buy", nil)
+		_, err := client.CallTool[string](t.Context(), c, "buy", nil)
 		var reported *jsonrpc.Error
 		var failed *client.ToolError
 		switch {

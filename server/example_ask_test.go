@@ -37,7 +37,7 @@ func ask(s *server.Server, tool string, answer any) (string, error) {
 		_ = c.Close()
 		<-served
 	}()
-	return client.Call[string](context.Background(), c, tool, nil)
+	return client.CallTool[string](context.Background(), c, tool, nil)
 }
 
 // The form comes from the type, and so does the check of what the user enters.

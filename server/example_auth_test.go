@@ -81,7 +81,7 @@ func ExampleRequireScopes() {
 	c := inMemory(s)
 	defer c.Close()
 	for _, tool := range []string{"read", "erase"} {
-		fmt.Println(client.Call[string](context.Background(), c, tool, nil))
+		fmt.Println(client.CallTool[string](context.Background(), c, tool, nil))
 	}
 	// Output:
 	// buy milk <nil>

@@ -38,7 +38,7 @@ func ExampleCloseStream() {
 		return
 	}
 	defer c.Close()
-	text, err := client.Call[string](ctx, c, "restore", map[string]string{"file": "1999.tar"},
+	text, err := client.CallTool[string](ctx, c, "restore", map[string]string{"file": "1999.tar"},
 		client.OnProgress(func(p rpc.Progress) { fmt.Println(p.Message) }))
 	fmt.Println(text, err)
 	// Output:

@@ -30,11 +30,11 @@ func ExampleAddTool() {
 
 	c := inMemory(s)
 	defer c.Close()
-	text, err := client.Call[string](context.Background(), c, "greet", Greeting{"Ada"})
+	text, err := client.CallTool[string](context.Background(), c, "greet", Greeting{"Ada"})
 	fmt.Println(text, err)
 
 	// What does not fit the schema does not reach the handler.
-	_, err = client.Call[string](context.Background(), c, "greet", map[string]any{"name": 7})
+	_, err = client.CallTool[string](context.Background(), c, "greet", map[string]any{"name": 7})
 	fmt.Println(err)
 	// Output:
 	// Hello, Ada! <nil>
@@ -61,9 +61,9 @@ func ExampleAddTool_structured() {
 
 	c := inMemory(s)
 	defer c.Close()
-	w, err := client.Call[Weather](context.Background(), c, "weather", City{"Oslo"})
+	w, err := client.CallTool[Weather](context.Background(), c, "weather", City{"Oslo"})
 	fmt.Printf("%+v %v\n", w, err)
-	_, err = client.Call[Weather](context.Background(), c, "weather", City{"Atlantis"})
+	_, err = client.CallTool[Weather](context.Background(), c, "weather", City{"Atlantis"})
 	fmt.Println(err)
 	// Output:
 	// {City:Oslo Degrees:-3.5} <nil>
@@ -90,7 +90,7 @@ func ExampleServer_RegisterTool() {
 
 	c := inMemory(s)
 	defer c.Close()
-	fmt.Println(client.Call[string](context.Background(), c, "add", map[string]int{"a": 1, "b": 2}))
+	fmt.Println(client.CallTool[string](context.Background(), c, "add", map[string]int{"a": 1, "b": 2}))
 	fmt.Println(s.RemoveTool("add"))
 	// Output:
 	// 3 <nil>
@@ -111,7 +111,7 @@ func ExampleProgress() {
 
 	c := inMemory(s)
 	defer c.Close()
-	text, err := client.Call[string](context.Background(), c, "build", nil, client.OnProgress(func(p rpc.Progress) {
+	text, err := client.CallTool[string](context.Background(), c, "build", nil, client.OnProgress(func(p rpc.Progress) {
 		fmt.Printf("%v of %v: %s\n", p.Done, p.Total, p.Message)
 	}))
 	fmt.Println(text, err)
@@ -137,7 +137,7 @@ func ExampleServer_ServeHTTP() {
 		log.Fatal(err)
 	}
 	defer c.Close()
-	fmt.Println(client.Call[string](context.Background(), c, "now", nil))
+	fmt.Println(client.CallTool[string](context.Background(), c, "now", nil))
 	// Output:
 	// high time <nil>
 }

@@ -35,7 +35,7 @@ func ExampleURLRequired() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	text, err := client.Call[string](context.Background(), c, "buy", nil)
+	text, err := client.CallTool[string](context.Background(), c, "buy", nil)
 	fmt.Println(text, err)
 	_ = c.Close()
 	<-served
@@ -68,7 +68,7 @@ func ExampleElicitURL() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	text, err := client.Call[string](context.Background(), c, "buy", nil)
+	text, err := client.CallTool[string](context.Background(), c, "buy", nil)
 	fmt.Println(text, err)
 	_ = c.Close()
 	<-served

@@ -92,7 +92,7 @@ func ExampleAddExtension() {
 		panic(err)
 	}
 	defer c.Close()
-	left, err := client.Request[struct{ Sheets int }](ctx, c, "paper/left", nil)
+	left, err := client.CallExtension[struct{ Sheets int }](ctx, c, "paper/left", nil)
 	fmt.Println(left.Sheets, err)
 	// Output: 12 <nil>
 }

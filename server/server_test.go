@@ -53,7 +53,7 @@ func TestMiddlewareSeesEveryCall(t *testing.T) {
 		return fmt.Sprintf("%v %s", server.PrincipalOf(ctx) == principal.Local, server.PeerOf(ctx).Info.Name), nil
 	})
 	c := mcptest.Dial(t, s)
-	if text, err := client.Call[string](t.Context(), c, "who", nil); err != nil || text != "true parley" {
+	if text, err := client.CallTool[string](t.Context(), c, "who", nil); err != nil || text != "true parley" {
 		t.Errorf("%q, %v", text, err)
 	}
 	if got := strings.Join(seen, " "); got != "server/discover tools/call" {

@@ -562,7 +562,7 @@ func TestU3ClientBeginsAnewWhenItsSessionIsGone(t *testing.T) {
 	defer c.Close()
 	echo := func() {
 		t.Helper()
-		if text, err := client.Call[string](t.Context(), c, "echo", map[string]any{"text": "hi"}); err != nil || text != "hi" {
+		if text, err := client.CallTool[string](t.Context(), c, "echo", map[string]any{"text": "hi"}); err != nil || text != "hi" {
 			t.Errorf("%q, %v", text, err)
 		}
 	}

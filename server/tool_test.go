@@ -392,7 +392,7 @@ func TestToolsComeAndGoWhileServing(t *testing.T) {
 				name := fmt.Sprintf("t%d_%d", i, j%5)
 				server.AddTool(s, mcp.Tool{Name: name}, greet)
 				s.DeclareTools()
-				if text, err := client.Call[string](t.Context(), c, "stays", greeting{"Ada"}); err != nil || text != "Hello, Ada!" {
+				if text, err := client.CallTool[string](t.Context(), c, "stays", greeting{"Ada"}); err != nil || text != "Hello, Ada!" {
 					t.Errorf("%q, %v", text, err)
 				}
 				seen := false

@@ -43,7 +43,7 @@ func TestOurOwnServersLetOurClientIn(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			who, err := client.Call[string](t.Context(), c, "whoami", struct{}{})
+			who, err := client.CallTool[string](t.Context(), c, "whoami", struct{}{})
 			if err != nil || who == "" || who == "anonymous" {
 				t.Fatalf("%q, %v", who, err)
 			}

@@ -327,7 +327,7 @@ func (w *world) dial(auth client.Authorizer, revision mcp.Revision) (*client.Cli
 }
 
 func (w *world) greet(c *client.Client) error {
-	text, err := client.Call[string](context.Background(), c, "greet", map[string]string{"name": "Ada"})
+	text, err := client.CallTool[string](context.Background(), c, "greet", map[string]string{"name": "Ada"})
 	if err == nil && text != "Hello, Ada" {
 		err = fmt.Errorf("the tool says %q", text)
 	}

@@ -51,7 +51,7 @@ func run(ctx context.Context, user *oauth.Client, url string) error {
 		tool      string
 		arguments any
 	}{{"list", nil}, {"add", map[string]string{"text": "buy milk"}}, {"list", nil}} {
-		text, err := client.Call[string](ctx, c, call.tool, call.arguments)
+		text, err := client.CallTool[string](ctx, c, call.tool, call.arguments)
 		if err != nil {
 			return err
 		}

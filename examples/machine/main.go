@@ -33,7 +33,7 @@ func main() {
 		log.Fatal(err)
 	}
 	defer c.Close()
-	text, err := client.Call[string](ctx, c, "list", nil)
+	text, err := client.CallTool[string](ctx, c, "list", nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func TestOneHandlerAsksAndChargesOnceEverywhere(t *testing.T) {
 		return newServer(&server.Server{}, paid.charge)
 	}
 	mcptest.Everywhere(t, newOrder, func(t *testing.T, c *client.Client) {
-		text, err := client.Call[string](t.Context(), c, "order", nil)
+		text, err := client.CallTool[string](t.Context(), c, "order", nil)
 		if err != nil || text != delivered {
 			t.Errorf("%q, %v", text, err)
 		}

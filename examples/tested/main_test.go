@@ -10,10 +10,10 @@ import (
 
 func TestNotesAreKept(t *testing.T) {
 	mcptest.Everywhere(t, newServer, func(t *testing.T, c *client.Client) {
-		if text, err := client.Call[string](t.Context(), c, "add", note{"milk"}); err != nil || text != "kept" {
+		if text, err := client.CallTool[string](t.Context(), c, "add", note{"milk"}); err != nil || text != "kept" {
 			t.Fatalf("add: %q, %v", text, err)
 		}
-		if text, err := client.Call[string](t.Context(), c, "last", nil); err != nil || text != "milk" {
+		if text, err := client.CallTool[string](t.Context(), c, "last", nil); err != nil || text != "milk" {
 			t.Errorf("last: %q, %v", text, err)
 		}
 	})
@@ -21,7 +21,7 @@ func TestNotesAreKept(t *testing.T) {
 
 func TestEmptyNotesAreRefused(t *testing.T) {
 	c := mcptest.Dial(t, newServer())
-	_, err := client.Call[string](t.Context(), c, "add", note{})
+	_, err := client.CallTool[string](t.Context(), c, "add", note{})
 	var failed *client.ToolError
 	if !errors.As(err, &failed) {
 		t.Fatalf("%v, want a tool error", err)
@@ -35,7 +35,7 @@ func TestWatchersHearOfNewTools(t *testing.T) {
 		case err != nil:
 			t.Fatal(err)
 		case change.Unsure: // the server listens now
-			if _, err := client.Call[string](t.Context(), c, "add", note{"milk"}); err != nil {
+			if _, err := client.CallTool[string](t.Context(), c, "add", note{"milk"}); err != nil {
 				t.Fatal(err)
 			}
 		default:

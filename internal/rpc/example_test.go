@@ -33,7 +33,7 @@ func ExampleMiddleware() {
 		fmt.Println(err)
 		return
 	}
-	text, err := client.Call[string](ctx, c, "ping", nil)
+	text, err := client.CallTool[string](ctx, c, "ping", nil)
 	fmt.Println(text, err)
 	_ = c.Close()
 	<-served

@@ -49,7 +49,7 @@ func TestToolsAskTheClient(t *testing.T) {
 			case "summarize":
 				arguments["text"] = test.arguments
 			}
-			if got, err := client.Call[string](t.Context(), c, test.tool, arguments); err != nil || !strings.HasSuffix(got, test.want) {
+			if got, err := client.CallTool[string](t.Context(), c, test.tool, arguments); err != nil || !strings.HasSuffix(got, test.want) {
 				t.Errorf("%s: %s returned %q, %v", r, test.tool, got, err)
 			}
 		}

@@ -46,7 +46,7 @@ func TestWatchersAreNotifiedOfNotesAndTools(t *testing.T) {
 		if err != nil || got.Contents[0].Text != "- one two\n" {
 			t.Errorf("notes: %+v, %v", got, err)
 		}
-		if got, err := client.Call[string](ctx, c, "buy", map[string]string{"thing": "bread"}); err != nil || !strings.Contains(got, "bread") {
+		if got, err := client.CallTool[string](ctx, c, "buy", map[string]string{"thing": "bread"}); err != nil || !strings.Contains(got, "bread") {
 			t.Errorf("buy returned %q, %v", got, err)
 		}
 		if _, err := c.CallTool(ctx, "shop", map[string]bool{"open": false}); err != nil {

@@ -67,7 +67,7 @@ func TestEveryToolReturnsAResultInEveryRevision(t *testing.T) {
 func TestAddIsExactOrAnError(t *testing.T) {
 	c := mcptest.Dial(t, newServer())
 	add := func(a, b int64) (int64, error) {
-		out, err := client.Call[struct {
+		out, err := client.CallTool[struct {
 			Sum int64 `json:"sum"`
 		}](t.Context(), c, "add", map[string]int64{"a": a, "b": b})
 		return out.Sum, err

@@ -23,7 +23,7 @@ func TestBookTableAsksForMissingArguments(t *testing.T) {
 				return mcp.AcceptElicit(map[string]any{"date": "2027-01-31", "people": 3, "seat": "terrace", "remind": false, "diets": []string{"vegan"}})
 			}
 		})
-		got, err := client.Call[string](t.Context(), c, "book_table", map[string]any{"restaurant": "Maaemo"})
+		got, err := client.CallTool[string](t.Context(), c, "book_table", map[string]any{"restaurant": "Maaemo"})
 		if want := "A table (terrace) at Maaemo for 3 on 2027-01-31; vegan. This is a demo; nothing was booked."; err != nil || got != want || asked != 1 {
 			t.Errorf("%s: %q, %v after %d questions, want %q", r, got, err, asked, want)
 		}
@@ -36,7 +36,7 @@ func TestBookTableAcceptsADecline(t *testing.T) {
 			return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
 		}
 	})
-	got, err := client.Call[string](t.Context(), c, "book_table", map[string]any{"restaurant": "Maaemo"})
+	got, err := client.CallTool[string](t.Context(), c, "book_table", map[string]any{"restaurant": "Maaemo"})
 	if err != nil || !strings.HasPrefix(got, "No table was booked") {
 		t.Errorf("result %q, %v", got, err)
 	}
@@ -44,7 +44,7 @@ func TestBookTableAcceptsADecline(t *testing.T) {
 
 func TestBookTableNamesMissingArgumentsIfItCannotAsk(t *testing.T) {
 	mcptest.Everywhere(t, newServer, func(t *testing.T, c *client.Client) {
-		_, err := client.Call[string](t.Context(), c, "book_table", map[string]any{"restaurant": "Maaemo"})
+		_, err := client.CallTool[string](t.Context(), c, "book_table", map[string]any{"restaurant": "Maaemo"})
 		if err == nil || !strings.Contains(err.Error(), "give date and people") {
 			t.Errorf("error is %v", err)
 		}
