@@ -53,8 +53,8 @@ func newClient(dialer *Dialer, target Target) *Client {
 	return c
 }
 
-// Server returns what the server says of itself.
-func (c *Client) Server() Server {
+// Server returns what the server declares about itself.
+func (c *Client) Server() ServerDetails {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.last.server

@@ -32,8 +32,8 @@ type Discovery struct {
 	Target   string       `json:"target"` // as it is shown; see Target
 	Revision mcp.Revision `json:"revision"`
 	// Pair says that the server was reached by the transport of 2024-11-05.
-	Pair   bool   `json:"pair,omitzero"`
-	Server Server `json:"server"`
+	Pair   bool          `json:"pair,omitzero"`
+	Server ServerDetails `json:"server"`
 	// Learned is when the server has said so, and TTLMs for how many milliseconds that is
 	// fresh by its own word; 0 if it does not say.
 	Learned time.Time `json:"learned"`
@@ -170,7 +170,7 @@ func (c *Client) sharedDiscovery() *Discovery {
 	}
 	return &Discovery{
 		Target: c.target.String(), Revision: r,
-		Server:  Server{Info: *info, Capabilities: found.Capabilities, Instructions: found.Instructions},
+		Server:  ServerDetails{Info: *info, Capabilities: found.Capabilities, Instructions: found.Instructions},
 		Learned: time.Now(), TTLMs: left.Milliseconds(),
 	}
 }

@@ -119,7 +119,7 @@ func (d *Dialer) resultTypes() (all []string) {
 // Extension returns the settings with which the server has declared an extension, a JSON
 // object, and false if it has not. In revisions with a handshake it may be one of the
 // experimental capabilities.
-func (s Server) Extension(id string) (settings json.RawMessage, ok bool) {
+func (s ServerDetails) Extension(id string) (settings json.RawMessage, ok bool) {
 	settings, ok = s.Capabilities.Extensions[id]
 	if !ok {
 		settings, ok = s.Capabilities.Experimental[id]

@@ -13,8 +13,9 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Server is what a server says of itself. Info is for display only.
-type Server struct {
+// ServerDetails are what a server declares about itself. Info is for display only: a server
+// can call itself anything.
+type ServerDetails struct {
 	Info         mcp.Implementation     `json:"info"`
 	Capabilities mcp.ServerCapabilities `json:"capabilities"`
 	Instructions string                 `json:"instructions,omitempty"` // tell a model how to use the server
@@ -24,7 +25,7 @@ type Server struct {
 // outlive the connection.
 type link struct {
 	revision mcp.Revision
-	server   Server
+	server   ServerDetails
 	call     func(ctx context.Context, req *rpc.Request) (json.RawMessage, error)
 	tell     func(ctx context.Context, method string, params []byte) error // an extension's notification
 	failed   func() error                                                  // why the link is of no more use; nil while it is
@@ -63,7 +64,7 @@ func modernLink(era *modern.Client, closeAll func() error) *link {
 
 // discovered notes what the server says of itself.
 func (l *link) discovered(found *mcp.DiscoverResult, info *mcp.Implementation) *link {
-	l.server = Server{Info: *info, Capabilities: found.Capabilities, Instructions: found.Instructions}
+	l.server = ServerDetails{Info: *info, Capabilities: found.Capabilities, Instructions: found.Instructions}
 	l.learned, l.fresh, l.public = time.Now(), freshFor(found.TTLMs), found.CacheScope == mcp.CacheScopePublic
 	l.proven.Store(true)
 	return l
@@ -77,7 +78,7 @@ func legacyLink(era *legacy.Client, found *mcp.InitializeResult, closeAll func()
 		watch: func(ctx context.Context, w *watch, round int) error {
 			return w.overhear(ctx, round, era, found.Capabilities)
 		},
-		server: Server{Info: found.ServerInfo, Capabilities: found.Capabilities, Instructions: found.Instructions},
+		server: ServerDetails{Info: found.ServerInfo, Capabilities: found.Capabilities, Instructions: found.Instructions},
 		call:   era.Call,
 		tell:   era.Notify,
 		failed: era.Failed,

@@ -33,7 +33,7 @@ func (d *Dialer) require(offered mcp.ServerCapabilities) error {
 	declared := offered
 	declared.Extensions = maps.Clone(offered.Extensions)
 	for id := range d.Require.Extensions { // older revisions have them elsewhere
-		if settings, ok := (Server{Capabilities: offered}).Extension(id); ok && offered.Extensions[id] == nil {
+		if settings, ok := (ServerDetails{Capabilities: offered}).Extension(id); ok && offered.Extensions[id] == nil {
 			if declared.Extensions == nil {
 				declared.Extensions = make(map[string]json.RawMessage)
 			}

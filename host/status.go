@@ -58,7 +58,7 @@ type Status struct {
 	// Revision is the revision of the protocol in use.
 	Revision mcp.Revision
 	// Server is the description that the server gives of itself.
-	Server client.Server
+	Server client.ServerDetails
 	// Tools are the tools of the server, with their names in the merged list.
 	Tools []Tool
 	// Prompts are the prompts of the server.
