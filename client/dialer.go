@@ -31,7 +31,7 @@ type Dialer struct {
 	Require mcp.ServerCapabilities
 
 	// Extensions are those that the client supports: servers are told of them.
-	Extensions []Extension
+	Extensions []SupportedExtension
 
 	// The functions below are called from the client's goroutines. One that panics is
 	// logged, and a server that waits for its answer is told that there is none.

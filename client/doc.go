@@ -33,7 +33,7 @@
 //	}
 //
 // Its Auth logs in where a server over HTTP wants that: see package auth/oauth. Its
-// Middleware wraps every request, with the same type as a server's. An [Extension] adds
+// Middleware wraps every request, with the same type as a server's. A [SupportedExtension] adds
 // methods to the protocol, which [CallExtension] calls.
 //
 // What a connection has learned of its server spares the next one the question: see

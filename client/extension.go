@@ -15,10 +15,10 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// Extension is an addition to the protocol that a client supports (2026-07-28,
+// SupportedExtension is an addition to the protocol that a client supports (2026-07-28,
 // basic/versioning, Extension Negotiation). Servers are told of it with each request; in
 // revisions with a handshake there, and as an experimental capability, too.
-type Extension struct {
+type SupportedExtension struct {
 	// ID names the extension: "com.example/jobs". See mcp.ValidExtensionID.
 	ID string
 	// Settings are what the extension says servers are told. They encode to a JSON object;
@@ -35,7 +35,7 @@ type Extension struct {
 	Notifications map[string]func(params json.RawMessage)
 }
 
-func (e *Extension) settings() (json.RawMessage, error) {
+func (e *SupportedExtension) settings() (json.RawMessage, error) {
 	if e.Settings == nil {
 		return json.RawMessage("{}"), nil
 	}
@@ -50,21 +50,21 @@ func (e *Extension) settings() (json.RawMessage, error) {
 }
 
 // checkExtensions returns why they cannot be declared, or nil.
-func checkExtensions(all []Extension) error {
+func checkExtensions(all []SupportedExtension) error {
 	methods := make(map[string]bool)
 	for i := range all {
 		e := &all[i]
 		if err := e.check(methods); err != nil {
 			return fmt.Errorf("Dialer.Extensions: %q: %w", e.ID, err)
 		}
-		if slices.ContainsFunc(all[:i], func(other Extension) bool { return other.ID == e.ID }) {
+		if slices.ContainsFunc(all[:i], func(other SupportedExtension) bool { return other.ID == e.ID }) {
 			return fmt.Errorf("Dialer.Extensions: %q is there twice", e.ID)
 		}
 	}
 	return nil
 }
 
-func (e *Extension) check(methods map[string]bool) error {
+func (e *SupportedExtension) check(methods map[string]bool) error {
 	if err := mcp.ValidExtensionID(e.ID); err != nil {
 		return err
 	}

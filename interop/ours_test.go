@@ -189,7 +189,7 @@ func know(t *testing.T, transport string, target client.Target) *peer {
 	}
 	d := &client.Dialer{
 		OnLog:      func(message mcp.LoggingMessageParams) { p.logged <- message },
-		Extensions: []client.Extension{{ID: shouting}},
+		Extensions: []client.SupportedExtension{{ID: shouting}},
 		Trace:      p.trace,
 		Timeouts:   client.Timeouts{Visit: 10 * time.Second},
 	}

@@ -131,7 +131,7 @@ func TestMatrixExtension(t *testing.T) {
 		}
 	}, func(d *client.Dialer) {
 		atClient = newHeard()
-		d.Extensions = []client.Extension{{
+		d.Extensions = []client.SupportedExtension{{
 			ID: jobs, Settings: map[string]int{"Priority": 7},
 			Notifications: map[string]func(json.RawMessage){"notifications/jobs/running": atClient.take},
 		}}
@@ -231,7 +231,7 @@ func TestTasksCanBeWrittenOutside(t *testing.T) {
 				}
 			}
 			c = tr.Dial(t, newTasking(), func(d *client.Dialer) {
-				d.Extensions = []client.Extension{{ID: mcp.ExtensionTasks, ResultTypes: []string{mcp.ResultTypeTask}}}
+				d.Extensions = []client.SupportedExtension{{ID: mcp.ExtensionTasks, ResultTypes: []string{mcp.ResultTypeTask}}}
 				d.Middleware = []call.Middleware{await}
 			})
 			out, err := client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "x"})
@@ -239,7 +239,7 @@ func TestTasksCanBeWrittenOutside(t *testing.T) {
 				t.Errorf("%q, %v", out, err)
 			}
 			plain := tr.Dial(t, newTasking(), func(d *client.Dialer) {
-				d.Extensions = []client.Extension{{ID: mcp.ExtensionTasks, ResultTypes: []string{mcp.ResultTypeTask}}}
+				d.Extensions = []client.SupportedExtension{{ID: mcp.ExtensionTasks, ResultTypes: []string{mcp.ResultTypeTask}}}
 			})
 			if _, err := plain.CallTool(t.Context(), "echo", map[string]string{"text": "x"}); !errors.Is(err, client.ErrInvalidResponse) {
 				t.Errorf("a task as a tool's result: %v", err)
