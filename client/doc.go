@@ -17,7 +17,7 @@
 //
 //	res, err := c.ReadResource(ctx, "file:///project/README.md")
 //	prompt, err := c.GetPrompt(ctx, "review", map[string]string{"language": "go"})
-//	completion, err := c.Completer(ref).Complete(ctx, "language", "py", nil) // on each keystroke
+//	completion, err := c.Typeahead(ref).Complete(ctx, "language", "py", nil) // on each keystroke
 //
 // A Client watches what a server offers, in every revision and across reconnects:
 //

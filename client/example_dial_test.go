@@ -73,7 +73,7 @@ func ExampleClient_Discovery() {
 }
 
 // A text field asks for completions on each keystroke; the server hears of the last.
-func ExampleClient_Completer() {
+func ExampleClient_Typeahead() {
 	s := &server.Server{Name: "reviewer"}
 	server.AddPrompt(s, mcp.Prompt{Name: "review"}, func(_ context.Context, in struct {
 		Language string `json:"language"`
@@ -91,7 +91,7 @@ func ExampleClient_Completer() {
 	}
 	defer c.Close()
 
-	field := c.Completer(mcp.CompleteReference{Type: mcp.RefPrompt, Name: "review"})
+	field := c.Typeahead(mcp.CompleteReference{Type: mcp.RefPrompt, Name: "review"})
 	typed := func(text string) { // the user interface calls this in a goroutine of its own
 		completion, err := field.Complete(context.Background(), "language", text, nil)
 		if errors.Is(err, client.ErrSuperseded) {

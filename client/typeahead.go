@@ -12,17 +12,17 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// ErrSuperseded is the error of [Completer.Complete] when a later input for the same
+// ErrSuperseded is the error of [Typeahead.Complete] when a later input for the same
 // argument has taken the place of this one.
 var ErrSuperseded = errors.New("superseded by a later input")
 
-// Completer completes the arguments of one prompt, or the variables of one resource
+// Typeahead completes the arguments of one prompt, or the variables of one resource
 // template, while somebody types: it is made to be called on each keystroke. Only an
 // input that stays for a moment is asked about, what was asked about before is
 // remembered, and a later input ends the wait of the one before. Make it with
-// [Client.Completer]. It has no goroutine, needs no closing, and is safe for concurrent
+// [Client.Typeahead]. It has no goroutine, needs no closing, and is safe for concurrent
 // use; its fields are set before that.
-type Completer struct {
+type Typeahead struct {
 	// Delay is how long an input has to stay before the server is asked; default 150 ms,
 	// negative: not at all.
 	Delay time.Duration
@@ -38,7 +38,7 @@ type Completer struct {
 	current map[string]*completing // the input that is being completed, by argument
 }
 
-// maxCompletions bounds the answers that a Completer remembers. Beyond it the oldest
+// maxCompletions bounds the answers that a Typeahead remembers. Beyond it the oldest
 // goes.
 const maxCompletions = 256
 
@@ -63,9 +63,9 @@ type completing struct {
 // errLeft ends what others wait for when the one who asks gives up; one of them goes on.
 var errLeft = errors.New("given up")
 
-// Completer returns a Completer of a prompt's arguments, or a template's variables.
-func (c *Client) Completer(ref mcp.CompleteReference) *Completer {
-	return &Completer{client: c, ref: ref}
+// Typeahead returns a Typeahead of a prompt's arguments, or a template's variables.
+func (c *Client) Typeahead(ref mcp.CompleteReference) *Typeahead {
+	return &Typeahead{client: c, ref: ref}
 }
 
 // Complete returns what an argument may be completed to, of which value was typed so
@@ -76,7 +76,7 @@ func (c *Client) Completer(ref mcp.CompleteReference) *Completer {
 // which a caller may well ignore: the later call has the answer. Calls with the same
 // input share one request. Other errors are those of [Client.Complete]; they are not
 // remembered. The completion is the caller's own.
-func (x *Completer) Complete(ctx context.Context, argument, value string, others map[string]string) (*mcp.Completion, error) {
+func (x *Typeahead) Complete(ctx context.Context, argument, value string, others map[string]string) (*mcp.Completion, error) {
 	encoded, err := json.Marshal(others) // its keys are sorted
 	if err != nil {
 		return nil, fmt.Errorf("completion/complete: %w", err)
@@ -111,7 +111,7 @@ func (x *Completer) Complete(ctx context.Context, argument, value string, others
 // join returns what is remembered of an input, or what is to be waited for; with a
 // context in which to ask if nobody does so yet. Another input for the same argument has
 // had its time.
-func (x *Completer) join(ctx context.Context, key completionKey) (p *completing, kept *mcp.Completion, asking context.Context) {
+func (x *Typeahead) join(ctx context.Context, key completionKey) (p *completing, kept *mcp.Completion, asking context.Context) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	p = x.current[key.argument]
@@ -135,7 +135,7 @@ func (x *Completer) join(ctx context.Context, key completionKey) (p *completing,
 }
 
 // ask asks the server, when the input has stayed for a moment.
-func (x *Completer) ask(ctx context.Context, key completionKey, others map[string]string) func(*completing) {
+func (x *Typeahead) ask(ctx context.Context, key completionKey, others map[string]string) func(*completing) {
 	result, err := x.request(ctx, key, others)
 	return func(p *completing) {
 		switch {
@@ -151,7 +151,7 @@ func (x *Completer) ask(ctx context.Context, key completionKey, others map[strin
 	}
 }
 
-func (x *Completer) request(ctx context.Context, key completionKey, others map[string]string) (*mcp.Completion, error) {
+func (x *Typeahead) request(ctx context.Context, key completionKey, others map[string]string) (*mcp.Completion, error) {
 	timer := time.NewTimer(orDefault(x.Delay, 150*time.Millisecond))
 	defer timer.Stop()
 	select {
@@ -167,7 +167,7 @@ func (x *Completer) request(ctx context.Context, key completionKey, others map[s
 }
 
 // finish notes what became of an input, and lets those go who wait for it.
-func (x *Completer) finish(p *completing, settle func(*completing)) {
+func (x *Typeahead) finish(p *completing, settle func(*completing)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	settle(p)
@@ -181,7 +181,7 @@ func (x *Completer) finish(p *completing, settle func(*completing)) {
 	close(p.done)
 }
 
-func (x *Completer) keep(key completionKey, result *mcp.Completion) {
+func (x *Typeahead) keep(key completionKey, result *mcp.Completion) {
 	if x.kept == nil {
 		x.kept = make(map[completionKey]keptCompletion)
 	}

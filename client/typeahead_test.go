@@ -27,9 +27,9 @@ func completing(answers ...string) *script {
 	return s
 }
 
-func completer(t *testing.T, answers ...string) (*client.Completer, func() (asked, cancelled int)) {
+func completer(t *testing.T, answers ...string) (*client.Typeahead, func() (asked, cancelled int)) {
 	c, played := dial(t, completing(answers...))
-	return c.Completer(mcp.CompleteReference{Type: mcp.RefPrompt, Name: "review"}), func() (int, int) {
+	return c.Typeahead(mcp.CompleteReference{Type: mcp.RefPrompt, Name: "review"}), func() (int, int) {
 		c.Close()
 		heard := played.methods()
 		return strings.Count(heard, "completion/complete"), strings.Count(heard, "notifications/cancelled")
@@ -151,7 +151,7 @@ func TestErrorsAndOldAnswersAreNotRemembered(t *testing.T) {
 	})
 }
 
-func TestACompleterIsBounded(t *testing.T) {
+func TestTypeaheadCacheIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, heard := completer(t)
 		x.Keep = time.Hour
