@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -115,7 +114,7 @@ func TestJ17ProgressAfterTheResponseIsDropped(t *testing.T) {
 				t.Fatal(err)
 			}
 			var reported []float64
-			text, err := client.CallTool[string](t.Context(), c, "a", nil, client.OnProgress(func(p rpc.Progress) { reported = append(reported, p.Done) }))
+			text, err := client.CallTool[string](t.Context(), c, "a", nil, client.WithProgress(func(done, _ float64, _ string) { reported = append(reported, done) }))
 			synctest.Wait()
 			if err != nil || text != "called" || len(reported) != 1 {
 				t.Errorf("%s: %q, %v, %v", r, text, err, reported)

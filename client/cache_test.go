@@ -92,7 +92,7 @@ func TestWhatIsFreshIsNotAskedForAgain(t *testing.T) {
 		if got := names(t, c); got != "two" {
 			t.Errorf("when the time is over: %s", got)
 		}
-		if got := names(t, c, client.Fresh()); got != "three" {
+		if got := names(t, c, client.WithRefresh()); got != "three" {
 			t.Errorf("fresh: %s", got)
 		}
 		if got := names(t, c); got != "three" {
@@ -148,9 +148,9 @@ func TestEachRequestHasItsOwnResult(t *testing.T) {
 		s.Answers["resources/read"] = []string{note("60000", "public", "a"), note("60000", "public", "b"), note("60000", "public", "c")}
 		s.Answers["prompts/list"] = []string{`"result":{"resultType":"complete","ttlMs":60000,"cacheScope":"public","prompts":[]}`}
 		c, played := dial(t, s)
-		meta := client.Meta(mcp.Meta{"com.example/tenant": []byte(`"x"`)})
+		meta := client.WithMeta(mcp.Meta{"com.example/tenant": []byte(`"x"`)})
 		traced := func(id string) client.CallOption {
-			return client.Meta(mcp.Meta{mcp.MetaTraceParent: []byte(`"` + id + `"`)})
+			return client.WithMeta(mcp.Meta{mcp.MetaTraceParent: []byte(`"` + id + `"`)})
 		}
 		for range 2 {
 			if got := names(t, c); got != "one two" {

@@ -170,7 +170,7 @@ func (c *Client) fetch(ctx context.Context, req rpc.Request, o callOptions) (raw
 	if cacheable(req.Method) && c.cache.max() > 0 && c.Revision().Modern() {
 		key := c.cache.key(&req, o.meta)
 		audience = c.cache.identity()
-		if !o.fresh {
+		if !o.refresh {
 			if raw, _ := c.cache.get(key, audience); raw != nil {
 				return raw, true, c.stillOpen(ctx)
 			}

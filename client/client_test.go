@@ -145,7 +145,7 @@ func TestWhatCannotBeSentIsRefusedBefore(t *testing.T) {
 		"no value":              {"com.example/a": nil},
 		"a value that is twice": {"com.example/a": json.RawMessage(`{"a":1,"a":2}`)},
 	} {
-		if _, err := c.CallTool(t.Context(), "a", nil, client.Meta(meta)); err == nil {
+		if _, err := c.CallTool(t.Context(), "a", nil, client.WithMeta(meta)); err == nil {
 			t.Errorf("%s was sent in _meta", name)
 		}
 	}
@@ -179,7 +179,7 @@ func TestArgumentsAreSentAsTheyAre(t *testing.T) {
 		{json.RawMessage("{\n\t\"n\": 1.50\n}"), `"params":{"name":"a","arguments":{"n":1.50},"_meta":`},
 	} {
 		meta := mcp.Meta{"com.example/a": json.RawMessage("{\n}"), mcp.MetaTraceParent: json.RawMessage(`"00-a-b-01"`)}
-		if _, err := c.CallTool(t.Context(), "a", test.arguments, client.Meta(meta)); err != nil {
+		if _, err := c.CallTool(t.Context(), "a", test.arguments, client.WithMeta(meta)); err != nil {
 			t.Errorf("%v: %v", test.arguments, err)
 		}
 		if !strings.Contains(sent, test.want) || !strings.Contains(sent, `"com.example/a":{`) || !strings.Contains(sent, `"traceparent":"00-a-b-01"`) || strings.Contains(sent, "\n") {
@@ -272,8 +272,8 @@ func TestACallEndsAtItsTimeout(t *testing.T) {
 				want    time.Duration
 			}{
 				{nil, 3 * time.Second},
-				{[]client.CallOption{client.Timeout(10 * time.Second)}, 10 * time.Second},
-				{[]client.CallOption{client.Timeout(-1)}, time.Minute},
+				{[]client.CallOption{client.WithTimeout(10 * time.Second)}, 10 * time.Second},
+				{[]client.CallOption{client.WithTimeout(-1)}, time.Minute},
 			} {
 				start := time.Now()
 				_, err := c.CallTool(t.Context(), "a", nil, test.options...)
@@ -298,22 +298,26 @@ func TestACallEndsAtItsTimeout(t *testing.T) {
 }
 
 func TestReportsComeInTheCallAndNotAfter(t *testing.T) {
-	report := func(n int) string {
+	notification := func(n int) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$id,"progress":%d,"total":2,"message":"m"}}`, n)
 	}
-	s := saying("!lines " + report(1) + "\n" + report(2) + "\n" + `{"jsonrpc":"2.0","id":$id,` + called + "}\n" + report(3))
+	s := saying("!lines " + notification(1) + "\n" + notification(2) + "\n" + `{"jsonrpc":"2.0","id":$id,` + called + "}\n" + notification(3))
 	c, _ := dial(t, s)
 	for range 100 {
-		var got []rpc.Progress
+		type report struct {
+			done, total float64
+			message     string
+		}
+		var got []report
 		over := false
-		_, err := c.CallTool(t.Context(), "a", nil, client.OnProgress(func(p rpc.Progress) {
+		_, err := c.CallTool(t.Context(), "a", nil, client.WithProgress(func(done, total float64, message string) {
 			if over {
 				t.Error("a report came after the call")
 			}
-			got = append(got, p)
+			got = append(got, report{done, total, message})
 		}))
 		over = true
-		if err != nil || len(got) != 2 || got[0] != (rpc.Progress{Done: 1, Total: 2, Message: "m"}) || got[1].Done != 2 {
+		if err != nil || len(got) != 2 || got[0] != (report{1, 2, "m"}) || got[1].done != 2 {
 			t.Fatalf("reports %+v, %v", got, err)
 		}
 	}

@@ -55,13 +55,13 @@ func (d *Dialer) containedMiddleware() []rpc.Middleware {
 
 // progressContained is f, which reports progress, with its panics staying with it: the
 // call goes on. It is nil if f is.
-func (d *Dialer) progressContained(f func(rpc.Progress)) func(rpc.Progress) {
+func (d *Dialer) progressContained(f func(done, total float64, message string)) func(rpc.Progress) {
 	if f == nil {
 		return nil
 	}
 	return func(p rpc.Progress) {
-		defer d.contain("OnProgress", nil)
-		f(p)
+		defer d.contain("WithProgress", nil)
+		f(p.Done, p.Total, p.Message)
 	}
 }
 

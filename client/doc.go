@@ -10,7 +10,7 @@
 // return lists and calls tools:
 //
 //	for tool, err := range c.Tools(ctx) { … }
-//	res, err := c.CallTool(ctx, "greet", map[string]any{"name": "Ada"}, client.OnProgress(bar.Set))
+//	res, err := c.CallTool(ctx, "greet", map[string]any{"name": "Ada"}, client.WithProgress(bar.Set))
 //	out, err := client.CallTool[Weather](ctx, c, "weather", City{"Oslo"})
 //
 // and reads resources, makes prompts and completes their arguments:
@@ -38,7 +38,7 @@
 //
 // What a connection has learned of its server spares the next one the question: see
 // [Discovery]. What a server says is fresh for a while is kept for that long, see [Cache], and asked
-// for all the same with [Fresh].
+// for all the same with [WithRefresh].
 //
 // A Client outlives its connection. When a server's process has died, or its
 // session is gone, the next call starts anew. A call that may have run is never

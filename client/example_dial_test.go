@@ -35,7 +35,7 @@ func ExampleCache() {
 		log.Fatal(err)
 	}
 	defer c.Close()
-	for tool, err := range c.Tools(context.Background(), client.Fresh()) {
+	for tool, err := range c.Tools(context.Background(), client.WithRefresh()) {
 		fmt.Println(tool.Name, err)
 	}
 	// Output:

@@ -104,7 +104,7 @@ func ExampleClient_CallTool() {
 		log.Fatal(err)
 	}
 	defer c.Close()
-	result, err := c.CallTool(context.Background(), "weather", map[string]any{"city": "Oslo"}, client.Timeout(10*time.Second))
+	result, err := c.CallTool(context.Background(), "weather", map[string]any{"city": "Oslo"}, client.WithTimeout(10*time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -134,14 +134,14 @@ func ExampleClient_Tools() {
 	// weather - Tell the weather
 }
 
-func ExampleOnProgress() {
+func ExampleWithProgress() {
 	c, err := client.Dial(context.Background(), weatherStation())
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer c.Close()
-	text, err := client.CallTool[string](context.Background(), c, "measure", nil, client.OnProgress(func(p rpc.Progress) {
-		fmt.Printf("%.0f/%.0f ", p.Done, p.Total)
+	text, err := client.CallTool[string](context.Background(), c, "measure", nil, client.WithProgress(func(done, total float64, _ string) {
+		fmt.Printf("%.0f/%.0f ", done, total)
 	}))
 	fmt.Println(text, err)
 	// Output:

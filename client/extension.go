@@ -129,7 +129,7 @@ func (s ServerDetails) Extension(id string) (settings json.RawMessage, ok bool) 
 
 // CallExtension sends a request of an extension and returns the result, a JSON object. Params
 // are anything that encodes to a JSON object, or nil for none; further members of _meta
-// go in the option [Meta]. Timeouts.Tool bounds the wait, unless an option says
+// go in the option [WithMeta]. Timeouts.Tool bounds the wait, unless an option says
 // otherwise.
 //
 // What the server reports is a *jsonrpc.Error: of the code
@@ -211,7 +211,7 @@ func extensionParams(method string, params any) ([]byte, error) {
 		return nil, fmt.Errorf("the params must encode to a JSON object, not %.20s", raw)
 	}
 	if _, ok := jsonrpc.Get(raw, "_meta"); ok {
-		return nil, errors.New("the params have a _meta: use the option Meta for its members")
+		return nil, errors.New("the params have a _meta: use the option WithMeta for its members")
 	}
 	return raw, nil
 }

@@ -17,7 +17,7 @@ const maxPages = 64
 
 // Tools lists the server's tools, page by page as the loop goes on. It ends after
 // the first error. Pages of 2026-07-28 that the server says are fresh are not asked for
-// again: see [Cache] and [Fresh].
+// again: see [Cache] and [WithRefresh].
 //
 // Over HTTP, tools of 2026-07-28 are left out, and a warning is logged, whose
 // parameters are marked with an x-mcp-header that cannot be followed.
@@ -69,7 +69,7 @@ func list[Page, E any](ctx context.Context, c *Client, options []CallOption, met
 				if cursor != nil && isInvalidParams(err) {
 					c.cache.invalidate(method)
 					if kept && again == nil { // the cursor was of a page that the server has forgotten
-						cursor, again, o.fresh = nil, had, true
+						cursor, again, o.refresh = nil, had, true
 						continue
 					}
 				}

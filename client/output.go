@@ -145,7 +145,7 @@ func (c *Client) fits(tool string, listed *output, result *mcp.CallToolResult) e
 // find lists the server's tools anew, up to the one that is asked for, and reports
 // whether it is among them.
 func (c *Client) find(ctx context.Context, tool string) bool {
-	for t, err := range c.Tools(ctx, Fresh()) {
+	for t, err := range c.Tools(ctx, WithRefresh()) {
 		if err != nil {
 			return false
 		}

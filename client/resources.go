@@ -20,7 +20,7 @@ var ErrResourceNotFound = errors.New("resource not found")
 // the *jsonrpc.Error, as for everything else that the server reports.
 //
 // What a server of 2026-07-28 says is fresh for a while is not asked for again meanwhile:
-// see [Cache] and [Fresh]. A read is asked for once more when the connection was lost before the result came.
+// see [Cache] and [WithRefresh]. A read is asked for once more when the connection was lost before the result came.
 func (c *Client) ReadResource(ctx context.Context, uri string, options ...CallOption) (*mcp.ReadResourceResult, error) {
 	params := append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}')
 	result, err := get[mcp.ReadResourceResult](ctx, c, rpc.Request{Method: mcp.MethodReadResource, Name: uri, Params: params}, options)

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -79,11 +78,11 @@ func TestReadingTakesOptions(t *testing.T) {
 {"jsonrpc":"2.0","id":$id,"result":{"contents":[{"uri":"note://a","text":""}]}}`}
 	c, sent := tracing(t, s)
 	var reports int
-	_, err := c.ReadResource(t.Context(), "note://\"a\n", client.Meta(mcp.Meta{"com.example/a": json.RawMessage(`1`)}), client.OnProgress(func(rpc.Progress) { reports++ }))
+	_, err := c.ReadResource(t.Context(), "note://\"a\n", client.WithMeta(mcp.Meta{"com.example/a": json.RawMessage(`1`)}), client.WithProgress(func(float64, float64, string) { reports++ }))
 	if err != nil || reports != 1 || !strings.Contains(*sent, `"params":{"uri":"note://\"a\n",`) || !strings.Contains(*sent, `"com.example/a":1`) {
 		t.Errorf("%d reports, %v, sent %s", reports, err, *sent)
 	}
-	if _, err := c.ReadResource(t.Context(), "note://a", client.Meta(mcp.Meta{mcp.MetaProtocolVersion: json.RawMessage(`"x"`)})); !errors.Is(err, mcp.ErrMetaKey) {
+	if _, err := c.ReadResource(t.Context(), "note://a", client.WithMeta(mcp.Meta{mcp.MetaProtocolVersion: json.RawMessage(`"x"`)})); !errors.Is(err, mcp.ErrMetaKey) {
 		t.Errorf("the protocol's own _meta: %v", err)
 	}
 }

@@ -5,61 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 )
-
-// CallOption changes how one tool is called, one resource read, one prompt made or one
-// list gone through. To a list the options apply page by page.
-type CallOption func(*callOptions)
-
-type callOptions struct {
-	onProgress func(rpc.Progress)
-	timeout    time.Duration
-	meta       mcp.Meta
-	fresh      bool
-}
-
-// OnProgress has f called with each report of progress. It runs in the goroutine
-// that makes the call, never after the call has returned. A panic of f's is logged.
-func OnProgress(f func(rpc.Progress)) CallOption {
-	return func(o *callOptions) { o.onProgress = f }
-}
-
-// Timeout bounds the wait for this call's result instead of Timeouts.Tool or
-// Timeouts.Read. A report of progress begins it anew. Negative: no bound.
-func Timeout(d time.Duration) CallOption {
-	return func(o *callOptions) { o.timeout = d }
-}
-
-// Meta sends further members of _meta with the call. Keys follow the grammar of
-// mcp.ValidMetaKey and are not the protocol's own, but for those of trace context.
-func Meta(meta mcp.Meta) CallOption {
-	return func(o *callOptions) { o.meta = meta }
-}
-
-// Fresh asks the server, whatever is kept of earlier results; see [Cache]. What it
-// answers is kept in their place.
-func Fresh() CallOption {
-	return func(o *callOptions) { o.fresh = true }
-}
-
-// optionsOf gathers options. Without one, the time-out is the one given.
-func optionsOf(options []CallOption, timeout time.Duration) (callOptions, error) {
-	var o callOptions
-	for _, option := range options {
-		option(&o)
-	}
-	if o.timeout == 0 {
-		o.timeout = timeout
-	}
-	o.timeout = max(o.timeout, 0)
-	return o, checkMeta(o.meta)
-}
 
 // CallTool calls a tool. Arguments are anything that encodes to a JSON object, or
 // nil for none; a json.RawMessage is sent as it is.
@@ -118,15 +69,6 @@ func (c *Client) CallTool(ctx context.Context, name string, arguments any, optio
 		return nil, err
 	}
 	return result, nil
-}
-
-func checkMeta(meta mcp.Meta) error {
-	for key, value := range meta {
-		if err := rpc.CheckMeta(key, value); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // callParams encodes the params of tools/call.

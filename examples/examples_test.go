@@ -22,7 +22,6 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth/devissuer"
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -244,12 +243,14 @@ func TestProgress(t *testing.T) {
 	c := startExample(t, "progress")
 	var steps []string
 	text, err := client.CallTool[string](t.Context(), c, "count", nil,
-		client.OnProgress(func(p call.Progress) { steps = append(steps, fmt.Sprintf("%v/%v %s", p.Done, p.Total, p.Message)) }))
+		client.WithProgress(func(done, total float64, message string) {
+			steps = append(steps, fmt.Sprintf("%v/%v %s", done, total, message))
+		}))
 	if err != nil || text != "counted to 10" || len(steps) != 10 || steps[9] != "10/10 counting" {
 		t.Errorf("%q, %v, %q", text, err, steps)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err = c.CallTool(ctx, "count", nil, client.OnProgress(func(call.Progress) { cancel() }))
+	_, err = c.CallTool(ctx, "count", nil, client.WithProgress(func(float64, float64, string) { cancel() }))
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want that it was cancelled", err)
 	}

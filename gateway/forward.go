@@ -31,11 +31,11 @@ func (g *Gateway) forward(serverName, tool string) server.ToolHandler {
 // callOptions returns the options of a forwarded request: the time-out, and a function
 // that forwards progress to the client if the client wants it.
 func (g *Gateway) callOptions(ctx context.Context) []client.CallOption {
-	options := []client.CallOption{client.Timeout(g.timeout())}
+	options := []client.CallOption{client.WithTimeout(g.timeout())}
 	if c := rpc.From(ctx); c != nil && !c.ProgressToken.IsZero() {
-		options = append(options, client.OnProgress(func(p rpc.Progress) {
+		options = append(options, client.WithProgress(func(done, total float64, message string) {
 			// Progress that cannot be sent does not affect the call.
-			_ = server.Progress(ctx, p.Done, p.Total, p.Message)
+			_ = server.Progress(ctx, done, total, message)
 		}))
 	}
 	return options

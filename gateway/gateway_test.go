@@ -17,7 +17,6 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -196,10 +195,10 @@ func TestProgressIsForwarded(t *testing.T) {
 		return gatewayTo(t, inMemory(t, "up", upstream))
 	}, func(t *testing.T, c *client.Client) {
 		var got []float64
-		_, err := c.CallTool(t.Context(), "up__count", nil, client.OnProgress(func(p rpc.Progress) {
-			got = append(got, p.Done)
-			if p.Total != 4 || c.Revision() != mcp.V20241105 && p.Message == "" {
-				t.Errorf("progress: %+v", p)
+		_, err := c.CallTool(t.Context(), "up__count", nil, client.WithProgress(func(done, total float64, message string) {
+			got = append(got, done)
+			if total != 4 || c.Revision() != mcp.V20241105 && message == "" {
+				t.Errorf("progress: %v of %v, message %q", done, total, message)
 			}
 		}))
 		if err != nil || !slices.Equal(got, []float64{0, 1, 2, 3, 4}) {

@@ -177,20 +177,20 @@ const allKinds = client.ToolsChanged | client.PromptsChanged | client.ResourcesC
 func list(ctx context.Context, c *client.Client, kinds rpc.ChangeKind) (l lists, err error) {
 	has := c.Server().Capabilities
 	if kinds&client.ToolsChanged != 0 && has.Tools != nil {
-		if l.tools, err = collect(c.Tools(ctx, client.Fresh())); err != nil {
+		if l.tools, err = collect(c.Tools(ctx, client.WithRefresh())); err != nil {
 			return l, err
 		}
 	}
 	if kinds&client.ResourcesChanged != 0 && has.Resources != nil {
-		if l.resources, err = collect(c.Resources(ctx, client.Fresh())); err != nil {
+		if l.resources, err = collect(c.Resources(ctx, client.WithRefresh())); err != nil {
 			return l, err
 		}
-		if l.templates, err = collect(c.ResourceTemplates(ctx, client.Fresh())); err != nil {
+		if l.templates, err = collect(c.ResourceTemplates(ctx, client.WithRefresh())); err != nil {
 			return l, err
 		}
 	}
 	if kinds&client.PromptsChanged != 0 && has.Prompts != nil {
-		l.prompts, err = collect(c.Prompts(ctx, client.Fresh()))
+		l.prompts, err = collect(c.Prompts(ctx, client.WithRefresh()))
 	}
 	return l, err
 }

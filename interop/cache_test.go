@@ -28,13 +28,13 @@ func useCache(t *testing.T, p *peer) {
 		again = 1
 	}
 	for method, ask := range map[string]func(...client.CallOption){"tools/list": list, "resources/read": read} {
-		ask(client.Fresh())
+		ask(client.WithRefresh())
 		before := p.sent(method)
 		ask()
 		if sent := p.sent(method) - before; sent != again {
 			t.Errorf("%s was asked for %d times, want %d", method, sent, again)
 		}
-		ask(client.Fresh())
+		ask(client.WithRefresh())
 		if sent := p.sent(method) - before; sent != again+1 {
 			t.Errorf("%s was not asked for anew: %d times, want %d", method, sent, again+1)
 		}

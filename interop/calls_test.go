@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -56,7 +55,7 @@ func offerCalls(s *server.Server) {
 func useCalls(t *testing.T, p *peer) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	_, err := p.CallTool(ctx, "wait", nil, client.OnProgress(func(call.Progress) { cancel() }))
+	_, err := p.CallTool(ctx, "wait", nil, client.WithProgress(func(float64, float64, string) { cancel() }))
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled call: %v", err)
 	}

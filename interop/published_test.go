@@ -17,7 +17,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -130,7 +129,7 @@ func useEverythingsTools(t *testing.T, p *peer) {
 	}
 	reports := 0
 	result, err := p.CallTool(t.Context(), "trigger-long-running-operation", map[string]any{"duration": 0.2, "steps": 4},
-		client.OnProgress(func(call.Progress) { reports++ }))
+		client.WithProgress(func(float64, float64, string) { reports++ }))
 	if err != nil || result.IsError || reports != 4 {
 		t.Errorf("%+v, %v, %d reports", result, err, reports)
 	}

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -52,8 +51,8 @@ func TestOurClientResumesTheirStreams(t *testing.T) {
 				{"polled", func() {}},
 			} {
 				var steps []float64
-				text, err := client.CallTool[string](t.Context(), c, tt.tool, nil, client.OnProgress(func(p call.Progress) {
-					if steps = append(steps, p.Done); p.Done == 1 {
+				text, err := client.CallTool[string](t.Context(), c, tt.tool, nil, client.WithProgress(func(done, _ float64, _ string) {
+					if steps = append(steps, done); done == 1 {
 						tt.then()
 					}
 				}))

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -80,7 +79,7 @@ func useTools(t *testing.T, p *peer) {
 	}
 	var steps []float64
 	text, err := client.CallTool[string](t.Context(), p.Client, "count", map[string]any{"to": 5},
-		client.OnProgress(func(p call.Progress) { steps = append(steps, p.Done) }))
+		client.WithProgress(func(done, _ float64, _ string) { steps = append(steps, done) }))
 	if err != nil || text != "counted to 5" || !slices.Equal(steps, []float64{1, 2, 3, 4, 5}) {
 		t.Errorf("count: %q, %v, progress %v", text, err, steps)
 	}

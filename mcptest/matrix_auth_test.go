@@ -14,7 +14,6 @@ import (
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/devissuer"
 	"github.com/parley-mcp/parley/auth/oauth"
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -65,7 +64,7 @@ func TestATokenIsAllThatAClientNeeds(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			who, err := c.CallTool(t.Context(), "whoami", nil, client.OnProgress(func(call.Progress) {}))
+			who, err := c.CallTool(t.Context(), "whoami", nil, client.WithProgress(func(float64, float64, string) {}))
 			if err != nil || who.IsError || who.Content[0].(*mcp.TextContent).Text != "ada at "+issuer.URL()+" through devissuer" {
 				t.Errorf("%+v, %v", who, err)
 			}

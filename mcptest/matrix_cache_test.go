@@ -42,7 +42,7 @@ func TestAClientKeepsWhatIsFreshUntilItChanges(t *testing.T) {
 		}
 		read(1)
 		read(1)
-		read(2, client.Fresh())
+		read(2, client.WithRefresh())
 		read(2)
 		// What was kept before the server listened may have changed since.
 		w := watch(t, c, client.WatchOptions{URIs: []string{"note://a"}})

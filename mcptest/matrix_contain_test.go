@@ -55,7 +55,7 @@ func TestAPanicInMiddlewareEndsTheRequestOnly(t *testing.T) {
 			t.Errorf("%d errors were logged", log.Load())
 		}
 		reports := 0
-		result, err := c.CallTool(t.Context(), "count", counting{To: 3}, client.OnProgress(func(call.Progress) {
+		result, err := c.CallTool(t.Context(), "count", counting{To: 3}, client.WithProgress(func(float64, float64, string) {
 			reports++
 			panic("secret")
 		}))

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -40,7 +39,7 @@ func TestCloseStreamLosesNothing(t *testing.T) {
 	}
 	everywhere(t, closing, func(t *testing.T, c *client.Client) {
 		var got []float64
-		closed, err := client.CallTool[string](t.Context(), c, "away", nil, client.OnProgress(func(p call.Progress) { got = append(got, p.Done) }))
+		closed, err := client.CallTool[string](t.Context(), c, "away", nil, client.WithProgress(func(done, _ float64, _ string) { got = append(got, done) }))
 		if err != nil || !slices.Equal(got, []float64{1, 2, 3}) {
 			t.Errorf("progress %v, %v", got, err)
 		}
@@ -77,7 +76,7 @@ func TestT21CutConnectionLosesNothing(t *testing.T) {
 				}
 				t.Cleanup(func() { c.Close() })
 				var got []float64
-				_, err = c.CallTool(t.Context(), "count", counting{To: reports}, client.OnProgress(func(p call.Progress) { got = append(got, p.Done) }))
+				_, err = c.CallTool(t.Context(), "count", counting{To: reports}, client.WithProgress(func(done, _ float64, _ string) { got = append(got, done) }))
 				if err != nil || !slices.Equal(got, []float64{1, 2, 3}) {
 					t.Errorf("progress %v, %v", got, err)
 				}

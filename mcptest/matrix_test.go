@@ -10,7 +10,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/spec"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -272,13 +271,13 @@ func TestProtocolErrorsAreErrors(t *testing.T) {
 func TestProgressComesInOrderBeforeTheResult(t *testing.T) {
 	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
 		var got []float64
-		result, err := c.CallTool(t.Context(), "count", counting{To: 20}, client.OnProgress(func(p call.Progress) {
-			got = append(got, p.Done)
-			if p.Total != 20 {
-				t.Errorf("total %v", p.Total)
+		result, err := c.CallTool(t.Context(), "count", counting{To: 20}, client.WithProgress(func(done, total float64, message string) {
+			got = append(got, done)
+			if total != 20 {
+				t.Errorf("total %v", total)
 			}
-			if says := p.Message != ""; says != (c.Revision() >= mcp.V20250326) {
-				t.Errorf("message %q", p.Message)
+			if says := message != ""; says != (c.Revision() >= mcp.V20250326) {
+				t.Errorf("message %q", message)
 			}
 		}))
 		if err != nil || result.IsError {
@@ -302,10 +301,10 @@ func TestConcurrentProgressDoesNotCross(t *testing.T) {
 		for i := range 16 {
 			wg.Go(func() {
 				to, reports := i+2, 0
-				text, err := c.CallTool(t.Context(), "count", counting{To: to}, client.OnProgress(func(p call.Progress) {
+				text, err := c.CallTool(t.Context(), "count", counting{To: to}, client.WithProgress(func(done, total float64, _ string) {
 					reports++
-					if p.Total != float64(to) || p.Done != float64(reports) {
-						t.Errorf("call %d got the report %+v", to, p)
+					if total != float64(to) || done != float64(reports) {
+						t.Errorf("call %d got progress %v of %v", to, done, total)
 					}
 				}))
 				if err != nil || text.IsError || reports != to {

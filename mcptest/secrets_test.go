@@ -198,7 +198,7 @@ func (l *leaking) use(c *client.Client, tools ...string) {
 		return
 	}
 	for _, tool := range tools {
-		_, err := c.CallTool(l.t.Context(), tool, nil, client.OnProgress(func(call.Progress) {}))
+		_, err := c.CallTool(l.t.Context(), tool, nil, client.WithProgress(func(float64, float64, string) {}))
 		l.failed(err)
 	}
 }

@@ -231,7 +231,7 @@ func TestCancelledCallsSaySo(t *testing.T) {
 			tel := newTelemetry(otel.Options{})
 			c := mcptest.Dial(t, tel.server(), tel.client, mcptest.Revision(r))
 			ctx, cancel := context.WithCancel(t.Context())
-			_, err := c.CallTool(ctx, "hang", nil, client.OnProgress(func(call.Progress) { cancel() }))
+			_, err := c.CallTool(ctx, "hang", nil, client.WithProgress(func(float64, float64, string) { cancel() }))
 			if !errors.Is(err, context.Canceled) {
 				t.Fatal(err)
 			}
@@ -251,7 +251,7 @@ func TestCancelledCallsSaySo(t *testing.T) {
 func TestTimeoutsSaySo(t *testing.T) {
 	tel := newTelemetry(otel.Options{})
 	c := mcptest.Dial(t, tel.server(), tel.client)
-	if _, err := c.CallTool(t.Context(), "hang", nil, client.Timeout(time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := c.CallTool(t.Context(), "hang", nil, client.WithTimeout(time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}
 	if got := text(tel.span(t, trace.SpanKindClient, "tools/call"), "error.type"); got != "timeout" {

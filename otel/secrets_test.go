@@ -126,7 +126,7 @@ func TestR6NoSecretIsTraced(t *testing.T) {
 					continue
 				}
 				for _, tool := range []string{"who", "ask", "lost", "panic", "more", "nobody"} {
-					_, _ = c.CallTool(t.Context(), tool, nil, client.OnProgress(func(call.Progress) {}))
+					_, _ = c.CallTool(t.Context(), tool, nil, client.WithProgress(func(float64, float64, string) {}))
 				}
 				_ = c.Close()
 			}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -83,7 +82,7 @@ func (p *till) buy(t *testing.T, r mcp.Revision, s *server.Server, ask func(cont
 	t.Helper()
 	c := mcptest.InMemory(t, s, mcptest.Revision(r), func(d *client.Dialer) { d.ElicitURL, d.Trace = ask, p.trace })
 	reported := 0
-	text, err := client.CallTool[string](t.Context(), c, "buy", nil, client.OnProgress(func(rpc.Progress) { reported++ }))
+	text, err := client.CallTool[string](t.Context(), c, "buy", nil, client.WithProgress(func(float64, float64, string) { reported++ }))
 	if err == nil && reported != 1 {
 		t.Errorf("progress was reported %d times", reported)
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -39,7 +38,7 @@ func ExampleCloseStream() {
 	}
 	defer c.Close()
 	text, err := client.CallTool[string](ctx, c, "restore", map[string]string{"file": "1999.tar"},
-		client.OnProgress(func(p rpc.Progress) { fmt.Println(p.Message) }))
+		client.WithProgress(func(_, _ float64, message string) { fmt.Println(message) }))
 	fmt.Println(text, err)
 	// Output:
 	// the tape is being mounted

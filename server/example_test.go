@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/transport"
@@ -111,8 +110,8 @@ func ExampleProgress() {
 
 	c := inMemory(s)
 	defer c.Close()
-	text, err := client.CallTool[string](context.Background(), c, "build", nil, client.OnProgress(func(p rpc.Progress) {
-		fmt.Printf("%v of %v: %s\n", p.Done, p.Total, p.Message)
+	text, err := client.CallTool[string](context.Background(), c, "build", nil, client.WithProgress(func(done, total float64, message string) {
+		fmt.Printf("%v of %v: %s\n", done, total, message)
 	}))
 	fmt.Println(text, err)
 	// Output:

@@ -59,7 +59,7 @@ func TestServeLetsCallsFinishWhenItsContextEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if text, err := client.Call[string](t.Context(), c, "slow", nil); err != nil || text != "finished" {
+	if text, err := client.CallTool[string](t.Context(), c, "slow", nil); err != nil || text != "finished" {
 		t.Errorf("%q, %v", text, err)
 	}
 	if err := result(t, served); err != nil {

@@ -82,7 +82,7 @@ func TestProgressAfterTheHandlerIsRefused(t *testing.T) {
 		return "", server.Progress(ctx, 1, 2, "")
 	})
 	c := mcptest.Dial(t, s)
-	if _, err := c.CallTool(t.Context(), "keep", nil, client.OnProgress(func(rpc.Progress) {})); err != nil {
+	if _, err := c.CallTool(t.Context(), "keep", nil, client.WithProgress(func(float64, float64, string) {})); err != nil {
 		t.Fatal(err)
 	}
 	if err := server.Progress(kept, 2, 2, ""); !errors.Is(err, rpc.ErrCallDone) {

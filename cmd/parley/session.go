@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/auth/oauth"
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/form"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
@@ -87,7 +86,7 @@ func (f *sessionFlags) serverName(cmd *cobra.Command, target []string, to client
 
 // onProgress shows the server's progress reports.
 func (s *session) onProgress() client.CallOption {
-	return client.OnProgress(func(p call.Progress) { s.progress.Set(p.Done, p.Total, p.Message) })
+	return client.WithProgress(s.progress.Set)
 }
 
 // answerWith shows the server's questions on a screen, one at a time.

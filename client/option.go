@@ -1,0 +1,80 @@
+package client
+
+import (
+	"time"
+
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// CallOption is a setting of one request: a tool call, a read, a list or a watch. Settings
+// of all requests are fields of [Dialer]. Of two options of a kind the last one counts. An
+// option that does not apply to a request is ignored. A list applies its options to the
+// request of each page.
+type CallOption func(*callOptions)
+
+type callOptions struct {
+	onProgress  func(done, total float64, message string)
+	timeout     time.Duration
+	meta        mcp.Meta
+	refresh     bool
+	noReconnect bool
+}
+
+// WithProgress asks the server for progress notifications and calls f with each of them:
+// done of total, which is 0 if the server does not know it, and a message for people, which
+// may be empty. f runs in the goroutine that makes the call, and never after the call has
+// returned. The client logs a panic of f and goes on.
+func WithProgress(f func(done, total float64, message string)) CallOption {
+	return func(o *callOptions) { o.onProgress = f }
+}
+
+// WithTimeout limits the wait for the result to d, instead of Timeouts.Tool for a call and
+// Timeouts.Read for other requests. A progress notification restarts it; Timeouts.Max
+// limits the whole. A negative d means no limit but Timeouts.Max.
+func WithTimeout(d time.Duration) CallOption {
+	return func(o *callOptions) { o.timeout = d }
+}
+
+// WithMeta adds members to _meta of the request. Their names must satisfy
+// mcp.ValidMetaKey. Names that the protocol reserves are an error, except for those of trace
+// context.
+func WithMeta(meta mcp.Meta) CallOption {
+	return func(o *callOptions) { o.meta = meta }
+}
+
+// WithRefresh sends the request even if the [Cache] has a fresh result. The new result
+// replaces the cached one.
+func WithRefresh() CallOption {
+	return func(o *callOptions) { o.refresh = true }
+}
+
+// WithoutReconnect ends a [Client.Watch] when the connection is lost, instead of connecting
+// again. The last error is then [ErrConnectionLost], or the error with which the server
+// ended the subscription.
+func WithoutReconnect() CallOption {
+	return func(o *callOptions) { o.noReconnect = true }
+}
+
+// optionsOf applies options. The time-out is def if no option sets one.
+func optionsOf(options []CallOption, def time.Duration) (callOptions, error) {
+	var o callOptions
+	for _, option := range options {
+		option(&o)
+	}
+	if o.timeout == 0 {
+		o.timeout = def
+	}
+	o.timeout = max(o.timeout, 0)
+	return o, checkMeta(o.meta)
+}
+
+// checkMeta returns an error for the first member of _meta that a caller must not set.
+func checkMeta(meta mcp.Meta) error {
+	for key, value := range meta {
+		if err := rpc.CheckMeta(key, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
