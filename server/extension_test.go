@@ -31,7 +31,7 @@ func TestExtensionsThatCannotBeAreRefused(t *testing.T) {
 		"belongs to the extension":             {ID: "com.example/jobs", Requests: requests(mcp.MethodGetTask)},
 		"a name of a notification":             {ID: "com.example/jobs", Requests: requests("notifications/x")},
 		"letters, digits":                      {ID: "com.example/jobs", Requests: requests("jobs run")},
-		"the handler is nil":                   {ID: "com.example/jobs", Requests: map[string]server.ExtensionRequest{"jobs/run": nil}},
+		"handler must not be nil":              {ID: "com.example/jobs", Requests: map[string]server.ExtensionRequest{"jobs/run": nil}},
 		"a notification's name begins with no": {ID: "com.example/jobs", Notifications: map[string]server.ExtensionNotification{"jobs/x": func(context.Context, json.RawMessage) {}}},
 		"another extension's":                  {ID: "com.example/jobs", Requests: requests("other/run")},
 		"it is there already":                  {ID: "com.example/other"},

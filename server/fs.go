@@ -18,64 +18,61 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// FSOptions say how [AddFS] serves a directory. The zero value is the cautious one.
+// FSOptions are the options of [AddFS].
 type FSOptions struct {
-	// Name and Description are what clients are told of the directory. The default
-	// name is the last segment of the prefix, "files" if it has none.
+	// Name and Description describe the directory to clients. The default name is the last
+	// segment of the prefix, or "files".
 	Name, Description string
-	// MaxFile is the size of the largest file to be read, in bytes; default 4 MiB. A
-	// larger one is a *[FileTooLargeError].
+	// MaxFile is the size of the largest readable file in bytes; default 4 MiB. Reading a
+	// larger file fails with a *[FileTooLargeError].
 	MaxFile int64
-	// Hidden has files and directories served too whose names begin with a dot.
+	// Hidden includes files and directories whose names begin with a dot.
 	Hidden bool
-	// Unlisted keeps the files out of resources/list. They can be read all the same.
+	// Unlisted excludes the files from resources/list. Clients can still read them.
 	Unlisted bool
 }
 
 const defaultMaxFile = 4 << 20
 
-// FileTooLargeError is what reading a file of [AddFS] ends with that is larger than
-// FSOptions.MaxFile. Clients are told both sizes.
+// FileTooLargeError reports a file of [AddFS] that is larger than FSOptions.MaxFile. Clients
+// receive both sizes.
 type FileTooLargeError struct {
-	Name      string // of the file, below the directory
+	Name      string // path of the file below the directory
 	Size, Max int64  // in bytes
 }
 
 // Error implements the error interface.
 func (e *FileTooLargeError) Error() string {
-	return fmt.Sprintf("the file has %d bytes, and no more than %d are sent", e.Size, e.Max)
+	return fmt.Sprintf("the file has %d bytes, the limit is %d", e.Size, e.Max)
 }
 
-// Unwrap returns the error that the client gets.
+// Unwrap returns the error that the client receives.
 func (e *FileTooLargeError) Unwrap() error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: e.Error()}
 }
 
-// AddFS serves the regular files of a directory as resources, whose URIs are prefix,
-// such as "file:///project/", and the path of the file below the directory, with
-// slashes and percent-encoded. It registers the template prefix{+path}, under which
-// the directory is removed again. Root is the caller's to close, after that or after
-// the server was shut down.
+// AddFS serves the regular files of a directory as resources. The URI of a file is the prefix,
+// such as "file:///project/", followed by its percent-encoded, slash-separated path below the
+// directory. AddFS registers the template prefix{+path}, which RemoveTemplate removes. The
+// caller closes root after that, or after the server was shut down.
 //
-// Nothing outside of the directory can be reached: paths go through root, which
-// follows a symbolic link only to where it stays inside, and beforehand each is
-// refused that has an empty segment, one of dots, a control character, a backslash, a
-// colon, or ends a segment with a dot or a space, encoded or not; on every system, so
-// that what is served does not depend on it. Directories, devices and pipes are not
-// read.
+// Files outside of the directory cannot be read. All paths go through root, which follows
+// symbolic links only inside the directory. Paths are rejected that have an empty segment, a
+// segment of dots, a control character, a backslash or a colon, or that end a segment with a
+// dot or a space, percent-encoded or not. The rules are the same on every operating system.
+// Directories, devices and pipes are not read.
 //
-// A file whose bytes are UTF-8 without NUL is text, any other a blob; its MIME type
-// goes by the extension of its name, and by its bytes where that is unknown.
+// A file of valid UTF-8 without NUL is text, any other file is a blob. The MIME type is that
+// of the file name extension, or follows from the contents if the extension is unknown.
 //
-// Files are read, and the directory is, when a client asks, so that changes are seen
-// at once. A page of resources/list reads the directories on its way, of each the
-// first 10,000 entries that the system returns, in depth at most 32; links to
-// directories are not followed there.
+// Files and directories are read on each request, so that clients see changes at once. A page
+// of resources/list reads the directories that it covers, up to the first 10,000 entries of
+// each and up to a depth of 32, and does not follow links to directories.
 //
-// Clients that watch are not told of changes unless the program says what has changed, by
-// the Directory that AddFS returns.
+// Subscribed clients are notified only of the changes that the program reports to the returned
+// Directory.
 //
-// AddFS panics if the prefix is no URI, or is taken.
+// AddFS panics if the prefix is not a valid URI or is in use.
 func AddFS(s *Server, prefix string, root *os.Root, options FSOptions, more ...ResourceOption) *Directory {
 	d, err := addFS(s, prefix, root, options, more)
 	if err != nil {
@@ -86,13 +83,13 @@ func AddFS(s *Server, prefix string, root *os.Root, options FSOptions, more ...R
 
 func addFS(s *Server, prefix string, root *os.Root, options FSOptions, more []ResourceOption) (*Directory, error) {
 	if root == nil {
-		return nil, errors.New("there is no directory: root is nil")
+		return nil, errors.New("root must not be nil")
 	}
 	if err := checkURI(prefix); err != nil {
 		return nil, err
 	}
 	if strings.ContainsAny(prefix, "?#") {
-		return nil, errors.New("the prefix has a query or a fragment, and no path can follow these")
+		return nil, errors.New("the prefix must not have a query or a fragment")
 	}
 	if !strings.HasSuffix(prefix, "/") {
 		prefix += "/"
@@ -135,9 +132,8 @@ func (t *fileTree) open(_ string, values map[string][]string) (readFunc, error) 
 	return func(ctx context.Context) (*mcp.ReadResourceResult, error) { return t.read(ctx, name) }, nil
 }
 
-// serves reports whether a path below the directory is of a kind that is served. It
-// is the same on every system: a name that means something else on another one is
-// refused everywhere.
+// serves reports whether a path below the directory is acceptable. The result does not depend
+// on the operating system: a name with a special meaning on one of them is rejected on all.
 func (t *fileTree) serves(name string) bool {
 	if !fs.ValidPath(name) || name == "." || !filepath.IsLocal(filepath.FromSlash(name)) {
 		return false
@@ -163,10 +159,10 @@ func (t *fileTree) servesSegment(segment string) bool {
 	return last != '.' && last != ' ' && utf8.ValidString(segment)
 }
 
-// read reads a file. What is not there, is no regular file or may not be read is not
-// found: which of these it is is nobody's business.
+// read reads a file. A file that does not exist, is not regular or cannot be read is not found;
+// the client does not learn which.
 func (t *fileTree) read(ctx context.Context, name string) (*mcp.ReadResourceResult, error) {
-	// Looked at before it is opened: opening a pipe waits for its other end.
+	// Stat comes first, because opening a pipe blocks until its other end is open.
 	info, err := t.root.Stat(filepath.FromSlash(name))
 	if err != nil || !info.Mode().IsRegular() {
 		return nil, t.notFound(ctx, name, err)
@@ -182,7 +178,7 @@ func (t *fileTree) read(ctx context.Context, name string) (*mcp.ReadResourceResu
 	if info, err = file.Stat(); err != nil || !info.Mode().IsRegular() {
 		return nil, t.notFound(ctx, name, err)
 	}
-	data, err := io.ReadAll(io.LimitReader(file, t.options.MaxFile+1)) // it may be growing
+	data, err := io.ReadAll(io.LimitReader(file, t.options.MaxFile+1)) // the file may grow meanwhile
 	if err != nil {
 		return nil, err
 	}
@@ -203,13 +199,12 @@ func (t *fileTree) read(ctx context.Context, name string) (*mcp.ReadResourceResu
 
 func (t *fileTree) notFound(ctx context.Context, name string, err error) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		t.logger().DebugContext(ctx, "a file is not served", "name", name, "error", err)
+		t.logger().DebugContext(ctx, "cannot serve a file", "name", name, "error", err)
 	}
 	return ErrResourceNotFound
 }
 
-// typeByName returns the MIME type of a file by the extension of its name, "" if that
-// says nothing.
+// typeByName returns the MIME type of a file name extension, or "" if it is unknown.
 func typeByName(name string) string {
 	extension := strings.ToLower(path.Ext(name))
 	if t, ok := textTypes[extension]; ok {
@@ -222,8 +217,8 @@ func typeByName(name string) string {
 	return t
 }
 
-// textTypes are what models are mostly given to read, and systems disagree about, or
-// take for something else: .ts is a video to some.
+// textTypes are the types of common text files, because operating systems disagree about
+// them: some take .ts for a video.
 var textTypes = map[string]string{
 	".c": "text/x-c", ".cpp": "text/x-c++", ".cs": "text/x-csharp", ".css": "text/css", ".csv": "text/csv",
 	".go": "text/x-go", ".h": "text/x-c", ".html": "text/html", ".java": "text/x-java", ".js": "text/javascript",

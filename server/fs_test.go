@@ -195,7 +195,7 @@ func TestFileThatIsTooLargeIsRefused(t *testing.T) {
 	if got := textAt(t, c, "file:///d/fits"); len(got) != 10 {
 		t.Error(got)
 	}
-	if got := textAt(t, c, "file:///d/large"); !strings.Contains(got, "the file has 11 bytes, and no more than 10 are sent") {
+	if got := textAt(t, c, "file:///d/large"); !strings.Contains(got, "the file has 11 bytes, the limit is 10") {
 		t.Error(got)
 	}
 	// A file whose size is not known beforehand.
@@ -345,7 +345,7 @@ func TestDirectoryThatCannotBeServedIsRefused(t *testing.T) {
 			t.Errorf("%q: %s, want %q", prefix, got, want)
 		}
 	}
-	if got := panicOf(func() { server.AddFS(quiet(), "file:///", nil, server.FSOptions{}) }); !strings.Contains(got, "root is nil") {
+	if got := panicOf(func() { server.AddFS(quiet(), "file:///", nil, server.FSOptions{}) }); !strings.Contains(got, "root must not be nil") {
 		t.Error(got)
 	}
 }

@@ -12,12 +12,12 @@ import (
 const (
 	messageKey   = "message"
 	maxLogRecord = 64 << 10 // bytes of the data of one log message
-	maxLogText   = 8 << 10  // of the message alone, when all is too much
-	maxLogDepth  = 64       // of one attribute's value: the peer bounds that too
+	maxLogText   = 8 << 10  // of the message alone, when the record is too large
+	maxLogDepth  = 64       // of one attribute's value; clients bound the depth of messages, too
 )
 
-// encodeRecord makes the data of a log message: an object of the message and the
-// attributes, each name once.
+// encodeRecord encodes the data of a log message: an object with the message and the
+// attributes, without duplicate names.
 func encodeRecord(attrs []slog.Attr, r slog.Record) []byte {
 	members := make(map[string]json.RawMessage, 1+len(attrs)+r.NumAttrs())
 	addAttrs(members, attrs)
@@ -43,8 +43,8 @@ func addAttrs(members map[string]json.RawMessage, attrs []slog.Attr) {
 	}
 }
 
-// addAttr adds an attribute under the rules of slog.Handler: empty ones are left
-// out, and a group without a name is as if its attributes stood for themselves.
+// addAttr adds an attribute by the rules of slog.Handler: an empty attribute is left out, and
+// the attributes of a group without a name are added directly.
 func addAttr(members map[string]json.RawMessage, a slog.Attr) {
 	v := a.Value.Resolve()
 	if v.Kind() != slog.KindGroup {
@@ -68,7 +68,7 @@ func addAttr(members map[string]json.RawMessage, a slog.Attr) {
 	}
 }
 
-// valueJSON encodes a value, as slog.JSONHandler does in the main.
+// valueJSON encodes a value in the same way as slog.JSONHandler.
 func valueJSON(v slog.Value) json.RawMessage {
 	switch v.Kind() {
 	case slog.KindString:
@@ -81,8 +81,8 @@ func valueJSON(v slog.Value) json.RawMessage {
 	return anyJSON(v.Any())
 }
 
-// anyJSON encodes whatever a program logs. What has no strict JSON form is told of in
-// its place: a log must not break the call.
+// anyJSON encodes any logged value. A value without a strict JSON encoding is replaced by an
+// error text, because logging must not make the call fail.
 func anyJSON(v any) (raw json.RawMessage) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// contentsOf returns how what a handler of resources returns becomes contents. The
-// MIME type is set where Out tells it.
+// contentsOf returns a function that converts the results of a resource handler to contents.
+// It sets the MIME type if Out determines it.
 func contentsOf[Out any](mimeType *string) func(Out) (*mcp.ReadResourceResult, error) {
 	one := func(c mcp.ResourceContents) (*mcp.ReadResourceResult, error) {
 		return &mcp.ReadResourceResult{Contents: []mcp.ResourceContents{c}}, nil
@@ -41,7 +41,7 @@ func contentsOf[Out any](mimeType *string) func(Out) (*mcp.ReadResourceResult, e
 		raw, err := schema.Marshal(out)
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("the contents cannot be encoded: %w", err)
+			return nil, fmt.Errorf("cannot encode the contents: %w", err)
 		case string(raw) == "null":
 			return nil, ErrResourceNotFound
 		}
@@ -49,7 +49,7 @@ func contentsOf[Out any](mimeType *string) func(Out) (*mcp.ReadResourceResult, e
 	}
 }
 
-// blob makes a nil slice an empty one: in contents it would stand for text.
+// blob replaces a nil slice by an empty one: nil would mean text.
 func blob(data []byte) []byte {
 	if data == nil {
 		return []byte{}
@@ -57,8 +57,8 @@ func blob(data []byte) []byte {
 	return data
 }
 
-// completed returns a copy of result with what it leaves out: a handler may share
-// what it returns between calls.
+// completed returns a copy of result with its missing fields filled in. It copies, because a
+// handler may return the same result for several calls.
 func completed(result *mcp.ReadResourceResult, uri, mimeType string, from *resourceOffer) *mcp.ReadResourceResult {
 	out := *result
 	out.CacheHints = from.fill(out.CacheHints)
@@ -77,7 +77,7 @@ func completed(result *mcp.ReadResourceResult, uri, mimeType string, from *resou
 	return &out
 }
 
-// messagesOf returns how what a handler of prompts returns becomes a prompt.
+// messagesOf returns a function that converts the results of a prompt handler to a prompt.
 func messagesOf[Out any]() (func(out Out) *mcp.GetPromptResult, error) {
 	var zero Out
 	switch any(zero).(type) {
@@ -92,5 +92,5 @@ func messagesOf[Out any]() (func(out Out) *mcp.GetPromptResult, error) {
 			return &mcp.GetPromptResult{Messages: []mcp.PromptMessage{{Role: mcp.RoleUser, Content: mcp.Text(any(out).(string))}}}
 		}, nil
 	}
-	return nil, errors.New("its handler returns a string, []mcp.PromptMessage or *mcp.GetPromptResult")
+	return nil, errors.New("the handler must return a string, []mcp.PromptMessage or *mcp.GetPromptResult")
 }

@@ -13,34 +13,34 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// parameter is a value that clients write as text: an argument of a prompt, a
-// variable of a URI template.
+// parameter is a value that clients send as text: an argument of a prompt or a variable of a
+// URI template.
 type parameter struct {
 	name        string
 	title       string
 	description string
 	kind        string // string, integer, number or boolean
-	list        bool   // of such
+	list        bool   // a list of values of that kind
 	required    bool
-	enum        []string // nil: anything
+	enum        []string // nil: any value
 }
 
-// parameters are those that a Go type has as its members.
+// parameters are the members of a Go type.
 type parameters struct {
 	schema *schema.Schema
 	all    []parameter // in the order of the fields
-	others *parameter  // what members are that are not in all; nil: there are none
+	others *parameter  // kind of the members of a map; nil for a struct
 }
 
-// parametersOf returns the parameters that are the members of In: a struct or a map
-// of texts, numbers, booleans and, if lists says so, slices of these.
+// parametersOf returns the parameters of In, a struct or a map of strings, numbers, booleans
+// and, if lists is set, slices of these.
 func parametersOf[In any](lists bool) (*parameters, error) {
 	s, err := schema.For[In]()
 	if err != nil {
 		return nil, err
 	}
 	if !s.IsObject() {
-		return nil, errors.New("the handler takes a struct or a map")
+		return nil, errors.New("the handler's argument must be a struct or a map")
 	}
 	p := &parameters{schema: s}
 	var document struct {
@@ -67,8 +67,7 @@ func parametersOf[In any](lists bool) (*parameters, error) {
 	return p, nil
 }
 
-// memberSchema is what there can be in the schema of a member, as package schema
-// infers it.
+// memberSchema is the part of a member's schema that a parameter can have.
 type memberSchema struct {
 	Type        string
 	Title       string
@@ -91,10 +90,10 @@ func parameterOf(name string, definition []byte, lists bool) (*parameter, error)
 	switch p.kind = m.Type; {
 	case p.kind == "boolean":
 		p.enum = []string{"true", "false"}
-	case p.kind == "" && m.Ref == "": // anything
+	case p.kind == "" && m.Ref == "": // any value
 		p.kind = "string"
 	case p.kind != "string" && p.kind != "integer" && p.kind != "number":
-		return nil, fmt.Errorf("%s: clients write it as text, so it has to be a string, a number or a boolean", name)
+		return nil, fmt.Errorf("%s must be a string, a number or a boolean, because clients send text", name)
 	}
 	for _, value := range m.Enum {
 		if value[0] == '"' {
@@ -106,7 +105,7 @@ func parameterOf(name string, definition []byte, lists bool) (*parameter, error)
 	return p, nil
 }
 
-// find returns the parameter of a name among those that have a field, or nil.
+// find returns the parameter of a struct field by name, or nil.
 func (p *parameters) find(name string) *parameter {
 	if i := slices.IndexFunc(p.all, func(one parameter) bool { return one.name == name }); i >= 0 {
 		return &p.all[i]
@@ -114,7 +113,7 @@ func (p *parameters) find(name string) *parameter {
 	return nil
 }
 
-// lookup returns what the parameter of a name is, or nil if there is none.
+// lookup returns the parameter of a name, or nil.
 func (p *parameters) lookup(name string) *parameter {
 	if one := p.find(name); one != nil {
 		return one
@@ -122,8 +121,8 @@ func (p *parameters) lookup(name string) *parameter {
 	return p.others
 }
 
-// bind decodes values into what into points to, which is of the type that p was made
-// of. An error about a value is a *schema.ValidationError.
+// bind decodes values into into, a pointer to the type that p was made from. An error about a
+// value is a *schema.ValidationError.
 func (p *parameters) bind(values map[string][]string, into any) error {
 	object := []byte{'{'}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -133,7 +132,7 @@ func (p *parameters) bind(values map[string][]string, into any) error {
 		object = append(jsonrpc.AppendString(object, name), ':')
 		one := p.lookup(name)
 		if one == nil {
-			one = &parameter{kind: "string"} // for the schema to refuse
+			one = &parameter{kind: "string"} // the schema rejects it
 		}
 		object = one.appendValue(object, values[name])
 	}
@@ -158,11 +157,11 @@ func (p *parameter) appendValue(dst []byte, texts []string) []byte {
 	return append(dst, ']')
 }
 
-// jsonNumber is a number as JSON spells it (RFC 8259, section 6).
+// jsonNumber matches a JSON number (RFC 8259, section 6).
 var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
 
-// appendScalar appends the JSON value that a text is meant to be. One that is none
-// stays a string, which the schema refuses.
+// appendScalar appends the JSON value of a text. A text that is not of the parameter's kind
+// stays a string, which the schema rejects.
 func (p *parameter) appendScalar(dst []byte, text string) []byte {
 	switch {
 	case p.kind == "boolean" && (text == "true" || text == "false"),

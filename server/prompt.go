@@ -11,30 +11,30 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// PromptHandler makes a prompt in the raw. Arguments are what the client has given;
-// those that the prompt requires are among them. The map is the handler's. A result
+// PromptHandler is the handler of an untyped prompt. Arguments are those that the client has
+// sent, including all that the prompt requires; the handler may modify the map. A result
 // without a description gets that of the prompt, in a copy.
 //
-// An error is reported as an internal error without its text, which goes to the log,
-// unless it is or wraps a *jsonrpc.Error.
+// The client receives an error as an internal error without its text, which is logged, unless
+// the error is or wraps a *jsonrpc.Error.
 type PromptHandler func(ctx context.Context, arguments map[string]string) (*mcp.GetPromptResult, error)
 
-// AddPrompt offers a typed prompt. Its arguments are the members of In, a struct whose
-// fields are strings, numbers and booleans, or a map of these: the tags doc and title
-// describe an argument; it is required unless its field is a pointer, has a default or
-// is tagged omitempty or omitzero; other tags constrain it (see package schema). If p
-// has arguments, these are what clients are told instead.
+// AddPrompt adds a typed prompt. Its arguments are the fields of In, a struct whose fields are
+// strings, numbers and booleans, or a map of these. The tags doc and title describe an
+// argument. An argument is required unless its field is a pointer, has a default, or is tagged
+// omitempty or omitzero. Other tags constrain its value (see package schema). If p.Arguments
+// is set, clients see these instead.
 //
-// Fields with enum: and booleans are completed; see [CompletePrompt] for the others.
+// Fields with the enum tag and booleans have completion; see [CompletePrompt] for others.
 //
-// What the handler returns becomes the prompt: a string is one message by the user,
-// []mcp.PromptMessage and *mcp.GetPromptResult are as they stand. An error, or a
-// panic, is an internal error whose text stays in the log, unless it is or wraps a
+// A returned string becomes one message of the user; []mcp.PromptMessage and
+// *mcp.GetPromptResult are used unchanged. The client receives an error or a panic as an
+// internal error without its text, which is logged, unless the error is or wraps a
 // *jsonrpc.Error.
 //
-// AddPrompt panics if the prompt cannot be offered: if In has a field that is no text,
-// if the name is taken or empty. [Server.RegisterPrompt] returns errors instead. Both
-// are safe while the server serves, and keep nothing of p that the caller could change.
+// AddPrompt panics if a field of In cannot be an argument, or if the name is empty or in use.
+// [Server.RegisterPrompt] returns errors instead. Both are safe while the server serves, and
+// copy p.
 func AddPrompt[In, Out any](s *Server, p mcp.Prompt, handler func(ctx context.Context, in In) (Out, error), options ...PromptOption) {
 	if err := addPrompt(s, p, handler, options); err != nil {
 		panic(fmt.Sprintf("server: prompt %q: %v", p.Name, err))
@@ -79,7 +79,7 @@ func addPrompt[In, Out any](s *Server, p mcp.Prompt, handler func(ctx context.Co
 	}, options)
 }
 
-// describe says to clients what arguments there are.
+// describe returns the arguments that clients see.
 func describe(all []parameter) []mcp.PromptArgument {
 	var arguments []mcp.PromptArgument
 	for _, p := range all {
@@ -88,25 +88,24 @@ func describe(all []parameter) []mcp.PromptArgument {
 	return arguments
 }
 
-// checkArguments checks that clients are told of arguments that the handler takes, and
-// of all that it needs.
+// checkArguments checks that the declared arguments are some of those that the handler takes,
+// and include all that it requires.
 func checkArguments(told []mcp.PromptArgument, taken *parameters) error {
 	for _, argument := range told {
 		if taken.lookup(argument.Name) == nil {
-			return fmt.Errorf("the handler takes no argument %q", argument.Name)
+			return fmt.Errorf("the handler has no argument %q", argument.Name)
 		}
 	}
 	for _, p := range taken.all {
 		if p.required && !slices.ContainsFunc(told, func(a mcp.PromptArgument) bool { return a.Name == p.name }) {
-			return fmt.Errorf("the handler needs an argument %q, which the prompt does not have", p.name)
+			return fmt.Errorf("the handler requires the argument %q: add it to the prompt", p.name)
 		}
 	}
 	return nil
 }
 
-// RegisterPrompt offers a prompt that a raw handler makes: for prompts that are not
-// known when the program is written. The error says why the prompt cannot be offered.
-// Safe while the server serves.
+// RegisterPrompt adds an untyped prompt, such as one that is read from a file. It returns an
+// error if the prompt is invalid or its name is in use. Safe while the server serves.
 func (s *Server) RegisterPrompt(p mcp.Prompt, handler PromptHandler, options ...PromptOption) error {
 	if err := s.addPrompt(&promptEntry{prompt: p, handle: handler}, options); err != nil {
 		return fmt.Errorf("prompt %q: %w", p.Name, err)
@@ -114,24 +113,24 @@ func (s *Server) RegisterPrompt(p mcp.Prompt, handler PromptHandler, options ...
 	return nil
 }
 
-// RemovePrompt withdraws a prompt and reports whether there was one. Calls in flight
-// finish. Safe while the server serves.
+// RemovePrompt removes a prompt and reports whether it existed. Calls in flight finish. Safe
+// while the server serves.
 func (s *Server) RemovePrompt(name string) bool {
 	return removed(s, rpc.PromptsChanged, &s.prompts, name)
 }
 
-// DeclarePrompts declares that the server has prompts even while it has none, for one
-// whose prompts come and go.
+// DeclarePrompts declares the prompts capability even while the server has no prompts, because
+// some may be added later.
 func (s *Server) DeclarePrompts() { s.prompts.offer() }
 
-// maxPromptName bounds names of prompts, in bytes: they are sent in a header.
+// maxPromptName bounds the name of a prompt in bytes: it is sent in a header.
 const maxPromptName = 256
 
-// promptEntry is one prompt as it is offered. But for its completers it does not change.
+// promptEntry is one registered prompt. It is immutable except for its completers.
 type promptEntry struct {
 	offer
 	prompt     mcp.Prompt
-	arguments  *parameters // nil: any texts
+	arguments  *parameters // nil: any strings
 	handle     PromptHandler
 	completers completers
 }
@@ -145,14 +144,14 @@ func (s *Server) addPrompt(e *promptEntry, options []PromptOption) error {
 		return errNoHandler
 	}
 	if e.prompt.Name == "" || len(e.prompt.Name) > maxPromptName {
-		return fmt.Errorf("a prompt's name has 1 to %d bytes", maxPromptName)
+		return fmt.Errorf("the name must have 1 to %d bytes", maxPromptName)
 	}
 	for i, argument := range e.prompt.Arguments {
 		if argument.Name == "" {
-			return errors.New("an argument has no name")
+			return errors.New("every argument must have a name")
 		}
 		if slices.ContainsFunc(e.prompt.Arguments[:i], func(a mcp.PromptArgument) bool { return a.Name == argument.Name }) {
-			return fmt.Errorf("the argument %q is there twice", argument.Name)
+			return fmt.Errorf("duplicate argument %q", argument.Name)
 		}
 	}
 	var err error
@@ -171,8 +170,7 @@ func (s *Server) addPrompt(e *promptEntry, options []PromptOption) error {
 	return nil
 }
 
-// argument returns what is known of an argument, or nil if the prompt has none of
-// the name.
+// argument returns the parameter of an argument, or nil if the prompt has no such argument.
 func (e *promptEntry) argument(name string) *parameter {
 	if !slices.ContainsFunc(e.prompt.Arguments, func(a mcp.PromptArgument) bool { return a.Name == name }) {
 		return nil

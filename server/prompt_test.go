@@ -33,9 +33,9 @@ func TestPromptThatCannotBeOfferedIsRefused(t *testing.T) {
 		{mcp.Prompt{}, "1 to 256 bytes"},
 		{mcp.Prompt{Name: strings.Repeat("a", 257)}, "1 to 256 bytes"},
 		{mcp.Prompt{Name: "taken"}, "taken"},
-		{mcp.Prompt{Name: "a", Arguments: []mcp.PromptArgument{}}, `needs an argument "topic"`},
-		{mcp.Prompt{Name: "a", Arguments: []mcp.PromptArgument{{Name: "topic"}, {Name: "other"}}}, `takes no argument "other"`},
-		{mcp.Prompt{Name: "a", Arguments: []mcp.PromptArgument{{Name: "topic"}, {Name: "topic"}}}, "twice"},
+		{mcp.Prompt{Name: "a", Arguments: []mcp.PromptArgument{}}, `requires the argument "topic"`},
+		{mcp.Prompt{Name: "a", Arguments: []mcp.PromptArgument{{Name: "topic"}, {Name: "other"}}}, `has no argument "other"`},
+		{mcp.Prompt{Name: "a", Arguments: []mcp.PromptArgument{{Name: "topic"}, {Name: "topic"}}}, "duplicate"},
 		{mcp.Prompt{Name: "a", Meta: mcp.Meta{"a": json.RawMessage(`{`)}}, "cannot be encoded"},
 	} {
 		if got := add(tc.prompt); !strings.Contains(got, tc.want) {
@@ -43,16 +43,16 @@ func TestPromptThatCannotBeOfferedIsRefused(t *testing.T) {
 		}
 	}
 	for want, add := range map[string]func(s *server.Server){
-		"clients write it as text": func(s *server.Server) {
+		"must be a string, a number or a boolean": func(s *server.Server) {
 			server.AddPrompt(s, mcp.Prompt{Name: "a"}, func(context.Context, struct{ List []string }) (string, error) { return "", nil })
 		},
 		"a struct or a map": func(s *server.Server) {
 			server.AddPrompt(s, mcp.Prompt{Name: "a"}, func(context.Context, string) (string, error) { return "", nil })
 		},
-		"returns a string": func(s *server.Server) {
+		"must return a string": func(s *server.Server) {
 			server.AddPrompt(s, mcp.Prompt{Name: "a"}, func(context.Context, topic) (int, error) { return 0, nil })
 		},
-		"handler is nil": func(s *server.Server) { server.AddPrompt[topic, string](s, mcp.Prompt{Name: "a"}, nil) },
+		"handler must not be nil": func(s *server.Server) { server.AddPrompt[topic, string](s, mcp.Prompt{Name: "a"}, nil) },
 	} {
 		if got := panicOf(func() { add(quiet()) }); !strings.Contains(got, want) {
 			t.Errorf("%s, want %q", got, want)
@@ -60,9 +60,9 @@ func TestPromptThatCannotBeOfferedIsRefused(t *testing.T) {
 	}
 	raw := func(context.Context, map[string]string) (*mcp.GetPromptResult, error) { return nil, nil }
 	for want, err := range map[string]error{
-		"1 to 256 bytes": quiet().RegisterPrompt(mcp.Prompt{}, raw),
-		"handler is nil": quiet().RegisterPrompt(mcp.Prompt{Name: "a"}, nil),
-		"no name":        quiet().RegisterPrompt(mcp.Prompt{Name: "a", Arguments: []mcp.PromptArgument{{}}}, raw),
+		"1 to 256 bytes":          quiet().RegisterPrompt(mcp.Prompt{}, raw),
+		"handler must not be nil": quiet().RegisterPrompt(mcp.Prompt{Name: "a"}, nil),
+		"must have a name":        quiet().RegisterPrompt(mcp.Prompt{Name: "a", Arguments: []mcp.PromptArgument{{}}}, raw),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

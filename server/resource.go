@@ -11,35 +11,33 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// ErrResourceNotFound is returned by the handler of a resource, as it is or wrapped,
-// for a URI that names nothing after all. The client gets the protocol's own error.
+// ErrResourceNotFound is returned, possibly wrapped, by the handler of a resource for a URI
+// that does not exist. The client receives the protocol's error for that.
 var ErrResourceNotFound = errors.New("resource not found")
 
-// ResourceHandler reads a resource in the raw. The URI is one that was registered,
-// or one of a template that was. A nil result, and one without contents, is
-// [ErrResourceNotFound]; what the result leaves out (the URI of contents, caching
-// hints) is filled in, in a copy.
+// ResourceHandler is the handler of an untyped resource or template. A nil result, and one
+// without contents, means [ErrResourceNotFound]. Missing fields of the result (URIs, caching
+// hints) are filled in, in a copy.
 //
-// An error is reported as an internal error without its text, which goes to the log,
-// unless it is or wraps ErrResourceNotFound or a *jsonrpc.Error.
+// The client receives an error as an internal error without its text, which is logged, unless
+// the error is or wraps ErrResourceNotFound or a *jsonrpc.Error.
 type ResourceHandler func(ctx context.Context, uri string) (*mcp.ReadResourceResult, error)
 
-// AddResource offers a resource that is read by a handler. What the handler returns
-// becomes its contents, of the URI and the MIME type that r has:
+// AddResource adds a resource with a handler. The returned value becomes its contents:
 //
-//   - a string is text, a []byte is a blob;
-//   - mcp.ResourceContents and []mcp.ResourceContents are as they stand, but for the
-//     URI and the MIME type where they have none;
-//   - *mcp.ReadResourceResult is as it stands, likewise;
-//   - anything else is its JSON as text, of the type application/json unless r has one.
+//   - a string becomes text, a []byte becomes a blob;
+//   - mcp.ResourceContents, []mcp.ResourceContents and *mcp.ReadResourceResult are used
+//     unchanged, except that a missing URI or MIME type is filled in from r;
+//   - any other value becomes its JSON encoding as text, with the MIME type application/json
+//     unless r has one.
 //
-// Contents that are none (a nil result, an empty slice of contents) mean
-// [ErrResourceNotFound], and so does that error. Any other error, and a panic, is an
-// internal error whose text stays in the log, unless it is or wraps a *jsonrpc.Error.
+// A nil result and an empty slice of contents mean [ErrResourceNotFound]. The client receives
+// any other error, and a panic, as an internal error without its text, which is logged, unless
+// the error is or wraps a *jsonrpc.Error.
 //
-// AddResource panics if the resource cannot be offered: if r has no name, if its URI
-// is none or is taken. [Server.RegisterResource] returns errors instead. Both are safe
-// while the server serves, and keep nothing of r that the caller could change.
+// AddResource panics if r has no name, or if its URI is invalid or in use.
+// [Server.RegisterResource] returns errors instead. Both are safe while the server serves, and
+// copy r.
 func AddResource[Out any](s *Server, r mcp.Resource, handler func(ctx context.Context) (Out, error), options ...ResourceOption) {
 	if err := addResource(s, r, handler, options); err != nil {
 		panic(fmt.Sprintf("server: resource %q: %v", r.URI, err))
@@ -60,9 +58,9 @@ func addResource[Out any](s *Server, r mcp.Resource, handler func(ctx context.Co
 	}, options)
 }
 
-// AddStatic offers a resource whose contents never change, such as an embedded file:
-// text if they are a string, a blob if they are bytes, which must not be modified
-// afterwards. It fills in the size, and panics as [AddResource] does.
+// AddStatic adds a resource with constant contents, such as an embedded file: text for a
+// string, a blob for bytes. It keeps the bytes, which must not be modified afterwards. It sets
+// the size, and panics as [AddResource] does.
 func AddStatic[Contents string | []byte](s *Server, r mcp.Resource, contents Contents, options ...ResourceOption) {
 	if r.Size == nil {
 		size := int64(len(contents))
@@ -71,9 +69,8 @@ func AddStatic[Contents string | []byte](s *Server, r mcp.Resource, contents Con
 	AddResource(s, r, func(context.Context) (Contents, error) { return contents, nil }, options...)
 }
 
-// RegisterResource offers a resource that is read by a raw handler: for resources
-// that are not known when the program is written. The error says why the resource
-// cannot be offered. Safe while the server serves.
+// RegisterResource adds a resource with an untyped handler. It returns an error if the
+// resource is invalid or its URI is in use. Safe while the server serves.
 func (s *Server) RegisterResource(r mcp.Resource, handler ResourceHandler, options ...ResourceOption) error {
 	if err := s.addResource(r, handler, options); err != nil {
 		return fmt.Errorf("resource %q: %w", r.URI, err)
@@ -81,17 +78,17 @@ func (s *Server) RegisterResource(r mcp.Resource, handler ResourceHandler, optio
 	return nil
 }
 
-// RemoveResource withdraws the resource of a URI and reports whether there was one.
-// What is being read is read to its end. Safe while the server serves.
+// RemoveResource removes the resource of a URI and reports whether it existed. Reads in flight
+// finish. Safe while the server serves.
 func (s *Server) RemoveResource(uri string) bool {
 	return removed(s, rpc.ResourcesChanged, &s.resources, uri)
 }
 
-// DeclareResources declares that the server has resources even while it has none, for
-// one whose resources come and go.
+// DeclareResources declares the resources capability even while the server has no resources,
+// because some may be added later.
 func (s *Server) DeclareResources() { s.resources.offer() }
 
-// resourceEntry is one resource as it is offered. It does not change.
+// resourceEntry is one registered resource. It is immutable.
 type resourceEntry struct {
 	resourceOffer
 	resource mcp.Resource
@@ -118,17 +115,17 @@ func (s *Server) addResource(r mcp.Resource, handler ResourceHandler, options []
 	return added(s, rpc.ResourcesChanged, &s.resources, r.URI, &resourceEntry{s.resourceOffer(r.URI, options), r, handler})
 }
 
-var errNoName = errors.New("it needs a name")
+var errNoName = errors.New("name must not be empty")
 
-// checkURI checks the URI of something that is offered.
+// checkURI checks the URI of a definition.
 func checkURI(uri string) error {
 	switch {
 	case len(uri) > maxURI:
-		return fmt.Errorf("the URI is longer than %d bytes", maxURI)
+		return fmt.Errorf("the URI has %d bytes, the limit is %d", len(uri), maxURI)
 	case !uriScheme.MatchString(uri):
-		return errors.New("a URI begins with a scheme, as in file:///notes.txt")
+		return errors.New("the URI must begin with a scheme, such as file:///notes.txt")
 	case !uriText.MatchString(uri):
-		return errors.New("the URI has characters that must be percent-encoded")
+		return errors.New("the URI contains characters that must be percent-encoded")
 	}
 	return nil
 }
@@ -139,13 +136,12 @@ var (
 	uriText   = regexp.MustCompile(`^(?:[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*$`)
 )
 
-// detached returns a definition of our own, which the caller cannot change anymore,
-// and which is sure to have a JSON form: one that has none would break the list of
-// all.
+// detached returns a deep copy of a definition, which the caller cannot modify. The definition
+// must have a JSON encoding: one without would make every list fail.
 func detached[T any](definition T) (own T, err error) {
 	raw, err := json.Marshal(definition)
 	if err != nil {
-		return own, fmt.Errorf("the definition cannot be encoded: %w", err)
+		return own, fmt.Errorf("cannot encode the definition: %w", err)
 	}
 	err = json.Unmarshal(raw, &own)
 	return own, err

@@ -48,9 +48,9 @@ func TestResourceThatCannotBeOfferedIsRefused(t *testing.T) {
 		resource mcp.Resource
 		want     string
 	}{
-		{mcp.Resource{URI: "note://a"}, "needs a name"},
-		{mcp.Resource{Name: "a"}, "begins with a scheme"},
-		{mcp.Resource{URI: "a.txt", Name: "a"}, "begins with a scheme"},
+		{mcp.Resource{URI: "note://a"}, "name must not be empty"},
+		{mcp.Resource{Name: "a"}, "must begin with a scheme"},
+		{mcp.Resource{URI: "a.txt", Name: "a"}, "must begin with a scheme"},
 		{mcp.Resource{URI: "note://a b", Name: "a"}, "percent-encoded"},
 		{mcp.Resource{URI: "note:///a b", Name: "a"}, "percent-encoded"},
 		{mcp.Resource{URI: "note:///{a}", Name: "a"}, "percent-encoded"},
@@ -58,7 +58,7 @@ func TestResourceThatCannotBeOfferedIsRefused(t *testing.T) {
 		{mcp.Resource{URI: "note:///a\n", Name: "a"}, "percent-encoded"},
 		{mcp.Resource{URI: "note:///%zz", Name: "a"}, "percent-encoded"},
 		{mcp.Resource{URI: "note:///\xff", Name: "a"}, "percent-encoded"},
-		{mcp.Resource{URI: "note:///" + strings.Repeat("a", 8<<10), Name: "a"}, "longer than 8192 bytes"},
+		{mcp.Resource{URI: "note:///" + strings.Repeat("a", 8<<10), Name: "a"}, "the limit is 8192"},
 		{mcp.Resource{URI: "note://taken", Name: "a"}, "taken"},
 		{mcp.Resource{URI: "note://a", Name: "a", Meta: mcp.Meta{"a": json.RawMessage(`{`)}}, "cannot be encoded"},
 	} {

@@ -12,26 +12,25 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// RequireScopes lets only those callers use what is offered who were granted all the
-// scopes, beside those that [Server.Auth] asks of every request and of the
-// method. It is listed for the others too, so that they can ask for more: over HTTP
-// they are challenged to, before anything runs, and for all the scopes at once
-// (2026-07-28, basic/authorization, Scope Challenge Handling). To hide something is
-// [VisibleTo]'s business.
+// RequireScopes restricts a tool, prompt or resource to callers who were granted all of the
+// scopes, in addition to those that [Server.Auth] requires for every request and for the
+// method. Lists still show the entry to other callers, so that they can request the scopes:
+// over HTTP they receive one challenge for all missing scopes before the handler runs
+// (2026-07-28, basic/authorization, Scope Challenge Handling). [VisibleTo] hides entries.
 //
-// What goes for a tool's calls goes for the reading and the subscriptions of a resource
-// and for the completion of a prompt's or template's arguments.
+// The scopes also apply to subscriptions to a resource, and to completion of the arguments of
+// a prompt or template.
 //
-// It holds on every transport. Callers on standard input have [Server.LocalScopes],
-// and where nobody authenticates, nobody has any: they get an error that names what is
-// missing. Over HTTP without [Server.Auth] that is everybody, and most likely a mistake:
-// the rest of the server works, and the log says so once, as an error. What is known
-// only while a handler runs is checked with auth.Require.
+// RequireScopes applies on every transport. Callers on standard input have
+// [Server.LocalScopes]. Other unauthenticated callers have no scopes, and get an error that
+// names the missing ones; over HTTP without [Server.Auth] these are all callers, which the
+// server logs once as an error. For scopes that depend on the arguments, call auth.Require in
+// the handler.
 //
-// RequireScopes panics if there is no scope, or one that is none. See auth.CheckScopes.
+// RequireScopes panics if there is no scope or an invalid one.
 func RequireScopes(scopes ...string) Option {
 	if len(scopes) == 0 {
-		panic("server: RequireScopes: name a scope, or leave the option out")
+		panic("server: RequireScopes: at least one scope is required")
 	}
 	if err := auth.CheckScopes(scopes); err != nil {
 		panic("server: RequireScopes: " + err.Error())
@@ -48,19 +47,19 @@ func (r requireScopes) ofResource(o *resourceOffer) { r.of(&o.offer) }
 
 func (o *offer) needs() []string { return o.scopes }
 
-// scoped reports whether anything that is offered needs scopes.
+// scoped reports whether any entry requires scopes.
 func (s *Server) scoped() bool {
 	return s.tools.scoped.Load() || s.prompts.scoped.Load() || s.resources.scoped.Load() || s.templates.scoped.Load()
 }
 
-// warnOfScopes tells the operator, once, that nobody over HTTP can have the scopes.
+// warnOfScopes logs once that no caller over HTTP can have the required scopes.
 func (s *Server) warnOfScopes() {
 	if s.warned.CompareAndSwap(false, true) {
-		s.logger().Error("RequireScopes over HTTP without Server.Auth: whatever needs a scope is refused to everybody; set Server.Auth")
+		s.logger().Error("RequireScopes is used over HTTP without Server.Auth: no caller can have the scopes, and all calls that need them are rejected; set Server.Auth")
 	}
 }
 
-// local grants LocalScopes to who has not authenticated to a server.
+// local grants LocalScopes to a caller without authentication.
 func (s *Server) local(ctx context.Context) context.Context {
 	info := &auth.Info{Principal: principal.Local, Scopes: s.LocalScopes}
 	if s.Auth != nil {
@@ -69,8 +68,8 @@ func (s *Server) local(ctx context.Context) context.Context {
 	return auth.NewContext(ctx, info)
 }
 
-// scopesOf returns the scopes that a call needs: those of its method, and of what it
-// names as far as its caller may know of that.
+// scopesOf returns the scopes that a call needs: those of its method and those of the entry
+// that it names, if the caller can see it.
 func (s *Server) scopesOf(c *rpc.Call) []string {
 	var needed []string
 	if s.Auth != nil {
@@ -107,7 +106,7 @@ func (s *Server) scopesOf(c *rpc.Call) []string {
 	return needed
 }
 
-// resourceScopes returns the scopes that the resources of some URIs need.
+// resourceScopes returns the scopes that the resources with the given URIs need.
 func (s *Server) resourceScopes(who principal.Principal, uris ...string) []string {
 	if !s.resources.scoped.Load() && !s.templates.scoped.Load() {
 		return nil
@@ -124,8 +123,8 @@ func (s *Server) resourceScopes(who principal.Principal, uris ...string) []strin
 	return needed
 }
 
-// subscribed returns the resources that a subscription is for. What is no filter will
-// be told so.
+// subscribed returns the resource URIs of a subscription filter. The handler rejects an
+// invalid filter.
 func subscribed(params *jsonrpc.Members) []string {
 	raw, _ := params.Get("notifications")
 	if len(raw) == 0 || raw[0] != '{' {

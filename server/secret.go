@@ -9,22 +9,22 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// A parameter that is marked with x-mcp-header travels in a header of its own, where
-// proxies and logs see it. Secrets must not (2026-07-28, basic/transports/streamable-http,
-// Custom Headers from Tool Parameters), so a tool whose marks look like one is refused.
+// A parameter with x-mcp-header is sent in an HTTP header, which proxies and logs can see. It
+// must not be a secret (2026-07-28, basic/transports/streamable-http, Custom Headers from Tool
+// Parameters), so tools whose mirrored parameters look like secrets are rejected.
 
-// NotSecret says of parameters that are mirrored into headers that they hold no
-// secrets, though they look like it: their names are those of secrets ("sort_key"), or
-// their schemas say writeOnly or "format": "password". Headers are what the parameters'
-// x-mcp-header says. A header that no parameter has is an error.
+// NotSecret declares that parameters mirrored into headers are not secrets although they look
+// like it, because of their names ("sort_key") or because their schemas have writeOnly or
+// "format": "password". The headers are the values of the parameters' x-mcp-header. A header
+// that no parameter has is an error.
 func NotSecret(headers ...string) ToolOption { return notSecret(headers) }
 
 type notSecret []string
 
 func (n notSecret) ofTool(e *toolEntry) { e.notSecret = append(e.notSecret, n...) }
 
-// checkMirrored refuses what looks like a secret among the parameters that clients
-// repeat in headers, but for those of which the program says that it is none.
+// checkMirrored rejects parameters that are mirrored into headers and look like secrets,
+// except for those that NotSecret names.
 func checkMirrored(mirrored []schema.HeaderParam, notSecret []string) error {
 	for _, header := range notSecret {
 		if !slices.ContainsFunc(mirrored, func(p schema.HeaderParam) bool { return strings.EqualFold(p.Name, header) }) {
@@ -37,12 +37,12 @@ func checkMirrored(mirrored []schema.HeaderParam, notSecret []string) error {
 			continue
 		}
 		return fmt.Errorf("the parameter %s is mirrored into the header Mcp-Param-%s, where proxies and logs see it, and %s: "+
-			"take its x-mcp-header away, or say server.NotSecret(%q)", strings.Join(p.Path, "."), p.Name, why, p.Name)
+			"remove its x-mcp-header, or add the option server.NotSecret(%q)", strings.Join(p.Path, "."), p.Name, why, p.Name)
 	}
 	return nil
 }
 
-// secrecy says why a parameter looks like a secret; "" if it does not.
+// secrecy returns why a parameter looks like a secret, or "".
 func secrecy(p schema.HeaderParam) string {
 	switch {
 	case p.WriteOnly:
@@ -65,12 +65,12 @@ var (
 		"auth", "authorization", "bearer", "cookie", "cookies", "credential", "credentials", "cvc", "cvv", "jwt", "key", "keys",
 		"otp", "passcode", "passphrase", "passwd", "password", "passwords", "pin", "pwd", "secret", "secrets", "signature", "ssn", "token", "tokens",
 	}
-	// Of words that are written as one.
+	// Secrets whose names are written as one word.
 	secretEndings = []string{"token", "password", "passwd", "secret", "apikey", "privatekey", "accesskey", "credential", "credentials"}
 )
 
-// words are the words of a name, in lower case: apiKey, api_key, API-Key and api.key
-// have the same two.
+// words splits a name into words in lower case: apiKey, api_key, API-Key and api.key have the
+// same two.
 func words(name string) []string {
 	var all []string
 	start, runes := 0, []rune(name)

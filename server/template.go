@@ -13,25 +13,24 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// AddTemplate offers the resources whose URIs match a template (RFC 6570). The values
-// of its variables are the members of In: a struct whose fields are strings, numbers,
-// booleans and, for lists such as {/path*}, slices of these; tags constrain them, as
-// those of a tool's arguments (see package schema). Or In is a map. What the handler
-// returns becomes contents as with [AddResource].
+// AddTemplate adds the resources whose URIs match a template (RFC 6570). The values of its
+// variables are the fields of In: a struct whose fields are strings, numbers, booleans and, for
+// lists such as {/path*}, slices of these, or a map. Tags constrain the values as for the
+// arguments of tools (see package schema). The returned value becomes contents as with
+// [AddResource].
 //
-// A URI that matches while its values do not fit In names no resource. Of what does
-// match, a resource of exactly that URI comes first, then the template with the most
-// characters outside of its expressions, then one without {+var} and {#var}; of two
-// alike, the one whose text sorts first. That is the same on every replica, in
-// whichever order they were added.
+// A URI that matches, but whose values do not match In, is not found. When several entries
+// match a URI, the order is: a resource with that URI, the template with the most characters
+// outside of expressions, one without {+var} and {#var}, and then the order of the templates'
+// texts. The order of registration does not matter.
 //
-// Values are decoded, so a handler that makes a path of one must expect "..", slashes
-// and the like in it: [AddFS] serves files. Fields with enum: and booleans are
-// completed; see [CompleteTemplate] for the others. URIs have at most 8 KiB.
+// The values are decoded, so a value used in a file path may contain ".." and slashes: use
+// [AddFS] to serve files. Fields with the enum tag and booleans have completion; see
+// [CompleteTemplate] for others. URIs have at most 8 KiB.
 //
-// AddTemplate panics if the template cannot be offered: if it is none, has a variable
-// that In does not have or lacks one that In requires, has no name, or is taken.
-// [Server.RegisterTemplate] returns errors instead.
+// AddTemplate panics if the template is invalid, has no name, is in use, has a variable that
+// In does not have, or lacks a variable that In requires. [Server.RegisterTemplate] returns
+// errors instead.
 func AddTemplate[In, Out any](s *Server, t mcp.ResourceTemplate, handler func(ctx context.Context, in In) (Out, error), options ...ResourceOption) {
 	if err := addTemplate(s, t, handler, options); err != nil {
 		panic(fmt.Sprintf("server: template %q: %v", t.URITemplate, err))
@@ -66,9 +65,8 @@ func addTemplate[In, Out any](s *Server, t mcp.ResourceTemplate, handler func(ct
 	}, options)
 }
 
-// RegisterTemplate offers the resources whose URIs match a template, read by a raw
-// handler: for templates that are not known when the program is written. The error
-// says why the template cannot be offered. Safe while the server serves.
+// RegisterTemplate adds the resources whose URIs match a template, with an untyped handler. It
+// returns an error if the template is invalid or in use. Safe while the server serves.
 func (s *Server) RegisterTemplate(t mcp.ResourceTemplate, handler ResourceHandler, options ...ResourceOption) error {
 	var err error
 	if handler == nil {
@@ -87,8 +85,8 @@ func (s *Server) RegisterTemplate(t mcp.ResourceTemplate, handler ResourceHandle
 	return nil
 }
 
-// RemoveTemplate withdraws a template, which may be one of [AddFS], and reports whether
-// there was one. What is being read is read to its end. Safe while the server serves.
+// RemoveTemplate removes a template, which may be one of [AddFS], and reports whether it
+// existed. Reads in flight finish. Safe while the server serves.
 func (s *Server) RemoveTemplate(uriTemplate string) bool {
 	return removed(s, rpc.ResourcesChanged, &s.templates, uriTemplate)
 }
@@ -96,17 +94,16 @@ func (s *Server) RemoveTemplate(uriTemplate string) bool {
 // readFunc reads one resource.
 type readFunc func(ctx context.Context) (*mcp.ReadResourceResult, error)
 
-// templateEntry is one template as it is offered. But for its completers it does not
-// change.
+// templateEntry is one registered template. It is immutable except for its completers.
 type templateEntry struct {
 	resourceOffer
 	template  mcp.ResourceTemplate
 	uris      *uriTemplate
-	variables *parameters // nil: any texts
-	// open returns how the resource of a URI is read, or an error if the values of its
-	// variables name none.
+	variables *parameters // nil: any strings
+	// open returns the function that reads a URI, or an error if the values of its variables
+	// name no resource.
 	open       func(uri string, values map[string][]string) (readFunc, error)
-	files      *fileTree // what resources/list shows of it; nil: nothing
+	files      *fileTree // listed by resources/list; nil: none
 	completers completers
 }
 
@@ -141,28 +138,28 @@ func (s *Server) addTemplate(e *templateEntry, options []ResourceOption) error {
 	return nil
 }
 
-// checkVariables checks that handler and template have the same variables.
+// checkVariables checks that the handler and the template have the same variables.
 func (e *templateEntry) checkVariables(uris *uriTemplate) error {
 	if e.variables == nil {
 		return nil
 	}
 	for _, v := range uris.variables {
 		if e.variables.lookup(v.name) == nil {
-			return fmt.Errorf("the handler takes no variable %s", v.name)
+			return fmt.Errorf("the handler has no variable %s", v.name)
 		}
 	}
 	for _, p := range e.variables.all {
 		if p.required && uris.variable(p.name) == nil {
-			return fmt.Errorf("the handler needs a variable %s, which the template does not have", p.name)
+			return fmt.Errorf("the handler requires the variable %s: add it to the template", p.name)
 		}
 	}
 	return nil
 }
 
-// variable returns what is known of a variable that the template has.
+// variable returns the parameter of a variable of the template.
 func (e *templateEntry) variable(name string) *parameter {
 	if e.variables == nil {
-		return &parameter{name: name, kind: "string", list: true} // a list can be a single text
+		return &parameter{name: name, kind: "string", list: true} // a list may be a single text
 	}
 	if p := e.variables.find(name); p != nil {
 		return p
@@ -172,7 +169,7 @@ func (e *templateEntry) variable(name string) *parameter {
 	return &p
 }
 
-// templateSet are the templates of a server, and the order in which they are tried.
+// templateSet holds the templates of a server in the order in which they are tried.
 type templateSet struct {
 	catalog[*templateEntry]
 	change sync.Mutex

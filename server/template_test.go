@@ -111,11 +111,11 @@ func TestTemplateThatDoesNotFitItsHandlerIsRefused(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"x://{id}":        "nil",
-		"x://{id}/{page}": "takes no variable page",
-		"x://all":         "needs a variable id",
+		"x://{id}/{page}": "has no variable page",
+		"x://all":         "requires the variable id",
 		"x://{id*}":       "make id a slice",
 		"x://{id:3}":      "prefix",
-		"x://{id":         "not closed",
+		"x://{id":         "missing }",
 	} {
 		if got := add(text); !strings.Contains(got, want) {
 			t.Errorf("%s: %s, want %q", text, got, want)
@@ -130,7 +130,7 @@ func TestTemplateThatDoesNotFitItsHandlerIsRefused(t *testing.T) {
 	nested := panicOf(func() {
 		server.AddTemplate(quiet(), mcp.ResourceTemplate{URITemplate: "x://{id}", Name: "a"}, func(context.Context, struct{ ID struct{} }) (string, error) { return "", nil })
 	})
-	if !strings.Contains(nameless, "needs a name") || !strings.Contains(number, "a struct or a map") || !strings.Contains(nested, "clients write it as text") {
+	if !strings.Contains(nameless, "name must not be empty") || !strings.Contains(number, "a struct or a map") || !strings.Contains(nested, "must be a string, a number or a boolean") {
 		t.Errorf("%s; %s; %s", nameless, number, nested)
 	}
 }
@@ -149,9 +149,9 @@ func TestRawTemplateIsReadByTheURI(t *testing.T) {
 		t.Error(got)
 	}
 	for want, err := range map[string]error{
-		"taken":      s.RegisterTemplate(mcp.ResourceTemplate{URITemplate: text, Name: "b"}, echo),
-		"handler":    s.RegisterTemplate(mcp.ResourceTemplate{URITemplate: "y://{a}", Name: "b"}, nil),
-		"not closed": s.RegisterTemplate(mcp.ResourceTemplate{URITemplate: "y://{a", Name: "b"}, echo),
+		"taken":     s.RegisterTemplate(mcp.ResourceTemplate{URITemplate: text, Name: "b"}, echo),
+		"handler":   s.RegisterTemplate(mcp.ResourceTemplate{URITemplate: "y://{a}", Name: "b"}, nil),
+		"missing }": s.RegisterTemplate(mcp.ResourceTemplate{URITemplate: "y://{a", Name: "b"}, echo),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

@@ -12,31 +12,30 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// ToolHandler is a tool in the raw: arguments come as the JSON object that has
-// passed the tool's input schema, and stays the handler's. An error that it
-// returns becomes a tool error, which the model reads; a *jsonrpc.Error becomes a
-// protocol error, which it does not.
+// ToolHandler is the handler of an untyped tool. Arguments are a JSON object that has passed
+// the tool's input schema; the handler may keep it. A returned error becomes a tool error,
+// which the model reads, unless it is or wraps a *jsonrpc.Error, which becomes a protocol error.
 type ToolHandler func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error)
 
-// AddTool offers a typed tool. Its input schema is inferred from In, a struct or a
-// map with string keys, unless tool has one (see package schema for the tags that
-// shape it); arguments are validated before the handler sees them.
+// AddTool adds a typed tool. Its input schema is inferred from In, a struct or a map with
+// string keys, unless tool has one; see package schema for the tags that refine it. Arguments
+// are validated before the handler runs.
 //
-// What the handler returns becomes the result:
+// The returned value becomes the result:
 //
-//   - a string is a text;
-//   - []mcp.Content and *mcp.CallToolResult are as they stand;
-//   - a struct or map is structured content, and its JSON as text for clients that
-//     know nothing of that. Its schema is the tool's output schema, unless tool has one;
-//   - anything else is its JSON as text.
+//   - a string becomes a text;
+//   - []mcp.Content and *mcp.CallToolResult are used unchanged;
+//   - a struct or map becomes structured content, and its JSON encoding a text for clients
+//     that do not support structured content. Its schema is the tool's output schema, unless
+//     tool has one;
+//   - any other value becomes its JSON encoding as text.
 //
-// A returned error is a tool error, which the model reads, unless it is or wraps a
-// *jsonrpc.Error. A panic is a tool error too, and a line in the log.
+// A returned error becomes a tool error, which the model reads, unless it is or wraps a
+// *jsonrpc.Error, which becomes a protocol error. A panic becomes a tool error and is logged.
 //
-// AddTool panics if the tool cannot be offered: if In or Out has no schema, if tool
-// has an output schema though Out is no structured content, if the name is taken or
-// not one. [Server.RegisterTool] returns errors instead. Both are safe while the
-// server serves, and keep nothing of tool that the caller could change.
+// AddTool panics if In or Out has no schema, if tool has an output schema but Out is not
+// structured, or if the name is invalid or in use. [Server.RegisterTool] returns errors
+// instead. Both are safe while the server serves, and copy tool.
 func AddTool[In, Out any](s *Server, tool mcp.Tool, handler func(ctx context.Context, in In) (Out, error), options ...ToolOption) {
 	if err := addTool(s, tool, handler, options); err != nil {
 		panic(fmt.Sprintf("server: tool %q: %v", tool.Name, err))
@@ -79,9 +78,8 @@ func addTool[In, Out any](s *Server, tool mcp.Tool, handler func(ctx context.Con
 	}, options)
 }
 
-// RegisterTool offers a tool whose schema is raw JSON and whose handler takes raw
-// JSON: for tools that are not known when the program is written. The error says
-// why the tool cannot be offered. Safe while the server serves.
+// RegisterTool adds a tool with a raw JSON schema and an untyped handler. It returns an error
+// if the tool is invalid or its name is in use. Safe while the server serves.
 func (s *Server) RegisterTool(tool mcp.Tool, handler ToolHandler, options ...ToolOption) error {
 	if tool.InputSchema == nil {
 		tool.InputSchema = json.RawMessage(`{"type":"object"}`)
@@ -102,18 +100,18 @@ func (s *Server) RegisterTool(tool mcp.Tool, handler ToolHandler, options ...Too
 	return nil
 }
 
-// RemoveTool withdraws a tool and reports whether there was one. Calls in flight
-// finish. Safe while the server serves.
+// RemoveTool removes a tool and reports whether it existed. Calls in flight finish. Safe while
+// the server serves.
 func (s *Server) RemoveTool(name string) bool {
 	return removed(s, rpc.ToolsChanged, &s.tools, name)
 }
 
-// DeclareTools declares that the server has tools even while it has none, for one
-// whose tools come and go.
+// DeclareTools declares the tools capability even while the server has no tools, because some
+// may be added later.
 func (s *Server) DeclareTools() { s.tools.offer() }
 
-// resultOf returns how results of type Out are encoded and validated, and notes
-// the output schema in tool.
+// resultOf returns a function that encodes and validates results of type Out. It sets the
+// output schema of tool.
 func resultOf[Out any](tool *mcp.Tool) (encode func(Out) (*mcp.CallToolResult, error), output *schema.Schema, err error) {
 	if tool.OutputSchema != nil {
 		if output, err = schema.Compile(tool.OutputSchema); err != nil {
@@ -151,7 +149,7 @@ func resultOf[Out any](tool *mcp.Tool) (encode func(Out) (*mcp.CallToolResult, e
 		raw, err := schema.Marshal(out)
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("the result cannot be encoded: %w", err)
+			return nil, fmt.Errorf("cannot encode the result: %w", err)
 		case structured && string(raw) == "null":
 			return nil, errNoResult
 		}
@@ -164,13 +162,13 @@ func resultOf[Out any](tool *mcp.Tool) (encode func(Out) (*mcp.CallToolResult, e
 }
 
 var (
-	errNoHandler    = errors.New("the handler is nil")
+	errNoHandler    = errors.New("handler must not be nil")
 	errNoResult     = errors.New("the tool returned no result")
-	errUnstructured = errors.New("a tool with an output schema returns a struct, a map or *mcp.CallToolResult: other results are not structured")
+	errUnstructured = errors.New("the handler of a tool with an output schema must return a struct, a map or *mcp.CallToolResult")
 )
 
-// isStructured reports whether values of t are JSON objects, which is what
-// structured content has to be for most revisions, and returns their schema if so.
+// isStructured reports whether values of t are JSON objects, as most revisions require of
+// structured content, and returns their schema in that case.
 func isStructured(t reflect.Type) (bool, *schema.Schema, error) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -185,7 +183,7 @@ func isStructured(t reflect.Type) (bool, *schema.Schema, error) {
 	return s.IsObject(), s, nil // a time.Time is a struct, and a JSON string
 }
 
-// textResult makes the most common result, in one allocation.
+// textResult returns a result with one text, in one allocation.
 func textResult(text string) *mcp.CallToolResult {
 	r := &struct {
 		result  mcp.CallToolResult

@@ -38,7 +38,7 @@ func TestAddToolPanicsWithTheReason(t *testing.T) {
 		add  func(s *server.Server)
 		want string
 	}{
-		{"no name", func(s *server.Server) { server.AddTool(s, mcp.Tool{}, text) }, "1 to 128"},
+		{"must have a name", func(s *server.Server) { server.AddTool(s, mcp.Tool{}, text) }, "1 to 128"},
 		{"a long name", func(s *server.Server) { server.AddTool(s, mcp.Tool{Name: long}, text) }, "1 to 128"},
 		{"a space", func(s *server.Server) { server.AddTool(s, mcp.Tool{Name: "a b"}, text) }, `not ' '`},
 		{"a slash", func(s *server.Server) { server.AddTool(s, mcp.Tool{Name: "a/b"}, text) }, `not '/'`},
@@ -50,7 +50,7 @@ func TestAddToolPanicsWithTheReason(t *testing.T) {
 		}, "taken"},
 		{"no handler", func(s *server.Server) {
 			server.AddTool[struct{}, string](s, mcp.Tool{Name: "a"}, nil)
-		}, "handler is nil"},
+		}, "handler must not be nil"},
 		{"a list as input", func(s *server.Server) {
 			server.AddTool(s, mcp.Tool{Name: "a"}, func(context.Context, []int) (string, error) { return "", nil })
 		}, "object"},
@@ -77,10 +77,10 @@ func TestAddToolPanicsWithTheReason(t *testing.T) {
 		}, "object"},
 		{"an output schema for a text", func(s *server.Server) {
 			server.AddTool(s, mcp.Tool{Name: "a", OutputSchema: json.RawMessage(`{"type":"object"}`)}, text)
-		}, "structured"},
+		}, "must return a struct"},
 		{"an output schema for a number", func(s *server.Server) {
 			server.AddTool(s, mcp.Tool{Name: "a", OutputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, struct{}) (int, error) { return 0, nil })
-		}, "structured"},
+		}, "must return a struct"},
 		{"an output schema that is none", func(s *server.Server) {
 			server.AddTool(s, mcp.Tool{Name: "a", OutputSchema: json.RawMessage(`7`)}, func(context.Context, struct{}) (*mcp.CallToolResult, error) { return nil, nil })
 		}, "output"},
@@ -111,10 +111,10 @@ func TestRegisterToolReturnsTheReason(t *testing.T) {
 		handler server.ToolHandler
 		want    string
 	}{
-		"no name":                    {mcp.Tool{}, raw, "1 to 128"},
+		"must have a name":           {mcp.Tool{}, raw, "1 to 128"},
 		"a bad name":                 {mcp.Tool{Name: "a b"}, raw, "not ' '"},
 		"a name that is taken":       {mcp.Tool{Name: "taken"}, raw, "taken"},
-		"no handler":                 {mcp.Tool{Name: "a"}, nil, "handler is nil"},
+		"no handler":                 {mcp.Tool{Name: "a"}, nil, "handler must not be nil"},
 		"an input schema of no kind": {mcp.Tool{Name: "a", InputSchema: json.RawMessage(`{}`)}, raw, "object"},
 		"an input schema of true":    {mcp.Tool{Name: "a", InputSchema: json.RawMessage(`true`)}, raw, "object"},
 		"an external reference":      {mcp.Tool{Name: "a", InputSchema: json.RawMessage(`{"type":"object","$ref":"https://example.com/s"}`)}, raw, "input schema"},

@@ -15,39 +15,37 @@ const (
 	maxVariables = 32      // in one template
 )
 
-// uriTemplate is a URI template (RFC 6570) that is read backwards: it finds the
-// values in a URI. What the expansion of a template can mean is often more than
-// one thing, so some of it is settled here:
+// uriTemplate is a URI template (RFC 6570) that extracts values from a URI. An expansion can
+// often be read in several ways. These rules decide:
 //
-//   - Every variable may be absent. A variable without characters is absent too, where
-//     no operator, separator or name shows that there is one.
-//   - A variable takes as much as it can; its characters are those that its operator
-//     does not encode. A comma separates the elements of lists, and is no part of a
-//     text but in {+var} and {#var}.
-//   - The variables of {?x,y}, {&x,y} and {;x,y} may come in any order.
-//   - A variable occurs once. A prefix such as {var:3} cannot be read, as the rest of
-//     the value is not there.
+//   - Every variable may be absent. A variable without characters is absent, too, unless an
+//     operator, separator or name shows that it is present.
+//   - A variable takes as many characters as possible, of those that its operator does not
+//     encode. A comma separates the elements of lists, and is part of a text only in {+var}
+//     and {#var}.
+//   - The variables of {?x,y}, {&x,y} and {;x,y} may appear in any order.
+//   - A variable occurs once. A prefix such as {var:3} is rejected, because the rest of the
+//     value is missing from the URI.
 //
-// Matching takes time that is linear in the URI: it is a regular expression of a kind
-// that does not backtrack, and what it captures is split once. (The matcher of the
-// usual library, github.com/yosida95/uritemplate, takes quadratic time for lists,
-// half a second for 8 KiB, and finds variables where there are none; the tests hold
-// this one against it.)
+// Matching takes time linear in the URI: it is a regular expression without backtracking, and
+// its captures are split once. (The matcher of github.com/yosida95/uritemplate takes quadratic
+// time for lists, half a second for 8 KiB, and finds variables that are not there; the tests
+// compare this one with it.)
 type uriTemplate struct {
 	text      string
 	parts     []templatePart
-	variables []templateVariable // in their order
+	variables []templateVariable // in the order of the template
 
-	// Of compile:
-	prefix   string // that all its URIs begin with
-	literals int    // bytes outside of expressions: the more, the more specific
-	reserved bool   // it has an expression that takes slashes
+	// Set by compile:
+	prefix   string // literal text at the beginning of all its URIs
+	literals int    // bytes outside of expressions: more bytes are more specific
+	reserved bool   // an expression matches slashes
 	pattern  *regexp.Regexp
 }
 
-// templatePart is a literal, or an expression.
+// templatePart is a literal or an expression.
 type templatePart struct {
-	literal string // as it is found in URIs
+	literal string // in the encoding of URIs
 	op      *templateOperator
 	names   []string
 }
@@ -64,7 +62,7 @@ type templateOperator struct {
 	first    string
 	sep      string
 	named    bool
-	reserved bool // reserved characters stand for themselves
+	reserved bool // reserved characters are not encoded
 }
 
 var templateOperators = []templateOperator{
@@ -75,13 +73,13 @@ var templateOperators = []templateOperator{
 	{sign: ";", first: ";", sep: ";", named: true},
 	{sign: "?", first: "?", sep: "&", named: true},
 	{sign: "&", first: "&", sep: "&", named: true},
-	{sign: "", sep: ","}, // the last: every expression begins with this
+	{sign: "", sep: ","}, // last, because it matches every expression
 }
 
-// parseTemplate parses a template. It is to be compiled before it matches.
+// parseTemplate parses a template. Call compile before match.
 func parseTemplate(text string) (*uriTemplate, error) {
 	if text == "" || len(text) > maxTemplate {
-		return nil, fmt.Errorf("a URI template has 1 to %d bytes", maxTemplate)
+		return nil, fmt.Errorf("the URI template must have 1 to %d bytes", maxTemplate)
 	}
 	t := &uriTemplate{text: text}
 	for rest := text; rest != ""; {
@@ -98,10 +96,10 @@ func parseTemplate(text string) (*uriTemplate, error) {
 		}
 		expression, after, closed := strings.Cut(after, "}")
 		if !closed {
-			return nil, fmt.Errorf("the expression {%s is not closed", expression)
+			return nil, fmt.Errorf("missing } after {%s", expression)
 		}
 		if err := t.parseExpression(expression); err != nil {
-			return nil, fmt.Errorf("the expression {%s}: %w", expression, err)
+			return nil, fmt.Errorf("expression {%s}: %w", expression, err)
 		}
 		rest = after
 	}
@@ -120,16 +118,16 @@ func (t *uriTemplate) parseExpression(expression string) error {
 		v := templateVariable{name: spec}
 		v.name, v.exploded = strings.CutSuffix(upperTriplets(spec), "*")
 		if strings.Contains(v.name, ":") {
-			return errors.New("the prefix of a value does not tell the value: leave the :length out")
+			return errors.New("a prefix modifier cannot be matched: remove the :length")
 		}
 		if !variableName.MatchString(v.name) {
-			return fmt.Errorf("%q is no name of a variable", v.name)
+			return fmt.Errorf("invalid variable name %q", v.name)
 		}
 		if t.variable(v.name) != nil {
-			return fmt.Errorf("the variable %s occurs twice", v.name)
+			return fmt.Errorf("duplicate variable %s", v.name)
 		}
 		if len(t.variables) == maxVariables {
-			return fmt.Errorf("there are more than %d variables", maxVariables)
+			return fmt.Errorf("too many variables: the limit is %d", maxVariables)
 		}
 		t.variables = append(t.variables, v)
 		part.names = append(part.names, v.name)
@@ -138,7 +136,7 @@ func (t *uriTemplate) parseExpression(expression string) error {
 	return nil
 }
 
-// variableName is RFC 6570, section 2.3.
+// variableName matches the name of a variable (RFC 6570, section 2.3).
 var variableName = regexp.MustCompile(`^(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*$`)
 
 func (t *uriTemplate) variable(name string) *templateVariable {
@@ -157,24 +155,24 @@ const (
 	upperHex             = "0123456789ABCDEF"
 )
 
-// encodeLiteral makes of a literal what its expansion is (RFC 6570, section 3.1).
+// encodeLiteral returns the expansion of a literal (RFC 6570, section 3.1).
 func encodeLiteral(literal string) (string, error) {
 	if !utf8.ValidString(literal) {
-		return "", errors.New("the URI template is not UTF-8")
+		return "", errors.New("the URI template must be UTF-8")
 	}
 	var b strings.Builder
 	for i := 0; i < len(literal); i++ {
 		switch c := literal[i]; {
 		case c == '%':
 			if i+2 >= len(literal) || !isHex(literal[i+1]) || !isHex(literal[i+2]) {
-				return "", fmt.Errorf("%q: a %% is followed by two hexadecimal digits", literal)
+				return "", fmt.Errorf("%q: %% must be followed by two hexadecimal digits", literal)
 			}
 			b.WriteString(strings.ToUpper(literal[i : i+3]))
 			i += 2
 		case c >= utf8.RuneSelf:
 			b.Write([]byte{'%', upperHex[c>>4], upperHex[c&15]})
 		case strings.IndexByte(unreservedCharacters, c) < 0 && strings.IndexByte(reservedCharacters, c) < 0:
-			return "", fmt.Errorf("%q: the character %q has to be percent-encoded", literal, c)
+			return "", fmt.Errorf("%q: the character %q must be percent-encoded", literal, c)
 		default:
 			b.WriteByte(c)
 		}
@@ -186,8 +184,8 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// compile makes the template ready to match. isList says which variables are
-// lists; the others are texts.
+// compile prepares the template for match. isList reports which variables are lists; the
+// others are texts.
 func (t *uriTemplate) compile(isList func(name string) bool) error {
 	var b strings.Builder
 	b.WriteString(`\A`)
@@ -204,7 +202,7 @@ func (t *uriTemplate) compile(isList func(name string) bool) error {
 		for _, name := range part.names {
 			v := t.variable(name)
 			if v.list = isList(name); v.exploded && !v.list {
-				return fmt.Errorf("{%s*} is a list: make %s a slice, or leave the * out", name, name)
+				return fmt.Errorf("{%s*} is a list: make %s a slice, or remove the *", name, name)
 			}
 		}
 		if part.op.named {
@@ -219,8 +217,8 @@ func (t *uriTemplate) compile(isList func(name string) bool) error {
 	return err
 }
 
-// writePlain writes an expression of values without names: a group that captures
-// for each variable.
+// writePlain writes the expression of values without names, with a capturing group for each
+// variable.
 func (t *uriTemplate) writePlain(b *strings.Builder, part templatePart) {
 	op := part.op
 	b.WriteString("(?:" + regexp.QuoteMeta(op.first))
@@ -245,7 +243,7 @@ func (t *uriTemplate) writePlain(b *strings.Builder, part templatePart) {
 	b.WriteString(strings.Repeat(")?", len(part.names)))
 }
 
-// separator is what stands between the elements of a list.
+// separator returns the separator between the elements of a list.
 func (v *templateVariable) separator(op *templateOperator) string {
 	if v.exploded {
 		return op.sep
@@ -253,7 +251,7 @@ func (v *templateVariable) separator(op *templateOperator) string {
 	return ","
 }
 
-// writeNamed writes an expression of values with names: one group that captures all.
+// writeNamed writes the expression of values with names, with one group that captures all.
 func (t *uriTemplate) writeNamed(b *strings.Builder, part templatePart) {
 	op := part.op
 	var pairs []string
@@ -269,7 +267,7 @@ func (t *uriTemplate) writeNamed(b *strings.Builder, part templatePart) {
 	b.WriteString("(?:" + regexp.QuoteMeta(op.first) + "(" + pair + "(?:" + op.sep + pair + ")*))?")
 }
 
-// characters is the expression for any number of characters of a value.
+// characters returns the expression for any number of characters of a value.
 func characters(reserved bool, without string) string {
 	all := unreservedCharacters
 	if reserved {
@@ -286,9 +284,9 @@ func characters(reserved bool, without string) string {
 	return b.String()
 }
 
-// match returns the values of the variables in a URI, each a list of one if it is
-// no list, or false if the URI is none of the template's. Values are decoded;
-// bytes that are not UTF-8 and NUL are in none.
+// match returns the values of the variables in a URI, each a list of one element unless the
+// variable is a list. It returns false if the URI does not match. Values are decoded; a value
+// with NUL or invalid UTF-8 does not match.
 func (t *uriTemplate) match(uri string) (map[string][]string, bool) {
 	if len(uri) > maxURI {
 		return nil, false
@@ -363,7 +361,7 @@ func (m *templateMatch) add(name, raw string) {
 	m.values[name] = append(m.values[name], value)
 }
 
-// upperTriplets spells percent-encoding the one way (RFC 3986, section 6.2.2.1).
+// upperTriplets writes percent-encoded bytes in upper case (RFC 3986, section 6.2.2.1).
 func upperTriplets(uri string) string {
 	var b []byte
 	for i := 0; i+2 < len(uri); i++ {

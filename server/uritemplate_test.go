@@ -107,14 +107,14 @@ func TestTemplateThatCannotBeReadIsRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                           "1 to 2048 bytes",
 		strings.Repeat("x", 2<<10+1): "1 to 2048 bytes",
-		"x:{a":                       "not closed",
-		"x:{}":                       "no name",
-		"x:{a b}":                    "no name",
-		"x:{.}":                      "no name",
-		"x:{a..b}":                   "no name",
-		"x:{=a}":                     "no name",
+		"x:{a":                       "missing }",
+		"x:{}":                       "invalid variable name",
+		"x:{a b}":                    "invalid variable name",
+		"x:{.}":                      "invalid variable name",
+		"x:{a..b}":                   "invalid variable name",
+		"x:{=a}":                     "invalid variable name",
 		"x:{a:3}":                    "prefix",
-		"x:{a}{a}":                   "twice",
+		"x:{a}{a}":                   "duplicate",
 		"x:{a*}":                     "slice",
 		"x:}":                        "percent-encoded",
 		"x: ":                        "percent-encoded",
@@ -125,7 +125,7 @@ func TestTemplateThatCannotBeReadIsRefused(t *testing.T) {
 				more += fmt.Sprintf(",v%d", i)
 			}
 			return more
-		}() + "}": "more than 32",
+		}() + "}": "too many variables",
 	} {
 		u, err := parseTemplate(text)
 		if err == nil {

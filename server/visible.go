@@ -7,46 +7,43 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// Option says more about what is offered, be it a tool, a prompt, a resource or a
-// template.
+// Option is an option of a tool, a prompt, a resource or a template.
 type Option interface {
 	ToolOption
 	PromptOption
 	ResourceOption
 }
 
-// ToolOption says more about a tool: see [VisibleTo], [RequireScopes] and [NotSecret].
+// ToolOption is an option of a tool: see [VisibleTo], [RequireScopes] and [NotSecret].
 type ToolOption interface{ ofTool(*toolEntry) }
 
-// PromptOption says more about a prompt: see [VisibleTo] and [RequireScopes].
+// PromptOption is an option of a prompt: see [VisibleTo] and [RequireScopes].
 type PromptOption interface{ ofPrompt(*promptEntry) }
 
-// ResourceOption says more about a resource, a template or a directory: see
-// [VisibleTo], [RequireScopes] and [Cached].
+// ResourceOption is an option of a resource, a template or a directory: see [VisibleTo],
+// [RequireScopes], [Cached] and [WhileSubscribed].
 type ResourceOption interface{ ofResource(*resourceOffer) }
 
-// VisibleTo shows what is offered to those callers only for whom sees returns true. It
-// is given who calls and what is asked for: the name of the tool or prompt, the URI of
-// the resource, the URI template of the template or directory. With several, all have
-// to return true.
+// VisibleTo shows a tool, prompt, resource or template only to the callers for whom sees
+// returns true. Its arguments are the caller and the name of the tool or prompt, the URI of the
+// resource, or the URI template of the template or directory. With several VisibleTo options,
+// all must return true.
 //
-// From everybody else it is hidden: it is not listed, cannot be called, read, completed
-// or subscribed to, changes of it are not reported, and whoever asks for it is answered
-// as if it were not there. A URI of a hidden resource may still be served by a template
-// that the caller sees, as any other URI may.
+// For other callers the entry does not exist: they cannot list, call, read, complete or
+// subscribe to it, and are not notified of its changes. A template that the caller can see may
+// still serve the URI of a hidden resource.
 //
-// Sees decides by authorization: everybody is principal.Anonymous where nobody
-// authenticates, and principal.Local on a connection that has no better to say. It must
-// not decide by anything that differs between two requests of one principal, such as
-// their connections (2026-07-28, server/tools, Listing Tools). It is asked for each
-// request and each entry of a list, so it should be quick; it must be safe for
-// concurrent use. If it panics, the answer is false, and a line in the log.
+// Sees decides by authorization. The caller is principal.Anonymous without authentication, and
+// principal.Local on standard input. The result must be the same for all requests of a
+// principal (2026-07-28, server/tools, Listing Tools). Sees is called for each request and for
+// each entry of a list, so it should be fast. It must be safe for concurrent use. If it panics,
+// the entry is hidden, and the panic is logged.
 //
-// Lists with something of the kind are made for each caller, and are private to their
-// caches, whatever [Server.ListCache] says.
+// A list that contains such an entry is computed for each caller, and its cache scope is
+// private, whatever [Server.ListCache] is.
 func VisibleTo(sees func(who principal.Principal, name string) bool) Option {
 	if sees == nil {
-		panic("server: VisibleTo: the function is nil: leave the option out to show something to everybody")
+		panic("server: VisibleTo: the function must not be nil")
 	}
 	return visibleTo(sees)
 }
@@ -57,16 +54,15 @@ func (v visibleTo) ofTool(e *toolEntry)         { e.sees = append(e.sees, v) }
 func (v visibleTo) ofPrompt(e *promptEntry)     { e.sees = append(e.sees, v) }
 func (v visibleTo) ofResource(e *resourceOffer) { e.sees = append(e.sees, v) }
 
-// offer is what everything that is offered has in common: to whom it is. It does not
-// change.
+// offer holds the options that all entries share. It is immutable.
 type offer struct {
-	name   string // as VisibleTo knows it
+	name   string // the name that VisibleTo passes on
 	sees   []visibleTo
 	scopes []string // see RequireScopes
 	logger func() *slog.Logger
 }
 
-// restricted reports whether there is anybody to hide from.
+// restricted reports whether the entry is hidden from some callers.
 func (o *offer) restricted() bool { return len(o.sees) > 0 }
 
 func (o *offer) visibleTo(who principal.Principal) bool {
@@ -78,19 +74,19 @@ func (o *offer) visibleTo(who principal.Principal) bool {
 	return true
 }
 
-// ask asks the program. What fails to say yes says no: an error would tell that there
-// is something.
+// ask calls a function of VisibleTo. A panic hides the entry: an error would reveal that it
+// exists.
 func (o *offer) ask(sees visibleTo, who principal.Principal) (yes bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			o.logger().Error("VisibleTo panicked: it is hidden", "name", o.name, "panic", v, "stack", string(debug.Stack()))
+			o.logger().Error("panic in the function of VisibleTo: the entry is hidden", "name", o.name, "panic", v, "stack", string(debug.Stack()))
 			yes = false
 		}
 	}()
 	return sees(who, o.name)
 }
 
-// audience returns who is to hear of changes; nil for everybody.
+// audience returns a function that reports who receives changes; nil means every subscriber.
 func (o *offer) audience() func(principal.Principal) bool {
 	if !o.restricted() {
 		return nil
