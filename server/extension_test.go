@@ -26,7 +26,7 @@ func TestExtensionsThatCannotBeAreRefused(t *testing.T) {
 		"must begin with a letter":             {ID: "1com.example/jobs"},
 		"must encode to a JSON object":         {ID: "com.example/jobs", Settings: []int{1}},
 		"cannot be encoded":                    {ID: "com.example/jobs", Settings: func() {}},
-		"is the protocol's":                    {ID: "com.example/jobs", Requests: requests(mcp.MethodCallTool)},
+		"belongs to the protocol":                    {ID: "com.example/jobs", Requests: requests(mcp.MethodCallTool)},
 		`"initialize" is the protocol's`:       {ID: "com.example/jobs", Requests: requests(mcp.MethodInitialize)},
 		"belongs to the extension":             {ID: "com.example/jobs", Requests: requests(mcp.MethodGetTask)},
 		"a name of a notification":             {ID: "com.example/jobs", Requests: requests("notifications/x")},

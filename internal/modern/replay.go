@@ -114,7 +114,7 @@ func (r *replay) restore(ctx context.Context, raw []byte) error {
 func (r *replay) decode(text []byte) error {
 	r.state = state{}
 	if err := v2.Unmarshal(text, &r.state); err != nil {
-		return seal.ErrBroken
+		return seal.ErrInvalid
 	}
 	switch {
 	case r.state.Principal != r.call.Principal.Key():

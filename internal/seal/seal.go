@@ -1,7 +1,7 @@
-// Package seal makes texts that a server hands to its clients to keep and that come
-// back from them: unreadable, and of no use once a bit of them has changed. It is what
-// the state of calls that wait for input (2026-07-28, basic/patterns/mrtr, Server
-// Requirements) and the cursors of lists (server/utilities/pagination) are made with.
+// Package seal encrypts and authenticates texts that a server gives to its clients and
+// receives back later, such as the requestState of a call (2026-07-28,
+// basic/patterns/mrtr, Server Requirements) and the cursor of a list
+// (server/utilities/pagination).
 package seal
 
 import (
@@ -15,17 +15,17 @@ import (
 	"strings"
 )
 
-// KeySize is the least length of a key, in bytes.
+// KeySize is the minimum length of a key, in bytes.
 const KeySize = 32
 
-// Keys seal and open. They are safe for concurrent use.
+// Keys seals and opens texts with AES-256-GCM. It is safe for concurrent use.
 type Keys struct {
-	aeads []cipher.AEAD // the first seals, all open
+	aeads []cipher.AEAD // Seal uses the first, Open tries all
 }
 
-// New takes keys, the newest first: one that is being retired still opens what it has
-// sealed. Without keys a random one is made, which no other process has. It keeps
-// nothing of the slices.
+// New returns Keys with the given keys, the newest first. Older keys remain valid for
+// opening, so that keys can be rotated. Without keys, New generates a random key for this
+// process. New does not retain the slices.
 func New(keys ...[]byte) (*Keys, error) {
 	if len(keys) == 0 {
 		random := make([]byte, KeySize)
@@ -35,7 +35,7 @@ func New(keys ...[]byte) (*Keys, error) {
 	k := &Keys{}
 	for i, key := range keys {
 		if len(key) < KeySize {
-			return nil, fmt.Errorf("key %d has %d bytes: at least %d random bytes are needed", i, len(key), KeySize)
+			return nil, fmt.Errorf("key %d has %d bytes: a key must have at least %d random bytes", i, len(key), KeySize)
 		}
 		derived := sha256.Sum256(append([]byte("parley seal\x00"), key...))
 		block, err := aes.NewCipher(derived[:])
@@ -51,28 +51,28 @@ func New(keys ...[]byte) (*Keys, error) {
 	return k, nil
 }
 
-// Seal returns text as a string that goes anywhere in JSON. What is sealed for one
-// purpose opens for no other.
+// Seal encrypts text and returns it in unpadded base64url. Open returns the text for the
+// same purpose only.
 func (k *Keys) Seal(purpose string, text []byte) string {
 	return base64.RawURLEncoding.EncodeToString(k.aeads[0].Seal(nil, nil, text, []byte(purpose)))
 }
 
-// ErrBroken is the error of everything that does not open, whatever the reason is.
-var ErrBroken = errors.New("it was not made by this server for this purpose, or has been changed")
+// ErrInvalid is the error for every sealed text that cannot be opened.
+var ErrInvalid = errors.New("sealed by another server or for another purpose, or modified")
 
-// Open undoes Seal.
+// Open returns the text that Seal sealed for purpose. The error is ErrInvalid.
 func (k *Keys) Open(purpose, sealed string) ([]byte, error) {
-	if strings.ContainsAny(sealed, "\r\n") { // which the decoder would pass over
-		return nil, ErrBroken
+	if strings.ContainsAny(sealed, "\r\n") { // the decoder would skip them
+		return nil, ErrInvalid
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(sealed)
 	if err != nil {
-		return nil, ErrBroken
+		return nil, ErrInvalid
 	}
 	for _, aead := range k.aeads {
 		if text, err := aead.Open(nil, nil, raw, []byte(purpose)); err == nil {
 			return text, nil
 		}
 	}
-	return nil, ErrBroken
+	return nil, ErrInvalid
 }
