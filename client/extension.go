@@ -19,7 +19,7 @@ import (
 // basic/versioning, Extension Negotiation). Servers are told of it with each request; in
 // revisions with a handshake there, and as an experimental capability, too.
 type SupportedExtension struct {
-	// ID names the extension: "com.example/jobs". See mcp.ValidExtensionID.
+	// ID names the extension: "com.example/jobs". See mcp.CheckExtensionID.
 	ID string
 	// Settings are what the extension says servers are told. They encode to a JSON object;
 	// nil is the empty one.
@@ -65,7 +65,7 @@ func checkExtensions(all []SupportedExtension) error {
 }
 
 func (e *SupportedExtension) check(methods map[string]bool) error {
-	if err := mcp.ValidExtensionID(e.ID); err != nil {
+	if err := mcp.CheckExtensionID(e.ID); err != nil {
 		return err
 	}
 	if _, err := e.settings(); err != nil {

@@ -37,7 +37,7 @@ func WithTimeout(d time.Duration) CallOption {
 }
 
 // WithMeta adds members to _meta of the request. Their names must satisfy
-// mcp.ValidMetaKey. Names that the protocol reserves are an error, except for those of trace
+// mcp.CheckMetaKey. Names that the protocol reserves are an error, except for those of trace
 // context.
 func WithMeta(meta mcp.Meta) CallOption {
 	return func(o *callOptions) { o.meta = meta }

@@ -1,42 +1,44 @@
 package mcp
 
-// ParamsBase is what the parameters of every request and notification have in common.
+// ParamsBase is embedded in the parameters of every request and notification.
 type ParamsBase struct {
+	// Meta is the metadata of the message.
 	Meta Meta `json:"_meta,omitzero"`
 }
 
-// EmptyParams are the parameters of methods that take none: ping, server/discover, roots/list,
-// notifications/initialized and the list_changed notifications.
+// EmptyParams are the parameters of methods that have no parameters of their own: ping,
+// server/discover, roots/list, notifications/initialized and the list_changed notifications.
 type EmptyParams struct {
 	ParamsBase
 }
 
-// ResultBase is what every result has in common.
+// ResultBase is embedded in every result.
 type ResultBase struct {
+	// Meta is the metadata of the result.
 	Meta Meta `json:"_meta,omitzero"`
 
-	// ResultType says how to read the result. Since 2026-07-28, where it is required; absent, from
-	// an older peer, it means [ResultTypeComplete]. A value that the receiver does not know makes
-	// the result invalid.
+	// ResultType is the kind of the result. It is required since 2026-07-28. Empty, from an older
+	// peer, means [ResultTypeComplete]. A receiver must reject a value that it does not know.
 	ResultType string `json:"resultType,omitempty"`
 }
 
-// Values of [ResultBase.ResultType].
+// Values of [ResultBase.ResultType]. Since 2026-07-28.
 const (
-	ResultTypeComplete      = "complete"       // the result is the answer
-	ResultTypeInputRequired = "input_required" // the result is an [InputRequiredResult]
-	ResultTypeTask          = "task"           // the result is a [CreateTaskResult]; tasks extension
+	ResultTypeComplete      = "complete"       // the result of the request
+	ResultTypeInputRequired = "input_required" // an [InputRequiredResult]
+	ResultTypeTask          = "task"           // a [CreateTaskResult]; tasks extension
 )
 
-// EmptyResult answers requests that have nothing to say but that they succeeded.
+// EmptyResult is the result of requests that only succeed or fail.
 type EmptyResult struct {
 	ResultBase
 }
 
-// CacheHints tell a client how long and for whom it may keep a result. Since 2026-07-28, where the
-// results that have them must carry both.
+// CacheHints tell a client how long it may cache a result, and for whom. Since 2026-07-28, which
+// requires both fields in the results that embed CacheHints.
 type CacheHints struct {
-	// TTLMs is for how many milliseconds the result is fresh. Zero is immediately stale.
+	// TTLMs is the time for which the result is fresh, in milliseconds. 0 means that it is stale at
+	// once.
 	TTLMs *int64 `json:"ttlMs,omitzero"`
 	// CacheScope is [CacheScopePrivate] or [CacheScopePublic].
 	CacheScope string `json:"cacheScope,omitempty"`
@@ -44,22 +46,22 @@ type CacheHints struct {
 
 // Values of [CacheHints.CacheScope].
 const (
-	CacheScopePrivate = "private" // only for the authorization it was obtained with
-	CacheScopePublic  = "public"  // the same for everybody; shared caches may keep it
+	CacheScopePrivate = "private" // valid only for the authorization of the request
+	CacheScopePublic  = "public"  // the same for every user; shared caches may store it
 )
 
 // PaginatedParams are the parameters of the list methods.
 type PaginatedParams struct {
 	ParamsBase
 
-	// Cursor asks for the page after the one that returned it as [PageInfo.NextCursor]. It is
-	// opaque. Nil asks for the first page; the empty string is a cursor like any other.
+	// Cursor selects a page. It is the [PageInfo.NextCursor] of the previous page, and opaque to
+	// the client. Nil selects the first page; the empty string is a valid cursor.
 	Cursor *string `json:"cursor,omitzero"`
 }
 
-// PageInfo is what the results of the list methods have in common.
+// PageInfo is embedded in the results of the list methods.
 type PageInfo struct {
-	// NextCursor is set if there may be more, and then asks for the next page even if it is the
-	// empty string.
+	// NextCursor is the cursor of the next page. Nil means that this is the last page; the empty
+	// string is a valid cursor.
 	NextCursor *string `json:"nextCursor,omitzero"`
 }

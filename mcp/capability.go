@@ -7,146 +7,166 @@ import (
 	"strings"
 )
 
-// Supported declares a capability that has no settings of its own: the empty object. In a
-// capabilities struct nil is "not declared" and &Supported{} is "declared".
+// Supported declares a capability that has no settings. On the wire it is the empty object. A nil
+// *Supported means that the capability is not declared.
 type Supported struct{}
 
-// ClientCapabilities are what a client can do for a server: told once in the handshake until
-// 2025-11-25, and with every request since. Capabilities that have no field here are dropped when
-// decoding; those of an application's own belong under Experimental or Extensions.
+// ClientCapabilities declares what a client supports. Until 2025-11-25 the client sends it once, in
+// initialize. Since 2026-07-28 it sends it with every request, as [MetaClientCapabilities]. Decoding
+// drops capabilities that have no field here.
 type ClientCapabilities struct {
-	// Experimental are non-standard capabilities: objects by name.
+	// Experimental are non-standard capabilities. The keys are names, the values JSON objects.
 	Experimental map[string]json.RawMessage `json:"experimental,omitzero"`
-	// Roots: the client answers roots/list. Deprecated by 2026-07-28 in favour of tool parameters,
-	// resource URIs or server configuration.
+	// Roots declares support for roots/list. Deprecated since 2026-07-28: servers use tool
+	// parameters, resource URIs or their configuration instead.
 	Roots *RootsCapability `json:"roots,omitzero"`
-	// Sampling: the client answers sampling/createMessage. Deprecated by 2026-07-28 in favour of
-	// calling a model provider directly.
+	// Sampling declares support for sampling/createMessage. Deprecated since 2026-07-28: servers
+	// call a model provider directly.
 	Sampling *SamplingCapability `json:"sampling,omitzero"`
-	// Elicitation: the client answers elicitation/create. Since 2025-06-18.
+	// Elicitation declares support for elicitation/create. Since 2025-06-18.
 	Elicitation *ElicitationCapability `json:"elicitation,omitzero"`
-	// Tasks: the client runs some requests as tasks. 2025-11-25 only.
+	// Tasks declares which requests the client can run as tasks. 2025-11-25 only.
 	Tasks *TasksCapability `json:"tasks,omitzero"`
-	// Extensions are the settings, objects, of supported extensions by identifier, such as
-	// [ExtensionTasks]. Since 2026-07-28.
+	// Extensions declares the supported extensions. The keys are identifiers, such as
+	// [ExtensionTasks]; the values are the settings, JSON objects. Since 2026-07-28.
 	Extensions map[string]json.RawMessage `json:"extensions,omitzero"`
 }
 
-// RootsCapability is the client's capability to list its roots.
+// RootsCapability declares that a client supports roots/list.
 type RootsCapability struct {
-	// ListChanged: the client sends notifications/roots/list_changed. Until 2025-11-25.
+	// ListChanged declares that the client sends notifications/roots/list_changed. Until
+	// 2025-11-25.
 	ListChanged bool `json:"listChanged,omitzero"`
 }
 
-// SamplingCapability is the client's capability to sample from a model.
+// SamplingCapability declares that a client supports sampling/createMessage.
 type SamplingCapability struct {
-	// Context: the client honours [CreateMessageParams.IncludeContext]. Since 2025-11-25.
+	// Context declares support for [CreateMessageParams.IncludeContext]. Since 2025-11-25.
 	Context *Supported `json:"context,omitzero"`
-	// Tools: the client accepts [CreateMessageParams.Tools]. Since 2025-11-25.
+	// Tools declares support for [CreateMessageParams.Tools]. Since 2025-11-25.
 	Tools *Supported `json:"tools,omitzero"`
 }
 
-// ElicitationCapability is the client's capability to ask its user. With neither member it stands
-// for forms only, as it did in 2025-06-18.
+// ElicitationCapability declares that a client supports elicitation/create. If both fields are nil,
+// the client supports forms only, as in 2025-06-18.
 type ElicitationCapability struct {
-	Form *Supported `json:"form,omitzero"` // since 2025-11-25
-	URL  *Supported `json:"url,omitzero"`  // since 2025-11-25
+	// Form declares support for [ElicitModeForm]. Since 2025-11-25.
+	Form *Supported `json:"form,omitzero"`
+	// URL declares support for [ElicitModeURL]. Since 2025-11-25.
+	URL *Supported `json:"url,omitzero"`
 }
 
-// SupportsForm reports whether forms may be asked for; a nil c supports nothing.
+// SupportsForm reports whether the client supports [ElicitModeForm]. It returns false if c is nil.
 func (c *ElicitationCapability) SupportsForm() bool {
 	return c != nil && (c.Form != nil || c.URL == nil)
 }
 
-// SupportsURL reports whether the user may be sent to a URL; a nil c supports nothing.
+// SupportsURL reports whether the client supports [ElicitModeURL]. It returns false if c is nil.
 func (c *ElicitationCapability) SupportsURL() bool {
 	return c != nil && c.URL != nil
 }
 
-// ServerCapabilities are what a server offers: told in the handshake until 2025-11-25 and by
-// server/discover since. Capabilities that have no field here are dropped when decoding.
+// ServerCapabilities declares what a server supports. The server sends it in the result of
+// initialize until 2025-11-25, and of server/discover since 2026-07-28. Decoding drops capabilities
+// that have no field here.
 type ServerCapabilities struct {
-	// Experimental are non-standard capabilities: objects by name.
+	// Experimental are non-standard capabilities. The keys are names, the values JSON objects.
 	Experimental map[string]json.RawMessage `json:"experimental,omitzero"`
-	// Logging: the server sends log messages. Deprecated by 2026-07-28 in favour of stderr and
-	// OpenTelemetry.
+	// Logging declares that the server sends log messages. Deprecated since 2026-07-28: servers use
+	// stderr and OpenTelemetry instead.
 	Logging *Supported `json:"logging,omitzero"`
-	// Completions: the server answers completion/complete. Since 2025-03-26.
-	Completions *Supported           `json:"completions,omitzero"`
-	Prompts     *PromptsCapability   `json:"prompts,omitzero"`
-	Resources   *ResourcesCapability `json:"resources,omitzero"`
-	Tools       *ToolsCapability     `json:"tools,omitzero"`
-	// Tasks: the server runs some requests as tasks. 2025-11-25 only.
+	// Completions declares support for completion/complete. Since 2025-03-26.
+	Completions *Supported `json:"completions,omitzero"`
+	// Prompts declares that the server has prompts.
+	Prompts *PromptsCapability `json:"prompts,omitzero"`
+	// Resources declares that the server has resources or resource templates.
+	Resources *ResourcesCapability `json:"resources,omitzero"`
+	// Tools declares that the server has tools.
+	Tools *ToolsCapability `json:"tools,omitzero"`
+	// Tasks declares which requests the server can run as tasks. 2025-11-25 only.
 	Tasks *TasksCapability `json:"tasks,omitzero"`
-	// Extensions are the settings, objects, of supported extensions by identifier, such as
-	// [ExtensionTasks]. Since 2026-07-28.
+	// Extensions declares the supported extensions. The keys are identifiers, such as
+	// [ExtensionTasks]; the values are the settings, JSON objects. Since 2026-07-28.
 	Extensions map[string]json.RawMessage `json:"extensions,omitzero"`
 }
 
-// PromptsCapability is the server's capability to offer prompts.
+// PromptsCapability declares that a server has prompts.
 type PromptsCapability struct {
-	// ListChanged: the server sends notifications/prompts/list_changed.
+	// ListChanged declares that the server sends notifications/prompts/list_changed.
 	ListChanged bool `json:"listChanged,omitzero"`
 }
 
-// ResourcesCapability is the server's capability to offer resources.
+// ResourcesCapability declares that a server has resources or resource templates.
 type ResourcesCapability struct {
-	// Subscribe: the server sends notifications/resources/updated for what is subscribed to.
+	// Subscribe declares that the server sends notifications/resources/updated for subscribed
+	// resources.
 	Subscribe bool `json:"subscribe,omitzero"`
-	// ListChanged: the server sends notifications/resources/list_changed.
+	// ListChanged declares that the server sends notifications/resources/list_changed.
 	ListChanged bool `json:"listChanged,omitzero"`
 }
 
-// ToolsCapability is the server's capability to offer tools.
+// ToolsCapability declares that a server has tools.
 type ToolsCapability struct {
-	// ListChanged: the server sends notifications/tools/list_changed.
+	// ListChanged declares that the server sends notifications/tools/list_changed.
 	ListChanged bool `json:"listChanged,omitzero"`
 }
 
-// TasksCapability says which requests a peer runs as tasks when asked to. 2025-11-25 only; the tasks
-// extension is declared under Extensions instead.
+// TasksCapability declares which requests a peer can run as tasks. 2025-11-25 only. Support for the
+// tasks extension is declared in the Extensions field instead.
 type TasksCapability struct {
-	List     *Supported              `json:"list,omitzero"`   // the peer answers tasks/list
-	Cancel   *Supported              `json:"cancel,omitzero"` // the peer answers tasks/cancel
+	// List declares support for tasks/list.
+	List *Supported `json:"list,omitzero"`
+	// Cancel declares support for tasks/cancel.
+	Cancel *Supported `json:"cancel,omitzero"`
+	// Requests are the requests that the peer can run as tasks.
 	Requests *TaskRequestsCapability `json:"requests,omitzero"`
 }
 
-// TaskRequestsCapability names the requests that may become tasks. Nothing else may.
+// TaskRequestsCapability lists the requests that a peer can run as tasks. 2025-11-25 only.
 type TaskRequestsCapability struct {
-	Tools       *TaskToolsCapability       `json:"tools,omitzero"`       // of servers
-	Sampling    *TaskSamplingCapability    `json:"sampling,omitzero"`    // of clients
-	Elicitation *TaskElicitationCapability `json:"elicitation,omitzero"` // of clients
+	// Tools are the requests about tools. Servers only.
+	Tools *TaskToolsCapability `json:"tools,omitzero"`
+	// Sampling are the requests about sampling. Clients only.
+	Sampling *TaskSamplingCapability `json:"sampling,omitzero"`
+	// Elicitation are the requests about elicitation. Clients only.
+	Elicitation *TaskElicitationCapability `json:"elicitation,omitzero"`
 }
 
-// TaskToolsCapability names the requests about tools that may become tasks.
+// TaskToolsCapability lists the requests about tools that a server can run as tasks. 2025-11-25
+// only.
 type TaskToolsCapability struct {
-	Call *Supported `json:"call,omitzero"` // tools/call
+	// Call declares that tools/call can run as a task.
+	Call *Supported `json:"call,omitzero"`
 }
 
-// TaskSamplingCapability names the sampling requests that may become tasks.
+// TaskSamplingCapability lists the requests about sampling that a client can run as tasks.
+// 2025-11-25 only.
 type TaskSamplingCapability struct {
-	CreateMessage *Supported `json:"createMessage,omitzero"` // sampling/createMessage
+	// CreateMessage declares that sampling/createMessage can run as a task.
+	CreateMessage *Supported `json:"createMessage,omitzero"`
 }
 
-// TaskElicitationCapability names the elicitation requests that may become tasks.
+// TaskElicitationCapability lists the requests about elicitation that a client can run as tasks.
+// 2025-11-25 only.
 type TaskElicitationCapability struct {
-	Create *Supported `json:"create,omitzero"` // elicitation/create
+	// Create declares that elicitation/create can run as a task.
+	Create *Supported `json:"create,omitzero"`
 }
 
-// ExtensionTasks identifies the tasks extension in [ClientCapabilities] and [ServerCapabilities]. Its
-// settings are the empty object.
+// ExtensionTasks is the identifier of the tasks extension in [ClientCapabilities] and
+// [ServerCapabilities]. Its settings are the empty object.
 const ExtensionTasks = "io.modelcontextprotocol/tasks"
 
-// ValidExtensionID returns nil if id can identify an extension: it follows the grammar of _meta keys
-// and has a prefix.
-func ValidExtensionID(id string) error {
+// CheckExtensionID returns nil if id is a valid identifier of an extension: a valid _meta key that
+// has a prefix, such as "com.example/name". See [CheckMetaKey].
+func CheckExtensionID(id string) error {
 	if !strings.Contains(id, "/") {
 		return fmt.Errorf("invalid extension identifier %q: %w", id, errNoPrefix)
 	}
-	if err := ValidMetaKey(id); err != nil {
+	if err := CheckMetaKey(id); err != nil {
 		return fmt.Errorf("invalid extension identifier: %w", err)
 	}
 	return nil
 }
 
-var errNoPrefix = errors.New("it needs a prefix, such as com.example/")
+var errNoPrefix = errors.New("must have a prefix, such as com.example/")

@@ -10,7 +10,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-func TestAnEmptyCapabilityIsDeclared(t *testing.T) {
+func TestEmptyCapabilityIsEncoded(t *testing.T) {
 	for _, codec := range codecs {
 		client := mcp.ClientCapabilities{
 			Experimental: map[string]json.RawMessage{},
@@ -59,7 +59,7 @@ func roundTrip[T any](t *testing.T, codec codec, v T, wire string) {
 	}
 }
 
-func TestACapabilityIsAnObject(t *testing.T) {
+func TestCapabilityMustBeObject(t *testing.T) {
 	for _, codec := range codecs {
 		for _, raw := range []string{`{"roots":true}`, `{"sampling":[]}`, `{"elicitation":"form"}`} {
 			if err := codec.unmarshal([]byte(raw), new(mcp.ClientCapabilities)); err == nil {
@@ -69,7 +69,7 @@ func TestACapabilityIsAnObject(t *testing.T) {
 	}
 }
 
-func TestElicitationWithoutAModeIsForForms(t *testing.T) {
+func TestElicitationCapabilityWithoutModesSupportsForms(t *testing.T) {
 	for _, c := range []struct {
 		capability *mcp.ElicitationCapability
 		form, url  bool
@@ -86,7 +86,7 @@ func TestElicitationWithoutAModeIsForForms(t *testing.T) {
 	}
 }
 
-func TestExtensionIdentifiersNeedAPrefix(t *testing.T) {
+func TestExtensionIDMustHavePrefix(t *testing.T) {
 	for id, valid := range map[string]bool{
 		mcp.ExtensionTasks: true,
 		"com.example/a":    true,
@@ -96,11 +96,11 @@ func TestExtensionIdentifiersNeedAPrefix(t *testing.T) {
 		"/a":               false,
 		"":                 false,
 	} {
-		if err := mcp.ValidExtensionID(id); (err == nil) != valid {
+		if err := mcp.CheckExtensionID(id); (err == nil) != valid {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
-	if err := mcp.ValidExtensionID("com.example/a b"); !errors.Is(err, mcp.ErrMetaKey) {
+	if err := mcp.CheckExtensionID("com.example/a b"); !errors.Is(err, mcp.ErrMetaKey) {
 		t.Errorf("got %v, want ErrMetaKey", err)
 	}
 }

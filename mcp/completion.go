@@ -5,18 +5,23 @@ type CompleteParams struct {
 	ParamsBase
 
 	// Ref is the prompt or resource template that has the argument.
-	Ref      CompleteReference `json:"ref"`
-	Argument CompleteArgument  `json:"argument"`
-	Context  *CompleteContext  `json:"context,omitzero"` // since 2025-06-18
+	Ref CompleteReference `json:"ref"`
+	// Argument is the argument to complete.
+	Argument CompleteArgument `json:"argument"`
+	// Context are the values of other arguments. Since 2025-06-18.
+	Context *CompleteContext `json:"context,omitzero"`
 }
 
-// CompleteReference identifies a prompt by name or a resource template by URI.
+// CompleteReference identifies a prompt by name, or a resource template by URI.
 type CompleteReference struct {
 	// Type is [RefPrompt] or [RefResource].
-	Type  string `json:"type"`
-	Name  string `json:"name,omitempty"`  // of prompts
-	Title string `json:"title,omitempty"` // of prompts; since 2025-06-18
-	URI   string `json:"uri,omitempty"`   // of resource templates: the URI or the template
+	Type string `json:"type"`
+	// Name is the name of the prompt. Prompts only.
+	Name string `json:"name,omitempty"`
+	// Title is the title of the prompt, for display. Prompts only. Since 2025-06-18.
+	Title string `json:"title,omitempty"`
+	// URI is the URI or URI template of the resource template. Resource templates only.
+	URI string `json:"uri,omitempty"`
 }
 
 // Values of [CompleteReference.Type].
@@ -25,33 +30,39 @@ const (
 	RefResource = "ref/resource"
 )
 
-// CompleteArgument is the argument to complete.
+// CompleteArgument is an argument to complete.
 type CompleteArgument struct {
-	Name  string `json:"name"`
-	Value string `json:"value"` // what has been typed so far
+	// Name is the name of the argument or template variable.
+	Name string `json:"name"`
+	// Value is the text that the user has typed so far.
+	Value string `json:"value"`
 }
 
-// CompleteContext is what is known beside the argument to complete. Since 2025-06-18.
+// CompleteContext are values that a completion may depend on. Since 2025-06-18.
 type CompleteContext struct {
-	Arguments map[string]string `json:"arguments,omitzero"` // the other arguments that have a value
+	// Arguments are the other arguments that already have a value, by name.
+	Arguments map[string]string `json:"arguments,omitzero"`
 }
 
-// CompleteResult answers completion/complete.
+// CompleteResult is the result of completion/complete.
 type CompleteResult struct {
 	ResultBase
 
+	// Completion are the proposed values.
 	Completion Completion `json:"completion"`
 }
 
-// MaxCompletionValues is how many values a [Completion] may have.
+// MaxCompletionValues is the maximum number of values in a [Completion].
 const MaxCompletionValues = 100
 
-// Completion is a list of what an argument may be completed to.
+// Completion is a list of proposed values for an argument.
 type Completion struct {
-	Values []string `json:"values"` // at most [MaxCompletionValues]
-	// Total is how many there are, which may be more than are in Values; nil if that is not known.
+	// Values are the proposed values, at most [MaxCompletionValues].
+	Values []string `json:"values"`
+	// Total is the number of matching values, which may exceed the length of Values. Nil means that
+	// it is unknown.
 	Total *int64 `json:"total,omitzero"`
-	// HasMore: there are more than are in Values.
+	// HasMore reports that there are more matching values than Values contains.
 	HasMore bool `json:"hasMore,omitzero"`
 }
 

@@ -2,12 +2,12 @@ package mcp
 
 import "encoding/json"
 
-// Content is a block of content: what tools return, prompts are made of and models exchange. It is
-// one of *[TextContent], *[ImageContent], *[AudioContent], *[ResourceLink], *[EmbeddedResource],
-// *[ToolUseContent], *[ToolResultContent] and *[UnknownContent]. The two about tool use occur in
-// sampling only.
+// Content is a content block in a tool result, a prompt or a sampling message. It is one of
+// *[TextContent], *[ImageContent], *[AudioContent], *[ResourceLink], *[EmbeddedResource],
+// *[ToolUseContent], *[ToolResultContent] and *[UnknownContent]. ToolUseContent and
+// ToolResultContent occur only in sampling messages.
 type Content interface {
-	// wire returns what the block is encoded as, or an error if it cannot be.
+	// wire returns the value that the block is encoded as, or an error if it cannot be encoded.
 	wire() (any, error)
 }
 
@@ -16,95 +16,110 @@ func Text(text string) *TextContent {
 	return &TextContent{Text: text}
 }
 
-// Image returns a block with an image of the given MIME type. It keeps data, which is encoded as base64
-// on the wire.
+// Image returns an image block. It retains data, which is encoded as base64 on the wire.
 func Image(data []byte, mimeType string) *ImageContent {
 	return &ImageContent{Data: data, MimeType: mimeType}
 }
 
-// Audio returns a block with audio of the given MIME type. It keeps data, which is encoded as base64
-// on the wire.
+// Audio returns an audio block. It retains data, which is encoded as base64 on the wire.
 func Audio(data []byte, mimeType string) *AudioContent {
 	return &AudioContent{Data: data, MimeType: mimeType}
 }
 
-// TextContent is text.
+// TextContent is a block of text.
 type TextContent struct {
-	// Text is valid UTF-8, or else it does not encode; strings.ToValidUTF8 mends what is not.
-	Text        string       `json:"text"`
+	// Text is the text. It must be valid UTF-8, or encoding fails; see strings.ToValidUTF8.
+	Text string `json:"text"`
+	// Annotations are hints for the client.
 	Annotations *Annotations `json:"annotations,omitzero"`
-	Meta        Meta         `json:"_meta,omitzero"` // since 2025-06-18
+	// Meta is the metadata of the block. Since 2025-06-18.
+	Meta Meta `json:"_meta,omitzero"`
 }
 
 // ImageContent is an image.
 type ImageContent struct {
-	Data        []byte       `json:"data"` // base64 on the wire
-	MimeType    string       `json:"mimeType"`
+	// Data is the image. It is base64 on the wire.
+	Data []byte `json:"data"`
+	// MimeType is the MIME type of the image, such as "image/png".
+	MimeType string `json:"mimeType"`
+	// Annotations are hints for the client.
 	Annotations *Annotations `json:"annotations,omitzero"`
-	Meta        Meta         `json:"_meta,omitzero"` // since 2025-06-18
+	// Meta is the metadata of the block. Since 2025-06-18.
+	Meta Meta `json:"_meta,omitzero"`
 }
 
-// AudioContent is sound. Since 2025-03-26.
+// AudioContent is audio data. Since 2025-03-26.
 type AudioContent struct {
-	Data        []byte       `json:"data"` // base64 on the wire
-	MimeType    string       `json:"mimeType"`
+	// Data is the audio data. It is base64 on the wire.
+	Data []byte `json:"data"`
+	// MimeType is the MIME type of the audio data, such as "audio/wav".
+	MimeType string `json:"mimeType"`
+	// Annotations are hints for the client.
 	Annotations *Annotations `json:"annotations,omitzero"`
-	Meta        Meta         `json:"_meta,omitzero"` // since 2025-06-18
+	// Meta is the metadata of the block. Since 2025-06-18.
+	Meta Meta `json:"_meta,omitzero"`
 }
 
-// ResourceLink refers to a resource that can be read from the server, whether or not the server
-// lists it. It has the fields of a [Resource], and a Resource converts to it. Since 2025-06-18.
+// ResourceLink is a link to a resource of the server, which need not be in the list of resources. It
+// has the fields of a [Resource], and a Resource can be converted to it. Since 2025-06-18.
 type ResourceLink Resource
 
-// EmbeddedResource is the contents of a resource.
+// EmbeddedResource is a block with the contents of a resource.
 type EmbeddedResource struct {
-	Resource    ResourceContents `json:"resource"`
-	Annotations *Annotations     `json:"annotations,omitzero"`
-	Meta        Meta             `json:"_meta,omitzero"` // since 2025-06-18
+	// Resource are the contents.
+	Resource ResourceContents `json:"resource"`
+	// Annotations are hints for the client.
+	Annotations *Annotations `json:"annotations,omitzero"`
+	// Meta is the metadata of the block. Since 2025-06-18.
+	Meta Meta `json:"_meta,omitzero"`
 }
 
-// ToolUseContent is a model's wish to call a tool, in sampling. Since 2025-11-25.
+// ToolUseContent is a request of a model to call a tool. Sampling only. Since 2025-11-25.
 type ToolUseContent struct {
-	// ID is what the [ToolResultContent] will refer to.
-	ID   string `json:"id"`
+	// ID identifies the tool use. The [ToolResultContent] refers to it.
+	ID string `json:"id"`
+	// Name is the name of the tool.
 	Name string `json:"name"`
-	// Input are the arguments, a JSON object; nil is encoded as {}.
+	// Input are the arguments, a JSON object. Nil is encoded as {}.
 	Input json.RawMessage `json:"input"`
-	// Meta should be kept when the block is sent back to the model.
+	// Meta is the metadata of the block. Keep it when the block is sent back to the model.
 	Meta Meta `json:"_meta,omitzero"`
 }
 
-// ToolResultContent is what a tool that a model wished to call returned, in sampling. Since 2025-11-25.
+// ToolResultContent is the result of a tool that a model has used. Sampling only. Since 2025-11-25.
 type ToolResultContent struct {
-	// ToolUseID is the ID of the [ToolUseContent] that is answered.
+	// ToolUseID is the ID of the [ToolUseContent].
 	ToolUseID string `json:"toolUseId"`
-	// Content, StructuredContent and IsError are as in [CallToolResult].
-	Content           []Content       `json:"content"`
+	// Content is the result, as in [CallToolResult].
+	Content []Content `json:"content"`
+	// StructuredContent is the result as JSON, as in [CallToolResult].
 	StructuredContent json.RawMessage `json:"structuredContent,omitzero"`
-	IsError           bool            `json:"isError,omitzero"`
-	// Meta should be kept when the block is sent back to the model.
+	// IsError reports that the tool failed.
+	IsError bool `json:"isError,omitzero"`
+	// Meta is the metadata of the block. Keep it when the block is sent back to the model.
 	Meta Meta `json:"_meta,omitzero"`
 }
 
-// UnknownContent is a block that a peer sent and this package has no type for, kept as it was so that
-// newer peers can be talked to and their content passed on.
+// UnknownContent is a block of a type that this package does not know. It keeps the block unchanged,
+// so that content from newer peers can be forwarded.
 type UnknownContent struct {
-	// Type is the block's type member.
+	// Type is the type member of the block.
 	Type string
-	// Raw is the whole block, its type member included.
+	// Raw is the whole block, including the type member.
 	Raw json.RawMessage
 }
 
-// Annotations tell a client for whom and how important something is.
+// Annotations are hints about a content block or resource for the client.
 type Annotations struct {
+	// Audience are the roles that the content is meant for.
 	Audience []Role `json:"audience,omitzero"`
-	// Priority is from 0, optional, to 1, required.
+	// Priority is the importance, from 0 (optional) to 1 (required).
 	Priority *float64 `json:"priority,omitzero"`
-	// LastModified is a time in RFC 3339 format. Since 2025-06-18.
+	// LastModified is the time of the last modification, in RFC 3339 format. Since 2025-06-18.
 	LastModified string `json:"lastModified,omitempty"`
 }
 
-// Role is a side of a conversation with a model.
+// Role is the role of a participant in a conversation with a model.
 type Role string
 
 // The roles.

@@ -10,7 +10,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-func TestContentBlocksAreToldApartByType(t *testing.T) {
+func TestContentBlocksRoundTripByType(t *testing.T) {
 	blocks := []mcp.Content{
 		mcp.Text("a <b> & \u2028"),
 		mcp.Image([]byte{0xff, 0, 1}, "image/png"),
@@ -52,7 +52,7 @@ func TestContentBlocksAreToldApartByType(t *testing.T) {
 	}
 }
 
-func TestAContentBlockAloneSaysItsType(t *testing.T) {
+func TestSingleContentBlockEncodesItsType(t *testing.T) {
 	for _, codec := range codecs {
 		for _, v := range []any{*mcp.Text("a"), mcp.Text("a"), []mcp.Content{mcp.Text("a")}} {
 			raw, err := codec.marshal(v)
@@ -61,13 +61,13 @@ func TestAContentBlockAloneSaysItsType(t *testing.T) {
 			}
 			raw = bytes.Trim(raw, "[]")
 			if want := `{"type":"text","text":"a"}`; string(raw) != want {
-				t.Errorf("%s: %T is %s, want %s", codec.name, v, raw, want)
+				t.Errorf("%s: %T encodes as %s, want %s", codec.name, v, raw, want)
 			}
 		}
 	}
 }
 
-func TestTheTypeMayComeLastAndBeEscaped(t *testing.T) {
+func TestTypeMayComeLastAndBeEscaped(t *testing.T) {
 	for _, raw := range []string{
 		`{"content":[{"text":"a","type":"text"}]}`,
 		`{"content":[ { "type" : "text", "text" : "a" } ]}`,
@@ -87,7 +87,7 @@ func TestTheTypeMayComeLastAndBeEscaped(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoContentBlockIsRefused(t *testing.T) {
+func TestInvalidContentBlockIsRejected(t *testing.T) {
 	for _, block := range []string{
 		`null`, `1`, `"text"`, `[]`, `{}`, `{"text":"a"}`, `{"type":""}`, `{"type":1}`, `{"type":null}`,
 		`{"type":"text","text":1}`, `{"type":"image","data":"*","mimeType":"image/png"}`,
@@ -106,7 +106,7 @@ func TestWhatIsNoContentBlockIsRefused(t *testing.T) {
 	}
 }
 
-func TestABlockThatIsNilOrNotUTF8DoesNotEncode(t *testing.T) {
+func TestNilOrInvalidUTF8BlockDoesNotEncode(t *testing.T) {
 	for _, codec := range codecs {
 		for _, block := range []mcp.Content{nil, (*mcp.TextContent)(nil), &mcp.UnknownContent{Type: "a"}, mcp.Text("\xff")} {
 			for _, v := range []any{
@@ -115,15 +115,15 @@ func TestABlockThatIsNilOrNotUTF8DoesNotEncode(t *testing.T) {
 				mcp.SamplingMessage{Role: mcp.RoleUser, Content: []mcp.Content{block}},
 			} {
 				if raw, err := codec.marshal(v); err == nil {
-					t.Errorf("%s: %T with the block %#v is %s", codec.name, v, block, raw)
+					t.Errorf("%s: %T with the block %#v encodes as %s, want an error", codec.name, v, block, raw)
 				}
 			}
 		}
 	}
 }
 
-// Blocks about tools do not nest, so that content a peer sends is decoded only so deep.
-func TestAToolResultWithinAToolResultIsKeptAsItIs(t *testing.T) {
+// Tool results do not nest, which limits the depth of decoding.
+func TestNestedToolResultIsUnknownContent(t *testing.T) {
 	deep := strings.Repeat(`{"type":"tool_result","toolUseId":"1","content":[`, 1000) + strings.Repeat(`]}`, 1000)
 	for _, codec := range codecs {
 		var r mcp.CallToolResult
@@ -135,14 +135,14 @@ func TestAToolResultWithinAToolResultIsKeptAsItIs(t *testing.T) {
 			t.Fatalf("%s: got %T", codec.name, r.Content[0])
 		}
 		if unknown, ok := inner.Content[0].(*mcp.UnknownContent); !ok || unknown.Type != "tool_result" {
-			t.Errorf("%s: got %T within", codec.name, inner.Content[0])
+			t.Errorf("%s: got nested %T, want *mcp.UnknownContent", codec.name, inner.Content[0])
 		}
 		raw, err := codec.marshal(r)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if want := `{"content":[` + deep + `]}`; string(raw) != want {
-			t.Errorf("%s: it changed", codec.name)
+			t.Errorf("%s: got %s, want %s", codec.name, raw, want)
 		}
 	}
 }
@@ -176,7 +176,7 @@ func TestResourceContentsAreTextOrBlob(t *testing.T) {
 	}
 }
 
-func TestAResourceConvertsToALink(t *testing.T) {
+func TestResourceConvertsToResourceLink(t *testing.T) {
 	resource := mcp.Resource{URI: "file:///a", Name: "a"}
 	link := mcp.ResourceLink(resource)
 	if diff := cmp.Diff(resource, mcp.Resource(link)); diff != "" {

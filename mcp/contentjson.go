@@ -22,9 +22,9 @@ const (
 	typeToolResult   = "tool_result"
 )
 
-// The fields of each block, under a type without methods: encoding it does not come back here. They are
-// embedded as Go embeds, since the JSON library's tag option for that goes by different names in this
-// library and in the standard library's copy of it.
+// Each type has the fields of a block and no methods, so that encoding it does not call MarshalJSON
+// again. The wire methods embed it. They do not use a tag option of the JSON library, because its name
+// differs between that library and encoding/json/v2.
 type (
 	textFields         TextContent
 	imageFields        ImageContent
@@ -93,13 +93,13 @@ func (c *ToolResultContent) wire() (any, error) {
 
 func (c *UnknownContent) wire() (any, error) {
 	if len(c.Raw) == 0 {
-		return nil, fmt.Errorf("content block of unknown type %q has no Raw", c.Type)
+		return nil, fmt.Errorf("content block of unknown type %q must have Raw", c.Type)
 	}
 	return c.Raw, nil
 }
 
-// checkBlocks returns an error if a block is nil. The JSON library would make null of it without asking
-// encodeContent.
+// checkBlocks returns an error if a block is nil. The JSON library would encode it as null without
+// calling encodeContent.
 func checkBlocks(blocks []Content) error {
 	for i, c := range blocks {
 		if c == nil || reflect.ValueOf(c).IsNil() {
@@ -141,12 +141,12 @@ func (c ToolResultContent) MarshalJSON() ([]byte, error) { return marshalContent
 // MarshalJSON implements json.Marshaler. It returns Raw.
 func (c UnknownContent) MarshalJSON() ([]byte, error) { return marshalContent(&c) }
 
-// UnmarshalJSON implements json.Unmarshaler. It does not look at the type member.
+// UnmarshalJSON implements json.Unmarshaler. It ignores the type member.
 func (c *ToolResultContent) UnmarshalJSON(data []byte) error {
 	return jsonv2.Unmarshal(data, (*toolResultFields)(c), decodeToolResultOptions)
 }
 
-// UnmarshalJSON implements json.Unmarshaler. It takes a block of any type, known or not.
+// UnmarshalJSON implements json.Unmarshaler. It accepts a block of any type, including known types.
 func (c *UnknownContent) UnmarshalJSON(data []byte) error {
 	t, err := contentType(data)
 	if err != nil {
@@ -156,8 +156,8 @@ func (c *UnknownContent) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// encodeContent writes a block straight to enc. Without it each block would be encoded by its
-// MarshalJSON method, and then scanned and copied once more.
+// encodeContent writes a block to enc. It avoids the MarshalJSON method, whose output the JSON library
+// would scan and copy again.
 func encodeContent(enc *jsontext.Encoder, c Content) error {
 	v, err := c.wire()
 	if err != nil {
@@ -166,7 +166,7 @@ func encodeContent(enc *jsontext.Encoder, c Content) error {
 	return jsonv2.MarshalEncode(enc, v)
 }
 
-// decodeContent reads a block of any type.
+// decodeContent decodes a block of any type.
 func decodeContent(dec *jsontext.Decoder, c *Content) error {
 	raw, err := dec.ReadValue()
 	if err != nil {
@@ -182,12 +182,12 @@ func decodeContent(dec *jsontext.Decoder, c *Content) error {
 	case typeToolResult:
 		return decodeBlock(raw, c, new(ToolResultContent))
 	default:
-		return decodeBlockOf(t, raw, c)
+		return decodeBasicBlock(t, raw, c)
 	}
 }
 
-// decodeToolResultOptions decode the content of a tool result. It has no blocks about tools, which
-// also keeps decoding from going deeper than this one level.
+// decodeToolResultOptions decode the content of a tool result. A tool result does not contain tool uses
+// or tool results, so the depth of decoding is limited to this level.
 var decodeToolResultOptions = jsonv2.WithUnmarshalers(jsonv2.UnmarshalFromFunc(
 	func(dec *jsontext.Decoder, c *Content) error {
 		raw, err := dec.ReadValue()
@@ -198,12 +198,12 @@ var decodeToolResultOptions = jsonv2.WithUnmarshalers(jsonv2.UnmarshalFromFunc(
 		if err != nil {
 			return err
 		}
-		return decodeBlockOf(t, raw, c)
+		return decodeBasicBlock(t, raw, c)
 	},
 ))
 
-// decodeBlockOf decodes a block that is not about tools. raw belongs to the decoder.
-func decodeBlockOf(t string, raw []byte, c *Content) error {
+// decodeBasicBlock decodes a block other than a tool use or a tool result. raw belongs to the decoder.
+func decodeBasicBlock(t string, raw []byte, c *Content) error {
 	switch t {
 	case typeText:
 		return decodeBlock(raw, c, new(TextContent))
@@ -231,7 +231,7 @@ func decodeBlock(raw []byte, c *Content, into Content) error {
 
 // contentType returns the type member of a block, which is valid JSON.
 func contentType(raw []byte) (string, error) {
-	// Most peers send it first, and then a long block need not be scanned once more.
+	// Most peers send the type first. Then a long block need not be scanned again.
 	if rest, ok := bytes.CutPrefix(raw, []byte(`{"type":"`)); ok {
 		if end := bytes.IndexByte(rest, '"'); end > 0 && bytes.IndexByte(rest[:end], '\\') < 0 {
 			return string(rest[:end]), nil
@@ -244,7 +244,7 @@ func contentType(raw []byte) (string, error) {
 		return "", fmt.Errorf("content block: %w", err)
 	}
 	if block.Type == "" {
-		return "", errors.New("content block has no type")
+		return "", errors.New("content block must have a type")
 	}
 	return block.Type, nil
 }

@@ -19,14 +19,14 @@ import (
 func TestEveryDefinitionAndPropertyHasAGoType(t *testing.T) {
 	for _, rev := range append(mcp.Revisions(), spec.Tasks) {
 		t.Run(string(rev), func(t *testing.T) {
-			for _, gap := range uncarried(typesOf(rev), spec.Definitions(rev)) {
+			for _, gap := range findGaps(typesOf(rev), spec.Definitions(rev)) {
 				t.Error(gap)
 			}
 		})
 	}
 }
 
-func TestEveryEntryOfTheVocabularyIsDefinedSomewhere(t *testing.T) {
+func TestEveryVocabularyEntryIsInASchema(t *testing.T) {
 	defined := map[string]bool{}
 	for _, rev := range append(mcp.Revisions(), spec.Tasks) {
 		for name := range spec.Definitions(rev) {
@@ -45,8 +45,8 @@ func TestEveryEntryOfTheVocabularyIsDefinedSomewhere(t *testing.T) {
 	}
 }
 
-// The test above is only worth something if it fails when it should.
-func TestTheCoverageCheckFindsGaps(t *testing.T) {
+// This tests the check of TestEveryDefinitionAndPropertyHasAGoType.
+func TestFindGapsReportsEachKindOfGap(t *testing.T) {
 	types := map[string]reflect.Type{
 		"Known": reflect.TypeFor[struct {
 			Name  string `json:"name"`
@@ -76,14 +76,14 @@ func TestTheCoverageCheckFindsGaps(t *testing.T) {
 		"Unknown": json.RawMessage(`{"type": "object"}`),
 	}
 	want := []string{
-		"Known.count: an integer in a string",
+		"Known.count: integer in a Go string",
 		"Known.inner.b: no Go field",
 		"Known.missing: no Go field",
-		"Known.text: a mcp.TextContent for Text, which is a mcp.ImageContent",
+		"Known.text: mcp.TextContent for Text, want mcp.ImageContent",
 		"Known.title: optional, but always encoded",
 		"Unknown: no Go type",
 	}
-	if got := uncarried(types, definitions); !slices.Equal(got, want) {
+	if got := findGaps(types, definitions); !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
@@ -98,8 +98,9 @@ func typesOf(rev mcp.Revision) map[string]reflect.Type {
 	return types
 }
 
-// uncarried returns what in the definitions has no place in the Go types, sorted.
-func uncarried(types map[string]reflect.Type, definitions map[string]json.RawMessage) []string {
+// findGaps returns descriptions of the definitions and properties that the Go types do not represent,
+// sorted.
+func findGaps(types map[string]reflect.Type, definitions map[string]json.RawMessage) []string {
 	c := coverage{types: types, definitions: make(map[string]schema)}
 	for name, raw := range definitions {
 		var s schema
@@ -129,7 +130,7 @@ type coverage struct {
 	gaps        []string
 }
 
-// schema is as much of JSON Schema as the official schemas describe their structure with.
+// schema is the part of JSON Schema that describes structure in the official schemas.
 type schema struct {
 	Ref        string            `json:"$ref"`
 	Type       any               `json:"type"`
@@ -141,7 +142,7 @@ type schema struct {
 	AnyOf      []schema          `json:"anyOf"`
 }
 
-// UnmarshalJSON also takes schemas that are true or false.
+// UnmarshalJSON also accepts the schemas true and false.
 func (s *schema) UnmarshalJSON(data []byte) error {
 	if !bytes.HasPrefix(data, []byte("{")) {
 		return nil
@@ -154,8 +155,8 @@ func (c *coverage) gap(where, format string, args ...any) {
 	c.gaps = append(c.gaps, where+": "+fmt.Sprintf(format, args...))
 }
 
-// definition checks a definition of its own, which may be a message: then the type carries its params,
-// or the data of its error.
+// definition checks a top-level definition. If it is a message, goType represents its params or the data
+// of its error.
 func (c *coverage) definition(name string, s schema, goType reflect.Type) {
 	for _, part := range s.AllOf {
 		if part.Ref == "" {
@@ -177,7 +178,7 @@ func (c *coverage) definition(name string, s schema, goType reflect.Type) {
 	c.check(name, s, goType)
 }
 
-// check reports what of s has no place in goType.
+// check reports the parts of s that goType does not represent.
 func (c *coverage) check(where string, s schema, goType reflect.Type) {
 	for goType.Kind() == reflect.Pointer {
 		goType = goType.Elem()
@@ -196,7 +197,7 @@ func (c *coverage) check(where string, s schema, goType reflect.Type) {
 		c.check(where, part, goType)
 	}
 	if problem := misfit(s.Type, goType); problem != "" {
-		c.gap(where, "%s in a %s", problem, goType)
+		c.gap(where, "%s in a Go %s", problem, goType)
 		return
 	}
 	if s.Items != nil {
@@ -207,7 +208,7 @@ func (c *coverage) check(where string, s schema, goType reflect.Type) {
 	}
 	for name, property := range s.Properties {
 		if name == "type" && isContent(goType) || name == "jsonrpc" {
-			continue // what the Go type itself says
+			continue // the Go type implies the value
 		}
 		field, ok := fieldFor(goType, name)
 		if !ok {
@@ -221,8 +222,8 @@ func (c *coverage) check(where string, s schema, goType reflect.Type) {
 	}
 }
 
-// reference checks that what is defined under name is carried by goType: by the type that the
-// vocabulary has for it, or by one that fits its structure.
+// reference checks that goType represents the definition of name: it is the type of the vocabulary, or
+// it has the same structure.
 func (c *coverage) reference(where, name string, goType reflect.Type) {
 	want, ok := c.types[name]
 	switch {
@@ -230,13 +231,13 @@ func (c *coverage) reference(where, name string, goType reflect.Type) {
 		c.check(where, c.definitions[name], goType)
 	case want == goType, strings.HasPrefix(name, "Empty"):
 	case want.Kind() == reflect.Struct && goType.Kind() == reflect.Struct && !embeds(goType, want) && !isParams(name):
-		c.gap(where, "a %s for %s, which is a %s", goType, name, want)
+		c.gap(where, "%s for %s, want %s", goType, name, want)
 	default:
 		c.check(where, c.definitions[name], goType)
 	}
 }
 
-// isParams reports whether a definition is the params of something, which what is checked has embedded.
+// isParams reports whether a definition is parameters or a base type that the checked type embeds.
 func isParams(definition string) bool {
 	return strings.HasSuffix(definition, "Params") || definition == "Result" || definition == "RequestMetaObject"
 }
@@ -250,7 +251,7 @@ func embeds(goType, embedded reflect.Type) bool {
 	return false
 }
 
-// opaque reports whether values of a type hold any JSON, or JSON that a test of its own is about.
+// opaque reports whether a type holds arbitrary JSON, or has its own test.
 func opaque(goType reflect.Type) bool {
 	switch goType {
 	case reflect.TypeFor[json.RawMessage](), reflect.TypeFor[mcp.Meta](), reflect.TypeFor[mcp.Content](),
@@ -260,32 +261,32 @@ func opaque(goType reflect.Type) bool {
 	return false
 }
 
-// misfit says what JSON types are not carried by goType, if any.
+// misfit returns jsonType if goType cannot represent it, and "" otherwise.
 func misfit(jsonType any, goType reflect.Type) string {
 	switch jsonType {
 	case "string":
 		if goType.Kind() != reflect.String && goType != reflect.TypeFor[[]byte]() {
-			return "a string"
+			return "string"
 		}
 	case "integer":
 		if goType.Kind() != reflect.Int64 {
-			return "an integer"
+			return "integer"
 		}
 	case "number":
 		if goType.Kind() != reflect.Float64 {
-			return "a number"
+			return "number"
 		}
 	case "boolean":
 		if goType.Kind() != reflect.Bool {
-			return "a boolean"
+			return "boolean"
 		}
 	case "array":
 		if goType.Kind() != reflect.Slice && goType != reflect.TypeFor[mcp.PrimitiveSchema]() {
-			return "an array"
+			return "array"
 		}
 	case "object":
 		if goType.Kind() != reflect.Struct && goType.Kind() != reflect.Map && goType != reflect.TypeFor[mcp.ElicitProperties]() {
-			return "an object"
+			return "object"
 		}
 	}
 	return ""
@@ -295,7 +296,7 @@ func isContent(goType reflect.Type) bool {
 	return reflect.PointerTo(goType).Implements(reflect.TypeFor[mcp.Content]())
 }
 
-// fieldFor returns the field, of goType or of what it embeds, that has a JSON name.
+// fieldFor returns the field with a JSON name, of goType or an embedded type.
 func fieldFor(goType reflect.Type, name string) (reflect.StructField, bool) {
 	for _, field := range reflect.VisibleFields(goType) {
 		if tagged, _, _ := strings.Cut(field.Tag.Get("json"), ","); tagged == name {
@@ -305,7 +306,7 @@ func fieldFor(goType reflect.Type, name string) (reflect.StructField, bool) {
 	return reflect.StructField{}, false
 }
 
-// omittable reports whether a field can be left out.
+// omittable reports whether encoding omits an empty field.
 func omittable(field reflect.StructField) bool {
 	_, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 	return options == "omitzero" || options == "omitempty"

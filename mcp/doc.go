@@ -1,39 +1,38 @@
-// Package mcp is the vocabulary of the Model Context Protocol: the methods, the parameters and
-// results they carry, content blocks, capabilities, error codes and reserved keys, as plain Go
-// types. It does no I/O and makes no decision.
+// Package mcp defines the types of the Model Context Protocol: methods, parameters, results, content
+// blocks, capabilities, error codes and reserved keys. It does no I/O.
 //
-// # One set of types for every revision
+// # One set of types for all revisions
 //
-// Each type is the superset of what the five revisions of the protocol ([Revisions]) and the tasks
-// extension say about it. A field that not all revisions have says so in its comment, as in
-// "since 2025-06-18" or "2025-11-25 only". Nothing here removes a field that a peer would not
-// understand; that is the work of whoever speaks to the peer.
+// Each type has the fields of all five revisions of the protocol ([Revisions]) and of the tasks
+// extension. The comment of a field names the revisions that have it, such as "Since 2025-06-18" or
+// "2025-11-25 only"; all revisions have a field without such a comment. Encoding does not remove
+// fields that the peer's revision does not have. Packages server and client do that.
 //
-// The few things that changed shape rather than grew have two types: tasks were part of the
-// protocol in 2025-11-25 ([LegacyTask]) and are an extension since ([Task]).
+// Tasks have two sets of types, because 2025-11-25 and the tasks extension of 2026-07-28 differ:
+// [LegacyTask] and [Task].
 //
-// # Finding your way
+// # Files
 //
-//   - revision.go and method.go name the revisions and the methods;
-//   - lifecycle.go, capability.go and meta.go hold what peers tell each other about themselves;
-//   - tool.go, resource.go, prompt.go and completion.go hold what servers offer;
-//   - elicitation.go, sampling.go and roots.go hold what servers ask for, and input.go how they ask
-//     in 2026-07-28, where a server sends no requests;
-//   - subscription.go, progress.go, logging.go and task.go hold what happens in between;
-//   - content.go holds what tools, prompts and models exchange.
+//   - revision.go and method.go: revisions and methods.
+//   - lifecycle.go, capability.go and meta.go: negotiation and metadata.
+//   - tool.go, resource.go, prompt.go and completion.go: the features of servers.
+//   - elicitation.go, sampling.go and roots.go: the features of clients. input.go: how servers of
+//     2026-07-28, which send no requests, ask for input.
+//   - subscription.go, progress.go, logging.go and task.go: notifications and tasks.
+//   - content.go: content blocks.
 //
-// Params types are what a request or notification carries, Result types what answers it. Their names
-// are the schema's, without "Request" and "Notification": tools/call takes [CallToolParams].
+// The parameters of a request or notification are a Params type, its result a Result type. The names
+// are those of the official schema without "Request" and "Notification": the parameters of
+// tools/call are [CallToolParams].
 //
 // # JSON
 //
-// All types have the same JSON form under [encoding/json] and under its second version. Where a type
-// has methods of its own, decoding is strict (case-sensitive names, no duplicate names, valid UTF-8).
-// Arrays that the protocol requires are encoded as [] when nil. Raw JSON ([json.RawMessage]) is
-// kept byte for byte, so numbers in it stay exact. Decoded values own their memory.
+// All types have the same JSON form in [encoding/json] and its second version. Decoding with the
+// methods of this package is strict: names are case-sensitive, duplicate names and invalid UTF-8 are
+// errors. Nil slices of required arrays are encoded as []. Raw JSON ([json.RawMessage]) is kept byte
+// for byte, so numbers stay exact. Decoded values do not share memory with the input.
 //
-// Optional fields whose absence means something else than their zero value are pointers; make them
-// with new(expr).
+// An optional field is a pointer if its zero value differs from its absence.
 //
-// Values are not safe for concurrent modification; sharing them for reading is fine.
+// Values may be read concurrently, but not modified.
 package mcp

@@ -21,7 +21,7 @@ const form = `{"type":"object","properties":{` +
 	`"severalTitled":{"type":"array","default":["r"],"items":{"anyOf":[{"const":"r","title":"Red"}]}}},` +
 	`"required":["zip"]}`
 
-func TestAFormKeepsTheOrderOfItsQuestions(t *testing.T) {
+func TestFormPreservesOrderOfProperties(t *testing.T) {
 	if err := spec.Validate(mcp.Latest, "ElicitRequestFormParams", []byte(`{"message":"a","requestedSchema":`+form+`}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestAFormKeepsTheOrderOfItsQuestions(t *testing.T) {
 	}
 }
 
-func TestOptionsAreFoundInAllTheWaysToSayThem(t *testing.T) {
+func TestOptionsSupportsAllFormsOfChoices(t *testing.T) {
 	schema, err := mcp.ParseElicitSchema([]byte(form))
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestOptionsAreFoundInAllTheWaysToSayThem(t *testing.T) {
 	}
 }
 
-func TestFormsAreFlat(t *testing.T) {
+func TestFormMustBeFlat(t *testing.T) {
 	for _, raw := range []string{
 		`{"type":"object","properties":{"a":{"type":"object","properties":{}}}}`,
 		`{"type":"object","properties":{"a":{"type":"array","items":{"type":"object"}}}}`,
@@ -91,7 +91,7 @@ func TestFormsAreFlat(t *testing.T) {
 	}
 }
 
-func TestAcceptElicitTakesAnObject(t *testing.T) {
+func TestAcceptElicitRequiresObject(t *testing.T) {
 	result, err := mcp.AcceptElicit(map[string]any{"age": int64(9007199254740993)})
 	if err != nil {
 		t.Fatal(err)

@@ -10,28 +10,29 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ElicitSchema is a typed view of the JSON Schema of a form: an object of primitive properties, in the
-// order in which to ask for them. [ElicitParams.RequestedSchema] has its JSON form.
+// ElicitSchema is the JSON Schema of a form: an object whose properties are primitive values, in the
+// order of display. [ElicitParams.RequestedSchema] contains its JSON.
 type ElicitSchema struct {
 	// Schema is the dialect, $schema. Since 2025-11-25.
 	Schema string `json:"$schema,omitempty"`
-	// Type is "object", as which also the empty string is encoded.
-	Type       string           `json:"type"`
+	// Type is "object". The empty string is encoded as "object".
+	Type string `json:"type"`
+	// Properties are the fields of the form.
 	Properties ElicitProperties `json:"properties"`
-	// Required names the properties that must be answered.
+	// Required are the names of the required properties.
 	Required []string `json:"required,omitzero"`
 }
 
-// ParseElicitSchema decodes the schema of a form. It returns an error if raw is anything but a flat
-// object of properties that [PrimitiveSchema] can describe. It does not hold content against the
-// schema; numbers beyond 2^53 are to be compared by a validator that reads raw itself.
+// ParseElicitSchema decodes the schema of a form. It returns an error unless raw is an object schema
+// whose properties all fit [PrimitiveSchema]. It does not validate content. Minimum and Maximum lose
+// precision beyond 2^53, so validate content against raw.
 func ParseElicitSchema(raw json.RawMessage) (*ElicitSchema, error) {
 	var s ElicitSchema
 	if err := decode(raw, &s); err != nil {
 		return nil, fmt.Errorf("requested schema: %w", err)
 	}
 	if s.Type != "object" {
-		return nil, fmt.Errorf("requested schema: its type is %q, not object", s.Type)
+		return nil, fmt.Errorf("requested schema: type must be \"object\", got %q", s.Type)
 	}
 	for _, p := range s.Properties {
 		if err := p.Schema.check(); err != nil {
@@ -50,16 +51,19 @@ func (s ElicitSchema) MarshalJSON() ([]byte, error) {
 	return encode((*plain)(&s))
 }
 
-// ElicitProperties are the properties of a form, an object in JSON. Names are unique.
+// ElicitProperties are the fields of a form in the order of display. They are an object in JSON. Names
+// are unique.
 type ElicitProperties []ElicitProperty
 
-// ElicitProperty is a question of a form.
+// ElicitProperty is a field of a form.
 type ElicitProperty struct {
-	Name   string
+	// Name is the name of the property.
+	Name string
+	// Schema describes the value.
 	Schema PrimitiveSchema
 }
 
-// MarshalJSON implements json.Marshaler. It keeps the order.
+// MarshalJSON implements json.Marshaler. It preserves the order.
 func (p ElicitProperties) MarshalJSON() ([]byte, error) {
 	dst := []byte{'{'}
 	for i := range p {
@@ -79,13 +83,13 @@ func (p ElicitProperties) MarshalJSON() ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// UnmarshalJSON implements json.Unmarshaler. It keeps the order.
+// UnmarshalJSON implements json.Unmarshaler. It preserves the order.
 func (p *ElicitProperties) UnmarshalJSON(data []byte) error {
 	dec := jsontext.NewDecoder(bytes.NewReader(data))
 	if start, err := dec.ReadToken(); err != nil {
 		return err
 	} else if start.Kind() != '{' {
-		return errors.New("the properties of a form are an object")
+		return errors.New("the properties of a form must be a JSON object")
 	}
 	properties := ElicitProperties{}
 	for dec.PeekKind() != '}' {
@@ -103,37 +107,45 @@ func (p *ElicitProperties) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// PrimitiveSchema describes a question of a form: a text, a number, a yes or no, or a choice of one or
-// several options. Type tells which, and Options whether it is a choice.
+// PrimitiveSchema describes a field of a form: a string, a number, a boolean, or a choice of one or
+// several options. Use [PrimitiveSchema.Options] to find the options of a choice.
 type PrimitiveSchema struct {
 	// Type is one of the Type constants.
-	Type        string `json:"type"`
-	Title       string `json:"title,omitempty"`
+	Type string `json:"type"`
+	// Title is the label of the field.
+	Title string `json:"title,omitempty"`
+	// Description explains the field.
 	Description string `json:"description,omitempty"`
-	// Default is a value of the type; nil for none. Since 2025-11-25, and for booleans since 2025-06-18.
+	// Default is the default value, JSON of the type. Nil means none. Since 2025-11-25; for booleans
+	// since 2025-06-18.
 	Default json.RawMessage `json:"default,omitzero"`
 
-	// MinLength, MaxLength and Format are of strings. Lengths are in characters; Format is one of
-	// the Format constants.
+	// MinLength is the minimum length in characters. Strings only.
 	MinLength *int64 `json:"minLength,omitzero"`
+	// MaxLength is the maximum length in characters. Strings only.
 	MaxLength *int64 `json:"maxLength,omitzero"`
-	Format    string `json:"format,omitempty"`
+	// Format is one of the Format constants. Strings only.
+	Format string `json:"format,omitempty"`
 
-	// Minimum and Maximum are of numbers and integers, both inclusive.
+	// Minimum is the smallest allowed value. Numbers and integers only.
 	Minimum *float64 `json:"minimum,omitzero"`
+	// Maximum is the largest allowed value. Numbers and integers only.
 	Maximum *float64 `json:"maximum,omitzero"`
 
-	// Enum are the values of a choice of one, and EnumNames what they are called. EnumNames is older
-	// than OneOf and not JSON Schema; 2025-06-18 knows nothing else.
-	Enum      []string `json:"enum,omitzero"`
+	// Enum are the values of a single choice.
+	Enum []string `json:"enum,omitzero"`
+	// EnumNames are the labels of Enum, in the same order. They are not JSON Schema. They are the only
+	// labels in 2025-06-18; later revisions have OneOf.
 	EnumNames []string `json:"enumNames,omitzero"`
-	// OneOf are the options of a choice of one. Since 2025-11-25.
+	// OneOf are the options of a single choice, with labels. Since 2025-11-25.
 	OneOf []EnumOption `json:"oneOf,omitzero"`
 
-	// Items, MinItems and MaxItems are of choices of several. Since 2025-11-25.
-	Items    *EnumItems `json:"items,omitzero"`
-	MinItems *int64     `json:"minItems,omitzero"`
-	MaxItems *int64     `json:"maxItems,omitzero"`
+	// Items are the options of a multiple choice. Since 2025-11-25.
+	Items *EnumItems `json:"items,omitzero"`
+	// MinItems is the minimum number of selected options. Multiple choice only. Since 2025-11-25.
+	MinItems *int64 `json:"minItems,omitzero"`
+	// MaxItems is the maximum number of selected options. Multiple choice only. Since 2025-11-25.
+	MaxItems *int64 `json:"maxItems,omitzero"`
 }
 
 // Values of [PrimitiveSchema.Type].
@@ -142,7 +154,7 @@ const (
 	TypeNumber  = "number"
 	TypeInteger = "integer"
 	TypeBoolean = "boolean"
-	TypeArray   = "array" // a choice of several
+	TypeArray   = "array" // a multiple choice
 )
 
 // Values of [PrimitiveSchema.Format].
@@ -153,21 +165,26 @@ const (
 	FormatDateTime = "date-time"
 )
 
-// EnumItems are the options of a choice of several: Enum, or AnyOf to give them titles.
+// EnumItems are the options of a multiple choice: either Enum, or AnyOf with labels. Since 2025-11-25.
 type EnumItems struct {
-	Type  string       `json:"type,omitempty"` // "string" with Enum
-	Enum  []string     `json:"enum,omitzero"`
+	// Type is "string". With Enum only.
+	Type string `json:"type,omitempty"`
+	// Enum are the values.
+	Enum []string `json:"enum,omitzero"`
+	// AnyOf are the options.
 	AnyOf []EnumOption `json:"anyOf,omitzero"`
 }
 
-// EnumOption is a value to choose and what it is called.
+// EnumOption is an option of a choice.
 type EnumOption struct {
+	// Const is the value.
 	Const string `json:"const"`
+	// Title is the label.
 	Title string `json:"title"`
 }
 
-// Options returns what there is to choose from, in all the ways in which a schema can say it, and nil
-// if s is not a choice. An option without a title of its own is called what it is.
+// Options returns the options of a single or multiple choice, or nil if s is not a choice. The title of
+// an option without a label is its value.
 func (s *PrimitiveSchema) Options() []EnumOption {
 	switch {
 	case s.Items != nil && s.Items.AnyOf != nil:
@@ -193,17 +210,17 @@ func untitled(values, names []string) []EnumOption {
 	return options
 }
 
-// check returns an error if s describes something that a form cannot ask.
+// check returns an error if s cannot be a field of a form.
 func (s *PrimitiveSchema) check() error {
 	switch s.Type {
 	case TypeString, TypeNumber, TypeInteger, TypeBoolean:
 		return nil
 	case TypeArray:
 		if len(s.Options()) == 0 {
-			return errors.New("an array must be a choice of enum values")
+			return errors.New("an array must have enum values as items")
 		}
 		return nil
 	default:
-		return fmt.Errorf("its type is %q, but a form asks for strings, numbers, booleans and choices only", s.Type)
+		return fmt.Errorf("type must be string, number, integer, boolean or array, got %q", s.Type)
 	}
 }

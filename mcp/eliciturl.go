@@ -9,37 +9,38 @@ import (
 	"unicode"
 )
 
-// MaxElicitURL bounds the URLs that users are sent to, in bytes.
+// MaxElicitURL is the maximum length of an [ElicitParams.URL], in bytes.
 const MaxElicitURL = 8 << 10
 
-// ParseElicitURL parses the URL of an elicitation in [ElicitModeURL] and returns an error unless a user
-// can be asked to visit it: it leads over https, or over http to this machine, names a host, carries no
-// credentials and has nothing in it that a reader would not see. What else may deceive, such as a host in
-// Punycode, is left to whoever shows it (2025-11-25 and 2026-07-28, client/elicitation, Safe URL Handling).
+// ParseElicitURL parses an [ElicitParams.URL] and checks that a client can show it to its user. The
+// URL must use https, or http to the loopback interface. It must have a host, must not contain
+// credentials or invisible characters, and must not exceed [MaxElicitURL]. The function does not
+// detect other deceptive URLs, such as hosts in Punycode. (2025-11-25 and 2026-07-28,
+// client/elicitation, Safe URL Handling.)
 func ParseElicitURL(address string) (*url.URL, error) {
 	if len(address) > MaxElicitURL {
-		return nil, fmt.Errorf("the URL has %d bytes: at most %d are allowed", len(address), MaxElicitURL)
+		return nil, fmt.Errorf("URL is too long: %d bytes, the limit is %d", len(address), MaxElicitURL)
 	}
 	if strings.ContainsFunc(address, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsGraphic(r) || r == unicode.ReplacementChar }) {
-		return nil, errors.New("the URL has characters that are not seen")
+		return nil, errors.New("URL must not contain spaces or invisible characters")
 	}
 	u, err := url.Parse(address)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the URL cannot be parsed: %w", errors.Unwrap(err)) // its own text repeats the URL
+		return nil, fmt.Errorf("cannot parse URL: %w", errors.Unwrap(err)) // the outer error repeats the URL
 	case u.Scheme != "https" && u.Scheme != "http":
-		return nil, fmt.Errorf("the URL's scheme is %.16q: use https", u.Scheme)
+		return nil, fmt.Errorf("URL scheme must be https, got %.16q", u.Scheme)
 	case u.Hostname() == "":
-		return nil, errors.New("the URL has no host")
+		return nil, errors.New("URL must have a host")
 	case u.User != nil:
-		return nil, errors.New("the URL carries credentials before an @")
-	case u.Scheme == "http" && !loopback(u.Hostname()):
-		return nil, errors.New("the URL leads over unencrypted http to another machine: use https")
+		return nil, errors.New("URL must not contain credentials")
+	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+		return nil, errors.New("URL must use https: http is allowed only to the loopback interface")
 	}
 	return u, nil
 }
 
-func loopback(host string) bool {
+func isLoopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
 }

@@ -1,31 +1,33 @@
 package mcp
 
-// Codes of the errors that the protocol defines beside those of JSON-RPC. From -32020 to -32099
-// every code belongs to the protocol; receivers give the codes from -32000 to -32019 no meaning,
-// [CodeResourceNotFound] excepted (2026-07-28, basic, Error Codes).
+// Error codes that the protocol defines in addition to those of JSON-RPC. The codes from -32099 to
+// -32020 are reserved for the protocol. The codes from -32019 to -32000 have no defined meaning,
+// except for [CodeResourceNotFound] (2026-07-28, basic, Error Codes).
 const (
-	// CodeHeaderMismatch answers an HTTP request whose headers are missing, malformed or do not say
-	// what its body says. Since 2026-07-28.
+	// CodeHeaderMismatch reports that the headers of an HTTP request are missing, malformed or
+	// different from the values in its body. Since 2026-07-28.
 	CodeHeaderMismatch int64 = -32020
-	// CodeMissingCapability answers a request that would need a capability which the client did not
-	// declare on it. Its data is [MissingCapabilityData]. Since 2026-07-28.
+	// CodeMissingCapability reports that a request needs a capability that the client has not
+	// declared in it. The data is [MissingCapabilityData]. Since 2026-07-28.
 	CodeMissingCapability int64 = -32021
-	// CodeUnsupportedVersion answers a request in a revision that the server does not speak. Its data
-	// is [UnsupportedVersionData]. Since 2026-07-28.
+	// CodeUnsupportedVersion reports that the server does not support the revision of the request.
+	// The data is [UnsupportedVersionData]. Since 2026-07-28.
 	CodeUnsupportedVersion int64 = -32022
 
-	// CodeResourceNotFound answers resources/read for a resource that is not there. Its data is
-	// [ResourceNotFoundData]. Until 2025-11-25; later servers answer jsonrpc.CodeInvalidParams.
+	// CodeResourceNotFound reports that the resource of a resources/read does not exist. The data is
+	// [ResourceNotFoundData]. Until 2025-11-25; later servers return jsonrpc.CodeInvalidParams.
 	CodeResourceNotFound int64 = -32002
-	// CodeURLElicitationRequired answers a request that cannot proceed until the user has visited
-	// some URLs. Its data is [URLElicitationRequiredData]. 2025-11-25 only.
+	// CodeURLElicitationRequired reports that the user must open one or more URLs before the request
+	// can succeed. The data is [URLElicitationRequiredData]. 2025-11-25 only.
 	CodeURLElicitationRequired int64 = -32042
 )
 
 // UnsupportedVersionData is the data of a [CodeUnsupportedVersion] error.
 type UnsupportedVersionData struct {
-	Supported []string `json:"supported"` // the revisions the server speaks
-	Requested string   `json:"requested"` // the revision it was asked in
+	// Supported are the revisions that the server supports.
+	Supported []string `json:"supported"`
+	// Requested is the revision of the request.
+	Requested string `json:"requested"`
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -36,17 +38,19 @@ func (d UnsupportedVersionData) MarshalJSON() ([]byte, error) {
 
 // MissingCapabilityData is the data of a [CodeMissingCapability] error.
 type MissingCapabilityData struct {
+	// RequiredCapabilities are the capabilities that the request needs.
 	RequiredCapabilities ClientCapabilities `json:"requiredCapabilities"`
 }
 
 // ResourceNotFoundData is the data of a [CodeResourceNotFound] error.
 type ResourceNotFoundData struct {
+	// URI is the URI of the request.
 	URI string `json:"uri"`
 }
 
 // URLElicitationRequiredData is the data of a [CodeURLElicitationRequired] error.
 type URLElicitationRequiredData struct {
-	// Elicitations are all of [ElicitModeURL] and have an ElicitationID.
+	// Elicitations are the URLs to open. Each has the mode [ElicitModeURL] and an ElicitationID.
 	Elicitations []ElicitParams `json:"elicitations"`
 }
 

@@ -39,13 +39,13 @@ func ExampleContent() {
 		case *mcp.ImageContent:
 			fmt.Println(block.MimeType, "of", len(block.Data), "bytes")
 		case *mcp.UnknownContent:
-			fmt.Println("not known here:", block.Type)
+			fmt.Println("unknown type:", block.Type)
 		}
 	}
 	// Output:
 	// text: a cat
 	// image/png of 4 bytes
-	// not known here: hologram
+	// unknown type: hologram
 }
 
 func ExampleMeta_Set() {
@@ -56,7 +56,7 @@ func ExampleMeta_Set() {
 	// Output:
 	// <nil>
 	// <nil>
-	// invalid _meta key "two words": the name may hold only letters, digits, '-', '_' and '.'
+	// invalid _meta key "two words": the name must contain only letters, digits, '-', '_' and '.'
 }
 
 func ExampleParseElicitSchema() {

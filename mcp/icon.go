@@ -1,15 +1,16 @@
 package mcp
 
-// Icon is an image that stands for something in a user interface. Since 2025-11-25. What it points to
-// is untrusted: accept https and data URIs only, fetch without credentials, and bound what is fetched.
+// Icon is an icon for a user interface. Its source is untrusted: accept only https and data URIs,
+// fetch it without credentials, and limit its size. Since 2025-11-25.
 type Icon struct {
 	// Src is an https or data URI.
 	Src string `json:"src"`
-	// MimeType overrides what the source says of itself.
+	// MimeType overrides the MIME type of the source.
 	MimeType string `json:"mimeType,omitempty"`
-	// Sizes are of the form "48x48", or "any" for scalable formats. None means any size.
+	// Sizes are sizes such as "48x48", or "any" for a scalable format. Nil means any size.
 	Sizes []string `json:"sizes,omitzero"`
-	// Theme is the background the icon is drawn for, [ThemeLight] or [ThemeDark]; empty for any.
+	// Theme is the background that the icon is designed for, [ThemeLight] or [ThemeDark]. Empty
+	// means any.
 	Theme string `json:"theme,omitempty"`
 }
 

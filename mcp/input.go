@@ -2,38 +2,41 @@ package mcp
 
 import "encoding/json"
 
-// InputRequiredResult answers tools/call, prompts/get and resources/read with questions for the
-// client, which then sends the request again with the answers. It has at least one of its fields.
-// Since 2026-07-28 (basic/patterns/mrtr).
+// InputRequiredResult is a result of tools/call, prompts/get and resources/read that asks the client
+// for input. The client obtains the input and sends the request again with [InputParams]. At least
+// one of the fields is present. Since 2026-07-28 (basic/patterns/mrtr).
 type InputRequiredResult struct {
 	ResultBase // ResultType is [ResultTypeInputRequired]
 
-	// InputRequests are the questions.
+	// InputRequests are the inputs that the server needs.
 	InputRequests InputRequests `json:"inputRequests,omitzero"`
-	// RequestState is sent back with the answers, as it is; it means something only to the server.
-	// Nil is not sent back.
+	// RequestState is state of the server. The client returns it unchanged, and returns none if it
+	// is nil.
 	RequestState *string `json:"requestState,omitzero"`
 }
 
-// InputRequests are questions by a key that the server chose.
+// InputRequests are requests for input. The server chooses the keys.
 type InputRequests map[string]InputRequest
 
-// InputRequest is what a request from server to client was in older revisions: without an id, and
-// listed in a result.
+// InputRequest is a request for input: what a server sends to a client as a request until
+// 2025-11-25, without the id.
 type InputRequest struct {
 	// Method is [MethodElicit], [MethodCreateMessage] or [MethodListRoots].
 	Method string `json:"method"`
-	// Params are the method's own: [ElicitParams], [CreateMessageParams] or [EmptyParams], in JSON.
+	// Params are the parameters of the method, as JSON: [ElicitParams], [CreateMessageParams] or
+	// [EmptyParams].
 	Params json.RawMessage `json:"params,omitzero"`
 }
 
-// InputResponses are the answers to [InputRequests], each under the key of its question: the JSON of an
+// InputResponses are the results of [InputRequests], with the same keys. A value is the JSON of an
 // [ElicitResult], a [CreateMessageResult] or a [ListRootsResult].
 type InputResponses map[string]json.RawMessage
 
-// InputParams are what a request that is sent again bears beside its own parameters. Since 2026-07-28.
+// InputParams are the additional parameters of a request that is sent again with input. Since
+// 2026-07-28.
 type InputParams struct {
+	// InputResponses are the results of the input requests.
 	InputResponses InputResponses `json:"inputResponses,omitzero"`
-	// RequestState is that of the [InputRequiredResult], as it was; nil if it had none.
+	// RequestState is [InputRequiredResult.RequestState], unchanged.
 	RequestState *string `json:"requestState,omitzero"`
 }

@@ -2,49 +2,63 @@ package mcp
 
 import "github.com/parley-mcp/parley/jsonrpc"
 
-// Implementation is what a program says of itself. It is not verified: show it and log it, but let
-// no behaviour and no security decision depend on it.
+// Implementation describes a server or client program. It is not verified: use it for display and
+// logs only, never for decisions about behaviour or security.
 type Implementation struct {
-	Name        string `json:"name"`
-	Title       string `json:"title,omitempty"` // since 2025-06-18
-	Version     string `json:"version"`
-	Description string `json:"description,omitempty"` // since 2025-11-25
-	Icons       []Icon `json:"icons,omitzero"`        // since 2025-11-25
-	WebsiteURL  string `json:"websiteUrl,omitempty"`  // since 2025-11-25
+	// Name identifies the program.
+	Name string `json:"name"`
+	// Title is the name for display. Since 2025-06-18.
+	Title string `json:"title,omitempty"`
+	// Version is the version of the program.
+	Version string `json:"version"`
+	// Description describes the program. Since 2025-11-25.
+	Description string `json:"description,omitempty"`
+	// Icons are icons of the program. Since 2025-11-25.
+	Icons []Icon `json:"icons,omitzero"`
+	// WebsiteURL is the website of the program. Since 2025-11-25.
+	WebsiteURL string `json:"websiteUrl,omitempty"`
 }
 
-// InitializeParams are the parameters of initialize, the first request of a session. Until 2025-11-25.
+// InitializeParams are the parameters of initialize, the first request of a session. Until
+// 2025-11-25.
 type InitializeParams struct {
 	ParamsBase
 
-	// ProtocolVersion is the newest revision that the client speaks.
-	ProtocolVersion Revision           `json:"protocolVersion"`
-	Capabilities    ClientCapabilities `json:"capabilities"`
-	ClientInfo      Implementation     `json:"clientInfo"`
+	// ProtocolVersion is the latest revision that the client supports.
+	ProtocolVersion Revision `json:"protocolVersion"`
+	// Capabilities are the capabilities of the client.
+	Capabilities ClientCapabilities `json:"capabilities"`
+	// ClientInfo describes the client.
+	ClientInfo Implementation `json:"clientInfo"`
 }
 
-// InitializeResult answers initialize. Until 2025-11-25.
+// InitializeResult is the result of initialize. Until 2025-11-25.
 type InitializeResult struct {
 	ResultBase
 
-	// ProtocolVersion is the revision that the session will be in: the client's, or another that the
-	// server prefers. A client that does not speak it disconnects.
-	ProtocolVersion Revision           `json:"protocolVersion"`
-	Capabilities    ServerCapabilities `json:"capabilities"`
-	ServerInfo      Implementation     `json:"serverInfo"`
-	// Instructions tell a model how to use the server.
+	// ProtocolVersion is the revision of the session: that of the request, or another one that the
+	// server supports. A client that does not support it disconnects.
+	ProtocolVersion Revision `json:"protocolVersion"`
+	// Capabilities are the capabilities of the server.
+	Capabilities ServerCapabilities `json:"capabilities"`
+	// ServerInfo describes the server.
+	ServerInfo Implementation `json:"serverInfo"`
+	// Instructions describe to a model how to use the server.
 	Instructions string `json:"instructions,omitempty"`
 }
 
-// DiscoverResult answers server/discover, which takes [EmptyParams]. Since 2026-07-28.
+// DiscoverResult is the result of server/discover, whose parameters are [EmptyParams]. Since
+// 2026-07-28.
 type DiscoverResult struct {
 	ResultBase
 	CacheHints
 
-	// SupportedVersions are the revisions that the server speaks; some may be unknown to the client.
-	SupportedVersions []string           `json:"supportedVersions"`
-	Capabilities      ServerCapabilities `json:"capabilities"`
-	// Instructions tell a model how to use the server.
+	// SupportedVersions are the revisions that the server supports. The client may not know some of
+	// them.
+	SupportedVersions []string `json:"supportedVersions"`
+	// Capabilities are the capabilities of the server.
+	Capabilities ServerCapabilities `json:"capabilities"`
+	// Instructions describe to a model how to use the server.
 	Instructions string `json:"instructions,omitempty"`
 }
 
@@ -58,10 +72,10 @@ func (r DiscoverResult) MarshalJSON() ([]byte, error) {
 type CancelledParams struct {
 	ParamsBase
 
-	// RequestID is the request whose answer is no longer wanted. It was sent in the same direction
-	// as the notification; the exception is the subscriptions/listen request that a server ends.
-	// 2025-11-25 allows it to be absent, for the cancellation of a task.
+	// RequestID is the id of the cancelled request. The request was sent by the sender of the
+	// notification, except that a server uses the notification to end a subscriptions/listen
+	// request. It may be absent in 2025-11-25, for the cancellation of a task.
 	RequestID jsonrpc.ID `json:"requestId,omitzero"`
-	// Reason is for logs and people.
+	// Reason is the reason, for logs and display.
 	Reason string `json:"reason,omitempty"`
 }

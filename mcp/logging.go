@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// LoggingLevel is the severity of a log message, as syslog has them (RFC 5424). Logging by protocol
-// is deprecated by 2026-07-28; servers on stdio write to stderr, others use OpenTelemetry.
+// LoggingLevel is the severity of a log message, as in RFC 5424 (syslog). Log messages are deprecated
+// since 2026-07-28: servers use stderr and OpenTelemetry instead.
 type LoggingLevel string
 
-// The levels, from the least severe to the most.
+// The levels, in the order of increasing severity.
 const (
 	LevelDebug     LoggingLevel = "debug"
 	LevelInfo      LoggingLevel = "info"
@@ -21,7 +21,7 @@ const (
 	LevelEmergency LoggingLevel = "emergency"
 )
 
-// LoggingLevels returns all levels, the least severe first. The slice belongs to the caller.
+// LoggingLevels returns all levels in the order of increasing severity. The caller owns the slice.
 func LoggingLevels() []LoggingLevel {
 	return []LoggingLevel{
 		LevelDebug, LevelInfo, LevelNotice, LevelWarning,
@@ -34,20 +34,20 @@ func (l LoggingLevel) Known() bool {
 	return slices.Contains(LoggingLevels(), l)
 }
 
-// Enables reports whether a message of the given level is to be sent when l is the least level asked
-// for. An unknown level, as either of the two, enables nothing.
+// Enables reports whether a message must be sent if l is the minimum level. It returns false if
+// either level is unknown.
 func (l LoggingLevel) Enables(message LoggingLevel) bool {
 	levels := LoggingLevels()
-	least := slices.Index(levels, l)
-	return least >= 0 && slices.Index(levels, message) >= least
+	minimum := slices.Index(levels, l)
+	return minimum >= 0 && slices.Index(levels, message) >= minimum
 }
 
-// SetLevelParams are the parameters of logging/setLevel. Until 2025-11-25; since then a request asks
-// for logs with [MetaLogLevel].
+// SetLevelParams are the parameters of logging/setLevel. Until 2025-11-25; later requests set
+// [MetaLogLevel].
 type SetLevelParams struct {
 	ParamsBase
 
-	// Level is the least severe level to send.
+	// Level is the minimum level of the messages to send.
 	Level LoggingLevel `json:"level"`
 }
 
@@ -55,8 +55,10 @@ type SetLevelParams struct {
 type LoggingMessageParams struct {
 	ParamsBase
 
-	Level  LoggingLevel `json:"level"`
-	Logger string       `json:"logger,omitempty"` // the name of the logger
-	// Data is any JSON value; nil is encoded as null.
+	// Level is the severity of the message.
+	Level LoggingLevel `json:"level"`
+	// Logger is the name of the logger.
+	Logger string `json:"logger,omitempty"`
+	// Data is the message, any JSON value. Nil is encoded as null.
 	Data json.RawMessage `json:"data"`
 }

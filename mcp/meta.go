@@ -7,48 +7,50 @@ import (
 	"strings"
 )
 
-// Meta is the _meta member of parameters, results and many things within them: metadata by key.
-// The nil Meta is absent, an empty one is present.
+// Meta is the _meta member of parameters, results and other objects: metadata by key; see
+// [CheckMetaKey]. A nil Meta is absent on the wire, an empty one is present.
 type Meta map[string]json.RawMessage
 
 // Keys of [Meta] that the protocol reserves.
 const (
-	// MetaProgressToken holds a string or an integer, and asks for progress notifications that bear it.
+	// MetaProgressToken is the token, a string or an integer, with which the receiver of a request
+	// sends progress notifications. Without it the receiver sends none.
 	MetaProgressToken = "progressToken"
 
-	// MetaProtocolVersion holds the revision a request is made in. Required of requests since 2026-07-28.
+	// MetaProtocolVersion is the [Revision] of a request. Required in requests since 2026-07-28.
 	MetaProtocolVersion = "io.modelcontextprotocol/protocolVersion"
-	// MetaClientInfo holds the client's [Implementation]. On requests since 2026-07-28.
+	// MetaClientInfo is the [Implementation] of the client. In requests since 2026-07-28.
 	MetaClientInfo = "io.modelcontextprotocol/clientInfo"
-	// MetaClientCapabilities holds the [ClientCapabilities] that the client has for this request.
-	// Required of requests since 2026-07-28.
+	// MetaClientCapabilities are the [ClientCapabilities] for a request. Required in requests since
+	// 2026-07-28.
 	MetaClientCapabilities = "io.modelcontextprotocol/clientCapabilities"
-	// MetaLogLevel holds the least [LoggingLevel] that a request asks to be sent. Without it nothing
-	// is logged to the client. On requests since 2026-07-28.
+	// MetaLogLevel is the minimum [LoggingLevel] of the log messages for a request. Without it the
+	// server sends none. In requests since 2026-07-28.
 	MetaLogLevel = "io.modelcontextprotocol/logLevel"
-	// MetaServerInfo holds the server's [Implementation]. On results since 2026-07-28.
+	// MetaServerInfo is the [Implementation] of the server. In results since 2026-07-28.
 	MetaServerInfo = "io.modelcontextprotocol/serverInfo"
-	// MetaSubscriptionID holds the id of the subscriptions/listen request that a notification, or
-	// the result that ends the subscription, belongs to. Since 2026-07-28.
+	// MetaSubscriptionID is the id of the subscriptions/listen request that a notification or
+	// [ListenResult] belongs to. Since 2026-07-28.
 	MetaSubscriptionID = "io.modelcontextprotocol/subscriptionId"
 
-	// MetaRelatedTask holds the [RelatedTask] that a message belongs to. 2025-11-25 only.
+	// MetaRelatedTask is the [RelatedTask] of a message. 2025-11-25 only.
 	MetaRelatedTask = "io.modelcontextprotocol/related-task"
-	// MetaModelImmediateResponse holds a string that a host may give to the model as the result of a
-	// tool call while its task runs. On a [LegacyCreateTaskResult]. 2025-11-25 only, provisional.
+	// MetaModelImmediateResponse is a string that a host may pass to the model as the result of a
+	// tool call while its task runs. In [LegacyCreateTaskResult]. 2025-11-25 only, provisional.
 	MetaModelImmediateResponse = "io.modelcontextprotocol/model-immediate-response"
 
-	// MetaTraceParent, MetaTraceState and MetaBaggage hold trace context in the formats that W3C
-	// Trace Context and W3C Baggage give to the headers of these names.
+	// MetaTraceParent is the value of the traceparent header of W3C Trace Context.
 	MetaTraceParent = "traceparent"
-	MetaTraceState  = "tracestate"
-	MetaBaggage     = "baggage"
+	// MetaTraceState is the value of the tracestate header of W3C Trace Context.
+	MetaTraceState = "tracestate"
+	// MetaBaggage is the value of the baggage header of W3C Baggage.
+	MetaBaggage = "baggage"
 )
 
-// Set sets key to the JSON form of v, making the map if there is none. It returns an error that
-// wraps [ErrMetaKey] if the key does not follow the grammar, and one if v has no JSON form.
+// Set sets key to the JSON of v. It creates the map if m is nil. It returns an error that wraps
+// [ErrMetaKey] if the key is invalid, and an error if v cannot be encoded.
 func (m *Meta) Set(key string, v any) error {
-	if err := ValidMetaKey(key); err != nil {
+	if err := CheckMetaKey(key); err != nil {
 		return err
 	}
 	raw, err := encode(v)
@@ -62,8 +64,8 @@ func (m *Meta) Set(key string, v any) error {
 	return nil
 }
 
-// Get decodes the value of key into what into points to, and reports whether there is one. The error
-// is about a value that does not fit.
+// Get decodes the value of key into the value that into points to, and reports whether the key is
+// present. It returns true and an error if the value cannot be decoded.
 func (m Meta) Get(key string, into any) (bool, error) {
 	raw, ok := m[key]
 	if !ok {
@@ -75,13 +77,13 @@ func (m Meta) Get(key string, into any) (bool, error) {
 	return true, nil
 }
 
-// ErrMetaKey is wrapped by the errors of [ValidMetaKey].
+// ErrMetaKey is wrapped by the errors of [CheckMetaKey].
 var ErrMetaKey = errors.New("invalid _meta key")
 
-// ValidMetaKey returns nil if key follows the grammar of _meta keys: a name, which may be empty, after
-// an optional prefix of labels that are joined by dots and end with a slash (2026-07-28, basic,
-// General fields).
-func ValidMetaKey(key string) error {
+// CheckMetaKey returns nil if key is a valid _meta key: an optional prefix and a name. The prefix
+// consists of labels that are separated by dots, and ends with a slash. The name may be empty
+// (2026-07-28, basic, General fields). Errors wrap [ErrMetaKey].
+func CheckMetaKey(key string) error {
 	name := key
 	if prefix, rest, ok := strings.Cut(key, "/"); ok {
 		if err := validMetaPrefix(prefix); err != nil {
@@ -97,7 +99,7 @@ func ValidMetaKey(key string) error {
 	}
 	for i := range len(name) {
 		if c := name[i]; !isAlphanumeric(c) && c != '-' && c != '_' && c != '.' {
-			return fmt.Errorf("%w %q: the name may hold only letters, digits, '-', '_' and '.'", ErrMetaKey, key)
+			return fmt.Errorf("%w %q: the name must contain only letters, digits, '-', '_' and '.'", ErrMetaKey, key)
 		}
 	}
 	return nil
@@ -106,26 +108,26 @@ func ValidMetaKey(key string) error {
 func validMetaPrefix(prefix string) error {
 	for label := range strings.SplitSeq(prefix, ".") {
 		if label == "" {
-			return errors.New("the prefix has an empty label")
+			return errors.New("the prefix must not have an empty label")
 		}
 		if !isLetter(label[0]) || !isAlphanumeric(label[len(label)-1]) {
 			return fmt.Errorf("label %q must begin with a letter and end with a letter or digit", label)
 		}
 		for i := range len(label) {
 			if c := label[i]; !isAlphanumeric(c) && c != '-' {
-				return fmt.Errorf("label %q may hold only letters, digits and '-'", label)
+				return fmt.Errorf("label %q must contain only letters, digits and '-'", label)
 			}
 		}
 	}
 	return nil
 }
 
-// ReservedMetaKey reports whether key belongs to the protocol, and so is not for applications to
-// define: its prefix has mcp or modelcontextprotocol as second label, or it is one of the bare keys
-// that the protocol gives a meaning ([MetaProgressToken] and those of trace context).
+// ReservedMetaKey reports whether key is reserved for the protocol: the second label of its prefix is
+// mcp or modelcontextprotocol, or it is [MetaProgressToken], [MetaTraceParent], [MetaTraceState] or
+// [MetaBaggage].
 //
-// 2025-06-18 reserved other prefixes (those where another label follows mcp or modelcontextprotocol);
-// later revisions gave them back.
+// 2025-06-18 reserved other prefixes, those with mcp or modelcontextprotocol before another label.
+// Later revisions do not.
 func ReservedMetaKey(key string) bool {
 	prefix, _, ok := strings.Cut(key, "/")
 	if !ok {

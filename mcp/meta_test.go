@@ -8,7 +8,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// J11: which keys there may be.
+// J11: _meta keys have a grammar.
 func TestMetaKeyGrammar(t *testing.T) {
 	for key, valid := range map[string]bool{
 		"":                                     true, // no prefix and an empty name
@@ -43,7 +43,7 @@ func TestMetaKeyGrammar(t *testing.T) {
 		"com.example//":   false,
 		"com.example/-":   false,
 	} {
-		err := mcp.ValidMetaKey(key)
+		err := mcp.CheckMetaKey(key)
 		if valid && err != nil {
 			t.Errorf("%q: %v", key, err)
 		}
@@ -53,7 +53,7 @@ func TestMetaKeyGrammar(t *testing.T) {
 	}
 }
 
-// J11: which keys are the protocol's own.
+// J11: some _meta keys are reserved.
 func TestReservedMetaKeys(t *testing.T) {
 	for key, reserved := range map[string]bool{
 		"io.modelcontextprotocol/":         true,
@@ -81,7 +81,7 @@ func TestReservedMetaKeys(t *testing.T) {
 	}
 }
 
-func TestMetaHoldsValues(t *testing.T) {
+func TestMetaSetAndGet(t *testing.T) {
 	var params mcp.CallToolParams
 	if err := params.Meta.Set(mcp.MetaProgressToken, jsonrpc.IntID(9007199254740993)); err != nil {
 		t.Fatal(err)
@@ -97,20 +97,20 @@ func TestMetaHoldsValues(t *testing.T) {
 		t.Errorf("an absent key: %t, %v", ok, err)
 	}
 	if ok, err := params.Meta.Get(mcp.MetaClientCapabilities, &token); !ok || err == nil {
-		t.Errorf("a value that does not fit: %t, %v", ok, err)
+		t.Errorf("a value of another type: %t, %v", ok, err)
 	}
 	if err := params.Meta.Set("not a key", 1); !errors.Is(err, mcp.ErrMetaKey) {
 		t.Errorf("an invalid key: %v", err)
 	}
 	if err := params.Meta.Set("key", make(chan int)); err == nil {
-		t.Error("a value without a JSON form was set")
+		t.Error("Set of a value that cannot be encoded returns nil")
 	}
 	if len(params.Meta) != 2 {
 		t.Errorf("got %d keys, want the 2 that are valid", len(params.Meta))
 	}
 }
 
-func TestRequestMetaIsAViewOfMeta(t *testing.T) {
+func TestRequestMetaDecodesProtocolKeys(t *testing.T) {
 	const raw = `{
 		"progressToken": "p",
 		"io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -133,7 +133,7 @@ func TestRequestMetaIsAViewOfMeta(t *testing.T) {
 	}
 }
 
-func TestAnEmptyMetaIsPresentAndANilOneAbsent(t *testing.T) {
+func TestEmptyMetaIsPresentAndNilMetaAbsent(t *testing.T) {
 	for _, codec := range codecs {
 		for _, c := range []struct {
 			meta mcp.Meta
@@ -154,7 +154,7 @@ func TestAnEmptyMetaIsPresentAndANilOneAbsent(t *testing.T) {
 				t.Fatal(err)
 			}
 			if (back.Meta == nil) != (c.meta == nil) {
-				t.Errorf("%s: %s became %#v", codec.name, got, back.Meta)
+				t.Errorf("%s: %s decodes as %#v", codec.name, got, back.Meta)
 			}
 		}
 	}

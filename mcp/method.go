@@ -18,19 +18,20 @@ const (
 	MethodListen                = "subscriptions/listen" // since 2026-07-28
 )
 
-// Methods of requests that a server sends. In 2026-07-28 they are not sent as requests but listed in
-// an [InputRequiredResult].
+// Methods of requests that a server sends. Since 2026-07-28 they are entries of an
+// [InputRequiredResult] instead.
 const (
 	MethodCreateMessage = "sampling/createMessage"
 	MethodElicit        = "elicitation/create" // since 2025-06-18
 	MethodListRoots     = "roots/list"
 )
 
-// MethodPing is the method of the request with which either side tests the other. Until 2025-11-25.
+// MethodPing is the method of a request with which either side checks that the other one responds.
+// Until 2025-11-25.
 const MethodPing = "ping"
 
-// Methods of requests about tasks. In 2025-11-25 either side may send them, for tasks that the other
-// runs; in the tasks extension of 2026-07-28 only the client does.
+// Methods of requests about tasks. In 2025-11-25 either side may send them to the side that runs the
+// task. In the tasks extension of 2026-07-28 only the client sends them.
 const (
 	MethodGetTask    = "tasks/get"
 	MethodCancelTask = "tasks/cancel"
@@ -45,15 +46,15 @@ const (
 	NotificationRootsListChanged = "notifications/roots/list_changed" // until 2025-11-25
 )
 
-// Methods of notifications that either side sends. In 2026-07-28 only servers report progress, and
-// a server cancels nothing but a subscription.
+// Methods of notifications that either side sends. Since 2026-07-28 only servers send progress, and a
+// server sends cancelled only to end a subscription.
 const (
 	NotificationCancelled = "notifications/cancelled"
 	NotificationProgress  = "notifications/progress"
 )
 
-// NotificationTaskStatus is the method of the notification about a changed [LegacyTask], sent by the
-// side that runs it. 2025-11-25 only.
+// NotificationTaskStatus is the method of a notification that a [LegacyTask] has changed. The side
+// that runs the task sends it. 2025-11-25 only.
 const NotificationTaskStatus = "notifications/tasks/status"
 
 // Methods of notifications that a server sends.

@@ -14,7 +14,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-func TestMethodConstantsAreThoseOfTheSchemas(t *testing.T) {
+func TestMethodConstantsMatchSchemas(t *testing.T) {
 	declared := constantsIn(t, "method.go")
 	defined := map[string]bool{}
 	for _, rev := range append(mcp.Revisions(), spec.Tasks) {
@@ -25,18 +25,18 @@ func TestMethodConstantsAreThoseOfTheSchemas(t *testing.T) {
 				prefix = "Notification"
 			}
 			if name, ok := declared[m.Name]; !ok || !strings.HasPrefix(name, prefix) {
-				t.Errorf("%s defines the %s %q, which no %s constant names", rev, m.Kind, m.Name, prefix)
+				t.Errorf("%s defines the %s %q, which has no %s constant", rev, m.Kind, m.Name, prefix)
 			}
 		}
 	}
 	for method, name := range declared {
 		if !defined[method] {
-			t.Errorf("%s is %q, which no schema defines", name, method)
+			t.Errorf("%s is %q, which is not in any schema", name, method)
 		}
 	}
 }
 
-func TestMetaConstantsIncludeTheKeysOfTheSchemas(t *testing.T) {
+func TestMetaConstantsIncludeKeysOfSchemas(t *testing.T) {
 	declared := constantsIn(t, "meta.go")
 	n := 0
 	for _, rev := range append(mcp.Revisions(), spec.Tasks) {
@@ -53,27 +53,27 @@ func TestMetaConstantsIncludeTheKeysOfTheSchemas(t *testing.T) {
 			for key := range definition.Properties {
 				n++
 				if declared[key] == "" {
-					t.Errorf("%s of %s has the key %q, which no constant names", name, rev, key)
+					t.Errorf("%s of %s has the key %q, which has no constant", name, rev, key)
 				}
 			}
 		}
 	}
 	if n == 0 {
-		t.Error("found no keys")
+		t.Error("the schemas have no keys")
 	}
 }
 
-func TestEveryRevisionHasASchemaAndIsKnown(t *testing.T) {
+func TestEveryRevisionWithSchemaIsKnown(t *testing.T) {
 	revisions := mcp.Revisions()
 	if !slices.IsSortedFunc(revisions, func(a, b mcp.Revision) int { return -strings.Compare(string(a), string(b)) }) {
-		t.Errorf("not newest first: %v", revisions)
+		t.Errorf("the revisions are not sorted, latest first: %v", revisions)
 	}
 	if revisions[0] != mcp.Latest {
-		t.Errorf("the newest revision is %s, not %s", revisions[0], mcp.Latest)
+		t.Errorf("the latest revision is %s, want %s", revisions[0], mcp.Latest)
 	}
 	for _, rev := range revisions {
 		if len(spec.Schema(rev)) == 0 || !rev.Known() {
-			t.Errorf("%s is not known", rev)
+			t.Errorf("%s.Known() is false", rev)
 		}
 		if rev.Modern() != (rev > mcp.LatestLegacy) {
 			t.Errorf("%s.Modern() is %t", rev, rev.Modern())
@@ -81,12 +81,12 @@ func TestEveryRevisionHasASchemaAndIsKnown(t *testing.T) {
 	}
 	for _, rev := range []mcp.Revision{"", "2025-11-26", "DRAFT-2026-v1"} {
 		if rev.Known() {
-			t.Errorf("%q is known", rev)
+			t.Errorf("Revision(%q).Known() is true", rev)
 		}
 	}
 }
 
-func TestLoggingLevelsAreThoseOfTheSchemas(t *testing.T) {
+func TestLoggingLevelsMatchSchemas(t *testing.T) {
 	for _, rev := range mcp.Revisions() {
 		var definition struct {
 			Enum []mcp.LoggingLevel `json:"enum"`
@@ -101,7 +101,7 @@ func TestLoggingLevelsAreThoseOfTheSchemas(t *testing.T) {
 	}
 }
 
-func TestALevelEnablesItselfAndWhatIsMoreSevere(t *testing.T) {
+func TestLevelEnablesEqualAndHigherSeverity(t *testing.T) {
 	for _, c := range []struct {
 		least, message mcp.LoggingLevel
 		want           bool
@@ -121,7 +121,7 @@ func TestALevelEnablesItselfAndWhatIsMoreSevere(t *testing.T) {
 	}
 }
 
-// constantsIn returns the names of the string constants of a file by their values.
+// constantsIn returns the string constants of a file, as a map from values to names.
 func constantsIn(t *testing.T, file string) map[string]string {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)

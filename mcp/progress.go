@@ -6,12 +6,12 @@ import "github.com/parley-mcp/parley/jsonrpc"
 type ProgressParams struct {
 	ParamsBase
 
-	// ProgressToken is what the request being worked on gave as [MetaProgressToken].
+	// ProgressToken is the [MetaProgressToken] of the request.
 	ProgressToken jsonrpc.ID `json:"progressToken"`
-	// Progress grows with every notification, whether or not the total is known.
+	// Progress is the progress so far. It increases with every notification.
 	Progress float64 `json:"progress"`
-	// Total is what Progress will be at the end; zero if that is not known.
+	// Total is the final value of Progress. 0 means that it is unknown.
 	Total float64 `json:"total,omitzero"`
-	// Message is for people. Since 2025-03-26.
+	// Message describes the progress, for display. Since 2025-03-26.
 	Message string `json:"message,omitempty"`
 }

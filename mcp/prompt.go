@@ -2,31 +2,41 @@ package mcp
 
 import "errors"
 
-// Prompt is a template for messages that a server offers to users.
+// Prompt is a template for messages to a model, which the user selects.
 type Prompt struct {
-	// Name identifies the prompt on its server.
-	Name        string           `json:"name"`
-	Title       string           `json:"title,omitempty"` // for people; since 2025-06-18
-	Description string           `json:"description,omitempty"`
-	Arguments   []PromptArgument `json:"arguments,omitzero"`
-	Icons       []Icon           `json:"icons,omitzero"` // since 2025-11-25
-	Meta        Meta             `json:"_meta,omitzero"` // since 2025-06-18
-}
-
-// PromptArgument describes an argument that a prompt takes.
-type PromptArgument struct {
-	Name        string `json:"name"`
-	Title       string `json:"title,omitempty"` // for people; since 2025-06-18
+	// Name identifies the prompt within its server.
+	Name string `json:"name"`
+	// Title is the name for display. Since 2025-06-18.
+	Title string `json:"title,omitempty"`
+	// Description describes the prompt.
 	Description string `json:"description,omitempty"`
-	Required    bool   `json:"required,omitzero"`
+	// Arguments are the arguments of the prompt.
+	Arguments []PromptArgument `json:"arguments,omitzero"`
+	// Icons are icons of the prompt. Since 2025-11-25.
+	Icons []Icon `json:"icons,omitzero"`
+	// Meta is the metadata of the prompt. Since 2025-06-18.
+	Meta Meta `json:"_meta,omitzero"`
 }
 
-// ListPromptsResult answers prompts/list, which takes [PaginatedParams].
+// PromptArgument describes an argument of a prompt.
+type PromptArgument struct {
+	// Name identifies the argument within its prompt.
+	Name string `json:"name"`
+	// Title is the name for display. Since 2025-06-18.
+	Title string `json:"title,omitempty"`
+	// Description describes the argument.
+	Description string `json:"description,omitempty"`
+	// Required reports that the argument must be present.
+	Required bool `json:"required,omitzero"`
+}
+
+// ListPromptsResult is the result of prompts/list, whose parameters are [PaginatedParams].
 type ListPromptsResult struct {
 	ResultBase
 	CacheHints
 	PageInfo
 
+	// Prompts are the prompts of one page.
 	Prompts []Prompt `json:"prompts"`
 }
 
@@ -41,16 +51,20 @@ type GetPromptParams struct {
 	ParamsBase
 	InputParams
 
-	Name      string            `json:"name"`
+	// Name is the name of the prompt.
+	Name string `json:"name"`
+	// Arguments are the values of the arguments, by name.
 	Arguments map[string]string `json:"arguments,omitzero"`
 }
 
-// GetPromptResult answers prompts/get.
+// GetPromptResult is the result of prompts/get.
 type GetPromptResult struct {
 	ResultBase
 
-	Description string          `json:"description,omitempty"`
-	Messages    []PromptMessage `json:"messages"`
+	// Description describes the prompt.
+	Description string `json:"description,omitempty"`
+	// Messages are the messages for the model.
+	Messages []PromptMessage `json:"messages"`
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -59,10 +73,12 @@ func (r GetPromptResult) MarshalJSON() ([]byte, error) {
 	return encode((*plain)(&r))
 }
 
-// PromptMessage is a message that a prompt is made of.
+// PromptMessage is a message of a prompt.
 type PromptMessage struct {
+	// Role is the role of the speaker.
 	Role Role `json:"role"`
-	// Content is required. It is not about tool use; links to resources are foreseen since 2025-06-18.
+	// Content is the message. It is required. It must not be a [ToolUseContent] or a
+	// [ToolResultContent]. It may be a [ResourceLink] since 2025-06-18.
 	Content Content `json:"content"`
 }
 
@@ -82,7 +98,7 @@ func (m *PromptMessage) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	if m.Content == nil {
-		return errors.New("prompt message has no content")
+		return errors.New("prompt message must have content")
 	}
 	return nil
 }

@@ -1,44 +1,59 @@
 package mcp
 
-// Resource is data that a server offers to be read.
+// Resource describes data that a client can read from a server.
 type Resource struct {
-	URI   string `json:"uri"`
-	Name  string `json:"name"`
-	Title string `json:"title,omitempty"` // for people; since 2025-06-18
-	// Description tells a model what the resource holds.
-	Description string       `json:"description,omitempty"`
-	MimeType    string       `json:"mimeType,omitempty"`
+	// URI identifies the resource.
+	URI string `json:"uri"`
+	// Name is the name of the resource.
+	Name string `json:"name"`
+	// Title is the name for display. Since 2025-06-18.
+	Title string `json:"title,omitempty"`
+	// Description describes the resource to a model.
+	Description string `json:"description,omitempty"`
+	// MimeType is the MIME type of the contents. Empty means unknown.
+	MimeType string `json:"mimeType,omitempty"`
+	// Annotations are hints for the client.
 	Annotations *Annotations `json:"annotations,omitzero"`
-	// Size is in bytes, before any encoding; nil if it is not known.
-	Size  *int64 `json:"size,omitzero"`
-	Icons []Icon `json:"icons,omitzero"` // since 2025-11-25
-	Meta  Meta   `json:"_meta,omitzero"` // since 2025-06-18
+	// Size is the size of the contents in bytes, before base64 encoding. Nil means unknown.
+	Size *int64 `json:"size,omitzero"`
+	// Icons are icons of the resource. Since 2025-11-25.
+	Icons []Icon `json:"icons,omitzero"`
+	// Meta is the metadata of the resource. Since 2025-06-18.
+	Meta Meta `json:"_meta,omitzero"`
 }
 
 // ResourceTemplate describes the resources whose URIs match a template.
 type ResourceTemplate struct {
-	// URITemplate is an RFC 6570 template.
+	// URITemplate is the template of the URIs (RFC 6570).
 	URITemplate string `json:"uriTemplate"`
-	Name        string `json:"name"`
-	Title       string `json:"title,omitempty"` // for people; since 2025-06-18
-	// Description tells a model what the resources hold.
+	// Name is the name of the template.
+	Name string `json:"name"`
+	// Title is the name for display. Since 2025-06-18.
+	Title string `json:"title,omitempty"`
+	// Description describes the resources to a model.
 	Description string `json:"description,omitempty"`
-	// MimeType is set only if all the resources are of this type.
-	MimeType    string       `json:"mimeType,omitempty"`
+	// MimeType is the MIME type of all matching resources. Empty if they differ or it is unknown.
+	MimeType string `json:"mimeType,omitempty"`
+	// Annotations are hints for the client.
 	Annotations *Annotations `json:"annotations,omitzero"`
-	Icons       []Icon       `json:"icons,omitzero"` // since 2025-11-25
-	Meta        Meta         `json:"_meta,omitzero"` // since 2025-06-18
+	// Icons are icons of the template. Since 2025-11-25.
+	Icons []Icon `json:"icons,omitzero"`
+	// Meta is the metadata of the template. Since 2025-06-18.
+	Meta Meta `json:"_meta,omitzero"`
 }
 
-// ResourceContents are what a resource, or a part of it, holds: text, or bytes.
+// ResourceContents are the contents of a resource or of a part of it: text, or binary data.
 type ResourceContents struct {
-	URI      string `json:"uri"`
+	// URI identifies the resource, or the part.
+	URI string `json:"uri"`
+	// MimeType is the MIME type of the contents. Empty means unknown.
 	MimeType string `json:"mimeType,omitempty"`
-	// Text is what the resource holds if Blob is nil.
+	// Text are the contents if Blob is nil.
 	Text string `json:"text,omitempty"`
-	// Blob is what a binary resource holds; an empty one is not nil. Base64 on the wire.
+	// Blob are the contents of a binary resource; not nil, even if empty. It is base64 on the wire.
 	Blob []byte `json:"blob,omitzero"`
-	Meta Meta   `json:"_meta,omitzero"` // since 2025-06-18
+	// Meta is the metadata of the contents. Since 2025-06-18.
+	Meta Meta `json:"_meta,omitzero"`
 }
 
 // MarshalJSON implements json.Marshaler. Exactly one of blob and text is encoded.
@@ -56,12 +71,13 @@ func (c ResourceContents) MarshalJSON() ([]byte, error) {
 	return encode(&wire)
 }
 
-// ListResourcesResult answers resources/list, which takes [PaginatedParams].
+// ListResourcesResult is the result of resources/list, whose parameters are [PaginatedParams].
 type ListResourcesResult struct {
 	ResultBase
 	CacheHints
 	PageInfo
 
+	// Resources are the resources of one page.
 	Resources []Resource `json:"resources"`
 }
 
@@ -71,12 +87,14 @@ func (r ListResourcesResult) MarshalJSON() ([]byte, error) {
 	return encode((*plain)(&r))
 }
 
-// ListResourceTemplatesResult answers resources/templates/list, which takes [PaginatedParams].
+// ListResourceTemplatesResult is the result of resources/templates/list, whose parameters are
+// [PaginatedParams].
 type ListResourceTemplatesResult struct {
 	ResultBase
 	CacheHints
 	PageInfo
 
+	// ResourceTemplates are the templates of one page.
 	ResourceTemplates []ResourceTemplate `json:"resourceTemplates"`
 }
 
@@ -91,15 +109,17 @@ type ReadResourceParams struct {
 	ParamsBase
 	InputParams
 
+	// URI identifies the resource.
 	URI string `json:"uri"`
 }
 
-// ReadResourceResult answers resources/read.
+// ReadResourceResult is the result of resources/read.
 type ReadResourceResult struct {
 	ResultBase
 	CacheHints
 
-	// Contents are several if the resource has parts, as a directory has.
+	// Contents are the contents of the resource, or of each of its parts, such as the files of a
+	// directory.
 	Contents []ResourceContents `json:"contents"`
 }
 
@@ -110,10 +130,11 @@ func (r ReadResourceResult) MarshalJSON() ([]byte, error) {
 }
 
 // SubscribeParams are the parameters of resources/subscribe and resources/unsubscribe. Until
-// 2025-11-25; see [SubscriptionFilter] for what came after.
+// 2025-11-25; see [SubscriptionFilter] for later revisions.
 type SubscribeParams struct {
 	ParamsBase
 
+	// URI identifies the resource.
 	URI string `json:"uri"`
 }
 
@@ -121,6 +142,6 @@ type SubscribeParams struct {
 type ResourceUpdatedParams struct {
 	ParamsBase
 
-	// URI may be that of a part of the resource that was subscribed to.
+	// URI identifies the subscribed resource or a part of it.
 	URI string `json:"uri"`
 }

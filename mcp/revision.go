@@ -2,8 +2,8 @@ package mcp
 
 import "slices"
 
-// Revision is the date that names a revision of the protocol. Values that arrive from a peer may be
-// unknown ones. Revisions compare as strings: a later one is greater.
+// Revision is a revision of the protocol, identified by its date. A peer may send unknown values. A
+// later revision is greater, compared as a string.
 type Revision string
 
 // The revisions of the protocol.
@@ -14,13 +14,13 @@ const (
 	V20251125 Revision = "2025-11-25"
 	V20260728 Revision = "2026-07-28"
 
-	// Latest is the newest revision.
+	// Latest is the latest revision.
 	Latest = V20260728
-	// LatestLegacy is the newest revision that begins with an initialize handshake.
+	// LatestLegacy is the latest revision with sessions and the initialize handshake.
 	LatestLegacy = V20251125
 )
 
-// Revisions returns all known revisions, newest first. The slice belongs to the caller.
+// Revisions returns all known revisions, latest first. The caller owns the slice.
 func Revisions() []Revision {
 	return []Revision{V20260728, V20251125, V20250618, V20250326, V20241105}
 }
@@ -30,8 +30,8 @@ func (r Revision) Known() bool {
 	return slices.Contains(Revisions(), r)
 }
 
-// Modern reports whether r is without sessions and handshake, as the protocol is since 2026-07-28.
-// It answers for unknown revisions by their date.
+// Modern reports whether r is 2026-07-28 or later, which have neither sessions nor a handshake. An
+// unknown revision is classified by its date.
 func (r Revision) Modern() bool {
 	return r >= V20260728
 }

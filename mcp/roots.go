@@ -1,18 +1,21 @@
 package mcp
 
-// Root is a directory or file that the client lets a server work on. Roots are deprecated by
-// 2026-07-28; servers take paths and URIs as tool parameters or from their configuration.
+// Root is a directory or file that a server may work on. Deprecated since 2026-07-28: servers use tool
+// parameters or their configuration instead.
 type Root struct {
-	// URI begins with file://.
-	URI  string `json:"uri"`
-	Name string `json:"name,omitempty"` // for people
-	Meta Meta   `json:"_meta,omitzero"` // since 2025-06-18
+	// URI is a file:// URI.
+	URI string `json:"uri"`
+	// Name is the name for display.
+	Name string `json:"name,omitempty"`
+	// Meta is the metadata of the root. Since 2025-06-18.
+	Meta Meta `json:"_meta,omitzero"`
 }
 
-// ListRootsResult answers roots/list, which takes [EmptyParams].
+// ListRootsResult is the result of roots/list, whose parameters are [EmptyParams].
 type ListRootsResult struct {
 	ResultBase
 
+	// Roots are the roots of the client.
 	Roots []Root `json:"roots"`
 }
 

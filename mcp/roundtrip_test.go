@@ -15,7 +15,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// codec is a JSON library that the types are used with.
+// codec is a JSON library.
 type codec struct {
 	name      string
 	marshal   func(any) ([]byte, error)
@@ -31,10 +31,10 @@ var codecs = []codec{
 	},
 }
 
-func TestPublishedExamplesSurviveTheirGoTypes(t *testing.T) {
+func TestPublishedExamplesRoundTrip(t *testing.T) {
 	n := 0
 	for name, raw := range spec.Examples(mcp.V20260728) {
-		goType, raw := carried(t, path.Dir(name), raw)
+		goType, raw := typeOfExample(t, path.Dir(name), raw)
 		if goType == nil {
 			continue
 		}
@@ -52,18 +52,18 @@ func TestPublishedExamplesSurviveTheirGoTypes(t *testing.T) {
 					continue
 				}
 				if want := withoutDefaults(canonical(t, raw)); withoutDefaults(canonical(t, got)) != want {
-					t.Errorf("%s: %s made of %T\n%s\nwant\n%s", name, codec.name, v, got, want)
+					t.Errorf("%s: %s encodes %T as\n%s\nwant\n%s", name, codec.name, v, got, want)
 				}
 			}
 		}
 	}
 	if n < 100 {
-		t.Errorf("tried %d examples, want more than 100", n)
+		t.Errorf("%d examples, want at least 100", n)
 	}
 }
 
-// carried returns the Go type for an example, and the part of the example that it carries.
-func carried(t *testing.T, definition string, raw []byte) (reflect.Type, []byte) {
+// typeOfExample returns the Go type for an example, and the part of the example that it represents.
+func typeOfExample(t *testing.T, definition string, raw []byte) (reflect.Type, []byte) {
 	t.Helper()
 	var message struct {
 		Params json.RawMessage
@@ -98,7 +98,7 @@ func carried(t *testing.T, definition string, raw []byte) (reflect.Type, []byte)
 	return goType, raw
 }
 
-// canonical returns JSON in a form in which equal values are equal strings. Numbers keep their digits.
+// canonical returns raw in a canonical form, with the digits of numbers unchanged.
 func canonical(t *testing.T, raw []byte) string {
 	t.Helper()
 	dec := json.NewDecoder(bytes.NewReader(raw))
@@ -114,7 +114,7 @@ func canonical(t *testing.T, raw []byte) string {
 	return string(out)
 }
 
-// withoutDefaults leaves out members that say what their absence says: they are not encoded.
+// withoutDefaults removes members with default values, which are not encoded.
 func withoutDefaults(canonical string) string {
 	for _, member := range []string{`"isError":false`, `"hasMore":false`} {
 		canonical = strings.ReplaceAll(canonical, member+",", "")
@@ -157,13 +157,13 @@ func TestDecodedValuesDoNotShareMemoryWithTheInput(t *testing.T) {
 			t.Fatal(err)
 		}
 		if canonical(t, got) != canonical(t, input) {
-			t.Errorf("%s: the value changed with its input: %s", codec.name, got)
+			t.Errorf("%s: a change of the input changes the value: %s", codec.name, got)
 		}
 	}
 }
 
-// Two parsers that read one message differently are two opinions on what was authorized.
-func TestOwnDecodingIsStrict(t *testing.T) {
+// If two parsers read a message differently, one may authorize what the other does not execute.
+func TestUnmarshalJSONMethodsAreStrict(t *testing.T) {
 	for _, raw := range []string{
 		`{"content":[],"content":[]}`,
 		`{"content":[{"type":"text","text":"a","text":"b"}]}`,
@@ -184,7 +184,7 @@ func TestOwnDecodingIsStrict(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.Content != nil || !r.IsError {
-			t.Errorf("%s took Content for content: %+v", codec.name, r)
+			t.Errorf("%s decodes the member Content as content: %+v", codec.name, r)
 		}
 	}
 }
@@ -222,14 +222,14 @@ func TestRequiredArraysAreNeverNull(t *testing.T) {
 				if err != nil {
 					t.Errorf("%s: %T: %v", codec.name, v, err)
 				} else if string(got) != c.want {
-					t.Errorf("%s: %T is %s, want %s", codec.name, v, got, c.want)
+					t.Errorf("%s: %T encodes as %s, want %s", codec.name, v, got, c.want)
 				}
 			}
 		}
 	}
 }
 
-func TestProgressIsAlwaysEncodedAndAnUnknownTotalNever(t *testing.T) {
+func TestZeroProgressIsEncodedAndUnknownTotalIsNot(t *testing.T) {
 	for _, codec := range codecs {
 		got, err := codec.marshal(mcp.ProgressParams{})
 		if err != nil {
@@ -241,14 +241,14 @@ func TestProgressIsAlwaysEncodedAndAnUnknownTotalNever(t *testing.T) {
 	}
 }
 
-func TestAnEmptyCursorIsNotTheEnd(t *testing.T) {
+func TestEmptyCursorIsPresent(t *testing.T) {
 	for _, codec := range codecs {
 		var page mcp.ListToolsResult
 		if err := codec.unmarshal([]byte(`{"tools":[],"nextCursor":""}`), &page); err != nil {
 			t.Fatal(err)
 		}
 		if page.NextCursor == nil {
-			t.Fatalf("%s: an empty nextCursor was taken for none", codec.name)
+			t.Fatalf("%s: an empty nextCursor decodes as nil", codec.name)
 		}
 		got, err := codec.marshal(mcp.PaginatedParams{Cursor: page.NextCursor})
 		if err != nil {
@@ -260,7 +260,7 @@ func TestAnEmptyCursorIsNotTheEnd(t *testing.T) {
 	}
 }
 
-func TestATaskWithoutEndHasATTLOfNull(t *testing.T) {
+func TestTaskWithoutLimitHasTTLNull(t *testing.T) {
 	for v, want := range map[any]string{
 		mcp.Task{}:       `{"taskId":"","status":"","createdAt":"","lastUpdatedAt":"","ttlMs":null}`,
 		mcp.LegacyTask{}: `{"taskId":"","status":"","createdAt":"","lastUpdatedAt":"","ttl":null}`,
@@ -296,7 +296,7 @@ func TestEncodingIsDeterministic(t *testing.T) {
 	}
 }
 
-func FuzzContentSurvives(f *testing.F) {
+func FuzzContentRoundTrip(f *testing.F) {
 	for name, raw := range spec.Examples(mcp.V20260728) {
 		if strings.HasSuffix(path.Dir(name), "Content") || strings.HasPrefix(name, "Resource") || strings.HasPrefix(name, "EmbeddedResource") {
 			f.Add(raw)
@@ -310,7 +310,7 @@ func FuzzContentSurvives(f *testing.F) {
 			return
 		}
 		if !jsontext.Value(raw).IsValid() {
-			t.Fatalf("decoded what is not strict JSON: %q", raw)
+			t.Fatalf("decoded invalid JSON: %q", raw)
 		}
 		once, err := first.MarshalJSON()
 		if err != nil {
@@ -325,7 +325,7 @@ func FuzzContentSurvives(f *testing.F) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(once, twice) {
-			t.Fatalf("%q became %s and then %s", raw, once, twice)
+			t.Fatalf("%q encodes as %s and then as %s", raw, once, twice)
 		}
 	})
 }

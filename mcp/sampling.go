@@ -8,29 +8,33 @@ import (
 )
 
 // CreateMessageParams are the parameters of sampling/createMessage, with which a server asks the
-// client to sample from a model. Sampling is deprecated by 2026-07-28; servers call a model provider
-// directly.
+// client to sample from a model. Deprecated since 2026-07-28: servers call a model provider directly.
 type CreateMessageParams struct {
 	ParamsBase
 
-	Messages         []SamplingMessage `json:"messages"`
+	// Messages are the conversation so far.
+	Messages []SamplingMessage `json:"messages"`
+	// ModelPreferences are preferences for the choice of the model.
 	ModelPreferences *ModelPreferences `json:"modelPreferences,omitzero"`
-	SystemPrompt     string            `json:"systemPrompt,omitempty"`
-	// IncludeContext is [IncludeNone], [IncludeThisServer] or [IncludeAllServers]; empty means none.
-	IncludeContext string   `json:"includeContext,omitempty"`
-	Temperature    *float64 `json:"temperature,omitzero"`
-	// MaxTokens is the most that may be sampled. It must not be exceeded.
-	MaxTokens     int64    `json:"maxTokens"`
+	// SystemPrompt is the system prompt. The client may change or ignore it.
+	SystemPrompt string `json:"systemPrompt,omitempty"`
+	// IncludeContext is [IncludeNone], [IncludeThisServer] or [IncludeAllServers]. Empty means none.
+	IncludeContext string `json:"includeContext,omitempty"`
+	// Temperature is the sampling temperature. Nil means the default of the client.
+	Temperature *float64 `json:"temperature,omitzero"`
+	// MaxTokens is the maximum number of tokens to sample. The client must not exceed it.
+	MaxTokens int64 `json:"maxTokens"`
+	// StopSequences are texts that end the sampling.
 	StopSequences []string `json:"stopSequences,omitzero"`
-	// Metadata is a JSON object in the model provider's own format.
+	// Metadata is a JSON object in the format of the model provider.
 	Metadata json.RawMessage `json:"metadata,omitzero"`
-	// Tools are what the model may call. Only for clients with [SamplingCapability.Tools]. Since
+	// Tools are the tools that the model may use. Requires [SamplingCapability.Tools]. Since
 	// 2025-11-25.
 	Tools []Tool `json:"tools,omitzero"`
-	// ToolChoice says whether it must. Only for clients with [SamplingCapability.Tools]. Since
+	// ToolChoice tells whether the model must use a tool. Requires [SamplingCapability.Tools]. Since
 	// 2025-11-25.
 	ToolChoice *ToolChoice `json:"toolChoice,omitzero"`
-	// Task asks for the request to be run as a task. 2025-11-25 only.
+	// Task requests that the client run the request as a task. 2025-11-25 only.
 	Task *TaskMetadata `json:"task,omitzero"`
 }
 
@@ -40,50 +44,55 @@ func (p CreateMessageParams) MarshalJSON() ([]byte, error) {
 	return encode((*plain)(&p))
 }
 
-// Values of [CreateMessageParams.IncludeContext]. All but [IncludeNone] are deprecated since
-// 2025-11-25, and only for clients with [SamplingCapability.Context].
+// Values of [CreateMessageParams.IncludeContext]. [IncludeThisServer] and [IncludeAllServers] are
+// deprecated since 2025-11-25 and require [SamplingCapability.Context].
 const (
 	IncludeNone       = "none"
 	IncludeThisServer = "thisServer"
 	IncludeAllServers = "allServers"
 )
 
-// ModelPreferences are what a server would like the model to be. A client may ignore them. Priorities
-// are from 0, unimportant, to 1, most important.
+// ModelPreferences are preferences of a server for the choice of a model. A client may ignore them.
+// Priorities range from 0 (unimportant) to 1 (most important).
 type ModelPreferences struct {
-	// Hints come before the priorities; the first that matches is taken.
-	Hints                []ModelHint `json:"hints,omitzero"`
-	CostPriority         *float64    `json:"costPriority,omitzero"`
-	SpeedPriority        *float64    `json:"speedPriority,omitzero"`
-	IntelligencePriority *float64    `json:"intelligencePriority,omitzero"`
+	// Hints suggest models, in the order of preference. They take precedence over the priorities.
+	Hints []ModelHint `json:"hints,omitzero"`
+	// CostPriority is the priority of low cost.
+	CostPriority *float64 `json:"costPriority,omitzero"`
+	// SpeedPriority is the priority of low latency.
+	SpeedPriority *float64 `json:"speedPriority,omitzero"`
+	// IntelligencePriority is the priority of capable models.
+	IntelligencePriority *float64 `json:"intelligencePriority,omitzero"`
 }
 
 // ModelHint suggests a model.
 type ModelHint struct {
-	// Name is a part of the name of a model, or of a family of models.
+	// Name is a part of the name of a model or model family.
 	Name string `json:"name,omitempty"`
 }
 
-// ToolChoice says whether a model may or must call a tool. Since 2025-11-25.
+// ToolChoice tells whether a model may or must use a tool. Since 2025-11-25.
 type ToolChoice struct {
-	// Mode is [ToolChoiceAuto], [ToolChoiceRequired] or [ToolChoiceNone]; empty means auto.
+	// Mode is [ToolChoiceAuto], [ToolChoiceRequired] or [ToolChoiceNone]. Empty means auto.
 	Mode string `json:"mode,omitempty"`
 }
 
 // Values of [ToolChoice.Mode].
 const (
-	ToolChoiceAuto     = "auto"     // as the model sees fit
-	ToolChoiceRequired = "required" // at least one
-	ToolChoiceNone     = "none"     // none
+	ToolChoiceAuto     = "auto"     // the model decides
+	ToolChoiceRequired = "required" // the model must use at least one tool
+	ToolChoiceNone     = "none"     // the model must not use a tool
 )
 
 // SamplingMessage is a message to or from a model.
 type SamplingMessage struct {
+	// Role is the role of the speaker.
 	Role Role `json:"role"`
-	// Content is one block or, since 2025-11-25, several. One is encoded as an object and any other
-	// number as an array.
+	// Content is one block or, since 2025-11-25, several. A single block is encoded as an object,
+	// any other number as an array.
 	Content []Content `json:"content"`
-	Meta    Meta      `json:"_meta,omitzero"` // since 2025-11-25
+	// Meta is the metadata of the message. Since 2025-11-25.
+	Meta Meta `json:"_meta,omitzero"`
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -110,20 +119,22 @@ type samplingMessageJSON struct {
 	Meta    Meta         `json:"_meta,omitzero"`
 }
 
-// CreateMessageResult answers sampling/createMessage.
+// CreateMessageResult is the result of sampling/createMessage.
 type CreateMessageResult struct {
 	ResultBase
 
+	// Role is the role of the speaker, usually [RoleAssistant].
 	Role Role `json:"role"`
-	// Content is as in [SamplingMessage].
+	// Content is the message of the model, encoded as in [SamplingMessage].
 	Content []Content `json:"content"`
-	// Model is the name of the model that answered.
+	// Model is the name of the model.
 	Model string `json:"model"`
-	// StopReason is why it stopped: one of the constants, or another; empty if that is not known.
+	// StopReason is the reason why the sampling ended. It is one of the Stop constants or a value of
+	// the model provider. Empty means unknown.
 	StopReason string `json:"stopReason,omitempty"`
 }
 
-// Values of [CreateMessageResult.StopReason]. Providers have others.
+// Values of [CreateMessageResult.StopReason]. Model providers define others.
 const (
 	StopEndTurn   = "endTurn"
 	StopSequence  = "stopSequence"
@@ -157,9 +168,9 @@ type createMessageResultJSON struct {
 	StopReason string       `json:"stopReason,omitempty"`
 }
 
-var errNoSamplingContent = errors.New("sampling message has no content")
+var errNoSamplingContent = errors.New("sampling message must have content")
 
-// oneOrSeveral are blocks of which a single one is encoded as it is, without an array around it.
+// oneOrSeveral are content blocks. A single one is encoded without an array.
 type oneOrSeveral []Content
 
 func (c oneOrSeveral) MarshalJSON() ([]byte, error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-func TestASamplingMessageHasOneBlockOrSeveral(t *testing.T) {
+func TestSamplingMessageHasOneBlockOrSeveral(t *testing.T) {
 	for _, c := range []struct {
 		content []mcp.Content
 		wire    string
@@ -53,7 +53,7 @@ func TestASamplingMessageHasOneBlockOrSeveral(t *testing.T) {
 	}
 }
 
-func TestAnArrayOfOneBlockIsUnderstood(t *testing.T) {
+func TestArrayOfOneBlockDecodes(t *testing.T) {
 	for _, codec := range codecs {
 		var m mcp.SamplingMessage
 		if err := codec.unmarshal([]byte(`{"role":"user","content":[{"type":"text","text":"a"}]}`), &m); err != nil {
@@ -65,7 +65,7 @@ func TestAnArrayOfOneBlockIsUnderstood(t *testing.T) {
 	}
 }
 
-func TestASamplingMessageWithoutContentIsRefused(t *testing.T) {
+func TestSamplingMessageWithoutContentIsRejected(t *testing.T) {
 	for _, raw := range []string{`{"role":"user"}`, `{"role":"user","content":null}`, `{"role":"user","content":"a"}`, `{"role":"user","content":[null]}`} {
 		for _, codec := range codecs {
 			if err := codec.unmarshal([]byte(raw), new(mcp.SamplingMessage)); err == nil {

@@ -1,21 +1,27 @@
 package mcp
 
-// SubscriptionFilter names the notifications that a client wants on a subscription; nothing else may
-// be sent on it. Since 2026-07-28.
+// SubscriptionFilter selects the notifications of a subscription. The server sends no others. Since
+// 2026-07-28.
 type SubscriptionFilter struct {
-	ToolsListChanged     bool `json:"toolsListChanged,omitzero"`
-	PromptsListChanged   bool `json:"promptsListChanged,omitzero"`
+	// ToolsListChanged selects notifications/tools/list_changed.
+	ToolsListChanged bool `json:"toolsListChanged,omitzero"`
+	// PromptsListChanged selects notifications/prompts/list_changed.
+	PromptsListChanged bool `json:"promptsListChanged,omitzero"`
+	// ResourcesListChanged selects notifications/resources/list_changed.
 	ResourcesListChanged bool `json:"resourcesListChanged,omitzero"`
-	// ResourceSubscriptions are URIs of resources whose updates are wanted.
+	// ResourceSubscriptions are the URIs of resources whose notifications/resources/updated are
+	// selected.
 	ResourceSubscriptions []string `json:"resourceSubscriptions,omitzero"`
-	// TaskIDs are tasks whose status is wanted. Tasks extension.
+	// TaskIDs are the tasks whose notifications/tasks are selected. Tasks extension.
 	TaskIDs []string `json:"taskIds,omitzero"`
 }
 
-// ListenParams are the parameters of subscriptions/listen, which opens a subscription. Since 2026-07-28.
+// ListenParams are the parameters of subscriptions/listen, which opens a subscription. Since
+// 2026-07-28.
 type ListenParams struct {
 	ParamsBase
 
+	// Notifications are the requested notifications.
 	Notifications SubscriptionFilter `json:"notifications"`
 }
 
@@ -24,11 +30,12 @@ type ListenParams struct {
 type SubscriptionsAcknowledgedParams struct {
 	ParamsBase // with [MetaSubscriptionID]
 
-	// Notifications are those that were asked for and that the server has.
+	// Notifications are the requested notifications that the server supports.
 	Notifications SubscriptionFilter `json:"notifications"`
 }
 
-// ListenResult answers subscriptions/listen when the server ends the subscription. Since 2026-07-28.
+// ListenResult is the result of subscriptions/listen. The server sends it when it ends the
+// subscription. Since 2026-07-28.
 type ListenResult struct {
 	ResultBase // with [MetaSubscriptionID]
 }

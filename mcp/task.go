@@ -6,46 +6,50 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// Task is a request that goes on after it was answered, as the tasks extension of 2026-07-28 has it.
-// See [LegacyTask] for 2025-11-25.
+// Task is the state of a task of the tasks extension of 2026-07-28: a request that continues after
+// its response. See [LegacyTask] for 2025-11-25.
 type Task struct {
-	TaskID string     `json:"taskId"`
+	// TaskID identifies the task.
+	TaskID string `json:"taskId"`
+	// Status is the status of the task.
 	Status TaskStatus `json:"status"`
-	// StatusMessage is for people.
+	// StatusMessage describes the status, for display.
 	StatusMessage string `json:"statusMessage,omitempty"`
-	// CreatedAt and LastUpdatedAt are times in RFC 3339 format.
-	CreatedAt     string `json:"createdAt"`
+	// CreatedAt is the time of creation, in RFC 3339 format.
+	CreatedAt string `json:"createdAt"`
+	// LastUpdatedAt is the time of the last change, in RFC 3339 format.
 	LastUpdatedAt string `json:"lastUpdatedAt"`
-	// TTLMs is for how many milliseconds after its creation the task is kept; nil is encoded as null
-	// and means without end.
+	// TTLMs is the time to live from creation, in milliseconds. Nil means no limit and is encoded as
+	// null.
 	TTLMs *int64 `json:"ttlMs"`
-	// PollIntervalMs is how many milliseconds to wait before asking again; zero is no advice.
+	// PollIntervalMs is the recommended time between two tasks/get requests, in milliseconds. 0 means
+	// no recommendation.
 	PollIntervalMs int64 `json:"pollIntervalMs,omitzero"`
 }
 
-// TaskStatus is what state a task is in.
+// TaskStatus is the status of a task. Since 2025-11-25.
 type TaskStatus string
 
-// The states of tasks.
+// The statuses of tasks.
 const (
 	TaskWorking       TaskStatus = "working"
-	TaskInputRequired TaskStatus = "input_required" // it waits for the client
+	TaskInputRequired TaskStatus = "input_required" // the task waits for input from the client
 	TaskCompleted     TaskStatus = "completed"
 	TaskFailed        TaskStatus = "failed"
 	TaskCancelled     TaskStatus = "cancelled"
 )
 
-// Terminal reports whether s is the last state of a task: completed, failed or cancelled.
+// Terminal reports whether s is final: completed, failed or cancelled.
 func (s TaskStatus) Terminal() bool {
 	return s == TaskCompleted || s == TaskFailed || s == TaskCancelled
 }
 
-// DetailedTask is a task with what its status brings. Tasks extension.
+// DetailedTask is a task with the data of its status. Tasks extension.
 type DetailedTask struct {
 	Task
 
-	// InputRequests are the open questions of a task that is [TaskInputRequired]. They are answered
-	// with tasks/update.
+	// InputRequests are the open requests for input of a task that is [TaskInputRequired]. The client
+	// sends the results with tasks/update.
 	InputRequests InputRequests `json:"inputRequests,omitzero"`
 	// Result is the result of a task that is [TaskCompleted], such as the JSON of a [CallToolResult].
 	Result json.RawMessage `json:"result,omitzero"`
@@ -53,7 +57,7 @@ type DetailedTask struct {
 	Error *jsonrpc.Error `json:"error,omitzero"`
 }
 
-// CreateTaskResult answers a request that goes on as a task. Tasks extension.
+// CreateTaskResult is the result of a request that the server runs as a task. Tasks extension.
 type CreateTaskResult struct {
 	ResultBase // ResultType is [ResultTypeTask]
 	Task
@@ -63,20 +67,23 @@ type CreateTaskResult struct {
 type TaskParams struct {
 	ParamsBase
 
+	// TaskID identifies the task.
 	TaskID string `json:"taskId"`
 }
 
-// GetTaskResult answers tasks/get. Tasks extension.
+// GetTaskResult is the result of tasks/get. Tasks extension.
 type GetTaskResult struct {
 	ResultBase
 	DetailedTask
 }
 
-// UpdateTaskParams are the parameters of tasks/update, which [EmptyResult] answers. Tasks extension.
+// UpdateTaskParams are the parameters of tasks/update, whose result is [EmptyResult]. Tasks extension.
 type UpdateTaskParams struct {
 	ParamsBase
 
-	TaskID         string         `json:"taskId"`
+	// TaskID identifies the task.
+	TaskID string `json:"taskId"`
+	// InputResponses are the results of the input requests of the task.
 	InputResponses InputResponses `json:"inputResponses"`
 }
 

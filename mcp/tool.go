@@ -2,24 +2,29 @@ package mcp
 
 import "encoding/json"
 
-// Tool is a function that a server offers to models.
+// Tool describes a function of a server that a model can call.
 type Tool struct {
-	// Name identifies the tool on its server.
-	Name  string `json:"name"`
-	Title string `json:"title,omitempty"` // for people; since 2025-06-18
-	// Description tells a model what the tool does and when to use it.
+	// Name identifies the tool within its server.
+	Name string `json:"name"`
+	// Title is the name for display. Since 2025-06-18.
+	Title string `json:"title,omitempty"`
+	// Description describes to a model what the tool does and when to use it.
 	Description string `json:"description,omitempty"`
-	// InputSchema is the JSON Schema of the arguments: an object whose type is "object". Nil is
-	// encoded as one that takes any object. Without $schema its dialect is 2020-12. Until 2025-11-25
-	// only properties and required were foreseen beside type.
+	// InputSchema is the JSON Schema of the arguments. Its type must be "object". Nil is encoded as
+	// a schema that accepts any object. The dialect is 2020-12 unless $schema names another one.
+	// Until 2025-11-25 the protocol defines only type, properties and required.
 	InputSchema json.RawMessage `json:"inputSchema"`
-	// OutputSchema is the JSON Schema of [CallToolResult.StructuredContent]. Since 2025-06-18; its
-	// type had to be "object" until 2025-11-25.
-	OutputSchema json.RawMessage  `json:"outputSchema,omitzero"`
-	Annotations  *ToolAnnotations `json:"annotations,omitzero"` // since 2025-03-26
-	Execution    *ToolExecution   `json:"execution,omitzero"`   // 2025-11-25 only
-	Icons        []Icon           `json:"icons,omitzero"`       // since 2025-11-25
-	Meta         Meta             `json:"_meta,omitzero"`       // since 2025-06-18
+	// OutputSchema is the JSON Schema of [CallToolResult.StructuredContent]. Its type must be
+	// "object" until 2025-11-25. Since 2025-06-18.
+	OutputSchema json.RawMessage `json:"outputSchema,omitzero"`
+	// Annotations are hints about the behaviour of the tool. Since 2025-03-26.
+	Annotations *ToolAnnotations `json:"annotations,omitzero"`
+	// Execution tells whether the tool can be called as a task. 2025-11-25 only.
+	Execution *ToolExecution `json:"execution,omitzero"`
+	// Icons are icons of the tool. Since 2025-11-25.
+	Icons []Icon `json:"icons,omitzero"`
+	// Meta is the metadata of the tool. Since 2025-06-18.
+	Meta Meta `json:"_meta,omitzero"`
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -31,26 +36,27 @@ func (t Tool) MarshalJSON() ([]byte, error) {
 	return encode((*plain)(&t))
 }
 
-// ToolAnnotations are hints about what a tool does. They are not to be relied on unless the server
-// is trusted. Since 2025-03-26.
+// ToolAnnotations are hints about the behaviour of a tool. Do not rely on them unless the server is
+// trusted. Since 2025-03-26.
 type ToolAnnotations struct {
-	// Title is for people; [Tool.Title] comes before it.
+	// Title is the name for display. [Tool.Title] takes precedence.
 	Title string `json:"title,omitempty"`
-	// ReadOnlyHint: the tool changes nothing.
+	// ReadOnlyHint means that the tool does not modify its environment.
 	ReadOnlyHint bool `json:"readOnlyHint,omitzero"`
-	// DestructiveHint: the tool may destroy something, rather than only add. Nil means true. It has
-	// no meaning for read-only tools.
+	// DestructiveHint means that the tool may delete or overwrite data. Nil means true. Ignored if
+	// ReadOnlyHint is true.
 	DestructiveHint *bool `json:"destructiveHint,omitzero"`
-	// IdempotentHint: a second call with the same arguments changes nothing more. It has no meaning
-	// for read-only tools.
+	// IdempotentHint means that repeating a call with the same arguments has no further effect.
+	// Ignored if ReadOnlyHint is true.
 	IdempotentHint bool `json:"idempotentHint,omitzero"`
-	// OpenWorldHint: the tool deals with things outside, such as the web. Nil means true.
+	// OpenWorldHint means that the tool interacts with external entities, such as the web. Nil means
+	// true.
 	OpenWorldHint *bool `json:"openWorldHint,omitzero"`
 }
 
-// ToolExecution says how a tool may be called. 2025-11-25 only.
+// ToolExecution tells whether a tool can be called as a task. 2025-11-25 only.
 type ToolExecution struct {
-	// TaskSupport is [TaskForbidden], [TaskOptional] or [TaskRequired]; empty means forbidden.
+	// TaskSupport is [TaskForbidden], [TaskOptional] or [TaskRequired]. Empty means forbidden.
 	TaskSupport string `json:"taskSupport,omitempty"`
 }
 
@@ -61,12 +67,13 @@ const (
 	TaskRequired  = "required"
 )
 
-// ListToolsResult answers tools/list, which takes [PaginatedParams].
+// ListToolsResult is the result of tools/list, whose parameters are [PaginatedParams].
 type ListToolsResult struct {
 	ResultBase
 	CacheHints
 	PageInfo
 
+	// Tools are the tools of one page.
 	Tools []Tool `json:"tools"`
 }
 
@@ -81,27 +88,30 @@ type CallToolParams struct {
 	ParamsBase
 	InputParams
 
+	// Name is the name of the tool.
 	Name string `json:"name"`
-	// Arguments are a JSON object, or nil for none.
+	// Arguments are the arguments, a JSON object. Nil means none.
 	Arguments json.RawMessage `json:"arguments,omitzero"`
-	// Task asks for the call to be run as a task. 2025-11-25 only.
+	// Task requests that the server run the call as a task. 2025-11-25 only.
 	Task *TaskMetadata `json:"task,omitzero"`
 }
 
-// CallToolResult answers tools/call.
+// CallToolResult is the result of tools/call.
 type CallToolResult struct {
 	ResultBase
 
+	// Content is the result for the model.
 	Content []Content `json:"content"`
-	// StructuredContent is the result as data, which fits the tool's output schema if it has one.
-	// Since 2025-06-18: an object until 2025-11-25, any JSON value since.
+	// StructuredContent is the result as JSON. It matches the output schema of the tool, if there is
+	// one. It must be an object until 2025-11-25 and may be any JSON value since 2026-07-28. Since
+	// 2025-06-18.
 	StructuredContent json.RawMessage `json:"structuredContent,omitzero"`
-	// IsError: the tool failed, and the content tells the model why.
+	// IsError reports that the tool failed. Content describes the error to the model.
 	IsError bool `json:"isError,omitzero"`
 }
 
-// MarshalJSON implements json.Marshaler. Called directly it writes the result once; through a JSON
-// library its output is scanned again.
+// MarshalJSON implements json.Marshaler. Calling it directly is faster than calling it through a JSON
+// library, which scans the output again.
 func (r CallToolResult) MarshalJSON() ([]byte, error) {
 	type plain CallToolResult
 	if err := checkBlocks(r.Content); err != nil {

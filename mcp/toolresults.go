@@ -1,9 +1,12 @@
 package mcp
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
-// UsesTools reports whether the request takes a client that can sample with tools: it offers tools, or
-// its messages tell of their use. See [SamplingCapability.Tools].
+// UsesTools reports whether the request requires [SamplingCapability.Tools]: it has tools, or its
+// messages contain tool uses or tool results.
 func (p *CreateMessageParams) UsesTools() bool {
 	if len(p.Tools) > 0 || p.ToolChoice != nil {
 		return true
@@ -16,15 +19,15 @@ func (p *CreateMessageParams) UsesTools() bool {
 	return false
 }
 
-// CheckToolResults returns an error unless every use of a tool in a conversation has its result: a message
-// of the assistant's with [ToolUseContent] is followed by one of the user's that has a [ToolResultContent]
-// for each of them, once, and nothing else (2025-11-25 and 2026-07-28, client/sampling, Message Content
-// Constraints). Clients answer with jsonrpc.CodeInvalidParams otherwise.
+// CheckToolResults returns nil if every tool use in a conversation has a result. A message of the
+// assistant with [ToolUseContent] must be followed by a message of the user that contains exactly one
+// [ToolResultContent] for each tool use and nothing else (2025-11-25 and 2026-07-28, client/sampling,
+// Message Content Constraints). A client returns jsonrpc.CodeInvalidParams for other conversations.
 func CheckToolResults(messages []SamplingMessage) error {
-	var open map[string]bool // uses in the message before, and whether they have their result
+	var open map[string]bool // the tool uses of the previous message; true if they have a result
 	for i := range messages {
 		m := &messages[i]
-		if err := m.answer(open); err != nil {
+		if err := m.checkResults(open); err != nil {
 			return fmt.Errorf("message %d: %w", i, err)
 		}
 		var err error
@@ -33,13 +36,13 @@ func CheckToolResults(messages []SamplingMessage) error {
 		}
 	}
 	if len(open) > 0 {
-		return fmt.Errorf("message %d: its uses of tools have no results: a message with them must follow", len(messages)-1)
+		return fmt.Errorf("message %d: a message with the results of its tool uses must follow", len(messages)-1)
 	}
 	return nil
 }
 
-// answer checks the message that follows one with open uses of tools, or none.
-func (m *SamplingMessage) answer(open map[string]bool) error {
+// checkResults checks the tool results of a message. open are the tool uses of the previous message.
+func (m *SamplingMessage) checkResults(open map[string]bool) error {
 	results := 0
 	for _, c := range m.Content {
 		result, ok := c.(*ToolResultContent)
@@ -49,28 +52,28 @@ func (m *SamplingMessage) answer(open map[string]bool) error {
 		results++
 		switch answered, known := open[result.ToolUseID]; {
 		case m.Role != RoleUser:
-			return fmt.Errorf("results of tools are the user's to give, not the %s's", m.Role)
+			return fmt.Errorf("tool results must have the role user, got %q", m.Role)
 		case !known:
-			return fmt.Errorf("the result for %.64q answers no use of a tool in the message before", result.ToolUseID)
+			return fmt.Errorf("tool result %.64q must match a tool use in the previous message", result.ToolUseID)
 		case answered:
-			return fmt.Errorf("the use %.64q of a tool has two results", result.ToolUseID)
+			return fmt.Errorf("tool use %.64q must have only one result", result.ToolUseID)
 		}
 		open[result.ToolUseID] = true
 	}
 	switch {
 	case results > 0 && results < len(m.Content):
-		return fmt.Errorf("results of tools are mixed with other content: send that in another message")
+		return errors.New("tool results must not be mixed with other content: use another message for it")
 	case results < len(open):
 		for id, answered := range open {
 			if !answered {
-				return fmt.Errorf("the use %.64q of a tool in the message before has no result here", id)
+				return fmt.Errorf("tool use %.64q of the previous message must have a result", id)
 			}
 		}
 	}
 	return nil
 }
 
-// toolUses returns the uses of tools in a message.
+// toolUses returns the ids of the tool uses of a message. The values are false.
 func (m *SamplingMessage) toolUses() (map[string]bool, error) {
 	var uses map[string]bool
 	for _, c := range m.Content {
@@ -79,13 +82,13 @@ func (m *SamplingMessage) toolUses() (map[string]bool, error) {
 			continue
 		}
 		if m.Role != RoleAssistant {
-			return nil, fmt.Errorf("tools are the assistant's to use, not the %s's", m.Role)
+			return nil, fmt.Errorf("tool uses must have the role assistant, got %q", m.Role)
 		}
 		if uses == nil {
 			uses = make(map[string]bool)
 		}
-		if _, twice := uses[use.ID]; twice {
-			return nil, fmt.Errorf("two uses of tools have the id %.64q", use.ID)
+		if _, duplicate := uses[use.ID]; duplicate {
+			return nil, fmt.Errorf("the id of a tool use must be unique: %.64q occurs twice", use.ID)
 		}
 		uses[use.ID] = false
 	}

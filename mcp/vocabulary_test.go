@@ -7,8 +7,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// vocabulary says which Go type carries what a schema defines, by the name of the definition.
-// Requests and notifications are carried by the type of their params.
+// vocabulary maps the names of schema definitions to Go types. The Go type of a request or notification
+// is that of its params.
 var vocabulary = map[string]reflect.Type{
 	"Annotated":                             reflect.TypeFor[mcp.TextContent](),
 	"Annotations":                           reflect.TypeFor[mcp.Annotations](),
@@ -190,7 +190,7 @@ var extensionTasks = map[string]reflect.Type{
 	"TaskStatusNotificationParams": reflect.TypeFor[mcp.TaskStatusParams](),
 }
 
-// without are the definitions that have no Go type, and why.
+// without maps the names of definitions without a Go type to the reason.
 var without = map[string]string{
 	"JSONRPCBatchRequest":   "jsonrpc",
 	"JSONRPCBatchResponse":  "jsonrpc",
@@ -226,9 +226,9 @@ var without = map[string]string{
 	"GetTaskPayloadResult":        "the result of any method",
 	"ContentBlock":                "the interface Content",
 	"SamplingMessageContentBlock": "the interface Content",
-	"PrimitiveSchemaDefinition":   "a union of what PrimitiveSchema carries",
-	"SingleSelectEnumSchema":      "a union of what PrimitiveSchema carries",
-	"MultiSelectEnumSchema":       "a union of what PrimitiveSchema carries",
+	"PrimitiveSchemaDefinition":   "a union, represented by PrimitiveSchema",
+	"SingleSelectEnumSchema":      "a union, represented by PrimitiveSchema",
+	"MultiSelectEnumSchema":       "a union, represented by PrimitiveSchema",
 
 	"Cursor":     "a string",
 	"JSONArray":  "json.RawMessage",

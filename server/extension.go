@@ -21,7 +21,7 @@ import (
 // request has to, in a session the handshake.
 type Extension struct {
 	// ID names the extension, with the prefix of whoever has defined it:
-	// "com.example/jobs". See mcp.ValidExtensionID.
+	// "com.example/jobs". See mcp.CheckExtensionID.
 	ID string
 	// Settings are what the extension says clients are told. They encode to a JSON
 	// object; nil is the empty one.
@@ -91,7 +91,7 @@ type extensions struct {
 var errServing = errors.New("the server serves already: add extensions before")
 
 func (x *extensions) add(e Extension) error {
-	if err := mcp.ValidExtensionID(e.ID); err != nil {
+	if err := mcp.CheckExtensionID(e.ID); err != nil {
 		return err
 	}
 	settings := json.RawMessage("{}")

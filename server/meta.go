@@ -28,7 +28,7 @@ func (s *Server) checkMeta(meta mcp.Meta) error {
 		return nil
 	}
 	for _, key := range slices.Sorted(maps.Keys(meta)) {
-		if strings.HasPrefix(key, officialPrefix) && !slices.Contains(coreKeys, key) && s.extensions.official() && mcp.ValidMetaKey(key) == nil {
+		if strings.HasPrefix(key, officialPrefix) && !slices.Contains(coreKeys, key) && s.extensions.official() && mcp.CheckMetaKey(key) == nil {
 			continue
 		}
 		if err := rpc.CheckMeta(key, meta[key]); err != nil {

@@ -77,7 +77,7 @@ func transmit(ctx context.Context, c *Call) Outcome {
 
 // SetMeta adds a member to the _meta that a request of this side is sent with, unless
 // whoever made the request has given it one of that name; see Dialer.Middleware of package
-// client. Keys follow the grammar of mcp.ValidMetaKey, and are not the protocol's own but
+// client. Keys follow the grammar of mcp.CheckMetaKey, and are not the protocol's own but
 // for those of trace context. A Call that is served has no such thing, which is an error.
 //
 // It is for middleware, before it calls next, and not safe for concurrent use.
@@ -105,7 +105,7 @@ func CheckMeta(key string, value []byte) error {
 	switch key {
 	case mcp.MetaTraceParent, mcp.MetaTraceState, mcp.MetaBaggage:
 	default:
-		if err := mcp.ValidMetaKey(key); err != nil {
+		if err := mcp.CheckMetaKey(key); err != nil {
 			return err
 		}
 		if mcp.ReservedMetaKey(key) {
