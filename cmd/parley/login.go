@@ -63,11 +63,11 @@ parley login --print-url https://example.com/mcp`,
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&flags.scopes, "scope", nil, "scope to request, in addition to those the server requires (repeatable)")
-	f.StringVar(&flags.clientID, "client-id", "", "ID of a client that is registered with the authorization server")
-	f.StringVar(&flags.secretFile, "client-secret-file", "", "file with the secret of that client")
+	f.StringVar(&flags.clientID, "client-id", "", "log in with this client, which is registered with the authorization server")
+	f.StringVar(&flags.secretFile, "client-secret-file", "", "read the secret of the client from this file")
 	f.IntVar(&flags.port, "port", 0, "port of this machine that the browser returns to (default: a free port)")
 	f.BoolVar(&flags.printURL, "print-url", false, "print the address instead of opening the browser")
-	f.DurationVar(&flags.timeout, "timeout", 5*time.Minute, "time-out of the login")
+	f.DurationVar(&flags.timeout, "timeout", 5*time.Minute, "wait at most this long for the login")
 	return cmd
 }
 

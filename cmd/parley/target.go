@@ -33,8 +33,8 @@ func (f *dialFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVarP(&f.config, "config", "c", "", "configuration file with the servers that TARGET can name")
 	flags.StringVar(&f.revision, "revision", "", "use this revision of the protocol only, such as 2025-11-25")
-	flags.DurationVar(&f.timeout, "timeout", 0, "time-out of each request, such as 90s (the default depends on the request)")
-	flags.StringArrayVarP(&f.headers, "header", "H", nil, "HTTP header to send, as 'Name: value' (repeatable)")
+	flags.DurationVar(&f.timeout, "timeout", 0, "wait at most this long for each response, such as 90s (the default depends on the request)")
+	flags.StringArrayVarP(&f.headers, "header", "H", nil, "send an HTTP header, written as 'Name: value' (repeatable)")
 	flags.BoolVar(&f.trace, "trace", false, "print every message to stderr")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print log messages, and the stderr of the server's program")
 }

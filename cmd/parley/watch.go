@@ -38,7 +38,7 @@ added, removed, changed, updated, log, lost or regained) and the members of that
 ` + exitCodesHelp + ` An interrupt is a success of this command.`,
 		Example: `
 parley watch http://127.0.0.1:7777/mcp
-parley watch http://127.0.0.1:7777/mcp demo://clock --read
+parley watch http://127.0.0.1:7777/mcp demo://notes --read
 parley watch -o json --config mcp.json files | jq .`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			target, uris, err := split(cmd, args)

@@ -33,7 +33,7 @@ func bookTable(ctx context.Context, in bookingRequest) (string, error) {
 		var err error
 		b, err = server.Elicit[booking](ctx, fmt.Sprintf("When do you want to eat at %s, and with how many people?", in.Restaurant))
 		if err != nil {
-			return unanswered(err, "No table was booked", "give date and people")
+			return unanswered(err, "No table was booked", "the client cannot ask the user; pass the arguments date and people")
 		}
 	}
 	text := fmt.Sprintf("A table (%s) at %s for %d on %s", b.Seat, in.Restaurant, b.People, b.Date)
@@ -51,14 +51,15 @@ func bookTable(ctx context.Context, in bookingRequest) (string, error) {
 	return text + ". This is a demo; nothing was booked.", nil
 }
 
-// unanswered returns the result of a tool whose question was not answered.
-func unanswered(err error, consequence, instead string) (string, error) {
+// unanswered returns the result of a tool whose question was not answered. unsupported is the
+// text of the error if the client does not support the question.
+func unanswered(err error, consequence, unsupported string) (string, error) {
 	var missing *call.CapabilityError
 	switch {
 	case errors.Is(err, server.ErrDeclined), errors.Is(err, server.ErrDismissed):
 		return consequence + ": " + err.Error() + ".", nil
 	case errors.As(err, &missing), errors.Is(err, server.ErrUnsupported):
-		return "", errors.New("the client cannot ask the user; " + instead)
+		return "", errors.New(unsupported)
 	}
 	return "", err
 }

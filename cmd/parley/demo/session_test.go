@@ -45,7 +45,7 @@ func TestBookTableAcceptsADecline(t *testing.T) {
 func TestBookTableNamesMissingArgumentsIfItCannotAsk(t *testing.T) {
 	mcptest.Everywhere(t, newServer, func(t *testing.T, c *client.Client) {
 		_, err := client.CallTool[string](t.Context(), c, "book_table", map[string]any{"restaurant": "Maaemo"})
-		if err == nil || !strings.Contains(err.Error(), "give date and people") {
+		if err == nil || !strings.Contains(err.Error(), "pass the arguments date and people") {
 			t.Errorf("error is %v", err)
 		}
 	})

@@ -36,7 +36,7 @@ func planTrip(ctx context.Context, in struct {
 		server.ElicitInto(&when, fmt.Sprintf("When do you travel to %s?", in.To)),
 		server.ElicitInto(&who, "Who travels, and in which class?"))
 	if err != nil {
-		return unanswered(err, "No trip was planned", "a trip requires answers")
+		return unanswered(err, "No trip was planned", "the client cannot ask the user the questions about the trip")
 	}
 	number, err := server.Once(ctx, "reserve", func(_ context.Context, key string) (string, error) {
 		return fmt.Sprintf("%.3X", sha256.Sum256([]byte(key))), nil
@@ -54,7 +54,7 @@ func planTrip(ctx context.Context, in struct {
 // terms asks the user to open a page. It learns only that the user agrees to open it.
 func terms(ctx context.Context, _ struct{}) (string, error) {
 	if err := server.ElicitURL(ctx, "https://example.com/terms", "Please read our example terms.", nil); err != nil {
-		return unanswered(err, "The terms were not read", "the terms are at https://example.com/terms")
+		return unanswered(err, "The terms were not read", "the client cannot ask the user to open https://example.com/terms")
 	}
 	return "Thank you for reading the terms.", nil
 }
