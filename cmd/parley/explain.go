@@ -21,7 +21,7 @@ import (
 )
 
 // explain returns the text of an error for the user: what failed, the cause in its
-// standard words, and, for common causes, what to do next.
+// standard text, and, for common causes, what to do next.
 func explain(err error) string {
 	var login *loginError
 	var dial *client.DialError
@@ -56,7 +56,7 @@ func explainDial(dial *client.DialError) string {
 	return text + "; " + advice
 }
 
-// causeOf returns the innermost error that the user can act upon, in its own words, and
+// causeOf returns the innermost error that the user can act upon, with its original text, and
 // advice. For other errors it returns the whole text and no advice.
 func causeOf(err error) (cause, advice string) {
 	var program *exec.Error

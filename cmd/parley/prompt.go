@@ -23,7 +23,7 @@ func newPrompt() *cobra.Command {
 
 ` + questionHelp + "\n\n" + targetHelp + "\n\n" + exitCodesHelp,
 		Example: `
-parley prompt http://127.0.0.1:7777/mcp postcard city=Oslo tone=warm`,
+parley prompt http://127.0.0.1:7777/mcp postcard city=Oslo tone=friendly`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			target, rest, err := split(cmd, args)
 			if err != nil {

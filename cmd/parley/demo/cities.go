@@ -46,7 +46,7 @@ func cities() []cityFacts {
 
 type card struct {
 	City string `json:"city" doc:"where the postcard is from"`
-	Tone string `json:"tone,omitempty" enum:"warm,witty,formal" doc:"default: warm"`
+	Tone string `json:"tone,omitempty" enum:"friendly,witty,formal" doc:"default: friendly"`
 }
 
 // addCities adds the guide, the resources of cities, and the prompt about them.
@@ -71,7 +71,7 @@ func readCity(_ context.Context, in struct {
 
 func postcard(_ context.Context, in card) (string, error) {
 	if in.Tone == "" {
-		in.Tone = "warm"
+		in.Tone = "friendly"
 	}
 	return fmt.Sprintf("Write a %s postcard from %s, in at most five sentences.", in.Tone, in.City), nil
 }

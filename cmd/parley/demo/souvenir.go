@@ -27,7 +27,7 @@ func souvenir(_ context.Context, in struct {
 	return []mcp.Content{
 		mcp.Text("Greetings from " + in.City + "!"),
 		mcp.Audio(tone(440, 0.2), "audio/wav"),
-		&mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "demo://cards/" + in.City, MimeType: "text/plain", Text: fmt.Sprintf("Wish you were here, in %s.", in.City)}},
+		&mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "demo://cards/" + in.City, MimeType: "text/plain", Text: fmt.Sprintf("This card is from %s.", in.City)}},
 		&mcp.ResourceLink{URI: uri, Name: in.City, MimeType: "application/json", Description: "Facts about the city"},
 	}, nil
 }

@@ -2,7 +2,7 @@
 // the program. The key is in the system's keyring. If there is no keyring, the key is in a
 // file in the same directory.
 //
-// The keyring does not hold the tokens themselves, because keyrings limit the size of a
+// The keyring does not contain the tokens themselves, because keyrings limit the size of a
 // secret (2560 bytes on Windows, which many tokens exceed), cannot list their secrets, and
 // have no lock with which one process can refresh a token for all.
 //

@@ -194,7 +194,7 @@ func hidden(name string) bool {
 func (w *Watcher) created(name string) {
 	info, err := w.root.Lstat(filepath.FromSlash(name))
 	switch {
-	case err != nil: // already removed again, which is an event of its own
+	case err != nil: // already removed again, which causes another event
 	case info.IsDir():
 		w.watch(name)
 		w.listChanged = true

@@ -10,7 +10,7 @@ import (
 
 const (
 	gap       = 2  // spaces between two columns
-	minColumn = 12 // a narrower column is left out
+	minColumn = 12 // a smaller column is omitted
 )
 
 // Table writes rows with aligned columns, truncated to width; a width of 0 means no
