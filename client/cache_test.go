@@ -272,7 +272,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 	const bound = 128 << 10
 	d := quiet()
 	d.Cache = &client.Cache{MaxBytes: bound}
-	c, err := d.Dial(t.Context(), client.OverConn(near))
+	c, err := d.Dial(t.Context(), client.Conn(near))
 	if err != nil {
 		t.Fatal(err)
 	}

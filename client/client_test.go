@@ -407,7 +407,7 @@ func TestAConnectionIsDialledOnce(t *testing.T) {
 	var serving sync.WaitGroup
 	serving.Go(func() { modernServer().serve(far); far.Close() })
 	defer serving.Wait()
-	to := client.OverConn(near)
+	to := client.Conn(near)
 	d := quiet()
 	c, err := d.Dial(t.Context(), to)
 	if err != nil {

@@ -114,7 +114,7 @@ func library() *client.Client {
 		func(_ context.Context, in summary) (string, error) { return "Summarize " + in.Title + ".", nil })
 	near, far := transport.Pipe()
 	go func() { _ = s.ServeConn(context.Background(), far) }()
-	c, err := client.Dial(context.Background(), client.OverConn(near))
+	c, err := client.Dial(context.Background(), client.Conn(near))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -85,7 +85,7 @@ func ExampleClient_Typeahead() {
 	})
 	near, far := transport.Pipe()
 	go s.ServeConn(context.Background(), far)
-	c, err := client.Dial(context.Background(), client.OverConn(near))
+	c, err := client.Dial(context.Background(), client.Conn(near))
 	if err != nil {
 		log.Fatal(err)
 	}

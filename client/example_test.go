@@ -44,7 +44,7 @@ func weatherStation() client.Target {
 		})
 	near, far := transport.Pipe()
 	go s.ServeConn(context.Background(), far)
-	return client.OverConn(near)
+	return client.Conn(near)
 }
 
 // Dial finds out which revision a server speaks. It may be a command, a URL, or,

@@ -19,7 +19,7 @@ func ExampleClient_Watch() {
 	s.DeclareTools() // none yet
 	near, far := transport.Pipe()
 	go s.ServeConn(ctx, far)
-	c, err := client.Dial(ctx, client.OverConn(near))
+	c, err := client.Dial(ctx, client.Conn(near))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func TestAHalfOpenConnectionIsNoticed(t *testing.T) {
 			d.Timeouts.Tool = time.Hour
 			lost := make(chan error, 1)
 			d.OnLost = func(err error) { lost <- err }
-			c, err := d.Dial(t.Context(), client.OverConn(conn))
+			c, err := d.Dial(t.Context(), client.Conn(conn))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -51,7 +51,7 @@ func TestM3TheStateOfACallComesBackByteForByte(t *testing.T) {
 		d := client.Dialer{Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			return mcp.AcceptElicit(struct{}{})
 		}}
-		c, err := d.Dial(t.Context(), client.OverConn(near))
+		c, err := d.Dial(t.Context(), client.Conn(near))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// Target is a server to dial: [URL], [Command], a *[HTTPTarget], a *[CommandTarget] or [OverConn].
+// Target is a server to dial: [URL], [Command], a *[HTTPTarget], a *[CommandTarget] or [Conn].
 type Target interface {
 	// dial connects; with what is remembered of the server, if anything is, to begin with.
 	dial(ctx context.Context, d *Dialer, memory *Discovery) (*link, error)
@@ -48,9 +48,9 @@ func Command(name string, args ...string) Target {
 	return &CommandTarget{transport.CommandOptions{Path: name, Args: args}}
 }
 
-// OverConn is a server at the other end of a connection that is there already. It
+// Conn is a server at the other end of a connection that is there already. It
 // cannot be dialled a second time: when it ends, the Client ends with it.
-func OverConn(conn transport.Conn) Target { return &oneConn{conn: conn} }
+func Conn(conn transport.Conn) Target { return &oneConn{conn: conn} }
 
 type oneConn struct {
 	conn transport.Conn

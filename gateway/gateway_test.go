@@ -39,7 +39,7 @@ func inMemory(t *testing.T, name string, s *server.Server) host.ServerConfig {
 		far.Close()
 		<-done
 	})
-	return host.ServerConfig{Name: name, Target: client.OverConn(near)}
+	return host.ServerConfig{Name: name, Target: client.Conn(near)}
 }
 
 // gatewayTo returns the server of a gateway to servers that are all ready.

@@ -40,7 +40,7 @@ func (o *oldServer) start(t *testing.T, name string) host.ServerConfig {
 		far.Close()
 		<-done
 	})
-	return host.ServerConfig{Name: name, Target: client.OverConn(near)}
+	return host.ServerConfig{Name: name, Target: client.Conn(near)}
 }
 
 func (o *oldServer) answer(m *jsonrpc.Message) []byte {

@@ -67,7 +67,7 @@ func configOf(t *testing.T, s *server.Server, name string) host.ServerConfig {
 		far.Close()
 		<-done
 	})
-	return host.ServerConfig{Name: name, Target: client.OverConn(near)}
+	return host.ServerConfig{Name: name, Target: client.Conn(near)}
 }
 
 // inProcess returns the config of a server in a child process.

@@ -84,7 +84,7 @@ func TestAPanicWhileDiallingEndsTheDialOnly(t *testing.T) {
 	t.Cleanup(func() { far.Close() })
 	endpoint := httptest.NewServer(newServer())
 	t.Cleanup(endpoint.Close)
-	for name, target := range map[string]client.Target{"stream": client.OverConn(near), "http": client.URL(endpoint.URL)} {
+	for name, target := range map[string]client.Target{"stream": client.Conn(near), "http": client.URL(endpoint.URL)} {
 		t.Run(name, func(t *testing.T) {
 			if c, err := d.Dial(t.Context(), target); err == nil || !strings.Contains(err.Error(), "Middleware panicked") {
 				t.Errorf("%v, %v", c, err)

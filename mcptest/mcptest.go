@@ -67,7 +67,7 @@ func InMemory(t testing.TB, s *server.Server, configure ...func(*client.Dialer))
 	t.Helper()
 	near, far := transport.Pipe()
 	serveConn(t, s, far)
-	return dial(t, client.OverConn(near), configure)
+	return dial(t, client.Conn(near), configure)
 }
 
 // OverSocket connects a client to s over a TCP connection on the loopback
@@ -97,7 +97,7 @@ func OverSocket(t testing.TB, s *server.Server, configure ...func(*client.Dialer
 		t.Fatal("accept failed")
 	}
 	serveConn(t, s, transport.Stream(far, transport.StreamOptions{}))
-	return dial(t, client.OverConn(transport.Stream(near, transport.StreamOptions{MaxMessage: transport.DefaultClientMaxMessage})), configure)
+	return dial(t, client.Conn(transport.Stream(near, transport.StreamOptions{MaxMessage: transport.DefaultClientMaxMessage})), configure)
 }
 
 // OverHTTP connects a client to s over HTTP on the loopback interface: the

@@ -32,7 +32,7 @@ func Example() {
 	go func() { served <- s.ServeConn(context.Background(), far) }()
 
 	d := client.Dialer{Middleware: []call.Middleware{otel.Client(options)}}
-	c, err := d.Dial(context.Background(), client.OverConn(near))
+	c, err := d.Dial(context.Background(), client.Conn(near))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func ask(s *server.Server, tool string, answer any) (string, error) {
 	near, far := transport.Pipe()
 	served := make(chan error, 1)
 	go func() { served <- s.ServeConn(context.Background(), far) }()
-	c, err := d.Dial(context.Background(), client.OverConn(near))
+	c, err := d.Dial(context.Background(), client.Conn(near))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -216,7 +216,7 @@ func ExampleServer_RegisterPrompt() {
 func inMemory(s *server.Server) *client.Client {
 	near, far := transport.Pipe()
 	go func() { _ = s.ServeConn(context.Background(), far) }()
-	c, err := client.Dial(context.Background(), client.OverConn(near))
+	c, err := client.Dial(context.Background(), client.Conn(near))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func ExampleURLRequired() {
 	near, far := transport.Pipe()
 	served := make(chan error, 1)
 	go func() { served <- s.ServeConn(context.Background(), far) }()
-	c, err := d.Dial(context.Background(), client.OverConn(near))
+	c, err := d.Dial(context.Background(), client.Conn(near))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func ExampleElicitURL() {
 	near, far := transport.Pipe()
 	served := make(chan error, 1)
 	go func() { served <- s.ServeConn(context.Background(), far) }()
-	c, err := d.Dial(context.Background(), client.OverConn(near))
+	c, err := d.Dial(context.Background(), client.Conn(near))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func ExampleVisibleTo() {
 	ctx := context.Background()
 	near, far := transport.Pipe()
 	go s.ServeConn(ctx, far)
-	c, err := client.Dial(ctx, client.OverConn(near))
+	c, err := client.Dial(ctx, client.Conn(near))
 	if err != nil {
 		panic(err)
 	}
@@ -46,7 +46,7 @@ func ExampleCached() {
 	ctx := context.Background()
 	near, far := transport.Pipe()
 	go s.ServeConn(ctx, far)
-	c, err := client.Dial(ctx, client.OverConn(near))
+	c, err := client.Dial(ctx, client.Conn(near))
 	if err != nil {
 		panic(err)
 	}

@@ -87,7 +87,7 @@ func ExampleAddExtension() {
 	near, far := transport.Pipe()
 	go s.ServeConn(ctx, far)
 	d := client.Dialer{Extensions: []client.SupportedExtension{{ID: "com.example/paper"}}}
-	c, err := d.Dial(ctx, client.OverConn(near))
+	c, err := d.Dial(ctx, client.Conn(near))
 	if err != nil {
 		panic(err)
 	}

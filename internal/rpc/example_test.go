@@ -28,7 +28,7 @@ func ExampleMiddleware() {
 	near, far := transport.Pipe()
 	served := make(chan error, 1)
 	go func() { served <- s.ServeConn(ctx, far) }()
-	c, err := client.Dial(ctx, client.OverConn(near))
+	c, err := client.Dial(ctx, client.Conn(near))
 	if err != nil {
 		fmt.Println(err)
 		return
