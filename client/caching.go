@@ -16,8 +16,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// cacheUse is the use that one Client makes of a Cache.
-type cacheUse struct {
+// clientCache is the use that one Client makes of a Cache.
+type clientCache struct {
 	*Cache
 	server   cachedServer
 	own      bool   // nobody else is at that server
@@ -25,8 +25,8 @@ type cacheUse struct {
 	identity func() string
 }
 
-func newCacheUse(d *Dialer, target Target) *cacheUse {
-	u := &cacheUse{Cache: d.Cache}
+func newClientCache(d *Dialer, target Target) *clientCache {
+	u := &clientCache{Cache: d.Cache}
 	if u.Cache == nil {
 		u.Cache = new(Cache)
 	}
@@ -83,28 +83,28 @@ func encodeHeader(header map[string][]string) []byte {
 }
 
 // close forgets what nobody else can use.
-func (u *cacheUse) close() {
+func (u *clientCache) close() {
 	if u.own {
 		u.Cache.forget(u.server)
 	}
 }
 
-func (u *cacheUse) forget() { u.Cache.forget(u.server) }
+func (u *clientCache) forget() { u.Cache.forget(u.server) }
 
 // invalidate drops what is kept of a method's results.
-func (u *cacheUse) invalidate(method string) { u.Cache.invalidate(u.server, method, nil) }
+func (u *clientCache) invalidate(method string) { u.Cache.invalidate(u.server, method, nil) }
 
-// changed drops what a change is of.
-func (u *cacheUse) changed(change Change) {
+// dropChanged drops the results that a change affects.
+func (u *clientCache) dropChanged(change rpc.Change) {
 	switch change.Kind {
-	case ToolsChanged:
+	case rpc.ToolsChanged:
 		u.invalidate(mcp.MethodListTools)
-	case PromptsChanged:
+	case rpc.PromptsChanged:
 		u.invalidate(mcp.MethodListPrompts)
-	case ResourcesChanged:
+	case rpc.ResourcesChanged:
 		u.invalidate(mcp.MethodListResources)
 		u.invalidate(mcp.MethodListResourceTemplates)
-	case ResourceUpdated:
+	case rpc.ResourceUpdated:
 		u.Cache.invalidate(u.server, mcp.MethodReadResource, func(params string) bool {
 			raw, _ := jsonrpc.Get([]byte(params), "uri")
 			return related(jsonrpc.Unquote(raw), change.URI)
@@ -121,30 +121,31 @@ func related(a, b string) bool {
 	return strings.HasPrefix(b, a)
 }
 
-// maxUnsure bounds the resources that are looked for one by one.
-const maxUnsure = 32
+// maxDropsByURI limits how many resources dropUnwatched looks up one by one.
+const maxDropsByURI = 32
 
-// unsure drops what may have changed while nobody listened.
-func (u *cacheUse) unsure(filter mcp.SubscriptionFilter) {
-	for kind, is := range map[rpc.ChangeKind]bool{
-		ToolsChanged: filter.ToolsListChanged, PromptsChanged: filter.PromptsListChanged, ResourcesChanged: filter.ResourcesListChanged,
+// dropUnwatched drops the results that may have changed before the server began to report
+// the changes in filter.
+func (u *clientCache) dropUnwatched(filter mcp.SubscriptionFilter) {
+	for kind, watched := range map[rpc.ChangeKind]bool{
+		rpc.ToolsChanged: filter.ToolsListChanged, rpc.PromptsChanged: filter.PromptsListChanged, rpc.ResourcesChanged: filter.ResourcesListChanged,
 	} {
-		if is {
-			u.changed(Change{Kind: kind})
+		if watched {
+			u.dropChanged(rpc.Change{Kind: kind})
 		}
 	}
-	if len(filter.ResourceSubscriptions) > maxUnsure {
+	if len(filter.ResourceSubscriptions) > maxDropsByURI {
 		u.invalidate(mcp.MethodReadResource)
 		return
 	}
 	for _, uri := range filter.ResourceSubscriptions {
-		u.changed(Change{Kind: ResourceUpdated, URI: uri})
+		u.dropChanged(rpc.Change{Kind: rpc.ResourceUpdated, URI: uri})
 	}
 }
 
 // key is what is kept of a request under. Trace context is no part of it: it tells
 // where a request comes from, and has no influence on its result.
-func (u *cacheUse) key(req *rpc.Request, meta mcp.Meta) cacheKey {
+func (u *clientCache) key(req *rpc.Request, meta mcp.Meta) cacheKey {
 	params := string(req.Params)
 	for _, name := range slices.Sorted(maps.Keys(meta)) {
 		switch name {

@@ -40,7 +40,7 @@ type Client struct {
 	open map[*link]struct{} // those that are not closed yet
 
 	pinging  sync.WaitGroup                   // joined under mu before life ends
-	cache    *cacheUse                        // what is kept of results
+	cache    *clientCache                     // what is kept of results
 	marked   marked                           // parameters to repeat in headers
 	outputs  outputs                          // what tools return
 	logLevel atomic.Pointer[mcp.LoggingLevel] // nil: none was asked for
@@ -49,7 +49,7 @@ type Client struct {
 func newClient(dialer *Dialer, target Target) *Client {
 	c := &Client{dialer: dialer, target: target, turn: make(chan struct{}, 1), open: make(map[*link]struct{})}
 	c.life, c.end = context.WithCancelCause(context.Background())
-	c.cache = newCacheUse(dialer, target)
+	c.cache = newClientCache(dialer, target)
 	return c
 }
 

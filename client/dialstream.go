@@ -39,7 +39,7 @@ func (t *CommandTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) 
 
 func (t *oneConn) dial(ctx context.Context, d *Dialer, memory *Discovery) (*link, error) {
 	if t.used.Swap(true) {
-		return nil, errOneConn
+		return nil, errConnUsed
 	}
 	return d.dialStream(ctx, t.conn, nil, memory)
 }

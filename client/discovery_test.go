@@ -369,8 +369,8 @@ func TestWatchHealsAWrongMemory(t *testing.T) {
 	c := remember(t, newMock(), now, quiet())
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	for change, err := range c.Watch(ctx, client.WatchOptions{Tools: true}) {
-		if err != nil || change != (client.Change{Kind: client.ToolsChanged, Unsure: true}) {
+	for change, err := range c.Watch(ctx, client.WatchFilter{Tools: true}) {
+		if err != nil || change != (client.Change{Kind: client.ToolsChanged, Resync: true}) {
 			t.Errorf("%+v, %v", change, err)
 		}
 		break

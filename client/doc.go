@@ -21,7 +21,7 @@
 //
 // A Client watches what a server offers, in every revision and across reconnects:
 //
-//	for change, err := range c.Watch(ctx, client.WatchOptions{}) { … }
+//	for change, err := range c.Watch(ctx, client.WatchFilter{}) { … }
 //
 // What servers ask of a client is answered by functions of the [Dialer], and servers are
 // told which of them there are:

@@ -25,7 +25,7 @@ func ExampleClient_Watch() {
 	}
 	defer c.Close()
 
-	for change, err := range c.Watch(ctx, client.WatchOptions{Tools: true}) {
+	for change, err := range c.Watch(ctx, client.WatchFilter{Tools: true}) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -37,7 +37,7 @@ func ExampleClient_Watch() {
 			fmt.Println("there is", tool.Name)
 			n++
 		}
-		if !change.Unsure {
+		if !change.Resync {
 			break
 		}
 		fmt.Println("tools at first:", n)

@@ -76,7 +76,7 @@ func legacyLink(era *legacy.Client, found *mcp.InitializeResult, closeAll func()
 		revision: found.ProtocolVersion,
 		learned:  time.Now(),
 		watch: func(ctx context.Context, w *watch, round int) error {
-			return w.overhear(ctx, round, era, found.Capabilities)
+			return w.observe(ctx, round, era, found.Capabilities)
 		},
 		server: ServerDetails{Info: found.ServerInfo, Capabilities: found.Capabilities, Instructions: found.Instructions},
 		call:   era.Call,

@@ -57,8 +57,8 @@ type oneConn struct {
 	used atomic.Bool
 }
 
-// errOneConn is the error of dialling a Conn once more.
-var errOneConn = fmt.Errorf("%w: a connection cannot be dialled again", rpc.ErrConnectionLost)
+// errConnUsed is the error of dialling a Conn once more.
+var errConnUsed = fmt.Errorf("%w: a connection cannot be dialled again", rpc.ErrConnectionLost)
 
 // String implements Target.
 func (t *oneConn) String() string { return "connection" }

@@ -25,7 +25,7 @@ const (
 func listening(lines ...string) string { return "!lines " + strings.Join(lines, "\n") }
 
 // changes reads a watch, change by change.
-func changes(t *testing.T, c *client.Client, options client.WatchOptions) func() (client.Change, error) {
+func changes(t *testing.T, c *client.Client, options client.WatchFilter) func() (client.Change, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	next, stop := iter.Pull2(c.Watch(ctx, options))
 	t.Cleanup(func() {
@@ -41,7 +41,7 @@ func changes(t *testing.T, c *client.Client, options client.WatchOptions) func()
 	}
 }
 
-var unsureTools = client.Change{Kind: client.ToolsChanged, Unsure: true}
+var resyncTools = client.Change{Kind: client.ToolsChanged, Resync: true}
 
 func TestWatchSurvivesTheRestartOfAChild(t *testing.T) {
 	modern, legacy := modernServer(), legacyServer()
@@ -57,9 +57,9 @@ func TestWatchSurvivesTheRestartOfAChild(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			next := changes(t, c, client.WatchOptions{Tools: true})
+			next := changes(t, c, client.WatchFilter{Tools: true})
 			for range 3 {
-				if change, err := next(); change != unsureTools || err != nil {
+				if change, err := next(); change != resyncTools || err != nil {
 					t.Fatalf("%+v, %v", change, err)
 				}
 				if _, err := c.CallTool(t.Context(), "a", nil); err == nil {
@@ -82,10 +82,10 @@ func TestWatchListensAnewWhenTheServerEndsASubscription(t *testing.T) {
 				s := modernServer()
 				s.Answers["subscriptions/listen"] = []string{listening(acknowledged, end), listening(acknowledged, toolsChanged)}
 				c, played := dial(t, s)
-				next := changes(t, c, client.WatchOptions{Tools: true})
-				for _, want := range []client.Change{unsureTools, {Kind: client.ToolsChanged}} {
+				next := changes(t, c, client.WatchFilter{Tools: true})
+				for _, want := range []client.Change{resyncTools, {Kind: client.ToolsChanged}} {
 					change, err := next()
-					if change == unsureTools && !want.Unsure { // from the first subscription, or the second
+					if change == resyncTools && !want.Resync { // from the first subscription, or the second
 						change, err = next()
 					}
 					if err != nil || change.Kind != want.Kind {
@@ -117,9 +117,9 @@ func TestWatchTakesWhatIsItsOwn(t *testing.T) {
 			`{"jsonrpc":"2.0","id":$id,`+called+`}`,
 		)}
 		c, _ := dial(t, s)
-		next := changes(t, c, client.WatchOptions{Tools: true, URIs: []string{"note://a/", "note://b", "note://c"}})
+		next := changes(t, c, client.WatchFilter{Tools: true, URIs: []string{"note://a/", "note://b", "note://c"}})
 		for range 3 {
-			if change, err := next(); !change.Unsure || change.URI == "note://b" || err != nil {
+			if change, err := next(); !change.Resync || change.URI == "note://b" || err != nil {
 				t.Fatalf("%+v, %v", change, err)
 			}
 		}
@@ -142,8 +142,8 @@ func TestWatchGivesUpOnAServerThatStaysAway(t *testing.T) {
 		away.Answers["server/discover"] = []string{"!close"}
 		s.Answers["tools/call"] = []string{"!close"}
 		c, _ := dial(t, s, away)
-		next := changes(t, c, client.WatchOptions{Tools: true})
-		if change, err := next(); change != unsureTools || err != nil {
+		next := changes(t, c, client.WatchFilter{Tools: true})
+		if change, err := next(); change != resyncTools || err != nil {
 			t.Fatalf("%+v, %v", change, err)
 		}
 		_, _ = c.CallTool(t.Context(), "a", nil)
@@ -162,7 +162,7 @@ func TestWatchThatIsNeverAcknowledgedFails(t *testing.T) {
 		s := modernServer()
 		s.Answers["subscriptions/listen"] = []string{""}
 		c, _ := dial(t, s)
-		next := changes(t, c, client.WatchOptions{Tools: true})
+		next := changes(t, c, client.WatchFilter{Tools: true})
 		if change, err := next(); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("%+v, %v", change, err)
 		}
@@ -172,7 +172,7 @@ func TestWatchThatIsNeverAcknowledgedFails(t *testing.T) {
 func TestWatchThatIsRefusedFailsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, played := dial(t, modernServer())
-		next := changes(t, c, client.WatchOptions{})
+		next := changes(t, c, client.WatchFilter{})
 		var reported *jsonrpc.Error
 		if change, err := next(); !errors.As(err, &reported) {
 			t.Fatalf("%+v, %v", change, err)

@@ -442,13 +442,13 @@ func TestClock(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	updates, set := 0, false
-	for change, err := range c.Watch(ctx, client.WatchOptions{Tools: true, URIs: []string{"clock://now"}}) {
+	for change, err := range c.Watch(ctx, client.WatchFilter{Tools: true, URIs: []string{"clock://now"}}) {
 		switch {
 		case err != nil:
 			t.Fatal(err)
-		case change.Kind == client.ResourceUpdated && !change.Unsure:
+		case change.Kind == client.ResourceUpdated && !change.Resync:
 			updates++
-		case change.Kind == client.ToolsChanged && change.Unsure:
+		case change.Kind == client.ToolsChanged && change.Resync:
 			if _, err := c.CallTool(ctx, "set_alarm", nil); err != nil {
 				t.Fatal(err)
 			}
@@ -528,7 +528,7 @@ func TestGateway(t *testing.T) {
 	c := startExample(t, "gateway", binary("hello"), binary("weather"))
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	for _, err := range c.Watch(ctx, client.WatchOptions{Tools: true}) { // tools appear as servers come up
+	for _, err := range c.Watch(ctx, client.WatchFilter{Tools: true}) { // tools appear as servers come up
 		if err != nil {
 			t.Fatal(err)
 		}

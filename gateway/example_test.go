@@ -47,7 +47,7 @@ func Example() {
 	}
 	defer c.Close()
 	// Tools are registered when their server becomes ready.
-	for _, err := range c.Watch(ctx, client.WatchOptions{Tools: true}) {
+	for _, err := range c.Watch(ctx, client.WatchFilter{Tools: true}) {
 		if err != nil {
 			fmt.Println(err)
 			return

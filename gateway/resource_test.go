@@ -174,7 +174,7 @@ func TestChangesAndUpdatesAreForwarded(t *testing.T) {
 				renamed, owner = r.URI, one
 			}
 		}
-		next, stop := iter.Pull2(c.Watch(ctx, client.WatchOptions{Tools: true, URIs: []string{"lib://one", "lib://one/emma", renamed}}))
+		next, stop := iter.Pull2(c.Watch(ctx, client.WatchFilter{Tools: true, URIs: []string{"lib://one", "lib://one/emma", renamed}}))
 		defer stop()
 		until := func(want ...client.Change) {
 			t.Helper()

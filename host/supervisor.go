@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -174,7 +173,7 @@ const allKinds = client.ToolsChanged | client.PromptsChanged | client.ResourcesC
 
 // list requests the lists of the given kinds for which the server declares a
 // capability.
-func list(ctx context.Context, c *client.Client, kinds rpc.ChangeKind) (l lists, err error) {
+func list(ctx context.Context, c *client.Client, kinds client.ChangeKind) (l lists, err error) {
 	has := c.Server().Capabilities
 	if kinds&client.ToolsChanged != 0 && has.Tools != nil {
 		if l.tools, err = collect(c.Tools(ctx, client.WithRefresh())); err != nil {

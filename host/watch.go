@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 )
 
 const (
@@ -73,22 +72,21 @@ func (w *watcher) watchLists(ctx context.Context) {
 	opened := sync.OnceFunc(func() { close(w.open) })
 	defer opened()
 	has := w.client.Server().Capabilities
-	options := client.WatchOptions{
+	filter := client.WatchFilter{
 		Tools:     has.Tools != nil && has.Tools.ListChanged,
 		Prompts:   has.Prompts != nil && has.Prompts.ListChanged,
 		Resources: has.Resources != nil && has.Resources.ListChanged,
-		UntilLost: true,
 	}
-	if !options.Tools && !options.Prompts && !options.Resources {
+	if !filter.Tools && !filter.Prompts && !filter.Resources {
 		return
 	}
 	for first := true; ; first = false {
-		for change, err := range w.client.Watch(ctx, options) {
+		for change, err := range w.client.Watch(ctx, filter, client.WithoutReconnect()) {
 			if err != nil && w.unsupported(err) {
 				return
 			}
 			opened()
-			if err == nil && (!change.Unsure || !first || w.late.Load()) {
+			if err == nil && (!change.Resync || !first || w.late.Load()) {
 				w.relist(ctx, change.Kind)
 			}
 		}
@@ -141,7 +139,7 @@ func (w *watcher) watchURIs(ctx context.Context, uris []string, changed <-chan s
 		case <-watching.Done():
 		}
 	}()
-	for change, err := range w.client.Watch(watching, client.WatchOptions{URIs: uris, UntilLost: true}) {
+	for change, err := range w.client.Watch(watching, client.WatchFilter{URIs: uris}, client.WithoutReconnect()) {
 		if err != nil {
 			return err
 		}
@@ -153,7 +151,7 @@ func (w *watcher) watchURIs(ctx context.Context, uris []string, changed <-chan s
 // unsupported reports whether a watch has ended because the server does not support it.
 func (w *watcher) unsupported(err error) bool {
 	w.supervisor.logger.Debug("watch ended", "error", err)
-	return errors.Is(err, client.ErrNotOffered)
+	return errors.Is(err, client.ErrWatchUnsupported)
 }
 
 // sleep waits for d, or until wake is closed, and reports whether ctx is still active.
@@ -170,7 +168,7 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 
 // relist requests the lists of one kind and replaces them. It keeps the old lists if
 // the request fails.
-func (w *watcher) relist(ctx context.Context, kind rpc.ChangeKind) {
+func (w *watcher) relist(ctx context.Context, kind client.ChangeKind) {
 	s := w.supervisor
 	if !s.isReady(ctx, w.client) {
 		return

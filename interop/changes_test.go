@@ -50,7 +50,7 @@ func useChanges(t *testing.T, p *peer) {
 	changes := make(chan client.Change, 16)
 	watched := make(chan error, 1)
 	go func() {
-		for change, err := range p.Watch(ctx, client.WatchOptions{Tools: true, Prompts: true, Resources: true, URIs: []string{"test://watched"}}) {
+		for change, err := range p.Watch(ctx, client.WatchFilter{Tools: true, Prompts: true, Resources: true, URIs: []string{"test://watched"}}) {
 			if err != nil {
 				watched <- err
 				return
@@ -60,7 +60,7 @@ func useChanges(t *testing.T, p *peer) {
 		watched <- nil
 	}()
 	for range 4 { // one of each kind, when they listen
-		if change := await(t, changes); !change.Unsure {
+		if change := await(t, changes); !change.Resync {
 			t.Errorf("at first there is %+v", change)
 		}
 	}

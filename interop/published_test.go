@@ -227,7 +227,7 @@ func useEverythingsUpdates(t *testing.T, p *peer) {
 	changes := make(chan client.Change, 16)
 	watched := make(chan error, 1)
 	go func() {
-		for change, err := range p.Watch(ctx, client.WatchOptions{URIs: []string{uri}}) {
+		for change, err := range p.Watch(ctx, client.WatchFilter{URIs: []string{uri}}) {
 			if err != nil {
 				watched <- err
 				return
@@ -236,7 +236,7 @@ func useEverythingsUpdates(t *testing.T, p *peer) {
 		}
 		watched <- nil
 	}()
-	if change := await(t, changes); !change.Unsure {
+	if change := await(t, changes); !change.Resync {
 		t.Errorf("at first there is %+v", change)
 	}
 	awaitLog := func(text string) {

@@ -45,8 +45,8 @@ func TestAClientKeepsWhatIsFreshUntilItChanges(t *testing.T) {
 		read(2, client.WithRefresh())
 		read(2)
 		// What was kept before the server listened may have changed since.
-		w := watch(t, c, client.WatchOptions{URIs: []string{"note://a"}})
-		w.until(client.Change{Kind: client.ResourceUpdated, URI: "note://a", Unsure: true})
+		w := watch(t, c, client.WatchFilter{URIs: []string{"note://a"}})
+		w.until(client.Change{Kind: client.ResourceUpdated, URI: "note://a", Resync: true})
 		read(3)
 		read(3)
 		s.ResourceUpdated("note://a")

@@ -35,7 +35,7 @@ type watched struct {
 	next func() (client.Change, error, bool)
 }
 
-func watch(t *testing.T, c *client.Client, options client.WatchOptions) *watched {
+func watch(t *testing.T, c *client.Client, options client.WatchFilter) *watched {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	next, stop := iter.Pull2(c.Watch(ctx, options))
@@ -58,7 +58,7 @@ func (w *watched) until(want client.Change, others ...client.Change) {
 		if got == want {
 			return
 		}
-		allowed := got.Unsure
+		allowed := got.Resync
 		for _, o := range others {
 			allowed = allowed || got == o
 		}
@@ -75,12 +75,12 @@ func nothing(context.Context, struct{}) (string, error) { return "", nil }
 func TestWatchReportsWhatChanges(t *testing.T) {
 	var s *server.Server
 	everywhere(t, changing(&s), func(t *testing.T, c *client.Client) {
-		w := watch(t, c, client.WatchOptions{Tools: true, Prompts: true, Resources: true, URIs: []string{"note://a", "note://b"}})
-		w.until(client.Change{Kind: client.ToolsChanged, Unsure: true})
-		w.until(client.Change{Kind: client.PromptsChanged, Unsure: true})
-		w.until(client.Change{Kind: client.ResourcesChanged, Unsure: true})
-		w.until(client.Change{Kind: client.ResourceUpdated, URI: "note://a", Unsure: true})
-		w.until(client.Change{Kind: client.ResourceUpdated, URI: "note://b", Unsure: true})
+		w := watch(t, c, client.WatchFilter{Tools: true, Prompts: true, Resources: true, URIs: []string{"note://a", "note://b"}})
+		w.until(client.Change{Kind: client.ToolsChanged, Resync: true})
+		w.until(client.Change{Kind: client.PromptsChanged, Resync: true})
+		w.until(client.Change{Kind: client.ResourcesChanged, Resync: true})
+		w.until(client.Change{Kind: client.ResourceUpdated, URI: "note://a", Resync: true})
+		w.until(client.Change{Kind: client.ResourceUpdated, URI: "note://b", Resync: true})
 
 		server.AddTool(s, tool("new"), nothing)
 		w.until(client.Change{Kind: client.ToolsChanged})
@@ -101,8 +101,8 @@ func TestWatchReportsWhatChanges(t *testing.T) {
 func TestWatchReportsNothingElse(t *testing.T) {
 	var s *server.Server
 	everywhere(t, changing(&s), func(t *testing.T, c *client.Client) {
-		w := watch(t, c, client.WatchOptions{Prompts: true, URIs: []string{"note://a"}})
-		w.until(client.Change{Kind: client.PromptsChanged, Unsure: true})
+		w := watch(t, c, client.WatchFilter{Prompts: true, URIs: []string{"note://a"}})
+		w.until(client.Change{Kind: client.PromptsChanged, Resync: true})
 		server.AddTool(s, tool("new"), nothing)
 		s.RemoveResource("note://b")
 		s.ResourceUpdated("note://b")
@@ -118,16 +118,16 @@ func TestWatchReportsNothingElse(t *testing.T) {
 func TestWatchesAreIndependent(t *testing.T) {
 	var s *server.Server
 	everywhere(t, changing(&s), func(t *testing.T, c *client.Client) {
-		a := watch(t, c, client.WatchOptions{URIs: []string{"note://a", "note://b"}})
-		a.until(client.Change{Kind: client.ResourceUpdated, URI: "note://b", Unsure: true})
+		a := watch(t, c, client.WatchFilter{URIs: []string{"note://a", "note://b"}})
+		a.until(client.Change{Kind: client.ResourceUpdated, URI: "note://b", Resync: true})
 
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		for change, err := range c.Watch(ctx, client.WatchOptions{Tools: true, URIs: []string{"note://a"}}) {
+		for change, err := range c.Watch(ctx, client.WatchFilter{Tools: true, URIs: []string{"note://a"}}) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !change.Unsure {
+			if !change.Resync {
 				break
 			}
 			if change.Kind == client.ResourceUpdated {
@@ -144,8 +144,8 @@ func TestStormOfChangesIsFewNotifications(t *testing.T) {
 	const storm = 10_000
 	var s *server.Server
 	everywhere(t, changing(&s), func(t *testing.T, c *client.Client) {
-		w := watch(t, c, client.WatchOptions{Tools: true})
-		w.until(client.Change{Kind: client.ToolsChanged, Unsure: true})
+		w := watch(t, c, client.WatchFilter{Tools: true})
+		w.until(client.Change{Kind: client.ToolsChanged, Resync: true})
 		begun := time.Now()
 		for i := range storm / 2 {
 			server.AddTool(s, mcp.Tool{Name: fmt.Sprint("storm", i), InputSchema: []byte(`{"type":"object"}`)}, nothing)
@@ -176,7 +176,7 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 	everywhere(t, changing(&s), func(t *testing.T, c *client.Client) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		for change, err := range c.Watch(ctx, client.WatchOptions{}) {
+		for change, err := range c.Watch(ctx, client.WatchFilter{}) {
 			if err != nil {
 				t.Errorf("%+v, %v", change, err)
 			}
@@ -192,7 +192,7 @@ func TestWatchEndsWithItsClient(t *testing.T) {
 	var s *server.Server
 	everywhere(t, changing(&s), func(t *testing.T, c *client.Client) {
 		var last error
-		for _, err := range c.Watch(t.Context(), client.WatchOptions{}) {
+		for _, err := range c.Watch(t.Context(), client.WatchFilter{}) {
 			if last = err; err == nil {
 				c.Close()
 			}
@@ -205,8 +205,8 @@ func TestWatchEndsWithItsClient(t *testing.T) {
 
 func TestWatchOfWhatIsNotOfferedFails(t *testing.T) {
 	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
-		for _, err := range c.Watch(t.Context(), client.WatchOptions{Prompts: true, URIs: []string{"note://a"}}) {
-			if !errors.Is(err, client.ErrNotOffered) {
+		for _, err := range c.Watch(t.Context(), client.WatchFilter{Prompts: true, URIs: []string{"note://a"}}) {
+			if !errors.Is(err, client.ErrWatchUnsupported) {
 				t.Errorf("the watch ended with %v", err)
 			}
 		}
@@ -217,8 +217,8 @@ func TestWatchOfWhatIsNotOfferedFails(t *testing.T) {
 func TestShutdownEndsWatches(t *testing.T) {
 	var s *server.Server
 	everywhere(t, changing(&s), func(t *testing.T, c *client.Client) {
-		w := watch(t, c, client.WatchOptions{Tools: true})
-		w.until(client.Change{Kind: client.ToolsChanged, Unsure: true})
+		w := watch(t, c, client.WatchFilter{Tools: true})
+		w.until(client.Change{Kind: client.ToolsChanged, Resync: true})
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		if err := s.Shutdown(ctx); err != nil {
@@ -237,7 +237,7 @@ func TestManyURIsAreRefused(t *testing.T) {
 	for i := range uris {
 		uris[i] = fmt.Sprint("note://", i)
 	}
-	for _, err := range c.Watch(t.Context(), client.WatchOptions{URIs: uris}) {
+	for _, err := range c.Watch(t.Context(), client.WatchFilter{URIs: uris}) {
 		if err == nil {
 			t.Fatal("100,000 resources are watched")
 		}
@@ -260,8 +260,8 @@ func TestWatchSurvivesTheRestartOfAServer(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			w := watch(t, c, client.WatchOptions{Tools: true, URIs: []string{"note://a"}})
-			w.until(client.Change{Kind: client.ResourceUpdated, URI: "note://a", Unsure: true})
+			w := watch(t, c, client.WatchFilter{Tools: true, URIs: []string{"note://a"}})
+			w.until(client.Change{Kind: client.ResourceUpdated, URI: "note://a", Resync: true})
 			s.ResourceUpdated("note://a")
 			w.until(client.Change{Kind: client.ResourceUpdated, URI: "note://a"})
 
@@ -270,7 +270,7 @@ func TestWatchSurvivesTheRestartOfAServer(t *testing.T) {
 			if err := before.Shutdown(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			w.until(client.Change{Kind: client.ResourceUpdated, URI: "note://a", Unsure: true})
+			w.until(client.Change{Kind: client.ResourceUpdated, URI: "note://a", Resync: true})
 			s.ResourceUpdated("note://a")
 			w.until(client.Change{Kind: client.ResourceUpdated, URI: "note://a"})
 			c.Close()

@@ -54,17 +54,17 @@ func TestDirectoryTellsOfChanges(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			begun, list, file := 0, false, false
-			for change, err := range c.Watch(ctx, client.WatchOptions{Resources: true, URIs: []string{"file:///d/a.txt"}}) {
+			for change, err := range c.Watch(ctx, client.WatchFilter{Resources: true, URIs: []string{"file:///d/a.txt"}}) {
 				switch {
 				case err != nil:
 					t.Fatal(err)
-				case change.Unsure && begun < 2:
+				case change.Resync && begun < 2:
 					if begun++; begun == 2 {
 						d.Updated(".hidden") // names nothing
 						d.ListChanged()
 						d.Updated("a.txt")
 					}
-				case change.Unsure && change.Kind == client.ResourcesChanged:
+				case change.Resync && change.Kind == client.ResourcesChanged:
 					// A stream that opened late: there may have been what was not reported.
 				case change.Kind == client.ResourcesChanged:
 					list = true

@@ -71,7 +71,7 @@ func following(t *testing.T, c *client.Client, uris ...string) (stop func()) {
 	go func() {
 		defer close(ended)
 		first := true
-		for _, err := range c.Watch(ctx, client.WatchOptions{URIs: uris}) {
+		for _, err := range c.Watch(ctx, client.WatchFilter{URIs: uris}) {
 			if err != nil {
 				t.Error(err)
 			}
@@ -136,7 +136,7 @@ func TestAShutdownEndsWhatFollows(t *testing.T) {
 	s := followed(d)
 	c := mcptest.Dial(t, s)
 	go func() {
-		for range c.Watch(t.Context(), client.WatchOptions{URIs: []string{"note://a"}}) {
+		for range c.Watch(t.Context(), client.WatchFilter{URIs: []string{"note://a"}}) {
 		}
 	}()
 	d.expect(t, "+note://a")
@@ -156,7 +156,7 @@ func TestAShutdownDoesNotWaitForeverForWhatFollows(t *testing.T) {
 	}))
 	c := mcptest.Dial(t, s)
 	go func() {
-		for range c.Watch(t.Context(), client.WatchOptions{URIs: []string{"note://a"}}) {
+		for range c.Watch(t.Context(), client.WatchFilter{URIs: []string{"note://a"}}) {
 		}
 	}()
 	<-began

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/mcp"
@@ -72,14 +71,14 @@ type watcher struct {
 
 	*reporter
 	client *client.Client
-	lists  map[call.ChangeKind]snapshot // the most recent lists
-	uriSet map[string]bool              // the URIs whose watch was reported
-	begun  map[client.Change]bool       // the initial changes of this connection
+	lists  map[client.ChangeKind]snapshot // the most recent lists
+	uriSet map[string]bool                // the URIs whose watch was reported
+	begun  map[client.Change]bool         // the initial changes of this connection
 }
 
 func (w *watcher) run(cmd *cobra.Command, flags *dialFlags, target []string) error {
 	w.reporter = newReporter(cmd.OutOrStdout(), w.output == outputJSON)
-	w.lists, w.uriSet, w.begun = make(map[call.ChangeKind]snapshot), make(map[string]bool), make(map[client.Change]bool)
+	w.lists, w.uriSet, w.begun = make(map[client.ChangeKind]snapshot), make(map[string]bool), make(map[client.Change]bool)
 	var err error
 	w.client, err = flags.dial(cmd, target, func(d *client.Dialer, _ client.Target) error {
 		d.OnLost = func(err error) { w.report(event{Event: eventLost, Error: explain(err)}) }
@@ -101,13 +100,13 @@ func (w *watcher) run(cmd *cobra.Command, flags *dialFlags, target []string) err
 	if err := w.enableLogs(cmd); err != nil {
 		return err
 	}
-	options := client.WatchOptions{Tools: true, Prompts: true, Resources: true, URIs: w.uris}
-	for change, err := range w.client.Watch(cmd.Context(), options) {
+	filter := client.WatchFilter{Tools: true, Prompts: true, Resources: true, URIs: w.uris}
+	for change, err := range w.client.Watch(cmd.Context(), filter) {
 		if err == nil {
 			err = w.handle(cmd.Context(), change)
 		}
 		switch {
-		case errors.Is(err, client.ErrNotOffered):
+		case errors.Is(err, client.ErrWatchUnsupported):
 			return errors.New("the server does not support notifications about changes of its lists or resources")
 		case err != nil:
 			return err
@@ -135,7 +134,7 @@ func (w *watcher) enableLogs(cmd *cobra.Command) error {
 
 // handle handles one change.
 func (w *watcher) handle(ctx context.Context, change client.Change) error {
-	if change.Unsure { // each watch begins so, and again after a reconnection
+	if change.Resync { // each watch begins so, and again after a reconnection
 		if w.begun[change] {
 			w.report(event{Event: eventRegained})
 			clear(w.begun)
@@ -146,7 +145,7 @@ func (w *watcher) handle(ctx context.Context, change client.Change) error {
 	switch {
 	case change.Kind != client.ResourceUpdated:
 		err = w.reportList(ctx, change.Kind)
-	case change.Unsure && !w.uriSet[change.URI]:
+	case change.Resync && !w.uriSet[change.URI]:
 		w.uriSet[change.URI] = true
 		w.report(event{Event: eventWatching, Kind: kindResource, Name: change.URI})
 	default:
@@ -164,7 +163,7 @@ func (w *watcher) isTransient(ctx context.Context, err error) bool {
 }
 
 // reportList gets a list that may have changed, and reports the differences.
-func (w *watcher) reportList(ctx context.Context, kind call.ChangeKind) error {
+func (w *watcher) reportList(ctx context.Context, kind client.ChangeKind) error {
 	now, err := w.snapshot(ctx, kind)
 	if err != nil {
 		return err
@@ -181,7 +180,7 @@ func (w *watcher) reportList(ctx context.Context, kind call.ChangeKind) error {
 	return nil
 }
 
-func nameOfList(kind call.ChangeKind) string {
+func nameOfList(kind client.ChangeKind) string {
 	switch kind {
 	case client.ToolsChanged:
 		return kindTools
@@ -192,7 +191,7 @@ func nameOfList(kind call.ChangeKind) string {
 }
 
 // snapshot gets the lists of a kind of change.
-func (w *watcher) snapshot(ctx context.Context, kind call.ChangeKind) (snapshot, error) {
+func (w *watcher) snapshot(ctx context.Context, kind client.ChangeKind) (snapshot, error) {
 	s := snapshot{}
 	switch kind {
 	case client.ToolsChanged:
@@ -224,7 +223,7 @@ func (w *watcher) snapshot(ctx context.Context, kind call.ChangeKind) (snapshot,
 
 // reportUpdate reports an update of a resource.
 func (w *watcher) reportUpdate(ctx context.Context, change client.Change) error {
-	e := event{Event: eventUpdated, Kind: kindResource, Name: change.URI, Unsure: change.Unsure}
+	e := event{Event: eventUpdated, Kind: kindResource, Name: change.URI, Unsure: change.Resync}
 	if w.read {
 		result, err := w.client.ReadResource(ctx, change.URI)
 		switch {

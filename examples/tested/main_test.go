@@ -30,11 +30,11 @@ func TestEmptyNotesAreRefused(t *testing.T) {
 
 func TestWatchersHearOfNewTools(t *testing.T) {
 	c := mcptest.Dial(t, newServer())
-	for change, err := range c.Watch(t.Context(), client.WatchOptions{Tools: true}) {
+	for change, err := range c.Watch(t.Context(), client.WatchFilter{Tools: true}) {
 		switch {
 		case err != nil:
 			t.Fatal(err)
-		case change.Unsure: // the server listens now
+		case change.Resync: // the server listens now
 			if _, err := client.CallTool[string](t.Context(), c, "add", note{"milk"}); err != nil {
 				t.Fatal(err)
 			}

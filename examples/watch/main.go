@@ -23,7 +23,7 @@ func follow(ctx context.Context, out io.Writer, target client.Target, uri string
 		return err
 	}
 	defer c.Close()
-	for change, err := range c.Watch(ctx, client.WatchOptions{Tools: true, URIs: []string{uri}}) {
+	for change, err := range c.Watch(ctx, client.WatchFilter{Tools: true, URIs: []string{uri}}) {
 		if err != nil {
 			return err
 		}

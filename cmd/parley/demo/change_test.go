@@ -17,11 +17,11 @@ func TestWatchersAreNotifiedOfNotesAndTools(t *testing.T) {
 		defer cancel()
 		begun := 0
 		var seen []client.Change
-		for change, err := range c.Watch(ctx, client.WatchOptions{Tools: true, URIs: []string{"demo://notes"}}) {
+		for change, err := range c.Watch(ctx, client.WatchFilter{Tools: true, URIs: []string{"demo://notes"}}) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !change.Unsure {
+			if !change.Resync {
 				if seen = append(seen, change); len(seen) == 2 {
 					break
 				}

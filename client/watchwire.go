@@ -1,0 +1,120 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/parley-mcp/parley/internal/legacy"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
+)
+
+// listen watches by a subscriptions/listen request, whose response ends the watch
+// (2026-07-28, basic/patterns/subscriptions).
+func (w *watch) listen(ctx context.Context, round int, send func(context.Context, *rpc.Request) (json.RawMessage, error)) error {
+	params, err := schema.Marshal(mcp.ListenParams{Notifications: w.filter})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	late := func() { cancel(&rpc.TimeoutError{Method: mcp.MethodListen, After: w.options.timeout}) }
+	timer := time.NewTimer(0)
+	if timer.Stop(); w.options.timeout > 0 {
+		timer = time.AfterFunc(w.options.timeout, late)
+	}
+	defer timer.Stop()
+	_, err = send(ctx, &rpc.Request{Method: mcp.MethodListen, Params: params, Meta: w.options.meta, OnNotice: func(m *jsonrpc.Message) {
+		if m.Method != mcp.NotificationSubscriptionsAcknowledged {
+			if change, ok := rpc.ChangeOf(m); ok {
+				w.cache.dropChanged(change)
+				w.sub.Note(change)
+			}
+			return
+		}
+		timer.Stop()
+		filter, err := w.acknowledged(m)
+		if err == nil && isEmpty(filter) {
+			err = ErrWatchUnsupported
+		}
+		if err != nil {
+			cancel(err)
+			return
+		}
+		w.open(round, filter)
+	}})
+	if err == nil {
+		err = rpc.ErrSubscriptionEnded
+	}
+	return err
+}
+
+// acknowledged returns the part of the filter that the server honours.
+func (w *watch) acknowledged(m *jsonrpc.Message) (filter mcp.SubscriptionFilter, _ error) {
+	var params mcp.SubscriptionsAcknowledgedParams
+	if err := schema.Decode(m.Raw, &params); err != nil {
+		return filter, fmt.Errorf("%w: %s: %w", ErrInvalidResponse, m.Method, err)
+	}
+	honoured := params.Notifications
+	for _, uri := range w.filter.ResourceSubscriptions {
+		if slices.Contains(honoured.ResourceSubscriptions, uri) {
+			filter.ResourceSubscriptions = append(filter.ResourceSubscriptions, uri)
+		}
+	}
+	filter.ToolsListChanged = w.filter.ToolsListChanged && honoured.ToolsListChanged
+	filter.PromptsListChanged = w.filter.PromptsListChanged && honoured.PromptsListChanged
+	filter.ResourcesListChanged = w.filter.ResourcesListChanged && honoured.ResourcesListChanged
+	return filter, nil
+}
+
+// unsubscribeTimeout limits the wait for the responses to resources/unsubscribe.
+const unsubscribeTimeout = 2 * time.Second
+
+// observe watches the notifications of a session. The server reports changes of lists
+// without being asked. For resources, observe sends resources/subscribe, and
+// resources/unsubscribe at the end.
+func (w *watch) observe(ctx context.Context, round int, era *legacy.Client, offered mcp.ServerCapabilities) error {
+	filter := rpc.Honoured(w.filter, offered)
+	if isEmpty(filter) {
+		return ErrWatchUnsupported
+	}
+	w.sub.Set(filter)
+	detach := era.Changes.Attach(w.sub)
+	uris := filter.ResourceSubscriptions
+	request := rpc.Request{Timeout: w.options.timeout, MaxTimeout: w.max, Meta: w.options.meta}
+	defer func() {
+		detach()
+		if era.Failed() == nil && len(uris) > 0 {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unsubscribeTimeout)
+			defer cancel()
+			_ = era.Unsubscribe(ctx, uris, request) // further updates are ignored
+		}
+	}()
+	if len(uris) == 0 { // the response to a ping shows that the server has processed the end of the handshake
+		ping := request
+		ping.Method = mcp.MethodPing
+		if _, err := era.Call(ctx, &ping); err != nil {
+			return err
+		}
+	} else {
+		honoured, err := era.Subscribe(ctx, uris, request)
+		if err != nil {
+			return err
+		}
+		uris, filter.ResourceSubscriptions = honoured, honoured
+	}
+	w.open(round, filter)
+	select {
+	case <-era.Gone():
+		return era.Failed()
+	case <-era.IsDeaf():
+		return errStreamLost
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
