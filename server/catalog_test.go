@@ -102,14 +102,14 @@ func TestCursorsThatAreNoneAreRefused(t *testing.T) {
 	l := speak(t, s)
 	_, next := names(t, l, "")
 	for cursor, reason := range map[string]string{
-		`""`: "changed", `"x"`: "changed", `7`: "must be a string", `null`: "must be a string", `{}`: "must be a string", `[]`: "must be a string", `true`: "must be a string",
-		`"` + next + `="`: "changed", `"` + next + ` "`: "changed", `"` + next + `\n"`: "changed", `"` + next[1:] + `"`: "changed",
+		`""`: "modified", `"x"`: "modified", `7`: "must be a string", `null`: "must be a string", `{}`: "must be a string", `[]`: "must be a string", `true`: "must be a string",
+		`"` + next + `="`: "modified", `"` + next + ` "`: "modified", `"` + next + `\n"`: "modified", `"` + next[1:] + `"`: "modified",
 		`"` + strings.Repeat("x", 17<<10) + `"`: "too long",
 	} {
 		l.wantError(mcp.MethodListTools, `"cursor":`+cursor, jsonrpc.CodeInvalidParams, "invalid cursor: ")
 		l.wantError(mcp.MethodListTools, `"cursor":`+cursor, jsonrpc.CodeInvalidParams, reason)
 	}
-	l.wantError(mcp.MethodListPrompts, fmt.Sprintf(`"cursor":%q`, next), jsonrpc.CodeInvalidParams, "not made by this server for this purpose")
+	l.wantError(mcp.MethodListPrompts, fmt.Sprintf(`"cursor":%q`, next), jsonrpc.CodeInvalidParams, "sealed by another server or for another purpose")
 	l.wantError(mcp.MethodListTools, `"Cursor":"x"`, jsonrpc.CodeInvalidParams, "case")
 }
 
