@@ -1,5 +1,5 @@
-# Needs Go; test, tools, conformance and interop also need Node 20 or newer with npm. scripts/tools installs the rest into .tools/.
-# The package pattern "work" means every package of every module that go.work ties together.
+# All targets need Go. The targets test, tools, conformance and interop also need Node 20 or newer with npm;
+# scripts/tools installs the rest into .tools/. The package pattern "work" is every package of every module in go.work.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -8,27 +8,38 @@ SHELL := /bin/bash
 GO          ?= go
 STATICCHECK := $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 PLATFORMS   := linux darwin windows
-# Which benchmarks, and where: make bench BENCH=Echo PACKAGES=./bench/...
+# The benchmarks to run: make bench BENCH=Echo PACKAGES=./bench/...
 BENCH       ?= .
 PACKAGES    ?= work
-# For the conformance runner: make conformance FLAGS='-leg client-all'
+# The flags of the conformance runner: make conformance FLAGS='-leg client-all'
 FLAGS       ?= -race
 
-# govulncheck is left out: it asks a vulnerability database on the network, and what the tests say must
-# depend on this checkout alone.
+# With -trimpath the results of the compiler do not depend on paths, so scripts/check-install can use the results of
+# the other targets.
+export GOFLAGS := $(strip $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath)
+
+# The tests do not run govulncheck: its results depend on a database on the network and not on the checkout alone.
 
 .PHONY: help
-help: ## List what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
-test: tools cross ## Everything that must hold before a change lands
+test: tools cross check-install ## Run all tests
 	$(GO) test -race -shuffle=on -tags=integration -timeout=8m work
-	$(GO) test ./bench # the allocation gates, which the race detector would upset
+	$(GO) test ./bench # again without the race detector, which changes the allocation counts
 	$(MAKE) --no-print-directory conformance
 
+.PHONY: check-install
+check-install: ## Install and use the modules outside the workspace, from a local module proxy
+	@scripts/check-install
+
+.PHONY: tidy
+tidy: ## Run go mod tidy in every module
+	@scripts/tidy
+
 .PHONY: tools
-tools: ## Install the pinned tools into .tools/, if they are not there
+tools: ## Install the pinned tools into .tools/ unless they are there
 	@scripts/tools
 
 .PHONY: cross
@@ -40,27 +51,27 @@ cross: ## Build and vet every module for every platform
 	done
 
 .PHONY: lint
-lint: cross ## gofmt, go vet, staticcheck and the house rules
+lint: cross ## Run gofmt, go vet, staticcheck and the house rules
 	@unformatted=$$(find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt -l -s); \
 	if [[ -n $$unformatted ]]; then echo "gofmt -s would change:"; echo "$$unformatted"; exit 1; fi
 	$(STATICCHECK) -tags=integration,browser work
 	$(GO) test ./internal/house/...
 
 .PHONY: conformance
-conformance: tools ## The official conformance suite, server and client, against its baseline
+conformance: tools ## Run the official conformance suite and compare its results with the baseline
 	$(GO) run ./conformance/run $(FLAGS)
 
 .PHONY: interop
-interop: tools ## The TypeScript SDKs and servers against ours, both ways
+interop: tools ## Test with the TypeScript SDKs and servers
 	$(GO) test -race -count=1 -tags=integration -timeout=5m ./interop/...
 
 .PHONY: test-browser
-test-browser: ## Logins in a real browser; installs Debian's Chromium where it is missing
+test-browser: ## Test logins in a browser; installs Debian's Chromium if there is none
 	@scripts/browser
 	$(GO) test -race -count=1 -tags=browser -timeout=5m -run='^TestLoginsInABrowser$$' ./cmd/parley
 
 .PHONY: bench
-bench: ## Benchmarks (BENCH=regexp, PACKAGES=pattern)
+bench: ## Run the benchmarks (BENCH=regexp, PACKAGES=pattern)
 	$(GO) test -run='^$$' -bench='$(BENCH)' -benchmem $(PACKAGES)
 
 .PHONY: clean
