@@ -68,7 +68,7 @@ func TestY6SamplingWithTools(t *testing.T) {
 				t.Errorf("%q, %v, want %q", text, err, want)
 			}
 			_, err := client.CallTool[string](t.Context(), c, "forecast", map[string]bool{"broken": true})
-			if c.Revision() >= mcp.V20251125 && (err == nil || !strings.Contains(err.Error(), "no results")) {
+			if c.Revision() >= mcp.V20251125 && (err == nil || !strings.Contains(err.Error(), "results of its tool uses must follow")) {
 				t.Errorf("without a result: %v", err)
 			}
 		}, func(d *client.Dialer) { d.Sample, d.SampleTools = model, true })
