@@ -15,7 +15,7 @@ import (
 func (d *Dialer) handshakeCapabilities() mcp.ClientCapabilities {
 	c := d.capabilities()
 	if c.Roots != nil {
-		c.Roots.ListChanged = true // see Client.RootsChanged
+		c.Roots.ListChanged = true // see Client.NotifyRootsChanged
 	}
 	return c
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// DefaultCacheBytes bounds a Cache that says nothing else.
-const DefaultCacheBytes = 8 << 20
+// defaultCacheBytes bounds a Cache that says nothing else.
+const defaultCacheBytes = 8 << 20
 
 // maxFresh bounds for how long a server's word stands that a result is fresh.
 const maxFresh = 24 * time.Hour
@@ -30,7 +30,7 @@ const maxFresh = 24 * time.Hour
 // concurrent use.
 type Cache struct {
 	// MaxBytes bounds what is kept, keys and bookkeeping included; what has not been used
-	// for the longest goes first. Zero: [DefaultCacheBytes]. Negative: nothing is kept.
+	// for the longest goes first. Zero: [defaultCacheBytes]. Negative: nothing is kept.
 	MaxBytes int
 
 	mu     sync.Mutex
@@ -90,7 +90,7 @@ func (x *Cache) max() int {
 	case x.MaxBytes < 0:
 		return 0
 	case x.MaxBytes == 0:
-		return DefaultCacheBytes
+		return defaultCacheBytes
 	}
 	return x.MaxBytes
 }

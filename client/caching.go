@@ -200,7 +200,7 @@ func (c *Client) fetch(ctx context.Context, req rpc.Request, o callOptions) (raw
 // stillOpen returns the error that a request has after Close, or the end of ctx.
 func (c *Client) stillOpen(ctx context.Context) error {
 	if c.life.Err() != nil {
-		return ErrClosed
+		return ErrClientClosed
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

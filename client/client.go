@@ -19,7 +19,7 @@ import (
 // Errors of this side, besides those of contexts. See package call.
 var (
 	ErrConnectionLost  = rpc.ErrConnectionLost
-	ErrClosed          = rpc.ErrClosed
+	ErrClientClosed    = rpc.ErrClosed
 	ErrInvalidResponse = rpc.ErrInvalidResponse
 	ErrUnauthorized    = rpc.ErrUnauthorized
 )
@@ -67,12 +67,12 @@ func (c *Client) Revision() mcp.Revision {
 	return c.last.revision
 }
 
-// Close ends the connection: calls in flight fail with ErrClosed, a session is
+// Close ends the connection: calls in flight fail with ErrClientClosed, a session is
 // ended, a child process exits within five seconds. It may be called more than
 // once and concurrently; each call returns when all is closed.
 func (c *Client) Close() error {
 	c.mu.Lock()
-	c.end(ErrClosed)
+	c.end(ErrClientClosed)
 	c.link = nil
 	open := slices.Collect(maps.Keys(c.open))
 	c.mu.Unlock()
@@ -152,7 +152,7 @@ func (c *Client) connected(ctx context.Context) (*link, error) {
 	select {
 	case c.turn <- struct{}{}:
 	case <-c.life.Done():
-		return nil, ErrClosed
+		return nil, ErrClientClosed
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -162,7 +162,7 @@ func (c *Client) connected(ctx context.Context) (*link, error) {
 	}
 	dialling, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(c.life, func() { cancel(ErrClosed) })()
+	defer context.AfterFunc(c.life, func() { cancel(ErrClientClosed) })()
 	if err := c.predecessors(dialling); err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func (c *Client) connected(ctx context.Context) (*link, error) {
 	c.mu.Unlock()
 	if closed {
 		l.close()
-		return nil, ErrClosed
+		return nil, ErrClientClosed
 	}
 	return l, nil
 }
@@ -224,7 +224,7 @@ func (c *Client) current() (*link, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.life.Err() != nil {
-		return nil, ErrClosed
+		return nil, ErrClientClosed
 	}
 	if c.link == nil {
 		return nil, nil

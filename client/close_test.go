@@ -17,14 +17,14 @@ import (
 // closed fails unless everything that can be done with c says that it is closed.
 func closed(t *testing.T, c *client.Client) {
 	t.Helper()
-	if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, client.ErrClosed) {
+	if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, client.ErrClientClosed) {
 		t.Errorf("CallTool: %v", err)
 	}
-	if err := c.Ping(t.Context()); !errors.Is(err, client.ErrClosed) {
+	if err := c.Ping(t.Context()); !errors.Is(err, client.ErrClientClosed) {
 		t.Errorf("Ping: %v", err)
 	}
 	for _, err := range c.Tools(t.Context()) {
-		if !errors.Is(err, client.ErrClosed) {
+		if !errors.Is(err, client.ErrClientClosed) {
 			t.Errorf("Tools: %v", err)
 		}
 	}
@@ -39,7 +39,7 @@ func TestCloseMayBeCalledAnyNumberOfTimes(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			to, played := target(s)
 			d := quiet()
-			d.OnLost = func(err error) { t.Errorf("OnLost was told %v", err) }
+			d.OnConnectionLost = func(err error) { t.Errorf("OnConnectionLost was told %v", err) }
 			c, err := d.Dial(t.Context(), to)
 			if err != nil {
 				t.Fatal(err)
@@ -78,7 +78,7 @@ func TestCloseEndsCallsInFlight(t *testing.T) {
 			t.Error(err)
 		}
 		for range 10 {
-			if err := <-results; !errors.Is(err, client.ErrClosed) {
+			if err := <-results; !errors.Is(err, client.ErrClientClosed) {
 				t.Errorf("got %v", err)
 			}
 		}
@@ -109,7 +109,7 @@ func TestCloseEndsDialling(t *testing.T) {
 			t.Error(err)
 		}
 		for range 3 {
-			if err := <-results; !errors.Is(err, client.ErrClosed) {
+			if err := <-results; !errors.Is(err, client.ErrClientClosed) {
 				t.Errorf("got %v", err)
 			}
 		}
@@ -137,7 +137,7 @@ func TestCloseRacesWithEverything(t *testing.T) {
 					} else {
 						err = c.Ping(t.Context())
 					}
-					if err != nil && !errors.Is(err, client.ErrClosed) && !errors.Is(err, client.ErrConnectionLost) {
+					if err != nil && !errors.Is(err, client.ErrClientClosed) && !errors.Is(err, client.ErrConnectionLost) {
 						t.Error(err)
 					}
 				}

@@ -28,9 +28,9 @@ func (d Dialer) contained() *Dialer {
 			f(message)
 		}
 	}
-	if f := d.OnLost; f != nil {
-		d.OnLost = func(err error) {
-			defer d.contain("OnLost", nil)
+	if f := d.OnConnectionLost; f != nil {
+		d.OnConnectionLost = func(err error) {
+			defer d.contain("OnConnectionLost", nil)
 			f(err)
 		}
 	}

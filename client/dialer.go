@@ -75,7 +75,7 @@ type Dialer struct {
 	// ErrConnectionLost, and the next request connects anew. A connection that is half open
 	// is noticed so.
 	//
-	// Zero: [DefaultKeepAlive] for sessions over HTTP, which it keeps from expiring, too,
+	// Zero: [defaultKeepAlive] for sessions over HTTP, which it keeps from expiring, too,
 	// and never for a Conn. Negative: never. A Command is never asked, since its exit shows,
 	// nor is a server over HTTP in 2026-07-28, where no connection is kept; but a stream on
 	// which the server's own keep-alive comments stop, when it has shown their beat, is lost
@@ -94,10 +94,10 @@ type Dialer struct {
 	// policy is not used: redirects are followed within the server's origin only.
 	HTTPClient *http.Client
 
-	// UncheckedOutput takes the structured content of tools as it comes. By default it is
+	// SkipOutputValidation takes the structured content of tools as it comes. By default it is
 	// held against the tool's output schema, if the tool was listed before it is called:
 	// see Client.CallTool.
-	UncheckedOutput bool
+	SkipOutputValidation bool
 
 	// Auth has the credentials for servers over HTTP; an oauth.Client of package
 	// auth/oauth is one. Nil: none are sent but what the Header of an [HTTPTarget] holds.
@@ -123,11 +123,11 @@ type Dialer struct {
 	// error, see transport.CommandOptions.
 	OnLog func(message mcp.LoggingMessageParams)
 
-	// OnLost, if set, is told when a connection to a server ends that Dial, or a later
+	// OnConnectionLost, if set, is told when a connection to a server ends that Dial, or a later
 	// request, has made: its process has exited, its stream has ended. It is not told
 	// of Close, nor over HTTP, where there is no connection to lose between requests.
 	// It must neither block nor use the client.
-	OnLost func(err error)
+	OnConnectionLost func(err error)
 
 	sending *rpc.Sending // Middleware, once for all connections of a Client
 }
@@ -164,11 +164,11 @@ type Timeouts struct {
 	// Max bounds each of these, and what Timeout asks for one call, however much
 	// progress is reported; default 30 minutes.
 	Max time.Duration
-	// Visit is how long a user who has agreed to visit a URL is waited for in 2025-11-25:
+	// URLElicitation is how long a user who has agreed to visit a URL is waited for in 2025-11-25:
 	// while they are there, the time-outs of calls stand still, but for Max, and a call that
 	// was refused until they have been there is made again then. Servers that do not report
 	// the end use it up; default 5 minutes.
-	Visit time.Duration
+	URLElicitation time.Duration
 	// Probe is how long a server on a byte stream is waited for, that is asked whether
 	// it speaks the newest revision, before an older one is tried as well; default 2 s.
 	// Negative: an older one is tried only when the server has answered, or Initialize
@@ -192,7 +192,7 @@ func (t Timeouts) withDefaults() Timeouts {
 	set(&t.Read, 30*time.Second)
 	set(&t.Tool, 60*time.Second)
 	set(&t.Max, 30*time.Minute)
-	set(&t.Visit, 5*time.Minute)
+	set(&t.URLElicitation, 5*time.Minute)
 	set(&t.Probe, 2*time.Second)
 	set(&t.Start, 60*time.Second)
 	return t

@@ -139,10 +139,10 @@ func TestPanicsOfFunctionsStayWithThem(t *testing.T) {
 		var log bytes.Buffer
 		lost := make(chan struct{})
 		d := client.Dialer{
-			Logger: slog.New(slog.NewTextHandler(&log, nil)),
-			Trace:  func(bool, []byte) { panic("trace") },
-			OnLog:  func(mcp.LoggingMessageParams) { panic("log") },
-			OnLost: func(error) { defer close(lost); panic("lost") },
+			Logger:           slog.New(slog.NewTextHandler(&log, nil)),
+			Trace:            func(bool, []byte) { panic("trace") },
+			OnLog:            func(mcp.LoggingMessageParams) { panic("log") },
+			OnConnectionLost: func(error) { defer close(lost); panic("lost") },
 		}
 		c, err := d.Dial(t.Context(), to)
 		if err != nil {

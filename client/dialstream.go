@@ -251,10 +251,10 @@ func (p *probe) explain(err error) error {
 	return fmt.Errorf("%w: %w", err, errExited)
 }
 
-// lost tells OnLost of the end of a connection that was in use.
+// lost tells OnConnectionLost of the end of a connection that was in use.
 func (p *probe) lost(err error) {
-	if p.OnLost != nil && p.found.Load() && !errors.Is(err, rpc.ErrClosed) {
-		p.OnLost(p.explain(err))
+	if p.OnConnectionLost != nil && p.found.Load() && !errors.Is(err, rpc.ErrClosed) {
+		p.OnConnectionLost(p.explain(err))
 	}
 }
 

@@ -31,19 +31,19 @@ import (
 type Discovery struct {
 	Target   string       `json:"target"` // as it is shown; see Target
 	Revision mcp.Revision `json:"revision"`
-	// Pair says that the server was reached by the transport of 2024-11-05.
-	Pair   bool          `json:"pair,omitzero"`
-	Server ServerDetails `json:"server"`
-	// Learned is when the server has said so, and TTLMs for how many milliseconds that is
+	// HTTPWithSSE says that the server was reached by the transport of 2024-11-05.
+	HTTPWithSSE bool          `json:"httpWithSSE,omitzero"`
+	Server      ServerDetails `json:"server"`
+	// ReceivedAt is when the server has said so, and TTLMs for how many milliseconds that is
 	// fresh by its own word; 0 if it does not say.
-	Learned time.Time `json:"learned"`
-	TTLMs   int64     `json:"ttlMs"`
+	ReceivedAt time.Time `json:"receivedAt"`
+	TTLMs      int64     `json:"ttlMs"`
 }
 
 // IsFresh reports whether what the server says of itself holds at a time by the server's
 // own word, a day at most.
 func (d *Discovery) IsFresh(at time.Time) bool {
-	return at.Before(d.Learned.Add(freshFor(&d.TTLMs)))
+	return at.Before(d.ReceivedAt.Add(freshFor(&d.TTLMs)))
 }
 
 // freshFor is for how long a server's word stands.
@@ -64,8 +64,8 @@ func (c *Client) Discovery() Discovery {
 	defer c.mu.Unlock()
 	l := c.last
 	return Discovery{
-		Target: c.target.String(), Revision: l.revision, Pair: l.pair, Server: l.server,
-		Learned: l.learned, TTLMs: l.fresh.Milliseconds(),
+		Target: c.target.String(), Revision: l.revision, HTTPWithSSE: l.pair, Server: l.server,
+		ReceivedAt: l.learned, TTLMs: l.fresh.Milliseconds(),
 	}
 }
 
@@ -120,7 +120,7 @@ func (d *Discovery) link(target Target) *link {
 }
 
 func (d *Discovery) tell(l *link) {
-	l.pair, l.server, l.learned, l.fresh = d.Pair, d.Server, d.Learned, freshFor(&d.TTLMs)
+	l.pair, l.server, l.learned, l.fresh = d.HTTPWithSSE, d.Server, d.ReceivedAt, freshFor(&d.TTLMs)
 }
 
 // keepDiscovery keeps what a server has said when it was dialled.
@@ -170,8 +170,8 @@ func (c *Client) sharedDiscovery() *Discovery {
 	}
 	return &Discovery{
 		Target: c.target.String(), Revision: r,
-		Server:  ServerDetails{Info: *info, Capabilities: found.Capabilities, Instructions: found.Instructions},
-		Learned: time.Now(), TTLMs: left.Milliseconds(),
+		Server:     ServerDetails{Info: *info, Capabilities: found.Capabilities, Instructions: found.Instructions},
+		ReceivedAt: time.Now(), TTLMs: left.Milliseconds(),
 	}
 }
 
@@ -192,9 +192,9 @@ func (d *Dialer) recallHTTP(ctx context.Context, options httpwire.Options, memor
 		l.mirrors = true
 		memory.tell(l)
 		return l, nil
-	case time.Since(memory.Learned) > maxSessionMemory:
+	case time.Since(memory.ReceivedAt) > maxSessionMemory:
 		return nil, nil
-	case memory.Pair:
+	case memory.HTTPWithSSE:
 		l, err = d.dialPair(ctx, options)
 	default:
 		l, err = d.dialSession(ctx, options)
@@ -207,7 +207,7 @@ func (d *Dialer) recallHTTP(ctx context.Context, options httpwire.Options, memor
 
 // recall begins a session without asking whether the server is modern, if it was not.
 func (p *probe) recall(ctx context.Context, memory *Discovery) (*link, error) {
-	if memory == nil || memory.Revision.Modern() || time.Since(memory.Learned) > maxSessionMemory {
+	if memory == nil || memory.Revision.Modern() || time.Since(memory.ReceivedAt) > maxSessionMemory {
 		return nil, nil
 	}
 	l, err := p.shakeHands(ctx)

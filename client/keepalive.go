@@ -10,9 +10,9 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// DefaultKeepAlive is how often sessions over HTTP are pinged unless Dialer.KeepAlive
+// defaultKeepAlive is how often sessions over HTTP are pinged unless Dialer.KeepAlive
 // says otherwise.
-const DefaultKeepAlive = 30 * time.Second
+const defaultKeepAlive = 30 * time.Second
 
 // maxUnanswered is how many pings in a row a server may leave unanswered.
 const maxUnanswered = 2
@@ -28,7 +28,7 @@ func (d *Dialer) keepAlive(target Target, l *link) time.Duration {
 			return 0
 		}
 		if d.KeepAlive == 0 {
-			return DefaultKeepAlive
+			return defaultKeepAlive
 		}
 	}
 	return max(d.KeepAlive, 0)

@@ -46,7 +46,7 @@ func TestAHalfOpenConnectionIsNoticed(t *testing.T) {
 			d.KeepAlive = 10 * time.Second
 			d.Timeouts.Tool = time.Hour
 			lost := make(chan error, 1)
-			d.OnLost = func(err error) { lost <- err }
+			d.OnConnectionLost = func(err error) { lost <- err }
 			c, err := d.Dial(t.Context(), client.Conn(conn))
 			if err != nil {
 				t.Fatal(err)
@@ -73,7 +73,7 @@ func TestAHalfOpenConnectionIsNoticed(t *testing.T) {
 				t.Errorf("it took %v", took)
 			}
 			if err := <-lost; !errors.As(err, &silent) {
-				t.Errorf("OnLost was told %v", err)
+				t.Errorf("OnConnectionLost was told %v", err)
 			}
 			c.Close()
 			far.Close()

@@ -29,7 +29,7 @@ func TestACallIsNeverSentTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, played := dial(t, saying("!close"), saying("!close"), modernServer())
 		for range 2 {
-			if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, client.ErrConnectionLost) || errors.Is(err, client.ErrClosed) {
+			if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, client.ErrConnectionLost) || errors.Is(err, client.ErrClientClosed) {
 				t.Errorf("got %v", err)
 			}
 		}
@@ -92,14 +92,14 @@ func TestAConnectionThatEndedIdleIsReplaced(t *testing.T) {
 		})
 		lost := make(chan error, 10)
 		d := quiet()
-		d.OnLost = func(err error) { lost <- err }
+		d.OnConnectionLost = func(err error) { lost <- err }
 		c, err := d.Dial(t.Context(), to)
 		if err != nil {
 			t.Fatal(err)
 		}
 		conns[0].Close()
 		if err := <-lost; !errors.Is(err, client.ErrConnectionLost) {
-			t.Errorf("OnLost was told %v", err)
+			t.Errorf("OnConnectionLost was told %v", err)
 		}
 		if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
 			t.Error(err)
@@ -151,7 +151,7 @@ func TestAProcessThatDiesIsStartedAgain(t *testing.T) {
 	s.Executions = executions
 	d := quiet()
 	lost := make(chan error, 10)
-	d.OnLost = func(err error) { lost <- err }
+	d.OnConnectionLost = func(err error) { lost <- err }
 	c, err := d.Dial(t.Context(), child(t, s))
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func TestAProcessThatDiesIsStartedAgain(t *testing.T) {
 			t.Errorf("after call %d the tool has run %d times", i+1, n)
 		}
 		if err := <-lost; !errors.As(err, &exit) {
-			t.Errorf("OnLost was told %v", err)
+			t.Errorf("OnConnectionLost was told %v", err)
 		}
 	}
 	if err := c.Ping(t.Context()); err != nil {

@@ -60,7 +60,7 @@ func (c *Client) mirrors() bool {
 // leaves out the tools whose marks cannot be followed: the protocol wants them not to be
 // offered.
 func (c *Client) usable(tools []mcp.Tool) []mcp.Tool {
-	if !c.dialer.UncheckedOutput && c.Revision() >= mcp.V20250618 {
+	if !c.dialer.SkipOutputValidation && c.Revision() >= mcp.V20250618 {
 		for i := range tools {
 			c.outputs.learn(tools[i].Name, tools[i].OutputSchema)
 		}

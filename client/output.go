@@ -96,7 +96,7 @@ const oldOutput = time.Minute
 
 // checkOutput holds the result of a tool against the schema that it was listed with.
 func (c *Client) checkOutput(ctx context.Context, tool string, result *mcp.CallToolResult) error {
-	if c.dialer.UncheckedOutput || result.IsError {
+	if c.dialer.SkipOutputValidation || result.IsError {
 		return nil
 	}
 	listed := c.outputs.of(tool)

@@ -74,7 +74,7 @@ func TestResultsAreTakenAsTheyComeIfToldSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to, _ := target(counter(modernServer(), []string{offering(numberSchema)}, structured(`{"n":"one"}`)))
 		d := quiet()
-		d.UncheckedOutput = true
+		d.SkipOutputValidation = true
 		c, err := d.Dial(t.Context(), to)
 		if err != nil {
 			t.Fatal(err)

@@ -7,14 +7,14 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// RootsChanged tells the server of a session that Dialer.Roots would now return
+// NotifyRootsChanged tells the server of a session that Dialer.Roots would now return
 // something else. In 2026-07-28 there is nothing to tell: servers ask for roots when
 // they need them. It returns when the notification is sent; whether the server cares is
 // unknown. (2025-11-25, client/roots, Root List Changes.)
 //
 // Deprecated: 2026-07-28 deprecates roots; give servers directories as arguments of
 // their tools, or in their configuration.
-func (c *Client) RootsChanged(ctx context.Context) error {
+func (c *Client) NotifyRootsChanged(ctx context.Context) error {
 	l, err := c.connected(ctx)
 	if err != nil {
 		return err

@@ -28,7 +28,7 @@ import (
 // schema, or the error is an *[OutputError], which has the result. A tool that was not is
 // not listed for that: to have results validated, go through [Client.Tools] first. A
 // schema that cannot be used, or not in bounded time, is logged and the result is taken
-// as it is; Dialer.UncheckedOutput takes all as they are. If the tools were listed more
+// as it is; Dialer.SkipOutputValidation takes all as they are. If the tools were listed more
 // than a minute ago, they are listed once more before a result is refused.
 func (c *Client) CallTool(ctx context.Context, name string, arguments any, options ...CallOption) (*mcp.CallToolResult, error) {
 	o, err := optionsOf(options, c.dialer.Timeouts.Tool)

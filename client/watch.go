@@ -28,7 +28,7 @@ import (
 // returned at most once.
 //
 // The end of ctx ends the loop without an error. Otherwise the last element is an error:
-// [ErrWatchUnsupported], [ErrClosed], a *jsonrpc.Error from the server, or the error of the
+// [ErrWatchUnsupported], [ErrClientClosed], a *jsonrpc.Error from the server, or the error of the
 // last of several attempts to connect. The option [WithTimeout] limits the wait until the
 // server has begun; the default is Timeouts.Read.
 func (c *Client) Watch(ctx context.Context, filter WatchFilter, options ...CallOption) iter.Seq2[Change, error] {
@@ -167,7 +167,7 @@ func isTransient(err error) bool {
 	switch {
 	case errors.As(err, &missing):
 		return false
-	case errors.Is(err, ErrClosed), errors.Is(err, errConnUsed), errors.Is(err, ErrWatchUnsupported), errors.Is(err, ErrRevision):
+	case errors.Is(err, ErrClientClosed), errors.Is(err, errConnUsed), errors.Is(err, ErrWatchUnsupported), errors.Is(err, ErrRevision):
 		return false
 	case errors.As(err, &reported):
 		return reported.Code == jsonrpc.CodeInternalError // for instance from a server that is shutting down

@@ -19,7 +19,7 @@ type Host struct {
 	// Servers are the servers to start or dial.
 	Servers []ServerConfig
 
-	// Dialer dials each server. The Host ignores its OnLost and Trace fields.
+	// Dialer dials each server. The Host ignores its OnConnectionLost and Trace fields.
 	Dialer client.Dialer
 
 	// Trace, if set, is called with every message that is sent or received, and the

@@ -74,7 +74,7 @@ func newSupervisor(h *Host, config ServerConfig) *supervisor {
 	} else {
 		s.dialer.Logger = s.dialer.Logger.With("server", config.Name)
 	}
-	s.dialer.OnLost = func(err error) { s.lost(nil, err) }
+	s.dialer.OnConnectionLost = func(err error) { s.lost(nil, err) }
 	s.dialer.Trace = nil
 	if h.Trace != nil {
 		s.dialer.Trace = func(sent bool, message []byte) { h.Trace(config.Name, sent, message) }

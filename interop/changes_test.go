@@ -86,7 +86,7 @@ func useChanges(t *testing.T, p *peer) {
 		t.Errorf("watching ends with %v", err)
 	}
 
-	if err := p.RootsChanged(t.Context()); err != nil {
+	if err := p.NotifyRootsChanged(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if p.Revision() < mcp.V20260728 { // which tells nobody

@@ -191,7 +191,7 @@ func know(t *testing.T, transport string, target client.Target) *peer {
 		OnLog:      func(message mcp.LoggingMessageParams) { p.logged <- message },
 		Extensions: []client.SupportedExtension{{ID: shouting}},
 		Trace:      p.trace,
-		Timeouts:   client.Timeouts{Visit: 10 * time.Second},
+		Timeouts:   client.Timeouts{URLElicitation: 10 * time.Second},
 	}
 	p.answer(d)
 	p.Client = dial(t, d, target)

@@ -144,7 +144,7 @@ func TestRootsThatChangeAreReported(t *testing.T) {
 		return s
 	}
 	everywhere(t, rooted, func(t *testing.T, c *client.Client) {
-		if err := c.RootsChanged(t.Context()); err != nil {
+		if err := c.NotifyRootsChanged(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if c.Revision().Modern() {

@@ -197,7 +197,7 @@ func TestWatchEndsWithItsClient(t *testing.T) {
 				c.Close()
 			}
 		}
-		if !errors.Is(last, client.ErrClosed) {
+		if !errors.Is(last, client.ErrClientClosed) {
 			t.Errorf("the watch ended with %v", last)
 		}
 	})

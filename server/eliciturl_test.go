@@ -130,7 +130,7 @@ func TestAnElicitURLThatNobodyFinishesEnds(t *testing.T) {
 				return err
 			})
 			c := mcptest.InMemory(t, s, mcptest.Revision(r), func(d *client.Dialer) {
-				d.ElicitURL, d.Timeouts.Visit = p.ask(0), 10*time.Minute
+				d.ElicitURL, d.Timeouts.URLElicitation = p.ask(0), 10*time.Minute
 			})
 			start := time.Now()
 			_, err := client.CallTool[string](t.Context(), c, "buy", nil)
@@ -260,7 +260,7 @@ func TestJ10CallsAreRefusedUntilTheUserHasVisitedAURL(t *testing.T) {
 						time.Sleep(600 * time.Millisecond) // as users do, before they say yes
 						return p.ask(time.Second)(ctx, params)
 					}
-					d.Timeouts.Visit = time.Minute
+					d.Timeouts.URLElicitation = time.Minute
 					d.Trace = func(_ bool, raw []byte) {
 						if m, err := jsonrpc.Parse(raw, jsonrpc.Limits{}); err == nil && m.Err != nil && m.Err.Code == mcp.CodeURLElicitationRequired {
 							refused.Add(1)

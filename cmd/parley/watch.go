@@ -81,7 +81,7 @@ func (w *watcher) run(cmd *cobra.Command, flags *dialFlags, target []string) err
 	w.lists, w.uriSet, w.begun = make(map[client.ChangeKind]snapshot), make(map[string]bool), make(map[client.Change]bool)
 	var err error
 	w.client, err = flags.dial(cmd, target, func(d *client.Dialer, _ client.Target) error {
-		d.OnLost = func(err error) { w.report(event{Event: eventLost, Error: explain(err)}) }
+		d.OnConnectionLost = func(err error) { w.report(event{Event: eventLost, Error: explain(err)}) }
 		if w.level != "" {
 			d.OnLog = func(m mcp.LoggingMessageParams) {
 				if w.level.Enables(m.Level) {
