@@ -1,17 +1,23 @@
 package auth
 
-import "strings"
+import (
+	"strings"
 
-// credentials are what a request has to show: one token, in a scheme of ours.
+	"github.com/parley-mcp/parley/internal/challenge"
+)
+
+// credentials are the access token of a request and its scheme.
 type credentials struct {
-	dpop  bool
+	dpop  bool // the scheme is DPoP, not Bearer
 	token string
 }
 
+// maxToken is the maximum length of a token in bytes.
+const maxToken = 16 << 10
+
 // readCredentials reads the Authorization headers of a request (RFC 6750, section 2.1;
-// RFC 9449, section 7.1). Tokens elsewhere, as in the query or the body, are nobody's
-// credentials. None are given if there is no header, or one of another scheme; ok is
-// false for what is malformed.
+// RFC 9449, section 7.1). Tokens in the query or the body do not count. Given is false if there is no
+// header, or one of another scheme; ok is false if the header is malformed.
 func readCredentials(headers []string) (c credentials, given, ok bool) {
 	switch {
 	case len(headers) == 0:
@@ -22,24 +28,14 @@ func readCredentials(headers []string) (c credentials, given, ok bool) {
 	scheme, token, _ := strings.Cut(headers[0], " ")
 	token = strings.Trim(token, " ")
 	switch {
-	case strings.EqualFold(scheme, SchemeDPoP):
+	case strings.EqualFold(scheme, challenge.DPoP):
 		c.dpop = true
-	case !strings.EqualFold(scheme, SchemeBearer):
+	case !strings.EqualFold(scheme, challenge.Bearer):
 		return c, false, true
 	}
-	if token == "" || len(token) > maxToken || !isToken68(token) {
+	if len(token) > maxToken || !challenge.IsToken68(token) {
 		return c, false, false
 	}
 	c.token = token
 	return c, true, true
-}
-
-func isToken68(text string) bool {
-	text = strings.TrimRight(text, "=")
-	for i := range len(text) {
-		if !isAlphanumeric(text[i]) && strings.IndexByte("-._~+/", text[i]) < 0 {
-			return false
-		}
-	}
-	return text != ""
 }

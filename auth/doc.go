@@ -1,22 +1,24 @@
-// Package auth is what both sides of authorization share, and the side of the
-// resource server. The side of the client is package auth/oauth.
+// Package auth protects MCP servers over HTTP with OAuth access tokens. It is the side
+// of the server; package auth/oauth is the side of the client.
 //
-// A [ProtectedResource] is what a server needs to know: what it is called and who issues tokens
-// for it.
+// A [ProtectedResource] describes a server: its URI, the authorization servers that issue
+// tokens for it, and the scopes that requests need.
 //
-//	s := &server.Server{Auth: &auth.ProtectedResource{
+//	s := &server.Server{Auth: jwt.Protect(&auth.ProtectedResource{
 //		URI:     "https://mcp.example.com/mcp",
 //		Issuers: []string{"https://as.example.com"},
 //		Scopes:  []string{"mcp"},
-//	}}
+//	})}
 //
-// From then on every request over HTTP, in every revision and with every method, needs
-// a token that one of the issuers has signed, for this server, with these scopes.
-// Whoever comes without is told where to get one. Tokens that only their issuer can
-// read are verified by [Introspection], and all others by a [Verifier] of the program's
-// own. Tokens that are bound to a key need a proof of it with each request: see [DPoP].
+// The server then requires a token with every HTTP request, in every revision and for
+// every method. It answers a request without a valid token with a challenge that tells
+// the client where to get one.
 //
-// A handler finds who calls in the context: [FromContext]. The token itself it does not
-// find: it was issued for this server, and is of no business to any other. What a
-// handler calls in turn needs a token of its own.
+// A [Verifier] verifies the tokens. Package auth/jwt verifies JSON Web Tokens and DPoP
+// proofs, package auth/introspection asks the authorization server, and a program can
+// supply its own [VerifierFunc].
+//
+// Handlers find the caller with [FromContext] and check further scopes with [Require].
+// They cannot get at the token itself: it was issued for this server only, and a server
+// must not send it to other servers.
 package auth

@@ -6,37 +6,24 @@ import (
 	"net/http"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/principal"
 )
 
-// A server below a path has its metadata mounted beside it.
+// A server that is not mounted at "/" needs its metadata mounted, too.
 func ExampleProtectedResource_MetadataHandler() {
-	resource := &auth.ProtectedResource{
+	resource := jwt.Protect(&auth.ProtectedResource{
 		URI:     "https://example.com/mcp",
 		Issuers: []string{"https://as.example.com"},
 		Scopes:  []string{"mcp"},
-	}
+	})
 	mux := http.NewServeMux()
 	mux.Handle(auth.MetadataPath, resource.MetadataHandler())
 	mux.Handle(auth.MetadataPath+"/", resource.MetadataHandler())
 	// mux.Handle("/mcp", &server.Server{Auth: resource})
 }
 
-// Tokens that only their issuer can read.
-func ExampleIntrospection() {
-	resource := &auth.ProtectedResource{
-		URI:     "https://example.com/mcp",
-		Issuers: []string{"https://as.example.com"},
-		Verifier: &auth.Introspection{
-			Endpoint: "https://as.example.com/introspect", Issuer: "https://as.example.com",
-			ClientID: "mcp-server", ClientSecret: "from a safe place",
-		},
-	}
-	fmt.Println(resource.Check())
-	// Output: <nil>
-}
-
-// A handler that finds out late what is needed, and a test of it.
+// A handler whose scopes depend on the arguments, and a context to test it with.
 func ExampleRequire() {
 	open := func(ctx context.Context, file string) error {
 		if file == "/etc/hosts" {

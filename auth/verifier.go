@@ -3,46 +3,61 @@ package auth
 import (
 	"context"
 	"errors"
+	"net/http"
 )
 
-// Verifier says what an access token is worth. [JWT] and [Introspection] are two.
+// Verifier verifies access tokens. Package auth/jwt has a Verifier for JSON Web Tokens,
+// package auth/introspection one that asks the authorization server.
 //
-// Verify returns what the token says if it is genuine and in force. It need not look at
-// the audience, which [ProtectedResource] does, and must therefore say it; nor at proofs of
-// possession, but it must say which key the token is bound to. The token is in the form
-// of RFC 6750, section 2.1 and has at most 16 KiB. It is a secret: it belongs into
-// no log and no error.
+// Verify returns the information of a token that is genuine and has not expired. It
+// must fill in Info.Audience, which [ProtectedResource] checks, and Info.KeyThumbprint
+// if the token is bound to a key. The token has the syntax of RFC 6750, section 2.1, and
+// at most 16 KiB. It is a secret and must not appear in a log or an error.
 //
-// An error that is or wraps [ErrUnavailable] means that the token could not be
-// verified at present, and the client is asked to try again. Any other means that it is
-// not valid; the client is told why if the error is an *[InvalidTokenError].
+// If the error is or wraps an *[InvalidTokenError], the client receives its Reason. If
+// it is or wraps [ErrUnavailable], the client receives HTTP status 503 and may try again
+// later. Any other error also means that the token is not valid.
 //
-// Verify is called at most once for each request, by many goroutines at a time.
+// A server calls Verify at most once for each request. Verify must be safe for
+// concurrent use.
 type Verifier interface {
 	Verify(ctx context.Context, token string) (*Info, error)
 }
 
-// VerifierFunc is a function that is a [Verifier].
+// VerifierFunc is a function that implements [Verifier].
 type VerifierFunc func(ctx context.Context, token string) (*Info, error)
 
 // Verify calls f.
 func (f VerifierFunc) Verify(ctx context.Context, token string) (*Info, error) { return f(ctx, token) }
 
-// ErrUnavailable means that tokens cannot be verified at present: keys or an answer
-// could not be had.
-var ErrUnavailable = errors.New("tokens cannot be verified at present")
+// ProofVerifier verifies DPoP proofs, with which a client proves that it has the key
+// that its token is bound to (RFC 9449). The ProofVerifier of package auth/jwt implements
+// it.
+type ProofVerifier interface {
+	// VerifyProof verifies the DPoP header of r. The proof must be made for the method
+	// of r, for one of urls and for token, and by the key with the given thumbprint. If
+	// nonce is not empty, the response carries it in its DPoP-Nonce header.
+	//
+	// An *[InvalidTokenError] says what is wrong with the proof. Any other error means
+	// that the proof cannot be verified at present.
+	VerifyProof(r *http.Request, urls []string, token, thumbprint string) (nonce string, err error)
+	// Algorithms returns the JWS algorithms of proofs that VerifyProof accepts.
+	Algorithms() []string
+}
 
-// InvalidTokenError reports a token that is not valid.
+// ErrUnavailable means that a token cannot be verified at present, for instance because
+// the keys of its issuer cannot be fetched.
+var ErrUnavailable = errors.New("cannot verify access tokens at present")
+
+// InvalidTokenError reports an access token or a DPoP proof that is not valid.
 type InvalidTokenError struct {
-	// Reason is told to the client: a few words without anything secret, as "the token
-	// has expired".
+	// Reason is sent to the client. It must not contain secrets. Example: "the token has
+	// expired".
 	Reason string
+	// Code is the error code of the challenge (RFC 6750, section 3.1; RFC 9449, section
+	// 7.1); empty for "invalid_token".
+	Code string
 }
 
 // Error implements the error interface.
 func (e *InvalidTokenError) Error() string { return "invalid token: " + e.Reason }
-
-func invalid(reason string) error { return &InvalidTokenError{reason} }
-
-// maxToken bounds tokens and proofs, in bytes.
-const maxToken = 16 << 10

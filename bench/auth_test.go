@@ -17,7 +17,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/auth/jwt"
 )
 
 // A JSON Web Token whose key is known, beside the bare check of its signature.
@@ -70,13 +70,13 @@ func issuedToken(b *testing.B, alg jose.SignatureAlgorithm, private, public any)
 	if token, err = signed.CompactSerialize(); err != nil {
 		b.Fatal(err)
 	}
-	j := &auth.JWT{Issuers: []string{issuer.URL}, KeysURL: issuer.URL + "/keys"}
-	if _, err := j.Verify(b.Context(), token); err != nil {
+	v := &jwt.Verifier{Issuers: []string{issuer.URL}, KeysURL: issuer.URL + "/keys"}
+	if _, err := v.Verify(b.Context(), token); err != nil {
 		b.Fatal(err)
 	}
 	ctx := b.Context()
 	return func() bool {
-		_, err := j.Verify(ctx, token)
+		_, err := v.Verify(ctx, token)
 		return err == nil
 	}, token
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/devissuer"
+	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
@@ -36,7 +37,7 @@ func TestTheirClientsLogInToOurServer(t *testing.T) {
 			s := &server.Server{
 				Name:   "interop-parley",
 				Logger: slog.New(slog.DiscardHandler),
-				Auth:   &auth.ProtectedResource{Issuers: []string{issuer.URL()}, Scopes: []string{"mcp"}},
+				Auth:   jwt.Protect(&auth.ProtectedResource{Issuers: []string{issuer.URL()}, Scopes: []string{"mcp"}}),
 			}
 			server.AddTool(s, mcp.Tool{Name: "whoami"}, func(ctx context.Context, _ struct{}) (string, error) {
 				return server.PrincipalOf(ctx).Subject(), nil

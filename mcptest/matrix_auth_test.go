@@ -13,6 +13,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/devissuer"
+	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
@@ -32,7 +33,7 @@ func TestATokenIsAllThatAClientNeeds(t *testing.T) {
 		t.Run(string(r), func(t *testing.T) {
 			s := &server.Server{
 				Logger: slog.New(slog.DiscardHandler),
-				Auth:   &auth.ProtectedResource{Issuers: []string{issuer.URL()}, Scopes: []string{"mcp"}},
+				Auth:   jwt.Protect(&auth.ProtectedResource{Issuers: []string{issuer.URL()}, Scopes: []string{"mcp"}}),
 			}
 			server.AddTool(s, mcp.Tool{Name: "whoami"}, func(ctx context.Context, _ struct{}) (string, error) {
 				if err := server.Progress(ctx, 1, 2, "looking"); err != nil {

@@ -16,8 +16,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/devissuer"
+	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -102,9 +102,10 @@ func (h *holder) post(authorization, proof string) string {
 	if res.StatusCode != http.StatusUnauthorized {
 		return ""
 	}
-	for _, c := range auth.ParseChallenges(res.Header.Values("WWW-Authenticate")) {
-		if c.Is(auth.SchemeDPoP) {
-			return c.Params["error"]
+	for _, challenge := range res.Header.Values("WWW-Authenticate") {
+		if _, code, ok := strings.Cut(challenge, `error="`); ok && strings.HasPrefix(challenge, "DPoP ") {
+			code, _, _ = strings.Cut(code, `"`)
+			return code
 		}
 	}
 	return fmt.Sprintf("no challenge that a client could answer: %v", res.Header)
@@ -117,8 +118,8 @@ func TestBoundTokensInEveryRevision(t *testing.T) {
 	bound := func(c *realmConfig) {
 		clock.Store(0)
 		c.issuer.AccessTokenLifetime = time.Hour
-		c.resource.DPoP = auth.DPoP{Required: true, Nonces: true}
 		c.resource.Now = func() time.Time { return time.Now().Add(time.Duration(clock.Load())) }
+		c.resource.DPoP, c.resource.RequireDPoP = &jwt.ProofVerifier{Nonces: true, Now: c.resource.Now}, true
 	}
 	guardedEverywhere(t, guarded, func(t *testing.T, r mcp.Revision, w *realm) {
 		ada := &person{browser: devissuer.Browser{User: "ada"}}

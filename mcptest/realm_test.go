@@ -15,6 +15,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/devissuer"
+	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -61,8 +62,8 @@ func newRealm(t *testing.T, s *server.Server, configure ...func(*realmConfig)) *
 	endpoint := httptest.NewUnstartedServer(http.HandlerFunc(w.serve))
 	endpoint.Config.ErrorLog = slog.NewLogLogger(s.Logger.Handler(), slog.LevelError)
 	w.url = "http://" + endpoint.Listener.Addr().String() + "/mcp"
-	issued := &auth.JWT{Issuers: []string{issuer.URL()}}
-	s.Auth = &config.resource
+	issued := &jwt.Verifier{Issuers: []string{issuer.URL()}}
+	s.Auth = jwt.Protect(&config.resource)
 	s.Auth.URI, s.Auth.Issuers = w.url, issued.Issuers
 	s.Auth.Verifier = auth.VerifierFunc(func(ctx context.Context, token string) (*auth.Info, error) {
 		w.mu.Lock()

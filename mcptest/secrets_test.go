@@ -17,6 +17,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/devissuer"
+	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
@@ -114,7 +115,7 @@ type leaking struct {
 
 const plantedSecret = "planted-secret-of-the-client-7Q2XkWm4"
 
-func newLeaking(t *testing.T, r mcp.Revision, proofs auth.DPoP) *leaking {
+func newLeaking(t *testing.T, r mcp.Revision, proofs auth.ProofVerifier) *leaking {
 	l := &leaking{t: t, revision: r, tap: newWiretap(t), tokens: filepath.Join(t.TempDir(), "tokens")}
 	l.store = keysOf{store.NewMemory(store.MemoryOptions{}), &l.keys, func(string) bool { _, fails := l.broken.Load(true); return fails }}
 	s := &server.Server{Name: "leaking", Logger: l.logs.logger("server"), KV: &l.store, Log: &l.store, Middleware: []call.Middleware{call.LogCalls(l.logs.logger("calls"))}}
@@ -134,7 +135,7 @@ func newLeaking(t *testing.T, r mcp.Revision, proofs auth.DPoP) *leaking {
 	})
 	server.AddTool(s, mcp.Tool{Name: "more"}, func(context.Context, struct{}) (string, error) { return "", nil }, server.RequireScopes("more"))
 	l.realm = newRealm(t, s, func(c *realmConfig) {
-		c.resource.DPoP = proofs
+		c.resource.DPoP, c.resource.RequireDPoP = proofs, proofs != nil
 		c.issuer.Logger = l.logs.logger("issuer")
 		c.issuer.Clients = []devissuer.Client{{ID: "planted", Secret: plantedSecret, RedirectURIs: []string{"http://127.0.0.1/callback"}}}
 	})
@@ -226,7 +227,7 @@ func (l *leaking) send(method, address, body string, header ...string) {
 // R6, U7, U3: whatever is done, well or badly, no secret gets into a log, an error, a key
 // of a store, the address of a request, or back out of the server that it was shown to.
 func TestR6U7SecretsStayWhereTheyBelong(t *testing.T) {
-	day := func(t *testing.T, r mcp.Revision, proofs auth.DPoP) {
+	day := func(t *testing.T, r mcp.Revision, proofs auth.ProofVerifier) {
 		l := newLeaking(t, r, proofs)
 		l.live()
 		l.fail()
@@ -234,9 +235,9 @@ func TestR6U7SecretsStayWhereTheyBelong(t *testing.T) {
 		l.search()
 	}
 	for _, r := range mcp.Revisions() {
-		t.Run(string(r), func(t *testing.T) { day(t, r, auth.DPoP{}) })
+		t.Run(string(r), func(t *testing.T) { day(t, r, nil) })
 	}
-	t.Run("with proofs of possession", func(t *testing.T) { day(t, mcp.V20251125, auth.DPoP{Required: true, Nonces: true}) })
+	t.Run("with proofs of possession", func(t *testing.T) { day(t, mcp.V20251125, &jwt.ProofVerifier{Nonces: true}) })
 }
 
 // live is a day on which nothing goes wrong.
@@ -371,7 +372,7 @@ func (l *leaking) search() {
 	default:
 		wanted = append(wanted, sessionID, eventID)
 	}
-	if l.server.Auth.DPoP.Required {
+	if l.server.Auth.RequireDPoP {
 		wanted = append(wanted, aProof)
 	}
 	for _, kind := range wanted {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/devissuer"
+	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
@@ -100,7 +101,7 @@ func TestR6NoSecretIsTraced(t *testing.T) {
 			o := &overheard{next: s, kinds: make(map[string]string)}
 			endpoint := httptest.NewUnstartedServer(o)
 			uri := "http://" + endpoint.Listener.Addr().String() + "/mcp"
-			s.Auth = &auth.ProtectedResource{URI: uri, Issuers: []string{issuer.URL()}, Scopes: []string{"mcp"}}
+			s.Auth = jwt.Protect(&auth.ProtectedResource{URI: uri, Issuers: []string{issuer.URL()}, Scopes: []string{"mcp"}})
 			endpoint.Start()
 			defer endpoint.Close()
 			defer func() {

@@ -14,8 +14,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// A server that asks for access tokens. Without a Verifier it takes the JSON Web Tokens
-// of its issuers; here a function knows the tokens.
+// A server that requires access tokens, which a function of the program verifies. To
+// verify JSON Web Tokens, leave Verifier empty and use jwt.Protect.
 func ExampleServer_authorization() {
 	s := &server.Server{
 		Auth: &auth.ProtectedResource{
@@ -24,7 +24,7 @@ func ExampleServer_authorization() {
 			Scopes:  []string{"notes:read"},
 			Verifier: auth.VerifierFunc(func(_ context.Context, token string) (*auth.Info, error) {
 				if token != "t-1" {
-					return nil, &auth.InvalidTokenError{Reason: "nobody has issued it"}
+					return nil, &auth.InvalidTokenError{Reason: "unknown token"}
 				}
 				ada, err := principal.New("https://as.example.com", "ada", "editor")
 				return &auth.Info{Principal: ada, Scopes: []string{"notes:read"}, Audience: []string{"https://mcp.example.com/mcp"}}, err
@@ -56,8 +56,8 @@ func ExampleServer_authorization() {
 		}
 		res.Body.Close()
 		fmt.Println(res.StatusCode)
-		for _, c := range auth.ParseChallenges(res.Header["Www-Authenticate"]) {
-			fmt.Printf("  %s error=%q scope=%q\n", c.Scheme, c.Params["error"], c.Params["scope"])
+		if challenge := res.Header.Get("Www-Authenticate"); challenge != "" {
+			fmt.Println(strings.ReplaceAll(challenge, ", ", "\n  "))
 		}
 	}
 	call("whoami", "Bearer t-1")
@@ -66,9 +66,15 @@ func ExampleServer_authorization() {
 	// Output:
 	// 200
 	// 401
-	//   Bearer error="invalid_token" scope="notes:read"
+	// Bearer error="invalid_token"
+	//   error_description="unknown token"
+	//   resource_metadata="https://mcp.example.com/.well-known/oauth-protected-resource/mcp"
+	//   scope="notes:read"
 	// 403
-	//   Bearer error="insufficient_scope" scope="notes:read notes:write"
+	// Bearer error="insufficient_scope"
+	//   error_description="insufficient scope: the call needs notes:read notes:write"
+	//   resource_metadata="https://mcp.example.com/.well-known/oauth-protected-resource/mcp"
+	//   scope="notes:read notes:write"
 }
 
 // On standard input nobody has a token: the program says what its client may.

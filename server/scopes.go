@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -32,7 +33,7 @@ func RequireScopes(scopes ...string) Option {
 	if len(scopes) == 0 {
 		panic("server: RequireScopes: at least one scope is required")
 	}
-	if err := auth.CheckScopes(scopes); err != nil {
+	if err := challenge.CheckScopes(scopes); err != nil {
 		panic("server: RequireScopes: " + err.Error())
 	}
 	return requireScopes(slices.Clone(scopes))
@@ -40,7 +41,7 @@ func RequireScopes(scopes ...string) Option {
 
 type requireScopes []string
 
-func (r requireScopes) of(o *offer)                 { o.scopes = auth.Union(o.scopes, r) }
+func (r requireScopes) of(o *offer)                 { o.scopes = challenge.Union(o.scopes, r) }
 func (r requireScopes) ofTool(e *toolEntry)         { r.of(&e.offer) }
 func (r requireScopes) ofPrompt(e *promptEntry)     { r.of(&e.offer) }
 func (r requireScopes) ofResource(o *resourceOffer) { r.of(&o.offer) }
@@ -79,19 +80,19 @@ func (s *Server) scopesOf(c *rpc.Call) []string {
 	case mcp.MethodCallTool:
 		if s.tools.scoped.Load() {
 			if e, ok := s.tools.find(text(c.Params, "name"), c.Principal); ok {
-				return auth.Union(needed, e.scopes)
+				return challenge.Union(needed, e.scopes)
 			}
 		}
 	case mcp.MethodGetPrompt:
 		if s.prompts.scoped.Load() {
 			if e, ok := s.prompts.find(text(c.Params, "name"), c.Principal); ok {
-				return auth.Union(needed, e.scopes)
+				return challenge.Union(needed, e.scopes)
 			}
 		}
 	case mcp.MethodReadResource, mcp.MethodSubscribe:
-		return auth.Union(needed, s.resourceScopes(c.Principal, text(c.Params, "uri")))
+		return challenge.Union(needed, s.resourceScopes(c.Principal, text(c.Params, "uri")))
 	case mcp.MethodListen:
-		return auth.Union(needed, s.resourceScopes(c.Principal, subscribed(c.Params)...))
+		return challenge.Union(needed, s.resourceScopes(c.Principal, subscribed(c.Params)...))
 	case mcp.MethodComplete:
 		if !s.prompts.scoped.Load() && !s.templates.scoped.Load() {
 			break
@@ -99,7 +100,7 @@ func (s *Server) scopesOf(c *rpc.Call) []string {
 		if raw, ok := c.Params.Get("ref"); ok && raw[0] == '{' {
 			ref := mcp.CompleteReference{Type: member(raw, "type"), Name: member(raw, "name"), URI: member(raw, "uri")}
 			if target, err := s.completionTarget(ref, func(e entry) bool { return e.visibleTo(c.Principal) }); err == nil {
-				return auth.Union(needed, target.scopes)
+				return challenge.Union(needed, target.scopes)
 			}
 		}
 	}
@@ -117,7 +118,7 @@ func (s *Server) resourceScopes(who principal.Principal, uris ...string) []strin
 			continue
 		}
 		if read, from, _ := s.resourceAt(uri, who); read != nil {
-			needed = auth.Union(needed, from.scopes)
+			needed = challenge.Union(needed, from.scopes)
 		}
 	}
 	return needed

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/parley-mcp/parley/auth"
 )
 
 // grant is what a user allowed a client: the tokens that descend from one consent.
@@ -97,11 +95,11 @@ func (i *Issuer) tokens(g *grant, scopes []string, renewable bool) (tokens, erro
 		return tokens{}, err
 	}
 	given := tokens{
-		Access: access, Type: auth.SchemeBearer, Expires: int64(i.config.AccessTokenLifetime / time.Second),
+		Access: access, Type: "Bearer", Expires: int64(i.config.AccessTokenLifetime / time.Second),
 		Scope: strings.Join(scopes, " "),
 	}
 	if i.boundTo(g) != "" {
-		given.Type = auth.SchemeDPoP
+		given.Type = "DPoP"
 	}
 	if renewable {
 		given.Refresh = secret()

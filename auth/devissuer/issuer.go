@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/auth/jwt"
 )
 
 // The defaults of [Config], and what an issuer keeps at most.
@@ -72,7 +72,7 @@ type Issuer struct {
 	served chan struct{} // closed when the server has stopped
 	conns  sync.WaitGroup
 	mux    *http.ServeMux
-	proofs auth.ProofChecker
+	proofs jwt.ProofVerifier
 
 	mu        sync.Mutex
 	keys      []*signingKey // the last one signs

@@ -3,8 +3,6 @@ package devissuer
 import (
 	"encoding/json"
 	"net/http"
-
-	"github.com/parley-mcp/parley/auth"
 )
 
 const metadataPath = "/.well-known/oauth-authorization-server"
@@ -45,7 +43,7 @@ func (i *Issuer) serveMetadata(w http.ResponseWriter, r *http.Request) {
 		ChallengeMethods:      []string{"S256"},
 		IssParameter:          true,
 		ClientDocuments:       i.config.Documents != nil,
-		ProofAlgorithms:       auth.ProofAlgorithms(),
+		ProofAlgorithms:       i.proofs.Algorithms(),
 	})
 }
 

@@ -60,7 +60,7 @@ func (i *Issuer) key(r *http.Request) (string, *failure) {
 	if len(r.Header.Values("DPoP")) == 0 {
 		return "", nil
 	}
-	key, err := i.proofs.Check(r, i.url+r.URL.Path)
+	key, err := i.proofs.VerifyTokenRequest(r, i.url+r.URL.Path)
 	var not *auth.InvalidTokenError
 	switch {
 	case errors.As(err, &not):

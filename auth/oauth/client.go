@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/challenge"
 )
 
 // Client gets, keeps and renews the tokens with which MCP servers are called, for one
@@ -188,8 +188,8 @@ func (c *Client) logger() *slog.Logger {
 
 // challengeOf picks the challenge to answer: of the scheme that was tried, or else the
 // first that can be. Ours is false when there are challenges and none can be.
-func challengeOf(header http.Header, tried string) (c auth.Challenge, ours bool) {
-	all := auth.ParseChallenges(header.Values("WWW-Authenticate"))
+func challengeOf(header http.Header, tried string) (c challenge.Challenge, ours bool) {
+	all := challenge.Parse(header.Values("WWW-Authenticate"))
 	for _, scheme := range []string{tried, typeBearer, typeDPoP} {
 		for _, c := range all {
 			if scheme != "" && c.Is(scheme) {
@@ -197,5 +197,5 @@ func challengeOf(header http.Header, tried string) (c auth.Challenge, ours bool)
 			}
 		}
 	}
-	return auth.Challenge{}, len(all) == 0
+	return challenge.Challenge{}, len(all) == 0
 }

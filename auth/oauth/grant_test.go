@@ -21,7 +21,7 @@ import (
 )
 
 // jwt is unsigned but for the look of it.
-func jwt(header, claims map[string]any) string {
+func unsignedJWT(header, claims map[string]any) string {
 	part := func(v any) string {
 		raw, _ := json.Marshal(v)
 		return base64.RawURLEncoding.EncodeToString(raw)
@@ -64,7 +64,7 @@ func TestO16AGrantThatIsNotForUsIsNotUsed(t *testing.T) {
 		answer := map[string]any{"issued_token_type": "urn:ietf:params:oauth:token-type:id-jag", "token_type": "N_A"}
 		change(answer, header, claims)
 		if answer["access_token"] == nil {
-			answer["access_token"] = jwt(header, claims)
+			answer["access_token"] = unsignedJWT(header, claims)
 		}
 		body, _ := json.Marshal(answer)
 		got, err := oauth.ReadIDJAG(body, idp, as, resource, ours)
@@ -88,7 +88,7 @@ func TestAnEnterpriseGrantIsTradedForAToken(t *testing.T) {
 		w.mu.Unlock()
 		w.json(rw, http.StatusOK, map[string]any{
 			"issued_token_type": "urn:ietf:params:oauth:token-type:id-jag", "token_type": "N_A",
-			"access_token": jwt(map[string]any{"typ": "oauth-id-jag+jwt", "alg": "ES256"}, map[string]any{
+			"access_token": unsignedJWT(map[string]any{"typ": "oauth-id-jag+jwt", "alg": "ES256"}, map[string]any{
 				"iss": idp, "sub": "u", "aud": w.as.URL, "resource": w.url(), "client_id": ours, "exp": time.Now().Add(time.Minute).Unix(),
 			}),
 		})

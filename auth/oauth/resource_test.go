@@ -7,6 +7,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/devissuer"
+	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
@@ -30,7 +31,7 @@ func TestOurOwnServersLetOurClientIn(t *testing.T) {
 				return auth.FromContext(ctx).Principal.String(), nil
 			})
 			h := httptest.NewUnstartedServer(s)
-			s.Auth = &auth.ProtectedResource{URI: "http://" + h.Listener.Addr().String() + "/mcp", Issuers: []string{issuer.URL()}, Scopes: []string{"mcp"}}
+			s.Auth = jwt.Protect(&auth.ProtectedResource{URI: "http://" + h.Listener.Addr().String() + "/mcp", Issuers: []string{issuer.URL()}, Scopes: []string{"mcp"}})
 			h.Start()
 			defer h.Close()
 			defer s.Shutdown(context.Background())

@@ -12,7 +12,9 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/devissuer"
+	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/cmd/parley/demo"
+	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -102,19 +104,16 @@ func (f *authFlag) apply(s *server.Server, listener net.Listener, logger *slog.L
 		return nil, errors.New("--auth requires the URL of the endpoint, for which tokens are issued; add --auth resource=https://…")
 	}
 	a := &authorization{}
-	resource := &auth.ProtectedResource{
-		URI: f.resource, Issuers: f.issuers, Scopes: f.scopes, Name: s.Title,
-		DPoP: auth.DPoP{Required: f.dpop},
-	}
+	resource := &auth.ProtectedResource{URI: f.resource, Issuers: f.issuers, Scopes: f.scopes, Name: s.Title, RequireDPoP: f.dpop}
 	if f.dev {
 		var err error
-		a.dev, err = devissuer.Start(devissuer.Config{Scopes: auth.Union(demo.Scopes(), f.scopes), Logger: logger})
+		a.dev, err = devissuer.Start(devissuer.Config{Scopes: challenge.Union(demo.Scopes(), f.scopes), Logger: logger})
 		if err != nil {
 			return nil, err
 		}
 		resource.Issuers = []string{a.dev.URL()}
 	}
-	if err := resource.Check(); err != nil {
+	if err := jwt.Protect(resource).Check(); err != nil {
 		return nil, errors.Join(fmt.Errorf("--auth: %w", err), a.Close())
 	}
 	s.Auth = resource

@@ -16,6 +16,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/devissuer"
+	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/cmd/parley/demo"
 )
@@ -88,7 +89,7 @@ func serveAuthorized(t *testing.T, config devissuer.Config) (url string) {
 		t.Fatal(err)
 	}
 	s := demo.NewAuthorized("1")
-	s.Auth = &auth.ProtectedResource{Issuers: []string{issuer.URL()}, Scopes: []string{demo.ScopeUse}}
+	s.Auth = jwt.Protect(&auth.ProtectedResource{Issuers: []string{issuer.URL()}, Scopes: []string{demo.ScopeUse}})
 	endpoint := httptest.NewServer(s)
 	t.Cleanup(func() {
 		if err := errors.Join(s.Shutdown(context.Background()), issuer.Close()); err != nil {

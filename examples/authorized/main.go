@@ -24,6 +24,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/devissuer"
+	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -85,12 +86,12 @@ func main() {
 	}
 	uri := "http://" + listener.Addr().String() + "/mcp" // behind a proxy: the URL that clients use
 	log.Printf("listening at %s", uri)
-	s := newServer(&auth.ProtectedResource{
+	s := newServer(jwt.Protect(&auth.ProtectedResource{
 		URI:              uri,
 		Issuers:          []string{*issuer},
 		Scopes:           []string{"notes:read"},
 		AdvertisedScopes: []string{"notes:read"},
-	})
+	}))
 	// At "/", the server answers for its metadata too.
 	web := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
 	go func() {

@@ -2,7 +2,7 @@
 // which, how long a file may be, and what a package may not be called. It has no code of its own.
 //
 // The picture is this, and the table in rooms_test.go is the same picture for the computer. Imports run
-// down; on one floor rooms do not import each other, but for mcp, which may import jsonrpc.
+// down; on one floor rooms do not import each other, except those that sameFloor in rooms_test.go lists.
 //
 //	floor 9   cmd/parley
 //	floor 8   gateway
@@ -12,8 +12,8 @@
 //	floor 4   internal/modern, internal/legacy
 //	floor 3   task, auth/oauth, call
 //	floor 2   internal/rpc
-//	floor 1   internal/revision, internal/seal, auth, transport
-//	floor 0   mcp, jsonrpc, principal, store, schema
+//	floor 1   internal/revision, internal/seal, auth/jwt, auth/introspection, transport
+//	floor 0   auth, internal/challenge, internal/httpurl, internal/redirect, mcp, jsonrpc, principal, store, schema
 //
 // Beside the floors stand the adapters (store/redisstore, otel, auth/devissuer), what helps to test (mcptest,
 // store/storetest, internal/spec) and the rooms that nobody imports (examples, conformance, interop,

@@ -42,8 +42,13 @@ var rooms = map[string]room{
 	"call":                {floor: 3},
 	"internal/revision":   {floor: 1},
 	"internal/seal":       {floor: 1},
-	"auth":                {floor: 1},
+	"auth/jwt":            {floor: 1},
+	"auth/introspection":  {floor: 1},
 	"transport":           {floor: 1},
+	"auth":                {floor: 0},
+	"internal/challenge":  {floor: 0},
+	"internal/httpurl":    {floor: 0},
+	"internal/redirect":   {floor: 0},
 	"mcp":                 {floor: 0},
 	"jsonrpc":             {floor: 0},
 	"principal":           {floor: 0},
@@ -66,8 +71,16 @@ var rooms = map[string]room{
 	"internal/house": {kind: house},
 }
 
-// sameFloor are the arrows allowed between rooms of one floor.
-var sameFloor = map[[2]string]bool{{"mcp", "jsonrpc"}: true}
+// sameFloor are the imports allowed between packages of one floor.
+var sameFloor = map[[2]string]bool{
+	{"mcp", "jsonrpc"}:             true,
+	{"mcp", "internal/httpurl"}:    true,
+	{"auth", "jsonrpc"}:            true,
+	{"auth", "principal"}:          true,
+	{"auth", "internal/challenge"}: true,
+	{"auth", "internal/httpurl"}:   true,
+	{"auth", "internal/redirect"}:  true,
+}
 
 // withoutIO are the rooms that are data and algorithms only, and doesIO is what they therefore do not
 // import.

@@ -35,7 +35,7 @@ func TestArrows(t *testing.T) {
 		{"mcp/tool.go", ours + "principal", "floor 0"},
 		{"server/server.go", ours + "client", "floor 6"},
 		{"internal/modern/replay.go", ours + "internal/legacy", "floor 4"},
-		{"transport/conn.go", ours + "auth", "floor 1"},
+		{"transport/conn.go", ours + "auth/jwt", "floor 1"},
 		{"auth/token.go", ours + "auth/oauth", "up to floor 3"},
 		{"call/call.go", ours + "server", "up to floor 6"},
 		{"internal/legacy/session.go", ours + "internal/httpwire", "up to floor 5"},

@@ -4,10 +4,13 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/principal"
@@ -17,7 +20,7 @@ import (
 // read, and returns the request with what is known of it. If it may not go on, it has
 // answered.
 func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
-	if auth.IsMetadata(r) { // whoever has no token asks where to get one
+	if isMetadata(r) { // public: clients without a token need it
 		s.Auth.ServeMetadata(w, r)
 		return nil, false
 	}
@@ -29,8 +32,14 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) (*http.Req
 	return r.WithContext(auth.NewContext(r.Context(), info)), true
 }
 
+// isMetadata reports whether r asks for the metadata of the protected resource.
+func isMetadata(r *http.Request) bool {
+	rest, ok := strings.CutPrefix(r.URL.Path, auth.MetadataPath)
+	return ok && (rest == "" || rest[0] == '/')
+}
+
 // deny answers a request that may not be served.
-func (s *Server) deny(w http.ResponseWriter, r *http.Request, request jsonrpc.ID, no *auth.Refusal) {
+func (s *Server) deny(w http.ResponseWriter, r *http.Request, request jsonrpc.ID, no *auth.Rejection) {
 	level := slog.LevelDebug // clients come without a token to be told where to get one
 	if no.Err != nil {
 		level = slog.LevelError
@@ -53,14 +62,15 @@ func (s *Server) permit(w http.ResponseWriter, r *http.Request, request jsonrpc.
 			request = jsonrpc.ID{}
 		}
 		if scopes := s.Modern.Engine.Scopes; scopes != nil && m.Kind == jsonrpc.Request {
-			needed = auth.Union(needed, scopes(&rpc.Call{Method: m.Method, Params: &m.Params, Principal: info.Principal}))
+			needed = challenge.Union(needed, scopes(&rpc.Call{Method: m.Method, Params: &m.Params, Principal: info.Principal}))
 		}
 	}
-	no := s.Auth.Permit(w.Header(), r, info, needed)
-	if no != nil {
-		s.deny(w, r, request, no)
+	lacks := func(scope string) bool { return !info.Grants(scope) }
+	if !slices.ContainsFunc(s.Auth.Scopes, lacks) && !slices.ContainsFunc(needed, lacks) {
+		return true
 	}
-	return no == nil
+	s.deny(w, r, request, s.Auth.Challenge(w.Header(), r, info, needed))
+	return false
 }
 
 // permitted serves requests whose token grants what every request needs.
@@ -78,7 +88,7 @@ func (s *Server) permitted(serve http.HandlerFunc) http.HandlerFunc {
 // challenge makes the response to r the challenge that a handler has asked for, and
 // returns its status. Nothing of the response has been sent.
 func (s *Server) challenge(w http.ResponseWriter, r *http.Request) int {
-	return s.Auth.Challenge(w.Header(), r, auth.FromContext(r.Context()), auth.Lacked(r.Context())).Status
+	return s.Auth.Challenge(w.Header(), r, auth.FromContext(r.Context()), challenge.MissingScopes(r.Context())).Status
 }
 
 // unchallenged returns a context in which what handlers find lacking stays out of the

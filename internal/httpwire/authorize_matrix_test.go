@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/auth/jwt"
+	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -58,7 +60,7 @@ func newProtected(t *testing.T) *protected {
 	tokens["bound"].KeyThumbprint = "abc"
 	p.Server = &server.Server{
 		Logger: slog.New(slog.DiscardHandler),
-		Auth: &auth.ProtectedResource{
+		Auth: jwt.Protect(&auth.ProtectedResource{
 			URI: protectedURI, Issuers: []string{"https://as.example.com"},
 			Scopes: []string{"mcp"}, MethodScopes: map[string][]string{mcp.MethodCallTool: {"call"}, mcp.MethodSetLevel: {"levels"}},
 			Verifier: auth.VerifierFunc(func(_ context.Context, token string) (*auth.Info, error) {
@@ -71,7 +73,7 @@ func newProtected(t *testing.T) *protected {
 				}
 				return nil, errors.New("never heard of " + token)
 			}),
-		},
+		}),
 	}
 	server.AddTool(p.Server, mcp.Tool{Name: "echo"}, func(context.Context, struct{}) (string, error) {
 		p.ran.Add(1)
@@ -327,7 +329,7 @@ func TestAuthorizationIsTheSameEverywhere(t *testing.T) {
 					if id := res.Header["Mcp-Session-Id"]; id != nil {
 						t.Errorf("a session was begun: %q", id)
 					}
-					challenges := auth.ParseChallenges(res.Header["Www-Authenticate"])
+					challenges := challenge.Parse(res.Header["Www-Authenticate"])
 					if rule.status == http.StatusServiceUnavailable {
 						if len(challenges) > 0 || res.Header.Get("Retry-After") == "" {
 							t.Errorf("a token that could not be verified is challenged: %v", res.Header)
@@ -372,7 +374,7 @@ func TestT9WhoMayIsServedInTheirOwnSessions(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%s", r, x.name), func(t *testing.T) {
 				if len(x.scopes) > 0 {
 					res := p.send(t, x, "Bearer basic")
-					c := auth.ParseChallenges(res.Header["Www-Authenticate"])
+					c := challenge.Parse(res.Header["Www-Authenticate"])
 					if res.StatusCode != http.StatusForbidden || len(c) != 1 || c[0].Params["scope"] != "mcp "+strings.Join(x.scopes, " ") {
 						t.Errorf("with a part of the scopes: %s %v", res.Status, c)
 					}

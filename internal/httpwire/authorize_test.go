@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -58,7 +59,7 @@ func TestWhatAHandlerFindsLackingIsAChallenge(t *testing.T) {
 	withoutPair(t, func(t *testing.T, r mcp.Revision) {
 		res := p.send(t, p.call(t, r, "dynamic"), "Bearer ada")
 		body := text(t, res)
-		c := auth.ParseChallenges(res.Header["Www-Authenticate"])
+		c := challenge.Parse(res.Header["Www-Authenticate"])
 		if res.StatusCode != http.StatusForbidden || len(c) != 1 || c[0].Params["error"] != "insufficient_scope" || c[0].Params["scope"] != "mcp files:b files:a" {
 			t.Errorf("%s %v %s", res.Status, c, body)
 		}

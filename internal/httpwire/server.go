@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/revision"
@@ -236,7 +237,9 @@ func (s *Server) plainly(r *http.Request, e *eventStream) bool {
 
 // lacks reports whether a handler has found that the token of r does not do, which the
 // status of the response says.
-func (s *Server) lacks(r *http.Request) bool { return s.Auth != nil && auth.Lacked(r.Context()) != nil }
+func (s *Server) lacks(r *http.Request) bool {
+	return s.Auth != nil && challenge.MissingScopes(r.Context()) != nil
+}
 
 // reply sends a body of JSON, or the challenge that a handler has asked for.
 func (s *Server) reply(w http.ResponseWriter, r *http.Request, status int, body []byte) {

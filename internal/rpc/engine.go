@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -176,7 +177,7 @@ func (e *Engine) wire(ctx context.Context, c *Call, err error) error {
 	}
 	var lacking *auth.ScopeError
 	if errors.As(err, &lacking) {
-		auth.Refused(ctx, lacking)
+		challenge.AddMissing(ctx, lacking.Needed)
 		return lackingScope(lacking)
 	}
 	if ctx.Err() == nil {

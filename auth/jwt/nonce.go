@@ -1,4 +1,4 @@
-package auth
+package jwt
 
 import (
 	"crypto/hmac"
@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// nonces are what proofs have to carry where the server wants them fresh (RFC 9449,
-// section 9). A nonce is its time of issue and a code that only who has the key can
-// make, so that nothing is kept of those that are issued.
+// nonces issues and verifies the nonces of proofs (RFC 9449, section 9). A nonce is its
+// time of issue with a message authentication code, so nonces need not be stored.
 type nonces struct {
 	keys [][]byte // the newest first
 	life time.Duration
@@ -36,18 +35,18 @@ func (n *nonces) issue(now time.Time) string {
 	return base64.RawURLEncoding.EncodeToString(append(at, mac(n.keys[0], at)...))
 }
 
-// age returns how old a nonce is that is one of ours and not too old.
+// age returns the age of a nonce, and whether it is authentic and valid.
 func (n *nonces) age(nonce string, now time.Time) (time.Duration, bool) {
 	data, ok := decodeBase64(nonce)
 	if !ok || len(data) != 8+nonceMAC {
 		return 0, false
 	}
-	genuine := false
+	authentic := false
 	for _, key := range n.keys {
-		genuine = genuine || hmac.Equal(mac(key, data[:8]), data[8:])
+		authentic = authentic || hmac.Equal(mac(key, data[:8]), data[8:])
 	}
 	age := now.Sub(time.Unix(int64(binary.BigEndian.Uint64(data)), 0))
-	return age, genuine && age < n.life && age > -n.life // of a replica whose clock is ahead
+	return age, authentic && age < n.life && age > -n.life // the clock of another replica can be ahead
 }
 
 func mac(key, at []byte) []byte {

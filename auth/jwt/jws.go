@@ -1,4 +1,4 @@
-package auth
+package jwt
 
 import (
 	"crypto"
@@ -6,7 +6,7 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rsa"
-	_ "crypto/sha256" // linked in for crypto.Hash
+	_ "crypto/sha256" // registers the hashes
 	_ "crypto/sha512"
 	"encoding/base64"
 	"errors"
@@ -16,23 +16,23 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// jws is a signed token in the compact form (RFC 7515, section 7.1) whose signature
-// has not been looked at. The header's claims about where a key might be had (jku, x5u,
-// x5c) are never followed.
+// jws is a signed token in compact serialization (RFC 7515, section 7.1) whose
+// signature has not been verified. The header parameters that say where to get a key (jku, x5u, x5c) are
+// ignored.
 type jws struct {
 	alg, kid, typ string
-	jwk           []byte // as JSON; nil if there is none
-	payload       []byte // a strict JSON object
-	signed        string // what the signature is of
+	jwk           []byte // JSON; nil if absent
+	payload       []byte // a JSON object without duplicate names
+	signed        string // the input of the signature
 	signature     []byte
 }
 
-var errNotJWS = errors.New("it is not a signed JSON Web Token")
+var errNotJWS = errors.New("not a signed JSON Web Token")
 
 const maxKeyID = 512 // bytes
 
-// parseJWS reads a token strictly: what two readers could take differently (duplicate
-// members, padding bits, line breaks in base64) makes it invalid.
+// parseJWS parses a token. It rejects what two parsers could read differently: duplicate
+// names, padding bits, and line breaks in base64.
 func parseJWS(token string) (*jws, error) {
 	if len(token) > maxToken {
 		return nil, errNotJWS
@@ -67,14 +67,14 @@ func parseJWS(token string) (*jws, error) {
 			t.typ = text
 		case "jwk":
 			t.jwk = value
-		case "crit", "b64": // we understand none, so that none may be critical
+		case "crit", "b64": // critical extensions must be understood, and none is supported
 			return nil, errNotJWS
 		}
 	}
 	return t, nil
 }
 
-// isType reports whether a token says that it is of a media type, which may leave out
+// isType reports whether the token has a media type. Its header may omit
 // "application/" (RFC 7515, section 4.1.9).
 func (t *jws) isType(want string) bool {
 	typ := t.typ
@@ -90,24 +90,24 @@ func decodeObject(text string) ([]byte, bool) {
 }
 
 func decodeBase64(text string) ([]byte, bool) {
-	if strings.ContainsAny(text, "\r\n") { // which decoding skips
+	if strings.ContainsAny(text, "\r\n") { // DecodeString skips them
 		return nil, false
 	}
 	data, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	return data, err == nil
 }
 
-// algorithms are those that tokens may be signed with: asymmetric ones, so that
-// whoever can verify cannot sign (RFC 8725, section 3).
+// algorithms are the accepted signature algorithms. All are asymmetric, so that a party
+// that can verify a token cannot sign one (RFC 8725, section 3).
 var algorithms = []string{"ES256", "ES384", "ES512", "EdDSA", "PS256", "PS384", "PS512", "RS256", "RS384", "RS512"}
 
-// Sizes of RSA keys. Larger ones make verification costly for us.
+// Sizes of RSA keys in bits. Verification with a larger key is too expensive.
 const (
 	minRSABits = 2048
 	maxRSABits = 8192
 )
 
-// fits reports whether signatures of an algorithm can be verified with a key.
+// fits reports whether alg is an algorithm for key.
 func fits(alg string, key any) bool {
 	switch key := key.(type) {
 	case *ecdsa.PublicKey:
@@ -140,7 +140,7 @@ func hashOf(alg string) crypto.Hash {
 	return 0
 }
 
-// verify checks the signature with a key that fits the algorithm.
+// verify verifies the signature with key, which must fit t.alg.
 func (t *jws) verify(key any) bool {
 	if k, ok := key.(ed25519.PublicKey); ok {
 		return ed25519.Verify(k, []byte(t.signed), t.signature)

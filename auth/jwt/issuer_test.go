@@ -1,4 +1,4 @@
-package auth_test
+package jwt_test
 
 import (
 	"crypto/ecdsa"
@@ -18,15 +18,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// issuer is an authorization server as far as a resource server knows one.
+// issuer is an authorization server that serves metadata and keys.
 type issuer struct {
 	*httptest.Server
 	t        testing.TB
 	key      atomic.Pointer[signingKey]
-	metadata string // its path
+	metadata string // path of the metadata
 	fetches  atomic.Int32
 	broken   atomic.Bool
-	document func(base string) map[string]any // what the metadata says beside the issuer
+	document func(base string) map[string]any // changes to the metadata
 }
 
 type signingKey struct {
@@ -52,7 +52,7 @@ func newIssuer(t testing.TB) *issuer {
 
 func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if i.broken.Load() {
-		http.Error(w, "out of order", http.StatusInternalServerError)
+		http.Error(w, "broken", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -67,7 +67,7 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		i.fetches.Add(1)
 		k := i.key.Load()
 		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{
-			{Key: []byte("a symmetric key is of no use"), KeyID: "k0"},
+			{Key: []byte("a symmetric key, to be skipped"), KeyID: "k0"},
 			{Key: &k.private.PublicKey, KeyID: k.id, Use: "sig"},
 		}})
 	default:
@@ -77,7 +77,7 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 const self = "https://mcp.example.com/mcp"
 
-// claims are those of a token that is good for self.
+// claims returns the claims of a valid token for self.
 func (i *issuer) claims() map[string]any {
 	now := time.Now()
 	return map[string]any{
@@ -88,7 +88,7 @@ func (i *issuer) claims() map[string]any {
 
 type object = map[string]any
 
-// with returns claims with some of them changed; nil removes one.
+// with returns a copy of claims with changes; the value nil removes a claim.
 func with(claims, changes object) object {
 	changed := maps.Clone(claims)
 	for name, value := range changes {
@@ -101,7 +101,7 @@ func with(claims, changes object) object {
 	return changed
 }
 
-// token signs claims, with some members of the header changed.
+// token signs claims. Header changes members of the JWS header.
 func (i *issuer) token(claims object, header ...object) string {
 	k := i.key.Load()
 	return sign(i.t, jose.ES256, k.private, claims, append([]object{{"typ": "at+jwt", "kid": k.id}}, header...)...)

@@ -1,4 +1,4 @@
-package auth_test
+package jwt_test
 
 import (
 	"errors"
@@ -8,18 +8,18 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/auth/jwt"
 )
 
-// Where there is no token yet, a proof is still for one request of one key.
-func TestAProofWithoutATokenIsForOneRequest(t *testing.T) {
-	p, c := newProver(t), &auth.ProofChecker{}
+func TestVerifyTokenRequest(t *testing.T) {
+	p, v := newProver(t), &jwt.ProofVerifier{}
 	request := func(proof ...string) *http.Request {
 		r := httptest.NewRequest(http.MethodPost, "/token", nil)
 		r.Header["Dpop"] = proof
 		return r
 	}
 	good := p.proof("", nil)
-	if thumbprint, err := c.Check(request(good), self); err != nil || thumbprint != p.thumbprint {
+	if thumbprint, err := v.VerifyTokenRequest(request(good), self); err != nil || thumbprint != p.thumbprint {
 		t.Fatalf("%q, %v", thumbprint, err)
 	}
 	for name, proof := range map[string][]string{
@@ -29,12 +29,12 @@ func TestAProofWithoutATokenIsForOneRequest(t *testing.T) {
 		"another method": {p.proof("", object{"htm": "GET"})},
 		"another URL":    {p.proof("", object{"htu": self + "/x"})},
 		"too old":        {p.proof("", object{"iat": time.Now().Add(-2 * time.Minute).Unix()})},
-		"of the future":  {p.proof("", object{"iat": time.Now().Add(2 * time.Minute).Unix()})},
+		"in the future":  {p.proof("", object{"iat": time.Now().Add(2 * time.Minute).Unix()})},
 		"another type":   {p.proof("", nil, object{"typ": "JWT"})},
-		"a foreign key":  {p.proof("", nil, object{"jwk": newProver(t).jwk})},
+		"another key":    {p.proof("", nil, object{"jwk": newProver(t).jwk})},
 	} {
-		var not *auth.InvalidTokenError
-		if thumbprint, err := c.Check(request(proof...), self); !errors.As(err, &not) || thumbprint != "" {
+		var invalid *auth.InvalidTokenError
+		if thumbprint, err := v.VerifyTokenRequest(request(proof...), self); !errors.As(err, &invalid) || thumbprint != "" {
 			t.Errorf("%s: %q, %v", name, thumbprint, err)
 		}
 	}

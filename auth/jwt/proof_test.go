@@ -1,4 +1,4 @@
-package auth_test
+package jwt_test
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -17,10 +18,12 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/auth/jwt"
+	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/principal"
 )
 
-// prover is a client with a key of its own.
+// prover is a client with a key.
 type prover struct {
 	t          testing.TB
 	key        *signingKey
@@ -44,8 +47,8 @@ func hash(token string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// proof makes a proof for a POST to self, with some claims and members of the header
-// changed.
+// proof makes a proof for a POST to self. Claims changes its claims, header members of the
+// JWS header.
 func (p *prover) proof(token string, claims object, header ...object) string {
 	public, err := json.Marshal(p.jwk)
 	if err != nil {
@@ -56,7 +59,7 @@ func (p *prover) proof(token string, claims object, header ...object) string {
 		append([]object{{"typ": "dpop+jwt", "jwk": json.RawMessage(public)}}, header...)...)
 }
 
-// resource is one whose tokens are their names.
+// resourceOf returns a resource that accepts DPoP proofs and the given tokens.
 func resourceOf(t testing.TB, tokens map[string]*auth.Info) *auth.ProtectedResource {
 	who, err := principal.New("https://as.example.com", "ada", "editor")
 	if err != nil {
@@ -67,45 +70,46 @@ func resourceOf(t testing.TB, tokens map[string]*auth.Info) *auth.ProtectedResou
 		Verifier: auth.VerifierFunc(func(_ context.Context, token string) (*auth.Info, error) {
 			info := tokens[token]
 			if info == nil {
-				return nil, &auth.InvalidTokenError{Reason: "nobody knows it"}
+				return nil, &auth.InvalidTokenError{Reason: "unknown token"}
 			}
 			known := *info
 			known.Principal, known.Audience = who, []string{self}
 			return &known, nil
 		}),
+		DPoP: &jwt.ProofVerifier{},
 	}
 }
 
-// present shows a token and proofs to a resource.
-func present(a *auth.ProtectedResource, scheme, token string, proofs ...string) (*auth.Info, *auth.Refusal, http.Header) {
+// present sends a request with a token and proofs to a resource.
+func present(a *auth.ProtectedResource, scheme, token string, proofs ...string) (*auth.Info, *auth.Rejection, http.Header) {
 	r := httptest.NewRequest(http.MethodPost, "https://backend.internal/mcp?sessionId=1", nil)
 	r.Header.Set("Authorization", scheme+" "+token)
 	for _, p := range proofs {
 		r.Header.Add("DPoP", p)
 	}
 	response := http.Header{}
-	info, no := a.Authenticate(response, r)
-	return info, no, response
+	info, rejection := a.Authenticate(response, r)
+	return info, rejection, response
 }
 
-func challengeOf(t *testing.T, response http.Header) auth.Challenge {
+func challengeOf(t *testing.T, response http.Header) challenge.Challenge {
 	t.Helper()
-	all := auth.ParseChallenges(response["Www-Authenticate"])
+	all := challenge.Parse(response["Www-Authenticate"])
 	if len(all) != 1 {
 		t.Fatalf("challenges: %v", all)
 	}
 	return all[0]
 }
 
-func TestABoundTokenNeedsItsProof(t *testing.T) {
+func TestBoundTokensNeedAProof(t *testing.T) {
 	p, other := newProver(t), newProver(t)
 	a := resourceOf(t, map[string]*auth.Info{"token": {KeyThumbprint: p.thumbprint}, "plain": {}})
 	if info, no, _ := present(a, "DPoP", "token", p.proof("token", nil)); no != nil || info.Principal.Subject() != "ada" {
-		t.Fatalf("a proof that is right: %+v", no)
+		t.Fatalf("valid proof: %+v", no)
 	}
 	used := p.proof("token", nil)
 	if _, no, _ := present(a, "dpop", "token", used); no != nil {
-		t.Fatalf("in lower case: %+v", no)
+		t.Fatalf("scheme in lower case: %+v", no)
 	}
 	private, _ := json.Marshal(jose.JSONWebKey{Key: p.key.private})
 	now := time.Now()
@@ -114,30 +118,30 @@ func TestABoundTokenNeedsItsProof(t *testing.T) {
 		proofs []string
 		code   string
 	}{
-		"none":                      {"token", nil, "invalid_dpop_proof"},
-		"two":                       {"token", []string{p.proof("token", nil), p.proof("token", nil)}, "invalid_dpop_proof"},
-		"used before":               {"token", []string{used}, "invalid_dpop_proof"},
-		"no token":                  {"token", []string{"abc"}, "invalid_dpop_proof"},
-		"another's key":             {"token", []string{other.proof("token", nil)}, "invalid_dpop_proof"},
-		"another's signature":       {"token", []string{p.proof("token", nil, object{"jwk": other.jwk})}, "invalid_dpop_proof"},
-		"a private key":             {"token", []string{p.proof("token", nil, object{"jwk": json.RawMessage(private)})}, "invalid_dpop_proof"},
-		"no key":                    {"token", []string{p.proof("token", nil, object{"jwk": nil})}, "invalid_dpop_proof"},
-		"a symmetric key":           {"token", []string{p.proof("token", nil, object{"jwk": object{"kty": "oct", "k": "AAAA"}})}, "invalid_dpop_proof"},
-		"a chain":                   {"token", []string{p.proof("token", nil, object{"jwk": object{"kty": "EC", "x5c": []string{"AAAA"}}})}, "invalid_dpop_proof"},
-		"another type":              {"token", []string{p.proof("token", nil, object{"typ": "JWT"})}, "invalid_dpop_proof"},
-		"another method":            {"token", []string{p.proof("token", object{"htm": "GET"})}, "invalid_dpop_proof"},
-		"another URL":               {"token", []string{p.proof("token", object{"htu": "https://mcp.example.com/other"})}, "invalid_dpop_proof"},
-		"another host":              {"token", []string{p.proof("token", object{"htu": "https://backend.internal/mcp"})}, "invalid_dpop_proof"},
-		"no URL":                    {"token", []string{p.proof("token", object{"htu": nil})}, "invalid_dpop_proof"},
-		"another token":             {"token", []string{p.proof("another", nil)}, "invalid_dpop_proof"},
-		"no hash":                   {"token", []string{p.proof("token", object{"ath": nil})}, "invalid_dpop_proof"},
-		"old":                       {"token", []string{p.proof("token", object{"iat": now.Add(-2 * time.Minute).Unix()})}, "invalid_dpop_proof"},
-		"of the future":             {"token", []string{p.proof("token", object{"iat": now.Add(2 * time.Minute).Unix()})}, "invalid_dpop_proof"},
-		"without a time":            {"token", []string{p.proof("token", object{"iat": nil})}, "invalid_dpop_proof"},
-		"without an id":             {"token", []string{p.proof("token", object{"jti": nil})}, "invalid_dpop_proof"},
-		"with a long id":            {"token", []string{p.proof("token", object{"jti": strings.Repeat("x", 300)})}, "invalid_dpop_proof"},
-		"for a bearer's token":      {"plain", []string{p.proof("plain", nil)}, "invalid_token"},
-		"for a token nobody issued": {"forged", []string{p.proof("forged", nil)}, "invalid_token"},
+		"none":                     {"token", nil, "invalid_dpop_proof"},
+		"two":                      {"token", []string{p.proof("token", nil), p.proof("token", nil)}, "invalid_dpop_proof"},
+		"used before":              {"token", []string{used}, "invalid_dpop_proof"},
+		"not a JWS":                {"token", []string{"abc"}, "invalid_dpop_proof"},
+		"key of another client":    {"token", []string{other.proof("token", nil)}, "invalid_dpop_proof"},
+		"signature of another key": {"token", []string{p.proof("token", nil, object{"jwk": other.jwk})}, "invalid_dpop_proof"},
+		"private key":              {"token", []string{p.proof("token", nil, object{"jwk": json.RawMessage(private)})}, "invalid_dpop_proof"},
+		"no key":                   {"token", []string{p.proof("token", nil, object{"jwk": nil})}, "invalid_dpop_proof"},
+		"symmetric key":            {"token", []string{p.proof("token", nil, object{"jwk": object{"kty": "oct", "k": "AAAA"}})}, "invalid_dpop_proof"},
+		"certificate chain":        {"token", []string{p.proof("token", nil, object{"jwk": object{"kty": "EC", "x5c": []string{"AAAA"}}})}, "invalid_dpop_proof"},
+		"another type":             {"token", []string{p.proof("token", nil, object{"typ": "JWT"})}, "invalid_dpop_proof"},
+		"another method":           {"token", []string{p.proof("token", object{"htm": "GET"})}, "invalid_dpop_proof"},
+		"another URL":              {"token", []string{p.proof("token", object{"htu": "https://mcp.example.com/other"})}, "invalid_dpop_proof"},
+		"another host":             {"token", []string{p.proof("token", object{"htu": "https://backend.internal/mcp"})}, "invalid_dpop_proof"},
+		"no URL":                   {"token", []string{p.proof("token", object{"htu": nil})}, "invalid_dpop_proof"},
+		"another token":            {"token", []string{p.proof("another", nil)}, "invalid_dpop_proof"},
+		"no hash":                  {"token", []string{p.proof("token", object{"ath": nil})}, "invalid_dpop_proof"},
+		"old":                      {"token", []string{p.proof("token", object{"iat": now.Add(-2 * time.Minute).Unix()})}, "invalid_dpop_proof"},
+		"issued in the future":     {"token", []string{p.proof("token", object{"iat": now.Add(2 * time.Minute).Unix()})}, "invalid_dpop_proof"},
+		"no time of issue":         {"token", []string{p.proof("token", object{"iat": nil})}, "invalid_dpop_proof"},
+		"no id":                    {"token", []string{p.proof("token", object{"jti": nil})}, "invalid_dpop_proof"},
+		"id is too long":           {"token", []string{p.proof("token", object{"jti": strings.Repeat("x", 300)})}, "invalid_dpop_proof"},
+		"for a bearer token":       {"plain", []string{p.proof("plain", nil)}, "invalid_token"},
+		"for an unknown token":     {"forged", []string{p.proof("forged", nil)}, "invalid_token"},
 	} {
 		info, no, response := present(a, "DPoP", tc.token, tc.proofs...)
 		if no == nil || no.Status != http.StatusUnauthorized {
@@ -149,7 +153,7 @@ func TestABoundTokenNeedsItsProof(t *testing.T) {
 		}
 	}
 	if _, no, response := present(a, "Bearer", "token"); no == nil || challengeOf(t, response).Params["error"] != "invalid_token" {
-		t.Errorf("as a bearer's: %+v", no)
+		t.Errorf("bound token as a bearer token: %+v", no)
 	}
 	for _, htu := range []string{"HTTPS://MCP.example.com:443/mcp", self + "?sessionId=1", self + "#x"} {
 		if _, no, _ := present(a, "DPoP", "token", p.proof("token", object{"htu": htu})); no != nil {
@@ -158,23 +162,22 @@ func TestABoundTokenNeedsItsProof(t *testing.T) {
 	}
 }
 
-func TestProofsCanBeRequired(t *testing.T) {
+func TestRequireDPoPRejectsBearerTokens(t *testing.T) {
 	a := resourceOf(t, map[string]*auth.Info{"plain": {}})
-	a.DPoP.Required = true
+	a.RequireDPoP = true
 	_, no, response := present(a, "Bearer", "plain")
 	if c := challengeOf(t, response); no == nil || no.Status != http.StatusUnauthorized || !c.Is("DPoP") {
 		t.Errorf("%+v %v", no, c)
 	}
 }
 
-func TestNoncesAreIssuedAndAskedFor(t *testing.T) {
+func TestProofsNeedAFreshNonce(t *testing.T) {
 	p := newProver(t)
 	now := time.Now()
 	key := []byte(rand.Text() + rand.Text())
 	replica := func(keys ...[]byte) *auth.ProtectedResource {
 		a := resourceOf(t, map[string]*auth.Info{"token": {KeyThumbprint: p.thumbprint}})
-		a.DPoP = auth.DPoP{Nonces: true, NonceKeys: keys}
-		a.Now = func() time.Time { return now }
+		a.DPoP = &jwt.ProofVerifier{Nonces: true, NonceKeys: keys, Now: func() time.Time { return now }}
 		return a
 	}
 	a := replica(key)
@@ -188,10 +191,10 @@ func TestNoncesAreIssuedAndAskedFor(t *testing.T) {
 		return no == nil, response.Get("DPoP-Nonce")
 	}
 	if ok, next := try(a, nonce); !ok || next != "" {
-		t.Errorf("the nonce that was issued: %v, next %q", ok, next)
+		t.Errorf("issued nonce: %v, next %q", ok, next)
 	}
 	if ok, _ := try(replica([]byte(strings.Repeat("n", 32)), key), nonce); !ok {
-		t.Error("another replica, which has a newer key, does not know the nonce")
+		t.Error("a replica with a newer key rejects the nonce")
 	}
 	for _, bad := range []string{"", "abc", nonce + "x", flip(nonce)} {
 		if ok, next := try(a, bad); ok || next == "" {
@@ -200,21 +203,21 @@ func TestNoncesAreIssuedAndAskedFor(t *testing.T) {
 	}
 	now = now.Add(3 * time.Minute)
 	if ok, next := try(a, nonce); !ok || next == "" {
-		t.Errorf("an aging nonce: %v, next %q: want the next one with the answer", ok, next)
+		t.Errorf("nonce in the second half of its life: %v, next %q, want a new nonce", ok, next)
 	}
 	now = now.Add(3 * time.Minute)
 	if ok, next := try(a, nonce); ok || next == "" {
-		t.Errorf("an old nonce: %v, next %q", ok, next)
+		t.Errorf("expired nonce: %v, next %q", ok, next)
 	}
 }
 
-// A proof is remembered for as long as it would be accepted, and no longer.
-func TestProofsAreRememberedWhileTheyCount(t *testing.T) {
+// A proof is remembered for as long as it is valid.
+func TestProofsAreAcceptedOnce(t *testing.T) {
 	p := newProver(t)
 	now := time.Now()
 	a := resourceOf(t, map[string]*auth.Info{"token": {KeyThumbprint: p.thumbprint}})
-	a.Now = func() time.Time { return now }
-	// As far in the future as clocks may differ, so that it counts for two minutes.
+	a.DPoP = &jwt.ProofVerifier{Now: func() time.Time { return now }}
+	// Issued as far in the future as clocks may differ, so that it is valid for two minutes.
 	early := p.proof("token", object{"iat": now.Add(time.Minute).Unix()})
 	if _, no, _ := present(a, "DPoP", "token", early); no != nil {
 		t.Fatalf("%+v", no)
@@ -230,9 +233,9 @@ func TestProofsAreRememberedWhileTheyCount(t *testing.T) {
 	}
 }
 
-// What one process remembers is enough where nonces are its own: elsewhere a proof that it
-// was shown is refused for its nonce, before anybody asks whether it was used.
-func TestAProofIsOfUseAtOneReplicaOnlyWhereNoncesAreItsOwn(t *testing.T) {
+// Replicas do not share used proofs. With nonces of its own, each replica rejects a proof that was
+// used at another for its nonce.
+func TestReplicasWithOwnNoncesRejectProofsOfOthers(t *testing.T) {
 	p := newProver(t)
 	for name, tc := range map[string]struct {
 		keys [][]byte
@@ -244,7 +247,7 @@ func TestAProofIsOfUseAtOneReplicaOnlyWhereNoncesAreItsOwn(t *testing.T) {
 		var replicas [2]*auth.ProtectedResource
 		for i := range replicas {
 			replicas[i] = resourceOf(t, map[string]*auth.Info{"token": {KeyThumbprint: p.thumbprint}})
-			replicas[i].DPoP = auth.DPoP{Nonces: true, NonceKeys: tc.keys}
+			replicas[i].DPoP = &jwt.ProofVerifier{Nonces: true, NonceKeys: tc.keys}
 		}
 		_, _, response := present(replicas[0], "DPoP", "token", p.proof("token", nil))
 		proof := p.proof("token", object{"nonce": response.Get("DPoP-Nonce")})
@@ -252,11 +255,31 @@ func TestAProofIsOfUseAtOneReplicaOnlyWhereNoncesAreItsOwn(t *testing.T) {
 			t.Errorf("%s: %+v", name, no)
 		}
 		if _, no, response := present(replicas[0], "DPoP", "token", proof); no == nil || challengeOf(t, response).Params["error"] != "invalid_dpop_proof" {
-			t.Errorf("%s: a proof is accepted twice by one replica", name)
+			t.Errorf("%s: one replica accepted a proof twice", name)
 		}
 		_, no, response := present(replicas[1], "DPoP", "token", proof)
 		if no == nil && tc.code != "" || no != nil && challengeOf(t, response).Params["error"] != tc.code {
-			t.Errorf("%s: another replica answers %+v, want %q", name, no, tc.code)
+			t.Errorf("%s: another replica responded %+v, want %q", name, no, tc.code)
 		}
+	}
+}
+
+// R6: a rejection contains nothing of the token and the proof.
+func TestR6RejectionsDoNotContainTheProof(t *testing.T) {
+	const canary = "planted-canary-token"
+	p := newProver(t)
+	a := resourceOf(t, map[string]*auth.Info{canary: {KeyThumbprint: p.thumbprint}})
+	proof := p.proof(canary, object{"htu": "https://planted-canary-url.example"})
+	_, rejection, response := present(a, "DPoP", canary, proof)
+	if text := fmt.Sprintf("%+v %s", rejection, response); strings.Contains(text, "planted-canary") || strings.Contains(text, proof) {
+		t.Errorf("%s", text)
+	}
+}
+
+func TestProtectKeepsFieldsThatAreSet(t *testing.T) {
+	verifier, proofs := &jwt.Verifier{}, &jwt.ProofVerifier{}
+	a := &auth.ProtectedResource{Verifier: verifier, DPoP: proofs}
+	if jwt.Protect(a) != a || a.Verifier != verifier || a.DPoP != proofs {
+		t.Errorf("%+v", a)
 	}
 }

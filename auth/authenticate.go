@@ -1,0 +1,191 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parley-mcp/parley/internal/challenge"
+	"github.com/parley-mcp/parley/internal/httpurl"
+)
+
+// Rejection describes the response to a request that is not authorized.
+type Rejection struct {
+	// Status is the HTTP status.
+	Status int
+	// Reason is the text for the client and for logs. It contains no secrets.
+	Reason string
+	// Err is the cause if the server is at fault, for logs only; nil otherwise.
+	Err error
+}
+
+const misconfigured = "authorization is misconfigured"
+
+// leeway is how long after its expiry a token is accepted, because clocks differ.
+const leeway = 30 * time.Second
+
+// Authenticate verifies the token of r, whose body it does not read. It returns the
+// token's information, or the rejection with which to answer. In both cases it sets response headers
+// in response, such as WWW-Authenticate. It does not check scopes.
+//
+// A server.Server calls Authenticate itself. Call it to protect other handlers of the
+// same program.
+func (p *ProtectedResource) Authenticate(response http.Header, r *http.Request) (*Info, *Rejection) {
+	at, err := p.endpointFor(r)
+	if err != nil {
+		return nil, &Rejection{http.StatusInternalServerError, misconfigured, err}
+	}
+	c, given, ok := readCredentials(r.Header["Authorization"])
+	reject := func(status int, code, reason string) (*Info, *Rejection) {
+		p.challenge(response, at, c.dpop, code, reason, p.Scopes)
+		return nil, &Rejection{Status: status, Reason: reason}
+	}
+	switch {
+	case !ok:
+		return reject(http.StatusBadRequest, codeInvalidRequest, "the Authorization header is malformed")
+	case !given:
+		return reject(http.StatusUnauthorized, "", "the request has no access token")
+	case !c.dpop && p.RequireDPoP:
+		return reject(http.StatusUnauthorized, codeInvalidToken, "the server requires a token with a DPoP proof")
+	}
+	info, err := p.verify(r.Context(), c.token)
+	var invalid *InvalidTokenError
+	switch {
+	case errors.Is(err, ErrUnavailable):
+		response.Set("Retry-After", "5")
+		return nil, &Rejection{http.StatusServiceUnavailable, ErrUnavailable.Error(), withoutToken(err, c.token)}
+	case errors.As(err, &invalid):
+		return reject(http.StatusUnauthorized, invalid.code(), invalid.Reason)
+	case err != nil:
+		return reject(http.StatusUnauthorized, codeInvalidToken, "the token is not valid")
+	}
+	if reason := p.mismatch(info, at, c.dpop); reason != "" {
+		return reject(http.StatusUnauthorized, codeInvalidToken, reason)
+	}
+	if c.dpop {
+		nonce, err := p.DPoP.VerifyProof(r, at.proofURLs(r), c.token, info.KeyThumbprint)
+		if nonce != "" {
+			response["Dpop-Nonce"] = []string{nonce}
+		}
+		switch {
+		case errors.As(err, &invalid):
+			return reject(http.StatusUnauthorized, invalid.code(), "DPoP proof: "+invalid.Reason)
+		case err != nil:
+			response.Set("Retry-After", "60")
+			return nil, &Rejection{http.StatusServiceUnavailable, "too many requests: try again later", err}
+		}
+	}
+	authenticated := *info
+	authenticated.Implies = p.Implies
+	return &authenticated, nil
+}
+
+// endpointFor returns the endpoint that r has reached.
+func (p *ProtectedResource) endpointFor(r *http.Request) (endpoint, error) {
+	if err := p.Check(); err != nil {
+		return endpoint{}, err
+	}
+	if p.endpoint.uri != "" {
+		return p.endpoint, nil
+	}
+	return loopbackEndpoint(r, pathOf(r))
+}
+
+func (p *ProtectedResource) verify(ctx context.Context, token string) (info *Info, err error) {
+	info, err = p.Verifier.Verify(ctx, token)
+	if err == nil && (info == nil || info.Principal.IsAnonymous()) {
+		err = errors.New("the Verifier returned no principal")
+	}
+	return info, err
+}
+
+// mismatch returns why a genuine token cannot be used for this request, or "".
+func (p *ProtectedResource) mismatch(info *Info, at endpoint, dpop bool) string {
+	switch {
+	case !slices.ContainsFunc(info.Audience, func(audience string) bool {
+		if audience == at.uri {
+			return true
+		}
+		canonical, err := httpurl.Canonical(audience)
+		return err == nil && canonical == at.uri
+	}):
+		return "the token is not for this server"
+	case !info.Expiry.IsZero() && !p.now().Before(info.Expiry.Add(leeway)):
+		return "the token has expired"
+	case !dpop && info.KeyThumbprint != "":
+		return "the token needs a DPoP proof" // RFC 9449, section 7.2
+	case dpop && info.KeyThumbprint == "":
+		return "the token is not bound to a key"
+	case dpop && p.DPoP == nil:
+		return "the server does not support DPoP"
+	}
+	return ""
+}
+
+// withoutToken removes the token from an error that a Verifier has put it into.
+func withoutToken(err error, token string) error {
+	if text := err.Error(); strings.Contains(text, token) {
+		return errors.New(strings.ReplaceAll(text, token, "[token]"))
+	}
+	return err
+}
+
+// Challenge returns the rejection of a request that needs scopes, in addition to those
+// of every request, which its token does not grant. The challenge, which Challenge sets
+// in response, names all of them (2026-07-28, basic/authorization, Scope Challenge
+// Handling).
+func (p *ProtectedResource) Challenge(response http.Header, r *http.Request, info *Info, needed []string) *Rejection {
+	at, err := p.endpointFor(r)
+	if err != nil {
+		return &Rejection{http.StatusInternalServerError, misconfigured, err}
+	}
+	all := challenge.Union(p.Scopes, needed)
+	missing := &ScopeError{Needed: all}
+	p.challenge(response, at, info.KeyThumbprint != "", codeInsufficientScope, missing.Error(), all)
+	return &Rejection{Status: http.StatusForbidden, Reason: missing.Error()}
+}
+
+// Error codes of challenges (RFC 6750, section 3.1).
+const (
+	codeInvalidRequest    = "invalid_request"
+	codeInvalidToken      = "invalid_token"
+	codeInsufficientScope = "insufficient_scope"
+)
+
+func (e *InvalidTokenError) code() string {
+	if e.Code != "" {
+		return e.Code
+	}
+	return codeInvalidToken
+}
+
+// challenge sets WWW-Authenticate. Dpop reports whether the client used the scheme DPoP.
+func (p *ProtectedResource) challenge(response http.Header, at endpoint, dpop bool, code, reason string, scopes []string) {
+	c := challenge.Challenge{Scheme: challenge.Bearer, Params: map[string]string{"resource_metadata": at.metadataURL()}}
+	if p.DPoP != nil && (dpop || p.RequireDPoP) {
+		c.Scheme = challenge.DPoP
+		c.Params["algs"] = strings.Join(p.DPoP.Algorithms(), " ")
+	}
+	if len(scopes) > 0 {
+		c.Params["scope"] = strings.Join(scopes, " ")
+	}
+	if code != "" { // absent for a request without credentials (RFC 6750, section 3.1)
+		c.Params["error"] = code
+		c.Params["error_description"] = describable(reason)
+	}
+	response["Www-Authenticate"] = []string{c.String()}
+}
+
+// describable removes the characters that error_description must not contain (RFC 6750,
+// section 3).
+func describable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' || r == '"' || r == '\\' {
+			return -1
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,200 @@
+package introspection_test
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/auth/introspection"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const self = "https://mcp.example.com/mcp"
+
+type object = map[string]any
+
+// with returns a copy of claims with changes; the value nil removes a claim.
+func with(claims, changes object) object {
+	changed := maps.Clone(claims)
+	for name, value := range changes {
+		if value == nil {
+			delete(changed, name)
+		} else {
+			changed[name] = value
+		}
+	}
+	return changed
+}
+
+// endpoint is an introspection endpoint that responds with a document for each token.
+type endpoint struct {
+	*httptest.Server
+	requests atomic.Int32
+}
+
+func newEndpoint(t *testing.T, documents map[string]object) *endpoint {
+	i := &endpoint{}
+	i.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		i.requests.Add(1)
+		id, secret, _ := r.BasicAuth()
+		if r.Method != http.MethodPost || id != "mcp%3Aserver" || secret != "s%26cret" || r.URL.RawQuery != "" {
+			http.Error(w, "unknown client", http.StatusUnauthorized)
+			return
+		}
+		document := documents[r.PostFormValue("token")]
+		if document == nil {
+			document = object{"active": false}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(document)
+	}))
+	t.Cleanup(i.Close)
+	return i
+}
+
+func (i *endpoint) verifier(now *time.Time) *introspection.Verifier {
+	return &introspection.Verifier{
+		Endpoint: i.URL, Issuer: "https://as.example.com", ClientID: "mcp:server", ClientSecret: "s&cret",
+		Now: func() time.Time { return *now },
+	}
+}
+
+// R2: the introspection response decides whether a token is valid.
+func TestVerifyReturnsTheResponse(t *testing.T) {
+	now := time.Now()
+	active := object{"active": true, "sub": "ada", "client_id": "editor", "aud": self, "scope": "a b", "exp": now.Add(time.Hour).Unix(), "extra": 1}
+	i := newEndpoint(t, map[string]object{
+		"good":         active,
+		"machine":      with(active, object{"sub": nil}),
+		"same issuer":  with(active, object{"iss": "https://as.example.com"}),
+		"other issuer": with(active, object{"iss": "https://evil.example"}),
+		"inactive":     with(active, object{"active": false}),
+		"no active":    with(active, object{"active": nil}),
+		"string":       with(active, object{"active": "true"}),
+		"expired":      with(active, object{"exp": now.Add(-time.Second).Unix()}),
+		"no subject":   with(active, object{"sub": nil, "client_id": nil}),
+		"number":       with(active, object{"sub": 1}),
+		"certificate":  with(active, object{"cnf": object{"x5t#S256": "x"}}),
+	})
+	v := i.verifier(&now)
+	info, err := v.Verify(t.Context(), "good")
+	if err != nil || info.Principal.Subject() != "ada" || info.Principal.Issuer() != "https://as.example.com" || strings.Join(info.Scopes, " ") != "a b" || info.Audience[0] != self {
+		t.Fatalf("%v, %v", info, err)
+	}
+	if extra, _ := info.Claim("extra"); string(extra) != "1" {
+		t.Errorf("extra: %s", extra)
+	}
+	if info, err := v.Verify(t.Context(), "machine"); err != nil || info.Principal.Subject() != "editor" {
+		t.Errorf("token of a client: %v, %v", info, err)
+	}
+	if _, err := v.Verify(t.Context(), "same issuer"); err != nil {
+		t.Error(err)
+	}
+	for _, token := range []string{"other issuer", "inactive", "no active", "string", "expired", "no subject", "number", "certificate", "unknown"} {
+		var invalid *auth.InvalidTokenError
+		if info, err := v.Verify(t.Context(), token); !errors.As(err, &invalid) {
+			t.Errorf("%s: %v, %v", token, info, err)
+		}
+	}
+}
+
+func TestResponsesAreCached(t *testing.T) {
+	now := time.Now()
+	i := newEndpoint(t, map[string]object{
+		"good":  {"active": true, "sub": "ada"},
+		"brief": {"active": true, "sub": "ada", "exp": now.Add(5 * time.Second).Unix()},
+	})
+	v := i.verifier(&now)
+	verify := func(token string, want int32, after time.Duration) {
+		t.Helper()
+		now = now.Add(after)
+		before := i.requests.Load()
+		_, _ = v.Verify(t.Context(), token)
+		if n := i.requests.Load() - before; n != want {
+			t.Errorf("%s: %d requests, want %d", token, n, want)
+		}
+	}
+	verify("good", 1, 0)
+	verify("good", 0, 14*time.Second)
+	verify("good", 1, 2*time.Second)
+	verify("bad", 1, 0)
+	verify("bad", 0, time.Second)
+	now = now.Add(-17 * time.Second)
+	verify("brief", 1, 0)
+	verify("brief", 0, 4*time.Second)
+	verify("brief", 1, 2*time.Second)
+	v = i.verifier(&now)
+	v.CacheFor = -1
+	verify("good", 1, 0)
+	verify("good", 1, 0)
+}
+
+func TestEndpointFailuresDoNotInvalidateTokens(t *testing.T) {
+	now := time.Now()
+	i := newEndpoint(t, nil)
+	wrong := i.verifier(&now)
+	wrong.ClientSecret = "wrong"
+	_, err := wrong.Verify(t.Context(), "planted-token")
+	if !errors.Is(err, auth.ErrUnavailable) || strings.Contains(err.Error(), "planted") || strings.Contains(err.Error(), "wrong") {
+		t.Errorf("wrong secret: %v", err)
+	}
+	for name, answer := range map[string]string{"not JSON": "<html>", "array": `[]`, "duplicate name": `{"active":true,"active":false}`, "empty": ""} {
+		broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(answer))
+		}))
+		v := i.verifier(&now)
+		v.Endpoint = broken.URL
+		if _, err := v.Verify(t.Context(), "token"); !errors.Is(err, auth.ErrUnavailable) {
+			t.Errorf("%s: %v", name, err)
+		}
+		broken.Close()
+	}
+	for _, v := range []*introspection.Verifier{{}, {Endpoint: "http://as.example.com", Issuer: "https://as.example.com"}, {Endpoint: "https://as.example.com"}} {
+		if v.Check() == nil {
+			t.Errorf("%q of %q is accepted", v.Endpoint, v.Issuer)
+		}
+	}
+}
+
+func TestConcurrentRequestsAreLimited(t *testing.T) {
+	now := time.Now()
+	release := make(chan struct{})
+	var waiting atomic.Int32
+	full := make(chan struct{})
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if waiting.Add(1) == 64 {
+			close(full)
+		}
+		<-release
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"active":false}`))
+	}))
+	defer slow.Close()
+	v := &introspection.Verifier{Endpoint: slow.URL, Issuer: "https://as.example.com", Now: func() time.Time { return now }}
+	done := make(chan error)
+	for n := range 64 {
+		go func() {
+			_, err := v.Verify(t.Context(), "t"+strings.Repeat("x", n))
+			done <- err
+		}()
+	}
+	<-full
+	if _, err := v.Verify(t.Context(), "t65"); !errors.Is(err, auth.ErrUnavailable) {
+		t.Errorf("65th request: %v", err)
+	}
+	close(release)
+	for range 64 {
+		<-done
+	}
+}

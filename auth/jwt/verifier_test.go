@@ -1,0 +1,373 @@
+package jwt_test
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/auth/jwt"
+)
+
+func TestVerifyReturnsTheClaims(t *testing.T) {
+	i := newIssuer(t)
+	v := &jwt.Verifier{Issuers: []string{i.URL}}
+	claims := i.claims()
+	claims["tenant"] = object{"id": 7}
+	info, err := v.Verify(t.Context(), i.token(claims))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := info.Principal
+	if p.Issuer() != i.URL || p.Subject() != "ada" || p.Client() != "editor" {
+		t.Errorf("principal %v", p)
+	}
+	if strings.Join(info.Scopes, " ") != "mcp:read mcp:write" || len(info.Audience) != 1 || info.Audience[0] != self || time.Until(info.Expiry) < 50*time.Minute {
+		t.Errorf("%v, audience %v, expiry %v", info.Scopes, info.Audience, info.Expiry)
+	}
+	if tenant, ok := info.Claim("tenant"); !ok || string(tenant) != `{"id":7}` {
+		t.Errorf("claim tenant: %s", tenant)
+	}
+	if _, ok := info.Claim("nothing"); ok {
+		t.Error("Claim returned a claim that the token does not have")
+	}
+}
+
+func TestVerifyReadsScopeAndScp(t *testing.T) {
+	i := newIssuer(t)
+	v := &jwt.Verifier{Issuers: []string{i.URL}}
+	for name, claim := range map[string]object{
+		"scp as an array": {"scope": nil, "scp": []string{"a", "b"}},
+		"scp as a string": {"scope": nil, "scp": "a b"},
+		"both":            {"scope": "a b", "scp": []string{"c"}},
+	} {
+		info, err := v.Verify(t.Context(), i.token(with(i.claims(), claim)))
+		if err != nil || strings.Join(info.Scopes, " ") != "a b" {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+}
+
+// R1, R2: a token with any defect is invalid.
+func TestDefectiveTokensAreInvalid(t *testing.T) {
+	i := newIssuer(t)
+	now := time.Now()
+	good := i.claims()
+	bearer := i.token(good)
+	parts := strings.Split(bearer, ".")
+	other := newKey(t, "k1")
+	secret, _ := i.key.Load().private.PublicKey.ECDH()
+	encode := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
+	jwk, _ := json.Marshal(jose.JSONWebKey{Key: &other.private.PublicKey})
+	for name, token := range map[string]string{
+		"empty":                    "",
+		"not a JWS":                "abc",
+		"four parts":               bearer + ".x",
+		"two parts":                parts[0] + "." + parts[1],
+		"no signature":             parts[0] + "." + parts[1] + ".",
+		"flipped bit":              parts[0] + "." + parts[1] + "." + flip(parts[2]),
+		"changed payload":          parts[0] + "." + encode(`{"iss":"`+i.URL+`"}`) + "." + parts[2],
+		"line break":               bearer + "\n",
+		"padding":                  bearer + "=",
+		"alg none":                 encode(`{"alg":"none","typ":"at+jwt"}`) + "." + parts[1] + ".",
+		"no alg":                   encode(`{"typ":"at+jwt"}`) + "." + parts[1] + "." + parts[2],
+		"two algs":                 encode(`{"alg":"ES256","alg":"none","typ":"at+jwt"}`) + "." + parts[1] + ".",
+		"HMAC with the public key": sign(t, jose.HS256, secret.Bytes(), good, object{"typ": "at+jwt", "kid": "k1"}),
+		"algorithm of another key": sign(t, jose.EdDSA, ed25519.NewKeyFromSeed(make([]byte, 32)), good, object{"typ": "at+jwt", "kid": "k1"}),
+		"key of another issuer":    sign(t, jose.ES256, other.private, good, object{"typ": "at+jwt", "kid": "k1"}),
+		"embedded key":             sign(t, jose.ES256, other.private, good, object{"typ": "at+jwt", "jwk": json.RawMessage(jwk)}),
+		"jku":                      sign(t, jose.ES256, other.private, good, object{"typ": "at+jwt", "jku": i.URL + "/other", "kid": "k1"}),
+		"unknown kid":              i.token(good, object{"kid": "k9"}),
+		"kid is a path":            i.token(good, object{"kid": "../../../dev/null"}),
+		"kid is SQL":               i.token(good, object{"kid": "k1' OR '1'='1"}),
+		"kid is too long":          i.token(good, object{"kid": strings.Repeat("k", 600)}),
+		"critical extensions":      i.token(good, object{"crit": []string{"exp"}}),
+		"ID token":                 i.token(good, object{"typ": "JWT"}),
+		"DPoP proof":               i.token(good, object{"typ": "dpop+jwt"}),
+		"unknown issuer":           i.token(with(good, object{"iss": "https://evil.example"})),
+		"issuer with a slash":      i.token(with(good, object{"iss": i.URL + "/"})),
+		"no issuer":                i.token(with(good, object{"iss": nil})),
+		"no subject":               i.token(with(good, object{"sub": nil})),
+		"numeric subject":          i.token(with(good, object{"sub": 7})),
+		"no expiry":                i.token(with(good, object{"exp": nil})),
+		"expired":                  i.token(with(good, object{"exp": now.Add(-time.Minute).Unix()})),
+		"expiry is a string":       i.token(with(good, object{"exp": "tomorrow"})),
+		"expiry overflows":         i.token(with(good, object{"exp": 1e300})),
+		"not valid yet":            i.token(with(good, object{"nbf": now.Add(time.Minute).Unix()})),
+		"issued in the future":     i.token(with(good, object{"iat": now.Add(time.Minute).Unix()})),
+		"bound to a certificate":   i.token(with(good, object{"cnf": object{"x5t#S256": "abc"}})),
+		"empty key thumbprint":     i.token(with(good, object{"cnf": object{"jkt": ""}})),
+		"numeric audience":         i.token(with(good, object{"aud": []int{1}})),
+		"too many audiences":       i.token(with(good, object{"aud": strings.Split(strings.Repeat("a,", 100), ",")})),
+		"too long":                 i.token(with(good, object{"x": strings.Repeat("x", 17<<10)})),
+		"control characters":       i.token(with(good, object{"sub": "a\nb"})),
+	} {
+		v := &jwt.Verifier{Issuers: []string{i.URL}}
+		info, err := v.Verify(t.Context(), token)
+		var invalid *auth.InvalidTokenError
+		if !errors.As(err, &invalid) || info != nil {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+		if len(token) > 20 && err != nil && strings.Contains(err.Error(), token[len(token)-20:]) {
+			t.Errorf("%s: the error contains the token: %v", name, err)
+		}
+	}
+	if _, err := (&jwt.Verifier{Issuers: []string{i.URL}}).Verify(t.Context(), bearer); err != nil {
+		t.Errorf("the token without defect: %v", err)
+	}
+}
+
+func flip(signature string) string {
+	raw, _ := base64.RawURLEncoding.DecodeString(signature)
+	raw[5] ^= 1
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
+func TestVerifyAllowsForClockSkew(t *testing.T) {
+	i := newIssuer(t)
+	now := time.Now()
+	v := &jwt.Verifier{Issuers: []string{i.URL}}
+	for name, change := range map[string]object{
+		"expired just now":              {"exp": now.Add(-5 * time.Second).Unix()},
+		"issued a little in the future": {"nbf": now.Add(5 * time.Second).Unix(), "iat": now.Add(5 * time.Second).Unix()},
+		"fractional expiry":             {"exp": float64(now.Unix()) + 100.5},
+	} {
+		if _, err := v.Verify(t.Context(), i.token(with(i.claims(), change))); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestVerifySupportsAsymmetricAlgorithms(t *testing.T) {
+	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	weak, err := rsa.GenerateKey(rand.Reader, 1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, edKey, _ := ed25519.GenerateKey(rand.Reader)
+	var set jose.JSONWebKeySet
+	keys := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/jwk-set+json")
+		_ = json.NewEncoder(w).Encode(set)
+	}))
+	defer keys.Close()
+	i := newIssuer(t)
+	set.Keys = []jose.JSONWebKey{
+		{Key: &rsaKey.PublicKey, KeyID: "rsa"}, {Key: edKey.Public(), KeyID: "ed"}, {Key: &weak.PublicKey, KeyID: "weak"},
+		{Key: &rsaKey.PublicKey, KeyID: "ps only", Algorithm: "PS256"}, {Key: &rsaKey.PublicKey, KeyID: "enc", Use: "enc"},
+	}
+	v := &jwt.Verifier{Issuers: []string{i.URL}, KeysURL: keys.URL}
+	for _, tc := range []struct {
+		alg jose.SignatureAlgorithm
+		key any
+		id  string
+		ok  bool
+	}{
+		{jose.RS256, rsaKey, "rsa", true}, {jose.RS384, rsaKey, "rsa", true}, {jose.RS512, rsaKey, "rsa", true},
+		{jose.PS256, rsaKey, "rsa", true}, {jose.PS384, rsaKey, "rsa", true}, {jose.PS512, rsaKey, "rsa", true},
+		{jose.EdDSA, edKey, "ed", true}, {jose.RS256, weak, "weak", false}, {jose.RS256, rsaKey, "ps only", false},
+		{jose.PS256, rsaKey, "ps only", true}, {jose.RS256, rsaKey, "enc", false},
+	} {
+		_, err := v.Verify(t.Context(), sign(t, tc.alg, tc.key, i.claims(), object{"typ": "application/at+JWT", "kid": tc.id}))
+		if (err == nil) != tc.ok {
+			t.Errorf("%s with the key %q: %v", tc.alg, tc.id, err)
+		}
+	}
+	// The kid is optional.
+	if _, err := v.Verify(t.Context(), sign(t, jose.EdDSA, edKey, i.claims(), object{"typ": "at+jwt"})); err != nil {
+		t.Errorf("without a kid: %v", err)
+	}
+}
+
+// A hundred concurrent requests with a new key cause one fetch, and tokens with invented
+// key ids cause none.
+func TestKeyRotationCausesOneFetch(t *testing.T) {
+	i := newIssuer(t)
+	var mu sync.Mutex
+	now := time.Now()
+	v := &jwt.Verifier{Issuers: []string{i.URL}, Now: func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		return now
+	}}
+	later := func(d time.Duration) {
+		mu.Lock()
+		defer mu.Unlock()
+		now = now.Add(d)
+	}
+	concurrently := func(token string) (failed int) {
+		var wg sync.WaitGroup
+		errs := make([]error, 100)
+		for n := range errs {
+			wg.Go(func() { _, errs[n] = v.Verify(t.Context(), token) })
+		}
+		wg.Wait()
+		for _, err := range errs {
+			if err != nil {
+				failed++
+			}
+		}
+		return failed
+	}
+	if failed, n := concurrently(i.token(i.claims())), i.fetches.Load(); failed > 0 || n != 1 {
+		t.Errorf("first fetch: %d failed, %d fetches", failed, n)
+	}
+	later(11 * time.Second)
+	i.key.Store(newKey(t, "k2"))
+	if failed, n := concurrently(i.token(i.claims())), i.fetches.Load(); failed > 0 || n != 2 {
+		t.Errorf("after the rotation: %d failed, %d fetches in all", failed, n)
+	}
+	forged := newKey(t, "forged")
+	for range 10 {
+		_, err := v.Verify(t.Context(), sign(t, jose.ES256, forged.private, i.claims(), object{"typ": "at+jwt", "kid": rand.Text()}))
+		var invalid *auth.InvalidTokenError
+		if !errors.As(err, &invalid) {
+			t.Fatal(err)
+		}
+	}
+	if n := i.fetches.Load(); n != 2 {
+		t.Errorf("invented key ids caused %d fetches", n-2)
+	}
+	// If a fetch fails, cached keys are used for another hour.
+	i.broken.Store(true)
+	later(61 * time.Minute)
+	long := i.token(with(i.claims(), object{"exp": now.Add(24 * time.Hour).Unix()}))
+	if _, err := v.Verify(t.Context(), long); err != nil {
+		t.Errorf("with keys that are an hour old: %v", err)
+	}
+	later(time.Hour)
+	if _, err := v.Verify(t.Context(), long); !errors.Is(err, auth.ErrUnavailable) {
+		t.Errorf("with keys that are two hours old: %v", err)
+	}
+	i.broken.Store(false)
+	later(11 * time.Second)
+	if _, err := v.Verify(t.Context(), long); err != nil {
+		t.Errorf("after the issuer has recovered: %v", err)
+	}
+}
+
+func TestIssuerMetadataLocations(t *testing.T) {
+	for _, path := range []string{"/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"} {
+		i := newIssuer(t)
+		i.metadata = path
+		if _, err := (&jwt.Verifier{Issuers: []string{i.URL}}).Verify(t.Context(), i.token(i.claims())); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	for _, path := range []string{"/.well-known/oauth-authorization-server/a", "/.well-known/openid-configuration/a", "/a/.well-known/openid-configuration"} {
+		i := newIssuer(t)
+		i.metadata = path
+		i.document = func(base string) map[string]any { return object{"issuer": base + "/a"} }
+		if _, err := (&jwt.Verifier{Issuers: []string{i.URL + "/a"}}).Verify(t.Context(), i.token(with(i.claims(), object{"iss": i.URL + "/a"}))); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+func TestUnavailableKeysDoNotInvalidateTokens(t *testing.T) {
+	elsewhere := newIssuer(t)
+	for name, breakIssuer := range map[string]func(*issuer){
+		"HTTP status 500": func(i *issuer) { i.broken.Store(true) },
+		"no metadata":     func(i *issuer) { i.metadata = "/nowhere" },
+		"metadata of another issuer": func(i *issuer) {
+			i.document = func(string) map[string]any { return object{"issuer": "https://evil.example"} }
+		},
+		"no jwks_uri": func(i *issuer) { i.document = func(string) map[string]any { return object{"jwks_uri": ""} } },
+		"jwks_uri over http": func(i *issuer) {
+			i.document = func(string) map[string]any { return object{"jwks_uri": "http://keys.example/"} }
+		},
+		"jwks_uri is a file URL": func(i *issuer) {
+			i.document = func(string) map[string]any { return object{"jwks_uri": "file:///etc/keys"} }
+		},
+		"jwks_uri is not a key set": func(i *issuer) {
+			i.document = func(base string) map[string]any { return object{"jwks_uri": base + i.metadata} }
+		},
+	} {
+		i := newIssuer(t)
+		breakIssuer(i)
+		_, err := (&jwt.Verifier{Issuers: []string{i.URL}}).Verify(t.Context(), i.token(i.claims()))
+		if !errors.Is(err, auth.ErrUnavailable) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	redirecting := httptest.NewServer(http.RedirectHandler(elsewhere.URL+"/keys", http.StatusFound))
+	defer redirecting.Close()
+	i := newIssuer(t)
+	v := &jwt.Verifier{Issuers: []string{i.URL}, KeysURL: redirecting.URL}
+	if _, err := v.Verify(t.Context(), i.token(i.claims())); !errors.Is(err, auth.ErrUnavailable) || elsewhere.fetches.Load() > 0 {
+		t.Errorf("a redirect to another origin was followed: %v", err)
+	}
+	large := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"keys":[` + strings.Repeat(" ", 600<<10) + `]}`))
+	}))
+	defer large.Close()
+	v = &jwt.Verifier{Issuers: []string{i.URL}, KeysURL: large.URL}
+	if _, err := v.Verify(t.Context(), i.token(i.claims())); err == nil || !strings.Contains(err.Error(), "longer than") {
+		t.Errorf("a document of 600 KiB: %v", err)
+	}
+}
+
+func TestCheckRejectsInsecureIssuers(t *testing.T) {
+	for _, v := range []*jwt.Verifier{
+		{}, {Issuers: []string{""}}, {Issuers: []string{"http://as.example.com"}}, {Issuers: []string{"https://as.example.com?x"}},
+		{Issuers: []string{"https://as.example.com#x"}}, {Issuers: []string{"https://u:p@as.example.com"}}, {Issuers: []string{"as.example.com"}},
+		{Issuers: []string{"https://a.example", "https://b.example"}, KeysURL: "https://a.example/keys"},
+		{Issuers: []string{"https://a.example"}, KeysURL: "http://a.example/keys"},
+	} {
+		if err := v.Check(); err == nil {
+			t.Errorf("%q, %q is accepted", v.Issuers, v.KeysURL)
+		}
+	}
+	for _, issuer := range []string{"https://as.example.com", "https://as.example.com/tenant", "http://127.0.0.1:1", "http://[::1]:1", "http://localhost"} {
+		if err := (&jwt.Verifier{Issuers: []string{issuer}}).Check(); err != nil {
+			t.Errorf("%s: %v", issuer, err)
+		}
+	}
+}
+
+// go-jose accepts every token that Verify accepts. The key and the time are fixed, so that
+// fuzzing can run in several processes.
+func FuzzVerifier(f *testing.F) {
+	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+	keys := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k"}}})
+	}))
+	defer keys.Close()
+	v := &jwt.Verifier{Issuers: []string{"https://as.example.com"}, KeysURL: keys.URL, Now: func() time.Time { return time.Unix(1000, 0) }}
+	good := sign(f, jose.EdDSA, key, object{"iss": "https://as.example.com", "sub": "ada", "exp": 2000}, object{"typ": "at+jwt", "kid": "k"})
+	if _, err := v.Verify(f.Context(), good); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add(strings.Replace(good, ".", "..", 1))
+	f.Add("e30.e30.")
+	f.Fuzz(func(t *testing.T, token string) {
+		info, err := v.Verify(t.Context(), token)
+		if err != nil {
+			return
+		}
+		parsed, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.EdDSA})
+		if err != nil {
+			t.Fatalf("accepted as %v: %q: %v", info, token, err)
+		}
+		if _, err := parsed.Verify(key.Public()); err != nil || token != good {
+			t.Fatalf("accepted as %v: %q: %v", info, token, err)
+		}
+	})
+}

@@ -1,0 +1,94 @@
+// Package httpurl tests and normalizes http and https URLs: which hosts are on the
+// loopback interface, which URLs are safe to use, and which two URLs are equal.
+package httpurl
+
+import (
+	"errors"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// IsLoopback reports whether host, without port and brackets, is "localhost" or an
+// address of the loopback interface. It resolves no names. An address with an IPv6 zone
+// is not a loopback address.
+func IsLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.IsLoopback() && addr.Zone() == ""
+}
+
+// IsSecure reports whether the scheme of u is https, or http on the loopback interface,
+// so that the network cannot read the connection.
+func IsSecure(u *url.URL) bool {
+	return u.Scheme == "https" || u.Scheme == "http" && IsLoopback(u.Hostname())
+}
+
+// SameOrigin reports whether two URLs have the same scheme, host and port.
+func SameOrigin(a, b *url.URL) bool {
+	return strings.EqualFold(a.Scheme, b.Scheme) && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
+}
+
+func port(u *url.URL) string {
+	switch p := u.Port(); {
+	case p != "":
+		return p
+	case strings.EqualFold(u.Scheme, "https"):
+		return "443"
+	}
+	return "80"
+}
+
+var (
+	errNotAbsolute = errors.New("the URL must be absolute and must not have a user or a fragment")
+	errNotSecure   = errors.New("the URL must begin with https:// (http:// is allowed on the loopback interface only)")
+)
+
+// ParseSecure parses a URL for which [IsSecure] holds. It must have a host, and neither
+// user information nor a fragment.
+func ParseSecure(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || strings.Contains(text, "#") {
+		return nil, errNotAbsolute
+	}
+	if !IsSecure(u) {
+		return nil, errNotSecure
+	}
+	return u, nil
+}
+
+// Canonical returns the form in which resource URIs are compared: scheme and host in
+// lower case, no default port, and no path instead of "/" (2026-07-28,
+// basic/authorization, Canonical Server URI).
+func Canonical(text string) (string, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || strings.Contains(text, "#") {
+		return "", errNotAbsolute
+	}
+	scheme, host := strings.ToLower(u.Scheme), strings.ToLower(u.Host)
+	if port := u.Port(); scheme == "https" && port == "443" || scheme == "http" && port == "80" {
+		host = strings.TrimSuffix(host, ":"+port)
+	}
+	path := u.EscapedPath()
+	if path == "/" {
+		path = ""
+	}
+	if u.RawQuery != "" || u.ForceQuery {
+		path += "?" + u.RawQuery
+	}
+	return scheme + "://" + host + path, nil
+}
+
+var errIssuerQuery = errors.New("an issuer identifier must not have a query")
+
+// CheckIssuer returns an error if text is not the identifier of an authorization server:
+// a URL for [ParseSecure] without query (RFC 8414, section 2).
+func CheckIssuer(text string) error {
+	u, err := ParseSecure(text)
+	if err == nil && (u.RawQuery != "" || u.ForceQuery) {
+		err = errIssuerQuery
+	}
+	return err
+}

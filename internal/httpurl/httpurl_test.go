@@ -1,0 +1,73 @@
+package httpurl_test
+
+import (
+	"net/url"
+	"testing"
+
+	"github.com/parley-mcp/parley/internal/httpurl"
+)
+
+func TestLoopbackHosts(t *testing.T) {
+	for host, want := range map[string]bool{
+		"localhost": true, "LocalHost": true, "127.0.0.1": true, "127.255.0.1": true, "::1": true, "::ffff:127.0.0.1": true,
+		"": false, "localhost.": false, "localhost.example.com": false, "my.localhost": false, "example.com": false,
+		"0.0.0.0": false, "::": false, "10.0.0.1": false, "128.0.0.1": false, "::1%eth0": false, "127.1": false,
+		"2130706433": false, "0x7f.0.0.1": false, "127.0.0.1:80": false, "[::1]": false,
+	} {
+		if got := httpurl.IsLoopback(host); got != want {
+			t.Errorf("IsLoopback(%q) = %v", host, got)
+		}
+	}
+}
+
+func TestSecureURLs(t *testing.T) {
+	for text, want := range map[string]bool{
+		"https://example.com/a?b": true, "https://10.0.0.1": true, "http://localhost:8080/": true, "http://[::1]:1/x": true, "HTTPS://example.com": true,
+		"http://example.com": false, "http://localhost.example.com": false, "ftp://localhost": false, "//localhost": false, "localhost": false,
+		"https://user@example.com": false, "https://example.com#f": false, "https://example.com/#": false, "https:///path": false, "": false, "https://[::1": false,
+	} {
+		if u, err := httpurl.ParseSecure(text); (err == nil) != want || (u == nil) == want {
+			t.Errorf("ParseSecure(%q) = %v, %v", text, u, err)
+		}
+	}
+}
+
+func TestSameOrigin(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{"https://example.com/a", "https://EXAMPLE.com:443/b?c", true},
+		{"http://example.com", "http://example.com:80/", true},
+		{"http://[::1]:81/", "http://[::1]:81", true},
+		{"https://example.com", "http://example.com", false},
+		{"https://example.com", "https://example.com:444", false},
+		{"https://example.com", "https://www.example.com", false},
+		{"http://example.com:443", "https://example.com", false},
+	} {
+		a, _ := url.Parse(c.a)
+		b, _ := url.Parse(c.b)
+		if got := httpurl.SameOrigin(a, b); got != c.want {
+			t.Errorf("SameOrigin(%s, %s) = %v", c.a, c.b, got)
+		}
+	}
+}
+
+func TestCanonicalURIs(t *testing.T) {
+	for text, want := range map[string]string{
+		"HTTPS://Example.COM:443/":       "https://example.com",
+		"https://example.com:8443/Mcp":   "https://example.com:8443/Mcp",
+		"http://localhost:80/mcp/?a=B":   "http://localhost/mcp/?a=B",
+		"https://example.com?":           "https://example.com?",
+		"https://example.com/a%2Fb":      "https://example.com/a%2Fb",
+		"https://example.com/mcp#x":      "",
+		"https://u:p@example.com/mcp":    "",
+		"example.com/mcp":                "",
+		"https://example.com:80/x?y#":    "",
+		"https://[2001:DB8::1]:443/path": "https://[2001:db8::1]/path",
+	} {
+		if got, err := httpurl.Canonical(text); got != want || (err == nil) != (want != "") {
+			t.Errorf("Canonical(%q) = %q, %v", text, got, err)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package redirect_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/parley-mcp/parley/internal/redirect"
+)
+
+func TestRedirectPolicies(t *testing.T) {
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	mux := http.NewServeMux()
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	to := func(path, target string, status int) {
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, target, status) })
+	}
+	to("/once", "/end", http.StatusTemporaryRedirect)
+	to("/twice", "/once", http.StatusTemporaryRedirect)
+	to("/found", "/end", http.StatusFound)
+	to("/away", other.URL, http.StatusTemporaryRedirect)
+	mux.HandleFunc("/end", func(http.ResponseWriter, *http.Request) {})
+	for _, c := range []struct {
+		name   string
+		policy func(*http.Request, []*http.Request) error
+		method string
+		path   string
+		want   int
+	}{
+		{"none", redirect.None, "GET", "/once", http.StatusTemporaryRedirect},
+		{"same origin", redirect.SameOrigin(1), "GET", "/once", http.StatusOK},
+		{"over the limit", redirect.SameOrigin(1), "GET", "/twice", http.StatusTemporaryRedirect},
+		{"within the limit", redirect.SameOrigin(2), "POST", "/twice", http.StatusOK},
+		{"another origin", redirect.SameOrigin(3), "GET", "/away", http.StatusTemporaryRedirect},
+		{"another method", redirect.SameOrigin(3), "POST", "/found", http.StatusFound},
+	} {
+		client := http.Client{CheckRedirect: c.policy}
+		req, err := http.NewRequestWithContext(t.Context(), c.method, server.URL+c.path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != c.want {
+			t.Errorf("%s: %s %s: status %d, want %d", c.name, c.method, c.path, res.StatusCode, c.want)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
