@@ -51,11 +51,15 @@ cross: ## Build and vet every module for every platform
 	done
 
 .PHONY: lint
-lint: cross ## Run gofmt, go vet, staticcheck and the house rules
+lint: cross ## Run gofmt, go vet, staticcheck and the house rules, which include the API check
 	@unformatted=$$(find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt -l -s); \
 	if [[ -n $$unformatted ]]; then echo "gofmt -s would change:"; echo "$$unformatted"; exit 1; fi
 	$(STATICCHECK) -tags=integration,browser work
 	$(GO) test ./internal/house/...
+
+.PHONY: api
+api: ## Record the exported API in api/*.txt
+	$(GO) test ./internal/house -run=API -update
 
 .PHONY: conformance
 conformance: tools ## Run the official conformance suite and compare its results with the baseline
