@@ -144,7 +144,7 @@ func TestParseErrorsHaveALineAndAReason(t *testing.T) {
 		{server(`{"command": "x", "type": "http"}`), `f:2: server "a": type "http" requires a url`},
 		{server(`{"url": "http://x", "type": "stdio"}`), `f:2: server "a": type "stdio" requires a command`},
 		{server(`{"url": "http://x", "type": "carrier-pigeon"}`), `f:2: server "a": unknown type "carrier-pigeon"; use stdio or http`},
-		{"{\"mcpServers\": {\n\"a b\": {\"command\": \"x\"}}}", `f:2: server name "a b": use letters, digits, - and _ only`},
+		{"{\"mcpServers\": {\n\"a b\": {\"command\": \"x\"}}}", `f:2: server name "a b" must have only letters, digits, hyphens and underscores`},
 		{"{\"mcpServers\": {\n\"a\": {\"command\": \"x\"},\n\"a\": {\"command\": \"y\"}}}", `f:3: mcpServers: duplicate member "a"`},
 	} {
 		_, err := Parse("f", []byte(c.text))
