@@ -1,3 +1,3 @@
-// Package examples holds small complete programs, one for each feature, to be copied.
-// Its tests build and run each of them.
+// Package examples contains small complete programs, one for each feature. Its tests build
+// and run them.
 package examples

@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 what is deprecated is run too
+//lint:file-ignore SA1019 deprecated features are tested, too
 
 package examples
 
@@ -28,7 +28,7 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// binaries is where TestMain has built the examples.
+// binaries is the directory in which TestMain has built the examples.
 var binaries string
 
 func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
@@ -56,7 +56,7 @@ func binary(name string) string {
 	return path
 }
 
-// start dials an example that is a server over standard input and output.
+// start connects to a program that is a server over standard input and output.
 func start(t *testing.T, d *client.Dialer, options transport.CommandOptions) *client.Client {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -74,7 +74,7 @@ func startExample(t *testing.T, name string, args ...string) *client.Client {
 	return start(t, &client.Dialer{}, transport.CommandOptions{Path: binary(name), Args: args})
 }
 
-func TestEveryExampleIsInTheReadmeAndTested(t *testing.T) {
+func TestEveryExampleIsListedAndTested(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestEveryExampleIsInTheReadmeAndTested(t *testing.T) {
 	}
 	programs, err := filepath.Glob("*/main.go")
 	if err != nil || len(programs) < 10 {
-		t.Fatalf("%v, %v", programs, err)
+		t.Fatalf("programs %v, %v", programs, err)
 	}
 	for _, program := range programs {
 		name := filepath.Dir(program)
@@ -93,7 +93,7 @@ func TestEveryExampleIsInTheReadmeAndTested(t *testing.T) {
 			t.Errorf("README.md does not mention %s", name)
 		}
 		if !strings.Contains(string(source), `"`+name+`"`) {
-			t.Errorf("no test here runs %s", name)
+			t.Errorf("examples_test.go does not run %s", name)
 		}
 	}
 }
@@ -105,8 +105,8 @@ func TestHello(t *testing.T) {
 	}
 }
 
-// overHTTP runs an example that listens, for as long as the test lasts, and returns its URL
-// and what it prints after that, when it has been interrupted.
+// overHTTP runs an example that serves HTTP. It returns the URL, and a function that interrupts
+// the example and returns the rest of its output.
 func overHTTP(t *testing.T, name string) (url string, stop func() string) {
 	t.Helper()
 	cmd := exec.Command(binary(name), "-addr", "127.0.0.1:0")
@@ -125,14 +125,14 @@ func overHTTP(t *testing.T, name string) (url string, stop func() string) {
 		t.Fatalf("%q, %v", first, err)
 	}
 	return strings.TrimSpace(first[at:]), func() string {
-		if runtime.GOOS == "windows" { // has no interrupts for other processes
+		if runtime.GOOS == "windows" { // cannot interrupt another process
 			_ = cmd.Process.Kill()
 		} else {
 			_ = cmd.Process.Signal(os.Interrupt)
 		}
 		rest, _ := io.ReadAll(lines)
 		if err := cmd.Wait(); err != nil && runtime.GOOS != "windows" {
-			t.Errorf("it did not end well: %v\n%s", err, rest)
+			t.Errorf("the example failed after an interrupt: %v\n%s", err, rest)
 		}
 		return string(rest)
 	}
@@ -151,8 +151,8 @@ func TestHelloOverHTTP(t *testing.T) {
 	}
 }
 
-// A person logs in, is asked once more for what they have not allowed yet, and has notes
-// of their own; a machine has others.
+// A user logs in and later grants another scope. The user and the client without a user have
+// separate notes.
 func TestAuthorized(t *testing.T) {
 	secret := rand.Text()
 	t.Setenv("REPORT_SECRET", secret)
@@ -166,29 +166,29 @@ func TestAuthorized(t *testing.T) {
 		t.Fatal(err)
 	}
 	var printed []string
-	person := devissuer.Browser{User: "ada"}
+	browser := devissuer.Browser{User: "ada"}
 	for lines := bufio.NewScanner(stdout); lines.Scan(); {
 		line := strings.TrimSpace(lines.Text())
 		if !strings.HasPrefix(line, "http") || strings.Contains(line, " ") {
 			printed = append(printed, line)
-		} else if _, err := person.LogIn(t.Context(), line); err != nil {
+		} else if _, err := browser.LogIn(t.Context(), line); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("login: %v", err)
 	}
-	for _, want := range []string{"ada has noted:", "noted", "ada has noted: buy milk", url + " wants notes:read", url + " wants notes:read and notes:write"} {
+	for _, want := range []string{"ada's notes:", "added", "ada's notes: buy milk", url + " requires notes:read", url + " requires notes:read and notes:write"} {
 		if !slices.Contains(printed, want) {
-			t.Errorf("login does not print %q: %q", want, printed)
+			t.Errorf("login printed %[2]q, want %[1]q", want, printed)
 		}
 	}
 	out, err := exec.CommandContext(t.Context(), binary("machine"), url).CombinedOutput()
-	if err != nil || string(out) != "nightly-report has noted: \n" {
-		t.Errorf("machine: %s%v", out, err)
+	if err != nil || string(out) != "nightly-report's notes: \n" {
+		t.Errorf("machine printed %s%v", out, err)
 	}
 	if rest := stop(); strings.Contains(rest, secret) {
-		t.Errorf("the server prints the secret: %s", rest)
+		t.Errorf("the server printed the secret: %s", rest)
 	}
 }
 
@@ -198,7 +198,7 @@ func TestRegion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range c.Tools(t.Context()) { // which tells the client what to repeat
+	for _, err := range c.Tools(t.Context()) { // the list says which argument to mirror
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,19 +207,19 @@ func TestRegion(t *testing.T) {
 		t.Error(err)
 	}
 	_ = c.Close()
-	if printed := stop(); !strings.Contains(printed, `"find" goes to the servers in "eu"`) {
-		t.Errorf("it prints %q", printed)
+	if printed := stop(); !strings.Contains(printed, `route the call of "find" to the region "eu"`) {
+		t.Errorf("the server printed %q", printed)
 	}
 }
 
 func TestCall(t *testing.T) {
 	out, err := exec.Command(binary("call"), "greet", `{"name":"Ada"}`, binary("hello")).CombinedOutput()
-	want := "hello speaks 2026-07-28\n- greet: Greet a person by name\nHello, Ada!\n"
+	want := "hello uses revision 2026-07-28\n- greet: Greet a person by name\nHello, Ada!\n"
 	if err != nil || string(out) != want {
 		t.Errorf("%s%v, want %s", out, err, want)
 	}
 	out, err = exec.Command(binary("call"), "greet", `{}`, binary("hello")).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "greet has failed") {
+	if err == nil || !strings.Contains(string(out), "tool greet returned an error") {
 		t.Errorf("%s%v", out, err)
 	}
 }
@@ -252,7 +252,7 @@ func TestProgress(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err = c.CallTool(ctx, "count", nil, client.WithProgress(func(float64, float64, string) { cancel() }))
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, want that it was cancelled", err)
+		t.Errorf("error %v, want context.Canceled", err)
 	}
 }
 
@@ -279,17 +279,17 @@ func TestOrder(t *testing.T) {
 		return mcp.AcceptElicit(map[string]string{"answer": strings.TrimSuffix(form.Message, "?")})
 	}}
 	text, err := client.CallTool[string](t.Context(), start(t, d, transport.CommandOptions{Path: binary("order")}), "order", nil)
-	if err != nil || !strings.HasPrefix(text, "Which size Which pizza to Where to, receipt ") {
+	if err != nil || !strings.HasPrefix(text, "Which size Which pizza to Which address, receipt ") {
 		t.Errorf("%q, %v", text, err)
 	}
 }
 
 func TestLibrary(t *testing.T) {
-	shelf := t.TempDir()
-	if err := os.WriteFile(filepath.Join(shelf, "a book.txt"), []byte("Once upon a time."), 0o600); err != nil {
+	books := t.TempDir()
+	if err := os.WriteFile(filepath.Join(books, "a book.txt"), []byte("Once upon a time."), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := startExample(t, "library", shelf)
+	c := startExample(t, "library", books)
 	var listed []string
 	for resource, err := range c.Resources(t.Context()) {
 		if err != nil {
@@ -298,22 +298,22 @@ func TestLibrary(t *testing.T) {
 		listed = append(listed, resource.URI)
 	}
 	slices.Sort(listed)
-	if got := strings.Join(listed, " "); got != "file:///shelf/a%20book.txt library://rules library://time" {
-		t.Errorf("listed: %s", got)
+	if got := strings.Join(listed, " "); got != "file:///books/a%20book.txt library://rules library://time" {
+		t.Errorf("listed %s", got)
 	}
 	for uri, want := range map[string]string{
 		"library://rules":            "Be quiet.",
 		"library://notes/ada/2":      `{"author":"ada","number":2}`,
-		"file:///shelf/a%20book.txt": "Once upon a time.",
+		"file:///books/a%20book.txt": "Once upon a time.",
 	} {
 		result, err := c.ReadResource(t.Context(), uri)
 		if err != nil || result.Contents[0].Text != want {
 			t.Errorf("%s: %+v, %v", uri, result, err)
 		}
 	}
-	for _, uri := range []string{"library://notes/eve/1", "library://notes/ada/4", "library://notes/ada/10", "file:///shelf/../secret"} {
+	for _, uri := range []string{"library://notes/eve/1", "library://notes/ada/4", "library://notes/ada/10", "file:///books/../secret"} {
 		if _, err := c.ReadResource(t.Context(), uri); !errors.Is(err, client.ErrResourceNotFound) {
-			t.Errorf("%s: %v, want that it is not found", uri, err)
+			t.Errorf("%s: error %v, want ErrResourceNotFound", uri, err)
 		}
 	}
 }
@@ -325,7 +325,7 @@ func TestPrompts(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := prompt.Messages[0].Content.(*mcp.TextContent).Text
-	if text != "Review the go code that follows as Greta would." {
+	if text != "Review the following go code in the style of Greta." {
 		t.Errorf("%q", text)
 	}
 	for _, tt := range []struct{ argument, value, want string }{{"language", "py", "python"}, {"reviewer", "g", "Greta Gustav"}} {
@@ -360,36 +360,36 @@ func TestLogging(t *testing.T) {
 	if err != nil || text != "Here is the wine." {
 		t.Errorf("%q, %v", text, err)
 	}
-	if err := c.Close(); err != nil { // the child has exited, and all that it has printed is here
+	if err := c.Close(); err != nil { // the program has exited, so its output is complete
 		t.Error(err)
 	}
 	mu.Lock()
 	defer mu.Unlock()
 	if got := strings.Join(operator, "\n"); !strings.Contains(got, `"msg":"fetching","item":"wine"`) {
-		t.Errorf("the operator reads %q", got)
+		t.Errorf("the log of the operator is %q", got)
 	}
-	if len(clients) != 1 || !strings.Contains(clients[0], "slippery") {
-		t.Errorf("the client reads %q", clients)
+	if len(clients) != 1 || !strings.Contains(clients[0], "sold out") {
+		t.Errorf("the client received %q", clients)
 	}
 }
 
 func TestMiddleware(t *testing.T) {
 	var lines []string
 	c := start(t, &client.Dialer{}, transport.CommandOptions{Path: binary("middleware"), Stderr: func(line string) { lines = append(lines, line) }})
-	if text, err := client.CallTool[string](t.Context(), c, "nest", nil); err != nil || text != "done" {
+	if text, err := client.CallTool[string](t.Context(), c, "greet", nil); err != nil || text != "hello" {
 		t.Errorf("%q, %v", text, err)
 	}
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
-	if got := strings.Join(lines, "\n"); !strings.Contains(got, "served method=tools/call") {
-		t.Errorf("logged: %s", got)
+	if got := strings.Join(lines, "\n"); !strings.Contains(got, "served a request method=tools/call") {
+		t.Errorf("log: %s", got)
 	}
 }
 
 func TestTested(t *testing.T) {
 	c := startExample(t, "tested")
-	if text, err := client.CallTool[string](t.Context(), c, "add", map[string]string{"text": "milk"}); err != nil || text != "kept" {
+	if text, err := client.CallTool[string](t.Context(), c, "add", map[string]string{"text": "milk"}); err != nil || text != "added" {
 		t.Errorf("%q, %v", text, err)
 	}
 	if text, err := client.CallTool[string](t.Context(), c, "last", nil); err != nil || text != "milk" {
@@ -409,13 +409,13 @@ func TestConnect(t *testing.T) {
 			form, err := io.ReadAll(opened.Body)
 			opened.Body.Close()
 			if err != nil || !strings.Contains(string(form), `type="password"`) {
-				t.Errorf("the page is %s, %v", form, err)
+				t.Errorf("page %s, %v", form, err)
 			}
-			guessed, err := http.Get(page.URL[:len(page.URL)-1])
-			if err != nil || guessed.StatusCode != http.StatusNotFound {
-				t.Errorf("another page is %v, %v", guessed, err)
+			wrong, err := http.Get(page.URL[:len(page.URL)-1])
+			if err != nil || wrong.StatusCode != http.StatusNotFound {
+				t.Errorf("page with a wrong URL: %v, %v", wrong, err)
 			} else {
-				guessed.Body.Close()
+				wrong.Body.Close()
 			}
 			entered, err := http.PostForm(page.URL, url.Values{"key": {"secret"}})
 			if err != nil {
@@ -425,14 +425,14 @@ func TestConnect(t *testing.T) {
 			return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
 		}}
 		c := start(t, d, transport.CommandOptions{Path: binary("connect")})
-		for range 2 { // the second call finds the key
+		for range 2 { // the second call uses the stored key
 			text, err := client.CallTool[string](t.Context(), c, "repositories", nil)
 			if err != nil || text != "2 repositories, found with a key of 6 characters" {
 				t.Errorf("%s: %q, %v", r, text, err)
 			}
 		}
 		if asked != 1 {
-			t.Errorf("%s: the user was asked %d times", r, asked)
+			t.Errorf("%s: the user was asked %d times, want once", r, asked)
 		}
 	}
 }
@@ -441,7 +441,7 @@ func TestClock(t *testing.T) {
 	c := startExample(t, "clock", "10ms")
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	updates, set := 0, false
+	updates, added := 0, false
 	for change, err := range c.Watch(ctx, client.WatchFilter{Tools: true, URIs: []string{"clock://now"}}) {
 		switch {
 		case err != nil:
@@ -453,9 +453,9 @@ func TestClock(t *testing.T) {
 				t.Fatal(err)
 			}
 		case change.Kind == client.ToolsChanged:
-			set = true
+			added = true
 		}
-		if set && updates >= 2 {
+		if added && updates >= 2 {
 			break
 		}
 	}
@@ -494,7 +494,7 @@ func TestSummary(t *testing.T) {
 	if err != nil || text != "It is about tea." {
 		t.Errorf("%q, %v", text, err)
 	}
-	if _, err := client.CallTool[string](t.Context(), startExample(t, "summary"), "summarize", arguments); err == nil || !strings.Contains(err.Error(), "no model") {
+	if _, err := client.CallTool[string](t.Context(), startExample(t, "summary"), "summarize", arguments); err == nil || !strings.Contains(err.Error(), "does not offer a model") {
 		t.Errorf("without a model: %v", err)
 	}
 }
@@ -528,7 +528,7 @@ func TestGateway(t *testing.T) {
 	c := startExample(t, "gateway", binary("hello"), binary("weather"))
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	for _, err := range c.Watch(ctx, client.WatchFilter{Tools: true}) { // tools appear as servers come up
+	for _, err := range c.Watch(ctx, client.WatchFilter{Tools: true}) { // tools are added when their server is ready
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -539,5 +539,5 @@ func TestGateway(t *testing.T) {
 			return
 		}
 	}
-	t.Error("hello does not appear")
+	t.Error("the tools of hello were not added")
 }

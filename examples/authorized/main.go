@@ -1,12 +1,11 @@
-// Command authorized is a server over HTTP that wants to know who calls. Everybody with
-// a token may read the notes; adding one takes a scope more, which clients ask their
-// users for when it is needed.
+// Command authorized is a server over HTTP that requires access tokens. The tool add requires
+// another scope, which the client requests when it is needed.
 //
 //	go run ./examples/authorized -addr 127.0.0.1:8080
 //	go run ./examples/login http://127.0.0.1:8080/mcp
 //
-// Tokens come from an authorization server for development, which lets anybody be
-// anybody and listens on this machine only. In earnest, name your own with -issuer.
+// The tokens come from a development authorization server, which logs in any user and listens on
+// this machine only. In production, use -issuer to name another authorization server.
 package main
 
 import (
@@ -29,40 +28,40 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// notes are those of each user.
+// notes are the notes of each user.
 type notes struct {
-	mu sync.Mutex
-	of map[string][]string
+	mu     sync.Mutex
+	byUser map[string][]string // by principal key
 }
 
 type note struct {
-	Text string `json:"text" doc:"what to remember"`
+	Text string `json:"text" doc:"text of the note"`
 }
 
 func newServer(resource *auth.ProtectedResource) *server.Server {
-	kept := &notes{of: make(map[string][]string)}
+	all := &notes{byUser: make(map[string][]string)}
 	s := &server.Server{Name: "notes", Version: "1.0.0", Auth: resource}
-	server.AddTool(s, mcp.Tool{Name: "list", Description: "Show your notes"},
+	server.AddTool(s, mcp.Tool{Name: "list", Description: "List your notes"},
 		func(ctx context.Context, _ struct{}) (string, error) {
 			who := server.PrincipalOf(ctx)
-			kept.mu.Lock()
-			defer kept.mu.Unlock()
-			return who.Subject() + " has noted: " + strings.Join(kept.of[who.Key()], ", "), nil
+			all.mu.Lock()
+			defer all.mu.Unlock()
+			return who.Subject() + "'s notes: " + strings.Join(all.byUser[who.Key()], ", "), nil
 		})
 	server.AddTool(s, mcp.Tool{Name: "add", Description: "Add a note"},
 		func(ctx context.Context, in note) (string, error) {
-			who := server.PrincipalOf(ctx).Key() // whoever the token is about, and not what they say
-			kept.mu.Lock()
-			defer kept.mu.Unlock()
-			kept.of[who] = append(kept.of[who], in.Text)
-			return "noted", nil
+			user := server.PrincipalOf(ctx).Key() // from the token, not from the arguments
+			all.mu.Lock()
+			defer all.mu.Unlock()
+			all.byUser[user] = append(all.byUser[user], in.Text)
+			return "added", nil
 		}, server.RequireScopes("notes:write"))
 	return s
 }
 
 func main() {
-	addr := flag.String("addr", "127.0.0.1:8080", "where to listen")
-	issuer := flag.String("issuer", "", "who issues the tokens; empty: an authorization server for development is started")
+	addr := flag.String("addr", "127.0.0.1:8080", "address to listen on")
+	issuer := flag.String("issuer", "", "issuer of the tokens; if empty, start a development authorization server")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -71,7 +70,7 @@ func main() {
 		dev, err := devissuer.Start(devissuer.Config{
 			Users:  []string{"ada", "grace"},
 			Scopes: []string{"notes:read", "notes:write"},
-			// For ../machine; a client that acts for itself is known beforehand.
+			// The client of ../machine. The client credentials grant requires registration.
 			Clients: []devissuer.Client{{ID: "nightly-report", Secret: os.Getenv("REPORT_SECRET")}},
 		})
 		if err != nil {
@@ -84,7 +83,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	uri := "http://" + listener.Addr().String() + "/mcp" // behind a proxy: the URL that clients use
+	uri := "http://" + listener.Addr().String() + "/mcp" // behind a proxy, use the URL that clients use
 	log.Printf("listening at %s", uri)
 	s := newServer(jwt.Protect(&auth.ProtectedResource{
 		URI:              uri,
@@ -92,14 +91,14 @@ func main() {
 		Scopes:           []string{"notes:read"},
 		AdvertisedScopes: []string{"notes:read"},
 	}))
-	// At "/", the server answers for its metadata too.
+	// At "/", the server also serves the metadata of the protected resource.
 	web := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		<-ctx.Done()
-		grace, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		shutdown, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		_ = s.Shutdown(grace)
-		_ = web.Shutdown(grace)
+		_ = s.Shutdown(shutdown)
+		_ = web.Shutdown(shutdown)
 	}()
 	if err := web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		log.Fatal(err)

@@ -1,6 +1,6 @@
-// Command booking has a tool that asks the user for details. The handler is straight-line
-// code in every revision that has forms. In 2026-07-28 it runs again once the answer is
-// there; see the order example for work that must be done only once.
+// Command booking is a server with a tool that asks the user for details. The handler is
+// straight-line code in every revision that has forms. In 2026-07-28 it runs again when the
+// answer arrives; see the order example for work that must be done only once.
 //
 //	parley call book -- go run ./examples/booking
 package main
@@ -21,9 +21,9 @@ type booking struct {
 func main() {
 	s := &server.Server{Name: "booking", Version: "1.0.0"}
 	server.AddTool(s, mcp.Tool{Name: "book", Description: "Book a table"}, func(ctx context.Context, _ struct{}) (string, error) {
-		table, err := server.Elicit[booking](ctx, "When, and for how many?")
+		table, err := server.Elicit[booking](ctx, "On which day, and for how many people?")
 		if err != nil {
-			return "", err // such as server.ErrDeclined, which the model reads
+			return "", err // such as server.ErrDeclined, which becomes a tool error
 		}
 		return fmt.Sprintf("Booked a table for %d on %s.", table.People, table.Day), nil
 	})

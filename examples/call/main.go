@@ -1,4 +1,4 @@
-// Command call is a client: it starts a server, lists its tools and calls one.
+// Command call is a client that starts a server, lists its tools and calls one.
 //
 //	go run ./examples/call greet '{"name":"Ada"}' go run ./examples/hello
 package main
@@ -15,14 +15,14 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// run is all but the command line. The target may as well be client.URL("https://…").
+// run calls a tool. For a server over HTTP, the target is client.URL("https://…").
 func run(ctx context.Context, out io.Writer, target client.Target, tool string, arguments json.RawMessage) error {
 	c, err := client.Dial(ctx, target)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	fmt.Fprintf(out, "%s speaks %s\n", c.Server().Info.Name, c.Revision())
+	fmt.Fprintf(out, "%s uses revision %s\n", c.Server().Info.Name, c.Revision())
 	for tool, err := range c.Tools(ctx) {
 		if err != nil {
 			return err
@@ -31,7 +31,7 @@ func run(ctx context.Context, out io.Writer, target client.Target, tool string, 
 	}
 	result, err := c.CallTool(ctx, tool, arguments)
 	if err != nil {
-		return err // the server, or the way there: the tool has not answered
+		return err // a protocol or connection error; the tool has returned no result
 	}
 	for _, content := range result.Content {
 		if text, ok := content.(*mcp.TextContent); ok {
@@ -39,14 +39,14 @@ func run(ctx context.Context, out io.Writer, target client.Target, tool string, 
 		}
 	}
 	if result.IsError {
-		return fmt.Errorf("%s has failed", tool)
+		return fmt.Errorf("tool %s returned an error", tool)
 	}
 	return nil
 }
 
 func main() {
 	if len(os.Args) < 4 {
-		log.Fatal("usage: call tool arguments server [argument…]")
+		log.Fatal("usage: call TOOL ARGUMENTS COMMAND [ARGUMENT…]")
 	}
 	target := client.Command(os.Args[3], os.Args[4:]...)
 	if err := run(context.Background(), os.Stdout, target, os.Args[1], json.RawMessage(os.Args[2])); err != nil {

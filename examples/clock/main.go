@@ -1,5 +1,5 @@
-// Command clock tells its clients of changes: of a resource, which is updated as time goes
-// by, and of its list of tools, where snooze is while an alarm is set.
+// Command clock is a server that notifies its clients of changes: of a resource that is updated
+// every second, and of its list of tools, which contains snooze while an alarm is set.
 //
 //	parley watch clock://now --read -- go run ./examples/clock
 package main
@@ -37,8 +37,8 @@ func newClock() *clock {
 	return c
 }
 
-// run counts until ctx ends. Whoever has subscribed to the resource is told of each tick,
-// and nobody is waited for.
+// run updates the resource at each tick until ctx is done. It notifies the subscribers without
+// waiting for them.
 func (c *clock) run(ctx context.Context, tick time.Duration) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -55,16 +55,16 @@ func (c *clock) run(ctx context.Context, tick time.Duration) {
 	}
 }
 
-// setAlarm offers another tool, which clients are told by itself.
+// setAlarm adds a tool. The server notifies the clients.
 func (c *clock) setAlarm(context.Context, struct{}) (string, error) {
 	err := c.server.RegisterTool(
-		mcp.Tool{Name: "snooze", Description: "Leave me alone", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		mcp.Tool{Name: "snooze", Description: "Turn the alarm off", InputSchema: json.RawMessage(`{"type":"object"}`)},
 		func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
 			c.server.RemoveTool("snooze")
 			return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("The alarm is off.")}}, nil
 		})
 	if err != nil {
-		return "", err // it is set already, say
+		return "", err // for example if the alarm is already set
 	}
 	return "The alarm is set.", nil
 }

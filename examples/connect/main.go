@@ -1,6 +1,5 @@
-// Command connect has a tool that needs a key which must not pass through the client,
-// nor through its model: the user enters it on a page that the server itself serves. In
-// the protocol that is elicitation in URL mode; the handler is straight-line code.
+// Command connect is a server with a tool that requires an API key, which must not pass through
+// the client or its model. The user enters the key on a page of the server (URL elicitation).
 //
 //	parley call repositories -- go run ./examples/connect
 package main
@@ -19,19 +18,19 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// account is where the user's key is kept. This server has one user, who has started
-// it. One that serves several keeps a key for each principal, and makes sure by a login
-// of its own that whoever opens the page is the user who was sent there: a link can be
-// passed on.
+// account stores the user's key. This server has one user, who starts it. A server with several
+// users must store a key for each principal, and must verify, with a login of its own, that the
+// user who opens the page is the user who received the link.
 type account struct {
-	base string // of the page's address
+	base string // the URL of the page without its secret part
 
 	mu      sync.Mutex
-	page    string // the secret part of its address; empty when there is none
+	page    string // the secret part of the URL; empty if there is no page
 	key     string
-	entered chan struct{} // closed when there is a key
+	entered chan struct{} // closed when the user has entered the key
 }
 
+// newPage returns the secret part of the URL of a new page.
 func (a *account) newPage() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -39,7 +38,7 @@ func (a *account) newPage() string {
 	return a.page
 }
 
-// connected waits until the user has entered a key, for as long as it may.
+// connected waits until the user has entered a key or ctx is done.
 func (a *account) connected(ctx context.Context) (bool, error) {
 	select {
 	case <-a.entered:
@@ -53,12 +52,12 @@ func newServer(a *account) *server.Server {
 	s := &server.Server{Name: "connect", Version: "1.0.0"}
 	server.AddTool(s, mcp.Tool{Name: "repositories", Description: "Count the user's repositories"},
 		func(ctx context.Context, _ struct{}) (string, error) {
-			// In 2026-07-28 the handler runs again for each round, and is to find the same page.
+			// In 2026-07-28 the handler runs again in each round. Once returns the same page.
 			page, err := server.Once(ctx, "page", func(context.Context, string) (string, error) { return a.newPage(), nil })
 			if err != nil {
 				return "", err
 			}
-			if err := server.ElicitURL(ctx, a.base+page, "Enter the API key of your forge.", a.connected); err != nil {
+			if err := server.ElicitURL(ctx, a.base+page, "Enter the API key of your code host.", a.connected); err != nil {
 				return "", err
 			}
 			a.mu.Lock()
@@ -68,14 +67,14 @@ func newServer(a *account) *server.Server {
 	return s
 }
 
-// ServeHTTP serves the page, until a key has been entered on it.
+// ServeHTTP serves the page until the user has entered a key.
 func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; form-action 'self'; frame-ancestors 'none'")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.page == "" || r.PathValue("page") != a.page { // 128 random bits: not to be guessed
+	if a.page == "" || r.PathValue("page") != a.page { // 128 random bits
 		http.NotFound(w, r)
 		return
 	}
@@ -92,7 +91,7 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		close(a.entered)
 	}
 	a.key, a.page = key, ""
-	fmt.Fprint(w, `<!doctype html><title>Connected</title>You are connected, and can close this page.`)
+	fmt.Fprint(w, `<!doctype html><title>Connected</title>You are connected. You can close this page.`)
 }
 
 func main() {

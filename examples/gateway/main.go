@@ -1,5 +1,6 @@
-// Command gateway shows several servers as one, over standard input and output: the tool
-// greet of the server hello is hello__greet here. Tools appear as their servers come up.
+// Command gateway presents several servers as one, over standard input and output: the tool
+// greet of the server hello is called hello__greet. The tools of a server are added when it is
+// ready.
 //
 //	go build -o bin/ ./examples/hello ./examples/weather
 //	parley watch -- go run ./examples/gateway bin/hello bin/weather
@@ -18,7 +19,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// serve has the programs behind one server until its client is gone.
+// serve serves the tools of the programs until the client disconnects.
 func serve(ctx context.Context, programs []string) error {
 	h := new(host.Host)
 	for _, program := range programs {
@@ -32,11 +33,11 @@ func serve(ctx context.Context, programs []string) error {
 	}
 	defer h.Close()
 
-	running, stop := context.WithCancel(ctx)
+	gatewayCtx, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		g.Run(running) // tools appear as their servers come up
+		g.Run(gatewayCtx)
 	}()
 	err := s.Run(ctx)
 	stop()
@@ -46,7 +47,7 @@ func serve(ctx context.Context, programs []string) error {
 
 func main() {
 	if len(os.Args) < 2 {
-		log.Fatal("usage: gateway program…")
+		log.Fatal("usage: gateway PROGRAM…")
 	}
 	if err := serve(context.Background(), os.Args[1:]); err != nil {
 		log.Fatal(err)

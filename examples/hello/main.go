@@ -12,7 +12,7 @@ import (
 )
 
 type greeting struct {
-	Name string `json:"name" doc:"who to greet"`
+	Name string `json:"name" doc:"name of the person"`
 }
 
 func main() {

@@ -41,7 +41,7 @@ func list(ctx context.Context, out io.Writer, programs []string) error {
 
 func main() {
 	if len(os.Args) < 2 {
-		log.Fatal("usage: host program…")
+		log.Fatal("usage: host PROGRAM…")
 	}
 	if err := list(context.Background(), os.Stdout, os.Args[1:]); err != nil {
 		log.Fatal(err)

@@ -1,5 +1,4 @@
-// Command library serves resources: one that never changes, one that is made when it
-// is read, a template, and a directory.
+// Command library serves resources: a static one, a dynamic one, a template, and a directory.
 //
 //	parley ls -- go run ./examples/library .
 //	parley read library://notes/ada/1 -- go run ./examples/library .
@@ -25,13 +24,13 @@ type page struct {
 	Number int    `json:"number"`
 }
 
-// newServer serves the files below root, which nothing leads out of.
+// newServer returns a server of the files in root. Paths cannot leave root.
 func newServer(root *os.Root) *server.Server {
 	s := &server.Server{Name: "library", Version: "1.0.0"}
 	server.AddStatic(s, mcp.Resource{URI: "library://rules", Name: "rules", MimeType: "text/plain"}, "Be quiet.")
 	server.AddResource(s, mcp.Resource{URI: "library://time", Name: "time", MimeType: "text/plain"},
 		func(context.Context) (string, error) { return time.Now().Format(time.RFC3339), nil })
-	// A URI whose variables do not fit names nothing: library://notes/ada/10, say.
+	// A URI whose variables are invalid, such as library://notes/ada/10, does not exist.
 	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "library://notes/{author}/{number}", Name: "notes"},
 		func(_ context.Context, in note) (page, error) {
 			if in.Number > 3 {
@@ -39,7 +38,7 @@ func newServer(root *os.Root) *server.Server {
 			}
 			return page(in), nil
 		})
-	server.AddFS(s, "file:///shelf/", root, server.FSOptions{Description: "What is on the shelf"})
+	server.AddFS(s, "file:///books/", root, server.FSOptions{Description: "The books of the library"})
 	return s
 }
 

@@ -1,5 +1,5 @@
-// Command logging logs to two readers: what the operator should know goes to standard
-// error, what the client should know to the client.
+// Command logging is a server that logs to stderr for the operator, and sends log messages to the
+// client.
 //
 //	parley call fetch item=wine --log-level info --verbose -- go run ./examples/logging
 package main
@@ -19,18 +19,18 @@ type order struct {
 	Item string `json:"item"`
 }
 
-// newServer logs as JSON to operator. Standard output is not for logs: it carries
-// the protocol.
+// newServer returns a server that writes JSON logs to operator. Do not log to stdout, which
+// carries the protocol.
 func newServer(operator io.Writer) *server.Server {
 	logger := slog.New(slog.NewJSONHandler(operator, nil))
 	s := &server.Server{Name: "logging", Version: "1.0.0", Logger: logger}
-	server.AddTool(s, mcp.Tool{Name: "fetch", Description: "Fetch something from the cellar"},
+	server.AddTool(s, mcp.Tool{Name: "fetch", Description: "Fetch an item"},
 		func(ctx context.Context, in order) (string, error) {
 			logger.InfoContext(ctx, "fetching", "item", in.Item, "caller", server.PrincipalOf(ctx).String())
-			// The client gets what it has asked for: by default nothing in 2026-07-28,
-			// where the protocol's logging is deprecated, and info and above before.
-			//lint:ignore SA1019 it is what this example is about
-			server.Logger(ctx).Warn("the stairs are slippery", "steps", 12)
+			// The client receives the levels that it has requested. The default is none in
+			// 2026-07-28, which deprecates logging, and info and above in older revisions.
+			//lint:ignore SA1019 logging is deprecated, but still supported
+			server.Logger(ctx).Warn("the item is nearly sold out", "left", 2)
 			return "Here is the " + in.Item + ".", nil
 		})
 	return s

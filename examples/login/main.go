@@ -1,5 +1,5 @@
-// Command login is a client whose user logs in when the server wants that, and once more
-// when a tool needs more than they have allowed so far. See ../authorized for a server.
+// Command login is a client whose user logs in with a browser when the server requires it, and
+// again when a tool requires another scope. See ../authorized for a server.
 //
 //	go run ./examples/login http://127.0.0.1:8080/mcp
 package main
@@ -17,12 +17,12 @@ import (
 )
 
 func main() {
-	show := flag.Bool("print-url", false, "show the address to open instead of opening it")
+	show := flag.Bool("print-url", false, "print the address instead of opening the browser")
 	flag.Parse()
 	if flag.NArg() != 1 {
 		log.Fatal("usage: login [-print-url] URL")
 	}
-	loopback := &oauth.Loopback{} // opens the browser, and waits for it to come back
+	loopback := &oauth.Loopback{} // opens the browser, and waits for its redirect
 	if *show {
 		loopback.Open = oauth.ShowURL(os.Stdout)
 	}
@@ -30,10 +30,10 @@ func main() {
 		Name:        "The login example",
 		Interaction: loopback,
 		Approve: func(_ context.Context, r oauth.AuthorizationRequest) ([]string, error) {
-			fmt.Printf("%s wants %s\n", r.Server, strings.Join(r.Scopes, " and "))
-			return r.Scopes, nil // or fewer, or an error
+			fmt.Printf("%s requires %s\n", r.Server, strings.Join(r.Scopes, " and "))
+			return r.Scopes, nil // can also return fewer scopes, or an error
 		},
-		// Store: an oauth.FileStore, and the next start needs no login.
+		// Set Store to an oauth.FileStore to keep the login.
 	}
 	if err := run(context.Background(), user, flag.Arg(0)); err != nil {
 		log.Fatal(err)

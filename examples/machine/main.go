@@ -1,6 +1,6 @@
-// Command machine is a client that nobody sits at: it gets its tokens in its own name,
-// with a secret that the authorization server has given to whoever runs it (the extension
-// io.modelcontextprotocol/oauth-client-credentials). See ../authorized for a server.
+// Command machine is a client without a user: it gets its access tokens with the client
+// credentials grant (the extension io.modelcontextprotocol/oauth-client-credentials). See
+// ../authorized for a server.
 //
 //	REPORT_SECRET=… go run ./examples/machine http://127.0.0.1:8080/mcp
 package main
@@ -23,7 +23,7 @@ func main() {
 	d := client.Dialer{Auth: &oauth.Client{
 		Grant: &oauth.ClientCredentials{},
 		Registrations: []oauth.Registration{{
-			Server:       url, // or Issuer, if it is known
+			Server:       url, // alternatively, set Issuer
 			ClientID:     "nightly-report",
 			ClientSecret: os.Getenv("REPORT_SECRET"),
 		}},

@@ -1,5 +1,5 @@
-// Command order asks three questions and charges a card between them, once, whatever
-// happens to the client, the server and the messages between the two.
+// Command order is a server with a tool that asks three questions and charges a card exactly
+// once, even if the client, the server or the connection fails.
 //
 //	parley call order -- go run ./examples/order
 package main
@@ -14,11 +14,11 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// charger takes money. It may be handed the same idempotency key twice, and must
-// charge once for it.
+// charger charges the card. It can be called twice with the same idempotency key, and must charge
+// once for each key.
 type charger func(ctx context.Context, idempotencyKey string) (receipt string, err error)
 
-// newServer configures s, whose Keys and Store are shared by all replicas.
+// newServer configures s, whose Keys and KV all replicas share.
 func newServer(s *server.Server, charge charger) *server.Server {
 	server.AddTool(s, mcp.Tool{Name: "order", Description: "Order a pizza"},
 		func(ctx context.Context, _ struct{}) (string, error) {
@@ -32,11 +32,11 @@ func newServer(s *server.Server, charge charger) *server.Server {
 			}
 			receipt, err := server.Once(ctx, "charge", charge)
 			if errors.Is(err, server.ErrOnceUncertain) {
-				return "", fmt.Errorf("the card may have been charged, see your bank: %w", err)
+				return "", fmt.Errorf("the card may have been charged; check with your bank: %w", err)
 			} else if err != nil {
 				return "", err
 			}
-			address, err := question(ctx, "Where to?")
+			address, err := question(ctx, "Which address?")
 			if err != nil {
 				return "", err
 			}
@@ -45,8 +45,7 @@ func newServer(s *server.Server, charge charger) *server.Server {
 	return s
 }
 
-// question asks the user with a form, and before there were forms by way of the
-// client's model.
+// question asks the user with a form. In revisions without forms it uses sampling.
 func question(ctx context.Context, text string) (string, error) {
 	form, err := server.Elicit[struct {
 		Answer string `json:"answer"`
@@ -54,16 +53,16 @@ func question(ctx context.Context, text string) (string, error) {
 	if !errors.Is(err, server.ErrUnsupported) {
 		return form.Answer, err
 	}
-	//lint:ignore SA1019 clients of before 2025-06-18 have nothing else to ask with
-	said, err := server.Sample(ctx, mcp.CreateMessageParams{
+	//lint:ignore SA1019 revisions before 2025-06-18 have no other way to ask the user
+	result, err := server.Sample(ctx, mcp.CreateMessageParams{
 		MaxTokens: 100, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text(text)}}},
 	})
 	if err != nil {
 		return "", err
 	}
-	answer, ok := said.Content[0].(*mcp.TextContent)
+	answer, ok := result.Content[0].(*mcp.TextContent)
 	if !ok {
-		return "", fmt.Errorf("the answer to %q is no text", text)
+		return "", fmt.Errorf("the answer to %q must be text", text)
 	}
 	return answer.Text, nil
 }

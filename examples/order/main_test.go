@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// card counts how often it is charged, and under which keys.
+// card records the idempotency keys of its charges.
 type card struct {
 	mu   sync.Mutex
 	keys []string
@@ -29,7 +29,7 @@ func (c *card) charge(_ context.Context, key string) (string, error) {
 	return fmt.Sprintf("receipt %d", len(c.keys)), nil
 }
 
-func (c *card) expect(t *testing.T, charges int) {
+func (c *card) checkCharges(t *testing.T, charges int) {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,22 +38,22 @@ func (c *card) expect(t *testing.T, charges int) {
 	}
 }
 
-var answers = map[string]string{"Which pizza?": "margherita", "Which size?": "large", "Where to?": "Oslo"}
+var answers = map[string]string{"Which pizza?": "margherita", "Which size?": "large", "Which address?": "Oslo"}
 
-// answering is a user behind a client of any revision.
-func answering(d *client.Dialer) {
+// answerQuestions gives a client a user who answers, in any revision.
+func answerQuestions(d *client.Dialer) {
 	d.Elicit = func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		return mcp.AcceptElicit(map[string]string{"answer": answers[form.Message]})
 	}
 	d.Sample = func(_ context.Context, p *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
-		asked := p.Messages[0].Content[0].(*mcp.TextContent).Text
-		return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: "user", Content: []mcp.Content{mcp.Text(answers[asked])}}, nil
+		question := p.Messages[0].Content[0].(*mcp.TextContent).Text
+		return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: "user", Content: []mcp.Content{mcp.Text(answers[question])}}, nil
 	}
 }
 
 const delivered = "large margherita to Oslo, receipt 1"
 
-func TestOneHandlerAsksAndChargesOnceEverywhere(t *testing.T) {
+func TestOrderChargesOnceInEveryRevision(t *testing.T) {
 	var paid *card
 	newOrder := func() *server.Server {
 		paid = new(card)
@@ -62,8 +62,8 @@ func TestOneHandlerAsksAndChargesOnceEverywhere(t *testing.T) {
 	mcptest.Everywhere(t, newOrder, func(t *testing.T, c *client.Client) {
 		text, err := client.CallTool[string](t.Context(), c, "order", nil)
 		if err != nil || text != delivered {
-			t.Errorf("%q, %v", text, err)
+			t.Errorf("order = %q, %v", text, err)
 		}
-		paid.expect(t, 1)
-	}, answering)
+		paid.checkCharges(t, 1)
+	}, answerQuestions)
 }

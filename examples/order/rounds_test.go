@@ -19,12 +19,10 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// In 2026-07-28 a call that asks takes several requests, and everything may happen
-// between two of them. The requests of these tests are made by hand, each by a client
-// that knows nothing but what the last response said.
+// In 2026-07-28 a call with questions consists of several requests. These tests send the
+// requests without the client package, each with the state of the previous response only.
 
-// replica is one of the processes that serve the shop: it shares the keys and the
-// store with the others, and nothing else.
+// replica starts a replica of the server, which shares the keys and kv with the other replicas.
 func replica(t *testing.T, kv store.KV, charge charger) string {
 	t.Helper()
 	s := newServer(&server.Server{
@@ -40,7 +38,7 @@ func replica(t *testing.T, kv store.KV, charge charger) string {
 	return endpoint.URL
 }
 
-// reply is what a round ends with.
+// reply is the result of a round.
 type reply struct {
 	ResultType    string
 	InputRequests map[string]struct {
@@ -51,7 +49,7 @@ type reply struct {
 	IsError      bool
 }
 
-// asks checks that the round has ended with a question.
+// asks checks that the result is a question.
 func (r *reply) asks(t *testing.T, question string) *reply {
 	t.Helper()
 	for _, q := range r.InputRequests {
@@ -63,16 +61,15 @@ func (r *reply) asks(t *testing.T, question string) *reply {
 	return nil
 }
 
-// says checks that the call has ended with a text.
-func (r *reply) says(t *testing.T, text string) {
+// completes checks that the call is complete with a text.
+func (r *reply) completes(t *testing.T, text string) {
 	t.Helper()
 	if r.ResultType != "complete" || r.IsError || len(r.Content) != 1 || r.Content[0].Text != text {
 		t.Fatalf("%+v, want %q", r, text)
 	}
 }
 
-// isUncertain checks that the call has ended with ErrOnceUncertain, of which the
-// handler makes this text.
+// isUncertain checks that the call ended with the handler's text for ErrOnceUncertain.
 func (r *reply) isUncertain(t *testing.T) {
 	t.Helper()
 	if !r.IsError || len(r.Content) != 1 || !strings.Contains(r.Content[0].Text, server.ErrOnceUncertain.Error()) {
@@ -80,11 +77,11 @@ func (r *reply) isUncertain(t *testing.T) {
 	}
 }
 
-// requestIDs makes an id for each request: a retry is a request of its own.
+// requestIDs generates the ids of requests. A retry has a new id.
 type requestIDs struct{ last atomic.Int64 }
 
-// send makes one request of a new client. After is the reply that it answers, nil for
-// the first round.
+// send sends one request on a new connection. after is the previous reply, or nil for the first
+// round.
 func (ids *requestIDs) send(ctx context.Context, url string, after *reply) (*reply, error) {
 	params := `"name":"order","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}`
 	if after != nil {
@@ -109,8 +106,8 @@ func (ids *requestIDs) send(ctx context.Context, url string, after *reply) (*rep
 	} {
 		req.Header.Set(name, value)
 	}
-	own := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := own.Do(req)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Do(req)
 	if err != nil {
 		return nil, err
 	}
@@ -142,55 +139,55 @@ func (ids *requestIDs) mustSend(t *testing.T, url string, after *reply) *reply {
 	return r
 }
 
-func TestAClientThatRestartsBetweenRoundsGoesOn(t *testing.T) {
+func TestOrderSurvivesARestartOfTheClient(t *testing.T) {
 	var ids requestIDs
 	var paid card
 	shop := replica(t, store.NewMemory(store.MemoryOptions{}), paid.charge)
 	var after *reply
-	for _, question := range []string{"Which pizza?", "Which size?", "Where to?"} {
+	for _, question := range []string{"Which pizza?", "Which size?", "Which address?"} {
 		after = ids.mustSend(t, shop, after).asks(t, question)
-		// All that the next client has is what was written down.
-		written, err := json.Marshal(after)
+		// The restarted client has only the stored reply.
+		stored, err := json.Marshal(after)
 		if err != nil {
 			t.Fatal(err)
 		}
 		after = new(reply)
-		if err := json.Unmarshal(written, after); err != nil {
+		if err := json.Unmarshal(stored, after); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ids.mustSend(t, shop, after).says(t, delivered)
-	paid.expect(t, 1)
+	ids.mustSend(t, shop, after).completes(t, delivered)
+	paid.checkCharges(t, 1)
 }
 
-func TestAnotherReplicaGoesOnInEachRound(t *testing.T) {
+func TestEachRoundCanUseAnotherReplica(t *testing.T) {
 	var ids requestIDs
 	var paid card
 	kv := store.NewMemory(store.MemoryOptions{})
 	var after *reply
-	for _, question := range []string{"Which pizza?", "Which size?", "Where to?"} {
+	for _, question := range []string{"Which pizza?", "Which size?", "Which address?"} {
 		after = ids.mustSend(t, replica(t, kv, paid.charge), after).asks(t, question)
 	}
-	ids.mustSend(t, replica(t, kv, paid.charge), after).says(t, delivered)
-	paid.expect(t, 1)
+	ids.mustSend(t, replica(t, kv, paid.charge), after).completes(t, delivered)
+	paid.checkCharges(t, 1)
 }
 
-// A client that has not received a response sends the same round again.
-func TestALostResponseIsGivenAgain(t *testing.T) {
+// A client that loses a response sends the same round again.
+func TestARepeatedRoundHasTheSameResult(t *testing.T) {
 	var ids requestIDs
 	var paid card
 	kv := store.NewMemory(store.MemoryOptions{})
 	one, two := replica(t, kv, paid.charge), replica(t, kv, paid.charge)
 	var after *reply
-	for _, question := range []string{"Which pizza?", "Which size?", "Where to?"} {
-		if after != nil { // of the first round it would be another call
+	for _, question := range []string{"Which pizza?", "Which size?", "Which address?"} {
+		if after != nil { // repeating the first round would start another call
 			ids.mustSend(t, one, after).asks(t, question)
 		}
 		after = ids.mustSend(t, two, after).asks(t, question)
 	}
-	ids.mustSend(t, one, after).says(t, delivered)
-	ids.mustSend(t, two, after).says(t, delivered)
-	paid.expect(t, 1)
+	ids.mustSend(t, one, after).completes(t, delivered)
+	ids.mustSend(t, two, after).completes(t, delivered)
+	paid.checkCharges(t, 1)
 }
 
 func TestAnOlderStateDoesNotChargeAgain(t *testing.T) {
@@ -199,20 +196,20 @@ func TestAnOlderStateDoesNotChargeAgain(t *testing.T) {
 	shop := replica(t, store.NewMemory(store.MemoryOptions{}), paid.charge)
 	first := ids.mustSend(t, shop, nil).asks(t, "Which pizza?")
 	second := ids.mustSend(t, shop, first).asks(t, "Which size?")
-	third := ids.mustSend(t, shop, second).asks(t, "Where to?")
-	ids.mustSend(t, shop, third).says(t, delivered)
+	third := ids.mustSend(t, shop, second).asks(t, "Which address?")
+	ids.mustSend(t, shop, third).completes(t, delivered)
 	for _, older := range []*reply{first, second, third} {
 		again := ids.mustSend(t, shop, older)
 		for again.ResultType != "complete" {
 			again = ids.mustSend(t, shop, again)
 		}
-		again.says(t, delivered)
+		again.completes(t, delivered)
 	}
-	paid.expect(t, 1)
+	paid.checkCharges(t, 1)
 }
 
-// While a card is being charged nobody else knows how that will end.
-func TestTheSameRoundTwiceAtOnceChargesOnce(t *testing.T) {
+// While one replica charges the card, the outcome is unknown to the other replica.
+func TestConcurrentRoundsChargeOnce(t *testing.T) {
 	var ids requestIDs
 	var paid card
 	charging, release := make(chan struct{}), make(chan struct{})
@@ -241,49 +238,49 @@ func TestTheSameRoundTwiceAtOnceChargesOnce(t *testing.T) {
 		t.Fatal(err, first.err)
 	}
 	uncertain.isUncertain(t)
-	first.reply.asks(t, "Where to?")
-	ids.mustSend(t, other, ids.mustSend(t, other, second)).says(t, delivered)
-	paid.expect(t, 1)
+	first.reply.asks(t, "Which address?")
+	ids.mustSend(t, other, ids.mustSend(t, other, second)).completes(t, delivered)
+	paid.checkCharges(t, 1)
 }
 
-// dying is the store as a process sees it that has ended: nothing that it knew gets
-// there. What it wrote before is there, the start of the charge among it.
-type dying struct {
+// crashingKV is the store of a process that crashes: after the crash it rejects all writes, so
+// only earlier writes, such as the start of the charge, are stored.
+type crashingKV struct {
 	store.KV
-	dead atomic.Bool
+	crashed atomic.Bool
 }
 
-var errDead = errors.New("the process is dead")
+var errCrashed = errors.New("the process has crashed")
 
-func (d *dying) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
-	if d.dead.Load() {
-		return 0, errDead
+func (c *crashingKV) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
+	if c.crashed.Load() {
+		return 0, errCrashed
 	}
-	return d.KV.Put(ctx, key, value, opt)
+	return c.KV.Put(ctx, key, value, opt)
 }
 
-func (d *dying) Delete(ctx context.Context, key string) error {
-	if d.dead.Load() {
-		return errDead
+func (c *crashingKV) Delete(ctx context.Context, key string) error {
+	if c.crashed.Load() {
+		return errCrashed
 	}
-	return d.KV.Delete(ctx, key)
+	return c.KV.Delete(ctx, key)
 }
 
-func TestACrashAroundTheChargeIsUncertainAndNoSecondCharge(t *testing.T) {
-	for name, crash := range map[string]struct {
+func TestACrashDuringTheChargeIsUncertainAndDoesNotChargeAgain(t *testing.T) {
+	for name, test := range map[string]struct {
 		charges int
-		charge  func(paid *card, kill func()) charger
+		charge  func(paid *card, crash func()) charger
 	}{
-		"before the card was charged": {0, func(_ *card, kill func()) charger {
-			return func(context.Context, string) (string, error) { kill(); return "", errDead }
+		"before the card was charged": {0, func(_ *card, crash func()) charger {
+			return func(context.Context, string) (string, error) { crash(); return "", errCrashed }
 		}},
-		"after the card was charged": {1, func(paid *card, kill func()) charger {
-			return func(ctx context.Context, key string) (string, error) { defer kill(); return paid.charge(ctx, key) }
+		"after the card was charged": {1, func(paid *card, crash func()) charger {
+			return func(ctx context.Context, key string) (string, error) { defer crash(); return paid.charge(ctx, key) }
 		}},
-		"by a panic": {1, func(paid *card, kill func()) charger {
+		"a panic after the charge": {1, func(paid *card, crash func()) charger {
 			return func(ctx context.Context, key string) (string, error) {
 				_, _ = paid.charge(ctx, key)
-				kill()
+				crash()
 				panic("out of memory")
 			}
 		}},
@@ -292,20 +289,20 @@ func TestACrashAroundTheChargeIsUncertainAndNoSecondCharge(t *testing.T) {
 			var ids requestIDs
 			var paid card
 			kv := store.NewMemory(store.MemoryOptions{})
-			doomed := &dying{KV: kv}
-			one := replica(t, doomed, crash.charge(&paid, func() { doomed.dead.Store(true) }))
+			crashing := &crashingKV{KV: kv}
+			one := replica(t, crashing, test.charge(&paid, func() { crashing.crashed.Store(true) }))
 			second := ids.mustSend(t, one, ids.mustSend(t, one, nil)).asks(t, "Which size?")
-			_, _ = ids.send(t.Context(), one, second) // its response is lost with it
+			_, _ = ids.send(t.Context(), one, second) // the crash loses the response
 			for range 2 {
 				ids.mustSend(t, replica(t, kv, paid.charge), second).isUncertain(t)
 			}
-			paid.expect(t, crash.charges)
+			paid.checkCharges(t, test.charges)
 		})
 	}
 }
 
-// A charge that is known to have failed may be tried again, under the same key.
-func TestAChargeThatFailedIsTriedAgain(t *testing.T) {
+// A charge that has returned an error is repeated with the same key.
+func TestAFailedChargeIsRepeated(t *testing.T) {
 	var ids requestIDs
 	var paid card
 	var failed []string
@@ -318,11 +315,11 @@ func TestAChargeThatFailedIsTriedAgain(t *testing.T) {
 	})
 	second := ids.mustSend(t, shop, ids.mustSend(t, shop, nil)).asks(t, "Which size?")
 	if r := ids.mustSend(t, shop, second); !r.IsError || !strings.Contains(r.Content[0].Text, "the bank is closed") {
-		t.Fatalf("%+v", r)
+		t.Fatalf("reply %+v, want the error of the charge", r)
 	}
-	ids.mustSend(t, shop, ids.mustSend(t, shop, second)).says(t, delivered)
-	paid.expect(t, 1)
+	ids.mustSend(t, shop, ids.mustSend(t, shop, second)).completes(t, delivered)
+	paid.checkCharges(t, 1)
 	if paid.keys[0] != failed[0] {
-		t.Errorf("the keys are %q and %q", failed[0], paid.keys[0])
+		t.Errorf("the idempotency keys are %q and %q, want the same key", failed[0], paid.keys[0])
 	}
 }

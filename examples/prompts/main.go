@@ -1,4 +1,4 @@
-// Command prompts offers a prompt whose arguments complete while the user types.
+// Command prompts is a server with a prompt whose arguments can be completed.
 //
 //	parley complete prompt review reviewer g --given language=go -- go run ./examples/prompts
 //	parley prompt review language=go reviewer=Greta -- go run ./examples/prompts
@@ -14,9 +14,9 @@ import (
 )
 
 type review struct {
-	Language string  `json:"language" doc:"of the code" enum:"go,python,typescript"` // completes by itself
-	Reviewer string  `json:"reviewer" doc:"whose manner to take on"`
-	Focus    *string `json:"focus" doc:"what to look at above all"` // a pointer: may be left out
+	Language string  `json:"language" doc:"programming language" enum:"go,python,typescript"` // completed from the enum
+	Reviewer string  `json:"reviewer" doc:"person whose style to use"`
+	Focus    *string `json:"focus" doc:"main topic of the review"` // a pointer makes it optional
 }
 
 var reviewers = map[string][]string{"go": {"Greta", "Gustav"}, "python": {"Paul", "Petra"}}
@@ -25,13 +25,13 @@ func newServer() *server.Server {
 	s := &server.Server{Name: "prompts", Version: "1.0.0"}
 	server.AddPrompt(s, mcp.Prompt{Name: "review", Title: "Review", Description: "Review some code"},
 		func(_ context.Context, in review) (string, error) {
-			text := fmt.Sprintf("Review the %s code that follows as %s would.", in.Language, in.Reviewer)
+			text := fmt.Sprintf("Review the following %s code in the style of %s.", in.Language, in.Reviewer)
 			if in.Focus != nil {
-				text += " Look at " + *in.Focus + " above all."
+				text += " Focus on " + *in.Focus + "."
 			}
 			return text, nil
 		})
-	// Others are the arguments that have a value already.
+	// others contains the arguments that already have a value.
 	server.CompletePrompt(s, "review", "reviewer", func(_ context.Context, value string, others map[string]string) ([]string, error) {
 		var names []string
 		for _, name := range reviewers[others["language"]] {

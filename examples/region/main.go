@@ -1,6 +1,6 @@
-// Command region has a tool with an argument that clients of 2026-07-28 repeat in the
-// header Mcp-Param-Region, so that what stands before the server can send a request where
-// it belongs without reading it. The server makes sure that both say the same.
+// Command region is a server with a tool argument that clients of 2026-07-28 mirror in the header
+// Mcp-Param-Region, so that a proxy can route requests without reading their bodies. The server
+// verifies that the header matches the argument.
 //
 //	go run ./examples/region -addr 127.0.0.1:8080
 //	parley call http://127.0.0.1:8080 find region=eu number=7
@@ -22,7 +22,7 @@ import (
 )
 
 type order struct {
-	Region string `json:"region" enum:"eu,us" mcp-header:"Region" doc:"where the order is kept"`
+	Region string `json:"region" enum:"eu,us" mcp-header:"Region" doc:"region of the order"`
 	Number int    `json:"number"`
 }
 
@@ -33,18 +33,18 @@ func newServer() *server.Server {
 	return s
 }
 
-// routed says where each request would go. Older clients send no such header.
+// routed logs the region of each request. Older clients do not send the header.
 func routed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if region := r.Header.Get("Mcp-Param-Region"); region != "" {
-			log.Printf("%q goes to the servers in %q", r.Header.Get("Mcp-Name"), region)
+			log.Printf("route the call of %q to the region %q", r.Header.Get("Mcp-Name"), region)
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
 func main() {
-	addr := flag.String("addr", "127.0.0.1:8080", "where to listen; nobody is authenticated, so stay on this machine")
+	addr := flag.String("addr", "127.0.0.1:8080", "address to listen on; requests need no authorization, so use a loopback address")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -58,10 +58,10 @@ func main() {
 	web := &http.Server{Handler: routed(s), ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		<-ctx.Done()
-		grace, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		shutdown, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		_ = s.Shutdown(grace)
-		_ = web.Shutdown(grace)
+		_ = s.Shutdown(shutdown)
+		_ = web.Shutdown(shutdown)
 	}()
 	if err := web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		log.Fatal(err)

@@ -1,7 +1,7 @@
-//lint:file-ignore SA1019 roots still have to be shown
+//lint:file-ignore SA1019 roots are deprecated, but still supported
 
-// Command roots has a tool that asks its client where to work. 2026-07-28 deprecates that:
-// a new tool takes the directory as an argument.
+// Command roots is a server with a tool that asks the client for directories (roots). 2026-07-28
+// deprecates roots; new tools take a directory as an argument.
 //
 //	parley call count --root . -- go run ./examples/roots
 package main
@@ -18,12 +18,12 @@ import (
 )
 
 type found struct {
-	Files map[string]int `json:"files" doc:"how many files there are, by the name of the root"`
+	Files map[string]int `json:"files" doc:"number of files, by the name of the root"`
 }
 
 func newServer() *server.Server {
 	s := &server.Server{Name: "roots", Version: "1.0.0"}
-	server.AddTool(s, mcp.Tool{Name: "count", Description: "Count the files in each directory of the workspace"}, count)
+	server.AddTool(s, mcp.Tool{Name: "count", Description: "Count the files in each root of the client"}, count)
 	return s
 }
 
@@ -36,7 +36,7 @@ func count(ctx context.Context, _ struct{}) (found, error) {
 	for _, root := range roots {
 		uri, err := url.Parse(root.URI)
 		if err != nil || uri.Scheme != "file" {
-			return found{}, fmt.Errorf("the root %q is no directory of this machine", root.Name)
+			return found{}, fmt.Errorf("root %q must be a directory on this machine", root.Name)
 		}
 		entries, err := os.ReadDir(filepath.FromSlash(uri.Path))
 		if err != nil {

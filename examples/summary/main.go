@@ -1,7 +1,9 @@
-//lint:file-ignore SA1019 sampling still has to be shown
+//lint:file-ignore SA1019 sampling is deprecated, but still supported
 
-// Command summary has a tool that lets the client's model do the thinking. 2026-07-28
-// deprecates that: a new server calls a model of its own.
+// Command summary is a server with a tool that uses the client's model (sampling). 2026-07-28
+// deprecates sampling; new servers call a model directly.
+//
+//	go run ./examples/summary
 package main
 
 import (
@@ -14,24 +16,24 @@ import (
 )
 
 type document struct {
-	Text string `json:"text" doc:"what to sum up" minLength:"1" maxLength:"20000"`
+	Text string `json:"text" doc:"text to summarize" minLength:"1" maxLength:"20000"`
 }
 
 func newServer() *server.Server {
 	s := &server.Server{Name: "summary", Version: "1.0.0"}
-	server.AddTool(s, mcp.Tool{Name: "summarize", Description: "Sum up a text in one sentence"}, summarize)
+	server.AddTool(s, mcp.Tool{Name: "summarize", Description: "Summarize a text in one sentence"}, summarize)
 	return s
 }
 
 func summarize(ctx context.Context, in document) (string, error) {
 	answer, err := server.Sample(ctx, mcp.CreateMessageParams{
-		SystemPrompt: "Sum up what follows in one sentence.",
+		SystemPrompt: "Summarize the following text in one sentence.",
 		Messages:     []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text(in.Text)}}},
 		MaxTokens:    100,
 	})
 	var missing *call.CapabilityError
 	if errors.As(err, &missing) {
-		return "", errors.New("this client has no model for its servers")
+		return "", errors.New("the client does not offer a model")
 	}
 	if err != nil {
 		return "", err
@@ -41,7 +43,7 @@ func summarize(ctx context.Context, in document) (string, error) {
 			return text.Text, nil
 		}
 	}
-	return "", errors.New("the model has answered without words")
+	return "", errors.New("the model returned no text")
 }
 
 func main() {

@@ -1,5 +1,5 @@
-// Command tested is a server whose test, in main_test.go, runs on every transport of
-// every revision. It also shows tools that come and go while it serves.
+// Command tested is a server with a test, in main_test.go, that runs on every transport of every
+// revision. It also shows how to add a tool while the server runs.
 //
 //	go test ./examples/tested
 package main
@@ -20,13 +20,13 @@ func newServer() *server.Server {
 	s := &server.Server{Name: "tested", Version: "1.0.0"}
 	var mu sync.Mutex
 	var notes []string
-	server.AddTool(s, mcp.Tool{Name: "add", Description: "Keep a note; the first makes the tool last appear"},
+	server.AddTool(s, mcp.Tool{Name: "add", Description: "Add a note; the first note adds the tool last"},
 		func(_ context.Context, in note) (string, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if len(notes) == 0 {
-				// Clients that watch the list of tools are told.
-				server.AddTool(s, mcp.Tool{Name: "last", Description: "Tell the last note"},
+				// Clients that subscribe to changes of the list of tools are notified.
+				server.AddTool(s, mcp.Tool{Name: "last", Description: "Return the last note"},
 					func(context.Context, struct{}) (string, error) {
 						mu.Lock()
 						defer mu.Unlock()
@@ -34,7 +34,7 @@ func newServer() *server.Server {
 					})
 			}
 			notes = append(notes, in.Text)
-			return "kept", nil
+			return "added", nil
 		})
 	return s
 }

@@ -1,5 +1,5 @@
-// Command trip has a tool that asks two things at once: a client may show both, and in
-// 2026-07-28 they cost one round instead of two.
+// Command trip is a server with a tool that asks two questions at once. In 2026-07-28 both
+// questions need one round instead of two.
 //
 //	parley call plan to=Oslo -- go run ./examples/trip
 package main
@@ -14,16 +14,16 @@ import (
 )
 
 type destination struct {
-	To string `json:"to" doc:"where to"`
+	To string `json:"to" doc:"destination"`
 }
 
 type journey struct {
 	Day    string `json:"day" title:"Day" enum:"fri,sat,sun"`
-	Return bool   `json:"return" title:"And back?" default:"true"`
+	Return bool   `json:"return" title:"Return trip?" default:"true"`
 }
 
 type seat struct {
-	By string `json:"by" title:"Where to sit" enum:"window,aisle"`
+	By string `json:"by" title:"Seat" enum:"window,aisle"`
 }
 
 func newServer() *server.Server {
@@ -41,7 +41,7 @@ func plan(ctx context.Context, in destination) (string, error) {
 	switch {
 	case errors.Is(err, server.ErrDeclined), errors.Is(err, server.ErrDismissed):
 		return "No trip was planned.", nil
-	case err != nil: // return it as it is: it may say that answers are on their way
+	case err != nil: // do not wrap or replace err: it can mean that the handler runs again with the answers
 		return "", err
 	}
 	back := ""

@@ -1,6 +1,6 @@
-// Command watch is a client that follows a server: it lists the tools anew whenever they
-// change, and reads a resource whenever it is updated, in every revision and across
-// reconnects. It ends when the resource has been updated as often as it is told.
+// Command watch is a client that watches a server: it lists the tools when the list changes, and
+// reads a resource when the resource is updated, in every revision and across reconnections.
+// It exits after the given number of updates.
 //
 //	go run ./examples/watch 5 clock://now go run ./examples/clock
 package main
@@ -16,8 +16,8 @@ import (
 	"github.com/parley-mcp/parley/client"
 )
 
-// follow prints what changes until uri was updated n times.
-func follow(ctx context.Context, out io.Writer, target client.Target, uri string, n int) error {
+// watch prints the changes of a server until the resource uri was updated n times.
+func watch(ctx context.Context, out io.Writer, target client.Target, uri string, n int) error {
 	c, err := client.Dial(ctx, target)
 	if err != nil {
 		return err
@@ -27,8 +27,8 @@ func follow(ctx context.Context, out io.Writer, target client.Target, uri string
 		if err != nil {
 			return err
 		}
-		// Each thing that is watched begins with a change of which nobody is sure: what is
-		// looked at then is what later changes are changes of.
+		// The watch of each list and resource begins with one change whose Unsure is true, so
+		// that the client gets the current state.
 		switch change.Kind {
 		case client.ToolsChanged:
 			for tool, err := range c.Tools(ctx) {
@@ -53,13 +53,13 @@ func follow(ctx context.Context, out io.Writer, target client.Target, uri string
 
 func main() {
 	if len(os.Args) < 4 {
-		log.Fatal("usage: watch times URI server [argument…]")
+		log.Fatal("usage: watch UPDATES URI COMMAND [ARGUMENT…]")
 	}
 	n, err := strconv.Atoi(os.Args[1])
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := follow(context.Background(), os.Stdout, client.Command(os.Args[3], os.Args[4:]...), os.Args[2], n); err != nil {
+	if err := watch(context.Background(), os.Stdout, client.Command(os.Args[3], os.Args[4:]...), os.Args[2], n); err != nil {
 		log.Fatal(err)
 	}
 }
