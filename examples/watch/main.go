@@ -27,7 +27,7 @@ func watch(ctx context.Context, out io.Writer, target client.Target, uri string,
 		if err != nil {
 			return err
 		}
-		// The watch of each list and resource begins with one change whose Unsure is true, so
+		// The watch of each list and resource begins with one change whose Resync is true, so
 		// that the client gets the current state.
 		switch change.Kind {
 		case client.ToolsChanged:
