@@ -9,7 +9,7 @@
 //
 // Tools and prompts are registered under their names in the merged list of the host,
 // such as files__read_text_file for the tool read_text_file of the server files; see
-// [host.Tool]. Resources and resource templates keep their URIs. If two servers list
+// [host.MergedTool]. Resources and resource templates keep their URIs. If two servers list
 // the same URI, the second is registered with the prefix server:NAME/, as in
 // server:files/file:///notes.txt. Resources that a server does not list cannot be read.
 // Completion requests are forwarded to the server that has the prompt or template.

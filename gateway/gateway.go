@@ -28,8 +28,8 @@ type Gateway struct {
 	server *server.Server
 
 	// Used by Run only.
-	tools     registrations[host.Tool]
-	prompts   registrations[host.Prompt]
+	tools     registrations[host.MergedTool]
+	prompts   registrations[host.MergedPrompt]
 	resources registrations[mcp.Resource]
 	templates registrations[mcp.ResourceTemplate]
 }
@@ -44,12 +44,12 @@ func New(h *host.Host, s *server.Server) *Gateway {
 	s.DeclareResources()
 	s.DeclarePrompts()
 	g := &Gateway{host: h, server: s}
-	g.tools = registrations[host.Tool]{
-		kind: "tool", key: func(t *host.Tool) string { return t.Name },
+	g.tools = registrations[host.MergedTool]{
+		kind: "tool", key: func(t *host.MergedTool) string { return t.Name },
 		register: g.registerTool, unregister: func(name string) { s.RemoveTool(name) },
 	}
-	g.prompts = registrations[host.Prompt]{
-		kind: "prompt", key: func(p *host.Prompt) string { return p.Name },
+	g.prompts = registrations[host.MergedPrompt]{
+		kind: "prompt", key: func(p *host.MergedPrompt) string { return p.Name },
 		register: g.registerPrompt, unregister: func(name string) { s.RemovePrompt(name) },
 	}
 	g.resources = registrations[mcp.Resource]{
@@ -74,7 +74,7 @@ func (g *Gateway) Run(ctx context.Context) {
 }
 
 // update makes the registrations for a server match its lists.
-func (g *Gateway) update(status host.Status) {
+func (g *Gateway) update(status host.ServerStatus) {
 	g.prompts.update(g.logger(), status.Name, status.Prompts)
 	g.resources.update(g.logger(), status.Name, status.Resources)
 	g.templates.update(g.logger(), status.Name, status.Templates)
@@ -82,7 +82,7 @@ func (g *Gateway) update(status host.Status) {
 }
 
 // registerTool registers a tool and returns its name, or "" if it cannot be registered.
-func (g *Gateway) registerTool(serverName string, t *host.Tool) string {
+func (g *Gateway) registerTool(serverName string, t *host.MergedTool) string {
 	logger := g.logger().With("server", serverName, "tool", t.Definition.Name)
 	tool := t.Definition
 	if tool.Execution != nil && tool.Execution.TaskSupport == mcp.TaskRequired {

@@ -9,7 +9,7 @@ import (
 
 // registerPrompt registers a prompt and returns its name, or "" if it cannot be
 // registered.
-func (g *Gateway) registerPrompt(serverName string, p *host.Prompt) string {
+func (g *Gateway) registerPrompt(serverName string, p *host.MergedPrompt) string {
 	logger := g.logger().With("server", serverName, "prompt", p.Definition.Name)
 	upstreamName := p.Definition.Name
 	prompt := p.Definition

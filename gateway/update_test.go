@@ -14,7 +14,7 @@ import (
 )
 
 // toolsAfter returns the tools that a gateway lists after a sequence of updates.
-func toolsAfter(t *testing.T, updates ...host.Status) map[string]*mcp.Tool {
+func toolsAfter(t *testing.T, updates ...host.ServerStatus) map[string]*mcp.Tool {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	s := &server.Server{Logger: quiet}
@@ -34,10 +34,10 @@ func toolsAfter(t *testing.T, updates ...host.Status) map[string]*mcp.Tool {
 }
 
 // statusOf returns the status of a server with these tools.
-func statusOf(name string, definitions ...mcp.Tool) host.Status {
-	status := host.Status{Name: name, State: host.Ready}
+func statusOf(name string, definitions ...mcp.Tool) host.ServerStatus {
+	status := host.ServerStatus{Name: name, State: host.Ready}
 	for _, d := range definitions {
-		status.Tools = append(status.Tools, host.Tool{Name: name + "__" + d.Name, Server: name, Definition: d})
+		status.Tools = append(status.Tools, host.MergedTool{Name: name + "__" + d.Name, Server: name, Definition: d})
 	}
 	return status
 }

@@ -32,11 +32,11 @@ func start(t *testing.T, h *host.Host) *host.Host {
 }
 
 // await waits until the status of a server satisfies a condition.
-func await(t *testing.T, h *host.Host, name string, condition func(host.Status) bool) host.Status {
+func await(t *testing.T, h *host.Host, name string, condition func(host.ServerStatus) bool) host.ServerStatus {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	var last host.Status
+	var last host.ServerStatus
 	for s := range h.Watch(ctx) {
 		if s.Name != name {
 			continue
@@ -49,8 +49,8 @@ func await(t *testing.T, h *host.Host, name string, condition func(host.Status) 
 	return last
 }
 
-func isReady(s host.Status) bool { return s.State == host.Ready }
-func isDown(s host.Status) bool  { return s.State == host.Down }
+func isReady(s host.ServerStatus) bool { return s.State == host.Ready }
+func isDown(s host.ServerStatus) bool  { return s.State == host.Down }
 
 // who calls the tool who of a server.
 func who(t *testing.T, h *host.Host, name string) (identity, error) {

@@ -16,8 +16,8 @@ const (
 	maxMergedName = 128
 )
 
-// Tool is a tool in the merged list of a [Host].
-type Tool struct {
+// MergedTool is a tool in the merged list of a [Host].
+type MergedTool struct {
 	// Name is the name in the merged list: the name of the server, two underscores and
 	// the name of the tool. It is unique within the Host, has at most 128 characters,
 	// and stays the same for as long as the server lists the tool. Characters other
@@ -32,9 +32,9 @@ type Tool struct {
 	Definition mcp.Tool
 }
 
-// Prompt is a prompt of a server of a [Host].
-type Prompt struct {
-	// Name is the name that is unique within the Host. It is formed as Tool.Name is.
+// MergedPrompt is a prompt of a server of a [Host].
+type MergedPrompt struct {
+	// Name is the name that is unique within the Host. It is formed as MergedTool.Name is.
 	Name string
 
 	// Server is the name of the server in Host.Servers.
@@ -49,8 +49,8 @@ type Prompt struct {
 // of each server's own list. It includes the tools of servers that were ready and are
 // down now: a call starts those servers again. The caller owns the slice. It must not
 // modify the definitions.
-func (h *Host) Tools() []Tool {
-	var all []Tool
+func (h *Host) Tools() []MergedTool {
+	var all []MergedTool
 	for _, s := range h.supervisors {
 		status, _ := s.snapshot()
 		all = append(all, status.Tools...)
@@ -69,30 +69,30 @@ type lists struct {
 // mergedTools returns the tools of a server with their merged names. before is the
 // previous list of the server. If the server lists a name twice, the first definition
 // is used.
-func mergedTools(logger *slog.Logger, server string, before []Tool, listed []mcp.Tool) []Tool {
+func mergedTools(logger *slog.Logger, server string, before []MergedTool, listed []mcp.Tool) []MergedTool {
 	table := newNameTable(server, listed, func(t *mcp.Tool) string { return t.Name })
 	for i := range before {
 		table.keep(before[i].Definition.Name, before[i].Name)
 	}
-	var tools []Tool
+	var tools []MergedTool
 	for i := range listed {
 		if name, ok := table.assign(logger, "tool", listed[i].Name); ok {
-			tools = append(tools, Tool{Name: name, Server: server, Definition: listed[i]})
+			tools = append(tools, MergedTool{Name: name, Server: server, Definition: listed[i]})
 		}
 	}
 	return tools
 }
 
 // mergedPrompts is mergedTools for prompts.
-func mergedPrompts(logger *slog.Logger, server string, before []Prompt, listed []mcp.Prompt) []Prompt {
+func mergedPrompts(logger *slog.Logger, server string, before []MergedPrompt, listed []mcp.Prompt) []MergedPrompt {
 	table := newNameTable(server, listed, func(p *mcp.Prompt) string { return p.Name })
 	for i := range before {
 		table.keep(before[i].Definition.Name, before[i].Name)
 	}
-	var prompts []Prompt
+	var prompts []MergedPrompt
 	for i := range listed {
 		if name, ok := table.assign(logger, "prompt", listed[i].Name); ok {
-			prompts = append(prompts, Prompt{Name: name, Server: server, Definition: listed[i]})
+			prompts = append(prompts, MergedPrompt{Name: name, Server: server, Definition: listed[i]})
 		}
 	}
 	return prompts

@@ -11,7 +11,7 @@ import (
 )
 
 // mergedNames returns the merged names of a list of tools that follows another one.
-func mergedNames(server string, before []Tool, listed ...string) (names []string, tools []Tool) {
+func mergedNames(server string, before []MergedTool, listed ...string) (names []string, tools []MergedTool) {
 	var definitions []mcp.Tool
 	for _, name := range listed {
 		definitions = append(definitions, mcp.Tool{Name: name})

@@ -23,7 +23,7 @@ const (
 	// Ready means that the server is connected and its lists are known.
 	Ready
 	// Down means that the server could not be started, or that its connection was
-	// lost. See Status.Err.
+	// lost. See ServerStatus.Err.
 	Down
 )
 
@@ -38,8 +38,8 @@ func (s State) String() string {
 	return "down"
 }
 
-// Status is the status of a server at one moment.
-type Status struct {
+// ServerStatus is the status of a server at one moment.
+type ServerStatus struct {
 	// Name is the name of the server in Host.Servers.
 	Name  string
 	State State
@@ -60,9 +60,9 @@ type Status struct {
 	// Server is the description that the server gives of itself.
 	Server client.ServerDetails
 	// Tools are the tools of the server, with their names in the merged list.
-	Tools []Tool
+	Tools []MergedTool
 	// Prompts are the prompts of the server.
-	Prompts []Prompt
+	Prompts []MergedPrompt
 	// Resources are the resources of the server.
 	Resources []mcp.Resource
 	// Templates are the resource templates of the server.
@@ -91,7 +91,7 @@ func (e *DownError) Unwrap() error { return e.Err }
 // WaitReady waits until no server is starting. It returns nil if all servers are ready.
 // Otherwise it returns a *DownError for each server that is down, joined; the servers
 // that are ready can be used. The Host may still try again to start a server that is
-// down, see [Status.GivenUp]; WaitReady does not wait for that.
+// down, see [ServerStatus.GivenUp]; WaitReady does not wait for that.
 //
 // When ctx ends first, the error wraps context.Cause(ctx) and names the servers that
 // are still starting. WaitReady returns ErrClosed if the Host is closed or not started.
@@ -126,14 +126,14 @@ func (h *Host) WaitReady(ctx context.Context) error {
 	}
 }
 
-func (s *Status) downError() *DownError {
+func (s *ServerStatus) downError() *DownError {
 	return &DownError{Server: s.Name, Retry: s.Retry, Err: s.Err}
 }
 
 // Status returns the status of each server, in the order of Host.Servers. The caller
 // owns the slice.
-func (h *Host) Status() []Status {
-	all := make([]Status, 0, len(h.supervisors))
+func (h *Host) Status() []ServerStatus {
+	all := make([]ServerStatus, 0, len(h.supervisors))
 	for _, s := range h.supervisors {
 		status, _ := s.snapshot()
 		all = append(all, status)
@@ -144,8 +144,8 @@ func (h *Host) Status() []Status {
 // Watch yields the status of each server, and then each status that changes, until ctx
 // ends or the Host is closed. A slow loop does not receive every status: it receives
 // the latest status of each server that has changed.
-func (h *Host) Watch(ctx context.Context) iter.Seq[Status] {
-	return func(yield func(Status) bool) {
+func (h *Host) Watch(ctx context.Context) iter.Seq[ServerStatus] {
+	return func(yield func(ServerStatus) bool) {
 		seen := make([]uint64, len(h.supervisors))
 		for {
 			changed := h.changed.wait()

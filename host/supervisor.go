@@ -48,7 +48,7 @@ type supervisor struct {
 
 	mu            sync.Mutex
 	client        *client.Client // nil until the first dial has succeeded
-	status        Status
+	status        ServerStatus
 	since         time.Time          // when status.State became Ready
 	failures      int                // in a row
 	version       uint64             // incremented with each change of status
@@ -66,7 +66,7 @@ func newSupervisor(h *Host, config ServerConfig) *supervisor {
 		logger:      h.logger().With("server", config.Name),
 		hostChanged: &h.changed,
 		wanted:      make(chan struct{}, 1),
-		status:      Status{Name: config.Name, State: Starting},
+		status:      ServerStatus{Name: config.Name, State: Starting},
 		version:     1,
 	}
 	if s.dialer.Logger == nil {
@@ -90,7 +90,7 @@ func (s *supervisor) run(ctx context.Context) {
 		if c := s.current(); c != nil {
 			s.closeErr = c.Close()
 		}
-		s.set(func(status *Status) bool {
+		s.set(func(status *ServerStatus) bool {
 			status.State, status.Err = Down, ErrClosed
 			return true
 		})
@@ -153,13 +153,13 @@ func (s *supervisor) connect(ctx context.Context) error {
 		return err
 	}
 	before, _ := s.snapshot()
-	ready := Status{
+	ready := ServerStatus{
 		Name: s.name, State: Ready, Revision: c.Revision(), Server: c.Server(),
 		Tools:     mergedTools(s.logger, s.name, before.Tools, listed.tools),
 		Prompts:   mergedPrompts(s.logger, s.name, before.Prompts, listed.prompts),
 		Resources: listed.resources, Templates: listed.templates,
 	}
-	s.set(func(status *Status) bool {
+	s.set(func(status *ServerStatus) bool {
 		s.client, s.since = c, time.Now()
 		*status = ready
 		return true
@@ -239,7 +239,7 @@ func (s *supervisor) await(ctx context.Context) (*client.Client, error) {
 
 // want makes run start a server that is down.
 func (s *supervisor) want() {
-	s.set(func(status *Status) bool {
+	s.set(func(status *ServerStatus) bool {
 		if status.State != Down {
 			return false
 		}
@@ -255,7 +255,7 @@ func (s *supervisor) want() {
 // lost marks a server that was ready as down. It does nothing if c is neither nil nor
 // the current client.
 func (s *supervisor) lost(c *client.Client, err error) {
-	changed := s.set(func(status *Status) bool {
+	changed := s.set(func(status *ServerStatus) bool {
 		if status.State != Ready || c != nil && c != s.client {
 			return false
 		}
@@ -272,7 +272,7 @@ func (s *supervisor) lost(c *client.Client, err error) {
 
 // down marks a server as down that could not be started.
 func (s *supervisor) down(err error, givenUp bool) {
-	s.set(func(status *Status) bool {
+	s.set(func(status *ServerStatus) bool {
 		status.GivenUp = givenUp
 		s.fail(status, err)
 		return true
@@ -282,7 +282,7 @@ func (s *supervisor) down(err error, givenUp bool) {
 
 // fail requires that mu is held. It stops the watcher, because a watch would make the
 // client reconnect.
-func (s *supervisor) fail(status *Status, err error) {
+func (s *supervisor) fail(status *ServerStatus, err error) {
 	if s.stopWatcher != nil {
 		s.stopWatcher()
 	}
@@ -304,7 +304,7 @@ func (s *supervisor) current() *client.Client {
 	return s.client
 }
 
-func (s *supervisor) snapshot() (Status, uint64) {
+func (s *supervisor) snapshot() (ServerStatus, uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.status, s.version
@@ -323,7 +323,7 @@ func (s *supervisor) toolNamed(merged string) (name string, ok bool) {
 
 // set calls change with mu held and notifies all waiting goroutines if change returns
 // true.
-func (s *supervisor) set(change func(*Status) bool) (changed bool) {
+func (s *supervisor) set(change func(*ServerStatus) bool) (changed bool) {
 	s.mu.Lock()
 	changed = change(&s.status)
 	if changed {

@@ -184,7 +184,7 @@ func (w *watcher) relist(ctx context.Context, kind client.ChangeKind) {
 	before, _ := s.snapshot()
 	tools := mergedTools(s.logger, s.name, before.Tools, listed.tools)
 	prompts := mergedPrompts(s.logger, s.name, before.Prompts, listed.prompts)
-	s.set(func(status *Status) bool {
+	s.set(func(status *ServerStatus) bool {
 		if s.client != w.client || status.State != Ready {
 			return false
 		}

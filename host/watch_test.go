@@ -37,8 +37,8 @@ func TestChangedListsAreUpdated(t *testing.T) {
 		server.AddTool(s, mcp.Tool{Name: "new"}, func(context.Context, none) (string, error) { return "", nil })
 		s.RemoveResource("lib://a")
 		s.RemovePrompt("review")
-		await(t, h, "library", func(s host.Status) bool {
-			return slices.ContainsFunc(s.Tools, func(t host.Tool) bool { return t.Name == "library__new" }) &&
+		await(t, h, "library", func(s host.ServerStatus) bool {
+			return slices.ContainsFunc(s.Tools, func(t host.MergedTool) bool { return t.Name == "library__new" }) &&
 				len(s.Resources) == 1 && len(s.Prompts) == 0
 		})
 	})
@@ -60,7 +60,7 @@ func TestFrequentChangesLeadToFewListRequests(t *testing.T) {
 	for i := range 1000 {
 		server.AddTool(s, mcp.Tool{Name: fmt.Sprint("tool", i)}, func(context.Context, none) (string, error) { return "", nil })
 	}
-	await(t, h, "restless", func(s host.Status) bool { return len(s.Tools) == 1002 })
+	await(t, h, "restless", func(s host.ServerStatus) bool { return len(s.Tools) == 1002 })
 	if n, limit := requests.Load(), int32(3+time.Since(began)/(100*time.Millisecond)); n > limit {
 		t.Errorf("%d requests, want at most %d", n, limit)
 	}

@@ -1,6 +1,6 @@
 // Package mcptest helps to test MCP servers.
 //
-// [Dial] connects a client to a server in memory, for as long as a test lasts:
+// [Dial] connects a client to a server in memory for the duration of a test:
 //
 //	func TestGreet(t *testing.T) {
 //		c := mcptest.Dial(t, newServer())
@@ -8,16 +8,16 @@
 //		…
 //	}
 //
-// A function given to it changes how it dials, to speak an older revision
-// ([Revision]) or to answer what the server asks:
+// Functions configure the client's Dialer. They can select an older revision
+// ([WithRevision]) or answer the questions of the server:
 //
-//	c := mcptest.Dial(t, newServer(), mcptest.Revision(mcp.V20250618), func(d *client.Dialer) {
+//	c := mcptest.Dial(t, newServer(), mcptest.WithRevision(mcp.V20250618), func(d *client.Dialer) {
 //		d.Elicit = func(ctx context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 //			return mcp.AcceptElicit(map[string]any{"day": "tue"})
 //		}
 //	})
 //
-// [Everywhere] runs a test on every transport of every revision, which is what keeps
-// a server working for clients that are not the newest. [OverHTTP] and [OverSocket]
-// are two of these transports by themselves, [Transports] is the list.
+// [Everywhere] runs a test in every revision on every transport, so that the server
+// also works for older clients. [DialSocket] and [DialHTTP] connect over a single
+// transport. [Transports] lists all of them.
 package mcptest

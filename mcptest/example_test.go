@@ -23,7 +23,7 @@ func newGreeter() *server.Server {
 // The body of a test; t is its argument.
 func ExampleDial() {
 	var t *testing.T
-	c := mcptest.Dial(t, newGreeter(), mcptest.Revision(mcp.V20250618))
+	c := mcptest.Dial(t, newGreeter(), mcptest.WithRevision(mcp.V20250618))
 	text, err := client.CallTool[string](t.Context(), c, "greet", map[string]string{"name": "Ada"})
 	if err != nil || text != "Hello, Ada!" {
 		t.Errorf("%q, %v", text, err)

@@ -57,7 +57,7 @@ func TestATokenIsAllThatAClientNeeds(t *testing.T) {
 					t.Fatal(err)
 				}
 				d := client.Dialer{Roots: func(context.Context) ([]mcp.Root, error) { return []mcp.Root{}, nil }}
-				mcptest.Revision(r)(&d)
+				mcptest.WithRevision(r)(&d)
 				return d.Dial(t.Context(), &client.HTTPTarget{URL: endpoint.URL + "/mcp", Header: http.Header{"Authorization": {"Bearer " + token}}})
 			}
 			c, err := dial(endpoint.URL+"/mcp", "mcp")

@@ -134,7 +134,7 @@ func findHoles() (holes []cell) {
 				for _, fromClient := range []bool{true, false} {
 					c := cell{r, transport.Name, method.Name, fromClient}
 					sends := fromClient && method.FromClient || !fromClient && method.FromServer
-					if transport.Has(r) && sends && expected(c) != wire.seen[c] {
+					if transport.Supports(r) && sends && expected(c) != wire.seen[c] {
 						holes = append(holes, c)
 					}
 				}

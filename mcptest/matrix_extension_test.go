@@ -209,7 +209,7 @@ func newTasking() *server.Server {
 // a client that waits for what a tool has become.
 func TestTasksCanBeWrittenOutside(t *testing.T) {
 	for _, tr := range mcptest.Transports() {
-		if !tr.Has(mcp.V20260728) {
+		if !tr.Supports(mcp.V20260728) {
 			continue
 		}
 		t.Run(tr.Name, func(t *testing.T) {

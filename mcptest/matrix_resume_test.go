@@ -69,7 +69,7 @@ func TestT21CutConnectionLosesNothing(t *testing.T) {
 				t.Cleanup(endpoint.Close)
 				wire := newCutter(t, endpoint.Listener.Addr().String(), func(n int) bool { return cut == events || n == cut+1 })
 				d := client.Dialer{}
-				mcptest.Revision(r)(&d)
+				mcptest.WithRevision(r)(&d)
 				c, err := d.Dial(t.Context(), client.URL("http://"+wire.addr))
 				if err != nil {
 					t.Fatal(err)

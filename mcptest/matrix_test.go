@@ -65,12 +65,12 @@ func (tp *tap) message(sent bool, raw []byte) {
 func everywhere(t *testing.T, s func() *server.Server, f func(t *testing.T, c *client.Client), configure ...func(*client.Dialer)) {
 	for _, r := range mcp.Revisions() {
 		for _, tr := range mcptest.Transports() {
-			if !tr.Has(r) {
+			if !tr.Supports(r) {
 				continue
 			}
 			t.Run(string(r)+"/"+tr.Name, func(t *testing.T) {
 				tp := &tap{t: t, revision: r, transport: tr.Name, methods: make(map[jsonrpc.ID]string), seen: make(map[string]int)}
-				configure := append([]func(*client.Dialer){mcptest.Revision(r), func(d *client.Dialer) { d.Trace = tp.message }}, configure...)
+				configure := append([]func(*client.Dialer){mcptest.WithRevision(r), func(d *client.Dialer) { d.Trace = tp.message }}, configure...)
 				c := tr.Dial(t, s(), configure...)
 				if c.Revision() != r {
 					t.Fatalf("revision %s was agreed on, not %s", c.Revision(), r)

@@ -13,66 +13,63 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// Dial connects a client to s in memory. The functions change the Dialer's
-// settings first: [Revision] is one. Connection and client are closed when the
-// test ends; a failure to connect ends the test.
+// Dial connects a client to s in memory and returns it. The functions configure the
+// Dialer; [WithRevision] returns one. The client is closed when the test ends. If it
+// cannot connect, Dial fails the test at once.
 func Dial(t testing.TB, s *server.Server, configure ...func(*client.Dialer)) *client.Client {
-	t.Helper()
-	return InMemory(t, s, configure...)
-}
-
-// Revision makes a client speak one revision only.
-func Revision(r mcp.Revision) func(*client.Dialer) {
-	return func(d *client.Dialer) { d.Revision = r }
-}
-
-// Transport connects a client to a server in one of the ways there are.
-type Transport struct {
-	Name string
-	// Has reports whether a revision has the transport.
-	Has  func(mcp.Revision) bool
-	Dial func(t testing.TB, s *server.Server, configure ...func(*client.Dialer)) *client.Client
-}
-
-// Transports returns all transports, but for child processes, whose wire format is
-// that of a socket.
-func Transports() []Transport {
-	all := func(mcp.Revision) bool { return true }
-	return []Transport{
-		{"memory", all, InMemory},
-		{"socket", all, OverSocket},
-		{"http", func(r mcp.Revision) bool { return r != mcp.V20241105 }, OverHTTP},
-		{"http+sse", func(r mcp.Revision) bool { return r == mcp.V20241105 }, OverHTTP},
-	}
-}
-
-// Everywhere runs f as a subtest on every transport of every revision, each time
-// with a new client of a server that newServer makes.
-func Everywhere(t *testing.T, newServer func() *server.Server, f func(t *testing.T, c *client.Client), configure ...func(*client.Dialer)) {
-	t.Helper()
-	for _, r := range mcp.Revisions() {
-		for _, tr := range Transports() {
-			if !tr.Has(r) {
-				continue
-			}
-			t.Run(string(r)+"/"+tr.Name, func(t *testing.T) {
-				f(t, tr.Dial(t, newServer(), append([]func(*client.Dialer){Revision(r)}, configure...)...))
-			})
-		}
-	}
-}
-
-// InMemory connects a client to s through memory.
-func InMemory(t testing.TB, s *server.Server, configure ...func(*client.Dialer)) *client.Client {
 	t.Helper()
 	near, far := transport.Pipe()
 	serveConn(t, s, far)
 	return dial(t, client.Conn(near), configure)
 }
 
-// OverSocket connects a client to s over a TCP connection on the loopback
-// interface, in the format of stdio.
-func OverSocket(t testing.TB, s *server.Server, configure ...func(*client.Dialer)) *client.Client {
+// WithRevision returns a function that makes a client use only the revision r.
+func WithRevision(r mcp.Revision) func(*client.Dialer) {
+	return func(d *client.Dialer) { d.Revision = r }
+}
+
+// Transport is a transport that can connect a client to a server in a test.
+type Transport struct {
+	// Name is the name of the transport, such as "http".
+	Name string
+	// Supports reports whether a revision of the protocol has the transport.
+	Supports func(mcp.Revision) bool
+	// Dial connects a client to s, as the function Dial does.
+	Dial func(t testing.TB, s *server.Server, configure ...func(*client.Dialer)) *client.Client
+}
+
+// Transports returns all transports except child processes, which use the same
+// format as a socket.
+func Transports() []Transport {
+	all := func(mcp.Revision) bool { return true }
+	return []Transport{
+		{"memory", all, Dial},
+		{"socket", all, DialSocket},
+		{"http", func(r mcp.Revision) bool { return r != mcp.V20241105 }, DialHTTP},
+		{"http+sse", func(r mcp.Revision) bool { return r == mcp.V20241105 }, DialHTTP},
+	}
+}
+
+// Everywhere runs f as a subtest in every revision on every transport that the
+// revision has. Each subtest has a new server, which newServer returns, and a new
+// client.
+func Everywhere(t *testing.T, newServer func() *server.Server, f func(t *testing.T, c *client.Client), configure ...func(*client.Dialer)) {
+	t.Helper()
+	for _, r := range mcp.Revisions() {
+		for _, tr := range Transports() {
+			if !tr.Supports(r) {
+				continue
+			}
+			t.Run(string(r)+"/"+tr.Name, func(t *testing.T) {
+				f(t, tr.Dial(t, newServer(), append([]func(*client.Dialer){WithRevision(r)}, configure...)...))
+			})
+		}
+	}
+}
+
+// DialSocket is [Dial] over a TCP connection on the loopback interface, in the format
+// of the stdio transport.
+func DialSocket(t testing.TB, s *server.Server, configure ...func(*client.Dialer)) *client.Client {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -100,9 +97,9 @@ func OverSocket(t testing.TB, s *server.Server, configure ...func(*client.Dialer
 	return dial(t, client.Conn(transport.Stream(near, transport.StreamOptions{MaxMessage: transport.DefaultClientMaxMessage})), configure)
 }
 
-// OverHTTP connects a client to s over HTTP on the loopback interface: the
-// transport of 2024-11-05 in that revision, Streamable HTTP in the others.
-func OverHTTP(t testing.TB, s *server.Server, configure ...func(*client.Dialer)) *client.Client {
+// DialHTTP is [Dial] over HTTP on the loopback interface. It uses HTTP+SSE in
+// 2024-11-05 and Streamable HTTP in later revisions.
+func DialHTTP(t testing.TB, s *server.Server, configure ...func(*client.Dialer)) *client.Client {
 	t.Helper()
 	endpoint := httptest.NewServer(s)
 	t.Cleanup(func() {

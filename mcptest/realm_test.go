@@ -202,7 +202,7 @@ func (p *person) revoke(w *realm) {
 func (w *realm) dial(t *testing.T, r mcp.Revision, a client.Authorizer, configure ...func(*client.Dialer)) (*client.Client, error) {
 	tp := &tap{t: t, revision: r, transport: httpTransport(r), methods: make(map[jsonrpc.ID]string), seen: make(map[string]int)}
 	d := client.Dialer{Auth: a, Trace: tp.message, Logger: slog.New(slog.DiscardHandler)}
-	mcptest.Revision(r)(&d)
+	mcptest.WithRevision(r)(&d)
 	for _, f := range configure {
 		f(&d)
 	}
@@ -225,7 +225,7 @@ func (w *realm) mustDial(t *testing.T, r mcp.Revision, a client.Authorizer, conf
 // httpTransport is the name of the transport that a revision has over HTTP.
 func httpTransport(r mcp.Revision) string {
 	for _, tr := range mcptest.Transports() {
-		if strings.HasPrefix(tr.Name, "http") && tr.Has(r) {
+		if strings.HasPrefix(tr.Name, "http") && tr.Supports(r) {
 			return tr.Name
 		}
 	}

@@ -147,12 +147,12 @@ func (t *telemetry) client(d *client.Dialer) {
 func TestServersSpanIsChildOfClients(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		for _, tr := range mcptest.Transports() {
-			if !tr.Has(r) {
+			if !tr.Supports(r) {
 				continue
 			}
 			t.Run(string(r)+"/"+tr.Name, func(t *testing.T) {
 				tel := newTelemetry(otel.Options{})
-				c := tr.Dial(t, tel.server(), mcptest.Revision(r), tel.client)
+				c := tr.Dial(t, tel.server(), mcptest.WithRevision(r), tel.client)
 				checkTrace(t, tel, c)
 				where := text(tel.span(t, trace.SpanKindServer, "tools/call greet"), "network.protocol.name")
 				if isHTTP := strings.HasPrefix(tr.Name, "http"); isHTTP != (where == "http") {
@@ -229,7 +229,7 @@ func TestCancelledCallsSaySo(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		t.Run(string(r), func(t *testing.T) {
 			tel := newTelemetry(otel.Options{})
-			c := mcptest.Dial(t, tel.server(), tel.client, mcptest.Revision(r))
+			c := mcptest.Dial(t, tel.server(), tel.client, mcptest.WithRevision(r))
 			ctx, cancel := context.WithCancel(t.Context())
 			_, err := c.CallTool(ctx, "hang", nil, client.WithProgress(func(float64, float64, string) { cancel() }))
 			if !errors.Is(err, context.Canceled) {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Parse is the inverse of [Principal.Key]. It accepts canonical keys only: for each principal exactly
-// one string. Errors wrap [ErrInvalid].
-func Parse(key string) (Principal, error) {
+// ParseKey returns the principal with a key. It is the inverse of [Principal.Key] and accepts no other
+// strings. Errors wrap [ErrInvalid].
+func ParseKey(key string) (Principal, error) {
 	switch key {
 	case anonymousKey:
 		return Anonymous, nil
@@ -17,12 +17,12 @@ func Parse(key string) (Principal, error) {
 	rest, ok := strings.CutPrefix(key, userPrefix)
 	parts := strings.Split(rest, "/")
 	if !ok || len(parts) != 4 || parts[3] != "" {
-		return Principal{}, fmt.Errorf("%w: key is not one of ours", ErrInvalid)
+		return Principal{}, fmt.Errorf("%w: key must be %q, %q or start with %q and have 4 segments", ErrInvalid, anonymousKey, localKey, userPrefix)
 	}
 	var decoded [3]string
 	for i := range decoded {
 		if decoded[i], ok = unescape(parts[i]); !ok {
-			return Principal{}, fmt.Errorf("%w: key has a bad escape", ErrInvalid)
+			return Principal{}, fmt.Errorf("%w: key has an invalid escape", ErrInvalid)
 		}
 	}
 	p, err := New(decoded[0], decoded[1], decoded[2])
@@ -35,13 +35,13 @@ func Parse(key string) (Principal, error) {
 	return p, nil
 }
 
-// MarshalText returns the key, so that a principal inside a stored JSON value survives the trip
-// rather than becoming Anonymous. It never fails.
+// MarshalText returns the key, so that a principal can be a field of a JSON value. It never fails.
 func (p Principal) MarshalText() ([]byte, error) { return []byte(p.Key()), nil }
 
-// UnmarshalText reads what [Principal.MarshalText] wrote. Errors wrap [ErrInvalid] and leave p as it was.
+// UnmarshalText sets p to the principal with a key, see [ParseKey]. Errors wrap [ErrInvalid]; p is
+// unchanged then.
 func (p *Principal) UnmarshalText(text []byte) error {
-	parsed, err := Parse(string(text))
+	parsed, err := ParseKey(string(text))
 	if err != nil {
 		return err
 	}
@@ -51,9 +51,9 @@ func (p *Principal) UnmarshalText(text []byte) error {
 
 const upperHex = "0123456789ABCDEF"
 
-// appendEscaped percent-encodes all but the unreserved characters of RFC 3986. That takes out what
-// any store could treat specially: our own slash, the braces that place a key in a Redis cluster,
-// globs. A part of nothing but dots is escaped too, for stores that are directories.
+// appendEscaped percent-encodes all characters except the unreserved ones of RFC 3986. This removes
+// characters with a special meaning in a store, such as slashes, the braces of Redis Cluster hash tags,
+// and wildcards. Parts that consist of dots are escaped too, for stores that use directories.
 func appendEscaped(dst []byte, s string) []byte {
 	dots := strings.Trim(s, ".") == ""
 	for i := range len(s) {
@@ -66,7 +66,7 @@ func appendEscaped(dst []byte, s string) []byte {
 	return dst
 }
 
-// unescape is lenient about what need not have been escaped; Parse compares the result.
+// unescape also decodes escapes that appendEscaped does not produce. ParseKey compares the keys.
 func unescape(s string) (string, bool) {
 	if strings.IndexByte(s, '%') < 0 {
 		return s, true

@@ -9,19 +9,19 @@ import (
 	"unicode/utf8"
 )
 
-// MaxPart bounds each of issuer, subject and client, in bytes.
+// MaxPart is the maximum length of an issuer, a subject and a client, in bytes.
 const MaxPart = 1024
 
 var (
-	// ErrInvalid is what every error of [New] and [Parse] wraps.
+	// ErrInvalid is wrapped by all errors of [New] and [ParseKey].
 	ErrInvalid = errors.New("principal: invalid")
 
-	// Anonymous is nobody in particular, the zero value. All anonymous callers share it: state kept
-	// for Anonymous is guarded by the secrecy of its id alone and must never be listed.
+	// Anonymous is the principal of all callers who are not authenticated, and the zero value. Only
+	// the secrecy of its id protects data of Anonymous, so such data must never be listed.
 	Anonymous = Principal{}
 
-	// Local is who speaks over this process's standard streams or in its memory. No token names it:
-	// New cannot make it.
+	// Local is the principal of the caller at the other end of this process's standard streams or in
+	// its memory. New never returns it, so no token can identify it.
 	Local = Principal{key: localKey}
 )
 
@@ -34,17 +34,17 @@ const (
 // Principal identifies a caller. The zero value is [Anonymous]. It is immutable, comparable with ==
 // and safe for concurrent use.
 type Principal struct {
-	// key is the canonical key, or empty for Anonymous. It is the whole identity, so that == on
-	// principals and equality of keys are one and the same, and Key costs nothing.
+	// key is the canonical key, or empty for Anonymous. It is the only field, so that principals are
+	// equal exactly if their keys are.
 	key string
 }
 
-// New returns the principal for a subject that an issuer vouches for, acting through client. The
-// client may be empty when it is not known. Issuer and subject are compared byte for byte, as
-// RFC 8414 and OpenID Connect compare them: no case folding, no normalization.
+// New returns the principal of a subject of an issuer that acts through a client. An empty client means
+// that the client is unknown. Issuer and subject are compared byte for byte, without case folding or
+// normalization, as in RFC 8414 and OpenID Connect.
 //
-// Each part is at most [MaxPart] bytes of valid UTF-8 without control characters. Errors wrap
-// [ErrInvalid] and do not repeat the rejected value.
+// Each part must be valid UTF-8 without control characters, at most [MaxPart] bytes long. Errors wrap
+// [ErrInvalid] and do not contain the rejected value.
 func New(issuer, subject, client string) (Principal, error) {
 	if issuer == "" {
 		return Principal{}, fmt.Errorf("%w: issuer is empty", ErrInvalid)
@@ -69,27 +69,27 @@ func New(issuer, subject, client string) (Principal, error) {
 
 func checkPart(name, value string) error {
 	if len(value) > MaxPart {
-		return fmt.Errorf("%w: %s is longer than %d bytes", ErrInvalid, name, MaxPart)
+		return fmt.Errorf("%w: %s is too long: %d bytes, the limit is %d", ErrInvalid, name, len(value), MaxPart)
 	}
 	if !utf8.ValidString(value) {
-		return fmt.Errorf("%w: %s is not valid UTF-8", ErrInvalid, name)
+		return fmt.Errorf("%w: %s must be valid UTF-8", ErrInvalid, name)
 	}
 	if strings.IndexFunc(value, unicode.IsControl) >= 0 {
-		return fmt.Errorf("%w: %s contains a control character", ErrInvalid, name)
+		return fmt.Errorf("%w: %s must not contain control characters", ErrInvalid, name)
 	}
 	return nil
 }
 
-// IsAnonymous reports whether nobody has been authenticated.
+// IsAnonymous reports whether p is [Anonymous].
 func (p Principal) IsAnonymous() bool { return p.key == "" }
 
-// Issuer returns who vouches for the subject, empty for [Anonymous] and [Local].
+// Issuer returns the issuer. It is empty for [Anonymous] and [Local].
 func (p Principal) Issuer() string { return p.part(0) }
 
-// Subject returns the caller's name within its issuer, empty for [Anonymous] and [Local].
+// Subject returns the subject. It is empty for [Anonymous] and [Local].
 func (p Principal) Subject() string { return p.part(1) }
 
-// Client returns the client that acts for the subject, empty if it is not known.
+// Client returns the client that acts for the subject. It is empty if the client is unknown.
 func (p Principal) Client() string { return p.part(2) }
 
 func (p Principal) part(n int) string {
@@ -105,10 +105,10 @@ func (p Principal) part(n int) string {
 	return part
 }
 
-// Key returns the canonical name of the principal, to be put in front of store keys. It never
-// allocates. Different principals have different keys and no key is a prefix of another's, so that
-// p.Key()+rest names nothing of anybody else, whatever rest is. A key ends in a slash and consists of
-// letters, digits and "-._~%/"; none of its segments is "." or "..".
+// Key returns the canonical key of the principal, the prefix of its keys in stores. Different principals
+// have different keys, and no key is a prefix of another. So p.Key()+s cannot be a key of another
+// principal for any s. A key ends with a slash and consists of ASCII letters, digits and "-._~%/". No
+// segment is "." or "..". Key does not allocate.
 func (p Principal) Key() string {
 	if p.key == "" {
 		return anonymousKey
@@ -116,8 +116,9 @@ func (p Principal) Key() string {
 	return p.key
 }
 
-// String describes the principal for people and logs, with everything quoted that is not plain. It
-// holds no secret. It is not canonical; see [Principal.Key] for that.
+// String returns a description for logs and display, such as "ada at https://as.example through editor".
+// It quotes parts that could be misread. It is not canonical; use [Principal.Key] to identify a
+// principal.
 func (p Principal) String() string {
 	switch p.key {
 	case "":
@@ -132,7 +133,7 @@ func (p Principal) String() string {
 	return s
 }
 
-// plain quotes s unless it can be mistaken for nothing else.
+// plain quotes s if it contains spaces, quotes, unprintable or non-ASCII characters.
 func plain(s string) string {
 	for _, r := range s {
 		if r >= utf8.RuneSelf || r == '"' || r == '`' || !unicode.IsPrint(r) || unicode.IsSpace(r) {

@@ -30,24 +30,24 @@ func TestZeroValueIsAnonymous(t *testing.T) {
 	}
 }
 
-func TestPartsAreKeptByteForByte(t *testing.T) {
+func TestPartsArePreservedByteForByte(t *testing.T) {
 	p := must(t, "https://as.example/Tenant", "ada/../../bob%2F|\u00e5", "app{1}")
 	if p.Issuer() != "https://as.example/Tenant" || p.Subject() != "ada/../../bob%2F|\u00e5" || p.Client() != "app{1}" {
 		t.Fatalf("got %q %q %q from %s", p.Issuer(), p.Subject(), p.Client(), p.Key())
 	}
 	if must(t, "https://as.example", "ada", "") == must(t, "https://as.example", "Ada", "") {
-		t.Fatal("subjects that differ in case are one principal")
+		t.Fatal("subjects that differ in case are equal principals")
 	}
 }
 
 func TestPrincipalIsAMapKey(t *testing.T) {
 	seen := map[principal.Principal]int{must(t, "i", "s", "c"): 1}
 	if seen[must(t, "i", "s", "c")] != 1 || seen[must(t, "i", "s", "")] != 0 {
-		t.Fatal("equal parts do not make equal principals")
+		t.Fatal("principals with equal parts are not equal")
 	}
 }
 
-func TestKeysReadWell(t *testing.T) {
+func TestKeyIsReadable(t *testing.T) {
 	for _, c := range []struct {
 		p    principal.Principal
 		want string
@@ -63,7 +63,7 @@ func TestKeysReadWell(t *testing.T) {
 	}
 }
 
-func TestNewRejects(t *testing.T) {
+func TestNewRejectsInvalidParts(t *testing.T) {
 	long := strings.Repeat("x", principal.MaxPart)
 	if _, err := principal.New(long, long, long); err != nil {
 		t.Errorf("parts at the limit: %v", err)
@@ -87,18 +87,18 @@ func TestNewRejects(t *testing.T) {
 	}
 }
 
-func TestParseAcceptsCanonicalKeysOnly(t *testing.T) {
+func TestParseKeyAcceptsOnlyCanonicalKeys(t *testing.T) {
 	for _, key := range []string{
 		"", "anonymous", "anonymous//", "local", "Local/", "user/", "user/i/s/c", "user/i/s/c//", "user/i//c/",
 		"user/i/%73/c/", "user/i/%2f/c/", "user/i/%/c/", "user/i/%2/c/", "user/i/{s}/c/", "user/i/../c/", "user/i/s%0A/c/",
 	} {
-		if p, err := principal.Parse(key); !errors.Is(err, principal.ErrInvalid) {
-			t.Errorf("Parse(%q) = %v, %v", key, p, err)
+		if p, err := principal.ParseKey(key); !errors.Is(err, principal.ErrInvalid) {
+			t.Errorf("ParseKey(%q) = %v, %v, want ErrInvalid", key, p, err)
 		}
 	}
 }
 
-func TestJSONKeepsThePrincipal(t *testing.T) {
+func TestPrincipalRoundTripsThroughJSON(t *testing.T) {
 	type record struct{ Owner principal.Principal }
 	for _, p := range []principal.Principal{principal.Anonymous, principal.Local, must(t, "https://as.example", "ada", "app")} {
 		data, err := json.Marshal(record{p})
@@ -107,16 +107,16 @@ func TestJSONKeepsThePrincipal(t *testing.T) {
 		}
 		var back record
 		if err := json.Unmarshal(data, &back); err != nil || back.Owner != p {
-			t.Errorf("%s came back as %v, %v", data, back.Owner, err)
+			t.Errorf("%s decodes as %v, %v", data, back.Owner, err)
 		}
 	}
 	back := record{principal.Local}
-	if err := json.Unmarshal([]byte(`{"Owner":"nobody"}`), &back); err == nil || back.Owner != principal.Local {
-		t.Errorf("a bad key gave %v, %v", back.Owner, err)
+	if err := json.Unmarshal([]byte(`{"Owner":"unknown"}`), &back); err == nil || back.Owner != principal.Local {
+		t.Errorf("an invalid key decodes as %v, %v", back.Owner, err)
 	}
 }
 
-func TestStringQuotesWhatCouldMislead(t *testing.T) {
+func TestStringQuotesMisleadingParts(t *testing.T) {
 	if got, want := must(t, "https://as.example", "ada at home", "").String(), `"ada at home" at https://as.example`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -125,15 +125,14 @@ func TestStringQuotesWhatCouldMislead(t *testing.T) {
 	}
 }
 
-func TestKeyIsFree(t *testing.T) {
+func TestKeyDoesNotAllocate(t *testing.T) {
 	p := must(t, "https://as.example", "ada", "app")
 	if n := testing.AllocsPerRun(100, func() { _ = p.Key(); _ = principal.Anonymous.Key() }); n != 0 {
 		t.Fatalf("Key allocates %v times", n)
 	}
 }
 
-// The parts are drawn from the characters that the key itself is made of, so that collisions would
-// be likely if they were possible.
+// The parts consist of the characters that keys are made of, so that collisions are likely to be found.
 func TestKeysAreInjectiveAndPrefixFree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(label string) principal.Principal {
@@ -153,18 +152,18 @@ func TestKeysAreInjectiveAndPrefixFree(t *testing.T) {
 		if !same && strings.HasPrefix(a.Key(), b.Key()) {
 			t.Fatalf("%q starts with %q", a.Key(), b.Key())
 		}
-		if back, err := principal.Parse(a.Key()); err != nil || back != a {
-			t.Fatalf("Parse(%q) = %v, %v", a.Key(), back, err)
+		if back, err := principal.ParseKey(a.Key()); err != nil || back != a {
+			t.Fatalf("ParseKey(%q) = %v, %v", a.Key(), back, err)
 		}
 	})
 }
 
-func FuzzParse(f *testing.F) {
+func FuzzParseKey(f *testing.F) {
 	for _, s := range []string{"anonymous/", "local/", "user/https%3A%2F%2Fas.example/ada/app/", "user/%2E%2E/s//", "user/i/%zz//"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, key string) {
-		if p, err := principal.Parse(key); err == nil && p.Key() != key {
+		if p, err := principal.ParseKey(key); err == nil && p.Key() != key {
 			t.Fatalf("%q parsed, but its key is %q", key, p.Key())
 		}
 	})

@@ -80,7 +80,7 @@ func inBothWays(t *testing.T, f func(t *testing.T, r mcp.Revision)) {
 // buy calls the tool. A nil ask is a client that cannot be asked.
 func (p *till) buy(t *testing.T, r mcp.Revision, s *server.Server, ask func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error)) (string, error) {
 	t.Helper()
-	c := mcptest.InMemory(t, s, mcptest.Revision(r), func(d *client.Dialer) { d.ElicitURL, d.Trace = ask, p.trace })
+	c := mcptest.Dial(t, s, mcptest.WithRevision(r), func(d *client.Dialer) { d.ElicitURL, d.Trace = ask, p.trace })
 	reported := 0
 	text, err := client.CallTool[string](t.Context(), c, "buy", nil, client.WithProgress(func(float64, float64, string) { reported++ }))
 	if err == nil && reported != 1 {
@@ -129,7 +129,7 @@ func TestAnElicitURLThatNobodyFinishesEnds(t *testing.T) {
 				}
 				return err
 			})
-			c := mcptest.InMemory(t, s, mcptest.Revision(r), func(d *client.Dialer) {
+			c := mcptest.Dial(t, s, mcptest.WithRevision(r), func(d *client.Dialer) {
 				d.ElicitURL, d.Timeouts.URLElicitation = p.ask(0), 10*time.Minute
 			})
 			start := time.Now()
@@ -255,7 +255,7 @@ func TestJ10CallsAreRefusedUntilTheUserHasVisitedAURL(t *testing.T) {
 			inBothWays(t, func(t *testing.T, r mcp.Revision) {
 				var p till
 				var refused atomic.Int32
-				c := mcptest.InMemory(t, p.serve(func(ctx context.Context) error { return refuse(&p, ctx) }), mcptest.Revision(r), func(d *client.Dialer) {
+				c := mcptest.Dial(t, p.serve(func(ctx context.Context) error { return refuse(&p, ctx) }), mcptest.WithRevision(r), func(d *client.Dialer) {
 					d.ElicitURL = func(ctx context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 						time.Sleep(600 * time.Millisecond) // as users do, before they say yes
 						return p.ask(time.Second)(ctx, params)
@@ -289,7 +289,7 @@ func TestRequiredURLsOfClientsThatCannotVisitThem(t *testing.T) {
 		return "", &server.URLRequiredError{URLs: []server.RequiredURL{{URL: payHere, Message: "Pay"}}}
 	})
 	for _, r := range mcp.Revisions() {
-		c := mcptest.InMemory(t, s, mcptest.Revision(r))
+		c := mcptest.Dial(t, s, mcptest.WithRevision(r))
 		_, err := client.CallTool[string](t.Context(), c, "buy", nil)
 		var reported *jsonrpc.Error
 		var failed *client.ToolError

@@ -106,7 +106,7 @@ func followed(d *diary) *server.Server {
 func TestAResourceIsFollowedOnceWhileAnybodyIsSubscribed(t *testing.T) {
 	d := newDiary()
 	s := followed(d)
-	one, two := mcptest.Dial(t, s), mcptest.Dial(t, s, mcptest.Revision(mcp.V20251125))
+	one, two := mcptest.Dial(t, s), mcptest.Dial(t, s, mcptest.WithRevision(mcp.V20251125))
 	stopOne := following(t, one, "note://a", "note://quiet", "note://unknown")
 	d.expect(t, "+note://a")
 	stopTwo := following(t, two, "note://a", "log://x")

@@ -24,7 +24,7 @@ import (
 
 func TestTheZeroServerServes(t *testing.T) {
 	for _, r := range mcp.Revisions() {
-		c := mcptest.Dial(t, new(server.Server), mcptest.Revision(r))
+		c := mcptest.Dial(t, new(server.Server), mcptest.WithRevision(r))
 		if info := c.Server().Info; info.Name != "parley" || info.Version != "0.0.0" {
 			t.Errorf("%s: %+v", r, info)
 		}

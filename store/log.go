@@ -35,7 +35,7 @@ type Log interface {
 	// oldest entries of other groups.
 	//
 	// Append returns ErrConflict if seq is not the next number; ErrFull if the entry
-	// exceeds a limit by itself, or the Log is full and purges nothing; and ErrInvalid
+	// exceeds a limit by itself, or the Log is full and purges nothing; and ErrInvalidArgument
 	// if CheckAppend does. Nothing is written or purged then.
 	Append(ctx context.Context, key StreamKey, seq uint64, entry []byte, opt AppendOptions) error
 
@@ -74,20 +74,20 @@ type AppendOptions struct {
 }
 
 // CheckAppend reports whether the arguments of an Append are valid. Implementations
-// call it first. Its errors wrap [ErrInvalid], or [ErrFull] if the entry by itself
+// call it first. Its errors wrap [ErrInvalidArgument], or [ErrFull] if the entry by itself
 // exceeds MaxBytes.
 func CheckAppend(key StreamKey, seq uint64, entry []byte, opt AppendOptions) error {
 	if err := CheckStreamKey(key); err != nil {
 		return err
 	}
 	if seq == 0 {
-		return fmt.Errorf("%w: the number of an entry must be positive", ErrInvalid)
+		return fmt.Errorf("%w: the number of an entry must be positive", ErrInvalidArgument)
 	}
 	if len(entry) > MaxValue {
-		return fmt.Errorf("%w: entry is too long: %d bytes, the limit is %d", ErrInvalid, len(entry), MaxValue)
+		return fmt.Errorf("%w: entry is too long: %d bytes, the limit is %d", ErrInvalidArgument, len(entry), MaxValue)
 	}
 	if opt.MaxEntries <= 0 || opt.MaxBytes <= 0 {
-		return fmt.Errorf("%w: MaxEntries and MaxBytes must be positive", ErrInvalid)
+		return fmt.Errorf("%w: MaxEntries and MaxBytes must be positive", ErrInvalidArgument)
 	}
 	if err := CheckTTL(opt.TTL); err != nil {
 		return err
@@ -99,7 +99,7 @@ func CheckAppend(key StreamKey, seq uint64, entry []byte, opt AppendOptions) err
 }
 
 // CheckStreamKey reports whether both names of a stream are valid keys. Its errors
-// wrap [ErrInvalid].
+// wrap [ErrInvalidArgument].
 func CheckStreamKey(key StreamKey) error {
 	if err := CheckKey(key.Group); err != nil {
 		return fmt.Errorf("group: %w", err)

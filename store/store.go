@@ -31,9 +31,9 @@ var (
 	// succeeds once entries have expired or were deleted.
 	ErrFull = errors.New("store: full")
 
-	// ErrInvalid reports arguments that can never succeed, such as an empty key, a key
+	// ErrInvalidArgument reports arguments that can never succeed, such as an empty key, a key
 	// or value that is too long, or a time to live that is not positive.
-	ErrInvalid = errors.New("store: invalid argument")
+	ErrInvalidArgument = errors.New("store: invalid argument")
 )
 
 // KV maps keys to values with a time to live.
@@ -48,13 +48,13 @@ type KV interface {
 
 	// Put writes value at key if the condition in opt holds, sets the time to live,
 	// and returns the new version. The KV does not retain value. Put returns
-	// ErrConflict, ErrFull or ErrInvalid; the version is 0 then.
+	// ErrConflict, ErrFull or ErrInvalidArgument; the version is 0 then.
 	Put(ctx context.Context, key string, value []byte, opt PutOptions) (version uint64, err error)
 
 	// Touch extends the life of the item at key to at least ttl from now and returns
 	// the item. It never shortens the life of an item, so that replicas can call it in
 	// any order. It changes neither value nor version. Touch returns ErrNotFound if
-	// there is no item, and ErrInvalid if ttl is not positive.
+	// there is no item, and ErrInvalidArgument if ttl is not positive.
 	Touch(ctx context.Context, key string, ttl time.Duration) (Item, error)
 
 	// Delete removes the item at key. It returns nil if there is none.
@@ -74,7 +74,7 @@ type Item struct {
 }
 
 // PutOptions are the time to live and the condition of a write to a [KV]. Without
-// IfAbsent and IfVersion the write is unconditional. Setting both is ErrInvalid.
+// IfAbsent and IfVersion the write is unconditional. Setting both is ErrInvalidArgument.
 type PutOptions struct {
 	// TTL is the time to live from now. It is required and must be positive. An
 	// implementation may round it up to the next millisecond.
@@ -89,37 +89,37 @@ type PutOptions struct {
 }
 
 // CheckPut reports whether the arguments of a Put are valid. Implementations call it
-// first. Its errors wrap [ErrInvalid].
+// first. Its errors wrap [ErrInvalidArgument].
 func CheckPut(key string, value []byte, opt PutOptions) error {
 	if err := CheckKey(key); err != nil {
 		return err
 	}
 	if len(value) > MaxValue {
-		return fmt.Errorf("%w: value is too long: %d bytes, the limit is %d", ErrInvalid, len(value), MaxValue)
+		return fmt.Errorf("%w: value is too long: %d bytes, the limit is %d", ErrInvalidArgument, len(value), MaxValue)
 	}
 	if opt.IfAbsent && opt.IfVersion != 0 {
-		return fmt.Errorf("%w: IfAbsent and IfVersion must not both be set", ErrInvalid)
+		return fmt.Errorf("%w: IfAbsent and IfVersion must not both be set", ErrInvalidArgument)
 	}
 	return CheckTTL(opt.TTL)
 }
 
 // CheckKey reports whether a key is valid: 1 to [MaxKey] bytes of any content. Its
-// errors wrap [ErrInvalid].
+// errors wrap [ErrInvalidArgument].
 func CheckKey(key string) error {
 	if key == "" {
-		return fmt.Errorf("%w: key is empty", ErrInvalid)
+		return fmt.Errorf("%w: key is empty", ErrInvalidArgument)
 	}
 	if len(key) > MaxKey {
-		return fmt.Errorf("%w: key is too long: %d bytes, the limit is %d", ErrInvalid, len(key), MaxKey)
+		return fmt.Errorf("%w: key is too long: %d bytes, the limit is %d", ErrInvalidArgument, len(key), MaxKey)
 	}
 	return nil
 }
 
 // CheckTTL reports whether a time to live is valid: it must be positive. Its errors
-// wrap [ErrInvalid].
+// wrap [ErrInvalidArgument].
 func CheckTTL(ttl time.Duration) error {
 	if ttl <= 0 {
-		return fmt.Errorf("%w: time to live must be positive, got %v", ErrInvalid, ttl)
+		return fmt.Errorf("%w: time to live must be positive, got %v", ErrInvalidArgument, ttl)
 	}
 	return nil
 }

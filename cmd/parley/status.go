@@ -84,7 +84,7 @@ func (p *statusPrinter) directories(url string, dirs []string) {
 func (p *statusPrinter) reserve(name string) { p.width = max(p.width, len(name)) }
 
 // watch prints the changes of state until changes ends.
-func (p *statusPrinter) watch(changes iter.Seq[host.Status]) {
+func (p *statusPrinter) watch(changes iter.Seq[host.ServerStatus]) {
 	printed := make(map[string]string)
 	for s := range changes {
 		switch s.State {
@@ -103,7 +103,7 @@ func (p *statusPrinter) watch(changes iter.Seq[host.Status]) {
 }
 
 // summary describes a server that is ready.
-func (p *statusPrinter) summary(s host.Status) string {
+func (p *statusPrinter) summary(s host.ServerStatus) string {
 	info := s.Server.Info
 	return fmt.Sprintf("%-9s %s", count(len(s.Tools), "tool"),
 		p.dim.Render(terminal.Line(fmt.Sprintf("MCP %s · %s %s", s.Revision, info.Name, info.Version))))
@@ -118,7 +118,7 @@ func (p *statusPrinter) note(name, text string) {
 }
 
 // failure describes why a server is down, and when parley connects to it again.
-func failure(s host.Status) string {
+func failure(s host.ServerStatus) string {
 	text := explain(s.Err)
 	switch {
 	case s.Revision != "": // the server was ready before

@@ -154,7 +154,7 @@ var kvCases = []testCase[store.KV]{
 		wantInvalid := func(argument, key string, value []byte, opt store.PutOptions) {
 			t.Helper()
 			version, err := kv.Put(ctx, key, value, opt)
-			if !errors.Is(err, store.ErrInvalid) || version != 0 {
+			if !errors.Is(err, store.ErrInvalidArgument) || version != 0 {
 				t.Errorf("Put with %s: got %d, %v, want ErrInvalid", argument, version, err)
 			}
 		}
@@ -165,7 +165,7 @@ var kvCases = []testCase[store.KV]{
 		wantInvalid("a long key", strings.Repeat("k", store.MaxKey+1), nil, store.PutOptions{TTL: forever})
 		wantInvalid("a long value", "k", make([]byte, store.MaxValue+1), store.PutOptions{TTL: forever})
 		for _, ttl := range []time.Duration{0, -1} {
-			if _, err := kv.Touch(ctx, "k", ttl); !errors.Is(err, store.ErrInvalid) {
+			if _, err := kv.Touch(ctx, "k", ttl); !errors.Is(err, store.ErrInvalidArgument) {
 				t.Errorf("Touch with a time to live of %v: got %v, want ErrInvalid", ttl, err)
 			}
 		}

@@ -243,7 +243,7 @@ var logCases = []testCase[store.Log]{
 			"no bytes":    log.Append(ctx, key, 1, nil, store.AppendOptions{TTL: life, MaxEntries: 1}),
 			"long entry":  log.Append(ctx, key, 1, make([]byte, store.MaxValue+1), store.AppendOptions{TTL: life, MaxEntries: 1, MaxBytes: 1 << 40}),
 		} {
-			wantError(t, name, err, store.ErrInvalid)
+			wantError(t, name, err, store.ErrInvalidArgument)
 		}
 		wantNoRead(t, log, key, 0, store.ErrNotFound)
 	}},

@@ -33,7 +33,7 @@ func allCapabilities(d *client.Dialer) {
 
 func TestToolsAskTheClient(t *testing.T) {
 	for _, r := range []mcp.Revision{mcp.V20251125, mcp.Latest} { // the revisions with all of these requests
-		c := mcptest.Dial(t, newServer(), mcptest.Revision(r), allCapabilities)
+		c := mcptest.Dial(t, newServer(), mcptest.WithRevision(r), allCapabilities)
 		for _, test := range []struct {
 			tool, arguments, want string
 		}{

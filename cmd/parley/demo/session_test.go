@@ -17,7 +17,7 @@ import (
 func TestBookTableAsksForMissingArguments(t *testing.T) {
 	for _, r := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.Latest} {
 		asked := 0
-		c := mcptest.Dial(t, newServer(), mcptest.Revision(r), func(d *client.Dialer) {
+		c := mcptest.Dial(t, newServer(), mcptest.WithRevision(r), func(d *client.Dialer) {
 			d.Elicit = func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 				asked++
 				return mcp.AcceptElicit(map[string]any{"date": "2027-01-31", "people": 3, "seat": "terrace", "remind": false, "diets": []string{"vegan"}})
@@ -55,7 +55,7 @@ func TestCheckupLogsAtTheRequestedLevel(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		var mu sync.Mutex
 		var levels []mcp.LoggingLevel
-		c := mcptest.Dial(t, newServer(), mcptest.Revision(r), func(d *client.Dialer) {
+		c := mcptest.Dial(t, newServer(), mcptest.WithRevision(r), func(d *client.Dialer) {
 			d.OnLog = func(m mcp.LoggingMessageParams) {
 				mu.Lock()
 				defer mu.Unlock()
