@@ -1,45 +1,148 @@
-// Package call has the types that middleware is written with.
 package call
 
 import (
-	"github.com/parley-mcp/parley/internal/rpc"
+	"context"
+	"encoding/json"
+
+	"github.com/parley-mcp/parley/internal/callkey"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
 )
 
-// The types and functions of middleware.
-type (
-	Call            = rpc.Call
-	Handler         = rpc.Handler
-	Middleware      = rpc.Middleware
-	Outcome         = rpc.Outcome
-	Progress        = rpc.Progress
-	ChangeKind      = rpc.ChangeKind
-	CapabilityError = rpc.CapabilityError
-	StatusError     = rpc.StatusError
-	RateLimit       = rpc.RateLimit
-	Retry           = rpc.Retry
-	Timing          = rpc.Timing
-	PanicError      = rpc.PanicError
-	Peer            = rpc.Peer
-	TimeoutError    = rpc.TimeoutError
-	SilentError     = rpc.SilentError
-	Engine          = rpc.Engine
-)
+// Handler serves one call.
+//
+// The result is a pointer to one of the result types of package mcp, and for the methods of
+// extensions any value that encodes to a JSON object. Results may be shared between calls: to change
+// one, return a changed copy.
+//
+// A server reports the error to its client: a *jsonrpc.Error as it is, an *auth.ScopeError as a
+// request for more scopes, a *CapabilityError as a missing capability, and any other error as an
+// internal error, whose text only appears in the server's log.
+//
+// The context carries the call ([From]). It ends when the caller cancels the request or goes away.
+type Handler func(ctx context.Context, c *Call) (result any, err error)
 
-// Functions of package rpc.
-var (
-	Fail          = rpc.Fail
-	From          = rpc.From
-	NewEngine     = rpc.NewEngine
-	LogCalls      = rpc.LogCalls
-	LimitRate     = rpc.LimitRate
-	RecoverCalls  = rpc.RecoverCalls
-	RetryRequests = rpc.RetryRequests
-	TimeCalls     = rpc.TimeCalls
+// Middleware wraps the handling of calls. It runs for every method, methods that the server does
+// not know included. It may return without calling next, and may call next more than once.
+//
+// The context that next receives must be derived from the one that the middleware received, and the
+// call must be the same.
+type Middleware func(next Handler) Handler
 
-	ErrClosed          = rpc.ErrClosed
-	ErrConnectionLost  = rpc.ErrConnectionLost
-	ErrInvalidResponse = rpc.ErrInvalidResponse
-	ErrNotSent         = rpc.ErrNotSent
-	ErrRevision        = rpc.ErrRevision
-	ErrUnauthorized    = rpc.ErrUnauthorized
-)
+// Call describes one request: a request or notification that a server handles, or a request that a
+// client is about to send. It is read-only except for [Call.SetMeta]. A Call is never reused, so it may be
+// kept. Its methods are safe for concurrent use, except for SetMeta.
+type Call struct {
+	d     Description
+	added mcp.Meta
+}
+
+// Description is what a Call is made of.
+type Description struct {
+	Method string
+	ID     jsonrpc.ID // zero for a notification, and for a request that a client has not sent yet
+	// Params are the members of the params object; nil for none. See jsonrpc.MembersOf.
+	Params    *jsonrpc.Members
+	Revision  mcp.Revision
+	Peer      Peer
+	Principal principal.Principal
+	Source    string
+	Outgoing  bool
+}
+
+// Peer is what the other side has declared about itself. Info is for display and logs only, because a
+// peer can claim anything there (2026-07-28, basic, _meta). Both fields are shared between calls
+// and must not be modified.
+type Peer struct {
+	Info         *mcp.Implementation // never nil in a Call
+	Capabilities *mcp.ClientCapabilities
+}
+
+// New returns a Call. Servers and clients make the calls that middleware receives; New is for tests
+// of middleware.
+func New(d Description) *Call {
+	if d.Params == nil {
+		d.Params = &noParams
+	}
+	if d.Peer.Info == nil {
+		d.Peer.Info = new(mcp.Implementation)
+	}
+	return &Call{d: d}
+}
+
+var noParams jsonrpc.Members
+
+// From returns the call that a server's handler runs for, or nil if ctx is not derived from the
+// context of a handler.
+func From(ctx context.Context) *Call {
+	c, _ := ctx.Value(callkey.Key{}).(*Call)
+	return c
+}
+
+// Method returns the method of the request, such as "tools/call". It can be any text that a client
+// sends, and is as long as the client makes it.
+func (c *Call) Method() string { return c.d.Method }
+
+// ID returns the id of the request. It is zero for a notification, and on a client, which assigns
+// ids when it sends.
+func (c *Call) ID() jsonrpc.ID { return c.d.ID }
+
+// Notification reports whether the call is a notification, whose result and error nobody receives.
+func (c *Call) Notification() bool { return c.d.ID.IsZero() && !c.d.Outgoing }
+
+// Outgoing reports whether a client is about to send the request. It is false for the calls that a
+// server handles.
+func (c *Call) Outgoing() bool { return c.d.Outgoing }
+
+// Params returns the members of the params object. It is never nil. The bytes must not be modified.
+func (c *Call) Params() *jsonrpc.Members { return c.d.Params }
+
+// Name returns the tool, prompt or resource URI that the params name, or "".
+func (c *Call) Name() string {
+	for _, member := range [...]string{"name", "uri"} {
+		if raw, ok := c.d.Params.Get(member); ok {
+			return jsonrpc.Unquote(raw)
+		}
+	}
+	return ""
+}
+
+// Meta returns the raw value of a member of the request's _meta object, or nil if there is none. The
+// bytes must not be modified.
+func (c *Call) Meta(key string) json.RawMessage {
+	if meta, ok := c.d.Params.Get("_meta"); ok && meta[0] == '{' {
+		if value, ok := jsonrpc.Get(meta, key); ok {
+			return value
+		}
+	}
+	return c.added[key]
+}
+
+// Revision returns the revision of the protocol that the request uses.
+func (c *Call) Revision() mcp.Revision { return c.d.Revision }
+
+// Peer returns what the client that sent the request has declared about itself. On a client it is empty.
+func (c *Call) Peer() Peer { return c.d.Peer }
+
+// Principal returns the authenticated caller. It is principal.Anonymous without authentication.
+func (c *Call) Principal() principal.Principal { return c.d.Principal }
+
+// Source distinguishes callers that are not authenticated: it is the id of a session or a network
+// address. It may be empty. It is meant for limits. A session id is secret, so do not log it.
+func (c *Call) Source() string { return c.d.Source }
+
+// Extension returns the settings with which the client has declared an extension, a JSON object, and
+// false if the client has not declared it. Clients of 2026-07-28 declare extensions with each
+// request. In a session they are experimental capabilities of the handshake.
+func (c *Call) Extension(id string) (settings json.RawMessage, ok bool) {
+	declared := c.d.Peer.Capabilities
+	if declared == nil {
+		return nil, false
+	}
+	settings, ok = declared.Extensions[id]
+	if !ok && !c.d.Revision.Modern() {
+		settings, ok = declared.Experimental[id]
+	}
+	return settings, ok && len(settings) > 0 && settings[0] == '{'
+}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/httpwire"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -18,10 +19,10 @@ import (
 
 // Errors of this side, besides those of contexts. See package call.
 var (
-	ErrConnectionLost  = rpc.ErrConnectionLost
-	ErrClientClosed    = rpc.ErrClosed
-	ErrInvalidResponse = rpc.ErrInvalidResponse
-	ErrUnauthorized    = rpc.ErrUnauthorized
+	ErrConnectionLost  = call.ErrConnectionLost
+	ErrClientClosed    = call.ErrClosed
+	ErrInvalidResponse = call.ErrInvalidResponse
+	ErrUnauthorized    = call.ErrUnauthorized
 )
 
 // Client is one server, as seen by its client. It is safe for concurrent use.
@@ -128,7 +129,7 @@ func (c *Client) request(ctx context.Context, make func(*link) *rpc.Request, rep
 		if err == nil {
 			return raw, nil
 		}
-		again := lost && (sessionGone || errors.Is(err, rpc.ErrNotSent)) ||
+		again := lost && (sessionGone || errors.Is(err, call.ErrNotSent)) ||
 			repeatable && errors.Is(err, ErrConnectionLost)
 		if doubtful {
 			other, dialErr := c.otherEra(ctx)

@@ -14,8 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
@@ -277,7 +277,7 @@ func TestACallEndsAtItsTimeout(t *testing.T) {
 			} {
 				start := time.Now()
 				_, err := c.CallTool(t.Context(), "a", nil, test.options...)
-				var timeout *rpc.TimeoutError
+				var timeout *call.TimeoutError
 				if !errors.As(err, &timeout) || timeout.Method != mcp.MethodCallTool || !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("got %v", err)
 				}

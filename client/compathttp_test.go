@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -146,7 +146,7 @@ func (m *mock) dial(t *testing.T, d client.Dialer) (*client.Client, error) {
 
 func hasStatus(code int) func(error) bool {
 	return func(err error) bool {
-		var status *rpc.StatusError
+		var status *call.StatusError
 		return errors.As(err, &status) && status.Status == code
 	}
 }

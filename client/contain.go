@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -40,17 +41,17 @@ func (d Dialer) contained() *Dialer {
 
 // containedMiddleware is Dialer.Middleware inside of what makes an error of a panic. A
 // connection may be dialled, and kept alive, in a goroutine of the client's.
-func (d *Dialer) containedMiddleware() []rpc.Middleware {
+func (d *Dialer) containedMiddleware() []call.Middleware {
 	if len(d.Middleware) == 0 {
 		return nil
 	}
-	contained := func(next rpc.Handler) rpc.Handler {
-		return func(ctx context.Context, c *rpc.Call) (out rpc.Outcome) {
-			defer d.contain("Middleware", &out.Err)
+	contained := func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) (result any, err error) {
+			defer d.contain("Middleware", &err)
 			return next(ctx, c)
 		}
 	}
-	return append([]rpc.Middleware{contained}, d.Middleware...)
+	return append([]call.Middleware{contained}, d.Middleware...)
 }
 
 // progressContained is f, which reports progress, with its panics staying with it: the

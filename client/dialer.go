@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -88,7 +89,7 @@ type Dialer struct {
 	// that follows them are inside. A request that is made again because the connection
 	// was lost passes anew. See call.Call for what there is to see. A panic in it ends the
 	// request with an error.
-	Middleware []rpc.Middleware
+	Middleware []call.Middleware
 
 	// HTTPClient sends requests over HTTP; nil: one of the Dialer's own. Its redirect
 	// policy is not used: redirects are followed within the server's origin only.
@@ -199,7 +200,7 @@ func (t Timeouts) withDefaults() Timeouts {
 }
 
 // ErrRevision is in the errors of Dial when client and server share no revision.
-var ErrRevision = rpc.ErrRevision
+var ErrRevision = call.ErrRevision
 
 // Dial connects to a server with the zero Dialer. Ctx bounds the dialling only.
 func Dial(ctx context.Context, target Target) (*Client, error) {

@@ -9,7 +9,7 @@ import (
 	"os/exec"
 	"syscall"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -50,7 +50,7 @@ func (e *DialError) Unwrap() error { return e.Err }
 // Advice says what to do about the error, in a few words for people; empty if the error
 // says so itself, or nothing is known.
 func (e *DialError) Advice() string {
-	var status *rpc.StatusError
+	var status *call.StatusError
 	var host *net.DNSError
 	var unknown x509.UnknownAuthorityError
 	var exit *transport.ExitError
@@ -69,7 +69,7 @@ func (e *DialError) Advice() string {
 		return adviceOn(status.Status)
 	case errors.Is(e.Err, errExited), errors.As(e.Err, &exit):
 		return "is it an MCP server, over standard input and output?"
-	case e.Stage == StageInitialize && errors.Is(e.Err, rpc.ErrConnectionLost):
+	case e.Stage == StageInitialize && errors.Is(e.Err, call.ErrConnectionLost):
 		return "what it has written to standard error may tell why"
 	}
 	return ""
@@ -110,7 +110,7 @@ func at(stage DialStage, err error) error {
 func dialError(target Target, err error) error {
 	e := &DialError{Target: target.String(), Stage: StageConnect, Err: err}
 	var s *staged
-	if errors.As(err, &s) && !errors.Is(err, rpc.ErrNotSent) {
+	if errors.As(err, &s) && !errors.Is(err, call.ErrNotSent) {
 		e.Stage = s.stage
 	}
 	return e

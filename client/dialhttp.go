@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/httpwire"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/modern"
@@ -73,10 +74,10 @@ func (t *HTTPTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) (*l
 // credentials says nothing.
 func fallBack(ctx context.Context, err error) bool {
 	if ctx.Err() != nil || modern.Recognised(err) || errors.Is(err, ErrRevision) ||
-		errors.Is(err, rpc.ErrConnectionLost) || errors.Is(err, rpc.ErrUnauthorized) || errors.Is(err, context.DeadlineExceeded) {
+		errors.Is(err, call.ErrConnectionLost) || errors.Is(err, call.ErrUnauthorized) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
-	var status *rpc.StatusError
+	var status *call.StatusError
 	return !errors.As(err, &status) || isOlder(status.Status)
 }
 
@@ -92,7 +93,7 @@ func isOlder(status int) bool {
 }
 
 func isEndpointMissing(err error) bool {
-	var status *rpc.StatusError
+	var status *call.StatusError
 	if !errors.As(err, &status) || modern.Recognised(err) {
 		return false
 	}
@@ -121,7 +122,7 @@ func (d *Dialer) dialModern(ctx context.Context, options httpwire.Options) (*lin
 	}
 	wire.Close()
 	if err == nil { // it can be asked in this era, and lists older ones only
-		err = fmt.Errorf("%w: server/discover lists no modern revision", rpc.ErrInvalidResponse)
+		err = fmt.Errorf("%w: server/discover lists no modern revision", call.ErrInvalidResponse)
 	}
 	return nil, at(StageDiscover, err)
 }

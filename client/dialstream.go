@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -235,7 +236,7 @@ var errExited = errors.New("the server process exited with code 0")
 func (p *probe) explain(err error) error {
 	process, ok := p.conn.(*transport.Process)
 	var tooLarge *transport.MessageTooLargeError
-	if !ok || !errors.Is(err, rpc.ErrConnectionLost) || errors.As(err, &tooLarge) {
+	if !ok || !errors.Is(err, call.ErrConnectionLost) || errors.As(err, &tooLarge) {
 		return err
 	}
 	timer := time.NewTimer(dying)
@@ -253,7 +254,7 @@ func (p *probe) explain(err error) error {
 
 // lost tells OnConnectionLost of the end of a connection that was in use.
 func (p *probe) lost(err error) {
-	if p.OnConnectionLost != nil && p.found.Load() && !errors.Is(err, rpc.ErrClosed) {
+	if p.OnConnectionLost != nil && p.found.Load() && !errors.Is(err, call.ErrClosed) {
 		p.OnConnectionLost(p.explain(err))
 	}
 }

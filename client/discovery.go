@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/httpwire"
 	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -252,11 +253,11 @@ func (c *Client) otherEra(ctx context.Context) (bool, error) {
 // notServed reports whether an error says that the request was not acted on, so that
 // it may be sent again whatever it asks for.
 func notServed(err error) bool {
-	var status *rpc.StatusError
+	var status *call.StatusError
 	var rejected *modern.Rejected
 	var reported *jsonrpc.Error
 	switch {
-	case errors.Is(err, rpc.ErrNotSent), errors.As(err, &rejected):
+	case errors.Is(err, call.ErrNotSent), errors.As(err, &rejected):
 		return true
 	case errors.As(err, &status):
 		return isOlder(status.Status)

@@ -7,8 +7,8 @@ import (
 	"log"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/transport"
@@ -150,14 +150,14 @@ func ExampleWithProgress() {
 
 // Middleware wraps every request that a client makes.
 func ExampleDialer_middleware() {
-	printed := func(next rpc.Handler) rpc.Handler {
-		return func(ctx context.Context, c *rpc.Call) rpc.Outcome {
-			out := next(ctx, c)
-			fmt.Println(c.Method, out.Err == nil)
-			return out
+	printed := func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) (any, error) {
+			result, err := next(ctx, c)
+			fmt.Println(c.Method(), err == nil)
+			return result, err
 		}
 	}
-	d := client.Dialer{Middleware: []rpc.Middleware{printed}}
+	d := client.Dialer{Middleware: []call.Middleware{printed}}
 	c, err := d.Dial(context.Background(), weatherStation())
 	if err != nil {
 		log.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/httpwire"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -62,7 +63,7 @@ func (c *Client) keepAlive(l *link, every time.Duration) {
 			c.drop(l)
 			return
 		}
-		var late *rpc.TimeoutError
+		var late *call.TimeoutError
 		if now := l.heard(); !errors.As(err, &late) || now != heard {
 			// It has said something, or it cannot be reached at all, which is found out by
 			// the next request.
@@ -70,7 +71,7 @@ func (c *Client) keepAlive(l *link, every time.Duration) {
 			continue
 		}
 		if unanswered++; unanswered == maxUnanswered {
-			silent := &rpc.SilentError{For: time.Since(since)}
+			silent := &call.SilentError{For: time.Since(since)}
 			c.dialer.Logger.Warn("a server does not answer any more", "server", c.target.String(), "error", silent)
 			l.lose(silent)
 			c.drop(l)

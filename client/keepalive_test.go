@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
@@ -65,7 +65,7 @@ func TestAHalfOpenConnectionIsNoticed(t *testing.T) {
 			conn.cut.Store(true)
 			begin := time.Now()
 			err = <-waiting
-			var silent *rpc.SilentError
+			var silent *call.SilentError
 			if !errors.As(err, &silent) || !errors.Is(err, client.ErrConnectionLost) || silent.For < 10*time.Second {
 				t.Errorf("the call ended with %v", err)
 			}

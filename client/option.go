@@ -3,7 +3,6 @@ package client
 import (
 	"time"
 
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -72,7 +71,7 @@ func optionsOf(options []CallOption, def time.Duration) (callOptions, error) {
 // checkMeta returns an error for the first member of _meta that a caller must not set.
 func checkMeta(meta mcp.Meta) error {
 	for key, value := range meta {
-		if err := rpc.CheckMeta(key, value); err != nil {
+		if err := mcp.CheckMeta(key, value); err != nil {
 			return err
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -58,7 +58,7 @@ type oneConn struct {
 }
 
 // errConnUsed is the error of dialling a Conn once more.
-var errConnUsed = fmt.Errorf("%w: a connection cannot be dialled again", rpc.ErrConnectionLost)
+var errConnUsed = fmt.Errorf("%w: a connection cannot be dialled again", call.ErrConnectionLost)
 
 // String implements Target.
 func (t *oneConn) String() string { return "connection" }

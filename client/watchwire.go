@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -23,7 +24,7 @@ func (w *watch) listen(ctx context.Context, round int, send func(context.Context
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	late := func() { cancel(&rpc.TimeoutError{Method: mcp.MethodListen, After: w.options.timeout}) }
+	late := func() { cancel(&call.TimeoutError{Method: mcp.MethodListen, After: w.options.timeout}) }
 	timer := time.NewTimer(0)
 	if timer.Stop(); w.options.timeout > 0 {
 		timer = time.AfterFunc(w.options.timeout, late)
@@ -49,7 +50,7 @@ func (w *watch) listen(ctx context.Context, round int, send func(context.Context
 		w.open(round, filter)
 	}})
 	if err == nil {
-		err = rpc.ErrSubscriptionEnded
+		err = call.ErrSubscriptionEnded
 	}
 	return err
 }

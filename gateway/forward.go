@@ -72,7 +72,7 @@ func strip(result *mcp.ResultBase) {
 // clients: valid keys that are not reserved by the protocol.
 func forwardable(meta mcp.Meta) mcp.Meta {
 	kept := maps.Clone(meta)
-	maps.DeleteFunc(kept, func(key string, value json.RawMessage) bool { return rpc.CheckMeta(key, value) != nil })
+	maps.DeleteFunc(kept, func(key string, value json.RawMessage) bool { return mcp.CheckMeta(key, value) != nil })
 	if len(kept) == 0 {
 		return nil
 	}

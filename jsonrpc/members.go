@@ -49,6 +49,9 @@ func MembersOf(object []byte) *Members {
 	return m
 }
 
+// Raw returns the object as it was written, or nil for the zero Members. It must not be modified.
+func (m *Members) Raw() []byte { return m.raw }
+
 // Len returns the number of members.
 func (m *Members) Len() int { return m.n }
 

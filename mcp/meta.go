@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/parley-mcp/parley/jsonrpc"
 )
 
 // Meta is the _meta member of parameters, results and other objects: metadata by key; see
@@ -118,6 +120,26 @@ func validMetaPrefix(prefix string) error {
 				return fmt.Errorf("label %q must contain only letters, digits and '-'", label)
 			}
 		}
+	}
+	return nil
+}
+
+// CheckMeta returns nil if a program may send a member of _meta with this key and raw value: the key
+// satisfies [CheckMetaKey] and is not reserved by the protocol, except for those of trace context, and
+// the value is JSON. Errors about the key wrap [ErrMetaKey].
+func CheckMeta(key string, value []byte) error {
+	switch key {
+	case MetaTraceParent, MetaTraceState, MetaBaggage:
+	default:
+		if err := CheckMetaKey(key); err != nil {
+			return err
+		}
+		if ReservedMetaKey(key) {
+			return fmt.Errorf("%w %q: the protocol reserves it", ErrMetaKey, key)
+		}
+	}
+	if err := jsonrpc.Check(value, jsonrpc.Limits{}); err != nil {
+		return fmt.Errorf("_meta %q must be JSON: %w", key, err)
 	}
 	return nil
 }

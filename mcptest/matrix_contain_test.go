@@ -65,8 +65,8 @@ func TestAPanicInMiddlewareEndsTheRequestOnly(t *testing.T) {
 	}, func(d *client.Dialer) {
 		d.Logger = slog.New(errorCount{&log})
 		d.Middleware = []call.Middleware{func(next call.Handler) call.Handler {
-			return func(ctx context.Context, c *call.Call) call.Outcome {
-				if name, _ := c.Params.Get("name"); string(name) == `"everything"` {
+			return func(ctx context.Context, c *call.Call) (any, error) {
+				if name, _ := c.Params().Get("name"); string(name) == `"everything"` {
 					panic("secret")
 				}
 				return next(ctx, c)
@@ -78,7 +78,7 @@ func TestAPanicInMiddlewareEndsTheRequestOnly(t *testing.T) {
 // A connection is dialled in a goroutine of the client's.
 func TestAPanicWhileDiallingEndsTheDialOnly(t *testing.T) {
 	d := client.Dialer{Logger: slog.New(slog.DiscardHandler), Middleware: []call.Middleware{func(call.Handler) call.Handler {
-		return func(context.Context, *call.Call) call.Outcome { panic("secret") }
+		return func(context.Context, *call.Call) (any, error) { panic("secret") }
 	}}}
 	near, far := transport.Pipe()
 	t.Cleanup(func() { far.Close() })

@@ -69,7 +69,7 @@ func newExtended(atServer *heard) func() *server.Server {
 						return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s", err)
 					}
 					settings, _ := server.ExtensionOf(ctx, jobs)
-					if err := call.From(ctx).Notify(ctx, "notifications/jobs/running", params); err != nil {
+					if err := server.Notify(ctx, "notifications/jobs/running", params); err != nil {
 						return nil, err
 					}
 					return map[string]any{"ran": j.Name, "declared": settings}, nil
@@ -180,12 +180,12 @@ func TestMatrixExtensionIsForThoseWhoDeclareIt(t *testing.T) {
 func newTasking() *server.Server {
 	s := newServer()
 	s.Middleware = append(s.Middleware, func(next call.Handler) call.Handler {
-		return func(ctx context.Context, c *call.Call) call.Outcome {
-			if _, ok := c.Extension(mcp.ExtensionTasks); ok && c.Method == mcp.MethodCallTool {
-				return call.Outcome{Result: &mcp.CreateTaskResult{
+		return func(ctx context.Context, c *call.Call) (any, error) {
+			if _, ok := c.Extension(mcp.ExtensionTasks); ok && c.Method() == mcp.MethodCallTool {
+				return &mcp.CreateTaskResult{
 					ResultBase: mcp.ResultBase{ResultType: mcp.ResultTypeTask},
 					Task:       mcp.Task{TaskID: "1", Status: mcp.TaskWorking, CreatedAt: "2026-07-28T00:00:00Z", LastUpdatedAt: "2026-07-28T00:00:00Z"},
-				}}
+				}, nil
 			}
 			return next(ctx, c)
 		}
@@ -215,19 +215,19 @@ func TestTasksCanBeWrittenOutside(t *testing.T) {
 		t.Run(tr.Name, func(t *testing.T) {
 			var c *client.Client
 			await := func(next call.Handler) call.Handler {
-				return func(ctx context.Context, k *call.Call) call.Outcome {
-					out := next(ctx, k)
-					raw, _ := out.Result.(json.RawMessage)
+				return func(ctx context.Context, k *call.Call) (any, error) {
+					result, err := next(ctx, k)
+					raw, _ := result.(json.RawMessage)
 					kind, _ := jsonrpc.Get(raw, "resultType")
 					if jsonrpc.Unquote(kind) != mcp.ResultTypeTask {
-						return out
+						return result, err
 					}
 					id, _ := jsonrpc.Get(raw, "taskId")
 					task, err := client.CallExtension[mcp.GetTaskResult](ctx, c, mcp.MethodGetTask, mcp.TaskParams{TaskID: jsonrpc.Unquote(id)})
 					if err != nil {
-						return call.Fail(err)
+						return nil, err
 					}
-					return call.Outcome{Result: task.Result}
+					return task.Result, nil
 				}
 			}
 			c = tr.Dial(t, newTasking(), func(d *client.Dialer) {

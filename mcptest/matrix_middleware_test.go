@@ -24,13 +24,13 @@ func TestClientMiddlewareWrapsRequests(t *testing.T) {
 	newServer := func() *server.Server {
 		s := newServer()
 		s.Middleware = []call.Middleware{func(next call.Handler) call.Handler {
-			return func(ctx context.Context, c *call.Call) call.Outcome {
+			return func(ctx context.Context, c *call.Call) (any, error) {
 				var meta mcp.Meta
-				if raw, ok := c.Params.Get("_meta"); ok {
+				if raw, ok := c.Params().Get("_meta"); ok {
 					_ = json.Unmarshal(raw, &meta)
 				}
 				mu.Lock()
-				arrived[c.Method] = string(meta[mcp.MetaTraceParent])
+				arrived[c.Method()] = string(meta[mcp.MetaTraceParent])
 				mu.Unlock()
 				if err := c.SetMeta(mcp.MetaTraceParent, traceParent); err == nil {
 					t.Error("a call that is served can be given more _meta")
@@ -42,25 +42,25 @@ func TestClientMiddlewareWrapsRequests(t *testing.T) {
 	}
 	var saw []string
 	middleware := func(next call.Handler) call.Handler {
-		return func(ctx context.Context, c *call.Call) call.Outcome {
+		return func(ctx context.Context, c *call.Call) (any, error) {
 			if err := c.SetMeta(mcp.MetaTraceParent, traceParent); err != nil {
 				t.Error(err)
 			}
 			if err := c.SetMeta(mcp.MetaProtocolVersion, "2000-01-01"); !errors.Is(err, mcp.ErrMetaKey) {
 				t.Errorf("a key of the protocol's own: %v", err)
 			}
-			out := next(ctx, c)
-			if out.Err == nil && c.Method == mcp.MethodCallTool {
-				out = next(ctx, c)
+			result, err := next(ctx, c)
+			if err == nil && c.Method() == mcp.MethodCallTool {
+				result, err = next(ctx, c)
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			name, _ := c.Params.Get("name")
-			saw = append(saw, c.Method+string(name)+string(c.Revision))
-			if raw, ok := out.Result.(json.RawMessage); out.Err == nil && (!ok || !json.Valid(raw)) {
-				t.Errorf("%s: the result is %#v", c.Method, out.Result)
+			name, _ := c.Params().Get("name")
+			saw = append(saw, c.Method()+string(name)+string(c.Revision()))
+			if raw, ok := result.(json.RawMessage); err == nil && (!ok || !json.Valid(raw)) {
+				t.Errorf("%s: the result is %#v", c.Method(), result)
 			}
-			return out
+			return result, err
 		}
 	}
 	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
@@ -89,12 +89,12 @@ func TestClientMiddlewareWrapsRequests(t *testing.T) {
 // Middleware may answer by itself, with a result of mcp's.
 func TestClientMiddlewareAnswersByItself(t *testing.T) {
 	answer := func(next call.Handler) call.Handler {
-		return func(ctx context.Context, c *call.Call) call.Outcome {
-			switch c.Method {
+		return func(ctx context.Context, c *call.Call) (any, error) {
+			switch c.Method() {
 			case mcp.MethodCallTool:
-				return call.Outcome{Result: &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("from here")}}}
+				return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("from here")}}, nil
 			case mcp.MethodReadResource:
-				return call.Outcome{}
+				return nil, nil
 			}
 			return next(ctx, c)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -22,12 +23,15 @@ func newSecretive() *server.Server {
 	s := newServer()
 	s.PageSize = 1
 	s.Middleware = append(s.Middleware, func(next call.Handler) call.Handler {
-		return func(ctx context.Context, c *call.Call) call.Outcome {
-			who, err := principal.New("https://issuer.example", c.Peer.Info.Name, "")
+		return func(ctx context.Context, c *call.Call) (any, error) {
+			who, err := principal.New("https://issuer.example", c.Peer().Info.Name, "")
 			if err != nil {
-				return call.Fail(err)
+				return nil, err
 			}
-			c.Principal = who
+			served := rpc.From(ctx) // middleware of programs cannot change who calls
+			served.Call = *call.New(call.Description{
+				Method: c.Method(), ID: c.ID(), Params: c.Params(), Revision: c.Revision(), Peer: c.Peer(), Principal: who, Source: c.Source(),
+			})
 			return next(ctx, c)
 		}
 	})

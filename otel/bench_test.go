@@ -41,11 +41,11 @@ func served(tb testing.TB, options otel.Options) func() {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	c := &call.Call{Method: message.Method, ID: message.ID, Params: &message.Params, RawParams: message.Raw, Revision: mcp.V20260728}
-	result := call.Outcome{Result: &mcp.CallToolResult{}}
-	handle := otel.Server(options)(func(context.Context, *call.Call) call.Outcome { return result })
+	c := call.New(call.Description{Method: message.Method, ID: message.ID, Params: &message.Params, Revision: mcp.V20260728})
+	result := &mcp.CallToolResult{}
+	handle := otel.Server(options)(func(context.Context, *call.Call) (any, error) { return result, nil })
 	ctx := context.Background()
-	return func() { handle(ctx, c) }
+	return func() { _, _ = handle(ctx, c) }
 }
 
 func BenchmarkServer(b *testing.B) {

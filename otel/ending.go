@@ -37,17 +37,17 @@ var panicked = ending{errorType: internalError, code: internalError, message: "i
 var internalError = strconv.FormatInt(jsonrpc.CodeInternalError, 10)
 
 // judge says how a call ended.
-func (i *instrument) judge(ctx context.Context, c *call.Call, out call.Outcome) ending {
+func (i *instrument) judge(ctx context.Context, c *call.Call, result any, err error) ending {
 	var e ending
 	switch {
-	case out.Err != nil && i.kind == trace.SpanKindClient:
-		e.failedThere(out.Err)
-	case out.Err != nil:
-		e.failedHere(c, out.Err)
+	case err != nil && i.kind == trace.SpanKindClient:
+		e.failedThere(err)
+	case err != nil:
+		e.failedHere(c, err)
 	default:
 		e.proves = true
-		e.question = asks(out.Result)
-		if c.Method == mcp.MethodCallTool && !e.question && toolFailed(out.Result) {
+		e.question = asks(result)
+		if c.Method() == mcp.MethodCallTool && !e.question && toolFailed(result) {
 			e.errorType = "tool_error"
 		}
 	}
@@ -67,7 +67,7 @@ func (e *ending) failedHere(c *call.Call, err error) {
 		code, message = reported.Code, reported.Message
 	case errors.As(err, &missing):
 		code, message = jsonrpc.CodeInvalidRequest, missing.Error()
-		if c.Revision.Modern() {
+		if c.Revision().Modern() {
 			code = mcp.CodeMissingCapability
 		}
 	}
@@ -164,30 +164,30 @@ func toolFailed(result any) bool {
 // describe records what is known of a call when it begins, beside its operation.
 func (i *instrument) describe(span trace.Span, c *call.Call, asked asked) {
 	if asked.key.name != "" && !asked.known {
-		span.SetAttributes(named(c.Method, shortened(asked.key.name, maxName)))
+		span.SetAttributes(named(c.Method(), shortened(asked.key.name, maxName)))
 	}
-	if i.RequestIDs && !c.ID.IsZero() {
-		span.SetAttributes(requestID.String(shortened(strings.Trim(c.ID.String(), `"`), maxName)))
+	if i.RequestIDs && !c.ID().IsZero() {
+		span.SetAttributes(requestID.String(shortened(strings.Trim(c.ID().String(), `"`), maxName)))
 	}
 	if i.ResourceURIs {
-		switch c.Method {
+		switch c.Method() {
 		case mcp.MethodReadResource, mcp.MethodSubscribe, mcp.MethodUnsubscribe:
-			if uri, ok := c.Params.Get("uri"); ok {
+			if uri, ok := c.Params().Get("uri"); ok {
 				span.SetAttributes(resourceURI.String(shortened(jsonrpc.Unquote(uri), maxContent)))
 			}
 		}
 	}
-	if i.Content && c.Method == mcp.MethodCallTool {
-		if arguments, ok := c.Params.Get("arguments"); ok && len(arguments) <= maxContent {
+	if i.Content && c.Method() == mcp.MethodCallTool {
+		if arguments, ok := c.Params().Get("arguments"); ok && len(arguments) <= maxContent {
 			span.SetAttributes(callArguments.String(string(arguments)))
 		}
 	}
 }
 
 // recordResult records what a tool has answered, if it has succeeded.
-func recordResult(span trace.Span, out call.Outcome) {
+func recordResult(span trace.Span, result any) {
 	var raw []byte
-	switch result := out.Result.(type) {
+	switch result := result.(type) {
 	case *mcp.CallToolResult:
 		if result != nil {
 			raw, _ = json.Marshal(result)
@@ -195,7 +195,7 @@ func recordResult(span trace.Span, out call.Outcome) {
 	case json.RawMessage:
 		raw = result
 	}
-	if len(raw) > 0 && len(raw) <= maxContent && !toolFailed(out.Result) {
+	if len(raw) > 0 && len(raw) <= maxContent && !toolFailed(result) {
 		span.SetAttributes(callResult.String(string(raw)))
 	}
 }

@@ -19,7 +19,7 @@ var _ propagation.TextMapCarrier = metaOf{}
 
 // Get implements propagation.TextMapCarrier.
 func (m metaOf) Get(key string) string {
-	meta, ok := m.c.Params.Get("_meta")
+	meta, ok := m.c.Params().Get("_meta")
 	if !ok {
 		return ""
 	}
@@ -36,7 +36,7 @@ func (m metaOf) Set(key, value string) { _ = m.c.SetMeta(key, value) }
 // Keys implements propagation.TextMapCarrier.
 func (m metaOf) Keys() []string {
 	var keys []string
-	if meta, ok := m.c.Params.Get("_meta"); ok {
+	if meta, ok := m.c.Params().Get("_meta"); ok {
 		for key := range jsonrpc.All(meta) {
 			keys = append(keys, key)
 		}

@@ -76,7 +76,7 @@ type asked struct {
 // of returns the operation that c is. As long as none of its name has succeeded, it is
 // that of the method; of a method that is not the protocol's, that of all others.
 func (o *operations) of(ctx context.Context, c *call.Call) asked {
-	k := key{method: c.Method, revision: c.Revision, name: nameOf(c)}
+	k := key{method: c.Method(), revision: c.Revision(), name: nameOf(c)}
 	if o.kind == trace.SpanKindServer {
 		k.http = ctx.Value(http.ServerContextKey) != nil
 	}
@@ -159,9 +159,9 @@ func named(method, name string) attribute.KeyValue {
 
 // nameOf is the tool or prompt that a call names; empty if it names none.
 func nameOf(c *call.Call) string {
-	switch c.Method {
+	switch c.Method() {
 	case mcp.MethodCallTool, mcp.MethodGetPrompt:
-		if raw, ok := c.Params.Get("name"); ok {
+		if raw, ok := c.Params().Get("name"); ok {
 			return jsonrpc.Unquote(raw)
 		}
 	}

@@ -87,7 +87,7 @@ func newInstrument(options Options, kind trace.SpanKind, duration, description s
 }
 
 func (i *instrument) middleware(next call.Handler) call.Handler {
-	return func(ctx context.Context, c *call.Call) (out call.Outcome) {
+	return func(ctx context.Context, c *call.Call) (any, error) {
 		begin := time.Now()
 		asked := i.operations.of(ctx, c)
 		ctx, span := i.start(ctx, c, asked.operation)
@@ -96,12 +96,12 @@ func (i *instrument) middleware(next call.Handler) call.Handler {
 		}
 		ended := panicked // unless next returns
 		defer func() { i.end(ctx, span, asked, ended, time.Since(begin)) }()
-		out = next(ctx, c)
-		ended = i.judge(ctx, c, out)
+		result, err := next(ctx, c)
+		ended = i.judge(ctx, c, result, err)
 		if i.Content && span.IsRecording() {
-			recordResult(span, out)
+			recordResult(span, result)
 		}
-		return out
+		return result, err
 	}
 }
 

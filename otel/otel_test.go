@@ -378,7 +378,7 @@ func TestTransportsSpanIsALink(t *testing.T) {
 			var transport trace.SpanContext
 			s := tel.server()
 			s.Middleware = append([]call.Middleware{func(next call.Handler) call.Handler {
-				return func(ctx context.Context, c *call.Call) call.Outcome {
+				return func(ctx context.Context, c *call.Call) (any, error) {
 					ctx, span := tel.options.TracerProvider.Tracer("test").Start(ctx, "POST")
 					defer span.End()
 					transport = span.SpanContext()
@@ -424,8 +424,8 @@ func TestPanicsEndTheSpan(t *testing.T) {
 	tel := newTelemetry(otel.Options{})
 	s := tel.server()
 	s.Middleware = append(s.Middleware, func(next call.Handler) call.Handler {
-		return func(ctx context.Context, c *call.Call) call.Outcome {
-			if c.Method == mcp.MethodCallTool {
+		return func(ctx context.Context, c *call.Call) (any, error) {
+			if c.Method() == mcp.MethodCallTool {
 				panic("oh")
 			}
 			return next(ctx, c)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -90,7 +91,7 @@ var errUnfit = errors.New("invalid answer")
 func Ask(ctx context.Context, questions ...Question) error {
 	c := rpc.From(ctx)
 	if c == nil {
-		return rpc.ErrNoCall
+		return call.ErrNoCall
 	}
 	for _, a := range questions {
 		if a.check == nil {
@@ -136,15 +137,15 @@ func Ask(ctx context.Context, questions ...Question) error {
 func SampleInto(into *mcp.CreateMessageResult, params mcp.CreateMessageParams, options ...AskOption) Question {
 	a := newQuestion(mcp.MethodCreateMessage, params, options)
 	a.check = func(c *rpc.Call) error {
-		sampling := c.Peer.Capabilities.Sampling
+		sampling := c.Peer().Capabilities.Sampling
 		needsTools := params.UsesTools()
 		switch {
-		case needsTools && !revision.SamplingTools.In(c.Revision):
+		case needsTools && !revision.SamplingTools.In(c.Revision()):
 			return fmt.Errorf("sampling with tools: %w", ErrUnsupported)
 		case sampling == nil:
-			return &rpc.CapabilityError{Required: mcp.ClientCapabilities{Sampling: &mcp.SamplingCapability{}}}
+			return &call.CapabilityError{Required: mcp.ClientCapabilities{Sampling: &mcp.SamplingCapability{}}}
 		case needsTools && sampling.Tools == nil:
-			return &rpc.CapabilityError{Required: mcp.ClientCapabilities{Sampling: &mcp.SamplingCapability{Tools: &mcp.Supported{}}}}
+			return &call.CapabilityError{Required: mcp.ClientCapabilities{Sampling: &mcp.SamplingCapability{Tools: &mcp.Supported{}}}}
 		}
 		if err := mcp.CheckToolResults(params.Messages); err != nil {
 			return fmt.Errorf("sampling/createMessage: %w", err)
@@ -179,8 +180,8 @@ func Sample(ctx context.Context, params mcp.CreateMessageParams, options ...AskO
 func RootsInto(into *[]mcp.Root, options ...AskOption) Question {
 	a := newQuestion(mcp.MethodListRoots, nil, options)
 	a.check = func(c *rpc.Call) error {
-		if c.Peer.Capabilities.Roots == nil {
-			return &rpc.CapabilityError{Required: mcp.ClientCapabilities{Roots: &mcp.RootsCapability{}}}
+		if c.Peer().Capabilities.Roots == nil {
+			return &call.CapabilityError{Required: mcp.ClientCapabilities{Roots: &mcp.RootsCapability{}}}
 		}
 		return nil
 	}

@@ -116,30 +116,31 @@ func (c *catalog[E]) find(name string, who principal.Principal) (e E, ok bool) {
 
 // serveList answers a request for a page of a list. Result makes a result of its
 // entries.
-func serveList[E entry](s *Server, c *rpc.Call, from *catalog[E], result func(entries []E, page mcp.PageInfo, hints mcp.CacheHints) any) rpc.Outcome {
+func serveList[E entry](s *Server, c *rpc.Call, from *catalog[E], result func(entries []E, page mcp.PageInfo, hints mcp.CacheHints) any) (any, error) {
 	core := &s.core
 	after, err := core.cursors.of(c)
 	if err != nil {
-		return rpc.Fail(err)
+		return nil, err
 	}
 	pageUpTo := func(last string, owner *principal.Principal) (page mcp.PageInfo) {
 		if last != "" {
-			cursor := core.cursors.after(c.Method, last, owner)
+			cursor := core.cursors.after(c.Method(), last, owner)
 			page.NextCursor = &cursor
 		}
 		return page
 	}
-	encoded, shared, err := from.page(c.Revision, after, s.pageSize(), core.http.Modern.Identity, func(entries []E, last string) any {
+	encoded, shared, err := from.page(c.Revision(), after, s.pageSize(), core.http.Modern.Identity, func(entries []E, last string) any {
 		return result(entries, pageUpTo(last, nil), s.ListCache.hints(false))
 	})
 	switch {
 	case err != nil:
-		return rpc.Fail(err)
+		return nil, err
 	case shared:
-		return rpc.Outcome{Result: encoded}
+		return encoded, nil
 	}
-	entries, last := from.visible(c.Principal, after, s.pageSize())
-	return rpc.Outcome{Result: result(entries, pageUpTo(last, &c.Principal), s.ListCache.hints(true))}
+	who := c.Principal()
+	entries, last := from.visible(who, after, s.pageSize())
+	return result(entries, pageUpTo(last, &who), s.ListCache.hints(true)), nil
 }
 
 // page returns the page of entries whose names come after a name, if everybody sees

@@ -44,39 +44,39 @@ func removed[E entry](s *Server, kind rpc.ChangeKind, from interface{ remove(str
 }
 
 // listen serves subscriptions/listen.
-func (s *Server) listen(ctx context.Context, c *rpc.Call) rpc.Outcome {
+func (s *Server) listen(ctx context.Context, c *rpc.Call) (any, error) {
 	return s.core.http.Modern.Listen(ctx, c, &s.changes, s.capabilities())
 }
 
 // subscribe serves resources/subscribe.
-func (s *Server) subscribe(ctx context.Context, c *rpc.Call) rpc.Outcome {
+func (s *Server) subscribe(ctx context.Context, c *rpc.Call) (any, error) {
 	return s.subscribed(ctx, c, rpc.Subscriber.Subscribe)
 }
 
 // unsubscribe serves resources/unsubscribe.
-func (s *Server) unsubscribe(ctx context.Context, c *rpc.Call) rpc.Outcome {
+func (s *Server) unsubscribe(ctx context.Context, c *rpc.Call) (any, error) {
 	return s.subscribed(ctx, c, rpc.Subscriber.Unsubscribe)
 }
 
-func (s *Server) subscribed(ctx context.Context, c *rpc.Call, change func(rpc.Subscriber, context.Context, string) error) rpc.Outcome {
+func (s *Server) subscribed(ctx context.Context, c *rpc.Call, change func(rpc.Subscriber, context.Context, string) error) (any, error) {
 	if !s.offersResources() || c.Subscriber == nil {
 		return methodNotFound(c)
 	}
-	if name, ok := c.Params.CaseVariant("uri", "_meta"); ok {
-		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params member %q differs from a known one in its case", name))
+	if name, ok := c.Params().CaseVariant("uri", "_meta"); ok {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params member %q differs from a known one in its case", name)
 	}
-	raw, _ := c.Params.Get("uri")
+	raw, _ := c.Params().Get("uri")
 	if len(raw) == 0 || raw[0] != '"' {
-		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.uri must be a string: the URI of a resource"))
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.uri must be a string: the URI of a resource")
 	}
 	if err := change(c.Subscriber, ctx, jsonrpc.Unquote(raw)); err != nil {
-		return rpc.Fail(err)
+		return nil, err
 	}
-	return rpc.Outcome{Result: &mcp.EmptyResult{}}
+	return &mcp.EmptyResult{}, nil
 }
 
 // rootsChanged takes notifications/roots/list_changed.
-func (s *Server) rootsChanged(ctx context.Context, _ *rpc.Call) rpc.Outcome {
+func (s *Server) rootsChanged(ctx context.Context, _ *rpc.Call) (any, error) {
 	s.RootsChanged(ctx)
-	return rpc.Outcome{Result: &mcp.EmptyResult{}}
+	return &mcp.EmptyResult{}, nil
 }

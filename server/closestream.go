@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 )
 
@@ -23,7 +24,7 @@ import (
 func CloseStream(ctx context.Context, retry time.Duration) error {
 	c := rpc.From(ctx)
 	if c == nil {
-		return rpc.ErrNoCall
+		return call.ErrNoCall
 	}
 	return c.CloseStream(ctx, retry)
 }

@@ -131,30 +131,30 @@ func (s *Server) completionTarget(ref mcp.CompleteReference, seen func(entry) bo
 }
 
 // complete answers completion/complete.
-func (s *Server) complete(ctx context.Context, c *rpc.Call) rpc.Outcome {
+func (s *Server) complete(ctx context.Context, c *rpc.Call) (any, error) {
 	if !s.completes.Load() {
 		return methodNotFound(c)
 	}
 	params, err := completeParams(c)
 	if err != nil {
-		return rpc.Fail(err)
+		return nil, err
 	}
-	target, err := s.completionTarget(params.Ref, func(e entry) bool { return e.visibleTo(c.Principal) })
+	target, err := s.completionTarget(params.Ref, func(e entry) bool { return e.visibleTo(c.Principal()) })
 	if err != nil {
-		return rpc.Fail(err)
+		return nil, err
 	}
 	name, value := params.Argument.Name, params.Argument.Value
 	argument := target.parameter(name)
 	if argument == nil {
-		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "there is no %.128q in %s to complete", name, target.name))
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "there is no %.128q in %s to complete", name, target.name)
 	}
 	suggestions := argument.suggest(value)
 	if complete := target.completers.get(name); complete != nil {
 		if suggestions, err = complete(ctx, value, params.Context.Arguments); err != nil {
-			return rpc.Fail(fmt.Errorf("complete %q of %s: %w", name, target.name, err))
+			return nil, fmt.Errorf("complete %q of %s: %w", name, target.name, err)
 		}
 	}
-	return rpc.Outcome{Result: completionOf(suggestions)}
+	return completionOf(suggestions), nil
 }
 
 // completionOf makes a result of all suggestions.
@@ -172,7 +172,7 @@ func completeParams(c *rpc.Call) (*mcp.CompleteParams, error) {
 	invalid := func(text string) (*mcp.CompleteParams, error) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: text}
 	}
-	if name, ok := c.Params.CaseVariant("ref", "argument", "context", "_meta"); ok {
+	if name, ok := c.Params().CaseVariant("ref", "argument", "context", "_meta"); ok {
 		return invalid(fmt.Sprintf("params member %q differs from a known one in its case", name))
 	}
 	ref, err := membersOf(c, "ref", "type", "name", "uri", "title")
@@ -209,7 +209,7 @@ func completeParams(c *rpc.Call) (*mcp.CompleteParams, error) {
 // membersOf returns the members of an object in the params; none if it is absent. Names
 // that differ from known ones in their case are refused.
 func membersOf(c *rpc.Call, object string, known ...string) (map[string][]byte, error) {
-	raw, ok := c.Params.Get(object)
+	raw, ok := c.Params().Get(object)
 	if !ok {
 		return nil, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/httpwire"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/modern"
@@ -168,12 +169,12 @@ func (s *Server) handlers() map[string]rpc.Handler {
 
 // middleware returns the program's middleware with the rate limit inside of it, so that
 // the program's middleware sees rejected calls as well.
-func (s *Server) middleware() []rpc.Middleware {
-	limit := rpc.RateLimit{PerSecond: s.Limits.CallsPerSecond, Burst: orDefault(s.Limits.CallBurst, 2000)}
+func (s *Server) middleware() []call.Middleware {
+	limit := call.RateLimit{PerSecond: s.Limits.CallsPerSecond, Burst: orDefault(s.Limits.CallBurst, 2000)}
 	if limit.PerSecond == 0 {
 		limit.PerSecond = 1000
 	}
-	return append(slices.Clip(s.Middleware), rpc.LimitRate(limit))
+	return append(slices.Clip(s.Middleware), call.LimitRate(limit))
 }
 
 func orDefault[T int | time.Duration](v, def T) T {

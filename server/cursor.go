@@ -33,10 +33,10 @@ func (c cursors) after(list, name string, owner *principal.Principal) string {
 
 // of returns the name after which the requested page begins, "" for the first page.
 func (c cursors) of(asked *rpc.Call) (string, error) {
-	if name, ok := asked.Params.CaseVariant("cursor", "_meta"); ok {
+	if name, ok := asked.Params().CaseVariant("cursor", "_meta"); ok {
 		return "", jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params member %q differs from a known one in its case", name)
 	}
-	raw, ok := asked.Params.Get("cursor")
+	raw, ok := asked.Params().Get("cursor")
 	switch {
 	case !ok:
 		return "", nil
@@ -45,7 +45,7 @@ func (c cursors) of(asked *rpc.Call) (string, error) {
 	case len(raw) > maxCursor:
 		return "", invalidCursor("cursor is too long")
 	}
-	opened, err := c.keys.Open("cursor of "+asked.Method, jsonrpc.Unquote(raw))
+	opened, err := c.keys.Open("cursor of "+asked.Method(), jsonrpc.Unquote(raw))
 	if err != nil {
 		return "", invalidCursor(err.Error())
 	}
@@ -53,7 +53,7 @@ func (c cursors) of(asked *rpc.Call) (string, error) {
 	if name, ok := strings.CutPrefix(text, "a"); ok {
 		return name, nil
 	}
-	digest := digestOf(asked.Principal)
+	digest := digestOf(asked.Principal())
 	name, ok := strings.CutPrefix(text, "o"+string(digest[:]))
 	if !ok {
 		return "", invalidCursor("cursor belongs to another caller")

@@ -55,10 +55,10 @@ func (s *Server) describe(principal.Principal) mcp.InitializeResult {
 	}
 }
 
-func (s *Server) discover(context.Context, *rpc.Call) rpc.Outcome {
-	return rpc.Outcome{Result: modern.Discover(s.capabilities(), s.Instructions, s.DiscoverCache.hints(false))}
+func (s *Server) discover(context.Context, *rpc.Call) (any, error) {
+	return modern.Discover(s.capabilities(), s.Instructions, s.DiscoverCache.hints(false)), nil
 }
 
-func methodNotFound(c *rpc.Call) rpc.Outcome {
-	return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not offered by this server", c.Method))
+func methodNotFound(c *rpc.Call) (any, error) {
+	return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not offered by this server", c.Method())
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -81,10 +82,10 @@ func ElicitForm(ctx context.Context, message string, requestedSchema json.RawMes
 
 func canElicitForm(c *rpc.Call) error {
 	switch {
-	case !revision.FormElicitation.In(c.Revision):
+	case !revision.FormElicitation.In(c.Revision()):
 		return fmt.Errorf("elicitation: %w", ErrUnsupported)
-	case !c.Peer.Capabilities.Elicitation.SupportsForm():
-		return &rpc.CapabilityError{Required: mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{}}}
+	case !c.Peer().Capabilities.Elicitation.SupportsForm():
+		return &call.CapabilityError{Required: mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{}}}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -73,7 +74,7 @@ func ElicitURL(ctx context.Context, address, message string, done func(ctx conte
 	}
 	c := rpc.From(ctx)
 	if c == nil {
-		return rpc.ErrNoCall
+		return call.ErrNoCall
 	}
 	v := &urlElicitation{call: c, address: address, message: message, options: askOptionsOf(options)}
 	if err := c.CheckElicitURL(); err != nil {
@@ -89,7 +90,7 @@ func ElicitURL(ctx context.Context, address, message string, done func(ctx conte
 			return err
 		}
 	}
-	if v.options.required && !c.Revision.Modern() {
+	if v.options.required && !c.Revision().Modern() {
 		return &URLRequiredError{URLs: []RequiredURL{{URL: address, Message: message, Done: done, Within: v.options.within}}}
 	}
 	for again := 1; ; again++ {
@@ -106,7 +107,7 @@ func ElicitURL(ctx context.Context, address, message string, done func(ctx conte
 			return err
 		case finished:
 			return nil
-		case !c.Revision.Modern() || again == maxURLRounds:
+		case !c.Revision().Modern() || again == maxURLRounds:
 			return ErrUnfinished
 		}
 	}
@@ -123,7 +124,7 @@ type urlElicitation struct {
 // question asks for the user's consent, for the first time or again.
 func (v *urlElicitation) question(again int) Question {
 	params := mcp.ElicitParams{Mode: mcp.ElicitModeURL, URL: v.address, Message: v.message}
-	if revision.ElicitationIDs.In(v.call.Revision) {
+	if revision.ElicitationIDs.In(v.call.Revision()) {
 		if v.id == "" { // a session asks only once
 			v.id = rand.Text()
 		}
@@ -147,7 +148,7 @@ func (v *urlElicitation) wait(ctx context.Context, done func(context.Context) (b
 	if limit <= 0 {
 		limit = urlTime
 	}
-	if v.call.Revision.Modern() {
+	if v.call.Revision().Modern() {
 		limit = min(limit, urlRound)
 	}
 	if finished, err = rpc.Poll(ctx, limit, done); err != nil || !finished {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -40,7 +41,7 @@ type Extension struct {
 // error whose text stays in the log, unless it is or wraps a *jsonrpc.Error.
 //
 // Ctx is that of one call: [Progress], [Logger], [PrincipalOf] and [ExtensionOf] work with it,
-// and call.From sends notifications of the extension's own ahead of the response.
+// and [Notify] sends notifications of the extension ahead of the response.
 // Questions are for tools, prompts and resources only.
 type ExtensionRequest func(ctx context.Context, params json.RawMessage) (result any, err error)
 
@@ -112,15 +113,15 @@ func (x *extensions) add(e Extension) error {
 		if strings.HasPrefix(method, revision.NotificationPrefix) {
 			return fmt.Errorf("%s: that is a name of a notification", method)
 		}
-		handlers[method] = ofExtension(e.ID, true, func(ctx context.Context, c *rpc.Call) rpc.Outcome {
-			result, err := handle(ctx, c.RawParams)
+		handlers[method] = ofExtension(e.ID, true, func(ctx context.Context, c *rpc.Call) (any, error) {
+			result, err := handle(ctx, c.Params().Raw())
 			if err != nil {
-				return rpc.Fail(err)
+				return nil, err
 			}
 			if result == nil {
 				result = &mcp.EmptyResult{}
 			}
-			return rpc.Outcome{Result: result}
+			return result, nil
 		})
 	}
 	for method, handle := range e.Notifications {
@@ -130,9 +131,9 @@ func (x *extensions) add(e Extension) error {
 		if !strings.HasPrefix(method, revision.NotificationPrefix) {
 			return fmt.Errorf("%s: a notification's name begins with %s", method, revision.NotificationPrefix)
 		}
-		handlers[method] = ofExtension(e.ID, false, func(ctx context.Context, c *rpc.Call) rpc.Outcome {
-			handle(ctx, c.RawParams)
-			return rpc.Outcome{Result: &mcp.EmptyResult{}}
+		handlers[method] = ofExtension(e.ID, false, func(ctx context.Context, c *rpc.Call) (any, error) {
+			handle(ctx, c.Params().Raw())
+			return &mcp.EmptyResult{}, nil
 		})
 	}
 	x.mu.Lock()
@@ -162,20 +163,20 @@ func (x *extensions) add(e Extension) error {
 // ofExtension keeps a handler to clients that have declared its extension. In sessions
 // there is no error of its own for those that have not: the method is none to them.
 func ofExtension(id string, request bool, handle rpc.Handler) rpc.Handler {
-	return func(ctx context.Context, c *rpc.Call) rpc.Outcome {
-		if request == c.ID.IsZero() {
+	return func(ctx context.Context, c *rpc.Call) (any, error) {
+		if request == c.ID().IsZero() {
 			return methodNotFound(c)
 		}
 		_, declared := c.Extension(id)
 		switch {
 		case declared:
 			return handle(ctx, c)
-		case c.Revision.Modern():
-			return rpc.Fail(&rpc.CapabilityError{Required: mcp.ClientCapabilities{
+		case c.Revision().Modern():
+			return nil, &call.CapabilityError{Required: mcp.ClientCapabilities{
 				Extensions: map[string]json.RawMessage{id: json.RawMessage("{}")},
-			}})
+			}}
 		}
-		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is for clients that declare %s", c.Method, id))
+		return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is for clients that declare %s", c.Method(), id)
 	}
 }
 

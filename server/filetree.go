@@ -191,26 +191,27 @@ func (s *Server) trees() []*templateEntry {
 
 // listWithFiles answers resources/list with a page of resources and files that the
 // caller sees, in the order of their URIs.
-func (s *Server) listWithFiles(ctx context.Context, c *rpc.Call, trees []*templateEntry) rpc.Outcome {
+func (s *Server) listWithFiles(ctx context.Context, c *rpc.Call, trees []*templateEntry) (any, error) {
 	cursors := s.core.cursors
 	after, err := cursors.of(c)
 	if err != nil {
-		return rpc.Fail(err)
+		return nil, err
 	}
 	personal := s.resources.view().personal || slices.ContainsFunc(trees, (*templateEntry).restricted)
 	var owner *principal.Principal
 	if personal {
-		owner = &c.Principal
+		who := c.Principal()
+		owner = &who
 	}
 	size := s.pageSize()
 	var all []mcp.Resource
-	entries, _ := s.resources.visible(c.Principal, after, size+1)
+	entries, _ := s.resources.visible(c.Principal(), after, size+1)
 	for _, e := range entries {
 		all = append(all, e.resource)
 	}
 	reached := ""
 	for _, t := range trees {
-		if !t.visibleTo(c.Principal) {
+		if !t.visibleTo(c.Principal()) {
 			continue
 		}
 		p := t.files.list(ctx, after, size+1)
@@ -231,8 +232,8 @@ func (s *Server) listWithFiles(ctx context.Context, c *rpc.Call, trees []*templa
 		result.Resources, last = all[:size], all[size-1].URI
 	}
 	if last != "" {
-		next := cursors.after(c.Method, last, owner)
+		next := cursors.after(c.Method(), last, owner)
 		result.NextCursor = &next
 	}
-	return rpc.Outcome{Result: result}
+	return result, nil
 }

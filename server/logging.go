@@ -112,17 +112,17 @@ func levelOf(l slog.Level) mcp.LoggingLevel {
 }
 
 // setLevel answers logging/setLevel, of the revisions that have sessions.
-func (s *Server) setLevel(ctx context.Context, c *rpc.Call) rpc.Outcome {
-	raw, _ := c.Params.Get("level")
+func (s *Server) setLevel(ctx context.Context, c *rpc.Call) (any, error) {
+	raw, _ := c.Params().Get("level")
 	level := mcp.LoggingLevel(jsonrpc.Unquote(raw))
 	if !level.Known() {
-		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.level must be one of %q", mcp.LoggingLevels()))
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.level must be one of %q", mcp.LoggingLevels())
 	}
 	if c.SetLevel == nil {
 		return methodNotFound(c)
 	}
 	if err := c.SetLevel(ctx, level); err != nil {
-		return rpc.Fail(fmt.Errorf("keep the log level of a session: %w", err))
+		return nil, fmt.Errorf("keep the log level of a session: %w", err)
 	}
-	return rpc.Outcome{Result: &mcp.EmptyResult{}}
+	return &mcp.EmptyResult{}, nil
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -31,7 +30,7 @@ func (s *Server) checkMeta(meta mcp.Meta) error {
 		if strings.HasPrefix(key, officialPrefix) && !slices.Contains(coreKeys, key) && s.extensions.official() && mcp.CheckMetaKey(key) == nil {
 			continue
 		}
-		if err := rpc.CheckMeta(key, meta[key]); err != nil {
+		if err := mcp.CheckMeta(key, meta[key]); err != nil {
 			return fmt.Errorf("the definition or result cannot be encoded: %w", err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/schema"
 	"github.com/parley-mcp/parley/store"
@@ -43,7 +44,7 @@ func Once[T any](ctx context.Context, key string, f func(ctx context.Context, id
 	var zero T
 	c := rpc.From(ctx)
 	if c == nil {
-		return zero, rpc.ErrNoCall
+		return zero, call.ErrNoCall
 	}
 	if key == "" || len(key) > maxOnceKey {
 		return zero, fmt.Errorf("once: key must have 1 to %d bytes", maxOnceKey)
@@ -52,7 +53,7 @@ func Once[T any](ctx context.Context, key string, f func(ctx context.Context, id
 		return zero, err
 	}
 	idempotency := c.Key() + "/" + key
-	raw, err := runOnce(ctx, c.Store, c.Principal.Key()+"once/"+idempotency, func(ctx context.Context) (json.RawMessage, error) {
+	raw, err := runOnce(ctx, c.Store, c.Principal().Key()+"once/"+idempotency, func(ctx context.Context) (json.RawMessage, error) {
 		value, err := f(ctx, idempotency)
 		if err != nil {
 			return nil, err

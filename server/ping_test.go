@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -143,7 +143,7 @@ func TestT21SilentClientsOfSessionsAreLost(t *testing.T) {
 				if stream.over() == does.answer || stream.pings() < 2 {
 					t.Errorf("after %d pings the stream is over: %v", stream.pings(), stream.over())
 				}
-				if silent := strings.Contains(log.String(), "the peer has been silent for 30s"); silent == does.answer || strings.Contains(log.String(), session[1]) {
+				if silent := strings.Contains(log.String(), "the peer sent nothing for 30s"); silent == does.answer || strings.Contains(log.String(), session[1]) {
 					t.Errorf("log: %s", &log)
 				}
 				if does.comeBack {
@@ -256,7 +256,7 @@ func TestSilentClientsOfConnectionsAreLost(t *testing.T) {
 				select {
 				case err := <-l.served:
 					l.served <- err
-					var silent *rpc.SilentError
+					var silent *call.SilentError
 					if !does.lost || !errors.As(err, &silent) || silent.For != 2*time.Minute {
 						t.Errorf("it ended with %v", err)
 					}

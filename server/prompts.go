@@ -11,7 +11,7 @@ import (
 )
 
 // listPrompts answers prompts/list.
-func (s *Server) listPrompts(_ context.Context, c *rpc.Call) rpc.Outcome {
+func (s *Server) listPrompts(_ context.Context, c *rpc.Call) (any, error) {
 	if !s.prompts.offered() {
 		return methodNotFound(c)
 	}
@@ -27,30 +27,30 @@ func (s *Server) listPrompts(_ context.Context, c *rpc.Call) rpc.Outcome {
 var getPromptMembers = []string{"name", "arguments", "_meta", "inputResponses", "requestState"}
 
 // getPrompt answers prompts/get.
-func (s *Server) getPrompt(ctx context.Context, c *rpc.Call) rpc.Outcome {
+func (s *Server) getPrompt(ctx context.Context, c *rpc.Call) (any, error) {
 	if !s.prompts.offered() {
 		return methodNotFound(c)
 	}
-	if name, ok := c.Params.CaseVariant(getPromptMembers...); ok {
-		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params member %q differs from a known one in its case", name))
+	if name, ok := c.Params().CaseVariant(getPromptMembers...); ok {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params member %q differs from a known one in its case", name)
 	}
-	raw, _ := c.Params.Get("name")
+	raw, _ := c.Params().Get("name")
 	if len(raw) == 0 || raw[0] != '"' {
-		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.name must be a string: the name of a prompt"))
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.name must be a string: the name of a prompt")
 	}
 	name := jsonrpc.Unquote(raw)
-	entry, ok := s.prompts.find(name, c.Principal)
+	entry, ok := s.prompts.find(name, c.Principal())
 	if !ok {
-		return rpc.Fail(unknownPrompt(name))
+		return nil, unknownPrompt(name)
 	}
-	given, _ := c.Params.Get("arguments")
+	given, _ := c.Params().Get("arguments")
 	arguments, err := textsOf("params.arguments", given)
 	if err != nil {
-		return rpc.Fail(err)
+		return nil, err
 	}
 	for _, argument := range entry.prompt.Arguments {
 		if _, given := arguments[argument.Name]; argument.Required && !given {
-			return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "the prompt %s needs an argument %q", name, argument.Name))
+			return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "the prompt %s needs an argument %q", name, argument.Name)
 		}
 	}
 	result, err := entry.handle(ctx, arguments)
@@ -61,14 +61,14 @@ func (s *Server) getPrompt(ctx context.Context, c *rpc.Call) rpc.Outcome {
 		err = s.checkMeta(result.Meta)
 	}
 	if err != nil {
-		return rpc.Fail(fmt.Errorf("prompt %q: %w", name, err))
+		return nil, fmt.Errorf("prompt %q: %w", name, err)
 	}
 	if result.Description == "" && entry.prompt.Description != "" {
 		described := *result
 		described.Description = entry.prompt.Description
 		result = &described
 	}
-	return rpc.Outcome{Result: result}
+	return result, nil
 }
 
 func unknownPrompt(name string) *jsonrpc.Error {

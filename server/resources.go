@@ -17,7 +17,7 @@ import (
 func (s *Server) offersResources() bool { return s.resources.offered() || s.templates.offered() }
 
 // listResources answers resources/list.
-func (s *Server) listResources(ctx context.Context, c *rpc.Call) rpc.Outcome {
+func (s *Server) listResources(ctx context.Context, c *rpc.Call) (any, error) {
 	if !s.offersResources() {
 		return methodNotFound(c)
 	}
@@ -34,7 +34,7 @@ func (s *Server) listResources(ctx context.Context, c *rpc.Call) rpc.Outcome {
 }
 
 // listTemplates answers resources/templates/list.
-func (s *Server) listTemplates(_ context.Context, c *rpc.Call) rpc.Outcome {
+func (s *Server) listTemplates(_ context.Context, c *rpc.Call) (any, error) {
 	if !s.offersResources() {
 		return methodNotFound(c)
 	}
@@ -50,40 +50,40 @@ func (s *Server) listTemplates(_ context.Context, c *rpc.Call) rpc.Outcome {
 var readResourceMembers = []string{"uri", "_meta", "inputResponses", "requestState"}
 
 // readResource answers resources/read.
-func (s *Server) readResource(ctx context.Context, c *rpc.Call) rpc.Outcome {
+func (s *Server) readResource(ctx context.Context, c *rpc.Call) (any, error) {
 	if !s.offersResources() {
 		return methodNotFound(c)
 	}
-	if name, ok := c.Params.CaseVariant(readResourceMembers...); ok {
-		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params member %q differs from a known one in its case", name))
+	if name, ok := c.Params().CaseVariant(readResourceMembers...); ok {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params member %q differs from a known one in its case", name)
 	}
-	raw, _ := c.Params.Get("uri")
+	raw, _ := c.Params().Get("uri")
 	if len(raw) == 0 || raw[0] != '"' {
-		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.uri must be a string: the URI of a resource"))
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.uri must be a string: the URI of a resource")
 	}
 	uri := jsonrpc.Unquote(raw)
 	if len(uri) > maxURI {
-		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.uri has %d bytes, more than %d", len(uri), maxURI))
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.uri has %d bytes, more than %d", len(uri), maxURI)
 	}
-	read, from, mimeType := s.resourceAt(uri, c.Principal)
+	read, from, mimeType := s.resourceAt(uri, c.Principal())
 	if read == nil {
-		return rpc.Fail(resourceNotFound(uri))
+		return nil, resourceNotFound(uri)
 	}
 	result, err := read(ctx)
 	switch {
 	case errors.Is(err, ErrResourceNotFound):
-		return rpc.Fail(resourceNotFound(uri))
+		return nil, resourceNotFound(uri)
 	case err != nil:
-		return rpc.Fail(fmt.Errorf("resource %.256q: %w", uri, err))
+		return nil, fmt.Errorf("resource %.256q: %w", uri, err)
 	case result == nil || len(result.Contents) == 0:
 		// An empty list would leave open whether there is such a resource (2026-07-28,
 		// server/resources, Error Handling).
-		return rpc.Fail(resourceNotFound(uri))
+		return nil, resourceNotFound(uri)
 	}
 	if err := s.checkMeta(result.Meta); err != nil {
-		return rpc.Fail(fmt.Errorf("resource %.256q: %w", uri, err))
+		return nil, fmt.Errorf("resource %.256q: %w", uri, err)
 	}
-	return rpc.Outcome{Result: completed(result, uri, mimeType, from)}
+	return completed(result, uri, mimeType, from), nil
 }
 
 // resourceAt returns how a caller reads the resource of a URI, what serves it, and its

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -71,35 +72,35 @@ func (s *Server) local(ctx context.Context) context.Context {
 
 // scopesOf returns the scopes that a call needs: those of its method and those of the entry
 // that it names, if the caller can see it.
-func (s *Server) scopesOf(c *rpc.Call) []string {
+func (s *Server) scopesOf(c *call.Call) []string {
 	var needed []string
 	if s.Auth != nil {
-		needed = s.Auth.MethodScopes[c.Method]
+		needed = s.Auth.MethodScopes[c.Method()]
 	}
-	switch c.Method {
+	switch c.Method() {
 	case mcp.MethodCallTool:
 		if s.tools.scoped.Load() {
-			if e, ok := s.tools.find(text(c.Params, "name"), c.Principal); ok {
+			if e, ok := s.tools.find(text(c.Params(), "name"), c.Principal()); ok {
 				return challenge.Union(needed, e.scopes)
 			}
 		}
 	case mcp.MethodGetPrompt:
 		if s.prompts.scoped.Load() {
-			if e, ok := s.prompts.find(text(c.Params, "name"), c.Principal); ok {
+			if e, ok := s.prompts.find(text(c.Params(), "name"), c.Principal()); ok {
 				return challenge.Union(needed, e.scopes)
 			}
 		}
 	case mcp.MethodReadResource, mcp.MethodSubscribe:
-		return challenge.Union(needed, s.resourceScopes(c.Principal, text(c.Params, "uri")))
+		return challenge.Union(needed, s.resourceScopes(c.Principal(), text(c.Params(), "uri")))
 	case mcp.MethodListen:
-		return challenge.Union(needed, s.resourceScopes(c.Principal, subscribed(c.Params)...))
+		return challenge.Union(needed, s.resourceScopes(c.Principal(), subscribed(c.Params())...))
 	case mcp.MethodComplete:
 		if !s.prompts.scoped.Load() && !s.templates.scoped.Load() {
 			break
 		}
-		if raw, ok := c.Params.Get("ref"); ok && raw[0] == '{' {
+		if raw, ok := c.Params().Get("ref"); ok && raw[0] == '{' {
 			ref := mcp.CompleteReference{Type: member(raw, "type"), Name: member(raw, "name"), URI: member(raw, "uri")}
-			if target, err := s.completionTarget(ref, func(e entry) bool { return e.visibleTo(c.Principal) }); err == nil {
+			if target, err := s.completionTarget(ref, func(e entry) bool { return e.visibleTo(c.Principal()) }); err == nil {
 				return challenge.Union(needed, target.scopes)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 
 	"github.com/parley-mcp/parley/mcp"
@@ -43,7 +44,7 @@ type Server struct {
 	// Logger receives the log messages of the server itself. Nil means slog.Default().
 	Logger *slog.Logger
 	// Middleware wraps the handling of every call. The first is the outermost.
-	Middleware []rpc.Middleware
+	Middleware []call.Middleware
 	// Limits bounds the messages, requests and sessions of clients.
 	Limits Limits
 	// Keys encrypt data that clients hold for the server: the requestState of calls of

@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/principal"
@@ -38,13 +38,13 @@ func TestTheZeroServerServes(t *testing.T) {
 func TestMiddlewareSeesEveryCall(t *testing.T) {
 	var mu sync.Mutex
 	var seen []string
-	s := &server.Server{Middleware: []rpc.Middleware{func(next rpc.Handler) rpc.Handler {
-		return func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+	s := &server.Server{Middleware: []call.Middleware{func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) (any, error) {
 			mu.Lock()
-			seen = append(seen, c.Method)
+			seen = append(seen, c.Method())
 			mu.Unlock()
-			if c.Principal != principal.Local || c.Peer.Info.Name != "parley" {
-				t.Errorf("%s by %v, %+v", c.Method, c.Principal, c.Peer.Info)
+			if c.Principal() != principal.Local || c.Peer().Info.Name != "parley" {
+				t.Errorf("%s by %v, %+v", c.Method(), c.Principal(), c.Peer().Info)
 			}
 			return next(ctx, c)
 		}
@@ -63,10 +63,10 @@ func TestMiddlewareSeesEveryCall(t *testing.T) {
 
 func TestOutsideAHandlerThereIsNoCall(t *testing.T) {
 	ctx := t.Context()
-	if err := server.Progress(ctx, 1, 2, ""); !errors.Is(err, rpc.ErrNoCall) {
+	if err := server.Progress(ctx, 1, 2, ""); !errors.Is(err, call.ErrNoCall) {
 		t.Errorf("Progress: %v", err)
 	}
-	if p := server.PeerOf(ctx); p != (rpc.Peer{}) {
+	if p := server.PeerOf(ctx); p != (call.Peer{}) {
 		t.Errorf("PeerOf: %+v", p)
 	}
 	if p := server.PrincipalOf(ctx); p != principal.Anonymous {
@@ -85,7 +85,7 @@ func TestProgressAfterTheHandlerIsRefused(t *testing.T) {
 	if _, err := c.CallTool(t.Context(), "keep", nil, client.WithProgress(func(float64, float64, string) {})); err != nil {
 		t.Fatal(err)
 	}
-	if err := server.Progress(kept, 2, 2, ""); !errors.Is(err, rpc.ErrCallDone) {
+	if err := server.Progress(kept, 2, 2, ""); !errors.Is(err, call.ErrCallDone) {
 		t.Errorf("got %v", err)
 	}
 }

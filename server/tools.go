@@ -85,7 +85,7 @@ func checkToolName(name string) error {
 }
 
 // listTools answers tools/list.
-func (s *Server) listTools(_ context.Context, c *rpc.Call) rpc.Outcome {
+func (s *Server) listTools(_ context.Context, c *rpc.Call) (any, error) {
 	if !s.tools.offered() {
 		return methodNotFound(c)
 	}
@@ -101,52 +101,52 @@ func (s *Server) listTools(_ context.Context, c *rpc.Call) rpc.Outcome {
 var callToolMembers = []string{"name", "arguments", "_meta", "task", "inputResponses", "requestState"}
 
 // callTool answers tools/call.
-func (s *Server) callTool(ctx context.Context, c *rpc.Call) rpc.Outcome {
+func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 	if !s.tools.offered() {
 		return methodNotFound(c)
 	}
-	if name, ok := c.Params.CaseVariant(callToolMembers...); ok {
-		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params member %q differs from a known one in its case", name))
+	if name, ok := c.Params().CaseVariant(callToolMembers...); ok {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params member %q differs from a known one in its case", name)
 	}
-	raw, _ := c.Params.Get("name")
+	raw, _ := c.Params().Get("name")
 	if len(raw) == 0 || raw[0] != '"' {
-		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.name must be a string: the name of a tool"))
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.name must be a string: the name of a tool")
 	}
 	name := jsonrpc.Unquote(raw)
-	entry, ok := s.tools.find(name, c.Principal)
+	entry, ok := s.tools.find(name, c.Principal())
 	if !ok {
-		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown tool: %.128q", name))
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown tool: %.128q", name)
 	}
-	arguments, given := c.Params.Get("arguments")
+	arguments, given := c.Params().Get("arguments")
 	switch {
 	case !given:
 		arguments = []byte("{}")
 	case arguments[0] != '{':
-		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.arguments must be an object"))
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.arguments must be an object")
 	}
 	if err := c.CheckMirror(entry.mirrored, arguments); err != nil {
-		return rpc.Fail(err)
+		return nil, err
 	}
 	// What the model got wrong goes back to the model, which can mend it
 	// (2025-11-25, server/tools, Error Handling).
 	if err := entry.input.Validate(arguments); err != nil {
-		return rpc.Outcome{Result: errorResult("invalid arguments: " + whatIsWrong(err))}
+		return errorResult("invalid arguments: " + whatIsWrong(err)), nil
 	}
 	result, err := s.run(ctx, entry, arguments)
 	if err != nil {
 		if c.IsProtocolError(err) {
-			return rpc.Fail(err)
+			return nil, err
 		}
-		return rpc.Outcome{Result: errorResult(err.Error())}
+		return errorResult(err.Error()), nil
 	}
 	if err := entry.checkOutput(result); err != nil {
 		s.logger().ErrorContext(ctx, "a tool's result does not fit its output schema", "tool", name, "error", err)
-		return rpc.Outcome{Result: errorResult("the tool failed: its result does not fit its output schema")}
+		return errorResult("the tool failed: its result does not fit its output schema"), nil
 	}
 	if err := s.checkMeta(result.Meta); err != nil {
-		return rpc.Fail(fmt.Errorf("tool %q: its result cannot be sent: %w", name, err))
+		return nil, fmt.Errorf("tool %q: its result cannot be sent: %w", name, err)
 	}
-	return rpc.Outcome{Result: result}
+	return result, nil
 }
 
 // run runs the handler. A panic becomes an error whose text tells nothing.

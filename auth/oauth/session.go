@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 )
 
@@ -326,7 +327,7 @@ func (t *token) answers(n *need) bool {
 
 // remember notes a failure, unless it is the caller's own.
 func (s *session) remember(n *need, err error) {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, rpc.ErrClosed) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, call.ErrClosed) {
 		return
 	}
 	lasts := failureLasts

@@ -19,11 +19,11 @@ import (
 // timed logs the duration of each request.
 func timed(logger *slog.Logger) call.Middleware {
 	return func(next call.Handler) call.Handler {
-		return func(ctx context.Context, c *call.Call) call.Outcome {
+		return func(ctx context.Context, c *call.Call) (any, error) {
 			begin := time.Now()
-			out := next(ctx, c)
-			logger.InfoContext(ctx, "served a request", "method", c.Method, "revision", c.Revision, "took", time.Since(begin), "failed", out.Err != nil)
-			return out
+			result, err := next(ctx, c)
+			logger.InfoContext(ctx, "served a request", "method", c.Method(), "revision", c.Revision(), "took", time.Since(begin), "failed", err != nil)
+			return result, err
 		}
 	}
 }
@@ -32,8 +32,8 @@ func timed(logger *slog.Logger) call.Middleware {
 func limited(n int) call.Middleware {
 	running := make(chan struct{}, n)
 	return func(next call.Handler) call.Handler {
-		return func(ctx context.Context, c *call.Call) call.Outcome {
-			if c.Method != mcp.MethodCallTool {
+		return func(ctx context.Context, c *call.Call) (any, error) {
+			if c.Method() != mcp.MethodCallTool {
 				return next(ctx, c)
 			}
 			select {
@@ -41,7 +41,7 @@ func limited(n int) call.Middleware {
 				defer func() { <-running }()
 				return next(ctx, c)
 			default:
-				return call.Fail(jsonrpc.Errorf(jsonrpc.CodeInternalError, "too many concurrent calls; try again later"))
+				return nil, jsonrpc.Errorf(jsonrpc.CodeInternalError, "too many concurrent calls; try again later")
 			}
 		}
 	}

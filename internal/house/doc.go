@@ -10,10 +10,10 @@
 //	floor 6   server, client
 //	floor 5   internal/httpwire, internal/streamwire
 //	floor 4   internal/modern, internal/legacy
-//	floor 3   task, auth/oauth, call
+//	floor 3   task, auth/oauth
 //	floor 2   internal/rpc
-//	floor 1   internal/revision, internal/seal, auth/jwt, auth/introspection, transport
-//	floor 0   auth, internal/challenge, internal/httpurl, internal/redirect, mcp, jsonrpc, principal, store, schema
+//	floor 1   call, internal/revision, internal/seal, auth/jwt, auth/introspection, transport
+//	floor 0   auth, internal/callkey, internal/challenge, internal/httpurl, internal/redirect, mcp, jsonrpc, principal, store, schema
 //
 // Beside the floors stand the adapters (store/redisstore, otel, auth/devissuer), what helps to test (mcptest,
 // store/storetest, internal/spec) and the rooms that nobody imports (examples, conformance, interop,

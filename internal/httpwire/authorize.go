@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/challenge"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/principal"
 )
@@ -62,7 +62,7 @@ func (s *Server) permit(w http.ResponseWriter, r *http.Request, request jsonrpc.
 			request = jsonrpc.ID{}
 		}
 		if scopes := s.Modern.Engine.Scopes; scopes != nil && m.Kind == jsonrpc.Request {
-			needed = challenge.Union(needed, scopes(&rpc.Call{Method: m.Method, Params: &m.Params, Principal: info.Principal}))
+			needed = challenge.Union(needed, scopes(call.New(call.Description{Method: m.Method, Params: &m.Params, Principal: info.Principal})))
 		}
 	}
 	lacks := func(scope string) bool { return !info.Grants(scope) }

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/call"
 )
 
 // beats watches over an event stream that its server keeps alive with comments, as
@@ -125,7 +125,7 @@ func (b *beats) end(err error) error {
 		b.timer.Stop()
 	}
 	if b.silent > 0 {
-		return &rpc.SilentError{For: b.silent}
+		return &call.SilentError{For: b.silent}
 	}
 	return err
 }

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/call"
 )
 
 // scripted is what comes on a stream, and how long after what came before.
@@ -53,8 +53,8 @@ const beat, data = ": beat\n\n", "data: {}\n\n"
 func TestAStreamWhoseBeatStopsIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		after, err := silentAfter(t, scripted{0, beat}, scripted{15 * time.Second, beat}, scripted{15 * time.Second, beat})
-		var silent *rpc.SilentError
-		if !errors.As(err, &silent) || !errors.Is(err, rpc.ErrConnectionLost) || silent.For != 45*time.Second || after != 45*time.Second {
+		var silent *call.SilentError
+		if !errors.As(err, &silent) || !errors.Is(err, call.ErrConnectionLost) || silent.For != 45*time.Second || after != 45*time.Second {
 			t.Errorf("after %v: %v", after, err)
 		}
 	})
@@ -83,7 +83,7 @@ func TestABeatMayVary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		after, err := silentAfter(t, scripted{0, beat}, scripted{2 * time.Second, beat}, scripted{10 * time.Second, beat},
 			scripted{25 * time.Second, data}, scripted{29 * time.Second, beat})
-		var silent *rpc.SilentError
+		var silent *call.SilentError
 		if !errors.As(err, &silent) || after != 30*time.Second {
 			t.Errorf("after %v: %v", after, err)
 		}
@@ -96,7 +96,7 @@ func TestALargeEventOnASlowNetworkIsALifeSign(t *testing.T) {
 		part := scripted{4 * time.Second, strings.Repeat("x", 10)}
 		after, err := silentAfter(t, scripted{0, beat}, scripted{time.Second, beat}, scripted{time.Second, beat},
 			scripted{time.Second, "data: "}, part, part, part, scripted{time.Second, "\n"}, scripted{4 * time.Second, "\n"})
-		var silent *rpc.SilentError
+		var silent *call.SilentError
 		if !errors.As(err, &silent) || silent.For != leastSilence || after != leastSilence {
 			t.Errorf("after %v: %v", after, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -21,7 +22,7 @@ var (
 	// ErrSessionGone: the server has forgotten the session. The request was not acted on.
 	ErrSessionGone = errors.New("the server has ended the session")
 	// errNotMCP: what answered is no MCP server, or not one at this URL.
-	errNotMCP = fmt.Errorf("%w: neither JSON nor an event stream: is this the URL of an MCP endpoint?", rpc.ErrInvalidResponse)
+	errNotMCP = fmt.Errorf("%w: neither JSON nor an event stream: is this the URL of an MCP endpoint?", call.ErrInvalidResponse)
 )
 
 // goodbye is how long a server may take to note that its session has ended.
@@ -78,7 +79,7 @@ func (c *Client) Close() error {
 			session = ""
 		}
 		c.mu.Unlock()
-		c.to.Lost(rpc.ErrClosed)
+		c.to.Lost(call.ErrClosed)
 		c.running.Wait()
 		if session != "" {
 			c.endSession()
@@ -133,14 +134,14 @@ var acceptBoth = []string{"application/json, text/event-stream"}
 // Send implements call.Wire.
 func (c *Client) Send(ctx context.Context, out *rpc.Outgoing) error {
 	if !c.join() {
-		return fmt.Errorf("%w: %w", rpc.ErrNotSent, rpc.ErrClosed)
+		return fmt.Errorf("%w: %w", call.ErrNotSent, call.ErrClosed)
 	}
 	defer c.running.Done()
 	if out.ID.IsZero() { // the context of a request ends when Close reports that the server is lost
 		var cancel context.CancelCauseFunc
 		ctx, cancel = context.WithCancelCause(ctx)
 		defer cancel(nil)
-		defer context.AfterFunc(c.ctx, func() { cancel(rpc.ErrClosed) })()
+		defer context.AfterFunc(c.ctx, func() { cancel(call.ErrClosed) })()
 	}
 
 	req, err := c.request(ctx, http.MethodPost, out.Message)
@@ -185,7 +186,7 @@ func (c *Client) begin(session string) error {
 		return nil
 	}
 	if !visibleASCII(session) {
-		return fmt.Errorf("%w: the server's session id is too long or not visible ASCII", rpc.ErrInvalidResponse)
+		return fmt.Errorf("%w: the server's session id is too long or not visible ASCII", call.ErrInvalidResponse)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -210,13 +211,13 @@ func (c *Client) answer(ctx context.Context, resp *http.Response, out *rpc.Outgo
 		}
 		answered, err := c.deliver(body, out.ID)
 		if err == nil && !answered {
-			err = fmt.Errorf("%w: it answers no request of ours", rpc.ErrInvalidResponse)
+			err = fmt.Errorf("%w: it answers no request of ours", call.ErrInvalidResponse)
 		}
 		return err
 	case kind == "text/event-stream":
 		return c.stream(ctx, resp.Body, out.ID)
 	case resp.StatusCode == http.StatusAccepted:
-		return fmt.Errorf("%w: the server accepted the request as if it were a notification", rpc.ErrInvalidResponse)
+		return fmt.Errorf("%w: the server accepted the request as if it were a notification", call.ErrInvalidResponse)
 	}
 	return errNotMCP
 }
@@ -239,7 +240,7 @@ func (c *Client) deliver(data []byte, id jsonrpc.ID) (answered bool, err error) 
 	parts := [][]byte{data}
 	if jsonrpc.IsBatch(data) {
 		if parts, err = jsonrpc.SplitBatch(data, c.Limits); err != nil {
-			return false, fmt.Errorf("%w: %w", rpc.ErrInvalidResponse, err)
+			return false, fmt.Errorf("%w: %w", call.ErrInvalidResponse, err)
 		}
 	}
 	for _, part := range parts {
@@ -268,7 +269,7 @@ func (c *Client) failed(req *http.Request, resp *http.Response, out *rpc.Outgoin
 		c.mu.Unlock()
 		return ErrSessionGone
 	}
-	failure := &rpc.StatusError{Status: resp.StatusCode, Header: resp.Header}
+	failure := statusError(resp)
 	patience := time.AfterFunc(errorPatience, func() { resp.Body.Close() })
 	defer patience.Stop()
 	body, err := readBody(resp.Body, resp.ContentLength, maxErrorBody)
@@ -295,12 +296,12 @@ func unsent(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if errors.Is(err, rpc.ErrUnauthorized) {
+	if errors.Is(err, call.ErrUnauthorized) {
 		return redact(err)
 	}
-	err = fmt.Errorf("%w: %w", rpc.ErrConnectionLost, redact(err))
+	err = fmt.Errorf("%w: %w", call.ErrConnectionLost, redact(err))
 	if neverConnected(err) {
-		err = fmt.Errorf("%w: %w", rpc.ErrNotSent, err)
+		err = fmt.Errorf("%w: %w", call.ErrNotSent, err)
 	}
 	return err
 }
@@ -311,13 +312,13 @@ func interrupted(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, errEventTooLarge), errors.Is(err, errTooLarge):
-		return fmt.Errorf("%w: %w", rpc.ErrInvalidResponse, err)
+		return fmt.Errorf("%w: %w", call.ErrInvalidResponse, err)
 	case errors.Is(err, io.EOF):
-		return rpc.ErrConnectionLost
-	case errors.Is(err, rpc.ErrConnectionLost): // it says more
+		return call.ErrConnectionLost
+	case errors.Is(err, call.ErrConnectionLost): // it says more
 		return err
 	}
-	return fmt.Errorf("%w: %w", rpc.ErrConnectionLost, redact(err))
+	return fmt.Errorf("%w: %w", call.ErrConnectionLost, redact(err))
 }
 
 // finish waits a moment for the end of a body that has brought what was wanted from

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -146,59 +147,59 @@ func TestUnusableResponsesAreTypedErrors(t *testing.T) {
 		answer func(w http.ResponseWriter, body string)
 		want   error
 	}{
-		"accepted like a notification": {func(w http.ResponseWriter, _ string) { w.WriteHeader(http.StatusAccepted) }, rpc.ErrInvalidResponse},
-		"nothing":                      {func(w http.ResponseWriter, _ string) { w.WriteHeader(http.StatusNoContent) }, rpc.ErrInvalidResponse},
+		"accepted like a notification": {func(w http.ResponseWriter, _ string) { w.WriteHeader(http.StatusAccepted) }, call.ErrInvalidResponse},
+		"nothing":                      {func(w http.ResponseWriter, _ string) { w.WriteHeader(http.StatusNoContent) }, call.ErrInvalidResponse},
 		"no type": {func(w http.ResponseWriter, body string) {
 			w.Header()["Content-Type"] = nil
 			_, _ = io.WriteString(w, resultOf(body))
-		}, rpc.ErrInvalidResponse},
+		}, call.ErrInvalidResponse},
 		"a page": {func(w http.ResponseWriter, body string) {
 			w.Header().Set("Content-Type", "text/html")
 			_, _ = io.WriteString(w, resultOf(body))
-		}, rpc.ErrInvalidResponse},
-		"no JSON":       {func(w http.ResponseWriter, _ string) { writeJSON(w, "hello") }, rpc.ErrInvalidResponse},
-		"an empty body": {func(w http.ResponseWriter, _ string) { writeJSON(w, "") }, rpc.ErrInvalidResponse},
+		}, call.ErrInvalidResponse},
+		"no JSON":       {func(w http.ResponseWriter, _ string) { writeJSON(w, "hello") }, call.ErrInvalidResponse},
+		"an empty body": {func(w http.ResponseWriter, _ string) { writeJSON(w, "") }, call.ErrInvalidResponse},
 		"not UTF-8": {func(w http.ResponseWriter, body string) {
 			writeJSON(w, strings.Replace(resultOf(body), "tools", "\xff", 1))
-		}, rpc.ErrInvalidResponse},
+		}, call.ErrInvalidResponse},
 		"duplicate members": {func(w http.ResponseWriter, body string) {
 			writeJSON(w, strings.Replace(resultOf(body), `"result"`, `"result":{},"result"`, 1))
-		}, rpc.ErrInvalidResponse},
+		}, call.ErrInvalidResponse},
 		"both result and error": {func(w http.ResponseWriter, body string) {
 			writeJSON(w, strings.Replace(resultOf(body), `"result"`, `"error":{"code":1,"message":""},"result"`, 1))
-		}, rpc.ErrInvalidResponse},
+		}, call.ErrInvalidResponse},
 		"a result that is no object": {func(w http.ResponseWriter, body string) {
 			writeJSON(w, `{"jsonrpc":"2.0","id":`+idOf(body)+`,"result":[]}`)
-		}, rpc.ErrInvalidResponse},
+		}, call.ErrInvalidResponse},
 		"an error without a code": {func(w http.ResponseWriter, body string) {
 			writeJSON(w, `{"jsonrpc":"2.0","id":`+idOf(body)+`,"error":{"message":"x"}}`)
-		}, rpc.ErrInvalidResponse},
+		}, call.ErrInvalidResponse},
 		"the id as a string": {func(w http.ResponseWriter, body string) {
 			writeJSON(w, `{"jsonrpc":"2.0","id":"`+idOf(body)+`","result":{}}`)
-		}, rpc.ErrInvalidResponse},
-		"another id":          {func(w http.ResponseWriter, _ string) { writeJSON(w, `{"jsonrpc":"2.0","id":4711,"result":{}}`) }, rpc.ErrInvalidResponse},
-		"only a notification": {func(w http.ResponseWriter, _ string) { writeJSON(w, `{"jsonrpc":"2.0","method":"x"}`) }, rpc.ErrInvalidResponse},
-		"an empty batch":      {func(w http.ResponseWriter, _ string) { writeJSON(w, `[]`) }, rpc.ErrInvalidResponse},
+		}, call.ErrInvalidResponse},
+		"another id":          {func(w http.ResponseWriter, _ string) { writeJSON(w, `{"jsonrpc":"2.0","id":4711,"result":{}}`) }, call.ErrInvalidResponse},
+		"only a notification": {func(w http.ResponseWriter, _ string) { writeJSON(w, `{"jsonrpc":"2.0","method":"x"}`) }, call.ErrInvalidResponse},
+		"an empty batch":      {func(w http.ResponseWriter, _ string) { writeJSON(w, `[]`) }, call.ErrInvalidResponse},
 		"too large a body": {func(w http.ResponseWriter, body string) {
 			writeJSON(w, strings.Replace(resultOf(body), "tools", large, 1))
-		}, rpc.ErrInvalidResponse},
+		}, call.ErrInvalidResponse},
 		"too large a body that says so": {func(w http.ResponseWriter, _ string) {
 			w.Header().Set("Content-Length", strconv.Itoa(700<<20))
 			writeJSON(w, "{")
-		}, rpc.ErrInvalidResponse},
+		}, call.ErrInvalidResponse},
 		"too large an event": {func(w http.ResponseWriter, body string) {
 			writeEvents(w, "data: "+strings.Replace(resultOf(body), "tools", large, 1)+"\n\n")
-		}, rpc.ErrInvalidResponse},
-		"too large an event name":     {func(w http.ResponseWriter, _ string) { writeEvents(w, "event: "+large+"\n") }, rpc.ErrInvalidResponse},
-		"a stream without a response": {func(w http.ResponseWriter, _ string) { writeEvents(w, ": hello\n\n") }, rpc.ErrConnectionLost},
-		"half a response":             {func(w http.ResponseWriter, body string) { writeEvents(w, "data: "+resultOf(body)+"\n") }, rpc.ErrConnectionLost},
+		}, call.ErrInvalidResponse},
+		"too large an event name":     {func(w http.ResponseWriter, _ string) { writeEvents(w, "event: "+large+"\n") }, call.ErrInvalidResponse},
+		"a stream without a response": {func(w http.ResponseWriter, _ string) { writeEvents(w, ": hello\n\n") }, call.ErrConnectionLost},
+		"half a response":             {func(w http.ResponseWriter, body string) { writeEvents(w, "data: "+resultOf(body)+"\n") }, call.ErrConnectionLost},
 		"a body that breaks off": {func(w http.ResponseWriter, body string) {
 			w.Header().Set("Content-Length", "1000")
 			writeJSON(w, resultOf(body))
-		}, rpc.ErrConnectionLost},
-		"a connection that breaks off": {func(http.ResponseWriter, string) { panic(http.ErrAbortHandler) }, rpc.ErrConnectionLost},
-		"an error page":                {func(w http.ResponseWriter, _ string) { http.Error(w, "oops", http.StatusBadGateway) }, &rpc.StatusError{}},
-		"a redirect":                   {func(w http.ResponseWriter, _ string) { w.WriteHeader(http.StatusFound) }, &rpc.StatusError{}},
+		}, call.ErrConnectionLost},
+		"a connection that breaks off": {func(http.ResponseWriter, string) { panic(http.ErrAbortHandler) }, call.ErrConnectionLost},
+		"an error page":                {func(w http.ResponseWriter, _ string) { http.Error(w, "oops", http.StatusBadGateway) }, &call.StatusError{}},
+		"a redirect":                   {func(w http.ResponseWriter, _ string) { w.WriteHeader(http.StatusFound) }, &call.StatusError{}},
 	} {
 		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
 			if !handshake(w, r, body) && !noStream(w, r) {
@@ -207,9 +208,9 @@ func TestUnusableResponsesAreTypedErrors(t *testing.T) {
 		})
 		for era, c := range map[string]*caller{"modern": newModern(t, p.options(t)), "legacy": newLegacy(t, p.options(t))} {
 			got, err := list(t.Context(), c)
-			var status *rpc.StatusError
+			var status *call.StatusError
 			var reported *jsonrpc.Error
-			if _, ok := tc.want.(*rpc.StatusError); ok {
+			if _, ok := tc.want.(*call.StatusError); ok {
 				if !errors.As(err, &status) {
 					t.Errorf("%s, %s: %s, %v", name, era, got, err)
 				}
@@ -358,7 +359,7 @@ func TestStreamThatNeverAnswersEndsWithItsTime(t *testing.T) {
 					c = newModern(t, p.options(t))
 				}
 				_, err := c.call(t.Context(), &rpc.Request{Method: mcp.MethodListTools, Timeout: time.Minute})
-				var late *rpc.TimeoutError
+				var late *call.TimeoutError
 				if !errors.As(err, &late) || !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("%v", err)
 				}
@@ -396,7 +397,7 @@ func TestU3ForgottenSessionIsGone(t *testing.T) {
 func TestNotFoundWithoutASessionIsNoForgottenSession(t *testing.T) {
 	p := newPeer(t, func(w http.ResponseWriter, _ *http.Request, _ string) { w.WriteHeader(http.StatusNotFound) })
 	_, err := list(t.Context(), newModern(t, p.options(t)))
-	var status *rpc.StatusError
+	var status *call.StatusError
 	if !errors.As(err, &status) || status.Status != http.StatusNotFound || errors.Is(err, ErrSessionGone) {
 		t.Errorf("%v", err)
 	}
@@ -411,7 +412,7 @@ func TestU3SessionIDThatCouldForgeHeadersIsRefused(t *testing.T) {
 			w.Header()["Mcp-Session-Id"] = []string{id}
 			writeJSON(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`, idOf(body)))
 		})
-		if _, err := dialLegacy(t, p.options(t)); !errors.Is(err, rpc.ErrInvalidResponse) {
+		if _, err := dialLegacy(t, p.options(t)); !errors.Is(err, call.ErrInvalidResponse) {
 			t.Errorf("%.20q: %v", id, err)
 		}
 	}
@@ -467,7 +468,7 @@ func TestRequestThatFoundNoServerWasNotSent(t *testing.T) {
 	p := newPeer(t, nil)
 	p.net.Close()
 	_, err := list(t.Context(), newModern(t, p.options(t)))
-	if !errors.Is(err, rpc.ErrNotSent) || !errors.Is(err, rpc.ErrConnectionLost) {
+	if !errors.Is(err, call.ErrNotSent) || !errors.Is(err, call.ErrConnectionLost) {
 		t.Errorf("%v", err)
 	}
 }
@@ -499,7 +500,7 @@ func TestRedirectsWithinTheOriginAreFollowed(t *testing.T) {
 		o := p.options(t)
 		o.Header = http.Header{"Authorization": {"Bearer t"}}
 		_, err := list(t.Context(), newModern(t, o))
-		var status *rpc.StatusError
+		var status *call.StatusError
 		if tc.ok && err != nil || !tc.ok && (!errors.As(err, &status) || status.Status != tc.status) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -532,7 +533,7 @@ func TestU3U8RedirectsToAnotherOriginAreNotFollowed(t *testing.T) {
 			})}
 			o.Header = http.Header{"Authorization": {"Bearer t"}}
 			c := newLegacy(t, o)
-			var refused *rpc.StatusError
+			var refused *call.StatusError
 			if _, err := list(t.Context(), c); !errors.As(err, &refused) || refused.Status != status {
 				t.Errorf("%d to %s: %v", status, location, err)
 			}
@@ -573,13 +574,13 @@ func TestCloseEndsCallsAndTheSession(t *testing.T) {
 		closing.Go(func() { c.Close() })
 	}
 	for range 8 {
-		if err := <-failed; !errors.Is(err, rpc.ErrClosed) {
+		if err := <-failed; !errors.Is(err, call.ErrClosed) {
 			t.Errorf("%v", err)
 		}
 	}
 	closing.Wait()
 	c.Close()
-	if err := c.Send(t.Context(), &rpc.Outgoing{Message: []byte("{}")}); !errors.Is(err, rpc.ErrClosed) || !errors.Is(err, rpc.ErrNotSent) {
+	if err := c.Send(t.Context(), &rpc.Outgoing{Message: []byte("{}")}); !errors.Is(err, call.ErrClosed) || !errors.Is(err, call.ErrNotSent) {
 		t.Errorf("after Close: %v", err)
 	}
 	deleted := 0
@@ -647,7 +648,7 @@ func TestLargeResponsesDoNotGrowMemoryPastTheirBound(t *testing.T) {
 			write(counting, chunk)
 			sent <- counting.n
 		})
-		if _, err := list(t.Context(), newModern(t, p.options(t))); !errors.Is(err, rpc.ErrInvalidResponse) {
+		if _, err := list(t.Context(), newModern(t, p.options(t))); !errors.Is(err, call.ErrInvalidResponse) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if n := <-sent; n > 8<<20 {

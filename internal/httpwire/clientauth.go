@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 )
 
@@ -90,7 +91,7 @@ func unauthorized(req *http.Request, err error) error {
 	if req.Context().Err() != nil {
 		return context.Cause(req.Context())
 	}
-	return fmt.Errorf("%w: %w", rpc.ErrUnauthorized, err)
+	return fmt.Errorf("%w: %w", call.ErrUnauthorized, err)
 }
 
 // authorize puts the credentials of an Authorizer, if there is one, on all that c sends.

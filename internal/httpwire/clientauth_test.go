@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/call"
 )
 
 // passport is an Authorizer with one token after the other.
@@ -117,7 +117,7 @@ func TestWhatCannotBeAuthorizedIsNoLostConnection(t *testing.T) {
 	declined := errors.New("declined")
 	_, err := authorizing(s.URL, &passport{err: declined}).Get(s.URL)
 	err = unsent(t.Context(), err)
-	if !errors.Is(err, rpc.ErrUnauthorized) || !errors.Is(err, declined) || errors.Is(err, rpc.ErrConnectionLost) {
+	if !errors.Is(err, call.ErrUnauthorized) || !errors.Is(err, declined) || errors.Is(err, call.ErrConnectionLost) {
 		t.Fatal(err)
 	}
 }

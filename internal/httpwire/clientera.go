@@ -3,6 +3,7 @@ package httpwire
 import (
 	"net/http"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/rpc"
 )
@@ -25,7 +26,7 @@ func setModernHeaders(h http.Header, out *rpc.Outgoing) {
 // JSON-RPC error of e. With some statuses the server reports what is wrong with the
 // request, and the JSON-RPC error is the server's own. With other statuses the body may
 // come from a proxy, so the status remains the error.
-func requestError(isModern bool, e *rpc.StatusError) error {
+func requestError(isModern bool, e *call.StatusError) error {
 	switch {
 	case e.Err == nil:
 	case isModern && (e.Status == http.StatusBadRequest || e.Status == http.StatusNotFound):

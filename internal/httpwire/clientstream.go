@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
@@ -123,7 +124,7 @@ func (c *Client) open(ctx context.Context, last string) (body io.ReadCloser, aga
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, ctx.Err() == nil && !errors.Is(err, rpc.ErrUnauthorized)
+		return nil, ctx.Err() == nil && !errors.Is(err, call.ErrUnauthorized)
 	}
 	kind := mediaType(resp.Header)
 	if resp.StatusCode == http.StatusOK && kind == "text/event-stream" {

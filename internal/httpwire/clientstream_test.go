@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -304,7 +305,7 @@ func TestBrokenResponseThatCannotBeResumedIsALostConnection(t *testing.T) {
 				}
 			})
 			c := newLegacy(t, p.options(t))
-			if _, err := list(t.Context(), c); !errors.Is(err, rpc.ErrConnectionLost) {
+			if _, err := list(t.Context(), c); !errors.Is(err, call.ErrConnectionLost) {
 				t.Errorf("%s: %v", name, err)
 			}
 			if len(g.at) > tc.gets+1 || len(g.at) < tc.gets {
@@ -320,7 +321,7 @@ func TestU6BrokenModernResponseIsNotResumed(t *testing.T) {
 		writeEvents(w, "id: 1\nretry: 1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\n")
 	})
 	c := newModern(t, p.options(t))
-	if _, err := list(t.Context(), c); !errors.Is(err, rpc.ErrConnectionLost) {
+	if _, err := list(t.Context(), c); !errors.Is(err, call.ErrConnectionLost) {
 		t.Errorf("%v", err)
 	}
 	if got := fmt.Sprint(p.asked()); got != "[POST /mcp tools/list]" {
@@ -368,7 +369,7 @@ func TestT5PairTakesAnEndpointOfItsOwnOriginOnly(t *testing.T) {
 		o.Header = http.Header{"Authorization": {"Bearer t"}}
 		c, err := DialPair(t.Context(), 0, o, deaf{})
 		if want == "" {
-			if !errors.Is(err, rpc.ErrInvalidResponse) {
+			if !errors.Is(err, call.ErrInvalidResponse) {
 				t.Errorf("%q: %v", endpoint, err)
 			}
 			if got := p.asked(); len(got) != 1 {
@@ -438,15 +439,15 @@ func TestPairBeginsWithItsEndpoint(t *testing.T) {
 		answer func(w http.ResponseWriter)
 		want   error
 	}{
-		"a message first": {func(w http.ResponseWriter) { writeEvents(w, "data: {}\n\nevent: endpoint\ndata: /m\n\n") }, rpc.ErrInvalidResponse},
-		"nothing":         {func(w http.ResponseWriter) { writeEvents(w, ":\n\n") }, rpc.ErrConnectionLost},
-		"a page":          {func(w http.ResponseWriter) { w.Header().Set("Content-Type", "text/html"); w.WriteHeader(200) }, rpc.ErrInvalidResponse},
-		"405":             {func(w http.ResponseWriter) { w.WriteHeader(405) }, &rpc.StatusError{}},
+		"a message first": {func(w http.ResponseWriter) { writeEvents(w, "data: {}\n\nevent: endpoint\ndata: /m\n\n") }, call.ErrInvalidResponse},
+		"nothing":         {func(w http.ResponseWriter) { writeEvents(w, ":\n\n") }, call.ErrConnectionLost},
+		"a page":          {func(w http.ResponseWriter) { w.Header().Set("Content-Type", "text/html"); w.WriteHeader(200) }, call.ErrInvalidResponse},
+		"405":             {func(w http.ResponseWriter) { w.WriteHeader(405) }, &call.StatusError{}},
 	} {
 		p := newPeer(t, func(w http.ResponseWriter, _ *http.Request, _ string) { tc.answer(w) })
 		_, err := DialPair(t.Context(), 0, p.options(t), deaf{})
-		var status *rpc.StatusError
-		if _, ok := tc.want.(*rpc.StatusError); ok && !errors.As(err, &status) || !ok && !errors.Is(err, tc.want) {
+		var status *call.StatusError
+		if _, ok := tc.want.(*call.StatusError); ok && !errors.As(err, &status) || !ok && !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -489,10 +490,10 @@ func TestPairThatBreaksIsLost(t *testing.T) {
 	}
 	c.Close()
 	c.Close()
-	if err := <-to.why; !errors.Is(err, rpc.ErrClosed) {
+	if err := <-to.why; !errors.Is(err, call.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
-	if err := c.Send(t.Context(), &rpc.Outgoing{Message: []byte("{}")}); !errors.Is(err, rpc.ErrNotSent) {
+	if err := c.Send(t.Context(), &rpc.Outgoing{Message: []byte("{}")}); !errors.Is(err, call.ErrNotSent) {
 		t.Errorf("after Close: %v", err)
 	}
 
@@ -500,7 +501,7 @@ func TestPairThatBreaksIsLost(t *testing.T) {
 	if c, err = DialPair(t.Context(), 0, o, to); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-to.why; !errors.Is(err, rpc.ErrConnectionLost) {
+	if err := <-to.why; !errors.Is(err, call.ErrConnectionLost) {
 		t.Errorf("cut: %v", err)
 	}
 	c.Close()
@@ -525,7 +526,7 @@ func TestPairClosesWithPostsInFlight(t *testing.T) {
 		synctest.Wait()
 		begun := time.Now()
 		go func() { c.Close() }()
-		if err := <-sent; !errors.Is(err, rpc.ErrConnectionLost) || time.Since(begun) != 0 {
+		if err := <-sent; !errors.Is(err, call.ErrConnectionLost) || time.Since(begun) != 0 {
 			t.Errorf("%v after %v", err, time.Since(begun))
 		}
 		c.Close()

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 )
 
@@ -58,7 +59,7 @@ func (e *eventStream) Write(ctx context.Context, msg []byte) error {
 func (e *eventStream) Broken() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.err == rpc.ErrCallDone {
+	if e.err == call.ErrCallDone {
 		return nil
 	}
 	return e.err
@@ -261,7 +262,7 @@ func (e *eventStream) claim() (started bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.started {
-		e.err = rpc.ErrCallDone
+		e.err = call.ErrCallDone
 	}
 	return e.started
 }
@@ -273,7 +274,7 @@ func (e *eventStream) end() {
 	defer e.mu.Unlock()
 	e.settle()
 	if e.err == nil {
-		e.err = rpc.ErrCallDone
+		e.err = call.ErrCallDone
 	}
 	if e.ended || !e.started {
 		e.ended = true

@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/call"
 )
 
 // reader is a ResponseWriter as a connection to some reader is: it can be slow, and
@@ -307,7 +307,7 @@ func TestNothingIsWrittenAfterTheEnd(t *testing.T) {
 	_ = e.Write(t.Context(), []byte("a"))
 	e.end()
 	before := w.text()
-	if err := e.Write(t.Context(), []byte("b")); !errors.Is(err, rpc.ErrCallDone) {
+	if err := e.Write(t.Context(), []byte("b")); !errors.Is(err, call.ErrCallDone) {
 		t.Errorf("%v", err)
 	}
 	e.end()

@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/revision"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/store"
 )
@@ -159,7 +159,7 @@ func (s *Server) beat(ctx context.Context, own bool, pulse *legacy.Pulse, conn *
 }
 
 func isSilent(err error) bool {
-	var silent *rpc.SilentError
+	var silent *call.SilentError
 	return errors.As(err, &silent)
 }
 

@@ -43,7 +43,7 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange,
 		return
 	}
 	defer held.give()
-	c, fault := s.Modern.Open(r.Context(), m, class, owner.who, binding(r.Header))
+	c, fault := s.Modern.Open(r.Context(), m, class, owner.who, owner.address, binding(r.Header))
 	if fault != nil {
 		refuse(w, max(modernStatus(fault.Code), http.StatusBadRequest), m.ID, fault)
 		return
@@ -57,7 +57,6 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange,
 	// The client cancels a request by closing its connection, which ends this context.
 	ctx := r.Context()
 	c.Bind(ctx)
-	c.Source = owner.address
 	if s.begin(x, w, r, c) {
 		c.Stream = &x.stream
 	}

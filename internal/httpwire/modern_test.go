@@ -19,7 +19,7 @@ import (
 // openModern opens a message of 2026-07-28 as postModern does.
 func openModern(t *testing.T, body string, h http.Header) (*rpc.Call, *jsonrpc.Error) {
 	t.Helper()
-	ok := func(context.Context, *rpc.Call) rpc.Outcome { return rpc.Outcome{Result: &mcp.EmptyResult{}} }
+	ok := func(context.Context, *rpc.Call) (any, error) { return &mcp.EmptyResult{}, nil }
 	s := &modern.Server{
 		Engine: rpc.NewEngine(map[string]rpc.Handler{
 			mcp.MethodListTools:    ok,
@@ -30,7 +30,7 @@ func openModern(t *testing.T, body string, h http.Header) (*rpc.Call, *jsonrpc.E
 		Peers: &rpc.Peers{},
 	}
 	m := parseMessage(t, body)
-	return s.Open(t.Context(), m, classifyMessage(m, h), principal.Anonymous, binding(h))
+	return s.Open(t.Context(), m, classifyMessage(m, h), principal.Anonymous, "", binding(h))
 }
 
 func classifyMessage(m *jsonrpc.Message, h http.Header) revision.Class {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -95,7 +96,7 @@ func (c *PairClient) open() (*eventReader, io.ReadCloser, error) {
 	}
 	if resp.StatusCode != http.StatusOK {
 		resp.Body.Close()
-		return nil, nil, &rpc.StatusError{Status: resp.StatusCode, Header: resp.Header}
+		return nil, nil, statusError(resp)
 	}
 	if kind := mediaType(resp.Header); kind != "text/event-stream" {
 		resp.Body.Close()
@@ -107,7 +108,7 @@ func (c *PairClient) open() (*eventReader, io.ReadCloser, error) {
 	case err != nil:
 		err = interrupted(c.ctx, err)
 	case ev.name != "endpoint":
-		err = fmt.Errorf("%w: the event stream begins with %.32q and not with its endpoint", rpc.ErrInvalidResponse, ev.name)
+		err = fmt.Errorf("%w: the event stream begins with %.32q and not with its endpoint", call.ErrInvalidResponse, ev.name)
 	default:
 		c.endpoint, err = resolveEndpoint(resp.Request.URL, string(ev.data))
 	}
@@ -123,11 +124,11 @@ func (c *PairClient) open() (*eventReader, io.ReadCloser, error) {
 func resolveEndpoint(stream *url.URL, endpoint string) (string, error) {
 	ref, err := url.Parse(endpoint)
 	if err != nil {
-		return "", fmt.Errorf("%w: the endpoint is not a URL", rpc.ErrInvalidResponse)
+		return "", fmt.Errorf("%w: the endpoint is not a URL", call.ErrInvalidResponse)
 	}
 	u := stream.ResolveReference(ref)
 	if u.Scheme != stream.Scheme || !strings.EqualFold(u.Host, stream.Host) || ref.User != nil {
-		return "", fmt.Errorf("%w: the endpoint is of another origin, %.100q", rpc.ErrInvalidResponse, u.Host)
+		return "", fmt.Errorf("%w: the endpoint is of another origin, %.100q", call.ErrInvalidResponse, u.Host)
 	}
 	u.User, u.Fragment, u.RawFragment = stream.User, "", ""
 	return u.String(), nil
@@ -136,12 +137,12 @@ func resolveEndpoint(stream *url.URL, endpoint string) (string, error) {
 // Send implements call.Wire.
 func (c *PairClient) Send(ctx context.Context, out *rpc.Outgoing) error {
 	if !c.join() {
-		return fmt.Errorf("%w: %w", rpc.ErrNotSent, rpc.ErrConnectionLost)
+		return fmt.Errorf("%w: %w", call.ErrNotSent, call.ErrConnectionLost)
 	}
 	defer c.sending.Done()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(c.ctx, func() { cancel(rpc.ErrConnectionLost) })()
+	defer context.AfterFunc(c.ctx, func() { cancel(call.ErrConnectionLost) })()
 
 	req, err := c.newRequest(ctx, http.MethodPost, c.endpoint, out.Message)
 	if err != nil {
@@ -159,7 +160,7 @@ func (c *PairClient) Send(ctx context.Context, out *rpc.Outgoing) error {
 	case resp.StatusCode == http.StatusNotFound:
 		return ErrSessionGone
 	case resp.StatusCode < 200 || resp.StatusCode > 299:
-		return &rpc.StatusError{Status: resp.StatusCode, Header: resp.Header}
+		return statusError(resp)
 	}
 	return nil
 }
@@ -221,11 +222,11 @@ func (c *PairClient) read(events *eventReader, body io.ReadCloser, to rpc.Receiv
 func (c *PairClient) lost(err error) error {
 	switch {
 	case c.ctx.Err() != nil:
-		return rpc.ErrClosed
+		return call.ErrClosed
 	case errors.Is(err, io.EOF):
-		return rpc.ErrConnectionLost
-	case errors.Is(err, rpc.ErrConnectionLost): // it says more
+		return call.ErrConnectionLost
+	case errors.Is(err, call.ErrConnectionLost): // it says more
 		return err
 	}
-	return fmt.Errorf("%w: %w", rpc.ErrConnectionLost, redact(err))
+	return fmt.Errorf("%w: %w", call.ErrConnectionLost, redact(err))
 }

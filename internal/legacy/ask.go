@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -52,7 +53,7 @@ func (a *asks) Ask(ctx context.Context, c *rpc.Call, questions []rpc.Question) (
 		wg.Go(func() {
 			resp, err := out.Do(ctx, &rpc.Request{Method: q.Method, Params: q.Params, Timeout: timeoutOf(q.Method)})
 			if err == nil && resp.Err != nil {
-				err = &rpc.AnswerError{Method: q.Method, Err: resp.Err}
+				err = &call.AnswerError{Method: q.Method, Err: resp.Err}
 			}
 			if err != nil {
 				cancel(err) // the others are of no use without this one
@@ -113,7 +114,7 @@ func (s *Session) Asking() <-chan struct{} {
 }
 
 // Settle implements call.Asker.
-func (a *asks) Settle(_ context.Context, out rpc.Outcome) rpc.Outcome { return out }
+func (a *asks) Settle(_ context.Context, result any, err error) (any, error) { return result, err }
 
 // receive takes a client's response, and reports whether something waited for it.
 func (a *asks) receive(m *jsonrpc.Message) bool {
@@ -153,7 +154,7 @@ func (w onStream) Send(ctx context.Context, out *rpc.Outgoing) error {
 	// nobody will answer a question that has not left.
 	if s, ok := w.call.Stream.(interface{ Broken() error }); ok {
 		if err := s.Broken(); err != nil {
-			return fmt.Errorf("%w: %w", rpc.ErrNotSent, err)
+			return fmt.Errorf("%w: %w", call.ErrNotSent, err)
 		}
 	}
 	return nil

@@ -132,7 +132,7 @@ func TestBatchIsServedConcurrently(t *testing.T) {
 	}
 	s.Notify(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`))
 	for _, h := range held {
-		if h.call.ID == jsonrpc.IntID(1) {
+		if h.call.ID() == jsonrpc.IntID(1) {
 			<-h.ctx.Done()
 		} else {
 			close(h.release)
@@ -149,13 +149,13 @@ func TestBatchCarriesAnswersToQuestions(t *testing.T) {
 	asked := make(chan []byte, 1)
 	answered := make(chan error, 1)
 	server.Engine = rpc.NewEngine(map[string]rpc.Handler{
-		mcp.MethodCallTool: func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+		mcp.MethodCallTool: func(ctx context.Context, c *rpc.Call) (any, error) {
 			answers, err := c.Ask(ctx, rpc.Question{Method: mcp.MethodListRoots})
 			if err == nil && string(answers[0]) != `{"roots":[]}` {
 				err = fmt.Errorf("answer %s", answers[0])
 			}
 			answered <- err
-			return rpc.Outcome{Result: &mcp.EmptyResult{}}
+			return &mcp.EmptyResult{}, nil
 		},
 	}, server.Logger)
 	s := newSession(t, server, "2025-03-26")
@@ -195,10 +195,10 @@ func TestQuestionThatReachesNobodyFailsAtOnce(t *testing.T) {
 	server, _ := newServer()
 	asked := make(chan error, 1)
 	server.Engine = rpc.NewEngine(map[string]rpc.Handler{
-		mcp.MethodCallTool: func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+		mcp.MethodCallTool: func(ctx context.Context, c *rpc.Call) (any, error) {
 			_, err := c.Ask(ctx, rpc.Question{Method: mcp.MethodListRoots})
 			asked <- err
-			return rpc.Outcome{Result: &mcp.EmptyResult{}}
+			return &mcp.EmptyResult{}, nil
 		},
 	}, server.Logger)
 	s := newSession(t, server, "2025-11-25")

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -108,10 +109,10 @@ func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Imp
 	}
 	var result mcp.InitializeResult
 	if err := json.Unmarshal(raw, &result); err != nil {
-		return nil, fmt.Errorf("%w: initialize: %w", rpc.ErrInvalidResponse, err)
+		return nil, fmt.Errorf("%w: initialize: %w", call.ErrInvalidResponse, err)
 	}
 	if r := result.ProtocolVersion; !r.Known() || r.Modern() {
-		return nil, fmt.Errorf("%w: initialize: the server answers with %.32q, which this client does not speak in sessions", rpc.ErrRevision, string(r))
+		return nil, fmt.Errorf("%w: initialize: the server answers with %.32q, which this client does not speak in sessions", call.ErrRevision, string(r))
 	}
 	c.revision = result.ProtocolVersion
 	c.Wire.Agreed(result.ProtocolVersion)
@@ -166,7 +167,7 @@ func (c *Client) Receive(m *jsonrpc.Message) {
 	case m.Kind == jsonrpc.Request:
 		c.request(m)
 	case m.Method == mcp.NotificationCancelled:
-		c.questions.Cancel(revision.CancelledID(m), rpc.ErrCancelled)
+		c.questions.Cancel(revision.CancelledID(m), call.ErrCancelled)
 	case m.Method == mcp.NotificationElicitationComplete:
 		c.completed(m)
 	case m.Method == mcp.NotificationMessage:

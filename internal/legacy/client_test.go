@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -56,7 +57,7 @@ func newClient(t *testing.T, answerer rpc.Answerer, serve func(ctx context.Conte
 
 func TestHandshakeTakesWhatItCanSpeak(t *testing.T) {
 	for version, want := range map[string]error{
-		"2024-11-05": nil, "2025-11-25": nil, "2026-07-28": rpc.ErrRevision, "2099-01-01": rpc.ErrRevision, "": rpc.ErrRevision,
+		"2024-11-05": nil, "2025-11-25": nil, "2026-07-28": call.ErrRevision, "2099-01-01": call.ErrRevision, "": call.ErrRevision,
 	} {
 		c, w := newClient(t, nil, func(_ context.Context, out *rpc.Outgoing) (string, error) {
 			if out.Method != mcp.MethodInitialize {
@@ -90,10 +91,10 @@ func TestErrorsOfTheServerAreItsOwn(t *testing.T) {
 		want error
 	}{
 		"an error":                 {raw: `{"jsonrpc":"2.0","id":$id,"error":{"code":-32602,"message":"not like this"}}`, want: reported},
-		"an error with status 400": {fail: &rpc.StatusError{Status: 400, Err: reported}, want: reported},
-		"status 400":               {fail: &rpc.StatusError{Status: 400}, want: nil},
-		"nonsense":                 {raw: `{"jsonrpc":"2.0","id":$id,"result":7}`, want: rpc.ErrInvalidResponse},
-		"a lost connection":        {fail: rpc.ErrConnectionLost, want: rpc.ErrConnectionLost},
+		"an error with status 400": {fail: &call.StatusError{Status: 400, Err: reported}, want: reported},
+		"status 400":               {fail: &call.StatusError{Status: 400}, want: nil},
+		"nonsense":                 {raw: `{"jsonrpc":"2.0","id":$id,"result":7}`, want: call.ErrInvalidResponse},
+		"a lost connection":        {fail: call.ErrConnectionLost, want: call.ErrConnectionLost},
 	} {
 		c, _ := newClient(t, nil, func(context.Context, *rpc.Outgoing) (string, error) { return tc.raw, tc.fail })
 		_, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools})
@@ -103,9 +104,9 @@ func TestErrorsOfTheServerAreItsOwn(t *testing.T) {
 	}
 	// A server of another era, or a proxy, may well answer 404: that is not the method's fault.
 	c, _ := newClient(t, nil, func(context.Context, *rpc.Outgoing) (string, error) {
-		return "", &rpc.StatusError{Status: 404, Err: reported}
+		return "", &call.StatusError{Status: 404, Err: reported}
 	})
-	var status *rpc.StatusError
+	var status *call.StatusError
 	if _, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools}); !errors.As(err, &status) {
 		t.Errorf("%v", err)
 	}

@@ -16,18 +16,18 @@ import (
 // level of the call.
 func levelReplica(kv store.KV) *legacy.Sessions {
 	engine := rpc.NewEngine(map[string]rpc.Handler{
-		mcp.MethodListTools: func(_ context.Context, c *rpc.Call) rpc.Outcome {
+		mcp.MethodListTools: func(_ context.Context, c *rpc.Call) (any, error) {
 			level := string(c.LogLevel)
 			result := &mcp.ListToolsResult{Tools: []mcp.Tool{}}
 			result.NextCursor = &level
-			return rpc.Outcome{Result: result}
+			return result, nil
 		},
-		mcp.MethodSetLevel: func(ctx context.Context, c *rpc.Call) rpc.Outcome {
-			raw, _ := c.Params.Get("level")
+		mcp.MethodSetLevel: func(ctx context.Context, c *rpc.Call) (any, error) {
+			raw, _ := c.Params().Get("level")
 			if err := c.SetLevel(ctx, mcp.LoggingLevel(jsonrpc.Unquote(raw))); err != nil {
-				return rpc.Fail(err)
+				return nil, err
 			}
-			return rpc.Outcome{Result: &mcp.EmptyResult{}}
+			return &mcp.EmptyResult{}, nil
 		},
 	}, nil)
 	return legacy.NewSessions(&legacy.Server{Engine: engine, Peers: &rpc.Peers{}}, kv, legacy.SessionLimits{})

@@ -36,21 +36,21 @@ func newServer() (s *Server, calls chan handling) {
 		MaxInflight: 3,
 	}
 	s.Engine = rpc.NewEngine(map[string]rpc.Handler{
-		mcp.MethodListTools: func(context.Context, *rpc.Call) rpc.Outcome {
-			return rpc.Outcome{Result: &mcp.EmptyResult{}}
+		mcp.MethodListTools: func(context.Context, *rpc.Call) (any, error) {
+			return &mcp.EmptyResult{}, nil
 		},
-		mcp.MethodCallTool: func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+		mcp.MethodCallTool: func(ctx context.Context, c *rpc.Call) (any, error) {
 			h := handling{ctx, c, make(chan struct{})}
 			calls <- h
 			select {
 			case <-h.release:
 			case <-ctx.Done():
 			}
-			return rpc.Outcome{Result: &mcp.EmptyResult{}}
+			return &mcp.EmptyResult{}, nil
 		},
-		mcp.MethodReadResource: func(context.Context, *rpc.Call) rpc.Outcome {
+		mcp.MethodReadResource: func(context.Context, *rpc.Call) (any, error) {
 			runtime.Goexit()
-			return rpc.Outcome{}
+			return nil, nil
 		},
 	}, s.Logger)
 	return s, calls

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/store"
@@ -60,7 +60,7 @@ func (p *Pulse) Beat(ctx context.Context) (ping []byte, lost error) {
 	case s.kept != nil && s.kept.heardElsewhere(ctx, &p.mark):
 		p.since = now
 	default:
-		return nil, &rpc.SilentError{For: now.Sub(p.since)}
+		return nil, &call.SilentError{For: now.Sub(p.since)}
 	}
 	p.asked = true
 	id := s.asks.ids.Add(1)

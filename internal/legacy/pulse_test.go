@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -85,8 +86,8 @@ func TestClientsThatSayNothingAreLost(t *testing.T) {
 			}
 		}
 		_, lost := b.beat()
-		var silent *rpc.SilentError
-		if !errors.As(lost, &silent) || silent.For != 30*time.Second || !errors.Is(lost, rpc.ErrConnectionLost) {
+		var silent *call.SilentError
+		if !errors.As(lost, &silent) || silent.For != 30*time.Second || !errors.Is(lost, call.ErrConnectionLost) {
 			t.Errorf("%v", lost)
 		}
 	})
@@ -138,9 +139,9 @@ func TestClientsThatAreAskedSomethingAreNotPinged(t *testing.T) {
 // newAsking is a server whose calls ask for roots.
 func newAsking(t *testing.T) *Server {
 	s, _ := newServer()
-	s.Engine = rpc.NewEngine(map[string]rpc.Handler{mcp.MethodCallTool: func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+	s.Engine = rpc.NewEngine(map[string]rpc.Handler{mcp.MethodCallTool: func(ctx context.Context, c *rpc.Call) (any, error) {
 		_, err := c.Asker.Ask(ctx, c, []rpc.Question{{Method: mcp.MethodElicit, Params: []byte(`{}`)}})
-		return rpc.Fail(err)
+		return nil, err
 	}}, nil)
 	return s
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -40,7 +41,7 @@ type Session struct {
 
 	server        *Server
 	who           principal.Principal
-	peer          rpc.Peer
+	peer          call.Peer
 	inflight      *rpc.Inflight
 	asks          asks
 	level         level
@@ -87,11 +88,7 @@ func (s *Session) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, str
 	case !s.handshook:
 		return reject(dst, m.ID, jsonrpc.CodeInvalidRequest, "the session is not initialized: send initialize first")
 	}
-	c := &rpc.Call{
-		Method: m.Method, ID: m.ID, Params: &m.Params, RawParams: m.Raw,
-		Revision: s.Revision, Peer: s.peer, Principal: s.who, Stream: stream,
-	}
-	c.Source, c.LogLevel = s.Source, s.level.get()
+	c := &rpc.Call{Call: *call.New(s.describe(m)), Stream: stream, LogLevel: s.level.get()}
 	if m.Method == mcp.MethodSetLevel {
 		c.SetLevel = s.setLevel // only here: it costs an allocation
 	}
@@ -114,7 +111,7 @@ func (s *Session) Notify(m *jsonrpc.Message) {
 	s.heard.Add(1)
 	switch m.Method {
 	case mcp.NotificationCancelled:
-		s.inflight.Cancel(revision.CancelledID(m), rpc.ErrCancelled)
+		s.inflight.Cancel(revision.CancelledID(m), call.ErrCancelled)
 	case mcp.NotificationInitialized:
 		if s.handshook {
 			s.subscriptions.begin(s.server.lists(s.who))
@@ -128,10 +125,15 @@ func (s *Session) ServeNotification(ctx context.Context, m *jsonrpc.Message) {
 	if !s.handshook || !s.server.Engine.Takes(m.Method, s.Revision) {
 		return
 	}
-	s.server.Engine.ServeNotification(ctx, &rpc.Call{
-		Method: m.Method, Params: &m.Params, RawParams: m.Raw,
+	s.server.Engine.ServeNotification(ctx, &rpc.Call{Call: *call.New(s.describe(m))})
+}
+
+// describe returns the description of the call that m makes in the session.
+func (s *Session) describe(m *jsonrpc.Message) call.Description {
+	return call.Description{
+		Method: m.Method, ID: m.ID, Params: &m.Params,
 		Revision: s.Revision, Peer: s.peer, Principal: s.who, Source: s.Source,
-	})
+	}
 }
 
 // Receive takes the client's response to a question of the server's, and reports whether

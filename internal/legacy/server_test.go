@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/spec"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -155,7 +156,7 @@ func TestJ15CancelledRequestHasNoResponse(t *testing.T) {
 	byID := make(map[string]handling)
 	for range 2 {
 		h := <-calls
-		byID[h.call.ID.String()] = h
+		byID[h.call.ID().String()] = h
 	}
 	for _, about := range []string{`{"requestId":2}`, `{"requestId":null}`, `{"requestId":[1]}`, `{}`, `{"requestId":"2"}`} {
 		s.Notify(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":`+about+`}`))
@@ -169,7 +170,7 @@ func TestJ15CancelledRequestHasNoResponse(t *testing.T) {
 	if out := <-done; len(out) != 0 {
 		t.Errorf("answered: %s", out)
 	}
-	if cause := context.Cause(byID[`1`].ctx); !errors.Is(cause, rpc.ErrCancelled) {
+	if cause := context.Cause(byID[`1`].ctx); !errors.Is(cause, call.ErrCancelled) {
 		t.Errorf("cause %v", cause)
 	}
 	close(byID[`"1"`].release)
@@ -227,7 +228,7 @@ func TestProgressTokenIsAnID(t *testing.T) {
 		done <- s.Serve(context.Background(), nil, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":"t"}}}`), nil)
 	}()
 	h := <-calls
-	if h.call.ProgressToken != jsonrpc.StringID("t") || h.call.Revision != mcp.V20251125 || h.call.Peer.Info.Name != "c" {
+	if h.call.ProgressToken != jsonrpc.StringID("t") || h.call.Revision() != mcp.V20251125 || h.call.Peer().Info.Name != "c" {
 		t.Errorf("%+v", h.call)
 	}
 	close(h.release)

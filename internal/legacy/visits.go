@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -146,22 +147,22 @@ func (c *Client) visit(ctx context.Context, err error) (visited bool, refusal er
 		return false, nil
 	}
 	if err := json.Unmarshal(reported.Data, &required); err != nil {
-		return false, fmt.Errorf("%w: %w", rpc.ErrInvalidResponse, err)
+		return false, fmt.Errorf("%w: %w", call.ErrInvalidResponse, err)
 	}
 	if n := len(required.Elicitations); n == 0 || n > rpc.MaxRequiredURLs {
-		return false, fmt.Errorf("%w: the server names %d URLs, not 1 to %d", rpc.ErrInvalidResponse, n, rpc.MaxRequiredURLs)
+		return false, fmt.Errorf("%w: the server names %d URLs, not 1 to %d", call.ErrInvalidResponse, n, rpc.MaxRequiredURLs)
 	}
 	// The server may report the end of each at any time from now on.
 	var open []*openVisit
 	for i := range required.Elicitations {
 		e := &required.Elicitations[i]
 		if e.Mode != mcp.ElicitModeURL || e.ElicitationID == "" {
-			return false, fmt.Errorf("%w: an elicitation that is required has the mode %.20q and the id %.40q", rpc.ErrInvalidResponse, e.Mode, e.ElicitationID)
+			return false, fmt.Errorf("%w: an elicitation that is required has the mode %.20q and the id %.40q", call.ErrInvalidResponse, e.Mode, e.ElicitationID)
 		}
 		o := c.visits.note(e.ElicitationID)
 		defer o.end()
 		if o == nil {
-			return false, fmt.Errorf("%w: the server names the elicitation %.40q twice, or too many", rpc.ErrInvalidResponse, e.ElicitationID)
+			return false, fmt.Errorf("%w: the server names the elicitation %.40q twice, or too many", call.ErrInvalidResponse, e.ElicitationID)
 		}
 		open = append(open, o)
 	}

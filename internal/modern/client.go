@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -108,7 +109,7 @@ func (c *Client) once(ctx context.Context, req *rpc.Request) (json.RawMessage, e
 }
 
 func unknownType(kind []byte) error {
-	return fmt.Errorf("%w: unknown resultType %.64s", rpc.ErrInvalidResponse, kind)
+	return fmt.Errorf("%w: unknown resultType %.64s", call.ErrInvalidResponse, kind)
 }
 
 // Discover asks the server what it is. The error that refuses our version is
@@ -126,10 +127,10 @@ func (c *Client) Discover(ctx context.Context, req *rpc.Request) (*mcp.DiscoverR
 func DecodeDiscovery(raw json.RawMessage, logger *slog.Logger) (*mcp.DiscoverResult, *mcp.Implementation, error) {
 	var result mcp.DiscoverResult
 	if err := json.Unmarshal(raw, &result); err != nil {
-		return nil, nil, fmt.Errorf("%w: server/discover: %w", rpc.ErrInvalidResponse, err)
+		return nil, nil, fmt.Errorf("%w: server/discover: %w", call.ErrInvalidResponse, err)
 	}
 	if len(result.SupportedVersions) == 0 { // some legacy server answers whatever it does not know with {}
-		return nil, nil, fmt.Errorf("%w: server/discover: no supported versions", rpc.ErrInvalidResponse)
+		return nil, nil, fmt.Errorf("%w: server/discover: no supported versions", call.ErrInvalidResponse)
 	}
 	var server mcp.Implementation
 	if _, err := result.Meta.Get(mcp.MetaServerInfo, &server); err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -75,7 +76,7 @@ func TestJ9ResultTypeDecidesHowAResultIsRead(t *testing.T) {
 		if (err == nil) != valid {
 			t.Errorf("%s: %s, %v", members, raw, err)
 		}
-		if err != nil && !errors.Is(err, rpc.ErrInvalidResponse) {
+		if err != nil && !errors.Is(err, call.ErrInvalidResponse) {
 			t.Errorf("%s: %v is no ErrInvalidResponse", members, err)
 		}
 	}
@@ -91,7 +92,7 @@ func TestJ10ErrorsOfThePeerAreItsOwn(t *testing.T) {
 	}
 	c, _ = newClient(t, `{"jsonrpc":"2.0","id":$id,"result":7}`)
 	_, err = c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools})
-	if !errors.Is(err, rpc.ErrInvalidResponse) || errors.As(err, &reported) {
+	if !errors.Is(err, call.ErrInvalidResponse) || errors.As(err, &reported) {
 		t.Errorf("%v", err)
 	}
 }
@@ -146,9 +147,9 @@ func TestU5OnlyModernErrorsAreRecognised(t *testing.T) {
 		recognised bool
 	}{
 		{&jsonrpc.Error{Code: mcp.CodeHeaderMismatch}, true},
-		{&rpc.StatusError{Status: 400, Err: &jsonrpc.Error{Code: mcp.CodeMissingCapability}}, true},
+		{&call.StatusError{Status: 400, Err: &jsonrpc.Error{Code: mcp.CodeMissingCapability}}, true},
 		{fmt.Errorf("wrapped: %w", &jsonrpc.Error{Code: mcp.CodeUnsupportedVersion}), true},
-		{&rpc.StatusError{Status: 400}, false},
+		{&call.StatusError{Status: 400}, false},
 		{&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound}, false},
 		{errors.New("dial"), false},
 		{nil, false},
@@ -171,7 +172,7 @@ func TestDiscoverReadsWhatTheServerIs(t *testing.T) {
 	}
 	// Some legacy servers answer whatever they do not know with an empty result.
 	c, _ = newClient(t, result(``))
-	if _, _, err := c.Discover(t.Context(), &rpc.Request{Method: mcp.MethodDiscover}); !errors.Is(err, rpc.ErrInvalidResponse) || Recognised(err) {
+	if _, _, err := c.Discover(t.Context(), &rpc.Request{Method: mcp.MethodDiscover}); !errors.Is(err, call.ErrInvalidResponse) || Recognised(err) {
 		t.Errorf("%v", err)
 	}
 	c, _ = newClient(t, result(`"supportedVersions":["2026-07-28"],"capabilities":{},"_meta":{"io.modelcontextprotocol/serverInfo":7}`))
@@ -197,8 +198,8 @@ func TestT22WhatTheServerMustNotSendIsDropped(t *testing.T) {
 	if len(wire.sent) != 0 {
 		t.Errorf("sent %q", wire.sent)
 	}
-	c.Lost(rpc.ErrConnectionLost)
-	if _, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools}); !errors.Is(err, rpc.ErrConnectionLost) {
+	c.Lost(call.ErrConnectionLost)
+	if _, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools}); !errors.Is(err, call.ErrConnectionLost) {
 		t.Errorf("%v", err)
 	}
 }

@@ -15,32 +15,32 @@ import (
 // acknowledges what of the filter the server's capabilities can honour, delivers that
 // for as long as the client wants it, and ends with a result when the server takes no
 // more requests.
-func (s *Server) Listen(ctx context.Context, c *rpc.Call, changes *rpc.Changes, offered mcp.ServerCapabilities) rpc.Outcome {
-	filter, err := filterOf(c.Params)
+func (s *Server) Listen(ctx context.Context, c *rpc.Call, changes *rpc.Changes, offered mcp.ServerCapabilities) (any, error) {
+	filter, err := filterOf(c.Params())
 	switch {
 	case err != nil:
-		return rpc.Fail(err)
+		return nil, err
 	case c.Stream == nil:
-		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "a subscription needs an event stream: send Accept: application/json, text/event-stream"))
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "a subscription needs an event stream: send Accept: application/json, text/event-stream")
 	}
 	filter = rpc.Honoured(filter, offered)
-	sub := changes.Subscribe(c.Principal, filter) // before the client knows of it, so that nothing is missed
+	sub := changes.Subscribe(c.Principal(), filter) // before the client knows of it, so that nothing is missed
 	defer sub.Close()
 	acknowledged, err := json.Marshal(filter)
 	if err != nil {
-		return rpc.Fail(err)
+		return nil, err
 	}
-	params := append(rpc.AppendSubscription([]byte{'{'}, c.ID), `,"notifications":`...)
+	params := append(rpc.AppendSubscription([]byte{'{'}, c.ID()), `,"notifications":`...)
 	params = append(append(params, acknowledged...), '}')
 	if c.Notify(ctx, mcp.NotificationSubscriptionsAcknowledged, params) != nil {
-		return rpc.Fail(errUndelivered)
+		return nil, errUndelivered
 	}
 	for {
 		select {
 		case <-sub.Wake():
 			for _, change := range sub.Take() {
-				if c.Notify(ctx, change.Kind.Method(), change.AppendParams(nil, c.ID)) != nil {
-					return rpc.Fail(errUndelivered)
+				if c.Notify(ctx, change.Kind.Method(), change.AppendParams(nil, c.ID())) != nil {
+					return nil, errUndelivered
 				}
 			}
 		case <-c.Closing:
@@ -48,7 +48,7 @@ func (s *Server) Listen(ctx context.Context, c *rpc.Call, changes *rpc.Changes, 
 		case <-c.Expired: // the client comes back with another token
 			return s.endListen(ctx, c)
 		case <-ctx.Done():
-			return rpc.Fail(context.Cause(ctx))
+			return nil, context.Cause(ctx)
 		}
 	}
 }
@@ -59,20 +59,20 @@ var errUndelivered = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "t
 
 // endListen ends a subscription that the client has not cancelled: it is cancelled by
 // the server (basic/patterns/cancellation), and answered (Graceful Closure).
-func (s *Server) endListen(ctx context.Context, c *rpc.Call) rpc.Outcome {
-	params := append(rpc.AppendSubscription([]byte{'{'}, c.ID), `,"requestId":`...)
-	params = append(c.ID.Append(params), `,"reason":"the server ends the subscription"}`...)
+func (s *Server) endListen(ctx context.Context, c *rpc.Call) (any, error) {
+	params := append(rpc.AppendSubscription([]byte{'{'}, c.ID()), `,"requestId":`...)
+	params = append(c.ID().Append(params), `,"reason":"the server ends the subscription"}`...)
 	if c.Notify(ctx, mcp.NotificationCancelled, params) != nil {
-		return rpc.Fail(errUndelivered)
+		return nil, errUndelivered
 	}
 	// The id goes back byte for byte, which an encoder would not promise.
 	result := []byte(`{"resultType":"complete",`)
-	result = rpc.AppendSubscription(result, c.ID)
+	result = rpc.AppendSubscription(result, c.ID())
 	if s.Identity != nil {
 		result = append(result[:len(result)-1], `,"`+mcp.MetaServerInfo+`":`...)
 		result = append(append(result, s.Identity...), '}')
 	}
-	return rpc.Outcome{Result: revision.Encoded(append(result, '}'))}
+	return revision.Encoded(append(result, '}')), nil
 }
 
 var filterMembers = []string{"toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions"}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -42,7 +43,7 @@ func (c *Client) rounds(ctx context.Context, req *rpc.Request) (json.RawMessage,
 		}
 		round = &next
 	}
-	return nil, fmt.Errorf("%w: the server asks for input in more than %d rounds", rpc.ErrInvalidResponse, maxRounds)
+	return nil, fmt.Errorf("%w: the server asks for input in more than %d rounds", call.ErrInvalidResponse, maxRounds)
 }
 
 // answerAll answers the questions and returns the params of the next round: those
@@ -50,10 +51,10 @@ func (c *Client) rounds(ctx context.Context, req *rpc.Request) (json.RawMessage,
 func (c *Client) answerAll(ctx context.Context, params []byte, raw json.RawMessage) ([]byte, error) {
 	var result mcp.InputRequiredResult
 	if err := json.Unmarshal(raw, &result); err != nil {
-		return nil, fmt.Errorf("%w: input_required: %w", rpc.ErrInvalidResponse, err)
+		return nil, fmt.Errorf("%w: input_required: %w", call.ErrInvalidResponse, err)
 	}
 	if len(result.InputRequests) == 0 && result.RequestState == nil {
-		return nil, fmt.Errorf("%w: input_required asks for nothing", rpc.ErrInvalidResponse)
+		return nil, fmt.Errorf("%w: input_required asks for nothing", call.ErrInvalidResponse)
 	}
 	answers, err := c.answer(ctx, result.InputRequests)
 	if err != nil {
@@ -96,7 +97,7 @@ func (c *Client) answer(ctx context.Context, questions mcp.InputRequests) (map[s
 	var wg sync.WaitGroup
 	for key, q := range questions {
 		if c.answerer == nil {
-			return nil, fmt.Errorf("%w: the server asks for %s, which this client has not declared that it gives", rpc.ErrInvalidResponse, q.Method)
+			return nil, fmt.Errorf("%w: the server asks for %s, which this client has not declared that it gives", call.ErrInvalidResponse, q.Method)
 		}
 		wg.Go(func() {
 			answer, err := c.answerer(ctx, q.Method, q.Params)
@@ -121,7 +122,7 @@ func (c *Client) answer(ctx context.Context, questions mcp.InputRequests) (map[s
 func unanswered(method string, err error) error {
 	var forServer *jsonrpc.Error
 	if errors.As(err, &forServer) {
-		return fmt.Errorf("%w: the server's %s cannot be answered: %s", rpc.ErrInvalidResponse, method, forServer.Message)
+		return fmt.Errorf("%w: the server's %s cannot be answered: %s", call.ErrInvalidResponse, method, forServer.Message)
 	}
 	return fmt.Errorf("answer the server's %s: %w", method, err)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -18,10 +19,11 @@ func (s *Server) ServeNotification(ctx context.Context, m *jsonrpc.Message, clas
 		return
 	}
 	c := new(rpc.Call)
-	if s.metadata(c, m) != nil {
+	d := call.Description{Revision: class.Revision, Principal: who, Source: source}
+	if s.metadata(c, &d, m) != nil {
 		return
 	}
-	c.Revision, c.Principal, c.Source = class.Revision, who, source
+	c.Call = *call.New(d)
 	s.Engine.ServeNotification(ctx, c)
 }
 

@@ -48,14 +48,14 @@ func (s *Server) keep(ctx context.Context, c *rpc.Call, text []byte) (*kept, err
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	places := "requestState/"
-	if c.Principal == principal.Anonymous {
-		places += digestOf([]byte(c.Source))[:22] + "/"
+	if c.Principal() == principal.Anonymous {
+		places += digestOf([]byte(c.Source()))[:22] + "/"
 	}
 	sealed := []byte(s.Seals.Seal(keptPurpose, text))
 	first := rand.IntN(keptPlaces)
 	for i := range keptPlaces {
 		place := places + strconv.Itoa((first+i)%keptPlaces)
-		key := c.Principal.Key() + place
+		key := c.Principal().Key() + place
 		// Claimed with something small, for as many places as it takes.
 		version, err := s.Store.Put(ctx, key, []byte{0}, store.PutOptions{TTL: stateLifetime, IfAbsent: true})
 		if errors.Is(err, store.ErrConflict) {

@@ -71,9 +71,9 @@ var _ rpc.Replayer = (*replay)(nil)
 // round before, and answers.
 func (s *Server) replay(ctx context.Context, c *rpc.Call, r *replay) *jsonrpc.Error {
 	r.server, r.call, c.Asker = s, c, r
-	sealed, ok := c.Params.Get("requestState")
+	sealed, ok := c.Params().Get("requestState")
 	if !ok {
-		r.ahead, _ = c.Params.Get("inputResponses")
+		r.ahead, _ = c.Params().Get("inputResponses")
 		return nil
 	}
 	if err := r.restore(ctx, sealed); errors.Is(err, errStoreFailed) {
@@ -82,7 +82,7 @@ func (s *Server) replay(ctx context.Context, c *rpc.Call, r *replay) *jsonrpc.Er
 		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "requestState is not accepted: %s: send the request again without it", err)
 	}
 	c.Restore(r.state.Key)
-	responses, _ := c.Params.Get("inputResponses")
+	responses, _ := c.Params().Get("inputResponses")
 	r.take(responses)
 	if r.unheard = len(r.state.Answers); r.unheard > 0 {
 		c.Mute(true) // what the handler says on its way to here has been said
@@ -104,7 +104,7 @@ func (r *replay) restore(ctx context.Context, raw []byte) error {
 	if r.state.Kept == nil {
 		return nil
 	}
-	if text, err = r.server.fetch(ctx, r.call.Principal, r.state.Kept); err != nil {
+	if text, err = r.server.fetch(ctx, r.call.Principal(), r.state.Kept); err != nil {
 		return err
 	}
 	return r.decode(text)
@@ -117,7 +117,7 @@ func (r *replay) decode(text []byte) error {
 		return seal.ErrInvalid
 	}
 	switch {
-	case r.state.Principal != r.call.Principal.Key():
+	case r.state.Principal != r.call.Principal().Key():
 		return fmt.Errorf("it belongs to somebody else")
 	case r.state.Request != requestDigest(r.call):
 		return fmt.Errorf("it belongs to another request")
@@ -204,20 +204,20 @@ func (r *replay) Answered(q rpc.Question) bool {
 
 // Settle implements call.Asker: whatever the handler has returned, a call that has
 // asked something ends with the questions.
-func (r *replay) Settle(ctx context.Context, out rpc.Outcome) rpc.Outcome {
-	if out.Err != nil {
-		if required, ok := errors.AsType[*rpc.URLRequiredError](out.Err); ok {
-			out.Err = r.require(ctx, required)
+func (r *replay) Settle(ctx context.Context, result any, err error) (any, error) {
+	if err != nil {
+		if required, ok := errors.AsType[*rpc.URLRequiredError](err); ok {
+			err = r.require(ctx, required)
 		}
 	}
-	result, err := r.result(ctx)
+	required, failure := r.result(ctx)
 	switch {
-	case err != nil:
-		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s", err))
-	case result != nil:
-		return rpc.Outcome{Result: result}
+	case failure != nil:
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s", failure)
+	case required != nil:
+		return required, nil
 	}
-	return out
+	return result, err
 }
 
 // require asks for what a handler cannot do without. It asks again when the user has
@@ -227,7 +227,7 @@ func (r *replay) require(ctx context.Context, e *rpc.URLRequiredError) error {
 		return e
 	}
 	for { // uses up what is known, and then asks
-		answers, err := r.Ask(ctx, r.call, e.Questions(r.call.Revision))
+		answers, err := r.Ask(ctx, r.call, e.Questions(r.call.Revision()))
 		if err != nil {
 			return err
 		}
@@ -281,7 +281,7 @@ func (r *replay) result(ctx context.Context) (*mcp.InputRequiredResult, error) {
 		return nil, nil
 	}
 	next := r.state
-	next.Principal, next.Request, next.Key = r.call.Principal.Key(), requestDigest(r.call), r.call.Key()
+	next.Principal, next.Request, next.Key = r.call.Principal().Key(), requestDigest(r.call), r.call.Key()
 	next.Round++
 	if next.Round > maxRounds {
 		return nil, fmt.Errorf("the call has asked its client in %d rounds, which is the most there may be", maxRounds)
@@ -313,9 +313,9 @@ func (r *replay) result(ctx context.Context) (*mcp.InputRequiredResult, error) {
 // all params but those that differ from round to round. Two ways to write the same
 // JSON are one request.
 func requestDigest(c *rpc.Call) string {
-	parts := [][]byte{[]byte(c.Method)}
+	parts := [][]byte{[]byte(c.Method())}
 	for _, member := range []string{"name", "uri", "arguments"} {
-		raw, _ := c.Params.Get(member)
+		raw, _ := c.Params().Get(member)
 		canonical := jsontext.Value(raw).Clone()
 		if len(canonical) > 0 && canonical.Canonicalize() != nil {
 			canonical = jsontext.Value(raw)

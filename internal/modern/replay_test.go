@@ -25,16 +25,16 @@ func asker(t *testing.T, questions ...rpc.Question) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+	handler := func(ctx context.Context, c *rpc.Call) (any, error) {
 		var all []string
 		for _, q := range questions {
 			given, err := c.Ask(ctx, q)
 			if err != nil {
-				return rpc.Fail(err)
+				return nil, err
 			}
 			all = append(all, string(given[0]))
 		}
-		return rpc.Outcome{Result: &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(strings.Join(all, " "))}}}
+		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(strings.Join(all, " "))}}, nil
 	}
 	engine := rpc.NewEngine(map[string]rpc.Handler{mcp.MethodCallTool: handler}, slog.New(slog.DiscardHandler))
 	return &Server{Engine: engine, Peers: &rpc.Peers{}, Identity: []byte(`{"name":"s","version":"1"}`), Seals: seals}

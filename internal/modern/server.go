@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/seal"
@@ -40,35 +41,35 @@ type Binding interface {
 }
 
 // Open validates a request's metadata and returns its call, without a stream. The
-// error, if any, is the response (2026-07-28, basic, _meta; basic/versioning). B is nil
-// on wires that repeat nothing. If a request has several faults, Open reports the first
+// error, if any, is the response (2026-07-28, basic, _meta; basic/versioning). Source
+// distinguishes anonymous callers. B is nil on wires that repeat nothing. If a request has several faults, Open reports the first
 // in this order: the version header is missing or repeated, _meta is incomplete, header
 // and _meta declare different versions, the version is unsupported, other headers
 // differ from the body, the method is unknown.
-func (s *Server) Open(ctx context.Context, m *jsonrpc.Message, class revision.Class, who principal.Principal, b Binding) (*rpc.Call, *jsonrpc.Error) {
+func (s *Server) Open(ctx context.Context, m *jsonrpc.Message, class revision.Class, who principal.Principal, source string, b Binding) (*rpc.Call, *jsonrpc.Error) {
 	fault := class.Fault
 	if fault != nil && (fault.Kind == revision.HeaderMissing || fault.Kind == revision.HeaderRepeated) {
 		return nil, fault.Wire()
 	}
 	both := new(served)
 	c := &both.call
-	if err := s.metadata(c, m); err != nil {
+	d := call.Description{Revision: class.Revision, Principal: who, Source: source}
+	if err := s.metadata(c, &d, m); err != nil {
 		return nil, err
 	}
 	if fault != nil {
 		return nil, fault.Wire()
 	}
-	c.Revision = class.Revision
 	if b != nil {
 		if err := b.Check(m); err != nil {
 			return nil, err
 		}
 		c.Mirror = b
 	}
-	if !s.Engine.Has(m.Method, c.Revision) {
-		return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not available in revision %s of this server", m.Method, c.Revision)
+	if !s.Engine.Has(m.Method, d.Revision) {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not available in revision %s of this server", m.Method, d.Revision)
 	}
-	c.Principal = who
+	c.Call = *call.New(d)
 	switch m.Method {
 	case mcp.MethodCallTool, mcp.MethodGetPrompt, mcp.MethodReadResource:
 		if err := s.replay(ctx, c, &both.replay); err != nil {
@@ -84,9 +85,9 @@ type served struct {
 	replay replay
 }
 
-// metadata fills in a call from its request, and from the members of _meta that the
+// metadata fills in c and d from a request and from the members of its _meta that the
 // protocol defines, except for the revision, which revision.Classify reads.
-func (s *Server) metadata(c *rpc.Call, m *jsonrpc.Message) *jsonrpc.Error {
+func (s *Server) metadata(c *rpc.Call, d *call.Description, m *jsonrpc.Message) *jsonrpc.Error {
 	meta, ok := m.Params.Get("_meta")
 	if !ok || meta[0] != '{' {
 		return malformed("the request has no _meta object")
@@ -114,7 +115,7 @@ func (s *Server) metadata(c *rpc.Call, m *jsonrpc.Message) *jsonrpc.Error {
 	case info != nil && info[0] != '{':
 		return malformed(mcp.MetaClientInfo + " must be an object")
 	}
-	c.Method, c.ID, c.Params, c.RawParams = m.Method, m.ID, &m.Params, m.Raw
+	d.Method, d.ID, d.Params = m.Method, m.ID, &m.Params
 	if token != nil {
 		if err := c.ProgressToken.UnmarshalJSON(token); err != nil {
 			return malformed("progressToken must be a string or an integer")
@@ -133,7 +134,7 @@ func (s *Server) metadata(c *rpc.Call, m *jsonrpc.Message) *jsonrpc.Error {
 	if err != nil {
 		return malformed("clientInfo or clientCapabilities: " + err.Error())
 	}
-	c.Peer = peer
+	d.Peer = peer
 	return nil
 }
 
@@ -155,7 +156,7 @@ func Discover(capabilities mcp.ServerCapabilities, instructions string, hints mc
 // dst; nothing, if the peer has cancelled it. Stream takes what the handler sends
 // meanwhile.
 func (s *Server) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, class revision.Class, who principal.Principal, stream rpc.Stream, inflight *rpc.Inflight) []byte {
-	c, err := s.Open(ctx, m, class, who, nil)
+	c, err := s.Open(ctx, m, class, who, "", nil)
 	if err != nil {
 		return jsonrpc.AppendError(dst, m.ID, err, false)
 	}

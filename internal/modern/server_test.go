@@ -19,7 +19,7 @@ import (
 )
 
 func newServer() *Server {
-	ok := func(context.Context, *rpc.Call) rpc.Outcome { return rpc.Outcome{Result: &mcp.EmptyResult{}} }
+	ok := func(context.Context, *rpc.Call) (any, error) { return &mcp.EmptyResult{}, nil }
 	return &Server{
 		Engine: rpc.NewEngine(map[string]rpc.Handler{
 			mcp.MethodListTools:    ok,
@@ -60,7 +60,7 @@ func classify(m *jsonrpc.Message) revision.Class {
 
 func open(t *testing.T, s *Server, m *jsonrpc.Message, who principal.Principal) (*rpc.Call, *jsonrpc.Error) {
 	t.Helper()
-	return s.Open(t.Context(), m, classify(m), who, nil)
+	return s.Open(t.Context(), m, classify(m), who, "", nil)
 }
 
 func TestUnsupportedVersionErrorListsWhatDiscoverLists(t *testing.T) {
@@ -92,7 +92,7 @@ func TestJ13CapabilitiesAreThoseOfTheRequest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := c.Peer.Capabilities.Sampling != nil; got != tc.sampling {
+		if got := c.Peer().Capabilities.Sampling != nil; got != tc.sampling {
 			t.Errorf("%s: sampling %v", tc.capabilities, got)
 		}
 	}
@@ -110,11 +110,11 @@ func TestRequestMetadataIsRead(t *testing.T) {
 	if fault != nil {
 		t.Fatal(fault)
 	}
-	if c.Method != mcp.MethodListTools || c.ID != jsonrpc.StringID("x") || c.Revision != mcp.V20260728 || c.Principal != who ||
-		c.ProgressToken != jsonrpc.StringID("p") || c.Peer.Info.Name != "n" || c.Stream != nil {
+	if c.Method() != mcp.MethodListTools || c.ID() != jsonrpc.StringID("x") || c.Revision() != mcp.V20260728 || c.Principal() != who ||
+		c.ProgressToken != jsonrpc.StringID("p") || c.Peer().Info.Name != "n" || c.Stream != nil {
 		t.Errorf("%+v", c)
 	}
-	if cursor, _ := c.Params.Get("cursor"); string(cursor) != `"c"` {
+	if cursor, _ := c.Params().Get("cursor"); string(cursor) != `"c"` {
 		t.Errorf("cursor %s", cursor)
 	}
 	for _, bad := range []string{`"progressToken":1.5`, `"progressToken":null`, `"io.modelcontextprotocol/clientInfo":"n"`, `"io.modelcontextprotocol/clientInfo":{"name":7}`} {

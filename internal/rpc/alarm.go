@@ -1,6 +1,10 @@
 package rpc
 
-import "time"
+import (
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+)
 
 // alarm is the one timer that ends the requests of an Outbound whose time is up. A timer
 // for each would cost every request two allocations and a place in the runtime's heap of
@@ -74,5 +78,5 @@ func (p *pending) expire(now time.Time) error {
 		return nil
 	}
 	p.due = time.Time{}
-	return &TimeoutError{Method: p.req.Method, After: p.given}
+	return &call.TimeoutError{Method: p.req.Method, After: p.given}
 }

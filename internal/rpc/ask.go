@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -45,7 +46,7 @@ type Asker interface {
 	Ask(ctx context.Context, c *Call, questions []Question) ([]json.RawMessage, error)
 	// Settle makes the outcome of the call of what its handler has returned. Ctx carries
 	// the call; by then it may have ended.
-	Settle(ctx context.Context, out Outcome) Outcome
+	Settle(ctx context.Context, result any, err error) (any, error)
 }
 
 // Replayer is an Asker whose handlers run again for each answer.
@@ -66,34 +67,9 @@ func (c *Call) Answered(q Question) bool {
 // *jsonrpc.Error is told to it as it is.
 type Answerer func(ctx context.Context, method string, params json.RawMessage) (answer json.RawMessage, err error)
 
-// AnswerError is a client's error in the place of an answer. It is not the error
-// of the call that asked, and does not become it.
-type AnswerError struct {
-	Method string
-	Err    *jsonrpc.Error
-}
-
-// Error implements the error interface.
-func (e *AnswerError) Error() string {
-	return fmt.Sprintf("%s: the client answers with an error: %s", e.Method, e.Err)
-}
-
-// CapabilityError reports that the client has not declared what a question needs.
-// A handler may do without. Returned by it, the error becomes the protocol's own
-// in 2026-07-28 and a plain one before.
-type CapabilityError struct {
-	Required mcp.ClientCapabilities
-}
-
-// Error implements the error interface.
-func (e *CapabilityError) Error() string {
-	raw, _ := json.Marshal(e.Required)
-	return fmt.Sprintf("the client has not declared a capability that this needs: %s", raw)
-}
-
-// wire is the error that tells the client: in 2026-07-28 it has a code of its own
+// capabilityError is the error that tells the client: in 2026-07-28 it has a code of its own
 // (basic, _meta).
-func (e *CapabilityError) wire(r mcp.Revision) *jsonrpc.Error {
+func capabilityError(e *call.CapabilityError, r mcp.Revision) *jsonrpc.Error {
 	if !r.Modern() {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: e.Error()}
 	}
@@ -104,7 +80,7 @@ func (e *CapabilityError) wire(r mcp.Revision) *jsonrpc.Error {
 // Ask puts questions to the call's client, all at once, and returns the answers in
 // their order.
 func (c *Call) Ask(ctx context.Context, questions ...Question) ([]json.RawMessage, error) {
-	switch c.Method {
+	switch c.Method() {
 	case mcp.MethodCallTool, mcp.MethodGetPrompt, mcp.MethodReadResource:
 	default:
 		return nil, ErrCannotAsk
@@ -144,11 +120,11 @@ func (c *Call) Key() string {
 // reports, rather than one of whatever the handler does.
 func (c *Call) IsProtocolError(err error) bool {
 	var known *jsonrpc.Error
-	var missing *CapabilityError
+	var missing *call.CapabilityError
 	var required *URLRequiredError
 	var lacking *auth.ScopeError
-	return errors.As(err, &known) || errors.As(err, &lacking) || c.Revision.Modern() && errors.As(err, &missing) ||
-		revision.URLElicitation.In(c.Revision) && errors.As(err, &required)
+	return errors.As(err, &known) || errors.As(err, &lacking) || c.Revision().Modern() && errors.As(err, &missing) ||
+		revision.URLElicitation.In(c.Revision()) && errors.As(err, &required)
 }
 
 // Suspend ends the handler's context because the call waits for its client.

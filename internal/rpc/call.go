@@ -2,24 +2,13 @@ package rpc
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
-	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
-)
-
-// Errors that a handler meets when it uses a Call out of place.
-var (
-	// ErrCallDone is returned to whoever uses a call after its handler has
-	// returned, or after the peer has cancelled it.
-	ErrCallDone = errors.New("the call is done: nothing more can be sent for it")
-	// ErrNoCall is returned where the context is not that of a handler.
-	ErrNoCall = errors.New("the context carries no call: use the one that the handler received")
 )
 
 // Stream is where messages go that belong to one call, ahead of its response
@@ -29,52 +18,37 @@ type Stream interface {
 	Write(ctx context.Context, msg []byte) error
 }
 
-// Call is one request, or notification, being served. The era room that received
-// it fills it in; handlers and middleware read it. Its bytes are never recycled.
-//
-// A client's middleware sees the requests that it makes as Calls too, with a method,
-// params and a revision, and nothing to ask or to report to.
+// Call is one request or notification that this side serves. The era that received it fills in the fields;
+// handlers read them. Its bytes are never reused.
 type Call struct {
-	Method    string
-	ID        jsonrpc.ID       // zero for a notification
-	Params    *jsonrpc.Members // never nil
-	RawParams []byte           // the params object, nil if absent
-	Revision  mcp.Revision
-	Peer      Peer
-	Principal principal.Principal
+	call.Call
 
-	// ProgressToken is the token under which the peer wants to hear of progress,
-	// zero if it does not.
+	// ProgressToken is the token of progress notifications; zero if the peer wants none.
 	ProgressToken jsonrpc.ID
-	// LogLevel is the least severe level that the peer wants to be told of; empty for
-	// none. SetLevel changes it for the session; nil where that is not being asked for.
+	// LogLevel is the least severe level of the log messages that the peer wants; empty for none.
+	// SetLevel changes it for the session; nil if the request does not ask for that.
 	LogLevel mcp.LoggingLevel
 	SetLevel func(context.Context, mcp.LoggingLevel) error
-	// Mirror is what the request's binding repeats of it; nil where it repeats nothing.
+	// Mirror gives access to the parts of the request that its transport repeats; nil if it repeats none.
 	Mirror Mirror
-	// Source tells peers apart that nobody has authenticated: a session's id, or an
-	// address. It is for limits, and not to be shown.
-	Source string
 	// Stream takes notifications; nil if the peer cannot receive any.
 	Stream Stream
 	// Asker puts questions to the peer; nil where it cannot be asked.
 	Asker Asker
-	// Subscriber changes what the peer's session is subscribed to; nil where there is
-	// no session.
+	// Subscriber changes the subscriptions of the peer's session; nil if there is no session.
 	Subscriber Subscriber
 	// Voice says what belongs to no call; nil where there is no session.
 	Voice Voice
-	// Closing is closed when whoever serves the call takes no more requests. A call that
-	// stays open, as a subscription does, ends then. Nil: that never happens.
+	// Closing is closed when the server takes no more requests, which ends a call that stays open, such as
+	// a subscription. Nil if that never happens.
 	Closing <-chan struct{}
-	// Expired tells once that the caller's token has expired, which ends such a call
-	// too. Nil: it never does.
+	// Expired receives once when the caller's token has expired, which also ends such a call. Nil if
+	// it never expires.
 	Expired <-chan time.Time
-	// Store keeps what must outlive a run of the handler; set by Engine.Serve.
+	// Store keeps what must outlive one run of the handler; Engine.Serve sets it.
 	Store store.KV
 
-	scope    scope     // the handler's context; see Bind
-	outgoing *outgoing // of a request of this side's, see Sending
+	scope scope // the handler's context; see Bind
 
 	mu       sync.Mutex
 	key      string // see Key
@@ -85,22 +59,7 @@ type Call struct {
 	reported bool // progress has been reported
 	last     float64
 	logs     *logTally     // nil until something is logged
-	turn     chan struct{} // held by whoever is writing to Stream; made when first needed
-}
-
-// Extension returns the settings with which the peer has declared an extension, a JSON
-// object, and false if it has not: on this request or, in a session, in the handshake,
-// where the extension is one of the experimental capabilities.
-func (c *Call) Extension(id string) (settings json.RawMessage, ok bool) {
-	declared := c.Peer.Capabilities
-	if declared == nil {
-		return nil, false
-	}
-	settings, ok = declared.Extensions[id]
-	if !ok && !c.Revision.Modern() {
-		settings, ok = declared.Experimental[id]
-	}
-	return settings, ok && len(settings) > 0 && settings[0] == '{'
+	turn     chan struct{} // held while writing to Stream; made when first needed
 }
 
 // Notify sends a notification on the call's stream. Params must be a JSON object,
@@ -156,7 +115,7 @@ func (c *Call) over() error {
 	case c.waiting:
 		return ErrInputRequired
 	case c.done, c.scope.call != nil && c.scope.Err() != nil:
-		return ErrCallDone
+		return call.ErrCallDone
 	}
 	return nil
 }

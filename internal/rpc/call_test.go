@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -48,15 +49,15 @@ func TestNothingCanBeSentForACallThatIsDone(t *testing.T) {
 	c := newCall(1)
 	c.Stream = s
 	var late func() error
-	e := serving(new(log), func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+	e := serving(new(log), func(ctx context.Context, c *rpc.Call) (any, error) {
 		late = func() error { return c.Notify(ctx, "notifications/late", nil) }
 		return done("")
 	})
 	e.Serve(t.Context(), c)
-	if err := late(); !errors.Is(err, rpc.ErrCallDone) {
+	if err := late(); !errors.Is(err, call.ErrCallDone) {
 		t.Errorf("Notify: %v", err)
 	}
-	if err := c.Progress(t.Context(), 1, 2, ""); !errors.Is(err, rpc.ErrCallDone) {
+	if err := c.Progress(t.Context(), 1, 2, ""); !errors.Is(err, call.ErrCallDone) {
 		t.Errorf("Progress: %v", err)
 	}
 	if s.String() != "" {
@@ -69,16 +70,16 @@ func TestNothingCanBeSentForACallThatIsDone(t *testing.T) {
 func TestNothingIsSentForACancelledCall(t *testing.T) {
 	s := new(stream)
 	var inflight rpc.Inflight
-	e := serving(new(log), func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+	e := serving(new(log), func(ctx context.Context, c *rpc.Call) (any, error) {
 		if err := c.Progress(ctx, 1, 0, ""); err != nil {
 			t.Errorf("before: %v", err)
 		}
-		inflight.Cancel(c.ID, rpc.ErrCancelled)
+		inflight.Cancel(c.ID(), call.ErrCancelled)
 		for _, ctx := range []context.Context{ctx, context.Background()} {
-			if err := c.Progress(ctx, 2, 0, ""); !errors.Is(err, rpc.ErrCallDone) {
+			if err := c.Progress(ctx, 2, 0, ""); !errors.Is(err, call.ErrCallDone) {
 				t.Errorf("Progress: %v", err)
 			}
-			if err := c.Notify(ctx, "notifications/message", nil); !errors.Is(err, rpc.ErrCallDone) {
+			if err := c.Notify(ctx, "notifications/message", nil); !errors.Is(err, call.ErrCallDone) {
 				t.Errorf("Notify: %v", err)
 			}
 		}
@@ -156,7 +157,8 @@ func TestProgressGrowsStrictly(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := new(stream)
-			c := &rpc.Call{Stream: s, ProgressToken: test.token, Revision: test.revision}
+			c := callOf(1, mcp.MethodCallTool, test.revision)
+			c.Stream, c.ProgressToken = s, test.token
 			if err := test.report(c); err != nil {
 				t.Error(err)
 			}
@@ -227,15 +229,18 @@ func TestTheReplyWaitsForWhatIsBeingSent(t *testing.T) {
 		c.Stream = s
 		results := make(chan error, 2)
 		proceed := make(chan struct{})
-		e := serving(new(log), func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+		e := serving(new(log), func(ctx context.Context, c *rpc.Call) (any, error) {
 			go func() { results <- c.Notify(ctx, "notifications/a", nil) }()
 			<-proceed
 			go func() { results <- c.Notify(ctx, "notifications/b", nil) }()
 			<-proceed
 			return done("")
 		})
-		served := make(chan rpc.Outcome, 1)
-		go func() { served <- e.Serve(t.Context(), c) }()
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			_, _ = e.Serve(t.Context(), c)
+		}()
 		for range 2 { // the first is being written, then the second waits for its turn
 			synctest.Wait()
 			proceed <- struct{}{}
@@ -253,7 +258,7 @@ func TestTheReplyWaitsForWhatIsBeingSent(t *testing.T) {
 			t.Errorf("sent %s", s)
 		}
 		// The second was begun in time, but may have lost its turn to the end.
-		if sent := strings.Count(s.String(), "\n") + 1; sent == 1 && !errors.Is(errors.Join(errs...), rpc.ErrCallDone) {
+		if sent := strings.Count(s.String(), "\n") + 1; sent == 1 && !errors.Is(errors.Join(errs...), call.ErrCallDone) {
 			t.Errorf("one was sent, but the errors are %v", errs)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -177,15 +178,15 @@ func TestSubscribedResourcesAreBounded(t *testing.T) {
 func TestSubscriptionsAreCountedApart(t *testing.T) {
 	f := &rpc.Inflight{Max: 1}
 	served := make(chan struct{})
-	staying := rpc.NewEngine(map[string]rpc.Handler{mcp.MethodListen: func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+	staying := rpc.NewEngine(map[string]rpc.Handler{mcp.MethodListen: func(ctx context.Context, c *rpc.Call) (any, error) {
 		served <- struct{}{}
 		<-ctx.Done()
-		return rpc.Fail(ctx.Err())
+		return nil, ctx.Err()
 	}}, nil)
 	var wg sync.WaitGroup
 	listen := func(i int) {
 		wg.Go(func() {
-			c := &rpc.Call{Method: mcp.MethodListen, ID: jsonrpc.IntID(int64(i)), Params: &jsonrpc.Members{}, Revision: mcp.V20260728}
+			c := callOf(int64(i), mcp.MethodListen, mcp.V20260728)
 			if out := f.AppendReply(t.Context(), nil, staying, c, nil); len(out) > 0 {
 				t.Errorf("answered %s", out)
 			}
@@ -204,20 +205,20 @@ func TestSubscriptionsAreCountedApart(t *testing.T) {
 	if _, err := f.Begin(t.Context(), jsonrpc.StringID("another")); !errors.Is(err, rpc.ErrTooManyInFlight) {
 		t.Errorf("another: %v", err)
 	}
-	beyond := &rpc.Call{Method: mcp.MethodListen, ID: jsonrpc.StringID("beyond"), Params: &jsonrpc.Members{}, Revision: mcp.V20260728}
+	beyond := callOf(1<<20, mcp.MethodListen, mcp.V20260728)
 	if out := f.AppendReply(t.Context(), nil, staying, beyond, nil); !strings.Contains(string(out), rpc.ErrTooManySubscriptions.Error()) {
 		t.Errorf("one subscription more: %s", out)
 	}
-	f.Cancel(jsonrpc.IntID(3), rpc.ErrCancelled)
+	f.Cancel(jsonrpc.IntID(3), call.ErrCancelled)
 	listen(rpc.MaxSubscriptions) // in its place, though it may not be quite done
-	f.CancelAll(rpc.ErrCancelled)
+	f.CancelAll(call.ErrCancelled)
 	wg.Wait()
 	for i := range 2 { // the count is right again
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			for i := range rpc.MaxSubscriptions {
 				listen(i)
 			}
-			f.CancelAll(rpc.ErrCancelled)
+			f.CancelAll(call.ErrCancelled)
 			wg.Wait()
 		})
 	}

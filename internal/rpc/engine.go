@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -17,27 +18,8 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// Outcome is how a call ended: with Err if that is not nil, with Result otherwise.
-type Outcome struct {
-	// Result is a pointer to one of mcp's results, and of a request that a client makes
-	// the json.RawMessage it is answered with. It may be shared between calls and is not
-	// modified.
-	Result any
-	// Err is reported to the peer: a *jsonrpc.Error as it is, an *auth.ScopeError as a
-	// challenge to come back with more authority, any other error as an internal error
-	// whose text stays in our log.
-	Err error
-}
-
-// Fail is the outcome that reports err.
-func Fail(err error) Outcome { return Outcome{Err: err} }
-
-// Handler serves one call. The context carries the call and ends when the peer
-// cancels it or goes away in a way that means so.
-type Handler func(ctx context.Context, c *Call) Outcome
-
-// Middleware wraps the handling of calls. It runs for every method.
-type Middleware func(next Handler) Handler
+// Handler serves the calls of one method, inside the middleware. See [call.Handler] for its result and error.
+type Handler func(ctx context.Context, c *Call) (result any, err error)
 
 // Engine serves calls: it finds a method's handler and runs it inside the
 // middleware. It must not be changed once it serves; the zero Engine knows no method.
@@ -45,14 +27,14 @@ type Engine struct {
 	Store store.KV // for Call.Store
 	// Scopes returns the scopes that a call needs, of which no more than method, params
 	// and principal need be there; nil: none needs any.
-	Scopes   func(*Call) []string
+	Scopes   func(*call.Call) []string
 	Logger   *slog.Logger // nil: slog.Default()
 	handlers map[string]Handler
-	wrapped  Handler
+	wrapped  call.Handler
 }
 
 // NewEngine makes an engine of handlers by method. The first middleware is the outermost.
-func NewEngine(handlers map[string]Handler, logger *slog.Logger, middleware ...Middleware) *Engine {
+func NewEngine(handlers map[string]Handler, logger *slog.Logger, middleware ...call.Middleware) *Engine {
 	e := &Engine{Logger: logger, handlers: handlers}
 	e.wrapped = e.dispatch
 	for i := len(middleware) - 1; i >= 0; i-- {
@@ -93,9 +75,9 @@ func (e *Engine) logger() *slog.Logger {
 	return slog.Default()
 }
 
-// Serve runs the call and returns its outcome. A panic becomes an internal error
-// and a log line; Err, if any, is always a *jsonrpc.Error that may be sent.
-func (e *Engine) Serve(ctx context.Context, c *Call) (out Outcome) {
+// Serve runs the call and returns its result. A panic becomes an internal error and a log line. The
+// error, if any, is always a *jsonrpc.Error that may be sent to the peer.
+func (e *Engine) Serve(ctx context.Context, c *Call) (result any, err error) {
 	if c.scope.call == nil {
 		c.Bind(ctx)
 	}
@@ -105,19 +87,19 @@ func (e *Engine) Serve(ctx context.Context, c *Call) (out Outcome) {
 		c.Finish()
 		c.scope.end()
 		if v := recover(); v != nil {
-			e.logger().ErrorContext(ctx, "panic while serving a call", "method", c.Method, "panic", v, "stack", string(debug.Stack()))
-			out = Fail(errInternal)
+			e.logger().ErrorContext(ctx, "panic while serving a call", "method", c.Method(), "panic", v, "stack", string(debug.Stack()))
+			result, err = nil, errInternal
 		}
 	}()
 	handle := e.wrapped
 	if handle == nil {
 		handle = e.dispatch
 	}
-	out = handle(ctx, c)
-	if out.Err != nil {
-		out.Err = e.wire(ctx, c, out.Err)
+	result, err = handle(ctx, &c.Call)
+	if err != nil {
+		return nil, e.wire(ctx, c, err)
 	}
-	return out
+	return result, nil
 }
 
 // ServeNotification runs a call that nobody answers, and returns with its handler. That
@@ -127,7 +109,7 @@ func (e *Engine) ServeNotification(ctx context.Context, c *Call) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = e.Serve(ctx, c)
+		_, _ = e.Serve(ctx, c)
 	}()
 	<-done
 }
@@ -135,21 +117,29 @@ func (e *Engine) ServeNotification(ctx context.Context, c *Call) {
 // errInternal is all that a peer hears of what went wrong in here.
 var errInternal = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
 
-func (e *Engine) dispatch(ctx context.Context, c *Call) Outcome {
-	h, ok := e.handlers[c.Method]
-	if !ok || !e.Has(c.Method, c.Revision) {
-		return Fail(jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not available in revision %s of this server", c.Method, c.Revision))
+// errOtherCall is the error of middleware that breaks the contract of call.Middleware.
+var errOtherCall = errors.New("middleware must pass on the call that it received, with a context that is derived from the one that it received")
+
+// dispatch is the innermost handler: it finds the handler of the method and runs it.
+func (e *Engine) dispatch(ctx context.Context, public *call.Call) (any, error) {
+	c := From(ctx)
+	if c == nil || &c.Call != public {
+		return nil, errOtherCall
+	}
+	h, ok := e.handlers[c.Method()]
+	if !ok || !e.Has(c.Method(), c.Revision()) {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not available in revision %s of this server", c.Method(), c.Revision())
 	}
 	if e.Scopes != nil {
-		if err := auth.Require(ctx, e.Scopes(c)...); err != nil {
-			return Fail(err)
+		if err := auth.Require(ctx, e.Scopes(&c.Call)...); err != nil {
+			return nil, err
 		}
 	}
-	out := h(ctx, c)
+	result, err := h(ctx, c)
 	if c.Asker != nil {
-		out = c.Asker.Settle(ctx, out)
+		return c.Asker.Settle(ctx, result, err)
 	}
-	return out
+	return result, err
 }
 
 // wire makes an error that may be shown to the peer. What is not made for it
@@ -161,7 +151,7 @@ func (e *Engine) wire(ctx context.Context, c *Call, err error) error {
 		case known == nil: // not even its text can be asked for
 			err = errors.New("a nil *jsonrpc.Error was returned as an error")
 		case len(known.Data) > 0 && jsonrpc.Check(known.Data, jsonrpc.Limits{}) != nil:
-			e.logger().WarnContext(ctx, "the data of an error is left out: it is not JSON", "method", c.Method, "error", known.Message)
+			e.logger().WarnContext(ctx, "the data of an error is left out: it is not JSON", "method", c.Method(), "error", known.Message)
 			return &jsonrpc.Error{Code: known.Code, Message: known.Message}
 		default:
 			return known
@@ -171,9 +161,9 @@ func (e *Engine) wire(ctx context.Context, c *Call, err error) error {
 	if errors.As(err, &required) {
 		return required.wire(ctx, c)
 	}
-	var missing *CapabilityError
+	var missing *call.CapabilityError
 	if errors.As(err, &missing) {
-		return missing.wire(c.Revision)
+		return capabilityError(missing, c.Revision())
 	}
 	var lacking *auth.ScopeError
 	if errors.As(err, &lacking) {
@@ -181,7 +171,7 @@ func (e *Engine) wire(ctx context.Context, c *Call, err error) error {
 		return lackingScope(lacking)
 	}
 	if ctx.Err() == nil {
-		e.logger().ErrorContext(ctx, "call failed", "method", c.Method, "error", err)
+		e.logger().ErrorContext(ctx, "call failed", "method", c.Method(), "error", err)
 	}
 	return errInternal
 }
@@ -199,17 +189,17 @@ func lackingScope(e *auth.ScopeError) *jsonrpc.Error {
 // returns the error too that the response reports, if it does. Identity is what a
 // modern server says of itself in each result; see revision.AppendResult.
 func (e *Engine) AppendReply(ctx context.Context, dst []byte, c *Call, identity []byte) ([]byte, *jsonrpc.Error) {
-	out := e.Serve(ctx, c)
+	result, err := e.Serve(ctx, c)
 	start := len(dst)
-	if out.Err == nil {
-		reply, err := appendResult(dst, c, out.Result, identity)
-		if err == nil {
+	if err == nil {
+		var reply []byte
+		if reply, err = appendResult(dst, c, result, identity); err == nil {
 			return reply, nil
 		}
-		out.Err = e.wire(ctx, c, err)
+		err = e.wire(ctx, c, err)
 	}
-	reported := revision.DowngradeError(c.Revision, out.Err.(*jsonrpc.Error))
-	dst = jsonrpc.AppendError(dst[:start], c.ID, reported, false)
+	reported := revision.DowngradeError(c.Revision(), err.(*jsonrpc.Error))
+	dst = jsonrpc.AppendError(dst[:start], c.ID(), reported, false)
 	oneLine(dst[start:])
 	return dst, reported
 }
@@ -225,7 +215,7 @@ func appendResult(dst []byte, c *Call, result any, identity []byte) (reply []byt
 	if result == nil {
 		return nil, errors.New("the handler returned neither a result nor an error")
 	}
-	reply, err = revision.AppendResult(jsonrpc.AppendResultHead(dst, c.ID), c.Revision, result, identity)
+	reply, err = revision.AppendResult(jsonrpc.AppendResultHead(dst, c.ID()), c.Revision(), result, identity)
 	return append(reply, '}'), err
 }
 

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -38,25 +39,28 @@ func (l *log) String() string {
 
 func (l *log) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-// newCall is a call of tools/call in the newest revision.
-func newCall(id int64) *rpc.Call {
+// newCall returns a call of tools/call in the newest revision.
+func newCall(id int64) *rpc.Call { return callOf(id, mcp.MethodCallTool, mcp.V20260728) }
+
+// callOf returns a call of a method in a revision.
+func callOf(id int64, method string, r mcp.Revision) *rpc.Call {
 	return &rpc.Call{
-		Method: mcp.MethodCallTool, ID: jsonrpc.IntID(id), Params: &jsonrpc.Members{},
-		Revision: mcp.V20260728, ProgressToken: jsonrpc.IntID(id),
+		Call:          *call.New(call.Description{Method: method, ID: jsonrpc.IntID(id), Revision: r}),
+		ProgressToken: jsonrpc.IntID(id),
 	}
 }
 
 // serving makes an engine with one handler, for tools/call.
-func serving(l *log, h rpc.Handler, middleware ...rpc.Middleware) *rpc.Engine {
+func serving(l *log, h rpc.Handler, middleware ...call.Middleware) *rpc.Engine {
 	return rpc.NewEngine(map[string]rpc.Handler{mcp.MethodCallTool: h}, l.logger(), middleware...)
 }
 
-func done(text string) rpc.Outcome {
-	return rpc.Outcome{Result: &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(text)}}}
+func done(text string) (any, error) {
+	return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(text)}}, nil
 }
 
 func TestAnUnknownMethodIsNotFound(t *testing.T) {
-	e := serving(new(log), func(context.Context, *rpc.Call) rpc.Outcome { return done("") })
+	e := serving(new(log), func(context.Context, *rpc.Call) (any, error) { return done("") })
 	for _, test := range []struct {
 		method   string
 		revision mcp.Revision
@@ -70,17 +74,16 @@ func TestAnUnknownMethodIsNotFound(t *testing.T) {
 		if has := e.Has(test.method, test.revision); has != test.has {
 			t.Errorf("has %s in %s: %v", test.method, test.revision, has)
 		}
-		c := newCall(1)
-		c.Method, c.Revision = test.method, test.revision
-		out := e.Serve(t.Context(), c)
-		if notFound := errors.Is(out.Err, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound}); notFound == test.has {
-			t.Errorf("%s in %s: %v", test.method, test.revision, out.Err)
+		c := callOf(1, test.method, test.revision)
+		_, err := e.Serve(t.Context(), c)
+		if notFound := errors.Is(err, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound}); notFound == test.has {
+			t.Errorf("%s in %s: %v", test.method, test.revision, err)
 		}
 	}
 }
 
 func TestAMethodExistsInItsRevisionsOnly(t *testing.T) {
-	answer := func(context.Context, *rpc.Call) rpc.Outcome { return done("") }
+	answer := func(context.Context, *rpc.Call) (any, error) { return done("") }
 	e := rpc.NewEngine(map[string]rpc.Handler{
 		mcp.MethodDiscover: answer, mcp.MethodSetLevel: answer, "com.example/extra": answer,
 	}, new(log).logger())
@@ -96,34 +99,33 @@ func TestAMethodExistsInItsRevisionsOnly(t *testing.T) {
 		{"com.example/extra", mcp.V20241105, true},
 		{"com.example/extra", mcp.V20260728, true},
 	} {
-		c := newCall(1)
-		c.Method, c.Revision = test.method, test.revision
-		if out := e.Serve(t.Context(), c); (out.Err == nil) != test.has {
-			t.Errorf("%s in %s: %v", test.method, test.revision, out.Err)
+		c := callOf(1, test.method, test.revision)
+		if _, err := e.Serve(t.Context(), c); (err == nil) != test.has {
+			t.Errorf("%s in %s: %v", test.method, test.revision, err)
 		}
 	}
 }
 
 func TestTheZeroEngineKnowsNoMethod(t *testing.T) {
 	var e rpc.Engine
-	if out := e.Serve(t.Context(), newCall(1)); !errors.Is(out.Err, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound}) {
-		t.Errorf("got %v", out.Err)
+	if _, err := e.Serve(t.Context(), newCall(1)); !errors.Is(err, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound}) {
+		t.Errorf("got %v", err)
 	}
 }
 
 func TestTheFirstMiddlewareIsTheOutermost(t *testing.T) {
 	var order []string
-	layer := func(name string) rpc.Middleware {
-		return func(next rpc.Handler) rpc.Handler {
-			return func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+	layer := func(name string) call.Middleware {
+		return func(next call.Handler) call.Handler {
+			return func(ctx context.Context, c *call.Call) (any, error) {
 				order = append(order, name)
-				out := next(ctx, c)
+				result, err := next(ctx, c)
 				order = append(order, "/"+name)
-				return out
+				return result, err
 			}
 		}
 	}
-	e := serving(new(log), func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+	e := serving(new(log), func(ctx context.Context, c *rpc.Call) (any, error) {
 		if rpc.From(ctx) != c {
 			t.Error("the context does not carry the call")
 		}
@@ -138,16 +140,15 @@ func TestTheFirstMiddlewareIsTheOutermost(t *testing.T) {
 
 func TestMiddlewareSeesUnknownMethodsToo(t *testing.T) {
 	seen := ""
-	e := serving(new(log), nil, func(next rpc.Handler) rpc.Handler {
-		return func(ctx context.Context, c *rpc.Call) rpc.Outcome {
-			seen = c.Method
+	e := serving(new(log), nil, func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) (any, error) {
+			seen = c.Method()
 			return next(ctx, c)
 		}
 	})
-	c := newCall(1)
-	c.Method = "nobody/knows"
-	if out := e.Serve(t.Context(), c); seen != "nobody/knows" || out.Err == nil {
-		t.Errorf("the middleware saw %q, the outcome is %v", seen, out.Err)
+	c := callOf(1, "unknown/method", mcp.V20260728)
+	if _, err := e.Serve(t.Context(), c); seen != "unknown/method" || err == nil {
+		t.Errorf("the middleware saw %q, the outcome is %v", seen, err)
 	}
 }
 
@@ -158,7 +159,7 @@ func TestAPanicBecomesAnInternalErrorThatTellsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := new(log)
-			e := serving(l, func(context.Context, *rpc.Call) rpc.Outcome { panic(value) })
+			e := serving(l, func(context.Context, *rpc.Call) (any, error) { panic(value) })
 			c := newCall(7)
 			reply, reported := e.AppendReply(t.Context(), nil, c, nil)
 			want := `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"internal error"}}`
@@ -168,7 +169,7 @@ func TestAPanicBecomesAnInternalErrorThatTellsNothing(t *testing.T) {
 			if !strings.Contains(l.String(), "engine_test.go") {
 				t.Errorf("the log has no stack: %s", l)
 			}
-			if err := c.Notify(t.Context(), "notifications/late", nil); !errors.Is(err, rpc.ErrCallDone) {
+			if err := c.Notify(t.Context(), "notifications/late", nil); !errors.Is(err, call.ErrCallDone) {
 				t.Errorf("after the panic: %v", err)
 			}
 		})
@@ -177,8 +178,8 @@ func TestAPanicBecomesAnInternalErrorThatTellsNothing(t *testing.T) {
 
 func TestErrorsOfTheProgramStayInTheLog(t *testing.T) {
 	l := new(log)
-	e := serving(l, func(context.Context, *rpc.Call) rpc.Outcome {
-		return rpc.Fail(fmt.Errorf("connect to db: %w", errors.New("hunter2")))
+	e := serving(l, func(context.Context, *rpc.Call) (any, error) {
+		return nil, fmt.Errorf("connect to db: %w", errors.New("hunter2"))
 	})
 	reply, _ := e.AppendReply(t.Context(), nil, newCall(1), nil)
 	if want := `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}`; string(reply) != want {
@@ -194,7 +195,7 @@ func TestErrorsMadeForThePeerAreReportedAsTheyAre(t *testing.T) {
 		&jsonrpc.Error{Code: -1, Message: "no", Data: []byte(`{"a":1}`)},
 		fmt.Errorf("in here: %w", &jsonrpc.Error{Code: -1, Message: "no", Data: []byte(`{"a":1}`)}),
 	} {
-		e := serving(new(log), func(context.Context, *rpc.Call) rpc.Outcome { return rpc.Fail(err) })
+		e := serving(new(log), func(context.Context, *rpc.Call) (any, error) { return nil, err })
 		reply, _ := e.AppendReply(t.Context(), nil, newCall(1), nil)
 		if want := `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no","data":{"a":1}}}`; string(reply) != want {
 			t.Errorf("%v: got %s, want %s", err, reply, want)
@@ -206,7 +207,7 @@ func TestErrorsMadeForThePeerAreReportedAsTheyAre(t *testing.T) {
 func TestANilErrorPointerIsAnInternalError(t *testing.T) {
 	var missing *jsonrpc.Error
 	for _, err := range []error{missing, fmt.Errorf("wrapped: %w", error(missing))} {
-		e := serving(new(log), func(context.Context, *rpc.Call) rpc.Outcome { return rpc.Fail(err) })
+		e := serving(new(log), func(context.Context, *rpc.Call) (any, error) { return nil, err })
 		reply, reported := e.AppendReply(t.Context(), nil, newCall(1), nil)
 		if reported == nil || !strings.Contains(string(reply), `"code":-32603`) {
 			t.Errorf("got %s", reply)
@@ -222,7 +223,7 @@ func TestDataOfErrorsCannotBreakTheReply(t *testing.T) {
 		{"}\n{", `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}`},
 	} {
 		shared := &jsonrpc.Error{Code: -1, Message: "no", Data: []byte(test.data)}
-		e := serving(new(log), func(context.Context, *rpc.Call) rpc.Outcome { return rpc.Fail(shared) })
+		e := serving(new(log), func(context.Context, *rpc.Call) (any, error) { return nil, shared })
 		reply, _ := e.AppendReply(t.Context(), nil, newCall(1), nil)
 		if string(reply) != test.want {
 			t.Errorf("%q: got %s, want %s", test.data, reply, test.want)
@@ -243,9 +244,8 @@ func TestAResultThatCannotBeEncodedIsAnInternalError(t *testing.T) {
 		"a panicking type":  &explosive{},
 	} {
 		for _, r := range mcp.Revisions() {
-			e := serving(new(log), func(context.Context, *rpc.Call) rpc.Outcome { return rpc.Outcome{Result: result} })
-			c := newCall(1)
-			c.Revision = r
+			e := serving(new(log), func(context.Context, *rpc.Call) (any, error) { return result, nil })
+			c := callOf(1, mcp.MethodCallTool, r)
 			reply, reported := e.AppendReply(t.Context(), []byte("kept"), c, nil)
 			want := `kept{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}`
 			if string(reply) != want || reported == nil {
@@ -257,12 +257,11 @@ func TestAResultThatCannotBeEncodedIsAnInternalError(t *testing.T) {
 
 // Older peers, which get no structured content, may get its text instead.
 func TestRawJSONThatIsNoneDoesNotReachThePeerAsJSON(t *testing.T) {
-	e := serving(new(log), func(context.Context, *rpc.Call) rpc.Outcome {
-		return rpc.Outcome{Result: &mcp.CallToolResult{StructuredContent: json.RawMessage("}\n{")}}
+	e := serving(new(log), func(context.Context, *rpc.Call) (any, error) {
+		return &mcp.CallToolResult{StructuredContent: json.RawMessage("}\n{")}, nil
 	})
 	for _, r := range mcp.Revisions() {
-		c := newCall(1)
-		c.Revision = r
+		c := callOf(1, mcp.MethodCallTool, r)
 		reply, reported := e.AppendReply(t.Context(), nil, c, nil)
 		if jsonrpc.Check(reply, jsonrpc.Limits{}) != nil || bytes.ContainsAny(reply, "\r\n") {
 			t.Errorf("%s: %q", r, reply)
@@ -279,15 +278,14 @@ func (*explosive) MarshalJSON() ([]byte, error) { panic("hunter2") }
 
 func TestAResultIsOneLine(t *testing.T) {
 	pretty := json.RawMessage("{\n\t\"a\": 1,\r\n\t\"b\": \"x\\ny\"\n}")
-	e := serving(new(log), func(context.Context, *rpc.Call) rpc.Outcome {
-		return rpc.Outcome{Result: &mcp.CallToolResult{
+	e := serving(new(log), func(context.Context, *rpc.Call) (any, error) {
+		return &mcp.CallToolResult{
 			StructuredContent: pretty,
 			ResultBase:        mcp.ResultBase{Meta: mcp.Meta{"com.example/a": pretty}},
-		}}
+		}, nil
 	})
 	for _, r := range mcp.Revisions() {
-		c := newCall(1)
-		c.Revision = r
+		c := callOf(1, mcp.MethodCallTool, r)
 		reply, reported := e.AppendReply(t.Context(), nil, c, nil)
 		if reported != nil || bytes.ContainsAny(reply, "\r\n") || jsonrpc.Check(reply, jsonrpc.Limits{}) != nil {
 			t.Errorf("%s: %q", r, reply)
@@ -296,7 +294,7 @@ func TestAResultIsOneLine(t *testing.T) {
 }
 
 func TestAHandlerThatEndsItsGoroutineLeavesNothingInFlight(t *testing.T) {
-	e := serving(new(log), func(context.Context, *rpc.Call) rpc.Outcome {
+	e := serving(new(log), func(context.Context, *rpc.Call) (any, error) {
 		runtime.Goexit()
 		return done("")
 	})
@@ -312,7 +310,7 @@ func TestAHandlerThatEndsItsGoroutineLeavesNothingInFlight(t *testing.T) {
 	if n := inflight.Len(); n != 0 {
 		t.Errorf("%d requests are in flight", n)
 	}
-	if err := c.Progress(t.Context(), 1, 0, ""); !errors.Is(err, rpc.ErrCallDone) {
+	if err := c.Progress(t.Context(), 1, 0, ""); !errors.Is(err, call.ErrCallDone) {
 		t.Errorf("progress afterwards: %v", err)
 	}
 }

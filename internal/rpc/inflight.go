@@ -17,9 +17,6 @@ var (
 	ErrTooManyInFlight = errors.New("too many requests in flight")
 	// ErrTooManySubscriptions is returned for a subscription beyond MaxSubscriptions.
 	ErrTooManySubscriptions = errors.New("too many subscriptions: cancel one first, or ask for more in one")
-	// ErrCancelled is the cause with which a handler's context ends when the peer
-	// cancels the request.
-	ErrCancelled = errors.New("the peer cancelled the request")
 )
 
 // Inflight is the set of requests of one peer that are being served. The zero
@@ -160,21 +157,21 @@ func (f *Inflight) Cancel(id jsonrpc.ID, cause error) {
 // then has no response.
 func (f *Inflight) AppendReply(ctx context.Context, dst []byte, e *Engine, c *Call, identity []byte) []byte {
 	c.Bind(ctx)
-	if err := f.begin(c, c.ID, Stays(c.Method)); err != nil {
-		return jsonrpc.AppendError(dst, c.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()}, false)
+	if err := f.begin(c, c.ID(), Stays(c.Method())); err != nil {
+		return jsonrpc.AppendError(dst, c.ID(), &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()}, false)
 	}
 	c.Closing = f.Closing
 	// Deferred too, so that a handler which ends its goroutine gives its id back.
 	ended := false
 	defer func() {
 		if !ended {
-			f.End(c.ID)
+			f.End(c.ID())
 		}
 	}()
 	start := len(dst)
 	dst, _ = e.AppendReply(ctx, dst, c, identity)
 	ended = true
-	if !f.End(c.ID) {
+	if !f.End(c.ID()) {
 		return dst[:start]
 	}
 	return dst

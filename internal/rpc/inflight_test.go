@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
@@ -17,7 +18,7 @@ func TestADuplicateIDInFlightIsRefused(t *testing.T) {
 	var inflight rpc.Inflight
 	served := 0
 	var e *rpc.Engine
-	e = serving(new(log), func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+	e = serving(new(log), func(ctx context.Context, c *rpc.Call) (any, error) {
 		served++
 		second := string(inflight.AppendReply(t.Context(), nil, e, newCall(1), nil))
 		if !strings.Contains(second, `"id":1,"error":{"code":-32600`) {
@@ -32,7 +33,7 @@ func TestADuplicateIDInFlightIsRefused(t *testing.T) {
 	if !strings.Contains(first, `"first"`) || served != 1 {
 		t.Errorf("the first of %d got %s", served, first)
 	}
-	if again := string(inflight.AppendReply(t.Context(), nil, serving(new(log), func(context.Context, *rpc.Call) rpc.Outcome {
+	if again := string(inflight.AppendReply(t.Context(), nil, serving(new(log), func(context.Context, *rpc.Call) (any, error) {
 		return done("again")
 	}), newCall(1), nil)); !strings.Contains(again, `"again"`) {
 		t.Errorf("an id that is free again got %s", again)
@@ -62,7 +63,7 @@ func TestOnlySoManyAreInFlight(t *testing.T) {
 	if _, err := inflight.Begin(t.Context(), jsonrpc.IntID(3)); !errors.Is(err, rpc.ErrTooManyInFlight) {
 		t.Errorf("got %v", err)
 	}
-	inflight.Cancel(jsonrpc.IntID(0), rpc.ErrCancelled)
+	inflight.Cancel(jsonrpc.IntID(0), call.ErrCancelled)
 	if _, err := inflight.Begin(t.Context(), jsonrpc.IntID(3)); !errors.Is(err, rpc.ErrTooManyInFlight) {
 		t.Errorf("a cancelled request counts until its handler is done, but: %v", err)
 	}
@@ -77,26 +78,26 @@ func TestOnlySoManyAreInFlight(t *testing.T) {
 // J15: what is unknown, finished or cancelled already is ignored.
 func TestCancellationsOfWhatIsNotInFlightAreIgnored(t *testing.T) {
 	var inflight rpc.Inflight
-	inflight.Cancel(jsonrpc.IntID(1), rpc.ErrCancelled) // nothing has ever been in flight
-	inflight.Cancel(jsonrpc.ID{}, rpc.ErrCancelled)
+	inflight.Cancel(jsonrpc.IntID(1), call.ErrCancelled) // nothing has ever been in flight
+	inflight.Cancel(jsonrpc.ID{}, call.ErrCancelled)
 	ctx, err := inflight.Begin(t.Context(), jsonrpc.IntID(1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	inflight.Cancel(jsonrpc.StringID("1"), rpc.ErrCancelled)
-	inflight.Cancel(jsonrpc.IntID(2), rpc.ErrCancelled)
+	inflight.Cancel(jsonrpc.StringID("1"), call.ErrCancelled)
+	inflight.Cancel(jsonrpc.IntID(2), call.ErrCancelled)
 	if ctx.Err() != nil {
 		t.Error("another's cancellation ended the request")
 	}
-	inflight.Cancel(jsonrpc.IntID(1), rpc.ErrCancelled)
+	inflight.Cancel(jsonrpc.IntID(1), call.ErrCancelled)
 	inflight.Cancel(jsonrpc.IntID(1), errors.New("twice"))
-	if cause := context.Cause(ctx); !errors.Is(cause, rpc.ErrCancelled) {
+	if cause := context.Cause(ctx); !errors.Is(cause, call.ErrCancelled) {
 		t.Errorf("the cause is %v", cause)
 	}
 	if inflight.End(jsonrpc.IntID(1)) {
 		t.Error("a response is wanted")
 	}
-	inflight.Cancel(jsonrpc.IntID(1), rpc.ErrCancelled)
+	inflight.Cancel(jsonrpc.IntID(1), call.ErrCancelled)
 	if inflight.End(jsonrpc.IntID(1)) {
 		t.Error("a response is wanted for what was never begun")
 	}
@@ -106,12 +107,12 @@ func TestCancellationsOfWhatIsNotInFlightAreIgnored(t *testing.T) {
 // is sent or is not.
 func TestCancellationAndResponseRaceSafely(t *testing.T) {
 	var inflight rpc.Inflight
-	e := serving(new(log), func(context.Context, *rpc.Call) rpc.Outcome { return done("x") })
+	e := serving(new(log), func(context.Context, *rpc.Call) (any, error) { return done("x") })
 	for i := range int64(1000) {
 		var wg sync.WaitGroup
 		var reply []byte
 		c := newCall(i)
-		wg.Go(func() { inflight.Cancel(c.ID, rpc.ErrCancelled) })
+		wg.Go(func() { inflight.Cancel(c.ID(), call.ErrCancelled) })
 		wg.Go(func() { reply = inflight.AppendReply(t.Context(), nil, e, c, nil) })
 		wg.Wait()
 		if len(reply) > 0 && (jsonrpc.Check(reply, jsonrpc.Limits{}) != nil || !strings.HasSuffix(string(reply), "}}")) {
@@ -127,7 +128,7 @@ func TestCancelAllEndsEveryRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var inflight rpc.Inflight
 		gone := errors.New("gone")
-		e := serving(new(log), func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+		e := serving(new(log), func(ctx context.Context, c *rpc.Call) (any, error) {
 			<-ctx.Done()
 			if !errors.Is(context.Cause(ctx), gone) {
 				t.Errorf("the cause is %v", context.Cause(ctx))

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -56,18 +57,19 @@ func TestY4LogMessagesAreBoundedEachSecond(t *testing.T) {
 func TestTheCountOfWhatWasLeftOutComesBeforeTheResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out lines
-		e := rpc.NewEngine(map[string]rpc.Handler{"x/log": func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+		e := rpc.NewEngine(map[string]rpc.Handler{"x/log": func(ctx context.Context, c *rpc.Call) (any, error) {
 			for range 257 {
 				_ = c.Log(ctx, mcp.LevelAlert, "", []byte("1"))
 			}
-			return rpc.Outcome{Result: &mcp.EmptyResult{}}
+			return &mcp.EmptyResult{}, nil
 		}}, nil)
-		c := &rpc.Call{Method: "x/log", LogLevel: mcp.LevelAlert, Stream: &out, Revision: mcp.V20251125}
+		c := callOf(1, "x/log", mcp.V20251125)
+		c.LogLevel, c.Stream = mcp.LevelAlert, &out
 		e.Serve(t.Context(), c)
 		if len(out.all) != 257 || !strings.Contains(out.all[256], `"level":"alert"`) || !strings.Contains(out.all[256], `"count":1`) {
 			t.Errorf("%d messages, the last %s", len(out.all), out.all[len(out.all)-1])
 		}
-		if err := c.Log(t.Context(), mcp.LevelAlert, "", []byte("1")); err != rpc.ErrCallDone {
+		if err := c.Log(t.Context(), mcp.LevelAlert, "", []byte("1")); err != call.ErrCallDone {
 			t.Errorf("after the call: %v", err)
 		}
 	})

@@ -1,16 +1,11 @@
 package rpc
 
 import (
-	"errors"
-
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
-
-// ErrSubscriptionEnded is the error of a request that opened a subscription which
-// the peer has ended. It may be opened anew.
-var ErrSubscriptionEnded = errors.New("the server has ended the subscription")
 
 // Notice takes a notification that may belong to a subscription, and reports whether
 // it did. One that cancels a subscription ends its request, whose response need not
@@ -21,8 +16,8 @@ func (o *Outbound) Notice(m *jsonrpc.Message) bool {
 		if p == nil {
 			return false
 		}
-		p.answer(Response{}, ErrSubscriptionEnded)
-		p.cancel(ErrSubscriptionEnded) // over HTTP, its stream need not end by itself
+		p.answer(Response{}, call.ErrSubscriptionEnded)
+		p.cancel(call.ErrSubscriptionEnded) // over HTTP, its stream need not end by itself
 		return true
 	}
 	meta, ok := m.Params.Get("_meta")

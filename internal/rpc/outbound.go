@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -47,7 +48,7 @@ type Outbound struct {
 
 // Do sends a request and waits for its response. What the peer reports as an
 // error is the Response's; the error returned is always of this side: a
-// *TimeoutError, ErrConnectionLost, ErrClosed, ErrInvalidResponse, or the cause
+// *TimeoutError, call.ErrConnectionLost, call.ErrClosed, call.ErrInvalidResponse, or the cause
 // with which ctx ended. When it gives up before the response came, it cancels
 // the request.
 func (o *Outbound) Do(ctx context.Context, req *Request) (Response, error) {
@@ -71,7 +72,7 @@ func (o *Outbound) Do(ctx context.Context, req *Request) (Response, error) {
 		if err != nil && ctx.Err() == nil && !p.isAnswered() {
 			return Response{}, err
 		}
-		unsent = errors.Is(err, ErrNotSent)
+		unsent = errors.Is(err, call.ErrNotSent)
 	} else {
 		// Over HTTP sending takes as long as the answer does. With progress to report
 		// meanwhile, another goroutine waits for it, which ends when ctx does.
@@ -91,13 +92,13 @@ func (o *Outbound) Do(ctx context.Context, req *Request) (Response, error) {
 			started = nil
 			o.restart(p)
 		case err := <-sent:
-			sent, unsent = nil, errors.Is(err, ErrNotSent)
+			sent, unsent = nil, errors.Is(err, call.ErrNotSent)
 			if err != nil && ctx.Err() == nil && !p.isAnswered() {
 				return Response{}, err
 			}
 		case <-ctx.Done():
 			if sent != nil {
-				unsent = errors.Is(<-sent, ErrNotSent)
+				unsent = errors.Is(<-sent, call.ErrNotSent)
 			}
 			if done := p.drain(); done {
 				return p.resp, p.err
@@ -119,7 +120,7 @@ func (o *Outbound) begin(p *pending) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.failed != nil {
-		return fmt.Errorf("%w: %w", ErrNotSent, o.failed)
+		return fmt.Errorf("%w: %w", call.ErrNotSent, o.failed)
 	}
 	ids := o.IDs
 	if ids == nil {
@@ -253,9 +254,9 @@ func (o *Outbound) Receive(m *jsonrpc.Message) bool {
 }
 
 // Unusable takes a message that is none. If it was meant as the response to a
-// request, that request ends with ErrInvalidResponse.
+// request, that request ends with call.ErrInvalidResponse.
 func (o *Outbound) Unusable(m *jsonrpc.Message, err error) bool {
-	return m.Kind == jsonrpc.Response && o.Resolve(m.ID, Response{}, fmt.Errorf("%w: %w", ErrInvalidResponse, err))
+	return m.Kind == jsonrpc.Response && o.Resolve(m.ID, Response{}, fmt.Errorf("%w: %w", call.ErrInvalidResponse, err))
 }
 
 // Resolve hands a response to the request that waits for it, and reports whether

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -217,7 +218,7 @@ func TestAnInvalidResponseEndsItsRequest(t *testing.T) {
 	}
 	_, err := o.Do(t.Context(), &rpc.Request{Method: "a"})
 	var invalid *jsonrpc.InvalidMessageError
-	if !errors.Is(err, rpc.ErrInvalidResponse) || !errors.As(err, &invalid) {
+	if !errors.Is(err, call.ErrInvalidResponse) || !errors.As(err, &invalid) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -318,19 +319,19 @@ func TestALostConnectionEndsAllRequests(t *testing.T) {
 		if err := o.Failed(); err != nil {
 			t.Errorf("failed with %v", err)
 		}
-		o.Fail(fmt.Errorf("%w: gone", rpc.ErrConnectionLost))
-		o.Fail(rpc.ErrClosed)
+		o.Fail(fmt.Errorf("%w: gone", call.ErrConnectionLost))
+		o.Fail(call.ErrClosed)
 		for _, got := range all {
-			if r := <-got; !errors.Is(r.err, rpc.ErrConnectionLost) || errors.Is(r.err, rpc.ErrClosed) {
+			if r := <-got; !errors.Is(r.err, call.ErrConnectionLost) || errors.Is(r.err, call.ErrClosed) {
 				t.Errorf("got %v", r.err)
 			}
 		}
 		w.none() // there is nobody to tell of a cancellation
-		if err := o.Failed(); !errors.Is(err, rpc.ErrConnectionLost) {
+		if err := o.Failed(); !errors.Is(err, call.ErrConnectionLost) {
 			t.Errorf("failed with %v", err)
 		}
 		_, err := o.Do(t.Context(), &rpc.Request{Method: "a"})
-		if !errors.Is(err, rpc.ErrConnectionLost) || !errors.Is(err, rpc.ErrNotSent) {
+		if !errors.Is(err, call.ErrConnectionLost) || !errors.Is(err, call.ErrNotSent) {
 			t.Errorf("a later request got %v", err)
 		}
 		w.none()
@@ -349,8 +350,8 @@ func TestFailingInterruptsWhatIsBeingSent(t *testing.T) {
 		for _, onProgress := range []func(rpc.Progress){nil, func(rpc.Progress) {}} {
 			got := do(t.Context(), o, &rpc.Request{Method: "a", OnProgress: onProgress})
 			synctest.Wait()
-			o.Fail(rpc.ErrClosed)
-			if r := <-got; !errors.Is(r.err, rpc.ErrClosed) {
+			o.Fail(call.ErrClosed)
+			if r := <-got; !errors.Is(r.err, call.ErrClosed) {
 				t.Errorf("got %v", r.err)
 			}
 			o = &rpc.Outbound{Wire: w}
@@ -540,7 +541,7 @@ func TestConcurrentUseEndsEveryRequestOnce(t *testing.T) {
 		for o.Pending() > 20 {
 			runtime.Gosched()
 		}
-		o.Fail(rpc.ErrConnectionLost)
+		o.Fail(call.ErrConnectionLost)
 		wg.Wait()
 		if o.Pending() != 0 {
 			t.Errorf("%d requests are pending", o.Pending())

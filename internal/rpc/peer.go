@@ -5,16 +5,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/mcp"
 )
-
-// Peer is what the other side says of itself. It is for display and logs: nothing
-// decides by Info, which anybody can claim (2026-07-28, basic, _meta). What it
-// points to is shared between calls and must not be modified.
-type Peer struct {
-	Info         *mcp.Implementation // never nil in a Call
-	Capabilities *mcp.ClientCapabilities
-}
 
 // Peers decodes what clients say of themselves. In the stateless era they say it
 // with every request, in the same bytes each time, so Peers remembers what it has
@@ -25,16 +18,16 @@ type Peers struct {
 }
 
 // Decode decodes a client's info, which may be nil, and capabilities.
-func (p *Peers) Decode(info, capabilities []byte) (Peer, error) {
+func (p *Peers) Decode(info, capabilities []byte) (call.Peer, error) {
 	if info == nil {
 		info = []byte("{}")
 	}
 	i, err := p.infos.decode(info)
 	if err != nil {
-		return Peer{}, err
+		return call.Peer{}, err
 	}
 	c, err := p.caps.decode(capabilities)
-	return Peer{i, c}, err
+	return call.Peer{Info: i, Capabilities: c}, err
 }
 
 // memo remembers values by the JSON they were decoded from.

@@ -34,7 +34,7 @@ func (c *Call) Progress(ctx context.Context, done, total float64, text string) e
 			dst = append(dst, `,"total":`...)
 			dst = appendNumber(dst, total)
 		}
-		if text != "" && c.Revision >= mcp.V20250326 {
+		if text != "" && c.Revision() >= mcp.V20250326 {
 			dst = append(dst, `,"message":`...)
 			dst = jsonrpc.AppendString(dst, text)
 		}

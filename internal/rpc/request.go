@@ -3,69 +3,17 @@ package rpc
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Errors that end requests on this side. They are never mistaken for what a peer
-// reports, which is always a *jsonrpc.Error.
-var (
-	// ErrConnectionLost: the connection ended before the response came. Whether the
-	// peer has acted on the request is unknown.
-	ErrConnectionLost = errors.New("connection lost before the response came")
-	// ErrClosed: this side has closed the connection.
-	ErrClosed = errors.New("connection closed")
-	// ErrInvalidResponse: the peer answered with something the protocol does not allow.
-	ErrInvalidResponse = errors.New("invalid response")
-	// ErrRevision: this side and the peer share no revision of the protocol.
-	ErrRevision = errors.New("no revision of the protocol in common")
-	// ErrUnauthorized: the server wants credentials that were not to be had. It has not
-	// acted on the request. What went wrong is wrapped beside it.
-	ErrUnauthorized = errors.New("not authorized")
-	// ErrNotSent: the request has not left this side, so that the peer cannot have
-	// acted on it. It comes with one of the errors above, or with a context's.
-	ErrNotSent = errors.New("the request was not sent")
-)
-
-// TimeoutError reports that no response came in time. errors.Is finds
-// context.DeadlineExceeded in it.
-type TimeoutError struct {
-	Method string
-	After  time.Duration // how long the request had, since it was sent or last reported progress
-}
-
-// Error implements the error interface.
-func (e *TimeoutError) Error() string {
-	return fmt.Sprintf("%s: no response within %v: allow more time, or ask the server for less", e.Method, e.After)
-}
-
-// Is makes a TimeoutError a deadline that was exceeded.
-func (e *TimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
-
-// SilentError reports a connection that was given up because nothing came on it any
-// more, not even what keeps it alive. errors.Is finds ErrConnectionLost in it.
-type SilentError struct {
-	For time.Duration // how long nothing had come
-}
-
-// Error implements the error interface.
-func (e *SilentError) Error() string {
-	return fmt.Sprintf("%s: the peer has been silent for %v", ErrConnectionLost, e.For.Round(time.Millisecond))
-}
-
-// Unwrap returns ErrConnectionLost.
-func (e *SilentError) Unwrap() error { return ErrConnectionLost }
-
-// Progress is one report of how far a request is.
+// Progress is one progress report for a request.
 type Progress struct {
 	Done    float64
-	Total   float64 // 0: unknown
-	Message string  // for people; may be empty
+	Total   float64 // 0 if unknown
+	Message string  // for display; may be empty
 }
 
 // Request is a request to send.
@@ -147,29 +95,4 @@ func ProgressOf(m *jsonrpc.Message) (token jsonrpc.ID, p Progress, ok bool) {
 		return token, p, false
 	}
 	return params.ProgressToken, Progress{Done: params.Progress, Total: params.Total, Message: params.Message}, true
-}
-
-// StatusError reports an HTTP response that is no answer: its status, and the
-// JSON-RPC error in its body if there was one.
-type StatusError struct {
-	Status int
-	Err    *jsonrpc.Error // nil: the body was something else
-	Header http.Header    // of the response
-}
-
-// Error implements the error interface.
-func (e *StatusError) Error() string {
-	text := fmt.Sprintf("HTTP status %d %s", e.Status, http.StatusText(e.Status))
-	if e.Err != nil {
-		text += ": " + e.Err.Error()
-	}
-	return text
-}
-
-// Unwrap returns what the peer reported, if it did.
-func (e *StatusError) Unwrap() error {
-	if e.Err == nil {
-		return nil
-	}
-	return e.Err
 }

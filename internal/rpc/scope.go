@@ -3,6 +3,8 @@ package rpc
 import (
 	"context"
 	"sync/atomic"
+
+	"github.com/parley-mcp/parley/internal/callkey"
 )
 
 type contextKey struct{}
@@ -83,8 +85,11 @@ func (s *scope) Err() error {
 
 // Value implements context.Context.
 func (s *scope) Value(key any) any {
-	if _, ok := key.(contextKey); ok {
+	switch key.(type) {
+	case contextKey:
 		return s.call
+	case callkey.Key:
+		return &s.call.Call
 	}
 	if c := s.own.Load(); c != nil { // where package context finds what ended it
 		if v := c.Value(key); v != nil {

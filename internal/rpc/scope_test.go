@@ -16,13 +16,13 @@ type valueKey struct{}
 func handlerContext(t *testing.T, parent context.Context, use func(ctx context.Context, c *rpc.Call)) context.Context {
 	t.Helper()
 	var had context.Context
-	e := serving(new(log), func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+	e := serving(new(log), func(ctx context.Context, c *rpc.Call) (any, error) {
 		had = ctx
 		use(ctx, c)
 		return done("x")
 	})
-	if out := e.Serve(parent, newCall(1)); out.Err != nil {
-		t.Fatal(out.Err)
+	if _, err := e.Serve(parent, newCall(1)); err != nil {
+		t.Fatal(err)
 	}
 	return had
 }

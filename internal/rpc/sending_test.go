@@ -5,14 +5,15 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
 // What a caller says of one request goes before what middleware says of all of them.
 func TestCallersMetaGoesBeforeMiddlewares(t *testing.T) {
-	sending := rpc.NewSending(func(next rpc.Handler) rpc.Handler {
-		return func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+	sending := rpc.NewSending(func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) (any, error) {
 			for key, value := range map[string]string{"com.example/a": "middleware's", "com.example/b": "middleware's"} {
 				if err := c.SetMeta(key, value); err != nil {
 					t.Error(err)

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -52,8 +53,8 @@ func TestARequestEndsAtItsTimeout(t *testing.T) {
 		id := (<-w.sent).ID
 		r := <-got
 		took(t, start, time.Second)
-		var timeout *rpc.TimeoutError
-		if !errors.As(r.err, &timeout) || *timeout != (rpc.TimeoutError{Method: "tools/call", After: time.Second}) {
+		var timeout *call.TimeoutError
+		if !errors.As(r.err, &timeout) || *timeout != (call.TimeoutError{Method: "tools/call", After: time.Second}) {
 			t.Errorf("got %v", r.err)
 		}
 		if !errors.Is(r.err, context.DeadlineExceeded) {
@@ -101,7 +102,7 @@ func TestProgressSetsTheClockBackUpToTheMaximum(t *testing.T) {
 			o.Receive(progress(t, id, i))
 		}
 		r := <-got
-		if want := (rpc.TimeoutError{Method: "a", After: 10 * time.Second}); !errors.Is(r.err, context.DeadlineExceeded) || r.err.Error() != want.Error() {
+		if want := (call.TimeoutError{Method: "a", After: 10 * time.Second}); !errors.Is(r.err, context.DeadlineExceeded) || r.err.Error() != want.Error() {
 			t.Errorf("got %v, want %v", r.err, &want)
 		}
 		if reports != 11 {
@@ -123,7 +124,7 @@ func TestATimeoutCountsFromTheLastProgress(t *testing.T) {
 		o.Receive(progress(t, id, 1))
 		r := <-got
 		took(t, start, 1900*time.Millisecond)
-		var timeout *rpc.TimeoutError
+		var timeout *call.TimeoutError
 		if !errors.As(r.err, &timeout) || timeout.After != time.Second {
 			t.Errorf("got %v", r.err)
 		}
@@ -249,7 +250,7 @@ func TestWhatMustNotBeCancelledIsNot(t *testing.T) {
 	}{
 		"initialize":                {true, true, nil},
 		"a wire that tells by ends": {false, false, nil},
-		"a request that never left": {true, false, fmt.Errorf("%w: no room", rpc.ErrNotSent)},
+		"a request that never left": {true, false, fmt.Errorf("%w: no room", call.ErrNotSent)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -460,7 +461,7 @@ func TestRequestsInFlightTogetherEndEachAtItsOwnTimeout(t *testing.T) {
 			got := do(t.Context(), o, &rpc.Request{Method: "tools/call", Timeout: after})
 			go func() {
 				r := <-got
-				var timeout *rpc.TimeoutError
+				var timeout *call.TimeoutError
 				if !errors.As(r.err, &timeout) || timeout.After != after {
 					r.err = fmt.Errorf("got %w, not the time-out of %v", r.err, after)
 				} else if r.err = nil; time.Since(start) != after {

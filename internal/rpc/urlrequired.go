@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -60,7 +61,7 @@ func (e *URLRequiredError) Error() string {
 	return "call again when the user has visited " + strings.Join(all, ", ")
 }
 
-// Check returns why the client of c cannot be sent there, or nil: a *CapabilityError,
+// Check returns why the client of c cannot be sent there, or nil: a *call.CapabilityError,
 // ErrUnsupported, or what is wrong with the URLs.
 func (e *URLRequiredError) Check(c *Call) error {
 	if err := c.CheckElicitURL(); err != nil {
@@ -80,10 +81,10 @@ func (e *URLRequiredError) Check(c *Call) error {
 // CheckElicitURL returns why the client of c cannot be asked to visit a URL, or nil.
 func (c *Call) CheckElicitURL() error {
 	switch {
-	case !revision.URLElicitation.In(c.Revision):
+	case !revision.URLElicitation.In(c.Revision()):
 		return fmt.Errorf("elicitation by URL: %w", ErrUnsupported)
-	case !c.Peer.Capabilities.Elicitation.SupportsURL():
-		return &CapabilityError{Required: mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{URL: &mcp.Supported{}}}}
+	case !c.Peer().Capabilities.Elicitation.SupportsURL():
+		return &call.CapabilityError{Required: mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{URL: &mcp.Supported{}}}}
 	}
 	return nil
 }
@@ -116,16 +117,16 @@ func (e *URLRequiredError) Questions(r mcp.Revision) []Question {
 // 2026-07-28 questions have taken its place by now, unless they could not be put.
 func (e *URLRequiredError) wire(ctx context.Context, c *Call) *jsonrpc.Error {
 	err := e.Check(c)
-	var missing *CapabilityError
+	var missing *call.CapabilityError
 	switch {
 	case errors.As(err, &missing):
-		return missing.wire(c.Revision)
-	case errors.Is(err, ErrUnsupported), err == nil && !revision.ElicitationIDs.In(c.Revision):
+		return capabilityError(missing, c.Revision())
+	case errors.Is(err, ErrUnsupported), err == nil && !revision.ElicitationIDs.In(c.Revision()):
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: e.Error()}
 	case err != nil:
 		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: err.Error()}
 	}
-	elicitations := e.elicitations(c.Revision)
+	elicitations := e.elicitations(c.Revision())
 	e.announce(ctx, c, elicitations)
 	data, _ := json.Marshal(mcp.URLElicitationRequiredData{Elicitations: elicitations})
 	return &jsonrpc.Error{Code: mcp.CodeURLElicitationRequired, Message: "the user has to visit a URL first", Data: data}

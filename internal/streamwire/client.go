@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync/atomic"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -45,12 +46,12 @@ func (c *Client) Send(ctx context.Context, out *rpc.Outgoing) error {
 	var broken *transport.WriteError
 	switch {
 	case errors.As(err, &broken):
-		err = fmt.Errorf("%w: %w", rpc.ErrConnectionLost, err)
+		err = fmt.Errorf("%w: %w", call.ErrConnectionLost, err)
 		c.to.Lost(err)
 	case errors.Is(err, transport.ErrClosed):
-		err = rpc.ErrClosed
+		err = call.ErrClosed
 	case ctx.Err() != nil:
-		err = fmt.Errorf("%w: %w", rpc.ErrNotSent, err)
+		err = fmt.Errorf("%w: %w", call.ErrNotSent, err)
 	}
 	return err
 }
@@ -110,9 +111,9 @@ func (c *Client) batch(data []byte) {
 func lost(err error) error {
 	switch {
 	case errors.Is(err, transport.ErrClosed):
-		return rpc.ErrClosed
+		return call.ErrClosed
 	case errors.Is(err, io.EOF):
-		return rpc.ErrConnectionLost
+		return call.ErrConnectionLost
 	}
-	return fmt.Errorf("%w: %w", rpc.ErrConnectionLost, err)
+	return fmt.Errorf("%w: %w", call.ErrConnectionLost, err)
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/streamwire"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -84,9 +85,9 @@ func TestAClientTellsWhyNothingMoreArrives(t *testing.T) {
 		want error
 		not  error
 	}{
-		"the server leaves":         {func(_ *streamwire.Client, far transport.Conn) { far.Close() }, rpc.ErrConnectionLost, rpc.ErrClosed},
-		"the client closes":         {func(c *streamwire.Client, _ transport.Conn) { c.Close() }, rpc.ErrClosed, rpc.ErrConnectionLost},
-		"a message is much too big": {func(_ *streamwire.Client, far transport.Conn) { far.Write(context.Background(), make([]byte, 1001)) }, rpc.ErrConnectionLost, rpc.ErrClosed},
+		"the server leaves":         {func(_ *streamwire.Client, far transport.Conn) { far.Close() }, call.ErrConnectionLost, call.ErrClosed},
+		"the client closes":         {func(c *streamwire.Client, _ transport.Conn) { c.Close() }, call.ErrClosed, call.ErrConnectionLost},
+		"a message is much too big": {func(_ *streamwire.Client, far transport.Conn) { far.Write(context.Background(), make([]byte, 1001)) }, call.ErrConnectionLost, call.ErrClosed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -123,12 +124,12 @@ func TestAClientThatCannotSendIsLost(t *testing.T) {
 	defer far.Close()
 	defer c.Close()
 	err := c.Send(t.Context(), &rpc.Outgoing{Message: []byte("{}")})
-	if !errors.Is(err, rpc.ErrConnectionLost) || errors.Is(err, rpc.ErrNotSent) {
+	if !errors.Is(err, call.ErrConnectionLost) || errors.Is(err, call.ErrNotSent) {
 		t.Errorf("got %v", err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.lost) != 1 || !errors.Is(r.lost[0], rpc.ErrConnectionLost) {
+	if len(r.lost) != 1 || !errors.Is(r.lost[0], call.ErrConnectionLost) {
 		t.Errorf("lost: %v", r.lost)
 	}
 }
@@ -149,11 +150,11 @@ func TestSendingTellsWhetherItWasSent(t *testing.T) {
 		for err == nil { // until the pipe is full: nobody reads
 			err = c.Send(ctx, &rpc.Outgoing{Message: []byte("{}")})
 		}
-		if !errors.Is(err, rpc.ErrNotSent) || !errors.Is(err, context.DeadlineExceeded) {
+		if !errors.Is(err, call.ErrNotSent) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
 		c.Close()
-		if err := c.Send(t.Context(), &rpc.Outgoing{Message: []byte("{}")}); !errors.Is(err, rpc.ErrClosed) {
+		if err := c.Send(t.Context(), &rpc.Outgoing{Message: []byte("{}")}); !errors.Is(err, call.ErrClosed) {
 			t.Errorf("after Close: %v", err)
 		}
 	})

@@ -81,7 +81,7 @@ func TestTheEndOfInputEndsServing(t *testing.T) {
 func TestTheEndOfInputDoesNotCutCallsShort(t *testing.T) {
 	inBothEras(t, func(t *testing.T, e era) {
 		synctest.Test(t, func(t *testing.T) {
-			slow := func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+			slow := func(ctx context.Context, c *rpc.Call) (any, error) {
 				select {
 				case <-time.After(grace - time.Millisecond):
 					return text("in time")
@@ -132,7 +132,7 @@ func TestAHandlerThatIgnoresItsEndDoesNotHoldUpServing(t *testing.T) {
 			"serving is stopped": func(p *peer) { p.cancel(nil) },
 		} {
 			release := make(chan struct{})
-			p := connect(t, newServer(handlers{"stuck": func(context.Context, *rpc.Call) rpc.Outcome {
+			p := connect(t, newServer(handlers{"stuck": func(context.Context, *rpc.Call) (any, error) {
 				<-release
 				return text("")
 			}}))
@@ -212,7 +212,7 @@ func TestAnOutputThatIsClosedEndsServing(t *testing.T) {
 		theirIn, in := io.Pipe()
 		theirOut, ourOut := io.Pipe()
 		calls := 0
-		s := newServer(handlers{"count": func(context.Context, *rpc.Call) rpc.Outcome {
+		s := newServer(handlers{"count": func(context.Context, *rpc.Call) (any, error) {
 			calls++
 			return text("")
 		}})
@@ -240,7 +240,7 @@ func TestAnOutputThatIsClosedEndsServing(t *testing.T) {
 func TestAPeerThatDoesNotReadDoesNotHoldUpTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		big := strings.Repeat("x", 600<<10)
-		p := connect(t, newServer(handlers{"big": func(context.Context, *rpc.Call) rpc.Outcome { return text(big) }}))
+		p := connect(t, newServer(handlers{"big": func(context.Context, *rpc.Call) (any, error) { return text(big) }}))
 		for id := range 8 {
 			p.send(modernCall(fmt.Sprint(id), "big", "{}"))
 		}

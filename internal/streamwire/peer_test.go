@@ -25,10 +25,10 @@ import (
 const patience = 10 * time.Second
 
 // handlers are tools by name. Each gets a text and returns one.
-type handlers map[string]func(ctx context.Context, c *rpc.Call) rpc.Outcome
+type handlers map[string]func(ctx context.Context, c *rpc.Call) (any, error)
 
-func text(s string) rpc.Outcome {
-	return rpc.Outcome{Result: &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(s)}}}
+func text(s string) (any, error) {
+	return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(s)}}, nil
 }
 
 const grace = 2 * time.Second
@@ -36,23 +36,23 @@ const grace = 2 * time.Second
 // newServer serves tools/call with tools, among them echo, which returns its
 // argument as text, and server/discover.
 func newServer(tools handlers) *streamwire.Server {
-	callTool := func(ctx context.Context, c *rpc.Call) rpc.Outcome {
-		raw, _ := c.Params.Get("name")
+	callTool := func(ctx context.Context, c *rpc.Call) (any, error) {
+		raw, _ := c.Params().Get("name")
 		name := jsonrpc.Unquote(raw)
 		if name == "echo" {
-			arguments, _ := c.Params.Get("arguments")
+			arguments, _ := c.Params().Get("arguments")
 			return text(string(arguments))
 		}
 		if h := tools[name]; h != nil {
 			return h(ctx, c)
 		}
-		return rpc.Fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown tool"))
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown tool")
 	}
 	logger := slog.New(slog.DiscardHandler)
 	engine := rpc.NewEngine(map[string]rpc.Handler{
 		mcp.MethodCallTool: callTool,
-		mcp.MethodDiscover: func(context.Context, *rpc.Call) rpc.Outcome {
-			return rpc.Outcome{Result: modern.Discover(mcp.ServerCapabilities{}, "", mcp.CacheHints{TTLMs: new(int64), CacheScope: mcp.CacheScopePrivate})}
+		mcp.MethodDiscover: func(context.Context, *rpc.Call) (any, error) {
+			return modern.Discover(mcp.ServerCapabilities{}, "", mcp.CacheHints{TTLMs: new(int64), CacheScope: mcp.CacheScopePrivate}), nil
 		},
 	}, logger)
 	peers := new(rpc.Peers)

@@ -14,10 +14,10 @@ import (
 )
 
 // asking is a tool that asks the client for its roots.
-func asking(ctx context.Context, c *rpc.Call) rpc.Outcome {
+func asking(ctx context.Context, c *rpc.Call) (any, error) {
 	answers, err := c.Ask(ctx, rpc.Question{Method: mcp.MethodListRoots})
 	if err != nil {
-		return rpc.Fail(err)
+		return nil, err
 	}
 	return text(string(answers[0]))
 }
@@ -109,7 +109,7 @@ func TestCallsThatAreTooManyDoNotKeepAnswersFromBeingRead(t *testing.T) {
 func TestAQuestionHasReadingGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		proceed := make(chan struct{})
-		s := newServer(handlers{"late": func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+		s := newServer(handlers{"late": func(ctx context.Context, c *rpc.Call) (any, error) {
 			<-proceed
 			return asking(ctx, c)
 		}})

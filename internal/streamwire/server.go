@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/revision"
@@ -179,7 +180,7 @@ func (l *link) message(ctx context.Context, data []byte) {
 		l.session.Notify(m) // of either era: what they have in flight is one set
 		switch m.Method {
 		case mcp.NotificationCancelled:
-			l.queued.Cancel(revision.CancelledID(m), rpc.ErrCancelled)
+			l.queued.Cancel(revision.CancelledID(m), call.ErrCancelled)
 		case mcp.NotificationInitialized:
 			l.tell(ctx)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -175,8 +176,8 @@ func newBlocking() *blocking {
 	return &blocking{started: make(chan string, 100), proceed: make(chan struct{}), ended: make(chan error, 100)}
 }
 
-func (b *blocking) serve(ctx context.Context, c *rpc.Call) rpc.Outcome {
-	b.started <- c.ID.String()
+func (b *blocking) serve(ctx context.Context, c *rpc.Call) (any, error) {
+	b.started <- c.ID().String()
 	select {
 	case <-b.proceed:
 		return text("went on")
@@ -230,7 +231,7 @@ func TestACancelledRequestHasNoResponse(t *testing.T) {
 			<-b.started
 			<-b.started
 			p.send(cancellation("1"), cancellation("1"), cancellation("2"))
-			if cause := <-b.ended; !errors.Is(cause, rpc.ErrCancelled) {
+			if cause := <-b.ended; !errors.Is(cause, call.ErrCancelled) {
 				t.Errorf("the cause is %v", cause)
 			}
 			p.alive()
@@ -263,7 +264,7 @@ func TestCancellationStaysOnItsConnection(t *testing.T) {
 
 func TestAHandlerThatEndsItsGoroutineIsAnswered(t *testing.T) {
 	inBothEras(t, func(t *testing.T, e era) {
-		p := connect(t, newServer(handlers{"exit": func(context.Context, *rpc.Call) rpc.Outcome {
+		p := connect(t, newServer(handlers{"exit": func(context.Context, *rpc.Call) (any, error) {
 			runtime.Goexit()
 			return text("")
 		}}))
@@ -278,7 +279,7 @@ func TestAHandlerThatEndsItsGoroutineIsAnswered(t *testing.T) {
 
 func TestAPanicIsAnswered(t *testing.T) {
 	inBothEras(t, func(t *testing.T, e era) {
-		p := connect(t, newServer(handlers{"panic": func(context.Context, *rpc.Call) rpc.Outcome { panic("hunter2") }}))
+		p := connect(t, newServer(handlers{"panic": func(context.Context, *rpc.Call) (any, error) { panic("hunter2") }}))
 		e.begin(p)
 		p.send(e.call("1", "panic", "{}"))
 		p.want(`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}`)
@@ -291,13 +292,13 @@ func TestPrettyJSONLeavesOnOneLine(t *testing.T) {
 	pretty := json.RawMessage("{\n\t\"a\": 1\r\n}")
 	inBothEras(t, func(t *testing.T, e era) {
 		p := connect(t, newServer(handlers{
-			"result": func(context.Context, *rpc.Call) rpc.Outcome {
-				return rpc.Outcome{Result: &mcp.CallToolResult{StructuredContent: pretty}}
+			"result": func(context.Context, *rpc.Call) (any, error) {
+				return &mcp.CallToolResult{StructuredContent: pretty}, nil
 			},
-			"error": func(context.Context, *rpc.Call) rpc.Outcome {
-				return rpc.Fail(&jsonrpc.Error{Code: -1, Message: "a\nb", Data: pretty})
+			"error": func(context.Context, *rpc.Call) (any, error) {
+				return nil, &jsonrpc.Error{Code: -1, Message: "a\nb", Data: pretty}
 			},
-			"notification": func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+			"notification": func(ctx context.Context, c *rpc.Call) (any, error) {
 				if err := c.Notify(ctx, "notifications/message", pretty); err != nil {
 					t.Error(err)
 				}
@@ -318,7 +319,7 @@ func TestPrettyJSONLeavesOnOneLine(t *testing.T) {
 // the result.
 func TestProgressComesBeforeItsResult(t *testing.T) {
 	inBothEras(t, func(t *testing.T, e era) {
-		p := connect(t, newServer(handlers{"count": func(ctx context.Context, c *rpc.Call) rpc.Outcome {
+		p := connect(t, newServer(handlers{"count": func(ctx context.Context, c *rpc.Call) (any, error) {
 			for i := range 20 {
 				if err := c.Progress(ctx, float64(i), 0, ""); err != nil {
 					t.Error(err)
@@ -363,10 +364,10 @@ func TestAHandlerOfANotificationThatEndsItsGoroutineHarmsNobody(t *testing.T) {
 	s := newServer(nil)
 	told := make(chan struct{}, 1)
 	s.Legacy.Engine = rpc.NewEngine(map[string]rpc.Handler{
-		mcp.NotificationRootsListChanged: func(context.Context, *rpc.Call) rpc.Outcome {
+		mcp.NotificationRootsListChanged: func(context.Context, *rpc.Call) (any, error) {
 			told <- struct{}{}
 			runtime.Goexit()
-			return rpc.Outcome{}
+			return nil, nil
 		},
 	}, s.Logger)
 	p := connect(t, s)
@@ -387,9 +388,9 @@ func TestAClientIsNotLostWhileItsNotificationIsTaken(t *testing.T) {
 				s := newServer(nil)
 				s.KeepAlive = 5 * time.Second
 				s.Legacy.Engine = rpc.NewEngine(map[string]rpc.Handler{
-					mcp.NotificationRootsListChanged: func(context.Context, *rpc.Call) rpc.Outcome {
+					mcp.NotificationRootsListChanged: func(context.Context, *rpc.Call) (any, error) {
 						time.Sleep(time.Minute)
-						return rpc.Outcome{}
+						return nil, nil
 					},
 				}, s.Logger)
 				p := connect(t, s)

@@ -1,27 +1,27 @@
-package rpc_test
+package call_test
 
 import (
 	"context"
 	"fmt"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/transport"
 )
 
 func ExampleMiddleware() {
-	counted := func(next rpc.Handler) rpc.Handler {
-		return func(ctx context.Context, c *rpc.Call) rpc.Outcome {
-			out := next(ctx, c)
-			if c.Method == mcp.MethodCallTool {
-				fmt.Println("a tool was called, error:", out.Err)
+	printErrors := func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) (any, error) {
+			result, err := next(ctx, c)
+			if c.Method() == mcp.MethodCallTool {
+				fmt.Printf("tool %s was called, error: %v\n", c.Name(), err)
 			}
-			return out
+			return result, err
 		}
 	}
-	s := &server.Server{Name: "counted", Middleware: []rpc.Middleware{counted}}
+	s := &server.Server{Name: "example", Middleware: []call.Middleware{printErrors}}
 	server.AddTool(s, mcp.Tool{Name: "ping"}, func(context.Context, struct{}) (string, error) { return "pong", nil })
 
 	ctx := context.Background()
@@ -38,6 +38,6 @@ func ExampleMiddleware() {
 	_ = c.Close()
 	<-served
 	// Output:
-	// a tool was called, error: <nil>
+	// tool ping was called, error: <nil>
 	// pong <nil>
 }

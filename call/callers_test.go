@@ -1,4 +1,4 @@
-package rpc
+package call
 
 import (
 	"strconv"
@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Many callers take bounded memory: those who lack nothing are forgotten first.
-func TestY1TheCallersThatAreRememberedAreBounded(t *testing.T) {
+// LimitRate tracks a limited number of callers and forgets idle ones first.
+func TestY1LimitRateTracksALimitedNumberOfCallers(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	b := &buckets{limit: RateLimit{PerSecond: 1, Burst: 2, Now: func() time.Time { return now }}, callers: make(map[caller]*bucket)}
 	for i := range maxCallers {
@@ -19,15 +19,15 @@ func TestY1TheCallersThatAreRememberedAreBounded(t *testing.T) {
 	b.take(greedy)
 	b.take(caller{source: "one more"})
 	if len(b.callers) != 2 {
-		t.Errorf("%d callers are remembered when all others are idle", len(b.callers))
+		t.Errorf("%d callers are tracked although all others are idle", len(b.callers))
 	}
 	if b.take(greedy) == 0 {
-		t.Error("whoever has used up what they had was forgotten")
+		t.Error("a caller with an empty bucket was forgotten")
 	}
 	for i := range 5 * maxCallers {
 		b.take(caller{source: strconv.Itoa(i)})
 		if len(b.callers) > maxCallers {
-			t.Fatalf("%d callers are remembered", len(b.callers))
+			t.Fatalf("%d callers are tracked", len(b.callers))
 		}
 	}
 }

@@ -1,0 +1,12 @@
+// Package call is for middleware: code that runs around every request that a server answers or a
+// client makes.
+//
+// A [Handler] takes a [Call], which describes one request, and returns its typed result, such as
+// *mcp.CallToolResult, or an error. A [Middleware] wraps a Handler. Servers and clients use the same
+// types: see Server.Middleware of package server and Dialer.Middleware of package client.
+//
+// [LogCalls], [TimeCalls], [RecoverCalls], [LimitRate] and [RetryRequests] are ready to use. Package
+// otel has middleware for OpenTelemetry.
+//
+// The package also has the errors that middleware and the callers of a client act on.
+package call

@@ -1,0 +1,138 @@
+package call
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+)
+
+// RateLimit configures [LimitRate].
+type RateLimit struct {
+	PerSecond float64 // calls per second on average; 0 or less means no limit
+	Burst     int     // calls at once after a pause; at least 1
+	// Methods are the methods that are counted, all together. Nil means tools/call and
+	// completion/complete (2026-07-28, server/tools, Security; server/utilities/completion).
+	Methods []string
+	Now     func() time.Time // nil means time.Now
+}
+
+// LimitRate returns middleware that limits the rate of calls of each caller. It rejects a call beyond the
+// limit with an error that gives the time to wait, in its message and as retryAfterMs in its data.
+//
+// A caller is a principal. Callers that are not authenticated are distinguished by [Call.Source], a
+// session or an address, so that one of them cannot use up the limit of the others.
+//
+// It tracks at most 10,000 callers. When there are more, it forgets the idle ones first.
+func LimitRate(limit RateLimit) Middleware {
+	if limit.PerSecond <= 0 {
+		return func(next Handler) Handler { return next }
+	}
+	limit.Burst = max(limit.Burst, 1)
+	if limit.Methods == nil {
+		limit.Methods = []string{mcp.MethodCallTool, mcp.MethodComplete}
+	}
+	if limit.Now == nil {
+		limit.Now = time.Now
+	}
+	b := &buckets{limit: limit, callers: make(map[caller]*bucket)}
+	return func(next Handler) Handler {
+		return func(ctx context.Context, c *Call) (any, error) {
+			if slices.Contains(limit.Methods, c.Method()) {
+				if wait := b.take(callerOf(c)); wait > 0 {
+					return nil, tooManyCalls(wait)
+				}
+			}
+			return next(ctx, c)
+		}
+	}
+}
+
+// tooManyCalls returns the error for a call beyond the limit. The protocol defines no code for it.
+func tooManyCalls(wait time.Duration) *jsonrpc.Error {
+	wait = wait.Round(time.Millisecond) + time.Millisecond
+	data, _ := json.Marshal(struct {
+		RetryAfterMs int64 `json:"retryAfterMs"`
+	}{wait.Milliseconds()})
+	e := jsonrpc.Errorf(jsonrpc.CodeInternalError, "too many calls: try again in %v", wait)
+	e.Data = data
+	return e
+}
+
+// caller identifies a caller.
+type caller struct {
+	who    principal.Principal
+	source string // only of callers that are not authenticated
+}
+
+func callerOf(c *Call) caller {
+	if c.Principal() == principal.Anonymous {
+		return caller{source: c.Source()}
+	}
+	return caller{who: c.Principal()}
+}
+
+// maxCallers limits how many callers are tracked.
+const maxCallers = 10_000
+
+// buckets holds the token buckets of all callers.
+type buckets struct {
+	limit RateLimit
+
+	mu      sync.Mutex
+	callers map[caller]*bucket
+}
+
+type bucket struct {
+	tokens float64
+	at     time.Time // when tokens was computed
+}
+
+// take removes a token from a caller's bucket, or returns the time until there is one.
+func (b *buckets) take(from caller) (wait time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.limit.Now()
+	of := b.callers[from]
+	if of == nil {
+		if len(b.callers) >= maxCallers {
+			b.evict(now)
+		}
+		of = &bucket{float64(b.limit.Burst), now}
+		b.callers[from] = of
+	}
+	b.refill(of, now)
+	if of.tokens < 1 {
+		return time.Duration((1 - of.tokens) / b.limit.PerSecond * float64(time.Second))
+	}
+	of.tokens--
+	return 0
+}
+
+// refill adds the tokens that have accrued since the last time.
+func (b *buckets) refill(of *bucket, now time.Time) {
+	passed := max(now.Sub(of.at), 0) // the clock may be set back
+	of.tokens = min(of.tokens+passed.Seconds()*b.limit.PerSecond, float64(b.limit.Burst))
+	of.at = now
+}
+
+// evict removes all callers whose bucket is full, which changes nothing for them, and then others until
+// an eighth of the table is free. It is called with mu held.
+func (b *buckets) evict(now time.Time) {
+	for key, of := range b.callers {
+		if b.refill(of, now); of.tokens >= float64(b.limit.Burst) {
+			delete(b.callers, key)
+		}
+	}
+	for key := range b.callers {
+		if len(b.callers) <= maxCallers*7/8 {
+			return
+		}
+		delete(b.callers, key)
+	}
+}

@@ -1,0 +1,109 @@
+package call
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// Retry configures [RetryRequests]. The zero Retry uses the defaults.
+type Retry struct {
+	Attempts int           // including the first; default 3, at most 10
+	Wait     time.Duration // before the second attempt; it doubles for each further one; default 200 ms
+	MaxWait  time.Duration // upper bound of a wait, also of one that the server asks for; default 10 s
+	// Tool reports whether a tool may be called again. A tool declares that in its annotations
+	// (idempotentHint, readOnlyHint), which are only reliable if the server is trusted: see
+	// [mcp.ToolAnnotations]. Nil means that no tool may.
+	Tool func(name string) bool
+}
+
+// safeMethods are the methods that change nothing on a server.
+var safeMethods = []string{
+	mcp.MethodDiscover, mcp.MethodPing, mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListResourceTemplates,
+	mcp.MethodReadResource, mcp.MethodGetPrompt, mcp.MethodComplete,
+}
+
+// RetryRequests returns middleware for a client that repeats requests after a transient failure: a lost
+// connection, a time-out, an overloaded server (status 429, 502, 503 or 504), or an error with
+// retryAfterMs in its data. It repeats lists, reads, prompts, completions, pings and discovery, and the
+// calls of tools for which Retry.Tool returns true.
+//
+// Each wait is random, between half of the current wait and all of it, and no shorter than the server
+// asks for. If the server asks for more than MaxWait, the request is not repeated. RetryRequests returns the
+// last error. A wait ends when the context of the request ends. On a server the middleware does nothing.
+func RetryRequests(r Retry) Middleware {
+	if r.Attempts <= 0 {
+		r.Attempts = 3
+	}
+	r.Attempts = min(r.Attempts, 10)
+	if r.Wait <= 0 {
+		r.Wait = 200 * time.Millisecond
+	}
+	if r.MaxWait <= 0 {
+		r.MaxWait = 10 * time.Second
+	}
+	return func(next Handler) Handler {
+		return func(ctx context.Context, c *Call) (any, error) {
+			if !c.Outgoing() || !r.isSafe(c) {
+				return next(ctx, c)
+			}
+			wait := min(r.Wait, r.MaxWait)
+			for attempt := 1; ; attempt++ {
+				result, err := next(ctx, c)
+				if err == nil {
+					return result, nil
+				}
+				least, transient := isTransient(err)
+				if !transient || attempt == r.Attempts || least > r.MaxWait || ctx.Err() != nil {
+					return result, err
+				}
+				timer := time.NewTimer(max(wait/2+rand.N(wait/2+1), least))
+				select {
+				case <-timer.C:
+				case <-ctx.Done():
+					timer.Stop()
+					return result, err
+				}
+				wait = min(2*wait, r.MaxWait)
+			}
+		}
+	}
+}
+
+// isSafe reports whether a request may be sent twice.
+func (r *Retry) isSafe(c *Call) bool {
+	if c.Method() == mcp.MethodCallTool && r.Tool != nil {
+		return r.Tool(c.Name())
+	}
+	return slices.Contains(safeMethods, c.Method())
+}
+
+// isTransient reports whether a request that failed with err may succeed later, and how long the
+// server wants the client to wait.
+func isTransient(err error) (wait time.Duration, transient bool) {
+	var status *StatusError
+	if errors.As(err, &status) {
+		switch status.Status {
+		case 429, 502, 503, 504:
+			return status.RetryAfter, true
+		}
+	}
+	var reported *jsonrpc.Error
+	if errors.As(err, &reported) && reported != nil {
+		var data struct {
+			RetryAfterMs *int64 `json:"retryAfterMs"`
+		}
+		if json.Unmarshal(reported.Data, &data) != nil || data.RetryAfterMs == nil || *data.RetryAfterMs < 0 {
+			return 0, false
+		}
+		return time.Duration(min(*data.RetryAfterMs, 1<<40)) * time.Millisecond, true
+	}
+	var timeout *TimeoutError
+	return 0, errors.Is(err, ErrConnectionLost) || errors.As(err, &timeout)
+}

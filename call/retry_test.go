@@ -1,0 +1,136 @@
+package call_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// attempt makes a request through RetryRequests that first fails with the failures and then succeeds.
+func attempt(ctx context.Context, r call.Retry, method, params string, failures ...error) (attempts int, took time.Duration, err error) {
+	begin := time.Now()
+	handle := call.RetryRequests(r)(func(context.Context, *call.Call) (any, error) {
+		attempts++
+		if attempts <= len(failures) {
+			return nil, failures[attempts-1]
+		}
+		return &mcp.EmptyResult{}, nil
+	})
+	_, err = handle(ctx, call.New(call.Description{Method: method, Params: jsonrpc.MembersOf([]byte(params)), Outgoing: true}))
+	return attempts, time.Since(begin), err
+}
+
+func TestRetryRequestsRepeatsOnlySafeRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lost := call.ErrConnectionLost
+		for method, want := range map[string]int{
+			mcp.MethodListTools: 3, mcp.MethodReadResource: 3, mcp.MethodComplete: 3, mcp.MethodPing: 3, mcp.MethodDiscover: 3, mcp.MethodGetPrompt: 3,
+			mcp.MethodCallTool: 1, mcp.MethodSubscribe: 1, mcp.MethodInitialize: 1, mcp.MethodListen: 1, "jobs/run": 1,
+		} {
+			if n, _, err := attempt(t.Context(), call.Retry{}, method, `{"name":"x"}`, lost, lost, lost, lost); n != want || !errors.Is(err, lost) {
+				t.Errorf("%s: %d attempts, %v, want %d", method, n, err, want)
+			}
+		}
+		trusted := call.Retry{Tool: func(name string) bool { return name == "safe" }}
+		if n, _, err := attempt(t.Context(), trusted, mcp.MethodCallTool, `{"name":"safe"}`, lost); n != 2 || err != nil {
+			t.Errorf("a tool that may be repeated: %d attempts, %v", n, err)
+		}
+		if n, _, _ := attempt(t.Context(), trusted, mcp.MethodCallTool, `{"name":"other"}`, lost); n != 1 {
+			t.Errorf("another tool: %d attempts", n)
+		}
+	})
+}
+
+func TestRetryRequestsWaitsAsLongAsTheServerAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limited := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Data: json.RawMessage(`{"retryAfterMs":5000}`)}
+		if n, took, err := attempt(t.Context(), call.Retry{}, mcp.MethodListTools, "", limited); n != 2 || took != 5*time.Second || err != nil {
+			t.Errorf("%d attempts in %v, %v", n, took, err)
+		}
+		busy := &call.StatusError{Status: 503, RetryAfter: 7 * time.Second}
+		if n, took, _ := attempt(t.Context(), call.Retry{}, mcp.MethodListTools, "", busy); n != 2 || took != 7*time.Second {
+			t.Errorf("%d attempts in %v", n, took)
+		}
+		if n, _, _ := attempt(t.Context(), call.Retry{MaxWait: time.Second}, mcp.MethodListTools, "", busy); n != 1 {
+			t.Errorf("%d attempts although the server asks for more than MaxWait", n)
+		}
+	})
+}
+
+func TestRetryRequestsDoublesItsWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lost := call.ErrConnectionLost
+		r := call.Retry{Attempts: 4, Wait: time.Second, MaxWait: 3 * time.Second}
+		n, took, _ := attempt(t.Context(), r, mcp.MethodListTools, "", lost, lost, lost, lost)
+		if n != 4 || took < 3*time.Second || took > 6*time.Second { // waits of at most 1, 2 and 3 seconds
+			t.Errorf("%d attempts in %v", n, took)
+		}
+	})
+}
+
+func TestRetryRequestsReturnsPermanentErrorsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, err := range []error{
+			errors.New("other"), &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams}, &call.StatusError{Status: 403},
+			call.ErrClosed, call.ErrInvalidResponse, context.Canceled,
+		} {
+			if n, _, got := attempt(t.Context(), call.Retry{}, mcp.MethodListTools, "", err); n != 1 || !errors.Is(got, err) {
+				t.Errorf("%v: %d attempts, %v", err, n, got)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if n, took, err := attempt(ctx, call.Retry{}, mcp.MethodListTools, "", call.ErrConnectionLost); n != 1 || took != time.Millisecond || err == nil {
+			t.Errorf("%d attempts in %v, %v", n, took, err)
+		}
+	})
+}
+
+func TestRetryRequestsDoesNothingOnAServer(t *testing.T) {
+	attempts := 0
+	handle := call.RetryRequests(call.Retry{})(func(context.Context, *call.Call) (any, error) {
+		attempts++
+		return nil, call.ErrConnectionLost
+	})
+	if _, err := handle(t.Context(), call.New(call.Description{Method: mcp.MethodListTools})); err == nil || attempts != 1 {
+		t.Errorf("%d attempts, %v", attempts, err)
+	}
+}
+
+func TestTimeCallsReportsTheErrorThatRecoverCallsReturns(t *testing.T) {
+	var seen []call.Timing
+	timing := call.TimeCalls(func(_ context.Context, timed call.Timing) { seen = append(seen, timed) })
+	recovery := call.RecoverCalls(slog.New(slog.DiscardHandler))
+	c := call.New(call.Description{Method: mcp.MethodCallTool, Params: jsonrpc.MembersOf([]byte(`{"name":"x"}`))})
+
+	_, err := timing(recovery(func(context.Context, *call.Call) (any, error) { panic("odd") }))(t.Context(), c)
+	var panicked *call.PanicError
+	if !errors.As(err, &panicked) || panicked.Value != "odd" {
+		t.Errorf("error %v", err)
+	}
+	if _, err := timing(func(context.Context, *call.Call) (any, error) { return &mcp.CallToolResult{}, nil })(t.Context(), c); err != nil {
+		t.Error(err)
+	}
+	if len(seen) != 2 || seen[0].Outcome != "internal error" || seen[0].Name != "x" || seen[1].Outcome != "ok" || seen[1].Method != mcp.MethodCallTool {
+		t.Errorf("%+v", seen)
+	}
+}
+
+// A client that repeats requests and logs how long they took.
+func ExampleRetryRequests() {
+	middleware := []call.Middleware{ // of a client.Dialer
+		call.TimeCalls(func(ctx context.Context, t call.Timing) {
+			slog.InfoContext(ctx, "request", "method", t.Method, "took", t.Took, "outcome", t.Outcome)
+		}),
+		call.RetryRequests(call.Retry{Attempts: 5}),
+	}
+	_ = middleware
+}

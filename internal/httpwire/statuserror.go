@@ -1,0 +1,27 @@
+package httpwire
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+)
+
+// statusError returns the error for a response whose status is not a success.
+func statusError(resp *http.Response) *call.StatusError {
+	return &call.StatusError{
+		Status:     resp.StatusCode,
+		Text:       http.StatusText(resp.StatusCode),
+		RetryAfter: retryAfter(resp.Header.Get("Retry-After")),
+	}
+}
+
+// retryAfter reads a Retry-After header that gives seconds (RFC 9110, section 10.2.3). Other values count as 0.
+func retryAfter(header string) time.Duration {
+	seconds, err := strconv.Atoi(header)
+	if err != nil || seconds < 0 {
+		return 0
+	}
+	return time.Duration(min(seconds, 1<<20)) * time.Second
+}
