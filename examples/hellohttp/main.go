@@ -1,5 +1,5 @@
-// Command hellohttp is the hello server over HTTP. One endpoint serves clients of every
-// revision, on the port of this machine's loopback interface that the environment names:
+// Command hellohttp is the hello server over HTTP, on 127.0.0.1 and the port in the environment
+// variable PORT. One endpoint serves clients of every revision.
 //
 //	PORT=8080 go run ./examples/hellohttp
 //	parley call http://127.0.0.1:8080/mcp greet Name=Ada
