@@ -1,0 +1,62 @@
+package house
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	joseModule   = "github.com/go-jose/go-jose/v4"
+	textModule   = "golang.org/x/text"
+	schemaModule = "github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// maxClientModules is the number of modules, this one included, that a program may link
+// that only dials servers.
+const maxClientModules = 4
+
+func TestClientProgramLinksFewModules(t *testing.T) {
+	modules := linkedModules(t, "./examples/call")
+	if len(modules) > maxClientModules {
+		t.Errorf("a client program links too many modules: %d, the limit is %d: %q", len(modules), maxClientModules, modules)
+	}
+	if slices.Contains(modules, joseModule) {
+		t.Errorf("a client program links %s", joseModule)
+	}
+	// The schema library is the only package that may need golang.org/x/text.
+	if slices.Contains(modules, textModule) && !slices.Contains(modules, schemaModule) {
+		t.Errorf("a client program links %s", textModule)
+	}
+}
+
+// A server with a Verifier of its own, or with token introspection, needs no JOSE.
+func TestOnlyVerifiersOfJSONWebTokensLinkJOSE(t *testing.T) {
+	for pattern, want := range map[string]bool{
+		"./server": false, "./auth": false, "./auth/introspection": false, "./host": false, "./gateway": false, "./examples/hellohttp": false,
+		"./auth/jwt": true, "./auth/oauth": true,
+	} {
+		if modules := linkedModules(t, pattern); slices.Contains(modules, joseModule) != want {
+			t.Errorf("%s links %q, want %s: %v", pattern, modules, joseModule, want)
+		}
+	}
+}
+
+// linkedModules returns the paths of the modules that a package of this module links.
+func linkedModules(t *testing.T, pattern string) []string {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", pattern)
+	list.Dir = "../.."
+	output, err := list.Output()
+	if err != nil {
+		t.Fatalf("go list %s: %v", pattern, err)
+	}
+	modules := strings.Fields(string(output))
+	slices.Sort(modules)
+	modules = slices.Compact(modules)
+	if !slices.Contains(modules, module) {
+		t.Fatalf("go list %s lists %q, without %s", pattern, modules, module)
+	}
+	return modules
+}
