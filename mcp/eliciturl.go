@@ -3,10 +3,11 @@ package mcp
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"net/url"
 	"strings"
 	"unicode"
+
+	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
 // MaxElicitURL is the maximum length of an [ElicitParams.URL], in bytes.
@@ -34,13 +35,8 @@ func ParseElicitURL(address string) (*url.URL, error) {
 		return nil, errors.New("URL must have a host")
 	case u.User != nil:
 		return nil, errors.New("URL must not contain credentials")
-	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+	case !httpurl.IsSecure(u):
 		return nil, errors.New("URL must use https: http is allowed only to the loopback interface")
 	}
 	return u, nil
-}
-
-func isLoopback(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
 }

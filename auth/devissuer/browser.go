@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+
+	"github.com/parley-mcp/parley/internal/redirect"
 )
 
 // Browser is a person at a browser, for tests without either: it opens the consent page, keeps its
@@ -126,7 +128,7 @@ func (b *Browser) do(ctx context.Context, method, address string, form url.Value
 		request.Header.Set("Origin", request.URL.Scheme+"://"+request.URL.Host)
 		request.Header.Set("Sec-Fetch-Site", "same-origin")
 	}
-	client := &http.Client{Transport: b.Transport, Jar: b.jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{Transport: b.Transport, Jar: b.jar, CheckRedirect: redirect.None}
 	answer, err := client.Do(request)
 	if err != nil {
 		var failed *url.Error // whose URL holds the state, and on the way back the code

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
 // The ways for a client to prove itself at the token endpoint.
@@ -60,14 +62,10 @@ func checkRedirect(uri string) error {
 		return fmt.Errorf("redirect_uri %q has user information", uri)
 	case u.Scheme == "https" && u.Hostname() != "":
 		return nil
-	case u.Scheme == "http" && isLoopback(u.Hostname()):
+	case u.Scheme == "http" && httpurl.IsLoopback(u.Hostname()):
 		return nil
 	}
 	return fmt.Errorf("redirect_uri %q is neither https nor http on this machine", uri)
-}
-
-func isLoopback(host string) bool {
-	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
 // allows reports whether uri is one of the client's.

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"time"
+
+	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
 //go:embed page
@@ -62,7 +64,7 @@ func (i *Issuer) ask(w http.ResponseWriter, asked request) {
 	i.page(w, http.StatusOK, "consent.html", asking{
 		Issuer: i.url, ID: id, Client: name, ClientID: asked.client.ID, Document: asked.client.document,
 		Resource: asked.resource, Redirect: asked.redirect, RedirectHost: target.Host,
-		RedirectsToThisMachine: isLoopback(target.Hostname()),
+		RedirectsToThisMachine: httpurl.IsLoopback(target.Hostname()),
 		Users:                  i.config.Users, UserQuestion: len(i.config.Users) > 1,
 		Scopes: asked.scopes, ScopesAsked: len(asked.scopes) > 0,
 	})

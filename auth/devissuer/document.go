@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/parley-mcp/parley/internal/redirect"
 )
 
 const (
@@ -52,7 +54,7 @@ func (i *Issuer) readDocument(ctx context.Context, id string) (*Client, error) {
 	}
 	request.Header.Set("Accept", "application/json")
 	fetching := *i.config.Documents
-	fetching.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	fetching.CheckRedirect = redirect.None
 	answer, err := fetching.Do(request)
 	if err != nil {
 		return nil, err

@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
 // OpenBrowser shows an https URL, or an http URL of this machine, in the user's
@@ -64,7 +66,7 @@ func browserCommand(system, raw string) (name string, args []string, err error) 
 	if err != nil {
 		return "", nil, err
 	}
-	if u.Scheme == "http" && !isLoopbackHost(u.Hostname()) {
+	if u.Scheme == "http" && !httpurl.IsLoopback(u.Hostname()) {
 		return "", nil, fmt.Errorf("%w: %s is not https", ErrInsecureURL, shown(u))
 	}
 	if strings.ContainsFunc(u.String(), func(r rune) bool { return r <= ' ' || r == '"' || r == 0x7F }) {

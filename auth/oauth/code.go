@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/oauth2"
+
+	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
 // code takes the user to the authorization server and trades what they come back with
@@ -128,7 +130,7 @@ func checkRedirect(redirect string) error {
 	if err != nil {
 		return fmt.Errorf("the redirect URI: %w", err)
 	}
-	if u.Scheme == "http" && !isLoopbackHost(u.Hostname()) {
+	if u.Scheme == "http" && !httpurl.IsLoopback(u.Hostname()) {
 		return fmt.Errorf("the redirect URI: %w: it is neither https nor of this machine", ErrInsecureURL)
 	}
 	return nil

@@ -7,11 +7,13 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/parley-mcp/parley/internal/httpurl"
+	"github.com/parley-mcp/parley/internal/redirect"
 )
 
 // Bounds on one exchange with a server that takes part in authorization.
@@ -32,7 +34,7 @@ type web struct {
 }
 
 func (c *Client) newWeb(server *url.URL) *web {
-	local := isLoopbackHost(server.Hostname())
+	local := httpurl.IsLoopback(server.Hostname())
 	guard := reach{loopback: local, networks: c.Networks}
 	return &web{
 		server:  server,
@@ -69,9 +71,8 @@ func (c *Client) newHTTP(guard control) *http.Client {
 		transport.Proxy = http.ProxyURL(c.Proxy)
 	}
 	return &http.Client{
-		Transport: transport,
-		// A redirect leads where nobody has vouched for.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport:     transport,
+		CheckRedirect: redirect.None, // a redirect could lead to an unchecked address
 	}
 }
 
@@ -81,7 +82,7 @@ func (w *web) check(raw string) (*url.URL, error) {
 	if err != nil {
 		return nil, err
 	}
-	if u.Scheme == "http" && !(w.local && isLoopbackHost(u.Hostname())) {
+	if u.Scheme == "http" && !(w.local && httpurl.IsLoopback(u.Hostname())) {
 		return nil, fmt.Errorf("%w: %s is not https", ErrInsecureURL, shown(u))
 	}
 	return u, nil
@@ -112,30 +113,6 @@ func shown(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
-// isLoopbackHost goes by the name alone: what a name resolves to is for whoever owns
-// it to say.
-func isLoopbackHost(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	a, err := netip.ParseAddr(host)
-	return err == nil && a.Unmap().IsLoopback()
-}
-
-func sameOrigin(a, b *url.URL) bool {
-	return strings.EqualFold(a.Scheme, b.Scheme) && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
-}
-
-func port(u *url.URL) string {
-	switch p := u.Port(); {
-	case p != "":
-		return p
-	case strings.EqualFold(u.Scheme, "https"):
-		return "443"
-	}
-	return "80"
-}
-
 // reply is a response whose body has been read.
 type reply struct {
 	status int
@@ -150,7 +127,7 @@ func (w *web) get(ctx context.Context, u *url.URL, revision string) (*reply, err
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", ErrInsecureURL, shown(u))
 	}
-	if revision != "" && sameOrigin(u, w.server) {
+	if revision != "" && httpurl.SameOrigin(u, w.server) {
 		req.Header.Set("MCP-Protocol-Version", revision)
 	}
 	return w.do(req)
@@ -159,7 +136,7 @@ func (w *web) get(ctx context.Context, u *url.URL, revision string) (*reply, err
 // do sends a request to a URL that has been checked. The server's own origin is where
 // the program itself wanted to go; everything else is guarded.
 func (w *web) do(req *http.Request) (*reply, error) {
-	if sameOrigin(req.URL, w.server) {
+	if httpurl.SameOrigin(req.URL, w.server) {
 		return exchange(w.plain, req)
 	}
 	return exchange(w.guarded, req)

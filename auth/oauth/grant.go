@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+
+	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
 // Grant is a way to get tokens without a user: a [*ClientCredentials], [*Enterprise]
@@ -157,7 +159,7 @@ func (g *Enterprise) endpoint(ctx context.Context, s *session) (endpoint string,
 	if err != nil {
 		return "", nil, err
 	}
-	idp.local = isLoopbackHost(u.Hostname())
+	idp.local = httpurl.IsLoopback(u.Hostname())
 	if _, err := idp.check(named); err != nil {
 		return "", nil, err
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
 // resourceMetadata is what is used of a protected resource's metadata (RFC 9728,
@@ -78,7 +80,7 @@ func parseResource(body []byte, from, server *url.URL) (*resourceMetadata, error
 // but a part of a host speaks for all of it. A slash at the end makes no difference.
 func isResourceOf(resource string, from, server *url.URL) bool {
 	u, err := checkURL(resource)
-	if err != nil || !sameOrigin(u, server) || u.RawQuery != "" && u.RawQuery != server.RawQuery {
+	if err != nil || !httpurl.SameOrigin(u, server) || u.RawQuery != "" && u.RawQuery != server.RawQuery {
 		return false
 	}
 	theirs, ours := strings.TrimRight(u.EscapedPath(), "/"), strings.TrimRight(server.EscapedPath(), "/")
@@ -88,7 +90,7 @@ func isResourceOf(resource string, from, server *url.URL) bool {
 	if !strings.HasPrefix(ours, theirs+"/") || u.RawQuery != "" {
 		return false
 	}
-	return sameOrigin(from, u) && strings.TrimRight(from.EscapedPath(), "/") == wellKnownResource+theirs
+	return httpurl.SameOrigin(from, u) && strings.TrimRight(from.EscapedPath(), "/") == wellKnownResource+theirs
 }
 
 // parseServer reads metadata of an authorization server that must be issuer.

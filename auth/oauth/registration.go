@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
 // Registration is a client that an authorization server knows. Client identifiers
@@ -147,7 +149,7 @@ func requestedMethod(supported []string) string {
 // basic/authorization/client-registration, Application Type).
 func applicationType(redirectURI string) string {
 	u, err := url.Parse(redirectURI)
-	if err == nil && u.Scheme == "https" && !isLoopbackHost(u.Hostname()) {
+	if err == nil && u.Scheme == "https" && !httpurl.IsLoopback(u.Hostname()) {
 		return "web"
 	}
 	return "native"

@@ -5,6 +5,8 @@ import (
 	"net/http"
 
 	"golang.org/x/oauth2"
+
+	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
 // FromTokenSource authorizes requests to one MCP server with the tokens of a source,
@@ -25,7 +27,7 @@ func (t *SourceAuthorizer) Authorize(req *http.Request, server string) error {
 	if !sameServer(server, t.server) {
 		return nil
 	}
-	if u := req.URL; u.Scheme != "https" && !isLoopbackHost(u.Hostname()) {
+	if u := req.URL; u.Scheme != "https" && !httpurl.IsLoopback(u.Hostname()) {
 		return fmt.Errorf("%w: %s is not https", ErrInsecureURL, shown(u))
 	}
 	token, err := t.source.Token()

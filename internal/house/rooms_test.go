@@ -12,7 +12,7 @@ type kind int
 
 const (
 	onFloor  kind = iota // imports what is on lower floors
-	adapter              // imports anything public; imported by the program
+	adapter              // imports anything public, and the internal packages of floor 0; imported by the program
 	forTests             // imports anything public; imported by tests and by the rooms beside
 	beside               // imports anything public; imported by nobody
 	official             // the official documents: imported by tests only
@@ -164,7 +164,9 @@ func allowed(from, to string) bool {
 	case onFloor:
 		return t.kind == onFloor && t.floor < f.floor || sameFloor[[2]string{from, to}] ||
 			t.kind == adapter && from == "cmd/parley"
-	case adapter, forTests:
+	case adapter:
+		return t.kind == onFloor && (public(to) || t.floor == 0)
+	case forTests:
 		return public(to) && t.kind == onFloor
 	case beside:
 		return public(to) && t.kind != beside

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
 // Guard keeps web pages from talking to a server that did not ask for them: the
@@ -58,7 +60,7 @@ func (g *Guard) hostAllowed(host string, loopback bool) bool {
 	if len(g.Hosts) > 0 {
 		return g.hostListed(host)
 	}
-	return !loopback || isLoopbackName(hostname(host))
+	return !loopback || httpurl.IsLoopback(hostname(host))
 }
 
 func (g *Guard) hostListed(host string) bool {
@@ -80,7 +82,7 @@ func (g *Guard) originAllowed(origin, host string, loopback bool) bool {
 	if strings.EqualFold(u.Host, host) {
 		return loopback || g.hostListed(host) || isAddress(hostname(host))
 	}
-	return loopback && isLoopbackName(hostname(u.Host)) // this machine's own pages
+	return loopback && httpurl.IsLoopback(hostname(u.Host)) // this machine's own pages
 }
 
 // crossSite reports whether a browser says that a page of another site, or of
@@ -129,14 +131,6 @@ func hostname(hostport string) string {
 func isAddress(host string) bool {
 	_, err := netip.ParseAddr(host)
 	return err == nil
-}
-
-func isLoopbackName(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.IsLoopback() && ip.Zone() == ""
 }
 
 func isJSON(contentType []string) bool {

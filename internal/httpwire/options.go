@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/parley-mcp/parley/internal/redirect"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -57,7 +58,7 @@ func (o *Options) newHTTP() *http.Client {
 		own.MaxResponseHeaderBytes = maxResponseHeader
 		c.Transport = own
 	}
-	c.CheckRedirect = sameOrigin
+	c.CheckRedirect = redirect.SameOrigin(maxRedirects)
 	return c
 }
 
@@ -77,17 +78,6 @@ func (o *Options) newRequest(ctx context.Context, method, to string, body []byte
 		req.Header[http.CanonicalHeaderKey(name)] = values
 	}
 	return req, nil
-}
-
-// sameOrigin follows redirects only where they change nothing but the path: what
-// we send, credentials included, is for the origin it was given for, and a POST
-// that became a GET would be another request.
-func sameOrigin(req *http.Request, via []*http.Request) error {
-	first := via[0]
-	if len(via) > maxRedirects || req.URL.Scheme != first.URL.Scheme || !strings.EqualFold(req.URL.Host, first.URL.Host) || req.Method != first.Method {
-		return http.ErrUseLastResponse
-	}
-	return nil
 }
 
 // redact takes the URL out of an error of net/http: it can hold secrets.
