@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/parley-mcp/parley/internal/digest"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -32,15 +31,15 @@ func newClientCache(d *Dialer, target Target) *clientCache {
 	}
 	info, _ := json.Marshal(d.info()) // dialling reports what cannot be encoded
 	capabilities, _ := json.Marshal(d.capabilities())
-	u.asker = digest(info, capabilities)
+	u.asker = digest.Join(info, capabilities)
 	only := rand.Text() // a server that is this client's alone, or credentials that nobody knows
 	u.server, u.own, u.identity = cachedServer{address: only}, true, func() string { return only }
 	if t, ok := target.(*HTTPTarget); ok {
-		u.server, u.own = cachedServer{digest([]byte(t.URL)), d.HTTPClient}, false
+		u.server, u.own = cachedServer{digest.Join([]byte(t.URL)), d.HTTPClient}, false
 		named, ok := d.Auth.(identifier)
 		switch {
 		case t.Identity != nil:
-			u.identity = func() string { return digest([]byte("identity"), []byte(t.Identity()), encodeHeader(t.Header)) }
+			u.identity = func() string { return digest.Join([]byte("identity"), []byte(t.Identity()), encodeHeader(t.Header)) }
 		case ok:
 			hidden := "" // what an HTTPClient may add
 			if d.HTTPClient != nil {
@@ -51,10 +50,10 @@ func newClientCache(d *Dialer, target Target) *clientCache {
 				if who == "" {
 					return only
 				}
-				return digest([]byte("authorizer"), []byte(who), encodeHeader(t.Header), []byte(hidden))
+				return digest.Join([]byte("authorizer"), []byte(who), encodeHeader(t.Header), []byte(hidden))
 			}
 		case d.Auth == nil && d.HTTPClient == nil:
-			header := digest([]byte("header"), encodeHeader(t.Header))
+			header := digest.Join([]byte("header"), encodeHeader(t.Header))
 			u.identity = func() string { return header }
 		}
 	}
@@ -65,16 +64,6 @@ func newClientCache(d *Dialer, target Target) *clientCache {
 // known. See Authorizer.
 type identifier interface {
 	Identity(server string) string
-}
-
-// digest is a name for parts that may be secret.
-func digest(parts ...[]byte) string {
-	h := sha256.New()
-	for _, p := range parts {
-		sum := sha256.Sum256(p)
-		h.Write(sum[:])
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }
 
 func encodeHeader(header map[string][]string) []byte {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/parley-mcp/parley/internal/digest"
 )
 
 // request is what a client asks the user for (RFC 6749, section 4.1.1).
@@ -162,7 +164,7 @@ func (i *Issuer) giveCode(asked request, user string) string {
 	value := secret()
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.codes.put(digest(value), &code{request: asked, grant: &grant{
+	i.codes.put(digest.Of(value), &code{request: asked, grant: &grant{
 		client: asked.client.ID, user: user, resource: asked.resource, scopes: asked.scopes,
 	}}, time.Now().Add(codeLifetime))
 	return value

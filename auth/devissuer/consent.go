@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/digest"
 	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
@@ -49,7 +50,7 @@ type asking struct {
 func (i *Issuer) ask(w http.ResponseWriter, asked request) {
 	id, cookie := secret(), secret()
 	i.mu.Lock()
-	i.consents.put(id, &consent{asked, digest(cookie)}, time.Now().Add(consentLifetime))
+	i.consents.put(id, &consent{asked, digest.Of(cookie)}, time.Now().Add(consentLifetime))
 	i.mu.Unlock()
 	http.SetCookie(w, consentCookie(id, cookie, int(consentLifetime/time.Second)))
 	target, err := url.Parse(asked.redirect)
@@ -79,7 +80,7 @@ func (i *Issuer) serveConsent(w http.ResponseWriter, r *http.Request) {
 	id := r.PostForm.Get("id")
 	var browser string
 	if cookie, err := r.Cookie(consentCookie(id, "", 0).Name); err == nil {
-		browser = digest(cookie.Value)
+		browser = digest.Of(cookie.Value)
 	}
 	i.mu.Lock()
 	pending, found := i.consents.get(id)

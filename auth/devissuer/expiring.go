@@ -3,7 +3,6 @@ package devissuer
 import (
 	"container/list"
 	"crypto/rand"
-	"crypto/sha256"
 	"time"
 )
 
@@ -55,10 +54,3 @@ func (x *expiring[T]) remove(key string) {
 
 // secret returns 130 random bits or more as text.
 func secret() string { return rand.Text() }
-
-// digest is what an issuer keeps of a secret that it gave away. Looking it up takes no time that would
-// tell of the secret.
-func digest(secret string) string {
-	sum := sha256.Sum256([]byte(secret))
-	return string(sum[:])
-}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/parley-mcp/parley/internal/digest"
 )
 
 // grant is what a user allowed a client: the tokens that descend from one consent.
@@ -104,7 +106,7 @@ func (i *Issuer) tokens(g *grant, scopes []string, renewable bool) (tokens, erro
 	if renewable {
 		given.Refresh = secret()
 		i.mu.Lock()
-		i.refreshes.put(digest(given.Refresh), &refresh{grant: g}, time.Now().Add(i.config.RefreshTokenLifetime))
+		i.refreshes.put(digest.Of(given.Refresh), &refresh{grant: g}, time.Now().Add(i.config.RefreshTokenLifetime))
 		i.mu.Unlock()
 	}
 	return given, nil

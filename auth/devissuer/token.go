@@ -1,15 +1,14 @@
 package devissuer
 
 import (
-	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
 	"errors"
 	"mime"
 	"net/http"
 	"slices"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/digest"
 )
 
 const (
@@ -91,7 +90,7 @@ func (i *Issuer) form(r *http.Request) (*Client, *failure) {
 // section 4.1.2): the first who came may have been a thief.
 func (i *Issuer) redeem(r *http.Request, c *Client, key string) (tokens, *failure) {
 	i.mu.Lock()
-	kept, found := i.codes.get(digest(r.PostForm.Get("code")))
+	kept, found := i.codes.get(digest.Of(r.PostForm.Get("code")))
 	again := found && kept.used
 	if found {
 		kept.used = true
@@ -124,8 +123,7 @@ func verifies(verifier, challenge string) bool {
 	if len(verifier) < 43 || len(verifier) > 128 {
 		return false
 	}
-	sum := sha256.Sum256([]byte(verifier))
-	return subtle.ConstantTimeCompare([]byte(base64.RawURLEncoding.EncodeToString(sum[:])), []byte(challenge)) == 1
+	return subtle.ConstantTimeCompare([]byte(digest.Of(verifier)), []byte(challenge)) == 1
 }
 
 func sameResource(r *http.Request, g *grant) *failure {
@@ -138,7 +136,7 @@ func sameResource(r *http.Request, g *grant) *failure {
 // renew gives new tokens for a refresh token, and a new refresh token instead of it.
 func (i *Issuer) renew(r *http.Request, c *Client, proven string) (tokens, *failure) {
 	i.mu.Lock()
-	kept, found := i.refreshes.get(digest(r.PostForm.Get("refresh_token")))
+	kept, found := i.refreshes.get(digest.Of(r.PostForm.Get("refresh_token")))
 	i.mu.Unlock()
 	// A mistake of the client's own does not cost it the token.
 	switch {
@@ -209,7 +207,7 @@ func (i *Issuer) serveRevoke(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	i.mu.Lock()
-	if kept, found := i.refreshes.get(digest(r.PostForm.Get("token"))); found && kept.grant.client == c.ID {
+	if kept, found := i.refreshes.get(digest.Of(r.PostForm.Get("token"))); found && kept.grant.client == c.ID {
 		kept.grant.revoked = true
 	}
 	i.mu.Unlock()

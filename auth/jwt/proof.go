@@ -2,7 +2,6 @@ package jwt
 
 import (
 	"crypto"
-	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/internal/issuer"
+	"github.com/parley-mcp/parley/internal/digest"
 	"github.com/parley-mcp/parley/internal/httpurl"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
@@ -103,10 +103,8 @@ func proofKey(raw []byte) (key any, thumbprint string, ok bool) {
 // checkToken checks that the proof is for an access token, and made by the key that the
 // token is bound to.
 func (p *proof) checkToken(token, thumbprint string) error {
-	sum := sha256.Sum256([]byte(token))
-	hash := base64.RawURLEncoding.EncodeToString(sum[:])
 	switch {
-	case subtle.ConstantTimeCompare([]byte(p.tokenHash), []byte(hash)) != 1:
+	case subtle.ConstantTimeCompare([]byte(p.tokenHash), []byte(digest.Of(token))) != 1:
 		return invalidProof("it is for another token")
 	case subtle.ConstantTimeCompare([]byte(p.thumbprint), []byte(thumbprint)) != 1:
 		return invalidProof("it is signed with another key than the token is bound to")

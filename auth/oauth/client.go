@@ -2,9 +2,7 @@ package oauth
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
-	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -14,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/parley-mcp/parley/internal/challenge"
+	"github.com/parley-mcp/parley/internal/digest"
 )
 
 // Client gets, keeps and renews the tokens with which MCP servers are called, for one
@@ -125,8 +124,7 @@ func (c *Client) Identity(server string) string {
 	if t == nil {
 		return ""
 	}
-	digest := sha256.Sum256([]byte(t.Access))
-	return hex.EncodeToString(digest[:])
+	return digest.Of(t.Access)
 }
 
 func (c *Client) session(server string) (*session, error) {

@@ -4,14 +4,14 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/url"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/parley-mcp/parley/internal/digest"
 )
 
 const (
@@ -44,8 +44,7 @@ func (p *proofKey) proof(method string, u *url.URL, nonce, token string) (string
 		claims["nonce"] = nonce
 	}
 	if token != "" {
-		digest := sha256.Sum256([]byte(token))
-		claims["ath"] = base64.RawURLEncoding.EncodeToString(digest[:])
+		claims["ath"] = digest.Of(token)
 	}
 	return p.key.sign(claims, (&jose.SignerOptions{EmbedJWK: true}).WithType("dpop+jwt"))
 }

@@ -3,7 +3,6 @@ package oauth
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
 	"fmt"
@@ -14,6 +13,8 @@ import (
 	"net/url"
 	"sync"
 	"time"
+
+	"github.com/parley-mcp/parley/internal/digest"
 )
 
 // Loopback is an Interaction that opens the user's browser, and listens on 127.0.0.1
@@ -217,7 +218,7 @@ func (v *visit) begin() (target, cookie string) {
 		return "", ""
 	}
 	cookie = rand.Text()
-	v.browser = digestOf(cookie)
+	v.browser = digest.Of(cookie)
 	return v.target, cookie
 }
 
@@ -225,16 +226,11 @@ func (v *visit) begin() (target, cookie string) {
 // of the same name, for a longer path, that somebody else has set.
 func isMarked(r *http.Request, name, browser string) bool {
 	for _, c := range r.CookiesNamed(name) {
-		if browser != "" && subtle.ConstantTimeCompare([]byte(digestOf(c.Value)), []byte(browser)) == 1 {
+		if browser != "" && subtle.ConstantTimeCompare([]byte(digest.Of(c.Value)), []byte(browser)) == 1 {
 			return true
 		}
 	}
 	return false
-}
-
-func digestOf(cookie string) string {
-	sum := sha256.Sum256([]byte(cookie))
-	return string(sum[:])
 }
 
 // take hands on an answer if it is the first with the right state, from the right browser.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/digest"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
@@ -49,7 +50,7 @@ func (s *Server) keep(ctx context.Context, c *rpc.Call, text []byte) (*kept, err
 	defer cancel()
 	places := "requestState/"
 	if c.Principal() == principal.Anonymous {
-		places += digestOf([]byte(c.Source()))[:22] + "/"
+		places += digest.Join([]byte(c.Source()))[:22] + "/"
 	}
 	sealed := []byte(s.Seals.Seal(keptPurpose, text))
 	first := rand.IntN(keptPlaces)
@@ -68,7 +69,7 @@ func (s *Server) keep(ctx context.Context, c *rpc.Call, text []byte) (*kept, err
 			s.logger().ErrorContext(ctx, "the state of a call cannot be kept", "error", err)
 			return nil, errors.New("what the call's client has answered cannot be kept now: try again")
 		}
-		return &kept{Place: place, Digest: digestOf(sealed)}, nil
+		return &kept{Place: place, Digest: digest.Join(sealed)}, nil
 	}
 	return nil, fmt.Errorf("%d calls of this caller wait with answers of more than %d bytes, which is the most there may be: try again later", keptPlaces, maxState)
 }
@@ -88,7 +89,7 @@ func (s *Server) fetch(ctx context.Context, who principal.Principal, k *kept) ([
 	case err != nil:
 		s.logger().ErrorContext(ctx, "the state of a call cannot be read", "error", err)
 		return nil, errStoreFailed
-	case digestOf(item.Value) != k.Digest:
+	case digest.Join(item.Value) != k.Digest:
 		return nil, errors.New("what was kept for it is gone, or has been changed")
 	}
 	return s.Seals.Open(keptPurpose, string(item.Value))

@@ -2,8 +2,6 @@ package modern
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +12,7 @@ import (
 	v2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/parley-mcp/parley/internal/digest"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -154,13 +153,13 @@ func (r *replay) Ask(_ context.Context, _ *rpc.Call, questions []rpc.Question) (
 	}
 	answers := make([]json.RawMessage, len(questions))
 	for i, q := range questions {
-		digest := digestOf([]byte(q.Method), q.Params)
-		key, err := r.key(q, digest)
+		sum := digest.Join([]byte(q.Method), q.Params)
+		key, err := r.key(q, sum)
 		if err != nil {
 			return nil, err
 		}
 		// A question that has changed meanwhile has not been answered.
-		if known, ok := r.state.Answers[key]; ok && known.Question == digest {
+		if known, ok := r.state.Answers[key]; ok && known.Question == sum {
 			answers[i] = known.Answer
 			r.unheard--
 			continue
@@ -169,7 +168,7 @@ func (r *replay) Ask(_ context.Context, _ *rpc.Call, questions []rpc.Question) (
 			if r.state.Answers == nil {
 				r.state.Answers = make(map[string]answer)
 			}
-			r.state.Answers[key] = answer{digest, raw}
+			r.state.Answers[key] = answer{sum, raw}
 			answers[i] = raw
 			continue
 		}
@@ -177,7 +176,7 @@ func (r *replay) Ask(_ context.Context, _ *rpc.Call, questions []rpc.Question) (
 			r.required, r.digests = make(mcp.InputRequests), make(map[string]string)
 		}
 		r.required[key] = mcp.InputRequest{Method: q.Method, Params: q.Params}
-		r.digests[key] = digest
+		r.digests[key] = sum
 	}
 	if r.required != nil {
 		r.call.Suspend()
@@ -193,13 +192,13 @@ func (r *replay) Ask(_ context.Context, _ *rpc.Call, questions []rpc.Question) (
 func (r *replay) Answered(q rpc.Question) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	digest := digestOf([]byte(q.Method), q.Params)
+	sum := digest.Join([]byte(q.Method), q.Params)
 	key := q.Key
 	if key == "" {
-		key = keyOf(q.Method, digest, r.asked[digest]+1)
+		key = keyOf(q.Method, sum, r.asked[sum]+1)
 	}
 	known, ok := r.state.Answers[key]
-	return ok && known.Question == digest
+	return ok && known.Question == sum
 }
 
 // Settle implements call.Asker: whatever the handler has returned, a call that has
@@ -322,15 +321,5 @@ func requestDigest(c *rpc.Call) string {
 		}
 		parts = append(parts, []byte(member), canonical)
 	}
-	return digestOf(parts...)
-}
-
-// digestOf hashes parts so that no other parts, joined, are the same.
-func digestOf(parts ...[]byte) string {
-	h := sha256.New()
-	for _, p := range parts {
-		_, _ = fmt.Fprintf(h, "%d:", len(p))
-		h.Write(p)
-	}
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+	return digest.Join(parts...)
 }
