@@ -5,85 +5,83 @@ import (
 	lru "container/list"
 	"encoding/json"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
-
-	"github.com/parley-mcp/parley/jsonrpc"
-	"github.com/parley-mcp/parley/mcp"
 )
 
-// defaultCacheBytes bounds a Cache that says nothing else.
+// defaultCacheBytes is the default of Cache.MaxBytes.
 const defaultCacheBytes = 8 << 20
 
-// maxFresh bounds for how long a server's word stands that a result is fresh.
-const maxFresh = 24 * time.Hour
+// maxTTL limits how long a result is fresh, whatever the server declares.
+const maxTTL = 24 * time.Hour
 
-// Cache keeps the results that servers of 2026-07-28 say may be kept, for as long as
-// they say: lists, resources, and what a server says of itself (2026-07-28,
-// server/utilities/caching). Each Client has one of its own unless Dialer.Cache is set.
+// Cache keeps results for as long as the server allows: lists, resources and the result of
+// server/discover (2026-07-28, server/utilities/caching). A [Client] uses Dialer.Cache, or a
+// Cache of its own if that is nil. [WithRefresh] bypasses it for one request.
 //
-// Clients that share a Cache, such as those of one host, share what a server has marked
-// as public. They are at the same server if they have the same URL and the same
-// Dialer.HTTPClient, or none. What is private is only reused with the same credentials:
-// see HTTPTarget.Identity. The zero Cache is ready for use, and must not be copied. Safe for
-// concurrent use.
+// Clients that share a Cache, such as those of one host, share the results that a server
+// marks as public, if they have the same URL and the same Dialer.HTTPClient. They share
+// private results if they also have the same credentials; see HTTPTarget.Identity.
+//
+// The zero value is ready for use. A Cache must not be copied after first use. It is safe
+// for concurrent use.
 type Cache struct {
-	// MaxBytes bounds what is kept, keys and bookkeeping included; what has not been used
-	// for the longest goes first. Zero: [defaultCacheBytes]. Negative: nothing is kept.
+	// MaxBytes limits the size of all cached results, their keys and bookkeeping included;
+	// the least recently used are evicted. Zero means 8 MiB. A negative value disables the
+	// Cache.
 	MaxBytes int
 
 	mu     sync.Mutex
-	kept   map[audienceKey]*lru.Element // of *keptResult
-	recent lru.List                     // the one used last is at the front
+	kept   map[audienceKey]*lru.Element // of *cachedResult
+	recent lru.List                     // most recently used first
 	bytes  int
 	groups map[group]*groupState
 }
 
-// cacheKey is a request: two with the same key have the same result. Asker is what the
-// client says of itself with each request.
+// cacheKey identifies a request: requests with equal keys have equal results. declared is a
+// digest of what the client declares about itself in each request.
 type cacheKey struct {
-	server                cachedServer
-	method, asker, params string
+	server                   cachedServer
+	method, declared, params string
 }
 
-// cachedServer tells servers apart: by the whole address, and by the Dialer.HTTPClient, if
-// there is one, since that decides where the address leads.
+// cachedServer identifies a server by a digest of its URL and by the Dialer.HTTPClient, which
+// may redirect requests elsewhere.
 type cachedServer struct {
 	address string
 	via     *http.Client
 }
 
-// audienceKey says also whom a result is for: a digest of the credentials that it was
-// obtained with, empty if it is for everybody.
+// audienceKey adds the audience of a result: a digest of the credentials, empty if the
+// result is public.
 type audienceKey struct {
 	cacheKey
 	audience string
 }
 
-// group is what a change invalidates together: all pages of a list, all resources.
+// group holds the results that one change invalidates: all pages of a list, or all resources.
 type group struct {
 	server cachedServer
 	method string
 }
 
-// groupState is there while the group has results, or some are being asked for.
+// groupState exists while its group has results or requests in flight.
 type groupState struct {
-	kept    map[*keptResult]struct{}
-	private int // how many of them are not for everybody
-	asking  int
-	version uint64 // grows when results are invalidated
+	kept     map[*cachedResult]struct{}
+	private  int // number of results that are not public
+	inFlight int
+	version  uint64 // grows when results are invalidated
 }
 
-type keptResult struct {
+type cachedResult struct {
 	key   audienceKey
 	raw   []byte
 	until time.Time
 	size  int
 }
 
-// keptOverhead is about what a result costs beside its bytes.
-const keptOverhead = 512
+// resultOverhead approximates the memory of a result besides its bytes.
+const resultOverhead = 512
 
 func (x *Cache) max() int {
 	switch {
@@ -95,24 +93,24 @@ func (x *Cache) max() int {
 	return x.MaxBytes
 }
 
-// Size returns how many results are kept, and their bytes as MaxBytes counts them.
+// Size returns the number of cached results and their size in bytes, as MaxBytes counts it.
 func (x *Cache) Size() (results, bytes int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return len(x.kept), x.bytes
 }
 
-// Clear drops all that is kept.
+// Clear removes all results.
 func (x *Cache) Clear() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for g := range x.groups {
-		x.dropGroup(g, func(*keptResult) bool { return true })
+		x.dropGroup(g, func(*cachedResult) bool { return true })
 	}
 }
 
-// get returns a result that is fresh, one for these credentials or for everybody, and
-// for how long it still is; nil if there is none. It must not be modified.
+// get returns a fresh result that is public or has the given audience, and how long it
+// remains fresh. The result is nil if there is none; it must not be modified.
 func (x *Cache) get(key cacheKey, audience string) (json.RawMessage, time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -121,7 +119,7 @@ func (x *Cache) get(key cacheKey, audience string) (json.RawMessage, time.Durati
 		if e == nil {
 			continue
 		}
-		r := e.Value.(*keptResult)
+		r := e.Value.(*cachedResult)
 		left := time.Until(r.until)
 		if left <= 0 {
 			x.drop(r)
@@ -133,47 +131,48 @@ func (x *Cache) get(key cacheKey, audience string) (json.RawMessage, time.Durati
 	return nil, 0
 }
 
-// asked is a request whose result may be kept. What is invalidated meanwhile is not.
-type asked struct {
+// pendingResult is a request in flight whose result may be cached, unless its group is
+// invalidated before it arrives.
+type pendingResult struct {
 	cache   *Cache
 	key     cacheKey
 	version uint64
 }
 
-// ask begins a request, which end ends.
-func (x *Cache) ask(key cacheKey) *asked {
+// begin registers a request in flight. The caller must call end.
+func (x *Cache) begin(key cacheKey) *pendingResult {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	g := x.group(key)
-	g.asking++
-	return &asked{x, key, g.version}
+	g.inFlight++
+	return &pendingResult{x, key, g.version}
 }
 
-func (a *asked) end() {
-	a.cache.mu.Lock()
-	defer a.cache.mu.Unlock()
-	g := group{a.key.server, a.key.method}
-	a.cache.groups[g].asking--
-	a.cache.tidy(g)
+func (p *pendingResult) end() {
+	p.cache.mu.Lock()
+	defer p.cache.mu.Unlock()
+	g := group{p.key.server, p.key.method}
+	p.cache.groups[g].inFlight--
+	p.cache.dropEmptyGroup(g)
 }
 
-// keep keeps the result, which has just come, if its server allows it. It takes a copy.
-func (a *asked) keep(raw json.RawMessage, audience string) {
-	fresh, public := hintsOf(raw)
-	x := a.cache
-	size := len(raw) + len(a.key.server.address) + len(a.key.asker) + len(a.key.params) + len(audience) + keptOverhead
-	if fresh <= 0 || size > x.max() {
+// keep caches a copy of raw, the result of the request, if the server allows it.
+func (p *pendingResult) keep(raw json.RawMessage, audience string) {
+	ttl, public := cacheHints(raw)
+	x := p.cache
+	size := len(raw) + len(p.key.server.address) + len(p.key.declared) + len(p.key.params) + len(audience) + resultOverhead
+	if ttl <= 0 || size > x.max() {
 		return
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	g := x.group(a.key)
-	if g.version != a.version {
+	g := x.group(p.key)
+	if g.version != p.version {
 		return
 	}
-	if isList(a.key.method) { // all pages have one scope; if they differ, the narrower one is it
+	if isList(p.key.method) { // all pages have one scope: if they differ, all are private
 		if !public {
-			x.dropGroup(group{a.key.server, a.key.method}, func(r *keptResult) bool { return r.key.audience == "" })
+			x.dropGroup(group{p.key.server, p.key.method}, func(r *cachedResult) bool { return r.key.audience == "" })
 		} else if g.private > 0 {
 			public = false
 		}
@@ -181,8 +180,10 @@ func (a *asked) keep(raw json.RawMessage, audience string) {
 	if public {
 		audience = ""
 	}
-	r := &keptResult{audienceKey{a.key, audience}, bytes.Clone(raw), time.Now().Add(fresh), size}
-	x.drop(x.find(r.key))
+	r := &cachedResult{audienceKey{p.key, audience}, bytes.Clone(raw), time.Now().Add(ttl), size}
+	if e := x.kept[r.key]; e != nil {
+		x.drop(e.Value.(*cachedResult))
+	}
 	if x.kept == nil {
 		x.kept = make(map[audienceKey]*lru.Element)
 	}
@@ -193,80 +194,43 @@ func (a *asked) keep(raw json.RawMessage, audience string) {
 		g.private++
 	}
 	for x.bytes > x.max() {
-		x.drop(x.recent.Back().Value.(*keptResult))
+		x.drop(x.recent.Back().Value.(*cachedResult))
 	}
 }
 
-func (x *Cache) find(key audienceKey) *keptResult {
-	if e := x.kept[key]; e != nil {
-		return e.Value.(*keptResult)
-	}
-	return nil
-}
-
-func isList(method string) bool {
-	switch method {
-	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListResourceTemplates:
-		return true
-	}
-	return false
-}
-
-// hintsOf reads for how long a result is fresh, 0 if it is not or does not say so, and
-// whether it is for everybody.
-func hintsOf(raw json.RawMessage) (fresh time.Duration, public bool) {
-	complete := true
-	for name, value := range jsonrpc.All(raw) {
-		switch name {
-		case "resultType": // absent, it is that of older servers; an extension's are no results to keep
-			complete = jsonrpc.Unquote(value) == mcp.ResultTypeComplete
-		case "ttlMs": // a negative one counts as none
-			if ms, err := strconv.ParseInt(string(value), 10, 64); err == nil && ms > 0 {
-				fresh = time.Duration(min(ms, maxFresh.Milliseconds())) * time.Millisecond
-			}
-		case "cacheScope":
-			public = jsonrpc.Unquote(value) == mcp.CacheScopePublic
-		}
-	}
-	if !complete {
-		fresh = 0
-	}
-	return fresh, public
-}
-
-// invalidate drops the results of a method of a server that match, and has those not be
-// kept that are being asked for.
+// invalidate removes the results of a method of a server whose params match, or all if match
+// is nil, and prevents the caching of results that are in flight.
 func (x *Cache) invalidate(server cachedServer, method string, match func(params string) bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.dropGroup(group{server, method}, func(r *keptResult) bool { return match == nil || match(r.key.params) })
+	x.dropGroup(group{server, method}, func(r *cachedResult) bool { return match == nil || match(r.key.params) })
 }
 
-// forget drops all that is known of a server.
+// forget removes all results of a server.
 func (x *Cache) forget(server cachedServer) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for g := range x.groups {
 		if g.server == server {
-			x.dropGroup(g, func(*keptResult) bool { return true })
+			x.dropGroup(g, func(*cachedResult) bool { return true })
 		}
 	}
 }
 
-// group returns the state of a key's group. It is called with mu held, as all below.
+// group returns the state of a key's group. x.mu must be held, also for the methods below.
 func (x *Cache) group(key cacheKey) *groupState {
 	g := x.groups[group{key.server, key.method}]
 	if g == nil {
 		if x.groups == nil {
 			x.groups = make(map[group]*groupState)
 		}
-		g = &groupState{kept: make(map[*keptResult]struct{})}
+		g = &groupState{kept: make(map[*cachedResult]struct{})}
 		x.groups[group{key.server, key.method}] = g
 	}
 	return g
 }
 
-func (x *Cache) dropGroup(which group, match func(*keptResult) bool) {
+func (x *Cache) dropGroup(which group, match func(*cachedResult) bool) {
 	g := x.groups[which]
 	if g == nil {
 		return
@@ -279,11 +243,7 @@ func (x *Cache) dropGroup(which group, match func(*keptResult) bool) {
 	}
 }
 
-// drop drops one result, if there is one.
-func (x *Cache) drop(r *keptResult) {
-	if r == nil {
-		return
-	}
+func (x *Cache) drop(r *cachedResult) {
 	x.recent.Remove(x.kept[r.key])
 	delete(x.kept, r.key)
 	x.bytes -= r.size
@@ -293,12 +253,11 @@ func (x *Cache) drop(r *keptResult) {
 	if r.key.audience != "" {
 		g.private--
 	}
-	x.tidy(which)
+	x.dropEmptyGroup(which)
 }
 
-// tidy forgets a group of which there is nothing.
-func (x *Cache) tidy(which group) {
-	if g := x.groups[which]; g != nil && g.asking == 0 && len(g.kept) == 0 {
+func (x *Cache) dropEmptyGroup(which group) {
+	if g := x.groups[which]; g != nil && g.inFlight == 0 && len(g.kept) == 0 {
 		delete(x.groups, which)
 	}
 }

@@ -8,24 +8,23 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// What changes while it is being asked for is old when it comes.
-func TestWhatIsInvalidatedMeanwhileIsNotKept(t *testing.T) {
+func TestResultInvalidatedInFlightIsNotCached(t *testing.T) {
 	var x Cache
 	key := cacheKey{server: cachedServer{address: "s"}, method: mcp.MethodListTools}
 	result := json.RawMessage(`{"ttlMs":1000,"cacheScope":"public"}`)
-	first, second := x.ask(key), x.ask(key)
+	first, second := x.begin(key), x.begin(key)
 	first.keep(result, "a")
 	x.invalidate(cachedServer{address: "s"}, mcp.MethodListTools, nil)
 	second.keep(result, "a")
 	first.end()
 	second.end()
 	if n, size := x.Size(); n != 0 || size != 0 {
-		t.Errorf("%d results of %d bytes are kept", n, size)
+		t.Errorf("the cache has %d results of %d bytes, want none", n, size)
 	}
 	if len(x.groups) != 0 {
-		t.Errorf("%d groups are left", len(x.groups))
+		t.Errorf("the cache has %d groups, want none", len(x.groups))
 	}
-	third := x.ask(key)
+	third := x.begin(key)
 	third.keep(result, "a")
 	third.end()
 	if raw, left := x.get(key, "b"); string(raw) != string(result) || left <= 0 {
@@ -33,8 +32,8 @@ func TestWhatIsInvalidatedMeanwhileIsNotKept(t *testing.T) {
 	}
 }
 
-// C1: only complete results say that they may be kept, and only "public" is public.
-func TestHintsAreReadCarefully(t *testing.T) {
+// C1: only complete results are cached, and only the scope "public" is public.
+func TestC1CacheHintsAreReadStrictly(t *testing.T) {
 	for raw, want := range map[string]time.Duration{
 		`{"ttlMs":1000,"cacheScope":"public"}`:                                time.Second,
 		`{"resultType":"complete","ttlMs":1000,"cacheScope":"public"}`:        time.Second,
@@ -44,16 +43,16 @@ func TestHintsAreReadCarefully(t *testing.T) {
 		`{"ttlMs":1.5,"cacheScope":"public"}`:                                 0,
 		`{"ttlMs":"1000","cacheScope":"public"}`:                              0,
 		`{"ttlMs":92233720368547758070,"cacheScope":"public"}`:                0,
-		`{"ttlMs":9223372036854775807,"cacheScope":"public"}`:                 maxFresh,
+		`{"ttlMs":9223372036854775807,"cacheScope":"public"}`:                 maxTTL,
 		`{"cacheScope":"public"}`:                                             0,
 	} {
-		if fresh, public := hintsOf(json.RawMessage(raw)); fresh != want || !public {
-			t.Errorf("%s: %v, %v", raw, fresh, public)
+		if ttl, public := cacheHints(json.RawMessage(raw)); ttl != want || !public {
+			t.Errorf("%s: got %v and public %v, want %v and true", raw, ttl, public, want)
 		}
 	}
 	for _, scope := range []string{"", `,"cacheScope":"private"`, `,"cacheScope":"Public"`, `,"cacheScope":true`} {
-		if _, public := hintsOf(json.RawMessage(`{"ttlMs":1000` + scope + `}`)); public {
-			t.Errorf("%s is public", scope)
+		if _, public := cacheHints(json.RawMessage(`{"ttlMs":1000` + scope + `}`)); public {
+			t.Errorf("scope %s is public", scope)
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/httpwire"
@@ -120,7 +119,7 @@ func (c *Client) request(ctx context.Context, make func(*link) *rpc.Request, rep
 			return nil, err
 		}
 		req := make(l)
-		c.askForLogs(l, req)
+		c.addLogLevel(l, req)
 		raw, err := l.call(ctx, req)
 		sessionGone := errors.Is(err, httpwire.ErrSessionGone)
 		lost := err != nil && (sessionGone || l.failed() != nil)
@@ -272,9 +271,4 @@ func (c *Client) retire(l *link) {
 		defer c.mu.Unlock()
 		delete(c.open, l)
 	}()
-}
-
-// timeouts is how long a request of a kind may take.
-func (c *Client) timeouts(d time.Duration) (timeout, most time.Duration) {
-	return d, c.dialer.Timeouts.Max
 }

@@ -2,41 +2,44 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
 )
 
-// Complete asks what an argument of a prompt, or a variable of a resource template, may
-// be completed to:
+// Complete returns values that complete an argument of a prompt or a variable of a resource
+// template, at most 100:
 //
 //	c.Complete(ctx, mcp.CompleteParams{
 //		Ref:      mcp.CompleteReference{Type: mcp.RefPrompt, Name: "review"},
 //		Argument: mcp.CompleteArgument{Name: "language", Value: "py"},
 //	})
 //
-// Context is sent to servers that know it, since 2025-06-18. Servers answer with at most
-// 100 values. Timeouts.Read bounds the wait.
-func (c *Client) Complete(ctx context.Context, params mcp.CompleteParams) (*mcp.Completion, error) {
+// Servers before 2025-06-18 do not receive params.Context. The option [WithMeta] replaces
+// params.Meta. The time-out is Timeouts.Read. For a text field, use a [Typeahead].
+func (c *Client) Complete(ctx context.Context, params mcp.CompleteParams, options ...CallOption) (*mcp.Completion, error) {
 	meta := params.Meta
 	params.Meta = nil
-	if err := checkMeta(meta); err != nil {
+	o, err := optionsOf(append([]CallOption{WithMeta(meta)}, options...), c.dialer.Timeouts.Read)
+	if err != nil {
 		return nil, fmt.Errorf("completion/complete: %w", err)
 	}
 	raw, err := c.request(ctx, func(l *link) *rpc.Request {
-		body, _ := json.Marshal(revision.DowngradeCompletion(l.revision, params)) // strings
-		timeout, most := c.timeouts(c.dialer.Timeouts.Read)
-		return &rpc.Request{Method: mcp.MethodComplete, Params: body, Meta: meta, Timeout: timeout, MaxTimeout: most}
+		body, _ := schema.Marshal(revision.DowngradeCompletion(l.revision, params)) // strings only
+		return &rpc.Request{
+			Method: mcp.MethodComplete, Params: body, Meta: o.meta,
+			Timeout: o.timeout, MaxTimeout: c.dialer.Timeouts.Max, OnProgress: c.dialer.progressContained(o.onProgress),
+		}
 	}, true)
 	if err != nil {
 		return nil, err
 	}
-	var result mcp.CompleteResult
-	if err := json.Unmarshal(raw, &result); err != nil {
-		return nil, fmt.Errorf("%w: completion/complete: %w", ErrInvalidResponse, err)
+	result, err := decodeResult[mcp.CompleteResult](mcp.MethodComplete, raw)
+	if err != nil {
+		return nil, err
 	}
 	return &result.Completion, nil
 }

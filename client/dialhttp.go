@@ -160,7 +160,7 @@ func (d *Dialer) beginSession(ctx context.Context, era *legacy.Client, wire rpc.
 		era.Close()
 		return err
 	}
-	found, err := era.Handshake(ctx, d.offer(), d.info(), d.handshakeCapabilities(), d.handshake())
+	found, err := era.Handshake(ctx, d.offer(), d.info(), d.sessionCapabilities(), d.handshake())
 	if err == nil {
 		err = d.accept(found)
 	}

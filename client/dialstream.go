@@ -215,7 +215,7 @@ func (p *probe) judge(a discovered) (l *link, done bool, err error) {
 }
 
 func (p *probe) shakeHands(ctx context.Context) (*link, error) {
-	found, err := p.legacy.Handshake(ctx, p.offer(), p.info(), p.handshakeCapabilities(), p.handshake())
+	found, err := p.legacy.Handshake(ctx, p.offer(), p.info(), p.sessionCapabilities(), p.handshake())
 	if err == nil {
 		err = p.accept(found)
 	}

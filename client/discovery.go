@@ -52,7 +52,7 @@ func freshFor(ttl *int64) time.Duration {
 	if ttl == nil {
 		return 0
 	}
-	return time.Duration(max(0, min(*ttl, maxFresh.Milliseconds()))) * time.Millisecond
+	return time.Duration(max(0, min(*ttl, maxTTL.Milliseconds()))) * time.Millisecond
 }
 
 // maxSessionMemory is how long a server is taken to be of an older era without being
@@ -147,7 +147,7 @@ func (c *Client) keepDiscovery(l *link) {
 	if err != nil {
 		return
 	}
-	asked := c.cache.ask(c.cache.key(&rpc.Request{Method: mcp.MethodDiscover}, nil))
+	asked := c.cache.begin(c.cache.key(&rpc.Request{Method: mcp.MethodDiscover}, nil))
 	defer asked.end()
 	asked.keep(raw, c.cache.identity())
 }

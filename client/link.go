@@ -27,7 +27,7 @@ type link struct {
 	revision mcp.Revision
 	server   ServerDetails
 	call     func(ctx context.Context, req *rpc.Request) (json.RawMessage, error)
-	tell     func(ctx context.Context, method string, params []byte) error // an extension's notification
+	notify   func(ctx context.Context, method string, params []byte) error // an extension's notification
 	failed   func() error                                                  // why the link is of no more use; nil while it is
 	heard    func() uint64                                                 // grows with each message of the server
 	lose     func(error)                                                   // has the link fail
@@ -54,7 +54,7 @@ func modernLink(era *modern.Client, closeAll func() error) *link {
 		revision: mcp.V20260728,
 		watch:    func(ctx context.Context, w *watch, round int) error { return w.listen(ctx, round, era.Call) },
 		call:     era.Call,
-		tell:     era.Tell,
+		notify:   era.Tell,
 		failed:   era.Failed,
 		heard:    era.Heard,
 		lose:     era.Lost,
@@ -80,7 +80,7 @@ func legacyLink(era *legacy.Client, found *mcp.InitializeResult, closeAll func()
 		},
 		server: ServerDetails{Info: found.ServerInfo, Capabilities: found.Capabilities, Instructions: found.Instructions},
 		call:   era.Call,
-		tell:   era.Notify,
+		notify: era.Notify,
 		failed: era.Failed,
 		heard:  era.Heard,
 		lose:   era.Lost,

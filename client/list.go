@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -12,46 +11,46 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// maxPages bounds the pages of one list: a server could hand out cursors for ever.
+// maxPages limits the pages of one list, because a server could return cursors without end.
 const maxPages = 64
 
-// Tools lists the server's tools, page by page as the loop goes on. It ends after
-// the first error. Pages of 2026-07-28 that the server says are fresh are not asked for
-// again: see [Cache] and [WithRefresh].
+// Tools lists the server's tools. It requests the next page when the loop reaches it, and
+// ends after the first error. It takes fresh pages from the [Cache]; see [WithRefresh]. The
+// time-out for each page is Timeouts.Read.
 //
-// Over HTTP, tools of 2026-07-28 are left out, and a warning is logged, whose
-// parameters are marked with an x-mcp-header that cannot be followed.
+// Over HTTP in 2026-07-28, Tools leaves out tools with an invalid x-mcp-header in their
+// schema, and logs a warning.
 func (c *Client) Tools(ctx context.Context, options ...CallOption) iter.Seq2[*mcp.Tool, error] {
 	return list(ctx, c, options, mcp.MethodListTools, func(page *mcp.ListToolsResult) ([]mcp.Tool, *string) {
-		return c.usable(page.Tools), page.NextCursor
+		return c.learnTools(page.Tools), page.NextCursor
 	}, func(t *mcp.Tool) string { return t.Name })
 }
 
-// Resources lists the server's resources, as [Client.Tools] lists its tools. There may
-// be more to read than is listed: see [Client.ResourceTemplates].
+// Resources lists the server's resources, in the same way as [Client.Tools] lists tools. A
+// server need not list all resources that can be read; see also [Client.ResourceTemplates].
 func (c *Client) Resources(ctx context.Context, options ...CallOption) iter.Seq2[*mcp.Resource, error] {
 	return list(ctx, c, options, mcp.MethodListResources, func(page *mcp.ListResourcesResult) ([]mcp.Resource, *string) {
 		return page.Resources, page.NextCursor
 	}, func(r *mcp.Resource) string { return r.URI })
 }
 
-// ResourceTemplates lists the templates of the URIs that the server's resources have,
-// as [Client.Tools] lists its tools.
+// ResourceTemplates lists the templates of the server's resource URIs, in the same way as
+// [Client.Tools] lists tools.
 func (c *Client) ResourceTemplates(ctx context.Context, options ...CallOption) iter.Seq2[*mcp.ResourceTemplate, error] {
 	return list(ctx, c, options, mcp.MethodListResourceTemplates, func(page *mcp.ListResourceTemplatesResult) ([]mcp.ResourceTemplate, *string) {
 		return page.ResourceTemplates, page.NextCursor
 	}, func(t *mcp.ResourceTemplate) string { return t.URITemplate })
 }
 
-// Prompts lists the server's prompts, as [Client.Tools] lists its tools.
+// Prompts lists the server's prompts, in the same way as [Client.Tools] lists tools.
 func (c *Client) Prompts(ctx context.Context, options ...CallOption) iter.Seq2[*mcp.Prompt, error] {
 	return list(ctx, c, options, mcp.MethodListPrompts, func(page *mcp.ListPromptsResult) ([]mcp.Prompt, *string) {
 		return page.Prompts, page.NextCursor
 	}, func(p *mcp.Prompt) string { return p.Name })
 }
 
-// list asks for the pages of a list, one after the other. Split returns the elements of
-// a page and the cursor of the next; name tells elements apart.
+// list requests the pages of a list one after another. split returns the elements of a page
+// and the cursor of the next page; name identifies an element.
 func list[Page, E any](ctx context.Context, c *Client, options []CallOption, method string, split func(*Page) ([]E, *string), name func(*E) string) iter.Seq2[*E, error] {
 	return func(yield func(*E, error) bool) {
 		o, err := optionsOf(options, c.dialer.Timeouts.Read)
@@ -60,57 +59,54 @@ func list[Page, E any](ctx context.Context, c *Client, options []CallOption, met
 			return
 		}
 		var cursor *string
-		var again map[string]bool    // what the caller has had, when the list is gone through anew
-		had := make(map[string]bool) // of lists with several pages
-		kept := false                // something was not asked for
+		var skip map[string]bool         // after a restart: the elements that the caller has
+		yielded := make(map[string]bool) // only for lists with several pages
+		anyCached, restarted := false, false
 		for range maxPages {
-			page, fromCache, err := listPage[Page](ctx, c, method, cursor, o)
+			page, cached, err := listPage[Page](ctx, c, method, cursor, o)
 			if err != nil {
 				if cursor != nil && isInvalidParams(err) {
 					c.cache.invalidate(method)
-					if kept && again == nil { // the cursor was of a page that the server has forgotten
-						cursor, again, o.refresh = nil, had, true
+					if anyCached && !restarted { // the cursor came from a cached page and has expired
+						cursor, skip, restarted, o.refresh = nil, yielded, true, true
 						continue
 					}
 				}
 				yield(nil, err)
 				return
 			}
-			kept = kept || fromCache
+			anyCached = anyCached || cached
 			elements, next := split(page)
 			for i := range elements {
-				if again[name(&elements[i])] {
+				if skip[name(&elements[i])] {
 					continue
 				}
-				if next != nil && again == nil {
-					had[name(&elements[i])] = true
+				if next != nil && !restarted {
+					yielded[name(&elements[i])] = true
 				}
 				if !yield(&elements[i], nil) {
 					return
 				}
 			}
-			if cursor = next; cursor == nil { // an empty one is a cursor as any other
+			if cursor = next; cursor == nil { // an empty string is a valid cursor
 				return
 			}
 		}
-		yield(nil, fmt.Errorf("%w: %s: more than %d pages", ErrInvalidResponse, method, maxPages))
+		yield(nil, fmt.Errorf("%w: %s: the list has more than %d pages", ErrInvalidResponse, method, maxPages))
 	}
 }
 
-func listPage[Page any](ctx context.Context, c *Client, method string, cursor *string, o callOptions) (page *Page, fromCache bool, _ error) {
+func listPage[Page any](ctx context.Context, c *Client, method string, cursor *string, o callOptions) (page *Page, cached bool, _ error) {
 	var params []byte
 	if cursor != nil {
 		params = append(jsonrpc.AppendString([]byte(`{"cursor":`), *cursor), '}')
 	}
-	raw, fromCache, err := c.fetch(ctx, rpc.Request{Method: method, Params: params}, o)
+	raw, cached, err := c.fetch(ctx, rpc.Request{Method: method, Params: params}, o)
 	if err != nil {
 		return nil, false, err
 	}
-	page = new(Page)
-	if err := json.Unmarshal(raw, page); err != nil {
-		return nil, false, fmt.Errorf("%w: %s: %w", ErrInvalidResponse, method, err)
-	}
-	return page, fromCache, nil
+	page, err = decodeResult[Page](method, raw)
+	return page, cached, err
 }
 
 func isInvalidParams(err error) bool {

@@ -13,21 +13,21 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// Over HTTP, 2026-07-28 wants the parameters that a tool's schema marks with
-// x-mcp-header repeated in headers (basic/transports/streamable-http, Custom Headers
-// from Tool Parameters). Which they are is known of tools that have been listed. One
-// that has not is called as if it had none: a server that wants headers refuses the
-// call before it acts on it, and only then its tools are listed, and the tool is called
-// once more. So nobody pays for a list that is not needed.
+// Over HTTP, 2026-07-28 requires that a client mirrors in headers the parameters that a
+// tool's schema marks with x-mcp-header (basic/transports/streamable-http, Custom Headers
+// from Tool Parameters). The client learns them when it lists tools. It calls an unlisted
+// tool without such headers: a server that requires them rejects the call before it acts on
+// it, and the client then lists the tools and repeats the call. So a program that does not
+// list tools sends no extra request unless one is needed.
 
-// maxMarked bounds the tools that are known to have marked parameters. Beyond it all
-// are forgotten; a refused call makes up for that.
-const maxMarked = 10_000
+// maxMarkedTools limits the tools whose marked parameters are remembered. Above it all are
+// forgotten; a rejected call restores what is needed.
+const maxMarkedTools = 10_000
 
-// marked is the marked parameters of tools, by the tools' names. Safe for concurrent use.
+// marked has the marked parameters of tools, by tool name. It is safe for concurrent use.
 type marked struct {
 	mu     sync.RWMutex
-	params map[string][]schema.HeaderParam // only of tools that have any
+	params map[string][]schema.HeaderParam // only tools that have marked parameters
 }
 
 func (m *marked) of(tool string) []schema.HeaderParam {
@@ -43,23 +43,22 @@ func (m *marked) learn(tool string, params []schema.HeaderParam) {
 		delete(m.params, tool)
 		return
 	}
-	if m.params == nil || len(m.params) >= maxMarked {
+	if m.params == nil || len(m.params) >= maxMarkedTools {
 		m.params = make(map[string][]schema.HeaderParam)
 	}
 	m.params[tool] = params
 }
 
-// mirrors reports whether the server wants parameters repeated.
+// mirrors reports whether the client mirrors parameters in headers.
 func (c *Client) mirrors() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.last.mirrors
 }
 
-// usable notes what listed tools return and which of their parameters are marked, and
-// leaves out the tools whose marks cannot be followed: the protocol wants them not to be
-// offered.
-func (c *Client) usable(tools []mcp.Tool) []mcp.Tool {
+// learnTools records the output schemas and marked parameters of listed tools. It returns
+// the tools without those that the protocol forbids to use because their marks are invalid.
+func (c *Client) learnTools(tools []mcp.Tool) []mcp.Tool {
 	if !c.dialer.SkipOutputValidation && c.Revision() >= mcp.V20250618 {
 		for i := range tools {
 			c.outputs.learn(tools[i].Name, tools[i].OutputSchema)
@@ -72,7 +71,7 @@ func (c *Client) usable(tools []mcp.Tool) []mcp.Tool {
 		params, err := markedParams(t.InputSchema)
 		var invalid *schema.HeaderError
 		if errors.As(err, &invalid) {
-			c.dialer.Logger.Warn("a tool is left out: its parameters cannot be sent in headers", "server", c.target.String(), "tool", t.Name, "error", err)
+			c.dialer.Logger.Warn("ignored a tool with an invalid x-mcp-header", "server", c.target.String(), "tool", t.Name, "error", err)
 			params = nil
 		}
 		c.marked.learn(t.Name, params)
@@ -80,8 +79,8 @@ func (c *Client) usable(tools []mcp.Tool) []mcp.Tool {
 	})
 }
 
-// markedParams reads the marks out of a schema. Few schemas have any, which shows at
-// a glance: an escape could hide the keyword.
+// markedParams returns the marked parameters of a schema. It parses only schemas that may
+// contain the keyword, as is or with escapes.
 func markedParams(input []byte) ([]schema.HeaderParam, error) {
 	if !bytes.Contains(input, []byte("x-mcp-header")) && !bytes.Contains(input, []byte(`\u`)) {
 		return nil, nil
@@ -89,7 +88,7 @@ func markedParams(input []byte) ([]schema.HeaderParam, error) {
 	return schema.Headers(input)
 }
 
-// mirror returns what a call of a tool repeats of its params, as far as is known.
+// mirror returns the parameters of a call that the client must mirror, as far as it knows.
 func (c *Client) mirror(tool string, params []byte) ([]rpc.MirroredParam, error) {
 	marks := c.marked.of(tool)
 	if marks == nil {
@@ -99,17 +98,17 @@ func (c *Client) mirror(tool string, params []byte) ([]rpc.MirroredParam, error)
 	return rpc.MirrorParams(marks, arguments)
 }
 
-// mirrorAnew lists the server's tools because a call was refused that repeated sent,
-// and returns what it has to repeat instead; ok is false if that is the same.
-func (c *Client) mirrorAnew(ctx context.Context, tool string, params []byte, sent []rpc.MirroredParam) (now []rpc.MirroredParam, ok bool) {
-	if !c.find(ctx, tool) {
+// mirrorAnew lists the tools after the server has rejected a call that mirrored sent, and
+// returns the parameters to mirror now. changed is false if they are the same.
+func (c *Client) mirrorAnew(ctx context.Context, tool string, params []byte, sent []rpc.MirroredParam) (now []rpc.MirroredParam, changed bool) {
+	if !c.relist(ctx, tool) {
 		return nil, false
 	}
 	now, err := c.mirror(tool, params)
 	return now, err == nil && !slices.Equal(now, sent)
 }
 
-// isHeaderMismatch reports whether a server has refused a request for its headers.
+// isHeaderMismatch reports whether a server rejected a request because of its headers.
 func isHeaderMismatch(err error) bool {
 	var reported *jsonrpc.Error
 	return errors.As(err, &reported) && reported.Code == mcp.CodeHeaderMismatch

@@ -12,43 +12,43 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// OutputError reports a tool that succeeded, and whose structured content is not what
-// the tool's output schema says. It is an [ErrInvalidResponse] too.
+// OutputError reports that a tool succeeded, but that its structured content does not match
+// the tool's output schema. It is also an [ErrInvalidResponse].
 type OutputError struct {
 	Tool   string
 	Result *mcp.CallToolResult // as the server sent it
-	Err    error               // what does not fit: a *schema.ValidationError, as a rule
+	Err    error               // the mismatch, usually a *schema.ValidationError
 }
 
 // Error implements the error interface.
 func (e *OutputError) Error() string {
-	return fmt.Sprintf("%s: tools/call %s: the result does not fit the tool's output schema: %s", ErrInvalidResponse, e.Tool, e.Err)
+	return fmt.Sprintf("%s: tools/call %s: the result does not match the tool's output schema: %s", ErrInvalidResponse, e.Tool, e.Err)
 }
 
-// Unwrap returns ErrInvalidResponse and what does not fit.
+// Unwrap returns ErrInvalidResponse and e.Err.
 func (e *OutputError) Unwrap() []error { return []error{ErrInvalidResponse, e.Err} }
 
-// Bounds on the output schemas that are known. Beyond them all are forgotten, until
-// the tools are listed again.
+// Limits on the output schemas that are remembered. Above them all are forgotten until the
+// tools are listed again.
 const (
 	maxOutputs     = 10_000
 	maxOutputBytes = 16 << 20
 )
 
-// outputs is the output schemas of the tools that were listed. Safe for concurrent use.
+// outputs has the output schemas of listed tools. It is safe for concurrent use.
 type outputs struct {
 	mu    sync.RWMutex
 	known map[string]*output
 	bytes int
 }
 
-// output is one of them, which is compiled when it is first needed.
+// output is one output schema. It is compiled when it is first needed.
 type output struct {
-	raw     []byte
-	learned time.Time // or found to be the same
+	raw    []byte
+	listed time.Time // when the tool was last listed
 
 	once     sync.Once
-	compiled *schema.Schema // nil: it cannot be validated against
+	compiled *schema.Schema // nil if the schema is unusable
 }
 
 func (o *outputs) of(tool string) *output {
@@ -57,7 +57,7 @@ func (o *outputs) of(tool string) *output {
 	return o.known[tool]
 }
 
-// learn takes note of a listed tool.
+// learn records the output schema of a listed tool; raw is nil if it has none.
 func (o *outputs) learn(tool string, raw []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -66,7 +66,7 @@ func (o *outputs) learn(tool string, raw []byte) {
 		return
 	}
 	if known != nil && bytes.Equal(known.raw, raw) {
-		known.learned = time.Now()
+		known.listed = time.Now()
 		return
 	}
 	if known != nil {
@@ -79,33 +79,33 @@ func (o *outputs) learn(tool string, raw []byte) {
 	if o.known == nil || len(o.known) >= maxOutputs || o.bytes+len(raw) > maxOutputBytes {
 		o.known, o.bytes = make(map[string]*output), 0
 	}
-	o.known[tool] = &output{raw: bytes.Clone(raw), learned: time.Now()}
+	o.known[tool] = &output{raw: bytes.Clone(raw), listed: time.Now()}
 	o.bytes += len(raw)
 }
 
-// isOld reports whether a schema may have changed since the tools were listed.
+// isOld reports whether the schema may have changed since the tool was listed.
 func (o *outputs) isOld(x *output) bool {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	return time.Since(x.learned) >= oldOutput
+	return time.Since(x.listed) >= maxOutputAge
 }
 
-// oldOutput is how old a schema is for a result that does not fit to have the tools be
-// listed anew: no more often than that, whatever the tool returns.
-const oldOutput = time.Minute
+// maxOutputAge is the age from which a schema is fetched again when a result does not match
+// it. It limits how often a tool with wrong results causes a list.
+const maxOutputAge = time.Minute
 
-// checkOutput holds the result of a tool against the schema that it was listed with.
+// checkOutput validates the result of a tool against its output schema, if the tool was listed.
 func (c *Client) checkOutput(ctx context.Context, tool string, result *mcp.CallToolResult) error {
 	if c.dialer.SkipOutputValidation || result.IsError {
 		return nil
 	}
-	listed := c.outputs.of(tool)
-	err := c.fits(tool, listed, result)
+	known := c.outputs.of(tool)
+	err := c.matchOutput(tool, known, result)
 	if err == nil {
 		return nil
 	}
-	if c.outputs.isOld(listed) && c.find(ctx, tool) { // the tool may be another one by now
-		err = c.fits(tool, c.outputs.of(tool), result)
+	if c.outputs.isOld(known) && c.relist(ctx, tool) { // the schema may have changed
+		err = c.matchOutput(tool, c.outputs.of(tool), result)
 	}
 	if err != nil {
 		return &OutputError{Tool: tool, Result: result, Err: err}
@@ -113,38 +113,38 @@ func (c *Client) checkOutput(ctx context.Context, tool string, result *mcp.CallT
 	return nil
 }
 
-var errNoOutput = errors.New("there is no structured content")
+var errNoOutput = errors.New("the result has no structured content")
 
-// fits holds a result against a schema, if there is one.
-func (c *Client) fits(tool string, listed *output, result *mcp.CallToolResult) error {
-	if listed == nil {
+// matchOutput returns an error if the result does not match the schema. It accepts every
+// result if there is no schema, or none that can be used.
+func (c *Client) matchOutput(tool string, known *output, result *mcp.CallToolResult) error {
+	if known == nil {
 		return nil
 	}
-	listed.once.Do(func() {
-		compiled, err := schema.Compile(listed.raw)
+	known.once.Do(func() {
+		compiled, err := schema.Compile(known.raw)
 		if err != nil {
-			c.dialer.Logger.Warn("results of a tool are not validated: its output schema is of no use", "server", c.target.String(), "tool", tool, "error", err)
+			c.dialer.Logger.Warn("cannot validate the results of a tool: invalid output schema", "server", c.target.String(), "tool", tool, "error", err)
 			return
 		}
-		listed.compiled = compiled
+		known.compiled = compiled
 	})
 	switch {
-	case listed.compiled == nil:
+	case known.compiled == nil:
 		return nil
 	case result.StructuredContent == nil:
 		return errNoOutput
 	}
-	err := listed.compiled.Validate(result.StructuredContent)
-	if errors.Is(err, schema.ErrTooSlow) || errors.Is(err, schema.ErrLimit) { // it may fit
-		c.dialer.Logger.Warn("the result of a tool is not validated", "server", c.target.String(), "tool", tool, "error", err)
+	err := known.compiled.Validate(result.StructuredContent)
+	if errors.Is(err, schema.ErrTooSlow) || errors.Is(err, schema.ErrLimit) { // the result may be valid
+		c.dialer.Logger.Warn("cannot validate the result of a tool", "server", c.target.String(), "tool", tool, "error", err)
 		return nil
 	}
 	return err
 }
 
-// find lists the server's tools anew, up to the one that is asked for, and reports
-// whether it is among them.
-func (c *Client) find(ctx context.Context, tool string) bool {
+// relist lists the server's tools again, up to the given one, and reports whether it is listed.
+func (c *Client) relist(ctx context.Context, tool string) bool {
 	for t, err := range c.Tools(ctx, WithRefresh()) {
 		if err != nil {
 			return false

@@ -10,12 +10,12 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// GetPrompt has the server make a prompt. Arguments are anything that encodes to a JSON
-// object of strings, such as a map[string]string, or nil for none; numbers and booleans
-// are sent as strings. Timeouts.Read bounds the wait, unless an option says otherwise.
+// GetPrompt requests a prompt. arguments is a value that encodes to a JSON object of strings,
+// such as a map[string]string, or nil for none; numbers and booleans are sent as strings, and
+// null values are left out. The time-out is Timeouts.Read.
 //
-// It is asked for once more when the connection was lost before the result came. What
-// the server reports is a *jsonrpc.Error.
+// An error that the server reports is a *jsonrpc.Error. If the connection is lost, GetPrompt
+// reconnects and sends the request once more.
 func (c *Client) GetPrompt(ctx context.Context, name string, arguments any, options ...CallOption) (*mcp.GetPromptResult, error) {
 	params, err := promptParams(name, arguments)
 	if err != nil {
@@ -32,7 +32,7 @@ func promptParams(name string, arguments any) ([]byte, error) {
 	}
 	raw, err := schema.Marshal(arguments)
 	if err != nil {
-		return nil, fmt.Errorf("the arguments cannot be encoded: %w", err)
+		return nil, fmt.Errorf("cannot encode the arguments: %w", err)
 	}
 	if err := jsonrpc.Check(raw, jsonrpc.Limits{}); err != nil || raw[0] != '{' {
 		return nil, fmt.Errorf("the arguments must encode to a JSON object, not %.20s", raw)
@@ -41,7 +41,7 @@ func promptParams(name string, arguments any) ([]byte, error) {
 	first := true
 	for key, value := range jsonrpc.All(raw) {
 		if value[0] == 'n' {
-			continue // null: there is none
+			continue // null
 		}
 		if value[0] == '{' || value[0] == '[' {
 			return nil, fmt.Errorf("the argument %q must be a string, a number or a boolean", key)

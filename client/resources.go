@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -11,16 +10,16 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// ErrResourceNotFound is in the errors of [Client.ReadResource] for a URI that names
-// nothing, whichever of the protocol's codes the server reports it with.
+// ErrResourceNotFound is in the errors of [Client.ReadResource] if the server reports that
+// the resource does not exist. Revisions of the protocol use different codes for it.
 var ErrResourceNotFound = errors.New("resource not found")
 
-// ReadResource reads a resource. Timeouts.Read bounds the wait, unless an option says
-// otherwise. For a URI that names nothing the error is [ErrResourceNotFound]; in it is
-// the *jsonrpc.Error, as for everything else that the server reports.
+// ReadResource reads a resource. It takes a fresh result from the [Cache]; see
+// [WithRefresh]. The time-out is Timeouts.Read.
 //
-// What a server of 2026-07-28 says is fresh for a while is not asked for again meanwhile:
-// see [Cache] and [WithRefresh]. A read is asked for once more when the connection was lost before the result came.
+// An error that the server reports is a *jsonrpc.Error; if the resource does not exist, it
+// is also an [ErrResourceNotFound]. If the connection is lost, ReadResource reconnects and
+// sends the request once more.
 func (c *Client) ReadResource(ctx context.Context, uri string, options ...CallOption) (*mcp.ReadResourceResult, error) {
 	params := append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}')
 	result, err := get[mcp.ReadResourceResult](ctx, c, rpc.Request{Method: mcp.MethodReadResource, Name: uri, Params: params}, options)
@@ -30,9 +29,9 @@ func (c *Client) ReadResource(ctx context.Context, uri string, options ...CallOp
 	return result, err
 }
 
-// isResourceNotFound reports whether a server says that there is no such resource: by
-// a code until 2025-11-25, and since by one that says other things too, with the URI as
-// its data (2026-07-28, server/resources, Error Handling).
+// isResourceNotFound reports whether a server reports that a resource does not exist: by a
+// code of its own until 2025-11-25, then by CodeInvalidParams with the URI in the data
+// (2026-07-28, server/resources, Error Handling).
 func isResourceNotFound(err error) bool {
 	var reported *jsonrpc.Error
 	if !errors.As(err, &reported) {
@@ -42,15 +41,13 @@ func isResourceNotFound(err error) bool {
 	case mcp.CodeResourceNotFound:
 		return true
 	case jsonrpc.CodeInvalidParams:
-		var data struct {
-			URI *string `json:"uri"`
-		}
-		return json.Unmarshal(reported.Data, &data) == nil && data.URI != nil
+		uri, ok := jsonrpc.Get(reported.Data, "uri")
+		return ok && uri[0] == '"'
 	}
 	return false
 }
 
-// get sends a request that changes nothing at the server, and decodes its result.
+// get sends a request without side effects and decodes its result.
 func get[Result any](ctx context.Context, c *Client, req rpc.Request, options []CallOption) (*Result, error) {
 	o, err := optionsOf(options, c.dialer.Timeouts.Read)
 	if err != nil {
@@ -60,9 +57,5 @@ func get[Result any](ctx context.Context, c *Client, req rpc.Request, options []
 	if err != nil {
 		return nil, err
 	}
-	result := new(Result)
-	if err := json.Unmarshal(raw, result); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrInvalidResponse, req.Method, err)
-	}
-	return result, nil
+	return decodeResult[Result](req.Method, raw)
 }

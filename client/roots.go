@@ -7,13 +7,12 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// NotifyRootsChanged tells the server of a session that Dialer.Roots would now return
-// something else. In 2026-07-28 there is nothing to tell: servers ask for roots when
-// they need them. It returns when the notification is sent; whether the server cares is
-// unknown. (2025-11-25, client/roots, Root List Changes.)
+// NotifyRootsChanged notifies the server of a session that the result of Dialer.Roots has
+// changed (2025-11-25, client/roots, Root List Changes). It returns when the notification is
+// sent. In 2026-07-28 it does nothing: servers request the roots when they need them.
 //
-// Deprecated: 2026-07-28 deprecates roots; give servers directories as arguments of
-// their tools, or in their configuration.
+// Deprecated: 2026-07-28 deprecates roots. Pass directories as arguments of tools or in the
+// configuration of the server.
 func (c *Client) NotifyRootsChanged(ctx context.Context) error {
 	l, err := c.connected(ctx)
 	if err != nil {
@@ -23,7 +22,7 @@ func (c *Client) NotifyRootsChanged(ctx context.Context) error {
 	if l.revision.Modern() || c.dialer.Roots == nil {
 		return nil
 	}
-	if err := l.tell(ctx, mcp.NotificationRootsListChanged, nil); err != nil {
+	if err := l.notify(ctx, mcp.NotificationRootsListChanged, nil); err != nil {
 		return fmt.Errorf("%s: %w", mcp.NotificationRootsListChanged, err)
 	}
 	return nil

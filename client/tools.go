@@ -12,24 +12,24 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// CallTool calls a tool. Arguments are anything that encodes to a JSON object, or
-// nil for none; a json.RawMessage is sent as it is.
+// CallTool calls a tool. arguments is a value that encodes to a JSON object, or nil for
+// none; a json.RawMessage is sent as it is. The time-out is Timeouts.Tool.
 //
-// A tool that failed is a result with IsError, not an error. An error is a
-// *jsonrpc.Error if the server reports it (an unknown tool, say); a
-// *call.TimeoutError or the context's, after which the server has been told to
-// stop; or ErrConnectionLost, after which nobody knows whether the tool has run.
-// CallTool never calls a tool a second time, unless the server has refused the
-// first call: because of its headers, and the tool has changed since it was listed, or
-// because the user has to visit a URL first, and Dialer.ElicitURL says that they have
-// agreed to.
+// A tool that failed is a result with IsError, not an error. An error that the server
+// reports is a *jsonrpc.Error, for instance for an unknown tool. After the time-out the error
+// is a *call.TimeoutError, after the end of ctx its cause, and the server is notified of the
+// cancellation. If the connection is lost, the error is [ErrConnectionLost], and the tool may
+// have run.
 //
-// The structured content of a tool that was listed before has to fit the tool's output
-// schema, or the error is an *[OutputError], which has the result. A tool that was not is
-// not listed for that: to have results validated, go through [Client.Tools] first. A
-// schema that cannot be used, or not in bounded time, is logged and the result is taken
-// as it is; Dialer.SkipOutputValidation takes all as they are. If the tools were listed more
-// than a minute ago, they are listed once more before a result is refused.
+// CallTool does not repeat a call that may have run. It repeats a call that the server
+// rejected because of its headers, if the tool's schema has changed, and one that requires a
+// URL elicitation, after Dialer.ElicitURL has reported the user's consent.
+//
+// If the tool was listed, CallTool validates the structured content against the tool's
+// output schema; see [Client.Tools]. If they do not match, the error is an *[OutputError],
+// which has the result. Before that, it lists the tools again if the last list is older than
+// a minute. It logs a schema that is invalid or takes too long, and returns the result as it
+// is. Dialer.SkipOutputValidation turns the validation off.
 func (c *Client) CallTool(ctx context.Context, name string, arguments any, options ...CallOption) (*mcp.CallToolResult, error) {
 	o, err := optionsOf(options, c.dialer.Timeouts.Tool)
 	if err != nil {
@@ -52,7 +52,7 @@ func (c *Client) CallTool(ctx context.Context, name string, arguments any, optio
 		}, false)
 	}
 	raw, err := send()
-	if isHeaderMismatch(err) { // and nothing has been done
+	if isHeaderMismatch(err) { // the tool has not run
 		var changed bool
 		if mirror, changed = c.mirrorAnew(ctx, name, params, mirror); changed {
 			raw, err = send()
@@ -61,9 +61,9 @@ func (c *Client) CallTool(ctx context.Context, name string, arguments any, optio
 	if err != nil {
 		return nil, err
 	}
-	result, err := decodeToolResult(raw)
-	if err != nil {
-		return nil, err
+	result := new(mcp.CallToolResult)
+	if err := result.UnmarshalJSON(raw); err != nil {
+		return nil, fmt.Errorf("%w: tools/call %s: cannot decode the result: %w", ErrInvalidResponse, name, err)
 	}
 	if err := c.checkOutput(ctx, name, result); err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func callParams(name string, arguments any) ([]byte, error) {
 	if arguments != nil {
 		raw, err := schema.Marshal(arguments)
 		if err != nil {
-			return nil, fmt.Errorf("tools/call %s: the arguments cannot be encoded: %w", name, err)
+			return nil, fmt.Errorf("tools/call %s: cannot encode the arguments: %w", name, err)
 		}
 		if len(raw) == 0 || raw[0] != '{' {
 			return nil, fmt.Errorf("tools/call %s: the arguments must encode to a JSON object, not %.20s", name, raw)
@@ -87,28 +87,20 @@ func callParams(name string, arguments any) ([]byte, error) {
 	return append(params, '}'), nil
 }
 
-func decodeToolResult(raw []byte) (*mcp.CallToolResult, error) {
-	result := new(mcp.CallToolResult)
-	if err := result.UnmarshalJSON(raw); err != nil {
-		return nil, fmt.Errorf("%w: tools/call: %w", ErrInvalidResponse, err)
-	}
-	return result, nil
-}
-
-// ToolError is what [CallTool] returns for a tool that failed.
+// ToolError is the error of the function [CallTool] for a tool that failed.
 type ToolError struct {
 	Tool   string
-	Result *mcp.CallToolResult // what the tool has to say about it
+	Result *mcp.CallToolResult // with IsError set
 }
 
-// Error returns the text that the tool gave.
+// Error returns the text of the result.
 func (e *ToolError) Error() string {
 	return fmt.Sprintf("tool %s failed: %s", e.Tool, textOf(e.Result))
 }
 
-// CallTool calls a tool and decodes its structured content into Out; without any, its
-// text if Out is string, and otherwise its text as JSON. A tool that failed is a
-// *ToolError.
+// CallTool calls a tool, as [Client.CallTool] does, and decodes its result into Out: the
+// structured content if there is any, otherwise the text. The text is taken as it is if Out
+// is string, and decoded as JSON if not. If the tool failed, the error is a *[ToolError].
 func CallTool[Out any](ctx context.Context, c *Client, name string, arguments any, options ...CallOption) (Out, error) {
 	var out Out
 	result, err := c.CallTool(ctx, name, arguments, options...)
@@ -127,12 +119,25 @@ func CallTool[Out any](ctx context.Context, c *Client, name string, arguments an
 		raw = []byte(textOf(result))
 	}
 	if err := schema.Decode(raw, &out); err != nil {
-		return out, fmt.Errorf("%w: tools/call %s: the result does not fit %T: %w", ErrInvalidResponse, name, out, err)
+		return out, fmt.Errorf("%w: tools/call %s: cannot decode the result into %T: %w", ErrInvalidResponse, name, out, err)
 	}
 	return out, nil
 }
 
-// textOf joins the texts of a result.
+// DialAndCall connects to target with the zero [Dialer], calls one tool as the function
+// [CallTool] does, and closes the connection. It is meant for programs that make a single
+// call. ctx limits the whole.
+func DialAndCall[Out any](ctx context.Context, target Target, name string, arguments any, options ...CallOption) (Out, error) {
+	c, err := Dial(ctx, target)
+	if err != nil {
+		var none Out
+		return none, err
+	}
+	defer c.Close()
+	return CallTool[Out](ctx, c, name, arguments, options...)
+}
+
+// textOf joins the text contents of a result with line breaks.
 func textOf(result *mcp.CallToolResult) string {
 	var texts []string
 	for _, content := range result.Content {

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,86 +9,89 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
 )
 
-// ErrSuperseded is the error of [Typeahead.Complete] when a later input for the same
-// argument has taken the place of this one.
+// ErrSuperseded is the error of [Typeahead.Complete] when a later call has replaced the
+// input for the same argument.
 var ErrSuperseded = errors.New("superseded by a later input")
 
 // Typeahead completes the arguments of one prompt, or the variables of one resource
-// template, while somebody types: it is made to be called on each keystroke. Only an
-// input that stays for a moment is asked about, what was asked about before is
-// remembered, and a later input ends the wait of the one before. Make it with
-// [Client.Typeahead]. It has no goroutine, needs no closing, and is safe for concurrent
-// use; its fields are set before that.
+// template, while a user types. Call its method on each keystroke: it requests completions
+// only when the input has not changed for a moment, caches them, and cancels the request for
+// an earlier input. [Client.Typeahead] returns one.
+//
+// A Typeahead starts no goroutine and needs no Close. It is safe for concurrent use once its
+// fields are set.
 type Typeahead struct {
-	// Delay is how long an input has to stay before the server is asked; default 150 ms,
-	// negative: not at all.
+	// Delay is how long an input must be unchanged before it is sent to the server. Zero
+	// means 150 ms, a negative value no delay.
 	Delay time.Duration
-	// Keep is for how long an answer is remembered; default one minute, negative: not at
-	// all. At most 256 answers are.
+	// Keep is how long a completion is cached. Zero means one minute, a negative value not at
+	// all. At most 256 completions are cached.
 	Keep time.Duration
 
 	client *Client
 	ref    mcp.CompleteReference
 
 	mu      sync.Mutex
-	kept    map[completionKey]keptCompletion
-	current map[string]*completing // the input that is being completed, by argument
+	cached  map[completionKey]cachedCompletion
+	current map[string]*inputCompletion // by argument
 }
 
-// maxCompletions bounds the answers that a Typeahead remembers. Beyond it the oldest
-// goes.
+// maxCompletions limits the completions that a Typeahead caches. Above it the oldest is
+// evicted.
 const maxCompletions = 256
 
-// completionKey is an input: the argument, what was typed, and the other arguments.
+// completionKey is an input: the argument, the text typed so far, and the other arguments.
 type completionKey struct{ argument, value, others string }
 
-type keptCompletion struct {
+type cachedCompletion struct {
 	completion mcp.Completion
 	since      time.Time
 }
 
-// completing is one input that somebody asks about, and others may wait for who have the
-// same.
-type completing struct {
+// inputCompletion is the completion of one input, in progress. Calls with the same input
+// share it.
+type inputCompletion struct {
 	key    completionKey
 	cancel context.CancelCauseFunc
-	done   chan struct{} // closed when it is over
+	done   chan struct{} // closed when result or err is set
 	result *mcp.Completion
 	err    error
 }
 
-// errLeft ends what others wait for when the one who asks gives up; one of them goes on.
-var errLeft = errors.New("given up")
+// errAbandoned ends an inputCompletion when the call that runs it is cancelled. Another call
+// with the same input then takes over.
+var errAbandoned = errors.New("abandoned")
 
-// Typeahead returns a Typeahead of a prompt's arguments, or a template's variables.
+// Typeahead returns a [Typeahead] for a prompt or a resource template.
 func (c *Client) Typeahead(ref mcp.CompleteReference) *Typeahead {
 	return &Typeahead{client: c, ref: ref}
 }
 
-// Complete returns what an argument may be completed to, of which value was typed so
-// far. Others are the other arguments that have a value; they are sent to servers that
-// know them, since 2025-06-18.
+// Complete returns completions of value, the text typed so far for an argument. others has
+// the values of other arguments; they are sent to servers since 2025-06-18. The caller owns
+// the result.
 //
-// A call for the same argument with another input ends this one with [ErrSuperseded],
-// which a caller may well ignore: the later call has the answer. Calls with the same
-// input share one request. Other errors are those of [Client.Complete]; they are not
-// remembered. The completion is the caller's own.
+// A call for the same argument with another input ends this one with [ErrSuperseded], which
+// most callers ignore, because the later call returns the completions. Calls with the same
+// input share one request. Other errors are those of [Client.Complete]; they are not cached.
 func (x *Typeahead) Complete(ctx context.Context, argument, value string, others map[string]string) (*mcp.Completion, error) {
-	encoded, err := json.Marshal(others) // its keys are sorted
+	encoded, err := schema.Marshal(others) // sorts the keys
 	if err != nil {
 		return nil, fmt.Errorf("completion/complete: %w", err)
 	}
 	key := completionKey{argument, value, string(encoded)}
 	for {
-		p, result, asking := x.join(ctx, key)
+		p, result, running := x.join(ctx, key)
 		switch {
 		case result != nil:
 			return result, nil
-		case asking != nil:
-			x.finish(p, x.ask(asking, p.key, others))
-			if p.err == errLeft {
+		case running != nil:
+			result, err := x.request(running, p.key, others)
+			x.finish(running, p, result, err)
+			if p.err == errAbandoned {
 				return nil, context.Cause(ctx)
 			}
 		}
@@ -99,7 +101,7 @@ func (x *Typeahead) Complete(ctx context.Context, argument, value string, others
 			return nil, context.Cause(ctx)
 		}
 		switch {
-		case p.err == errLeft:
+		case p.err == errAbandoned:
 			continue
 		case p.err != nil:
 			return nil, p.err
@@ -108,10 +110,10 @@ func (x *Typeahead) Complete(ctx context.Context, argument, value string, others
 	}
 }
 
-// join returns what is remembered of an input, or what is to be waited for; with a
-// context in which to ask if nobody does so yet. Another input for the same argument has
-// had its time.
-func (x *Typeahead) join(ctx context.Context, key completionKey) (p *completing, kept *mcp.Completion, asking context.Context) {
+// join returns the cached completion of an input, or the one in progress. If it begins a new
+// one, it also returns the context in which the caller must run it. It cancels the
+// completion of another input for the same argument.
+func (x *Typeahead) join(ctx context.Context, key completionKey) (p *inputCompletion, cached *mcp.Completion, running context.Context) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	p = x.current[key.argument]
@@ -122,35 +124,19 @@ func (x *Typeahead) join(ctx context.Context, key completionKey) (p *completing,
 		p.cancel(ErrSuperseded)
 		delete(x.current, key.argument)
 	}
-	if k, ok := x.kept[key]; ok && time.Since(k.since) < orDefault(x.Keep, time.Minute) {
+	if k, ok := x.cached[key]; ok && time.Since(k.since) < orDefault(x.Keep, time.Minute) {
 		return nil, cloneCompletion(&k.completion), nil
 	}
-	asking, cancel := context.WithCancelCause(ctx)
-	p = &completing{key: key, cancel: cancel, done: make(chan struct{})}
+	running, cancel := context.WithCancelCause(ctx)
+	p = &inputCompletion{key: key, cancel: cancel, done: make(chan struct{})}
 	if x.current == nil {
-		x.current = make(map[string]*completing)
+		x.current = make(map[string]*inputCompletion)
 	}
 	x.current[key.argument] = p
-	return p, nil, asking
+	return p, nil, running
 }
 
-// ask asks the server, when the input has stayed for a moment.
-func (x *Typeahead) ask(ctx context.Context, key completionKey, others map[string]string) func(*completing) {
-	result, err := x.request(ctx, key, others)
-	return func(p *completing) {
-		switch {
-		case err == nil:
-			p.result = result
-		case errors.Is(context.Cause(ctx), ErrSuperseded):
-			p.err = ErrSuperseded
-		case ctx.Err() != nil:
-			p.err = errLeft
-		default:
-			p.err = err
-		}
-	}
-}
-
+// request sends the input to the server after the delay.
 func (x *Typeahead) request(ctx context.Context, key completionKey, others map[string]string) (*mcp.Completion, error) {
 	timer := time.NewTimer(orDefault(x.Delay, 150*time.Millisecond))
 	defer timer.Stop()
@@ -166,11 +152,20 @@ func (x *Typeahead) request(ctx context.Context, key completionKey, others map[s
 	return x.client.Complete(ctx, params)
 }
 
-// finish notes what became of an input, and lets those go who wait for it.
-func (x *Typeahead) finish(p *completing, settle func(*completing)) {
+// finish records the outcome of p, which ran in ctx, and wakes the calls that share it.
+func (x *Typeahead) finish(ctx context.Context, p *inputCompletion, result *mcp.Completion, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	settle(p)
+	switch {
+	case err == nil:
+		p.result = result
+	case errors.Is(context.Cause(ctx), ErrSuperseded):
+		p.err = ErrSuperseded
+	case ctx.Err() != nil:
+		p.err = errAbandoned
+	default:
+		p.err = err
+	}
 	p.cancel(nil)
 	if x.current[p.key.argument] == p {
 		delete(x.current, p.key.argument)
@@ -182,19 +177,19 @@ func (x *Typeahead) finish(p *completing, settle func(*completing)) {
 }
 
 func (x *Typeahead) keep(key completionKey, result *mcp.Completion) {
-	if x.kept == nil {
-		x.kept = make(map[completionKey]keptCompletion)
+	if x.cached == nil {
+		x.cached = make(map[completionKey]cachedCompletion)
 	}
-	x.kept[key] = keptCompletion{*cloneCompletion(result), time.Now()}
-	for len(x.kept) > maxCompletions {
+	x.cached[key] = cachedCompletion{*cloneCompletion(result), time.Now()}
+	for len(x.cached) > maxCompletions {
 		var oldest completionKey
 		var since time.Time
-		for k, v := range x.kept {
+		for k, v := range x.cached {
 			if since.IsZero() || v.since.Before(since) {
 				oldest, since = k, v.since
 			}
 		}
-		delete(x.kept, oldest)
+		delete(x.cached, oldest)
 	}
 }
 
@@ -208,7 +203,7 @@ func cloneCompletion(c *mcp.Completion) *mcp.Completion {
 	return &out
 }
 
-// orDefault is d, or what it stands for: a zero one for def, a negative one for nothing.
+// orDefault returns def if d is zero, and zero if d is negative.
 func orDefault(d, def time.Duration) time.Duration {
 	if d == 0 {
 		d = def

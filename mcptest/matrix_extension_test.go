@@ -97,8 +97,10 @@ func TestMatrixExtension(t *testing.T) {
 			t.Errorf("the server declares %s, %v", settings, ok)
 		}
 		out, err := client.CallExtension[struct {
-			Ran      string
-			Declared struct{ Priority int }
+			Ran      string `json:"ran"`
+			Declared struct {
+				Priority int `json:"Priority"`
+			} `json:"declared"`
 		}](t.Context(), c, "jobs/run", job{"a"})
 		if err != nil || out.Ran != "a" || out.Declared.Priority != 7 {
 			t.Errorf("%+v, %v", out, err)

@@ -92,7 +92,10 @@ func ExampleAddExtension() {
 		panic(err)
 	}
 	defer c.Close()
-	left, err := client.CallExtension[struct{ Sheets int }](ctx, c, "paper/left", nil)
+	type paper struct {
+		Sheets int `json:"sheets"`
+	}
+	left, err := client.CallExtension[paper](ctx, c, "paper/left", nil)
 	fmt.Println(left.Sheets, err)
 	// Output: 12 <nil>
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// handshakeCapabilities are capabilities as sessions know them.
-func (d *Dialer) handshakeCapabilities() mcp.ClientCapabilities {
+// sessionCapabilities returns the capabilities that the client declares in the handshake of
+// a session.
+func (d *Dialer) sessionCapabilities() mcp.ClientCapabilities {
 	c := d.capabilities()
 	if c.Roots != nil {
 		c.Roots.ListChanged = true // see Client.NotifyRootsChanged
@@ -20,11 +21,12 @@ func (d *Dialer) handshakeCapabilities() mcp.ClientCapabilities {
 	return c
 }
 
-// capabilities are what this client offers to servers: what there are functions for.
+// capabilities returns the capabilities that the client declares: one for each function that
+// the Dialer has, and the extensions.
 func (d *Dialer) capabilities() mcp.ClientCapabilities {
 	var c mcp.ClientCapabilities
 	if d.Elicit != nil || d.ElicitURL != nil {
-		c.Elicitation = &mcp.ElicitationCapability{} // as older servers know it: forms
+		c.Elicitation = &mcp.ElicitationCapability{} // servers before 2025-11-25 take this to mean forms
 		if d.ElicitURL != nil {
 			c.Elicitation.URL = &mcp.Supported{}
 			if d.Elicit != nil {
@@ -45,13 +47,12 @@ func (d *Dialer) capabilities() mcp.ClientCapabilities {
 		if c.Extensions == nil {
 			c.Extensions = make(map[string]json.RawMessage)
 		}
-		c.Extensions[e.ID], _ = e.settings() // checked by Dial
+		c.Extensions[e.ID], _ = e.settings() // Dial has checked for errors
 	}
 	return c
 }
 
-// answerer answers the questions of servers, in whichever era; nil if there is
-// nothing to answer with.
+// answerer returns the function that answers input requests, nil if the Dialer has none.
 func (d *Dialer) answerer() rpc.Answerer {
 	if d.Elicit == nil && d.ElicitURL == nil && d.Sample == nil && d.Roots == nil {
 		return nil
@@ -59,6 +60,8 @@ func (d *Dialer) answerer() rpc.Answerer {
 	return d.answerContained
 }
 
+// answer answers one input request. The error is a *jsonrpc.Error if the server must not
+// send the request.
 func (d *Dialer) answer(ctx context.Context, method string, params json.RawMessage) (any, error) {
 	switch {
 	case method == mcp.MethodElicit && (d.Elicit != nil || d.ElicitURL != nil):
@@ -69,7 +72,7 @@ func (d *Dialer) answer(ctx context.Context, method string, params json.RawMessa
 		roots, err := d.Roots(ctx)
 		return &mcp.ListRootsResult{Roots: roots}, err
 	}
-	return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q: this client has not declared that it offers it", method)
+	return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q: the client has not declared this capability", method)
 }
 
 func (d *Dialer) sample(ctx context.Context, params json.RawMessage) (any, error) {
@@ -78,7 +81,7 @@ func (d *Dialer) sample(ctx context.Context, params json.RawMessage) (any, error
 		return nil, err
 	}
 	if request.UsesTools() && !d.SampleTools {
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "sampling/createMessage: this client has not declared that it samples with tools")
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "sampling/createMessage: the client has not declared the capability sampling.tools")
 	}
 	if err := mcp.CheckToolResults(request.Messages); err != nil {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "sampling/createMessage: %s", err)
@@ -98,14 +101,13 @@ func (d *Dialer) elicit(ctx context.Context, params json.RawMessage) (any, error
 		}
 		return nonNil(d.ElicitURL(ctx, request))
 	case (request.Mode == "" || request.Mode == mcp.ElicitModeForm) && d.Elicit != nil:
-		return d.fillIn(ctx, request)
+		return d.elicitForm(ctx, request)
 	}
-	return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "elicitation/create: this client has not declared the mode %.20q", request.Mode)
+	return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "elicitation/create: the client has not declared the mode %.20q", request.Mode)
 }
 
-// fillIn has a form filled in, completes it with the form's defaults and makes sure
-// that it fits.
-func (d *Dialer) fillIn(ctx context.Context, request *mcp.ElicitParams) (any, error) {
+// elicitForm calls Elicit, adds the defaults of the form to its answer and validates it.
+func (d *Dialer) elicitForm(ctx context.Context, request *mcp.ElicitParams) (any, error) {
 	form, err := mcp.ParseElicitSchema(request.RequestedSchema)
 	if err != nil {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "elicitation/create: %s", err)
@@ -116,21 +118,21 @@ func (d *Dialer) fillIn(ctx context.Context, request *mcp.ElicitParams) (any, er
 	}
 	content, err := withDefaults(form, result.Content)
 	if err != nil {
-		return nil, fmt.Errorf("the form's content: %w", err)
+		return nil, fmt.Errorf("cannot parse the content that Dialer.Elicit returned: %w", err)
 	}
-	fits, err := schema.Compile(request.RequestedSchema)
+	compiled, err := schema.Compile(request.RequestedSchema)
 	if err != nil {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "elicitation/create: %s", err)
 	}
-	if err := fits.Validate(content); err != nil {
-		return nil, fmt.Errorf("the form's content does not fit the form: %w", err)
+	if err := compiled.Validate(content); err != nil {
+		return nil, fmt.Errorf("the content that Dialer.Elicit returned does not match the form: %w", err)
 	}
 	completed := *result
 	completed.Content = content
 	return &completed, nil
 }
 
-// withDefaults adds the defaults of what was not filled in (2025-11-25,
+// withDefaults adds the form's defaults for the fields that content lacks (2025-11-25,
 // client/elicitation, Requested Schema).
 func withDefaults(form *mcp.ElicitSchema, content json.RawMessage) (json.RawMessage, error) {
 	if content == nil {
@@ -163,16 +165,16 @@ func decodeParams(params json.RawMessage, into any) error {
 	if len(params) == 0 {
 		params = json.RawMessage("{}")
 	}
-	if err := json.Unmarshal(params, into); err != nil {
+	if err := schema.Decode(params, into); err != nil {
 		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s", err)
 	}
 	return nil
 }
 
-// nonNil makes an error of a handler's missing result.
+// nonNil returns an error if a function of the Dialer returned neither a result nor an error.
 func nonNil[T any](result *T, err error) (*T, error) {
 	if err == nil && result == nil {
-		err = fmt.Errorf("the handler returned no %T", *new(T))
+		err = fmt.Errorf("the function of the Dialer returned no %T", *new(T))
 	}
 	return result, err
 }

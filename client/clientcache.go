@@ -7,21 +7,24 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/parley-mcp/parley/internal/digest"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
 )
 
-// clientCache is the use that one Client makes of a Cache.
+// clientCache is a Client's use of its Cache.
 type clientCache struct {
 	*Cache
 	server   cachedServer
-	own      bool   // nobody else is at that server
-	asker    string // what the client says of itself, digested
-	identity func() string
+	own      bool          // no other Client has this server
+	declared string        // digest of what the client declares about itself
+	identity func() string // digest of the credentials
 }
 
 func newClientCache(d *Dialer, target Target) *clientCache {
@@ -29,26 +32,26 @@ func newClientCache(d *Dialer, target Target) *clientCache {
 	if u.Cache == nil {
 		u.Cache = new(Cache)
 	}
-	info, _ := json.Marshal(d.info()) // dialling reports what cannot be encoded
-	capabilities, _ := json.Marshal(d.capabilities())
-	u.asker = digest.Join(info, capabilities)
-	only := rand.Text() // a server that is this client's alone, or credentials that nobody knows
-	u.server, u.own, u.identity = cachedServer{address: only}, true, func() string { return only }
+	info, _ := schema.Marshal(d.info()) // a Dial reports values that cannot be encoded
+	capabilities, _ := schema.Marshal(d.capabilities())
+	u.declared = digest.Join(info, capabilities)
+	unique := rand.Text() // for a server that no other client reaches, or unknown credentials
+	u.server, u.own, u.identity = cachedServer{address: unique}, true, func() string { return unique }
 	if t, ok := target.(*HTTPTarget); ok {
 		u.server, u.own = cachedServer{digest.Join([]byte(t.URL)), d.HTTPClient}, false
-		named, ok := d.Auth.(identifier)
+		authorizer, ok := d.Auth.(identifier)
 		switch {
 		case t.Identity != nil:
 			u.identity = func() string { return digest.Join([]byte("identity"), []byte(t.Identity()), encodeHeader(t.Header)) }
 		case ok:
-			hidden := "" // what an HTTPClient may add
+			hidden := "" // an HTTPClient may add credentials of its own
 			if d.HTTPClient != nil {
-				hidden = only
+				hidden = unique
 			}
 			u.identity = func() string {
-				who := named.Identity(t.URL)
+				who := authorizer.Identity(t.URL)
 				if who == "" {
-					return only
+					return unique
 				}
 				return digest.Join([]byte("authorizer"), []byte(who), encodeHeader(t.Header), []byte(hidden))
 			}
@@ -60,18 +63,18 @@ func newClientCache(d *Dialer, target Target) *clientCache {
 	return u
 }
 
-// identifier is an Authorizer that says as whom it authorizes at the moment; empty: not
-// known. See Authorizer.
+// identifier is an Authorizer that identifies the credentials that it would add now, by a
+// digest; empty if it does not know. See Authorizer.
 type identifier interface {
 	Identity(server string) string
 }
 
 func encodeHeader(header map[string][]string) []byte {
-	raw, _ := json.Marshal(header) // strings; its keys are sorted
+	raw, _ := schema.Marshal(header) // sorts the keys
 	return raw
 }
 
-// close forgets what nobody else can use.
+// close removes the results that no other client can use.
 func (u *clientCache) close() {
 	if u.own {
 		u.Cache.forget(u.server)
@@ -80,10 +83,10 @@ func (u *clientCache) close() {
 
 func (u *clientCache) forget() { u.Cache.forget(u.server) }
 
-// invalidate drops what is kept of a method's results.
+// invalidate removes the results of a method.
 func (u *clientCache) invalidate(method string) { u.Cache.invalidate(u.server, method, nil) }
 
-// dropChanged drops the results that a change affects.
+// dropChanged removes the results that a change affects.
 func (u *clientCache) dropChanged(change rpc.Change) {
 	switch change.Kind {
 	case rpc.ToolsChanged:
@@ -96,14 +99,14 @@ func (u *clientCache) dropChanged(change rpc.Change) {
 	case rpc.ResourceUpdated:
 		u.Cache.invalidate(u.server, mcp.MethodReadResource, func(params string) bool {
 			raw, _ := jsonrpc.Get([]byte(params), "uri")
-			return related(jsonrpc.Unquote(raw), change.URI)
+			return contains(jsonrpc.Unquote(raw), change.URI)
 		})
 	}
 }
 
-// related reports whether a resource is another one, or a part of it: the contents of a
-// directory, for one, are in what is read of it.
-func related(a, b string) bool {
+// contains reports whether one of two resources may be a part of the other, such as a file
+// of a directory.
+func contains(a, b string) bool {
 	if len(a) > len(b) {
 		a, b = b, a
 	}
@@ -113,7 +116,7 @@ func related(a, b string) bool {
 // maxDropsByURI limits how many resources dropUnwatched looks up one by one.
 const maxDropsByURI = 32
 
-// dropUnwatched drops the results that may have changed before the server began to report
+// dropUnwatched removes the results that may have changed before the server began to report
 // the changes in filter.
 func (u *clientCache) dropUnwatched(filter mcp.SubscriptionFilter) {
 	for kind, watched := range map[rpc.ChangeKind]bool{
@@ -132,8 +135,8 @@ func (u *clientCache) dropUnwatched(filter mcp.SubscriptionFilter) {
 	}
 }
 
-// key is what is kept of a request under. Trace context is no part of it: it tells
-// where a request comes from, and has no influence on its result.
+// key returns the cache key of a request. It excludes the trace context, which does not
+// affect results.
 func (u *clientCache) key(req *rpc.Request, meta mcp.Meta) cacheKey {
 	params := string(req.Params)
 	for _, name := range slices.Sorted(maps.Keys(meta)) {
@@ -143,21 +146,51 @@ func (u *clientCache) key(req *rpc.Request, meta mcp.Meta) cacheKey {
 			params += "\n" + string(jsonrpc.AppendString(nil, name)) + ":" + string(bytes.TrimSpace(meta[name]))
 		}
 	}
-	return cacheKey{u.server, req.Method, u.asker, params}
+	return cacheKey{u.server, req.Method, u.declared, params}
 }
 
-// cacheable reports whether results of a method may be kept (2026-07-28,
+// isCacheable reports whether results of a method may be cached (2026-07-28,
 // server/utilities/caching, Cacheable Results).
-func cacheable(method string) bool {
+func isCacheable(method string) bool {
 	return isList(method) || method == mcp.MethodReadResource || method == mcp.MethodDiscover
 }
 
-// fetch sends a request that changes nothing at the server, unless a fresh result is
-// kept, and reports whether there was one.
-func (c *Client) fetch(ctx context.Context, req rpc.Request, o callOptions) (raw json.RawMessage, kept bool, _ error) {
-	var asked *asked
+func isList(method string) bool {
+	switch method {
+	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListResourceTemplates:
+		return true
+	}
+	return false
+}
+
+// cacheHints returns how long a result is fresh, 0 if it must not be cached, and whether it
+// is public.
+func cacheHints(raw json.RawMessage) (ttl time.Duration, public bool) {
+	complete := true
+	for name, value := range jsonrpc.All(raw) {
+		switch name {
+		case "resultType": // older servers leave it out; results of extensions are not cached
+			complete = jsonrpc.Unquote(value) == mcp.ResultTypeComplete
+		case "ttlMs":
+			if ms, err := strconv.ParseInt(string(value), 10, 64); err == nil && ms > 0 {
+				ttl = time.Duration(min(ms, maxTTL.Milliseconds())) * time.Millisecond
+			}
+		case "cacheScope":
+			public = jsonrpc.Unquote(value) == mcp.CacheScopePublic
+		}
+	}
+	if !complete {
+		ttl = 0
+	}
+	return ttl, public
+}
+
+// fetch sends a request without side effects, unless the Cache has a fresh result, and
+// reports whether the result is cached.
+func (c *Client) fetch(ctx context.Context, req rpc.Request, o callOptions) (raw json.RawMessage, cached bool, _ error) {
+	var pending *pendingResult
 	var audience string
-	if cacheable(req.Method) && c.cache.max() > 0 && c.Revision().Modern() {
+	if isCacheable(req.Method) && c.cache.max() > 0 && c.Revision().Modern() {
 		key := c.cache.key(&req, o.meta)
 		audience = c.cache.identity()
 		if !o.refresh {
@@ -165,8 +198,8 @@ func (c *Client) fetch(ctx context.Context, req rpc.Request, o callOptions) (raw
 				return raw, true, c.stillOpen(ctx)
 			}
 		}
-		asked = c.cache.ask(key)
-		defer asked.end()
+		pending = c.cache.begin(key)
+		defer pending.end()
 	}
 	modern, input := false, false
 	raw, err := c.request(ctx, func(l *link) *rpc.Request {
@@ -179,14 +212,14 @@ func (c *Client) fetch(ctx context.Context, req rpc.Request, o callOptions) (raw
 		r.Timeout, r.MaxTimeout = o.timeout, c.dialer.Timeouts.Max
 		return &r
 	}, true)
-	// Credentials that changed meanwhile may or may not be those of the request.
-	if err == nil && asked != nil && modern && !input && audience == c.cache.identity() {
-		asked.keep(raw, audience)
+	// If the credentials changed during the request, it is unknown which it was sent with.
+	if err == nil && pending != nil && modern && !input && audience == c.cache.identity() {
+		pending.keep(raw, audience)
 	}
 	return raw, false, err
 }
 
-// stillOpen returns the error that a request has after Close, or the end of ctx.
+// stillOpen returns the error of a request after Close or the end of ctx.
 func (c *Client) stillOpen(ctx context.Context) error {
 	if c.life.Err() != nil {
 		return ErrClientClosed
