@@ -185,13 +185,13 @@ func TestY3ErrorsOfPrompts(t *testing.T) {
 			message   string
 		}{
 			{"nobody", nil, invalid, "unknown prompt"},
-			{"review", nil, invalid, `needs an argument "language"`},
+			{"review", nil, invalid, `requires the argument "language"`},
 			{"review", map[string]string{"language": "cobol"}, invalid, "invalid arguments"},
 			{"review", map[string]string{"language": "go", "lines": "many"}, invalid, "expected integer"},
 			{"review", map[string]string{"language": "go", "lines": "0"}, invalid, "invalid arguments"},
 			{"review", map[string]string{"language": "go", "strict": "yes"}, invalid, "expected boolean"},
 			{"review", map[string]string{"language": "go", "other": "x"}, invalid, "other"},
-			{"whole", nil, invalid, `needs an argument "a"`},
+			{"whole", nil, invalid, `requires the argument "a"`},
 			{"none", nil, internal, "internal error"},
 			{"broken", nil, internal, "internal error"},
 			{"panic", nil, internal, "internal error"},
@@ -258,7 +258,7 @@ func TestComplete(t *testing.T) {
 		}{
 			{prompt("nobody"), "a", "", jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: `unknown prompt: "nobody"`}},
 			{template("nobody://{x}"), "x", "", jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: `unknown resource template: "nobody://{x}"`}},
-			{prompt("review"), "other", "", jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: `there is no "other" in the prompt "review" to complete`}},
+			{prompt("review"), "other", "", jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: `the prompt "review" has no argument "other"`}},
 			{prompt("review"), "author", "fail", jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}},
 			{prompt("review"), "author", strings.Repeat("x", 8<<10), jsonrpc.Error{Code: jsonrpc.CodeInvalidParams}},
 		} {

@@ -14,7 +14,7 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// entry is one thing that is offered.
+// entry is one registered tool, prompt, resource or template.
 type entry interface {
 	restricted() bool
 	visibleTo(principal.Principal) bool
@@ -22,21 +22,20 @@ type entry interface {
 	needs() []string
 }
 
-// catalog is what a server offers of one kind, by name, and the lists of it as
-// bytes. Lists are asked for far more often than they change, so each page is
-// encoded once for each revision, unless callers see different ones. Entries are
-// listed in the order of their names, which is the same on every replica and at every
-// time. The zero catalog is empty. Safe for concurrent use.
+// catalog holds the entries of one kind by name, and encoded pages of their list. Lists are
+// requested far more often than they change, so each page is encoded once per revision, unless
+// callers see different entries. Entries are listed in the order of their names, which is the
+// same on every replica. The zero catalog is empty. Safe for concurrent use.
 type catalog[E entry] struct {
 	mu         sync.RWMutex
-	declare    bool // the kind is offered, be it that there is nothing of it at present
+	declare    bool // the capability is declared even without entries
 	entries    map[string]E
-	scoped     atomic.Bool // some entry needs, or has needed, scopes
-	restricted int         // how many entries are not for everybody
-	names      []string    // sorted, never modified; nil when it has to be made anew
-	ordered    []E         // in the order of names, never modified
+	scoped     atomic.Bool // an entry requires scopes, or did
+	restricted int         // number of entries with VisibleTo
+	names      []string    // sorted, immutable; nil when it must be computed again
+	ordered    []E         // in the order of names, immutable
 	pages      map[pageKey]revision.Encoded
-	changes    uint64 // how often entries has changed
+	changes    uint64 // number of changes of entries
 }
 
 type pageKey struct {
@@ -44,7 +43,7 @@ type pageKey struct {
 	from     int // index into names
 }
 
-var errTaken = errors.New("the name is taken: remove what has it first")
+var errTaken = errors.New("the name is in use: remove its entry first")
 
 func (c *catalog[E]) add(name string, e E) error {
 	c.mu.Lock()
@@ -67,7 +66,7 @@ func (c *catalog[E]) add(name string, e E) error {
 	return nil
 }
 
-// remove takes an entry out, and returns it if there was one.
+// remove removes an entry, and returns it if it existed.
 func (c *catalog[E]) remove(name string) (e E, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,7 +87,7 @@ func (c *catalog[E]) changed() {
 	c.changes++
 }
 
-// offer declares the kind even while there is nothing of it.
+// offer declares the capability even while there are no entries.
 func (c *catalog[E]) offer() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,7 +107,7 @@ func (c *catalog[E]) get(name string) (e E, ok bool) {
 	return e, ok
 }
 
-// find returns the entry of a name if a caller may know of it.
+// find returns the entry of a name if a caller can see it.
 func (c *catalog[E]) find(name string, who principal.Principal) (e E, ok bool) {
 	e, ok = c.get(name)
 	return e, ok && e.visibleTo(who)
@@ -158,15 +157,15 @@ func (c *catalog[E]) page(r mcp.Revision, after string, size int, identity []byt
 		return nil, false, nil
 	}
 	entries, last, from := v.slice(after, size)
-	// Not under the lock: who calls needs it, and anybody can ask for any page.
+	// Without the lock: calls need it, and every client can request any page.
 	page, err := revision.AppendResult(nil, r, result(entries, last), identity)
 	if err != nil {
 		return nil, false, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// Only pages that whoever follows the cursors sees: cursors of before a change lead
-	// to any number of others.
+	// Only the pages that nextCursor leads to are cached: cursors from before a change lead to
+	// an unlimited number of others.
 	if from%size == 0 && c.changes == v.changes {
 		if c.pages == nil {
 			c.pages = make(map[pageKey]revision.Encoded)
@@ -176,7 +175,7 @@ func (c *catalog[E]) page(r mcp.Revision, after string, size int, identity []byt
 	return page, true, nil
 }
 
-// firstAfter is the index of the first name that comes after a name.
+// firstAfter returns the index of the first name after a name.
 func firstAfter(names []string, after string) int {
 	if after == "" {
 		return 0
@@ -184,7 +183,7 @@ func firstAfter(names []string, after string) int {
 	return sort.Search(len(names), func(i int) bool { return names[i] > after })
 }
 
-// view is a catalog as it was at one time. It does not change.
+// view is an immutable snapshot of a catalog.
 type view[E entry] struct {
 	names    []string
 	ordered  []E
@@ -205,7 +204,7 @@ func (c *catalog[E]) view() view[E] {
 	return view[E]{c.names, c.ordered, c.restricted > 0, c.changes}
 }
 
-// slice returns one page's entries, and tells where the page begins.
+// slice returns the entries of one page, and the index at which it begins.
 func (v view[E]) slice(after string, size int) (entries []E, last string, from int) {
 	from = firstAfter(v.names, after)
 	to := min(from+size, len(v.names))
@@ -215,8 +214,8 @@ func (v view[E]) slice(after string, size int) (entries []E, last string, from i
 	return v.ordered[from:to], last, from
 }
 
-// visible returns the page of entries that a caller sees. The program is asked about
-// each, without any lock.
+// visible returns the page of entries that a caller can see. It calls the functions of
+// VisibleTo without holding a lock.
 func (c *catalog[E]) visible(who principal.Principal, after string, size int) (entries []E, last string) {
 	v := c.view()
 	for i := firstAfter(v.names, after); i < len(v.names); i++ {

@@ -8,22 +8,20 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Clients hear of changes while the server serves: of tools, prompts, resources and
-// templates that are added or removed by themselves, of the contents of a resource
-// when [Server.ResourceUpdated] is called. Many changes within 50 ms are reported as
-// one of each kind. Who was not connected when something changed is not told later.
+// Subscribed clients are notified when tools, prompts, resources or templates are added or
+// removed, and when [Server.ResourceUpdated] is called. Changes of one kind within 50 ms become
+// one notification. A client that was not connected at the time is not notified later.
 
-// ResourceUpdated tells the clients that have subscribed to a resource that its
-// contents have changed, so that they read it again. It need not be one that is
-// listed. It waits for nobody, and is safe for concurrent use. (2026-07-28,
-// server/resources, Subscriptions.)
+// ResourceUpdated notifies the clients that have subscribed to a resource that its contents have
+// changed. The resource need not be listed. It does not block and is safe for concurrent use.
+// (2026-07-28, server/resources, Subscriptions.)
 //
-// Clients connected to other replicas are not told.
+// Clients that are connected to other replicas are not notified.
 func (s *Server) ResourceUpdated(uri string) {
 	s.changes.PublishTo(s.readersOf(uri), rpc.Change{Kind: rpc.ResourceUpdated, URI: uri})
 }
 
-// added adds to a list, and reports it as changed to those who see what is new.
+// added adds an entry to a catalog, and notifies the clients that can see it.
 func added[E entry](s *Server, kind rpc.ChangeKind, to interface{ add(string, E) error }, name string, e E) error {
 	err := to.add(name, e)
 	if err == nil {
@@ -33,7 +31,7 @@ func added[E entry](s *Server, kind rpc.ChangeKind, to interface{ add(string, E)
 	return err
 }
 
-// removed removes from a list, and reports it as changed to those who saw what is gone.
+// removed removes an entry from a catalog, and notifies the clients that could see it.
 func removed[E entry](s *Server, kind rpc.ChangeKind, from interface{ remove(string) (E, bool) }, name string) bool {
 	e, was := from.remove(name)
 	if was {
@@ -75,7 +73,7 @@ func (s *Server) subscribed(ctx context.Context, c *rpc.Call, change func(rpc.Su
 	return &mcp.EmptyResult{}, nil
 }
 
-// rootsChanged takes notifications/roots/list_changed.
+// rootsChanged handles notifications/roots/list_changed.
 func (s *Server) rootsChanged(ctx context.Context, _ *rpc.Call) (any, error) {
 	s.RootsChanged(ctx)
 	return &mcp.EmptyResult{}, nil

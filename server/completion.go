@@ -12,62 +12,61 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Completer suggests what a value that a user is typing may become, the most relevant
-// first. Arguments are the others that have a value already, as far as the client
-// says: clients before 2025-06-18 do not. The map is the completer's.
+// Completer suggests values for an argument that a user is typing, the most relevant first.
+// Arguments are the other arguments that have a value already; clients before 2025-06-18 do not
+// send them. The completer may modify the map.
 //
-// All suggestions are returned; clients get the first 100 and how many there are.
-// Suggest only what the caller may know of: everybody who can reach the server can ask.
+// The client receives the first 100 suggestions and their total number. Suggest only values
+// that every caller of the prompt or template may see.
 type Completer func(ctx context.Context, value string, arguments map[string]string) ([]string, error)
 
-// CompleteFrom returns a Completer that suggests those of the values that begin with the
-// text that the user has typed, then those that contain it, in any case of letters. It
-// keeps values.
+// CompleteFrom returns a Completer that suggests those of the values that begin with the typed
+// text, then those that contain it, ignoring case. It keeps values.
 func CompleteFrom(values ...string) Completer {
 	return func(_ context.Context, value string, _ map[string]string) ([]string, error) {
 		return matching(values, value), nil
 	}
 }
 
-// CompletePrompt has an argument of a prompt completed. It replaces the completion
-// that the argument has, as those with an enumeration do. The prompt must have been
-// added before; when it is removed, its completers go with it.
+// CompletePrompt sets the completer of an argument of a prompt, and replaces its present one,
+// such as that of an enumeration. The prompt must exist; when it is removed, its completers
+// are removed, too.
 //
-// CompletePrompt panics if there is no such prompt or argument.
-// [Server.RegisterCompleter] returns errors instead.
+// CompletePrompt panics if there is no such prompt or argument. [Server.RegisterCompleter]
+// returns errors instead.
 func CompletePrompt(s *Server, prompt, argument string, complete Completer) {
 	if err := s.RegisterCompleter(mcp.CompleteReference{Type: mcp.RefPrompt, Name: prompt}, argument, complete); err != nil {
 		panic("server: " + err.Error())
 	}
 }
 
-// CompleteTemplate has a variable of a template completed, as [CompletePrompt] has an
-// argument of a prompt.
+// CompleteTemplate sets the completer of a variable of a template, as [CompletePrompt] does for
+// an argument of a prompt.
 func CompleteTemplate(s *Server, uriTemplate, variable string, complete Completer) {
 	if err := s.RegisterCompleter(mcp.CompleteReference{Type: mcp.RefResource, URI: uriTemplate}, variable, complete); err != nil {
 		panic("server: " + err.Error())
 	}
 }
 
-// RegisterCompleter has an argument of a prompt, or a variable of a template, completed.
-// The error says what there is not. Safe while the server serves.
+// RegisterCompleter sets the completer of an argument of a prompt or of a variable of a
+// template. It returns an error if there is no such argument. Safe while the server serves.
 func (s *Server) RegisterCompleter(ref mcp.CompleteReference, argument string, complete Completer) error {
 	if complete == nil {
-		return errors.New("the completer is nil")
+		return errors.New("completer must not be nil")
 	}
 	target, err := s.completionTarget(ref, func(entry) bool { return true })
 	if err != nil {
 		return err
 	}
 	if target.parameter(argument) == nil {
-		return fmt.Errorf("there is no %q in %s to complete", argument, target.name)
+		return fmt.Errorf("%s has no argument %q", target.name, argument)
 	}
 	target.completers.set(argument, complete)
 	s.completes.Store(true)
 	return nil
 }
 
-// completers are those of one prompt or template, by argument. Safe for concurrent use.
+// completers are the completers of one prompt or template, by argument. Safe for concurrent use.
 type completers struct {
 	mu sync.RWMutex
 	by map[string]Completer
@@ -88,17 +87,17 @@ func (c *completers) get(argument string) Completer {
 	return c.by[argument]
 }
 
-// completionTarget is a prompt or template as far as completion goes.
+// completionTarget is the prompt or template of a completion request.
 type completionTarget struct {
-	name       string // for people
+	name       string // for error texts
 	completers *completers
 	parameter  func(name string) *parameter // nil if there is none
 	scopes     []string
 }
 
-// completionTarget finds what a reference refers to, among what is seen. The URI of a
-// template's resource refers to the template (2026-07-28, server/utilities/completion,
-// CompleteRequest).
+// completionTarget returns the prompt or template of a reference, among those that are seen.
+// The URI of a resource of a template refers to the template (2026-07-28,
+// server/utilities/completion, CompleteRequest).
 func (s *Server) completionTarget(ref mcp.CompleteReference, seen func(entry) bool) (*completionTarget, error) {
 	switch ref.Type {
 	case mcp.RefPrompt:
@@ -130,7 +129,7 @@ func (s *Server) completionTarget(ref mcp.CompleteReference, seen func(entry) bo
 	return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.ref.type must be %q or %q", mcp.RefPrompt, mcp.RefResource)
 }
 
-// complete answers completion/complete.
+// complete serves completion/complete.
 func (s *Server) complete(ctx context.Context, c *rpc.Call) (any, error) {
 	if !s.completes.Load() {
 		return methodNotFound(c)
@@ -146,7 +145,7 @@ func (s *Server) complete(ctx context.Context, c *rpc.Call) (any, error) {
 	name, value := params.Argument.Name, params.Argument.Value
 	argument := target.parameter(name)
 	if argument == nil {
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "there is no %.128q in %s to complete", name, target.name)
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s has no argument %.128q", target.name, name)
 	}
 	suggestions := argument.suggest(value)
 	if complete := target.completers.get(name); complete != nil {
@@ -157,7 +156,7 @@ func (s *Server) complete(ctx context.Context, c *rpc.Call) (any, error) {
 	return completionOf(suggestions), nil
 }
 
-// completionOf makes a result of all suggestions.
+// completionOf returns the result for all suggestions.
 func completionOf(all []string) *mcp.CompleteResult {
 	total := int64(len(all))
 	values := make([]string, 0, min(total, mcp.MaxCompletionValues))
@@ -167,7 +166,7 @@ func completionOf(all []string) *mcp.CompleteResult {
 	return &mcp.CompleteResult{Completion: mcp.Completion{Values: values, Total: &total, HasMore: len(values) < len(all)}}
 }
 
-// completeParams reads the params of completion/complete.
+// completeParams decodes the params of completion/complete.
 func completeParams(c *rpc.Call) (*mcp.CompleteParams, error) {
 	invalid := func(text string) (*mcp.CompleteParams, error) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: text}
@@ -200,14 +199,14 @@ func completeParams(c *rpc.Call) (*mcp.CompleteParams, error) {
 	case p.Ref.Type == mcp.RefResource && !text(ref["uri"], &p.Ref.URI):
 		return invalid("params.ref.uri must be a string: a URI template")
 	case !text(argument["name"], &p.Argument.Name) || !text(argument["value"], &p.Argument.Value):
-		return invalid(fmt.Sprintf("params.argument must have a name and a value, strings of at most %d bytes", maxURI))
+		return invalid(fmt.Sprintf("params.argument must have a name and a value, each a string of at most %d bytes", maxURI))
 	}
 	p.Context.Arguments, err = textsOf("params.context.arguments", others["arguments"])
 	return p, err
 }
 
-// membersOf returns the members of an object in the params; none if it is absent. Names
-// that differ from known ones in their case are refused.
+// membersOf returns the members of an object in the params, or none if it is absent. A name
+// that differs from a known one only in case is an error.
 func membersOf(c *rpc.Call, object string, known ...string) (map[string][]byte, error) {
 	raw, ok := c.Params().Get(object)
 	if !ok {
@@ -220,7 +219,7 @@ func membersOf(c *rpc.Call, object string, known ...string) (map[string][]byte, 
 	for name, value := range jsonrpc.All(raw) {
 		for _, k := range known {
 			if name != k && strings.EqualFold(name, k) {
-				return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.%s: member %q differs from %q in its case", object, name, k)
+				return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.%s: member %q must be written %q", object, name, k)
 			}
 		}
 		members[name] = value

@@ -60,5 +60,5 @@ func (s *Server) discover(context.Context, *rpc.Call) (any, error) {
 }
 
 func methodNotFound(c *rpc.Call) (any, error) {
-	return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not offered by this server", c.Method())
+	return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "this server does not support method %q", c.Method())
 }

@@ -16,53 +16,53 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Extension is an addition to the protocol that a server supports (2026-07-28,
-// basic/versioning, Extension Negotiation). Clients are told of it in the server's
-// capabilities; in the revisions before as an experimental capability, too. Those that declare it, too, may use its methods: in 2026-07-28 each
-// request has to, in a session the handshake.
+// Extension is an extension of the protocol that a server supports (2026-07-28,
+// basic/versioning, Extension Negotiation). The server declares it in its capabilities; in
+// legacy revisions also as an experimental capability. Only clients that declare it can use its
+// methods: in 2026-07-28 with each request, in a session in the handshake.
 type Extension struct {
-	// ID names the extension, with the prefix of whoever has defined it:
-	// "com.example/jobs". See mcp.CheckExtensionID.
+	// ID names the extension, with a prefix of its author's domain: "com.example/jobs". See
+	// [mcp.CheckExtensionID].
 	ID string
-	// Settings are what the extension says clients are told. They encode to a JSON
-	// object; nil is the empty one.
+	// Settings are sent to clients with the declaration. They must encode to a JSON object;
+	// nil means an empty object.
 	Settings any
-	// Requests serve the extension's requests, by method. A method's name is not one of
-	// the protocol's, unless the extension is the official one that the name belongs to.
+	// Requests are the handlers of the extension's requests, by method. The name of a method
+	// must not be in the protocol, unless this is the official extension that has it.
 	Requests map[string]ExtensionRequest
-	// Notifications take the extension's notifications from clients, by method, which
-	// begins with "notifications/".
+	// Notifications are the handlers of the client's notifications, by method. The name of
+	// each begins with "notifications/".
 	Notifications map[string]ExtensionNotification
 }
 
-// ExtensionRequest serves a request of an extension. Params are the JSON object as the
-// client has sent it, with _meta, or nil; they stay the handler's. What it returns
-// encodes to a JSON object; nil is the empty one. An error, or a panic, is an internal
-// error whose text stays in the log, unless it is or wraps a *jsonrpc.Error.
+// ExtensionRequest serves a request of an extension. Params are the JSON object that the client
+// has sent, including _meta, or nil; the handler may keep them. The result must encode to a
+// JSON object; nil means an empty object. The client receives an error or a panic as an
+// internal error without its text, which is logged, unless the error is or wraps a
+// *jsonrpc.Error.
 //
-// Ctx is that of one call: [Progress], [Logger], [PrincipalOf] and [ExtensionOf] work with it,
-// and [Notify] sends notifications of the extension ahead of the response.
-// Questions are for tools, prompts and resources only.
+// [Progress], [Logger], [PrincipalOf], [ExtensionOf] and [Notify] work with ctx. Questions such
+// as [Elicit] do not: they are for tools, prompts and resources only.
 type ExtensionRequest func(ctx context.Context, params json.RawMessage) (result any, err error)
 
-// ExtensionNotification takes a notification of an extension. Nothing is answered. What
-// else the client sends on the same connection waits until it returns.
+// ExtensionNotification handles a notification of an extension. Further messages on the same
+// connection wait until it returns.
 type ExtensionNotification func(ctx context.Context, params json.RawMessage)
 
-// AddExtension has the server support an extension. It panics if it cannot: if it has no
-// proper ID, or a method of another extension or the protocol's. Extensions are added
-// before the server serves. [Server.RegisterExtension] returns errors instead.
+// AddExtension adds an extension. It panics if the ID is invalid, or if a method belongs to the
+// protocol or to another extension. Extensions must be added before the server serves.
+// [Server.RegisterExtension] returns errors instead.
 //
-// What else an extension does is up to middleware, which sees every call and may put
-// another result in the place of what is there.
+// An extension that changes existing methods can do so in middleware, which sees every call and
+// may replace its result.
 func AddExtension(s *Server, e Extension) {
 	if err := s.RegisterExtension(e); err != nil {
 		panic("server: " + err.Error())
 	}
 }
 
-// RegisterExtension has the server support an extension, as [AddExtension] does. The
-// error says why it cannot.
+// RegisterExtension adds an extension, as [AddExtension] does, and returns an error if it cannot
+// be added.
 func (s *Server) RegisterExtension(e Extension) error {
 	if err := s.extensions.add(e); err != nil {
 		return fmt.Errorf("extension %q: %w", e.ID, err)
@@ -70,10 +70,9 @@ func (s *Server) RegisterExtension(e Extension) error {
 	return nil
 }
 
-// ExtensionOf returns the settings with which the client of the call that ctx belongs to
-// has declared an extension, a JSON object, and false if it has not. A server falls back
-// to what the core protocol has then, or returns the *call.CapabilityError that says
-// what is missing.
+// ExtensionOf returns the settings with which the client of the call of ctx declares an
+// extension, a JSON object. It returns false if the client does not declare it; the handler
+// then uses the core protocol only, or returns a *call.CapabilityError.
 func ExtensionOf(ctx context.Context, id string) (settings json.RawMessage, ok bool) {
 	if c := rpc.From(ctx); c != nil {
 		return c.Extension(id)
@@ -81,15 +80,15 @@ func ExtensionOf(ctx context.Context, id string) (settings json.RawMessage, ok b
 	return nil, false
 }
 
-// extensions are those of a server. They are complete when it begins to serve.
+// extensions are the extensions of a server. They are immutable once it serves.
 type extensions struct {
 	mu       sync.Mutex
-	settings map[string]json.RawMessage // by ID; not modified once it serves
+	settings map[string]json.RawMessage // by ID; immutable once the server serves
 	handlers map[string]rpc.Handler     // by method
 	serving  bool
 }
 
-var errServing = errors.New("the server serves already: add extensions before")
+var errServing = errors.New("the server serves already: add extensions earlier")
 
 func (x *extensions) add(e Extension) error {
 	if err := mcp.CheckExtensionID(e.ID); err != nil {
@@ -99,7 +98,7 @@ func (x *extensions) add(e Extension) error {
 	if e.Settings != nil {
 		var err error
 		if settings, err = json.Marshal(e.Settings); err != nil {
-			return fmt.Errorf("the settings cannot be encoded: %w", err)
+			return fmt.Errorf("cannot encode the settings: %w", err)
 		}
 		if settings[0] != '{' {
 			return fmt.Errorf("the settings must encode to a JSON object, not %.20s", settings)
@@ -111,7 +110,7 @@ func (x *extensions) add(e Extension) error {
 			return fmt.Errorf("%s: %w", method, errNoHandler)
 		}
 		if strings.HasPrefix(method, revision.NotificationPrefix) {
-			return fmt.Errorf("%s: that is a name of a notification", method)
+			return fmt.Errorf("%s: the name of a request must not begin with %s", method, revision.NotificationPrefix)
 		}
 		handlers[method] = ofExtension(e.ID, true, func(ctx context.Context, c *rpc.Call) (any, error) {
 			result, err := handle(ctx, c.Params().Raw())
@@ -129,7 +128,7 @@ func (x *extensions) add(e Extension) error {
 			return fmt.Errorf("%s: %w", method, errNoHandler)
 		}
 		if !strings.HasPrefix(method, revision.NotificationPrefix) {
-			return fmt.Errorf("%s: a notification's name begins with %s", method, revision.NotificationPrefix)
+			return fmt.Errorf("%s: the name of a notification must begin with %s", method, revision.NotificationPrefix)
 		}
 		handlers[method] = ofExtension(e.ID, false, func(ctx context.Context, c *rpc.Call) (any, error) {
 			handle(ctx, c.Params().Raw())
@@ -142,14 +141,14 @@ func (x *extensions) add(e Extension) error {
 		return errServing
 	}
 	if _, taken := x.settings[e.ID]; taken {
-		return errors.New("it is there already")
+		return errors.New("the extension was added already")
 	}
 	for method := range handlers {
 		if err := revision.CheckExtensionMethod(method, e.ID); err != nil {
 			return err
 		}
 		if _, taken := x.handlers[method]; taken {
-			return fmt.Errorf("the method %s is another extension's", method)
+			return fmt.Errorf("the method %s belongs to another extension", method)
 		}
 	}
 	if x.settings == nil {
@@ -160,8 +159,8 @@ func (x *extensions) add(e Extension) error {
 	return nil
 }
 
-// ofExtension keeps a handler to clients that have declared its extension. In sessions
-// there is no error of its own for those that have not: the method is none to them.
+// ofExtension restricts a handler to clients that have declared its extension. In a session the
+// method does not exist for other clients; 2026-07-28 has an error for them.
 func ofExtension(id string, request bool, handle rpc.Handler) rpc.Handler {
 	return func(ctx context.Context, c *rpc.Call) (any, error) {
 		if request == c.ID().IsZero() {
@@ -176,11 +175,11 @@ func ofExtension(id string, request bool, handle rpc.Handler) rpc.Handler {
 				Extensions: map[string]json.RawMessage{id: json.RawMessage("{}")},
 			}}
 		}
-		return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is for clients that declare %s", c.Method(), id)
+		return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q requires a client that declares %s", c.Method(), id)
 	}
 }
 
-// serve returns the handlers, and lets no more extensions in.
+// serve returns the handlers. No extension can be added afterwards.
 func (x *extensions) serve() map[string]rpc.Handler {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -188,7 +187,7 @@ func (x *extensions) serve() map[string]rpc.Handler {
 	return x.handlers
 }
 
-// declared is what clients are told. It is never modified.
+// declared returns the settings that clients receive. They are immutable.
 func (x *extensions) declared() map[string]json.RawMessage {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -22,19 +22,19 @@ func TestExtensionsThatCannotBeAreRefused(t *testing.T) {
 		return map[string]server.ExtensionRequest{method: noResult}
 	}
 	for want, e := range map[string]server.Extension{
-		"it needs a prefix":                    {ID: "jobs"},
-		"must begin with a letter":             {ID: "1com.example/jobs"},
-		"must encode to a JSON object":         {ID: "com.example/jobs", Settings: []int{1}},
-		"cannot be encoded":                    {ID: "com.example/jobs", Settings: func() {}},
-		"belongs to the protocol":              {ID: "com.example/jobs", Requests: requests(mcp.MethodCallTool)},
-		`"initialize" belongs to the protocol`: {ID: "com.example/jobs", Requests: requests(mcp.MethodInitialize)},
-		"belongs to the extension":             {ID: "com.example/jobs", Requests: requests(mcp.MethodGetTask)},
-		"a name of a notification":             {ID: "com.example/jobs", Requests: requests("notifications/x")},
-		"letters, digits":                      {ID: "com.example/jobs", Requests: requests("jobs run")},
-		"handler must not be nil":              {ID: "com.example/jobs", Requests: map[string]server.ExtensionRequest{"jobs/run": nil}},
-		"a notification's name begins with no": {ID: "com.example/jobs", Notifications: map[string]server.ExtensionNotification{"jobs/x": func(context.Context, json.RawMessage) {}}},
-		"another extension's":                  {ID: "com.example/jobs", Requests: requests("other/run")},
-		"it is there already":                  {ID: "com.example/other"},
+		"must have a prefix":                            {ID: "jobs"},
+		"must begin with a letter":                      {ID: "1com.example/jobs"},
+		"must encode to a JSON object":                  {ID: "com.example/jobs", Settings: []int{1}},
+		"cannot encode the settings":                    {ID: "com.example/jobs", Settings: func() {}},
+		"belongs to the protocol":                       {ID: "com.example/jobs", Requests: requests(mcp.MethodCallTool)},
+		`"initialize" belongs to the protocol`:          {ID: "com.example/jobs", Requests: requests(mcp.MethodInitialize)},
+		"belongs to the extension":                      {ID: "com.example/jobs", Requests: requests(mcp.MethodGetTask)},
+		"must not begin with":                           {ID: "com.example/jobs", Requests: requests("notifications/x")},
+		"letters, digits":                               {ID: "com.example/jobs", Requests: requests("jobs run")},
+		"handler must not be nil":                       {ID: "com.example/jobs", Requests: map[string]server.ExtensionRequest{"jobs/run": nil}},
+		"the name of a notification must begin with no": {ID: "com.example/jobs", Notifications: map[string]server.ExtensionNotification{"jobs/x": func(context.Context, json.RawMessage) {}}},
+		"belongs to another extension":                  {ID: "com.example/jobs", Requests: requests("other/run")},
+		"was added already":                             {ID: "com.example/other"},
 	} {
 		s := new(server.Server)
 		server.AddExtension(s, server.Extension{ID: "com.example/other", Requests: requests("other/run")})

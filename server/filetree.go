@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	maxDirectory   = 10_000 // entries of one directory that are looked at
-	maxDepth       = 32     // of directories in each other
-	maxDirectories = 1_000  // that are read for one page
+	maxDirectory   = 10_000 // entries read of one directory
+	maxDepth       = 32     // nested directories
+	maxDirectories = 1_000  // directories read for one page
 )
 
-// fileTree is a directory that is served. It is not read before somebody asks.
+// fileTree is a directory that AddFS serves. It is read on each request.
 type fileTree struct {
 	root    *os.Root
 	prefix  string // of the URIs; ends with a slash
@@ -29,15 +29,15 @@ type fileTree struct {
 	logger  func() *slog.Logger
 }
 
-// fileEntry is a name in a directory as it appears in URIs.
+// fileEntry is a name in a directory in the encoding of URIs.
 type fileEntry struct {
 	encoded   string // with a slash at the end if it is a directory
 	name      string
 	directory bool
 }
 
-// entries returns what is served of a directory, in the order of URIs: a directory
-// sorts by its name with the slash. Links are taken for files, until they are read.
+// entries returns the served entries of a directory in the order of their URIs: a directory is
+// sorted by its name with the slash. A link counts as a file until it is read.
 func (t *fileTree) entries(directory string) ([]fileEntry, error) {
 	file, err := t.root.Open(filepath.FromSlash(directory))
 	if err != nil {
@@ -77,22 +77,22 @@ func encodePath(name string) string {
 	return b.String()
 }
 
-// page is some files, in the order of their URIs.
+// page is a list of files in the order of their URIs.
 type page struct {
 	resources []mcp.Resource
-	// reached is how far the tree was searched, "" for to its end.
+	// reached is the URI up to which the tree was searched, "" for its end.
 	reached string
 }
 
-// list returns the first n files whose URIs come after one. Fewer are all, unless
-// the page says how far it reaches.
+// list returns the first n files whose URIs come after a URI. If there are fewer, the tree was
+// searched to its end, unless page.reached is set.
 func (t *fileTree) list(ctx context.Context, after string, n int) page {
 	w := &walk{tree: t, ctx: ctx, after: after, most: n, directories: maxDirectories}
 	w.directory(".", t.prefix, 0)
 	return w.page
 }
 
-// walk is one search through a tree, in the order of URIs.
+// walk is one search through a tree in the order of URIs.
 type walk struct {
 	tree        *fileTree
 	ctx         context.Context
@@ -102,7 +102,7 @@ type walk struct {
 	page        page
 }
 
-// directory goes through a directory, and reports whether to go on.
+// directory searches a directory, and reports whether to continue.
 func (w *walk) directory(name, uri string, depth int) bool {
 	if w.ctx.Err() != nil {
 		return false
@@ -113,7 +113,7 @@ func (w *walk) directory(name, uri string, depth int) bool {
 	}
 	entries, err := w.tree.entries(name)
 	if err != nil {
-		w.tree.logger().WarnContext(w.ctx, "a directory cannot be listed", "name", name, "error", err)
+		w.tree.logger().WarnContext(w.ctx, "cannot list a directory", "name", name, "error", err)
 		return true
 	}
 	for _, e := range entries {
@@ -152,7 +152,7 @@ func (w *walk) file(name, uri string) bool {
 	return len(w.page.resources) < w.most
 }
 
-// complete is the Completer of paths: it goes one directory further at a time.
+// complete is the Completer of paths. It completes one directory at a time.
 func (t *fileTree) complete(_ context.Context, value string, _ map[string]string) ([]string, error) {
 	at, directory, typed := ".", "", value
 	if i := strings.LastIndexByte(value, '/'); i >= 0 {
@@ -189,8 +189,8 @@ func (s *Server) trees() []*templateEntry {
 	return trees
 }
 
-// listWithFiles answers resources/list with a page of resources and files that the
-// caller sees, in the order of their URIs.
+// listWithFiles serves resources/list with a page of the resources and files that the caller
+// can see, in the order of their URIs.
 func (s *Server) listWithFiles(ctx context.Context, c *rpc.Call, trees []*templateEntry) (any, error) {
 	cursors := s.core.cursors
 	after, err := cursors.of(c)

@@ -10,9 +10,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Levels that the protocol has and package slog does not, for [Logger]. slog's own
-// are the protocol's debug, info, warning and error; what is between two levels counts
-// as the lower one.
+// Levels of the protocol that package slog does not have, for [Logger]. The protocol's debug,
+// info, warning and error are those of slog; a level between two counts as the lower one.
 const (
 	LevelNotice    = slog.Level(2)
 	LevelCritical  = slog.Level(12)
@@ -20,27 +19,25 @@ const (
 	LevelEmergency = slog.Level(20)
 )
 
-// Logger returns a logger whose records go to the client of the call that ctx
-// belongs to, as far as it wants them: on a session those from the level that it has
-// chosen, which is info if it has chosen none; in 2026-07-28 only if the request asks
-// for them. They go nowhere else: for the server's own log, use a logger of your own.
+// Logger returns a logger that sends its records to the client of the call of ctx, if the
+// client wants them: in a session those of the level that the client has set, info by default,
+// and above; in 2026-07-28 only if the request asks for them. The records are not written to
+// the server's own log.
 //
-// A record becomes an object of its message, as "message", and its attributes. Names
-// of groups, joined by dots, are the name of the logger; groups of attributes are
-// objects within. Of attributes with the same name the last counts. Records beyond
-// 256 a second are left out and counted, larger ones than 64 KiB are cut to their
-// message.
+// A record becomes an object with the member "message" and its attributes. The names of groups,
+// joined by dots, become the name of the logger; a group of attributes becomes an object. The
+// last of several attributes with the same name counts. Records beyond 256 in a second are left
+// out and counted, and a record of more than 64 KiB is reduced to its message.
 //
-// The client is another party: log no secrets, no personal data and nothing about the
-// inside of the system that would help an attacker.
+// Do not log secrets, personal data, or internal details that would help an attacker: the
+// client is another party.
 //
-// Records come before the call's response; those of later are dropped, and so are
-// all where ctx is not a handler's. While a handler runs again that has asked
-// something (see [Ask]), records are dropped until it comes to what is new. Safe for
-// concurrent use.
+// Records after the end of the call are dropped, and so are all records if ctx is not the
+// context of a handler. When a handler runs again after a question (see [Ask]), records are
+// dropped until the question is answered. Safe for concurrent use.
 //
-// Deprecated: 2026-07-28 deprecates logging by protocol. Log to standard error or
-// with OpenTelemetry, and tell the user what matters by [Progress].
+// Deprecated: 2026-07-28 deprecates logging by protocol. Log to standard error or with
+// OpenTelemetry, and report to the user with [Progress].
 func Logger(ctx context.Context) *slog.Logger {
 	c := rpc.From(ctx)
 	if c == nil {
@@ -51,7 +48,7 @@ func Logger(ctx context.Context) *slog.Logger {
 
 // logHandler sends records to the client of a call.
 type logHandler struct {
-	ctx   context.Context // the call's: records come with contexts that may never end
+	ctx   context.Context // of the call; the contexts of records may never end
 	call  *rpc.Call
 	name  string
 	attrs []slog.Attr
@@ -111,7 +108,7 @@ func levelOf(l slog.Level) mcp.LoggingLevel {
 	return mcp.LevelEmergency
 }
 
-// setLevel answers logging/setLevel, of the revisions that have sessions.
+// setLevel serves logging/setLevel, in the legacy revisions.
 func (s *Server) setLevel(ctx context.Context, c *rpc.Call) (any, error) {
 	raw, _ := c.Params().Get("level")
 	level := mcp.LoggingLevel(jsonrpc.Unquote(raw))
@@ -122,7 +119,7 @@ func (s *Server) setLevel(ctx context.Context, c *rpc.Call) (any, error) {
 		return methodNotFound(c)
 	}
 	if err := c.SetLevel(ctx, level); err != nil {
-		return nil, fmt.Errorf("keep the log level of a session: %w", err)
+		return nil, fmt.Errorf("cannot store the log level of the session: %w", err)
 	}
 	return &mcp.EmptyResult{}, nil
 }

@@ -31,7 +31,7 @@ func (s *Server) checkMeta(meta mcp.Meta) error {
 			continue
 		}
 		if err := mcp.CheckMeta(key, meta[key]); err != nil {
-			return fmt.Errorf("the definition or result cannot be encoded: %w", err)
+			return fmt.Errorf("cannot encode the definition or result: %w", err)
 		}
 	}
 	return nil

@@ -32,7 +32,7 @@ func TestPromptThatCannotBeOfferedIsRefused(t *testing.T) {
 		{mcp.Prompt{Name: "a"}, "nil"},
 		{mcp.Prompt{}, "1 to 256 bytes"},
 		{mcp.Prompt{Name: strings.Repeat("a", 257)}, "1 to 256 bytes"},
-		{mcp.Prompt{Name: "taken"}, "taken"},
+		{mcp.Prompt{Name: "taken"}, "in use"},
 		{mcp.Prompt{Name: "a", Arguments: []mcp.PromptArgument{}}, `requires the argument "topic"`},
 		{mcp.Prompt{Name: "a", Arguments: []mcp.PromptArgument{{Name: "topic"}, {Name: "other"}}}, `has no argument "other"`},
 		{mcp.Prompt{Name: "a", Arguments: []mcp.PromptArgument{{Name: "topic"}, {Name: "topic"}}}, "duplicate"},
@@ -113,12 +113,12 @@ func TestCompleterOfNothingIsRefused(t *testing.T) {
 	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "x://{id}", Name: "x"}, func(context.Context, map[string]string) (string, error) { return "", nil })
 	complete := func(context.Context, string, map[string]string) ([]string, error) { return nil, nil }
 	for want, f := range map[string]func(){
-		`unknown prompt: "nobody"`:             func() { server.CompletePrompt(s, "nobody", "name", complete) },
-		`no "nothing" in the prompt "greet"`:   func() { server.CompletePrompt(s, "greet", "nothing", complete) },
-		"nil":                                  func() { server.CompletePrompt(s, "greet", "name", complete) },
-		"the completer is nil":                 func() { server.CompletePrompt(s, "greet", "name", nil) },
-		"unknown resource template":            func() { server.CompleteTemplate(s, "y://{id}", "id", complete) },
-		`no "page" in the template "x://{id}"`: func() { server.CompleteTemplate(s, "x://{id}", "page", complete) },
+		`unknown prompt: "nobody"`:                     func() { server.CompletePrompt(s, "nobody", "name", complete) },
+		`the prompt "greet" has no argument "nothing"`: func() { server.CompletePrompt(s, "greet", "nothing", complete) },
+		"nil":                       func() { server.CompletePrompt(s, "greet", "name", complete) },
+		"completer must not be nil": func() { server.CompletePrompt(s, "greet", "name", nil) },
+		"unknown resource template": func() { server.CompleteTemplate(s, "y://{id}", "id", complete) },
+		`the template "x://{id}" has no argument "page"`: func() { server.CompleteTemplate(s, "x://{id}", "page", complete) },
 	} {
 		if got := panicOf(f); !strings.Contains(got, want) {
 			t.Errorf("%s, want %q", got, want)
@@ -196,7 +196,7 @@ func TestMalformedParamsAreRefused(t *testing.T) {
 		{"completion/complete", `{"ref":{"type":"ref/resource","name":"greet"}}`, "params.ref.uri must be a string"},
 		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"greet"}}`, "must have a name and a value"},
 		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"size"}}`, "must have a name and a value"},
-		{"completion/complete", `{"ref":{"type":"ref/prompt","Name":"greet"},"argument":{"name":"size","value":""}}`, "differs from"},
+		{"completion/complete", `{"ref":{"type":"ref/prompt","Name":"greet"},"argument":{"name":"size","value":""}}`, "must be written"},
 		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"size","value":""},"context":[]}`, "params.context must be an object"},
 		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"size","value":""},"context":{"arguments":{"a":1}}}`, `"a" must be a string`},
 	} {

@@ -10,7 +10,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// listPrompts answers prompts/list.
+// listPrompts serves prompts/list.
 func (s *Server) listPrompts(_ context.Context, c *rpc.Call) (any, error) {
 	if !s.prompts.offered() {
 		return methodNotFound(c)
@@ -26,7 +26,7 @@ func (s *Server) listPrompts(_ context.Context, c *rpc.Call) (any, error) {
 
 var getPromptMembers = []string{"name", "arguments", "_meta", "inputResponses", "requestState"}
 
-// getPrompt answers prompts/get.
+// getPrompt serves prompts/get.
 func (s *Server) getPrompt(ctx context.Context, c *rpc.Call) (any, error) {
 	if !s.prompts.offered() {
 		return methodNotFound(c)
@@ -50,7 +50,7 @@ func (s *Server) getPrompt(ctx context.Context, c *rpc.Call) (any, error) {
 	}
 	for _, argument := range entry.prompt.Arguments {
 		if _, given := arguments[argument.Name]; argument.Required && !given {
-			return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "the prompt %s needs an argument %q", name, argument.Name)
+			return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "the prompt %s requires the argument %q", name, argument.Name)
 		}
 	}
 	result, err := entry.handle(ctx, arguments)
@@ -75,7 +75,7 @@ func unknownPrompt(name string) *jsonrpc.Error {
 	return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown prompt: %.128q", name)
 }
 
-// textsOf reads an object of strings, which may be absent.
+// textsOf decodes an object of strings, which may be absent.
 func textsOf(what string, object []byte) (map[string]string, error) {
 	texts := make(map[string]string)
 	if object == nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// offersResources reports whether resources are declared.
+// offersResources reports whether the server declares the resources capability.
 func (s *Server) offersResources() bool { return s.resources.offered() || s.templates.offered() }
 
-// listResources answers resources/list.
+// listResources serves resources/list.
 func (s *Server) listResources(ctx context.Context, c *rpc.Call) (any, error) {
 	if !s.offersResources() {
 		return methodNotFound(c)
@@ -33,7 +33,7 @@ func (s *Server) listResources(ctx context.Context, c *rpc.Call) (any, error) {
 	})
 }
 
-// listTemplates answers resources/templates/list.
+// listTemplates serves resources/templates/list.
 func (s *Server) listTemplates(_ context.Context, c *rpc.Call) (any, error) {
 	if !s.offersResources() {
 		return methodNotFound(c)
@@ -49,7 +49,7 @@ func (s *Server) listTemplates(_ context.Context, c *rpc.Call) (any, error) {
 
 var readResourceMembers = []string{"uri", "_meta", "inputResponses", "requestState"}
 
-// readResource answers resources/read.
+// readResource serves resources/read.
 func (s *Server) readResource(ctx context.Context, c *rpc.Call) (any, error) {
 	if !s.offersResources() {
 		return methodNotFound(c)
@@ -63,7 +63,7 @@ func (s *Server) readResource(ctx context.Context, c *rpc.Call) (any, error) {
 	}
 	uri := jsonrpc.Unquote(raw)
 	if len(uri) > maxURI {
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.uri has %d bytes, more than %d", len(uri), maxURI)
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.uri has %d bytes, the limit is %d", len(uri), maxURI)
 	}
 	read, from, mimeType := s.resourceAt(uri, c.Principal())
 	if read == nil {
@@ -76,7 +76,7 @@ func (s *Server) readResource(ctx context.Context, c *rpc.Call) (any, error) {
 	case err != nil:
 		return nil, fmt.Errorf("resource %.256q: %w", uri, err)
 	case result == nil || len(result.Contents) == 0:
-		// An empty list would leave open whether there is such a resource (2026-07-28,
+		// Empty contents would leave open whether the resource exists (2026-07-28,
 		// server/resources, Error Handling).
 		return nil, resourceNotFound(uri)
 	}
@@ -86,8 +86,8 @@ func (s *Server) readResource(ctx context.Context, c *rpc.Call) (any, error) {
 	return completed(result, uri, mimeType, from), nil
 }
 
-// resourceAt returns how a caller reads the resource of a URI, what serves it, and its
-// MIME type as far as it is known; nil if there is none that the caller may know of.
+// resourceAt returns the function that reads a URI for a caller, the options of its resource or
+// template, and its MIME type if known; nil if there is none that the caller can see.
 func (s *Server) resourceAt(uri string, who principal.Principal) (read readFunc, from *resourceOffer, mimeType string) {
 	if e, ok := s.resources.find(uri, who); ok {
 		return func(ctx context.Context) (*mcp.ReadResourceResult, error) { return e.read(ctx, uri) }, &e.resourceOffer, e.resource.MimeType
@@ -102,8 +102,8 @@ func (s *Server) resourceAt(uri string, who principal.Principal) (read readFunc,
 	return nil, nil, ""
 }
 
-// serving returns what serves the resource of a URI to any of some callers; nil if
-// nothing does.
+// serving returns the options of the resource or template that serves a URI to any of the
+// callers, or nil.
 func (s *Server) serving(uri string, who []principal.Principal) *resourceOffer {
 	if e, ok := s.resources.get(uri); ok && slices.ContainsFunc(who, e.visibleTo) {
 		return &e.resourceOffer
@@ -116,9 +116,9 @@ func (s *Server) serving(uri string, who []principal.Principal) *resourceOffer {
 	return nil
 }
 
-// readersOf returns who is to hear of updates of a resource: whoever sees anything that
-// serves it, and everybody if nothing does, as the resource need not be offered; nil for
-// everybody.
+// readersOf returns a function that reports who receives updates of a resource: the callers
+// that can see a resource or template that serves it. It returns nil, for every caller, if no
+// entry serves the URI, because a resource need not be listed.
 func (s *Server) readersOf(uri string) func(principal.Principal) bool {
 	var serving []*resourceOffer
 	if e, ok := s.resources.get(uri); ok {
@@ -137,8 +137,8 @@ func (s *Server) readersOf(uri string) func(principal.Principal) bool {
 	}
 }
 
-// resourceNotFound is the protocol's error, with the code of the revisions that have
-// one of its own for it; see revision.SpeakError.
+// resourceNotFound returns the protocol's error for a missing resource, which is downgraded for
+// revisions with another code.
 func resourceNotFound(uri string) *jsonrpc.Error {
 	data, _ := json.Marshal(mcp.ResourceNotFoundData{URI: uri}) // a string
 	return &jsonrpc.Error{Code: mcp.CodeResourceNotFound, Message: "resource not found", Data: data}

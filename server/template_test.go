@@ -149,7 +149,7 @@ func TestRawTemplateIsReadByTheURI(t *testing.T) {
 		t.Error(got)
 	}
 	for want, err := range map[string]error{
-		"taken":     s.RegisterTemplate(mcp.ResourceTemplate{URITemplate: text, Name: "b"}, echo),
+		"in use":    s.RegisterTemplate(mcp.ResourceTemplate{URITemplate: text, Name: "b"}, echo),
 		"handler":   s.RegisterTemplate(mcp.ResourceTemplate{URITemplate: "y://{a}", Name: "b"}, nil),
 		"missing }": s.RegisterTemplate(mcp.ResourceTemplate{URITemplate: "y://{a", Name: "b"}, echo),
 	} {

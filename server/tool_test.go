@@ -47,7 +47,7 @@ func TestAddToolPanicsWithTheReason(t *testing.T) {
 		{"a name that is taken", func(s *server.Server) {
 			server.AddTool(s, mcp.Tool{Name: "a"}, text)
 			server.AddTool(s, mcp.Tool{Name: "a"}, text)
-		}, "taken"},
+		}, "in use"},
 		{"no handler", func(s *server.Server) {
 			server.AddTool[struct{}, string](s, mcp.Tool{Name: "a"}, nil)
 		}, "handler must not be nil"},
@@ -86,10 +86,10 @@ func TestAddToolPanicsWithTheReason(t *testing.T) {
 		}, "output"},
 		{"a description that is not UTF-8", func(s *server.Server) {
 			server.AddTool(s, mcp.Tool{Name: "a", Description: "\xff"}, text)
-		}, "encoded"},
+		}, "cannot encode"},
 		{"metadata that is not JSON", func(s *server.Server) {
 			server.AddTool(s, mcp.Tool{Name: "a", Meta: mcp.Meta{"com.example/a": json.RawMessage("{")}}, text)
-		}, "encoded"},
+		}, "cannot encode"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var s server.Server
@@ -113,13 +113,13 @@ func TestRegisterToolReturnsTheReason(t *testing.T) {
 	}{
 		"must have a name":           {mcp.Tool{}, raw, "1 to 128"},
 		"a bad name":                 {mcp.Tool{Name: "a b"}, raw, "not ' '"},
-		"a name that is taken":       {mcp.Tool{Name: "taken"}, raw, "taken"},
+		"a name that is taken":       {mcp.Tool{Name: "taken"}, raw, "in use"},
 		"no handler":                 {mcp.Tool{Name: "a"}, nil, "handler must not be nil"},
 		"an input schema of no kind": {mcp.Tool{Name: "a", InputSchema: json.RawMessage(`{}`)}, raw, "object"},
 		"an input schema of true":    {mcp.Tool{Name: "a", InputSchema: json.RawMessage(`true`)}, raw, "object"},
 		"an external reference":      {mcp.Tool{Name: "a", InputSchema: json.RawMessage(`{"type":"object","$ref":"https://example.com/s"}`)}, raw, "input schema"},
 		"an output schema of a text": {mcp.Tool{Name: "a", OutputSchema: json.RawMessage(`"x"`)}, raw, "output schema"},
-		"a title that is not UTF-8":  {mcp.Tool{Name: "a", Title: "\xff"}, raw, "encoded"},
+		"a title that is not UTF-8":  {mcp.Tool{Name: "a", Title: "\xff"}, raw, "cannot encode"},
 	} {
 		var s server.Server
 		if err := s.RegisterTool(mcp.Tool{Name: "taken"}, raw); err != nil {

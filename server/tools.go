@@ -14,22 +14,22 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// maxToolName is what the protocol recommends (2026-07-28, server/tools, Tool Names).
+// maxToolName is the limit that the protocol recommends (2026-07-28, server/tools, Tool Names).
 const maxToolName = 128
 
-// toolEntry is one tool as it is offered. It does not change.
+// toolEntry is one registered tool. It is immutable.
 type toolEntry struct {
 	offer
 	tool   mcp.Tool
 	input  *schema.Schema
 	output *schema.Schema // nil: structured content is not validated
 	handle ToolHandler
-	// mirrored are the parameters that clients over HTTP repeat in headers.
+	// mirrored are the parameters that HTTP clients repeat in headers.
 	mirrored  []schema.HeaderParam
-	notSecret []string // of these headers, the program says that they hold no secrets
+	notSecret []string // headers that NotSecret names
 }
 
-// addTool offers a tool whose schemas are compiled.
+// addTool adds a tool with compiled schemas.
 func (s *Server) addTool(e *toolEntry, options []ToolOption) error {
 	e.offer = offer{name: e.tool.Name, logger: s.logger}
 	for _, o := range options {
@@ -60,13 +60,12 @@ func (s *Server) addTool(e *toolEntry, options []ToolOption) error {
 	return added(s, rpc.ToolsChanged, &s.tools, e.tool.Name, e)
 }
 
-// detach gives the entry a definition of its own, which the caller cannot change
-// anymore, and which is sure to have a JSON form: one that has none would break the
-// list of all.
+// detach replaces the definition by a deep copy, which the caller cannot modify. It must have a
+// JSON encoding: one without would make every list fail.
 func (e *toolEntry) detach() error {
 	raw, err := e.tool.MarshalJSON()
 	if err != nil {
-		return fmt.Errorf("the definition cannot be encoded: %w", err)
+		return fmt.Errorf("cannot encode the definition: %w", err)
 	}
 	e.tool = mcp.Tool{}
 	return json.Unmarshal(raw, &e.tool)
@@ -74,17 +73,17 @@ func (e *toolEntry) detach() error {
 
 func checkToolName(name string) error {
 	if name == "" || len(name) > maxToolName {
-		return fmt.Errorf("a tool's name has 1 to %d characters", maxToolName)
+		return fmt.Errorf("the name must have 1 to %d characters", maxToolName)
 	}
 	for _, c := range []byte(name) {
 		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("_-.", c) >= 0) {
-			return fmt.Errorf("a tool's name has letters, digits, _ - and . only, not %q", c)
+			return fmt.Errorf("the name must consist of letters, digits, _, - and ., not %q", c)
 		}
 	}
 	return nil
 }
 
-// listTools answers tools/list.
+// listTools serves tools/list.
 func (s *Server) listTools(_ context.Context, c *rpc.Call) (any, error) {
 	if !s.tools.offered() {
 		return methodNotFound(c)
@@ -100,7 +99,7 @@ func (s *Server) listTools(_ context.Context, c *rpc.Call) (any, error) {
 
 var callToolMembers = []string{"name", "arguments", "_meta", "task", "inputResponses", "requestState"}
 
-// callTool answers tools/call.
+// callTool serves tools/call.
 func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 	if !s.tools.offered() {
 		return methodNotFound(c)
@@ -127,7 +126,7 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 	if err := c.CheckMirror(entry.mirrored, arguments); err != nil {
 		return nil, err
 	}
-	// What the model got wrong goes back to the model, which can mend it
+	// Invalid arguments are a tool error, so that the model can correct them
 	// (2025-11-25, server/tools, Error Handling).
 	if err := entry.input.Validate(arguments); err != nil {
 		return errorResult("invalid arguments: " + whatIsWrong(err)), nil
@@ -144,16 +143,16 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 		return errorResult("the tool failed: its result does not fit its output schema"), nil
 	}
 	if err := s.checkMeta(result.Meta); err != nil {
-		return nil, fmt.Errorf("tool %q: its result cannot be sent: %w", name, err)
+		return nil, fmt.Errorf("tool %q: invalid result: %w", name, err)
 	}
 	return result, nil
 }
 
-// run runs the handler. A panic becomes an error whose text tells nothing.
+// run runs the handler. A panic becomes an error without details.
 func (s *Server) run(ctx context.Context, entry *toolEntry, arguments json.RawMessage) (result *mcp.CallToolResult, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			s.logger().ErrorContext(ctx, "a tool panicked", "tool", entry.tool.Name, "panic", v, "stack", string(debug.Stack()))
+			s.logger().ErrorContext(ctx, "panic in the handler of a tool", "tool", entry.tool.Name, "panic", v, "stack", string(debug.Stack()))
 			result, err = nil, errors.New("the tool failed unexpectedly")
 		}
 	}()
@@ -169,12 +168,12 @@ func (e *toolEntry) checkOutput(result *mcp.CallToolResult) error {
 		return nil
 	}
 	if result.StructuredContent == nil {
-		return errors.New("there is no structured content")
+		return errors.New("the structured content required by the output schema is missing")
 	}
 	return e.output.Validate(result.StructuredContent)
 }
 
-// whatIsWrong says what is wrong with arguments, by their paths.
+// whatIsWrong returns the text of a validation error, with the paths of the arguments.
 func whatIsWrong(err error) string {
 	var invalid *schema.ValidationError
 	if errors.As(err, &invalid) {
