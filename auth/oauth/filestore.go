@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/parley-mcp/parley/internal/atomicfile"
 	"github.com/parley-mcp/parley/internal/seal"
 )
 
@@ -125,7 +126,7 @@ func (f *FileStore) Save(ctx context.Context, key string, value []byte) error {
 	if len(sealed) > f.most { // it could not be read again
 		return errFileFull
 	}
-	return replaceFile(f.path, []byte(sealed))
+	return atomicfile.Write(f.path, []byte(sealed))
 }
 
 // Lock implements TokenStore.
@@ -159,38 +160,6 @@ func (f *FileStore) read() (map[string][]byte, error) {
 		return nil, fmt.Errorf("%w: %s", ErrDamagedStore, f.path)
 	}
 	return values, nil
-}
-
-// replaceFile leaves either the old content or the new one, whenever it is
-// interrupted.
-func replaceFile(path string, content []byte) (err error) {
-	temporary, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp") // with mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			temporary.Close()
-			os.Remove(temporary.Name())
-		}
-	}()
-	if _, err = temporary.Write(content); err != nil {
-		return err
-	}
-	if err = temporary.Sync(); err != nil {
-		return err
-	}
-	if err = temporary.Close(); err != nil {
-		return err
-	}
-	if err = os.Rename(temporary.Name(), path); err != nil {
-		return err
-	}
-	if dir, err := os.Open(filepath.Dir(path)); err == nil {
-		_ = dir.Sync() // not every system can
-		dir.Close()
-	}
-	return nil
 }
 
 // Waits between attempts to lock a file.

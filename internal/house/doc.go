@@ -13,7 +13,7 @@
 //	floor 3   task, auth/oauth
 //	floor 2   internal/rpc
 //	floor 1   call, internal/revision, internal/seal, auth/jwt, auth/introspection, transport
-//	floor 0   auth, internal/callkey, internal/challenge, internal/digest, internal/httpurl, internal/redirect, mcp, jsonrpc, principal, store, schema
+//	floor 0   auth, internal/atomicfile, internal/callkey, internal/challenge, internal/digest, internal/httpurl, internal/redirect, mcp, jsonrpc, principal, store, schema
 //
 // Beside the floors stand the adapters (store/redisstore, otel, auth/devissuer), what helps to test (mcptest,
 // store/storetest, internal/spec) and the rooms that nobody imports (examples, conformance, interop,

@@ -48,6 +48,7 @@ var rooms = map[string]room{
 	"auth":                {floor: 0},
 	"internal/challenge":  {floor: 0},
 	"internal/digest":     {floor: 0},
+	"internal/atomicfile": {floor: 0},
 	"internal/httpurl":    {floor: 0},
 	"internal/redirect":   {floor: 0},
 	"mcp":                 {floor: 0},

@@ -24,6 +24,7 @@ import (
 	"sync"
 
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/internal/atomicfile"
 )
 
 // Names of files in the directory.
@@ -200,7 +201,7 @@ func (s *Store) key(tokens string) ([]byte, error) {
 			return key, nil
 		}
 	}
-	return key, s.writeKeyFile(text)
+	return key, atomicfile.Write(s.keyPath(), []byte(text))
 }
 
 func decodeKey(text string) ([]byte, error) {
@@ -232,28 +233,4 @@ func (s *Store) readKeyFile() ([]byte, error) {
 		return nil, fmt.Errorf("key file %s is damaged: %w; remove it and %s, and log in again", path, err, filepath.Join(s.dir, tokensFile))
 	}
 	return key, nil
-}
-
-// writeKeyFile writes the key file atomically.
-func (s *Store) writeKeyFile(text string) (err error) {
-	temporary, err := os.CreateTemp(s.dir, keyFile+".*.tmp") // with mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			temporary.Close()
-			os.Remove(temporary.Name())
-		}
-	}()
-	if _, err = temporary.WriteString(text); err != nil {
-		return err
-	}
-	if err = temporary.Sync(); err != nil {
-		return err
-	}
-	if err = temporary.Close(); err != nil {
-		return err
-	}
-	return os.Rename(temporary.Name(), s.keyPath())
 }
