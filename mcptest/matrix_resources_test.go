@@ -276,7 +276,7 @@ func TestErrorsOfResourcesKeepTheirText(t *testing.T) {
 			"note://panic":                    {Code: jsonrpc.CodeInternalError, Message: "internal error"},
 			"note://refused":                  {Code: jsonrpc.CodeInvalidRequest, Message: "not now"},
 			"file:///library/large.txt":       {Code: jsonrpc.CodeInternalError, Message: "the file has 101 bytes, the limit is 100"},
-			"x:" + strings.Repeat("a", 8<<10): {Code: jsonrpc.CodeInvalidParams, Message: "params.uri has 8194 bytes, more than 8192"},
+			"x:" + strings.Repeat("a", 8<<10): {Code: jsonrpc.CodeInvalidParams, Message: "params.uri has 8194 bytes, the limit is 8192"},
 		} {
 			_, err := c.ReadResource(t.Context(), uri)
 			if !errors.Is(err, &want) || errors.Is(err, client.ErrResourceNotFound) {

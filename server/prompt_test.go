@@ -36,7 +36,7 @@ func TestPromptThatCannotBeOfferedIsRefused(t *testing.T) {
 		{mcp.Prompt{Name: "a", Arguments: []mcp.PromptArgument{}}, `requires the argument "topic"`},
 		{mcp.Prompt{Name: "a", Arguments: []mcp.PromptArgument{{Name: "topic"}, {Name: "other"}}}, `has no argument "other"`},
 		{mcp.Prompt{Name: "a", Arguments: []mcp.PromptArgument{{Name: "topic"}, {Name: "topic"}}}, "duplicate"},
-		{mcp.Prompt{Name: "a", Meta: mcp.Meta{"a": json.RawMessage(`{`)}}, "cannot be encoded"},
+		{mcp.Prompt{Name: "a", Meta: mcp.Meta{"a": json.RawMessage(`{`)}}, "cannot encode"},
 	} {
 		if got := add(tc.prompt); !strings.Contains(got, tc.want) {
 			t.Errorf("%+v: %s, want %q", tc.prompt, got, tc.want)
