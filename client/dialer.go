@@ -272,7 +272,7 @@ func (d *Dialer) choose(supported []string) (mcp.Revision, error) {
 // that the server refuses though it lists it. Then we do not go on to an older
 // revision: whoever can forge that answer must not choose what we speak.
 func (d *Dialer) refused(err error) (older bool, _ error) {
-	supported, ok := modern.Refused(err)
+	supported, ok := modern.UnsupportedVersion(err)
 	if !ok {
 		return false, nil
 	}

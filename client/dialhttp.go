@@ -73,7 +73,7 @@ func (t *HTTPTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) (*l
 // and a server that cannot be reached, is overloaded, does not answer or wants
 // credentials says nothing.
 func fallBack(ctx context.Context, err error) bool {
-	if ctx.Err() != nil || modern.Recognised(err) || errors.Is(err, ErrRevision) ||
+	if ctx.Err() != nil || modern.IsModernError(err) || errors.Is(err, ErrRevision) ||
 		errors.Is(err, call.ErrConnectionLost) || errors.Is(err, call.ErrUnauthorized) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
@@ -94,7 +94,7 @@ func isOlder(status int) bool {
 
 func isEndpointMissing(err error) bool {
 	var status *call.StatusError
-	if !errors.As(err, &status) || modern.Recognised(err) {
+	if !errors.As(err, &status) || modern.IsModernError(err) {
 		return false
 	}
 	switch status.Status {

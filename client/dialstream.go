@@ -211,7 +211,7 @@ func (p *probe) judge(a discovered) (l *link, done bool, err error) {
 		return nil, err != nil, at(StageDiscover, err)
 	}
 	lost := p.modern.Failed() != nil
-	return nil, lost || modern.Recognised(a.err) || p.Revision != "", at(StageDiscover, a.err)
+	return nil, lost || modern.IsModernError(a.err) || p.Revision != "", at(StageDiscover, a.err)
 }
 
 func (p *probe) shakeHands(ctx context.Context) (*link, error) {

@@ -221,7 +221,7 @@ func (p *probe) recall(ctx context.Context, memory *Discovery) (*link, error) {
 // mistaken reports whether an error says that a server may be of another era than it
 // was. As in a search for the era, one that says nothing of eras does not.
 func mistaken(ctx context.Context, err error) bool {
-	_, refused := modern.Refused(err)
+	_, refused := modern.UnsupportedVersion(err)
 	return ctx.Err() == nil && (refused || errors.Is(err, ErrRevision) || fallBack(ctx, err))
 }
 
@@ -231,8 +231,8 @@ func (l *link) doubtful(ctx context.Context, err error) bool {
 	if l.proven.Load() {
 		return false
 	}
-	_, refused := modern.Refused(err)
-	if err == nil || modern.Recognised(err) && !refused {
+	_, refused := modern.UnsupportedVersion(err)
+	if err == nil || modern.IsModernError(err) && !refused {
 		l.proven.Store(true)
 		return false
 	}

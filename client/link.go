@@ -54,7 +54,7 @@ func modernLink(era *modern.Client, closeAll func() error) *link {
 		revision: mcp.V20260728,
 		watch:    func(ctx context.Context, w *watch, round int) error { return w.listen(ctx, round, era.Call) },
 		call:     era.Call,
-		notify:   era.Tell,
+		notify:   era.NotifyExtension,
 		failed:   era.Failed,
 		heard:    era.Heard,
 		lose:     era.Lost,

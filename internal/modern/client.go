@@ -15,26 +15,28 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Client is the calling half of this era.
+// Client is the client side of this era.
 type Client struct {
 	rpc.Outbound
-	// OnLog takes the server's log messages, in the goroutine that receives; nil: nobody.
+	// OnLog receives the server's log messages, in the goroutine that reads from the wire.
+	// It may be nil.
 	OnLog func(mcp.LoggingMessageParams)
-	// Sending is what requests pass through; nil: nothing.
+	// Sending is the middleware of requests. It may be nil.
 	Sending *rpc.Sending
-	// ResultTypes are those that the client's extensions add.
+	// ResultTypes are the result types that the client's extensions add.
 	ResultTypes []string
-	// Notifications take those of extensions, by method, in the goroutine that receives.
+	// Notifications holds the handlers of extensions' notifications, by method. They run in
+	// the goroutine that reads from the wire.
 	Notifications map[string]func(params json.RawMessage)
-	answerer      rpc.Answerer // nil: answers no questions
+	answerer      rpc.Answerer // nil: input requests fail
 	logger        *slog.Logger
 }
 
 var _ rpc.Receiver = (*Client)(nil)
 
-// NewClient makes a client that says of itself what info and capabilities say. Its
-// Wire is set before its first request. Cancelling tells whether a request is
-// cancelled by a notification, as on byte streams, or by ending its response.
+// NewClient returns a client that sends info and capabilities with every request. Set its
+// Wire before the first request. Cancelling reports whether a notification cancels a
+// request, as on streams; over HTTP, closing the response does.
 func NewClient(info mcp.Implementation, capabilities mcp.ClientCapabilities, answerer rpc.Answerer, cancelling bool, logger *slog.Logger) (*Client, error) {
 	rawInfo, err := json.Marshal(info)
 	if err != nil {
@@ -51,8 +53,8 @@ func NewClient(info mcp.Implementation, capabilities mcp.ClientCapabilities, ans
 	return c, nil
 }
 
-// Call sends a request and returns its result. What the server reports instead is
-// a *jsonrpc.Error.
+// Call sends a request and returns its result. An error that the server reports is a
+// *jsonrpc.Error.
 func (c *Client) Call(ctx context.Context, req *rpc.Request) (json.RawMessage, error) {
 	var raw json.RawMessage
 	var err error
@@ -64,7 +66,7 @@ func (c *Client) Call(ctx context.Context, req *rpc.Request) (json.RawMessage, e
 	if err != nil || len(c.ResultTypes) == 0 || req.AnyResultType {
 		return raw, err
 	}
-	// The middleware may have made a result of the core's of an extension's.
+	// Middleware may have returned the result of an extension instead of a core result.
 	if kind, ok := jsonrpc.Get(raw, "resultType"); ok && jsonrpc.Unquote(kind) != mcp.ResultTypeComplete {
 		return nil, unknownType(kind)
 	}
@@ -76,9 +78,9 @@ func (c *Client) send(ctx context.Context, req *rpc.Request) (json.RawMessage, e
 	if err == nil {
 		return result, nil
 	}
-	// A server that refuses our version while it lists it has refused before it
-	// looked further: asking again is safe. Once is enough.
-	if supported, ok := Refused(err); ok && slices.Contains(supported, string(mcp.V20260728)) {
+	// A server that rejects the version but lists it as supported has not served the
+	// request, so that a retry is safe. Retry once.
+	if supported, ok := UnsupportedVersion(err); ok && slices.Contains(supported, string(mcp.V20260728)) {
 		result, err = c.rounds(ctx, req)
 	}
 	return result, err
@@ -99,7 +101,7 @@ func (c *Client) once(ctx context.Context, req *rpc.Request) (json.RawMessage, e
 	case mcp.ResultTypeInputRequired:
 		return nil, &inputRequired{resp.Result}
 	}
-	if !ok { // absent: an older server's
+	if !ok { // an older server omits it
 		return resp.Result, nil
 	}
 	if slices.Contains(c.ResultTypes, jsonrpc.Unquote(kind)) {
@@ -112,8 +114,8 @@ func unknownType(kind []byte) error {
 	return fmt.Errorf("%w: unknown resultType %.64s", call.ErrInvalidResponse, kind)
 }
 
-// Discover asks the server what it is. The error that refuses our version is
-// returned as it is: see Refused.
+// Discover sends server/discover. See UnsupportedVersion for the error of a server that
+// does not support this era.
 func (c *Client) Discover(ctx context.Context, req *rpc.Request) (*mcp.DiscoverResult, *mcp.Implementation, error) {
 	raw, err := c.Call(ctx, req)
 	if err != nil {
@@ -122,36 +124,36 @@ func (c *Client) Discover(ctx context.Context, req *rpc.Request) (*mcp.DiscoverR
 	return DecodeDiscovery(raw, c.logger)
 }
 
-// DecodeDiscovery reads the result of server/discover, and in it what the server says it
-// is. The latter is for display, so that a malformed one is only logged.
+// DecodeDiscovery decodes the result of server/discover and the server's description in it.
+// The description is for display only, so a malformed one is logged and ignored.
 func DecodeDiscovery(raw json.RawMessage, logger *slog.Logger) (*mcp.DiscoverResult, *mcp.Implementation, error) {
 	var result mcp.DiscoverResult
 	if err := json.Unmarshal(raw, &result); err != nil {
 		return nil, nil, fmt.Errorf("%w: server/discover: %w", call.ErrInvalidResponse, err)
 	}
-	if len(result.SupportedVersions) == 0 { // some legacy server answers whatever it does not know with {}
-		return nil, nil, fmt.Errorf("%w: server/discover: no supported versions", call.ErrInvalidResponse)
+	if len(result.SupportedVersions) == 0 { // some legacy servers answer unknown methods with {}
+		return nil, nil, fmt.Errorf("%w: server/discover: supportedVersions must not be empty", call.ErrInvalidResponse)
 	}
 	var server mcp.Implementation
 	if _, err := result.Meta.Get(mcp.MetaServerInfo, &server); err != nil {
-		logger.Warn("the server's description of itself is ignored", "error", err)
+		logger.Warn("malformed server info ignored", "error", err)
 	}
 	return &result, &server, nil
 }
 
-// Rejected is the error of a request that the server has rejected without serving it.
-// A wire returns it if it can tell so, for example by an HTTP status.
+// Rejected is the error of a request that the server has rejected without serving it. A
+// wire returns it if it can tell, for example by an HTTP status.
 type Rejected struct{ Err *jsonrpc.Error }
 
 // Error implements the error interface.
 func (e *Rejected) Error() string { return e.Err.Error() }
 
-// Unwrap returns what the server reports.
+// Unwrap returns the error that the server reports.
 func (e *Rejected) Unwrap() error { return e.Err }
 
-// Refused reports whether err is a server's refusal of the version we asked in,
-// and which versions it would have taken.
-func Refused(err error) (supported []string, ok bool) {
+// UnsupportedVersion reports whether err is a server's error for an unsupported protocol
+// version, and returns the versions that the server supports.
+func UnsupportedVersion(err error) (supported []string, ok bool) {
 	var e *jsonrpc.Error
 	if !errors.As(err, &e) || e.Code != mcp.CodeUnsupportedVersion {
 		return nil, false
@@ -163,39 +165,39 @@ func Refused(err error) (supported []string, ok bool) {
 	return data.Supported, true
 }
 
-// Recognised reports whether err could only come from a server of this era.
-func Recognised(err error) bool {
+// IsModernError reports whether only a server of this era can report err.
+func IsModernError(err error) bool {
 	var e *jsonrpc.Error
 	return errors.As(err, &e) && revision.IsModernError(e.Code)
 }
 
-// Receive implements call.Receiver.
+// Receive implements rpc.Receiver.
 func (c *Client) Receive(m *jsonrpc.Message) {
 	if c.Outbound.Receive(m) {
 		return
 	}
 	switch m.Kind {
 	case jsonrpc.Notification:
-		if take := c.Notifications[m.Method]; take != nil {
-			take(m.Raw)
+		if handle := c.Notifications[m.Method]; handle != nil {
+			handle(m.Raw)
 		} else if m.Method == mcp.NotificationMessage {
 			revision.DeliverLog(m, c.OnLog)
 		} else {
 			c.Notice(m)
 		}
-	case jsonrpc.Request: // this era has none from servers (basic/transports/stdio, Receiving Messages)
-		c.logger.Warn("request of a server ignored", "method", m.Method)
+	case jsonrpc.Request: // servers of this era send no requests (basic/transports/stdio, Receiving Messages)
+		c.logger.Warn("request from the server ignored", "method", m.Method)
 	case jsonrpc.Response:
-		c.logger.Debug("response ignored: nobody waits for it", "id", m.ID)
+		c.logger.Debug("response ignored: no request is waiting for it", "id", m.ID)
 	}
 }
 
-// Unusable implements call.Receiver.
+// Unusable implements rpc.Receiver.
 func (c *Client) Unusable(m *jsonrpc.Message, err error) {
 	if !c.Outbound.Unusable(m, err) {
-		c.logger.Warn("message of the server ignored", "error", err)
+		c.logger.Warn("malformed message from the server ignored", "error", err)
 	}
 }
 
-// Lost implements call.Receiver.
+// Lost implements rpc.Receiver.
 func (c *Client) Lost(err error) { c.Fail(err) }

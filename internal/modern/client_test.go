@@ -15,13 +15,13 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// answers is a wire to a server that answers one request after the other with what
-// is listed. "$id" stands for the id of the request.
+// answers is a wire to a server that answers each request with the next message of a list.
+// "$id" is replaced by the id of the request.
 type answers struct {
 	to   rpc.Receiver
 	list []string
 	sent []string
-	fail error // returned by Send instead of an answer, when the list is empty
+	fail error // returned by Send when the list is empty
 }
 
 func (a *answers) Send(_ context.Context, out *rpc.Outgoing) error {
@@ -77,13 +77,13 @@ func TestJ9ResultTypeDecidesHowAResultIsRead(t *testing.T) {
 			t.Errorf("%s: %s, %v", members, raw, err)
 		}
 		if err != nil && !errors.Is(err, call.ErrInvalidResponse) {
-			t.Errorf("%s: %v is no ErrInvalidResponse", members, err)
+			t.Errorf("%s: error %v, want ErrInvalidResponse", members, err)
 		}
 	}
 }
 
-// J10: what the server reports and what goes wrong here cannot be taken for one another.
-func TestJ10ErrorsOfThePeerAreItsOwn(t *testing.T) {
+// J10: callers can distinguish errors that the server reports from local errors.
+func TestJ10ServerErrorsDifferFromLocalErrors(t *testing.T) {
 	c, _ := newClient(t, `{"jsonrpc":"2.0","id":$id,"error":{"code":-32602,"message":"not like this","data":{"a":1}}}`)
 	_, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools})
 	var reported *jsonrpc.Error
@@ -97,7 +97,7 @@ func TestJ10ErrorsOfThePeerAreItsOwn(t *testing.T) {
 	}
 }
 
-func TestEachRequestSaysWhatItHasTo(t *testing.T) {
+func TestRequestsCarryMetadata(t *testing.T) {
 	c, wire := newClient(t, result(`"resultType":"complete"`))
 	if _, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools}); err != nil {
 		t.Fatal(err)
@@ -121,27 +121,28 @@ func TestEachRequestSaysWhatItHasTo(t *testing.T) {
 	}
 }
 
-const refusesVersion = `{"jsonrpc":"2.0","id":$id,"error":{"code":-32022,"message":"no","data":{"supported":[%s],"requested":"2026-07-28"}}}`
+const rejectsVersion = `{"jsonrpc":"2.0","id":$id,"error":{"code":-32022,"message":"no","data":{"supported":[%s],"requested":"2026-07-28"}}}`
 
-// A server may refuse our version and list it: it is asked once more, with a new id, and only once.
-func TestRefusedVersionThatIsListedIsTriedOnceMore(t *testing.T) {
-	listed := fmt.Sprintf(refusesVersion, `"2026-07-28"`)
+// A server may reject the version although it lists it. The client retries once, with a new
+// id.
+func TestRejectedButListedVersionIsRetriedOnce(t *testing.T) {
+	listed := fmt.Sprintf(rejectsVersion, `"2026-07-28"`)
 	c, wire := newClient(t, listed, result(`"resultType":"complete"`))
 	if _, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools}); err != nil || len(wire.sent) != 2 || wire.sent[0] == wire.sent[1] {
 		t.Errorf("%v after %q", err, wire.sent)
 	}
 	c, wire = newClient(t, listed, listed, listed)
-	if _, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools}); !Recognised(err) || len(wire.sent) != 2 {
+	if _, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools}); !IsModernError(err) || len(wire.sent) != 2 {
 		t.Errorf("%v after %q", err, wire.sent)
 	}
-	c, wire = newClient(t, fmt.Sprintf(refusesVersion, `"2025-11-25"`))
+	c, wire = newClient(t, fmt.Sprintf(rejectsVersion, `"2025-11-25"`))
 	_, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools})
-	if supported, ok := Refused(err); !ok || len(supported) != 1 || len(wire.sent) != 1 {
+	if supported, ok := UnsupportedVersion(err); !ok || len(supported) != 1 || len(wire.sent) != 1 {
 		t.Errorf("%v after %q", err, wire.sent)
 	}
 }
 
-func TestU5OnlyModernErrorsAreRecognised(t *testing.T) {
+func TestU5IsModernErrorRecognizesModernCodes(t *testing.T) {
 	for _, tc := range []struct {
 		err        error
 		recognised bool
@@ -154,35 +155,36 @@ func TestU5OnlyModernErrorsAreRecognised(t *testing.T) {
 		{errors.New("dial"), false},
 		{nil, false},
 	} {
-		if got := Recognised(tc.err); got != tc.recognised {
+		if got := IsModernError(tc.err); got != tc.recognised {
 			t.Errorf("%v: %v", tc.err, got)
 		}
 	}
-	if supported, ok := Refused(&jsonrpc.Error{Code: mcp.CodeUnsupportedVersion, Data: json.RawMessage(`7`)}); !ok || supported != nil {
-		t.Errorf("a refusal without a list: %q, %v", supported, ok)
+	if supported, ok := UnsupportedVersion(&jsonrpc.Error{Code: mcp.CodeUnsupportedVersion, Data: json.RawMessage(`7`)}); !ok || supported != nil {
+		t.Errorf("an error without a list: %q, %v", supported, ok)
 	}
 }
 
-func TestDiscoverReadsWhatTheServerIs(t *testing.T) {
+func TestDiscoverDecodesTheResult(t *testing.T) {
 	c, _ := newClient(t, result(`"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private",`+
 		`"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"2"}}`))
 	found, info, err := c.Discover(t.Context(), &rpc.Request{Method: mcp.MethodDiscover})
 	if err != nil || found.Capabilities.Tools == nil || info.Name != "s" {
 		t.Errorf("%+v, %+v, %v", found, info, err)
 	}
-	// Some legacy servers answer whatever they do not know with an empty result.
+	// Some legacy servers answer unknown methods with an empty result.
 	c, _ = newClient(t, result(``))
-	if _, _, err := c.Discover(t.Context(), &rpc.Request{Method: mcp.MethodDiscover}); !errors.Is(err, call.ErrInvalidResponse) || Recognised(err) {
+	if _, _, err := c.Discover(t.Context(), &rpc.Request{Method: mcp.MethodDiscover}); !errors.Is(err, call.ErrInvalidResponse) || IsModernError(err) {
 		t.Errorf("%v", err)
 	}
 	c, _ = newClient(t, result(`"supportedVersions":["2026-07-28"],"capabilities":{},"_meta":{"io.modelcontextprotocol/serverInfo":7}`))
 	if _, info, err := c.Discover(t.Context(), &rpc.Request{Method: mcp.MethodDiscover}); err != nil || info.Name != "" {
-		t.Errorf("%+v, %v: what a server says of itself decides nothing", info, err)
+		t.Errorf("%+v, %v: a malformed server info must be ignored", info, err)
 	}
 }
 
-// T22, J3, J15: what nobody waits for is dropped, and a request of a server is not answered.
-func TestT22WhatTheServerMustNotSendIsDropped(t *testing.T) {
+// T22, J3, J15: a response to no request is ignored, and a request of a server is not
+// answered.
+func TestT22InvalidServerMessagesAreIgnored(t *testing.T) {
 	c, wire := newClient(t)
 	wire.fail = errors.New("unreachable")
 	for _, raw := range []string{

@@ -11,20 +11,20 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Listen serves subscriptions/listen (2026-07-28, basic/patterns/subscriptions): it
-// acknowledges what of the filter the server's capabilities can honour, delivers that
-// for as long as the client wants it, and ends with a result when the server takes no
-// more requests.
+// Listen serves subscriptions/listen (2026-07-28, basic/patterns/subscriptions). It
+// acknowledges the part of the filter that the server's capabilities allow, and delivers
+// notifications until the client cancels. When the server shuts down or the access token
+// expires, Listen returns a result.
 func (s *Server) Listen(ctx context.Context, c *rpc.Call, changes *rpc.Changes, offered mcp.ServerCapabilities) (any, error) {
 	filter, err := filterOf(c.Params())
 	switch {
 	case err != nil:
 		return nil, err
 	case c.Stream == nil:
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "a subscription needs an event stream: send Accept: application/json, text/event-stream")
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "a subscription requires an event stream: send Accept: application/json, text/event-stream")
 	}
 	filter = rpc.Honoured(filter, offered)
-	sub := changes.Subscribe(c.Principal(), filter) // before the client knows of it, so that nothing is missed
+	sub := changes.Subscribe(c.Principal(), filter) // before the acknowledgement, so that no change is missed
 	defer sub.Close()
 	acknowledged, err := json.Marshal(filter)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *Server) Listen(ctx context.Context, c *rpc.Call, changes *rpc.Changes, 
 			}
 		case <-c.Closing:
 			return s.endListen(ctx, c)
-		case <-c.Expired: // the client comes back with another token
+		case <-c.Expired: // the client subscribes again with a new token
 			return s.endListen(ctx, c)
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
@@ -53,19 +53,19 @@ func (s *Server) Listen(ctx context.Context, c *rpc.Call, changes *rpc.Changes, 
 	}
 }
 
-// errUndelivered ends a subscription whose client has gone. It is a client's right to
-// go, and no failure that belongs in the log.
-var errUndelivered = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the connection does not take notifications"}
+// errUndelivered ends a subscription whose client has disconnected. It is a *jsonrpc.Error,
+// because other errors are logged and a disconnect is not a failure.
+var errUndelivered = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "cannot deliver the notification: the client has disconnected"}
 
-// endListen ends a subscription that the client has not cancelled: it is cancelled by
-// the server (basic/patterns/cancellation), and answered (Graceful Closure).
+// endListen ends a subscription that the client has not cancelled. The server cancels it
+// (basic/patterns/cancellation), and then answers the request (Graceful Closure).
 func (s *Server) endListen(ctx context.Context, c *rpc.Call) (any, error) {
 	params := append(rpc.AppendSubscription([]byte{'{'}, c.ID()), `,"requestId":`...)
 	params = append(c.ID().Append(params), `,"reason":"the server ends the subscription"}`...)
 	if c.Notify(ctx, mcp.NotificationCancelled, params) != nil {
 		return nil, errUndelivered
 	}
-	// The id goes back byte for byte, which an encoder would not promise.
+	// Append the id byte for byte: an encoder could change it.
 	result := []byte(`{"resultType":"complete",`)
 	result = rpc.AppendSubscription(result, c.ID())
 	if s.Identity != nil {
@@ -77,15 +77,15 @@ func (s *Server) endListen(ctx context.Context, c *rpc.Call) (any, error) {
 
 var filterMembers = []string{"toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions"}
 
-// filterOf reads the filter of a subscription. Kinds of notifications that this
-// server does not know are left out, as the acknowledgement will be of them.
+// filterOf reads the filter of a subscription. It skips unknown kinds of notifications, so
+// that the acknowledgement omits them.
 func filterOf(params *jsonrpc.Members) (filter mcp.SubscriptionFilter, _ error) {
 	if name, ok := params.CaseVariant("notifications", "_meta"); ok {
-		return filter, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params member %q differs from a known one in its case", name)
+		return filter, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params has an unknown member %q: names are case-sensitive", name)
 	}
 	raw, _ := params.Get("notifications")
 	if len(raw) == 0 || raw[0] != '{' {
-		return filter, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.notifications must be an object: the notifications that are wanted")
+		return filter, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.notifications must be an object that lists the notifications to deliver")
 	}
 	for name, value := range jsonrpc.All(raw) {
 		var err error
@@ -102,7 +102,7 @@ func filterOf(params *jsonrpc.Members) (filter mcp.SubscriptionFilter, _ error) 
 			}
 		default:
 			if isVariant(name) {
-				err = jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.notifications member %q differs from a known one in its case", name)
+				err = jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.notifications has an unknown member %q: names are case-sensitive", name)
 			}
 		}
 		if err != nil {

@@ -15,14 +15,14 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// inputRequired is a result that asks for another request, with answers
-// (2026-07-28, basic/patterns/mrtr).
+// inputRequired is the error for a result that requires input (2026-07-28,
+// basic/patterns/mrtr).
 type inputRequired struct{ raw json.RawMessage }
 
-func (*inputRequired) Error() string { return "the server asks for input" }
+func (*inputRequired) Error() string { return "the server requires input" }
 
-// rounds sends a request, and sends it again with answers for as long as the server
-// asks, which is bounded.
+// rounds sends a request, and while the server requires input, sends it again with the
+// answers. It fails after maxRounds.
 func (c *Client) rounds(ctx context.Context, req *rpc.Request) (json.RawMessage, error) {
 	round := req
 	for range maxRounds + 1 {
@@ -43,18 +43,18 @@ func (c *Client) rounds(ctx context.Context, req *rpc.Request) (json.RawMessage,
 		}
 		round = &next
 	}
-	return nil, fmt.Errorf("%w: the server asks for input in more than %d rounds", call.ErrInvalidResponse, maxRounds)
+	return nil, fmt.Errorf("%w: the server requires input in more than %d rounds", call.ErrInvalidResponse, maxRounds)
 }
 
-// answerAll answers the questions and returns the params of the next round: those
-// of the first, with the answers and the server's state as it was, byte for byte.
+// answerAll answers the input requests of a result and returns the params of the next
+// round: the original params, the answers, and the server's requestState byte for byte.
 func (c *Client) answerAll(ctx context.Context, params []byte, raw json.RawMessage) ([]byte, error) {
 	var result mcp.InputRequiredResult
 	if err := json.Unmarshal(raw, &result); err != nil {
 		return nil, fmt.Errorf("%w: input_required: %w", call.ErrInvalidResponse, err)
 	}
 	if len(result.InputRequests) == 0 && result.RequestState == nil {
-		return nil, fmt.Errorf("%w: input_required asks for nothing", call.ErrInvalidResponse)
+		return nil, fmt.Errorf("%w: input_required must have inputRequests or a requestState", call.ErrInvalidResponse)
 	}
 	answers, err := c.answer(ctx, result.InputRequests)
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *Client) answerAll(ctx context.Context, params []byte, raw json.RawMessa
 	return append(next, '}'), nil
 }
 
-// answer answers all questions, at the same time. The first that cannot be is the error.
+// answer answers all input requests concurrently. It returns the first error.
 func (c *Client) answer(ctx context.Context, questions mcp.InputRequests) (map[string]json.RawMessage, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -97,7 +97,7 @@ func (c *Client) answer(ctx context.Context, questions mcp.InputRequests) (map[s
 	var wg sync.WaitGroup
 	for key, q := range questions {
 		if c.answerer == nil {
-			return nil, fmt.Errorf("%w: the server asks for %s, which this client has not declared that it gives", call.ErrInvalidResponse, q.Method)
+			return nil, fmt.Errorf("%w: the server requests %s, a capability that this client has not declared", call.ErrInvalidResponse, q.Method)
 		}
 		wg.Go(func() {
 			answer, err := c.answerer(ctx, q.Method, q.Params)
@@ -117,12 +117,13 @@ func (c *Client) answer(ctx context.Context, questions mcp.InputRequests) (map[s
 	return answers, nil
 }
 
-// unanswered is why a question has no answer. What an answerer would tell the server,
-// which cannot be told in this era, must not be taken for the server's word.
+// unanswered returns the error for an input request that could not be answered. This era
+// cannot send a *jsonrpc.Error of the answerer to the server. It is converted, so that the
+// caller does not mistake it for an error that the server reports.
 func unanswered(method string, err error) error {
 	var forServer *jsonrpc.Error
 	if errors.As(err, &forServer) {
-		return fmt.Errorf("%w: the server's %s cannot be answered: %s", call.ErrInvalidResponse, method, forServer.Message)
+		return fmt.Errorf("%w: cannot answer %s of the server: %s", call.ErrInvalidResponse, method, forServer.Message)
 	}
-	return fmt.Errorf("answer the server's %s: %w", method, err)
+	return fmt.Errorf("cannot answer %s of the server: %w", method, err)
 }

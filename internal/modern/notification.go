@@ -11,9 +11,9 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// ServeNotification has the handler of a notification take it, if it is one of an
-// extension. As a request does, it says in its _meta what the client can do; without
-// that it is ignored, and so is any other notification. It returns with the handler.
+// ServeNotification runs the handler of an extension's notification and returns when it
+// returns. Like a request, a notification must declare the client's capabilities in _meta.
+// ServeNotification ignores other notifications.
 func (s *Server) ServeNotification(ctx context.Context, m *jsonrpc.Message, class revision.Class, who principal.Principal, source string) {
 	if class.Fault != nil || !s.Engine.Takes(m.Method, class.Revision) {
 		return
@@ -27,9 +27,9 @@ func (s *Server) ServeNotification(ctx context.Context, m *jsonrpc.Message, clas
 	s.Engine.ServeNotification(ctx, c)
 }
 
-// Tell sends a notification of an extension, with what the client says of itself with
-// each request. Params are a JSON object without _meta, or nil.
-func (c *Client) Tell(ctx context.Context, method string, params []byte) error {
+// NotifyExtension sends a notification of an extension, with the metadata that each request
+// carries. Params must be a JSON object without _meta, or nil.
+func (c *Client) NotifyExtension(ctx context.Context, method string, params []byte) error {
 	members := []byte("{")
 	if len(params) > len("{}") {
 		if inner := bytes.TrimSpace(params[1 : len(params)-1]); len(inner) > 0 {

@@ -19,29 +19,28 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// In this era a server has no requests of its own. A call that needs its client's
-// input ends with the questions, and the client sends the request again with the
-// answers (2026-07-28, basic/patterns/mrtr). The handler then runs again from its
-// beginning, and each question that it asks is answered at once from what is known
-// by then. What is known travels with the client, sealed.
+// A server of this era sends no requests. A call that requires input ends with a result
+// that lists the input requests, and the client sends the request again with the answers
+// (2026-07-28, basic/patterns/mrtr). The handler then runs again from its beginning, and
+// receives the known answers at once. The answers travel with the client in a sealed state.
 
 const (
 	maxRounds     = 10
 	stateLifetime = time.Hour
-	maxState      = 48 << 10 // bytes of what is sealed
+	maxState      = 48 << 10 // bytes of the text that is sealed
 	statePurpose  = "requestState"
 )
 
-// state is what is known of a call between its rounds.
+// state holds the answers of a call between its rounds.
 type state struct {
 	Principal string            `json:"p"`
-	Request   string            `json:"q"` // digest of what was called, with which arguments
-	Key       string            `json:"k"` // the call's
+	Request   string            `json:"q"` // digest of the method, the name and the arguments
+	Key       string            `json:"k"` // the key of the call
 	Round     int               `json:"r"`
-	Expires   int64             `json:"e"` // seconds since 1970
+	Expires   int64             `json:"e"` // Unix time
 	Answers   map[string]answer `json:"a,omitempty"`
-	Open      map[string]string `json:"o,omitempty"` // outstanding questions, as digests
-	Kept      *kept             `json:"s,omitempty"` // where the whole of it is; then Answers and Open are not here
+	Open      map[string]string `json:"o,omitempty"` // unanswered input requests, as digests by key
+	Stored    *storedState      `json:"s,omitempty"` // refers to the whole state in the store; Answers and Open are then empty
 }
 
 type answer struct {
@@ -49,49 +48,49 @@ type answer struct {
 	Answer   json.RawMessage `json:"a"`
 }
 
-// replay is the asker of one round of a call.
+// replay is the input requester of one round of a call.
 type replay struct {
 	server *Server
 	call   *rpc.Call
 
 	mu       sync.Mutex
 	state    state
-	unheard  int            // answers that the handler has not come to
-	ahead    []byte         // answers that came without a state, before their questions
-	asked    map[string]int // how often a question without a key of its own came
+	pending  int            // known answers that the handler has not asked for yet
+	early    []byte         // inputResponses that came without a state
+	asked    map[string]int // how often an input request without a key was made, by digest
 	used     map[string]bool
-	required mcp.InputRequests // what is to be asked now
-	digests  map[string]string // of required
+	required mcp.InputRequests // the input requests of this round
+	digests  map[string]string // digests of required, by key
 }
 
 var _ rpc.Replayer = (*replay)(nil)
 
-// replay makes r the asker of a round of c, whose params may hold the state of the
-// round before, and answers.
+// replay makes r the input requester of one round of c. It restores the state of the
+// previous round and reads the answers from the params.
 func (s *Server) replay(ctx context.Context, c *rpc.Call, r *replay) *jsonrpc.Error {
 	r.server, r.call, c.Asker = s, c, r
 	sealed, ok := c.Params().Get("requestState")
 	if !ok {
-		r.ahead, _ = c.Params().Get("inputResponses")
+		r.early, _ = c.Params().Get("inputResponses")
 		return nil
 	}
 	if err := r.restore(ctx, sealed); errors.Is(err, errStoreFailed) {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: err.Error()}
 	} else if err != nil {
-		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "requestState is not accepted: %s: send the request again without it", err)
+		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "invalid requestState: %s: send the request again without it", err)
 	}
 	c.Restore(r.state.Key)
 	responses, _ := c.Params().Get("inputResponses")
-	r.take(responses)
-	if r.unheard = len(r.state.Answers); r.unheard > 0 {
-		c.Mute(true) // what the handler says on its way to here has been said
+	r.acceptAnswers(responses)
+	if r.pending = len(r.state.Answers); r.pending > 0 {
+		c.Mute(true) // do not repeat the notifications of the earlier rounds
 	}
 	return nil
 }
 
 func (r *replay) restore(ctx context.Context, raw []byte) error {
 	if raw[0] != '"' {
-		return fmt.Errorf("it is not a string")
+		return fmt.Errorf("must be a string")
 	}
 	text, err := r.server.Seals.Open(statePurpose, jsonrpc.Unquote(raw))
 	if err != nil {
@@ -100,16 +99,16 @@ func (r *replay) restore(ctx context.Context, raw []byte) error {
 	if err := r.decode(text); err != nil {
 		return err
 	}
-	if r.state.Kept == nil {
+	if r.state.Stored == nil {
 		return nil
 	}
-	if text, err = r.server.fetch(ctx, r.call.Principal(), r.state.Kept); err != nil {
+	if text, err = r.server.loadState(ctx, r.call.Principal(), r.state.Stored); err != nil {
 		return err
 	}
 	return r.decode(text)
 }
 
-// decode takes a state that was sealed here, if it is one of this call.
+// decode decodes an opened state and checks that it belongs to the call.
 func (r *replay) decode(text []byte) error {
 	r.state = state{}
 	if err := v2.Unmarshal(text, &r.state); err != nil {
@@ -117,7 +116,7 @@ func (r *replay) decode(text []byte) error {
 	}
 	switch {
 	case r.state.Principal != r.call.Principal().Key():
-		return fmt.Errorf("it belongs to somebody else")
+		return fmt.Errorf("it belongs to another principal")
 	case r.state.Request != requestDigest(r.call):
 		return fmt.Errorf("it belongs to another request")
 	case r.server.now().Unix() > r.state.Expires:
@@ -126,9 +125,8 @@ func (r *replay) decode(text []byte) error {
 	return nil
 }
 
-// take keeps the answers to the questions that are outstanding. Everything else a
-// client may have sent is not looked at.
-func (r *replay) take(responses []byte) {
+// acceptAnswers keeps the answers to unanswered input requests and ignores all others.
+func (r *replay) acceptAnswers(responses []byte) {
 	if len(responses) == 0 || responses[0] != '{' {
 		return
 	}
@@ -144,12 +142,12 @@ func (r *replay) take(responses []byte) {
 	}
 }
 
-// Ask implements call.Asker.
+// Ask implements rpc.Asker.
 func (r *replay) Ask(_ context.Context, _ *rpc.Call, questions []rpc.Question) ([]json.RawMessage, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.required != nil {
-		return nil, rpc.ErrInputRequired // the round is over
+		return nil, rpc.ErrInputRequired // the round has ended
 	}
 	answers := make([]json.RawMessage, len(questions))
 	for i, q := range questions {
@@ -158,13 +156,13 @@ func (r *replay) Ask(_ context.Context, _ *rpc.Call, questions []rpc.Question) (
 		if err != nil {
 			return nil, err
 		}
-		// A question that has changed meanwhile has not been answered.
+		// An answer to an earlier text of the question does not count.
 		if known, ok := r.state.Answers[key]; ok && known.Question == sum {
 			answers[i] = known.Answer
-			r.unheard--
+			r.pending--
 			continue
 		}
-		if raw, ok := r.answeredAhead(q.Key); ok {
+		if raw, ok := r.earlyAnswer(q.Key); ok {
 			if r.state.Answers == nil {
 				r.state.Answers = make(map[string]answer)
 			}
@@ -182,13 +180,13 @@ func (r *replay) Ask(_ context.Context, _ *rpc.Call, questions []rpc.Question) (
 		r.call.Suspend()
 		return nil, rpc.ErrInputRequired
 	}
-	if r.unheard <= 0 {
+	if r.pending <= 0 {
 		r.call.Mute(false)
 	}
 	return answers, nil
 }
 
-// Answered implements call.Replayer.
+// Answered implements rpc.Replayer.
 func (r *replay) Answered(q rpc.Question) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -201,8 +199,8 @@ func (r *replay) Answered(q rpc.Question) bool {
 	return ok && known.Question == sum
 }
 
-// Settle implements call.Asker: whatever the handler has returned, a call that has
-// asked something ends with the questions.
+// Settle implements rpc.Asker. A call that has asked for input ends with the input
+// requests, whatever its handler returned.
 func (r *replay) Settle(ctx context.Context, result any, err error) (any, error) {
 	if err != nil {
 		if required, ok := errors.AsType[*rpc.URLRequiredError](err); ok {
@@ -219,13 +217,13 @@ func (r *replay) Settle(ctx context.Context, result any, err error) (any, error)
 	return result, err
 }
 
-// require asks for what a handler cannot do without. It asks again when the user has
-// agreed, and the handler has run and still cannot.
+// require asks for the URL elicitations that a handler requires. It asks again if the user
+// has accepted and the handler still requires them.
 func (r *replay) require(ctx context.Context, e *rpc.URLRequiredError) error {
 	if e.Check(r.call) != nil {
 		return e
 	}
-	for { // uses up what is known, and then asks
+	for { // the first iteration may use known answers
 		answers, err := r.Ask(ctx, r.call, e.Questions(r.call.Revision()))
 		if err != nil {
 			return err
@@ -233,24 +231,24 @@ func (r *replay) require(ctx context.Context, e *rpc.URLRequiredError) error {
 		for i, raw := range answers {
 			var answer mcp.ElicitResult
 			if json.Unmarshal(raw, &answer) == nil && (answer.Action == mcp.ElicitDecline || answer.Action == mcp.ElicitCancel) {
-				return jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "the call needs its user to visit %s, who would not", e.URLs[i].URL)
+				return jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "the user declined to visit %s, which this call requires", e.URLs[i].URL)
 			}
 		}
 	}
 }
 
-// answeredAhead returns the answer to a question that has a name of its own and has
-// not been asked yet. A client may know what will be asked; its answer is worth as
-// much as one that comes when it is asked to.
-func (r *replay) answeredAhead(key string) (json.RawMessage, bool) {
-	if key == "" || len(r.ahead) == 0 || r.ahead[0] != '{' {
+// answeredAhead returns the answer to an input request that has a key and has not been made
+// yet. A client that knows the key may send the answer with its first request.
+func (r *replay) earlyAnswer(key string) (json.RawMessage, bool) {
+	if key == "" || len(r.early) == 0 || r.early[0] != '{' {
 		return nil, false
 	}
-	raw, ok := jsonrpc.Get(r.ahead, key)
+	raw, ok := jsonrpc.Get(r.early, key)
 	return json.RawMessage(raw), ok && raw[0] == '{'
 }
 
-// key is the question's own or one made for it. No two questions of a round share one.
+// key returns the key of an input request, and generates one if it has none. The keys of a
+// round must be unique.
 func (r *replay) key(q rpc.Question, digest string) (string, error) {
 	if r.used == nil {
 		r.used, r.asked = make(map[string]bool), make(map[string]int)
@@ -261,18 +259,19 @@ func (r *replay) key(q rpc.Question, digest string) (string, error) {
 		key = keyOf(q.Method, digest, r.asked[digest])
 	}
 	if r.used[key] {
-		return "", fmt.Errorf("the key %q has been used for another question of this call: choose another", key)
+		return "", fmt.Errorf("the key %q is used for two input requests of this call: choose another key", key)
 	}
 	r.used[key] = true
 	return key, nil
 }
 
-// keyOf is the key of a question that is asked for the nth time in a call.
+// keyOf returns the key of the nth identical input request of a call.
 func keyOf(method, digest string, n int) string {
 	return method + "-" + digest[:12] + "-" + strconv.Itoa(n)
 }
 
-// result is what ends a round in which something was asked, or nil.
+// result returns the result that ends a round with input requests, or nil if the round has
+// none.
 func (r *replay) result(ctx context.Context) (*mcp.InputRequiredResult, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -283,16 +282,16 @@ func (r *replay) result(ctx context.Context) (*mcp.InputRequiredResult, error) {
 	next.Principal, next.Request, next.Key = r.call.Principal().Key(), requestDigest(r.call), r.call.Key()
 	next.Round++
 	if next.Round > maxRounds {
-		return nil, fmt.Errorf("the call has asked its client in %d rounds, which is the most there may be", maxRounds)
+		return nil, fmt.Errorf("the call has asked for input in %d rounds, which is the limit", maxRounds)
 	}
 	next.Expires = r.server.now().Add(stateLifetime).Unix()
-	next.Open, next.Kept = r.digests, nil
+	next.Open, next.Stored = r.digests, nil
 	text, err := v2.Marshal(next, v2.Deterministic(true))
 	if err != nil {
 		return nil, err
 	}
 	if len(text) > maxState {
-		if next.Kept, err = r.server.keep(ctx, r.call, text); err != nil {
+		if next.Stored, err = r.server.storeState(ctx, r.call, text); err != nil {
 			return nil, err
 		}
 		next.Answers, next.Open = nil, nil
@@ -308,9 +307,8 @@ func (r *replay) result(ctx context.Context) (*mcp.InputRequiredResult, error) {
 	}, nil
 }
 
-// requestDigest tells one request from another by what it is for: the method, and
-// all params but those that differ from round to round. Two ways to write the same
-// JSON are one request.
+// requestDigest identifies a request by its method and the params that do not change
+// between rounds. It normalizes JSON, so that equal arguments have equal digests.
 func requestDigest(c *rpc.Call) string {
 	parts := [][]byte{[]byte(c.Method())}
 	for _, member := range []string{"name", "uri", "arguments"} {

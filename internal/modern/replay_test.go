@@ -17,8 +17,8 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// asker is a server whose one tool asks until it has had answers to all of its
-// questions, and returns them.
+// asker returns a server whose tool asks all questions, one after the other, and returns
+// the answers.
 func asker(t *testing.T, questions ...rpc.Question) *Server {
 	t.Helper()
 	seals, err := seal.New([]byte(strings.Repeat("k", seal.KeySize)))
@@ -44,7 +44,7 @@ func ask(key string) rpc.Question {
 	return rpc.Question{Key: key, Method: mcp.MethodElicit, Params: json.RawMessage(`{"message":"` + key + `?"}`)}
 }
 
-// outcome is what a round came to.
+// outcome is the result or the error of a round.
 type outcome struct {
 	Kind     string                      `json:"resultType"`
 	Requests map[string]mcp.InputRequest `json:"inputRequests"`
@@ -53,7 +53,7 @@ type outcome struct {
 	err      *jsonrpc.Error
 }
 
-// round sends one round of a call of tool, with further members of params.
+// round sends one round of a call of tool, with additional members of params.
 func round(t *testing.T, s *Server, who principal.Principal, tool string, members ...string) outcome {
 	t.Helper()
 	return roundWith(t, s, who, tool, `{"a":1,"b":"x"}`, members...)
@@ -93,7 +93,7 @@ func answering(pairs ...string) string {
 
 const yes = `{"action":"accept","content":{"ok":true}}`
 
-func TestRoundsGoOnWhereTheyStopped(t *testing.T) {
+func TestRoundsContinueTheCall(t *testing.T) {
 	s := asker(t, ask("one"), ask("two"))
 	first := round(t, s, principal.Local, "x")
 	if first.Kind != mcp.ResultTypeInputRequired || len(first.Requests) != 1 || first.Requests["one"].Method != mcp.MethodElicit || first.State == nil {
@@ -109,18 +109,19 @@ func TestRoundsGoOnWhereTheyStopped(t *testing.T) {
 	}
 }
 
-// What was not asked is not heard, and what is missing is asked for again.
-func TestOnlyOutstandingQuestionsAreAnswered(t *testing.T) {
+// Answers to questions that were not asked are ignored. Missing answers are requested
+// again.
+func TestOnlyOpenQuestionsAreAnswered(t *testing.T) {
 	s := asker(t, ask("one"), ask("two"))
 	first := round(t, s, principal.Local, "x")
 	for name, sent := range map[string]string{
-		"nothing":        "",
-		"null":           `"inputResponses":null,`,
-		"another key":    answering("other", yes),
-		"a later key":    answering("two", yes),
-		"no object":      answering("one", `12345`),
-		"a null":         answering("one", `null`),
-		"a list of them": `"inputResponses":[` + yes + `],`,
+		"nothing":          "",
+		"null":             `"inputResponses":null,`,
+		"another key":      answering("other", yes),
+		"a later key":      answering("two", yes),
+		"not an object":    answering("one", `12345`),
+		"null answer":      answering("one", `null`),
+		"array of answers": `"inputResponses":[` + yes + `],`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			again := round(t, s, principal.Local, "x", echoing(first.State), sent)
@@ -131,19 +132,19 @@ func TestOnlyOutstandingQuestionsAreAnswered(t *testing.T) {
 	}
 	extra := round(t, s, principal.Local, "x", echoing(first.State), answering("one", yes, "more", yes))
 	if extra.Requests["two"].Method == "" {
-		t.Errorf("with an answer too many: %+v", extra)
+		t.Errorf("with an unknown answer: %+v", extra)
 	}
 }
 
-// M1: whatever is done to a state, it is refused, and never a fresh start.
-func TestM1ChangedStatesAreRefused(t *testing.T) {
+// M1: a modified state is rejected, and does not begin a new call.
+func TestM1ModifiedStatesAreRejected(t *testing.T) {
 	s := asker(t, ask("one"))
 	sealed := *round(t, s, principal.Local, "x").State
 	raw, err := base64.RawURLEncoding.DecodeString(sealed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused := func(name, state string) {
+	rejected := func(name, state string) {
 		t.Helper()
 		out := round(t, s, principal.Local, "x", `"requestState":`+state+`,`, answering("one", yes))
 		if out.err == nil || out.err.Code != jsonrpc.CodeInvalidParams || !strings.Contains(out.err.Message, "requestState") {
@@ -153,29 +154,29 @@ func TestM1ChangedStatesAreRefused(t *testing.T) {
 	for i := range raw {
 		changed := append([]byte(nil), raw...)
 		changed[i] ^= 1 << (i % 8)
-		refused(fmt.Sprintf("byte %d", i), `"`+base64.RawURLEncoding.EncodeToString(changed)+`"`)
+		rejected(fmt.Sprintf("byte %d", i), `"`+base64.RawURLEncoding.EncodeToString(changed)+`"`)
 	}
-	refused("appended", `"`+sealed+`-TAMPERED"`)
-	refused("truncated", `"`+sealed[:len(sealed)-1]+`"`)
-	refused("empty", `""`)
-	refused("a number", `7`)
-	refused("null", `null`)
-	refused("an object", `{}`)
+	rejected("appended", `"`+sealed+`-TAMPERED"`)
+	rejected("truncated", `"`+sealed[:len(sealed)-1]+`"`)
+	rejected("empty", `""`)
+	rejected("a number", `7`)
+	rejected("null", `null`)
+	rejected("an object", `{}`)
 }
 
-// M2: a state is of one principal, one request and one hour.
-func TestM2StatesAreBound(t *testing.T) {
+// M2: a state belongs to one principal and one request, and expires after an hour.
+func TestM2StatesBelongToPrincipalAndRequest(t *testing.T) {
 	s := asker(t, ask("one"))
 	now := time.Now()
 	s.Now = func() time.Time { return now }
 	mine := round(t, s, principal.Local, "x").State
-	other, err := principal.New("https://issuer.example", "somebody", "")
+	other, err := principal.New("https://issuer.example", "other", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, out := range map[string]outcome{
 		"another principal": round(t, s, other, "x", echoing(mine), answering("one", yes)),
-		"nobody":            round(t, s, principal.Anonymous, "x", echoing(mine), answering("one", yes)),
+		"anonymous":         round(t, s, principal.Anonymous, "x", echoing(mine), answering("one", yes)),
 		"another tool":      round(t, s, principal.Local, "y", echoing(mine), answering("one", yes)),
 		"other arguments":   roundWith(t, s, principal.Local, "x", `{"a":2,"b":"x"}`, echoing(mine), answering("one", yes)),
 		"one more argument": roundWith(t, s, principal.Local, "x", `{"a":1,"b":"x","c":null}`, echoing(mine), answering("one", yes)),
@@ -185,8 +186,8 @@ func TestM2StatesAreBound(t *testing.T) {
 			t.Errorf("%s: %+v", name, out)
 		}
 	}
-	// Its owner may send it again: a response can be lost. What must not happen twice is
-	// kept from it elsewhere, see server.Once.
+	// The client may send the same state again, because a response can be lost. server.Once
+	// protects actions that must not run twice.
 	for range 2 {
 		if out := round(t, s, principal.Local, "x", echoing(mine), answering("one", yes)); out.Kind != mcp.ResultTypeComplete {
 			t.Errorf("sent again: %+v", out)
@@ -194,16 +195,16 @@ func TestM2StatesAreBound(t *testing.T) {
 	}
 	now = now.Add(stateLifetime - time.Second)
 	if out := round(t, s, principal.Local, "x", echoing(mine), answering("one", yes)); out.Kind != mcp.ResultTypeComplete {
-		t.Errorf("just in time: %+v", out)
+		t.Errorf("before the expiry: %+v", out)
 	}
 	now = now.Add(2 * time.Second)
 	if out := round(t, s, principal.Local, "x", echoing(mine), answering("one", yes)); out.err == nil {
-		t.Errorf("too late: %+v", out)
+		t.Errorf("after the expiry: %+v", out)
 	}
 }
 
-// The same arguments written in another way are the same request.
-func TestStatesSurviveAnotherSpellingOfTheRequest(t *testing.T) {
+// The digest of a request does not depend on how its JSON is written.
+func TestStatesAcceptEquivalentJSON(t *testing.T) {
 	s := asker(t, ask("one"))
 	first := round(t, s, principal.Local, "x")
 	out := round(t, s, principal.Local, "x", echoing(first.State), answering("one", yes))
@@ -222,7 +223,7 @@ func TestStatesSurviveAnotherSpellingOfTheRequest(t *testing.T) {
 	}
 }
 
-func TestRetiredKeysStillOpen(t *testing.T) {
+func TestOlderKeysOpenStates(t *testing.T) {
 	s := asker(t, ask("one"))
 	first := round(t, s, principal.Local, "x")
 	retired, newest := []byte(strings.Repeat("k", seal.KeySize)), []byte(strings.Repeat("n", seal.KeySize))
@@ -231,18 +232,18 @@ func TestRetiredKeysStillOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out := round(t, s, principal.Local, "x", echoing(first.State), answering("one", yes)); out.Kind != mcp.ResultTypeComplete {
-		t.Errorf("with the retired key: %+v", out)
+		t.Errorf("with the older key: %+v", out)
 	}
 	if s.Seals, err = seal.New(newest); err != nil {
 		t.Fatal(err)
 	}
 	if out := round(t, s, principal.Local, "x", echoing(first.State), answering("one", yes)); out.err == nil {
-		t.Errorf("without it: %+v", out)
+		t.Errorf("without the older key: %+v", out)
 	}
 }
 
-// A call may ask in ten rounds, and then must come to an end.
-func TestRoundsAreBounded(t *testing.T) {
+// A call may ask for input in ten rounds.
+func TestRoundsAreLimited(t *testing.T) {
 	var questions []rpc.Question
 	for i := range maxRounds + 1 {
 		questions = append(questions, ask(fmt.Sprint("q", i)))
@@ -261,7 +262,7 @@ func TestRoundsAreBounded(t *testing.T) {
 	}
 }
 
-func TestStatesDoNotGrowWithoutBound(t *testing.T) {
+func TestStateSizeIsLimited(t *testing.T) {
 	s := asker(t, ask("one"), ask("two"))
 	first := round(t, s, principal.Local, "x")
 	huge := `{"action":"accept","content":{"text":"` + strings.Repeat("x", maxState) + `"}}`
@@ -271,8 +272,8 @@ func TestStatesDoNotGrowWithoutBound(t *testing.T) {
 	}
 }
 
-// A question that has changed between two rounds has not been answered.
-func TestAChangedQuestionIsAskedAgain(t *testing.T) {
+// A question that has changed between two rounds has no answer.
+func TestChangedQuestionIsAskedAgain(t *testing.T) {
 	first := round(t, asker(t, ask("one")), principal.Local, "x")
 	changed := ask("one")
 	changed.Params = json.RawMessage(`{"message":"something else?"}`)

@@ -14,13 +14,13 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// Server makes calls of this era's requests. Its fields are set before it serves.
+// Server turns messages of this era into calls. Set its fields before it serves.
 type Server struct {
 	Engine   *rpc.Engine
 	Peers    *rpc.Peers
 	Identity []byte     // the server's mcp.Implementation as JSON, sent with every result
-	Seals    *seal.Keys // of the state of calls that wait for input
-	// Store keeps states that are too large for clients to. Nil: there are none.
+	Seals    *seal.Keys // seal the states of calls that wait for input
+	// Store holds states that are too large for clients. If it is nil, such calls fail.
 	Store store.KV
 	Now   func() time.Time
 }
@@ -32,20 +32,21 @@ func (s *Server) now() time.Time {
 	return time.Now()
 }
 
-// Binding gives access to the parts of a request that a wire repeats outside of the
-// body, as HTTP does in headers.
+// Binding gives access to the parts of a request that a wire repeats outside of the body,
+// as HTTP does in headers.
 type Binding interface {
 	rpc.Mirror
 	// Check compares the repeated parts with m.
 	Check(m *jsonrpc.Message) *jsonrpc.Error
 }
 
-// Open validates a request's metadata and returns its call, without a stream. The
-// error, if any, is the response (2026-07-28, basic, _meta; basic/versioning). Source
-// distinguishes anonymous callers. B is nil on wires that repeat nothing. If a request has several faults, Open reports the first
-// in this order: the version header is missing or repeated, _meta is incomplete, header
-// and _meta declare different versions, the version is unsupported, other headers
-// differ from the body, the method is unknown.
+// Open validates a request's metadata and returns its call, without a stream. The error, if
+// any, is the response (2026-07-28, basic, _meta; basic/versioning). Source distinguishes
+// anonymous callers. B is nil on wires that repeat nothing.
+//
+// If a request has several faults, Open reports the first in this order: the version header
+// is missing or repeated, _meta is incomplete, header and _meta declare different versions,
+// the version is unsupported, other headers differ from the body, the method is unknown.
 func (s *Server) Open(ctx context.Context, m *jsonrpc.Message, class revision.Class, who principal.Principal, source string, b Binding) (*rpc.Call, *jsonrpc.Error) {
 	fault := class.Fault
 	if fault != nil && (fault.Kind == revision.HeaderMissing || fault.Kind == revision.HeaderRepeated) {
@@ -79,18 +80,18 @@ func (s *Server) Open(ctx context.Context, m *jsonrpc.Message, class revision.Cl
 	return c, nil
 }
 
-// served is a call and its asker, which most calls have, in one allocation.
+// served is a call and its input requester, in one allocation because most calls have both.
 type served struct {
 	call   rpc.Call
 	replay replay
 }
 
-// metadata fills in c and d from a request and from the members of its _meta that the
-// protocol defines, except for the revision, which revision.Classify reads.
+// metadata fills in c and d from a request and the members of its _meta that the protocol
+// defines. It does not set the revision, which revision.Classify reads.
 func (s *Server) metadata(c *rpc.Call, d *call.Description, m *jsonrpc.Message) *jsonrpc.Error {
 	meta, ok := m.Params.Get("_meta")
 	if !ok || meta[0] != '{' {
-		return malformed("the request has no _meta object")
+		return invalidMetadata("_meta is required and must be an object")
 	}
 	var version, info, capabilities, token, level []byte
 	for name, value := range jsonrpc.All(meta) {
@@ -109,40 +110,40 @@ func (s *Server) metadata(c *rpc.Call, d *call.Description, m *jsonrpc.Message) 
 	}
 	switch {
 	case version == nil || version[0] != '"':
-		return malformed("_meta lacks the string " + mcp.MetaProtocolVersion)
+		return invalidMetadata("_meta must have the string " + mcp.MetaProtocolVersion)
 	case capabilities == nil || capabilities[0] != '{':
-		return malformed("_meta lacks the object " + mcp.MetaClientCapabilities)
+		return invalidMetadata("_meta must have the object " + mcp.MetaClientCapabilities)
 	case info != nil && info[0] != '{':
-		return malformed(mcp.MetaClientInfo + " must be an object")
+		return invalidMetadata(mcp.MetaClientInfo + " must be an object")
 	}
 	d.Method, d.ID, d.Params = m.Method, m.ID, &m.Params
 	if token != nil {
 		if err := c.ProgressToken.UnmarshalJSON(token); err != nil {
-			return malformed("progressToken must be a string or an integer")
+			return invalidMetadata("progressToken must be a string or an integer")
 		}
 	}
 	if level != nil {
 		c.LogLevel = mcp.LoggingLevel(jsonrpc.Unquote(level))
 		switch {
 		case !c.LogLevel.Known():
-			return malformed(mcp.MetaLogLevel + " is no log level")
-		case m.Method == mcp.MethodListen: // which carries none (server/utilities/logging)
+			return invalidMetadata(mcp.MetaLogLevel + " must be a known log level")
+		case m.Method == mcp.MethodListen: // subscriptions receive no log messages (server/utilities/logging)
 			c.LogLevel = ""
 		}
 	}
 	peer, err := s.Peers.Decode(info, capabilities)
 	if err != nil {
-		return malformed("clientInfo or clientCapabilities: " + err.Error())
+		return invalidMetadata("invalid clientInfo or clientCapabilities: " + err.Error())
 	}
 	d.Peer = peer
 	return nil
 }
 
-func malformed(reason string) *jsonrpc.Error {
-	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "malformed request metadata: " + reason}
+func invalidMetadata(reason string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "invalid request metadata: " + reason}
 }
 
-// Discover answers server/discover.
+// Discover returns the result of server/discover.
 func Discover(capabilities mcp.ServerCapabilities, instructions string, hints mcp.CacheHints) *mcp.DiscoverResult {
 	return &mcp.DiscoverResult{
 		CacheHints:        hints,
@@ -152,9 +153,9 @@ func Discover(capabilities mcp.ServerCapabilities, instructions string, hints mc
 	}
 }
 
-// Serve answers one request that came without headers, appending the response to
-// dst; nothing, if the peer has cancelled it. Stream takes what the handler sends
-// meanwhile.
+// Serve serves one request that arrived on a stream, and appends the response to dst. It
+// appends nothing if the client has cancelled the request. The handler sends its
+// notifications on stream.
 func (s *Server) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, class revision.Class, who principal.Principal, stream rpc.Stream, inflight *rpc.Inflight) []byte {
 	c, err := s.Open(ctx, m, class, who, "", nil)
 	if err != nil {

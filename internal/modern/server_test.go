@@ -25,7 +25,7 @@ func newServer() *Server {
 			mcp.MethodListTools:    ok,
 			mcp.MethodCallTool:     ok,
 			mcp.MethodReadResource: ok,
-			mcp.MethodPing:         ok, // bound, and not in this revision
+			mcp.MethodPing:         ok, // has a handler, but is not in this revision
 		}, slog.New(slog.DiscardHandler)),
 		Peers:    &rpc.Peers{},
 		Identity: []byte(`{"name":"s","version":"1"}`),
@@ -41,7 +41,7 @@ func parse(t *testing.T, raw string) *jsonrpc.Message {
 	return &m
 }
 
-// request is a request whose _meta has the given version and capabilities, as JSON.
+// request returns a request whose _meta has the given version and capabilities, as JSON.
 func request(method, version, capabilities, params string) string {
 	var meta []string
 	if version != "" {
@@ -63,7 +63,7 @@ func open(t *testing.T, s *Server, m *jsonrpc.Message, who principal.Principal) 
 	return s.Open(t.Context(), m, classify(m), who, "", nil)
 }
 
-func TestUnsupportedVersionErrorListsWhatDiscoverLists(t *testing.T) {
+func TestUnsupportedVersionErrorListsSupportedVersions(t *testing.T) {
 	_, err := open(t, newServer(), parse(t, request(mcp.MethodListTools, `"2199-01-01"`, "{}", "")), principal.Anonymous)
 	if err == nil {
 		t.Fatal("accepted")
@@ -81,8 +81,8 @@ func TestUnsupportedVersionErrorListsWhatDiscoverLists(t *testing.T) {
 	}
 }
 
-// J13: what a client declared on one request is not remembered for the next.
-func TestJ13CapabilitiesAreThoseOfTheRequest(t *testing.T) {
+// J13: the capabilities of a request are not used for later requests.
+func TestJ13CapabilitiesApplyToOneRequest(t *testing.T) {
 	s := newServer()
 	for _, tc := range []struct {
 		capabilities string
@@ -98,7 +98,7 @@ func TestJ13CapabilitiesAreThoseOfTheRequest(t *testing.T) {
 	}
 }
 
-func TestRequestMetadataIsRead(t *testing.T) {
+func TestOpenReadsMetadata(t *testing.T) {
 	who, err := principal.New("https://issuer.example", "ada", "")
 	if err != nil {
 		t.Fatal(err)
@@ -125,11 +125,11 @@ func TestRequestMetadataIsRead(t *testing.T) {
 	}
 }
 
-func TestServeAnswersWithOneMessage(t *testing.T) {
+func TestServeAppendsOneResponse(t *testing.T) {
 	s := newServer()
 	for body, want := range map[string]string{
 		request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""): `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}}}`,
-		request("nobody", `"2026-07-28"`, "{}", ""):            `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method \"nobody\" is not available in revision 2026-07-28 of this server"}}`,
+		request("unknown", `"2026-07-28"`, "{}", ""):           `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method \"unknown\" is not available in revision 2026-07-28 of this server"}}`,
 	} {
 		m := parse(t, body)
 		got := s.Serve(t.Context(), []byte("x"), m, classify(m), principal.Anonymous, nil, &rpc.Inflight{})

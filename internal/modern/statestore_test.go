@@ -18,7 +18,7 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// book is a store whose keys can be read, and which can be made to fail.
+// book is a store that records its keys, and that can be made to fail.
 type book struct {
 	store.KV
 	mu   sync.Mutex
@@ -47,10 +47,10 @@ func (b *book) Get(ctx context.Context, key string) (store.Item, error) {
 	return b.KV.Get(ctx, key)
 }
 
-// huge is an answer that does not travel.
+// huge is an answer that is too large for requestState.
 var huge = `{"action":"accept","content":{"text":"` + strings.Repeat("x", maxState) + `"}}`
 
-func somebody(t *testing.T, name string) principal.Principal {
+func principalNamed(t *testing.T, name string) principal.Principal {
 	t.Helper()
 	who, err := principal.New("https://issuer.example", name, "")
 	if err != nil {
@@ -59,7 +59,8 @@ func somebody(t *testing.T, name string) principal.Principal {
 	return who
 }
 
-// overflowing is a call that waits for its second answer, after a huge first one.
+// overflowing returns the outcome of a call that waits for its second answer, after a huge
+// first one.
 func overflowing(t *testing.T, b *book, who principal.Principal) (*Server, outcome) {
 	t.Helper()
 	s := asker(t, ask("one"), ask("two"))
@@ -68,8 +69,8 @@ func overflowing(t *testing.T, b *book, who principal.Principal) (*Server, outco
 	return s, round(t, s, who, "x", echoing(first.State), answering("one", huge))
 }
 
-func TestStatesThatDoNotTravelAreKept(t *testing.T) {
-	b, ada := newBook(), somebody(t, "ada")
+func TestLargeStatesAreStored(t *testing.T) {
+	b, ada := newBook(), principalNamed(t, "ada")
 	_, second := overflowing(t, b, ada)
 	if second.Requests["two"].Method == "" || len(*second.State) > 4096 {
 		t.Fatalf("%+v %v", second, second.err)
@@ -79,10 +80,11 @@ func TestStatesThatDoNotTravelAreKept(t *testing.T) {
 			t.Errorf("the key %q does not begin with its principal", key)
 		}
 		if item, err := b.KV.Get(t.Context(), key); err != nil || strings.Contains(string(item.Value), "xxxx") {
-			t.Errorf("what is kept can be read: %v", err)
+			t.Errorf("the stored state is not encrypted: %v", err)
 		}
 	}
-	// Another replica goes on, and a round whose response was lost can be sent again.
+	// Another replica can continue the call. A round whose response was lost can be sent
+	// again.
 	other := asker(t, ask("one"), ask("two"))
 	other.Store = b
 	for range 2 {
@@ -93,9 +95,9 @@ func TestStatesThatDoNotTravelAreKept(t *testing.T) {
 	}
 }
 
-// A state that has become small again travels.
-func TestAKeptStateStaysKeptWhileItIsLarge(t *testing.T) {
-	b, ada := newBook(), somebody(t, "ada")
+// The state of each round contains the huge answer, so each round uses a slot.
+func TestEachRoundWithALargeStateUsesASlot(t *testing.T) {
+	b, ada := newBook(), principalNamed(t, "ada")
 	s := asker(t, ask("one"), ask("two"), ask("three"))
 	s.Store = b
 	out := round(t, s, ada, "x")
@@ -108,36 +110,36 @@ func TestAKeptStateStaysKeptWhileItIsLarge(t *testing.T) {
 		t.Errorf("%+v %v", out, out.err)
 	}
 	if len(b.keys) != 2 {
-		t.Errorf("%d places were taken", len(b.keys))
+		t.Errorf("%d slots are used, want 2", len(b.keys))
 	}
 }
 
-// M2: what is kept is its principal's.
-func TestM2KeptStatesAreBound(t *testing.T) {
-	b, ada := newBook(), somebody(t, "ada")
+// M2: a stored state belongs to its principal.
+func TestM2StoredStatesBelongToPrincipalAndRequest(t *testing.T) {
+	b, ada := newBook(), principalNamed(t, "ada")
 	s, second := overflowing(t, b, ada)
-	refused := func(name, why string, out outcome) {
+	rejected := func(name, why string, out outcome) {
 		t.Helper()
 		if out.err == nil || out.err.Code != jsonrpc.CodeInvalidParams || !strings.Contains(out.err.Message, why) {
 			t.Errorf("%s: %+v %v", name, out, out.err)
 		}
 	}
-	refused("another principal", "somebody else", round(t, s, somebody(t, "eve"), "x", echoing(second.State), answering("two", yes)))
-	refused("nobody", "somebody else", round(t, s, principal.Anonymous, "x", echoing(second.State), answering("two", yes)))
-	refused("another tool", "another request", round(t, s, ada, "y", echoing(second.State), answering("two", yes)))
+	rejected("another principal", "another principal", round(t, s, principalNamed(t, "eve"), "x", echoing(second.State), answering("two", yes)))
+	rejected("anonymous", "another principal", round(t, s, principal.Anonymous, "x", echoing(second.State), answering("two", yes)))
+	rejected("another tool", "another request", round(t, s, ada, "y", echoing(second.State), answering("two", yes)))
 
-	// Not even a state that names the place leads there for another.
-	note := &kept{Place: strings.TrimPrefix(slices.Collect(maps.Keys(b.keys))[0], ada.Key()), Digest: "?"}
-	if text, err := s.fetch(t.Context(), somebody(t, "eve"), note); err == nil {
-		t.Errorf("eve gets %.40q", text)
+	// Even with a reference to the slot, another principal cannot read it.
+	note := &storedState{Slot: strings.TrimPrefix(slices.Collect(maps.Keys(b.keys))[0], ada.Key()), Digest: "?"}
+	if text, err := s.loadState(t.Context(), principalNamed(t, "eve"), note); err == nil {
+		t.Errorf("eve reads %.40q", text)
 	}
 }
 
-// M1: what is kept is not believed either.
-func TestM1KeptStatesThatHaveChangedAreRefused(t *testing.T) {
+// M1: a modified state in the store is rejected.
+func TestM1ModifiedStoredStatesAreRejected(t *testing.T) {
 	for name, change := range map[string]func(b *book, key string){
 		"lost": func(b *book, key string) { _ = b.KV.Delete(context.Background(), key) },
-		"a byte": func(b *book, key string) {
+		"a changed byte": func(b *book, key string) {
 			item, _ := b.KV.Get(context.Background(), key)
 			changed := slices.Clone(item.Value)
 			changed[len(changed)/2] ^= 1
@@ -148,19 +150,19 @@ func TestM1KeptStatesThatHaveChangedAreRefused(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, ada := newBook(), somebody(t, "ada")
+			b, ada := newBook(), principalNamed(t, "ada")
 			s, second := overflowing(t, b, ada)
 			for key := range b.keys {
 				change(b, key)
 			}
 			out := round(t, s, ada, "x", echoing(second.State), answering("two", yes))
-			if out.err == nil || out.err.Code != jsonrpc.CodeInvalidParams || !strings.Contains(out.err.Message, "what was kept") {
+			if out.err == nil || out.err.Code != jsonrpc.CodeInvalidParams || !strings.Contains(out.err.Message, "stored state") {
 				t.Errorf("%+v %v", out, out.err)
 			}
 		})
 	}
-	t.Run("a state of another round", func(t *testing.T) {
-		b, ada := newBook(), somebody(t, "ada")
+	t.Run("the state of another round", func(t *testing.T) {
+		b, ada := newBook(), principalNamed(t, "ada")
 		s, second := overflowing(t, b, ada)
 		mine := maps.Clone(b.keys)
 		again := round(t, s, ada, "x")
@@ -180,9 +182,9 @@ func TestM1KeptStatesThatHaveChangedAreRefused(t *testing.T) {
 	})
 }
 
-// A store that does not answer is no reason to take a state for a bad one.
-func TestAStoreThatFailsIsNoFaultOfTheState(t *testing.T) {
-	b, ada := newBook(), somebody(t, "ada")
+// A state is not invalid because the store fails.
+func TestStoreFailureIsAnInternalError(t *testing.T) {
+	b, ada := newBook(), principalNamed(t, "ada")
 	s, second := overflowing(t, b, ada)
 	b.fail = errors.New("redis at 10.0.0.1 is down")
 	out := round(t, s, ada, "x", echoing(second.State), answering("two", yes))
@@ -200,30 +202,30 @@ func TestAStoreThatFailsIsNoFaultOfTheState(t *testing.T) {
 	}
 }
 
-func TestKeptStatesAreBounded(t *testing.T) {
+func TestStoredStatesAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, ada, eve := newBook(), somebody(t, "ada"), somebody(t, "eve")
-		for i := range keptPlaces {
+		b, ada, eve := newBook(), principalNamed(t, "ada"), principalNamed(t, "eve")
+		for i := range maxStoredStates {
 			if _, out := overflowing(t, b, eve); out.err != nil {
 				t.Fatalf("call %d: %v", i, out.err)
 			}
 		}
-		if _, out := overflowing(t, b, eve); out.err == nil || !strings.Contains(out.err.Message, fmt.Sprint(keptPlaces)) {
+		if _, out := overflowing(t, b, eve); out.err == nil || !strings.Contains(out.err.Message, fmt.Sprint(maxStoredStates)) {
 			t.Errorf("%+v %v", out, out.err)
 		}
 		if _, out := overflowing(t, b, ada); out.err != nil {
-			t.Errorf("somebody else: %v", out.err)
+			t.Errorf("another principal: %v", out.err)
 		}
 		time.Sleep(stateLifetime + time.Second)
 		if _, out := overflowing(t, b, eve); out.err != nil {
-			t.Errorf("when they have expired: %v", out.err)
+			t.Errorf("after the states have expired: %v", out.err)
 		}
 		s := asker(t, ask("one"), ask("two"))
 		s.Store = b
 		first := round(t, s, ada, "x")
-		out := round(t, s, ada, "x", echoing(first.State), answering("one", `{"action":"accept","content":{"text":"`+strings.Repeat("x", maxKept)+`"}}`))
+		out := round(t, s, ada, "x", echoing(first.State), answering("one", `{"action":"accept","content":{"text":"`+strings.Repeat("x", maxStoredBytes)+`"}}`))
 		if out.err == nil || !strings.Contains(out.err.Message, "bytes") {
-			t.Errorf("one that is too large: %+v %v", out, out.err)
+			t.Errorf("an answer over the limit: %+v %v", out, out.err)
 		}
 	})
 }
