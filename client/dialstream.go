@@ -31,7 +31,7 @@ func (t *CommandTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) 
 	if options.Logger == nil && options.Stderr == nil {
 		options.Logger = d.Logger
 	}
-	process, err := transport.Command(options)
+	process, err := transport.StartCommand(options)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +234,7 @@ var errExited = errors.New("the server process exited with code 0")
 
 // explain adds how the server's process ended to an error that it caused.
 func (p *probe) explain(err error) error {
-	process, ok := p.conn.(*transport.Process)
+	process, ok := p.conn.(*transport.CommandConn)
 	var tooLarge *transport.MessageTooLargeError
 	if !ok || !errors.Is(err, call.ErrConnectionLost) || errors.As(err, &tooLarge) {
 		return err

@@ -10,7 +10,7 @@ import (
 func TestWriteDoesNotAllocate(t *testing.T) {
 	conn := transport.StreamOf(readOnly{stuck{}}, io.Discard, func() error { return nil })
 	defer conn.Close()
-	ctx := soon(t)
+	ctx := timeoutContext(t)
 	if n := testing.AllocsPerRun(1000, func() {
 		if err := conn.Write(ctx, callMessage); err != nil {
 			t.Fatal(err)
@@ -20,11 +20,11 @@ func TestWriteDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func TestAPipeAllocatesTheMessageOnly(t *testing.T) {
+func TestPipeAllocatesOncePerMessage(t *testing.T) {
 	a, b := transport.Pipe()
 	defer a.Close()
 	defer b.Close()
-	ctx := soon(t)
+	ctx := timeoutContext(t)
 	if n := testing.AllocsPerRun(1000, func() {
 		if err := a.Write(ctx, callMessage); err != nil {
 			t.Fatal(err)

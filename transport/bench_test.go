@@ -65,7 +65,7 @@ func BenchmarkStreamRoundTrip(b *testing.B) {
 	roundTrips(b, transport.StreamOf(x.ReadCloser, x.w, x.Close), transport.StreamOf(y.ReadCloser, y.w, y.Close))
 }
 
-// The floor of BenchmarkStreamRoundTrip: bufio on both sides, one flush a message.
+// The baseline of BenchmarkStreamRoundTrip: bufio on both sides, one flush per message.
 func BenchmarkBufioRoundTrip(b *testing.B) {
 	x, y := systemPipes(b)
 	go func() {
@@ -93,7 +93,7 @@ func BenchmarkBufioRoundTrip(b *testing.B) {
 	}
 }
 
-// 64 calls are in flight; a message is answered by a goroutine of its own, as a server does.
+// 64 calls are in flight. Each message is answered by a new goroutine, as in a server.
 func BenchmarkStream64InFlight(b *testing.B) {
 	p, q := systemPipes(b)
 	x, y := transport.StreamOf(p.ReadCloser, p.w, p.Close), transport.StreamOf(q.ReadCloser, q.w, q.Close)
@@ -179,7 +179,7 @@ func BenchmarkStream1MiB(b *testing.B) {
 	}
 }
 
-// The floor of BenchmarkStream1MiB.
+// The baseline of BenchmarkStream1MiB.
 func BenchmarkBufio1MiB(b *testing.B) {
 	x, y := systemPipes(b)
 	defer x.Close()

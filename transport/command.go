@@ -11,44 +11,48 @@ import (
 	"time"
 )
 
-// CommandOptions says which program to run as a server, and how. Only Path is required.
+// CommandOptions configure the server that [StartCommand] runs. Only Path is required.
 type CommandOptions struct {
-	// Path is the program. Without a slash it is looked up in PATH, never in the current directory.
+	// Path is the program. If it contains no slash it is looked up in PATH, but not in the current
+	// directory.
 	Path string
 
-	// Args are the arguments, without the program's name. No shell sees them.
+	// Args are the arguments, without the name of the program. They are not interpreted by a shell.
 	Args []string
 
-	// Dir is the working directory; empty means the one of this process.
+	// Dir is the working directory. Empty means that of this process.
 	Dir string
 
-	// Env is added to the child's environment as "KEY=value", and wins over what is inherited. This
-	// is how a server gets its credentials (all revisions, authorization).
+	// Env are additional environment variables of the form "KEY=value". They override inherited
+	// variables. Use them for the credentials of the server (all revisions, authorization).
 	Env []string
 
-	// InheritEnv passes the whole environment of this process on. By default the child gets what a
-	// program needs to run at all (on Unix HOME, LANG, LC_*, LOGNAME, PATH, SHELL, TERM, TMPDIR, TZ
-	// and USER), so that secrets of the host stay with the host.
+	// InheritEnv makes the child inherit the whole environment of this process. By default it inherits
+	// only variables that most programs need (on Unix HOME, LANG, LC_*, LOGNAME, PATH, SHELL, TERM,
+	// TMPDIR, TZ and USER), so that it does not receive secrets.
 	InheritEnv bool
 
-	// Stderr, if set, is called with every line that the child writes to its standard error, without
-	// the line break and cut after 8 KiB. Calls do not overlap; a slow one holds up the child.
+	// Stderr, if set, is called with each line that the child writes to standard error. The line has no
+	// line break and is truncated to 8 KiB. Calls are sequential. A slow call blocks the child when its
+	// pipe is full.
 	Stderr func(line string)
 
-	// Logger gets the same lines, at most 256 a second after a burst of 4,096, with a count of those
-	// left out. They are logged at level Info whatever they say: standard error does not mean error.
-	// nil logs nothing.
+	// Logger receives the same lines, at most 256 per second after a burst of 4,096, and the number of
+	// omitted lines. The level is always Info, because not every line on standard error is an error.
+	// Nil disables logging.
 	Logger *slog.Logger
 
-	// ExitGrace is how long Close waits for the child to exit after its input ended. 0 means 2 s.
+	// ExitGrace is the time that Close waits for the child to exit after its standard input was closed.
+	// 0 means 2 seconds.
 	ExitGrace time.Duration
 
-	// TermGrace is how long Close then waits between asking the process group to terminate (SIGTERM)
-	// and killing it. 0 means 2 s. Where the system has no such request, as on Windows, it is killed
+	// TermGrace is the time that Close then waits after it has sent SIGTERM to the process group, before
+	// it kills the group. 0 means 2 seconds. On systems without SIGTERM, such as Windows, Close kills
 	// at once.
 	TermGrace time.Duration
 
-	// MaxMessage is the largest message that Read delivers, in bytes. 0 means DefaultClientMaxMessage.
+	// MaxMessage is the maximum size of a message that Read returns, in bytes. 0 means
+	// DefaultClientMaxMessage.
 	MaxMessage int
 }
 
@@ -56,23 +60,23 @@ const (
 	defaultExitGrace = 2 * time.Second
 	defaultTermGrace = 2 * time.Second
 
-	// orphanGrace is how long what a child leaves behind has to exit when the child did.
+	// orphanGrace is the time for the descendants of a child to exit after the child has exited.
 	orphanGrace = 250 * time.Millisecond
 
-	// killGrace is how long a killed process may take to disappear.
+	// killGrace is the time for a process to exit after it was killed.
 	killGrace = 500 * time.Millisecond
 )
 
-// Process is a server that runs as a child process, and the connection to it. It must be closed, also
-// after the child exited. It is safe for concurrent use.
+// CommandConn is a connection to a server that runs as a child process. It must be closed, even if the
+// child has exited. It is safe for concurrent use.
 //
-// The child leads a process group (on Windows a job) of its own, and nothing in that group outlives
-// it: when the child exits, by itself or because of Close, what it started is asked to terminate and
-// then killed. Only a process that has left the group can escape, and that does not hold up Close.
+// The child is the leader of a new process group (on Windows, a job). When the child exits, or on Close,
+// the remaining processes of the group are terminated and then killed. A process that has left the group
+// is not killed and does not delay Close.
 //
-// When this process dies without closing, the child's input ends, on which servers exit (all
-// revisions, transports, stdio); on Linux the child is also sent SIGTERM.
-type Process struct {
+// If this process dies without Close, the child's standard input is closed, and servers exit then (all
+// revisions, transports, stdio). On Linux the child also receives SIGTERM.
+type CommandConn struct {
 	stream *stream
 	cmd    *exec.Cmd
 	stdin  *os.File
@@ -82,13 +86,13 @@ type Process struct {
 	exitGrace, termGrace time.Duration
 
 	started chan struct{} // closed at the first byte of output
-	killing chan struct{} // closed when there is no more time for orphans
-	drained chan struct{} // closed when the standard error is read to its end
-	done    chan struct{} // closed when the process and its group are gone; err is set before
+	killing chan struct{} // closed when Close kills the group
+	drained chan struct{} // closed when standard error is read to its end
+	done    chan struct{} // closed when the child has exited and its group was killed; err is set before
 
 	mu    sync.Mutex
 	group processGroup
-	gone  bool // the group's id may belong to others: send no more signals
+	gone  bool // send no more signals: the system may reuse the id of the group
 
 	err error
 
@@ -96,20 +100,20 @@ type Process struct {
 	closeErr  error
 }
 
-// Command starts a server and connects to its standard input and output. The error wraps what os/exec
-// returns, for example exec.ErrNotFound.
+// StartCommand starts a server as a child process and connects to its standard input and output. The
+// error wraps that of os/exec, such as exec.ErrNotFound.
 //
-// Close ends it by steps: it sends what is queued, closes the child's standard input, waits for
-// ExitGrace, asks the process group to terminate, waits for TermGrace, and kills the group. With the
-// default times this takes 5 s at most.
-func Command(opts CommandOptions) (*Process, error) {
+// Close sends the queued messages, closes the child's standard input, waits for ExitGrace, sends SIGTERM
+// to the process group, waits for TermGrace, and kills the group. With the default times this takes at
+// most 5 seconds.
+func StartCommand(opts CommandOptions) (*CommandConn, error) {
 	cmd := exec.Command(opts.Path, opts.Args...)
 	cmd.Dir = opts.Dir
 	cmd.Env = environ(opts)
 	setGroup(cmd)
 
 	var ends pipes
-	p := &Process{
+	p := &CommandConn{
 		cmd:       cmd,
 		stderr:    newStderrLines(opts),
 		exitGrace: orDefault(opts.ExitGrace, defaultExitGrace),
@@ -144,25 +148,26 @@ func orDefault(d, def time.Duration) time.Duration {
 	return d
 }
 
-// Read implements [Conn]. io.EOF means that the child closed its output or exited; see [Process.Err].
-func (p *Process) Read(ctx context.Context) ([]byte, error) { return p.stream.Read(ctx) }
+// Read implements [Conn]. It returns io.EOF when the child has closed its output or has exited; see
+// [CommandConn.Err].
+func (p *CommandConn) Read(ctx context.Context) ([]byte, error) { return p.stream.Read(ctx) }
 
-// Write implements [Conn]. After the child exited it fails with a *WriteError of os.ErrProcessDone.
-func (p *Process) Write(ctx context.Context, msg []byte) error { return p.stream.Write(ctx, msg) }
+// Write implements [Conn]. After the child has exited it returns a *WriteError with os.ErrProcessDone.
+func (p *CommandConn) Write(ctx context.Context, msg []byte) error { return p.stream.Write(ctx, msg) }
 
-// Pid returns the child's process id.
-func (p *Process) Pid() int { return p.cmd.Process.Pid }
+// Pid returns the process id of the child.
+func (p *CommandConn) Pid() int { return p.cmd.Process.Pid }
 
-// Started is closed when Read has received the first byte of the child's output. Package runners may
-// take long to get there.
-func (p *Process) Started() <-chan struct{} { return p.started }
+// Started returns a channel that is closed when Read has received the first byte of the child's output.
+// This can take long if the child is a package runner such as npx.
+func (p *CommandConn) Started() <-chan struct{} { return p.started }
 
-// Done is closed when the child has exited and what it started is gone too.
-func (p *Process) Done() <-chan struct{} { return p.done }
+// Done returns a channel that is closed when the child has exited and its process group was killed.
+func (p *CommandConn) Done() <-chan struct{} { return p.done }
 
-// Err returns nil until Done, and then how the child ended: nil if it exited with code 0, else an
-// *[ExitError].
-func (p *Process) Err() error {
+// Err returns nil before Done is closed. Afterwards it returns nil if the child has exited with code 0,
+// and an *[ExitError] otherwise.
+func (p *CommandConn) Err() error {
 	select {
 	case <-p.done:
 		return p.err
@@ -171,17 +176,16 @@ func (p *Process) Err() error {
 	}
 }
 
-// Wait waits for Done and returns Err. It does not end the process, and stops waiting for nothing but
-// the process: see Close.
-func (p *Process) Wait() error {
+// Wait waits until Done is closed and returns Err. It does not end the process; see Close.
+func (p *CommandConn) Wait() error {
 	<-p.done
 	return p.err
 }
 
-// pipes connect us to a child's standard streams.
+// pipes are the pipes to a child's standard streams.
 type pipes struct {
-	stdin, stdout, stderr *os.File // our ends
-	child                 [3]*os.File
+	stdin, stdout, stderr *os.File    // the ends of this process
+	child                 [3]*os.File // the ends of the child
 }
 
 func (p *pipes) open(cmd *exec.Cmd) error {
@@ -196,7 +200,7 @@ func (p *pipes) open(cmd *exec.Cmd) error {
 	p.stdout, p.child[1] = pair()
 	p.stderr, p.child[2] = pair()
 	if err != nil {
-		p.closeOurs()
+		p.closeParent()
 		p.closeChild()
 		return err
 	}
@@ -204,19 +208,19 @@ func (p *pipes) open(cmd *exec.Cmd) error {
 	return nil
 }
 
-func (p *pipes) closeOurs() { closeAll(p.stdin, p.stdout, p.stderr) }
+func (p *pipes) closeParent() { closeAll(p.stdin, p.stdout, p.stderr) }
 
 func (p *pipes) closeChild() { closeAll(p.child[:]...) }
 
-// closeAll closes files, some of which may be nil.
+// closeAll closes files. A file may be nil.
 func closeAll(files ...*os.File) {
 	for _, f := range files {
 		f.Close()
 	}
 }
 
-// childOutput is the child's standard output. Once the child has exited it ends where there is nothing
-// to read, even if some process still holds the other end.
+// childOutput is the child's standard output. After the child has exited it returns io.EOF when there is
+// nothing to read, even if another process still has the other end open.
 type childOutput struct {
 	file    *os.File
 	started chan struct{}
@@ -226,14 +230,14 @@ type childOutput struct {
 	ended bool
 }
 
-// lastRead is how long a Read after the child's exit waits for what the kernel may still hold.
-const lastRead = 10 * time.Millisecond
+// lastReadTimeout is the time that a Read after the child's exit waits for bytes in the pipe.
+const lastReadTimeout = 10 * time.Millisecond
 
 func (o *childOutput) Read(b []byte) (int, error) {
 	n, err := o.file.Read(b)
 	if n == 0 && os.IsTimeout(err) && o.hasEnded() {
-		// A deadline that has passed hides what is there to read.
-		o.file.SetReadDeadline(time.Now().Add(lastRead))
+		// With a deadline in the past, Read does not return bytes that are in the pipe.
+		o.file.SetReadDeadline(time.Now().Add(lastReadTimeout))
 		n, err = o.file.Read(b)
 		o.file.SetReadDeadline(longAgo)
 		if n == 0 && os.IsTimeout(err) {
@@ -262,7 +266,7 @@ func (o *childOutput) hasEnded() bool {
 	return o.ended
 }
 
-// end says that the child has exited.
+// end is called when the child has exited.
 func (o *childOutput) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// as returns the options that start this test binary as a child in the given role, with short graces.
+// as returns the options to start this test binary as a child with a role, and with short grace periods.
 func as(role string, env ...string) transport.CommandOptions {
 	return transport.CommandOptions{
 		Path:      os.Args[0],
@@ -26,9 +26,9 @@ func as(role string, env ...string) transport.CommandOptions {
 	}
 }
 
-func start(t *testing.T, opts transport.CommandOptions) *transport.Process {
+func start(t *testing.T, opts transport.CommandOptions) *transport.CommandConn {
 	t.Helper()
-	p, err := transport.Command(opts)
+	p, err := transport.StartCommand(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,8 +36,8 @@ func start(t *testing.T, opts transport.CommandOptions) *transport.Process {
 	return p
 }
 
-// closeWithin closes p and fails the test if that takes longer than the graces and some scheduling.
-func closeWithin(t *testing.T, p *transport.Process, limit time.Duration) {
+// closeWithin closes p and fails the test if Close takes longer than limit.
+func closeWithin(t *testing.T, p *transport.CommandConn, limit time.Duration) {
 	t.Helper()
 	begin := time.Now()
 	if err := p.Close(); err != nil {
@@ -49,17 +49,17 @@ func closeWithin(t *testing.T, p *transport.Process, limit time.Duration) {
 	select {
 	case <-p.Done():
 	default:
-		t.Fatal("the process is not done after Close")
+		t.Fatal("Done is not closed after Close")
 	}
 }
 
-func TestCommandTalksToAServer(t *testing.T) {
+func TestCommandConnExchangesMessages(t *testing.T) {
 	opts := as("echo")
-	opts.ExitGrace = patience // what is tested is that it exits by itself
+	opts.ExitGrace = testTimeout // the child must exit by itself
 	p := start(t, opts)
 	select {
 	case <-p.Started():
-		t.Fatal("started before its first output")
+		t.Fatal("Started is closed before the first output")
 	default:
 	}
 	for i := range 100 {
@@ -71,96 +71,96 @@ func TestCommandTalksToAServer(t *testing.T) {
 	select {
 	case <-p.Started():
 	default:
-		t.Fatal("not started after its first output")
+		t.Fatal("Started is not closed after the first output")
 	}
 	if err := p.Err(); err != nil {
 		t.Fatalf("Err of a running process: %v", err)
 	}
-	closeWithin(t, p, patience/2)
+	closeWithin(t, p, testTimeout/2)
 	if err := p.Wait(); err != nil {
-		t.Fatalf("a server that exits at the end of its input: %v", err)
+		t.Fatalf("Wait for a server that exits at the end of its input: %v", err)
 	}
 	if err := p.Close(); err != nil {
-		t.Fatalf("Close again: %v", err)
+		t.Fatalf("second Close: %v", err)
 	}
-	if _, err := p.Read(soon(t)); !errors.Is(err, transport.ErrClosed) {
+	if _, err := p.Read(timeoutContext(t)); !errors.Is(err, transport.ErrClosed) {
 		t.Fatalf("Read after Close: %v", err)
 	}
-	if err := p.Write(soon(t), []byte("{}")); !errors.Is(err, transport.ErrClosed) {
+	if err := p.Write(timeoutContext(t), []byte("{}")); !errors.Is(err, transport.ErrClosed) {
 		t.Fatalf("Write after Close: %v", err)
 	}
 }
 
-func TestWhatWasWrittenBeforeCloseReachesTheServer(t *testing.T) {
+func TestCloseSendsQueuedMessages(t *testing.T) {
 	opts := as("exit")
-	opts.ExitGrace = patience
+	opts.ExitGrace = testTimeout
 	p := start(t, opts)
 	send(t, p, "{}")
 	p.Close()
-	var exit *transport.ExitError // the role exits with code 3 when it has read its message
+	var exit *transport.ExitError // the child exits with code 3 when it has read a message
 	if err := p.Err(); !errors.As(err, &exit) || exit.Code != 3 {
 		t.Fatalf("got %v", err)
 	}
 }
 
-func TestAProgramThatDoesNotExistIsATypedError(t *testing.T) {
-	p, err := transport.Command(transport.CommandOptions{Path: "parley-no-such-program"})
+func TestMissingProgramIsTypedError(t *testing.T) {
+	p, err := transport.StartCommand(transport.CommandOptions{Path: "parley-no-such-program"})
 	if p != nil || !errors.Is(err, exec.ErrNotFound) {
 		t.Fatalf("got %v, %v, want exec.ErrNotFound", p, err)
 	}
-	p, err = transport.Command(transport.CommandOptions{Path: filepath.Join(t.TempDir(), "none")})
+	p, err = transport.StartCommand(transport.CommandOptions{Path: filepath.Join(t.TempDir(), "none")})
 	if p != nil || !errors.Is(err, os.ErrNotExist) {
 		t.Fatalf("got %v, %v, want os.ErrNotExist", p, err)
 	}
 }
 
-func TestAServerThatExitsMidCallSaysHow(t *testing.T) {
+func TestExitErrorDescribesExitOfServer(t *testing.T) {
 	p := start(t, as("exit"))
 	send(t, p, "{}")
-	if _, err := p.Read(soon(t)); err != io.EOF {
+	if _, err := p.Read(timeoutContext(t)); err != io.EOF {
 		t.Fatalf("Read: %v, want io.EOF", err)
 	}
 	err := p.Wait()
 	var exit *transport.ExitError
-	if !errors.As(err, &exit) || exit.Code != 3 || exit.Signal != nil || string(exit.Stderr) != "out of cheese\n" {
+	if !errors.As(err, &exit) || exit.Code != 3 || exit.Signal != nil || string(exit.Stderr) != "disk full\n" {
 		t.Fatalf("got %#v", err)
 	}
-	if want := `transport: server process exited with code 3, its last words were "out of cheese"`; err.Error() != want {
+	if want := `transport: server process exited with code 3; last line of stderr: "disk full"`; err.Error() != want {
 		t.Fatalf("got %q, want %q", err, want)
 	}
-	if err := p.Write(soon(t), []byte("{}")); !errors.Is(err, os.ErrProcessDone) {
+	if err := p.Write(timeoutContext(t), []byte("{}")); !errors.Is(err, os.ErrProcessDone) {
 		t.Fatalf("Write: %v, want os.ErrProcessDone", err)
 	}
 	closeWithin(t, p, time.Second)
 }
 
-func TestTheLastMessageOfAServerIsRead(t *testing.T) {
+func TestLastMessageIsReadAfterExit(t *testing.T) {
 	p := start(t, as("exit cleanly"))
 	send(t, p, "{}")
 	if err := p.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	wantMessage(t, p, "last message") // although the process was gone before it was read
-	if _, err := p.Read(soon(t)); err != io.EOF {
+	wantMessage(t, p, "last message") // the process has already exited
+	if _, err := p.Read(timeoutContext(t)); err != io.EOF {
 		t.Fatalf("Read: %v, want io.EOF", err)
 	}
 }
 
-func TestAServerThatClosesItsOutputIsAtItsEnd(t *testing.T) {
+func TestReadReturnsEOFWhenServerClosesOutput(t *testing.T) {
 	opts := as("close stdout")
-	opts.ExitGrace = patience
+	opts.ExitGrace = testTimeout
 	p := start(t, opts)
 	wantMessage(t, p, "ready")
-	if _, err := p.Read(soon(t)); err != io.EOF {
+	if _, err := p.Read(timeoutContext(t)); err != io.EOF {
 		t.Fatalf("Read: %v, want io.EOF", err)
 	}
-	closeWithin(t, p, patience/2)
+	closeWithin(t, p, testTimeout/2)
 	if err := p.Err(); err != nil {
-		t.Fatalf("it exits when its input ends, but: %v", err)
+		t.Fatalf("Err of a server that exits at the end of its input: %v", err)
 	}
 }
 
-func TestReadOfAProcessLetsGoWhenItsContextEnds(t *testing.T) {
+func TestReadOfCommandConnEndsWithItsContext(t *testing.T) {
 	p := start(t, as("echo"))
 	ctx, cancel := context.WithCancel(context.Background())
 	failed := make(chan error)
@@ -176,29 +176,29 @@ func TestReadOfAProcessLetsGoWhenItsContextEnds(t *testing.T) {
 	wantMessage(t, p, "{}")
 }
 
-func TestCloseEndsAServerThatNeverReads(t *testing.T) {
+func TestCloseEndsServerThatNeverReads(t *testing.T) {
 	p := start(t, as("never read"))
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	for p.Write(ctx, make([]byte, 100_000)) == nil { // until its pipe and our queue are full
+	for p.Write(ctx, make([]byte, 100_000)) == nil { // until the pipe and the queue are full
 	}
 	closeWithin(t, p, 2*time.Second)
 }
 
-func TestCloseLetsAServerFinishItsOutput(t *testing.T) {
+func TestCloseReadsOutputUntilServerExits(t *testing.T) {
 	opts := as("flush at exit")
-	opts.ExitGrace = patience
+	opts.ExitGrace = testTimeout
 	p := start(t, opts)
 	wantMessage(t, p, "ready")
-	closeWithin(t, p, patience/2)
+	closeWithin(t, p, testTimeout/2)
 	if err := p.Err(); err != nil {
-		t.Fatalf("it exits when its input ends, but: %v", err)
+		t.Fatalf("Err of a server that exits at the end of its input: %v", err)
 	}
 }
 
-func TestALineOf700MBFromAServerIsReportedOnce(t *testing.T) {
+func TestLineOf700MBFromServerIsReportedOnce(t *testing.T) {
 	p := start(t, as("long line"))
-	_, err := p.Read(soon(t))
+	_, err := p.Read(timeoutContext(t))
 	var tooLarge *transport.MessageTooLargeError
 	if !errors.As(err, &tooLarge) || tooLarge.Limit != transport.DefaultClientMaxMessage {
 		t.Fatalf("got %v, want a MessageTooLargeError", err)
@@ -211,7 +211,7 @@ func environment(t *testing.T, opts transport.CommandOptions) map[string]string 
 	p := start(t, opts)
 	env := make(map[string]string)
 	for {
-		msg, err := p.Read(soon(t))
+		msg, err := p.Read(timeoutContext(t))
 		if err == io.EOF {
 			return env
 		}
@@ -223,8 +223,8 @@ func environment(t *testing.T, opts transport.CommandOptions) map[string]string 
 	}
 }
 
-// S6: a server is given its credentials; those of others are not inherited.
-func TestTheEnvironmentIsNotPassedOnUnlessAsked(t *testing.T) {
+// S6: a server receives its credentials in Env and does not inherit other secrets.
+func TestEnvironmentIsInheritedOnlyOnRequest(t *testing.T) {
 	t.Setenv("PARLEY_TEST_SECRET", "hunter2")
 	t.Setenv("LC_TIME", "() { :;}; echo a function")
 	t.Setenv("LC_NUMERIC", "nb_NO")
@@ -236,13 +236,13 @@ func TestTheEnvironmentIsNotPassedOnUnlessAsked(t *testing.T) {
 	opts.Dir = dir
 	env := environment(t, opts)
 	if _, leaked := env["PARLEY_TEST_SECRET"]; leaked {
-		t.Error("a secret of the host was passed on")
+		t.Error("the child inherits a secret of the host")
 	}
-	if _, passed := env["LC_TIME"]; passed {
-		t.Error("a shell function was passed on")
+	if _, inherited := env["LC_TIME"]; inherited {
+		t.Error("the child inherits a shell function")
 	}
 	if env["TOKEN"] != "given" || env["LANG"] != "given" {
-		t.Errorf("the given variables did not arrive: %v", env)
+		t.Errorf("the child does not receive the variables of Env: %v", env)
 	}
 	if env["PATH"] != os.Getenv("PATH") {
 		t.Errorf("PATH is %q", env["PATH"])
@@ -253,14 +253,14 @@ func TestTheEnvironmentIsNotPassedOnUnlessAsked(t *testing.T) {
 
 	opts.InheritEnv = true
 	if env := environment(t, opts); env["PARLEY_TEST_SECRET"] != "hunter2" || env["TOKEN"] != "given" {
-		t.Errorf("InheritEnv passed on %v", env)
+		t.Errorf("with InheritEnv the environment is %v", env)
 	}
 }
 
-func TestCloseRacesWithEverything(t *testing.T) {
+func TestCloseIsSafeDuringReadAndWrite(t *testing.T) {
 	for range 5 {
 		p := start(t, as("echo"))
-		ctx := soon(t)
+		ctx := timeoutContext(t)
 		done := make(chan struct{}, 6)
 		for range 2 {
 			go func() {

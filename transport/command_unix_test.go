@@ -15,45 +15,45 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-func wantSignal(t *testing.T, p *transport.Process, want os.Signal) {
+func wantSignal(t *testing.T, p *transport.CommandConn, want os.Signal) {
 	t.Helper()
 	var exit *transport.ExitError
 	if err := p.Wait(); !errors.As(err, &exit) || exit.Signal != want || exit.Code != -1 {
-		t.Fatalf("the process ended with %v, want signal %v", err, want)
+		t.Fatalf("Wait: %v, want signal %v", err, want)
 	}
 }
 
-// S3: its input is closed, and it has been given time.
-func TestAServerThatIgnoresTheEndOfItsInputIsTerminated(t *testing.T) {
-	life := newLifeline(t)
-	p := start(t, as("deaf", life.env()))
+// S3: Close sends SIGTERM after ExitGrace.
+func TestServerThatIgnoresEOFIsTerminated(t *testing.T) {
+	mon := newMonitor(t)
+	p := start(t, as("ignore EOF", mon.env()))
 	wantMessage(t, p, "ready")
 	closeWithin(t, p, 2*time.Second)
 	wantSignal(t, p, syscall.SIGTERM)
-	life.gone(life.born(1))
+	mon.wantExited(mon.accept(1))
 }
 
-// S3: the last step.
-func TestAServerThatIgnoresSIGTERMIsKilled(t *testing.T) {
-	life := newLifeline(t)
-	p := start(t, as("stubborn", life.env()))
+// S3: Close sends SIGKILL after TermGrace.
+func TestServerThatIgnoresSIGTERMIsKilled(t *testing.T) {
+	mon := newMonitor(t)
+	p := start(t, as("ignore SIGTERM", mon.env()))
 	wantMessage(t, p, "ready")
 	closeWithin(t, p, 2*time.Second)
 	wantSignal(t, p, syscall.SIGKILL)
-	life.gone(life.born(1))
+	mon.wantExited(mon.accept(1))
 }
 
-func TestAServerThatIsStoppedIsKilled(t *testing.T) {
-	life := newLifeline(t)
-	p := start(t, as("deaf", life.env()))
+func TestStoppedServerIsKilled(t *testing.T) {
+	mon := newMonitor(t)
+	p := start(t, as("ignore EOF", mon.env()))
 	wantMessage(t, p, "ready")
-	syscall.Kill(p.Pid(), syscall.SIGSTOP) // it cannot even receive SIGTERM now
+	syscall.Kill(p.Pid(), syscall.SIGSTOP) // a stopped process does not handle SIGTERM
 	closeWithin(t, p, 2*time.Second)
 	wantSignal(t, p, syscall.SIGKILL)
-	life.gone(life.born(1))
+	mon.wantExited(mon.accept(1))
 }
 
-func TestNoDescriptorIsLeftOpen(t *testing.T) {
+func TestCommandConnClosesAllDescriptors(t *testing.T) {
 	count := func() int {
 		entries, err := os.ReadDir("/dev/fd")
 		if err != nil {
@@ -66,42 +66,42 @@ func TestNoDescriptorIsLeftOpen(t *testing.T) {
 		send(t, p, "{}")
 		wantMessage(t, p, "{}")
 		p.Close()
-		if _, err := transport.Command(transport.CommandOptions{Path: "/no/such/program"}); err == nil {
-			t.Fatal("it started")
+		if _, err := transport.StartCommand(transport.CommandOptions{Path: "/no/such/program"}); err == nil {
+			t.Fatal("StartCommand of a missing program returns nil")
 		}
 	}
-	cycle() // opens what the runtime keeps for itself
+	cycle() // opens the descriptors that the runtime keeps
 	before := count()
 	for range 5 {
 		cycle()
 	}
 	if after := count(); after != before {
-		t.Fatalf("%d descriptors became %d", before, after)
+		t.Fatalf("%d descriptors are open, want %d", after, before)
 	}
 }
 
 func TestGrandchildrenDoNotOutliveClose(t *testing.T) {
-	life := newLifeline(t)
-	opts := as("leave:on EOF", life.env())
-	opts.ExitGrace = patience
+	mon := newMonitor(t)
+	opts := as("leave:on EOF", mon.env())
+	opts.ExitGrace = testTimeout
 	p := start(t, opts)
 	wantMessage(t, p, "grandchild ready")
-	family := life.born(2)
-	closeWithin(t, p, patience/2)
-	life.gone(family)
+	processes := mon.accept(2)
+	closeWithin(t, p, testTimeout/2)
+	mon.wantExited(processes)
 	if err := p.Err(); err != nil {
-		t.Fatalf("the server itself exited cleanly, but: %v", err)
+		t.Fatalf("Err of a server that exits with code 0: %v", err)
 	}
 }
 
-func TestGrandchildrenDoNotOutliveAServerThatExits(t *testing.T) {
-	life := newLifeline(t)
-	p := start(t, as("leave:at once", life.env()))
-	family := life.born(2)
-	life.gone(family) // without any Close
+func TestGrandchildrenDoNotOutliveServer(t *testing.T) {
+	mon := newMonitor(t)
+	p := start(t, as("leave:at once", mon.env()))
+	processes := mon.accept(2)
+	mon.wantExited(processes) // without Close
 	<-p.Done()
 	for {
-		if _, err := p.Read(soon(t)); err == io.EOF {
+		if _, err := p.Read(timeoutContext(t)); err == io.EOF {
 			break
 		} else if err != nil {
 			t.Fatalf("Read: %v, want io.EOF", err)
@@ -110,43 +110,43 @@ func TestGrandchildrenDoNotOutliveAServerThatExits(t *testing.T) {
 	closeWithin(t, p, time.Second)
 }
 
-func TestAProcessThatLeftTheGroupDoesNotHoldUpAnything(t *testing.T) {
-	life := newLifeline(t)
-	p := start(t, as("daemon", life.env()))
-	family := life.born(2)
+func TestProcessThatHasLeftGroupDoesNotBlock(t *testing.T) {
+	mon := newMonitor(t)
+	p := start(t, as("daemon", mon.env()))
+	processes := mon.accept(2)
 	wantMessage(t, p, "grandchild ready")
 	<-p.Done()
-	// Somebody holds all three pipes, and yet they are at their end.
-	if _, err := p.Read(soon(t)); err != io.EOF {
+	// The grandchild has all three pipes open.
+	if _, err := p.Read(timeoutContext(t)); err != io.EOF {
 		t.Fatalf("Read: %v, want io.EOF", err)
 	}
-	if err := p.Write(soon(t), []byte("{}")); !errors.Is(err, os.ErrProcessDone) {
+	if err := p.Write(timeoutContext(t), []byte("{}")); !errors.Is(err, os.ErrProcessDone) {
 		t.Fatalf("Write: %v, want os.ErrProcessDone", err)
 	}
 	closeWithin(t, p, time.Second)
-	for _, conn := range family {
-		conn.Close() // upon which it exits
+	for _, conn := range processes {
+		conn.Close() // ends the process
 	}
 }
 
-func TestAServerKilledBySomebodyElseIsAtItsEnd(t *testing.T) {
+func TestReadReturnsEOFWhenServerIsKilled(t *testing.T) {
 	p := start(t, as("kill yourself"))
-	if _, err := p.Read(soon(t)); err != io.EOF {
+	if _, err := p.Read(timeoutContext(t)); err != io.EOF {
 		t.Fatalf("Read: %v, want io.EOF", err)
 	}
 	wantSignal(t, p, syscall.SIGKILL)
 }
 
-// The thread that starts a child must not end before the child: on Linux that would end the child too.
-func TestAChildOutlivesTheThreadThatAskedForIt(t *testing.T) {
-	var p *transport.Process
+// On Linux a child receives SIGTERM when the thread that has started it ends.
+func TestChildOutlivesThreadThatCallsStartCommand(t *testing.T) {
+	var p *transport.CommandConn
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		runtime.LockOSThread() // and never unlock: the thread ends with the goroutine
+		runtime.LockOSThread() // without unlocking, so that the thread ends with the goroutine
 		p = start(t, as("echo"))
 	})
 	wg.Wait()
-	for range 20 { // so that the thread is gone for certain
+	for range 20 { // until the thread has ended
 		var threads sync.WaitGroup
 		threads.Go(func() { runtime.LockOSThread() })
 		threads.Wait()
@@ -155,20 +155,20 @@ func TestAChildOutlivesTheThreadThatAskedForIt(t *testing.T) {
 	}
 }
 
-func TestAServerDoesNotOutliveAClientThatIsKilled(t *testing.T) {
-	for _, role := range []string{"deaf", "echo"} {
+func TestServerDoesNotOutliveKilledClient(t *testing.T) {
+	for _, role := range []string{"ignore EOF", "echo"} {
 		t.Run(role, func(t *testing.T) {
-			if role == "deaf" && runtime.GOOS != "linux" {
-				return // elsewhere the end of the input is all that the child learns
+			if role == "ignore EOF" && runtime.GOOS != "linux" {
+				return // other systems have no parent-death signal
 			}
-			life := newLifeline(t)
-			p := start(t, as("host:"+role, life.env()))
-			if role == "deaf" {
+			mon := newMonitor(t)
+			p := start(t, as("host:"+role, mon.env()))
+			if role == "ignore EOF" {
 				wantMessage(t, p, "ready")
 			}
-			family := life.born(2)
+			processes := mon.accept(2)
 			syscall.Kill(p.Pid(), syscall.SIGKILL)
-			life.gone(family)
+			mon.wantExited(processes)
 		})
 	}
 }

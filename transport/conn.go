@@ -7,54 +7,54 @@ import (
 	"fmt"
 )
 
-// Limits on the size of a message that is read, in bytes without its line break. What a server reads
-// comes from many, what a client reads it has asked for.
+// Default limits on the size of a message that Read returns, in bytes without its line
+// break. A server has the lower limit because it receives from many clients.
 const (
 	DefaultServerMaxMessage = 4 << 20
 	DefaultClientMaxMessage = 16 << 20
 )
 
-// Conn is one end of a duplex connection that carries messages. There may be one reader and any number
-// of writers and closers at a time; a second reader waits for the first.
+// Conn is one end of a duplex connection that carries messages. Its methods may be called
+// concurrently. A second Read waits until the first has returned.
 type Conn interface {
-	// Read returns the next message, never empty, without its line break. The slice is the caller's
-	// own and is not used again.
+	// Read returns the next message without its line break. It is never empty. The caller
+	// owns the slice.
 	//
-	// It returns io.EOF when the peer has sent all that it will, ErrClosed after Close, and the
-	// context's error when ctx ends first; in that case nothing is lost and Read may be called again.
-	// A message above the limit is reported as a *MessageTooLargeError as soon as it is known to be
-	// too large; the next Read discards the rest of it and goes on behind it. Every other error is
-	// final.
+	// Read returns io.EOF after the last message of the peer, ErrClosed after Close, and
+	// ctx.Err() when ctx ends first; no message is lost then. If a message exceeds the
+	// limit, Read returns a *MessageTooLargeError as soon as that is known, and the next
+	// Read skips the rest of the message. All other errors are permanent.
 	Read(ctx context.Context) ([]byte, error)
 
-	// Write sends one message. It does not keep msg.
+	// Write sends one message. It does not retain msg.
 	//
-	// It returns nil when the message is sent or is queued, in order, behind a write that is under
-	// way. The queue is bounded: when it is full, Write waits for room, for the end of ctx, whose
-	// error it then returns without having sent anything, or for the end of the connection. A
-	// connection that breaks after a message was queued fails all later Writes with a *WriteError.
-	// After Close it returns ErrClosed. A message that is empty or contains a line break is
-	// ErrMessageForm.
+	// Write returns nil when the message is sent or queued. Messages are sent in the order
+	// of their Writes. If the queue is full, Write waits for space. It returns ctx.Err()
+	// when ctx ends first; the message is not sent then. If the connection fails, all
+	// later Writes return a *WriteError, even though messages in the queue may be lost.
+	// After Close it returns ErrClosed. If msg is empty or contains a line break, it
+	// returns ErrInvalidMessage.
 	Write(ctx context.Context, msg []byte) error
 
-	// Close sends what is queued, for a bounded time, and ends the connection. Read and Write
-	// return ErrClosed from then on, also those that are waiting. It may be called more than once and
-	// concurrently: each call returns when the connection is closed, with the same error.
+	// Close sends the queued messages, within a time limit, and closes the connection.
+	// Waiting and later calls of Read and Write return ErrClosed. Close may be called more
+	// than once and concurrently. Each call returns when the connection is closed, with
+	// the same error.
 	Close() error
 }
 
 var (
-	// ErrClosed is returned by Read and Write once this end was closed.
+	// ErrClosed is returned by Read and Write after Close.
 	ErrClosed = errors.New("transport: connection closed")
 
-	// ErrMessageForm says that the bytes given to Write cannot be one line.
-	ErrMessageForm = errors.New("transport: not one line")
+	// ErrInvalidMessage is returned by Write if the message is empty or not a single line.
+	ErrInvalidMessage = errors.New("transport: message must be one non-empty line")
 )
 
-// MessageTooLargeError reports a message of the peer that exceeds the limit. It was not delivered. The
-// connection remains usable.
+// MessageTooLargeError is returned by Read if a message of the peer exceeds the limit. The
+// connection can still be used.
 type MessageTooLargeError struct {
-	Limit int // in bytes
+	Limit int // the limit in bytes
 }
 
 // Error implements the error interface.
@@ -62,10 +62,9 @@ func (e *MessageTooLargeError) Error() string {
 	return fmt.Sprintf("transport: message exceeds the limit of %d bytes", e.Limit)
 }
 
-// WriteError reports that the connection cannot be written to any more. It stays: every Write after
-// the first that failed returns it.
+// WriteError is returned by Write if the underlying stream has failed. It is permanent.
 type WriteError struct {
-	Err error // of the underlying stream
+	Err error // the error of the stream
 }
 
 // Error implements the error interface.
@@ -74,19 +73,19 @@ func (e *WriteError) Error() string { return "transport: write: " + e.Err.Error(
 // Unwrap returns Err.
 func (e *WriteError) Unwrap() error { return e.Err }
 
-// checkMessage refuses what a reader could see as another number of messages than one. JSON on one
-// line contains neither line feed nor carriage return, and some readers end a line at either.
+// checkMessage returns an error if a reader could parse msg as no message or as several.
+// It also rejects carriage returns, because some readers treat them as line breaks.
 func checkMessage(msg []byte) error {
 	if len(msg) == 0 {
-		return fmt.Errorf("%w: the message is empty", ErrMessageForm)
+		return fmt.Errorf("%w: message is empty", ErrInvalidMessage)
 	}
 	if bytes.IndexByte(msg, '\n') >= 0 || bytes.IndexByte(msg, '\r') >= 0 {
-		return fmt.Errorf("%w: the message contains a line break, compact it first", ErrMessageForm)
+		return fmt.Errorf("%w: message contains a line break: encode it as compact JSON", ErrInvalidMessage)
 	}
 	return nil
 }
 
-// notify leaves a token in a channel of capacity 1, for whoever waits or will wait.
+// notify puts a token into a channel of capacity 1 unless it already has one.
 func notify(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

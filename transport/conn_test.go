@@ -17,12 +17,12 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// pairs are the ways to connect two Conns. Each limits messages to maxMessage.
+// pairs are the implementations of connected Conns. Each limits messages to maxMessage.
 var pairs = []struct {
 	name string
 	open func(t *testing.T) (a, b transport.Conn)
 }{
-	{"pipe in memory", func(*testing.T) (a, b transport.Conn) { return transport.PipeLimits(maxMessage, maxMessage) }},
+	{"memory pipe", func(*testing.T) (a, b transport.Conn) { return transport.PipeLimits(maxMessage, maxMessage) }},
 	{"TCP", func(t *testing.T) (a, b transport.Conn) { return dial(t, "tcp", "127.0.0.1:0") }},
 	{"Unix socket", func(t *testing.T) (a, b transport.Conn) {
 		dir, err := os.MkdirTemp("", "")
@@ -36,7 +36,7 @@ var pairs = []struct {
 		x, y := net.Pipe()
 		return stream(x), stream(y)
 	}},
-	{"pipes of the system", func(t *testing.T) (a, b transport.Conn) {
+	{"system pipes", func(t *testing.T) (a, b transport.Conn) {
 		r1, w1, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
@@ -98,19 +98,19 @@ func onEveryPair(t *testing.T, test func(t *testing.T, a, b transport.Conn)) {
 
 func wantMessage(t *testing.T, c transport.Conn, want string) {
 	t.Helper()
-	if msg, err := c.Read(soon(t)); err != nil || string(msg) != want {
+	if msg, err := c.Read(timeoutContext(t)); err != nil || string(msg) != want {
 		t.Fatalf("Read = %.100q, %v, want %.100q", msg, err, want)
 	}
 }
 
 func send(t *testing.T, c transport.Conn, msg string) {
 	t.Helper()
-	if err := c.Write(soon(t), []byte(msg)); err != nil {
+	if err := c.Write(timeoutContext(t), []byte(msg)); err != nil {
 		t.Fatalf("Write(%.100q): %v", msg, err)
 	}
 }
 
-func TestMessagesArriveInOrderBothWays(t *testing.T) {
+func TestMessagesArriveInOrderInBothDirections(t *testing.T) {
 	onEveryPair(t, func(t *testing.T, a, b transport.Conn) {
 		for i := range 50 {
 			send(t, a, fmt.Sprint("a", i))
@@ -123,11 +123,11 @@ func TestMessagesArriveInOrderBothWays(t *testing.T) {
 	})
 }
 
-func TestMessagesOfManyWritersStayWhole(t *testing.T) {
+func TestMessagesOfConcurrentWritersAreNotMixed(t *testing.T) {
 	const writers, each = 64, 20
 	message := func(w, i int) string { return fmt.Sprintf("%d %d %s", w, i, strings.Repeat("x", 40*w)) }
 	onEveryPair(t, func(t *testing.T, a, b transport.Conn) {
-		ctx := soon(t)
+		ctx := timeoutContext(t)
 		var wg sync.WaitGroup
 		for w := range writers {
 			wg.Go(func() {
@@ -155,10 +155,10 @@ func TestMessagesOfManyWritersStayWhole(t *testing.T) {
 	})
 }
 
-func TestWriteDoesNotKeepItsArgument(t *testing.T) {
+func TestWriteDoesNotRetainMessage(t *testing.T) {
 	onEveryPair(t, func(t *testing.T, a, b transport.Conn) {
 		msg := []byte("before")
-		if err := a.Write(soon(t), msg); err != nil {
+		if err := a.Write(timeoutContext(t), msg); err != nil {
 			t.Fatal(err)
 		}
 		copy(msg, "AFTER!")
@@ -166,17 +166,17 @@ func TestWriteDoesNotKeepItsArgument(t *testing.T) {
 	})
 }
 
-func TestReadHandsOverItsResult(t *testing.T) {
+func TestCallerOwnsResultOfRead(t *testing.T) {
 	onEveryPair(t, func(t *testing.T, a, b transport.Conn) {
 		send(t, a, "first")
-		first, err := b.Read(soon(t))
+		first, err := b.Read(timeoutContext(t))
 		if err != nil {
 			t.Fatal(err)
 		}
 		send(t, a, "other")
 		wantMessage(t, b, "other")
 		if string(first) != "first" {
-			t.Fatalf("the first message became %q", first)
+			t.Fatalf("the first message changed to %q", first)
 		}
 		if string(append(first, "ly"...)) != "firstly" {
 			t.Fatal("append failed")
@@ -184,9 +184,9 @@ func TestReadHandsOverItsResult(t *testing.T) {
 	})
 }
 
-func TestAMessageOverTheLimitIsReportedAndTheNextIsRead(t *testing.T) {
+func TestReadContinuesAfterMessageOverLimit(t *testing.T) {
 	onEveryPair(t, func(t *testing.T, a, b transport.Conn) {
-		ctx := soon(t)
+		ctx := timeoutContext(t)
 		at := strings.Repeat("x", maxMessage)
 		var wg sync.WaitGroup
 		defer wg.Wait()
@@ -207,11 +207,11 @@ func TestAMessageOverTheLimitIsReportedAndTheNextIsRead(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotOneLineIsRefused(t *testing.T) {
+func TestWriteRejectsInvalidMessages(t *testing.T) {
 	onEveryPair(t, func(t *testing.T, a, b transport.Conn) {
 		for _, msg := range []string{"", "\n", "{}\n", "{\n}", "{\r}", "{}\r"} {
-			if err := a.Write(soon(t), []byte(msg)); !errors.Is(err, transport.ErrMessageForm) {
-				t.Errorf("Write(%q): %v, want ErrMessageForm", msg, err)
+			if err := a.Write(timeoutContext(t), []byte(msg)); !errors.Is(err, transport.ErrInvalidMessage) {
+				t.Errorf("Write(%q): %v, want ErrInvalidMessage", msg, err)
 			}
 		}
 		send(t, a, "{}")
@@ -219,7 +219,7 @@ func TestWhatIsNotOneLineIsRefused(t *testing.T) {
 	})
 }
 
-func TestReadLetsGoWhenItsContextEnds(t *testing.T) {
+func TestReadEndsWithItsContext(t *testing.T) {
 	onEveryPair(t, func(t *testing.T, a, b transport.Conn) {
 		for round := range 3 {
 			ctx, cancel := context.WithCancelCause(context.Background())
@@ -233,9 +233,9 @@ func TestReadLetsGoWhenItsContextEnds(t *testing.T) {
 				t.Fatalf("got %v, want context.Canceled", err)
 			}
 			if _, err := b.Read(ctx); !errors.Is(err, context.Canceled) {
-				t.Fatalf("again: got %v, want context.Canceled", err)
+				t.Fatalf("second Read: got %v, want context.Canceled", err)
 			}
-			// Nothing is lost, and the next context is served.
+			// No message is lost, and a Read with another context works.
 			send(t, a, fmt.Sprint("message ", round))
 			wantMessage(t, b, fmt.Sprint("message ", round))
 		}
@@ -247,7 +247,7 @@ func TestReadLetsGoWhenItsContextEnds(t *testing.T) {
 	})
 }
 
-func TestHalfAMessageSurvivesACancelledRead(t *testing.T) {
+func TestCancelledReadKeepsPartialMessage(t *testing.T) {
 	x, y := net.Pipe()
 	conn := stream(x)
 	defer conn.Close()
@@ -258,7 +258,7 @@ func TestHalfAMessageSurvivesACancelledRead(t *testing.T) {
 		_, err := conn.Read(ctx)
 		failed <- err
 	}()
-	y.Write([]byte("first ha")) // returns when it was read
+	y.Write([]byte("first ha")) // returns when conn has read it
 	cancel()
 	if err := <-failed; !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
@@ -267,39 +267,39 @@ func TestHalfAMessageSurvivesACancelledRead(t *testing.T) {
 	wantMessage(t, conn, "first half")
 }
 
-func TestCloseIsTheEndForTheOtherSide(t *testing.T) {
+func TestCloseEndsReadAndWriteOfPeer(t *testing.T) {
 	onEveryPair(t, func(t *testing.T, a, b transport.Conn) {
-		send(t, a, "last words")
+		send(t, a, "last message")
 		closed := make(chan error)
 		go func() { closed <- a.Close() }()
-		wantMessage(t, b, "last words")
+		wantMessage(t, b, "last message")
 		for range 2 {
-			if msg, err := b.Read(soon(t)); err != io.EOF {
+			if msg, err := b.Read(timeoutContext(t)); err != io.EOF {
 				t.Fatalf("Read = %q, %v, want io.EOF", msg, err)
 			}
 		}
 		if err := <-closed; err != nil {
 			t.Fatal(err)
 		}
-		// It may take a message or two until the peer's system says that nobody listens.
+		// The system may accept some messages before it reports that the peer has closed the connection.
 		var err error
-		for deadline := time.Now().Add(patience); err == nil && time.Now().Before(deadline); {
-			err = b.Write(soon(t), []byte("hello?"))
+		for deadline := time.Now().Add(testTimeout); err == nil && time.Now().Before(deadline); {
+			err = b.Write(timeoutContext(t), []byte("hello?"))
 		}
 		var failed *transport.WriteError
 		if !errors.As(err, &failed) {
 			t.Fatalf("Write: %v, want a WriteError", err)
 		}
-		if again := b.Write(soon(t), []byte("hello?")); again == nil || again.Error() != err.Error() {
-			t.Fatalf("the error did not stay: %v, then %v", err, again)
+		if again := b.Write(timeoutContext(t), []byte("hello?")); again == nil || again.Error() != err.Error() {
+			t.Fatalf("the second Write returns %v, want the same error as the first, %v", again, err)
 		}
 	})
 }
 
-func TestCloseReleasesReadersAndWriters(t *testing.T) {
+func TestCloseEndsWaitingReadersAndWriters(t *testing.T) {
 	onEveryPair(t, func(t *testing.T, a, b transport.Conn) {
 		failed := make(chan error)
-		for range 3 { // the peer never reads: sooner or later each writer waits
+		for range 3 { // the peer never reads, so each writer eventually waits
 			go func() {
 				for {
 					if err := a.Write(context.Background(), bytes.Repeat([]byte("x"), 10_000)); err != nil {
@@ -329,16 +329,16 @@ func TestCloseReleasesReadersAndWriters(t *testing.T) {
 				t.Errorf("got %v, want ErrClosed", err)
 			}
 		}
-		if err := a.Write(soon(t), []byte("x")); !errors.Is(err, transport.ErrClosed) {
+		if err := a.Write(timeoutContext(t), []byte("x")); !errors.Is(err, transport.ErrClosed) {
 			t.Errorf("Write after Close: %v", err)
 		}
-		if _, err := a.Read(soon(t)); !errors.Is(err, transport.ErrClosed) {
+		if _, err := a.Read(timeoutContext(t)); !errors.Is(err, transport.ErrClosed) {
 			t.Errorf("Read after Close: %v", err)
 		}
 	})
 }
 
-func TestAFullQueueHoldsWritersBack(t *testing.T) {
+func TestWriteWaitsWhileQueueIsFull(t *testing.T) {
 	onEveryPair(t, func(t *testing.T, a, b transport.Conn) {
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
@@ -351,11 +351,11 @@ func TestAFullQueueHoldsWritersBack(t *testing.T) {
 			}
 			err = a.Write(ctx, []byte(msg))
 		}
-		sent-- // the last was refused
+		sent-- // the last one failed
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("Write on a full queue: %v", err)
 		}
-		// What was accepted arrives, what was refused does not.
+		// Exactly the accepted messages arrive.
 		for range sent {
 			wantMessage(t, b, msg)
 		}
@@ -364,7 +364,7 @@ func TestAFullQueueHoldsWritersBack(t *testing.T) {
 	})
 }
 
-func TestAnEndedContextSendsNothing(t *testing.T) {
+func TestWriteWithCancelledContextSendsNothing(t *testing.T) {
 	onEveryPair(t, func(t *testing.T, a, b transport.Conn) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -376,7 +376,7 @@ func TestAnEndedContextSendsNothing(t *testing.T) {
 	})
 }
 
-func TestCloseOfAStalledStreamIsBounded(t *testing.T) {
+func TestCloseOfStalledStreamHasTimeLimit(t *testing.T) {
 	onEveryPair(t, func(t *testing.T, a, _ transport.Conn) {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 		defer cancel()

@@ -1,15 +1,18 @@
-// Package transport reads and writes whole messages between two peers that hold a duplex connection.
+// Package transport sends and receives messages over a duplex connection between two
+// peers.
 //
-// A [Conn] knows where a message ends and nothing of what it says. There are four:
+// A [Conn] finds the boundaries of messages and does not interpret them. There are four
+// implementations:
 //
-//   - [Stdio] is the server's end of the stdio transport: this process's standard input and output.
-//   - [Command] is the client's end: it starts a server as a child process and ends it, with all that
-//     it started, when the Conn is closed.
-//   - [Stream] is any byte stream: a Unix socket, a TCP connection.
-//   - [Pipe] is two ends in memory.
+//   - [Stdio] is the server's side of the stdio transport: the standard input and output
+//     of this process.
+//   - [StartCommand] is the client's side. It starts a server as a child process. Close
+//     ends the process and all processes that it has started.
+//   - [Stream] works over any byte stream, such as a Unix socket or a TCP connection.
+//   - [Pipe] connects two ends in memory.
 //
-// On a byte stream a message is one line of UTF-8 (all revisions, transports, stdio). Empty lines are
-// ignored, a carriage return before the line feed is dropped, a last line that ends with the stream
-// instead of a line feed is a message like any other. What is in a line is not looked at: a byte order
-// mark, for example, is delivered, and is for the JSON parser to refuse.
+// On a byte stream a message is one line of UTF-8 (all revisions, transports, stdio). The
+// reader ignores empty lines, removes a carriage return before the line feed, and accepts
+// a last line without a line feed. It does not check the contents of a line; for example,
+// it delivers a byte order mark, which the JSON parser rejects.
 package transport

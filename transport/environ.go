@@ -6,24 +6,24 @@ import (
 	"strings"
 )
 
-// environ returns the child's environment. Later entries win, as os/exec defines it.
+// environ returns the environment of the child. As in os/exec, later entries override earlier ones.
 func environ(opts CommandOptions) []string {
 	var env []string
 	for _, entry := range os.Environ() {
-		if name, value, _ := strings.Cut(entry, "="); opts.InheritEnv || passedOn(name, value) {
+		if name, value, _ := strings.Cut(entry, "="); opts.InheritEnv || isInherited(name, value) {
 			env = append(env, entry)
 		}
 	}
 	return append(env, opts.Env...)
 }
 
-// passedOn reports whether a variable of this process is one that a child needs to run at all.
-func passedOn(name, value string) bool {
+// isInherited reports whether a child inherits a variable by default.
+func isInherited(name, value string) bool {
 	if strings.HasPrefix(value, "()") {
-		return false // a function exported by a shell: code, not data
+		return false // a function exported by a shell
 	}
 	if runtime.GOOS == "windows" {
-		switch strings.ToUpper(name) { // names have no case there
+		switch strings.ToUpper(name) { // names are case-insensitive
 		case "APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "NUMBER_OF_PROCESSORS", "OS", "PATH",
 			"PATHEXT", "PROCESSOR_ARCHITECTURE", "PROGRAMDATA", "PROGRAMFILES", "PROGRAMFILES(X86)", "SYSTEMDRIVE",
 			"SYSTEMROOT", "TEMP", "TMP", "USERNAME", "USERPROFILE", "WINDIR":

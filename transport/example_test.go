@@ -24,7 +24,7 @@ func ExamplePipe() {
 	// Output: {"jsonrpc":"2.0","id":1,"method":"ping"}
 }
 
-// A server on a socket speaks to each connection as it would over standard input and output.
+// A server on a socket uses the same format as over standard input and output.
 func ExampleStream() {
 	ctx := context.Background()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -60,8 +60,8 @@ func ExampleStream() {
 	// Output: {"hello":"world"} <nil>
 }
 
-func ExampleCommand() {
-	server, err := transport.Command(transport.CommandOptions{
+func ExampleStartCommand() {
+	server, err := transport.StartCommand(transport.CommandOptions{
 		Path: "npx",
 		Args: []string{"-y", "@modelcontextprotocol/server-everything"},
 		Env:  []string{"API_TOKEN=…"},

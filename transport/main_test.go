@@ -8,11 +8,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain runs the tests, or, when a test has started this binary again as a child process, the part
-// that the child is to play.
+// TestMain runs the tests, or a role if a test has started this binary as a child process.
 func TestMain(m *testing.M) {
 	if role := os.Getenv(roleVariable); role != "" {
-		play(role)
+		runRole(role)
 		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(exitCode int) {
@@ -23,9 +22,8 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// quietExit is the environment in which a child exits without what instrumented programs do then:
-// those of the race detector wait for a second, those that measure coverage complain unless they have
-// a place for it.
+// quietExit returns the environment in which an instrumented child exits at once and without a warning:
+// with the race detector it would sleep for a second, and with coverage it would print a warning.
 func quietExit() []string {
 	env := []string{"GORACE=atexit_sleep_ms=0"}
 	if testing.CoverMode() != "" {

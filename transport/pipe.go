@@ -6,22 +6,22 @@ import (
 	"sync"
 )
 
-// Bounds of one direction of a [Pipe]. Beyond either, Write waits for the reader.
+// Limits of the queue of one direction of a [Pipe]. Write waits while either is reached.
 const (
 	pipeMessages = 64
 	pipeBytes    = 1 << 20
 )
 
-// Pipe returns the two ends of a connection in memory: what is written to one is read from the other.
-// In each direction up to 64 messages are queued, as long as they are not more than 1 MiB together;
-// then Write waits for the reader. A message over DefaultClientMaxMessage is reported to its reader as
-// a *MessageTooLargeError, as it is on every other Conn.
+// Pipe returns the two ends of a connection in memory. A message that is written to one end is read from
+// the other. Each direction has a queue of up to 64 messages; Write waits while the queue is full or has
+// 1 MiB or more. The limit on the size of a message is DefaultClientMaxMessage.
 //
-// What was written before Close is still read by the other end, which then gets io.EOF; writing to an
-// end whose other end is closed is a *WriteError. A Pipe has no goroutine.
+// After Close of one end, the other end reads the queued messages and then io.EOF, and its Write returns
+// a *WriteError. A Pipe starts no goroutine.
 func Pipe() (a, b Conn) { return PipeLimits(DefaultClientMaxMessage, DefaultClientMaxMessage) }
 
-// PipeLimits is [Pipe] with limits on the messages that a and b read, in bytes. They must be positive.
+// PipeLimits is [Pipe] with limits on the size of the messages that a and b read, in bytes. The limits
+// must be positive.
 func PipeLimits(maxA, maxB int) (a, b Conn) {
 	toA, toB := newQueue(maxA), newQueue(maxB)
 	return &pipeEnd{in: toA, out: toB}, &pipeEnd{in: toB, out: toA}
@@ -54,30 +54,30 @@ func (p *pipeEnd) Close() error {
 	return nil
 }
 
-// queue is one direction of a Pipe: a bounded ring of messages.
+// queue is one direction of a Pipe, a ring buffer of messages.
 type queue struct {
 	limit int
 
 	mu           sync.Mutex
-	ring         [pipeMessages][]byte // a nil entry stands for a message over the limit
+	ring         [pipeMessages][]byte // a nil entry is a message that exceeds the limit
 	first, count int
 	bytes        int
 	readerClosed bool
 	writerClosed bool
 
-	readable   chan struct{} // holds a token when there may be something to read
-	room       chan struct{} // holds a token when there may be room to write
-	readerOver chan struct{} // closed with readerClosed
-	writerOver chan struct{} // closed with writerClosed
+	readable   chan struct{} // has a token when the queue may have a message
+	writable   chan struct{} // has a token when the queue may have space
+	readerDone chan struct{} // closed with readerClosed
+	writerDone chan struct{} // closed with writerClosed
 }
 
 func newQueue(limit int) *queue {
 	return &queue{
 		limit:      limit,
 		readable:   make(chan struct{}, 1),
-		room:       make(chan struct{}, 1),
-		readerOver: make(chan struct{}),
-		writerOver: make(chan struct{}),
+		writable:   make(chan struct{}, 1),
+		readerDone: make(chan struct{}),
+		writerDone: make(chan struct{}),
 	}
 }
 
@@ -98,7 +98,7 @@ func (q *queue) read(ctx context.Context) ([]byte, error) {
 			q.count--
 			q.bytes -= len(msg)
 			q.mu.Unlock()
-			notify(q.room)
+			notify(q.writable)
 			if msg == nil {
 				return nil, &MessageTooLargeError{Limit: q.limit}
 			}
@@ -110,15 +110,15 @@ func (q *queue) read(ctx context.Context) ([]byte, error) {
 		q.mu.Unlock()
 		select {
 		case <-q.readable:
-		case <-q.readerOver:
-		case <-q.writerOver:
+		case <-q.readerDone:
+		case <-q.writerDone:
 		case <-ctx.Done():
 		}
 	}
 }
 
 func (q *queue) write(ctx context.Context, msg []byte) error {
-	var message []byte // our own copy
+	var message []byte // stays nil if msg exceeds the limit
 	if len(msg) <= q.limit {
 		message = append(make([]byte, 0, len(msg)), msg...)
 	}
@@ -134,29 +134,29 @@ func (q *queue) write(ctx context.Context, msg []byte) error {
 		case q.readerClosed:
 			q.mu.Unlock()
 			return &WriteError{Err: io.ErrClosedPipe}
-		case q.hasRoom():
+		case q.hasSpace():
 			q.ring[(q.first+q.count)%pipeMessages] = message
 			q.count++
 			q.bytes += len(message)
-			more := q.hasRoom()
+			more := q.hasSpace()
 			q.mu.Unlock()
 			notify(q.readable)
 			if more {
-				notify(q.room) // another writer may be waiting: pass the token on
+				notify(q.writable) // another writer may be waiting
 			}
 			return nil
 		}
 		q.mu.Unlock()
 		select {
-		case <-q.room:
-		case <-q.readerOver:
-		case <-q.writerOver:
+		case <-q.writable:
+		case <-q.readerDone:
+		case <-q.writerDone:
 		case <-ctx.Done():
 		}
 	}
 }
 
-func (q *queue) hasRoom() bool { return q.count < pipeMessages && q.bytes < pipeBytes }
+func (q *queue) hasSpace() bool { return q.count < pipeMessages && q.bytes < pipeBytes }
 
 func (q *queue) closeReader() {
 	q.mu.Lock()
@@ -165,7 +165,7 @@ func (q *queue) closeReader() {
 		q.readerClosed = true
 		clear(q.ring[:])
 		q.count, q.bytes = 0, 0
-		close(q.readerOver)
+		close(q.readerDone)
 	}
 }
 
@@ -174,6 +174,6 @@ func (q *queue) closeWriter() {
 	defer q.mu.Unlock()
 	if !q.writerClosed {
 		q.writerClosed = true
-		close(q.writerOver)
+		close(q.writerDone)
 	}
 }

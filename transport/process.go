@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// ExitError says how a child process ended that did not exit with code 0.
+// ExitError reports that a child process has ended other than with exit code 0.
 type ExitError struct {
-	// Code is the exit code, -1 if a signal ended the process.
+	// Code is the exit code, or -1 if a signal has ended the process.
 	Code int
 
-	// Signal is the signal that ended the process, nil if it exited.
+	// Signal is the signal that has ended the process, or nil if it has exited.
 	Signal os.Signal
 
-	// Stderr is the end of what the child wrote to its standard error, at most 4 KiB. It is the
-	// child's text: do not trust it, and do not show it raw on a terminal.
+	// Stderr is the end of the child's standard error, at most 4 KiB. It is untrusted: escape it before
+	// writing it to a terminal.
 	Stderr []byte
 }
 
@@ -27,27 +27,27 @@ type ExitError struct {
 func (e *ExitError) Error() string {
 	msg := fmt.Sprintf("transport: server process exited with code %d", e.Code)
 	if e.Signal != nil {
-		msg = fmt.Sprintf("transport: server process was ended by signal %q", e.Signal)
+		msg = fmt.Sprintf("transport: server process was terminated by signal %q", e.Signal)
 	}
 	if line := lastLine(e.Stderr); len(line) > 0 {
-		msg += fmt.Sprintf(", its last words were %+q", line)
+		msg += fmt.Sprintf("; last line of stderr: %+q", line)
 	}
 	return msg
 }
 
-// supervise starts the child, waits for it and clears up behind it. It is the one goroutine, beside
-// that for standard error, of a Process.
-func (p *Process) supervise(ends *pipes, started chan<- error) {
-	// The parent-death signal of Linux is sent when the thread that started the child dies, and Go
-	// may end threads. This one stays: the goroutine is locked to it until the child is gone. It
-	// costs nothing, because waiting for a process occupies a thread anyway.
+// supervise starts the child, waits for it and ends its process group. It runs in a goroutine of the
+// CommandConn. The only other permanent goroutine reads standard error.
+func (p *CommandConn) supervise(ends *pipes, started chan<- error) {
+	// Linux sends the parent-death signal when the thread that started the child ends, and Go may end
+	// threads. Lock this goroutine to its thread until the child has exited. This needs no additional
+	// thread, because waiting for a process blocks one anyway.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 
 	err := p.start()
 	ends.closeChild()
 	if err != nil {
-		ends.closeOurs()
+		ends.closeParent()
 		started <- err
 		return
 	}
@@ -57,13 +57,13 @@ func (p *Process) supervise(ends *pipes, started chan<- error) {
 	}()
 	started <- nil
 
-	// Where the child can be kept a zombie, its process group keeps its id until we have signalled
-	// what is left of it. Elsewhere there is a moment in which the id could be taken anew.
+	// While the child is a zombie, the id of its process group cannot be reused, so it is safe to signal
+	// the group. Where awaitExit is not supported, the id could be reused for a short time.
 	zombie := awaitExit(p.cmd.Process)
 	if !zombie {
 		err = p.cmd.Wait()
 	}
-	p.clearGroup(ends.stderr)
+	p.endGroup(ends.stderr)
 	if zombie {
 		err = p.cmd.Wait()
 	}
@@ -75,7 +75,7 @@ func (p *Process) supervise(ends *pipes, started chan<- error) {
 	close(p.done)
 }
 
-func (p *Process) start() error {
+func (p *CommandConn) start() error {
 	if err := p.cmd.Start(); err != nil {
 		return err
 	}
@@ -89,9 +89,9 @@ func (p *Process) start() error {
 	return nil
 }
 
-// clearGroup ends what the child has left behind. Who holds the standard error is taken to be alive,
-// and is given a moment to exit by itself.
-func (p *Process) clearGroup(stderr *os.File) {
+// endGroup terminates and then kills the remaining processes of the group. It waits for processes that
+// have standard error open to exit by themselves, for a short time.
+func (p *CommandConn) endGroup(stderr *os.File) {
 	p.terminate()
 	timer := time.NewTimer(min(orphanGrace, p.termGrace))
 	defer timer.Stop()
@@ -109,20 +109,20 @@ func (p *Process) clearGroup(stderr *os.File) {
 	timer.Reset(killGrace)
 	select {
 	case <-p.drained:
-	case <-timer.C: // held open by somebody who left the group
+	case <-timer.C: // a process that has left the group has it open
 	}
 	stderr.Close()
 	<-p.drained
 }
 
-// terminate asks the group to exit and reports whether it can be asked.
-func (p *Process) terminate() bool {
+// terminate sends SIGTERM to the group and reports whether the system supports that.
+func (p *CommandConn) terminate() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.gone && p.group.terminate()
 }
 
-func (p *Process) kill() {
+func (p *CommandConn) kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.gone {
@@ -130,18 +130,18 @@ func (p *Process) kill() {
 	}
 }
 
-// Close implements [Conn]. It ends the child process as described at [Command] and returns an error
-// only if that failed; how the child ended is told by [Process.Err].
-func (p *Process) Close() error {
+// Close implements [Conn]. It ends the child process as described at [StartCommand] and returns an error
+// only if that fails. [CommandConn.Err] reports how the child has ended.
+func (p *CommandConn) Close() error {
 	p.closeOnce.Do(func() { p.closeErr = p.end() })
 	return p.closeErr
 }
 
-func (p *Process) end() error {
+func (p *CommandConn) end() error {
 	p.stream.closeReading()
 	p.stream.out.close()
 
-	// The child may be unable to exit, or to read, before somebody takes its output.
+	// Read the child's output: a child that is blocked in a write can neither read nor exit.
 	discarded := make(chan struct{})
 	go func() {
 		defer close(discarded)
@@ -167,7 +167,7 @@ func (p *Process) end() error {
 		p.kill()
 		grace.Reset(2 * killGrace)
 		if !p.doneBefore(grace) {
-			err = fmt.Errorf("transport: process %d was killed and has not exited", p.Pid())
+			err = fmt.Errorf("transport: process %d has not exited after it was killed", p.Pid())
 		}
 	}
 	if closeErr := p.stdout.file.Close(); err == nil && !errors.Is(closeErr, os.ErrClosed) {
@@ -178,7 +178,7 @@ func (p *Process) end() error {
 	return err
 }
 
-func (p *Process) doneBefore(timer *time.Timer) bool {
+func (p *CommandConn) doneBefore(timer *time.Timer) bool {
 	select {
 	case <-p.done:
 		return true
@@ -192,15 +192,15 @@ func (p *Process) doneBefore(timer *time.Timer) bool {
 	}
 }
 
-// discardOutput reads on, after Close, until the child's output ends.
-func (p *Process) discardOutput() {
-	p.stream.readMu.Lock() // until the reader has noticed
+// discardOutput reads the child's output to its end.
+func (p *CommandConn) discardOutput() {
+	p.stream.readMu.Lock() // waits for a concurrent Read, which is interrupted
 	defer p.stream.readMu.Unlock()
 	p.stream.src.SetReadDeadline(time.Time{})
 	io.Copy(io.Discard, p.stream.src)
 }
 
-// exitError translates what exec.Cmd.Wait returned.
+// exitError converts the error of exec.Cmd.Wait.
 func exitError(err error, stderr []byte) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

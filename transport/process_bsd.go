@@ -10,6 +10,6 @@ import (
 
 func setGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-// awaitExit reports that the process has to be waited for in the ordinary way: waitid is missing from
-// some of these systems, and on others also returns for processes that were only stopped.
+// awaitExit returns false: it is not supported. Some of these systems have no waitid, and on others it
+// also returns for stopped processes.
 func awaitExit(*os.Process) bool { return false }

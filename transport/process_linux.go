@@ -8,13 +8,12 @@ import (
 )
 
 func setGroup(cmd *exec.Cmd) {
-	// SIGTERM rather than SIGKILL: package runners and container clients pass it on to the server
-	// that they started, and are not able to pass on their own sudden death.
+	// Use SIGTERM instead of SIGKILL, because package runners and container clients can forward it to the
+	// server that they have started.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }
 
-// awaitExit waits until the process has exited, and leaves it to be waited for. It reports whether it
-// could.
+// awaitExit waits until the process has exited and leaves it a zombie. It returns false if that fails.
 func awaitExit(p *os.Process) bool {
 	const pPID = 1 // P_PID of waitid(2)
 	var info [128]byte

@@ -7,7 +7,7 @@ import (
 	"os/exec"
 )
 
-// processGroup is the child alone, on systems without groups or without processes.
+// processGroup is the child only: the system has no process groups.
 type processGroup struct{ leader *os.Process }
 
 func setGroup(*exec.Cmd) {}

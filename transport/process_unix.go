@@ -7,12 +7,12 @@ import (
 	"syscall"
 )
 
-// processGroup is the Unix process group that the child leads.
+// processGroup is a Unix process group. The child is its leader.
 type processGroup struct{ id int }
 
 func newGroup(leader *os.Process) (processGroup, error) { return processGroup{leader.Pid}, nil }
 
-// terminate asks every process of the group to exit. That none is left is fine.
+// terminate sends SIGTERM to every process of the group. It ignores the error, because the group may be empty.
 func (g processGroup) terminate() bool {
 	syscall.Kill(-g.id, syscall.SIGTERM)
 	return true

@@ -8,15 +8,15 @@ import (
 	"unsafe"
 )
 
-// processGroup is the Windows job object that the child, and what it starts, belongs to.
+// processGroup is the Windows job object of the child and its descendants.
 type processGroup struct{ job syscall.Handle }
 
 func setGroup(cmd *exec.Cmd) {
-	// A group of its own, so that a Ctrl-C for us does not reach the child before Close does.
+	// A new group, so that the child does not receive a Ctrl-C for this process.
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP, HideWindow: true}
 }
 
-// The layouts and constants of winnt.h that jobs need and package syscall does not have.
+// Types and constants of winnt.h for jobs that package syscall does not have.
 type (
 	jobBasicLimits struct {
 		perProcessUserTimeLimit, perJobUserTimeLimit int64
@@ -39,8 +39,8 @@ const (
 	jobObjectLimitKillOnJobClose      = 0x2000
 )
 
-// newGroup puts the process into a new job. What it started before that, in its first moments, is not
-// in the job. If we die, the system closes the job and kills what is in it.
+// newGroup adds the process to a new job. Processes that it has started before are not in the job. If this
+// process ends, the system closes the job and kills its processes.
 func newGroup(leader *os.Process) (processGroup, error) {
 	kernel32 := syscall.NewLazyDLL("kernel32.dll")
 	job, _, err := kernel32.NewProc("CreateJobObjectW").Call(0, 0)
@@ -68,7 +68,8 @@ func newGroup(leader *os.Process) (processGroup, error) {
 	return g, nil
 }
 
-// terminate reports that there is no way to ask: a console control event would reach consoles only.
+// terminate returns false: it is not supported. A console control event would reach only console
+// processes.
 func (g processGroup) terminate() bool { return false }
 
 func (g processGroup) kill() {
@@ -78,8 +79,7 @@ func (g processGroup) kill() {
 
 func (g processGroup) release() { syscall.CloseHandle(g.job) }
 
-// awaitExit reports that the process has to be waited for in the ordinary way. The job keeps its
-// identity without it.
+// awaitExit returns false: it is not needed, because the handle of a job cannot be reused.
 func awaitExit(*os.Process) bool { return false }
 
 func exitSignal(*os.ProcessState) os.Signal { return nil }

@@ -10,23 +10,22 @@ import (
 )
 
 const (
-	// maxStderrLine bounds a line of standard error, in bytes; the rest of a longer one is dropped.
+	// maxStderrLine is the maximum length of a line, in bytes. The rest of a longer line is dropped.
 	maxStderrLine = 8 << 10
 
-	// stderrTail is how much of the end of standard error an ExitError carries, in bytes.
+	// stderrTail is the maximum length of ExitError.Stderr, in bytes.
 	stderrTail = 4 << 10
 
-	// Lines a second, and at once, that are logged.
+	// The number of lines that are logged, per second and in a burst.
 	stderrRate  = 256
 	stderrBurst = 4096
 )
 
-// stderrLines takes a child's standard error apart into lines. It never stops reading and never fails:
-// a child must not be held up by, or judged for, what it writes there (all revisions, transports,
-// stdio).
+// stderrLines splits a child's standard error into lines. It always reads to the end, so that the child is
+// not blocked, and never interprets the text (all revisions, transports, stdio).
 type stderrLines struct {
-	line  func(string) // nil for none
-	log   *slog.Logger // nil for none
+	line  func(string) // may be nil
+	log   *slog.Logger // may be nil
 	limit rateLimit
 	tail  tail
 }
@@ -77,11 +76,11 @@ func (s *stderrLines) emit(line []byte) {
 func (s *stderrLines) emitDropped() {
 	if n := s.limit.dropped; s.log != nil && n > 0 {
 		s.limit.dropped = 0
-		s.log.LogAttrs(context.Background(), slog.LevelWarn, "server stderr lines left out", slog.Int("lines", n))
+		s.log.LogAttrs(context.Background(), slog.LevelWarn, "server stderr lines omitted", slog.Int("lines", n))
 	}
 }
 
-// rateLimit is a token bucket that counts what it turns away.
+// rateLimit is a token bucket that counts rejected lines.
 type rateLimit struct {
 	tokens  float64
 	last    time.Time
@@ -101,7 +100,7 @@ func (r *rateLimit) allow(now time.Time) bool {
 	return true
 }
 
-// tail keeps the last bytes written to it.
+// tail keeps the last stderrTail bytes that are written to it.
 type tail struct{ buf []byte }
 
 func (t *tail) write(b []byte) {
@@ -117,7 +116,7 @@ func (t *tail) write(b []byte) {
 
 func (t *tail) bytes() []byte { return bytes.Clone(t.buf) }
 
-// lastLine returns the last line of b that is not blank, at most 256 bytes of it.
+// lastLine returns the last line of b that is not blank, truncated to 256 bytes.
 func lastLine(b []byte) []byte {
 	b = bytes.TrimSpace(b)
 	b = b[bytes.LastIndexByte(b, '\n')+1:]

@@ -11,7 +11,7 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// records is a slog.Handler that keeps what it gets.
+// records is a slog.Handler that keeps the records.
 type records struct {
 	mu   sync.Mutex
 	kept []slog.Record
@@ -27,7 +27,7 @@ func (r *records) Handle(_ context.Context, record slog.Record) error {
 	return nil
 }
 
-func TestStandardErrorArrivesLineByLine(t *testing.T) {
+func TestStderrArrivesLineByLine(t *testing.T) {
 	var lines []string
 	var log records
 	opts := as("stderr")
@@ -59,7 +59,7 @@ func TestStandardErrorArrivesLineByLine(t *testing.T) {
 	}
 }
 
-func TestAFloodOfStandardErrorIsDrained(t *testing.T) {
+func TestFloodOnStderrIsDrained(t *testing.T) {
 	var log records
 	var lines int
 	opts := as("flood") // 100 MiB before it serves
@@ -70,7 +70,7 @@ func TestAFloodOfStandardErrorIsDrained(t *testing.T) {
 	p := start(t, opts)
 	send(t, p, "{}")
 	wantMessage(t, p, "{}")
-	closeWithin(t, p, patience)
+	closeWithin(t, p, testTimeout)
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	if after.HeapAlloc > before.HeapAlloc+16<<20 {
@@ -96,18 +96,18 @@ func TestAFloodOfStandardErrorIsDrained(t *testing.T) {
 		})
 	}
 	if dropped+logged != 1<<20 {
-		t.Errorf("%d lines were logged and %d reported as left out, together not %d", logged, dropped, 1<<20)
+		t.Errorf("%d lines were logged and %d omitted, want %d together", logged, dropped, 1<<20)
 	}
 }
 
-// S2: a server that prints is not held up, whoever listens.
-func TestStandardErrorIsDrainedWithoutAnybodyInterested(t *testing.T) {
+// S2: output on standard error never blocks a server.
+func TestStderrIsDrainedWithoutLoggerAndFunction(t *testing.T) {
 	p := start(t, as("flood"))
 	send(t, p, "{}")
 	wantMessage(t, p, "{}")
 }
 
-func TestTheEndOfStandardErrorIsKept(t *testing.T) {
+func TestExitErrorHasEndOfStderr(t *testing.T) {
 	p := start(t, as("no such role"))
 	err, ok := p.Wait().(*transport.ExitError)
 	if !ok || err.Code != 1 || !strings.Contains(string(err.Stderr), "no such role") {

@@ -6,41 +6,40 @@ import (
 	"sync/atomic"
 )
 
-// StdioOptions says how to use this process's standard streams. The zero value is useful.
+// StdioOptions configure [Stdio]. The zero value means the defaults.
 type StdioOptions struct {
 	StreamOptions
 
-	// KeepStdout leaves the descriptor of standard output as it is; see Stdio.
+	// KeepStdout disables the redirection of standard output; see Stdio.
 	KeepStdout bool
 }
 
 // ErrStdioInUse is returned by Stdio while another Conn of Stdio is open.
 var ErrStdioInUse = errors.New("transport: standard input and output are in use by another connection")
 
-// stdioInUse is global because what it guards is: a process has one standard input and output.
+// stdioInUse is global because a process has only one standard input and output.
 var stdioInUse atomic.Bool
 
-// Stdio returns a Conn with one message per line over this process's standard input and output. Only
-// one may be open at a time. Read returns io.EOF when the client has closed our input, upon which a
-// server exits (all revisions, transports, stdio).
+// Stdio returns a Conn with one message per line over the standard input and output of this process.
+// Only one can be open at a time. Read returns io.EOF when the client has closed the standard input; a
+// server should exit then (all revisions, transports, stdio).
 //
-// Nothing but messages may be written to standard output while the Conn is open. On Unix, Stdio sees to
-// that unless KeepStdout is set: it keeps the real standard output to itself and lets descriptor 1,
-// and so fmt.Println, os.Stdout, C code and child processes, write to standard error until Close. If
-// the two are one file, as after 2>&1, that does not help. On other systems, do not print.
+// Only messages may be written to standard output while the Conn is open. On Unix, Stdio therefore
+// redirects descriptor 1 to standard error until Close, unless KeepStdout is set. This applies to
+// fmt.Println, os.Stdout, C code and child processes. It has no effect if standard output and standard
+// error are the same file, as after 2>&1. On other systems the program must not print.
 //
-// Pipes and sockets are put into non-blocking mode while the Conn is open, unless standard error
-// shares them, so that reading and writing cost no threads. The mode belongs to the pipe, not to this
-// process: another process that uses the same end of it, which is unusual, notices. A terminal is left
-// in blocking mode, as is everything on Windows: a read that waits there outlives Close, until the next
-// line.
+// While the Conn is open, pipes and sockets are in non-blocking mode, unless standard error is the same
+// pipe or socket, so that waiting for them blocks no thread. The mode affects other processes that use
+// the same end of a pipe, which is unusual. Terminals, and all files on Windows, stay in blocking mode;
+// a Read that waits for one continues after Close until the next line.
 //
-// Close leaves the descriptors 0 and 1 open, as they were before.
+// Close leaves the descriptors 0 and 1 open and restores them.
 func Stdio(opts StdioOptions) (Conn, error) {
 	if !stdioInUse.CompareAndSwap(false, true) {
 		return nil, ErrStdioInUse
 	}
-	in, out, release, err := claimStdio(opts.KeepStdout)
+	in, out, release, err := openStdio(opts.KeepStdout)
 	if err != nil {
 		stdioInUse.Store(false)
 		return nil, err
@@ -51,4 +50,4 @@ func Stdio(opts StdioOptions) (Conn, error) {
 	}, opts.StreamOptions), nil
 }
 
-var _ source = (*os.File)(nil) // or standard input would cost a goroutine
+var _ source = (*os.File)(nil) // so that standard input needs no asyncReader

@@ -16,10 +16,10 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-func TestPrintingDoesNotDisturbStdio(t *testing.T) {
+func TestPrintedTextGoesToStderr(t *testing.T) {
 	var lines []string
 	opts := as("print")
-	opts.ExitGrace = patience
+	opts.ExitGrace = testTimeout
 	opts.Stderr = func(line string) { lines = append(lines, line) }
 	p := start(t, opts)
 	for i := range 3 {
@@ -44,14 +44,14 @@ func run(t *testing.T, role string, stdin io.Reader, stdout, stderr io.Writer) {
 	}
 }
 
-func TestStdioPutsTheDescriptorsBack(t *testing.T) {
+func TestCloseOfStdioRestoresDescriptors(t *testing.T) {
 	stdin, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stdin.Close()
 	defer w.Close()
-	var stdout, stderr bytes.Buffer // os/exec makes pipes for these
+	var stdout, stderr bytes.Buffer // os/exec creates pipes for them
 	run(t, "stdio states", stdin, &stdout, &stderr)
 	want := `before: stdin nonblocking false, stdout nonblocking false, stdout is stderr false
 open: stdin nonblocking true, stdout nonblocking false, stdout is stderr true
@@ -67,7 +67,7 @@ kept: stdin nonblocking true, stdout nonblocking true, stdout is stderr false
 	}
 }
 
-func TestStdioLeavesAPipeAloneThatStandardErrorShares(t *testing.T) {
+func TestStdioDoesNotChangeModeOfPipeSharedWithStderr(t *testing.T) {
 	var both bytes.Buffer
 	run(t, "stdio states", strings.NewReader(""), &both, &both) // one pipe, as with 2>&1
 	want := `before: stdin nonblocking false, stdout nonblocking false, stdout is stderr true
@@ -82,7 +82,7 @@ after Close
 	}
 }
 
-func TestStdioServesFiles(t *testing.T) {
+func TestStdioWorksWithFiles(t *testing.T) {
 	dir := t.TempDir()
 	var in strings.Builder
 	for i := range 2000 {
@@ -108,11 +108,11 @@ func TestStdioServesFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(out) != in.String() {
-		t.Fatalf("%d bytes became %d", in.Len(), len(out))
+		t.Fatalf("the output differs from the input: %d bytes, want %d", len(out), in.Len())
 	}
 }
 
-func TestStdioOfNothingIsAtItsEnd(t *testing.T) {
+func TestStdioOfDevNullReturnsEOF(t *testing.T) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -122,17 +122,17 @@ func TestStdioOfNothingIsAtItsEnd(t *testing.T) {
 	run(t, "echo", null, null, &stderr)
 }
 
-func TestStdioServesSockets(t *testing.T) {
-	// Some clients connect a child by socket pairs rather than pipes.
-	ours, theirs := socketPair(t)
+func TestStdioWorksWithSockets(t *testing.T) {
+	// Some clients connect to a child with a socket pair instead of pipes.
+	parent, child := socketPair(t)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = slices.Concat(os.Environ(), quietExit(), []string{roleVariable + "=echo"})
-	cmd.Stdin, cmd.Stdout = theirs, theirs
+	cmd.Stdin, cmd.Stdout = child, child
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	theirs.Close()
-	conn := transport.Stream(ours, transport.StreamOptions{})
+	child.Close()
+	conn := transport.Stream(parent, transport.StreamOptions{})
 	for i := range 100 {
 		send(t, conn, fmt.Sprint("message ", i))
 	}

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// claimStdio returns descriptors of our own for standard input and output, so that closing them leaves
-// no hole at 0 or 1 for the next file to fall into. They are not inherited by children. Release closes
-// them and puts everything back as it was.
-func claimStdio(keepStdout bool) (in, out *os.File, release func() error, err error) {
-	stdin, err := claim(syscall.Stdin, "stdin")
+// openStdio returns duplicates of the standard input and output, so that the descriptors 0 and 1 stay open
+// when they are closed. Children do not inherit the duplicates. release closes them and restores the
+// previous state.
+func openStdio(keepStdout bool) (in, out *os.File, release func() error, err error) {
+	stdin, err := openEnd(syscall.Stdin, "stdin")
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	stdout, err := claim(syscall.Stdout, "stdout")
+	stdout, err := openEnd(syscall.Stdout, "stdout")
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, stdin.release())
 	}
@@ -34,14 +34,14 @@ func claimStdio(keepStdout bool) (in, out *os.File, release func() error, err er
 	}, nil
 }
 
-// end is our own descriptor of a standard stream.
+// end is a duplicate of a standard stream.
 type end struct {
 	file        *os.File
-	original    int
-	nonblocking bool // we made it so
+	original    int  // the descriptor of the standard stream
+	nonblocking bool // openEnd has set non-blocking mode
 }
 
-func claim(fd int, name string) (*end, error) {
+func openEnd(fd int, name string) (*end, error) {
 	file, err := duplicate(fd, name)
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func claim(fd int, name string) (*end, error) {
 		return nil, errors.Join(fmt.Errorf("transport: %s: %w", name, err), file.Close())
 	}
 	e.nonblocking = true
-	// os.NewFile looks at the mode: only a second File of it is served by the poller.
+	// os.NewFile uses the poller only if the descriptor is in non-blocking mode, so create the File again.
 	second, err := duplicate(fd, name)
 	if err != nil {
 		return nil, errors.Join(err, e.release())
@@ -63,7 +63,7 @@ func claim(fd int, name string) (*end, error) {
 	return e, file.Close()
 }
 
-// release closes our descriptor and undoes what claim did to the open file that others share with us.
+// release closes the duplicate and restores the mode of the open file, which other processes may share.
 func (e *end) release() error {
 	err := e.file.Close()
 	if e.nonblocking {
@@ -72,11 +72,11 @@ func (e *end) release() error {
 	return err
 }
 
-// polled reports whether the runtime's poller serves the file.
+// polled reports whether f uses the poller of the runtime.
 func polled(f *os.File) bool { return f.SetDeadline(time.Time{}) == nil }
 
-// canPoll reports whether the open file may be made non-blocking: it is a pipe or a socket, and
-// standard error is not the same one. Writes to os.Stderr would otherwise be lost when it is full.
+// canPoll reports whether the open file can be set to non-blocking mode: it must be a pipe or socket other
+// than standard error. Otherwise writes to os.Stderr would fail when the pipe is full.
 func canPoll(fd int) bool {
 	var this, stderr syscall.Stat_t
 	if syscall.Fstat(fd, &this) != nil {
@@ -106,7 +106,7 @@ func duplicate(fd int, name string) (*os.File, error) {
 	return os.NewFile(uintptr(d), name), nil
 }
 
-// redirect makes the descriptor from another name of to's open file, and returns how to undo that.
+// redirect makes the descriptor from refer to the open file of the descriptor to. undo restores it.
 func redirect(to, from int) (undo func() error, err error) {
 	saved, err := duplicate(from, "saved")
 	if err != nil {

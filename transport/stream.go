@@ -9,29 +9,31 @@ import (
 	"time"
 )
 
-// StreamOptions bounds a connection over a byte stream. The zero value is useful.
+// StreamOptions are the limits of a connection over a byte stream. The zero value means the
+// defaults.
 type StreamOptions struct {
-	// MaxMessage is the largest message that Read delivers, in bytes without its line break. 0 means
-	// DefaultServerMaxMessage.
+	// MaxMessage is the maximum size of a message that Read returns, in bytes without its line
+	// break. 0 means DefaultServerMaxMessage.
 	MaxMessage int
 
-	// MaxPending is how many bytes may be queued for writing before Write waits; the message that
-	// reaches the bound is still accepted. As much again may be on its way to the stream. 0 means
-	// 1 MiB.
+	// MaxPending is the size of the write queue in bytes. Write waits while the queue has this
+	// size or more, so the last message may exceed it. A batch of up to the same size may be in
+	// the process of being written. 0 means 1 MiB.
 	MaxPending int
 
-	// FlushTimeout is how long Close waits for the peer to take what is queued. 0 means one second.
+	// FlushTimeout limits the time that Close waits for the queue to be written. 0 means one
+	// second.
 	FlushTimeout time.Duration
 }
 
 const defaultFlushTimeout = time.Second
 
-// Stream returns a Conn with one message per line over rwc, which it then owns. Close of rwc must
-// interrupt a Read and a Write of rwc that are under way, as it does for network connections, pipes
-// and sockets.
+// Stream returns a Conn with one message per line over rwc. The Conn owns rwc. rwc.Close must
+// interrupt concurrent calls of rwc.Read and rwc.Write, as it does for network connections and
+// pipes.
 //
-// If rwc has a SetReadDeadline that works, the Conn uses it to let go of a Read whose context ends.
-// Otherwise a goroutine reads ahead, up to 64 KiB, until Close.
+// If rwc has a working SetReadDeadline, the Conn uses it to interrupt a Read whose context ends.
+// Otherwise a goroutine reads up to 64 KiB ahead until Close.
 func Stream(rwc io.ReadWriteCloser, opts StreamOptions) Conn {
 	return newStream(rwc, rwc, rwc.Close, opts)
 }
@@ -39,28 +41,28 @@ func Stream(rwc io.ReadWriteCloser, opts StreamOptions) Conn {
 // source is a reader whose Read can be interrupted.
 type source interface {
 	io.Reader
-	// SetReadDeadline is called with the zero time and with times long past.
+	// SetReadDeadline is called with the zero time and with times in the past only.
 	SetReadDeadline(time.Time) error
 }
 
 // longAgo is a deadline that interrupts at once.
 var longAgo = time.Unix(1, 0)
 
-// stream is the Conn over separate ends for reading and for writing.
+// stream implements Conn with a reader and a writer.
 type stream struct {
 	src          source
 	out          *lineWriter
 	flushTimeout time.Duration
 	closeEnds    func() error
 
-	readMu sync.Mutex // held by the one reader
+	readMu sync.Mutex // held during Read
 	lines  lineReader
 
-	watchMu  sync.Mutex
-	watched  <-chan struct{} // the Done of the context whose end interrupts src; nil for none
-	unwatch  func() bool     // stops watching it
-	watchers uint64          // how many were watched: tells a late interruption that it is not meant
-	closed   bool            // src stays interrupted
+	watchMu    sync.Mutex
+	watched    <-chan struct{} // Done of the context whose end interrupts src; may be nil
+	unwatch    func() bool     // stops watching it
+	generation uint64          // incremented with each watched context, to ignore late interruptions
+	closed     bool            // src stays interrupted
 
 	closeOnce sync.Once
 	closeErr  error
@@ -87,7 +89,7 @@ func interruptible(r io.Reader) source {
 	if s, ok := r.(source); ok && s.SetReadDeadline(time.Time{}) == nil {
 		return s
 	}
-	return newPump(r)
+	return newAsyncReader(r)
 }
 
 // Read implements [Conn].
@@ -111,7 +113,7 @@ func (s *stream) Read(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// ended says why reading was interrupted, nil if there is no reason (any more).
+// ended returns the reason for an interruption, or nil if there is none.
 func (s *stream) ended(ctx context.Context) error {
 	s.watchMu.Lock()
 	defer s.watchMu.Unlock()
@@ -121,8 +123,8 @@ func (s *stream) ended(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// watch makes the end of ctx interrupt reading. Most readers come with the same context each time, so
-// the arrangement is kept from one Read to the next: it costs something when the context changes.
+// watch makes the end of ctx interrupt src. The watch stays in effect for the next Read, because most
+// readers use the same context each time.
 func (s *stream) watch(ctx context.Context) error {
 	if err := s.ended(ctx); err != nil {
 		return err
@@ -139,24 +141,24 @@ func (s *stream) watch(ctx context.Context) error {
 		s.unwatch()
 		s.unwatch = nil
 	}
-	s.watchers++
+	s.generation++
 	s.watched = ctx.Done()
 	s.src.SetReadDeadline(time.Time{})
 	if s.watched == nil {
 		return nil
 	}
-	mine := s.watchers
+	generation := s.generation
 	s.unwatch = context.AfterFunc(ctx, func() {
 		s.watchMu.Lock()
 		defer s.watchMu.Unlock()
-		if s.watchers == mine && !s.closed {
+		if s.generation == generation && !s.closed {
 			s.src.SetReadDeadline(longAgo)
 		}
 	})
 	return nil
 }
 
-// closeReading interrupts reading for good.
+// closeReading interrupts reading permanently.
 func (s *stream) closeReading() {
 	s.watchMu.Lock()
 	defer s.watchMu.Unlock()
@@ -183,11 +185,11 @@ func (s *stream) Close() error {
 	return s.closeErr
 }
 
-// awaitGoroutines waits for those that closing the ends has released. A stream that does not release
-// them, against the contract of Stream, must not hold up Close for ever.
+// awaitGoroutines waits for the goroutines that closeEnds has interrupted. The wait has a limit, because
+// a stream may violate the contract of Stream.
 func (s *stream) awaitGoroutines() {
 	s.out.awaitIdle(s.flushTimeout)
-	if p, ok := s.src.(*pump); ok {
-		p.awaitEnd(s.flushTimeout)
+	if r, ok := s.src.(*asyncReader); ok {
+		r.awaitEnd(s.flushTimeout)
 	}
 }

@@ -15,8 +15,8 @@ import (
 
 func newSession(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
-// startGrandchild starts a stubborn process that holds our standard streams, and waits until it plays
-// its role.
+// startGrandchild starts a process that inherits the standard streams and ignores SIGTERM, and waits until
+// it runs its role.
 func startGrandchild(adjust func(*exec.Cmd)) {
 	ready, w, err := os.Pipe()
 	if err != nil {
@@ -33,13 +33,13 @@ func startGrandchild(adjust func(*exec.Cmd)) {
 		log.Fatal(err)
 	}
 	w.Close()
-	ready.Read(make([]byte, 1)) // the end of it, when the grandchild has closed what it inherited
+	ready.Read(make([]byte, 1)) // returns when the grandchild has closed its end
 }
 
-// grandchildReady is the grandchild's part.
+// grandchildReady runs in the grandchild.
 func grandchildReady() { os.NewFile(3, "ready").Close() }
 
-// stdioStates reports, on standard error, what Stdio does to the descriptors.
+// stdioStates writes the states of the descriptors during Stdio to standard error.
 func stdioStates() {
 	nonblocking := func(fd int) bool {
 		flags, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_GETFL, 0)
@@ -73,10 +73,10 @@ func stdioStates() {
 		log.Fatal(err)
 	}
 	if inode(1) != stdout {
-		log.Fatal("stdout was not put back")
+		log.Fatal("Close does not restore stdout")
 	}
 	report("closed")
-	for range 2 { // again, to see that nothing is used up
+	for range 2 { // Stdio can be used repeatedly
 		conn, err := transport.Stdio(transport.StdioOptions{KeepStdout: true})
 		if err != nil {
 			log.Fatal(err)
@@ -89,7 +89,7 @@ func stdioStates() {
 	fmt.Println("after Close")
 }
 
-func socketPair(t *testing.T) (ours, theirs *os.File) {
+func socketPair(t *testing.T) (parent, child *os.File) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
@@ -102,5 +102,5 @@ func socketPair(t *testing.T) (ours, theirs *os.File) {
 	if err := syscall.SetNonblock(fds[0], true); err != nil {
 		t.Fatal(err)
 	}
-	return os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
+	return os.NewFile(uintptr(fds[0]), "parent"), os.NewFile(uintptr(fds[1]), "child")
 }

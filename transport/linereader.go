@@ -8,21 +8,21 @@ import (
 	"sync"
 )
 
-// windowSize is how much is read from a stream at once.
+// windowSize is the size of a read buffer.
 const windowSize = 64 << 10
 
-// window is a buffer to read into. No caller of this package sees one.
+// window is a read buffer. It is internal to this package.
 type window [windowSize]byte
 
-// windows are free for any connection to use: a message that needs many of them needs them briefly.
+// windows are the unused buffers of all connections. A large message needs several for a short time.
 var windows = sync.Pool{New: func() any { return new(window) }}
 
-// lineReader cuts a byte stream into messages. How the bytes are split over reads makes no difference
-// to what it returns. It holds at most its limit and two windows, and while it puts a message together
-// that message.
+// lineReader splits a byte stream into messages. The result does not depend on how the bytes are split
+// over reads. A lineReader uses at most the memory of its limit and two windows, and a copy of the
+// message while it is assembled.
 //
-// Invariant: full, then buf[start:end], is what was read and not returned. Neither full nor the first
-// scanned bytes from start hold a line feed.
+// Invariant: full followed by buf[start:end] are the bytes that were read and not returned. Neither full
+// nor the first scanned bytes after start contain a line feed.
 type lineReader struct {
 	src   io.Reader
 	limit int
@@ -30,12 +30,12 @@ type lineReader struct {
 	full                []*window // the beginning of a message that did not fit into buf
 	buf                 *window
 	start, end, scanned int
-	skipping            bool  // the rest of a line that was reported as too large
-	err                 error // that src ended with
+	skipping            bool  // the rest of a line that is too large
+	err                 error // the final error of src
 }
 
-// next returns the next message. An os.ErrDeadlineExceeded of src is passed on and leaves the reader
-// as it was.
+// next returns the next message. It returns os.ErrDeadlineExceeded if src does; the reader can be used
+// again then.
 func (l *lineReader) next() ([]byte, error) {
 	if l.buf == nil {
 		l.buf = windows.Get().(*window)
@@ -59,7 +59,7 @@ func (l *lineReader) next() ([]byte, error) {
 			return nil, &MessageTooLargeError{Limit: l.limit}
 		}
 		if l.err != nil {
-			// What a broken stream leaves behind is a fragment; what an ended one leaves is a line.
+			// The rest is a complete line only if the stream has ended without an error.
 			if size := l.scanned; l.err == io.EOF && len(l.full)*windowSize+size > 0 {
 				msg, err := l.take(size)
 				l.consume(size)
@@ -75,14 +75,14 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 }
 
-// tooLarge reports whether the unfinished line can only become a message above the limit. A carriage
-// return does not count if it turns out to be the last byte.
+// tooLarge reports whether the incomplete line already exceeds the limit. A carriage return at the end
+// does not count, because a line feed may follow.
 func (l *lineReader) tooLarge() bool {
 	size := len(l.full)*windowSize + l.scanned
 	return size > l.limit+1 || size == l.limit+1 && l.lastByte(l.scanned) != '\r'
 }
 
-// lastByte returns the byte before buf[start+size]. There is one.
+// lastByte returns the byte before buf[start+size], which must exist.
 func (l *lineReader) lastByte(size int) byte {
 	if size == 0 {
 		return l.full[len(l.full)-1][windowSize-1]
@@ -90,7 +90,7 @@ func (l *lineReader) lastByte(size int) byte {
 	return l.buf[l.start+size-1]
 }
 
-// take returns the message that ends at buf[start+size], nil if it is empty or is to be skipped.
+// take returns the message that ends at buf[start+size], or nil if it is empty or skipped.
 func (l *lineReader) take(size int) ([]byte, error) {
 	if l.skipping {
 		l.skipping = false
@@ -115,7 +115,7 @@ func (l *lineReader) take(size int) ([]byte, error) {
 	return msg, nil
 }
 
-// consume drops full and size bytes.
+// consume removes full and size bytes of buf.
 func (l *lineReader) consume(size int) {
 	for _, w := range l.full {
 		windows.Put(w)
@@ -128,7 +128,7 @@ func (l *lineReader) consume(size int) {
 	}
 }
 
-// fill reads more, into room that it makes.
+// fill reads more bytes into buf. If buf is full, it first moves its contents.
 func (l *lineReader) fill() error {
 	if l.end == windowSize {
 		if l.start > 0 {
@@ -142,7 +142,7 @@ func (l *lineReader) fill() error {
 	}
 	var n int
 	var err error
-	for range 100 { // as bufio does, for streams that return nothing and no error
+	for range 100 { // like bufio, for streams that return 0 bytes and no error
 		if n, err = l.src.Read(l.buf[l.end:]); n > 0 || err != nil {
 			break
 		}
@@ -153,7 +153,7 @@ func (l *lineReader) fill() error {
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		if n > 0 {
-			return nil // look at it first; the next read reports the deadline again
+			return nil // scan the bytes first; the next Read returns the error again
 		}
 		return err
 	}

@@ -18,16 +18,15 @@ import (
 )
 
 const (
-	roleVariable     = "PARLEY_TEST_ROLE"
-	lifelineVariable = "PARLEY_TEST_LIFELINE"
+	roleVariable    = "PARLEY_TEST_ROLE"
+	monitorVariable = "PARLEY_TEST_MONITOR"
 )
 
-// play is what a child process does. A role never comes back from a test's assertion: it logs to
-// standard error and exits with code 1.
-func play(role string) {
+// runRole runs a child process in a role. If it fails, it logs to standard error and exits with code 1.
+func runRole(role string) {
 	log.SetFlags(0)
 	role, argument, _ := strings.Cut(role, ":")
-	holdLifeline(role)
+	connectToMonitor(role)
 	switch role {
 	case "echo":
 		echo(nil)
@@ -39,20 +38,20 @@ func play(role string) {
 			os.Stderr.Write(lines)
 		}
 		echo(nil)
-	case "deaf":
+	case "ignore EOF":
 		fmt.Println("ready")
 		sleepForever()
-	case "stubborn":
+	case "ignore SIGTERM":
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("ready")
 		sleepForever()
-	case "leave": // behind a grandchild that is stubborn, and exit: at once or when the input ends
+	case "leave": // starts a grandchild that ignores SIGTERM, and exits at once or at the end of its input
 		signal.Ignore(syscall.SIGTERM)
 		startGrandchild(nil)
 		if argument == "on EOF" {
 			io.Copy(io.Discard, os.Stdin)
 		}
-	case "daemon": // starts a grandchild that leaves the group and keeps the pipes
+	case "daemon": // starts a grandchild that leaves the group and keeps the pipes open
 		startGrandchild(newSession)
 	case "grandchild":
 		signal.Ignore(syscall.SIGTERM)
@@ -61,7 +60,7 @@ func play(role string) {
 		sleepForever()
 	case "exit":
 		readLine()
-		fmt.Fprintln(os.Stderr, "out of cheese")
+		fmt.Fprintln(os.Stderr, "disk full")
 		os.Exit(3)
 	case "exit cleanly":
 		readLine()
@@ -83,7 +82,7 @@ func play(role string) {
 		}
 		fmt.Println("\nafter")
 		io.Copy(io.Discard, os.Stdin)
-	case "flush at exit": // has more to say at its end than a pipe holds
+	case "flush at exit": // writes more than fits into a pipe
 		fmt.Println("ready")
 		io.Copy(io.Discard, os.Stdin)
 		os.Stdout.Write(make([]byte, 1<<20))
@@ -95,8 +94,8 @@ func play(role string) {
 		fmt.Println("DIR=" + dir)
 	case "stderr":
 		fmt.Fprint(os.Stderr, "one\r\n\ntwo\xff\n", strings.Repeat("l", 10_000), "\nno newline")
-	case "host": // a client that is itself killed
-		p, err := transport.Command(transport.CommandOptions{Path: os.Args[0], InheritEnv: true,
+	case "host": // a client that the test kills
+		p, err := transport.StartCommand(transport.CommandOptions{Path: os.Args[0], InheritEnv: true,
 			Env: []string{roleVariable + "=" + argument}})
 		if err != nil {
 			log.Fatal(err)
@@ -111,11 +110,11 @@ func play(role string) {
 	}
 }
 
-// sleepForever lasts until the test lets go of the lifeline, at the latest when it ends: no failure
-// leaves processes behind.
+// sleepForever sleeps until the test closes the connection to the monitor, at the latest at the end of the
+// test, so that no process stays behind.
 func sleepForever() {
-	if heldLifeline != nil {
-		io.Copy(io.Discard, heldLifeline)
+	if monitorConn != nil {
+		io.Copy(io.Discard, monitorConn)
 		os.Exit(0)
 	}
 	for {
@@ -128,14 +127,14 @@ func readLine() {
 	conn.Read(context.Background())
 }
 
-// stdio is standard input and output without any help.
+// stdio is the plain standard input and output.
 type stdio struct{}
 
 func (stdio) Read(b []byte) (int, error)  { return os.Stdin.Read(b) }
 func (stdio) Write(b []byte) (int, error) { return os.Stdout.Write(b) }
 func (stdio) Close() error                { return nil }
 
-// echo is a server: it sends back what it gets until its input ends.
+// echo is a server that returns each message until its input ends.
 func echo(also func(msg []byte)) {
 	conn, err := transport.Stdio(transport.StdioOptions{})
 	if err != nil {
@@ -161,27 +160,27 @@ func echo(also func(msg []byte)) {
 	}
 }
 
-// A lifeline tells when a process is gone, without asking again and again: each child holds a
-// connection to the test for as long as it lives.
-type lifeline struct {
+// A monitor detects that processes have exited, without polling. Each process has a connection to the
+// monitor, which closes when the process exits.
+type monitor struct {
 	t        *testing.T
 	listener net.Listener
 }
 
-func newLifeline(t *testing.T) *lifeline {
+func newMonitor(t *testing.T) *monitor {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	return &lifeline{t, l}
+	return &monitor{t, l}
 }
 
-func (l *lifeline) env() string { return lifelineVariable + "=" + l.listener.Addr().String() }
+func (m *monitor) env() string { return monitorVariable + "=" + m.listener.Addr().String() }
 
-// holdLifeline is the child's part.
-func holdLifeline(role string) {
-	addr := os.Getenv(lifelineVariable)
+// connectToMonitor runs in the child.
+func connectToMonitor(role string) {
+	addr := os.Getenv(monitorVariable)
 	if addr == "" {
 		return
 	}
@@ -190,48 +189,48 @@ func holdLifeline(role string) {
 		log.Fatal(err)
 	}
 	fmt.Fprintf(conn, "%-20s", role)
-	heldLifeline = conn
+	monitorConn = conn
 }
 
-var heldLifeline net.Conn // so that it is not collected, and closed, before the process ends
+var monitorConn net.Conn // global, so that it is not garbage collected before the process exits
 
-// born waits for the next n processes and returns their connections by role.
-func (l *lifeline) born(n int) map[string]net.Conn {
-	l.t.Helper()
+// accept waits for n processes to start and returns their connections by role.
+func (m *monitor) accept(n int) map[string]net.Conn {
+	m.t.Helper()
 	conns := make(map[string]net.Conn)
 	for range n {
-		l.listener.(*net.TCPListener).SetDeadline(time.Now().Add(patience))
-		conn, err := l.listener.Accept()
+		m.listener.(*net.TCPListener).SetDeadline(time.Now().Add(testTimeout))
+		conn, err := m.listener.Accept()
 		if err != nil {
-			l.t.Fatalf("no process: %v", err)
+			m.t.Fatalf("no process has started: %v", err)
 		}
-		l.t.Cleanup(func() { conn.Close() })
+		m.t.Cleanup(func() { conn.Close() })
 		role := make([]byte, 20)
-		conn.SetDeadline(time.Now().Add(patience))
+		conn.SetDeadline(time.Now().Add(testTimeout))
 		if _, err := io.ReadFull(conn, role); err != nil {
-			l.t.Fatal(err)
+			m.t.Fatal(err)
 		}
 		conns[strings.TrimSpace(string(role))] = conn
 	}
 	return conns
 }
 
-// gone fails the test unless all the processes die soon.
-func (l *lifeline) gone(conns map[string]net.Conn) {
-	l.t.Helper()
+// wantExited waits for the processes to exit and fails the test if they do not.
+func (m *monitor) wantExited(conns map[string]net.Conn) {
+	m.t.Helper()
 	for role, conn := range conns {
-		conn.SetDeadline(time.Now().Add(patience))
+		conn.SetDeadline(time.Now().Add(testTimeout))
 		if _, err := conn.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
-			l.t.Errorf("the process %q lives on", role)
+			m.t.Errorf("the process %q has not exited", role)
 		}
 	}
 }
 
-// patience is how long a test waits for what must happen. Only a failing test waits for so long.
-const patience = 10 * time.Second
+// testTimeout limits the time that a test waits for an event. Only a failing test waits so long.
+const testTimeout = 10 * time.Second
 
-func soon(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+func timeoutContext(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }

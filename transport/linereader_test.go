@@ -15,32 +15,33 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// readOnly makes a stream of a reader. Its reads cannot be interrupted, so a goroutine makes them.
+// readOnly is a stream that can only be read. Its Read cannot be interrupted, so the Conn starts a
+// goroutine.
 type readOnly struct{ io.Reader }
 
-// quick is a readOnly whose reader does not wait: it needs no goroutine.
-type quick struct {
+// interruptible is a readOnly with a SetReadDeadline, so the Conn starts no goroutine.
+type interruptible struct {
 	*chunks
 	readOnly
 }
 
-func (q quick) Read(b []byte) (int, error) { return q.chunks.Read(b) }
+func (i interruptible) Read(b []byte) (int, error) { return i.chunks.Read(b) }
 
 func (readOnly) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 func (readOnly) Close() error              { return nil }
 
-// result is what one Read returned.
+// result is the result of one Read.
 type result struct {
 	msg string
 	err string
 }
 
-// readAll reads to the end and returns what came, the final error included.
+// readAll reads to the end and returns all results, including the final error.
 func readAll(t testing.TB, r io.Reader, limit int) []result {
 	t.Helper()
 	var rwc io.ReadWriteCloser = readOnly{r}
 	if c, ok := r.(*chunks); ok {
-		rwc = quick{chunks: c}
+		rwc = interruptible{chunks: c}
 	}
 	conn := transport.Stream(rwc, transport.StreamOptions{MaxMessage: limit})
 	defer conn.Close()
@@ -49,7 +50,7 @@ func readAll(t testing.TB, r io.Reader, limit int) []result {
 		msg, err := conn.Read(context.Background())
 		if err == nil {
 			if len(msg) == 0 || len(msg) > limit {
-				t.Fatalf("a message of %d bytes, the limit is %d", len(msg), limit)
+				t.Fatalf("Read returns %d bytes, the limit is %d", len(msg), limit)
 			}
 			results = append(results, result{msg: string(msg)})
 			continue
@@ -82,7 +83,7 @@ func TestLinesAreMessages(t *testing.T) {
 		{"a message at the limit at the end", "12345678", []string{"12345678"}},
 		{"a message over the limit", "123456789\n1\n", []string{"!" + tooLarge, "1"}},
 		{"a message over the limit, with a carriage return", "123456789\r\n1\n", []string{"!" + tooLarge, "1"}},
-		{"a carriage return over the limit that ends nothing", "12345678\rx\n1\n", []string{"!" + tooLarge, "1"}},
+		{"a carriage return after the limit and not at the end", "12345678\rx\n1\n", []string{"!" + tooLarge, "1"}},
 		{"two messages over the limit", "123456789\n123456789\n1\n", []string{"!" + tooLarge, "!" + tooLarge, "1"}},
 		{"a message over the limit at the end", "1\n123456789abcdef", []string{"1", "!" + tooLarge}},
 	} {
@@ -101,7 +102,7 @@ func TestLinesAreMessages(t *testing.T) {
 				"data and EOF": iotest.DataErrReader(strings.NewReader(c.in)),
 			} {
 				if got := readAll(t, r, 8); !equal(got, want) {
-					t.Errorf("%s: %q became\n%q, want\n%q", name, c.in, got, want)
+					t.Errorf("%s: %q reads as\n%q, want\n%q", name, c.in, got, want)
 				}
 			}
 		})
@@ -120,8 +121,8 @@ func equal(a, b []result) bool {
 	return true
 }
 
-func TestMessagesOfAllSizesPass(t *testing.T) {
-	// Around the window of 64 KiB, its doublings and the limit.
+func TestMessagesOfAllSizesAreRead(t *testing.T) {
+	// Sizes around the window of 64 KiB, its multiples and the limit.
 	const limit = 300_000
 	var in bytes.Buffer
 	var want []result
@@ -132,14 +133,14 @@ func TestMessagesOfAllSizesPass(t *testing.T) {
 	}
 	want = append(want, result{err: "EOF"})
 	if got := readAll(t, bytes.NewReader(in.Bytes()), limit); !equal(got, want) {
-		t.Fatal("a message was changed")
+		t.Fatal("the messages differ")
 	}
 	if got := readAll(t, iotest.HalfReader(bytes.NewReader(in.Bytes())), limit); !equal(got, want) {
-		t.Fatal("a message was changed, read in halves")
+		t.Fatal("the messages differ when they are read in halves")
 	}
 }
 
-func TestFragmentsOfABrokenStreamAreNotMessages(t *testing.T) {
+func TestFragmentBeforeErrorIsNoMessage(t *testing.T) {
 	broken := errors.New("cable cut")
 	r := io.MultiReader(strings.NewReader("{}\n{\"jsonrpc\""), iotest.ErrReader(broken))
 	want := []result{{msg: "{}"}, {err: "cable cut"}}
@@ -148,7 +149,7 @@ func TestFragmentsOfABrokenStreamAreNotMessages(t *testing.T) {
 	}
 }
 
-func TestAStreamThatReturnsNothingIsAnError(t *testing.T) {
+func TestStreamWithoutProgressIsAnError(t *testing.T) {
 	want := []result{{err: io.ErrNoProgress.Error()}}
 	if got := readAll(t, stuck{}, 100); !equal(got, want) {
 		t.Fatalf("got %q, want %q", got, want)
@@ -159,15 +160,15 @@ type stuck struct{}
 
 func (stuck) Read([]byte) (int, error) { return 0, nil }
 
-// endless reads as size bytes without a line feed, and then as rest.
-type endless struct {
+// longLine reads as size bytes without a line feed, followed by rest.
+type longLine struct {
 	size int
 	rest io.Reader
 }
 
 var xs = bytes.Repeat([]byte("x"), 64<<10)
 
-func (e *endless) Read(b []byte) (int, error) {
+func (e *longLine) Read(b []byte) (int, error) {
 	if e.size == 0 {
 		return e.rest.Read(b)
 	}
@@ -176,23 +177,23 @@ func (e *endless) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-func TestALineOf700MBDoesNotGrowMemory(t *testing.T) {
+func TestLineOf700MBUsesLimitedMemory(t *testing.T) {
 	const limit = 4 << 20
-	conn := transport.Stream(readOnly{&endless{700 << 20, strings.NewReader("\nafter\n")}}, transport.StreamOptions{MaxMessage: limit})
+	conn := transport.Stream(readOnly{&longLine{700 << 20, strings.NewReader("\nafter\n")}}, transport.StreamOptions{MaxMessage: limit})
 	defer conn.Close()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err := conn.Read(soon(t))
+	_, err := conn.Read(timeoutContext(t))
 	var tooLarge *transport.MessageTooLargeError
 	if !errors.As(err, &tooLarge) || tooLarge.Limit != limit {
 		t.Fatalf("got %v, want a MessageTooLargeError", err)
 	}
-	msg, err := conn.Read(soon(t))
+	msg, err := conn.Read(timeoutContext(t))
 	runtime.ReadMemStats(&after)
 	if err != nil || string(msg) != "after" {
-		t.Fatalf("after it: %q, %v", msg, err)
+		t.Fatalf("Read after the long line: %q, %v", msg, err)
 	}
-	// All that was ever allocated, collected or not: 64 KiB doubled up to the limit is twice the limit.
+	// TotalAlloc includes memory that was freed.
 	if grown := after.TotalAlloc - before.TotalAlloc; grown > 3*limit {
 		t.Fatalf("%d bytes were allocated for a limit of %d", grown, limit)
 	}
@@ -203,7 +204,7 @@ func TestReadAllocatesOncePerMessage(t *testing.T) {
 	conn := transport.Stream(a, transport.StreamOptions{})
 	defer conn.Close()
 	defer b.Close()
-	ctx := soon(t)
+	ctx := timeoutContext(t)
 	line := []byte(strings.Repeat("x", 200) + "\n")
 	go func() {
 		for {
@@ -221,12 +222,12 @@ func TestReadAllocatesOncePerMessage(t *testing.T) {
 	}
 }
 
-// chunks splits data where cuts says, for reads of uneven size.
+// chunks returns data in reads of the sizes in cuts.
 type chunks struct {
 	data, cuts []byte
 }
 
-// SetReadDeadline says that a Read can be interrupted: it never waits. No goroutine is needed then.
+// SetReadDeadline makes chunks interruptible. Its Read never waits.
 func (c *chunks) SetReadDeadline(time.Time) error { return nil }
 
 func (c *chunks) Read(b []byte) (int, error) {
@@ -243,7 +244,7 @@ func (c *chunks) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// reference is the framing rule in a few lines, without bounds on memory.
+// reference is a simple implementation of the framing without a limit on memory.
 func reference(data []byte, limit int) []result {
 	var want []result
 	for line := range bytes.SplitSeq(data, []byte("\n")) {
@@ -270,10 +271,10 @@ func FuzzStdioFraming(f *testing.F) {
 		got := readAll(t, &chunks{data, cuts}, max)
 		runtime.ReadMemStats(&after)
 		if !equal(got, want) {
-			t.Fatalf("%q cut at %v with limit %d became\n%q, want\n%q", data, cuts, max, got, want)
+			t.Fatalf("%q in reads of %v with limit %d reads as\n%q, want\n%q", data, cuts, max, got, want)
 		}
-		// The windows of the reader and of its goroutine, twice the limit, the messages themselves
-		// and what this test holds of them.
+		// The limit includes the windows of the reader and its goroutine, the messages, and the results
+		// of this test.
 		if grown := after.TotalAlloc - before.TotalAlloc; grown > uint64(256<<10+2*max+64*len(data)) {
 			t.Fatalf("%d bytes were allocated for %d bytes with limit %d", grown, len(data), max)
 		}
