@@ -159,6 +159,6 @@ func readAPIs(tree fs.FS) ([]api, error) {
 // recordsAPI reports whether the API of the package in dir is recorded: whether a program outside the repository has a
 // reason to import it.
 func recordsAPI(dir string) bool {
-	name, found := roomOf(dir)
-	return found && public(dir) && rooms[name].kind != beside
+	name, found := entryOf(dir)
+	return found && public(dir) && packages[name].kind != top
 }

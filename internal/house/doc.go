@@ -1,8 +1,8 @@
-// Package house holds the rules that the project keeps about itself, as tests: which room may import
-// which, how long a file may be, and what a package may not be called. It has no code of its own.
+// Package house has the rules of the project as tests: which package may import which, how long a file may be, which
+// names and words the code uses, and which API the packages export. It has no code of its own.
 //
-// The picture is this, and the table in rooms_test.go is the same picture for the computer. Imports run
-// down; on one floor rooms do not import each other, except those that sameFloor in rooms_test.go lists.
+// The floors are these; the table in floors_test.go is the same. A package imports only packages on lower floors.
+// Packages on one floor do not import each other, except for the imports in sameFloor in floors_test.go.
 //
 //	floor 9   cmd/parley
 //	floor 8   gateway
@@ -15,7 +15,7 @@
 //	floor 1   call, internal/revision, internal/seal, auth/jwt, auth/introspection, transport
 //	floor 0   auth, internal/atomicfile, internal/callkey, internal/challenge, internal/digest, internal/httpurl, internal/redirect, mcp, jsonrpc, principal, store, schema
 //
-// Beside the floors stand the adapters (store/redisstore, otel, auth/devissuer), what helps to test (mcptest,
-// store/storetest, internal/spec) and the rooms that nobody imports (examples, conformance, interop,
-// bench). A new room is entered in the table by the change that opens it.
+// Other packages are on no floor: the adapters (store/redisstore, otel, auth/devissuer), the test support (mcptest,
+// store/storetest), the specification (internal/spec) and the packages that no package imports (examples, conformance,
+// interop, bench). A change that adds a package also adds it to the table.
 package house

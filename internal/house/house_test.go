@@ -16,26 +16,26 @@ import (
 	"testing"
 )
 
-func TestImportsRunDown(t *testing.T) {
+func TestPackagesImportOnlyLowerFloors(t *testing.T) {
 	seen := 0
 	for _, f := range project(t) {
-		if err := checkRoom(f.path); err != nil {
+		if err := checkPlacement(f.path); err != nil {
 			t.Error(err)
 			continue
 		}
 		for _, target := range f.imports {
 			seen++
-			if err := (arrow{f.path, target}).check(); err != nil {
+			if err := (imported{f.path, target}).check(); err != nil {
 				t.Error(err)
 			}
 		}
 	}
 	if seen < 100 {
-		t.Fatalf("only %d imports were found: is this the project?", seen)
+		t.Fatalf("found %d imports, want at least 100", seen)
 	}
 }
 
-// maxLines is where a file has more than one subject. Most have 100 to 400 lines.
+// maxLines is the limit for a file that is not a test. Most files have 100 to 400 lines.
 const maxLines = 600
 
 func TestFilesReadInOneSitting(t *testing.T) {
@@ -46,7 +46,7 @@ func TestFilesReadInOneSitting(t *testing.T) {
 	}
 }
 
-func TestPackagesAreNamedForWhatTheyHold(t *testing.T) {
+func TestNamesSayTheSubject(t *testing.T) {
 	for _, f := range project(t) {
 		if err := f.checkName(); err != nil {
 			t.Error(err)
@@ -54,7 +54,7 @@ func TestPackagesAreNamedForWhatTheyHold(t *testing.T) {
 	}
 }
 
-func TestTheDocumentedFloorsAreTheTable(t *testing.T) {
+func TestDocShowsTheTable(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	if err != nil {
 		t.Fatal(err)
@@ -66,17 +66,17 @@ func TestTheDocumentedFloorsAreTheTable(t *testing.T) {
 			documented[name] = floor
 		}
 	}
-	for name, room := range rooms {
-		if floor, found := documented[name]; room.kind == onFloor && (!found || floor != room.floor) {
-			t.Errorf("%s is on floor %d, doc.go says %d (%v)", name, room.floor, floor, found)
+	for name, p := range packages {
+		if floor, found := documented[name]; p.kind == onFloor && (!found || floor != p.floor) {
+			t.Errorf("%s is on floor %d, doc.go has it on floor %d (found: %v)", name, p.floor, floor, found)
 		}
-		if room.kind != onFloor && !strings.Contains(string(doc), path.Base(name)) {
+		if p.kind != onFloor && !strings.Contains(string(doc), path.Base(name)) {
 			t.Errorf("doc.go does not mention %s", name)
 		}
 	}
 }
 
-// file is what the rules look at.
+// file is the part of a Go file that the rules use.
 type file struct {
 	path        string // from the root of the project, with slashes
 	packageName string
@@ -85,8 +85,8 @@ type file struct {
 	generated   bool
 }
 
-// project reads every Go file of every module in the repository. Build constraints make no difference:
-// the rules hold on all systems.
+// project reads every Go file of every module in the repository. It ignores build constraints, because the rules apply
+// on all systems.
 func project(t *testing.T) []file {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -157,17 +157,17 @@ func (f file) checkLength() error {
 	if f.lines <= maxLines || f.generated || strings.HasSuffix(f.path, "_test.go") {
 		return nil
 	}
-	return fmt.Errorf("%s has %d lines, more than %d: its subject has split, split the file", f.path, f.lines, maxLines)
+	return fmt.Errorf("%s is too long: %d lines, the limit is %d; split it by subject", f.path, f.lines, maxLines)
 }
 
-// saysNothing matches names that say how code is regarded and not what it does.
+// saysNothing matches names that do not say what the code is for.
 var saysNothing = regexp.MustCompile(`util|common|helper|manager|(^|_)impl$|impl$`)
 
 func (f file) checkName() error {
 	dir := parent(f.path)
 	for _, name := range []string{strings.TrimSuffix(f.packageName, "_test"), path.Base(dir), strings.TrimSuffix(path.Base(f.path), ".go")} {
 		if word := saysNothing.FindString(name); word != "" {
-			return fmt.Errorf("%s: %q says nothing about what is in it, name it for its subject", f.path, word)
+			return fmt.Errorf("%s: %q does not say what the code is for; use the name of its subject", f.path, word)
 		}
 	}
 	return nil

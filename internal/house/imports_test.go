@@ -6,15 +6,15 @@ import (
 	"testing/fstest"
 )
 
-// The rules themselves, on a project that does not exist: a rule that cannot fail is no rule.
+// The tests in this file check the rules themselves, with files that do not exist.
 
-func TestArrows(t *testing.T) {
+func TestImportRules(t *testing.T) {
 	const ours = module + "/"
 	for _, c := range []struct {
 		file, target string
-		want         string // a part of the complaint; empty for none
+		want         string // a part of the error, or empty if the import is allowed
 	}{
-		// Down.
+		// To a lower floor.
 		{"server/server.go", ours + "internal/rpc", ""},
 		{"server/server.go", ours + "internal/modern", ""},
 		{"internal/httpwire/post.go", ours + "internal/legacy", ""},
@@ -25,11 +25,11 @@ func TestArrows(t *testing.T) {
 		{"cmd/parley/internal/config/file.go", ours + "host", ""},
 		{"server/server.go", "net/http", ""},
 
-		// In one room.
+		// Under one entry.
 		{"cmd/parley/main.go", ours + "cmd/parley/internal/config", ""},
 		{"schema/schema.go", ours + "schema/draft", ""},
 
-		// Across and up.
+		// To the same floor and to a higher one.
 		{"mcp/tool.go", ours + "jsonrpc", ""},
 		{"jsonrpc/scan.go", ours + "mcp", "floor 0"},
 		{"mcp/tool.go", ours + "principal", "floor 0"},
@@ -41,32 +41,32 @@ func TestArrows(t *testing.T) {
 		{"internal/legacy/session.go", ours + "internal/httpwire", "up to floor 5"},
 		{"gateway/gateway.go", ours + "cmd/parley/internal/config", "up to floor 9"},
 
-		// Beside.
+		// From and to packages that are on no floor.
 		{"store/redisstore/redis.go", ours + "store", ""},
-		{"store/redisstore/redis.go", ours + "internal/revision", "not"},
+		{"store/redisstore/redis.go", ours + "internal/revision", "must not import internal"},
 		{"otel/trace.go", ours + "server", ""},
 		{"server/server.go", ours + "otel", "only the program"},
 		{"store/memory.go", ours + "store/redisstore", "only the program"},
 		{"store/storetest/kv.go", ours + "store", ""},
 		{"mcptest/client.go", ours + "server", ""},
-		{"mcptest/client.go", ours + "internal/modern", "not"},
-		{"server/server.go", ours + "mcptest", "for tests"},
-		{"store/memory.go", ours + "store/storetest", "for tests"},
+		{"mcptest/client.go", ours + "internal/modern", "must not import internal"},
+		{"server/server.go", ours + "mcptest", "only tests"},
+		{"store/memory.go", ours + "store/storetest", "only tests"},
 		{"examples/hello/main.go", ours + "server", ""},
 		{"examples/hello/main.go", ours + "mcptest", ""},
-		{"examples/hello/main.go", ours + "internal/revision", "not"},
-		{"examples/hello/main.go", ours + "cmd/parley", "not"},
+		{"examples/hello/main.go", ours + "internal/revision", "must not import internal"},
+		{"examples/hello/main.go", ours + "cmd/parley", "must not import internal"},
 		{"conformance/server/main.go", ours + "conformance/fixture", ""},
 		{"bench/floor.go", ours + "otel", ""},
-		{"bench/floor.go", ours + "examples/hello", "nobody imports"},
-		{"client/client.go", ours + "bench", "nobody imports"},
+		{"bench/floor.go", ours + "examples/hello", "no package imports"},
+		{"client/client.go", ours + "bench", "no package imports"},
 		{"internal/spec/load.go", ours + "mcp", ""},
-		{"internal/spec/load.go", ours + "internal/rpc", "not"},
-		{"server/server.go", ours + "internal/spec", "for tests only"},
-		{"examples/hello/main.go", ours + "internal/spec", "for tests only"},
-		{"server/server.go", ours + "internal/house", "nobody imports"},
+		{"internal/spec/load.go", ours + "internal/rpc", "must not import internal"},
+		{"server/server.go", ours + "internal/spec", "only tests import"},
+		{"examples/hello/main.go", ours + "internal/spec", "only tests import"},
+		{"server/server.go", ours + "internal/house", "no package imports"},
 
-		// Tests see more, but not what is above them and private.
+		// Tests may import public packages on higher floors, but no internal ones.
 		{"mcp/tool_test.go", ours + "server", ""},
 		{"mcp/tool_test.go", ours + "mcptest", ""},
 		{"mcp/tool_test.go", ours + "internal/spec", ""},
@@ -74,40 +74,40 @@ func TestArrows(t *testing.T) {
 		{"internal/modern/replay_test.go", ours + "client", ""},
 		{"mcp/tool_test.go", ours + "internal/modern", "up to floor 4"},
 		{"server/server_test.go", ours + "cmd/parley", "up to floor 9"},
-		{"server/server_test.go", ours + "examples/hello", "nobody imports"},
-		{"server/server_test.go", ours + "internal/house", "nobody imports"},
+		{"server/server_test.go", ours + "examples/hello", "no package imports"},
+		{"server/server_test.go", ours + "internal/house", "no package imports"},
 
-		// No I/O on the ground floor.
+		// Packages without I/O.
 		{"jsonrpc/scan.go", "net/http", "does no I/O"},
 		{"mcp/tool.go", "os", "does no I/O"},
 		{"mcp/tool_test.go", "os", ""},
 		{"store/memory.go", "os", ""},
 
-		// No transport bindings in the eras.
+		// The eras have no transport bindings.
 		{"internal/modern/server.go", "net/http", "transport bindings are on floor 5"},
 		{"internal/legacy/client.go", "net/http/httptrace", "transport bindings are on floor 5"},
 		{"internal/legacy/client_test.go", "net/http", ""},
 		{"internal/httpwire/server.go", "net/http", ""},
 
-		// Unknown rooms.
-		{"telemetry/trace.go", "fmt", "enter its directory in the table"},
-		{"server/server.go", ours + "internal/registry", "in no room"},
-		{"main.go", "fmt", "in no room"},
-		{"server/server.go", module, "in no room"},
+		// Packages that are not in the table.
+		{"telemetry/trace.go", "fmt", "add its directory to the table"},
+		{"server/server.go", ours + "internal/registry", "has no floor"},
+		{"main.go", "fmt", "has no floor"},
+		{"server/server.go", module, "has no package"},
 	} {
-		err := arrow{c.file, c.target}.check()
+		err := imported{c.file, c.target}.check()
 		switch {
 		case c.want == "" && err != nil:
-			t.Errorf("%s may import %s, but: %v", c.file, c.target, err)
+			t.Errorf("%s may import %s, got: %v", c.file, c.target, err)
 		case c.want != "" && err == nil:
-			t.Errorf("%s may not import %s", c.file, c.target)
+			t.Errorf("%s must not import %s, got no error", c.file, c.target)
 		case c.want != "" && !strings.Contains(err.Error(), c.want):
-			t.Errorf("%s imports %s: the complaint is %q, without %q", c.file, c.target, err, c.want)
+			t.Errorf("%s imports %s: got %q, want a text with %q", c.file, c.target, err, c.want)
 		}
 	}
 }
 
-func TestFilesAreReadAsTheyAre(t *testing.T) {
+func TestFileRules(t *testing.T) {
 	long := strings.Repeat("\n", maxLines+1)
 	files, err := read(fstest.MapFS{
 		"server/server.go":             {Data: []byte("package server\n\nimport (\n\t\"fmt\"\n\tx \"" + module + "/client\"\n)\n")},
@@ -141,21 +141,21 @@ func TestFilesAreReadAsTheyAre(t *testing.T) {
 		}
 	}
 	if len(files) != 11 {
-		t.Errorf("%d files were read: %v", len(files), imports)
+		t.Errorf("read %d files, want 11: %v", len(files), imports)
 	}
 	if got := strings.Join(imports["server/server.go"], " "); got != "fmt "+module+"/client" {
-		t.Errorf("the imports of server.go are %q", got)
+		t.Errorf("imports of server.go: %q", got)
 	}
 	if got := strings.Join(imports["server/windows.go"], " "); got != "C" {
-		t.Errorf("the imports of windows.go are %q", got)
+		t.Errorf("imports of windows.go: %q", got)
 	}
 	if got := strings.Join(tooLong, " "); got != "server/long.go" {
-		t.Errorf("too long: %q", got)
+		t.Errorf("files that are too long: %q", got)
 	}
 	if got := strings.Join(badNames, " "); got != "server/a/common_test.go server/b/b.go server/storeimpl/b.go server/stringutil/s.go" {
-		t.Errorf("badly named: %q", got)
+		t.Errorf("files with bad names: %q", got)
 	}
 	if _, err := read(fstest.MapFS{"server/bad.go": {Data: []byte("not Go")}}); err == nil {
-		t.Error("a file that is not Go was read")
+		t.Error("no error for a file that is not Go")
 	}
 }

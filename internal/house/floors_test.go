@@ -1,0 +1,213 @@
+package house
+
+import (
+	"fmt"
+	"strings"
+)
+
+const module = "github.com/parley-mcp/parley"
+
+// kind decides which packages a package may import and which may import it.
+type kind int
+
+const (
+	onFloor       kind = iota // imports packages on lower floors
+	adapter                   // imports public packages and floor 0; only the program imports it
+	testSupport               // imports public packages; tests and top packages import it
+	top                       // imports public packages; no package imports it
+	specification             // imports floor 0; only tests import it
+	rules                     // this package
+)
+
+// placement is the kind of a package, and its floor if it is on one.
+type placement struct {
+	kind  kind
+	floor int
+}
+
+// packages has the placement of each directory. A directory that is not in the table has the placement of its parent,
+// and packages with one entry may import each other.
+var packages = map[string]placement{
+	"cmd/parley":          {floor: 9},
+	"gateway":             {floor: 8},
+	"host":                {floor: 7},
+	"server":              {floor: 6},
+	"client":              {floor: 6},
+	"internal/httpwire":   {floor: 5},
+	"internal/streamwire": {floor: 5},
+	"internal/modern":     {floor: 4},
+	"internal/legacy":     {floor: 4},
+	"task":                {floor: 3},
+	"auth/oauth":          {floor: 3},
+	"internal/rpc":        {floor: 2},
+	"call":                {floor: 1},
+	"internal/revision":   {floor: 1},
+	"internal/seal":       {floor: 1},
+	"auth/jwt":            {floor: 1},
+	"auth/introspection":  {floor: 1},
+	"transport":           {floor: 1},
+	"auth":                {floor: 0},
+	"internal/challenge":  {floor: 0},
+	"internal/digest":     {floor: 0},
+	"internal/atomicfile": {floor: 0},
+	"internal/httpurl":    {floor: 0},
+	"internal/redirect":   {floor: 0},
+	"mcp":                 {floor: 0},
+	"jsonrpc":             {floor: 0},
+	"internal/callkey":    {floor: 0},
+	"principal":           {floor: 0},
+	"store":               {floor: 0},
+	"schema":              {floor: 0},
+
+	"store/redisstore": {kind: adapter},
+	"otel":             {kind: adapter},
+	"auth/devissuer":   {kind: adapter},
+
+	"mcptest":         {kind: testSupport},
+	"store/storetest": {kind: testSupport},
+
+	"examples":    {kind: top},
+	"conformance": {kind: top},
+	"interop":     {kind: top},
+	"bench":       {kind: top},
+
+	"internal/spec":  {kind: specification},
+	"internal/house": {kind: rules},
+}
+
+// sameFloor are the imports that are allowed between packages of one floor.
+var sameFloor = map[[2]string]bool{
+	{"mcp", "jsonrpc"}:             true,
+	{"mcp", "internal/httpurl"}:    true,
+	{"auth", "jsonrpc"}:            true,
+	{"auth", "principal"}:          true,
+	{"auth", "internal/challenge"}: true,
+	{"auth", "internal/httpurl"}:   true,
+	{"auth", "internal/redirect"}:  true,
+}
+
+// withoutIO are the packages that do no I/O, and doesIO are the packages that they must not import.
+var (
+	withoutIO = map[string]bool{"mcp": true, "jsonrpc": true, "principal": true, "schema": true, "internal/seal": true}
+	doesIO    = map[string]bool{"net": true, "net/http": true, "os": true, "os/exec": true, "os/signal": true, "syscall": true}
+)
+
+// withoutHTTP are the packages of the eras. Transport bindings are on floor 5.
+var withoutHTTP = map[string]bool{"internal/modern": true, "internal/legacy": true}
+
+// entryOf returns the name of the entry in packages that applies to a directory.
+func entryOf(dir string) (name string, found bool) {
+	for name = dir; name != "."; name = parent(name) {
+		if _, found = packages[name]; found {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+func parent(dir string) string {
+	if i := strings.LastIndexByte(dir, '/'); i >= 0 {
+		return dir[:i]
+	}
+	return "."
+}
+
+// imported is one import of a file.
+type imported struct {
+	file   string // from the root of the project, with slashes
+	target string // the import path
+}
+
+func (i imported) test() bool { return strings.HasSuffix(i.file, "_test.go") }
+
+// checkPlacement returns an error if the package of a file has no floor.
+func checkPlacement(file string) error {
+	if _, found := entryOf(parent(file)); !found {
+		return fmt.Errorf("%s has no floor: add its directory to the table in internal/house/floors_test.go", file)
+	}
+	return nil
+}
+
+// check returns an error if the import is not allowed.
+func (i imported) check() error {
+	if err := checkPlacement(i.file); err != nil {
+		return err
+	}
+	from, _ := entryOf(parent(i.file))
+	dir, ours := strings.CutPrefix(i.target, module+"/")
+	if !ours {
+		return i.checkForeign(from)
+	}
+	to, found := entryOf(dir)
+	if !found {
+		return fmt.Errorf("%s imports %s, which has no floor: add it to the table in internal/house/floors_test.go", i.file, i.target)
+	}
+	if from == to || allowed(from, to) || i.test() && allowedInTests(from, to, dir) {
+		return nil
+	}
+	return fmt.Errorf("%s imports %s: %s", i.file, i.target, reason(from, to))
+}
+
+// checkForeign checks the import of a package that is not in the table.
+func (i imported) checkForeign(from string) error {
+	if i.target == module {
+		return fmt.Errorf("%s imports the root of the module, which has no package", i.file)
+	}
+	if withoutIO[from] && doesIO[i.target] && !i.test() {
+		return fmt.Errorf("%s imports %s, but %s does no I/O", i.file, i.target, from)
+	}
+	if withoutHTTP[from] && strings.HasPrefix(i.target, "net/http") && !i.test() {
+		return fmt.Errorf("%s imports %s, but transport bindings are on floor 5", i.file, i.target)
+	}
+	return nil
+}
+
+func allowed(from, to string) bool {
+	f, t := packages[from], packages[to]
+	switch f.kind {
+	case onFloor:
+		return t.kind == onFloor && t.floor < f.floor || sameFloor[[2]string{from, to}] ||
+			t.kind == adapter && from == "cmd/parley"
+	case adapter:
+		return t.kind == onFloor && (public(to) || t.floor == 0)
+	case testSupport:
+		return public(to) && t.kind == onFloor
+	case top:
+		return public(to) && t.kind != top
+	default: // specification
+		return t.kind == onFloor && t.floor == 0
+	}
+}
+
+// allowedInTests reports what a test may import in addition: any public package, test support, the specification and,
+// in the tests of test support, internal packages.
+func allowedInTests(from, to, dir string) bool {
+	f, t := packages[from], packages[to]
+	return t.kind == specification || f.kind == testSupport && t.kind == onFloor || t.kind != top && public(dir)
+}
+
+// public reports whether a program outside the repository may import the package in a directory.
+func public(dir string) bool {
+	return !strings.HasPrefix(dir, "cmd/") && !strings.Contains("/"+dir+"/", "/internal/")
+}
+
+// reason explains why a package must not import another.
+func reason(from, to string) string {
+	f, t := packages[from], packages[to]
+	switch {
+	case t.kind == specification:
+		return "only tests import " + to
+	case t.kind == testSupport:
+		return "only tests and top packages import " + to
+	case t.kind == top || t.kind == rules:
+		return "no package imports " + to
+	case f.kind != onFloor:
+		return fmt.Sprintf("%s must not import internal packages", from)
+	case t.kind == adapter:
+		return "only the program imports " + to
+	case f.floor == t.floor:
+		return fmt.Sprintf("both are on floor %d, and packages on one floor do not import each other", f.floor)
+	default:
+		return fmt.Sprintf("a package imports only lower floors, and this import goes from floor %d up to floor %d", f.floor, t.floor)
+	}
+}
