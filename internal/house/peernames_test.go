@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// forDisplay are the fields that hold what a peer calls itself. Whoever wants to be
-// treated well could call themselves anything.
-var forDisplay = map[string]bool{"ClientInfo": true, "ServerInfo": true, "Info": true}
+// peerNames are the fields with the name and version that a peer declares. A peer can declare any name, so the names
+// are for display only.
+var peerNames = map[string]bool{"ClientInfo": true, "ServerInfo": true, "Info": true}
 
-// J14: no condition and no comparison looks at what a peer calls itself.
-func TestJ14NothingDependsOnWhatPeersCallThemselves(t *testing.T) {
+// J14: no condition and no comparison uses the name of a peer.
+func TestJ14BehaviourDoesNotDependOnPeerNames(t *testing.T) {
 	files := 0
 	err := fs.WalkDir(os.DirFS("../.."), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -25,7 +25,7 @@ func TestJ14NothingDependsOnWhatPeersCallThemselves(t *testing.T) {
 		base := path.Base(name)
 		switch {
 		case entry.IsDir() && name != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "node_modules" || base == "cmd"):
-			return fs.SkipDir // the program shows what it wants to whom it wants
+			return fs.SkipDir // the program only displays names
 		case entry.IsDir() || !strings.HasSuffix(base, ".go") || strings.HasSuffix(base, "_test.go"):
 			return nil
 		}
@@ -34,20 +34,20 @@ func TestJ14NothingDependsOnWhatPeersCallThemselves(t *testing.T) {
 			return err
 		}
 		files++
-		found, err := dependents(name, source)
+		found, err := nameConditions(name, source)
 		for _, where := range found {
-			t.Errorf("%s depends on what a peer calls itself", where)
+			t.Errorf("%s: behaviour must not depend on the name of a peer", where)
 		}
 		return err
 	})
 	if err != nil || files < 100 {
-		t.Fatalf("%d files, %v", files, err)
+		t.Fatalf("read %d files, want at least 100: %v", files, err)
 	}
 }
 
-// dependents returns the places of conditions and comparisons that look at one of
-// forDisplay. Whether there is one at all may be asked.
-func dependents(name string, source []byte) ([]string, error) {
+// nameConditions returns the positions of conditions and comparisons that use one of peerNames. A comparison with nil is
+// allowed.
+func nameConditions(name string, source []byte) ([]string, error) {
 	set := token.NewFileSet()
 	f, err := parser.ParseFile(set, name, source, parser.SkipObjectResolution)
 	if err != nil {
@@ -67,10 +67,10 @@ func dependents(name string, source []byte) ([]string, error) {
 					}
 				case *ast.CallExpr:
 					if method, ok := n.Fun.(*ast.SelectorExpr); ok && method.Sel.Name == "Info" {
-						return false // of a directory's entry, or a logger's
+						return false // of a directory entry or a logger
 					}
 				case *ast.SelectorExpr:
-					if forDisplay[n.Sel.Name] {
+					if peerNames[n.Sel.Name] {
 						found = append(found, set.Position(n.Pos()).String())
 					}
 				}
@@ -96,8 +96,8 @@ func dependents(name string, source []byte) ([]string, error) {
 	return found, nil
 }
 
-func TestConditionsOnNamesAreFound(t *testing.T) {
-	found, err := dependents("x.go", []byte(`package x
+func TestConditionsOnPeerNamesAreFound(t *testing.T) {
+	found, err := nameConditions("x.go", []byte(`package x
 
 func f() {
 	if c.Peer.Info.Name == "Claude" { // found

@@ -16,31 +16,31 @@ import (
 	"testing"
 )
 
-// A test says which rules it tests in its name, as TestT1T2OriginIsChecked does, or in a
-// comment: at its beginning, before a colon or full stop, or in parentheses.
+// A test names the rules that it tests in its own name, such as TestT1T2OriginIsChecked, or in a comment: at the
+// beginning of a line, before a colon or full stop, or in parentheses.
 
-func TestSecurityRulesAreTestedOrAwaited(t *testing.T) {
+func TestSecurityRulesHaveTests(t *testing.T) {
 	found, err := rulesTested(os.DirFS("../.."))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, complaint := range checkRules(securityRules, found) {
-		t.Error(complaint)
+	for _, problem := range checkRules(securityRules, found) {
+		t.Error(problem)
 	}
 }
 
-// checkRules holds the table against where each rule is tested.
+// checkRules compares the table with the files that test each rule, and returns the differences.
 func checkRules(rules []securityRule, found map[string][]string) []string {
-	var complaints []string
+	var problems []string
 	for _, r := range rules {
 		switch where := found[r.id]; {
 		case r.awaits == "" && len(where) == 0:
-			complaints = append(complaints, fmt.Sprintf("no test names %s (%s)", r.id, r.says))
+			problems = append(problems, fmt.Sprintf("%s needs a test that names it: %s", r.id, r.text))
 		case r.awaits != "" && len(where) > 0:
-			complaints = append(complaints, fmt.Sprintf("%s (%s) does not await %s any more: %s", r.id, r.says, r.awaits, strings.Join(where, ", ")))
+			problems = append(problems, fmt.Sprintf("%s has tests in %s: remove %q from its entry", r.id, strings.Join(where, ", "), r.awaits))
 		}
 	}
-	return complaints
+	return problems
 }
 
 // rulesTested returns the files that test each rule of the table.
@@ -90,7 +90,7 @@ var (
 	oneID         = regexp.MustCompile(`[A-Z][0-9]{1,2}`)
 )
 
-// rulesNamed returns what looks like ids of rules in the tests of a file.
+// rulesNamed returns the ids of rules, and texts that look like ids, in the tests of a file.
 func rulesNamed(name string, source []byte) ([]string, error) {
 	f, err := parser.ParseFile(token.NewFileSet(), name, source, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
@@ -116,7 +116,6 @@ func rulesNamed(name string, source []byte) ([]string, error) {
 	return ids, nil
 }
 
-// Nobody can leave out a rule without leaving a gap.
 func TestSecurityRulesAreNumberedWithoutGaps(t *testing.T) {
 	last := make(map[string]int)
 	for _, r := range securityRules {
@@ -126,13 +125,13 @@ func TestSecurityRulesAreNumberedWithoutGaps(t *testing.T) {
 			t.Errorf("%s follows %s%d", r.id, letter, last[letter])
 		}
 		last[letter] = number
-		if r.says == "" {
-			t.Errorf("%s says nothing", r.id)
+		if r.text == "" {
+			t.Errorf("%s has no text", r.id)
 		}
 	}
 	want := map[string]int{"J": 18, "V": 7, "T": 24, "U": 8, "S": 8, "R": 8, "O": 16, "P": 8, "H": 12, "Y": 6, "M": 4, "C": 1, "N": 1, "K": 6}
 	if !maps.Equal(last, want) {
-		t.Errorf("the last rules are %v, want %v", last, want)
+		t.Errorf("last numbers: %v, want %v", last, want)
 	}
 }
 
@@ -142,11 +141,11 @@ func TestRulesAreFoundInNamesAndComments(t *testing.T) {
 // J2, J3: both.
 func TestT1T22OriginIsChecked(t *testing.T) {
 	f() // U5: at the end of a line
-	// What S1 says is not tested here, and T9A is none.
+	// This test has nothing to do with S1, and T9A is not an id.
 }
 
 // A sentence (Y2).
-func TestTheUTF8IsKept(t *testing.T) {}
+func TestUTF8IsKept(t *testing.T) {}
 
 func TestV4(t *testing.T) {}
 
@@ -161,10 +160,10 @@ func helperT7(t *testing.T) {}
 	}
 }
 
-func TestTheTableOfRulesIsHeldAgainstTheTests(t *testing.T) {
+func TestSecurityRulesAreComparedWithTests(t *testing.T) {
 	rules := []securityRule{{"T1", "a", ""}, {"T2", "b", ""}, {"T3", "c", "tasks"}, {"T4", "d", "tasks"}}
-	complaints := checkRules(rules, map[string][]string{"T1": {"x_test.go"}, "T3": {"y_test.go"}})
-	if len(complaints) != 2 || !strings.Contains(complaints[0], "T2") || !strings.Contains(complaints[1], "T3") {
-		t.Errorf("%q", complaints)
+	problems := checkRules(rules, map[string][]string{"T1": {"x_test.go"}, "T3": {"y_test.go"}})
+	if len(problems) != 2 || !strings.Contains(problems[0], "T2") || !strings.Contains(problems[1], "T3") {
+		t.Errorf("%q", problems)
 	}
 }
