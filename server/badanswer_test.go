@@ -83,7 +83,7 @@ func interview(t *testing.T, modern bool, tool, answer string) (response string,
 
 // M1, V7: an answer that does not fit its question never reaches the handler. It is
 // asked for again, a few times, and then the call fails.
-func TestM1V7AnswersOfAnotherTypeAreNoAnswers(t *testing.T) {
+func TestM1V7AnswersOfAnotherTypeAreRejected(t *testing.T) {
 	accept := func(content string) string { return `{"action":"accept","content":` + content + `}` }
 	const sampled, rooted = `{"role":"assistant","model":"m","content":{"type":"text","text":"x"}}`, `{"roots":[{"uri":"file:///x"}]}`
 	for tool, bad := range map[string][]string{
@@ -127,7 +127,7 @@ func TestM1V7AnswersOfAnotherTypeAreNoAnswers(t *testing.T) {
 }
 
 // Members beyond what was asked for are left where they are.
-func TestFurtherMembersOfAnswersGoNowhere(t *testing.T) {
+func TestUnknownMembersOfAnswersAreIgnored(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		for tool, answer := range map[string]string{
 			"elicitation": `{"action":"accept","extra":{"x":1},"_meta":{"a/b":1},"content":{"day":"mon","people":2,"sure":true}}`,
@@ -143,7 +143,7 @@ func TestFurtherMembersOfAnswersGoNowhere(t *testing.T) {
 
 // J3: a session's questions are answered on that session, under their own ids, by
 // whoever was asked (Y5).
-func TestAnswersToWhatWasNotAskedAreIgnored(t *testing.T) {
+func TestAnswersWithoutAQuestionAreIgnored(t *testing.T) {
 	s := inquisitive()
 	begin := func() *line {
 		l := speak(t, s)
@@ -177,7 +177,7 @@ func TestAnswersToWhatWasNotAskedAreIgnored(t *testing.T) {
 
 // J15: what one session cancels is its own, over HTTP too, where both are one client's
 // perhaps; in 2026-07-28 nothing is cancelled so there.
-func TestJ15AnotherSessionsRequestIsNotCancelled(t *testing.T) {
+func TestJ15ASessionCannotCancelRequestsOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		proceed := make(chan struct{})
 		s := &server.Server{}
@@ -212,7 +212,7 @@ func TestJ15AnotherSessionsRequestIsNotCancelled(t *testing.T) {
 }
 
 // What one subscription may ask for is bounded.
-func TestN1AListenForHundredThousandResourcesIsRefused(t *testing.T) {
+func TestN1AListenForTooManyResourcesIsRejected(t *testing.T) {
 	s := &server.Server{}
 	server.AddTool(s, mcp.Tool{Name: "a"}, func(context.Context, struct{}) (string, error) { return "", nil })
 	s.Limits.MaxMessage = 8 << 20
@@ -228,7 +228,7 @@ func TestN1AListenForHundredThousandResourcesIsRefused(t *testing.T) {
 }
 
 // A response that is none ends the wait of whoever has asked, as it does on a stream.
-func TestAResponseThatIsNoneEndsTheQuestion(t *testing.T) {
+func TestAnInvalidResponseEndsTheQuestion(t *testing.T) {
 	for _, version := range []string{"2024-11-05", "2025-03-26", "2025-11-25", "batch"} {
 		t.Run(version, func(t *testing.T) {
 			e := newEndpoint(t)

@@ -38,7 +38,7 @@ func newCaching(s *server.Server) *server.Server {
 }
 
 // C1: nothing is kept, and nothing is public, unless the program says so.
-func TestNothingIsCachedUnlessTheProgramSaysSo(t *testing.T) {
+func TestResultsAreNotCacheableByDefault(t *testing.T) {
 	l := speak(t, newCaching(&server.Server{}))
 	for _, method := range []string{mcp.MethodDiscover, mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListResourceTemplates} {
 		if ttl, scope := hintsOf(t, l, method, ""); ttl != 0 || scope != "private" {
@@ -50,7 +50,7 @@ func TestNothingIsCachedUnlessTheProgramSaysSo(t *testing.T) {
 	}
 }
 
-func TestTheProgramSaysWhatIsCached(t *testing.T) {
+func TestCachePoliciesSetTheHints(t *testing.T) {
 	s := newCaching(&server.Server{
 		ListCache:     server.CachePolicy{TTL: time.Minute, Public: true},
 		DiscoverCache: server.CachePolicy{TTL: time.Hour},
@@ -79,7 +79,7 @@ func TestTheProgramSaysWhatIsCached(t *testing.T) {
 
 // C1, R1: a cache between must not give to everybody what was read by somebody who had
 // the scopes for it, whatever the program and the handler say.
-func TestWhatNeedsScopesIsNotPublic(t *testing.T) {
+func TestResourcesWithScopesAreCachedPrivately(t *testing.T) {
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler), LocalScopes: []string{"books"}}
 	public := server.Cached(server.CachePolicy{TTL: time.Minute, Public: true})
 	server.AddStatic(s, mcp.Resource{URI: "x://a", Name: "a"}, "a", public, server.RequireScopes("books"))

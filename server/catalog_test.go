@@ -68,7 +68,7 @@ func TestToolsAreListedInOrder(t *testing.T) {
 
 // J18: a cursor holds while tools come and go; nothing is listed twice, and nothing
 // that stays is left out.
-func TestCursorsHoldWhileToolsComeAndGo(t *testing.T) {
+func TestCursorsStayValidWhenToolsChange(t *testing.T) {
 	s := withTools(t, 2, "b", "d", "f", "h")
 	s.Keys = [][]byte{[]byte(strings.Repeat("k", 32))}
 	l := speak(t, s)
@@ -96,7 +96,7 @@ func TestCursorsHoldWhileToolsComeAndGo(t *testing.T) {
 }
 
 // J18: what is no cursor of ours is an error that says why, whatever it looks like.
-func TestCursorsThatAreNoneAreRefused(t *testing.T) {
+func TestInvalidCursorsAreRejected(t *testing.T) {
 	s := withTools(t, 1, "a", "b")
 	s.DeclarePrompts()
 	l := speak(t, s)
@@ -146,7 +146,7 @@ func FuzzCursor(f *testing.F) {
 
 // A page is encoded once for each revision, and anew when the tools have changed.
 // Cursors that somebody has made up do not fill the memory.
-func TestPagesAreKeptWithinBounds(t *testing.T) {
+func TestCachedPagesAreBounded(t *testing.T) {
 	var all []string
 	for i := range 100 {
 		all = append(all, fmt.Sprintf("t%03d", i))
@@ -181,7 +181,7 @@ func TestPagesAreKeptWithinBounds(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotOfferedIsNotThere(t *testing.T) {
+func TestListensAreLimitedToDeclaredCapabilities(t *testing.T) {
 	var s server.Server
 	l := speak(t, &s)
 	capabilities := func() string {

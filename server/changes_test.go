@@ -112,7 +112,7 @@ func changeable() *server.Server {
 }
 
 // N1: the acknowledgement comes first, and then what was asked for, tagged.
-func TestListenIsAcknowledgedFirstWithWhatIsOffered(t *testing.T) {
+func TestListenIsAcknowledgedFirst(t *testing.T) {
 	s := changeable()
 	w := connect(t, s)
 	w.send(listenRequest(`1`, `{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":false,"resourceSubscriptions":["note://a"],"taskIds":["x"]}`))
@@ -125,7 +125,7 @@ func TestListenIsAcknowledgedFirstWithWhatIsOffered(t *testing.T) {
 	w.expect(updated(`1`, "note://a"))
 }
 
-func TestListenIDsComeBackByteForByte(t *testing.T) {
+func TestListenIDsAreEchoedByteForByte(t *testing.T) {
 	for _, id := range []string{`9007199254740993`, `"caf\u00e9\/<&>"`, `"é"`, `-0`} {
 		s := changeable()
 		w := connect(t, s)
@@ -138,7 +138,7 @@ func TestListenIDsComeBackByteForByte(t *testing.T) {
 	}
 }
 
-func TestTwoListensOnOneConnectionEachHearTheirOwn(t *testing.T) {
+func TestTwoListensOnOneConnectionAreSeparate(t *testing.T) {
 	s := changeable()
 	w := connect(t, s)
 	w.send(listenRequest(`"a"`, `{"toolsListChanged":true}`))
@@ -163,7 +163,7 @@ func TestTwoListensOnOneConnectionEachHearTheirOwn(t *testing.T) {
 	w.expect(ended(`"b"`)...)
 }
 
-func TestFiltersThatAreNoneAreRefused(t *testing.T) {
+func TestInvalidFiltersAreRejected(t *testing.T) {
 	uris := make([]string, 100_000)
 	for i := range uris {
 		uris[i] = fmt.Sprint("note://", i)
@@ -204,7 +204,7 @@ func TestFiltersThatAreNoneAreRefused(t *testing.T) {
 }
 
 // Subscriptions are counted apart: they leave room for requests, and requests for them.
-func TestListensLeaveRoomForRequests(t *testing.T) {
+func TestListensDoNotCountAsRequestsInFlight(t *testing.T) {
 	s := changeable()
 	s.Limits.MaxInflight = 1
 	w := connect(t, s)
@@ -225,7 +225,7 @@ func TestListensLeaveRoomForRequests(t *testing.T) {
 }
 
 // A client that does not read is told, when it does, what there was: not how often.
-func TestSlowReaderHearsOfAStormOnce(t *testing.T) {
+func TestManyChangesBecomeOneNotificationForASlowReader(t *testing.T) {
 	s := changeable()
 	w := connect(t, s)
 	w.send(listenRequest(`1`, `{"toolsListChanged":true,"resourceSubscriptions":["note://a"]}`))
@@ -248,7 +248,7 @@ func TestSlowReaderHearsOfAStormOnce(t *testing.T) {
 	}
 }
 
-func TestEndOfInputEndsListensAtOnce(t *testing.T) {
+func TestTheEndOfTheInputEndsListens(t *testing.T) {
 	s := changeable()
 	s.Limits.Grace = time.Hour
 	near, far := transport.Pipe()
@@ -289,7 +289,7 @@ func (h *halfOpen) Read(ctx context.Context) ([]byte, error) {
 	}
 }
 
-func TestSessionHearsOfItsSubscriptionsOnly(t *testing.T) {
+func TestSessionsReceiveOnlyTheirSubscriptions(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		if r.Modern() {
 			continue
@@ -336,7 +336,7 @@ func TestSessionHearsOfItsSubscriptionsOnly(t *testing.T) {
 	}
 }
 
-func TestSessionSubscribesToSoManyResources(t *testing.T) {
+func TestSubscriptionsOfASessionAreBounded(t *testing.T) {
 	s := changeable()
 	w := connect(t, s)
 	w.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`)
@@ -411,7 +411,7 @@ func TestListenOverHTTPEndsWithAResult(t *testing.T) {
 	}
 }
 
-func TestListenWithoutAnEventStreamIsRefused(t *testing.T) {
+func TestListenWithoutAnEventStreamIsRejected(t *testing.T) {
 	endpoint := httptest.NewServer(changeable())
 	defer endpoint.Close()
 	header := listenHeader()
@@ -492,7 +492,7 @@ func TestChangesGoToOneStreamOfASession(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftOfListens(t *testing.T) {
+func TestListensAreReleasedWhenTheyEnd(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	s := changeable()
 	w := connect(t, s)

@@ -28,7 +28,7 @@ func preflight(s *server.Server, origin, headers string) *httptest.ResponseRecor
 }
 
 // T1: a page that is allowed by name is told what it may send, and no more.
-func TestPreflightsOfAllowedPagesAreAnswered(t *testing.T) {
+func TestPreflightsOfAllowedOriginsAreAnswered(t *testing.T) {
 	w := preflight(sharing(), page, "content-type, Mcp-Method,mcp-param-region, x-other, mcp-param-a b,authorization")
 	h := w.Result().Header
 	for name, want := range map[string]string{
@@ -49,7 +49,7 @@ func TestPreflightsOfAllowedPagesAreAnswered(t *testing.T) {
 }
 
 // T1, T2: nobody else is told anything, be they let in or not.
-func TestPreflightsOfOtherPagesAreNotAnswered(t *testing.T) {
+func TestPreflightsOfOtherOriginsAreNotAnswered(t *testing.T) {
 	for origin, want := range map[string]int{
 		"https://evil.example": 403, "null": 403, "https://app.example.com.evil.example": 403, "http://app.example.com": 403,
 		"http://localhost:3000": 405, // a page of this machine, which has not been named
@@ -65,7 +65,7 @@ func TestPreflightsOfOtherPagesAreNotAnswered(t *testing.T) {
 }
 
 // T1: responses are for the page that asked, errors included.
-func TestAllowedPagesReadResponses(t *testing.T) {
+func TestAllowedOriginsCanReadResponses(t *testing.T) {
 	ask := func(s *server.Server, origin, method, body string) http.Header {
 		r := httptest.NewRequest(method, "http://localhost/", strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")

@@ -11,7 +11,7 @@ import (
 )
 
 // The URI that a directory gives a file is the one that it is listed and read under.
-func TestDirectoryNamesWhatItServes(t *testing.T) {
+func TestDirectoryReturnsURIsOfServedFiles(t *testing.T) {
 	s := quiet()
 	names := []string{"a.txt", "sub/b c.txt", "sub/%25+ü&.txt"}
 	files := make(map[string]string)
@@ -41,7 +41,7 @@ func TestDirectoryNamesWhatItServes(t *testing.T) {
 	}
 }
 
-func TestDirectoryTellsOfChanges(t *testing.T) {
+func TestDirectoryNotifiesOfChanges(t *testing.T) {
 	for _, unlisted := range []bool{false, true} {
 		_, root := tree(t, map[string]string{"a.txt": "a"})
 		var d *server.Directory

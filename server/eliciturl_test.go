@@ -118,7 +118,7 @@ func TestElicitURLWaitsUntilTheUserIsDone(t *testing.T) {
 	})
 }
 
-func TestAnElicitURLThatNobodyFinishesEnds(t *testing.T) {
+func TestElicitURLEndsWhenTheUserDoesNotFinish(t *testing.T) {
 	inBothWays(t, func(t *testing.T, r mcp.Revision) {
 		for _, within := range []time.Duration{0, 2 * time.Second, 8 * time.Minute} {
 			var p till
@@ -152,7 +152,7 @@ func TestAnElicitURLThatNobodyFinishesEnds(t *testing.T) {
 	})
 }
 
-func TestADoneThatWaitsIsCalledOnceAndToldWhenToStop(t *testing.T) {
+func TestABlockingDoneIsCalledOnce(t *testing.T) {
 	inBothWays(t, func(t *testing.T, r mcp.Revision) {
 		var p till
 		paid := make(chan struct{})
@@ -178,7 +178,7 @@ func TestADoneThatWaitsIsCalledOnceAndToldWhenToStop(t *testing.T) {
 	})
 }
 
-func TestNobodyIsAskedWhoIsDone(t *testing.T) {
+func TestElicitURLDoesNotAskAUserWhoHasFinished(t *testing.T) {
 	inBothWays(t, func(t *testing.T, r mcp.Revision) {
 		var p till
 		p.paid.Store(true)
@@ -202,7 +202,7 @@ func TestElicitURLWithoutDoneEndsWithConsent(t *testing.T) {
 	})
 }
 
-func TestUsersMayNotWantToVisitAURL(t *testing.T) {
+func TestUsersCanDeclineAURL(t *testing.T) {
 	inBothWays(t, func(t *testing.T, r mcp.Revision) {
 		for action, want := range map[mcp.ElicitAction]error{mcp.ElicitDecline: server.ErrDeclined, mcp.ElicitCancel: server.ErrDismissed} {
 			var p till
@@ -221,7 +221,7 @@ func TestUsersMayNotWantToVisitAURL(t *testing.T) {
 	})
 }
 
-func TestWhatDoneReportsIsWhatElicitURLReports(t *testing.T) {
+func TestElicitURLReturnsTheErrorOfDone(t *testing.T) {
 	inBothWays(t, func(t *testing.T, r mcp.Revision) {
 		var p till
 		s := p.serve(func(ctx context.Context) error {
@@ -239,7 +239,7 @@ func TestWhatDoneReportsIsWhatElicitURLReports(t *testing.T) {
 }
 
 // J10: the error that asks for a visit is of 2025-11-25 and of no other revision.
-func TestJ10CallsAreRefusedUntilTheUserHasVisitedAURL(t *testing.T) {
+func TestJ10CallsAreRejectedUntilTheUserHasOpenedAURL(t *testing.T) {
 	for name, refuse := range map[string]func(*till, context.Context) error{
 		"by an option": func(p *till, ctx context.Context) error {
 			return server.ElicitURL(ctx, payHere, "Pay", p.done, server.URLRequired())
@@ -280,7 +280,7 @@ func TestJ10CallsAreRefusedUntilTheUserHasVisitedAURL(t *testing.T) {
 }
 
 // What a client that cannot go there is told names the URL, or the capability.
-func TestRequiredURLsOfClientsThatCannotVisitThem(t *testing.T) {
+func TestRequiredURLsOfClientsWithoutURLElicitation(t *testing.T) {
 	var p till
 	s := p.serve(func(context.Context) error {
 		return &server.URLRequiredError{URLs: []server.RequiredURL{{URL: payHere, Message: "Pay"}}}
@@ -314,7 +314,7 @@ func TestRequiredURLsOfClientsThatCannotVisitThem(t *testing.T) {
 }
 
 // A user who will not go there ends the call; the error is the server's.
-func TestARequiredURLThatIsDeclinedIsNotRetried(t *testing.T) {
+func TestADeclinedRequiredURLIsNotRetried(t *testing.T) {
 	inBothWays(t, func(t *testing.T, r mcp.Revision) {
 		var p till
 		s := p.serve(func(ctx context.Context) error {
@@ -343,7 +343,7 @@ func TestARequiredURLThatIsDeclinedIsNotRetried(t *testing.T) {
 }
 
 // Y5: nobody is sent to a URL that lets others in, or listen.
-func TestY5URLsThatNobodyIsSentTo(t *testing.T) {
+func TestY5UnsafeElicitationURLsAreRejected(t *testing.T) {
 	inBothWays(t, func(t *testing.T, r mcp.Revision) {
 		for _, address := range []string{"http://pay.example/", "https://user:secret@pay.example/", "javascript:alert(1)", "pay.example", ""} {
 			var p till

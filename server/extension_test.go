@@ -17,7 +17,7 @@ import (
 
 func noResult(context.Context, json.RawMessage) (any, error) { return nil, nil }
 
-func TestExtensionsThatCannotBeAreRefused(t *testing.T) {
+func TestInvalidExtensionsAreRejected(t *testing.T) {
 	requests := func(method string) map[string]server.ExtensionRequest {
 		return map[string]server.ExtensionRequest{method: noResult}
 	}
@@ -56,7 +56,7 @@ func TestExtensionsAreAddedBeforeTheServerServes(t *testing.T) {
 }
 
 // J13: an extension that an earlier request has declared is none of this one's.
-func TestExtensionsAreThoseOfTheRequest(t *testing.T) {
+func TestExtensionOfDependsOnTheRequest(t *testing.T) {
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
 	server.AddExtension(s, server.Extension{ID: "com.example/jobs", Requests: map[string]server.ExtensionRequest{"jobs/run": noResult}})
 	l := speak(t, s)

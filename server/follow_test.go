@@ -103,7 +103,7 @@ func followed(d *diary) *server.Server {
 	return s
 }
 
-func TestAResourceIsFollowedOnceWhileAnybodyIsSubscribed(t *testing.T) {
+func TestAResourceIsFollowedOnceWhileItHasSubscribers(t *testing.T) {
 	d := newDiary()
 	s := followed(d)
 	one, two := mcptest.Dial(t, s), mcptest.Dial(t, s, mcptest.WithRevision(mcp.V20251125))
@@ -120,7 +120,7 @@ func TestAResourceIsFollowedOnceWhileAnybodyIsSubscribed(t *testing.T) {
 	d.expect(t, "-note://a")
 }
 
-func TestWhatIsReplacedIsFollowedAnew(t *testing.T) {
+func TestAReplacedResourceIsFollowedAgain(t *testing.T) {
 	d := newDiary()
 	s := followed(d)
 	defer following(t, mcptest.Dial(t, s), "note://a", "note://later")()
@@ -131,7 +131,7 @@ func TestWhatIsReplacedIsFollowedAnew(t *testing.T) {
 	d.expect(t, "+note://later")
 }
 
-func TestAShutdownEndsWhatFollows(t *testing.T) {
+func TestAShutdownEndsFollowers(t *testing.T) {
 	d := newDiary()
 	s := followed(d)
 	c := mcptest.Dial(t, s)
@@ -146,7 +146,7 @@ func TestAShutdownEndsWhatFollows(t *testing.T) {
 	d.expect(t, "-note://a") // it was written before Shutdown returned
 }
 
-func TestAShutdownDoesNotWaitForeverForWhatFollows(t *testing.T) {
+func TestAShutdownDoesNotWaitForeverForFollowers(t *testing.T) {
 	release := make(chan struct{})
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
 	began := make(chan struct{})
@@ -171,7 +171,7 @@ func TestAShutdownDoesNotWaitForeverForWhatFollows(t *testing.T) {
 	}
 }
 
-func TestAFollowerThatPanicsHarmsNobody(t *testing.T) {
+func TestAPanicInAFollowerIsContained(t *testing.T) {
 	var log strings.Builder
 	var mu sync.Mutex
 	panicked := make(chan struct{})
@@ -206,7 +206,7 @@ type writerFunc func([]byte) (int, error)
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // R7: who does not see a resource cannot have it followed, by subscribing first either.
-func TestWhatIsHiddenIsFollowedForThoseWhoSeeIt(t *testing.T) {
+func TestAHiddenResourceIsFollowedForItsCallers(t *testing.T) {
 	d := newDiary()
 	s := followed(d)
 	ada := person(t, "ada")

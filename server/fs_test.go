@@ -57,7 +57,7 @@ func served(t *testing.T, c *client.Client, prefix string) (names []string) {
 
 // Y2: whatever way a path is written in, it leads to a file below the directory, or
 // nowhere. Each file outside has the same word in it.
-func TestY2NoPathLeadsOutOfTheDirectory(t *testing.T) {
+func TestY2PathsCannotLeaveTheDirectory(t *testing.T) {
 	const secret = "s3cret"
 	outer, _ := tree(t, map[string]string{
 		"secret.txt": secret, "inside/ok.txt": "ok", "inside/sub/ok.txt": "ok", "inside-too/secret.txt": secret, "inside/.hidden": secret,
@@ -136,7 +136,7 @@ func TestY2NoPathLeadsOutOfTheDirectory(t *testing.T) {
 }
 
 // Y2: what completes paths tells of nothing that is not served.
-func TestY2CompletionTellsOfServedFilesOnly(t *testing.T) {
+func TestY2CompletionSuggestsServedFilesOnly(t *testing.T) {
 	_, root := tree(t, map[string]string{"notes.txt": "", "nested/a.txt": "", "nested/b.txt": "", ".night": "", "other": ""})
 	s := quiet()
 	server.AddFS(s, "file:///d/", root, server.FSOptions{})
@@ -164,7 +164,7 @@ func TestY2CompletionTellsOfServedFilesOnly(t *testing.T) {
 	}
 }
 
-func TestFilesHaveTheirTypes(t *testing.T) {
+func TestFilesHaveMIMETypes(t *testing.T) {
 	_, root := tree(t, map[string]string{
 		"a.md": "# a", "a.go": "package a", "A.JSON": "{}", "a.svg": "<svg/>", "a.png": "\x89PNG", "text": "text", "bytes": "\x00\x01", "bytes.txt": "a\x00b",
 		"latin1.txt": "caf\xe9", "a.unknown-extension": "text", "a.ts": "let a",
@@ -187,7 +187,7 @@ func TestFilesHaveTheirTypes(t *testing.T) {
 	}
 }
 
-func TestFileThatIsTooLargeIsRefused(t *testing.T) {
+func TestATooLargeFileIsRejected(t *testing.T) {
 	dir, root := tree(t, map[string]string{"fits": strings.Repeat("x", 10), "large": strings.Repeat("x", 11)})
 	s := quiet()
 	server.AddFS(s, "file:///d/", root, server.FSOptions{MaxFile: 10})
@@ -261,7 +261,7 @@ func TestFilesAreListedInTheOrderOfURIs(t *testing.T) {
 }
 
 // A page reads a bounded number of directories, and the next goes on from there.
-func TestTreeOfManyDirectoriesIsListedWhole(t *testing.T) {
+func TestATreeOfManyDirectoriesIsListedCompletely(t *testing.T) {
 	dir, root := tree(t, map[string]string{"a": "", "z": ""})
 	for i := range 1_050 {
 		directory := filepath.Join(dir, fmt.Sprintf("d%04d", i))
@@ -316,7 +316,7 @@ func TestHiddenAndUnlistedFiles(t *testing.T) {
 	}
 }
 
-func TestFilesChangeWhileTheyAreServed(t *testing.T) {
+func TestFilesCanChangeWhileTheyAreServed(t *testing.T) {
 	dir, root := tree(t, map[string]string{"a": "one"})
 	s := quiet()
 	server.AddFS(s, "file:///d/", root, server.FSOptions{})
@@ -338,7 +338,7 @@ func TestFilesChangeWhileTheyAreServed(t *testing.T) {
 	}
 }
 
-func TestDirectoryThatCannotBeServedIsRefused(t *testing.T) {
+func TestInvalidDirectoriesAreRejected(t *testing.T) {
 	_, root := tree(t, nil)
 	for prefix, want := range map[string]string{"": "scheme", "docs": "scheme", "file:///a b/": "percent-encoded", "file:///a?b": "query", "file:///{a}": "percent-encoded"} {
 		if got := panicOf(func() { server.AddFS(quiet(), prefix, root, server.FSOptions{}) }); !strings.Contains(got, want) {

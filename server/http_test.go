@@ -325,7 +325,7 @@ func (e *endpoint) status(method string, header ...string) int {
 	return resp.StatusCode
 }
 
-func TestT2RefusedOriginIsToldSoWithoutAnID(t *testing.T) {
+func TestT2ARejectedOriginGetsAnErrorWithoutAnID(t *testing.T) {
 	e := newEndpoint(t)
 	a := e.modern("7", mcp.MethodDiscover, "", "Origin", foreign)
 	if code, id := a.code(t); a.status != http.StatusForbidden || code == 0 || id != "" || a.header.Get("Mcp-Session-Id") != "" {
@@ -336,7 +336,7 @@ func TestT2RefusedOriginIsToldSoWithoutAnID(t *testing.T) {
 	}
 }
 
-func TestT1ServerTakesItsSettings(t *testing.T) {
+func TestT1TheServerUsesItsAllowedOriginsAndHosts(t *testing.T) {
 	e := newEndpoint(t, func(s *server.Server) {
 		s.AllowedOrigins = []string{"https://app.example"}
 		s.AllowedHosts = []string{"mcp.example"}
@@ -354,7 +354,7 @@ func TestT1ServerTakesItsSettings(t *testing.T) {
 	}
 }
 
-func TestContentIsNegotiated(t *testing.T) {
+func TestContentTypesAreNegotiated(t *testing.T) {
 	e := newEndpoint(t)
 	for _, tc := range []struct {
 		contentType, accept string
@@ -377,7 +377,7 @@ func TestContentIsNegotiated(t *testing.T) {
 }
 
 // A client that takes no event stream hears of no progress, and gets its result.
-func TestClientThatTakesNoStreamGetsJSON(t *testing.T) {
+func TestAClientThatDoesNotAcceptEventStreamsGetsJSON(t *testing.T) {
 	e := newEndpoint(t)
 	for era, ask := range map[string]func() answer{
 		"modern": func() answer {
@@ -489,7 +489,7 @@ func eventually(t *testing.T, happened func() bool) {
 
 // The endpoint is where the client finds it, wherever the program has mounted the
 // server.
-func TestT5PairNamesThePathThatItsClientKnows(t *testing.T) {
+func TestT5PairNamesThePathThatTheClientRequested(t *testing.T) {
 	s := httpServer()
 	mux := http.NewServeMux()
 	mux.Handle("/deep/mcp/", http.StripPrefix("/deep/mcp", s))
@@ -510,7 +510,7 @@ func TestT5PairNamesThePathThatItsClientKnows(t *testing.T) {
 }
 
 // A path that begins like a host is none in the endpoint.
-func TestT5PairNamesNoOtherHost(t *testing.T) {
+func TestT5PairDoesNotNameAnotherHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := httpServer()
 		ctx, hangUp := context.WithCancel(t.Context())
@@ -532,7 +532,7 @@ func TestT5PairNamesNoOtherHost(t *testing.T) {
 }
 
 // A client that opens a stream and does not begin a session is not waited for.
-func TestPairWithoutAHandshakeEnds(t *testing.T) {
+func TestAPairWithoutAHandshakeEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := httpServer()
 		begun := time.Now()
@@ -544,7 +544,7 @@ func TestPairWithoutAHandshakeEnds(t *testing.T) {
 }
 
 // T6: 2026-07-28 has POST alone and no sessions.
-func TestT6StatelessEraHasNothingButPost(t *testing.T) {
+func TestT6TheModernEraHasOnlyPOST(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
 	for _, method := range []string{"GET", "DELETE"} {
@@ -572,7 +572,7 @@ func TestT6StatelessEraHasNothingButPost(t *testing.T) {
 }
 
 // T7: what is accepted without an answer has 202 and no body; what is not accepted, 4xx.
-func TestT7NotificationsAndResponsesAreAcceptedOrNot(t *testing.T) {
+func TestT7StatusOfNotificationsAndResponses(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
 	const (
@@ -611,7 +611,7 @@ func TestT7NotificationsAndResponsesAreAcceptedOrNot(t *testing.T) {
 }
 
 // T14: a version that there is not, or not for this.
-func TestT14UnknownVersionsAreRefused(t *testing.T) {
+func TestT14UnknownVersionsAreRejected(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
 	ping := `{"jsonrpc":"2.0","id":1,"method":"ping"}`
@@ -653,7 +653,7 @@ func TestT14UnknownVersionsAreRefused(t *testing.T) {
 }
 
 // T15, T16, T17, T19, J12: the probes of the conformance suite, with their statuses.
-func TestT15T16T17T19J12StatelessRequestsAreHeldAgainstTheirHeaders(t *testing.T) {
+func TestT15T16T17T19J12HeadersMustMatchTheRequest(t *testing.T) {
 	e := newEndpoint(t)
 	name64 := func(s string) string { return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(s)) + "?=" }
 	body := func(method, params, meta string) string {
@@ -813,7 +813,7 @@ func TestJ7BatchIsServedInTheOneRevisionThatHasIt(t *testing.T) {
 	}
 }
 
-func TestBodiesHaveABound(t *testing.T) {
+func TestBodiesAreBounded(t *testing.T) {
 	const limit = 100_000
 	e := newEndpoint(t, func(s *server.Server) { s.Limits.MaxMessage = limit })
 	session := e.session("2025-11-25")
@@ -878,7 +878,7 @@ func readLine(t *testing.T, r io.Reader) string {
 	return line
 }
 
-func TestBrokenBodiesAreNoMessages(t *testing.T) {
+func TestBrokenBodiesAreRejected(t *testing.T) {
 	e := newEndpoint(t)
 	const head = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 	for what, raw := range map[string]string{
@@ -948,7 +948,7 @@ func TestT20ClosingTheResponseCancels(t *testing.T) {
 
 // T20: a client may close its half of the connection and keep reading: still nothing
 // more may come. Before the first event, and after it.
-func TestT20NothingIsSentForACancelledRequest(t *testing.T) {
+func TestT20NoMessageIsSentForACancelledRequest(t *testing.T) {
 	e := newEndpoint(t)
 	for _, token := range []string{``, `"progressToken":1,`} {
 		body, header := modern("1", "tools/call", `"name":"wait"`)
@@ -997,7 +997,7 @@ func TestT21DisconnectDoesNotCancelInASession(t *testing.T) {
 	})
 }
 
-func TestJ15CancelledRequestOfASessionEndsWithoutAResponse(t *testing.T) {
+func TestJ15ACancelledRequestOfASessionGetsNoResponse(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
 	const cancel = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"changed my mind"}}`
@@ -1024,7 +1024,7 @@ func TestJ15CancelledRequestOfASessionEndsWithoutAResponse(t *testing.T) {
 
 // T22, T23, T11: a response stream carries its own call's notifications and its response, no requests,
 // and says to proxies that it is a stream.
-func TestT22T23ResponseStreamIsTheCallsOwn(t *testing.T) {
+func TestT22T23TheResponseStreamBelongsToTheCall(t *testing.T) {
 	e := newEndpoint(t)
 	modernBody, modernHeader := modern("1", "tools/call", `"name":"count","arguments":{"to":50}`)
 	for era, open := range map[string]func() *http.Response{
@@ -1053,7 +1053,7 @@ func TestT22T23ResponseStreamIsTheCallsOwn(t *testing.T) {
 	}
 }
 
-func TestLargeResultsArriveWhole(t *testing.T) {
+func TestLargeResultsArriveCompletely(t *testing.T) {
 	e := newEndpoint(t)
 	const size = 3 << 20
 	a := e.modern("1", "tools/call", fmt.Sprintf(`"name":"big","arguments":{"bytes":%d}`, size))
@@ -1064,7 +1064,7 @@ func TestLargeResultsArriveWhole(t *testing.T) {
 
 // Nobody waits for ever for a reader who takes nothing: what a call writes to it is
 // bounded, and in 2026-07-28 its leaving ends the call.
-func TestReaderThatTakesNothingHoldsUpItsCallAlone(t *testing.T) {
+func TestAReaderThatStopsBlocksOnlyItsCall(t *testing.T) {
 	e := newEndpoint(t)
 	body, header := modern("1", "tools/call", `"name":"count","arguments":{"to":50000}`)
 	resp := e.open(t.Context(), "POST", "/", strings.Replace(body, `"_meta":{`, `"_meta":{"progressToken":1,`, 1), header...)
@@ -1077,7 +1077,7 @@ func TestReaderThatTakesNothingHoldsUpItsCallAlone(t *testing.T) {
 
 // F18: a handler that ends its goroutine takes its own exchange with it and nothing
 // else: not the server, not its session's place, not what Shutdown waits for.
-func TestHandlerThatEndsItsGoroutineEndsNothingElse(t *testing.T) {
+func TestAHandlerThatEndsItsGoroutineIsContained(t *testing.T) {
 	e := newEndpoint(t, func(s *server.Server) {
 		s.Limits.MaxInflight = 2
 		server.AddTool(s, mcp.Tool{Name: "exit"}, func(ctx context.Context, _ struct{}) (string, error) {
@@ -1124,7 +1124,7 @@ func TestHandlerThatEndsItsGoroutineEndsNothingElse(t *testing.T) {
 	}
 }
 
-func TestShutdownFinishesWhatIsInFlight(t *testing.T) {
+func TestShutdownWaitsForRequestsInFlight(t *testing.T) {
 	for _, era := range []string{"modern", "legacy"} {
 		e := newEndpoint(t)
 		stream, w := e.callOf(t.Context(), era)
@@ -1197,7 +1197,7 @@ func TestShutdownFinishesAPair(t *testing.T) {
 }
 
 // A Shutdown that loses its patience cancels, and what the handlers make of it is sent.
-func TestShutdownWithoutPatienceCancels(t *testing.T) {
+func TestShutdownCancelsWhenItsContextEnds(t *testing.T) {
 	for _, era := range []string{"modern", "legacy"} {
 		e := newEndpoint(t)
 		stream, w := e.callOf(t.Context(), era)

@@ -20,7 +20,7 @@ const waitCall = `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name
 
 // Whoever comes one too many is told to wait, however many come at the same moment: by
 // the status, and not by an error that looks like an answer.
-func TestRequestsThatComeAtOnceAreAllToldToWait(t *testing.T) {
+func TestConcurrentRequestsOverTheLimitAreToldToRetry(t *testing.T) {
 	const most, all = 2, 40
 	e := newEndpoint(t, func(s *server.Server) { s.Limits.MaxInflight = most })
 	session := e.session("2025-03-26")
@@ -84,7 +84,7 @@ func TestRequestsThatComeAtOnceAreAllToldToWait(t *testing.T) {
 
 // Nobody uses up what there is for others: stateless requests are counted for each
 // address, or principal, and subscriptions apart from them.
-func TestStatelessRequestsAreCountedByOwner(t *testing.T) {
+func TestModernRequestsAreCountedByPrincipal(t *testing.T) {
 	for name, with := range map[string]struct {
 		limits server.Limits
 		auth   *auth.ProtectedResource

@@ -12,7 +12,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-func TestKeepAliveIsHowOftenSilentStreamsBeat(t *testing.T) {
+func TestKeepAliveIsTheIntervalOfComments(t *testing.T) {
 	endpoint := httptest.NewServer(&server.Server{KeepAlive: 5 * time.Millisecond})
 	defer endpoint.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

@@ -34,7 +34,7 @@ type secret string
 
 func (secret) LogValue() slog.Value { return slog.StringValue("[redacted]") }
 
-func TestRecordsBecomeObjectsWithEachNameOnce(t *testing.T) {
+func TestLogRecordsBecomeObjectsWithoutDuplicateNames(t *testing.T) {
 	for name, tt := range map[string]struct {
 		log  func(*slog.Logger)
 		want string
@@ -65,7 +65,7 @@ func TestRecordsBecomeObjectsWithEachNameOnce(t *testing.T) {
 	}
 }
 
-func TestLevelsOfOneLoggerDoNotTouchAnother(t *testing.T) {
+func TestDerivedLoggersAreIndependent(t *testing.T) {
 	var out logSink
 	ctx := rpc.With(t.Context(), &rpc.Call{LogLevel: mcp.LevelDebug, Stream: &out})
 	base := Logger(ctx).With("a", 1)
@@ -77,7 +77,7 @@ func TestLevelsOfOneLoggerDoNotTouchAnother(t *testing.T) {
 	}
 }
 
-func TestALoggerOutsideOfAHandlerIsSilent(t *testing.T) {
+func TestALoggerOutsideOfAHandlerDropsRecords(t *testing.T) {
 	if Logger(t.Context()).Enabled(t.Context(), LevelEmergency) {
 		t.Error("it is enabled")
 	}

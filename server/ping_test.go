@@ -108,7 +108,7 @@ func pong(data string) (answer string, ok bool) {
 // A client that answers keeps its session and its stream for ever. One that does not
 // loses the stream, and the session when it does not come back; what it has in flight
 // goes on, T21.
-func TestT21SilentClientsOfSessionsAreLost(t *testing.T) {
+func TestT21SilentSessionClientsAreDisconnected(t *testing.T) {
 	for name, does := range map[string]struct{ answer, call, comeBack bool }{
 		"answers": {answer: true}, "silent": {}, "silent in a call": {call: true}, "comes back": {comeBack: true},
 	} {
@@ -169,7 +169,7 @@ func TestT21SilentClientsOfSessionsAreLost(t *testing.T) {
 }
 
 // The stream of 2024-11-05 is the session.
-func TestSilentClientsOfPairsAreLost(t *testing.T) {
+func TestSilentPairClientsAreDisconnected(t *testing.T) {
 	for _, answers := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			s := httpServer()
@@ -206,7 +206,7 @@ func TestSilentClientsOfPairsAreLost(t *testing.T) {
 }
 
 // A connection is watched when the server is told to.
-func TestSilentClientsOfConnectionsAreLost(t *testing.T) {
+func TestSilentConnectionClientsAreDisconnected(t *testing.T) {
 	for name, does := range map[string]struct {
 		every  time.Duration
 		answer bool

@@ -14,7 +14,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-func TestPromptThatCannotBeOfferedIsRefused(t *testing.T) {
+func TestInvalidPromptsAreRejected(t *testing.T) {
 	type topic struct {
 		Topic string `json:"topic"`
 	}
@@ -70,7 +70,7 @@ func TestPromptThatCannotBeOfferedIsRefused(t *testing.T) {
 	}
 }
 
-func TestRawPromptGetsItsArguments(t *testing.T) {
+func TestAnUntypedPromptGetsItsArguments(t *testing.T) {
 	s := quiet()
 	s.DeclarePrompts()
 	c := mcptest.Dial(t, s)
@@ -103,7 +103,7 @@ func TestRawPromptGetsItsArguments(t *testing.T) {
 	}
 }
 
-func TestCompleterOfNothingIsRefused(t *testing.T) {
+func TestACompleterWithoutAnArgumentIsRejected(t *testing.T) {
 	s := quiet()
 	server.AddPrompt(s, mcp.Prompt{Name: "greet"}, func(context.Context, struct {
 		Name string `json:"name"`
@@ -130,7 +130,7 @@ func TestCompleterOfNothingIsRefused(t *testing.T) {
 }
 
 // Completion is declared when there is something to complete, and goes with the prompt.
-func TestCompletionIsDeclaredWhenThereIsSome(t *testing.T) {
+func TestCompletionIsDeclaredWhenThereIsACompleter(t *testing.T) {
 	type named struct {
 		Name string `json:"name"`
 	}
@@ -164,7 +164,7 @@ func TestCompletionIsDeclaredWhenThereIsSome(t *testing.T) {
 }
 
 // Params that are none are refused before anything is looked up.
-func TestMalformedParamsAreRefused(t *testing.T) {
+func TestMalformedParamsAreRejected(t *testing.T) {
 	s := quiet()
 	server.AddStatic(s, mcp.Resource{URI: "note://a", Name: "a"}, "")
 	server.AddPrompt(s, mcp.Prompt{Name: "greet"}, func(context.Context, struct {

@@ -43,7 +43,7 @@ func text(s string) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) { return s, nil }
 }
 
-func TestResourceThatCannotBeOfferedIsRefused(t *testing.T) {
+func TestInvalidResourcesAreRejected(t *testing.T) {
 	for _, tc := range []struct {
 		resource mcp.Resource
 		want     string
@@ -83,7 +83,7 @@ func TestResourceThatCannotBeOfferedIsRefused(t *testing.T) {
 	}
 }
 
-func TestResourceIsKeptAsItWasWhenAdded(t *testing.T) {
+func TestAddResourceCopiesTheDefinition(t *testing.T) {
 	s := quiet()
 	r := mcp.Resource{URI: "note://a", Name: "a", Annotations: &mcp.Annotations{Audience: []mcp.Role{mcp.RoleUser}}, Meta: mcp.Meta{"a": json.RawMessage(`1`)}}
 	server.AddResource(s, r, text(""))
@@ -95,7 +95,7 @@ func TestResourceIsKeptAsItWasWhenAdded(t *testing.T) {
 	}
 }
 
-func TestRawResourceIsReadByItsURI(t *testing.T) {
+func TestAnUntypedResourceIsReadByItsURI(t *testing.T) {
 	s := quiet()
 	shared := &mcp.ReadResourceResult{Contents: []mcp.ResourceContents{{Text: "shared"}}}
 	for _, uri := range []string{"note://a", "note://b"} {
@@ -146,7 +146,7 @@ func TestRemovedResourceIsNotFound(t *testing.T) {
 	}
 }
 
-func TestResourcesComeAndGoWhileTheyAreRead(t *testing.T) {
+func TestResourcesCanChangeWhileTheyAreRead(t *testing.T) {
 	s := quiet()
 	s.DeclareResources()
 	c := mcptest.Dial(t, s)

@@ -205,7 +205,7 @@ func TestT6T13EventsOfOtherRevisionsHaveNoIDs(t *testing.T) {
 
 // T12, T21: a client that comes back finds everything behind the event that it names, while the
 // call runs and when it is over.
-func TestT12T21StreamGoesOnWhereItsClientLostIt(t *testing.T) {
+func TestT12T21AResumedStreamContinuesWhereItBroke(t *testing.T) {
 	for _, r := range resumableRevisions {
 		e := newStepping(t)
 		session := e.session(r)
@@ -236,7 +236,7 @@ func TestT12T21StreamGoesOnWhereItsClientLostIt(t *testing.T) {
 }
 
 // A client may be lost before it has heard anything but where to resume.
-func TestStreamGoesOnFromItsBeginning(t *testing.T) {
+func TestAStreamCanBeResumedFromItsBeginning(t *testing.T) {
 	e := newStepping(t)
 	session := e.session("2025-11-25")
 	first := e.begin(session, 1)[0]
@@ -317,7 +317,7 @@ func TestResumeEndsTheFirstConnection(t *testing.T) {
 
 // What exceeds the bound is purged, oldest first, and a resume that would leave it out is
 // refused and not answered with a gap.
-func TestResumeOfWhatIsPurgedIsRefused(t *testing.T) {
+func TestResumeOfAPurgedStreamIsRejected(t *testing.T) {
 	e := newStepping(t)
 	session := e.session("2025-06-18")
 	got := e.begin(session, 2)
@@ -336,7 +336,7 @@ func TestResumeOfWhatIsPurgedIsRefused(t *testing.T) {
 }
 
 // What cannot be held at all cannot be resumed either.
-func TestResultThatIsNotHeldIsNoGap(t *testing.T) {
+func TestAMissingResultIsReportedOnResume(t *testing.T) {
 	e := newEndpoint(t, func(s *server.Server) {
 		server.AddTool(s, mcp.Tool{Name: "huge"}, func(ctx context.Context, _ struct{}) (string, error) {
 			_ = server.Progress(ctx, 1, 1, "")
@@ -357,7 +357,7 @@ func TestResultThatIsNotHeldIsNoGap(t *testing.T) {
 
 // A session's standalone stream is resumed as well: what has changed while the client was
 // away is told when it is back.
-func TestStandaloneStreamGoesOn(t *testing.T) {
+func TestTheStandaloneStreamCanBeResumed(t *testing.T) {
 	for _, r := range resumableRevisions {
 		e := newEndpoint(t)
 		session := e.session(r)
@@ -394,7 +394,7 @@ func TestStandaloneStreamGoesOn(t *testing.T) {
 }
 
 // A session that ends takes its streams with it.
-func TestEndedSessionHoldsNothing(t *testing.T) {
+func TestAnEndedSessionStoresNoEvents(t *testing.T) {
 	kept := newKept()
 	e := newStepping(t)
 	e.server.KV, e.server.Log = kept, kept
@@ -413,7 +413,7 @@ func TestEndedSessionHoldsNothing(t *testing.T) {
 }
 
 // A client cannot have more by asking more often: one connection of a stream is open.
-func TestManyResumesAreOneConnection(t *testing.T) {
+func TestManyResumesUseOneConnection(t *testing.T) {
 	e := newStepping(t)
 	session := e.session("2025-11-25")
 	id := e.begin(session, 100)[1].id
@@ -445,7 +445,7 @@ func TestManyResumesAreOneConnection(t *testing.T) {
 }
 
 // A handler may end the connection while it goes on; the client comes back when it was told to.
-func TestCloseStreamSendsTheClientAway(t *testing.T) {
+func TestCloseStreamDisconnectsTheClient(t *testing.T) {
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		s := httpServer()
 		alone, goOn := make(chan struct{}), make(chan struct{})
@@ -525,7 +525,7 @@ func TestCloseStreamIsUnsupportedElsewhere(t *testing.T) {
 }
 
 // A server that shuts down does not wait for clients that may come back.
-func TestShutdownDoesNotWaitForClientsThatAreAway(t *testing.T) {
+func TestShutdownDoesNotWaitForDisconnectedClients(t *testing.T) {
 	e := newStepping(t)
 	session := e.session("2025-11-25")
 	ctx, hangUp := context.WithCancel(t.Context())
@@ -542,7 +542,7 @@ func TestShutdownDoesNotWaitForClientsThatAreAway(t *testing.T) {
 }
 
 // What is held is held for its time, and a standalone stream is waited for as long.
-func TestHeldEventsExpire(t *testing.T) {
+func TestStoredEventsExpire(t *testing.T) {
 	for _, tc := range []struct {
 		after time.Duration
 		call  int // status of the resumed stream of a call that is over

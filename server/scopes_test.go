@@ -49,7 +49,7 @@ func scopesLogged(t *testing.T, late bool, info *auth.Info) (answers, log string
 }
 
 // Nobody over HTTP has scopes without Server.Auth: that stays closed, and is told once.
-func TestScopesThatNobodyCanHaveAreReportedOnce(t *testing.T) {
+func TestScopesWithoutAuthorizationAreLoggedOnce(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		answers, log := scopesLogged(t, late, nil)
 		if n := strings.Count(answers, "insufficient scope"); n != 2 || !strings.Contains(answers, "done") {
@@ -62,7 +62,7 @@ func TestScopesThatNobodyCanHaveAreReportedOnce(t *testing.T) {
 }
 
 // A program that authenticates in front of the server grants them itself.
-func TestScopesThatTheProgramGrantsAreThere(t *testing.T) {
+func TestScopesGrantedByTheProgramCount(t *testing.T) {
 	answers, log := scopesLogged(t, false, &auth.Info{Principal: principal.Local, Scopes: []string{"files"}})
 	if strings.Contains(answers, "insufficient") || log != "" {
 		t.Errorf("%s%s", answers, log)

@@ -61,7 +61,7 @@ func TestMiddlewareSeesEveryCall(t *testing.T) {
 	}
 }
 
-func TestOutsideAHandlerThereIsNoCall(t *testing.T) {
+func TestAContextOutsideOfAHandlerHasNoCall(t *testing.T) {
 	ctx := t.Context()
 	if err := server.Progress(ctx, 1, 2, ""); !errors.Is(err, call.ErrNoCall) {
 		t.Errorf("Progress: %v", err)
@@ -74,7 +74,7 @@ func TestOutsideAHandlerThereIsNoCall(t *testing.T) {
 	}
 }
 
-func TestProgressAfterTheHandlerIsRefused(t *testing.T) {
+func TestProgressAfterTheHandlerIsAnError(t *testing.T) {
 	s := new(server.Server)
 	var kept context.Context
 	server.AddTool(s, mcp.Tool{Name: "keep"}, func(ctx context.Context, _ struct{}) (string, error) {
@@ -148,7 +148,7 @@ func TestShutdownWaitsForCalls(t *testing.T) {
 	})
 }
 
-func TestShutdownLosesItsPatience(t *testing.T) {
+func TestShutdownEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, started, _ := blocking()
 		l := speak(t, s)
@@ -168,7 +168,7 @@ func TestShutdownLosesItsPatience(t *testing.T) {
 }
 
 // For the race detector: connections begin while the server shuts down.
-func TestConnectionsBeginWhileTheServerShutsDown(t *testing.T) {
+func TestConnectionsDuringShutdownAreRejected(t *testing.T) {
 	for range 20 {
 		s := new(server.Server)
 		var wg sync.WaitGroup
@@ -211,7 +211,7 @@ func TestTheLimitOfCallsInFlightIsConfigured(t *testing.T) {
 
 // S4, with the standard streams of a real process: what was asked is answered, then
 // it exits, and what the program prints does not disturb.
-func TestRunServesStandardInputToItsEnd(t *testing.T) {
+func TestRunServesStandardInputUntilItEnds(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -231,7 +231,7 @@ func TestRunServesStandardInputToItsEnd(t *testing.T) {
 
 const runVariable = "PARLEY_SERVER_TEST_RUN"
 
-// run is the server of TestRunServesStandardInputToItsEnd.
+// run is the server of TestRunServesStandardInputUntilItEnds.
 func run() {
 	s := new(server.Server)
 	server.AddTool(s, mcp.Tool{Name: "greet"}, func(ctx context.Context, in greeting) (string, error) {
@@ -245,7 +245,7 @@ func run() {
 }
 
 // A connection that ends in the middle of a message is no error of the server's.
-func TestACutConnectionIsTheEnd(t *testing.T) {
+func TestABrokenConnectionEndsServeConn(t *testing.T) {
 	theirs, ours := io.Pipe()
 	s := new(server.Server)
 	done := make(chan error, 1)

@@ -115,7 +115,7 @@ func (k *kept) left(t *testing.T) (n int) {
 	return n
 }
 
-func TestT8SessionIDIsAsTheProtocolWants(t *testing.T) {
+func TestT8SessionIDsAreVisibleASCII(t *testing.T) {
 	e := newEndpoint(t)
 	seen := make(map[string]bool)
 	for range 100 {
@@ -191,7 +191,7 @@ func TestDeleteEndsTheSession(t *testing.T) {
 }
 
 // T11: a session has one standalone stream; a second GET takes it over.
-func TestT11SecondStreamTakesOver(t *testing.T) {
+func TestT11ASecondStreamReplacesTheFirst(t *testing.T) {
 	e := newEndpoint(t)
 	session := append(e.session("2025-11-25"), "Accept", "text/event-stream")
 	first := newEvents(t, e.open(t.Context(), "GET", "/", "", session...))
@@ -219,7 +219,7 @@ func TestT11T12ResponsesAreNeverOnTheStandaloneStream(t *testing.T) {
 	standalone.ends()
 }
 
-func TestBusySessionIsToldToWait(t *testing.T) {
+func TestABusySessionIsToldToRetry(t *testing.T) {
 	const most = 128
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
@@ -256,7 +256,7 @@ func TestBusySessionIsToldToWait(t *testing.T) {
 	}
 }
 
-func TestTooManySessionsAreRefused(t *testing.T) {
+func TestTooManySessionsAreRejected(t *testing.T) {
 	for name, limits := range map[string]server.Limits{"of an address": {SessionsPerAddress: 3}, "in all": {Sessions: 3}} {
 		e := newEndpoint(t, func(s *server.Server) { s.Limits = limits })
 		var last []string
@@ -275,7 +275,7 @@ func TestTooManySessionsAreRefused(t *testing.T) {
 }
 
 // Addresses of one IPv6 network are one: whoever has one has them all.
-func TestNetworkOfIPv6IsOneAddress(t *testing.T) {
+func TestAnIPv6NetworkCountsAsOneAddress(t *testing.T) {
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler), Limits: server.Limits{SessionsPerAddress: 2}}
 	from := func(address string) int {
 		return inBubble(s, http.MethodPost, fmt.Sprintf(initializeBody, "2025-11-25"), "RemoteAddr", address).Code
@@ -325,7 +325,7 @@ func TestT8SessionsExpire(t *testing.T) {
 }
 
 // An open stream, and a call, are use for as long as they last.
-func TestSessionLivesWhileItsStreamIsOpen(t *testing.T) {
+func TestASessionLivesWhileItsStreamIsOpen(t *testing.T) {
 	for name, body := range map[string]string{
 		"a stream": "",
 		"a call":   `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait"}}`,
@@ -496,7 +496,7 @@ func TestFiveThousandIdleSessionsCostAlmostNothing(t *testing.T) {
 }
 
 // What a client says of itself at length is not kept for half an hour a session.
-func TestGreedyHandshakeIsKeptShort(t *testing.T) {
+func TestLargeHandshakesAreStoredShortened(t *testing.T) {
 	k := newKept()
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler), KV: k, Log: k}
 	long := strings.Repeat("A", 3<<20)
@@ -517,7 +517,7 @@ func TestGreedyHandshakeIsKeptShort(t *testing.T) {
 
 // T21: the keep-alive of a call that takes long: a comment each 15 seconds, and then the
 // result.
-func TestT23LongCallIsKeptAlive(t *testing.T) {
+func TestT23ALongCallIsKeptAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := httpServer()
 		calls := addWait(s)
@@ -539,7 +539,7 @@ func TestT23LongCallIsKeptAlive(t *testing.T) {
 
 // U3: a session that the server has forgotten is replaced without anybody noticing,
 // once, and by one that begins without the old one's id.
-func TestU3ClientBeginsAnewWhenItsSessionIsGone(t *testing.T) {
+func TestU3AClientStartsANewSessionWhenItsSessionHasEnded(t *testing.T) {
 	s := httpServer()
 	var mu sync.Mutex
 	var sessions []string // that were begun

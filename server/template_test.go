@@ -15,7 +15,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-func TestMostSpecificTemplateReads(t *testing.T) {
+func TestTheMostSpecificTemplateServesAURI(t *testing.T) {
 	type add func(s *server.Server)
 	named := func(text string) add {
 		return func(s *server.Server) {
@@ -100,7 +100,7 @@ func TestVariablesAreDecodedIntoTheirTypes(t *testing.T) {
 	}
 }
 
-func TestTemplateThatDoesNotFitItsHandlerIsRefused(t *testing.T) {
+func TestTemplatesMustMatchTheirHandlers(t *testing.T) {
 	type id struct {
 		ID string `json:"id"`
 	}
@@ -135,7 +135,7 @@ func TestTemplateThatDoesNotFitItsHandlerIsRefused(t *testing.T) {
 	}
 }
 
-func TestRawTemplateIsReadByTheURI(t *testing.T) {
+func TestAnUntypedTemplateIsReadByURI(t *testing.T) {
 	s := quiet()
 	echo := func(_ context.Context, uri string) (*mcp.ReadResourceResult, error) {
 		return &mcp.ReadResourceResult{Contents: []mcp.ResourceContents{{Text: "read " + uri}}}, nil
@@ -166,7 +166,7 @@ func TestRawTemplateIsReadByTheURI(t *testing.T) {
 }
 
 // Schemas say of a URI what they say of arguments: the client is not told more.
-func TestURIThatIsNone(t *testing.T) {
+func TestInvalidURIsAreRejected(t *testing.T) {
 	s := quiet()
 	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "{+any}", Name: "any"}, func(_ context.Context, in map[string]string) (string, error) {
 		return in["any"], nil

@@ -134,7 +134,7 @@ func TestRegisterToolReturnsTheReason(t *testing.T) {
 	}
 }
 
-func TestEveryKindOfResult(t *testing.T) {
+func TestEveryKindOfResultIsEncoded(t *testing.T) {
 	type point struct {
 		X int64 `json:"x"`
 		Y int64 `json:"y,omitzero"`
@@ -227,7 +227,7 @@ func list(t *testing.T, l *line) map[string]mcp.Tool {
 }
 
 // V6: structured content fits its schema, or the call has failed.
-func TestResultsThatDoNotFitTheirSchemaAreErrors(t *testing.T) {
+func TestResultsMustMatchTheOutputSchema(t *testing.T) {
 	var log bytes.Buffer
 	s := server.Server{Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	schema := json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`)
@@ -285,7 +285,7 @@ func TestErrorsOfHandlers(t *testing.T) {
 }
 
 // The model's mistakes go back to the model, the client's to the client.
-func TestArgumentsAreChecked(t *testing.T) {
+func TestArgumentsAreValidated(t *testing.T) {
 	var s server.Server
 	server.AddTool(&s, mcp.Tool{Name: "greet"}, greet)
 	if err := s.RegisterTool(mcp.Tool{Name: "raw"}, raw); err != nil {
@@ -335,7 +335,7 @@ func TestArgumentsAreChecked(t *testing.T) {
 }
 
 // What a tool is must not change under those who list it.
-func TestDefinitionsBelongToTheServer(t *testing.T) {
+func TestDefinitionsAreCopied(t *testing.T) {
 	var s server.Server
 	tool := mcp.Tool{
 		Name: "a", Description: "<b> & \u2028", InputSchema: json.RawMessage("{\n\"type\": \"object\",\"description\":\"<&>\"}"), Annotations: &mcp.ToolAnnotations{Title: "before"},
@@ -381,7 +381,7 @@ func TestAToolCanBeRemovedWhileItRuns(t *testing.T) {
 }
 
 // For the race detector: everything that is safe while serving.
-func TestToolsComeAndGoWhileServing(t *testing.T) {
+func TestToolsCanChangeWhileServing(t *testing.T) {
 	s := &server.Server{PageSize: 3}
 	server.AddTool(s, mcp.Tool{Name: "stays"}, greet)
 	c := mcptest.Dial(t, s)

@@ -25,7 +25,7 @@ func compiled(t interface{ Fatalf(string, ...any) }, text string, lists ...strin
 	return u
 }
 
-func TestTemplateFindsTheValuesInAURI(t *testing.T) {
+func TestATemplateFindsTheValuesInAURI(t *testing.T) {
 	type values = map[string][]string
 	for _, tc := range []struct {
 		template, lists, uri string
@@ -103,7 +103,7 @@ func TestTemplateFindsTheValuesInAURI(t *testing.T) {
 	}
 }
 
-func TestTemplateThatCannotBeReadIsRefused(t *testing.T) {
+func TestInvalidTemplatesAreRejected(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                           "1 to 2048 bytes",
 		strings.Repeat("x", 2<<10+1): "1 to 2048 bytes",
@@ -139,7 +139,7 @@ func TestTemplateThatCannotBeReadIsRefused(t *testing.T) {
 
 // Whatever the usual library makes of a template and values is read back, by us, as
 // these values. (It does not encode what is not ASCII as the RFC has it.)
-func TestTemplateReadsWhatTheLibraryWrites(t *testing.T) {
+func TestATemplateMatchesExpansionsOfTheLibrary(t *testing.T) {
 	name := rapid.StringMatching(`[a-z][a-z0-9_]{0,3}`)
 	text := rapid.StringMatching(`[a-z0-9 /?&=,.;%~_-]{1,6}`)
 	rapid.Check(t, func(t *rapid.T) {

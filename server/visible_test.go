@@ -62,7 +62,7 @@ func secretive(t testing.TB) (s *server.Server, forAda server.Option) {
 }
 
 // R7: lists vary by who asks, and are private to their caches then.
-func TestHiddenThingsAreListedToThoseWhoSeeThem(t *testing.T) {
+func TestHiddenEntriesAreListedForTheirCallers(t *testing.T) {
 	s, _ := secretive(t)
 	s.ListCache = server.CachePolicy{Public: true}
 	ada, bob := speakAs(t, s, person(t, "ada")), speakAs(t, s, person(t, "bob"))
@@ -84,7 +84,7 @@ func TestHiddenThingsAreListedToThoseWhoSeeThem(t *testing.T) {
 }
 
 // R7: what is hidden is answered exactly as what is not there.
-func TestWhatIsHiddenAnswersAsUnknown(t *testing.T) {
+func TestHiddenEntriesAreUnknownToOthers(t *testing.T) {
 	s, _ := secretive(t)
 	ada, bob := speakAs(t, s, person(t, "ada")), speakAs(t, s, person(t, "bob"))
 	for _, c := range []struct{ method, params string }{
@@ -115,7 +115,7 @@ func TestWhatIsHiddenAnswersAsUnknown(t *testing.T) {
 }
 
 // C1: what only some see is private to their caches, whatever the policy says.
-func TestContentsOfWhatIsHiddenArePrivate(t *testing.T) {
+func TestContentsOfHiddenResourcesArePrivate(t *testing.T) {
 	s, _ := secretive(t)
 	raw, err := speakAs(t, s, person(t, "ada")).ask(mcp.MethodReadResource, `"uri":"note://secret"`)
 	if err != nil || !strings.Contains(string(raw), `"ttlMs":1000,"cacheScope":"private"`) {
@@ -125,7 +125,7 @@ func TestContentsOfWhatIsHiddenArePrivate(t *testing.T) {
 
 // J18, R7: pages of a list that is made for each caller hold what they see, and one's
 // cursor is of no use to another.
-func TestPagesOfHiddenThings(t *testing.T) {
+func TestPagesWithHiddenEntries(t *testing.T) {
 	ada, bob := person(t, "ada"), person(t, "bob")
 	s := &server.Server{PageSize: 2, Logger: slog.New(slog.DiscardHandler)}
 	for i := range 12 {
@@ -161,7 +161,7 @@ func TestPagesOfHiddenThings(t *testing.T) {
 }
 
 // A cursor of before somebody hid something leads on to what its holder sees.
-func TestCursorsHoldWhenSomethingIsHidden(t *testing.T) {
+func TestCursorsStayValidWithHiddenEntries(t *testing.T) {
 	s := withTools(t, 1, "a", "c")
 	s.Logger = slog.New(slog.DiscardHandler)
 	bob := speakAs(t, s, person(t, "bob"))
@@ -188,7 +188,7 @@ func TestAPanickingVisibleToHides(t *testing.T) {
 }
 
 // R7: directories are hidden with all that is in them.
-func TestADirectoryIsHidden(t *testing.T) {
+func TestADirectoryCanBeHidden(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(dir+"/secret.txt", []byte("s"), 0o600); err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func TestADirectoryIsHidden(t *testing.T) {
 
 // N1, R7: changes are reported to those who see what has changed, in both eras, and a
 // subscription to what is hidden is one to nothing.
-func TestChangesOfWhatIsHiddenAreReportedToThoseWhoSeeIt(t *testing.T) {
+func TestChangesOfHiddenEntriesReachTheirCallersOnly(t *testing.T) {
 	const everything = `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["note://secret","note://open"]}`
 	begin := map[string]func(l *line){
 		"2026-07-28": func(l *line) {
@@ -266,7 +266,7 @@ func TestChangesOfWhatIsHiddenAreReportedToThoseWhoSeeIt(t *testing.T) {
 }
 
 // Programs are asked about a change once for each principal.
-func TestVisibleToIsAskedOncePerPrincipalOfAChange(t *testing.T) {
+func TestVisibleToIsCalledOncePerPrincipalForAChange(t *testing.T) {
 	var asked atomic.Int32
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
 	s.DeclareTools()
