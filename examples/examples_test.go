@@ -449,7 +449,7 @@ func TestClock(t *testing.T) {
 		case change.Kind == client.ResourceUpdated && !change.Resync:
 			updates++
 		case change.Kind == client.ToolsChanged && change.Resync:
-			if _, err := c.CallTool(ctx, "set_alarm", nil); err != nil {
+			if _, err := c.CallTool(ctx, "set_timer", nil); err != nil {
 				t.Fatal(err)
 			}
 		case change.Kind == client.ToolsChanged:
@@ -459,14 +459,14 @@ func TestClock(t *testing.T) {
 			break
 		}
 	}
-	if text, err := client.CallTool[string](ctx, c, "snooze", nil); err != nil || text != "The alarm is off." {
+	if text, err := client.CallTool[string](ctx, c, "cancel_timer", nil); err != nil || text != "The timer is cancelled." {
 		t.Errorf("%q, %v", text, err)
 	}
 }
 
 func TestWatch(t *testing.T) {
 	out, err := exec.Command(binary("watch"), "3", "clock://now", binary("clock"), "10ms").CombinedOutput()
-	if got := string(out); err != nil || !strings.Contains(got, "tool set_alarm\n") || strings.Count(got, "clock://now ") != 4 {
+	if got := string(out); err != nil || !strings.Contains(got, "tool set_timer\n") || strings.Count(got, "clock://now ") != 4 {
 		t.Errorf("%s%v", got, err)
 	}
 }

@@ -29,7 +29,7 @@ func TestExplainKeepsTheCauseAndAddsAdvice(t *testing.T) {
 	dial := func(err error) error {
 		return &client.DialError{Target: "https://example.com/mcp", Err: fmt.Errorf("connection lost: %w", err)}
 	}
-	refused := &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, Err: syscall.ECONNREFUSED}
+	connect := &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, Err: syscall.ECONNREFUSED}
 	lookup := &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "example.com", IsNotFound: true}}
 	for _, c := range []struct {
 		err  error
@@ -39,15 +39,15 @@ func TestExplainKeepsTheCauseAndAddsAdvice(t *testing.T) {
 		{capability(`{"roots":{}}`), "the server requires directories to work in; name them with --root"},
 		{capability(`{"sampling":{}}`), "the server requires a model of the client, and parley has none"},
 		{capability(`{"extensions":{"com.example/x":{}}}`), "no (code -32021)"},
-		{dial(refused), "cannot connect to https://example.com/mcp: dial tcp 127.0.0.1:1: connection refused; is the server running?"},
+		{dial(connect), "cannot connect to https://example.com/mcp: dial tcp 127.0.0.1:1: connection refused; is the server running?"},
 		{dial(lookup), "cannot connect to https://example.com/mcp: dial tcp: lookup example.com: no such host; check the host name"},
 		{dial(http.ErrSchemeMismatch), "cannot connect to https://example.com/mcp: http: server gave HTTP response to HTTPS client; use http:// instead of https://"},
 		{dial(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}), "cannot connect to https://example.com/mcp: tls: failed to verify certificate: x509: certificate signed by unknown authority; add the certificate of its issuer to the system's trust store if you trust it"},
-		{dial(&call.StatusError{Status: http.StatusNotFound}), "cannot connect to https://example.com/mcp: HTTP status 404 Not Found; check the path of the URL, which is often /mcp"},
-		{dial(&call.StatusError{Status: http.StatusUnauthorized}), "cannot connect to https://example.com/mcp: HTTP status 401 Unauthorized; send the server's credentials with --header"},
+		{dial(&call.StatusError{Status: http.StatusNotFound, Text: "Not Found"}), "cannot connect to https://example.com/mcp: HTTP status 404 Not Found; check the path of the URL, which is often /mcp"},
+		{dial(&call.StatusError{Status: http.StatusUnauthorized, Text: "Unauthorized"}), "cannot connect to https://example.com/mcp: HTTP status 401 Unauthorized; send the server's credentials with --header"},
 		{dial(&transport.ExitError{Code: 3}), "cannot connect to https://example.com/mcp: server process exited with code 3; is it an MCP server that uses standard input and output?"},
 		{dial(&exec.Error{Name: "npx", Err: exec.ErrNotFound}), `cannot start the server: exec: "npx": executable file not found in $PATH; install the program or write its path`},
-		{&call.StatusError{Status: http.StatusUnauthorized}, "HTTP status 401 Unauthorized; send the server's credentials with --header"},
+		{&call.StatusError{Status: http.StatusUnauthorized, Text: "Unauthorized"}, "HTTP status 401 Unauthorized; send the server's credentials with --header"},
 		{errors.New("another error"), "another error"},
 	} {
 		if got := explain(c.err); got != c.want {

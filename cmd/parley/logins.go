@@ -140,7 +140,7 @@ func (a *authorizer) Authorize(req *http.Request, server string) error {
 	}
 	err := a.Client.Authorize(req, server)
 	if errors.Is(err, credstore.ErrUnavailable) {
-		return nil // most servers require no login; one that does rejects the request, and Refused returns the error
+		return nil // a server that requires a login rejects the request
 	}
 	return withLoginAdvice(err)
 }

@@ -1,5 +1,5 @@
 // Command clock is a server that notifies its clients of changes: of a resource that is updated
-// every second, and of its list of tools, which contains snooze while an alarm is set.
+// every second, and of its list of tools, which contains cancel_timer while a timer is set.
 //
 //	parley watch clock://now --read -- go run ./examples/clock
 package main
@@ -33,7 +33,7 @@ func newClock() *clock {
 			defer c.mu.Unlock()
 			return (time.Duration(c.ticks) * time.Second).String(), nil
 		})
-	server.AddTool(c.server, mcp.Tool{Name: "set_alarm", Description: "Set the alarm"}, c.setAlarm)
+	server.AddTool(c.server, mcp.Tool{Name: "set_timer", Description: "Set a timer"}, c.setTimer)
 	return c
 }
 
@@ -55,18 +55,18 @@ func (c *clock) run(ctx context.Context, tick time.Duration) {
 	}
 }
 
-// setAlarm adds a tool. The server notifies the clients.
-func (c *clock) setAlarm(context.Context, struct{}) (string, error) {
+// setTimer adds a tool. The server notifies the clients.
+func (c *clock) setTimer(context.Context, struct{}) (string, error) {
 	err := c.server.RegisterTool(
-		mcp.Tool{Name: "snooze", Description: "Turn the alarm off", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		mcp.Tool{Name: "cancel_timer", Description: "Cancel the timer", InputSchema: json.RawMessage(`{"type":"object"}`)},
 		func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
-			c.server.RemoveTool("snooze")
-			return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("The alarm is off.")}}, nil
+			c.server.RemoveTool("cancel_timer")
+			return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("The timer is cancelled.")}}, nil
 		})
 	if err != nil {
-		return "", err // for example if the alarm is already set
+		return "", err // for example if the timer is already set
 	}
-	return "The alarm is set.", nil
+	return "The timer is set.", nil
 }
 
 func main() {

@@ -1,5 +1,5 @@
-// Command hello is the smallest server: one tool. A client that starts the program speaks
-// to it over standard input and output; at a terminal it serves HTTP on 127.0.0.1:8080.
+// Command hello is the smallest server: one tool. If a client starts the program, it
+// serves standard input and output. At a terminal it serves HTTP on 127.0.0.1:8080.
 //
 //	parley call greet name=Ada -- go run ./examples/hello
 package main
