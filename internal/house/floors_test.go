@@ -51,6 +51,7 @@ var packages = map[string]placement{
 	"internal/digest":     {floor: 0},
 	"internal/atomicfile": {floor: 0},
 	"internal/httpurl":    {floor: 0},
+	"internal/jsonscan":   {floor: 0},
 	"internal/redirect":   {floor: 0},
 	"mcp":                 {floor: 0},
 	"jsonrpc":             {floor: 0},
@@ -77,18 +78,20 @@ var packages = map[string]placement{
 
 // sameFloor are the imports that are allowed between packages of one floor.
 var sameFloor = map[[2]string]bool{
-	{"mcp", "jsonrpc"}:             true,
-	{"mcp", "internal/httpurl"}:    true,
-	{"auth", "jsonrpc"}:            true,
-	{"auth", "principal"}:          true,
-	{"auth", "internal/challenge"}: true,
-	{"auth", "internal/httpurl"}:   true,
-	{"auth", "internal/redirect"}:  true,
+	{"mcp", "jsonrpc"}:               true,
+	{"mcp", "internal/httpurl"}:      true,
+	{"jsonrpc", "internal/jsonscan"}: true,
+	{"schema", "internal/jsonscan"}:  true,
+	{"auth", "jsonrpc"}:              true,
+	{"auth", "principal"}:            true,
+	{"auth", "internal/challenge"}:   true,
+	{"auth", "internal/httpurl"}:     true,
+	{"auth", "internal/redirect"}:    true,
 }
 
 // withoutIO are the packages that do no I/O, and doesIO are the packages that they must not import.
 var (
-	withoutIO = map[string]bool{"mcp": true, "jsonrpc": true, "principal": true, "schema": true, "internal/seal": true}
+	withoutIO = map[string]bool{"mcp": true, "jsonrpc": true, "internal/jsonscan": true, "principal": true, "schema": true, "internal/seal": true}
 	doesIO    = map[string]bool{"net": true, "net/http": true, "os": true, "os/exec": true, "os/signal": true, "syscall": true}
 )
 

@@ -31,6 +31,9 @@ func TestImportRules(t *testing.T) {
 
 		// To the same floor and to a higher one.
 		{"mcp/tool.go", ours + "jsonrpc", ""},
+		{"jsonrpc/scan.go", ours + "internal/jsonscan", ""},
+		{"schema/document.go", ours + "internal/jsonscan", ""},
+		{"internal/jsonscan/scanner.go", ours + "jsonrpc", "floor 0"},
 		{"jsonrpc/scan.go", ours + "mcp", "floor 0"},
 		{"mcp/tool.go", ours + "principal", "floor 0"},
 		{"server/server.go", ours + "client", "floor 6"},

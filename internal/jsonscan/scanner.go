@@ -1,0 +1,290 @@
+package jsonscan
+
+// Scanner checks a JSON text in a single pass. The caller sets the exported
+// fields before the first call.
+//
+// Scanning methods take the index at which to begin and return the index after
+// the part that they have scanned, or -1 after an error, which [Scanner.Err]
+// returns. They share a [Names], which holds the member names of the objects that
+// are open.
+//
+// A Scanner keeps Data. It is not safe for concurrent use.
+type Scanner struct {
+	// Data is the text. It must not change while the scanner or a name that it
+	// returned is in use.
+	Data []byte
+	// MaxDepth bounds the nesting of objects and arrays. While it scans, the scanner
+	// counts the levels down that are still allowed.
+	MaxDepth int
+	// MaxMembers bounds the members of one object.
+	MaxMembers int
+	// MaxTokens bounds the values and member names of the text. The scanner counts
+	// down those that are still allowed.
+	MaxTokens int
+	// MaxExponent bounds the digits of a number's exponent, leading zeros not
+	// counted. Zero means no bound.
+	MaxExponent int
+
+	doc   *Document // records tokens unless nil
+	fault Fault
+	at    int
+}
+
+// Err returns the error of the method that has returned -1 or false.
+func (s *Scanner) Err() *Error { return &Error{Fault: s.fault, Offset: s.at} }
+
+// Fail records an error at an offset and returns -1.
+func (s *Scanner) Fail(at int, fault Fault) int {
+	s.fault, s.at = fault, at
+	return -1
+}
+
+// Whole scans the text as one value and nothing else.
+func (s *Scanner) Whole(names *Names) bool {
+	i := s.Value(SkipSpace(s.Data, 0), names)
+	return i >= 0 && s.Rest(i)
+}
+
+// Rest reports whether the text holds nothing but white space from i.
+func (s *Scanner) Rest(i int) bool {
+	if i = SkipSpace(s.Data, i); i != len(s.Data) {
+		s.Fail(i, TrailingData)
+		return false
+	}
+	return true
+}
+
+// Value scans the value that starts at i.
+func (s *Scanner) Value(i int, names *Names) int {
+	if i >= len(s.Data) {
+		return s.Fail(i, UnexpectedEnd)
+	}
+	if s.MaxTokens--; s.MaxTokens < 0 {
+		return s.Fail(i, TooManyTokens)
+	}
+	var end int
+	var kind Kind
+	var plain bool
+	switch c := s.Data[i]; c {
+	case '{':
+		return s.object(i, names)
+	case '[':
+		return s.array(i, names)
+	case '"':
+		end, escaped := s.text(i)
+		if s.doc != nil && end >= 0 {
+			s.doc.pushText(i, end, escaped)
+		}
+		return end
+	case 't':
+		kind = KindBoolean
+		end = s.literal(i, "true")
+	case 'f':
+		kind = KindBoolean
+		end = s.literal(i, "false")
+	case 'n':
+		kind = KindNull
+		end = s.literal(i, "null")
+	default:
+		if c != '-' && (c < '0' || c > '9') {
+			return s.Fail(i, UnexpectedCharacter)
+		}
+		kind = KindNumber
+		end, plain = s.number(i)
+	}
+	if s.doc != nil && end >= 0 {
+		s.doc.push(Token{Start: uint32(i), End: uint32(end), Kind: kind, Plain: plain})
+	}
+	return end
+}
+
+// enter begins a container that has been counted.
+func (s *Scanner) enter(i int, kind Kind) (token uint32, ok bool) {
+	if s.MaxDepth--; s.MaxDepth < 0 {
+		s.Fail(i, TooDeep)
+		return 0, false
+	}
+	if s.doc != nil {
+		token = s.doc.push(Token{Start: uint32(i), Kind: kind})
+	}
+	return token, true
+}
+
+// leave ends the container that was entered as token. It returns end.
+func (s *Scanner) leave(token uint32, end, count int) int {
+	s.MaxDepth++
+	if s.doc != nil {
+		t := &s.doc.Tokens[token]
+		t.End, t.Next, t.Count = uint32(end), uint32(len(s.doc.Tokens)), uint32(count)
+	}
+	return end
+}
+
+func (s *Scanner) array(i int, names *Names) int {
+	token, ok := s.enter(i, KindArray)
+	if !ok {
+		return -1
+	}
+	i = SkipSpace(s.Data, i+1)
+	if i < len(s.Data) && s.Data[i] == ']' {
+		return s.leave(token, i+1, 0)
+	}
+	for count := 1; ; count++ {
+		if i = s.Value(i, names); i < 0 {
+			return s.failElement(token, count-1)
+		}
+		if i = SkipSpace(s.Data, i); i >= len(s.Data) {
+			s.Fail(i, UnexpectedEnd)
+			return s.failElement(token, count)
+		}
+		switch s.Data[i] {
+		case ',':
+			i = SkipSpace(s.Data, i+1)
+		case ']':
+			return s.leave(token, i+1, count)
+		default:
+			s.Fail(i, ExpectedElementEnd)
+			return s.failElement(token, count)
+		}
+	}
+}
+
+// failElement records how many elements of an array have been scanned, for the
+// path of the error, and returns -1.
+func (s *Scanner) failElement(token uint32, count int) int {
+	if s.doc != nil {
+		s.doc.Tokens[token].Count = uint32(count)
+	}
+	return -1
+}
+
+func (s *Scanner) object(i int, names *Names) int {
+	var o Object
+	i = s.open(i, names, &o)
+	for i >= 0 && !o.Closed {
+		_, from := s.Member(i, names, &o)
+		if from < 0 {
+			return -1
+		}
+		if i = s.Value(from, names); i < 0 {
+			return -1
+		}
+		i = s.Next(i, names, &o)
+	}
+	return i
+}
+
+// Object is an object that is being scanned. [Scanner.Open] begins it. While
+// Closed is false, the caller scans one member with [Scanner.Member], its value
+// with [Scanner.Value] or as an object again, and calls [Scanner.Next].
+type Object struct {
+	// Closed reports whether the object has ended.
+	Closed bool
+
+	token uint32
+	names openObject
+}
+
+// Open begins the object that starts at i. It returns the index at which the first
+// member begins, or the index after the object if it has none.
+func (s *Scanner) Open(i int, names *Names, o *Object) int {
+	if s.MaxTokens--; s.MaxTokens < 0 {
+		return s.Fail(i, TooManyTokens)
+	}
+	return s.open(i, names, o)
+}
+
+// open is Open for an object that has been counted.
+func (s *Scanner) open(i int, names *Names, o *Object) int {
+	token, ok := s.enter(i, KindObject)
+	if !ok {
+		return -1
+	}
+	*o = Object{token: token, names: names.open()}
+	if end := SkipSpace(s.Data, i+1); end < len(s.Data) && s.Data[end] == '}' {
+		o.Closed = true
+		return s.leave(token, end+1, 0)
+	}
+	return i + 1
+}
+
+// Member scans the name and the colon of a member, and white space around them,
+// from i on. It returns the name and the index of the value. The name is a view of
+// the text unless it contains escapes.
+func (s *Scanner) Member(i int, names *Names, o *Object) (name string, value int) {
+	if i = SkipSpace(s.Data, i); i >= len(s.Data) {
+		return "", s.Fail(i, UnexpectedEnd)
+	}
+	if s.Data[i] != '"' {
+		return "", s.Fail(i, ExpectedName)
+	}
+	if o.names.count == s.MaxMembers {
+		return "", s.Fail(i, TooManyMembers)
+	}
+	if s.MaxTokens--; s.MaxTokens < 0 {
+		return "", s.Fail(i, TooManyTokens)
+	}
+	end, escaped := s.text(i)
+	if end < 0 {
+		return "", -1
+	}
+	if s.doc != nil {
+		s.doc.pushText(i, end, escaped)
+	}
+	if escaped {
+		name = Unquote(s.Data[i:end])
+	} else {
+		name = View(s.Data[i+1 : end-1])
+	}
+	if !names.claim(&o.names, name) {
+		return "", s.Fail(i, DuplicateName)
+	}
+	if end = SkipSpace(s.Data, end); end >= len(s.Data) {
+		return "", s.Fail(end, UnexpectedEnd)
+	}
+	if s.Data[end] != ':' {
+		return "", s.Fail(end, ExpectedColon)
+	}
+	return name, SkipSpace(s.Data, end+1)
+}
+
+// Next goes on after a value that ends at i. It returns the index at which the next
+// member begins, or the index after the object if that was the last one.
+func (s *Scanner) Next(i int, names *Names, o *Object) int {
+	if i < len(s.Data) && s.Data[i] == ',' {
+		return i + 1 // the usual case, inlined
+	}
+	return s.next(i, names, o)
+}
+
+func (s *Scanner) next(i int, names *Names, o *Object) int {
+	if i = SkipSpace(s.Data, i); i >= len(s.Data) {
+		return s.Fail(i, UnexpectedEnd)
+	}
+	switch s.Data[i] {
+	case ',':
+		return i + 1
+	case '}':
+		names.close(&o.names)
+		o.Closed = true
+		return s.leave(o.token, i+1, o.names.count)
+	default:
+		return s.Fail(i, ExpectedMemberEnd)
+	}
+}
+
+func (s *Scanner) literal(i int, word string) int {
+	if len(s.Data)-i < len(word) || string(s.Data[i:i+len(word)]) != word {
+		return s.Fail(i, UnknownLiteral)
+	}
+	return i + len(word)
+}
+
+// SkipSpace returns the index of the first byte from i on that is not JSON's
+// white space.
+func SkipSpace(d []byte, i int) int {
+	for i < len(d) && d[i] <= ' ' && (d[i] == ' ' || d[i] == '\n' || d[i] == '\t' || d[i] == '\r') {
+		i++
+	}
+	return i
+}

@@ -1,0 +1,202 @@
+package jsonscan_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/parley-mcp/parley/internal/jsonscan"
+)
+
+func bounds() jsonscan.Scanner {
+	return jsonscan.Scanner{MaxDepth: 10_000, MaxMembers: 1 << 20, MaxTokens: 1 << 20}
+}
+
+// check scans a text without recording it.
+func check(text []byte) *jsonscan.Error {
+	s := bounds()
+	s.Data = text
+	var names jsonscan.Names
+	if !s.Whole(&names) {
+		return s.Err()
+	}
+	return nil
+}
+
+// record scans a text into a document.
+func record(d *jsonscan.Document, text []byte) *jsonscan.Error {
+	d.Reset()
+	d.Raw = text
+	s := bounds()
+	if !d.Scan(&s, 0) {
+		return s.Err()
+	}
+	return nil
+}
+
+func TestScannerReportsFaultAndOffset(t *testing.T) {
+	for _, test := range []struct {
+		text   string
+		fault  jsonscan.Fault
+		offset int
+	}{
+		{``, jsonscan.UnexpectedEnd, 0},
+		{`[1,`, jsonscan.UnexpectedEnd, 3},
+		{`{"a"`, jsonscan.UnexpectedEnd, 4},
+		{`x`, jsonscan.UnexpectedCharacter, 0},
+		{`nul`, jsonscan.UnknownLiteral, 0},
+		{`[01]`, jsonscan.ExpectedElementEnd, 2},
+		{`-`, jsonscan.MalformedNumber, 1},
+		{`1.x`, jsonscan.MalformedNumber, 2},
+		{`"a`, jsonscan.UnterminatedString, 2},
+		{"\"a\n\"", jsonscan.ControlCharacter, 2},
+		{`"\x"`, jsonscan.MalformedEscape, 1},
+		{`"\ud800"`, jsonscan.LoneSurrogate, 1},
+		{"\"\xff\"", jsonscan.InvalidUTF8, 1},
+		{`{1:2}`, jsonscan.ExpectedName, 1},
+		{`{"a" 1}`, jsonscan.ExpectedColon, 5},
+		{`{"a":1 "b"}`, jsonscan.ExpectedMemberEnd, 7},
+		{`[1 2]`, jsonscan.ExpectedElementEnd, 3},
+		{`{"a":1, "\u0061":2}`, jsonscan.DuplicateName, 8},
+		{`1 2`, jsonscan.TrailingData, 2},
+	} {
+		for name, got := range map[string]*jsonscan.Error{
+			"check": check([]byte(test.text)), "record": record(&jsonscan.Document{}, []byte(test.text)),
+		} {
+			if got == nil || got.Fault != test.fault || got.Offset != test.offset {
+				t.Errorf("%s %q: %v, want %v at byte %d", name, test.text, got, test.fault, test.offset)
+			}
+		}
+	}
+}
+
+func TestScannerHoldsItsBounds(t *testing.T) {
+	for _, test := range []struct {
+		bounds         jsonscan.Scanner
+		within, beyond string
+		fault          jsonscan.Fault
+	}{
+		{jsonscan.Scanner{MaxDepth: 2, MaxMembers: 9, MaxTokens: 9}, `[{}]`, `[{"a":[]}]`, jsonscan.TooDeep},
+		{jsonscan.Scanner{MaxDepth: 9, MaxMembers: 2, MaxTokens: 9}, `{"a":1,"b":2}`, `{"a":1,"b":2,"c":3}`, jsonscan.TooManyMembers},
+		{jsonscan.Scanner{MaxDepth: 9, MaxMembers: 9, MaxTokens: 5}, `{"a":1,"b":2}`, `{"a":1,"b":[2]}`, jsonscan.TooManyTokens},
+		{jsonscan.Scanner{MaxDepth: 9, MaxMembers: 9, MaxTokens: 9, MaxExponent: 2}, `[1e0099,1e-99]`, `1e+100`, jsonscan.TooLargeExponent},
+	} {
+		for _, text := range []string{test.within, test.beyond} {
+			s, names := test.bounds, jsonscan.Names{}
+			s.Data = []byte(text)
+			switch ok := s.Whole(&names); {
+			case text == test.within && !ok:
+				t.Errorf("%s: %v", text, s.Err())
+			case text == test.beyond && (ok || s.Err().Fault != test.fault):
+				t.Errorf("%s: %v, want %v", text, s.Err(), test.fault)
+			}
+		}
+	}
+}
+
+// wide returns the members of an object: n of them, and one more called last.
+// Each has the value that is given.
+func wide(n int, last, value string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `"%d":%s,`, i, value)
+	}
+	fmt.Fprintf(&b, `%q:0`, last)
+	return b.String()
+}
+
+// The hash tables of open objects lie one after the other, and grow while the
+// objects inside come and go.
+func TestDuplicateNamesAreFoundInNestedWideObjects(t *testing.T) {
+	for _, n := range []int{1, 2, 23, 24, 25, 63, 64, 65, 200} {
+		for _, inner := range []int{1, 24, 25, 100} {
+			unique, twice := `{`+wide(inner, "x", "[]")+`}`, `{`+wide(inner, "0", "[]")+`}`
+			for _, test := range []struct {
+				text string
+				ok   bool
+			}{
+				{`{` + wide(n, "x", unique) + `}`, true},
+				{`{` + wide(n, "0", unique) + `}`, false},
+				{`{"first":` + twice + `,` + wide(n, "x", unique) + `}`, false},
+				{`{` + wide(n, "x", unique) + `,"last":` + twice + `}`, false},
+			} {
+				if got := check([]byte(test.text)); (got == nil) != test.ok {
+					t.Errorf("%d members with %d each: %v, want success: %v", n, inner, got, test.ok)
+				}
+			}
+		}
+	}
+}
+
+func TestDocumentRecordsTokensInOrder(t *testing.T) {
+	text := `{"a":[1,2.0],"\u0062":{"c":"\n"},"d":[]}`
+	var d jsonscan.Document
+	for range 2 { // again, in the same memory
+		if err := record(&d, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		var got strings.Builder
+		for _, token := range d.Tokens {
+			fmt.Fprintf(&got, "%s %s next %d count %d plain %v\n", text[token.Start:token.End], token.Kind, token.Next, token.Count, token.Plain)
+		}
+		want := text + ` object next 11 count 3 plain false
+a string next 2 count 0 plain true
+[1,2.0] array next 5 count 2 plain false
+1 number next 4 count 0 plain true
+2.0 number next 5 count 0 plain false
+\u0062 string next 6 count 0 plain false
+{"c":"\n"} object next 9 count 1 plain false
+c string next 8 count 0 plain true
+\n string next 9 count 0 plain false
+d string next 10 count 0 plain true
+[] array next 11 count 0 plain false
+`
+		if got.String() != want {
+			t.Errorf("got\n%swant\n%s", got.String(), want)
+		}
+	}
+}
+
+func TestDocumentTakesSeveralValues(t *testing.T) {
+	d := jsonscan.Document{Raw: []byte(`[1]`)}
+	s := bounds()
+	if !d.Scan(&s, 0) {
+		t.Fatal(s.Err())
+	}
+	d.Raw = append(d.Raw, ` {"a":2}`...)
+	s = bounds()
+	if !d.Scan(&s, len(`[1]`)) {
+		t.Fatal(s.Err())
+	}
+	if n := len(d.Tokens); n != 5 || d.Tokens[2].Kind != jsonscan.KindObject || d.Tokens[2].Next != 5 {
+		t.Errorf("%+v", d.Tokens)
+	}
+}
+
+// FuzzScan compares the scanner with another strict reader of JSON, and scanning
+// with and without recording.
+func FuzzScan(f *testing.F) {
+	for _, seed := range []string{`{"a":1,"a":2}`, `{"a":1,"\u0061":2}`, `"\ud800"`, `"\ud83d\udca9"`, "\"\xff\"", `[1,]`, `01`, `-`, `1.`, `1e`, `{"a"}`, `nul`,
+		`{"a":{"b":[1,2,{"c":"d"}]}}`, "\"\x01\"", `"\x"`, ` [ ] `, `1 2`, ``, `{"a":1,}`, `"aaaaaaaaaaaaaaa\n"`, `"éééééééé"`, `{` + wide(70, "7", "{}") + `}`} {
+		f.Add([]byte(seed))
+	}
+	var d jsonscan.Document
+	f.Fuzz(func(t *testing.T, text []byte) {
+		checked, recorded := check(text), record(&d, text)
+		if valid := jsontext.Value(text).IsValid(); valid != (checked == nil) {
+			t.Fatalf("%q: %v, jsontext says valid: %v", text, checked, valid)
+		}
+		if (checked == nil) != (recorded == nil) || checked != nil && *checked != *recorded {
+			t.Fatalf("%q: %v without recording, %v with it", text, checked, recorded)
+		}
+	})
+}
+
+func TestErrorNamesFaultAndOffset(t *testing.T) {
+	err := check([]byte(`{"a":1,"a":2}`))
+	if err == nil || err.Error() != "duplicate member name at byte 7" {
+		t.Errorf("got %v", err)
+	}
+}
