@@ -28,15 +28,15 @@ func appendCall(dst []byte, method string, params []byte) []byte {
 }
 
 // AppendResultHead appends a successful response up to its result. The caller
-// appends the result, a JSON object, and a closing brace: what is large is then
-// written once, in place.
+// appends the result, a JSON object, and a closing brace. A large result is so
+// written only once, in place.
 func AppendResultHead(dst []byte, id ID) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = id.Append(dst)
 	return append(dst, `,"result":`...)
 }
 
-// AppendResult appends a successful response. The id must not be zero. Result
+// AppendResult appends a successful response. The id must not be zero. The result
 // must be a JSON object.
 func AppendResult(dst []byte, id ID, result []byte) []byte {
 	dst = AppendResultHead(dst, id)
@@ -44,10 +44,10 @@ func AppendResult(dst []byte, id ID, result []byte) []byte {
 	return append(dst, '}')
 }
 
-// AppendError appends a response that reports e. The zero id is written as null
-// if nullID says so, and left out otherwise: revisions before 2025-11-25 have the
-// one for a request whose id could not be read, later ones the other. Data of e
-// must be a JSON value, or empty for none.
+// AppendError appends a response that reports e. A zero id is written as null if
+// nullID is set, and left out otherwise. Revisions before 2025-11-25 require null
+// for a request whose id could not be read, later ones require its absence.
+// e.Data must be a JSON value, or empty for none.
 func AppendError(dst []byte, id ID, e *Error, nullID bool) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0"`...)
 	if !id.IsZero() || nullID {

@@ -1,40 +1,45 @@
 package jsonrpc
 
-import "strconv"
+import (
+	"strconv"
 
-// IsBatch reports whether data begins like a JSON array. Revision 2025-03-26
-// alone has batches.
+	"github.com/parley-mcp/parley/internal/jsonscan"
+)
+
+// IsBatch reports whether data begins like a JSON array. Only revision 2025-03-26
+// has batches.
 func IsBatch(data []byte) bool {
-	i := skipSpace(data, 0)
+	i := jsonscan.SkipSpace(data, 0)
 	return i < len(data) && data[i] == '['
 }
 
-// SplitBatch checks data, a JSON array, as strictly as [Parse] checks a message,
-// and returns its elements as views of data, each to be parsed on its own. A
-// batch that is empty or longer than lim.MaxBatch is refused whole. The error is
-// an *InvalidMessageError.
+// SplitBatch checks data, a JSON array, as strictly as [Parse] checks a message.
+// It returns the elements as views of data; the caller parses each of them. A
+// batch that is empty or longer than lim.MaxBatch is rejected as a whole. The
+// error is an *InvalidMessageError.
 func SplitBatch(data []byte, lim Limits) ([][]byte, error) {
-	s := scanner{data: data, lim: lim}
-	s.lim.setDefaults()
-	if !s.whole() {
-		return nil, s.err()
+	lim.setDefaults()
+	s := newScanner(data, &lim)
+	if !whole(&s) {
+		return nil, malformed(&s)
 	}
 	if !IsBatch(data) {
-		return nil, refuse(CodeInvalidRequest, "a batch is a JSON array")
+		return nil, reject(CodeInvalidRequest, "batch must be a JSON array")
 	}
 	var parts [][]byte
-	for i := skipSpace(data, skipSpace(data, 0)+1); i < len(data) && data[i] != ']'; {
-		if len(parts) == s.lim.MaxBatch {
-			return nil, refuse(CodeInvalidRequest, "a batch has at most "+strconv.Itoa(s.lim.MaxBatch)+" messages")
+	first := jsonscan.SkipSpace(data, jsonscan.SkipSpace(data, 0)+1)
+	for i := first; i < len(data) && data[i] != ']'; {
+		if len(parts) == lim.MaxBatch {
+			return nil, reject(CodeInvalidRequest, "too many messages in one batch, the limit is "+strconv.Itoa(lim.MaxBatch))
 		}
 		end := skipValue(data, i)
 		parts = append(parts, data[i:end:end])
-		if i = skipSpace(data, end); data[i] == ',' {
-			i = skipSpace(data, i+1)
+		if i = jsonscan.SkipSpace(data, end); data[i] == ',' {
+			i = jsonscan.SkipSpace(data, i+1)
 		}
 	}
 	if len(parts) == 0 {
-		return nil, refuse(CodeInvalidRequest, "a batch is not empty")
+		return nil, reject(CodeInvalidRequest, "batch is empty")
 	}
 	return parts, nil
 }

@@ -1,23 +1,23 @@
-// Package jsonrpc turns bytes into JSON-RPC 2.0 messages and back, the strict way.
+// Package jsonrpc turns bytes into JSON-RPC 2.0 messages and back, strictly.
 //
 // [Parse] makes a single pass over the input. It accepts exactly the JSON that
 // every parser reads alike: no duplicate member names at any depth, no invalid
-// UTF-8, no lone surrogates, nothing after the value, nothing deeper or wider
-// than [Limits] allows. What two parsers could read differently is refused,
-// because a gateway or a proxy in front of us may hold the other reading.
+// UTF-8, no lone surrogates, no data after the value, and nothing that exceeds
+// [Limits]. It rejects input that two parsers could read differently, because a
+// gateway or a proxy in front of this program may read it the other way.
 //
-// A [Message] allocates nothing for its envelope: its method, id, params and
-// result are views of the input, which therefore must not be modified while the
-// message or anything taken from it is in use.
+// A [Message] allocates nothing for its envelope. Its method, id, params and
+// result are views of the input, so the caller must not change the input while
+// the message or anything taken from it is in use.
 //
-// Ids are kept byte for byte ([ID]), so that 9007199254740993 comes back as
-// 9007199254740993 and "1" is never taken for 1.
+// An [ID] keeps its bytes: 9007199254740993 is echoed as 9007199254740993, and
+// "1" never equals 1.
 //
-// The Append functions write to a buffer of the caller's, as append does. Raw JSON
-// that they are given must be valid, is copied as it is, and may hold line breaks,
-// which on a transport of lines are the caller's to remove.
+// The Append functions append to a buffer of the caller's. They copy raw JSON as
+// it is, so it must be valid. It may contain line breaks; a transport that sends
+// lines must remove them.
 //
-// The package does no I/O and knows nothing of the Model Context Protocol but the
-// narrowings of JSON-RPC that all its revisions share: params and results are
+// The package does no I/O. Of the Model Context Protocol it applies only the
+// restrictions of JSON-RPC that all revisions share: params and results are
 // objects, and the id of a request is a string or an integer, never null.
 package jsonrpc

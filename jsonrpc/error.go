@@ -14,8 +14,8 @@ const (
 	CodeInternalError  int64 = -32603
 )
 
-// Error is the error member of a response: what a peer reports, or what we report to it.
-// A handler that returns an *Error answers the request with exactly this error.
+// Error is the error member of a response. A handler that returns an *Error
+// answers the request with exactly this error.
 type Error struct {
 	Code    int64           `json:"code"`
 	Message string          `json:"message"`
@@ -27,26 +27,26 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s (code %d)", e.Message, e.Code)
 }
 
-// Is reports whether target is an *Error with the same code and, if it has one, the
-// same message, so that errors.Is(err, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams})
-// asks for a kind of error.
+// Is reports whether target is an *Error with the same code and, if target has a
+// message, the same message. So errors.Is(err, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams})
+// matches every error with that code.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
 	return ok && t.Code == e.Code && (t.Message == "" || t.Message == e.Message)
 }
 
-// Errorf makes an Error with a formatted message.
+// Errorf returns an Error with a formatted message.
 func Errorf(code int64, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// InvalidMessageError is what [Parse] returns for bytes that are not one
-// acceptable message. Code is CodeParseError when the bytes are not strict JSON,
-// CodeInvalidRequest or CodeInvalidParams when they are.
+// InvalidMessageError reports bytes that are not one acceptable message. Code is
+// CodeParseError if the bytes are not strict JSON, else CodeInvalidRequest or
+// CodeInvalidParams.
 type InvalidMessageError struct {
 	Code   int64
 	Reason string
-	Offset int // byte offset at which the reason became known; -1 if it concerns the whole
+	Offset int // byte offset of the fault; -1 if the fault concerns the whole message
 }
 
 // Error implements the error interface.
@@ -57,7 +57,7 @@ func (e *InvalidMessageError) Error() string {
 	return fmt.Sprintf("invalid message: %s at byte %d", e.Reason, e.Offset)
 }
 
-// Wire is the error to answer the sender with.
+// Wire returns the error with which to answer the sender.
 func (e *InvalidMessageError) Wire() *Error {
 	return &Error{Code: e.Code, Message: e.Error()}
 }

@@ -3,14 +3,17 @@ package jsonrpc
 import (
 	"errors"
 	"strconv"
+
+	"github.com/parley-mcp/parley/internal/jsonscan"
 )
 
-// ID identifies a request among those its sender has in flight: a JSON string or
-// integer, kept as it was written. The zero ID is no id, as in a notification.
-// IDs are comparable: two are equal when their bytes on the wire are.
+// ID identifies a request among those that its sender has in flight. It is a JSON
+// string or integer, kept as it was written. The zero ID means that there is no
+// id, as in a notification. IDs are comparable: two are equal if their bytes on
+// the wire are.
 //
 // An ID taken from a [Message] is a view of the message's input, and keeps all of
-// that in memory.
+// the input in memory.
 type ID struct {
 	raw string
 }
@@ -27,7 +30,7 @@ func (id ID) IsZero() bool { return id.raw == "" }
 // String returns the id as written on the wire: 7, or "seven" with its quotes.
 func (id ID) String() string { return id.raw }
 
-// Int returns the id as an integer, and whether it is one that fits.
+// Int returns the id as an integer and reports whether it is an integer of 64 bits.
 func (id ID) Int() (int64, bool) {
 	if id.raw == "" || id.raw[0] == '"' {
 		return 0, false
@@ -44,15 +47,15 @@ func (id ID) Append(dst []byte) []byte {
 	return append(dst, id.raw...)
 }
 
-// MarshalJSON implements json.Marshaler. Encoders may write the escapes in what it
-// returns another way; to echo an id byte for byte use Append.
+// MarshalJSON implements json.Marshaler. An encoder may change the escapes of the
+// result; to echo an id byte for byte, use Append.
 func (id ID) MarshalJSON() ([]byte, error) { return id.Append(nil), nil }
 
-var errBadID = errors.New("an id is a JSON string or an integer written without fraction or exponent")
+var errBadID = errors.New("id must be a JSON string or an integer without fraction and exponent")
 
 // UnmarshalJSON implements json.Unmarshaler. It copies data, which may be of any
-// length. Null is not an id, unlike what is usual for this method; neither is a
-// string that [Check] would not pass, though encoding/json hands such strings on.
+// length. Unlike most implementations it rejects null. It also rejects strings
+// that [Check] rejects, which encoding/json passes on.
 func (id *ID) UnmarshalJSON(data []byte) error {
 	if !isID(data) || Check(data, Limits{}) != nil {
 		return errBadID
@@ -73,5 +76,5 @@ func isID(value []byte) bool {
 	if value[0] == '-' {
 		value = value[1:]
 	}
-	return len(value) > 0 && digits(value, 0) == len(value)
+	return len(value) > 0 && jsonscan.SkipDigits(value, 0) == len(value)
 }

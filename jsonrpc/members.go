@@ -5,31 +5,33 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/parley-mcp/parley/internal/jsonscan"
 )
 
-// inlineMembers is how many members of an object are remembered while it is
-// scanned: as many as the params of tools/call can have, and most others.
+// inlineMembers is the number of members of an object that are recorded while it
+// is scanned: as many as the params of tools/call can have.
 const inlineMembers = 5
 
-// Members is where the members of a scanned object lie. Its values are views of
-// the input. The zero Members is an object without members.
+// Members locates the members of a scanned object. Its values are views of the
+// input. The zero Members is an object without members.
 type Members struct {
-	raw  []byte // the object
-	n    int
-	kept int // how many of these are remembered: the first ones
-	name [inlineMembers]string
-	at   [inlineMembers]span
+	raw      []byte // the object
+	n        int
+	recorded int // the number of members in name and at: the first ones
+	name     [inlineMembers]string
+	at       [inlineMembers]span
 }
 
-// span is where a value lies in its object. A slice takes three times the room, and
-// the garbage collector would look at each.
+// span locates a value in its object. A slice would be three times as large, and
+// the garbage collector would follow it.
 type span struct{ from, to uint32 }
 
-// add notes a member whose value lies at object[from:to].
+// add records a member whose value is object[from:to].
 func (m *Members) add(name string, from, to int) {
-	if m.kept == m.n && m.n < inlineMembers && to <= math.MaxUint32 {
+	if m.recorded == m.n && m.n < inlineMembers && to <= math.MaxUint32 {
 		m.name[m.n], m.at[m.n] = name, span{uint32(from), uint32(to)}
-		m.kept++
+		m.recorded++
 	}
 	m.n++
 }
@@ -57,24 +59,24 @@ func (m *Members) Len() int { return m.n }
 
 // Get returns the raw value of the member called name.
 func (m *Members) Get(name string) ([]byte, bool) {
-	for i := range m.kept {
+	for i := range m.recorded {
 		if m.name[i] == name {
 			return m.value(i), true
 		}
 	}
-	if m.n > m.kept {
+	if m.n > m.recorded {
 		return Get(m.raw, name)
 	}
 	return nil, false
 }
 
-// All returns the members in the order in which they were written.
+// All returns the members in the order of the input.
 func (m *Members) All() iter.Seq2[string, []byte] {
-	if m.n > m.kept {
+	if m.n > m.recorded {
 		return All(m.raw)
 	}
 	return func(yield func(string, []byte) bool) {
-		for i := range m.kept {
+		for i := range m.recorded {
 			if !yield(m.name[i], m.value(i)) {
 				return
 			}
@@ -82,16 +84,16 @@ func (m *Members) All() iter.Seq2[string, []byte] {
 	}
 }
 
-// CaseVariant returns the first member whose name is one of known but for its
-// case ("Method" for "method"): what a lenient parser would take for the known
-// member and a strict one would not see.
+// CaseVariant returns the first member whose name differs from one of known only
+// in its case, such as "Method" for "method". A lenient parser would take it for
+// the known member, and a strict one would ignore it.
 func (m *Members) CaseVariant(known ...string) (string, bool) {
-	for i := range m.kept {
+	for i := range m.recorded {
 		if isVariant(m.name[i], known) {
 			return m.name[i], true
 		}
 	}
-	if m.n > m.kept {
+	if m.n > m.recorded {
 		for name := range All(m.raw) {
 			if isVariant(name, known) {
 				return name, true
@@ -102,7 +104,7 @@ func (m *Members) CaseVariant(known ...string) (string, bool) {
 }
 
 // isVariant reports whether name equals one of known when case is ignored, but is
-// none of them. It folds as encoding/json does, for which "ſ" is an s.
+// none of them. It folds as encoding/json does, which takes "ſ" for an s.
 func isVariant(name string, known []string) bool {
 	if slices.Contains(known, name) {
 		return false
@@ -116,8 +118,8 @@ func isVariant(name string, known []string) bool {
 }
 
 // All returns the members of obj, which must be an object that has passed
-// [Parse] or [Check]. It does not check again; what it yields for other bytes
-// is unspecified, but it does not panic.
+// [Parse] or [Check]. For other bytes it does not panic, and the members that it
+// yields are unspecified.
 func All(obj []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		for w := walk(obj); w.next(); {
@@ -128,40 +130,8 @@ func All(obj []byte) iter.Seq2[string, []byte] {
 	}
 }
 
-// walker goes through the members of an object, under the terms of [All].
-type walker struct {
-	obj      []byte
-	i        int // where the next member begins
-	name     string
-	from, to int // the value is obj[from:to]
-}
-
-func walk(obj []byte) walker {
-	i := skipSpace(obj, 0)
-	if i >= len(obj) || obj[i] != '{' {
-		return walker{}
-	}
-	return walker{obj: obj, i: skipSpace(obj, i+1)}
-}
-
-func (w *walker) next() bool {
-	if w.i >= len(w.obj) || w.obj[w.i] != '"' {
-		return false
-	}
-	end := skipString(w.obj, w.i)
-	w.name = Unquote(w.obj[w.i:end])
-	i := skipSpace(w.obj, skipSpace(w.obj, end)+1) // behind the colon
-	w.from = min(i, len(w.obj))
-	w.to = skipValue(w.obj, w.from)
-	if w.i = skipSpace(w.obj, w.to); w.i < len(w.obj) && w.obj[w.i] == ',' {
-		w.i = skipSpace(w.obj, w.i+1)
-	} else {
-		w.i = len(w.obj)
-	}
-	return true
-}
-
-// Get returns the raw value of one member of obj, under the terms of [All].
+// Get returns the raw value of one member of obj, which must be an object that
+// has passed [Parse] or [Check], as for [All].
 func Get(obj []byte, name string) ([]byte, bool) {
 	for w := walk(obj); w.next(); {
 		if w.name == name {
@@ -171,16 +141,43 @@ func Get(obj []byte, name string) ([]byte, bool) {
 	return nil, false
 }
 
-func skipSpace(d []byte, i int) int {
-	for i < len(d) && d[i] <= ' ' && (d[i] == ' ' || d[i] == '\n' || d[i] == '\t' || d[i] == '\r') {
-		i++
-	}
-	return i
+// walker steps through the members of an object that has been checked.
+type walker struct {
+	obj      []byte
+	i        int // where the next member begins
+	name     string
+	from, to int // the value is obj[from:to]
 }
 
+func walk(obj []byte) walker {
+	i := jsonscan.SkipSpace(obj, 0)
+	if i >= len(obj) || obj[i] != '{' {
+		return walker{}
+	}
+	return walker{obj: obj, i: jsonscan.SkipSpace(obj, i+1)}
+}
+
+func (w *walker) next() bool {
+	if w.i >= len(w.obj) || w.obj[w.i] != '"' {
+		return false
+	}
+	end := skipString(w.obj, w.i)
+	w.name = Unquote(w.obj[w.i:end])
+	colon := jsonscan.SkipSpace(w.obj, end)
+	w.from = min(jsonscan.SkipSpace(w.obj, colon+1), len(w.obj))
+	w.to = skipValue(w.obj, w.from)
+	if w.i = jsonscan.SkipSpace(w.obj, w.to); w.i < len(w.obj) && w.obj[w.i] == ',' {
+		w.i = jsonscan.SkipSpace(w.obj, w.i+1)
+	} else {
+		w.i = len(w.obj)
+	}
+	return true
+}
+
+// skipString returns the index after the checked string that starts at i.
 func skipString(d []byte, i int) int {
 	for i++; i < len(d); {
-		i = plain(d, i)
+		i = jsonscan.SkipPlain(d, i)
 		if i >= len(d) {
 			break
 		}
@@ -196,6 +193,7 @@ func skipString(d []byte, i int) int {
 	return len(d)
 }
 
+// skipValue returns the index after the checked value that starts at i.
 func skipValue(d []byte, i int) int {
 	for depth := 0; i < len(d); {
 		switch d[i] {

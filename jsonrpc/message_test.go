@@ -407,7 +407,7 @@ func TestARefusalSaysWhatToTellTheSender(t *testing.T) {
 	}
 	_, err = jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1}`), jsonrpc.Limits{})
 	wire = refusal(t, err).Wire()
-	if wire.Code != jsonrpc.CodeInvalidRequest || wire.Message != "invalid message: a message has a method, a result or an error" {
+	if wire.Code != jsonrpc.CodeInvalidRequest || wire.Message != "invalid message: message must have a method, a result or an error" {
 		t.Errorf("wire error is %+v", wire)
 	}
 	if !errors.Is(wire, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest}) {
