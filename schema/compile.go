@@ -33,7 +33,7 @@ func (c *compiler) node(at uint32) (*node, error) {
 	}
 	n := &node{}
 	c.nodes[at] = n
-	switch c.tokens[at].kind {
+	switch c.Tokens[at].Kind {
 	case kindBoolean:
 		n.always = c.isTrue(at)
 		n.never = !n.always
@@ -64,8 +64,8 @@ type keywords struct {
 // object compiles a subschema that is an object, keyword by keyword.
 func (c *compiler) object(n *node, at uint32) error {
 	k := keywords{maxContains: unbounded}
-	t := &c.tokens[at]
-	for i := at + 1; i < t.next; i = c.tokens[i+1].next {
+	t := &c.Tokens[at]
+	for i := at + 1; i < t.Next; i = c.Tokens[i+1].Next {
 		if err := c.keyword(n, &k, at, c.text(i), i+1); err != nil {
 			return err
 		}
@@ -176,12 +176,12 @@ func want(ok bool) error {
 
 // schemas compiles an array of subschemas, which must not be empty.
 func (c *compiler) schemas(at uint32) ([]*node, error) {
-	t := &c.tokens[at]
-	if t.kind != kindArray || t.count == 0 {
+	t := &c.Tokens[at]
+	if t.Kind != kindArray || t.Count == 0 {
 		return nil, errBeyond
 	}
-	nodes := make([]*node, 0, t.count)
-	for i := at + 1; i < t.next; i = c.tokens[i].next {
+	nodes := make([]*node, 0, t.Count)
+	for i := at + 1; i < t.Next; i = c.Tokens[i].Next {
 		n, err := c.node(i)
 		if err != nil {
 			return nil, err
@@ -193,11 +193,11 @@ func (c *compiler) schemas(at uint32) ([]*node, error) {
 
 // schemaMap compiles an object of subschemas, in document order.
 func (c *compiler) schemaMap(at uint32, visit func(name string, n *node) error) error {
-	t := &c.tokens[at]
-	if t.kind != kindObject {
+	t := &c.Tokens[at]
+	if t.Kind != kindObject {
 		return errBeyond
 	}
-	for i := at + 1; i < t.next; i = c.tokens[i+1].next {
+	for i := at + 1; i < t.Next; i = c.Tokens[i+1].Next {
 		n, err := c.node(i + 1)
 		if err != nil {
 			return err
@@ -211,14 +211,14 @@ func (c *compiler) schemaMap(at uint32, visit func(name string, n *node) error) 
 
 // strings reads an array of different strings.
 func (c *compiler) strings(at uint32) ([]string, error) {
-	t := &c.tokens[at]
-	if t.kind != kindArray {
+	t := &c.Tokens[at]
+	if t.Kind != kindArray {
 		return nil, errBeyond
 	}
-	seen := make(map[string]bool, t.count)
-	list := make([]string, 0, t.count)
-	for i := at + 1; i < t.next; i = c.tokens[i].next {
-		if c.tokens[i].kind != kindString || seen[c.text(i)] {
+	seen := make(map[string]bool, t.Count)
+	list := make([]string, 0, t.Count)
+	for i := at + 1; i < t.Next; i = c.Tokens[i].Next {
+		if c.Tokens[i].Kind != kindString || seen[c.text(i)] {
 			return nil, errBeyond
 		}
 		seen[c.text(i)] = true
@@ -230,8 +230,8 @@ func (c *compiler) strings(at uint32) ([]string, error) {
 // size reads a non-negative integer; what is too large for an int cannot be
 // reached either.
 func (c *compiler) size(at uint32) (int, error) {
-	t := &c.tokens[at]
-	if t.kind != kindNumber {
+	t := &c.Tokens[at]
+	if t.Kind != kindNumber {
 		return 0, errBeyond
 	}
 	d := parseDecimal(c.bytes(at))
@@ -252,7 +252,7 @@ func (c *compiler) size(at uint32) (int, error) {
 }
 
 func (c *compiler) bound(at uint32) (*bound, error) {
-	if c.tokens[at].kind != kindNumber {
+	if c.Tokens[at].Kind != kindNumber {
 		return nil, errBeyond
 	}
 	return newBound(c.bytes(at)), nil

@@ -167,7 +167,7 @@ func (w *work) cost(s *jsonschema.Schema, at uint32) int64 {
 	if w.left--; w.left < 0 {
 		return tooMuch
 	}
-	t := &w.tokens[at]
+	t := &w.Tokens[at]
 	total := w.own(s, at)
 	n := graphNode{s, w.graph}
 	n.fixed(func(m graphNode) { total = add(total, w.cost(m.schema, at)) })
@@ -176,14 +176,14 @@ func (w *work) cost(s *jsonschema.Schema, at uint32) int64 {
 		most = max(most, w.cost(target, at))
 	}
 	total = add(total, most)
-	switch t.kind {
+	switch t.Kind {
 	case kindObject:
-		for i := at + 1; i < t.next && total < tooMuch; i = w.tokens[i+1].next {
+		for i := at + 1; i < t.Next && total < tooMuch; i = w.Tokens[i+1].Next {
 			total = add(total, w.member(s, i))
 		}
 	case kindArray:
 		index := 0
-		for i := at + 1; i < t.next && total < tooMuch; i = w.tokens[i].next {
+		for i := at + 1; i < t.Next && total < tooMuch; i = w.Tokens[i].Next {
 			total = add(total, w.element(s, index, i))
 			index++
 		}
@@ -194,10 +194,10 @@ func (w *work) cost(s *jsonschema.Schema, at uint32) int64 {
 
 // own bounds the work for the assertions of s itself.
 func (w *work) own(s *jsonschema.Schema, at uint32) int64 {
-	t := &w.tokens[at]
-	values := int64(t.next - at)
-	bytes := int64(t.end - t.start)
-	total := 1 + int64(t.count)/8 + bytes/1024
+	t := &w.Tokens[at]
+	values := int64(t.Next - at)
+	bytes := int64(t.End - t.Start)
+	total := 1 + int64(t.Count)/8 + bytes/1024
 	if s.Enum != nil {
 		total += int64(len(s.Enum.Values)) * (1 + values/8) / 4
 	}
@@ -205,7 +205,7 @@ func (w *work) own(s *jsonschema.Schema, at uint32) int64 {
 		total += values / 8
 	}
 	total += int64(len(s.Required)+len(s.DependentRequired)+len(s.Dependencies)) / 8
-	switch t.kind {
+	switch t.Kind {
 	case kindString:
 		if p, ok := s.Pattern.(libraryRegexp); ok {
 			total += bytes * int64(p.size) / 64
@@ -217,7 +217,7 @@ func (w *work) own(s *jsonschema.Schema, at uint32) int64 {
 		total += bytes / 32
 	case kindArray:
 		if s.UniqueItems {
-			n := int64(t.count)
+			n := int64(t.Count)
 			pairs := n * n / 2
 			if n > 20 { // hashed
 				pairs = n * n / 64

@@ -82,20 +82,20 @@ func keywordHolds(keyword string) holds {
 // subschemas calls visit for each subschema that a keyword holds, with the number
 // of bytes that it adds to the path below the keyword.
 func (d *document) subschemas(keyword string, at uint32, visit func(sub uint32, length int)) {
-	t := &d.tokens[at]
+	t := &d.Tokens[at]
 	const schemas = kindObject | kindBoolean
 	h := keywordHolds(keyword)
 	switch {
-	case (h == holdsSchema || h == holdsEither) && t.kind&schemas != 0:
+	case (h == holdsSchema || h == holdsEither) && t.Kind&schemas != 0:
 		visit(at, 0)
-	case (h == holdsList || h == holdsEither) && t.kind == kindArray:
-		for i := at + 1; i < t.next; i = d.tokens[i].next {
+	case (h == holdsList || h == holdsEither) && t.Kind == kindArray:
+		for i := at + 1; i < t.Next; i = d.Tokens[i].Next {
 			visit(i, len("/000"))
 		}
-	case (h == holdsMap || h == holdsMapAlias) && t.kind == kindObject:
-		for i := at + 1; i < t.next; i = d.tokens[i+1].next {
-			if d.tokens[i+1].kind&schemas != 0 {
-				visit(i+1, len("/")+int(d.tokens[i].end-d.tokens[i].start))
+	case (h == holdsMap || h == holdsMapAlias) && t.Kind == kindObject:
+		for i := at + 1; i < t.Next; i = d.Tokens[i+1].Next {
+			if d.Tokens[i+1].Kind&schemas != 0 {
+				visit(i+1, len("/")+int(d.Tokens[i].End-d.Tokens[i].Start))
 			}
 		}
 	}

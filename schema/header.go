@@ -81,18 +81,18 @@ func (h *headers) below(s step, visit func() error) error {
 // schema looks at a subschema, or at an array of them. It is reachable if nothing
 // but "properties" leads to it.
 func (h *headers) schema(at uint32, reachable bool) error {
-	t := &h.tokens[at]
-	switch t.kind {
+	t := &h.Tokens[at]
+	switch t.Kind {
 	case kindArray:
 		index := 0
-		for i := at + 1; i < t.next; i = h.tokens[i].next {
+		for i := at + 1; i < t.Next; i = h.Tokens[i].Next {
 			if err := h.below(step{index: index}, func() error { return h.schema(i, false) }); err != nil {
 				return err
 			}
 			index++
 		}
 	case kindObject:
-		for i := at + 1; i < t.next; i = h.tokens[i+1].next {
+		for i := at + 1; i < t.Next; i = h.Tokens[i+1].Next {
 			if h.named(i, headerKeyword) {
 				if err := h.annotation(at, i+1, reachable); err != nil {
 					return err
@@ -113,12 +113,12 @@ func (h *headers) keyword(keyword string, at uint32, reachable bool) error {
 	case holdsData:
 		return nil
 	case holdsMap, holdsMapAlias:
-		t := &h.tokens[at]
-		if t.kind != kindObject {
+		t := &h.Tokens[at]
+		if t.Kind != kindObject {
 			return nil
 		}
 		reachable = reachable && keyword == "properties"
-		for i := at + 1; i < t.next; i = h.tokens[i+1].next {
+		for i := at + 1; i < t.Next; i = h.Tokens[i+1].Next {
 			if err := h.below(step{name: i}, func() error { return h.schema(i+1, reachable) }); err != nil {
 				return err
 			}
@@ -135,7 +135,7 @@ func (h *headers) annotation(owner, value uint32, reachable bool) error {
 		return h.fail("not reachable from the root through properties alone")
 	case len(h.way) == 0:
 		return h.fail("the root is no parameter")
-	case h.tokens[value].kind != kindString:
+	case h.Tokens[value].Kind != kindString:
 		return h.fail("must be a string, not " + h.describe(value))
 	}
 	name := strings.Clone(h.text(value))
@@ -150,7 +150,7 @@ func (h *headers) annotation(owner, value uint32, reachable bool) error {
 	h.taken[strings.ToLower(name)] = true
 
 	typ := ""
-	if at, ok := h.member(owner, "type"); ok && h.tokens[at].kind == kindString {
+	if at, ok := h.member(owner, "type"); ok && h.Tokens[at].Kind == kindString {
 		typ = h.text(at)
 	}
 	switch typ {
@@ -172,9 +172,9 @@ func (h *headers) annotation(owner, value uint32, reachable bool) error {
 	}
 	found := HeaderParam{Name: name, Path: path, Type: strings.Clone(typ)}
 	if at, ok := h.member(owner, "writeOnly"); ok {
-		found.WriteOnly = h.tokens[at].kind == kindBoolean && h.isTrue(at)
+		found.WriteOnly = h.Tokens[at].Kind == kindBoolean && h.isTrue(at)
 	}
-	if at, ok := h.member(owner, "format"); ok && h.tokens[at].kind == kindString {
+	if at, ok := h.member(owner, "format"); ok && h.Tokens[at].Kind == kindString {
 		found.Format = strings.Clone(h.text(at))
 	}
 	h.found = append(h.found, found)

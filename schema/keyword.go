@@ -1,11 +1,15 @@
 package schema
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/parley-mcp/parley/internal/jsonscan"
+)
 
 // keyword compiles one keyword of the subschema at owner into n, or into k if it
 // depends on others.
 func (c *compiler) keyword(n *node, k *keywords, owner uint32, name string, at uint32) error {
-	is := c.tokens[at].kind
+	is := c.Tokens[at].Kind
 	var err error
 	switch name {
 	case "$schema":
@@ -59,7 +63,7 @@ func (c *compiler) keyword(n *node, k *keywords, owner uint32, name string, at u
 			return errBeyond
 		}
 		var values []uint32
-		for i := at + 1; i < c.tokens[at].next; i = c.tokens[i].next {
+		for i := at + 1; i < c.Tokens[at].Next; i = c.Tokens[i].Next {
 			values = append(values, i)
 		}
 		n.enum = newValueSet(c.document, values)
@@ -104,20 +108,20 @@ func (c *compiler) ref(text string) (*node, error) {
 }
 
 func (c *compiler) types(at uint32) (kind, error) {
-	t := &c.tokens[at]
-	if t.kind == kindString {
-		k, ok := kindNamed(c.text(at))
+	t := &c.Tokens[at]
+	if t.Kind == kindString {
+		k, ok := jsonscan.KindNamed(c.text(at))
 		return k, want(ok)
 	}
-	if t.kind != kindArray || t.count == 0 {
+	if t.Kind != kindArray || t.Count == 0 {
 		return 0, errBeyond
 	}
 	var set kind
-	for i := at + 1; i < t.next; i = c.tokens[i].next {
-		if c.tokens[i].kind != kindString {
+	for i := at + 1; i < t.Next; i = c.Tokens[i].Next {
+		if c.Tokens[i].Kind != kindString {
 			return 0, errBeyond
 		}
-		k, ok := kindNamed(c.text(i))
+		k, ok := jsonscan.KindNamed(c.text(i))
 		if !ok || set&k != 0 {
 			return 0, errBeyond
 		}
@@ -151,7 +155,7 @@ func (c *compiler) logicKeyword(n *node, k *keywords, name string, at uint32) (k
 func (c *compiler) objectKeyword(n *node, k *keywords, name string, at uint32) (known bool, err error) {
 	switch name {
 	case "properties":
-		k.properties = make([]property, 0, c.tokens[at].count)
+		k.properties = make([]property, 0, c.Tokens[at].Count)
 		err = c.schemaMap(at, func(name string, sub *node) error {
 			k.properties = append(k.properties, property{name: name, node: sub})
 			return nil
@@ -189,11 +193,11 @@ func (c *compiler) objectKeyword(n *node, k *keywords, name string, at uint32) (
 }
 
 func (c *compiler) dependentRequired(o *objectRules, at uint32) error {
-	t := &c.tokens[at]
-	if c.dialect < draft2019 || t.kind != kindObject {
+	t := &c.Tokens[at]
+	if c.dialect < draft2019 || t.Kind != kindObject {
 		return errBeyond
 	}
-	for i := at + 1; i < t.next; i = c.tokens[i+1].next {
+	for i := at + 1; i < t.Next; i = c.Tokens[i+1].Next {
 		names, err := c.strings(i + 1)
 		if err != nil {
 			return err
@@ -206,12 +210,12 @@ func (c *compiler) dependentRequired(o *objectRules, at uint32) error {
 func (c *compiler) arrayKeyword(n *node, k *keywords, name string, at uint32) (known bool, err error) {
 	switch name {
 	case "items":
-		if c.tokens[at].kind == kindArray {
+		if c.Tokens[at].Kind == kindArray {
 			if c.dialect >= draft2020 {
 				return true, errBeyond
 			}
 			k.hasItemsList = true
-			if c.tokens[at].count == 0 {
+			if c.Tokens[at].Count == 0 {
 				return true, errBeyond
 			}
 			k.itemsList, err = c.schemas(at)
@@ -246,7 +250,7 @@ func (c *compiler) arrayKeyword(n *node, k *keywords, name string, at uint32) (k
 	case "maxItems":
 		n.arrayRules().maximum, err = c.size(at)
 	case "uniqueItems":
-		if c.tokens[at].kind != kindBoolean {
+		if c.Tokens[at].Kind != kindBoolean {
 			return true, errBeyond
 		}
 		if c.isTrue(at) {
@@ -265,14 +269,14 @@ func (c *compiler) textKeyword(n *node, _ *keywords, name string, at uint32) (kn
 	case "maxLength":
 		n.textRules().maximum, err = c.size(at)
 	case "pattern":
-		if c.tokens[at].kind != kindString {
+		if c.Tokens[at].Kind != kindString {
 			return true, errBeyond
 		}
 		p := c.survey.patterns.get(c.text(at))
 		n.textRules().pattern = p
 		err = want(p != nil)
 	case "format":
-		if c.tokens[at].kind != kindString {
+		if c.Tokens[at].Kind != kindString {
 			return true, errBeyond
 		}
 		if c.dialect == draft7 {
@@ -297,7 +301,7 @@ func (c *compiler) numberKeyword(n *node, _ *keywords, name string, at uint32) (
 	case "exclusiveMaximum":
 		n.numberRules().exclusive.maximum, err = c.bound(at)
 	case "multipleOf":
-		if c.tokens[at].kind != kindNumber {
+		if c.Tokens[at].Kind != kindNumber {
 			return true, errBeyond
 		}
 		d := parseDecimal(c.bytes(at))

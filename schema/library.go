@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/parley-mcp/parley/internal/jsonscan"
 )
 
 // library validates what the fast path does not know, with the same verdicts and
@@ -121,24 +123,24 @@ func (lib *library) validate(r *run) (err error) {
 // any builds the value at a token as the library wants it: numbers as they are
 // spelled, nothing shared with the document.
 func (d *document) any(at uint32) any {
-	t := &d.tokens[at]
-	switch t.kind {
+	t := &d.Tokens[at]
+	switch t.Kind {
 	case kindString:
-		return string(appendUnescaped(nil, d.raw[t.start:t.end]))
+		return string(jsonscan.AppendUnescaped(nil, d.Raw[t.Start:t.End]))
 	case kindNumber:
-		return json.Number(d.raw[t.start:t.end])
+		return json.Number(d.Raw[t.Start:t.End])
 	case kindBoolean:
 		return d.isTrue(at)
 	case kindArray:
-		list := make([]any, 0, t.count)
-		for i := at + 1; i < t.next; i = d.tokens[i].next {
+		list := make([]any, 0, t.Count)
+		for i := at + 1; i < t.Next; i = d.Tokens[i].Next {
 			list = append(list, d.any(i))
 		}
 		return list
 	case kindObject:
-		object := make(map[string]any, t.count)
-		for i := at + 1; i < t.next; i = d.tokens[i+1].next {
-			object[string(appendUnescaped(nil, d.raw[d.tokens[i].start:d.tokens[i].end]))] = d.any(i + 1)
+		object := make(map[string]any, t.Count)
+		for i := at + 1; i < t.Next; i = d.Tokens[i+1].Next {
+			object[string(jsonscan.AppendUnescaped(nil, d.Raw[d.Tokens[i].Start:d.Tokens[i].End]))] = d.any(i + 1)
 		}
 		return object
 	}
@@ -147,13 +149,13 @@ func (d *document) any(at uint32) any {
 
 // boundNumbers refuses numbers that big.Rat would make large.
 func (d *document) boundNumbers() error {
-	for i := range d.tokens {
-		t := &d.tokens[i]
-		if t.kind != kindNumber || t.plain && t.end-t.start <= maxLibraryDigits {
+	for i := range d.Tokens {
+		t := &d.Tokens[i]
+		if t.Kind != kindNumber || t.Plain && t.End-t.Start <= maxLibraryDigits {
 			continue
 		}
-		n := parseDecimal(d.raw[t.start:t.end])
-		if t.end-t.start > maxLibraryDigits || n.point > maxLibraryExponent || n.point < -maxLibraryExponent {
+		n := parseDecimal(d.Raw[t.Start:t.End])
+		if t.End-t.Start > maxLibraryDigits || n.point > maxLibraryExponent || n.point < -maxLibraryExponent {
 			return tooMany("digits of a number", maxLibraryDigits)
 		}
 	}

@@ -22,17 +22,17 @@ func (d *document) at(pointer string) (uint32, bool) {
 
 // child follows one reference token of a JSON Pointer.
 func (d *document) child(at uint32, token string) (uint32, bool) {
-	t := &d.tokens[at]
-	switch t.kind {
+	t := &d.Tokens[at]
+	switch t.Kind {
 	case kindObject:
 		return d.member(at, token)
 	case kindArray:
 		index, err := strconv.Atoi(token)
-		if err != nil || index < 0 || index >= int(t.count) {
+		if err != nil || index < 0 || index >= int(t.Count) {
 			return 0, false
 		}
 		for at++; index > 0; index-- {
-			at = d.tokens[at].next
+			at = d.Tokens[at].Next
 		}
 		return at, true
 	}

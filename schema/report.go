@@ -239,8 +239,8 @@ func (r *run) admits(n *node, at uint32) (kind, bool) {
 	for n.types == 0 && n.ref != nil {
 		n = n.ref
 	}
-	t := &r.tokens[at]
-	ok := n.types == 0 || n.types&t.kind != 0 || t.kind == kindNumber && n.types&kindInteger != 0
+	t := &r.Tokens[at]
+	ok := n.types == 0 || n.types&t.Kind != 0 || t.Kind == kindNumber && n.types&kindInteger != 0
 	return n.types, ok
 }
 

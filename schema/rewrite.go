@@ -38,29 +38,29 @@ type rewriter struct {
 // replace puts text in the place of raw[start:end].
 func (w *rewriter) replace(start, end uint32, text []byte) {
 	if w.out == nil {
-		w.out = make([]byte, 0, len(w.raw)+len(text)+64)
+		w.out = make([]byte, 0, len(w.Raw)+len(text)+64)
 	}
-	w.out = append(append(w.out, w.raw[w.done:start]...), text...)
+	w.out = append(append(w.out, w.Raw[w.done:start]...), text...)
 	w.done = int(end)
 }
 
 func (w *rewriter) value(s *shape, at uint32) {
-	t := w.tokens[at]
+	t := w.Tokens[at]
 	switch {
 	case s == nil:
-	case s.kind == shapeInteger && t.kind == kindNumber && w.changes&plainIntegers != 0:
+	case s.kind == shapeInteger && t.Kind == kindNumber && w.changes&plainIntegers != 0:
 		if text, ok := plainInteger(w.bytes(at)); ok && !bytes.Equal(text, w.bytes(at)) {
-			w.replace(t.start, t.end, text)
+			w.replace(t.Start, t.End, text)
 		}
-	case s.kind == shapeList && t.kind == kindArray:
-		for i := at + 1; i < t.next; i = w.tokens[i].next {
+	case s.kind == shapeList && t.Kind == kindArray:
+		for i := at + 1; i < t.Next; i = w.Tokens[i].Next {
 			w.value(s.elem, i)
 		}
-	case s.kind == shapeMap && t.kind == kindObject:
-		for i := at + 1; i < t.next; i = w.tokens[i+1].next {
+	case s.kind == shapeMap && t.Kind == kindObject:
+		for i := at + 1; i < t.Next; i = w.Tokens[i+1].Next {
 			w.value(s.elem, i+1)
 		}
-	case s.kind == shapeStruct && t.kind == kindObject:
+	case s.kind == shapeStruct && t.Kind == kindObject:
 		w.object(s, at)
 	}
 }
@@ -90,28 +90,28 @@ func plainInteger(literal []byte) ([]byte, bool) {
 }
 
 func (w *rewriter) object(s *shape, at uint32) {
-	t := w.tokens[at]
+	t := w.Tokens[at]
 	kept := false  // a member before this one stays
-	end := t.start // of the member before this one
-	for i := at + 1; i < t.next; i = w.tokens[i+1].next {
-		value := &w.tokens[i+1]
+	end := t.Start // of the member before this one
+	for i := at + 1; i < t.Next; i = w.Tokens[i+1].Next {
+		value := &w.Tokens[i+1]
 		m := s.members[w.text(i)]
 		switch {
 		case m == nil:
 			w.value(s.elem, i+1)
 			kept = true
-		case !m.pointer || value.kind != kindNull || w.changes&dropNulls == 0:
+		case !m.pointer || value.Kind != kindNull || w.changes&dropNulls == 0:
 			w.value(m.shape, i+1)
 			kept = true
 		case kept: // with the comma in front
-			w.replace(end, value.end, nil)
-		case value.next < t.next: // with the comma behind
-			w.replace(w.tokens[i].start-1, w.tokens[value.next].start-1, nil)
+			w.replace(end, value.End, nil)
+		case value.Next < t.Next: // with the comma behind
+			w.replace(w.Tokens[i].Start-1, w.Tokens[value.Next].Start-1, nil)
 		default:
-			w.replace(w.tokens[i].start-1, value.end, nil)
+			w.replace(w.Tokens[i].Start-1, value.End, nil)
 		}
-		end = value.end
-		if value.kind == kindString {
+		end = value.End
+		if value.Kind == kindString {
 			end++ // the quote
 		}
 	}
@@ -129,11 +129,11 @@ func (w *rewriter) fill(s *shape, at uint32) {
 	if text == nil {
 		return
 	}
-	t := w.tokens[at]
-	if t.count > 0 {
+	t := w.Tokens[at]
+	if t.Count > 0 {
 		text = append([]byte{','}, text...)
 	}
-	w.replace(t.end-1, t.end-1, text)
+	w.replace(t.End-1, t.End-1, text)
 }
 
 // appendDefaults appends the members that are absent and have a default, or are

@@ -67,15 +67,15 @@ func (l Limits) compile(raw []byte) (*Schema, func(pointer string) *node, error)
 	if err := d.scan(s.raw); err != nil {
 		return nil, nil, err
 	}
-	if k := d.tokens[0].kind; k != kindObject && k != kindBoolean {
+	if k := d.Tokens[0].Kind; k != kindObject && k != kindBoolean {
 		return nil, nil, &InvalidSchemaError{Reason: "a schema is an object, true or false, not " + d.describe(0)}
 	}
 	found, err := surveyOf(d, l)
 	if err != nil {
 		return nil, nil, err
 	}
-	if at, ok := d.member(0, "type"); ok && d.tokens[0].kind == kindObject {
-		s.object = d.tokens[at].kind == kindString && d.text(at) == "object"
+	if at, ok := d.member(0, "type"); ok && d.Tokens[0].Kind == kindObject {
+		s.object = d.Tokens[at].Kind == kindString && d.text(at) == "object"
 	}
 	c := &compiler{survey: found, nodes: make(map[uint32]*node, found.count)}
 	if s.program, err = c.compile(); err == nil {

@@ -32,6 +32,10 @@ type survey struct {
 	repeated       bool // an anchor occurs twice
 }
 
+// fewMembers is the number of members up to which searching an object costs less
+// than building a map.
+const fewMembers = 16
+
 // maxURI bounds identifiers and references, in bytes.
 const maxURI = 8 << 10
 
@@ -57,7 +61,7 @@ func surveyOf(d *document, l Limits) (*survey, error) {
 		patterns: patterns{limit: l.MaxRegexp, compiled: map[string]*pattern{}},
 	}
 	var err error
-	if at, ok := d.member(0, "$schema"); ok && d.tokens[0].kind == kindObject && d.tokens[at].kind == kindString {
+	if at, ok := d.member(0, "$schema"); ok && d.Tokens[0].Kind == kindObject && d.Tokens[at].Kind == kindString {
 		if s.dialect, err = dialectOf(d.text(at)); err != nil {
 			return nil, err
 		}
@@ -90,15 +94,15 @@ func (s *survey) look(at uint32, path, depth int, base *url.URL) error {
 	if depth > s.limits.MaxDepth {
 		return tooMany("depth of subschemas", s.limits.MaxDepth)
 	}
-	t := &s.tokens[at]
-	if t.kind != kindObject {
+	t := &s.Tokens[at]
+	if t.Kind != kindObject {
 		return nil
 	}
 	base, err := s.identify(at, base)
 	if err != nil {
 		return err
 	}
-	for i := at + 1; i < t.next; i = s.tokens[i+1].next {
+	for i := at + 1; i < t.Next; i = s.Tokens[i+1].Next {
 		keyword, value := s.text(i), i+1
 		if err := s.keyword(keyword, at, value, base); err != nil {
 			return err
@@ -124,7 +128,7 @@ func (s *survey) identify(at uint32, base *url.URL) (*url.URL, error) {
 		name = "id"
 	}
 	value, ok := s.member(at, name)
-	if !ok || s.tokens[value].kind != kindString {
+	if !ok || s.Tokens[value].Kind != kindString {
 		return base, nil
 	}
 	text := s.text(value)
@@ -156,17 +160,17 @@ func (s *survey) identify(at uint32, base *url.URL) (*url.URL, error) {
 
 // keyword takes in what a keyword says about references and regular expressions.
 func (s *survey) keyword(keyword string, owner, value uint32, base *url.URL) error {
-	t := &s.tokens[value]
+	t := &s.Tokens[value]
 	switch keyword {
 	case "$ref", "$dynamicRef", "$recursiveRef":
-		if t.kind == kindString {
-			if t.end-t.start > maxURI {
+		if t.Kind == kindString {
+			if t.End-t.Start > maxURI {
 				return tooMany("bytes of a reference", maxURI)
 			}
 			s.refs = append(s.refs, reference{s.text(value), base})
 		}
 	case "$anchor":
-		if t.kind == kindString {
+		if t.Kind == kindString {
 			name := s.text(value)
 			if _, ok := s.anchors[name]; ok {
 				s.repeated = true
@@ -174,12 +178,12 @@ func (s *survey) keyword(keyword string, owner, value uint32, base *url.URL) err
 			s.anchors[name] = owner
 		}
 	case "pattern":
-		if t.kind == kindString {
+		if t.Kind == kindString {
 			return s.patterns.check(s.text(value))
 		}
 	case "patternProperties":
-		if t.kind == kindObject {
-			for i := value + 1; i < t.next; i = s.tokens[i+1].next {
+		if t.Kind == kindObject {
+			for i := value + 1; i < t.Next; i = s.Tokens[i+1].Next {
 				if err := s.patterns.check(s.text(i)); err != nil {
 					return err
 				}
@@ -232,11 +236,11 @@ func (s *survey) follow(at uint32, pointer string) (uint32, bool) {
 	for token := range strings.SplitSeq(pointer[1:], "/") {
 		token = unescapePointer(token)
 		var ok bool
-		if t := &s.tokens[at]; t.kind == kindObject && t.count > fewNames {
+		if t := &s.Tokens[at]; t.Kind == kindObject && t.Count > fewMembers {
 			members := s.members[at]
 			if members == nil {
-				members = make(map[string]uint32, t.count)
-				for i := at + 1; i < t.next; i = s.tokens[i+1].next {
+				members = make(map[string]uint32, t.Count)
+				for i := at + 1; i < t.Next; i = s.Tokens[i+1].Next {
 					members[s.text(i)] = i + 1
 				}
 				s.members[at] = members

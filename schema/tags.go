@@ -199,5 +199,5 @@ func atoi(s string) int {
 
 func isNumber(s string) bool {
 	d := document{}
-	return s != "" && d.scan([]byte(s)) == nil && d.tokens[0].kind == kindNumber && d.tokens[0].start == 0 && int(d.tokens[0].end) == len(s)
+	return s != "" && d.scan([]byte(s)) == nil && d.Tokens[0].Kind == kindNumber && d.Tokens[0].Start == 0 && int(d.Tokens[0].End) == len(s)
 }

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/parley-mcp/parley/internal/jsonscan"
 )
 
 // run is one validation. It is pooled, so that validating costs no allocation.
@@ -18,6 +20,7 @@ type run struct {
 	fuel     int
 	deadline time.Time
 
+	err    error   // why the validation ended early
 	report *report // nil while only the verdict is wanted
 }
 
@@ -37,10 +40,11 @@ func newRun(l Limits) *run {
 }
 
 func (r *run) release() {
-	if cap(r.tokens) > maxPooled || cap(r.scratch) > maxPooled || cap(r.name) > maxPooled || cap(r.table) > maxPooled {
+	if r.Size() > maxPooled || cap(r.scratch) > maxPooled || cap(r.name) > maxPooled {
 		return
 	}
-	r.raw, r.err, r.report = nil, nil, nil
+	r.Reset()
+	r.err, r.report = nil, nil
 	runs.Put(r)
 }
 
@@ -78,15 +82,15 @@ func (r *run) check(n *node, at uint32) bool {
 	if n.never {
 		return r.failNever(at)
 	}
-	t := &r.tokens[at]
-	if n.types != 0 && n.types&t.kind == 0 && !(t.kind == kindNumber && n.types&kindInteger != 0 && r.isInteger(t)) {
+	t := &r.Tokens[at]
+	if n.types != 0 && n.types&t.Kind == 0 && !(t.Kind == kindNumber && n.types&kindInteger != 0 && r.isInteger(t)) {
 		return r.failType(n, at)
 	}
 	if n.enum != nil && !r.contains(n.enum, at) || n.constant != nil && !r.contains(n.constant, at) {
 		return r.failValue(n, at)
 	}
 	ok := true
-	switch t.kind {
+	switch t.Kind {
 	case kindString:
 		ok = n.text == nil || r.checkText(n.text, at)
 	case kindNumber:
@@ -109,17 +113,17 @@ func (r *run) check(n *node, at uint32) bool {
 }
 
 func (r *run) isInteger(t *token) bool {
-	if t.plain {
+	if t.Plain {
 		return true
 	}
-	d := parseDecimal(r.raw[t.start:t.end])
+	d := parseDecimal(r.Raw[t.Start:t.End])
 	return d.isInteger()
 }
 
 // contains reports whether the value at is one of the set.
 func (r *run) contains(set *valueSet, at uint32) bool {
-	t := &r.tokens[at]
-	if !r.spend(int(t.end-t.start) / 64) {
+	t := &r.Tokens[at]
+	if !r.spend(int(t.End-t.Start) / 64) {
 		return false
 	}
 	r.scratch = r.appendCanonical(r.scratch[:0], at)
@@ -128,10 +132,10 @@ func (r *run) contains(set *valueSet, at uint32) bool {
 }
 
 func (r *run) checkText(rules *textRules, at uint32) bool {
-	t := &r.tokens[at]
-	s := r.raw[t.start:t.end]
-	if !t.plain {
-		r.scratch = appendUnescaped(r.scratch[:0], s)
+	t := &r.Tokens[at]
+	s := r.Raw[t.Start:t.End]
+	if !t.Plain {
+		r.scratch = jsonscan.AppendUnescaped(r.scratch[:0], s)
 		s = r.scratch
 	}
 	ok := true
@@ -178,16 +182,16 @@ func (r *run) checkNumber(rules *numberRules, at uint32) bool {
 }
 
 func (r *run) checkObject(o *objectRules, at uint32) bool {
-	t := r.tokens[at]
+	t := r.Tokens[at]
 	ok := true
-	if int(t.count) < o.minimum {
+	if int(t.Count) < o.minimum {
 		ok = r.failSize("at least", o.minimum, "member", at)
 	}
-	if o.maximum != unbounded && int(t.count) > o.maximum {
+	if o.maximum != unbounded && int(t.Count) > o.maximum {
 		ok = r.failSize("at most", o.maximum, "member", at)
 	}
 	missing, hint := o.required, 0
-	for i := at + 1; i < t.next && (ok || r.report != nil); i = r.tokens[i+1].next {
+	for i := at + 1; i < t.Next && (ok || r.report != nil); i = r.Tokens[i+1].Next {
 		value := i + 1
 		known := false
 		if p := o.find(r.memberName(i), hint); p >= 0 {
@@ -230,17 +234,17 @@ func (r *run) checkObject(o *objectRules, at uint32) bool {
 
 // memberName returns the text of a member's name, valid until the next call.
 func (r *run) memberName(at uint32) []byte {
-	t := &r.tokens[at]
-	s := r.raw[t.start:t.end]
-	if t.plain {
+	t := &r.Tokens[at]
+	s := r.Raw[t.Start:t.End]
+	if t.Plain {
 		return s
 	}
-	r.name = appendUnescaped(r.name[:0], s)
+	r.name = jsonscan.AppendUnescaped(r.name[:0], s)
 	return r.name
 }
 
 func (r *run) checkDependent(d *dependent, at uint32) bool {
-	if !r.spend(int(r.tokens[at].count) / 8) {
+	if !r.spend(int(r.Tokens[at].Count) / 8) {
 		return false
 	}
 	if _, present := r.member(at, d.name); !present {
@@ -248,7 +252,7 @@ func (r *run) checkDependent(d *dependent, at uint32) bool {
 	}
 	ok := d.node == nil || r.check(d.node, at)
 	for _, name := range d.requires {
-		if !r.spend(int(r.tokens[at].count) / 8) {
+		if !r.spend(int(r.Tokens[at].Count) / 8) {
 			return false
 		}
 		if _, present := r.member(at, name); !present {
@@ -262,12 +266,12 @@ func (r *run) checkDependent(d *dependent, at uint32) bool {
 }
 
 func (r *run) checkArray(a *arrayRules, at uint32) bool {
-	t := r.tokens[at]
+	t := r.Tokens[at]
 	ok := true
-	if int(t.count) < a.minimum {
+	if int(t.Count) < a.minimum {
 		ok = r.failSize("at least", a.minimum, "item", at)
 	}
-	if a.maximum != unbounded && int(t.count) > a.maximum {
+	if a.maximum != unbounded && int(t.Count) > a.maximum {
 		ok = r.failSize("at most", a.maximum, "item", at)
 	}
 	if a.unique && (ok || r.report != nil) {
@@ -275,7 +279,7 @@ func (r *run) checkArray(a *arrayRules, at uint32) bool {
 	}
 	if len(a.prefix) > 0 || a.rest != nil {
 		index := 0
-		for i := at + 1; i < t.next && (ok || r.report != nil); i = r.tokens[i].next {
+		for i := at + 1; i < t.Next && (ok || r.report != nil); i = r.Tokens[i].Next {
 			n := a.rest
 			if index < len(a.prefix) {
 				n = a.prefix[index]
@@ -297,7 +301,7 @@ func (r *run) checkContains(a *arrayRules, at uint32) bool {
 	found := 0
 	report := r.report
 	r.report = nil // elements that do not fit are no mistakes
-	for i := at + 1; i < r.tokens[at].next; i = r.tokens[i].next {
+	for i := at + 1; i < r.Tokens[at].Next; i = r.Tokens[i].Next {
 		if r.check(a.contains, i) {
 			found++
 		}
@@ -317,22 +321,22 @@ func (r *run) checkContains(a *arrayRules, at uint32) bool {
 
 // checkUnique compares the canonical forms of the elements with each other.
 func (r *run) checkUnique(at uint32) bool {
-	t := r.tokens[at]
-	if t.count < 2 {
+	t := r.Tokens[at]
+	if t.Count < 2 {
 		return true
 	}
-	if !r.spend(int(t.end-t.start)/16 + int(t.count)) {
+	if !r.spend(int(t.End-t.Start)/16 + int(t.Count)) {
 		return false
 	}
 	const few = 8
 	var ends [few]int
 	var seen map[string]int
-	if t.count > few {
-		seen = make(map[string]int, t.count)
+	if t.Count > few {
+		seen = make(map[string]int, t.Count)
 	}
 	r.scratch = r.scratch[:0]
 	index := 0
-	for i := at + 1; i < t.next; i = r.tokens[i].next {
+	for i := at + 1; i < t.Next; i = r.Tokens[i].Next {
 		start := len(r.scratch)
 		r.scratch = r.appendCanonical(r.scratch, i)
 		form := r.scratch[start:]

@@ -60,7 +60,7 @@ func TestMessagesSayWhatToDo(t *testing.T) {
 		{`true`, `1 2`, `arguments: expected valid JSON, got bytes after the value at byte 2`},
 		{`true`, ``, `arguments: expected valid JSON, got end of input at byte 0`},
 		{`true`, "\"\xff\"", `arguments: expected valid UTF-8, got an invalid byte at byte 1`},
-		{`true`, `"\ud800"`, `arguments: expected valid JSON, got a malformed escape at byte 1`},
+		{`true`, `"\ud800"`, `arguments: expected valid JSON, got lone surrogate at byte 1`},
 		// The same from the library.
 		{`{"unevaluatedProperties":false,"properties":{"age":{"type":"integer"}},"required":["name"]}`, `{"age":"abc"}`,
 			`arguments/name: expected a value, got nothing; it is required; arguments/age: expected integer, got string "abc"`},

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/parley-mcp/parley/internal/jsonscan"
 )
 
 // valueSet is what "enum" or "const" allows. Values are compared by their
@@ -33,45 +35,45 @@ func newValueSet(d *document, values []uint32) *valueSet {
 // appendCanonical appends the canonical form of a value: a tag for its kind, then
 // something that says where it ends.
 func (d *document) appendCanonical(dst []byte, at uint32) []byte {
-	t := &d.tokens[at]
-	switch t.kind {
+	t := &d.Tokens[at]
+	switch t.Kind {
 	case kindString:
 		return d.appendCanonicalText(dst, at)
 	case kindNumber:
-		return appendCanonicalNumber(dst, d.raw[t.start:t.end])
+		return appendCanonicalNumber(dst, d.Raw[t.Start:t.End])
 	case kindArray:
-		dst = binary.AppendUvarint(append(dst, '['), uint64(t.count))
-		for i := at + 1; i < t.next; i = d.tokens[i].next {
+		dst = binary.AppendUvarint(append(dst, '['), uint64(t.Count))
+		for i := at + 1; i < t.Next; i = d.Tokens[i].Next {
 			dst = d.appendCanonical(dst, i)
 		}
 		return dst
 	case kindObject:
-		names := make([]uint32, 0, t.count)
-		for i := at + 1; i < t.next; i = d.tokens[i+1].next {
+		names := make([]uint32, 0, t.Count)
+		for i := at + 1; i < t.Next; i = d.Tokens[i+1].Next {
 			names = append(names, i)
 		}
 		slices.SortFunc(names, func(a, b uint32) int { return strings.Compare(d.text(a), d.text(b)) })
-		dst = binary.AppendUvarint(append(dst, '{'), uint64(t.count))
+		dst = binary.AppendUvarint(append(dst, '{'), uint64(t.Count))
 		for _, name := range names {
 			dst = d.appendCanonicalText(dst, name)
 			dst = d.appendCanonical(dst, name+1)
 		}
 		return dst
 	default: // null, true, false differ in their first letter
-		return append(dst, d.raw[t.start])
+		return append(dst, d.Raw[t.Start])
 	}
 }
 
 // appendCanonicalText puts the length behind a fixed width, since it is known
 // only after unescaping.
 func (d *document) appendCanonicalText(dst []byte, at uint32) []byte {
-	t := &d.tokens[at]
+	t := &d.Tokens[at]
 	dst = append(dst, '"', 0, 0, 0, 0)
 	start := len(dst)
-	if t.plain {
-		dst = append(dst, d.raw[t.start:t.end]...)
+	if t.Plain {
+		dst = append(dst, d.Raw[t.Start:t.End]...)
 	} else {
-		dst = appendUnescaped(dst, d.raw[t.start:t.end])
+		dst = jsonscan.AppendUnescaped(dst, d.Raw[t.Start:t.End])
 	}
 	binary.BigEndian.PutUint32(dst[start-4:], uint32(len(dst)-start))
 	return dst
@@ -88,17 +90,17 @@ func appendCanonicalNumber(dst, literal []byte) []byte {
 
 // show describes a value for a message: scalars themselves, containers by size.
 func (d *document) show(at uint32) string {
-	t := &d.tokens[at]
-	switch t.kind {
+	t := &d.Tokens[at]
+	switch t.Kind {
 	case kindString:
 		return quote(d.text(at))
 	case kindArray:
-		return "array of " + count(int(t.count), "item")
+		return "array of " + count(int(t.Count), "item")
 	case kindObject:
-		return "object with " + count(int(t.count), "member")
+		return "object with " + count(int(t.Count), "member")
 	default:
-		s := string(d.raw[t.start:min(t.end, t.start+maxQuoted)])
-		if t.end-t.start > maxQuoted {
+		s := string(d.Raw[t.Start:min(t.End, t.Start+maxQuoted)])
+		if t.End-t.Start > maxQuoted {
 			s += "…"
 		}
 		return s
@@ -107,28 +109,9 @@ func (d *document) show(at uint32) string {
 
 // describe is show with the kind in front where that is not plain to see.
 func (d *document) describe(at uint32) string {
-	switch d.tokens[at].kind {
+	switch d.Tokens[at].Kind {
 	case kindString, kindNumber, kindBoolean:
-		return d.tokens[at].kind.String() + " " + d.show(at)
+		return d.Tokens[at].Kind.String() + " " + d.show(at)
 	}
 	return d.show(at)
-}
-
-// kindNames is in the order of the bits.
-var kindNames = [...]string{"null", "boolean", "number", "string", "array", "object", "integer"}
-
-// String returns the names in a set of kinds: "string", "integer or null".
-func (k kind) String() string {
-	var names []string
-	for _, i := range []int{3, 2, 6, 1, 5, 4, 0} {
-		if k&(1<<i) != 0 {
-			names = append(names, kindNames[i])
-		}
-	}
-	return strings.Join(names, " or ")
-}
-
-func kindNamed(name string) (kind, bool) {
-	i := slices.Index(kindNames[:], name)
-	return 1 << max(i, 0), i >= 0
 }
