@@ -87,7 +87,7 @@ func (f *authFlag) check() error {
 	return nil
 }
 
-// authorization is the authorization of an endpoint.
+// authorization is the result of authFlag.apply.
 type authorization struct{ dev *devissuer.Issuer } // nil without --auth dev
 
 // apply sets s.Auth before the server starts. The caller closes the result after the server

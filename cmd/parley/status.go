@@ -17,8 +17,8 @@ import (
 	"github.com/parley-mcp/parley/host"
 )
 
-// statusPrinter prints what parley serves, and the state of the servers, for the user. It is
-// safe for concurrent use.
+// statusPrinter prints the endpoint and the state of the servers for the user. Its methods are
+// safe for concurrent use, except reserve.
 type statusPrinter struct {
 	mu    sync.Mutex
 	w     io.Writer
