@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 What is deprecated still has to work.
+//lint:file-ignore SA1019 deprecated features must still work
 
 package mcptest_test
 
@@ -23,8 +23,7 @@ type booking struct {
 	People int    `json:"people" minimum:"1" maximum:"9" default:"2"`
 }
 
-// question asks in the way that the client's revision has: with a form where there
-// are forms, by way of the model before.
+// question asks the user with a form, or the model in revisions without forms.
 func question(ctx context.Context, what string) (string, error) {
 	form, err := server.Elicit[struct {
 		Answer string `json:"answer"`
@@ -32,16 +31,16 @@ func question(ctx context.Context, what string) (string, error) {
 	if !errors.Is(err, server.ErrUnsupported) {
 		return form.Answer, err
 	}
-	said, err := server.Sample(ctx, mcp.CreateMessageParams{
+	sampled, err := server.Sample(ctx, mcp.CreateMessageParams{
 		MaxTokens: 10, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text(what)}}},
 	})
 	if err != nil {
 		return "", err
 	}
-	return said.Content[0].(*mcp.TextContent).Text, nil
+	return sampled.Content[0].(*mcp.TextContent).Text, nil
 }
 
-// asking is a server whose handlers ask.
+// asking returns a server whose handlers request input.
 func asking(charged *atomic.Int32) func() *server.Server {
 	return func() *server.Server {
 		s := newServer()
@@ -69,15 +68,15 @@ func asking(charged *atomic.Int32) func() *server.Server {
 			})
 		server.AddTool(s, mcp.Tool{Name: "both", Description: "Asks two things at once."},
 			func(ctx context.Context, _ struct{}) (string, error) {
-				var said mcp.CreateMessageResult
+				var sampled mcp.CreateMessageResult
 				var roots []mcp.Root
 				err := server.Ask(ctx,
-					server.SampleInto(&said, mcp.CreateMessageParams{MaxTokens: 5, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text("hello?")}}}}),
+					server.SampleInto(&sampled, mcp.CreateMessageParams{MaxTokens: 5, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text("hello?")}}}}),
 					server.RootsInto(&roots))
 				if err != nil {
 					return "", err
 				}
-				return fmt.Sprint(said.Content[0].(*mcp.TextContent).Text, " ", roots[0].URI), nil
+				return fmt.Sprint(sampled.Content[0].(*mcp.TextContent).Text, " ", roots[0].URI), nil
 			})
 		server.AddTool(s, mcp.Tool{Name: "book", Description: "Asks for a booking."},
 			func(ctx context.Context, _ struct{}) (string, error) {
@@ -91,20 +90,20 @@ func asking(charged *atomic.Int32) func() *server.Server {
 	}
 }
 
-// answering is a client that answers: forms with what they ask, models by echoing.
+// answering configures a client that answers forms and sampling requests with the question and "!".
 func answering(d *client.Dialer) {
 	d.Elicit = func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		return mcp.AcceptElicit(map[string]string{"answer": form.Message + "!"})
 	}
 	d.Sample = func(_ context.Context, p *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
-		asked := p.Messages[0].Content[0].(*mcp.TextContent).Text
-		return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: "echo", Content: []mcp.Content{mcp.Text(asked + "!")}}, nil
+		question := p.Messages[0].Content[0].(*mcp.TextContent).Text
+		return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: "echo", Content: []mcp.Content{mcp.Text(question + "!")}}, nil
 	}
 	d.Roots = func(context.Context) ([]mcp.Root, error) { return []mcp.Root{{URI: "file:///work"}}, nil }
 }
 
-// One handler asks three questions in a row in every revision, and charges once.
-func TestOneHandlerAsksInEveryRevision(t *testing.T) {
+// The handler asks three questions in a row and charges a card once.
+func TestHandlerRequestsInputInEveryRevision(t *testing.T) {
 	var charged atomic.Int32
 	everywhere(t, asking(&charged), func(t *testing.T, c *client.Client) {
 		before := charged.Load()
@@ -114,7 +113,7 @@ func TestOneHandlerAsksInEveryRevision(t *testing.T) {
 			t.Errorf("%q, %v, want %q", text, err, want)
 		}
 		if n := charged.Load() - before; n != 1 {
-			t.Errorf("the card was charged %d times", n)
+			t.Errorf("the card was charged %d times, want 1", n)
 		}
 	}, answering)
 }
@@ -129,17 +128,16 @@ func TestSeveralQuestionsAtOnce(t *testing.T) {
 	}, answering)
 }
 
-// A client whose roots have changed tells the servers of sessions, and a server that has
-// asked for them asks again.
-func TestRootsThatChangeAreReported(t *testing.T) {
-	told := make(chan struct{}, 1)
+// The notification exists in revisions with sessions only.
+func TestServerReceivesRootsChanged(t *testing.T) {
+	received := make(chan struct{}, 1)
 	rooted := func() *server.Server {
 		s := newServer()
 		s.RootsChanged = func(ctx context.Context) {
 			if server.PeerOf(ctx).Info.Name == "" {
-				t.Error("nobody knows whose roots have changed")
+				t.Error("RootsChanged cannot identify the client")
 			}
-			told <- struct{}{}
+			received <- struct{}{}
 		}
 		return s
 	}
@@ -151,15 +149,15 @@ func TestRootsThatChangeAreReported(t *testing.T) {
 			return
 		}
 		select {
-		case <-told:
+		case <-received:
 		case <-time.After(10 * time.Second):
-			t.Error("the server does not know")
+			t.Error("the server has not received the notification")
 		}
 	}, answering)
 }
 
-// J15: a handler that does not want an answer any more takes its question back.
-func TestQuestionsAreTakenBack(t *testing.T) {
+// J15: a handler that cancels its request for input cancels the client's handler.
+func TestInputRequestsCanBeCancelled(t *testing.T) {
 	asked, answered := make(chan struct{}, 1), make(chan error, 1)
 	hasty := func() *server.Server {
 		s := newServer()
@@ -183,13 +181,13 @@ func TestQuestionsAreTakenBack(t *testing.T) {
 	}
 	everywhere(t, hasty, func(t *testing.T, c *client.Client) {
 		if c.Revision().Modern() {
-			return // a question is part of a result there, and nobody waits for its answer
+			return // an input request is part of a result there, so no handler waits for it
 		}
 		if text, err := client.CallTool[string](t.Context(), c, "hasty", nil); err != nil || text != "true" {
 			t.Errorf("%q, %v", text, err)
 		}
 		if err := <-answered; !errors.Is(err, context.Canceled) {
-			t.Errorf("the client's model was left at work: %v", err)
+			t.Errorf("the context of the client's model ends with %v, want context.Canceled", err)
 		}
 		await(t, mcp.NotificationCancelled, false)
 	}, func(d *client.Dialer) {
@@ -202,9 +200,9 @@ func TestQuestionsAreTakenBack(t *testing.T) {
 	})
 }
 
-// M4: a client that has not declared what a question needs is told so, in its
-// revision's way, and not asked.
-func TestUndeclaredCapabilitiesAreNotAsked(t *testing.T) {
+// M4: a server does not send an input request that the client has not declared. The
+// client receives an error of its revision.
+func TestUndeclaredCapabilitiesAreNotRequested(t *testing.T) {
 	var charged atomic.Int32
 	everywhere(t, asking(&charged), func(t *testing.T, c *client.Client) {
 		_, err := client.CallTool[string](t.Context(), c, "both", nil)
@@ -224,13 +222,12 @@ func TestUndeclaredCapabilitiesAreNotAsked(t *testing.T) {
 	})
 }
 
-// V7: defaults of forms are filled in by the client, and answers that do not fit are
-// asked for again.
-func TestFormsAreCompletedAndChecked(t *testing.T) {
+// V7: the client adds the defaults of a form and validates the answer.
+func TestFormsAreCompletedAndValidated(t *testing.T) {
 	var charged atomic.Int32
 	for _, tt := range []struct {
 		name    string
-		answers []string // one after the other; the last again and again
+		answers []string // in this order; the last is repeated
 		want    string
 	}{
 		{"complete", []string{`{"day":"tue","people":4}`}, "tue4"},
@@ -241,7 +238,7 @@ func TestFormsAreCompletedAndChecked(t *testing.T) {
 				if c.Revision() < mcp.V20250618 {
 					_, err := client.CallTool[string](t.Context(), c, "book", nil)
 					if err == nil {
-						t.Error("a revision without forms has shown one")
+						t.Error("Elicit succeeds in a revision without forms")
 					}
 					return
 				}
@@ -250,10 +247,10 @@ func TestFormsAreCompletedAndChecked(t *testing.T) {
 					t.Errorf("%q, %v", text, err)
 				}
 			}, func(d *client.Dialer) {
-				asked := 0
+				n := 0
 				d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-					answer := tt.answers[min(asked, len(tt.answers)-1)]
-					asked++
+					answer := tt.answers[min(n, len(tt.answers)-1)]
+					n++
 					return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(answer)}, nil
 				}
 			})
@@ -261,7 +258,7 @@ func TestFormsAreCompletedAndChecked(t *testing.T) {
 	}
 }
 
-func TestDecliningAndDismissing(t *testing.T) {
+func TestDeclineAndCancelAreTypedErrors(t *testing.T) {
 	var charged atomic.Int32
 	for action, want := range map[mcp.ElicitAction]error{mcp.ElicitDecline: server.ErrDeclined, mcp.ElicitCancel: server.ErrDismissed} {
 		t.Run(string(action), func(t *testing.T) {
@@ -282,13 +279,12 @@ func TestDecliningAndDismissing(t *testing.T) {
 	}
 }
 
-// Calls that ask at the same time are all answered, though a client answers some at a
-// time only.
-func TestManyCallsAskAtOnce(t *testing.T) {
+// A client handles a limited number of input requests at a time. The others wait.
+func TestManyCallsRequestInputAtOnce(t *testing.T) {
 	var charged atomic.Int32
 	everywhere(t, asking(&charged), func(t *testing.T, c *client.Client) {
 		var calls sync.WaitGroup
-		for range 30 { // more than a client answers at a time
+		for range 30 { // more than a client handles at a time
 			calls.Go(func() {
 				if text, err := client.CallTool[string](t.Context(), c, "both", nil); err != nil || text != "hello?! file:///work" {
 					t.Errorf("%q, %v", text, err)

@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 what is deprecated has to go through too
+//lint:file-ignore SA1019 deprecated features must still work
 
 package mcptest_test
 
@@ -21,9 +21,9 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// A client with a real token at a server that has nothing but its issuer's address: all
-// that a session and a stateless request are made of goes through, questions too.
-func TestATokenIsAllThatAClientNeeds(t *testing.T) {
+// The server knows only the address of the issuer. The call sends progress and requests
+// input with the token of the client.
+func TestTokenAuthorizesAllRequestsOfCall(t *testing.T) {
 	issuer, err := devissuer.Start(devissuer.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -75,14 +75,15 @@ func TestATokenIsAllThatAClientNeeds(t *testing.T) {
 			} {
 				if c, err := dial(); err == nil {
 					c.Close()
-					t.Errorf("a token %s lets somebody in", name)
+					t.Errorf("the server accepts a token %s", name)
 				}
 			}
 		})
 	}
 }
 
-// guarded has a tool for everybody who may use the server, and two that need more.
+// guarded returns a server with one tool for all authorized callers and two that need
+// more scopes.
 func guarded() *server.Server {
 	s := &server.Server{Name: "guarded", Version: "1"}
 	whoami := func(ctx context.Context, _ struct{}) (string, error) { return server.PrincipalOf(ctx).Subject(), nil }
@@ -99,66 +100,66 @@ func wantWho(t *testing.T, c *client.Client, tool, want string) {
 	}
 }
 
-// R5, R8, O13: a call in the middle of a session that needs more sends its user to the
-// login once more, and is answered in the same session. A no is an error of that call.
-func TestAStepUpInTheMiddleOfASession(t *testing.T) {
+// R5, R8, O13: a call that needs more scopes starts another login and succeeds in the
+// same session. If the user denies the login, only that call fails.
+func TestStepUpKeepsSession(t *testing.T) {
 	guardedEverywhere(t, guarded, func(t *testing.T, r mcp.Revision, w *realm) {
 		ada := &person{browser: devissuer.Browser{User: "ada"}}
 		c := w.mustDial(t, r, ada.program())
 		wantWho(t, c, "look", "ada")
 		if n := ada.asked.Load(); n != 1 {
-			t.Errorf("ada was asked %d times before she needs more", n)
+			t.Errorf("%d logins before a call needs more scopes, want 1", n)
 		}
 		wantWho(t, c, "change", "ada")
 		wantWho(t, c, "look", "ada")
 		wantWho(t, c, "change", "ada")
 		if n := ada.asked.Load(); n != 2 {
-			t.Errorf("ada was asked %d times for one step", n)
+			t.Errorf("%d logins after one step-up, want 2", n)
 		}
 		ada.browser.Deny = true
 		_, err := client.CallTool[string](t.Context(), c, "erase", nil)
 		var refusal *oauth.ServerError
 		if !errors.Is(err, client.ErrUnauthorized) || !errors.As(err, &refusal) || refusal.Code != "access_denied" {
-			t.Errorf("after a no: %v", err)
+			t.Errorf("the call after a denied login: %v", err)
 		}
 		wantWho(t, c, "change", "ada")
 		if n, modern := w.sessionCount(), r.Modern(); !modern && n != 1 || modern && n != 0 {
-			t.Errorf("there were %d sessions", n)
+			t.Errorf("%d sessions", n)
 		}
 	})
 }
 
-// O13: a token that expires in the middle of a session is renewed, without its user.
-func TestATokenThatExpiresInTheMiddleOfASessionIsRenewed(t *testing.T) {
+// O13: a token that expires during a session is refreshed without a login.
+func TestExpiredTokenIsRefreshedDuringSession(t *testing.T) {
 	guardedEverywhere(t, guarded, func(t *testing.T, r mcp.Revision, w *realm) {
 		ada := &person{browser: devissuer.Browser{User: "ada"}}
 		if err := ada.program().Login(t.Context(), w.url, "mcp"); err != nil {
 			t.Fatal(err)
 		}
-		c := w.mustDial(t, r, ada.program()) // started later, with what the first has stored
+		c := w.mustDial(t, r, ada.program()) // another client with the same store
 		wantWho(t, c, "look", "ada")
 		w.expire()
 		wantWho(t, c, "look", "ada")
 		if n, asked := w.tokenCount(), ada.asked.Load(); n != 2 || asked != 1 {
-			t.Errorf("%d tokens were used, ada was asked %d times", n, asked)
+			t.Errorf("%d tokens and %d logins, want 2 and 1", n, asked)
 		}
 		if n, modern := w.sessionCount(), r.Modern(); !modern && n != 1 || modern && n != 0 {
-			t.Errorf("there were %d sessions", n)
+			t.Errorf("%d sessions", n)
 		}
 	})
 }
 
-// A grant that was revoked ends in another login where somebody is there, and in an error
-// that says what is wanted where nobody is.
-func TestARevokedGrantEndsInALoginOrAnError(t *testing.T) {
+// A revoked grant leads to another login, or to an InteractionError in a client without
+// a user.
+func TestRevokedGrantLeadsToLoginOrError(t *testing.T) {
 	guardedEverywhere(t, guarded, func(t *testing.T, r mcp.Revision, w *realm) {
 		ada := &person{browser: devissuer.Browser{User: "ada"}}
 		if err := ada.program().Login(t.Context(), w.url, "mcp"); err != nil {
 			t.Fatal(err)
 		}
-		alone := ada.program()
-		alone.Interaction = nil
-		c, unattended := w.mustDial(t, r, ada.program()), w.mustDial(t, r, alone)
+		noUser := ada.program()
+		noUser.Interaction = nil
+		c, unattended := w.mustDial(t, r, ada.program()), w.mustDial(t, r, noUser)
 		wantWho(t, c, "look", "ada")
 		wantWho(t, unattended, "look", "ada")
 		ada.revoke(w)
@@ -167,11 +168,11 @@ func TestARevokedGrantEndsInALoginOrAnError(t *testing.T) {
 		_, err := client.CallTool[string](t.Context(), unattended, "look", nil)
 		var wanted *oauth.InteractionError
 		if !errors.Is(err, client.ErrUnauthorized) || !errors.As(err, &wanted) || wanted.Request.Server != w.url {
-			t.Errorf("where nobody is there: %v", err)
+			t.Errorf("the call of a client without a user: %v", err)
 		}
 		wantWho(t, c, "look", "ada")
 		if asked := ada.asked.Load(); asked != 2 {
-			t.Errorf("ada was asked %d times", asked)
+			t.Errorf("%d logins, want 2", asked)
 		}
 	})
 }

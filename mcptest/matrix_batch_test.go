@@ -15,12 +15,12 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// exchange sends a raw message in a session and returns what answers it, "" if
-// nothing does.
+// exchange sends a raw message in a session and returns the response, or "" if there is
+// none.
 type exchange func(t *testing.T, message string) string
 
 // onEveryWire runs f with a session of each legacy revision, on a stream and over HTTP.
-func onEveryWire(t *testing.T, s func() *server.Server, f func(t *testing.T, r mcp.Revision, say exchange)) {
+func onEveryWire(t *testing.T, s func() *server.Server, f func(t *testing.T, r mcp.Revision, send exchange)) {
 	for _, r := range mcp.Revisions() {
 		if r.Modern() {
 			continue
@@ -32,16 +32,16 @@ func onEveryWire(t *testing.T, s func() *server.Server, f func(t *testing.T, r m
 	}
 }
 
-// overMemory tells that nothing answers a message by what follows it: a ping is
-// answered at once, and in its turn.
+// overMemory returns an exchange over a memory connection. After a batch of
+// notifications it sends a ping: if the next message is its response, the batch has none.
 func overMemory(t *testing.T, s *server.Server, r mcp.Revision) exchange {
 	p := newRawPeer(t, s, r)
 	return func(t *testing.T, message string) string {
 		t.Helper()
 		p.send(t, message)
 		if !strings.Contains(message, `"id"`) && strings.HasPrefix(message, `[{`) {
-			if answer := p.ask(t, `{"jsonrpc":"2.0","id":"after","method":"ping"}`); answer != `{"jsonrpc":"2.0","id":"after","result":{}}` {
-				return answer
+			if response := p.ask(t, `{"jsonrpc":"2.0","id":"after","method":"ping"}`); response != `{"jsonrpc":"2.0","id":"after","result":{}}` {
+				return response
 			}
 			return ""
 		}
@@ -98,11 +98,12 @@ func overHTTP(t *testing.T, s *server.Server, r mcp.Revision) exchange {
 	}
 }
 
-// meeting is a server whose tool "meet" returns when two calls of it have met.
+// meeting returns a server with the tool "meet", which returns when two calls run at the
+// same time.
 func meeting() *server.Server {
 	s := newServer()
 	met := make(chan struct{})
-	server.AddTool(s, mcp.Tool{Name: "meet", Description: "Waits for another one."}, func(ctx context.Context, _ struct{}) (string, error) {
+	server.AddTool(s, mcp.Tool{Name: "meet", Description: "Waits for another call."}, func(ctx context.Context, _ struct{}) (string, error) {
 		select {
 		case met <- struct{}{}:
 		case <-met:
@@ -116,14 +117,14 @@ func meeting() *server.Server {
 
 const meet = `"method":"tools/call","params":{"name":"meet"}}`
 
-// J7: a batch is answered by one of responses, in the order of the requests, which
-// are served at the same time.
-func TestJ7BatchesAreAnsweredByBatches(t *testing.T) {
-	onEveryWire(t, meeting, func(t *testing.T, r mcp.Revision, say exchange) {
+// J7: the response to a batch is a batch in the order of the requests, which are served
+// concurrently.
+func TestJ7BatchIsAnsweredByBatch(t *testing.T) {
+	onEveryWire(t, meeting, func(t *testing.T, r mcp.Revision, send exchange) {
 		if r != mcp.V20250326 {
 			return
 		}
-		got := say(t, `[{"jsonrpc":"2.0","id":"a",`+meet+`,{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":77}},{"jsonrpc":"2.0","id":1,`+meet+`]`)
+		got := send(t, `[{"jsonrpc":"2.0","id":"a",`+meet+`,{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":77}},{"jsonrpc":"2.0","id":1,`+meet+`]`)
 		if err := spec.ValidateMessage(r, []byte(got), mcp.MethodCallTool); err != nil {
 			t.Error(err)
 		}
@@ -133,31 +134,31 @@ func TestJ7BatchesAreAnsweredByBatches(t *testing.T) {
 		}
 		if err := json.Unmarshal([]byte(got), &responses); err != nil || len(responses) != 2 || fmt.Sprint(responses[0].ID, ",", responses[1].ID) != "a,1" ||
 			responses[0].Result == nil || responses[1].Result == nil {
-			t.Errorf("answered with %s, %v", got, err)
+			t.Errorf("response: %s, %v", got, err)
 		}
-		if got := say(t, `[{"jsonrpc":"2.0","id":9,"method":"ping"}]`); got != `[{"jsonrpc":"2.0","id":9,"result":{}}]` {
-			t.Errorf("a batch of one: %s", got)
+		if got := send(t, `[{"jsonrpc":"2.0","id":9,"method":"ping"}]`); got != `[{"jsonrpc":"2.0","id":9,"result":{}}]` {
+			t.Errorf("response to a batch of one: %s", got)
 		}
-		got = say(t, `[{"jsonrpc":"2.0","id":2,"method":"ping"},7,{"jsonrpc":"2.0","id":3,"method":"no/such"}]`)
+		got = send(t, `[{"jsonrpc":"2.0","id":2,"method":"ping"},7,{"jsonrpc":"2.0","id":3,"method":"no/such"}]`)
 		if !strings.HasPrefix(got, `[{"jsonrpc":"2.0","id":2,"result":{}},{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`) || !strings.Contains(got, `"id":3,"error":{"code":-32601,`) {
-			t.Errorf("with faults: %s", got)
+			t.Errorf("response to a batch with invalid messages: %s", got)
 		}
 	})
 }
 
-func TestJ5BatchesOfNotificationsAreNotAnswered(t *testing.T) {
-	onEveryWire(t, newServer, func(t *testing.T, r mcp.Revision, say exchange) {
+func TestJ5BatchOfNotificationsHasNoResponse(t *testing.T) {
+	onEveryWire(t, newServer, func(t *testing.T, r mcp.Revision, send exchange) {
 		if r != mcp.V20250326 {
 			return
 		}
-		if got := say(t, `[{"jsonrpc":"2.0","method":"notifications/initialized"},{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}]`); got != "" {
-			t.Errorf("answered with %s", got)
+		if got := send(t, `[{"jsonrpc":"2.0","method":"notifications/initialized"},{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}]`); got != "" {
+			t.Errorf("response: %s", got)
 		}
 	})
 }
 
-// J8: whatever is wrong with a batch as such, nothing of it is served.
-func TestJ8BatchesAreRefusedWhole(t *testing.T) {
+// J8: no request of an invalid batch is served.
+func TestJ8InvalidBatchIsRejectedAsAWhole(t *testing.T) {
 	call := func(id string) string {
 		return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"touch"}}`
 	}
@@ -168,29 +169,29 @@ func TestJ8BatchesAreRefusedWhole(t *testing.T) {
 	touched := make(chan struct{}, 1000)
 	touching := func() *server.Server {
 		s := newServer()
-		server.AddTool(s, mcp.Tool{Name: "touch", Description: "Leaves a trace."}, func(context.Context, struct{}) (string, error) {
+		server.AddTool(s, mcp.Tool{Name: "touch", Description: "Counts its calls."}, func(context.Context, struct{}) (string, error) {
 			touched <- struct{}{}
 			return "", nil
 		})
 		return s
 	}
-	onEveryWire(t, touching, func(t *testing.T, r mcp.Revision, say exchange) {
+	onEveryWire(t, touching, func(t *testing.T, r mcp.Revision, send exchange) {
 		batches := map[string]string{
 			"too many":       `[` + strings.Join(many, ",") + `]`,
-			"one id twice":   `[` + call("1") + `,` + call("2") + `,` + call("1") + `]`,
+			"duplicate id":   `[` + call("1") + `,` + call("2") + `,` + call("1") + `]`,
 			"a handshake":    `[` + call("1") + `,{"jsonrpc":"2.0","id":2,"method":"initialize","params":{"protocolVersion":"2025-03-26","clientInfo":{"name":"x","version":"1"},"capabilities":{}}}]`,
 			"empty":          `[]`,
-			"another era's":  `[` + call("1") + `,{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}]`,
-			"not quite JSON": `[` + call("1") + `,]`,
+			"modern request": `[` + call("1") + `,{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}]`,
+			"invalid JSON":   `[` + call("1") + `,]`,
 		}
 		if r != mcp.V20250326 {
 			batches["of one"] = `[` + call("1") + `]`
 			batches["of two"] = `[` + call("1") + `,` + call("2") + `]`
 		}
 		for name, batch := range batches {
-			got := say(t, batch)
+			got := send(t, batch)
 			if !strings.HasPrefix(got, `{`) || !strings.Contains(got, `"error":{"code":-32`) {
-				t.Errorf("%s: answered with %s", name, got)
+				t.Errorf("%s: response %s, want an error", name, got)
 			}
 			if err := spec.ValidateMessage(r, []byte(got), ""); err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -202,12 +203,11 @@ func TestJ8BatchesAreRefusedWhole(t *testing.T) {
 	})
 }
 
-// A stream of 2026-07-28 has no batches either, whatever is in them.
-func TestJ8TheStatelessEraHasNoBatches(t *testing.T) {
+func TestJ8ModernEraHasNoBatches(t *testing.T) {
 	const request = `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
 	p := newRawPeer(t, newServer(), mcp.V20250326)
 	p.ask(t, request)
 	if got := p.ask(t, `[`+request+`]`); !strings.Contains(got, `"error":{"code":-32600`) {
-		t.Errorf("answered with %s", got)
+		t.Errorf("response: %s", got)
 	}
 }

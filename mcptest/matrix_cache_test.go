@@ -11,9 +11,9 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// A resource that its server says is fresh for an hour is read once in the revision that
-// can say so, and each time in the others. A change that is reported ends that.
-func TestAClientKeepsWhatIsFreshUntilItChanges(t *testing.T) {
+// The resource has cache hints, which exist in 2026-07-28 only. Clients of older revisions
+// read it each time.
+func TestClientCachesFreshResourceUntilItChanges(t *testing.T) {
 	var s *server.Server
 	var reads atomic.Int32
 	fresh := func() *server.Server {
@@ -28,13 +28,13 @@ func TestAClientKeepsWhatIsFreshUntilItChanges(t *testing.T) {
 		return s
 	}
 	everywhere(t, fresh, func(t *testing.T, c *client.Client) {
-		asked := int32(0)
+		last := int32(0)
 		read := func(want int32, options ...client.CallOption) {
 			t.Helper()
 			if !c.Revision().Modern() {
-				want = asked + 1
+				want = last + 1
 			}
-			asked = want
+			last = want
 			result, err := c.ReadResource(t.Context(), "note://a", options...)
 			if err != nil || result.Contents[0].Text != fmt.Sprint(want) {
 				t.Errorf("%+v, %v; want %d", result, err, want)
@@ -44,7 +44,7 @@ func TestAClientKeepsWhatIsFreshUntilItChanges(t *testing.T) {
 		read(1)
 		read(2, client.WithRefresh())
 		read(2)
-		// What was kept before the server listened may have changed since.
+		// The resource may have changed between the read and the start of the subscription.
 		w := watch(t, c, client.WatchFilter{URIs: []string{"note://a"}})
 		w.until(client.Change{Kind: client.ResourceUpdated, URI: "note://a", Resync: true})
 		read(3)

@@ -18,7 +18,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// changing makes servers with something of each kind, and leaves the last in *s.
+// changing returns a function that returns a server with tools, a prompt and resources,
+// and stores it in *s.
 func changing(s **server.Server) func() *server.Server {
 	return func() *server.Server {
 		*s = newServer()
@@ -29,7 +30,7 @@ func changing(s **server.Server) func() *server.Server {
 	}
 }
 
-// watched is a watch that is being read, change by change.
+// watched is a watch that a test reads change by change.
 type watched struct {
 	t    *testing.T
 	next func() (client.Change, error, bool)
@@ -46,14 +47,13 @@ func watch(t *testing.T, c *client.Client, options client.WatchFilter) *watched 
 	return &watched{t, next}
 }
 
-// until reads changes up to one that is wanted. Of those before, each must be one
-// of the others that may come.
+// until reads changes until want. Earlier changes must be resyncs or in others.
 func (w *watched) until(want client.Change, others ...client.Change) {
 	w.t.Helper()
 	for {
 		got, err, ok := w.next()
 		if err != nil || !ok {
-			w.t.Fatalf("waiting for %v: error %v, goes on %v", want, err, ok)
+			w.t.Fatalf("waiting for %v: error %v, ok %v", want, err, ok)
 		}
 		if got == want {
 			return
@@ -63,16 +63,16 @@ func (w *watched) until(want client.Change, others ...client.Change) {
 			allowed = allowed || got == o
 		}
 		if !allowed {
-			w.t.Fatalf("waiting for %v: %v %q was reported", want, got.Kind, got.URI)
+			w.t.Fatalf("waiting for %v: got %v %q", want, got.Kind, got.URI)
 		}
 	}
 }
 
-func tool(name string) mcp.Tool { return mcp.Tool{Name: name, Description: "Is new."} }
+func tool(name string) mcp.Tool { return mcp.Tool{Name: name, Description: "A new tool."} }
 
-func nothing(context.Context, struct{}) (string, error) { return "", nil }
+func emptyHandler(context.Context, struct{}) (string, error) { return "", nil }
 
-func TestWatchReportsWhatChanges(t *testing.T) {
+func TestWatchReportsChanges(t *testing.T) {
 	var s *server.Server
 	everywhere(t, changing(&s), func(t *testing.T, c *client.Client) {
 		w := watch(t, c, client.WatchFilter{Tools: true, Prompts: true, Resources: true, URIs: []string{"note://a", "note://b"}})
@@ -82,7 +82,7 @@ func TestWatchReportsWhatChanges(t *testing.T) {
 		w.until(client.Change{Kind: client.ResourceUpdated, URI: "note://a", Resync: true})
 		w.until(client.Change{Kind: client.ResourceUpdated, URI: "note://b", Resync: true})
 
-		server.AddTool(s, tool("new"), nothing)
+		server.AddTool(s, tool("new"), emptyHandler)
 		w.until(client.Change{Kind: client.ToolsChanged})
 		s.RemoveTool("new")
 		w.until(client.Change{Kind: client.ToolsChanged})
@@ -98,12 +98,12 @@ func TestWatchReportsWhatChanges(t *testing.T) {
 	})
 }
 
-func TestWatchReportsNothingElse(t *testing.T) {
+func TestWatchReportsOnlySelectedChanges(t *testing.T) {
 	var s *server.Server
 	everywhere(t, changing(&s), func(t *testing.T, c *client.Client) {
 		w := watch(t, c, client.WatchFilter{Prompts: true, URIs: []string{"note://a"}})
 		w.until(client.Change{Kind: client.PromptsChanged, Resync: true})
-		server.AddTool(s, tool("new"), nothing)
+		server.AddTool(s, tool("new"), emptyHandler)
 		s.RemoveResource("note://b")
 		s.ResourceUpdated("note://b")
 		s.RemovePrompt("greet")
@@ -113,8 +113,8 @@ func TestWatchReportsNothingElse(t *testing.T) {
 	})
 }
 
-// Two watches of one client do not take each other's changes, nor does the end of one
-// end what the other is subscribed to.
+// Each watch receives its own changes. The end of one watch does not end the subscriptions
+// of the other.
 func TestWatchesAreIndependent(t *testing.T) {
 	var s *server.Server
 	everywhere(t, changing(&s), func(t *testing.T, c *client.Client) {
@@ -140,19 +140,19 @@ func TestWatchesAreIndependent(t *testing.T) {
 	})
 }
 
-func TestStormOfChangesIsFewNotifications(t *testing.T) {
-	const storm = 10_000
+func TestManyChangesLeadToFewNotifications(t *testing.T) {
+	const changes = 10_000
 	var s *server.Server
 	everywhere(t, changing(&s), func(t *testing.T, c *client.Client) {
 		w := watch(t, c, client.WatchFilter{Tools: true})
 		w.until(client.Change{Kind: client.ToolsChanged, Resync: true})
 		begun := time.Now()
-		for i := range storm / 2 {
-			server.AddTool(s, mcp.Tool{Name: fmt.Sprint("storm", i), InputSchema: []byte(`{"type":"object"}`)}, nothing)
-			s.RemoveTool(fmt.Sprint("storm", i))
+		for i := range changes / 2 {
+			server.AddTool(s, mcp.Tool{Name: fmt.Sprint("tool", i), InputSchema: []byte(`{"type":"object"}`)}, emptyHandler)
+			s.RemoveTool(fmt.Sprint("tool", i))
 		}
-		server.AddTool(s, tool("last"), nothing)
-		// What is seen after the last notification is what there is.
+		server.AddTool(s, tool("last"), emptyHandler)
+		// The list after the last notification must be complete.
 		reports, limit := 0, 0
 		for seen := false; !seen; {
 			w.until(client.Change{Kind: client.ToolsChanged})
@@ -166,7 +166,7 @@ func TestStormOfChangesIsFewNotifications(t *testing.T) {
 			limit = 2 + int(time.Since(begun)/(50*time.Millisecond))
 		}
 		if reports > limit {
-			t.Errorf("%d changes were %d notifications, more than %d", storm, reports, limit)
+			t.Errorf("%d changes led to %d notifications, want at most %d", changes, reports, limit)
 		}
 	})
 }
@@ -183,7 +183,7 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 			cancel()
 		}
 		if err := c.Ping(t.Context()); err != nil {
-			t.Errorf("after the watch: %v", err)
+			t.Errorf("Ping after the watch: %v", err)
 		}
 	})
 }
@@ -203,7 +203,7 @@ func TestWatchEndsWithItsClient(t *testing.T) {
 	})
 }
 
-func TestWatchOfWhatIsNotOfferedFails(t *testing.T) {
+func TestWatchOfUnsupportedChangesFails(t *testing.T) {
 	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
 		for _, err := range c.Watch(t.Context(), client.WatchFilter{Prompts: true, URIs: []string{"note://a"}}) {
 			if !errors.Is(err, client.ErrWatchUnsupported) {
@@ -213,7 +213,6 @@ func TestWatchOfWhatIsNotOfferedFails(t *testing.T) {
 	})
 }
 
-// Shutdown does not wait for watches, which end by themselves.
 func TestShutdownEndsWatches(t *testing.T) {
 	var s *server.Server
 	everywhere(t, changing(&s), func(t *testing.T, c *client.Client) {
@@ -222,7 +221,7 @@ func TestShutdownEndsWatches(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		if err := s.Shutdown(ctx); err != nil {
-			t.Errorf("shutdown with a watch open: %v", err)
+			t.Errorf("Shutdown with an open watch: %v", err)
 		}
 		if c.Revision().Modern() {
 			await(t, mcp.NotificationCancelled, false)
@@ -230,7 +229,7 @@ func TestShutdownEndsWatches(t *testing.T) {
 	})
 }
 
-func TestManyURIsAreRefused(t *testing.T) {
+func TestWatchRejectsTooManyURIs(t *testing.T) {
 	var s *server.Server
 	c := mcptest.Dial(t, changing(&s)())
 	uris := make([]string, 100_000)
@@ -239,14 +238,14 @@ func TestManyURIsAreRefused(t *testing.T) {
 	}
 	for _, err := range c.Watch(t.Context(), client.WatchFilter{URIs: uris}) {
 		if err == nil {
-			t.Fatal("100,000 resources are watched")
+			t.Fatal("Watch accepts 100,000 URIs")
 		}
 	}
 }
 
-// A server that is restarted has forgotten sessions and subscriptions. Watches begin
-// anew, and are told that something may have changed.
-func TestWatchSurvivesTheRestartOfAServer(t *testing.T) {
+// A restarted server has lost its sessions and subscriptions. The watch subscribes again
+// and reports that resources may have changed.
+func TestWatchSurvivesRestartOfServer(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		t.Run(string(r), func(t *testing.T) {
 			var s *server.Server

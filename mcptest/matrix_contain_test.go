@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 What is deprecated still has to work.
+//lint:file-ignore SA1019 deprecated features must still work
 
 package mcptest_test
 
@@ -16,24 +16,24 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// A function of the program's that panics while a server waits for its answer ends the
-// call that asked, and nothing else.
-func TestAPanicWhileAnsweringEndsTheCallOnly(t *testing.T) {
+// A panic in the client's Elicit or Sample function ends only the call that requested
+// the input.
+func TestPanicInInputHandlerEndsOnlyTheCall(t *testing.T) {
 	var charged, log atomic.Int32
 	everywhere(t, asking(&charged), func(t *testing.T, c *client.Client) {
 		log.Store(0)
 		result, err := c.CallTool(t.Context(), "order", nil)
 		if err == nil && !result.IsError {
-			t.Errorf("the call ended well: %+v", result)
+			t.Errorf("the call succeeds: %+v", result)
 		}
 		if err != nil && strings.Contains(err.Error(), "secret") != c.Revision().Modern() {
-			t.Errorf("the call ended with %v", err) // on a session, what is said is the server's
+			t.Errorf("the call returns %v", err) // in a session the error is the server's
 		}
 		if log.Load() == 0 {
-			t.Error("nothing was logged")
+			t.Error("the panic is not logged")
 		}
 		if text, err := client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "alive"}); err != nil || text != "alive" {
-			t.Errorf("the call after: %q, %v", text, err)
+			t.Errorf("the next call: %q, %v", text, err)
 		}
 	}, func(d *client.Dialer) {
 		d.Logger = slog.New(errorCount{&log})
@@ -42,20 +42,19 @@ func TestAPanicWhileAnsweringEndsTheCallOnly(t *testing.T) {
 	})
 }
 
-// So does middleware that panics, in whichever goroutine it runs; what takes reports of
-// progress is none of the call's business.
-func TestAPanicInMiddlewareEndsTheRequestOnly(t *testing.T) {
+// A panic in a progress function does not even affect its call.
+func TestPanicInMiddlewareEndsOnlyTheRequest(t *testing.T) {
 	var log atomic.Int32
 	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
 		log.Store(0)
 		if result, err := c.CallTool(t.Context(), "everything", nil); err == nil || !strings.Contains(err.Error(), "Middleware panicked") {
-			t.Errorf("the call ended with %+v, %v", result, err)
+			t.Errorf("the call returns %+v, %v", result, err)
 		}
 		if log.Load() != 1 {
 			t.Errorf("%d errors were logged", log.Load())
 		}
 		reports := 0
-		result, err := c.CallTool(t.Context(), "count", counting{To: 3}, client.WithProgress(func(float64, float64, string) {
+		result, err := c.CallTool(t.Context(), "count", countParams{To: 3}, client.WithProgress(func(float64, float64, string) {
 			reports++
 			panic("secret")
 		}))
@@ -75,8 +74,8 @@ func TestAPanicInMiddlewareEndsTheRequestOnly(t *testing.T) {
 	})
 }
 
-// A connection is dialled in a goroutine of the client's.
-func TestAPanicWhileDiallingEndsTheDialOnly(t *testing.T) {
+// Dial sends its requests in another goroutine.
+func TestPanicInMiddlewareDuringDialIsAnError(t *testing.T) {
 	d := client.Dialer{Logger: slog.New(slog.DiscardHandler), Middleware: []call.Middleware{func(call.Handler) call.Handler {
 		return func(context.Context, *call.Call) (any, error) { panic("secret") }
 	}}}
@@ -93,7 +92,7 @@ func TestAPanicWhileDiallingEndsTheDialOnly(t *testing.T) {
 	}
 }
 
-// errorCount counts errors that are logged.
+// errorCount is a slog.Handler that counts errors.
 type errorCount struct{ errors *atomic.Int32 }
 
 func (errorCount) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelError }

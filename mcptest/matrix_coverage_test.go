@@ -18,11 +18,10 @@ import (
 	"github.com/parley-mcp/parley/mcptest"
 )
 
-// The matrix fails when a method that a schema defines was not seen on the wire: in each revision, on
-// each transport, from each side that may send it. What goes over the wire is what counts, so that a
-// new method, a new revision or a new transport has holes until somebody has used it.
+// The matrix fails if a method of a schema was not sent: in each revision, on each transport, by each side
+// that may send it. So a new method, revision or transport needs a test.
 
-// cell is a method from one side, on one transport in one revision.
+// cell is a method that one side sends, on one transport in one revision.
 type cell struct {
 	revision   mcp.Revision
 	transport  string
@@ -38,28 +37,28 @@ func (c cell) String() string {
 	return fmt.Sprintf("%s/%s: %s from the %s", c.revision, c.transport, c.method, from)
 }
 
-// wire is what the taps of all tests have seen.
+// wire contains the cells that the taps of all tests have recorded.
 var wire struct {
 	sync.Mutex
-	seen map[cell]bool
-	news chan struct{} // closed when a cell is seen for the first time; nil: nobody waits
+	seen    map[cell]bool
+	changed chan struct{} // closed when a cell is recorded for the first time; nil if no test waits
 }
 
-func saw(c cell) {
+func recordCell(c cell) {
 	wire.Lock()
 	defer wire.Unlock()
 	if wire.seen == nil {
 		wire.seen = make(map[cell]bool)
 	}
-	if !wire.seen[c] && wire.news != nil {
-		close(wire.news)
-		wire.news = nil
+	if !wire.seen[c] && wire.changed != nil {
+		close(wire.changed)
+		wire.changed = nil
 	}
 	wire.seen[c] = true
 }
 
-// asked returns the methods of the input requests in a result of 2026-07-28.
-func asked(result json.RawMessage) []string {
+// inputMethods returns the methods of the input requests in a result of 2026-07-28.
+func inputMethods(result json.RawMessage) []string {
 	var body struct {
 		InputRequests map[string]struct{ Method string }
 	}
@@ -73,18 +72,18 @@ func asked(result json.RawMessage) []string {
 	return methods
 }
 
-// unsent is what a side may send and ours does not, with the reason. What a row leaves empty it does
-// not restrict.
+// unsent lists the methods that a side may send and this implementation does not, with the reason. An empty
+// field of a row matches every value.
 var unsent = []struct {
 	cell
 	why string
 }{
-	{cell{method: "tasks/", fromClient: true}, "tasks come with the issue that brings them"},
-	{cell{method: "tasks/"}, "tasks come with the issue that brings them"},
-	{cell{method: "notifications/tasks/status", fromClient: true}, "tasks come with the issue that brings them"},
-	{cell{method: "notifications/tasks/status"}, "tasks come with the issue that brings them"},
-	{cell{method: mcp.NotificationProgress, fromClient: true}, "answers to asks have no progress to report"},
-	{cell{mcp.V20260728, "http", mcp.NotificationCancelled, true}, "over HTTP a request is cancelled by closing its stream"},
+	{cell{method: "tasks/", fromClient: true}, "tasks are not implemented"},
+	{cell{method: "tasks/"}, "tasks are not implemented"},
+	{cell{method: "notifications/tasks/status", fromClient: true}, "tasks are not implemented"},
+	{cell{method: "notifications/tasks/status"}, "tasks are not implemented"},
+	{cell{method: mcp.NotificationProgress, fromClient: true}, "input handlers do not report progress"},
+	{cell{mcp.V20260728, "http", mcp.NotificationCancelled, true}, "over HTTP a client cancels a request by closing its stream"},
 }
 
 func expected(c cell) bool {
@@ -98,7 +97,7 @@ func expected(c cell) bool {
 	return true
 }
 
-// await waits until a method was seen in the matrix's subtest t.
+// await waits until a method is recorded in the subtest t of the matrix.
 func await(t *testing.T, method string, fromClient bool) {
 	t.Helper()
 	where := strings.Split(t.Name(), "/")
@@ -107,25 +106,25 @@ func await(t *testing.T, method string, fromClient bool) {
 	for {
 		wire.Lock()
 		seen := wire.seen[c]
-		if wire.news == nil {
-			wire.news = make(chan struct{})
+		if wire.changed == nil {
+			wire.changed = make(chan struct{})
 		}
-		news := wire.news
+		changed := wire.changed
 		wire.Unlock()
 		if seen {
 			return
 		}
 		select {
-		case <-news:
+		case <-changed:
 		case <-late:
-			t.Fatalf("%s was never seen", c)
+			t.Fatalf("%s was not sent", c)
 		}
 	}
 }
 
-// findHoles returns the cells that the schemas define and nobody has used, and those that
-// somebody has used though they are excused.
-func findHoles() (holes []cell) {
+// findGaps returns the cells of the schemas that were not recorded, and those that were recorded although
+// they are in unsent.
+func findGaps() (gaps []cell) {
 	wire.Lock()
 	defer wire.Unlock()
 	for _, r := range mcp.Revisions() {
@@ -135,14 +134,14 @@ func findHoles() (holes []cell) {
 					c := cell{r, transport.Name, method.Name, fromClient}
 					sends := fromClient && method.FromClient || !fromClient && method.FromServer
 					if transport.Supports(r) && sends && expected(c) != wire.seen[c] {
-						holes = append(holes, c)
+						gaps = append(gaps, c)
 					}
 				}
 			}
 		}
 	}
-	slices.SortFunc(holes, func(a, b cell) int { return strings.Compare(a.String(), b.String()) })
-	return holes
+	slices.SortFunc(gaps, func(a, b cell) int { return strings.Compare(a.String(), b.String()) })
+	return gaps
 }
 
 func TestMain(m *testing.M) {
@@ -151,12 +150,12 @@ func TestMain(m *testing.M) {
 		selected := flag.Lookup("test.run").Value.String() != "" || flag.Lookup("test.skip").Value.String() != "" ||
 			flag.Lookup("test.list").Value.String() != ""
 		if code == 0 && !selected {
-			for _, c := range findHoles() {
-				what := "was never seen"
+			for _, c := range findGaps() {
+				problem := "was not sent"
 				if !expected(c) {
-					what = "was seen, and is excused: take its excuse away"
+					problem = "was sent: remove it from unsent"
 				}
-				fmt.Printf("the matrix has a hole: %s %s\n", c, what)
+				fmt.Printf("gap in the matrix: %s %s\n", c, problem)
 				code = 1
 			}
 		}
@@ -164,12 +163,12 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-func TestTheMatrixHasAHoleForWhatNobodyUses(t *testing.T) {
+func TestMatrixExpectsMethodsThatAreNotInUnsent(t *testing.T) {
 	c := cell{mcp.V20241105, "memory", "tools/forge", true}
 	if !expected(c) {
-		t.Error("an unknown method is excused")
+		t.Error("an unknown method is not expected")
 	}
 	if c.method = "tasks/get"; expected(c) {
-		t.Error("tasks are not excused")
+		t.Error("tasks are expected")
 	}
 }

@@ -21,17 +21,17 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// holder has a token and a key, be it the one that the token is bound to or a thief's own.
+// holder makes requests with a token and a key, which may not be the key that the token is bound to.
 type holder struct {
 	t     *testing.T
 	w     *realm
 	token string
 	key   *jose.JSONWebKey
-	clock *atomic.Int64 // by how much the server's is ahead
-	nonce string        // that the server has sent last
+	clock *atomic.Int64 // the time that the server's clock is ahead
+	nonce string        // the last nonce from the server
 }
 
-// holderOf is the person's program, from what is in its store.
+// holderOf returns a holder with the token and key from a person's store.
 func holderOf(t *testing.T, w *realm, p *person, clock *atomic.Int64) *holder {
 	t.Helper()
 	keys, err := p.store.Keys(t.Context())
@@ -43,20 +43,20 @@ func holderOf(t *testing.T, w *realm, p *person, clock *atomic.Int64) *holder {
 		if err != nil || !strings.HasPrefix(key, "token ") {
 			continue
 		}
-		var kept struct {
+		var stored struct {
 			Access string          `json:"access_token"`
 			Key    jose.JSONWebKey `json:"proof_key"`
 		}
-		if err := json.Unmarshal(raw, &kept); err != nil || kept.Key.Key == nil {
-			t.Fatalf("the token is bound to no key: %v", err)
+		if err := json.Unmarshal(raw, &stored); err != nil || stored.Key.Key == nil {
+			t.Fatalf("the token is not bound to a key: %v", err)
 		}
-		return &holder{t: t, w: w, token: kept.Access, key: &kept.Key, clock: clock}
+		return &holder{t: t, w: w, token: stored.Access, key: &stored.Key, clock: clock}
 	}
-	t.Fatal("no token is kept")
+	t.Fatal("the store has no token")
 	return nil
 }
 
-// proof is for a POST to the server, but for some claims.
+// proof returns a proof for a POST to the server, with some claims changed.
 func (h *holder) proof(changes map[string]any) string {
 	h.t.Helper()
 	sum := sha256.Sum256([]byte(h.token))
@@ -86,8 +86,8 @@ func (h *holder) proof(changes map[string]any) string {
 	return proof
 }
 
-// post sends something to the server. It returns the error of the challenge, empty if
-// the request was authorized.
+// post sends a request to the server. It returns the error code of the challenge, or ""
+// if the request is authorized.
 func (h *holder) post(authorization, proof string) string {
 	h.t.Helper()
 	header := []string{"Authorization", authorization}
@@ -108,12 +108,11 @@ func (h *holder) post(authorization, proof string) string {
 			return code
 		}
 	}
-	return fmt.Sprintf("no challenge that a client could answer: %v", res.Header)
+	return fmt.Sprintf("no usable challenge: %v", res.Header)
 }
 
-// R8: tokens that are bound to a key, from the login to the last request, and nothing
-// that was overheard is of any use.
-func TestBoundTokensInEveryRevision(t *testing.T) {
+// R8: tokens are bound to a key. A stolen token or proof cannot be used.
+func TestDPoPTokensInEveryRevision(t *testing.T) {
 	var clock atomic.Int64
 	bound := func(c *realmConfig) {
 		clock.Store(0)
@@ -125,13 +124,13 @@ func TestBoundTokensInEveryRevision(t *testing.T) {
 		ada := &person{browser: devissuer.Browser{User: "ada"}}
 		c := w.mustDial(t, r, ada.program())
 		wantWho(t, c, "look", "ada")
-		wantWho(t, c, "change", "ada") // the next token is bound to a key, too
+		wantWho(t, c, "change", "ada") // the token of the step-up is bound to a key, too
 		wantWho(t, c, "look", "ada")
 		if n := ada.asked.Load(); n != 2 {
-			t.Errorf("ada was asked %d times", n)
+			t.Errorf("%d logins, want 2", n)
 		}
 		if bare, err := w.issuer.Token("ada", w.url, "mcp"); err != nil || (&holder{t: t, w: w}).post("Bearer "+bare, "") != "invalid_token" {
-			t.Errorf("a token that is bound to nothing is accepted: %v", err)
+			t.Errorf("a token without a key is accepted: %v", err)
 		}
 
 		h := holderOf(t, w, ada, &clock)
@@ -141,7 +140,7 @@ func TestBoundTokensInEveryRevision(t *testing.T) {
 		}
 		once := h.proof(nil)
 		if code := h.post(own, once); code != "" {
-			t.Fatalf("a proof like the client's is refused: %s", code)
+			t.Fatalf("a valid proof is rejected: %s", code)
 		}
 		thief := *h
 		private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -150,21 +149,21 @@ func TestBoundTokensInEveryRevision(t *testing.T) {
 		}
 		thief.key = &jose.JSONWebKey{Key: private}
 		const no = "invalid_dpop_proof"
-		for name, refused := range map[string]struct{ authorization, proof, code string }{
+		for name, rejected := range map[string]struct{ authorization, proof, code string }{
 			"a proof that was used before":     {own, once, no},
-			"a stolen token as it is":          {"Bearer " + h.token, "", "invalid_token"},
+			"a stolen token as bearer token":   {"Bearer " + h.token, "", "invalid_token"},
 			"a stolen token without a proof":   {own, "", no},
-			"a stolen token with a thief's":    {own, thief.proof(nil), no},
-			"a proof for another address":      {own, h.proof(map[string]any{"htu": "https://other.example/mcp"}), no},
+			"a stolen token with another key":  {own, thief.proof(nil), no},
+			"a proof for another host":         {own, h.proof(map[string]any{"htu": "https://other.example/mcp"}), no},
 			"a proof for another path":         {own, h.proof(map[string]any{"htu": w.url + "/x"}), no},
 			"a proof for another method":       {own, h.proof(map[string]any{"htm": http.MethodGet}), no},
 			"a proof for another token":        {own, h.proof(map[string]any{"ath": "x"}), no},
 			"a proof that was made long ago":   {own, h.proof(map[string]any{"iat": time.Now().Add(-time.Hour).Unix()}), no},
-			"a nonce that was made up":         {own, h.proof(map[string]any{"nonce": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}), "use_dpop_nonce"},
+			"an invalid nonce":                 {own, h.proof(map[string]any{"nonce": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}), "use_dpop_nonce"},
 			"a stolen proof for another token": {"DPoP " + w.token("ada"), h.proof(nil), "invalid_token"},
 		} {
-			if code := h.post(refused.authorization, refused.proof); code != refused.code {
-				t.Errorf("%s: %q, want %q", name, code, refused.code)
+			if code := h.post(rejected.authorization, rejected.proof); code != rejected.code {
+				t.Errorf("%s: %q, want %q", name, code, rejected.code)
 			}
 		}
 		clock.Store(int64(6 * time.Minute))
@@ -172,7 +171,7 @@ func TestBoundTokensInEveryRevision(t *testing.T) {
 			t.Errorf("an old nonce: %q", code)
 		}
 		if code := h.post(own, h.proof(nil)); code != "" {
-			t.Errorf("the nonce that has come in its place: %q", code)
+			t.Errorf("the new nonce: %q", code)
 		}
 		clock.Store(0)
 		wantWho(t, c, "look", "ada")

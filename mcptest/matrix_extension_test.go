@@ -23,40 +23,41 @@ type job struct {
 	Name string `json:"name"`
 }
 
-// heard are notifications of the extension that have arrived, on either side.
-type heard struct {
-	mu  sync.Mutex
-	all []string
-	any chan struct{}
+// inbox records the notifications of the extension that one side receives.
+type inbox struct {
+	mu      sync.Mutex
+	names   []string
+	arrived chan struct{}
 }
 
-func newHeard() *heard { return &heard{any: make(chan struct{}, 16)} }
+func newInbox() *inbox { return &inbox{arrived: make(chan struct{}, 16)} }
 
-func (h *heard) take(params json.RawMessage) {
+func (b *inbox) receive(params json.RawMessage) {
 	var j job
 	_ = json.Unmarshal(params, &j)
-	h.mu.Lock()
-	h.all = append(h.all, j.Name)
-	h.mu.Unlock()
-	h.any <- struct{}{}
+	b.mu.Lock()
+	b.names = append(b.names, j.Name)
+	b.mu.Unlock()
+	b.arrived <- struct{}{}
 }
 
-func (h *heard) await(t *testing.T, want string) {
+// await waits for a notification and checks the names of all notifications so far.
+func (b *inbox) await(t *testing.T, want string) {
 	t.Helper()
 	select {
-	case <-h.any:
+	case <-b.arrived:
 	case <-time.After(20 * time.Second):
-		t.Fatalf("no notification arrived, want %s", want)
+		t.Fatalf("no notification has arrived, want %s", want)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if got := strings.Join(h.all, " "); got != want {
-		t.Errorf("heard %q, want %q", got, want)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if got := strings.Join(b.names, " "); got != want {
+		t.Errorf("received %q, want %q", got, want)
 	}
 }
 
-// newExtended supports an extension, whose requests tell of what they do.
-func newExtended(atServer *heard) func() *server.Server {
+// newExtended returns a server with an extension, whose requests send notifications.
+func newExtended(atServer *inbox) func() *server.Server {
 	return func() *server.Server {
 		s := newServer()
 		server.AddExtension(s, server.Extension{
@@ -78,19 +79,17 @@ func newExtended(atServer *heard) func() *server.Server {
 				"jobs/panic": func(context.Context, json.RawMessage) (any, error) { panic("secret") },
 			},
 			Notifications: map[string]server.ExtensionNotification{
-				"notifications/jobs/forget": func(_ context.Context, params json.RawMessage) { atServer.take(params) },
+				"notifications/jobs/forget": func(_ context.Context, params json.RawMessage) { atServer.receive(params) },
 			},
 		})
 		return s
 	}
 }
 
-// An extension's requests and notifications go both ways, in every revision, between
-// those who have declared it.
-func TestMatrixExtension(t *testing.T) {
-	var atServer, atClient *heard
+func TestExtensionWorksInEveryRevision(t *testing.T) {
+	var atServer, atClient *inbox
 	mcptest.Everywhere(t, func() *server.Server {
-		atServer = newHeard()
+		atServer = newInbox()
 		return newExtended(atServer)()
 	}, func(t *testing.T, c *client.Client) {
 		if settings, ok := c.Server().Extension(jobs); !ok || string(settings) != `{"most":3}` {
@@ -111,10 +110,10 @@ func TestMatrixExtension(t *testing.T) {
 		}
 		var reported *jsonrpc.Error
 		if _, err := c.CallExtension(t.Context(), "jobs/panic", nil); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInternalError || strings.Contains(err.Error(), "secret") {
-			t.Errorf("a panic: %v", err)
+			t.Errorf("a request that panics: %v", err)
 		}
 		if _, err := c.CallExtension(t.Context(), "jobs/other", nil); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeMethodNotFound {
-			t.Errorf("a method that there is not: %v", err)
+			t.Errorf("an unknown method: %v", err)
 		}
 		if _, err := c.CallExtension(t.Context(), "notifications/jobs/forget", nil); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeMethodNotFound {
 			t.Errorf("a notification as a request: %v", err)
@@ -125,27 +124,27 @@ func TestMatrixExtension(t *testing.T) {
 		atServer.await(t, "b")
 		for _, method := range []string{mcp.MethodCallTool, mcp.MethodListTools} {
 			if _, err := c.CallExtension(t.Context(), method, nil); err == nil {
-				t.Errorf("%s went through the door of extensions", method)
+				t.Errorf("CallExtension accepts %s", method)
 			}
 		}
 		if err := c.NotifyExtension(t.Context(), mcp.NotificationCancelled, nil); err == nil {
-			t.Error("a notification of the protocol went through the door of extensions")
+			t.Error("NotifyExtension accepts a notification of the protocol")
 		}
 	}, func(d *client.Dialer) {
-		atClient = newHeard()
+		atClient = newInbox()
 		d.Extensions = []client.SupportedExtension{{
 			ID: jobs, Settings: map[string]int{"Priority": 7},
-			Notifications: map[string]func(json.RawMessage){"notifications/jobs/running": atClient.take},
+			Notifications: map[string]func(json.RawMessage){"notifications/jobs/running": atClient.receive},
 		}}
 	})
 }
 
-// J13: whoever has not declared an extension has nothing of it, and is told so in the
-// words of the revision.
-func TestMatrixExtensionIsForThoseWhoDeclareIt(t *testing.T) {
-	var atServer *heard
+// J13: a client that has not declared an extension cannot use it. The error is that of
+// the revision.
+func TestExtensionRequiresDeclaration(t *testing.T) {
+	var atServer *inbox
 	mcptest.Everywhere(t, func() *server.Server {
-		atServer = newHeard()
+		atServer = newInbox()
 		return newExtended(atServer)()
 	}, func(t *testing.T, c *client.Client) {
 		var reported *jsonrpc.Error
@@ -169,16 +168,16 @@ func TestMatrixExtensionIsForThoseWhoDeclareIt(t *testing.T) {
 		if err := c.NotifyExtension(t.Context(), "notifications/jobs/forget", job{"b"}); err != nil {
 			t.Error(err)
 		}
-		if err := c.Ping(t.Context()); err != nil { // which comes after it
+		if err := c.Ping(t.Context()); err != nil { // the response arrives after the notification is handled
 			t.Error(err)
 		}
-		if len(atServer.any) > 0 {
-			t.Error("the notification was taken")
+		if len(atServer.arrived) > 0 {
+			t.Error("the extension receives the notification")
 		}
 	})
 }
 
-// newTasking makes a task of every call of a tool, for those who know tasks.
+// newTasking returns a server that runs every tool call as a task if the client supports tasks.
 func newTasking() *server.Server {
 	s := newServer()
 	s.Middleware = append(s.Middleware, func(next call.Handler) call.Handler {
@@ -207,9 +206,9 @@ func newTasking() *server.Server {
 	return s
 }
 
-// A third party can write the tasks extension: its methods, its type of results, and
-// a client that waits for what a tool has become.
-func TestTasksCanBeWrittenOutside(t *testing.T) {
+// The tasks extension can be implemented outside of this module: its methods, its result
+// type, and a client that waits for the result of a task.
+func TestTasksExtensionCanBeImplementedByProgram(t *testing.T) {
 	for _, tr := range mcptest.Transports() {
 		if !tr.Supports(mcp.V20260728) {
 			continue
@@ -244,7 +243,7 @@ func TestTasksCanBeWrittenOutside(t *testing.T) {
 				d.Extensions = []client.SupportedExtension{{ID: mcp.ExtensionTasks, ResultTypes: []string{mcp.ResultTypeTask}}}
 			})
 			if _, err := plain.CallTool(t.Context(), "echo", map[string]string{"text": "x"}); !errors.Is(err, client.ErrInvalidResponse) {
-				t.Errorf("a task as a tool's result: %v", err)
+				t.Errorf("CallTool with a task as the result: %v, want ErrInvalidResponse", err)
 			}
 		})
 	}

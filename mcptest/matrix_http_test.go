@@ -14,7 +14,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// What servers do on HTTP that no client of ours would make them do.
+// These tests send raw HTTP requests that package client does not send.
 
 // rawEndpoint serves s until the test ends.
 func rawEndpoint(t *testing.T, s *server.Server) string {
@@ -30,7 +30,7 @@ func rawEndpoint(t *testing.T, s *server.Server) string {
 	return endpoint.URL
 }
 
-// rawHTTP makes one HTTP request. The body of the response is the caller's to close.
+// rawHTTP sends an HTTP request. The body of the response is closed when the test ends.
 func rawHTTP(t *testing.T, method, url, body string, header ...string) *http.Response {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -61,13 +61,13 @@ func rawText(t *testing.T, res *http.Response) string {
 	return string(raw)
 }
 
-// rawEvent reads the next event: its name and its data.
+// rawEvent reads the next server-sent event and returns its name and data.
 func rawEvent(t *testing.T, lines *bufio.Reader) (name, data string) {
 	t.Helper()
 	for {
 		line, err := lines.ReadString('\n')
 		if err != nil {
-			t.Fatalf("after %q %q: %v", name, data, err)
+			t.Fatalf("reading an event, so far %q %q: %v", name, data, err)
 		}
 		line = strings.TrimRight(line, "\r\n")
 		switch {
@@ -81,14 +81,14 @@ func rawEvent(t *testing.T, lines *bufio.Reader) (name, data string) {
 	}
 }
 
-// rawModern is a request of 2026-07-28. Params end with a comma, or are empty.
+// rawModern returns a request of 2026-07-28. params must end with a comma or be empty.
 func rawModern(method, params string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":"r1","method":%q,"params":{%s"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`, method, params)
 }
 
 const rawHandshake = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
 
-func TestT5TheOldestTransportNamesItsEndpointFirst(t *testing.T) {
+func TestT5FirstEventOfHTTPSSEIsEndpoint(t *testing.T) {
 	url := rawEndpoint(t, newServer())
 	res := rawHTTP(t, http.MethodGet, url, "", "Accept", "text/event-stream")
 	lines := bufio.NewReader(res.Body)
@@ -100,16 +100,15 @@ func TestT5TheOldestTransportNamesItsEndpointFirst(t *testing.T) {
 	if res := rawHTTP(t, http.MethodPost, url+endpoint, old); res.StatusCode != http.StatusAccepted {
 		t.Fatalf("%s %s", res.Status, rawText(t, res))
 	}
-	if name, answer := rawEvent(t, lines); name != "" && name != "message" || !strings.Contains(answer, `"2024-11-05"`) {
-		t.Errorf("%q %s", name, answer)
+	if name, response := rawEvent(t, lines); name != "" && name != "message" || !strings.Contains(response, `"2024-11-05"`) {
+		t.Errorf("%q %s", name, response)
 	}
-	// Another endpoint than the one that was named is nobody's.
 	if res := rawHTTP(t, http.MethodPost, url+endpoint+"x", `{"jsonrpc":"2.0","id":2,"method":"ping"}`); res.StatusCode < 400 {
-		t.Errorf("a forged endpoint: %s %s", res.Status, rawText(t, res))
+		t.Errorf("POST to a forged endpoint: %s %s", res.Status, rawText(t, res))
 	}
 }
 
-func TestT6TheNewestRevisionHasNoSessions(t *testing.T) {
+func TestT6ModernEraHasNoSessions(t *testing.T) {
 	url := rawEndpoint(t, newServer())
 	res := rawHTTP(t, http.MethodPost, url, rawModern("tools/list", ""), "MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/list",
 		"Mcp-Session-Id", "forged", "Last-Event-ID", "7")
@@ -117,7 +116,7 @@ func TestT6TheNewestRevisionHasNoSessions(t *testing.T) {
 		t.Errorf("%s %s", res.Status, text)
 	}
 	if id := res.Header.Values("Mcp-Session-Id"); id != nil {
-		t.Errorf("it has begun a session, %q", id)
+		t.Errorf("the response has the session id %q", id)
 	}
 	for _, method := range []string{http.MethodGet, http.MethodDelete, http.MethodPut} {
 		res := rawHTTP(t, method, url, "", "MCP-Protocol-Version", "2026-07-28")
@@ -127,7 +126,7 @@ func TestT6TheNewestRevisionHasNoSessions(t *testing.T) {
 	}
 }
 
-func TestT7WhatHasNoAnswerIsAcceptedOrRefused(t *testing.T) {
+func TestT7MessageWithoutResponseIsAcceptedOrRejected(t *testing.T) {
 	url := rawEndpoint(t, newServer())
 	res := rawHTTP(t, http.MethodPost, url, rawHandshake)
 	id := res.Header.Get("Mcp-Session-Id")
@@ -143,23 +142,23 @@ func TestT7WhatHasNoAnswerIsAcceptedOrRefused(t *testing.T) {
 		accepted   bool
 	}{
 		{"a notification", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, session, true},
-		{"a response to nobody", `{"jsonrpc":"2.0","id":99,"result":{}}`, session, true},
-		{"a notification of no session", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, session[:2], false},
-		{"what is no message", `{"jsonrpc":"2.0"}`, session, false},
-		{"a notification of the newest revision", modernNotice, modern, true},
-		{"a response in the newest revision", `{"jsonrpc":"2.0","id":99,"result":{}}`, modern, false},
+		{"a response without request", `{"jsonrpc":"2.0","id":99,"result":{}}`, session, true},
+		{"a notification without session", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, session[:2], false},
+		{"an invalid message", `{"jsonrpc":"2.0"}`, session, false},
+		{"a notification of 2026-07-28", modernNotice, modern, true},
+		{"a response of 2026-07-28", `{"jsonrpc":"2.0","id":99,"result":{}}`, modern, false},
 	} {
 		res := rawHTTP(t, http.MethodPost, url, tc.body, tc.header...)
 		switch text := rawText(t, res); {
 		case tc.accepted && (res.StatusCode != http.StatusAccepted || text != ""):
-			t.Errorf("%s: %s %q, want that it is accepted", tc.name, res.Status, text)
+			t.Errorf("%s: %s %q, want status 202 and no body", tc.name, res.Status, text)
 		case !tc.accepted && (res.StatusCode < 400 || res.StatusCode > 499):
-			t.Errorf("%s: %s %q, want that it is refused", tc.name, res.Status, text)
+			t.Errorf("%s: %s %q, want a 4xx status", tc.name, res.Status, text)
 		}
 	}
 }
 
-func TestN1ASubscriptionIsAcknowledgedFirst(t *testing.T) {
+func TestN1SubscriptionStartsWithAcknowledgement(t *testing.T) {
 	var s *server.Server
 	url := rawEndpoint(t, changing(&s)())
 	res := rawHTTP(t, http.MethodPost, url, rawModern("subscriptions/listen", `"notifications":{"resourcesListChanged":true},`),
@@ -167,11 +166,11 @@ func TestN1ASubscriptionIsAcknowledgedFirst(t *testing.T) {
 	lines := bufio.NewReader(res.Body)
 	const tag = `"io.modelcontextprotocol/subscriptionId":"r1"`
 	if _, first := rawEvent(t, lines); !strings.Contains(first, "notifications/subscriptions/acknowledged") || !strings.Contains(first, tag) {
-		t.Fatalf("the first is %s", first)
+		t.Fatalf("the first event is %s", first)
 	}
-	s.RemovePrompt("greet") // not asked for
+	s.RemovePrompt("greet") // not selected
 	s.RemoveResource("note://a")
 	if _, next := rawEvent(t, lines); !strings.Contains(next, "notifications/resources/list_changed") || !strings.Contains(next, tag) {
-		t.Errorf("the next is %s", next)
+		t.Errorf("the next event is %s", next)
 	}
 }

@@ -76,7 +76,7 @@ func TestT21CutConnectionLosesNothing(t *testing.T) {
 				}
 				t.Cleanup(func() { c.Close() })
 				var got []float64
-				_, err = c.CallTool(t.Context(), "count", counting{To: reports}, client.WithProgress(func(done, _ float64, _ string) { got = append(got, done) }))
+				_, err = c.CallTool(t.Context(), "count", countParams{To: reports}, client.WithProgress(func(done, _ float64, _ string) { got = append(got, done) }))
 				if err != nil || !slices.Equal(got, []float64{1, 2, 3}) {
 					t.Errorf("progress %v, %v", got, err)
 				}

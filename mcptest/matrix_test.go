@@ -18,18 +18,18 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// The matrix: each feature on every transport of every revision, and each message
-// of it held against the official schema of its revision.
+// The matrix tests each feature on every transport of every revision, and validates
+// every message against the official schema of its revision.
 
-// tap sees every message of a client and checks it.
+// tap validates and records every message of a client.
 type tap struct {
 	t         *testing.T
 	revision  mcp.Revision
 	transport string
 
 	mu      sync.Mutex
-	methods map[jsonrpc.ID]string // of the requests of either side; their ids do not meet here
-	seen    map[string]int        // by method
+	methods map[jsonrpc.ID]string // of the requests of both sides, whose ids differ
+	seen    map[string]int        // number of messages by method
 }
 
 func (tp *tap) message(sent bool, raw []byte) {
@@ -50,18 +50,18 @@ func (tp *tap) message(sent bool, raw []byte) {
 	tp.seen[method]++
 	switch m.Kind {
 	case jsonrpc.Response:
-		for _, ask := range asked(m.Raw) {
-			saw(cell{tp.revision, tp.transport, ask, sent})
+		for _, method := range inputMethods(m.Raw) {
+			recordCell(cell{tp.revision, tp.transport, method, sent})
 		}
 	default:
-		saw(cell{tp.revision, tp.transport, method, sent})
+		recordCell(cell{tp.revision, tp.transport, method, sent})
 	}
 	if err := spec.ValidateMessage(tp.revision, raw, method); err != nil {
 		tp.t.Errorf("sent=%v %s\n%v", sent, raw, err)
 	}
 }
 
-// everywhere runs f as mcptest.Everywhere does, with a tap on every message.
+// everywhere is mcptest.Everywhere with a tap.
 func everywhere(t *testing.T, s func() *server.Server, f func(t *testing.T, c *client.Client), configure ...func(*client.Dialer)) {
 	for _, r := range mcp.Revisions() {
 		for _, tr := range mcptest.Transports() {
@@ -73,20 +73,20 @@ func everywhere(t *testing.T, s func() *server.Server, f func(t *testing.T, c *c
 				configure := append([]func(*client.Dialer){mcptest.WithRevision(r), func(d *client.Dialer) { d.Trace = tp.message }}, configure...)
 				c := tr.Dial(t, s(), configure...)
 				if c.Revision() != r {
-					t.Fatalf("revision %s was agreed on, not %s", c.Revision(), r)
+					t.Fatalf("the negotiated revision is %s, want %s", c.Revision(), r)
 				}
 				f(t, c)
 				tp.mu.Lock()
 				defer tp.mu.Unlock()
 				if len(tp.seen) == 0 {
-					t.Fatal("no message was seen")
+					t.Fatal("the tap has recorded no message")
 				}
 			})
 		}
 	}
 }
 
-type counting struct {
+type countParams struct {
 	To int `json:"to" minimum:"1" doc:"how far to count"`
 }
 
@@ -99,11 +99,11 @@ type weather struct {
 	Degrees float64 `json:"degrees"`
 }
 
-// newServer has a tool for each thing that a tool can do.
+// newServer returns a server with one tool for each kind of behaviour.
 func newServer() *server.Server {
 	s := &server.Server{
 		Name: "matrix", Version: "1.2.3", Title: "The matrix", Instructions: "Call the tools.",
-		Logger: slog.New(slog.DiscardHandler), // the panics are on purpose
+		Logger: slog.New(slog.DiscardHandler), // the panics are intended
 	}
 	tool := func(name string) mcp.Tool {
 		return mcp.Tool{Name: name, Title: strings.ToUpper(name), Description: "Does " + name + "."}
@@ -113,7 +113,7 @@ func newServer() *server.Server {
 	}) (string, error) {
 		return in.Text, nil
 	})
-	server.AddTool(s, tool("count"), func(ctx context.Context, in counting) (string, error) {
+	server.AddTool(s, tool("count"), func(ctx context.Context, in countParams) (string, error) {
 		for i := range in.To {
 			if err := server.Progress(ctx, float64(i+1), float64(in.To), "counting"); err != nil {
 				return "", err
@@ -134,10 +134,10 @@ func newServer() *server.Server {
 		}, nil
 	})
 	server.AddTool(s, tool("fail"), func(context.Context, struct{}) (string, error) {
-		return "", errors.New("it did not work")
+		return "", errors.New("device is offline")
 	})
 	server.AddTool(s, tool("refuse"), func(context.Context, struct{}) (string, error) {
-		return "", jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "not like this")
+		return "", jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unit is unknown")
 	})
 	server.AddTool(s, tool("panic"), func(context.Context, struct{}) (string, error) { panic("secret") })
 	server.AddTool(s, tool("int64"), func(_ context.Context, in struct {
@@ -152,7 +152,7 @@ func TestDescription(t *testing.T) {
 	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
 		s := c.Server()
 		if s.Info.Name != "matrix" || s.Info.Version != "1.2.3" || s.Instructions != "Call the tools." {
-			t.Errorf("server describes itself as %+v", s)
+			t.Errorf("the details of the server are %+v", s)
 		}
 		if s.Capabilities.Tools == nil {
 			t.Error("the tools capability is not declared")
@@ -212,7 +212,7 @@ func TestCallTool(t *testing.T) {
 	})
 }
 
-func TestContentIsSaidAsThePeerCanReadIt(t *testing.T) {
+func TestContentIsDowngradedForOlderRevisions(t *testing.T) {
 	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
 		result, err := c.CallTool(t.Context(), "everything", nil)
 		if err != nil {
@@ -240,7 +240,7 @@ func TestContentIsSaidAsThePeerCanReadIt(t *testing.T) {
 func TestToolErrorsAreResults(t *testing.T) {
 	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
 		for name, want := range map[string]string{
-			"fail":  "it did not work",
+			"fail":  "device is offline",
 			"panic": "the tool failed unexpectedly",
 			"echo":  "invalid arguments",
 		} {
@@ -250,7 +250,7 @@ func TestToolErrorsAreResults(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 			if strings.Contains(fmt.Sprint(err), "secret") {
-				t.Errorf("%s: the panic's value reached the client: %v", name, err)
+				t.Errorf("%s: the client receives the value of the panic: %v", name, err)
 			}
 		}
 	})
@@ -258,7 +258,7 @@ func TestToolErrorsAreResults(t *testing.T) {
 
 func TestProtocolErrorsAreErrors(t *testing.T) {
 	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
-		for name, want := range map[string]string{"refuse": "not like this", "nobody": "unknown tool"} {
+		for name, want := range map[string]string{"refuse": "unit is unknown", "missing": "unknown tool"} {
 			_, err := c.CallTool(t.Context(), name, nil)
 			var reported *jsonrpc.Error
 			if !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidParams || !strings.Contains(reported.Message, want) {
@@ -268,15 +268,15 @@ func TestProtocolErrorsAreErrors(t *testing.T) {
 	})
 }
 
-func TestProgressComesInOrderBeforeTheResult(t *testing.T) {
+func TestProgressArrivesInOrderBeforeResult(t *testing.T) {
 	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
 		var got []float64
-		result, err := c.CallTool(t.Context(), "count", counting{To: 20}, client.WithProgress(func(done, total float64, message string) {
+		result, err := c.CallTool(t.Context(), "count", countParams{To: 20}, client.WithProgress(func(done, total float64, message string) {
 			got = append(got, done)
 			if total != 20 {
 				t.Errorf("total %v", total)
 			}
-			if says := message != ""; says != (c.Revision() >= mcp.V20250326) {
+			if has := message != ""; has != (c.Revision() >= mcp.V20250326) {
 				t.Errorf("message %q", message)
 			}
 		}))
@@ -294,14 +294,13 @@ func TestProgressComesInOrderBeforeTheResult(t *testing.T) {
 	})
 }
 
-// Sixteen calls at once, each with its own reports: none lost, none crossed.
-func TestConcurrentProgressDoesNotCross(t *testing.T) {
+func TestConcurrentCallsReceiveTheirOwnProgress(t *testing.T) {
 	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
 		var wg sync.WaitGroup
 		for i := range 16 {
 			wg.Go(func() {
 				to, reports := i+2, 0
-				text, err := c.CallTool(t.Context(), "count", counting{To: to}, client.WithProgress(func(done, total float64, _ string) {
+				text, err := c.CallTool(t.Context(), "count", countParams{To: to}, client.WithProgress(func(done, total float64, _ string) {
 					reports++
 					if total != float64(to) || done != float64(reports) {
 						t.Errorf("call %d got progress %v of %v", to, done, total)
@@ -316,7 +315,7 @@ func TestConcurrentProgressDoesNotCross(t *testing.T) {
 	})
 }
 
-func TestCancellationReachesTheHandler(t *testing.T) {
+func TestCancellationReachesHandler(t *testing.T) {
 	type handling struct {
 		started chan struct{}
 		ended   chan error
@@ -347,19 +346,19 @@ func TestCancellationReachesTheHandler(t *testing.T) {
 		}()
 		_, err := c.CallTool(ctx, "wait", nil)
 		if err == nil || !strings.Contains(err.Error(), "changed their mind") {
-			t.Errorf("the caller got %v", err)
+			t.Errorf("CallTool: %v", err)
 		}
 		if cause := <-here.ended; cause == nil {
 			t.Error("the handler's context did not end")
 		}
 		if err := c.Ping(t.Context()); err != nil {
-			t.Errorf("after the cancellation: %v", err)
+			t.Errorf("Ping after the cancellation: %v", err)
 		}
 	})
 }
 
-// What the peer cannot know is told to it in a way that its revision allows.
-func TestOneSharedResultForManyCalls(t *testing.T) {
+// Encoding for an older revision must not modify a result that several calls share.
+func TestResultCanBeSharedByConcurrentCalls(t *testing.T) {
 	shared := &mcp.CallToolResult{
 		ResultBase: mcp.ResultBase{Meta: mcp.Meta{"com.example/a": json.RawMessage(`1`)}},
 		Content: []mcp.Content{
@@ -368,7 +367,7 @@ func TestOneSharedResultForManyCalls(t *testing.T) {
 	}
 	sharing := func() *server.Server {
 		s := newServer()
-		server.AddTool(s, mcp.Tool{Name: "shared", Description: "Returns one result to all."}, func(context.Context, struct{}) (*mcp.CallToolResult, error) {
+		server.AddTool(s, mcp.Tool{Name: "shared", Description: "Returns the same result to all calls."}, func(context.Context, struct{}) (*mcp.CallToolResult, error) {
 			return shared, nil
 		})
 		return s

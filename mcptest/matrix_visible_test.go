@@ -38,7 +38,7 @@ func newSecretive() *server.Server {
 	forAda := server.VisibleTo(func(who principal.Principal, _ string) bool { return who.Subject() == "ada" })
 	nothing := func(context.Context, struct{}) (string, error) { return "done", nil }
 	server.AddTool(s, mcp.Tool{Name: "hidden"}, nothing, forAda)
-	server.AddPrompt(s, mcp.Prompt{Name: "open"}, nothing)
+	server.AddPrompt(s, mcp.Prompt{Name: "open"}, emptyHandler)
 	server.AddPrompt(s, mcp.Prompt{Name: "hidden"}, nothing, forAda)
 	server.AddStatic(s, mcp.Resource{URI: "note://open", Name: "open"}, "o")
 	server.AddStatic(s, mcp.Resource{URI: "note://hidden", Name: "hidden"}, "h", forAda)
