@@ -34,7 +34,8 @@ type catalog[E entry] struct {
 	restricted int         // number of entries with VisibleTo
 	names      []string    // sorted, immutable; nil when it must be computed again
 	ordered    []E         // in the order of names, immutable
-	pages      map[pageKey]revision.Encoded
+	results    map[int]any // of pages, by the index of their first name; revisions share them
+	pages      map[pageKey]*rpc.Encoded
 	changes    uint64 // number of changes of entries
 }
 
@@ -83,7 +84,7 @@ func (c *catalog[E]) remove(name string) (e E, ok bool) {
 
 // changed is called with mu held.
 func (c *catalog[E]) changed() {
-	c.names, c.ordered, c.pages = nil, nil, nil
+	c.names, c.ordered, c.results, c.pages = nil, nil, nil, nil
 	c.changes++
 }
 
@@ -145,7 +146,7 @@ func serveList[E entry](s *Server, c *rpc.Call, from *catalog[E], result func(en
 // page returns the page of entries whose names come after a name, if everybody sees
 // all of them: shared. Result makes a result of them; last is the name after which the
 // page that follows begins, "" if there is none.
-func (c *catalog[E]) page(r mcp.Revision, after string, size int, identity []byte, result func(entries []E, last string) any) (encoded revision.Encoded, shared bool, _ error) {
+func (c *catalog[E]) page(r mcp.Revision, after string, size int, identity []byte, result func(entries []E, last string) any) (encoded *rpc.Encoded, shared bool, _ error) {
 	c.mu.RLock()
 	page := c.pages[pageKey{r, firstAfter(c.names, after)}]
 	c.mu.RUnlock()
@@ -158,18 +159,29 @@ func (c *catalog[E]) page(r mcp.Revision, after string, size int, identity []byt
 	}
 	entries, last, from := v.slice(after, size)
 	// Without the lock: calls need it, and every client can request any page.
-	page, err := revision.AppendResult(nil, r, result(entries, last), identity)
+	c.mu.RLock()
+	typed := c.results[from]
+	if c.changes != v.changes {
+		typed = nil
+	}
+	c.mu.RUnlock()
+	if typed == nil {
+		typed = result(entries, last)
+	}
+	raw, err := revision.AppendResult(nil, r, typed, identity)
 	if err != nil {
 		return nil, false, err
 	}
+	page = rpc.NewEncoded(typed, raw)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	// Only the pages that nextCursor leads to are cached: cursors from before a change lead to
 	// an unlimited number of others.
 	if from%size == 0 && c.changes == v.changes {
 		if c.pages == nil {
-			c.pages = make(map[pageKey]revision.Encoded)
+			c.pages, c.results = make(map[pageKey]*rpc.Encoded), make(map[int]any)
 		}
+		c.results[from] = typed
 		c.pages[pageKey{r, from}] = page
 	}
 	return page, true, nil

@@ -67,7 +67,11 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange,
 	if reported != nil {
 		status = modernStatus(reported.Code)
 	}
-	s.respond(r, &x.stream, status, out)
+	if !s.Modern.Engine.Has(m.Method, class.Revision) && !x.stream.claim() {
+		s.reply(w, r, status, out) // as JSON, even if the client only accepts an event stream
+	} else {
+		s.respond(r, &x.stream, status, out)
+	}
 	x.stream.end()
 	recycle(buf, out)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// openModern opens a message of 2026-07-28 as postModern does.
+// openModern opens and serves a message of 2026-07-28 as postModern does.
 func openModern(t *testing.T, body string, h http.Header) (*rpc.Call, *jsonrpc.Error) {
 	t.Helper()
 	ok := func(context.Context, *rpc.Call) (any, error) { return &mcp.EmptyResult{}, nil }
@@ -30,7 +30,14 @@ func openModern(t *testing.T, body string, h http.Header) (*rpc.Call, *jsonrpc.E
 		Peers: &rpc.Peers{},
 	}
 	m := parseMessage(t, body)
-	return s.Open(t.Context(), m, classifyMessage(m, h), principal.Anonymous, "", binding(h))
+	c, fault := s.Open(t.Context(), m, classifyMessage(m, h), principal.Anonymous, "", binding(h))
+	if fault != nil {
+		return nil, fault
+	}
+	if _, err := s.Engine.Serve(t.Context(), c); err != nil {
+		return nil, err.(*jsonrpc.Error)
+	}
+	return c, nil
 }
 
 func classifyMessage(m *jsonrpc.Message, h http.Header) revision.Class {

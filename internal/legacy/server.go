@@ -3,12 +3,9 @@ package legacy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"sync/atomic"
-
-	"github.com/go-json-experiment/json"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
@@ -82,9 +79,9 @@ func (s *Session) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, str
 	s.heard.Add(1)
 	switch {
 	case m.Method == mcp.MethodInitialize:
-		return s.initialize(dst, m)
-	case m.Method == mcp.MethodPing: // allowed at any time
-		return append(jsonrpc.AppendResultHead(dst, m.ID), "{}}"...)
+		return s.initialize(ctx, dst, m)
+	case m.Method == mcp.MethodPing:
+		return s.ping(ctx, dst, m)
 	case !s.handshook:
 		return reject(dst, m.ID, jsonrpc.CodeInvalidRequest, "the session is not initialized: send initialize first")
 	}
@@ -168,51 +165,6 @@ func (s *Session) Close() {
 }
 
 var errSessionEnded = errors.New("the session has ended")
-
-func (s *Session) initialize(dst []byte, m *jsonrpc.Message) []byte {
-	if s.handshook {
-		return reject(dst, m.ID, jsonrpc.CodeInvalidRequest, "the session is initialized already")
-	}
-	version, _ := m.Params.Get("protocolVersion")
-	info, hasInfo := m.Params.Get("clientInfo")
-	capabilities, hasCapabilities := m.Params.Get("capabilities")
-	switch {
-	case len(version) == 0 || version[0] != '"':
-		return reject(dst, m.ID, jsonrpc.CodeInvalidParams, "initialize: protocolVersion must be a string")
-	case !hasInfo || info[0] != '{':
-		return reject(dst, m.ID, jsonrpc.CodeInvalidParams, "initialize: clientInfo must be an object")
-	case !hasCapabilities || capabilities[0] != '{':
-		return reject(dst, m.ID, jsonrpc.CodeInvalidParams, "initialize: capabilities must be an object")
-	}
-	if name, ok := m.Params.CaseVariant("protocolVersion", "clientInfo", "capabilities"); ok {
-		return reject(dst, m.ID, jsonrpc.CodeInvalidParams, "initialize: member "+name+" differs from a known one in its case")
-	}
-	if len(capabilities) > maxCapabilities {
-		return reject(dst, m.ID, jsonrpc.CodeInvalidParams, fmt.Sprintf("initialize: capabilities may have %d bytes", maxCapabilities))
-	}
-	peer, err := s.server.Peers.Decode(info, capabilities)
-	if err != nil {
-		return reject(dst, m.ID, jsonrpc.CodeInvalidParams, "initialize: "+err.Error())
-	}
-	if len(info) > maxInfo {
-		peer.Info = shorten(peer.Info)
-		if info, err = json.Marshal(peer.Info); err != nil { // names only, cut to valid text
-			return reject(dst, m.ID, jsonrpc.CodeInvalidParams, "initialize: "+err.Error())
-		}
-	}
-	rev := revision.Negotiate(mcp.Revision(jsonrpc.Unquote(version)))
-	result := s.server.Describe(s.who)
-	result.ProtocolVersion = rev
-	start := len(dst)
-	dst, err = revision.AppendResult(jsonrpc.AppendResultHead(dst, m.ID), rev, &result, nil)
-	if err != nil {
-		s.server.Logger.Error("cannot encode the answer to initialize", "error", err)
-		return reject(dst[:start], m.ID, jsonrpc.CodeInternalError, "internal error")
-	}
-	s.State = State{Revision: rev, Info: append([]byte(nil), info...), Capabilities: append([]byte(nil), capabilities...)}
-	s.peer, s.handshook = peer, true
-	return append(dst, '}')
-}
 
 // Bounds on what is kept of a client's word about itself, in bytes. Sessions are
 // many, and their clients need not be friendly.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -65,14 +64,15 @@ func (s *Server) endListen(ctx context.Context, c *rpc.Call) (any, error) {
 	if c.Notify(ctx, mcp.NotificationCancelled, params) != nil {
 		return nil, errUndelivered
 	}
-	// Append the id byte for byte: an encoder could change it.
 	result := []byte(`{"resultType":"complete",`)
 	result = rpc.AppendSubscription(result, c.ID())
 	if s.Identity != nil {
 		result = append(result[:len(result)-1], `,"`+mcp.MetaServerInfo+`":`...)
 		result = append(append(result, s.Identity...), '}')
 	}
-	return revision.Encoded(append(result, '}')), nil
+	// JSON repeats the id byte for byte; an encoder could change it.
+	typed := &mcp.ListenResult{ResultBase: mcp.ResultBase{Meta: mcp.Meta{mcp.MetaSubscriptionID: c.ID().Append(nil)}}}
+	return rpc.NewEncoded(typed, append(result, '}')), nil
 }
 
 var filterMembers = []string{"toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions"}

@@ -46,7 +46,8 @@ type Binding interface {
 //
 // If a request has several faults, Open reports the first in this order: the version header
 // is missing or repeated, _meta is incomplete, header and _meta declare different versions,
-// the version is unsupported, other headers differ from the body, the method is unknown.
+// the version is unsupported, other headers differ from the body. The engine rejects an unknown
+// method, so that middleware sees the call.
 func (s *Server) Open(ctx context.Context, m *jsonrpc.Message, class revision.Class, who principal.Principal, source string, b Binding) (*rpc.Call, *jsonrpc.Error) {
 	fault := class.Fault
 	if fault != nil && (fault.Kind == revision.HeaderMissing || fault.Kind == revision.HeaderRepeated) {
@@ -66,9 +67,6 @@ func (s *Server) Open(ctx context.Context, m *jsonrpc.Message, class revision.Cl
 			return nil, err
 		}
 		c.Mirror = b
-	}
-	if !s.Engine.Has(m.Method, d.Revision) {
-		return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not available in revision %s of this server", m.Method, d.Revision)
 	}
 	c.Call = *call.New(d)
 	switch m.Method {

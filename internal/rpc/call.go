@@ -48,7 +48,12 @@ type Call struct {
 	// Store keeps what must outlive one run of the handler; Engine.Serve sets it.
 	Store store.KV
 
-	scope scope // the handler's context; see Bind
+	// Handle, if set, serves the call instead of the engine's handler for the method. It is for the
+	// methods that belong to an era, such as initialize.
+	Handle Handler
+
+	scope   scope    // the handler's context; see Bind
+	encoded *Encoded // the result of the handler, if that came with its encoding
 
 	mu       sync.Mutex
 	key      string // see Key

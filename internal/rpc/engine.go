@@ -102,14 +102,18 @@ func (e *Engine) Serve(ctx context.Context, c *Call) (result any, err error) {
 	return result, nil
 }
 
-// ServeNotification runs a call that nobody answers, and returns with its handler. That
-// has a goroutine of its own: what it does to it, as runtime.Goexit would, must not end
-// the reading of a connection.
+// ServeNotification runs the handler of a notification and returns with it.
 func (e *Engine) ServeNotification(ctx context.Context, c *Call) {
+	Isolate(func() { _, _ = e.Serve(ctx, c) })
+}
+
+// Isolate runs f in another goroutine and waits for it, so that a handler that calls runtime.Goexit does not
+// end the goroutine that reads from a connection.
+func Isolate(f func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = e.Serve(ctx, c)
+		f()
 	}()
 	<-done
 }
@@ -126,8 +130,11 @@ func (e *Engine) dispatch(ctx context.Context, public *call.Call) (any, error) {
 	if c == nil || &c.Call != public {
 		return nil, errOtherCall
 	}
-	h, ok := e.handlers[c.Method()]
-	if !ok || !e.Has(c.Method(), c.Revision()) {
+	h := c.Handle
+	if h == nil && e.Has(c.Method(), c.Revision()) {
+		h = e.handlers[c.Method()]
+	}
+	if h == nil {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not available in revision %s of this server", c.Method(), c.Revision())
 	}
 	if e.Scopes != nil {
@@ -137,7 +144,11 @@ func (e *Engine) dispatch(ctx context.Context, public *call.Call) (any, error) {
 	}
 	result, err := h(ctx, c)
 	if c.Asker != nil {
-		return c.Asker.Settle(ctx, result, err)
+		result, err = c.Asker.Settle(ctx, result, err)
+	}
+	if encoded, ok := result.(*Encoded); ok {
+		c.encoded = encoded
+		return encoded.Result, err
 	}
 	return result, err
 }
@@ -204,8 +215,7 @@ func (e *Engine) AppendReply(ctx context.Context, dst []byte, c *Call, identity 
 	return dst, reported
 }
 
-// appendResult appends the response that carries result. Results are made by
-// handlers, and may be odd enough to make the encoding of them panic.
+// appendResult appends the response with result. The encoding of a handler's result may panic.
 func appendResult(dst []byte, c *Call, result any, identity []byte) (reply []byte, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -214,6 +224,13 @@ func appendResult(dst []byte, c *Call, result any, identity []byte) (reply []byt
 	}()
 	if result == nil {
 		return nil, errors.New("the handler returned neither a result nor an error")
+	}
+	if e := c.encoded; e != nil && e.Result == result {
+		if err := e.check(); err != nil {
+			return nil, err
+		}
+		dst = append(jsonrpc.AppendResultHead(dst, c.ID()), e.JSON...)
+		return append(dst, '}'), nil
 	}
 	reply, err = revision.AppendResult(jsonrpc.AppendResultHead(dst, c.ID()), c.Revision(), result, identity)
 	return append(reply, '}'), err

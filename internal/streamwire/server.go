@@ -119,6 +119,8 @@ type link struct {
 	jobs chan job     // unbuffered: to goroutines that are idle
 	idle atomic.Int32 // how many there are
 
+	pings atomic.Int32 // pings that are being served
+
 	line   chan struct{} // has room for those that may wait for a slot
 	queued rpc.Inflight  // those that wait
 
@@ -196,12 +198,14 @@ func (l *link) message(ctx context.Context, data []byte) {
 	case jsonrpc.Request:
 		class := l.classify(m)
 		l.modern = l.modern || class.Era == revision.Modern
-		if class.Era == revision.Legacy && (!l.session.Handshook() || m.Method == mcp.MethodInitialize || m.Method == mcp.MethodPing) {
-			// Quick, and what comes next may depend on it.
-			l.write(ctx, l.session.Serve(ctx, nil, m, l.conn))
-			return
+		switch {
+		case class.Era == revision.Legacy && (!l.session.Handshook() || m.Method == mcp.MethodInitialize):
+			l.write(ctx, l.session.Serve(ctx, nil, m, l.conn)) // in order: the handshake decides how to read the next message
+		case class.Era == revision.Legacy && m.Method == mcp.MethodPing:
+			l.ping(ctx, m)
+		default:
+			l.admit(ctx, m, class)
 		}
-		l.admit(ctx, m, class)
 	}
 }
 
@@ -244,6 +248,27 @@ func (l *link) admit(ctx context.Context, m *jsonrpc.Message, class revision.Cla
 	case <-ctx.Done():
 		l.running.Done()
 	}
+}
+
+// maxPings limits the pings that are served at the same time.
+const maxPings = 16
+
+// ping serves a ping in another goroutine, since middleware may block and the next message may be what
+// it waits for. It is not queued: a client sends pings to learn that the server is alive.
+func (l *link) ping(ctx context.Context, m *jsonrpc.Message) {
+	if l.pings.Add(1) > maxPings {
+		l.pings.Add(-1)
+		l.refuse(ctx, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "too many pings at the same time: try again later"})
+		return
+	}
+	counted := l.begin() // false while the server shuts down: the ping is answered all the same
+	go func() {
+		l.write(ctx, l.session.Serve(ctx, nil, m, nil))
+		l.pings.Add(-1)
+		if counted {
+			l.running.Done()
+		}
+	}()
 }
 
 // errFull answers requests that come while as many as may wait do, some of them for

@@ -1,0 +1,106 @@
+package legacy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// initialize serves the handshake. The session begins if the middleware returns a result.
+func (s *Session) initialize(ctx context.Context, dst []byte, m *jsonrpc.Message) []byte {
+	d := s.describe(m)
+	state, fault := s.negotiate(&d)
+	c := &rpc.Call{Call: *call.New(d)}
+	c.Handle = func(context.Context, *rpc.Call) (any, error) {
+		if fault != nil {
+			return nil, fault
+		}
+		result := s.server.Describe(s.who)
+		result.ProtocolVersion = state.Revision
+		return &result, nil
+	}
+	reply, ok := s.reply(ctx, dst, c)
+	if ok {
+		s.State, s.peer, s.handshook = state, d.Peer, true
+	}
+	return reply
+}
+
+// negotiate reads the params of initialize. It returns the state of the new session and puts the revision
+// and the peer into d. The error is the response to initialize.
+func (s *Session) negotiate(d *call.Description) (State, *jsonrpc.Error) {
+	if s.handshook {
+		return State{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the session is initialized already"}
+	}
+	version, _ := d.Params.Get("protocolVersion")
+	info, hasInfo := d.Params.Get("clientInfo")
+	capabilities, hasCapabilities := d.Params.Get("capabilities")
+	d.Revision = revision.Negotiate(mcp.Revision(jsonrpc.Unquote(version)))
+	switch {
+	case len(version) == 0 || version[0] != '"':
+		return State{}, invalidHandshake("protocolVersion must be a string")
+	case !hasInfo || info[0] != '{':
+		return State{}, invalidHandshake("clientInfo must be an object")
+	case !hasCapabilities || capabilities[0] != '{':
+		return State{}, invalidHandshake("capabilities must be an object")
+	}
+	if name, ok := d.Params.CaseVariant("protocolVersion", "clientInfo", "capabilities"); ok {
+		return State{}, invalidHandshake(fmt.Sprintf("member %q differs from a known one in its case", name))
+	}
+	if len(capabilities) > maxCapabilities {
+		return State{}, invalidHandshake(fmt.Sprintf("capabilities must have at most %d bytes", maxCapabilities))
+	}
+	peer, err := s.server.Peers.Decode(info, capabilities)
+	if err != nil {
+		return State{}, invalidHandshake(err.Error())
+	}
+	if len(info) > maxInfo {
+		peer.Info = shorten(peer.Info)
+		if info, err = json.Marshal(peer.Info); err != nil {
+			return State{}, invalidHandshake(err.Error())
+		}
+	}
+	d.Peer = peer
+	return State{Revision: d.Revision, Info: slices.Clone(info), Capabilities: slices.Clone(capabilities)}, nil
+}
+
+func invalidHandshake(reason string) *jsonrpc.Error {
+	return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "initialize: %s", reason)
+}
+
+// ping serves ping, which is allowed before the handshake too. A ping is not in flight: it is served however
+// many requests are.
+func (s *Session) ping(ctx context.Context, dst []byte, m *jsonrpc.Message) []byte {
+	d := s.describe(m)
+	if d.Revision == "" {
+		d.Revision = mcp.V20241105
+	}
+	c := &rpc.Call{Call: *call.New(d), Handle: pong}
+	reply, _ := s.reply(ctx, dst, c)
+	return reply
+}
+
+func pong(context.Context, *rpc.Call) (any, error) { return &mcp.EmptyResult{}, nil }
+
+// reply appends the response to c to dst and reports whether it has a result. Until the handshake is over,
+// the caller is the goroutine that reads from the connection.
+func (s *Session) reply(ctx context.Context, dst []byte, c *rpc.Call) (reply []byte, ok bool) {
+	start := len(dst)
+	rpc.Isolate(func() {
+		var reported *jsonrpc.Error
+		reply, reported = s.server.Engine.AppendReply(ctx, dst, c, nil)
+		ok = reported == nil
+	})
+	if reply == nil { // middleware has ended the goroutine
+		return reject(dst[:start], c.ID(), jsonrpc.CodeInternalError, "internal error"), false
+	}
+	return reply, ok
+}
