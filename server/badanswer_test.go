@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 What is deprecated still has to work.
+//lint:file-ignore SA1019 Deprecated features still have to work.
 
 package server_test
 
@@ -15,7 +15,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// inquisitive has a tool for each kind of question, which says what it was answered.
+// inquisitive returns a server with a tool for each kind of question. Each tool returns the answer.
 func inquisitive() *server.Server {
 	s := &server.Server{}
 	server.AddTool(s, mcp.Tool{Name: "elicitation"}, func(ctx context.Context, _ struct{}) (string, error) {
@@ -39,11 +39,11 @@ func inquisitive() *server.Server {
 
 const everyCapability = `{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},"roots":{}}`
 
-// interview calls a tool and gives one answer to whatever it asks, until the call ends. It
-// returns the response, and how often it was asked.
+// interview calls a tool and sends the same answer to every question until the call ends. It
+// returns the response and the number of questions.
 func interview(t *testing.T, modern bool, tool, answer string) (response string, asked int) {
 	t.Helper()
-	l := speak(t, inquisitive())
+	l := connectLine(t, inquisitive())
 	if !modern {
 		l.send(strings.Replace(fmt.Sprintf(initializeBody, "2025-11-25"), `"capabilities":{}`, `"capabilities":`+everyCapability, 1))
 		l.receive()
@@ -81,8 +81,8 @@ func interview(t *testing.T, modern bool, tool, answer string) (response string,
 	return "", 0
 }
 
-// M1, V7: an answer that does not fit its question never reaches the handler. It is
-// asked for again, a few times, and then the call fails.
+// M1, V7: an answer that does not match its question never reaches the handler. The question is
+// repeated a few times, and then the call fails.
 func TestM1V7AnswersOfAnotherTypeAreRejected(t *testing.T) {
 	accept := func(content string) string { return `{"action":"accept","content":` + content + `}` }
 	const sampled, rooted = `{"role":"assistant","model":"m","content":{"type":"text","text":"x"}}`, `{"roots":[{"uri":"file:///x"}]}`
@@ -126,7 +126,7 @@ func TestM1V7AnswersOfAnotherTypeAreRejected(t *testing.T) {
 	}
 }
 
-// Members beyond what was asked for are left where they are.
+// Unknown members of an answer are ignored.
 func TestUnknownMembersOfAnswersAreIgnored(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		for tool, answer := range map[string]string{
@@ -141,12 +141,12 @@ func TestUnknownMembersOfAnswersAreIgnored(t *testing.T) {
 	}
 }
 
-// J3: a session's questions are answered on that session, under their own ids, by
-// whoever was asked (Y5).
+// J3: the questions of a session are answered in that session, under their own ids, by the
+// client that received them (Y5).
 func TestAnswersWithoutAQuestionAreIgnored(t *testing.T) {
 	s := inquisitive()
 	begin := func() *line {
-		l := speak(t, s)
+		l := connectLine(t, s)
 		l.send(strings.Replace(fmt.Sprintf(initializeBody, "2025-11-25"), `"capabilities":{}`, `"capabilities":`+everyCapability, 1))
 		l.receive()
 		return l
@@ -169,14 +169,14 @@ func TestAnswersWithoutAQuestionAreIgnored(t *testing.T) {
 		t.Error(got)
 	}
 	mine.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"roots":[{"uri":"file:///mine"}]}}`, question.ID))
-	mine.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, question.ID, forged)) // once answered, it is
+	mine.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, question.ID, forged)) // the question is answered already
 	if got := mine.receive(); !strings.Contains(got, "file:///mine") {
 		t.Error(got)
 	}
 }
 
-// J15: what one session cancels is its own, over HTTP too, where both are one client's
-// perhaps; in 2026-07-28 nothing is cancelled so there.
+// J15: a session can cancel only its own requests, over HTTP, too, where two sessions may belong
+// to one client. In 2026-07-28 a notification over HTTP cancels nothing.
 func TestJ15ASessionCannotCancelRequestsOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		proceed := make(chan struct{})
@@ -211,23 +211,23 @@ func TestJ15ASessionCannotCancelRequestsOfAnother(t *testing.T) {
 	})
 }
 
-// What one subscription may ask for is bounded.
+// The resources of one subscription are bounded.
 func TestN1AListenForTooManyResourcesIsRejected(t *testing.T) {
 	s := &server.Server{}
 	server.AddTool(s, mcp.Tool{Name: "a"}, func(context.Context, struct{}) (string, error) { return "", nil })
 	s.Limits.MaxMessage = 8 << 20
-	l := speak(t, s)
+	l := connectLine(t, s)
 	uris := make([]string, 100_000)
 	for i := range uris {
 		uris[i] = fmt.Sprintf(`"file:///%d"`, i)
 	}
 	l.wantError(mcp.MethodListen, `"notifications":{"resourceSubscriptions":[`+strings.Join(uris, ",")+`]}`, jsonrpc.CodeInvalidParams, "")
-	if got := l.callTool(`"name":"a"`); got.failed { // the connection lives on
+	if got := l.callTool(`"name":"a"`); got.failed { // the connection still works
 		t.Errorf("%+v", got)
 	}
 }
 
-// A response that is none ends the wait of whoever has asked, as it does on a stream.
+// An invalid response ends the wait for the answer, as it does on a stream.
 func TestAnInvalidResponseEndsTheQuestion(t *testing.T) {
 	for _, version := range []string{"2024-11-05", "2025-03-26", "2025-11-25", "batch"} {
 		t.Run(version, func(t *testing.T) {

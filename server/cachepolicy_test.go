@@ -13,10 +13,10 @@ import (
 
 func hintsOf(t *testing.T, l *line, method, params string) (ttl int64, scope string) {
 	t.Helper()
-	raw, refused := l.ask(method, params)
+	raw, rejected := l.ask(method, params)
 	var hints mcp.CacheHints
-	if err := json.Unmarshal(raw, &hints); err != nil || refused != nil || hints.TTLMs == nil {
-		t.Fatalf("%s: %s, %v, %v", method, raw, refused, err)
+	if err := json.Unmarshal(raw, &hints); err != nil || rejected != nil || hints.TTLMs == nil {
+		t.Fatalf("%s: %s, %v, %v", method, raw, rejected, err)
 	}
 	return *hints.TTLMs, hints.CacheScope
 }
@@ -37,9 +37,9 @@ func newCaching(s *server.Server) *server.Server {
 	return s
 }
 
-// C1: nothing is kept, and nothing is public, unless the program says so.
+// C1: by default results are neither cacheable nor public.
 func TestResultsAreNotCacheableByDefault(t *testing.T) {
-	l := speak(t, newCaching(&server.Server{}))
+	l := connectLine(t, newCaching(&server.Server{}))
 	for _, method := range []string{mcp.MethodDiscover, mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListResourceTemplates} {
 		if ttl, scope := hintsOf(t, l, method, ""); ttl != 0 || scope != "private" {
 			t.Errorf("%s: %d, %s", method, ttl, scope)
@@ -55,7 +55,7 @@ func TestCachePoliciesSetTheHints(t *testing.T) {
 		ListCache:     server.CachePolicy{TTL: time.Minute, Public: true},
 		DiscoverCache: server.CachePolicy{TTL: time.Hour},
 	})
-	l := speak(t, s)
+	l := connectLine(t, s)
 	if ttl, scope := hintsOf(t, l, mcp.MethodDiscover, ""); ttl != 3_600_000 || scope != "private" {
 		t.Errorf("server/discover: %d, %s", ttl, scope)
 	}
@@ -71,14 +71,14 @@ func TestCachePoliciesSetTheHints(t *testing.T) {
 	if ttl, scope := hintsOf(t, l, mcp.MethodReadResource, `"uri":"x://kept"`); ttl != 1 || scope != "public" {
 		t.Errorf("a resource: %d, %s", ttl, scope)
 	}
-	// What the handler says of the scope stays, what it does not say is filled in.
+	// A scope that the handler sets is kept; a missing TTL is filled in.
 	if ttl, scope := hintsOf(t, l, mcp.MethodReadResource, `"uri":"t://x"`); ttl != 60_000 || scope != "private" {
 		t.Errorf("a template's: %d, %s", ttl, scope)
 	}
 }
 
-// C1, R1: a cache between must not give to everybody what was read by somebody who had
-// the scopes for it, whatever the program and the handler say.
+// C1, R1: a shared cache must not return a resource that requires scopes to callers without them,
+// whatever hints the program sets.
 func TestResourcesWithScopesAreCachedPrivately(t *testing.T) {
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler), LocalScopes: []string{"books"}}
 	public := server.Cached(server.CachePolicy{TTL: time.Minute, Public: true})
@@ -86,7 +86,7 @@ func TestResourcesWithScopesAreCachedPrivately(t *testing.T) {
 	server.AddResource(s, mcp.Resource{URI: "x://b", Name: "b"}, func(context.Context) (*mcp.ReadResourceResult, error) {
 		return &mcp.ReadResourceResult{Contents: []mcp.ResourceContents{{Text: "b"}}, CacheHints: mcp.CacheHints{CacheScope: mcp.CacheScopePublic}}, nil
 	}, server.RequireScopes("books"), public)
-	l := speak(t, s)
+	l := connectLine(t, s)
 	for _, uri := range []string{"x://a", "x://b"} {
 		if ttl, scope := hintsOf(t, l, mcp.MethodReadResource, `"uri":"`+uri+`"`); ttl != 60_000 || scope != "private" {
 			t.Errorf("%s: %d, %s", uri, ttl, scope)

@@ -13,7 +13,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// names lists the tools from a cursor, "" for the first page.
+// names lists the names of the tools after a cursor, "" for the first page.
 func names(t *testing.T, l *line, cursor string) (page []string, next string) {
 	t.Helper()
 	params := ""
@@ -54,7 +54,7 @@ func TestToolsAreListedInOrder(t *testing.T) {
 	for size, want := range map[int]string{
 		0: "A B a b c", 1: "A|B|a|b|c", 2: "A B|a b|c", 5: "A B a b c", 6: "A B a b c",
 	} {
-		l := speak(t, withTools(t, size, "b", "A", "c", "a", "B"))
+		l := connectLine(t, withTools(t, size, "b", "A", "c", "a", "B"))
 		var pages []string
 		page, next := names(t, l, "")
 		for pages = append(pages, strings.Join(page, " ")); next != ""; pages = append(pages, strings.Join(page, " ")) {
@@ -66,12 +66,12 @@ func TestToolsAreListedInOrder(t *testing.T) {
 	}
 }
 
-// J18: a cursor holds while tools come and go; nothing is listed twice, and nothing
-// that stays is left out.
+// J18: cursors stay valid when tools are added and removed. No tool is listed twice, and no tool
+// that remains is left out.
 func TestCursorsStayValidWhenToolsChange(t *testing.T) {
 	s := withTools(t, 2, "b", "d", "f", "h")
 	s.Keys = [][]byte{[]byte(strings.Repeat("k", 32))}
-	l := speak(t, s)
+	l := connectLine(t, s)
 	_, next := names(t, l, "") // behind d
 	s.RemoveTool("d")
 	for _, name := range []string{"a", "c", "e"} {
@@ -89,17 +89,17 @@ func TestCursorsStayValidWhenToolsChange(t *testing.T) {
 	}
 	replica := withTools(t, 2, "a", "e", "f")
 	replica.Keys = s.Keys
-	_, next = names(t, speak(t, replica), "")
+	_, next = names(t, connectLine(t, replica), "")
 	if page, _ := names(t, l, next); strings.Join(page, " ") != "f" {
 		t.Errorf("a replica's cursor leads to %v", page)
 	}
 }
 
-// J18: what is no cursor of ours is an error that says why, whatever it looks like.
+// J18: an invalid cursor is an error that gives the reason.
 func TestInvalidCursorsAreRejected(t *testing.T) {
 	s := withTools(t, 1, "a", "b")
 	s.DeclarePrompts()
-	l := speak(t, s)
+	l := connectLine(t, s)
 	_, next := names(t, l, "")
 	for cursor, reason := range map[string]string{
 		`""`: "modified", `"x"`: "modified", `7`: "must be a string", `null`: "must be a string", `{}`: "must be a string", `[]`: "must be a string", `true`: "must be a string",
@@ -113,7 +113,7 @@ func TestInvalidCursorsAreRejected(t *testing.T) {
 	l.wantError(mcp.MethodListTools, `"Cursor":"x"`, jsonrpc.CodeInvalidParams, "case")
 }
 
-// FuzzCursor (J18): a cursor that has changed in any way is refused.
+// FuzzCursor (J18) checks that a modified cursor is rejected.
 func FuzzCursor(f *testing.F) {
 	s := &server.Server{PageSize: 1, Logger: slog.New(slog.DiscardHandler)}
 	for _, name := range []string{"a", "b"} {
@@ -121,7 +121,7 @@ func FuzzCursor(f *testing.F) {
 			f.Fatal(err)
 		}
 	}
-	l := speak(f, s)
+	l := connectLine(f, s)
 	cursor := s.CursorAfter(mcp.MethodListTools, "a")
 	f.Add(0, []byte{1}, "")
 	f.Add(len(cursor)-1, []byte{1}, "")
@@ -138,21 +138,21 @@ func FuzzCursor(f *testing.F) {
 			return
 		}
 		l := &line{t: t, conn: l.conn}
-		if result, refused := l.ask(mcp.MethodListTools, `"cursor":`+string(params)); refused == nil || refused.Code != jsonrpc.CodeInvalidParams {
-			t.Fatalf("%q was taken for %q: %s %v", text, cursor, result, refused)
+		if result, rejected := l.ask(mcp.MethodListTools, `"cursor":`+string(params)); rejected == nil || rejected.Code != jsonrpc.CodeInvalidParams {
+			t.Fatalf("%q was taken for %q: %s %v", text, cursor, result, rejected)
 		}
 	})
 }
 
-// A page is encoded once for each revision, and anew when the tools have changed.
-// Cursors that somebody has made up do not fill the memory.
+// A page is encoded once for each revision, and again when the tools have changed. Forged cursors
+// do not fill the memory.
 func TestCachedPagesAreBounded(t *testing.T) {
 	var all []string
 	for i := range 100 {
 		all = append(all, fmt.Sprintf("t%03d", i))
 	}
 	s := withTools(t, 10, all...)
-	l := speak(t, s)
+	l := connectLine(t, s)
 	walk := func() {
 		for _, next := names(t, l, ""); next != ""; {
 			_, next = names(t, l, next)
@@ -164,12 +164,12 @@ func TestCachedPagesAreBounded(t *testing.T) {
 		t.Errorf("%d pages are kept", n)
 	}
 	for i := range 200 {
-		names(t, l, s.CursorAfter(mcp.MethodListTools, fmt.Sprintf("t%03dx", i))) // as of a list that has changed
+		names(t, l, s.CursorAfter(mcp.MethodListTools, fmt.Sprintf("t%03dx", i))) // a cursor of an older list
 	}
 	if n := s.ToolPages(); n > 11 {
 		t.Errorf("%d pages are kept", n)
 	}
-	if s.RemoveTool("nobody"); s.ToolPages() == 0 {
+	if s.RemoveTool("unknown"); s.ToolPages() == 0 {
 		t.Error("pages were dropped though nothing has changed")
 	}
 	s.RemoveTool("t000")
@@ -183,7 +183,7 @@ func TestCachedPagesAreBounded(t *testing.T) {
 
 func TestListensAreLimitedToDeclaredCapabilities(t *testing.T) {
 	var s server.Server
-	l := speak(t, &s)
+	l := connectLine(t, &s)
 	capabilities := func() string {
 		raw, err := l.ask(mcp.MethodDiscover, "")
 		if err != nil {

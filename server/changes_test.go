@@ -28,7 +28,7 @@ func listenRequest(id, filter string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"subscriptions/listen","params":{%s,"notifications":%s}}`, id, stateless, filter)
 }
 
-// wire is a client's end of a connection, message by message.
+// wire is the client's end of a connection; it reads and writes messages.
 type wire struct {
 	t      *testing.T
 	conn   transport.Conn
@@ -103,7 +103,7 @@ func nothing(context.Context, struct{}) (string, error) { return "", nil }
 
 func newTool(name string) mcp.Tool { return mcp.Tool{Name: name, Description: "Does nothing."} }
 
-// changeable is a server with tools and resources, and no prompts.
+// changeable returns a server with tools and resources, and without prompts.
 func changeable() *server.Server {
 	s := &server.Server{}
 	server.AddTool(s, newTool("first"), nothing)
@@ -111,7 +111,7 @@ func changeable() *server.Server {
 	return s
 }
 
-// N1: the acknowledgement comes first, and then what was asked for, tagged.
+// N1: the acknowledgement comes first, then the requested notifications with the subscription id.
 func TestListenIsAcknowledgedFirst(t *testing.T) {
 	s := changeable()
 	w := connect(t, s)
@@ -151,7 +151,7 @@ func TestTwoListensOnOneConnectionAreSeparate(t *testing.T) {
 	w.expect(updated(`"b"`, "note://a"))
 
 	w.send(cancelled(`"a"`))
-	// The connection is served in order: when this is answered, the one before is done.
+	// Messages are served in order: the response to this one means that the one before is served.
 	w.send(`{"jsonrpc":"2.0","id":3,"method":"server/discover","params":{` + stateless + `}}`)
 	if m := w.receive(); !strings.Contains(m, `"id":3`) {
 		t.Fatalf("after the cancellation: %s", m)
@@ -203,7 +203,7 @@ func TestInvalidFiltersAreRejected(t *testing.T) {
 	})
 }
 
-// Subscriptions are counted apart: they leave room for requests, and requests for them.
+// Subscriptions and requests are counted separately, each with its own limit.
 func TestListensDoNotCountAsRequestsInFlight(t *testing.T) {
 	s := changeable()
 	s.Limits.MaxInflight = 1
@@ -218,13 +218,13 @@ func TestListensDoNotCountAsRequestsInFlight(t *testing.T) {
 	}
 	w.send(`{"jsonrpc":"2.0","id":"call","method":"tools/call","params":{` + stateless + `,"name":"first"}}`)
 	if m := w.receive(); !strings.Contains(m, `"id":"call","result"`) {
-		t.Fatalf("a call beside 64 subscriptions: %s", m)
+		t.Fatalf("a call in addition to 64 subscriptions: %s", m)
 	}
 	w.send(cancelled(`7`), listenRequest(`65`, `{"toolsListChanged":true}`))
 	w.expect(acknowledged(`65`, `{"toolsListChanged":true}`))
 }
 
-// A client that does not read is told, when it does, what there was: not how often.
+// A client that reads late receives each change once, however often it happened.
 func TestManyChangesBecomeOneNotificationForASlowReader(t *testing.T) {
 	s := changeable()
 	w := connect(t, s)
@@ -243,7 +243,7 @@ func TestManyChangesBecomeOneNotificationForASlowReader(t *testing.T) {
 	for !strings.Contains(w.receive(), `"id":2`) {
 		n++
 	}
-	if n > 64 { // what the connection holds
+	if n > 64 { // the capacity of the connection
 		t.Errorf("20,000 changes were %d notifications", n)
 	}
 }
@@ -264,7 +264,7 @@ func TestTheEndOfTheInputEndsListens(t *testing.T) {
 	}
 }
 
-// halfOpen is a connection whose reading end can be closed alone, as standard input is.
+// halfOpen is a connection whose reading end can be closed separately, like standard input.
 type halfOpen struct {
 	transport.Conn
 	eof chan struct{}
@@ -311,13 +311,13 @@ func TestSessionsReceiveOnlyTheirSubscriptions(t *testing.T) {
 			if m := w.receive(); !strings.Contains(m, `"listChanged":true`) || !strings.Contains(m, `"subscribe":true`) {
 				t.Fatalf("capabilities: %s", m)
 			}
-			s.RemoveTool("first") // the handshake is not over
+			s.RemoveTool("first") // before the end of the handshake
 			w.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":2,"method":"ping"}`)
 			expect(`{"jsonrpc":"2.0","id":2,"result":{}}`)
 
 			server.AddTool(s, newTool("first"), nothing)
 			expect(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
-			s.ResourceUpdated("note://a") // nobody has subscribed
+			s.ResourceUpdated("note://a") // without a subscription
 			w.send(`{"jsonrpc":"2.0","id":3,"method":"resources/subscribe","params":{"uri":"note://a"}}`)
 			expect(`{"jsonrpc":"2.0","id":3,"result":{}}`)
 			s.ResourceUpdated("note://b")
@@ -376,7 +376,7 @@ func post(t *testing.T, url string, header http.Header, body string) (*http.Resp
 // nextEvent returns the data of the next event, "" at the end of the stream.
 func nextEvent(events *bufio.Scanner) string {
 	for events.Scan() {
-		if data, ok := strings.CutPrefix(events.Text(), "data: "); ok && data != "" { // an empty one says from where to resume
+		if data, ok := strings.CutPrefix(events.Text(), "data: "); ok && data != "" { // the priming event is empty
 			return data
 		}
 	}
@@ -422,8 +422,8 @@ func TestListenWithoutAnEventStreamIsRejected(t *testing.T) {
 	}
 }
 
-// T11, T12: a session's standalone stream carries what changes; the responses to its requests do
-// not. A newer one takes over what the older one has not delivered.
+// T11, T12: the standalone stream of a session carries notifications of changes, and no responses.
+// A newer stream delivers what the older one has not.
 func TestChangesGoToOneStreamOfASession(t *testing.T) {
 	s := changeable()
 	waiting, goOn := make(chan struct{}), make(chan struct{})
@@ -480,7 +480,7 @@ func TestChangesGoToOneStreamOfASession(t *testing.T) {
 			t.Errorf("the response to a call has %s", m)
 		}
 	}
-	// What is subscribed to outlives the stream.
+	// Subscriptions outlive the stream.
 	post(t, endpoint.URL, session, `{"jsonrpc":"2.0","id":3,"method":"resources/subscribe","params":{"uri":"note://a"}}`)
 	last := get()
 	s.ResourceUpdated("note://a")
@@ -504,6 +504,6 @@ func TestListensAreReleasedWhenTheyEnd(t *testing.T) {
 	if err := <-w.served; err != nil {
 		t.Error(err)
 	}
-	w.served <- nil // for the cleanup
+	w.served <- nil // the cleanup function waits for it
 	goleak.VerifyNone(t, before)
 }

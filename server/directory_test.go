@@ -10,7 +10,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// The URI that a directory gives a file is the one that it is listed and read under.
+// Directory.URI returns the URI under which the file is listed and read.
 func TestDirectoryReturnsURIsOfServedFiles(t *testing.T) {
 	s := quiet()
 	names := []string{"a.txt", "sub/b c.txt", "sub/%25+ü&.txt"}
@@ -60,12 +60,12 @@ func TestDirectoryNotifiesOfChanges(t *testing.T) {
 					t.Fatal(err)
 				case change.Resync && begun < 2:
 					if begun++; begun == 2 {
-						d.Updated(".hidden") // names nothing
+						d.Updated(".hidden") // not served
 						d.ListChanged()
 						d.Updated("a.txt")
 					}
 				case change.Resync && change.Kind == client.ResourcesChanged:
-					// A stream that opened late: there may have been what was not reported.
+				// A change before the stream was open is reported without certainty.
 				case change.Kind == client.ResourcesChanged:
 					list = true
 				case change.URI == "file:///d/a.txt":

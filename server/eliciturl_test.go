@@ -22,7 +22,7 @@ import (
 
 const payHere = "https://pay.example/bill"
 
-// till is where users pay, in their own time.
+// till is the page where users pay after some time.
 type till struct {
 	mu       sync.Mutex
 	asked    []mcp.ElicitParams
@@ -31,7 +31,7 @@ type till struct {
 	complete []string     // ids in notifications/elicitation/complete
 }
 
-// ask answers for the user: agrees at first, and pays after so long.
+// ask answers for the user, who agrees at first, and pays after some time.
 func (p *till) ask(after time.Duration) func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	return func(_ context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		p.mu.Lock()
@@ -45,7 +45,7 @@ func (p *till) ask(after time.Duration) func(context.Context, *mcp.ElicitParams)
 
 func (p *till) done(context.Context) (bool, error) { return p.paid.Load(), nil }
 
-// trace notes what the client is told.
+// trace records the notifications that the client receives.
 func (p *till) trace(_ bool, raw []byte) {
 	if m, err := jsonrpc.Parse(raw, jsonrpc.Limits{}); err == nil && m.Method == mcp.NotificationElicitationComplete {
 		id, _ := m.Params.Get("elicitationId")
@@ -55,7 +55,7 @@ func (p *till) trace(_ bool, raw []byte) {
 	}
 }
 
-// serve has a tool that does f, and then reports progress.
+// serve returns a server with a tool that calls f and then reports progress.
 func (p *till) serve(f func(context.Context) error) *server.Server {
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
 	server.AddTool(s, mcp.Tool{Name: "buy"}, func(ctx context.Context, _ struct{}) (string, error) {
@@ -68,7 +68,7 @@ func (p *till) serve(f func(context.Context) error) *server.Server {
 	return s
 }
 
-// inBothWays runs f in the two revisions that have URLs to visit.
+// inBothWays runs f in the two revisions that have URL elicitation.
 func inBothWays(t *testing.T, f func(t *testing.T, r mcp.Revision)) {
 	for _, r := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
 		t.Run(string(r), func(t *testing.T) {
@@ -77,7 +77,7 @@ func inBothWays(t *testing.T, f func(t *testing.T, r mcp.Revision)) {
 	}
 }
 
-// buy calls the tool. A nil ask is a client that cannot be asked.
+// buy calls the tool. A nil ask is a client without elicitation.
 func (p *till) buy(t *testing.T, r mcp.Revision, s *server.Server, ask func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error)) (string, error) {
 	t.Helper()
 	c := mcptest.Dial(t, s, mcptest.WithRevision(r), func(d *client.Dialer) { d.ElicitURL, d.Trace = ask, p.trace })
@@ -89,13 +89,13 @@ func (p *till) buy(t *testing.T, r mcp.Revision, s *server.Server, ask func(cont
 	return text, err
 }
 
-// The user's way to the URL takes longer than the client has patience for a call.
+// The user takes longer at the URL than the client waits for a call.
 func TestElicitURLWaitsUntilTheUserIsDone(t *testing.T) {
 	inBothWays(t, func(t *testing.T, r mcp.Revision) {
 		var p till
 		took, asks := 3*time.Minute, 1
 		if r.Modern() {
-			took, asks = 45*time.Second, 3 // it is asked again every 20 seconds
+			took, asks = 45*time.Second, 3 // the question is repeated every 20 seconds
 		}
 		s := p.serve(func(ctx context.Context) error { return server.ElicitURL(ctx, payHere, "Pay", p.done) })
 		start := time.Now()
@@ -113,7 +113,7 @@ func TestElicitURLWaitsUntilTheUserIsDone(t *testing.T) {
 			return
 		}
 		if id := p.asked[0].ElicitationID; len(id) < 26 || len(p.complete) != 1 || p.complete[0] != id {
-			t.Errorf("the end of %q was told for %q", id, p.complete)
+			t.Errorf("the client was notified of %q for %q", id, p.complete)
 		}
 	})
 }
@@ -191,7 +191,7 @@ func TestElicitURLDoesNotAskAUserWhoHasFinished(t *testing.T) {
 	})
 }
 
-// Without a way to find out, consent is all there is.
+// Without a done function, ElicitURL returns when the user agrees.
 func TestElicitURLWithoutDoneEndsWithConsent(t *testing.T) {
 	inBothWays(t, func(t *testing.T, r mcp.Revision) {
 		var p till
@@ -209,7 +209,7 @@ func TestUsersCanDeclineAURL(t *testing.T) {
 			s := p.serve(func(ctx context.Context) error { return server.ElicitURL(ctx, payHere, "Pay", p.done) })
 			_, err := p.buy(t, r, s, func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 				p.asked = append(p.asked, mcp.ElicitParams{})
-				if r.Modern() && len(p.asked) == 1 { // who has agreed may still think better of it
+				if r.Modern() && len(p.asked) == 1 { // the user declines the second time
 					return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
 				}
 				return &mcp.ElicitResult{Action: action}, nil
@@ -238,9 +238,9 @@ func TestElicitURLReturnsTheErrorOfDone(t *testing.T) {
 	})
 }
 
-// J10: the error that asks for a visit is of 2025-11-25 and of no other revision.
+// J10: the error URLElicitationRequired exists in 2025-11-25 only.
 func TestJ10CallsAreRejectedUntilTheUserHasOpenedAURL(t *testing.T) {
-	for name, refuse := range map[string]func(*till, context.Context) error{
+	for name, reject := range map[string]func(*till, context.Context) error{
 		"by an option": func(p *till, ctx context.Context) error {
 			return server.ElicitURL(ctx, payHere, "Pay", p.done, server.URLRequired())
 		},
@@ -254,16 +254,16 @@ func TestJ10CallsAreRejectedUntilTheUserHasOpenedAURL(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBothWays(t, func(t *testing.T, r mcp.Revision) {
 				var p till
-				var refused atomic.Int32
-				c := mcptest.Dial(t, p.serve(func(ctx context.Context) error { return refuse(&p, ctx) }), mcptest.WithRevision(r), func(d *client.Dialer) {
+				var rejected atomic.Int32
+				c := mcptest.Dial(t, p.serve(func(ctx context.Context) error { return reject(&p, ctx) }), mcptest.WithRevision(r), func(d *client.Dialer) {
 					d.ElicitURL = func(ctx context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-						time.Sleep(600 * time.Millisecond) // as users do, before they say yes
+						time.Sleep(600 * time.Millisecond) // the user takes a moment before agreeing
 						return p.ask(time.Second)(ctx, params)
 					}
 					d.Timeouts.URLElicitation = time.Minute
 					d.Trace = func(_ bool, raw []byte) {
 						if m, err := jsonrpc.Parse(raw, jsonrpc.Limits{}); err == nil && m.Err != nil && m.Err.Code == mcp.CodeURLElicitationRequired {
-							refused.Add(1)
+							rejected.Add(1)
 						}
 					}
 				})
@@ -271,15 +271,15 @@ func TestJ10CallsAreRejectedUntilTheUserHasOpenedAURL(t *testing.T) {
 				if err != nil || text != "bought" {
 					t.Errorf("%q, %v", text, err)
 				}
-				if want := map[bool]int32{true: 0, false: 1}[r.Modern()]; refused.Load() != want {
-					t.Errorf("%d calls were refused with -32042, want %d", refused.Load(), want)
+				if want := map[bool]int32{true: 0, false: 1}[r.Modern()]; rejected.Load() != want {
+					t.Errorf("%d calls were rejected with -32042, want %d", rejected.Load(), want)
 				}
 			})
 		})
 	}
 }
 
-// What a client that cannot go there is told names the URL, or the capability.
+// A client without URL elicitation gets an error that names the URL or the missing capability.
 func TestRequiredURLsOfClientsWithoutURLElicitation(t *testing.T) {
 	var p till
 	s := p.serve(func(context.Context) error {
@@ -313,7 +313,7 @@ func TestRequiredURLsOfClientsWithoutURLElicitation(t *testing.T) {
 	}
 }
 
-// A user who will not go there ends the call; the error is the server's.
+// A user who declines the URL ends the call with the error of the server.
 func TestADeclinedRequiredURLIsNotRetried(t *testing.T) {
 	inBothWays(t, func(t *testing.T, r mcp.Revision) {
 		var p till
@@ -342,7 +342,7 @@ func TestADeclinedRequiredURLIsNotRetried(t *testing.T) {
 	})
 }
 
-// Y5: nobody is sent to a URL that lets others in, or listen.
+// Y5: unsafe URLs are rejected before the user sees them.
 func TestY5UnsafeElicitationURLsAreRejected(t *testing.T) {
 	inBothWays(t, func(t *testing.T, r mcp.Revision) {
 		for _, address := range []string{"http://pay.example/", "https://user:secret@pay.example/", "javascript:alert(1)", "pay.example", ""} {

@@ -17,7 +17,7 @@ type Booking struct {
 	People int    `json:"people" title:"People" minimum:"1" maximum:"9" default:"2"`
 }
 
-// ask calls a tool of s for a user who answers each question with answer.
+// ask calls a tool of s for a user who gives the same answer to each question.
 func ask(s *server.Server, tool string, answer any) (string, error) {
 	d := client.Dialer{Elicit: func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		fmt.Println(form.Message)
@@ -40,7 +40,7 @@ func ask(s *server.Server, tool string, answer any) (string, error) {
 	return client.CallTool[string](context.Background(), c, tool, nil)
 }
 
-// The form comes from the type, and so does the check of what the user enters.
+// The form and the validation of the answer follow from the type.
 func ExampleElicit() {
 	s := &server.Server{Name: "tables", Version: "1.0.0"}
 	server.AddTool(s, mcp.Tool{Name: "book"}, func(ctx context.Context, _ struct{}) (string, error) {
@@ -48,7 +48,7 @@ func ExampleElicit() {
 		switch {
 		case errors.Is(err, server.ErrDeclined), errors.Is(err, server.ErrDismissed):
 			return "Nothing was booked.", nil
-		case err != nil: // return it as it is: it may say that the answer is on its way
+		case err != nil: // such as server.ErrInputRequired
 			return "", err
 		}
 		return fmt.Sprintf("Booked for %d on %s.", when.People, when.Day), nil
@@ -63,8 +63,7 @@ func ExampleElicit() {
 	// Nothing was booked. <nil>
 }
 
-// In 2026-07-28 a handler runs again with the answers in hand. What is inside of Once
-// does not.
+// In 2026-07-28 a handler runs again with the answers. The function inside of Once does not.
 func ExampleOnce() {
 	s := &server.Server{Name: "shop", Version: "1.0.0"}
 	server.AddTool(s, mcp.Tool{Name: "buy"}, func(ctx context.Context, _ struct{}) (string, error) {
@@ -88,8 +87,7 @@ func ExampleOnce() {
 	// Seat 17 is for Ada. <nil>
 }
 
-// Questions that do not depend on each other are asked at once: in 2026-07-28 they cost
-// one round instead of two.
+// Independent questions are asked at once: in 2026-07-28 they take one round instead of two.
 func ExampleAsk() {
 	s := &server.Server{Name: "tables", Version: "1.0.0"}
 	server.AddTool(s, mcp.Tool{Name: "book"}, func(ctx context.Context, _ struct{}) (string, error) {

@@ -77,7 +77,7 @@ func ExampleServer_authorization() {
 	//   scope="notes:read notes:write"
 }
 
-// On standard input nobody has a token: the program says what its client may.
+// Callers on standard input have no token: LocalScopes are their scopes.
 func ExampleRequireScopes() {
 	s := &server.Server{LocalScopes: []string{"notes:read"}}
 	read := func(context.Context, struct{}) (string, error) { return "buy milk", nil }

@@ -12,7 +12,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// A long call that holds no connection while it works.
+// A long call that uses no connection while it works.
 func ExampleCloseStream() {
 	s := &server.Server{Name: "archive"}
 	server.AddTool(s, mcp.Tool{Name: "restore", Description: "Fetch a file from tape"},
@@ -23,7 +23,7 @@ func ExampleCloseStream() {
 			if err := server.CloseStream(ctx, 10*time.Millisecond); err != nil && !errors.Is(err, server.ErrUnsupported) {
 				return "", err
 			}
-			_ = server.Progress(ctx, 1, 1, "the file has been read") // held until the client is back
+			_ = server.Progress(ctx, 1, 1, "the file has been read") // stored until the client reconnects
 			return in.File + " is restored", nil
 		})
 

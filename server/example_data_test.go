@@ -180,7 +180,7 @@ func ExampleCompleteTemplate() {
 
 func ExampleServer_RegisterResource() {
 	s := &server.Server{Name: "mirror"}
-	for _, uri := range []string{"mirror://one", "mirror://two"} { // known when the program runs
+	for _, uri := range []string{"mirror://one", "mirror://two"} { // known at run time only
 		err := s.RegisterResource(mcp.Resource{URI: uri, Name: uri}, func(_ context.Context, uri string) (*mcp.ReadResourceResult, error) {
 			return &mcp.ReadResourceResult{Contents: []mcp.ResourceContents{{MimeType: "text/plain", Text: "from " + uri}}}, nil
 		})

@@ -32,7 +32,7 @@ func ExampleAddTool() {
 	text, err := client.CallTool[string](context.Background(), c, "greet", Greeting{"Ada"})
 	fmt.Println(text, err)
 
-	// What does not fit the schema does not reach the handler.
+	// Arguments that do not match the schema do not reach the handler.
 	_, err = client.CallTool[string](context.Background(), c, "greet", map[string]any{"name": 7})
 	fmt.Println(err)
 	// Output:
@@ -69,7 +69,7 @@ func ExampleAddTool_structured() {
 	// tool weather failed: there is no weather station in Atlantis
 }
 
-// A tool that is not known when the program is written.
+// A tool that is known at run time only.
 func ExampleServer_RegisterTool() {
 	s := new(server.Server)
 	err := s.RegisterTool(mcp.Tool{
@@ -120,7 +120,7 @@ func ExampleProgress() {
 	// built <nil>
 }
 
-// A Server is an http.Handler, to be mounted on any path.
+// A Server is an http.Handler that can be mounted on any path.
 func ExampleServer_ServeHTTP() {
 	s := new(server.Server)
 	server.AddTool(s, mcp.Tool{Name: "now", Description: "Tell the time"},
@@ -141,7 +141,7 @@ func ExampleServer_ServeHTTP() {
 	// high time <nil>
 }
 
-// The same Server serves any other stream of lines.
+// The same Server also serves any other stream of lines.
 func ExampleServer_ServeConn() {
 	s := new(server.Server)
 	server.AddTool(s, mcp.Tool{Name: "hello", Description: "Say hello"},

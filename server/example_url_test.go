@@ -13,8 +13,8 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// Nothing stays open while the user is away: the call is refused, and its client is told
-// when to make it again.
+// No connection stays open while the user is busy: the call is rejected, and the client is notified
+// when to repeat it.
 func ExampleURLRequired() {
 	var paid atomic.Bool
 	s := &server.Server{Name: "shop", Version: "1.0.0"}
@@ -25,7 +25,7 @@ func ExampleURLRequired() {
 	})
 	d := client.Dialer{Revision: mcp.V20251125, ElicitURL: func(_ context.Context, page *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		fmt.Println(page.Message, page.URL)
-		time.AfterFunc(10*time.Millisecond, func() { paid.Store(true) }) // somewhere else
+		time.AfterFunc(10*time.Millisecond, func() { paid.Store(true) }) // the user pays on the page
 		return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
 	}}
 	near, far := transport.Pipe()
@@ -44,10 +44,10 @@ func ExampleURLRequired() {
 	// Thank you! <nil>
 }
 
-// A payment must not pass through the client: the user makes it on a page, and the
-// handler goes on when it is made.
+// A payment must not pass through the client: the user makes it on a page, and the handler
+// continues afterwards.
 func ExampleElicitURL() {
-	var paid atomic.Bool // the page's own server knows
+	var paid atomic.Bool // set by the page
 	s := &server.Server{Name: "shop", Version: "1.0.0"}
 	server.AddTool(s, mcp.Tool{Name: "buy"}, func(ctx context.Context, _ struct{}) (string, error) {
 		err := server.ElicitURL(ctx, "https://shop.example/bill?id=1", "Pay the bill.",
@@ -55,7 +55,7 @@ func ExampleElicitURL() {
 		return "Thank you!", err
 	})
 
-	// A client whose user agrees to go there, and pays.
+	// A client whose user agrees to open the page, and pays.
 	d := client.Dialer{ElicitURL: func(_ context.Context, page *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		fmt.Println(page.Message, page.URL)
 		paid.Store(true)

@@ -11,9 +11,9 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// A tool for administrators is not there for anybody else.
+// A tool for administrators does not exist for other callers.
 func ExampleVisibleTo() {
-	administrators := map[principal.Principal]bool{} // as the program knows them
+	administrators := map[principal.Principal]bool{} // filled by the program
 	s := &server.Server{Name: "office"}
 	server.AddTool(s, mcp.Tool{Name: "clock"}, func(context.Context, struct{}) (string, error) { return "noon", nil })
 	server.AddTool(s, mcp.Tool{Name: "shutdown"}, func(context.Context, struct{}) (string, error) { return "bye", nil },
@@ -37,7 +37,7 @@ func ExampleVisibleTo() {
 	// tools/call: unknown tool: "shutdown" (code -32602)
 }
 
-// Clients keep the lists for a minute, and one resource for an hour.
+// Clients may cache the lists for a minute, and one resource for an hour.
 func ExampleCached() {
 	s := &server.Server{Name: "library", ListCache: server.CachePolicy{TTL: 60e9}}
 	server.AddStatic(s, mcp.Resource{URI: "book://1", Name: "A book"}, "Once upon a time …",

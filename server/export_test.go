@@ -7,14 +7,14 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// ToolPages returns how many pages of the list of tools are kept.
+// ToolPages returns the number of cached pages of the list of tools.
 func (s *Server) ToolPages() int {
 	s.tools.mu.RLock()
 	defer s.tools.mu.RUnlock()
 	return len(s.tools.pages)
 }
 
-// ServeConnAs serves a connection on which somebody has been authenticated.
+// ServeConnAs serves a connection with an authenticated client.
 func (s *Server) ServeConnAs(ctx context.Context, conn transport.Conn, who principal.Principal) error {
 	c, err := s.ready()
 	if err != nil {
@@ -23,7 +23,7 @@ func (s *Server) ServeConnAs(ctx context.Context, conn transport.Conn, who princ
 	return c.stream.Serve(ctx, c.draining, conn, who)
 }
 
-// CursorAfter makes a cursor for everybody of a list.
+// CursorAfter returns a cursor of a list that is the same for all callers.
 func (s *Server) CursorAfter(list, name string) string {
 	_, _ = s.ready()
 	return s.core.cursors.after(list, name, nil)

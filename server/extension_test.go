@@ -46,7 +46,7 @@ func TestInvalidExtensionsAreRejected(t *testing.T) {
 
 func TestExtensionsAreAddedBeforeTheServerServes(t *testing.T) {
 	s := new(server.Server)
-	l := speak(t, s)
+	l := connectLine(t, s)
 	if _, err := l.ask(mcp.MethodDiscover, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -55,18 +55,18 @@ func TestExtensionsAreAddedBeforeTheServerServes(t *testing.T) {
 	}
 }
 
-// J13: an extension that an earlier request has declared is none of this one's.
+// J13: a declaration in an earlier request does not count for this one.
 func TestExtensionOfDependsOnTheRequest(t *testing.T) {
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
 	server.AddExtension(s, server.Extension{ID: "com.example/jobs", Requests: map[string]server.ExtensionRequest{"jobs/run": noResult}})
-	l := speak(t, s)
+	l := connectLine(t, s)
 	const declaring = `{"jsonrpc":"2.0","id":1,"method":"jobs/run","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"com.example/jobs":%s}}}}}`
 	l.send(fmt.Sprintf(declaring, "{}"))
 	if got := l.receive(); !strings.Contains(got, `"resultType":"complete"`) {
 		t.Errorf("%s", got)
 	}
 	l.wantError("jobs/run", "", mcp.CodeMissingCapability, "com.example/jobs")
-	l.send(fmt.Sprintf(declaring, "true")) // is no declaration
+	l.send(fmt.Sprintf(declaring, "true")) // settings must be an object
 	if got := l.receive(); !strings.Contains(got, "-32602") && !strings.Contains(got, "-32021") {
 		t.Errorf("%s", got)
 	}

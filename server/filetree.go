@@ -135,7 +135,7 @@ func (w *walk) directory(name, uri string, depth int) bool {
 	return true
 }
 
-// file adds a file to the page, and reports whether there is room for more.
+// file adds a file to the page, and reports whether there is space for more.
 func (w *walk) file(name, uri string) bool {
 	info, err := w.tree.root.Stat(filepath.FromSlash(name))
 	if err != nil || !info.Mode().IsRegular() {

@@ -158,7 +158,7 @@ func (f *followers) follow(ctx context.Context, s *Server, following map[string]
 			defer cancel()
 			defer func() {
 				if v := recover(); v != nil {
-					s.logger().Error("panic in the function of WhileSubscribed: the resource is no longer followed", "uri", uri, "panic", v, "stack", string(debug.Stack()))
+					s.logger().Error("panic in the function of WhileSubscribed", "uri", uri, "panic", v, "stack", string(debug.Stack()))
 				}
 			}()
 			offer.follow(ctx, uri)

@@ -17,7 +17,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// diary is what followers did, in order.
+// diary records the actions of followers in order.
 type diary struct {
 	mu      sync.Mutex
 	entries []string
@@ -33,7 +33,7 @@ func (d *diary) write(what string) {
 	d.written <- struct{}{}
 }
 
-// follow is a follower that writes down when it begins and ends.
+// follow is a follower that records its begin and its end.
 func (d *diary) follow(ctx context.Context, uri string) {
 	d.write("+" + uri)
 	<-ctx.Done()
@@ -205,7 +205,7 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// R7: who does not see a resource cannot have it followed, by subscribing first either.
+// R7: a caller cannot make the server follow a hidden resource, not even by subscribing first.
 func TestAHiddenResourceIsFollowedForItsCallers(t *testing.T) {
 	d := newDiary()
 	s := followed(d)
@@ -213,7 +213,7 @@ func TestAHiddenResourceIsFollowedForItsCallers(t *testing.T) {
 	server.AddStatic(s, mcp.Resource{URI: "note://secret", Name: "secret"}, "s", server.WhileSubscribed(d.follow),
 		server.VisibleTo(func(who principal.Principal, _ string) bool { return who == ada }))
 	listen := request(1, mcp.MethodListen, `"notifications":{"resourceSubscriptions":["note://secret","note://a"]}`)
-	hers, his := speakAs(t, s, ada), speakAs(t, s, person(t, "bob"))
+	hers, his := connectLineAs(t, s, ada), connectLineAs(t, s, person(t, "bob"))
 	his.send(listen)
 	d.expect(t, "+note://a")
 	hers.send(listen)

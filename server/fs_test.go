@@ -18,7 +18,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// tree makes a directory of files by path.
+// tree creates a directory of files by path.
 func tree(t *testing.T, files map[string]string) (dir string, root *os.Root) {
 	t.Helper()
 	dir = t.TempDir()
@@ -39,7 +39,7 @@ func tree(t *testing.T, files map[string]string) (dir string, root *os.Root) {
 	return dir, root
 }
 
-// served lists the files below the prefix, decoded.
+// served lists the decoded paths of the files below the prefix.
 func served(t *testing.T, c *client.Client, prefix string) (names []string) {
 	t.Helper()
 	for r, err := range c.Resources(t.Context()) {
@@ -55,8 +55,8 @@ func served(t *testing.T, c *client.Client, prefix string) (names []string) {
 	return names
 }
 
-// Y2: whatever way a path is written in, it leads to a file below the directory, or
-// nowhere. Each file outside has the same word in it.
+// Y2: however a path is written, it leads to a file below the directory or is not found. The files
+// outside all contain the same word.
 func TestY2PathsCannotLeaveTheDirectory(t *testing.T) {
 	const secret = "s3cret"
 	outer, _ := tree(t, map[string]string{
@@ -135,7 +135,7 @@ func TestY2PathsCannotLeaveTheDirectory(t *testing.T) {
 	}
 }
 
-// Y2: what completes paths tells of nothing that is not served.
+// Y2: completion of paths suggests served files only.
 func TestY2CompletionSuggestsServedFilesOnly(t *testing.T) {
 	_, root := tree(t, map[string]string{"notes.txt": "", "nested/a.txt": "", "nested/b.txt": "", ".night": "", "other": ""})
 	s := quiet()
@@ -152,7 +152,7 @@ func TestY2CompletionSuggestsServedFilesOnly(t *testing.T) {
 		"nested/..":  {},
 		"/":          {},
 		"notes.txt/": {},
-		"nobody/":    {},
+		"unknown/":   {},
 	} {
 		got, err := c.Complete(t.Context(), mcp.CompleteParams{
 			Ref:      mcp.CompleteReference{Type: mcp.RefResource, URI: "file:///d/{+path}"},
@@ -198,7 +198,7 @@ func TestATooLargeFileIsRejected(t *testing.T) {
 	if got := textAt(t, c, "file:///d/large"); !strings.Contains(got, "the file has 11 bytes, the limit is 10") {
 		t.Error(got)
 	}
-	// A file whose size is not known beforehand.
+	// A file of unknown size.
 	if runtime.GOOS == "linux" {
 		if err := os.Symlink("/proc/self/status", filepath.Join(dir, "status")); err != nil {
 			t.Fatal(err)
@@ -223,8 +223,8 @@ func TestFileTooLargeErrorIsTyped(t *testing.T) {
 	}
 }
 
-// Files are listed page by page in the order of their URIs, between the other
-// resources, whatever their names are, and each once.
+// Files are listed page by page, in the order of their URIs, together with the other resources,
+// each once.
 func TestFilesAreListedInTheOrderOfURIs(t *testing.T) {
 	files := map[string]string{}
 	for _, directory := range []string{"", "a/", "a-b/", "a b/", "a.b/", "é/", "a/a/a/", "z/z/"} {
@@ -260,7 +260,7 @@ func TestFilesAreListedInTheOrderOfURIs(t *testing.T) {
 	}
 }
 
-// A page reads a bounded number of directories, and the next goes on from there.
+// A page reads a bounded number of directories, and the next page continues there.
 func TestATreeOfManyDirectoriesIsListedCompletely(t *testing.T) {
 	dir, root := tree(t, map[string]string{"a": "", "z": ""})
 	for i := range 1_050 {
@@ -268,7 +268,7 @@ func TestATreeOfManyDirectoriesIsListedCompletely(t *testing.T) {
 		if err := os.Mkdir(directory, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if i%100 == 0 { // most are empty: a page has next to nothing to show
+		if i%100 == 0 { // most are empty, so that a page lists few files
 			if err := os.WriteFile(filepath.Join(directory, "f"), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -350,10 +350,10 @@ func TestInvalidDirectoriesAreRejected(t *testing.T) {
 	}
 }
 
-// Y2: a directory that may not be read, and a file, are as good as not there.
+// Y2: a directory or file without read permission is not found.
 func TestY2UnreadableIsNotFound(t *testing.T) {
 	if runtime.GOOS == "windows" || os.Getuid() == 0 {
-		return // everything may be read
+		return // the user can read every file
 	}
 	dir, root := tree(t, map[string]string{"closed": "secret", "shut/a": "secret", "open": "open"})
 	for _, name := range []string{"closed", "shut"} {

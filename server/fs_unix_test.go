@@ -16,8 +16,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// Y2: what is no regular file is neither listed nor read: opening a pipe would wait for
-// whoever writes to it.
+// Y2: files that are not regular are neither listed nor read: opening a pipe would block until its
+// other end is open.
 func TestY2PipesAreNotRead(t *testing.T) {
 	dir, root := tree(t, map[string]string{"file": "text"})
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {

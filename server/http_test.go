@@ -25,22 +25,22 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// endpoint is a server over HTTP on the loopback interface, asked byte by byte.
+// endpoint is a server over HTTP on the loopback interface, with a client that writes raw requests.
 type endpoint struct {
 	t       *testing.T
 	server  *server.Server
 	http    *httptest.Server
 	waiting chan waiting // calls of the tool "wait"
 
-	// arrived are the contexts of the HTTP requests that have the header X-Watched.
+	// arrived receives the contexts of the HTTP requests with the header X-Watched.
 	arrived chan context.Context
 }
 
 // waiting is a call of the tool "wait".
 type waiting struct {
 	ctx     context.Context
-	release chan struct{} // close it to have the call answered
-	ended   chan error    // what reporting progress at the end came to
+	release chan struct{} // closed to end the call
+	ended   chan error    // the result of reporting progress at the end
 }
 
 func newEndpoint(t *testing.T, configure ...func(*server.Server)) *endpoint {
@@ -93,8 +93,8 @@ func httpServer() *server.Server {
 	return s
 }
 
-// addWait adds the tool "wait", which reports progress, waits to be released or
-// cancelled, and reports progress again.
+// addWait adds the tool "wait", which reports progress, waits until it is released or cancelled, and
+// reports progress again.
 func addWait(s *server.Server) chan waiting {
 	calls := make(chan waiting, 200)
 	server.AddTool(s, mcp.Tool{Name: "wait"}, func(ctx context.Context, _ struct{}) (string, error) {
@@ -112,17 +112,17 @@ func addWait(s *server.Server) chan waiting {
 	return calls
 }
 
-// answer is what came back for one request.
+// answer is the response to one request.
 type answer struct {
 	status int
 	header http.Header
 	body   string
-	closed bool // the connection, after the answer
+	closed bool // whether the connection was closed after the response
 }
 
 func (a answer) String() string { return fmt.Sprintf("%d %s %s", a.status, a.header, a.body) }
 
-// code is the code of the error in the body, 0 if there is none, and its id as written.
+// code returns the code of the error in the body, 0 if there is none, and the raw id.
 func (a answer) code(t *testing.T) (code int64, id string) {
 	t.Helper()
 	if a.body == "" {
@@ -141,7 +141,7 @@ func (a answer) code(t *testing.T) (code int64, id string) {
 	return code, string(m.ID)
 }
 
-// do sends one request. Headers come in pairs; a Host is the Host.
+// do sends one request. Headers are pairs of names and values; a header Host sets the host.
 func (e *endpoint) do(method, path, body string, header ...string) answer {
 	e.t.Helper()
 	resp := e.open(e.t.Context(), method, path, body, header...)
@@ -185,7 +185,7 @@ func (e *endpoint) open(ctx context.Context, method, path, body string, header .
 	return resp
 }
 
-// modern is a request of 2026-07-28, and the headers that go with it.
+// modern returns a request of 2026-07-28 and its headers.
 func modern(id, method, params string) (body string, header []string) {
 	if params != "" {
 		params += ","
@@ -206,7 +206,7 @@ func (e *endpoint) modern(id, method, params string, header ...string) answer {
 
 const initializeBody = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"%s","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`
 
-// session begins a session of a revision and returns the headers of its requests.
+// session starts a session of a revision and returns the headers of its requests.
 func (e *endpoint) session(version string) []string {
 	e.t.Helper()
 	a := e.do(http.MethodPost, "/", fmt.Sprintf(initializeBody, version))
@@ -221,7 +221,7 @@ func (e *endpoint) session(version string) []string {
 	return header
 }
 
-// alive checks that the server serves as ever.
+// alive checks that the server still serves.
 func (e *endpoint) alive() {
 	e.t.Helper()
 	if a := e.modern("1", mcp.MethodDiscover, ""); a.status != http.StatusOK {
@@ -229,7 +229,7 @@ func (e *endpoint) alive() {
 	}
 }
 
-// events reads an event stream, event by event.
+// events reads an event stream event by event.
 type events struct {
 	t    *testing.T
 	body io.ReadCloser
@@ -248,7 +248,7 @@ func newEvents(t *testing.T, resp *http.Response) *events {
 	return e
 }
 
-// next returns the next event, without comments; ok is false at the end.
+// next returns the next event without comments; ok is false at the end of the stream.
 func (e *events) next() (name, data string, ok bool) {
 	for e.scan.Scan() {
 		line := e.scan.Text()
@@ -264,7 +264,7 @@ func (e *events) next() (name, data string, ok bool) {
 	return "", "", false
 }
 
-// ends checks that nothing more comes.
+// ends checks that the stream ends without further events.
 func (e *events) ends() {
 	e.t.Helper()
 	if name, data, ok := e.next(); ok {
@@ -274,7 +274,7 @@ func (e *events) ends() {
 
 const foreign = "http://evil.example"
 
-// T1, T2: each method, in each era, on each of its endpoints.
+// T1, T2: the origin is checked for each method, in each era, on each of its endpoints.
 func TestT1OriginIsCheckedOnEveryMethod(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
@@ -309,13 +309,13 @@ func TestT1OriginIsCheckedOnEveryMethod(t *testing.T) {
 			}
 		}
 	}
-	// The session that a foreign page has tried to end is there.
+	// The session still exists after a foreign page has tried to end it.
 	if a := e.do("POST", "/", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, append(session, "Origin", own)...); a.status != http.StatusOK {
 		t.Errorf("its own origin: %s", a)
 	}
 }
 
-// status sends a request without a body and returns the status, whatever follows it.
+// status sends a request without a body and returns the status. It does not wait for the body.
 func (e *endpoint) status(method string, header ...string) int {
 	e.t.Helper()
 	ctx, cancel := context.WithCancel(e.t.Context())
@@ -376,7 +376,7 @@ func TestContentTypesAreNegotiated(t *testing.T) {
 	}
 }
 
-// A client that takes no event stream hears of no progress, and gets its result.
+// A client that does not accept event streams receives no progress, and gets its result.
 func TestAClientThatDoesNotAcceptEventStreamsGetsJSON(t *testing.T) {
 	e := newEndpoint(t)
 	for era, ask := range map[string]func() answer{
@@ -397,7 +397,7 @@ func TestAClientThatDoesNotAcceptEventStreamsGetsJSON(t *testing.T) {
 
 const countCall = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"count","arguments":{"to":3},"_meta":{"progressToken":1}}}`
 
-// pair is the transport of 2024-11-05, from the client's side.
+// pair is the client's side of the 2024-11-05 transport.
 type pair struct {
 	*events
 	endpoint string // path and query
@@ -416,7 +416,7 @@ func (e *endpoint) pair(path string) *pair {
 	return p
 }
 
-// T5: the endpoint comes first; what is posted there is answered on the stream.
+// T5: the first event names the endpoint; responses to messages posted there come on the stream.
 func TestT5PairBeginsWithItsEndpoint(t *testing.T) {
 	e := newEndpoint(t)
 	p := e.pair("/")
@@ -448,7 +448,7 @@ func TestT5PairBeginsWithItsEndpoint(t *testing.T) {
 	post(`[{"jsonrpc":"2.0","id":3,"method":"ping"}]`, 400)
 	post(`{"jsonrpc":"2.0","id":99,"result":{}}`, 202)
 	if a := e.do("POST", "/?sessionId=AAAAAAAAAAAAAAAAAAAAAA", `{"jsonrpc":"2.0","id":3,"method":"ping"}`); a.status != 404 {
-		t.Errorf("somebody else's: %s", a)
+		t.Errorf("another session's: %s", a)
 	}
 	post(`{"jsonrpc":"2.0","id":4,"method":"ping"}`, 202)
 	if _, data, _ := p.next(); data != `{"jsonrpc":"2.0","id":4,"result":{}}` {
@@ -456,7 +456,7 @@ func TestT5PairBeginsWithItsEndpoint(t *testing.T) {
 	}
 }
 
-// The end of the stream is the end of the session, and of what it has in flight.
+// The end of the stream ends the session and its requests in flight.
 func TestT5PairEndsWithItsStream(t *testing.T) {
 	e := newEndpoint(t)
 	p := e.pair("/")
@@ -472,7 +472,7 @@ func TestT5PairEndsWithItsStream(t *testing.T) {
 	})
 }
 
-// eventually waits for what another goroutine is about to do.
+// eventually waits for a condition that another goroutine brings about.
 func eventually(t *testing.T, happened func() bool) {
 	t.Helper()
 	timeout := time.After(patience)
@@ -487,8 +487,7 @@ func eventually(t *testing.T, happened func() bool) {
 	}
 }
 
-// The endpoint is where the client finds it, wherever the program has mounted the
-// server.
+// The endpoint has the path that the client requested, wherever the program has mounted the server.
 func TestT5PairNamesThePathThatTheClientRequested(t *testing.T) {
 	s := httpServer()
 	mux := http.NewServeMux()
@@ -509,7 +508,7 @@ func TestT5PairNamesThePathThatTheClientRequested(t *testing.T) {
 	}
 }
 
-// A path that begins like a host is none in the endpoint.
+// A path that begins like a host name is not used in the endpoint.
 func TestT5PairDoesNotNameAnotherHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := httpServer()
@@ -531,7 +530,7 @@ func TestT5PairDoesNotNameAnotherHost(t *testing.T) {
 	})
 }
 
-// A client that opens a stream and does not begin a session is not waited for.
+// A stream without a handshake ends.
 func TestAPairWithoutAHandshakeEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := httpServer()
@@ -543,7 +542,7 @@ func TestAPairWithoutAHandshakeEnds(t *testing.T) {
 	})
 }
 
-// T6: 2026-07-28 has POST alone and no sessions.
+// T6: 2026-07-28 has the method POST only, and no sessions.
 func TestT6TheModernEraHasOnlyPOST(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
@@ -571,7 +570,7 @@ func TestT6TheModernEraHasOnlyPOST(t *testing.T) {
 	}
 }
 
-// T7: what is accepted without an answer has 202 and no body; what is not accepted, 4xx.
+// T7: an accepted notification or response gets status 202 without a body, any other 4xx.
 func TestT7StatusOfNotificationsAndResponses(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
@@ -602,7 +601,7 @@ func TestT7StatusOfNotificationsAndResponses(t *testing.T) {
 		if a.status != tc.status || (a.body == "") != (tc.status == 202) {
 			t.Errorf("%s: %s", tc.what, a)
 		}
-		// The id would be of a request of ours: whoever reads it must not take this for the answer.
+		// The id belongs to a request of the server, so the error must not repeat it.
 		if _, id := a.code(t); id != "" && id != "null" {
 			t.Errorf("%s: the id is repeated: %s", tc.what, a)
 		}
@@ -610,7 +609,7 @@ func TestT7StatusOfNotificationsAndResponses(t *testing.T) {
 	e.alive()
 }
 
-// T14: a version that there is not, or not for this.
+// T14: a version that does not exist, or does not match the session, is rejected.
 func TestT14UnknownVersionsAreRejected(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
@@ -627,7 +626,7 @@ func TestT14UnknownVersionsAreRejected(t *testing.T) {
 		{"DELETE", "", []string{"Mcp-Session-Id", session[1], "MCP-Protocol-Version", "2199-01-01"}, 400},
 		{"POST", ping, []string{"Mcp-Session-Id", session[1], "MCP-Protocol-Version", "2025-11-25", "MCP-Protocol-Version", "2025-11-25"}, 400},
 		{"POST", ping, []string{"Mcp-Session-Id", session[1], "Mcp-Session-Id", session[1]}, 400},
-		{"POST", ping, []string{"Mcp-Session-Id", session[1]}, 200}, // the session knows
+		{"POST", ping, []string{"Mcp-Session-Id", session[1]}, 200}, // the session implies the version
 		{"POST", ping, []string{"Mcp-Session-Id", session[1], "MCP-Protocol-Version", "2025-06-18"}, 200},
 		{"POST", fmt.Sprintf(initializeBody, "2025-11-25"), []string{"MCP-Protocol-Version", "nonsense"}, 400},
 		{"POST", fmt.Sprintf(initializeBody, "2025-11-25"), []string{"MCP-Protocol-Version", "2025-06-18"}, 200},
@@ -642,17 +641,17 @@ func TestT14UnknownVersionsAreRejected(t *testing.T) {
 	if a.status != 400 || code != mcp.CodeUnsupportedVersion || id != "1" || !strings.Contains(a.body, `"requested":"v999.0.0"`) {
 		t.Errorf("%s", a)
 	}
-	var refusal struct {
+	var rejection struct {
 		Error struct{ Data mcp.UnsupportedVersionData }
 	}
 	var discovered struct{ Result mcp.DiscoverResult }
-	if json.Unmarshal([]byte(a.body), &refusal) != nil || json.Unmarshal([]byte(e.modern("1", mcp.MethodDiscover, "").body), &discovered) != nil ||
-		len(refusal.Error.Data.Supported) == 0 || fmt.Sprint(refusal.Error.Data.Supported) != fmt.Sprint(discovered.Result.SupportedVersions) {
+	if json.Unmarshal([]byte(a.body), &rejection) != nil || json.Unmarshal([]byte(e.modern("1", mcp.MethodDiscover, "").body), &discovered) != nil ||
+		len(rejection.Error.Data.Supported) == 0 || fmt.Sprint(rejection.Error.Data.Supported) != fmt.Sprint(discovered.Result.SupportedVersions) {
 		t.Errorf("%s lists others than %v", a, discovered.Result.SupportedVersions)
 	}
 }
 
-// T15, T16, T17, T19, J12: the probes of the conformance suite, with their statuses.
+// T15, T16, T17, T19, J12: the requests of the conformance suite, with their statuses.
 func TestT15T16T17T19J12HeadersMustMatchTheRequest(t *testing.T) {
 	e := newEndpoint(t)
 	name64 := func(s string) string { return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(s)) + "?=" }
@@ -693,7 +692,7 @@ func TestT15T16T17T19J12HeadersMustMatchTheRequest(t *testing.T) {
 		{"removed: ping", body("ping", "", full), []string{v, "2026-07-28", "Mcp-Method", "ping"}, 404, -32601},
 		{"removed: logging/setLevel", body("logging/setLevel", `"level":"info",`, full), []string{v, "2026-07-28", "Mcp-Method", "logging/setLevel"}, 404, -32601},
 		{"removed: resources/subscribe", body("resources/subscribe", `"uri":"x:y",`, full), []string{v, "2026-07-28", "Mcp-Method", "resources/subscribe"}, 404, -32601},
-		{"unknown tool", body("tools/call", `"name":"nobody",`, full), []string{v, "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "nobody"}, 200, -32602},
+		{"unknown tool", body("tools/call", `"name":"unknown",`, full), []string{v, "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "unknown"}, 200, -32602},
 	} {
 		a := e.do("POST", "/", tc.body, tc.header...)
 		code, id := a.code(t)
@@ -704,7 +703,7 @@ func TestT15T16T17T19J12HeadersMustMatchTheRequest(t *testing.T) {
 	e.alive()
 }
 
-// J1, J4, J5, J6, J8: what is no message is answered as what it is, and the next is served.
+// J1, J4, J5, J6, J8: a malformed message gets the right error, and the next one is served.
 func TestJ1J4J5J6J8MalformedMessagesAreAnswered(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
@@ -716,7 +715,7 @@ func TestJ1J4J5J6J8MalformedMessagesAreAnswered(t *testing.T) {
 	for what, tc := range map[string]struct {
 		body string
 		code int64
-		id   string // as repeated
+		id   string // in the response
 	}{
 		"nothing":            {" ", -32700, ""},
 		"no JSON":            {"hello", -32700, ""},
@@ -759,13 +758,13 @@ func TestJ1J4J5J6J8MalformedMessagesAreAnswered(t *testing.T) {
 			}
 		}
 	}
-	// The id null is for peers of before 2025-11-25; the schemas since have no such id.
+	// The id null exists before 2025-11-25 only.
 	for version, want := range map[string]string{"2025-06-18": "null", "2025-11-25": "", "2026-07-28": "", "": "null"} {
 		if _, id := e.do("POST", "/", "hello", "MCP-Protocol-Version", version).code(t); id != want {
 			t.Errorf("%q: id %q", version, id)
 		}
 	}
-	for _, id := range []string{"9007199254740993", `"a"`, "-1", `"\u0061"`} { // echoed as written
+	for _, id := range []string{"9007199254740993", `"a"`, "-1", `"\u0061"`} { // echoed byte for byte
 		if a := e.do("POST", "/", `{"jsonrpc":"2.0","id":`+id+`,"method":"ping"}`, session...); a.body != `{"jsonrpc":"2.0","id":`+id+`,"result":{}}` {
 			t.Errorf("%s: %s", id, a)
 		}
@@ -773,7 +772,7 @@ func TestJ1J4J5J6J8MalformedMessagesAreAnswered(t *testing.T) {
 	e.alive()
 }
 
-// J7: sessions of 2025-03-26 have batches, and they alone.
+// J7: only sessions of 2025-03-26 have batches.
 func TestJ7BatchIsServedInTheOneRevisionThatHasIt(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-03-26")
@@ -848,7 +847,7 @@ func TestBodiesAreBounded(t *testing.T) {
 			t.Errorf("beyond the limit, chunked %v: %s", chunked, a)
 		}
 	}
-	// One that says how long it is is refused without being waited for.
+	// A body with a Content-Length over the limit is rejected before it is read.
 	conn := e.connect()
 	fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 700000000\r\n\r\n{")
 	if line := readLine(t, conn); !strings.HasPrefix(line, "HTTP/1.1 413 ") {
@@ -857,7 +856,7 @@ func TestBodiesAreBounded(t *testing.T) {
 	e.alive()
 }
 
-// connect is a connection to the server, for what no client of HTTP would send.
+// connect opens a raw connection to the server, for requests that no HTTP client would send.
 func (e *endpoint) connect() *net.TCPConn {
 	e.t.Helper()
 	conn, err := net.Dial("tcp", e.http.Listener.Addr().String())
@@ -903,15 +902,14 @@ func TestBrokenBodiesAreRejected(t *testing.T) {
 			t.Errorf("%s: %s", what, line)
 		}
 	}
-	// One that breaks off is nobody's any more, but the server's.
+	// A body that breaks off does not block the server.
 	conn := e.connect()
 	_, _ = io.WriteString(conn, head+"Content-Length: 100\r\n\r\n{\"jsonrpc\"")
 	_ = conn.Close()
 	e.alive()
 }
 
-// callOf opens a call of the tool "wait", and waits until it is being served and its
-// first report of progress has come.
+// callOf opens a call of the tool "wait", and waits until its first progress notification has arrived.
 func (e *endpoint) callOf(ctx context.Context, era string) (*events, waiting) {
 	e.t.Helper()
 	var resp *http.Response
@@ -928,8 +926,8 @@ func (e *endpoint) callOf(ctx context.Context, era string) (*events, waiting) {
 	return stream, <-e.waiting
 }
 
-// T20: in 2026-07-28 closing the response cancels the request, within a second, and
-// nothing more is sent for it.
+// T20: in 2026-07-28, closing the response cancels the request within a second, and no further
+// message is sent for it.
 func TestT20ClosingTheResponseCancels(t *testing.T) {
 	e := newEndpoint(t)
 	ctx, hangUp := context.WithCancel(t.Context())
@@ -941,13 +939,13 @@ func TestT20ClosingTheResponseCancels(t *testing.T) {
 		t.Fatal("the handler was not cancelled within a second")
 	}
 	if err := <-w.ended; err == nil {
-		t.Error("progress was reported to nobody")
+		t.Error("progress was reported without a request for it")
 	}
 	e.alive()
 }
 
-// T20: a client may close its half of the connection and keep reading: still nothing
-// more may come. Before the first event, and after it.
+// T20: a client may close its half of the connection and keep reading. It receives no further
+// message, neither before nor after the first event.
 func TestT20NoMessageIsSentForACancelledRequest(t *testing.T) {
 	e := newEndpoint(t)
 	for _, token := range []string{``, `"progressToken":1,`} {
@@ -970,8 +968,8 @@ func TestT20NoMessageIsSentForACancelledRequest(t *testing.T) {
 	}
 }
 
-// T21: before 2026-07-28 a disconnect is no cancellation. The handler goes on, what it
-// reports is lost, and the session stays.
+// T21: before 2026-07-28, a disconnect does not cancel. The handler continues, its notifications are
+// lost, and the session remains.
 func TestT21DisconnectDoesNotCancelInASession(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
@@ -980,7 +978,7 @@ func TestT21DisconnectDoesNotCancelInASession(t *testing.T) {
 	newEvents(t, resp).next()
 	w := <-e.waiting
 	hangUp()
-	<-(<-e.arrived).Done() // the server knows
+	<-(<-e.arrived).Done() // the server has noticed
 	if a := e.do("POST", "/", `{"jsonrpc":"2.0","id":2,"method":"ping"}`, session...); a.status != 200 {
 		t.Errorf("%s", a)
 	}
@@ -991,7 +989,7 @@ func TestT21DisconnectDoesNotCancelInASession(t *testing.T) {
 	if err := <-w.ended; err != nil {
 		t.Errorf("progress: %v", err)
 	}
-	// The id is free again.
+	// The id can be used again.
 	eventually(t, func() bool {
 		return strings.Contains(e.do("POST", "/", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"still there"}}}`, session...).body, "still there")
 	})
@@ -1002,7 +1000,7 @@ func TestJ15ACancelledRequestOfASessionGetsNoResponse(t *testing.T) {
 	session := e.session("2025-11-25")
 	const cancel = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"changed my mind"}}`
 	for accept, want := range map[string]answer{
-		"application/json, text/event-stream": {status: 200, header: http.Header{"Content-Type": {"text/event-stream"}}}, // without an event
+		"application/json, text/event-stream": {status: 200, header: http.Header{"Content-Type": {"text/event-stream"}}}, // the stream has no event
 		"application/json":                    {status: 202},
 	} {
 		done := make(chan answer)
@@ -1018,12 +1016,12 @@ func TestJ15ACancelledRequestOfASessionGetsNoResponse(t *testing.T) {
 			t.Errorf("%s: %s", accept, a)
 		}
 	}
-	e.do("POST", "/", cancel, session...) // it is over
+	e.do("POST", "/", cancel, session...) // the call has ended
 	e.alive()
 }
 
-// T22, T23, T11: a response stream carries its own call's notifications and its response, no requests,
-// and says to proxies that it is a stream.
+// T22, T23, T11: a response stream carries the notifications and the response of its own call, no
+// requests, and headers that tell proxies not to buffer.
 func TestT22T23TheResponseStreamBelongsToTheCall(t *testing.T) {
 	e := newEndpoint(t)
 	modernBody, modernHeader := modern("1", "tools/call", `"name":"count","arguments":{"to":50}`)
@@ -1062,21 +1060,21 @@ func TestLargeResultsArriveCompletely(t *testing.T) {
 	}
 }
 
-// Nobody waits for ever for a reader who takes nothing: what a call writes to it is
-// bounded, and in 2026-07-28 its leaving ends the call.
+// A reader that stops reading does not block the handler for ever: the data written for a call is
+// bounded, and in 2026-07-28 closing the response ends the call.
 func TestAReaderThatStopsBlocksOnlyItsCall(t *testing.T) {
 	e := newEndpoint(t)
 	body, header := modern("1", "tools/call", `"name":"count","arguments":{"to":50000}`)
 	resp := e.open(t.Context(), "POST", "/", strings.Replace(body, `"_meta":{`, `"_meta":{"progressToken":1,`, 1), header...)
-	defer resp.Body.Close() // having read nothing of 50 MB
+	defer resp.Body.Close() // without reading the 50 MB
 	e.alive()
 	if a := e.modern("1", "tools/call", `"name":"echo","arguments":{"text":"hi"}`); !strings.Contains(a.body, "hi") {
 		t.Errorf("%s", a)
 	}
 }
 
-// F18: a handler that ends its goroutine takes its own exchange with it and nothing
-// else: not the server, not its session's place, not what Shutdown waits for.
+// F18: a handler that ends its goroutine ends its own exchange only. The server goes on, the slot in
+// the session is released, and Shutdown does not wait for it.
 func TestAHandlerThatEndsItsGoroutineIsContained(t *testing.T) {
 	e := newEndpoint(t, func(s *server.Server) {
 		s.Limits.MaxInflight = 2
@@ -1172,7 +1170,7 @@ func TestShutdownEndsOpenStreams(t *testing.T) {
 	}
 }
 
-// What a pair has in flight is answered before its stream ends.
+// Requests in flight of a pair are answered before its stream ends.
 func TestShutdownFinishesAPair(t *testing.T) {
 	e := newEndpoint(t)
 	p := e.pair("/")
@@ -1196,7 +1194,7 @@ func TestShutdownFinishesAPair(t *testing.T) {
 	}
 }
 
-// A Shutdown that loses its patience cancels, and what the handlers make of it is sent.
+// A Shutdown whose context ends cancels the calls, and still sends their results.
 func TestShutdownCancelsWhenItsContextEnds(t *testing.T) {
 	for _, era := range []string{"modern", "legacy"} {
 		e := newEndpoint(t)

@@ -18,8 +18,8 @@ import (
 
 const waitCall = `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"wait"}}`
 
-// Whoever comes one too many is told to wait, however many come at the same moment: by
-// the status, and not by an error that looks like an answer.
+// A request over the limit gets the HTTP status that asks for a retry, however many arrive at the same moment,
+// and not by an error in a response.
 func TestConcurrentRequestsOverTheLimitAreToldToRetry(t *testing.T) {
 	const most, all = 2, 40
 	e := newEndpoint(t, func(s *server.Server) { s.Limits.MaxInflight = most })
@@ -44,9 +44,9 @@ func TestConcurrentRequestsOverTheLimitAreToldToRetry(t *testing.T) {
 				})
 			}
 			close(begin)
-			var held []waiting
+			var blocked []waiting
 			for range most {
-				held = append(held, <-e.waiting)
+				blocked = append(blocked, <-e.waiting)
 			}
 			served := most
 			if name == "batch" {
@@ -60,7 +60,7 @@ func TestConcurrentRequestsOverTheLimitAreToldToRetry(t *testing.T) {
 					}
 				}
 			}
-			if name == "pair" { // accepted at once, answered on the stream
+			if name == "pair" { // accepted at once, the response comes on the stream
 				got := map[int]int{}
 				for range all {
 					got[(<-answers).status]++
@@ -71,7 +71,7 @@ func TestConcurrentRequestsOverTheLimitAreToldToRetry(t *testing.T) {
 			} else {
 				check(all-served, 429)
 			}
-			for _, w := range held {
+			for _, w := range blocked {
 				close(w.release)
 			}
 			if name != "pair" {
@@ -82,8 +82,8 @@ func TestConcurrentRequestsOverTheLimitAreToldToRetry(t *testing.T) {
 	}
 }
 
-// Nobody uses up what there is for others: stateless requests are counted for each
-// address, or principal, and subscriptions apart from them.
+// One caller cannot use up the limit of others: modern requests are counted for each address or
+// principal, and subscriptions separately.
 func TestModernRequestsAreCountedByPrincipal(t *testing.T) {
 	for name, with := range map[string]struct {
 		limits server.Limits
@@ -100,7 +100,7 @@ func TestModernRequestsAreCountedByPrincipal(t *testing.T) {
 			auth: &auth.ProtectedResource{
 				URI:      "http://localhost",
 				Issuers:  []string{"https://issuer.example"},
-				Verifier: auth.VerifierFunc(whoeverTheTokenNames),
+				Verifier: auth.VerifierFunc(principalOfToken),
 			},
 			mine: []string{"Authorization", "Bearer me"}, other: []string{"Authorization", "Bearer you"},
 		},
@@ -114,23 +114,23 @@ func TestModernRequestsAreCountedByPrincipal(t *testing.T) {
 				return inBubble(s, http.MethodPost, body, append(append(header, "Accept", "application/json, text/event-stream"), who...)...)
 			}
 			var serving sync.WaitGroup
-			var held []waiting
+			var blocked []waiting
 			for range 2 {
 				serving.Go(func() {
 					if rec := send(mcp.MethodCallTool, `"name":"wait"`, with.mine); rec.Code != 200 || !strings.Contains(rec.Body.String(), "waited") {
 						t.Errorf("%d %s", rec.Code, rec.Body)
 					}
 				})
-				held = append(held, <-calls)
+				blocked = append(blocked, <-calls)
 			}
 			rec := send(mcp.MethodListTools, "", with.mine)
 			if rec.Code != 429 || rec.Header().Get("Retry-After") == "" || !strings.Contains(rec.Body.String(), `"id":1`) {
 				t.Errorf("one more: %d %v %s", rec.Code, rec.Header(), rec.Body)
 			}
 			if rec := send(mcp.MethodListTools, "", with.other); rec.Code != 200 {
-				t.Errorf("somebody else: %d %s", rec.Code, rec.Body)
+				t.Errorf("another caller: %d %s", rec.Code, rec.Body)
 			}
-			for _, w := range held {
+			for _, w := range blocked {
 				close(w.release)
 			}
 			serving.Wait()
@@ -141,8 +141,8 @@ func TestModernRequestsAreCountedByPrincipal(t *testing.T) {
 	}
 }
 
-// whoeverTheTokenNames makes a principal of the token itself.
-func whoeverTheTokenNames(_ context.Context, token string) (*auth.Info, error) {
+// principalOfToken is a verifier whose principal is the token.
+func principalOfToken(_ context.Context, token string) (*auth.Info, error) {
 	who, err := principal.New("https://issuer.example", token, "")
 	return &auth.Info{Principal: who, Audience: []string{"http://localhost"}, Expiry: time.Now().Add(time.Hour)}, err
 }

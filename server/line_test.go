@@ -15,11 +15,11 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// patience is how long a test waits for what should come at once.
+// patience is how long a test waits for a message that should arrive at once.
 const patience = 10 * time.Second
 
-// line is a client of a server that is written line by line, so that it can say
-// what no client of ours would.
+// line is the client of a server that a test writes line by line, so that it can send what a client
+// of this library would not.
 type line struct {
 	t      testing.TB
 	conn   transport.Conn
@@ -27,8 +27,8 @@ type line struct {
 	stop   context.CancelFunc
 }
 
-// speak serves a connection in memory until the test ends.
-func speak(t testing.TB, s *server.Server) *line {
+// connectLine serves a connection in memory until the test ends.
+func connectLine(t testing.TB, s *server.Server) *line {
 	if s.Logger == nil {
 		s.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -44,7 +44,7 @@ func speak(t testing.TB, s *server.Server) *line {
 	return l
 }
 
-// ended returns what ServeConn has returned.
+// ended returns the result of ServeConn.
 func (l *line) ended() error {
 	l.t.Helper()
 	select {
@@ -77,7 +77,7 @@ func (l *line) receive() string {
 	return string(text)
 }
 
-// request is a request of 2026-07-28 with these members of params.
+// request returns a request of 2026-07-28 with these members of params.
 func request(id int, method, params string) string {
 	if params != "" {
 		params += ","
@@ -97,7 +97,7 @@ func (l *line) ask(method, params string) (result []byte, err *jsonrpc.Error) {
 	return m.Raw, m.Err
 }
 
-// wantError fails unless the request is answered with this code and, in its text, these words.
+// wantError fails unless the response is an error with this code and these words in its text.
 func (l *line) wantError(method, params string, code int64, words string) {
 	l.t.Helper()
 	result, err := l.ask(method, params)
@@ -106,7 +106,7 @@ func (l *line) wantError(method, params string, code int64, words string) {
 	}
 }
 
-// called is what calling a tool came to.
+// called is the outcome of a tool call.
 type called struct {
 	text       string // of all text blocks
 	structured string

@@ -7,8 +7,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain runs the tests, or, when a test has started this binary again as a
-// child process, the server that the child is to be.
+// TestMain runs the tests, or, in a child process that a test has started, the server for that test.
 func TestMain(m *testing.M) {
 	if os.Getenv(runVariable) != "" {
 		run()

@@ -14,7 +14,7 @@ import (
 
 var badKeys = []string{"-x", "com..example/x", "a b", "io.modelcontextprotocol/x", "dev.mcp/x", mcp.MetaServerInfo, mcp.MetaProgressToken}
 
-// J11: a program that sends keys that it may not learns of it when it offers something.
+// J11: reserved keys in definitions are an error when the program adds the definition.
 func TestMetaKeysOfDefinitionsAreChecked(t *testing.T) {
 	offer := func(s *server.Server, key string) map[string]error {
 		meta := mcp.Meta{key: json.RawMessage("1")}
@@ -40,7 +40,7 @@ func TestMetaKeysOfDefinitionsAreChecked(t *testing.T) {
 			}
 		}
 	}
-	// Who supports an official extension may use the keys that it defines, but not the core's.
+	// A program that supports an official extension may use its keys, but not those of the core.
 	s := new(server.Server)
 	server.AddExtension(s, server.Extension{ID: "io.modelcontextprotocol/ui"})
 	for kind, err := range offer(s, "io.modelcontextprotocol/ui") {
@@ -55,14 +55,14 @@ func TestMetaKeysOfDefinitionsAreChecked(t *testing.T) {
 	}
 }
 
-// J11: results are not sent with such keys; what clients send with them is served.
+// J11: results with reserved keys are errors; requests of clients with such keys are served.
 func TestMetaKeysOfResultsAreChecked(t *testing.T) {
 	var key string
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
 	server.AddTool(s, mcp.Tool{Name: "x"}, func(context.Context, struct{}) (*mcp.CallToolResult, error) {
 		return &mcp.CallToolResult{Content: []mcp.Content{}, ResultBase: mcp.ResultBase{Meta: mcp.Meta{key: json.RawMessage("1")}}}, nil
 	})
-	l := speak(t, s)
+	l := connectLine(t, s)
 	for _, key = range []string{"-x", "dev.mcp/x"} {
 		l.wantError(mcp.MethodCallTool, `"name":"x"`, jsonrpc.CodeInternalError, "internal error")
 	}

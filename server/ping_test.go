@@ -18,10 +18,10 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// listening is a client's end of an event stream without a network.
+// listening is the client's end of an event stream, without a network.
 type listening struct {
 	http.ResponseWriter
-	said  func(data string) // takes each event, in a goroutine of its own
+	said  func(data string) // called for each event, in its own goroutine
 	ended chan struct{}
 
 	mu     sync.Mutex
@@ -29,7 +29,7 @@ type listening struct {
 	taking sync.WaitGroup
 }
 
-// Write implements http.ResponseWriter. It is given whole events.
+// Write implements http.ResponseWriter. Each call has whole events.
 func (l *listening) Write(p []byte) (int, error) {
 	for event := range strings.SplitSeq(string(p), "\n\n") {
 		i := strings.Index(event, "data: ")
@@ -47,7 +47,7 @@ func (l *listening) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// pings are those that have come.
+// pings returns the pings that have arrived.
 func (l *listening) pings() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +65,7 @@ func (l *listening) first() string {
 	return l.events[0]
 }
 
-// listen opens an event stream, until the test ends.
+// listen opens an event stream until the test ends.
 func listen(t *testing.T, s *server.Server, said func(data string), header ...string) *listening {
 	l := &listening{ResponseWriter: httptest.NewRecorder(), said: said, ended: make(chan struct{})}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -98,16 +98,15 @@ func (l *listening) over() bool {
 	}
 }
 
-// pong answers pings, and nothing else.
+// pong answers pings and nothing else.
 func pong(data string) (answer string, ok bool) {
 	_, id, _ := strings.Cut(data, `"id":`)
 	id, _, _ = strings.Cut(id, ",")
 	return `{"jsonrpc":"2.0","id":` + id + `,"result":{}}`, strings.Contains(data, `"method":"ping"`)
 }
 
-// A client that answers keeps its session and its stream for ever. One that does not
-// loses the stream, and the session when it does not come back; what it has in flight
-// goes on, T21.
+// T21: a client that answers keeps its session and its stream. A client that does not answer loses the
+// stream, and later the session if it does not reconnect. Its requests in flight go on.
 func TestT21SilentSessionClientsAreDisconnected(t *testing.T) {
 	for name, does := range map[string]struct{ answer, call, comeBack bool }{
 		"answers": {answer: true}, "silent": {}, "silent in a call": {call: true}, "comes back": {comeBack: true},
@@ -168,7 +167,7 @@ func TestT21SilentSessionClientsAreDisconnected(t *testing.T) {
 	}
 }
 
-// The stream of 2024-11-05 is the session.
+// The session of 2024-11-05 ends with its stream.
 func TestSilentPairClientsAreDisconnected(t *testing.T) {
 	for _, answers := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -205,7 +204,7 @@ func TestSilentPairClientsAreDisconnected(t *testing.T) {
 	}
 }
 
-// A connection is watched when the server is told to.
+// Connections of ServeConn are pinged if KeepAlive is set.
 func TestSilentConnectionClientsAreDisconnected(t *testing.T) {
 	for name, does := range map[string]struct {
 		every  time.Duration
@@ -218,7 +217,7 @@ func TestSilentConnectionClientsAreDisconnected(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := httpServer()
 				s.KeepAlive = does.every
-				l := speak(t, s)
+				l := connectLine(t, s)
 				l.send(fmt.Sprintf(initializeBody, "2025-11-25"))
 				l.receive()
 				l.send(initializedBody)

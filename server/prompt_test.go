@@ -113,7 +113,7 @@ func TestACompleterWithoutAnArgumentIsRejected(t *testing.T) {
 	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "x://{id}", Name: "x"}, func(context.Context, map[string]string) (string, error) { return "", nil })
 	complete := func(context.Context, string, map[string]string) ([]string, error) { return nil, nil }
 	for want, f := range map[string]func(){
-		`unknown prompt: "nobody"`:                     func() { server.CompletePrompt(s, "nobody", "name", complete) },
+		`unknown prompt: "unknown"`:                    func() { server.CompletePrompt(s, "unknown", "name", complete) },
 		`the prompt "greet" has no argument "nothing"`: func() { server.CompletePrompt(s, "greet", "nothing", complete) },
 		"nil":                       func() { server.CompletePrompt(s, "greet", "name", complete) },
 		"completer must not be nil": func() { server.CompletePrompt(s, "greet", "name", nil) },
@@ -129,7 +129,7 @@ func TestACompleterWithoutAnArgumentIsRejected(t *testing.T) {
 	}
 }
 
-// Completion is declared when there is something to complete, and goes with the prompt.
+// The completions capability is declared while there is a completer.
 func TestCompletionIsDeclaredWhenThereIsACompleter(t *testing.T) {
 	type named struct {
 		Name string `json:"name"`
@@ -163,7 +163,7 @@ func TestCompletionIsDeclaredWhenThereIsACompleter(t *testing.T) {
 	}
 }
 
-// Params that are none are refused before anything is looked up.
+// Malformed params are rejected before the prompt is looked up.
 func TestMalformedParamsAreRejected(t *testing.T) {
 	s := quiet()
 	server.AddStatic(s, mcp.Resource{URI: "note://a", Name: "a"}, "")
@@ -174,7 +174,7 @@ func TestMalformedParamsAreRejected(t *testing.T) {
 	})
 	peer := rawPeer(t, s)
 	for _, tc := range []struct{ method, params, want string }{
-		{"resources/list", `{"cursor":"nobody's"}`, "invalid cursor"},
+		{"resources/list", `{"cursor":"unknown"}`, "invalid cursor"},
 		{"resources/list", `{"cursor":7}`, "invalid cursor"},
 		{"resources/list", `{"cursor":""}`, "invalid cursor"},
 		{"resources/list", `{"cursor":null}`, "invalid cursor"},

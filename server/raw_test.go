@@ -10,8 +10,7 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// rawPeer is a client of 2025-11-25 that sends whatever params it is told to, and
-// returns the error that it gets.
+// rawPeer is a client of 2025-11-25 that sends arbitrary params and returns the error of the response.
 func rawPeer(t *testing.T, s *server.Server) func(method, params string) *jsonrpc.Error {
 	t.Helper()
 	near, far := transport.Pipe()

@@ -16,17 +16,17 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// quiet is a server that keeps what goes wrong on purpose to itself.
+// quiet returns a server that discards its log.
 func quiet() *server.Server { return &server.Server{Logger: slog.New(slog.DiscardHandler)} }
 
-// panicOf returns what f panics with.
+// panicOf returns the text of the panic of f.
 func panicOf(f func()) (text string) {
 	defer func() { text = fmt.Sprint(recover()) }()
 	f()
 	return ""
 }
 
-// textAt reads a resource that is one text.
+// textAt reads a resource with one text.
 func textAt(t *testing.T, c *client.Client, uri string) string {
 	t.Helper()
 	result, err := c.ReadResource(t.Context(), uri)
@@ -87,7 +87,7 @@ func TestAddResourceCopiesTheDefinition(t *testing.T) {
 	s := quiet()
 	r := mcp.Resource{URI: "note://a", Name: "a", Annotations: &mcp.Annotations{Audience: []mcp.Role{mcp.RoleUser}}, Meta: mcp.Meta{"a": json.RawMessage(`1`)}}
 	server.AddResource(s, r, text(""))
-	r.Annotations.Audience[0], r.Meta["a"] = "nobody", json.RawMessage(`{`)
+	r.Annotations.Audience[0], r.Meta["a"] = "unknown", json.RawMessage(`{`)
 	for got, err := range mcptest.Dial(t, s).Resources(t.Context()) {
 		if err != nil || got.Annotations.Audience[0] != mcp.RoleUser || string(got.Meta["a"]) != "1" {
 			t.Errorf("%+v, %v", got, err)

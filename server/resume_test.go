@@ -19,16 +19,16 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// resumableRevisions are those whose streams can be resumed.
+// resumableRevisions are the revisions whose streams can be resumed.
 var resumableRevisions = []string{"2025-03-26", "2025-06-18", "2025-11-25"}
 
-// frame is one event with all that it has.
+// frame is one event with all its fields.
 type frame struct{ id, retry, data string }
 
-// seq is the number within the event's id.
+// seq returns the number in the event's id.
 func (f frame) seq() string { return f.id[strings.LastIndexByte(f.id, '.')+1:] }
 
-// frames reads an event stream until its end, or until n events have come.
+// frames reads an event stream until it ends or n events have arrived.
 func frames(t *testing.T, resp *http.Response, n int) (all []frame) {
 	t.Helper()
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {
@@ -63,7 +63,7 @@ func scanFrames(scan *bufio.Scanner, n int) (all []frame) {
 
 const everything = 1 << 20
 
-// wantNumbered wants progress from first to last, numbered likewise.
+// wantNumbered fails unless the events are progress from first to last with matching numbers.
 func wantNumbered(t *testing.T, got []frame, first, last int) {
 	t.Helper()
 	if len(got) < last-first+1 {
@@ -77,7 +77,7 @@ func wantNumbered(t *testing.T, got []frame, first, last int) {
 	}
 }
 
-// wantAnswer wants that the last event is the response.
+// wantAnswer fails unless the last event is the response.
 func wantAnswer(t *testing.T, got []frame, seq int) {
 	t.Helper()
 	if len(got) == 0 || got[len(got)-1].seq() != strconv.Itoa(seq) || !strings.Contains(got[len(got)-1].data, `"id":1,"result"`) {
@@ -85,10 +85,10 @@ func wantAnswer(t *testing.T, got []frame, seq int) {
 	}
 }
 
-// stepping is an endpoint with a tool "step" that reports progress as often as it is told.
+// stepping is an endpoint with a tool "step" that reports progress on demand.
 type stepping struct {
 	*endpoint
-	steps chan int // how often to report; closed, it ends the call
+	steps chan int // number of reports to send; closing it ends the call
 }
 
 func newStepping(t *testing.T) *stepping {
@@ -119,8 +119,8 @@ func newStepping(t *testing.T) *stepping {
 
 const stepCall = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"step","_meta":{"progressToken":1}}}`
 
-// begin begins a call, has it report n times and reads that. The client goes away
-// then, and the server knows.
+// begin starts a call, makes it report n times and reads the reports. Then the client disconnects, and
+// begin waits until the server has noticed.
 func (s *stepping) begin(session []string, n int) []frame {
 	s.t.Helper()
 	ctx, hangUp := context.WithCancel(s.t.Context())
@@ -144,8 +144,8 @@ func (s *stepping) resume(session []string, last string) *http.Response {
 	return s.open(s.t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", last)...)
 }
 
-// T13: events have ids that are unique within the session and tell their stream; peers of
-// 2025-11-25 are told from where to resume before there is anything to resume.
+// T13: event ids are unique within the session and identify their stream. In 2025-11-25 a priming event
+// has an id to resume from before the first message.
 func TestT13EventsOfASessionHaveIDs(t *testing.T) {
 	for _, r := range resumableRevisions {
 		e := newEndpoint(t)
@@ -175,7 +175,7 @@ func TestT13EventsOfASessionHaveIDs(t *testing.T) {
 	}
 }
 
-// T6, T13: where nothing can be resumed, events have no ids.
+// T6, T13: events of streams that cannot be resumed have no ids.
 func TestT6T13EventsOfOtherRevisionsHaveNoIDs(t *testing.T) {
 	e := newEndpoint(t)
 	for _, f := range frames(t, e.open(t.Context(), "POST", "/", countCall, e.session("2024-11-05")...), everything) {
@@ -203,15 +203,15 @@ func TestT6T13EventsOfOtherRevisionsHaveNoIDs(t *testing.T) {
 	}
 }
 
-// T12, T21: a client that comes back finds everything behind the event that it names, while the
-// call runs and when it is over.
+// T12, T21: a client that reconnects receives all messages after the event that it names, both while the
+// call runs and after it has ended.
 func TestT12T21AResumedStreamContinuesWhereItBroke(t *testing.T) {
 	for _, r := range resumableRevisions {
 		e := newStepping(t)
 		session := e.session(r)
 		got := e.begin(session, 3)
 		wantNumbered(t, got[len(got)-3:], 1, 3)
-		e.steps <- 4 // nobody is there
+		e.steps <- 4 // while the client is disconnected
 		for after := 1; after <= 3; after++ {
 			resp := e.resume(session, got[len(got)-4+after].id)
 			wantNumbered(t, frames(t, resp, 7-after), after+1, 7)
@@ -220,7 +220,7 @@ func TestT12T21AResumedStreamContinuesWhereItBroke(t *testing.T) {
 		resp := e.resume(session, got[len(got)-1].id)
 		read := make(chan []frame)
 		go func() { read <- frames(t, resp, everything) }()
-		e.steps <- 2 // as it goes on
+		e.steps <- 2 // after it has reconnected
 		close(e.steps)
 		live := <-read
 		wantNumbered(t, live, 4, 9)
@@ -235,7 +235,7 @@ func TestT12T21AResumedStreamContinuesWhereItBroke(t *testing.T) {
 	}
 }
 
-// A client may be lost before it has heard anything but where to resume.
+// A client may lose the connection after the priming event.
 func TestAStreamCanBeResumedFromItsBeginning(t *testing.T) {
 	e := newStepping(t)
 	session := e.session("2025-11-25")
@@ -246,7 +246,7 @@ func TestAStreamCanBeResumedFromItsBeginning(t *testing.T) {
 	wantAnswer(t, got, 2)
 }
 
-// T12, T13: an id opens nothing but its own stream, in its own session.
+// T12, T13: an event id gives access only to its own stream, in its own session.
 func TestT12T13ForgedEventIDsReplayNothing(t *testing.T) {
 	e := newStepping(t)
 	session, other := e.session("2025-11-25"), e.session("2025-11-25")
@@ -273,7 +273,7 @@ func TestT12T13ForgedEventIDsReplayNothing(t *testing.T) {
 	wantAnswer(t, frames(t, e.resume(session, id), everything), 3)
 }
 
-// T11, T12: the newest connection is the stream's.
+// T11, T12: a new connection replaces the previous one of the stream.
 func TestT11T12NewerResumeTakesOver(t *testing.T) {
 	e := newStepping(t)
 	session := e.session("2025-11-25")
@@ -294,7 +294,7 @@ func TestT11T12NewerResumeTakesOver(t *testing.T) {
 	wantAnswer(t, got, 3)
 }
 
-// A client that is still connected may resume, too: its first connection ends.
+// A client may resume while it is still connected: its first connection ends.
 func TestResumeEndsTheFirstConnection(t *testing.T) {
 	e := newStepping(t)
 	session := e.session("2025-11-25")
@@ -315,15 +315,14 @@ func TestResumeEndsTheFirstConnection(t *testing.T) {
 	wantAnswer(t, got, 3)
 }
 
-// What exceeds the bound is purged, oldest first, and a resume that would leave it out is
-// refused and not answered with a gap.
+// Events beyond the bound are purged, oldest first. A resume that would miss purged events is rejected.
 func TestResumeOfAPurgedStreamIsRejected(t *testing.T) {
 	e := newStepping(t)
 	session := e.session("2025-06-18")
 	got := e.begin(session, 2)
 	e.steps <- 999
-	e.steps <- 0                                                            // all of them have been reported
-	wantNumbered(t, frames(t, e.resume(session, got[0].id), 1000), 2, 1001) // 2 to 1001 are held
+	e.steps <- 0                                                            // all steps have been reported
+	wantNumbered(t, frames(t, e.resume(session, got[0].id), 1000), 2, 1001) // 2 to 1001 are stored
 	e.steps <- 1
 	e.steps <- 0
 	a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", got[0].id)...)
@@ -335,7 +334,7 @@ func TestResumeOfAPurgedStreamIsRejected(t *testing.T) {
 	wantAnswer(t, frames(t, resp, everything), 1003)
 }
 
-// What cannot be held at all cannot be resumed either.
+// A result that is too large to store cannot be resumed.
 func TestAMissingResultIsReportedOnResume(t *testing.T) {
 	e := newEndpoint(t, func(s *server.Server) {
 		server.AddTool(s, mcp.Tool{Name: "huge"}, func(ctx context.Context, _ struct{}) (string, error) {
@@ -355,8 +354,8 @@ func TestAMissingResultIsReportedOnResume(t *testing.T) {
 	}
 }
 
-// A session's standalone stream is resumed as well: what has changed while the client was
-// away is told when it is back.
+// The standalone stream of a session can be resumed: the client receives the changes that happened
+// while it was disconnected.
 func TestTheStandaloneStreamCanBeResumed(t *testing.T) {
 	for _, r := range resumableRevisions {
 		e := newEndpoint(t)
@@ -381,7 +380,7 @@ func TestTheStandaloneStreamCanBeResumed(t *testing.T) {
 		if got := frames(t, resp, 1); got[0].seq() != "2" || !strings.Contains(got[0].data, "tools/list_changed") {
 			t.Errorf("%s: it goes on with %v", r, got)
 		}
-		// Another one takes its place, and it is over.
+		// Another connection replaces it, and it ends.
 		third := e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream")...)
 		defer third.Body.Close()
 		if rest := scanFrames(bufio.NewScanner(resp.Body), everything); len(rest) != 0 {
@@ -393,7 +392,7 @@ func TestTheStandaloneStreamCanBeResumed(t *testing.T) {
 	}
 }
 
-// A session that ends takes its streams with it.
+// The events of a session are deleted when it ends.
 func TestAnEndedSessionStoresNoEvents(t *testing.T) {
 	kept := newKept()
 	e := newStepping(t)
@@ -412,7 +411,7 @@ func TestAnEndedSessionStoresNoEvents(t *testing.T) {
 	eventually(t, func() bool { return kept.streams(t) == 0 })
 }
 
-// A client cannot have more by asking more often: one connection of a stream is open.
+// A stream has one open connection, however often the client resumes it.
 func TestManyResumesUseOneConnection(t *testing.T) {
 	e := newStepping(t)
 	session := e.session("2025-11-25")
@@ -426,11 +425,11 @@ func TestManyResumesUseOneConnection(t *testing.T) {
 			req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, e.http.URL, nil)
 			req.Header = http.Header{"Accept": {"text/event-stream"}, "Mcp-Session-Id": {session[1]}, "Last-Event-Id": {id}}
 			resp, err := e.http.Client().Do(req)
-			if err != nil { // cut before it had begun
+			if err != nil { // the connection was cut before the response
 				return
 			}
 			defer resp.Body.Close()
-			for i, f := range frames(t, resp, everything) { // cut anywhere, and without a gap until there
+			for i, f := range frames(t, resp, everything) { // cut at any point, without a gap before it
 				if f.seq() != strconv.Itoa(i+2) {
 					t.Errorf("event %d is %v", i+2, f)
 					return
@@ -444,7 +443,7 @@ func TestManyResumesUseOneConnection(t *testing.T) {
 	wantAnswer(t, frames(t, e.resume(session, id), everything), 101)
 }
 
-// A handler may end the connection while it goes on; the client comes back when it was told to.
+// A handler may close the connection while it continues; the client reconnects after the given time.
 func TestCloseStreamDisconnectsTheClient(t *testing.T) {
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		s := httpServer()
@@ -455,7 +454,7 @@ func TestCloseStreamDisconnectsTheClient(t *testing.T) {
 				return "", err
 			}
 			_ = server.Progress(ctx, 2, 3, "")
-			if err := server.CloseStream(ctx, time.Hour); err != nil { // nobody is there
+			if err := server.CloseStream(ctx, time.Hour); err != nil { // the client is disconnected already
 				return "", err
 			}
 			close(alone)
@@ -497,7 +496,7 @@ func TestCloseStreamDisconnectsTheClient(t *testing.T) {
 	}
 }
 
-// Where there is no such thing the handler is told so, and nothing has happened.
+// Where streams cannot be closed, the handler gets ErrUnsupported, and the call is not affected.
 func TestCloseStreamIsUnsupportedElsewhere(t *testing.T) {
 	e := newEndpoint(t, func(s *server.Server) {
 		server.AddTool(s, mcp.Tool{Name: "close"}, func(ctx context.Context, _ struct{}) (string, error) {
@@ -524,7 +523,7 @@ func TestCloseStreamIsUnsupportedElsewhere(t *testing.T) {
 	}
 }
 
-// A server that shuts down does not wait for clients that may come back.
+// Shutdown does not wait for clients that may reconnect.
 func TestShutdownDoesNotWaitForDisconnectedClients(t *testing.T) {
 	e := newStepping(t)
 	session := e.session("2025-11-25")
@@ -535,18 +534,18 @@ func TestShutdownDoesNotWaitForDisconnectedClients(t *testing.T) {
 	e.begin(session, 1)
 	ended := make(chan error)
 	go func() { ended <- e.server.Shutdown(t.Context()) }()
-	close(e.steps) // its call is waited for, as any
+	close(e.steps) // Shutdown waits for the call
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
 }
 
-// What is held is held for its time, and a standalone stream is waited for as long.
+// Events are stored for a limited time, and so is the state of the standalone stream.
 func TestStoredEventsExpire(t *testing.T) {
 	for _, tc := range []struct {
 		after time.Duration
-		call  int // status of the resumed stream of a call that is over
-		own   int // of the standalone stream
+		call  int // status of the resumed stream of a call that has ended
+		own   int // status of the standalone stream
 	}{
 		{4 * time.Minute, http.StatusOK, http.StatusOK},
 		{6 * time.Minute, http.StatusBadRequest, http.StatusBadRequest},
@@ -572,7 +571,7 @@ func TestStoredEventsExpire(t *testing.T) {
 	}
 }
 
-// getInBubble opens a stream that its client leaves after some time.
+// getInBubble opens a stream that its client closes after some time.
 func getInBubble(t *testing.T, s *server.Server, leave time.Duration, header ...string) *httptest.ResponseRecorder {
 	ctx, cancel := context.WithTimeout(t.Context(), leave)
 	defer cancel()

@@ -15,8 +15,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// scopesLogged posts a call of a tool that needs a scope, several times, and returns the
-// answers and what the server has logged of it.
+// scopesLogged posts several calls of a tool that needs a scope, and returns the responses and the
+// server's log.
 func scopesLogged(t *testing.T, late bool, info *auth.Info) (answers, log string) {
 	t.Helper()
 	var logged bytes.Buffer
@@ -48,12 +48,12 @@ func scopesLogged(t *testing.T, late bool, info *auth.Info) (answers, log string
 	return answers, logged.String()
 }
 
-// Nobody over HTTP has scopes without Server.Auth: that stays closed, and is told once.
+// Callers over HTTP have no scopes without Server.Auth: their calls are rejected, and the server logs it once.
 func TestScopesWithoutAuthorizationAreLoggedOnce(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		answers, log := scopesLogged(t, late, nil)
 		if n := strings.Count(answers, "insufficient scope"); n != 2 || !strings.Contains(answers, "done") {
-			t.Errorf("%d calls are refused: %s", n, answers)
+			t.Errorf("%d calls are rejected: %s", n, answers)
 		}
 		if n := strings.Count(log, "set Server.Auth"); n != 1 || !strings.Contains(log, "level=ERROR") {
 			t.Errorf("added late: %v: it is logged %d times: %s", late, n, log)
@@ -61,7 +61,7 @@ func TestScopesWithoutAuthorizationAreLoggedOnce(t *testing.T) {
 	}
 }
 
-// A program that authenticates in front of the server grants them itself.
+// A program that authenticates its callers in front of the server grants the scopes itself.
 func TestScopesGrantedByTheProgramCount(t *testing.T) {
 	answers, log := scopesLogged(t, false, &auth.Info{Principal: principal.Local, Scopes: []string{"files"}})
 	if strings.Contains(answers, "insufficient") || log != "" {

@@ -31,7 +31,7 @@ func TestSecretsAreNotMirroredInHeaders(t *testing.T) {
 			t.Errorf("%s, which is no secret: %v", name, err)
 		}
 		if strings.ContainsAny(name, ".") {
-			continue // no header's name
+			continue // not a valid header name
 		}
 		if err := new(server.Server).RegisterTool(marked("x", name, ""), raw); err == nil {
 			t.Errorf("the header %s was taken", name)
@@ -44,7 +44,7 @@ func TestSecretsAreNotMirroredInHeaders(t *testing.T) {
 	}
 }
 
-// T24: what the schema calls a secret is one, whatever its name.
+// T24: a parameter that its schema marks as secret is a secret, whatever its name.
 func TestWriteOnlyParametersAreNotMirroredInHeaders(t *testing.T) {
 	for more, want := range map[string]string{`,"writeOnly":true`: "writeOnly", `,"format":"password"`: "password"} {
 		if err := new(server.Server).RegisterTool(marked("region", "Region", more), raw); err == nil || !strings.Contains(err.Error(), want) {
@@ -56,7 +56,7 @@ func TestWriteOnlyParametersAreNotMirroredInHeaders(t *testing.T) {
 	}
 }
 
-// T24: a typed tool panics with the reason, and an exception that nothing needs is a mistake.
+// T24: a typed tool panics with the reason, and a NotSecret without effect is an error.
 func TestASecretInATypedToolPanics(t *testing.T) {
 	defer func() {
 		if v := recover(); v == nil || !strings.Contains(fmt.Sprint(v), "looks like the name of a secret") {

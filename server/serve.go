@@ -209,7 +209,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 
 // Main is the whole main function of a program that is one server. A program that a client
 // started serves standard input and output, as Run does. At a terminal, where no client
-// could speak to it, it serves HTTP on 127.0.0.1:8080 and prints the URL to standard error.
+// is connected to it, it serves HTTP on 127.0.0.1:8080 and prints the URL to standard error.
 // An interrupt or a termination signal ends it: calls in flight have five seconds to finish,
 // and a second signal ends the program at once.
 //

@@ -34,7 +34,7 @@ func TestTheZeroServerServes(t *testing.T) {
 	}
 }
 
-// Middleware sees every call, and who makes it.
+// Middleware sees every call and its caller.
 func TestMiddlewareSeesEveryCall(t *testing.T) {
 	var mu sync.Mutex
 	var seen []string
@@ -90,7 +90,7 @@ func TestProgressAfterTheHandlerIsAnError(t *testing.T) {
 	}
 }
 
-// blocking is a server with a tool that waits until it may go on, or is cancelled.
+// blocking returns a server with a tool that waits until it is released or cancelled.
 func blocking() (s *server.Server, started, proceed chan struct{}) {
 	s, started, proceed = new(server.Server), make(chan struct{}, 10), make(chan struct{})
 	server.AddTool(s, mcp.Tool{Name: "wait"}, func(ctx context.Context, _ struct{}) (string, error) {
@@ -108,8 +108,8 @@ func blocking() (s *server.Server, started, proceed chan struct{}) {
 func TestShutdownWaitsForCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, started, proceed := blocking()
-		l := speak(t, s)
-		idle := speak(t, s)
+		l := connectLine(t, s)
+		idle := connectLine(t, s)
 		l.send(request(1, mcp.MethodCallTool, `"name":"wait"`))
 		<-started
 		synctest.Wait()
@@ -151,7 +151,7 @@ func TestShutdownWaitsForCalls(t *testing.T) {
 func TestShutdownEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, started, _ := blocking()
-		l := speak(t, s)
+		l := connectLine(t, s)
 		l.send(request(1, mcp.MethodCallTool, `"name":"wait"`))
 		<-started
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -167,7 +167,7 @@ func TestShutdownEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// For the race detector: connections begin while the server shuts down.
+// For the race detector: connections start while the server shuts down.
 func TestConnectionsDuringShutdownAreRejected(t *testing.T) {
 	for range 20 {
 		s := new(server.Server)
@@ -194,7 +194,7 @@ func TestTheLimitOfCallsInFlightIsConfigured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, started, proceed := blocking()
 		s.Limits.MaxInflight = 2
-		l := speak(t, s)
+		l := connectLine(t, s)
 		for id := range 5 {
 			l.send(request(id, mcp.MethodCallTool, `"name":"wait"`))
 		}
@@ -209,8 +209,8 @@ func TestTheLimitOfCallsInFlightIsConfigured(t *testing.T) {
 	})
 }
 
-// S4, with the standard streams of a real process: what was asked is answered, then
-// it exits, and what the program prints does not disturb.
+// S4, with the standard streams of a real process: it answers the requests and exits, and the program's
+// own output does not disturb the protocol.
 func TestRunServesStandardInputUntilItEnds(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -244,7 +244,7 @@ func run() {
 	}
 }
 
-// A connection that ends in the middle of a message is no error of the server's.
+// A connection that breaks in the middle of a message is not an error of ServeConn.
 func TestABrokenConnectionEndsServeConn(t *testing.T) {
 	theirs, ours := io.Pipe()
 	s := new(server.Server)

@@ -25,7 +25,7 @@ import (
 
 const pingBody = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 
-// inBubble asks a server without a network, so that hours pass in a bubble of package
+// inBubble serves requests without a network, so that hours pass at once in a bubble of package
 // synctest.
 func inBubble(s *server.Server, method, body string, header ...string) *httptest.ResponseRecorder {
 	req := httptest.NewRequest(method, "/", strings.NewReader(body))
@@ -45,7 +45,7 @@ func inBubble(s *server.Server, method, body string, header ...string) *httptest
 	return rec
 }
 
-// begin begins a session and returns the header that names it.
+// begin starts a session and returns the header that names it.
 func begin(t *testing.T, s *server.Server) []string {
 	t.Helper()
 	rec := inBubble(s, http.MethodPost, fmt.Sprintf(initializeBody, "2025-11-25"))
@@ -57,7 +57,7 @@ func begin(t *testing.T, s *server.Server) []string {
 
 const initializedBody = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 
-// kept is a store that knows what has been put into it.
+// kept is a store that records its keys.
 type kept struct {
 	*store.Memory
 	mu    sync.Mutex
@@ -83,7 +83,7 @@ func (k *kept) Append(ctx context.Context, key store.StreamKey, seq uint64, entr
 	return k.Memory.Append(ctx, key, seq, entry, opt)
 }
 
-// streams is how many streams something is held of.
+// streams returns the number of streams with stored events.
 func (k *kept) streams(t *testing.T) (n int) {
 	t.Helper()
 	k.mu.Lock()
@@ -99,7 +99,7 @@ func (k *kept) streams(t *testing.T) (n int) {
 	return n
 }
 
-// left is how many entries are still there.
+// left returns the number of entries.
 func (k *kept) left(t *testing.T) (n int) {
 	t.Helper()
 	k.mu.Lock()
@@ -127,7 +127,7 @@ func TestT8SessionIDsAreVisibleASCII(t *testing.T) {
 	}
 }
 
-// T8: without a session there is 400; of one that there is not, 404.
+// T8: a missing session id is answered with 400, an unknown one with 404.
 func TestT8MissingAndUnknownSessions(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
@@ -190,7 +190,7 @@ func TestDeleteEndsTheSession(t *testing.T) {
 	}
 }
 
-// T11: a session has one standalone stream; a second GET takes it over.
+// T11: a session has one standalone stream; a second GET replaces it.
 func TestT11ASecondStreamReplacesTheFirst(t *testing.T) {
 	e := newEndpoint(t)
 	session := append(e.session("2025-11-25"), "Accept", "text/event-stream")
@@ -203,7 +203,7 @@ func TestT11ASecondStreamReplacesTheFirst(t *testing.T) {
 	second.ends()
 }
 
-// T11, T12: what belongs to a call goes to its stream, and to no other.
+// T11, T12: the messages of a call are sent on its stream only.
 func TestT11T12ResponsesAreNeverOnTheStandaloneStream(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
@@ -215,7 +215,7 @@ func TestT11T12ResponsesAreNeverOnTheStandaloneStream(t *testing.T) {
 		}
 	}
 	stream.ends()
-	newEvents(t, e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream")...)) // ends the other
+	newEvents(t, e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream")...)) // ends the other stream
 	standalone.ends()
 }
 
@@ -224,7 +224,7 @@ func TestABusySessionIsToldToRetry(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
 	var calls sync.WaitGroup
-	held := make([]waiting, 0, most)
+	blocked := make([]waiting, 0, most)
 	for i := range most {
 		calls.Go(func() {
 			a := e.do("POST", "/", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"wait"}}`, i), session...)
@@ -234,20 +234,20 @@ func TestABusySessionIsToldToRetry(t *testing.T) {
 		})
 	}
 	for range most {
-		held = append(held, <-e.waiting)
+		blocked = append(blocked, <-e.waiting)
 	}
 	a := e.do("POST", "/", `{"jsonrpc":"2.0","id":"one more","method":"tools/list"}`, session...)
 	if code, id := a.code(t); a.status != 429 || code == 0 || id != `"one more"` || a.header.Get("Retry-After") == "" {
 		t.Errorf("%s", a)
 	}
-	// Others are not held up, nor is what needs no handler.
+	// Other sessions are not affected, and neither are requests without a handler.
 	if a := e.do("POST", "/", pingBody, e.session("2025-11-25")...); a.status != 200 {
 		t.Errorf("another session: %s", a)
 	}
-	if a := e.do("POST", "/", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"nobody"}}`, session...); a.status != 202 {
+	if a := e.do("POST", "/", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"unknown"}}`, session...); a.status != 202 {
 		t.Errorf("a notification: %s", a)
 	}
-	for _, w := range held {
+	for _, w := range blocked {
 		close(w.release)
 	}
 	calls.Wait()
@@ -274,7 +274,7 @@ func TestTooManySessionsAreRejected(t *testing.T) {
 	}
 }
 
-// Addresses of one IPv6 network are one: whoever has one has them all.
+// All addresses of one IPv6 network count as one, because one client can use them all.
 func TestAnIPv6NetworkCountsAsOneAddress(t *testing.T) {
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler), Limits: server.Limits{SessionsPerAddress: 2}}
 	from := func(address string) int {
@@ -290,8 +290,8 @@ func TestAnIPv6NetworkCountsAsOneAddress(t *testing.T) {
 	}
 }
 
-// T8: an expired session is unknown. Until the handshake is over it has 30 seconds;
-// then half an hour since it was last used.
+// T8: an expired session is unknown. It expires after 30 seconds without a completed handshake, and half
+// an hour after its last use.
 func TestT8SessionsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKept()
@@ -324,7 +324,7 @@ func TestT8SessionsExpire(t *testing.T) {
 	})
 }
 
-// An open stream, and a call, are use for as long as they last.
+// An open stream or call counts as use of the session.
 func TestASessionLivesWhileItsStreamIsOpen(t *testing.T) {
 	for name, body := range map[string]string{
 		"a stream": "",
@@ -335,7 +335,7 @@ func TestASessionLivesWhileItsStreamIsOpen(t *testing.T) {
 				k := newKept()
 				s := httpServer()
 				addWait(s)
-				s.KV, s.Log, s.KeepAlive = k, k, -1 // no pings: the client answers none
+				s.KV, s.Log, s.KeepAlive = k, k, -1 // no pings, because the client does not answer
 				session := begin(t, s)
 				inBubble(s, http.MethodPost, initializedBody, session...)
 				method := http.MethodPost
@@ -357,7 +357,7 @@ func TestASessionLivesWhileItsStreamIsOpen(t *testing.T) {
 					t.Errorf("after five hours: %d", rec.Code)
 				}
 				cancel()
-				if body != "" { // a disconnect does not end it
+				if body != "" { // a disconnect does not end the call
 					inBubble(s, http.MethodPost, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, session...)
 				}
 				<-done
@@ -370,8 +370,7 @@ func TestASessionLivesWhileItsStreamIsOpen(t *testing.T) {
 	}
 }
 
-// However a session is abandoned, nothing of it stays: in the store for as long as it
-// may be idle, elsewhere not at all.
+// An abandoned session leaves an entry in the store until it expires, and nothing else.
 func TestAbandonedSessionsAreReclaimed(t *testing.T) {
 	for name, use := range map[string]func(t *testing.T, s *server.Server, session []string){
 		"after initialize": func(*testing.T, *server.Server, []string) {},
@@ -407,17 +406,17 @@ func TestAbandonedSessionsAreReclaimed(t *testing.T) {
 				if n := k.left(t); n != 0 {
 					t.Errorf("%d entries are left", n)
 				}
-			}) // which fails if a goroutine is left
+			}) // fails if a goroutine is left
 		})
 	}
 }
 
-// A client whose connection is cut, with a stream open and a call being served, leaves
-// no goroutine and no connection behind once the call has come to its end.
+// A client whose connection is cut during a stream and a call leaves no goroutine and no connection once
+// the call has ended.
 func TestSessionOfAKilledConnectionIsReclaimed(t *testing.T) {
 	e := newEndpoint(t)
 	before := runtime.NumGoroutine()
-	var held []waiting
+	var blocked []waiting
 	for range 5 {
 		session := e.session("2025-11-25")
 		for i, request := range []string{
@@ -436,14 +435,14 @@ func TestSessionOfAKilledConnectionIsReclaimed(t *testing.T) {
 				t.Fatal(line)
 			}
 			if i == 1 {
-				held = append(held, <-e.waiting)
+				blocked = append(blocked, <-e.waiting)
 			}
-			_ = conn.SetLinger(0) // a reset, not an end
+			_ = conn.SetLinger(0) // close by reset
 			conn.Close()
-			<-(<-e.arrived).Done() // the server knows
+			<-(<-e.arrived).Done() // the server has noticed
 		}
 	}
-	for _, w := range held {
+	for _, w := range blocked {
 		if w.ctx.Err() != nil {
 			t.Error("a call of a session was cancelled by the loss of its connection")
 		}
@@ -456,7 +455,7 @@ func TestSessionOfAKilledConnectionIsReclaimed(t *testing.T) {
 	eventually(t, func() bool { return runtime.NumGoroutine() <= before })
 }
 
-// 5,000 idle sessions, each begun and used over HTTP: no goroutine, two kilobytes.
+// 5,000 idle sessions, each used over HTTP, need no goroutines and at most 2 KiB each.
 func TestFiveThousandIdleSessionsCostAlmostNothing(t *testing.T) {
 	const n, most = 5000, 2 << 10
 	heap := func() int64 {
@@ -495,7 +494,7 @@ func TestFiveThousandIdleSessionsCostAlmostNothing(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// What a client says of itself at length is not kept for half an hour a session.
+// A long client description is not stored for the life of the session.
 func TestLargeHandshakesAreStoredShortened(t *testing.T) {
 	k := newKept()
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler), KV: k, Log: k}
@@ -515,8 +514,7 @@ func TestLargeHandshakesAreStoredShortened(t *testing.T) {
 	}
 }
 
-// T21: the keep-alive of a call that takes long: a comment each 15 seconds, and then the
-// result.
+// T21: a long call sends a comment every 15 seconds, and then the result.
 func TestT23ALongCallIsKeptAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := httpServer()
@@ -537,13 +535,13 @@ func TestT23ALongCallIsKeptAlive(t *testing.T) {
 	})
 }
 
-// U3: a session that the server has forgotten is replaced without anybody noticing,
-// once, and by one that begins without the old one's id.
+// U3: a client replaces a session that the server has forgotten, once, with an initialize request that
+// does not carry the old id.
 func TestU3AClientStartsANewSessionWhenItsSessionHasEnded(t *testing.T) {
 	s := httpServer()
 	var mu sync.Mutex
-	var sessions []string // that were begun
-	var within []string   // the session ids that initialize came with
+	var sessions []string // started sessions
+	var within []string   // session ids of initialize requests
 	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.ServeHTTP(&spyWriter{w, func(id string) {
 			mu.Lock()
@@ -587,7 +585,7 @@ func TestU3AClientStartsANewSessionWhenItsSessionHasEnded(t *testing.T) {
 	}
 }
 
-// spyWriter tells of the sessions that a server begins.
+// spyWriter records the sessions that a server starts.
 type spyWriter struct {
 	http.ResponseWriter
 	began func(id string)

@@ -35,7 +35,7 @@ func TestTheMostSpecificTemplateServesAURI(t *testing.T) {
 			})
 		},
 	}
-	for range 10 { // in whichever order they are added
+	for range 10 { // in any order of registration
 		rand.Shuffle(len(adds), func(i, j int) { adds[i], adds[j] = adds[j], adds[i] })
 		s := quiet()
 		for _, add := range adds {
@@ -165,7 +165,7 @@ func TestAnUntypedTemplateIsReadByURI(t *testing.T) {
 	}
 }
 
-// Schemas say of a URI what they say of arguments: the client is not told more.
+// A value that does not match its schema is an unknown resource, without details.
 func TestInvalidURIsAreRejected(t *testing.T) {
 	s := quiet()
 	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "{+any}", Name: "any"}, func(_ context.Context, in map[string]string) (string, error) {

@@ -97,7 +97,7 @@ func TestAddToolPanicsWithTheReason(t *testing.T) {
 			if !strings.HasPrefix(got, "server: tool ") || !strings.Contains(got, test.want) {
 				t.Errorf("panicked with %q, want %q in it", got, test.want)
 			}
-			l := speak(t, &s) // and harmed nothing
+			l := connectLine(t, &s) // the server still works
 			if _, err := l.ask(mcp.MethodListTools, ""); err != nil && err.Code != jsonrpc.CodeMethodNotFound {
 				t.Errorf("tools/list: %v", err)
 			}
@@ -160,7 +160,7 @@ func TestEveryKindOfResultIsEncoded(t *testing.T) {
 	server.AddTool(&s, tool("time"), func(context.Context, struct{}) (time.Time, error) { return time.Unix(0, 0).UTC(), nil })
 	server.AddTool(&s, tool("anything"), func(context.Context, struct{}) (any, error) { return map[string]any{"a": nil}, nil })
 	server.AddTool(&s, tool("error"), func(context.Context, struct{}) (point, error) { return point{}, errors.New("no such point") })
-	l := speak(t, &s)
+	l := connectLine(t, &s)
 	for name, want := range map[string]called{
 		"string":   {text: "a\x00\"\uFFFD\n"},
 		"struct":   {text: `{"x":9007199254740993}`, structured: `{"x":9007199254740993}`},
@@ -184,7 +184,7 @@ func TestEveryKindOfResultIsEncoded(t *testing.T) {
 	}
 }
 
-// Structured content has an output schema, in the tools' definitions too.
+// Definitions of tools have the output schema of structured content.
 func TestOutputSchemasAreInferredForObjectsOnly(t *testing.T) {
 	var s server.Server
 	server.AddTool(&s, mcp.Tool{Name: "struct"}, func(context.Context, struct{}) (struct {
@@ -198,7 +198,7 @@ func TestOutputSchemasAreInferredForObjectsOnly(t *testing.T) {
 	server.AddTool(&s, mcp.Tool{Name: "text"}, greet)
 	own := json.RawMessage(`{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}`)
 	server.AddTool(&s, mcp.Tool{Name: "own", OutputSchema: own}, func(context.Context, struct{}) (map[string]int, error) { return nil, nil })
-	for name, tool := range list(t, speak(t, &s)) {
+	for name, tool := range list(t, connectLine(t, &s)) {
 		switch has := tool.OutputSchema != nil; {
 		case has != (name == "struct" || name == "own"):
 			t.Errorf("%s has the output schema %s", name, tool.OutputSchema)
@@ -226,7 +226,7 @@ func list(t *testing.T, l *line) map[string]mcp.Tool {
 	return all
 }
 
-// V6: structured content fits its schema, or the call has failed.
+// V6: structured content matches its schema, or the call fails.
 func TestResultsMustMatchTheOutputSchema(t *testing.T) {
 	var log bytes.Buffer
 	s := server.Server{Logger: slog.New(slog.NewTextHandler(&log, nil))}
@@ -245,7 +245,7 @@ func TestResultsMustMatchTheOutputSchema(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	l := speak(t, &s)
+	l := connectLine(t, &s)
 	const failed = "the tool failed: its result does not fit its output schema"
 	for name, want := range map[string]called{
 		"fits": {structured: `{"n":1}`}, "unfit": {text: failed, failed: true}, "absent": {text: failed, failed: true},
@@ -272,7 +272,7 @@ func TestErrorsOfHandlers(t *testing.T) {
 		server.AddTool(&s, mcp.Tool{Name: name}, func(context.Context, struct{}) (string, error) { return "ignored", err })
 	}
 	server.AddTool(&s, mcp.Tool{Name: "panic"}, func(context.Context, struct{}) (string, error) { panic("hunter2") })
-	l := speak(t, &s)
+	l := connectLine(t, &s)
 	if got := l.callTool(`"name":"plain"`); got != (called{text: "out of cheese", failed: true}) {
 		t.Errorf("plain: %+v", got)
 	}
@@ -284,20 +284,20 @@ func TestErrorsOfHandlers(t *testing.T) {
 	}
 }
 
-// The model's mistakes go back to the model, the client's to the client.
+// Invalid arguments are reported to the model, malformed requests to the client.
 func TestArgumentsAreValidated(t *testing.T) {
 	var s server.Server
 	server.AddTool(&s, mcp.Tool{Name: "greet"}, greet)
 	if err := s.RegisterTool(mcp.Tool{Name: "raw"}, raw); err != nil {
 		t.Fatal(err)
 	}
-	l := speak(t, &s)
+	l := connectLine(t, &s)
 	for params, want := range map[string]called{
 		`"name":"greet","arguments":{"name":"Ada"}`: {text: "Hello, Ada!"},
 		`"name":"raw"`:                                 {text: `{}`},
 		`"name":"raw","arguments":{}`:                  {text: `{}`},
 		`"name":"raw","arguments":{ "b": 1.50, "a":1}`: {text: `{ "b": 1.50, "a":1}`},
-		// Names in arguments are the user's, in whichever case.
+		// The names of arguments may differ in case only.
 		`"name":"raw","arguments":{"Name":1,"name":2,"ARGUMENTS":3}`: {text: `{"Name":1,"name":2,"ARGUMENTS":3}`},
 		`"\u006eame":"raw"`: {text: `{}`},
 		`"name":"r\u0061w"`: {text: `{}`},
@@ -318,13 +318,13 @@ func TestArgumentsAreValidated(t *testing.T) {
 		``:                                   "name must be a string",
 		`"name":7`:                           "name must be a string",
 		`"name":null`:                        "name must be a string",
-		`"name":"nobody"`:                    "unknown tool",
+		`"name":"unknown"`:                   "unknown tool",
 		`"name":""`:                          "unknown tool",
 		`"name":"Greet"`:                     "unknown tool",
 		`"Name":"greet"`:                     "case",
 		`"name":"greet","Arguments":{}`:      "case",
 		`"name":"greet","_META":{}`:          "case",
-		`"name":"greet","inputreſponſes":{}`: "case", // as encoding/json folds
+		`"name":"greet","inputreſponſes":{}`: "case", // folds to a known name
 	} {
 		l.wantError(mcp.MethodCallTool, params, jsonrpc.CodeInvalidParams, words)
 	}
@@ -334,7 +334,7 @@ func TestArgumentsAreValidated(t *testing.T) {
 	}
 }
 
-// What a tool is must not change under those who list it.
+// A definition must not change while clients list it.
 func TestDefinitionsAreCopied(t *testing.T) {
 	var s server.Server
 	tool := mcp.Tool{
@@ -348,7 +348,7 @@ func TestDefinitionsAreCopied(t *testing.T) {
 	tool.Annotations.Title = "after"
 	tool.Meta["com.example/a"][0] = '2'
 	tool.Icons[0].Src = "https://example.com/after.png"
-	got := list(t, speak(t, &s))["a"]
+	got := list(t, connectLine(t, &s))["a"]
 	if string(got.InputSchema) != `{"type":"object","description":"<&>"}` || got.Annotations.Title != "before" || string(got.Meta["com.example/a"]) != "1" ||
 		got.Icons[0].Src != "https://example.com/before.png" || got.Description != "<b> & \u2028" {
 		t.Errorf("the tool became %+v", got)
@@ -363,7 +363,7 @@ func TestAToolCanBeRemovedWhileItRuns(t *testing.T) {
 		<-proceed
 		return "done", nil
 	})
-	l := speak(t, &s)
+	l := connectLine(t, &s)
 	l.send(request(7, mcp.MethodCallTool, `"name":"slow"`))
 	<-started
 	if !s.RemoveTool("slow") || s.RemoveTool("slow") {
@@ -377,10 +377,10 @@ func TestAToolCanBeRemovedWhileItRuns(t *testing.T) {
 	if got := l.receive(); !strings.Contains(got, `"id":7`) || !strings.Contains(got, "done") {
 		t.Errorf("got %s", got)
 	}
-	server.AddTool(&s, mcp.Tool{Name: "slow"}, greet) // the name is free again
+	server.AddTool(&s, mcp.Tool{Name: "slow"}, greet) // the name can be used again
 }
 
-// For the race detector: everything that is safe while serving.
+// For the race detector: all functions that are safe while serving.
 func TestToolsCanChangeWhileServing(t *testing.T) {
 	s := &server.Server{PageSize: 3}
 	server.AddTool(s, mcp.Tool{Name: "stays"}, greet)

@@ -53,7 +53,7 @@ func TestATemplateFindsTheValuesInAURI(t *testing.T) {
 		{"x://{ids}", "ids", "x://1,2,3", values{"ids": {"1", "2", "3"}}},
 		{"x://{ids}", "ids", "x://a%2Cb", values{"ids": {"a,b"}}},
 		{"x://{ids*}", "ids", "x://1,2", values{"ids": {"1", "2"}}},
-		{"{a}-{b}", "", "1-2-3", values{"a": {"1-2"}, "b": {"3"}}}, // as much as it can
+		{"{a}-{b}", "", "1-2-3", values{"a": {"1-2"}, "b": {"3"}}}, // as many characters as possible
 
 		// Reserved and fragment expansion.
 		{"file:///{+path}", "", "file:///a/b.txt", values{"path": {"a/b.txt"}}},
@@ -137,15 +137,15 @@ func TestInvalidTemplatesAreRejected(t *testing.T) {
 	}
 }
 
-// Whatever the usual library makes of a template and values is read back, by us, as
-// these values. (It does not encode what is not ASCII as the RFC has it.)
+// An expansion by the library is matched with the same values. (The library does not encode characters
+// beyond ASCII as the RFC requires.)
 func TestATemplateMatchesExpansionsOfTheLibrary(t *testing.T) {
 	name := rapid.StringMatching(`[a-z][a-z0-9_]{0,3}`)
 	text := rapid.StringMatching(`[a-z0-9 /?&=,.;%~_-]{1,6}`)
 	rapid.Check(t, func(t *rapid.T) {
 		operator := rapid.SampledFrom([]string{"", "+", "#", ".", "/", ";", "?", "&"}).Draw(t, "operator")
 		names := rapid.SliceOfNDistinct(name, 1, 3, rapid.ID).Draw(t, "names")
-		// What is ambiguous by nature is left out: dots after {.a,b}, commas in {+a,b}.
+		// Ambiguous expansions are left out: dots after {.a,b}, commas in {+a,b}.
 		plain := rapid.StringMatching(`[a-z0-9 ~_-]{1,6}`)
 		list := len(names) == 1 && rapid.Bool().Draw(t, "list")
 		explode := list && rapid.Bool().Draw(t, "explode")
@@ -168,7 +168,7 @@ func TestATemplateMatchesExpansionsOfTheLibrary(t *testing.T) {
 			} else {
 				value := from.Draw(t, n)
 				if operator == "+" || operator == "#" {
-					value = strings.ReplaceAll(value, "%", "") // stands for itself there
+					value = strings.ReplaceAll(value, "%", "") // not encoded there
 				}
 				if value == "" {
 					value = "x"
@@ -192,8 +192,8 @@ func TestATemplateMatchesExpansionsOfTheLibrary(t *testing.T) {
 	})
 }
 
-// Whatever is taken for a template is one to the usual library too, and matching finds
-// nothing but its variables.
+// An accepted template is a template for the library, too, and a match has no variables but those of the
+// template.
 func FuzzTemplateMatch(f *testing.F) {
 	for _, seed := range []string{"x:/a/b", "x:/a?q=1&n=2", "x:/%2e%2E/", "x:/a;b", "x:/a,b", "x:/" + strings.Repeat("/a", 40)} {
 		f.Add("x:/{+p}", seed)
@@ -223,8 +223,8 @@ func FuzzTemplateMatch(f *testing.F) {
 	})
 }
 
-// Y2: no URI takes long. The bound is for the race detector on a busy machine, which
-// the square of 8 KiB still exceeds; otherwise these take some milliseconds at most.
+// Y2: no URI takes long to match. The bound allows for the race detector on a busy machine, and is still
+// below quadratic time for 8 KiB; without the race detector a match takes a few milliseconds.
 func TestY2AdversarialURIsAreMatchedInBoundedTime(t *testing.T) {
 	fill := func(prefix, unit string) string {
 		return prefix + strings.Repeat(unit, (maxURI-len(prefix))/len(unit))

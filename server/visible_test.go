@@ -27,8 +27,8 @@ func person(t testing.TB, name string) principal.Principal {
 	return who
 }
 
-// speakAs serves a connection of somebody's.
-func speakAs(t testing.TB, s *server.Server, who principal.Principal) *line {
+// connectLineAs serves a connection of an authenticated client.
+func connectLineAs(t testing.TB, s *server.Server, who principal.Principal) *line {
 	near, far := transport.Pipe()
 	ctx, stop := context.WithCancel(context.Background())
 	l := &line{t, near, make(chan error, 1), stop}
@@ -41,7 +41,7 @@ func speakAs(t testing.TB, s *server.Server, who principal.Principal) *line {
 	return l
 }
 
-// secretive has of each kind one thing for everybody and one for Ada.
+// secretive returns a server with one entry of each kind for every caller, and one for Ada.
 func secretive(t testing.TB) (s *server.Server, forAda server.Option) {
 	ada := person(t, "ada")
 	forAda = server.VisibleTo(func(who principal.Principal, _ string) bool { return who == ada })
@@ -61,14 +61,14 @@ func secretive(t testing.TB) (s *server.Server, forAda server.Option) {
 	return s, forAda
 }
 
-// R7: lists vary by who asks, and are private to their caches then.
+// R7: lists depend on the caller, and are cached privately then.
 func TestHiddenEntriesAreListedForTheirCallers(t *testing.T) {
 	s, _ := secretive(t)
 	s.ListCache = server.CachePolicy{Public: true}
-	ada, bob := speakAs(t, s, person(t, "ada")), speakAs(t, s, person(t, "bob"))
-	nobody := speakAs(t, s, principal.Anonymous)
+	ada, bob := connectLineAs(t, s, person(t, "ada")), connectLineAs(t, s, person(t, "bob"))
+	anonymous := connectLineAs(t, s, principal.Anonymous)
 	for _, method := range []string{mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListResourceTemplates} {
-		for who, l := range map[string]*line{"ada": ada, "bob": bob, "nobody": nobody} {
+		for who, l := range map[string]*line{"ada": ada, "bob": bob, "unknown": anonymous} {
 			raw, err := l.ask(method, "")
 			if err != nil {
 				t.Fatalf("%s: %v", method, err)
@@ -83,10 +83,10 @@ func TestHiddenEntriesAreListedForTheirCallers(t *testing.T) {
 	}
 }
 
-// R7: what is hidden is answered exactly as what is not there.
+// R7: a request for a hidden entry gets the same response as one for a missing entry.
 func TestHiddenEntriesAreUnknownToOthers(t *testing.T) {
 	s, _ := secretive(t)
-	ada, bob := speakAs(t, s, person(t, "ada")), speakAs(t, s, person(t, "bob"))
+	ada, bob := connectLineAs(t, s, person(t, "ada")), connectLineAs(t, s, person(t, "bob"))
 	for _, c := range []struct{ method, params string }{
 		{mcp.MethodCallTool, `"name":"%s"`},
 		{mcp.MethodGetPrompt, `"name":"%s","arguments":{"which":"a"}`},
@@ -114,17 +114,17 @@ func TestHiddenEntriesAreUnknownToOthers(t *testing.T) {
 	}
 }
 
-// C1: what only some see is private to their caches, whatever the policy says.
+// C1: contents that only some callers can see are cached privately, whatever the policy is.
 func TestContentsOfHiddenResourcesArePrivate(t *testing.T) {
 	s, _ := secretive(t)
-	raw, err := speakAs(t, s, person(t, "ada")).ask(mcp.MethodReadResource, `"uri":"note://secret"`)
+	raw, err := connectLineAs(t, s, person(t, "ada")).ask(mcp.MethodReadResource, `"uri":"note://secret"`)
 	if err != nil || !strings.Contains(string(raw), `"ttlMs":1000,"cacheScope":"private"`) {
 		t.Errorf("%s, %v", raw, err)
 	}
 }
 
-// J18, R7: pages of a list that is made for each caller hold what they see, and one's
-// cursor is of no use to another.
+// J18, R7: the pages of a list that depends on the caller have the caller's entries, and a cursor is of
+// no use to other callers.
 func TestPagesWithHiddenEntries(t *testing.T) {
 	ada, bob := person(t, "ada"), person(t, "bob")
 	s := &server.Server{PageSize: 2, Logger: slog.New(slog.DiscardHandler)}
@@ -147,24 +147,24 @@ func TestPagesWithHiddenEntries(t *testing.T) {
 		}
 		return strings.Join(pages, "|")
 	}
-	if got := walk(speakAs(t, s, ada)); got != "t00 t01|t03 t04|t06 t07|t09 t10" {
+	if got := walk(connectLineAs(t, s, ada)); got != "t00 t01|t03 t04|t06 t07|t09 t10" {
 		t.Errorf("Ada: %s", got)
 	}
-	if got := walk(speakAs(t, s, bob)); got != "t00 t02|t03 t05|t06 t08|t09 t11" {
+	if got := walk(connectLineAs(t, s, bob)); got != "t00 t02|t03 t05|t06 t08|t09 t11" {
 		t.Errorf("Bob: %s", got)
 	}
 	if n := s.ToolPages(); n != 0 {
-		t.Errorf("%d pages made for somebody are kept", n)
+		t.Errorf("%d pages of one caller are kept", n)
 	}
-	_, next := names(t, speakAs(t, s, ada), "")
-	speakAs(t, s, bob).wantError(mcp.MethodListTools, fmt.Sprintf(`"cursor":%q`, next), jsonrpc.CodeInvalidParams, "cursor belongs to another caller")
+	_, next := names(t, connectLineAs(t, s, ada), "")
+	connectLineAs(t, s, bob).wantError(mcp.MethodListTools, fmt.Sprintf(`"cursor":%q`, next), jsonrpc.CodeInvalidParams, "cursor belongs to another caller")
 }
 
-// A cursor of before somebody hid something leads on to what its holder sees.
+// A cursor from before an entry was hidden stays valid.
 func TestCursorsStayValidWithHiddenEntries(t *testing.T) {
 	s := withTools(t, 1, "a", "c")
 	s.Logger = slog.New(slog.DiscardHandler)
-	bob := speakAs(t, s, person(t, "bob"))
+	bob := connectLineAs(t, s, person(t, "bob"))
 	_, next := names(t, bob, "")
 	if err := s.RegisterTool(mcp.Tool{Name: "b"}, raw, server.VisibleTo(func(principal.Principal, string) bool { return false })); err != nil {
 		t.Fatal(err)
@@ -174,20 +174,20 @@ func TestCursorsStayValidWithHiddenEntries(t *testing.T) {
 	}
 }
 
-// What cannot decide hides, and says so in the log only.
+// A panic in VisibleTo hides the entry and is logged.
 func TestAPanickingVisibleToHides(t *testing.T) {
 	var log strings.Builder
 	s := &server.Server{Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	server.AddTool(s, mcp.Tool{Name: "odd"}, func(context.Context, struct{}) (string, error) { return "", nil },
 		server.VisibleTo(func(principal.Principal, string) bool { panic("no idea") }))
-	l := speak(t, s)
+	l := connectLine(t, s)
 	l.wantError(mcp.MethodCallTool, `"name":"odd"`, jsonrpc.CodeInvalidParams, "unknown tool")
 	if !strings.Contains(log.String(), "no idea") {
 		t.Errorf("the log: %s", log.String())
 	}
 }
 
-// R7: directories are hidden with all that is in them.
+// R7: a hidden directory hides all its files.
 func TestADirectoryCanBeHidden(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(dir+"/secret.txt", []byte("s"), 0o600); err != nil {
@@ -204,7 +204,7 @@ func TestADirectoryCanBeHidden(t *testing.T) {
 		return who == ada && name == "file:///dir/{+path}"
 	}))
 	for who, sees := range map[principal.Principal]bool{ada: true, person(t, "bob"): false} {
-		l := speakAs(t, s, who)
+		l := connectLineAs(t, s, who)
 		list, _ := l.ask(mcp.MethodListResources, "")
 		if strings.Contains(string(list), "secret.txt") != sees || !strings.Contains(string(list), `"private"`) {
 			t.Errorf("%s: %s", who, list)
@@ -215,8 +215,8 @@ func TestADirectoryCanBeHidden(t *testing.T) {
 	}
 }
 
-// N1, R7: changes are reported to those who see what has changed, in both eras, and a
-// subscription to what is hidden is one to nothing.
+// N1, R7: changes are reported to the callers that can see the entry, in both eras. A subscription to a
+// hidden resource has no effect.
 func TestChangesOfHiddenEntriesReachTheirCallersOnly(t *testing.T) {
 	const everything = `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["note://secret","note://open"]}`
 	begin := map[string]func(l *line){
@@ -241,7 +241,7 @@ func TestChangesOfHiddenEntriesReachTheirCallersOnly(t *testing.T) {
 	for name, begin := range begin {
 		t.Run(name, func(t *testing.T) {
 			s, forAda := secretive(t)
-			ada, bob := speakAs(t, s, person(t, "ada")), speakAs(t, s, person(t, "bob"))
+			ada, bob := connectLineAs(t, s, person(t, "ada")), connectLineAs(t, s, person(t, "bob"))
 			begin(ada)
 			begin(bob)
 			if err := s.RegisterTool(mcp.Tool{Name: "more"}, raw, forAda); err != nil {
@@ -249,7 +249,7 @@ func TestChangesOfHiddenEntriesReachTheirCallersOnly(t *testing.T) {
 			}
 			s.ResourceUpdated("note://secret")
 			s.RemoveTool("secret")
-			s.ResourceUpdated("note://open") // which both hear of, after what else they hear of
+			s.ResourceUpdated("note://open") // the last notification, which both receive
 			var heard []string
 			for len(heard) == 0 || !strings.Contains(heard[len(heard)-1], "note://secret") {
 				heard = append(heard, ada.receive())
@@ -265,13 +265,13 @@ func TestChangesOfHiddenEntriesReachTheirCallersOnly(t *testing.T) {
 	}
 }
 
-// Programs are asked about a change once for each principal.
+// VisibleTo is called once for each principal when an entry changes.
 func TestVisibleToIsCalledOncePerPrincipalForAChange(t *testing.T) {
 	var asked atomic.Int32
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
 	s.DeclareTools()
 	bob := person(t, "bob")
-	l := speakAs(t, s, bob)
+	l := connectLineAs(t, s, bob)
 	for id := range 5 {
 		l.send(request(id, mcp.MethodListen, `"notifications":{"toolsListChanged":true}`))
 		l.receive()
