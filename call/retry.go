@@ -2,11 +2,12 @@ package call
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -99,7 +100,7 @@ func isTransient(err error) (wait time.Duration, transient bool) {
 		var data struct {
 			RetryAfterMs *int64 `json:"retryAfterMs"`
 		}
-		if json.Unmarshal(reported.Data, &data) != nil || data.RetryAfterMs == nil || *data.RetryAfterMs < 0 {
+		if jsonv2.Unmarshal(reported.Data, &data) != nil || data.RetryAfterMs == nil || *data.RetryAfterMs < 0 {
 			return 0, false
 		}
 		return time.Duration(min(*data.RetryAfterMs, 1<<40)) * time.Millisecond, true

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/schema"
@@ -81,7 +83,7 @@ func runOnce(ctx context.Context, kv store.KV, key string, f func(context.Contex
 			return nil, fmt.Errorf("once: %w", err)
 		}
 		var entry onceEntry
-		if err := json.Unmarshal(item.Value, &entry); err != nil {
+		if err := jsonv2.Unmarshal(item.Value, &entry); err != nil {
 			return nil, fmt.Errorf("once: %w", err)
 		}
 		if entry.Result == nil {

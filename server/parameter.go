@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	jsonv2 "github.com/go-json-experiment/json"
+
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/schema"
 )
@@ -44,10 +46,10 @@ func parametersOf[In any](lists bool) (*parameters, error) {
 	}
 	p := &parameters{schema: s}
 	var document struct {
-		Required   []string
+		Required   []string        `json:"required"`
 		Additional json.RawMessage `json:"additionalProperties"`
 	}
-	if err := json.Unmarshal(s.JSON(), &document); err != nil {
+	if err := jsonv2.Unmarshal(s.JSON(), &document); err != nil {
 		return nil, err
 	}
 	properties, _ := jsonrpc.Get(s.JSON(), "properties")
@@ -69,17 +71,17 @@ func parametersOf[In any](lists bool) (*parameters, error) {
 
 // memberSchema is the part of a member's schema that a parameter can have.
 type memberSchema struct {
-	Type        string
-	Title       string
-	Description string
-	Enum        []json.RawMessage
-	Items       *memberSchema
-	Ref         string `json:"$ref"`
+	Type        string            `json:"type"`
+	Title       string            `json:"title"`
+	Description string            `json:"description"`
+	Enum        []json.RawMessage `json:"enum"`
+	Items       *memberSchema     `json:"items"`
+	Ref         string            `json:"$ref"`
 }
 
 func parameterOf(name string, definition []byte, lists bool) (*parameter, error) {
 	var m memberSchema
-	if err := json.Unmarshal(definition, &m); err != nil {
+	if err := jsonv2.Unmarshal(definition, &m); err != nil {
 		return nil, err
 	}
 	p := &parameter{name: name, title: m.Title, description: m.Description}

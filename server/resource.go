@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"regexp"
 
+	jsonv2 "github.com/go-json-experiment/json"
+
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -143,6 +145,6 @@ func detached[T any](definition T) (own T, err error) {
 	if err != nil {
 		return own, fmt.Errorf("cannot encode the definition: %w", err)
 	}
-	err = json.Unmarshal(raw, &own)
+	err = jsonv2.Unmarshal(raw, &own)
 	return own, err
 }

@@ -2,8 +2,9 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
+
+	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
@@ -134,7 +135,7 @@ func subscribed(params *jsonrpc.Members) []string {
 	}
 	list, _ := jsonrpc.Get(raw, "resourceSubscriptions")
 	var uris []string
-	if json.Unmarshal(list, &uris) != nil || rpc.CheckSubscribed(uris) != nil {
+	if jsonv2.Unmarshal(list, &uris) != nil || rpc.CheckSubscribed(uris) != nil {
 		return nil
 	}
 	return uris

@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"strings"
 
+	jsonv2 "github.com/go-json-experiment/json"
+
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -68,7 +70,7 @@ func (e *toolEntry) detach() error {
 		return fmt.Errorf("cannot encode the definition: %w", err)
 	}
 	e.tool = mcp.Tool{}
-	return json.Unmarshal(raw, &e.tool)
+	return jsonv2.Unmarshal(raw, &e.tool)
 }
 
 func checkToolName(name string) error {

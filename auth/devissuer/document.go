@@ -2,7 +2,6 @@ package devissuer
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"mime"
@@ -10,6 +9,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/parley-mcp/parley/internal/redirect"
 )
@@ -75,7 +76,7 @@ func (i *Issuer) readDocument(ctx context.Context, id string) (*Client, error) {
 		return nil, fmt.Errorf("it is longer than %d bytes", maxDocument)
 	}
 	var said registration
-	if err := json.Unmarshal(body, &said); err != nil {
+	if err := jsonv2.Unmarshal(body, &said); err != nil {
 		return nil, err
 	}
 	if said.ID != id {

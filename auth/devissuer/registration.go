@@ -1,10 +1,11 @@
 package devissuer
 
 import (
-	"encoding/json"
 	"net/http"
 	"slices"
 	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // maxRedirects is how many redirect URIs a client may have.
@@ -26,7 +27,7 @@ type registration struct {
 // serveRegister makes a client of whoever asks (RFC 7591).
 func (i *Issuer) serveRegister(w http.ResponseWriter, r *http.Request) {
 	var asked registration
-	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+	if err := jsonv2.UnmarshalRead(r.Body, &asked); err != nil {
 		fail("invalid_client_metadata", "the body is not a JSON object of client metadata").write(w)
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/go-jose/go-jose/v4"
+	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/parley-mcp/parley/auth/internal/issuer"
 	"github.com/parley-mcp/parley/internal/httpurl"
@@ -84,7 +85,7 @@ func readKeysURL(data []byte, id string) (string, error) {
 		Issuer  string `json:"issuer"`
 		KeysURL string `json:"jwks_uri"`
 	}
-	if err := json.Unmarshal(data, &metadata); err != nil {
+	if err := jsonv2.Unmarshal(data, &metadata); err != nil {
 		return "", fmt.Errorf("the metadata must be a JSON object: %w", err)
 	}
 	if metadata.Issuer != id {
@@ -106,7 +107,7 @@ func readKeys(data []byte) ([]publicKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if err := json.Unmarshal(data, &set); err != nil {
+	if err := jsonv2.Unmarshal(data, &set); err != nil {
 		return nil, fmt.Errorf("the key set must be a JWK Set: %w", err)
 	}
 	if len(set.Keys) > maxKeys {

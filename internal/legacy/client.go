@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -108,7 +110,7 @@ func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Imp
 		return nil, err
 	}
 	var result mcp.InitializeResult
-	if err := json.Unmarshal(raw, &result); err != nil {
+	if err := jsonv2.Unmarshal(raw, &result); err != nil {
 		return nil, fmt.Errorf("%w: initialize: %w", call.ErrInvalidResponse, err)
 	}
 	if r := result.ProtocolVersion; !r.Known() || r.Modern() {

@@ -1,8 +1,9 @@
 package legacy
 
 import (
-	"encoding/json"
 	"errors"
+
+	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -70,6 +71,6 @@ func DecodeState(raw []byte) (s State, err error) {
 }
 
 func decodeStrings(raw []byte) (all []string, err error) {
-	err = json.Unmarshal(raw, &all)
+	err = jsonv2.Unmarshal(raw, &all)
 	return all, err
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -146,7 +148,7 @@ func (c *Client) visit(ctx context.Context, err error) (visited bool, refusal er
 		!errors.As(err, &reported) || reported.Code != mcp.CodeURLElicitationRequired {
 		return false, nil
 	}
-	if err := json.Unmarshal(reported.Data, &required); err != nil {
+	if err := jsonv2.Unmarshal(reported.Data, &required); err != nil {
 		return false, fmt.Errorf("%w: %w", call.ErrInvalidResponse, err)
 	}
 	if n := len(required.Elicitations); n == 0 || n > rpc.MaxRequiredURLs {

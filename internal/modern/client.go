@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"slices"
 
+	jsonv2 "github.com/go-json-experiment/json"
+
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -128,7 +130,7 @@ func (c *Client) Discover(ctx context.Context, req *rpc.Request) (*mcp.DiscoverR
 // The description is for display only, so a malformed one is logged and ignored.
 func DecodeDiscovery(raw json.RawMessage, logger *slog.Logger) (*mcp.DiscoverResult, *mcp.Implementation, error) {
 	var result mcp.DiscoverResult
-	if err := json.Unmarshal(raw, &result); err != nil {
+	if err := jsonv2.Unmarshal(raw, &result); err != nil {
 		return nil, nil, fmt.Errorf("%w: server/discover: %w", call.ErrInvalidResponse, err)
 	}
 	if len(result.SupportedVersions) == 0 { // some legacy servers answer unknown methods with {}
@@ -159,7 +161,7 @@ func UnsupportedVersion(err error) (supported []string, ok bool) {
 		return nil, false
 	}
 	var data mcp.UnsupportedVersionData
-	if json.Unmarshal(e.Data, &data) != nil {
+	if jsonv2.Unmarshal(e.Data, &data) != nil {
 		return nil, true
 	}
 	return data.Supported, true

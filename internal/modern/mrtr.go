@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 
+	jsonv2 "github.com/go-json-experiment/json"
+
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -50,7 +52,7 @@ func (c *Client) rounds(ctx context.Context, req *rpc.Request) (json.RawMessage,
 // round: the original params, the answers, and the server's requestState byte for byte.
 func (c *Client) answerAll(ctx context.Context, params []byte, raw json.RawMessage) ([]byte, error) {
 	var result mcp.InputRequiredResult
-	if err := json.Unmarshal(raw, &result); err != nil {
+	if err := jsonv2.Unmarshal(raw, &result); err != nil {
 		return nil, fmt.Errorf("%w: input_required: %w", call.ErrInvalidResponse, err)
 	}
 	if len(result.InputRequests) == 0 && result.RequestState == nil {

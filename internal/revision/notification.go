@@ -1,7 +1,7 @@
 package revision
 
 import (
-	"encoding/json"
+	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -14,7 +14,7 @@ func DeliverLog(m *jsonrpc.Message, receive func(mcp.LoggingMessageParams)) {
 		return
 	}
 	var params mcp.LoggingMessageParams
-	if json.Unmarshal(m.Raw, &params) == nil && params.Level.Known() {
+	if jsonv2.Unmarshal(m.Raw, &params) == nil && params.Level.Known() {
 		receive(params)
 	}
 }

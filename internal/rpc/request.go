@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -91,7 +93,7 @@ type Receiver interface {
 // ProgressOf reads the params of a progress notification.
 func ProgressOf(m *jsonrpc.Message) (token jsonrpc.ID, p Progress, ok bool) {
 	var params mcp.ProgressParams
-	if json.Unmarshal(m.Raw, &params) != nil {
+	if jsonv2.Unmarshal(m.Raw, &params) != nil {
 		return token, p, false
 	}
 	return params.ProgressToken, Progress{Done: params.Progress, Total: params.Total, Message: params.Message}, true
