@@ -1,0 +1,93 @@
+package house
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// decoders are the names in encoding/json that decode. They match the names of members without regard to case and
+// accept duplicate names and invalid UTF-8, so that two programs can read one message differently.
+var decoders = map[string]bool{"Unmarshal": true, "NewDecoder": true, "Decoder": true}
+
+// TestPeerDataIsDecodedStrictly finds uses of decoders in the packages that read messages. The program, which reads
+// configuration files, and the packages that are no part of the library may use them.
+func TestPeerDataIsDecodedStrictly(t *testing.T) {
+	tree := os.DirFS(filepath.Join("..", ".."))
+	checked := 0
+	for _, f := range project(t) {
+		name, _ := entryOf(parent(f.path))
+		placed := packages[name]
+		if strings.HasSuffix(f.path, "_test.go") || name == "cmd/parley" || placed.kind == top || placed.kind == specification {
+			continue
+		}
+		checked++
+		uses, err := decoderUses(tree, f.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, use := range uses {
+			t.Errorf("%s: use github.com/go-json-experiment/json, which decodes strictly", use)
+		}
+	}
+	if checked < 100 {
+		t.Errorf("checked %d files, want at least 100", checked)
+	}
+}
+
+// decoderUses returns the positions in a file that use decoders, with their names.
+func decoderUses(tree fs.FS, name string) ([]string, error) {
+	source, err := fs.ReadFile(tree, name)
+	if err != nil {
+		return nil, err
+	}
+	set := token.NewFileSet()
+	f, err := parser.ParseFile(set, name, source, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	var local string // the name of encoding/json in the file
+	for _, spec := range f.Imports {
+		if target, _ := strconv.Unquote(spec.Path.Value); target == "encoding/json" {
+			local = path.Base(target)
+			if spec.Name != nil {
+				local = spec.Name.Name
+			}
+		}
+	}
+	if local == "" {
+		return nil, nil
+	}
+	var uses []string
+	ast.Inspect(f, func(n ast.Node) bool {
+		if selector, ok := n.(*ast.SelectorExpr); ok && decoders[selector.Sel.Name] {
+			if x, ok := selector.X.(*ast.Ident); ok && x.Name == local {
+				uses = append(uses, set.Position(n.Pos()).String()+": "+local+"."+selector.Sel.Name)
+			}
+		}
+		return true
+	})
+	return uses, nil
+}
+
+func TestDecodersAreFound(t *testing.T) {
+	const body = "\n\nfunc f() {\n\tjson.Unmarshal(a, &b)\n\tv1.NewDecoder(r)\n\tjson.Marshal(a)\n}\n"
+	for source, want := range map[string]string{
+		"package a\n\nimport \"encoding/json\"" + body:                      "a.go:6:2: json.Unmarshal",
+		"package a\n\nimport v1 \"encoding/json\"" + body:                   "a.go:7:2: v1.NewDecoder",
+		"package a\n\nimport \"github.com/go-json-experiment/json\"" + body: "",
+	} {
+		uses, err := decoderUses(fstest.MapFS{"a.go": {Data: []byte(source)}}, "a.go")
+		if got := strings.Join(uses, " "); err != nil || got != want {
+			t.Errorf("got %q, %v, want %q", got, err, want)
+		}
+	}
+}
