@@ -101,7 +101,7 @@ func (d *Dialer) newEras(cancelling bool) (*modern.Client, *legacy.Client, error
 	m.Sending, l.Sending = d.sending, d.sending
 	m.Notifications = d.notifications()
 	l.Notifications, m.ResultTypes = m.Notifications, d.resultTypes()
-	l.VisitTimeout = d.Timeouts.URLElicitation
+	l.ElicitationTimeout = d.Timeouts.URLElicitation
 	return m, l, nil
 }
 

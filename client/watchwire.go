@@ -113,7 +113,7 @@ func (w *watch) observe(ctx context.Context, round int, era *legacy.Client, offe
 	select {
 	case <-era.Gone():
 		return era.Failed()
-	case <-era.IsDeaf():
+	case <-era.NotificationsClosed():
 		return errStreamLost
 	case <-ctx.Done():
 		return context.Cause(ctx)

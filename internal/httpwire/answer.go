@@ -16,7 +16,7 @@ import (
 // the answer is plain JSON, nothing is held.
 type answerStream struct {
 	server *Server
-	live   *legacy.Live
+	live   *legacy.StoredSession
 	r      *http.Request
 	conn   *eventStream
 	stream atomic.Pointer[sessionStream] // nil until there is one
@@ -28,7 +28,7 @@ var (
 )
 
 // begin makes conn the connection of the answer to r.
-func (a *answerStream) begin(s *Server, live *legacy.Live, r *http.Request, conn *eventStream) {
+func (a *answerStream) begin(s *Server, live *legacy.StoredSession, r *http.Request, conn *eventStream) {
 	a.server, a.live, a.r, a.conn = s, live, r, conn
 	conn.answer = a
 }

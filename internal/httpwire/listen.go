@@ -38,7 +38,7 @@ func (s *Server) getStream(w http.ResponseWriter, r *http.Request, id string) {
 
 // listen begins the session's standalone stream, which keeps live for as long as its
 // client may come back.
-func (s *Server) listen(ctx context.Context, live *legacy.Live, conn *eventStream, expiry *expiry) {
+func (s *Server) listen(ctx context.Context, live *legacy.StoredSession, conn *eventStream, expiry *expiry) {
 	f := &feed{live: live}
 	f.taken, f.changes = live.Stream()
 	group := groupOf(live.Key())
@@ -60,7 +60,7 @@ func (s *Server) listen(ctx context.Context, live *legacy.Live, conn *eventStrea
 }
 
 // resume has one of the session's streams go on.
-func (s *Server) resume(w http.ResponseWriter, r *http.Request, live *legacy.Live, conn *eventStream, last []string) {
+func (s *Server) resume(w http.ResponseWriter, r *http.Request, live *legacy.StoredSession, conn *eventStream, last []string) {
 	name, seq, ok := parseEventID(last[0])
 	if !ok || len(last) > 1 {
 		wrong(w, jsonrpc.ID{}, "the Last-Event-ID header is not an id of this session's events: send it as it came, or not at all")
@@ -99,14 +99,14 @@ func (s *Server) cannotResume(w http.ResponseWriter, r *http.Request, err error)
 
 // attend serves a connection of a stream until either ends, or another connection
 // takes over. It needs no goroutine but the request's.
-func (s *Server) attend(ctx context.Context, live *legacy.Live, stream *sessionStream, conn *eventStream, left <-chan struct{}, expiry *expiry) {
+func (s *Server) attend(ctx context.Context, live *legacy.StoredSession, stream *sessionStream, conn *eventStream, left <-chan struct{}, expiry *expiry) {
 	defer expiry.stop()
 	tick := time.NewTicker(s.KeepAlive)
 	defer tick.Stop()
 	defer stream.away(conn)
 	var wake, taken <-chan struct{}
 	var expired <-chan time.Time
-	pulse := live.Pulse(s.KeepAlive)
+	pulse := live.NewPinger(s.KeepAlive)
 	if stream.feed != nil {
 		wake, taken, expired = stream.feed.changes.Wake(), stream.feed.taken, expiry.expired()
 	}
@@ -118,7 +118,7 @@ func (s *Server) attend(ctx context.Context, live *legacy.Live, stream *sessionS
 			}
 			if err := s.beat(ctx, stream.feed != nil, &pulse, conn); err != nil {
 				if isSilent(err) {
-					live.Lost(ctx, heldFor)
+					live.ExpireSoon(ctx, heldFor)
 				}
 				return
 			}
@@ -142,11 +142,11 @@ func (s *Server) attend(ctx context.Context, live *legacy.Live, stream *sessionS
 // beat keeps a stream alive that would be silent: by a ping that its client has to
 // answer, where it may carry one, or by a comment. The error says why the stream is of no
 // more use; it is a *call.SilentError if that is the client's silence.
-func (s *Server) beat(ctx context.Context, own bool, pulse *legacy.Pulse, conn *eventStream) error {
+func (s *Server) beat(ctx context.Context, own bool, pulse *legacy.Pinger, conn *eventStream) error {
 	if !own || !s.Ping {
 		return conn.comment()
 	}
-	ping, lost := pulse.Beat(ctx)
+	ping, lost := pulse.Next(ctx)
 	switch {
 	case lost != nil:
 		s.Logger.Warn("a client does not answer any more", "error", lost)
@@ -172,7 +172,7 @@ func (s *sessionStream) tell(ctx context.Context) {
 }
 
 // deliver tells the client of a pair what there is to say.
-func deliver(stream *eventStream, changes *legacy.Listening) error {
+func deliver(stream *eventStream, changes *legacy.NotificationQueue) error {
 	for _, notification := range changes.Take() {
 		if err := stream.Write(stream.ctx, notification); err != nil {
 			return err

@@ -130,7 +130,7 @@ func (s *Server) openPair(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// Whoever knows the endpoint may have subscribed before we go on here.
-	changes := x.session.Listen()
+	changes := x.session.Notifications()
 	defer changes.Close()
 	_ = x.stream.write(ctx, func(dst []byte) []byte {
 		return appendEvent(dst, "endpoint", []byte(pathOf(r)+"?"+pairParameter+"="+x.id))
@@ -154,12 +154,12 @@ func pathOf(r *http.Request) string {
 
 // wait returns when the pair is to end: the client has gone, does not answer or has not
 // begun a session, or the server shuts down and has answered everything.
-func (x *pair) wait(s *Server, changes *legacy.Listening) {
+func (x *pair) wait(s *Server, changes *legacy.NotificationQueue) {
 	tick := time.NewTicker(s.KeepAlive)
 	defer tick.Stop()
 	handshake := time.NewTimer(pairHandshake)
 	defer handshake.Stop()
-	pulse := x.session.Pulse(s.KeepAlive)
+	pulse := x.session.NewPinger(s.KeepAlive)
 	for {
 		select {
 		case <-tick.C:
@@ -199,13 +199,13 @@ func (x *pair) wait(s *Server, changes *legacy.Listening) {
 func (x *pair) notify(m *jsonrpc.Message) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.session.Notify(m)
+	x.session.ReceiveNotification(m)
 }
 
 func (x *pair) handshook() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.session.Handshook()
+	return x.session.Initialized()
 }
 
 // end cancels what is in flight. What that has written is sent, if somebody is there.
@@ -232,7 +232,7 @@ func (s *Server) postToPair(w http.ResponseWriter, r *http.Request, id string, m
 			x.session.ServeNotification(r.Context(), m)
 		}
 	case jsonrpc.Response:
-		x.session.Receive(m)
+		x.session.ReceiveResponse(m)
 	case jsonrpc.Request:
 		switch ok, open := s.startOnPair(x, s.onBehalf(x.ctx, r), m); {
 		case !open:
@@ -262,7 +262,7 @@ func (s *Server) startOnPair(x *pair, ctx context.Context, m *jsonrpc.Message) (
 	if x.closed || x.ctx.Err() != nil {
 		return false, false
 	}
-	if !x.session.Handshook() || m.Method == mcp.MethodInitialize {
+	if !x.session.Initialized() || m.Method == mcp.MethodInitialize {
 		// In order: what comes next depends on it. The client is the only one whom a
 		// full queue keeps waiting here.
 		_ = x.stream.Write(x.ctx, x.session.Serve(ctx, nil, m, x.stream))

@@ -64,17 +64,17 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 	switch m.Kind {
 	case jsonrpc.Notification:
 		if m.Method == mcp.NotificationInitialized {
-			if err := live.Initialized(r.Context()); err != nil {
+			if err := live.MarkReady(r.Context()); err != nil {
 				s.unavailable(w, r, m.ID, err)
 				return
 			}
 		}
-		live.Notify(m)
+		live.ReceiveNotification(m)
 		live.ServeNotification(r.Context(), m)
 		w.WriteHeader(http.StatusAccepted)
 	case jsonrpc.Response:
-		if !live.Receive(m) {
-			live.HeardHere(r.Context())
+		if !live.ReceiveResponse(m) {
+			live.RecordActivity(r.Context())
 		}
 		w.WriteHeader(http.StatusAccepted)
 	case jsonrpc.Request:
@@ -119,7 +119,7 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, body []byte) 
 		return
 	}
 	if batch.Has(mcp.NotificationInitialized) {
-		if err := live.Initialized(r.Context()); err != nil {
+		if err := live.MarkReady(r.Context()); err != nil {
 			s.unavailable(w, r, jsonrpc.ID{}, err)
 			return
 		}
@@ -141,7 +141,7 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, body []byte) 
 
 // serveLegacy sends what serve appends as the response. Serve may use the stream
 // meanwhile, which is nil for a client that wants none.
-func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange, live *legacy.Live, serve func(ctx context.Context, dst []byte, stream rpc.Stream) []byte) {
+func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange, live *legacy.StoredSession, serve func(ctx context.Context, dst []byte, stream rpc.Stream) []byte) {
 	// A client that goes away has not cancelled anything (Sending Messages, 6): the
 	// handler's context has the request's values and not its end.
 	x.context = detached{s.calls.lifetime(), r.Context()}
@@ -174,7 +174,7 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *jsonrpc.M
 	who := s.principalOf(r)
 	session := s.Legacy.NewSession(who)
 	out := session.Serve(r.Context(), nil, m, nil)
-	if session.Handshook() {
+	if session.Initialized() {
 		id, err := s.Sessions.Create(r.Context(), who, addressOf(r), session.State)
 		if err != nil {
 			s.unavailable(w, r, m.ID, err)
@@ -189,7 +189,7 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *jsonrpc.M
 
 // open finds the session of a request and makes it young again. When that fails
 // it has answered.
-func (s *Server) open(w http.ResponseWriter, r *http.Request, id string, request jsonrpc.ID) (*legacy.Live, bool) {
+func (s *Server) open(w http.ResponseWriter, r *http.Request, id string, request jsonrpc.ID) (*legacy.StoredSession, bool) {
 	live, err := s.Sessions.Use(r.Context(), s.principalOf(r), id)
 	if err != nil {
 		s.unavailable(w, r, request, err)

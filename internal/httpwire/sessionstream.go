@@ -49,9 +49,9 @@ type sessionStream struct {
 
 // feed is what the standalone stream of a session tells of, and the session.
 type feed struct {
-	live    *legacy.Live // released when the stream ends
+	live    *legacy.StoredSession // released when the stream ends
 	taken   <-chan struct{}
-	changes *legacy.Listening
+	changes *legacy.NotificationQueue
 }
 
 // A held event is its message behind one byte, which tells whether it is the last.

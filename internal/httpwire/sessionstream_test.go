@@ -19,7 +19,7 @@ import (
 )
 
 // sessionServer returns a server with one open session. Its streams are in log.
-func sessionServer(t *testing.T, log store.Log) (*Server, *legacy.Live) {
+func sessionServer(t *testing.T, log store.Log) (*Server, *legacy.StoredSession) {
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
 	era := &legacy.Server{
@@ -41,7 +41,7 @@ func sessionServer(t *testing.T, log store.Log) (*Server, *legacy.Live) {
 
 // standaloneOf begins a standalone stream as a GET does, and attends to it in another
 // goroutine.
-func (s *Server) standaloneOf(t *testing.T, live *legacy.Live) (attended <-chan struct{}) {
+func (s *Server) standaloneOf(t *testing.T, live *legacy.StoredSession) (attended <-chan struct{}) {
 	t.Helper()
 	done := make(chan struct{})
 	conn := &eventStream{w: newReader(), ctx: t.Context()}

@@ -16,10 +16,10 @@ import (
 // Batch is what came in one batch.
 type Batch struct {
 	session  *Session
-	messages []batched
+	messages []batchItem
 }
 
-type batched struct {
+type batchItem struct {
 	jsonrpc.Message
 	fault *jsonrpc.Error // the message is none, and this is the answer to it
 }
@@ -30,7 +30,7 @@ type batched struct {
 // the handshake (basic/lifecycle, Initialization). A message that is none is only
 // answered as one.
 func (s *Session) Batch(data []byte, lim jsonrpc.Limits) (*Batch, *jsonrpc.Error) {
-	if !s.handshook || !revision.Batches.In(s.Revision) {
+	if !s.initialized || !revision.Batches.In(s.Revision) {
 		if err := jsonrpc.Check(data, lim); err != nil { // it is not even JSON
 			return nil, faultOf(err)
 		}
@@ -40,7 +40,7 @@ func (s *Session) Batch(data []byte, lim jsonrpc.Limits) (*Batch, *jsonrpc.Error
 	if err != nil {
 		return nil, faultOf(err)
 	}
-	b := &Batch{session: s, messages: make([]batched, len(parts))}
+	b := &Batch{session: s, messages: make([]batchItem, len(parts))}
 	ids := make(map[jsonrpc.ID]struct{}, len(parts))
 	for i, part := range parts {
 		m := &b.messages[i]
@@ -75,7 +75,7 @@ func faultOf(err error) *jsonrpc.Error {
 // HasRequests reports whether anything in the batch is to be answered.
 func (b *Batch) HasRequests() bool {
 	for i := range b.messages {
-		if b.messages[i].answered() {
+		if b.messages[i].needsResponse() {
 			return true
 		}
 	}
@@ -106,18 +106,18 @@ func (b *Batch) Messages() []*jsonrpc.Message {
 
 // Has reports whether a notification or request of the batch has this method.
 func (b *Batch) Has(method string) bool {
-	return slices.ContainsFunc(b.messages, func(m batched) bool { return m.fault == nil && m.Method == method })
+	return slices.ContainsFunc(b.messages, func(m batchItem) bool { return m.fault == nil && m.Method == method })
 }
 
 // answered reports whether the message has an answer: a request, or what could not
 // be told to be anything else.
-func (m *batched) answered() bool {
+func (m *batchItem) needsResponse() bool {
 	return m.Kind == jsonrpc.Request || m.Kind == jsonrpc.Invalid
 }
 
 // Refuse has every request of the batch answered with e when it is served. What else it
 // holds, answers perhaps that somebody waits for, is taken all the same.
-func (b *Batch) Refuse(e *jsonrpc.Error) {
+func (b *Batch) Reject(e *jsonrpc.Error) {
 	for i := range b.messages {
 		if m := &b.messages[i]; m.Kind == jsonrpc.Request && m.fault == nil {
 			m.fault = e
@@ -134,17 +134,17 @@ func (b *Batch) Serve(ctx context.Context, dst []byte, stream rpc.Stream) []byte
 	for i := range b.messages {
 		m := &b.messages[i]
 		switch {
-		case m.fault != nil && m.answered():
+		case m.fault != nil && m.needsResponse():
 			replies[i] = jsonrpc.AppendError(nil, m.ID, m.fault, true)
 		case m.fault != nil:
 			b.session.Unusable(&m.Message, m.fault)
 		case m.Kind == jsonrpc.Request:
 			serving.Go(func() { b.serve(ctx, &replies[i], &m.Message, stream) })
 		case m.Kind == jsonrpc.Notification:
-			b.session.Notify(&m.Message)
+			b.session.ReceiveNotification(&m.Message)
 			b.session.ServeNotification(ctx, &m.Message)
 		case m.Kind == jsonrpc.Response:
-			b.session.Receive(&m.Message)
+			b.session.ReceiveResponse(&m.Message)
 		}
 	}
 	serving.Wait()
@@ -176,7 +176,7 @@ func (b *Batch) serve(ctx context.Context, reply *[]byte, m *jsonrpc.Message, st
 		if v := recover(); v != nil {
 			b.session.server.Logger.Error("panic while serving a request", "method", m.Method, "panic", v, "stack", string(debug.Stack()))
 		}
-		*reply = reject(nil, m.ID, jsonrpc.CodeInternalError, "internal error")
+		*reply = appendError(nil, m.ID, jsonrpc.CodeInternalError, "internal error")
 	}()
 	*reply = b.session.Serve(ctx, nil, m, stream)
 	served = true

@@ -130,7 +130,7 @@ func TestBatchIsServedConcurrently(t *testing.T) {
 	if out := batchOf(3).Serve(t.Context(), nil, nil); string(out) != want {
 		t.Errorf("%s", out)
 	}
-	s.Notify(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`))
+	s.ReceiveNotification(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`))
 	for _, h := range held {
 		if h.call.ID() == jsonrpc.IntID(1) {
 			<-h.ctx.Done()

@@ -28,8 +28,8 @@ const replyTimeout = 30 * time.Second
 // Bounds on the server's questions: so many are being answered, and with those as many
 // known here as a server has calls in flight, twice. What comes beyond that is refused.
 const (
-	maxAnswering = 16
-	maxQuestions = 256
+	maxAnswering     = 16
+	maxInputRequests = 256
 )
 
 // Client is the calling half of this era.
@@ -39,7 +39,7 @@ type Client struct {
 	OnLog func(mcp.LoggingMessageParams)
 	// VisitTimeout bounds the wait for a user who has agreed to visit a URL: a server
 	// need not report that they are done. 0: no bound.
-	VisitTimeout time.Duration
+	ElicitationTimeout time.Duration
 
 	// Sending is what requests pass through; nil: nothing.
 	Sending *rpc.Sending
@@ -56,11 +56,11 @@ type Client struct {
 	mu      sync.Mutex
 	running sync.WaitGroup // joined under mu before ctx ends
 
-	answerer  rpc.Answerer
-	questions rpc.Inflight  // of the server's, that are answered or wait for that
-	answering chan struct{} // held while one is being answered
-	visits    visits
-	watching
+	answerer     rpc.Answerer
+	inFlight     rpc.Inflight  // of the server's, that are answered or wait for that
+	answering    chan struct{} // held while one is being answered
+	elicitations urlElicitations
+	subscriber
 }
 
 var _ rpc.Receiver = (*Client)(nil)
@@ -69,8 +69,8 @@ var _ rpc.Receiver = (*Client)(nil)
 // if it answers none. Its Wire is set before its first request. Close it.
 func NewClient(answerer rpc.Answerer, logger *slog.Logger) *Client {
 	c := &Client{logger: logger, replies: make(chan struct{}, maxReplies), answerer: answerer}
-	c.questions.Max, c.answering = maxQuestions, make(chan struct{}, maxAnswering)
-	c.watching.begin()
+	c.inFlight.Max, c.answering = maxInputRequests, make(chan struct{}, maxAnswering)
+	c.subscriber.init()
 	c.CancelNotice = true
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
@@ -140,7 +140,7 @@ func (c *Client) send(ctx context.Context, req *rpc.Request) (json.RawMessage, e
 	if err == nil || req.Method == mcp.MethodInitialize {
 		return result, err
 	}
-	switch visited, refusal := c.visit(ctx, err); {
+	switch visited, refusal := c.completeRequired(ctx, err); {
 	case refusal != nil:
 		return nil, fmt.Errorf("%w: %w", err, refusal)
 	case visited:
@@ -169,7 +169,7 @@ func (c *Client) Receive(m *jsonrpc.Message) {
 	case m.Kind == jsonrpc.Request:
 		c.request(m)
 	case m.Method == mcp.NotificationCancelled:
-		c.questions.Cancel(revision.CancelledID(m), call.ErrCancelled)
+		c.inFlight.Cancel(revision.CancelledID(m), call.ErrCancelled)
 	case m.Method == mcp.NotificationElicitationComplete:
 		c.completed(m)
 	case m.Method == mcp.NotificationMessage:
@@ -194,50 +194,50 @@ func (c *Client) request(m *jsonrpc.Message) {
 	case row == nil || row.Sender&revision.Server == 0 || c.answerer == nil:
 		c.reply(jsonrpc.AppendError(nil, id, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q: this client has not declared that it offers it", m.Method), false))
 	default:
-		ctx, err := c.questions.Begin(c.ctx, id)
+		ctx, err := c.inFlight.Begin(c.ctx, id)
 		if err != nil {
 			c.reply(jsonrpc.AppendError(nil, id, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "%s", err), false))
 			return
 		}
-		question := &question{id: id, method: m.Method, params: m.Raw, hold: c.Hold(), visit: c.visitFor(m)}
+		question := &inputRequest{id: id, method: m.Method, params: m.Raw, hold: c.Hold(), elicitation: c.elicitationOf(m)}
 		if !c.run(func() { c.answer(ctx, question) }) {
-			c.questions.End(id)
+			c.inFlight.End(id)
 			question.end()
 		}
 	}
 }
 
 // question is a request of the server's on its way to an answer.
-type question struct {
-	id     jsonrpc.ID
-	method string
-	params json.RawMessage
-	hold   *rpc.Hold  // of our own requests meanwhile
-	visit  *openVisit // nil unless it sends the user to a URL
+type inputRequest struct {
+	id          jsonrpc.ID
+	method      string
+	params      json.RawMessage
+	hold        *rpc.Hold       // of our own requests meanwhile
+	elicitation *urlElicitation // nil unless it sends the user to a URL
 }
 
-func (q *question) end() {
-	q.visit.end()
+func (q *inputRequest) end() {
+	q.elicitation.end()
 	q.hold.Release()
 }
 
 // answer answers a question in its turn.
-func (c *Client) answer(ctx context.Context, q *question) {
+func (c *Client) answer(ctx context.Context, q *inputRequest) {
 	defer q.end()
 	select {
 	case c.answering <- struct{}{}:
 	case <-ctx.Done(): // the server wants no answer anymore, or nobody is there to give it
-		c.questions.End(q.id)
+		c.inFlight.End(q.id)
 		return
 	}
 	answer, err := c.answerer(ctx, q.method, q.params)
 	<-c.answering
-	if !c.questions.End(q.id) {
+	if !c.inFlight.End(q.id) {
 		return
 	}
 	c.reply(appendAnswer(q.id, answer, err))
-	if q.visit != nil && err == nil && consents(answer) {
-		c.await(q.visit, q.hold.Narrow())
+	if q.elicitation != nil && err == nil && accepts(answer) {
+		c.awaitElicitation(q.elicitation, q.hold.Narrow())
 	}
 }
 

@@ -29,7 +29,7 @@ func (s *Session) initialize(ctx context.Context, dst []byte, m *jsonrpc.Message
 	}
 	reply, ok := s.reply(ctx, dst, c)
 	if ok {
-		s.State, s.peer, s.handshook = state, d.Peer, true
+		s.State, s.peer, s.initialized = state, d.Peer, true
 	}
 	return reply
 }
@@ -37,7 +37,7 @@ func (s *Session) initialize(ctx context.Context, dst []byte, m *jsonrpc.Message
 // negotiate reads the params of initialize. It returns the state of the new session and puts the revision
 // and the peer into d. The error is the response to initialize.
 func (s *Session) negotiate(d *call.Description) (State, *jsonrpc.Error) {
-	if s.handshook {
+	if s.initialized {
 		return State{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the session is initialized already"}
 	}
 	version, _ := d.Params.Get("protocolVersion")
@@ -63,7 +63,7 @@ func (s *Session) negotiate(d *call.Description) (State, *jsonrpc.Error) {
 		return State{}, invalidHandshake(err.Error())
 	}
 	if len(info) > maxInfo {
-		peer.Info = shorten(peer.Info)
+		peer.Info = truncateInfo(peer.Info)
 		if info, err = json.Marshal(peer.Info); err != nil {
 			return State{}, invalidHandshake(err.Error())
 		}
@@ -100,7 +100,7 @@ func (s *Session) reply(ctx context.Context, dst []byte, c *rpc.Call) (reply []b
 		ok = reported == nil
 	})
 	if reply == nil { // middleware has ended the goroutine
-		return reject(dst[:start], c.ID(), jsonrpc.CodeInternalError, "internal error"), false
+		return appendError(dst[:start], c.ID(), jsonrpc.CodeInternalError, "internal error"), false
 	}
 	return reply, ok
 }

@@ -71,9 +71,9 @@ func initialize(version string) string {
 }
 
 // shake has a session go through the handshake.
-func shake(t *testing.T, s *Session, version string) {
+func handshake(t *testing.T, s *Session, version string) {
 	t.Helper()
-	if out := s.Serve(t.Context(), nil, parse(t, initialize(version)), nil); !s.Handshook() {
+	if out := s.Serve(t.Context(), nil, parse(t, initialize(version)), nil); !s.Initialized() {
 		t.Fatalf("%s", out)
 	}
 }
@@ -81,7 +81,7 @@ func shake(t *testing.T, s *Session, version string) {
 func newSession(t *testing.T, s *Server, version string) *Session {
 	t.Helper()
 	session := s.NewSession(principal.Anonymous)
-	shake(t, session, version)
+	handshake(t, session, version)
 	return session
 }
 

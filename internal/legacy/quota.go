@@ -10,59 +10,59 @@ import (
 // costs as many round trips, which whoever begins sessions for sport must not be able
 // to cause at will.
 const (
-	maxLookups   = 1_000       // sessions looked up at a time
-	lookupPeriod = time.Second // at least this long between two times
+	maxChecks   = 1_000       // sessions looked up at a time
+	checkPeriod = time.Second // at least this long between two times
 )
 
 // quota counts sessions by owner.
 type quota struct {
 	total int
 
-	mu     sync.Mutex
-	owner  map[string]string // session key to owner
-	owners map[string]*owned
-	looked time.Time // when sessions of all owners were last looked up
+	mu      sync.Mutex
+	owner   map[string]string // session key to owner
+	owners  map[string]*ownerCount
+	checked time.Time // when sessions of all owners were last looked up
 }
 
 // owned is what one owner has.
-type owned struct {
+type ownerCount struct {
 	sessions int
-	looked   time.Time
+	checked  time.Time
 }
 
 // take counts one more session for owner, who may have most. gone tells whether a
 // session has expired.
-func (q *quota) take(owner, key string, most int, gone func(key string) bool) bool {
-	ok, suspects := q.add(owner, key, most)
+func (q *quota) add(owner, key string, most int, gone func(key string) bool) bool {
+	ok, suspects := q.tryAdd(owner, key, most)
 	if ok || len(suspects) == 0 {
 		return ok
 	}
 	for _, k := range suspects {
 		if gone(k) { // asks the store, so not under the lock
-			q.give(k)
+			q.remove(k)
 		}
 	}
-	ok, _ = q.add(owner, key, most)
+	ok, _ = q.tryAdd(owner, key, most)
 	return ok
 }
 
 // add counts the session, or returns sessions that are in its way and may have
 // expired.
-func (q *quota) add(owner, key string, most int) (ok bool, suspects []string) {
+func (q *quota) tryAdd(owner, key string, most int) (ok bool, suspects []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	has := q.owners[owner]
 	switch {
 	case has != nil && has.sessions >= most:
-		return false, q.suspects(&has.looked, owner)
+		return false, q.candidates(&has.checked, owner)
 	case len(q.owner) >= q.total:
-		return false, q.suspects(&q.looked, "")
+		return false, q.candidates(&q.checked, "")
 	}
 	if q.owner == nil {
-		q.owner, q.owners = make(map[string]string), make(map[string]*owned)
+		q.owner, q.owners = make(map[string]string), make(map[string]*ownerCount)
 	}
 	if has == nil {
-		has = new(owned)
+		has = new(ownerCount)
 		q.owners[owner] = has
 	}
 	has.sessions++
@@ -72,16 +72,16 @@ func (q *quota) add(owner, key string, most int) (ok bool, suspects []string) {
 
 // suspects returns sessions of one owner, or of any, unless it has done so lately.
 // It is called with mu held.
-func (q *quota) suspects(looked *time.Time, owner string) []string {
+func (q *quota) candidates(looked *time.Time, owner string) []string {
 	now := time.Now()
-	if now.Sub(*looked) < lookupPeriod {
+	if now.Sub(*looked) < checkPeriod {
 		return nil
 	}
 	*looked = now
 	var keys []string
 	for key, of := range q.owner { // in an order that differs each time
 		if owner == "" || of == owner {
-			if keys = append(keys, key); len(keys) == maxLookups {
+			if keys = append(keys, key); len(keys) == maxChecks {
 				break
 			}
 		}
@@ -90,7 +90,7 @@ func (q *quota) suspects(looked *time.Time, owner string) []string {
 }
 
 // give takes a session off the count.
-func (q *quota) give(key string) {
+func (q *quota) remove(key string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	owner, ok := q.owner[key]

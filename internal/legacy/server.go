@@ -25,7 +25,7 @@ type Server struct {
 	Changes     *rpc.Changes // nil: nothing changes
 	MaxInflight int          // requests of one session that are served at a time
 
-	awaited awaited
+	announcing announcementLimit
 }
 
 // Session is one handshake and what follows it, while it is being used. A session
@@ -40,20 +40,20 @@ type Session struct {
 	who           principal.Principal
 	peer          call.Peer
 	inflight      *rpc.Inflight
-	asks          asks
-	level         level
+	inputRequests inputRequests
+	level         logLevel
 	subscriptions subscriptions
-	voice         voice
-	heard         atomic.Uint64 // messages that have come
-	pinged        atomic.Int64  // the id of the last ping, 0 if there was none
-	kept          *Live         // this session as it is kept in a store; nil if it lives as long as its connection
-	handshook     bool
+	announcements announcements
+	received      atomic.Uint64  // messages that have come
+	lastPing      atomic.Int64   // the id of the last ping, 0 if there was none
+	stored        *StoredSession // this session as it is kept in a store; nil if it lives as long as its connection
+	initialized   bool
 }
 
 // NewSession makes a session that awaits its handshake.
 func (s *Server) NewSession(who principal.Principal) *Session {
 	session := &Session{server: s, who: who, inflight: &rpc.Inflight{Max: s.MaxInflight}}
-	session.asks.begin()
+	session.inputRequests.seedIDs()
 	return session
 }
 
@@ -63,8 +63,8 @@ func (s *Server) Resume(who principal.Principal, state State, inflight *rpc.Infl
 	if err != nil {
 		return nil, err
 	}
-	session := &Session{State: state, server: s, who: who, peer: peer, inflight: inflight, handshook: true}
-	session.asks.begin()
+	session := &Session{State: state, server: s, who: who, peer: peer, inflight: inflight, initialized: true}
+	session.inputRequests.seedIDs()
 	session.level.set(state.LogLevel)
 	session.subscriptions.uris, session.subscriptions.ready = state.Subscribed, state.Ready
 	return session, nil
@@ -76,14 +76,14 @@ func (s *Server) Resume(who principal.Principal, state State, inflight *rpc.Infl
 //
 // Safe for concurrent use once the handshake is over.
 func (s *Session) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, stream rpc.Stream) []byte {
-	s.heard.Add(1)
+	s.received.Add(1)
 	switch {
 	case m.Method == mcp.MethodInitialize:
 		return s.initialize(ctx, dst, m)
 	case m.Method == mcp.MethodPing:
 		return s.ping(ctx, dst, m)
-	case !s.handshook:
-		return reject(dst, m.ID, jsonrpc.CodeInvalidRequest, "the session is not initialized: send initialize first")
+	case !s.initialized:
+		return appendError(dst, m.ID, jsonrpc.CodeInvalidRequest, "the session is not initialized: send initialize first")
 	}
 	c := &rpc.Call{Call: *call.New(s.describe(m)), Stream: stream, LogLevel: s.level.get()}
 	if m.Method == mcp.MethodSetLevel {
@@ -91,12 +91,12 @@ func (s *Session) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, str
 	}
 	c.Subscriber, c.Voice = &s.subscriptions, s
 	if stream != nil {
-		c.Asker = &s.asks
+		c.Asker = &s.inputRequests
 	}
 	if meta, ok := m.Params.Get("_meta"); ok {
 		if token, ok := jsonrpc.Get(meta, mcp.MetaProgressToken); ok {
 			if c.ProgressToken.UnmarshalJSON(token) != nil {
-				return reject(dst, m.ID, jsonrpc.CodeInvalidParams, "progressToken must be a string or an integer")
+				return appendError(dst, m.ID, jsonrpc.CodeInvalidParams, "progressToken must be a string or an integer")
 			}
 		}
 	}
@@ -104,14 +104,14 @@ func (s *Session) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, str
 }
 
 // Notify takes one notification. Those that mean nothing to the session are ignored.
-func (s *Session) Notify(m *jsonrpc.Message) {
-	s.heard.Add(1)
+func (s *Session) ReceiveNotification(m *jsonrpc.Message) {
+	s.received.Add(1)
 	switch m.Method {
 	case mcp.NotificationCancelled:
 		s.inflight.Cancel(revision.CancelledID(m), call.ErrCancelled)
 	case mcp.NotificationInitialized:
-		if s.handshook {
-			s.subscriptions.begin(s.server.lists(s.who))
+		if s.initialized {
+			s.subscriptions.activate(s.server.listFilter(s.who))
 		}
 	}
 }
@@ -119,7 +119,7 @@ func (s *Session) Notify(m *jsonrpc.Message) {
 // ServeNotification has the handler of a notification take it, if it has one: those of
 // extensions do. It comes after Notify, and returns with the handler.
 func (s *Session) ServeNotification(ctx context.Context, m *jsonrpc.Message) {
-	if !s.handshook || !s.server.Engine.Takes(m.Method, s.Revision) {
+	if !s.initialized || !s.server.Engine.Takes(m.Method, s.Revision) {
 		return
 	}
 	s.server.Engine.ServeNotification(ctx, &rpc.Call{Call: *call.New(s.describe(m))})
@@ -135,9 +135,9 @@ func (s *Session) describe(m *jsonrpc.Message) call.Description {
 
 // Receive takes the client's response to a question of the server's, and reports whether
 // there was one.
-func (s *Session) Receive(m *jsonrpc.Message) (asked bool) {
-	s.heard.Add(1)
-	if s.asks.receive(m) || s.isPong(m) {
+func (s *Session) ReceiveResponse(m *jsonrpc.Message) (asked bool) {
+	s.received.Add(1)
+	if s.inputRequests.receive(m) || s.isPong(m) {
 		return true
 	}
 	s.server.Logger.Debug("response ignored: nobody waits for it", "id", m.ID)
@@ -147,8 +147,8 @@ func (s *Session) Receive(m *jsonrpc.Message) (asked bool) {
 // Unusable takes what was meant as the response to a question of the server's and is
 // none, and reports whether it was.
 func (s *Session) Unusable(m *jsonrpc.Message, err error) bool {
-	s.heard.Add(1)
-	return s.asks.unusable(m, err)
+	s.received.Add(1)
+	return s.inputRequests.unusable(m, err)
 }
 
 // Inflight is what the session has in flight, for a wire that carries requests of
@@ -156,12 +156,12 @@ func (s *Session) Unusable(m *jsonrpc.Message, err error) bool {
 func (s *Session) Inflight() *rpc.Inflight { return s.inflight }
 
 // Handshook reports whether the session has had its handshake.
-func (s *Session) Handshook() bool { return s.handshook }
+func (s *Session) Initialized() bool { return s.initialized }
 
 // Close ends whatever the session has in flight, or waits for.
 func (s *Session) Close() {
 	s.inflight.CancelAll(errSessionEnded)
-	s.voice.close()
+	s.announcements.close()
 }
 
 var errSessionEnded = errors.New("the session has ended")
@@ -176,17 +176,17 @@ const (
 
 // shorten returns the names in info, which is for people: what makes it long are
 // pictures.
-func shorten(info *mcp.Implementation) *mcp.Implementation {
-	return &mcp.Implementation{Name: cut(info.Name), Title: cut(info.Title), Version: cut(info.Version)}
+func truncateInfo(info *mcp.Implementation) *mcp.Implementation {
+	return &mcp.Implementation{Name: truncate(info.Name), Title: truncate(info.Title), Version: truncate(info.Version)}
 }
 
-func cut(s string) string {
+func truncate(s string) string {
 	if len(s) <= maxName {
 		return s
 	}
 	return strings.ToValidUTF8(s[:maxName], "")
 }
 
-func reject(dst []byte, id jsonrpc.ID, code int64, message string) []byte {
+func appendError(dst []byte, id jsonrpc.ID, code int64, message string) []byte {
 	return jsonrpc.AppendError(dst, id, &jsonrpc.Error{Code: code, Message: message}, false)
 }

@@ -38,7 +38,7 @@ func TestHandshakeAgreesOnARevision(t *testing.T) {
 		s := server.NewSession(principal.Anonymous)
 		out := s.Serve(t.Context(), nil, parse(t, initialize(offered)), nil)
 		var got struct{ Result mcp.InitializeResult }
-		if err := json.Unmarshal(out, &got); err != nil || got.Result.ProtocolVersion != want || s.Revision != want || !s.Handshook() {
+		if err := json.Unmarshal(out, &got); err != nil || got.Result.ProtocolVersion != want || s.Revision != want || !s.Initialized() {
 			t.Errorf("%q: %s", offered, out)
 		}
 		if err := spec.ValidateMessage(want, out, mcp.MethodInitialize); err != nil {
@@ -64,11 +64,11 @@ func TestMalformedHandshakeIsRefusedAndMayBeTriedAgain(t *testing.T) {
 		`,"params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{"x":"` + strings.Repeat("y", maxCapabilities) + `"}}`,
 	} {
 		out := s.Serve(t.Context(), nil, parse(t, `{"jsonrpc":"2.0","id":1,"method":"initialize"`+params+`}`), nil)
-		if codeOf(t, out) != jsonrpc.CodeInvalidParams || s.Handshook() {
+		if codeOf(t, out) != jsonrpc.CodeInvalidParams || s.Initialized() {
 			t.Errorf("%.200s: %s", params, out)
 		}
 	}
-	shake(t, s, "2025-11-25")
+	handshake(t, s, "2025-11-25")
 }
 
 func TestSessionBeginsWithItsHandshake(t *testing.T) {
@@ -81,7 +81,7 @@ func TestSessionBeginsWithItsHandshake(t *testing.T) {
 	if out := serve(`{"jsonrpc":"2.0","id":"p","method":"ping"}`); string(out) != `{"jsonrpc":"2.0","id":"p","result":{}}` {
 		t.Errorf("ping before the handshake: %s", out)
 	}
-	shake(t, s, "2025-06-18")
+	handshake(t, s, "2025-06-18")
 	if out := serve(initialize("2024-11-05")); codeOf(t, out) != jsonrpc.CodeInvalidRequest || s.Revision != mcp.V20250618 {
 		t.Errorf("a second handshake: %s", out)
 	}
@@ -104,7 +104,7 @@ func TestLongDescriptionOfAClientIsKeptShort(t *testing.T) {
 		`{"name":"` + strings.Repeat("n", 250) + `éééé","title":"T","version":"1","icons":[{"src":"` + picture + `"}]}}}`
 	s := server.NewSession(principal.Anonymous)
 	out := s.Serve(t.Context(), nil, parse(t, raw), nil)
-	if codeOf(t, out) != 0 || !s.Handshook() {
+	if codeOf(t, out) != 0 || !s.Initialized() {
 		t.Fatalf("%s", out)
 	}
 	if size := len(s.State.Encode()); size > 1<<10 {
@@ -159,14 +159,14 @@ func TestJ15CancelledRequestHasNoResponse(t *testing.T) {
 		byID[h.call.ID().String()] = h
 	}
 	for _, about := range []string{`{"requestId":2}`, `{"requestId":null}`, `{"requestId":[1]}`, `{}`, `{"requestId":"2"}`} {
-		s.Notify(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":`+about+`}`))
+		s.ReceiveNotification(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":`+about+`}`))
 	}
 	for id, h := range byID {
 		if h.ctx.Err() != nil {
 			t.Errorf("%s was cancelled", id)
 		}
 	}
-	s.Notify(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`))
+	s.ReceiveNotification(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`))
 	if out := <-done; len(out) != 0 {
 		t.Errorf("answered: %s", out)
 	}
@@ -177,7 +177,7 @@ func TestJ15CancelledRequestHasNoResponse(t *testing.T) {
 	if out := <-done; string(out) != `{"jsonrpc":"2.0","id":"1","result":{}}` {
 		t.Errorf("the other: %s", out)
 	}
-	s.Notify(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)) // it is over
+	s.ReceiveNotification(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)) // it is over
 }
 
 func TestSessionIsBusyAtItsLimit(t *testing.T) {

@@ -62,9 +62,9 @@ type Sessions struct {
 	quota  quota
 
 	mu       sync.Mutex
-	live     map[string]*Live // by store key; those in use, and the warm
-	warm     warm
-	beats    int         // how often beat has been called
+	live     map[string]*StoredSession // by store key; those in use, and the warm
+	cache    sessionCache
+	ticks    int         // how often beat has been called
 	timer    *time.Timer // for beat; nil until needed
 	armed    bool        // beat will be called
 	draining bool        // no standalone stream may stay open
@@ -72,22 +72,22 @@ type Sessions struct {
 
 // Live is what a session has in this process while it is being used, and for a while
 // afterwards.
-type Live struct {
+type StoredSession struct {
 	*Session
-	ID  string
-	key string
-	all *Sessions
+	ID       string
+	key      string
+	sessions *Sessions
 
 	inflight *rpc.Inflight
 
 	// Under the mutex of all.
-	version uint64 // of the state in the store that is known here
-	refs    int
-	touched int // the beat after which it was last used or touched
-	warm    bool
-	before  *Live         // in the list of the warm
-	after   *Live         // likewise
-	streams chan struct{} // closed when a newer standalone stream takes over, or the session ends
+	version   uint64 // of the state in the store that is known here
+	refs      int
+	touchedAt int // the beat after which it was last used or touched
+	cached    bool
+	older     *StoredSession // in the list of the warm
+	newer     *StoredSession // likewise
+	streams   chan struct{}  // closed when a newer standalone stream takes over, or the session ends
 }
 
 // storeTimeout bounds what is asked of the store for no request in particular.
@@ -96,7 +96,7 @@ const storeTimeout = 5 * time.Second
 // NewSessions keeps the sessions of server in kv.
 func NewSessions(server *Server, kv store.KV, limits SessionLimits) *Sessions {
 	limits = limits.withDefaults()
-	return &Sessions{server: server, store: kv, limits: limits, live: make(map[string]*Live), quota: quota{total: limits.Total}}
+	return &Sessions{server: server, store: kv, limits: limits, live: make(map[string]*StoredSession), quota: quota{total: limits.Total}}
 }
 
 // Create keeps the state of a session that has just had its handshake, and
@@ -116,14 +116,14 @@ func (s *Sessions) Create(ctx context.Context, who principal.Principal, address 
 		_, err := s.store.Get(ctx, key)
 		return errors.Is(err, store.ErrNotFound)
 	}
-	if !s.quota.take(owner, key, most, gone) {
+	if !s.quota.add(owner, key, most, gone) {
 		return "", ErrTooManySessions
 	}
 	_, err = s.store.Put(ctx, key, state.Encode(), store.PutOptions{TTL: s.limits.Uninitialized, IfAbsent: true})
 	if err == nil {
 		return id, nil
 	}
-	s.quota.give(key)
+	s.quota.remove(key)
 	if errors.Is(err, store.ErrFull) {
 		return "", fmt.Errorf("%w: %w", ErrTooManySessions, err)
 	}
@@ -135,7 +135,7 @@ const randomBytes = 16
 
 // isID reports whether id could be one of ours. Others are not worth a look at the
 // store, and may be of any length.
-func isID(id string) bool {
+func isSessionID(id string) bool {
 	if len(id) != base64.RawURLEncoding.EncodedLen(randomBytes) {
 		return false
 	}
@@ -146,13 +146,13 @@ func isID(id string) bool {
 
 // Open finds a session for one use, which Release ends. The error is ErrNoSession,
 // or the store's.
-func (s *Sessions) Open(ctx context.Context, who principal.Principal, id string) (*Live, error) {
+func (s *Sessions) Open(ctx context.Context, who principal.Principal, id string) (*StoredSession, error) {
 	return s.open(who, id, func(key string, _ time.Duration) (store.Item, error) { return s.store.Get(ctx, key) })
 }
 
 // Use is Open, and makes the session young again: both in one operation of the store, if
 // this process knows how long the session lives.
-func (s *Sessions) Use(ctx context.Context, who principal.Principal, id string) (*Live, error) {
+func (s *Sessions) Use(ctx context.Context, who principal.Principal, id string) (*StoredSession, error) {
 	touched := false
 	l, err := s.open(who, id, func(key string, ttl time.Duration) (store.Item, error) {
 		if touched = ttl > 0; touched {
@@ -172,8 +172,8 @@ func (s *Sessions) Use(ctx context.Context, who principal.Principal, id string) 
 
 // open finds a session of which read reads the state. It is told how long the session
 // lives when it is not used, 0 if that is not known here.
-func (s *Sessions) open(who principal.Principal, id string, read func(key string, ttl time.Duration) (store.Item, error)) (*Live, error) {
-	if !isID(id) {
+func (s *Sessions) open(who principal.Principal, id string, read func(key string, ttl time.Duration) (store.Item, error)) (*StoredSession, error) {
+	if !isSessionID(id) {
 		return nil, ErrNoSession
 	}
 	key := sessionKey(who, id)
@@ -186,33 +186,33 @@ func (s *Sessions) open(who principal.Principal, id string, read func(key string
 	defer s.mu.Unlock()
 	l := s.live[key]
 	if l != nil && l.refs == 0 && l.version == before && (err != nil || item.Version != l.version) { // ended or changed by another replica
-		s.drop(l)
+		s.evict(l)
 		l = nil
 	}
 	switch {
 	case err != nil:
 		return nil, ErrNoSession
 	case l != nil && (item.Version == l.version || l.version != before): // which is newer than item
-		return s.use(l), nil
+		return s.acquire(l), nil
 	}
 	state, err := DecodeState(item.Value)
 	if err != nil {
 		return nil, err
 	}
 	if l == nil {
-		l = &Live{ID: id, key: key, version: item.Version, all: s, inflight: &rpc.Inflight{Max: s.server.MaxInflight}}
+		l = &StoredSession{ID: id, key: key, version: item.Version, sessions: s, inflight: &rpc.Inflight{Max: s.server.MaxInflight}}
 		if l.Session, err = s.server.Resume(who, state, l.inflight); err != nil {
 			return nil, err
 		}
-		l.kept, l.Source = l, id
-		l.subscriptions.kept = l
+		l.stored, l.Source = l, id
+		l.subscriptions.stored = l
 		s.live[key] = l
 	} else { // in use, and another replica was told otherwise
 		l.version, l.Ready = item.Version, state.Ready
 		l.level.set(state.LogLevel)
-		l.subscriptions.keep(state)
+		l.subscriptions.restore(state)
 	}
-	return s.use(l), nil
+	return s.acquire(l), nil
 }
 
 // known returns what is known here of a session: the version of its state, and how long
@@ -227,22 +227,22 @@ func (s *Sessions) known(key string) (version uint64, ttl time.Duration) {
 }
 
 // retain begins one more use of a session that is in use.
-func (l *Live) retain() {
-	l.all.mu.Lock()
-	defer l.all.mu.Unlock()
+func (l *StoredSession) retain() {
+	l.sessions.mu.Lock()
+	defer l.sessions.mu.Unlock()
 	l.refs++
 }
 
 // Key is the session's key in the store. It begins with the principal.
-func (l *Live) Key() string { return l.key }
+func (l *StoredSession) Key() string { return l.key }
 
 // Touch makes the session young again.
-func (l *Live) Touch(ctx context.Context) error {
-	l.all.mu.Lock()
+func (l *StoredSession) Touch(ctx context.Context) error {
+	l.sessions.mu.Lock()
 	ttl := l.ttl()
-	l.touched = l.all.beats
-	l.all.mu.Unlock()
-	_, err := l.all.store.Touch(ctx, l.key, ttl)
+	l.touchedAt = l.sessions.ticks
+	l.sessions.mu.Unlock()
+	_, err := l.sessions.store.Touch(ctx, l.key, ttl)
 	if errors.Is(err, store.ErrNotFound) {
 		return ErrNoSession
 	}
@@ -251,28 +251,28 @@ func (l *Live) Touch(ctx context.Context) error {
 
 // ttl is how long the session lives when it is not used. It is called with the
 // mutex of all held.
-func (l *Live) ttl() time.Duration {
+func (l *StoredSession) ttl() time.Duration {
 	if l.Ready {
-		return l.all.limits.Idle
+		return l.sessions.limits.Idle
 	}
-	return l.all.limits.Uninitialized
+	return l.sessions.limits.Uninitialized
 }
 
 // Initialized notes that the client has finished the handshake: from now on the
 // session lives as long as it is used. The error is ErrNoSession, or the store's.
-func (l *Live) Initialized(ctx context.Context) error {
-	l.all.mu.Lock()
+func (l *StoredSession) MarkReady(ctx context.Context) error {
+	l.sessions.mu.Lock()
 	ready := l.Ready
-	l.all.mu.Unlock()
+	l.sessions.mu.Unlock()
 	if ready {
 		return nil
 	}
 	if err := l.update(ctx, func(state *State) { state.Ready = true }); err != nil {
 		return err
 	}
-	l.all.mu.Lock()
+	l.sessions.mu.Lock()
 	l.Ready = true
-	l.all.mu.Unlock()
+	l.sessions.mu.Unlock()
 	return nil
 }
 
@@ -282,12 +282,12 @@ func (s *Sessions) Delete(ctx context.Context, who principal.Principal, id strin
 	if err := s.store.Delete(ctx, key); err != nil {
 		return err
 	}
-	s.quota.give(key)
+	s.quota.remove(key)
 	s.mu.Lock()
 	l := s.live[key]
 	delete(s.live, key)
-	if l != nil && l.warm {
-		s.drop(l)
+	if l != nil && l.cached {
+		s.evict(l)
 	}
 	if l != nil && l.streams != nil {
 		close(l.streams)
@@ -306,15 +306,15 @@ func (s *Sessions) Delete(ctx context.Context, who principal.Principal, id strin
 //
 // When the server shuts down, or the session has been deleted meanwhile, the channel
 // is closed already. Changes are for the client, see [Session.Listen].
-func (l *Live) Stream() (taken <-chan struct{}, changes *Listening) {
-	l.all.mu.Lock()
-	defer l.all.mu.Unlock()
+func (l *StoredSession) Stream() (taken <-chan struct{}, changes *NotificationQueue) {
+	l.sessions.mu.Lock()
+	defer l.sessions.mu.Unlock()
 	if l.streams != nil {
 		close(l.streams)
 	}
 	l.streams = make(chan struct{})
-	taken, changes = l.streams, l.Listen()
-	if l.all.draining || l.all.live[l.key] != l {
+	taken, changes = l.streams, l.Notifications()
+	if l.sessions.draining || l.sessions.live[l.key] != l {
 		close(l.streams)
 		l.streams = nil
 	}

@@ -18,24 +18,24 @@ import (
 )
 
 // spy is a store that counts and can be made to fail.
-type spy struct {
+type faultyStore struct {
 	store.KV
 	gets atomic.Int64
 	fail atomic.Pointer[error]
 }
 
-func newSpy() *spy { return &spy{KV: store.NewMemory(store.MemoryOptions{})} }
+func newFaultyStore() *faultyStore { return &faultyStore{KV: store.NewMemory(store.MemoryOptions{})} }
 
-func (s *spy) failWith(err error) { s.fail.Store(&err) }
+func (s *faultyStore) failWith(err error) { s.fail.Store(&err) }
 
-func (s *spy) err() error {
+func (s *faultyStore) err() error {
 	if err := s.fail.Load(); err != nil {
 		return *err
 	}
 	return nil
 }
 
-func (s *spy) Get(ctx context.Context, key string) (store.Item, error) {
+func (s *faultyStore) Get(ctx context.Context, key string) (store.Item, error) {
 	s.gets.Add(1)
 	if err := s.err(); err != nil {
 		return store.Item{}, err
@@ -43,7 +43,7 @@ func (s *spy) Get(ctx context.Context, key string) (store.Item, error) {
 	return s.KV.Get(ctx, key)
 }
 
-func (s *spy) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
+func (s *faultyStore) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
 	if err := s.err(); err != nil {
 		return 0, err
 	}
@@ -52,9 +52,9 @@ func (s *spy) Put(ctx context.Context, key string, value []byte, opt store.PutOp
 
 var someState = State{Revision: mcp.V20251125, Info: []byte(`{"name":"c","version":"1"}`), Capabilities: []byte(`{}`)}
 
-func newSessions(limits SessionLimits) (*Sessions, *spy) {
+func newSessions(limits SessionLimits) (*Sessions, *faultyStore) {
 	server, _ := newServer()
-	kv := newSpy()
+	kv := newFaultyStore()
 	return NewSessions(server, kv, limits), kv
 }
 
@@ -67,7 +67,7 @@ func mustCreate(t *testing.T, s *Sessions, who principal.Principal, address stri
 	return id
 }
 
-func mustOpen(t *testing.T, s *Sessions, who principal.Principal, id string) *Live {
+func mustOpen(t *testing.T, s *Sessions, who principal.Principal, id string) *StoredSession {
 	t.Helper()
 	l, err := s.Open(t.Context(), who, id)
 	if err != nil {
@@ -175,7 +175,7 @@ func TestSessionIsOpenedAsItWasCreated(t *testing.T) {
 	id := mustCreate(t, s, principal.Anonymous, "a")
 	l := mustOpen(t, s, principal.Anonymous, id)
 	defer l.Release()
-	if l.ID != id || l.Revision != someState.Revision || l.peer.Info.Name != "c" || l.Ready || !l.Handshook() {
+	if l.ID != id || l.Revision != someState.Revision || l.peer.Info.Name != "c" || l.Ready || !l.Initialized() {
 		t.Errorf("%+v", l.State)
 	}
 	again := mustOpen(t, s, principal.Anonymous, id)
@@ -204,7 +204,7 @@ func TestInitializedSessionEndsWhenIdleForHalfAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newSessions(SessionLimits{})
 		id := mustCreate(t, s, principal.Anonymous, "a")
-		use := func(f func(l *Live) error) {
+		use := func(f func(l *StoredSession) error) {
 			t.Helper()
 			l := mustOpen(t, s, principal.Anonymous, id)
 			defer l.Release()
@@ -212,10 +212,10 @@ func TestInitializedSessionEndsWhenIdleForHalfAnHour(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		use(func(l *Live) error { return l.Initialized(t.Context()) })
+		use(func(l *StoredSession) error { return l.MarkReady(t.Context()) })
 		for range 3 { // use keeps it young
 			time.Sleep(29 * time.Minute)
-			use(func(l *Live) error {
+			use(func(l *StoredSession) error {
 				if !l.Ready {
 					t.Error("that it is initialized was forgotten")
 				}
@@ -239,7 +239,7 @@ func TestSessionDoesNotExpireWhileItIsUsed(t *testing.T) {
 				id := mustCreate(t, s, principal.Anonymous, "a")
 				l := mustOpen(t, s, principal.Anonymous, id)
 				if initialized {
-					if err := l.Initialized(t.Context()); err != nil {
+					if err := l.MarkReady(t.Context()); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -265,7 +265,7 @@ func TestDeletedSessionStaysDeleted(t *testing.T) {
 	if err := s.Delete(t.Context(), principal.Anonymous, id); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Initialized(t.Context()); !errors.Is(err, ErrNoSession) {
+	if err := l.MarkReady(t.Context()); !errors.Is(err, ErrNoSession) {
 		t.Errorf("initialized: %v", err)
 	}
 	if err := l.Touch(t.Context()); !errors.Is(err, ErrNoSession) {
@@ -291,7 +291,7 @@ func TestInitializedMayBeSaidMoreThanOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := l.Initialized(t.Context()); err != nil {
+		if err := l.MarkReady(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
@@ -413,7 +413,7 @@ func TestExpiredSessionsFreeTheirPlaces(t *testing.T) {
 					kept = mustCreate(t, s, principal.Anonymous, "a")
 				}
 				l := mustOpen(t, s, principal.Anonymous, kept)
-				if err := l.Initialized(t.Context()); err != nil {
+				if err := l.MarkReady(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				l.Release()
@@ -489,7 +489,7 @@ func TestStoreFailureIsNoMissingSession(t *testing.T) {
 	l := mustOpen(t, s, principal.Anonymous, id)
 	defer l.Release()
 	kv.failWith(broken)
-	if err := l.Initialized(t.Context()); !errors.Is(err, broken) || errors.Is(err, ErrNoSession) {
+	if err := l.MarkReady(t.Context()); !errors.Is(err, broken) || errors.Is(err, ErrNoSession) {
 		t.Errorf("%v", err)
 	}
 }
@@ -535,7 +535,7 @@ func TestIdleSessionsCostTwoKilobytesAndNoGoroutine(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := mustOpen(t, s, principal.Anonymous, id)
-		if err := l.Initialized(t.Context()); err != nil {
+		if err := l.MarkReady(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		l.Release()
@@ -548,8 +548,8 @@ func TestIdleSessionsCostTwoKilobytesAndNoGoroutine(t *testing.T) {
 	if now := runtime.NumGoroutine(); now > goroutines {
 		t.Errorf("%d goroutines, %d before", now, goroutines)
 	}
-	if len(s.live) != maxWarm || s.warm.n != maxWarm {
-		t.Errorf("%d are live, %d warm", len(s.live), s.warm.n)
+	if len(s.live) != maxCached || s.cache.n != maxCached {
+		t.Errorf("%d are live, %d warm", len(s.live), s.cache.n)
 	}
 	runtime.KeepAlive(s)
 }

@@ -231,7 +231,7 @@ func (r *replay) require(ctx context.Context, e *rpc.URLRequiredError) error {
 		for i, raw := range answers {
 			var answer mcp.ElicitResult
 			if v2.Unmarshal(raw, &answer) == nil && (answer.Action == mcp.ElicitDecline || answer.Action == mcp.ElicitCancel) {
-				return jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "the user declined to visit %s, which this call requires", e.URLs[i].URL)
+				return jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "the user declined to open %s, which this call requires", e.URLs[i].URL)
 			}
 		}
 	}

@@ -17,9 +17,9 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// asker returns a server whose tool asks all questions, one after the other, and returns
+// askingServer returns a server whose tool asks all questions, one after the other, and returns
 // the answers.
-func asker(t *testing.T, questions ...rpc.Question) *Server {
+func askingServer(t *testing.T, questions ...rpc.Question) *Server {
 	t.Helper()
 	seals, err := seal.New([]byte(strings.Repeat("k", seal.KeySize)))
 	if err != nil {
@@ -94,7 +94,7 @@ func answering(pairs ...string) string {
 const yes = `{"action":"accept","content":{"ok":true}}`
 
 func TestRoundsContinueTheCall(t *testing.T) {
-	s := asker(t, ask("one"), ask("two"))
+	s := askingServer(t, ask("one"), ask("two"))
 	first := round(t, s, principal.Local, "x")
 	if first.Kind != mcp.ResultTypeInputRequired || len(first.Requests) != 1 || first.Requests["one"].Method != mcp.MethodElicit || first.State == nil {
 		t.Fatalf("first round: %+v", first)
@@ -112,7 +112,7 @@ func TestRoundsContinueTheCall(t *testing.T) {
 // Answers to questions that were not asked are ignored. Missing answers are requested
 // again.
 func TestOnlyOpenQuestionsAreAnswered(t *testing.T) {
-	s := asker(t, ask("one"), ask("two"))
+	s := askingServer(t, ask("one"), ask("two"))
 	first := round(t, s, principal.Local, "x")
 	for name, sent := range map[string]string{
 		"nothing":          "",
@@ -138,7 +138,7 @@ func TestOnlyOpenQuestionsAreAnswered(t *testing.T) {
 
 // M1: a modified state is rejected, and does not begin a new call.
 func TestM1ModifiedStatesAreRejected(t *testing.T) {
-	s := asker(t, ask("one"))
+	s := askingServer(t, ask("one"))
 	sealed := *round(t, s, principal.Local, "x").State
 	raw, err := base64.RawURLEncoding.DecodeString(sealed)
 	if err != nil {
@@ -166,7 +166,7 @@ func TestM1ModifiedStatesAreRejected(t *testing.T) {
 
 // M2: a state belongs to one principal and one request, and expires after an hour.
 func TestM2StatesBelongToPrincipalAndRequest(t *testing.T) {
-	s := asker(t, ask("one"))
+	s := askingServer(t, ask("one"))
 	now := time.Now()
 	s.Now = func() time.Time { return now }
 	mine := round(t, s, principal.Local, "x").State
@@ -205,7 +205,7 @@ func TestM2StatesBelongToPrincipalAndRequest(t *testing.T) {
 
 // The digest of a request does not depend on how its JSON is written.
 func TestStatesAcceptEquivalentJSON(t *testing.T) {
-	s := asker(t, ask("one"))
+	s := askingServer(t, ask("one"))
 	first := round(t, s, principal.Local, "x")
 	out := round(t, s, principal.Local, "x", echoing(first.State), answering("one", yes))
 	if out.Kind != mcp.ResultTypeComplete {
@@ -224,7 +224,7 @@ func TestStatesAcceptEquivalentJSON(t *testing.T) {
 }
 
 func TestOlderKeysOpenStates(t *testing.T) {
-	s := asker(t, ask("one"))
+	s := askingServer(t, ask("one"))
 	first := round(t, s, principal.Local, "x")
 	retired, newest := []byte(strings.Repeat("k", seal.KeySize)), []byte(strings.Repeat("n", seal.KeySize))
 	var err error
@@ -248,7 +248,7 @@ func TestRoundsAreLimited(t *testing.T) {
 	for i := range maxRounds + 1 {
 		questions = append(questions, ask(fmt.Sprint("q", i)))
 	}
-	s := asker(t, questions...)
+	s := askingServer(t, questions...)
 	out := round(t, s, principal.Local, "x")
 	for i := range maxRounds - 1 {
 		if out.State == nil {
@@ -263,7 +263,7 @@ func TestRoundsAreLimited(t *testing.T) {
 }
 
 func TestStateSizeIsLimited(t *testing.T) {
-	s := asker(t, ask("one"), ask("two"))
+	s := askingServer(t, ask("one"), ask("two"))
 	first := round(t, s, principal.Local, "x")
 	huge := `{"action":"accept","content":{"text":"` + strings.Repeat("x", maxState) + `"}}`
 	out := round(t, s, principal.Local, "x", echoing(first.State), answering("one", huge))
@@ -274,10 +274,10 @@ func TestStateSizeIsLimited(t *testing.T) {
 
 // A question that has changed between two rounds has no answer.
 func TestChangedQuestionIsAskedAgain(t *testing.T) {
-	first := round(t, asker(t, ask("one")), principal.Local, "x")
+	first := round(t, askingServer(t, ask("one")), principal.Local, "x")
 	changed := ask("one")
 	changed.Params = json.RawMessage(`{"message":"something else?"}`)
-	out := round(t, asker(t, changed), principal.Local, "x", echoing(first.State), answering("one", yes))
+	out := round(t, askingServer(t, changed), principal.Local, "x", echoing(first.State), answering("one", yes))
 	if out.Kind != mcp.ResultTypeInputRequired || !strings.Contains(string(out.Requests["one"].Params), "something else") {
 		t.Errorf("%+v", out)
 	}

@@ -63,7 +63,7 @@ func principalNamed(t *testing.T, name string) principal.Principal {
 // first one.
 func overflowing(t *testing.T, b *book, who principal.Principal) (*Server, outcome) {
 	t.Helper()
-	s := asker(t, ask("one"), ask("two"))
+	s := askingServer(t, ask("one"), ask("two"))
 	s.Store = b
 	first := round(t, s, who, "x")
 	return s, round(t, s, who, "x", echoing(first.State), answering("one", huge))
@@ -85,7 +85,7 @@ func TestLargeStatesAreStored(t *testing.T) {
 	}
 	// Another replica can continue the call. A round whose response was lost can be sent
 	// again.
-	other := asker(t, ask("one"), ask("two"))
+	other := askingServer(t, ask("one"), ask("two"))
 	other.Store = b
 	for range 2 {
 		third := round(t, other, ada, "x", echoing(second.State), answering("two", yes))
@@ -98,7 +98,7 @@ func TestLargeStatesAreStored(t *testing.T) {
 // The state of each round contains the huge answer, so each round uses a slot.
 func TestEachRoundWithALargeStateUsesASlot(t *testing.T) {
 	b, ada := newBook(), principalNamed(t, "ada")
-	s := asker(t, ask("one"), ask("two"), ask("three"))
+	s := askingServer(t, ask("one"), ask("two"), ask("three"))
 	s.Store = b
 	out := round(t, s, ada, "x")
 	out = round(t, s, ada, "x", echoing(out.State), answering("one", huge))
@@ -220,7 +220,7 @@ func TestStoredStatesAreLimited(t *testing.T) {
 		if _, out := overflowing(t, b, eve); out.err != nil {
 			t.Errorf("after the states have expired: %v", out.err)
 		}
-		s := asker(t, ask("one"), ask("two"))
+		s := askingServer(t, ask("one"), ask("two"))
 		s.Store = b
 		first := round(t, s, ada, "x")
 		out := round(t, s, ada, "x", echoing(first.State), answering("one", `{"action":"accept","content":{"text":"`+strings.Repeat("x", maxStoredBytes)+`"}}`))

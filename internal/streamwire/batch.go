@@ -27,7 +27,7 @@ func (l *link) batch(ctx context.Context, data []byte) {
 		return
 	}
 	if !l.begin() {
-		batch.Refuse(errClosing)
+		batch.Reject(errClosing)
 		l.write(ctx, batch.Serve(ctx, nil, l.conn))
 		return
 	}
@@ -41,11 +41,11 @@ func (l *link) batch(ctx context.Context, data []byte) {
 		l.stuck.Store(true)
 		select {
 		case l.slots <- struct{}{}:
-		case <-l.session.Asking():
+		case <-l.session.AwaitingInput():
 			l.stuck.Store(false)
 			l.free(taken)
 			l.running.Done()
-			batch.Refuse(errFull)
+			batch.Reject(errFull)
 			l.write(ctx, batch.Serve(ctx, nil, l.conn))
 			return
 		case <-ctx.Done():

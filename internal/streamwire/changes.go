@@ -10,15 +10,15 @@ import (
 // tell has the session's client told of changes from now on, once, until it is about
 // to go or to be left.
 func (l *link) tell(ctx context.Context) {
-	if l.tells || !l.session.Handshook() || !l.begin() {
+	if l.tells || !l.session.Initialized() || !l.begin() {
 		return
 	}
 	l.tells = true
-	changes := l.session.Listen() // at once: the client may count on it
+	changes := l.session.Notifications() // at once: the client may count on it
 	go l.deliver(ctx, changes)
 }
 
-func (l *link) deliver(ctx context.Context, changes *legacy.Listening) {
+func (l *link) deliver(ctx context.Context, changes *legacy.NotificationQueue) {
 	defer l.running.Done()
 	defer changes.Close()
 	var tick <-chan time.Time
@@ -27,7 +27,7 @@ func (l *link) deliver(ctx context.Context, changes *legacy.Listening) {
 		defer ticker.Stop()
 		tick = ticker.C
 	}
-	pulse := l.session.Pulse(l.KeepAlive)
+	pulse := l.session.NewPinger(l.KeepAlive)
 	for {
 		select {
 		case <-changes.Wake():
@@ -47,12 +47,12 @@ func (l *link) deliver(ctx context.Context, changes *legacy.Listening) {
 }
 
 // beat asks the client whether it is there. The error says that it is not.
-func (l *link) beat(ctx context.Context, pulse *legacy.Pulse) error {
+func (l *link) beat(ctx context.Context, pulse *legacy.Pinger) error {
 	if l.stuck.Load() { // what it says waits for us
-		*pulse = l.session.Pulse(l.KeepAlive)
+		*pulse = l.session.NewPinger(l.KeepAlive)
 		return nil
 	}
-	ping, err := pulse.Beat(ctx)
+	ping, err := pulse.Next(ctx)
 	if ping != nil {
 		// Whoever does not read is not waited for: it cannot answer either.
 		ctx, cancel := context.WithTimeout(ctx, l.KeepAlive)

@@ -179,7 +179,7 @@ func (l *link) message(ctx context.Context, data []byte) {
 	}
 	switch m.Kind {
 	case jsonrpc.Notification:
-		l.session.Notify(m) // of either era: what they have in flight is one set
+		l.session.ReceiveNotification(m) // of either era: what they have in flight is one set
 		switch m.Method {
 		case mcp.NotificationCancelled:
 			l.queued.Cancel(revision.CancelledID(m), call.ErrCancelled)
@@ -194,12 +194,12 @@ func (l *link) message(ctx context.Context, data []byte) {
 		}
 		l.stuck.Store(false)
 	case jsonrpc.Response:
-		l.session.Receive(m)
+		l.session.ReceiveResponse(m)
 	case jsonrpc.Request:
 		class := l.classify(m)
 		l.modern = l.modern || class.Era == revision.Modern
 		switch {
-		case class.Era == revision.Legacy && (!l.session.Handshook() || m.Method == mcp.MethodInitialize):
+		case class.Era == revision.Legacy && (!l.session.Initialized() || m.Method == mcp.MethodInitialize):
 			l.write(ctx, l.session.Serve(ctx, nil, m, l.conn)) // in order: the handshake decides how to read the next message
 		case class.Era == revision.Legacy && m.Method == mcp.MethodPing:
 			l.ping(ctx, m)
@@ -242,7 +242,7 @@ func (l *link) admit(ctx context.Context, m *jsonrpc.Message, class revision.Cla
 		l.start(ctx, job{m, class, slots})
 	case l.line <- struct{}{}:
 		l.await(ctx, m, class, slots)
-	case <-l.session.Asking():
+	case <-l.session.AwaitingInput():
 		l.running.Done()
 		l.refuse(ctx, m.ID, errFull)
 	case <-ctx.Done():

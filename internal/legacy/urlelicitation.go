@@ -20,7 +20,7 @@ import (
 
 // maxVisits bounds the URLs that a client's user is known to be at. Of more, the end
 // is not waited for.
-const maxVisits = 64
+const maxURLElicitations = 64
 
 // Bounds on the reports that come early: how many are kept, and how long their ids are,
 // in bytes.
@@ -31,34 +31,34 @@ const (
 
 // visits are the URLs that the server has sent the user to, until it reports that
 // they are done there (2025-11-25, client/elicitation, Completion Notifications).
-type visits struct {
+type urlElicitations struct {
 	mu   sync.Mutex
-	open map[string]*openVisit // by elicitationId
+	open map[string]*urlElicitation // by elicitationId
 	// early are those that were reported before the client had read of them: a report may
 	// come on another stream. The newest come last.
-	early []string
+	completedEarly []string
 }
 
 // openVisit is one of them. A nil one is of no interest.
-type openVisit struct {
-	of   *visits
+type urlElicitation struct {
+	all  *urlElicitations
 	id   string
 	done chan struct{}
 }
 
 // note notes that the user may be on their way; nil if that cannot be.
-func (v *visits) note(id string) *openVisit {
+func (v *urlElicitations) add(id string) *urlElicitation {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if id == "" || v.open[id] != nil || len(v.open) >= maxVisits {
+	if id == "" || v.open[id] != nil || len(v.open) >= maxURLElicitations {
 		return nil
 	}
 	if v.open == nil {
-		v.open = make(map[string]*openVisit)
+		v.open = make(map[string]*urlElicitation)
 	}
-	o := &openVisit{of: v, id: id, done: make(chan struct{})}
-	if i := slices.Index(v.early, id); i >= 0 {
-		v.early = slices.Delete(v.early, i, i+1)
+	o := &urlElicitation{all: v, id: id, done: make(chan struct{})}
+	if i := slices.Index(v.completedEarly, id); i >= 0 {
+		v.completedEarly = slices.Delete(v.completedEarly, i, i+1)
 		close(o.done)
 		return o
 	}
@@ -66,19 +66,19 @@ func (v *visits) note(id string) *openVisit {
 	return o
 }
 
-func (o *openVisit) end() {
+func (o *urlElicitation) end() {
 	if o == nil {
 		return
 	}
-	o.of.mu.Lock()
-	defer o.of.mu.Unlock()
-	if o.of.open[o.id] == o {
-		delete(o.of.open, o.id)
+	o.all.mu.Lock()
+	defer o.all.mu.Unlock()
+	if o.all.open[o.id] == o {
+		delete(o.all.open, o.id)
 	}
 }
 
 // done ends the wait for somebody who is back.
-func (v *visits) done(id string) {
+func (v *urlElicitations) done(id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if o := v.open[id]; o != nil {
@@ -89,21 +89,21 @@ func (v *visits) done(id string) {
 	if len(id) > maxEarlyID {
 		return
 	}
-	if len(v.early) == maxEarly {
-		v.early = slices.Delete(v.early, 0, 1)
+	if len(v.completedEarly) == maxEarly {
+		v.completedEarly = slices.Delete(v.completedEarly, 0, 1)
 	}
-	v.early = append(v.early, strings.Clone(id))
+	v.completedEarly = append(v.completedEarly, strings.Clone(id))
 }
 
 // visitFor begins a visit if a request of the server's asks for one. The server may
 // report its end at any time from then on.
-func (c *Client) visitFor(m *jsonrpc.Message) *openVisit {
+func (c *Client) elicitationOf(m *jsonrpc.Message) *urlElicitation {
 	mode, _ := m.Params.Get("mode")
 	id, _ := m.Params.Get("elicitationId")
 	if m.Method != mcp.MethodElicit || jsonrpc.Unquote(mode) != mcp.ElicitModeURL || len(id) == 0 || id[0] != '"' {
 		return nil
 	}
-	return c.visits.note(jsonrpc.Unquote(id))
+	return c.elicitations.add(jsonrpc.Unquote(id))
 }
 
 // completed takes the report that the user is done at a URL. One that nobody waits
@@ -113,12 +113,12 @@ func (c *Client) completed(m *jsonrpc.Message) {
 	if len(id) == 0 || id[0] != '"' {
 		return
 	}
-	c.visits.done(jsonrpc.Unquote(id))
+	c.elicitations.done(jsonrpc.Unquote(id))
 }
 
 // await returns when the user is done, or nobody waits for that any longer.
-func (c *Client) await(o *openVisit, over <-chan struct{}) {
-	timeout, stop := c.visitTimer()
+func (c *Client) awaitElicitation(o *urlElicitation, over <-chan struct{}) {
+	timeout, stop := c.elicitationTimer()
 	defer stop()
 	select {
 	case <-o.done:
@@ -128,20 +128,20 @@ func (c *Client) await(o *openVisit, over <-chan struct{}) {
 	}
 }
 
-func (c *Client) visitTimer() (<-chan time.Time, func() bool) {
-	if c.VisitTimeout <= 0 {
+func (c *Client) elicitationTimer() (<-chan time.Time, func() bool) {
+	if c.ElicitationTimeout <= 0 {
 		return nil, func() bool { return false }
 	}
-	timer := time.NewTimer(c.VisitTimeout)
+	timer := time.NewTimer(c.ElicitationTimeout)
 	return timer.C, timer.Stop
 }
 
-var errNoConsent = errors.New("the user would not go there")
+var errDeclined = errors.New("the user would not go there")
 
 // visit has the user visit the URLs without which the server has refused a request,
 // if that is what err says. The refusal is why they have not been there. The server
 // need not report that they are done; after a while the request is worth another try.
-func (c *Client) visit(ctx context.Context, err error) (visited bool, refusal error) {
+func (c *Client) completeRequired(ctx context.Context, err error) (visited bool, refusal error) {
 	var reported *jsonrpc.Error
 	var required mcp.URLElicitationRequiredData
 	if c.answerer == nil || c.revision != mcp.V20251125 ||
@@ -155,13 +155,13 @@ func (c *Client) visit(ctx context.Context, err error) (visited bool, refusal er
 		return false, fmt.Errorf("%w: the server names %d URLs, not 1 to %d", call.ErrInvalidResponse, n, rpc.MaxRequiredURLs)
 	}
 	// The server may report the end of each at any time from now on.
-	var open []*openVisit
+	var open []*urlElicitation
 	for i := range required.Elicitations {
 		e := &required.Elicitations[i]
 		if e.Mode != mcp.ElicitModeURL || e.ElicitationID == "" {
 			return false, fmt.Errorf("%w: an elicitation that is required has the mode %.20q and the id %.40q", call.ErrInvalidResponse, e.Mode, e.ElicitationID)
 		}
-		o := c.visits.note(e.ElicitationID)
+		o := c.elicitations.add(e.ElicitationID)
 		defer o.end()
 		if o == nil {
 			return false, fmt.Errorf("%w: the server names the elicitation %.40q twice, or too many", call.ErrInvalidResponse, e.ElicitationID)
@@ -177,11 +177,11 @@ func (c *Client) visit(ctx context.Context, err error) (visited bool, refusal er
 		if err != nil {
 			return false, err
 		}
-		if !consents(answer) {
-			return false, errNoConsent
+		if !accepts(answer) {
+			return false, errDeclined
 		}
 	}
-	timeout, stop := c.visitTimer()
+	timeout, stop := c.elicitationTimer()
 	defer stop()
 	for _, o := range open {
 		select {
@@ -198,7 +198,7 @@ func (c *Client) visit(ctx context.Context, err error) (visited bool, refusal er
 }
 
 // consents reports whether an answer to an elicitation is yes.
-func consents(answer json.RawMessage) bool {
+func accepts(answer json.RawMessage) bool {
 	action, _ := jsonrpc.Get(answer, "action")
 	return jsonrpc.Unquote(action) == string(mcp.ElicitAccept)
 }

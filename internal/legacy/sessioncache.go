@@ -8,50 +8,50 @@ import (
 // maxWarm bounds the sessions that keep what they have in this process though nobody
 // uses them right now, about a kilobyte each. The next request of such a session need
 // not make that anew. Those that were used last stay.
-const maxWarm = 1024
+const maxCached = 1024
 
 // warm is the sessions that nobody uses, the first the one for longest.
-type warm struct {
-	first, last *Live
-	n           int
+type sessionCache struct {
+	oldest, newest *StoredSession
+	n              int
 }
 
-func (w *warm) add(l *Live) {
-	if l.before = w.last; w.last != nil {
-		w.last.after = l
+func (w *sessionCache) push(l *StoredSession) {
+	if l.older = w.newest; w.newest != nil {
+		w.newest.newer = l
 	} else {
-		w.first = l
+		w.oldest = l
 	}
-	w.last = l
+	w.newest = l
 	w.n++
 }
 
-func (w *warm) remove(l *Live) {
-	if l.before != nil {
-		l.before.after = l.after
+func (w *sessionCache) remove(l *StoredSession) {
+	if l.older != nil {
+		l.older.newer = l.newer
 	} else {
-		w.first = l.after
+		w.oldest = l.newer
 	}
-	if l.after != nil {
-		l.after.before = l.before
+	if l.newer != nil {
+		l.newer.older = l.older
 	} else {
-		w.last = l.before
+		w.newest = l.older
 	}
-	l.before, l.after = nil, nil
+	l.older, l.newer = nil, nil
 	w.n--
 }
 
 // use begins one use of a session. It is called with mu held.
-func (s *Sessions) use(l *Live) *Live {
-	if l.refs == 0 && l.warm {
-		s.warm.remove(l)
-		l.warm = false
+func (s *Sessions) acquire(l *StoredSession) *StoredSession {
+	if l.refs == 0 && l.cached {
+		s.cache.remove(l)
+		l.cached = false
 	}
 	l.refs++
-	l.touched = s.beats
-	switch period := s.beatPeriod(); {
+	l.touchedAt = s.ticks
+	switch period := s.tickPeriod(); {
 	case s.timer == nil:
-		s.timer = time.AfterFunc(period, s.beat)
+		s.timer = time.AfterFunc(period, s.touchActive)
 	case !s.armed:
 		s.timer.Reset(period)
 	}
@@ -60,47 +60,47 @@ func (s *Sessions) use(l *Live) *Live {
 }
 
 // Release ends one use of the session.
-func (l *Live) Release() {
-	s := l.all
+func (l *StoredSession) Release() {
+	s := l.sessions
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l.refs--; l.refs > 0 || s.live[l.key] != l {
 		return
 	}
-	l.warm = true
-	if s.warm.add(l); s.warm.n > maxWarm {
-		s.drop(s.warm.first)
+	l.cached = true
+	if s.cache.push(l); s.cache.n > maxCached {
+		s.evict(s.cache.oldest)
 	}
 }
 
 // drop forgets what a session that nobody uses has here. It is called with mu held.
-func (s *Sessions) drop(l *Live) {
-	s.warm.remove(l)
-	l.warm = false
+func (s *Sessions) evict(l *StoredSession) {
+	s.cache.remove(l)
+	l.cached = false
 	delete(s.live, l.key)
 }
 
 // beatsPerLife is how finely the lives of sessions that are in use are measured.
-const beatsPerLife = 6
+const ticksPerTTL = 6
 
-func (s *Sessions) beatPeriod() time.Duration {
-	return min(s.limits.Idle, s.limits.Uninitialized) / beatsPerLife
+func (s *Sessions) tickPeriod() time.Duration {
+	return min(s.limits.Idle, s.limits.Uninitialized) / ticksPerTTL
 }
 
 // beat touches the sessions that have been in use for long: a call may take longer
 // than a session may be idle. One timer does it for all, while any is in use. It goes on
 // when the store has answered for all of them.
-func (s *Sessions) beat() {
-	var due []*Live
+func (s *Sessions) touchActive() {
+	var due []*StoredSession
 	s.mu.Lock()
-	s.beats++
+	s.ticks++
 	s.armed = false
 	for _, l := range s.live {
 		if l.refs == 0 {
 			continue
 		}
 		s.armed = true
-		if time.Duration(s.beats-l.touched)*s.beatPeriod() >= l.ttl()/3 {
+		if time.Duration(s.ticks-l.touchedAt)*s.tickPeriod() >= l.ttl()/3 {
 			due = append(due, l)
 		}
 	}
@@ -112,6 +112,6 @@ func (s *Sessions) beat() {
 		cancel()
 	}
 	if again {
-		timer.Reset(s.beatPeriod())
+		timer.Reset(s.tickPeriod())
 	}
 }

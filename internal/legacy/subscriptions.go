@@ -14,14 +14,14 @@ import (
 // of the lists of everything that the server declares, and of the resources that the
 // client has subscribed to (2025-11-25, server/resources, Subscriptions).
 type subscriptions struct {
-	kept *Live // the session, if it is kept in a store
+	stored *StoredSession // the session, if it is kept in a store
 
 	mu    sync.Mutex
-	turn  chan struct{} // held by whoever changes uris; made when first needed
+	lock  chan struct{} // held by whoever changes uris; made when first needed
 	uris  []string      // never modified, only replaced
 	ready bool          // the handshake is over: the client may be told of changes
 	lists mcp.SubscriptionFilter
-	open  *rpc.Subscription // of the stream that changes are delivered on; nil: there is none
+	queue *rpc.Subscription // of the stream that changes are delivered on; nil: there is none
 }
 
 var _ rpc.Subscriber = (*subscriptions)(nil)
@@ -47,20 +47,20 @@ func (s *subscriptions) Unsubscribe(ctx context.Context, uri string) error {
 // change changes the URIs, one change after the other.
 func (s *subscriptions) change(ctx context.Context, change func([]string) ([]string, error)) error {
 	s.mu.Lock()
-	if s.turn == nil {
-		s.turn = make(chan struct{}, 1)
+	if s.lock == nil {
+		s.lock = make(chan struct{}, 1)
 	}
 	s.mu.Unlock()
 	select {
-	case s.turn <- struct{}{}:
+	case s.lock <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	defer func() { <-s.turn }()
+	defer func() { <-s.lock }()
 	var uris []string
 	var err error
-	if s.kept != nil {
-		uris, err = s.kept.keepSubscribed(ctx, change)
+	if s.stored != nil {
+		uris, err = s.stored.storeSubscribed(ctx, change)
 	} else {
 		uris, err = change(s.subscribed())
 	}
@@ -85,7 +85,7 @@ func (s *subscriptions) set(uris []string) {
 }
 
 // keep takes over what another replica has been told.
-func (s *subscriptions) keep(state State) {
+func (s *subscriptions) restore(state State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.uris, s.ready = state.Subscribed, state.Ready
@@ -93,7 +93,7 @@ func (s *subscriptions) keep(state State) {
 }
 
 // begin notes that the client may be told of changes, and of which lists.
-func (s *subscriptions) begin(lists mcp.SubscriptionFilter) {
+func (s *subscriptions) activate(lists mcp.SubscriptionFilter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ready, s.lists = true, lists
@@ -102,8 +102,8 @@ func (s *subscriptions) begin(lists mcp.SubscriptionFilter) {
 
 // apply is called with mu held.
 func (s *subscriptions) apply() {
-	if s.open != nil {
-		s.open.Set(s.filter())
+	if s.queue != nil {
+		s.queue.Set(s.filter())
 	}
 }
 
@@ -119,7 +119,7 @@ func (s *subscriptions) filter() mcp.SubscriptionFilter {
 
 // lists is what the server tells of without being asked: of the lists of what it
 // offers, if it has declared that.
-func (s *Server) lists(who principal.Principal) mcp.SubscriptionFilter {
+func (s *Server) listFilter(who principal.Principal) mcp.SubscriptionFilter {
 	all := mcp.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true}
 	return rpc.Honoured(all, s.Describe(who).Capabilities)
 }
@@ -128,8 +128,8 @@ func (s *Server) lists(who principal.Principal) mcp.SubscriptionFilter {
 // caller delivers it, on the one stream that such messages go to, and closes the
 // subscription. Whoever has listened before hears nothing more, and what it has not
 // taken comes here.
-func (s *Session) Listen() *Listening {
-	lists := s.server.lists(s.who)
+func (s *Session) Notifications() *NotificationQueue {
+	lists := s.server.listFilter(s.who)
 	u := &s.subscriptions
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -140,36 +140,36 @@ func (s *Session) Listen() *Listening {
 	} else {
 		next = rpc.NewSubscription(u.filter())
 	}
-	if u.open != nil {
-		for _, change := range u.open.Take() {
+	if u.queue != nil {
+		for _, change := range u.queue.Take() {
 			next.Note(change)
 		}
-		u.open.Close()
+		u.queue.Close()
 	}
-	u.open = next
+	u.queue = next
 	next.Rouse() // there may be something that nobody has listened to
-	return &Listening{s, next}
+	return &NotificationQueue{s, next}
 }
 
 // rouse has whoever listens look what there is to say.
-func (s *subscriptions) rouse() {
+func (s *subscriptions) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.open != nil {
-		s.open.Rouse()
+	if s.queue != nil {
+		s.queue.Rouse()
 	}
 }
 
 // isOpen reports whether open is what the client listens to.
-func (s *subscriptions) isOpen(open *rpc.Subscription) bool {
+func (s *subscriptions) isCurrent(open *rpc.Subscription) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.open == open
+	return s.queue == open
 }
 
 // keepSubscribed changes the session's URIs in the store, where the next request
 // finds them, on whichever replica.
-func (l *Live) keepSubscribed(ctx context.Context, change func([]string) ([]string, error)) (now []string, _ error) {
+func (l *StoredSession) storeSubscribed(ctx context.Context, change func([]string) ([]string, error)) (now []string, _ error) {
 	var refused error
 	err := l.update(ctx, func(state *State) {
 		if now, refused = change(state.Subscribed); refused == nil {

@@ -13,13 +13,13 @@ import (
 
 // Bounds on announcements. Each is a goroutine while it is awaited.
 const (
-	maxAwaited           = 1_024 // of all sessions
-	maxAwaitedPerSession = 16
-	maxUnheard           = 64 // that wait for a client to listen; of more, the oldest go
+	maxAnnouncements        = 1_024 // of all sessions
+	maxSessionAnnouncements = 16
+	maxQueuedNotifications  = 64 // that wait for a client to listen; of more, the oldest go
 )
 
 // awaited is the announcements that all sessions wait for. They end with Close.
-type awaited struct {
+type announcementLimit struct {
 	mu      sync.Mutex
 	n       int
 	closed  bool
@@ -30,10 +30,10 @@ type awaited struct {
 
 // begin counts one more, unless there are too many, and returns the context in which
 // those of the server end.
-func (a *awaited) begin() (life context.Context, ok bool) {
+func (a *announcementLimit) tryBegin() (life context.Context, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed || a.n >= maxAwaited {
+	if a.closed || a.n >= maxAnnouncements {
 		return nil, false
 	}
 	if a.life == nil {
@@ -44,7 +44,7 @@ func (a *awaited) begin() (life context.Context, ok bool) {
 	return a.life, true
 }
 
-func (a *awaited) done() {
+func (a *announcementLimit) done() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.n--
@@ -54,7 +54,7 @@ func (a *awaited) done() {
 // Close ends what sessions wait for to announce it, and waits until it has ended, or ctx
 // has.
 func (s *Server) Close(ctx context.Context) error {
-	a := &s.awaited
+	a := &s.announcing
 	a.mu.Lock()
 	a.closed = true
 	if a.end != nil {
@@ -79,49 +79,49 @@ func (s *Server) Close(ctx context.Context) error {
 }
 
 // voice is what a session says by itself beside changes.
-type voice struct {
+type announcements struct {
 	mu     sync.Mutex
 	n      int  // awaited
 	closed bool // the session has ended
 	life   context.Context
 	end    context.CancelFunc
-	unsaid [][]byte
+	queued [][]byte
 }
 
 var _ rpc.Voice = (*Session)(nil)
 
 // Announce implements call.Voice.
 func (s *Session) Announce(ctx context.Context, a rpc.Announcement) bool {
-	server := &s.server.awaited
-	all, ok := server.begin()
+	server := &s.server.announcing
+	all, ok := server.tryBegin()
 	if !ok {
 		return false
 	}
-	life, ok := s.voice.begin(all)
+	life, ok := s.announcements.tryBegin(all)
 	if !ok {
 		server.done()
 		return false
 	}
-	if s.kept != nil {
-		s.kept.retain()
+	if s.stored != nil {
+		s.stored.retain()
 	}
 	go func() {
 		defer server.done()
-		defer s.voice.done()
-		if s.kept != nil {
-			defer s.kept.Release()
+		defer s.announcements.done()
+		if s.stored != nil {
+			defer s.stored.Release()
 		}
 		// Of the call's context, the values: its end is not that of what it was refused for.
 		ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 		defer cancel(nil)
 		defer context.AfterFunc(life, func() { cancel(errSessionEnded) })()
-		s.await(ctx, a)
+		s.awaitAnnouncement(ctx, a)
 	}()
 	return true
 }
 
 // await sends an announcement when it is time.
-func (s *Session) await(ctx context.Context, a rpc.Announcement) {
+func (s *Session) awaitAnnouncement(ctx context.Context, a rpc.Announcement) {
 	pause := time.NewTimer(rpc.FirstPoll) // the call's answer comes first
 	defer pause.Stop()
 	select {
@@ -129,17 +129,17 @@ func (s *Session) await(ctx context.Context, a rpc.Announcement) {
 	case <-ctx.Done():
 		return
 	}
-	switch finished, err := rpc.Poll(ctx, a.Patience, contained(a.Done)); {
+	switch finished, err := rpc.Poll(ctx, a.Patience, recoverPanics(a.Done)); {
 	case ctx.Err() != nil:
 	case err != nil:
 		s.server.Logger.WarnContext(ctx, "nobody is told whether a user is done: what tells so has failed", "method", a.Method, "error", err)
 	case finished:
-		s.say(jsonrpc.AppendNotification(nil, a.Method, a.Params))
+		s.queueNotification(jsonrpc.AppendNotification(nil, a.Method, a.Params))
 	}
 }
 
 // contained is done, with an error instead of a panic: it runs in a goroutine of ours.
-func contained(done func(context.Context) (bool, error)) func(context.Context) (bool, error) {
+func recoverPanics(done func(context.Context) (bool, error)) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (finished bool, err error) {
 		defer func() {
 			if v := recover(); v != nil {
@@ -152,10 +152,10 @@ func contained(done func(context.Context) (bool, error)) func(context.Context) (
 
 // begin counts one more announcement that is awaited, unless there are too many, and
 // returns the context in which those of the session end.
-func (v *voice) begin(all context.Context) (life context.Context, ok bool) {
+func (v *announcements) tryBegin(all context.Context) (life context.Context, ok bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.closed || v.n >= maxAwaitedPerSession {
+	if v.closed || v.n >= maxSessionAnnouncements {
 		return nil, false
 	}
 	if v.n == 0 {
@@ -165,7 +165,7 @@ func (v *voice) begin(all context.Context) (life context.Context, ok bool) {
 	return v.life, true
 }
 
-func (v *voice) done() {
+func (v *announcements) done() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.n--; v.n == 0 {
@@ -174,7 +174,7 @@ func (v *voice) done() {
 	}
 }
 
-func (v *voice) close() {
+func (v *announcements) close() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.closed = true
@@ -184,41 +184,41 @@ func (v *voice) close() {
 }
 
 // say has a notification sent on the session's own stream, when there is one.
-func (s *Session) say(notification []byte) {
-	v := &s.voice
+func (s *Session) queueNotification(notification []byte) {
+	v := &s.announcements
 	v.mu.Lock()
-	if len(v.unsaid) == maxUnheard {
-		v.unsaid = v.unsaid[1:]
+	if len(v.queued) == maxQueuedNotifications {
+		v.queued = v.queued[1:]
 	}
-	v.unsaid = append(v.unsaid, notification)
+	v.queued = append(v.queued, notification)
 	v.mu.Unlock()
-	s.subscriptions.rouse()
+	s.subscriptions.wake()
 }
 
 // take returns what is to be said, and forgets it.
-func (v *voice) take() [][]byte {
+func (v *announcements) takeQueued() [][]byte {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	all := v.unsaid
-	v.unsaid = nil
+	all := v.queued
+	v.queued = nil
 	return all
 }
 
 // Listening is what a session says by itself, for whoever carries it to the client: of
 // changes, and of what has been announced.
-type Listening struct {
+type NotificationQueue struct {
 	session *Session
 	changes *rpc.Subscription
 }
 
 // Wake receives when there is something to Take.
-func (l *Listening) Wake() <-chan struct{} { return l.changes.Wake() }
+func (l *NotificationQueue) Wake() <-chan struct{} { return l.changes.Wake() }
 
 // Take returns the notifications that are to be sent now.
-func (l *Listening) Take() [][]byte {
+func (l *NotificationQueue) Take() [][]byte {
 	var all [][]byte
-	if l.session.subscriptions.isOpen(l.changes) { // or else a newer stream says it
-		all = l.session.voice.take()
+	if l.session.subscriptions.isCurrent(l.changes) { // or else a newer stream says it
+		all = l.session.announcements.takeQueued()
 	}
 	for _, c := range l.changes.Take() {
 		all = append(all, jsonrpc.AppendNotification(nil, c.Kind.Method(), c.AppendParams(nil, jsonrpc.ID{})))
@@ -227,4 +227,4 @@ func (l *Listening) Take() [][]byte {
 }
 
 // Close ends it. It may be called more than once.
-func (l *Listening) Close() { l.changes.Close() }
+func (l *NotificationQueue) Close() { l.changes.Close() }

@@ -33,7 +33,7 @@ func levelReplica(kv store.KV) *legacy.Sessions {
 	return legacy.NewSessions(&legacy.Server{Engine: engine, Peers: &rpc.Peers{}}, kv, legacy.SessionLimits{})
 }
 
-func say(t *testing.T, l *legacy.Live, message string) string {
+func serve(t *testing.T, l *legacy.StoredSession, message string) string {
 	t.Helper()
 	m, err := jsonrpc.Parse([]byte(message), jsonrpc.Limits{})
 	if err != nil {
@@ -50,7 +50,7 @@ func TestTheLogLevelOfASessionHoldsOnEveryReplica(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	open := func(s *legacy.Sessions) *legacy.Live {
+	open := func(s *legacy.Sessions) *legacy.StoredSession {
 		t.Helper()
 		l, err := s.Open(t.Context(), principal.Anonymous, id)
 		if err != nil {
@@ -59,18 +59,18 @@ func TestTheLogLevelOfASessionHoldsOnEveryReplica(t *testing.T) {
 		t.Cleanup(l.Release)
 		return l
 	}
-	hears := func(l *legacy.Live, want mcp.LoggingLevel) {
+	hears := func(l *legacy.StoredSession, want mcp.LoggingLevel) {
 		t.Helper()
-		if got, want := say(t, l, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`), `{"jsonrpc":"2.0","id":1,"result":{"nextCursor":"`+string(want)+`","tools":[]}}`; got != want {
+		if got, want := serve(t, l, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`), `{"jsonrpc":"2.0","id":1,"result":{"nextCursor":"`+string(want)+`","tools":[]}}`; got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
 	here, there := open(one), open(two) // both have the session in use
 	hears(here, mcp.LevelInfo)
-	if got := say(t, here, `{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"alert"}}`); got != `{"jsonrpc":"2.0","id":2,"result":{}}` {
+	if got := serve(t, here, `{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"alert"}}`); got != `{"jsonrpc":"2.0","id":2,"result":{}}` {
 		t.Fatal(got)
 	}
-	if err := there.Initialized(t.Context()); err != nil { // which writes the state too, and keeps the level
+	if err := there.MarkReady(t.Context()); err != nil { // which writes the state too, and keeps the level
 		t.Fatal(err)
 	}
 	hears(here, mcp.LevelAlert)

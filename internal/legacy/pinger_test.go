@@ -16,17 +16,17 @@ import (
 )
 
 // beating is a session whose pulse is beaten by hand, every 15 seconds.
-type beating struct {
+type pingedSession struct {
 	*testing.T
 	session *Session
-	pulse   Pulse
+	pulse   Pinger
 }
 
 // beat returns the id of the ping, if there is one.
-func (b *beating) beat() (id string, lost error) {
+func (b *pingedSession) next() (id string, lost error) {
 	b.Helper()
 	time.Sleep(15 * time.Second)
-	ping, lost := b.pulse.Beat(b.Context())
+	ping, lost := b.pulse.Next(b.Context())
 	if ping == nil {
 		return "", lost
 	}
@@ -37,25 +37,25 @@ func (b *beating) beat() (id string, lost error) {
 	return m.ID.String(), lost
 }
 
-func inPulse(t *testing.T, f func(b *beating)) {
+func withPinger(t *testing.T, f func(b *pingedSession)) {
 	synctest.Test(t, func(t *testing.T) {
 		server, _ := newServer()
 		s := newSession(t, server, "2025-11-25")
-		f(&beating{t, s, s.Pulse(15 * time.Second)})
+		f(&pingedSession{t, s, s.NewPinger(15 * time.Second)})
 	})
 }
 
 func TestClientsThatAnswerArePingedForEver(t *testing.T) {
-	inPulse(t, func(b *beating) {
+	withPinger(t, func(b *pingedSession) {
 		t := b.T
 		seen := map[string]bool{}
 		for range 1000 {
-			id, lost := b.beat()
+			id, lost := b.next()
 			if id == "" || seen[id] || lost != nil {
 				t.Fatalf("ping %q, %v after %d", id, lost, len(seen))
 			}
 			seen[id] = true
-			if !b.session.Receive(parse(t, `{"jsonrpc":"2.0","id":`+id+`,"result":{}}`)) {
+			if !b.session.ReceiveResponse(parse(t, `{"jsonrpc":"2.0","id":`+id+`,"result":{}}`)) {
 				t.Fatal("the answer is nobody's")
 			}
 		}
@@ -63,29 +63,29 @@ func TestClientsThatAnswerArePingedForEver(t *testing.T) {
 }
 
 func TestClientsThatTalkAreNotPinged(t *testing.T) {
-	inPulse(t, func(b *beating) {
+	withPinger(t, func(b *pingedSession) {
 		t := b.T
 		for range 10 {
-			b.session.Notify(parse(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`))
-			if id, lost := b.beat(); id != "" || lost != nil {
+			b.session.ReceiveNotification(parse(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`))
+			if id, lost := b.next(); id != "" || lost != nil {
 				t.Fatalf("ping %q, %v", id, lost)
 			}
 		}
-		if id, _ := b.beat(); id == "" {
+		if id, _ := b.next(); id == "" {
 			t.Error("one that has fallen silent is not pinged")
 		}
 	})
 }
 
 func TestClientsThatSayNothingAreLost(t *testing.T) {
-	inPulse(t, func(b *beating) {
+	withPinger(t, func(b *pingedSession) {
 		t := b.T
 		for range 2 {
-			if id, lost := b.beat(); id == "" || lost != nil {
+			if id, lost := b.next(); id == "" || lost != nil {
 				t.Fatalf("ping %q, %v", id, lost)
 			}
 		}
-		_, lost := b.beat()
+		_, lost := b.next()
 		var silent *call.SilentError
 		if !errors.As(lost, &silent) || silent.For != 30*time.Second || !errors.Is(lost, call.ErrConnectionLost) {
 			t.Errorf("%v", lost)
@@ -95,13 +95,13 @@ func TestClientsThatSayNothingAreLost(t *testing.T) {
 
 // Whatever they say, late or in vain, they are there.
 func TestClientsThatSaySomethingAreNotLost(t *testing.T) {
-	inPulse(t, func(b *beating) {
+	withPinger(t, func(b *pingedSession) {
 		t := b.T
 		for range 10 {
-			b.beat()
-			b.beat()
-			b.session.Receive(parse(t, `{"jsonrpc":"2.0","id":"nobody's","result":{}}`))
-			if _, lost := b.beat(); lost != nil {
+			b.next()
+			b.next()
+			b.session.ReceiveResponse(parse(t, `{"jsonrpc":"2.0","id":"nobody's","result":{}}`))
+			if _, lost := b.next(); lost != nil {
 				t.Fatal(lost)
 			}
 		}
@@ -110,11 +110,11 @@ func TestClientsThatSaySomethingAreNotLost(t *testing.T) {
 
 // Some clients take nothing else while their user makes up their mind.
 func TestClientsThatAreAskedSomethingAreNotPinged(t *testing.T) {
-	inPulse(t, func(b *beating) {
+	withPinger(t, func(b *pingedSession) {
 		t := b.T
 		server := newAsking(t)
 		b.session = newSession(t, server, "2025-11-25")
-		b.pulse = b.session.Pulse(15 * time.Second)
+		b.pulse = b.session.NewPinger(15 * time.Second)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
@@ -122,15 +122,15 @@ func TestClientsThatAreAskedSomethingAreNotPinged(t *testing.T) {
 			close(done)
 		}()
 		synctest.Wait()
-		b.beat() // the call is a word of the client's
+		b.next() // the call is a word of the client's
 		for range 20 {
-			if id, lost := b.beat(); id != "" || lost != nil {
+			if id, lost := b.next(); id != "" || lost != nil {
 				t.Fatalf("ping %q, %v", id, lost)
 			}
 		}
 		cancel()
 		<-done
-		if id, lost := b.beat(); id == "" || lost != nil {
+		if id, lost := b.next(); id == "" || lost != nil {
 			t.Errorf("then ping %q, %v", id, lost)
 		}
 	})
@@ -159,23 +159,23 @@ func TestAnswersAreHeardOfOnAnotherReplica(t *testing.T) {
 		mine, other := openOn(t, here, there)
 		defer mine.Release()
 		defer other.Release()
-		b := &beating{t, mine.Session, mine.Pulse(15 * time.Second)}
+		b := &pingedSession{t, mine.Session, mine.NewPinger(15 * time.Second)}
 		for range 10 {
-			id, lost := b.beat()
+			id, lost := b.next()
 			if lost != nil {
 				t.Fatal(lost)
 			}
-			if other.Receive(parse(t, `{"jsonrpc":"2.0","id":`+id+`,"result":{}}`)) {
+			if other.ReceiveResponse(parse(t, `{"jsonrpc":"2.0","id":`+id+`,"result":{}}`)) {
 				t.Error("somebody has asked there")
 			}
-			other.HeardHere(t.Context())
+			other.RecordActivity(t.Context())
 		}
 		var lost error
 		for n := 0; lost == nil; n++ {
 			if n == 10 {
 				t.Fatal("it is never lost")
 			}
-			_, lost = b.beat()
+			_, lost = b.next()
 		}
 	})
 }
@@ -211,7 +211,7 @@ func TestT21SessionsOfLostClientsEnd(t *testing.T) {
 						<-done
 					}()
 				}
-				mine.Lost(t.Context(), 5*time.Minute)
+				mine.ExpireSoon(t.Context(), 5*time.Minute)
 				if want.used {
 					if err := other.Touch(t.Context()); err != nil {
 						t.Error(err)
@@ -227,11 +227,11 @@ func TestT21SessionsOfLostClientsEnd(t *testing.T) {
 }
 
 // openOn begins a session and opens it in two processes.
-func openOn(t *testing.T, here, there *Sessions) (mine, other *Live) {
+func openOn(t *testing.T, here, there *Sessions) (mine, other *StoredSession) {
 	t.Helper()
 	id := mustCreate(t, here, principal.Anonymous, "")
 	mine = mustOpen(t, here, principal.Anonymous, id)
-	if err := mine.Initialized(t.Context()); err != nil {
+	if err := mine.MarkReady(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return mine, mustOpen(t, there, principal.Anonymous, id)

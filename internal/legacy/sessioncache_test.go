@@ -30,19 +30,19 @@ func TestSessionIsWarmForItsNextRequest(t *testing.T) {
 		if again != l {
 			t.Fatal("it was made anew")
 		}
-		if s.warm.n != 1 || s.warm.first.ID != other {
-			t.Errorf("%d are warm while it is in use", s.warm.n)
+		if s.cache.n != 1 || s.cache.oldest.ID != other {
+			t.Errorf("%d are warm while it is in use", s.cache.n)
 		}
 		again.Release()
-		if s.warm.n != 2 || s.warm.last != l {
-			t.Errorf("%d are warm afterwards", s.warm.n)
+		if s.cache.n != 2 || s.cache.newest != l {
+			t.Errorf("%d are warm afterwards", s.cache.n)
 		}
 	}
 	if err := s.Delete(t.Context(), principal.Anonymous, id); err != nil {
 		t.Fatal(err)
 	}
-	if s.warm.n != 1 || len(s.live) != 1 || s.warm.first != s.warm.last {
-		t.Errorf("%d are warm when it has ended, %d live", s.warm.n, len(s.live))
+	if s.cache.n != 1 || len(s.live) != 1 || s.cache.oldest != s.cache.newest {
+		t.Errorf("%d are warm when it has ended, %d live", s.cache.n, len(s.live))
 	}
 }
 
@@ -51,7 +51,7 @@ func TestWarmSessionHearsWhatOtherReplicasWereTold(t *testing.T) {
 	id := mustCreate(t, here, principal.Anonymous, "a")
 	mustOpen(t, here, principal.Anonymous, id).Release()
 	told := mustOpen(t, there, principal.Anonymous, id)
-	if err := errors.Join(told.Initialized(t.Context()), told.keepLevel(t.Context(), mcp.LevelError)); err != nil {
+	if err := errors.Join(told.MarkReady(t.Context()), told.storeLevel(t.Context(), mcp.LevelError)); err != nil {
 		t.Fatal(err)
 	}
 	told.Release()
@@ -60,8 +60,8 @@ func TestWarmSessionHearsWhatOtherReplicasWereTold(t *testing.T) {
 		t.Errorf("ready %v and %v, level %s", l.Ready, l.subscriptions.ready, l.level.get())
 	}
 	l.Release()
-	if len(here.live) != 1 || here.warm.n != 1 {
-		t.Errorf("%d live, %d warm", len(here.live), here.warm.n)
+	if len(here.live) != 1 || here.cache.n != 1 {
+		t.Errorf("%d live, %d warm", len(here.live), here.cache.n)
 	}
 
 	if err := there.Delete(t.Context(), principal.Anonymous, id); err != nil {
@@ -70,8 +70,8 @@ func TestWarmSessionHearsWhatOtherReplicasWereTold(t *testing.T) {
 	if _, err := here.Open(t.Context(), principal.Anonymous, id); !errors.Is(err, ErrNoSession) {
 		t.Errorf("after its end: %v", err)
 	}
-	if len(here.live) != 0 || here.warm.n != 0 {
-		t.Errorf("after its end: %d live, %d warm", len(here.live), here.warm.n)
+	if len(here.live) != 0 || here.cache.n != 0 {
+		t.Errorf("after its end: %d live, %d warm", len(here.live), here.cache.n)
 	}
 }
 
@@ -84,7 +84,7 @@ func TestSessionInUseHearsWhatOtherReplicasWereTold(t *testing.T) {
 	defer early.Release()
 	told := mustOpen(t, there, principal.Anonymous, id)
 	defer told.Release()
-	if err := errors.Join(told.Initialized(t.Context()), told.keepLevel(t.Context(), mcp.LevelError)); err != nil {
+	if err := errors.Join(told.MarkReady(t.Context()), told.storeLevel(t.Context(), mcp.LevelError)); err != nil {
 		t.Fatal(err)
 	}
 	l := mustOpen(t, here, principal.Anonymous, id)
@@ -95,12 +95,12 @@ func TestSessionInUseHearsWhatOtherReplicasWereTold(t *testing.T) {
 }
 
 // stuck is a store that does not answer when sessions are touched.
-type stuck struct {
+type blockingStore struct {
 	store.KV
 	touching atomic.Int32
 }
 
-func (s *stuck) Touch(ctx context.Context, _ string, _ time.Duration) (store.Item, error) {
+func (s *blockingStore) Touch(ctx context.Context, _ string, _ time.Duration) (store.Item, error) {
 	s.touching.Add(1)
 	defer s.touching.Add(-1)
 	<-ctx.Done()
@@ -111,9 +111,9 @@ func (s *stuck) Touch(ctx context.Context, _ string, _ time.Duration) (store.Ite
 func TestSessionsInUseAreTouchedOneAfterTheOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, kv := newSessions(SessionLimits{})
-		slow := &stuck{KV: kv}
+		slow := &blockingStore{KV: kv}
 		s.store = slow
-		var all []*Live
+		var all []*StoredSession
 		for range 100 {
 			all = append(all, mustOpen(t, s, principal.Anonymous, mustCreate(t, s, principal.Anonymous, "a")))
 		}
@@ -134,15 +134,15 @@ func TestSessionsInUseAreTouchedOneAfterTheOther(t *testing.T) {
 func TestWarmSessionsAreBoundedAndTheLastUsedStay(t *testing.T) {
 	s, _ := newSessions(SessionLimits{})
 	var ids []string
-	for range maxWarm {
+	for range maxCached {
 		ids = append(ids, mustCreate(t, s, principal.Anonymous, "a"+string(rune('a'+len(ids)%4))))
 		mustOpen(t, s, principal.Anonymous, ids[len(ids)-1]).Release()
 	}
 	first := mustOpen(t, s, principal.Anonymous, ids[0])
 	first.Release()
 	mustOpen(t, s, principal.Anonymous, mustCreate(t, s, principal.Anonymous, "z")).Release()
-	if len(s.live) != maxWarm || s.warm.n != maxWarm {
-		t.Errorf("%d live, %d warm", len(s.live), s.warm.n)
+	if len(s.live) != maxCached || s.cache.n != maxCached {
+		t.Errorf("%d live, %d warm", len(s.live), s.cache.n)
 	}
 	if s.live[first.key] != first {
 		t.Error("the one that was used again is gone")
@@ -153,17 +153,17 @@ func TestWarmSessionsAreBoundedAndTheLastUsedStay(t *testing.T) {
 }
 
 // counted is a store that counts how often it is asked.
-type counted struct {
+type countingStore struct {
 	store.KV
 	gets, touches int
 }
 
-func (s *counted) Get(ctx context.Context, key string) (store.Item, error) {
+func (s *countingStore) Get(ctx context.Context, key string) (store.Item, error) {
 	s.gets++
 	return s.KV.Get(ctx, key)
 }
 
-func (s *counted) Touch(ctx context.Context, key string, ttl time.Duration) (store.Item, error) {
+func (s *countingStore) Touch(ctx context.Context, key string, ttl time.Duration) (store.Item, error) {
 	s.touches++
 	return s.KV.Touch(ctx, key, ttl)
 }
@@ -171,10 +171,10 @@ func (s *counted) Touch(ctx context.Context, key string, ttl time.Duration) (sto
 // A fleet's store is some way off, and calls are many.
 func TestTheUseOfASessionThatIsKnownIsOneOperationOfTheStore(t *testing.T) {
 	s, kv := newSessions(SessionLimits{})
-	asked := &counted{KV: kv}
+	asked := &countingStore{KV: kv}
 	s.store = asked
 	id := mustCreate(t, s, principal.Anonymous, "a")
-	for i, want := range []counted{{gets: 1, touches: 1}, {touches: 1}, {touches: 1}} {
+	for i, want := range []countingStore{{gets: 1, touches: 1}, {touches: 1}, {touches: 1}} {
 		asked.gets, asked.touches = 0, 0
 		l, err := s.Use(t.Context(), principal.Anonymous, id)
 		if err != nil {

@@ -14,16 +14,16 @@ import (
 
 // watching is what a client does about changes at its server, which come on the
 // session without belonging to any request.
-type watching struct {
+type subscriber struct {
 	Changes rpc.Changes // those that the server reports
 
-	turn chan struct{} // held by whoever subscribes or unsubscribes
+	lock chan struct{} // held by whoever subscribes or unsubscribes
 
-	once sync.Once
-	deaf chan struct{} // closed when no more changes can come
+	once   sync.Once
+	closed chan struct{} // closed when no more changes can come
 }
 
-func (w *watching) begin() { w.turn, w.deaf = make(chan struct{}, 1), make(chan struct{}) }
+func (w *subscriber) init() { w.lock, w.closed = make(chan struct{}, 1), make(chan struct{}) }
 
 var _ rpc.Listener = (*Client)(nil)
 
@@ -31,24 +31,24 @@ var _ rpc.Listener = (*Client)(nil)
 func (c *Client) Listening() { c.Changes.Unsure() }
 
 // Deaf implements call.Listener.
-func (c *Client) Deaf() { c.once.Do(func() { close(c.deaf) }) }
+func (c *Client) Deaf() { c.once.Do(func() { close(c.closed) }) }
 
 // IsDeaf returns a channel that is closed when the server's word does not reach this
 // client any more, though its requests may reach the server.
-func (c *Client) IsDeaf() <-chan struct{} { return c.deaf }
+func (c *Client) NotificationsClosed() <-chan struct{} { return c.closed }
 
 // subscribing is how many requests are under way for one Subscribe.
-const subscribing = 16
+const maxSubscribing = 16
 
 // Subscribe has the server report updates of resources, and returns those of which it
 // does. If it refuses them all, the error is that of one.
 func (c *Client) Subscribe(ctx context.Context, uris []string, like rpc.Request) (honoured []string, err error) {
 	select {
-	case c.turn <- struct{}{}:
+	case c.lock <- struct{}{}:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	defer func() { <-c.turn }()
+	defer func() { <-c.lock }()
 	refused, refusal, err := c.forEach(ctx, uris, mcp.MethodSubscribe, like)
 	if err != nil {
 		return nil, err
@@ -67,11 +67,11 @@ func (c *Client) Subscribe(ctx context.Context, uris []string, like rpc.Request)
 // Unsubscribe ends that for resources that no subscription is for any more.
 func (c *Client) Unsubscribe(ctx context.Context, uris []string, like rpc.Request) error {
 	select {
-	case c.turn <- struct{}{}:
+	case c.lock <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	defer func() { <-c.turn }()
+	defer func() { <-c.lock }()
 	var unwanted []string
 	for _, uri := range uris {
 		if !c.Changes.Wanted(uri) {
@@ -91,7 +91,7 @@ func (c *Client) forEach(ctx context.Context, uris []string, method string, like
 	var sending sync.WaitGroup
 	var mu sync.Mutex
 	refused = make(map[string]bool)
-	for range min(subscribing, len(uris)) {
+	for range min(maxSubscribing, len(uris)) {
 		sending.Go(func() {
 			for uri := range next {
 				req := like

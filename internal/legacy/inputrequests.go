@@ -26,7 +26,7 @@ const (
 // asks is the requests that one session has put to its client. In this era a
 // question is a live request, sent on the stream of the call that asks
 // (2025-11-25, basic/transports, Sending Messages to the Server).
-type asks struct {
+type inputRequests struct {
 	ids    atomic.Int64
 	mu     sync.Mutex
 	open   map[*rpc.Outbound]struct{}
@@ -35,15 +35,15 @@ type asks struct {
 
 // begin begins the ids where the session has not been before: one that is made
 // anew from its state must not use an id twice.
-func (a *asks) begin() { a.ids.Store(time.Now().UnixMicro()) }
+func (a *inputRequests) seedIDs() { a.ids.Store(time.Now().UnixMicro()) }
 
-var _ rpc.Asker = (*asks)(nil)
+var _ rpc.Asker = (*inputRequests)(nil)
 
 // Ask implements call.Asker.
-func (a *asks) Ask(ctx context.Context, c *rpc.Call, questions []rpc.Question) ([]json.RawMessage, error) {
-	out := &rpc.Outbound{Wire: onStream{c}, CancelNotice: true, IDs: &a.ids}
-	a.put(out)
-	defer a.drop(out)
+func (a *inputRequests) Ask(ctx context.Context, c *rpc.Call, questions []rpc.Question) ([]json.RawMessage, error) {
+	out := &rpc.Outbound{Wire: streamWire{c}, CancelNotice: true, IDs: &a.ids}
+	a.add(out)
+	defer a.remove(out)
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -69,7 +69,7 @@ func (a *asks) Ask(ctx context.Context, c *rpc.Call, questions []rpc.Question) (
 	return answers, nil
 }
 
-func (a *asks) put(out *rpc.Outbound) {
+func (a *inputRequests) add(out *rpc.Outbound) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.open == nil {
@@ -81,7 +81,7 @@ func (a *asks) put(out *rpc.Outbound) {
 	a.open[out] = struct{}{}
 }
 
-func (a *asks) drop(out *rpc.Outbound) {
+func (a *inputRequests) remove(out *rpc.Outbound) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.open, out)
@@ -91,7 +91,7 @@ func (a *asks) drop(out *rpc.Outbound) {
 }
 
 // waiting reports whether the client has been asked something that it has not answered.
-func (a *asks) waiting() bool {
+func (a *inputRequests) waiting() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.open) > 0
@@ -100,8 +100,8 @@ func (a *asks) waiting() bool {
 // Asking returns a channel that is closed when the client has been asked something
 // that it has not answered: whoever does not read what it sends then may wait for it
 // in vain.
-func (s *Session) Asking() <-chan struct{} {
-	a := &s.asks
+func (s *Session) AwaitingInput() <-chan struct{} {
+	a := &s.inputRequests
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.asking == nil {
@@ -114,19 +114,21 @@ func (s *Session) Asking() <-chan struct{} {
 }
 
 // Settle implements call.Asker.
-func (a *asks) Settle(_ context.Context, result any, err error) (any, error) { return result, err }
+func (a *inputRequests) Settle(_ context.Context, result any, err error) (any, error) {
+	return result, err
+}
 
 // receive takes a client's response, and reports whether something waited for it.
-func (a *asks) receive(m *jsonrpc.Message) bool {
-	return a.any(func(out *rpc.Outbound) bool { return out.Receive(m) })
+func (a *inputRequests) receive(m *jsonrpc.Message) bool {
+	return a.deliver(func(out *rpc.Outbound) bool { return out.Receive(m) })
 }
 
 // unusable takes what was meant as one. Whatever waits for it waits no longer.
-func (a *asks) unusable(m *jsonrpc.Message, err error) bool {
-	return a.any(func(out *rpc.Outbound) bool { return out.Unusable(m, err) })
+func (a *inputRequests) unusable(m *jsonrpc.Message, err error) bool {
+	return a.deliver(func(out *rpc.Outbound) bool { return out.Unusable(m, err) })
 }
 
-func (a *asks) any(takes func(*rpc.Outbound) bool) bool {
+func (a *inputRequests) deliver(takes func(*rpc.Outbound) bool) bool {
 	a.mu.Lock()
 	all := slices.Collect(maps.Keys(a.open))
 	a.mu.Unlock()
@@ -144,9 +146,9 @@ func timeoutOf(method string) time.Duration {
 }
 
 // onStream is the wire of the questions of one call: the call's stream.
-type onStream struct{ call *rpc.Call }
+type streamWire struct{ call *rpc.Call }
 
-func (w onStream) Send(ctx context.Context, out *rpc.Outgoing) error {
+func (w streamWire) Send(ctx context.Context, out *rpc.Outgoing) error {
 	if err := w.call.Send(ctx, out.Message); err != nil {
 		return err
 	}
@@ -159,5 +161,5 @@ func (w onStream) Send(ctx context.Context, out *rpc.Outgoing) error {
 	}
 	return nil
 }
-func (onStream) Agreed(mcp.Revision) {}
-func (onStream) Close() error        { return nil }
+func (streamWire) Agreed(mcp.Revision) {}
+func (streamWire) Close() error        { return nil }

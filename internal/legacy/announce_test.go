@@ -25,7 +25,7 @@ func doneAfter(d time.Duration) rpc.Announcement {
 const doneMessage = `{"jsonrpc":"2.0","method":"notifications/done","params":{}}`
 
 // taken is what a listener has to say by now.
-func taken(l *Listening) string {
+func takeAll(l *NotificationQueue) string {
 	synctest.Wait()
 	select {
 	case <-l.Wake():
@@ -36,7 +36,7 @@ func taken(l *Listening) string {
 }
 
 // inVoice runs f with a session, and has the server end.
-func inVoice(t *testing.T, f func(t *testing.T, server *Server, s *Session)) {
+func withSession(t *testing.T, f func(t *testing.T, server *Server, s *Session)) {
 	synctest.Test(t, func(t *testing.T) {
 		server, _ := newServer()
 		defer server.Close(t.Context())
@@ -45,67 +45,67 @@ func inVoice(t *testing.T, f func(t *testing.T, server *Server, s *Session)) {
 }
 
 func TestWhatIsDoneIsAnnouncedToWhoeverListens(t *testing.T) {
-	inVoice(t, func(t *testing.T, _ *Server, s *Session) {
+	withSession(t, func(t *testing.T, _ *Server, s *Session) {
 		ctx, cancel := context.WithCancel(t.Context())
-		first := s.Listen()
+		first := s.Notifications()
 		defer first.Close()
-		taken(first)
+		takeAll(first)
 		if !s.Announce(ctx, doneAfter(time.Minute)) {
 			t.Fatal("refused")
 		}
 		cancel() // the call is over
 		time.Sleep(59 * time.Second)
-		if got := taken(first); got != "" {
+		if got := takeAll(first); got != "" {
 			t.Errorf("too early: %s", got)
 		}
-		second := s.Listen()
+		second := s.Notifications()
 		defer second.Close()
 		time.Sleep(10 * time.Second)
-		if got := taken(second); got != doneMessage {
+		if got := takeAll(second); got != doneMessage {
 			t.Errorf("got %q", got)
 		}
-		if got := taken(first); got != "" {
+		if got := takeAll(first); got != "" {
 			t.Errorf("who listened before got %q", got)
 		}
 		// Nobody listens any more; the next one who does hears of it.
 		second.Close()
 		s.Announce(t.Context(), doneAfter(0))
 		time.Sleep(time.Second)
-		third := s.Listen()
+		third := s.Notifications()
 		defer third.Close()
-		if got := taken(third); got != doneMessage {
+		if got := takeAll(third); got != doneMessage {
 			t.Errorf("who listens later got %q", got)
 		}
 	})
 }
 
 func TestAnnouncementsAreBounded(t *testing.T) {
-	inVoice(t, func(t *testing.T, server *Server, s *Session) {
-		for i := range maxAwaitedPerSession + 1 {
-			if ok := s.Announce(t.Context(), doneAfter(time.Hour)); ok != (i < maxAwaitedPerSession) {
+	withSession(t, func(t *testing.T, server *Server, s *Session) {
+		for i := range maxSessionAnnouncements + 1 {
+			if ok := s.Announce(t.Context(), doneAfter(time.Hour)); ok != (i < maxSessionAnnouncements) {
 				t.Errorf("number %d is awaited: %v", i, ok)
 			}
 		}
 		var all int
-		for range 2 * maxAwaited / maxAwaitedPerSession {
+		for range 2 * maxAnnouncements / maxSessionAnnouncements {
 			other := newSession(t, server, "2025-11-25")
 			for other.Announce(t.Context(), doneAfter(time.Hour)) {
 				all++
 			}
 		}
-		if all != maxAwaited-maxAwaitedPerSession {
+		if all != maxAnnouncements-maxSessionAnnouncements {
 			t.Errorf("%d are awaited by others", all)
 		}
 		time.Sleep(5*time.Minute + time.Second) // nobody has patience any more
 		if !s.Announce(t.Context(), doneAfter(0)) {
 			t.Error("none is awaited, and there is no place")
 		}
-		for range 2 * maxUnheard {
-			s.say([]byte(doneMessage))
+		for range 2 * maxQueuedNotifications {
+			s.queueNotification([]byte(doneMessage))
 		}
-		l := s.Listen()
+		l := s.Notifications()
 		defer l.Close()
-		if got := strings.Count(taken(l), "done"); got != maxUnheard {
+		if got := strings.Count(takeAll(l), "done"); got != maxQueuedNotifications {
 			t.Errorf("%d were kept", got)
 		}
 	})
@@ -122,7 +122,7 @@ func TestAnnouncementsEndWithTheirSession(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inVoice(t, func(t *testing.T, server *Server, s *Session) {
+			withSession(t, func(t *testing.T, server *Server, s *Session) {
 				a := doneAfter(0)
 				var ended atomic.Bool
 				a.Done = func(ctx context.Context) (bool, error) {
@@ -130,14 +130,14 @@ func TestAnnouncementsEndWithTheirSession(t *testing.T) {
 					ended.Store(true)
 					return true, nil
 				}
-				l := s.Listen()
+				l := s.Notifications()
 				defer l.Close()
-				taken(l)
+				takeAll(l)
 				s.Announce(t.Context(), a)
 				time.Sleep(time.Second)
 				end(server, s)
 				synctest.Wait()
-				if got := taken(l); !ended.Load() || got != "" {
+				if got := takeAll(l); !ended.Load() || got != "" {
 					t.Errorf("ended: %v, announced: %q", ended.Load(), got)
 				}
 				if s.Announce(t.Context(), a) {
@@ -149,7 +149,7 @@ func TestAnnouncementsEndWithTheirSession(t *testing.T) {
 }
 
 func TestServerDoesNotWaitForEverForWhatDoesNotEnd(t *testing.T) {
-	inVoice(t, func(t *testing.T, server *Server, s *Session) {
+	withSession(t, func(t *testing.T, server *Server, s *Session) {
 		release := make(chan struct{})
 		defer close(release)
 		a := doneAfter(0)
@@ -170,17 +170,17 @@ func TestAFunctionThatFailsAnnouncesNothing(t *testing.T) {
 		"a panic":  func() (bool, error) { panic("the bank is closed") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inVoice(t, func(t *testing.T, server *Server, s *Session) {
+			withSession(t, func(t *testing.T, server *Server, s *Session) {
 				var log bytes.Buffer
 				server.Logger = slog.New(slog.NewTextHandler(&log, nil))
 				a := doneAfter(0)
 				a.Done = func(context.Context) (bool, error) { return done() }
-				l := s.Listen()
+				l := s.Notifications()
 				defer l.Close()
-				taken(l)
+				takeAll(l)
 				s.Announce(t.Context(), a)
 				time.Sleep(time.Second)
-				if got := taken(l); got != "" || !strings.Contains(log.String(), "the bank is closed") {
+				if got := takeAll(l); got != "" || !strings.Contains(log.String(), "the bank is closed") {
 					t.Errorf("announced %q, logged %s", got, &log)
 				}
 			})
@@ -208,14 +208,14 @@ func TestSessionIsInUseWhileSomethingIsAwaited(t *testing.T) {
 
 // A report may come before the refusal that it is about: on another stream.
 func TestEndsOfVisitsThatAreReportedEarlyCount(t *testing.T) {
-	var v visits
+	var v urlElicitations
 	for i := range 2 * maxEarly {
 		v.done(fmt.Sprint(i))
 	}
 	v.done(strings.Repeat("x", maxEarlyID+1))
 	for id, early := range map[string]bool{"0": false, fmt.Sprint(maxEarly): true, fmt.Sprint(2*maxEarly - 1): true} {
 		for n := range 2 { // once
-			o := v.note(id)
+			o := v.add(id)
 			select {
 			case <-o.done:
 				if !early || n > 0 {

@@ -16,11 +16,11 @@ import (
 const defaultLevel = mcp.LevelInfo
 
 // level is the log level of a session. Safe for concurrent use.
-type level struct {
+type logLevel struct {
 	chosen atomic.Pointer[mcp.LoggingLevel]
 }
 
-func (l *level) get() mcp.LoggingLevel {
+func (l *logLevel) get() mcp.LoggingLevel {
 	if chosen := l.chosen.Load(); chosen != nil {
 		return *chosen
 	}
@@ -28,7 +28,7 @@ func (l *level) get() mcp.LoggingLevel {
 }
 
 // set chooses a level; the empty one is none.
-func (l *level) set(chosen mcp.LoggingLevel) {
+func (l *logLevel) set(chosen mcp.LoggingLevel) {
 	if chosen == "" {
 		l.chosen.Store(nil)
 		return
@@ -43,8 +43,8 @@ const maxUpdates = 8
 
 // setLevel chooses the session's log level, wherever the session is kept.
 func (s *Session) setLevel(ctx context.Context, chosen mcp.LoggingLevel) error {
-	if s.kept != nil {
-		return s.kept.keepLevel(ctx, chosen)
+	if s.stored != nil {
+		return s.stored.storeLevel(ctx, chosen)
 	}
 	s.level.set(chosen)
 	return nil
@@ -52,7 +52,7 @@ func (s *Session) setLevel(ctx context.Context, chosen mcp.LoggingLevel) error {
 
 // keepLevel chooses the session's log level here and in the store, where the next
 // request finds it, on whichever replica.
-func (l *Live) keepLevel(ctx context.Context, chosen mcp.LoggingLevel) error {
+func (l *StoredSession) storeLevel(ctx context.Context, chosen mcp.LoggingLevel) error {
 	err := l.update(ctx, func(state *State) { state.LogLevel = chosen })
 	if err == nil {
 		l.level.set(chosen)
@@ -62,9 +62,9 @@ func (l *Live) keepLevel(ctx context.Context, chosen mcp.LoggingLevel) error {
 
 // update changes the session's state in the store. The error is ErrNoSession, or
 // the store's.
-func (l *Live) update(ctx context.Context, change func(*State)) error {
+func (l *StoredSession) update(ctx context.Context, change func(*State)) error {
 	for range maxUpdates {
-		item, err := l.all.store.Get(ctx, l.key)
+		item, err := l.sessions.store.Get(ctx, l.key)
 		if errors.Is(err, store.ErrNotFound) {
 			return ErrNoSession
 		}
@@ -76,13 +76,13 @@ func (l *Live) update(ctx context.Context, change func(*State)) error {
 			return err
 		}
 		change(&state)
-		ttl := l.all.limits.Uninitialized
+		ttl := l.sessions.limits.Uninitialized
 		if state.Ready {
-			ttl = l.all.limits.Idle
+			ttl = l.sessions.limits.Idle
 		}
-		version, err := l.all.store.Put(ctx, l.key, state.Encode(), store.PutOptions{TTL: ttl, IfVersion: item.Version})
+		version, err := l.sessions.store.Put(ctx, l.key, state.Encode(), store.PutOptions{TTL: ttl, IfVersion: item.Version})
 		if err == nil {
-			l.keep(item.Version, version)
+			l.setVersion(item.Version, version)
 			return nil
 		}
 		if !errors.Is(err, store.ErrConflict) {
