@@ -9,13 +9,14 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
 )
 
-// The functions of a Dialer run, some of them, in goroutines of the client's, where a panic would end
-// the program. It is logged instead, and whoever waits for an answer gets an error.
+// The client calls some functions of a Dialer from goroutines of its own, where a panic would
+// end the program. It recovers and logs panics, and returns an error where one is expected.
 
-// contained is the Dialer with functions whose panics stay with them. Those that answer
-// a server's questions are contained where they are called: see answerer.
+// contained returns a copy of the Dialer whose functions recover from panics. Those that
+// answer input requests are wrapped by answerContained.
 func (d Dialer) contained() *Dialer {
 	if f := d.Trace; f != nil {
 		d.Trace = func(sent bool, message []byte) {
@@ -39,8 +40,8 @@ func (d Dialer) contained() *Dialer {
 	return &d
 }
 
-// containedMiddleware is Dialer.Middleware inside of what makes an error of a panic. A
-// connection may be dialled, and kept alive, in a goroutine of the client's.
+// containedMiddleware returns Dialer.Middleware with one in front that turns panics into
+// errors.
 func (d *Dialer) containedMiddleware() []call.Middleware {
 	if len(d.Middleware) == 0 {
 		return nil
@@ -54,8 +55,7 @@ func (d *Dialer) containedMiddleware() []call.Middleware {
 	return append([]call.Middleware{contained}, d.Middleware...)
 }
 
-// progressContained is f, which reports progress, with its panics staying with it: the
-// call goes on. It is nil if f is.
+// progressContained returns f with panics recovered, or nil if f is nil.
 func (d *Dialer) progressContained(f func(done, total float64, message string)) func(rpc.Progress) {
 	if f == nil {
 		return nil
@@ -66,25 +66,26 @@ func (d *Dialer) progressContained(f func(done, total float64, message string)) 
 	}
 }
 
-// contain is deferred. It makes an error of a panic, if there is somebody to have it.
-func (d *Dialer) contain(what string, err *error) {
+// contain recovers from a panic, logs it and stores it in err, unless err is nil. It must be
+// deferred.
+func (d *Dialer) contain(name string, err *error) {
 	v := recover()
 	if v == nil {
 		return
 	}
-	d.Logger.Error("a function of the program panicked", "function", what, "panic", v, "stack", string(debug.Stack()))
+	d.Logger.Error("a function of the program panicked", "function", name, "panic", v, "stack", string(debug.Stack()))
 	if err != nil {
-		*err = fmt.Errorf("the program's function for %s panicked: %v", what, v)
+		*err = fmt.Errorf("the program's function for %s panicked: %v", name, v)
 	}
 }
 
-// answerContained answers a question of a server's. What it says of a panic is for this
-// side: the server is only told that there is no answer.
+// answerContained answers an input request and recovers from panics. Its errors are for the
+// program: the server only learns that there is no answer.
 func (d *Dialer) answerContained(ctx context.Context, method string, params json.RawMessage) (answer json.RawMessage, err error) {
 	defer d.contain(method, &err)
 	value, err := d.answer(ctx, method, params)
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(value)
+	return schema.Marshal(value)
 }

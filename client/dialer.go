@@ -15,200 +15,130 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// Dialer holds the settings with which servers are dialled. The zero value works.
-// A Dialer may be used concurrently, and must not be changed meanwhile.
+// Dialer connects to servers. Its fields are the settings of the connections; the zero value
+// works. A Dialer is safe for concurrent use if its fields do not change.
+//
+// The client calls the functions in its fields from goroutines of its own. It logs their
+// panics. If the function answers a request of the server, the server receives an error.
 type Dialer struct {
-	// Name and Version are what servers show of this program; default "parley", "0.0.0".
+	// Name and Version describe the program to servers. The defaults are "parley" and "0.0.0".
 	Name, Version string
 
-	// Revision is the only revision to speak. Empty: the newest that the server speaks.
+	// Revision is the only revision to use. If it is empty, the client uses the newest
+	// revision that the server supports.
 	Revision mcp.Revision
 
-	// Require names capabilities without which a server is of no use: Dial fails with a
-	// *[MissingCapabilitiesError], and so does a request that has to connect anew, to a
-	// server that does not offer all of them. Members that are not set ask for nothing; of
-	// Extensions and Experimental the names count. What a revision cannot declare is
-	// missing in it, such as completions in 2024-11-05.
+	// Require has the capabilities that a server must offer. If some are missing, Dial fails
+	// with a *[MissingCapabilitiesError], and so does a request that reconnects. Zero members
+	// require nothing; in Extensions and Experimental only the names count. A capability that
+	// a revision does not have is missing, such as completions in 2024-11-05.
 	Require mcp.ServerCapabilities
 
-	// Extensions are those that the client supports: servers are told of them.
+	// Extensions are declared to servers.
 	Extensions []SupportedExtension
 
-	// The functions below are called from the client's goroutines. One that panics is
-	// logged, and a server that waits for its answer is told that there is none.
-
-	// Elicit fills in a form for a server. Show which server asks, and let the user
-	// decline. Answers that the form has defaults for may be left out. Nil: the server
-	// is told that there are no forms here.
+	// Elicit asks the user to fill in a form for a server. It must show which server asks and
+	// let the user decline. It may leave out fields that have a default. If it is nil, the
+	// client does not declare elicitation by forms.
 	Elicit func(ctx context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error)
-	// ElicitURL asks the user for consent to visit a URL, and opens it if they give it, in
-	// a browser of theirs. Show which server asks and the whole URL, make its host stand
-	// out, and warn of hosts in Punycode; neither fetch it nor open it before. It leads over
-	// https or to this machine, see mcp.ParseElicitURL; others are refused. In 2026-07-28 a
-	// user who is not done when the server needs them to be is asked again. Nil: the server
-	// is told that there is no such thing.
+	// ElicitURL asks the user for consent to open a URL and, if they agree, opens it in their
+	// browser. It must show which server asks and the whole URL, emphasize the host and warn
+	// of hosts in Punycode. It must not fetch or open the URL before. The client rejects URLs
+	// that mcp.ParseElicitURL rejects. In 2026-07-28, the server may ask again if the user is
+	// not done in time. If ElicitURL is nil, the client does not declare elicitation by URL.
 	ElicitURL func(ctx context.Context, request *mcp.ElicitParams) (*mcp.ElicitResult, error)
-	// Sample has a model answer. Let the user see, change and refuse what is asked and
-	// answered. Nil: the server is told that there is no model here.
+	// Sample requests a message from a model. It should let the user review, change and
+	// reject both the request and the message. If it is nil, the client does not declare
+	// sampling.
 	Sample func(ctx context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error)
-	// SampleTools says that Sample can give the model tools.
+	// SampleTools declares that Sample supports tools.
 	SampleTools bool
-	// Roots lists the directories that servers may work in, as file URIs. Nil: none, and
-	// the server is told so.
+	// Roots returns the directories that servers may work in, as file URIs. If it is nil, the
+	// client does not declare roots. See [Client.NotifyRootsChanged].
 	Roots func(ctx context.Context) ([]mcp.Root, error)
 
-	// Timeouts bound how long requests wait for their responses.
+	// Timeouts limit how long requests wait for their results.
 	Timeouts Timeouts
 
-	// Discovery is what an earlier connection to the same target has learned of the server:
-	// see [Client.Discovery]. With it, Dial sends nothing and starts nothing. Nil, or of
-	// another target or revision than these: the server is asked.
+	// Discovery is what an earlier connection to the same target has learned; see
+	// [Client.Discovery]. With it, Dial sends nothing and starts nothing. It is ignored if its
+	// target or revision differs.
 	Discovery *Discovery
 
-	// Cache keeps what servers allow to be kept. Give several Dialers the same one to share
-	// it between clients. Nil: each client has one of its own.
+	// Cache keeps results that servers allow to cache. Several Dialers may have the same one.
+	// If it is nil, each client has its own.
 	Cache *Cache
 
-	// KeepAlive is how often the server of a connection is asked whether it is there, by a
-	// ping or, in 2026-07-28, for its description, unless it has said something since. One
-	// that leaves two in a row unanswered, for Timeouts.Ping each, while nothing else comes
-	// from it, is lost: what waits for it ends with a *call.SilentError, which is an
-	// ErrConnectionLost, and the next request connects anew. A connection that is half open
-	// is noticed so.
+	// KeepAlive is the interval in which the client checks idle connections, with a ping or,
+	// in 2026-07-28, server/discover. If a server leaves two in a row unanswered, for
+	// Timeouts.Ping each, and sends nothing else, the connection is lost: requests in flight
+	// end with a *call.SilentError, which is an [ErrConnectionLost], and the next request
+	// reconnects.
 	//
-	// Zero: [defaultKeepAlive] for sessions over HTTP, which it keeps from expiring, too,
-	// and never for a Conn. Negative: never. A Command is never asked, since its exit shows,
-	// nor is a server over HTTP in 2026-07-28, where no connection is kept; but a stream on
-	// which the server's own keep-alive comments stop, when it has shown their beat, is lost
-	// unless KeepAlive is negative.
+	// Zero means 30 s for sessions over HTTP, which also keeps them from expiring, and no
+	// checks for a [Conn]. A negative value disables the checks. The client never checks a
+	// [Command], whose exit it notices, and has no idle connections over HTTP in 2026-07-28.
+	// Unless KeepAlive is negative, an event stream over HTTP is also lost if the server has
+	// sent keep-alive comments on it and stops.
 	KeepAlive time.Duration
 
-	// Middleware wraps every request to a server, the first outermost, those included that
-	// the client makes by itself to find out about a server and to watch it. It sees a
-	// request together with what it takes: the questions that are answered and the retry
-	// that follows them are inside. A request that is made again because the connection
-	// was lost passes anew. See call.Call for what there is to see. A panic in it ends the
-	// request with an error.
+	// Middleware wraps every request to a server, also those that the client makes by itself,
+	// for instance to discover the server. The first one is the outermost. It runs once for a
+	// request, including the input requests that the client answers and the retry that
+	// follows, and again if the request is repeated after a lost connection. A panic in it
+	// ends the request with an error.
 	Middleware []call.Middleware
 
-	// HTTPClient sends requests over HTTP; nil: one of the Dialer's own. Its redirect
-	// policy is not used: redirects are followed within the server's origin only.
+	// HTTPClient sends requests over HTTP. Its redirect policy is not used: the client
+	// follows redirects within the origin of the URL only. If it is nil, the Dialer uses a
+	// client of its own.
 	HTTPClient *http.Client
 
-	// SkipOutputValidation takes the structured content of tools as it comes. By default it is
-	// held against the tool's output schema, if the tool was listed before it is called:
-	// see Client.CallTool.
-	SkipOutputValidation bool
-
-	// Auth has the credentials for servers over HTTP; an oauth.Client of package
-	// auth/oauth is one. Nil: none are sent but what the Header of an [HTTPTarget] holds.
+	// Auth adds credentials to requests over HTTP; see package auth/oauth. If it is nil, the
+	// only credentials are those in HTTPTarget.Header.
 	Auth Authorizer
 
-	// MaxMessage is the largest message to accept, in bytes; default 16 MiB.
+	// SkipOutputValidation turns off the validation of the structured content of tools; see
+	// [Client.CallTool].
+	SkipOutputValidation bool
+
+	// MaxMessage limits the size of messages from servers, in bytes. The default is 16 MiB.
 	MaxMessage int
 
-	// Logger takes what is worth noting and no error; nil: slog.Default().
+	// Logger receives warnings, for instance about invalid data from servers. The default is
+	// slog.Default().
 	Logger *slog.Logger
 
-	// Trace, if set, is called with every message that is sent and received, as it is
-	// on the wire. It must not keep or change message, and may be called concurrently.
+	// Trace, if set, is called with every message sent and received, as it is on the wire,
+	// possibly concurrently. It must not keep or change message.
 	Trace func(sent bool, message []byte)
 
-	// OnLog, if set, is given the log messages of servers: on a session those that the
-	// server sends of its own accord, or from the level that SetLogLevel has chosen; in
-	// 2026-07-28 none before SetLogLevel. They are another party's words: show them as
-	// such. It is called in the order in which the messages came, may be called
-	// concurrently for several calls over HTTP, and must neither block nor use the client.
+	// OnLog, if set, receives the log messages of servers. A session sends those that the
+	// server chooses, or those from the level that [Client.SetLogLevel] sets; 2026-07-28 sends
+	// none before SetLogLevel. The messages are untrusted: show them as such. OnLog is called
+	// in the order of the messages, but concurrently for calls over HTTP. It must not block or
+	// use the client.
 	//
-	// Deprecated: 2026-07-28 deprecates logging by protocol; servers log to standard
-	// error, see transport.CommandOptions.
+	// Deprecated: 2026-07-28 deprecates logging by protocol. Servers write logs to standard
+	// error; see transport.CommandOptions.
 	OnLog func(message mcp.LoggingMessageParams)
 
-	// OnConnectionLost, if set, is told when a connection to a server ends that Dial, or a later
-	// request, has made: its process has exited, its stream has ended. It is not told
-	// of Close, nor over HTTP, where there is no connection to lose between requests.
-	// It must neither block nor use the client.
+	// OnConnectionLost, if set, is called when an established connection ends, for instance
+	// because the server process exits. It is not called after Close, or over HTTP, which has
+	// no connection between requests. It must not block or use the client.
 	OnConnectionLost func(err error)
 
-	sending *rpc.Sending // Middleware, once for all connections of a Client
+	sending *rpc.Sending // runs Middleware, for all connections of a Client
 }
 
-// Authorizer puts credentials on requests over HTTP, of every revision, and gets them
-// when a server asks for some. Server is the URL that was dialled. It is only asked
-// about requests to that URL's origin, and must be safe for concurrent use.
-//
-// What a server marks as private is only kept for the same credentials (see [Cache]). An
-// Authorizer that says which they are has a method Identity(server string) string: a
-// digest of the access token that it would add, empty if that is not known. With one that
-// has none, no other Client shares such results; it must not come to authorize as
-// somebody else during the life of a Client.
-type Authorizer interface {
-	// Authorize adds credentials for server to req, if there are any. It may change the
-	// headers of req only. An error keeps the request from being sent.
-	Authorize(req *http.Request, server string) error
-	// Reauthorize is told that the server has answered req, which Authorize has prepared,
-	// with status 401 or 403. If it reports again, the request is authorized and sent
-	// once more: a server that refuses a request has not acted on it. It may take as
-	// long as a user does, while call.StopClocks stops the clocks of requests, and ends with
-	// the context of req. Neither again nor an error: the response stands as it is. The
-	// body of resp must be left alone.
-	Reauthorize(req *http.Request, server string, resp *http.Response) (again bool, err error)
-}
-
-// Timeouts bound how long requests wait for their responses. A zero field means
-// its default, a negative one no bound.
-type Timeouts struct {
-	Ping       time.Duration // default 5 s
-	Initialize time.Duration // also server/discover; default 10 s
-	Read       time.Duration // lists, resources, prompts, completions; default 30 s
-	Tool       time.Duration // default 60 s; each report of progress begins it anew
-	// Max bounds each of these, and what Timeout asks for one call, however much
-	// progress is reported; default 30 minutes.
-	Max time.Duration
-	// URLElicitation is how long a user who has agreed to visit a URL is waited for in 2025-11-25:
-	// while they are there, the time-outs of calls stand still, but for Max, and a call that
-	// was refused until they have been there is made again then. Servers that do not report
-	// the end use it up; default 5 minutes.
-	URLElicitation time.Duration
-	// Probe is how long a server on a byte stream is waited for, that is asked whether
-	// it speaks the newest revision, before an older one is tried as well; default 2 s.
-	// Negative: an older one is tried only when the server has answered, or Initialize
-	// is over.
-	Probe time.Duration
-	// Start is how long a Command may take to show its first sign of life before the
-	// other clocks start: package runners fetch programs first; default 60 s. Negative:
-	// they start at once.
-	Start time.Duration
-}
-
-func (t Timeouts) withDefaults() Timeouts {
-	set := func(p *time.Duration, def time.Duration) {
-		if *p == 0 {
-			*p = def
-		}
-		*p = max(*p, 0)
-	}
-	set(&t.Ping, 5*time.Second)
-	set(&t.Initialize, 10*time.Second)
-	set(&t.Read, 30*time.Second)
-	set(&t.Tool, 60*time.Second)
-	set(&t.Max, 30*time.Minute)
-	set(&t.URLElicitation, 5*time.Minute)
-	set(&t.Probe, 2*time.Second)
-	set(&t.Start, 60*time.Second)
-	return t
-}
-
-// ErrRevision is in the errors of Dial when client and server share no revision.
-var ErrRevision = call.ErrRevision
-
-// Dial connects to a server with the zero Dialer. Ctx bounds the dialling only.
+// Dial connects to a server with the zero [Dialer]. ctx limits the Dial, not the life of the
+// Client.
 func Dial(ctx context.Context, target Target) (*Client, error) {
 	return (&Dialer{}).Dial(ctx, target)
 }
 
-// Dial connects to a server and finds out which revision it speaks. Ctx bounds the
-// dialling only; Close the client when done. An error is a *[DialError].
+// Dial connects to a server and discovers which revision it supports. ctx limits the Dial,
+// not the life of the Client, which the caller must close. An error is a *[DialError].
 func (d *Dialer) Dial(ctx context.Context, target Target) (*Client, error) {
 	settings := *d
 	settings.Timeouts = d.Timeouts.withDefaults()
@@ -219,7 +149,7 @@ func (d *Dialer) Dial(ctx context.Context, target Target) (*Client, error) {
 		settings.MaxMessage = transport.DefaultClientMaxMessage
 	}
 	if r := settings.Revision; r != "" && !r.Known() {
-		return nil, dialError(target, at(StageTarget, fmt.Errorf("%w: Dialer.Revision %q is unknown", ErrRevision, string(r))))
+		return nil, dialError(target, at(StageTarget, fmt.Errorf("%w: Dialer.Revision must be one of %q, not %q", ErrRevision, mcp.Revisions(), string(r))))
 	}
 	if err := checkExtensions(d.Extensions); err != nil {
 		return nil, dialError(target, at(StageTarget, err))
@@ -249,7 +179,7 @@ func (d *Dialer) info() mcp.Implementation {
 	return i
 }
 
-// offer is the revision to offer in a handshake.
+// offer returns the revision to offer in a handshake.
 func (d *Dialer) offer() mcp.Revision {
 	if d.Revision != "" {
 		return d.Revision
@@ -257,21 +187,21 @@ func (d *Dialer) offer() mcp.Revision {
 	return mcp.LatestLegacy
 }
 
-// choose decides by a server's list of revisions how to go on with it.
+// choose returns the revision to use with a server that supports the given ones.
 func (d *Dialer) choose(supported []string) (mcp.Revision, error) {
 	r, ok := revision.Choose(supported)
 	if !ok || d.Revision != "" && d.Revision != r {
-		return "", fmt.Errorf("%w: the server speaks %.200q", ErrRevision, supported)
+		return "", fmt.Errorf("%w: the server supports %.200q", ErrRevision, supported)
 	}
 	return r, nil
 }
 
-// refused judges an error that may be a server's refusal of the revision we asked
-// in. Older: it lists an older one that we speak, so the handshake is worth trying.
-// The error says that there is nothing to be had: no revision in common, or one
-// that the server refuses though it lists it. Then we do not go on to an older
-// revision: whoever can forge that answer must not choose what we speak.
-func (d *Dialer) refused(err error) (older bool, _ error) {
+// rejectsRevision examines an error that may reject the revision of a request. older reports
+// that the server supports an older revision, so that a handshake may succeed. The error is
+// not nil if none can succeed: there is no common revision, or the server rejects one that it
+// lists. The client then does not fall back, because an attacker who can forge this answer
+// must not choose the revision.
+func (d *Dialer) rejectsRevision(err error) (older bool, _ error) {
 	supported, ok := modern.UnsupportedVersion(err)
 	if !ok {
 		return false, nil

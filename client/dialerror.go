@@ -1,9 +1,11 @@
 package client
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"os/exec"
@@ -13,103 +15,126 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// DialStage is how far a dial had come when it failed.
+// DialStage is the step in which a Dial failed.
 type DialStage string
 
-// The stages of a dial, in their order.
+// The stages of a Dial, in their order.
 const (
-	StageTarget     DialStage = "target"     // what was to be dialled is not well-formed
-	StageConnect    DialStage = "connect"    // the command did not start, or the server was not reached
-	StageDiscover   DialStage = "discover"   // it was not found out which revision the server speaks
-	StageInitialize DialStage = "initialize" // no session began
-	StageRequire    DialStage = "require"    // the server lacks a capability of Dialer.Require
+	// StageTarget checks the target and the fields of the Dialer.
+	StageTarget DialStage = "target"
+	// StageConnect starts the command or connects to the server.
+	StageConnect DialStage = "connect"
+	// StageDiscover finds out which revision the server supports.
+	StageDiscover DialStage = "discover"
+	// StageInitialize performs the handshake of a session.
+	StageInitialize DialStage = "initialize"
+	// StageRequire checks the server's capabilities against Dialer.Require.
+	StageRequire DialStage = "require"
 )
 
-// DialError is the error of Dial, and of a request that had to dial anew: which server,
-// how far the dial had come, why it failed, and what to do about it. Err is what
-// happened, for errors.Is and errors.As: an [ErrRevision], a *[MissingCapabilitiesError],
-// a *call.StatusError, a *call.TimeoutError, an exec.ErrNotFound …
+// DialError is the error of Dial, and of a request that could not reconnect.
 type DialError struct {
-	Target string // without secrets
+	Target string // the name of the target, without secrets
 	Stage  DialStage
-	Err    error
+	// Err is the cause. It may wrap [ErrRevision], [ErrUnauthorized], a
+	// *[MissingCapabilitiesError], a *call.StatusError, a *call.TimeoutError, a
+	// *transport.ExitError, exec.ErrNotFound or an error of packages net, crypto/tls and
+	// crypto/x509.
+	Err error
 }
 
-// Error implements the error interface.
+// Error returns the target, the cause and the advice.
 func (e *DialError) Error() string {
 	text := fmt.Sprintf("dial %s: %s", e.Target, e.Err)
 	if advice := e.Advice(); advice != "" {
-		text += ": " + advice
+		text += "; " + advice
 	}
 	return text
 }
 
-// Unwrap returns what happened.
+// Unwrap returns e.Err.
 func (e *DialError) Unwrap() error { return e.Err }
 
-// Advice says what to do about the error, in a few words for people; empty if the error
-// says so itself, or nothing is known.
+// Advice returns what a user can do about the error, in a few words. It is empty if the
+// cause states it, or if it is unknown.
 func (e *DialError) Advice() string {
 	var status *call.StatusError
 	var host *net.DNSError
-	var unknown x509.UnknownAuthorityError
+	var certificate *tls.CertificateVerificationError
 	var exit *transport.ExitError
 	switch {
 	case errors.Is(e.Err, exec.ErrNotFound):
-		return "install the command, or give its path"
+		return "install the command or give its full path"
+	case e.Stage == StageConnect && errors.Is(e.Err, fs.ErrPermission):
+		return "make the file of the command executable"
 	case errors.Is(e.Err, syscall.ECONNREFUSED):
-		return "is the server running?"
+		return "check that the server is running, and its port"
+	case errors.Is(e.Err, syscall.ENETUNREACH), errors.Is(e.Err, syscall.EHOSTUNREACH):
+		return "check the network connection"
 	case errors.As(e.Err, &host):
-		return "is the name of the host right?"
+		return "check the host name"
 	case errors.Is(e.Err, http.ErrSchemeMismatch):
-		return "write http:// if the server does without TLS"
-	case errors.As(e.Err, &unknown):
-		return "trust its certificate in Dialer.HTTPClient, if you do"
+		return "use http:// if the server does not use TLS"
+	case errors.As(e.Err, &certificate):
+		return adviceOnCertificate(certificate)
 	case errors.As(e.Err, &status):
-		return adviceOn(status.Status)
+		return adviceOnStatus(status.Status)
 	case errors.Is(e.Err, errExited), errors.As(e.Err, &exit):
-		return "is it an MCP server, over standard input and output?"
+		return "check that the command is an MCP server on standard input and output, and see its standard error"
 	case e.Stage == StageInitialize && errors.Is(e.Err, call.ErrConnectionLost):
-		return "what it has written to standard error may tell why"
+		return "see the standard error of the server"
+	case errors.Is(e.Err, ErrRevision):
+		return "update the server or this program, and check Dialer.Revision"
 	}
 	return ""
 }
 
-func adviceOn(status int) string {
+func adviceOnCertificate(err *tls.CertificateVerificationError) string {
+	var authority x509.UnknownAuthorityError
+	var name x509.HostnameError
+	switch {
+	case errors.As(err, &authority):
+		return "if you trust the certificate, add its issuer to the root certificates of Dialer.HTTPClient"
+	case errors.As(err, &name):
+		return "use a host name that the certificate has"
+	}
+	return "check the certificate of the server"
+}
+
+func adviceOnStatus(status int) string {
 	switch {
 	case status == http.StatusUnauthorized:
 		return "send credentials that the server accepts"
 	case status == http.StatusForbidden:
-		return "these credentials do not give access"
+		return "use credentials that give access to the server"
 	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed:
-		return "is this the URL of an MCP endpoint?"
+		return "check that the URL is that of an MCP endpoint"
 	case status == http.StatusTooManyRequests, status >= 500:
 		return "try again later"
 	}
 	return ""
 }
 
-// staged is an error with the stage in which it happened.
-type staged struct {
+// stageError is an error with the stage in which it happened.
+type stageError struct {
 	stage DialStage
 	error
 }
 
-func (e *staged) Unwrap() error { return e.error }
+func (e *stageError) Unwrap() error { return e.error }
 
-// at notes the stage in which an error happened. One that an inner step has noted counts
-// for less.
+// at adds the stage to err. The outermost stage counts.
 func at(stage DialStage, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &staged{stage, err}
+	return &stageError{stage, err}
 }
 
-// dialError makes a DialError of what has failed a dial.
+// dialError returns the DialError for an error of Target.dial.
 func dialError(target Target, err error) error {
 	e := &DialError{Target: target.String(), Stage: StageConnect, Err: err}
-	var s *staged
+	var s *stageError
 	if errors.As(err, &s) && !errors.Is(err, call.ErrNotSent) {
 		e.Stage = s.stage
 	}

@@ -42,12 +42,12 @@ func TestADialErrorSaysWhereAndWhat(t *testing.T) {
 		is     error
 		says   string
 	}{
-		"no URL":         {client.URL("localhost"), client.StageTarget, nil, "begins with http"},
+		"no URL":         {client.URL("localhost"), client.StageTarget, nil, "must begin with http"},
 		"no program":     {client.Command("no-such-program-anywhere"), client.StageConnect, exec.ErrNotFound, "install the command"},
-		"nobody there":   {client.URL("http://" + l.Addr().String()), client.StageConnect, client.ErrConnectionLost, "is the server running?"},
+		"nobody there":   {client.URL("http://" + l.Addr().String()), client.StageConnect, client.ErrConnectionLost, "check that the server is running"},
 		"no credentials": {client.URL(answering(401, "no")), client.StageDiscover, nil, "send credentials"},
-		"no endpoint":    {client.URL(answering(404, "no")), client.StageDiscover, nil, "is this the URL"},
-		"no TLS":         {client.URL(strings.Replace(answering(200, ""), "http:", "https:", 1)), client.StageDiscover, http.ErrSchemeMismatch, "write http://"},
+		"no endpoint":    {client.URL(answering(404, "no")), client.StageDiscover, nil, "check that the URL"},
+		"no TLS":         {client.URL(strings.Replace(answering(200, ""), "http:", "https:", 1)), client.StageDiscover, http.ErrSchemeMismatch, "use http://"},
 		"overload":       {client.URL(answering(503, "no")), client.StageDiscover, nil, "try again later"},
 		"modern error":   {newer, client.StageDiscover, nil, "-32020"},
 		"no session":     {older, client.StageInitialize, nil, "not today"},

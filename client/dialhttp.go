@@ -15,20 +15,20 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// String implements Target.
+// String returns the URL without its password, query and fragment.
 func (t *HTTPTarget) String() string {
 	u, err := url.Parse(t.URL)
 	if err != nil {
 		return "malformed URL"
 	}
-	u.RawQuery, u.Fragment = "", "" // tokens are found there
+	u.RawQuery, u.Fragment = "", "" // they may contain tokens
 	return u.Redacted()
 }
 
 func (t *HTTPTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) (*link, error) {
 	u, err := url.Parse(t.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, at(StageTarget, errors.New("the URL of a server begins with http:// or https:// and names a host"))
+		return nil, at(StageTarget, errors.New("the URL must begin with http:// or https:// and have a host"))
 	}
 	options := httpwire.Options{
 		URL: t.URL, HTTP: d.HTTPClient, Header: t.Header.Clone(), Logger: d.Logger, MaxMessage: d.MaxMessage, Trace: d.Trace,
@@ -42,19 +42,19 @@ func (t *HTTPTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) (*l
 	}
 	switch {
 	case d.Revision == mcp.V20241105:
-		return d.dialPair(ctx, options)
+		return d.dialSSE(ctx, options)
 	case d.Revision != "" && !d.Revision.Modern():
 		return d.dialSession(ctx, options)
 	}
-	// Attempt a modern request, and look at what comes before falling back (2026-07-28,
+	// Try 2026-07-28 first, and fall back depending on the answer (2026-07-28,
 	// basic/transports/streamable-http, Backward Compatibility).
 	l, err := d.dialModern(ctx, options)
 	if err == nil || d.Revision != "" {
 		return l, err
 	}
-	if older, refusal := d.refused(err); refusal != nil {
-		return nil, at(StageDiscover, refusal)
-	} else if !older && !fallBack(ctx, err) {
+	if older, rejection := d.rejectsRevision(err); rejection != nil {
+		return nil, at(StageDiscover, rejection)
+	} else if !older && !mayFallBack(ctx, err) {
 		return nil, err
 	}
 	modernErr := err
@@ -62,28 +62,28 @@ func (t *HTTPTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) (*l
 		return l, err
 	}
 	sessionErr := err
-	if l, err = d.dialPair(ctx, options); err != nil {
-		return nil, at(StageDiscover, fmt.Errorf("not an MCP endpoint in any revision: 2026-07-28: %w; 2025-11-25: %w; 2024-11-05: %w", modernErr, sessionErr, err))
+	if l, err = d.dialSSE(ctx, options); err != nil {
+		return nil, at(StageDiscover, fmt.Errorf("the URL is not an MCP endpoint in any revision: 2026-07-28: %w; 2025-11-25: %w; 2024-11-05: %w", modernErr, sessionErr, err))
 	}
 	return l, nil
 }
 
-// fallBack reports whether an error of the modern attempt says that the server is
-// of an older era. An error that only modern servers report says that it is not,
-// and a server that cannot be reached, is overloaded, does not answer or wants
-// credentials says nothing.
-func fallBack(ctx context.Context, err error) bool {
+// mayFallBack reports whether an error of the attempt in 2026-07-28 indicates an older
+// server. Errors that only modern servers report do not, nor do errors that are independent
+// of the era: the server cannot be reached, is overloaded, does not answer or requires
+// credentials.
+func mayFallBack(ctx context.Context, err error) bool {
 	if ctx.Err() != nil || modern.IsModernError(err) || errors.Is(err, ErrRevision) ||
 		errors.Is(err, call.ErrConnectionLost) || errors.Is(err, call.ErrUnauthorized) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
 	var status *call.StatusError
-	return !errors.As(err, &status) || isOlder(status.Status)
+	return !errors.As(err, &status) || isLegacyStatus(status.Status)
 }
 
-// isOlder reports whether a status is one with which a server answers a request of
-// an era that it does not know (2026-07-28, basic/versioning, Compatibility Matrix).
-func isOlder(status int) bool {
+// isLegacyStatus reports whether an older server may answer a request of 2026-07-28 with a
+// status (2026-07-28, basic/versioning, Compatibility Matrix).
+func isLegacyStatus(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired,
 		http.StatusRequestTimeout, http.StatusTooManyRequests:
@@ -92,6 +92,8 @@ func isOlder(status int) bool {
 	return 400 <= status && status < 500
 }
 
+// isEndpointMissing reports whether the URL may be that of an HTTP+SSE server, which answers
+// a POST with an error.
 func isEndpointMissing(err error) bool {
 	var status *call.StatusError
 	if !errors.As(err, &status) || modern.IsModernError(err) {
@@ -111,7 +113,7 @@ func (d *Dialer) dialModern(ctx context.Context, options httpwire.Options) (*lin
 	}
 	wire := httpwire.NewClient(options, true, era)
 	era.Wire = wire
-	found, info, err := era.Discover(ctx, d.discovery())
+	found, info, err := era.Discover(ctx, d.discoverRequest())
 	if err == nil {
 		var r mcp.Revision
 		if r, err = d.choose(found.SupportedVersions); err == nil && r.Modern() {
@@ -121,7 +123,7 @@ func (d *Dialer) dialModern(ctx context.Context, options httpwire.Options) (*lin
 		}
 	}
 	wire.Close()
-	if err == nil { // it can be asked in this era, and lists older ones only
+	if err == nil { // the server answers in 2026-07-28 but lists only older revisions
 		err = fmt.Errorf("%w: server/discover lists no modern revision", call.ErrInvalidResponse)
 	}
 	return nil, at(StageDiscover, err)
@@ -135,7 +137,7 @@ func (d *Dialer) dialSession(ctx context.Context, options httpwire.Options) (*li
 	return d.beginSession(ctx, era, httpwire.NewClient(options, false, era))
 }
 
-func (d *Dialer) dialPair(ctx context.Context, options httpwire.Options) (*link, error) {
+func (d *Dialer) dialSSE(ctx context.Context, options httpwire.Options) (*link, error) {
 	_, era, err := d.newEras(true)
 	if err != nil {
 		return nil, err
@@ -147,12 +149,12 @@ func (d *Dialer) dialPair(ctx context.Context, options httpwire.Options) (*link,
 	}
 	l, err := d.beginSession(ctx, era, wire)
 	if err == nil {
-		l.pair = true
+		l.sse = true
 	}
 	return l, err
 }
 
-// beginSession begins a session over a wire, which it closes if that fails.
+// beginSession performs the handshake. It closes wire if the handshake fails.
 func (d *Dialer) beginSession(ctx context.Context, era *legacy.Client, wire rpc.Wire) (*link, error) {
 	era.Wire = wire
 	closeAll := func() error {
@@ -160,9 +162,9 @@ func (d *Dialer) beginSession(ctx context.Context, era *legacy.Client, wire rpc.
 		era.Close()
 		return err
 	}
-	found, err := era.Handshake(ctx, d.offer(), d.info(), d.sessionCapabilities(), d.handshake())
+	found, err := era.Handshake(ctx, d.offer(), d.info(), d.sessionCapabilities(), d.handshakeRequest())
 	if err == nil {
-		err = d.accept(found)
+		err = d.checkRevision(found)
 	}
 	if err != nil {
 		closeAll()
@@ -171,10 +173,10 @@ func (d *Dialer) beginSession(ctx context.Context, era *legacy.Client, wire rpc.
 	return legacyLink(era, found, closeAll), nil
 }
 
-// accept checks the revision a server answered the handshake with.
-func (d *Dialer) accept(found *mcp.InitializeResult) error {
+// checkRevision checks the revision in the result of the handshake.
+func (d *Dialer) checkRevision(found *mcp.InitializeResult) error {
 	if d.Revision != "" && found.ProtocolVersion != d.Revision {
-		return fmt.Errorf("%w: the server answers with %s", ErrRevision, found.ProtocolVersion)
+		return fmt.Errorf("%w: the server chose %s", ErrRevision, found.ProtocolVersion)
 	}
 	return nil
 }

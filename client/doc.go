@@ -1,50 +1,48 @@
 // Package client calls MCP servers, in every revision of the protocol.
 //
-// [Dial] starts or reaches a server and finds out by itself which revision it
-// speaks:
+// [Dial] starts a server or connects to one, and discovers which revision it supports:
 //
 //	c, err := client.Dial(ctx, client.Command("npx", "-y", "@modelcontextprotocol/server-everything"))
 //	c, err := client.Dial(ctx, client.URL("https://example.com/mcp"))
 //
-// A [Dialer] is a Dial with settings; its zero value works. The [Client] that they
-// return lists and calls tools:
+// A [Client] lists and calls tools:
 //
 //	for tool, err := range c.Tools(ctx) { … }
-//	res, err := c.CallTool(ctx, "greet", map[string]any{"name": "Ada"}, client.WithProgress(bar.Set))
-//	out, err := client.CallTool[Weather](ctx, c, "weather", City{"Oslo"})
+//	result, err := c.CallTool(ctx, "greet", map[string]any{"name": "Ada"})
+//	weather, err := client.CallTool[Weather](ctx, c, "weather", City{"Oslo"})
 //
-// and reads resources, makes prompts and completes their arguments:
+// It reads resources, gets prompts and completes their arguments:
 //
-//	res, err := c.ReadResource(ctx, "file:///project/README.md")
+//	result, err := c.ReadResource(ctx, "file:///project/README.md")
 //	prompt, err := c.GetPrompt(ctx, "review", map[string]string{"language": "go"})
-//	completion, err := c.Typeahead(ref).Complete(ctx, "language", "py", nil) // on each keystroke
+//	completion, err := c.Typeahead(ref).Complete(ctx, "language", "py", nil)
 //
-// A Client watches what a server offers, in every revision and across reconnects:
+// It watches the server's lists and resources:
 //
-//	for change, err := range c.Watch(ctx, client.WatchFilter{}) { … }
+//	for change, err := range c.Watch(ctx, client.WatchFilter{Tools: true}) { … }
 //
-// What servers ask of a client is answered by functions of the [Dialer], and servers are
-// told which of them there are:
+// # Settings
+//
+// The fields of a [Dialer] are the settings of a client. Its zero value works. Some fields
+// are functions that answer requests of servers; the client declares to servers which it has:
 //
 //	d := client.Dialer{
 //		Elicit: func(ctx context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) { … },
-//		Roots:  func(ctx context.Context) ([]mcp.Root, error) { … },
 //		Auth:   &oauth.Client{Name: "My program", Interaction: &oauth.Loopback{}},
 //	}
+//	c, err := d.Dial(ctx, client.URL("https://example.com/mcp"))
 //
-// Its Auth logs in where a server over HTTP wants that: see package auth/oauth. Its
-// Middleware wraps every request, with the same type as a server's. A [SupportedExtension] adds
-// methods to the protocol, which [CallExtension] calls.
+// A [CallOption] is a setting of one request:
 //
-// What a connection has learned of its server spares the next one the question: see
-// [Discovery]. What a server says is fresh for a while is kept for that long, see [Cache], and asked
-// for all the same with [WithRefresh].
+//	result, err := c.CallTool(ctx, "build", args, client.WithProgress(bar.Set), client.WithTimeout(time.Hour))
 //
-// A Client outlives its connection. When a server's process has died, or its
-// session is gone, the next call starts anew. A call that may have run is never
-// sent twice: it ends with [ErrConnectionLost], and the caller decides.
+// # Errors
 //
-// What a server reports is a *jsonrpc.Error, a failed tool is a result with
-// IsError (a *[ToolError] from [CallTool]), and everything else is an error of this
-// side.
+// An error that the server reports is a *jsonrpc.Error. A tool that failed is a result with
+// IsError, and a *[ToolError] from the function [CallTool]. All other errors arise on the
+// client's side; those of Dial are a *[DialError].
+//
+// A Client reconnects: after the server's process has exited or a session has ended, the next
+// request starts a new one. The client does not repeat a tool call that may have run. Such a
+// call fails with [ErrConnectionLost].
 package client

@@ -10,55 +10,58 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// Target is a server to dial: [URL], [Command], a *[HTTPTarget], a *[CommandTarget] or [Conn].
+// Target is a server to connect to. [URL], [Command] and [Conn] return one; a *[HTTPTarget]
+// or a *[CommandTarget] is one with more settings.
 type Target interface {
-	// dial connects; with what is remembered of the server, if anything is, to begin with.
+	// dial connects. memory is what an earlier connection has learned, or nil.
 	dial(ctx context.Context, d *Dialer, memory *Discovery) (*link, error)
-	// String names the target in errors, without secrets.
+	// String returns a name for errors and logs, without secrets.
 	String() string
 }
 
-// HTTPTarget is a server at a URL.
-type HTTPTarget struct {
-	URL string
-	// Header is sent with every request, to the URL's own origin only.
-	Header http.Header
-
-	// Identity, if set, names whoever requests are authorized as at the moment: a digest of
-	// an access token, say. Clients that share a [Cache] share what a server has marked as
-	// private under the same name only. It is sent to nobody. Nil: the name is that of the
-	// Header and of what Dialer.Auth says that it adds (see [Authorizer]), and with a
-	// Dialer.HTTPClient, which may add credentials that nobody sees, one that no other
-	// client has. It may be called concurrently.
-	Identity func() string
-}
-
-// URL is the server at a URL, of whichever HTTP transport it speaks.
+// URL returns the server at a URL that begins with http:// or https://. It may use any HTTP
+// transport of the protocol.
 func URL(url string) Target { return &HTTPTarget{URL: url} }
 
-// CommandTarget is a server that runs as a child process.
-type CommandTarget struct {
-	transport.CommandOptions
-}
-
-// Command is the server that a command starts. Without a slash, name is looked up
-// in PATH; no shell is involved. The child gets a minimal environment: see
-// transport.CommandOptions, and [CommandTarget] to give it more.
+// Command returns the server that a command starts as a child process. A name without a
+// slash is looked up in PATH. No shell is involved. The child process inherits a minimal
+// environment, see transport.CommandOptions; use a [CommandTarget] to extend it.
 func Command(name string, args ...string) Target {
 	return &CommandTarget{transport.CommandOptions{Path: name, Args: args}}
 }
 
-// Conn is a server at the other end of a connection that is there already. It
-// cannot be dialled a second time: when it ends, the Client ends with it.
-func Conn(conn transport.Conn) Target { return &oneConn{conn: conn} }
+// Conn returns the server at the other end of an established connection. The [Client] owns
+// conn and closes it. It cannot reconnect, so it ends with the connection.
+func Conn(conn transport.Conn) Target { return &connTarget{conn: conn} }
 
-type oneConn struct {
+// HTTPTarget is a server at a URL, with settings.
+type HTTPTarget struct {
+	URL string
+	// Header is added to every request. It is sent to the origin of the URL only.
+	Header http.Header
+
+	// Identity, if set, identifies the credentials of requests, for instance by a digest of
+	// the current access token. Clients that share a [Cache] share private results if their
+	// identities are equal. It is not sent to the server. It may be called concurrently.
+	//
+	// If it is nil, the identity depends on Header and on the credentials that Dialer.Auth
+	// adds, see [Authorizer]. With a Dialer.HTTPClient, which could add unknown credentials,
+	// private results are then not shared.
+	Identity func() string
+}
+
+// CommandTarget is a server that runs as a child process, with settings.
+type CommandTarget struct {
+	transport.CommandOptions
+}
+
+type connTarget struct {
 	conn transport.Conn
 	used atomic.Bool
 }
 
-// errConnUsed is the error of dialling a Conn once more.
-var errConnUsed = fmt.Errorf("%w: a connection cannot be dialled again", call.ErrConnectionLost)
+// errConnUsed is the error of a second dial to a connTarget.
+var errConnUsed = fmt.Errorf("%w: cannot reconnect, because the target is a single connection", call.ErrConnectionLost)
 
-// String implements Target.
-func (t *oneConn) String() string { return "connection" }
+// String implements [Target].
+func (t *connTarget) String() string { return "connection" }

@@ -1,0 +1,53 @@
+package client
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/parley-mcp/parley/internal/legacy"
+	"github.com/parley-mcp/parley/internal/modern"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+)
+
+// eraSwitch delivers received messages to the era that waits for them, until one era is
+// chosen. From then on the other one receives nothing. Otherwise it might answer a request
+// of the server, which 2026-07-28 forbids (basic/transports/stdio, Sending Messages).
+type eraSwitch struct {
+	ready  sync.WaitGroup // until the eras have their wire
+	modern *modern.Client
+	legacy *legacy.Client
+	chosen atomic.Pointer[rpc.Receiver]
+
+	lost      func(error) // called once, from a goroutine of its own
+	once      sync.Once
+	notifying sync.WaitGroup
+}
+
+func (s *eraSwitch) choose(era rpc.Receiver) { s.chosen.Store(&era) }
+
+// Receive implements rpc.Receiver.
+func (s *eraSwitch) Receive(m *jsonrpc.Message) {
+	s.ready.Wait()
+	if era := s.chosen.Load(); era != nil {
+		(*era).Receive(m)
+		return
+	}
+	if !s.modern.Outbound.Receive(m) || m.Kind == jsonrpc.Notification {
+		s.legacy.Receive(m)
+	}
+}
+
+// Unusable implements rpc.Receiver.
+func (s *eraSwitch) Unusable(m *jsonrpc.Message, err error) {
+	if !s.modern.Outbound.Unusable(m, err) {
+		s.legacy.Unusable(m, err)
+	}
+}
+
+// Lost implements rpc.Receiver.
+func (s *eraSwitch) Lost(err error) {
+	s.modern.Lost(err)
+	s.legacy.Lost(err)
+	s.once.Do(func() { s.notifying.Go(func() { s.lost(err) }) })
+}

@@ -1,0 +1,149 @@
+package client
+
+import (
+	"context"
+	"maps"
+	"slices"
+)
+
+// connected returns the connection, and connects first if there is none. The caller must
+// call release.
+func (c *Client) connected(ctx context.Context) (*link, error) {
+	if l, err := c.current(); l != nil || err != nil {
+		return l, err
+	}
+	select {
+	case c.turn <- struct{}{}:
+	case <-c.life.Done():
+		return nil, ErrClientClosed
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-c.turn }()
+	if l, err := c.current(); l != nil || err != nil { // another request has connected
+		return l, err
+	}
+	connecting, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.life, func() { cancel(ErrClientClosed) })()
+	if err := c.awaitOldProcesses(connecting); err != nil {
+		return nil, err
+	}
+	l, err := c.target.dial(connecting, c.dialer, c.memory)
+	if err != nil {
+		return nil, dialError(c.target, err)
+	}
+	recalled := c.memory != nil
+	c.memory = nil
+	if err := c.dialer.require(l.server.Capabilities); err != nil {
+		_ = l.close() // err is more important
+		return nil, dialError(c.target, at(StageRequire, err))
+	}
+	c.restoreLogLevel(connecting, l)
+	if c.last != nil && !recalled { // the server may have changed
+		c.cache.forget()
+	}
+	c.keepDiscovery(l)
+	if !c.adopt(l) {
+		l.close()
+		return nil, ErrClientClosed
+	}
+	return l, nil
+}
+
+// adopt makes l the current connection, with one user. It returns false after Close.
+func (c *Client) adopt(l *link) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.life.Err() != nil {
+		return false
+	}
+	c.link, c.last = l, l
+	l.users, l.gone, l.dropped = 1, make(chan struct{}), make(chan struct{})
+	c.open[l] = struct{}{}
+	if interval := c.dialer.keepAliveInterval(c.target, l); interval > 0 {
+		c.pinging.Go(func() { c.keepAlive(l, interval) })
+	}
+	return true
+}
+
+// awaitOldProcesses waits until earlier child processes have exited, so that two never run
+// at the same time.
+func (c *Client) awaitOldProcesses(ctx context.Context) error {
+	if _, ok := c.target.(*CommandTarget); !ok {
+		return nil
+	}
+	c.mu.Lock()
+	old := slices.Collect(maps.Keys(c.open))
+	c.mu.Unlock()
+	for _, l := range old { // all are retired, otherwise there would be a current connection
+		select {
+		case <-l.gone:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// current returns the connection and counts a user of it. It retires a connection that has
+// failed, and then returns nil.
+func (c *Client) current() (*link, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.life.Err() != nil {
+		return nil, ErrClientClosed
+	}
+	if c.link == nil {
+		return nil, nil
+	}
+	if c.link.failed() != nil {
+		c.retire(c.link)
+		return nil, nil
+	}
+	c.link.users++
+	return c.link, nil
+}
+
+// release ends one use of a connection, and retires it if it is lost.
+func (c *Client) release(l *link, lost bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l.users--
+	if lost || l.lost {
+		c.retire(l)
+	}
+}
+
+// drop retires a connection.
+func (c *Client) drop(l *link) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.retire(l)
+}
+
+// retire stops the use of a connection for new requests and closes it in the background: at
+// once if it has failed, otherwise when its last user has released it, for instance after
+// the server has forgotten the session. c.mu must be held.
+func (c *Client) retire(l *link) {
+	if !l.lost {
+		close(l.dropped)
+	}
+	l.lost = true
+	if c.link == l {
+		c.link = nil
+	}
+	if l.retired || c.life.Err() != nil || l.users > 0 && l.failed() == nil {
+		return
+	}
+	l.retired = true
+	go func() {
+		defer close(l.gone)
+		if err := l.close(); err != nil {
+			c.dialer.Logger.Warn("cannot close a lost connection", "server", c.target.String(), "error", err)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.open, l)
+	}()
+}
