@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 What is deprecated still has to work.
+//lint:file-ignore SA1019 deprecated features must still work
 
 package mcptest_test
 
@@ -21,7 +21,7 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// journal keeps the log messages that a client is sent.
+// journal records the log messages that a client receives.
 type journal struct {
 	mu       sync.Mutex
 	messages []mcp.LoggingMessageParams
@@ -35,7 +35,7 @@ func (j *journal) configure(d *client.Dialer) {
 	}
 }
 
-// take returns what has come since the last time, as lines of level, logger and data.
+// take returns and removes the recorded messages, as lines of level, logger and data.
 func (j *journal) take() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -47,7 +47,7 @@ func (j *journal) take() []string {
 	return lines
 }
 
-// logging is a server whose tools log.
+// logging returns a server with a tool that logs.
 func logging() *server.Server {
 	s := newServer()
 	server.AddTool(s, mcp.Tool{Name: "log", Description: "Logs at every level."}, func(ctx context.Context, _ struct{}) (string, error) {
@@ -56,7 +56,7 @@ func logging() *server.Server {
 			slog.LevelDebug, slog.LevelInfo, server.LevelNotice, slog.LevelWarn,
 			slog.LevelError, server.LevelCritical, server.LevelAlert, server.LevelEmergency,
 		} {
-			log.Log(context.Background(), level, "it is so", "n", int(level))
+			log.Log(context.Background(), level, "connected", "n", int(level))
 		}
 		return "logged", nil
 	})
@@ -72,39 +72,40 @@ func logLevels(lines []string) string {
 	return strings.Join(levels, " ")
 }
 
-// A client hears from the level that it has chosen, and before it has chosen one what
-// its revision allows: Y4, nothing in 2026-07-28.
-func TestY4LogMessagesFollowTheLevelThatTheClientWants(t *testing.T) {
+// Y4: a client receives messages of the level that it has set and above. Before it has set
+// one it receives none in 2026-07-28, and messages of level info and above in older
+// revisions.
+func TestY4LogMessagesFollowLevelOfClient(t *testing.T) {
 	const all = "debug info notice warning error critical alert emergency"
 	var j journal
 	everywhere(t, logging, func(t *testing.T, c *client.Client) {
 		j.take()
-		hears := func(want string) []string {
+		expect := func(want string) []string {
 			t.Helper()
 			if text, err := client.CallTool[string](t.Context(), c, "log", nil); err != nil || text != "logged" {
 				t.Fatal(text, err)
 			}
-			lines := j.take() // what belongs to a call comes before its response
+			lines := j.take() // the messages of a call arrive before its response
 			if got := logLevels(lines); got != want {
-				t.Errorf("heard %q, want %q", got, want)
+				t.Errorf("levels %q, want %q", got, want)
 			}
 			return lines
 		}
 		if c.Revision().Modern() {
-			hears("")
+			expect("")
 		} else {
-			hears("info notice warning error critical alert emergency")
+			expect("info notice warning error critical alert emergency")
 		}
 		for from, level := range mcp.LoggingLevels() {
 			if err := c.SetLogLevel(t.Context(), level); err != nil {
 				t.Fatal(err)
 			}
-			hears(strings.Join(strings.Fields(all)[from:], " "))
+			expect(strings.Join(strings.Fields(all)[from:], " "))
 		}
 		if err := c.SetLogLevel(t.Context(), mcp.LevelEmergency); err != nil {
 			t.Fatal(err)
 		}
-		if lines := hears("emergency"); lines[0] != `emergency db {"host":"here","message":"it is so","n":20}` {
+		if lines := expect("emergency"); lines[0] != `emergency db {"host":"here","message":"connected","n":20}` {
 			t.Errorf("the message is %s", lines[0])
 		}
 		if c.Server().Capabilities.Logging == nil {
@@ -113,25 +114,26 @@ func TestY4LogMessagesFollowTheLevelThatTheClientWants(t *testing.T) {
 	}, j.configure)
 }
 
-func TestAClientRefusesLogLevelsThatThereAreNot(t *testing.T) {
+func TestClientRejectsUnknownLogLevel(t *testing.T) {
 	everywhere(t, logging, func(t *testing.T, c *client.Client) {
 		if err := c.Ping(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.SetLogLevel(t.Context(), "loud"); err == nil {
-			t.Error("a level that there is not was sent")
+			t.Error("SetLogLevel accepts an unknown level")
 		}
 	})
 }
 
-// A flood is cut off, and the client is told of how much (Y4).
-func TestY4AFloodOfLogMessagesIsBounded(t *testing.T) {
+// Y4: the rate of log messages is limited. The client receives the number of omitted
+// messages.
+func TestY4RateOfLogMessagesIsLimited(t *testing.T) {
 	const flood = 2000
 	flooding := func() *server.Server {
 		s := newServer()
 		server.AddTool(s, mcp.Tool{Name: "flood", Description: "Logs too much."}, func(ctx context.Context, _ struct{}) (string, error) {
 			for i := range flood {
-				server.Logger(ctx).Warn("drip", "i", i)
+				server.Logger(ctx).Warn("again", "i", i)
 			}
 			return "done", nil
 		})
@@ -161,13 +163,14 @@ func TestY4AFloodOfLogMessagesIsBounded(t *testing.T) {
 			lost += data.Count
 		}
 		if sent+lost != flood || lost == 0 {
-			t.Errorf("%d messages were sent and %d counted as left out, of %d", sent, lost, flood)
+			t.Errorf("%d messages were sent and %d reported as omitted, want %d together", sent, lost, flood)
 		}
 	}, j.configure)
 }
 
-// What was said before a question is not said again when the handler runs again.
-func TestLogMessagesAreNotRepeatedByReplay(t *testing.T) {
+// In 2026-07-28 the handler runs again with the answer. Messages from before the question
+// must not be sent again.
+func TestReplayDoesNotRepeatLogMessages(t *testing.T) {
 	replaying := func() *server.Server {
 		s := newServer()
 		server.AddTool(s, mcp.Tool{Name: "order", Description: "Asks in between."}, func(ctx context.Context, _ struct{}) (string, error) {
@@ -175,7 +178,7 @@ func TestLogMessagesAreNotRepeatedByReplay(t *testing.T) {
 			log.Error("before")
 			answer, err := question(ctx, "what?")
 			if err != nil {
-				log.Error("must not be heard")
+				log.Error("must not be sent")
 				return "", err
 			}
 			log.Error("after")
@@ -194,12 +197,12 @@ func TestLogMessagesAreNotRepeatedByReplay(t *testing.T) {
 		}
 		want := `[error  {"message":"before"} error  {"message":"after"}]`
 		if got := fmt.Sprint(j.take()); got != want {
-			t.Errorf("heard %s, want %s", got, want)
+			t.Errorf("received %s, want %s", got, want)
 		}
 	}, answering, j.configure)
 }
 
-func TestALoggerOfADoneCallIsSilent(t *testing.T) {
+func TestLoggerOfFinishedCallSendsNothing(t *testing.T) {
 	loggers := make(chan *slog.Logger, 1)
 	late := func() *server.Server {
 		s := newServer()
@@ -219,23 +222,23 @@ func TestALoggerOfADoneCallIsSilent(t *testing.T) {
 		}
 		log := <-loggers
 		if log.Enabled(t.Context(), slog.LevelError) {
-			t.Error("the logger of a call that is done is enabled")
+			t.Error("the logger of a finished call is enabled")
 		}
 		log.Error("too late")
 		if err := c.Ping(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if lines := j.take(); len(lines) > 0 {
-			t.Errorf("heard %s", lines)
+			t.Errorf("received %s", lines)
 		}
 	}, j.configure)
 }
 
-// The level outlives the session: a client tells a new one what it told the last.
-func TestTheLogLevelOutlivesTheSession(t *testing.T) {
+// When a session is lost, the client sets the level again in the new session.
+func TestLogLevelSurvivesLossOfSession(t *testing.T) {
 	for _, r := range []mcp.Revision{mcp.V20250326, mcp.V20250618, mcp.V20251125} {
 		t.Run(string(r), func(t *testing.T) {
-			var session atomic.Value // the one of the last request
+			var session atomic.Value // the session of the last request
 			s := logging()
 			endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				session.Store(r.Header.Get("Mcp-Session-Id"))
@@ -257,7 +260,7 @@ func TestTheLogLevelOutlivesTheSession(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := logLevels(j.take()); got != "alert emergency" {
-				t.Errorf("heard %q", got)
+				t.Errorf("levels %q", got)
 			}
 
 			first := session.Load().(string)
@@ -278,42 +281,41 @@ func TestTheLogLevelOutlivesTheSession(t *testing.T) {
 				t.Fatal("the session has not been replaced")
 			}
 			if got := logLevels(j.take()); got != "alert emergency" {
-				t.Errorf("in the new session: heard %q", got)
+				t.Errorf("levels %q in the new session", got)
 			}
 		})
 	}
 }
 
-// What is no level is refused, and changes nothing.
-func TestLogLevelsThatThereAreNotAreRefused(t *testing.T) {
+func TestServerRejectsInvalidLogLevel(t *testing.T) {
 	const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/logLevel":`
 	for name, message := range map[string]string{
 		"unknown level":          `{"jsonrpc":"2.0","id":"x","method":"logging/setLevel","params":{"level":"loud"}}`,
 		"no level":               `{"jsonrpc":"2.0","id":"x","method":"logging/setLevel","params":{}}`,
 		"a number":               `{"jsonrpc":"2.0","id":"x","method":"logging/setLevel","params":{"level":3}}`,
-		"of a request":           `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"log",` + modernMeta + `"loud"}}}`,
-		"of a request, a number": `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"log",` + modernMeta + `3}}}`,
+		"request, unknown level": `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"log",` + modernMeta + `"loud"}}}`,
+		"request, a number":      `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"log",` + modernMeta + `3}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newRawPeer(t, logging(), mcp.V20251125)
 			if got := p.ask(t, message); !strings.Contains(got, `"code":-32602`) {
-				t.Errorf("%s is answered with %s", message, got)
+				t.Errorf("response to %s: %s", message, got)
 			}
 			if got := p.ask(t, `{"jsonrpc":"2.0","id":"x","method":"logging/setLevel","params":{"level":"alert"}}`); got != `{"jsonrpc":"2.0","id":"x","result":{}}` {
-				t.Errorf("a level that there is: %s", got)
+				t.Errorf("response to a valid level: %s", got)
 			}
 		})
 	}
 	p := newRawPeer(t, logging(), mcp.V20251125)
 	if got := p.ask(t, `{"jsonrpc":"2.0","id":"x","method":"logging/setLevel","params":{"level":"alert",`+modernMeta+`"alert"}}}`); !strings.Contains(got, `"code":-32601`) {
-		t.Errorf("in 2026-07-28, which has no such method: %s", got)
+		t.Errorf("response in 2026-07-28, which does not have the method: %s", got)
 	}
 }
 
-// rawPeer is a client that sends what it is told, over a stream.
+// rawPeer is a client that sends raw messages over a stream.
 type rawPeer struct{ conn transport.Conn }
 
-// newRawPeer makes a peer that has had its handshake.
+// newRawPeer returns a peer after the handshake.
 func newRawPeer(t *testing.T, s *server.Server, r mcp.Revision) *rawPeer {
 	t.Helper()
 	near, far := transport.Pipe()
@@ -348,7 +350,7 @@ func (p *rawPeer) receive(t *testing.T) string {
 	return string(message)
 }
 
-// ask sends a message and returns the next that comes.
+// ask sends a message and returns the next message from the server.
 func (p *rawPeer) ask(t *testing.T, message string) string {
 	t.Helper()
 	p.send(t, message)

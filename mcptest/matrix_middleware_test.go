@@ -15,12 +15,12 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// A client's middleware sees every request with its result, adds to its _meta what
-// arrives in the server's middleware, and can make one again.
+// A client's middleware receives every request and its result, can add _meta that the
+// server's middleware receives, and can send a request again.
 func TestClientMiddlewareWrapsRequests(t *testing.T) {
 	const traceParent = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
 	var mu sync.Mutex
-	arrived := make(map[string]string) // the _meta member, by method
+	arrived := make(map[string]string) // the traceparent, by method
 	newServer := func() *server.Server {
 		s := newServer()
 		s.Middleware = []call.Middleware{func(next call.Handler) call.Handler {
@@ -33,21 +33,21 @@ func TestClientMiddlewareWrapsRequests(t *testing.T) {
 				arrived[c.Method()] = string(meta[mcp.MetaTraceParent])
 				mu.Unlock()
 				if err := c.SetMeta(mcp.MetaTraceParent, traceParent); err == nil {
-					t.Error("a call that is served can be given more _meta")
+					t.Error("SetMeta of a call that is served returns nil")
 				}
 				return next(ctx, c)
 			}
 		}}
 		return s
 	}
-	var saw []string
+	var seen []string
 	middleware := func(next call.Handler) call.Handler {
 		return func(ctx context.Context, c *call.Call) (any, error) {
 			if err := c.SetMeta(mcp.MetaTraceParent, traceParent); err != nil {
 				t.Error(err)
 			}
 			if err := c.SetMeta(mcp.MetaProtocolVersion, "2000-01-01"); !errors.Is(err, mcp.ErrMetaKey) {
-				t.Errorf("a key of the protocol's own: %v", err)
+				t.Errorf("SetMeta of a reserved key: %v", err)
 			}
 			result, err := next(ctx, c)
 			if err == nil && c.Method() == mcp.MethodCallTool {
@@ -56,7 +56,7 @@ func TestClientMiddlewareWrapsRequests(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			name, _ := c.Params().Get("name")
-			saw = append(saw, c.Method()+string(name)+string(c.Revision()))
+			seen = append(seen, c.Method()+string(name)+string(c.Revision()))
 			if raw, ok := result.(json.RawMessage); err == nil && (!ok || !json.Valid(raw)) {
 				t.Errorf("%s: the result is %#v", c.Method(), result)
 			}
@@ -74,25 +74,25 @@ func TestClientMiddlewareWrapsRequests(t *testing.T) {
 			opening = mcp.MethodInitialize
 		}
 		for _, want := range []string{opening + string(c.Revision()), mcp.MethodCallTool + `"echo"` + string(c.Revision())} {
-			if !slices.Contains(saw, want) {
-				t.Errorf("saw %q, not %s", saw, want)
+			if !slices.Contains(seen, want) {
+				t.Errorf("the middleware has received %q, want %s", seen, want)
 			}
 		}
 		if got := arrived[mcp.MethodCallTool]; got != `"`+traceParent+`"` {
-			t.Errorf("%s arrived", got)
+			t.Errorf("the server has received the traceparent %s", got)
 		}
-		saw = nil
+		seen = nil
 		clear(arrived)
 	}, func(d *client.Dialer) { d.Middleware = []call.Middleware{middleware} })
 }
 
-// Middleware may answer by itself, with a result of mcp's.
-func TestClientMiddlewareAnswersByItself(t *testing.T) {
+// Middleware may return a result of package mcp without sending the request.
+func TestClientMiddlewareCanReturnResult(t *testing.T) {
 	answer := func(next call.Handler) call.Handler {
 		return func(ctx context.Context, c *call.Call) (any, error) {
 			switch c.Method() {
 			case mcp.MethodCallTool:
-				return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("from here")}}, nil
+				return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("from middleware")}}, nil
 			case mcp.MethodReadResource:
 				return nil, nil
 			}
@@ -100,10 +100,10 @@ func TestClientMiddlewareAnswersByItself(t *testing.T) {
 		}
 	}
 	c := mcptest.Dial(t, newServer(), func(d *client.Dialer) { d.Middleware = []call.Middleware{answer} })
-	if text, err := client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "from there"}); err != nil || text != "from here" {
+	if text, err := client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "from server"}); err != nil || text != "from middleware" {
 		t.Errorf("%q, %v", text, err)
 	}
 	if _, err := c.ReadResource(t.Context(), "file:///any"); err == nil {
-		t.Error("nothing is taken for a result")
+		t.Error("a nil result is accepted")
 	}
 }

@@ -31,7 +31,7 @@ type query struct {
 	} `json:"where,omitempty"`
 }
 
-// mirroring is a server with a tool whose parameters are marked.
+// mirroring returns a server with a tool whose parameters have header names.
 func mirroring() *server.Server {
 	s := newServer()
 	server.AddTool(s, mcp.Tool{Name: "query", Description: "Queries a region."}, func(_ context.Context, q query) (string, error) {
@@ -41,9 +41,9 @@ func mirroring() *server.Server {
 	return s
 }
 
-// Marked parameters are repeated over HTTP and make no difference elsewhere. A tool
-// need not have been listed before.
-func TestMarkedParametersWorkEverywhere(t *testing.T) {
+// The parameters are mirrored in HTTP headers. Other transports ignore the header names. The
+// client need not have listed the tool before.
+func TestParametersWithHeaderNamesWorkEverywhere(t *testing.T) {
 	shard, dry := int64(-7), true
 	everywhere(t, mirroring, func(t *testing.T, c *client.Client) {
 		for _, q := range []query{
@@ -63,7 +63,7 @@ func TestMarkedParametersWorkEverywhere(t *testing.T) {
 	})
 }
 
-// recorder is an HTTP server that keeps the headers of the calls of tools.
+// recorder is an HTTP server that records the headers of tool calls and counts lists.
 type recorder struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -110,9 +110,9 @@ func dialModern(t *testing.T, url string, configure ...func(*client.Dialer)) *cl
 	return c
 }
 
-// U1: values that no header can hold are encoded, absent ones and those of parameters
-// that are not marked are not there at all.
-func TestU1MarkedParametersAreSentInHeaders(t *testing.T) {
+// U1: values that are not valid in a header are encoded. Absent parameters and parameters
+// without a header name have no header.
+func TestU1ParametersAreMirroredInHeaders(t *testing.T) {
 	r := record(t, mirroring())
 	c := dialModern(t, r.URL)
 	for range c.Tools(t.Context()) {
@@ -148,13 +148,13 @@ func TestU1MarkedParametersAreSentInHeaders(t *testing.T) {
 			t.Errorf("%s: headers %q, want %q", tt.arguments, got, tt.want)
 		}
 		if calls[0].Get("X-Evil") != "" {
-			t.Error("an argument has become a header")
+			t.Error("an argument has injected a header")
 		}
 	}
 }
 
-// A tool is listed when, and only when, a server wants headers that we do not know of.
-func TestAToolIsListedWhenItsHeadersAreNotKnown(t *testing.T) {
+// The client lists the tools only when the server rejects a call because of missing headers.
+func TestToolsAreListedWhenHeadersAreUnknown(t *testing.T) {
 	s := mirroring()
 	r := record(t, s)
 	c := dialModern(t, r.URL)
@@ -170,7 +170,7 @@ func TestAToolIsListedWhenItsHeadersAreNotKnown(t *testing.T) {
 	call(`{"query":"q"}`, 1, 0)
 	call(`{"region":"a"}`, 2, 1)
 	call(`{"region":"b"}`, 1, 0)
-	s.RemoveTool("query") // and it comes back with another mark
+	s.RemoveTool("query") // register it again with another header name
 	err := s.RegisterTool(mcp.Tool{Name: "query", InputSchema: json.RawMessage(`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Area"}}}`)},
 		func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) { return &mcp.CallToolResult{}, nil })
 	if err != nil {
@@ -180,9 +180,9 @@ func TestAToolIsListedWhenItsHeadersAreNotKnown(t *testing.T) {
 	call(`{"region":"d"}`, 1, 0)
 }
 
-func TestAServerThatRefusesWhateverTheHeadersIsAskedTwiceAtMost(t *testing.T) {
+func TestHeaderMismatchIsRetriedOnce(t *testing.T) {
 	s := mirroring()
-	refusing := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	rejecting := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Header.Get("Mcp-Method") != mcp.MethodCallTool {
 			s.ServeHTTP(w, req)
 			return
@@ -193,9 +193,9 @@ func TestAServerThatRefusesWhateverTheHeadersIsAskedTwiceAtMost(t *testing.T) {
 		w.WriteHeader(http.StatusBadRequest)
 		_, _ = w.Write(jsonrpc.AppendError(nil, m.ID, jsonrpc.Errorf(mcp.CodeHeaderMismatch, "header mismatch"), false))
 	})
-	r := record(t, refusing)
+	r := record(t, rejecting)
 	c := dialModern(t, r.URL)
-	for i, want := range []int{2, 1} { // the second time there is nothing to learn
+	for i, want := range []int{2, 1} { // the second call does not retry, because the headers are known
 		_, err := c.CallTool(t.Context(), "query", json.RawMessage(`{"region":"a"}`))
 		var reported *jsonrpc.Error
 		if !errors.As(err, &reported) || reported.Code != mcp.CodeHeaderMismatch {
@@ -207,24 +207,24 @@ func TestAServerThatRefusesWhateverTheHeadersIsAskedTwiceAtMost(t *testing.T) {
 	}
 }
 
-func TestIntegersThatNotEverybodyReadsTheSameAreNotSent(t *testing.T) {
+func TestIntegersBeyond2To53AreNotMirrored(t *testing.T) {
 	r := record(t, mirroring())
 	c := dialModern(t, r.URL)
 	for range c.Tools(t.Context()) {
 	}
 	if _, err := c.CallTool(t.Context(), "query", json.RawMessage(`{"shard":9007199254740992}`)); err == nil {
-		t.Error("2^53 was sent")
+		t.Error("the call with 2^53 succeeds")
 	}
 	if calls, _ := r.take(); len(calls) != 0 {
-		t.Error("a request was sent")
+		t.Error("the client has sent a request")
 	}
 	if _, err := c.CallTool(t.Context(), "query", json.RawMessage(`{"shard":9007199254740991}`)); err != nil {
 		t.Errorf("2^53-1: %v", err)
 	}
 }
 
-// T18: what headers say of parameters is what the body says, or the call is refused.
-func TestT18HeadersThatDoNotMatchArgumentsAreRefused(t *testing.T) {
+// T18: the server rejects a call whose headers differ from its arguments.
+func TestT18HeadersMustMatchArguments(t *testing.T) {
 	s := mirroring()
 	const absent = "\x00"
 	for _, tt := range []struct {
@@ -232,7 +232,7 @@ func TestT18HeadersThatDoNotMatchArgumentsAreRefused(t *testing.T) {
 		accepted                bool
 	}{
 		{`{"region":"Hello"}`, "Region", "Hello", true},
-		{`{"region":"Hello"}`, "region", "Hello", true}, // names of headers have no case
+		{`{"region":"Hello"}`, "region", "Hello", true}, // header names are case-insensitive
 		{`{"region":"Hello"}`, "Region", " Hello ", true},
 		{`{"region":"Hello"}`, "Region", "hello", false},
 		{`{"region":"Hello"}`, "Region", "=?base64?SGVsbG8=?=", true},
@@ -246,7 +246,7 @@ func TestT18HeadersThatDoNotMatchArgumentsAreRefused(t *testing.T) {
 		{`{"region":""}`, "Region", "", true},
 		{`{}`, "Region", "Hello", false},
 		{`{}`, "Region", "", false},
-		{`{}`, "Other", "anything", true}, // not one of ours
+		{`{}`, "Other", "anything", true}, // not a parameter of the tool
 		{`{"shard":42}`, "Shard", "42", true},
 		{`{"shard":42}`, "Shard", "42.0", true},
 		{`{"shard":42.0}`, "Shard", "42", true},
@@ -262,7 +262,7 @@ func TestT18HeadersThatDoNotMatchArgumentsAreRefused(t *testing.T) {
 		{`{"dry":true}`, "Dry-Run", "1", false},
 		{`{"where":{"zone":"a"}}`, "Zone", "a", true},
 		{`{"where":{"zone":"a"}}`, "Zone", "b", false},
-		{`{"zone":"a"}`, "Zone", "a", false}, // it is not there that it is looked for
+		{`{"zone":"a"}`, "Zone", "a", false}, // the parameter is where.zone
 	} {
 		body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"query","arguments":` + tt.arguments +
 			`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
@@ -278,12 +278,12 @@ func TestT18HeadersThatDoNotMatchArgumentsAreRefused(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, req)
-		refused := w.Code == http.StatusBadRequest && strings.Contains(w.Body.String(), `"code":-32020`)
-		if tt.accepted != !refused || tt.accepted && (w.Code != http.StatusOK || strings.Contains(w.Body.String(), `"error"`)) {
+		rejected := w.Code == http.StatusBadRequest && strings.Contains(w.Body.String(), `"code":-32020`)
+		if tt.accepted != !rejected || tt.accepted && (w.Code != http.StatusOK || strings.Contains(w.Body.String(), `"error"`)) {
 			t.Errorf("%s with %s: %q: status %d, %s", tt.arguments, tt.name, tt.header, w.Code, w.Body)
 		}
 	}
-	// Twice is once too often, whatever it says.
+	// A header must not occur twice.
 	req := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"query","arguments":{"region":"a"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`))
 	req.Header = http.Header{
 		"Content-Type": {"application/json"}, "Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {"tools/call"}, "Mcp-Name": {"query"},
@@ -292,12 +292,12 @@ func TestT18HeadersThatDoNotMatchArgumentsAreRefused(t *testing.T) {
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, req)
 	if w.Code != http.StatusBadRequest {
-		t.Errorf("a header twice: status %d", w.Code)
+		t.Errorf("a duplicate header: status %d", w.Code)
 	}
 }
 
-// invalidMarks are schemas with marks that cannot be followed.
-var invalidMarks = map[string]string{
+// invalidHeaderNames are schemas with an invalid x-mcp-header.
+var invalidHeaderNames = map[string]string{
 	"empty":          `{"type":"object","properties":{"r":{"type":"string","x-mcp-header":""}}}`,
 	"space":          `{"type":"object","properties":{"r":{"type":"string","x-mcp-header":"a b"}}}`,
 	"colon":          `{"type":"object","properties":{"r":{"type":"string","x-mcp-header":"a:b"}}}`,
@@ -306,16 +306,16 @@ var invalidMarks = map[string]string{
 	"number":         `{"type":"object","properties":{"r":{"type":"number","x-mcp-header":"R"}}}`,
 	"object":         `{"type":"object","properties":{"r":{"type":"object","x-mcp-header":"R"}}}`,
 	"twice":          `{"type":"object","properties":{"r":{"type":"string","x-mcp-header":"R"},"s":{"type":"string","x-mcp-header":"r"}}}`,
-	"below-items":    `{"type":"object","properties":{"r":{"type":"array","items":{"type":"string","x-mcp-header":"R"}}}}`,
+	"within-items":   `{"type":"object","properties":{"r":{"type":"array","items":{"type":"string","x-mcp-header":"R"}}}}`,
 	"escaped":        `{"type":"object","properties":{"r":{"type":"number","x\u002dmcp-header":"R"}}}`,
-	"below-anyof":    `{"type":"object","anyOf":[{"properties":{"r":{"type":"string","x-mcp-header":"R"}}}]}`,
+	"within-anyof":   `{"type":"object","anyOf":[{"properties":{"r":{"type":"string","x-mcp-header":"R"}}}]}`,
 	"not-a-string":   `{"type":"object","properties":{"r":{"type":"string","x-mcp-header":1}}}`,
 	"at-the-root":    `{"type":"object","x-mcp-header":"R"}`,
 	"in-definitions": `{"type":"object","$defs":{"d":{"type":"string","x-mcp-header":"R"}},"properties":{"r":{"$ref":"#/$defs/d"}}}`,
 }
 
-func TestU2ServersDoNotDeclareToolsWithMarksThatCannotBeFollowed(t *testing.T) {
-	for name, input := range invalidMarks {
+func TestU2ServerRejectsToolsWithInvalidHeaderNames(t *testing.T) {
+	for name, input := range invalidHeaderNames {
 		s := newServer()
 		err := s.RegisterTool(mcp.Tool{Name: name, InputSchema: json.RawMessage(input)},
 			func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) { return &mcp.CallToolResult{}, nil })
@@ -325,9 +325,9 @@ func TestU2ServersDoNotDeclareToolsWithMarksThatCannotBeFollowed(t *testing.T) {
 	}
 }
 
-func TestU2ClientsLeaveOutToolsWithMarksThatCannotBeFollowed(t *testing.T) {
+func TestU2ClientOmitsToolsWithInvalidHeaderNames(t *testing.T) {
 	tools := []string{`{"name":"valid_tool","inputSchema":{"type":"object","properties":{"r":{"type":"string","x-mcp-header":"R"}}}}`}
-	for name, input := range invalidMarks {
+	for name, input := range invalidHeaderNames {
 		tools = append(tools, `{"name":"`+name+`","inputSchema":`+input+`}`)
 	}
 	list := `{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[` + strings.Join(tools, ",") + `]}`
@@ -353,11 +353,11 @@ func TestU2ClientsLeaveOutToolsWithMarksThatCannotBeFollowed(t *testing.T) {
 		names = append(names, tool.Name)
 	}
 	if fmt.Sprint(names) != "[valid_tool]" {
-		t.Errorf("offered: %s", names)
+		t.Errorf("tools: %s", names)
 	}
-	for name := range invalidMarks {
+	for name := range invalidHeaderNames {
 		if !strings.Contains(log.String(), "tool="+name+" ") {
-			t.Errorf("nothing was logged of %s", name)
+			t.Errorf("the log does not contain %s", name)
 		}
 	}
 }

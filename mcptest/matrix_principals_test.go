@@ -17,109 +17,110 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// Two people at one server, who have nothing of each other's: what one was given is of no
-// use in the other's hands, and tells them nothing.
+// These tests check that a user cannot use the cursors, sessions, events, states and cached
+// lists of another user of the same server.
 
-// visitor speaks a revision over HTTP message by message, as somebody.
-type visitor struct {
+// rawClient sends raw messages of a revision over HTTP as a user.
+type rawClient struct {
 	t        *testing.T
 	url      string
 	token    string
 	revision mcp.Revision
-	session  string // the id, or the endpoint of the pair
+	session  string // the session id, or the endpoint in 2024-11-05
 	events   *bufio.Reader
 }
 
-// enter begins a session, where the revision has some.
-func (w *realm) enter(t *testing.T, r mcp.Revision, who string) *visitor {
+// newRawClient returns a client for a user. It starts a session if the revision has sessions.
+func (w *realm) newRawClient(t *testing.T, r mcp.Revision, user string) *rawClient {
 	t.Helper()
-	v := &visitor{t: t, url: w.url, token: w.token(who), revision: r}
-	hello := fmt.Sprintf(`{"jsonrpc":"2.0","id":"r1","method":"initialize","params":{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`, r)
+	c := &rawClient{t: t, url: w.url, token: w.token(user), revision: r}
+	initialize := fmt.Sprintf(`{"jsonrpc":"2.0","id":"r1","method":"initialize","params":{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`, r)
 	switch {
 	case r.Modern():
-		return v
+		return c
 	case r == mcp.V20241105:
-		res := v.do(http.MethodGet, w.url, "", "Accept", "text/event-stream")
-		v.events = bufio.NewReader(res.Body)
-		_, endpoint := rawEvent(t, v.events)
-		v.session = strings.TrimSuffix(w.url, "/mcp") + endpoint
-		v.do(http.MethodPost, v.session, hello)
-		rawEvent(t, v.events)
+		res := c.do(http.MethodGet, w.url, "", "Accept", "text/event-stream")
+		c.events = bufio.NewReader(res.Body)
+		_, endpoint := rawEvent(t, c.events)
+		c.session = strings.TrimSuffix(w.url, "/mcp") + endpoint
+		c.do(http.MethodPost, c.session, initialize)
+		rawEvent(t, c.events)
 	default:
-		v.session = v.do(http.MethodPost, w.url, hello).Header.Get("Mcp-Session-Id")
+		c.session = c.do(http.MethodPost, w.url, initialize).Header.Get("Mcp-Session-Id")
 	}
-	v.do(http.MethodPost, v.target(), `{"jsonrpc":"2.0","method":"notifications/initialized"}`, v.headers()...)
-	return v
+	c.do(http.MethodPost, c.target(), `{"jsonrpc":"2.0","method":"notifications/initialized"}`, c.headers()...)
+	return c
 }
 
-func (v *visitor) do(method, url, body string, header ...string) *http.Response {
-	v.t.Helper()
-	return rawHTTP(v.t, method, url, body, append([]string{"Authorization", "Bearer " + v.token}, header...)...)
+func (c *rawClient) do(method, url, body string, header ...string) *http.Response {
+	c.t.Helper()
+	return rawHTTP(c.t, method, url, body, append([]string{"Authorization", "Bearer " + c.token}, header...)...)
 }
 
-// target is where messages are posted to.
-func (v *visitor) target() string {
-	if v.events != nil {
-		return v.session
+// target returns the URL that messages are posted to.
+func (c *rawClient) target() string {
+	if c.events != nil {
+		return c.session
 	}
-	return v.url
+	return c.url
 }
 
-func (v *visitor) headers() []string {
-	if v.events != nil || v.session == "" {
+func (c *rawClient) headers() []string {
+	if c.events != nil || c.session == "" {
 		return nil
 	}
-	header := []string{"Mcp-Session-Id", v.session}
-	if v.revision >= mcp.V20250618 {
-		header = append(header, "MCP-Protocol-Version", string(v.revision))
+	header := []string{"Mcp-Session-Id", c.session}
+	if c.revision >= mcp.V20250618 {
+		header = append(header, "MCP-Protocol-Version", string(c.revision))
 	}
 	return header
 }
 
-// ask makes a request. Params are the members of an object.
-func (v *visitor) ask(method, params string) string {
-	v.t.Helper()
-	if v.revision.Modern() {
+// ask sends a request and returns the response. params are the members of an object.
+func (c *rawClient) ask(method, params string) string {
+	c.t.Helper()
+	if c.revision.Modern() {
 		var named struct{ Name, URI string }
 		if err := json.Unmarshal([]byte("{"+params+"}"), &named); err != nil {
-			v.t.Fatal(err)
+			c.t.Fatal(err)
 		}
-		header := []string{"MCP-Protocol-Version", string(v.revision), "Mcp-Method", method}
+		header := []string{"MCP-Protocol-Version", string(c.revision), "Mcp-Method", method}
 		if name := named.Name + named.URI; name != "" {
 			header = append(header, "Mcp-Name", name)
 		}
 		if params != "" {
 			params += ","
 		}
-		return rawText(v.t, v.do(http.MethodPost, v.url, fmt.Sprintf(`{"jsonrpc":"2.0","id":"r1","method":%q,"params":{%s"_meta":{
+		return rawText(c.t, c.do(http.MethodPost, c.url, fmt.Sprintf(`{"jsonrpc":"2.0","id":"r1","method":%q,"params":{%s"_meta":{
 			"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}}}`, method, params), header...))
 	}
-	res := v.do(http.MethodPost, v.target(), fmt.Sprintf(`{"jsonrpc":"2.0","id":"r1","method":%q,"params":{%s}}`, method, params), v.headers()...)
-	if v.events == nil {
-		return rawText(v.t, res)
+	res := c.do(http.MethodPost, c.target(), fmt.Sprintf(`{"jsonrpc":"2.0","id":"r1","method":%q,"params":{%s}}`, method, params), c.headers()...)
+	if c.events == nil {
+		return rawText(c.t, res)
 	}
 	if res.StatusCode != http.StatusAccepted {
-		return rawText(v.t, res)
+		return rawText(c.t, res)
 	}
-	_, answer := rawEvent(v.t, v.events)
-	return answer
+	_, response := rawEvent(c.t, c.events)
+	return response
 }
 
-// member returns a string in the result of an answer.
-func member(t *testing.T, answer, name string) string {
+// member returns a string member of the result of a response.
+func member(t *testing.T, response, name string) string {
 	t.Helper()
-	var reply struct{ Result map[string]any }
-	if err := json.Unmarshal([]byte(answer), &reply); err != nil {
-		t.Fatalf("%s: %v", answer, err)
+	var message struct{ Result map[string]any }
+	if err := json.Unmarshal([]byte(response), &message); err != nil {
+		t.Fatalf("%s: %v", response, err)
 	}
-	text, _ := reply.Result[name].(string)
+	text, _ := message.Result[name].(string)
 	if text == "" {
-		t.Fatalf("there is no %s in %s", name, answer)
+		t.Fatalf("no %s in %s", name, response)
 	}
 	return text
 }
 
-// shared offers something to Ada alone, in lists of one entry a page.
+// shared returns a server with some entries that are visible to ada only. Pages of lists
+// have one entry.
 func shared() *server.Server {
 	s := &server.Server{PageSize: 1, ListCache: server.CachePolicy{TTL: time.Hour}}
 	forAda := server.VisibleTo(func(who principal.Principal, _ string) bool { return who.Subject() == "ada" })
@@ -141,88 +142,88 @@ func shared() *server.Server {
 	return s
 }
 
-// R7, R8: what is shown to one is not there for the other.
-func TestWhatIsVisibleToOneIsNotThereForTheOther(t *testing.T) {
+// R7, R8: an entry that is visible to another user only does not exist for a user.
+func TestEntriesVisibleToOtherUserDoNotExist(t *testing.T) {
 	guardedEverywhere(t, shared, func(t *testing.T, r mcp.Revision, w *realm) {
-		ada, bob := w.enter(t, r, "ada"), w.enter(t, r, "bob")
+		ada, bob := w.newRawClient(t, r, "ada"), w.newRawClient(t, r, "bob")
 		for _, ask := range [][2]string{{"tools/call", `"name":"diary"`}, {"resources/read", `"uri":"note://diary"`}, {"prompts/get", `"name":"diary"`}} {
-			if answer := ada.ask(ask[0], ask[1]); !strings.Contains(answer, "dear diary") {
-				t.Errorf("ada is answered %s", answer)
+			if response := ada.ask(ask[0], ask[1]); !strings.Contains(response, "dear diary") {
+				t.Errorf("ada receives %s", response)
 			}
-			answer := bob.ask(ask[0], ask[1])
+			response := bob.ask(ask[0], ask[1])
 			absent := bob.ask(ask[0], strings.ReplaceAll(ask[1], "diary", "absent"))
-			if !strings.Contains(answer, `"error"`) || answer != strings.ReplaceAll(absent, "absent", "diary") {
-				t.Errorf("bob is answered %s, and of what is not there %s", answer, absent)
+			if !strings.Contains(response, `"error"`) || response != strings.ReplaceAll(absent, "absent", "diary") {
+				t.Errorf("bob receives %s, and for an entry that does not exist %s", response, absent)
 			}
 		}
 	})
 }
 
-// J18, R8: a cursor of one does not open the other's page.
-func TestACursorIsOfNoUseToTheOther(t *testing.T) {
+// J18, R8: a user cannot use the cursor of another user.
+func TestCursorOfOtherUserIsRejected(t *testing.T) {
 	guardedEverywhere(t, shared, func(t *testing.T, r mcp.Revision, w *realm) {
-		ada, bob := w.enter(t, r, "ada"), w.enter(t, r, "bob")
+		ada, bob := w.newRawClient(t, r, "ada"), w.newRawClient(t, r, "bob")
 		next := fmt.Sprintf(`"cursor":%q`, member(t, ada.ask("tools/list", ""), "nextCursor"))
-		if answer := bob.ask("tools/list", next); !strings.Contains(answer, "-32602") || strings.Contains(answer, "diary") {
-			t.Errorf("bob gets %s", answer)
+		if response := bob.ask("tools/list", next); !strings.Contains(response, "-32602") || strings.Contains(response, "diary") {
+			t.Errorf("bob receives %s", response)
 		}
-		if answer := ada.ask("tools/list", next); !strings.Contains(answer, "diary") {
-			t.Errorf("ada gets %s", answer)
+		if response := ada.ask("tools/list", next); !strings.Contains(response, "diary") {
+			t.Errorf("ada receives %s", response)
 		}
 	})
 }
 
-// T9, T10: nor does a session's id open the session, whatever is done with it.
-func TestASessionIsNotThereForTheOther(t *testing.T) {
+// T9, T10: a session of another user does not exist for a user, with any HTTP method.
+func TestSessionOfOtherUserDoesNotExist(t *testing.T) {
 	guardedEverywhere(t, shared, func(t *testing.T, r mcp.Revision, w *realm) {
 		if r.Modern() {
-			return // it has none: what is in place of it, requestState, is below
+			return // no sessions; see TestRequestStateOfOtherUserIsRejected
 		}
-		ada, bob := w.enter(t, r, "ada"), w.enter(t, r, "bob")
+		ada, bob := w.newRawClient(t, r, "ada"), w.newRawClient(t, r, "bob")
 		stolen := *bob
 		stolen.session = ada.session
 		ping := `{"jsonrpc":"2.0","id":"r1","method":"ping"}`
 		for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodDelete} {
 			if ada.events != nil && method != http.MethodPost {
-				continue // there a GET begins a session of its own
+				continue // in 2024-11-05 GET starts a new session
 			}
 			res := stolen.do(method, stolen.target(), ping, append(stolen.headers(), "Accept", "application/json, text/event-stream")...)
 			unknown := stolen
 			unknown.session = strings.Replace(ada.session, ada.session[len(ada.session)-4:], "AAAA", 1)
 			other := unknown.do(method, unknown.target(), ping, append(unknown.headers(), "Accept", "application/json, text/event-stream")...)
 			if got, want := rawText(t, res), rawText(t, other); res.StatusCode != http.StatusNotFound || got != want || other.StatusCode != res.StatusCode {
-				t.Errorf("%s: ada's session is %s %s, one that is not there %s %s", method, res.Status, got, other.Status, want)
+				t.Errorf("%s: response for ada's session: %s %s; for an unknown session: %s %s", method, res.Status, got, other.Status, want)
 			}
 		}
-		if answer := ada.ask("tools/call", `"name":"a"`); !strings.Contains(answer, `"text":"a"`) {
-			t.Errorf("ada's own session: %s", answer)
+		if response := ada.ask("tools/call", `"name":"a"`); !strings.Contains(response, `"text":"a"`) {
+			t.Errorf("ada's own session: %s", response)
 		}
 	})
 }
 
-// T12, T13: events that were held for one are not replayed to the other.
-func TestAStreamIsResumedByItsOwnerOnly(t *testing.T) {
+// T12, T13: events for one user are not replayed to another.
+func TestStreamOfOtherUserCannotBeResumed(t *testing.T) {
 	guardedEverywhere(t, shared, func(t *testing.T, r mcp.Revision, w *realm) {
 		if r.Modern() || r == mcp.V20241105 {
 			return // streams cannot be resumed
 		}
-		ada, bob := w.enter(t, r, "ada"), w.enter(t, r, "bob")
+		ada, bob := w.newRawClient(t, r, "ada"), w.newRawClient(t, r, "bob")
 		stream := ada.ask("tools/call", `"name":"report","_meta":{"progressToken":1}`)
 		_, rest, _ := strings.Cut(stream, "id: ")
 		id, _, found := strings.Cut(rest, "\n")
 		if !found || !strings.Contains(stream, "of ada") {
-			t.Fatalf("nothing to resume: %s", stream)
+			t.Fatalf("the stream cannot be resumed: %s", stream)
 		}
-		resume := func(v *visitor) (string, int) {
+		resume := func(v *rawClient) (string, int) {
 			res := v.do(http.MethodGet, v.url, "", append(v.headers(), "Accept", "text/event-stream", "Last-Event-ID", id)...)
-			if v != ada && res.StatusCode == http.StatusOK { // what might stay open is not waited for
+			if v != ada && res.StatusCode == http.StatusOK { // do not read a stream that may stay open
 				return "a stream", res.StatusCode
 			}
 			return rawText(t, res), res.StatusCode
 		}
 		stolen := *bob
 		stolen.session = ada.session
-		for name, v := range map[string]*visitor{"in his session": bob, "in hers": &stolen} {
+		for name, v := range map[string]*rawClient{"in his session": bob, "in her session": &stolen} {
 			if text, status := resume(v); status < 400 || strings.Contains(text, "ada") || strings.Contains(text, "reported") {
 				t.Errorf("bob, %s: %d %s", name, status, text)
 			}
@@ -233,30 +234,31 @@ func TestAStreamIsResumedByItsOwnerOnly(t *testing.T) {
 	})
 }
 
-// M2: what one has begun, the other cannot go on with.
-func TestARequestStateIsOfNoUseToTheOther(t *testing.T) {
+// M2: a user cannot continue the call of another user.
+func TestRequestStateOfOtherUserIsRejected(t *testing.T) {
 	w := newRealm(t, shared())
-	ada, bob := w.enter(t, mcp.V20260728, "ada"), w.enter(t, mcp.V20260728, "bob")
+	ada, bob := w.newRawClient(t, mcp.V20260728, "ada"), w.newRawClient(t, mcp.V20260728, "bob")
 	question := ada.ask("tools/call", `"name":"z"`)
-	var asked struct {
+	var message struct {
 		Result struct{ InputRequests map[string]json.RawMessage }
 	}
-	if err := json.Unmarshal([]byte(question), &asked); err != nil || len(asked.Result.InputRequests) != 1 {
+	if err := json.Unmarshal([]byte(question), &message); err != nil || len(message.Result.InputRequests) != 1 {
 		t.Fatalf("%s: %v", question, err)
 	}
-	for key := range asked.Result.InputRequests {
+	for key := range message.Result.InputRequests {
 		answer := fmt.Sprintf(`"name":"z","requestState":%q,"inputResponses":{%q:{"action":"accept","content":{"name":"Eve"}}}`, member(t, question, "requestState"), key)
 		if got := bob.ask("tools/call", answer); !strings.Contains(got, "-32602") {
-			t.Errorf("bob goes on: %s", got)
+			t.Errorf("bob receives %s", got)
 		}
 		if got := ada.ask("tools/call", answer); !strings.Contains(got, "Eve") {
-			t.Errorf("ada cannot: %s", got)
+			t.Errorf("ada receives %s", got)
 		}
 	}
 }
 
-// C1: nor do programs that share a cache and nothing else, or have one user after another.
-func TestAListThatWasKeptIsForItsOwnerOnly(t *testing.T) {
+// C1: clients of different users that share a cache do not receive each other's lists. The
+// same applies to a client whose user changes.
+func TestCachedListIsNotUsedForOtherUser(t *testing.T) {
 	w := newRealm(t, shared())
 	var cache client.Cache
 	sharing := func(d *client.Dialer) { d.Cache = &cache }
@@ -266,16 +268,16 @@ func TestAListThatWasKeptIsForItsOwnerOnly(t *testing.T) {
 	first, second := w.mustDial(t, mcp.V20260728, login, sharing), w.mustDial(t, mcp.V20260728, bob.program(), sharing)
 	sees := func(c *client.Client) bool { return slices.Contains(namesOf(t, c), "tool diary") }
 	if !sees(first) || sees(second) || !sees(first) {
-		t.Error("what is kept for one is given to the other")
+		t.Error("a client receives the cached list of another user")
 	}
 	if n, _ := cache.Size(); n == 0 {
-		t.Error("nothing was kept: this test shows nothing")
+		t.Error("the cache is empty, so the test is meaningless")
 	}
 	ada.browser.User = "bob"
 	if err := login.Login(t.Context(), w.url); err != nil {
 		t.Fatal(err)
 	}
 	if sees(first) {
-		t.Error("what was kept for one is given to who has logged in instead")
+		t.Error("a client receives the cached list of its previous user")
 	}
 }

@@ -25,7 +25,7 @@ type review struct {
 	Author   string `json:"author,omitempty"`
 }
 
-// newPrompter has a prompt for each thing that a prompt can be.
+// newPrompter returns a server with one prompt for each kind of behaviour.
 func newPrompter() *server.Server {
 	s := &server.Server{Name: "prompter", Version: "1.0.0", Logger: slog.New(slog.DiscardHandler)}
 	server.AddPrompt(s, mcp.Prompt{
@@ -137,7 +137,7 @@ func TestGetPrompt(t *testing.T) {
 	})
 }
 
-func TestPromptIsSaidAsThePeerCanReadIt(t *testing.T) {
+func TestPromptIsDowngradedForOlderRevisions(t *testing.T) {
 	everywhere(t, newPrompter, func(t *testing.T, c *client.Client) {
 		result, err := c.GetPrompt(t.Context(), "everything", nil)
 		if err != nil {
@@ -173,8 +173,7 @@ func TestPromptIsSaidAsThePeerCanReadIt(t *testing.T) {
 	})
 }
 
-// Y3: what is asked for in the wrong way is refused, and what goes wrong in here stays
-// in here.
+// Y3: invalid requests are rejected. The texts of internal errors are not sent.
 func TestY3ErrorsOfPrompts(t *testing.T) {
 	everywhere(t, newPrompter, func(t *testing.T, c *client.Client) {
 		invalid, internal := jsonrpc.CodeInvalidParams, jsonrpc.CodeInternalError
@@ -184,7 +183,7 @@ func TestY3ErrorsOfPrompts(t *testing.T) {
 			code      int64
 			message   string
 		}{
-			{"nobody", nil, invalid, "unknown prompt"},
+			{"missing", nil, invalid, "unknown prompt"},
 			{"review", nil, invalid, `requires the argument "language"`},
 			{"review", map[string]string{"language": "cobol"}, invalid, "invalid arguments"},
 			{"review", map[string]string{"language": "go", "lines": "many"}, invalid, "expected integer"},
@@ -248,7 +247,7 @@ func TestComplete(t *testing.T) {
 		}
 		got, err := complete(prompt("review"), "author", "x")
 		if err != nil || len(got.Values) != mcp.MaxCompletionValues || got.Values[99] != "x"+language+"99" || *got.Total != 250 || !got.HasMore {
-			t.Errorf("more than fit: %+v, %v", got, err)
+			t.Errorf("more values than the limit: %+v, %v", got, err)
 		}
 
 		for _, tc := range []struct {
@@ -256,8 +255,8 @@ func TestComplete(t *testing.T) {
 			name, value string
 			want        jsonrpc.Error
 		}{
-			{prompt("nobody"), "a", "", jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: `unknown prompt: "nobody"`}},
-			{template("nobody://{x}"), "x", "", jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: `unknown resource template: "nobody://{x}"`}},
+			{prompt("missing"), "a", "", jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: `unknown prompt: "missing"`}},
+			{template("missing://{x}"), "x", "", jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: `unknown resource template: "missing://{x}"`}},
 			{prompt("review"), "other", "", jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: `the prompt "review" has no argument "other"`}},
 			{prompt("review"), "author", "fail", jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}},
 			{prompt("review"), "author", strings.Repeat("x", 8<<10), jsonrpc.Error{Code: jsonrpc.CodeInvalidParams}},
@@ -269,8 +268,8 @@ func TestComplete(t *testing.T) {
 	})
 }
 
-// What a server does not offer is a method that it does not have.
-func TestWhatIsNotOfferedIsNotFound(t *testing.T) {
+// The methods of an undeclared capability are not found.
+func TestUndeclaredMethodsAreNotFound(t *testing.T) {
 	bare := func() *server.Server { return &server.Server{} }
 	everywhere(t, bare, func(t *testing.T, c *client.Client) {
 		ctx := t.Context()
@@ -297,9 +296,8 @@ func firstError[E any](seq iter.Seq2[E, error]) error {
 	return nil
 }
 
-// Asks are legal while a prompt is made and a resource is read, as they are in tools.
-func TestPromptsAndResourcesAsk(t *testing.T) {
-	curious := func() *server.Server {
+func TestPromptsAndResourcesCanRequestInput(t *testing.T) {
+	asking := func() *server.Server {
 		s := &server.Server{}
 		server.AddPrompt(s, mcp.Prompt{Name: "ask"}, func(ctx context.Context, in map[string]string) (string, error) {
 			return question(ctx, "whom?")
@@ -314,7 +312,7 @@ func TestPromptsAndResourcesAsk(t *testing.T) {
 		})
 		return s
 	}
-	everywhere(t, curious, func(t *testing.T, c *client.Client) {
+	everywhere(t, asking, func(t *testing.T, c *client.Client) {
 		prompt, err := c.GetPrompt(t.Context(), "ask", nil)
 		if err != nil || prompt.Messages[0].Content.(*mcp.TextContent).Text != "whom?!" {
 			t.Errorf("%+v, %v", prompt, err)

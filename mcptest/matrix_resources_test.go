@@ -30,7 +30,7 @@ type issue struct {
 	Labels []string `json:"labels,omitzero"`
 }
 
-// newLibrary has a resource for each thing that a resource can be.
+// newLibrary returns a server with one resource for each kind of behaviour.
 func newLibrary(t *testing.T) func() *server.Server {
 	files := library(t)
 	return func() *server.Server {
@@ -38,7 +38,7 @@ func newLibrary(t *testing.T) func() *server.Server {
 		server.AddStatic(s, mcp.Resource{
 			URI: "note://welcome", Name: "welcome", Title: "Welcome", Description: "A greeting.", MimeType: "text/plain", Icons: icons,
 			Annotations: &mcp.Annotations{Audience: []mcp.Role{mcp.RoleUser}, Priority: ptr(0.5), LastModified: "2026-01-02T03:04:05Z"},
-			Meta:        mcp.Meta{"com.example/shelf": json.RawMessage(`3`)},
+			Meta:        mcp.Meta{"com.example/row": json.RawMessage(`3`)},
 		}, "Welcome!\n")
 		server.AddStatic(s, mcp.Resource{URI: "note://pixel", Name: "pixel", MimeType: "image/png"}, []byte{0x89, 'P', 'N', 'G', 0, 0xFF})
 		server.AddStatic(s, mcp.Resource{URI: "note://nothing", Name: "nothing"}, []byte(nil))
@@ -58,7 +58,7 @@ func newLibrary(t *testing.T) func() *server.Server {
 			}, nil
 		})
 		server.AddResource(s, mcp.Resource{URI: "note://gone", Name: "gone"}, func(context.Context) (string, error) {
-			return "", fmt.Errorf("it was here: %w", server.ErrResourceNotFound)
+			return "", fmt.Errorf("deleted: %w", server.ErrResourceNotFound)
 		})
 		server.AddResource(s, mcp.Resource{URI: "note://empty", Name: "empty"}, func(context.Context) ([]mcp.ResourceContents, error) {
 			return nil, nil
@@ -73,7 +73,7 @@ func newLibrary(t *testing.T) func() *server.Server {
 		server.AddTemplate(s, mcp.ResourceTemplate{
 			URITemplate: "issue://{repo}/{number}{?open,labels*}", Name: "issue", Title: "Issue", Description: "One issue.", Icons: icons,
 			Annotations: &mcp.Annotations{LastModified: "2026-01-02T03:04:05Z"},
-			Meta:        mcp.Meta{"com.example/shelf": json.RawMessage(`4`)},
+			Meta:        mcp.Meta{"com.example/row": json.RawMessage(`4`)},
 		}, func(_ context.Context, in issue) (string, error) {
 			open := "?"
 			if in.Open != nil {
@@ -86,7 +86,7 @@ func newLibrary(t *testing.T) func() *server.Server {
 	}
 }
 
-// library is a directory with something outside of it, and what leads there.
+// library returns a directory with symbolic links to files inside and outside of it.
 func library(t *testing.T) *os.Root {
 	dir := t.TempDir()
 	must := func(err error) {
@@ -113,7 +113,7 @@ func library(t *testing.T) *os.Root {
 	return root
 }
 
-// all collects what an iterator yields.
+// all returns the elements of an iterator.
 func all[E any](t *testing.T, seq iter.Seq2[*E, error]) []E {
 	t.Helper()
 	var elements []E
@@ -162,10 +162,10 @@ func TestListResourcesAndFiles(t *testing.T) {
 		}
 		readme, welcome := listed[0], listed[len(listed)-1]
 		if readme.Name != "README.md" || readme.MimeType != "text/markdown" || *readme.Size != 10 {
-			t.Errorf("a file: %+v", readme)
+			t.Errorf("file: %+v", readme)
 		}
 		if *welcome.Size != 9 || welcome.Description != "A greeting." || *welcome.Annotations.Priority != 0.5 {
-			t.Errorf("a resource: %+v", welcome)
+			t.Errorf("resource: %+v", welcome)
 		}
 		r := c.Revision()
 		if (welcome.Title != "") != (r >= mcp.V20250618) || (welcome.Meta != nil) != (r >= mcp.V20250618) ||
@@ -222,10 +222,10 @@ func TestReadResources(t *testing.T) {
 			}
 			if c.Revision().Modern() {
 				if result.TTLMs == nil || *result.TTLMs != ttl || result.CacheScope != scope {
-					t.Errorf("%s: caching hints %+v", uri, result.CacheHints)
+					t.Errorf("%s: cache hints %+v", uri, result.CacheHints)
 				}
 			} else if result.CacheHints != (mcp.CacheHints{}) {
-				t.Errorf("%s: caching hints %+v in %s", uri, result.CacheHints, c.Revision())
+				t.Errorf("%s: cache hints %+v in %s", uri, result.CacheHints, c.Revision())
 			}
 		}
 		parts, err := c.ReadResource(t.Context(), "note://parts")
@@ -238,15 +238,15 @@ func TestReadResources(t *testing.T) {
 	})
 }
 
-// Y2: what names nothing, and what must not be reached, is not found: with the code of
-// the revision and the URI, never as an empty result.
-func TestY2ResourceThatIsNotThereIsNotFound(t *testing.T) {
+// Y2: reading a resource that does not exist or must not be read returns an error with the
+// URI and the code of the revision, and not an empty result.
+func TestY2MissingResourceIsNotFound(t *testing.T) {
 	everywhere(t, newLibrary(t), func(t *testing.T, c *client.Client) {
 		for _, uri := range []string{
-			"note://nobody", "note://gone", "note://empty", "note://welcome/", "NOTE://welcome",
+			"note://missing", "note://gone", "note://empty", "note://welcome/", "NOTE://welcome",
 			"issue://parley/seven", "issue://parley/0", "issue://unknown/7", "issue://parley/", "issue://parley/7?open=maybe", "issue://parley/7?other=1",
 			"issue://parley/99999999999999999999",
-			"file:///library/", "file:///library/a", "file:///library/a/", "file:///library/nobody",
+			"file:///library/", "file:///library/a", "file:///library/a/", "file:///library/missing",
 			"file:///library/out.txt", "file:///library/up/secret.txt", "file:///library/../secret.txt", "file:///library/%2e%2e/secret.txt",
 			"file:///library/..%2Fsecret.txt", "file:///library/a/../README.md", "file:///library//README.md", "file:///library/.env",
 			"file:///library/.git/config", "file:///library/README.md%00", "file:///library/README.md?x", "file:///library/C:%5Csecret.txt",
@@ -269,7 +269,7 @@ func TestY2ResourceThatIsNotThereIsNotFound(t *testing.T) {
 	})
 }
 
-func TestErrorsOfResourcesKeepTheirText(t *testing.T) {
+func TestErrorsOfResourcesHaveCodeAndText(t *testing.T) {
 	everywhere(t, newLibrary(t), func(t *testing.T, c *client.Client) {
 		for uri, want := range map[string]jsonrpc.Error{
 			"note://broken":                   {Code: jsonrpc.CodeInternalError, Message: "internal error"},
@@ -286,9 +286,8 @@ func TestErrorsOfResourcesKeepTheirText(t *testing.T) {
 	})
 }
 
-// J18: a cursor of nobody's is refused, and one that is followed stays valid while the
-// list changes.
-func TestJ18CursorsOfLists(t *testing.T) {
+// J18: a cursor stays valid while the list changes.
+func TestJ18CursorsStayValidWhileListChanges(t *testing.T) {
 	changing := func() *server.Server {
 		s := &server.Server{PageSize: 1, Logger: slog.New(slog.DiscardHandler)}
 		for _, name := range []string{"a", "b", "c"} {
@@ -333,7 +332,7 @@ func TestJ18CursorsOfLists(t *testing.T) {
 	})
 }
 
-func TestLargeBlobArrivesWhole(t *testing.T) {
+func TestLargeBlobIsReadCompletely(t *testing.T) {
 	data := make([]byte, 100_000)
 	for i := range data {
 		data[i] = byte(i * 7)

@@ -20,12 +20,12 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// CloseStream can be called anywhere: it works where the revision and the transport
-// have it, is refused everywhere else, and the call goes on.
-func TestCloseStreamLosesNothing(t *testing.T) {
+// CloseStream returns ErrUnsupported in revisions and on transports without it. The call
+// continues in either case.
+func TestCloseStreamLosesNoMessage(t *testing.T) {
 	closing := func() *server.Server {
 		s := newServer()
-		server.AddTool(s, mcp.Tool{Name: "away", Description: "Sends its client away."}, func(ctx context.Context, _ struct{}) (string, error) {
+		server.AddTool(s, mcp.Tool{Name: "away", Description: "Closes its stream."}, func(ctx context.Context, _ struct{}) (string, error) {
 			_ = server.Progress(ctx, 1, 3, "")
 			err := server.CloseStream(ctx, time.Millisecond)
 			if err != nil && !errors.Is(err, server.ErrUnsupported) {
@@ -44,17 +44,17 @@ func TestCloseStreamLosesNothing(t *testing.T) {
 			t.Errorf("progress %v, %v", got, err)
 		}
 		if has := c.Revision() == mcp.V20251125 && strings.Contains(t.Name(), "/http"); (closed == "true") != has {
-			t.Errorf("the stream was closed: %s", closed)
+			t.Errorf("CloseStream succeeds: %s, want %v", closed, has)
 		}
 	})
 }
 
-// A call survives its connection, wherever it is cut: between any two of its messages,
-// or between all of them.
-func TestT21CutConnectionLosesNothing(t *testing.T) {
+// T21: a call survives the loss of its connection after any of its events, and after each
+// of them.
+func TestT21LostConnectionLosesNoMessage(t *testing.T) {
 	const reports = 3
 	for _, r := range []mcp.Revision{mcp.V20250326, mcp.V20250618, mcp.V20251125} {
-		events := reports // that something can follow
+		events := reports // the events that others follow
 		if r == mcp.V20251125 {
 			events++ // the priming event
 		}
@@ -88,8 +88,8 @@ func TestT21CutConnectionLosesNothing(t *testing.T) {
 	}
 }
 
-// cutter is a wire to a server on which connections are cut behind chosen events of
-// responses, which it counts from 1.
+// cutter is a TCP proxy that closes connections after selected events of responses. The
+// events are numbered from 1.
 type cutter struct {
 	addr string
 	to   string
@@ -145,9 +145,10 @@ func newCutter(t *testing.T, to string, cut func(n int) bool) *cutter {
 	return c
 }
 
-// forward forwards what the server sends, until an event behind which it is cut.
+// forward forwards the bytes from the server until an event after which the connection is
+// closed.
 func (c *cutter) forward(near io.Writer, far io.Reader) {
-	var text []byte // from the last event on
+	var text []byte // since the last event
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := far.Read(buf)
@@ -167,7 +168,7 @@ func (c *cutter) forward(near io.Writer, far io.Reader) {
 			_, _ = near.Write(text)
 			return
 		}
-		if !bytes.Contains(text, []byte("id: p")) { // no event has begun
+		if !bytes.Contains(text, []byte("id: p")) { // not part of an event
 			if _, err := near.Write(text); err != nil {
 				return
 			}
@@ -176,7 +177,7 @@ func (c *cutter) forward(near io.Writer, far io.Reader) {
 	}
 }
 
-// passed counts one more event, and reports whether the connection is cut behind it.
+// passed counts an event and reports whether the connection is closed after it.
 func (c *cutter) passed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,7 +189,7 @@ func (c *cutter) passed() bool {
 	return true
 }
 
-// cuts returns how many connections have been cut.
+// cuts returns the number of closed connections.
 func (c *cutter) cuts() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 What is deprecated still has to work.
+//lint:file-ignore SA1019 deprecated features must still work
 
 package mcptest_test
 
@@ -14,7 +14,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// conversing has a tool that has a model use tools, and whose conversation is whole or not.
+// conversing returns a server with a tool that samples from a model with tools. On request
+// its conversation has a tool use without a result.
 func conversing() *server.Server {
 	s := newServer()
 	server.AddTool(s, mcp.Tool{Name: "forecast"}, func(ctx context.Context, in struct {
@@ -25,28 +26,28 @@ func conversing() *server.Server {
 			Messages:  []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text("Warm enough?")}}},
 			Tools:     []mcp.Tool{{Name: "weather", InputSchema: []byte(`{"type":"object"}`)}},
 		}
-		said, err := server.Sample(ctx, params, server.Key("first"))
+		sampled, err := server.Sample(ctx, params, server.Key("first"))
 		if errors.Is(err, server.ErrUnsupported) {
 			return "no idea", nil
 		} else if err != nil {
 			return "", err
 		}
-		use := said.Content[0].(*mcp.ToolUseContent)
-		params.Messages = append(params.Messages, mcp.SamplingMessage{Role: said.Role, Content: said.Content})
+		use := sampled.Content[0].(*mcp.ToolUseContent)
+		params.Messages = append(params.Messages, mcp.SamplingMessage{Role: sampled.Role, Content: sampled.Content})
 		if !in.Broken {
 			params.Messages = append(params.Messages, mcp.SamplingMessage{Role: mcp.RoleUser, Content: []mcp.Content{
 				&mcp.ToolResultContent{ToolUseID: use.ID, Content: []mcp.Content{mcp.Text("-3 degrees")}},
 			}})
 		}
-		if said, err = server.Sample(ctx, params, server.Key("second")); err != nil {
+		if sampled, err = server.Sample(ctx, params, server.Key("second")); err != nil {
 			return "", err
 		}
-		return said.Content[0].(*mcp.TextContent).Text, nil
+		return sampled.Content[0].(*mcp.TextContent).Text, nil
 	})
 	return s
 }
 
-// model uses a tool when it is asked, and answers when it has its result.
+// model uses a tool in its first message and replies with text in the second.
 func model(_ context.Context, p *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
 	result := &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: "m", StopReason: mcp.StopToolUse,
 		Content: []mcp.Content{&mcp.ToolUseContent{ID: "u1", Name: p.Tools[0].Name}}}
@@ -56,7 +57,7 @@ func model(_ context.Context, p *mcp.CreateMessageParams) (*mcp.CreateMessageRes
 	return result, nil
 }
 
-// Y6: a conversation with tools is for clients that have declared it, and whole.
+// Y6: sampling with tools requires the capability and a result for every tool use.
 func TestY6SamplingWithTools(t *testing.T) {
 	t.Run("declared", func(t *testing.T) {
 		everywhere(t, conversing, func(t *testing.T, c *client.Client) {
@@ -69,7 +70,7 @@ func TestY6SamplingWithTools(t *testing.T) {
 			}
 			_, err := client.CallTool[string](t.Context(), c, "forecast", map[string]bool{"broken": true})
 			if c.Revision() >= mcp.V20251125 && (err == nil || !strings.Contains(err.Error(), "results of its tool uses must follow")) {
-				t.Errorf("without a result: %v", err)
+				t.Errorf("a tool use without a result: %v", err)
 			}
 		}, func(d *client.Dialer) { d.Sample, d.SampleTools = model, true })
 	})
@@ -93,7 +94,7 @@ func TestY6SamplingWithTools(t *testing.T) {
 			}
 		}, func(d *client.Dialer) {
 			d.Sample = func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
-				t.Error("the model was asked")
+				t.Error("the client receives a sampling request")
 				return nil, errors.New("no")
 			}
 		})

@@ -13,14 +13,14 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// scoped is a server of which each part needs a scope.
+// scoped returns a server whose tools, prompt, resource and template require scopes.
 func scoped(granted ...string) func() *server.Server {
 	return func() *server.Server {
 		s := &server.Server{LocalScopes: granted}
 		ok := func(context.Context) (string, error) { return "ok", nil }
-		server.AddTool(s, mcp.Tool{Name: "t", Description: "Is a tool."}, func(ctx context.Context, _ struct{}) (string, error) { return ok(ctx) },
+		server.AddTool(s, mcp.Tool{Name: "t", Description: "A tool."}, func(ctx context.Context, _ struct{}) (string, error) { return ok(ctx) },
 			server.RequireScopes("tool", "more"), server.RequireScopes("tool"))
-		server.AddTool(s, mcp.Tool{Name: "late", Description: "Finds out late."}, func(ctx context.Context, _ struct{}) (string, error) {
+		server.AddTool(s, mcp.Tool{Name: "late", Description: "Requires its scope in the handler."}, func(ctx context.Context, _ struct{}) (string, error) {
 			return "ok", auth.Require(ctx, "tool")
 		})
 		server.AddPrompt(s, mcp.Prompt{Name: "p"}, func(ctx context.Context, _ struct {
@@ -38,7 +38,7 @@ func scoped(granted ...string) func() *server.Server {
 	}
 }
 
-// uses are what needs which scopes.
+// uses returns functions that use the parts of the server, by the required scopes.
 func uses(c *client.Client) map[string]func(context.Context) error {
 	tool := func(name string) func(context.Context) error {
 		return func(ctx context.Context) error { _, err := client.CallTool[string](ctx, c, name, nil); return err }
@@ -52,8 +52,7 @@ func uses(c *client.Client) map[string]func(context.Context) error {
 	}
 }
 
-// Who was granted nothing, on standard input and anywhere else, is told what is missing.
-func TestScopesThatWereNotGrantedAreNamed(t *testing.T) {
+func TestErrorNamesMissingScopes(t *testing.T) {
 	everywhere(t, scoped(), func(t *testing.T, c *client.Client) {
 		for scopes, use := range uses(c) {
 			err := use(t.Context())
@@ -68,16 +67,16 @@ func TestScopesThatWereNotGrantedAreNamed(t *testing.T) {
 			n++
 		}
 		if n != 2 {
-			t.Errorf("%d tools are listed: scopes hide nothing", n)
+			t.Errorf("%d tools are listed, want 2: scopes do not hide tools", n)
 		}
 	})
 }
 
-func TestLocalScopesAreGrantedWhereNobodyAuthenticates(t *testing.T) {
+func TestLocalScopesAreNotGrantedOverHTTP(t *testing.T) {
 	everywhere(t, scoped("tool", "more", "prompt", "resource", "template"), func(t *testing.T, c *client.Client) {
 		if strings.Contains(t.Name(), "http") {
 			if err := uses(c)["tool"](t.Context()); err == nil {
-				t.Error("over HTTP everybody has the scopes of standard input")
+				t.Error("a client over HTTP has LocalScopes")
 			}
 			return
 		}

@@ -12,10 +12,10 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// A handler sends its user to a URL, and goes on when they are done there: on a session
-// it waits, or refuses the call until then and tells the client after the call; in 2026-07-28 the call takes another round.
-func TestUsersAreSentToURLs(t *testing.T) {
-	for name, options := range map[string][]server.AskOption{"waiting": nil, "refusing": {server.URLRequired()}} {
+// In a session the handler waits until the user is done, or with URLRequired rejects the call
+// until then. In 2026-07-28 the client sends the call again.
+func TestURLElicitationInEveryRevision(t *testing.T) {
+	for name, options := range map[string][]server.AskOption{"waiting": nil, "rejecting": {server.URLRequired()}} {
 		t.Run(name, func(t *testing.T) {
 			var paid atomic.Bool
 			newShop := func() *server.Server {
@@ -39,13 +39,13 @@ func TestUsersAreSentToURLs(t *testing.T) {
 				if text, err := client.CallTool[string](t.Context(), c, "pay", nil); err != nil || text != want {
 					t.Errorf("%q, %v, want %q", text, err, want)
 				}
-				if c.Revision() == mcp.V20251125 { // and the client need not have guessed
+				if c.Revision() == mcp.V20251125 {
 					await(t, mcp.NotificationElicitationComplete, false)
 				}
 			}, func(d *client.Dialer) {
 				d.ElicitURL = func(_ context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 					if !strings.HasPrefix(params.URL, "https://pay.example/") {
-						t.Errorf("the user was sent to %s", params.URL)
+						t.Errorf("the URL is %s", params.URL)
 					}
 					paid.Store(true)
 					return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil

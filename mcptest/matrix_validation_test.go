@@ -12,7 +12,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// Nothing that does not fit its schema reaches a handler, or leaves one.
+// V6: arguments are validated before the handler runs, and results afterwards.
 func TestV6ArgumentsAndResultsAreValidated(t *testing.T) {
 	validating := func() *server.Server {
 		s := newServer()
@@ -21,7 +21,7 @@ func TestV6ArgumentsAndResultsAreValidated(t *testing.T) {
 			func(_ context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 				var in struct{ N int }
 				if err := json.Unmarshal(arguments, &in); err != nil || in.N < 1 {
-					t.Errorf("%s has reached the handler (%v)", arguments, err)
+					t.Errorf("the handler receives %s (%v)", arguments, err)
 				}
 				if in.N > 1 {
 					return &mcp.CallToolResult{StructuredContent: json.RawMessage(`{"n":"many"}`)}, nil
@@ -40,20 +40,19 @@ func TestV6ArgumentsAndResultsAreValidated(t *testing.T) {
 		for _, arguments := range []string{`{}`, `{"n":0}`, `{"n":"1"}`, `{"n":1.5}`, `{"n":2}`} {
 			result, err := c.CallTool(t.Context(), "raw", json.RawMessage(arguments))
 			if err == nil && !result.IsError {
-				t.Errorf("%s: %+v, want that it is refused", arguments, result)
+				t.Errorf("%s: %+v, want an error", arguments, result)
 			}
 		}
 	})
 }
 
-// A model is given tools only if its client has said that it can.
-func TestToolsAreForModelsThatHaveThem(t *testing.T) {
-	var refused error
+func TestSamplingWithToolsRequiresCapability(t *testing.T) {
+	var rejected error
 	sampling := func() *server.Server {
 		s := newServer()
 		server.AddTool(s, mcp.Tool{Name: "think"}, func(ctx context.Context, _ struct{}) (string, error) {
-			//lint:ignore SA1019 what is deprecated is tested too
-			_, refused = server.Sample(ctx, mcp.CreateMessageParams{
+			//lint:ignore SA1019 deprecated features must still work
+			_, rejected = server.Sample(ctx, mcp.CreateMessageParams{
 				MaxTokens: 1, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text("?")}}},
 				Tools: []mcp.Tool{{Name: "t", InputSchema: json.RawMessage(`{"type":"object"}`)}},
 			})
@@ -62,16 +61,16 @@ func TestToolsAreForModelsThatHaveThem(t *testing.T) {
 		return s
 	}
 	everywhere(t, sampling, func(t *testing.T, c *client.Client) {
-		refused = nil
+		rejected = nil
 		if text, err := client.CallTool[string](t.Context(), c, "think", nil); err != nil || text != "thought" {
 			t.Fatalf("%q, %v", text, err)
 		}
-		missing, ok := errors.AsType[*call.CapabilityError](refused)
+		missing, ok := errors.AsType[*call.CapabilityError](rejected)
 		switch {
-		case c.Revision() < mcp.V20251125 && !errors.Is(refused, server.ErrUnsupported):
-			t.Errorf("%v, want that the revision does not have it", refused)
+		case c.Revision() < mcp.V20251125 && !errors.Is(rejected, server.ErrUnsupported):
+			t.Errorf("got %v, want ErrUnsupported", rejected)
 		case c.Revision() >= mcp.V20251125 && (!ok || missing.Required.Sampling == nil):
-			t.Errorf("%v, want that the capability is missing", refused)
+			t.Errorf("got %v, want a CapabilityError for sampling", rejected)
 		}
 	}, answering)
 }

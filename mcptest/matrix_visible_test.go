@@ -17,8 +17,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// newSecretive shows half of what it has to Ada only. For want of an authorization that
-// every transport has, clients are whom they say they are.
+// newSecretive returns a server with entries that are visible to ada only. Not every transport
+// has authorization, so the principal is the name that the client declares.
 func newSecretive() *server.Server {
 	s := newServer()
 	s.PageSize = 1
@@ -28,7 +28,7 @@ func newSecretive() *server.Server {
 			if err != nil {
 				return nil, err
 			}
-			served := rpc.From(ctx) // middleware of programs cannot change who calls
+			served := rpc.From(ctx) // package call does not allow middleware to change the principal
 			served.Call = *call.New(call.Description{
 				Method: c.Method(), ID: c.ID(), Params: c.Params(), Revision: c.Revision(), Peer: c.Peer(), Principal: who, Source: c.Source(),
 			})
@@ -36,10 +36,9 @@ func newSecretive() *server.Server {
 		}
 	})
 	forAda := server.VisibleTo(func(who principal.Principal, _ string) bool { return who.Subject() == "ada" })
-	nothing := func(context.Context, struct{}) (string, error) { return "done", nil }
-	server.AddTool(s, mcp.Tool{Name: "hidden"}, nothing, forAda)
+	server.AddTool(s, mcp.Tool{Name: "hidden"}, emptyHandler, forAda)
 	server.AddPrompt(s, mcp.Prompt{Name: "open"}, emptyHandler)
-	server.AddPrompt(s, mcp.Prompt{Name: "hidden"}, nothing, forAda)
+	server.AddPrompt(s, mcp.Prompt{Name: "hidden"}, emptyHandler, forAda)
 	server.AddStatic(s, mcp.Resource{URI: "note://open", Name: "open"}, "o")
 	server.AddStatic(s, mcp.Resource{URI: "note://hidden", Name: "hidden"}, "h", forAda)
 	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "hidden://{x}", Name: "hidden"},
@@ -47,7 +46,7 @@ func newSecretive() *server.Server {
 	return s
 }
 
-// namesOf lists everything that a server offers.
+// namesOf returns the kinds and names of all entries that a client can list.
 func namesOf(t *testing.T, c *client.Client) (all []string) {
 	t.Helper()
 	note := func(kind, name string, err error) bool {
@@ -88,8 +87,8 @@ func nameOf[T any](v *T, name func(*T) string) string {
 	return name(v)
 }
 
-// R7: what is hidden is there for whom it is shown to, and not there for anybody else.
-func TestMatrixVisibleTo(t *testing.T) {
+// R7: an entry with VisibleTo does not exist for other callers.
+func TestVisibleToHidesEntriesFromOtherCallers(t *testing.T) {
 	hidden := []string{"tool hidden", "prompt hidden", "resource hidden", "template hidden"}
 	t.Run("ada", func(t *testing.T) {
 		mcptest.Everywhere(t, newSecretive, func(t *testing.T, c *client.Client) {
@@ -112,17 +111,17 @@ func TestMatrixVisibleTo(t *testing.T) {
 	t.Run("bob", func(t *testing.T) {
 		mcptest.Everywhere(t, newSecretive, func(t *testing.T, c *client.Client) {
 			if all := namesOf(t, c); slices.ContainsFunc(hidden, func(h string) bool { return slices.Contains(all, h) }) || len(all) < 3 {
-				t.Errorf("Bob sees %v", all)
+				t.Errorf("bob can list %v", all)
 			}
-			same := func(what string, ask func(name string) error) {
+			same := func(method string, ask func(name string) error) {
 				var hidden, unknown *jsonrpc.Error
 				if !errors.As(ask("hidden"), &hidden) || !errors.As(ask("absent"), &unknown) {
-					t.Errorf("%s: hidden %v, unknown %v", what, hidden, unknown)
+					t.Errorf("%s: hidden %v, unknown %v", method, hidden, unknown)
 					return
 				}
 				if hidden.Code != unknown.Code || hidden.Message != strings.ReplaceAll(unknown.Message, "absent", "hidden") ||
 					string(hidden.Data) != strings.ReplaceAll(string(unknown.Data), "absent", "hidden") {
-					t.Errorf("%s: hidden %v, unknown %v", what, hidden, unknown)
+					t.Errorf("%s: hidden %v, unknown %v", method, hidden, unknown)
 				}
 			}
 			same("tools/call", func(name string) error { _, err := c.CallTool(t.Context(), name, nil); return err })

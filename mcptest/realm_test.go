@@ -24,20 +24,20 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// realm is a server over HTTP that wants tokens, and the issuer of these.
+// realm is a server over HTTP that requires tokens, and their issuer.
 type realm struct {
 	t      *testing.T
 	issuer *devissuer.Issuer
 	server *server.Server
-	url    string // of the endpoint, which is the audience
+	url    string // the endpoint, which is also the audience
 
 	mu       sync.Mutex
-	shown    map[string]bool // tokens that the server was shown
-	refused  map[string]bool // those of them that it takes no more
-	sessions map[string]bool // ids that requests have named
+	received map[string]bool // tokens that the server has received
+	rejected map[string]bool // tokens that the server rejects
+	sessions map[string]bool // session ids in requests
 }
 
-// realmConfig is what a realm is made of. What is left out is filled in.
+// realmConfig configures a realm. newRealm adds the address and the issuer.
 type realmConfig struct {
 	issuer   devissuer.Config
 	resource auth.ProtectedResource
@@ -58,7 +58,7 @@ func newRealm(t *testing.T, s *server.Server, configure ...func(*realmConfig)) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &realm{t: t, issuer: issuer, server: s, shown: make(map[string]bool), refused: make(map[string]bool), sessions: make(map[string]bool)}
+	w := &realm{t: t, issuer: issuer, server: s, received: make(map[string]bool), rejected: make(map[string]bool), sessions: make(map[string]bool)}
 	endpoint := httptest.NewUnstartedServer(http.HandlerFunc(w.serve))
 	endpoint.Config.ErrorLog = slog.NewLogLogger(s.Logger.Handler(), slog.LevelError)
 	w.url = "http://" + endpoint.Listener.Addr().String() + "/mcp"
@@ -67,9 +67,9 @@ func newRealm(t *testing.T, s *server.Server, configure ...func(*realmConfig)) *
 	s.Auth.URI, s.Auth.Issuers = w.url, issued.Issuers
 	s.Auth.Verifier = auth.VerifierFunc(func(ctx context.Context, token string) (*auth.Info, error) {
 		w.mu.Lock()
-		refused := w.refused[token]
+		rejected := w.rejected[token]
 		w.mu.Unlock()
-		if refused {
+		if rejected {
 			return nil, &auth.InvalidTokenError{Reason: "the token has expired"}
 		}
 		return issued.Verify(ctx, token)
@@ -90,7 +90,7 @@ func (w *realm) serve(rw http.ResponseWriter, r *http.Request) {
 	_, token, given := strings.Cut(r.Header.Get("Authorization"), " ")
 	w.mu.Lock()
 	if given {
-		w.shown[token] = true
+		w.received[token] = true
 	}
 	for _, id := range []string{r.Header.Get("Mcp-Session-Id"), r.URL.Query().Get("sessionId")} {
 		if id != "" {
@@ -101,54 +101,54 @@ func (w *realm) serve(rw http.ResponseWriter, r *http.Request) {
 	w.server.ServeHTTP(rw, r)
 }
 
-// expire has the server take none of the tokens any more that it was shown so far.
+// expire makes the server reject all tokens that it has received so far.
 func (w *realm) expire() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for token := range w.shown {
-		w.refused[token] = true
+	for token := range w.received {
+		w.rejected[token] = true
 	}
 }
 
-// refuse has the server take a token no more.
-func (w *realm) refuse(token string) {
+// reject makes the server reject a token.
+func (w *realm) reject(token string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.refused[token] = true
+	w.rejected[token] = true
 }
 
-// tokenCount is how many tokens the server was shown.
+// tokenCount returns the number of tokens that the server has received.
 func (w *realm) tokenCount() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.shown)
+	return len(w.received)
 }
 
-// sessionCount is how many sessions there were; 2026-07-28 has none.
+// sessionCount returns the number of sessions in requests; 2026-07-28 has none.
 func (w *realm) sessionCount() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.sessions)
 }
 
-// token is one for somebody that needs no login.
-func (w *realm) token(who string, scopes ...string) string {
+// token returns a token for a user, without a login.
+func (w *realm) token(user string, scopes ...string) string {
 	w.t.Helper()
-	token, err := w.issuer.Token(who, w.url, append(scopes, "mcp")...)
+	token, err := w.issuer.Token(user, w.url, append(scopes, "mcp")...)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return token
 }
 
-// person has a browser, and what programs keep for them.
+// person is a user with a browser and a store of tokens.
 type person struct {
 	browser devissuer.Browser
 	store   oauth.MemoryStore
-	asked   atomic.Int64 // how often they were sent to a login
+	asked   atomic.Int64 // the number of logins
 }
 
-// program is one that the person has started: what it knows of logins is in the store.
+// program returns the OAuth client of a program of the user. All programs share the store.
 func (p *person) program() *oauth.Client {
 	return &oauth.Client{
 		Store:  &p.store,
@@ -160,8 +160,7 @@ func (p *person) program() *oauth.Client {
 	}
 }
 
-// revoke has the issuer end what the person has granted to the program, as they can on
-// its pages.
+// revoke revokes the grant of the user at the issuer.
 func (p *person) revoke(w *realm) {
 	w.t.Helper()
 	keys, err := p.store.Keys(w.t.Context())
@@ -188,17 +187,17 @@ func (p *person) revoke(w *realm) {
 	if known.Secret != "" {
 		form.Set("client_secret", known.Secret)
 	}
-	answer, err := http.PostForm(w.issuer.URL()+"/revoke", form)
+	response, err := http.PostForm(w.issuer.URL()+"/revoke", form)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK || known.Refresh == "" {
-		w.t.Fatalf("revoking: %s", answer.Status)
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK || known.Refresh == "" {
+		w.t.Fatalf("revocation: %s", response.Status)
 	}
 }
 
-// dial connects a client of a revision that authorizes with a.
+// dial connects a client with a revision and an authorizer.
 func (w *realm) dial(t *testing.T, r mcp.Revision, a client.Authorizer, configure ...func(*client.Dialer)) (*client.Client, error) {
 	tp := &tap{t: t, revision: r, transport: httpTransport(r), methods: make(map[jsonrpc.ID]string), seen: make(map[string]int)}
 	d := client.Dialer{Auth: a, Trace: tp.message, Logger: slog.New(slog.DiscardHandler)}
@@ -222,7 +221,7 @@ func (w *realm) mustDial(t *testing.T, r mcp.Revision, a client.Authorizer, conf
 	return c
 }
 
-// httpTransport is the name of the transport that a revision has over HTTP.
+// httpTransport returns the name of the HTTP transport of a revision.
 func httpTransport(r mcp.Revision) string {
 	for _, tr := range mcptest.Transports() {
 		if strings.HasPrefix(tr.Name, "http") && tr.Supports(r) {
@@ -232,7 +231,7 @@ func httpTransport(r mcp.Revision) string {
 	return ""
 }
 
-// guardedEverywhere runs f on every transport over HTTP of every revision.
+// guardedEverywhere runs f with a realm in every revision, over its HTTP transport.
 func guardedEverywhere(t *testing.T, s func() *server.Server, f func(t *testing.T, r mcp.Revision, w *realm), configure ...func(*realmConfig)) {
 	for _, r := range mcp.Revisions() {
 		t.Run(string(r)+"/"+httpTransport(r), func(t *testing.T) { f(t, r, newRealm(t, s(), configure...)) })

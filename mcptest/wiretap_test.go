@@ -17,38 +17,38 @@ import (
 	"testing"
 )
 
-// wiretap is a proxy that all traffic of a test goes through. It knows what a secret is
-// when one passes by, so that no part of the test has to make secrets up.
+// wiretap is a proxy for all traffic of a test. It recognizes the secrets in the traffic, so
+// that the test searches for real secrets.
 type wiretap struct {
 	proxy *httptest.Server
 
 	mu     sync.Mutex
 	passed []*exchanged
-	cut    func(*http.Request) bool // requests whose connection ends without a response
+	cut    func(*http.Request) bool // reports whether to close the connection without a response
 }
 
-// exchanged is one request with its response.
+// exchanged is a request with its response.
 type exchanged struct {
-	method, url   string
-	header        http.Header
-	body          string
-	answer        http.Header
-	mu            sync.Mutex
-	answered      bytes.Buffer
-	authorization bool // the server is one of authorization, or a browser's
+	method, url    string
+	header         http.Header
+	body           string
+	responseHeader http.Header
+	mu             sync.Mutex
+	responseBody   bytes.Buffer
+	authorization  bool // the receiver is the issuer or the redirect URI, not the MCP server
 }
 
 func newWiretap(t *testing.T) *wiretap {
 	w := &wiretap{}
 	forward := &http.Transport{DisableKeepAlives: true}
 	reverse := &httputil.ReverseProxy{
-		Rewrite:       func(*httputil.ProxyRequest) {}, // the URL is absolute: it leads there
+		Rewrite:       func(*httputil.ProxyRequest) {}, // the URL is already absolute
 		Transport:     forward,
 		FlushInterval: -1,
 		ErrorLog:      log.New(io.Discard, "", 0),
 		ModifyResponse: func(r *http.Response) error {
 			x := r.Request.Context().Value(w).(*exchanged)
-			x.answer = r.Header.Clone()
+			x.responseHeader = r.Header.Clone()
 			r.Body = struct {
 				io.Reader
 				io.Closer
@@ -60,7 +60,7 @@ func newWiretap(t *testing.T) *wiretap {
 	w.proxy = httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		x := &exchanged{method: r.Method, url: r.URL.String(), header: r.Header.Clone(), body: string(body), answer: http.Header{}}
+		x := &exchanged{method: r.Method, url: r.URL.String(), header: r.Header.Clone(), body: string(body), responseHeader: http.Header{}}
 		x.authorization = !strings.HasPrefix(r.URL.Path, "/mcp")
 		w.mu.Lock()
 		w.passed = append(w.passed, x)
@@ -80,20 +80,20 @@ func newWiretap(t *testing.T) *wiretap {
 	return w
 }
 
-// Write records a part of the response's body.
+// Write records a part of the body of the response.
 func (x *exchanged) Write(p []byte) (int, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.answered.Write(p)
+	return x.responseBody.Write(p)
 }
 
 func (x *exchanged) response() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.answered.String()
+	return x.responseBody.String()
 }
 
-// url is what clients are told to go through.
+// url returns the URL of the proxy.
 func (w *wiretap) url() *url.URL {
 	u, err := url.Parse(w.proxy.URL)
 	if err != nil {
@@ -102,14 +102,15 @@ func (w *wiretap) url() *url.URL {
 	return u
 }
 
-// transport sends everything through the tap, this machine's own addresses too.
+// transport returns a transport that uses the proxy, also for addresses of the loopback interface.
 func (w *wiretap) transport(t *testing.T) *http.Transport {
 	tr := &http.Transport{Proxy: http.ProxyURL(w.url())}
 	t.Cleanup(tr.CloseIdleConnections)
 	return tr
 }
 
-// cutting ends connections instead of answering, until it is told otherwise.
+// cutting makes the proxy close the connections of matching requests without a response. Nil
+// ends that.
 func (w *wiretap) cutting(which func(*http.Request) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,7 +123,7 @@ func (w *wiretap) all() []*exchanged {
 	return slices.Clone(w.passed)
 }
 
-// What secrets there are, by kind.
+// The kinds of secrets.
 const (
 	accessToken  = "access token"
 	refreshToken = "refresh token"
@@ -137,7 +138,7 @@ const (
 	aProof       = "proof of possession"
 )
 
-// secretIn finds them in texts: messages, documents and pages.
+// secretIn matches secrets in texts: messages, documents and pages.
 var secretIn = []struct {
 	kind string
 	in   *regexp.Regexp
@@ -150,17 +151,17 @@ var secretIn = []struct {
 	{sessionID, regexp.MustCompile(`sessionId=([A-Za-z0-9_-]+)`)},
 }
 
-// secretParameters are those of forms and queries.
+// secretParameters are the names of parameters of forms and queries with secrets.
 var secretParameters = map[string]string{
 	"code": codeGranted, "state": loginState, "code_verifier": codeVerifier, "refresh_token": refreshToken,
 	"client_secret": clientSecret, "access_token": accessToken, "sessionId": sessionID,
 }
 
-// secrets returns all that have passed by: the kind of each.
+// secrets returns all secrets that have passed the proxy, with their kinds.
 func (w *wiretap) secrets() map[string]string {
 	found := make(map[string]string)
 	note := func(kind, value string) {
-		if len(value) >= 8 { // "s1" would be found anywhere
+		if len(value) >= 8 { // shorter values occur by chance
 			found[value] = kind
 		}
 	}
@@ -183,16 +184,16 @@ func (w *wiretap) secrets() map[string]string {
 			note(accessToken, credentials)
 		}
 		note(aProof, x.header.Get("Dpop"))
-		for _, h := range []http.Header{x.header, x.answer} {
+		for _, h := range []http.Header{x.header, x.responseHeader} {
 			note(sessionID, h.Get("Mcp-Session-Id"))
 		}
 		name, _, _ := strings.Cut(x.header.Get("Last-Event-Id"), ".")
 		note(eventID, name)
-		request, response := http.Request{Header: x.header}, http.Response{Header: x.answer}
+		request, response := http.Request{Header: x.header}, http.Response{Header: x.responseHeader}
 		for _, c := range append(request.Cookies(), response.Cookies()...) {
 			note(cookie, c.Value)
 		}
-		for _, address := range []string{x.url, x.answer.Get("Location")} {
+		for _, address := range []string{x.url, x.responseHeader.Get("Location")} {
 			_, query, _ := strings.Cut(address, "?")
 			parameters(query)
 		}
@@ -208,14 +209,13 @@ func (w *wiretap) secrets() map[string]string {
 	return found
 }
 
-// leaks returns the kinds of the secrets of which text has a telling part, but for those
-// that may be there.
+// leaks returns the kinds of the secrets of which text contains a half, except for allowed kinds.
 func leaks(text string, secrets map[string]string, allowed ...string) (kinds []string) {
 	for secret, kind := range secrets {
 		if slices.Contains(allowed, kind) || slices.Contains(kinds, kind) {
 			continue
 		}
-		for _, part := range tellingParts(secret) {
+		for _, part := range halves(secret) {
 			if strings.Contains(text, part) {
 				kinds = append(kinds, kind)
 				break
@@ -226,9 +226,9 @@ func leaks(text string, secrets map[string]string, allowed ...string) (kinds []s
 	return kinds
 }
 
-// tellingParts are a secret's halves: a log that shortens it has one of them. What a
-// token is signed with, and how, is said by its header, which is no secret.
-func tellingParts(secret string) []string {
+// halves returns the halves of a secret, so that a truncated secret is found, too. It ignores the
+// header of a JSON Web Token, which is not secret.
+func halves(secret string) []string {
 	if header, rest, ok := strings.Cut(secret, "."); ok && strings.HasPrefix(header, "eyJ") {
 		secret = rest
 	}
@@ -238,7 +238,7 @@ func tellingParts(secret string) []string {
 	return []string{secret[:len(secret)/2], secret[len(secret)/2:]}
 }
 
-func TestASecretIsFoundInPart(t *testing.T) {
+func TestLeaksFindsPartsOfSecrets(t *testing.T) {
 	secrets := map[string]string{"eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhZGEifQ.c2lnbmF0dXJl": accessToken, "hunter2hunter2": clientSecret}
 	for text, want := range map[string]string{
 		`msg="refused" token=eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhZGEifQ.c2lnbmF0dXJl`: accessToken,
@@ -252,6 +252,6 @@ func TestASecretIsFoundInPart(t *testing.T) {
 		}
 	}
 	if got := leaks("hunter2hunter2", secrets, clientSecret); got != nil {
-		t.Errorf("what may be there: %v", got)
+		t.Errorf("leaks reports the allowed kind: %v", got)
 	}
 }
