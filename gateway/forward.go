@@ -42,7 +42,7 @@ func (g *Gateway) callOptions(ctx context.Context) []client.CallOption {
 }
 
 // toolError returns the error for the caller of a tool. An error about the arguments is
-// returned as it is. Other errors get the name of the server, which the caller may not
+// returned unchanged. Other errors get the name of the server, which the caller may not
 // know.
 func toolError(ctx context.Context, serverName string, err error) error {
 	var reported *jsonrpc.Error

@@ -14,7 +14,7 @@ func TestResourcesAndPromptsCanBeListedAndUsed(t *testing.T) {
 	s := newServer("library")
 	server.AddStatic(s, mcp.Resource{URI: "lib://guide", Name: "guide"}, "the guide")
 	server.AddPrompt(s, mcp.Prompt{Name: "review"}, func(_ context.Context, in struct {
-		Tone string `json:"tone" enum:"warm,witty"`
+		Tone string `json:"tone" enum:"plain,witty"`
 	}) (string, error) {
 		return "a " + in.Tone + " review", nil
 	})
@@ -30,7 +30,7 @@ func TestResourcesAndPromptsCanBeListedAndUsed(t *testing.T) {
 	if err != nil || resource.Contents[0].Text != "the guide" {
 		t.Errorf("ReadResource: %+v, %v", resource, err)
 	}
-	prompt, err := h.GetPrompt(t.Context(), "library", "review", map[string]string{"tone": "warm"})
+	prompt, err := h.GetPrompt(t.Context(), "library", "review", map[string]string{"tone": "plain"})
 	if err != nil || len(prompt.Messages) != 1 {
 		t.Errorf("GetPrompt: %+v, %v", prompt, err)
 	}

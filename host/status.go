@@ -44,7 +44,8 @@ type ServerStatus struct {
 	Name  string
 	State State
 
-	// Err is the reason why the server is down. It is nil otherwise.
+	// Err is the reason why the server is down, or why it was down before it is started
+	// again. It is nil if the server is ready or is started for the first time.
 	Err error
 	// Retry is the earliest time of the next attempt to start a server that is down.
 	Retry time.Time

@@ -243,7 +243,7 @@ func (s *supervisor) want() {
 		if status.State != Down {
 			return false
 		}
-		status.State, status.Err, status.GivenUp = Starting, nil, false
+		status.State, status.GivenUp = Starting, false
 		select {
 		case s.wanted <- struct{}{}:
 		default:

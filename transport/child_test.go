@@ -111,7 +111,7 @@ func runRole(role string) {
 }
 
 // sleepForever sleeps until the test closes the connection to the monitor, at the latest at the end of the
-// test, so that no process stays behind.
+// test, so that no process is left.
 func sleepForever() {
 	if monitorConn != nil {
 		io.Copy(io.Discard, monitorConn)
