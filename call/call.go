@@ -12,9 +12,9 @@ import (
 
 // Handler serves one call.
 //
-// The result is a pointer to one of the result types of package mcp, and for the methods of
-// extensions any value that encodes to a JSON object. Results may be shared between calls: to change
-// one, return a changed copy.
+// The result is a pointer to one of the result types of package mcp, such as *mcp.ListToolsResult. For the
+// methods of extensions it is any value that encodes to a JSON object; a client receives it as a
+// json.RawMessage. Calls may share a result, so it must not be modified: return a changed copy instead.
 //
 // A server reports the error to its client: a *jsonrpc.Error as it is, an *auth.ScopeError as a
 // request for more scopes, a *CapabilityError as a missing capability, and any other error as an

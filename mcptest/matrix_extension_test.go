@@ -218,13 +218,11 @@ func TestTasksExtensionCanBeImplementedByProgram(t *testing.T) {
 			await := func(next call.Handler) call.Handler {
 				return func(ctx context.Context, k *call.Call) (any, error) {
 					result, err := next(ctx, k)
-					raw, _ := result.(json.RawMessage)
-					kind, _ := jsonrpc.Get(raw, "resultType")
-					if jsonrpc.Unquote(kind) != mcp.ResultTypeTask {
+					created, ok := result.(*mcp.CreateTaskResult)
+					if !ok {
 						return result, err
 					}
-					id, _ := jsonrpc.Get(raw, "taskId")
-					task, err := client.CallExtension[mcp.GetTaskResult](ctx, c, mcp.MethodGetTask, mcp.TaskParams{TaskID: jsonrpc.Unquote(id)})
+					task, err := client.CallExtension[mcp.GetTaskResult](ctx, c, mcp.MethodGetTask, mcp.TaskParams{TaskID: created.TaskID})
 					if err != nil {
 						return nil, err
 					}

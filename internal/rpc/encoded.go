@@ -5,14 +5,14 @@ import (
 	"reflect"
 )
 
-// Encoded is a result together with its encoding. A handler returns one for a result that many calls share,
-// such as a list. Middleware receives Result; the response has JSON if the middleware returned Result, and
-// the encoding of the other result otherwise.
+// Encoded is a result together with its encoding. A server's handler returns one for a result that many calls
+// share, such as a list. Middleware receives Result. If it returns Result, JSON is used; if it returns another
+// result, that one is encoded.
 //
 // An Encoded must not be modified. It is safe for concurrent use.
 type Encoded struct {
 	Result any    // a pointer to a struct
-	JSON   []byte // Result as the response has it, in the revision of the call
+	JSON   []byte // of Result, in the revision of the call
 
 	shape []extent
 }
@@ -36,9 +36,9 @@ func NewEncoded(result any, json []byte) *Encoded {
 	return e
 }
 
-// errModified is the error of middleware that breaks the contract of call.Handler. Reporting it shows the
-// mistake to the author of the middleware: the response would ignore the modification.
-var errModified = errors.New("middleware modified a result that calls share: return a changed copy instead")
+// errModified is the error of middleware that breaks the contract of call.Handler. It shows the mistake to the
+// author of the middleware: otherwise the modification would have no effect.
+var errModified = errors.New("middleware modified a result in place: return a changed copy instead")
 
 // check returns an error if a slice of the result was replaced in place. Other modifications are not
 // detected.

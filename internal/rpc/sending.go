@@ -32,13 +32,14 @@ type outgoing struct {
 	call    call.Call
 	request *Request
 	send    func(context.Context, *Request) (json.RawMessage, error)
+
+	encoded *Encoded // the last response
 }
 
 type outgoingKey struct{}
 
 // Do passes req through the middleware to send and returns the result. The middleware sees a call in
-// revision r and, as its result, the json.RawMessage that the peer answered with. The middleware may return
-// another value instead, which Do encodes.
+// revision r with its typed result. If the middleware returns another result, Do encodes that one.
 func (s *Sending) Do(ctx context.Context, r mcp.Revision, req *Request, send func(context.Context, *Request) (json.RawMessage, error)) (json.RawMessage, error) {
 	if s == nil {
 		return send(ctx, req)
@@ -51,14 +52,20 @@ func (s *Sending) Do(ctx context.Context, r mcp.Revision, req *Request, send fun
 	if err != nil {
 		return nil, err
 	}
-	switch result := result.(type) {
-	case json.RawMessage:
-		return result, nil
-	case nil:
-		return nil, fmt.Errorf("%s: middleware returned neither a result nor an error", req.Method)
-	default:
-		return json.Marshal(result)
+	if raw, ok := result.(json.RawMessage); ok {
+		return raw, nil
 	}
+	switch {
+	case result == nil:
+		return nil, fmt.Errorf("%s: middleware returned neither a result nor an error", req.Method)
+	case o.encoded != nil && o.encoded.Result == result:
+		return o.encoded.JSON, o.encoded.check()
+	}
+	raw, err := json.Marshal(result)
+	if err != nil {
+		return nil, fmt.Errorf("%s: cannot encode the result of the middleware: %w", req.Method, err)
+	}
+	return raw, nil
 }
 
 // transmit is the innermost handler.
@@ -78,5 +85,10 @@ func transmit(ctx context.Context, c *call.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return raw, nil
+	result, err := decodeResult(req, raw)
+	if err != nil || result == nil {
+		return raw, err
+	}
+	o.encoded = NewEncoded(result, raw)
+	return result, nil
 }

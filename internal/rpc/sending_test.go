@@ -3,6 +3,8 @@ package rpc_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"reflect"
 	"testing"
 
 	"github.com/parley-mcp/parley/call"
@@ -10,8 +12,25 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// What a caller says of one request goes before what middleware says of all of them.
-func TestCallersMetaGoesBeforeMiddlewares(t *testing.T) {
+// answering returns a send function for a peer that answers with raw.
+func answering(raw string) func(context.Context, *rpc.Request) (json.RawMessage, error) {
+	return func(context.Context, *rpc.Request) (json.RawMessage, error) { return json.RawMessage(raw), nil }
+}
+
+// after returns middleware that applies change to each result.
+func after(change func(result any) any) call.Middleware {
+	return func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) (any, error) {
+			result, err := next(ctx, c)
+			if err != nil {
+				return nil, err
+			}
+			return change(result), nil
+		}
+	}
+}
+
+func TestMetaOfTheCallerWinsOverMetaOfMiddleware(t *testing.T) {
 	sending := rpc.NewSending(func(next call.Handler) call.Handler {
 		return func(ctx context.Context, c *call.Call) (any, error) {
 			for key, value := range map[string]string{"com.example/a": "middleware's", "com.example/b": "middleware's"} {
@@ -27,12 +46,66 @@ func TestCallersMetaGoesBeforeMiddlewares(t *testing.T) {
 		if a, b := string(sent.Meta["com.example/a"]), string(sent.Meta["com.example/b"]); a != `"caller's"` || b != `"middleware's"` {
 			t.Errorf("sent a: %s, b: %s", a, b)
 		}
-		return json.RawMessage(`{}`), nil
+		return json.RawMessage(`{"content":[]}`), nil
 	})
 	if err != nil {
 		t.Error(err)
 	}
 	if len(req.Meta) != 1 {
-		t.Errorf("the caller's own map has become %s", req.Meta)
+		t.Errorf("the caller's map was changed to %s", req.Meta)
+	}
+}
+
+func TestOutgoingMiddlewareReceivesTypedResults(t *testing.T) {
+	for _, tt := range []struct {
+		method, raw string
+		extension   bool
+		want        any
+	}{
+		{mcp.MethodCallTool, `{"content":[]}`, false, &mcp.CallToolResult{}},
+		{mcp.MethodCallTool, `{"resultType":"task","taskId":"1","status":"working","createdAt":"","lastUpdatedAt":"","ttlMs":null}`, false, &mcp.CreateTaskResult{}},
+		{mcp.MethodCallTool, `{"resultType":"com.example/other"}`, false, json.RawMessage{}},
+		{mcp.MethodListTools, `{"tools":[]}`, false, &mcp.ListToolsResult{}},
+		{mcp.MethodPing, `{}`, false, &mcp.EmptyResult{}},
+		{"com.example/run", `{"ran":true}`, true, json.RawMessage{}},
+	} {
+		var got any
+		sending := rpc.NewSending(after(func(result any) any { got = result; return result }))
+		req := &rpc.Request{Method: tt.method, AnyResultType: tt.extension}
+		raw, err := sending.Do(t.Context(), mcp.V20260728, req, answering(tt.raw))
+		if err != nil || string(raw) != tt.raw {
+			t.Errorf("%s: %s, %v", tt.method, raw, err)
+		}
+		if reflect.TypeOf(got) != reflect.TypeOf(tt.want) {
+			t.Errorf("%s: middleware received a %T, want a %T", tt.method, got, tt.want)
+		}
+	}
+}
+
+func TestAnInvalidResponseIsAnErrorForOutgoingMiddleware(t *testing.T) {
+	sending := rpc.NewSending(after(func(result any) any { return result }))
+	_, err := sending.Do(t.Context(), mcp.V20260728, &rpc.Request{Method: mcp.MethodListTools}, answering(`{"tools":"none"}`))
+	if !errors.Is(err, call.ErrInvalidResponse) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAnotherResultOfOutgoingMiddlewareIsEncoded(t *testing.T) {
+	req := &rpc.Request{Method: mcp.MethodListTools}
+	sending := rpc.NewSending(after(func(any) any { return &mcp.ListToolsResult{Tools: []mcp.Tool{}} }))
+	if raw, err := sending.Do(t.Context(), mcp.V20251125, req, answering(`{"tools":[],"nextCursor":"x"}`)); err != nil || string(raw) != `{"tools":[]}` {
+		t.Errorf("%s, %v", raw, err)
+	}
+	sending = rpc.NewSending(after(func(any) any { return nil }))
+	if raw, err := sending.Do(t.Context(), mcp.V20251125, req, answering(`{"tools":[]}`)); err == nil {
+		t.Errorf("no result, but no error: %s", raw)
+	}
+	sending = rpc.NewSending(after(func(result any) any {
+		list := result.(*mcp.ListToolsResult)
+		list.Tools = append(list.Tools, mcp.Tool{Name: "added"})
+		return list
+	}))
+	if raw, err := sending.Do(t.Context(), mcp.V20251125, req, answering(`{"tools":[]}`)); err == nil {
+		t.Errorf("modified in place, but no error: %s", raw)
 	}
 }
