@@ -14,19 +14,17 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// ValidateMessage returns nil if raw is a JSON-RPC message that fits the schema of rev: a request or
-// notification by its method, an error by its code, and a result by requestMethod, the method of the
-// request that it answers. Either side may have sent it. In 2025-03-26 raw may be a batch, whose
-// results all answer requestMethod.
+// ValidateMessage returns an error if raw is not a valid message of rev, sent by a client or by a server. The method of a
+// request or notification and the code of an error select the definition in the schema; for a result, requestMethod does,
+// the method of the request. In 2025-03-26, raw may be a batch in which all results are for requestMethod.
 //
-// In 2026-07-28 the methods of the tasks extension are valid too, and a result is held against what its
-// resultType says it is.
+// In 2026-07-28 the methods of the tasks extension are valid too, and the resultType of a result also selects the
+// definition.
 //
-// It says more than the schemas on three points. Error codes are those that the revision knows: in
-// 2026-07-28 neither the retired -32002 and -32042 nor an undefined one from -32099 to -32020. An
-// input_required result has one of its members. Before 2026-07-28 a result has no resultType. And it
-// says less on one: before 2025-11-25 the schemas want an id of every error; here null, as JSON-RPC
-// has it, and absence, as 2025-11-25 has it, stand for an id that could not be read.
+// ValidateMessage is stricter than the schemas in three ways. Error codes must be known to the revision: in 2026-07-28, the
+// retired -32002 and -32042 and the undefined codes from -32099 to -32020 are invalid. An input_required result must have
+// inputRequests or requestState. Before 2026-07-28, a result must not have a resultType. It is more lenient in one way:
+// before 2025-11-25 the schemas require an id in every error, but an error about an unreadable id has a null id or none.
 func ValidateMessage(rev mcp.Revision, raw []byte, requestMethod string) error {
 	if jsontext.Value(raw).Kind() == '[' {
 		return validateBatch(rev, raw, requestMethod)
@@ -38,19 +36,19 @@ func ValidateMessage(rev mcp.Revision, raw []byte, requestMethod string) error {
 	var err error
 	switch {
 	case m.Method != nil && (m.Result != nil || m.Error != nil):
-		err = errors.New("both a method and an answer")
+		err = errors.New("message must not have both a method and a result or error")
 	case m.Method != nil && m.ID != nil:
 		err = validateCall(rev, raw, m, Request)
 	case m.Method != nil:
 		err = validateCall(rev, raw, m, Notification)
 	case m.Result != nil && m.Error != nil:
-		err = errors.New("both a result and an error")
+		err = errors.New("message must not have both a result and an error")
 	case m.Result != nil:
 		err = validateResult(rev, raw, m, requestMethod)
 	case m.Error != nil:
 		err = validateError(rev, m)
 	default:
-		err = errors.New("neither a method, nor a result, nor an error")
+		err = errors.New("message must have a method, a result or an error")
 	}
 	if err != nil {
 		return fmt.Errorf("message of %s: %w\n%s", rev, err, raw)
@@ -58,7 +56,7 @@ func ValidateMessage(rev mcp.Revision, raw []byte, requestMethod string) error {
 	return nil
 }
 
-// message is the envelope. Members are nil when absent; those that are null are not.
+// message is the envelope. An absent member is nil; a null member is not.
 type message struct {
 	JSONRPC json.RawMessage `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`
@@ -70,18 +68,18 @@ type message struct {
 
 func validateBatch(rev mcp.Revision, raw []byte, requestMethod string) error {
 	if rev != mcp.V20250326 {
-		return fmt.Errorf("%s has no batches: %s", rev, raw)
+		return fmt.Errorf("%s does not support batches: %s", rev, raw)
 	}
 	var batch []json.RawMessage
 	if err := jsonv2.Unmarshal(raw, &batch); err != nil {
 		return err
 	}
 	if len(batch) == 0 {
-		return errors.New("an empty batch")
+		return errors.New("batch is empty")
 	}
 	for _, one := range batch {
 		if jsontext.Value(one).Kind() == '[' {
-			return fmt.Errorf("a batch within a batch: %s", raw)
+			return fmt.Errorf("batch contains a batch: %s", raw)
 		}
 		if err := ValidateMessage(rev, one, requestMethod); err != nil {
 			return err
@@ -94,7 +92,7 @@ func validateBatch(rev mcp.Revision, raw []byte, requestMethod string) error {
 func validateCall(rev mcp.Revision, raw []byte, m message, kind Kind) error {
 	schema, definition, ok := lookup(rev, *m.Method, kind)
 	if !ok {
-		return fmt.Errorf("there is no %s %q", kind, *m.Method)
+		return fmt.Errorf("unknown %s %q", kind, *m.Method)
 	}
 	envelope := "JSONRPCRequest"
 	if kind == Notification {
@@ -106,13 +104,13 @@ func validateCall(rev mcp.Revision, raw []byte, m message, kind Kind) error {
 	if err := Validate(schema, definition, raw); err != nil {
 		return err
 	}
-	if schema == Tasks && kind == Request { // its schema leaves the per-request metadata to the protocol's
+	if schema == Tasks && kind == Request { // the schema of tasks does not define the metadata of requests
 		return Validate(rev, "RequestParams", m.Params)
 	}
 	return nil
 }
 
-// lookup finds the definition of a method in the schema of rev or, for 2026-07-28, of its extension.
+// lookup finds the definition of a method in the schema of rev or, for 2026-07-28, of the tasks extension.
 func lookup(rev mcp.Revision, method string, kind Kind) (schema mcp.Revision, definition string, ok bool) {
 	is := func(m Method) bool { return m.Name == method && m.Kind == kind }
 	if i := slices.IndexFunc(methods(rev), is); i >= 0 {
@@ -127,7 +125,7 @@ func lookup(rev mcp.Revision, method string, kind Kind) (schema mcp.Revision, de
 func methods(rev mcp.Revision) []Method {
 	list, ok := methodLists[rev]
 	if !ok {
-		panic(fmt.Sprintf("there is no schema of %q", rev))
+		panic(fmt.Sprintf("unknown revision %q", rev))
 	}
 	return list()
 }
@@ -144,7 +142,7 @@ func validateResult(rev mcp.Revision, raw []byte, m message, requestMethod strin
 	}
 	schema, definition, ok := lookup(rev, requestMethod, Request)
 	if !ok {
-		return fmt.Errorf("a result needs the method of a request of the revision, not %q", requestMethod)
+		return fmt.Errorf("requestMethod must be a request of %s, got %q", rev, requestMethod)
 	}
 	var result struct {
 		ResultType *string         `json:"resultType"`
@@ -159,7 +157,7 @@ func validateResult(rev mcp.Revision, raw []byte, m message, requestMethod strin
 	}
 	if rev < mcp.V20260728 {
 		if result.ResultType != nil {
-			return errors.New("results have no resultType before 2026-07-28")
+			return errors.New("resultType must be absent before 2026-07-28")
 		}
 		if rev == mcp.V20251125 && taskAugmentable(requestMethod) && result.Task != nil {
 			name = "CreateTaskResult"
@@ -171,12 +169,12 @@ func validateResult(rev mcp.Revision, raw []byte, m message, requestMethod strin
 		return Validate(schema, name, m.Result)
 	case mcp.ResultTypeInputRequired:
 		if requestMethod != mcp.MethodCallTool && requestMethod != mcp.MethodGetPrompt && requestMethod != mcp.MethodReadResource {
-			return fmt.Errorf("%s is not answered with input_required", requestMethod)
+			return fmt.Errorf("result of %s must not be input_required", requestMethod)
 		}
 		return validateInputRequired(m.Result)
 	case mcp.ResultTypeTask:
 		if requestMethod != mcp.MethodCallTool {
-			return fmt.Errorf("%s is not answered with a task", requestMethod)
+			return fmt.Errorf("result of %s must not be a task", requestMethod)
 		}
 		return Validate(Tasks, "CreateTaskResult", m.Result)
 	default:
@@ -184,24 +182,25 @@ func validateResult(rev mcp.Revision, raw []byte, m message, requestMethod strin
 	}
 }
 
-// taskAugmentable reports whether requests of a method could be run as tasks in 2025-11-25.
+// taskAugmentable reports whether a request can run as a task in 2025-11-25.
 func taskAugmentable(method string) bool {
 	return method == mcp.MethodCallTool || method == mcp.MethodCreateMessage || method == mcp.MethodElicit
 }
 
-// validateInputRequired also wants one of the members, which the prose requires and the schema does not.
+// validateInputRequired also checks that a member is present: the text of the specification requires that, the schema
+// does not.
 func validateInputRequired(raw []byte) error {
 	var result map[string]json.RawMessage
 	if err := jsonv2.Unmarshal(raw, &result); err != nil {
 		return err
 	}
 	if result["inputRequests"] == nil && result["requestState"] == nil {
-		return errors.New("input_required has neither inputRequests nor requestState")
+		return errors.New("input_required must have inputRequests or requestState")
 	}
 	return Validate(mcp.V20260728, "InputRequiredResult", raw)
 }
 
-// errorDefinitions are the definitions of errors that have one of their own.
+// errorDefinitions are the definitions for error codes.
 var errorDefinitions = map[mcp.Revision]map[int64]string{
 	mcp.V20251125: {
 		mcp.CodeURLElicitationRequired: "URLElicitationRequiredError",
@@ -243,7 +242,7 @@ func validateError(rev mcp.Revision, m message) error {
 	return nil
 }
 
-// members returns the members that are not absent.
+// members returns the members of an error response that are present.
 func (m message) members() map[string]json.RawMessage {
 	members := map[string]json.RawMessage{"jsonrpc": m.JSONRPC, "id": m.ID, "error": m.Error}
 	for name, value := range members {

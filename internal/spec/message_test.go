@@ -27,10 +27,10 @@ func TestValidateMessageAccepts(t *testing.T) {
 		{"a batch", mcp.V20250326, "ping", `[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","method":"notifications/initialized"}]`},
 		{"a task", mcp.V20251125, "tools/call", `{"jsonrpc":"2.0","id":1,"result":{"task":{"taskId":"a","status":"working","createdAt":"a","lastUpdatedAt":"a","ttl":null}}}`},
 		{"the result of a task", mcp.V20251125, "tasks/result", `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`},
-		{"URLs that are required", mcp.V20251125, "", `{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"a","data":{"elicitations":[{"mode":"url","message":"a","url":"https://example.com","elicitationId":"a"}]}}}`},
+		{"an error that requires URLs", mcp.V20251125, "", `{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"a","data":{"elicitations":[{"mode":"url","message":"a","url":"https://example.com","elicitationId":"a"}]}}}`},
 		{"a modern request", mcp.V20260728, "", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + meta + `}}`},
 		{"a modern result", mcp.V20260728, "tools/call", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[]}}`},
-		{"a question", mcp.V20260728, "tools/call", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}}}`},
+		{"an input request", mcp.V20260728, "tools/call", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}}}`},
 		{"a request of the extension", mcp.V20260728, "", `{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"a",` + meta + `}}`},
 		{"a result of the extension", mcp.V20260728, "tasks/cancel", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete"}}`},
 		{"a task of the extension", mcp.V20260728, "tools/call", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"task","taskId":"a","status":"working","createdAt":"a","lastUpdatedAt":"a","ttlMs":null}}`},
@@ -43,7 +43,7 @@ func TestValidateMessageAccepts(t *testing.T) {
 	}
 }
 
-func TestValidateMessageRefuses(t *testing.T) {
+func TestValidateMessageRejects(t *testing.T) {
 	for _, c := range []struct {
 		what   string
 		rev    mcp.Revision
@@ -59,11 +59,11 @@ func TestValidateMessageRefuses(t *testing.T) {
 		{"a method of a later revision", mcp.V20241105, "", `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"a","requestedSchema":{"type":"object","properties":{}}}}`},
 		{"a method of an earlier revision", mcp.V20260728, "", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{` + meta + `}}`},
 		{"a modern request of a server", mcp.V20260728, "", `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`},
-		{"a member in other case", mcp.V20241105, "", `{"jsonrpc":"2.0","id":1,"Method":"ping"}`},
+		{"a member in another case", mcp.V20241105, "", `{"jsonrpc":"2.0","id":1,"Method":"ping"}`},
 		{"a duplicate member", mcp.V20241105, "", `{"jsonrpc":"2.0","id":1,"method":"ping","method":"ping"}`},
 		{"a method and a result", mcp.V20241105, "ping", `{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}`},
 		{"a result and an error", mcp.V20241105, "ping", `{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":"a"}}`},
-		{"nothing", mcp.V20241105, "ping", `{"jsonrpc":"2.0","id":1}`},
+		{"a message without method, result and error", mcp.V20241105, "ping", `{"jsonrpc":"2.0","id":1}`},
 		{"a result without a method", mcp.V20241105, "", `{"jsonrpc":"2.0","id":1,"result":{}}`},
 		{"the result of another method", mcp.V20241105, "tools/list", `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`},
 		{"a result whose list is null", mcp.V20241105, "tools/list", `{"jsonrpc":"2.0","id":1,"result":{"tools":null}}`},
@@ -71,9 +71,9 @@ func TestValidateMessageRefuses(t *testing.T) {
 		{"a modern result without resultType", mcp.V20260728, "tools/call", `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`},
 		{"a modern result without cache hints", mcp.V20260728, "tools/list", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","tools":[]}}`},
 		{"an unknown resultType", mcp.V20260728, "tools/call", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"perhaps","content":[]}}`},
-		{"a question that asks nothing", mcp.V20260728, "tools/call", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required"}}`},
-		{"a question about a list", mcp.V20260728, "tools/list", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","requestState":"a"}}`},
-		{"a task that is no task", mcp.V20260728, "tools/call", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"task","content":[]}}`},
+		{"input_required without members", mcp.V20260728, "tools/call", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required"}}`},
+		{"input_required for a list", mcp.V20260728, "tools/list", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","requestState":"a"}}`},
+		{"a task without its members", mcp.V20260728, "tools/call", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"task","content":[]}}`},
 		{"a request of the extension without metadata", mcp.V20260728, "", `{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"a"}}`},
 		{"a request of the extension in a legacy session", mcp.V20251125, "", `{"jsonrpc":"2.0","id":1,"method":"tasks/update","params":{"taskId":"a","inputResponses":{}}}`},
 		{"a modern error whose id is null", mcp.V20260728, "", `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"a"}}`},
@@ -81,13 +81,13 @@ func TestValidateMessageRefuses(t *testing.T) {
 		{"a retired code", mcp.V20260728, "", `{"jsonrpc":"2.0","id":1,"error":{"code":-32002,"message":"a"}}`},
 		{"an undefined code", mcp.V20260728, "", `{"jsonrpc":"2.0","id":1,"error":{"code":-32050,"message":"a"}}`},
 		{"an error whose code is a fraction", mcp.V20241105, "", `{"jsonrpc":"2.0","id":1,"error":{"code":1.5,"message":"a"}}`},
-		{"a batch where there are none", mcp.V20250618, "", `[{"jsonrpc":"2.0","method":"notifications/initialized"}]`},
+		{"a batch in a revision without batches", mcp.V20250618, "", `[{"jsonrpc":"2.0","method":"notifications/initialized"}]`},
 		{"an empty batch", mcp.V20250326, "", `[]`},
 		{"a batch with an invalid message", mcp.V20250326, "", `[{"jsonrpc":"2.0","method":"notifications/initialized"},{}]`},
-		{"half a message", mcp.V20241105, "", `{"jsonrpc":"2.0",`},
+		{"an incomplete message", mcp.V20241105, "", `{"jsonrpc":"2.0",`},
 	} {
 		if err := spec.ValidateMessage(c.rev, []byte(c.raw), c.method); err == nil {
-			t.Errorf("%s passed as a message of %s: %s", c.what, c.rev, c.raw)
+			t.Errorf("%s: %s accepted %s", c.what, c.rev, c.raw)
 		}
 	}
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Kind is what a method is the method of.
+// Kind is the kind of message that has a method.
 type Kind int
 
 // The kinds of methods.
 const (
 	Request Kind = iota + 1
 	Notification
-	// InputRequest is what a server asks in an InputRequiredResult and never sends by itself.
+	// InputRequest is a request inside an InputRequiredResult, which is never a message.
 	InputRequest
 )
 
@@ -40,13 +40,13 @@ type Method struct {
 	Name       string
 	Definition string // such as CallToolRequest
 	Kind       Kind
-	// FromClient and FromServer tell who sends it; an input request comes from the server.
+	// FromClient and FromServer are the roles that send it. The server sends input requests.
 	FromClient bool
 	FromServer bool
 }
 
-// Methods returns the methods that the schema of rev defines, sorted by name. The schema of [Tasks] does
-// not say who sends what: the client sends its requests and the server its notifications.
+// Methods returns the methods that the schema of rev defines, sorted by name. The schema of [Tasks]
+// does not define the senders: clients send its requests, and servers send its notifications.
 func Methods(rev mcp.Revision) []Method {
 	definitions := make(map[string]definition)
 	for name, raw := range Definitions(rev) {
@@ -76,7 +76,7 @@ func Methods(rev mcp.Revision) []Method {
 		case rev == Tasks && d.extends("JSONRPCNotification"):
 			m.Kind, m.FromServer = Notification, true
 		default:
-			panic(fmt.Sprintf("schema of %s: nobody sends a %s", rev, name))
+			panic(fmt.Sprintf("schema of %s: %s has no sender", rev, name))
 		}
 		methods = append(methods, m)
 	}
@@ -92,7 +92,7 @@ func isUnion(definition string) bool {
 	return false
 }
 
-// definition is as much of a definition as tells what method it is about.
+// definition is the part of a definition that has the method.
 type definition struct {
 	Ref        string       `json:"$ref"`
 	AllOf      []definition `json:"allOf"`
@@ -116,8 +116,8 @@ func (d definition) method() string {
 	return ""
 }
 
-// includes reports whether the union d has the definition of that name. A union of one is written as
-// what it is the union of, and then only the method tells.
+// includes reports whether the union d has the definition with that name. The schemas write a union of one definition as
+// the definition itself, so it is found by its method.
 func (d definition) includes(name, method string) bool {
 	return d.method() == method || slices.ContainsFunc(d.AnyOf, func(part definition) bool {
 		return path.Base(part.Ref) == name

@@ -10,7 +10,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-func TestMethodsTellWhoSendsWhat(t *testing.T) {
+func TestMethodsHaveSenders(t *testing.T) {
 	for _, c := range []struct {
 		rev  mcp.Revision
 		want spec.Method
@@ -28,7 +28,7 @@ func TestMethodsTellWhoSendsWhat(t *testing.T) {
 		methods := spec.Methods(c.rev)
 		i := slices.IndexFunc(methods, func(m spec.Method) bool { return m.Name == c.want.Name })
 		if i < 0 {
-			t.Errorf("%s has no %s", c.rev, c.want.Name)
+			t.Errorf("%s: method %s is missing", c.rev, c.want.Name)
 			continue
 		}
 		if diff := cmp.Diff(c.want, methods[i]); diff != "" {
@@ -37,7 +37,7 @@ func TestMethodsTellWhoSendsWhat(t *testing.T) {
 	}
 }
 
-func TestMethodsAreAllThatTheSchemasDefine(t *testing.T) {
+func TestMethodsAreComplete(t *testing.T) {
 	for rev, want := range map[mcp.Revision]int{
 		mcp.V20241105: 24, mcp.V20250326: 24, mcp.V20250618: 25, mcp.V20251125: 31, mcp.V20260728: 21, spec.Tasks: 7,
 	} {

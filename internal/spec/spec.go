@@ -1,5 +1,4 @@
-// Package spec holds the official JSON Schemas of the Model Context Protocol and holds messages
-// against them. It is for tests; nothing that is built into a program imports it.
+// Package spec validates messages with the official JSON Schemas of the Model Context Protocol. Only tests import it.
 //
 // The schemas and examples under testdata are unmodified; see NOTICE.
 package spec
@@ -16,17 +15,17 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Tasks stands for the tasks extension wherever a function takes a revision.
+// Tasks is the tasks extension, for functions that take a revision.
 const Tasks mcp.Revision = "ext-tasks"
 
 //go:embed testdata
 var files embed.FS
 
-// Schema returns the JSON Schema of rev, one of [mcp.Revisions] or [Tasks]. It panics on any other.
+// Schema returns the JSON Schema of rev, which must be one of [mcp.Revisions] or [Tasks]. It panics for any other.
 func Schema(rev mcp.Revision) []byte {
 	schema, err := files.ReadFile(path.Join("testdata", string(rev), "schema.json"))
 	if err != nil {
-		panic(fmt.Sprintf("there is no schema of %q", rev))
+		panic(fmt.Sprintf("unknown revision %q", rev))
 	}
 	return schema
 }
@@ -46,8 +45,8 @@ func Definitions(rev mcp.Revision) map[string]json.RawMessage {
 	return schema.Definitions
 }
 
-// Examples yields the published examples of rev by path: the name of the definition that an example is
-// of, a slash, and its own name. Only 2026-07-28 has any.
+// Examples yields the published examples of rev by path: the name of a definition, a slash, and the name of the example.
+// Only 2026-07-28 has examples.
 func Examples(rev mcp.Revision) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		root := path.Join("testdata", string(rev), "examples")

@@ -18,7 +18,7 @@ func TestEverySchemaHasDefinitions(t *testing.T) {
 	}
 }
 
-func TestPublishedExamplesFitTheirDefinitions(t *testing.T) {
+func TestPublishedExamplesAreValid(t *testing.T) {
 	n := 0
 	for name, raw := range spec.Examples(mcp.V20260728) {
 		n++
@@ -37,36 +37,36 @@ func TestRevisionsWithoutExamplesYieldNone(t *testing.T) {
 	}
 }
 
-func TestValidateRefuses(t *testing.T) {
+func TestValidateRejects(t *testing.T) {
 	for _, c := range []struct {
 		why        string
 		rev        mcp.Revision
 		definition string
 		raw        string
 	}{
-		{"a definition that is not there", mcp.V20241105, "AudioContent", `{"type":"audio","data":"","mimeType":"audio/wav"}`},
+		{"an unknown definition", mcp.V20241105, "AudioContent", `{"type":"audio","data":"","mimeType":"audio/wav"}`},
 		{"a missing member", mcp.V20260728, "TextContent", `{"type":"text"}`},
 		{"a member of the wrong type", mcp.V20260728, "TextContent", `{"type":"text","text":1}`},
 		{"a duplicate name", mcp.V20260728, "TextContent", `{"type":"text","text":"a","text":"b"}`},
 		{"a duplicate name in different escapes", mcp.V20260728, "TextContent", `{"type":"text","text":"a","t\u0065xt":"b"}`},
 		{"invalid UTF-8", mcp.V20260728, "TextContent", "{\"type\":\"text\",\"text\":\"\xff\"}"},
-		{"what follows the value", mcp.V20260728, "TextContent", `{"type":"text","text":"a"}{}`},
+		{"data after the value", mcp.V20260728, "TextContent", `{"type":"text","text":"a"}{}`},
 		{"base64 without padding", mcp.V20241105, "ImageContent", `{"type":"image","data":"YQ","mimeType":"image/png"}`},
 		{"a relative URI", mcp.V20250618, "Resource", `{"uri":"a b","name":"a"}`},
 	} {
 		if err := spec.Validate(c.rev, c.definition, []byte(c.raw)); err == nil {
-			t.Errorf("%s: %s %s of %s passed", c.why, c.definition, c.raw, c.rev)
+			t.Errorf("%s: %s of %s accepted %s", c.why, c.definition, c.rev, c.raw)
 		}
 	}
 }
 
-func TestNumbersThatTheGeneratorTookForIntegersMayBeFractions(t *testing.T) {
+func TestFractionsAreValidWhereTheGeneratorWroteInteger(t *testing.T) {
 	for _, rev := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.V20260728, spec.Tasks} {
 		if err := spec.Validate(rev, "ElicitResult", []byte(`{"action":"accept","content":{"height":1.72}}`)); err != nil {
 			t.Error(err)
 		}
 		if err := spec.Validate(rev, "ElicitResult", []byte(`{"action":"accept","content":{"height":null}}`)); err == nil {
-			t.Errorf("%s: null passed as an answer of a form", rev)
+			t.Errorf("%s: form content accepted null", rev)
 		}
 	}
 	if err := spec.Validate(mcp.V20260728, "JSONValue", []byte(`{"a":[1.5,null,true,"b"]}`)); err != nil {

@@ -13,27 +13,26 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Validate returns nil if raw is valid JSON that fits a definition of the schema of rev. Duplicate names
-// and invalid UTF-8 are errors, and so are strings that are not in the format (uri, uri-template, byte)
-// that the schema gives. Members that the schema does not name are not, unless it forbids them.
+// Validate returns an error if raw is not valid JSON for a definition in the schema of rev. Duplicate names, invalid UTF-8
+// and strings without the format of the schema (uri, uri-template, byte) are errors. Unknown members are errors only if
+// the schema forbids them.
 //
-// Two definitions are read wider than they are written, since the schemas are generated from
-// TypeScript and the generator takes every number for an integer: the content of ElicitResult and
-// JSONValue may hold any number, and JSONValue may be null.
+// Two definitions accept more than the schemas say: the schemas are generated from TypeScript, and the generator makes
+// every number an integer. The content of ElicitResult and JSONValue accept any number, and JSONValue accepts null.
 func Validate(rev mcp.Revision, definition string, raw []byte) error {
 	schema, ok := compiled(rev)[definition]
 	if !ok {
-		return fmt.Errorf("%s defines no %s", rev, definition)
+		return fmt.Errorf("schema of %s does not define %s", rev, definition)
 	}
 	if !jsontext.Value(raw).IsValid() {
-		return fmt.Errorf("not strict JSON: %s", raw)
+		return fmt.Errorf("message must be strict JSON: %s", raw)
 	}
 	instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, raw)
 	}
 	if err := schema.Validate(instance); err != nil {
-		return fmt.Errorf("%s is no %s of %s: %w", raw, definition, rev, err)
+		return fmt.Errorf("%s of %s is invalid: %w\n%s", definition, rev, err, raw)
 	}
 	return nil
 }
@@ -42,15 +41,15 @@ func Validate(rev mcp.Revision, definition string, raw []byte) error {
 func compiled(rev mcp.Revision) map[string]*jsonschema.Schema {
 	compile, ok := compilers[rev]
 	if !ok {
-		panic(fmt.Sprintf("there is no schema of %q", rev))
+		panic(fmt.Sprintf("unknown revision %q", rev))
 	}
 	return compile()
 }
 
-// compilers compile each schema when it is first needed.
+// compilers compile each schema on first use.
 var compilers = oncePerSchema(compile)
 
-// oncePerSchema returns functions that make something of each schema, each at most once.
+// oncePerSchema returns a function for each schema that calls build on first use.
 func oncePerSchema[T any](build func(mcp.Revision) T) map[mcp.Revision]func() T {
 	once := map[mcp.Revision]func() T{}
 	for _, rev := range append(mcp.Revisions(), Tasks) {
@@ -74,10 +73,10 @@ func compile(rev mcp.Revision) map[string]*jsonschema.Schema {
 	}
 
 	compiler := jsonschema.NewCompiler()
-	compiler.UseLoader(jsonschema.SchemeURLLoader{}) // a schema refers to nothing but itself
+	compiler.UseLoader(jsonschema.SchemeURLLoader{}) // no references to other schemas
 	compiler.AssertFormat()
 	compiler.RegisterFormat(&jsonschema.Format{Name: "byte", Validate: validateBase64})
-	// The validator's own takes a template for a URI, and refuses issue://{number}.
+	// The format of the validator rejects issue://{number}.
 	compiler.RegisterFormat(&jsonschema.Format{Name: "uri-template", Validate: validateTemplate})
 	url := "spec:///" + string(rev)
 	if err := compiler.AddResource(url, doc); err != nil {
@@ -94,7 +93,7 @@ func compile(rev mcp.Revision) map[string]*jsonschema.Schema {
 	return schemas
 }
 
-// widen lets number stand wherever schema has integer as one of several types.
+// widen adds number, and null if null is set, to each list of types in schema.
 func widen(schema any, null bool) {
 	switch schema := schema.(type) {
 	case []any:
