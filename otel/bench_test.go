@@ -34,7 +34,7 @@ var states = []struct {
 	}, 20},
 }
 
-// served returns what the middleware of a server adds to a call.
+// served returns a function that runs the middleware of a server.
 func served(tb testing.TB, options otel.Options) func() {
 	message, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet","arguments":{},`+
 		`"_meta":{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-00"}}}`), jsonrpc.Limits{})
@@ -60,8 +60,7 @@ func BenchmarkServer(b *testing.B) {
 	}
 }
 
-// What a call costs when nobody looks is bounded.
-func TestMiddlewareAllocatesLittle(t *testing.T) {
+func TestMiddlewareAllocationsAreBounded(t *testing.T) {
 	for _, state := range states {
 		serve := served(t, state.options)
 		serve()

@@ -1,51 +1,46 @@
-// Package otel traces and measures the calls of servers and clients with OpenTelemetry,
-// by its [semantic conventions for the Model Context Protocol], which are in development
-// as of 2026.
+// Package otel records the calls of servers and clients with OpenTelemetry, following the
+// [semantic conventions for the Model Context Protocol], which are in development as of 2026.
 //
-// It is middleware, the same for both roles:
+// It is middleware for both roles:
 //
 //	s := &server.Server{Middleware: []call.Middleware{otel.Server(otel.Options{})}}
 //	d := &client.Dialer{Middleware: []call.Middleware{otel.Client(otel.Options{})}}
 //
-// Put it first: what is inside of it is what it measures. Providers and propagators are
-// the global ones, or those of [Options].
+// Put it first in the list: it measures the middleware that follows. [Options] set the providers and the propagator;
+// the default is OpenTelemetry's global ones.
 //
 // # Spans
 //
-// A span is one request: "tools/call greet", "prompts/get review", "resources/read". A
-// client's is of kind CLIENT and lasts until the result is there, with all rounds of
-// questions and answers that this takes; a server's is of kind SERVER, one for each round.
-// Context travels in the _meta of requests, in every revision, by whatever propagators are
-// configured, so that the spans of one call are one trace over any transport; a span of
-// the transport below, such as that of an HTTP server, becomes a link. What follows the
-// conventions has their names; one attribute is our own: parley.outcome is
-// "input_required" where a round ended with a question.
+// A span is one request: "tools/call greet", "prompts/get review", "resources/read". A span of a client has the kind
+// CLIENT and ends with the final result, after all rounds of input requests. A span of a server has the kind SERVER;
+// each round has its own. Trace context is in the _meta of requests, in every revision, in the fields of the configured
+// propagators, so the spans of one call belong to one trace on any transport. A span of the transport, such as that of
+// an HTTP server, becomes a link. Attributes have the names of the conventions; one attribute is our own:
+// parley.outcome is "input_required" for a round that ended with input requests.
 //
-// A request has failed (error.type, and the status of the span) if it ended with an error,
-// but for those with which a server refuses what it was asked, or with a tool's own failure
-// ("tool_error"). Without a code of JSON-RPC, the type is cancelled, timeout,
-// connection_lost, closed, invalid_response, revision, an HTTP status or _OTHER.
+// A failed request has the attribute error.type and the status Error. A request fails if it ends with an error; on a
+// server, errors that reject an invalid request do not count. A call of a tool also fails with the result of a failed
+// tool ("tool_error"). The type of an error without a JSON-RPC code is cancelled, timeout, connection_lost, closed,
+// invalid_response, revision, an HTTP status or _OTHER.
 //
 // # Metrics
 //
-// mcp.server.operation.duration and mcp.client.operation.duration are histograms in
-// seconds, in which error codes outside of the range that JSON-RPC reserves are _OTHER. The
-// durations of sessions are not measured: 2026-07-28 has none.
+// mcp.server.operation.duration and mcp.client.operation.duration are histograms in seconds. Error codes outside the
+// range that JSON-RPC reserves are recorded as _OTHER. There are no metrics of sessions, because 2026-07-28 has no
+// sessions.
 //
-// # What is left out
+// # What is not recorded
 //
-// Arguments, results, URIs and the ids of requests are recorded only where [Options] ask
-// for them, the ids of sessions, which are keys to them, never. Names of tools and prompts
-// are part of a span's name and of a metric once a call of them has succeeded, at most
-// 1,000 of them, so that nobody can make up time series; as an attribute of a span they
-// always are, up to 128 bytes. Notifications, and the questions that a server of the
-// handshake era puts to its client, have no spans of their own.
+// Arguments, results, URIs and request ids are recorded only if [Options] enable them. Session ids are never recorded,
+// because they grant access to sessions. The names of a span and of its metrics contain the name of a tool or prompt
+// only after a call of it has succeeded, for at most 1,000 names, so that clients cannot create time series. The
+// attribute of a span always has the name, cut to 128 bytes. Notifications have no spans; neither have the requests that
+// a server sends to a client in a session.
 //
 // # Cost
 //
-// Where no provider is set, a call costs the middleware 1 allocation of 48 bytes; where
-// there is one, and the trace is not sampled, 5 of some 500 bytes, mostly OpenTelemetry's
-// own, measured or not. See BenchmarkServer.
+// Without providers, the middleware adds 1 allocation of 48 bytes to a call. With a provider whose trace is not sampled,
+// it adds 5 allocations of about 500 bytes, most of them in OpenTelemetry. See BenchmarkServer.
 //
 // [semantic conventions for the Model Context Protocol]: https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/mcp.md
 package otel

@@ -17,8 +17,8 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// One call, seen from both sides. A program of its own sends its spans to a collector, by
-// an exporter such as that of go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp.
+// This example prints the spans of a client and a server. A program sends its spans to a collector, with an exporter such
+// as that of go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp.
 func Example() {
 	spans := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))

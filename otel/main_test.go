@@ -18,7 +18,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// The test binary, called with this argument, is a server on standard input and output.
+// With this argument, the test binary serves standard input and output.
 const asChild = "serve-as-child"
 
 func TestMain(m *testing.M) {
@@ -32,19 +32,18 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// child has a tool that tells in which span it runs, and whose child that is.
+// child returns a server with a tool that returns the trace and the parent of its span.
 func child() *server.Server {
 	provider := sdktrace.NewTracerProvider()
 	s := &server.Server{Middleware: []call.Middleware{otel.Server(otel.Options{TracerProvider: provider, Propagator: propagation.TraceContext{}})}}
-	server.AddTool(s, mcp.Tool{Name: "where", Description: "Tell the span"}, func(ctx context.Context, _ struct{}) (string, error) {
+	server.AddTool(s, mcp.Tool{Name: "where", Description: "Return the trace and the parent of the span"}, func(ctx context.Context, _ struct{}) (string, error) {
 		span := trace.SpanFromContext(ctx).(sdktrace.ReadOnlySpan)
 		return span.SpanContext().TraceID().String() + " " + span.Parent().SpanID().String(), nil
 	})
 	return s
 }
 
-// A trace goes on in another process, over its standard input.
-func TestTraceGoesOnInAChildProcess(t *testing.T) {
+func TestTraceContinuesInChildProcess(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +61,7 @@ func TestTraceGoesOnInAChildProcess(t *testing.T) {
 			where, err := client.CallTool[string](t.Context(), c, "where", nil)
 			near := tel.span(t, trace.SpanKindClient, "tools/call where").SpanContext
 			if err != nil || where != near.TraceID().String()+" "+near.SpanID().String() {
-				t.Errorf("%s, %v; the client's span is %v", where, err, near)
+				t.Errorf("got %s, %v; span of the client: %v", where, err, near)
 			}
 		})
 	}

@@ -7,12 +7,11 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// maxField bounds what is taken from a request's _meta, in bytes: as much as baggage may
-// have (W3C Baggage, Limits).
+// maxField is the limit for a field of _meta, in bytes. It is the limit for baggage (W3C Baggage, Limits).
 const maxField = 8 << 10
 
-// metaOf is a request's _meta as propagators see it: fields with a text each (2026-07-28,
-// basic, _meta).
+// metaOf gives propagators access to the _meta of a request (2026-07-28, basic, _meta). Its fields are the members that
+// are strings.
 type metaOf struct{ c *call.Call }
 
 var _ propagation.TextMapCarrier = metaOf{}
@@ -30,7 +29,7 @@ func (m metaOf) Get(key string) string {
 	return jsonrpc.Unquote(value)
 }
 
-// Set implements propagation.TextMapCarrier. Fields that _meta cannot have are left out.
+// Set implements propagation.TextMapCarrier. It ignores names that _meta must not have.
 func (m metaOf) Set(key, value string) { _ = m.c.SetMeta(key, value) }
 
 // Keys implements propagation.TextMapCarrier.

@@ -15,7 +15,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Attributes of the conventions, and our own.
+// The attributes of the conventions, and one of our own.
 const (
 	methodName      = attribute.Key("mcp.method.name")
 	protocolVersion = attribute.Key("mcp.protocol.version")
@@ -26,38 +26,37 @@ const (
 	promptName      = attribute.Key("gen_ai.prompt.name")
 	callArguments   = attribute.Key("gen_ai.tool.call.arguments")
 	callResult      = attribute.Key("gen_ai.tool.call.result")
-	networkOverHTTP = attribute.Key("network.protocol.name")
+	networkProtocol = attribute.Key("network.protocol.name")
 	transport       = attribute.Key("network.transport")
 	errorType       = attribute.Key("error.type")
 	statusCode      = attribute.Key("rpc.response.status_code")
-	outcome         = attribute.Key("parley.outcome")
+	parleyOutcome   = attribute.Key("parley.outcome")
 )
 
 const (
-	// maxOperations bounds the operations that are told apart, and so the time series:
-	// tools and prompts in each revision. What comes later is counted by its method.
+	// maxOperations is the limit for operations with names of tools and prompts, and so for the number of time series.
+	// Requests for further names are recorded under their method.
 	maxOperations = 1000
-	// maxName bounds the name of a tool or prompt on a span, in bytes.
+	// maxName is the limit for the name of a tool or prompt, in bytes.
 	maxName = 128
 )
 
-// key tells operations apart.
+// key identifies an operation.
 type key struct {
 	method, name string
 	revision     mcp.Revision
 	http         bool
 }
 
-// operation is a kind of request, with what its spans and measurements have in common
-// made ready.
+// operation is a kind of request, with the options that its spans and measurements have in common.
 type operation struct {
-	name       string // of spans
+	name       string // the name of its spans
 	start      []trace.SpanStartOption
 	attributes []attribute.KeyValue
 	measure    []metric.RecordOption
 }
 
-// operations are those that are told apart. Safe for concurrent use.
+// operations caches operations. It is safe for concurrent use.
 type operations struct {
 	constant []attribute.KeyValue
 	kind     trace.SpanKind
@@ -66,16 +65,16 @@ type operations struct {
 	known map[key]*operation
 }
 
-// asked is what a request is for.
-type asked struct {
+// request is a request with its operation.
+type request struct {
 	*operation
-	key   key
-	known bool // operation has the name in it, if there is one
+	key     key
+	hasName bool // the operation is that of the name in key, if it has one
 }
 
-// of returns the operation that c is. As long as none of its name has succeeded, it is
-// that of the method; of a method that is not the protocol's, that of all others.
-func (o *operations) of(ctx context.Context, c *call.Call) asked {
+// request returns the operation of c. Until a request for its name has succeeded, that is the operation of its method.
+// All methods that the protocol does not define have one operation.
+func (o *operations) request(ctx context.Context, c *call.Call) request {
 	k := key{method: c.Method(), revision: c.Revision(), name: nameOf(c)}
 	if o.kind == trace.SpanKindServer {
 		k.http = ctx.Value(http.ServerContextKey) != nil
@@ -84,36 +83,36 @@ func (o *operations) of(ctx context.Context, c *call.Call) asked {
 	found := o.known[k]
 	o.mu.RUnlock()
 	if found != nil {
-		return asked{found, k, true}
+		return request{found, k, true}
 	}
 	plain := key{method: k.method, revision: k.revision, http: k.http}
-	if !ofProtocol(k.method) {
+	if !isDefined(k.method) {
 		plain.method = "_OTHER"
 	}
 	if !plain.revision.Known() {
 		plain.revision = ""
 	}
-	return asked{o.learned(plain, true), k, plain == k}
+	return request{o.cached(plain, true), k, plain == k}
 }
 
-// learn is told that there is what was asked for.
-func (o *operations) learn(a asked) *operation {
-	if !a.key.revision.Known() || len(a.key.name) > maxName {
-		return a.operation
+// learn returns the operation of the name that a request succeeded for.
+func (o *operations) learn(r request) *operation {
+	if !r.key.revision.Known() || len(r.key.name) > maxName {
+		return r.operation
 	}
-	if learned := o.learned(a.key, false); learned != nil {
-		return learned
+	if found := o.cached(r.key, false); found != nil {
+		return found
 	}
-	return a.operation
+	return r.operation
 }
 
-// learned returns the operation of k, which is remembered if there is room for it, or
-// it is needed: those are methods of the protocol only, or those that have succeeded.
-func (o *operations) learned(k key, needed bool) *operation {
+// cached returns the operation of k and adds it if it is missing. If the cache is full, it returns nil instead, unless
+// the operation is required: the operations of methods are few.
+func (o *operations) cached(k key, required bool) *operation {
 	o.mu.RLock()
 	found, full := o.known[k], len(o.known) >= maxOperations
 	o.mu.RUnlock()
-	if found != nil || full && !needed {
+	if found != nil || full && !required {
 		return found
 	}
 	o.mu.Lock()
@@ -136,28 +135,28 @@ func (o *operations) make(k key) *operation {
 		made.attributes = append(made.attributes, protocolVersion.String(string(k.revision)))
 	}
 	if k.http {
-		made.attributes = append(made.attributes, transport.String("tcp"), networkOverHTTP.String("http"))
+		made.attributes = append(made.attributes, transport.String("tcp"), networkProtocol.String("http"))
 	}
 	switch {
 	case k.method == mcp.MethodCallTool:
 		made.attributes = append(made.attributes, operationName.String("execute_tool"))
 	}
 	if k.name != "" {
-		made.attributes = append(made.attributes, named(k.method, k.name))
+		made.attributes = append(made.attributes, nameAttribute(k.method, k.name))
 	}
 	made.start = []trace.SpanStartOption{trace.WithSpanKind(o.kind), trace.WithAttributes(made.attributes...)}
 	made.measure = []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(made.attributes...))}
 	return made
 }
 
-func named(method, name string) attribute.KeyValue {
+func nameAttribute(method, name string) attribute.KeyValue {
 	if method == mcp.MethodCallTool {
 		return toolName.String(name)
 	}
 	return promptName.String(name)
 }
 
-// nameOf is the tool or prompt that a call names; empty if it names none.
+// nameOf returns the name of the tool or prompt in the params of a call, or an empty string.
 func nameOf(c *call.Call) string {
 	switch c.Method() {
 	case mcp.MethodCallTool, mcp.MethodGetPrompt:
@@ -168,8 +167,8 @@ func nameOf(c *call.Call) string {
 	return ""
 }
 
-// ofProtocol reports whether a method is one of the protocol's, and so one of few.
-func ofProtocol(method string) bool {
+// isDefined reports whether the protocol defines a method.
+func isDefined(method string) bool {
 	switch method {
 	case mcp.MethodInitialize, mcp.MethodDiscover, mcp.MethodPing,
 		mcp.MethodListTools, mcp.MethodCallTool,

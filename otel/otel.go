@@ -15,41 +15,39 @@ import (
 	"github.com/parley-mcp/parley/call"
 )
 
-// scope is the name under which spans and metrics are recorded.
+// scope is the instrumentation scope of spans and metrics.
 const scope = "github.com/parley-mcp/parley/otel"
 
-// Options say where to record, and what more than is safe for everybody. The zero value
-// works, with OpenTelemetry's global providers.
+// Options configure what is recorded and where. The zero value records no personal data, with OpenTelemetry's global
+// providers.
 type Options struct {
-	TracerProvider trace.TracerProvider          // nil: the global one
-	MeterProvider  metric.MeterProvider          // nil: the global one
-	Propagator     propagation.TextMapPropagator // nil: the global one, which is none unless it is set
+	TracerProvider trace.TracerProvider          // nil: the global provider
+	MeterProvider  metric.MeterProvider          // nil: the global provider
+	Propagator     propagation.TextMapPropagator // nil: the global propagator, which does nothing unless a program sets it
 
-	// Attributes go with every span and measurement, such as network.transport=pipe
-	// for a server on standard input and output, or server.address for a client. That
-	// of a server over HTTP is found out.
+	// Attributes are added to every span and measurement, for example network.transport=pipe for a server on
+	// standard input and output, or server.address for a client. The attributes of HTTP are added to spans of a
+	// server without them.
 	Attributes []attribute.KeyValue
 
-	// PublicEndpoint begins a trace at the server, and links it to the client's: for
-	// servers whose clients shall neither choose what is sampled nor bring baggage. It
-	// means nothing to a client.
+	// PublicEndpoint makes a server start a new trace for each request, with a link to the trace of the client, and
+	// ignore the client's baggage. Set it if clients must not choose which requests are sampled. Clients ignore it.
 	PublicEndpoint bool
 
-	// ResourceURIs, RequestIDs and Content add to spans what can be personal or secret:
-	// the URIs of resources, the ids of the requests that a server gets, and tools'
-	// arguments and results, of up to 4 KiB of JSON each.
+	// ResourceURIs, RequestIDs and Content add data to spans that can be personal or secret: the URIs of resources,
+	// the ids of requests that a server receives, and the arguments and results of tools, up to 4 KiB of JSON each.
 	ResourceURIs bool
 	RequestIDs   bool
 	Content      bool
 }
 
-// Server returns middleware for server.Server. It may be used by several servers.
+// Server returns middleware for server.Server. Several servers may share it.
 func Server(options Options) call.Middleware {
 	return newInstrument(options, trace.SpanKindServer, "mcp.server.operation.duration",
 		"MCP request or notification duration as observed on the receiver from the time it was received until the result or ack is sent.").middleware
 }
 
-// Client returns middleware for client.Dialer. It may be used by several clients.
+// Client returns middleware for client.Dialer. Several clients may share it.
 func Client(options Options) call.Middleware {
 	return newInstrument(options, trace.SpanKindClient, "mcp.client.operation.duration",
 		"The duration of the MCP request or notification as observed on the sender from the time it was sent until the response or ack is received.").middleware
@@ -89,15 +87,15 @@ func newInstrument(options Options, kind trace.SpanKind, duration, description s
 func (i *instrument) middleware(next call.Handler) call.Handler {
 	return func(ctx context.Context, c *call.Call) (any, error) {
 		begin := time.Now()
-		asked := i.operations.of(ctx, c)
-		ctx, span := i.start(ctx, c, asked.operation)
+		req := i.operations.request(ctx, c)
+		ctx, span := i.start(ctx, c, req.operation)
 		if span.IsRecording() {
-			i.describe(span, c, asked)
+			i.describe(span, c, req)
 		}
-		ended := panicked // unless next returns
-		defer func() { i.end(ctx, span, asked, ended, time.Since(begin)) }()
+		out := panicked // until next returns
+		defer func() { i.end(ctx, span, req, out, time.Since(begin)) }()
 		result, err := next(ctx, c)
-		ended = i.judge(ctx, c, result, err)
+		out = i.outcomeOf(ctx, c, result, err)
 		if i.Content && span.IsRecording() {
 			recordResult(span, result)
 		}
@@ -105,8 +103,7 @@ func (i *instrument) middleware(next call.Handler) call.Handler {
 	}
 }
 
-// start begins the span, and carries the context over the wire: to a server in the
-// request's _meta, from a client out of it.
+// start starts the span. A client writes its trace context to the _meta of the request, and a server reads it there.
 func (i *instrument) start(ctx context.Context, c *call.Call, o *operation) (context.Context, trace.Span) {
 	if i.kind == trace.SpanKindClient {
 		ctx, span := i.tracer.Start(ctx, o.name, o.start...)
@@ -132,25 +129,25 @@ func linked(options []trace.SpanStartOption, to trace.SpanContext) []trace.SpanS
 	return append(options[:len(options):len(options)], trace.WithLinks(trace.Link{SpanContext: to}))
 }
 
-// end ends the span and takes the measurement.
-func (i *instrument) end(ctx context.Context, span trace.Span, asked asked, ended ending, took time.Duration) {
-	o := asked.operation
-	if ended.proves && !asked.known {
-		if o = i.operations.learn(asked); o != asked.operation {
+// end ends the span and records the duration.
+func (i *instrument) end(ctx context.Context, span trace.Span, req request, out outcome, took time.Duration) {
+	o := req.operation
+	if out.nameExists && !req.hasName {
+		if o = i.operations.learn(req); o != req.operation {
 			span.SetName(o.name)
 		}
 	}
 	if span.IsRecording() {
-		if ended.errorType != "" {
-			span.SetStatus(codes.Error, ended.message)
+		if out.errorType != "" {
+			span.SetStatus(codes.Error, out.message)
 		}
-		span.SetAttributes(ended.attributes()...)
+		span.SetAttributes(out.attributes()...)
 	}
 	span.End()
 	if !i.duration.Enabled(ctx) {
 		return
 	}
-	if attributes := ended.measured(); len(attributes) > 0 {
+	if attributes := out.metricAttributes(); len(attributes) > 0 {
 		i.duration.Record(ctx, took.Seconds(), metric.WithAttributes(append(attributes, o.attributes...)...))
 	} else {
 		i.duration.Record(ctx, took.Seconds(), o.measure...)

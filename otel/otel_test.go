@@ -28,10 +28,10 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// telemetry is what was recorded, in memory.
+// telemetry records in memory.
 type telemetry struct {
 	spans   *tracetest.InMemoryExporter
-	ended   chan struct{} // gets a value when a span has been exported
+	ended   chan struct{} // receives a value when a span has been exported
 	metrics *sdkmetric.ManualReader
 	options otel.Options
 }
@@ -57,11 +57,11 @@ func (t *telemetry) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySp
 // Shutdown implements sdktrace.SpanExporter.
 func (t *telemetry) Shutdown(ctx context.Context) error { return t.spans.Shutdown(ctx) }
 
-// span returns the last span of a kind and name that ended, once there is one: that of a
-// server whose call was cancelled ends a moment after the client's.
+// span returns the last span of a kind and name, and waits for one: the span of a server whose call was cancelled ends
+// after that of the client.
 func (t *telemetry) span(tb testing.TB, kind trace.SpanKind, name string) tracetest.SpanStub {
 	tb.Helper()
-	patience := time.After(10 * time.Second)
+	deadline := time.After(10 * time.Second)
 	for {
 		spans := t.spans.GetSpans()
 		for _, s := range slices.Backward(spans) {
@@ -71,8 +71,8 @@ func (t *telemetry) span(tb testing.TB, kind trace.SpanKind, name string) tracet
 		}
 		select {
 		case <-t.ended:
-		case <-patience:
-			tb.Fatalf("no span %q of kind %v among %v", name, kind, names(spans))
+		case <-deadline:
+			tb.Fatalf("no span %q of kind %v in %v", name, kind, names(spans))
 		}
 	}
 }
@@ -107,7 +107,7 @@ func (t *telemetry) points(tb testing.TB, name string) []metricdata.HistogramDat
 			}
 		}
 	}
-	tb.Fatalf("there is no metric %s", name)
+	tb.Fatalf("no metric %s", name)
 	return nil
 }
 
@@ -117,7 +117,7 @@ func (t *telemetry) server() *server.Server {
 		return "Hello, " + baggage.FromContext(ctx).Member("who").Value() + "!", nil
 	})
 	server.AddTool(s, mcp.Tool{Name: "fail", Description: "Fail"}, func(context.Context, struct{}) (string, error) {
-		return "", errors.New("it is secret why")
+		return "", errors.New("secret reason")
 	})
 	server.AddTool(s, mcp.Tool{Name: "break", Description: "Answer with an error"}, func(context.Context, struct{}) (string, error) {
 		return "", &jsonrpc.Error{Code: 1234, Message: "broken"}
@@ -143,8 +143,8 @@ func (t *telemetry) client(d *client.Dialer) {
 	}
 }
 
-// One call is one trace, over every transport in every revision, and brings its baggage.
-func TestServersSpanIsChildOfClients(t *testing.T) {
+// A call is one trace and carries its baggage, on every transport in every revision.
+func TestSpanOfServerIsChildOfClientSpan(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		for _, tr := range mcptest.Transports() {
 			if !tr.Supports(r) {
@@ -175,7 +175,7 @@ func checkTrace(t *testing.T, tel *telemetry, c *client.Client) {
 	}
 	near, far := tel.span(t, trace.SpanKindClient, "tools/call greet"), tel.span(t, trace.SpanKindServer, "tools/call greet")
 	if near.Parent.SpanID() != root.SpanContext().SpanID() || far.Parent.SpanID() != near.SpanContext.SpanID() || far.SpanContext.TraceID() != root.SpanContext().TraceID() {
-		t.Errorf("the spans do not descend from each other: %v, %v, %v", root.SpanContext(), near.SpanContext, far.SpanContext)
+		t.Errorf("spans must be parent and child: %v, %v, %v", root.SpanContext(), near.SpanContext, far.SpanContext)
 	}
 	for _, s := range []tracetest.SpanStub{near, far} {
 		for key, want := range map[attribute.Key]string{
@@ -187,19 +187,19 @@ func checkTrace(t *testing.T, tel *telemetry, c *client.Client) {
 			}
 		}
 		if s.Status.Code != codes.Unset {
-			t.Errorf("%s: the status is %v", s.SpanKind, s.Status)
+			t.Errorf("%s: status %v", s.SpanKind, s.Status)
 		}
 	}
 }
 
-// How a call ends is told alike on both sides, but for what is the caller's own fault.
-func TestFailuresHaveATypeAndAStatus(t *testing.T) {
+// Both roles record the same failures, except that an invalid request is no failure of the server.
+func TestFailuresHaveTypeAndStatus(t *testing.T) {
 	for _, test := range []struct {
 		tool, near, far, code string
 	}{
 		{"fail", "tool_error", "tool_error", ""},
 		{"break", "1234", "1234", "1234"},
-		{"unheard of", "-32602", "", "-32602"},
+		{"unknown", "-32602", "", "-32602"},
 	} {
 		t.Run(test.tool, func(t *testing.T) {
 			tel := newTelemetry(otel.Options{})
@@ -215,7 +215,7 @@ func TestFailuresHaveATypeAndAStatus(t *testing.T) {
 					t.Errorf("%v: error.type %q, status %v, code %q", kind, got, s.Status, text(s, "rpc.response.status_code"))
 				}
 				if text(s, "gen_ai.tool.name") != test.tool {
-					t.Errorf("%v: the tool is %q", kind, text(s, "gen_ai.tool.name"))
+					t.Errorf("%v: gen_ai.tool.name %q", kind, text(s, "gen_ai.tool.name"))
 				}
 				if strings.Contains(s.Status.Description, "secret") {
 					t.Errorf("%v: %v", kind, s.Status)
@@ -225,7 +225,7 @@ func TestFailuresHaveATypeAndAStatus(t *testing.T) {
 	}
 }
 
-func TestCancelledCallsSaySo(t *testing.T) {
+func TestCancelledCallsHaveErrorType(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		t.Run(string(r), func(t *testing.T) {
 			tel := newTelemetry(otel.Options{})
@@ -236,7 +236,7 @@ func TestCancelledCallsSaySo(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, kind := range []trace.SpanKind{trace.SpanKindClient, trace.SpanKindServer} {
-				name := "tools/call" // on the client: the tool has never answered
+				name := "tools/call" // the client has no result of the tool
 				if kind == trace.SpanKindServer {
 					name = "tools/call hang"
 				}
@@ -248,7 +248,7 @@ func TestCancelledCallsSaySo(t *testing.T) {
 	}
 }
 
-func TestTimeoutsSaySo(t *testing.T) {
+func TestTimeoutsHaveErrorType(t *testing.T) {
 	tel := newTelemetry(otel.Options{})
 	c := mcptest.Dial(t, tel.server(), tel.client)
 	if _, err := c.CallTool(t.Context(), "hang", nil, client.WithTimeout(time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
@@ -259,8 +259,8 @@ func TestTimeoutsSaySo(t *testing.T) {
 	}
 }
 
-// A client's span covers all rounds; the server's are its children, and the first says
-// that it ended with a question.
+// A span of the client covers all rounds. The spans of the server are its children, and the first has the outcome
+// input_required.
 func TestRoundsAreSpansOfOneCall(t *testing.T) {
 	tel := newTelemetry(otel.Options{})
 	c := mcptest.Dial(t, tel.server(), tel.client)
@@ -278,16 +278,15 @@ func TestRoundsAreSpansOfOneCall(t *testing.T) {
 		}
 	}
 	if !slices.Equal(outcomes, []string{"input_required", ""}) {
-		t.Errorf("the rounds ended with %q", outcomes)
+		t.Errorf("outcomes of the rounds: %q", outcomes)
 	}
 }
 
-// What a client makes up is no time series.
-func TestMetricsKnowOnlyWhatThereIs(t *testing.T) {
+func TestUnknownToolsCreateNoTimeSeries(t *testing.T) {
 	tel := newTelemetry(otel.Options{Attributes: []attribute.KeyValue{attribute.String("network.transport", "pipe")}})
 	c := mcptest.Dial(t, tel.server(), tel.client)
 	for i := range 20 {
-		_, _ = c.CallTool(t.Context(), "made up "+strings.Repeat("x", i), nil)
+		_, _ = c.CallTool(t.Context(), "unknown "+strings.Repeat("x", i), nil)
 		_, _ = c.CallTool(t.Context(), "greet", nil)
 	}
 	for _, name := range []string{"mcp.server.operation.duration", "mcp.client.operation.duration"} {
@@ -307,14 +306,14 @@ func TestMetricsKnowOnlyWhatThereIs(t *testing.T) {
 	}
 }
 
-// A peer that makes up error codes makes up no time series; its spans have them.
-func TestMetricsDoNotTellUnboundedCodesApart(t *testing.T) {
+// Spans have every error code.
+func TestUnboundedErrorCodesCreateNoTimeSeries(t *testing.T) {
 	tel := newTelemetry(otel.Options{})
 	s := tel.server()
 	code := int64(0)
 	server.AddTool(s, mcp.Tool{Name: "count"}, func(context.Context, struct{}) (string, error) {
 		code++
-		return "", &jsonrpc.Error{Code: code, Message: "oh"}
+		return "", &jsonrpc.Error{Code: code, Message: "failed"}
 	})
 	c := mcptest.Dial(t, s, tel.client)
 	for range 10 {
@@ -338,11 +337,11 @@ func TestMetricsDoNotTellUnboundedCodesApart(t *testing.T) {
 		}
 	}
 	if got := text(tel.span(t, trace.SpanKindClient, "tools/call"), "error.type"); got != "10" {
-		t.Errorf("a span has the type %q", got)
+		t.Errorf("error.type of the span is %q", got)
 	}
 }
 
-func TestWhatIsPersonalIsRecordedOnRequest(t *testing.T) {
+func TestPersonalDataIsRecordedOnRequest(t *testing.T) {
 	tel := newTelemetry(otel.Options{ResourceURIs: true, RequestIDs: true, Content: true})
 	s := tel.server()
 	server.AddResource(s, mcp.Resource{URI: "demo://a", Name: "a"}, func(context.Context) (string, error) { return "a", nil })
@@ -355,23 +354,23 @@ func TestWhatIsPersonalIsRecordedOnRequest(t *testing.T) {
 	}
 	for _, kind := range []trace.SpanKind{trace.SpanKindClient, trace.SpanKindServer} {
 		if uri := text(tel.span(t, kind, "resources/read"), "mcp.resource.uri"); uri != "demo://a" {
-			t.Errorf("%v: the URI is %q", kind, uri)
+			t.Errorf("%v: mcp.resource.uri is %q", kind, uri)
 		}
 		greeting := tel.span(t, kind, "tools/call greet")
 		if got := text(greeting, "gen_ai.tool.call.arguments"); got != "{}" {
-			t.Errorf("%v: the arguments are %q", kind, got)
+			t.Errorf("%v: arguments are %q", kind, got)
 		}
 		if got := text(greeting, "gen_ai.tool.call.result"); !strings.Contains(got, "Hello") {
-			t.Errorf("%v: the result is %q", kind, got)
+			t.Errorf("%v: result is %q", kind, got)
 		}
 	}
 	if id := text(tel.span(t, trace.SpanKindServer, "tools/call greet"), "jsonrpc.request.id"); id == "" {
-		t.Error("the id is missing")
+		t.Error("jsonrpc.request.id is missing")
 	}
 }
 
-// A span of the transport is linked; with nothing in _meta it is the parent.
-func TestTransportsSpanIsALink(t *testing.T) {
+// Without trace context in _meta, the span of the transport is the parent.
+func TestSpanOfTransportIsLinked(t *testing.T) {
 	for name, propagated := range map[string]bool{"linked": true, "parent": false} {
 		t.Run(name, func(t *testing.T) {
 			tel := newTelemetry(otel.Options{})
@@ -396,16 +395,15 @@ func TestTransportsSpanIsALink(t *testing.T) {
 			far := tel.span(t, trace.SpanKindServer, "tools/call greet")
 			switch {
 			case propagated && (len(far.Links) != 1 || !far.Links[0].SpanContext.Equal(transport)):
-				t.Errorf("the links are %v", far.Links)
+				t.Errorf("links are %v", far.Links)
 			case !propagated && (len(far.Links) != 0 || far.Parent.SpanID() != transport.SpanID()):
-				t.Errorf("the parent is %v, the links are %v", far.Parent, far.Links)
+				t.Errorf("parent is %v, links are %v", far.Parent, far.Links)
 			}
 		})
 	}
 }
 
-// A client of a public endpoint neither continues its trace there nor brings baggage.
-func TestPublicEndpointBeginsItsOwnTrace(t *testing.T) {
+func TestPublicEndpointIgnoresTraceAndBaggageOfClient(t *testing.T) {
 	tel := newTelemetry(otel.Options{PublicEndpoint: true})
 	c := mcptest.Dial(t, tel.server(), tel.client)
 	who, _ := baggage.NewMember("who", "Ada")
@@ -415,18 +413,17 @@ func TestPublicEndpointBeginsItsOwnTrace(t *testing.T) {
 	}
 	near, far := tel.span(t, trace.SpanKindClient, "tools/call greet"), tel.span(t, trace.SpanKindServer, "tools/call greet")
 	if far.SpanContext.TraceID() == near.SpanContext.TraceID() || len(far.Links) != 1 || far.Links[0].SpanContext.SpanID() != near.SpanContext.SpanID() {
-		t.Errorf("%v continues %v, links %v", far.SpanContext, near.SpanContext, far.Links)
+		t.Errorf("span %v of client span %v, links %v", far.SpanContext, near.SpanContext, far.Links)
 	}
 }
 
-// A panic ends the span as what it is for the client: an internal error.
-func TestPanicsEndTheSpan(t *testing.T) {
+func TestPanicEndsSpanWithInternalError(t *testing.T) {
 	tel := newTelemetry(otel.Options{})
 	s := tel.server()
 	s.Middleware = append(s.Middleware, func(next call.Handler) call.Handler {
 		return func(ctx context.Context, c *call.Call) (any, error) {
 			if c.Method() == mcp.MethodCallTool {
-				panic("oh")
+				panic("failed")
 			}
 			return next(ctx, c)
 		}

@@ -26,15 +26,15 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// overheard is what has passed an endpoint that nobody else may know.
-type overheard struct {
+// recorder records the secrets in the traffic of an endpoint.
+type recorder struct {
 	next http.Handler
 
 	mu    sync.Mutex
-	kinds map[string]string // by secret
+	kinds map[string]string // the key is the secret
 }
 
-func (o *overheard) note(kind, secret string) {
+func (o *recorder) note(kind, secret string) {
 	if secret == "" {
 		return
 	}
@@ -46,34 +46,33 @@ func (o *overheard) note(kind, secret string) {
 var stateInBody = regexp.MustCompile(`"requestState":"([^"]+)"|sessionId=(\S+)|(?m:^id: ([^.\n]+))`)
 
 // ServeHTTP implements http.Handler.
-func (o *overheard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (o *recorder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	_, payload, _ := strings.Cut(token, ".") // its header says how it is signed, and no more
+	_, payload, _ := strings.Cut(token, ".") // the header of a token is not secret
 	o.note("token", payload)
-	o.next.ServeHTTP(listener{w, o}, r)
+	o.next.ServeHTTP(recordingWriter{w, o}, r)
 	o.note("session", w.Header().Get("Mcp-Session-Id"))
 }
 
-// listener is a response that is overheard.
-type listener struct {
+// recordingWriter records the secrets in a response.
+type recordingWriter struct {
 	http.ResponseWriter
-	o *overheard
+	recorder *recorder
 }
 
-func (l listener) Write(p []byte) (int, error) {
+func (w recordingWriter) Write(p []byte) (int, error) {
 	for _, match := range stateInBody.FindAllStringSubmatch(string(p), -1) {
-		l.o.note("requestState", match[1])
-		l.o.note("session", match[2])
-		l.o.note("event", match[3])
+		w.recorder.note("requestState", match[1])
+		w.recorder.note("session", match[2])
+		w.recorder.note("event", match[3])
 	}
-	return l.ResponseWriter.Write(p)
+	return w.ResponseWriter.Write(p)
 }
 
-func (l listener) Unwrap() http.ResponseWriter { return l.ResponseWriter }
+func (w recordingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// R6: neither spans nor measurements have a secret in them, though everything is asked
-// to be recorded that can be.
-func TestR6NoSecretIsTraced(t *testing.T) {
+// R6: spans and measurements have no secrets, even if all options are enabled.
+func TestR6TelemetryHasNoSecrets(t *testing.T) {
 	issuer, err := devissuer.Start(devissuer.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +97,7 @@ func TestR6NoSecretIsTraced(t *testing.T) {
 			})
 			server.AddTool(s, mcp.Tool{Name: "panic"}, func(ctx context.Context, _ struct{}) (string, error) { panic(ctx) })
 			server.AddTool(s, mcp.Tool{Name: "more"}, func(context.Context, struct{}) (string, error) { return "", nil }, server.RequireScopes("more"))
-			o := &overheard{next: s, kinds: make(map[string]string)}
+			o := &recorder{next: s, kinds: make(map[string]string)}
 			endpoint := httptest.NewUnstartedServer(o)
 			uri := "http://" + endpoint.Listener.Addr().String() + "/mcp"
 			s.Auth = jwt.Protect(&auth.ProtectedResource{URI: uri, Issuers: []string{issuer.URL()}, Scopes: []string{"mcp"}})
@@ -119,14 +118,14 @@ func TestR6NoSecretIsTraced(t *testing.T) {
 			for _, audience := range []string{uri, "https://other.example/mcp"} {
 				d := client.Dialer{Revision: r, Logger: slog.New(slog.DiscardHandler)}
 				d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-					return nil, errors.New("nobody is there")
+					return nil, errors.New("no user")
 				}
 				tel.client(&d)
 				c, err := d.Dial(t.Context(), &client.HTTPTarget{URL: uri, Header: http.Header{"Authorization": {"Bearer " + token(audience)}}})
 				if err != nil {
 					continue
 				}
-				for _, tool := range []string{"who", "ask", "lost", "panic", "more", "nobody"} {
+				for _, tool := range []string{"who", "ask", "lost", "panic", "more", "unknown"} {
 					_, _ = c.CallTool(t.Context(), tool, nil, client.WithProgress(func(float64, float64, string) {}))
 				}
 				_ = c.Close()
@@ -153,12 +152,12 @@ func TestR6NoSecretIsTraced(t *testing.T) {
 				seen[kind] = true
 				for _, half := range []string{secret[:len(secret)/2], secret[len(secret)/2:]} {
 					if strings.Contains(text.String(), half) {
-						t.Errorf("a %s is traced: %s", kind, text.String())
+						t.Errorf("telemetry contains a %s: %s", kind, text.String())
 					}
 				}
 			}
 			if !seen["token"] || r.Modern() && !seen["requestState"] || !r.Modern() && !seen["session"] || len(spans) < 5 {
-				t.Errorf("this test shows nothing: %d spans, %v", len(spans), seen)
+				t.Errorf("too few secrets or spans to test: %d spans, %v", len(spans), seen)
 			}
 		})
 	}
