@@ -14,8 +14,8 @@ import (
 	"github.com/parley-mcp/parley/client"
 )
 
-// told is what the contexts of scenarios about authorization hold.
-type told struct {
+// authContext is the context of a scenario about authorization.
+type authContext struct {
 	ClientID     string `json:"client_id"`
 	ClientSecret string `json:"client_secret"`
 	Issuer       string `json:"issuer"`
@@ -30,22 +30,22 @@ type told struct {
 	JWT string `json:"valid_jwt"`
 }
 
-// documentURL is this client's identifier where documents are supported. Nobody
-// fetches it.
+// documentURL is the id of this client at authorization servers that support client ID metadata documents. The mock
+// servers do not fetch it.
 const documentURL = "https://conformance-test.local/client-metadata.json"
 
-// authorization is what a scenario about authorization needs.
-func authorization(scenario, server string) (*oauth.Client, error) {
-	var t told
+// newAuth returns the authorization of the client in a scenario.
+func newAuth(scenario, server string) (*oauth.Client, error) {
+	var t authContext
 	if text := os.Getenv("MCP_CONFORMANCE_CONTEXT"); text != "" {
 		if err := json.Unmarshal([]byte(text), &t); err != nil {
-			return nil, fmt.Errorf("the scenario's context: %w", err)
+			return nil, fmt.Errorf("cannot decode MCP_CONFORMANCE_CONTEXT: %w", err)
 		}
 	}
 	c := &oauth.Client{
 		Name:        "parley-conformance",
 		MetadataURL: documentURL,
-		Interaction: &oauth.Manual{RedirectURI: "http://localhost:3000/callback", Open: visit},
+		Interaction: &oauth.Manual{RedirectURI: "http://localhost:3000/callback", Open: authorize},
 	}
 	if t.ClientID != "" {
 		r := oauth.Registration{Issuer: t.Issuer, ClientID: t.ClientID, ClientSecret: t.ClientSecret}
@@ -76,9 +76,8 @@ func authorization(scenario, server string) (*oauth.Client, error) {
 	return c, nil
 }
 
-// visit is the user and their browser: it looks where the authorization server sends
-// them, and does not go there.
-func visit(ctx context.Context, url string) (string, error) {
+// authorize does what a browser and its user do, and returns the URL that the authorization server redirects to.
+func authorize(ctx context.Context, url string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return "", err
@@ -92,7 +91,7 @@ func visit(ctx context.Context, url string) (string, error) {
 	io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
 	callback := resp.Header.Get("Location")
 	if callback == "" {
-		return "", fmt.Errorf("the authorization endpoint answers with status %d and sends nobody back", resp.StatusCode)
+		return "", fmt.Errorf("authorization endpoint must redirect, got status %d", resp.StatusCode)
 	}
 	return callback, nil
 }
@@ -100,7 +99,7 @@ func visit(ctx context.Context, url string) (string, error) {
 // isAuthorization reports whether a scenario is about authorization.
 func isAuthorization(scenario string) bool { return strings.HasPrefix(scenario, "auth/") }
 
-// callTestTool is what a client does once it is let in.
+// callTestTool calls every tool of the server.
 func callTestTool(ctx context.Context, c *client.Client) error {
 	all, err := tools(ctx, c)
 	if err != nil {
@@ -114,8 +113,8 @@ func callTestTool(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// mustBeRefused are the scenarios in which the client has to give up.
-var mustBeRefused = map[string]error{
+// wantErrors are the errors with which the client must end some scenarios.
+var wantErrors = map[string]error{
 	"auth/resource-mismatch":        oauth.ErrResourceMismatch,
 	"auth/iss-supported-missing":    oauth.ErrIssuerMismatch,
 	"auth/iss-wrong-issuer":         oauth.ErrIssuerMismatch,
@@ -125,17 +124,16 @@ var mustBeRefused = map[string]error{
 	"auth/scope-retry-limit":        oauth.ErrInsufficientScope,
 }
 
-// asRefused turns the error that a scenario has to end with into success, and its
-// absence into an error.
-func asRefused(scenario string, err error) error {
-	want := mustBeRefused[scenario]
+// checkError compares the error of a scenario with the wanted one. It returns nil if they are the same.
+func checkError(scenario string, err error) error {
+	want := wantErrors[scenario]
 	switch {
 	case want == nil:
 		return err
 	case err == nil:
-		return errors.New("the client was let in and should have given up")
+		return fmt.Errorf("client got access, want error: %w", want)
 	case errors.Is(err, want):
-		fmt.Fprintln(os.Stderr, "client: as it should be:", err)
+		fmt.Fprintln(os.Stderr, "client: ended with the wanted error:", err)
 		return nil
 	}
 	return err

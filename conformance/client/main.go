@@ -1,9 +1,9 @@
-// Command client is what the official conformance suite starts against its mock
-// servers. The URL is its last argument; what to do there is in the environment:
+// Command client is the client that the official conformance suite runs against its mock servers. The last argument
+// is the URL of the server. These environment variables select the scenario:
 //
-//	MCP_CONFORMANCE_SCENARIO          the scenario's name
-//	MCP_CONFORMANCE_PROTOCOL_VERSION  the revision to speak; empty: find out
-//	MCP_CONFORMANCE_CONTEXT           what else a scenario has to know, as JSON
+//	MCP_CONFORMANCE_SCENARIO          the name of the scenario
+//	MCP_CONFORMANCE_PROTOCOL_VERSION  the revision to use; empty for automatic selection
+//	MCP_CONFORMANCE_CONTEXT           the parameters of the scenario, as JSON
 package main
 
 import (
@@ -17,12 +17,11 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// patience is less than the suite's thirty seconds, so that we and not it have the
-// last word.
-const patience = 25 * time.Second
+// timeout is less than the 30 seconds of the suite, so that the error of the client is recorded.
+const timeout = 25 * time.Second
 
 func main() {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "client:", err)
@@ -32,7 +31,7 @@ func main() {
 
 func run(ctx context.Context) error {
 	if len(os.Args) < 2 {
-		return errors.New("the server's URL must be the last argument")
+		return errors.New("the last argument must be the URL of the server")
 	}
 	name, server := os.Getenv("MCP_CONFORMANCE_SCENARIO"), os.Args[len(os.Args)-1]
 	scenario, ok := scenarios()[name]
@@ -48,15 +47,15 @@ func run(ctx context.Context) error {
 		Revision: mcp.Revision(os.Getenv("MCP_CONFORMANCE_PROTOCOL_VERSION")),
 		Trace:    func(sent bool, message []byte) { fmt.Fprintf(os.Stderr, "sent=%t %s\n", sent, message) },
 	}
-	answer(&d)
+	answerElicitation(&d)
 	if isAuthorization(name) {
-		auth, err := authorization(name, server)
+		auth, err := newAuth(name, server)
 		if err != nil {
 			return err
 		}
 		d.Auth = auth
 	}
-	return asRefused(name, play(ctx, &d, server, scenario))
+	return checkError(name, play(ctx, &d, server, scenario))
 }
 
 func play(ctx context.Context, d *client.Dialer, server string, scenario func(context.Context, *client.Client) error) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// scenarios returns what to do in each scenario, by its name.
+// scenarios returns the functions that run the scenarios, by name.
 func scenarios() map[string]func(context.Context, *client.Client) error {
 	return map[string]func(context.Context, *client.Client) error{
 		"initialize":                          list,
@@ -20,7 +20,7 @@ func scenarios() map[string]func(context.Context, *client.Client) error {
 		"tools_call":                          addNumbers,
 		"request-metadata":                    list,
 		"http-standard-headers":               callAll,
-		"http-custom-headers":                 callAsTold,
+		"http-custom-headers":                 callFromContext,
 		"http-invalid-tool-headers":           callAllInRegion,
 		"json-schema-ref-no-deref":            list,
 		"json-schema-2020-12-preservation":    echoSchema,
@@ -28,7 +28,7 @@ func scenarios() map[string]func(context.Context, *client.Client) error {
 	}
 }
 
-// tools returns the server's tools.
+// tools lists the tools of the server.
 func tools(ctx context.Context, c *client.Client) ([]*mcp.Tool, error) {
 	var all []*mcp.Tool
 	for tool, err := range c.Tools(ctx) {
@@ -45,7 +45,7 @@ func list(ctx context.Context, c *client.Client) error {
 	return err
 }
 
-// must calls a tool that has to succeed.
+// must calls a tool and returns an error if it fails.
 func must(ctx context.Context, c *client.Client, name string, arguments any) error {
 	result, err := c.CallTool(ctx, name, arguments)
 	if err != nil {
@@ -86,8 +86,7 @@ func callAll(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// callAllInRegion calls every tool that is left after those with unusable headers
-// are dropped.
+// callAllInRegion calls every tool. The client drops the tools with invalid header annotations.
 func callAllInRegion(ctx context.Context, c *client.Client) error {
 	all, err := tools(ctx, c)
 	if err != nil {
@@ -101,21 +100,21 @@ func callAllInRegion(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// callAsTold makes the calls that the scenario's context lists.
-func callAsTold(ctx context.Context, c *client.Client) error {
-	var told struct {
+// callFromContext makes the calls in the context of the scenario.
+func callFromContext(ctx context.Context, c *client.Client) error {
+	var scenario struct {
 		ToolCalls []struct {
 			Name      string          `json:"name"`
 			Arguments json.RawMessage `json:"arguments"`
 		} `json:"toolCalls"`
 	}
-	if err := json.Unmarshal([]byte(os.Getenv("MCP_CONFORMANCE_CONTEXT")), &told); err != nil {
-		return fmt.Errorf("the scenario's context: %w", err)
+	if err := json.Unmarshal([]byte(os.Getenv("MCP_CONFORMANCE_CONTEXT")), &scenario); err != nil {
+		return fmt.Errorf("cannot decode MCP_CONFORMANCE_CONTEXT: %w", err)
 	}
 	if err := list(ctx, c); err != nil {
 		return err
 	}
-	for _, call := range told.ToolCalls {
+	for _, call := range scenario.ToolCalls {
 		if err := must(ctx, c, call.Name, call.Arguments); err != nil {
 			return err
 		}
@@ -123,7 +122,7 @@ func callAsTold(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// echoSchema sends a schema back exactly as it came.
+// echoSchema sends the schema of a tool back, byte for byte.
 func echoSchema(ctx context.Context, c *client.Client) error {
 	all, err := tools(ctx, c)
 	if err != nil {
@@ -134,5 +133,5 @@ func echoSchema(ctx context.Context, c *client.Client) error {
 			return must(ctx, c, "json_schema_echo", map[string]json.RawMessage{"schema": tool.InputSchema})
 		}
 	}
-	return errors.New("there is no json_schema_2020_12_tool")
+	return errors.New("tool json_schema_2020_12_tool is missing")
 }

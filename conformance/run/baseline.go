@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// A baseline lists what is known not to pass: per leg, scenarios ("tools-list") and single checks of a scenario
-// ("tools-list:tools-name-format"). Its file is the part of YAML that this needs:
+// baseline lists the scenarios ("tools-list") and single checks ("tools-list:tools-name-format") that are known not to
+// pass, per leg. Its file is a subset of YAML:
 //
 //	client-all:          # a leg
-//	  - auth/dpop        # an entry, and why it is there
+//	  - auth/dpop        # an entry, with its reason
 type baseline struct {
 	lines   []string
 	entries map[string][]entry // by leg
 }
 
-// An entry is one line of the file. check is empty when the entry is for the whole scenario.
+// entry is one line of the file. check is empty in an entry for the whole scenario.
 type entry struct {
 	scenario, check string
-	line            int // from 0
+	line            int // starts at 0
 }
 
 func (e entry) String() string {
@@ -57,12 +57,12 @@ func parseBaseline(text string) (*baseline, error) {
 		}
 		if item, ok := strings.CutPrefix(content, "  - "); ok {
 			if current == "" {
-				return fail("an entry above every leg")
+				return fail("entry must follow a leg")
 			}
 			e := entry{line: i}
 			e.scenario, e.check, _ = strings.Cut(item, ":")
 			if seen[current+" "+item] {
-				return fail("an entry given twice")
+				return fail("duplicate entry")
 			}
 			seen[current+" "+item] = true
 			b.entries[current] = append(b.entries[current], e)
@@ -70,14 +70,14 @@ func parseBaseline(text string) (*baseline, error) {
 		}
 		name, ok := strings.CutSuffix(content, ":")
 		if !ok {
-			return fail("neither a leg (\"server-all:\") nor an entry (\"  - tools-list\")")
+			return fail("line must be a leg (\"server-all:\") or an entry (\"  - tools-list\")")
 		}
 		l, err := parseLeg(name)
 		if err != nil {
 			return fail(err.Error())
 		}
 		if _, ok := b.entries[l.String()]; ok {
-			return fail("a leg given twice")
+			return fail("duplicate leg")
 		}
 		current = l.String()
 		b.entries[current] = nil
@@ -85,7 +85,7 @@ func parseBaseline(text string) (*baseline, error) {
 	return b, nil
 }
 
-// without gives the file's text without the lines of these entries; all else, comments too, stays.
+// without returns the text of the file without the lines of some entries. It keeps all other lines.
 func (b *baseline) without(stale []entry) string {
 	var text strings.Builder
 	for i, line := range b.lines {
@@ -96,12 +96,12 @@ func (b *baseline) without(stale []entry) string {
 	return text.String()
 }
 
-// shrink takes the stale entries out of the file, and out of judged.
-func (b *baseline) shrink(file string, judged []judgement) error {
+// shrink removes the stale entries from the file and from the reports.
+func (b *baseline) shrink(file string, reports []legReport) error {
 	var stale []entry
-	for i := range judged {
-		stale = append(stale, judged[i].stale...)
-		judged[i].stale = nil
+	for i := range reports {
+		stale = append(stale, reports[i].stale...)
+		reports[i].stale = nil
 	}
 	return os.WriteFile(file, []byte(b.without(stale)), 0o644)
 }

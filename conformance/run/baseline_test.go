@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const sample = `# why
+const sample = `# comment
 server-all:
   - ping            # transports
   - tools-list:format
@@ -30,14 +30,14 @@ func TestBaselineKeepsItsEntriesByLeg(t *testing.T) {
 	}
 }
 
-func TestBaselineRefusesWhatItCannotRead(t *testing.T) {
+func TestBaselineRejectsInvalidLines(t *testing.T) {
 	for text, want := range map[string]string{
-		"  - ping\n": "line 1: an entry above every leg",
-		"server-all:\n  - ping\n  - ping # again\n": "line 3: an entry given twice",
-		"server-all:\nserver-all:\n":                "line 2: a leg given twice",
-		"server-some:\n":                            `line 1: no leg "server-some"`,
-		"server-all:\n- ping\n":                     "line 2: neither a leg",
-		"server-all: [ping]\n":                      "line 1: neither a leg",
+		"  - ping\n": "line 1: entry must follow a leg",
+		"server-all:\n  - ping\n  - ping # again\n": "line 3: duplicate entry",
+		"server-all:\nserver-all:\n":                "line 2: duplicate leg",
+		"server-some:\n":                            `line 1: unknown leg "server-some"`,
+		"server-all:\n- ping\n":                     "line 2: line must be a leg",
+		"server-all: [ping]\n":                      "line 1: line must be a leg",
 	} {
 		if _, err := parseBaseline(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("parse %q: error %v, want %q", text, err, want)

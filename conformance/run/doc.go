@@ -1,22 +1,22 @@
-// Run drives the official conformance suite against this library and holds the outcome against a baseline.
+// Command run runs the official conformance suite against this library and compares the results with a baseline.
 //
-//	go run ./conformance/run            # all six legs; what make conformance does
+//	go run ./conformance/run            # all six legs, as make conformance does
 //	go run ./conformance/run -leg client-all -leg server-2026-07-28
-//	go run ./conformance/run -shrink    # take what passes now out of the baseline
+//	go run ./conformance/run -shrink    # remove the entries that pass from the baseline
 //
-// It builds two programs and drives each through three legs: the whole suite ("all"), and the frozen
-// requirement sets of 2025-11-25 and 2026-07-28, which pin the wire.
+// It builds two programs and runs three legs with each: the whole suite ("all"), and the frozen requirement sets of
+// 2025-11-25 and 2026-07-28, which fix the revision.
 //
-//   - ./conformance/server is started once, as "server -listen 127.0.0.1:0". It prints the URL of its endpoint
-//     as the first line of stdout, serves every leg in that one process, and ends within ten seconds of an interrupt.
-//   - ./conformance/client is started by the suite once per scenario, with the URL of a mock server as its last
-//     argument and the scenario's name in MCP_CONFORMANCE_SCENARIO, its context in MCP_CONFORMANCE_CONTEXT and
-//     the revision in MCP_CONFORMANCE_PROTOCOL_VERSION.
+//   - The command runs ./conformance/server once, as "server -listen 127.0.0.1:0". The server prints the URL of its
+//     endpoint as the first line of standard output, serves all legs, and exits within 10 seconds of an interrupt.
+//   - The suite runs ./conformance/client once for each scenario. The last argument is the URL of a mock server. The
+//     name of the scenario is in MCP_CONFORMANCE_SCENARIO, its context in MCP_CONFORMANCE_CONTEXT and the revision in
+//     MCP_CONFORMANCE_PROTOCOL_VERSION.
 //
-// The suite's own --expected-failures does not count warnings of servers, calls a scenario that checked nothing a
-// success, and ignores how clients end. So this program reads the checks themselves: a scenario passes when at least
-// one check of its own succeeded, none failed or warned, and no program panicked or raced.
+// The option --expected-failures of the suite is not used: it ignores warnings about servers and exit codes of clients,
+// and accepts a scenario without checks. This command reads the checks instead. A scenario passes if at least one of its
+// own checks succeeded, no check failed or warned, and no program panicked or had a data race.
 //
-// Everything printed and written by the suite and the programs stays in the folder given by -out.
-// The exit status is 0 when nothing failed and the baseline is exact, 1 when not, 2 when the suite could not run.
+// All output of the suite and the programs is in the directory of -out. The exit status is 0 if the results equal the
+// baseline, 1 if they differ, and 2 if the suite could not run.
 package main

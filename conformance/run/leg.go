@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A leg is one run of the suite: one role, over everything the suite has or one frozen requirement set.
+// leg is one run of the suite: one role, with all scenarios or with one frozen requirement set.
 type leg struct {
 	role string // "server" or "client"
 	set  string // "all" or a revision
@@ -19,7 +19,7 @@ var allLegs = []leg{
 
 func (l leg) String() string { return l.role + "-" + l.set }
 
-// selection is how the suite is told what belongs to the leg.
+// selection returns the arguments that select the scenarios of the leg.
 func (l leg) selection() []string {
 	if l.set == "all" {
 		return []string{"--suite", "all"}
@@ -38,7 +38,7 @@ func legNames() []string {
 func parseLeg(name string) (leg, error) {
 	i := slices.IndexFunc(allLegs, func(l leg) bool { return l.String() == name })
 	if i < 0 {
-		return leg{}, fmt.Errorf("no leg %q: want one of %s", name, strings.Join(legNames(), ", "))
+		return leg{}, fmt.Errorf("unknown leg %q: use one of %s", name, strings.Join(legNames(), ", "))
 	}
 	return allLegs[i], nil
 }

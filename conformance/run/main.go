@@ -28,7 +28,7 @@ func main() {
 
 type config struct {
 	legs           []leg
-	tools, out     string // folders
+	tools, out     string // directories
 	baseline       string // file
 	server, client string // packages
 	race, shrink   bool
@@ -41,13 +41,13 @@ func parseFlags() config {
 		c.legs = append(c.legs, l)
 		return err
 	})
-	flag.StringVar(&c.tools, "tools", filepath.Join(".tools", "conformance"), "`folder` into which scripts/tools installed the suite")
-	flag.StringVar(&c.out, "out", filepath.Join(".out", "conformance"), "`folder` for programs and logs; emptied first")
-	flag.StringVar(&c.baseline, "baseline", filepath.Join("conformance", "baseline.yaml"), "`file` that lists what is known not to pass")
+	flag.StringVar(&c.tools, "tools", filepath.Join(".tools", "conformance"), "`directory` in which scripts/tools installed the suite")
+	flag.StringVar(&c.out, "out", filepath.Join(".out", "conformance"), "`directory` for programs and logs; its content is removed first")
+	flag.StringVar(&c.baseline, "baseline", filepath.Join("conformance", "baseline.yaml"), "`file` with the scenarios that are known not to pass")
 	flag.StringVar(&c.server, "server", "./conformance/server", "`package` of the server under test")
 	flag.StringVar(&c.client, "client", "./conformance/client", "`package` of the client under test")
 	flag.BoolVar(&c.race, "race", false, "build the programs with the race detector")
-	flag.BoolVar(&c.shrink, "shrink", false, "rewrite the baseline without the entries that are no longer needed")
+	flag.BoolVar(&c.shrink, "shrink", false, "remove the entries that pass from the baseline")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		flag.Usage()
@@ -59,7 +59,7 @@ func parseFlags() config {
 	return c
 }
 
-// run reports whether everything is as the baseline says.
+// run reports whether the results equal the baseline.
 func run(ctx context.Context, c config) (ok bool, err error) {
 	known, err := readBaseline(c.baseline)
 	if err != nil {
@@ -97,19 +97,19 @@ func run(ctx context.Context, c config) (ok bool, err error) {
 		subjects["server"] = server.url
 	}
 
-	var judged []judgement
+	var reports []legReport
 	for _, l := range c.legs {
 		start := time.Now()
 		outcomes, err := suite.run(ctx, l, subjects[l.role])
 		if err != nil {
 			return false, fmt.Errorf("%v: %w", l, err)
 		}
-		judged = append(judged, judge(l, outcomes, known.entries[l.String()], time.Since(start)))
+		reports = append(reports, evaluate(l, outcomes, known.entries[l.String()], time.Since(start)))
 	}
 	if c.shrink {
-		if err := known.shrink(c.baseline, judged); err != nil {
+		if err := known.shrink(c.baseline, reports); err != nil {
 			return false, err
 		}
 	}
-	return report(os.Stdout, judged), nil
+	return report(os.Stdout, reports), nil
 }

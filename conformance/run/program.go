@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	startTimeout = 30 * time.Second // from start to the URL on stdout
-	stopTimeout  = 10 * time.Second // from interrupt to exit
+	startTimeout = 30 * time.Second // from the start to the URL on standard output
+	stopTimeout  = 10 * time.Second // from the interrupt to the exit
 )
 
-// build compiles one program under test. file is absolute.
+// build compiles a program under test. file must be absolute.
 func build(ctx context.Context, pkg, file string, race bool) error {
 	args := []string{"build", "-o", file}
 	if race {
@@ -32,22 +32,22 @@ func build(ctx context.Context, pkg, file string, race bool) error {
 	return nil
 }
 
-// A serverProcess is the server under test, running. It belongs to whoever started it, who must stop it.
+// serverProcess is the running server under test. The caller of startServer must stop it.
 type serverProcess struct {
 	url    string
 	cmd    *exec.Cmd
 	log    string
-	exited chan error // receives once
+	exited chan error // receives one value
 }
 
-// startServer starts out/server and waits for its URL. What it writes goes to out/server.log.
+// startServer starts out/server and waits for its URL. The standard error of the server is out/server.log.
 func startServer(ctx context.Context, out string) (*serverProcess, error) {
 	file := filepath.Join(out, "server.log")
 	log, err := os.Create(file)
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close() // the child keeps its own
+	defer log.Close() // the process has its own descriptor
 	cmd := exec.Command(filepath.Join(out, "server"), "-listen", "127.0.0.1:0")
 	cmd.Stderr = log
 	stdout, err := cmd.StdoutPipe()
@@ -75,9 +75,9 @@ func startServer(ctx context.Context, out string) (*serverProcess, error) {
 		if strings.HasPrefix(p.url, "http://") {
 			return p, nil
 		}
-		cause = fmt.Errorf("server said %q where its URL was expected; see %s", p.url, file)
+		cause = fmt.Errorf("server must print its URL first, got %q; see %s", p.url, file)
 	case <-timeout.C:
-		cause = fmt.Errorf("server gave no URL in %v; see %s", startTimeout, file)
+		cause = fmt.Errorf("server printed no URL within %v; see %s", startTimeout, file)
 	case <-ctx.Done():
 		cause = ctx.Err()
 	}
@@ -86,11 +86,11 @@ func startServer(ctx context.Context, out string) (*serverProcess, error) {
 	return nil, cause
 }
 
-// stop interrupts the server and reports how it ended: early, late, not cleanly, or (nil) as it should.
+// stop interrupts the server. It returns an error if the server ended before, too late or with an error.
 func (p *serverProcess) stop() error {
 	select {
 	case err := <-p.exited:
-		return errors.Join(fmt.Errorf("server ended before the suite did; see %s", p.log), err, distress(p.log))
+		return errors.Join(fmt.Errorf("server ended before the suite; see %s", p.log), err, crashIn(p.log))
 	default:
 	}
 	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
@@ -101,18 +101,18 @@ func (p *serverProcess) stop() error {
 	select {
 	case err := <-p.exited:
 		if err != nil {
-			err = fmt.Errorf("server after an interrupt: %w; see %s", err, p.log)
+			err = fmt.Errorf("server failed after the interrupt: %w; see %s", err, p.log)
 		}
-		return errors.Join(err, distress(p.log))
+		return errors.Join(err, crashIn(p.log))
 	case <-timeout.C:
 		_ = p.cmd.Process.Kill()
 		<-p.exited
-		return fmt.Errorf("server still ran %v after an interrupt; see %s", stopTimeout, p.log)
+		return fmt.Errorf("server did not exit within %v of the interrupt; see %s", stopTimeout, p.log)
 	}
 }
 
-// distress reads what a program wrote to stderr and reports a crash or a data race in it.
-func distress(file string) error {
+// crashIn returns an error if the standard error of a program, in a file, has a panic or a data race.
+func crashIn(file string) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err

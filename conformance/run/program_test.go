@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Copied under the name "server", this test program is the server under test; the variable says how it behaves.
+// Under the name "server", this test binary is the server under test. The variable selects its behaviour.
 const behaviour = "CONFORMANCE_RUN_TEST_SERVER"
 
 func TestMain(m *testing.M) {
@@ -26,11 +26,11 @@ func behave(how string) {
 	interrupt := make(chan os.Signal, 1)
 	signal.Notify(interrupt, os.Interrupt)
 	switch how {
-	case "mute":
+	case "no URL":
 		fmt.Println("listening somewhere")
 	case "crash":
 		fmt.Println("http://127.0.0.1:1/mcp")
-		panic("boom")
+		panic("failed")
 	default:
 		fmt.Println("http://127.0.0.1:1/mcp")
 		<-interrupt
@@ -43,7 +43,7 @@ func behave(how string) {
 	}
 }
 
-// installServer puts this test program where startServer looks for the server.
+// installServer makes this test binary the server that startServer starts.
 func installServer(t *testing.T, how string) (out string) {
 	t.Helper()
 	t.Setenv(behaviour, how)
@@ -71,32 +71,32 @@ func TestServerIsStartedAndStopped(t *testing.T) {
 	}
 }
 
-func TestServerMustSayItsURL(t *testing.T) {
-	if _, err := startServer(t.Context(), installServer(t, "mute")); err == nil || !strings.Contains(err.Error(), `"listening somewhere"`) {
-		t.Errorf("error %v, want what the server said", err)
+func TestServerMustPrintItsURL(t *testing.T) {
+	if _, err := startServer(t.Context(), installServer(t, "no URL")); err == nil || !strings.Contains(err.Error(), `"listening somewhere"`) {
+		t.Errorf("error %v, want the output of the server", err)
 	}
 }
 
-func TestStopReportsAnUncleanEnd(t *testing.T) {
+func TestStopReportsFailureOfServer(t *testing.T) {
 	for how, want := range map[string]string{"fail": "exit status 3", "race": "WARNING: DATA RACE"} {
 		p, err := startServer(t.Context(), installServer(t, how))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := p.stop(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("stop of a server that should %s: %v, want %q", how, err, want)
+			t.Errorf("%s: error %v, want %q", how, err, want)
 		}
 	}
 }
 
-func TestStopReportsACrash(t *testing.T) {
+func TestStopReportsCrash(t *testing.T) {
 	p, err := startServer(t.Context(), installServer(t, "crash"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.exited <- <-p.exited // wait for it
 	err = p.stop()
-	if err == nil || !strings.Contains(err.Error(), "ended before the suite did") || !strings.Contains(err.Error(), "panic: boom") {
+	if err == nil || !strings.Contains(err.Error(), "ended before the suite") || !strings.Contains(err.Error(), "panic: failed") {
 		t.Errorf("stop: %v, want the panic", err)
 	}
 }

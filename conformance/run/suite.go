@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// legTimeout bounds one leg. The suite gives a scenario 30 s; a leg whose scenarios mostly run into that is broken.
+// legTimeout is the limit for one leg. The suite allows 30 seconds for a scenario.
 const legTimeout = 8 * time.Minute
 
-// A suite is the installed conformance suite. Both fields are absolute; out holds the programs under test.
+// suite is the installed conformance suite. The paths are absolute; out has the programs under test.
 type suite struct {
 	command []string
 	out     string
@@ -39,13 +39,13 @@ func findSuite(tools, out string) (suite, error) {
 	}
 	for _, file := range command {
 		if _, err := os.Stat(file); err != nil {
-			return suite{}, fmt.Errorf("the conformance suite is not installed, run scripts/tools: %w", err)
+			return suite{}, fmt.Errorf("cannot find the conformance suite: %w; run scripts/tools", err)
 		}
 	}
 	return suite{command: command, out: out}, nil
 }
 
-// A check is one line of a scenario's checks.json.
+// check is one element of the checks.json of a scenario.
 type check struct {
 	ID           string `json:"id"`
 	Status       string `json:"status"` // SUCCESS, FAILURE, WARNING, SKIPPED or INFO
@@ -53,16 +53,17 @@ type check struct {
 	ErrorMessage string `json:"errorMessage"`
 }
 
-// An outcome is what the suite found out in one scenario.
+// outcome is the result of one scenario.
 type outcome struct {
 	scenario string
 	checks   []check
-	dir      string // where its files are; empty if the suite left none
-	distress error  // the client crashed or raced
+	dir      string // the directory with its files, or empty if there is none
+	crash    error  // a panic or data race of the client
 }
 
-// run drives one leg and returns an outcome for each of its scenarios, in the suite's order. subject is the URL of
-// the server under test, or the command of the client under test, relative to s.out because the suite splits it at spaces.
+// run runs one leg and returns the outcome of each of its scenarios, in the order of the suite. subject is the URL of the
+// server under test or the command of the client under test. The command is relative to s.out, because the suite splits it
+// at spaces.
 func (s suite) run(ctx context.Context, l leg, subject string) ([]outcome, error) {
 	scenarios, err := s.scenarios(ctx, l)
 	if err != nil {
@@ -79,12 +80,12 @@ func (s suite) run(ctx context.Context, l leg, subject string) ([]outcome, error
 	defer cancel()
 	cmd := s.cmd(ctx, append([]string{l.role, flag, subject, "-o", l.String()}, l.selection()...)...)
 	cmd.Stdout, cmd.Stderr = log, log
-	// The exit status says less than the checks do; that the suite ran to its end shows in every scenario having some.
+	// The checks say more than the exit status. A suite that did not finish leaves scenarios without checks.
 	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("the suite did not end: %w; see %s", err, log.Name())
+		return nil, fmt.Errorf("suite did not finish: %w; see %s", err, log.Name())
 	}
 	found, err := readOutcomes(filepath.Join(s.out, l.String()), l.role)
 	if err != nil {
@@ -101,7 +102,7 @@ func (s suite) run(ctx context.Context, l leg, subject string) ([]outcome, error
 		outcomes = append(outcomes, o)
 	}
 	for name := range found {
-		return nil, fmt.Errorf("the suite ran %q, which is not in its list", name)
+		return nil, fmt.Errorf("suite ran %q, which is not in its list", name)
 	}
 	return outcomes, nil
 }
@@ -113,7 +114,7 @@ func (s suite) cmd(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// scenarios asks the suite what belongs to the leg.
+// scenarios returns the names of the scenarios in the leg.
 func (s suite) scenarios(ctx context.Context, l leg) ([]string, error) {
 	args := []string{"list"}
 	if l.set != "all" {
@@ -124,19 +125,19 @@ func (s suite) scenarios(ctx context.Context, l leg) ([]string, error) {
 	cmd.Stderr = &stderr
 	text, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("list the scenarios: %w\n%s", err, stderr.Bytes())
+		return nil, fmt.Errorf("cannot list the scenarios: %w\n%s", err, stderr.Bytes())
 	}
 	names := parseList(string(text), l.role)
 	if len(names) == 0 {
-		return nil, fmt.Errorf("the suite lists no scenario for %v:\n%s", l, text)
+		return nil, fmt.Errorf("suite lists no scenarios for %v:\n%s", l, text)
 	}
 	return names, nil
 }
 
 var listLine = regexp.MustCompile(`^ +- (\S+)(?: \[(.*)\])?$`)
 
-// parseList reads the output of the suite's list command: headings at the margin that name a role, and a line per
-// scenario. Below a last heading, of what a set runs but does not score, each line names its role itself.
+// parseList reads the output of the list command of the suite. It has headings that name a role and a line for each
+// scenario. After the last heading, for scenarios that are not scored, each line names its role.
 func parseList(text, role string) []string {
 	var names []string
 	var section string
@@ -160,10 +161,11 @@ func parseList(text, role string) []string {
 	return names
 }
 
-// The suite names a scenario's folder after it and the time, and puts "server-" before those of servers.
+// resultDir matches the directory of a scenario: its name and the time. The scenarios of servers have the prefix
+// "server-".
 var resultDir = regexp.MustCompile(`^(.+)-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}Z$`)
 
-// readOutcomes reads the checks below dir, by scenario. Scenario names may hold slashes.
+// readOutcomes reads all outcomes in dir. The names of scenarios can contain slashes.
 func readOutcomes(dir, role string) (map[string]outcome, error) {
 	found := map[string]outcome{}
 	err := filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
@@ -176,13 +178,13 @@ func readOutcomes(dir, role string) (map[string]outcome, error) {
 		}
 		m := resultDir.FindStringSubmatch(filepath.ToSlash(rel))
 		if m == nil {
-			return fmt.Errorf("no scenario's folder: %s", rel)
+			return fmt.Errorf("unexpected directory %s: its name must be that of a scenario and a time", rel)
 		}
 		o := outcome{scenario: m[1], dir: filepath.Dir(file)}
 		if role == "server" {
 			o.scenario = strings.TrimPrefix(o.scenario, "server-")
 		} else {
-			o.distress = distress(filepath.Join(o.dir, "stderr.txt"))
+			o.crash = crashIn(filepath.Join(o.dir, "stderr.txt"))
 		}
 		text, err := os.ReadFile(file)
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestParseListFindsTheScenariosOfARole(t *testing.T) {
+func TestParseListFindsScenariosOfRole(t *testing.T) {
 	const all = `Server scenarios (test against a server):
   - ping [2025-06-18,2025-11-25]
   - tools-list [2025-11-25]
@@ -49,7 +49,7 @@ Run and reported, but never scored:
 	}
 }
 
-func TestReadOutcomesNamesScenariosByTheirFolders(t *testing.T) {
+func TestReadOutcomesNamesScenariosByDirectory(t *testing.T) {
 	const stamp = "-2026-01-02T03-04-05-678Z"
 	dir := t.TempDir()
 	write := func(file, text string) {
@@ -63,9 +63,9 @@ func TestReadOutcomesNamesScenariosByTheirFolders(t *testing.T) {
 	}
 	write("server/server-server-initialize"+stamp+"/checks.json", `[{"id":"a","status":"SUCCESS","extra":{}}]`)
 	write("client/auth/2025-03-26-fallback"+stamp+"/checks.json", `[]`)
-	write("client/auth/2025-03-26-fallback"+stamp+"/stderr.txt", "goroutine noise\npanic: boom\n")
+	write("client/auth/2025-03-26-fallback"+stamp+"/stderr.txt", "a log line\npanic: failed\n")
 	write("client/initialize"+stamp+"/checks.json", `[]`)
-	write("client/initialize"+stamp+"/stderr.txt", "a log line about panic: nothing\n")
+	write("client/initialize"+stamp+"/stderr.txt", "a log line with panic: in it\n")
 
 	server, err := readOutcomes(filepath.Join(dir, "server"), "server")
 	if err != nil {
@@ -78,13 +78,13 @@ func TestReadOutcomesNamesScenariosByTheirFolders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o, ok := client["auth/2025-03-26-fallback"]; !ok || o.distress == nil {
-		t.Errorf("a client's panic went unnoticed: %+v", client)
+	if o, ok := client["auth/2025-03-26-fallback"]; !ok || o.crash == nil {
+		t.Errorf("panic of the client is missing: %+v", client)
 	}
-	if o, ok := client["initialize"]; !ok || o.distress != nil {
-		t.Errorf("a panic was noticed where there is none: %+v", client)
+	if o, ok := client["initialize"]; !ok || o.crash != nil {
+		t.Errorf("unexpected panic: %+v", client)
 	}
 	if none, err := readOutcomes(filepath.Join(dir, "absent"), "client"); len(none) != 0 || err != nil {
-		t.Errorf("a suite that left nothing: %v, %v", none, err)
+		t.Errorf("missing directory: %v, %v", none, err)
 	}
 }

@@ -13,8 +13,7 @@ import (
 
 type none struct{}
 
-// addContentTools adds the tools that show each kind of content, an error and
-// progress.
+// addContentTools adds the tools that return each kind of content, fail or report progress.
 func addContentTools(s *server.Server) {
 	image := mcp.Image(sample(png), "image/png")
 	resource := &mcp.EmbeddedResource{Resource: mcp.ResourceContents{
@@ -51,7 +50,7 @@ func reportProgress(ctx context.Context, _ none) (string, error) {
 	return "Done.", nil
 }
 
-// A red pixel, and a sound without samples.
+// An image of one red pixel, and audio without samples.
 const (
 	png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
 	wav = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="

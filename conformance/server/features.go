@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 What is deprecated still has to work.
+//lint:file-ignore SA1019 The suite tests deprecated features.
 
 package main
 
@@ -11,11 +11,11 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// addResources adds resources, a template, and one that is watched.
+// addResources adds resources and a template.
 func addResources(s *server.Server) {
 	server.AddStatic(s, mcp.Resource{URI: "test://static-text", Name: "Static text", Description: "A text.", MimeType: "text/plain"},
 		"This is the content of the static text resource.")
-	server.AddStatic(s, mcp.Resource{URI: "test://static-binary", Name: "Static binary", Description: "A picture.", MimeType: "image/png"}, sample(png))
+	server.AddStatic(s, mcp.Resource{URI: "test://static-binary", Name: "Static binary", Description: "An image.", MimeType: "image/png"}, sample(png))
 	server.AddStatic(s, mcp.Resource{URI: "test://watched-resource", Name: "Watched", Description: "A text to subscribe to.", MimeType: "text/plain"},
 		"Nothing has changed yet.")
 	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "test://template/{id}/data", Name: "Template", Description: "Data by id.", MimeType: "application/json"},
@@ -26,7 +26,7 @@ func addResources(s *server.Server) {
 		})
 }
 
-// addPrompts adds prompts of all shapes, and completion for one.
+// addPrompts adds prompts, and completion for one of them.
 func addPrompts(s *server.Server) {
 	server.AddPrompt(s, mcp.Prompt{Name: "test_simple_prompt", Description: "A prompt without arguments."},
 		func(context.Context, struct{}) (string, error) { return "This is a simple prompt.", nil })
@@ -41,14 +41,14 @@ func addPrompts(s *server.Server) {
 		func(context.Context, string, map[string]string) ([]string, error) {
 			return []string{"test-one", "test-two"}, nil
 		})
-	server.AddPrompt(s, mcp.Prompt{Name: "test_prompt_with_embedded_resource", Description: "A prompt that shows a resource."},
+	server.AddPrompt(s, mcp.Prompt{Name: "test_prompt_with_embedded_resource", Description: "A prompt with an embedded resource."},
 		func(_ context.Context, in struct {
-			URI string `json:"resourceUri" doc:"which resource"`
+			URI string `json:"resourceUri" doc:"the URI of the resource"`
 		}) ([]mcp.PromptMessage, error) {
-			shown := &mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: in.URI, MimeType: "text/plain", Text: "The resource's text."}}
+			shown := &mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: in.URI, MimeType: "text/plain", Text: "The text of the resource."}}
 			return []mcp.PromptMessage{{Role: mcp.RoleUser, Content: shown}, {Role: mcp.RoleUser, Content: mcp.Text("Summarize it.")}}, nil
 		})
-	server.AddPrompt(s, mcp.Prompt{Name: "test_prompt_with_image", Description: "A prompt that shows a picture."},
+	server.AddPrompt(s, mcp.Prompt{Name: "test_prompt_with_image", Description: "A prompt with an image."},
 		func(context.Context, struct{}) ([]mcp.PromptMessage, error) {
 			return []mcp.PromptMessage{{Role: mcp.RoleUser, Content: mcp.Image(sample(png), "image/png")}, {Role: mcp.RoleUser, Content: mcp.Text("What is it?")}}, nil
 		})
@@ -64,27 +64,27 @@ func addPrompts(s *server.Server) {
 		})
 }
 
-// addChanges adds tools that change what the server offers.
+// addChanges adds tools that change the lists of the server.
 func addChanges(s *server.Server) {
 	var count atomic.Int64
 	server.AddTool(s, mcp.Tool{Name: "test_trigger_tool_change", Description: "Changes the list of tools."},
 		func(context.Context, struct{}) (string, error) {
-			// The list is as it was when this is over; that it changed is told all the same.
-			transient := mcp.Tool{Name: fmt.Sprintf("test_transient_%d", count.Add(1)), Description: "Here for a moment."}
+			// The list is the same afterwards, but clients are notified.
+			transient := mcp.Tool{Name: fmt.Sprintf("test_transient_%d", count.Add(1)), Description: "Removed at once."}
 			server.AddTool(s, transient, func(context.Context, struct{}) (string, error) { return "", nil })
 			s.RemoveTool(transient.Name)
 			return "changed", nil
 		})
 	server.AddTool(s, mcp.Tool{Name: "test_trigger_prompt_change", Description: "Changes the list of prompts."},
 		func(context.Context, struct{}) (string, error) {
-			transient := mcp.Prompt{Name: fmt.Sprintf("test_transient_%d", count.Add(1)), Description: "Here for a moment."}
+			transient := mcp.Prompt{Name: fmt.Sprintf("test_transient_%d", count.Add(1)), Description: "Removed at once."}
 			server.AddPrompt(s, transient, func(context.Context, struct{}) (string, error) { return "", nil })
 			s.RemovePrompt(transient.Name)
 			return "changed", nil
 		})
 }
 
-// addLogging adds the tools that log to the client.
+// addLogging adds the tools that send log messages.
 func addLogging(s *server.Server) {
 	log := func(ctx context.Context, _ struct{}) (string, error) {
 		logger := server.Logger(ctx)
@@ -94,5 +94,5 @@ func addLogging(s *server.Server) {
 		return "logged", nil
 	}
 	server.AddTool(s, mcp.Tool{Name: "test_tool_with_logging", Description: "Logs three messages."}, log)
-	server.AddTool(s, mcp.Tool{Name: "test_logging_tool", Description: "Tries to log."}, log)
+	server.AddTool(s, mcp.Tool{Name: "test_logging_tool", Description: "Logs."}, log)
 }

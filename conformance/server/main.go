@@ -1,6 +1,5 @@
-// Command server is what the official conformance suite calls: a server with the
-// fixtures that its scenarios expect. It prints its URL as the first line and serves
-// until it is interrupted.
+// Command server is the server that the official conformance suite tests. It has the fixtures that the scenarios
+// expect, prints its URL as the first line, and serves until it is interrupted.
 //
 //	go run ./conformance/server -listen 127.0.0.1:8000
 package main
@@ -22,7 +21,7 @@ import (
 
 func main() {
 	listen := "127.0.0.1:0"
-	flag.StringVar(&listen, "listen", listen, "`address` to listen on; port 0 is any that is free")
+	flag.StringVar(&listen, "listen", listen, "`address` to listen on; port 0 is a free port")
 	flag.StringVar(&listen, "addr", listen, "the same as -listen")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -33,15 +32,15 @@ func main() {
 	}
 }
 
-// grace is how long calls in flight may take after an interrupt. The suite leaves
-// some open, and its runner waits ten seconds.
+// grace is the time that calls in flight have after an interrupt. The suite leaves calls open, and conformance/run waits
+// 10 seconds for the exit.
 const grace = 3 * time.Second
 
 func run(ctx context.Context, listen string) error {
 	s := &server.Server{Name: "parley-conformance", Title: "Parley under test", Version: "1.0.0"}
 	addContentTools(s)
 	addSchemaTools(s)
-	addAsks(s)
+	addInputRequests(s)
 	addResources(s)
 	addPrompts(s)
 	addChanges(s)
@@ -66,7 +65,7 @@ func run(ctx context.Context, listen string) error {
 	}
 	ending, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
-	// Calls that are ended are the suite's, which has gone.
+	// The remaining calls are those of the suite, which has ended.
 	if err := s.Shutdown(ending); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}

@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 What is deprecated still has to work.
+//lint:file-ignore SA1019 The suite tests deprecated features.
 
 package main
 
@@ -26,20 +26,20 @@ type color struct {
 }
 
 type confirmation struct {
-	OK bool `json:"ok" doc:"go on?"`
+	OK bool `json:"ok" doc:"continue?"`
 }
 
-// addAsks adds the tools that ask their client, in both eras.
-func addAsks(s *server.Server) {
-	server.AddTool(s, mcp.Tool{Name: "test_sampling", Description: "Has the client's model answer a prompt."},
+// addInputRequests adds the tools with one input request, for both eras.
+func addInputRequests(s *server.Server) {
+	server.AddTool(s, mcp.Tool{Name: "test_sampling", Description: "Asks the model of the client."},
 		func(ctx context.Context, in struct {
 			Prompt string `json:"prompt"`
 		}) (string, error) {
-			said, err := server.Sample(ctx, sampling(in.Prompt))
+			answer, err := server.Sample(ctx, sampling(in.Prompt))
 			if err != nil {
 				return "", err
 			}
-			return "LLM response: " + textOf(said.Content), nil
+			return "LLM response: " + textOf(answer.Content), nil
 		})
 	server.AddTool(s, mcp.Tool{Name: "test_elicitation", Description: "Asks the user for a name and an address."},
 		func(ctx context.Context, in struct {
@@ -52,33 +52,33 @@ func addAsks(s *server.Server) {
 			return fmt.Sprintf("User response: %s, %s", u.Username, u.Email), nil
 		})
 	server.AddTool(s, mcp.Tool{Name: "test_elicitation_sep1034_defaults", Description: "Asks with a form that has defaults."}, formTool(defaultsForm))
-	server.AddTool(s, mcp.Tool{Name: "test_elicitation_sep1330_enums", Description: "Asks with a form of all kinds of choices."}, formTool(enumsForm))
-	server.AddTool(s, mcp.Tool{Name: "test_missing_capability", Description: "Needs a client that samples."},
+	server.AddTool(s, mcp.Tool{Name: "test_elicitation_sep1330_enums", Description: "Asks with a form that has all kinds of choices."}, formTool(enumsForm))
+	server.AddTool(s, mcp.Tool{Name: "test_missing_capability", Description: "Requires the sampling capability."},
 		func(ctx context.Context, _ struct{}) (string, error) {
-			said, err := server.Sample(ctx, sampling("Say something."))
+			answer, err := server.Sample(ctx, sampling("Say something."))
 			if err != nil {
 				return "", err
 			}
-			return textOf(said.Content), nil
+			return textOf(answer.Content), nil
 		})
 	server.AddTool(s, mcp.Tool{Name: "test_streaming_elicitation", Description: "Asks the user for a name."}, askName)
 	addInputRequired(s)
 }
 
-// addInputRequired adds what asks in several rounds.
+// addInputRequired adds the tools for input_required results.
 func addInputRequired(s *server.Server) {
 	tool := func(suffix, description string) mcp.Tool {
 		return mcp.Tool{Name: "test_input_required_result_" + suffix, Description: description}
 	}
 	server.AddTool(s, tool("elicitation", "Asks for a name."), askName)
-	server.AddTool(s, tool("sampling", "Asks the client's model."), func(ctx context.Context, _ struct{}) (string, error) {
-		said, err := server.Sample(ctx, sampling("What is the capital of France?"), server.Key("capital_question"))
+	server.AddTool(s, tool("sampling", "Asks the model of the client."), func(ctx context.Context, _ struct{}) (string, error) {
+		answer, err := server.Sample(ctx, sampling("What is the capital of France?"), server.Key("capital_question"))
 		if err != nil {
 			return "", err
 		}
-		return textOf(said.Content), nil
+		return textOf(answer.Content), nil
 	})
-	server.AddTool(s, tool("list_roots", "Asks for the client's roots."), func(ctx context.Context, _ struct{}) (string, error) {
+	server.AddTool(s, tool("list_roots", "Asks for the roots of the client."), func(ctx context.Context, _ struct{}) (string, error) {
 		roots, err := server.Roots(ctx, server.Key("client_roots"))
 		if err != nil {
 			return "", err
@@ -86,25 +86,25 @@ func addInputRequired(s *server.Server) {
 		return fmt.Sprintf("%d roots", len(roots)), nil
 	})
 	server.AddTool(s, tool("request_state", "Asks for a confirmation."), func(ctx context.Context, _ struct{}) (string, error) {
-		if _, err := server.Elicit[confirmation](ctx, "Go on?", server.Key("confirm")); err != nil {
+		if _, err := server.Elicit[confirmation](ctx, "Continue?", server.Key("confirm")); err != nil {
 			return "", err
 		}
 		return "state-ok", nil
 	})
-	server.AddTool(s, tool("multiple_inputs", "Asks three things at once."), func(ctx context.Context, _ struct{}) (string, error) {
+	server.AddTool(s, tool("multiple_inputs", "Makes three input requests at once."), func(ctx context.Context, _ struct{}) (string, error) {
 		var who name
-		var said mcp.CreateMessageResult
+		var answer mcp.CreateMessageResult
 		var roots []mcp.Root
 		err := server.Ask(ctx,
 			server.ElicitInto(&who, "What is your name?", server.Key("user_name")),
-			server.SampleInto(&said, sampling("Greet somebody."), server.Key("greeting")),
+			server.SampleInto(&answer, sampling("Write a greeting."), server.Key("greeting")),
 			server.RootsInto(&roots, server.Key("client_roots")))
 		if err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("%s, %s, %d roots", textOf(said.Content), who.Name, len(roots)), nil
+		return fmt.Sprintf("%s, %s, %d roots", textOf(answer.Content), who.Name, len(roots)), nil
 	})
-	server.AddTool(s, tool("multi_round", "Asks one thing after the other."), func(ctx context.Context, _ struct{}) (string, error) {
+	server.AddTool(s, tool("multi_round", "Makes two input requests, one after the other."), func(ctx context.Context, _ struct{}) (string, error) {
 		first, err := server.Elicit[name](ctx, "First?", server.Key("step1"))
 		if err != nil {
 			return "", err
@@ -116,19 +116,19 @@ func addInputRequired(s *server.Server) {
 		return first.Name + " likes " + second.Color, nil
 	})
 	server.AddTool(s, tool("tampered_state", "Asks for a confirmation."), func(ctx context.Context, _ struct{}) (string, error) {
-		_, err := server.Elicit[confirmation](ctx, "Go on?", server.Key("confirm"))
+		_, err := server.Elicit[confirmation](ctx, "Continue?", server.Key("confirm"))
 		return "confirmed", err
 	})
-	server.AddTool(s, tool("capabilities", "Asks whatever the client can answer."), func(ctx context.Context, _ struct{}) (string, error) {
+	server.AddTool(s, tool("capabilities", "Asks for input that the client supports."), func(ctx context.Context, _ struct{}) (string, error) {
 		if server.PeerOf(ctx).Capabilities.Elicitation.SupportsForm() {
 			who, err := server.Elicit[name](ctx, "What is your name?")
 			return who.Name, err
 		}
-		said, err := server.Sample(ctx, sampling("Say a name."))
+		answer, err := server.Sample(ctx, sampling("Say a name."))
 		if err != nil {
 			return "", err
 		}
-		return textOf(said.Content), nil
+		return textOf(answer.Content), nil
 	})
 }
 
@@ -157,7 +157,7 @@ func textOf(content []mcp.Content) string {
 	return strings.Join(texts, " ")
 }
 
-// formTool is a tool that shows a form and returns what was filled in.
+// formTool returns the handler of a tool that asks with a form and returns the content.
 func formTool(form string) func(context.Context, struct{}) (string, error) {
 	return func(ctx context.Context, _ struct{}) (string, error) {
 		content, err := server.ElicitForm(ctx, "Please fill in the form.", json.RawMessage(form))

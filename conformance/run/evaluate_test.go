@@ -13,13 +13,13 @@ func TestVerdicts(t *testing.T) {
 	failure := check{ID: "b", Status: "FAILURE", ErrorMessage: "wrong"}
 	warning := check{ID: "c", Status: "WARNING", Description: "odd"}
 	skipped := check{ID: "d", Status: "SKIPPED"}
-	crash := errors.New("panic: boom")
+	crash := errors.New("panic: failed")
 
 	for _, tt := range []struct {
 		name     string
 		checks   []check
-		distress error
-		entries  string // of the baseline, by space
+		crash    error
+		entries  string // of the baseline, separated by spaces
 		verdict  verdict
 		problems string
 		stale    string
@@ -27,21 +27,21 @@ func TestVerdicts(t *testing.T) {
 		{name: "success", checks: []check{ok, skipped}},
 		{name: "failure", checks: []check{ok, failure}, verdict: failed, problems: "FAILURE b: wrong"},
 		{name: "warning", checks: []check{ok, warning}, verdict: failed, problems: "WARNING c: odd"},
-		{name: "crash after success", checks: []check{ok}, distress: crash, verdict: failed, problems: "panic: boom"},
+		{name: "crash after success", checks: []check{ok}, crash: crash, verdict: failed, problems: "panic: failed"},
 		{name: "no result", verdict: failed, problems: "the suite left no result"},
 		{name: "only skips", checks: []check{skipped}, verdict: failed, problems: "the suite left no result"},
 		{name: "only skips and the schema", checks: []check{skipped, schema}, verdict: failed, problems: "the suite left no result"},
 
 		{name: "listed failure", checks: []check{failure}, entries: "s", verdict: known, problems: "FAILURE b: wrong"},
-		{name: "listed crash", distress: crash, entries: "s", verdict: known, problems: "panic: boom"},
+		{name: "listed crash", crash: crash, entries: "s", verdict: known, problems: "panic: failed"},
 		{name: "listed success", checks: []check{ok}, entries: "s", stale: "s"},
-		{name: "elsewhere listed", checks: []check{failure}, entries: "other", verdict: failed, problems: "FAILURE b: wrong", stale: "other"},
+		{name: "other scenario listed", checks: []check{failure}, entries: "other", verdict: failed, problems: "FAILURE b: wrong", stale: "other"},
 
 		{name: "listed check", checks: []check{ok, warning}, entries: "s:c", verdict: known, problems: "WARNING c: odd"},
 		{name: "one of two checks listed", checks: []check{failure, warning}, entries: "s:c", verdict: failed, problems: "FAILURE b: wrong"},
 		{name: "listed check that passes", checks: []check{ok}, entries: "s:a", stale: "s:a"},
-		{name: "check listed beside its scenario", checks: []check{failure}, entries: "s s:b", verdict: known, problems: "FAILURE b: wrong", stale: "s:b"},
-		{name: "listed check and a crash", checks: []check{warning}, distress: crash, entries: "s:c", verdict: failed, problems: "panic: boom"},
+		{name: "check and its scenario listed", checks: []check{failure}, entries: "s s:b", verdict: known, problems: "FAILURE b: wrong", stale: "s:b"},
+		{name: "listed check and a crash", checks: []check{warning}, crash: crash, entries: "s:c", verdict: failed, problems: "panic: failed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var entries []entry
@@ -49,7 +49,7 @@ func TestVerdicts(t *testing.T) {
 				scenario, id, _ := strings.Cut(item, ":")
 				entries = append(entries, entry{scenario, id, i})
 			}
-			j := judge(allLegs[0], []outcome{{scenario: "s", checks: tt.checks, distress: tt.distress}}, entries, time.Second)
+			j := evaluate(allLegs[0], []outcome{{scenario: "s", checks: tt.checks, crash: tt.crash}}, entries, time.Second)
 			var stale []string
 			for _, e := range j.stale {
 				stale = append(stale, e.String())
@@ -65,20 +65,20 @@ func TestVerdicts(t *testing.T) {
 			}
 
 			var out strings.Builder
-			if ok := report(&out, []judgement{j}); ok != (tt.verdict != failed && tt.stale == "") {
+			if ok := report(&out, []legReport{j}); ok != (tt.verdict != failed && tt.stale == "") {
 				t.Errorf("report returned %v and printed:\n%s", ok, out.String())
 			}
 		})
 	}
 }
 
-func TestReportSaysWhatFailedAndWhere(t *testing.T) {
-	j := judge(allLegs[0], []outcome{
+func TestReportNamesFailuresAndTheirDirectories(t *testing.T) {
+	j := evaluate(allLegs[0], []outcome{
 		{scenario: "ping", checks: []check{{ID: "a", Status: "SUCCESS"}}},
 		{scenario: "tools-list", dir: "logs/tools-list", checks: []check{{ID: "b", Status: "FAILURE", ErrorMessage: "two\nlines"}, {ID: "c", Status: "SKIPPED"}}},
 	}, []entry{{scenario: "gone"}}, 1500*time.Millisecond)
 	var out strings.Builder
-	report(&out, []judgement{j})
+	report(&out, []legReport{j})
 	want := `
 FAILED server-all tools-list
     FAILURE b: two
@@ -86,7 +86,7 @@ FAILED server-all tools-list
     see logs/tools-list
 
 STALE server-all gone
-    passes, or is no scenario of this leg: remove it from the baseline (-shrink does)
+    passes, or this leg has no such scenario: remove it from the baseline, for example with -shrink
 
          leg  scenarios  passed  baseline  failed  stale entries  skipped checks  time
   server-all          2       1         0       1              1               1  1.5s

@@ -7,14 +7,14 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// answer makes a client that answers what the mock servers ask.
-func answer(d *client.Dialer) {
+// answerElicitation makes a client answer the forms of the mock servers.
+func answerElicitation(d *client.Dialer) {
 	d.Elicit = func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		schema, err := mcp.ParseElicitSchema(form.RequestedSchema)
 		if err != nil {
 			return nil, err
 		}
-		// Only what is required: the library fills in the defaults of the rest.
+		// The library fills in the defaults of the optional fields.
 		content := map[string]any{}
 		for _, p := range schema.Properties {
 			if p.Name == "confirmed" {
@@ -25,7 +25,7 @@ func answer(d *client.Dialer) {
 	}
 }
 
-// echoState calls the tools of the scenario about what a server has its client keep.
+// echoState calls the tools of the scenario about requestState.
 func echoState(ctx context.Context, c *client.Client) error {
 	if err := list(ctx, c); err != nil {
 		return err

@@ -7,44 +7,44 @@ import (
 	"time"
 )
 
-// A verdict is what an outcome means, given the baseline.
+// verdict is the comparison of an outcome with the baseline.
 type verdict int
 
 const (
 	passed verdict = iota
-	known          // does not pass, and the baseline says so
-	failed         // does not pass, and the baseline does not say so
+	known          // not passed, and in the baseline
+	failed         // not passed, and not in the baseline
 )
 
 type result struct {
 	outcome
 	verdict  verdict
-	problems []string // why it does not pass; of a failed one, only what the baseline does not know
+	problems []string // the reasons; for the verdict failed, only those that are not in the baseline
 }
 
-// A judgement is one leg held against its part of the baseline.
-type judgement struct {
+// legReport is the comparison of one leg with its part of the baseline.
+type legReport struct {
 	leg     leg
 	took    time.Duration
 	results []result
-	stale   []entry // entries that no longer say anything true
+	stale   []entry // entries that no result needs
 }
 
-func (j judgement) count(v verdict) int {
+func (r legReport) count(v verdict) int {
 	n := 0
-	for _, r := range j.results {
-		if r.verdict == v {
+	for _, one := range r.results {
+		if one.verdict == v {
 			n++
 		}
 	}
 	return n
 }
 
-// skipped counts the checks that the suite found not applicable, whatever the verdicts.
-func (j judgement) skipped() int {
+// skipped counts the checks that the suite skipped.
+func (r legReport) skipped() int {
 	n := 0
-	for _, r := range j.results {
-		for _, c := range r.checks {
+	for _, one := range r.results {
+		for _, c := range one.checks {
 			if c.Status == "SKIPPED" {
 				n++
 			}
@@ -53,11 +53,11 @@ func (j judgement) skipped() int {
 	return n
 }
 
-func judge(l leg, outcomes []outcome, entries []entry, took time.Duration) judgement {
-	j := judgement{leg: l, took: took}
+func evaluate(l leg, outcomes []outcome, entries []entry, took time.Duration) legReport {
+	j := legReport{leg: l, took: took}
 	used := make(map[entry]bool)
 	for _, o := range outcomes {
-		j.results = append(j.results, judgeOutcome(o, entries, used))
+		j.results = append(j.results, evaluateOutcome(o, entries, used))
 	}
 	for _, e := range entries {
 		if !used[e] {
@@ -67,8 +67,8 @@ func judge(l leg, outcomes []outcome, entries []entry, took time.Duration) judge
 	return j
 }
 
-// judgeOutcome marks in used the entries that o still needs.
-func judgeOutcome(o outcome, entries []entry, used map[entry]bool) result {
+// evaluateOutcome evaluates one scenario and adds the entries that it needs to used.
+func evaluateOutcome(o outcome, entries []entry, used map[entry]bool) result {
 	find := func(checkID string) (entry, bool) {
 		i := slices.IndexFunc(entries, func(e entry) bool { return e.scenario == o.scenario && e.check == checkID })
 		if i < 0 {
@@ -84,11 +84,11 @@ func judgeOutcome(o outcome, entries []entry, used map[entry]bool) result {
 		switch c.Status {
 		case "SKIPPED", "INFO":
 		case "SUCCESS":
-			// That the messages fit their schema says nothing if the scenario skipped all it is about.
+			// Valid messages are not enough if the scenario skipped its own checks.
 			if c.ID != "wire-schema-valid" {
 				succeeded++
 			}
-		default: // FAILURE, WARNING, and whatever the suite may yet invent
+		default: // FAILURE, WARNING and unknown statuses
 			problem := fmt.Sprintf("%s %s: %s", c.Status, c.ID, cmp.Or(c.ErrorMessage, c.Description))
 			all = append(all, problem)
 			if e, ok := find(c.ID); ok && !listed {
@@ -98,11 +98,11 @@ func judgeOutcome(o outcome, entries []entry, used map[entry]bool) result {
 			}
 		}
 	}
-	if o.distress != nil {
-		all, unknown = append(all, o.distress.Error()), append(unknown, o.distress.Error())
+	if o.crash != nil {
+		all, unknown = append(all, o.crash.Error()), append(unknown, o.crash.Error())
 	}
 	if succeeded == 0 && len(all) == 0 {
-		nothing := "the suite skipped all its checks"
+		nothing := "the suite skipped all checks"
 		if o.dir == "" {
 			nothing = "the suite left no result"
 		}
