@@ -32,7 +32,7 @@ func (t *HTTPTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) (*l
 	}
 	options := httpwire.Options{
 		URL: t.URL, HTTP: d.HTTPClient, Header: t.Header.Clone(), Logger: d.Logger, MaxMessage: d.MaxMessage, Trace: d.Trace,
-		Beats: d.KeepAlive >= 0,
+		DetectSilence: d.KeepAlive >= 0,
 	}
 	if d.Auth != nil {
 		options.Auth = d.Auth

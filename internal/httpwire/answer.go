@@ -36,14 +36,14 @@ func (a *answerStream) begin(s *Server, live *legacy.StoredSession, r *http.Requ
 // held makes the response one of the session's streams, unless it is already. It
 // returns nil if there is none: the revision has no such thing, or the client has gone
 // away before it could hear of the stream.
-func (a *answerStream) held() *sessionStream {
+func (a *answerStream) ensureStream() *sessionStream {
 	if s := a.stream.Load(); s != nil {
 		return s
 	}
 	if !revision.ResumableStreams.In(a.live.Revision) || a.conn.ctx.Err() != nil {
 		return nil
 	}
-	s := a.server.Streams.add(groupOf(a.live.Key()), ofPost, nil, a.conn)
+	s := a.server.Streams.add(groupOf(a.live.Key()), kindPost, nil, a.conn)
 	if !a.stream.CompareAndSwap(nil, s) { // somebody else was faster
 		s.end()
 		return a.stream.Load()
@@ -56,16 +56,16 @@ func (a *answerStream) opening(dst []byte) []byte {
 	if !revision.StreamPolling.In(a.live.Revision) {
 		return dst
 	}
-	if s := a.held(); s != nil {
-		dst = appendPriming(dst, s.key.Stream, 0, usualRetry.Milliseconds())
+	if s := a.ensureStream(); s != nil {
+		dst = appendPriming(dst, s.key.Stream, 0, retryHint.Milliseconds())
 	}
 	return dst
 }
 
 // Write implements call.Stream.
 func (a *answerStream) Write(ctx context.Context, msg []byte) error {
-	if s := a.held(); s != nil {
-		return s.send(ctx, msg, oneOfMany)
+	if s := a.ensureStream(); s != nil {
+		return s.send(ctx, msg, entryMessage)
 	}
 	return a.conn.Write(ctx, msg)
 }
@@ -84,29 +84,29 @@ func (a *answerStream) CloseStream(ctx context.Context, retry time.Duration) err
 	if !revision.StreamPolling.In(a.live.Revision) {
 		return rpc.ErrUnsupported
 	}
-	s := a.held()
+	s := a.ensureStream()
 	if s == nil { // the client is away, and will not come back
 		return nil
 	}
-	return s.pause(ctx, min(max(retry, 0), maxRetry))
+	return s.closeConnection(ctx, min(max(retry, 0), maxRetryHint))
 }
 
 const (
-	usualRetry = time.Second     // for a client that loses its connection
-	maxRetry   = 2 * time.Minute // some time before what is held expires
+	retryHint    = time.Second     // for a client that loses its connection
+	maxRetryHint = 2 * time.Minute // some time before what is held expires
 )
 
 // respond sends the response: as JSON, unless messages came before it or the client
 // wants an event stream.
 func (a *answerStream) respond(out []byte) {
-	if a.server.plainly(a.r, a.conn) {
+	if a.server.asJSON(a.r, a.conn) {
 		if a.conn.ctx.Err() == nil {
 			a.server.reply(a.conn.w, a.r, http.StatusOK, out)
 		}
 		return
 	}
-	if s := a.held(); s != nil {
-		_ = s.send(context.Background(), out, lastOne) // the reader is waited for while it reads at all
+	if s := a.ensureStream(); s != nil {
+		_ = s.send(context.Background(), out, entryFinal) // the reader is waited for while it reads at all
 		return
 	}
 	_ = a.conn.Write(a.conn.ctx, out)

@@ -26,7 +26,7 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) (*http.Req
 	}
 	info, no := s.Auth.Authenticate(w.Header(), r)
 	if no != nil {
-		s.deny(w, r, jsonrpc.ID{}, no)
+		s.rejectUnauthorized(w, r, jsonrpc.ID{}, no)
 		return nil, false
 	}
 	return r.WithContext(auth.NewContext(r.Context(), info)), true
@@ -39,22 +39,22 @@ func isMetadata(r *http.Request) bool {
 }
 
 // deny answers a request that may not be served.
-func (s *Server) deny(w http.ResponseWriter, r *http.Request, request jsonrpc.ID, no *auth.Rejection) {
+func (s *Server) rejectUnauthorized(w http.ResponseWriter, r *http.Request, request jsonrpc.ID, no *auth.Rejection) {
 	level := slog.LevelDebug // clients come without a token to be told where to get one
 	if no.Err != nil {
 		level = slog.LevelError
 	}
-	s.refused.log(r.Context(), s.Logger, level, "request not authorized", slog.Int("status", no.Status), slog.String("reason", no.Reason), slog.Any("error", no.Err))
+	s.rejections.log(r.Context(), s.Logger, level, "request not authorized", slog.Int("status", no.Status), slog.String("reason", no.Reason), slog.Any("error", no.Err))
 	code := int64(jsonrpc.CodeInvalidRequest)
 	if no.Status >= http.StatusInternalServerError {
 		code = jsonrpc.CodeInternalError
 	}
-	refuse(w, no.Status, request, &jsonrpc.Error{Code: code, Message: no.Reason})
+	reject(w, no.Status, request, &jsonrpc.Error{Code: code, Message: no.Reason})
 }
 
 // permit checks that the token of a request grants the scopes that its messages need,
 // all together. If it does not, it has answered.
-func (s *Server) permit(w http.ResponseWriter, r *http.Request, request jsonrpc.ID, messages ...*jsonrpc.Message) bool {
+func (s *Server) checkScopes(w http.ResponseWriter, r *http.Request, request jsonrpc.ID, messages ...*jsonrpc.Message) bool {
 	info := auth.FromContext(r.Context())
 	var needed []string
 	for _, m := range messages {
@@ -65,21 +65,21 @@ func (s *Server) permit(w http.ResponseWriter, r *http.Request, request jsonrpc.
 			needed = challenge.Union(needed, scopes(call.New(call.Description{Method: m.Method, Params: &m.Params, Principal: info.Principal})))
 		}
 	}
-	lacks := func(scope string) bool { return !info.Grants(scope) }
-	if !slices.ContainsFunc(s.Auth.Scopes, lacks) && !slices.ContainsFunc(needed, lacks) {
+	missing := func(scope string) bool { return !info.Grants(scope) }
+	if !slices.ContainsFunc(s.Auth.Scopes, missing) && !slices.ContainsFunc(needed, missing) {
 		return true
 	}
-	s.deny(w, r, request, s.Auth.Challenge(w.Header(), r, info, needed))
+	s.rejectUnauthorized(w, r, request, s.Auth.Challenge(w.Header(), r, info, needed))
 	return false
 }
 
 // permitted serves requests whose token grants what every request needs.
-func (s *Server) permitted(serve http.HandlerFunc) http.HandlerFunc {
+func (s *Server) requireScopes(serve http.HandlerFunc) http.HandlerFunc {
 	if s.Auth == nil {
 		return serve
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
-		if s.permit(w, r, jsonrpc.ID{}) {
+		if s.checkScopes(w, r, jsonrpc.ID{}) {
 			serve(w, r)
 		}
 	}
@@ -93,7 +93,7 @@ func (s *Server) challenge(w http.ResponseWriter, r *http.Request) int {
 
 // unchallenged returns a context in which what handlers find lacking stays out of the
 // response's status: other calls of the same batch have been served.
-func (s *Server) unchallenged(ctx context.Context) context.Context {
+func (s *Server) withoutChallenge(ctx context.Context) context.Context {
 	if info := auth.FromContext(ctx); info != nil {
 		return auth.NewContext(ctx, info)
 	}
@@ -101,7 +101,7 @@ func (s *Server) unchallenged(ctx context.Context) context.Context {
 }
 
 // onBehalf returns ctx with what is known of the token that r came with.
-func (s *Server) onBehalf(ctx context.Context, r *http.Request) context.Context {
+func (s *Server) withToken(ctx context.Context, r *http.Request) context.Context {
 	if s.Auth == nil {
 		return ctx
 	}

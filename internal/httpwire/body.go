@@ -10,7 +10,7 @@ import (
 var errTooLarge = errors.New("too large")
 
 // firstRead is how much memory a peer gets on its mere word that so much will come.
-const firstRead = 64 << 10
+const maxInitialRead = 64 << 10
 
 // readBody reads a whole body of at most limit bytes, into memory of its own. Length
 // is how long it says it is, negative if it does not say. Memory grows with what
@@ -23,7 +23,7 @@ func readBody(r io.Reader, length, limit int64) ([]byte, error) {
 	if size < 0 {
 		size = 512
 	}
-	body := make([]byte, 0, min(size, firstRead, limit+1))
+	body := make([]byte, 0, min(size, maxInitialRead, limit+1))
 	for {
 		if int64(len(body)) == length {
 			return body, nil

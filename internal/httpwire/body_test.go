@@ -12,7 +12,7 @@ import (
 
 func TestBodyIsReadUpToItsLimit(t *testing.T) {
 	const limit = 200_000
-	for _, size := range []int{0, 1, 511, 512, 513, firstRead - 1, firstRead, firstRead + 1, limit - 1, limit, limit + 1, 2 * limit} {
+	for _, size := range []int{0, 1, 511, 512, 513, maxInitialRead - 1, maxInitialRead, maxInitialRead + 1, limit - 1, limit, limit + 1, 2 * limit} {
 		want := bytes.Repeat([]byte("x"), size)
 		for _, length := range []int64{int64(size), -1} {
 			for how, wrap := range map[string]func(io.Reader) io.Reader{
@@ -53,7 +53,7 @@ func TestBodyCostsWhatHasArrivedAndNotWhatIsPromised(t *testing.T) {
 		}
 	}
 	runtime.ReadMemStats(&after)
-	if each := (after.TotalAlloc - before.TotalAlloc) / 100; each > 2*firstRead {
+	if each := (after.TotalAlloc - before.TotalAlloc) / 100; each > 2*maxInitialRead {
 		t.Errorf("%d bytes each", each)
 	}
 }

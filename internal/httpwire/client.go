@@ -26,7 +26,7 @@ var (
 )
 
 // goodbye is how long a server may take to note that its session has ended.
-const goodbye = 2 * time.Second
+const endSessionTimeout = 2 * time.Second
 
 // Client is the client's end of Streamable HTTP. Each message is a request of its
 // own, and what the server says comes in its response.
@@ -53,7 +53,7 @@ var _ rpc.Wire = (*Client)(nil)
 // sessions. It hands what arrives to to.
 func NewClient(o Options, isModern bool, to rpc.Receiver) *Client {
 	c := &Client{Options: o, modern: isModern, to: to, http: o.newHTTP()}
-	c.authorize(c.http, holdOf(to))
+	c.authorize(c.http, pauseFunc(to))
 	if isModern {
 		c.revision = mcp.V20260728
 	}
@@ -90,7 +90,7 @@ func (c *Client) Close() error {
 }
 
 func (c *Client) endSession() {
-	ctx, cancel := context.WithTimeout(context.Background(), goodbye)
+	ctx, cancel := context.WithTimeout(context.Background(), endSessionTimeout)
 	defer cancel()
 	req, err := c.request(ctx, http.MethodDelete, nil)
 	if err != nil {
@@ -148,7 +148,7 @@ func (c *Client) Send(ctx context.Context, out *rpc.Outgoing) error {
 	if err != nil {
 		return err
 	}
-	if c.forgotten() {
+	if c.sessionGone() {
 		return ErrSessionGone
 	}
 	req.Header["Content-Type"] = jsonType
@@ -159,11 +159,11 @@ func (c *Client) Send(ctx context.Context, out *rpc.Outgoing) error {
 	c.trace(true, out.Message)
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return unsent(ctx, err)
+		return sendError(ctx, err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return c.failed(req, resp, out)
+		return c.statusFailure(req, resp, out)
 	}
 	switch out.Method {
 	case mcp.MethodInitialize:
@@ -194,7 +194,7 @@ func (c *Client) begin(session string) error {
 	return nil
 }
 
-func (c *Client) forgotten() bool {
+func (c *Client) sessionGone() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.gone
@@ -207,7 +207,7 @@ func (c *Client) answer(ctx context.Context, resp *http.Response, out *rpc.Outgo
 	case kind == "application/json":
 		body, err := readBody(resp.Body, resp.ContentLength, int64(c.MaxMessage))
 		if err != nil {
-			return interrupted(ctx, err)
+			return responseError(ctx, err)
 		}
 		answered, err := c.deliver(body, out.ID)
 		if err == nil && !answered {
@@ -262,7 +262,7 @@ func (c *Client) deliver(data []byte, id jsonrpc.ID) (answered bool, err error) 
 }
 
 // failed makes an error of a response that is none.
-func (c *Client) failed(req *http.Request, resp *http.Response, out *rpc.Outgoing) error {
+func (c *Client) statusFailure(req *http.Request, resp *http.Response, out *rpc.Outgoing) error {
 	if resp.StatusCode == http.StatusNotFound && req.Header[headerSession] != nil {
 		c.mu.Lock()
 		c.gone = true
@@ -270,8 +270,8 @@ func (c *Client) failed(req *http.Request, resp *http.Response, out *rpc.Outgoin
 		return ErrSessionGone
 	}
 	failure := statusError(resp)
-	patience := time.AfterFunc(errorPatience, func() { resp.Body.Close() })
-	defer patience.Stop()
+	timer := time.AfterFunc(errorBodyTimeout, func() { resp.Body.Close() })
+	defer timer.Stop()
 	body, err := readBody(resp.Body, resp.ContentLength, maxErrorBody)
 	if err == nil {
 		c.trace(false, body)
@@ -287,12 +287,12 @@ func (c *Client) failed(req *http.Request, resp *http.Response, out *rpc.Outgoin
 
 // Bounds on a body that comes with an error: it explains at most.
 const (
-	maxErrorBody  = 64 << 10
-	errorPatience = 2 * time.Second
+	maxErrorBody     = 64 << 10
+	errorBodyTimeout = 2 * time.Second
 )
 
 // unsent makes an error of a request that brought no response.
-func unsent(ctx context.Context, err error) error {
+func sendError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -307,7 +307,7 @@ func unsent(ctx context.Context, err error) error {
 }
 
 // interrupted makes an error of a response that broke off.
-func interrupted(ctx context.Context, err error) error {
+func responseError(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -326,8 +326,8 @@ func interrupted(ctx context.Context, err error) error {
 // never do.
 func finish(body io.ReadCloser) {
 	defer body.Close()
-	patience := time.AfterFunc(20*time.Millisecond, func() { body.Close() })
-	defer patience.Stop()
+	timer := time.AfterFunc(20*time.Millisecond, func() { body.Close() })
+	defer timer.Stop()
 	_, _ = io.CopyN(io.Discard, body, 4<<10)
 }
 

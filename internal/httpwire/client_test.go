@@ -323,7 +323,7 @@ func TestBodyThatDoesNotEndHoldsNobodyUp(t *testing.T) {
 		if _, err := c.call(t.Context(), &rpc.Request{Method: mcp.MethodPing}); err == nil {
 			t.Error("no error")
 		}
-		took("an error", errorPatience)
+		took("an error", errorBodyTimeout)
 		c.Close()
 		took("Close", 50*time.Millisecond)
 		close(done)
@@ -533,8 +533,8 @@ func TestU3U8RedirectsToAnotherOriginAreNotFollowed(t *testing.T) {
 			})}
 			o.Header = http.Header{"Authorization": {"Bearer t"}}
 			c := newLegacy(t, o)
-			var refused *call.StatusError
-			if _, err := list(t.Context(), c); !errors.As(err, &refused) || refused.Status != status {
+			var statusErr *call.StatusError
+			if _, err := list(t.Context(), c); !errors.As(err, &statusErr) || statusErr.Status != status {
 				t.Errorf("%d to %s: %v", status, location, err)
 			}
 			c.Close()
@@ -614,7 +614,7 @@ func TestCloseIsBounded(t *testing.T) {
 		synctest.Wait()
 		begun := time.Now()
 		c.Close()
-		if took := time.Since(begun); took > goodbye {
+		if took := time.Since(begun); took > endSessionTimeout {
 			t.Errorf("%v", took)
 		}
 	})

@@ -24,7 +24,7 @@ type observer interface {
 
 // maxRefusals is how often one request is sent again with other credentials: a nonce,
 // a first token, another nonce and a step-up are four.
-const maxRefusals = 4
+const maxReauthorizations = 4
 
 // authorized puts an Authorizer's credentials on what is sent to a server, and on
 // nothing else: it sees each hop of a redirect, and looks where that leads.
@@ -32,7 +32,7 @@ type authorized struct {
 	auth   Authorizer
 	server string
 	origin *url.URL
-	hold   func() (release func()) // stops the clocks of requests while a user is asked
+	pause  func() (release func()) // stops the clocks of requests while a user is asked
 	next   http.RoundTripper
 }
 
@@ -40,8 +40,8 @@ func (a *authorized) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme != a.origin.Scheme || !strings.EqualFold(req.URL.Host, a.origin.Host) {
 		return a.next.RoundTrip(req)
 	}
-	for refusals := 0; ; refusals++ {
-		sent, err := a.prepare(req, refusals > 0)
+	for attempts := 0; ; attempts++ {
+		sent, err := a.prepare(req, attempts > 0)
 		if err != nil {
 			if req.Body != nil {
 				req.Body.Close()
@@ -55,9 +55,9 @@ func (a *authorized) RoundTrip(req *http.Request) (*http.Response, error) {
 		if o, ok := a.auth.(observer); ok {
 			o.Observe(a.server, resp.Header)
 		}
-		refused := resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden
+		rejected := resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden
 		// A goodbye is not worth asking somebody for.
-		if !refused || refusals == maxRefusals || req.Method == http.MethodDelete {
+		if !rejected || attempts == maxReauthorizations || req.Method == http.MethodDelete {
 			return resp, nil
 		}
 		again, err := a.auth.Reauthorize(sent, a.server, resp)
@@ -74,7 +74,7 @@ func (a *authorized) RoundTrip(req *http.Request) (*http.Response, error) {
 // prepare makes the request to send: with credentials, and with its body once more.
 // The request itself stays as it is, as a RoundTripper's has to.
 func (a *authorized) prepare(req *http.Request, again bool) (*http.Request, error) {
-	sent := req.WithContext(rpc.WithClocks(req.Context(), a.hold))
+	sent := req.WithContext(rpc.WithClocks(req.Context(), a.pause))
 	sent.Header = req.Header.Clone()
 	if again && req.GetBody != nil {
 		body, err := req.GetBody()
@@ -95,7 +95,7 @@ func unauthorized(req *http.Request, err error) error {
 }
 
 // authorize puts the credentials of an Authorizer, if there is one, on all that c sends.
-func (o *Options) authorize(c *http.Client, hold func() (release func())) {
+func (o *Options) authorize(c *http.Client, pause func() (release func())) {
 	if o.Auth == nil {
 		return
 	}
@@ -107,7 +107,7 @@ func (o *Options) authorize(c *http.Client, hold func() (release func())) {
 	if next == nil {
 		next = http.DefaultTransport
 	}
-	c.Transport = &authorized{auth: o.Auth, server: o.URL, origin: origin, hold: hold, next: next}
+	c.Transport = &authorized{auth: o.Auth, server: o.URL, origin: origin, pause: pause, next: next}
 }
 
 // CloseIdleConnections is what http.Client looks for.
@@ -118,12 +118,12 @@ func (a *authorized) CloseIdleConnections() {
 }
 
 // holder is a Receiver whose clocks can be stopped. See call.Outbound.
-type holder interface {
+type pauser interface {
 	Hold() *rpc.Hold
 }
 
-func holdOf(to rpc.Receiver) func() (release func()) {
-	h, ok := to.(holder)
+func pauseFunc(to rpc.Receiver) func() (release func()) {
+	h, ok := to.(pauser)
 	if !ok {
 		return nil
 	}

@@ -54,7 +54,7 @@ func TestARefusedRequestIsSentAgainWhole(t *testing.T) {
 	}{
 		{http.MethodPost, "Bearer xx", 3, 200},
 		{http.MethodGet, "Bearer x", 2, 200},
-		{http.MethodPost, "never", 1 + maxRefusals, 401},
+		{http.MethodPost, "never", 1 + maxReauthorizations, 401},
 		{http.MethodDelete, "Bearer x", 1, 401},
 	} {
 		sent := 0
@@ -116,7 +116,7 @@ func TestWhatCannotBeAuthorizedIsNoLostConnection(t *testing.T) {
 	defer s.Close()
 	declined := errors.New("declined")
 	_, err := authorizing(s.URL, &passport{err: declined}).Get(s.URL)
-	err = unsent(t.Context(), err)
+	err = sendError(t.Context(), err)
 	if !errors.Is(err, call.ErrUnauthorized) || !errors.Is(err, declined) || errors.Is(err, call.ErrConnectionLost) {
 		t.Fatal(err)
 	}

@@ -13,38 +13,38 @@ import (
 )
 
 const (
-	maxReconnects  = 5 // without anything having arrived
-	defaultRetry   = time.Second
-	leastRetry     = 100 * time.Millisecond // whatever the server wants
-	streamPatience = time.Second            // for the standalone stream of a new session
-	fruitfulAfter  = 30 * time.Second       // a stream that was open for so long was no failure
+	maxReconnects     = 5 // without anything having arrived
+	defaultRetry      = time.Second
+	minRetry          = 100 * time.Millisecond // whatever the server wants
+	standaloneTimeout = time.Second            // for the standalone stream of a new session
+	successAfter      = 30 * time.Second       // a stream that was open for so long was no failure
 )
 
 // reconnects decides whether and when a stream that broke off is opened again.
 type reconnects struct {
-	last      string        // Last-Event-ID
-	wait      time.Duration // what the server wants us to wait
-	fruitless int
-	opened    time.Time
+	last     string        // Last-Event-ID
+	wait     time.Duration // what the server wants us to wait
+	failures int
+	opened   time.Time
 }
 
 // broke notes how far a stream came, and waits until it is to be opened again. It
 // reports false when it is not.
 func (r *reconnects) broke(ctx context.Context, events *eventReader) bool {
-	r.fruitless++
+	r.failures++
 	if events != nil {
-		if events.id != r.last || events.received || time.Since(r.opened) >= fruitfulAfter {
-			r.fruitless = 0
+		if events.id != r.last || events.received || time.Since(r.opened) >= successAfter {
+			r.failures = 0
 		}
 		r.last = events.id
 		if events.retry >= 0 {
 			r.wait = events.retry
 		}
 	}
-	if r.fruitless >= maxReconnects {
+	if r.failures >= maxReconnects {
 		return false
 	}
-	timer := time.NewTimer(max(r.wait, leastRetry))
+	timer := time.NewTimer(max(r.wait, minRetry))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -70,25 +70,25 @@ func (c *Client) stream(ctx context.Context, body io.ReadCloser, id jsonrpc.ID) 
 	r := reconnects{wait: defaultRetry}
 	for {
 		events := r.read(body, c.MaxMessage)
-		c.watchBeats(events, body)
+		c.watchSilence(events, body)
 		answered, err := c.events(events, id)
-		err = events.beats.end(err)
+		err = events.monitor.end(err)
 		if answered {
 			finish(body)
 			return err
 		}
 		body.Close()
 		if c.modern || events.id == "" || errors.Is(err, errEventTooLarge) {
-			return interrupted(ctx, err)
+			return responseError(ctx, err)
 		}
 		for body = nil; body == nil; {
 			if !r.broke(ctx, events) {
-				return interrupted(ctx, err)
+				return responseError(ctx, err)
 			}
 			events = nil
 			var again bool
 			if body, again = c.open(ctx, r.last); body == nil && !again {
-				return interrupted(ctx, err)
+				return responseError(ctx, err)
 			}
 		}
 	}
@@ -148,11 +148,11 @@ func (c *Client) listen(ctx context.Context) {
 	c.running.Go(func() { c.standalone(opened) })
 	c.mu.Unlock()
 
-	patience := time.NewTimer(streamPatience)
-	defer patience.Stop()
+	timer := time.NewTimer(standaloneTimeout)
+	defer timer.Stop()
 	select {
 	case <-opened:
-	case <-patience.C:
+	case <-timer.C:
 	case <-ctx.Done():
 	}
 }
@@ -185,9 +185,9 @@ func (c *Client) standalone(opened chan struct{}) {
 				to.Listening()
 			}
 			events = r.read(body, c.MaxMessage)
-			c.watchBeats(events, body)
-			c.overhear(events)
-			_ = events.beats.end(nil)
+			c.watchSilence(events, body)
+			c.readStandalone(events)
+			_ = events.monitor.end(nil)
 			body.Close()
 		}
 		if !r.broke(c.ctx, events) {
@@ -198,7 +198,7 @@ func (c *Client) standalone(opened chan struct{}) {
 
 // overhear hands on what comes on the standalone stream until it ends. Responses
 // come where they were asked for, and not here.
-func (c *Client) overhear(events *eventReader) {
+func (c *Client) readStandalone(events *eventReader) {
 	for {
 		ev, err := events.next()
 		if err != nil {

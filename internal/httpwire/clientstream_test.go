@@ -164,7 +164,7 @@ func TestU4ServerCannotMakeAClientSpin(t *testing.T) {
 			}
 		})
 		c := newLegacy(t, p.options(t))
-		time.Sleep(10*time.Second + leastRetry/2)
+		time.Sleep(10*time.Second + minRetry/2)
 		c.Close()
 		if n := len(g.at); n != 101 {
 			t.Errorf("%d times in ten seconds", n)

@@ -29,7 +29,7 @@ var exposed = []string{strings.Join([]string{headerSession, headerVersion, "WWW-
 
 // share lets the page that has sent a request, which has been checked, see the response.
 // It reports whether the request was a preflight, which is answered then.
-func (g *Guard) share(w http.ResponseWriter, r *http.Request) (answered bool) {
+func (g *Guard) addCORSHeaders(w http.ResponseWriter, r *http.Request) (answered bool) {
 	if len(g.Origins) == 0 {
 		return false
 	}

@@ -15,8 +15,8 @@ import (
 
 // A stream's name begins with the method that began it.
 const (
-	ofPost = 'p' // it carries the response to a request, and ends with it
-	ofGet  = 'g' // the session's standalone stream
+	kindPost = 'p' // it carries the response to a request, and ends with it
+	kindGet  = 'g' // the session's standalone stream
 )
 
 const (
@@ -41,7 +41,7 @@ func parseEventID(id string) (stream string, seq uint64, ok bool) {
 		return "", 0, false
 	}
 	stream, digits, _ := strings.Cut(id, ".")
-	if len(stream) != nameLen || stream[0] != ofPost && stream[0] != ofGet {
+	if len(stream) != nameLen || stream[0] != kindPost && stream[0] != kindGet {
 		return "", 0, false
 	}
 	for i := 1; i < nameLen; i++ {

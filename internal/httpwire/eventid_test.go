@@ -13,7 +13,7 @@ import (
 func TestT13StreamNamesAreUnguessable(t *testing.T) {
 	seen := make(map[string]bool)
 	for range 1000 {
-		name := newStreamName(ofPost)
+		name := newStreamName(kindPost)
 		if len(name) != nameLen || seen[name] {
 			t.Fatal(name)
 		}
@@ -32,15 +32,15 @@ func FuzzEventID(f *testing.F) {
 	names := make(map[string][]string) // of the streams of each session
 	for _, group := range []string{own, foreign} {
 		for range 2 {
-			s := streams.add(group, ofPost, nil, nil)
+			s := streams.add(group, kindPost, nil, nil)
 			for range 3 {
-				if err := s.send(f.Context(), []byte(s.key.Stream), oneOfMany); err != nil {
+				if err := s.send(f.Context(), []byte(s.key.Stream), entryMessage); err != nil {
 					f.Fatal(err)
 				}
 			}
 			names[group] = append(names[group], s.key.Stream)
 			f.Add(string(appendEventID(nil, s.key.Stream, 1)))
-			if err := s.send(f.Context(), []byte(s.key.Stream), lastOne); err != nil {
+			if err := s.send(f.Context(), []byte(s.key.Stream), entryFinal); err != nil {
 				f.Fatal(err)
 			}
 			if len(names[group]) == 2 {
@@ -61,20 +61,20 @@ func FuzzEventID(f *testing.F) {
 		}
 		s, err := streams.find(t.Context(), own, name, seq)
 		if err != nil {
-			if !errors.Is(err, errNotHeld) && !errors.Is(err, store.ErrPurged) {
+			if !errors.Is(err, errUnknownEvent) && !errors.Is(err, store.ErrPurged) {
 				t.Fatal(err)
 			}
 			return
 		}
 		defer func() {
-			if s.revived {
+			if s.replay {
 				streams.remove(s)
 			}
 		}()
 		if name != names[own][0] && name != names[own][1] {
 			t.Fatalf("%q opens a stream", id)
 		}
-		messages, err := s.after(t.Context(), seq)
+		messages, err := s.eventsAfter(t.Context(), seq)
 		if err != nil {
 			return
 		}

@@ -39,7 +39,7 @@ type eventStream struct {
 	queue   []byte
 	spare   []byte        // the buffer that the queue swaps with
 	idle    chan struct{} // closed when the sending goroutine has ended; nil when there is none
-	room    chan struct{} // closed when the queue has been taken; nil when nobody waits
+	drained chan struct{} // closed when the queue has been taken; nil when nobody waits
 	err     error
 	unwatch func() bool // stops watching ctx; nil until started
 }
@@ -76,7 +76,7 @@ func appendComment(dst []byte) []byte { return append(dst, ":\n\n"...) }
 func (e *eventStream) write(ctx context.Context, encode func(dst []byte) []byte) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.wait(ctx); err != nil {
+	if err := e.waitCapacity(ctx); err != nil {
 		return err
 	}
 	e.push(encode)
@@ -87,7 +87,7 @@ func (e *eventStream) write(ctx context.Context, encode func(dst []byte) []byte)
 func (e *eventStream) await(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.wait(ctx)
+	return e.waitCapacity(ctx)
 }
 
 // enqueue queues however much is queued already, unless nothing can be sent any more.
@@ -101,15 +101,15 @@ func (e *eventStream) enqueue(encode func(dst []byte) []byte) {
 
 // wait waits while too much is queued. It is called with mu held, which it lets go of
 // meanwhile. The error is the context's, or why nothing can be sent any more.
-func (e *eventStream) wait(ctx context.Context) error {
+func (e *eventStream) waitCapacity(ctx context.Context) error {
 	for e.err == nil && len(e.queue) > maxQueued {
-		if e.room == nil {
-			e.room = make(chan struct{})
+		if e.drained == nil {
+			e.drained = make(chan struct{})
 		}
-		room := e.room
+		drained := e.drained
 		e.mu.Unlock()
 		select {
-		case <-room:
+		case <-drained:
 			e.mu.Lock()
 		case <-ctx.Done():
 			e.mu.Lock()
@@ -191,9 +191,9 @@ func (e *eventStream) send(idle chan struct{}) {
 			return
 		}
 		e.queue, e.spare = e.spare[:0], nil
-		if e.room != nil {
-			close(e.room)
-			e.room = nil
+		if e.drained != nil {
+			close(e.drained)
+			e.drained = nil
 		}
 		_ = rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // not every ResponseWriter has one
 		e.mu.Unlock()
@@ -231,9 +231,9 @@ func flush(w http.ResponseWriter, rc *http.ResponseController, chunk []byte) (er
 // fail is called with mu held.
 func (e *eventStream) fail(err error) {
 	e.err, e.queue = err, nil
-	if e.room != nil {
-		close(e.room)
-		e.room = nil
+	if e.drained != nil {
+		close(e.drained)
+		e.drained = nil
 	}
 	if e.broken != nil {
 		e.broken.Cancel(err)
@@ -272,7 +272,7 @@ func (e *eventStream) claim() (started bool) {
 func (e *eventStream) end() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.settle()
+	e.waitSent()
 	if e.err == nil {
 		e.err = call.ErrCallDone
 	}
@@ -289,7 +289,7 @@ func (e *eventStream) end() {
 
 // settle waits until nothing is being sent. It is called with mu held, which it lets
 // go of meanwhile.
-func (e *eventStream) settle() {
+func (e *eventStream) waitSent() {
 	for e.idle != nil {
 		idle := e.idle
 		e.mu.Unlock()

@@ -325,7 +325,7 @@ func TestT23SilentStreamIsKeptAlive(t *testing.T) {
 		w := newReader()
 		e := &eventStream{w: w, ctx: t.Context()}
 		var requests tracker
-		f := &flight{stream: e}
+		f := &trackedRequest{stream: e}
 		requests.watch(f, 15*time.Second)
 		time.Sleep(15*time.Second - 1)
 		synctest.Wait()
@@ -356,7 +356,7 @@ func TestAnswerThatHasBegunIsNotKeptAlive(t *testing.T) {
 		w := newReader()
 		e := &eventStream{w: w, ctx: t.Context()}
 		var requests tracker
-		f := &flight{stream: e}
+		f := &trackedRequest{stream: e}
 		requests.watch(f, time.Second)
 		if e.claim() {
 			t.Error("it has begun as a stream")

@@ -30,27 +30,27 @@ type Guard struct {
 }
 
 // refusal is a status and the reason to give with it.
-type refusal struct {
+type rejection struct {
 	status int
 	reason string
 }
 
 // check returns why a request must not be answered, or nil.
-func (g *Guard) check(r *http.Request) *refusal {
+func (g *Guard) check(r *http.Request) *rejection {
 	loopback := onLoopback(r)
 	if !g.hostAllowed(r.Host, loopback) {
-		return &refusal{http.StatusForbidden, "this server does not answer to the Host " + quote(r.Host)}
+		return &rejection{http.StatusForbidden, "this server does not answer to the Host " + quote(r.Host)}
 	}
 	switch origins := r.Header["Origin"]; {
 	case len(origins) > 1:
-		return &refusal{http.StatusForbidden, "more than one Origin header"}
+		return &rejection{http.StatusForbidden, "more than one Origin header"}
 	case len(origins) == 1 && !g.originAllowed(origins[0], r.Host, loopback):
-		return &refusal{http.StatusForbidden, "this server does not serve pages of the Origin " + quote(origins[0])}
+		return &rejection{http.StatusForbidden, "this server does not serve pages of the Origin " + quote(origins[0])}
 	case len(origins) == 0 && crossSite(r.Header["Sec-Fetch-Site"]):
-		return &refusal{http.StatusForbidden, "this server does not serve pages of other sites"}
+		return &rejection{http.StatusForbidden, "this server does not serve pages of other sites"}
 	}
 	if r.Method == http.MethodPost && !isJSON(r.Header["Content-Type"]) {
-		return &refusal{http.StatusUnsupportedMediaType, "send Content-Type: application/json"}
+		return &rejection{http.StatusUnsupportedMediaType, "send Content-Type: application/json"}
 	}
 	return nil
 }

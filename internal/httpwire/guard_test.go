@@ -28,7 +28,7 @@ func asked(method string, local net.Addr, host string, header ...string) *http.R
 	return r
 }
 
-func status(no *refusal) int {
+func status(no *rejection) int {
 	if no == nil {
 		return http.StatusOK
 	}

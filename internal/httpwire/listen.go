@@ -40,20 +40,20 @@ func (s *Server) getStream(w http.ResponseWriter, r *http.Request, id string) {
 // client may come back.
 func (s *Server) listen(ctx context.Context, live *legacy.StoredSession, conn *eventStream, expiry *expiry) {
 	f := &feed{live: live}
-	f.taken, f.changes = live.Stream()
+	f.taken, f.notifications = live.Stream()
 	group := groupOf(live.Key())
 	s.Streams.endTakenOver(group)
-	stream := s.Streams.add(group, ofGet, f, nil)
+	stream := s.Streams.add(group, kindGet, f, nil)
 	resumable := revision.ResumableStreams.In(live.Revision)
-	stream.lost = !resumable
+	stream.incomplete = !resumable
 	conn.enqueue(func(dst []byte) []byte {
 		if revision.StreamPolling.In(live.Revision) {
-			return appendPriming(dst, stream.key.Stream, 0, usualRetry.Milliseconds())
+			return appendPriming(dst, stream.key.Stream, 0, retryHint.Milliseconds())
 		}
 		return appendComment(dst)
 	})
-	left := stream.connect(conn)
-	s.attend(ctx, live, stream, conn, left, expiry)
+	connDone := stream.connect(conn)
+	s.serveStream(ctx, live, stream, conn, connDone, expiry)
 	if !resumable {
 		stream.end()
 	}
@@ -63,7 +63,7 @@ func (s *Server) listen(ctx context.Context, live *legacy.StoredSession, conn *e
 func (s *Server) resume(w http.ResponseWriter, r *http.Request, live *legacy.StoredSession, conn *eventStream, last []string) {
 	name, seq, ok := parseEventID(last[0])
 	if !ok || len(last) > 1 {
-		wrong(w, jsonrpc.ID{}, "the Last-Event-ID header is not an id of this session's events: send it as it came, or not at all")
+		rejectInvalid(w, jsonrpc.ID{}, "the Last-Event-ID header is not an id of this session's events: send it as it came, or not at all")
 		return
 	}
 	stream, err := s.Streams.find(r.Context(), groupOf(live.Key()), name, seq)
@@ -71,44 +71,44 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request, live *legacy.Sto
 		s.cannotResume(w, r, err)
 		return
 	}
-	if stream.revived {
+	if stream.replay {
 		defer s.Streams.remove(stream)
 	}
-	left, err := stream.resume(r.Context(), seq, conn)
+	connDone, err := stream.resume(r.Context(), seq, conn)
 	if err != nil {
 		s.cannotResume(w, r, err)
 		return
 	}
-	s.attend(conn.ctx, live, stream, conn, left, s.expiryOf(r))
+	s.serveStream(conn.ctx, live, stream, conn, connDone, s.expiryOf(r))
 }
 
 // cannotResume answers a client that asks for what is not to be had. It is not told
 // 404, which would say that its session has ended.
 func (s *Server) cannotResume(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
-	case errors.Is(err, errNotHeld):
-		wrong(w, jsonrpc.ID{}, "the Last-Event-ID header names no event that this session has, or holds still")
+	case errors.Is(err, errUnknownEvent):
+		rejectInvalid(w, jsonrpc.ID{}, "the Last-Event-ID header names no event that this session has, or holds still")
 	case errors.Is(err, store.ErrPurged):
-		refuse(w, http.StatusGone, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "events that followed the one in the Last-Event-ID header are no longer held: the stream cannot be resumed without a gap"})
+		reject(w, http.StatusGone, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "events that followed the one in the Last-Event-ID header are no longer held: the stream cannot be resumed without a gap"})
 	case r.Context().Err() != nil: // nobody is there
 	default:
 		s.Logger.ErrorContext(r.Context(), "event store failed", "error", err)
-		refuse(w, http.StatusServiceUnavailable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "held events are unavailable"})
+		reject(w, http.StatusServiceUnavailable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "held events are unavailable"})
 	}
 }
 
 // attend serves a connection of a stream until either ends, or another connection
 // takes over. It needs no goroutine but the request's.
-func (s *Server) attend(ctx context.Context, live *legacy.StoredSession, stream *sessionStream, conn *eventStream, left <-chan struct{}, expiry *expiry) {
+func (s *Server) serveStream(ctx context.Context, live *legacy.StoredSession, stream *sessionStream, conn *eventStream, connDone <-chan struct{}, expiry *expiry) {
 	defer expiry.stop()
 	tick := time.NewTicker(s.KeepAlive)
 	defer tick.Stop()
-	defer stream.away(conn)
+	defer stream.disconnected(conn)
 	var wake, taken <-chan struct{}
 	var expired <-chan time.Time
-	pulse := live.NewPinger(s.KeepAlive)
+	pinger := live.NewPinger(s.KeepAlive)
 	if stream.feed != nil {
-		wake, taken, expired = stream.feed.changes.Wake(), stream.feed.taken, expiry.expired()
+		wake, taken, expired = stream.feed.notifications.Wake(), stream.feed.taken, expiry.expired()
 	}
 	for {
 		select {
@@ -116,20 +116,20 @@ func (s *Server) attend(ctx context.Context, live *legacy.StoredSession, stream 
 			if live.Touch(ctx) != nil {
 				return
 			}
-			if err := s.beat(ctx, stream.feed != nil, &pulse, conn); err != nil {
+			if err := s.sendKeepAlive(ctx, stream.feed != nil, &pinger, conn); err != nil {
 				if isSilent(err) {
-					live.ExpireSoon(ctx, heldFor)
+					live.ExpireSoon(ctx, logTTL)
 				}
 				return
 			}
 		case <-wake:
-			stream.tell(s.calls.lifetime())
+			stream.sendNotifications(s.calls.lifetime())
 		case <-taken:
 			stream.end()
 			return
 		case <-stream.done:
 			return
-		case <-left:
+		case <-connDone:
 			return
 		case <-expired:
 			return
@@ -142,11 +142,11 @@ func (s *Server) attend(ctx context.Context, live *legacy.StoredSession, stream 
 // beat keeps a stream alive that would be silent: by a ping that its client has to
 // answer, where it may carry one, or by a comment. The error says why the stream is of no
 // more use; it is a *call.SilentError if that is the client's silence.
-func (s *Server) beat(ctx context.Context, own bool, pulse *legacy.Pinger, conn *eventStream) error {
+func (s *Server) sendKeepAlive(ctx context.Context, own bool, pinger *legacy.Pinger, conn *eventStream) error {
 	if !own || !s.Ping {
 		return conn.comment()
 	}
-	ping, lost := pulse.Next(ctx)
+	ping, lost := pinger.Next(ctx)
 	switch {
 	case lost != nil:
 		s.Logger.Warn("a client does not answer any more", "error", lost)
@@ -165,15 +165,15 @@ func isSilent(err error) bool {
 
 // tell tells the client of a session what has changed. The context is not that of a
 // connection: what has been taken is said, or held.
-func (s *sessionStream) tell(ctx context.Context) {
-	for _, notification := range s.feed.changes.Take() {
-		_ = s.send(ctx, notification, oneOfMany)
+func (s *sessionStream) sendNotifications(ctx context.Context) {
+	for _, notification := range s.feed.notifications.Take() {
+		_ = s.send(ctx, notification, entryMessage)
 	}
 }
 
 // deliver tells the client of a pair what there is to say.
-func deliver(stream *eventStream, changes *legacy.NotificationQueue) error {
-	for _, notification := range changes.Take() {
+func writeNotifications(stream *eventStream, notifications *legacy.NotificationQueue) error {
+	for _, notification := range notifications.Take() {
 		if err := stream.Write(stream.ctx, notification); err != nil {
 			return err
 		}

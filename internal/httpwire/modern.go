@@ -32,24 +32,24 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange,
 		s.notifyModern(w, r, m, class)
 		return
 	case jsonrpc.Response:
-		refuse(w, http.StatusBadRequest, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the message must be a request or a notification: revision 2026-07-28 has no responses from clients"})
+		reject(w, http.StatusBadRequest, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the message must be a request or a notification: revision 2026-07-28 has no responses from clients"})
 		return
 	}
 	owner := s.ownerOf(r)
-	count, most := s.boundOn(m.Method, owner)
-	held, ok := count.take(owner, most)
+	count, limit := s.limiterFor(m.Method, owner)
+	usage, ok := count.acquire(owner, limit)
 	if !ok {
-		refuseMore(w, m)
+		rejectOverLimit(w, m)
 		return
 	}
-	defer held.give()
+	defer usage.release()
 	c, fault := s.Modern.Open(r.Context(), m, class, owner.who, owner.address, binding(r.Header))
 	if fault != nil {
-		refuse(w, max(modernStatus(fault.Code), http.StatusBadRequest), m.ID, fault)
+		reject(w, max(modernStatus(fault.Code), http.StatusBadRequest), m.ID, fault)
 		return
 	}
 	if rpc.Stays(m.Method) {
-		c.Closing = s.calls.whenClosing()
+		c.Closing = s.calls.closingSignal()
 		expiry := s.expiryOf(r)
 		defer expiry.stop()
 		c.Expired = expiry.expired()
@@ -80,7 +80,7 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange,
 // the handlers of extensions receive them. The version header is required.
 func (s *Server) notifyModern(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message, class revision.Class) {
 	if class.Fault != nil {
-		refuse(w, http.StatusBadRequest, jsonrpc.ID{}, class.Fault.Wire())
+		reject(w, http.StatusBadRequest, jsonrpc.ID{}, class.Fault.Wire())
 		return
 	}
 	s.Modern.ServeNotification(r.Context(), m, class, s.principalOf(r), addressOf(r))

@@ -17,21 +17,21 @@ import (
 
 // Options are what both kinds of client have in common.
 type Options struct {
-	URL        string
-	HTTP       *http.Client // nil: one of our own
-	Header     http.Header  // sent with every request
-	Auth       Authorizer   // nil: none
-	Logger     *slog.Logger
-	Limits     jsonrpc.Limits
-	MaxMessage int // bytes of one response or event
-	Trace      func(sent bool, message []byte)
-	Beats      bool // streams whose keep-alive comments stop are lost
+	URL           string
+	HTTP          *http.Client // nil: one of our own
+	Header        http.Header  // sent with every request
+	Auth          Authorizer   // nil: none
+	Logger        *slog.Logger
+	Limits        jsonrpc.Limits
+	MaxMessage    int // bytes of one response or event
+	Trace         func(sent bool, message []byte)
+	DetectSilence bool // streams whose keep-alive comments stop are lost
 }
 
 // watchBeats has a stream be lost when it stays silent.
-func (o *Options) watchBeats(events *eventReader, body io.Closer) {
-	if o.Beats {
-		events.beats = &beats{body: body}
+func (o *Options) watchSilence(events *eventReader, body io.Closer) {
+	if o.DetectSilence {
+		events.monitor = &silenceMonitor{body: body}
 	}
 }
 

@@ -109,7 +109,7 @@ func (s *Server) openPair(w http.ResponseWriter, r *http.Request) {
 	rand.Read(random[:])
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	f := &flight{cancel: cancelFunc(cancel)}
+	f := &trackedRequest{cancel: cancelFunc(cancel)}
 	s.calls.watch(f, s.KeepAlive)
 	defer s.calls.forget(f)
 	x := &pair{
@@ -126,16 +126,16 @@ func (s *Server) openPair(w http.ResponseWriter, r *http.Request) {
 	x.session = s.Legacy.NewSession(x.who)
 	x.session.Source = x.id
 	if !s.pairs.add(x) {
-		s.unavailable(w, r, jsonrpc.ID{}, legacy.ErrTooManySessions)
+		s.rejectSession(w, r, jsonrpc.ID{}, legacy.ErrTooManySessions)
 		return
 	}
 	// Whoever knows the endpoint may have subscribed before we go on here.
-	changes := x.session.Notifications()
-	defer changes.Close()
+	notifications := x.session.Notifications()
+	defer notifications.Close()
 	_ = x.stream.write(ctx, func(dst []byte) []byte {
 		return appendEvent(dst, "endpoint", []byte(pathOf(r)+"?"+pairParameter+"="+x.id))
 	})
-	x.wait(s, changes)
+	x.run(s, notifications)
 	s.pairs.remove(x)
 	x.end()
 	cancel(errStreamClosed)
@@ -154,26 +154,26 @@ func pathOf(r *http.Request) string {
 
 // wait returns when the pair is to end: the client has gone, does not answer or has not
 // begun a session, or the server shuts down and has answered everything.
-func (x *pair) wait(s *Server, changes *legacy.NotificationQueue) {
+func (x *pair) run(s *Server, notifications *legacy.NotificationQueue) {
 	tick := time.NewTicker(s.KeepAlive)
 	defer tick.Stop()
 	handshake := time.NewTimer(pairHandshake)
 	defer handshake.Stop()
-	pulse := x.session.NewPinger(s.KeepAlive)
+	pinger := x.session.NewPinger(s.KeepAlive)
 	for {
 		select {
 		case <-tick.C:
-			if s.beat(x.ctx, x.handshook(), &pulse, x.stream) != nil {
+			if s.sendKeepAlive(x.ctx, x.initialized(), &pinger, x.stream) != nil {
 				return
 			}
-		case <-changes.Wake():
-			if deliver(x.stream, changes) != nil {
+		case <-notifications.Wake():
+			if writeNotifications(x.stream, notifications) != nil {
 				return
 			}
 		case <-x.expiry.expired():
 			return
 		case <-handshake.C:
-			if !x.handshook() {
+			if !x.initialized() {
 				return
 			}
 		case <-x.drain:
@@ -202,7 +202,7 @@ func (x *pair) notify(m *jsonrpc.Message) {
 	x.session.ReceiveNotification(m)
 }
 
-func (x *pair) handshook() bool {
+func (x *pair) initialized() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.session.Initialized()
@@ -221,37 +221,37 @@ func (x *pair) end() {
 func (s *Server) postToPair(w http.ResponseWriter, r *http.Request, id string, m *jsonrpc.Message) {
 	x := s.pairs.get(id, s.principalOf(r))
 	if x == nil {
-		s.noPair(w, m)
+		s.rejectUnknownPair(w, m)
 		return
 	}
 	x.expiry.extend(r)
 	switch m.Kind {
 	case jsonrpc.Notification:
 		x.notify(m)
-		if x.handshook() {
+		if x.initialized() {
 			x.session.ServeNotification(r.Context(), m)
 		}
 	case jsonrpc.Response:
 		x.session.ReceiveResponse(m)
 	case jsonrpc.Request:
-		switch ok, open := s.startOnPair(x, s.onBehalf(x.ctx, r), m); {
+		switch ok, open := s.startOnPair(x, s.withToken(x.ctx, r), m); {
 		case !open:
-			s.noPair(w, m)
+			s.rejectUnknownPair(w, m)
 			return
 		case !ok:
-			busy(w, m.ID)
+			rejectBusy(w, m.ID)
 			return
 		}
 	}
 	w.WriteHeader(http.StatusAccepted)
 }
 
-func (s *Server) noPair(w http.ResponseWriter, m *jsonrpc.Message) {
+func (s *Server) rejectUnknownPair(w http.ResponseWriter, m *jsonrpc.Message) {
 	id := m.ID
 	if m.Kind == jsonrpc.Response {
 		id = jsonrpc.ID{}
 	}
-	refuse(w, http.StatusNotFound, id, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "no such session, or no longer: open the event stream anew"})
+	reject(w, http.StatusNotFound, id, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "no such session, or no longer: open the event stream anew"})
 }
 
 // startOnPair begins to serve a request, unless too many are being served or the

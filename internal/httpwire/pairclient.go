@@ -41,13 +41,13 @@ func DialPair(ctx context.Context, limit time.Duration, o Options, to rpc.Receiv
 	c.ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	ctx, late := context.WithCancelCause(ctx)
 	defer late(nil)
-	hold := holdOf(to)
+	pause := pauseFunc(to)
 	if limit > 0 {
-		patience := time.AfterFunc(limit, func() { late(context.DeadlineExceeded) })
-		defer patience.Stop()
-		hold = holdTimer(patience, limit, hold)
+		timer := time.AfterFunc(limit, func() { late(context.DeadlineExceeded) })
+		defer timer.Stop()
+		pause = pauseTimer(timer, limit, pause)
 	}
-	c.authorize(c.http, hold)
+	c.authorize(c.http, pause)
 	stop := context.AfterFunc(ctx, c.cancel)
 	events, body, err := c.open()
 	if !stop() && err == nil { // ctx ended meanwhile
@@ -68,11 +68,11 @@ func DialPair(ctx context.Context, limit time.Duration, o Options, to rpc.Receiv
 
 // holdTimer stops a timer too, which begins anew when it is released. One that has
 // gone off stays so.
-func holdTimer(timer *time.Timer, d time.Duration, hold func() func()) func() func() {
+func pauseTimer(timer *time.Timer, d time.Duration, pause func() func()) func() func() {
 	return func() func() {
 		release := func() {}
-		if hold != nil {
-			release = hold()
+		if pause != nil {
+			release = pause()
 		}
 		running := timer.Stop()
 		return func() {
@@ -92,7 +92,7 @@ func (c *PairClient) open() (*eventReader, io.ReadCloser, error) {
 	req.Header["Accept"] = eventStreamType
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, nil, unsent(c.ctx, err)
+		return nil, nil, sendError(c.ctx, err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		resp.Body.Close()
@@ -106,7 +106,7 @@ func (c *PairClient) open() (*eventReader, io.ReadCloser, error) {
 	ev, err := events.next()
 	switch {
 	case err != nil:
-		err = interrupted(c.ctx, err)
+		err = responseError(c.ctx, err)
 	case ev.name != "endpoint":
 		err = fmt.Errorf("%w: the event stream begins with %.32q and not with its endpoint", call.ErrInvalidResponse, ev.name)
 	default:
@@ -153,7 +153,7 @@ func (c *PairClient) Send(ctx context.Context, out *rpc.Outgoing) error {
 	c.trace(true, out.Message)
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return unsent(ctx, err)
+		return sendError(ctx, err)
 	}
 	defer finish(resp.Body)
 	switch {
@@ -197,11 +197,11 @@ func (c *PairClient) end() {
 func (c *PairClient) read(events *eventReader, body io.ReadCloser, to rpc.Receiver) {
 	defer close(c.done)
 	defer body.Close()
-	c.watchBeats(events, body)
+	c.watchSilence(events, body)
 	for {
 		ev, err := events.next()
 		if err != nil {
-			to.Lost(c.lost(events.beats.end(err)))
+			to.Lost(c.lost(events.monitor.end(err)))
 			c.end()
 			return
 		}

@@ -16,7 +16,7 @@ func TestU4AStreamIsReopenedAfterThePauseThatTheServerWants(t *testing.T) {
 		{"retry: 3000\n\n", 3 * time.Second},
 		{"retry: 3000\nid: 1\ndata: {}\n\n", 3 * time.Second},
 		{"data: {}\n\n", defaultRetry},
-		{"retry: 0\n\n", leastRetry},
+		{"retry: 0\n\n", minRetry},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r := reconnects{wait: defaultRetry}

@@ -39,21 +39,21 @@ type Server struct {
 	// at a time and, where nobody is authenticated, of an address. 0: no limit.
 	PerOwner, PerAddress int
 
-	calls     tracker
-	pairs     pairs
-	listens   tally
-	stateless tally
-	refused   refusals
+	calls      tracker
+	pairs      pairs
+	listens    limiter
+	stateless  limiter
+	rejections rejectionLog
 }
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if no := s.Guard.check(r); no != nil {
-		s.refused.log(r.Context(), s.Logger, slog.LevelWarn, "request refused", slog.String("reason", no.reason), slog.Int("status", no.status))
-		refuse(w, no.status, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: no.reason})
+		s.rejections.log(r.Context(), s.Logger, slog.LevelWarn, "request refused", slog.String("reason", no.reason), slog.Int("status", no.status))
+		reject(w, no.status, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: no.reason})
 		return
 	}
-	if s.Guard.share(w, r) {
+	if s.Guard.addCORSHeaders(w, r) {
 		return
 	}
 	if s.Auth != nil {
@@ -66,19 +66,19 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case http.MethodPost:
 		s.post(w, r)
 	case http.MethodGet:
-		s.tracked(w, r, s.permitted(s.get))
+		s.track(w, r, s.requireScopes(s.get))
 	case http.MethodDelete:
-		s.tracked(w, r, s.permitted(s.delete))
+		s.track(w, r, s.requireScopes(s.delete))
 	default:
-		notAllowed(w, "POST, GET, DELETE")
+		rejectMethod(w, "POST, GET, DELETE")
 	}
 }
 
-// tracked serves a request that Shutdown is to wait for, unless there are too many.
-func (s *Server) tracked(w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+// track serves a request that Shutdown is to wait for, unless there are too many.
+func (s *Server) track(w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
 	if !s.calls.enter() {
 		w.Header()["Retry-After"] = []string{"1"}
-		refuse(w, http.StatusServiceUnavailable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server is shutting down or has too many requests in flight: try again later"})
+		reject(w, http.StatusServiceUnavailable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server is shutting down or has too many requests in flight: try again later"})
 		return
 	}
 	defer s.calls.leave()
@@ -111,7 +111,7 @@ func classify(r *http.Request, m *jsonrpc.Message) revision.Class {
 
 func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 	if !accepts(r.Header, "application/json") && !accepts(r.Header, "text/event-stream") {
-		refuse(w, http.StatusNotAcceptable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "send Accept: application/json, text/event-stream"})
+		reject(w, http.StatusNotAcceptable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "send Accept: application/json, text/event-stream"})
 		return
 	}
 	// Not tracked yet: whoever sends a byte now and then would keep others out, and
@@ -120,17 +120,17 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case errors.Is(err, errTooLarge):
 		w.Header()["Connection"] = []string{"close"} // the rest is not waited for
-		refuse(w, http.StatusRequestEntityTooLarge, jsonrpc.ID{}, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "the message is larger than %d bytes", s.MaxBody))
+		reject(w, http.StatusRequestEntityTooLarge, jsonrpc.ID{}, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "the message is larger than %d bytes", s.MaxBody))
 	case err != nil:
-		refuse(w, http.StatusBadRequest, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body did not arrive whole"})
+		reject(w, http.StatusBadRequest, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body did not arrive whole"})
 	default:
-		s.tracked(w, r, func(w http.ResponseWriter, r *http.Request) { s.take(w, r, body) })
+		s.track(w, r, func(w http.ResponseWriter, r *http.Request) { s.dispatch(w, r, body) })
 	}
 }
 
 // body reads the whole body, into memory of its own: what is parsed from it stays.
 func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if n := r.ContentLength; n < 0 || n > firstRead {
+	if n := r.ContentLength; n < 0 || n > maxInitialRead {
 		rc := http.NewResponseController(w)
 		if rc.SetReadDeadline(time.Now().Add(readTimeout)) == nil {
 			defer rc.SetReadDeadline(readDeadlineOf(r.Context()))
@@ -151,7 +151,7 @@ func readDeadlineOf(ctx context.Context) time.Time {
 }
 
 // take takes what a client has posted.
-func (s *Server) take(w http.ResponseWriter, r *http.Request, body []byte) {
+func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, body []byte) {
 	if jsonrpc.IsBatch(body) {
 		s.postBatch(w, r, body)
 		return
@@ -160,15 +160,15 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, body []byte) {
 	m := &x.message
 	if err := m.Parse(body, s.Limits); err != nil {
 		if m.Kind == jsonrpc.Response {
-			if s.Auth != nil && !s.permit(w, r, m.ID, m) {
+			if s.Auth != nil && !s.checkScopes(w, r, m.ID, m) {
 				return
 			}
 			s.unusable(r, m, err)
 		}
-		s.malformed(w, r, m, err)
+		s.rejectMalformed(w, r, m, err)
 		return
 	}
-	if s.Auth != nil && !s.permit(w, r, m.ID, m) {
+	if s.Auth != nil && !s.checkScopes(w, r, m.ID, m) {
 		return
 	}
 	class := classify(r, m)
@@ -188,7 +188,7 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, body []byte) {
 // malformed answers what is not a message. What was meant as a response has an id,
 // but of a request of ours: it is not repeated. A session's peer of before 2025-11-25
 // wants an id of null where none could be read; the schemas since want none.
-func (s *Server) malformed(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message, err error) {
+func (s *Server) rejectMalformed(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message, err error) {
 	var invalid *jsonrpc.InvalidMessageError
 	if !errors.As(err, &invalid) {
 		invalid = &jsonrpc.InvalidMessageError{Code: jsonrpc.CodeInvalidRequest, Reason: err.Error(), Offset: -1}
@@ -222,7 +222,7 @@ func (s *Server) respond(r *http.Request, e *eventStream, status int, out []byte
 	if e.ctx.Err() != nil {
 		return
 	}
-	if !s.plainly(r, e) {
+	if !s.asJSON(r, e) {
 		_ = e.write(e.ctx, func(dst []byte) []byte { return appendEvent(dst, "", out) })
 		return
 	}
@@ -231,19 +231,19 @@ func (s *Server) respond(r *http.Request, e *eventStream, status int, out []byte
 
 // plainly reports whether the response is one body of JSON, in which case nothing can
 // come before it any more.
-func (s *Server) plainly(r *http.Request, e *eventStream) bool {
-	return (accepts(r.Header, "application/json") || s.lacks(r)) && !e.claim()
+func (s *Server) asJSON(r *http.Request, e *eventStream) bool {
+	return (accepts(r.Header, "application/json") || s.missingScopes(r)) && !e.claim()
 }
 
 // lacks reports whether a handler has found that the token of r does not do, which the
 // status of the response says.
-func (s *Server) lacks(r *http.Request) bool {
+func (s *Server) missingScopes(r *http.Request) bool {
 	return s.Auth != nil && challenge.MissingScopes(r.Context()) != nil
 }
 
 // reply sends a body of JSON, or the challenge that a handler has asked for.
 func (s *Server) reply(w http.ResponseWriter, r *http.Request, status int, body []byte) {
-	if s.lacks(r) {
+	if s.missingScopes(r) {
 		status = s.challenge(w, r)
 	}
 	reply(w, r, status, body)
@@ -274,16 +274,16 @@ const (
 	slowestReader = 32 << 10 // bytes a second that a reader of more has to take
 )
 
-func refuse(w http.ResponseWriter, status int, id jsonrpc.ID, e *jsonrpc.Error) {
+func reject(w http.ResponseWriter, status int, id jsonrpc.ID, e *jsonrpc.Error) {
 	h := w.Header()
 	h["Content-Type"] = jsonType
 	w.WriteHeader(status)
 	_, _ = w.Write(jsonrpc.AppendError(nil, id, e, false))
 }
 
-func notAllowed(w http.ResponseWriter, allow string) {
+func rejectMethod(w http.ResponseWriter, allow string) {
 	w.Header()["Allow"] = []string{allow}
-	refuse(w, http.StatusMethodNotAllowed, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "method not allowed here: use " + allow})
+	reject(w, http.StatusMethodNotAllowed, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "method not allowed here: use " + allow})
 }
 
 func first(h http.Header, canonical string) string {

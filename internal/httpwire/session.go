@@ -19,18 +19,18 @@ import (
 func sessionOf(w http.ResponseWriter, r *http.Request, class revision.Class, request jsonrpc.ID) (id string, ok bool) {
 	switch {
 	case len(r.Header[headerSession]) > 1:
-		return "", wrong(w, request, "the Mcp-Session-Id header must occur once")
+		return "", rejectInvalid(w, request, "the Mcp-Session-Id header must occur once")
 	case class.Fault != nil && class.Fault.Kind == revision.HeaderRepeated:
-		return "", wrong(w, request, "the MCP-Protocol-Version header must occur once")
+		return "", rejectInvalid(w, request, "the MCP-Protocol-Version header must occur once")
 	case class.Fault != nil || class.Era == revision.Modern:
-		return "", wrong(w, request, "the MCP-Protocol-Version header "+quote(first(r.Header, headerVersion))+" must name a revision that has sessions")
+		return "", rejectInvalid(w, request, "the MCP-Protocol-Version header "+quote(first(r.Header, headerVersion))+" must name a revision that has sessions")
 	}
 	return first(r.Header, headerSession), true
 }
 
 // wrong answers a request that is wrong in itself, and returns false.
-func wrong(w http.ResponseWriter, request jsonrpc.ID, reason string) bool {
-	refuse(w, http.StatusBadRequest, request, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: reason})
+func rejectInvalid(w http.ResponseWriter, request jsonrpc.ID, reason string) bool {
+	reject(w, http.StatusBadRequest, request, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: reason})
 	return false
 }
 
@@ -53,7 +53,7 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 			s.initialize(w, r, m)
 			return
 		}
-		wrong(w, request, missingSession+", or the _meta of a stateless request")
+		rejectInvalid(w, request, missingSession+", or the _meta of a stateless request")
 		return
 	}
 	live, ok := s.open(w, r, id, request)
@@ -65,7 +65,7 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 	case jsonrpc.Notification:
 		if m.Method == mcp.NotificationInitialized {
 			if err := live.MarkReady(r.Context()); err != nil {
-				s.unavailable(w, r, m.ID, err)
+				s.rejectSession(w, r, m.ID, err)
 				return
 			}
 		}
@@ -79,7 +79,7 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 		w.WriteHeader(http.StatusAccepted)
 	case jsonrpc.Request:
 		if !live.Inflight().Admit(1) {
-			busy(w, m.ID)
+			rejectBusy(w, m.ID)
 			return
 		}
 		defer live.Inflight().Leave(1)
@@ -89,8 +89,8 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 	}
 }
 
-func busy(w http.ResponseWriter, request jsonrpc.ID) {
-	tooMany(w, request, "1", "too many requests of this session are in flight: try again when one is answered")
+func rejectBusy(w http.ResponseWriter, request jsonrpc.ID) {
+	rejectTooMany(w, request, "1", "too many requests of this session are in flight: try again when one is answered")
 }
 
 // postBatch serves a batch, of which 2025-03-26 alone knows (basic, Batching). The
@@ -101,7 +101,7 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, body []byte) 
 		return
 	}
 	if id == "" {
-		wrong(w, jsonrpc.ID{}, "a message is a JSON object: there are batches in sessions of 2025-03-26 only")
+		rejectInvalid(w, jsonrpc.ID{}, "a message is a JSON object: there are batches in sessions of 2025-03-26 only")
 		return
 	}
 	live, ok := s.open(w, r, id, jsonrpc.ID{})
@@ -111,16 +111,16 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, body []byte) 
 	defer live.Release()
 	batch, fault := live.Batch(body, s.Limits)
 	if fault != nil {
-		refuse(w, http.StatusBadRequest, jsonrpc.ID{}, fault)
+		reject(w, http.StatusBadRequest, jsonrpc.ID{}, fault)
 		return
 	}
 	// All or nothing: a batch that was served in part would be served twice.
-	if s.Auth != nil && !s.permit(w, r, jsonrpc.ID{}, batch.Messages()...) {
+	if s.Auth != nil && !s.checkScopes(w, r, jsonrpc.ID{}, batch.Messages()...) {
 		return
 	}
 	if batch.Has(mcp.NotificationInitialized) {
 		if err := live.MarkReady(r.Context()); err != nil {
-			s.unavailable(w, r, jsonrpc.ID{}, err)
+			s.rejectSession(w, r, jsonrpc.ID{}, err)
 			return
 		}
 	}
@@ -130,12 +130,12 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, body []byte) 
 		return
 	}
 	if !live.Inflight().Admit(batch.Requests()) {
-		busy(w, jsonrpc.ID{})
+		rejectBusy(w, jsonrpc.ID{})
 		return
 	}
 	defer live.Inflight().Leave(batch.Requests())
 	s.serveLegacy(w, r, new(exchange), live, func(ctx context.Context, dst []byte, stream rpc.Stream) []byte {
-		return batch.Serve(s.unchallenged(ctx), dst, stream)
+		return batch.Serve(s.withoutChallenge(ctx), dst, stream)
 	})
 }
 
@@ -144,7 +144,7 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, body []byte) 
 func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange, live *legacy.StoredSession, serve func(ctx context.Context, dst []byte, stream rpc.Stream) []byte) {
 	// A client that goes away has not cancelled anything (Sending Messages, 6): the
 	// handler's context has the request's values and not its end.
-	x.context = detached{s.calls.lifetime(), r.Context()}
+	x.context = detachedContext{s.calls.lifetime(), r.Context()}
 	a := &x.answer
 	a.begin(s, live, r, &x.stream)
 	streams := s.begin(x, w, r, nil)
@@ -177,7 +177,7 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *jsonrpc.M
 	if session.Initialized() {
 		id, err := s.Sessions.Create(r.Context(), who, addressOf(r), session.State)
 		if err != nil {
-			s.unavailable(w, r, m.ID, err)
+			s.rejectSession(w, r, m.ID, err)
 			return
 		}
 		w.Header()[headerSession] = []string{id}
@@ -192,25 +192,25 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *jsonrpc.M
 func (s *Server) open(w http.ResponseWriter, r *http.Request, id string, request jsonrpc.ID) (*legacy.StoredSession, bool) {
 	live, err := s.Sessions.Use(r.Context(), s.principalOf(r), id)
 	if err != nil {
-		s.unavailable(w, r, request, err)
+		s.rejectSession(w, r, request, err)
 		return nil, false
 	}
 	return live, true
 }
 
 // unavailable answers for a session that cannot be had.
-func (s *Server) unavailable(w http.ResponseWriter, r *http.Request, request jsonrpc.ID, err error) {
+func (s *Server) rejectSession(w http.ResponseWriter, r *http.Request, request jsonrpc.ID, err error) {
 	switch {
 	case errors.Is(err, legacy.ErrNoSession):
-		refuse(w, http.StatusNotFound, request, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "no such session, or no longer: send initialize without Mcp-Session-Id"})
+		reject(w, http.StatusNotFound, request, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "no such session, or no longer: send initialize without Mcp-Session-Id"})
 	case errors.Is(err, legacy.ErrTooManySessions):
 		w.Header()["Retry-After"] = []string{"60"}
-		refuse(w, http.StatusServiceUnavailable, request, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "too many sessions: end one with DELETE, or try again later"})
+		reject(w, http.StatusServiceUnavailable, request, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "too many sessions: end one with DELETE, or try again later"})
 	default:
 		if r.Context().Err() == nil {
 			s.Logger.ErrorContext(r.Context(), "session store failed", "error", err)
 		}
-		refuse(w, http.StatusServiceUnavailable, request, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "sessions are unavailable"})
+		reject(w, http.StatusServiceUnavailable, request, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "sessions are unavailable"})
 	}
 }
 
@@ -220,7 +220,7 @@ func (s *Server) unavailable(w http.ResponseWriter, r *http.Request, request jso
 func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 	class := classify(r, nil)
 	if class.Era == revision.Modern { // that era has POST only
-		notAllowed(w, "POST")
+		rejectMethod(w, "POST")
 		return
 	}
 	id, ok := sessionOf(w, r, class, jsonrpc.ID{})
@@ -229,20 +229,20 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case !accepts(r.Header, "text/event-stream"):
-		refuse(w, http.StatusNotAcceptable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "send Accept: text/event-stream"})
+		reject(w, http.StatusNotAcceptable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "send Accept: text/event-stream"})
 	case id != "":
 		s.getStream(w, r, id)
 	case class.Revision == "" || revision.EventStreamPairs.In(class.Revision):
 		s.openPair(w, r)
 	default:
-		wrong(w, jsonrpc.ID{}, missingSession)
+		rejectInvalid(w, jsonrpc.ID{}, missingSession)
 	}
 }
 
 func (s *Server) delete(w http.ResponseWriter, r *http.Request) {
 	class := classify(r, nil)
 	if class.Era == revision.Modern { // that era has POST only
-		notAllowed(w, "POST")
+		rejectMethod(w, "POST")
 		return
 	}
 	id, ok := sessionOf(w, r, class, jsonrpc.ID{})
@@ -250,7 +250,7 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if id == "" {
-		wrong(w, jsonrpc.ID{}, missingSession)
+		rejectInvalid(w, jsonrpc.ID{}, missingSession)
 		return
 	}
 	live, ok := s.open(w, r, id, jsonrpc.ID{})
@@ -259,7 +259,7 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request) {
 	}
 	defer live.Release()
 	if err := s.Sessions.Delete(r.Context(), s.principalOf(r), id); err != nil {
-		s.unavailable(w, r, jsonrpc.ID{}, err)
+		s.rejectSession(w, r, jsonrpc.ID{}, err)
 		return
 	}
 	s.Streams.endSession(groupOf(live.Key()))

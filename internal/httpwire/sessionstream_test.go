@@ -63,7 +63,7 @@ func TestAStandaloneStreamEndsAfterATakeoverThatFails(t *testing.T) {
 		group := groupOf(live.Key())
 		stream := s.Streams.standalone(group)[0]
 
-		if err := stream.enter(t.Context()); err != nil { // somebody sends
+		if err := stream.lock(t.Context()); err != nil { // somebody sends
 			t.Fatal(err)
 		}
 		gone, cancel := context.WithCancel(t.Context())
@@ -71,10 +71,10 @@ func TestAStandaloneStreamEndsAfterATakeoverThatFails(t *testing.T) {
 		if _, err := stream.resume(gone, 0, &eventStream{w: newReader(), ctx: gone}); !errors.Is(err, context.Canceled) {
 			t.Fatalf("resumed: %v", err)
 		}
-		stream.leave()
+		stream.unlock()
 		<-attended
 
-		time.Sleep(heldFor - 1)
+		time.Sleep(logTTL - 1)
 		synctest.Wait()
 		if n := len(s.Streams.standalone(group)); n != 1 {
 			t.Errorf("%d streams while the client may come back", n)
@@ -93,13 +93,13 @@ func TestAStandaloneStreamThatIsTakenOverAfterAFailureGoesOn(t *testing.T) {
 		s, live := sessionServer(t, store.NewMemory(store.MemoryOptions{}))
 		s.standaloneOf(t, live)
 		stream := s.Streams.standalone(groupOf(live.Key()))[0]
-		stream.away(stream.connection())
-		stream.away(nil)
+		stream.disconnected(stream.connection())
+		stream.disconnected(nil)
 		conn := &eventStream{w: newReader(), ctx: t.Context()}
 		if _, err := stream.resume(t.Context(), 0, conn); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * heldFor)
+		time.Sleep(2 * logTTL)
 		select {
 		case <-stream.done:
 			t.Error("it has ended though its client is there")
@@ -144,7 +144,7 @@ func TestTheConnectionOfAStreamThatHasNotBegunIsNotClosed(t *testing.T) {
 	conn := &eventStream{w: hijacked{newReader()}, ctx: ctx}
 	a := new(answerStream)
 	a.begin(s, live, &http.Request{ProtoMajor: 1, ProtoMinor: 1}, conn)
-	if a.held() == nil {
+	if a.ensureStream() == nil {
 		t.Fatal("there is no stream")
 	}
 	cancel()
@@ -184,8 +184,8 @@ func TestAStreamThatCannotBeSentAgainIsForgotten(t *testing.T) {
 	s, live := sessionServer(t, kv)
 	defer live.Release()
 	group := groupOf(live.Key())
-	stream := s.Streams.add(group, ofPost, nil, nil)
-	if err := stream.send(t.Context(), []byte("{}"), lastOne); err != nil {
+	stream := s.Streams.add(group, kindPost, nil, nil)
+	if err := stream.send(t.Context(), []byte("{}"), entryFinal); err != nil {
 		t.Fatal(err)
 	}
 	stream.end()

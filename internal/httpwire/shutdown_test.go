@@ -19,10 +19,10 @@ func TestTrackerIsIdleWhenTheLastRequestLeaves(t *testing.T) {
 			t.Fatal("refused")
 		}
 	}
-	closing := tr.whenClosing()
+	closing := tr.closingSignal()
 	idle := tr.close()
 	<-closing
-	<-tr.whenClosing()
+	<-tr.closingSignal()
 	if tr.enter() {
 		t.Error("it lets in another one")
 	}
@@ -55,15 +55,15 @@ func TestTrackerBoundsWhatIsInFlight(t *testing.T) {
 func TestTrackerCancelsTheLateOnesToo(t *testing.T) {
 	var tr tracker
 	early, cancel := context.WithCancelCause(t.Context())
-	tr.watch(&flight{cancel: cancelFunc(cancel)}, time.Second)
+	tr.watch(&trackedRequest{cancel: cancelFunc(cancel)}, time.Second)
 	forgotten, cancel2 := context.WithCancelCause(t.Context())
-	f := &flight{cancel: cancelFunc(cancel2)}
+	f := &trackedRequest{cancel: cancelFunc(cancel2)}
 	tr.watch(f, time.Second)
-	tr.watch(&flight{}, time.Second)
+	tr.watch(&trackedRequest{}, time.Second)
 	tr.forget(f)
 	tr.cancelAll()
 	late, cancel3 := context.WithCancelCause(t.Context())
-	tr.watch(&flight{cancel: cancelFunc(cancel3)}, time.Second)
+	tr.watch(&trackedRequest{cancel: cancelFunc(cancel3)}, time.Second)
 	if !errors.Is(context.Cause(early), errShutdown) || !errors.Is(context.Cause(late), errShutdown) || forgotten.Err() != nil {
 		t.Errorf("%v, %v, %v", context.Cause(early), context.Cause(late), forgotten.Err())
 	}

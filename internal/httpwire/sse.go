@@ -28,10 +28,10 @@ type eventReader struct {
 	retry time.Duration // the last one the server asked for; negative: none
 	id    string        // the last one seen
 
-	beats    *beats // nil: nobody minds silence
-	received bool   // there was an event
-	fresh    bool   // nothing has been read yet
-	skip     bool   // the last line ended with CR: a LF that follows belongs to it
+	monitor  *silenceMonitor // nil: nobody minds silence
+	received bool            // there was an event
+	fresh    bool            // nothing has been read yet
+	skip     bool            // the last line ended with CR: a LF that follows belongs to it
 	line     []byte
 }
 
@@ -55,14 +55,14 @@ func (e *eventReader) next() (event, error) {
 			if hasData && len(data) > 0 {
 				ev.data = data
 				e.received = true
-				e.beats.event()
+				e.monitor.event()
 				return ev, nil
 			}
 			ev, data, hasData, size = event{}, nil, false, 0 // without data there is no event
 			continue
 		}
 		if line[0] == ':' { // a comment
-			e.beats.comment()
+			e.monitor.comment()
 			continue
 		}
 		if size += len(line); size > e.max {
@@ -106,7 +106,7 @@ func (e *eventReader) readLine() ([]byte, error) {
 			return nil, err
 		}
 		if waits {
-			e.beats.bytes()
+			e.monitor.bytes()
 		}
 		chunk, _ := e.r.Peek(e.r.Buffered())
 		if e.skip {

@@ -126,13 +126,13 @@ func (e *endless) Read(p []byte) (int, error) {
 func TestEventWithoutEndDoesNotGrowMemoryPastItsBound(t *testing.T) {
 	const limit = 1 << 20
 	for _, text := range []string{"x", "data: x\n", "data\n"} {
-		var before, after runtime.MemStats
+		var before, eventsAfter runtime.MemStats
 		runtime.ReadMemStats(&before)
 		if _, _, err := readEvents(io.LimitReader(&endless{text: text}, 700<<20), limit); !errors.Is(err, errEventTooLarge) {
 			t.Errorf("%q: %v", text, err)
 		}
-		runtime.ReadMemStats(&after)
-		if grown := after.TotalAlloc - before.TotalAlloc; grown > 16*limit {
+		runtime.ReadMemStats(&eventsAfter)
+		if grown := eventsAfter.TotalAlloc - before.TotalAlloc; grown > 16*limit {
 			t.Errorf("%q: %d bytes were allocated", text, grown)
 		}
 	}

@@ -37,7 +37,7 @@ const storeTimeout = 5 * time.Second
 func (a *Streams) add(group string, kind byte, f *feed, conn *eventStream) *sessionStream {
 	s := &sessionStream{
 		all: a, key: store.StreamKey{Group: group, Stream: newStreamName(kind)},
-		turn: make(chan struct{}, 1), done: make(chan struct{}), feed: f, conn: conn,
+		sendLock: make(chan struct{}, 1), done: make(chan struct{}), feed: f, conn: conn,
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -79,13 +79,13 @@ func (a *Streams) find(ctx context.Context, group, name string, seq uint64) (*se
 	}
 	s = &sessionStream{
 		all: a, key: store.StreamKey{Group: group, Stream: name},
-		turn: make(chan struct{}, 1), done: make(chan struct{}), revived: true, ended: true,
+		sendLock: make(chan struct{}, 1), done: make(chan struct{}), replay: true, ended: true,
 	}
 	close(s.done)
-	if _, err := s.after(ctx, seq); err != nil {
+	if _, err := s.eventsAfter(ctx, seq); err != nil {
 		return nil, err
 	}
-	if name[0] == ofGet {
+	if name[0] == kindGet {
 		return nil, store.ErrPurged
 	}
 	// It can be found now, so that whoever comes next takes over.
@@ -132,7 +132,7 @@ func (a *Streams) standalone(group string) (all []*sessionStream) {
 func (a *Streams) append(key store.StreamKey, seq uint64, entry []byte) error {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
-	return a.log.Append(ctx, key, seq, entry, store.AppendOptions{TTL: heldFor, MaxEntries: heldEvents, MaxBytes: heldBytes})
+	return a.log.Append(ctx, key, seq, entry, store.AppendOptions{TTL: logTTL, MaxEntries: maxLoggedEvents, MaxBytes: maxLoggedBytes})
 }
 
 func (a *Streams) drop(group string) {

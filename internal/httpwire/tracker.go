@@ -18,10 +18,10 @@ type tracker struct {
 	closing   chan struct{} // closed with closed; made when first needed
 	cancelled bool
 	idle      chan struct{} // closed when the last one is done after close
-	flights   *flight
+	requests  *trackedRequest
 	timer     *time.Timer // for beat; nil until needed
 	armed     bool        // beat will be called
-	beats     int         // how often it has been
+	ticks     int         // how often it has been
 
 	base   context.Context // ends with cancelAll; made when first needed
 	cancel context.CancelCauseFunc
@@ -42,8 +42,8 @@ func (t *tracker) lifetime() context.Context {
 
 // flight is a request in flight that the tracker can reach. It is part of what serves
 // the request.
-type flight struct {
-	prev, next *flight
+type trackedRequest struct {
+	prev, next *trackedRequest
 	cancel     canceler     // for cancelAll; nil: it does without
 	stream     *eventStream // to be kept alive; nil: none is
 	since      int          // the beat after which the stream began, or had its last comment
@@ -80,32 +80,32 @@ func (t *tracker) leave() {
 
 // watch has cancelAll cancel f, or does it itself if that has been called before, and
 // keeps f's stream alive, every so often, which is the same for all. Forget ends both.
-func (t *tracker) watch(f *flight, every time.Duration) {
+func (t *tracker) watch(f *trackedRequest, every time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.cancelled && f.cancel != nil {
 		f.cancel.Cancel(errShutdown)
 	}
-	if f.next = t.flights; f.next != nil {
+	if f.next = t.requests; f.next != nil {
 		f.next.prev = f
 	}
-	t.flights = f
+	t.requests = f
 	if f.stream == nil {
 		return
 	}
-	f.since = t.beats
+	f.since = t.ticks
 	if t.armed {
 		return
 	}
 	t.armed = true
 	if t.timer == nil {
-		t.timer = time.AfterFunc(every/beatsPerComment, func() { t.beat(every) })
+		t.timer = time.AfterFunc(every/ticksPerComment, func() { t.tick(every) })
 	} else {
-		t.timer.Reset(every / beatsPerComment)
+		t.timer.Reset(every / ticksPerComment)
 	}
 }
 
-func (t *tracker) forget(f *flight) {
+func (t *tracker) forget(f *trackedRequest) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if f.next != nil {
@@ -114,33 +114,33 @@ func (t *tracker) forget(f *flight) {
 	if f.prev != nil {
 		f.prev.next = f.next
 	} else {
-		t.flights = f.next
+		t.requests = f.next
 	}
 }
 
 // beatsPerComment is how finely the tracker measures time.
-const beatsPerComment = 16
+const ticksPerComment = 16
 
 // beat writes the comments that are due. Few requests take as long as until their first
 // comment, and even to ask the clock when they began would show in what they cost; so
 // one timer counts for all, while there are any. A comment may come a beat too early.
-func (t *tracker) beat(every time.Duration) {
+func (t *tracker) tick(every time.Duration) {
 	var due []*eventStream
 	t.mu.Lock()
-	t.beats++
+	t.ticks++
 	t.armed = false
-	for f := t.flights; f != nil; f = f.next {
+	for f := t.requests; f != nil; f = f.next {
 		if f.stream == nil {
 			continue
 		}
 		t.armed = true
-		if t.beats-f.since >= beatsPerComment {
-			f.since = t.beats
+		if t.ticks-f.since >= ticksPerComment {
+			f.since = t.ticks
 			due = append(due, f.stream)
 		}
 	}
 	if t.armed {
-		t.timer.Reset(every / beatsPerComment)
+		t.timer.Reset(every / ticksPerComment)
 	}
 	t.mu.Unlock()
 	for _, e := range due {
@@ -166,7 +166,7 @@ func (t *tracker) close() <-chan struct{} {
 }
 
 // whenClosing returns a channel that is closed when no more requests are let in.
-func (t *tracker) whenClosing() <-chan struct{} {
+func (t *tracker) closingSignal() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closing == nil {
@@ -182,7 +182,7 @@ func (t *tracker) cancelAll() {
 	if t.cancel != nil {
 		t.cancel(errShutdown)
 	}
-	for f := t.flights; f != nil; f = f.next {
+	for f := t.requests; f != nil; f = f.next {
 		if f.cancel != nil {
 			f.cancel.Cancel(errShutdown)
 		}

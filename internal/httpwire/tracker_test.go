@@ -14,14 +14,14 @@ func TestT23TrackerKeepsEveryStreamAliveInItsTurn(t *testing.T) {
 		var requests tracker
 		type one struct {
 			w *reader
-			f *flight
+			f *trackedRequest
 		}
 		var all []one
 		for range 3 {
 			w := newReader()
-			f := &flight{stream: &eventStream{w: w, ctx: t.Context()}}
+			f := &trackedRequest{stream: &eventStream{w: w, ctx: t.Context()}}
 			requests.watch(f, every)
-			requests.watch(&flight{}, every) // a request without a stream
+			requests.watch(&trackedRequest{}, every) // a request without a stream
 			all = append(all, one{w, f})
 			time.Sleep(5*time.Second + time.Millisecond) // between two beats
 		}
@@ -53,7 +53,7 @@ func TestT23TrackerKeepsEveryStreamAliveInItsTurn(t *testing.T) {
 		requests.mu.Unlock()
 
 		w := newReader()
-		requests.watch(&flight{stream: &eventStream{w: w, ctx: t.Context()}}, every)
+		requests.watch(&trackedRequest{stream: &eventStream{w: w, ctx: t.Context()}}, every)
 		time.Sleep(every)
 		synctest.Wait()
 		if w.text() != ":\n\n" {

@@ -15,18 +15,18 @@ func TestRefusedRequestsDoNotFillTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&out, nil))
-		var f refusals
+		var f rejectionLog
 		lines := func() int { return strings.Count(out.String(), "\n") }
 		for range 1000 {
 			f.log(context.Background(), logger, slog.LevelWarn, "request refused")
 			f.log(context.Background(), logger, slog.LevelDebug, "not wanted") // does not count
 		}
-		if n := lines(); n != refusalLines {
+		if n := lines(); n != rejectionLines {
 			t.Errorf("%d lines", n)
 		}
-		time.Sleep(refusalPeriod)
+		time.Sleep(rejectionPeriod)
 		f.log(context.Background(), logger, slog.LevelWarn, "request refused")
-		if n := lines(); n != refusalLines+1 || !strings.Contains(out.String(), "not_logged=970") {
+		if n := lines(); n != rejectionLines+1 || !strings.Contains(out.String(), "not_logged=970") {
 			t.Errorf("%d lines: %s", n, out.String()[max(0, out.Len()-200):])
 		}
 	})

@@ -13,7 +13,7 @@ import (
 // how often, or whether at all: so only a server that has shown its beat, by comments in
 // a row, is missed when it stops. A connection that is half open is found out in that
 // way; nothing else would tell, for as long as there is nothing to send on it.
-type beats struct {
+type silenceMonitor struct {
 	body io.Closer
 
 	mu      sync.Mutex
@@ -29,103 +29,103 @@ type beats struct {
 
 const (
 	// beatsKnown is after how many gaps the beat is known.
-	beatsKnown = 2
+	minGaps = 2
 	// leastBeat is the shortest gap that counts. Comments that come at once are no beat:
 	// some servers fill buffers with them.
-	leastBeat = time.Second
+	minGap = time.Second
 	// beatsMissed is how many beats may be missed, and leastSilence the silence that any
 	// stream may keep.
-	beatsMissed  = 3
-	leastSilence = 5 * time.Second
+	missedComments = 3
+	minSilence     = 5 * time.Second
 )
 
 // comment notes a comment.
-func (b *beats) comment() {
-	if b == nil {
+func (m *silenceMonitor) comment() {
+	if m == nil {
 		return
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	now := time.Now()
-	gap := now.Sub(b.last)
-	if b.row++; b.row > 1 && gap >= leastBeat {
-		b.longest = max(b.longest, gap)
-		b.seen++
+	gap := now.Sub(m.last)
+	if m.row++; m.row > 1 && gap >= minGap {
+		m.longest = max(m.longest, gap)
+		m.seen++
 	}
-	b.heard(now)
+	m.heard(now)
 }
 
 // event notes anything else.
-func (b *beats) event() {
-	if b == nil {
+func (m *silenceMonitor) event() {
+	if m == nil {
 		return
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.row = 0
-	b.heard(time.Now())
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.row = 0
+	m.heard(time.Now())
 }
 
 // bytes notes that something has arrived, of an event perhaps that takes long to.
-func (b *beats) bytes() {
-	if b == nil {
+func (m *silenceMonitor) bytes() {
+	if m == nil {
 		return
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.seen >= beatsKnown {
-		b.await(time.Now())
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.seen >= minGaps {
+		m.await(time.Now())
 	}
 }
 
 // heard is called with mu held.
-func (b *beats) heard(now time.Time) {
-	b.last = now
-	if b.seen >= beatsKnown {
-		b.await(now)
+func (m *silenceMonitor) heard(now time.Time) {
+	m.last = now
+	if m.seen >= minGaps {
+		m.await(now)
 	}
 }
 
 // await begins to wait for the next sign of life. It is called with mu held.
-func (b *beats) await(now time.Time) {
-	if b.over {
+func (m *silenceMonitor) await(now time.Time) {
+	if m.over {
 		return
 	}
-	b.arrived = now
-	patience := max(beatsMissed*b.longest, leastSilence)
-	if b.timer == nil {
-		b.timer = time.AfterFunc(patience, b.miss)
-	} else if b.timer.Stop() {
-		b.timer.Reset(patience)
+	m.arrived = now
+	patience := max(missedComments*m.longest, minSilence)
+	if m.timer == nil {
+		m.timer = time.AfterFunc(patience, m.miss)
+	} else if m.timer.Stop() {
+		m.timer.Reset(patience)
 	}
 }
 
-func (b *beats) miss() {
-	b.mu.Lock()
-	over := b.over
+func (m *silenceMonitor) miss() {
+	m.mu.Lock()
+	over := m.over
 	if !over {
-		b.silent, b.over = time.Since(b.arrived), true
+		m.silent, m.over = time.Since(m.arrived), true
 	}
-	b.mu.Unlock()
+	m.mu.Unlock()
 	if !over {
-		b.body.Close()
+		m.body.Close()
 	}
 }
 
 // end ends the watch. It returns the error that the stream has ended with, which is
 // that it fell silent if it was given up for that.
-func (b *beats) end(err error) error {
-	if b == nil {
+func (m *silenceMonitor) end(err error) error {
+	if m == nil {
 		return err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.over = true
-	if b.timer != nil {
-		b.timer.Stop()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.over = true
+	if m.timer != nil {
+		m.timer.Stop()
 	}
-	if b.silent > 0 {
-		return &call.SilentError{For: b.silent}
+	if m.silent > 0 {
+		return &call.SilentError{For: m.silent}
 	}
 	return err
 }

@@ -22,9 +22,9 @@ type scripted struct {
 func silentAfter(t *testing.T, all ...scripted) (after time.Duration, err error) {
 	t.Helper()
 	r, w := io.Pipe()
-	o := Options{Beats: true}
+	o := Options{DetectSilence: true}
 	events := newEventReader(r, 1000)
-	o.watchBeats(events, r)
+	o.watchSilence(events, r)
 	var last time.Time
 	done := make(chan struct{})
 	go func() {
@@ -40,19 +40,19 @@ func silentAfter(t *testing.T, all ...scripted) (after time.Duration, err error)
 	for {
 		if _, err := events.next(); err != nil {
 			over := time.Now()
-			err = events.beats.end(err)
+			err = events.monitor.end(err)
 			<-done
 			return over.Sub(last), err
 		}
 	}
 }
 
-const beat, data = ": beat\n\n", "data: {}\n\n"
+const interval, data = ": beat\n\n", "data: {}\n\n"
 
 // I6: what has beaten and stops is dead.
 func TestAStreamWhoseBeatStopsIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		after, err := silentAfter(t, scripted{0, beat}, scripted{15 * time.Second, beat}, scripted{15 * time.Second, beat})
+		after, err := silentAfter(t, scripted{0, interval}, scripted{15 * time.Second, interval}, scripted{15 * time.Second, interval})
 		var silent *call.SilentError
 		if !errors.As(err, &silent) || !errors.Is(err, call.ErrConnectionLost) || silent.For != 45*time.Second || after != 45*time.Second {
 			t.Errorf("after %v: %v", after, err)
@@ -64,11 +64,11 @@ func TestAStreamOfNoKnownBeatMayBeSilent(t *testing.T) {
 	for name, all := range map[string][]scripted{
 		"nothing":                   nil,
 		"data":                      {{time.Second, data}, {time.Second, data}, {time.Second, data}, {time.Second, data}},
-		"a greeting":                {{0, beat}},
-		"two beats":                 {{0, beat}, {15 * time.Second, beat}},
-		"padding":                   {{0, beat + beat + beat + beat}},
-		"comments that precede":     {{time.Second, beat + data}, {time.Second, beat + data}, {time.Second, beat + data}, {time.Second, beat + data}},
-		"padding, then a long wait": {{0, beat + beat + beat}, {time.Minute, beat}},
+		"a greeting":                {{0, interval}},
+		"two beats":                 {{0, interval}, {15 * time.Second, interval}},
+		"padding":                   {{0, interval + interval + interval + interval}},
+		"comments that precede":     {{time.Second, interval + data}, {time.Second, interval + data}, {time.Second, interval + data}, {time.Second, interval + data}},
+		"padding, then a long wait": {{0, interval + interval + interval}, {time.Minute, interval}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			if after, err := silentAfter(t, all...); err != io.EOF || after != time.Hour {
@@ -81,8 +81,8 @@ func TestAStreamOfNoKnownBeatMayBeSilent(t *testing.T) {
 // The longest gap counts, and what comes between beats is as good as one.
 func TestABeatMayVary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		after, err := silentAfter(t, scripted{0, beat}, scripted{2 * time.Second, beat}, scripted{10 * time.Second, beat},
-			scripted{25 * time.Second, data}, scripted{29 * time.Second, beat})
+		after, err := silentAfter(t, scripted{0, interval}, scripted{2 * time.Second, interval}, scripted{10 * time.Second, interval},
+			scripted{25 * time.Second, data}, scripted{29 * time.Second, interval})
 		var silent *call.SilentError
 		if !errors.As(err, &silent) || after != 30*time.Second {
 			t.Errorf("after %v: %v", after, err)
@@ -94,10 +94,10 @@ func TestABeatMayVary(t *testing.T) {
 func TestALargeEventOnASlowNetworkIsALifeSign(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		part := scripted{4 * time.Second, strings.Repeat("x", 10)}
-		after, err := silentAfter(t, scripted{0, beat}, scripted{time.Second, beat}, scripted{time.Second, beat},
+		after, err := silentAfter(t, scripted{0, interval}, scripted{time.Second, interval}, scripted{time.Second, interval},
 			scripted{time.Second, "data: "}, part, part, part, scripted{time.Second, "\n"}, scripted{4 * time.Second, "\n"})
 		var silent *call.SilentError
-		if !errors.As(err, &silent) || silent.For != leastSilence || after != leastSilence {
+		if !errors.As(err, &silent) || silent.For != minSilence || after != minSilence {
 			t.Errorf("after %v: %v", after, err)
 		}
 	})

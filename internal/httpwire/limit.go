@@ -34,35 +34,35 @@ func (o owner) key() owner {
 }
 
 // tally counts what owners have. Safe for concurrent use.
-type tally struct {
-	mu       sync.Mutex
-	holdings map[owner]*holding
+type limiter struct {
+	mu     sync.Mutex
+	usages map[owner]*usage
 	// idle is the one that became empty last, and stays in the map: whoever comes next is
 	// often the one that was there last. All others in the map have something, but for it.
-	idle *holding
+	idle *usage
 }
 
 // holding is what one owner has.
-type holding struct {
-	of *tally
+type usage struct {
+	of *limiter
 	by owner
 	n  int // under the mutex of of
 }
 
 // take counts one more of an owner's, unless it has most already; 0: no limit. It is
 // followed by give if it succeeds.
-func (t *tally) take(o owner, most int) (h *holding, ok bool) {
+func (t *limiter) acquire(o owner, limit int) (h *usage, ok bool) {
 	o = o.key()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if h = t.holdings[o]; h == nil {
-		if t.holdings == nil {
-			t.holdings = make(map[owner]*holding)
+	if h = t.usages[o]; h == nil {
+		if t.usages == nil {
+			t.usages = make(map[owner]*usage)
 		}
-		h = &holding{of: t, by: o}
-		t.holdings[o] = h
+		h = &usage{of: t, by: o}
+		t.usages[o] = h
 	}
-	if most > 0 && h.n >= most {
+	if limit > 0 && h.n >= limit {
 		return nil, false
 	}
 	h.n++
@@ -70,7 +70,7 @@ func (t *tally) take(o owner, most int) (h *holding, ok bool) {
 }
 
 // give takes one off the count.
-func (h *holding) give() {
+func (h *usage) release() {
 	t := h.of
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -78,7 +78,7 @@ func (h *holding) give() {
 		return
 	}
 	if last := t.idle; last != nil && last != h && last.n == 0 {
-		delete(t.holdings, last.by)
+		delete(t.usages, last.by)
 	}
 	t.idle = h
 }
@@ -86,7 +86,7 @@ func (h *holding) give() {
 // boundOn returns where requests of a method are counted, and how many of one owner
 // may be served at a time. Subscriptions, which stay, leave room for others. Each is a
 // connection of its own here, so that no session holds them together.
-func (s *Server) boundOn(method string, o owner) (count *tally, most int) {
+func (s *Server) limiterFor(method string, o owner) (count *limiter, limit int) {
 	anonymous := o.who == principal.Anonymous
 	switch stays := rpc.Stays(method); {
 	case stays && anonymous:
@@ -100,16 +100,16 @@ func (s *Server) boundOn(method string, o owner) (count *tally, most int) {
 }
 
 // refuseMore refuses a request of an owner that has as many as it may.
-func refuseMore(w http.ResponseWriter, m *jsonrpc.Message) {
+func rejectOverLimit(w http.ResponseWriter, m *jsonrpc.Message) {
 	if rpc.Stays(m.Method) {
-		tooMany(w, m.ID, "60", rpc.ErrTooManySubscriptions.Error())
+		rejectTooMany(w, m.ID, "60", rpc.ErrTooManySubscriptions.Error())
 		return
 	}
-	tooMany(w, m.ID, "1", "too many requests of this client are in flight: try again when one is answered")
+	rejectTooMany(w, m.ID, "1", "too many requests of this client are in flight: try again when one is answered")
 }
 
 // tooMany refuses a request that may be sent again after so many seconds.
-func tooMany(w http.ResponseWriter, request jsonrpc.ID, seconds, reason string) {
+func rejectTooMany(w http.ResponseWriter, request jsonrpc.ID, seconds, reason string) {
 	w.Header()["Retry-After"] = []string{seconds}
-	refuse(w, http.StatusTooManyRequests, request, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: reason})
+	reject(w, http.StatusTooManyRequests, request, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: reason})
 }

@@ -10,13 +10,13 @@ import (
 // Anybody can have requests refused as fast as the network goes. The log tells of the
 // first of them in each period, and later how many there were.
 const (
-	refusalPeriod = time.Minute
-	refusalLines  = 30 // in a period
+	rejectionPeriod = time.Minute
+	rejectionLines  = 30 // in a period
 )
 
 // refusals bounds what is logged of refused requests. The zero refusals is ready for
 // use, and safe for concurrent use.
-type refusals struct {
+type rejectionLog struct {
 	mu     sync.Mutex
 	began  time.Time // the period
 	lines  int       // of the period
@@ -24,15 +24,15 @@ type refusals struct {
 }
 
 // log writes a line, unless there have been too many.
-func (f *refusals) log(ctx context.Context, logger *slog.Logger, level slog.Level, message string, attrs ...slog.Attr) {
+func (f *rejectionLog) log(ctx context.Context, logger *slog.Logger, level slog.Level, message string, attrs ...slog.Attr) {
 	if !logger.Enabled(ctx, level) {
 		return
 	}
 	f.mu.Lock()
-	if now := time.Now(); now.Sub(f.began) >= refusalPeriod {
+	if now := time.Now(); now.Sub(f.began) >= rejectionPeriod {
 		f.began, f.lines = now, 0
 	}
-	if f.lines >= refusalLines {
+	if f.lines >= rejectionLines {
 		f.silent++
 		f.mu.Unlock()
 		return

@@ -8,25 +8,25 @@ import (
 
 // Whoever has come and gone costs nothing: there are as many addresses as a client likes.
 func TestATallyRemembersNobodyWhoHasNothingButTheLast(t *testing.T) {
-	var count tally
-	var held []*holding
+	var count limiter
+	var usages []*usage
 	has := make(map[string]int)
 	for range 10_000 {
-		if len(held) > 0 && rand.IntN(2) == 0 {
-			i := rand.IntN(len(held))
-			has[held[i].by.address]--
-			held[i].give()
-			held[i] = held[len(held)-1]
-			held = held[:len(held)-1]
+		if len(usages) > 0 && rand.IntN(2) == 0 {
+			i := rand.IntN(len(usages))
+			has[usages[i].by.address]--
+			usages[i].release()
+			usages[i] = usages[len(usages)-1]
+			usages = usages[:len(usages)-1]
 		} else {
 			address := strconv.Itoa(rand.IntN(20))
-			h, ok := count.take(owner{address: address}, 3)
+			h, ok := count.acquire(owner{address: address}, 3)
 			if ok != (has[address] < 3) {
 				t.Fatalf("%s has %d, and one more was allowed: %v", address, has[address], ok)
 			}
 			if ok {
 				has[address]++
-				held = append(held, h)
+				usages = append(usages, h)
 			}
 		}
 		busy := 0
@@ -35,7 +35,7 @@ func TestATallyRemembersNobodyWhoHasNothingButTheLast(t *testing.T) {
 				busy++
 			}
 		}
-		if n := len(count.holdings); n < busy || n > busy+1 {
+		if n := len(count.usages); n < busy || n > busy+1 {
 			t.Fatalf("%d owners are remembered when %d have something", n, busy)
 		}
 	}
