@@ -22,12 +22,12 @@ func TestO12OnlyPublicAddressesArePublic(t *testing.T) {
 		"2002:7f00:1::", "2001::1", "2001:db8::1", "fec0::1", "100::1", "5f00::1", "3fff::1",
 		"::ffff:0:10.0.0.1", "100:0:0:1::1", "4000::1", "8000:a00:1::", "64:ff9b:0:1::a00:1",
 	} {
-		if oauth.Public(netip.MustParseAddr(a)) {
+		if oauth.IsPublic(netip.MustParseAddr(a)) {
 			t.Errorf("%s is taken for public", a)
 		}
 	}
 	for _, a := range []string{"1.1.1.1", "8.8.8.8", "172.32.0.1", "2606:4700::1111", "::ffff:1.1.1.1", "64:ff9b::8.8.8.8"} {
-		if !oauth.Public(netip.MustParseAddr(a)) {
+		if !oauth.IsPublic(netip.MustParseAddr(a)) {
 			t.Errorf("%s is not taken for public", a)
 		}
 	}
@@ -64,7 +64,7 @@ func FuzzSSRFAddr(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		a, err := netip.ParseAddr(text)
-		if err != nil || !oauth.Public(a) {
+		if err != nil || !oauth.IsPublic(a) {
 			return
 		}
 		plain := a.Unmap().WithZone("")
@@ -75,7 +75,7 @@ func FuzzSSRFAddr(f *testing.F) {
 		if plain.Is4() {
 			b := plain.As4()
 			for _, inside := range []netip.Addr{netip.AddrFrom16(plain.As16()), nat64(b)} {
-				if !oauth.Public(inside) {
+				if !oauth.IsPublic(inside) {
 					t.Fatalf("%s is public, and %s is not", plain, inside)
 				}
 			}

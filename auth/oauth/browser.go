@@ -2,7 +2,6 @@ package oauth
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"os/exec"
@@ -13,10 +12,10 @@ import (
 	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
-// OpenBrowser shows an https URL, or an http URL of this machine, in the user's
-// browser. No shell sees the URL, and it cannot be taken for an option. It returns
-// when the browser has been told; an error means that the user saw nothing. Ctx bounds
-// that only.
+// OpenBrowser opens an https URL, or an http URL on the loopback interface, in the
+// user's browser. It passes the URL to no shell, and the URL cannot be mistaken for an
+// option. OpenBrowser returns after the browser was started; cancelling ctx later has no effect on it. An
+// error means that the user has not seen the page.
 func OpenBrowser(ctx context.Context, url string) error {
 	name, args, err := browserCommand(runtime.GOOS, url)
 	if err == nil && ctx.Err() != nil {
@@ -25,26 +24,27 @@ func OpenBrowser(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	return launch(ctx, exec.Command(name, args...)) // which lives longer than we wait, so without ctx
+	return launch(ctx, exec.Command(name, args...)) // without ctx: the browser outlives the flow
 }
 
-// settled is when a program that opens browsers would have failed.
-const settled = 2 * time.Second
+// launchTimeout is how long to wait for a command to fail.
+const launchTimeout = 2 * time.Second
 
-// launch starts a program that hands the URL on and exits, or is a browser itself and
-// stays. Then a goroutine remains for as long as it does, so that it leaves no zombie.
+// launch starts a command that opens a browser and exits, or is the browser itself and
+// continues to run. In the second case a goroutine waits for its end, to release the
+// process.
 func launch(ctx context.Context, cmd *exec.Cmd) error {
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("opening a browser: %w", err)
+		return fmt.Errorf("cannot open a browser: %w", err)
 	}
 	exited := make(chan error, 1)
 	go func() { exited <- cmd.Wait() }()
-	timer := time.NewTimer(settled)
+	timer := time.NewTimer(launchTimeout)
 	defer timer.Stop()
 	select {
 	case err := <-exited:
 		if err != nil {
-			return fmt.Errorf("opening a browser: %s: %w", cmd.Path, err)
+			return fmt.Errorf("cannot open a browser: %s: %w", cmd.Path, err)
 		}
 	case <-timer.C:
 	case <-ctx.Done():
@@ -52,27 +52,27 @@ func launch(ctx context.Context, cmd *exec.Cmd) error {
 	return nil
 }
 
-// browserCommand is how a system opens a URL. The URL is made anew from its parts, so
-// that nothing of it is anything but URL, and nothing means more to the scripts that hand
-// it on: xdg-open is one.
+// browserCommand returns the command that opens a URL on an operating system. It formats
+// the parsed URL again and escapes characters that scripts such as xdg-open could
+// interpret.
 func browserCommand(system, raw string) (name string, args []string, err error) {
 	page, fragment, _ := strings.Cut(raw, "#")
 	u, err := checkURL(page)
 	if err == nil && fragment != "" {
 		if u, err = url.Parse(raw); err != nil {
-			err = fmt.Errorf("%w: its fragment cannot be parsed", ErrInsecureURL)
+			err = fmt.Errorf("%w: cannot parse the fragment", ErrInsecureURL)
 		}
 	}
 	if err != nil {
 		return "", nil, err
 	}
-	if u.Scheme == "http" && !httpurl.IsLoopback(u.Hostname()) {
-		return "", nil, fmt.Errorf("%w: %s is not https", ErrInsecureURL, shown(u))
+	if !httpurl.IsSecure(u) {
+		return "", nil, fmt.Errorf("%w: %s must be https", ErrInsecureURL, withoutQuery(u))
 	}
 	if strings.ContainsFunc(u.String(), func(r rune) bool { return r <= ' ' || r == '"' || r == 0x7F }) {
-		return "", nil, fmt.Errorf("%w: it holds characters that no URL has", ErrInsecureURL)
+		return "", nil, fmt.Errorf("%w: it contains characters that are invalid in a URL", ErrInsecureURL)
 	}
-	address := inert(u)
+	address := escapeForShell(u)
 	switch system {
 	case "darwin":
 		return "/usr/bin/open", []string{address}, nil
@@ -81,12 +81,12 @@ func browserCommand(system, raw string) (name string, args []string, err error) 
 	case "linux", "freebsd", "openbsd", "netbsd", "dragonfly":
 		return "xdg-open", []string{address}, nil
 	}
-	return "", nil, errors.New("opening a browser: not known how on " + system)
+	return "", nil, fmt.Errorf("cannot open a browser: operating system %s is not supported", system)
 }
 
-// inert writes a URL with all of its characters encoded that could mean something to a
-// shell outside of quotation, as far as that leaves it the same URL.
-func inert(u *url.URL) string {
+// escapeForShell formats a URL and percent-encodes the characters that a shell interprets
+// outside of quotes, except those whose encoding would change the URL.
+func escapeForShell(u *url.URL) string {
 	var b strings.Builder
 	for _, c := range []byte(u.String()) {
 		if isAlphanumeric(c) || strings.IndexByte("-._~:/?#[]@!&*+,;=%()", c) >= 0 {

@@ -15,75 +15,77 @@ import (
 	"github.com/parley-mcp/parley/internal/digest"
 )
 
-// Client gets, keeps and renews the tokens with which MCP servers are called, for one
-// user or one machine. It is what client.Dialer.Auth wants. The zero value takes no
-// part in anything that needs a user; set Interaction, or Grant. A Client is safe for
-// concurrent use, and its fields must not be changed once it is used.
+// Client gets, stores and renews the access tokens for MCP servers, for one user or one
+// machine. It implements client.Authorizer. Set Interaction if there is a user, or
+// Grant; without both, the Client uses stored tokens only. A Client is safe for
+// concurrent use. Its fields must not be changed after the first use.
 type Client struct {
-	// Name and URI are what users are shown of this program; default "Parley", nothing.
+	// Name and URI describe this program to users; Name defaults to "Parley".
 	Name, URI string
 
-	// Interaction takes users to authorization servers. Nil: nobody is there, and what
-	// needs a user fails with ErrInteraction.
+	// Interaction opens authorization pages and receives the redirects. Nil: an
+	// authorization that needs a user fails with ErrInteraction.
 	Interaction Interaction
-	// Grant gets tokens without a user: a [ClientCredentials], [Enterprise] or
-	// [Workload]. Nil: users are asked.
+	// Grant gets tokens without a user: a [*ClientCredentials], [*Enterprise] or
+	// [*Workload]. Nil: the authorization code grant, with Interaction.
 	Grant Grant
 
-	// Registrations are the clients that authorization servers know already. They come
-	// before the other ways to be known.
+	// Registrations are existing registrations of this program at authorization servers.
+	// The Client prefers them to other ways to register.
 	Registrations []Registration
-	// MetadataURL is where this program's metadata document is, an https URL with a
-	// path; it is the client's identifier at authorization servers that support that.
-	// The document must name the redirect URIs of Interaction, and itself.
+	// MetadataURL is the https URL, with a path, of this program's client metadata
+	// document. Authorization servers that support such documents use it as the client
+	// identifier. The document must contain MetadataURL and the redirect URIs of
+	// Interaction.
 	MetadataURL string
 	// MetadataKey authenticates the client of MetadataURL, if its document has a key.
 	MetadataKey *SigningKey
-	// PromptRegistration is asked for a registration when there is no other, as by showing the user a
-	// form. Nil: there is an error instead.
+	// PromptRegistration returns a registration at an authorization server that supports
+	// no automatic registration, for instance from a form. Nil: the authorization fails
+	// with ErrRegistration.
 	PromptRegistration func(ctx context.Context, issuer string) (*Registration, error)
 
-	// Approve is asked before every authorization: it may ask for fewer scopes than
-	// are wanted, and refuse with an error. Nil: what servers want is asked for.
+	// Approve is called before each authorization. It returns the scopes to request,
+	// possibly fewer than those of request, or an error to decline. Nil: all scopes are
+	// requested.
 	Approve func(ctx context.Context, request AuthorizationRequest) (scopes []string, err error)
 
-	// Store keeps tokens and registrations; nil: in memory.
+	// Store stores tokens and registrations; nil: a store in memory.
 	Store TokenStore
 
-	// Networks that are not public and may be reached nevertheless, where an MCP server
-	// names an authorization server inside of an organization. While the MCP server
-	// itself is on this machine, this machine may be too.
+	// Networks are private networks that authorization servers may be in, such as those
+	// of an organization. Loopback addresses are allowed if the MCP server has one.
 	Networks []netip.Prefix
-	// Proxy, if set, is where all connections of this Client lead; it then decides what
-	// may be reached. The environment does not matter.
+	// Proxy is an HTTP proxy for all connections of this Client. The proxy then has to
+	// check addresses, and Networks is ignored. The environment is ignored in any case.
 	Proxy *url.URL
-	// TLS, if set, is used for all connections of this Client.
+	// TLS is the TLS configuration of all connections of this Client; nil: the default.
 	TLS *tls.Config
 
-	// Logger takes what is worth noting; nil: slog.Default(). No secret gets there.
+	// Logger receives warnings; nil: slog.Default(). Logs contain no secrets.
 	Logger *slog.Logger
 
-	egress func(control) control // in tests: sees every address
+	onDial func(dialControl) dialControl // for tests: observes addresses
 
 	mu       sync.Mutex
 	memory   MemoryStore
 	sessions map[string]*session
 }
 
-// AuthorizationRequest is an authorization that is about to be asked for.
+// AuthorizationRequest describes an authorization before it starts.
 type AuthorizationRequest struct {
-	Server   string   // the MCP server's URL
-	Resource string   // what the token will be for; empty for a server of 2025-03-26
-	Issuer   string   // who will be asked
-	Scopes   []string // that will be asked for; empty: the authorization server's default
-	Previous []string // that were asked for before, nil if nothing was
+	Server   string   // the URL of the MCP server
+	Resource string   // the resource that the token is for; empty for a server of 2025-03-26 without metadata
+	Issuer   string   // the authorization server
+	Scopes   []string // the scopes to request; empty: the default of the authorization server
+	Previous []string // the scopes of the previous request, nil if there was none
 }
 
-// maxServers bounds the servers of one Client.
+// maxServers is the maximum number of servers of one Client.
 const maxServers = 4096
 
-// Authorize implements client.Authorizer: it adds the token for server to req, if
-// there is one, after renewing it if its time is over.
+// Authorize implements client.Authorizer: it adds the access token for server to req, if
+// there is one. It renews a token that is about to expire.
 func (c *Client) Authorize(req *http.Request, server string) error {
 	s, err := c.session(server)
 	if err != nil {
@@ -92,17 +94,17 @@ func (c *Client) Authorize(req *http.Request, server string) error {
 	return s.authorize(req)
 }
 
-// Reauthorize implements client.Authorizer: it gets a token, or a better one, if that is
-// what the response asks for.
+// Reauthorize implements client.Authorizer: it gets a new token if the challenge in resp
+// asks for one, and reports whether to send the request again.
 func (c *Client) Reauthorize(req *http.Request, server string, resp *http.Response) (again bool, err error) {
 	s, err := c.session(server)
 	if err != nil {
 		return false, err
 	}
-	return s.refused(req, resp)
+	return s.reauthorize(req, resp)
 }
 
-// Observe takes what a response of server says for the requests to come.
+// Observe reads the DPoP nonce from the headers of a response of server.
 func (c *Client) Observe(server string, header http.Header) {
 	nonce := header[headerDPoPNonce]
 	if len(nonce) == 0 {
@@ -113,8 +115,9 @@ func (c *Client) Observe(server string, header http.Header) {
 	}
 }
 
-// Identity names the credentials for server, for a client.Cache: a digest of the token
-// that is in use, empty if there is none yet. It asks nobody.
+// Identity returns a digest of the access token in use for server, empty if there is
+// none. A client.Cache separates the results of different users by it. Identity sends no
+// request.
 func (c *Client) Identity(server string) string {
 	s, err := c.session(server)
 	if err != nil {
@@ -138,7 +141,7 @@ func (c *Client) session(server string) (*session, error) {
 		return s, nil
 	}
 	if len(c.sessions) >= maxServers {
-		return nil, fmt.Errorf("%w: one Client is for at most %d servers", ErrTooManyAttempts, maxServers)
+		return nil, fmt.Errorf("%w: too many servers for one Client, the limit is %d", ErrTooManyAttempts, maxServers)
 	}
 	s, err := c.newSession(canonical)
 	if err != nil {
@@ -151,12 +154,12 @@ func (c *Client) session(server string) (*session, error) {
 	return s, nil
 }
 
-// canonicalServer is an MCP server's URL as sessions and stores are keyed by it: with
-// scheme and host in lower case, and without what is not sent to it.
+// canonicalServer returns the form of an MCP server's URL that is the key of sessions
+// and store entries: scheme and host in lower case, no user, no fragment.
 func canonicalServer(server string) (string, error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Host == "" {
-		return "", fmt.Errorf("%w: the server's URL names no host", ErrInsecureURL)
+		return "", fmt.Errorf("%w: the URL of the MCP server must have a host", ErrInsecureURL)
 	}
 	u.Scheme, u.Host = strings.ToLower(u.Scheme), strings.ToLower(u.Host)
 	u.User, u.Fragment, u.RawFragment = nil, "", ""
@@ -184,11 +187,12 @@ func (c *Client) logger() *slog.Logger {
 	return slog.Default()
 }
 
-// challengeOf picks the challenge to answer: of the scheme that was tried, or else the
-// first that can be. Ours is false when there are challenges and none can be.
-func challengeOf(header http.Header, tried string) (c challenge.Challenge, ours bool) {
+// challengeOf returns the challenge to respond to: of the scheme of the rejected request,
+// or else the first one of a supported scheme. Supported is false if the response has
+// only challenges of other schemes.
+func challengeOf(header http.Header, scheme string) (c challenge.Challenge, supported bool) {
 	all := challenge.Parse(header.Values("WWW-Authenticate"))
-	for _, scheme := range []string{tried, typeBearer, typeDPoP} {
+	for _, scheme := range []string{scheme, typeBearer, typeDPoP} {
 		for _, c := range all {
 			if scheme != "" && c.Is(scheme) {
 				return c, true

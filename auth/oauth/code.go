@@ -6,24 +6,22 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"time"
 
 	"golang.org/x/oauth2"
 
 	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
-// code takes the user to the authorization server and trades what they come back with
-// for a token: the authorization code grant with PKCE (2026-07-28,
+// code gets a token by the authorization code grant with PKCE (2026-07-28,
 // basic/authorization, Authorization Flow Steps).
-func (s *session) code(ctx context.Context, f *found, scopes []string, proof *proofKey) (*token, error) {
+func (s *session) code(ctx context.Context, d *discovery, scopes []string, key *proofKey) (*token, error) {
 	switch {
-	case f.server.AuthorizationEndpoint == "":
-		return nil, fmt.Errorf("%w: the authorization server names no authorization endpoint", ErrDiscovery)
-	case !f.server.pkce():
-		return nil, fmt.Errorf("%w: %.200q", ErrNoPKCE, f.server.Issuer)
+	case d.server.AuthorizationEndpoint == "":
+		return nil, fmt.Errorf("%w: the metadata of the authorization server has no authorization_endpoint", ErrDiscovery)
+	case !d.server.supportsPKCE():
+		return nil, fmt.Errorf("%w: %.200q", ErrNoPKCE, d.server.Issuer)
 	}
-	c, err := s.registered(ctx, f)
+	c, err := s.existingClient(ctx, d)
 	if err != nil {
 		return nil, err
 	}
@@ -31,47 +29,34 @@ func (s *session) code(ctx context.Context, f *found, scopes []string, proof *pr
 	if c != nil {
 		previous = c.RedirectURI
 	}
-	visit, err := s.owner.Interaction.Begin(ctx, previous)
+	flow, err := s.owner.Interaction.Begin(ctx, previous)
 	if err != nil {
 		return nil, err
 	}
-	defer visit.Close()
-	redirect := visit.RedirectURI()
-	if err := checkRedirect(redirect); err != nil {
+	defer flow.Close()
+	redirectURI := flow.RedirectURI()
+	if err := checkRedirectURI(redirectURI); err != nil {
 		return nil, err
 	}
-	if c == nil || c.dynamic() && c.RedirectURI != redirect {
-		if c, err = s.becomeKnown(ctx, f, redirect); err != nil {
+	if c == nil || c.dynamic() && c.RedirectURI != redirectURI {
+		if c, err = s.newClient(ctx, d, redirectURI); err != nil {
 			return nil, err
 		}
 	}
-	t, err := s.visit(ctx, f, c, visit, scopes, proof)
+	t, err := s.run(ctx, d, c, flow, scopes, key)
 	if isServerError(err, "invalid_client", "unauthorized_client") {
-		s.unregister(ctx, f, c)
+		s.forgetClient(ctx, d, c)
 	}
-	if err == nil && c.kept {
-		t.Client = c // whatever we are registered as later on
+	if err == nil && c.stored {
+		t.Client = c // a later registration must not renew this token
 	}
 	return t, err
 }
 
-// unregister forgets a registration that the authorization server seems to have
-// forgotten: the next login makes another.
-func (s *session) unregister(ctx context.Context, f *found, c *client) {
-	if !c.kept {
-		return
-	}
-	ctx, done := linger(ctx, lingers)
-	defer done()
-	key := clientKey(f.server.Issuer)
-	if stored, err := load[client](ctx, s.owner.store(), key); err == nil && stored != nil && stored.ID == c.ID {
-		_ = remove(ctx, s.owner.store(), key)
-	}
-}
-
-// visit is one round: out with a question that only we can use the answer of, and back.
-func (s *session) visit(ctx context.Context, f *found, c *client, visit Flow, scopes []string, proof *proofKey) (*token, error) {
-	endpoint, err := s.web.check(f.server.AuthorizationEndpoint)
+// run runs one flow: it opens the authorization page and exchanges the authorization
+// code for a token.
+func (s *session) run(ctx context.Context, d *discovery, c *client, flow Flow, scopes []string, key *proofKey) (*token, error) {
+	endpoint, err := s.peers.check(d.server.AuthorizationEndpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -79,39 +64,39 @@ func (s *session) visit(ctx context.Context, f *found, c *client, visit Flow, sc
 	query := endpoint.Query()
 	query.Set("response_type", "code")
 	query.Set("client_id", c.ID)
-	query.Set("redirect_uri", visit.RedirectURI())
+	query.Set("redirect_uri", flow.RedirectURI())
 	query.Set("state", state)
 	query.Set("code_challenge", oauth2.S256ChallengeFromVerifier(verifier))
 	query.Set("code_challenge_method", "S256")
-	if resource := f.resourceID(); resource != "" {
+	if resource := d.resourceID(); resource != "" {
 		query.Set("resource", resource)
 	}
 	setScope(query, scopes)
 	if slices.Contains(scopes, offlineAccess) { // OpenID Connect Core 1.0, section 11
 		query.Set("prompt", "consent")
 	}
-	target := *endpoint
-	target.RawQuery = query.Encode()
-	answer, err := visit.Authorize(ctx, target.String())
-	if err != nil { // to a client that it does not know, the server sends nobody back
-		s.unregister(ctx, f, c)
+	page := *endpoint
+	page.RawQuery = query.Encode()
+	redirect, err := flow.Authorize(ctx, page.String())
+	if err != nil { // an authorization server does not redirect an unknown client
+		s.forgetClient(ctx, d, c)
 		return nil, err
 	}
-	response, err := parseCallback(answer)
+	response, err := parseAuthorizationResponse(redirect)
 	if err != nil {
 		return nil, err
 	}
-	code, err := response.accept(state, f.server)
+	code, err := response.accept(state, d.server)
 	if err != nil {
 		return nil, err
 	}
 	form := url.Values{
 		"grant_type":    {"authorization_code"},
 		"code":          {code},
-		"redirect_uri":  {visit.RedirectURI()},
+		"redirect_uri":  {flow.RedirectURI()},
 		"code_verifier": {verifier},
 	}
-	t, err := s.request(f, form, c, proof).do(ctx, &s.asNonce)
+	t, err := s.tokenRequest(d, form, c, key).do(ctx, &s.asNonce)
 	if err != nil {
 		return nil, err
 	}
@@ -122,77 +107,16 @@ func (s *session) visit(ctx context.Context, f *found, c *client, visit Flow, sc
 	return t, nil
 }
 
-// checkRedirect keeps codes on the user's machine, or on the way to where only one can
-// read them (2026-07-28, basic/authorization/security-considerations, Communication
-// Security).
-func checkRedirect(redirect string) error {
-	u, err := checkURL(redirect)
+// checkRedirectURI requires a redirect URI that is https or on the loopback interface, so
+// that the network cannot read the authorization code (2026-07-28,
+// basic/authorization/security-considerations, Communication Security).
+func checkRedirectURI(redirectURI string) error {
+	u, err := checkURL(redirectURI)
 	if err != nil {
-		return fmt.Errorf("the redirect URI: %w", err)
+		return fmt.Errorf("redirect URI: %w", err)
 	}
-	if u.Scheme == "http" && !httpurl.IsLoopback(u.Hostname()) {
-		return fmt.Errorf("the redirect URI: %w: it is neither https nor of this machine", ErrInsecureURL)
+	if !httpurl.IsSecure(u) {
+		return fmt.Errorf("redirect URI: %w: it must be https, or http on the loopback interface", ErrInsecureURL)
 	}
 	return nil
-}
-
-// registered is the client that an authorization server knows already; nil for none.
-// In their order: one that the program has, the program's document, one that was
-// registered before (2026-07-28, basic/authorization/client-registration).
-func (s *session) registered(ctx context.Context, f *found) (*client, error) {
-	issuer := f.server.Issuer
-	if c := s.owner.preRegistered(issuer, s.server); c != nil {
-		switch {
-		case !c.bound || s.bound == issuer:
-		case s.bound == "": // from now on, whatever comes of this attempt
-			if err := s.know(ctx, f); err != nil {
-				return nil, err
-			}
-		default:
-			return nil, fmt.Errorf("%w: from %.200q to %.200q; the registration for %s is not used there", ErrIssuerChanged, s.bound, issuer, shown(s.web.server))
-		}
-		return c, nil
-	}
-	if s.owner.MetadataURL != "" && f.server.ClientIDDocuments {
-		u, err := checkURL(s.owner.MetadataURL)
-		if err != nil || u.Scheme != "https" || u.Path == "" || u.Path == "/" {
-			return nil, fmt.Errorf("%w: Client.MetadataURL must be https and have a path", ErrRegistration)
-		}
-		return &client{ID: s.owner.MetadataURL, key: s.owner.MetadataKey}, nil
-	}
-	c, err := load[client](ctx, s.owner.store(), clientKey(issuer))
-	if err != nil || c == nil || c.ID == "" || c.expired(time.Now()) {
-		return nil, err
-	}
-	c.kept = true
-	return c, nil
-}
-
-// becomeKnown registers, or asks for a registration.
-func (s *session) becomeKnown(ctx context.Context, f *found, redirect string) (*client, error) {
-	switch {
-	case f.server.RegistrationEndpoint != "":
-		c, err := s.register(ctx, f, redirect)
-		if err != nil {
-			return nil, err
-		}
-		if err := save(ctx, s.owner.store(), clientKey(f.server.Issuer), c); err != nil {
-			s.owner.logger().Warn("a registration is not kept", "issuer", f.server.Issuer, "error", err)
-		}
-		return c, nil
-	case s.owner.PromptRegistration != nil:
-		r, err := s.owner.PromptRegistration(ctx, f.server.Issuer)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrRegistration, err)
-		}
-		if r != nil && r.ClientID != "" {
-			c := &client{ID: r.ClientID, Secret: r.ClientSecret, Method: r.Method, RedirectURI: redirect, ByHand: true, key: r.Key}
-			if r.Key == nil {
-				c.kept = true
-				_ = save(ctx, s.owner.store(), clientKey(f.server.Issuer), c)
-			}
-			return c, nil
-		}
-	}
-	return nil, fmt.Errorf("%w: %.200q registers none by itself; register one there and enter it in Client.Registrations", ErrRegistration, f.server.Issuer)
 }

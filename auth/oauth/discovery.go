@@ -15,74 +15,75 @@ const (
 	wellKnownOpenID   = "/.well-known/openid-configuration"
 )
 
-// found is what discovery has found out about an MCP server.
-type found struct {
+// discovery is the metadata of an MCP server and of its authorization server.
+type discovery struct {
 	resource *resourceMetadata // nil: none, as in 2025-03-26
 	server   *serverMetadata
 }
 
-// resourceID is what tokens are asked for, exactly as the metadata has it; empty where
-// there is no metadata.
-func (f *found) resourceID() string {
-	if f.resource == nil {
+// resourceID returns the resource of token requests, exactly as in the metadata; empty
+// without metadata.
+func (d *discovery) resourceID() string {
+	if d.resource == nil {
 		return ""
 	}
-	return f.resource.Resource
+	return d.resource.Resource
 }
 
-// known is what is remembered of it.
-func (f *found) known() *known {
-	return &known{f.server.Issuer, f.resourceID(), f.server.fallback}
+// record returns the part of d that is stored.
+func (d *discovery) record() *record {
+	return &record{d.server.Issuer, d.resourceID(), d.server.fallback}
 }
 
 // discover finds the authorization server of an MCP server (2026-07-28,
-// basic/authorization/authorization-server-discovery). Hint is where a challenge says
-// that the metadata is; prefer picks one of several authorization servers.
-func (w *web) discover(ctx context.Context, hint, revision string, prefer func(issuers []string) string) (*found, error) {
-	resource, err := w.resource(ctx, hint, revision)
+// basic/authorization/authorization-server-discovery). MetadataURL is the
+// resource_metadata of a challenge, or empty. Prefer chooses one of several authorization
+// servers.
+func (p *peers) discover(ctx context.Context, metadataURL, revision string, prefer func(issuers []string) string) (*discovery, error) {
+	resource, err := p.resource(ctx, metadataURL, revision)
 	if err != nil {
 		return nil, err
 	}
 	if resource == nil {
-		server, err := w.ownServer(ctx, revision)
-		return &found{server: server}, err
+		server, err := p.ownServer(ctx, revision)
+		return &discovery{server: server}, err
 	}
-	server, err := w.authorizationServer(ctx, prefer(resource.AuthorizationServers))
-	return &found{resource, server}, err
+	server, err := p.authorizationServer(ctx, prefer(resource.AuthorizationServers))
+	return &discovery{resource, server}, err
 }
 
-// resource finds the metadata of the MCP server itself: where the challenge says, or
-// else below its path and then at its root. It is nil where there is none.
-func (w *web) resource(ctx context.Context, hint, revision string) (*resourceMetadata, error) {
-	if hint != "" {
-		u, err := w.check(hint)
+// resource fetches the metadata of the MCP server: from metadataURL or, if that is empty,
+// from the well-known URLs for its path and for its root. It returns nil if there is none.
+func (p *peers) resource(ctx context.Context, metadataURL, revision string) (*resourceMetadata, error) {
+	if metadataURL != "" {
+		u, err := p.check(metadataURL)
 		if err != nil {
 			return nil, fmt.Errorf("resource_metadata of the challenge: %w", err)
 		}
-		r, err := w.get(ctx, u, revision)
+		r, err := p.get(ctx, u, revision)
 		if err != nil {
 			return nil, err
 		}
 		if r.status != http.StatusOK {
-			return nil, fmt.Errorf("%w: %s answers with HTTP status %d", ErrDiscovery, shown(u), r.status)
+			return nil, fmt.Errorf("%w: %s responded with HTTP status %d", ErrDiscovery, withoutQuery(u), r.status)
 		}
-		return parseResource(r.body, u, w.server)
+		return parseResource(r.body, u, p.server)
 	}
-	paths := []string{wellKnownResource + strings.TrimRight(w.server.EscapedPath(), "/")}
+	paths := []string{wellKnownResource + strings.TrimRight(p.server.EscapedPath(), "/")}
 	if paths[0] != wellKnownResource {
 		paths = append(paths, wellKnownResource)
 	}
 	for i, path := range paths {
-		u := at(w.server, path)
+		u := withPath(p.server, path)
 		if i == 0 {
-			u.RawQuery = w.server.RawQuery
+			u.RawQuery = p.server.RawQuery
 		}
-		r, err := w.get(ctx, u, revision)
+		r, err := p.get(ctx, u, revision)
 		if err != nil {
 			return nil, err
 		}
 		if r.status == http.StatusOK && isJSON(r) {
-			return parseResource(r.body, u, w.server)
+			return parseResource(r.body, u, p.server)
 		}
 		if err := absent(u, r); err != nil {
 			return nil, err
@@ -91,24 +92,24 @@ func (w *web) resource(ctx context.Context, hint, revision string) (*resourceMet
 	return nil, nil
 }
 
-// authorizationServer fetches the metadata of an issuer: by RFC 8414, and in the two
-// places of OpenID Connect, in this order and nowhere else.
-func (w *web) authorizationServer(ctx context.Context, issuer string) (*serverMetadata, error) {
-	u, err := w.check(issuer)
+// authorizationServer fetches the metadata of an issuer from the well-known URLs of RFC
+// 8414 and OpenID Connect, in this order.
+func (p *peers) authorizationServer(ctx context.Context, issuer string) (*serverMetadata, error) {
+	u, err := p.check(issuer)
 	if err != nil {
 		return nil, fmt.Errorf("authorization server %.200q: %w", issuer, err)
 	}
 	if u.RawQuery != "" || u.ForceQuery {
-		return nil, fmt.Errorf("authorization server %.200q: %w: it has a query", issuer, ErrInsecureURL)
+		return nil, fmt.Errorf("authorization server %.200q: %w: it must not have a query", issuer, ErrInsecureURL)
 	}
 	path := strings.TrimRight(u.EscapedPath(), "/")
-	places := []string{wellKnownServer + path, wellKnownOpenID + path}
+	candidates := []string{wellKnownServer + path, wellKnownOpenID + path}
 	if path != "" {
-		places = append(places, path+wellKnownOpenID)
+		candidates = append(candidates, path+wellKnownOpenID)
 	}
 	var mismatch error
-	for _, place := range places {
-		m, err := w.serverAt(ctx, at(u, place), issuer)
+	for _, candidate := range candidates {
+		m, err := p.serverAt(ctx, withPath(u, candidate), issuer)
 		switch {
 		case errors.Is(err, ErrIssuerMismatch):
 			mismatch = err
@@ -119,18 +120,18 @@ func (w *web) authorizationServer(ctx context.Context, issuer string) (*serverMe
 	if mismatch != nil {
 		return nil, mismatch
 	}
-	return nil, fmt.Errorf("%w: authorization server %.200q has none where it should be", ErrDiscovery, issuer)
+	return nil, fmt.Errorf("%w: authorization server %.200q has no metadata at its well-known URLs", ErrDiscovery, issuer)
 }
 
-// ownServer is what 2025-03-26 says of servers without metadata of their own: they
-// are their own authorization servers, with endpoints in default places if they do
-// not say where.
-func (w *web) ownServer(ctx context.Context, revision string) (*serverMetadata, error) {
-	origin := (&url.URL{Scheme: w.server.Scheme, Host: w.server.Host}).String()
-	if _, err := w.check(origin); err != nil {
+// ownServer returns the metadata of an MCP server that is its own authorization server,
+// by the rules of 2025-03-26 for servers without resource metadata. Without a document
+// it has the default endpoints.
+func (p *peers) ownServer(ctx context.Context, revision string) (*serverMetadata, error) {
+	origin := (&url.URL{Scheme: p.server.Scheme, Host: p.server.Host}).String()
+	if _, err := p.check(origin); err != nil {
 		return nil, err
 	}
-	m, err := w.serverAt(ctx, at(w.server, wellKnownServer), origin)
+	m, err := p.serverAt(ctx, withPath(p.server, wellKnownServer), origin)
 	if err != nil {
 		return nil, err
 	}
@@ -147,9 +148,9 @@ func (w *web) ownServer(ctx context.Context, revision string) (*serverMetadata, 
 	return m, nil
 }
 
-// serverAt is nil where there is nothing.
-func (w *web) serverAt(ctx context.Context, u *url.URL, issuer string) (*serverMetadata, error) {
-	r, err := w.get(ctx, u, "")
+// serverAt fetches metadata from u. It returns nil if there is none.
+func (p *peers) serverAt(ctx context.Context, u *url.URL, issuer string) (*serverMetadata, error) {
+	r, err := p.get(ctx, u, "")
 	if err != nil {
 		return nil, err
 	}
@@ -160,27 +161,28 @@ func (w *web) serverAt(ctx context.Context, u *url.URL, issuer string) (*serverM
 	if err != nil {
 		return nil, err
 	}
-	return m, m.checkEndpoints(w)
+	return m, m.checkEndpoints(p)
 }
 
-// absent returns no error for a response which says that there is nothing. A server
-// in trouble says nothing: taking that for an answer would lead elsewhere.
-func absent(u *url.URL, r *reply) error {
+// absent returns nil if a response means that there is no document. A server error does
+// not mean that, and must not lead to another URL.
+func absent(u *url.URL, r *response) error {
 	if r.status >= 500 || r.status == http.StatusTooManyRequests {
-		return fmt.Errorf("%w: %s answers with HTTP status %d: try again later", ErrDiscovery, shown(u), r.status)
+		return fmt.Errorf("%w: %s responded with HTTP status %d; try again later", ErrDiscovery, withoutQuery(u), r.status)
 	}
 	return nil
 }
 
-// isJSON reports whether a document is one, and not the page that some servers show
-// for every path that they do not know.
-func isJSON(r *reply) bool {
+// isJSON reports whether the body looks like a JSON object. Some servers respond with an HTML page
+// to every unknown path.
+func isJSON(r *response) bool {
 	return strings.HasPrefix(strings.TrimLeft(string(r.body[:min(len(r.body), 64)]), " \t\r\n"), "{")
 }
 
-func at(u *url.URL, escapedPath string) *url.URL {
+// withPath returns the URL of a path at the origin of u.
+func withPath(u *url.URL, escapedPath string) *url.URL {
 	path, err := url.PathUnescape(escapedPath)
-	if err != nil { // it comes from URLs that have been parsed
+	if err != nil { // cannot happen: it comes from a parsed URL
 		path = escapedPath
 	}
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: path, RawPath: escapedPath}

@@ -1,30 +1,31 @@
-// Package oauth is the client's side of authorization: it gets, keeps and renews the
-// tokens with which MCP servers over HTTP are called.
+// Package oauth is the client side of OAuth authorization: it gets, stores and renews
+// the access tokens for MCP servers over HTTP.
 //
-// A [Client] plugs into a client's dialer. When a server wants a token, it finds out
-// who issues them, makes itself known there, takes the user to the login and comes
-// back with one:
+// A [Client] is the authorizer of a client.Dialer. When a server requires a token, the
+// Client discovers the authorization server, registers there, opens the authorization
+// page in the user's browser and exchanges the authorization code for a token:
 //
 //	login := &oauth.Client{Name: "My program", Interaction: &oauth.Loopback{}}
 //	d := client.Dialer{Auth: login}
 //	c, err := d.Dial(ctx, client.URL("https://example.com/mcp"))
 //
-// With a [FileStore] the next start needs no login. Programs without a user set
-// Client.Grant: [ClientCredentials], [Enterprise] or [Workload]. A program that has
-// tokens of its own uses [FromTokenSource].
+// A [FileStore] keeps the tokens for the next start of the program. Programs without a
+// user set Client.Grant: [ClientCredentials], [Enterprise] or [Workload]. Programs that
+// get tokens elsewhere use [FromTokenSource].
 //
-// # What it keeps to
+// # Security
 //
-// Every URL that a peer names is https, and leads to public addresses only, as they
-// are when they are dialled; while the MCP server itself is on this machine, so may
-// the others be. Redirects are not followed. Metadata must be about who was asked.
-// Codes are bound to us by PKCE, to our request by their state, to their issuer, and to
-// the browser that was sent for them.
-// Tokens and registrations belong to the authorization server that gave them out, and
-// tokens to one MCP server; they are sent nowhere else, and are in no log, error or
-// URL. Users are asked at most three times a minute for one server, and a no is
-// remembered.
+// All URLs must be https, and URLs that a server names must lead to public addresses,
+// which are checked when they are dialled. If the MCP server is on the loopback interface, so may be the
+// others. Redirects are not followed. Metadata must name the resource or the issuer that
+// it was requested for. Authorization codes are bound to this program by PKCE, to the
+// request by state, to the issuer by iss, and to the browser that the program opened.
 //
-// Rules: basic/authorization of each revision; 2025-03-26 servers without metadata of
-// their own are their own authorization servers.
+// A token is sent only to the MCP server that it was issued for. A registration is used
+// only at the authorization server that issued it. Neither appears in logs, errors or
+// URLs. A Client starts at most three authorizations per minute for one server, and
+// remembers for a minute that the user has declined.
+//
+// The rules are those of basic/authorization of each revision. A server of 2025-03-26
+// without metadata is its own authorization server.
 package oauth

@@ -20,7 +20,7 @@ const (
 	errDPoPNonce    = "use_dpop_nonce"
 )
 
-// proofKey binds tokens to whoever has it (RFC 9449).
+// proofKey is the private key that a token is bound to (RFC 9449).
 type proofKey struct{ key SigningKey }
 
 func newProofKey() (*proofKey, error) {
@@ -31,8 +31,8 @@ func newProofKey() (*proofKey, error) {
 	return &proofKey{SigningKey{Key: key}}, nil
 }
 
-// proof is for one request, and for one more token if there is one with it (RFC 9449,
-// section 4.2).
+// proof returns a proof for a request. Token is the access token of the request; empty
+// at the token endpoint (RFC 9449, section 4.2).
 func (p *proofKey) proof(method string, u *url.URL, nonce, token string) (string, error) {
 	claims := map[string]any{
 		"jti": rand.Text(),
@@ -49,26 +49,26 @@ func (p *proofKey) proof(method string, u *url.URL, nonce, token string) (string
 	return p.key.sign(claims, (&jose.SignerOptions{EmbedJWK: true}).WithType("dpop+jwt"))
 }
 
-// MarshalJSON writes the private key as a JWK, for the store.
+// MarshalJSON encodes the private key as a JWK, for the store.
 func (p *proofKey) MarshalJSON() ([]byte, error) {
 	return json.Marshal(jose.JSONWebKey{Key: p.key.Key})
 }
 
-// UnmarshalJSON undoes MarshalJSON.
+// UnmarshalJSON decodes what MarshalJSON encodes.
 func (p *proofKey) UnmarshalJSON(data []byte) error {
 	var k jose.JSONWebKey
 	if err := k.UnmarshalJSON(data); err != nil {
-		return errors.New("the stored key for proofs of possession is damaged")
+		return errors.New("cannot decode the stored DPoP key")
 	}
 	key, ok := k.Key.(*ecdsa.PrivateKey)
 	if !ok {
-		return errors.New("the stored key for proofs of possession is of another kind")
+		return errors.New("the stored DPoP key must be an ECDSA private key")
 	}
 	p.key.Key = key
 	return nil
 }
 
-// validNonce reports whether a nonce may go into a proof (RFC 9449, section 8.1).
+// validNonce reports whether s has the syntax of a nonce (RFC 9449, section 8.1).
 func validNonce(s string) bool {
 	if s == "" || len(s) > 1024 {
 		return false

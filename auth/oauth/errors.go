@@ -6,71 +6,77 @@ import (
 	"strings"
 )
 
-// Errors that say what stood in the way of a token. They are wrapped with what they
-// are about; over HTTP call.ErrUnauthorized is in the same error.
+// Errors of an authorization. They are wrapped with details. A request that fails with
+// one of them also fails with call.ErrUnauthorized.
 var (
-	// ErrInsecureURL: a URL is neither https nor, while the MCP server itself is on
-	// this machine, http on this machine; or it holds what such a URL must not.
-	ErrInsecureURL = errors.New("the URL may not be used for authorization")
-	// ErrForbiddenAddress: a URL that a peer has named leads into a private network, to
-	// this machine, or to another address that is not public.
-	ErrForbiddenAddress = errors.New("the address is not public")
-	// ErrDiscovery: the server, or its authorization server, has no usable metadata.
-	ErrDiscovery = errors.New("no usable metadata")
-	// ErrResourceMismatch: the metadata is of another server than was asked.
-	ErrResourceMismatch = errors.New("the metadata is of another resource")
-	// ErrIssuerMismatch: an authorization server says that it is another than was asked.
-	ErrIssuerMismatch = errors.New("the issuer is another than was expected")
-	// ErrIssuerChanged: credentials are for the authorization server that the MCP
-	// server named before, and it now names another.
-	ErrIssuerChanged = errors.New("the server has changed its authorization server")
-	// ErrNoPKCE: the authorization server does not say that it supports PKCE with S256.
-	ErrNoPKCE = errors.New("the authorization server does not advertise PKCE with S256")
-	// ErrRegistration: the authorization server knows no client of ours.
-	ErrRegistration = errors.New("no client registration")
-	// ErrInteraction: a user would have to be asked, and cannot be.
+	// ErrInsecureURL means that a URL is not https, or has a part that is not allowed.
+	// Http is allowed on the loopback interface if the MCP server is there, too.
+	ErrInsecureURL = errors.New("insecure or invalid URL")
+	// ErrForbiddenAddress means that a URL that a server named leads to a private
+	// network, to the loopback interface, or to another address that is not public.
+	ErrForbiddenAddress = errors.New("address is not public")
+	// ErrDiscovery means that the metadata of the MCP server or of its authorization
+	// server is missing or unusable.
+	ErrDiscovery = errors.New("cannot discover the authorization server")
+	// ErrResourceMismatch means that the metadata names another resource than the MCP
+	// server.
+	ErrResourceMismatch = errors.New("metadata is of another resource")
+	// ErrIssuerMismatch means that metadata or a response names another issuer than the
+	// authorization server that was asked.
+	ErrIssuerMismatch = errors.New("unexpected issuer")
+	// ErrIssuerChanged means that a registration belongs to the authorization server that
+	// the MCP server named first, and that the MCP server now names another one.
+	ErrIssuerChanged = errors.New("the MCP server has changed its authorization server")
+	// ErrNoPKCE means that the metadata of the authorization server does not list the
+	// PKCE method S256.
+	ErrNoPKCE = errors.New("the authorization server does not support PKCE with S256")
+	// ErrRegistration means that this program is not registered at the authorization
+	// server, or that the registration is unusable.
+	ErrRegistration = errors.New("no usable client registration")
+	// ErrInteraction means that the authorization needs a user who is not available.
 	ErrInteraction = errors.New("authorization needs a user")
-	// ErrState: an authorization response does not belong to our request.
-	ErrState = errors.New("the authorization response is not to this request")
-	// ErrDeclined: the program or its user does not want this authorization.
-	ErrDeclined = errors.New("the authorization was not wanted")
-	// ErrInvalidResponse: what came is no response that OAuth allows.
-	ErrInvalidResponse = errors.New("invalid response of the authorization server")
-	// ErrInsufficientScope: the server wants scopes that the token was asked for already.
-	ErrInsufficientScope = errors.New("the token's scopes do not suffice")
-	// ErrTokenRejected: the server does not take the token that it asked for.
-	ErrTokenRejected = errors.New("the server refuses the token it asked for")
-	// ErrTooManyAttempts: there were too many authorizations for a server in a short
-	// time. Later ones may succeed.
+	// ErrState means that an authorization response does not belong to the request.
+	ErrState = errors.New("the authorization response does not belong to this request")
+	// ErrDeclined means that the program or its user declined the authorization.
+	ErrDeclined = errors.New("authorization declined")
+	// ErrInvalidResponse means that a response violates OAuth.
+	ErrInvalidResponse = errors.New("invalid response from the authorization server")
+	// ErrInsufficientScope means that the server requires scopes that were already
+	// requested for the token, or does not name them.
+	ErrInsufficientScope = errors.New("insufficient scope")
+	// ErrTokenRejected means that the server rejected a token that was issued just now.
+	ErrTokenRejected = errors.New("the server rejected a new access token")
+	// ErrTooManyAttempts means that too many authorizations were started in a short
+	// time. Try again later.
 	ErrTooManyAttempts = errors.New("too many authorizations in a short time")
 )
 
-// InteractionError says what a user would have to be asked for, where nobody can be:
-// Client.Interaction is nil. It is an ErrInteraction.
+// InteractionError reports an authorization that needs a user, while Client.Interaction
+// is nil. It wraps [ErrInteraction].
 type InteractionError struct{ Request AuthorizationRequest }
 
 // Error implements the error interface.
 func (e *InteractionError) Error() string {
-	return fmt.Sprintf("%s: %.200q wants one to log in at %.200q; set Client.Interaction", ErrInteraction, e.Request.Server, e.Request.Issuer)
+	return fmt.Sprintf("%s: %.200q requires a login at %.200q; set Client.Interaction", ErrInteraction, e.Request.Server, e.Request.Issuer)
 }
 
-// Unwrap returns ErrInteraction.
+// Unwrap returns [ErrInteraction].
 func (e *InteractionError) Unwrap() error { return ErrInteraction }
 
-// ServerError is what an authorization server reports instead of a token or a code
-// (RFC 6749, sections 4.1.2.1 and 5.2).
+// ServerError is an error that an authorization server reported (RFC 6749, sections
+// 4.1.2.1 and 5.2).
 type ServerError struct {
-	Endpoint    string // which one: "authorization", "token", "registration"
-	Status      int    // of HTTP; 0 at the authorization endpoint
+	Endpoint    string // "authorization", "token" or "registration"
+	Status      int    // the HTTP status; 0 at the authorization endpoint
 	Code        string // such as "access_denied"; at most 64 characters
-	Description string // another party's words, at most 512 bytes; may be empty
+	Description string // the server's text, at most 512 bytes; may be empty
 }
 
 // Error implements the error interface.
 func (e *ServerError) Error() string {
-	text := "the authorization server's " + e.Endpoint + " endpoint answers"
+	text := "error from the " + e.Endpoint + " endpoint of the authorization server"
 	if e.Code != "" {
-		text += " " + e.Code
+		text += ": " + e.Code
 	}
 	if e.Status != 0 {
 		text += fmt.Sprintf(" (HTTP status %d)", e.Status)
@@ -81,8 +87,8 @@ func (e *ServerError) Error() string {
 	return text
 }
 
-// newServerError takes what an authorization server says, bounded, printable, and
-// without the secrets that were sent to it and that it may repeat.
+// newServerError removes the secrets of the request, which the server may repeat, and
+// control characters, and limits the lengths.
 func newServerError(endpoint string, status int, code, description string, secrets []string) *ServerError {
 	for _, s := range secrets {
 		if len(s) >= 4 {
@@ -93,13 +99,13 @@ func newServerError(endpoint string, status int, code, description string, secre
 	return &ServerError{Endpoint: endpoint, Status: status, Code: printable(code, 64), Description: printable(description, 512)}
 }
 
-// printable is the part of a text that RFC 6749 allows in errors.
-func printable(s string, most int) string {
+// printable returns the characters of s that RFC 6749 allows in errors, at most limit.
+func printable(s string, limit int) string {
 	s = strings.Map(func(r rune) rune {
 		if r < 0x20 || r > 0x7E {
 			return -1
 		}
 		return r
 	}, s)
-	return s[:min(len(s), most)]
+	return s[:min(len(s), limit)]
 }

@@ -6,28 +6,28 @@ import (
 	"syscall"
 )
 
-// WatchEgress has every address that c connects to be seen first.
-func WatchEgress(c *Client, see func(address string)) {
-	c.egress = func(next control) control {
+// ObserveDials calls observe with each address that c dials.
+func ObserveDials(c *Client, observe func(address string)) {
+	c.onDial = func(next dialControl) dialControl {
 		return func(ctx context.Context, network, address string, conn syscall.RawConn) error {
 			if next != nil {
 				if err := next(ctx, network, address, conn); err != nil {
 					return err
 				}
 			}
-			see(address)
+			observe(address)
 			return nil
 		}
 	}
 }
 
-// BoundFile has the file of a store be at most so many bytes long.
-func BoundFile(f *FileStore, most int) { f.most = most }
+// SetMaxFileSize sets the maximum size of a store's file in bytes.
+func SetMaxFileSize(f *FileStore, size int) { f.max = size }
 
 var (
 	BrowserCommand = browserCommand
 	LockFile       = lockFile
-	Public         = public
+	IsPublic       = isPublic
 )
 
 // ReadIDJAG reads the response of a token exchange.
@@ -35,16 +35,17 @@ func ReadIDJAG(body []byte, issuer, audience, resource, client string) (string, 
 	return readIDJAG(body, idJAG{issuer, audience, resource, client})
 }
 
-// AcceptCallback is what becomes of an authorization response.
-func AcceptCallback(raw, state, issuer string, promised bool) (code string, err error) {
-	c, err := parseCallback(raw)
+// AcceptAuthorizationResponse returns the code of an authorization response. AlwaysIss is
+// what the metadata of the issuer declares.
+func AcceptAuthorizationResponse(raw, state, issuer string, alwaysIss bool) (code string, err error) {
+	r, err := parseAuthorizationResponse(raw)
 	if err != nil {
 		return "", err
 	}
-	return c.accept(state, &serverMetadata{Issuer: issuer, IssParameter: promised})
+	return r.accept(state, &serverMetadata{Issuer: issuer, IssParameter: alwaysIss})
 }
 
-// ParseResource and ParseServer read metadata; they return what it is about.
+// ParseResource parses resource metadata and returns the resource.
 func ParseResource(body []byte, from, server *url.URL) (string, error) {
 	m, err := parseResource(body, from, server)
 	if err != nil {
@@ -53,10 +54,11 @@ func ParseResource(body []byte, from, server *url.URL) (string, error) {
 	return m.Resource, nil
 }
 
+// ParseServer parses the metadata of an authorization server and returns its endpoints.
 func ParseServer(body []byte, issuer string, server *url.URL) (endpoints []string, err error) {
 	m, err := parseServer(body, issuer)
 	if err == nil {
-		err = m.checkEndpoints((&Client{}).newWeb(server))
+		err = m.checkEndpoints((&Client{}).newPeers(server))
 	}
 	if err != nil {
 		return nil, err

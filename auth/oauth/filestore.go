@@ -20,60 +20,60 @@ import (
 	"github.com/parley-mcp/parley/internal/seal"
 )
 
-// FileStore is a TokenStore in one encrypted file, which the programs of one user may
-// share. It is written anew and put in place of the old one, readable by the user
-// alone; beside it are empty files that are locks. The zero value is not usable.
+// FileStore is a [TokenStore] in one encrypted file, which the programs of one user can
+// share. It replaces the file atomically, and only the user can read it. Lock files are
+// in the same directory. Use [NewFileStore]; the zero value is not usable.
 type FileStore struct {
 	path string
 	keys *seal.Keys
-	most int           // bytes of the file: maxStoreFile, but for tests
-	turn chan struct{} // capacity 1; of this process to wait for the file
+	max  int           // size of the file in bytes: maxStoreFile, less in tests
+	lock chan struct{} // capacity 1; held by the goroutine of this process that uses the file
 }
 
-// maxStoreFile bounds the file, in bytes.
+// maxStoreFile is the maximum size of the file in bytes.
 const maxStoreFile = 16 << 20
 
-var errFileFull = errors.New("the file of tokens would become too long: log out of servers that are not used any more")
+var errFileFull = errors.New("token file is full: log out of servers that you do not need")
 
-// sealedFor keeps what is sealed for other purposes with the same key from being read
-// as a store.
-const sealedFor = "oauth token store"
+// sealPurpose separates token files from other data that is encrypted with the same key.
+const sealPurpose = "oauth token store"
 
-// NewFileStore makes a store in the file at path, whose directory must exist; the file
-// need not. Each key has at least 32 random bytes, and is kept elsewhere, as in the
-// system's keyring: with AES-256-GCM, the first encrypts and all decrypt.
+// NewFileStore returns a store in the file at path. The directory must exist; the file
+// is created when needed. Each key must have at least 32 random bytes. The first key
+// encrypts with AES-256-GCM, all keys decrypt. Keep the keys elsewhere, for instance in
+// the keyring of the operating system.
 func NewFileStore(path string, keys ...[]byte) (*FileStore, error) {
 	if len(keys) == 0 {
-		return nil, errors.New("a file store needs a key")
+		return nil, errors.New("file store: at least one key is required")
 	}
 	k, err := seal.New(keys...)
 	if err != nil {
-		return nil, fmt.Errorf("a file store: %w", err)
+		return nil, fmt.Errorf("file store: %w", err)
 	}
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
-	return &FileStore{path: absolute, keys: k, most: maxStoreFile, turn: make(chan struct{}, 1)}, nil
+	return &FileStore{path: absolute, keys: k, max: maxStoreFile, lock: make(chan struct{}, 1)}, nil
 }
 
-// ErrDamagedStore: the file of a FileStore does not open with its keys.
-var ErrDamagedStore = errors.New("the file of tokens is damaged, or encrypted with another key")
+// ErrDamagedStore means that the file of a [FileStore] cannot be decrypted with its keys.
+var ErrDamagedStore = errors.New("token file is damaged, or encrypted with another key")
 
-// Load implements TokenStore.
+// Load implements [TokenStore].
 func (f *FileStore) Load(ctx context.Context, key string) ([]byte, error) {
 	values, err := f.load(ctx)
 	return values[key], err
 }
 
-// Keys returns the keys under which something is saved, in no order.
+// Keys returns all keys in no particular order.
 func (f *FileStore) Keys(ctx context.Context) ([]string, error) {
 	values, err := f.load(ctx)
 	return slices.Collect(maps.Keys(values)), err
 }
 
 func (f *FileStore) load(ctx context.Context) (map[string][]byte, error) {
-	unlock, err := f.take(ctx) // to read, too: Windows replaces no file that is open
+	unlock, err := f.acquire(ctx) // also to read: Windows cannot replace an open file
 	if err != nil {
 		return nil, err
 	}
@@ -81,24 +81,24 @@ func (f *FileStore) load(ctx context.Context) (map[string][]byte, error) {
 	return f.read()
 }
 
-// take waits for the file, and gives it to one goroutine of one process.
-func (f *FileStore) take(ctx context.Context) (unlock func(), err error) {
+// acquire waits until no other goroutine and no other process uses the file.
+func (f *FileStore) acquire(ctx context.Context) (unlock func(), err error) {
 	select {
-	case f.turn <- struct{}{}:
+	case f.lock <- struct{}{}:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 	release, err := lockFile(ctx, f.path+".lock")
 	if err != nil {
-		<-f.turn
+		<-f.lock
 		return nil, err
 	}
-	return func() { release(); <-f.turn }, nil
+	return func() { release(); <-f.lock }, nil
 }
 
-// Save implements TokenStore.
+// Save implements [TokenStore].
 func (f *FileStore) Save(ctx context.Context, key string, value []byte) error {
-	unlock, err := f.take(ctx)
+	unlock, err := f.acquire(ctx)
 	if err != nil {
 		return err
 	}
@@ -122,14 +122,14 @@ func (f *FileStore) Save(ctx context.Context, key string, value []byte) error {
 	if err != nil {
 		return err
 	}
-	sealed := f.keys.Seal(sealedFor, text)
-	if len(sealed) > f.most { // it could not be read again
+	sealed := f.keys.Seal(sealPurpose, text)
+	if len(sealed) > f.max { // read would reject it
 		return errFileFull
 	}
 	return atomicfile.Write(f.path, []byte(sealed))
 }
 
-// Lock implements TokenStore.
+// Lock implements [TokenStore].
 func (f *FileStore) Lock(ctx context.Context, key string) (unlock func(), err error) {
 	digest := sha256.Sum256([]byte(key))
 	return lockFile(ctx, f.path+"."+hex.EncodeToString(digest[:8])+".lock")
@@ -144,14 +144,14 @@ func (f *FileStore) read() (map[string][]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
-	sealed, err := io.ReadAll(io.LimitReader(file, int64(f.most)+1))
+	sealed, err := io.ReadAll(io.LimitReader(file, int64(f.max)+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(sealed) == 0 || len(sealed) > f.most {
+	if len(sealed) == 0 || len(sealed) > f.max {
 		return nil, fmt.Errorf("%w: %s", ErrDamagedStore, f.path)
 	}
-	text, err := f.keys.Open(sealedFor, string(sealed))
+	text, err := f.keys.Open(sealPurpose, string(sealed))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", ErrDamagedStore, f.path)
 	}
@@ -162,26 +162,27 @@ func (f *FileStore) read() (map[string][]byte, error) {
 	return values, nil
 }
 
-// Waits between attempts to lock a file.
+// Intervals between attempts to lock a file.
 const (
-	leastLockWait = 2 * time.Millisecond
-	mostLockWait  = 100 * time.Millisecond
+	minLockWait = 2 * time.Millisecond
+	maxLockWait = 100 * time.Millisecond
 )
 
-// lockFile waits for a lock that is held by an open file, so that it ends with the
-// process at the latest. The file stays: removing it would let two hold it.
+// lockFile waits for the lock of a file. The operating system releases it when the
+// process ends. The file is not removed, because two processes could then lock different
+// files of the same name.
 func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	for wait := leastLockWait; ; wait = min(2*wait, mostLockWait) {
-		held, err := tryLock(file)
+	for wait := minLockWait; ; wait = min(2*wait, maxLockWait) {
+		locked, err := tryLock(file)
 		if err != nil {
 			file.Close()
-			return nil, fmt.Errorf("locking %s: %w", path, err)
+			return nil, fmt.Errorf("cannot lock %s: %w", path, err)
 		}
-		if held {
+		if locked {
 			return func() { file.Close() }, nil
 		}
 		timer := time.NewTimer(wait)

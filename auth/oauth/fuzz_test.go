@@ -17,7 +17,7 @@ func FuzzCallback(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw string, promised bool) {
 		const state, issuer = "s", "https://as.example"
-		code, err := oauth.AcceptCallback(raw, state, issuer, promised)
+		code, err := oauth.AcceptAuthorizationResponse(raw, state, issuer, promised)
 		if err != nil {
 			return
 		}

@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -9,10 +10,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// idJAG is what an identity assertion authorization grant has to say, to be of use at
-// one authorization server for one client and resource.
+// idJAG are the required claims of an identity assertion authorization grant (ID-JAG).
 type idJAG struct {
-	issuer   string // of the identity provider; empty: not known
+	issuer   string // the identity provider; empty: not checked
 	audience string
 	resource string
 	client   string
@@ -20,34 +20,39 @@ type idJAG struct {
 
 const idJAGType = "oauth-id-jag+jwt"
 
-// readIDJAG takes the grant out of the response to a token exchange. Its signature is
-// for the authorization server to check; that it goes to the right one, and is about
-// us, is for us (extension enterprise-managed-authorization, sections 4.2 and 4.3).
+// readIDJAG reads the grant in the response of a token exchange, and checks that it is
+// for the right authorization server, resource and client. The authorization server
+// verifies the signature (extension enterprise-managed-authorization, sections 4.2 and
+// 4.3).
 func readIDJAG(body []byte, want idJAG) (string, error) {
-	var answer struct {
+	var exchanged struct {
 		Access string `json:"access_token"`
 		Issued string `json:"issued_token_type"`
 		Type   string `json:"token_type"`
 	}
-	if decode(body, &answer) != nil || !validToken(answer.Access) {
-		return "", fmt.Errorf("%w: of the token exchange: there is no token in it", ErrInvalidResponse)
+	if err := decode(body, &exchanged); err != nil {
+		return "", fmt.Errorf("%w: token exchange: %w", ErrInvalidResponse, err)
 	}
-	if answer.Issued != typeIDJAG {
-		return "", fmt.Errorf("%w: of the token exchange: the token is of type %.100q and not an ID-JAG", ErrInvalidResponse, answer.Issued)
+	if !validToken(exchanged.Access) {
+		return "", fmt.Errorf("%w: token exchange: access_token is missing or invalid", ErrInvalidResponse)
 	}
-	if !strings.EqualFold(answer.Type, "N_A") {
-		return "", fmt.Errorf("%w: of the token exchange: token_type is %.32q and not N_A", ErrInvalidResponse, answer.Type)
+	if exchanged.Issued != typeIDJAG {
+		return "", fmt.Errorf("%w: token exchange: issued_token_type must be %s, got %.100q", ErrInvalidResponse, typeIDJAG, exchanged.Issued)
 	}
-	if err := want.check(answer.Access); err != nil {
-		return "", fmt.Errorf("%w: the ID-JAG: %w", ErrInvalidResponse, err)
+	if !strings.EqualFold(exchanged.Type, "N_A") {
+		return "", fmt.Errorf("%w: token exchange: token_type must be N_A, got %.32q", ErrInvalidResponse, exchanged.Type)
 	}
-	return answer.Access, nil
+	if err := want.check(exchanged.Access); err != nil {
+		return "", fmt.Errorf("%w: ID-JAG: %w", ErrInvalidResponse, err)
+	}
+	return exchanged.Access, nil
 }
 
+// check checks the header and the claims of a JWT.
 func (want idJAG) check(jwt string) error {
 	parts := strings.Split(jwt, ".")
 	if len(parts) != 3 || parts[2] == "" {
-		return fmt.Errorf("it is no signed JWT")
+		return errors.New("it must be a signed JWT")
 	}
 	var header struct {
 		Type      string `json:"typ"`
@@ -64,32 +69,32 @@ func (want idJAG) check(jwt string) error {
 	for i, into := range []any{&header, &claims} {
 		raw, err := base64.RawURLEncoding.DecodeString(parts[i])
 		if err != nil || decode(raw, into) != nil {
-			return fmt.Errorf("it cannot be read")
+			return errors.New("cannot decode its header or its claims")
 		}
 	}
 	switch {
 	case !strings.EqualFold(header.Type, idJAGType):
-		return fmt.Errorf("its typ is %.32q and not %s", header.Type, idJAGType)
+		return fmt.Errorf("typ must be %s, got %.32q", idJAGType, header.Type)
 	case header.Algorithm == "" || strings.EqualFold(header.Algorithm, "none"):
-		return fmt.Errorf("it is not signed")
+		return errors.New("it must be signed")
 	case want.issuer != "" && claims.Issuer != want.issuer:
-		return fmt.Errorf("its iss is %.200q and not %.200q", claims.Issuer, want.issuer)
-	case !only(claims.Audience, want.audience):
-		return fmt.Errorf("its aud is not %.200q alone", want.audience)
-	case !only(claims.Resource, want.resource):
-		return fmt.Errorf("its resource is not %.200q alone", want.resource)
+		return fmt.Errorf("iss must be %.200q, got %.200q", want.issuer, claims.Issuer)
+	case !isOnly(claims.Audience, want.audience):
+		return fmt.Errorf("aud must be only %.200q", want.audience)
+	case !isOnly(claims.Resource, want.resource):
+		return fmt.Errorf("resource must be only %.200q", want.resource)
 	case claims.Client != want.client:
-		return fmt.Errorf("its client_id is %.200q and not %.200q", claims.Client, want.client)
+		return fmt.Errorf("client_id must be %.200q, got %.200q", want.client, claims.Client)
 	case claims.Subject == "":
-		return fmt.Errorf("it names no subject")
+		return errors.New("sub is missing")
 	case time.Now().After(time.Unix(int64(min(max(claims.Expires, 0), 1<<40)), 0)):
-		return fmt.Errorf("it has expired")
+		return errors.New("it has expired")
 	}
 	return nil
 }
 
-// only reports whether a claim is one value, alone or as the only one of an array.
-func only(claim jsontext.Value, want string) bool {
+// isOnly reports whether a claim is want, or an array with want as its only element.
+func isOnly(claim jsontext.Value, want string) bool {
 	var one string
 	if decode(claim, &one) == nil {
 		return one == want

@@ -2,45 +2,47 @@ package oauth
 
 import "context"
 
-// Interaction is how a user gets to an authorization server and how the answer gets
-// back. [Loopback] is one, [Manual] another.
+// Interaction opens the authorization page of an authorization server for the user, and
+// receives the redirect with the authorization code. [Loopback] is one for programs on
+// the user's machine, [Manual] one for programs that receive the redirect themselves.
 type Interaction interface {
-	// Begin prepares to take an answer. Previous is the redirect URI that the
-	// authorization server knows already, or empty: taking it again spares the client
-	// another registration.
+	// Begin starts a flow. Previous is the redirect URI that this program has registered
+	// before, or empty: a flow with the same one needs no new registration.
 	Begin(ctx context.Context, previous string) (Flow, error)
 }
 
-// Flow is one visit of a user to an authorization server.
+// Flow is one authorization code flow of a user.
 type Flow interface {
-	// RedirectURI is where the answer is expected: an https URL, or an http URL of this
-	// machine.
+	// RedirectURI returns the redirect URI: an https URL, or an http URL on the loopback
+	// interface.
 	RedirectURI() string
-	// Authorize takes the user to url, and returns the URL that they were sent back to,
-	// or its query. Url holds nothing that is secret from the user. It is called once.
-	Authorize(ctx context.Context, url string) (callback string, err error)
-	// Close gives up what the visit holds, and waits until it is gone.
+	// Authorize opens the authorization page at url, and returns the URL that the browser
+	// was redirected to, or its query. The user may see url. Authorize is called once.
+	Authorize(ctx context.Context, url string) (redirect string, err error)
+	// Close releases the resources of the flow, and waits for its goroutines.
 	Close() error
 }
 
-// Manual is an Interaction for programs that take the answer in a way of their own, as
-// when a user on another machine copies the address that their browser could not open.
+// Manual is an [Interaction] for programs that receive the redirect themselves. For
+// instance, the user can copy the URL from the address bar of a browser on another
+// machine.
 type Manual struct {
-	// RedirectURI is where the authorization server sends the user.
+	// RedirectURI is the redirect URI.
 	RedirectURI string
-	// Open shows url to the user and returns the URL that they were sent back to.
-	Open func(ctx context.Context, url string) (callback string, err error)
+	// Open shows the authorization page at url to the user, and returns the URL that the
+	// browser was redirected to.
+	Open func(ctx context.Context, url string) (redirect string, err error)
 }
 
-// Begin implements Interaction.
-func (h *Manual) Begin(context.Context, string) (Flow, error) { return manual{h}, nil }
+// Begin implements [Interaction].
+func (m *Manual) Begin(context.Context, string) (Flow, error) { return manualFlow{m}, nil }
 
-type manual struct{ h *Manual }
+type manualFlow struct{ m *Manual }
 
-func (v manual) RedirectURI() string { return v.h.RedirectURI }
+func (f manualFlow) RedirectURI() string { return f.m.RedirectURI }
 
-func (v manual) Authorize(ctx context.Context, url string) (string, error) {
-	return v.h.Open(ctx, url)
+func (f manualFlow) Authorize(ctx context.Context, url string) (string, error) {
+	return f.m.Open(ctx, url)
 }
 
-func (v manual) Close() error { return nil }
+func (f manualFlow) Close() error { return nil }

@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// tryLock cannot tell here whether somebody else is using the file.
+// tryLock fails: this operating system has no file locks that Go supports.
 func tryLock(*os.File) (bool, error) { return false, errors.ErrUnsupported }

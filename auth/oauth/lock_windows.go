@@ -15,7 +15,7 @@ const (
 
 var lockFileEx = syscall.NewLazyDLL("kernel32.dll").NewProc("LockFileEx")
 
-// tryLock takes the lock of a file if nobody has it.
+// tryLock locks a file, and reports whether it did: another process may hold the lock.
 func tryLock(f *os.File) (bool, error) {
 	var at syscall.Overlapped
 	ok, _, err := lockFileEx.Call(f.Fd(), lockExclusive|lockFailImmediately, 0, 1, 0, uintptr(unsafe.Pointer(&at)))

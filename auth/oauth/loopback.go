@@ -17,33 +17,33 @@ import (
 	"github.com/parley-mcp/parley/internal/digest"
 )
 
-// Loopback is an Interaction that opens the user's browser, and listens on 127.0.0.1
-// for it to come back (RFC 8252, section 7.3). The zero value works on a machine with
-// a browser.
+// Loopback is an [Interaction] that opens the user's browser and receives the redirect
+// on 127.0.0.1 (RFC 8252, section 7.3). The zero value works on a machine with a
+// browser.
 //
-// The browser is first led to the listener itself, which marks it with a cookie and
-// sends it on to the authorization server. An answer that another browser brings is
-// refused with a page that says so, and the login goes on: nobody can log a user in
-// with an answer of their own.
+// Loopback first opens a page of its own, which sets a cookie and redirects the browser
+// to the authorization page. It accepts the redirect back only with that cookie, so that
+// another browser cannot complete the flow. It rejects other requests with an error page and
+// continues to wait.
 type Loopback struct {
-	// Open shows a URL to the user; nil: [OpenBrowser]. It is one of the listener's. See
+	// Open opens a URL of 127.0.0.1 in the user's browser; nil: [OpenBrowser]. See also
 	// [ShowURL].
 	Open func(ctx context.Context, url string) error
-	// Paste, if set, is for a user whose browser is at another machine and cannot come
-	// back here: it shows them url, and returns the address at which they end up. It is
-	// called after Open, while the listener waits, and ctx ends when that has got an
-	// answer. What it returns need not be what another browser could not know: who pastes
-	// it is the user. What belongs to another login is asked for again, at most five
-	// times. Its error ends the login.
-	Paste func(ctx context.Context, url string) (callback string, err error)
-	// Port to listen on; 0: one that is free, or the one of the time before.
+	// Paste, if set, is for users whose browser runs on another machine, where the redirect to
+	// 127.0.0.1 fails. It shows the authorization page at url to the user, and returns the URL
+	// that the browser was redirected to. It runs after Open, while the listener waits; its ctx is
+	// cancelled when the listener receives the redirect. It needs no cookie. If the URL belongs
+	// to another flow, Paste is called again, at most five times in all. Its error ends the flow.
+	Paste func(ctx context.Context, url string) (redirect string, err error)
+	// Port is the port to listen on; 0: the port of the previous flow if it is free, or
+	// any free port.
 	Port int
-	// Timeout is how long to wait for the user; 0: 5 minutes.
+	// Timeout is how long to wait for the user; 0 means 5 minutes.
 	Timeout time.Duration
 }
 
-// ShowURL is an Open that writes the URL where the user can read it. A browser at
-// another machine gets here through a tunnel to the Port of the Loopback.
+// ShowURL returns a function for Loopback.Open that writes the URL to w for the user. A
+// browser on another machine reaches it through a tunnel to Loopback.Port.
 func ShowURL(w io.Writer) func(context.Context, string) error {
 	return func(_ context.Context, url string) error {
 		_, err := fmt.Fprintf(w, "To log in, open this address in a browser:\n\n  %s\n\n", url)
@@ -52,15 +52,15 @@ func ShowURL(w io.Writer) func(context.Context, string) error {
 }
 
 const (
-	startPath     = "/login/" // and what nobody can guess
-	callbackPath  = "/callback"
-	defaultVisit  = 5 * time.Minute
-	pageTimeout   = 5 * time.Second
-	maxPageHeader = 48 << 10
-	maxPastes     = 5
+	startPath      = "/login/" // followed by a random text
+	redirectPath   = "/callback"
+	defaultTimeout = 5 * time.Minute
+	pageTimeout    = 5 * time.Second
+	maxPageHeader  = 48 << 10
+	maxPastes      = 5
 )
 
-// Begin implements Interaction.
+// Begin implements [Interaction].
 func (l *Loopback) Begin(_ context.Context, previous string) (Flow, error) {
 	ports := []string{fmt.Sprint(l.Port)}
 	if u, err := url.Parse(previous); err == nil && l.Port == 0 && u.Host == "127.0.0.1:"+u.Port() {
@@ -74,103 +74,103 @@ func (l *Loopback) Begin(_ context.Context, previous string) (Flow, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: cannot listen for the browser: %w", ErrInteraction, err)
+		return nil, fmt.Errorf("%w: cannot listen for the redirect: %w", ErrInteraction, err)
 	}
-	v := &visit{
-		settings: l, host: listener.Addr().String(), start: startPath + rand.Text(), patience: l.Timeout,
-		answer: make(chan string, 1), failed: make(chan error, 1),
+	f := &loopbackFlow{
+		config: l, host: listener.Addr().String(), start: startPath + rand.Text(), timeout: l.Timeout,
+		redirect: make(chan string, 1), failed: make(chan error, 1),
 	}
-	if v.patience <= 0 {
-		v.patience = defaultVisit
+	if f.timeout <= 0 {
+		f.timeout = defaultTimeout
 	}
-	v.server = &http.Server{
-		Handler:           v,
+	f.server = &http.Server{
+		Handler:           f,
 		ReadHeaderTimeout: pageTimeout,
 		WriteTimeout:      pageTimeout,
 		IdleTimeout:       pageTimeout,
 		MaxHeaderBytes:    maxPageHeader,
 		ErrorLog:          log.New(io.Discard, "", 0),
 	}
-	v.running.Go(func() { v.server.Serve(listener) })
-	return v, nil
+	f.running.Go(func() { f.server.Serve(listener) })
+	return f, nil
 }
 
-type visit struct {
-	settings *Loopback
-	host     string // where it listens
-	start    string // path of the page to begin at
-	patience time.Duration
-	server   *http.Server
-	running  sync.WaitGroup
+// loopbackFlow is a flow with an HTTP server on 127.0.0.1.
+type loopbackFlow struct {
+	config  *Loopback
+	host    string // address of the listener
+	start   string // path of the page that redirects to the authorization page
+	timeout time.Duration
+	server  *http.Server
+	running sync.WaitGroup
 
 	mu      sync.Mutex
-	target  string // of the authorization server
-	state   string // that the answer has to have; empty: none is expected
-	browser string // digest of the cookie of the browser that has begun last; empty: none has
+	page    string // URL of the authorization page
+	state   string // state of the expected response; empty if none is expected
+	browser string // digest of the cookie of the browser that opened start last; empty: none
 
-	answer chan string // capacity 1
-	failed chan error  // capacity 1, of Paste
+	redirect chan string // capacity 1
+	failed   chan error  // capacity 1; the error of Paste
 }
 
-func (v *visit) RedirectURI() string { return "http://" + v.host + callbackPath }
+func (f *loopbackFlow) RedirectURI() string { return "http://" + f.host + redirectPath }
 
-func (v *visit) Authorize(ctx context.Context, to string) (string, error) {
-	u, err := url.Parse(to)
+func (f *loopbackFlow) Authorize(ctx context.Context, page string) (string, error) {
+	u, err := url.Parse(page)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrInsecureURL, err)
 	}
-	v.mu.Lock()
-	v.target, v.state = to, u.Query().Get("state")
-	v.mu.Unlock()
-	open := v.settings.Open
+	f.mu.Lock()
+	f.page, f.state = page, u.Query().Get("state")
+	f.mu.Unlock()
+	open := f.config.Open
 	if open == nil {
 		open = OpenBrowser
 	}
-	if err := open(ctx, "http://"+v.host+v.start); err != nil {
+	if err := open(ctx, "http://"+f.host+f.start); err != nil {
 		return "", fmt.Errorf("%w: %w", ErrInteraction, err)
 	}
-	if v.settings.Paste != nil {
-		pasting, done := context.WithCancel(ctx)
-		var reading sync.WaitGroup
-		reading.Go(func() { v.paste(pasting, to) })
-		defer reading.Wait()
-		defer done()
+	if f.config.Paste != nil {
+		pasteCtx, cancel := context.WithCancel(ctx)
+		var pasting sync.WaitGroup
+		pasting.Go(func() { f.paste(pasteCtx, page) })
+		defer pasting.Wait()
+		defer cancel()
 	}
-	patience := time.NewTimer(v.patience)
-	defer patience.Stop()
+	timer := time.NewTimer(f.timeout)
+	defer timer.Stop()
 	select {
-	case callback := <-v.answer:
-		return callback, nil
-	case err := <-v.failed:
+	case redirect := <-f.redirect:
+		return redirect, nil
+	case err := <-f.failed:
 		return "", err
-	case <-patience.C:
-		return "", fmt.Errorf("%w: the browser has not come back within %v", ErrInteraction, v.patience)
+	case <-timer.C:
+		return "", fmt.Errorf("%w: the user has not logged in within %v", ErrInteraction, f.timeout)
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
 }
 
-// paste takes what the user brings by hand.
-func (v *visit) paste(ctx context.Context, to string) {
+// paste gets the redirect from Loopback.Paste.
+func (f *loopbackFlow) paste(ctx context.Context, page string) {
 	for range maxPastes {
-		callback, err := v.settings.Paste(ctx, to)
+		redirect, err := f.config.Paste(ctx, page)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			v.failed <- err
+			f.failed <- err
 			return
-		case v.take(callback, func(string) bool { return true }):
+		case f.accept(redirect, func(string) bool { return true }):
 			return
 		}
 	}
-	v.failed <- fmt.Errorf("%w: what was pasted belongs to another login, %d times", ErrState, maxPastes)
+	f.failed <- fmt.Errorf("%w: the pasted URL belongs to another login (%d attempts)", ErrState, maxPastes)
 }
 
-// ServeHTTP takes one answer, and only the one that belongs to the request and comes in
-// the browser that was sent out with it: other programs and pages can get here too, and
-// must not be able to end the visit.
-func (v *visit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP serves the start page and the redirect URI. Other programs and web pages can
+// send requests here, too, and must not be able to complete or end the flow.
+func (f *loopbackFlow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
@@ -178,91 +178,93 @@ func (v *visit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	switch {
-	case r.Host != v.host || r.Method != http.MethodGet:
-	case subtle.ConstantTimeCompare([]byte(r.URL.Path), []byte(v.start)) == 1:
-		if target, cookie := v.begin(); target != "" {
-			http.SetCookie(w, v.cookie(cookie, int(v.patience/time.Second)))
-			h.Set("Location", target)
+	case r.Host != f.host || r.Method != http.MethodGet:
+	case subtle.ConstantTimeCompare([]byte(r.URL.Path), []byte(f.start)) == 1:
+		if page, cookie := f.begin(); page != "" {
+			http.SetCookie(w, f.cookie(cookie, int(f.timeout/time.Second)))
+			h.Set("Location", page)
 			w.WriteHeader(http.StatusSeeOther)
 			return
 		}
-	case r.URL.Path == callbackPath:
-		if !v.take(r.URL.RawQuery, func(browser string) bool { return isMarked(r, v.cookie("", 0).Name, browser) }) {
+	case r.URL.Path == redirectPath:
+		if !f.accept(r.URL.RawQuery, func(browser string) bool { return hasCookie(r, f.cookie("", 0).Name, browser) }) {
 			w.WriteHeader(http.StatusBadRequest)
-			io.WriteString(w, page("This answer was not expected", "It belongs to no login that was begun in this browser. If a program waits for one, open the address that it has shown."))
+			io.WriteString(w, htmlPage("Login not recognized", "This login was not started in this browser, or it has already ended. If a program is waiting for a login, open the address that it shows."))
 			return
 		}
-		http.SetCookie(w, v.cookie("", -1))
-		io.WriteString(w, page("Done here", "Go back to the program; this window can be closed."))
+		http.SetCookie(w, f.cookie("", -1))
+		io.WriteString(w, htmlPage("Login complete", "You can close this window and return to the program."))
 		return
 	}
 	w.WriteHeader(http.StatusNotFound)
-	io.WriteString(w, page("There is nothing here", "This address only takes the answer to a login."))
+	io.WriteString(w, htmlPage("Page not found", "This address only completes logins."))
 }
 
-// cookie marks the browser in which the login has begun. Cookies do not know ports, so
-// that the port is in its name: two logins may be under way.
-func (v *visit) cookie(value string, lifetime int) *http.Cookie {
-	_, port, _ := net.SplitHostPort(v.host)
+// cookie marks the browser that opened the start page. Cookies of all ports share one
+// name space, so the name contains the port: two flows may run at the same time.
+func (f *loopbackFlow) cookie(value string, lifetime int) *http.Cookie {
+	_, port, _ := net.SplitHostPort(f.host)
 	return &http.Cookie{
-		Name: "login_" + port, Value: value, Path: callbackPath, MaxAge: lifetime,
-		HttpOnly: true, SameSite: http.SameSiteLaxMode, // the answer comes by a link of another site
+		Name: "login_" + port, Value: value, Path: redirectPath, MaxAge: lifetime,
+		HttpOnly: true, SameSite: http.SameSiteLaxMode, // Strict would omit it in the cross-site redirect
 	}
 }
 
-// begin lets a browser begin, which takes the place of one that has before.
-func (v *visit) begin() (target, cookie string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.state == "" {
+// begin returns the URL of the authorization page, and a new cookie for the browser. The
+// cookies of browsers that opened the start page before become invalid.
+func (f *loopbackFlow) begin() (page, cookie string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.state == "" {
 		return "", ""
 	}
 	cookie = rand.Text()
-	v.browser = digest.Of(cookie)
-	return v.target, cookie
+	f.browser = digest.Of(cookie)
+	return f.page, cookie
 }
 
-// isMarked reports whether a request has the cookie of a browser. There may be another
-// of the same name, for a longer path, that somebody else has set.
-func isMarked(r *http.Request, name, browser string) bool {
+// hasCookie reports whether r has the cookie with the given digest. Another site may have set a
+// second cookie of the same name for a longer path.
+func hasCookie(r *http.Request, name, want string) bool {
 	for _, c := range r.CookiesNamed(name) {
-		if browser != "" && subtle.ConstantTimeCompare([]byte(digest.Of(c.Value)), []byte(browser)) == 1 {
+		if want != "" && subtle.ConstantTimeCompare([]byte(digest.Of(c.Value)), []byte(want)) == 1 {
 			return true
 		}
 	}
 	return false
 }
 
-// take hands on an answer if it is the first with the right state, from the right browser.
-func (v *visit) take(answer string, from func(browser string) bool) bool {
-	c, err := parseCallback(answer)
+// accept delivers the first redirect that has the right state and comes from the right
+// browser. It reports whether it did.
+func (f *loopbackFlow) accept(redirect string, from func(browser string) bool) bool {
+	r, err := parseAuthorizationResponse(redirect)
 	if err != nil {
 		return false
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.state == "" || subtle.ConstantTimeCompare([]byte(c.state), []byte(v.state)) != 1 || !from(v.browser) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.state == "" || subtle.ConstantTimeCompare([]byte(r.state), []byte(f.state)) != 1 || !from(f.browser) {
 		return false
 	}
-	v.state = "" // once
-	v.answer <- answer
+	f.state = "" // accept each state once
+	f.redirect <- redirect
 	return true
 }
 
-// Close lets the last page get to the browser.
-func (v *visit) Close() error {
+// Close waits until the browser has received the last page, for at most a second.
+func (f *loopbackFlow) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	err := v.server.Shutdown(ctx)
+	err := f.server.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = v.server.Close()
+		err = f.server.Close()
 	}
-	v.running.Wait()
+	f.running.Wait()
 	return err
 }
 
-// page has nothing in it that came from outside.
-func page(title, text string) string {
+// htmlPage returns a page with a title and a text, which must be constants.
+func htmlPage(title, text string) string {
 	return `<!doctype html><html lang="en"><meta charset="utf-8"><title>` + title + `</title>
 <style>body{font:1.1rem/1.5 system-ui,sans-serif;max-width:32rem;margin:20vh auto;padding:0 1rem;color-scheme:light dark}</style>
 <h1>` + title + `</h1><p>` + text + `</p></html>`

@@ -122,7 +122,7 @@ func TestO8AnAnswerFromAnotherBrowserDoesNotEndTheLogin(t *testing.T) {
 		user.get(start, "")
 		for name, b := range map[string]*browser{"that has not begun": other, "whose place another has taken": before} {
 			status, body, _ := b.get(answer, "")
-			if status != http.StatusBadRequest || !strings.Contains(body, "no login that was begun in this browser") {
+			if status != http.StatusBadRequest || !strings.Contains(body, "not started in this browser") {
 				t.Errorf("a browser %s: status %d, %s", name, status, body)
 			}
 		}

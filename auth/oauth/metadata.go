@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -11,8 +12,8 @@ import (
 	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
-// resourceMetadata is what is used of a protected resource's metadata (RFC 9728,
-// section 2).
+// resourceMetadata is the metadata of a protected resource, as far as it is used (RFC
+// 9728, section 2).
 type resourceMetadata struct {
 	Resource             string   `json:"resource"`
 	AuthorizationServers []string `json:"authorization_servers"`
@@ -20,8 +21,8 @@ type resourceMetadata struct {
 	DPoPRequired         bool     `json:"dpop_bound_access_tokens_required"`
 }
 
-// serverMetadata is what is used of an authorization server's metadata (RFC 8414,
-// section 2; OpenID Connect Discovery 1.0, section 3).
+// serverMetadata is the metadata of an authorization server, as far as it is used (RFC
+// 8414, section 2; OpenID Connect Discovery 1.0, section 3).
 type serverMetadata struct {
 	Issuer                string   `json:"issuer"`
 	AuthorizationEndpoint string   `json:"authorization_endpoint"`
@@ -35,80 +36,80 @@ type serverMetadata struct {
 	IssParameter          bool     `json:"authorization_response_iss_parameter_supported"`
 	ClientIDDocuments     bool     `json:"client_id_metadata_document_supported"`
 
-	// fallback: it was found, or made up, in the way of 2025-03-26.
-	fallback bool
-	guessed  bool // made up: there is no metadata at all
+	fallback bool // found by the rules of 2025-03-26
+	guessed  bool // without a document: the default endpoints of 2025-03-26
 }
 
-// Bounds on lists in metadata.
+// Limits of lists in metadata.
 const (
 	maxAuthorizationServers = 16
 	maxScopes               = 128
 )
 
-// decode reads a document strictly: names are compared in their case, and a name that
-// comes twice makes it invalid, because two parsers could read two things.
+// decode decodes a JSON document. Names are case-sensitive, and a duplicate name is an
+// error, because two parsers could read it differently.
 func decode(body []byte, into any) error {
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("it is not the JSON it should be") // the decoder's own text repeats parts of it
+		return errors.New("cannot decode the JSON document") // err contains parts of the document
 	}
 	return nil
 }
 
-// parseResource reads metadata of a resource that was fetched from a URL, for an MCP
-// server.
+// parseResource parses the metadata of a resource. From is the URL that it was fetched
+// from, server that of the MCP server.
 func parseResource(body []byte, from, server *url.URL) (*resourceMetadata, error) {
 	m := &resourceMetadata{}
 	if err := decode(body, m); err != nil {
 		return nil, fmt.Errorf("%w: resource metadata: %w", ErrDiscovery, err)
 	}
 	if !isResourceOf(m.Resource, from, server) {
-		return nil, fmt.Errorf("%w: %.200q, and not %s", ErrResourceMismatch, m.Resource, shown(server))
+		return nil, fmt.Errorf("%w: %.200q instead of %s", ErrResourceMismatch, m.Resource, withoutQuery(server))
 	}
 	if n := len(m.AuthorizationServers); n == 0 || n > maxAuthorizationServers {
-		return nil, fmt.Errorf("%w: resource metadata names %d authorization servers, not 1 to %d", ErrDiscovery, n, maxAuthorizationServers)
+		return nil, fmt.Errorf("%w: resource metadata must name 1 to %d authorization servers, got %d", ErrDiscovery, maxAuthorizationServers, n)
 	}
 	if !validScopes(m.ScopesSupported) {
-		return nil, fmt.Errorf("%w: resource metadata lists scopes that are none", ErrDiscovery)
+		return nil, fmt.Errorf("%w: resource metadata lists an invalid scope", ErrDiscovery)
 	}
 	return m, nil
 }
 
-// isResourceOf reports whether metadata from a URL may speak for an MCP server. It
-// must be the server's own (RFC 9728, section 3.3), or that of a resource which the
-// server's path is below, found where that resource has its metadata: nobody who has
-// but a part of a host speaks for all of it. A slash at the end makes no difference.
+// isResourceOf reports whether resource, whose metadata was fetched from the URL from,
+// is the MCP server (RFC 9728, section 3.3), or a resource whose path is a prefix of the
+// server's path. In the second case from must be the metadata URL of that resource, so
+// that the owner of one path cannot claim another path of the host. A trailing slash is
+// ignored.
 func isResourceOf(resource string, from, server *url.URL) bool {
 	u, err := checkURL(resource)
 	if err != nil || !httpurl.SameOrigin(u, server) || u.RawQuery != "" && u.RawQuery != server.RawQuery {
 		return false
 	}
-	theirs, ours := strings.TrimRight(u.EscapedPath(), "/"), strings.TrimRight(server.EscapedPath(), "/")
-	if theirs == ours {
+	path, serverPath := strings.TrimRight(u.EscapedPath(), "/"), strings.TrimRight(server.EscapedPath(), "/")
+	if path == serverPath {
 		return true
 	}
-	if !strings.HasPrefix(ours, theirs+"/") || u.RawQuery != "" {
+	if !strings.HasPrefix(serverPath, path+"/") || u.RawQuery != "" {
 		return false
 	}
-	return httpurl.SameOrigin(from, u) && strings.TrimRight(from.EscapedPath(), "/") == wellKnownResource+theirs
+	return httpurl.SameOrigin(from, u) && strings.TrimRight(from.EscapedPath(), "/") == wellKnownResource+path
 }
 
-// parseServer reads metadata of an authorization server that must be issuer.
+// parseServer parses the metadata of the authorization server issuer.
 func parseServer(body []byte, issuer string) (*serverMetadata, error) {
 	m := &serverMetadata{}
 	if err := decode(body, m); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDiscovery, err)
+		return nil, fmt.Errorf("%w: metadata of the authorization server: %w", ErrDiscovery, err)
 	}
 	if m.Issuer != issuer { // byte for byte (RFC 8414, section 3.3)
-		return nil, fmt.Errorf("%w: metadata of %.200q is about %.200q", ErrIssuerMismatch, issuer, m.Issuer)
+		return nil, fmt.Errorf("%w: the metadata of %.200q names %.200q", ErrIssuerMismatch, issuer, m.Issuer)
 	}
 	return m, nil
 }
 
-// checkEndpoints holds all that a server names against the rules before any is used.
-func (m *serverMetadata) checkEndpoints(w *web) error {
+// checkEndpoints checks all endpoints, before one of them is used.
+func (m *serverMetadata) checkEndpoints(p *peers) error {
 	if m.TokenEndpoint == "" {
-		return fmt.Errorf("%w: the authorization server names no token endpoint", ErrDiscovery)
+		return fmt.Errorf("%w: the metadata of the authorization server has no token_endpoint", ErrDiscovery)
 	}
 	for _, e := range []struct{ name, url string }{
 		{"authorization", m.AuthorizationEndpoint}, {"token", m.TokenEndpoint},
@@ -117,20 +118,21 @@ func (m *serverMetadata) checkEndpoints(w *web) error {
 		if e.url == "" {
 			continue
 		}
-		if _, err := w.check(e.url); err != nil {
-			return fmt.Errorf("the %s endpoint: %w", e.name, err)
+		if _, err := p.check(e.url); err != nil {
+			return fmt.Errorf("%s endpoint: %w", e.name, err)
 		}
 	}
 	return nil
 }
 
-// pkce reports whether the server is known to support S256. Before 2025-11-25 a
-// server without metadata, or with metadata of its own origin, need not say so.
-func (m *serverMetadata) pkce() bool {
+// supportsPKCE reports whether the server supports the PKCE method S256. A server found
+// by the rules of 2025-03-26 need not list it.
+func (m *serverMetadata) supportsPKCE() bool {
 	return slices.Contains(m.ChallengeMethods, "S256") || m.fallback && len(m.ChallengeMethods) == 0
 }
 
-// validScopes reports whether all are scope-tokens (RFC 6749, section 3.3).
+// validScopes reports whether all scopes have the syntax of RFC 6749, section 3.3, and are
+// not too many.
 func validScopes(scopes []string) bool {
 	if len(scopes) > maxScopes {
 		return false

@@ -10,22 +10,22 @@ import (
 	"time"
 )
 
-// authorizeAnew finds out who gives tokens for the server now, and gets one. It is
-// called with the turn.
-func (s *session) authorizeAnew(ctx context.Context, n *need, before *token) (*token, error) {
-	if _, err := s.web.check(s.server); err != nil {
+// authorizeAgain discovers the authorization server of the MCP server again, and gets a
+// token from it. The caller holds the lock.
+func (s *session) authorizeAgain(ctx context.Context, n *need, before *token) (*token, error) {
+	if _, err := s.peers.check(s.server); err != nil {
 		return nil, err
 	}
-	f, err := s.web.discover(ctx, n.hint, n.revision, s.prefer(ctx))
+	d, err := s.peers.discover(ctx, n.metadataURL, n.revision, s.preferredIssuer(ctx))
 	if err != nil {
 		return nil, err
 	}
-	if n.let && f.server.guessed {
-		return nil, fmt.Errorf("%w: %s lets requests in without a token, and names nobody who issues any", ErrDiscovery, shown(s.web.server))
+	if n.accepted && d.server.guessed {
+		return nil, fmt.Errorf("%w: %s accepts requests without a token, and has no metadata that names an authorization server", ErrDiscovery, withoutQuery(s.peers.server))
 	}
-	previous := s.found
-	s.found = f
-	issuer, resource, key := f.server.Issuer, f.resourceID(), f.known().tokenKey(s.server)
+	previous := s.discovery
+	s.discovery = d
+	issuer, resource, key := d.server.Issuer, d.resourceID(), d.record().tokenKey(s.server)
 	unlock, err := s.owner.store().Lock(ctx, key)
 	if err != nil {
 		return nil, err
@@ -39,11 +39,11 @@ func (s *session) authorizeAnew(ctx context.Context, n *need, before *token) (*t
 	if !stored.usable() {
 		stored = nil
 	}
-	if stored != nil && !n.anew && stored.answers(n) {
-		return stored, s.know(ctx, f) // another process, or another session, has got it
+	if stored != nil && !n.force && stored.satisfies(n) {
+		return stored, s.saveRecord(ctx, d) // stored by another process or session
 	}
-	if stored != nil && stored.Refresh != "" && !n.stepUp && !n.anew && !s.refreshedInVain(before, n) && covers(stored.Requested, n.challenged) {
-		t, err := s.refresh(ctx, f, stored)
+	if stored != nil && stored.Refresh != "" && !n.stepUp && !n.force && !s.justObtained(before, n) && covers(stored.Requested, n.challenged) {
+		t, err := s.refresh(ctx, d, stored)
 		if err != nil || t != nil {
 			return t, err
 		}
@@ -52,46 +52,48 @@ func (s *session) authorizeAnew(ctx context.Context, n *need, before *token) (*t
 	if stored != nil {
 		requested = stored.Requested
 	}
-	scopes := wanted(n.challenged, requested, f)
+	scopes := scopesToRequest(n.challenged, requested, d)
 	changed := previous == nil || previous.server.Issuer != issuer
-	if !changed && !n.anew && before != nil && before.Access == n.refused && time.Since(before.issued) < fresh && covers(before.Requested, scopes) {
-		return nil, fmt.Errorf("%w: %s", ErrTokenRejected, shown(s.web.server))
+	if !changed && !n.force && before != nil && before.Access == n.rejected && time.Since(before.issued) < freshAge && covers(before.Requested, scopes) {
+		return nil, fmt.Errorf("%w: %s", ErrTokenRejected, withoutQuery(s.peers.server))
 	}
 	request := AuthorizationRequest{Server: s.server, Resource: resource, Issuer: issuer, Scopes: slices.Clone(scopes), Previous: slices.Clone(requested)}
 	if s.owner.Grant == nil && s.owner.Interaction == nil {
 		return nil, &InteractionError{request}
 	}
-	if err := s.attempt(time.Now()); err != nil {
+	if err := s.countAttempt(time.Now()); err != nil {
 		return nil, err
 	}
 	if scopes, err = s.approve(ctx, request); err != nil {
 		return nil, err
 	}
-	t, err := s.grant(ctx, f, scopes, n.proof || f.resource != nil && f.resource.DPoPRequired)
+	t, err := s.grant(ctx, d, scopes, n.dpop || d.resource != nil && d.resource.DPoPRequired)
 	if err != nil {
 		return nil, err
 	}
 	t.issued = time.Now()
-	return t, s.keep(ctx, f, t)
+	s.saveToken(ctx, d, t)
+	return t, nil
 }
 
-// refreshedInVain reports whether the token that was refused is one that has just been
-// refreshed.
-func (s *session) refreshedInVain(before *token, n *need) bool {
-	return before != nil && before.Access == n.refused && (time.Since(before.issued) < fresh || time.Since(before.refreshed) < fresh)
+// justObtained reports whether the rejected token was issued or refreshed just now, so
+// that refreshing it would not help.
+func (s *session) justObtained(before *token, n *need) bool {
+	return before != nil && before.Access == n.rejected && (time.Since(before.issued) < freshAge || time.Since(before.refreshed) < freshAge)
 }
 
-// prefer picks the authorization server for which there are credentials already, or
-// else the first.
-func (s *session) prefer(ctx context.Context) func([]string) string {
+// preferredIssuer returns a function that chooses one of several authorization servers:
+// one with a configured registration, the one of the stored token, one with a stored
+// registration, or else the first.
+func (s *session) preferredIssuer(ctx context.Context) func([]string) string {
 	return func(issuers []string) string {
 		for _, issuer := range issuers {
-			if s.owner.preRegistered(issuer, "") != nil {
+			if s.owner.configured(issuer, "") != nil {
 				return issuer
 			}
 		}
-		if slices.Contains(issuers, s.bound) {
-			return s.bound
+		if slices.Contains(issuers, s.issuer) {
+			return s.issuer
 		}
 		for _, issuer := range issuers {
 			if c, err := load[client](ctx, s.owner.store(), clientKey(issuer)); err == nil && c != nil {
@@ -111,74 +113,73 @@ func (s *session) approve(ctx context.Context, request AuthorizationRequest) ([]
 		return nil, fmt.Errorf("%w: %w", ErrDeclined, err)
 	}
 	if !validScopes(approved) {
-		return nil, fmt.Errorf("%w: a scope that was approved is none", ErrDeclined)
+		return nil, fmt.Errorf("%w: Client.Approve returned an invalid scope", ErrDeclined)
 	}
 	return approved, nil
 }
 
-func (s *session) grant(ctx context.Context, f *found, scopes []string, proof bool) (*token, error) {
+func (s *session) grant(ctx context.Context, d *discovery, scopes []string, dpop bool) (*token, error) {
 	var key *proofKey
-	if proof {
+	if dpop {
 		var err error
 		if key, err = newProofKey(); err != nil {
 			return nil, err
 		}
 	}
 	if g := s.owner.Grant; g != nil {
-		return g.token(ctx, s, f, scopes, key)
+		return g.token(ctx, s, d, scopes, key)
 	}
-	return s.code(ctx, f, scopes, key)
+	return s.code(ctx, d, scopes, key)
 }
 
-// keep stores a token, and to whom it belongs. A token that cannot be stored is used
-// nevertheless: the user has just logged in for it.
-func (s *session) keep(ctx context.Context, f *found, t *token) error {
-	err := save(ctx, s.owner.store(), f.known().tokenKey(s.server), t)
-	if err = errors.Join(err, s.know(ctx, f)); err != nil {
-		s.owner.logger().Warn("a token is kept in memory only", "server", shown(s.web.server), "error", err)
+// saveToken stores a token and the record that leads to it. If the store fails, the token
+// is used nevertheless, because the user has just logged in.
+func (s *session) saveToken(ctx context.Context, d *discovery, t *token) {
+	err := save(ctx, s.owner.store(), d.record().tokenKey(s.server), t)
+	if err = errors.Join(err, s.saveRecord(ctx, d)); err != nil {
+		s.owner.logger().Warn("cannot store an access token; it is lost when the program ends", "server", withoutQuery(s.peers.server), "error", err)
 	}
-	return nil
 }
 
-func (s *session) know(ctx context.Context, f *found) error {
-	s.bound = f.server.Issuer
-	return save(ctx, s.owner.store(), serverKey(s.server), f.known())
+func (s *session) saveRecord(ctx context.Context, d *discovery) error {
+	s.issuer = d.server.Issuer
+	return save(ctx, s.owner.store(), serverKey(s.server), d.record())
 }
 
-// renew gets a token in place of one that expires, without asking anybody. It is nil
-// if that cannot be done. It is called with the turn.
+// renew replaces a token that is about to expire, without the user. It returns nil if
+// that is not possible. The caller holds the lock.
 func (s *session) renew(ctx context.Context, t *token) (*token, error) {
-	k, err := load[known](ctx, s.owner.store(), serverKey(s.server))
-	if err != nil || k == nil {
+	r, err := load[record](ctx, s.owner.store(), serverKey(s.server))
+	if err != nil || r == nil {
 		return nil, err
 	}
-	unlock, err := s.owner.store().Lock(ctx, k.tokenKey(s.server))
+	unlock, err := s.owner.store().Lock(ctx, r.tokenKey(s.server))
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	stored, err := load[token](ctx, s.owner.store(), k.tokenKey(s.server))
+	stored, err := load[token](ctx, s.owner.store(), r.tokenKey(s.server))
 	if err != nil {
 		return nil, err
 	}
 	if stored.usable() && stored.Access != t.Access && !stored.expiring(time.Now()) {
 		s.use(stored)
-		return stored, nil // another process has done it
+		return stored, nil // renewed by another process
 	}
 	if !stored.usable() || stored.Refresh == "" && s.owner.Grant == nil {
 		return nil, nil
 	}
-	f, err := s.rediscovered(ctx, k)
+	d, err := s.discoveryOf(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	var renewed *token
 	if stored.Refresh != "" {
-		renewed, err = s.refresh(ctx, f, stored)
+		renewed, err = s.refresh(ctx, d, stored)
 	}
 	if renewed == nil && err == nil && s.owner.Grant != nil {
-		if renewed, err = s.owner.Grant.token(ctx, s, f, stored.Requested, stored.Proof); err == nil {
-			err = s.keep(ctx, f, renewed)
+		if renewed, err = s.owner.Grant.token(ctx, s, d, stored.Requested, stored.Proof); err == nil {
+			s.saveToken(ctx, d, renewed)
 		}
 	}
 	if err != nil || renewed == nil {
@@ -188,51 +189,50 @@ func (s *session) renew(ctx context.Context, t *token) (*token, error) {
 	return renewed, nil
 }
 
-// rediscovered is what was found out about a server that is known, and only about the
-// authorization server that has issued its token: that one renews it.
-func (s *session) rediscovered(ctx context.Context, k *known) (*found, error) {
-	if s.found != nil && s.found.server.Issuer == k.Issuer && s.found.resourceID() == k.Resource {
-		return s.found, nil
+// discoveryOf returns the metadata of the authorization server that issued a stored
+// token, which alone can renew or revoke it.
+func (s *session) discoveryOf(ctx context.Context, r *record) (*discovery, error) {
+	if s.discovery != nil && s.discovery.server.Issuer == r.Issuer && s.discovery.resourceID() == r.Resource {
+		return s.discovery, nil
 	}
-	f := &found{}
+	d := &discovery{}
 	var err error
-	if k.Fallback {
-		f.server, err = s.web.ownServer(ctx, "")
+	if r.Fallback {
+		d.server, err = s.peers.ownServer(ctx, "")
 	} else {
-		f.resource = &resourceMetadata{Resource: k.Resource}
-		f.server, err = s.web.authorizationServer(ctx, k.Issuer)
+		d.resource = &resourceMetadata{Resource: r.Resource}
+		d.server, err = s.peers.authorizationServer(ctx, r.Issuer)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s.found = f
-	return f, nil
+	s.discovery = d
+	return d, nil
 }
 
-// refresh is nil, without an error, when the refresh token is of no more use. It is
-// called with the lock of the token.
-func (s *session) refresh(ctx context.Context, f *found, t *token) (*token, error) {
-	c, err := s.clientOf(ctx, f, t)
+// refresh uses the refresh token of t. It returns nil without an error if the refresh
+// token is not valid any more. The caller holds the store's lock of the token.
+func (s *session) refresh(ctx context.Context, d *discovery, t *token) (*token, error) {
+	c, err := s.clientOf(ctx, d, t)
 	if err != nil || c == nil {
 		return nil, err
 	}
-	// The answer may hold the only refresh token that is still good: who asked may leave,
-	// and it is kept nevertheless.
-	ctx, done := linger(ctx, lingers)
+	// The response may contain the only valid refresh token. It must be stored even if
+	// the caller cancels.
+	ctx, done := withGrace(ctx, gracePeriod)
 	defer done()
 	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {t.Refresh}}
-	r := s.request(f, form, c, t.Proof)
-	renewed, err := r.do(ctx, &s.asNonce)
+	renewed, err := s.tokenRequest(d, form, c, t.Proof).do(ctx, &s.asNonce)
 	if isServerError(err, "invalid_grant", "invalid_client", "unauthorized_client") {
 		if !isServerError(err, "invalid_grant") {
-			s.unregister(ctx, f, c)
+			s.forgetClient(ctx, d, c)
 		}
 		spent := *t
 		spent.Refresh = ""
-		return nil, save(ctx, s.owner.store(), f.known().tokenKey(s.server), &spent)
+		return nil, save(ctx, s.owner.store(), d.record().tokenKey(s.server), &spent)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("refreshing the token: %w", err)
+		return nil, fmt.Errorf("cannot refresh the access token: %w", err)
 	}
 	renewed.refreshed = time.Now()
 	if renewed.Refresh == "" {
@@ -242,47 +242,48 @@ func (s *session) refresh(ctx context.Context, f *found, t *token) (*token, erro
 	if len(renewed.Scopes) == 0 {
 		renewed.Scopes = t.Scopes
 	}
-	return renewed, s.keep(ctx, f, renewed)
+	s.saveToken(ctx, d, renewed)
+	return renewed, nil
 }
 
-// clientOf is the client that a token was issued to, and that alone may renew it (RFC
-// 6749, section 6); nil if it is not to be had any more.
-func (s *session) clientOf(ctx context.Context, f *found, t *token) (*client, error) {
+// clientOf returns the client that a token was issued to, which alone may refresh it (RFC
+// 6749, section 6). It returns nil if that client has expired.
+func (s *session) clientOf(ctx context.Context, d *discovery, t *token) (*client, error) {
 	switch {
 	case t.Client == nil:
-		return s.registered(ctx, f)
+		return s.existingClient(ctx, d)
 	case t.Client.expired(time.Now()):
 		return nil, nil
 	}
 	issuedTo := *t.Client
-	issuedTo.kept = true
+	issuedTo.stored = true
 	return &issuedTo, nil
 }
 
-// lingers is how long is waited for what has to be kept when nobody wants it any more; a
-// Close of the client waits as long.
-const lingers = 2 * time.Second
+// gracePeriod is how long an exchange whose result must be stored continues after its
+// context is cancelled. Close of a client waits as long.
+const gracePeriod = 2 * time.Second
 
-// linger returns a context that ends by so much later than ctx, or when it is done.
-func linger(ctx context.Context, by time.Duration) (longer context.Context, done func()) {
-	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+// withGrace returns a context that is cancelled a grace period after ctx, or by cancel.
+func withGrace(ctx context.Context, grace time.Duration) (longer context.Context, cancel func()) {
+	longer, cancelCause := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		timer := time.AfterFunc(by, func() { cancel(context.Cause(ctx)) })
+		timer := time.AfterFunc(grace, func() { cancelCause(context.Cause(ctx)) })
 		context.AfterFunc(longer, func() { timer.Stop() })
 	})
-	return longer, func() { stop(); cancel(nil) }
+	return longer, func() { stop(); cancelCause(nil) }
 }
 
-// request is one to the token endpoint. The resource is in each of them, exactly as
-// the metadata has it (2026-07-28, basic/authorization, Resource Parameter
+// tokenRequest returns a request to the token endpoint. It contains the resource exactly
+// as the metadata has it (2026-07-28, basic/authorization, Resource Parameter
 // Implementation).
-func (s *session) request(f *found, form url.Values, c *client, proof *proofKey) *tokenRequest {
-	if resource := f.resourceID(); resource != "" {
+func (s *session) tokenRequest(d *discovery, form url.Values, c *client, key *proofKey) *tokenRequest {
+	if resource := d.resourceID(); resource != "" {
 		form.Set("resource", resource)
 	}
 	return &tokenRequest{
-		endpoint: f.server.TokenEndpoint, issuer: f.server.Issuer, form: form,
-		client: c, methods: f.server.TokenAuthMethods, proof: proof, send: s.web.do,
+		endpoint: d.server.TokenEndpoint, issuer: d.server.Issuer, form: form,
+		client: c, methods: d.server.TokenAuthMethods, key: key, send: s.peers.do,
 	}
 }
 
@@ -292,14 +293,14 @@ func setScope(form url.Values, scopes []string) {
 	}
 }
 
-// revoke tells the authorization server that a token is not used any more (RFC 7009),
-// if that is known to be possible. It is a courtesy: what fails is not reported.
-func (s *session) revoke(ctx context.Context, k *known, t *token) {
-	f, err := s.rediscovered(ctx, k)
-	if err != nil || f.server.RevocationEndpoint == "" {
+// revoke revokes a token (RFC 7009) if the authorization server is known to support that.
+// It logs errors, because the token is deleted in any case.
+func (s *session) revoke(ctx context.Context, r *record, t *token) {
+	d, err := s.discoveryOf(ctx, r)
+	if err != nil || d.server.RevocationEndpoint == "" {
 		return
 	}
-	c, err := s.clientOf(ctx, f, t)
+	c, err := s.clientOf(ctx, d, t)
 	if err != nil || c == nil {
 		return
 	}
@@ -307,10 +308,10 @@ func (s *session) revoke(ctx context.Context, k *known, t *token) {
 	if secret == "" {
 		secret, hint = t.Access, "access_token"
 	}
-	r := s.request(f, url.Values{"token": {secret}, "token_type_hint": {hint}}, c, nil)
-	r.endpoint = f.server.RevocationEndpoint
-	r.form.Del("resource")
-	if _, _, err := r.once(ctx, ""); err != nil {
-		s.owner.logger().Debug("a token was not revoked", "issuer", k.Issuer, "error", err)
+	request := s.tokenRequest(d, url.Values{"token": {secret}, "token_type_hint": {hint}}, c, nil)
+	request.endpoint = d.server.RevocationEndpoint
+	request.form.Del("resource")
+	if _, _, err := request.once(ctx, ""); err != nil {
+		s.owner.logger().Debug("cannot revoke a token", "issuer", r.Issuer, "error", err)
 	}
 }

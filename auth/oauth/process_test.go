@@ -252,7 +252,7 @@ func TestTheFileOfTokensIsSafe(t *testing.T) {
 // still there.
 func TestAFileOfTokensThatIsFullIsStillOneThatOpens(t *testing.T) {
 	store, _ := fileStore(t)
-	oauth.BoundFile(store, 64<<10)
+	oauth.SetMaxFileSize(store, 64<<10)
 	value := bytes.Repeat([]byte("v"), 8<<10)
 	full, saved := error(nil), 0
 	for ; full == nil && saved < 8; saved++ {

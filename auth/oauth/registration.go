@@ -14,53 +14,55 @@ import (
 	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
-// Registration is a client that an authorization server knows. Client identifiers
-// mean something at that server only, so each is bound to one.
+// Registration is a registration of this program at an authorization server. A client
+// identifier is valid at one authorization server only.
 type Registration struct {
-	// Issuer is the authorization server that knows the client, as its metadata has it.
+	// Issuer is the identifier of the authorization server, exactly as in its metadata.
 	Issuer string
-	// Server, if Issuer is not known, is the URL of the MCP server whose authorization
-	// server knows the client. The first that it names is remembered; when it names
-	// another one later, there is an error and not a login.
+	// Server is the URL of an MCP server, for use if Issuer is not known. The
+	// registration then belongs to the first authorization server that the MCP server
+	// names. If it names another one later, the authorization fails with
+	// ErrIssuerChanged.
 	Server string
 
 	ClientID     string
 	ClientSecret string
 	// Key signs assertions for the method private_key_jwt.
 	Key *SigningKey
-	// Method is how the client authenticates at the token endpoint:
-	// "client_secret_basic", "client_secret_post", "private_key_jwt" or "none". Empty:
-	// what fits the credentials and the authorization server.
+	// Method is the authentication method at the token endpoint: "client_secret_basic",
+	// "client_secret_post", "private_key_jwt" or "none". Empty: the Client chooses one
+	// that the authorization server supports.
 	Method string
-	// RedirectURI is where the client receives codes, if the server knows it by one.
+	// RedirectURI is the registered redirect URI, if there is one.
 	RedirectURI string
 }
 
-// client is a registration as it is used and stored.
+// client is a registration in use. It is stored as JSON.
 type client struct {
 	ID          string    `json:"client_id"`
 	Secret      string    `json:"client_secret,omitzero"`
 	Method      string    `json:"token_endpoint_auth_method,omitzero"`
 	RedirectURI string    `json:"redirect_uri,omitzero"`
 	Expires     time.Time `json:"expires,omitzero"` // of the secret
-	ByHand      bool      `json:"by_hand,omitzero"` // it is what Client.PromptRegistration returned
+	Manual      bool      `json:"by_hand,omitzero"` // from Client.PromptRegistration
 
-	key   *SigningKey
-	kept  bool // in the store, and not by the program
-	bound bool // to the MCP server, and so to the issuer that was found first
+	key      *SigningKey
+	stored   bool // in the store, and not in the program's configuration
+	byServer bool // configured for an MCP server, hence bound to its first issuer
 }
 
-// dynamic reports whether it was made by dynamic registration.
-func (c *client) dynamic() bool { return c.kept && !c.ByHand }
+// dynamic reports whether c comes from dynamic registration.
+func (c *client) dynamic() bool { return c.stored && !c.Manual }
 
 func (c *client) expired(now time.Time) bool { return !c.Expires.IsZero() && now.After(c.Expires) }
 
-// preRegistered is the client that the program has for an issuer or an MCP server.
-func (c *Client) preRegistered(issuer, server string) *client {
+// configured returns the registration in c.Registrations for an issuer or, if there is
+// none, for an MCP server; nil for none.
+func (c *Client) configured(issuer, server string) *client {
 	for _, byIssuer := range []bool{true, false} {
 		for _, r := range c.Registrations {
 			if r.Issuer != "" && byIssuer && r.Issuer == issuer || r.Issuer == "" && !byIssuer && sameServer(r.Server, server) {
-				return &client{ID: r.ClientID, Secret: r.ClientSecret, Method: r.Method, RedirectURI: r.RedirectURI, key: r.Key, bound: r.Issuer == ""}
+				return &client{ID: r.ClientID, Secret: r.ClientSecret, Method: r.Method, RedirectURI: r.RedirectURI, key: r.Key, byServer: r.Issuer == ""}
 			}
 		}
 	}
@@ -73,15 +75,87 @@ func sameServer(a, b string) bool {
 	return errA == nil && errB == nil && a == b
 }
 
-// maxRegistrationTime is how long a secret may be said to last; beyond it dates overflow.
-const maxLifetime = 10 * 365 * 24 * time.Hour
+// existingClient returns this program's client at an authorization server: a configured
+// registration, the client metadata document, or a stored registration, in this order
+// (2026-07-28, basic/authorization/client-registration). It returns nil if there is none.
+func (s *session) existingClient(ctx context.Context, d *discovery) (*client, error) {
+	issuer := d.server.Issuer
+	if c := s.owner.configured(issuer, s.server); c != nil {
+		switch {
+		case !c.byServer || s.issuer == issuer:
+		case s.issuer == "": // binds the registration to the issuer, even if this authorization fails
+			if err := s.saveRecord(ctx, d); err != nil {
+				return nil, err
+			}
+		default:
+			return nil, fmt.Errorf("%w: from %.200q to %.200q, where the registration for %s is not used; check the server and set Registration.Issuer", ErrIssuerChanged, s.issuer, issuer, withoutQuery(s.peers.server))
+		}
+		return c, nil
+	}
+	if s.owner.MetadataURL != "" && d.server.ClientIDDocuments {
+		u, err := checkURL(s.owner.MetadataURL)
+		if err != nil || u.Scheme != "https" || u.Path == "" || u.Path == "/" {
+			return nil, fmt.Errorf("%w: Client.MetadataURL must be https and have a path", ErrRegistration)
+		}
+		return &client{ID: s.owner.MetadataURL, key: s.owner.MetadataKey}, nil
+	}
+	c, err := load[client](ctx, s.owner.store(), clientKey(issuer))
+	if err != nil || c == nil || c.ID == "" || c.expired(time.Now()) {
+		return nil, err
+	}
+	c.stored = true
+	return c, nil
+}
 
-// register makes a client known to an authorization server (RFC 7591). It is
-// deprecated by 2026-07-28, and what remains where documents are not supported.
-func (s *session) register(ctx context.Context, f *found, redirectURI string) (*client, error) {
-	method := requestedMethod(f.server.TokenAuthMethods)
+// newClient registers this program, dynamically or with Client.PromptRegistration.
+func (s *session) newClient(ctx context.Context, d *discovery, redirectURI string) (*client, error) {
+	switch {
+	case d.server.RegistrationEndpoint != "":
+		c, err := s.register(ctx, d, redirectURI)
+		if err != nil {
+			return nil, err
+		}
+		if err := save(ctx, s.owner.store(), clientKey(d.server.Issuer), c); err != nil {
+			s.owner.logger().Warn("cannot store a client registration", "issuer", d.server.Issuer, "error", err)
+		}
+		return c, nil
+	case s.owner.PromptRegistration != nil:
+		r, err := s.owner.PromptRegistration(ctx, d.server.Issuer)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrRegistration, err)
+		}
+		if r != nil && r.ClientID != "" {
+			c := &client{ID: r.ClientID, Secret: r.ClientSecret, Method: r.Method, RedirectURI: redirectURI, Manual: true, key: r.Key}
+			if r.Key == nil {
+				c.stored = true
+				_ = save(ctx, s.owner.store(), clientKey(d.server.Issuer), c)
+			}
+			return c, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: %.200q does not support dynamic registration; register a client there and add it to Client.Registrations", ErrRegistration, d.server.Issuer)
+}
+
+// forgetClient deletes a stored registration that the authorization server does not
+// recognize, so that the next login registers again.
+func (s *session) forgetClient(ctx context.Context, d *discovery, c *client) {
+	if !c.stored {
+		return
+	}
+	ctx, done := withGrace(ctx, gracePeriod)
+	defer done()
+	key := clientKey(d.server.Issuer)
+	if stored, err := load[client](ctx, s.owner.store(), key); err == nil && stored != nil && stored.ID == c.ID {
+		_ = remove(ctx, s.owner.store(), key)
+	}
+}
+
+// register registers a client dynamically (RFC 7591). Revision 2026-07-28 deprecates it
+// in favour of client metadata documents.
+func (s *session) register(ctx context.Context, d *discovery, redirectURI string) (*client, error) {
+	method := requestedMethod(d.server.TokenAuthMethods)
 	grants := []string{"authorization_code"}
-	if f.server.grants("refresh_token") {
+	if d.server.supportsGrant("refresh_token") {
 		grants = append(grants, "refresh_token")
 	}
 	body, err := json.Marshal(struct {
@@ -98,7 +172,7 @@ func (s *session) register(ctx context.Context, f *found, redirectURI string) (*
 	if err != nil {
 		return nil, err
 	}
-	endpoint, err := s.web.check(f.server.RegistrationEndpoint)
+	endpoint, err := s.peers.check(d.server.RegistrationEndpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -107,35 +181,37 @@ func (s *session) register(ctx context.Context, f *found, redirectURI string) (*
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	r, err := s.web.do(req)
+	r, err := s.peers.do(req)
 	if err != nil {
 		return nil, err
 	}
 	if r.status != http.StatusCreated && r.status != http.StatusOK {
-		return nil, fmt.Errorf("%w: %w", ErrRegistration, reported("registration", r, nil))
+		return nil, fmt.Errorf("%w: %w", ErrRegistration, serverErrorOf("registration", r, nil))
 	}
-	var answer struct {
+	var registered struct {
 		ID      string `json:"client_id"`
 		Secret  string `json:"client_secret"`
 		Expires int64  `json:"client_secret_expires_at"`
 		Method  string `json:"token_endpoint_auth_method"`
 	}
-	if decode(r.body, &answer) != nil || answer.ID == "" || len(answer.ID) > maxURL || len(answer.Secret) > maxURL {
-		return nil, fmt.Errorf("%w: of the registration endpoint: there is no client_id in it", ErrInvalidResponse)
+	if err := decode(r.body, &registered); err != nil {
+		return nil, fmt.Errorf("%w: registration endpoint: %w", ErrInvalidResponse, err)
 	}
-	made := &client{ID: answer.ID, Secret: answer.Secret, Method: answer.Method, RedirectURI: redirectURI, kept: true}
-	if answer.Expires > 0 && answer.Secret != "" {
-		made.Expires = time.Unix(answer.Expires, 0)
+	if registered.ID == "" || len(registered.ID) > maxURL || len(registered.Secret) > maxURL {
+		return nil, fmt.Errorf("%w: registration endpoint: client_id is missing or too long", ErrInvalidResponse)
 	}
-	if made.Method == "" && made.Secret == "" {
-		made.Method = methodNone
+	c := &client{ID: registered.ID, Secret: registered.Secret, Method: registered.Method, RedirectURI: redirectURI, stored: true}
+	if registered.Expires > 0 && registered.Secret != "" {
+		c.Expires = time.Unix(registered.Expires, 0)
 	}
-	return made, nil
+	if c.Method == "" && c.Secret == "" {
+		c.Method = methodNone
+	}
+	return c, nil
 }
 
-// requestedMethod is how to authenticate as a client that is about to be registered.
-// A program on somebody's machine keeps no secret from them, so none is asked for
-// unless the server wants one.
+// requestedMethod returns the authentication method for dynamic registration. A program
+// on the user's machine cannot keep a secret from the user, so it prefers "none".
 func requestedMethod(supported []string) string {
 	for _, m := range []string{methodNone, methodBasic, methodPost} {
 		if slices.Contains(supported, m) {
@@ -145,8 +221,8 @@ func requestedMethod(supported []string) string {
 	return methodNone
 }
 
-// applicationType says whether a redirect leads to the user's machine (2026-07-28,
-// basic/authorization/client-registration, Application Type).
+// applicationType returns "native" if redirectURI leads to the user's machine, and "web"
+// otherwise (2026-07-28, basic/authorization/client-registration, Application Type).
 func applicationType(redirectURI string) string {
 	u, err := url.Parse(redirectURI)
 	if err == nil && u.Scheme == "https" && !httpurl.IsLoopback(u.Hostname()) {

@@ -3,32 +3,23 @@ package oauth
 import (
 	"slices"
 	"strings"
+
+	"github.com/parley-mcp/parley/internal/challenge"
 )
 
 const offlineAccess = "offline_access"
 
-// split reads a list of scopes as the wire has it. Scopes that are none are left out.
+// splitScopes splits a space-separated list of scopes, and drops invalid ones.
 func splitScopes(s string) []string {
 	if len(s) > 16<<10 {
 		return nil
 	}
-	return slices.DeleteFunc(strings.Fields(s), func(one string) bool { return !validScopes([]string{one}) })
+	return slices.DeleteFunc(strings.Fields(s), func(scope string) bool { return !validScopes([]string{scope}) })
 }
 
-// union is a, and what b has beside.
-func union(a, b []string) []string {
-	all := slices.Clone(a)
-	for _, s := range b {
-		if !slices.Contains(all, s) {
-			all = append(all, s)
-		}
-	}
-	return all
-}
-
-// covers reports whether all of some are in have.
-func covers(have, some []string) bool {
-	for _, s := range some {
+// covers reports whether have contains all of the scopes.
+func covers(have, scopes []string) bool {
+	for _, s := range scopes {
 		if !slices.Contains(have, s) {
 			return false
 		}
@@ -36,31 +27,32 @@ func covers(have, some []string) bool {
 	return true
 }
 
-// wanted chooses what to ask for (2026-07-28, basic/authorization, Scope Selection
-// Strategy): what the challenge names, else what the server lists, else nothing. What
-// was asked for before is kept: a server names what the one operation needs, and not
-// what others need.
-func wanted(challenged, before []string, f *found) []string {
+// scopesToRequest returns the scopes to request (2026-07-28, basic/authorization, Scope
+// Selection Strategy): those of the challenge, else those of the server's metadata, else
+// none. It adds the scopes of the previous request, because a challenge names the scopes
+// of one operation only.
+func scopesToRequest(challenged, previous []string, d *discovery) []string {
 	scopes := challenged
-	if len(scopes) == 0 && len(before) == 0 && f.resource != nil {
-		scopes = f.resource.ScopesSupported
+	if len(scopes) == 0 && len(previous) == 0 && d.resource != nil {
+		scopes = d.resource.ScopesSupported
 	}
-	scopes = union(before, scopes)
-	supported := f.server.ScopesSupported
+	scopes = challenge.Union(previous, scopes)
+	supported := d.server.ScopesSupported
 	if len(supported) == 0 {
 		return scopes
 	}
-	// Refresh tokens are for the authorization server to offer, and not for the
-	// resource to want (Refresh Tokens). Alone, the scope would take the place of the
-	// server's default ones.
+	// The authorization server, not the resource, decides about refresh tokens (2026-07-28,
+	// basic/authorization, Refresh Tokens). As the only scope, offline_access would replace
+	// the default scopes.
 	scopes = slices.DeleteFunc(scopes, func(s string) bool { return s == offlineAccess })
-	if len(scopes) > 0 && slices.Contains(supported, offlineAccess) && f.server.grants("refresh_token") {
+	if len(scopes) > 0 && slices.Contains(supported, offlineAccess) && d.server.supportsGrant("refresh_token") {
 		scopes = append(scopes, offlineAccess)
 	}
 	return scopes
 }
 
-// grants reports whether a server supports a grant; one that does not say may.
-func (m *serverMetadata) grants(grant string) bool {
+// supportsGrant reports whether the server supports a grant type. A server that lists
+// none may support any.
+func (m *serverMetadata) supportsGrant(grant string) bool {
 	return len(m.GrantTypes) == 0 || slices.Contains(m.GrantTypes, grant)
 }

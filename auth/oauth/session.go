@@ -15,57 +15,56 @@ import (
 	"github.com/parley-mcp/parley/internal/rpc"
 )
 
-// session is what is known of the authorization for one MCP server.
+// session is the state of the authorization for one MCP server.
 type session struct {
 	owner  *Client
-	server string // canonical
-	web    *web
-	turn   chan struct{} // held by the one who gets or renews a token
+	server string // canonical URL
+	peers  *peers
+	lock   chan struct{} // capacity 1; held to get or renew a token
 
-	// Of who holds turn.
-	loaded   bool
-	found    *found // nil: not discovered by this process
-	asNonce  string
-	attempts []time.Time              // of authorizations, the recent ones
-	failures map[string]cachedFailure // by what was wanted
-	bound    string                   // issuer of the credentials that were remembered
+	// Guarded by lock.
+	loaded    bool
+	discovery *discovery // nil: not discovered by this process
+	asNonce   string
+	attempts  []time.Time        // when recent authorizations began
+	failures  map[string]failure // recent failures by need.key
+	issuer    string             // the issuer of the stored token
 
 	mu      sync.Mutex
-	token   *token // never changed once it is here
+	token   *token // immutable
 	rsNonce string
 }
 
-// cachedFailure keeps what has just failed from being tried for each request that
-// waited for it, and for the next ones.
-type cachedFailure struct {
+// failure is a recent error. Requests that need the same token fail with it instead of
+// trying again.
+type failure struct {
 	err   error
 	until time.Time
 }
 
 const (
 	maxFailures = 32
-	// How long a failure is remembered: where somebody said no, and elsewhere.
-	refusalLasts = time.Minute
-	failureLasts = 5 * time.Second
+	// How long a failure is remembered: if the user declined, and otherwise.
+	declinedTTL = time.Minute
+	failureTTL  = 5 * time.Second
 
-	// maxAttempts is how many authorizations for one server may begin within a window.
+	// At most maxAttempts authorizations for one server begin within attemptWindow.
 	maxAttempts   = 3
 	attemptWindow = time.Minute
 
-	// fresh is how old a token is at most that was refused at once: another one from
-	// the same server would be no better.
-	fresh = 30 * time.Second
+	// If the server rejects a token of this age or less, another one would not help.
+	freshAge = 30 * time.Second
 )
 
 func (c *Client) newSession(server string) (*session, error) {
 	u, err := url.Parse(server)
 	if err != nil {
-		return nil, fmt.Errorf("%w: it cannot be parsed", ErrInsecureURL)
+		return nil, fmt.Errorf("%w: cannot parse it", ErrInsecureURL)
 	}
-	return &session{owner: c, server: server, web: c.newWeb(u), turn: make(chan struct{}, 1)}, nil
+	return &session{owner: c, server: server, peers: c.newPeers(u), lock: make(chan struct{}, 1)}, nil
 }
 
-// authorize adds the token to a request, renewed if need be.
+// authorize adds the token to a request. It renews the token if necessary.
 func (s *session) authorize(req *http.Request) error {
 	t, nonce := s.current()
 	if t == nil || t.expiring(time.Now()) {
@@ -75,7 +74,7 @@ func (s *session) authorize(req *http.Request) error {
 		}
 		_, nonce = s.current()
 	}
-	if _, err := s.web.check(s.server); err != nil { // a token is not sent where others can read it
+	if _, err := s.peers.check(s.server); err != nil { // the connection must be encrypted or local
 		return err
 	}
 	req.Header["Authorization"] = t.headers
@@ -96,7 +95,7 @@ func (s *session) current() (t *token, nonce string) {
 	return s.token, s.rsNonce
 }
 
-// use makes a token the one for requests from now on; nil for none.
+// use sets the token of the next requests; nil for none.
 func (s *session) use(t *token) {
 	if t != nil {
 		t.headers = []string{t.Type + " " + t.Access}
@@ -115,33 +114,33 @@ func (s *session) observe(nonce string) {
 	s.rsNonce = nonce
 }
 
-// take waits for the turn.
-func (s *session) take(ctx context.Context) (done func(), err error) {
+// acquire waits for the lock.
+func (s *session) acquire(ctx context.Context) (release func(), err error) {
 	select {
-	case s.turn <- struct{}{}:
+	case s.lock <- struct{}{}:
 	default:
-		release := rpc.StopClocks(ctx)
-		defer release()
+		resume := rpc.StopClocks(ctx)
+		defer resume()
 		select {
-		case s.turn <- struct{}{}:
+		case s.lock <- struct{}{}:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
 	}
-	return func() { <-s.turn }, nil
+	return func() { <-s.lock }, nil
 }
 
-// ready returns the token for the next request: one that the store has, or a renewed
-// one. Without any it is nil; the server then says what it wants.
+// ready returns the token for the next request, from the store or renewed. It returns nil
+// if there is none: the server then responds with a challenge.
 func (s *session) ready(ctx context.Context) (*token, error) {
 	if s.tokenless() {
 		return nil, nil
 	}
-	done, err := s.take(ctx)
+	release, err := s.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer done()
+	defer release()
 	if err := s.load(ctx); err != nil {
 		return nil, err
 	}
@@ -154,24 +153,24 @@ func (s *session) ready(ctx context.Context) (*token, error) {
 	case err == nil && renewed != nil:
 		return renewed, nil
 	case err != nil && !t.expired(time.Now()):
-		s.owner.logger().Warn("a token could not be renewed in advance", "server", shown(s.web.server), "error", err)
+		s.owner.logger().Warn("cannot renew an access token; using the old one until it expires", "server", withoutQuery(s.peers.server), "error", err)
 		return t, nil
 	case err != nil:
 		return nil, err
 	}
-	if t.expired(time.Now()) { // and nothing can be done about it without being asked
+	if t.expired(time.Now()) { // and it cannot be renewed without the user
 		s.use(nil)
 		return nil, nil
 	}
 	return t, nil
 }
 
-// tokenless reports whether there is certainly no token, which then need not be waited
-// for.
+// tokenless reports whether it is known, without waiting for the lock, that there is no
+// token.
 func (s *session) tokenless() bool {
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case s.lock <- struct{}{}:
+		defer func() { <-s.lock }()
 		t, _ := s.current()
 		return s.loaded && t == nil
 	default:
@@ -179,21 +178,21 @@ func (s *session) tokenless() bool {
 	}
 }
 
-// load takes what the store has for the server, once. It is called with the turn.
+// load loads the token from the store on the first call. The caller holds the lock.
 func (s *session) load(ctx context.Context) error {
 	if s.loaded {
 		return nil
 	}
-	k, err := load[known](ctx, s.owner.store(), serverKey(s.server))
+	r, err := load[record](ctx, s.owner.store(), serverKey(s.server))
 	if err != nil {
 		return err
 	}
-	if k != nil {
-		t, err := load[token](ctx, s.owner.store(), k.tokenKey(s.server))
+	if r != nil {
+		t, err := load[token](ctx, s.owner.store(), r.tokenKey(s.server))
 		if err != nil {
 			return err
 		}
-		s.bound = k.Issuer
+		s.issuer = r.Issuer
 		if t.usable() {
 			s.use(t)
 		}
@@ -202,21 +201,22 @@ func (s *session) load(ctx context.Context) error {
 	return nil
 }
 
-// usable reports whether a stored token is one that can be sent.
+// usable reports whether a stored token can be sent.
 func (t *token) usable() bool {
 	return t != nil && validToken(t.Access) && (t.Type == typeBearer || t.Type == typeDPoP && t.Proof != nil)
 }
 
-// refused answers what the server says of a request.
-func (s *session) refused(req *http.Request, resp *http.Response) (again bool, err error) {
+// reauthorize gets a new token after the server rejected req, if the challenge allows it.
+func (s *session) reauthorize(req *http.Request, resp *http.Response) (again bool, err error) {
 	scheme, sent, _ := strings.Cut(req.Header.Get("Authorization"), " ")
-	c, ours := challengeOf(resp.Header, scheme)
-	if !ours {
+	c, supported := challengeOf(resp.Header, scheme)
+	if !supported {
 		return false, nil
 	}
-	ctx := req.Context()
-	revision := req.Header.Get("MCP-Protocol-Version")
-	n := need{refused: sent, hint: c.Params["resource_metadata"], challenged: splitScopes(c.Params["scope"]), revision: revision, proof: c.Is(typeDPoP)}
+	n := need{
+		rejected: sent, metadataURL: c.Params["resource_metadata"], challenged: splitScopes(c.Params["scope"]),
+		revision: req.Header.Get("MCP-Protocol-Version"), dpop: c.Is(typeDPoP),
+	}
 	switch {
 	case resp.StatusCode == http.StatusForbidden && c.Params["error"] != "insufficient_scope":
 		return false, nil
@@ -224,56 +224,55 @@ func (s *session) refused(req *http.Request, resp *http.Response) (again bool, e
 		n.stepUp = true
 	case c.Is(typeDPoP) && c.Params["error"] == errDPoPNonce:
 		_, nonce := s.current()
-		return nonce != "" && sent != "", nil // Observe has it
+		return nonce != "" && sent != "", nil // Observe has stored the nonce
 	}
-	if err := s.obtain(ctx, n); err != nil {
+	if err := s.obtain(req.Context(), n); err != nil {
 		return false, err
 	}
 	return true, nil
 }
 
-// need is what a token is needed for.
+// need describes the token that a request needs.
 type need struct {
-	refused    string   // the token that will not do; empty: there was none
-	hint       string   // where the challenge says that the metadata is
-	challenged []string // scopes that the challenge names
-	revision   string   // that the request was in, if that is known
-	stepUp     bool     // the token was good, but for its scopes
-	proof      bool     // it must be bound to a key
-	let        bool     // the server has let a request in without a token
-	anew       bool     // the user asks for it: what is there, and what failed, does not matter
+	rejected    string   // the token that the server rejected; empty: there was none
+	metadataURL string   // resource_metadata of the challenge
+	challenged  []string // scope of the challenge
+	revision    string   // revision of the request, if known
+	stepUp      bool     // the token was valid, but lacked scopes
+	dpop        bool     // the token must be bound to a key
+	accepted    bool     // the server accepted a request without token
+	force       bool     // the user requested a login: ignore the token and recent failures
 }
 
-// key is what failures are remembered by.
+// key is the key of the failures of this need.
 func (n *need) key() string {
 	scopes := slices.Sorted(slices.Values(n.challenged))
-	return fmt.Sprintf("%t %t %s", n.stepUp, n.proof, strings.Join(scopes, " "))
+	return fmt.Sprintf("%t %t %s", n.stepUp, n.dpop, strings.Join(scopes, " "))
 }
 
-// obtain gets the session a token that is better than the one that was refused. Those
-// who want one at the same time get the same.
+// obtain gets a token to replace the rejected one. Concurrent calls share the result.
 func (s *session) obtain(ctx context.Context, n need) error {
-	done, err := s.take(ctx)
+	release, err := s.acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer done()
-	release := rpc.StopClocks(ctx)
 	defer release()
+	resume := rpc.StopClocks(ctx)
+	defer resume()
 	if err := s.load(ctx); err != nil {
 		return err
 	}
 	before, _ := s.current()
-	if before != nil && before.Access != n.refused && !n.anew && (!n.stepUp || covers(before.Requested, n.challenged)) {
-		return nil // somebody else has got one meanwhile
+	if before != nil && before.Access != n.rejected && !n.force && (!n.stepUp || covers(before.Requested, n.challenged)) {
+		return nil // a concurrent call has got a token
 	}
-	if err := s.worthTrying(&n, before); err != nil {
-		if errors.Is(err, ErrInteraction) && s.loggedInElsewhere(ctx, &n) {
+	if err := s.precheck(&n, before); err != nil {
+		if errors.Is(err, ErrInteraction) && s.adoptStored(ctx, &n) {
 			return nil
 		}
 		return err
 	}
-	t, err := s.authorizeAnew(ctx, &n, before)
+	t, err := s.authorizeAgain(ctx, &n, before)
 	if err != nil {
 		s.remember(&n, err)
 		return err
@@ -283,9 +282,10 @@ func (s *session) obtain(ctx context.Context, n need) error {
 	return nil
 }
 
-// worthTrying returns the error of what is not, so that nobody is asked for nothing.
-func (s *session) worthTrying(n *need, before *token) error {
-	if n.anew {
+// precheck returns an error if another authorization cannot succeed, so that the user is
+// not asked in vain.
+func (s *session) precheck(n *need, before *token) error {
+	if n.force {
 		s.failures, s.attempts = nil, nil
 		return nil
 	}
@@ -293,84 +293,84 @@ func (s *session) worthTrying(n *need, before *token) error {
 	if f, ok := s.failures[n.key()]; ok && now.Before(f.until) {
 		return f.err
 	}
-	if n.stepUp && before != nil && before.Access == n.refused && len(n.challenged) > 0 && covers(before.Requested, n.challenged) {
-		return fmt.Errorf("%w: %s wants %q, which was asked for", ErrInsufficientScope, shown(s.web.server), n.challenged)
+	if n.stepUp && before != nil && before.Access == n.rejected && len(n.challenged) > 0 && covers(before.Requested, n.challenged) {
+		return fmt.Errorf("%w: %s requires %q, which were already requested", ErrInsufficientScope, withoutQuery(s.peers.server), n.challenged)
 	}
 	if n.stepUp && len(n.challenged) == 0 {
-		return fmt.Errorf("%w: %s does not say which are wanted", ErrInsufficientScope, shown(s.web.server))
+		return fmt.Errorf("%w: the challenge of %s does not name the scopes", ErrInsufficientScope, withoutQuery(s.peers.server))
 	}
 	return nil
 }
 
-// loggedInElsewhere takes a token that another process has got from its user meanwhile,
-// for the same authorization server as before.
-func (s *session) loggedInElsewhere(ctx context.Context, n *need) bool {
+// adoptStored uses a token that another process has stored, if it is of the same
+// authorization server as before.
+func (s *session) adoptStored(ctx context.Context, n *need) bool {
 	store := s.owner.store()
-	k, err := load[known](ctx, store, serverKey(s.server))
-	if err != nil || k == nil || s.bound != "" && s.bound != k.Issuer {
+	r, err := load[record](ctx, store, serverKey(s.server))
+	if err != nil || r == nil || s.issuer != "" && s.issuer != r.Issuer {
 		return false
 	}
-	t, err := load[token](ctx, store, k.tokenKey(s.server))
-	if err != nil || !t.usable() || !t.answers(n) {
+	t, err := load[token](ctx, store, r.tokenKey(s.server))
+	if err != nil || !t.usable() || !t.satisfies(n) {
 		return false
 	}
-	s.bound = k.Issuer
+	s.issuer = r.Issuer
 	s.use(t)
 	s.failures = nil
 	return true
 }
 
-// answers reports whether a token will do where another was refused.
-func (t *token) answers(n *need) bool {
-	return t.Access != n.refused && !t.expired(time.Now()) && covers(t.Requested, n.challenged) && (!n.proof || t.Type == typeDPoP)
+// satisfies reports whether t can replace the rejected token.
+func (t *token) satisfies(n *need) bool {
+	return t.Access != n.rejected && !t.expired(time.Now()) && covers(t.Requested, n.challenged) && (!n.dpop || t.Type == typeDPoP)
 }
 
-// remember notes a failure, unless it is the caller's own.
+// remember records a failure, unless the caller caused it.
 func (s *session) remember(n *need, err error) {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, call.ErrClosed) {
 		return
 	}
-	lasts := failureLasts
+	ttl := failureTTL
 	if errors.Is(err, ErrDeclined) || isServerError(err, "access_denied") {
-		lasts = refusalLasts
+		ttl = declinedTTL
 	}
 	if s.failures == nil || len(s.failures) >= maxFailures {
-		s.failures = make(map[string]cachedFailure)
+		s.failures = make(map[string]failure)
 	}
-	s.failures[n.key()] = cachedFailure{err, time.Now().Add(lasts)}
+	s.failures[n.key()] = failure{err, time.Now().Add(ttl)}
 }
 
-// attempt counts an authorization that begins.
-func (s *session) attempt(now time.Time) error {
+// countAttempt records the begin of an authorization. It fails if there were too many.
+func (s *session) countAttempt(now time.Time) error {
 	s.attempts = slices.DeleteFunc(s.attempts, func(t time.Time) bool { return now.Sub(t) > attemptWindow })
 	if len(s.attempts) >= maxAttempts {
-		return fmt.Errorf("%w: %d for %s: it keeps refusing what it asks for", ErrTooManyAttempts, maxAttempts, shown(s.web.server))
+		return fmt.Errorf("%w: %s keeps rejecting the tokens that it asks for: %d authorizations within %v", ErrTooManyAttempts, withoutQuery(s.peers.server), maxAttempts, attemptWindow)
 	}
 	s.attempts = append(s.attempts, now)
 	return nil
 }
 
-// forget is Logout.
-func (s *session) forget(ctx context.Context) error {
-	done, err := s.take(ctx)
+// logout implements Client.Logout.
+func (s *session) logout(ctx context.Context) error {
+	release, err := s.acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer release()
 	store := s.owner.store()
-	k, err := load[known](ctx, store, serverKey(s.server))
+	r, err := load[record](ctx, store, serverKey(s.server))
 	if err != nil {
 		return err
 	}
 	s.use(nil)
-	s.found, s.failures, s.attempts, s.bound, s.loaded = nil, nil, nil, "", true
-	if k == nil {
+	s.discovery, s.failures, s.attempts, s.issuer, s.loaded = nil, nil, nil, "", true
+	if r == nil {
 		return nil
 	}
-	t, err := load[token](ctx, store, k.tokenKey(s.server))
-	err = errors.Join(err, remove(ctx, store, k.tokenKey(s.server)), remove(ctx, store, serverKey(s.server)))
+	t, err := load[token](ctx, store, r.tokenKey(s.server))
+	err = errors.Join(err, remove(ctx, store, r.tokenKey(s.server)), remove(ctx, store, serverKey(s.server)))
 	if t != nil {
-		s.revoke(ctx, k, t)
+		s.revoke(ctx, r, t)
 	}
 	return err
 }

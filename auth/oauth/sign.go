@@ -16,21 +16,21 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// SigningKey signs what proves who a client is.
+// SigningKey is a private key that authenticates a client.
 type SigningKey struct {
 	// Key is an *ecdsa.PrivateKey, *rsa.PrivateKey or ed25519.PrivateKey.
 	Key crypto.Signer
-	// Algorithm is the JWS algorithm, such as "ES256"; empty: what fits Key.
+	// Algorithm is the JWS algorithm, such as "ES256"; empty: the default for Key.
 	Algorithm string
-	// ID names the key in the client's key set ("kid"); may be empty.
+	// ID is the identifier of the key in the client's key set ("kid"); may be empty.
 	ID string
 }
 
-// ParseSigningKey reads a private key in PEM: PKCS #8, PKCS #1 or SEC 1.
+// ParseSigningKey parses a private key in PEM format: PKCS #8, PKCS #1 or SEC 1.
 func ParseSigningKey(text []byte) (*SigningKey, error) {
 	block, _ := pem.Decode(text)
 	if block == nil {
-		return nil, errors.New("signing key: there is no PEM block")
+		return nil, errors.New("signing key: the file must contain a PEM block")
 	}
 	if key, err := x509.ParsePKCS8PrivateKey(block.Bytes); err == nil {
 		if signer, ok := key.(crypto.Signer); ok {
@@ -43,10 +43,10 @@ func ParseSigningKey(text []byte) (*SigningKey, error) {
 	if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
 		return &SigningKey{Key: key}, nil
 	}
-	return nil, fmt.Errorf("signing key: a PEM block %.32q holds no private key that can sign", block.Type)
+	return nil, fmt.Errorf("signing key: the PEM block %.32q must be a private key for signatures", block.Type)
 }
 
-// algorithm is the one that fits the key, unless one is given.
+// algorithm returns k.Algorithm, or the default for the key.
 func (k *SigningKey) algorithm() jose.SignatureAlgorithm {
 	if k.Algorithm != "" {
 		return jose.SignatureAlgorithm(k.Algorithm)
@@ -66,7 +66,7 @@ func (k *SigningKey) algorithm() jose.SignatureAlgorithm {
 	return jose.EdDSA
 }
 
-// sign makes a JWT of claims.
+// sign returns a JWT with claims.
 func (k *SigningKey) sign(claims map[string]any, options *jose.SignerOptions) (string, error) {
 	if k.ID != "" && !options.EmbedJWK {
 		options = options.WithHeader("kid", k.ID)
@@ -86,10 +86,10 @@ func (k *SigningKey) sign(claims map[string]any, options *jose.SignerOptions) (s
 	return signed.CompactSerialize()
 }
 
-// assertionLifetime is short: an assertion is used at once, and once.
+// assertionLifetime is short because an assertion is used immediately.
 const assertionLifetime = time.Minute
 
-// assertion says who the client is (RFC 7523, section 3).
+// assertion returns a JWT that authenticates a client (RFC 7523, section 3).
 func (k *SigningKey) assertion(clientID, audience string) (string, error) {
 	now := time.Now()
 	return k.sign(map[string]any{

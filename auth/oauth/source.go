@@ -9,36 +9,37 @@ import (
 	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
-// FromTokenSource authorizes requests to one MCP server with the tokens of a source,
-// such as a cloud's, for a Dialer's Auth. Requests to other servers get none. Source
-// renews what it gives out; a refusal by the server stands.
+// FromTokenSource returns a client.Authorizer that authorizes requests to one MCP server
+// with the tokens of source, such as those of a cloud provider. Requests to other servers
+// get no token. Source renews its tokens itself, so a rejected request is not sent again.
 func FromTokenSource(server string, source oauth2.TokenSource) *SourceAuthorizer {
 	return &SourceAuthorizer{server: server, source: oauth2.ReuseTokenSource(nil, source)}
 }
 
-// SourceAuthorizer is what FromTokenSource returns. It is safe for concurrent use.
+// SourceAuthorizer is the client.Authorizer that [FromTokenSource] returns. It is safe
+// for concurrent use.
 type SourceAuthorizer struct {
 	server string
 	source oauth2.TokenSource
 }
 
 // Authorize implements client.Authorizer.
-func (t *SourceAuthorizer) Authorize(req *http.Request, server string) error {
-	if !sameServer(server, t.server) {
+func (a *SourceAuthorizer) Authorize(req *http.Request, server string) error {
+	if !sameServer(server, a.server) {
 		return nil
 	}
 	if u := req.URL; u.Scheme != "https" && !httpurl.IsLoopback(u.Hostname()) {
-		return fmt.Errorf("%w: %s is not https", ErrInsecureURL, shown(u))
+		return fmt.Errorf("%w: %s must be https", ErrInsecureURL, withoutQuery(u))
 	}
-	token, err := t.source.Token()
+	token, err := a.source.Token()
 	if err != nil {
-		return fmt.Errorf("the source of tokens: %w", err)
+		return fmt.Errorf("cannot get a token from the token source: %w", err)
 	}
 	token.SetAuthHeader(req)
 	return nil
 }
 
-// Reauthorize implements client.Authorizer.
-func (t *SourceAuthorizer) Reauthorize(*http.Request, string, *http.Response) (again bool, err error) {
+// Reauthorize implements client.Authorizer. It does nothing.
+func (a *SourceAuthorizer) Reauthorize(*http.Request, string, *http.Response) (again bool, err error) {
 	return false, nil
 }

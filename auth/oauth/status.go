@@ -10,58 +10,58 @@ import (
 	"time"
 )
 
-// Status is what is known of a login. Nothing of it is secret.
+// Status describes a stored login. It contains no secrets.
 type Status struct {
 	Server   string // the MCP server's URL
-	Resource string // what the token is for; empty for a server of 2025-03-26
-	Issuer   string // who has issued it
-	// Subject is the user, as the token itself says; empty if it does not. Nobody has
-	// verified it, since that is the server's part: it is for people to read.
+	Resource string // the resource that the token is for; empty for a server of 2025-03-26 without metadata
+	Issuer   string // the authorization server that issued the token
+	// Subject is the user that the token names; empty if it names none. The token is not
+	// verified, so Subject is for display only.
 	Subject string
-	// Scopes are those that were granted.
+	// Scopes are the granted scopes.
 	Scopes []string
-	// Expires is when the token ends; zero: it was not said.
+	// Expires is when the token expires; zero if it is not known.
 	Expires time.Time
-	// Renewable: there is a refresh token.
+	// Renewable reports whether there is a refresh token.
 	Renewable bool
-	// Bound: the token is of no use without a key that the store has (DPoP).
+	// Bound reports whether the token is bound to a key (DPoP).
 	Bound bool
 }
 
-// Status returns what the store has of the login to a server, nil if it has none. It
-// asks nobody, and renews nothing.
+// Status returns the stored login at a server, nil if there is none. It sends no
+// requests.
 func (c *Client) Status(ctx context.Context, server string) (*Status, error) {
 	canonical, err := canonicalServer(server)
 	if err != nil {
 		return nil, err
 	}
-	k, err := load[known](ctx, c.store(), serverKey(canonical))
-	if err != nil || k == nil {
+	r, err := load[record](ctx, c.store(), serverKey(canonical))
+	if err != nil || r == nil {
 		return nil, err
 	}
-	t, err := load[token](ctx, c.store(), k.tokenKey(canonical))
+	t, err := load[token](ctx, c.store(), r.tokenKey(canonical))
 	if err != nil || !t.usable() {
 		return nil, err
 	}
 	return &Status{
-		Server: canonical, Resource: k.Resource, Issuer: k.Issuer, Subject: subjectOf(t.Access),
+		Server: canonical, Resource: r.Resource, Issuer: r.Issuer, Subject: subjectOf(t.Access),
 		Scopes: slices.Clone(t.Scopes), Expires: t.Expires, Renewable: t.Refresh != "", Bound: t.Type == typeDPoP,
 	}, nil
 }
 
-// Servers returns the servers that the store has logins for, sorted. It fails with
+// Servers returns the URLs of the servers with stored logins, sorted. It fails with
 // errors.ErrUnsupported if the store has no method Keys(context.Context) ([]string,
-// error), which [MemoryStore] and [FileStore] have.
+// error). [MemoryStore] and [FileStore] have it.
 func (c *Client) Servers(ctx context.Context) ([]string, error) {
 	lister, ok := c.store().(interface {
 		Keys(ctx context.Context) ([]string, error)
 	})
 	if !ok {
-		return nil, fmt.Errorf("listing the store of tokens: %w", errors.ErrUnsupported)
+		return nil, fmt.Errorf("cannot list the token store: %w", errors.ErrUnsupported)
 	}
 	keys, err := lister.Keys(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("the store of tokens: %w", err)
+		return nil, fmt.Errorf("cannot list the token store: %w", err)
 	}
 	var servers []string
 	for _, key := range keys {
@@ -73,7 +73,7 @@ func (c *Client) Servers(ctx context.Context) ([]string, error) {
 	return servers, nil
 }
 
-// subjectOf reads the subject of a token that is a JSON Web Token.
+// subjectOf returns the subject of a JSON Web Token, empty for other tokens.
 func subjectOf(access string) string {
 	parts := strings.Split(access, ".")
 	if len(parts) != 3 {

@@ -11,24 +11,21 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// TokenStore keeps credentials of one user: a small map of secrets. Keys are readable
-// and name URLs, not secrets; at most a few kilobytes long. Values are up to 256 KiB.
-// It must be safe for concurrent use, and what it keeps must be readable by nobody but
-// the user.
+// TokenStore stores the credentials of one user. Keys contain URLs and no secrets, and
+// have at most a few kilobytes. Values are secrets of up to 256 KiB, which only the user
+// must be able to read. A TokenStore must be safe for concurrent use.
 type TokenStore interface {
-	// Load returns what was saved last under a key, nil if nothing was. The caller may
-	// keep it.
+	// Load returns the value of a key, nil if there is none. The caller owns the value.
 	Load(ctx context.Context, key string) ([]byte, error)
-	// Save keeps value, which it does not retain, under a key. Nil deletes.
+	// Save sets the value of a key, and must not retain value. Nil deletes the key.
 	Save(ctx context.Context, key string, value []byte) error
-	// Lock waits until nobody else who shares what is kept, in this process or another,
-	// holds the same key, and holds it until unlock is called. A process that dies holds
-	// nothing. Load and Save do not look at locks.
+	// Lock locks a key until unlock is called. It excludes other goroutines and other
+	// processes that share the store. The end of a process releases its locks. Load and
+	// Save do not need the lock.
 	Lock(ctx context.Context, key string) (unlock func(), err error)
 }
 
-// MemoryStore is a TokenStore that lasts as long as the process. The zero value is
-// empty.
+// MemoryStore is a [TokenStore] in memory. The zero value is an empty store.
 type MemoryStore struct {
 	mu     sync.Mutex
 	values map[string][]byte
@@ -40,14 +37,14 @@ type memoryLock struct {
 	users int
 }
 
-// Load implements TokenStore.
+// Load implements [TokenStore].
 func (m *MemoryStore) Load(_ context.Context, key string) ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return append([]byte(nil), m.values[key]...), nil
 }
 
-// Save implements TokenStore.
+// Save implements [TokenStore].
 func (m *MemoryStore) Save(_ context.Context, key string, value []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -65,19 +62,19 @@ func (m *MemoryStore) Save(_ context.Context, key string, value []byte) error {
 	return nil
 }
 
-// Keys returns the keys under which something is saved, in no order.
+// Keys returns all keys in no particular order.
 func (m *MemoryStore) Keys(context.Context) ([]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Collect(maps.Keys(m.values)), nil
 }
 
-// maxEntries bounds a store. Each server takes three.
+// maxEntries is the maximum number of entries of a store. Each server needs three.
 const maxEntries = 16 << 10
 
-var errStoreFull = fmt.Errorf("the store of tokens has %d entries: log out of servers that are not used any more", maxEntries)
+var errStoreFull = fmt.Errorf("token store is full, the limit is %d entries: log out of servers that you do not need", maxEntries)
 
-// Lock implements TokenStore.
+// Lock implements [TokenStore].
 func (m *MemoryStore) Lock(ctx context.Context, key string) (unlock func(), err error) {
 	m.mu.Lock()
 	if m.locks == nil {
@@ -106,40 +103,40 @@ func (m *MemoryStore) Lock(ctx context.Context, key string) (unlock func(), err 
 	}
 }
 
-// Keys of a store. Tokens belong to an issuer and a resource, clients to an issuer.
-// What is known of an MCP server says which of them are its own: see known.tokenKey.
+// Keys of a store. A token belongs to an issuer and a resource, a client to an issuer.
+// The record of an MCP server leads to its token: see record.tokenKey.
 func serverKey(server string) string { return "server " + server }
 func clientKey(issuer string) string { return "client " + issuer }
 
-// known is what is remembered of an MCP server.
-type known struct {
+// record is the stored result of discovery for an MCP server.
+type record struct {
 	Issuer   string `json:"issuer"`
-	Resource string `json:"resource,omitzero"` // exactly as the metadata has it
-	Fallback bool   `json:"fallback,omitzero"` // found in the way of 2025-03-26
+	Resource string `json:"resource,omitzero"` // exactly as in the metadata
+	Fallback bool   `json:"fallback,omitzero"` // found by the rules of 2025-03-26
 }
 
-// tokenKey is the key of the token for an MCP server. Where it has no metadata, nothing
-// says that the token is for its neighbours on the same host, too.
-func (k *known) tokenKey(server string) string {
-	resource := k.Resource
+// tokenKey returns the key of the token for an MCP server. Without resource metadata, the
+// token is for this server only, and not for others on the same host.
+func (r *record) tokenKey(server string) string {
+	resource := r.Resource
 	if resource == "" {
 		resource = server
 	}
-	return "token " + k.Issuer + " " + resource
+	return "token " + r.Issuer + " " + resource
 }
 
-// load reads a value; nil if there is none, or none that can be read.
+// load loads a value. It returns nil if there is none, or if it cannot be decoded.
 func load[T any](ctx context.Context, s TokenStore, key string) (*T, error) {
 	raw, err := s.Load(ctx, key)
 	if err != nil {
-		return nil, fmt.Errorf("the store of tokens: %w", err)
+		return nil, fmt.Errorf("token store: %w", err)
 	}
 	if len(raw) == 0 {
 		return nil, nil
 	}
 	v := new(T)
 	if json.Unmarshal(raw, v) != nil {
-		return nil, nil // of a version that wrote otherwise: as if there were none
+		return nil, nil // written by another version of this package
 	}
 	return v, nil
 }
@@ -147,17 +144,17 @@ func load[T any](ctx context.Context, s TokenStore, key string) (*T, error) {
 func save(ctx context.Context, s TokenStore, key string, v any) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		return errors.New("the store of tokens: a value cannot be written")
+		return errors.New("token store: cannot encode a value")
 	}
 	if err := s.Save(ctx, key, raw); err != nil {
-		return fmt.Errorf("the store of tokens: %w", err)
+		return fmt.Errorf("token store: %w", err)
 	}
 	return nil
 }
 
 func remove(ctx context.Context, s TokenStore, key string) error {
 	if err := s.Save(ctx, key, nil); err != nil {
-		return fmt.Errorf("the store of tokens: %w", err)
+		return fmt.Errorf("token store: %w", err)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Ways to authenticate at a token endpoint.
+// Authentication methods at a token endpoint.
 const (
 	methodNone       = "none"
 	methodBasic      = "client_secret_basic"
@@ -25,23 +25,23 @@ const (
 	assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 )
 
-// token is an access token and what belongs to it, as it is used and stored.
+// token is an access token with its refresh token and key. It is stored as JSON.
 type token struct {
 	Access  string    `json:"access_token"`
 	Type    string    `json:"token_type"` // "Bearer" or "DPoP"
 	Refresh string    `json:"refresh_token,omitzero"`
 	Expires time.Time `json:"expires,omitzero"`
-	Renew   time.Time `json:"renew,omitzero"` // from then on
-	// Requested are the scopes that were asked for; Scopes are what was granted.
+	Renew   time.Time `json:"renew,omitzero"` // when to renew it
+	// Requested are the requested scopes; Scopes are the granted ones.
 	Requested []string  `json:"requested,omitzero"`
 	Scopes    []string  `json:"scopes,omitzero"`
-	Proof     *proofKey `json:"proof_key,omitzero"` // of type DPoP
-	// Client is whom it was issued to; nil: one that the program has.
+	Proof     *proofKey `json:"proof_key,omitzero"` // for type DPoP
+	// Client is the client that the token was issued to; nil: a configured one.
 	Client *client `json:"client,omitzero"`
 
-	issued    time.Time // when it was granted to this process
-	refreshed time.Time // or merely refreshed
-	headers   []string  // the Authorization header
+	issued    time.Time // when this process got it by a grant
+	refreshed time.Time // when this process got it by refreshing another
+	headers   []string  // the values of the Authorization header
 }
 
 const (
@@ -51,56 +51,58 @@ const (
 	maxToken = 64 << 10 // bytes
 )
 
-// expiring reports whether a token ends so soon that it is better renewed first.
+// expiring reports whether to renew the token before its next use.
 func (t *token) expiring(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Renew) }
 
-// renewBefore is how long before its end a token is renewed, unless that is a tenth of
-// how long it lasts.
+// renewBefore is how long before its expiry a token is renewed. It is a tenth of the
+// lifetime if that is less.
 const renewBefore = 10 * time.Second
 
 func (t *token) expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }
 
-// tokenRequest is one request at a token endpoint.
+// tokenRequest is a request to a token endpoint.
 type tokenRequest struct {
 	endpoint string
 	issuer   string     // the audience of assertions; empty: the endpoint
-	form     url.Values // without the client
+	form     url.Values // without the client's credentials
 	client   *client    // nil: none
-	methods  []string   // that the server supports
-	proof    *proofKey  // nil: bearer tokens
-	send     func(*http.Request) (*reply, error)
+	methods  []string   // authentication methods that the server supports
+	key      *proofKey  // nil: request a bearer token
+	send     func(*http.Request) (*response, error)
 }
 
-// asked is what the form asks for, for the answer's sake.
-func (r *tokenRequest) asked() []string { return strings.Fields(r.form.Get("scope")) }
+// scopes returns the requested scopes.
+func (r *tokenRequest) scopes() []string { return strings.Fields(r.form.Get("scope")) }
 
-// do asks for a token. Nonce is the one that the server has sent last, and is changed
-// when it sends another; it then asks once more, as the server has done nothing yet.
+// do requests a token. Nonce is the last DPoP nonce of the server, and do updates it. If
+// the server requires a new nonce, do sends the request again.
 func (r *tokenRequest) do(ctx context.Context, nonce *string) (*token, error) {
 	for attempt := 0; ; attempt++ {
-		reply, secrets, err := r.once(ctx, *nonce)
+		resp, secrets, err := r.once(ctx, *nonce)
 		if err != nil {
 			return nil, err
 		}
-		if n := reply.header.Get(headerDPoPNonce); r.proof != nil && validNonce(n) {
+		if n := resp.header.Get(headerDPoPNonce); r.key != nil && validNonce(n) {
 			*nonce = n
 		}
-		if reply.status == http.StatusOK {
-			return r.read(reply)
+		if resp.status == http.StatusOK {
+			return r.read(resp)
 		}
-		failed := reported("token", reply, secrets)
-		if failed.Code != errDPoPNonce || r.proof == nil || attempt > 0 {
-			return nil, failed
+		err = serverErrorOf("token", resp, secrets)
+		if !isServerError(err, errDPoPNonce) || r.key == nil || attempt > 0 {
+			return nil, err
 		}
 	}
 }
 
-// secretParameters are those of a request that no error may repeat.
+// secretParameters are the parameters that must not appear in errors.
 var secretParameters = []string{
 	"client_secret", "client_assertion", "code", "code_verifier", "refresh_token", "assertion", "subject_token",
 }
 
-func (r *tokenRequest) once(ctx context.Context, nonce string) (*reply, []string, error) {
+// once sends the request. It also returns the secrets of the request, to keep them out of
+// errors.
+func (r *tokenRequest) once(ctx context.Context, nonce string) (*response, []string, error) {
 	form := url.Values{}
 	for name, values := range r.form {
 		form[name] = values
@@ -121,21 +123,21 @@ func (r *tokenRequest) once(ctx context.Context, nonce string) (*reply, []string
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.endpoint, strings.NewReader(form.Encode()))
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: token endpoint", ErrInsecureURL)
+		return nil, nil, fmt.Errorf("%w: cannot parse the token endpoint", ErrInsecureURL)
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	if basic != "" {
 		req.Header.Set("Authorization", "Basic "+basic)
 	}
-	if r.proof != nil {
-		proof, err := r.proof.proof(http.MethodPost, req.URL, nonce, "")
+	if r.key != nil {
+		proof, err := r.key.proof(http.MethodPost, req.URL, nonce, "")
 		if err != nil {
 			return nil, nil, err
 		}
 		req.Header.Set(headerDPoP, proof)
 	}
-	reply, err := r.send(req)
-	return reply, secrets, err
+	resp, err := r.send(req)
+	return resp, secrets, err
 }
 
 func (r *tokenRequest) audience() string {
@@ -145,7 +147,8 @@ func (r *tokenRequest) audience() string {
 	return r.endpoint
 }
 
-// authenticate adds who the client is to a form, or returns what goes into the header.
+// authenticate adds the client's credentials to a form, or returns the value of a Basic
+// Authorization header.
 func (c *client) authenticate(form url.Values, supported []string, audience string) (basic string, err error) {
 	method := c.Method
 	if method == "" {
@@ -153,14 +156,14 @@ func (c *client) authenticate(form url.Values, supported []string, audience stri
 	}
 	switch method {
 	case methodBasic:
-		// Both are encoded first (RFC 6749, section 2.3.1).
+		// RFC 6749, section 2.3.1 requires the form encoding.
 		return base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(c.ID) + ":" + url.QueryEscape(c.Secret))), nil
 	case methodPost:
 		form.Set("client_id", c.ID)
 		form.Set("client_secret", c.Secret)
 	case methodPrivateKey:
 		if c.key == nil {
-			return "", fmt.Errorf("%w: the method is private_key_jwt and there is no key", ErrRegistration)
+			return "", fmt.Errorf("%w: the method private_key_jwt needs a key: set Registration.Key", ErrRegistration)
 		}
 		assertion, err := c.key.assertion(c.ID, audience)
 		if err != nil {
@@ -173,13 +176,14 @@ func (c *client) authenticate(form url.Values, supported []string, audience stri
 			form.Set("client_id", c.ID)
 		}
 	default:
-		return "", fmt.Errorf("%w: a client cannot authenticate by %.64q here", ErrRegistration, method)
+		return "", fmt.Errorf("%w: authentication method %.64q is not supported", ErrRegistration, method)
 	}
 	return "", nil
 }
 
-// chooseMethod takes the safest that the credentials allow and the server supports. A
-// server that lists none supports client_secret_basic (RFC 8414, section 2).
+// chooseMethod returns the safest method that fits the credentials and that the server
+// supports. A server that lists no methods supports client_secret_basic (RFC 8414,
+// section 2).
 func (c *client) chooseMethod(supported []string) string {
 	switch {
 	case c.key != nil:
@@ -196,38 +200,44 @@ func (c *client) chooseMethod(supported []string) string {
 	return methodBasic
 }
 
-// read takes the token from a response (RFC 6749, section 5.1).
-func (r *tokenRequest) read(reply *reply) (*token, error) {
-	var answer struct {
+// read reads the token of a response (RFC 6749, section 5.1).
+func (r *tokenRequest) read(resp *response) (*token, error) {
+	var body struct {
 		Access  string         `json:"access_token"`
 		Type    string         `json:"token_type"`
 		Expires jsontext.Value `json:"expires_in"`
 		Refresh string         `json:"refresh_token"`
 		Scope   *string        `json:"scope"`
 	}
-	if decode(reply.body, &answer) != nil || !validToken(answer.Access) || answer.Refresh != "" && !validToken(answer.Refresh) {
-		return nil, fmt.Errorf("%w: of the token endpoint: there is no usable access_token in it", ErrInvalidResponse)
+	if err := decode(resp.body, &body); err != nil {
+		return nil, fmt.Errorf("%w: token endpoint: %w", ErrInvalidResponse, err)
 	}
-	t := &token{Access: answer.Access, Refresh: answer.Refresh, Requested: r.asked(), Scopes: r.asked()}
+	if !validToken(body.Access) || body.Refresh != "" && !validToken(body.Refresh) {
+		return nil, fmt.Errorf("%w: token endpoint: access_token or refresh_token is missing or invalid", ErrInvalidResponse)
+	}
+	t := &token{Access: body.Access, Refresh: body.Refresh, Requested: r.scopes(), Scopes: r.scopes()}
 	switch {
-	case r.proof != nil && strings.EqualFold(answer.Type, typeDPoP):
-		t.Type, t.Proof = typeDPoP, r.proof
-	case r.proof == nil && strings.EqualFold(answer.Type, typeBearer):
+	case r.key != nil && strings.EqualFold(body.Type, typeDPoP):
+		t.Type, t.Proof = typeDPoP, r.key
+	case r.key == nil && strings.EqualFold(body.Type, typeBearer):
 		t.Type = typeBearer
-	default: // which must not be used (RFC 6749, section 7.1)
-		return nil, fmt.Errorf("%w: of the token endpoint: a token of type %.32q was not asked for", ErrInvalidResponse, answer.Type)
+	default: // must not be used (RFC 6749, section 7.1)
+		return nil, fmt.Errorf("%w: token endpoint: token_type %.32q was not requested", ErrInvalidResponse, body.Type)
 	}
-	if answer.Scope != nil {
-		t.Scopes = splitScopes(*answer.Scope)
+	if body.Scope != nil {
+		t.Scopes = splitScopes(*body.Scope)
 	}
-	if seconds, ok := readSeconds(answer.Expires); ok {
-		t.Expires = time.Now().Add(seconds)
-		t.Renew = t.Expires.Add(-min(renewBefore, seconds/10))
+	if lifetime, ok := readSeconds(body.Expires); ok {
+		t.Expires = time.Now().Add(lifetime)
+		t.Renew = t.Expires.Add(-min(renewBefore, lifetime/10))
 	}
 	return t, nil
 }
 
-// readSeconds takes a number, also as a string, which some servers send.
+// maxLifetime limits token lifetimes: longer ones overflow dates.
+const maxLifetime = 10 * 365 * 24 * time.Hour
+
+// readSeconds reads a number of seconds. Some servers send it as a string.
 func readSeconds(v jsontext.Value) (time.Duration, bool) {
 	n, err := strconv.ParseFloat(strings.Trim(string(v), `"`), 64)
 	if err != nil || !(n >= 0) {
@@ -236,7 +246,7 @@ func readSeconds(v jsontext.Value) (time.Duration, bool) {
 	return time.Duration(min(n, maxLifetime.Seconds()) * float64(time.Second)), true
 }
 
-// validToken reports whether a token may go into a header.
+// validToken reports whether a header can carry s as a token.
 func validToken(s string) bool {
 	if s == "" || len(s) > maxToken {
 		return false
@@ -249,8 +259,8 @@ func validToken(s string) bool {
 	return true
 }
 
-// reported reads the error in a response.
-func reported(endpoint string, r *reply, secrets []string) *ServerError {
+// serverErrorOf reads the error of a response.
+func serverErrorOf(endpoint string, r *response, secrets []string) *ServerError {
 	var e struct {
 		Code        string `json:"error"`
 		Description string `json:"error_description"`
@@ -261,8 +271,7 @@ func reported(endpoint string, r *reply, secrets []string) *ServerError {
 	return newServerError(endpoint, r.status, e.Code, e.Description, secrets)
 }
 
-// isServerError reports whether an authorization server has refused with one of some
-// codes.
+// isServerError reports whether err is a *ServerError with one of the codes.
 func isServerError(err error, codes ...string) bool {
 	var e *ServerError
 	return errors.As(err, &e) && slices.Contains(codes, e.Code)

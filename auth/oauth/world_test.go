@@ -299,7 +299,7 @@ func (w *world) client() *oauth.Client {
 }
 
 func (w *world) watch(c *oauth.Client) {
-	oauth.WatchEgress(c, func(address string) {
+	oauth.ObserveDials(c, func(address string) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.egress = append(w.egress, address)

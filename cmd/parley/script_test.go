@@ -99,7 +99,7 @@ func browse(ts *testscript.TestScript, neg bool, args []string) {
 	browser := &devissuer.Browser{Deny: len(args) == 2}
 	text, err := browser.LogIn(ctx, running(ts)[args[0]].match(ts, `(http://\S+/login/\S+)`)[1])
 	ts.Check(err)
-	if !strings.Contains(text, "Done here") {
+	if !strings.Contains(text, "Login complete") {
 		ts.Fatalf("the browser ends at %s", text)
 	}
 }
