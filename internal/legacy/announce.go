@@ -11,25 +11,25 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// Bounds on announcements. Each is a goroutine while it is awaited.
+// Limits on pending announcements. Each needs a goroutine.
 const (
 	maxAnnouncements        = 1_024 // of all sessions
 	maxSessionAnnouncements = 16
-	maxQueuedNotifications  = 64 // that wait for a client to listen; of more, the oldest go
+	maxQueuedNotifications  = 64 // without a listener; the oldest are dropped first
 )
 
-// awaited is the announcements that all sessions wait for. They end with Close.
+// announcementLimit counts the pending announcements of all sessions. Close cancels them.
 type announcementLimit struct {
 	mu      sync.Mutex
 	n       int
 	closed  bool
-	life    context.Context // made when first needed
+	life    context.Context // created on first use
 	end     context.CancelFunc
 	running sync.WaitGroup
 }
 
-// begin counts one more, unless there are too many, and returns the context in which
-// those of the server end.
+// tryBegin counts one more announcement and returns the context that Close cancels. It
+// reports false if the limit is reached.
 func (a *announcementLimit) tryBegin() (life context.Context, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -51,8 +51,8 @@ func (a *announcementLimit) done() {
 	a.running.Done()
 }
 
-// Close ends what sessions wait for to announce it, and waits until it has ended, or ctx
-// has.
+// Close cancels all pending announcements and waits until they have ended, or until ctx
+// ends.
 func (s *Server) Close(ctx context.Context) error {
 	a := &s.announcing
 	a.mu.Lock()
@@ -74,14 +74,15 @@ func (s *Server) Close(ctx context.Context) error {
 	case <-ended:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("what is called until users are done does not end: %w", ctx.Err())
+		return fmt.Errorf("cannot stop RequiredURL.Done: it must return when its context ends: %w", ctx.Err())
 	}
 }
 
-// voice is what a session says by itself beside changes.
+// announcements holds the pending announcements and the queued notifications of one
+// session.
 type announcements struct {
 	mu     sync.Mutex
-	n      int  // awaited
+	n      int  // pending
 	closed bool // the session has ended
 	life   context.Context
 	end    context.CancelFunc
@@ -90,7 +91,7 @@ type announcements struct {
 
 var _ rpc.Voice = (*Session)(nil)
 
-// Announce implements call.Voice.
+// Announce implements rpc.Voice.
 func (s *Session) Announce(ctx context.Context, a rpc.Announcement) bool {
 	server := &s.server.announcing
 	all, ok := server.tryBegin()
@@ -111,7 +112,8 @@ func (s *Session) Announce(ctx context.Context, a rpc.Announcement) bool {
 		if s.stored != nil {
 			defer s.stored.Release()
 		}
-		// Of the call's context, the values: its end is not that of what it was refused for.
+		// Keep the values of the call's context, but not its end: the announcement outlives
+		// the call.
 		ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 		defer cancel(nil)
 		defer context.AfterFunc(life, func() { cancel(errSessionEnded) })()
@@ -120,9 +122,9 @@ func (s *Session) Announce(ctx context.Context, a rpc.Announcement) bool {
 	return true
 }
 
-// await sends an announcement when it is time.
+// awaitAnnouncement sends an announcement when its function reports that it is due.
 func (s *Session) awaitAnnouncement(ctx context.Context, a rpc.Announcement) {
-	pause := time.NewTimer(rpc.FirstPoll) // the call's answer comes first
+	pause := time.NewTimer(rpc.FirstPoll) // send the response to the call first
 	defer pause.Stop()
 	select {
 	case <-pause.C:
@@ -132,13 +134,14 @@ func (s *Session) awaitAnnouncement(ctx context.Context, a rpc.Announcement) {
 	switch finished, err := rpc.Poll(ctx, a.Patience, recoverPanics(a.Done)); {
 	case ctx.Err() != nil:
 	case err != nil:
-		s.server.Logger.WarnContext(ctx, "nobody is told whether a user is done: what tells so has failed", "method", a.Method, "error", err)
+		s.server.Logger.WarnContext(ctx, "cannot announce the end of a URL elicitation: RequiredURL.Done failed", "method", a.Method, "error", err)
 	case finished:
 		s.queueNotification(jsonrpc.AppendNotification(nil, a.Method, a.Params))
 	}
 }
 
-// contained is done, with an error instead of a panic: it runs in a goroutine of ours.
+// recoverPanics returns done with panics converted to errors, because it runs in a
+// goroutine of the server.
 func recoverPanics(done func(context.Context) (bool, error)) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (finished bool, err error) {
 		defer func() {
@@ -150,8 +153,8 @@ func recoverPanics(done func(context.Context) (bool, error)) func(context.Contex
 	}
 }
 
-// begin counts one more announcement that is awaited, unless there are too many, and
-// returns the context in which those of the session end.
+// tryBegin counts one more announcement of the session and returns the context that the end
+// of the session cancels. It reports false if the limit is reached.
 func (v *announcements) tryBegin(all context.Context) (life context.Context, ok bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -183,7 +186,7 @@ func (v *announcements) close() {
 	}
 }
 
-// say has a notification sent on the session's own stream, when there is one.
+// queueNotification queues a notification for the session's standalone stream.
 func (s *Session) queueNotification(notification []byte) {
 	v := &s.announcements
 	v.mu.Lock()
@@ -195,7 +198,7 @@ func (s *Session) queueNotification(notification []byte) {
 	s.subscriptions.wake()
 }
 
-// take returns what is to be said, and forgets it.
+// takeQueued returns the queued notifications and clears the queue.
 func (v *announcements) takeQueued() [][]byte {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -204,20 +207,20 @@ func (v *announcements) takeQueued() [][]byte {
 	return all
 }
 
-// Listening is what a session says by itself, for whoever carries it to the client: of
-// changes, and of what has been announced.
+// NotificationQueue holds the notifications that belong to no request: changes and
+// announcements. The transport delivers them.
 type NotificationQueue struct {
 	session *Session
 	changes *rpc.Subscription
 }
 
-// Wake receives when there is something to Take.
+// Wake returns a channel that receives a value when notifications are queued.
 func (l *NotificationQueue) Wake() <-chan struct{} { return l.changes.Wake() }
 
-// Take returns the notifications that are to be sent now.
+// Take returns the queued notifications and clears the queue.
 func (l *NotificationQueue) Take() [][]byte {
 	var all [][]byte
-	if l.session.subscriptions.isCurrent(l.changes) { // or else a newer stream says it
+	if l.session.subscriptions.isCurrent(l.changes) { // otherwise a newer queue delivers the announcements
 		all = l.session.announcements.takeQueued()
 	}
 	for _, c := range l.changes.Take() {
@@ -226,5 +229,5 @@ func (l *NotificationQueue) Take() [][]byte {
 	return all
 }
 
-// Close ends it. It may be called more than once.
+// Close ends the queue. It may be called more than once.
 func (l *NotificationQueue) Close() { l.changes.Close() }

@@ -15,7 +15,7 @@ import (
 	"github.com/parley-mcp/parley/internal/rpc"
 )
 
-// doneAfter is an announcement of something that is done after so long.
+// doneAfter returns an announcement whose function reports true after d.
 func doneAfter(d time.Duration) rpc.Announcement {
 	begin := time.Now()
 	return rpc.Announcement{Method: "notifications/done", Params: []byte(`{}`), Patience: 5 * time.Minute,
@@ -24,7 +24,7 @@ func doneAfter(d time.Duration) rpc.Announcement {
 
 const doneMessage = `{"jsonrpc":"2.0","method":"notifications/done","params":{}}`
 
-// taken is what a listener has to say by now.
+// takeAll returns the queued notifications of l.
 func takeAll(l *NotificationQueue) string {
 	synctest.Wait()
 	select {
@@ -35,7 +35,7 @@ func takeAll(l *NotificationQueue) string {
 	}
 }
 
-// inVoice runs f with a session, and has the server end.
+// withSession runs f with a session in a synctest bubble, and closes the server.
 func withSession(t *testing.T, f func(t *testing.T, server *Server, s *Session)) {
 	synctest.Test(t, func(t *testing.T) {
 		server, _ := newServer()
@@ -44,46 +44,46 @@ func withSession(t *testing.T, f func(t *testing.T, server *Server, s *Session))
 	})
 }
 
-func TestWhatIsDoneIsAnnouncedToWhoeverListens(t *testing.T) {
+func TestAnnouncementReachesTheOpenQueue(t *testing.T) {
 	withSession(t, func(t *testing.T, _ *Server, s *Session) {
 		ctx, cancel := context.WithCancel(t.Context())
 		first := s.Notifications()
 		defer first.Close()
 		takeAll(first)
 		if !s.Announce(ctx, doneAfter(time.Minute)) {
-			t.Fatal("refused")
+			t.Fatal("announcement rejected")
 		}
-		cancel() // the call is over
+		cancel() // the end of the call must not cancel the announcement
 		time.Sleep(59 * time.Second)
 		if got := takeAll(first); got != "" {
-			t.Errorf("too early: %s", got)
+			t.Errorf("announced too early: %s", got)
 		}
 		second := s.Notifications()
 		defer second.Close()
 		time.Sleep(10 * time.Second)
 		if got := takeAll(second); got != doneMessage {
-			t.Errorf("got %q", got)
+			t.Errorf("announced %q", got)
 		}
 		if got := takeAll(first); got != "" {
-			t.Errorf("who listened before got %q", got)
+			t.Errorf("the older queue received %q", got)
 		}
-		// Nobody listens any more; the next one who does hears of it.
+		// Without a queue, the announcement waits for the next one.
 		second.Close()
 		s.Announce(t.Context(), doneAfter(0))
 		time.Sleep(time.Second)
 		third := s.Notifications()
 		defer third.Close()
 		if got := takeAll(third); got != doneMessage {
-			t.Errorf("who listens later got %q", got)
+			t.Errorf("the later queue received %q", got)
 		}
 	})
 }
 
-func TestAnnouncementsAreBounded(t *testing.T) {
+func TestAnnouncementsAreLimited(t *testing.T) {
 	withSession(t, func(t *testing.T, server *Server, s *Session) {
 		for i := range maxSessionAnnouncements + 1 {
 			if ok := s.Announce(t.Context(), doneAfter(time.Hour)); ok != (i < maxSessionAnnouncements) {
-				t.Errorf("number %d is awaited: %v", i, ok)
+				t.Errorf("announcement %d accepted: %v", i, ok)
 			}
 		}
 		var all int
@@ -94,11 +94,11 @@ func TestAnnouncementsAreBounded(t *testing.T) {
 			}
 		}
 		if all != maxAnnouncements-maxSessionAnnouncements {
-			t.Errorf("%d are awaited by others", all)
+			t.Errorf("%d announcements of other sessions are accepted", all)
 		}
-		time.Sleep(5*time.Minute + time.Second) // nobody has patience any more
+		time.Sleep(5*time.Minute + time.Second) // all announcements time out
 		if !s.Announce(t.Context(), doneAfter(0)) {
-			t.Error("none is awaited, and there is no place")
+			t.Error("announcement rejected although none is pending")
 		}
 		for range 2 * maxQueuedNotifications {
 			s.queueNotification([]byte(doneMessage))
@@ -106,12 +106,13 @@ func TestAnnouncementsAreBounded(t *testing.T) {
 		l := s.Notifications()
 		defer l.Close()
 		if got := strings.Count(takeAll(l), "done"); got != maxQueuedNotifications {
-			t.Errorf("%d were kept", got)
+			t.Errorf("%d notifications are queued", got)
 		}
 	})
 }
 
-// However the wait ends, the handler's function is told so and nothing is announced.
+// If the wait ends early, the context of the handler's function ends, and nothing is
+// announced.
 func TestAnnouncementsEndWithTheirSession(t *testing.T) {
 	for name, end := range map[string]func(*Server, *Session){
 		"session": func(_ *Server, s *Session) { s.Close() },
@@ -141,14 +142,14 @@ func TestAnnouncementsEndWithTheirSession(t *testing.T) {
 					t.Errorf("ended: %v, announced: %q", ended.Load(), got)
 				}
 				if s.Announce(t.Context(), a) {
-					t.Error("another one is awaited")
+					t.Error("an announcement was accepted after the end")
 				}
 			})
 		})
 	}
 }
 
-func TestServerDoesNotWaitForEverForWhatDoesNotEnd(t *testing.T) {
+func TestCloseTimesOutWhenAnAnnouncementDoesNotEnd(t *testing.T) {
 	withSession(t, func(t *testing.T, server *Server, s *Session) {
 		release := make(chan struct{})
 		defer close(release)
@@ -164,10 +165,10 @@ func TestServerDoesNotWaitForEverForWhatDoesNotEnd(t *testing.T) {
 	})
 }
 
-func TestAFunctionThatFailsAnnouncesNothing(t *testing.T) {
+func TestFailedFunctionAnnouncesNothing(t *testing.T) {
 	for name, done := range map[string]func() (bool, error){
 		"an error": func() (bool, error) { return true, errors.New("the bank is closed") },
-		"a panic":  func() (bool, error) { panic("the bank is closed") },
+		"panic":    func() (bool, error) { panic("the bank is closed") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			withSession(t, func(t *testing.T, server *Server, s *Session) {
@@ -188,8 +189,8 @@ func TestAFunctionThatFailsAnnouncesNothing(t *testing.T) {
 	}
 }
 
-// A session is kept for as long as something is awaited for it, and no longer.
-func TestSessionIsInUseWhileSomethingIsAwaited(t *testing.T) {
+// A pending announcement keeps its session alive, and a finished one does not.
+func TestPendingAnnouncementKeepsTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, kv := newSessions(SessionLimits{Idle: time.Minute})
 		l, _ := openOn(t, s, NewSessions(s.server, kv, SessionLimits{}))
@@ -197,17 +198,18 @@ func TestSessionIsInUseWhileSomethingIsAwaited(t *testing.T) {
 		l.Release()
 		time.Sleep(2 * time.Minute)
 		if !exists(t, s, l.ID) {
-			t.Error("it has ended")
+			t.Error("the session has ended early")
 		}
 		time.Sleep(4 * time.Minute)
 		if exists(t, s, l.ID) {
-			t.Error("it is still there")
+			t.Error("the session is still alive")
 		}
 	})
 }
 
-// A report may come before the refusal that it is about: on another stream.
-func TestEndsOfVisitsThatAreReportedEarlyCount(t *testing.T) {
+// A completion may arrive before the error that requires its elicitation, on another
+// stream.
+func TestEarlyElicitationCompletionsCount(t *testing.T) {
 	var v urlElicitations
 	for i := range 2 * maxEarly {
 		v.done(fmt.Sprint(i))
@@ -219,11 +221,11 @@ func TestEndsOfVisitsThatAreReportedEarlyCount(t *testing.T) {
 			select {
 			case <-o.done:
 				if !early || n > 0 {
-					t.Errorf("%s is done", id)
+					t.Errorf("elicitation %s is complete", id)
 				}
 			default:
 				if early && n == 0 {
-					t.Errorf("%s is not done", id)
+					t.Errorf("elicitation %s is not complete", id)
 				}
 			}
 			o.end()

@@ -13,7 +13,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Batch is what came in one batch.
+// Batch is a parsed batch of messages.
 type Batch struct {
 	session  *Session
 	messages []batchItem
@@ -21,20 +21,19 @@ type Batch struct {
 
 type batchItem struct {
 	jsonrpc.Message
-	fault *jsonrpc.Error // the message is none, and this is the answer to it
+	fault *jsonrpc.Error // the message is invalid, and this error is its response
 }
 
-// Batch takes a batch apart, of which data, a JSON array, keeps being used. It is
-// refused whole unless the session is of 2025-03-26, the one revision that has
-// batches (basic, Batching), if two of its requests have one id, and if it holds
-// the handshake (basic/lifecycle, Initialization). A message that is none is only
-// answered as one.
+// Batch parses a batch. It retains data, a JSON array. It rejects the whole batch unless
+// the session's revision is 2025-03-26, the only one with batches (basic, Batching), and if
+// two requests have the same id or one is initialize (basic/lifecycle, Initialization). An
+// element that is not a valid message only receives an error of its own.
 func (s *Session) Batch(data []byte, lim jsonrpc.Limits) (*Batch, *jsonrpc.Error) {
 	if !s.initialized || !revision.Batches.In(s.Revision) {
-		if err := jsonrpc.Check(data, lim); err != nil { // it is not even JSON
+		if err := jsonrpc.Check(data, lim); err != nil { // report invalid JSON first
 			return nil, faultOf(err)
 		}
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "a message is a JSON object: there are batches in sessions of 2025-03-26 only"}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "message must be a JSON object: only sessions of revision 2025-03-26 have batches"}
 	}
 	parts, err := jsonrpc.SplitBatch(data, lim)
 	if err != nil {
@@ -51,14 +50,14 @@ func (s *Session) Batch(data []byte, lim jsonrpc.Limits) (*Batch, *jsonrpc.Error
 			continue
 		}
 		if _, dup := ids[m.ID]; dup {
-			return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "two requests of the batch have the id %s", m.ID)
+			return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "request ids of a batch must be unique: %s is used twice", m.ID)
 		}
 		ids[m.ID] = struct{}{}
 		switch {
 		case m.Method == mcp.MethodInitialize:
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "initialize is not part of a batch"}
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "initialize must not be part of a batch"}
 		case m.fault == nil && revision.Classify(revision.Input{Message: &m.Message, Agreed: s.Revision}).Era == revision.Modern:
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "requests of 2026-07-28, which has no batches, are not part of one"}
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "a request of revision 2026-07-28 must not be part of a batch: send it alone"}
 		}
 	}
 	return b, nil
@@ -72,7 +71,7 @@ func faultOf(err error) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()}
 }
 
-// HasRequests reports whether anything in the batch is to be answered.
+// HasRequests reports whether the batch needs a response.
 func (b *Batch) HasRequests() bool {
 	for i := range b.messages {
 		if b.messages[i].needsResponse() {
@@ -82,7 +81,7 @@ func (b *Batch) HasRequests() bool {
 	return false
 }
 
-// Requests returns how many requests of the batch will be served.
+// Requests returns the number of valid requests in the batch.
 func (b *Batch) Requests() int {
 	n := 0
 	for i := range b.messages {
@@ -93,7 +92,7 @@ func (b *Batch) Requests() int {
 	return n
 }
 
-// Messages returns the messages of the batch that are ones.
+// Messages returns the valid messages of the batch.
 func (b *Batch) Messages() []*jsonrpc.Message {
 	var all []*jsonrpc.Message
 	for i := range b.messages {
@@ -104,19 +103,19 @@ func (b *Batch) Messages() []*jsonrpc.Message {
 	return all
 }
 
-// Has reports whether a notification or request of the batch has this method.
+// Has reports whether the batch has a notification or request with this method.
 func (b *Batch) Has(method string) bool {
 	return slices.ContainsFunc(b.messages, func(m batchItem) bool { return m.fault == nil && m.Method == method })
 }
 
-// answered reports whether the message has an answer: a request, or what could not
-// be told to be anything else.
+// needsResponse reports whether m is a request, or cannot be recognized as any kind of
+// message.
 func (m *batchItem) needsResponse() bool {
 	return m.Kind == jsonrpc.Request || m.Kind == jsonrpc.Invalid
 }
 
-// Refuse has every request of the batch answered with e when it is served. What else it
-// holds, answers perhaps that somebody waits for, is taken all the same.
+// Reject sets the response of every request to e. Serve still processes the notifications
+// and the responses of the batch.
 func (b *Batch) Reject(e *jsonrpc.Error) {
 	for i := range b.messages {
 		if m := &b.messages[i]; m.Kind == jsonrpc.Request && m.fault == nil {
@@ -125,9 +124,9 @@ func (b *Batch) Reject(e *jsonrpc.Error) {
 	}
 }
 
-// Serve serves the batch, its requests at the same time, and appends the batch of
-// responses to dst, in the order of the requests; nothing if there are none.
-// Stream is as for [Session.Serve].
+// Serve serves the messages of the batch, the requests concurrently, and appends the batch
+// of responses to dst in the order of the requests. It appends nothing if there are no
+// responses. Stream is as for [Session.Serve].
 func (b *Batch) Serve(ctx context.Context, dst []byte, stream rpc.Stream) []byte {
 	replies := make([][]byte, len(b.messages))
 	var serving sync.WaitGroup
@@ -150,7 +149,7 @@ func (b *Batch) Serve(ctx context.Context, dst []byte, stream rpc.Stream) []byte
 	serving.Wait()
 	start := len(dst)
 	for _, reply := range replies {
-		if len(reply) == 0 { // a notification, or cancelled
+		if len(reply) == 0 { // a notification or a cancelled request
 			continue
 		}
 		if len(dst) == start {
@@ -166,7 +165,7 @@ func (b *Batch) Serve(ctx context.Context, dst []byte, stream rpc.Stream) []byte
 	return append(dst, ']')
 }
 
-// serve serves one request, whatever its handler does to its goroutine.
+// serve serves one request. It answers even if the handler panics or ends its goroutine.
 func (b *Batch) serve(ctx context.Context, reply *[]byte, m *jsonrpc.Message, stream rpc.Stream) {
 	served := false
 	defer func() {

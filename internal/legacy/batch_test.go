@@ -17,8 +17,8 @@ const list = `{"jsonrpc":"2.0","id":%s,"method":"tools/list"}`
 
 func request(id string) string { return fmt.Sprintf(list, id) }
 
-// J7: 2025-03-26 has batches. J8: no other revision has.
-func TestJ7J8BatchesAreOfOneRevision(t *testing.T) {
+// J7: 2025-03-26 has batches. J8: other revisions have none.
+func TestJ7J8OnlyOneRevisionHasBatches(t *testing.T) {
 	for _, version := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"} {
 		server, _ := newServer()
 		s := newSession(t, server, version)
@@ -29,7 +29,7 @@ func TestJ7J8BatchesAreOfOneRevision(t *testing.T) {
 	}
 	server, _ := newServer()
 	if _, err := server.NewSession(principal.Anonymous).Batch([]byte("["+request("1")+"]"), jsonrpc.Limits{}); err == nil {
-		t.Error("a batch before the handshake")
+		t.Error("a batch before the handshake is accepted")
 	}
 }
 
@@ -47,17 +47,17 @@ func TestJ7BatchIsAnsweredWithABatch(t *testing.T) {
 		requests          bool
 	}{
 		{"one", "[" + request("1") + "]", "[" + answer("1") + "]", true},
-		{"in order", "[" + request("2") + "," + request(`"b"`) + " ,\n" + request("1") + "]", "[" + answer("2") + "," + answer(`"b"`) + "," + answer("1") + "]", true},
+		{"responses in the order of requests", "[" + request("2") + "," + request(`"b"`) + " ,\n" + request("1") + "]", "[" + answer("2") + "," + answer(`"b"`) + "," + answer("1") + "]", true},
 		{"mixed", "[" + notify + "," + request("1") + "," + response + "]", "[" + answer("1") + "]", true},
-		{"nothing to answer", "[" + notify + "," + response + "," + badResponse + "," + badNotice + "]", "", false},
-		{"no message", "[7," + request("1") + "]",
+		{"notifications only", "[" + notify + "," + response + "," + badResponse + "," + badNotice + "]", "", false},
+		{"invalid elements", "[7," + request("1") + "]",
 			`[{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid message: message must be a JSON object"}},` + answer("1") + "]", true},
-		{"a batch in a batch", "[[" + request("1") + "]]",
+		{"nested batch", "[[" + request("1") + "]]",
 			`[{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid message: message must be a JSON object"}}]`, true},
-		{"a request with odd params", `[{"jsonrpc":"2.0","id":5,"method":"tools/list","params":[1]}]`,
+		{"request with invalid params", `[{"jsonrpc":"2.0","id":5,"method":"tools/list","params":[1]}]`,
 			`[{"jsonrpc":"2.0","id":5,"error":{"code":-32602,"message":"invalid message: params must be an object"}}]`, true},
-		{"the same id of two types", "[" + request("1") + "," + request(`"1"`) + "]", "[" + answer("1") + "," + answer(`"1"`) + "]", true},
-		{"a handler that ends its goroutine", `[{"jsonrpc":"2.0","id":1,"method":"resources/read"},` + request("2") + "]",
+		{"ids of two types", "[" + request("1") + "," + request(`"1"`) + "]", "[" + answer("1") + "," + answer(`"1"`) + "]", true},
+		{"handler that ends its goroutine", `[{"jsonrpc":"2.0","id":1,"method":"resources/read"},` + request("2") + "]",
 			`[{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}},` + answer("2") + "]", true},
 	} {
 		server, _ := newServer()
@@ -76,7 +76,7 @@ func TestJ7BatchIsAnsweredWithABatch(t *testing.T) {
 	}
 }
 
-func TestJ7BatchIsRefusedWhole(t *testing.T) {
+func TestJ7InvalidBatchIsRejectedAsAWhole(t *testing.T) {
 	many := func(n int) string {
 		var all []string
 		for i := range n {
@@ -93,7 +93,7 @@ func TestJ7BatchIsRefusedWhole(t *testing.T) {
 		"empty":          "[]",
 		"too many":       many(101),
 		"duplicate id":   "[" + request("1") + "," + request("2") + "," + request("1") + "]",
-		"the handshake":  "[" + initialize("2025-03-26") + "]",
+		"initialize":     "[" + initialize("2025-03-26") + "]",
 		"not an array":   request("1"),
 		"trailing bytes": "[" + request("1") + "]]",
 		"duplicate keys": `[{"jsonrpc":"2.0","id":1,"id":2,"method":"tools/list"}]`,
@@ -104,13 +104,13 @@ func TestJ7BatchIsRefusedWhole(t *testing.T) {
 		}
 	}
 	if len(calls) != 0 {
-		t.Error("something of it was served")
+		t.Error("a message of a rejected batch was served")
 	}
 }
 
-// The requests of a batch are served at the same time, and within the session's limit.
+// The requests of a batch are served concurrently, up to the limit of the session.
 func TestBatchIsServedConcurrently(t *testing.T) {
-	server, calls := newServer() // which serves three at a time
+	server, calls := newServer() // its limit is three
 	s := newSession(t, server, "2025-03-26")
 	batchOf := func(ids ...int) *Batch {
 		var all []string
@@ -125,13 +125,13 @@ func TestBatchIsServedConcurrently(t *testing.T) {
 	}
 	done := make(chan []byte)
 	go func() { done <- batchOf(0, 1, 2).Serve(context.Background(), nil, nil) }()
-	held := []handling{<-calls, <-calls, <-calls}
+	active := []handling{<-calls, <-calls, <-calls}
 	want := `[{"jsonrpc":"2.0","id":3,"error":{"code":-32600,"message":"too many requests in flight"}}]`
 	if out := batchOf(3).Serve(t.Context(), nil, nil); string(out) != want {
 		t.Errorf("%s", out)
 	}
 	s.ReceiveNotification(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`))
-	for _, h := range held {
+	for _, h := range active {
 		if h.call.ID() == jsonrpc.IntID(1) {
 			<-h.ctx.Done()
 		} else {
@@ -143,8 +143,8 @@ func TestBatchIsServedConcurrently(t *testing.T) {
 	}
 }
 
-// A response in a batch reaches the question that it answers.
-func TestBatchCarriesAnswersToQuestions(t *testing.T) {
+// A response in a batch reaches its input request.
+func TestBatchDeliversResponses(t *testing.T) {
 	server, _ := newServer()
 	asked := make(chan []byte, 1)
 	answered := make(chan error, 1)
@@ -175,7 +175,7 @@ func TestBatchCarriesAnswersToQuestions(t *testing.T) {
 	<-done
 }
 
-// streamTo is a stream that hands on what is written.
+// streamTo is a stream that sends messages to a channel.
 type streamTo chan []byte
 
 func (s streamTo) Write(_ context.Context, msg []byte) error {
@@ -183,15 +183,15 @@ func (s streamTo) Write(_ context.Context, msg []byte) error {
 	return nil
 }
 
-// brokenStream takes what is written for granted, and knows that nobody reads it.
+// brokenStream drops messages and reports that it is broken.
 type brokenStream struct{ err error }
 
 func (brokenStream) Write(context.Context, []byte) error { return nil }
 func (b brokenStream) Broken() error                     { return b.err }
 
-// T21: a client that has gone has not cancelled, so a handler goes on. But it does not
-// wait for the answer to a question that could not be put.
-func TestQuestionThatReachesNobodyFailsAtOnce(t *testing.T) {
+// T21: a disconnect is not a cancellation, so the handler continues. An input request that
+// cannot be sent fails at once.
+func TestInputRequestFailsOnABrokenStream(t *testing.T) {
 	server, _ := newServer()
 	asked := make(chan error, 1)
 	server.Engine = rpc.NewEngine(map[string]rpc.Handler{
@@ -202,9 +202,9 @@ func TestQuestionThatReachesNobodyFailsAtOnce(t *testing.T) {
 		},
 	}, server.Logger)
 	s := newSession(t, server, "2025-11-25")
-	gone := errors.New("connection reset")
-	s.Serve(t.Context(), nil, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`), brokenStream{gone})
-	if err := <-asked; !errors.Is(err, gone) {
+	reset := errors.New("connection reset")
+	s.Serve(t.Context(), nil, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`), brokenStream{reset})
+	if err := <-asked; !errors.Is(err, reset) {
 		t.Errorf("%v", err)
 	}
 }

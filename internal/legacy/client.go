@@ -18,55 +18,58 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// maxReplies bounds the replies to a server's requests that are on their way.
-// Beyond it, nothing more is read until one has gone.
+// maxReplies limits the concurrent replies to requests of the server. Above it, the client
+// stops reading until one is sent.
 const maxReplies = 32
 
-// replyTimeout is how long a server may take to accept one.
+// replyTimeout is the time-out for sending one reply.
 const replyTimeout = 30 * time.Second
 
-// Bounds on the server's questions: so many are being answered, and with those as many
-// known here as a server has calls in flight, twice. What comes beyond that is refused.
+// Limits on requests of the server: how many are answered concurrently, and how many may be
+// pending in total. The client rejects further requests.
 const (
 	maxAnswering     = 16
 	maxInputRequests = 256
 )
 
-// Client is the calling half of this era.
+// Client is the client side of this era.
 type Client struct {
 	rpc.Outbound
-	// OnLog takes the server's log messages, in the goroutine that receives; nil: nobody.
+	// OnLog receives the server's log messages, in the goroutine that reads from the wire.
+	// It may be nil.
 	OnLog func(mcp.LoggingMessageParams)
-	// VisitTimeout bounds the wait for a user who has agreed to visit a URL: a server
-	// need not report that they are done. 0: no bound.
+	// ElicitationTimeout limits the wait after the user has accepted a URL elicitation,
+	// because a server need not report its completion. 0 means no limit.
 	ElicitationTimeout time.Duration
 
-	// Sending is what requests pass through; nil: nothing.
+	// Sending is the middleware of requests. It may be nil.
 	Sending *rpc.Sending
-	// Notifications take those of extensions, by method, in the goroutine that receives.
+	// Notifications holds the handlers of extensions' notifications, by method. They run in
+	// the goroutine that reads from the wire.
 	Notifications map[string]func(params json.RawMessage)
 	logger        *slog.Logger
 
-	revision mcp.Revision // offered, and then agreed on; set before there are other requests
+	revision mcp.Revision // the offered revision, then the agreed one; set before other requests
 
 	ctx     context.Context // of the replies to the server's requests
 	cancel  context.CancelFunc
 	replies chan struct{}
 
 	mu      sync.Mutex
-	running sync.WaitGroup // joined under mu before ctx ends
+	running sync.WaitGroup // incremented under mu before ctx ends
 
 	answerer     rpc.Answerer
-	inFlight     rpc.Inflight  // of the server's, that are answered or wait for that
-	answering    chan struct{} // held while one is being answered
+	inFlight     rpc.Inflight  // pending requests of the server
+	answering    chan struct{} // a semaphore of maxAnswering
 	elicitations urlElicitations
 	subscriber
 }
 
 var _ rpc.Receiver = (*Client)(nil)
 
-// NewClient makes a client, which has answerer answer the server's questions; nil
-// if it answers none. Its Wire is set before its first request. Close it.
+// NewClient returns a client whose answerer answers the requests of the server. If answerer
+// is nil, the client rejects them. Set its Wire before the first request, and Close it
+// after use.
 func NewClient(answerer rpc.Answerer, logger *slog.Logger) *Client {
 	c := &Client{logger: logger, replies: make(chan struct{}, maxReplies), answerer: answerer}
 	c.inFlight.Max, c.answering = maxInputRequests, make(chan struct{}, maxAnswering)
@@ -76,7 +79,7 @@ func NewClient(answerer rpc.Answerer, logger *slog.Logger) *Client {
 	return c
 }
 
-// Close waits for the replies that are on their way.
+// Close cancels the replies in progress and waits until they have ended.
 func (c *Client) Close() {
 	c.mu.Lock()
 	c.cancel()
@@ -84,8 +87,7 @@ func (c *Client) Close() {
 	c.running.Wait()
 }
 
-// run runs f in a goroutine that Close waits for, and reports false if it waits
-// already.
+// run runs f in a goroutine that Close waits for. It reports false after Close has begun.
 func (c *Client) run(f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,8 +98,8 @@ func (c *Client) run(f func()) bool {
 	return true
 }
 
-// Handshake offers a revision and takes the one the server answers with, which
-// must be one of those with a handshake.
+// Handshake offers a revision and accepts the server's answer, which must be a legacy
+// revision.
 func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Implementation, capabilities mcp.ClientCapabilities, req *rpc.Request) (*mcp.InitializeResult, error) {
 	params, err := json.Marshal(mcp.InitializeParams{ProtocolVersion: offer, ClientInfo: info, Capabilities: revision.DowngradeClientCapabilities(offer, capabilities)})
 	if err != nil {
@@ -114,7 +116,7 @@ func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Imp
 		return nil, fmt.Errorf("%w: initialize: %w", call.ErrInvalidResponse, err)
 	}
 	if r := result.ProtocolVersion; !r.Known() || r.Modern() {
-		return nil, fmt.Errorf("%w: initialize: the server answers with %.32q, which this client does not speak in sessions", call.ErrRevision, string(r))
+		return nil, fmt.Errorf("%w: initialize: server answered with revision %.32q, which must be a supported revision with sessions", call.ErrRevision, string(r))
 	}
 	c.revision = result.ProtocolVersion
 	c.Wire.Agreed(result.ProtocolVersion)
@@ -124,9 +126,9 @@ func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Imp
 	return &result, nil
 }
 
-// Call sends a request and returns its result. What the server reports instead is
-// a *jsonrpc.Error. A request that is refused until the user has visited some URLs is
-// sent once more when they have.
+// Call sends a request and returns its result. An error that the server reports is a
+// *jsonrpc.Error. If the server requires URL elicitations first, Call completes them and
+// sends the request once more.
 func (c *Client) Call(ctx context.Context, req *rpc.Request) (json.RawMessage, error) {
 	if c.Sending == nil {
 		return c.send(ctx, req)
@@ -134,16 +136,17 @@ func (c *Client) Call(ctx context.Context, req *rpc.Request) (json.RawMessage, e
 	return c.Sending.Do(ctx, c.revision, req, c.send)
 }
 
-// send sends a request, and once more if it was refused for want of a visit.
+// send sends a request, and sends it again after the URL elicitations that the server
+// requires.
 func (c *Client) send(ctx context.Context, req *rpc.Request) (json.RawMessage, error) {
 	result, err := c.exchange(ctx, req)
 	if err == nil || req.Method == mcp.MethodInitialize {
 		return result, err
 	}
-	switch visited, refusal := c.completeRequired(ctx, err); {
-	case refusal != nil:
-		return nil, fmt.Errorf("%w: %w", err, refusal)
-	case visited:
+	switch completed, failure := c.completeRequired(ctx, err); {
+	case failure != nil:
+		return nil, fmt.Errorf("%w: %w", err, failure)
+	case completed:
 		return c.exchange(ctx, req)
 	}
 	return nil, err
@@ -160,7 +163,7 @@ func (c *Client) exchange(ctx context.Context, req *rpc.Request) (json.RawMessag
 	return resp.Result, nil
 }
 
-// Receive implements call.Receiver.
+// Receive implements rpc.Receiver.
 func (c *Client) Receive(m *jsonrpc.Message) {
 	if c.Outbound.Receive(m) {
 		return
@@ -175,31 +178,32 @@ func (c *Client) Receive(m *jsonrpc.Message) {
 	case m.Method == mcp.NotificationMessage:
 		revision.DeliverLog(m, c.OnLog)
 	case m.Kind == jsonrpc.Notification:
-		if take := c.Notifications[m.Method]; take != nil {
-			take(m.Raw)
+		if handle := c.Notifications[m.Method]; handle != nil {
+			handle(m.Raw)
 		} else if change, ok := rpc.ChangeOf(m); ok {
 			c.Changes.Publish(change)
 		}
 	case m.Kind == jsonrpc.Response:
-		c.logger.Debug("response ignored: nobody waits for it", "id", m.ID)
+		c.logger.Debug("response ignored: no request is waiting for it", "id", m.ID)
 	}
 }
 
-// request takes a request of the server's, without keeping what else arrives waiting.
+// request begins to answer a request of the server. It does not block the reading
+// goroutine.
 func (c *Client) request(m *jsonrpc.Message) {
 	id := m.ID
 	switch row := revision.Lookup(m.Method); {
 	case m.Method == mcp.MethodPing:
 		c.reply(jsonrpc.AppendResult(nil, id, []byte("{}")))
 	case row == nil || row.Sender&revision.Server == 0 || c.answerer == nil:
-		c.reply(jsonrpc.AppendError(nil, id, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q: this client has not declared that it offers it", m.Method), false))
+		c.reply(jsonrpc.AppendError(nil, id, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not supported by this client", m.Method), false))
 	default:
 		ctx, err := c.inFlight.Begin(c.ctx, id)
 		if err != nil {
 			c.reply(jsonrpc.AppendError(nil, id, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "%s", err), false))
 			return
 		}
-		question := &inputRequest{id: id, method: m.Method, params: m.Raw, hold: c.Hold(), elicitation: c.elicitationOf(m)}
+		question := &inputRequest{id: id, method: m.Method, params: m.Raw, pause: c.Hold(), elicitation: c.elicitationOf(m)}
 		if !c.run(func() { c.answer(ctx, question) }) {
 			c.inFlight.End(id)
 			question.end()
@@ -207,26 +211,26 @@ func (c *Client) request(m *jsonrpc.Message) {
 	}
 }
 
-// question is a request of the server's on its way to an answer.
+// inputRequest is a request of the server that is being answered.
 type inputRequest struct {
 	id          jsonrpc.ID
 	method      string
 	params      json.RawMessage
-	hold        *rpc.Hold       // of our own requests meanwhile
-	elicitation *urlElicitation // nil unless it sends the user to a URL
+	pause       *rpc.Hold       // pauses the time-outs of the client's requests
+	elicitation *urlElicitation // nil unless the request is a URL elicitation
 }
 
 func (q *inputRequest) end() {
 	q.elicitation.end()
-	q.hold.Release()
+	q.pause.Release()
 }
 
-// answer answers a question in its turn.
+// answer answers a request of the server when a slot of answering is free.
 func (c *Client) answer(ctx context.Context, q *inputRequest) {
 	defer q.end()
 	select {
 	case c.answering <- struct{}{}:
-	case <-ctx.Done(): // the server wants no answer anymore, or nobody is there to give it
+	case <-ctx.Done(): // the server has cancelled the request, or the client is closed
 		c.inFlight.End(q.id)
 		return
 	}
@@ -237,24 +241,24 @@ func (c *Client) answer(ctx context.Context, q *inputRequest) {
 	}
 	c.reply(appendAnswer(q.id, answer, err))
 	if q.elicitation != nil && err == nil && accepts(answer) {
-		c.awaitElicitation(q.elicitation, q.hold.Narrow())
+		c.awaitElicitation(q.elicitation, q.pause.Narrow())
 	}
 }
 
-// appendAnswer encodes the answer to a question. An error that is not for the
-// server stays here.
+// appendAnswer encodes the answer to a request of the server. It does not send the text of
+// a local error to the server.
 func appendAnswer(id jsonrpc.ID, answer json.RawMessage, err error) []byte {
 	if err == nil {
 		return jsonrpc.AppendResult(nil, id, answer)
 	}
 	var reported *jsonrpc.Error
 	if !errors.As(err, &reported) {
-		reported = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client cannot answer"}
+		reported = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "cannot answer the request"}
 	}
 	return jsonrpc.AppendError(nil, id, reported, false)
 }
 
-// reply sends what answers a request of the server's.
+// reply sends the response to a request of the server.
 func (c *Client) reply(msg []byte) {
 	select {
 	case c.replies <- struct{}{}:
@@ -266,7 +270,7 @@ func (c *Client) reply(msg []byte) {
 		ctx, cancel := context.WithTimeout(c.ctx, replyTimeout)
 		defer cancel()
 		if err := c.Wire.Send(ctx, &rpc.Outgoing{Message: msg}); err != nil && c.ctx.Err() == nil {
-			c.logger.Warn("reply lost", "error", err)
+			c.logger.Warn("cannot send a reply", "error", err)
 		}
 	})
 	if !sent {
@@ -274,12 +278,12 @@ func (c *Client) reply(msg []byte) {
 	}
 }
 
-// Unusable implements call.Receiver.
+// Unusable implements rpc.Receiver.
 func (c *Client) Unusable(m *jsonrpc.Message, err error) {
 	if !c.Outbound.Unusable(m, err) {
-		c.logger.Warn("message of the server ignored", "error", err)
+		c.logger.Warn("malformed message from the server ignored", "error", err)
 	}
 }
 
-// Lost implements call.Receiver.
+// Lost implements rpc.Receiver.
 func (c *Client) Lost(err error) { c.Fail(err) }

@@ -16,8 +16,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// wire is the wire of a client whose server is a function: it returns what the
-// server sends back for a message, "$id" standing for the message's id.
+// wire is the wire of a client whose server is a function. The function returns the
+// server's response to a message, in which "$id" is replaced by the message's id.
 type wire struct {
 	to     rpc.Receiver
 	serve  func(ctx context.Context, out *rpc.Outgoing) (string, error)
@@ -55,7 +55,7 @@ func newClient(t *testing.T, answerer rpc.Answerer, serve func(ctx context.Conte
 	return c, w
 }
 
-func TestHandshakeTakesWhatItCanSpeak(t *testing.T) {
+func TestHandshakeAcceptsLegacyRevisions(t *testing.T) {
 	for version, want := range map[string]error{
 		"2024-11-05": nil, "2025-11-25": nil, "2026-07-28": call.ErrRevision, "2099-01-01": call.ErrRevision, "": call.ErrRevision,
 	} {
@@ -78,23 +78,23 @@ func TestHandshakeTakesWhatItCanSpeak(t *testing.T) {
 			}
 		}
 		if len(w.sent) != 0 {
-			t.Errorf("%q: and then %s", version, <-w.sent)
+			t.Errorf("%q: second request: %s", version, <-w.sent)
 		}
 	}
 }
 
-func TestErrorsOfTheServerAreItsOwn(t *testing.T) {
+func TestServerErrorsDifferFromLocalErrors(t *testing.T) {
 	reported := &jsonrpc.Error{Code: -32602, Message: "not like this"}
 	for name, tc := range map[string]struct {
 		raw  string
 		fail error
 		want error
 	}{
-		"an error":                 {raw: `{"jsonrpc":"2.0","id":$id,"error":{"code":-32602,"message":"not like this"}}`, want: reported},
-		"an error with status 400": {fail: &call.StatusError{Status: 400, Err: reported}, want: reported},
-		"status 400":               {fail: &call.StatusError{Status: 400}, want: nil},
-		"nonsense":                 {raw: `{"jsonrpc":"2.0","id":$id,"result":7}`, want: call.ErrInvalidResponse},
-		"a lost connection":        {fail: call.ErrConnectionLost, want: call.ErrConnectionLost},
+		"JSON-RPC error":                 {raw: `{"jsonrpc":"2.0","id":$id,"error":{"code":-32602,"message":"not like this"}}`, want: reported},
+		"JSON-RPC error with status 400": {fail: &call.StatusError{Status: 400, Err: reported}, want: reported},
+		"status 400":                     {fail: &call.StatusError{Status: 400}, want: nil},
+		"nonsense":                       {raw: `{"jsonrpc":"2.0","id":$id,"result":7}`, want: call.ErrInvalidResponse},
+		"lost connection":                {fail: call.ErrConnectionLost, want: call.ErrConnectionLost},
 	} {
 		c, _ := newClient(t, nil, func(context.Context, *rpc.Outgoing) (string, error) { return tc.raw, tc.fail })
 		_, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools})
@@ -102,7 +102,8 @@ func TestErrorsOfTheServerAreItsOwn(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// A server of another era, or a proxy, may well answer 404: that is not the method's fault.
+	// A proxy or a server of another era may answer 404. That is not an error of the
+	// method.
 	c, _ := newClient(t, nil, func(context.Context, *rpc.Outgoing) (string, error) {
 		return "", &call.StatusError{Status: 404, Err: reported}
 	})
@@ -112,7 +113,7 @@ func TestErrorsOfTheServerAreItsOwn(t *testing.T) {
 	}
 }
 
-func TestServersRequestsAreAnswered(t *testing.T) {
+func TestClientAnswersServerRequests(t *testing.T) {
 	answerer := func(_ context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 		switch string(params) {
 		case `{"ok":1}`:
@@ -120,7 +121,7 @@ func TestServersRequestsAreAnswered(t *testing.T) {
 		case `{"reported":1}`:
 			return nil, &jsonrpc.Error{Code: -1, Message: "the user rejected it"}
 		}
-		return nil, errors.New("a secret")
+		return nil, errors.New("secret")
 	}
 	for _, tc := range []struct {
 		request  string
@@ -130,9 +131,9 @@ func TestServersRequestsAreAnswered(t *testing.T) {
 		{`"method":"ping"`, nil, `{"jsonrpc":"2.0","id":1,"result":{}}`},
 		{`"method":"sampling/createMessage","params":{"ok":1}`, answerer, `{"jsonrpc":"2.0","id":1,"result":{"method":"sampling/createMessage"}}`},
 		{`"method":"elicitation/create","params":{"reported":1}`, answerer, `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"the user rejected it"}}`},
-		{`"method":"roots/list","params":{}`, answerer, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"the client cannot answer"}}`},
-		{`"method":"roots/list"`, nil, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method \"roots/list\": this client has not declared that it offers it"}}`},
-		{`"method":"tools/call","params":{"ok":1}`, answerer, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method \"tools/call\": this client has not declared that it offers it"}}`},
+		{`"method":"roots/list","params":{}`, answerer, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"cannot answer the request"}}`},
+		{`"method":"roots/list"`, nil, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method \"roots/list\" is not supported by this client"}}`},
+		{`"method":"tools/call","params":{"ok":1}`, answerer, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method \"tools/call\" is not supported by this client"}}`},
 	} {
 		c, w := newClient(t, tc.answerer, nil)
 		c.Receive(parse(t, `{"jsonrpc":"2.0","id":1,`+tc.request+`}`))
@@ -142,9 +143,9 @@ func TestServersRequestsAreAnswered(t *testing.T) {
 	}
 }
 
-// J2, J15: two of the server's requests with one id are two, and one that it has
-// cancelled is not answered.
-func TestServersRequestsHaveIDsOfTheirOwn(t *testing.T) {
+// J2, J15: the server's requests have ids of their own, and a cancelled request has no
+// response.
+func TestServerRequestsHaveTheirOwnIDs(t *testing.T) {
 	begun, release := make(chan context.Context, 4), make(chan struct{})
 	c, w := newClient(t, func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
 		begun <- ctx
@@ -171,7 +172,7 @@ func TestServersRequestsHaveIDsOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestCloseWaitsForRepliesAndBeginsNoMore(t *testing.T) {
+func TestCloseWaitsForReplies(t *testing.T) {
 	sending := make(chan struct{})
 	c, w := newClient(t, nil, func(ctx context.Context, _ *rpc.Outgoing) (string, error) {
 		close(sending)
@@ -191,8 +192,8 @@ func TestCloseWaitsForRepliesAndBeginsNoMore(t *testing.T) {
 	}
 }
 
-// A server that takes no replies does not pile them up for ever.
-func TestReplyThatIsNotTakenIsGivenUp(t *testing.T) {
+// A server that accepts no replies does not make them accumulate.
+func TestRepliesTimeOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, w := newClient(t, nil, func(ctx context.Context, _ *rpc.Outgoing) (string, error) {
 			<-ctx.Done()
@@ -203,17 +204,17 @@ func TestReplyThatIsNotTakenIsGivenUp(t *testing.T) {
 			c.Receive(parse(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`))
 		}
 		if waited := time.Since(begun); waited != replyTimeout {
-			t.Errorf("the last was let through after %v", waited)
+			t.Errorf("the last reply was sent after %v", waited)
 		}
 		c.Close()
 		if len(w.sent) > maxReplies+1 {
-			t.Errorf("%d sent", len(w.sent))
+			t.Errorf("%d replies sent", len(w.sent))
 		}
 	})
 }
 
-// J3: what nobody waits for is dropped.
-func TestJ3UnknownResponsesAreDropped(t *testing.T) {
+// J3: a response to no request is ignored.
+func TestJ3UnknownResponsesAreIgnored(t *testing.T) {
 	c, w := newClient(t, nil, nil)
 	for _, raw := range []string{
 		`{"jsonrpc":"2.0","id":99,"result":{}}`,

@@ -12,36 +12,35 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// watching is what a client does about changes at its server, which come on the
-// session without belonging to any request.
+// subscriber holds the subscriptions of a client and the changes that its server reports.
 type subscriber struct {
-	Changes rpc.Changes // those that the server reports
+	Changes rpc.Changes // the changes that the server reports
 
-	lock chan struct{} // held by whoever subscribes or unsubscribes
+	lock chan struct{} // a mutex for Subscribe and Unsubscribe
 
 	once   sync.Once
-	closed chan struct{} // closed when no more changes can come
+	closed chan struct{} // closed when no more notifications can arrive
 }
 
 func (w *subscriber) init() { w.lock, w.closed = make(chan struct{}, 1), make(chan struct{}) }
 
 var _ rpc.Listener = (*Client)(nil)
 
-// Listening implements call.Listener.
+// Listening implements rpc.Listener.
 func (c *Client) Listening() { c.Changes.Unsure() }
 
-// Deaf implements call.Listener.
+// Deaf implements rpc.Listener.
 func (c *Client) Deaf() { c.once.Do(func() { close(c.closed) }) }
 
-// IsDeaf returns a channel that is closed when the server's word does not reach this
-// client any more, though its requests may reach the server.
+// NotificationsClosed returns a channel that is closed when the server's notifications no
+// longer reach the client, although requests may still reach the server.
 func (c *Client) NotificationsClosed() <-chan struct{} { return c.closed }
 
-// subscribing is how many requests are under way for one Subscribe.
+// maxSubscribing limits the concurrent requests of one Subscribe.
 const maxSubscribing = 16
 
-// Subscribe has the server report updates of resources, and returns those of which it
-// does. If it refuses them all, the error is that of one.
+// Subscribe subscribes to updates of resources and returns the URIs that the server has
+// accepted. If the server rejects all of them, Subscribe returns one of the errors.
 func (c *Client) Subscribe(ctx context.Context, uris []string, like rpc.Request) (honoured []string, err error) {
 	select {
 	case c.lock <- struct{}{}:
@@ -49,22 +48,22 @@ func (c *Client) Subscribe(ctx context.Context, uris []string, like rpc.Request)
 		return nil, context.Cause(ctx)
 	}
 	defer func() { <-c.lock }()
-	refused, refusal, err := c.forEach(ctx, uris, mcp.MethodSubscribe, like)
+	rejected, rejection, err := c.forEach(ctx, uris, mcp.MethodSubscribe, like)
 	if err != nil {
 		return nil, err
 	}
 	for _, uri := range uris {
-		if !refused[uri] {
+		if !rejected[uri] {
 			honoured = append(honoured, uri)
 		}
 	}
 	if len(honoured) == 0 {
-		return nil, refusal
+		return nil, rejection
 	}
 	return honoured, nil
 }
 
-// Unsubscribe ends that for resources that no subscription is for any more.
+// Unsubscribe ends the subscriptions to resources that no local subscription needs.
 func (c *Client) Unsubscribe(ctx context.Context, uris []string, like rpc.Request) error {
 	select {
 	case c.lock <- struct{}{}:
@@ -78,19 +77,19 @@ func (c *Client) Unsubscribe(ctx context.Context, uris []string, like rpc.Reques
 			unwanted = append(unwanted, uri)
 		}
 	}
-	_, refusal, err := c.forEach(ctx, unwanted, mcp.MethodUnsubscribe, like)
-	return cmp.Or(err, refusal)
+	_, rejection, err := c.forEach(ctx, unwanted, mcp.MethodUnsubscribe, like)
+	return cmp.Or(err, rejection)
 }
 
-// forEach sends one request for each resource. It ends with the first that fails, but
-// goes on when the server refuses one.
-func (c *Client) forEach(ctx context.Context, uris []string, method string, like rpc.Request) (refused map[string]bool, refusal, err error) {
+// forEach sends one request for each resource. It stops at the first local error, but
+// continues if the server rejects a request.
+func (c *Client) forEach(ctx context.Context, uris []string, method string, like rpc.Request) (rejected map[string]bool, rejection, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	next := make(chan string)
 	var sending sync.WaitGroup
 	var mu sync.Mutex
-	refused = make(map[string]bool)
+	rejected = make(map[string]bool)
 	for range min(maxSubscribing, len(uris)) {
 		sending.Go(func() {
 			for uri := range next {
@@ -107,7 +106,7 @@ func (c *Client) forEach(ctx context.Context, uris []string, method string, like
 					continue
 				}
 				mu.Lock()
-				refused[uri], refusal = true, err
+				rejected[uri], rejection = true, err
 				mu.Unlock()
 			}
 		})
@@ -120,5 +119,5 @@ func (c *Client) forEach(ctx context.Context, uris []string, method string, like
 	}
 	close(next)
 	sending.Wait()
-	return refused, refusal, context.Cause(ctx)
+	return rejected, rejection, context.Cause(ctx)
 }

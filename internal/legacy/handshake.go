@@ -34,11 +34,11 @@ func (s *Session) initialize(ctx context.Context, dst []byte, m *jsonrpc.Message
 	return reply
 }
 
-// negotiate reads the params of initialize. It returns the state of the new session and puts the revision
-// and the peer into d. The error is the response to initialize.
+// negotiate reads the params of initialize. It returns the state of the new session and
+// puts the revision and the peer into d. The error is the response to initialize.
 func (s *Session) negotiate(d *call.Description) (State, *jsonrpc.Error) {
 	if s.initialized {
-		return State{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the session is initialized already"}
+		return State{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "session must not be initialized twice"}
 	}
 	version, _ := d.Params.Get("protocolVersion")
 	info, hasInfo := d.Params.Get("clientInfo")
@@ -53,7 +53,7 @@ func (s *Session) negotiate(d *call.Description) (State, *jsonrpc.Error) {
 		return State{}, invalidHandshake("capabilities must be an object")
 	}
 	if name, ok := d.Params.CaseVariant("protocolVersion", "clientInfo", "capabilities"); ok {
-		return State{}, invalidHandshake(fmt.Sprintf("member %q differs from a known one in its case", name))
+		return State{}, invalidHandshake(fmt.Sprintf("unknown member %q: names are case-sensitive", name))
 	}
 	if len(capabilities) > maxCapabilities {
 		return State{}, invalidHandshake(fmt.Sprintf("capabilities must have at most %d bytes", maxCapabilities))
@@ -76,8 +76,8 @@ func invalidHandshake(reason string) *jsonrpc.Error {
 	return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "initialize: %s", reason)
 }
 
-// ping serves ping, which is allowed before the handshake too. A ping is not in flight: it is served however
-// many requests are.
+// ping serves ping, which is allowed before the handshake too. It does not count toward the
+// limit of requests in flight.
 func (s *Session) ping(ctx context.Context, dst []byte, m *jsonrpc.Message) []byte {
 	d := s.describe(m)
 	if d.Revision == "" {
@@ -90,8 +90,8 @@ func (s *Session) ping(ctx context.Context, dst []byte, m *jsonrpc.Message) []by
 
 func pong(context.Context, *rpc.Call) (any, error) { return &mcp.EmptyResult{}, nil }
 
-// reply appends the response to c to dst and reports whether it has a result. Until the handshake is over,
-// the caller is the goroutine that reads from the connection.
+// reply appends the response to c to dst and reports whether it has a result. Until the
+// handshake is over, the caller is the goroutine that reads from the connection.
 func (s *Session) reply(ctx context.Context, dst []byte, c *rpc.Call) (reply []byte, ok bool) {
 	start := len(dst)
 	rpc.Isolate(func() {

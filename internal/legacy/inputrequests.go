@@ -16,30 +16,30 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// How long a client may take to answer. People take their time.
+// Time-outs for a client's response. They allow for the time that a user needs.
 const (
 	elicitTimeout = 10 * time.Minute
 	sampleTimeout = 2 * time.Minute
 	rootsTimeout  = 30 * time.Second
 )
 
-// asks is the requests that one session has put to its client. In this era a
-// question is a live request, sent on the stream of the call that asks
+// inputRequests holds the requests that a session has sent to its client and that have no
+// response yet. In this era, an input request is a request on the stream of the call
 // (2025-11-25, basic/transports, Sending Messages to the Server).
 type inputRequests struct {
 	ids    atomic.Int64
 	mu     sync.Mutex
 	open   map[*rpc.Outbound]struct{}
-	asking chan struct{} // closed while open holds any; made when first needed
+	asking chan struct{} // closed while open is not empty; created on first use
 }
 
-// begin begins the ids where the session has not been before: one that is made
-// anew from its state must not use an id twice.
+// seedIDs sets the first id. A session that is restored from its state must not reuse an
+// id.
 func (a *inputRequests) seedIDs() { a.ids.Store(time.Now().UnixMicro()) }
 
 var _ rpc.Asker = (*inputRequests)(nil)
 
-// Ask implements call.Asker.
+// Ask implements rpc.Asker.
 func (a *inputRequests) Ask(ctx context.Context, c *rpc.Call, questions []rpc.Question) ([]json.RawMessage, error) {
 	out := &rpc.Outbound{Wire: streamWire{c}, CancelNotice: true, IDs: &a.ids}
 	a.add(out)
@@ -56,7 +56,7 @@ func (a *inputRequests) Ask(ctx context.Context, c *rpc.Call, questions []rpc.Qu
 				err = &call.AnswerError{Method: q.Method, Err: resp.Err}
 			}
 			if err != nil {
-				cancel(err) // the others are of no use without this one
+				cancel(err) // the other answers are useless without this one
 				return
 			}
 			answers[i] = resp.Result
@@ -90,16 +90,15 @@ func (a *inputRequests) remove(out *rpc.Outbound) {
 	}
 }
 
-// waiting reports whether the client has been asked something that it has not answered.
+// waiting reports whether an input request has no response yet.
 func (a *inputRequests) waiting() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.open) > 0
 }
 
-// Asking returns a channel that is closed when the client has been asked something
-// that it has not answered: whoever does not read what it sends then may wait for it
-// in vain.
+// AwaitingInput returns a channel that is closed while an input request has no response. A
+// transport that stops reading then would wait for ever.
 func (s *Session) AwaitingInput() <-chan struct{} {
 	a := &s.inputRequests
 	a.mu.Lock()
@@ -113,17 +112,18 @@ func (s *Session) AwaitingInput() <-chan struct{} {
 	return a.asking
 }
 
-// Settle implements call.Asker.
+// Settle implements rpc.Asker.
 func (a *inputRequests) Settle(_ context.Context, result any, err error) (any, error) {
 	return result, err
 }
 
-// receive takes a client's response, and reports whether something waited for it.
+// receive delivers a response of the client and reports whether an input request was
+// waiting for it.
 func (a *inputRequests) receive(m *jsonrpc.Message) bool {
 	return a.deliver(func(out *rpc.Outbound) bool { return out.Receive(m) })
 }
 
-// unusable takes what was meant as one. Whatever waits for it waits no longer.
+// unusable delivers a malformed response. The input request that waits for it fails.
 func (a *inputRequests) unusable(m *jsonrpc.Message, err error) bool {
 	return a.deliver(func(out *rpc.Outbound) bool { return out.Unusable(m, err) })
 }
@@ -145,15 +145,15 @@ func timeoutOf(method string) time.Duration {
 	return rootsTimeout
 }
 
-// onStream is the wire of the questions of one call: the call's stream.
+// streamWire sends input requests on the stream of their call.
 type streamWire struct{ call *rpc.Call }
 
 func (w streamWire) Send(ctx context.Context, out *rpc.Outgoing) error {
 	if err := w.call.Send(ctx, out.Message); err != nil {
 		return err
 	}
-	// A stream that is not read any more takes reports of progress for granted, but
-	// nobody will answer a question that has not left.
+	// A stream may drop notifications after the client has disconnected. An input request
+	// must fail instead, because it will not be answered.
 	if s, ok := w.call.Stream.(interface{ Broken() error }); ok {
 		if err := s.Broken(); err != nil {
 			return fmt.Errorf("%w: %w", call.ErrNotSent, err)

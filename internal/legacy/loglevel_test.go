@@ -12,8 +12,8 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// levelReplica is one of several servers that share a store. Its one method tells the log
-// level of the call.
+// levelReplica returns one of several servers that share a store. Its only method returns
+// the log level of the call.
 func levelReplica(kv store.KV) *legacy.Sessions {
 	engine := rpc.NewEngine(map[string]rpc.Handler{
 		mcp.MethodListTools: func(_ context.Context, c *rpc.Call) (any, error) {
@@ -42,7 +42,7 @@ func serve(t *testing.T, l *legacy.StoredSession, message string) string {
 	return string(l.Serve(t.Context(), nil, &m, nil))
 }
 
-func TestTheLogLevelOfASessionHoldsOnEveryReplica(t *testing.T) {
+func TestLogLevelAppliesOnEveryReplica(t *testing.T) {
 	kv := store.NewMemory(store.MemoryOptions{})
 	one, two := levelReplica(kv), levelReplica(kv)
 	state := legacy.State{Revision: mcp.V20251125, Info: []byte(`{}`), Capabilities: []byte(`{}`)}
@@ -59,21 +59,21 @@ func TestTheLogLevelOfASessionHoldsOnEveryReplica(t *testing.T) {
 		t.Cleanup(l.Release)
 		return l
 	}
-	hears := func(l *legacy.StoredSession, want mcp.LoggingLevel) {
+	wantLevel := func(l *legacy.StoredSession, want mcp.LoggingLevel) {
 		t.Helper()
 		if got, want := serve(t, l, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`), `{"jsonrpc":"2.0","id":1,"result":{"nextCursor":"`+string(want)+`","tools":[]}}`; got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
-	here, there := open(one), open(two) // both have the session in use
-	hears(here, mcp.LevelInfo)
+	here, there := open(one), open(two) // both replicas use the session
+	wantLevel(here, mcp.LevelInfo)
 	if got := serve(t, here, `{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"alert"}}`); got != `{"jsonrpc":"2.0","id":2,"result":{}}` {
 		t.Fatal(got)
 	}
-	if err := there.MarkReady(t.Context()); err != nil { // which writes the state too, and keeps the level
+	if err := there.MarkReady(t.Context()); err != nil { // a write of the state keeps the level
 		t.Fatal(err)
 	}
-	hears(here, mcp.LevelAlert)
-	hears(open(two), mcp.LevelAlert)
-	hears(open(one), mcp.LevelAlert)
+	wantLevel(here, mcp.LevelAlert)
+	wantLevel(open(two), mcp.LevelAlert)
+	wantLevel(open(one), mcp.LevelAlert)
 }

@@ -16,15 +16,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// handling is a call that a handler of newServer is serving.
+// handling is a call in a handler of newServer.
 type handling struct {
 	ctx     context.Context
 	call    *rpc.Call
-	release chan struct{} // close it to have the handler return
+	release chan struct{} // close it to make the handler return
 }
 
-// newServer makes a server whose tools/list returns at once, whose tools/call waits,
-// and whose resources/read ends its goroutine by force.
+// newServer returns a server whose tools/list returns at once, whose tools/call waits, and
+// whose resources/read ends its goroutine.
 func newServer() (s *Server, calls chan handling) {
 	calls = make(chan handling, 16)
 	s = &Server{
@@ -70,7 +70,7 @@ func initialize(version string) string {
 		`","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`
 }
 
-// shake has a session go through the handshake.
+// handshake performs the handshake of a session.
 func handshake(t *testing.T, s *Session, version string) {
 	t.Helper()
 	if out := s.Serve(t.Context(), nil, parse(t, initialize(version)), nil); !s.Initialized() {

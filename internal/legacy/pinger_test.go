@@ -15,18 +15,18 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// beating is a session whose pulse is beaten by hand, every 15 seconds.
+// pingedSession is a session whose test calls the pinger every 15 seconds.
 type pingedSession struct {
 	*testing.T
 	session *Session
-	pulse   Pinger
+	pinger  Pinger
 }
 
-// beat returns the id of the ping, if there is one.
+// next returns the id of the ping, if there is one.
 func (b *pingedSession) next() (id string, lost error) {
 	b.Helper()
 	time.Sleep(15 * time.Second)
-	ping, lost := b.pulse.Next(b.Context())
+	ping, lost := b.pinger.Next(b.Context())
 	if ping == nil {
 		return "", lost
 	}
@@ -45,7 +45,7 @@ func withPinger(t *testing.T, f func(b *pingedSession)) {
 	})
 }
 
-func TestClientsThatAnswerArePingedForEver(t *testing.T) {
+func TestAnsweringClientIsPingedRepeatedly(t *testing.T) {
 	withPinger(t, func(b *pingedSession) {
 		t := b.T
 		seen := map[string]bool{}
@@ -56,13 +56,13 @@ func TestClientsThatAnswerArePingedForEver(t *testing.T) {
 			}
 			seen[id] = true
 			if !b.session.ReceiveResponse(parse(t, `{"jsonrpc":"2.0","id":`+id+`,"result":{}}`)) {
-				t.Fatal("the answer is nobody's")
+				t.Fatal("the response to a ping is unknown")
 			}
 		}
 	})
 }
 
-func TestClientsThatTalkAreNotPinged(t *testing.T) {
+func TestActiveClientIsNotPinged(t *testing.T) {
 	withPinger(t, func(b *pingedSession) {
 		t := b.T
 		for range 10 {
@@ -72,12 +72,12 @@ func TestClientsThatTalkAreNotPinged(t *testing.T) {
 			}
 		}
 		if id, _ := b.next(); id == "" {
-			t.Error("one that has fallen silent is not pinged")
+			t.Error("a silent client is not pinged")
 		}
 	})
 }
 
-func TestClientsThatSayNothingAreLost(t *testing.T) {
+func TestSilentClientIsLost(t *testing.T) {
 	withPinger(t, func(b *pingedSession) {
 		t := b.T
 		for range 2 {
@@ -93,14 +93,14 @@ func TestClientsThatSayNothingAreLost(t *testing.T) {
 	})
 }
 
-// Whatever they say, late or in vain, they are there.
-func TestClientsThatSaySomethingAreNotLost(t *testing.T) {
+// Any message shows that the client is alive, even a late or useless one.
+func TestAnyMessageKeepsAClient(t *testing.T) {
 	withPinger(t, func(b *pingedSession) {
 		t := b.T
 		for range 10 {
 			b.next()
 			b.next()
-			b.session.ReceiveResponse(parse(t, `{"jsonrpc":"2.0","id":"nobody's","result":{}}`))
+			b.session.ReceiveResponse(parse(t, `{"jsonrpc":"2.0","id":"unknown","result":{}}`))
 			if _, lost := b.next(); lost != nil {
 				t.Fatal(lost)
 			}
@@ -108,13 +108,13 @@ func TestClientsThatSaySomethingAreNotLost(t *testing.T) {
 	})
 }
 
-// Some clients take nothing else while their user makes up their mind.
-func TestClientsThatAreAskedSomethingAreNotPinged(t *testing.T) {
+// Some clients process nothing while their user answers.
+func TestClientWithAnInputRequestIsNotPinged(t *testing.T) {
 	withPinger(t, func(b *pingedSession) {
 		t := b.T
 		server := newAsking(t)
 		b.session = newSession(t, server, "2025-11-25")
-		b.pulse = b.session.NewPinger(15 * time.Second)
+		b.pinger = b.session.NewPinger(15 * time.Second)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
@@ -122,7 +122,7 @@ func TestClientsThatAreAskedSomethingAreNotPinged(t *testing.T) {
 			close(done)
 		}()
 		synctest.Wait()
-		b.next() // the call is a word of the client's
+		b.next() // the call is a message of the client
 		for range 20 {
 			if id, lost := b.next(); id != "" || lost != nil {
 				t.Fatalf("ping %q, %v", id, lost)
@@ -136,7 +136,7 @@ func TestClientsThatAreAskedSomethingAreNotPinged(t *testing.T) {
 	})
 }
 
-// newAsking is a server whose calls ask for roots.
+// newAsking returns a server whose calls request roots.
 func newAsking(t *testing.T) *Server {
 	s, _ := newServer()
 	s.Engine = rpc.NewEngine(map[string]rpc.Handler{mcp.MethodCallTool: func(ctx context.Context, c *rpc.Call) (any, error) {
@@ -150,8 +150,8 @@ type discard struct{}
 
 func (discard) Write(context.Context, []byte) error { return nil }
 
-// What a client answers may come to another replica than the one that asks.
-func TestAnswersAreHeardOfOnAnotherReplica(t *testing.T) {
+// The client's responses may reach another replica than the one that sent the request.
+func TestActivityOnAnotherReplicaCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kv := store.NewMemory(store.MemoryOptions{})
 		server, _ := newServer()
@@ -166,27 +166,27 @@ func TestAnswersAreHeardOfOnAnotherReplica(t *testing.T) {
 				t.Fatal(lost)
 			}
 			if other.ReceiveResponse(parse(t, `{"jsonrpc":"2.0","id":`+id+`,"result":{}}`)) {
-				t.Error("somebody has asked there")
+				t.Error("the other replica knows a request")
 			}
 			other.RecordActivity(t.Context())
 		}
 		var lost error
 		for n := 0; lost == nil; n++ {
 			if n == 10 {
-				t.Fatal("it is never lost")
+				t.Fatal("the client is never lost")
 			}
 			_, lost = b.next()
 		}
 	})
 }
 
-// A session whose client is lost ends soon, unless somebody uses it; while it serves a
-// request, it is as good as any other: T21.
-func TestT21SessionsOfLostClientsEnd(t *testing.T) {
+// A session of a lost client expires soon, unless it is used. T21: a session with requests
+// in flight keeps its usual life.
+func TestT21SessionOfALostClientExpiresSoon(t *testing.T) {
 	for name, want := range map[string]struct{ used, serving, ends bool }{
-		"at once":         {ends: true},
-		"unless used":     {used: true},
-		"but not serving": {serving: true},
+		"expires soon":   {ends: true},
+		"unless used":    {used: true},
+		"unless serving": {serving: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -226,7 +226,7 @@ func TestT21SessionsOfLostClientsEnd(t *testing.T) {
 	}
 }
 
-// openOn begins a session and opens it in two processes.
+// openOn creates a session and opens it in two processes.
 func openOn(t *testing.T, here, there *Sessions) (mine, other *StoredSession) {
 	t.Helper()
 	id := mustCreate(t, here, principal.Anonymous, "")

@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// The store forgets sessions without telling anybody, so the count is corrected
-// when it stands in somebody's way: the sessions that do are looked up then. That
-// costs as many round trips, which whoever begins sessions for sport must not be able
-// to cause at will.
+// The store does not report expired sessions. When a limit is reached, the quota checks
+// which of the counted sessions still exist. A check costs one store operation per session,
+// so their number and frequency are limited: clients must not be able to cause more.
 const (
-	maxChecks   = 1_000       // sessions looked up at a time
-	checkPeriod = time.Second // at least this long between two times
+	maxChecks   = 1_000       // sessions per check
+	checkPeriod = time.Second // minimum time between two checks
 )
 
 // quota counts sessions by owner.
@@ -19,26 +18,26 @@ type quota struct {
 	total int
 
 	mu      sync.Mutex
-	owner   map[string]string // session key to owner
+	owner   map[string]string // owner by session key
 	owners  map[string]*ownerCount
-	checked time.Time // when sessions of all owners were last looked up
+	checked time.Time // when sessions of all owners were last checked
 }
 
-// owned is what one owner has.
+// ownerCount is the number of one owner's sessions.
 type ownerCount struct {
 	sessions int
 	checked  time.Time
 }
 
-// take counts one more session for owner, who may have most. gone tells whether a
+// add counts one more session of owner, up to the limit most. Expired reports whether a
 // session has expired.
-func (q *quota) add(owner, key string, most int, gone func(key string) bool) bool {
+func (q *quota) add(owner, key string, most int, expired func(key string) bool) bool {
 	ok, suspects := q.tryAdd(owner, key, most)
 	if ok || len(suspects) == 0 {
 		return ok
 	}
 	for _, k := range suspects {
-		if gone(k) { // asks the store, so not under the lock
+		if expired(k) { // it queries the store, so do not hold the lock
 			q.remove(k)
 		}
 	}
@@ -46,8 +45,7 @@ func (q *quota) add(owner, key string, most int, gone func(key string) bool) boo
 	return ok
 }
 
-// add counts the session, or returns sessions that are in its way and may have
-// expired.
+// tryAdd counts the session, or returns sessions to check because a limit is reached.
 func (q *quota) tryAdd(owner, key string, most int) (ok bool, suspects []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -70,8 +68,8 @@ func (q *quota) tryAdd(owner, key string, most int) (ok bool, suspects []string)
 	return true, nil
 }
 
-// suspects returns sessions of one owner, or of any, unless it has done so lately.
-// It is called with mu held.
+// candidates returns sessions of one owner, or of all owners if owner is empty, unless it
+// has done so recently. The caller holds mu.
 func (q *quota) candidates(looked *time.Time, owner string) []string {
 	now := time.Now()
 	if now.Sub(*looked) < checkPeriod {
@@ -79,7 +77,7 @@ func (q *quota) candidates(looked *time.Time, owner string) []string {
 	}
 	*looked = now
 	var keys []string
-	for key, of := range q.owner { // in an order that differs each time
+	for key, of := range q.owner { // in random order
 		if owner == "" || of == owner {
 			if keys = append(keys, key); len(keys) == maxChecks {
 				break
@@ -89,7 +87,7 @@ func (q *quota) candidates(looked *time.Time, owner string) []string {
 	return keys
 }
 
-// give takes a session off the count.
+// remove subtracts a session.
 func (q *quota) remove(key string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

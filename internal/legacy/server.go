@@ -15,25 +15,24 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// Server serves this era. Its fields are set before it serves.
+// Server is the server side of this era. Set its fields before it serves.
 type Server struct {
 	Engine *rpc.Engine
 	Peers  *rpc.Peers
 	Logger *slog.Logger
-	// Describe says what the server offers; revision and _meta are filled in here.
+	// Describe returns the result of initialize. The revision and _meta are added to it.
 	Describe    func(who principal.Principal) mcp.InitializeResult
-	Changes     *rpc.Changes // nil: nothing changes
-	MaxInflight int          // requests of one session that are served at a time
+	Changes     *rpc.Changes // nil: there are no changes
+	MaxInflight int          // concurrent requests per session
 
 	announcing announcementLimit
 }
 
-// Session is one handshake and what follows it, while it is being used. A session
-// that outlives its connections is made anew from its State for each use; what it
-// has in flight is then shared by these.
+// Session is a session while a process uses it. A session that outlives its connections is
+// restored from its State for each use, and its uses share the requests in flight.
 type Session struct {
 	State
-	// Source is what calls give as theirs, see call.Call; set before the first one.
+	// Source distinguishes anonymous callers, see call.Call. Set it before the first call.
 	Source string
 
 	server        *Server
@@ -44,20 +43,20 @@ type Session struct {
 	level         logLevel
 	subscriptions subscriptions
 	announcements announcements
-	received      atomic.Uint64  // messages that have come
-	lastPing      atomic.Int64   // the id of the last ping, 0 if there was none
-	stored        *StoredSession // this session as it is kept in a store; nil if it lives as long as its connection
+	received      atomic.Uint64  // number of messages received
+	lastPing      atomic.Int64   // the id of the last ping; 0: none
+	stored        *StoredSession // nil unless the session is stored
 	initialized   bool
 }
 
-// NewSession makes a session that awaits its handshake.
+// NewSession returns a session that expects its handshake.
 func (s *Server) NewSession(who principal.Principal) *Session {
 	session := &Session{server: s, who: who, inflight: &rpc.Inflight{Max: s.MaxInflight}}
 	session.inputRequests.seedIDs()
 	return session
 }
 
-// Resume makes a session of what is known of it. Requests in flight are noted in inflight.
+// Resume restores a session from its state. It records requests in flight in inflight.
 func (s *Server) Resume(who principal.Principal, state State, inflight *rpc.Inflight) (*Session, error) {
 	peer, err := s.Peers.Decode(state.Info, state.Capabilities)
 	if err != nil {
@@ -70,11 +69,10 @@ func (s *Server) Resume(who principal.Principal, state State, inflight *rpc.Infl
 	return session, nil
 }
 
-// Serve answers one request, appending the response to dst. It appends
-// nothing when the peer has cancelled the request, which then has no response. Stream
-// takes what the handler sends meanwhile.
+// Serve serves one request and appends the response to dst. It appends nothing if the
+// client has cancelled the request. The handler sends its notifications on stream.
 //
-// Safe for concurrent use once the handshake is over.
+// Serve is safe for concurrent use after the handshake.
 func (s *Session) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, stream rpc.Stream) []byte {
 	s.received.Add(1)
 	switch {
@@ -83,11 +81,11 @@ func (s *Session) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, str
 	case m.Method == mcp.MethodPing:
 		return s.ping(ctx, dst, m)
 	case !s.initialized:
-		return appendError(dst, m.ID, jsonrpc.CodeInvalidRequest, "the session is not initialized: send initialize first")
+		return appendError(dst, m.ID, jsonrpc.CodeInvalidRequest, "session must be initialized: send initialize first")
 	}
 	c := &rpc.Call{Call: *call.New(s.describe(m)), Stream: stream, LogLevel: s.level.get()}
 	if m.Method == mcp.MethodSetLevel {
-		c.SetLevel = s.setLevel // only here: it costs an allocation
+		c.SetLevel = s.setLevel // only for this method, because it allocates
 	}
 	c.Subscriber, c.Voice = &s.subscriptions, s
 	if stream != nil {
@@ -103,7 +101,7 @@ func (s *Session) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, str
 	return s.inflight.AppendReply(ctx, dst, s.server.Engine, c, nil)
 }
 
-// Notify takes one notification. Those that mean nothing to the session are ignored.
+// ReceiveNotification processes a notification of the protocol and ignores others.
 func (s *Session) ReceiveNotification(m *jsonrpc.Message) {
 	s.received.Add(1)
 	switch m.Method {
@@ -116,8 +114,8 @@ func (s *Session) ReceiveNotification(m *jsonrpc.Message) {
 	}
 }
 
-// ServeNotification has the handler of a notification take it, if it has one: those of
-// extensions do. It comes after Notify, and returns with the handler.
+// ServeNotification runs the handler of an extension's notification and returns when it
+// returns. Call it after ReceiveNotification.
 func (s *Session) ServeNotification(ctx context.Context, m *jsonrpc.Message) {
 	if !s.initialized || !s.server.Engine.Takes(m.Method, s.Revision) {
 		return
@@ -133,49 +131,49 @@ func (s *Session) describe(m *jsonrpc.Message) call.Description {
 	}
 }
 
-// Receive takes the client's response to a question of the server's, and reports whether
-// there was one.
+// ReceiveResponse delivers the client's response to an input request or a ping. It reports
+// whether one was waiting for it.
 func (s *Session) ReceiveResponse(m *jsonrpc.Message) (asked bool) {
 	s.received.Add(1)
 	if s.inputRequests.receive(m) || s.isPong(m) {
 		return true
 	}
-	s.server.Logger.Debug("response ignored: nobody waits for it", "id", m.ID)
+	s.server.Logger.Debug("response ignored: no request is waiting for it", "id", m.ID)
 	return false
 }
 
-// Unusable takes what was meant as the response to a question of the server's and is
-// none, and reports whether it was.
+// Unusable delivers a malformed response, and reports whether an input request was waiting
+// for it.
 func (s *Session) Unusable(m *jsonrpc.Message, err error) bool {
 	s.received.Add(1)
 	return s.inputRequests.unusable(m, err)
 }
 
-// Inflight is what the session has in flight, for a wire that carries requests of
-// another era beside it: their ids are of one peer, and must not meet.
+// Inflight returns the requests in flight, for a wire that also carries requests of the
+// other era: their ids share one space.
 func (s *Session) Inflight() *rpc.Inflight { return s.inflight }
 
-// Handshook reports whether the session has had its handshake.
+// Initialized reports whether the handshake is over.
 func (s *Session) Initialized() bool { return s.initialized }
 
-// Close ends whatever the session has in flight, or waits for.
+// Close cancels the requests and announcements of the session.
 func (s *Session) Close() {
 	s.inflight.CancelAll(errSessionEnded)
 	s.announcements.close()
 }
 
-var errSessionEnded = errors.New("the session has ended")
+var errSessionEnded = errors.New("session has ended")
 
-// Bounds on what is kept of a client's word about itself, in bytes. Sessions are
-// many, and their clients need not be friendly.
+// Limits on the client's description of itself, in bytes, because it is stored for each
+// session.
 const (
-	maxInfo         = 2 << 10 // beyond it only the names are kept
-	maxName         = 256     // of each of these then
+	maxInfo         = 2 << 10 // above it, only the names are stored
+	maxName         = 256     // per name, if names are shortened
 	maxCapabilities = 8 << 10
 )
 
-// shorten returns the names in info, which is for people: what makes it long are
-// pictures.
+// truncateInfo returns the names of info, shortened. Icons make info long, and info is for
+// display only.
 func truncateInfo(info *mcp.Implementation) *mcp.Implementation {
 	return &mcp.Implementation{Name: truncate(info.Name), Title: truncate(info.Title), Version: truncate(info.Version)}
 }

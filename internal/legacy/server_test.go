@@ -47,7 +47,7 @@ func TestHandshakeAgreesOnARevision(t *testing.T) {
 	}
 }
 
-func TestMalformedHandshakeIsRefusedAndMayBeTriedAgain(t *testing.T) {
+func TestMalformedHandshakeCanBeRepeated(t *testing.T) {
 	server, _ := newServer()
 	s := server.NewSession(principal.Anonymous)
 	for _, params := range []string{
@@ -95,9 +95,8 @@ func TestSessionBeginsWithItsHandshake(t *testing.T) {
 	}
 }
 
-// A session is kept in a store for half an hour, and what its client says of itself is
-// none of our choosing.
-func TestLongDescriptionOfAClientIsKeptShort(t *testing.T) {
+// A stored session lives for half an hour, and its client chooses its own description.
+func TestLongClientInfoIsTruncated(t *testing.T) {
 	server, _ := newServer()
 	picture := "data:image/png;base64," + strings.Repeat("A", 1<<20)
 	raw := `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"sampling":{}},"clientInfo":` +
@@ -108,7 +107,7 @@ func TestLongDescriptionOfAClientIsKeptShort(t *testing.T) {
 		t.Fatalf("%s", out)
 	}
 	if size := len(s.State.Encode()); size > 1<<10 {
-		t.Errorf("%d bytes are kept", size)
+		t.Errorf("%d bytes are stored", size)
 	}
 	want := &mcp.Implementation{Name: strings.Repeat("n", 250) + "ééé", Title: "T", Version: "1"}
 	if diff := cmp.Diff(want, s.peer.Info); diff != "" {
@@ -120,8 +119,8 @@ func TestLongDescriptionOfAClientIsKeptShort(t *testing.T) {
 	}
 }
 
-// J2: a second request with the id of one in flight is rejected, and the first still
-// gets its answer.
+// J2: a second request with the id of one in flight is rejected. The first receives its
+// response.
 func TestJ2DuplicateIDInFlightIsRejected(t *testing.T) {
 	server, calls := newServer()
 	s := newSession(t, server, "2025-11-25")
@@ -139,11 +138,12 @@ func TestJ2DuplicateIDInFlightIsRejected(t *testing.T) {
 	go func() { first <- s.Serve(context.Background(), nil, parse(t, raw), nil) }()
 	close((<-calls).release)
 	if out := <-first; codeOf(t, out) != 0 {
-		t.Errorf("the id again, when it is free: %s", out)
+		t.Errorf("the id again, after the first response: %s", out)
 	}
 }
 
-// J15: a cancelled request has no response; what the notification does not name goes on.
+// J15: a cancelled request has no response. Requests that the notification does not name
+// continue.
 func TestJ15CancelledRequestHasNoResponse(t *testing.T) {
 	server, calls := newServer()
 	s := newSession(t, server, "2025-11-25")
@@ -177,32 +177,32 @@ func TestJ15CancelledRequestHasNoResponse(t *testing.T) {
 	if out := <-done; string(out) != `{"jsonrpc":"2.0","id":"1","result":{}}` {
 		t.Errorf("the other: %s", out)
 	}
-	s.ReceiveNotification(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)) // it is over
+	s.ReceiveNotification(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)) // the request has ended
 }
 
-func TestSessionIsBusyAtItsLimit(t *testing.T) {
-	server, calls := newServer() // which serves three at a time
+func TestSessionLimitsRequestsInFlight(t *testing.T) {
+	server, calls := newServer() // its limit is three
 	s := newSession(t, server, "2025-11-25")
 	done := make(chan []byte)
-	var held []handling
+	var active []handling
 	for i := range 3 {
 		if !s.Inflight().Admit(1) {
-			t.Errorf("busy with %d", i)
+			t.Errorf("limit reached with %d requests", i)
 		}
 		id := string(rune('1' + i))
 		go func() {
 			done <- s.Serve(context.Background(), nil, parse(t, `{"jsonrpc":"2.0","id":`+id+`,"method":"tools/call"}`), nil)
 		}()
-		held = append(held, <-calls)
+		active = append(active, <-calls)
 	}
 	if s.Inflight().Admit(1) {
-		t.Error("not busy at the limit")
+		t.Error("limit not reached")
 	}
 	if out := s.Serve(t.Context(), nil, parse(t, `{"jsonrpc":"2.0","id":9,"method":"tools/call"}`), nil); codeOf(t, out) != jsonrpc.CodeInvalidRequest {
-		t.Errorf("one more: %s", out)
+		t.Errorf("one request more: %s", out)
 	}
 	s.Close()
-	for _, h := range held {
+	for _, h := range active {
 		<-h.ctx.Done()
 		if out := <-done; len(out) != 0 {
 			t.Errorf("answered: %s", out)
@@ -210,11 +210,11 @@ func TestSessionIsBusyAtItsLimit(t *testing.T) {
 	}
 	s.Inflight().Leave(3)
 	if !s.Inflight().Admit(3) {
-		t.Error("busy with nothing")
+		t.Error("limit reached without requests")
 	}
 }
 
-func TestProgressTokenIsAnID(t *testing.T) {
+func TestProgressTokenMustBeAnID(t *testing.T) {
 	server, calls := newServer()
 	s := newSession(t, server, "2025-11-25")
 	for _, token := range []string{`1.5`, `null`, `{}`, `[]`, `true`} {

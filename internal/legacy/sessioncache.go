@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// maxWarm bounds the sessions that keep what they have in this process though nobody
-// uses them right now, about a kilobyte each. The next request of such a session need
-// not make that anew. Those that were used last stay.
+// maxCached limits the unused sessions that stay in memory, about a kilobyte each. The next
+// request of such a session need not restore it. The cache evicts the least recently used
+// session.
 const maxCached = 1024
 
-// warm is the sessions that nobody uses, the first the one for longest.
+// sessionCache is the list of unused sessions in memory, the least recently used first.
 type sessionCache struct {
 	oldest, newest *StoredSession
 	n              int
@@ -41,7 +41,7 @@ func (w *sessionCache) remove(l *StoredSession) {
 	w.n--
 }
 
-// use begins one use of a session. It is called with mu held.
+// acquire begins one use of a session. The caller holds mu.
 func (s *Sessions) acquire(l *StoredSession) *StoredSession {
 	if l.refs == 0 && l.cached {
 		s.cache.remove(l)
@@ -73,23 +73,23 @@ func (l *StoredSession) Release() {
 	}
 }
 
-// drop forgets what a session that nobody uses has here. It is called with mu held.
+// evict removes an unused session from memory. The caller holds mu.
 func (s *Sessions) evict(l *StoredSession) {
 	s.cache.remove(l)
 	l.cached = false
 	delete(s.live, l.key)
 }
 
-// beatsPerLife is how finely the lives of sessions that are in use are measured.
+// ticksPerTTL is the resolution at which the use of sessions is measured.
 const ticksPerTTL = 6
 
 func (s *Sessions) tickPeriod() time.Duration {
 	return min(s.limits.Idle, s.limits.Uninitialized) / ticksPerTTL
 }
 
-// beat touches the sessions that have been in use for long: a call may take longer
-// than a session may be idle. One timer does it for all, while any is in use. It goes on
-// when the store has answered for all of them.
+// touchActive renews the sessions that are in use, because a call may take longer than the
+// idle limit. One timer serves all sessions and runs while any is in use. It restarts after
+// the store has answered for all of them.
 func (s *Sessions) touchActive() {
 	var due []*StoredSession
 	s.mu.Lock()
@@ -108,7 +108,7 @@ func (s *Sessions) touchActive() {
 	s.mu.Unlock()
 	for _, l := range due {
 		ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
-		_ = l.Touch(ctx) // if it is gone, the next request finds out
+		_ = l.Touch(ctx) // if the session is gone, its next request fails
 		cancel()
 	}
 	if again {

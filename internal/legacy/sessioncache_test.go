@@ -13,13 +13,13 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// replicas are two processes that share a store.
+// replicas returns two processes that share a store.
 func replicas() (here, there *Sessions) {
 	here, kv := newSessions(SessionLimits{})
 	return here, NewSessions(here.server, kv, SessionLimits{})
 }
 
-func TestSessionIsWarmForItsNextRequest(t *testing.T) {
+func TestSessionIsCachedForItsNextRequest(t *testing.T) {
 	s, _ := newSessions(SessionLimits{})
 	id, other := mustCreate(t, s, principal.Anonymous, "a"), mustCreate(t, s, principal.Anonymous, "a")
 	l := mustOpen(t, s, principal.Anonymous, id)
@@ -28,25 +28,25 @@ func TestSessionIsWarmForItsNextRequest(t *testing.T) {
 	for range 3 {
 		again := mustOpen(t, s, principal.Anonymous, id)
 		if again != l {
-			t.Fatal("it was made anew")
+			t.Fatal("the session was restored anew")
 		}
 		if s.cache.n != 1 || s.cache.oldest.ID != other {
-			t.Errorf("%d are warm while it is in use", s.cache.n)
+			t.Errorf("%d sessions are cached while the session is in use", s.cache.n)
 		}
 		again.Release()
 		if s.cache.n != 2 || s.cache.newest != l {
-			t.Errorf("%d are warm afterwards", s.cache.n)
+			t.Errorf("%d sessions are cached after use", s.cache.n)
 		}
 	}
 	if err := s.Delete(t.Context(), principal.Anonymous, id); err != nil {
 		t.Fatal(err)
 	}
 	if s.cache.n != 1 || len(s.live) != 1 || s.cache.oldest != s.cache.newest {
-		t.Errorf("%d are warm when it has ended, %d live", s.cache.n, len(s.live))
+		t.Errorf("%d sessions are cached after the end, %d in memory", s.cache.n, len(s.live))
 	}
 }
 
-func TestWarmSessionHearsWhatOtherReplicasWereTold(t *testing.T) {
+func TestCachedSessionAdoptsChangesOfOtherReplicas(t *testing.T) {
 	here, there := replicas()
 	id := mustCreate(t, here, principal.Anonymous, "a")
 	mustOpen(t, here, principal.Anonymous, id).Release()
@@ -61,23 +61,23 @@ func TestWarmSessionHearsWhatOtherReplicasWereTold(t *testing.T) {
 	}
 	l.Release()
 	if len(here.live) != 1 || here.cache.n != 1 {
-		t.Errorf("%d live, %d warm", len(here.live), here.cache.n)
+		t.Errorf("%d in memory, %d cached", len(here.live), here.cache.n)
 	}
 
 	if err := there.Delete(t.Context(), principal.Anonymous, id); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := here.Open(t.Context(), principal.Anonymous, id); !errors.Is(err, ErrNoSession) {
-		t.Errorf("after its end: %v", err)
+		t.Errorf("after the end: %v", err)
 	}
 	if len(here.live) != 0 || here.cache.n != 0 {
-		t.Errorf("after its end: %d live, %d warm", len(here.live), here.cache.n)
+		t.Errorf("after the end: %d in memory, %d cached", len(here.live), here.cache.n)
 	}
 }
 
-// So does one that is in use here, by a stream that was opened early perhaps: it must not
-// live as briefly as if its client had not finished the handshake, nor tell it nothing.
-func TestSessionInUseHearsWhatOtherReplicasWereTold(t *testing.T) {
+// A session that is in use, by an early stream for example, also adopts changes of other
+// replicas.
+func TestSessionInUseAdoptsChangesOfOtherReplicas(t *testing.T) {
 	here, there := replicas()
 	id := mustCreate(t, here, principal.Anonymous, "a")
 	early := mustOpen(t, here, principal.Anonymous, id)
@@ -90,11 +90,11 @@ func TestSessionInUseHearsWhatOtherReplicasWereTold(t *testing.T) {
 	l := mustOpen(t, here, principal.Anonymous, id)
 	defer l.Release()
 	if l != early || !l.Ready || !l.subscriptions.ready || l.level.get() != mcp.LevelError {
-		t.Errorf("the same %v, ready %v and %v, level %s", l == early, l.Ready, l.subscriptions.ready, l.level.get())
+		t.Errorf("the same session %v, ready %v and %v, level %s", l == early, l.Ready, l.subscriptions.ready, l.level.get())
 	}
 }
 
-// stuck is a store that does not answer when sessions are touched.
+// blockingStore is a store whose Touch blocks.
 type blockingStore struct {
 	store.KV
 	touching atomic.Int32
@@ -107,8 +107,8 @@ func (s *blockingStore) Touch(ctx context.Context, _ string, _ time.Duration) (s
 	return store.Item{}, ctx.Err()
 }
 
-// I10: however long the store takes, one goroutine waits for it.
-func TestSessionsInUseAreTouchedOneAfterTheOther(t *testing.T) {
+// I10: one goroutine waits for the store, however long the store takes.
+func TestSessionsInUseAreRenewedSequentially(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, kv := newSessions(SessionLimits{})
 		slow := &blockingStore{KV: kv}
@@ -121,7 +121,7 @@ func TestSessionsInUseAreTouchedOneAfterTheOther(t *testing.T) {
 			time.Sleep(time.Second)
 			synctest.Wait()
 			if n := slow.touching.Load(); n > 1 {
-				t.Fatalf("%d wait for the store", n)
+				t.Fatalf("%d goroutines wait for the store", n)
 			}
 		}
 		for _, l := range all {
@@ -131,7 +131,7 @@ func TestSessionsInUseAreTouchedOneAfterTheOther(t *testing.T) {
 	})
 }
 
-func TestWarmSessionsAreBoundedAndTheLastUsedStay(t *testing.T) {
+func TestCacheEvictsTheLeastRecentlyUsedSession(t *testing.T) {
 	s, _ := newSessions(SessionLimits{})
 	var ids []string
 	for range maxCached {
@@ -142,17 +142,17 @@ func TestWarmSessionsAreBoundedAndTheLastUsedStay(t *testing.T) {
 	first.Release()
 	mustOpen(t, s, principal.Anonymous, mustCreate(t, s, principal.Anonymous, "z")).Release()
 	if len(s.live) != maxCached || s.cache.n != maxCached {
-		t.Errorf("%d live, %d warm", len(s.live), s.cache.n)
+		t.Errorf("%d in memory, %d cached", len(s.live), s.cache.n)
 	}
 	if s.live[first.key] != first {
-		t.Error("the one that was used again is gone")
+		t.Error("the most recently used session was evicted")
 	}
 	if s.live[sessionKey(principal.Anonymous, ids[1])] != nil {
-		t.Error("the one that was unused for longest has stayed")
+		t.Error("the least recently used session is still cached")
 	}
 }
 
-// counted is a store that counts how often it is asked.
+// countingStore counts its operations.
 type countingStore struct {
 	store.KV
 	gets, touches int
@@ -168,8 +168,8 @@ func (s *countingStore) Touch(ctx context.Context, key string, ttl time.Duration
 	return s.KV.Touch(ctx, key, ttl)
 }
 
-// A fleet's store is some way off, and calls are many.
-func TestTheUseOfASessionThatIsKnownIsOneOperationOfTheStore(t *testing.T) {
+// A remote store makes every operation expensive.
+func TestUseOfACachedSessionNeedsOneStoreOperation(t *testing.T) {
 	s, kv := newSessions(SessionLimits{})
 	asked := &countingStore{KV: kv}
 	s.store = asked
@@ -189,6 +189,6 @@ func TestTheUseOfASessionThatIsKnownIsOneOperationOfTheStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.Use(t.Context(), principal.Anonymous, id); !errors.Is(err, ErrNoSession) {
-		t.Errorf("after its end: %v", err)
+		t.Errorf("after the end: %v", err)
 	}
 }

@@ -18,19 +18,20 @@ import (
 
 // Errors of Sessions.
 var (
-	// ErrNoSession: there is no session with this id for this principal, or no longer.
-	ErrNoSession = errors.New("no such session")
-	// ErrTooManySessions: the principal, or the process, has as many as it may.
+	// ErrNoSession is the error for an id that is unknown, has expired, or belongs to
+	// another principal.
+	ErrNoSession = errors.New("session not found")
+	// ErrTooManySessions is the error when a limit on sessions is reached.
 	ErrTooManySessions = errors.New("too many sessions")
 )
 
-// SessionLimits bounds sessions that are kept in a store. A zero field means its default.
+// SessionLimits limits stored sessions. A zero field means its default.
 type SessionLimits struct {
-	Idle          time.Duration // a session unused for so long ends; default 30 minutes
-	Uninitialized time.Duration // as Idle, before notifications/initialized; default 30 seconds
-	PerOwner      int           // sessions of one principal; default 100
-	PerAddress    int           // sessions of one address, when nobody is authenticated; default 1,000
-	Total         int           // sessions that this process begins; default 10,000
+	Idle          time.Duration // time without use after which a session ends; default 30 minutes
+	Uninitialized time.Duration // the same before notifications/initialized; default 30 seconds
+	PerOwner      int           // sessions per principal; default 100
+	PerAddress    int           // anonymous sessions per address; default 1,000
+	Total         int           // sessions created by this process; default 10,000
 }
 
 func (l SessionLimits) withDefaults() SessionLimits {
@@ -52,9 +53,9 @@ func (l SessionLimits) withDefaults() SessionLimits {
 	return l
 }
 
-// Sessions keeps the sessions of a transport whose connections do not last, in a
-// store. An idle session is a few hundred bytes there and, here, one entry in a
-// count, apart from the ones that were used last; see maxWarm.
+// Sessions stores the sessions of a transport whose connections are shorter than a session.
+// An idle session uses a few hundred bytes in the store and one entry in a map. The most
+// recently used sessions also stay in memory, see maxCached.
 type Sessions struct {
 	server *Server
 	store  store.KV
@@ -62,47 +63,26 @@ type Sessions struct {
 	quota  quota
 
 	mu       sync.Mutex
-	live     map[string]*StoredSession // by store key; those in use, and the warm
+	live     map[string]*StoredSession // by store key; in use or cached
 	cache    sessionCache
-	ticks    int         // how often beat has been called
-	timer    *time.Timer // for beat; nil until needed
-	armed    bool        // beat will be called
-	draining bool        // no standalone stream may stay open
+	ticks    int         // calls of touchActive
+	timer    *time.Timer // for touchActive; nil until needed
+	armed    bool        // the timer is running
+	draining bool        // no standalone stream may be open
 }
 
-// Live is what a session has in this process while it is being used, and for a while
-// afterwards.
-type StoredSession struct {
-	*Session
-	ID       string
-	key      string
-	sessions *Sessions
-
-	inflight *rpc.Inflight
-
-	// Under the mutex of all.
-	version   uint64 // of the state in the store that is known here
-	refs      int
-	touchedAt int // the beat after which it was last used or touched
-	cached    bool
-	older     *StoredSession // in the list of the warm
-	newer     *StoredSession // likewise
-	streams   chan struct{}  // closed when a newer standalone stream takes over, or the session ends
-}
-
-// storeTimeout bounds what is asked of the store for no request in particular.
+// storeTimeout is the time-out for store operations that belong to no request.
 const storeTimeout = 5 * time.Second
 
-// NewSessions keeps the sessions of server in kv.
+// NewSessions returns the sessions of server, stored in kv.
 func NewSessions(server *Server, kv store.KV, limits SessionLimits) *Sessions {
 	limits = limits.withDefaults()
 	return &Sessions{server: server, store: kv, limits: limits, live: make(map[string]*StoredSession), quota: quota{total: limits.Total}}
 }
 
-// Create keeps the state of a session that has just had its handshake, and
-// returns its id: 128 random bits, which is what guards the session of somebody
-// anonymous. Address is where the client is; it counts instead of the principal
-// when nobody is authenticated.
+// Create stores the state of a new session and returns its id: 128 random bits, which
+// protect the session of an anonymous client. The sessions of anonymous clients are counted
+// by address, other sessions by principal.
 func (s *Sessions) Create(ctx context.Context, who principal.Principal, address string, state State) (id string, err error) {
 	owner, most := who.Key(), s.limits.PerOwner
 	if who == principal.Anonymous {
@@ -112,11 +92,11 @@ func (s *Sessions) Create(ctx context.Context, who principal.Principal, address 
 	rand.Read(random[:])
 	id = base64.RawURLEncoding.EncodeToString(random[:])
 	key := sessionKey(who, id)
-	gone := func(key string) bool {
+	expired := func(key string) bool {
 		_, err := s.store.Get(ctx, key)
 		return errors.Is(err, store.ErrNotFound)
 	}
-	if !s.quota.add(owner, key, most, gone) {
+	if !s.quota.add(owner, key, most, expired) {
 		return "", ErrTooManySessions
 	}
 	_, err = s.store.Put(ctx, key, state.Encode(), store.PutOptions{TTL: s.limits.Uninitialized, IfAbsent: true})
@@ -127,31 +107,31 @@ func (s *Sessions) Create(ctx context.Context, who principal.Principal, address 
 	if errors.Is(err, store.ErrFull) {
 		return "", fmt.Errorf("%w: %w", ErrTooManySessions, err)
 	}
-	return "", fmt.Errorf("keep session: %w", err)
+	return "", fmt.Errorf("cannot write session: %w", err)
 }
 
-// randomBytes is how long an id is before it is encoded.
+// randomBytes is the length of an id before it is encoded.
 const randomBytes = 16
 
-// isID reports whether id could be one of ours. Others are not worth a look at the
-// store, and may be of any length.
+// isSessionID reports whether id has the form of a session id. Other ids, which may have
+// any length, are not looked up in the store.
 func isSessionID(id string) bool {
 	if len(id) != base64.RawURLEncoding.EncodedLen(randomBytes) {
 		return false
 	}
 	var random [randomBytes]byte
 	_, err := base64.RawURLEncoding.Strict().Decode(random[:], []byte(id))
-	return err == nil && !strings.ContainsAny(id, "\r\n") // which decoding skips
+	return err == nil && !strings.ContainsAny(id, "\r\n") // the decoder would skip them
 }
 
-// Open finds a session for one use, which Release ends. The error is ErrNoSession,
-// or the store's.
+// Open finds a session for one use, which Release ends. The error is ErrNoSession or the
+// store's.
 func (s *Sessions) Open(ctx context.Context, who principal.Principal, id string) (*StoredSession, error) {
 	return s.open(who, id, func(key string, _ time.Duration) (store.Item, error) { return s.store.Get(ctx, key) })
 }
 
-// Use is Open, and makes the session young again: both in one operation of the store, if
-// this process knows how long the session lives.
+// Use is Open, and renews the session's life. It needs one store operation if the session
+// is in memory.
 func (s *Sessions) Use(ctx context.Context, who principal.Principal, id string) (*StoredSession, error) {
 	touched := false
 	l, err := s.open(who, id, func(key string, ttl time.Duration) (store.Item, error) {
@@ -170,8 +150,8 @@ func (s *Sessions) Use(ctx context.Context, who principal.Principal, id string) 
 	return l, nil
 }
 
-// open finds a session of which read reads the state. It is told how long the session
-// lives when it is not used, 0 if that is not known here.
+// open finds a session whose state read returns. Read receives the session's life when
+// idle, or 0 if it is not in memory.
 func (s *Sessions) open(who principal.Principal, id string, read func(key string, ttl time.Duration) (store.Item, error)) (*StoredSession, error) {
 	if !isSessionID(id) {
 		return nil, ErrNoSession
@@ -180,19 +160,19 @@ func (s *Sessions) open(who principal.Principal, id string, read func(key string
 	before, ttl := s.known(key)
 	item, err := read(key, ttl)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return nil, fmt.Errorf("find session: %w", err)
+		return nil, fmt.Errorf("cannot read session: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.live[key]
-	if l != nil && l.refs == 0 && l.version == before && (err != nil || item.Version != l.version) { // ended or changed by another replica
+	if l != nil && l.refs == 0 && l.version == before && (err != nil || item.Version != l.version) { // another replica has ended or changed it
 		s.evict(l)
 		l = nil
 	}
 	switch {
 	case err != nil:
 		return nil, ErrNoSession
-	case l != nil && (item.Version == l.version || l.version != before): // which is newer than item
+	case l != nil && (item.Version == l.version || l.version != before): // newer than item
 		return s.acquire(l), nil
 	}
 	state, err := DecodeState(item.Value)
@@ -207,7 +187,7 @@ func (s *Sessions) open(who principal.Principal, id string, read func(key string
 		l.stored, l.Source = l, id
 		l.subscriptions.stored = l
 		s.live[key] = l
-	} else { // in use, and another replica was told otherwise
+	} else { // in use, and another replica has changed the state
 		l.version, l.Ready = item.Version, state.Ready
 		l.level.set(state.LogLevel)
 		l.subscriptions.restore(state)
@@ -215,8 +195,8 @@ func (s *Sessions) open(who principal.Principal, id string, read func(key string
 	return s.acquire(l), nil
 }
 
-// known returns what is known here of a session: the version of its state, and how long
-// it lives when it is not used. Of others it returns 0 and 0.
+// known returns the version of the state in memory and the session's life when idle. It
+// returns zeros if the session is not in memory.
 func (s *Sessions) known(key string) (version uint64, ttl time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,57 +206,7 @@ func (s *Sessions) known(key string) (version uint64, ttl time.Duration) {
 	return 0, 0
 }
 
-// retain begins one more use of a session that is in use.
-func (l *StoredSession) retain() {
-	l.sessions.mu.Lock()
-	defer l.sessions.mu.Unlock()
-	l.refs++
-}
-
-// Key is the session's key in the store. It begins with the principal.
-func (l *StoredSession) Key() string { return l.key }
-
-// Touch makes the session young again.
-func (l *StoredSession) Touch(ctx context.Context) error {
-	l.sessions.mu.Lock()
-	ttl := l.ttl()
-	l.touchedAt = l.sessions.ticks
-	l.sessions.mu.Unlock()
-	_, err := l.sessions.store.Touch(ctx, l.key, ttl)
-	if errors.Is(err, store.ErrNotFound) {
-		return ErrNoSession
-	}
-	return err
-}
-
-// ttl is how long the session lives when it is not used. It is called with the
-// mutex of all held.
-func (l *StoredSession) ttl() time.Duration {
-	if l.Ready {
-		return l.sessions.limits.Idle
-	}
-	return l.sessions.limits.Uninitialized
-}
-
-// Initialized notes that the client has finished the handshake: from now on the
-// session lives as long as it is used. The error is ErrNoSession, or the store's.
-func (l *StoredSession) MarkReady(ctx context.Context) error {
-	l.sessions.mu.Lock()
-	ready := l.Ready
-	l.sessions.mu.Unlock()
-	if ready {
-		return nil
-	}
-	if err := l.update(ctx, func(state *State) { state.Ready = true }); err != nil {
-		return err
-	}
-	l.sessions.mu.Lock()
-	l.Ready = true
-	l.sessions.mu.Unlock()
-	return nil
-}
-
-// Delete ends a session, and whatever it has in flight in this process.
+// Delete ends a session and cancels its requests in flight in this process.
 func (s *Sessions) Delete(ctx context.Context, who principal.Principal, id string) error {
 	key := sessionKey(who, id)
 	if err := s.store.Delete(ctx, key); err != nil {
@@ -300,29 +230,8 @@ func (s *Sessions) Delete(ctx context.Context, who principal.Principal, id strin
 	return nil
 }
 
-// Stream claims the session's standalone stream, of which there is one: whoever
-// had it finds its channel closed (2025-11-25, basic/transports, Multiple
-// Connections: a message goes to one stream).
-//
-// When the server shuts down, or the session has been deleted meanwhile, the channel
-// is closed already. Changes are for the client, see [Session.Listen].
-func (l *StoredSession) Stream() (taken <-chan struct{}, changes *NotificationQueue) {
-	l.sessions.mu.Lock()
-	defer l.sessions.mu.Unlock()
-	if l.streams != nil {
-		close(l.streams)
-	}
-	l.streams = make(chan struct{})
-	taken, changes = l.streams, l.Notifications()
-	if l.sessions.draining || l.sessions.live[l.key] != l {
-		close(l.streams)
-		l.streams = nil
-	}
-	return taken, changes
-}
-
-// CloseStreams ends every standalone stream, and those yet to come, for a server
-// that shuts down.
+// CloseStreams ends every standalone stream, including later ones. Call it when the server
+// shuts down.
 func (s *Sessions) CloseStreams() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -335,10 +244,10 @@ func (s *Sessions) CloseStreams() {
 	}
 }
 
-// sessionKey begins with the principal, so that an id alone never opens somebody
-// else's session. It has a digest of the id, which is all that guards the session of
-// somebody anonymous: whoever gets to read keys, in a slow log of a store or in a
-// listing, can open nothing.
+// sessionKey returns the key of a session in the store. It begins with the principal, so
+// that an id opens no session of another principal. It contains a digest of the id, because
+// the id alone protects an anonymous session: a reader of the keys, in a log or a listing,
+// must not learn ids.
 func sessionKey(who principal.Principal, id string) string {
 	sum := sha256.Sum256([]byte(id))
 	var text [sessionDigest]byte

@@ -3,9 +3,7 @@ package legacy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"regexp"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,7 +15,7 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// spy is a store that counts and can be made to fail.
+// faultyStore is a store that counts its operations and can be made to fail.
 type faultyStore struct {
 	store.KV
 	gets atomic.Int64
@@ -76,7 +74,7 @@ func mustOpen(t *testing.T, s *Sessions, who principal.Principal, id string) *St
 	return l
 }
 
-// exists reports whether a session can be opened, without making it younger.
+// exists reports whether a session can be opened. It does not renew the session.
 func exists(t *testing.T, s *Sessions, id string) bool {
 	t.Helper()
 	l, err := s.Open(t.Context(), principal.Anonymous, id)
@@ -90,18 +88,18 @@ func exists(t *testing.T, s *Sessions, id string) bool {
 
 func TestT8SessionIDsAreUnguessableAndVisibleASCII(t *testing.T) {
 	s, _ := newSessions(SessionLimits{})
-	form := regexp.MustCompile(`^[A-Za-z0-9_-]{22}$`) // 132 bits' worth of characters for 128
+	form := regexp.MustCompile(`^[A-Za-z0-9_-]{22}$`) // the characters of 132 bits for 128
 	seen := make(map[string]bool)
 	for range 1000 {
 		id := mustCreate(t, s, principal.Anonymous, "a")
 		if !form.MatchString(id) || seen[id] {
-			t.Fatalf("id %q, seen before: %v", id, seen[id])
+			t.Fatalf("id %q, duplicate: %v", id, seen[id])
 		}
 		seen[id] = true
 	}
 }
 
-// Ids that are none of ours, however long or odd, are unknown without a look at the store.
+// Ids of another form are rejected without a look at the store.
 func TestT8ForgedSessionIDsAreUnknown(t *testing.T) {
 	s, kv := newSessions(SessionLimits{})
 	id := mustCreate(t, s, principal.Anonymous, "a")
@@ -115,15 +113,15 @@ func TestT8ForgedSessionIDsAreUnknown(t *testing.T) {
 		}
 	}
 	if n := kv.gets.Load() - before; n != 0 {
-		t.Errorf("the store was asked %d times", n)
+		t.Errorf("the store was queried %d times", n)
 	}
 	if _, err := s.Open(t.Context(), principal.Anonymous, strings.Repeat("A", 22)); !errors.Is(err, ErrNoSession) {
 		t.Errorf("%v", err)
 	}
 }
 
-// Whoever gets to see the keys of a store has got no session by that.
-func TestKeysOfTheStoreDoNotTellSessionIDs(t *testing.T) {
+// The keys of the store do not reveal session ids.
+func TestStoreKeysDoNotRevealSessionIDs(t *testing.T) {
 	s, _ := newSessions(SessionLimits{})
 	for _, who := range []principal.Principal{principal.Anonymous, user(t, "ada")} {
 		id := mustCreate(t, s, who, "a")
@@ -132,15 +130,15 @@ func TestKeysOfTheStoreDoNotTellSessionIDs(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.HasPrefix(l.Key(), who.Key()+"session/") || strings.Contains(l.Key(), id) {
-			t.Errorf("the session %s is kept at %s", id, l.Key())
+			t.Errorf("the session %s has the key %s", id, l.Key())
 		}
 		l.Release()
 	}
 }
 
-// T9, T10: an id is of no use to anybody but the session's principal, and tells nobody else
-// that it exists.
-func TestT9T10SessionIsUnknownToEverybodyElse(t *testing.T) {
+// T9, T10: an id opens a session for its principal only. For others the session does not
+// exist.
+func TestT9T10SessionBelongsToItsPrincipal(t *testing.T) {
 	s, _ := newSessions(SessionLimits{})
 	ada, bob := user(t, "ada"), user(t, "bob")
 	all := []principal.Principal{ada, bob, principal.Anonymous, principal.Local}
@@ -150,7 +148,7 @@ func TestT9T10SessionIsUnknownToEverybodyElse(t *testing.T) {
 			l, err := s.Open(t.Context(), other, id)
 			switch {
 			case other == owner && err != nil:
-				t.Errorf("%s cannot open their session: %v", owner, err)
+				t.Errorf("%s cannot open the session: %v", owner, err)
 			case other == owner:
 				l.Release()
 			case !errors.Is(err, ErrNoSession):
@@ -163,7 +161,7 @@ func TestT9T10SessionIsUnknownToEverybodyElse(t *testing.T) {
 			}
 		}
 		if l, err := s.Open(t.Context(), owner, id); err != nil {
-			t.Errorf("somebody else has deleted the session of %s", owner)
+			t.Errorf("another principal has deleted the session of %s", owner)
 		} else {
 			l.Release()
 		}
@@ -181,7 +179,7 @@ func TestSessionIsOpenedAsItWasCreated(t *testing.T) {
 	again := mustOpen(t, s, principal.Anonymous, id)
 	defer again.Release()
 	if again != l {
-		t.Error("two uses at a time share nothing")
+		t.Error("two concurrent uses share nothing")
 	}
 }
 
@@ -191,11 +189,11 @@ func TestUninitializedSessionEndsAfterThirtySeconds(t *testing.T) {
 		id := mustCreate(t, s, principal.Anonymous, "a")
 		time.Sleep(29 * time.Second)
 		if !exists(t, s, id) {
-			t.Error("it ended early")
+			t.Error("the session ended early")
 		}
 		time.Sleep(time.Second)
 		if exists(t, s, id) {
-			t.Error("it is still there")
+			t.Error("the session has not ended")
 		}
 	})
 }
@@ -213,24 +211,24 @@ func TestInitializedSessionEndsWhenIdleForHalfAnHour(t *testing.T) {
 			}
 		}
 		use(func(l *StoredSession) error { return l.MarkReady(t.Context()) })
-		for range 3 { // use keeps it young
+		for range 3 { // use renews the session
 			time.Sleep(29 * time.Minute)
 			use(func(l *StoredSession) error {
 				if !l.Ready {
-					t.Error("that it is initialized was forgotten")
+					t.Error("notifications/initialized is forgotten")
 				}
 				return l.Touch(t.Context())
 			})
 		}
 		time.Sleep(30 * time.Minute)
 		if exists(t, s, id) {
-			t.Error("it is still there")
+			t.Error("the session has not ended")
 		}
 	})
 }
 
-// A call, or an open stream, is use, however long it takes: the session does not
-// expire below it, nor does it live on because of it.
+// A long call or an open stream is use: the session does not expire. After its end, the
+// idle limit applies again.
 func TestSessionDoesNotExpireWhileItIsUsed(t *testing.T) {
 	for name, initialized := range map[string]bool{"initialized": true, "uninitialized": false} {
 		t.Run(name, func(t *testing.T) {
@@ -250,14 +248,14 @@ func TestSessionDoesNotExpireWhileItIsUsed(t *testing.T) {
 				l.Release()
 				time.Sleep(30 * time.Minute)
 				if exists(t, s, id) {
-					t.Error("it is still there")
+					t.Error("the session has not ended")
 				}
 			})
 		})
 	}
 }
 
-// The handshake of a session that was deleted in the middle of it does not bring it back.
+// If a session is deleted during its handshake, the handshake does not restore it.
 func TestDeletedSessionStaysDeleted(t *testing.T) {
 	s, kv := newSessions(SessionLimits{})
 	id := mustCreate(t, s, principal.Anonymous, "a")
@@ -266,26 +264,26 @@ func TestDeletedSessionStaysDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := l.MarkReady(t.Context()); !errors.Is(err, ErrNoSession) {
-		t.Errorf("initialized: %v", err)
+		t.Errorf("MarkReady: %v", err)
 	}
 	if err := l.Touch(t.Context()); !errors.Is(err, ErrNoSession) {
-		t.Errorf("touched: %v", err)
+		t.Errorf("Touch: %v", err)
 	}
 	l.Release()
 	if exists(t, s, id) {
-		t.Error("it is back")
+		t.Error("the session exists again")
 	}
 	if _, err := kv.KV.Get(t.Context(), sessionKey(principal.Anonymous, id)); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("the store has it: %v", err)
+		t.Errorf("the store has the session: %v", err)
 	}
 }
 
-func TestInitializedMayBeSaidMoreThanOnce(t *testing.T) {
+func TestMarkReadyMayBeRepeated(t *testing.T) {
 	s, _ := newSessions(SessionLimits{})
 	id := mustCreate(t, s, principal.Anonymous, "a")
 	l := mustOpen(t, s, principal.Anonymous, id)
 	defer l.Release()
-	// Another replica has noted it in the meantime.
+	// Another replica has stored it meanwhile.
 	other := State{Revision: l.Revision, Info: l.Info, Capabilities: l.Capabilities, Ready: true}
 	if _, err := s.store.Put(t.Context(), l.key, other.Encode(), store.PutOptions{TTL: time.Minute}); err != nil {
 		t.Fatal(err)
@@ -296,11 +294,11 @@ func TestInitializedMayBeSaidMoreThanOnce(t *testing.T) {
 		}
 	}
 	if !l.Ready {
-		t.Error("it is not noted")
+		t.Error("the session is not ready")
 	}
 }
 
-func TestDeleteEndsWhatIsInFlight(t *testing.T) {
+func TestDeleteCancelsRequestsInFlight(t *testing.T) {
 	server, calls := newServer()
 	s := NewSessions(server, store.NewMemory(store.MemoryOptions{}), SessionLimits{})
 	id := mustCreate(t, s, principal.Anonymous, "a")
@@ -316,12 +314,12 @@ func TestDeleteEndsWhatIsInFlight(t *testing.T) {
 	}
 	<-h.ctx.Done()
 	if out := <-done; len(out) != 0 {
-		t.Errorf("it was answered: %s", out)
+		t.Errorf("the cancelled request has a response: %s", out)
 	}
 }
 
-// T11: a session has one standalone stream, and whoever asks for it last has it.
-func TestT11NewerStreamTakesOver(t *testing.T) {
+// T11: a session has one standalone stream, and a newer one replaces it.
+func TestT11NewerStreamReplacesAnOlderOne(t *testing.T) {
 	s, _ := newSessions(SessionLimits{})
 	id := mustCreate(t, s, principal.Anonymous, "a")
 	l := mustOpen(t, s, principal.Anonymous, id)
@@ -329,14 +327,14 @@ func TestT11NewerStreamTakesOver(t *testing.T) {
 	first, _ := l.Stream()
 	select {
 	case <-first:
-		t.Fatal("the first was taken from the beginning")
+		t.Fatal("the first stream was replaced at once")
 	default:
 	}
 	second, _ := l.Stream()
 	<-first
 	select {
 	case <-second:
-		t.Fatal("the second was taken from the beginning")
+		t.Fatal("the second stream was replaced at once")
 	default:
 	}
 	if err := s.Delete(t.Context(), principal.Anonymous, id); err != nil {
@@ -355,129 +353,13 @@ func TestStreamsEndWhenTheServerShutsDown(t *testing.T) {
 	open, _ := l.Stream()
 	s.CloseStreams()
 	<-open
-	late, _ := l.Stream() // came too late to be told
+	late, _ := l.Stream() // opened after CloseStreams
 	<-late
 	s.CloseStreams()
 }
 
-func TestQuotas(t *testing.T) {
-	limits := SessionLimits{PerOwner: 2, PerAddress: 3, Total: 6}
-	s, _ := newSessions(limits)
-	ada, bob := user(t, "ada"), user(t, "bob")
-	create := func(who principal.Principal, address string) error {
-		_, err := s.Create(t.Context(), who, address, someState)
-		return err
-	}
-	want := func(err error, full bool) {
-		t.Helper()
-		if errors.Is(err, ErrTooManySessions) != full || err != nil && !full {
-			t.Errorf("%v, want full: %v", err, full)
-		}
-	}
-	want(create(ada, "1"), false)
-	want(create(ada, "2"), false)
-	want(create(ada, "3"), true) // by principal, wherever they are
-	want(create(principal.Anonymous, "1"), false)
-	want(create(principal.Anonymous, "1"), false)
-	want(create(principal.Anonymous, "1"), false)
-	want(create(principal.Anonymous, "1"), true) // by address, whoever they are
-	id := mustCreate(t, s, bob, "1")
-	want(create(bob, "1"), true) // by now, all there may be
-	want(create(principal.Anonymous, "2"), true)
-	if err := s.Delete(t.Context(), bob, id); err != nil {
-		t.Fatal(err)
-	}
-	want(create(principal.Anonymous, "2"), false)
-	want(create(principal.Anonymous, "3"), true)
-}
-
-func TestDefaultQuotasAreThoseThatAreDocumented(t *testing.T) {
-	got := SessionLimits{}.withDefaults()
-	want := SessionLimits{Idle: 30 * time.Minute, Uninitialized: 30 * time.Second, PerOwner: 100, PerAddress: 1000, Total: 10000}
-	if got != want {
-		t.Errorf("%+v", got)
-	}
-}
-
-// What has expired, of which the store tells nobody, frees its place.
-func TestExpiredSessionsFreeTheirPlaces(t *testing.T) {
-	for name, limits := range map[string]SessionLimits{
-		"of the address": {PerAddress: 3},
-		"of the process": {Total: 3},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s, _ := newSessions(limits)
-				var kept string
-				for range 3 {
-					kept = mustCreate(t, s, principal.Anonymous, "a")
-				}
-				l := mustOpen(t, s, principal.Anonymous, kept)
-				if err := l.MarkReady(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				l.Release()
-				if _, err := s.Create(t.Context(), principal.Anonymous, "a", someState); !errors.Is(err, ErrTooManySessions) {
-					t.Fatal(err)
-				}
-				time.Sleep(31 * time.Second)
-				for range 2 {
-					mustCreate(t, s, principal.Anonymous, "a")
-				}
-				if _, err := s.Create(t.Context(), principal.Anonymous, "a", someState); !errors.Is(err, ErrTooManySessions) {
-					t.Errorf("the third: %v", err)
-				}
-			})
-		})
-	}
-}
-
-// Whoever begins sessions for sport while there is no room does not make the server
-// look at all of them each time.
-func TestFullQuotaIsCheckedOnceASecond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, kv := newSessions(SessionLimits{Total: 50})
-		for range 50 {
-			mustCreate(t, s, principal.Anonymous, "a")
-		}
-		refused := func() {
-			t.Helper()
-			if _, err := s.Create(t.Context(), principal.Anonymous, "b", someState); !errors.Is(err, ErrTooManySessions) {
-				t.Fatal(err)
-			}
-		}
-		for range 100 {
-			refused()
-		}
-		if n := kv.gets.Load(); n != 50 {
-			t.Errorf("%d lookups", n)
-		}
-		time.Sleep(time.Second)
-		refused()
-		if n := kv.gets.Load(); n != 100 {
-			t.Errorf("%d lookups after a second", n)
-		}
-	})
-}
-
-func TestSessionThatCannotBeKeptTakesNoPlace(t *testing.T) {
-	for cause, full := range map[error]bool{store.ErrFull: true, errors.New("unreachable"): false} {
-		s, kv := newSessions(SessionLimits{Total: 1})
-		kv.failWith(cause)
-		if _, err := s.Create(t.Context(), principal.Anonymous, "a", someState); !errors.Is(err, cause) || errors.Is(err, ErrTooManySessions) != full {
-			t.Errorf("%v", err)
-		}
-		kv.fail.Store(nil)
-		mustCreate(t, s, principal.Anonymous, "a")
-		if n := kv.gets.Load(); n != 0 {
-			t.Errorf("its place was free only after %d lookups", n)
-		}
-	}
-}
-
-// A store that cannot be reached is no proof that the session is gone: the client
-// would begin another one.
-func TestStoreFailureIsNoMissingSession(t *testing.T) {
+// A session has not ended because the store fails: the client would create another one.
+func TestStoreFailureDiffersFromAMissingSession(t *testing.T) {
 	s, kv := newSessions(SessionLimits{})
 	id := mustCreate(t, s, principal.Anonymous, "a")
 	broken := errors.New("unreachable")
@@ -494,7 +376,7 @@ func TestStoreFailureIsNoMissingSession(t *testing.T) {
 	}
 }
 
-func TestStoredNonsenseIsAnError(t *testing.T) {
+func TestMalformedStoredStateIsAnError(t *testing.T) {
 	s, kv := newSessions(SessionLimits{})
 	id := mustCreate(t, s, principal.Anonymous, "a")
 	for _, nonsense := range []string{``, `null`, `{}`, `{"revision":"2099-01-01","info":{},"capabilities":{}}`, `{"revision":"2025-11-25","info":{"name":7},"capabilities":{}}`} {
@@ -506,50 +388,6 @@ func TestStoredNonsenseIsAnError(t *testing.T) {
 		}
 	}
 	if len(s.live) != 0 {
-		t.Error("it is kept as live")
+		t.Error("the session is in memory")
 	}
-}
-
-// 5,000 idle sessions cost their bytes in the store and a place in the count: no
-// goroutine, no timer, nothing live.
-func TestIdleSessionsCostTwoKilobytesAndNoGoroutine(t *testing.T) {
-	const n, most = 5000, 2 << 10
-	heap := func() int64 {
-		runtime.GC()
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
-	s, _ := newSessions(SessionLimits{PerAddress: n})
-	state := State{
-		Revision:     mcp.V20251125,
-		Info:         []byte(`{"name":"a-client-of-the-usual-kind","title":"A client of the usual kind","version":"1.23.4"}`),
-		Capabilities: []byte(`{"roots":{"listChanged":true},"sampling":{},"elicitation":{"form":{},"url":{}}}`),
-	}
-	goroutines, before := runtime.NumGoroutine(), heap()
-	for i := range n {
-		address := fmt.Sprintf("192.0.2.%d", i%250)
-		id, err := s.Create(t.Context(), principal.Anonymous, address, state)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := mustOpen(t, s, principal.Anonymous, id)
-		if err := l.MarkReady(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		l.Release()
-	}
-	each := (heap() - before) / n
-	t.Logf("%d bytes each", each)
-	if each > most {
-		t.Errorf("an idle session costs %d bytes, and may cost %d", each, most)
-	}
-	if now := runtime.NumGoroutine(); now > goroutines {
-		t.Errorf("%d goroutines, %d before", now, goroutines)
-	}
-	if len(s.live) != maxCached || s.cache.n != maxCached {
-		t.Errorf("%d are live, %d warm", len(s.live), s.cache.n)
-	}
-	runtime.KeepAlive(s)
 }

@@ -9,14 +9,13 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// State is what a session is, apart from what it has in flight: small enough to
-// be kept in a store while the session is idle.
+// State is the stored part of a session: everything except the requests in flight.
 type State struct {
 	Revision           mcp.Revision
-	Info, Capabilities []byte           // what the client said of itself, as JSON objects
-	Ready              bool             // notifications/initialized has arrived
-	LogLevel           mcp.LoggingLevel // that the client has chosen; empty: it has not
-	Subscribed         []string         // URIs of the resources that the client is told of
+	Info, Capabilities []byte           // the client's description of itself, as JSON objects
+	Ready              bool             // the client has sent notifications/initialized
+	LogLevel           mcp.LoggingLevel // the level that the client has set; empty: the default
+	Subscribed         []string         // URIs of the resources to which the client has subscribed
 }
 
 // Encode returns the state as JSON.
@@ -46,10 +45,10 @@ func (s *State) Encode() []byte {
 	return append(b, '}')
 }
 
-var errBadState = errors.New("the stored session is not one of ours")
+var errBadState = errors.New("stored session is malformed")
 
-// DecodeState undoes Encode. The state keeps views of raw. It is read for each
-// request, so it costs no memory of its own.
+// DecodeState decodes the result of Encode. The state contains views of raw, because every
+// request decodes it.
 func DecodeState(raw []byte) (s State, err error) {
 	revision, _ := jsonrpc.Get(raw, "revision")
 	s.Revision = mcp.Revision(jsonrpc.Unquote(revision))

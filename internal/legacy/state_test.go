@@ -27,7 +27,7 @@ func TestStateSurvivesTheStore(t *testing.T) {
 		}
 		got, err := DecodeState(want.Encode())
 		if err != nil || got.Revision != want.Revision || got.Ready != want.Ready || !bytes.Equal(got.Info, want.Info) || !bytes.Equal(got.Capabilities, want.Capabilities) {
-			t.Fatalf("%s becomes %+v, %v", want.Encode(), got, err)
+			t.Fatalf("%s decodes as %+v, %v", want.Encode(), got, err)
 		}
 	})
 }

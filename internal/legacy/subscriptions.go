@@ -10,23 +10,23 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// subscriptions is what a session hears of that nobody has asked for in a request:
-// of the lists of everything that the server declares, and of the resources that the
-// client has subscribed to (2025-11-25, server/resources, Subscriptions).
+// subscriptions selects the changes that a session receives: changes of lists that the
+// server declares, and updates of resources to which the client has subscribed (2025-11-25,
+// server/resources, Subscriptions).
 type subscriptions struct {
-	stored *StoredSession // the session, if it is kept in a store
+	stored *StoredSession // nil unless the session is stored
 
 	mu    sync.Mutex
-	lock  chan struct{} // held by whoever changes uris; made when first needed
+	lock  chan struct{} // a mutex for changes of uris; created on first use
 	uris  []string      // never modified, only replaced
-	ready bool          // the handshake is over: the client may be told of changes
+	ready bool          // the client has sent notifications/initialized
 	lists mcp.SubscriptionFilter
-	queue *rpc.Subscription // of the stream that changes are delivered on; nil: there is none
+	queue *rpc.Subscription // the subscription of the open stream; nil: none is open
 }
 
 var _ rpc.Subscriber = (*subscriptions)(nil)
 
-// Subscribe implements call.Subscriber.
+// Subscribe implements rpc.Subscriber.
 func (s *subscriptions) Subscribe(ctx context.Context, uri string) error {
 	return s.change(ctx, func(uris []string) ([]string, error) {
 		if slices.Contains(uris, uri) {
@@ -37,14 +37,14 @@ func (s *subscriptions) Subscribe(ctx context.Context, uri string) error {
 	})
 }
 
-// Unsubscribe implements call.Subscriber.
+// Unsubscribe implements rpc.Subscriber.
 func (s *subscriptions) Unsubscribe(ctx context.Context, uri string) error {
 	return s.change(ctx, func(uris []string) ([]string, error) {
 		return slices.DeleteFunc(slices.Clone(uris), func(u string) bool { return u == uri }), nil
 	})
 }
 
-// change changes the URIs, one change after the other.
+// change changes the URIs. Changes run one after the other.
 func (s *subscriptions) change(ctx context.Context, change func([]string) ([]string, error)) error {
 	s.mu.Lock()
 	if s.lock == nil {
@@ -84,7 +84,7 @@ func (s *subscriptions) set(uris []string) {
 	s.apply()
 }
 
-// keep takes over what another replica has been told.
+// restore adopts a state that another replica has changed.
 func (s *subscriptions) restore(state State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +92,7 @@ func (s *subscriptions) restore(state State) {
 	s.apply()
 }
 
-// begin notes that the client may be told of changes, and of which lists.
+// activate starts the delivery of changes, including those of lists.
 func (s *subscriptions) activate(lists mcp.SubscriptionFilter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,14 +100,14 @@ func (s *subscriptions) activate(lists mcp.SubscriptionFilter) {
 	s.apply()
 }
 
-// apply is called with mu held.
+// apply updates the open subscription. The caller holds mu.
 func (s *subscriptions) apply() {
 	if s.queue != nil {
 		s.queue.Set(s.filter())
 	}
 }
 
-// filter is called with mu held.
+// filter returns the changes to deliver. The caller holds mu.
 func (s *subscriptions) filter() mcp.SubscriptionFilter {
 	if !s.ready {
 		return mcp.SubscriptionFilter{}
@@ -117,17 +117,16 @@ func (s *subscriptions) filter() mcp.SubscriptionFilter {
 	return filter
 }
 
-// lists is what the server tells of without being asked: of the lists of what it
-// offers, if it has declared that.
+// listFilter returns the list changes that the server declares.
 func (s *Server) listFilter(who principal.Principal) mcp.SubscriptionFilter {
 	all := mcp.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true}
 	return rpc.Honoured(all, s.Describe(who).Capabilities)
 }
 
-// Listen begins to note what is to be said to the client, once the handshake is over. The
-// caller delivers it, on the one stream that such messages go to, and closes the
-// subscription. Whoever has listened before hears nothing more, and what it has not
-// taken comes here.
+// Notifications opens the session's queue of notifications, which receives changes after
+// the handshake. The caller delivers them on one stream and closes the queue. An older
+// queue of the session receives nothing more, and its pending notifications move to the new
+// one.
 func (s *Session) Notifications() *NotificationQueue {
 	lists := s.server.listFilter(s.who)
 	u := &s.subscriptions
@@ -147,11 +146,11 @@ func (s *Session) Notifications() *NotificationQueue {
 		u.queue.Close()
 	}
 	u.queue = next
-	next.Rouse() // there may be something that nobody has listened to
+	next.Rouse() // announcements may be waiting for a listener
 	return &NotificationQueue{s, next}
 }
 
-// rouse has whoever listens look what there is to say.
+// wake wakes the reader of the open queue.
 func (s *subscriptions) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,24 +159,23 @@ func (s *subscriptions) wake() {
 	}
 }
 
-// isOpen reports whether open is what the client listens to.
+// isCurrent reports whether open is the subscription of the open queue.
 func (s *subscriptions) isCurrent(open *rpc.Subscription) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.queue == open
 }
 
-// keepSubscribed changes the session's URIs in the store, where the next request
-// finds them, on whichever replica.
+// storeSubscribed changes the session's URIs in the store, where every replica finds them.
 func (l *StoredSession) storeSubscribed(ctx context.Context, change func([]string) ([]string, error)) (now []string, _ error) {
-	var refused error
+	var rejected error
 	err := l.update(ctx, func(state *State) {
-		if now, refused = change(state.Subscribed); refused == nil {
+		if now, rejected = change(state.Subscribed); rejected == nil {
 			state.Subscribed = now
 		}
 	})
-	if refused != nil {
-		err = refused
+	if rejected != nil {
+		err = rejected
 	}
 	return now, err
 }

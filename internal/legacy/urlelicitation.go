@@ -13,40 +13,41 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// maxVisits bounds the URLs that a client's user is known to be at. Of more, the end
-// is not waited for.
+// maxURLElicitations limits the URL elicitations whose completion the client tracks.
 const maxURLElicitations = 64
 
-// Bounds on the reports that come early: how many are kept, and how long their ids are,
-// in bytes.
+// Limits on completions that arrive early: their number, and the length of their ids in
+// bytes.
 const (
 	maxEarly   = 16
 	maxEarlyID = 256
 )
 
-// visits are the URLs that the server has sent the user to, until it reports that
-// they are done there (2025-11-25, client/elicitation, Completion Notifications).
+// urlElicitations tracks the URL elicitations that the server has not completed yet
+// (2025-11-25, client/elicitation, Completion Notifications).
 type urlElicitations struct {
 	mu   sync.Mutex
 	open map[string]*urlElicitation // by elicitationId
-	// early are those that were reported before the client had read of them: a report may
-	// come on another stream. The newest come last.
+	// completedEarly holds the ids of completions that arrived before their elicitation,
+	// possibly on another stream. The newest come last.
 	completedEarly []string
 }
 
-// openVisit is one of them. A nil one is of no interest.
+// urlElicitation is one URL elicitation. A nil pointer is one that is not tracked.
 type urlElicitation struct {
 	all  *urlElicitations
 	id   string
 	done chan struct{}
 }
 
-// note notes that the user may be on their way; nil if that cannot be.
+// add begins to track a URL elicitation. It returns nil if the id is empty, is already
+// tracked, or the limit is reached.
 func (v *urlElicitations) add(id string) *urlElicitation {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -77,7 +78,7 @@ func (o *urlElicitation) end() {
 	}
 }
 
-// done ends the wait for somebody who is back.
+// done completes the elicitation with this id, or records an early completion.
 func (v *urlElicitations) done(id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -95,8 +96,9 @@ func (v *urlElicitations) done(id string) {
 	v.completedEarly = append(v.completedEarly, strings.Clone(id))
 }
 
-// visitFor begins a visit if a request of the server's asks for one. The server may
-// report its end at any time from then on.
+// elicitationOf begins to track the URL elicitation that a request of the server asks for.
+// It returns nil for other requests. The server may report the completion at any time from
+// then on.
 func (c *Client) elicitationOf(m *jsonrpc.Message) *urlElicitation {
 	mode, _ := m.Params.Get("mode")
 	id, _ := m.Params.Get("elicitationId")
@@ -106,8 +108,7 @@ func (c *Client) elicitationOf(m *jsonrpc.Message) *urlElicitation {
 	return c.elicitations.add(jsonrpc.Unquote(id))
 }
 
-// completed takes the report that the user is done at a URL. One that nobody waits
-// for is ignored.
+// completed processes notifications/elicitation/complete.
 func (c *Client) completed(m *jsonrpc.Message) {
 	id, _ := m.Params.Get("elicitationId")
 	if len(id) == 0 || id[0] != '"' {
@@ -116,7 +117,7 @@ func (c *Client) completed(m *jsonrpc.Message) {
 	c.elicitations.done(jsonrpc.Unquote(id))
 }
 
-// await returns when the user is done, or nobody waits for that any longer.
+// awaitElicitation returns when the elicitation is complete, times out, or over is closed.
 func (c *Client) awaitElicitation(o *urlElicitation, over <-chan struct{}) {
 	timeout, stop := c.elicitationTimer()
 	defer stop()
@@ -136,15 +137,16 @@ func (c *Client) elicitationTimer() (<-chan time.Time, func() bool) {
 	return timer.C, timer.Stop
 }
 
-var errDeclined = errors.New("the user would not go there")
+var errDeclined = errors.New("the user declined the URL elicitation")
 
-// visit has the user visit the URLs without which the server has refused a request,
-// if that is what err says. The refusal is why they have not been there. The server
-// need not report that they are done; after a while the request is worth another try.
-func (c *Client) completeRequired(ctx context.Context, err error) (visited bool, refusal error) {
+// completeRequired completes the URL elicitations that the server requires before it serves
+// a request, if err is such an error. It returns the error of a failed elicitation as
+// failure. The server need not report completions: after the time-out, the request is worth
+// another attempt.
+func (c *Client) completeRequired(ctx context.Context, err error) (completed bool, failure error) {
 	var reported *jsonrpc.Error
 	var required mcp.URLElicitationRequiredData
-	if c.answerer == nil || c.revision != mcp.V20251125 ||
+	if c.answerer == nil || !revision.ElicitationIDs.In(c.revision) ||
 		!errors.As(err, &reported) || reported.Code != mcp.CodeURLElicitationRequired {
 		return false, nil
 	}
@@ -152,19 +154,19 @@ func (c *Client) completeRequired(ctx context.Context, err error) (visited bool,
 		return false, fmt.Errorf("%w: %w", call.ErrInvalidResponse, err)
 	}
 	if n := len(required.Elicitations); n == 0 || n > rpc.MaxRequiredURLs {
-		return false, fmt.Errorf("%w: the server names %d URLs, not 1 to %d", call.ErrInvalidResponse, n, rpc.MaxRequiredURLs)
+		return false, fmt.Errorf("%w: number of required URLs must be 1 to %d, not %d", call.ErrInvalidResponse, rpc.MaxRequiredURLs, n)
 	}
-	// The server may report the end of each at any time from now on.
+	// Track all of them first: the server may report a completion at any time.
 	var open []*urlElicitation
 	for i := range required.Elicitations {
 		e := &required.Elicitations[i]
 		if e.Mode != mcp.ElicitModeURL || e.ElicitationID == "" {
-			return false, fmt.Errorf("%w: an elicitation that is required has the mode %.20q and the id %.40q", call.ErrInvalidResponse, e.Mode, e.ElicitationID)
+			return false, fmt.Errorf("%w: required elicitation must have mode url and an id, not mode %.20q and id %.40q", call.ErrInvalidResponse, e.Mode, e.ElicitationID)
 		}
 		o := c.elicitations.add(e.ElicitationID)
 		defer o.end()
 		if o == nil {
-			return false, fmt.Errorf("%w: the server names the elicitation %.40q twice, or too many", call.ErrInvalidResponse, e.ElicitationID)
+			return false, fmt.Errorf("%w: required elicitation id must be unique, and the limit is %d open elicitations: %.40q", call.ErrInvalidResponse, maxURLElicitations, e.ElicitationID)
 		}
 		open = append(open, o)
 	}
@@ -197,7 +199,7 @@ func (c *Client) completeRequired(ctx context.Context, err error) (visited bool,
 	return true, nil
 }
 
-// consents reports whether an answer to an elicitation is yes.
+// accepts reports whether the action of an answer is accept.
 func accepts(answer json.RawMessage) bool {
 	action, _ := jsonrpc.Get(answer, "action")
 	return jsonrpc.Unquote(action) == string(mcp.ElicitAccept)
