@@ -105,6 +105,15 @@ func TestHello(t *testing.T) {
 	}
 }
 
+func TestGreet(t *testing.T) {
+	cmd := exec.Command(binary("greet"))
+	cmd.Dir = ".." // it runs ./examples/hello
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "Hello, Ada!") {
+		t.Errorf("%s, %v", out, err)
+	}
+}
+
 // overHTTP runs an example that serves HTTP. It returns the URL, and a function that interrupts
 // the example and returns the rest of its output.
 func overHTTP(t *testing.T, name string) (url string, stop func() string) {

@@ -60,7 +60,7 @@ func scanWords(tree fs.FS) ([]finding, error) {
 		if !entry.Type().IsRegular() || strings.HasPrefix(name, "internal/house/words") || strings.HasPrefix(base, ".") {
 			return nil
 		}
-		s := scanner{file: name}
+		s := wordScanner{file: name}
 		s.name(0, strings.TrimSuffix(base, path.Ext(base)), "file name")
 		if isText(name) {
 			source, err := fs.ReadFile(tree, name)
@@ -86,13 +86,13 @@ func contains(list []string, name string) bool {
 	return false
 }
 
-// scanner collects the findings of one file.
-type scanner struct {
+// wordScanner collects the findings of one file.
+type wordScanner struct {
 	file     string
 	findings []finding
 }
 
-func (s *scanner) scan(source []byte) error {
+func (s *wordScanner) scan(source []byte) error {
 	if path.Ext(s.file) == ".go" {
 		return s.scanGo(source)
 	}
@@ -102,7 +102,7 @@ func (s *scanner) scan(source []byte) error {
 	return nil
 }
 
-func (s *scanner) scanGo(source []byte) error {
+func (s *wordScanner) scanGo(source []byte) error {
 	set := token.NewFileSet()
 	f, err := parser.ParseFile(set, s.file, source, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
@@ -176,7 +176,7 @@ func makesError(function ast.Expr) bool {
 }
 
 // comment checks a comment as one text, because phrases go over the ends of lines.
-func (s *scanner) comment(set *token.FileSet, group *ast.CommentGroup) {
+func (s *wordScanner) comment(set *token.FileSet, group *ast.CommentGroup) {
 	var text strings.Builder
 	var ends []int // the end of each line in text
 	for _, c := range group.List {
@@ -196,7 +196,7 @@ func (s *scanner) comment(set *token.FileSet, group *ast.CommentGroup) {
 	})
 }
 
-func (s *scanner) prose(line int, text, where string) {
+func (s *wordScanner) prose(line int, text, where string) {
 	s.proseAt(text, where, func(offset int) int { return line + strings.Count(text[:offset], "\n") })
 }
 
@@ -232,7 +232,7 @@ func compile(phrases []phrase, format, end string) []*regexp.Regexp {
 	return all
 }
 
-func (s *scanner) proseAt(text, where string, lineAt func(offset int) int) {
+func (s *wordScanner) proseAt(text, where string, lineAt func(offset int) int) {
 	blank := func(match string) string { return strings.Repeat(" ", len(match)) }
 	text = anyAllowed.ReplaceAllStringFunc(address.ReplaceAllStringFunc(text, blank), blank)
 	for _, at := range anyWord.FindAllStringIndex(text, -1) {
@@ -254,7 +254,7 @@ func around(text string, at []int) string {
 }
 
 // name checks the parts of an identifier or a file name.
-func (s *scanner) name(line int, name, where string) {
+func (s *wordScanner) name(line int, name, where string) {
 	for _, part := range nameParts(name) {
 		if w, found := forms[part]; found && s.in(w.dir) {
 			s.found(line, fmt.Sprintf("%s %s has the word %q", where, name, part), w.instead)
@@ -262,7 +262,7 @@ func (s *scanner) name(line int, name, where string) {
 	}
 }
 
-func (s *scanner) fault(line int, text string) {
+func (s *wordScanner) fault(line int, text string) {
 	if anyRule.MatchString(text) {
 		return
 	}
@@ -274,9 +274,9 @@ func (s *scanner) fault(line int, text string) {
 	}
 }
 
-func (s *scanner) in(dir string) bool { return dir == "" || strings.HasPrefix(s.file, dir+"/") }
+func (s *wordScanner) in(dir string) bool { return dir == "" || strings.HasPrefix(s.file, dir+"/") }
 
-func (s *scanner) found(line int, what, instead string) {
+func (s *wordScanner) found(line int, what, instead string) {
 	s.findings = append(s.findings, finding{s.file, line, what, instead})
 }
 
