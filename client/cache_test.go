@@ -1,12 +1,8 @@
 package client_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync"
@@ -20,7 +16,7 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// page is the answer to a list of tools.
+// page returns the members of a response to tools/list.
 func page(ttl, scope, next string, names ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `"result":{"resultType":"complete","ttlMs":%s,"cacheScope":%q,`, ttl, scope)
@@ -41,19 +37,21 @@ func note(ttl, scope, text string) string {
 	return fmt.Sprintf(`"result":{"resultType":"complete","ttlMs":%s,"cacheScope":%q,"contents":[{"uri":"note://a","text":%q}]}`, ttl, scope, text)
 }
 
-// listing is a modern server with such answers to tools/list and resources/read.
-func listing(pages ...string) *script {
+// withPages returns a modern server with the given responses to tools/list.
+func withPages(pages ...string) *script {
 	s := modernServer()
 	s.Answers["tools/list"] = pages
 	return s
 }
 
-func reading(notes ...string) *script {
+// withReads returns a modern server with the given responses to resources/read.
+func withReads(notes ...string) *script {
 	s := modernServer()
 	s.Answers["resources/read"] = notes
 	return s
 }
 
+// names lists the tools.
 func names(t *testing.T, c *client.Client, options ...client.CallOption) string {
 	t.Helper()
 	var all []string
@@ -66,6 +64,7 @@ func names(t *testing.T, c *client.Client, options ...client.CallOption) string 
 	return strings.Join(all, " ")
 }
 
+// text reads a resource.
 func text(t *testing.T, c *client.Client, uri string, options ...client.CallOption) string {
 	t.Helper()
 	result, err := c.ReadResource(t.Context(), uri, options...)
@@ -75,9 +74,9 @@ func text(t *testing.T, c *client.Client, uri string, options ...client.CallOpti
 	return result.Contents[0].Text
 }
 
-func TestWhatIsFreshIsNotAskedForAgain(t *testing.T) {
+func TestFreshResultIsNotRequestedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := listing(page("60000", "private", "", "one"), page("60000", "private", "", "two"), page("60000", "private", "", "three"))
+		s := withPages(page("60000", "private", "", "one"), page("60000", "private", "", "two"), page("60000", "private", "", "three"))
 		c, _ := dial(t, s)
 		for range 3 {
 			if got := names(t, c); got != "one" {
@@ -86,25 +85,25 @@ func TestWhatIsFreshIsNotAskedForAgain(t *testing.T) {
 		}
 		time.Sleep(time.Minute - 1)
 		if got := names(t, c); got != "one" {
-			t.Errorf("just before the time is over: %s", got)
+			t.Errorf("just before ttlMs: %s", got)
 		}
 		time.Sleep(time.Nanosecond)
 		if got := names(t, c); got != "two" {
-			t.Errorf("when the time is over: %s", got)
+			t.Errorf("after ttlMs: %s", got)
 		}
 		if got := names(t, c, client.WithRefresh()); got != "three" {
-			t.Errorf("fresh: %s", got)
+			t.Errorf("with WithRefresh: %s", got)
 		}
 		if got := names(t, c); got != "three" {
-			t.Errorf("after that: %s", got)
+			t.Errorf("after WithRefresh: %s", got)
 		}
 	})
 }
 
-// A server's word stands for a day at most.
-func TestNothingIsFreshForEver(t *testing.T) {
+// The client limits ttlMs to a day.
+func TestResultIsFreshForOneDayAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := dial(t, listing(page("9223372036854775807", "public", "", "one"), page("0", "public", "", "two")))
+		c, _ := dial(t, withPages(page("9223372036854775807", "public", "", "one"), page("0", "public", "", "two")))
 		names(t, c)
 		time.Sleep(24*time.Hour - 1)
 		if got := names(t, c); got != "one" {
@@ -117,11 +116,11 @@ func TestNothingIsFreshForEver(t *testing.T) {
 	})
 }
 
-// C1: a negative time counts as none.
-func TestWhatIsNotFreshIsAskedForAgain(t *testing.T) {
+// C1: a negative ttlMs means zero.
+func TestC1StaleResultIsRequestedAgain(t *testing.T) {
 	for _, ttl := range []string{"0", "-1", "-9223372036854775808"} {
 		synctest.Test(t, func(t *testing.T) {
-			c, _ := dial(t, listing(page(ttl, "public", "", "one"), page(ttl, "public", "", "two")))
+			c, _ := dial(t, withPages(page(ttl, "public", "", "one"), page(ttl, "public", "", "two")))
 			if got := names(t, c) + " " + names(t, c); got != "one two" {
 				t.Errorf("ttlMs %s: %s", ttl, got)
 			}
@@ -129,8 +128,8 @@ func TestWhatIsNotFreshIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// In sessions no result says how long it is fresh, whatever a server adds to it.
-func TestNothingIsKeptInSessions(t *testing.T) {
+// Revisions with sessions have no cache hints.
+func TestSessionsCacheNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := legacyServer()
 		s.Answers["tools/list"] = []string{page("60000", "public", "", "one"), page("60000", "public", "", "two")}
@@ -141,13 +140,13 @@ func TestNothingIsKeptInSessions(t *testing.T) {
 	})
 }
 
-// C1: the key is the method with all parameters.
-func TestEachRequestHasItsOwnResult(t *testing.T) {
+// C1: a result is cached for its method and all parameters.
+func TestC1CacheKeyIncludesAllParameters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := listing(page("60000", "public", "2", "one"), page("60000", "public", "", "two"))
+		s := withPages(page("60000", "public", "2", "one"), page("60000", "public", "", "two"))
 		s.Answers["resources/read"] = []string{note("60000", "public", "a"), note("60000", "public", "b"), note("60000", "public", "c")}
 		s.Answers["prompts/list"] = []string{`"result":{"resultType":"complete","ttlMs":60000,"cacheScope":"public","prompts":[]}`}
-		c, played := dial(t, s)
+		c, rec := dial(t, s)
 		meta := client.WithMeta(mcp.Meta{"com.example/tenant": []byte(`"x"`)})
 		traced := func(id string) client.CallOption {
 			return client.WithMeta(mcp.Meta{mcp.MetaTraceParent: []byte(`"` + id + `"`)})
@@ -157,25 +156,25 @@ func TestEachRequestHasItsOwnResult(t *testing.T) {
 				t.Errorf("tools %s", got)
 			}
 			for range c.Prompts(t.Context()) {
-				t.Error("there are prompts")
+				t.Error("the list of prompts is not empty")
 			}
 			if got := text(t, c, "note://a") + text(t, c, "note://b", traced("1")) + text(t, c, "note://a", meta) + text(t, c, "note://b", traced("2")); got != "abcb" {
 				t.Errorf("resources %s", got)
 			}
 		}
 		c.Close()
-		if heard := played.methods(); strings.Count(heard, "/list") != 3 || strings.Count(heard, "resources/read") != 3 {
-			t.Errorf("the server heard %s", heard)
+		if received := rec.methods(); strings.Count(received, "/list") != 3 || strings.Count(received, "resources/read") != 3 {
+			t.Errorf("the server received %s", received)
 		}
 	})
 }
 
-// C1: what depends on answers is no result of the request.
-func TestResultsThatTookAnswersAreNotKept(t *testing.T) {
+// C1: a result that depends on answers to input requests is not cached.
+func TestC1ResultsAfterInputRequestsAreNotCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ask := `"result":{"resultType":"input_required","ttlMs":60000,"cacheScope":"public","inputRequests":{"k":{"method":"roots/list"}},"requestState":"s"}`
-		again := `"result":{"resultType":"input_required","ttlMs":60000,"requestState":"t"}`
-		to, _ := target(reading(ask, note("60000", "public", "one"), again, note("60000", "public", "two"), note("60000", "public", "three")))
+		first := `"result":{"resultType":"input_required","ttlMs":60000,"cacheScope":"public","inputRequests":{"k":{"method":"roots/list"}},"requestState":"s"}`
+		second := `"result":{"resultType":"input_required","ttlMs":60000,"requestState":"t"}`
+		to, _ := target(withReads(first, note("60000", "public", "one"), second, note("60000", "public", "two"), note("60000", "public", "three")))
 		d := quiet()
 		d.Roots = noRoots
 		c, err := d.Dial(t.Context(), to)
@@ -191,9 +190,9 @@ func TestResultsThatTookAnswersAreNotKept(t *testing.T) {
 	})
 }
 
-func TestTheCallerMayChangeWhatItGets(t *testing.T) {
+func TestCallerMayModifyCachedResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := dial(t, listing(page("60000", "public", "", "one")))
+		c, _ := dial(t, withPages(page("60000", "public", "", "one")))
 		for range 2 {
 			for tool, err := range c.Tools(t.Context()) {
 				if err != nil || string(tool.InputSchema) != `{"type":"object"}` {
@@ -209,12 +208,12 @@ func TestTheCallerMayChangeWhatItGets(t *testing.T) {
 	})
 }
 
-// What one process has said need not hold for the next.
-func TestANewConnectionKeepsNothingOfTheOneBefore(t *testing.T) {
+// The server may have changed after a reconnect.
+func TestReconnectDropsCachedResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dying := listing(page("60000", "public", "", "one"))
-		dying.Answers["tools/call"] = []string{"!close"}
-		c, _ := dial(t, dying, listing(page("60000", "public", "", "two")))
+		exiting := withPages(page("60000", "public", "", "one"))
+		exiting.Answers["tools/call"] = []string{"!close"}
+		c, _ := dial(t, exiting, withPages(page("60000", "public", "", "two")))
 		before := names(t, c)
 		if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, client.ErrConnectionLost) {
 			t.Error(err)
@@ -228,29 +227,29 @@ func TestANewConnectionKeepsNothingOfTheOneBefore(t *testing.T) {
 	})
 }
 
-// A cursor that was kept may be one that the server does not know any more.
-func TestAForgottenCursorBeginsTheListAnew(t *testing.T) {
+// The cursor in a cached page may have expired.
+func TestExpiredCursorRestartsTheList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, played := dial(t, listing(
+		c, rec := dial(t, withPages(
 			page("60000", "public", "2", "one", "two"), page("0", "public", "", "three"),
 			`"error":{"code":-32602,"message":"unknown cursor"}`,
 			page("60000", "public", "2b", "one", "new"), page("60000", "public", "", "three"),
 		))
 		if got := names(t, c); got != "one two three" {
-			t.Errorf("at first: %s", got)
+			t.Errorf("first list: %s", got)
 		}
 		if got := names(t, c); got != "one two new three" {
-			t.Errorf("then: %s", got)
+			t.Errorf("second list: %s", got)
 		}
 		c.Close()
-		if heard := played.methods(); strings.Count(heard, "tools/list") != 5 {
-			t.Errorf("the server heard %s", heard)
+		if received := rec.methods(); strings.Count(received, "tools/list") != 5 {
+			t.Errorf("the server received %s", received)
 		}
 	})
 }
 
-// Reads without end leave no more behind than they may.
-func TestTheCacheIsBounded(t *testing.T) {
+// Many reads do not grow the Cache above its limit.
+func TestCacheIsBounded(t *testing.T) {
 	var server sync.WaitGroup
 	near, far := transport.Pipe()
 	big := strings.Repeat("x", 256)
@@ -269,9 +268,9 @@ func TestTheCacheIsBounded(t *testing.T) {
 			_ = far.Write(t.Context(), []byte(`{"jsonrpc":"2.0","id":`+m.ID.String()+`,`+answer+`}`))
 		}
 	})
-	const bound = 128 << 10
+	const limit = 128 << 10
 	d := quiet()
-	d.Cache = &client.Cache{MaxBytes: bound}
+	d.Cache = &client.Cache{MaxBytes: limit}
 	c, err := d.Dial(t.Context(), client.Conn(near))
 	if err != nil {
 		t.Fatal(err)
@@ -281,8 +280,8 @@ func TestTheCacheIsBounded(t *testing.T) {
 			if got := text(t, c, fmt.Sprintf("note://%d", i)); got != big {
 				t.Fatalf("read %d: %.80s", i, got)
 			}
-			if _, size := d.Cache.Size(); size > bound {
-				t.Fatalf("after %d reads there are %d bytes", i, size)
+			if _, size := d.Cache.Size(); size > limit {
+				t.Fatalf("the cache has %d bytes after %d reads", size, i)
 			}
 		}
 	}
@@ -292,26 +291,26 @@ func TestTheCacheIsBounded(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return int(m.HeapAlloc)
 	}
-	read(0, 500) // it is full
+	read(0, 500) // fills the cache
 	before := heap()
 	read(500, 10_500)
-	if grown := heap() - before; grown > bound {
-		t.Errorf("10,000 reads of %d bytes leave %d bytes more than before", len(big), grown)
+	if grown := heap() - before; grown > limit {
+		t.Errorf("10,000 reads of %d bytes grew the heap by %d bytes", len(big), grown)
 	}
 	results, size := d.Cache.Size()
-	if results < 50 || size < bound/2 {
-		t.Errorf("%d results of %d bytes are kept", results, size)
+	if results < 50 || size < limit/2 {
+		t.Errorf("the cache has only %d results of %d bytes", results, size)
 	}
 	c.Close()
 	server.Wait()
 	if results, size := d.Cache.Size(); results != 0 || size != 0 {
-		t.Errorf("after Close %d results of %d bytes are kept that nobody else can use", results, size)
+		t.Errorf("after Close the cache has %d results of %d bytes that no client can use", results, size)
 	}
 }
 
-func TestACacheThatKeepsNothing(t *testing.T) {
+func TestNegativeMaxBytesDisablesTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		to, _ := target(listing(page("60000", "public", "", "one"), page("60000", "public", "", "two")))
+		to, _ := target(withPages(page("60000", "public", "", "one"), page("60000", "public", "", "two")))
 		d := quiet()
 		d.Cache = &client.Cache{MaxBytes: -1}
 		c, err := d.Dial(t.Context(), to)
@@ -324,163 +323,3 @@ func TestACacheThatKeepsNothing(t *testing.T) {
 		}
 	})
 }
-
-// whoami answers with the credentials that it was asked with, as private or public.
-func whoami(t *testing.T, scopes ...string) string {
-	var mu sync.Mutex
-	asked := 0
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		m := &mock{answers: map[string][]reply{"server/discover": {ok(discovered)}}}
-		if r.Header.Get("Mcp-Method") == "tools/list" {
-			mu.Lock()
-			scope := scopes[min(asked, len(scopes)-1)]
-			next := ""
-			if asked%2 == 0 && len(scopes) > 1 {
-				next = fmt.Sprint(asked)
-			}
-			asked++
-			mu.Unlock()
-			m.answers["tools/list"] = []reply{ok(page("60000", scope, next, r.Header.Get("Authorization")+fmt.Sprint(asked)))}
-		}
-		m.ServeHTTP(w, r)
-	}))
-	t.Cleanup(s.Close)
-	return s.URL
-}
-
-func as(t *testing.T, cache *client.Cache, url, who string, configure ...func(*client.Dialer, *client.HTTPTarget)) *client.Client {
-	t.Helper()
-	d := quiet()
-	d.Cache = cache
-	to := &client.HTTPTarget{URL: url, Header: http.Header{"Authorization": {who}}}
-	for _, f := range configure {
-		f(&d, to)
-	}
-	c, err := d.Dial(t.Context(), to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	return c
-}
-
-func TestC1PrivateResultsStayWithTheirCredentials(t *testing.T) {
-	for _, scope := range []string{"private", "", "Public"} { // what is not public is private
-		url, cache := whoami(t, scope), new(client.Cache)
-		ada, bob := as(t, cache, url, "ada"), as(t, cache, url, "bob")
-		if got := names(t, ada) + " " + names(t, bob) + " " + names(t, as(t, cache, url, "ada")); got != "ada1 bob2 ada1" {
-			t.Errorf("scope %q: %s", scope, got)
-		}
-	}
-}
-
-func TestPublicResultsAreForEverybody(t *testing.T) {
-	url, cache := whoami(t, "public"), new(client.Cache)
-	if got := names(t, as(t, cache, url, "ada")) + " " + names(t, as(t, cache, url, "bob")); got != "ada1 ada1" {
-		t.Errorf("tools %s", got)
-	}
-	if got := names(t, as(t, nil, url, "bob")); got != "bob2" {
-		t.Errorf("without sharing: %s", got)
-	}
-	if got := names(t, as(t, cache, url+"/?tenant=x", "bob")); got != "bob3" {
-		t.Errorf("of another address: %s", got)
-	}
-}
-
-// C1: what a URL leads to is for the HTTPClient to say.
-func TestC1PublicResultsStayWithTheirServer(t *testing.T) {
-	one, two, cache := whoami(t, "public"), whoami(t, "public"), new(client.Cache)
-	via := func(where string) *http.Client {
-		return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, strings.TrimPrefix(where, "http://"))
-		}}}
-	}
-	first, second := via(one), via(two)
-	at := func(who string, through *http.Client) string {
-		return names(t, as(t, cache, "http://localhost/mcp", who, func(d *client.Dialer, _ *client.HTTPTarget) { d.HTTPClient = through }))
-	}
-	if got := at("ada", first) + " " + at("bob", second) + " " + at("cyd", first); got != "ada1 bob1 ada1" {
-		t.Errorf("tools %s", got)
-	}
-}
-
-// C1: whom requests are authorized as can be known to somebody else, or to nobody.
-func TestIdentityIsTheAuthorization(t *testing.T) {
-	url, cache := whoami(t, "private"), new(client.Cache)
-	who := "one"
-	c := as(t, cache, url, "ada", func(_ *client.Dialer, to *client.HTTPTarget) { to.Identity = func() string { return who } })
-	first := names(t, c)
-	who = "two"
-	second := names(t, c)
-	who = "one"
-	if got := first + " " + second + " " + names(t, c); got != "ada1 ada2 ada1" {
-		t.Errorf("tools %s", got)
-	}
-	hidden := func(d *client.Dialer, _ *client.HTTPTarget) { d.HTTPClient = new(http.Client) }
-	x, y := as(t, cache, url, "ada", hidden), as(t, cache, url, "ada", hidden)
-	if got := names(t, x) + " " + names(t, y) + " " + names(t, x); got != "ada3 ada4 ada3" {
-		t.Errorf("with credentials that nobody sees: %s", got)
-	}
-}
-
-// bearer is an Authorizer that says nothing of whom it authorizes as.
-type bearer struct{ who string }
-
-func (b *bearer) Authorize(req *http.Request, _ string) error {
-	req.Header.Set("Authorization", b.who)
-	return nil
-}
-
-func (*bearer) Reauthorize(*http.Request, string, *http.Response) (bool, error) { return false, nil }
-
-// namedBearer says it, once it is known.
-type namedBearer struct{ bearer }
-
-func (b *namedBearer) Identity(string) string { return strings.TrimPrefix(b.who, "unknown") }
-
-// C1: what an Authorizer adds is no part of the target, and may change.
-func TestC1PrivateResultsStayWithWhatAnAuthorizerAdds(t *testing.T) {
-	by := func(auth client.Authorizer) func(*client.Dialer, *client.HTTPTarget) {
-		return func(d *client.Dialer, to *client.HTTPTarget) { d.Auth, to.Header = auth, nil }
-	}
-	url, cache := whoami(t, "private"), new(client.Cache)
-	ada, bob := as(t, cache, url, "", by(&bearer{"ada"})), as(t, cache, url, "", by(&bearer{"bob"}))
-	if got := names(t, ada) + " " + names(t, bob) + " " + names(t, ada); got != "ada1 bob2 ada1" {
-		t.Errorf("unnamed: tools %s", got)
-	}
-	who := &namedBearer{bearer{"ada"}}
-	ada, bob = as(t, cache, url, "", by(who)), as(t, cache, url, "", by(&namedBearer{bearer{"bob"}}))
-	again := as(t, cache, url, "", by(&namedBearer{bearer{"ada"}}))
-	if got := names(t, ada) + " " + names(t, bob) + " " + names(t, again); got != "ada3 bob4 ada3" {
-		t.Errorf("named: tools %s", got)
-	}
-	who.who = "bob" // somebody else has logged in
-	if got := names(t, ada); got != "bob4" {
-		t.Errorf("after a change: tools %s", got)
-	}
-	who.who = "ada"
-	through := as(t, cache, url, "", by(who), func(d *client.Dialer, _ *client.HTTPTarget) { d.HTTPClient = new(http.Client) })
-	first := names(t, through)
-	who.who = "bob"
-	if got := first + " " + names(t, through); got != "ada5 bob6" {
-		t.Errorf("through an HTTPClient: tools %s", got)
-	}
-	who.who = "unknown"
-	stranger := as(t, cache, url, "", by(&namedBearer{bearer{"unknown"}}))
-	if got := names(t, ada) + " " + names(t, stranger); got != "unknown7 unknown8" {
-		t.Errorf("not known: tools %s", got)
-	}
-}
-
-// C1: one scope for all pages, the narrower one.
-func TestAListIsAsPrivateAsItsMostPrivatePage(t *testing.T) {
-	url, cache := whoami(t, "public", "private", "public", "public"), new(client.Cache)
-	if got := names(t, as(t, cache, url, "ada")); got != "ada1 ada2" {
-		t.Fatalf("tools %s", got)
-	}
-	if got := names(t, as(t, cache, url, "bob")); got != "bob3 bob4" {
-		t.Errorf("tools %s", got)
-	}
-}
-
-func noRoots(context.Context) ([]mcp.Root, error) { return nil, nil }

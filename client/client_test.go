@@ -1,12 +1,10 @@
 package client_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
@@ -21,21 +19,21 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// dial dials scripts in memory.
-func dial(t *testing.T, scripts ...*script) (*client.Client, *played) {
+// dial connects to scripts in memory.
+func dial(t *testing.T, scripts ...*script) (*client.Client, *recorder) {
 	t.Helper()
-	to, played := target(scripts...)
+	to, rec := target(scripts...)
 	d := quiet()
 	c, err := d.Dial(t.Context(), to)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	return c, played
+	return c, rec
 }
 
-// saying is a modern server whose tools answer so.
-func saying(answers ...string) *script {
+// withToolAnswers returns a modern server with the given responses to tools/call.
+func withToolAnswers(answers ...string) *script {
 	s := modernServer()
 	s.Answers["tools/call"] = answers
 	return s
@@ -48,8 +46,8 @@ type weather struct {
 	Degrees int64  `json:"degrees"`
 }
 
-func TestCallDecodesWhatToolsReturn(t *testing.T) {
-	c, _ := dial(t, saying(
+func TestCallToolDecodesResults(t *testing.T) {
+	c, _ := dial(t, withToolAnswers(
 		`"result":{"content":[{"type":"text","text":"ignored"}],"structuredContent":{"city":"Oslo","degrees":9007199254740993}}`,
 		content(`{"type":"text","text":"{\"city\":\"Bergen\",\"degrees\":-1}"}`),
 		`"result":{"resultType":"complete","content":[],"structuredContent":{"city":"Oslo","degrees":"cold"}}`,
@@ -65,7 +63,7 @@ func TestCallDecodesWhatToolsReturn(t *testing.T) {
 	if w, err := got(); err != nil || w != (weather{"Bergen", -1}) {
 		t.Errorf("JSON as text: %+v, %v", w, err)
 	}
-	for _, what := range []string{"structured content that does not fit", "text that is no JSON", "nothing"} {
+	for _, what := range []string{"structured content of the wrong type", "text that is not JSON", "no content"} {
 		if w, err := got(); !errors.Is(err, client.ErrInvalidResponse) {
 			t.Errorf("%s: %+v, %v", what, w, err)
 		}
@@ -80,8 +78,8 @@ func TestCallDecodesWhatToolsReturn(t *testing.T) {
 	}
 }
 
-func TestCallOfAStringIsTheText(t *testing.T) {
-	c, _ := dial(t, saying(
+func TestCallToolReturnsTextAsString(t *testing.T) {
+	c, _ := dial(t, withToolAnswers(
 		content(`{"type":"text","text":"a"},{"type":"image","data":"AA==","mimeType":"image/png"},{"type":"text","text":"b"}`),
 		content(``),
 	))
@@ -92,10 +90,10 @@ func TestCallOfAStringIsTheText(t *testing.T) {
 	}
 }
 
-// Blocks of a type that nobody knows yet survive as they are.
-func TestUnknownContentSurvives(t *testing.T) {
+// A content block of an unknown type is kept unchanged.
+func TestUnknownContentIsKept(t *testing.T) {
 	const block = `{"type":"hologram","rays":[1,2.50]}`
-	c, _ := dial(t, saying(content(block+`,{"type":"text","text":"a","annotations":{"priority":0.5}}`)))
+	c, _ := dial(t, withToolAnswers(content(block+`,{"type":"text","text":"a","annotations":{"priority":0.5}}`)))
 	result, err := c.CallTool(t.Context(), "a", nil)
 	if err != nil || len(result.Content) != 2 {
 		t.Fatalf("%+v, %v", result, err)
@@ -106,9 +104,9 @@ func TestUnknownContentSurvives(t *testing.T) {
 	}
 }
 
-// J9: an unknown resultType makes the result invalid, none is an older server's.
-func TestResultsSayWhatKindTheyAre(t *testing.T) {
-	c, _ := dial(t, saying(
+// J9: an unknown resultType makes the result invalid. An older server sends none.
+func TestJ9UnknownResultTypesAreInvalid(t *testing.T) {
+	c, _ := dial(t, withToolAnswers(
 		`"result":{"resultType":"complete","content":[]}`,
 		`"result":{"content":[]}`,
 		`"result":{"resultType":"partial","content":[]}`,
@@ -126,36 +124,36 @@ func TestResultsSayWhatKindTheyAre(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeSentIsRefusedBefore(t *testing.T) {
-	c, played := dial(t, modernServer())
+func TestInvalidArgumentsAndMetaAreNotSent(t *testing.T) {
+	c, rec := dial(t, modernServer())
 	for name, arguments := range map[string]any{
 		"a string": "a", "a list": []int{1}, "a number": 7, "a channel": make(chan int), "a nil pointer": (*weather)(nil),
-		"raw JSON of another kind": json.RawMessage(`[]`), "raw JSON that is none": json.RawMessage(`{`), "invalid UTF-8": map[string]string{"a": "\xff"},
+		"a raw JSON array": json.RawMessage(`[]`), "invalid raw JSON": json.RawMessage(`{`), "invalid UTF-8": map[string]string{"a": "\xff"},
 	} {
 		if _, err := c.CallTool(t.Context(), "a", arguments); err == nil {
 			t.Errorf("%s was sent as arguments", name)
 		}
 	}
 	for name, meta := range map[string]mcp.Meta{
-		"a progress token":      {mcp.MetaProgressToken: json.RawMessage("1")},
-		"another version":       {mcp.MetaProtocolVersion: json.RawMessage(`"2025-06-18"`)},
-		"a reserved key":        {"io.modelcontextprotocol/new": json.RawMessage("1")},
-		"a key that is none":    {"a b/": json.RawMessage("1")},
-		"a value that is none":  {"com.example/a": json.RawMessage("{")},
-		"no value":              {"com.example/a": nil},
-		"a value that is twice": {"com.example/a": json.RawMessage(`{"a":1,"a":2}`)},
+		"a progress token":   {mcp.MetaProgressToken: json.RawMessage("1")},
+		"another version":    {mcp.MetaProtocolVersion: json.RawMessage(`"2025-06-18"`)},
+		"a reserved key":     {"io.modelcontextprotocol/new": json.RawMessage("1")},
+		"an invalid key":     {"a b/": json.RawMessage("1")},
+		"an invalid value":   {"com.example/a": json.RawMessage("{")},
+		"no value":           {"com.example/a": nil},
+		"a duplicate member": {"com.example/a": json.RawMessage(`{"a":1,"a":2}`)},
 	} {
 		if _, err := c.CallTool(t.Context(), "a", nil, client.WithMeta(meta)); err == nil {
 			t.Errorf("%s was sent in _meta", name)
 		}
 	}
 	c.Close()
-	if heard := played.methods(); heard != probed {
-		t.Errorf("the server heard %s", heard)
+	if received := rec.methods(); received != probed {
+		t.Errorf("the server received %s", received)
 	}
 }
 
-func TestArgumentsAreSentAsTheyAre(t *testing.T) {
+func TestArgumentsAreSentUnchanged(t *testing.T) {
 	var sent string
 	to, _ := target(modernServer())
 	d := quiet()
@@ -188,78 +186,13 @@ func TestArgumentsAreSentAsTheyAre(t *testing.T) {
 	}
 }
 
-// J18: cursors are opaque, the empty one too; pages are bounded.
-func TestListsFollowCursors(t *testing.T) {
-	s := modernServer()
-	page := func(name, next string) string {
-		return `"result":{"tools":[{"name":"` + name + `","inputSchema":{"type":"object"}}]` + next + `}`
-	}
-	s.Answers["tools/list"] = []string{page("a", `,"nextCursor":""`), page("b", `,"nextCursor":" \n\"x"`), page("c", "")}
-	to, _ := target(s)
-	var cursors []string
-	d := quiet()
-	d.Trace = func(sent bool, message []byte) {
-		if m, err := jsonrpc.Parse(message, jsonrpc.Limits{}); sent && err == nil && m.Method == mcp.MethodListTools {
-			raw, _ := m.Params.Get("cursor")
-			cursors = append(cursors, string(raw))
-		}
-	}
-	c, err := d.Dial(t.Context(), to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	var names []string
-	for tool, err := range c.Tools(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		names = append(names, tool.Name)
-	}
-	if got := strings.Join(names, " "); got != "a b c" {
-		t.Errorf("tools: %s", got)
-	}
-	if got := strings.Join(cursors, "; "); got != `; ""; " \n\"x"` {
-		t.Errorf("cursors: %s", got)
-	}
-}
-
-func TestListsThatDoNotEndAreCutOff(t *testing.T) {
-	s := modernServer()
-	s.Answers["tools/list"] = []string{`"result":{"tools":[],"nextCursor":"again"}`}
-	c, played := dial(t, s)
-	var last error
-	for _, err := range c.Tools(t.Context()) {
-		last = err
-	}
-	if !errors.Is(last, client.ErrInvalidResponse) {
-		t.Errorf("got %v", last)
-	}
-	c.Close()
-	if n := strings.Count(played.methods(), "tools/list"); n != 64 {
-		t.Errorf("%d pages were asked for", n)
-	}
-}
-
-func TestALoopOverAListCanEndEarly(t *testing.T) {
-	s := modernServer()
-	s.Answers["tools/list"] = []string{`"result":{"tools":[{"name":"a","inputSchema":{}},{"name":"b","inputSchema":{}}],"nextCursor":"x"}`}
-	c, played := dial(t, s)
-	for range c.Tools(t.Context()) {
-		break
-	}
-	c.Close()
-	if n := strings.Count(played.methods(), "tools/list"); n != 1 {
-		t.Errorf("%d pages were asked for", n)
-	}
-}
-
-// J16, in both eras: the wait ends, the server is told once, the connection stays.
-func TestACallEndsAtItsTimeout(t *testing.T) {
+// J16: in both eras the wait ends, the server receives one cancellation, and the connection
+// remains.
+func TestJ16CallEndsAtItsTimeout(t *testing.T) {
 	for _, s := range []*script{modernServer(), legacyServer()} {
 		synctest.Test(t, func(t *testing.T) {
 			s.Answers["tools/call"] = []string{"", "", "", called}
-			to, played := target(s)
+			to, rec := target(s)
 			d := quiet()
 			d.Timeouts.Tool = 3 * time.Second
 			d.Timeouts.Max = time.Minute
@@ -282,7 +215,7 @@ func TestACallEndsAtItsTimeout(t *testing.T) {
 					t.Errorf("got %v", err)
 				}
 				if took := time.Since(start); took != test.want {
-					t.Errorf("it took %v, not %v", took, test.want)
+					t.Errorf("the call took %v, want %v", took, test.want)
 				}
 			}
 			if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
@@ -290,18 +223,18 @@ func TestACallEndsAtItsTimeout(t *testing.T) {
 			}
 			c.Close()
 			want := "tools/call notifications/cancelled tools/call notifications/cancelled tools/call notifications/cancelled tools/call"
-			if heard := played.methods(); !strings.HasSuffix(heard, want) || strings.Count(heard, "cancelled") != 3 {
-				t.Errorf("the server heard %s", heard)
+			if received := rec.methods(); !strings.HasSuffix(received, want) || strings.Count(received, "cancelled") != 3 {
+				t.Errorf("the server received %s", received)
 			}
 		})
 	}
 }
 
-func TestReportsComeInTheCallAndNotAfter(t *testing.T) {
+func TestProgressArrivesDuringTheCallOnly(t *testing.T) {
 	notification := func(n int) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$id,"progress":%d,"total":2,"message":"m"}}`, n)
 	}
-	s := saying("!lines " + notification(1) + "\n" + notification(2) + "\n" + `{"jsonrpc":"2.0","id":$id,` + called + "}\n" + notification(3))
+	s := withToolAnswers("!lines " + notification(1) + "\n" + notification(2) + "\n" + `{"jsonrpc":"2.0","id":$id,` + called + "}\n" + notification(3))
 	c, _ := dial(t, s)
 	for range 100 {
 		type report struct {
@@ -309,22 +242,21 @@ func TestReportsComeInTheCallAndNotAfter(t *testing.T) {
 			message     string
 		}
 		var got []report
-		over := false
-		_, err := c.CallTool(t.Context(), "a", nil, client.WithProgress(func(done, total float64, message string) {
-			if over {
-				t.Error("a report came after the call")
+		done := false
+		_, err := c.CallTool(t.Context(), "a", nil, client.WithProgress(func(progress, total float64, message string) {
+			if done {
+				t.Error("progress arrived after the call")
 			}
-			got = append(got, report{done, total, message})
+			got = append(got, report{progress, total, message})
 		}))
-		over = true
+		done = true
 		if err != nil || len(got) != 2 || got[0] != (report{1, 2, "m"}) || got[1].done != 2 {
-			t.Fatalf("reports %+v, %v", got, err)
+			t.Fatalf("got progress %+v and error %v", got, err)
 		}
 	}
 }
 
-// §11: many calls leave no growth.
-func TestManyCallsLeaveNoGrowth(t *testing.T) {
+func TestManyCallsDoNotGrowTheHeap(t *testing.T) {
 	c, _ := dial(t, modernServer())
 	calls := func(n int) uint64 {
 		for range n {
@@ -336,14 +268,14 @@ func TestManyCallsLeaveNoGrowth(t *testing.T) {
 	}
 	before := calls(1000)
 	after := calls(10_000)
-	// The script notes the method of each call: 16 bytes, and slack of its slice.
+	// The script records the method of each call: 16 bytes, and the spare capacity of its slice.
 	if grown := int64(after) - int64(before); grown > 1<<20 {
-		t.Errorf("10,000 calls left %d bytes", grown)
+		t.Errorf("the heap grew by %d bytes after 10,000 calls", grown)
 	}
 }
 
-// liveHeap is what is reachable. One collection does not tell: pools give back what
-// they hold at the second, and what was allocated while one ran is spared by it.
+// liveHeap returns the size of reachable objects. One collection is not enough: pools are
+// emptied by the second one, and a collection keeps the objects allocated while it runs.
 func liveHeap() uint64 {
 	var m runtime.MemStats
 	for range 3 {
@@ -353,7 +285,7 @@ func liveHeap() uint64 {
 	return m.HeapAlloc
 }
 
-func TestAClientIsUsedConcurrently(t *testing.T) {
+func TestClientIsSafeForConcurrentUse(t *testing.T) {
 	c, _ := dial(t, modernServer())
 	var wg sync.WaitGroup
 	for range 16 {
@@ -377,10 +309,10 @@ func TestAClientIsUsedConcurrently(t *testing.T) {
 	wg.Wait()
 }
 
-// A message over the limit is a typed error, and the client goes on.
-func TestAResultThatIsTooLargeIsATypedError(t *testing.T) {
+// The client works after a message above the limit.
+func TestTooLargeResultIsATypedError(t *testing.T) {
 	big := strings.Repeat("x", 17<<20)
-	c, _ := dial(t, saying(content(`{"type":"text","text":"`+big+`"}`)), modernServer())
+	c, _ := dial(t, withToolAnswers(content(`{"type":"text","text":"`+big+`"}`)), modernServer())
 	_, err := c.CallTool(t.Context(), "a", nil)
 	var tooLarge *transport.MessageTooLargeError
 	if !errors.As(err, &tooLarge) || !errors.Is(err, client.ErrConnectionLost) {
@@ -391,18 +323,18 @@ func TestAResultThatIsTooLargeIsATypedError(t *testing.T) {
 	}
 }
 
-func TestAnUnknownRevisionIsNotDialled(t *testing.T) {
-	to, played := target(modernServer())
+func TestUnknownRevisionIsAnError(t *testing.T) {
+	to, rec := target(modernServer())
 	d := client.Dialer{Revision: "2000-01-01"}
 	if _, err := d.Dial(t.Context(), to); !errors.Is(err, client.ErrRevision) {
 		t.Errorf("got %v", err)
 	}
-	if heard := played.methods(); heard != "" {
-		t.Errorf("the server heard %s", heard)
+	if received := rec.methods(); received != "" {
+		t.Errorf("the server received %s", received)
 	}
 }
 
-func TestAConnectionIsDialledOnce(t *testing.T) {
+func TestConnIsDialledOnce(t *testing.T) {
 	near, far := transport.Pipe()
 	var serving sync.WaitGroup
 	serving.Go(func() { modernServer().serve(far); far.Close() })
@@ -423,52 +355,5 @@ func TestAConnectionIsDialledOnce(t *testing.T) {
 	}
 	if !errors.Is(err, client.ErrConnectionLost) {
 		t.Errorf("after the end: %v", err)
-	}
-}
-
-func TestTraceSeesEveryMessage(t *testing.T) {
-	to, _ := target(legacyServer())
-	var mu sync.Mutex
-	var seen bytes.Buffer
-	d := quiet()
-	d.Name, d.Version = "tracer", "9"
-	d.Trace = func(sent bool, message []byte) {
-		mu.Lock()
-		defer mu.Unlock()
-		fmt.Fprintf(&seen, "%v %s\n", sent, message)
-	}
-	c, err := d.Dial(t.Context(), to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Ping(t.Context()); err != nil {
-		t.Error(err)
-	}
-	c.Close()
-	mu.Lock()
-	defer mu.Unlock()
-	for _, want := range []string{
-		`true {"jsonrpc":"2.0","id":1,"method":"server/discover",`, `false {"jsonrpc":"2.0","id":1,"error":`,
-		`true {"jsonrpc":"2.0","id":2,"method":"initialize",`, `"clientInfo":{"name":"tracer","version":"9"}`, `false {"jsonrpc":"2.0","id":2,"result":`,
-		`true {"jsonrpc":"2.0","method":"notifications/initialized"}`, `true {"jsonrpc":"2.0","id":3,"method":"ping"}`, `false {"jsonrpc":"2.0","id":3,"result":{}}`,
-	} {
-		if !strings.Contains(seen.String(), want) {
-			t.Errorf("%s is not in\n%s", want, &seen)
-		}
-	}
-}
-
-// What a server prints beside the protocol is logged, and harms nothing (S1).
-func TestGarbageIsLogged(t *testing.T) {
-	var logged bytes.Buffer
-	to, _ := target(&script{Greeting: []string{"Listening on stdio"}, Answers: answers("server/discover", discovered)})
-	d := client.Dialer{Logger: slog.New(slog.NewTextHandler(&logged, nil))}
-	c, err := d.Dial(t.Context(), to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Close()
-	if !strings.Contains(logged.String(), "ignored") {
-		t.Errorf("logged: %s", &logged)
 	}
 }

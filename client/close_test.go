@@ -14,8 +14,8 @@ import (
 	"github.com/parley-mcp/parley/client"
 )
 
-// closed fails unless everything that can be done with c says that it is closed.
-func closed(t *testing.T, c *client.Client) {
+// checkClosed fails unless all methods of c report that it is closed.
+func checkClosed(t *testing.T, c *client.Client) {
 	t.Helper()
 	if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, client.ErrClientClosed) {
 		t.Errorf("CallTool: %v", err)
@@ -29,17 +29,17 @@ func closed(t *testing.T, c *client.Client) {
 		}
 	}
 	if c.Revision() == "" {
-		t.Error("the revision is forgotten")
+		t.Error("Revision is empty after Close")
 	}
 }
 
-// I13: from any state, twice, concurrently.
-func TestCloseMayBeCalledAnyNumberOfTimes(t *testing.T) {
+// I13: Close may be called more than once and concurrently.
+func TestI13CloseIsIdempotent(t *testing.T) {
 	for _, s := range []*script{modernServer(), legacyServer()} {
 		synctest.Test(t, func(t *testing.T) {
-			to, played := target(s)
+			to, rec := target(s)
 			d := quiet()
-			d.OnConnectionLost = func(err error) { t.Errorf("OnConnectionLost was told %v", err) }
+			d.OnConnectionLost = func(err error) { t.Errorf("OnConnectionLost received %v", err) }
 			c, err := d.Dial(t.Context(), to)
 			if err != nil {
 				t.Fatal(err)
@@ -56,15 +56,15 @@ func TestCloseMayBeCalledAnyNumberOfTimes(t *testing.T) {
 			if err := c.Close(); err != nil {
 				t.Error(err)
 			}
-			closed(t, c)
-			played.methods() // the server has seen the end
+			checkClosed(t, c)
+			rec.methods() // waits until the server has received the end of its input
 		})
 	}
 }
 
 func TestCloseEndsCallsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := dial(t, saying(""))
+		c, _ := dial(t, withToolAnswers(""))
 		results := make(chan error, 10)
 		for range 10 {
 			go func() {
@@ -85,19 +85,19 @@ func TestCloseEndsCallsInFlight(t *testing.T) {
 		if d := time.Since(start); d > 0 {
 			t.Errorf("it took %v", d)
 		}
-		closed(t, c)
+		checkClosed(t, c)
 	})
 }
 
-// A Close while a connection is being made anew does not wait for what may never come.
-func TestCloseEndsDialling(t *testing.T) {
+// Close does not wait for a server that does not answer while the client reconnects.
+func TestCloseEndsReconnecting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, played := dial(t, saying("!close"), &script{})
+		c, rec := dial(t, withToolAnswers("!close"), &script{})
 		if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, client.ErrConnectionLost) {
 			t.Fatal(err)
 		}
 		results := make(chan error, 3)
-		for range 3 { // one dials, the others wait for it
+		for range 3 { // one call reconnects, the others wait for it
 			go func() {
 				_, err := c.CallTool(t.Context(), "a", nil)
 				results <- err
@@ -116,17 +116,17 @@ func TestCloseEndsDialling(t *testing.T) {
 		if d := time.Since(start); d > 0 {
 			t.Errorf("it took %v", d)
 		}
-		if heard := played.methods(); strings.Count(heard, probed) != 2 {
-			t.Errorf("the servers heard %s", heard)
+		if received := rec.methods(); strings.Count(received, probed) != 2 {
+			t.Errorf("the servers received %s", received)
 		}
-		closed(t, c)
+		checkClosed(t, c)
 	})
 }
 
-// Everything at once, for the race detector.
-func TestCloseRacesWithEverything(t *testing.T) {
+// For the race detector.
+func TestCloseDuringConcurrentCalls(t *testing.T) {
 	for range 30 {
-		c, _ := dial(t, saying(called, "!close"), modernServer())
+		c, _ := dial(t, withToolAnswers(called, "!close"), modernServer())
 		var wg sync.WaitGroup
 		for i := range 8 {
 			wg.Go(func() {
@@ -146,69 +146,69 @@ func TestCloseRacesWithEverything(t *testing.T) {
 		wg.Go(func() { c.Close() })
 		wg.Go(func() { c.Close() })
 		wg.Wait()
-		closed(t, c)
+		checkClosed(t, c)
 	}
 }
 
-// life is a child process as seen by a connection that it holds on to.
-type life struct {
+// process observes a child process by a connection that it keeps open until it exits.
+type process struct {
 	t    *testing.T
 	conn chan net.Conn
 }
 
-func lifeOf(t *testing.T, s *script) *life {
+func observe(t *testing.T, s *script) *process {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Life = listener.Addr().String()
-	l := &life{t, make(chan net.Conn, 1)}
+	p := &process{t, make(chan net.Conn, 1)}
 	var accepting sync.WaitGroup
 	accepting.Go(func() {
 		if conn, err := listener.Accept(); err == nil {
-			l.conn <- conn
+			p.conn <- conn
 		}
 	})
 	t.Cleanup(func() {
 		listener.Close()
 		accepting.Wait()
 	})
-	return l
+	return p
 }
 
-// begun waits until the process runs.
-func (l *life) begun() {
-	l.t.Helper()
+// awaitStart waits until the process runs.
+func (p *process) awaitStart() {
+	p.t.Helper()
 	select {
-	case conn := <-l.conn:
-		l.conn <- conn
-	case <-time.After(patience):
-		l.t.Error("the process has not begun")
+	case conn := <-p.conn:
+		p.conn <- conn
+	case <-time.After(eventTimeout):
+		p.t.Error("the process has not started")
 	}
 }
 
-// over fails unless the process is gone.
-func (l *life) over() {
-	l.t.Helper()
-	l.begun()
-	conn := <-l.conn
+// awaitExit fails unless the process exits.
+func (p *process) awaitExit() {
+	p.t.Helper()
+	p.awaitStart()
+	conn := <-p.conn
 	defer conn.Close()
-	conn.SetReadDeadline(time.Now().Add(patience))
+	conn.SetReadDeadline(time.Now().Add(eventTimeout))
 	var timeout net.Error
 	if _, err := conn.Read(make([]byte, 1)); errors.As(err, &timeout) && timeout.Timeout() {
-		l.t.Error("the process is still there")
+		p.t.Error("the process is still running")
 	}
 }
 
-// patience is how long a test waits for what should come at once.
-const patience = 10 * time.Second
+// eventTimeout is how long a test waits for an event that should happen at once.
+const eventTimeout = 10 * time.Second
 
-// A child that takes neither the end of its input nor a request for an end is killed.
-func TestCloseEndsAProcessThatWillNot(t *testing.T) {
+// The client kills a process that ignores the end of its input and SIGTERM.
+func TestCloseKillsAStubbornProcess(t *testing.T) {
 	s := modernServer()
 	s.Stubborn = true
-	life := lifeOf(t, s)
+	observed := observe(t, s)
 	p := child(t, s)
 	p.ExitGrace, p.TermGrace = 50*time.Millisecond, 50*time.Millisecond
 	d := quiet()
@@ -221,51 +221,51 @@ func TestCloseEndsAProcessThatWillNot(t *testing.T) {
 		t.Error(err)
 	}
 	if d := time.Since(start); d < 50*time.Millisecond || d > 5*time.Second {
-		t.Errorf("it took %v", d)
+		t.Errorf("Close took %v", d)
 	}
-	life.over()
+	observed.awaitExit()
 }
 
-func TestADialWhoseContextEndsLeavesNothingBehind(t *testing.T) {
+func TestCancelledDialEndsTheProcess(t *testing.T) {
 	s := new(script)
-	life := lifeOf(t, s)
+	observed := observe(t, s)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() {
-		life.begun()
+		observed.awaitStart()
 		cancel()
 	})
 	d := quiet()
 	if _, err := d.Dial(ctx, child(t, s)); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	life.over()
+	observed.awaitExit()
 }
 
-func TestADialInMemoryWhoseContextEndsLeavesNothingBehind(t *testing.T) {
+func TestCancelledDialEndsTheConnection(t *testing.T) {
 	for _, after := range []time.Duration{0, time.Second, 3 * time.Second} { // before, during the probe, during both
 		synctest.Test(t, func(t *testing.T) {
-			to, played := target(new(script))
+			to, rec := target(new(script))
 			ctx, cancel := context.WithCancelCause(t.Context())
-			why := errors.New("never mind")
-			time.AfterFunc(after, func() { cancel(why) })
+			cause := errors.New("cancelled by the test")
+			time.AfterFunc(after, func() { cancel(cause) })
 			d := quiet()
 			start := time.Now()
-			if _, err := d.Dial(ctx, to); !errors.Is(err, why) {
+			if _, err := d.Dial(ctx, to); !errors.Is(err, cause) {
 				t.Errorf("after %v: %v", after, err)
 			}
 			if d := time.Since(start); d != after {
 				t.Errorf("it took %v", d)
 			}
-			if heard := played.methods(); strings.Contains(heard, "cancelled") { // neither probe nor handshake is cancelled
-				t.Errorf("the server heard %s", heard)
+			if received := rec.methods(); strings.Contains(received, "cancelled") { // server/discover and initialize must not be cancelled
+				t.Errorf("the server received %s", received)
 			}
 		})
 	}
 }
 
-// A session over HTTP is ended with the client.
+// Close ends a session over HTTP with DELETE.
 func TestCloseEndsTheSession(t *testing.T) {
 	m := &mock{otherwise: status(http.StatusNotFound, "")}
 	hello := ok(initialized)
@@ -278,8 +278,8 @@ func TestCloseEndsTheSession(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
-	if heard := m.methods(); strings.Count(heard, http.MethodDelete) != 1 {
-		t.Errorf("the server heard %s", heard)
+	if received := m.methods(); strings.Count(received, http.MethodDelete) != 1 {
+		t.Errorf("the server received %s", received)
 	}
-	closed(t, c)
+	checkClosed(t, c)
 }

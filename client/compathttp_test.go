@@ -22,22 +22,22 @@ import (
 // The compatibility matrix of 2026-07-28, basic/versioning, over HTTP
 // (basic/transports/streamable-http, Backward Compatibility).
 
-// mock is an HTTP server that answers each JSON-RPC method as it was told to.
+// mock is an HTTP server with fixed answers.
 type mock struct {
-	answers   map[string][]reply // one after the other; the last one is repeated
-	otherwise reply
+	answers   map[string][]reply // successive answers to each method; the last one is repeated
+	otherwise reply              // to other methods
 
-	streams chan string // to the event stream of a server that has nothing but 2024-11-05
+	streams chan string // messages of the event stream; not nil for a server of 2024-11-05
 
-	mu     sync.Mutex
-	heard  []string
-	counts map[string]int
+	mu       sync.Mutex
+	received []string
+	counts   map[string]int
 }
 
-// reply is an HTTP response. $id in the body stands for the request's id.
+// reply is an HTTP response. $id in the body is replaced by the id of the request.
 type reply struct {
 	status int
-	kind   string // content type; empty: JSON
+	kind   string // the content type; empty means JSON
 	body   string
 	header http.Header
 }
@@ -54,7 +54,7 @@ func failing(code int, members string) reply {
 
 func (m *mock) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
-		m.note(r.Method)
+		m.count(r.Method)
 		if r.Method == http.MethodGet && m.streams != nil {
 			m.stream(w, r)
 			return
@@ -67,7 +67,7 @@ func (m *mock) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		panic(err)
 	}
-	n := m.note(msg.Method)
+	n := m.count(msg.Method)
 	if m.streams != nil {
 		if r.URL.Path != "/messages" {
 			w.WriteHeader(http.StatusMethodNotAllowed)
@@ -85,7 +85,7 @@ func (m *mock) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	} else if msg.Kind == jsonrpc.Notification {
 		answer = reply{status: http.StatusAccepted}
 	}
-	if answer.status == 0 { // no answer
+	if answer.status == 0 { // never answer
 		<-r.Context().Done()
 		return
 	}
@@ -114,10 +114,11 @@ func (m *mock) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (m *mock) note(method string) (times int) {
+// count records a method and returns how often it was received.
+func (m *mock) count(method string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.heard = append(m.heard, method)
+	m.received = append(m.received, method)
 	if m.counts == nil {
 		m.counts = make(map[string]int)
 	}
@@ -128,10 +129,10 @@ func (m *mock) note(method string) (times int) {
 func (m *mock) methods() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return strings.Join(m.heard, " ")
+	return strings.Join(m.received, " ")
 }
 
-// dial dials the mock over HTTP, at the end of the test nothing is left of it.
+// dial serves the mock over HTTP and connects to it, until the test ends.
 func (m *mock) dial(t *testing.T, d client.Dialer) (*client.Client, error) {
 	t.Helper()
 	s := httptest.NewServer(m)
@@ -151,7 +152,7 @@ func hasStatus(code int) func(error) bool {
 	}
 }
 
-func TestDiallingFindsTheEraOverHTTP(t *testing.T) {
+func TestDialFindsTheEraOverHTTP(t *testing.T) {
 	all := func(pairs ...any) map[string][]reply {
 		m := map[string][]reply{"initialize": {ok(initialized)}, "tools/call": {ok(called)}}
 		for i := 0; i < len(pairs); i += 2 {
@@ -164,77 +165,77 @@ func TestDiallingFindsTheEraOverHTTP(t *testing.T) {
 		}
 		return m
 	}
-	const fellBack = probed + " " + shookHands
+	const fellBack = probed + " " + handshaken
 	for _, test := range []struct {
-		name    string
-		answers map[string][]reply
-		pair    bool // the server has the transport of 2024-11-05
-		pinned  mcp.Revision
-		want    mcp.Revision
-		fails   func(error) bool
-		heard   string
+		name     string
+		answers  map[string][]reply
+		sse      bool // the server has the transport of 2024-11-05
+		pinned   mcp.Revision
+		want     mcp.Revision
+		fails    func(error) bool
+		received string
 	}{
-		{name: "modern", answers: all("server/discover", ok(discovered)), want: mcp.V20260728, heard: probed},
-		{name: "modern, and the answer is an event", answers: all("server/discover", reply{200, "text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":$id," + discovered + "}\n\n", nil}), want: mcp.V20260728, heard: probed},
+		{name: "modern", answers: all("server/discover", ok(discovered)), want: mcp.V20260728, received: probed},
+		{name: "modern, and the answer is an event", answers: all("server/discover", reply{200, "text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":$id," + discovered + "}\n\n", nil}), want: mcp.V20260728, received: probed},
 
-		{name: "legacy: an empty result", answers: all("server/discover", ok(`"result":{}`)), want: mcp.V20250618, heard: fellBack},
-		{name: "legacy: -32601 with 200", answers: all("server/discover", ok(methodNotFound)), want: mcp.V20250618, heard: fellBack},
-		{name: "legacy: -32601 with 404", answers: all("server/discover", failing(404, methodNotFound)), want: mcp.V20250618, heard: fellBack},
-		{name: "legacy: -32000 without id", answers: all("server/discover", reply{400, "", `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: Server not initialized"}}`, nil}), want: mcp.V20250618, heard: fellBack},
-		{name: "legacy: 400 and text", answers: all("server/discover", status(400, "no session")), want: mcp.V20250618, heard: fellBack},
-		{name: "legacy: 400 and nothing", answers: all("server/discover", status(400, "")), want: mcp.V20250618, heard: fellBack},
-		{name: "legacy: 404", answers: all("server/discover", status(404, "nothing here")), want: mcp.V20250618, heard: fellBack},
-		{name: "legacy: 405", answers: all("server/discover", status(405, "")), want: mcp.V20250618, heard: fellBack},
-		{name: "legacy: 415", answers: all("server/discover", status(415, "")), want: mcp.V20250618, heard: fellBack},
-		{name: "legacy: 422", answers: all("server/discover", status(422, `{"detail":[]}`)), want: mcp.V20250618, heard: fellBack},
-		{name: "2024-11-05", answers: all("initialize", ok(strings.ReplaceAll(initialized, "2025-06-18", "2024-11-05"))), pair: true, want: mcp.V20241105,
-			heard: probed + " initialize GET " + shookHands},
+		{name: "legacy: an empty result", answers: all("server/discover", ok(`"result":{}`)), want: mcp.V20250618, received: fellBack},
+		{name: "legacy: -32601 with 200", answers: all("server/discover", ok(methodNotFound)), want: mcp.V20250618, received: fellBack},
+		{name: "legacy: -32601 with 404", answers: all("server/discover", failing(404, methodNotFound)), want: mcp.V20250618, received: fellBack},
+		{name: "legacy: -32000 without id", answers: all("server/discover", reply{400, "", `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: Server not initialized"}}`, nil}), want: mcp.V20250618, received: fellBack},
+		{name: "legacy: 400 and text", answers: all("server/discover", status(400, "no session")), want: mcp.V20250618, received: fellBack},
+		{name: "legacy: 400 and nothing", answers: all("server/discover", status(400, "")), want: mcp.V20250618, received: fellBack},
+		{name: "legacy: 404", answers: all("server/discover", status(404, "nothing here")), want: mcp.V20250618, received: fellBack},
+		{name: "legacy: 405", answers: all("server/discover", status(405, "")), want: mcp.V20250618, received: fellBack},
+		{name: "legacy: 415", answers: all("server/discover", status(415, "")), want: mcp.V20250618, received: fellBack},
+		{name: "legacy: 422", answers: all("server/discover", status(422, `{"detail":[]}`)), want: mcp.V20250618, received: fellBack},
+		{name: "2024-11-05", answers: all("initialize", ok(strings.ReplaceAll(initialized, "2025-06-18", "2024-11-05"))), sse: true, want: mcp.V20241105,
+			received: probed + " initialize GET " + handshaken},
 
-		// What says nothing about the era is an error, and no older revision is tried.
-		{name: "401", answers: all("server/discover", status(401, "")), fails: hasStatus(401), heard: probed},
-		{name: "401 with an error", answers: all("server/discover", failing(401, `"error":{"code":-32001,"message":"token?"}`)), fails: hasStatus(401), heard: probed},
-		{name: "403", answers: all("server/discover", status(403, "")), fails: hasStatus(403), heard: probed},
-		{name: "429", answers: all("server/discover", status(429, "")), fails: hasStatus(429), heard: probed},
-		{name: "500", answers: all("server/discover", status(500, "")), fails: hasStatus(500), heard: probed},
-		{name: "503 with an error", answers: all("server/discover", failing(503, `"error":{"code":-32603,"message":"later"}`)), fails: hasStatus(503), heard: probed},
-		{name: "a redirect", answers: all("server/discover", reply{302, "text/plain", "", http.Header{"Location": {"https://example.com/"}}}), fails: hasStatus(302), heard: probed},
+		// Errors that are independent of the era do not cause a fallback.
+		{name: "401", answers: all("server/discover", status(401, "")), fails: hasStatus(401), received: probed},
+		{name: "401 with an error", answers: all("server/discover", failing(401, `"error":{"code":-32001,"message":"token?"}`)), fails: hasStatus(401), received: probed},
+		{name: "403", answers: all("server/discover", status(403, "")), fails: hasStatus(403), received: probed},
+		{name: "429", answers: all("server/discover", status(429, "")), fails: hasStatus(429), received: probed},
+		{name: "500", answers: all("server/discover", status(500, "")), fails: hasStatus(500), received: probed},
+		{name: "503 with an error", answers: all("server/discover", failing(503, `"error":{"code":-32603,"message":"later"}`)), fails: hasStatus(503), received: probed},
+		{name: "redirect", answers: all("server/discover", reply{302, "text/plain", "", http.Header{"Location": {"https://example.com/"}}}), fails: hasStatus(302), received: probed},
 
-		// U5: recognised modern errors.
-		{name: "refuses, and lists an older revision", answers: all("server/discover", failing(400, refusal(`"2025-06-18"`))), want: mcp.V20250618, heard: fellBack},
-		{name: "refuses once what it lists", answers: all("server/discover", []reply{failing(400, refusal(`"2026-07-28"`)), ok(discovered)}), want: mcp.V20260728, heard: probed + " " + probed},
-		{name: "refuses always what it lists", answers: all("server/discover", failing(400, refusal(`"2026-07-28","2025-06-18"`))), fails: reports(-32022), heard: probed + " " + probed},
-		{name: "refuses, with nothing in common", answers: all("server/discover", failing(400, refusal(`"2099-01-01"`))), fails: is(client.ErrRevision), heard: probed},
-		{name: "wants a capability", answers: all("server/discover", failing(400, `"error":{"code":-32021,"message":"no"}`)), fails: reports(-32021), heard: probed},
-		{name: "sees a mismatch of headers", answers: all("server/discover", failing(400, `"error":{"code":-32020,"message":"no"}`)), fails: reports(-32020), heard: probed},
-		{name: "describes itself, with nothing in common", answers: all("server/discover", ok(`"result":{"resultType":"complete","supportedVersions":["2099-01-01"],"capabilities":{}}`)), fails: is(client.ErrRevision), heard: probed},
-		{name: "describes itself, and lists older revisions only", answers: all("server/discover", ok(`"result":{"resultType":"complete","supportedVersions":["2025-06-18"],"capabilities":{}}`)), want: mcp.V20250618, heard: fellBack},
+		// U5: errors that only modern servers report.
+		{name: "rejects, and lists an older revision", answers: all("server/discover", failing(400, unsupported(`"2025-06-18"`))), want: mcp.V20250618, received: fellBack},
+		{name: "rejects a revision once that it lists", answers: all("server/discover", []reply{failing(400, unsupported(`"2026-07-28"`)), ok(discovered)}), want: mcp.V20260728, received: probed + " " + probed},
+		{name: "rejects a revision always that it lists", answers: all("server/discover", failing(400, unsupported(`"2026-07-28","2025-06-18"`))), fails: reports(-32022), received: probed + " " + probed},
+		{name: "rejects, with no common revision", answers: all("server/discover", failing(400, unsupported(`"2099-01-01"`))), fails: is(client.ErrRevision), received: probed},
+		{name: "requires a capability", answers: all("server/discover", failing(400, `"error":{"code":-32021,"message":"no"}`)), fails: reports(-32021), received: probed},
+		{name: "reports a header mismatch", answers: all("server/discover", failing(400, `"error":{"code":-32020,"message":"no"}`)), fails: reports(-32020), received: probed},
+		{name: "supports no common revision", answers: all("server/discover", ok(`"result":{"resultType":"complete","supportedVersions":["2099-01-01"],"capabilities":{}}`)), fails: is(client.ErrRevision), received: probed},
+		{name: "supports older revisions only", answers: all("server/discover", ok(`"result":{"resultType":"complete","supportedVersions":["2025-06-18"],"capabilities":{}}`)), want: mcp.V20250618, received: fellBack},
 
 		{name: "answers the handshake with an unknown revision", answers: all("server/discover", status(400, ""), "initialize", ok(strings.ReplaceAll(initialized, "2025-06-18", "1999-01-01"))),
-			fails: is(client.ErrRevision), heard: probed + " initialize"},
-		{name: "is no MCP endpoint", answers: map[string][]reply{}, fails: hasStatus(404), heard: probed + " initialize GET"},
-		{name: "is a web page", answers: all("server/discover", reply{200, "text/html", "<html>", nil}, "initialize", reply{200, "text/html", "<html>", nil}),
-			fails: func(err error) bool { return strings.Contains(err.Error(), "MCP endpoint") }, heard: probed + " initialize"},
+			fails: is(client.ErrRevision), received: probed + " initialize"},
+		{name: "not an MCP endpoint", answers: map[string][]reply{}, fails: hasStatus(404), received: probed + " initialize GET"},
+		{name: "web page", answers: all("server/discover", reply{200, "text/html", "<html>", nil}, "initialize", reply{200, "text/html", "<html>", nil}),
+			fails: func(err error) bool { return strings.Contains(err.Error(), "MCP endpoint") }, received: probed + " initialize"},
 
-		{name: "pinned to a legacy revision", answers: all("server/discover", ok(discovered)), pinned: mcp.V20250618, want: mcp.V20250618, heard: shookHands},
-		{name: "pinned to the modern revision", answers: all("server/discover", status(400, "")), pinned: mcp.V20260728, fails: hasStatus(400), heard: probed},
+		{name: "pinned to a legacy revision", answers: all("server/discover", ok(discovered)), pinned: mcp.V20250618, want: mcp.V20250618, received: handshaken},
+		{name: "pinned to the modern revision", answers: all("server/discover", status(400, "")), pinned: mcp.V20260728, fails: hasStatus(400), received: probed},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m := &mock{answers: test.answers, otherwise: status(404, "")}
-			if test.pair {
+			if test.sse {
 				m.streams = make(chan string, 10)
 			}
 			d := quiet()
 			d.Revision = test.pinned
 			c, err := m.dial(t, d)
 			(&compat{want: test.want, fails: test.fails}).check(t, c, err)
-			if heard := strings.TrimSuffix(m.methods(), " tools/call"); heard != test.heard {
-				t.Errorf("the server heard %s, not %s", heard, test.heard)
+			if received := strings.TrimSuffix(m.methods(), " tools/call"); received != test.received {
+				t.Errorf("the server received %s, want %s", received, test.received)
 			}
 		})
 	}
 }
 
-func TestAServerThatCannotBeReachedIsAnError(t *testing.T) {
+func TestUnreachableServerIsAnError(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -248,20 +249,20 @@ func TestAServerThatCannotBeReachedIsAnError(t *testing.T) {
 	}
 }
 
-// A server that does not answer is slow, not old: no older revision is tried.
-func TestAServerThatDoesNotAnswerIsAnError(t *testing.T) {
+// The client does not fall back to an older revision if the server does not answer.
+func TestUnresponsiveServerIsAnError(t *testing.T) {
 	m := &mock{}
 	d := quiet()
 	d.Timeouts.Initialize = 50 * time.Millisecond
 	if _, err := m.dial(t, d); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
-	if heard := m.methods(); heard != probed {
-		t.Errorf("the server heard %s", heard)
+	if received := m.methods(); received != probed {
+		t.Errorf("the server received %s", received)
 	}
 }
 
-func TestURLsThatAreNoneAreRefused(t *testing.T) {
+func TestInvalidURLsAreRejected(t *testing.T) {
 	for _, url := range []string{"", "example.com/mcp", "ftp://example.com", "http://", "http://[::1", "/mcp", "file:///etc/passwd"} {
 		if _, err := client.Dial(t.Context(), client.URL(url)); err == nil || !strings.Contains(err.Error(), "http://") && !strings.Contains(err.Error(), "malformed") {
 			t.Errorf("%q: %v", url, err)
@@ -269,8 +270,8 @@ func TestURLsThatAreNoneAreRefused(t *testing.T) {
 	}
 }
 
-// Secrets in a URL do not end up in errors.
-func TestErrorsDoNotRepeatPasswords(t *testing.T) {
+// Errors do not contain the secrets of a URL.
+func TestErrorsContainNoPasswords(t *testing.T) {
 	_, err := client.Dial(t.Context(), client.URL("ftp://user:hunter2@example.com/?token=hunter2#hunter2"))
 	if err == nil || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("got %v", err)

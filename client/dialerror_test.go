@@ -18,8 +18,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-func TestADialErrorSaysWhereAndWhat(t *testing.T) {
-	// An address that nobody listens on any more.
+func TestDialErrorHasStageAndAdvice(t *testing.T) {
+	// An address without a listener.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -30,27 +30,27 @@ func TestADialErrorSaysWhereAndWhat(t *testing.T) {
 		t.Cleanup(s.Close)
 		return s.URL
 	}
-	silent := modernServer()
-	silent.Answers["server/discover"] = []string{`"error":{"code":-32020,"message":"no"}`}
-	newer, _ := target(silent)
+	mismatch := modernServer()
+	mismatch.Answers["server/discover"] = []string{`"error":{"code":-32020,"message":"no"}`}
+	newer, _ := target(mismatch)
 	rejecting := legacyServer()
-	rejecting.Answers["initialize"] = []string{`"error":{"code":-32603,"message":"not today"}`}
+	rejecting.Answers["initialize"] = []string{`"error":{"code":-32603,"message":"try tomorrow"}`}
 	older, _ := target(rejecting)
 	for name, c := range map[string]struct {
 		target client.Target
 		stage  client.DialStage
 		is     error
-		says   string
+		want   string
 	}{
-		"no URL":         {client.URL("localhost"), client.StageTarget, nil, "must begin with http"},
-		"no program":     {client.Command("no-such-program-anywhere"), client.StageConnect, exec.ErrNotFound, "install the command"},
-		"nobody there":   {client.URL("http://" + l.Addr().String()), client.StageConnect, client.ErrConnectionLost, "check that the server is running"},
-		"no credentials": {client.URL(answering(401, "no")), client.StageDiscover, nil, "send credentials"},
-		"no endpoint":    {client.URL(answering(404, "no")), client.StageDiscover, nil, "check that the URL"},
-		"no TLS":         {client.URL(strings.Replace(answering(200, ""), "http:", "https:", 1)), client.StageDiscover, http.ErrSchemeMismatch, "use http://"},
-		"overload":       {client.URL(answering(503, "no")), client.StageDiscover, nil, "try again later"},
-		"modern error":   {newer, client.StageDiscover, nil, "-32020"},
-		"no session":     {older, client.StageInitialize, nil, "not today"},
+		"invalid URL":        {client.URL("localhost"), client.StageTarget, nil, "must begin with http"},
+		"missing command":    {client.Command("no-such-program-anywhere"), client.StageConnect, exec.ErrNotFound, "install the command"},
+		"connection refused": {client.URL("http://" + l.Addr().String()), client.StageConnect, client.ErrConnectionLost, "check that the server is running"},
+		"no credentials":     {client.URL(answering(401, "no")), client.StageDiscover, nil, "send credentials"},
+		"not found":          {client.URL(answering(404, "no")), client.StageDiscover, nil, "check that the URL"},
+		"no TLS":             {client.URL(strings.Replace(answering(200, ""), "http:", "https:", 1)), client.StageDiscover, http.ErrSchemeMismatch, "use http://"},
+		"unavailable":        {client.URL(answering(503, "no")), client.StageDiscover, nil, "try again later"},
+		"modern error":       {newer, client.StageDiscover, nil, "-32020"},
+		"handshake rejected": {older, client.StageInitialize, nil, "try tomorrow"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := quiet()
@@ -59,17 +59,17 @@ func TestADialErrorSaysWhereAndWhat(t *testing.T) {
 			if !errors.As(err, &dial) {
 				t.Fatalf("%T %v", err, err)
 			}
-			if dial.Stage != c.stage || dial.Target != c.target.String() || !strings.Contains(err.Error(), c.says) {
+			if dial.Stage != c.stage || dial.Target != c.target.String() || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("stage %s of %s: %v", dial.Stage, dial.Target, err)
 			}
 			if c.is != nil && !errors.Is(err, c.is) {
-				t.Errorf("%v is no %v", err, c.is)
+				t.Errorf("%v does not wrap %v", err, c.is)
 			}
 		})
 	}
 }
 
-func TestRequireNamesWhatIsMissing(t *testing.T) {
+func TestRequireReportsMissingCapabilities(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := modernServer()
 		s.Answers["server/discover"] = []string{strings.Replace(discovered, `"capabilities":{"tools":{}}`,
@@ -108,13 +108,13 @@ func TestRequireNamesWhatIsMissing(t *testing.T) {
 	})
 }
 
-// A server that is another one after a restart is of no use either.
-func TestRequireHoldsForEachConnection(t *testing.T) {
+// A server may offer other capabilities after a restart.
+func TestRequireAppliesToEachConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dying, other := modernServer(), modernServer()
-		dying.Answers["tools/list"] = []string{"!close"}
+		exiting, other := modernServer(), modernServer()
+		exiting.Answers["tools/list"] = []string{"!close"}
 		other.Answers["server/discover"] = []string{strings.Replace(discovered, `{"tools":{}}`, `{}`, 1)}
-		to, _ := target(dying, other)
+		to, _ := target(exiting, other)
 		d := quiet()
 		d.Require.Tools = &mcp.ToolsCapability{}
 		c, err := d.Dial(t.Context(), to)
@@ -131,7 +131,7 @@ func TestRequireHoldsForEachConnection(t *testing.T) {
 	})
 }
 
-func TestPanicsOfFunctionsStayWithThem(t *testing.T) {
+func TestPanicsOfDialerFunctionsAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := modernServer()
 		s.Answers["tools/call"] = []string{"!lines " + `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}` + "\n" + `{"jsonrpc":"2.0","id":$id,` + called + `}`, "!close"}
@@ -158,7 +158,7 @@ func TestPanicsOfFunctionsStayWithThem(t *testing.T) {
 		c.Close()
 		for _, what := range []string{"panic=trace", "panic=log", "panic=lost"} {
 			if !strings.Contains(log.String(), what) {
-				t.Errorf("the log does not say %s: %s", what, log.String())
+				t.Errorf("the log lacks %s: %s", what, log.String())
 			}
 		}
 	})

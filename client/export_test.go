@@ -6,14 +6,14 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// Each is a server that is connected to anew whenever it is dialled, as a Command
-// is, but in memory.
-func Each(connect func() transport.Conn) Target { return each(connect) }
+// NewTarget returns a target that calls connect for each connection. Like a Command, it can
+// be dialled again, but in memory.
+func NewTarget(connect func() transport.Conn) Target { return connectFunc(connect) }
 
-type each func() transport.Conn
+type connectFunc func() transport.Conn
 
-func (e each) dial(ctx context.Context, d *Dialer, memory *Discovery) (*link, error) {
-	return d.dialStream(ctx, e(), nil, memory)
+func (f connectFunc) dial(ctx context.Context, d *Dialer, memory *Discovery) (*link, error) {
+	return d.dialStream(ctx, f(), nil, memory)
 }
 
-func (e each) String() string { return "each" }
+func (f connectFunc) String() string { return "memory" }

@@ -19,8 +19,7 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// halfOpen is a connection that at some time lets nothing through any more, either way,
-// and says nothing about it.
+// halfOpen is a connection that can stop to deliver messages without an error.
 type halfOpen struct {
 	transport.Conn
 	cut atomic.Bool
@@ -33,8 +32,8 @@ func (h *halfOpen) Write(ctx context.Context, msg []byte) error {
 	return h.Conn.Write(ctx, msg)
 }
 
-// I6: a connection that is half open is noticed, whether somebody waits on it or not.
-func TestAHalfOpenConnectionIsNoticed(t *testing.T) {
+// I6: a half-open connection is lost, and the calls in flight fail.
+func TestI6HalfOpenConnectionIsLost(t *testing.T) {
 	for _, s := range []*script{modernServer(), legacyServer()} {
 		synctest.Test(t, func(t *testing.T) {
 			s.Answers["tools/call"] = []string{""}
@@ -56,7 +55,7 @@ func TestAHalfOpenConnectionIsNoticed(t *testing.T) {
 				_, err := c.CallTool(t.Context(), "a", nil)
 				waiting <- err
 			}()
-			time.Sleep(5 * time.Minute) // it is there, though nobody says anything but in answer
+			time.Sleep(5 * time.Minute) // the server answers pings but sends nothing else
 			select {
 			case err := <-waiting:
 				t.Fatalf("the call ended with %v", err)
@@ -70,10 +69,10 @@ func TestAHalfOpenConnectionIsNoticed(t *testing.T) {
 				t.Errorf("the call ended with %v", err)
 			}
 			if took := time.Since(begin); took > 2*d.KeepAlive+5*time.Second {
-				t.Errorf("it took %v", took)
+				t.Errorf("the connection was lost after %v", took)
 			}
 			if err := <-lost; !errors.As(err, &silent) {
-				t.Errorf("OnConnectionLost was told %v", err)
+				t.Errorf("OnConnectionLost received %v", err)
 			}
 			c.Close()
 			far.Close()
@@ -82,21 +81,21 @@ func TestAHalfOpenConnectionIsNoticed(t *testing.T) {
 	}
 }
 
-func TestAConnIsNotPingedUnlessAsked(t *testing.T) {
+func TestConnIsNotPingedByDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, played := dial(t, legacyServer())
+		c, rec := dial(t, legacyServer())
 		time.Sleep(time.Hour)
 		c.Close()
-		if heard := played.methods(); strings.Contains(heard, "ping") {
-			t.Errorf("the server heard %s", heard)
+		if received := rec.methods(); strings.Contains(received, "ping") {
+			t.Errorf("the server received %s", received)
 		}
 	})
 }
 
-// A server that talks need not be asked.
-func TestABusyConnectionIsNotPinged(t *testing.T) {
+// A connection on which messages arrive is not pinged.
+func TestBusyConnectionIsNotPinged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		to, played := target(legacyServer())
+		to, rec := target(legacyServer())
 		d := quiet()
 		d.KeepAlive = 10 * time.Second
 		c, err := d.Dial(t.Context(), to)
@@ -108,13 +107,13 @@ func TestABusyConnectionIsNotPinged(t *testing.T) {
 			time.Sleep(7 * time.Second)
 		}
 		c.Close()
-		if heard := played.methods(); strings.Contains(heard, "ping") {
-			t.Errorf("the server heard %s", heard)
+		if received := rec.methods(); strings.Contains(received, "ping") {
+			t.Errorf("the server received %s", received)
 		}
 	})
 }
 
-// A session that its server has forgotten is begun anew with the next request.
+// A ping that finds the session expired makes the next request begin a new one.
 func TestSessionsOverHTTPArePinged(t *testing.T) {
 	var pings, sessions atomic.Int32
 	pinged := make(chan struct{}, 100)
@@ -147,21 +146,21 @@ func TestSessionsOverHTTPArePinged(t *testing.T) {
 		select {
 		case <-pinged:
 		case <-time.After(10 * time.Second):
-			t.Fatal("the server is not pinged")
+			t.Fatal("the server received too few pings")
 		}
 	}
-	for begin := time.Now(); sessions.Load() < 2; { // until the client has read that the session is gone
+	for begin := time.Now(); sessions.Load() < 2; { // until the client has received the status of the ping
 		if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" {
 			t.Fatalf("%q, %v", text, err)
 		}
 		if time.Since(begin) > 10*time.Second {
-			t.Fatal("no other session was begun")
+			t.Fatal("the client began no new session")
 		}
 	}
 	c.Close()
 }
 
-// answer answers a message that has been read.
+// answer answers a parsed message.
 func (m *mock) answer(w http.ResponseWriter, msg jsonrpc.Message) {
 	answer := m.otherwise
 	if all := m.answers[msg.Method]; len(all) > 0 {

@@ -7,11 +7,11 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain runs the tests, or, when a test has started this binary again as a
-// child process, the server that the child is to play.
+// TestMain runs the tests, or a scripted server if a test has started this binary as a
+// child process.
 func TestMain(m *testing.M) {
-	if role := os.Getenv(roleVariable); role != "" {
-		play(role)
+	if s := os.Getenv(scriptVariable); s != "" {
+		runScript(s)
 		return
 	}
 	goleak.VerifyTestMain(m)

@@ -19,7 +19,7 @@ const (
 	textSchema   = `{"type":"object","properties":{"n":{"type":"string"}},"required":["n"]}`
 )
 
-func offering(output string) string {
+func listedWith(output string) string {
 	return `"result":{"tools":[{"name":"count","inputSchema":{"type":"object"},"outputSchema":` + output + `}]}`
 }
 
@@ -27,31 +27,31 @@ func structured(value string) string {
 	return `"result":{"content":[{"type":"text","text":"x"}],"structuredContent":` + value + `}`
 }
 
-// counter is a server whose tool is listed and answers so.
-func counter(s *script, list []string, calls ...string) *script {
+// withTool returns a server with the given responses to tools/list and tools/call.
+func withTool(s *script, list []string, calls ...string) *script {
 	s.Answers["tools/list"], s.Answers["tools/call"] = list, calls
 	return s
 }
 
-// V6: a result that does not fit is an error that has the result.
-func TestResultsAreHeldAgainstTheOutputSchema(t *testing.T) {
+// V6: a result that does not match the output schema is an error that has the result.
+func TestV6ResultsAreValidated(t *testing.T) {
 	for _, s := range []*script{modernServer(), legacyServer()} {
 		synctest.Test(t, func(t *testing.T) {
-			c, played := dial(t, counter(s, []string{offering(numberSchema)},
+			c, rec := dial(t, withTool(s, []string{listedWith(numberSchema)},
 				structured(`{"n":"one"}`), structured(`{"n":1}`), structured(`{"n":"one"}`), content(""), `"result":{"content":[],"isError":true}`, structured(`{"n":2}`)))
 			if _, err := c.CallTool(t.Context(), "count", nil); err != nil {
 				t.Errorf("before the tools are listed: %v", err)
 			}
 			names(t, c)
 			if _, err := c.CallTool(t.Context(), "count", nil); err != nil {
-				t.Errorf("a result that fits: %v", err)
+				t.Errorf("valid result: %v", err)
 			}
 			_, err := c.CallTool(t.Context(), "count", nil)
 			var output *client.OutputError
 			var invalid *schema.ValidationError
 			if !errors.As(err, &output) || !errors.As(err, &invalid) || !errors.Is(err, client.ErrInvalidResponse) ||
 				string(output.Result.StructuredContent) != `{"n":"one"}` || output.Tool != "count" {
-				t.Errorf("a result that does not: %v", err)
+				t.Errorf("invalid result: %v", err)
 			}
 			if _, err = c.CallTool(t.Context(), "count", nil); !errors.As(err, &output) || output.Result == nil {
 				t.Errorf("a result without structured content: %v", err)
@@ -63,16 +63,16 @@ func TestResultsAreHeldAgainstTheOutputSchema(t *testing.T) {
 				t.Errorf("%v, %v", n, err)
 			}
 			c.Close()
-			if heard := played.methods(); strings.Count(heard, "tools/list") != 1 {
-				t.Errorf("the server heard %s", heard)
+			if received := rec.methods(); strings.Count(received, "tools/list") != 1 {
+				t.Errorf("the server received %s", received)
 			}
 		})
 	}
 }
 
-func TestResultsAreTakenAsTheyComeIfToldSo(t *testing.T) {
+func TestSkipOutputValidation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		to, _ := target(counter(modernServer(), []string{offering(numberSchema)}, structured(`{"n":"one"}`)))
+		to, _ := target(withTool(modernServer(), []string{listedWith(numberSchema)}, structured(`{"n":"one"}`)))
 		d := quiet()
 		d.SkipOutputValidation = true
 		c, err := d.Dial(t.Context(), to)
@@ -87,10 +87,11 @@ func TestResultsAreTakenAsTheyComeIfToldSo(t *testing.T) {
 	})
 }
 
-// A tool may have changed since it was listed, which is found out when it matters.
-func TestAnOldSchemaIsLookedUpBeforeAResultIsRefused(t *testing.T) {
+// A tool may have changed since it was listed. The client lists it again before it rejects a
+// result.
+func TestOldSchemaIsFetchedBeforeAResultIsRejected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, played := dial(t, counter(modernServer(), []string{offering(numberSchema), offering(textSchema)}, structured(`{"n":"one"}`), structured(`{"n":1}`)))
+		c, rec := dial(t, withTool(modernServer(), []string{listedWith(numberSchema), listedWith(textSchema)}, structured(`{"n":"one"}`), structured(`{"n":1}`)))
 		names(t, c)
 		time.Sleep(time.Minute)
 		if _, err := c.CallTool(t.Context(), "count", nil); err != nil {
@@ -103,17 +104,17 @@ func TestAnOldSchemaIsLookedUpBeforeAResultIsRefused(t *testing.T) {
 			}
 		}
 		c.Close()
-		if heard := played.methods(); strings.Count(heard, "tools/list") != 2 || strings.Count(heard, "tools/call") != 4 {
-			t.Errorf("the server heard %s", heard)
+		if received := rec.methods(); strings.Count(received, "tools/list") != 2 || strings.Count(received, "tools/call") != 4 {
+			t.Errorf("the server received %s", received)
 		}
 	})
 }
 
-// V5: a schema that cannot be used is said so once, and keeps nobody from the result.
-func TestASchemaOfNoUseIsLogged(t *testing.T) {
+// V5: the client logs an invalid output schema once and returns the results.
+func TestV5InvalidOutputSchemaIsLogged(t *testing.T) {
 	for _, output := range []string{`{"$schema":"https://example.com/mine","type":"object"}`, `{"type":12}`, `{"$ref":"https://example.com/x"}`} {
 		synctest.Test(t, func(t *testing.T) {
-			to, _ := target(counter(modernServer(), []string{offering(output)}, structured(`{"n":"one"}`)))
+			to, _ := target(withTool(modernServer(), []string{listedWith(output)}, structured(`{"n":"one"}`)))
 			var log bytes.Buffer
 			d := client.Dialer{Logger: slog.New(slog.NewTextHandler(&log, nil))}
 			c, err := d.Dial(t.Context(), to)
@@ -134,7 +135,7 @@ func TestASchemaOfNoUseIsLogged(t *testing.T) {
 	}
 }
 
-// What a server lists without end is not remembered without end.
+// The number of remembered output schemas is limited.
 func TestOutputSchemasAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lists []string
@@ -146,14 +147,14 @@ func TestOutputSchemasAreBounded(t *testing.T) {
 			lists = append(lists, fmt.Sprintf(`"result":{"nextCursor":"%d","tools":[%s]}`, page, strings.TrimSuffix(b.String(), ",")))
 		}
 		lists = append(lists, `"result":{"tools":[]}`)
-		c, _ := dial(t, counter(modernServer(), lists, structured(`{"n":"one"}`)))
+		c, _ := dial(t, withTool(modernServer(), lists, structured(`{"n":"one"}`)))
 		names(t, c)
 		if _, err := c.CallTool(t.Context(), "t0", nil); err != nil {
-			t.Errorf("the first is remembered: %v", err)
+			t.Errorf("the schema of the first tool was not evicted: %v", err)
 		}
 		var output *client.OutputError
 		if _, err := c.CallTool(t.Context(), "t11999", nil); !errors.As(err, &output) {
-			t.Errorf("the last is not: %v", err)
+			t.Errorf("the schema of the last tool was not applied: %v", err)
 		}
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// tracing dials a script and keeps the last message that was sent.
-func tracing(t *testing.T, s *script) (c *client.Client, sent *string) {
+// dialTraced connects to a script and records the last message that the client sent.
+func dialTraced(t *testing.T, s *script) (c *client.Client, sent *string) {
 	t.Helper()
 	to, _ := target(s)
 	sent = new(string)
@@ -30,7 +30,7 @@ func tracing(t *testing.T, s *script) (c *client.Client, sent *string) {
 	return c, sent
 }
 
-func TestResourceThatIsNotThereIsATypedError(t *testing.T) {
+func TestMissingResourceIsATypedError(t *testing.T) {
 	for answer, want := range map[string]bool{
 		`"error":{"code":-32002,"message":"not found","data":{"uri":"note://a"}}`:      true,
 		`"error":{"code":-32002,"message":"not found"}`:                                true,
@@ -52,7 +52,7 @@ func TestResourceThatIsNotThereIsATypedError(t *testing.T) {
 	}
 }
 
-func TestReadingIsRepeatedWhenTheConnectionWasLost(t *testing.T) {
+func TestReadsAreRepeatedAfterALostConnection(t *testing.T) {
 	lost := modernServer()
 	lost.Answers[mcp.MethodReadResource] = []string{"!close"}
 	lost.Answers[mcp.MethodGetPrompt] = []string{"!close"}
@@ -72,25 +72,25 @@ func TestReadingIsRepeatedWhenTheConnectionWasLost(t *testing.T) {
 	}
 }
 
-func TestReadingTakesOptions(t *testing.T) {
+func TestReadResourceTakesOptions(t *testing.T) {
 	s := modernServer()
 	s.Answers[mcp.MethodReadResource] = []string{"!lines " + `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$id,"progress":1}}
 {"jsonrpc":"2.0","id":$id,"result":{"contents":[{"uri":"note://a","text":""}]}}`}
-	c, sent := tracing(t, s)
+	c, sent := dialTraced(t, s)
 	var reports int
 	_, err := c.ReadResource(t.Context(), "note://\"a\n", client.WithMeta(mcp.Meta{"com.example/a": json.RawMessage(`1`)}), client.WithProgress(func(float64, float64, string) { reports++ }))
 	if err != nil || reports != 1 || !strings.Contains(*sent, `"params":{"uri":"note://\"a\n",`) || !strings.Contains(*sent, `"com.example/a":1`) {
-		t.Errorf("%d reports, %v, sent %s", reports, err, *sent)
+		t.Errorf("%d progress notifications, %v, sent %s", reports, err, *sent)
 	}
 	if _, err := c.ReadResource(t.Context(), "note://a", client.WithMeta(mcp.Meta{mcp.MetaProtocolVersion: json.RawMessage(`"x"`)})); !errors.Is(err, mcp.ErrMetaKey) {
-		t.Errorf("the protocol's own _meta: %v", err)
+		t.Errorf("reserved _meta key: %v", err)
 	}
 }
 
 func TestPromptArgumentsAreSentAsStrings(t *testing.T) {
 	s := modernServer()
 	s.Answers[mcp.MethodGetPrompt] = []string{`"result":{"messages":[]}`}
-	c, sent := tracing(t, s)
+	c, sent := dialTraced(t, s)
 	for _, tc := range []struct {
 		arguments any
 		want      string
@@ -116,7 +116,7 @@ func TestPromptArgumentsAreSentAsStrings(t *testing.T) {
 	}
 }
 
-func TestCompletionSendsWhatTheServerKnows(t *testing.T) {
+func TestCompletionContextIsSentToNewServersOnly(t *testing.T) {
 	params := mcp.CompleteParams{
 		Ref:      mcp.CompleteReference{Type: mcp.RefPrompt, Name: "a", Title: "A"},
 		Argument: mcp.CompleteArgument{Name: "b", Value: "c"},
@@ -129,7 +129,7 @@ func TestCompletionSendsWhatTheServerKnows(t *testing.T) {
 		old:            `{"ref":{"type":"ref/prompt","name":"a"},"argument":{"name":"b","value":"c"}}`,
 	} {
 		s.Answers[mcp.MethodComplete] = []string{`"result":{"completion":{"values":["c1","c2"],"total":7,"hasMore":true}}`}
-		c, sent := tracing(t, s)
+		c, sent := dialTraced(t, s)
 		got, err := c.Complete(t.Context(), params)
 		if err != nil || len(got.Values) != 2 || *got.Total != 7 || !got.HasMore || !strings.Contains(*sent, `"params":`+want) {
 			t.Errorf("%+v, %v, sent %s", got, err, *sent)
@@ -137,7 +137,7 @@ func TestCompletionSendsWhatTheServerKnows(t *testing.T) {
 	}
 }
 
-func TestResultsThatAreNoneAreInvalid(t *testing.T) {
+func TestMalformedResultsAreInvalid(t *testing.T) {
 	s := modernServer()
 	s.Answers[mcp.MethodReadResource] = []string{`"result":{"contents":"none"}`}
 	s.Answers[mcp.MethodGetPrompt] = []string{`"result":{"messages":[{"role":"user"}]}`}

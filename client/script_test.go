@@ -22,35 +22,34 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// script is a server that says what it has been told to say, in memory or as a
-// child process.
+// script is a server with fixed answers. It runs in memory or as a child process.
 type script struct {
-	// Delay is how long it does nothing at first.
+	// Delay is the time before it reads or writes anything.
 	Delay time.Duration
 	// Greeting are lines that it writes before it reads.
 	Greeting []string
-	// Answers are the members of the response to each method, one after the other; the
-	// last one is repeated. "" is no answer, and these do something else:
+	// Answers has for each method the members of successive responses. The last one is
+	// repeated. "" means no response. The following do something else:
 	//
-	//	!exit 3 words   writes words to standard error and exits with code 3
+	//	!exit 3 text    writes text to standard error and exits with code 3
 	//	!close          closes the connection
 	//	!mute           closes standard output
 	//	!flood          writes a line of 16 MiB
-	//	!lines …        writes lines, which $id stands in for the id
+	//	!lines …        writes lines, with $id replaced by the id of the request
 	Answers map[string][]string
 	// Otherwise is the answer to other requests.
 	Otherwise string
-	// After delays the answers to a method.
+	// After delays the responses to a method.
 	After map[string]time.Duration
-	// Life, if set, is an address that it connects to for as long as it lives.
+	// Life, if set, is an address that the process stays connected to until it exits.
 	Life string
-	// Stubborn ignores the end of input, and being asked to end.
+	// Stubborn ignores the end of input and SIGTERM.
 	Stubborn bool
-	// Executions, if set, is a file that gets a line for every tools/call.
+	// Executions, if set, is a file to which it appends a line for every tools/call.
 	Executions string
 }
 
-// What servers answer.
+// Members of responses.
 const (
 	methodNotFound = `"error":{"code":-32601,"message":"method not found"}`
 	discovered     = `"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"new","version":"1"}}}`
@@ -67,7 +66,7 @@ func answers(pairs ...string) map[string][]string {
 	return m
 }
 
-// modernServer and legacyServer are the plainest of their eras.
+// modernServer and legacyServer return minimal servers of the two eras.
 func modernServer() *script {
 	return &script{Answers: answers("server/discover", discovered), Otherwise: methodNotFound}
 }
@@ -76,9 +75,9 @@ func legacyServer() *script {
 	return &script{Answers: answers("initialize", initialized), Otherwise: methodNotFound}
 }
 
-// serve plays the script on conn until the client closes it, and returns the
-// methods that it has heard of.
-func (s *script) serve(conn transport.Conn) (heard []string) {
+// serve runs the script on conn until the client closes it, and returns the methods and
+// responses that it received.
+func (s *script) serve(conn transport.Conn) (received []string) {
 	ctx := context.Background()
 	time.Sleep(s.Delay)
 	for _, line := range s.Greeting {
@@ -90,17 +89,17 @@ func (s *script) serve(conn transport.Conn) (heard []string) {
 	for {
 		line, err := conn.Read(ctx)
 		if err != nil {
-			return heard
+			return received
 		}
 		m, err := jsonrpc.Parse(line, jsonrpc.Limits{})
 		if err != nil {
 			panic(fmt.Sprintf("the client sent %s: %v", line, err))
 		}
 		if m.Kind == jsonrpc.Response {
-			heard = append(heard, "response "+string(line))
+			received = append(received, "response "+string(line))
 			continue
 		}
-		heard = append(heard, strings.Clone(m.Method)) // a view of the line
+		received = append(received, strings.Clone(m.Method)) // the method is a part of line
 		if m.Method == "tools/call" && s.Executions != "" {
 			f, err := os.OpenFile(s.Executions, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 			if err != nil {
@@ -132,8 +131,8 @@ func (s *script) answer(conn transport.Conn, id jsonrpc.ID, answer string) {
 	lines := []string{`{"jsonrpc":"2.0","id":$id,` + answer + `}`}
 	switch verb, rest, _ := strings.Cut(answer, " "); verb {
 	case "!exit":
-		code, words, _ := strings.Cut(rest, " ")
-		fmt.Fprintln(os.Stderr, words)
+		code, text, _ := strings.Cut(rest, " ")
+		fmt.Fprintln(os.Stderr, text)
 		n, _ := strconv.Atoi(code)
 		os.Exit(n)
 	case "!mute":
@@ -154,48 +153,50 @@ func (s *script) answer(conn transport.Conn, id jsonrpc.ID, answer string) {
 	}
 }
 
-// played is what became of a script in memory.
-type played struct {
-	mu    sync.Mutex
-	heard []string
-	wg    sync.WaitGroup
+// recorder records what scripts in memory receive.
+type recorder struct {
+	mu       sync.Mutex
+	received []string
+	wg       sync.WaitGroup
 }
 
-func (p *played) methods() string {
+// methods returns the methods and responses, after all scripts have ended.
+func (p *recorder) methods() string {
 	p.wg.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return strings.Join(p.heard, " ")
+	return strings.Join(p.received, " ")
 }
 
-// target plays scripts in memory, the next one for each dial; the last is repeated.
-func target(scripts ...*script) (client.Target, *played) {
-	p := new(played)
+// target returns a target that runs the next script for each connection. The last one is
+// repeated.
+func target(scripts ...*script) (client.Target, *recorder) {
+	p := new(recorder)
 	n := 0
-	return client.Each(func() transport.Conn {
+	return client.NewTarget(func() transport.Conn {
 		near, far := transport.Pipe()
 		s := scripts[min(n, len(scripts)-1)]
 		n++
 		p.wg.Go(func() {
 			defer far.Close()
-			heard := s.serve(far)
+			received := s.serve(far)
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			p.heard = append(p.heard, heard...)
+			p.received = append(p.received, received...)
 		})
 		return near
 	}), p
 }
 
-// quiet is a dialler that logs nothing.
+// quiet returns a Dialer that logs nothing.
 func quiet() client.Dialer { return client.Dialer{Logger: slog.New(slog.DiscardHandler)} }
 
-const roleVariable = "PARLEY_CLIENT_TEST_ROLE"
+const scriptVariable = "PARLEY_CLIENT_TEST_SCRIPT"
 
-// child is the target that plays s in a child process.
+// child returns a target that runs s in a child process.
 func child(t testing.TB, s *script) *client.CommandTarget {
 	t.Helper()
-	role, err := json.Marshal(s)
+	raw, err := json.Marshal(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,15 +205,15 @@ func child(t testing.TB, s *script) *client.CommandTarget {
 		t.Fatal(err)
 	}
 	p := client.Command(exe).(*client.CommandTarget)
-	// Race detectors sleep before they exit, and coverage without a place to go is complained about.
-	p.Env = []string{roleVariable + "=" + string(role), "GORACE=atexit_sleep_ms=0", "GOCOVERDIR=" + t.TempDir()}
+	// The race detector sleeps before it exits, and coverage needs a directory.
+	p.Env = []string{scriptVariable + "=" + string(raw), "GORACE=atexit_sleep_ms=0", "GOCOVERDIR=" + t.TempDir()}
 	return p
 }
 
-// play is the child's part.
-func play(role string) {
+// runScript runs a script in a child process.
+func runScript(raw string) {
 	var s script
-	if err := json.Unmarshal([]byte(role), &s); err != nil {
+	if err := json.Unmarshal([]byte(raw), &s); err != nil {
 		panic(err)
 	}
 	if s.Life != "" {

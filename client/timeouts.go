@@ -18,7 +18,7 @@ type Timeouts struct {
 	Tool time.Duration
 	// Max limits every request, whatever progress it reports. The default is 30 min.
 	Max time.Duration
-	// URLElicitation limits the wait for a user who has agreed to visit a URL, in 2025-11-25.
+	// URLElicitation limits the wait for a user who has agreed to open a URL, in 2025-11-25.
 	// Meanwhile the time-outs of calls, except Max, are paused. A call that the server has
 	// rejected because of the elicitation is then repeated. If the server does not report the
 	// end of the elicitation, the wait lasts until the limit. The default is 5 min.

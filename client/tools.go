@@ -13,7 +13,7 @@ import (
 )
 
 // CallTool calls a tool. arguments is a value that encodes to a JSON object, or nil for
-// none; a json.RawMessage is sent as it is. The time-out is Timeouts.Tool.
+// none; a json.RawMessage is sent unchanged. The time-out is Timeouts.Tool.
 //
 // A tool that failed is a result with IsError, not an error. An error that the server
 // reports is a *jsonrpc.Error, for instance for an unknown tool. After the time-out the error
@@ -28,8 +28,8 @@ import (
 // If the tool was listed, CallTool validates the structured content against the tool's
 // output schema; see [Client.Tools]. If they do not match, the error is an *[OutputError],
 // which has the result. Before that, it lists the tools again if the last list is older than
-// a minute. It logs a schema that is invalid or takes too long, and returns the result as it
-// is. Dialer.SkipOutputValidation turns the validation off.
+// a minute. It logs a schema that is invalid or takes too long, and then does not check the
+// result. Dialer.SkipOutputValidation turns the validation off.
 func (c *Client) CallTool(ctx context.Context, name string, arguments any, options ...CallOption) (*mcp.CallToolResult, error) {
 	o, err := optionsOf(options, c.dialer.Timeouts.Tool)
 	if err != nil {

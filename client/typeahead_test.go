@@ -15,8 +15,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// completing is a server that numbers its completions, and takes a second for each.
-func completing(answers ...string) *script {
+// completionServer returns a server that numbers its completions and takes a second for each.
+func completionServer(answers ...string) *script {
 	s := modernServer()
 	for i := range 400 {
 		s.Answers["completion/complete"] = append(s.Answers["completion/complete"],
@@ -27,18 +27,18 @@ func completing(answers ...string) *script {
 	return s
 }
 
-func completer(t *testing.T, answers ...string) (*client.Typeahead, func() (asked, cancelled int)) {
-	c, played := dial(t, completing(answers...))
+func newTypeahead(t *testing.T, answers ...string) (*client.Typeahead, func() (requests, cancelled int)) {
+	c, rec := dial(t, completionServer(answers...))
 	return c.Typeahead(mcp.CompleteReference{Type: mcp.RefPrompt, Name: "review"}), func() (int, int) {
 		c.Close()
-		heard := played.methods()
-		return strings.Count(heard, "completion/complete"), strings.Count(heard, "notifications/cancelled")
+		received := rec.methods()
+		return strings.Count(received, "completion/complete"), strings.Count(received, "notifications/cancelled")
 	}
 }
 
-func TestTypingAsksForTheLastInputOnly(t *testing.T) {
+func TestTypeaheadRequestsTheLastInputOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x, heard := completer(t)
+		x, counts := newTypeahead(t)
 		var typing sync.WaitGroup
 		for i := 1; i <= 5; i++ {
 			typing.Go(func() {
@@ -50,16 +50,16 @@ func TestTypingAsksForTheLastInputOnly(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		typing.Wait()
-		if asked, cancelled := heard(); asked != 1 || cancelled != 0 {
-			t.Errorf("%d were asked for, %d cancelled", asked, cancelled)
+		if requests, cancelled := counts(); requests != 1 || cancelled != 0 {
+			t.Errorf("the server received %d requests and %d cancellations", requests, cancelled)
 		}
 	})
 }
 
-// An input that comes while the server works on the one before ends that, at the server too.
-func TestALaterInputCancelsTheRequest(t *testing.T) {
+// A later input cancels the request for an earlier one, also at the server.
+func TestLaterInputCancelsTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x, heard := completer(t)
+		x, counts := newTypeahead(t)
 		first := make(chan error, 1)
 		go func() {
 			_, err := x.Complete(t.Context(), "language", "p", nil)
@@ -76,12 +76,12 @@ func TestALaterInputCancelsTheRequest(t *testing.T) {
 			got <- c
 		}()
 		if err := <-first; !errors.Is(err, client.ErrSuperseded) || time.Since(begin) > 0 {
-			t.Errorf("the first ended after %v with %v", time.Since(begin), err)
+			t.Errorf("the first call ended after %v with %v", time.Since(begin), err)
 		}
 		if c := <-got; c == nil || c.Values[0] != "2" {
 			t.Errorf("got %+v", c)
 		}
-		// Another argument has nothing to do with it, and none is asked for twice.
+		// Another argument does not interfere, and no input is requested twice.
 		for range 2 {
 			if _, err := x.Complete(t.Context(), "framework", "f", nil); err != nil {
 				t.Error(err)
@@ -90,20 +90,20 @@ func TestALaterInputCancelsTheRequest(t *testing.T) {
 				t.Errorf("%+v, %v", c, err)
 			}
 		}
-		if asked, cancelled := heard(); asked != 3 || cancelled != 1 {
-			t.Errorf("%d were asked for, %d cancelled", asked, cancelled)
+		if requests, cancelled := counts(); requests != 3 || cancelled != 1 {
+			t.Errorf("the server received %d requests and %d cancellations", requests, cancelled)
 		}
 	})
 }
 
-func TestTheSameInputSharesOneRequest(t *testing.T) {
+func TestEqualInputsShareOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x, heard := completer(t)
-		leaving, leave := context.WithCancel(t.Context())
+		x, counts := newTypeahead(t)
+		cancelled, leave := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		all.Go(func() {
-			if _, err := x.Complete(leaving, "language", "p", nil); !errors.Is(err, context.Canceled) {
-				t.Errorf("who has left got %v", err)
+			if _, err := x.Complete(cancelled, "language", "p", nil); !errors.Is(err, context.Canceled) {
+				t.Errorf("the cancelled call returned %v", err)
 			}
 		})
 		synctest.Wait()
@@ -118,20 +118,20 @@ func TestTheSameInputSharesOneRequest(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		leave() // somebody else takes over
+		leave() // another call takes over
 		all.Wait()
 		if c, err := x.Complete(t.Context(), "language", "p", nil); err != nil || c.Values[0] != "1" || *c.Total != 1 {
 			t.Errorf("%+v, %v", c, err)
 		}
-		if asked, _ := heard(); asked != 1 {
-			t.Errorf("%d were asked for", asked)
+		if requests, _ := counts(); requests != 1 {
+			t.Errorf("the server received %d requests", requests)
 		}
 	})
 }
 
-func TestErrorsAndOldAnswersAreNotRemembered(t *testing.T) {
+func TestTypeaheadCachesNoErrorsOrOldCompletions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x, heard := completer(t, `"error":{"code":-32602,"message":"unknown prompt"}`)
+		x, counts := newTypeahead(t, `"error":{"code":-32602,"message":"unknown prompt"}`)
 		x.Delay = -1
 		var reported *jsonrpc.Error
 		if _, err := x.Complete(t.Context(), "language", "p", nil); !errors.As(err, &reported) {
@@ -145,15 +145,15 @@ func TestErrorsAndOldAnswersAreNotRemembered(t *testing.T) {
 				t.Errorf("%+v, %v; want %s", c, err, want)
 			}
 		}
-		if asked, _ := heard(); asked != 3 {
-			t.Errorf("%d were asked for", asked)
+		if requests, _ := counts(); requests != 3 {
+			t.Errorf("the server received %d requests", requests)
 		}
 	})
 }
 
 func TestTypeaheadCacheIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x, heard := completer(t)
+		x, counts := newTypeahead(t)
 		x.Keep = time.Hour
 		ask := func(i int) {
 			if _, err := x.Complete(t.Context(), "language", fmt.Sprint(i), nil); err != nil {
@@ -163,10 +163,10 @@ func TestTypeaheadCacheIsBounded(t *testing.T) {
 		for i := range 300 {
 			ask(i)
 		}
-		ask(299) // remembered
-		ask(0)   // not any more
-		if asked, _ := heard(); asked != 301 {
-			t.Errorf("%d were asked for", asked)
+		ask(299) // cached
+		ask(0)   // evicted
+		if requests, _ := counts(); requests != 301 {
+			t.Errorf("the server received %d requests", requests)
 		}
 	})
 }

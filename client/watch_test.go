@@ -13,7 +13,7 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// What servers say on subscriptions.
+// Messages on subscriptions.
 const (
 	acknowledged    = `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":$id},"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourceSubscriptions":["note://a/","note://c"]}}}`
 	toolsChanged    = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":$id}}}`
@@ -24,10 +24,10 @@ const (
 
 func listening(lines ...string) string { return "!lines " + strings.Join(lines, "\n") }
 
-// changes reads a watch, change by change.
-func changes(t *testing.T, c *client.Client, options client.WatchFilter) func() (client.Change, error) {
+// changes returns a function that returns the next change of a watch.
+func changes(t *testing.T, c *client.Client, filter client.WatchFilter) func() (client.Change, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	next, stop := iter.Pull2(c.Watch(ctx, options))
+	next, stop := iter.Pull2(c.Watch(ctx, filter))
 	t.Cleanup(func() {
 		stop()
 		cancel()
@@ -35,7 +35,7 @@ func changes(t *testing.T, c *client.Client, options client.WatchFilter) func() 
 	return func() (client.Change, error) {
 		change, err, ok := next()
 		if !ok {
-			t.Fatal("the watch has ended")
+			t.Fatal("the watch ended without an error")
 		}
 		return change, err
 	}
@@ -43,7 +43,7 @@ func changes(t *testing.T, c *client.Client, options client.WatchFilter) func() 
 
 var resyncTools = client.Change{Kind: client.ToolsChanged, Resync: true}
 
-func TestWatchSurvivesTheRestartOfAChild(t *testing.T) {
+func TestWatchSurvivesARestartedProcess(t *testing.T) {
 	modern, legacy := modernServer(), legacyServer()
 	modern.Answers["subscriptions/listen"] = []string{listening(acknowledged)}
 	modern.Answers["tools/call"] = []string{"!exit 3 killed"}
@@ -60,18 +60,19 @@ func TestWatchSurvivesTheRestartOfAChild(t *testing.T) {
 			next := changes(t, c, client.WatchFilter{Tools: true})
 			for range 3 {
 				if change, err := next(); change != resyncTools || err != nil {
-					t.Fatalf("%+v, %v", change, err)
+					t.Fatalf("got %+v, %v", change, err)
 				}
 				if _, err := c.CallTool(t.Context(), "a", nil); err == nil {
-					t.Fatal("the child lives")
+					t.Fatal("the call succeeded, want the process to exit")
 				}
 			}
 		})
 	}
 }
 
-// A server's end of a subscription is its cancellation and a result; either alone will do.
-func TestWatchListensAnewWhenTheServerEndsASubscription(t *testing.T) {
+// A server ends a subscription with notifications/cancelled and a result. The client accepts
+// either alone.
+func TestWatchListensAgainAfterTheServerEndsASubscription(t *testing.T) {
 	for name, end := range map[string]string{
 		"both":         subscriptionOff + "\n" + subscriptionEnd,
 		"cancellation": subscriptionOff,
@@ -81,27 +82,27 @@ func TestWatchListensAnewWhenTheServerEndsASubscription(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := modernServer()
 				s.Answers["subscriptions/listen"] = []string{listening(acknowledged, end), listening(acknowledged, toolsChanged)}
-				c, played := dial(t, s)
+				c, rec := dial(t, s)
 				next := changes(t, c, client.WatchFilter{Tools: true})
 				for _, want := range []client.Change{resyncTools, {Kind: client.ToolsChanged}} {
 					change, err := next()
-					if change == resyncTools && !want.Resync { // from the first subscription, or the second
+					if change == resyncTools && !want.Resync { // of either subscription
 						change, err = next()
 					}
 					if err != nil || change.Kind != want.Kind {
-						t.Fatalf("%+v, %v", change, err)
+						t.Fatalf("got %+v, %v", change, err)
 					}
 				}
 				c.Close()
-				if heard := played.methods(); strings.Count(heard, "subscriptions/listen") != 2 {
-					t.Errorf("the server heard %s", heard)
+				if received := rec.methods(); strings.Count(received, "subscriptions/listen") != 2 {
+					t.Errorf("the server received %s", received)
 				}
 			})
 		})
 	}
 }
 
-func TestWatchTakesWhatIsItsOwn(t *testing.T) {
+func TestWatchIgnoresOtherNotifications(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		update := func(id, uri string) string {
 			return `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `},"uri":"` + uri + `"}}`
@@ -109,9 +110,9 @@ func TestWatchTakesWhatIsItsOwn(t *testing.T) {
 		s := modernServer()
 		s.Answers["subscriptions/listen"] = []string{listening(acknowledged)}
 		s.Answers["tools/call"] = []string{listening(
-			strings.Replace(toolsChanged, "$id", "77", 1), // of no subscription
+			strings.Replace(toolsChanged, "$id", "77", 1), // of an unknown subscription
 			`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`,
-			`{"jsonrpc":"2.0","method":"notifications/prompts/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":2}}}`, // not asked for
+			`{"jsonrpc":"2.0","method":"notifications/prompts/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":2}}}`, // outside the filter
 			update("2", "note://b"), update("2", "note://cc"), update("77", "note://c"),
 			update("2", "note://a/part/1"), update("2", "note://a/part/2"), update("2", "note://c#2"),
 			`{"jsonrpc":"2.0","id":$id,`+called+`}`,
@@ -120,7 +121,7 @@ func TestWatchTakesWhatIsItsOwn(t *testing.T) {
 		next := changes(t, c, client.WatchFilter{Tools: true, URIs: []string{"note://a/", "note://b", "note://c"}})
 		for range 3 {
 			if change, err := next(); !change.Resync || change.URI == "note://b" || err != nil {
-				t.Fatalf("%+v, %v", change, err)
+				t.Fatalf("got %+v, %v", change, err)
 			}
 		}
 		if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
@@ -128,58 +129,58 @@ func TestWatchTakesWhatIsItsOwn(t *testing.T) {
 		}
 		for _, uri := range []string{"note://a/", "note://c"} {
 			if change, err := next(); change != (client.Change{Kind: client.ResourceUpdated, URI: uri}) || err != nil {
-				t.Errorf("%+v, %v", change, err)
+				t.Errorf("got %+v, %v", change, err)
 			}
 		}
 	})
 }
 
-func TestWatchGivesUpOnAServerThatStaysAway(t *testing.T) {
+func TestWatchEndsAfterRepeatedFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := modernServer()
 		s.Answers["subscriptions/listen"] = []string{listening(acknowledged), "!close"}
-		away := modernServer()
-		away.Answers["server/discover"] = []string{"!close"}
+		down := modernServer()
+		down.Answers["server/discover"] = []string{"!close"}
 		s.Answers["tools/call"] = []string{"!close"}
-		c, _ := dial(t, s, away)
+		c, _ := dial(t, s, down)
 		next := changes(t, c, client.WatchFilter{Tools: true})
 		if change, err := next(); change != resyncTools || err != nil {
-			t.Fatalf("%+v, %v", change, err)
+			t.Fatalf("got %+v, %v", change, err)
 		}
 		_, _ = c.CallTool(t.Context(), "a", nil)
-		begun := time.Now()
+		start := time.Now()
 		if change, err := next(); !errors.Is(err, client.ErrConnectionLost) {
-			t.Fatalf("%+v, %v", change, err)
+			t.Fatalf("got %+v, %v", change, err)
 		}
-		if d := time.Since(begun); d < 10*time.Second || d > 2*time.Minute {
-			t.Errorf("it was tried for %v", d)
+		if d := time.Since(start); d < 10*time.Second || d > 2*time.Minute {
+			t.Errorf("the watch ended after %v, want 10 s to 2 min", d)
 		}
 	})
 }
 
-func TestWatchThatIsNeverAcknowledgedFails(t *testing.T) {
+func TestWatchFailsWithoutAcknowledgement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := modernServer()
 		s.Answers["subscriptions/listen"] = []string{""}
 		c, _ := dial(t, s)
 		next := changes(t, c, client.WatchFilter{Tools: true})
 		if change, err := next(); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("%+v, %v", change, err)
+			t.Fatalf("got %+v, %v", change, err)
 		}
 	})
 }
 
-func TestWatchThatIsRefusedFailsAtOnce(t *testing.T) {
+func TestRejectedWatchFailsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, played := dial(t, modernServer())
+		c, rec := dial(t, modernServer())
 		next := changes(t, c, client.WatchFilter{})
 		var reported *jsonrpc.Error
 		if change, err := next(); !errors.As(err, &reported) {
-			t.Fatalf("%+v, %v", change, err)
+			t.Fatalf("got %+v, %v", change, err)
 		}
 		c.Close()
-		if heard := played.methods(); strings.Count(heard, "subscriptions/listen") != 1 {
-			t.Errorf("the server heard %s", heard)
+		if received := rec.methods(); strings.Count(received, "subscriptions/listen") != 1 {
+			t.Errorf("the server received %s", received)
 		}
 	})
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// M3: what a server has the client keep for a call comes back as it was, in the
-// call's next request only.
-func TestM3TheStateOfACallComesBackByteForByte(t *testing.T) {
+// M3: the client returns requestState unchanged, and only in the next request of the call.
+func TestM3RequestStateIsReturnedUnchanged(t *testing.T) {
 	const form = `"inputRequests":{"q":{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}}`
 	for _, state := range []string{`"a\u0062\/c \u00e9 é"`, `"{\"looks\": [\"like\", 1.0, \"JSON\"]}"`, `""`, ``} {
 		asked := `"result":{"resultType":"input_required",` + form
@@ -24,7 +23,7 @@ func TestM3TheStateOfACallComesBackByteForByte(t *testing.T) {
 		near, far := transport.Pipe()
 		var calls [][]byte
 		ended := make(chan error, 1)
-		go func() { // the server: each call asks once
+		go func() { // the server, which sends one input request for each call
 			ended <- func() error {
 				for {
 					raw, err := far.Read(context.Background())
@@ -67,7 +66,7 @@ func TestM3TheStateOfACallComesBackByteForByte(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(calls) != 4 {
-			t.Fatalf("%d requests: %q", len(calls), calls)
+			t.Fatalf("the server received %d requests, want 4: %q", len(calls), calls)
 		}
 		ids := make(map[jsonrpc.ID]bool)
 		for i, raw := range calls {
@@ -79,14 +78,14 @@ func TestM3TheStateOfACallComesBackByteForByte(t *testing.T) {
 			got, found := jsonrpc.Get(m.Raw, "requestState")
 			retry := i%2 == 1
 			if found != (retry && state != "") || found && !bytes.Equal(got, []byte(state)) {
-				t.Errorf("request %d of the state %s: %s", i, state, raw)
+				t.Errorf("requestState %s: request %d is %s", state, i, raw)
 			}
 			if answers, found := jsonrpc.Get(m.Raw, "inputResponses"); found != retry {
-				t.Errorf("request %d answers with %s", i, answers)
+				t.Errorf("request %d has inputResponses %s, want a retry only to have them", i, answers)
 			}
 		}
 		if len(ids) != len(calls) {
-			t.Errorf("an id was used again: %q", calls)
+			t.Errorf("requests share an id: %q", calls)
 		}
 	}
 }

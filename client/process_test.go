@@ -1,0 +1,148 @@
+package client_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// I3, S5: the same with a process, which counts the calls that have run.
+func TestI3S5ExitedProcessIsRestarted(t *testing.T) {
+	executions := filepath.Join(t.TempDir(), "executions")
+	s := withToolAnswers("!exit 3 out of cheese")
+	s.Executions = executions
+	d := quiet()
+	lost := make(chan error, 10)
+	d.OnConnectionLost = func(err error) { lost <- err }
+	c, err := d.Dial(t.Context(), child(t, s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for i := range 3 {
+		_, err := c.CallTool(t.Context(), "a", nil)
+		var exit *transport.ExitError
+		if !errors.Is(err, client.ErrConnectionLost) || !errors.As(err, &exit) || exit.Code != 3 || !strings.Contains(err.Error(), "out of cheese") {
+			t.Errorf("got %v", err)
+		}
+		if n := executed(t, executions); n != i+1 {
+			t.Errorf("the tool ran %d times after %d calls", n, i+1)
+		}
+		if err := <-lost; !errors.As(err, &exit) {
+			t.Errorf("OnConnectionLost received %v", err)
+		}
+	}
+	if err := c.Ping(t.Context()); err != nil {
+		t.Errorf("ping: %v", err)
+	}
+}
+
+// Two processes of one target do not run at the same time.
+func TestProcessExitsBeforeTheNextStarts(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	accept := func() net.Conn {
+		conn, err := listener.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	s := withToolAnswers("!mute")
+	s.Life, s.Stubborn = listener.Addr().String(), true
+	p := child(t, s)
+	p.ExitGrace, p.TermGrace = 50*time.Millisecond, 50*time.Millisecond
+	d := quiet()
+	c, err := d.Dial(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	first := accept()
+	defer first.Close()
+	if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, client.ErrConnectionLost) {
+		t.Errorf("got %v", err)
+	}
+	if err := c.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+	second := accept()
+	defer second.Close()
+	first.SetReadDeadline(time.Now().Add(time.Millisecond)) // the process must have exited already
+	var timeout net.Error
+	if _, err := first.Read(make([]byte, 1)); errors.As(err, &timeout) && timeout.Timeout() {
+		t.Error("the first process is still running")
+	}
+}
+
+func executed(t *testing.T, file string) int {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Count(string(raw), "\n")
+}
+
+func TestDialErrorHasExitCodeAndStderr(t *testing.T) {
+	for _, test := range []struct {
+		answer string
+		want   []string
+	}{
+		{"!exit 7 no such file: config.json", []string{"code 7", "no such file: config.json"}},
+		{"!exit 0 bye", []string{"code 0"}},
+	} {
+		_, err := client.Dial(t.Context(), child(t, &script{Otherwise: test.answer}))
+		if !errors.Is(err, client.ErrConnectionLost) {
+			t.Errorf("got %v", err)
+		}
+		for _, want := range test.want {
+			if !strings.Contains(fmt.Sprint(err), want) {
+				t.Errorf("error %q lacks %q", err, want)
+			}
+		}
+	}
+}
+
+func TestMissingCommandIsAnError(t *testing.T) {
+	_, err := client.Dial(t.Context(), client.Command("parley-no-such-command"))
+	if !errors.Is(err, exec.ErrNotFound) || !strings.Contains(err.Error(), "parley-no-such-command") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A line above the limit is not read into memory.
+func TestEndlessLineIsLimited(t *testing.T) {
+	d := quiet()
+	d.MaxMessage = 256 << 10
+	flood := withToolAnswers("!flood")
+	c, err := d.Dial(t.Context(), child(t, flood))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err = c.CallTool(t.Context(), "a", nil)
+	runtime.ReadMemStats(&after)
+	var tooLarge *transport.MessageTooLargeError
+	if !errors.As(err, &tooLarge) || tooLarge.Limit != 256<<10 {
+		t.Errorf("got %v", err)
+	}
+	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 4<<20 {
+		t.Errorf("the client allocated %d bytes", allocated)
+	}
+}
