@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/parley-mcp/parley/auth/devissuer"
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -125,6 +128,36 @@ func TestStepUpKeepsSession(t *testing.T) {
 		wantWho(t, c, "change", "ada")
 		if n, modern := w.sessionCount(), r.Modern(); !modern && n != 1 || modern && n != 0 {
 			t.Errorf("%d sessions", n)
+		}
+	})
+}
+
+// The middleware sees a call whose scopes are missing, also where the transport answers with a challenge before
+// it accepts the message.
+func TestMiddlewareSeesCallsWithMissingScopes(t *testing.T) {
+	var mu sync.Mutex
+	var outcomes []string
+	observed := func() *server.Server {
+		s := guarded()
+		s.Middleware = []call.Middleware{call.TimeCalls(func(_ context.Context, timing call.Timing) {
+			mu.Lock()
+			defer mu.Unlock()
+			outcomes = append(outcomes, timing.Method+" "+timing.Outcome)
+		})}
+		return s
+	}
+	guardedEverywhere(t, observed, func(t *testing.T, r mcp.Revision, w *realm) {
+		mu.Lock()
+		outcomes = nil
+		mu.Unlock()
+		ada := &person{browser: devissuer.Browser{User: "ada"}}
+		c := w.mustDial(t, r, ada.program())
+		wantWho(t, c, "change", "ada")
+		mu.Lock()
+		defer mu.Unlock()
+		want := []string{"tools/call scope missing", "tools/call ok"}
+		if got := outcomes[max(len(outcomes)-2, 0):]; !slices.Equal(got, want) {
+			t.Errorf("the middleware saw %q, want %q at the end", outcomes, want)
 		}
 	})
 }

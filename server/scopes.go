@@ -77,6 +77,10 @@ func (s *Server) scopesOf(c *call.Call) []string {
 	var needed []string
 	if s.Auth != nil {
 		needed = s.Auth.MethodScopes[c.Method()]
+		overHTTP := c.Principal() != principal.Local
+		if overHTTP && len(s.Auth.Scopes) > 0 && !c.Notification() { // the HTTP binding checks those of notifications
+			needed = challenge.Union(s.Auth.Scopes, needed)
+		}
 	}
 	switch c.Method() {
 	case mcp.MethodCallTool:

@@ -2,6 +2,7 @@ package httpwire
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -52,43 +53,48 @@ func (s *Server) rejectUnauthorized(w http.ResponseWriter, r *http.Request, requ
 	reject(w, no.Status, request, &jsonrpc.Error{Code: code, Message: no.Reason})
 }
 
-// permit checks that the token of a request grants the scopes that its messages need,
-// all together. If it does not, it has answered.
-func (s *Server) checkScopes(w http.ResponseWriter, r *http.Request, request jsonrpc.ID, messages ...*jsonrpc.Message) bool {
+// checkScopes checks that the token of a request that carries no call grants the scopes that every request
+// needs. If it does not, checkScopes answers the request and reports false. The engine checks the scopes of
+// calls.
+func (s *Server) checkScopes(w http.ResponseWriter, r *http.Request) bool {
 	info := auth.FromContext(r.Context())
-	var needed []string
-	for _, m := range messages {
-		if m.Kind == jsonrpc.Response { // its id is of a request of ours
-			request = jsonrpc.ID{}
-		}
-		if scopes := s.Modern.Engine.Scopes; scopes != nil && m.Kind == jsonrpc.Request {
-			needed = challenge.Union(needed, scopes(call.New(call.Description{Method: m.Method, Params: &m.Params, Principal: info.Principal})))
-		}
-	}
-	missing := func(scope string) bool { return !info.Grants(scope) }
-	if !slices.ContainsFunc(s.Auth.Scopes, missing) && !slices.ContainsFunc(needed, missing) {
+	if !slices.ContainsFunc(s.Auth.Scopes, func(scope string) bool { return !info.Grants(scope) }) {
 		return true
 	}
-	s.rejectUnauthorized(w, r, request, s.Auth.Challenge(w.Header(), r, info, needed))
+	s.rejectUnauthorized(w, r, jsonrpc.ID{}, s.Auth.Challenge(w.Header(), r, info, nil))
 	return false
 }
 
-// permitted serves requests whose token grants what every request needs.
+// requireScopes returns a handler that checks the scopes of each request before serve.
 func (s *Server) requireScopes(serve http.HandlerFunc) http.HandlerFunc {
 	if s.Auth == nil {
 		return serve
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
-		if s.checkScopes(w, r, jsonrpc.ID{}) {
+		if s.checkScopes(w, r) {
 			serve(w, r)
 		}
 	}
 }
 
-// challenge makes the response to r the challenge that a handler has asked for, and
-// returns its status. Nothing of the response has been sent.
+// rejectCalls answers a request whose calls were not served because err says that scopes are missing.
+func (s *Server) rejectCalls(w http.ResponseWriter, r *http.Request, request jsonrpc.ID, err error) {
+	var missing *auth.ScopeError
+	errors.As(err, &missing)
+	s.rejectUnauthorized(w, r, request, s.Auth.Challenge(w.Header(), r, auth.FromContext(r.Context()), missing.Needed))
+}
+
+// descriptionOf describes the call of a message for Engine.Authorize.
+func descriptionOf(r *http.Request, m *jsonrpc.Message) *call.Call {
+	return call.New(call.Description{Method: m.Method, ID: m.ID, Params: &m.Params, Principal: auth.FromContext(r.Context()).Principal})
+}
+
+// challenge sets the challenge for the scopes that the call of r lacks, and returns the status of the
+// response. Nothing of the response has been sent.
 func (s *Server) challenge(w http.ResponseWriter, r *http.Request) int {
-	return s.Auth.Challenge(w.Header(), r, auth.FromContext(r.Context()), challenge.MissingScopes(r.Context())).Status
+	rejection := s.Auth.Challenge(w.Header(), r, auth.FromContext(r.Context()), challenge.MissingScopes(r.Context()))
+	s.rejections.log(r.Context(), s.Logger, slog.LevelDebug, "request not authorized", slog.Int("status", rejection.Status), slog.String("reason", rejection.Reason))
+	return rejection.Status
 }
 
 // unchallenged returns a context in which what handlers find lacking stays out of the

@@ -234,7 +234,16 @@ func (s *Server) postToPair(w http.ResponseWriter, r *http.Request, id string, m
 	case jsonrpc.Response:
 		x.session.ReceiveResponse(m)
 	case jsonrpc.Request:
-		switch ok, open := s.startOnPair(x, s.withToken(x.ctx, r), m); {
+		ctx := s.withToken(x.ctx, r)
+		if s.Auth != nil {
+			var err error
+			if ctx, err = s.Legacy.Engine.Authorize(ctx, descriptionOf(r, m)); err != nil {
+				x.serveUnauthorized(ctx, m)
+				s.rejectCalls(w, r, m.ID, err)
+				return
+			}
+		}
+		switch ok, open := s.startOnPair(x, ctx, m); {
 		case !open:
 			s.rejectUnknownPair(w, m)
 			return
@@ -252,6 +261,18 @@ func (s *Server) rejectUnknownPair(w http.ResponseWriter, m *jsonrpc.Message) {
 		id = jsonrpc.ID{}
 	}
 	reject(w, http.StatusNotFound, id, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "no such session, or no longer: open the event stream anew"})
+}
+
+// serveUnauthorized serves a call whose scopes are missing, so that middleware sees it. The client receives a
+// challenge instead of the response.
+func (x *pair) serveUnauthorized(ctx context.Context, m *jsonrpc.Message) {
+	x.mu.Lock()
+	if !x.session.Initialized() || m.Method == mcp.MethodInitialize {
+		defer x.mu.Unlock()
+	} else {
+		x.mu.Unlock()
+	}
+	x.session.Serve(ctx, nil, m, nil)
 }
 
 // startOnPair begins to serve a request, unless too many are being served or the

@@ -160,7 +160,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, body []byte) {
 	m := &x.message
 	if err := m.Parse(body, s.Limits); err != nil {
 		if m.Kind == jsonrpc.Response {
-			if s.Auth != nil && !s.checkScopes(w, r, m.ID, m) {
+			if s.Auth != nil && !s.checkScopes(w, r) {
 				return
 			}
 			s.unusable(r, m, err)
@@ -168,7 +168,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, body []byte) {
 		s.rejectMalformed(w, r, m, err)
 		return
 	}
-	if s.Auth != nil && !s.checkScopes(w, r, m.ID, m) {
+	if s.Auth != nil && m.Kind != jsonrpc.Request && !s.checkScopes(w, r) {
 		return
 	}
 	class := classify(r, m)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -114,9 +115,10 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, body []byte) 
 		reject(w, http.StatusBadRequest, jsonrpc.ID{}, fault)
 		return
 	}
-	// All or nothing: a batch that was served in part would be served twice.
-	if s.Auth != nil && !s.checkScopes(w, r, jsonrpc.ID{}, batch.Messages()...) {
-		return
+	if s.Auth != nil {
+		if r, ok = s.authorizeBatch(w, r, live, batch); !ok {
+			return
+		}
 	}
 	if batch.Has(mcp.NotificationInitialized) {
 		if err := live.MarkReady(r.Context()); err != nil {
@@ -137,6 +139,31 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, body []byte) 
 	s.serveLegacy(w, r, new(exchange), live, func(ctx context.Context, dst []byte, stream rpc.Stream) []byte {
 		return batch.Serve(s.withoutChallenge(ctx), dst, stream)
 	})
+}
+
+// authorizeBatch checks the scopes of a batch, all together: a batch that was served in part would be
+// served again with the next token. If scopes are missing, authorizeBatch answers the request and reports false;
+// middleware sees the failed calls.
+func (s *Server) authorizeBatch(w http.ResponseWriter, r *http.Request, live *legacy.StoredSession, batch *legacy.Batch) (*http.Request, bool) {
+	if !batch.HasRequests() {
+		return r, s.checkScopes(w, r)
+	}
+	var calls []*call.Call
+	var requests []*jsonrpc.Message
+	for _, m := range batch.Messages() {
+		if m.Kind == jsonrpc.Request {
+			calls, requests = append(calls, descriptionOf(r, m)), append(requests, m)
+		}
+	}
+	ctx, err := s.Legacy.Engine.Authorize(r.Context(), calls...)
+	if err == nil {
+		return r.WithContext(ctx), true
+	}
+	for _, m := range requests {
+		live.Serve(ctx, nil, m, nil)
+	}
+	s.rejectCalls(w, r, jsonrpc.ID{}, err)
+	return nil, false
 }
 
 // serveLegacy sends what serve appends as the response. Serve may use the stream

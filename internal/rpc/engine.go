@@ -137,10 +137,8 @@ func (e *Engine) dispatch(ctx context.Context, public *call.Call) (any, error) {
 	if h == nil {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not available in revision %s of this server", c.Method(), c.Revision())
 	}
-	if e.Scopes != nil {
-		if err := auth.Require(ctx, e.Scopes(&c.Call)...); err != nil {
-			return nil, err
-		}
+	if err := e.authorize(ctx, &c.Call); err != nil {
+		return nil, err
 	}
 	result, err := h(ctx, c)
 	if c.Asker != nil {
