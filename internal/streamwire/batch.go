@@ -7,63 +7,62 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// batch takes a batch, which sessions of 2025-03-26 have (basic, Batching). Its
-// requests are served at the same time, and their responses sent as one batch when all
-// are there; what handlers send meanwhile is not kept waiting. Each of its requests
-// has a slot like any other, as far as there are so many.
-func (l *link) batch(ctx context.Context, data []byte) {
-	batch, fault := l.session.Batch(data, l.Limits)
+// batch serves a batch of a session of 2025-03-26 (basic, Batching). It serves the
+// requests concurrently and writes their responses as one batch. Notifications of
+// handlers are written at once. Each request takes a slot, up to the number of slots.
+func (c *connection) batch(ctx context.Context, data []byte) {
+	batch, fault := c.session.Batch(data, c.Limits)
 	if fault != nil {
-		l.refuse(ctx, jsonrpc.ID{}, fault)
+		c.writeError(ctx, jsonrpc.ID{}, fault)
 		return
 	}
 	if batch.Has(mcp.NotificationInitialized) {
-		defer l.tell(ctx)
+		defer c.startNotifications(ctx)
 	}
 	if !batch.HasRequests() {
-		l.stuck.Store(true)
+		c.paused.Store(true)
 		batch.Serve(ctx, nil, nil)
-		l.stuck.Store(false)
+		c.paused.Store(false)
 		return
 	}
-	if !l.begin() {
-		batch.Reject(errClosing)
-		l.write(ctx, batch.Serve(ctx, nil, l.conn))
+	if !c.begin() {
+		batch.Reject(errShuttingDown)
+		c.write(ctx, batch.Serve(ctx, nil, c.conn))
 		return
 	}
-	slots := min(batch.Requests(), cap(l.slots))
+	slots := min(batch.Requests(), cap(c.slots))
 	for taken := range slots {
 		select {
-		case l.slots <- struct{}{}:
+		case c.slots <- struct{}{}:
 			continue
 		default:
 		}
-		l.stuck.Store(true)
+		c.paused.Store(true)
 		select {
-		case l.slots <- struct{}{}:
-		case <-l.session.AwaitingInput():
-			l.stuck.Store(false)
-			l.free(taken)
-			l.running.Done()
-			batch.Reject(errFull)
-			l.write(ctx, batch.Serve(ctx, nil, l.conn))
+		case c.slots <- struct{}{}:
+		case <-c.session.AwaitingInput():
+			c.paused.Store(false)
+			c.releaseSlots(taken)
+			c.running.Done()
+			batch.Reject(errQueueFull)
+			c.write(ctx, batch.Serve(ctx, nil, c.conn))
 			return
 		case <-ctx.Done():
-			l.free(taken)
-			l.running.Done()
+			c.releaseSlots(taken)
+			c.running.Done()
 			return
 		}
 	}
-	l.stuck.Store(false)
+	c.paused.Store(false)
 	go func() {
-		defer l.running.Done()
-		defer l.free(slots)
-		l.write(ctx, batch.Serve(ctx, nil, l.conn))
+		defer c.running.Done()
+		defer c.releaseSlots(slots)
+		c.write(ctx, batch.Serve(ctx, nil, c.conn))
 	}()
 }
 
-func (l *link) free(slots int) {
+func (c *connection) releaseSlots(slots int) {
 	for range slots {
-		<-l.slots
+		<-c.slots
 	}
 }

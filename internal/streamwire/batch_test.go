@@ -11,23 +11,22 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// overheard is a receiver that notes what it is handed.
-type overheard struct {
+// recorder is a receiver that records what it receives.
+type recorder struct {
 	lines chan string
 }
 
-func (o overheard) Receive(m *jsonrpc.Message)       { o.lines <- fmt.Sprint(m.Method, m.ID) }
-func (o overheard) Unusable(*jsonrpc.Message, error) { o.lines <- "unusable" }
-func (o overheard) Lost(error)                       { close(o.lines) }
+func (o recorder) Receive(m *jsonrpc.Message)       { o.lines <- fmt.Sprint(m.Method, m.ID) }
+func (o recorder) Unusable(*jsonrpc.Message, error) { o.lines <- "unusable" }
+func (o recorder) Lost(error)                       { close(o.lines) }
 
-// J7 and J8, of the other side: what a server sends at once is taken one by one, in
-// the one revision that has batches.
-func TestJ7AClientTakesBatchesOf20250326Only(t *testing.T) {
+// J7, J8: the client accepts batches in the one revision that has them.
+func TestJ7ClientAcceptsBatchesOf20250326Only(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		t.Run(string(r), func(t *testing.T) {
 			near, far := transport.Pipe()
-			heard := overheard{make(chan string, 16)}
-			c := streamwire.NewClient(near, heard, jsonrpc.Limits{})
+			received := recorder{make(chan string, 16)}
+			c := streamwire.NewClient(near, received, jsonrpc.Limits{})
 			c.Agreed(r)
 			for _, message := range []string{
 				`[{"jsonrpc":"2.0","method":"a"},7,{"jsonrpc":"2.0","id":3,"result":{}}]`, `[]`, `{"jsonrpc":"2.0","method":"last"}`,
@@ -41,13 +40,13 @@ func TestJ7AClientTakesBatchesOf20250326Only(t *testing.T) {
 				want = "a unusable 3 unusable last"
 			}
 			var got []string
-			for line := range heard.lines {
+			for line := range received.lines {
 				if got = append(got, line); line == "last" {
 					break
 				}
 			}
 			if strings.Join(got, " ") != want {
-				t.Errorf("heard %q, want %q", got, want)
+				t.Errorf("received %q, want %q", got, want)
 			}
 			if err := c.Close(); err != nil {
 				t.Error(err)

@@ -15,29 +15,28 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// Client is the client's end of a connection.
+// Client is the client side of a connection.
 type Client struct {
 	conn   transport.Conn
 	to     rpc.Receiver
 	limits jsonrpc.Limits
 	done   chan struct{}
 
-	batches atomic.Bool // of the revision that has them
+	batches atomic.Bool // the agreed revision has batches
 }
 
 var _ rpc.Wire = (*Client)(nil)
 
-// NewClient begins to read conn, which it owns from now on, and hands what arrives
-// to to.
+// NewClient starts to read conn, which it owns from now on, and passes messages to to.
 func NewClient(conn transport.Conn, to rpc.Receiver, limits jsonrpc.Limits) *Client {
 	c := &Client{conn: conn, to: to, limits: limits, done: make(chan struct{})}
 	go c.read()
 	return c
 }
 
-// Send implements call.Wire. A connection that cannot be written to any more is
-// lost, though its other direction may stay open: whoever waits for an answer could
-// not cancel, and whoever calls next shall find out at once.
+// Send implements rpc.Wire. If the connection cannot be written to, the client is lost even
+// if the server can still write: requests could not be cancelled, and new requests should
+// fail at once.
 func (c *Client) Send(ctx context.Context, out *rpc.Outgoing) error {
 	err := c.conn.Write(ctx, out.Message)
 	if err == nil {
@@ -56,11 +55,10 @@ func (c *Client) Send(ctx context.Context, out *rpc.Outgoing) error {
 	return err
 }
 
-// Agreed implements call.Wire. A stream carries all revisions alike, but that only
-// one has batches.
+// Agreed implements rpc.Wire.
 func (c *Client) Agreed(r mcp.Revision) { c.batches.Store(revision.Batches.In(r)) }
 
-// Close implements call.Wire.
+// Close implements rpc.Wire.
 func (c *Client) Close() error {
 	err := c.conn.Close()
 	<-c.done
@@ -69,11 +67,11 @@ func (c *Client) Close() error {
 
 func (c *Client) read() {
 	defer close(c.done)
-	var m jsonrpc.Message // the receiver keeps what it needs of it
+	var m jsonrpc.Message // the receiver copies what it keeps
 	for {
-		data, err := c.conn.Read(context.Background()) // Close ends it
+		data, err := c.conn.Read(context.Background()) // Close ends the Read
 		if err != nil {
-			c.to.Lost(lost(err))
+			c.to.Lost(connectionError(err))
 			return
 		}
 		if c.batches.Load() && jsonrpc.IsBatch(data) {
@@ -88,7 +86,8 @@ func (c *Client) read() {
 	}
 }
 
-// batch hands on what servers of 2025-03-26 may send at once (basic, Batching).
+// batch passes on the messages of a batch, which servers of 2025-03-26 may send (basic,
+// Batching).
 func (c *Client) batch(data []byte) {
 	var m jsonrpc.Message
 	parts, err := jsonrpc.SplitBatch(data, c.limits)
@@ -105,10 +104,10 @@ func (c *Client) batch(data []byte) {
 	}
 }
 
-// lost says why nothing more arrives. A message that is too large cannot be told
-// from any other: whoever waits for it would wait for ever, so it ends the
-// connection.
-func lost(err error) error {
+// connectionError returns the error of a connection that cannot be read. A message that is
+// too large also ends the connection: it may be a response, and its request would wait for
+// ever.
+func connectionError(err error) error {
 	switch {
 	case errors.Is(err, transport.ErrClosed):
 		return call.ErrClosed

@@ -17,7 +17,7 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// receiver keeps what a client hands on.
+// receiver records the messages of a client.
 type receiver struct {
 	mu       sync.Mutex
 	messages []string
@@ -54,8 +54,8 @@ func newClient(t *testing.T) (c *streamwire.Client, r *receiver, far transport.C
 	return c, r, far
 }
 
-// S1: what is no message is passed over, and what follows is received.
-func TestAClientPassesOverWhatIsNoMessage(t *testing.T) {
+// S1: the client ignores a malformed message and continues with the next one.
+func TestClientIgnoresMalformedMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, r, far := newClient(t)
 		for _, line := range []string{
@@ -79,15 +79,15 @@ func TestAClientPassesOverWhatIsNoMessage(t *testing.T) {
 	})
 }
 
-func TestAClientTellsWhyNothingMoreArrives(t *testing.T) {
+func TestClientReportsWhyTheConnectionEnded(t *testing.T) {
 	for name, test := range map[string]struct {
 		end  func(c *streamwire.Client, far transport.Conn)
 		want error
 		not  error
 	}{
-		"the server leaves":         {func(_ *streamwire.Client, far transport.Conn) { far.Close() }, call.ErrConnectionLost, call.ErrClosed},
-		"the client closes":         {func(c *streamwire.Client, _ transport.Conn) { c.Close() }, call.ErrClosed, call.ErrConnectionLost},
-		"a message is much too big": {func(_ *streamwire.Client, far transport.Conn) { far.Write(context.Background(), make([]byte, 1001)) }, call.ErrConnectionLost, call.ErrClosed},
+		"server closes":     {func(_ *streamwire.Client, far transport.Conn) { far.Close() }, call.ErrConnectionLost, call.ErrClosed},
+		"client closes":     {func(c *streamwire.Client, _ transport.Conn) { c.Close() }, call.ErrClosed, call.ErrConnectionLost},
+		"message too large": {func(_ *streamwire.Client, far transport.Conn) { far.Write(context.Background(), make([]byte, 1001)) }, call.ErrConnectionLost, call.ErrClosed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestAClientTellsWhyNothingMoreArrives(t *testing.T) {
 	}
 }
 
-func TestAMessageThatIsTooLargeIsNamedInTheLoss(t *testing.T) {
+func TestTooLargeMessageIsTheReasonOfTheLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, r, far := newClient(t)
 		if err := far.Write(t.Context(), make([]byte, 1001)); err != nil {
@@ -116,11 +116,11 @@ func TestAMessageThatIsTooLargeIsNamedInTheLoss(t *testing.T) {
 	})
 }
 
-// A server that reads no more is lost, also if it goes on to write.
-func TestAClientThatCannotSendIsLost(t *testing.T) {
+// A server that does not read is lost, even if it still writes.
+func TestFailedWriteLosesTheConnection(t *testing.T) {
 	near, far := transport.Pipe()
 	r := new(receiver)
-	c := streamwire.NewClient(deaf{near}, r, jsonrpc.Limits{})
+	c := streamwire.NewClient(brokenConn{near}, r, jsonrpc.Limits{})
 	defer far.Close()
 	defer c.Close()
 	err := c.Send(t.Context(), &rpc.Outgoing{Message: []byte("{}")})
@@ -134,20 +134,20 @@ func TestAClientThatCannotSendIsLost(t *testing.T) {
 	}
 }
 
-// deaf is a connection whose other end reads no more.
-type deaf struct{ transport.Conn }
+// brokenConn is a connection that cannot be written to.
+type brokenConn struct{ transport.Conn }
 
-func (deaf) Write(context.Context, []byte) error {
+func (brokenConn) Write(context.Context, []byte) error {
 	return &transport.WriteError{Err: errors.New("broken pipe")}
 }
 
-func TestSendingTellsWhetherItWasSent(t *testing.T) {
+func TestSendReportsUnsentMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, _ := newClient(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		var err error
-		for err == nil { // until the pipe is full: nobody reads
+		for err == nil { // until the pipe is full
 			err = c.Send(ctx, &rpc.Outgoing{Message: []byte("{}")})
 		}
 		if !errors.Is(err, call.ErrNotSent) || !errors.Is(err, context.DeadlineExceeded) {

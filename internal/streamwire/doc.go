@@ -1,6 +1,5 @@
-// Package streamwire is how messages arrive over a byte stream: standard input
-// and output, a socket, memory. One stream carries both eras at once; each
-// message is judged by what it says of itself.
+// Package streamwire carries messages over a byte stream: standard input and output, a
+// socket, memory. One stream carries messages of both eras.
 //
-// [Server.Serve] serves one connection; [Client] is the other end of one.
+// [Server.Serve] serves one connection. [Client] is the client side of one.
 package streamwire

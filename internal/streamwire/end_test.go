@@ -16,8 +16,8 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// A full house stops the reading, and nothing is dropped (back-pressure).
-func TestAFullHouseStopsReadingAndDropsNothing(t *testing.T) {
+// A full queue stops the reading and drops nothing (back-pressure).
+func TestFullQueueStopsReadingAndDropsNothing(t *testing.T) {
 	inBothEras(t, func(t *testing.T, e era) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBlocking()
@@ -38,7 +38,7 @@ func TestAFullHouseStopsReadingAndDropsNothing(t *testing.T) {
 				answered[p.receive()] = true
 			}
 			for id := range 20 {
-				if !answered[e.reply(fmt.Sprint(id), "went on")] {
+				if !answered[e.reply(fmt.Sprint(id), "released")] {
 					t.Errorf("call %d was dropped", id)
 				}
 			}
@@ -46,7 +46,7 @@ func TestAFullHouseStopsReadingAndDropsNothing(t *testing.T) {
 	})
 }
 
-// stdio serves a byte stream whose directions end one at a time.
+// stdio serves a byte stream whose directions end separately.
 func stdio(t *testing.T, s *streamwire.Server) (in *io.PipeWriter, out *output, served <-chan error) {
 	t.Helper()
 	theirIn, in := io.Pipe()
@@ -62,8 +62,8 @@ func stdio(t *testing.T, s *streamwire.Server) (in *io.PipeWriter, out *output, 
 
 func lines(all ...string) string { return strings.Join(all, "\n") + "\n" }
 
-// S4.
-func TestTheEndOfInputEndsServing(t *testing.T) {
+// S4
+func TestEndOfInputEndsServe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, _, served := stdio(t, newServer(nil))
 		start := time.Now()
@@ -72,13 +72,13 @@ func TestTheEndOfInputEndsServing(t *testing.T) {
 			t.Error(err)
 		}
 		if d := time.Since(start); d > 0 {
-			t.Errorf("it took %v", d)
+			t.Errorf("Serve took %v", d)
 		}
 	})
 }
 
-// `printf … | server`: what was asked before the end of input is answered.
-func TestTheEndOfInputDoesNotCutCallsShort(t *testing.T) {
+// With `printf … | server`, requests before the end of input receive responses.
+func TestEndOfInputDoesNotCancelCalls(t *testing.T) {
 	inBothEras(t, func(t *testing.T, e era) {
 		synctest.Test(t, func(t *testing.T) {
 			slow := func(ctx context.Context, c *rpc.Call) (any, error) {
@@ -98,14 +98,14 @@ func TestTheEndOfInputDoesNotCutCallsShort(t *testing.T) {
 			synctest.Wait()
 			for _, id := range []string{"1", "2"} {
 				if !strings.Contains(out.String(), e.reply(id, "in time")+"\n") {
-					t.Errorf("call %s was cut short:\n%s", id, out)
+					t.Errorf("call %s has no response:\n%s", id, out)
 				}
 			}
 		})
 	})
 }
 
-func TestCallsThatOutlastTheGraceAreCancelled(t *testing.T) {
+func TestCallsAreCancelledAfterTheGraceTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBlocking()
 		in, out, served := stdio(t, newServer(handlers{"block": b.serve}))
@@ -116,20 +116,20 @@ func TestCallsThatOutlastTheGraceAreCancelled(t *testing.T) {
 			t.Error(err)
 		}
 		if d := time.Since(start); d != grace {
-			t.Errorf("it took %v", d)
+			t.Errorf("Serve took %v", d)
 		}
 		<-b.ended
 		if out.String() != "" {
-			t.Errorf("answered %s", out)
+			t.Errorf("response %s", out)
 		}
 	})
 }
 
-func TestAHandlerThatIgnoresItsEndDoesNotHoldUpServing(t *testing.T) {
+func TestHandlerThatIgnoresCancellationDoesNotBlockServe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, end := range map[string]func(p *peer){
-			"the peer leaves":    func(p *peer) { p.conn.Close() },
-			"serving is stopped": func(p *peer) { p.cancel(nil) },
+			"client closes": func(p *peer) { p.conn.Close() },
+			"context ends":  func(p *peer) { p.cancel(nil) },
 		} {
 			release := make(chan struct{})
 			p := connect(t, newServer(handlers{"stuck": func(context.Context, *rpc.Call) (any, error) {
@@ -144,15 +144,15 @@ func TestAHandlerThatIgnoresItsEndDoesNotHoldUpServing(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 			if d := time.Since(start); d > 2*grace {
-				t.Errorf("%s: it took %v", name, d)
+				t.Errorf("%s: Serve took %v", name, d)
 			}
 			close(release)
 		}
 	})
 }
 
-// A shutdown waits for calls as long as it is allowed to, and lets no new ones in.
-func TestDrainingFinishesWhatIsInFlight(t *testing.T) {
+// A shutdown waits for requests in flight and rejects new ones.
+func TestDrainFinishesRequestsInFlight(t *testing.T) {
 	inBothEras(t, func(t *testing.T, e era) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBlocking()
@@ -164,11 +164,11 @@ func TestDrainingFinishesWhatIsInFlight(t *testing.T) {
 			time.Sleep(10 * grace)
 			select {
 			case err := <-p.served:
-				t.Fatalf("served to its end: %v", err)
+				t.Fatalf("Serve: %v", err)
 			default:
 			}
 			close(b.proceed)
-			p.want(e.reply("1", "went on"))
+			p.want(e.reply("1", "released"))
 			if err := p.ended(); err != nil {
 				t.Error(err)
 			}
@@ -179,35 +179,35 @@ func TestDrainingFinishesWhatIsInFlight(t *testing.T) {
 	})
 }
 
-func TestStoppingCancelsWhatIsInFlight(t *testing.T) {
+func TestEndOfContextCancelsRequestsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBlocking()
 		p := connect(t, newServer(handlers{"block": b.serve}))
 		p.send(modernCall("1", "block", "{}"))
 		<-b.started
 		p.drain()
-		why := errors.New("patience is over")
-		p.cancel(why)
-		if cause := <-b.ended; !errors.Is(cause, why) {
+		reason := errors.New("time limit reached")
+		p.cancel(reason)
+		if cause := <-b.ended; !errors.Is(cause, reason) {
 			t.Errorf("the handler's context ended with %v", cause)
 		}
 		p.ended()
 	})
 }
 
-func TestStoppingReturnsTheCause(t *testing.T) {
+func TestServeReturnsTheCauseOfItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := connect(t, newServer(nil))
-		why := errors.New("enough")
-		p.cancel(why)
-		if err := p.ended(); !errors.Is(err, why) {
+		reason := errors.New("enough")
+		p.cancel(reason)
+		if err := p.ended(); !errors.Is(err, reason) {
 			t.Errorf("got %v", err)
 		}
 	})
 }
 
-// Nobody would hear what becomes of further calls: they are not begun.
-func TestAnOutputThatIsClosedEndsServing(t *testing.T) {
+// Requests are not served if the output is closed: their responses would be lost.
+func TestClosedOutputEndsServe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		theirIn, in := io.Pipe()
 		theirOut, ourOut := io.Pipe()
@@ -221,7 +221,7 @@ func TestAnOutputThatIsClosedEndsServing(t *testing.T) {
 			done <- s.Serve(t.Context(), context.Background(), transport.Stream(halves{theirIn, ourOut}, transport.StreamOptions{}), principal.Local)
 		}()
 		theirOut.Close()
-		for range 5 { // the first answers may still be queued
+		for range 5 { // the first responses may be in the pipe's buffer
 			io.WriteString(in, lines(modernCall("1", "count", "{}")))
 			synctest.Wait()
 		}
@@ -236,8 +236,9 @@ func TestAnOutputThatIsClosedEndsServing(t *testing.T) {
 	})
 }
 
-// A peer that does not read its answers holds up nobody but itself, and not the end.
-func TestAPeerThatDoesNotReadDoesNotHoldUpTheEnd(t *testing.T) {
+// A client that does not read its responses blocks neither other clients nor the end of
+// Serve.
+func TestClientThatDoesNotReadDoesNotBlockServe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		big := strings.Repeat("x", 600<<10)
 		p := connect(t, newServer(handlers{"big": func(context.Context, *rpc.Call) (any, error) { return text(big) }}))
@@ -249,7 +250,7 @@ func TestAPeerThatDoesNotReadDoesNotHoldUpTheEnd(t *testing.T) {
 		p.cancel(errors.New("enough"))
 		p.ended()
 		if d := time.Since(start); d > 0 {
-			t.Errorf("it took %v", d)
+			t.Errorf("Serve took %v", d)
 		}
 	})
 }

@@ -21,10 +21,10 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// patience is how long a test waits for what should come at once.
+// patience limits the wait of a test for an immediate event.
 const patience = 10 * time.Second
 
-// handlers are tools by name. Each gets a text and returns one.
+// handlers are tools by name. Each receives and returns a text.
 type handlers map[string]func(ctx context.Context, c *rpc.Call) (any, error)
 
 func text(s string) (any, error) {
@@ -33,8 +33,7 @@ func text(s string) (any, error) {
 
 const grace = 2 * time.Second
 
-// newServer serves tools/call with tools, among them echo, which returns its
-// argument as text, and server/discover.
+// newServer returns a server with tools, an echo tool, and server/discover.
 func newServer(tools handlers) *streamwire.Server {
 	callTool := func(ctx context.Context, c *rpc.Call) (any, error) {
 		raw, _ := c.Params().Get("name")
@@ -68,7 +67,7 @@ func newServer(tools handlers) *streamwire.Server {
 	}
 }
 
-// peer is a client of a server that is written line by line.
+// peer is a client that writes and reads lines.
 type peer struct {
 	t      *testing.T
 	conn   transport.Conn
@@ -77,7 +76,7 @@ type peer struct {
 	served chan error
 }
 
-// connect serves a connection in memory, and ends it with the test.
+// connect serves a connection in memory, and closes it at the end of the test.
 func connect(t *testing.T, s *streamwire.Server) *peer {
 	near, far := transport.PipeLimits(1<<20, 4096)
 	return serve(t, s, near, far)
@@ -96,7 +95,7 @@ func serve(t *testing.T, s *streamwire.Server, near, far transport.Conn) *peer {
 		case err := <-p.served:
 			p.served <- err
 		case <-time.After(patience):
-			t.Error("the connection is still being served")
+			t.Error("Serve has not returned")
 		}
 	})
 	return p
@@ -128,7 +127,7 @@ func (p *peer) receive() string {
 	return string(line)
 }
 
-// want fails unless the next lines are these, "…" standing for anything.
+// want fails the test unless the next lines match. "…" matches any text.
 func (p *peer) want(lines ...string) {
 	p.t.Helper()
 	for _, want := range lines {
@@ -138,7 +137,7 @@ func (p *peer) want(lines ...string) {
 	}
 }
 
-// wantBoth fails unless the next two lines are these, in either order.
+// wantBoth fails the test unless the next two lines match, in either order.
 func (p *peer) wantBoth(one, other string) {
 	p.t.Helper()
 	first, second := p.receive(), p.receive()
@@ -164,14 +163,14 @@ func matches(got, want string) bool {
 	return ok && (got == "" || parts[last] == "")
 }
 
-// alive fails unless the server answers, and answers this first (I12).
+// alive fails the test unless the server answers the next request first (I12).
 func (p *peer) alive() {
 	p.t.Helper()
 	p.send(`{"jsonrpc":"2.0","id":"alive","method":"ping"}`)
 	p.want(`{"jsonrpc":"2.0","id":"alive","result":{}}`)
 }
 
-// ended returns what Serve returned.
+// ended returns the result of Serve.
 func (p *peer) ended() error {
 	p.t.Helper()
 	select {
@@ -179,7 +178,7 @@ func (p *peer) ended() error {
 		p.served <- err
 		return err
 	case <-time.After(patience):
-		p.t.Fatal("the connection is still being served")
+		p.t.Fatal("Serve has not returned")
 		return nil
 	}
 }
@@ -188,14 +187,14 @@ func initialize(r mcp.Revision) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":%q,"clientInfo":{"name":"a","version":"1"},"capabilities":{}}}`, r)
 }
 
-// shakeHands begins a session.
-func (p *peer) shakeHands(r mcp.Revision) {
+// handshake begins a session.
+func (p *peer) handshake(r mcp.Revision) {
 	p.t.Helper()
 	p.send(initialize(r), `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	p.want(`{"jsonrpc":"2.0","id":"init","result":{…"protocolVersion":"` + string(r) + `"…`)
 }
 
-// Both ways of calling a tool; id is JSON, and so is argument.
+// These functions return a tool call of each era. Id and argument are JSON.
 func legacyCall(id, tool, argument string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":{"progressToken":%s}}}`, id, tool, argument, id)
 }
@@ -212,7 +211,7 @@ func modernReply(id, text string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","content":[{"type":"text","text":%q}]}}`, id, text)
 }
 
-// era is one of the two ways to speak, on a connection that is ready for it.
+// era is one way to call tools, on a connection that is ready for it.
 type era struct {
 	name  string
 	begin func(p *peer)
@@ -222,7 +221,7 @@ type era struct {
 
 func eras() []era {
 	return []era{
-		{"legacy", func(p *peer) { p.shakeHands(mcp.V20250618) }, legacyCall, legacyReply},
+		{"legacy", func(p *peer) { p.handshake(mcp.V20250618) }, legacyCall, legacyReply},
 		{"modern", func(*peer) {}, modernCall, modernReply},
 	}
 }
@@ -237,8 +236,8 @@ func cancellation(id string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id)
 }
 
-// halves is a byte stream whose directions end one at a time, like a child's
-// standard streams.
+// halves is a byte stream whose directions end separately, like the standard streams of a
+// child process.
 type halves struct {
 	*io.PipeReader
 	*io.PipeWriter
@@ -249,7 +248,7 @@ func (h halves) Close() error {
 	return h.PipeWriter.Close()
 }
 
-// output is the other end of a server's output.
+// output collects the output of a server.
 type output struct {
 	mu    sync.Mutex
 	lines bytes.Buffer

@@ -13,7 +13,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// asking is a tool that asks the client for its roots.
+// asking is a tool that requests the roots of the client.
 func asking(ctx context.Context, c *rpc.Call) (any, error) {
 	answers, err := c.Ask(ctx, rpc.Question{Method: mcp.MethodListRoots})
 	if err != nil {
@@ -22,28 +22,28 @@ func asking(ctx context.Context, c *rpc.Call) (any, error) {
 	return text(string(answers[0]))
 }
 
-// withRoots begins a session of a client that can be asked for its roots.
+// withRoots begins a session of a client that has roots.
 func withRoots(p *peer) {
 	p.t.Helper()
 	p.send(strings.Replace(initialize(mcp.V20250618), `"capabilities":{}`, `"capabilities":{"roots":{}}`, 1))
 	p.want(`{"jsonrpc":"2.0","id":"init","result":{…`)
 }
 
-// answer answers a question that a server has put.
+// answer answers an input request of the server.
 func (p *peer) answer(question string) { p.send(p.answerTo(question)) }
 
 func (p *peer) answerTo(question string) string {
 	p.t.Helper()
 	m, err := jsonrpc.Parse([]byte(question), jsonrpc.Limits{})
 	if err != nil || m.Method != mcp.MethodListRoots {
-		p.t.Fatalf("got %s, want a question: %v", question, err)
+		p.t.Fatalf("got %s, want an input request: %v", question, err)
 	}
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}`, m.ID)
 }
 
-// Handlers that wait for answers hold all slots: the answers, which come behind
-// further requests, are read all the same.
-func TestAnswersAreReadThoughTheHouseIsFull(t *testing.T) {
+// If handlers that wait for responses use all slots, the responses are still read, even
+// after further requests.
+func TestResponsesAreReadWhileAllSlotsAreTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(handlers{"ask": asking})
 		s.MaxInflight = 2
@@ -53,7 +53,7 @@ func TestAnswersAreReadThoughTheHouseIsFull(t *testing.T) {
 			p.send(legacyCall(fmt.Sprint(id), "ask", "{}"))
 		}
 		answered := 0
-		for range 8 { // two questions at first; each answer makes room for another call
+		for range 8 { // two input requests first; each response frees the slot of another call
 			line := p.receive()
 			if matches(line, `{"jsonrpc":"2.0","id":…,"result":{"content":[{"type":"text","text":"{\"roots\":[]}"}]}}`) {
 				answered++
@@ -62,14 +62,14 @@ func TestAnswersAreReadThoughTheHouseIsFull(t *testing.T) {
 			p.answer(line)
 		}
 		if answered != 4 {
-			t.Errorf("%d calls were answered", answered)
+			t.Errorf("%d calls have responses", answered)
 		}
 	})
 }
 
-// More calls than may wait, all of which ask: those that are too many are refused at
-// once, and the others get their answers.
-func TestCallsThatAreTooManyDoNotKeepAnswersFromBeingRead(t *testing.T) {
+// If more calls than the queue can hold wait for input, the surplus is rejected at once,
+// and the others receive their responses.
+func TestSurplusCallsDoNotBlockResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(handlers{"ask": asking})
 		s.MaxInflight, s.Legacy.MaxInflight = 128, 128
@@ -87,26 +87,26 @@ func TestCallsThatAreTooManyDoNotKeepAnswersFromBeingRead(t *testing.T) {
 			}
 		}()
 		start := time.Now()
-		answered, refused := 0, 0
-		for answered+refused < calls {
+		answered, rejected := 0, 0
+		for answered+rejected < calls {
 			line := p.receive()
 			switch {
 			case matches(line, `{"jsonrpc":"2.0","id":…,"result":{"content":[{"type":"text","text":"{\"roots\":[]}"}]}}`):
 				answered++
-			case matches(line, `{"jsonrpc":"2.0","id":…,"error":{"code":-32603,"message":"too many requests wait…`):
-				refused++
+			case matches(line, `{"jsonrpc":"2.0","id":…,"error":{"code":-32603,"message":"too many requests are queued…`):
+				rejected++
 			default:
 				go write(p.answerTo(line))
 			}
 		}
 		if answered < 2*s.MaxInflight || time.Since(start) != 0 {
-			t.Errorf("%d calls were answered and %d refused, in %v", answered, refused, time.Since(start))
+			t.Errorf("%d calls have results and %d are rejected, in %v", answered, rejected, time.Since(start))
 		}
 	})
 }
 
-// The first question can come when reading has stopped already.
-func TestAQuestionHasReadingGoOn(t *testing.T) {
+// The first input request may be sent after the reading has stopped.
+func TestInputRequestResumesReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		proceed := make(chan struct{})
 		s := newServer(handlers{"late": func(ctx context.Context, c *rpc.Call) (any, error) {
@@ -133,13 +133,13 @@ func TestAQuestionHasReadingGoOn(t *testing.T) {
 			}
 		}
 		if answered != 2 {
-			t.Errorf("%d calls were answered", answered)
+			t.Errorf("%d calls have responses", answered)
 		}
 	})
 }
 
-// A batch that finds no room is refused as its requests are, and the answers in it count.
-func TestABatchIsRefusedThatAnswersWaitFor(t *testing.T) {
+// A batch without free slots is rejected. Responses in it still count.
+func TestBatchIsRejectedIfResponsesWaitBehindIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(handlers{"ask": asking})
 		s.MaxInflight = 1
@@ -156,8 +156,8 @@ func TestABatchIsRefusedThatAnswersWaitFor(t *testing.T) {
 	})
 }
 
-// A request that is cancelled while it waits is not begun, and has no response.
-func TestARequestThatWaitsCanBeCancelled(t *testing.T) {
+// A queued request that is cancelled is not served and has no response.
+func TestQueuedRequestCanBeCancelled(t *testing.T) {
 	inBothEras(t, func(t *testing.T, e era) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBlocking()
@@ -170,7 +170,7 @@ func TestARequestThatWaitsCanBeCancelled(t *testing.T) {
 			p.send(cancellation("1"))
 			synctest.Wait()
 			if n := len(b.started); n != 1 {
-				t.Errorf("%d calls were begun", n)
+				t.Errorf("%d calls were served", n)
 			}
 			p.send(e.call("3", "echo", "{}"), e.call("2", "echo", "{}"))
 			p.want(e.reply("3", "{}"), e.reply("2", "{}"))
@@ -178,8 +178,8 @@ func TestARequestThatWaitsCanBeCancelled(t *testing.T) {
 	})
 }
 
-// J2, of requests that wait.
-func TestADuplicateIDThatWaitsIsRefused(t *testing.T) {
+// J2: a queued request also reserves its id.
+func TestDuplicateQueuedIDIsRejected(t *testing.T) {
 	inBothEras(t, func(t *testing.T, e era) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBlocking()
@@ -191,15 +191,15 @@ func TestADuplicateIDThatWaitsIsRefused(t *testing.T) {
 			p.want(`{"jsonrpc":"2.0","id":2,"error":{"code":-32600,…`)
 			close(b.proceed)
 			for range 3 {
-				p.want(`{"jsonrpc":"2.0","id":…"went on"}]}}`)
+				p.want(`{"jsonrpc":"2.0","id":…"released"}]}}`)
 			}
 		})
 	})
 }
 
-// While a server shuts down, calls in flight get the answers that they wait for, and
-// can be cancelled; requests that come are refused, and told so.
-func TestDrainingReadsAnswersAndRefusesRequests(t *testing.T) {
+// During a shutdown, calls in flight can receive responses to their input requests and can
+// be cancelled. New requests are rejected.
+func TestDrainReadsResponsesAndRejectsRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBlocking()
 		p := connect(t, newServer(handlers{"ask": asking, "block": b.serve}))
@@ -224,9 +224,9 @@ func TestDrainingReadsAnswersAndRefusesRequests(t *testing.T) {
 	})
 }
 
-// So it is with batches: each request is refused by its id, and answers and
-// cancellations beside them count.
-func TestDrainingReadsAnswersInBatchesAndRefusesTheirRequests(t *testing.T) {
+// Batches during a shutdown: each request is rejected by its id, and the responses and
+// cancellations still count.
+func TestDrainReadsResponsesInBatchesAndRejectsTheirRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := connect(t, newServer(handlers{"ask": asking}))
 		p.send(strings.Replace(initialize(mcp.V20250326), `"capabilities":{}`, `"capabilities":{"roots":{}}`, 1))

@@ -20,61 +20,62 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// Server serves connections. Its fields are set before it serves.
+// Server serves connections. Set its fields before it serves.
 type Server struct {
 	Modern *modern.Server
 	Legacy *legacy.Server
 	Logger *slog.Logger
 	Limits jsonrpc.Limits
-	// MaxInflight is how many requests of one connection are served at a time. As many
-	// wait. Then reading stops; but while the client is being asked something, whose
-	// answer must be read, further requests are refused instead.
+	// MaxInflight limits the concurrent requests of one connection. As many more requests
+	// are queued. When the queue is full, the server stops reading. While an input request
+	// has no response, it must go on reading, so it rejects further requests instead.
 	MaxInflight int
-	// KeepAlive is how often the client of a session is asked whether it is there. One
-	// that does not answer has lost its connection. 0: never.
+	// KeepAlive is the period of pings to the client of a session. A client that does not
+	// answer has lost its connection. 0 disables pings.
 	KeepAlive time.Duration
-	Grace     time.Duration // how long requests may take once the peer has closed its end, and to end once cancelled
+	// Grace is how long requests may run after the client has closed its end, and how long
+	// they may take to end after they are cancelled.
+	Grace time.Duration
 }
 
-// Serve serves one connection until the peer closes it, ctx ends or the
-// connection fails, and then closes it. That the peer closed it is no error.
+// Serve serves one connection until the client closes it, ctx ends or the connection
+// fails. Then it closes the connection. It returns nil if the client closed it.
 //
-// Requests in flight are finished first, so that `printf '…' | server` gets its
-// answers: within the grace time, since the peer may wait for us to exit. The end
-// of drain has that effect too, but then requests may take until ctx ends, which
-// cancels them; what they ask of the peer is answered meanwhile, and requests that
-// come are refused.
+// When the client closes its end, Serve finishes the requests in flight within the grace
+// time, so that `printf '…' | server` receives its responses. When drain ends, Serve
+// rejects new requests and finishes those in flight, until ctx ends and cancels them.
+// Meanwhile it still reads the responses to input requests.
 func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who principal.Principal) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	reading, stopReading := context.WithCancel(ctx)
 	defer stopReading()
-	closing, closeUp := context.WithCancel(ctx)
-	l := &link{
-		Server:  s,
-		conn:    conn,
-		who:     who,
-		session: s.Legacy.NewSession(who),
-		slots:   make(chan struct{}, max(s.MaxInflight, 1)),
-		line:    make(chan struct{}, max(s.MaxInflight, 1)),
-		jobs:    make(chan job),
-		broken:  cancel,
-		closing: closing,
-		closeUp: closeUp,
+	closing, endAccepting := context.WithCancel(ctx)
+	c := &connection{
+		Server:       s,
+		conn:         conn,
+		who:          who,
+		session:      s.Legacy.NewSession(who),
+		slots:        make(chan struct{}, max(s.MaxInflight, 1)),
+		queueSlots:   make(chan struct{}, max(s.MaxInflight, 1)),
+		jobs:         make(chan job),
+		fail:         cancel,
+		closing:      closing,
+		endAccepting: endAccepting,
 	}
-	defer l.refuseMore()
-	defer l.session.Close()
-	l.session.Inflight().Closing = closing.Done()
+	defer c.stopAccepting()
+	defer c.session.Close()
+	c.session.Inflight().Closing = closing.Done()
 	defer context.AfterFunc(drain, func() {
-		l.refuseMore() // subscriptions end, and do not keep the others waiting
-		l.running.Wait()
+		c.stopAccepting() // ends subscriptions, so that they do not delay the rest
+		c.running.Wait()
 		stopReading()
 	})()
-	err := l.read(ctx, reading)
-	l.refuseMore()
+	err := c.read(ctx, reading)
+	c.stopAccepting()
 	idle := make(chan struct{})
 	go func() {
-		l.running.Wait()
+		c.running.Wait()
 		close(idle)
 	}()
 	grace := time.NewTimer(s.Grace)
@@ -87,7 +88,7 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 		case <-grace.C:
 		case <-ctx.Done():
 		}
-	case drain.Err() != nil: // all is done, or cancelled
+	case drain.Err() != nil: // the requests have ended or are cancelled
 		err = nil
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
@@ -103,326 +104,154 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 	return err
 }
 
-// link is one connection being served.
-type link struct {
+// connection is one connection that is being served.
+type connection struct {
 	*Server
 	conn    transport.Conn
 	who     principal.Principal
-	session *legacy.Session // this connection's, for messages of the handshake era
-	modern  bool            // a request of the stateless era has come
-	slots   chan struct{}
-	stays   chan struct{}           // slots of subscriptions; made when first needed
-	stuck   atomic.Bool             // nothing is read, for want of a slot or while a notification is taken
-	tells   bool                    // the session's client is told of changes
-	broken  context.CancelCauseFunc // the connection does not take our answers
+	session *legacy.Session         // for the legacy messages of this connection
+	fail    context.CancelCauseFunc // cancels all requests; the connection is broken
 
-	jobs chan job     // unbuffered: to goroutines that are idle
-	idle atomic.Int32 // how many there are
+	// Used by the reading goroutine only.
+	modernPeer bool // a modern request has arrived
+	notifying  bool // the session's notifications are being delivered
 
-	pings atomic.Int32 // pings that are being served
+	slots             chan struct{} // semaphore of concurrent requests
+	subscriptionSlots chan struct{} // the same for subscriptions; created on first use
+	queueSlots        chan struct{} // semaphore of queued requests
+	queued            rpc.Inflight  // queued requests
+	pings             atomic.Int32  // pings being served
+	paused            atomic.Bool   // reading waits for a slot or for the handler of a notification
 
-	line   chan struct{} // has room for those that may wait for a slot
-	queued rpc.Inflight  // those that wait
+	jobs        chan job     // unbuffered: to idle workers
+	idleWorkers atomic.Int32 // number of idle workers
 
-	mu      sync.Mutex // orders what begins against closeUp
-	running sync.WaitGroup
-	closing context.Context // ends when no more requests are wanted
-	closeUp context.CancelFunc
+	mu           sync.Mutex // guards the order of running.Add and endAccepting
+	running      sync.WaitGroup
+	closing      context.Context // ends when no more requests are accepted
+	endAccepting context.CancelFunc
 }
 
-// begin counts one more that is running, unless no more are wanted.
-func (l *link) begin() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closing.Err() != nil {
+// begin counts one more running request. It reports false if the connection accepts no
+// more requests.
+func (c *connection) begin() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing.Err() != nil {
 		return false
 	}
-	l.running.Add(1)
+	c.running.Add(1)
 	return true
 }
 
-func (l *link) refuseMore() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closeUp()
+func (c *connection) stopAccepting() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.endAccepting()
 }
 
-// errClosing answers requests that come when no more are wanted.
-var errClosing = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server is shutting down: try again later"}
+// errShuttingDown is the response to requests that arrive during a shutdown.
+var errShuttingDown = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server is shutting down: try again later"}
 
-func (l *link) read(ctx, reading context.Context) error {
+// read reads messages until reading ends or the connection fails.
+func (c *connection) read(ctx, reading context.Context) error {
 	for {
-		data, err := l.conn.Read(reading)
+		data, err := c.conn.Read(reading)
 		if err == nil {
-			l.message(ctx, data)
+			c.receive(ctx, data)
 			continue
 		}
 		var tooLarge *transport.MessageTooLargeError
 		if !errors.As(err, &tooLarge) {
 			return err
 		}
-		l.refuse(ctx, jsonrpc.ID{}, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "the message is larger than %d bytes", tooLarge.Limit))
+		c.writeError(ctx, jsonrpc.ID{}, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "message must have at most %d bytes", tooLarge.Limit))
 	}
 }
 
-// message takes one message. It returns when the message is dealt with or a
-// goroutine is dealing with it; it waits while too many requests wait for a slot.
-func (l *link) message(ctx context.Context, data []byte) {
+// receive processes one message. It returns when the message has been processed or
+// another goroutine processes it. It blocks while the queue of requests is full.
+func (c *connection) receive(ctx context.Context, data []byte) {
 	if jsonrpc.IsBatch(data) {
-		l.batch(ctx, data)
+		c.batch(ctx, data)
 		return
 	}
 	m := new(jsonrpc.Message)
-	if err := m.Parse(data, l.Limits); err != nil {
-		l.malformed(ctx, m, err)
+	if err := m.Parse(data, c.Limits); err != nil {
+		c.malformed(ctx, m, err)
 		return
 	}
-	switch m.Kind {
-	case jsonrpc.Notification:
-		l.session.ReceiveNotification(m) // of either era: what they have in flight is one set
-		switch m.Method {
-		case mcp.NotificationCancelled:
-			l.queued.Cancel(revision.CancelledID(m), call.ErrCancelled)
-		case mcp.NotificationInitialized:
-			l.tell(ctx)
-		}
-		l.stuck.Store(true)
-		if class := l.classify(m); class.Era == revision.Modern {
-			l.Modern.ServeNotification(ctx, m, class, l.who, "")
-		} else {
-			l.session.ServeNotification(ctx, m)
-		}
-		l.stuck.Store(false)
-	case jsonrpc.Response:
-		l.session.ReceiveResponse(m)
-	case jsonrpc.Request:
-		class := l.classify(m)
-		l.modern = l.modern || class.Era == revision.Modern
-		switch {
-		case class.Era == revision.Legacy && (!l.session.Initialized() || m.Method == mcp.MethodInitialize):
-			l.write(ctx, l.session.Serve(ctx, nil, m, l.conn)) // in order: the handshake decides how to read the next message
-		case class.Era == revision.Legacy && m.Method == mcp.MethodPing:
-			l.ping(ctx, m)
-		default:
-			l.admit(ctx, m, class)
-		}
-	}
-}
-
-func (l *link) classify(m *jsonrpc.Message) revision.Class {
-	return revision.Classify(revision.Input{Message: m, Agreed: l.session.Revision})
-}
-
-// admit has a request served, when it has a slot.
-func (l *link) admit(ctx context.Context, m *jsonrpc.Message, class revision.Class) {
-	if !l.begin() {
-		l.refuse(ctx, m.ID, errClosing)
-		return
-	}
-	slots := l.slots
-	if class.Era == revision.Modern && rpc.Stays(m.Method) {
-		slots = l.staying()
-	}
-	select {
-	case slots <- struct{}{}:
-		l.start(ctx, job{m, class, slots})
-		return
+	class := revision.Classify(revision.Input{Message: m, Agreed: c.session.Revision})
+	switch {
+	case m.Kind == jsonrpc.Notification:
+		c.notified(ctx, m, class)
+	case m.Kind == jsonrpc.Response:
+		c.session.ReceiveResponse(m)
+	case class.Era == revision.Modern:
+		c.requestModern(ctx, m, class)
 	default:
-	}
-	select {
-	case l.line <- struct{}{}:
-		l.await(ctx, m, class, slots)
-		return
-	default:
-	}
-	l.stuck.Store(true)
-	defer l.stuck.Store(false)
-	select {
-	case slots <- struct{}{}:
-		l.start(ctx, job{m, class, slots})
-	case l.line <- struct{}{}:
-		l.await(ctx, m, class, slots)
-	case <-l.session.AwaitingInput():
-		l.running.Done()
-		l.refuse(ctx, m.ID, errFull)
-	case <-ctx.Done():
-		l.running.Done()
+		c.requestLegacy(ctx, m, class)
 	}
 }
 
-// maxPings limits the pings that are served at the same time.
-const maxPings = 16
-
-// ping serves a ping in another goroutine, since middleware may block and the next message may be what
-// it waits for. It is not queued: a client sends pings to learn that the server is alive.
-func (l *link) ping(ctx context.Context, m *jsonrpc.Message) {
-	if l.pings.Add(1) > maxPings {
-		l.pings.Add(-1)
-		l.refuse(ctx, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "too many pings at the same time: try again later"})
+// malformed answers a malformed message. It does not answer a malformed notification or
+// response: two peers could answer each other for ever.
+func (c *connection) malformed(ctx context.Context, m *jsonrpc.Message, err error) {
+	if c.session.Unusable(m, err) { // the input request that waits for it fails
 		return
 	}
-	counted := l.begin() // false while the server shuts down: the ping is answered all the same
-	go func() {
-		l.write(ctx, l.session.Serve(ctx, nil, m, nil))
-		l.pings.Add(-1)
-		if counted {
-			l.running.Done()
-		}
-	}()
-}
-
-// errFull answers requests that come while as many as may wait do, some of them for
-// the client.
-var errFull = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "too many requests wait, some for answers of this client: send it again when they are answered"}
-
-// await has a request wait for a slot while the reading goes on: what frees one can
-// be the peer's answer to a question, or its cancellation, that comes next.
-func (l *link) await(ctx context.Context, m *jsonrpc.Message, class revision.Class, slots chan struct{}) {
-	waiting, err := l.queued.Begin(ctx, m.ID)
-	if err != nil {
-		<-l.line
-		l.running.Done()
-		l.refuse(ctx, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()})
+	var invalid *jsonrpc.InvalidMessageError
+	if m.Kind == jsonrpc.Response || m.Kind == jsonrpc.Notification || !errors.As(err, &invalid) {
+		c.Logger.WarnContext(ctx, "malformed message ignored", "error", err)
 		return
 	}
-	go func() {
-		admitted := false
-		select {
-		case slots <- struct{}{}:
-			admitted = true
-		case <-waiting.Done():
-		}
-		wanted := l.queued.End(m.ID)
-		<-l.line
-		if admitted && wanted {
-			l.request(ctx, job{m, class, slots})
-			return
-		}
-		if admitted {
-			<-slots
-		}
-		l.running.Done()
-	}()
+	c.writeError(ctx, m.ID, invalid.Wire())
 }
 
-// staying returns the slots of subscriptions, which leave those of other requests
-// alone. Twice as many as there may be, since some will be those that are refused, or
-// cancelled and not quite done.
-func (l *link) staying() chan struct{} {
-	if l.stays == nil {
-		l.stays = make(chan struct{}, 2*rpc.MaxSubscriptions)
-	}
-	return l.stays
-}
-
-// job is a request that has one of slots.
-type job struct {
-	m     *jsonrpc.Message
-	class revision.Class
-	slots <-chan struct{}
-}
-
-// maxIdle bounds the goroutines that wait for another request. A goroutine that has
-// served one has a stack of the size that it takes; growing a new one takes about as
-// long as all the rest of a short call.
-const maxIdle = 64
-
-// start has a goroutine serve a request: an idle one, or a new one.
-func (l *link) start(ctx context.Context, j job) {
-	select {
-	case l.jobs <- j:
-	default:
-		go l.work(ctx, j)
-	}
-}
-
-func (l *link) work(ctx context.Context, j job) {
-	for {
-		l.request(ctx, j)
-		if l.idle.Add(1) > maxIdle {
-			l.idle.Add(-1)
-			return
-		}
-		select {
-		case j = <-l.jobs:
-			l.idle.Add(-1)
-		case <-l.closing.Done():
-			return
-		}
-	}
-}
-
-// request serves one request and writes its response.
-func (l *link) request(ctx context.Context, j job) {
-	m, slots := j.m, j.slots
-	buf := buffers.Get().(*[]byte)
-	served := false
-	defer func() {
-		if !served { // the handler ended this goroutine
-			l.refuse(ctx, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"})
-		}
-		<-slots
-		l.running.Done()
-	}()
-	reply := (*buf)[:0]
-	if j.class.Era == revision.Modern {
-		reply = l.Modern.Serve(ctx, reply, m, j.class, l.who, l.conn, l.session.Inflight())
-	} else {
-		reply = l.session.Serve(ctx, reply, m, l.conn)
-	}
-	served = true
-	l.write(ctx, reply)
-	if cap(reply) <= maxPooled {
-		*buf = reply
-		buffers.Put(buf)
-	}
-}
-
-// buffers are those that responses are encoded into. Nobody else sees them.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
-
-// maxPooled is the largest buffer that is kept: a large result's, with some room.
-const maxPooled = 2 << 20
-
-func (l *link) write(ctx context.Context, msg []byte) {
+func (c *connection) write(ctx context.Context, msg []byte) {
 	if len(msg) == 0 {
 		return
 	}
-	err := l.conn.Write(ctx, msg)
+	err := c.conn.Write(ctx, msg)
 	if err == nil || ctx.Err() != nil {
 		return
 	}
 	level := slog.LevelWarn
 	select {
-	case <-l.session.Inflight().Closing: // whoever has closed one end has often closed the other
+	case <-c.session.Inflight().Closing: // a client that has closed one direction often closes both
 		level = slog.LevelDebug
 	default:
 	}
-	l.Logger.Log(ctx, level, "message lost: the connection does not take it", "error", err)
+	c.Logger.Log(ctx, level, "cannot write a message", "error", err)
 	var broken *transport.WriteError
-	if errors.As(err, &broken) { // nobody would learn what becomes of further requests
-		l.broken(err)
+	if errors.As(err, &broken) { // the client would receive no more responses
+		c.fail(err)
 	}
 }
 
-// malformed answers what is not a message, unless it was meant as a notification,
-// which is never answered, or as a response: answering those could go on for ever.
-func (l *link) malformed(ctx context.Context, m *jsonrpc.Message, err error) {
-	if l.session.Unusable(m, err) { // whoever has asked is told
-		return
-	}
-	var invalid *jsonrpc.InvalidMessageError
-	if m.Kind == jsonrpc.Response || m.Kind == jsonrpc.Notification || !errors.As(err, &invalid) {
-		l.Logger.WarnContext(ctx, "message ignored", "error", err)
-		return
-	}
-	l.refuse(ctx, m.ID, invalid.Wire())
+// writeError answers with an error. If the id of the request could not be read, the error
+// carries the id null before 2025-11-25, and none later. Only the reading goroutine writes
+// such errors.
+func (c *connection) writeError(ctx context.Context, id jsonrpc.ID, e *jsonrpc.Error) {
+	nullID := id.IsZero() && !c.modernPeer && revision.NullErrorIDs.In(c.session.Revision)
+	c.write(ctx, jsonrpc.AppendError(nil, id, e, nullID))
 }
 
-// refuse answers with an error. A message whose id could not be read is answered
-// with the id null, as JSON-RPC has it, or without one to a peer of 2025-11-25 or
-// later, as the schema has it. Only the reading goroutine refuses those.
-func (l *link) refuse(ctx context.Context, id jsonrpc.ID, e *jsonrpc.Error) {
-	nullID := id.IsZero() && !l.modern && revision.NullErrorIDs.In(l.session.Revision)
-	l.write(ctx, jsonrpc.AppendError(nil, id, e, nullID))
+// notified processes a notification of either era. Cancellations of both eras go to the
+// session, since the requests of both share one set of ids.
+func (c *connection) notified(ctx context.Context, m *jsonrpc.Message, class revision.Class) {
+	c.session.ReceiveNotification(m)
+	switch m.Method {
+	case mcp.NotificationCancelled:
+		c.queued.Cancel(revision.CancelledID(m), call.ErrCancelled)
+	case mcp.NotificationInitialized:
+		c.startNotifications(ctx)
+	}
+	c.paused.Store(true)
+	if class.Era == revision.Modern {
+		c.Modern.ServeNotification(ctx, m, class, c.who, "")
+	} else {
+		c.session.ServeNotification(ctx, m)
+	}
+	c.paused.Store(false)
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -18,37 +17,37 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// I12: each bad line has its own answer, and the next line is served.
-func TestABadLineIsAnsweredAndTheNextIsServed(t *testing.T) {
+// I12: each malformed line has its own response, and the next line is served.
+func TestMalformedLineIsAnsweredAndTheNextIsServed(t *testing.T) {
 	lines := map[string]struct {
 		line string
 		code int
 	}{
-		"no JSON":               {`{"jsonrpc":"2.0"`, -32700},
-		"garbage":               {`hello`, -32700},
-		"duplicate members":     {`{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`, -32700},
-		"invalid UTF-8":         {"{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"ping\"}", -32700},
-		"too deep":              {strings.Repeat(`[`, 200) + strings.Repeat(`]`, 200), -32700},
-		"a batch":               {`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, -32600},
-		"an empty batch":        {`[]`, -32600},
-		"no object":             {`"ping"`, -32600},
-		"an id of null":         {`{"jsonrpc":"2.0","id":null,"method":"ping"}`, -32600},
-		"an id with a fraction": {`{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, -32600},
-		"an object as id":       {`{"jsonrpc":"2.0","id":{},"method":"ping"}`, -32600},
-		"a boolean as id":       {`{"jsonrpc":"2.0","id":true,"method":"ping"}`, -32600},
-		"a long id":             {`{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 300) + `","method":"ping"}`, -32600},
-		"too long a line":       {`"` + strings.Repeat("x", 5000) + `"`, -32600},
+		"not JSON":          {`{"jsonrpc":"2.0"`, -32700},
+		"garbage":           {`hello`, -32700},
+		"duplicate members": {`{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`, -32700},
+		"invalid UTF-8":     {"{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"ping\"}", -32700},
+		"too deep":          {strings.Repeat(`[`, 200) + strings.Repeat(`]`, 200), -32700},
+		"batch":             {`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, -32600},
+		"empty batch":       {`[]`, -32600},
+		"not an object":     {`"ping"`, -32600},
+		"id is null":        {`{"jsonrpc":"2.0","id":null,"method":"ping"}`, -32600},
+		"id has a fraction": {`{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, -32600},
+		"id is an object":   {`{"jsonrpc":"2.0","id":{},"method":"ping"}`, -32600},
+		"id is a boolean":   {`{"jsonrpc":"2.0","id":true,"method":"ping"}`, -32600},
+		"id is too long":    {`{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 300) + `","method":"ping"}`, -32600},
+		"line is too long":  {`"` + strings.Repeat("x", 5000) + `"`, -32600},
 	}
 	for name, test := range lines {
 		t.Run(name, func(t *testing.T) {
 			for _, peer := range []struct {
 				name  string
 				begin func(p *peer)
-				id    string // JSON-RPC has null where no id could be read; the schemas from 2025-11-25 have none
+				id    string // JSON-RPC requires null if the id is unknown; the schemas from 2025-11-25 forbid it
 			}{
-				{"at first", func(*peer) {}, `"id":null,`},
-				{"2025-06-18", func(p *peer) { p.shakeHands(mcp.V20250618) }, `"id":null,`},
-				{"2025-11-25", func(p *peer) { p.shakeHands(mcp.V20251125) }, ``},
+				{"before the handshake", func(*peer) {}, `"id":null,`},
+				{"2025-06-18", func(p *peer) { p.handshake(mcp.V20250618) }, `"id":null,`},
+				{"2025-11-25", func(p *peer) { p.handshake(mcp.V20251125) }, ``},
 				{"2026-07-28", func(p *peer) {
 					p.send(modernCall("0", "echo", "{}"))
 					p.want(modernReply("0", "{}"))
@@ -66,7 +65,7 @@ func TestABadLineIsAnsweredAndTheNextIsServed(t *testing.T) {
 	}
 }
 
-func TestAMalformedRequestIsAnsweredWithItsID(t *testing.T) {
+func TestMalformedRequestIsAnsweredWithItsID(t *testing.T) {
 	p := connect(t, newServer(nil))
 	p.send(`{"jsonrpc":"2.0","id":"a","method":"ping","params":[]}`, `{"id":"b","method":"ping"}`, `{"jsonrpc":"2.0","id":"c"}`,
 		`{"jsonrpc":"2.0","id":"d","method":""}`, `{"jsonrpc":"2.0","id":"e","method":"ping","result":{}}`)
@@ -76,8 +75,8 @@ func TestAMalformedRequestIsAnsweredWithItsID(t *testing.T) {
 	p.alive()
 }
 
-// J1: ids are echoed byte for byte.
-func TestIDsAreEchoedAsTheyWere(t *testing.T) {
+// J1: ids are returned byte for byte.
+func TestIDsAreReturnedUnchanged(t *testing.T) {
 	inBothEras(t, func(t *testing.T, e era) {
 		p := connect(t, newServer(nil))
 		e.begin(p)
@@ -88,15 +87,15 @@ func TestIDsAreEchoedAsTheyWere(t *testing.T) {
 	})
 }
 
-// J5: neither notifications nor responses are answered, however wrong they are.
+// J5: notifications and responses are not answered, even if they are malformed.
 func TestNotificationsAndResponsesAreNeverAnswered(t *testing.T) {
-	for _, e := range append(eras(), era{"before anything", func(*peer) {}, nil, nil}) {
+	for _, e := range append(eras(), era{"before the handshake", func(*peer) {}, nil, nil}) {
 		t.Run(e.name, func(t *testing.T) {
 			p := connect(t, newServer(nil))
 			e.begin(p)
 			p.send(
 				`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
-				`{"jsonrpc":"2.0","method":"notifications/unheard-of","params":{}}`,
+				`{"jsonrpc":"2.0","method":"notifications/unknown","params":{}}`,
 				`{"jsonrpc":"2.0","method":"notifications/progress","params":[]}`,
 				`{"jsonrpc":"2.0","method":"notifications/cancelled"}`,
 				`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":null}}`,
@@ -116,60 +115,60 @@ func TestNotificationsAndResponsesAreNeverAnswered(t *testing.T) {
 	}
 }
 
-// 2025-11-25, basic/lifecycle: nothing but pings before the handshake.
-func TestNothingButPingIsServedBeforeTheHandshake(t *testing.T) {
+// 2025-11-25, basic/lifecycle: only ping is allowed before the handshake.
+func TestOnlyPingIsServedBeforeTheHandshake(t *testing.T) {
 	p := connect(t, newServer(nil))
 	p.alive()
 	p.send(legacyCall("1", "echo", "{}"))
 	p.want(`{"jsonrpc":"2.0","id":1,"error":{"code":-32600,…initialize…`)
-	p.shakeHands(mcp.V20241105)
+	p.handshake(mcp.V20241105)
 	p.send(legacyCall("1", "echo", "{}"))
 	p.want(legacyReply("1", "{}"))
 }
 
-func TestASecondHandshakeIsRefusedAndTheFirstStays(t *testing.T) {
+func TestSecondHandshakeIsRejected(t *testing.T) {
 	p := connect(t, newServer(nil))
-	p.shakeHands(mcp.V20241105)
+	p.handshake(mcp.V20241105)
 	p.send(initialize(mcp.V20251125))
 	p.want(`{"jsonrpc":"2.0","id":"init","error":{"code":-32600,…`)
-	p.send("x") // a peer of 2024-11-05 gets an id of null
+	p.send("x") // a peer of 2024-11-05 receives the id null
 	p.want(`{"jsonrpc":"2.0","id":null,"error":{…`)
 	p.send(legacyCall("1", "echo", "{}"))
 	p.want(legacyReply("1", "{}"))
 }
 
-func TestAFailedHandshakeCanBeRepeated(t *testing.T) {
+func TestFailedHandshakeCanBeRepeated(t *testing.T) {
 	p := connect(t, newServer(nil))
 	p.send(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{}}`)
 	p.want(`{"jsonrpc":"2.0","id":"init","error":{"code":-32602,…`)
-	p.shakeHands(mcp.V20251125)
+	p.handshake(mcp.V20251125)
 }
 
-// S8, J13: each message is judged by itself, whatever came before it.
+// S8, J13: each message is classified on its own, whatever came before.
 func TestBothErasShareAConnection(t *testing.T) {
 	p := connect(t, newServer(nil))
 	p.send(modernCall("1", "echo", "{}"))
 	p.want(modernReply("1", "{}"))
-	p.send(legacyCall("2", "echo", "{}")) // a modern request is no handshake
+	p.send(legacyCall("2", "echo", "{}")) // a modern request does not begin a session
 	p.want(`{"jsonrpc":"2.0","id":2,"error":{"code":-32600,…`)
-	p.shakeHands(mcp.V20250618)
+	p.handshake(mcp.V20250618)
 	for i := range 3 {
 		p.send(legacyCall("3", "echo", "{}"))
 		p.want(legacyReply("3", "{}"))
 		p.send(modernCall("4", "echo", "{}"))
 		p.want(modernReply("4", "{}"))
-		p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"server/discover"}`, i)) // no _meta: a handshake is none for it
+		p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"server/discover"}`, i)) // without _meta it belongs to the session
 		p.want(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"error":{"code":-32602,…`, i))
 		p.send(`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"1900-01-01","io.modelcontextprotocol/clientCapabilities":{}}}}`)
 		p.want(`{"jsonrpc":"2.0","id":5,"error":{"code":-32022,…`)
 	}
 }
 
-// blocking is a tool that waits until it may go on, or is cancelled.
+// blocking is a tool that waits until it is released or cancelled.
 type blocking struct {
 	started chan string // ids
 	proceed chan struct{}
-	ended   chan error // why the context ended, of those that were cancelled
+	ended   chan error // causes of the cancelled contexts
 }
 
 func newBlocking() *blocking {
@@ -180,14 +179,14 @@ func (b *blocking) serve(ctx context.Context, c *rpc.Call) (any, error) {
 	b.started <- c.ID().String()
 	select {
 	case <-b.proceed:
-		return text("went on")
+		return text("released")
 	case <-ctx.Done():
 		b.ended <- context.Cause(ctx)
-		return text("was cancelled")
+		return text("cancelled")
 	}
 }
 
-func TestConcurrentCallsAreAnsweredAsTheyFinish(t *testing.T) {
+func TestConcurrentCallsAreAnsweredInCompletionOrder(t *testing.T) {
 	inBothEras(t, func(t *testing.T, e era) {
 		b := newBlocking()
 		p := connect(t, newServer(handlers{"block": b.serve}))
@@ -195,24 +194,25 @@ func TestConcurrentCallsAreAnsweredAsTheyFinish(t *testing.T) {
 		p.send(e.call("1", "block", "{}"), e.call("2", "echo", "{}"))
 		p.want(e.reply("2", "{}"))
 		close(b.proceed)
-		p.want(e.reply("1", "went on"))
+		p.want(e.reply("1", "released"))
 	})
 }
 
-// J2: refused, and the first still gets its answer; also when the eras meet.
-func TestADuplicateIDInFlightIsRefused(t *testing.T) {
+// J2: the second request is rejected, and the first receives its response, even if they are
+// of different eras.
+func TestDuplicateIDInFlightIsRejected(t *testing.T) {
 	for _, first := range eras() {
 		for _, second := range eras() {
 			t.Run(first.name+" then "+second.name, func(t *testing.T) {
 				b := newBlocking()
 				p := connect(t, newServer(handlers{"block": b.serve}))
-				p.shakeHands(mcp.V20251125)
+				p.handshake(mcp.V20251125)
 				p.send(first.call("1", "block", "{}"))
 				<-b.started
 				p.send(second.call("1", "echo", "{}"))
 				p.want(`{"jsonrpc":"2.0","id":1,"error":{"code":-32600,…`)
 				close(b.proceed)
-				p.want(first.reply("1", "went on"))
+				p.want(first.reply("1", "released"))
 				p.send(second.call("1", "echo", "{}"))
 				p.want(second.reply("1", "{}"))
 			})
@@ -220,8 +220,8 @@ func TestADuplicateIDInFlightIsRefused(t *testing.T) {
 	}
 }
 
-// J15: a cancelled request ends, and has no response.
-func TestACancelledRequestHasNoResponse(t *testing.T) {
+// J15: a cancelled request ends and has no response.
+func TestCancelledRequestHasNoResponse(t *testing.T) {
 	inBothEras(t, func(t *testing.T, e era) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBlocking()
@@ -236,8 +236,8 @@ func TestACancelledRequestHasNoResponse(t *testing.T) {
 			}
 			p.alive()
 			close(b.proceed)
-			p.want(e.reply(`"1"`, "went on"))
-			p.send(cancellation("1"), cancellation(`"1"`)) // both are over
+			p.want(e.reply(`"1"`, "released"))
+			p.send(cancellation("1"), cancellation(`"1"`)) // both have ended
 			p.alive()
 			synctest.Wait()
 			p.send(e.call("1", "echo", "{}")) // and their ids are free
@@ -246,7 +246,7 @@ func TestACancelledRequestHasNoResponse(t *testing.T) {
 	})
 }
 
-func TestCancellationStaysOnItsConnection(t *testing.T) {
+func TestCancellationAffectsItsConnectionOnly(t *testing.T) {
 	inBothEras(t, func(t *testing.T, e era) {
 		b := newBlocking()
 		s := newServer(handlers{"block": b.serve})
@@ -258,18 +258,18 @@ func TestCancellationStaysOnItsConnection(t *testing.T) {
 		other.send(cancellation("1"))
 		other.alive()
 		close(b.proceed)
-		p.want(e.reply("1", "went on"))
+		p.want(e.reply("1", "released"))
 	})
 }
 
-func TestAHandlerThatEndsItsGoroutineIsAnswered(t *testing.T) {
+func TestHandlerThatEndsItsGoroutineIsAnswered(t *testing.T) {
 	inBothEras(t, func(t *testing.T, e era) {
 		p := connect(t, newServer(handlers{"exit": func(context.Context, *rpc.Call) (any, error) {
 			runtime.Goexit()
 			return text("")
 		}}))
 		e.begin(p)
-		for range 20 { // more than may be in flight
+		for range 20 { // more than the limit of requests in flight
 			p.send(e.call("1", "exit", "{}"))
 			p.want(`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}`)
 		}
@@ -277,7 +277,7 @@ func TestAHandlerThatEndsItsGoroutineIsAnswered(t *testing.T) {
 	})
 }
 
-func TestAPanicIsAnswered(t *testing.T) {
+func TestPanicIsAnswered(t *testing.T) {
 	inBothEras(t, func(t *testing.T, e era) {
 		p := connect(t, newServer(handlers{"panic": func(context.Context, *rpc.Call) (any, error) { panic("hunter2") }}))
 		e.begin(p)
@@ -287,8 +287,8 @@ func TestAPanicIsAnswered(t *testing.T) {
 	})
 }
 
-// S1: whatever JSON a handler returns, it leaves on one line.
-func TestPrettyJSONLeavesOnOneLine(t *testing.T) {
+// S1: JSON of a handler is written on one line.
+func TestPrettyJSONIsWrittenOnOneLine(t *testing.T) {
 	pretty := json.RawMessage("{\n\t\"a\": 1\r\n}")
 	inBothEras(t, func(t *testing.T, e era) {
 		p := connect(t, newServer(handlers{
@@ -315,9 +315,8 @@ func TestPrettyJSONLeavesOnOneLine(t *testing.T) {
 	})
 }
 
-// §11: reports of many calls at once are neither lost nor crossed, and come before
-// the result.
-func TestProgressComesBeforeItsResult(t *testing.T) {
+// §11: progress of concurrent calls is neither lost nor mixed up, and precedes the result.
+func TestProgressPrecedesItsResult(t *testing.T) {
 	inBothEras(t, func(t *testing.T, e era) {
 		p := connect(t, newServer(handlers{"count": func(ctx context.Context, c *rpc.Call) (any, error) {
 			for i := range 20 {
@@ -357,49 +356,4 @@ func TestProgressComesBeforeItsResult(t *testing.T) {
 			}
 		}
 	})
-}
-
-// I12: what a handler does to its goroutine ends neither the reading nor the process.
-func TestAHandlerOfANotificationThatEndsItsGoroutineHarmsNobody(t *testing.T) {
-	s := newServer(nil)
-	told := make(chan struct{}, 1)
-	s.Legacy.Engine = rpc.NewEngine(map[string]rpc.Handler{
-		mcp.NotificationRootsListChanged: func(context.Context, *rpc.Call) (any, error) {
-			told <- struct{}{}
-			runtime.Goexit()
-			return nil, nil
-		},
-	}, s.Logger)
-	p := connect(t, s)
-	p.shakeHands(mcp.V20251125)
-	p.send(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)
-	<-told
-	p.alive()
-}
-
-// While a handler of a notification runs, nothing is read: the client is not silent then.
-func TestAClientIsNotLostWhileItsNotificationIsTaken(t *testing.T) {
-	for name, notification := range map[string]string{
-		"alone":      `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`,
-		"in a batch": `[{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}]`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newServer(nil)
-				s.KeepAlive = 5 * time.Second
-				s.Legacy.Engine = rpc.NewEngine(map[string]rpc.Handler{
-					mcp.NotificationRootsListChanged: func(context.Context, *rpc.Call) (any, error) {
-						time.Sleep(time.Minute)
-						return nil, nil
-					},
-				}, s.Logger)
-				p := connect(t, s)
-				p.shakeHands(mcp.V20250326)
-				p.send(notification)
-				time.Sleep(time.Minute - time.Second)
-				p.send(`{"jsonrpc":"2.0","id":"alive","method":"ping"}`)
-				p.want(`{"jsonrpc":"2.0","id":"alive","result":{}}`)
-			})
-		})
-	}
 }

@@ -1,0 +1,44 @@
+package streamwire
+
+import (
+	"context"
+
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// requestLegacy serves or queues a request of the session.
+func (c *connection) requestLegacy(ctx context.Context, m *jsonrpc.Message, class revision.Class) {
+	switch {
+	case !c.session.Initialized() || m.Method == mcp.MethodInitialize:
+		// In order: the handshake decides how to read the next message.
+		c.write(ctx, c.session.Serve(ctx, nil, m, c.conn))
+	case m.Method == mcp.MethodPing:
+		c.ping(ctx, m)
+	default:
+		c.enqueue(ctx, job{m, class, c.slots})
+	}
+}
+
+// maxPings limits the concurrent pings.
+const maxPings = 16
+
+// ping serves a ping in another goroutine, because middleware may block and may wait for
+// the next message. A ping is not queued: the client wants to know whether the server is
+// alive.
+func (c *connection) ping(ctx context.Context, m *jsonrpc.Message) {
+	if c.pings.Add(1) > maxPings {
+		c.pings.Add(-1)
+		c.writeError(ctx, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "too many concurrent pings: try again later"})
+		return
+	}
+	counted := c.begin() // false during a shutdown, which still answers pings
+	go func() {
+		c.write(ctx, c.session.Serve(ctx, nil, m, nil))
+		c.pings.Add(-1)
+		if counted {
+			c.running.Done()
+		}
+	}()
+}

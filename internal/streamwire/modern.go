@@ -1,0 +1,36 @@
+package streamwire
+
+import (
+	"context"
+
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+)
+
+// requestModern queues a request of 2026-07-28. Notifications cancel it, since a stream
+// has no connection of its own for each request (basic/transports/stdio, Cancellation).
+func (c *connection) requestModern(ctx context.Context, m *jsonrpc.Message, class revision.Class) {
+	c.modernPeer = true
+	c.enqueue(ctx, job{m, class, c.modernSlots(m.Method)})
+}
+
+// modernSlots returns the semaphore of a method. Subscriptions have their own, because
+// they would take the slots of other requests for ever. It has twice the slots that
+// subscriptions may have, since some requests will be rejected, or are cancelled and
+// about to end.
+func (c *connection) modernSlots(method string) chan struct{} {
+	if !rpc.Stays(method) {
+		return c.slots
+	}
+	if c.subscriptionSlots == nil {
+		c.subscriptionSlots = make(chan struct{}, 2*rpc.MaxSubscriptions)
+	}
+	return c.subscriptionSlots
+}
+
+// serveModern serves a request of 2026-07-28 and appends the response to dst. The ids of
+// both eras share one space, so the requests in flight are those of the session.
+func (c *connection) serveModern(ctx context.Context, dst []byte, j job) []byte {
+	return c.Modern.Serve(ctx, dst, j.m, j.class, c.who, c.conn, c.session.Inflight())
+}
