@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -23,13 +25,13 @@ type Weather struct {
 	Degrees float64 `json:"degrees"`
 }
 
-// weatherStation is a server that the examples call, in memory.
-func weatherStation() client.Target {
+// weatherServer returns the server of the examples.
+func weatherServer() *server.Server {
 	s := &server.Server{Name: "weather station", Version: "1.0.0"}
-	server.AddTool(s, mcp.Tool{Name: "weather", Description: "Tell the weather"},
+	server.AddTool(s, mcp.Tool{Name: "weather", Description: "Report the weather"},
 		func(ctx context.Context, in City) (Weather, error) {
 			if in.City != "Oslo" {
-				return Weather{}, errors.New("there is no weather station in " + in.City)
+				return Weather{}, errors.New("no weather station in " + in.City)
 			}
 			return Weather{in.City, -3.5}, nil
 		})
@@ -42,15 +44,29 @@ func weatherStation() client.Target {
 			}
 			return "it is cold", nil
 		})
+	return s
+}
+
+// inMemory returns a target that connects to s in memory.
+func inMemory(s *server.Server) client.Target {
 	near, far := transport.Pipe()
 	go s.ServeConn(context.Background(), far)
 	return client.Conn(near)
 }
 
-// Dial finds out which revision a server speaks. It may be a command, a URL, or,
-// as here, a connection that is there already.
+// connect connects to s in memory.
+func connect(s *server.Server) *client.Client {
+	c, err := client.Dial(context.Background(), inMemory(s))
+	if err != nil {
+		log.Fatal(err)
+	}
+	return c
+}
+
+// The target is a command, a URL or, as here, a connection.
 func ExampleDial() {
-	c, err := client.Dial(context.Background(), weatherStation()) // client.Command("npx", "-y", "some-server")
+	target := inMemory(weatherServer()) // or client.Command("npx", "-y", "some-server")
+	c, err := client.Dial(context.Background(), target)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -60,29 +76,67 @@ func ExampleDial() {
 	// weather station 2026-07-28
 }
 
-// A Dialer is a Dial with settings.
-func ExampleDialer() {
-	d := client.Dialer{
-		Name: "example", Version: "1.0.0",
-		Revision: mcp.V20250618,
-		Timeouts: client.Timeouts{Tool: 5 * time.Minute},
-	}
-	c, err := d.Dial(context.Background(), weatherStation())
+// URL reaches a server over HTTP.
+func ExampleURL() {
+	s := httptest.NewServer(weatherServer())
+	defer s.Close()
+	c, err := client.Dial(context.Background(), client.URL(s.URL))
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer c.Close()
-	fmt.Println(c.Revision())
+	fmt.Println(c.Server().Info.Name)
 	// Output:
-	// 2025-06-18
+	// weather station
 }
 
-// CallTool has types on both sides.
-func ExampleCallTool() {
-	c, err := client.Dial(context.Background(), weatherStation())
+// An HTTPTarget adds headers to the requests.
+func ExampleHTTPTarget() {
+	s := httptest.NewServer(weatherServer())
+	defer s.Close()
+	target := &client.HTTPTarget{URL: s.URL, Header: http.Header{"X-Api-Key": {"secret"}}}
+	c, err := client.Dial(context.Background(), target)
 	if err != nil {
 		log.Fatal(err)
 	}
+	defer c.Close()
+	fmt.Println(c.Ping(context.Background()))
+	// Output:
+	// <nil>
+}
+
+// A CommandTarget sets the environment of the child process.
+func ExampleCommandTarget() {
+	target := &client.CommandTarget{CommandOptions: transport.CommandOptions{
+		Path: "npx",
+		Args: []string{"-y", "@modelcontextprotocol/server-everything"},
+		Env:  []string{"API_KEY=secret"},
+	}}
+	c, err := client.Dial(context.Background(), target)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+}
+
+// A DialError has the stage of the Dial, wraps the cause and gives advice.
+func ExampleDialError() {
+	_, err := client.Dial(context.Background(), client.Command("no-such-server"))
+	var failed *client.DialError
+	if errors.As(err, &failed) {
+		fmt.Println(failed.Stage)
+		fmt.Println(errors.Is(err, exec.ErrNotFound))
+		fmt.Println(failed.Advice())
+	}
+	// Output:
+	// connect
+	// true
+	// install the command or give its full path
+}
+
+// CallTool has typed arguments and a typed result.
+func ExampleCallTool() {
+	c := connect(weatherServer())
 	defer c.Close()
 	w, err := client.CallTool[Weather](context.Background(), c, "weather", City{"Oslo"})
 	if err != nil {
@@ -90,21 +144,27 @@ func ExampleCallTool() {
 	}
 	fmt.Printf("%.1f degrees in %s\n", w.Degrees, w.City)
 
-	var failed *client.ToolError
 	_, err = client.CallTool[Weather](context.Background(), c, "weather", City{"Atlantis"})
+	var failed *client.ToolError
 	fmt.Println(errors.As(err, &failed), err)
 	// Output:
 	// -3.5 degrees in Oslo
-	// true tool weather failed: there is no weather station in Atlantis
+	// true tool weather failed: no weather station in Atlantis
+}
+
+// A program that makes a single call needs no Client.
+func ExampleDialAndCall() {
+	target := inMemory(weatherServer()) // or client.Command("npx", "-y", "some-server")
+	w, err := client.DialAndCall[Weather](context.Background(), target, "weather", City{"Oslo"})
+	fmt.Println(w.Degrees, err)
+	// Output:
+	// -3.5 <nil>
 }
 
 func ExampleClient_CallTool() {
-	c, err := client.Dial(context.Background(), weatherStation())
-	if err != nil {
-		log.Fatal(err)
-	}
+	c := connect(weatherServer())
 	defer c.Close()
-	result, err := c.CallTool(context.Background(), "weather", map[string]any{"city": "Oslo"}, client.WithTimeout(10*time.Second))
+	result, err := c.CallTool(context.Background(), "weather", map[string]any{"city": "Oslo"})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -118,10 +178,7 @@ func ExampleClient_CallTool() {
 }
 
 func ExampleClient_Tools() {
-	c, err := client.Dial(context.Background(), weatherStation())
-	if err != nil {
-		log.Fatal(err)
-	}
+	c := connect(weatherServer())
 	defer c.Close()
 	for tool, err := range c.Tools(context.Background()) {
 		if err != nil {
@@ -131,42 +188,59 @@ func ExampleClient_Tools() {
 	}
 	// Output:
 	// measure - Measure for a while
-	// weather - Tell the weather
+	// weather - Report the weather
 }
 
 func ExampleWithProgress() {
-	c, err := client.Dial(context.Background(), weatherStation())
-	if err != nil {
-		log.Fatal(err)
-	}
+	c := connect(weatherServer())
 	defer c.Close()
-	text, err := client.CallTool[string](context.Background(), c, "measure", nil, client.WithProgress(func(done, total float64, _ string) {
-		fmt.Printf("%.0f/%.0f ", done, total)
-	}))
+	text, err := client.CallTool[string](context.Background(), c, "measure", nil,
+		client.WithProgress(func(done, total float64, message string) { fmt.Printf("%.0f/%.0f ", done, total) }))
 	fmt.Println(text, err)
 	// Output:
 	// 1/3 2/3 3/3 it is cold <nil>
 }
 
-// Middleware wraps every request that a client makes.
-func ExampleDialer_middleware() {
-	printed := func(next call.Handler) call.Handler {
-		return func(ctx context.Context, c *call.Call) (any, error) {
-			result, err := next(ctx, c)
-			fmt.Println(c.Method(), err == nil)
-			return result, err
-		}
-	}
-	d := client.Dialer{Middleware: []call.Middleware{printed}}
-	c, err := d.Dial(context.Background(), weatherStation())
-	if err != nil {
-		log.Fatal(err)
-	}
+func ExampleWithTimeout() {
+	s := &server.Server{Name: "slow"}
+	server.AddTool(s, mcp.Tool{Name: "wait"}, func(ctx context.Context, _ struct{}) (string, error) {
+		<-ctx.Done() // the client cancels the call
+		return "", ctx.Err()
+	})
+	c := connect(s)
 	defer c.Close()
-	if _, err := c.CallTool(context.Background(), "weather", City{"Oslo"}); err != nil {
-		log.Fatal(err)
+	_, err := c.CallTool(context.Background(), "wait", nil, client.WithTimeout(10*time.Millisecond))
+	fmt.Println(errors.Is(err, context.DeadlineExceeded))
+	// Output:
+	// true
+}
+
+func ExampleClient_Watch() {
+	ctx := context.Background()
+	s := &server.Server{Name: "shop", Version: "1.0.0"}
+	s.DeclareTools() // there are none yet
+	c := connect(s)
+	defer c.Close()
+
+	for change, err := range c.Watch(ctx, client.WatchFilter{Tools: true}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		n := 0
+		for tool, err := range c.Tools(ctx) {
+			if err != nil {
+				log.Fatal(err)
+			}
+			fmt.Println("tool", tool.Name)
+			n++
+		}
+		if !change.Resync {
+			break
+		}
+		fmt.Println("tools at first:", n)
+		server.AddTool(s, mcp.Tool{Name: "buy"}, func(context.Context, struct{}) (string, error) { return "", nil })
 	}
 	// Output:
-	// server/discover true
-	// tools/call true
+	// tools at first: 0
+	// tool buy
 }

@@ -9,96 +9,10 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
-	"github.com/parley-mcp/parley/transport"
 )
 
-func ExampleClient_ReadResource() {
-	c := library()
-	defer c.Close()
-	ctx := context.Background()
-	for _, uri := range []string{"book://emma", "book://nobody"} {
-		result, err := c.ReadResource(ctx, uri)
-		switch {
-		case errors.Is(err, client.ErrResourceNotFound):
-			fmt.Println("there is no", uri)
-		case err != nil:
-			log.Fatal(err)
-		default:
-			fmt.Println(result.Contents[0].Text)
-		}
-	}
-	// Output:
-	// Emma Woodhouse, handsome, clever, and rich
-	// there is no book://nobody
-}
-
-func ExampleClient_Resources() {
-	c := library()
-	defer c.Close()
-	for r, err := range c.Resources(context.Background()) { // page by page
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Println(r.URI, r.Name)
-	}
-	// Output: book://emma Emma
-}
-
-func ExampleClient_ResourceTemplates() {
-	c := library()
-	defer c.Close()
-	for t, err := range c.ResourceTemplates(context.Background()) {
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Println(t.URITemplate)
-	}
-	// Output: book://{title}/{chapter}
-}
-
-func ExampleClient_Prompts() {
-	c := library()
-	defer c.Close()
-	for p, err := range c.Prompts(context.Background()) {
-		if err != nil {
-			log.Fatal(err)
-		}
-		for _, argument := range p.Arguments {
-			fmt.Println(p.Name, argument.Name, argument.Required)
-		}
-	}
-	// Output: summarize title true
-}
-
-func ExampleClient_GetPrompt() {
-	c := library()
-	defer c.Close()
-	prompt, err := c.GetPrompt(context.Background(), "summarize", map[string]string{"title": "Emma"})
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, m := range prompt.Messages {
-		fmt.Println(m.Role, m.Content.(*mcp.TextContent).Text)
-	}
-	// Output: user Summarize Emma.
-}
-
-func ExampleClient_Complete() {
-	c := library()
-	defer c.Close()
-	completion, err := c.Complete(context.Background(), mcp.CompleteParams{
-		Ref:      mcp.CompleteReference{Type: mcp.RefPrompt, Name: "summarize"},
-		Argument: mcp.CompleteArgument{Name: "title", Value: "e"},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(completion.Values)
-	// Output: [Emma Persuasion]
-}
-
-// library is a client of a small library, in memory.
-func library() *client.Client {
+// library returns a server with resources and a prompt.
+func library() *server.Server {
 	type summary struct {
 		Title string `json:"title" enum:"Emma,Persuasion"`
 	}
@@ -112,11 +26,105 @@ func library() *client.Client {
 		func(_ context.Context, in chapter) (string, error) { return fmt.Sprint(in.Title, in.Chapter), nil })
 	server.AddPrompt(s, mcp.Prompt{Name: "summarize"},
 		func(_ context.Context, in summary) (string, error) { return "Summarize " + in.Title + ".", nil })
-	near, far := transport.Pipe()
-	go func() { _ = s.ServeConn(context.Background(), far) }()
-	c, err := client.Dial(context.Background(), client.Conn(near))
+	return s
+}
+
+func ExampleClient_ReadResource() {
+	c := connect(library())
+	defer c.Close()
+	for _, uri := range []string{"book://emma", "book://lost"} {
+		result, err := c.ReadResource(context.Background(), uri)
+		switch {
+		case errors.Is(err, client.ErrResourceNotFound):
+			fmt.Println("no resource", uri)
+		case err != nil:
+			log.Fatal(err)
+		default:
+			fmt.Println(result.Contents[0].Text)
+		}
+	}
+	// Output:
+	// Emma Woodhouse, handsome, clever, and rich
+	// no resource book://lost
+}
+
+func ExampleClient_Resources() {
+	c := connect(library())
+	defer c.Close()
+	for r, err := range c.Resources(context.Background()) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(r.URI, r.Name)
+	}
+	// Output: book://emma Emma
+}
+
+func ExampleClient_ResourceTemplates() {
+	c := connect(library())
+	defer c.Close()
+	for t, err := range c.ResourceTemplates(context.Background()) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(t.URITemplate)
+	}
+	// Output: book://{title}/{chapter}
+}
+
+func ExampleClient_Prompts() {
+	c := connect(library())
+	defer c.Close()
+	for p, err := range c.Prompts(context.Background()) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, argument := range p.Arguments {
+			fmt.Println(p.Name, argument.Name, argument.Required)
+		}
+	}
+	// Output: summarize title true
+}
+
+func ExampleClient_GetPrompt() {
+	c := connect(library())
+	defer c.Close()
+	prompt, err := c.GetPrompt(context.Background(), "summarize", map[string]string{"title": "Emma"})
 	if err != nil {
 		log.Fatal(err)
 	}
-	return c
+	for _, m := range prompt.Messages {
+		fmt.Println(m.Role, m.Content.(*mcp.TextContent).Text)
+	}
+	// Output: user Summarize Emma.
+}
+
+func ExampleClient_Complete() {
+	c := connect(library())
+	defer c.Close()
+	completion, err := c.Complete(context.Background(), mcp.CompleteParams{
+		Ref:      mcp.CompleteReference{Type: mcp.RefPrompt, Name: "summarize"},
+		Argument: mcp.CompleteArgument{Name: "title", Value: "e"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(completion.Values)
+	// Output: [Emma Persuasion]
+}
+
+// A text field calls Complete on each keystroke. Only the last input is sent to the server.
+func ExampleTypeahead() {
+	c := connect(library())
+	defer c.Close()
+	field := c.Typeahead(mcp.CompleteReference{Type: mcp.RefPrompt, Name: "summarize"})
+	onInput := func(text string) { // called in a goroutine of its own
+		completion, err := field.Complete(context.Background(), "title", text, nil)
+		if errors.Is(err, client.ErrSuperseded) {
+			return
+		}
+		fmt.Println(completion.Values, err)
+	}
+	onInput("p")
+	// Output: [Persuasion] <nil>
 }
