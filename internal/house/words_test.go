@@ -20,6 +20,7 @@ var cleaned = []string{
 	".",
 	"auth/introspection",
 	"auth/jwt",
+	"client",
 	"cmd/parley",
 	"cmd/parley/demo",
 	"cmd/parley/internal/config",
