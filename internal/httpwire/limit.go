@@ -9,13 +9,12 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// maxListensPerAddress bounds the subscriptions from one address that nobody is
-// authenticated for. Many clients can share one.
+// maxListensPerAddress is the limit of anonymous subscriptions from one address. It is
+// high because many clients can share an address.
 const maxListensPerAddress = 1_000
 
-// owner is whose a stateless request is: a principal's or, where nobody is
-// authenticated, an address's. What clients may have that have no session is counted
-// by owner.
+// owner identifies the client of a stateless request: by principal or, for anonymous
+// clients, by address. Limits on requests without a session apply per owner.
 type owner struct {
 	who     principal.Principal
 	address string
@@ -25,7 +24,7 @@ func (s *Server) ownerOf(r *http.Request) owner {
 	return owner{s.principalOf(r), addressOf(r)}
 }
 
-// key is what owners are told apart by: who is authenticated is the same everywhere.
+// key returns o without the address if the client is authenticated.
 func (o owner) key() owner {
 	if o.who != principal.Anonymous {
 		o.address = ""
@@ -33,24 +32,25 @@ func (o owner) key() owner {
 	return o
 }
 
-// tally counts what owners have. Safe for concurrent use.
+// limiter is an in-flight limit: it counts requests by owner. The zero limiter is ready
+// for use. It is safe for concurrent use.
 type limiter struct {
 	mu     sync.Mutex
 	usages map[owner]*usage
-	// idle is the one that became empty last, and stays in the map: whoever comes next is
-	// often the one that was there last. All others in the map have something, but for it.
+	// idle is the usage that most recently dropped to 0. It remains in the map, because
+	// the next request often has the same owner. All other usages in the map are positive.
 	idle *usage
 }
 
-// holding is what one owner has.
+// usage is the count of one owner.
 type usage struct {
-	of *limiter
-	by owner
-	n  int // under the mutex of of
+	limiter *limiter
+	owner   owner
+	n       int // guarded by limiter.mu
 }
 
-// take counts one more of an owner's, unless it has most already; 0: no limit. It is
-// followed by give if it succeeds.
+// acquire adds one to the count of o. It reports false if the count has reached limit; 0
+// means no limit. If it succeeds, the caller must release h.
 func (t *limiter) acquire(o owner, limit int) (h *usage, ok bool) {
 	o = o.key()
 	t.mu.Lock()
@@ -59,7 +59,7 @@ func (t *limiter) acquire(o owner, limit int) (h *usage, ok bool) {
 		if t.usages == nil {
 			t.usages = make(map[owner]*usage)
 		}
-		h = &usage{of: t, by: o}
+		h = &usage{limiter: t, owner: o}
 		t.usages[o] = h
 	}
 	if limit > 0 && h.n >= limit {
@@ -69,23 +69,23 @@ func (t *limiter) acquire(o owner, limit int) (h *usage, ok bool) {
 	return h, true
 }
 
-// give takes one off the count.
+// release subtracts one from the count.
 func (h *usage) release() {
-	t := h.of
+	t := h.limiter
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if h.n--; h.n > 0 {
 		return
 	}
 	if last := t.idle; last != nil && last != h && last.n == 0 {
-		delete(t.usages, last.by)
+		delete(t.usages, last.owner)
 	}
 	t.idle = h
 }
 
-// boundOn returns where requests of a method are counted, and how many of one owner
-// may be served at a time. Subscriptions, which stay, leave room for others. Each is a
-// connection of its own here, so that no session holds them together.
+// limiterFor returns the limiter for requests of a method and the limit for the owner.
+// Subscriptions, which are long-lived, have a limiter of their own so that they do not
+// use up the limit of other requests.
 func (s *Server) limiterFor(method string, o owner) (count *limiter, limit int) {
 	anonymous := o.who == principal.Anonymous
 	switch stays := rpc.Stays(method); {
@@ -99,16 +99,16 @@ func (s *Server) limiterFor(method string, o owner) (count *limiter, limit int) 
 	return &s.stateless, s.PerOwner
 }
 
-// refuseMore refuses a request of an owner that has as many as it may.
+// rejectOverLimit rejects a request whose owner has reached its limit.
 func rejectOverLimit(w http.ResponseWriter, m *jsonrpc.Message) {
 	if rpc.Stays(m.Method) {
 		rejectTooMany(w, m.ID, "60", rpc.ErrTooManySubscriptions.Error())
 		return
 	}
-	rejectTooMany(w, m.ID, "1", "too many requests of this client are in flight: try again when one is answered")
+	rejectTooMany(w, m.ID, "1", "too many requests of this client are in flight: retry after one has finished")
 }
 
-// tooMany refuses a request that may be sent again after so many seconds.
+// rejectTooMany rejects a request with status 429 and a Retry-After header in seconds.
 func rejectTooMany(w http.ResponseWriter, request jsonrpc.ID, seconds, reason string) {
 	w.Header()["Retry-After"] = []string{seconds}
 	reject(w, http.StatusTooManyRequests, request, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: reason})

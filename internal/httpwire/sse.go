@@ -10,28 +10,28 @@ import (
 	"time"
 )
 
-// event is one server-sent event. Data is its own memory.
+// event is one server-sent event. The receiver owns data.
 type event struct {
 	name string // "" for "message"
 	data []byte
 }
 
-// errEventTooLarge reports an event that exceeds the reader's limit.
+// errEventTooLarge means that an event exceeds the limit of the reader.
 var errEventTooLarge = errors.New("event too large")
 
-// eventReader reads server-sent events as browsers do (HTML Living Standard,
-// 9.2.6): lines end with CR, LF or both, one BOM may come first, unknown fields and
-// comments are skipped.
+// eventReader reads server-sent events (HTML Living Standard, section 9.2.6). Lines end
+// with CR, LF or CRLF. It skips one leading BOM, comments and unknown fields. It is not
+// safe for concurrent use.
 type eventReader struct {
 	r     *bufio.Reader
-	max   int           // bytes of one event
-	retry time.Duration // the last one the server asked for; negative: none
-	id    string        // the last one seen
+	max   int           // limit of one event, in bytes
+	retry time.Duration // the value of the last retry field; negative if there was none
+	id    string        // the value of the last id field
 
-	monitor  *silenceMonitor // nil: nobody minds silence
-	received bool            // there was an event
+	monitor  *silenceMonitor // nil: a silent stream remains open
+	received bool            // next has returned an event
 	fresh    bool            // nothing has been read yet
-	skip     bool            // the last line ended with CR: a LF that follows belongs to it
+	skip     bool            // the last line ended with CR: ignore an LF that follows
 	line     []byte
 }
 
@@ -39,8 +39,9 @@ func newEventReader(r io.Reader, limit int) *eventReader {
 	return &eventReader{r: bufio.NewReader(r), max: limit, retry: -1, fresh: true}
 }
 
-// next returns the next event that carries data, or the error that ended the
-// stream; io.EOF at its end. What is incomplete then is dropped.
+// next returns the next event that has data. At the end of the stream it drops an
+// incomplete event and returns io.EOF. Other errors are errEventTooLarge and those of the
+// underlying reader.
 func (e *eventReader) next() (event, error) {
 	var ev event
 	var data []byte
@@ -58,7 +59,7 @@ func (e *eventReader) next() (event, error) {
 				e.monitor.event()
 				return ev, nil
 			}
-			ev, data, hasData, size = event{}, nil, false, 0 // without data there is no event
+			ev, data, hasData, size = event{}, nil, false, 0 // an event without data is not dispatched
 			continue
 		}
 		if line[0] == ':' { // a comment
@@ -66,7 +67,7 @@ func (e *eventReader) next() (event, error) {
 			continue
 		}
 		if size += len(line); size > e.max {
-			return event{}, fmt.Errorf("%w: more than %d bytes", errEventTooLarge, e.max)
+			return event{}, fmt.Errorf("%w: the limit is %d bytes", errEventTooLarge, e.max)
 		}
 		field, value, _ := bytes.Cut(line, []byte{':'})
 		value = bytes.TrimPrefix(value, []byte{' '})
@@ -91,7 +92,8 @@ func (e *eventReader) next() (event, error) {
 	}
 }
 
-// readLine returns a line without its end, valid until the next call.
+// readLine returns the next line without its line ending. The line is valid until the
+// next call.
 func (e *eventReader) readLine() ([]byte, error) {
 	if e.fresh {
 		e.fresh = false
@@ -122,7 +124,7 @@ func (e *eventReader) readLine() ([]byte, error) {
 			part = chunk[:end]
 		}
 		if len(e.line)+len(part) > e.max {
-			return nil, fmt.Errorf("%w: more than %d bytes", errEventTooLarge, e.max)
+			return nil, fmt.Errorf("%w: the limit is %d bytes", errEventTooLarge, e.max)
 		}
 		e.line = append(e.line, part...)
 		if end < 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// readEvents reads all events, written as name|data|id, and the last retry.
+// readEvents returns all events in the form name|data|id, and the last retry value.
 func readEvents(r io.Reader, limit int) (events []string, retry time.Duration, err error) {
 	e := newEventReader(r, limit)
 	for {
@@ -26,7 +26,7 @@ func readEvents(r io.Reader, limit int) (events []string, retry time.Duration, e
 	}
 }
 
-func TestEventsAreReadAsBrowsersDo(t *testing.T) {
+func TestEventReaderFollowsTheHTMLStandard(t *testing.T) {
 	const none = time.Duration(-1)
 	for _, tc := range []struct {
 		name, stream string
@@ -35,17 +35,17 @@ func TestEventsAreReadAsBrowsersDo(t *testing.T) {
 	}{
 		{"one", "data: a\n\n", []string{"|a|"}, none},
 		{"no space", "data:a\n\n", []string{"|a|"}, none},
-		{"one space only is taken off", "data:  a \n\n", []string{"| a |"}, none},
+		{"only one space is removed", "data:  a \n\n", []string{"| a |"}, none},
 		{"several lines", "data: a\ndata:\ndata: b\n\n", []string{"|a\n\nb|"}, none},
 		{"named, with id", "event: endpoint\nid: 7\ndata: /m\n\n", []string{"endpoint|/m|7"}, none},
-		{"the id stays", "id: 7\ndata: a\n\ndata: b\n\n", []string{"|a|7", "|b|7"}, none},
+		{"the id remains", "id: 7\ndata: a\n\ndata: b\n\n", []string{"|a|7", "|b|7"}, none},
 		{"the name does not", "event: x\ndata: a\n\ndata: b\n\n", []string{"x|a|", "|b|"}, none},
 		{"an empty id", "id: 7\ndata: a\n\nid\ndata: b\n\n", []string{"|a|7", "|b|"}, none},
 		{"an id with NUL is ignored", "id: 7\ndata: a\n\nid: 8\x00\ndata: b\n\n", []string{"|a|7", "|b|7"}, none},
 		{"an event without data only has its id", "id: 7\n\ndata: a\n\n", []string{"|a|7"}, none},
 		{"priming", "id: 7\nretry: 500\ndata:\n\ndata: a\n\n", []string{"|a|7"}, 500 * time.Millisecond},
 		{"no event without its empty line", "data: a\n\ndata: b\n", []string{"|a|"}, none},
-		{"nor within a line", "data: a\n\ndata: b", []string{"|a|"}, none},
+		{"no event without the end of its line", "data: a\n\ndata: b", []string{"|a|"}, none},
 		{"comments", ": x\n:\n\ndata: a\n:y\ndata: b\n\n:\n\n", []string{"|a\nb|"}, none},
 		{"unknown fields", "foo: x\nDATA: x\n data: x\ndata: a\nbar\n\n", []string{"|a|"}, none},
 		{"a line without colon is a field without value", "data: a\ndata\n\n", []string{"|a\n|"}, none},
@@ -55,16 +55,16 @@ func TestEventsAreReadAsBrowsersDo(t *testing.T) {
 		{"part of a BOM", "\xEF\xBBdata: a\n\ndata: b\n\n", []string{"|b|"}, none},
 		{"CR", "data: a\rdata: b\r\rdata: c\r\r", []string{"|a\nb|", "|c|"}, none},
 		{"CRLF", "data: a\r\ndata: b\r\n\r\ndata: c\r\n\r\n", []string{"|a\nb|", "|c|"}, none},
-		{"all sorts", "data: a\r\n\ndata: b\n\r\ndata: c\r\r\ndata: d\n\r", []string{"|a|", "|b|", "|c|", "|d|"}, none},
+		{"mixed line endings", "data: a\r\n\ndata: b\n\r\ndata: c\r\r\ndata: d\n\r", []string{"|a|", "|b|", "|c|", "|d|"}, none},
 		{"retry", "retry: 10\n\n", nil, 10 * time.Millisecond},
 		{"retry without an event", "retry: 10\n", nil, 10 * time.Millisecond},
 		{"the last retry", "retry: 10\nretry:20\n", nil, 20 * time.Millisecond},
 		{"retry 0", "retry: 0\n", nil, 0},
-		{"retry that is no number", "retry: 1s\nretry: -1\nretry: +1\nretry: 1.5\nretry:\nretry: ٣\nretry: 0x10\n", nil, none},
-		{"retry beyond reason", "retry: 99999999999999999999\nretry: 4294967296\n", nil, none},
+		{"retry is not a number", "retry: 1s\nretry: -1\nretry: +1\nretry: 1.5\nretry:\nretry: ٣\nretry: 0x10\n", nil, none},
+		{"retry is too large", "retry: 99999999999999999999\nretry: 4294967296\n", nil, none},
 		{"empty", "", nil, none},
-		{"only ends", "\n\r\n\r\r\n\n", nil, none},
-		{"not UTF-8", "data: \xff\n\n", []string{"|\xff|"}, none}, // the parser of messages sees to that
+		{"only line endings", "\n\r\n\r\r\n\n", nil, none},
+		{"not UTF-8", "data: \xff\n\n", []string{"|\xff|"}, none}, // the message parser rejects it
 	} {
 		for how, wrap := range map[string]func(io.Reader) io.Reader{
 			"whole": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader, "with the error": iotest.DataErrReader,
@@ -80,27 +80,27 @@ func TestEventsAreReadAsBrowsersDo(t *testing.T) {
 	}
 }
 
-func TestEventAtItsLimitIsReadAndOneBeyondIsNot(t *testing.T) {
+func TestEventReaderLimitsEventSize(t *testing.T) {
 	const limit = 1000
 	value := strings.Repeat("x", limit-len("data: "))
 	if got, _, err := readEvents(strings.NewReader("data: "+value+"\n\n"), limit); err != io.EOF || len(got) != 1 {
 		t.Errorf("at the limit: %d events, %v", len(got), err)
 	}
 	for name, stream := range map[string]string{
-		"a line":                 "data: " + value + "x\n\n",
-		"a line without end":     "data: " + strings.Repeat("x", 5000),
-		"lines":                  strings.Repeat("data: xxxxxxxxxx\n", 100) + "\n",
-		"lines without a field":  strings.Repeat("xxxxxxxxxxxxxxxx\n", 100) + "\n",
-		"a comment without end":  ":" + strings.Repeat("x", 5000),
-		"a name":                 "event: " + strings.Repeat("x", 5000) + "\n\n",
-		"an id":                  "id: " + strings.Repeat("x", 5000) + "\n\n",
-		"behind one that passes": "data: a\n\ndata: " + value + "x\n\n",
+		"a line":                "data: " + value + "x\n\n",
+		"a line without end":    "data: " + strings.Repeat("x", 5000),
+		"lines":                 strings.Repeat("data: xxxxxxxxxx\n", 100) + "\n",
+		"lines without a field": strings.Repeat("xxxxxxxxxxxxxxxx\n", 100) + "\n",
+		"a comment without end": ":" + strings.Repeat("x", 5000),
+		"a name":                "event: " + strings.Repeat("x", 5000) + "\n\n",
+		"an id":                 "id: " + strings.Repeat("x", 5000) + "\n\n",
+		"the second event":      "data: a\n\ndata: " + value + "x\n\n",
 	} {
 		if got, _, err := readEvents(strings.NewReader(stream), limit); !errors.Is(err, errEventTooLarge) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
-	// What is no part of an event does not add up.
+	// Comments do not count towards the size of an event.
 	var comments strings.Builder
 	for range 1000 {
 		comments.WriteString(": keep-alive\n")
@@ -110,7 +110,7 @@ func TestEventAtItsLimitIsReadAndOneBeyondIsNot(t *testing.T) {
 	}
 }
 
-// endless repeats a text for ever.
+// endless is a reader that repeats a text forever.
 type endless struct {
 	text string
 	at   int
@@ -122,23 +122,23 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// 700 MB are not read into memory to find out that they are too many.
-func TestEventWithoutEndDoesNotGrowMemoryPastItsBound(t *testing.T) {
+// An event of 700 MB is rejected before it is in memory.
+func TestEventReaderBoundsMemory(t *testing.T) {
 	const limit = 1 << 20
 	for _, text := range []string{"x", "data: x\n", "data\n"} {
-		var before, eventsAfter runtime.MemStats
+		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		if _, _, err := readEvents(io.LimitReader(&endless{text: text}, 700<<20), limit); !errors.Is(err, errEventTooLarge) {
 			t.Errorf("%q: %v", text, err)
 		}
-		runtime.ReadMemStats(&eventsAfter)
-		if grown := eventsAfter.TotalAlloc - before.TotalAlloc; grown > 16*limit {
+		runtime.ReadMemStats(&after)
+		if grown := after.TotalAlloc - before.TotalAlloc; grown > 16*limit {
 			t.Errorf("%q: %d bytes were allocated", text, grown)
 		}
 	}
 }
 
-func TestReaderTellsHowAStreamBroke(t *testing.T) {
+func TestEventReaderReturnsReadErrors(t *testing.T) {
 	broken := errors.New("broken")
 	_, _, err := readEvents(io.MultiReader(strings.NewReader("data: a\n\ndata: b"), iotest.ErrReader(broken)), 100)
 	if !errors.Is(err, broken) {
@@ -146,8 +146,8 @@ func TestReaderTellsHowAStreamBroke(t *testing.T) {
 	}
 }
 
-// What is written as an event is read as the same message, line breaks or none.
-func TestWrittenEventsAreReadAgain(t *testing.T) {
+// The reader returns the message that appendEvent encoded, also if it has line breaks.
+func TestEventsRoundTrip(t *testing.T) {
 	for _, name := range []string{"", "endpoint"} {
 		for message, want := range map[string]string{
 			`{"a":1}`:                  `{"a":1}`,
@@ -166,8 +166,8 @@ func TestWrittenEventsAreReadAgain(t *testing.T) {
 	}
 }
 
-// FuzzSSEDecode: however a stream is cut into pieces and whichever way its lines
-// end, it has the same events, and none is larger than the limit.
+// FuzzSSEDecode checks that a stream has the same events for each line ending and each
+// size of reads, and that no event is larger than the limit.
 func FuzzSSEDecode(f *testing.F) {
 	for _, s := range []string{
 		"data: a\n\n", "\xEF\xBB\xBFdata: a\ndata: b\nid: 1\nretry: 5\nevent: e\n\n:c\n", "data\n\ndata:\ndata:\n\n", "id: \x00\ndata: x\n\n", strings.Repeat("data: xxxxxxxx\n", 20) + "\n",
@@ -188,18 +188,17 @@ func FuzzSSEDecode(f *testing.F) {
 			in := strings.ReplaceAll(stream, "\n", end)
 			got, again, err := readEvents(&pieces{in, int(cut%7) + 1}, limit)
 			if errors.Is(err, errEventTooLarge) != errors.Is(wantErr, errEventTooLarge) {
-				// Which read finds out that a line is too long depends on the pieces; that it is, does not.
-				t.Errorf("%q, cut by %d: %v, and whole %v", in, cut, err, wantErr)
+				t.Errorf("%q in pieces of %d: %v, as a whole %v", in, cut%7+1, err, wantErr)
 				continue
 			}
 			if fmt.Sprint(got) != fmt.Sprint(want) || again != retry && wantErr == io.EOF {
-				t.Errorf("%q, cut by %d: %q and %v, whole %q and %v", in, cut, got, again, want, retry)
+				t.Errorf("%q in pieces of %d: %q and %v, as a whole %q and %v", in, cut%7+1, got, again, want, retry)
 			}
 		}
 	})
 }
 
-// pieces hands out a text n bytes at a time.
+// pieces is a reader that returns n bytes at a time.
 type pieces struct {
 	text string
 	n    int

@@ -17,7 +17,8 @@ func statusError(resp *http.Response) *call.StatusError {
 	}
 }
 
-// retryAfter reads a Retry-After header that gives seconds (RFC 9110, section 10.2.3). Other values count as 0.
+// retryAfter returns the delay of a Retry-After header in seconds (RFC 9110, section 10.2.3). For other values,
+// dates included, it returns 0.
 func retryAfter(header string) time.Duration {
 	seconds, err := strconv.Atoi(header)
 	if err != nil || seconds < 0 {

@@ -9,9 +9,10 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// Streams are the streams of sessions that have not ended: each belongs to a request
-// that is being served, or is the standalone stream of a session. What they have sent
-// is in a log, from where those that have ended are revived.
+// Streams is the registry of the open streams of sessions. A stream carries the response
+// to a request, or is the standalone stream of a session. Events that were sent are in a
+// log, from which a client can resume a stream, even one that has ended. Streams is safe
+// for concurrent use.
 type Streams struct {
 	log    store.Log
 	logger *slog.Logger
@@ -21,19 +22,19 @@ type Streams struct {
 	sessions map[string]map[string]*sessionStream // by group, by name
 }
 
-// NewStreams keeps what streams send in log.
+// NewStreams returns a registry without streams, which stores events in log.
 func NewStreams(log store.Log, logger *slog.Logger) *Streams {
 	return &Streams{log: log, logger: logger, sessions: make(map[string]map[string]*sessionStream)}
 }
 
-// groupOf is the group of a session's streams. Key is that of the session in the
-// store, which begins with the principal.
+// groupOf returns the log group of a session's streams. The argument is the key of the
+// session in the store, which begins with the principal.
 func groupOf(key string) string { return key + "/streams" }
 
-// storeTimeout bounds what is asked of the store for no request in particular.
+// storeTimeout is the time-out of store operations that belong to no request.
 const storeTimeout = 5 * time.Second
 
-// add makes a stream and lets it be found. Conn may be nil.
+// add makes a stream and registers it. conn may be nil.
 func (a *Streams) add(group string, kind byte, f *feed, conn *eventStream) *sessionStream {
 	s := &sessionStream{
 		all: a, key: store.StreamKey{Group: group, Stream: newStreamName(kind)},
@@ -45,7 +46,7 @@ func (a *Streams) add(group string, kind byte, f *feed, conn *eventStream) *sess
 	return s
 }
 
-// put is called with mu held.
+// put registers s. The caller holds mu.
 func (a *Streams) put(s *sessionStream) {
 	streams := a.sessions[s.key.Group]
 	if streams == nil {
@@ -55,6 +56,7 @@ func (a *Streams) put(s *sessionStream) {
 	streams[s.key.Stream] = s
 }
 
+// remove removes s unless another stream has its name.
 func (a *Streams) remove(s *sessionStream) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -67,9 +69,10 @@ func (a *Streams) remove(s *sessionStream) {
 	}
 }
 
-// find returns a stream that has not ended, or one that may be revived, if something
-// of it is held. Of a standalone stream that has ended nothing is to be had: nobody
-// knows what its client has missed since.
+// find returns the stream with this name for a client that has received event seq. If
+// the stream has ended and its log has the events after seq, find returns a stream that
+// replays them. The error is that of eventsAfter; it is store.ErrPurged for a standalone
+// stream that has ended, since later notifications are not in its log.
 func (a *Streams) find(ctx context.Context, group, name string, seq uint64) (*sessionStream, error) {
 	a.mu.Lock()
 	s := a.sessions[group][name]
@@ -88,7 +91,7 @@ func (a *Streams) find(ctx context.Context, group, name string, seq uint64) (*se
 	if name[0] == kindGet {
 		return nil, store.ErrPurged
 	}
-	// It can be found now, so that whoever comes next takes over.
+	// Register it, so that the next connection of the client takes over.
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if other := a.sessions[group][name]; other != nil {
@@ -104,9 +107,9 @@ func (a *Streams) isClosed() bool {
 	return a.closed
 }
 
-// endTakenOver ends the standalone streams of a session that another has taken over,
-// those whose client is away included. What has just begun stays: it may be newer than
-// whoever calls.
+// endTakenOver ends the standalone streams of a session that a newer stream has taken
+// over, including those without a connection. It does not end streams that are newer
+// than the caller's.
 func (a *Streams) endTakenOver(group string) {
 	for _, s := range a.standalone(group) {
 		select {
@@ -129,21 +132,23 @@ func (a *Streams) standalone(group string) (all []*sessionStream) {
 	return all
 }
 
+// append stores an event.
 func (a *Streams) append(key store.StreamKey, seq uint64, entry []byte) error {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	return a.log.Append(ctx, key, seq, entry, store.AppendOptions{TTL: logTTL, MaxEntries: maxLoggedEvents, MaxBytes: maxLoggedBytes})
 }
 
+// drop deletes the events of a session.
 func (a *Streams) drop(group string) {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	if err := a.log.Drop(ctx, group); err != nil {
-		a.logger.Warn("the events of a session that has ended are kept until they expire", "error", err)
+		a.logger.Warn("cannot delete the events of an ended session: they remain until they expire", "error", err)
 	}
 }
 
-// endSession ends the streams of a session, and forgets what was held of them.
+// endSession ends the streams of a session and deletes their events.
 func (a *Streams) endSession(group string) {
 	a.mu.Lock()
 	streams := a.sessions[group]
@@ -158,8 +163,8 @@ func (a *Streams) endSession(group string) {
 	a.drop(group)
 }
 
-// close ends the standalone streams, and those yet to come as soon as their client is
-// away: nobody comes back to a server that shuts down.
+// close ends the standalone streams. A standalone stream that begins later ends when its
+// connection does, since no client reconnects to a server that shuts down.
 func (a *Streams) close() {
 	a.mu.Lock()
 	a.closed = true

@@ -6,28 +6,29 @@ import (
 	"time"
 )
 
-// maxRequests bounds the requests that a server has in flight, open streams included.
+// maxRequests is the limit of requests in flight on one server, open streams included.
 const maxRequests = 16_384
 
-// tracker knows the requests in flight, so that a shutdown can wait for them, and
-// their streams need no timers of their own.
+// tracker tracks the requests in flight. Shutdown waits for them, and one timer sends
+// the keep-alive comments of all their streams. The zero tracker is ready for use. It is
+// safe for concurrent use.
 type tracker struct {
 	mu        sync.Mutex
 	n         int
 	closed    bool
-	closing   chan struct{} // closed with closed; made when first needed
+	closing   chan struct{} // closed by close; made on first use
 	cancelled bool
-	idle      chan struct{} // closed when the last one is done after close
+	idle      chan struct{} // closed when close was called and no request is in flight
 	requests  *trackedRequest
-	timer     *time.Timer // for beat; nil until needed
-	armed     bool        // beat will be called
-	ticks     int         // how often it has been
+	timer     *time.Timer // calls tick; made on first use
+	armed     bool        // the timer runs
+	ticks     int         // number of calls of tick
 
-	base   context.Context // ends with cancelAll; made when first needed
+	base   context.Context // cancelled by cancelAll; made on first use
 	cancel context.CancelCauseFunc
 }
 
-// lifetime returns the context that ends when cancelAll is called.
+// lifetime returns a context that cancelAll cancels.
 func (t *tracker) lifetime() context.Context {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -40,16 +41,16 @@ func (t *tracker) lifetime() context.Context {
 	return t.base
 }
 
-// flight is a request in flight that the tracker can reach. It is part of what serves
-// the request.
+// trackedRequest is the list element of one request in flight. It is embedded in the
+// state of the request, so that tracking allocates nothing.
 type trackedRequest struct {
 	prev, next *trackedRequest
-	cancel     canceler     // for cancelAll; nil: it does without
-	stream     *eventStream // to be kept alive; nil: none is
-	since      int          // the beat after which the stream began, or had its last comment
+	cancel     canceler     // called by cancelAll; may be nil
+	stream     *eventStream // receives keep-alive comments; may be nil
+	since      int          // the value of ticks at the start of stream or at its last comment
 }
 
-// canceler is what ends with an error: a call, or the context of something else.
+// canceler is a call or a context that can be cancelled with a cause.
 type canceler interface{ Cancel(cause error) }
 
 type cancelFunc context.CancelCauseFunc
@@ -57,8 +58,8 @@ type cancelFunc context.CancelCauseFunc
 // Cancel implements canceler.
 func (f cancelFunc) Cancel(cause error) { f(cause) }
 
-// enter counts one more request, which leave takes off again, unless there are too
-// many or none is wanted anymore.
+// enter adds a request. It reports false if the limit is reached or close was called.
+// Each successful enter must be followed by leave.
 func (t *tracker) enter() (ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -69,6 +70,7 @@ func (t *tracker) enter() (ok bool) {
 	return true
 }
 
+// leave removes a request.
 func (t *tracker) leave() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -78,8 +80,9 @@ func (t *tracker) leave() {
 	}
 }
 
-// watch has cancelAll cancel f, or does it itself if that has been called before, and
-// keeps f's stream alive, every so often, which is the same for all. Forget ends both.
+// watch registers f until forget. cancelAll cancels f; if it was called before, watch
+// cancels f. The stream of f gets a keep-alive comment per interval every, which must be
+// the same in all calls.
 func (t *tracker) watch(f *trackedRequest, every time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,6 +108,7 @@ func (t *tracker) watch(f *trackedRequest, every time.Duration) {
 	}
 }
 
+// forget reverses watch.
 func (t *tracker) forget(f *trackedRequest) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,12 +122,12 @@ func (t *tracker) forget(f *trackedRequest) {
 	}
 }
 
-// beatsPerComment is how finely the tracker measures time.
+// ticksPerComment is the number of timer ticks in one keep-alive interval.
 const ticksPerComment = 16
 
-// beat writes the comments that are due. Few requests take as long as until their first
-// comment, and even to ask the clock when they began would show in what they cost; so
-// one timer counts for all, while there are any. A comment may come a beat too early.
+// tick writes the keep-alive comments that are due. One coarse timer serves all streams,
+// because most requests end before their first comment, and reading the clock for each
+// of them costs measurable time. A comment can be one tick early.
 func (t *tracker) tick(every time.Duration) {
 	var due []*eventStream
 	t.mu.Lock()
@@ -148,7 +152,8 @@ func (t *tracker) tick(every time.Duration) {
 	}
 }
 
-// close lets no more requests in, and returns a channel that is closed when all are done.
+// close makes enter reject new requests. It returns a channel that is closed when no
+// request is in flight.
 func (t *tracker) close() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -165,7 +170,7 @@ func (t *tracker) close() <-chan struct{} {
 	return t.idle
 }
 
-// whenClosing returns a channel that is closed when no more requests are let in.
+// closingSignal returns a channel that is closed when close is called.
 func (t *tracker) closingSignal() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -175,6 +180,7 @@ func (t *tracker) closingSignal() <-chan struct{} {
 	return t.closing
 }
 
+// cancelAll cancels lifetime and all watched requests, with cause errShutdown.
 func (t *tracker) cancelAll() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

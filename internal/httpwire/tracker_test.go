@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// T23: one timer keeps many streams alive, whenever they have begun, and rests when
-// there are none.
-func TestT23TrackerKeepsEveryStreamAliveInItsTurn(t *testing.T) {
+// T23: one timer sends the keep-alive comments of streams that began at different times.
+// It stops when there are no streams.
+func TestT23TrackerKeepsEveryStreamAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const every = 16 * time.Second
 		var requests tracker
@@ -23,7 +23,7 @@ func TestT23TrackerKeepsEveryStreamAliveInItsTurn(t *testing.T) {
 			requests.watch(f, every)
 			requests.watch(&trackedRequest{}, every) // a request without a stream
 			all = append(all, one{w, f})
-			time.Sleep(5*time.Second + time.Millisecond) // between two beats
+			time.Sleep(5*time.Second + time.Millisecond) // between two ticks
 		}
 		expect := func(when string, comments ...int) {
 			t.Helper()
@@ -48,7 +48,7 @@ func TestT23TrackerKeepsEveryStreamAliveInItsTurn(t *testing.T) {
 		expect("after the end", 2, 1, 1)
 		requests.mu.Lock()
 		if requests.armed {
-			t.Error("the timer does not rest")
+			t.Error("the timer runs without a stream")
 		}
 		requests.mu.Unlock()
 
@@ -57,7 +57,7 @@ func TestT23TrackerKeepsEveryStreamAliveInItsTurn(t *testing.T) {
 		time.Sleep(every)
 		synctest.Wait()
 		if w.text() != ":\n\n" {
-			t.Errorf("after a rest: %q", w.text())
+			t.Errorf("after the timer restarted: got %q", w.text())
 		}
 	})
 }
