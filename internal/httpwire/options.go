@@ -15,20 +15,20 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// Options are what both kinds of client have in common.
+// Options configure a [Client] or a [PairClient].
 type Options struct {
 	URL           string
-	HTTP          *http.Client // nil: one of our own
+	HTTP          *http.Client // nil: a client with its own connections
 	Header        http.Header  // sent with every request
 	Auth          Authorizer   // nil: none
 	Logger        *slog.Logger
 	Limits        jsonrpc.Limits
-	MaxMessage    int // bytes of one response or event
+	MaxMessage    int // limit of one response or event, in bytes
 	Trace         func(sent bool, message []byte)
-	DetectSilence bool // streams whose keep-alive comments stop are lost
+	DetectSilence bool // close an event stream when its keep-alive comments stop
 }
 
-// watchBeats has a stream be lost when it stays silent.
+// watchSilence closes body when the stream falls silent, if DetectSilence is set.
 func (o *Options) watchSilence(events *eventReader, body io.Closer) {
 	if o.DetectSilence {
 		events.monitor = &silenceMonitor{body: body}
@@ -44,10 +44,10 @@ func (o *Options) trace(sent bool, message []byte) {
 const (
 	maxRedirects      = 3
 	maxResponseHeader = 256 << 10 // bytes
-	maxIdle           = 64        // connections that are kept for the next requests
+	maxIdle           = 64        // idle connections
 )
 
-// newHTTP makes an HTTP client that keeps to the server's origin.
+// newHTTP returns an HTTP client that follows redirects only within the server's origin.
 func (o *Options) newHTTP() *http.Client {
 	c := &http.Client{}
 	if o.HTTP != nil {
@@ -62,13 +62,14 @@ func (o *Options) newHTTP() *http.Client {
 	return c
 }
 
-// closeIdle closes the connections that wait for more requests, if they are ours.
+// closeIdle closes idle connections unless they belong to the caller's HTTP client.
 func (o *Options) closeIdle(c *http.Client) {
 	if o.HTTP == nil && c.Transport != nil {
 		c.CloseIdleConnections()
 	}
 }
 
+// newRequest returns a request with the headers of o. A nil body means no body.
 func (o *Options) newRequest(ctx context.Context, method, to string, body []byte) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, method, to, newBody(body))
 	if err != nil {
@@ -80,7 +81,7 @@ func (o *Options) newRequest(ctx context.Context, method, to string, body []byte
 	return req, nil
 }
 
-// redact takes the URL out of an error of net/http: it can hold secrets.
+// redact removes the URL, which can contain secrets, from an error of net/http.
 func redact(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -89,7 +90,7 @@ func redact(err error) error {
 	return err
 }
 
-// neverConnected reports whether there was not even a connection to send a request on.
+// neverConnected reports whether err means that no connection could be made.
 func neverConnected(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"

@@ -17,21 +17,19 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// pairParameter names, in the query of the URL to post to, the stream on which
-// the answers come.
+// pairParameter is the query parameter of the POST endpoint that names the event stream.
 const pairParameter = "sessionId"
 
-// Bounds on open pairs. They are connections: there is one for each client.
+// Limits of open pairs. Each client has one, with an open connection.
 const (
 	maxPairs           = 10_000
 	maxPairsPerAddress = 1_000
-	maxPairInflight    = 128              // unless there is a limit for sessions
-	pairHandshake      = 30 * time.Second // for a client to begin its session
+	maxPairInflight    = 128              // requests in flight, if Legacy has no limit
+	pairHandshake      = 30 * time.Second // time-out of the handshake
 )
 
-// pair is the transport of 2024-11-05: an event stream that carries all that the
-// server says, and an endpoint to post to. It is one session for as long as the
-// stream is open.
+// pair is one HTTP+SSE pair of 2024-11-05: an event stream for the server's messages and
+// an endpoint for the client's. The session lasts as long as the stream.
 type pair struct {
 	id      string
 	address string
@@ -40,14 +38,16 @@ type pair struct {
 	ctx     context.Context
 	drain   chan struct{} // closed when the server shuts down
 	slots   chan struct{}
-	expiry  *expiry // of the newest token that a request of the pair has come with
+	expiry  *expiry // of the token with the latest expiry
 	running sync.WaitGroup
 
-	mu      sync.Mutex // orders the handshake and the end; not held while handlers run
-	closed  bool       // nothing more is begun
+	mu      sync.Mutex // serializes the handshake and the end; not locked while handlers run
+	closed  bool       // new requests are rejected
 	session *legacy.Session
 }
 
+// pairs is the registry of open pairs. The zero value is ready for use. It is safe for
+// concurrent use.
 type pairs struct {
 	mu        sync.Mutex
 	draining  bool
@@ -55,6 +55,7 @@ type pairs struct {
 	addresses map[string]int
 }
 
+// add registers x. It reports false if a limit is reached or the server shuts down.
 func (p *pairs) add(x *pair) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,6 +79,7 @@ func (p *pairs) remove(x *pair) {
 	}
 }
 
+// get returns the pair with this id and principal, or nil.
 func (p *pairs) get(id string, who principal.Principal) *pair {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,8 +89,7 @@ func (p *pairs) get(id string, who principal.Principal) *pair {
 	return nil
 }
 
-// beginDrain has each pair end when what it has in flight is answered, and lets no
-// other begin.
+// beginDrain ends each pair after its requests in flight, and makes add reject new pairs.
 func (p *pairs) beginDrain() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,9 +102,9 @@ func (p *pairs) beginDrain() {
 	}
 }
 
-// openPair serves the event stream. Its first event tells where to post
-// (2024-11-05, basic/transports, HTTP with SSE): the same path, so that the
-// client can see that it is the same origin.
+// openPair serves the event stream of a pair. The first event is the endpoint (2024-11-05,
+// basic/transports, HTTP with SSE). It is a path without a host, so the client can see
+// that it has the same origin.
 func (s *Server) openPair(w http.ResponseWriter, r *http.Request) {
 	var random [16]byte
 	rand.Read(random[:])
@@ -129,7 +130,7 @@ func (s *Server) openPair(w http.ResponseWriter, r *http.Request) {
 		s.rejectSession(w, r, jsonrpc.ID{}, legacy.ErrTooManySessions)
 		return
 	}
-	// Whoever knows the endpoint may have subscribed before we go on here.
+	// Subscribe before the client knows the endpoint: it can use it at once.
 	notifications := x.session.Notifications()
 	defer notifications.Close()
 	_ = x.stream.write(ctx, func(dst []byte) []byte {
@@ -142,18 +143,19 @@ func (s *Server) openPair(w http.ResponseWriter, r *http.Request) {
 	x.running.Wait()
 }
 
-// pathOf is the path under which the client knows this endpoint, which is not what
-// the program's own routing has made of it.
+// pathOf returns the path of the request as the client sent it. r.URL.Path may differ,
+// because handlers such as http.StripPrefix change it.
 func pathOf(r *http.Request) string {
 	path, _, _ := strings.Cut(r.RequestURI, "?")
 	if !strings.HasPrefix(path, "/") {
 		path = r.URL.EscapedPath()
 	}
-	return "/" + strings.TrimLeft(path, "/") // two slashes would begin another host
+	return "/" + strings.TrimLeft(path, "/") // a reference that starts with two slashes names another host
 }
 
-// wait returns when the pair is to end: the client has gone, does not answer or has not
-// begun a session, or the server shuts down and has answered everything.
+// run sends notifications and keep-alives until the pair must end: the client
+// disconnects, does not answer pings or does not complete the handshake in time, the
+// token expires, or the server shuts down and all requests have finished.
 func (x *pair) run(s *Server, notifications *legacy.NotificationQueue) {
 	tick := time.NewTicker(s.KeepAlive)
 	defer tick.Stop()
@@ -196,19 +198,21 @@ func (x *pair) run(s *Server, notifications *legacy.NotificationQueue) {
 	}
 }
 
+// notify passes a notification to the session.
 func (x *pair) notify(m *jsonrpc.Message) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.session.ReceiveNotification(m)
 }
 
+// initialized reports whether the handshake is complete.
 func (x *pair) initialized() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.session.Initialized()
 }
 
-// end cancels what is in flight. What that has written is sent, if somebody is there.
+// end cancels the requests in flight and waits until queued events are sent.
 func (x *pair) end() {
 	x.mu.Lock()
 	x.closed = true
@@ -217,7 +221,7 @@ func (x *pair) end() {
 	x.stream.end()
 }
 
-// postToPair takes one message for a pair. Its answer goes to the event stream.
+// postToPair serves one message for a pair. The response goes to the event stream.
 func (s *Server) postToPair(w http.ResponseWriter, r *http.Request, id string, m *jsonrpc.Message) {
 	x := s.pairs.get(id, s.principalOf(r))
 	if x == nil {
@@ -255,12 +259,13 @@ func (s *Server) postToPair(w http.ResponseWriter, r *http.Request, id string, m
 	w.WriteHeader(http.StatusAccepted)
 }
 
+// rejectUnknownPair rejects a message for a pair that does not exist.
 func (s *Server) rejectUnknownPair(w http.ResponseWriter, m *jsonrpc.Message) {
 	id := m.ID
 	if m.Kind == jsonrpc.Response {
 		id = jsonrpc.ID{}
 	}
-	reject(w, http.StatusNotFound, id, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "no such session, or no longer: open the event stream anew"})
+	reject(w, http.StatusNotFound, id, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "session not found: open a new event stream"})
 }
 
 // serveUnauthorized serves a call whose scopes are missing, so that middleware sees it. The client receives a
@@ -275,8 +280,8 @@ func (x *pair) serveUnauthorized(ctx context.Context, m *jsonrpc.Message) {
 	x.session.Serve(ctx, nil, m, nil)
 }
 
-// startOnPair begins to serve a request, unless too many are being served or the
-// pair has ended.
+// startOnPair starts to serve a request. ok is false if too many requests are in flight,
+// open is false if the pair has ended.
 func (s *Server) startOnPair(x *pair, ctx context.Context, m *jsonrpc.Message) (ok, open bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -284,8 +289,8 @@ func (s *Server) startOnPair(x *pair, ctx context.Context, m *jsonrpc.Message) (
 		return false, false
 	}
 	if !x.session.Initialized() || m.Method == mcp.MethodInitialize {
-		// In order: what comes next depends on it. The client is the only one whom a
-		// full queue keeps waiting here.
+		// Finish the handshake first, since later messages depend on it. If the queue is
+		// full, only this client waits.
 		_ = x.stream.Write(x.ctx, x.session.Serve(ctx, nil, m, x.stream))
 		return true, true
 	}
@@ -299,11 +304,12 @@ func (s *Server) startOnPair(x *pair, ctx context.Context, m *jsonrpc.Message) (
 	return true, true
 }
 
+// serveOnPair serves a request and sends the response.
 func (s *Server) serveOnPair(x *pair, ctx context.Context, m *jsonrpc.Message) {
 	var out []byte
 	served := false
 	defer func() {
-		if !served { // the handler has panicked, or ended this goroutine
+		if !served { // the handler panicked or called runtime.Goexit
 			if v := recover(); v != nil {
 				s.Logger.Error("panic while serving a request", "method", m.Method, "panic", v, "stack", string(debug.Stack()))
 			}

@@ -17,25 +17,26 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// PairClient is the client's end of the transport of 2024-11-05: it posts to an
-// endpoint that the server names, and everything comes on one event stream.
+// PairClient is the client of an HTTP+SSE pair of 2024-11-05. It posts messages to an
+// endpoint that the server names, and receives all messages on one event stream. It is
+// safe for concurrent use.
 type PairClient struct {
 	Options
 	http     *http.Client
 	endpoint string
-	ctx      context.Context // of the event stream; ends with it
+	ctx      context.Context // of the event stream; cancelled when that ends
 	cancel   context.CancelFunc
 	done     chan struct{}
 
 	mu      sync.Mutex
-	sending sync.WaitGroup // joined under mu before ctx ends
+	sending sync.WaitGroup // Add is called under mu before ctx ends
 }
 
 var _ rpc.Wire = (*PairClient)(nil)
 
-// DialPair opens the event stream and waits for the endpoint, no longer than limit
-// unless that is 0. Time in which a user is asked for credentials does not count. Ctx
-// bounds that only. It hands what arrives to to.
+// DialPair opens the event stream, waits for the endpoint and returns a client that
+// passes received messages to to. A limit above 0 is a time-out for this, which is paused
+// while a user is asked for credentials. ctx applies until DialPair returns.
 func DialPair(ctx context.Context, limit time.Duration, o Options, to rpc.Receiver) (*PairClient, error) {
 	c := &PairClient{Options: o, http: o.newHTTP(), done: make(chan struct{})}
 	c.ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -50,7 +51,7 @@ func DialPair(ctx context.Context, limit time.Duration, o Options, to rpc.Receiv
 	c.authorize(c.http, pause)
 	stop := context.AfterFunc(ctx, c.cancel)
 	events, body, err := c.open()
-	if !stop() && err == nil { // ctx ended meanwhile
+	if !stop() && err == nil { // ctx has ended
 		err = context.Cause(ctx)
 		body.Close()
 	}
@@ -66,8 +67,9 @@ func DialPair(ctx context.Context, limit time.Duration, o Options, to rpc.Receiv
 	return c, nil
 }
 
-// holdTimer stops a timer too, which begins anew when it is released. One that has
-// gone off stays so.
+// pauseTimer returns a function that pauses the time-outs of pause, which may be nil, and
+// timer. The function returned by that one resumes them and restarts timer with d, unless
+// timer had fired.
 func pauseTimer(timer *time.Timer, d time.Duration, pause func() func()) func() func() {
 	return func() func() {
 		release := func() {}
@@ -84,6 +86,7 @@ func pauseTimer(timer *time.Timer, d time.Duration, pause func() func()) func() 
 	}
 }
 
+// open sends the GET request and reads the endpoint event.
 func (c *PairClient) open() (*eventReader, io.ReadCloser, error) {
 	req, err := c.newRequest(c.ctx, http.MethodGet, c.URL, nil)
 	if err != nil {
@@ -108,7 +111,7 @@ func (c *PairClient) open() (*eventReader, io.ReadCloser, error) {
 	case err != nil:
 		err = responseError(c.ctx, err)
 	case ev.name != "endpoint":
-		err = fmt.Errorf("%w: the event stream begins with %.32q and not with its endpoint", call.ErrInvalidResponse, ev.name)
+		err = fmt.Errorf("%w: the first event of the stream must be endpoint, not %.32q", call.ErrInvalidResponse, ev.name)
 	default:
 		c.endpoint, err = resolveEndpoint(resp.Request.URL, string(ev.data))
 	}
@@ -119,16 +122,16 @@ func (c *PairClient) open() (*eventReader, io.ReadCloser, error) {
 	return events, resp.Body, nil
 }
 
-// resolveEndpoint takes only an endpoint of the stream's own origin: whatever we
-// post, credentials included, is for that one.
+// resolveEndpoint returns the URL of the endpoint, which must have the origin of the
+// stream, because requests to it carry credentials.
 func resolveEndpoint(stream *url.URL, endpoint string) (string, error) {
 	ref, err := url.Parse(endpoint)
 	if err != nil {
-		return "", fmt.Errorf("%w: the endpoint is not a URL", call.ErrInvalidResponse)
+		return "", fmt.Errorf("%w: the endpoint must be a URL", call.ErrInvalidResponse)
 	}
 	u := stream.ResolveReference(ref)
 	if u.Scheme != stream.Scheme || !strings.EqualFold(u.Host, stream.Host) || ref.User != nil {
-		return "", fmt.Errorf("%w: the endpoint is of another origin, %.100q", call.ErrInvalidResponse, u.Host)
+		return "", fmt.Errorf("%w: the endpoint must have the origin of the event stream, not host %.100q", call.ErrInvalidResponse, u.Host)
 	}
 	u.User, u.Fragment, u.RawFragment = stream.User, "", ""
 	return u.String(), nil
@@ -165,7 +168,8 @@ func (c *PairClient) Send(ctx context.Context, out *rpc.Outgoing) error {
 	return nil
 }
 
-// join makes Close wait until sending.Done is called, unless the stream has ended.
+// join makes Close wait until sending.Done is called. It reports false if the stream has
+// ended.
 func (c *PairClient) join() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,12 +192,14 @@ func (c *PairClient) Close() error {
 	return nil
 }
 
+// end ends the event stream and makes join report false.
 func (c *PairClient) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cancel()
 }
 
+// read passes the messages of the event stream to to until the stream ends.
 func (c *PairClient) read(events *eventReader, body io.ReadCloser, to rpc.Receiver) {
 	defer close(c.done)
 	defer body.Close()
@@ -218,14 +224,14 @@ func (c *PairClient) read(events *eventReader, body io.ReadCloser, to rpc.Receiv
 	}
 }
 
-// lost says why nothing more arrives.
+// lost returns the error for calls when the event stream ended with err.
 func (c *PairClient) lost(err error) error {
 	switch {
 	case c.ctx.Err() != nil:
 		return call.ErrClosed
 	case errors.Is(err, io.EOF):
 		return call.ErrConnectionLost
-	case errors.Is(err, call.ErrConnectionLost): // it says more
+	case errors.Is(err, call.ErrConnectionLost): // already wrapped
 		return err
 	}
 	return fmt.Errorf("%w: %w", call.ErrConnectionLost, redact(err))

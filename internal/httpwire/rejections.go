@@ -7,23 +7,24 @@ import (
 	"time"
 )
 
-// Anybody can have requests refused as fast as the network goes. The log tells of the
-// first of them in each period, and later how many there were.
+// Limits of the log lines for rejected requests, since any client can cause rejections at
+// the rate of the network. Only the first rejections of each period are logged.
 const (
 	rejectionPeriod = time.Minute
-	rejectionLines  = 30 // in a period
+	rejectionLines  = 30 // per period
 )
 
-// refusals bounds what is logged of refused requests. The zero refusals is ready for
-// use, and safe for concurrent use.
+// rejectionLog limits the rate of log lines for rejected requests. The zero rejectionLog
+// is ready for use. It is safe for concurrent use.
 type rejectionLog struct {
 	mu     sync.Mutex
-	began  time.Time // the period
-	lines  int       // of the period
-	silent int       // that were not logged, since the last line
+	began  time.Time // start of the period
+	lines  int       // lines in the period
+	silent int       // rejections since the last line that were not logged
 }
 
-// log writes a line, unless there have been too many.
+// log writes a line unless the period has rejectionLines lines. The line has the number
+// of rejections since the last one as not_logged.
 func (f *rejectionLog) log(ctx context.Context, logger *slog.Logger, level slog.Level, message string, attrs ...slog.Attr) {
 	if !logger.Enabled(ctx, level) {
 		return

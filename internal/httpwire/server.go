@@ -6,12 +6,10 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
-	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/revision"
@@ -20,23 +18,24 @@ import (
 
 const headerSession = "Mcp-Session-Id"
 
-// Server is one endpoint, in every revision. Its fields are set before it serves.
+// Server is the HTTP handler of one endpoint, for all revisions. Its fields must be set
+// before it serves and not change afterwards. Its methods are safe for concurrent use.
 type Server struct {
 	Modern   *modern.Server
 	Legacy   *legacy.Server
 	Sessions *legacy.Sessions
-	Streams  *Streams // of these sessions
+	Streams  *Streams // of Sessions
 	Guard    Guard
-	Auth     *auth.ProtectedResource // nil: everybody may, and is anonymous
+	Auth     *auth.ProtectedResource // nil: requests need no token and have principal Anonymous
 	Logger   *slog.Logger
 	Limits   jsonrpc.Limits
 
-	MaxBody   int64         // bytes of one request's body
-	KeepAlive time.Duration // between comments on event streams that would be silent
-	Ping      bool          // as often, clients of sessions are asked whether they are there
+	MaxBody   int64         // limit of the body of a request, in bytes
+	KeepAlive time.Duration // interval between keep-alive comments on idle event streams
+	Ping      bool          // ping clients on standalone streams instead, at the same interval
 
-	// PerOwner and PerAddress are how many stateless requests of a principal are served
-	// at a time and, where nobody is authenticated, of an address. 0: no limit.
+	// PerOwner is the limit of stateless requests in flight per principal, PerAddress
+	// that of anonymous ones per address. 0 means no limit.
 	PerOwner, PerAddress int
 
 	calls      tracker
@@ -49,7 +48,7 @@ type Server struct {
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if no := s.Guard.check(r); no != nil {
-		s.rejections.log(r.Context(), s.Logger, slog.LevelWarn, "request refused", slog.String("reason", no.reason), slog.Int("status", no.status))
+		s.rejections.log(r.Context(), s.Logger, slog.LevelWarn, "request rejected", slog.String("reason", no.reason), slog.Int("status", no.status))
 		reject(w, no.status, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: no.reason})
 		return
 	}
@@ -74,20 +73,21 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// track serves a request that Shutdown is to wait for, unless there are too many.
+// track serves a request that Shutdown waits for. It rejects the request if too many are
+// in flight or the server shuts down.
 func (s *Server) track(w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
 	if !s.calls.enter() {
 		w.Header()["Retry-After"] = []string{"1"}
-		reject(w, http.StatusServiceUnavailable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server is shutting down or has too many requests in flight: try again later"})
+		reject(w, http.StatusServiceUnavailable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server is shutting down or has too many requests in flight: retry later"})
 		return
 	}
 	defer s.calls.leave()
 	serve(w, r)
 }
 
-// Shutdown refuses new requests, ends the streams that would stay open and waits
-// for the requests in flight. When ctx ends first, it cancels them, waits no
-// longer and returns the context's error.
+// Shutdown rejects new requests, ends the long-lived streams and waits for the requests in
+// flight. If ctx ends first, Shutdown cancels these requests and returns ctx.Err()
+// without waiting for them.
 func (s *Server) Shutdown(ctx context.Context) error {
 	idle := s.calls.close()
 	s.Sessions.CloseStreams()
@@ -102,33 +102,34 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// classify decides the era of a request. Message is nil unless the body is one message.
+// classify returns the era of a request. m is nil unless the body is a single message.
 func classify(r *http.Request, m *jsonrpc.Message) revision.Class {
 	return revision.Classify(revision.Input{
 		Message: m, HTTP: true, Header: r.Header[headerVersion], Session: r.Header[headerSession] != nil,
 	})
 }
 
+// post reads and serves a POST request.
 func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 	if !accepts(r.Header, "application/json") && !accepts(r.Header, "text/event-stream") {
-		reject(w, http.StatusNotAcceptable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "send Accept: application/json, text/event-stream"})
+		reject(w, http.StatusNotAcceptable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the Accept header must allow application/json or text/event-stream"})
 		return
 	}
-	// Not tracked yet: whoever sends a byte now and then would keep others out, and
-	// Shutdown waiting.
+	// Track the request after reading: a client that sends its body slowly must neither
+	// use up the limit nor delay Shutdown.
 	body, err := s.body(w, r)
 	switch {
 	case errors.Is(err, errTooLarge):
-		w.Header()["Connection"] = []string{"close"} // the rest is not waited for
-		reject(w, http.StatusRequestEntityTooLarge, jsonrpc.ID{}, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "the message is larger than %d bytes", s.MaxBody))
+		w.Header()["Connection"] = []string{"close"} // do not read the rest
+		reject(w, http.StatusRequestEntityTooLarge, jsonrpc.ID{}, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "message too large: the limit is %d bytes", s.MaxBody))
 	case err != nil:
-		reject(w, http.StatusBadRequest, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body did not arrive whole"})
+		reject(w, http.StatusBadRequest, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "cannot read the whole body"})
 	default:
 		s.track(w, r, func(w http.ResponseWriter, r *http.Request) { s.dispatch(w, r, body) })
 	}
 }
 
-// body reads the whole body, into memory of its own: what is parsed from it stays.
+// body reads the whole body into a new buffer, which parsed messages refer to.
 func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if n := r.ContentLength; n < 0 || n > maxInitialRead {
 		rc := http.NewResponseController(w)
@@ -139,10 +140,12 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return readBody(r.Body, r.ContentLength, s.MaxBody)
 }
 
-// readTimeout bounds the arrival of a body that takes more than one packet or two.
+// readTimeout is the time-out for reading a body of more than maxInitialRead bytes or of
+// unknown length.
 const readTimeout = time.Minute
 
-// readDeadlineOf is what the program itself wants as the deadline for reading.
+// readDeadlineOf returns the read deadline that the http.Server of the request asks for.
+// It is zero if there is none.
 func readDeadlineOf(ctx context.Context) time.Time {
 	if s, ok := ctx.Value(http.ServerContextKey).(*http.Server); ok && s.ReadTimeout > 0 {
 		return time.Now().Add(s.ReadTimeout)
@@ -150,7 +153,7 @@ func readDeadlineOf(ctx context.Context) time.Time {
 	return time.Time{}
 }
 
-// take takes what a client has posted.
+// dispatch serves the body of a POST request by era and kind.
 func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, body []byte) {
 	if jsonrpc.IsBatch(body) {
 		s.postBatch(w, r, body)
@@ -185,9 +188,10 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, body []byte) {
 	s.postLegacy(w, r, x, class)
 }
 
-// malformed answers what is not a message. What was meant as a response has an id,
-// but of a request of ours: it is not repeated. A session's peer of before 2025-11-25
-// wants an id of null where none could be read; the schemas since want none.
+// rejectMalformed rejects a body that is not a valid message. The error has the id of the
+// message unless that is a malformed response, whose id belongs to a request of this
+// server. If the id is unknown, the error has id null in revisions before 2025-11-25 and
+// none in later ones.
 func (s *Server) rejectMalformed(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message, err error) {
 	var invalid *jsonrpc.InvalidMessageError
 	if !errors.As(err, &invalid) {
@@ -201,8 +205,8 @@ func (s *Server) rejectMalformed(w http.ResponseWriter, r *http.Request, m *json
 	reply(w, r, http.StatusBadRequest, jsonrpc.AppendError(nil, id, invalid.Wire(), nullID))
 }
 
-// unusable tells the session of a request, if it has one, of what was meant as a
-// response and is none: whoever waits for that response waits no longer.
+// unusable passes a malformed response to the session of r, if it has one, so that the
+// call that waits for the response fails.
 func (s *Server) unusable(r *http.Request, m *jsonrpc.Message, reason error) {
 	if id := first(r.Header, headerSession); id != "" {
 		if live, err := s.Sessions.Open(r.Context(), s.principalOf(r), id); err == nil {
@@ -216,76 +220,7 @@ func (s *Server) unusable(r *http.Request, m *jsonrpc.Message, reason error) {
 	}
 }
 
-// respond sends the response, unless nobody is there any more: as JSON, unless
-// messages came before it or the client wants an event stream.
-func (s *Server) respond(r *http.Request, e *eventStream, status int, out []byte) {
-	if e.ctx.Err() != nil {
-		return
-	}
-	if !s.asJSON(r, e) {
-		_ = e.write(e.ctx, func(dst []byte) []byte { return appendEvent(dst, "", out) })
-		return
-	}
-	s.reply(e.w, r, status, out)
-}
-
-// plainly reports whether the response is one body of JSON, in which case nothing can
-// come before it any more.
-func (s *Server) asJSON(r *http.Request, e *eventStream) bool {
-	return (accepts(r.Header, "application/json") || s.missingScopes(r)) && !e.claim()
-}
-
-// lacks reports whether a handler has found that the token of r does not do, which the
-// status of the response says.
-func (s *Server) missingScopes(r *http.Request) bool {
-	return s.Auth != nil && challenge.MissingScopes(r.Context()) != nil
-}
-
-// reply sends a body of JSON, or the challenge that a handler has asked for.
-func (s *Server) reply(w http.ResponseWriter, r *http.Request, status int, body []byte) {
-	if s.missingScopes(r) {
-		status = s.challenge(w, r)
-	}
-	reply(w, r, status, body)
-}
-
-var jsonType = []string{"application/json"}
-
-// reply sends a body of JSON. Whoever does not read it is not waited for without end.
-func reply(w http.ResponseWriter, r *http.Request, status int, body []byte) {
-	h := w.Header()
-	h["Content-Type"] = jsonType
-	if len(body) > 2048 { // below, net/http counts by itself
-		h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	}
-	w.WriteHeader(status)
-	if len(body) <= largeReply {
-		_, _ = w.Write(body)
-		return
-	}
-	rc := http.NewResponseController(w)
-	_ = rc.SetWriteDeadline(time.Now().Add(writeTimeout + time.Duration(len(body)/slowestReader)*time.Second))
-	_, _ = w.Write(body)
-	_ = rc.SetWriteDeadline(deadlineOf(r.Context()))
-}
-
-const (
-	largeReply    = 64 << 10 // bytes that a connection takes at once, more or less
-	slowestReader = 32 << 10 // bytes a second that a reader of more has to take
-)
-
-func reject(w http.ResponseWriter, status int, id jsonrpc.ID, e *jsonrpc.Error) {
-	h := w.Header()
-	h["Content-Type"] = jsonType
-	w.WriteHeader(status)
-	_, _ = w.Write(jsonrpc.AppendError(nil, id, e, false))
-}
-
-func rejectMethod(w http.ResponseWriter, allow string) {
-	w.Header()["Allow"] = []string{allow}
-	reject(w, http.StatusMethodNotAllowed, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "method not allowed here: use " + allow})
-}
-
+// first returns the first value of a header, or "".
 func first(h http.Header, canonical string) string {
 	if v := h[canonical]; len(v) > 0 {
 		return v[0]
@@ -293,14 +228,14 @@ func first(h http.Header, canonical string) string {
 	return ""
 }
 
-// addressOf is the address that counts as the owner of what nobody authenticated
-// has. Of IPv6 it is the network, in which anybody has as many addresses as they like.
+// addressOf returns the address that identifies an anonymous client. For IPv6 it is the
+// /64 network, since a client can use any address in it.
 func addressOf(r *http.Request) string {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return r.RemoteAddr
 	}
-	if at.Addr().Is4() { // written in one way only: what is there need not be written again
+	if at.Addr().Is4() { // has only one text form, so no allocation is needed
 		return r.RemoteAddr[:strings.LastIndexByte(r.RemoteAddr, ':')]
 	}
 	a := at.Addr().Unmap().WithZone("")
@@ -313,6 +248,6 @@ func addressOf(r *http.Request) string {
 }
 
 var (
-	errShutdown     = errors.New("the server shuts down")
-	errStreamClosed = errors.New("the event stream was closed")
+	errShutdown     = errors.New("server shut down")
+	errStreamClosed = errors.New("event stream closed")
 )

@@ -29,7 +29,7 @@ func sessionOf(w http.ResponseWriter, r *http.Request, class revision.Class, req
 	return first(r.Header, headerSession), true
 }
 
-// wrong answers a request that is wrong in itself, and returns false.
+// rejectInvalid rejects a request with status 400 and returns false.
 func rejectInvalid(w http.ResponseWriter, request jsonrpc.ID, reason string) bool {
 	reject(w, http.StatusBadRequest, request, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: reason})
 	return false
@@ -42,7 +42,7 @@ const missingSession = "the Mcp-Session-Id header is missing: send initialize fi
 func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange, class revision.Class) {
 	m := &x.message
 	request := m.ID
-	if m.Kind == jsonrpc.Response { // its id is of a request of ours
+	if m.Kind == jsonrpc.Response { // its id belongs to a request of this server
 		request = jsonrpc.ID{}
 	}
 	id, ok := sessionOf(w, r, class, request)
@@ -54,7 +54,7 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 			s.initialize(w, r, m)
 			return
 		}
-		rejectInvalid(w, request, missingSession+", or the _meta of a stateless request")
+		rejectInvalid(w, request, missingSession+", or send the _meta of a stateless request")
 		return
 	}
 	live, ok := s.open(w, r, id, request)
@@ -90,19 +90,20 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 	}
 }
 
+// rejectBusy rejects a request of a session that has reached its in-flight limit.
 func rejectBusy(w http.ResponseWriter, request jsonrpc.ID) {
-	rejectTooMany(w, request, "1", "too many requests of this session are in flight: try again when one is answered")
+	rejectTooMany(w, request, "1", "too many requests of this session are in flight: retry after one has finished")
 }
 
-// postBatch serves a batch, of which 2025-03-26 alone knows (basic, Batching). The
-// responses to it come as one batch too.
+// postBatch serves a batch, which only revision 2025-03-26 has (basic, Batching). The
+// response is a batch too.
 func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, body []byte) {
 	id, ok := sessionOf(w, r, classify(r, nil), jsonrpc.ID{})
 	if !ok {
 		return
 	}
 	if id == "" {
-		rejectInvalid(w, jsonrpc.ID{}, "a message is a JSON object: there are batches in sessions of 2025-03-26 only")
+		rejectInvalid(w, jsonrpc.ID{}, "message must be a JSON object: only sessions of revision 2025-03-26 have batches")
 		return
 	}
 	live, ok := s.open(w, r, id, jsonrpc.ID{})
@@ -166,11 +167,11 @@ func (s *Server) authorizeBatch(w http.ResponseWriter, r *http.Request, live *le
 	return nil, false
 }
 
-// serveLegacy sends what serve appends as the response. Serve may use the stream
-// meanwhile, which is nil for a client that wants none.
+// serveLegacy calls serve and sends the response that serve appends to dst. The stream is
+// nil if the client does not accept event streams.
 func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange, live *legacy.StoredSession, serve func(ctx context.Context, dst []byte, stream rpc.Stream) []byte) {
-	// A client that goes away has not cancelled anything (Sending Messages, 6): the
-	// handler's context has the request's values and not its end.
+	// A disconnect is not a cancellation (Sending Messages, 6), so the handler's context
+	// has the values of the request's context but not its cancellation.
 	x.context = detachedContext{s.calls.lifetime(), r.Context()}
 	a := &x.answer
 	a.begin(s, live, r, &x.stream)
@@ -187,7 +188,7 @@ func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange
 	switch {
 	case len(out) > 0:
 		a.respond(out)
-	case streams: // cancelled: there is no response, so the stream ends without one
+	case streams: // cancelled: the stream ends without a response
 		x.stream.open()
 	case !x.stream.claim():
 		w.WriteHeader(http.StatusAccepted)
@@ -197,6 +198,7 @@ func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange
 	recycle(buf, out)
 }
 
+// initialize serves the handshake of a new session.
 func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message) {
 	who := s.principalOf(r)
 	session := s.Legacy.NewSession(who)
@@ -214,8 +216,8 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *jsonrpc.M
 	s.respond(r, stream, http.StatusOK, out)
 }
 
-// open finds the session of a request and makes it young again. When that fails
-// it has answered.
+// open returns the session of a request and extends its lifetime. If it fails, open
+// answers the request and reports false. The caller must release the session.
 func (s *Server) open(w http.ResponseWriter, r *http.Request, id string, request jsonrpc.ID) (*legacy.StoredSession, bool) {
 	live, err := s.Sessions.Use(r.Context(), s.principalOf(r), id)
 	if err != nil {
@@ -225,28 +227,28 @@ func (s *Server) open(w http.ResponseWriter, r *http.Request, id string, request
 	return live, true
 }
 
-// unavailable answers for a session that cannot be had.
+// rejectSession rejects a request whose session cannot be opened because of err.
 func (s *Server) rejectSession(w http.ResponseWriter, r *http.Request, request jsonrpc.ID, err error) {
 	switch {
 	case errors.Is(err, legacy.ErrNoSession):
-		reject(w, http.StatusNotFound, request, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "no such session, or no longer: send initialize without Mcp-Session-Id"})
+		reject(w, http.StatusNotFound, request, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "session not found: send initialize without Mcp-Session-Id to start a new one"})
 	case errors.Is(err, legacy.ErrTooManySessions):
 		w.Header()["Retry-After"] = []string{"60"}
-		reject(w, http.StatusServiceUnavailable, request, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "too many sessions: end one with DELETE, or try again later"})
+		reject(w, http.StatusServiceUnavailable, request, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "too many sessions: end one with DELETE or retry later"})
 	default:
 		if r.Context().Err() == nil {
 			s.Logger.ErrorContext(r.Context(), "session store failed", "error", err)
 		}
-		reject(w, http.StatusServiceUnavailable, request, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "sessions are unavailable"})
+		reject(w, http.StatusServiceUnavailable, request, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "session store unavailable: retry later"})
 	}
 }
 
-// get opens a stream on which the server speaks by itself: a session's standalone
-// stream, or the pair of 2024-11-05, whose clients know no session and no version
-// header.
+// get opens a stream for the server's own messages: the standalone stream of a session,
+// or the event stream of the HTTP+SSE pair of 2024-11-05, whose clients send neither a
+// session id nor a version header.
 func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 	class := classify(r, nil)
-	if class.Era == revision.Modern { // that era has POST only
+	if class.Era == revision.Modern { // the modern era has POST only
 		rejectMethod(w, "POST")
 		return
 	}
@@ -256,7 +258,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case !accepts(r.Header, "text/event-stream"):
-		reject(w, http.StatusNotAcceptable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "send Accept: text/event-stream"})
+		reject(w, http.StatusNotAcceptable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the Accept header must allow text/event-stream"})
 	case id != "":
 		s.getStream(w, r, id)
 	case class.Revision == "" || revision.EventStreamPairs.In(class.Revision):
@@ -266,9 +268,10 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// delete ends a session and its streams.
 func (s *Server) delete(w http.ResponseWriter, r *http.Request) {
 	class := classify(r, nil)
-	if class.Era == revision.Modern { // that era has POST only
+	if class.Era == revision.Modern { // the modern era has POST only
 		rejectMethod(w, "POST")
 		return
 	}

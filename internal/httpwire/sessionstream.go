@@ -12,54 +12,54 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// Bounds on what is held of streams, for clients that come back. The process has one
-// bound more, which is the store's.
+// Limits of the event log of a session, from which clients resume streams. The store adds
+// a limit for the process.
 const (
-	maxLoggedEvents = 1_000           // of one stream
-	maxLoggedBytes  = 4 << 20         // of one session
-	logTTL          = 5 * time.Minute // after the session's last event
+	maxLoggedEvents = 1_000           // per stream
+	maxLoggedBytes  = 4 << 20         // per session
+	logTTL          = 5 * time.Minute // time to live after the last event of the session
 )
 
-// sessionStream is one stream of a session. What is sent on it is numbered and held
-// for a while, so that it outlives its connection: the stream goes on where a client
-// that comes back says that it has lost it (2025-11-25, basic/transports,
-// Resumability and Redelivery).
+// sessionStream is one stream of a session. It outlives its connection: it numbers its
+// events and logs them, so that a client can resume the stream after the last event that
+// it has received (2025-11-25, basic/transports, Resumability and Redelivery).
 //
-// Whoever sends, and whoever gives the stream another connection, does so in turn. So
-// each connection carries the events in order, none of them twice, and none is left
-// out that the client has not asked to leave out.
+// sendLock serializes sending and the change of connections. Each connection therefore
+// carries the events in order and without duplicates or gaps. A sessionStream is safe
+// for concurrent use.
 type sessionStream struct {
 	all      *Streams
 	key      store.StreamKey
-	sendLock chan struct{} // held by whoever sends or resumes
-	done     chan struct{} // closed when nothing more is sent
-	feed     *feed         // of the standalone stream; nil for that of a request
-	// revived: the stream had ended, and what is held of it is sent again.
+	sendLock chan struct{} // a lock for send, resume and closeConnection that respects contexts
+	done     chan struct{} // closed by end
+	feed     *feed         // of the standalone stream; nil for the stream of a request
+	// replay means that the stream has ended and exists only to send logged events again.
 	replay bool
 
 	mu         sync.Mutex
-	last       uint64 // the number of the last event
-	incomplete bool   // not every event is held: the stream cannot be resumed
+	last       uint64 // number of the last event
+	incomplete bool   // an event is not in the log: the stream cannot be resumed
 	ended      bool
 	dropped    bool          // the session has ended
-	conn       *eventStream  // where events go; nil while the client is away
-	connDone   chan struct{} // closed when conn is not the stream's any more; nil if that is nobody's concern
-	expiry     *time.Timer   // ends a standalone stream whose client stays away; may be nil
+	conn       *eventStream  // nil while the client is disconnected
+	connDone   chan struct{} // closed when the stream stops using conn; nil if conn is the response to a POST
+	expiry     *time.Timer   // ends a standalone stream if its client does not reconnect; may be nil
 }
 
-// feed is what the standalone stream of a session tells of, and the session.
+// feed is the session of a standalone stream and the queue of its notifications.
 type feed struct {
 	live          *legacy.StoredSession // released when the stream ends
-	taken         <-chan struct{}
+	taken         <-chan struct{}       // closed when another standalone stream takes over
 	notifications *legacy.NotificationQueue
 }
 
-// A held event is its message behind one byte, which tells whether it is the last.
+// Kinds of log entries. An entry is a kind followed by the message.
 const (
-	entryMessage = 'm'
-	entryFinal   = 'f'
+	entryMessage = 'm' // more entries follow
+	entryFinal   = 'f' // the last entry of the stream
 )
 
+// lock acquires sendLock. The error is the cause of ctx.
 func (s *sessionStream) lock(ctx context.Context) error {
 	select {
 	case s.sendLock <- struct{}{}:
@@ -71,9 +71,8 @@ func (s *sessionStream) lock(ctx context.Context) error {
 
 func (s *sessionStream) unlock() { <-s.sendLock }
 
-// send sends a message, which is the last one or not. It waits for a reader who is
-// slow, but not for one who is away: the message is held, and that is all. The error
-// is the context's.
+// send logs a message of the given kind and sends it on the connection, if there is one.
+// It waits for a slow reader. The error is the cause of ctx. send does not retain message.
 func (s *sessionStream) send(ctx context.Context, message []byte, kind byte) error {
 	if err := s.lock(ctx); err != nil {
 		return err
@@ -81,7 +80,7 @@ func (s *sessionStream) send(ctx context.Context, message []byte, kind byte) err
 	defer s.unlock()
 	conn := s.connection()
 	if conn != nil {
-		// Before the event has a number: if it is not sent after all, nothing is missing.
+		// Wait before the event has a number: if the wait fails, the numbers have no gap.
 		if err := conn.await(ctx); err != nil {
 			if ctx.Err() != nil {
 				return err
@@ -101,8 +100,8 @@ func (s *sessionStream) send(ctx context.Context, message []byte, kind byte) err
 	return nil
 }
 
-// hold keeps an event and returns its number; 0 if it cannot be kept. It is called in
-// turn.
+// record logs an event and returns its number, or 0 if it cannot be logged. The caller
+// holds sendLock.
 func (s *sessionStream) record(message []byte, kind byte) uint64 {
 	s.mu.Lock()
 	seq, skip := s.last+1, s.incomplete || s.ended
@@ -126,8 +125,8 @@ func (s *sessionStream) record(message []byte, kind byte) uint64 {
 	s.mu.Unlock()
 	switch {
 	case err != nil:
-		s.all.logger.Warn("an event is not held: its stream cannot be resumed any more", "error", err)
-	case dropped: // meanwhile
+		s.all.logger.Warn("cannot log an event: its stream can no longer be resumed", "error", err)
+	case dropped: // the session ended meanwhile
 		s.all.drop(s.key.Group)
 	}
 	return seq
@@ -141,17 +140,17 @@ func (s *sessionStream) connection() *eventStream {
 
 var errTakenOver = errors.New("another connection has taken over the stream")
 
-// errNotHeld: there is no such event, or its stream is not held any more.
-var errUnknownEvent = errors.New("the session has no such event, or no longer")
+// errUnknownEvent means that an event id names no event in the log of the session.
+var errUnknownEvent = errors.New("event not found in the session")
 
-// after returns the messages that follow the event with number seq. The error is
-// errNotHeld, store.ErrPurged if some of them are not held any more, or the store's.
+// eventsAfter returns the messages after event seq. The error is errUnknownEvent,
+// store.ErrPurged if some of the messages are no longer logged, or that of the store.
 func (s *sessionStream) eventsAfter(ctx context.Context, seq uint64) (messages [][]byte, err error) {
 	s.mu.Lock()
 	last, incomplete, ended := s.last, s.incomplete, s.ended
 	s.mu.Unlock()
 	switch {
-	case incomplete, ended && s.feed != nil: // nobody knows what has changed since
+	case incomplete, ended && s.feed != nil: // notifications after the end are not logged
 		return nil, store.ErrPurged
 	case !s.replay && seq > last:
 		return nil, errUnknownEvent
@@ -168,13 +167,13 @@ func (s *sessionStream) eventsAfter(ctx context.Context, seq uint64) (messages [
 		return nil, err
 	}
 	final := entries
-	if s.replay && len(entries) == 0 { // the client has it all, if this is all
+	if s.replay && len(entries) == 0 { // the client has all events if event seq is the final one
 		if final, err = s.all.log.ReadAfter(ctx, s.key, seq-1); err != nil {
 			return nil, err
 		}
 	}
 	if s.replay && final[len(final)-1][0] != entryFinal {
-		return nil, fmt.Errorf("%w: the stream has ended, and its last event is not held", store.ErrPurged)
+		return nil, fmt.Errorf("%w: the stream has ended and its last event is not logged", store.ErrPurged)
 	}
 	for i, entry := range entries {
 		entries[i] = entry[1:]
@@ -182,17 +181,17 @@ func (s *sessionStream) eventsAfter(ctx context.Context, seq uint64) (messages [
 	return entries, nil
 }
 
-// resume gives the stream another connection, on which it goes on behind event seq.
-// Whatever connection it had ends. Left is closed when this one is to end. The error
-// is that of after, or the context's.
+// resume makes conn the connection of the stream and sends it the events after seq. The
+// previous connection ends. connDone is closed when the stream stops using conn. The
+// error is that of eventsAfter or the cause of ctx.
 func (s *sessionStream) resume(ctx context.Context, seq uint64, conn *eventStream) (connDone <-chan struct{}, err error) {
 	if _, err := s.eventsAfter(ctx, seq); err != nil {
-		return nil, err // nobody's connection ends for that
+		return nil, err // before the previous connection ends
 	}
-	s.dropConnection() // or else this would wait for whoever waits for the reader of it
+	s.dropConnection() // a send that waits for its reader holds sendLock
 	defer func() {
 		if err != nil {
-			s.disconnected(nil) // the connection that was cut does not come back
+			s.disconnected(nil) // the stream has no connection now
 		}
 	}()
 	if err := s.lock(ctx); err != nil {
@@ -203,7 +202,7 @@ func (s *sessionStream) resume(ctx context.Context, seq uint64, conn *eventStrea
 	if err != nil {
 		return nil, err
 	}
-	s.dropConnection() // somebody was faster
+	s.dropConnection() // another connection may have resumed the stream first
 	conn.enqueue(appendComment)
 	for i, message := range messages {
 		conn.enqueue(func(dst []byte) []byte {
@@ -213,8 +212,8 @@ func (s *sessionStream) resume(ctx context.Context, seq uint64, conn *eventStrea
 	return s.connect(conn), nil
 }
 
-// connect makes conn the connection of the stream. Left is closed when it is so no
-// more.
+// connect makes conn the connection of the stream. connDone is closed when the stream
+// stops using it.
 func (s *sessionStream) connect(conn *eventStream) (connDone <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,7 +224,7 @@ func (s *sessionStream) connect(conn *eventStream) (connDone <-chan struct{}) {
 	return s.connDone
 }
 
-// cut ends the connection that the stream has.
+// dropConnection ends the connection of the stream, if there is one.
 func (s *sessionStream) dropConnection() {
 	s.mu.Lock()
 	conn, connDone := s.conn, s.connDone
@@ -242,10 +241,11 @@ func (s *sessionStream) dropConnection() {
 	}
 }
 
-// away notes that a connection has ended without the stream having ended; nil, if it was
-// cut for another that has not come. Who waits for changes comes back soon, or begins anew.
+// disconnected records that conn has ended and the stream has not. A nil conn means that
+// dropConnection has ended the connection and no other has replaced it. A standalone
+// stream ends unless its client reconnects within logTTL.
 func (s *sessionStream) disconnected(conn *eventStream) {
-	over := s.all.isClosed() // nobody comes back to a server that shuts down
+	over := s.all.isClosed() // no client reconnects to a server that shuts down
 	s.mu.Lock()
 	if s.conn != conn {
 		s.mu.Unlock()
@@ -264,8 +264,9 @@ func (s *sessionStream) disconnected(conn *eventStream) {
 	}
 }
 
-// pause ends the connection of the stream while the stream goes on. The client is told
-// to come back after some time.
+// closeConnection ends the connection of the stream but not the stream. It asks the
+// client to reconnect after retry. The error is rpc.ErrUnsupported if the stream cannot
+// be resumed or the connection cannot be closed, or the cause of ctx.
 func (s *sessionStream) closeConnection(ctx context.Context, retry time.Duration) error {
 	if err := s.lock(ctx); err != nil {
 		return err
@@ -275,14 +276,14 @@ func (s *sessionStream) closeConnection(ctx context.Context, retry time.Duration
 	conn, connDone, seq, incomplete := s.conn, s.connDone, s.last, s.incomplete
 	s.mu.Unlock()
 	switch {
-	case conn == nil: // the client is away
+	case conn == nil: // the client is disconnected
 		return nil
 	case incomplete:
-		return fmt.Errorf("%w: what the client would come back for is not held", rpc.ErrUnsupported)
+		return fmt.Errorf("%w: an event of the stream is not logged", rpc.ErrUnsupported)
 	}
 	conn.enqueue(func(dst []byte) []byte { return appendPriming(dst, s.key.Stream, seq, retry.Milliseconds()) })
 	if connDone == nil && !conn.disconnect() {
-		return fmt.Errorf("%w: the connection cannot be ended ahead of the response", rpc.ErrUnsupported)
+		return fmt.Errorf("%w: cannot close the connection before the response", rpc.ErrUnsupported)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -296,8 +297,8 @@ func (s *sessionStream) closeConnection(ctx context.Context, retry time.Duration
 	return nil
 }
 
-// end says that nothing more is sent. What is held stays for its time. It may be
-// called more than once.
+// end ends the stream. Its log entries remain until they expire. end may be called more
+// than once.
 func (s *sessionStream) end() {
 	s.mu.Lock()
 	if s.ended {

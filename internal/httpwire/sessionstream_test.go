@@ -18,7 +18,7 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// sessionServer returns a server with one open session. Its streams are in log.
+// sessionServer returns a server with one open session, whose events are in log.
 func sessionServer(t *testing.T, log store.Log) (*Server, *legacy.StoredSession) {
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
@@ -39,9 +39,9 @@ func sessionServer(t *testing.T, log store.Log) (*Server, *legacy.StoredSession)
 	return s, live
 }
 
-// standaloneOf begins a standalone stream as a GET does, and attends to it in another
-// goroutine.
-func (s *Server) standaloneOf(t *testing.T, live *legacy.StoredSession) (attended <-chan struct{}) {
+// startStandalone starts a standalone stream as a GET request does. The returned channel
+// is closed when the stream's connection is done.
+func (s *Server) startStandalone(t *testing.T, live *legacy.StoredSession) <-chan struct{} {
 	t.Helper()
 	done := make(chan struct{})
 	conn := &eventStream{w: newReader(), ctx: t.Context()}
@@ -54,16 +54,16 @@ func (s *Server) standaloneOf(t *testing.T, live *legacy.StoredSession) (attende
 	return done
 }
 
-// Whoever comes back for a stream and goes before it is theirs has cut off the
-// connection before: nobody has the stream then, and it ends as when its client is away.
-func TestAStandaloneStreamEndsAfterATakeoverThatFails(t *testing.T) {
+// A client that resumes a stream and disconnects before it has taken over has ended the
+// previous connection. The stream then expires as if its client had disconnected.
+func TestStandaloneStreamExpiresAfterFailedTakeover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, live := sessionServer(t, store.NewMemory(store.MemoryOptions{}))
-		attended := s.standaloneOf(t, live)
+		served := s.startStandalone(t, live)
 		group := groupOf(live.Key())
 		stream := s.Streams.standalone(group)[0]
 
-		if err := stream.lock(t.Context()); err != nil { // somebody sends
+		if err := stream.lock(t.Context()); err != nil { // another goroutine sends
 			t.Fatal(err)
 		}
 		gone, cancel := context.WithCancel(t.Context())
@@ -72,26 +72,26 @@ func TestAStandaloneStreamEndsAfterATakeoverThatFails(t *testing.T) {
 			t.Fatalf("resumed: %v", err)
 		}
 		stream.unlock()
-		<-attended
+		<-served
 
 		time.Sleep(logTTL - 1)
 		synctest.Wait()
 		if n := len(s.Streams.standalone(group)); n != 1 {
-			t.Errorf("%d streams while the client may come back", n)
+			t.Errorf("%d streams before the expiry, want 1", n)
 		}
 		time.Sleep(2 * time.Nanosecond)
 		synctest.Wait()
 		if n := len(s.Streams.standalone(group)); n != 0 {
-			t.Errorf("%d streams afterwards", n)
+			t.Errorf("%d streams after the expiry, want 0", n)
 		}
 	})
 }
 
-// The timer of a client that was away before goes on for nobody once another comes.
-func TestAStandaloneStreamThatIsTakenOverAfterAFailureGoesOn(t *testing.T) {
+// A resumed stream stops the expiry timer of its earlier disconnection.
+func TestResumedStandaloneStreamDoesNotExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, live := sessionServer(t, store.NewMemory(store.MemoryOptions{}))
-		s.standaloneOf(t, live)
+		s.startStandalone(t, live)
 		stream := s.Streams.standalone(groupOf(live.Key()))[0]
 		stream.disconnected(stream.connection())
 		stream.disconnected(nil)
@@ -102,7 +102,7 @@ func TestAStandaloneStreamThatIsTakenOverAfterAFailureGoesOn(t *testing.T) {
 		time.Sleep(2 * logTTL)
 		select {
 		case <-stream.done:
-			t.Error("it has ended though its client is there")
+			t.Error("the stream has ended while its client is connected")
 		default:
 		}
 		stream.end()
@@ -110,34 +110,34 @@ func TestAStandaloneStreamThatIsTakenOverAfterAFailureGoesOn(t *testing.T) {
 	})
 }
 
-// T11: of two streams that begin at the same time the later one stays, whichever of
-// them looks for the other first.
-func TestT11AStreamEndsOnlyThoseThatItHasTakenOver(t *testing.T) {
+// T11: if two standalone streams begin at the same time, the later one remains, whichever
+// calls endTakenOver first.
+func TestT11StreamEndsOnlyOlderStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, live := sessionServer(t, store.NewMemory(store.MemoryOptions{}))
 		group := groupOf(live.Key())
-		s.standaloneOf(t, live)
+		s.startStandalone(t, live)
 		stream := s.Streams.standalone(group)[0]
-		s.Streams.endTakenOver(group) // as somebody does who came earlier and is late
+		s.Streams.endTakenOver(group) // a late call for an older stream
 		select {
 		case <-stream.done:
-			t.Error("nobody has taken it over")
+			t.Error("the stream has ended without a newer one")
 		default:
 		}
 		next, err := s.Sessions.Open(t.Context(), principal.Anonymous, live.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.standaloneOf(t, next)
+		s.startStandalone(t, next)
 		if all := s.Streams.standalone(group); len(all) != 1 || all[0] == stream {
-			t.Errorf("%d streams are there, want the later one", len(all))
+			t.Errorf("%d streams remain, want only the later one", len(all))
 		}
 		s.Streams.close()
 	})
 }
 
-// A stream whose client went before anything was sent has no response to end.
-func TestTheConnectionOfAStreamThatHasNotBegunIsNotClosed(t *testing.T) {
+// If the client disconnects before the response begins, CloseStream closes nothing.
+func TestCloseStreamIgnoresResponseThatHasNotBegun(t *testing.T) {
 	s, live := sessionServer(t, store.NewMemory(store.MemoryOptions{}))
 	defer live.Release()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -145,7 +145,7 @@ func TestTheConnectionOfAStreamThatHasNotBegunIsNotClosed(t *testing.T) {
 	a := new(answerStream)
 	a.begin(s, live, &http.Request{ProtoMajor: 1, ProtoMinor: 1}, conn)
 	if a.ensureStream() == nil {
-		t.Fatal("there is no stream")
+		t.Fatal("the response has no stream")
 	}
 	cancel()
 	if err := a.CloseStream(t.Context(), 0); err != nil {
@@ -155,7 +155,7 @@ func TestTheConnectionOfAStreamThatHasNotBegunIsNotClosed(t *testing.T) {
 	conn.end()
 }
 
-// hijacked is a ResponseWriter whose connection is not there any more.
+// hijacked is a ResponseWriter whose connection is already hijacked.
 type hijacked struct{ *reader }
 
 // Hijack implements http.Hijacker.
@@ -163,13 +163,13 @@ func (hijacked) Hijack() (_ net.Conn, _ *bufio.ReadWriter, err error) {
 	return nil, nil, http.ErrHijacked
 }
 
-// flaky is a Log that fails after the given number of reads.
+// flaky is a store.Log that fails after the given number of reads.
 type flaky struct {
 	store.Log
 	reads int
 }
 
-var errFlaky = errors.New("the store is away")
+var errFlaky = errors.New("store unavailable")
 
 func (f *flaky) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) ([][]byte, error) {
 	if f.reads--; f.reads < 0 {
@@ -178,8 +178,8 @@ func (f *flaky) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) 
 	return f.Log.ReadAfter(ctx, key, seq)
 }
 
-// I10: what is sent again is known for as long as it is sent, and no longer.
-func TestAStreamThatCannotBeSentAgainIsForgotten(t *testing.T) {
+// I10: a replayed stream is registered only while it is sent.
+func TestReplayedStreamIsRemovedAfterAnError(t *testing.T) {
 	kv := &flaky{Log: store.NewMemory(store.MemoryOptions{}), reads: 1}
 	s, live := sessionServer(t, kv)
 	defer live.Release()
@@ -196,6 +196,6 @@ func TestAStreamThatCannotBeSentAgainIsForgotten(t *testing.T) {
 		t.Errorf("status %d", w.begun())
 	}
 	if n := len(s.Streams.sessions); n != 0 {
-		t.Errorf("%d sessions have streams", n)
+		t.Errorf("%d sessions have streams, want 0", n)
 	}
 }

@@ -1,6 +1,8 @@
 package httpwire
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,4 +62,62 @@ func TestT23TrackerKeepsEveryStreamAlive(t *testing.T) {
 			t.Errorf("after the timer restarted: got %q", w.text())
 		}
 	})
+}
+
+func TestTrackerIsIdleWhenTheLastRequestLeaves(t *testing.T) {
+	var tr tracker
+	for range 2 {
+		if !tr.enter() {
+			t.Fatal("rejected")
+		}
+	}
+	closing := tr.closingSignal()
+	idle := tr.close()
+	<-closing
+	<-tr.closingSignal()
+	if tr.enter() {
+		t.Error("enter succeeds after close")
+	}
+	tr.leave()
+	select {
+	case <-idle:
+		t.Error("idle with one request in flight")
+	default:
+	}
+	tr.leave()
+	<-idle
+	<-tr.close()
+}
+
+func TestTrackerLimitsRequestsInFlight(t *testing.T) {
+	tr := tracker{n: maxRequests - 1}
+	if !tr.enter() {
+		t.Fatal("rejected below the limit")
+	}
+	if tr.enter() {
+		t.Error("accepted above the limit")
+	}
+	tr.leave()
+	if !tr.enter() {
+		t.Error("rejected after a request has ended")
+	}
+}
+
+// A request that arrives after cancelAll is cancelled too.
+func TestTrackerCancelsLateRequests(t *testing.T) {
+	var tr tracker
+	early, cancel := context.WithCancelCause(t.Context())
+	tr.watch(&trackedRequest{cancel: cancelFunc(cancel)}, time.Second)
+	forgotten, cancel2 := context.WithCancelCause(t.Context())
+	f := &trackedRequest{cancel: cancelFunc(cancel2)}
+	tr.watch(f, time.Second)
+	tr.watch(&trackedRequest{}, time.Second)
+	tr.forget(f)
+	tr.cancelAll()
+	late, cancel3 := context.WithCancelCause(t.Context())
+	tr.watch(&trackedRequest{cancel: cancelFunc(cancel3)}, time.Second)
+	if !errors.Is(context.Cause(early), errShutdown) || !errors.Is(context.Cause(late), errShutdown) || forgotten.Err() != nil {
+		t.Errorf("%v, %v, %v", context.Cause(early), context.Cause(late), forgotten.Err())
+	}
+	cancel2(nil)
 }

@@ -1,0 +1,84 @@
+package httpwire
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/parley-mcp/parley/internal/challenge"
+	"github.com/parley-mcp/parley/jsonrpc"
+)
+
+// respond sends the response as JSON, or as an event if e has begun or the client accepts
+// only an event stream. It sends nothing if the client has disconnected.
+func (s *Server) respond(r *http.Request, e *eventStream, status int, out []byte) {
+	if e.ctx.Err() != nil {
+		return
+	}
+	if !s.asJSON(r, e) {
+		_ = e.write(e.ctx, func(dst []byte) []byte { return appendEvent(dst, "", out) })
+		return
+	}
+	s.reply(e.w, r, status, out)
+}
+
+// asJSON reports whether to send the response as one JSON body. If so, it prevents e from
+// starting.
+func (s *Server) asJSON(r *http.Request, e *eventStream) bool {
+	return (accepts(r.Header, "application/json") || s.missingScopes(r)) && !e.claim()
+}
+
+// missingScopes reports whether a handler requires scopes that the token of r does not
+// grant. The response is then a challenge.
+func (s *Server) missingScopes(r *http.Request) bool {
+	return s.Auth != nil && challenge.MissingScopes(r.Context()) != nil
+}
+
+// reply sends a JSON body. If scopes are missing, the status and headers are those of a
+// challenge.
+func (s *Server) reply(w http.ResponseWriter, r *http.Request, status int, body []byte) {
+	if s.missingScopes(r) {
+		status = s.challenge(w, r)
+	}
+	reply(w, r, status, body)
+}
+
+var jsonType = []string{"application/json"}
+
+// reply sends a JSON body. The write has a deadline, so a client that stops reading cannot
+// block the handler.
+func reply(w http.ResponseWriter, r *http.Request, status int, body []byte) {
+	h := w.Header()
+	h["Content-Type"] = jsonType
+	if len(body) > 2048 { // net/http sets it for smaller bodies
+		h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
+	w.WriteHeader(status)
+	if len(body) <= largeReply {
+		_, _ = w.Write(body)
+		return
+	}
+	rc := http.NewResponseController(w)
+	_ = rc.SetWriteDeadline(time.Now().Add(writeTimeout + time.Duration(len(body)/slowestReader)*time.Second))
+	_, _ = w.Write(body)
+	_ = rc.SetWriteDeadline(deadlineOf(r.Context()))
+}
+
+const (
+	largeReply    = 64 << 10 // size of a reply from which the write has a deadline, in bytes
+	slowestReader = 32 << 10 // rate at which a client must read a large reply, in bytes per second
+)
+
+// reject sends e as a JSON-RPC error with an HTTP status.
+func reject(w http.ResponseWriter, status int, id jsonrpc.ID, e *jsonrpc.Error) {
+	h := w.Header()
+	h["Content-Type"] = jsonType
+	w.WriteHeader(status)
+	_, _ = w.Write(jsonrpc.AppendError(nil, id, e, false))
+}
+
+// rejectMethod rejects a request whose HTTP method is not in allow.
+func rejectMethod(w http.ResponseWriter, allow string) {
+	w.Header()["Allow"] = []string{allow}
+	reject(w, http.StatusMethodNotAllowed, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "method not allowed: use " + allow})
+}
