@@ -1,6 +1,7 @@
 //go:build !race
 
-// The race detector allocates, too.
+// The race detector allocates, so these tests run without it.
+
 package bench
 
 import (
@@ -16,17 +17,16 @@ import (
 	"github.com/parley-mcp/parley/mcptest"
 )
 
-// What has been reached, in allocations and bytes for one tools/call of a typed echo
-// tool, validation on. The budgets were 30, 3 KiB, 20 and 45.
+// The limits for one tools/call of a typed echo tool, with validation.
 const (
-	maxHTTPAllocs   = 6 // beyond what net/http does itself
+	maxHTTPAllocs   = 6 // without those of net/http
 	maxHTTPBytes    = 1650
 	maxStreamAllocs = 6
 	maxClientAllocs = 30 // our client and our server together, in memory
-	maxMoreAllocs   = 4  // our client and our server over HTTP, beyond the floor's
+	maxMoreAllocs   = 4  // our client and our server over HTTP, more than the baseline
 )
 
-// sink is the least http.ResponseWriter: what a handler costs shows, and nothing else.
+// sink is a http.ResponseWriter that allocates nothing.
 type sink struct {
 	header http.Header
 	status int
@@ -37,12 +37,12 @@ func (s *sink) Header() http.Header         { return s.header }
 func (s *sink) WriteHeader(status int)      { s.status = status }
 func (s *sink) Write(b []byte) (int, error) { s.n += len(b); return len(b), nil }
 
-// body is a request's body that can be read again and again.
+// body is the body of a request that can be read repeatedly.
 type body struct{ bytes.Reader }
 
 func (*body) Close() error { return nil }
 
-// handlerCost returns what one request costs the handler alone.
+// handlerCost returns the allocations and bytes of one request in the handler, without net/http.
 func handlerCost(t *testing.T, h http.Handler, m message) (allocs, size float64) {
 	t.Helper()
 	w := &sink{header: make(http.Header)}
@@ -88,18 +88,18 @@ func TestAllocationsOverHTTP(t *testing.T) {
 		allocs, size := handlerCost(t, s, m)
 		t.Logf("%s: %v allocations, %v bytes", m.name, allocs, size)
 		if allocs > maxHTTPAllocs || size > maxHTTPBytes {
-			t.Errorf("%s: %v allocations and %v bytes, more than %d and %d", m.name, allocs, size, maxHTTPAllocs, maxHTTPBytes)
+			t.Errorf("%s: %v allocations and %v bytes, the limits are %d and %d", m.name, allocs, size, maxHTTPAllocs, maxHTTPBytes)
 		}
 	}
 }
 
-func TestAllocationsOverAStream(t *testing.T) {
+func TestAllocationsOverStream(t *testing.T) {
 	for _, m := range []message{modernCall, legacyCall} {
 		peer := newStreamPeer(t, newServer(), m)
 		allocs, _ := cost(func() { peer.roundTrip(t) })
 		t.Logf("%s: %v allocations", m.name, allocs)
 		if allocs > maxStreamAllocs {
-			t.Errorf("%s: %v allocations, more than %d", m.name, allocs, maxStreamAllocs)
+			t.Errorf("%s: %v allocations, the limit is %d", m.name, allocs, maxStreamAllocs)
 		}
 	}
 }
@@ -109,13 +109,13 @@ func TestAllocationsInMemory(t *testing.T) {
 	allocs, _ := cost(func() { callEcho(t, c) })
 	t.Logf("%v allocations", allocs)
 	if allocs > maxClientAllocs {
-		t.Errorf("%v allocations, more than %d", allocs, maxClientAllocs)
+		t.Errorf("%v allocations, the limit is %d", allocs, maxClientAllocs)
 	}
 }
 
-func TestAllocationsOfAClientOverHTTP(t *testing.T) {
-	call := floorClient(t)
-	floor, _ := cost(func() { call(1) })
+func TestAllocationsOfClientOverHTTP(t *testing.T) {
+	call := baselineClient(t)
+	baseline, _ := cost(func() { call(1) })
 	for _, r := range []mcp.Revision{mcp.V20260728, mcp.V20251125} {
 		endpoint := httptest.NewServer(newServer())
 		defer endpoint.Close()
@@ -125,9 +125,9 @@ func TestAllocationsOfAClientOverHTTP(t *testing.T) {
 		}
 		defer c.Close()
 		allocs, _ := cost(func() { callEcho(t, c) })
-		t.Logf("%s: %v allocations, %v more than the floor's", r, allocs, allocs-floor)
-		if allocs > floor+maxMoreAllocs {
-			t.Errorf("%s: %v allocations, more than %v and %d", r, allocs, floor, maxMoreAllocs)
+		t.Logf("%s: %v allocations, %v more than the baseline", r, allocs, allocs-baseline)
+		if allocs > baseline+maxMoreAllocs {
+			t.Errorf("%s: %v allocations, the limit is %d more than the %v of the baseline", r, allocs, maxMoreAllocs, baseline)
 		}
 	}
 }

@@ -22,48 +22,47 @@ import (
 
 var echoResult = []byte(`{"content":[{"type":"text","text":"` + text + `"}]}`)
 
-// tools/call over HTTP, 16 connections, beside a handler that decodes the body
-// once and answers bytes of the same size.
+// BenchmarkHTTPCall measures tools/call over HTTP with 16 connections. The baseline is a handler that decodes the body once
+// and writes a response of the same size.
 func BenchmarkHTTPCall(b *testing.B) {
 	s := newServer()
 	for _, m := range []message{modernCall, openSession(b, s)} {
 		b.Run(m.name, func(b *testing.B) {
-			floor := newHTTPDriver(b, floorHandler(echoResult), m, 16)
+			baseline := newHTTPDriver(b, baselineHandler(echoResult), m, 16)
 			ours := newHTTPDriver(b, s, m, 16)
-			beside(b, floor.run(b), ours.run(b))
+			compare(b, baseline.run(b), ours.run(b))
 		})
 	}
 }
 
-// tools/call over a byte stream, 64 in flight, beside a loop that decodes each
-// line once.
+// BenchmarkStreamCall measures tools/call over a byte stream with 64 calls in flight. The baseline decodes each line once.
 func BenchmarkStreamCall(b *testing.B) {
 	for _, m := range []message{modernCall, legacyCall} {
 		b.Run(m.name, func(b *testing.B) {
-			floor := newLineDriver(b, m, func(in, out *os.File) { floorStream(in, out, echoResult) })
+			baseline := newLineDriver(b, m, func(in, out *os.File) { baselineStream(in, out, echoResult) })
 			ours := newLineDriver(b, m, func(in, out *os.File) {
 				_ = newServer().ServeConn(context.Background(), transport.Stream(twoFiles{in, out}, transport.StreamOptions{}))
 			})
 			if m.name != modernCall.name {
 				ours.open(b)
 			}
-			beside(b, floor.run(b), ours.run(b))
+			compare(b, baseline.run(b), ours.run(b))
 		})
 	}
 }
 
-// Our client and our server in one process and memory, beside two goroutines that
-// encode and decode each part of a call once.
+// BenchmarkClientInMemory measures our client with our server in memory. The baseline is two goroutines that encode and
+// decode each part of a call once.
 func BenchmarkClientInMemory(b *testing.B) {
 	requests, responses := make(chan []byte), make(chan []byte)
 	defer close(requests)
-	go floorPeer(requests, responses)
+	go baselinePeer(requests, responses)
 	id := 0
 	c := mcptest.Dial(b, newServer())
-	beside(b, func(n int) {
+	compare(b, func(n int) {
 		for range n {
 			id++
-			floorCall(b, id, requests, responses)
+			baselineCall(b, id, requests, responses)
 		}
 	}, func(n int) {
 		for range n {
@@ -72,11 +71,11 @@ func BenchmarkClientInMemory(b *testing.B) {
 	})
 }
 
-// Our client and our server over the loopback interface.
+// BenchmarkClientHTTP measures our client with our server over the loopback interface.
 func BenchmarkClientHTTP(b *testing.B) {
 	for _, r := range []mcp.Revision{mcp.V20260728, mcp.V20251125} {
 		b.Run(string(r), func(b *testing.B) {
-			floor := floorClient(b)
+			baseline := baselineClient(b)
 			endpoint := httptest.NewServer(newServer())
 			b.Cleanup(endpoint.Close)
 			c, err := (&client.Dialer{Revision: r}).Dial(b.Context(), client.URL(endpoint.URL))
@@ -84,7 +83,7 @@ func BenchmarkClientHTTP(b *testing.B) {
 				b.Fatal(err)
 			}
 			b.Cleanup(func() { c.Close() })
-			beside(b, floor, func(n int) {
+			compare(b, baseline, func(n int) {
 				for range n {
 					callEcho(b, c)
 				}
@@ -93,10 +92,10 @@ func BenchmarkClientHTTP(b *testing.B) {
 	}
 }
 
-// floorClient is a net/http client that sends prepared bytes to the floor's handler
-// and decodes the response once.
-func floorClient(b testing.TB) func(n int) {
-	s := httptest.NewServer(floorHandler(echoResult))
+// baselineClient returns a function that sends a prepared request to the baseline handler with net/http and decodes the
+// response once.
+func baselineClient(b testing.TB) func(n int) {
+	s := httptest.NewServer(baselineHandler(echoResult))
 	b.Cleanup(s.Close)
 	return func(n int) {
 		for range n {
@@ -112,7 +111,7 @@ func floorClient(b testing.TB) func(n int) {
 				b.Fatal(err)
 			}
 			var m struct {
-				Result floorContent `json:"result"`
+				Result baselineContent `json:"result"`
 			}
 			data, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
@@ -123,13 +122,13 @@ func floorClient(b testing.TB) func(n int) {
 	}
 }
 
-// tools/list of 1,000 tools over HTTP.
+// BenchmarkListTools measures tools/list of 1,000 tools over HTTP.
 func BenchmarkListTools(b *testing.B) {
 	s := newServer()
 	for i := range 999 {
 		server.AddTool(s, mcp.Tool{Name: fmt.Sprintf("tool-%03d", i), Description: "One of many tools that a model can call."},
 			func(context.Context, struct {
-				Query string `json:"query" doc:"what to look for"`
+				Query string `json:"query" doc:"search terms"`
 				Limit int    `json:"limit,omitempty" minimum:"1" maximum:"100"`
 			}) (string, error) {
 				return "", nil
@@ -144,15 +143,15 @@ func BenchmarkListTools(b *testing.B) {
 		}
 	}
 	ours := newHTTPDriver(b, s, m, 1)
-	floor := newHTTPDriver(b, floorHandler(listOf(b, s)), m, 1)
-	beside(b, floor.run(b), ours.run(b))
+	baseline := newHTTPDriver(b, baselineHandler(listOf(b, s)), m, 1)
+	compare(b, baseline.run(b), ours.run(b))
 }
 
-// A result of 1 MiB of text over HTTP.
+// BenchmarkBigResult measures a result with 1 MiB of text over HTTP.
 func BenchmarkBigResult(b *testing.B) {
 	big := strings.Repeat("A line of text, \"quoted\" here and there.\n", 1<<20/41)
 	s := newServer()
-	server.AddTool(s, mcp.Tool{Name: "big", Description: "Says a lot."},
+	server.AddTool(s, mcp.Tool{Name: "big", Description: "Return a long text."},
 		func(context.Context, struct{}) (string, error) { return big, nil })
 	m := modernCall
 	m.body = []byte(strings.Replace(string(m.body), `"name":"echo","arguments":{"text":"`+text+`"}`, `"name":"big"`, 1))
@@ -168,8 +167,8 @@ func BenchmarkBigResult(b *testing.B) {
 	}
 	b.SetBytes(int64(len(result)))
 	ours := newHTTPDriver(b, s, m, 1)
-	floor := newHTTPDriver(b, floorHandler(result), m, 1)
-	beside(b, floor.run(b), ours.run(b))
+	baseline := newHTTPDriver(b, baselineHandler(result), m, 1)
+	compare(b, baseline.run(b), ours.run(b))
 }
 
 func listOf(b *testing.B, s *server.Server) []byte {
@@ -198,7 +197,7 @@ func (t twoFiles) Close() error {
 	return t.out.Close()
 }
 
-// lineDriver writes requests to a pipe and counts the lines that come back.
+// lineDriver writes requests to a pipe and counts the lines of the responses.
 type lineDriver struct {
 	request []byte
 	in      *os.File // to the server
@@ -233,7 +232,7 @@ func pipe(b *testing.B) (r, w *os.File) {
 	return r, w
 }
 
-// open has the handshake.
+// open performs the handshake.
 func (d *lineDriver) open(b *testing.B) {
 	for _, m := range []message{initialize, initialized} {
 		if _, err := d.in.Write(append(append([]byte(nil), m.body...), '\n')); err != nil {
@@ -245,8 +244,7 @@ func (d *lineDriver) open(b *testing.B) {
 	}
 }
 
-// run makes n calls, with as many in flight as there may be: it writes a request
-// for each response that it has read at once. Their ids differ.
+// run returns a function that makes n calls. It keeps linesInFlight calls in flight, each with its own id.
 func (d *lineDriver) run(b *testing.B) func(n int) {
 	id := 0
 	var batch []byte
@@ -274,13 +272,13 @@ func (d *lineDriver) run(b *testing.B) func(n int) {
 	}
 }
 
-// The floor of our client and server together: no sessions, no dispatch, no validation.
-type floorParams struct {
+// The baseline of our client with our server has no sessions, no dispatch and no validation.
+type baselineParams struct {
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments"`
 }
 
-type floorMessage struct {
+type baselineMessage struct {
 	JSONRPC string          `json:"jsonrpc"`
 	ID      int             `json:"id"`
 	Method  string          `json:"method,omitempty"`
@@ -288,39 +286,39 @@ type floorMessage struct {
 	Result  json.RawMessage `json:"result,omitempty"`
 }
 
-type floorContent struct {
+type baselineContent struct {
 	Content []struct {
 		Type string `json:"type"`
 		Text string `json:"text"`
 	} `json:"content"`
 }
 
-func floorPeer(requests <-chan []byte, responses chan<- []byte) {
+func baselinePeer(requests <-chan []byte, responses chan<- []byte) {
 	for data := range requests {
-		var m floorMessage
-		var p floorParams
+		var m baselineMessage
+		var p baselineParams
 		var a echoArgs
 		if json.Unmarshal(data, &m) != nil || json.Unmarshal(m.Params, &p) != nil || json.Unmarshal(p.Arguments, &a) != nil {
 			panic("malformed request")
 		}
-		result := floorContent{}
+		result := baselineContent{}
 		result.Content = append(result.Content, struct {
 			Type string `json:"type"`
 			Text string `json:"text"`
 		}{"text", a.Text})
 		raw, _ := json.Marshal(result)
-		out, _ := json.Marshal(floorMessage{JSONRPC: "2.0", ID: m.ID, Result: raw})
+		out, _ := json.Marshal(baselineMessage{JSONRPC: "2.0", ID: m.ID, Result: raw})
 		responses <- out
 	}
 }
 
-func floorCall(b *testing.B, id int, requests chan<- []byte, responses <-chan []byte) {
+func baselineCall(b *testing.B, id int, requests chan<- []byte, responses <-chan []byte) {
 	a, _ := json.Marshal(echoArgs{text})
-	p, _ := json.Marshal(floorParams{"echo", a})
-	data, _ := json.Marshal(floorMessage{JSONRPC: "2.0", ID: id, Method: "tools/call", Params: p})
+	p, _ := json.Marshal(baselineParams{"echo", a})
+	data, _ := json.Marshal(baselineMessage{JSONRPC: "2.0", ID: id, Method: "tools/call", Params: p})
 	requests <- data
-	var m floorMessage
-	var result floorContent
+	var m baselineMessage
+	var result baselineContent
 	if err := json.Unmarshal(<-responses, &m); err != nil {
 		b.Fatal(err)
 	}

@@ -1,6 +1,5 @@
-// Package bench measures Parley beside floors that do no protocol work, in the
-// same run: `make bench` prints how long a call takes and the ratio to its floor.
+// Package bench compares Parley with baselines that do no protocol work, in the same run. make bench prints the time of a
+// call and %baseline, the speed in percent of the baseline's.
 //
-// What is exact are the allocations, so those are gates in the tests here. Times
-// are never tested.
+// Allocation counts are exact, so the tests have limits for them. Times have no limits.
 package bench

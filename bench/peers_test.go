@@ -16,20 +16,20 @@ import (
 const text = "the quick brown fox jumps over the lazy dog, and then some more"
 
 type echoArgs struct {
-	Text string `json:"text" doc:"what to say"`
+	Text string `json:"text" doc:"the text to return"`
 }
 
 func newServer() *server.Server {
 	s := &server.Server{
 		Name: "bench", Version: "1.0.0",
-		Limits: server.Limits{CallsPerSecond: 1e9, CallBurst: 1e9}, // counted, and never reached
+		Limits: server.Limits{CallsPerSecond: 1e9, CallBurst: 1e9}, // never reached
 	}
-	server.AddTool(s, mcp.Tool{Name: "echo", Description: "Says what it is told."},
+	server.AddTool(s, mcp.Tool{Name: "echo", Description: "Return the text."},
 		func(_ context.Context, in echoArgs) (string, error) { return in.Text, nil })
 	return s
 }
 
-// message is a request as its bytes, with the headers it has over HTTP.
+// message is the bytes of a request, with its headers over HTTP.
 type message struct {
 	name   string
 	body   []byte
@@ -58,7 +58,7 @@ var (
 	initialized = message{body: []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)}
 )
 
-// streamPeer is a client of a byte stream that does no more than it must.
+// streamPeer is a minimal client over a byte stream.
 type streamPeer struct {
 	conn transport.Conn
 	m    message

@@ -14,35 +14,33 @@ import (
 	"time"
 )
 
-// beside runs ours and its floor in turns, a little of each at a time, so that
-// both meet the same machine. It reports how long one of ours takes and which
-// percentage of the floor's speed it reaches.
-func beside(b *testing.B, floor, ours func(n int)) {
+// compare measures ours and its baseline in short turns, so that a change of the machine's speed affects both. It reports
+// the time of one run of ours, and its speed in percent of the baseline's.
+func compare(b *testing.B, baseline, ours func(n int)) {
 	b.Helper()
 	const turn = 256
-	floor(turn)
+	baseline(turn)
 	ours(turn)
 	b.ReportAllocs()
-	var floorTime, ourTime time.Duration
+	var baselineTime, ourTime time.Duration
 	b.ResetTimer()
 	for done := 0; done < b.N; done += turn {
 		n := min(turn, b.N-done)
 		b.StopTimer()
 		began := time.Now()
-		floor(n)
-		floorTime += time.Since(began)
+		baseline(n)
+		baselineTime += time.Since(began)
 		b.StartTimer()
 		began = time.Now()
 		ours(n)
 		ourTime += time.Since(began)
 	}
 	b.StopTimer()
-	b.ReportMetric(100*float64(floorTime)/float64(ourTime), "%floor")
+	b.ReportMetric(100*float64(baselineTime)/float64(ourTime), "%baseline")
 }
 
-// floorHandler reads the body, decodes id and method once and answers result,
-// whatever was asked.
-func floorHandler(result []byte) http.Handler {
+// baselineHandler reads the body, decodes id and method once, and answers every request with result.
+func baselineHandler(result []byte) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		var m envelope
@@ -68,8 +66,8 @@ func (m *envelope) answer(result []byte) []byte {
 	return append(append(out, result...), '}')
 }
 
-// floorStream reads lines, decodes each once and flushes when no more input is there.
-func floorStream(r io.Reader, w io.Writer, result []byte) {
+// baselineStream reads lines, decodes each once, answers it with result, and flushes when there is no more input.
+func baselineStream(r io.Reader, w io.Writer, result []byte) {
 	in, out := bufio.NewReaderSize(r, 64<<10), bufio.NewWriterSize(w, 64<<10)
 	for {
 		line, err := in.ReadSlice('\n')
@@ -88,8 +86,7 @@ func floorStream(r io.Reader, w io.Writer, result []byte) {
 	}
 }
 
-// httpDriver sends one request again and again over keep-alive connections, and
-// does no more with the responses than to find their end.
+// httpDriver sends one request repeatedly over keep-alive connections. It reads the responses without decoding them.
 type httpDriver struct {
 	request []byte
 	conns   []net.Conn
@@ -123,7 +120,7 @@ func wire(m message, host string) []byte {
 	return buf.Bytes()
 }
 
-// run makes n calls, shared among the connections.
+// run returns a function that makes n calls, distributed over the connections.
 func (d *httpDriver) run(b *testing.B) func(n int) {
 	return func(n int) {
 		var wg sync.WaitGroup
@@ -149,7 +146,7 @@ func (d *httpDriver) run(b *testing.B) func(n int) {
 	}
 }
 
-// skipResponse reads one response with a Content-Length, or in chunks.
+// skipResponse reads one response.
 func skipResponse(r *bufio.Reader) error {
 	resp, err := http.ReadResponse(r, nil)
 	if err != nil {

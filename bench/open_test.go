@@ -1,16 +1,12 @@
 package bench
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -20,15 +16,12 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// What lasts: streams of notifications, sessions and streams that are idle, and a
-// server that starts.
-
 const notices = 100 // progress notifications of one call
 
-// 100 progress notifications of one call, beside a handler that flushes each.
+// BenchmarkProgress measures a call with 100 progress notifications. The baseline is a handler that flushes each.
 func BenchmarkProgress(b *testing.B) {
 	s := newServer()
-	server.AddTool(s, mcp.Tool{Name: "count", Description: "Counts."},
+	server.AddTool(s, mcp.Tool{Name: "count", Description: "Count."},
 		func(ctx context.Context, _ struct{}) (string, error) {
 			for i := range notices {
 				if err := server.Progress(ctx, float64(i+1), notices, ""); err != nil {
@@ -46,12 +39,12 @@ func BenchmarkProgress(b *testing.B) {
 			m.header[name] = value
 		}
 	}
-	floor := newHTTPDriver(b, http.HandlerFunc(floorProgress), m, 1)
+	baseline := newHTTPDriver(b, http.HandlerFunc(baselineProgress), m, 1)
 	ours := newHTTPDriver(b, s, m, 1)
-	beside(b, floor.run(b), ours.run(b))
+	compare(b, baseline.run(b), ours.run(b))
 }
 
-func floorProgress(w http.ResponseWriter, r *http.Request) {
+func baselineProgress(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
 		return
 	}
@@ -64,7 +57,7 @@ func floorProgress(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "data: "+string((&envelope{ID: []byte("7")}).answer(echoResult))+"\n\n")
 }
 
-// heap is the memory in use, goroutines' stacks included.
+// heap returns the memory in use, with the stacks of goroutines.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()
@@ -73,10 +66,9 @@ func heap() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// Sessions that wait for their next request. The budget is 2,048 B each, and no
-// goroutine.
+// BenchmarkIdleSession measures the memory of a session without requests. The budget is 2,048 B and no goroutine.
 func BenchmarkIdleSession(b *testing.B) {
-	const n = 900 // of one address
+	const n = 900 // less than the limit for one address
 	var bytes, goroutines float64
 	for b.Loop() {
 		s := newServer()
@@ -93,12 +85,12 @@ func BenchmarkIdleSession(b *testing.B) {
 	b.ReportMetric(goroutines, "goroutines/session")
 }
 
-// Standalone event streams that wait, beside those of a handler that does nothing
-// else. The budget is 115 % of the floor's memory.
+// BenchmarkOpenStream measures the memory of an idle event stream. The baseline is a handler that only opens the stream.
+// The budget is 115 % of the memory of the baseline.
 func BenchmarkOpenStream(b *testing.B) {
 	var bytes, ratio float64
 	for b.Loop() {
-		floor := streamsCost(b, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		baseline := streamsCost(b, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			_, _ = io.WriteString(w, ":\n\n")
 			_ = http.NewResponseController(w).Flush()
@@ -106,13 +98,13 @@ func BenchmarkOpenStream(b *testing.B) {
 		}), func() message { return message{} })
 		s := newServer()
 		bytes = streamsCost(b, s, func() message { return openSession(b, s) })
-		ratio = 100 * bytes / floor
+		ratio = 100 * bytes / baseline
 	}
 	b.ReportMetric(bytes, "B/stream")
-	b.ReportMetric(ratio, "%floor-memory")
+	b.ReportMetric(ratio, "%baseline-memory")
 }
 
-// streamsCost is the memory of one of many open streams, its client's end included.
+// streamsCost returns the memory of an open stream, with the connection of its client.
 func streamsCost(b *testing.B, h http.Handler, open func() message) float64 {
 	const n = 400
 	s := httptest.NewServer(h)
@@ -148,8 +140,7 @@ func streamsCost(b *testing.B, h http.Handler, open func() message) float64 {
 	return float64(heap()-before) / n
 }
 
-// awaitComment reads the header of a response and the comment that begins its stream, or
-// the empty event that does.
+// awaitComment reads the header of a response and the first comment or empty event of its stream.
 func awaitComment(b *testing.B, c net.Conn) {
 	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
 	buf := make([]byte, 1024)
@@ -159,59 +150,5 @@ func awaitComment(b *testing.B, c net.Conn) {
 			b.Fatalf("%v after %q", err, seen)
 		}
 		seen += string(buf[:n])
-	}
-}
-
-// A server's start, until its first response, beside a program that only starts and
-// ends. The budget is 4 times the floor: 25 %.
-func BenchmarkStart(b *testing.B) {
-	dir := b.TempDir()
-	empty := filepath.Join(dir, "empty.go")
-	if err := os.WriteFile(empty, []byte("package main\n\nfunc main() {}\n"), 0o600); err != nil {
-		b.Fatal(err)
-	}
-	build := func(name, what string) string {
-		program := filepath.Join(dir, name)
-		if out, err := exec.Command("go", "build", "-o", program, what).CombinedOutput(); err != nil {
-			b.Fatalf("%v\n%s", err, out)
-		}
-		return program
-	}
-	floor, ours := build("floor", empty), build("ours", "../examples/hello")
-	var floorTime, ourTime time.Duration
-	for b.Loop() {
-		began := time.Now()
-		if err := exec.Command(floor).Run(); err != nil {
-			b.Fatal(err)
-		}
-		floorTime += time.Since(began)
-		began = time.Now()
-		startServer(b, ours)
-		ourTime += time.Since(began)
-	}
-	b.ReportMetric(float64(ourTime.Microseconds())/float64(b.N), "µs/start")
-	b.ReportMetric(100*float64(floorTime)/float64(ourTime), "%floor")
-}
-
-func startServer(b *testing.B, program string) {
-	cmd := exec.Command(program)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
-	if _, err := in.Write(append(initialize.body[:len(initialize.body):len(initialize.body)], '\n')); err != nil {
-		b.Fatal(err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	in.Close()
-	if err != nil || !strings.Contains(line, `"serverInfo"`) || cmd.Wait() != nil {
-		b.Fatal(line, err)
 	}
 }

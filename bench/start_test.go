@@ -1,0 +1,81 @@
+package bench
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// BenchmarkStart measures the hello server: the size of the program, and the time from its start to its first response
+// on standard output. The baselines are an echo program, which reads and writes one line, and a program that only ends.
+// The budgets are 10.5 MB and 3 times the echo program.
+func BenchmarkStart(b *testing.B) {
+	hello, echo, empty := build(b, "../examples/hello"), build(b, "./testdata/echo"), build(b, "./testdata/empty")
+	info, err := os.Stat(hello)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, program := range []string{hello, echo, empty} { // into the page cache
+		_ = exec.Command(program).Run()
+	}
+	var helloTime, echoTime, emptyTime time.Duration
+	for b.Loop() {
+		helloTime += startTime(b, hello, `"serverInfo"`)
+		echoTime += startTime(b, echo, `"initialize"`)
+		began := time.Now()
+		if err := exec.Command(empty).Run(); err != nil {
+			b.Fatal(err)
+		}
+		emptyTime += time.Since(began)
+	}
+	b.ReportMetric(0, "ns/op") // the three programs together
+	b.ReportMetric(float64(info.Size())/1e6, "MB")
+	b.ReportMetric(float64(helloTime.Microseconds())/float64(b.N), "µs/start")
+	b.ReportMetric(float64(helloTime)/float64(echoTime), "×echo")
+	b.ReportMetric(float64(helloTime)/float64(emptyTime), "×empty")
+}
+
+// build builds a program as its users do and returns its path.
+func build(b *testing.B, pkg string) string {
+	b.Helper()
+	program := filepath.Join(b.TempDir(), filepath.Base(pkg)+".exe")
+	if out, err := exec.Command("go", "build", "-o", program, pkg).CombinedOutput(); err != nil {
+		b.Fatalf("go build %s: %v\n%s", pkg, err, out)
+	}
+	return program
+}
+
+// startTime starts a program, sends initialize and returns the time until the response, which must contain want.
+func startTime(b *testing.B, program, want string) time.Duration {
+	b.Helper()
+	began := time.Now()
+	cmd := exec.Command(program)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := in.Write(append(initialize.body[:len(initialize.body):len(initialize.body)], '\n')); err != nil {
+		b.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	took := time.Since(began)
+	in.Close()
+	if err != nil || !strings.Contains(line, want) {
+		b.Fatalf("%s: response %q, %v", program, line, err)
+	}
+	if err := cmd.Wait(); err != nil {
+		b.Fatalf("%s: %v", program, err)
+	}
+	return took
+}
