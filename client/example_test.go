@@ -152,15 +152,6 @@ func ExampleCallTool() {
 	// true tool weather failed: no weather station in Atlantis
 }
 
-// A program that makes a single call needs no Client.
-func ExampleDialAndCall() {
-	target := inMemory(weatherServer()) // or client.Command("npx", "-y", "some-server")
-	w, err := client.DialAndCall[Weather](context.Background(), target, "weather", City{"Oslo"})
-	fmt.Println(w.Degrees, err)
-	// Output:
-	// -3.5 <nil>
-}
-
 func ExampleClient_CallTool() {
 	c := connect(weatherServer())
 	defer c.Close()

@@ -124,19 +124,6 @@ func CallTool[Out any](ctx context.Context, c *Client, name string, arguments an
 	return out, nil
 }
 
-// DialAndCall connects to target with the zero [Dialer], calls one tool as the function
-// [CallTool] does, and closes the connection. It is meant for programs that make a single
-// call. ctx limits the whole.
-func DialAndCall[Out any](ctx context.Context, target Target, name string, arguments any, options ...CallOption) (Out, error) {
-	c, err := Dial(ctx, target)
-	if err != nil {
-		var none Out
-		return none, err
-	}
-	defer c.Close()
-	return CallTool[Out](ctx, c, name, arguments, options...)
-}
-
 // textOf joins the text contents of a result with line breaks.
 func textOf(result *mcp.CallToolResult) string {
 	var texts []string
