@@ -24,14 +24,17 @@ type ChangeKind uint8
 // The kinds of changes.
 const (
 	// ToolsChanged means that the list of tools changed.
-	ToolsChanged ChangeKind = ChangeKind(rpc.ToolsChanged)
+	ToolsChanged ChangeKind = 1 << iota
 	// PromptsChanged means that the list of prompts changed.
-	PromptsChanged ChangeKind = ChangeKind(rpc.PromptsChanged)
+	PromptsChanged
 	// ResourcesChanged means that the list of resources or of resource templates changed.
-	ResourcesChanged ChangeKind = ChangeKind(rpc.ResourcesChanged)
+	ResourcesChanged
 	// ResourceUpdated means that the contents of the resource Change.URI changed.
-	ResourceUpdated ChangeKind = ChangeKind(rpc.ResourceUpdated)
+	ResourceUpdated
 )
+
+// The values are those of package rpc: an index out of range does not compile.
+var _ = [1]struct{}{}[ToolsChanged-ChangeKind(rpc.ToolsChanged)|ResourceUpdated-ChangeKind(rpc.ResourceUpdated)]
 
 // String returns the method of the notification without its prefix, such as
 // "tools/list_changed".

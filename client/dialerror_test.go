@@ -4,11 +4,16 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
+	"io/fs"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -36,6 +41,13 @@ func TestDialErrorHasStageAndAdvice(t *testing.T) {
 	rejecting := legacyServer()
 	rejecting.Answers["initialize"] = []string{`"error":{"code":-32603,"message":"try tomorrow"}`}
 	older, _ := target(rejecting)
+	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	defer secure.Close()
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	script := filepath.Join(t.TempDir(), "server")
+	if err := os.WriteFile(script, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		target client.Target
 		stage  client.DialStage
@@ -49,6 +61,8 @@ func TestDialErrorHasStageAndAdvice(t *testing.T) {
 		"not found":          {client.URL(answering(404, "no")), client.StageDiscover, nil, "check that the URL"},
 		"no TLS":             {client.URL(strings.Replace(answering(200, ""), "http:", "https:", 1)), client.StageDiscover, http.ErrSchemeMismatch, "use http://"},
 		"unavailable":        {client.URL(answering(503, "no")), client.StageDiscover, nil, "try again later"},
+		"unknown authority":  {client.URL(secure.URL), client.StageDiscover, nil, "x509: certificate signed by unknown authority; if you trust"},
+		"not executable":     {client.Command(script), client.StageConnect, fs.ErrPermission, "make the file of the command executable"},
 		"modern error":       {newer, client.StageDiscover, nil, "-32020"},
 		"handshake rejected": {older, client.StageInitialize, nil, "try tomorrow"},
 	} {

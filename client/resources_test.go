@@ -152,3 +152,17 @@ func TestMalformedResultsAreInvalid(t *testing.T) {
 		}
 	}
 }
+
+// Data from servers is decoded strictly: names of members are case-sensitive.
+func TestResultsAreDecodedStrictly(t *testing.T) {
+	s := modernServer()
+	s.Answers[mcp.MethodReadResource] = []string{`"result":{"contents":[{"uri":"note://a","text":"a","TEXT":"b","Text":"c"}],"Contents":[]}`}
+	s.Answers[mcp.MethodListTools] = []string{`"result":{"tools":[{"name":"a","NAME":"b","inputSchema":{"type":"object"}}],"Tools":[],"NextCursor":"x"}`}
+	c, _ := dial(t, s)
+	if got := text(t, c, "note://a"); got != "a" {
+		t.Errorf("resource %q, want a", got)
+	}
+	if got := names(t, c); got != "a" {
+		t.Errorf("tools %q, want a", got)
+	}
+}

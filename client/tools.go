@@ -99,8 +99,9 @@ func (e *ToolError) Error() string {
 }
 
 // CallTool calls a tool, as [Client.CallTool] does, and decodes its result into Out: the
-// structured content if there is any, otherwise the text. The text is taken as it is if Out
-// is string, and decoded as JSON if not. If the tool failed, the error is a *[ToolError].
+// structured content if there is any, otherwise the text. If Out is string, it receives the
+// text unchanged; otherwise the text must be JSON. If the tool failed, the error is a
+// *[ToolError].
 func CallTool[Out any](ctx context.Context, c *Client, name string, arguments any, options ...CallOption) (Out, error) {
 	var out Out
 	result, err := c.CallTool(ctx, name, arguments, options...)
