@@ -61,7 +61,7 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange,
 		c.Stream = &x.stream
 	}
 	defer s.end(x)
-	buf := buffers.Get().(*[]byte)
+	buf := rpc.NewBuffer()
 	out, reported := s.Modern.Engine.AppendReply(ctx, (*buf)[:0], c, s.Modern.Identity)
 	status := http.StatusOK
 	if reported != nil {
@@ -73,7 +73,7 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange,
 		s.respond(r, &x.stream, status, out)
 	}
 	x.stream.end()
-	recycle(buf, out)
+	rpc.FreeBuffer(buf, out)
 }
 
 // notifyModern takes a notification. The core protocol defines none over HTTP, so only

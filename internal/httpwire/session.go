@@ -178,7 +178,7 @@ func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange
 	streams := s.begin(x, w, r, nil)
 	defer s.end(x)
 	defer a.end()
-	buf := buffers.Get().(*[]byte)
+	buf := rpc.NewBuffer()
 	var out []byte
 	if streams {
 		out = serve(&x.context, (*buf)[:0], a)
@@ -195,7 +195,7 @@ func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange
 	}
 	a.end()
 	x.stream.end()
-	recycle(buf, out)
+	rpc.FreeBuffer(buf, out)
 }
 
 // initialize serves the handshake of a new session.

@@ -109,10 +109,10 @@ func (s *sessionStream) record(message []byte, kind byte) uint64 {
 	if skip {
 		return 0
 	}
-	buf := buffers.Get().(*[]byte)
+	buf := rpc.NewBuffer()
 	entry := append(append((*buf)[:0], kind), message...)
 	err := s.all.append(s.key, seq, entry)
-	recycle(buf, entry)
+	rpc.FreeBuffer(buf, entry)
 
 	s.mu.Lock()
 	dropped := s.dropped

@@ -2,9 +2,9 @@ package streamwire
 
 import (
 	"context"
-	"sync"
 
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -114,7 +114,7 @@ func (c *connection) work(ctx context.Context, j job) {
 
 // serve serves one request and writes its response.
 func (c *connection) serve(ctx context.Context, j job) {
-	buf := buffers.Get().(*[]byte)
+	buf := rpc.NewBuffer()
 	served := false
 	defer func() {
 		if !served { // the handler has ended this goroutine
@@ -131,14 +131,5 @@ func (c *connection) serve(ctx context.Context, j job) {
 	}
 	served = true
 	c.write(ctx, reply)
-	if cap(reply) <= maxPooled {
-		*buf = reply
-		buffers.Put(buf)
-	}
+	rpc.FreeBuffer(buf, reply)
 }
-
-// buffers are reused to encode responses.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
-
-// maxPooled limits the capacity of a reused buffer, in bytes.
-const maxPooled = 2 << 20
