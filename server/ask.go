@@ -140,7 +140,7 @@ func SampleInto(into *mcp.CreateMessageResult, params mcp.CreateMessageParams, o
 		sampling := c.Peer().Capabilities.Sampling
 		needsTools := params.UsesTools()
 		switch {
-		case needsTools && !revision.SamplingTools.In(c.Revision()):
+		case needsTools && !c.Can(revision.SamplingTools):
 			return fmt.Errorf("sampling with tools: %w", ErrUnsupported)
 		case sampling == nil:
 			return &call.CapabilityError{Required: mcp.ClientCapabilities{Sampling: &mcp.SamplingCapability{}}}

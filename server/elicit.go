@@ -82,7 +82,7 @@ func ElicitForm(ctx context.Context, message string, requestedSchema json.RawMes
 
 func canElicitForm(c *rpc.Call) error {
 	switch {
-	case !revision.FormElicitation.In(c.Revision()):
+	case !c.Can(revision.FormElicitation):
 		return fmt.Errorf("elicitation: %w", ErrUnsupported)
 	case !c.Peer().Capabilities.Elicitation.SupportsForm():
 		return &call.CapabilityError{Required: mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{}}}

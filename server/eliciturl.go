@@ -90,7 +90,7 @@ func ElicitURL(ctx context.Context, address, message string, done func(ctx conte
 			return err
 		}
 	}
-	if v.options.required && !c.Revision().Modern() {
+	if v.options.required && !c.Can(revision.ReplayedInput) {
 		return &URLRequiredError{URLs: []RequiredURL{{URL: address, Message: message, Done: done, Within: v.options.within}}}
 	}
 	for again := 1; ; again++ {
@@ -107,7 +107,7 @@ func ElicitURL(ctx context.Context, address, message string, done func(ctx conte
 			return err
 		case finished:
 			return nil
-		case !c.Revision().Modern() || again == maxURLRounds:
+		case !c.Can(revision.ReplayedInput) || again == maxURLRounds:
 			return ErrUnfinished
 		}
 	}
@@ -124,7 +124,7 @@ type urlElicitation struct {
 // question asks for the user's consent, for the first time or again.
 func (v *urlElicitation) question(again int) Question {
 	params := mcp.ElicitParams{Mode: mcp.ElicitModeURL, URL: v.address, Message: v.message}
-	if revision.ElicitationIDs.In(v.call.Revision()) {
+	if v.call.Can(revision.ElicitationIDs) {
 		if v.id == "" { // a session asks only once
 			v.id = rand.Text()
 		}
@@ -148,7 +148,7 @@ func (v *urlElicitation) wait(ctx context.Context, done func(context.Context) (b
 	if limit <= 0 {
 		limit = urlTime
 	}
-	if v.call.Revision().Modern() {
+	if v.call.Can(revision.ReplayedInput) {
 		limit = min(limit, urlRound)
 	}
 	if finished, err = rpc.Poll(ctx, limit, done); err != nil || !finished {

@@ -170,7 +170,7 @@ func ofExtension(id string, request bool, handle rpc.Handler) rpc.Handler {
 		switch {
 		case declared:
 			return handle(ctx, c)
-		case c.Revision().Modern():
+		case c.Can(revision.MissingCapabilityErrors):
 			return nil, &call.CapabilityError{Required: mcp.ClientCapabilities{
 				Extensions: map[string]json.RawMessage{id: json.RawMessage("{}")},
 			}}

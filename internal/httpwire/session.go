@@ -261,7 +261,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 		reject(w, http.StatusNotAcceptable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the Accept header must allow text/event-stream"})
 	case id != "":
 		s.getStream(w, r, id)
-	case class.Revision == "" || revision.EventStreamPairs.In(class.Revision):
+	case class.Revision == "" || revision.HTTPWithSSE.In(class.Revision):
 		s.openPair(w, r)
 	default:
 		rejectInvalid(w, jsonrpc.ID{}, missingSession)

@@ -15,12 +15,18 @@ var (
 	SamplingTools   = Feature{first: v11}
 )
 
+// The features of a call that needs something from its client.
+var (
+	ReplayedInput           = Feature{first: modern} // the handler runs again for each answer
+	MissingCapabilityErrors = Feature{first: modern} // an error code for a capability that the client has not declared
+)
+
 // The features of a session's event streams (basic/transports, Resumability and
 // Redelivery). HTTP+SSE, of 2024-11-05, has neither, and 2026-07-28 has no sessions.
 var (
 	ResumableStreams = Feature{first: v03, last: v11} // events have ids
 	StreamPolling    = Feature{first: v11, last: v11} // a server may close a connection and continue its stream on another
-	EventStreamPairs = Feature{last: v2024}           // HTTP+SSE: an event stream and an endpoint to post to
+	HTTPWithSSE      = Feature{last: v2024}           // HTTP+SSE: an event stream and an endpoint to post to
 )
 
 // The features of the envelope.
