@@ -59,6 +59,7 @@ var cleaned = []string{
 	"internal/atomicfile",
 	"internal/revision",
 	"internal/seal",
+	"internal/streamwire",
 	"store/storetest",
 }
 
