@@ -12,8 +12,8 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 )
 
-// O12: addresses that are not of the internet, in whatever form.
-func TestO12OnlyPublicAddressesArePublic(t *testing.T) {
+// O12: special-purpose addresses in all notations are not public.
+func TestO12SpecialPurposeAddressesAreNotPublic(t *testing.T) {
 	for _, a := range []string{
 		"127.0.0.1", "127.255.255.254", "0.0.0.0", "0.1.2.3", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1",
 		"169.254.169.254", "100.64.0.1", "100.100.100.200", "168.63.129.16", "192.0.0.192", "198.18.0.1", "224.0.0.1",
@@ -23,25 +23,24 @@ func TestO12OnlyPublicAddressesArePublic(t *testing.T) {
 		"::ffff:0:10.0.0.1", "100:0:0:1::1", "4000::1", "8000:a00:1::", "64:ff9b:0:1::a00:1",
 	} {
 		if oauth.IsPublic(netip.MustParseAddr(a)) {
-			t.Errorf("%s is taken for public", a)
+			t.Errorf("%s is public", a)
 		}
 	}
 	for _, a := range []string{"1.1.1.1", "8.8.8.8", "172.32.0.1", "2606:4700::1111", "::ffff:1.1.1.1", "64:ff9b::8.8.8.8"} {
 		if !oauth.IsPublic(netip.MustParseAddr(a)) {
-			t.Errorf("%s is not taken for public", a)
+			t.Errorf("%s is not public", a)
 		}
 	}
 }
 
-// O12: a name is as good as what it leads to at the moment of dialling: a server
-// elsewhere may not send us to this machine by a name, and its networks may be
+// O12: the address that a name resolves to is checked when it is dialed. Networks can be
 // allowed.
-func TestO12ANameIsHeldAgainstWhatItLeadsTo(t *testing.T) {
+func TestO12ResolvedAddressesAreChecked(t *testing.T) {
 	for _, networks := range [][]netip.Prefix{nil, {netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}} {
-		w := newWorld(t)
+		w := newEnvironment(t)
 		c := w.client()
 		c.Networks = networks
-		// The MCP server is at a public address; its challenge comes from nowhere real.
+		// The MCP server has a public address and is not contacted.
 		req, _ := http.NewRequest(http.MethodPost, "https://mcp.example/mcp", nil)
 		u, _ := url.Parse(w.as.URL)
 		resp := &http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{
@@ -51,10 +50,10 @@ func TestO12ANameIsHeldAgainstWhatItLeadsTo(t *testing.T) {
 		if err == nil || errors.Is(err, oauth.ErrForbiddenAddress) != (networks == nil) {
 			t.Errorf("with networks %v: %v", networks, err)
 		}
-		if reached := len(w.egress) > 0; reached != (networks != nil) {
-			t.Errorf("with networks %v, connections were made to %v", networks, w.egress)
+		if dialed := len(w.dialed) > 0; dialed != (networks != nil) {
+			t.Errorf("with networks %v, the client dialed %v", networks, w.dialed)
 		}
-		w.egress = nil
+		w.dialed = nil
 	}
 }
 
@@ -69,14 +68,14 @@ func FuzzSSRFAddr(f *testing.F) {
 		}
 		plain := a.Unmap().WithZone("")
 		if !plain.IsGlobalUnicast() || plain.IsPrivate() || plain.IsLoopback() || plain.IsLinkLocalUnicast() {
-			t.Fatalf("%s is taken for public", text)
+			t.Fatalf("%s is public", text)
 		}
-		// However an IPv4 address is wrapped, it is what it is.
+		// The result for an IPv4 address is the same in all notations.
 		if plain.Is4() {
 			b := plain.As4()
-			for _, inside := range []netip.Addr{netip.AddrFrom16(plain.As16()), nat64(b)} {
-				if !oauth.IsPublic(inside) {
-					t.Fatalf("%s is public, and %s is not", plain, inside)
+			for _, wrapped := range []netip.Addr{netip.AddrFrom16(plain.As16()), nat64(b)} {
+				if !oauth.IsPublic(wrapped) {
+					t.Fatalf("%s is public, and %s is not", plain, wrapped)
 				}
 			}
 		}
@@ -90,9 +89,9 @@ func nat64(b [4]byte) netip.Addr {
 	return netip.AddrFrom16(a)
 }
 
-// O11: what opens the browser sees one argument that is a URL, and no shell sees
-// anything.
-func TestO11TheBrowserIsGivenNothingButAURL(t *testing.T) {
+// O11: the command that opens the browser gets one argument, which is a URL, and no shell
+// runs.
+func TestO11BrowserCommandGetsOnlyAURL(t *testing.T) {
 	for _, system := range []string{"linux", "darwin", "windows", "freebsd"} {
 		for _, good := range []string{"https://as.example/authorize?a=b&c=$(x)%20;|y", "http://127.0.0.1:1/x", "https://as.example/`id`/'x'?\\#f"} {
 			name, args, err := oauth.BrowserCommand(system, good)
@@ -100,7 +99,7 @@ func TestO11TheBrowserIsGivenNothingButAURL(t *testing.T) {
 				t.Fatal(err)
 			}
 			if strings.ContainsAny(args[len(args)-1], "$`\"'|<>\\ \n") {
-				t.Errorf("%s: a script could read more than a URL in %q", system, args)
+				t.Errorf("%s: a script could misinterpret %q", system, args)
 			}
 			if slices.Contains([]string{"sh", "bash", "cmd", "powershell"}, name) || !strings.HasPrefix(args[len(args)-1], good[:5]) {
 				t.Errorf("%s runs %s %q", system, name, args)
@@ -111,13 +110,13 @@ func TestO11TheBrowserIsGivenNothingButAURL(t *testing.T) {
 			"https://", "https://a b", "https://u@as.example/", "calculator:", "", "https://as.example/\n--x", "https://as.example/#%zz", `https://"x"/`,
 		} {
 			if name, args, err := oauth.BrowserCommand(system, bad); err == nil {
-				t.Errorf("%s: %q is opened by %s %q", system, bad, name, args)
+				t.Errorf("%s: %q is accepted: %s %q", system, bad, name, args)
 			}
 		}
 	}
 	same := "https://as.example/?a=1&b=%C3%A9#c"
 	if _, args, _ := oauth.BrowserCommand("linux", same); len(args) != 1 || args[0] != same {
-		t.Errorf("a URL was changed: %q", args)
+		t.Errorf("the URL is changed: %q", args)
 	}
 	if err := oauth.OpenBrowser(t.Context(), "file:///x"); !errors.Is(err, oauth.ErrInsecureURL) {
 		t.Error(err)

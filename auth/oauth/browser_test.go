@@ -12,26 +12,26 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 )
 
-// O11: the program that the system has is handed one argument.
-func TestO11OpenBrowserRunsWhatTheSystemHas(t *testing.T) {
-	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" { // whose programs are where they are
+// O11: the command gets one argument.
+func TestO11OpenBrowserRunsTheCommandOfTheSystem(t *testing.T) {
+	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" { // their commands have absolute paths
 		return
 	}
 	dir := t.TempDir()
 	t.Setenv("PATH", dir)
 	if err := oauth.OpenBrowser(t.Context(), "https://as.example/"); err == nil {
-		t.Error("nothing was there to open it with")
+		t.Error("OpenBrowser succeeded without a command")
 	}
 	out := filepath.Join(dir, "out")
 	script := "#!/bin/sh\necho \"$#\" \"$1\" > " + out + ".new && /bin/mv " + out + ".new " + out + "\n"
 	if err := os.WriteFile(filepath.Join(dir, "xdg-open"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	gone := errors.New("gone")
-	ended, end := context.WithCancelCause(t.Context())
-	end(gone)
-	if err := oauth.OpenBrowser(ended, "https://as.example/"); !errors.Is(err, gone) {
-		t.Errorf("for a login that is over: %v", err)
+	cause := errors.New("cancelled")
+	cancelled, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	if err := oauth.OpenBrowser(cancelled, "https://as.example/"); !errors.Is(err, cause) {
+		t.Errorf("cancelled context: %v", err)
 	}
 	if err := oauth.OpenBrowser(t.Context(), "https://as.example/a?b&c=$(id)"); err != nil {
 		t.Fatal(err)
@@ -43,6 +43,6 @@ func TestO11OpenBrowserRunsWhatTheSystemHas(t *testing.T) {
 		got, err = os.ReadFile(out)
 	}
 	if string(got) != "1 https://as.example/a?b&c=%24(id)\n" {
-		t.Errorf("it was handed %q, %v", got, err)
+		t.Errorf("the command got %q, %v", got, err)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/parley-mcp/parley/client"
 )
 
-// A user logs in with their browser when the server wants that, and stays logged in.
+// The user logs in with the browser when the server requires it, and stays logged in.
 func ExampleClient() {
-	key := make([]byte, 32) // from the system's keyring, for example
+	key := make([]byte, 32) // for example from the keyring of the operating system
 	store, err := oauth.NewFileStore("tokens", key)
 	if err != nil {
 		log.Fatal(err)
@@ -29,7 +29,7 @@ func ExampleClient() {
 	defer c.Close()
 }
 
-// A program acts for itself.
+// A program that acts on its own behalf.
 func ExampleClientCredentials() {
 	auth := &oauth.Client{
 		Grant: &oauth.ClientCredentials{},
@@ -43,8 +43,8 @@ func ExampleClientCredentials() {
 	_ = d
 }
 
-// On a machine without a browser the user opens the address elsewhere, and the
-// browser comes back through a tunnel to the port.
+// On a machine without a browser, the user opens the URL on another machine, with a tunnel
+// to the port.
 func ExampleShowURL() {
 	show := oauth.ShowURL(os.Stdout)
 	l := &oauth.Loopback{Port: 33418, Open: show}
@@ -60,9 +60,9 @@ func ExampleShowURL() {
 	// 33418
 }
 
-// A program that shows its user what they are logged in to. Nothing of it is secret.
+// A program that shows the login of its user.
 func ExampleClient_Status() {
-	logins := &oauth.Client{Store: &oauth.MemoryStore{}} // the one that the program's other Clients have
+	logins := &oauth.Client{Store: &oauth.MemoryStore{}} // the store of the program
 	status, err := logins.Status(context.Background(), "https://example.com/mcp")
 	switch {
 	case err != nil:

@@ -15,17 +15,17 @@ import (
 
 var revisions = []mcp.Revision{"", mcp.V20241105, mcp.V20250326, mcp.V20250618, mcp.V20251125, mcp.V20260728}
 
-// O1, O2, O8, U7: whatever revision is spoken, a refused request leads to a login
-// with PKCE, state and the resource, and is then answered.
-func TestARefusedRequestLeadsToALoginInEveryRevision(t *testing.T) {
+// O1, O2, O8, U7: in every revision, a challenge leads to an authorization with PKCE,
+// state and resource, after which the request succeeds.
+func TestChallengeStartsAuthorizationInEveryRevision(t *testing.T) {
 	for _, r := range revisions {
 		t.Run(string(r), func(t *testing.T) {
-			w := newWorld(t)
+			w := newEnvironment(t)
 			if _, err := w.dial(w.client(), r); err != nil {
 				t.Fatal(err)
 			}
 			if n := w.count("as GET /authorize"); n != 1 {
-				t.Fatalf("the user was asked %d times", n)
+				t.Fatalf("%d authorizations", n)
 			}
 			q, form := w.queries[0], w.forms[0]
 			for name, want := range map[string]string{
@@ -33,26 +33,26 @@ func TestARefusedRequestLeadsToALoginInEveryRevision(t *testing.T) {
 				"code_challenge_method": "S256", "resource": w.url(), "scope": "tools",
 			} {
 				if q.Get(name) != want {
-					t.Errorf("%s is %q, not %q", name, q.Get(name), want)
+					t.Errorf("%s is %q, want %q", name, q.Get(name), want)
 				}
 			}
 			if len(q.Get("state")) < 22 || len(form.Get("code_verifier")) < 43 {
-				t.Errorf("state %q and verifier %q are too short to be unguessable", q.Get("state"), form.Get("code_verifier"))
+				t.Errorf("state %q and verifier %q are too short", q.Get("state"), form.Get("code_verifier"))
 			}
 			if form.Get("resource") != q.Get("resource") || form.Get("redirect_uri") != q.Get("redirect_uri") {
-				t.Errorf("the token was asked for otherwise than the code: %v, %v", form, q)
+				t.Errorf("token request %v does not match authorization request %v", form, q)
 			}
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			if !strings.Contains(w.bodies[0], `"application_type":"native"`) {
-				t.Errorf("O14: registered as %s", w.bodies[0])
+				t.Errorf("O14: registration: %s", w.bodies[0])
 			}
 		})
 	}
 }
 
-func TestWithoutAnInteractionThereIsAnErrorThatSaysSo(t *testing.T) {
-	w := newWorld(t)
+func TestErrorWithoutInteractionNamesTheField(t *testing.T) {
+	w := newEnvironment(t)
 	c := w.client()
 	c.Interaction = nil
 	_, err := w.dial(c, "")
@@ -61,14 +61,14 @@ func TestWithoutAnInteractionThereIsAnErrorThatSaysSo(t *testing.T) {
 	}
 }
 
-func askFor(id string) func(context.Context, string) (*oauth.Registration, error) {
+func registration(id string) func(context.Context, string) (*oauth.Registration, error) {
 	return func(context.Context, string) (*oauth.Registration, error) {
 		return &oauth.Registration{ClientID: id}, nil
 	}
 }
 
-func TestAllWhoAreRefusedTogetherTroubleTheUserOnce(t *testing.T) {
-	w := newWorld(t)
+func TestConcurrentRequestsShareOneAuthorization(t *testing.T) {
+	w := newEnvironment(t)
 	c := w.client()
 	var all sync.WaitGroup
 	for range 20 {
@@ -80,24 +80,24 @@ func TestAllWhoAreRefusedTogetherTroubleTheUserOnce(t *testing.T) {
 	}
 	all.Wait()
 	if n := w.count("as GET /authorize"); n != 1 {
-		t.Fatalf("the user was asked %d times", n)
+		t.Fatalf("%d authorizations", n)
 	}
 }
 
-func TestTheClocksOfRequestsStandStillWhileAUserLogsIn(t *testing.T) {
+func TestTimeoutsPauseWhileTheUserLogsIn(t *testing.T) {
 	for _, r := range []mcp.Revision{mcp.V20241105, mcp.V20251125, mcp.V20260728} {
-		w := newWorld(t)
+		w := newEnvironment(t)
 		c := w.client()
-		const allowed = 300 * time.Millisecond
+		const timeout = 300 * time.Millisecond
 		c.Interaction = &oauth.Manual{RedirectURI: "http://localhost:3000/callback", Open: func(ctx context.Context, url string) (string, error) {
-			select { // longer than a request may take
-			case <-time.After(2 * allowed):
+			select { // longer than the time-out
+			case <-time.After(2 * timeout):
 			case <-ctx.Done():
 				return "", context.Cause(ctx)
 			}
-			return visit(ctx, url)
+			return openPage(ctx, url)
 		}}
-		d := client.Dialer{Auth: c, Revision: r, Timeouts: client.Timeouts{Initialize: allowed}}
+		d := client.Dialer{Auth: c, Revision: r, Timeouts: client.Timeouts{Initialize: timeout}}
 		mc, err := d.Dial(t.Context(), client.URL(w.url()))
 		if err != nil {
 			t.Errorf("%s: %v", r, err)
@@ -107,12 +107,12 @@ func TestTheClocksOfRequestsStandStillWhileAUserLogsIn(t *testing.T) {
 	}
 }
 
-// C1: what a cache keeps for one token is not for another.
-func TestAnIdentityIsThatOfTheTokenInUse(t *testing.T) {
-	w := newWorld(t)
+// C1: caches separate results by the token in use.
+func TestIdentityDependsOnTheToken(t *testing.T) {
+	w := newEnvironment(t)
 	c := w.client()
 	if got := c.Identity(w.url()); got != "" {
-		t.Errorf("before the login it is %q", got)
+		t.Errorf("before the login: %q", got)
 	}
 	seen := map[string]bool{"": true}
 	for range 2 {
@@ -121,7 +121,7 @@ func TestAnIdentityIsThatOfTheTokenInUse(t *testing.T) {
 		}
 		got := c.Identity(w.url())
 		if seen[got] || strings.Contains(got, secret) || got != c.Identity(w.url()) {
-			t.Errorf("after a login it is %q", got)
+			t.Errorf("after a login: %q", got)
 		}
 		seen[got] = true
 	}
@@ -129,6 +129,6 @@ func TestAnIdentityIsThatOfTheTokenInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := c.Identity(w.url()); got != "" {
-		t.Errorf("after the logout it is %q", got)
+		t.Errorf("after the logout: %q", got)
 	}
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 )
 
-// A login that nobody has asked for yet finds what one that was asked for would find.
-func TestALoginBeginsWithTheChallengeOfTheServer(t *testing.T) {
-	w := newWorld(t)
-	w.scope, w.hintAt = "tools admin", "/elsewhere"
-	plain := w.prmAt
+// Login gets the challenge of the server and uses it.
+func TestLoginUsesTheChallenge(t *testing.T) {
+	w := newEnvironment(t)
+	w.scope, w.challengeURL = "tools admin", "/elsewhere"
+	wellKnown := w.resourcePath
 	w.serveMCP = func(rw http.ResponseWriter, r *http.Request) bool {
 		switch r.URL.Path {
-		case plain: // a decoy
+		case wellKnown: // must not be used
 			http.NotFound(rw, r)
 			return true
 		case "/elsewhere":
@@ -31,23 +31,23 @@ func TestALoginBeginsWithTheChallengeOfTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := strings.Fields(w.queries[len(w.queries)-1].Get("scope")); !slices.Equal(got, []string{"tools", "admin", "files"}) {
-		t.Errorf("it asks for %q", got)
+		t.Errorf("scopes %q", got)
 	}
 	if err := c.Login(t.Context(), w.url(), "more"); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Fields(w.queries[len(w.queries)-1].Get("scope")); !slices.Equal(got, []string{"tools", "admin", "files", "more"}) {
-		t.Errorf("the second time it asks for %q", got)
+		t.Errorf("second login: scopes %q", got)
 	}
 }
 
-func TestNobodyLogsInWhereNothingIsGuarded(t *testing.T) {
-	w := newWorld(t)
+func TestLoginFailsWithoutAuthorization(t *testing.T) {
+	w := newEnvironment(t)
 	open := true
-	w.hintAt = ""
+	w.challengeURL = ""
 	w.serveMCP = func(rw http.ResponseWriter, r *http.Request) bool {
 		if open && r.URL.Path == w.path {
-			rw.WriteHeader(http.StatusBadRequest) // as to a ping without a session
+			rw.WriteHeader(http.StatusBadRequest) // like a ping without session
 			return true
 		}
 		if r.URL.Path != w.path {
@@ -60,7 +60,7 @@ func TestNobodyLogsInWhereNothingIsGuarded(t *testing.T) {
 	if err := c.Login(t.Context(), w.url()); !errors.Is(err, oauth.ErrDiscovery) || !strings.Contains(err.Error(), "without a token") {
 		t.Error(err)
 	}
-	open = false // it asks for a token, and is of 2025-03-26: then endpoints are guessed
+	open = false // a challenge of a 2025-03-26 server: default endpoints are used
 	if err := w.client().Login(t.Context(), w.url()); !errors.Is(err, oauth.ErrRegistration) {
 		t.Error(err)
 	}

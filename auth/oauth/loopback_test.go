@@ -13,7 +13,7 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 )
 
-// browser is one profile of a browser, which keeps its cookies and follows no redirect.
+// browser is a browser with a cookie jar that follows no redirects.
 type browser struct {
 	t *testing.T
 	c http.Client
@@ -30,7 +30,7 @@ func newBrowser(t *testing.T) *browser {
 	}}
 }
 
-// get opens an address, under another name of its host if there is one.
+// get requests a URL, with the Host header host if it is not empty.
 func (b *browser) get(to string, host string) (status int, body, location string) {
 	b.t.Helper()
 	req, err := http.NewRequest(http.MethodGet, to, nil)
@@ -49,81 +49,81 @@ func (b *browser) get(to string, host string) (status int, body, location string
 	return resp.StatusCode, string(text), resp.Header.Get("Location")
 }
 
-const stateful = "https://as.example/authorize?state=the-state"
+const authorizationPage = "https://as.example/authorize?state=the-state"
 
-// O8, O9: the listener is on this machine alone, and takes the one answer that belongs
-// to the request, whatever else comes by.
-func TestO9TheListenerTakesItsAnswerOnce(t *testing.T) {
+// O8, O9: the listener is on 127.0.0.1 only. It accepts the matching redirect once, and
+// rejects all other requests.
+func TestO8O9LoopbackAcceptsOneRedirect(t *testing.T) {
 	l := &oauth.Loopback{}
 	var redirect string
 	l.Open = func(_ context.Context, start string) error {
 		b := newBrowser(t)
 		if status, _, _ := b.get(start, "evil.example"); status != http.StatusNotFound {
-			t.Errorf("the start by another name: status %d", status)
+			t.Errorf("start page with another Host: status %d", status)
 		}
-		if status, _, to := b.get(start, ""); status != http.StatusSeeOther || to != stateful {
-			t.Errorf("the browser begins with status %d at %q", status, to)
+		if status, _, to := b.get(start, ""); status != http.StatusSeeOther || to != authorizationPage {
+			t.Errorf("start page: status %d, Location %q", status, to)
 		}
-		for what, bad := range map[string]string{
+		for name, bad := range map[string]string{
 			"another state": "?code=x&state=other", "no state": "?code=x", "two states": "?code=x&state=other&state=the-state", "another path": "x?code=x&state=the-state",
 		} {
 			if status, _, _ := b.get(redirect+bad, ""); status < 400 {
-				t.Errorf("%s: status %d", what, status)
+				t.Errorf("%s: status %d", name, status)
 			}
 		}
 		if status, _, _ := b.get(redirect+"?code=x&state=the-state", "evil.example"); status != http.StatusNotFound {
-			t.Errorf("by another name: status %d", status)
+			t.Errorf("redirect with another Host: status %d", status)
 		}
 		status, body, _ := b.get(redirect+"?code=right&state=the-state&x=<script>", "")
 		if status != http.StatusOK || strings.Contains(body, "script") || strings.Contains(body, "right") {
 			t.Errorf("status %d, page %s", status, body)
 		}
 		if status, _, _ := b.get(redirect+"?code=again&state=the-state", ""); status != http.StatusBadRequest {
-			t.Errorf("a second time: status %d", status)
+			t.Errorf("second redirect: status %d", status)
 		}
 		if status, _, _ := b.get(start, ""); status != http.StatusNotFound {
-			t.Errorf("the start after the end: status %d", status)
+			t.Errorf("start page after the redirect: status %d", status)
 		}
 		return nil
 	}
-	v, err := l.Begin(t.Context(), "")
+	f, err := l.Begin(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	redirect = v.RedirectURI()
+	redirect = f.RedirectURI()
 	if !strings.HasPrefix(redirect, "http://127.0.0.1:") {
 		t.Fatal(redirect)
 	}
-	callback, err := v.Authorize(t.Context(), stateful)
-	if err != nil || !strings.Contains(callback, "code=right") {
-		t.Fatalf("%q, %v", callback, err)
+	got, err := f.Authorize(t.Context(), authorizationPage)
+	if err != nil || !strings.Contains(got, "code=right") {
+		t.Fatalf("%q, %v", got, err)
 	}
-	if err := v.Close(); err != nil {
+	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
 	again, err := l.Begin(t.Context(), redirect)
 	if err != nil || again.RedirectURI() != redirect {
-		t.Fatalf("the port of before is not taken again: %v", err)
+		t.Fatalf("the previous port is not reused: %v", err)
 	}
 	again.Close()
 }
 
-// O8: an answer is the user's only in the browser that the user has begun in.
-func TestO8AnAnswerFromAnotherBrowserDoesNotEndTheLogin(t *testing.T) {
+// O8: only the browser that opened the start page last can complete the login.
+func TestO8RedirectFromAnotherBrowserIsRejected(t *testing.T) {
 	l := &oauth.Loopback{}
 	var redirect string
 	l.Open = func(_ context.Context, start string) error {
-		answer := redirect + "?code=stolen&state=the-state"
-		before, user, other := newBrowser(t), newBrowser(t), newBrowser(t)
-		if status, _, _ := user.get(answer, ""); status != http.StatusBadRequest {
-			t.Errorf("before the login was begun: status %d", status)
+		stolen := redirect + "?code=stolen&state=the-state"
+		earlier, user, other := newBrowser(t), newBrowser(t), newBrowser(t)
+		if status, _, _ := user.get(stolen, ""); status != http.StatusBadRequest {
+			t.Errorf("before the start page: status %d", status)
 		}
-		before.get(start, "")
+		earlier.get(start, "")
 		user.get(start, "")
-		for name, b := range map[string]*browser{"that has not begun": other, "whose place another has taken": before} {
-			status, body, _ := b.get(answer, "")
+		for name, b := range map[string]*browser{"without the start page": other, "with the start page before another": earlier} {
+			status, body, _ := b.get(stolen, "")
 			if status != http.StatusBadRequest || !strings.Contains(body, "not started in this browser") {
-				t.Errorf("a browser %s: status %d, %s", name, status, body)
+				t.Errorf("browser %s: status %d, %s", name, status, body)
 			}
 		}
 		if status, _, _ := user.get(redirect+"?code=mine&state=the-state", ""); status != http.StatusOK {
@@ -131,38 +131,38 @@ func TestO8AnAnswerFromAnotherBrowserDoesNotEndTheLogin(t *testing.T) {
 		}
 		return nil
 	}
-	v, err := l.Begin(t.Context(), "")
+	f, err := l.Begin(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer v.Close()
-	redirect = v.RedirectURI()
-	if callback, err := v.Authorize(t.Context(), stateful); err != nil || !strings.Contains(callback, "code=mine") {
-		t.Errorf("%q, %v", callback, err)
+	defer f.Close()
+	redirect = f.RedirectURI()
+	if got, err := f.Authorize(t.Context(), authorizationPage); err != nil || !strings.Contains(got, "code=mine") {
+		t.Errorf("%q, %v", got, err)
 	}
 }
 
-func TestAUserPastesWhereTheirBrowserHasEnded(t *testing.T) {
-	pastes := []string{"what is this", "http://127.0.0.1:1/callback?code=x&state=other", "http://127.0.0.1:1/callback?code=mine&state=the-state"}
-	asked := 0
+func TestPasteReturnsTheRedirect(t *testing.T) {
+	pastes := []string{"not a redirect", "http://127.0.0.1:1/callback?code=x&state=other", "http://127.0.0.1:1/callback?code=mine&state=the-state"}
+	calls := 0
 	l := &oauth.Loopback{Open: oauth.ShowURL(io.Discard), Paste: func(_ context.Context, to string) (string, error) {
-		if to != stateful {
-			t.Errorf("the user is shown %q", to)
+		if to != authorizationPage {
+			t.Errorf("Paste gets %q", to)
 		}
-		asked++
-		return pastes[asked-1], nil
+		calls++
+		return pastes[calls-1], nil
 	}}
-	v, err := l.Begin(t.Context(), "")
+	f, err := l.Begin(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer v.Close()
-	if callback, err := v.Authorize(t.Context(), stateful); err != nil || callback != pastes[2] || asked != 3 {
-		t.Errorf("%q, %v after %d", callback, err, asked)
+	defer f.Close()
+	if got, err := f.Authorize(t.Context(), authorizationPage); err != nil || got != pastes[2] || calls != 3 {
+		t.Errorf("%q, %v after %d calls", got, err, calls)
 	}
 }
 
-func TestPastingEndsWhenTheBrowserComesBackOrTheUserHasEnough(t *testing.T) {
+func TestPasteEndsWithTheFlow(t *testing.T) {
 	var redirect string
 	opened := make(chan struct{})
 	l := &oauth.Loopback{Open: func(_ context.Context, start string) error {
@@ -177,42 +177,42 @@ func TestPastingEndsWhenTheBrowserComesBackOrTheUserHasEnough(t *testing.T) {
 		<-ctx.Done()
 		return "", ctx.Err()
 	}}
-	v, err := l.Begin(t.Context(), "")
+	f, err := l.Begin(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	redirect = v.RedirectURI()
-	if callback, err := v.Authorize(t.Context(), stateful); err != nil || !strings.Contains(callback, "code=mine") {
-		t.Errorf("%q, %v", callback, err)
+	redirect = f.RedirectURI()
+	if got, err := f.Authorize(t.Context(), authorizationPage); err != nil || !strings.Contains(got, "code=mine") {
+		t.Errorf("%q, %v", got, err)
 	}
 	<-opened
-	v.Close()
+	f.Close()
 
-	for _, enough := range []error{oauth.ErrDeclined, nil} {
-		l = &oauth.Loopback{Open: oauth.ShowURL(io.Discard), Paste: func(context.Context, string) (string, error) { return "nonsense", enough }}
-		if v, err = l.Begin(t.Context(), ""); err != nil {
+	for _, pasteErr := range []error{oauth.ErrDeclined, nil} {
+		l = &oauth.Loopback{Open: oauth.ShowURL(io.Discard), Paste: func(context.Context, string) (string, error) { return "nonsense", pasteErr }}
+		if f, err = l.Begin(t.Context(), ""); err != nil {
 			t.Fatal(err)
 		}
-		want := enough
+		want := pasteErr
 		if want == nil {
-			want = oauth.ErrState // nonsense, again and again
+			want = oauth.ErrState // after five calls
 		}
-		if _, err := v.Authorize(t.Context(), stateful); !errors.Is(err, want) {
+		if _, err := f.Authorize(t.Context(), authorizationPage); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
-		v.Close()
+		f.Close()
 	}
 }
 
-func TestAUserWhoStaysAwayIsNotWaitedForForEver(t *testing.T) {
+func TestLoopbackTimesOut(t *testing.T) {
 	var shown strings.Builder
 	l := &oauth.Loopback{Open: oauth.ShowURL(&shown), Timeout: time.Millisecond}
-	v, err := l.Begin(t.Context(), "")
+	f, err := l.Begin(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer v.Close()
-	if _, err := v.Authorize(t.Context(), "https://as.example/?state=x"); !errors.Is(err, oauth.ErrInteraction) {
+	defer f.Close()
+	if _, err := f.Authorize(t.Context(), "https://as.example/?state=x"); !errors.Is(err, oauth.ErrInteraction) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(shown.String(), "http://127.0.0.1:") || strings.Contains(shown.String(), "state") {
@@ -220,13 +220,13 @@ func TestAUserWhoStaysAwayIsNotWaitedForForEver(t *testing.T) {
 	}
 }
 
-func TestALoginThroughTheLoopbackListener(t *testing.T) {
-	w := newWorld(t)
+func TestLoginWithLoopback(t *testing.T) {
+	w := newEnvironment(t)
 	c := w.client()
 	c.Interaction = &oauth.Loopback{Open: func(ctx context.Context, start string) error {
 		b := newBrowser(t)
 		_, _, to := b.get(start, "")
-		back, err := visit(ctx, to)
+		back, err := openPage(ctx, to)
 		if err == nil {
 			b.get(back, "")
 		}

@@ -7,11 +7,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain runs the tests, or, when a test has started this binary again, the process
-// that it is to play.
+// TestMain runs the tests. If a test has started this binary, it runs refreshInChild.
 func TestMain(m *testing.M) {
 	if path := os.Getenv(childVariable); path != "" {
-		os.Exit(refreshOnce(path))
+		os.Exit(refreshInChild(path))
 	}
 	goleak.VerifyTestMain(m)
 }

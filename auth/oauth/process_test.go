@@ -19,15 +19,15 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 )
 
-// childVariable has this binary play a process of its own: the store's file and the
-// server's URL.
+// childVariable makes this binary run refreshInChild. Its value is the path of the store
+// and the URL of the server.
 const childVariable = "PARLEY_OAUTH_TEST_CHILD"
 
 func storeKey() []byte { return bytes.Repeat([]byte("k"), 32) }
 
-// refreshOnce is the child: it wants a token, and prints it.
-func refreshOnce(told string) int {
-	path, server, _ := strings.Cut(told, "\n")
+// refreshInChild prints the Authorization header for a server.
+func refreshInChild(config string) int {
+	path, server, _ := strings.Cut(config, "\n")
 	store, err := oauth.NewFileStore(path, storeKey())
 	if err != nil {
 		fmt.Println(err)
@@ -61,27 +61,27 @@ func fileStore(t testing.TB) (*oauth.FileStore, string) {
 	return store, path
 }
 
-// expired logs in, with a token that is of no more use at once.
-func (w *world) expired(store oauth.TokenStore) *oauth.Client {
-	lasts := func(seconds int) {
+// expired returns a client whose token has expired.
+func (w *environment) expired(store oauth.TokenStore) *oauth.Client {
+	setLifetime := func(seconds int) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.lifetime = seconds
 	}
-	lasts(0)
+	setLifetime(0)
 	c := w.client()
 	c.Store = store
 	if err := c.Login(context.Background(), w.url()); err != nil {
 		w.t.Fatal(err)
 	}
-	lasts(3600)
+	setLifetime(3600)
 	return c
 }
 
-func TestOneRefreshServesAllWhoWaitForIt(t *testing.T) {
+func TestConcurrentRequestsShareOneRefresh(t *testing.T) {
 	for name, store := range stores(t) {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newEnvironment(t)
 			c := w.expired(store)
 			headers := make([]string, 100)
 			var all sync.WaitGroup
@@ -96,29 +96,29 @@ func TestOneRefreshServesAllWhoWaitForIt(t *testing.T) {
 			all.Wait()
 			for _, h := range headers {
 				if h != headers[0] || !strings.HasPrefix(h, "Bearer "+secret) {
-					t.Fatalf("one sends %q and another %q", headers[0], h)
+					t.Fatalf("different headers: %q and %q", headers[0], h)
 				}
 			}
 			if n := w.count("as POST /token"); n != 2 {
-				t.Fatalf("%d token requests: a login and %d refreshes", n, n-1)
+				t.Fatalf("%d token requests, %d of them refreshes", n, n-1)
 			}
 			if got := w.forms[1]; got.Get("grant_type") != "refresh_token" || got.Get("resource") != w.url() {
-				t.Fatalf("O2: refreshed with %v", got)
+				t.Fatalf("O2: refresh request %v", got)
 			}
 		})
 	}
 }
 
-// A server that gives out a new refresh token has made the old one useless: whoever
-// refreshed and did not wait must not have lost both.
-func TestARefreshThatNobodyWaitsForIsKept(t *testing.T) {
-	w := newWorld(t)
+// A refresh invalidates the old refresh token. If the request is cancelled, the new one
+// must be stored nevertheless.
+func TestRefreshIsStoredAfterCancellation(t *testing.T) {
+	w := newEnvironment(t)
 	c := w.expired(nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	w.onToken = func(form url.Values, _ map[string]any) {
 		if form.Get("grant_type") == "refresh_token" {
 			cancel()
-			<-time.After(100 * time.Millisecond) // in which one who does not wait has left
+			<-time.After(100 * time.Millisecond) // a client that ignores the grace period returns meanwhile
 		}
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url(), nil)
@@ -128,16 +128,16 @@ func TestARefreshThatNobodyWaitsForIsKept(t *testing.T) {
 	_ = c.Authorize(req, w.url())
 	header, err := authorize(c, w.url())
 	if err != nil || !strings.HasPrefix(header, "Bearer "+secret) {
-		t.Errorf("the next request sends %q, %v", header, err)
+		t.Errorf("next request: %q, %v", header, err)
 	}
 	if n := w.count("as POST /token"); n != 2 {
-		t.Errorf("%d token requests: a login and %d refreshes", n, n-1)
+		t.Errorf("%d token requests, %d of them refreshes", n, n-1)
 	}
 }
 
-// Nobody is kept for long by a refresh that does not end.
-func TestARefreshThatHangsLetsGo(t *testing.T) {
-	w := newWorld(t)
+// A cancelled request does not wait for a refresh without end.
+func TestCancellationEndsARefresh(t *testing.T) {
+	w := newEnvironment(t)
 	c := w.expired(nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
@@ -152,11 +152,11 @@ func TestARefreshThatHangsLetsGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	begun := time.Now()
+	start := time.Now()
 	if err := c.Authorize(req, w.url()); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if took := time.Since(begun); took > 10*time.Second {
+	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("it took %v", took)
 	}
 }
@@ -166,8 +166,8 @@ func stores(t *testing.T) map[string]oauth.TokenStore {
 	return map[string]oauth.TokenStore{"memory": &oauth.MemoryStore{}, "file": file}
 }
 
-func TestOneRefreshServesAllProcesses(t *testing.T) {
-	w := newWorld(t)
+func TestProcessesShareOneRefresh(t *testing.T) {
+	w := newEnvironment(t)
 	store, path := fileStore(t)
 	w.expired(store)
 	outputs := make([]string, 3)
@@ -187,17 +187,16 @@ func TestOneRefreshServesAllProcesses(t *testing.T) {
 	}
 	all.Wait()
 	if outputs[0] != outputs[1] || outputs[0] != outputs[2] || !strings.HasPrefix(outputs[0], "Bearer "+secret) {
-		t.Fatalf("the processes use %q", outputs)
+		t.Fatalf("headers of the processes: %q", outputs)
 	}
 	if n := w.count("as POST /token"); n != 2 {
-		t.Fatalf("%d token requests: a login and %d refreshes", n, n-1)
+		t.Fatalf("%d token requests, %d of them refreshes", n, n-1)
 	}
 }
 
-// O14: the file is readable by nobody else, holds nothing in the clear, opens with its
-// key alone, and with a new one once the old is given too.
-func TestTheFileOfTokensIsSafe(t *testing.T) {
-	w := newWorld(t)
+// O14: only the user can read the file, it is encrypted, and its keys can be rotated.
+func TestO14TokenFileIsEncrypted(t *testing.T) {
+	w := newEnvironment(t)
 	store, path := fileStore(t)
 	c := w.client()
 	c.Store = store
@@ -221,20 +220,20 @@ func TestTheFileOfTokensIsSafe(t *testing.T) {
 			t.Fatal(err)
 		}
 		if bytes.Contains(content, []byte(secret)) || bytes.Contains(content, []byte("127.0.0.1")) {
-			t.Errorf("%s can be read: %q", name, content)
+			t.Errorf("%s is not encrypted: %q", name, content)
 		}
 	}
 	const key = "server x"
 	other := bytes.Repeat([]byte("o"), 32)
-	stranger, err := oauth.NewFileStore(path, other)
+	otherKey, err := oauth.NewFileStore(path, other)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := stranger.Load(t.Context(), key); !errors.Is(err, oauth.ErrDamagedStore) {
-		t.Errorf("another key: %v", err)
+	if _, err := otherKey.Load(t.Context(), key); !errors.Is(err, oauth.ErrDamagedStore) {
+		t.Errorf("Load with another key: %v", err)
 	}
-	if err := stranger.Save(t.Context(), key, []byte("x")); !errors.Is(err, oauth.ErrDamagedStore) {
-		t.Errorf("another key writes: %v", err)
+	if err := otherKey.Save(t.Context(), key, []byte("x")); !errors.Is(err, oauth.ErrDamagedStore) {
+		t.Errorf("Save with another key: %v", err)
 	}
 	rotating, err := oauth.NewFileStore(path, other, storeKey())
 	if err != nil {
@@ -243,14 +242,13 @@ func TestTheFileOfTokensIsSafe(t *testing.T) {
 	if err := rotating.Save(t.Context(), key, []byte("value")); err != nil {
 		t.Fatal(err)
 	}
-	if v, err := stranger.Load(t.Context(), key); err != nil || string(v) != "value" {
-		t.Errorf("after the keys were changed: %q, %v", v, err)
+	if v, err := otherKey.Load(t.Context(), key); err != nil || string(v) != "value" {
+		t.Errorf("after the rotation: %q, %v", v, err)
 	}
 }
 
-// What would make the file too long to be read again is not written, and all else is
-// still there.
-func TestAFileOfTokensThatIsFullIsStillOneThatOpens(t *testing.T) {
+// Save fails if the file would become too large, and keeps the other values.
+func TestFullTokenFileKeepsItsValues(t *testing.T) {
 	store, _ := fileStore(t)
 	oauth.SetMaxFileSize(store, 64<<10)
 	value := bytes.Repeat([]byte("v"), 8<<10)
@@ -262,36 +260,36 @@ func TestAFileOfTokensThatIsFullIsStillOneThatOpens(t *testing.T) {
 		t.Fatalf("after %d values of 8 KiB: %v", saved, full)
 	}
 	if v, err := store.Load(t.Context(), "server 0"); err != nil || !bytes.Equal(v, value) {
-		t.Fatalf("%d bytes are left of the first one, %v", len(v), err)
+		t.Fatalf("the first value has %d bytes, %v", len(v), err)
 	}
 	if err := store.Save(t.Context(), "server 0", nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := store.Save(t.Context(), "server x", value); err != nil {
-		t.Fatalf("after one was deleted: %v", err)
+		t.Fatalf("after a deletion: %v", err)
 	}
 }
 
-// Another process that does not go on keeps nobody here from giving up.
-func TestAFileThatIsHeldElsewhereIsWaitedForNoLongerThanTheContext(t *testing.T) {
+// The context ends the wait for a file that another process has locked.
+func TestContextEndsTheWaitForALockedFile(t *testing.T) {
 	store, path := fileStore(t)
 	release, err := oauth.LockFile(t.Context(), path+".lock")
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := awaited{t.Context(), make(chan struct{}, 2)}
+	first := waitObserver{t.Context(), make(chan struct{}, 2)}
 	loaded := make(chan error, 1)
 	go func() {
 		_, err := store.Load(first, "server x")
 		loaded <- err
 	}()
-	<-first.looked // it has its turn
-	<-first.looked // and waits for the file
-	gone := errors.New("gone")
+	<-first.called // Load has locked the store
+	<-first.called // and waits for the file
+	cause := errors.New("cancelled")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(gone)
-	if err := store.Save(ctx, "server y", []byte("v")); !errors.Is(err, gone) {
-		t.Errorf("behind one who waits: %v", err)
+	cancel(cause)
+	if err := store.Save(ctx, "server y", []byte("v")); !errors.Is(err, cause) {
+		t.Errorf("while Load waits: %v", err)
 	}
 	release()
 	if err := <-loaded; err != nil {
@@ -299,22 +297,22 @@ func TestAFileThatIsHeldElsewhereIsWaitedForNoLongerThanTheContext(t *testing.T)
 	}
 }
 
-// awaited is a context that tells when somebody begins to wait for its end.
-type awaited struct {
+// waitObserver is a context that reports calls of Done.
+type waitObserver struct {
 	context.Context
-	looked chan struct{}
+	called chan struct{}
 }
 
-func (a awaited) Done() <-chan struct{} {
+func (a waitObserver) Done() <-chan struct{} {
 	select {
-	case a.looked <- struct{}{}:
+	case a.called <- struct{}{}:
 	default:
 	}
 	return a.Context.Done()
 }
 
-func TestALoginOutlivesItsProcess(t *testing.T) {
-	w := newWorld(t)
+func TestStoredLoginIsUsedByTheNextProcess(t *testing.T) {
+	w := newEnvironment(t)
 	store, _ := fileStore(t)
 	for range 2 {
 		c := w.client()
@@ -324,11 +322,11 @@ func TestALoginOutlivesItsProcess(t *testing.T) {
 		}
 	}
 	if n := w.count("as GET /authorize"); n != 1 {
-		t.Fatalf("the user was asked %d times", n)
+		t.Fatalf("%d authorizations", n)
 	}
 }
 
-func TestLocksAreWaitedForNoLongerThanTheContext(t *testing.T) {
+func TestContextEndsTheWaitForALock(t *testing.T) {
 	for name, store := range stores(t) {
 		t.Run(name, func(t *testing.T) {
 			unlock, err := store.Lock(t.Context(), "a")
@@ -340,10 +338,10 @@ func TestLocksAreWaitedForNoLongerThanTheContext(t *testing.T) {
 			} else {
 				other()
 			}
-			gone := errors.New("gone")
+			cause := errors.New("cancelled")
 			ctx, cancel := context.WithCancelCause(t.Context())
-			cancel(gone)
-			if _, err := store.Lock(ctx, "a"); !errors.Is(err, gone) {
+			cancel(cause)
+			if _, err := store.Lock(ctx, "a"); !errors.Is(err, cause) {
 				t.Fatal(err)
 			}
 			unlock()
@@ -355,8 +353,8 @@ func TestLocksAreWaitedForNoLongerThanTheContext(t *testing.T) {
 	}
 }
 
-func TestLogoutForgetsAndRevokes(t *testing.T) {
-	w := newWorld(t)
+func TestLogoutRevokesTheToken(t *testing.T) {
+	w := newEnvironment(t)
 	store, _ := fileStore(t)
 	c := w.client()
 	c.Store = store
@@ -367,9 +365,9 @@ func TestLogoutForgetsAndRevokes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if h, err := authorize(c, w.url()); h != "" || err != nil {
-		t.Fatalf("it still sends %q, %v", h, err)
+		t.Fatalf("after the logout: %q, %v", h, err)
 	}
 	if n := w.count("as POST /revoke"); n != 1 {
-		t.Fatalf("revoked %d times", n)
+		t.Fatalf("%d revocations", n)
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 )
 
-// registrar has each registration be another client, and returns who has asked for
-// tokens by which grant.
-func (w *world) registrar() (asked func() []string) {
+// registrar gives each registration another client identifier. Requests returns the client
+// and the grant type of each token request.
+func (w *environment) registrar() (requests func() []string) {
 	registered := 0
 	var tokens []string
 	w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
@@ -40,34 +40,34 @@ func (w *world) registrar() (asked func() []string) {
 	}
 }
 
-// at is the user at an address that the browser comes back to.
-func (w *world) at(redirect string) oauth.Interaction {
-	return &oauth.Manual{RedirectURI: redirect, Open: visit}
+// withRedirectURI returns an Interaction with another redirect URI.
+func (w *environment) withRedirectURI(redirect string) oauth.Interaction {
+	return &oauth.Manual{RedirectURI: redirect, Open: openPage}
 }
 
-// A token is renewed by whom it was issued to, though another login at the same
-// authorization server has made a new registration necessary.
-func TestATokenIsRenewedByTheClientItWasIssuedTo(t *testing.T) {
-	w := newWorld(t)
-	asked := w.registrar()
+// A token is refreshed by the client that it was issued to, even if another login has
+// replaced the registration.
+func TestRefreshUsesTheOriginalClient(t *testing.T) {
+	w := newEnvironment(t)
+	requests := w.registrar()
 	store := &oauth.MemoryStore{}
 	w.expired(store)
 	other := w.client()
-	other.Store, other.Interaction = store, w.at("http://localhost:4000/callback")
-	neighbour := newWorld(t)
-	neighbour.mcp.Close()
-	neighbour.mcp = neighbour.start("mcp", func(rw http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == neighbour.prmAt {
-			w.json(rw, http.StatusOK, map[string]any{"resource": neighbour.url(), "authorization_servers": []string{w.as.URL}})
+	other.Store, other.Interaction = store, w.withRedirectURI("http://localhost:4000/callback")
+	second := newEnvironment(t)
+	second.mcp.Close()
+	second.mcp = second.start("mcp", func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == second.resourcePath {
+			w.json(rw, http.StatusOK, map[string]any{"resource": second.url(), "authorization_servers": []string{w.as.URL}})
 			return
 		}
-		neighbour.challenge(rw, http.StatusUnauthorized, "Bearer", "", "")
+		second.challenge(rw, http.StatusUnauthorized, "Bearer", "", "")
 	})
-	if err := other.Login(t.Context(), neighbour.url()); err != nil {
+	if err := other.Login(t.Context(), second.url()); err != nil {
 		t.Fatal(err)
 	}
 	w.mu.Lock()
-	w.egress = nil // the neighbour is one who takes part
+	w.dialed = nil // the second server is allowed
 	w.mu.Unlock()
 	c := w.client()
 	c.Store = store
@@ -77,23 +77,23 @@ func TestATokenIsRenewedByTheClientItWasIssuedTo(t *testing.T) {
 	if err := c.Logout(t.Context(), w.url()); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := asked(), []string{"client-1 authorization_code", "client-2 authorization_code", "client-1 refresh_token"}; !slices.Equal(got, want) {
-		t.Errorf("tokens were asked for by %q, not %q", got, want)
+	if got, want := requests(), []string{"client-1 authorization_code", "client-2 authorization_code", "client-1 refresh_token"}; !slices.Equal(got, want) {
+		t.Errorf("token requests %q, want %q", got, want)
 	}
 }
 
-// An authorization server that knows nothing of a client tells the user so, and sends
-// nobody back: the next login registers anew.
-func TestARegistrationWithWhichNobodyComesBackIsNotUsedAgain(t *testing.T) {
-	w := newWorld(t)
-	asked := w.registrar()
-	lost := errors.New("the user has closed the page")
+// An authorization server does not redirect a client that it does not recognize. The next
+// login therefore registers again.
+func TestLoginWithoutRedirectForgetsTheRegistration(t *testing.T) {
+	w := newEnvironment(t)
+	requests := w.registrar()
+	closed := errors.New("the user closed the page")
 	store := &oauth.MemoryStore{}
 	c := w.client()
 	c.Store, c.Interaction = store, &oauth.Manual{RedirectURI: "http://localhost:3000/callback", Open: func(context.Context, string) (string, error) {
-		return "", lost
+		return "", closed
 	}}
-	if err := c.Login(t.Context(), w.url()); !errors.Is(err, lost) {
+	if err := c.Login(t.Context(), w.url()); !errors.Is(err, closed) {
 		t.Fatal(err)
 	}
 	c = w.client()
@@ -101,29 +101,29 @@ func TestARegistrationWithWhichNobodyComesBackIsNotUsedAgain(t *testing.T) {
 	if err := c.Login(t.Context(), w.url()); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := asked(), []string{"client-2 authorization_code"}; !slices.Equal(got, want) {
-		t.Errorf("tokens were asked for by %q, not %q", got, want)
+	if got, want := requests(), []string{"client-2 authorization_code"}; !slices.Equal(got, want) {
+		t.Errorf("token requests %q, want %q", got, want)
 	}
 }
 
-// Whoever has said once what the client is called is not asked again because a port of
-// the loopback interface was taken.
-func TestAClientIsAskedForOnce(t *testing.T) {
-	w := newWorld(t)
-	w.meta = func(m map[string]any) { delete(m, "registration_endpoint") }
-	store, times := &oauth.MemoryStore{}, 0
+// A registration from PromptRegistration is reused with another port of the loopback
+// interface.
+func TestPromptRegistrationIsCalledOnce(t *testing.T) {
+	w := newEnvironment(t)
+	w.onIssuer = func(m map[string]any) { delete(m, "registration_endpoint") }
+	store, calls := &oauth.MemoryStore{}, 0
 	for _, redirect := range []string{"http://127.0.0.1:3000/callback", "http://127.0.0.1:3001/callback"} {
 		c := w.client()
-		c.Store, c.Interaction = store, w.at(redirect)
+		c.Store, c.Interaction = store, w.withRedirectURI(redirect)
 		c.PromptRegistration = func(context.Context, string) (*oauth.Registration, error) {
-			times++
-			return &oauth.Registration{ClientID: "told"}, nil
+			calls++
+			return &oauth.Registration{ClientID: "prompted"}, nil
 		}
 		if err := c.Login(t.Context(), w.url()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if times != 1 {
-		t.Errorf("asked %d times", times)
+	if calls != 1 {
+		t.Errorf("%d calls", calls)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// Our client, our server and our authorization server get on, in every revision.
-func TestOurOwnServersLetOurClientIn(t *testing.T) {
+// This module's client, server and authorization server work together in every revision.
+func TestClientCredentialsWithOwnServers(t *testing.T) {
 	issuer, err := devissuer.Start(devissuer.Config{
 		Scopes:  []string{"mcp"},
 		Clients: []devissuer.Client{{ID: "machine", Secret: "its-secret", Name: "Machine"}},

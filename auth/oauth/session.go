@@ -283,7 +283,7 @@ func (s *session) obtain(ctx context.Context, n need) error {
 }
 
 // precheck returns an error if another authorization cannot succeed, so that the user is
-// not asked in vain.
+// not asked without need.
 func (s *session) precheck(n *need, before *token) error {
 	if n.force {
 		s.failures, s.attempts = nil, nil

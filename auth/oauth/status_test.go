@@ -11,18 +11,18 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 )
 
-func TestALoginIsKnownByWhatItGrants(t *testing.T) {
+func TestStatusDescribesTheLogin(t *testing.T) {
 	for name, store := range stores(t) {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.onToken = func(_ url.Values, answer map[string]any) {
-				answer["access_token"] = secret + "access-1.eyJzdWIiOiJhZGEifQ.x" // {"sub":"ada"}
-				answer["scope"] = "tools files"
+			w := newEnvironment(t)
+			w.onToken = func(_ url.Values, body map[string]any) {
+				body["access_token"] = secret + "access-1.eyJzdWIiOiJhZGEifQ.x" // {"sub":"ada"}
+				body["scope"] = "tools files"
 			}
 			c := w.client()
 			c.Store = store
 			if s, err := c.Status(t.Context(), w.url()); s != nil || err != nil {
-				t.Fatalf("before: %+v, %v", s, err)
+				t.Fatalf("before the login: %+v, %v", s, err)
 			}
 			if err := c.Login(t.Context(), w.url()); err != nil {
 				t.Fatal(err)
@@ -44,26 +44,26 @@ func TestALoginIsKnownByWhatItGrants(t *testing.T) {
 				t.Fatal(err)
 			}
 			if s, err := c.Status(t.Context(), w.url()); s != nil || err != nil {
-				t.Errorf("after: %+v, %v", s, err)
+				t.Errorf("after the logout: %+v, %v", s, err)
 			}
 		})
 	}
 }
 
-func TestAStoreThatCannotListIsSaidTo(t *testing.T) {
+func TestServersNeedsAStoreWithKeys(t *testing.T) {
 	c := &oauth.Client{Store: struct{ oauth.TokenStore }{&oauth.MemoryStore{}}}
 	if _, err := c.Servers(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)
 	}
 }
 
-// Where nobody can be asked, the error says what for.
-func TestWhereNobodyCanBeAskedTheErrorSaysWhatFor(t *testing.T) {
-	w := newWorld(t)
+// Without Interaction the error contains the authorization request.
+func TestInteractionErrorContainsTheRequest(t *testing.T) {
+	w := newEnvironment(t)
 	c := w.client()
 	c.Interaction = nil
-	for n := range 5 { // they count as no attempts
-		w.scope = "tools " + strings.Repeat("x", n+1) // or the failure would be remembered
+	for n := range 5 { // they do not count as attempts
+		w.scope = "tools " + strings.Repeat("x", n+1) // another key for the remembered failure
 		_, err := w.dial(c, "")
 		var needed *oauth.InteractionError
 		if !errors.As(err, &needed) || !errors.Is(err, oauth.ErrInteraction) {
@@ -75,13 +75,13 @@ func TestWhereNobodyCanBeAskedTheErrorSaysWhatFor(t *testing.T) {
 	}
 }
 
-// One process has no user, and another logs the user in.
-func TestALoginInAnotherProcessIsFoundAtOnce(t *testing.T) {
-	w := newWorld(t)
+// A process without Interaction uses the login of another process.
+func TestLoginOfAnotherProcessIsUsed(t *testing.T) {
+	w := newEnvironment(t)
 	store := &oauth.MemoryStore{}
 	alone, user := w.client(), w.client()
 	alone.Store, user.Store, alone.Interaction = store, store, nil
-	for range 2 { // the second time the failure is remembered
+	for range 2 { // the second dial uses the remembered failure
 		if _, err := w.dial(alone, ""); !errors.Is(err, oauth.ErrInteraction) {
 			t.Fatal(err)
 		}

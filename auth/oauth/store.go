@@ -33,7 +33,7 @@ type MemoryStore struct {
 }
 
 type memoryLock struct {
-	held  chan struct{} // capacity 1
+	slot  chan struct{} // capacity 1
 	users int
 }
 
@@ -82,7 +82,7 @@ func (m *MemoryStore) Lock(ctx context.Context, key string) (unlock func(), err 
 	}
 	l := m.locks[key]
 	if l == nil {
-		l = &memoryLock{held: make(chan struct{}, 1)}
+		l = &memoryLock{slot: make(chan struct{}, 1)}
 		m.locks[key] = l
 	}
 	l.users++
@@ -95,8 +95,8 @@ func (m *MemoryStore) Lock(ctx context.Context, key string) (unlock func(), err 
 		}
 	}
 	select {
-	case l.held <- struct{}{}:
-		return func() { <-l.held; leave() }, nil
+	case l.slot <- struct{}{}:
+		return func() { <-l.slot; leave() }, nil
 	case <-ctx.Done():
 		leave()
 		return nil, context.Cause(ctx)

@@ -1,0 +1,355 @@
+package oauth_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/client"
+)
+
+// violations are violations of the rules by a server or an attacker, and the errors that
+// they lead to. The environment checks in addition that no secret leaks and that no
+// unrelated server receives a request.
+var violations = []struct {
+	rule, name string
+	do         func(w *environment, c *oauth.Client)
+	want       error
+	noToken    bool // no request is sent to the token endpoint
+}{
+	// O1: PKCE
+	{"O1", "metadata without code_challenge_methods_supported", serverMetadata(func(w *environment, m map[string]any) { delete(m, "code_challenge_methods_supported") }), oauth.ErrNoPKCE, true},
+	{"O1", "PKCE with plain only", serverMetadata(func(w *environment, m map[string]any) { m["code_challenge_methods_supported"] = []string{"plain"} }), oauth.ErrNoPKCE, true},
+
+	// O3: the resource
+	{"O3", "resource of another server", resourceMetadata(func(w *environment, m map[string]any) { m["resource"] = "https://other.example/mcp" }), oauth.ErrResourceMismatch, true},
+	{"O3", "resource of another path", resourceMetadata(func(w *environment, m map[string]any) { m["resource"] = w.mcp.URL + "/other" }), oauth.ErrResourceMismatch, true},
+	{"O3", "path with a common prefix", resourceMetadata(func(w *environment, m map[string]any) { m["resource"] = w.mcp.URL + "/m" }), oauth.ErrResourceMismatch, true},
+	{"O3", "resource of the host, at the metadata URL of a path", resourceMetadata(func(w *environment, m map[string]any) { m["resource"] = w.mcp.URL }), oauth.ErrResourceMismatch, true},
+	{"O3", "resource with a fragment", resourceMetadata(func(w *environment, m map[string]any) { m["resource"] = w.url() + "#x" }), oauth.ErrResourceMismatch, true},
+	{"O3", "no resource", resourceMetadata(func(w *environment, m map[string]any) { delete(m, "resource") }), oauth.ErrResourceMismatch, true},
+
+	// O4: discovery
+	{"O4", "no authorization server", resourceMetadata(func(w *environment, m map[string]any) { m["authorization_servers"] = []string{} }), oauth.ErrDiscovery, true},
+	{"O4", "resource_metadata is not found", func(w *environment, c *oauth.Client) { w.challengeURL = "/missing" }, oauth.ErrDiscovery, true},
+	{"O4", "HTTP status 502 for the metadata", func(w *environment, c *oauth.Client) {
+		w.challengeURL = ""
+		w.serveMCP = func(rw http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path == w.resourcePath {
+				rw.WriteHeader(http.StatusBadGateway)
+				return true
+			}
+			return false
+		}
+	}, oauth.ErrDiscovery, true},
+	{"O4", "no metadata of the authorization server", func(w *environment, c *oauth.Client) { w.issuerPath = "/nowhere" }, oauth.ErrDiscovery, true},
+	{"O4", "duplicate name", func(w *environment, c *oauth.Client) {
+		w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path != w.issuerPath {
+				return false
+			}
+			rw.Write([]byte(`{"issuer":"` + w.as.URL + `","token_endpoint":"` + w.as.URL + `/token","token_endpoint":"` + w.unrelated.URL + `/token"}`))
+			return true
+		}
+	}, oauth.ErrDiscovery, true},
+	{"O4", "metadata is too long", func(w *environment, c *oauth.Client) {
+		w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path == w.issuerPath {
+				rw.Write([]byte(`{"issuer":"` + strings.Repeat("x", 300<<10)))
+				return true
+			}
+			return false
+		}
+	}, oauth.ErrInvalidResponse, true},
+
+	// O5: the issuer of metadata
+	{"O5", "metadata of another issuer", serverMetadata(func(w *environment, m map[string]any) { m["issuer"] = "https://honest.example" }), oauth.ErrIssuerMismatch, true},
+	{"O5", "issuer with a trailing slash", serverMetadata(func(w *environment, m map[string]any) { m["issuer"] = w.as.URL + "/" }), oauth.ErrIssuerMismatch, true},
+
+	// O6: the issuer of responses
+	{"O6", "response from another issuer", authorizationResponse(func(w *environment, a url.Values) { a.Set("iss", "https://honest.example") }), oauth.ErrIssuerMismatch, true},
+	{"O6", "response from another issuer, iss not declared", func(w *environment, c *oauth.Client) {
+		serverMetadata(func(w *environment, m map[string]any) { delete(m, "authorization_response_iss_parameter_supported") })(w, c)
+		authorizationResponse(func(w *environment, a url.Values) { a.Set("iss", "https://honest.example") })(w, c)
+	}, oauth.ErrIssuerMismatch, true},
+	{"O6", "response without the declared iss", authorizationResponse(func(w *environment, a url.Values) { a.Del("iss") }), oauth.ErrIssuerMismatch, true},
+	{"O6", "issuer with a trailing slash", authorizationResponse(func(w *environment, a url.Values) { a.Set("iss", w.as.URL+"/") }), oauth.ErrIssuerMismatch, true},
+	{"O6", "error from another issuer", authorizationResponse(func(w *environment, a url.Values) {
+		a.Del("code")
+		a.Set("iss", "https://honest.example")
+		a.Set("error", "lies")
+	}), oauth.ErrIssuerMismatch, true},
+
+	// O8: state
+	{"O8", "another state", authorizationResponse(func(w *environment, a url.Values) { a.Set("state", "other") }), oauth.ErrState, true},
+	{"O8", "no state", authorizationResponse(func(w *environment, a url.Values) { a.Del("state") }), oauth.ErrState, true},
+	{"O8", "two states", authorizationResponse(func(w *environment, a url.Values) { a.Add("state", "other") }), oauth.ErrState, true},
+	{"O8", "two codes", authorizationResponse(func(w *environment, a url.Values) { a.Add("code", "other") }), oauth.ErrState, true},
+	{"O8", "no code", authorizationResponse(func(w *environment, a url.Values) { a.Del("code") }), oauth.ErrInvalidResponse, true},
+
+	// O9: redirect URIs
+	{"O9", "redirect URI over http", func(w *environment, c *oauth.Client) {
+		c.Interaction = &oauth.Manual{RedirectURI: "http://program.example/callback"}
+	}, oauth.ErrInsecureURL, true},
+
+	// O10: URLs
+	{"O10", "authorization endpoint is a javascript URL", serverMetadata(func(w *environment, m map[string]any) { m["authorization_endpoint"] = "javascript:alert(1)" }), oauth.ErrInsecureURL, true},
+	{"O10", "authorization endpoint is a data URL", serverMetadata(func(w *environment, m map[string]any) { m["authorization_endpoint"] = "data:text/html,x" }), oauth.ErrInsecureURL, true},
+	{"O10", "authorization endpoint is a file URL", serverMetadata(func(w *environment, m map[string]any) { m["authorization_endpoint"] = "file:///etc/passwd" }), oauth.ErrInsecureURL, true},
+	{"O10", "authorization endpoint is a vbscript URL", serverMetadata(func(w *environment, m map[string]any) { m["authorization_endpoint"] = "vbscript:x" }), oauth.ErrInsecureURL, true},
+	{"O10", "token endpoint over http", serverMetadata(func(w *environment, m map[string]any) { m["token_endpoint"] = "http://as.example/token" }), oauth.ErrInsecureURL, true},
+	{"O10", "token endpoint with a user name", serverMetadata(func(w *environment, m map[string]any) { m["token_endpoint"] = "https://as.example@evil.example/token" }), oauth.ErrInsecureURL, true},
+	{"O10", "registration endpoint over http", serverMetadata(func(w *environment, m map[string]any) { m["registration_endpoint"] = "http://as.example/register" }), oauth.ErrInsecureURL, true},
+	{"O10", "issuer over http", resourceMetadata(func(w *environment, m map[string]any) { m["authorization_servers"] = []string{"http://as.example"} }), oauth.ErrInsecureURL, true},
+	{"O10", "issuer with a query", resourceMetadata(func(w *environment, m map[string]any) { m["authorization_servers"] = []string{"https://as.example?x"} }), oauth.ErrInsecureURL, true},
+	{"O10", "resource_metadata over http", func(w *environment, c *oauth.Client) { w.challengeURL = "http://169.254.169.254/latest" }, oauth.ErrInsecureURL, true},
+
+	// O12: private addresses
+	{"O12", "resource_metadata at the cloud metadata service", func(w *environment, c *oauth.Client) { w.challengeURL = "https://169.254.169.254/latest" }, oauth.ErrForbiddenAddress, true},
+	{"O12", "issuer in a private network", resourceMetadata(func(w *environment, m map[string]any) { m["authorization_servers"] = []string{"https://10.0.0.1"} }), oauth.ErrForbiddenAddress, true},
+	{"O12", "issuer with a mapped IPv4 address", resourceMetadata(func(w *environment, m map[string]any) {
+		m["authorization_servers"] = []string{"https://[::ffff:192.168.0.1]"}
+	}), oauth.ErrForbiddenAddress, true},
+	{"O12", "registration endpoint in a private network", serverMetadata(func(w *environment, m map[string]any) { m["registration_endpoint"] = "https://[fd00::1]/register" }), oauth.ErrForbiddenAddress, true},
+	{"O12", "token endpoint in a private network", serverMetadata(func(w *environment, m map[string]any) { m["token_endpoint"] = "https://100.100.100.200/token" }), oauth.ErrForbiddenAddress, true},
+	{"O12", "resource metadata redirects", redirect("mcp", "/.well-known/oauth-protected-resource/mcp"), oauth.ErrDiscovery, true},
+	{"O12", "server metadata redirects", redirect("as", "/.well-known/oauth-authorization-server"), oauth.ErrDiscovery, true},
+	{"O12", "registration endpoint redirects", redirect("as", "/register"), oauth.ErrRegistration, true},
+	{"O12", "token endpoint redirects", redirect("as", "/token"), &oauth.ServerError{}, false},
+
+	// O13: scopes
+	{"O13", "server always requires the same additional scope", func(w *environment, c *oauth.Client) {
+		w.authenticated = func(rw http.ResponseWriter, r *http.Request) bool {
+			w.challenge(rw, http.StatusForbidden, "Bearer", "admin", "insufficient_scope")
+			return true
+		}
+	}, oauth.ErrInsufficientScope, false},
+	{"O13", "server does not name the missing scopes", func(w *environment, c *oauth.Client) {
+		w.authenticated = func(rw http.ResponseWriter, r *http.Request) bool {
+			w.challenge(rw, http.StatusForbidden, "Bearer", "", "insufficient_scope")
+			return true
+		}
+	}, oauth.ErrInsufficientScope, false},
+	{"O13", "server requires another scope each time", func(w *environment, c *oauth.Client) {
+		scope := "a"
+		w.authenticated = func(rw http.ResponseWriter, r *http.Request) bool {
+			scope += "a"
+			w.challenge(rw, http.StatusForbidden, "Bearer", scope, "insufficient_scope")
+			return true
+		}
+	}, oauth.ErrTooManyAttempts, false},
+	{"O13", "server rejects a new token", func(w *environment, c *oauth.Client) {
+		w.onToken = func(url.Values, map[string]any) { w.revokeAll() }
+	}, oauth.ErrTokenRejected, false},
+	{"O13", "Approve declines", func(w *environment, c *oauth.Client) {
+		c.Approve = func(context.Context, oauth.AuthorizationRequest) ([]string, error) {
+			return nil, errors.New("too much")
+		}
+	}, oauth.ErrDeclined, true},
+
+	// O14, O15: registration
+	{"O14", "MetadataURL without a path", func(w *environment, c *oauth.Client) {
+		serverMetadata(func(w *environment, m map[string]any) { m["client_id_metadata_document_supported"] = true })(w, c)
+		c.MetadataURL = "https://program.example"
+	}, oauth.ErrRegistration, true},
+	{"O15", "no way to register", serverMetadata(func(w *environment, m map[string]any) { delete(m, "registration_endpoint") }), oauth.ErrRegistration, true},
+	{"O15", "registration fails", func(w *environment, c *oauth.Client) {
+		w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path != "/register" {
+				return false
+			}
+			w.json(rw, http.StatusBadRequest, map[string]any{"error": "invalid_redirect_uri"})
+			return true
+		}
+	}, oauth.ErrRegistration, true},
+
+	// Tokens
+	{"U7", "token with a line break", tokenResponse(func(a map[string]any) { a["access_token"] = "x\r\nHost: evil" }), oauth.ErrInvalidResponse, false},
+	{"U7", "no token", tokenResponse(func(a map[string]any) { delete(a, "access_token") }), oauth.ErrInvalidResponse, false},
+	{"U7", "unknown token type", tokenResponse(func(a map[string]any) { a["token_type"] = "mac" }), oauth.ErrInvalidResponse, false},
+	{"U7", "DPoP token was not requested", tokenResponse(func(a map[string]any) { a["token_type"] = "DPoP" }), oauth.ErrInvalidResponse, false},
+	{"U7", "bearer token instead of a DPoP token", resourceMetadata(func(w *environment, m map[string]any) { m["dpop_bound_access_tokens_required"] = true }), oauth.ErrInvalidResponse, false},
+	{"R6", "error contains the request", func(w *environment, c *oauth.Client) {
+		w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path != "/token" {
+				return false
+			}
+			r.ParseForm()
+			w.json(rw, http.StatusBadRequest, map[string]any{"error": "invalid_grant", "error_description": r.PostForm.Encode() + r.Header.Get("Authorization")})
+			return true
+		}
+	}, &oauth.ServerError{}, false},
+}
+
+func resourceMetadata(change func(*environment, map[string]any)) func(*environment, *oauth.Client) {
+	return func(w *environment, _ *oauth.Client) { w.onResource = func(m map[string]any) { change(w, m) } }
+}
+
+func serverMetadata(change func(*environment, map[string]any)) func(*environment, *oauth.Client) {
+	return func(w *environment, _ *oauth.Client) { w.onIssuer = func(m map[string]any) { change(w, m) } }
+}
+
+func authorizationResponse(change func(*environment, url.Values)) func(*environment, *oauth.Client) {
+	return func(w *environment, _ *oauth.Client) { w.onAuthorize = func(_, a url.Values) { change(w, a) } }
+}
+
+func tokenResponse(change func(map[string]any)) func(*environment, *oauth.Client) {
+	return func(w *environment, _ *oauth.Client) { w.onToken = func(_ url.Values, a map[string]any) { change(a) } }
+}
+
+// redirect redirects requests for a path to the unrelated server.
+func redirect(server, path string) func(*environment, *oauth.Client) {
+	return func(w *environment, _ *oauth.Client) {
+		send := func(rw http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path != path {
+				return false
+			}
+			http.Redirect(rw, r, w.unrelated.URL+path, http.StatusTemporaryRedirect)
+			return true
+		}
+		if server == "mcp" {
+			w.serveMCP = send
+		} else {
+			w.serveAS = send
+		}
+	}
+}
+
+// O1, O3, O4, O5, O6, O8, O9, O10, O12, O13, O14, O15, U7: each violation leads to its
+// error, and not to a token.
+func TestViolationsLeadToErrors(t *testing.T) {
+	for _, v := range violations {
+		t.Run(v.rule+" "+v.name, func(t *testing.T) {
+			w := newEnvironment(t)
+			c := w.client()
+			v.do(w, c)
+			_, err := w.dial(c, "")
+			var serverError *oauth.ServerError
+			_, isServerError := v.want.(*oauth.ServerError)
+			if isServerError && !errors.As(err, &serverError) || !isServerError && !errors.Is(err, v.want) {
+				t.Fatalf("%v, want %v", err, v.want)
+			}
+			if !errors.Is(err, client.ErrUnauthorized) {
+				t.Errorf("%v is not ErrUnauthorized", err)
+			}
+			if strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "lies") {
+				t.Errorf("the error contains a secret or the text of an attacker: %v", err)
+			}
+			if n := w.count("as POST /token"); v.noToken && n > 0 {
+				t.Errorf("%d requests to the token endpoint", n)
+			}
+			if n := w.count("as GET /authorize"); n > 3 {
+				t.Errorf("O13: %d authorizations", n)
+			}
+		})
+	}
+}
+
+// O13: after the user has declined, further requests fail without asking again.
+func TestDeclinedAuthorizationIsRemembered(t *testing.T) {
+	w := newEnvironment(t)
+	c := w.client()
+	w.onAuthorize = func(_, a url.Values) {
+		a.Del("code")
+		a.Set("error", "access_denied")
+	}
+	for range 5 {
+		if _, err := w.dial(c, ""); err == nil {
+			t.Fatal("dial succeeded")
+		}
+	}
+	if n := w.count("as GET /authorize"); n != 1 {
+		t.Fatalf("%d authorizations", n)
+	}
+}
+
+// O13: a step-up authorization requests the previous scopes and those of the challenge.
+func TestStepUpRequestsTheUnion(t *testing.T) {
+	w := newEnvironment(t)
+	w.authenticated = func(rw http.ResponseWriter, r *http.Request) bool {
+		w.mu.Lock()
+		requested := w.queries[len(w.queries)-1].Get("scope")
+		w.mu.Unlock()
+		if strings.Contains(requested, "admin") {
+			return false
+		}
+		w.challenge(rw, http.StatusForbidden, "Bearer", "admin", "insufficient_scope")
+		return true
+	}
+	if _, err := w.dial(w.client(), ""); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.queries[1].Get("scope"); got != "tools admin" {
+		t.Fatalf("%q was requested", got)
+	}
+}
+
+// O7: a new authorization server of the MCP server gets neither the old client nor the old
+// token, and a registration for the MCP server is not used there.
+func TestChangedAuthorizationServer(t *testing.T) {
+	for _, configured := range []bool{false, true} {
+		w, other := newEnvironment(t), newEnvironment(t)
+		c := w.client()
+		if configured {
+			c.Registrations = []oauth.Registration{{Server: w.url(), ClientID: "ours", ClientSecret: secret + "ours"}}
+		}
+		mc, err := w.dial(c, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.onResource = func(m map[string]any) { m["authorization_servers"] = []string{other.as.URL} }
+		other.onToken = func(form url.Values, a map[string]any) { // its tokens are valid, too
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.valid[a["access_token"].(string)] = form.Get("resource")
+		}
+		w.revokeAll()
+		w.mu.Lock()
+		w.dialed = nil
+		w.mu.Unlock()
+		err = w.greet(mc)
+		w.mu.Lock()
+		w.dialed = slices.DeleteFunc(w.dialed, func(a string) bool { return "http://"+a == other.as.URL })
+		w.mu.Unlock()
+		if configured {
+			if !errors.Is(err, oauth.ErrIssuerChanged) || other.count("as POST /token") > 0 || other.count("as GET /authorize") > 0 {
+				t.Errorf("registration for the MCP server: %v", err)
+			}
+			continue
+		}
+		if err != nil || other.count("as POST /register") != 1 {
+			t.Errorf("no new registration: %v", err)
+		}
+	}
+}
+
+// O7: a registration for an MCP server is bound to its first authorization server, even if
+// the authorization fails, and also in the next process.
+func TestRegistrationIsBoundToTheFirstIssuer(t *testing.T) {
+	w, other := newEnvironment(t), newEnvironment(t)
+	store := new(oauth.MemoryStore)
+	dialInNewProcess := func() error {
+		c := w.client()
+		c.Store = store
+		c.Registrations = []oauth.Registration{{Server: w.url(), ClientID: "ours", ClientSecret: secret + "ours"}}
+		_, err := w.dial(c, "")
+		return err
+	}
+	w.onToken = func(_ url.Values, body map[string]any) { body["error"] = "server_error" }
+	if err := dialInNewProcess(); err == nil || w.count("as POST /token") == 0 {
+		t.Fatalf("first attempt: %v", err)
+	}
+	w.onResource = func(m map[string]any) { m["authorization_servers"] = []string{other.as.URL} }
+	err := dialInNewProcess()
+	if !errors.Is(err, oauth.ErrIssuerChanged) || other.count("as POST /token") > 0 || other.count("as GET /authorize") > 0 {
+		t.Errorf("second attempt, with another issuer: %v", err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.dialed = slices.DeleteFunc(w.dialed, func(a string) bool { return "http://"+a == other.as.URL })
+}
