@@ -27,9 +27,9 @@ const misconfigured = "authorization is misconfigured"
 // leeway is how long after its expiry a token is accepted, because clocks differ.
 const leeway = 30 * time.Second
 
-// Authenticate verifies the token of r, whose body it does not read. It returns the
-// token's information, or the rejection with which to answer. In both cases it sets response headers
-// in response, such as WWW-Authenticate. It does not check scopes.
+// Authenticate verifies the token of r. It returns the information about the token, or a
+// rejection to respond with. In both cases it adds headers, such as WWW-Authenticate, to
+// response. It neither reads the body of r nor checks scopes.
 //
 // A server.Server calls Authenticate itself. Call it to protect other handlers of the
 // same program.

@@ -11,7 +11,7 @@
 //	})}
 //
 // The server then requires a token with every HTTP request, in every revision and for
-// every method. It answers a request without a valid token with a challenge that tells
+// every method. It responds to a request without a valid token with a challenge that tells
 // the client where to get one.
 //
 // A [Verifier] verifies the tokens. Package auth/jwt verifies JSON Web Tokens and DPoP

@@ -22,9 +22,9 @@ type metadata struct {
 	DPoPRequired  bool     `json:"dpop_bound_access_tokens_required,omitempty"`
 }
 
-// MetadataHandler returns a handler that serves the metadata of the resource to pages of any
-// origin. Mount it at [MetadataPath] and at MetadataPath + "/" if the server itself is
-// not mounted at "/". It answers for the root and for the path of URI.
+// MetadataHandler returns a handler that serves the metadata of the resource to pages of
+// all origins. Mount it at [MetadataPath] and at MetadataPath + "/" if the server itself
+// is not mounted at "/". It serves the metadata URLs of the root and of the path of URI.
 func (p *ProtectedResource) MetadataHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Access-Control-Allow-Origin", "*")
@@ -32,8 +32,8 @@ func (p *ProtectedResource) MetadataHandler() http.Handler {
 	})
 }
 
-// ServeMetadata serves the metadata of the resource. Unlike [ProtectedResource.MetadataHandler] it does
-// not set Access-Control-Allow-Origin.
+// ServeMetadata serves the metadata of the resource. Unlike
+// [ProtectedResource.MetadataHandler], it does not set Access-Control-Allow-Origin.
 func (p *ProtectedResource) ServeMetadata(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")

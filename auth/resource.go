@@ -19,10 +19,10 @@ import (
 // that. It is safe for concurrent use, also by several servers and handlers.
 type ProtectedResource struct {
 	// URI is the URL of the server's endpoint, or a prefix of it, and the audience of its
-	// tokens (2026-07-28, basic/authorization, Canonical Server URI). Its scheme must be https,
-	// or http on the loopback interface. If URI is empty, the server uses the requested
-	// URL on the loopback interface and rejects all other requests, because the client
-	// controls the Host header.
+	// tokens (2026-07-28, basic/authorization, Canonical Server URI). It must be https, or
+	// http on the loopback interface. If URI is empty, the server uses the requested URL
+	// on the loopback interface, and rejects requests on other interfaces, because the
+	// client controls the Host header.
 	URI string
 	// Issuers are the authorization servers that clients get tokens from: one or more
 	// issuer identifiers (RFC 8414, section 2).
@@ -38,8 +38,8 @@ type ProtectedResource struct {
 	// Scopes are the scopes that every request needs.
 	Scopes []string
 	// MethodScopes are the additional scopes that the requests of a method, such as
-	// "tools/call", need. See server.RequireScopes for the scopes of single tools, prompts and
-	// resources.
+	// "tools/call", need. For single tools, prompts and resources see
+	// server.RequireScopes.
 	MethodScopes map[string][]string
 	// Implies reports whether a granted scope includes a needed one (2026-07-28,
 	// basic/authorization, Scope Challenge Handling). Nil: no scope includes another. It

@@ -12,110 +12,110 @@ import (
 	"github.com/parley-mcp/parley/internal/digest"
 )
 
-// request is what a client asks the user for (RFC 6749, section 4.1.1).
-type request struct {
-	client    *Client
-	redirect  string
-	state     string
-	challenge string // PKCE, S256
-	resource  string
-	scopes    []string
-	key       string // that the tokens are to be bound to, if the client says so (RFC 9449, section 10)
+// authorizationRequest is a valid authorization request (RFC 6749, section 4.1.1).
+type authorizationRequest struct {
+	client      *Client
+	redirectURI string
+	state       string
+	challenge   string // PKCE, S256
+	resource    string
+	scopes      []string
+	thumbprint  string // dpop_jkt: the key to bind the tokens to; may be empty (RFC 9449, section 10)
 }
 
-// serveAuthorize shows the consent page. Nothing is granted and nothing is stored for the client until
-// the user has answered it.
+// serveAuthorize shows the consent page. It grants nothing: that happens when the user
+// submits the page.
 func (i *Issuer) serveAuthorize(w http.ResponseWriter, r *http.Request) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		i.refuse(w, "The address of this page is damaged.")
+		i.showError(w, "The URL of this page cannot be parsed.")
 		return
 	}
 	for name, values := range query {
 		if len(values) > 1 && name != "resource" {
-			i.refuse(w, "The parameter "+name+" is there more than once.")
+			i.showError(w, "The parameter "+name+" is repeated.")
 			return
 		}
 	}
-	// Until the client and its redirect URI are known, nobody is sent anywhere.
+	// Before the client and its redirect URI are verified, errors must not redirect.
 	c, failed := i.client(r, query.Get("client_id"))
 	if failed != nil {
-		i.refuse(w, failed.Description)
+		i.showError(w, failed.Description)
 		return
 	}
-	redirect := query.Get("redirect_uri")
-	if !c.allows(redirect) {
-		i.refuse(w, "The client has not registered this redirect_uri: "+redirect)
+	redirectURI := query.Get("redirect_uri")
+	if !c.allows(redirectURI) {
+		i.showError(w, "The client has not registered this redirect_uri: "+redirectURI)
 		return
 	}
-	asked := request{client: c, redirect: redirect, state: query.Get("state"), key: query.Get("dpop_jkt")}
-	if failed := i.read(&asked, query); failed != nil {
-		i.logger.Info("refused an authorization request", "client", c.ID, "error", failed.Code)
-		i.sendBack(w, r, asked, failed.parameters())
+	a := authorizationRequest{client: c, redirectURI: redirectURI, state: query.Get("state"), thumbprint: query.Get("dpop_jkt")}
+	if failed := i.readParameters(&a, query); failed != nil {
+		i.logger.Info("authorization request failed", "client", c.ID, "error", failed.Code)
+		i.redirect(w, r, a, failed.parameters())
 		return
 	}
-	i.ask(w, asked)
+	i.showConsent(w, a)
 }
 
-// read checks the parameters whose failure the client is told of.
-func (i *Issuer) read(asked *request, query url.Values) *failure {
+// readParameters reads the parameters whose errors are reported to the client.
+func (i *Issuer) readParameters(a *authorizationRequest, query url.Values) *failure {
 	if query.Get("response_type") != "code" {
 		return fail("unsupported_response_type", "response_type must be code")
 	}
 	if mode := query.Get("response_mode"); mode != "" && mode != "query" {
 		return fail("invalid_request", "response_mode must be query")
 	}
-	asked.challenge = query.Get("code_challenge")
+	a.challenge = query.Get("code_challenge")
 	if query.Get("code_challenge_method") != "S256" {
 		return fail("invalid_request", "PKCE is required: code_challenge_method must be S256")
 	}
-	if sum, err := base64.RawURLEncoding.DecodeString(asked.challenge); err != nil || len(sum) != 32 {
-		return fail("invalid_request", "code_challenge is not the base64url of a SHA-256 sum")
+	if sum, err := base64.RawURLEncoding.DecodeString(a.challenge); err != nil || len(sum) != 32 {
+		return fail("invalid_request", "code_challenge must be a SHA-256 digest in base64url")
 	}
 	var failed *failure
-	if asked.resource, failed = i.resource(query["resource"]); failed != nil {
+	if a.resource, failed = i.resource(query["resource"]); failed != nil {
 		return failed
 	}
-	asked.scopes, failed = i.scopes(query.Get("scope"))
+	a.scopes, failed = i.scopes(query.Get("scope"))
 	return failed
 }
 
-// resource returns what tokens are for (RFC 8707).
-func (i *Issuer) resource(asked []string) (string, *failure) {
+// resource returns the resource of a request (RFC 8707).
+func (i *Issuer) resource(requested []string) (string, *failure) {
 	switch {
-	case len(asked) > 1:
-		return "", fail("invalid_target", "a token is for one resource")
-	case len(asked) == 0 && len(i.config.Resources) == 1:
+	case len(requested) > 1:
+		return "", fail("invalid_target", "resource must not be repeated")
+	case len(requested) == 0 && len(i.config.Resources) == 1:
 		return i.config.Resources[0], nil
-	case len(asked) == 0:
-		return "", fail("invalid_target", "resource is missing: name the server that the token is for")
+	case len(requested) == 0:
+		return "", fail("invalid_target", "resource is missing: it must name the server that the token is for")
 	}
-	if err := checkResource(asked[0]); err != nil {
+	if err := checkResource(requested[0]); err != nil {
 		return "", fail("invalid_target", err.Error())
 	}
-	if len(i.config.Resources) > 0 && !slices.Contains(i.config.Resources, asked[0]) {
-		return "", fail("invalid_target", "this issuer gives no tokens for that resource")
+	if len(i.config.Resources) > 0 && !slices.Contains(i.config.Resources, requested[0]) {
+		return "", fail("invalid_target", "this authorization server issues no tokens for that resource")
 	}
-	return asked[0], nil
+	return requested[0], nil
 }
 
 func checkResource(resource string) error {
 	u, err := url.Parse(resource)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || strings.Contains(resource, "#") {
-		return errors.New("a resource is an absolute http or https URL without a fragment")
+		return errors.New("resource must be an absolute http or https URL without a fragment")
 	}
 	return nil
 }
 
-// scopes splits a scope parameter. What is asked for twice is granted once.
+// scopes splits a scope parameter, and removes duplicates.
 func (i *Issuer) scopes(parameter string) ([]string, *failure) {
 	var scopes []string
 	for _, scope := range strings.Fields(parameter) {
 		switch {
 		case !isScope(scope):
-			return nil, fail("invalid_scope", "scope has characters that scopes do not have")
+			return nil, fail("invalid_scope", "scope contains invalid characters")
 		case len(i.config.Scopes) > 0 && !slices.Contains(i.config.Scopes, scope):
-			return nil, fail("invalid_scope", "there is no scope "+scope)
+			return nil, fail("invalid_scope", "unknown scope "+scope)
 		case !slices.Contains(scopes, scope):
 			scopes = append(scopes, scope)
 		}
@@ -123,7 +123,7 @@ func (i *Issuer) scopes(parameter string) ([]string, *failure) {
 	return scopes, nil
 }
 
-// isScope reports whether text is a scope-token of RFC 6749, section 3.3.
+// isScope reports whether text has the syntax of a scope (RFC 6749, section 3.3).
 func isScope(text string) bool {
 	for _, c := range []byte(text) {
 		if c <= ' ' || c > '~' || c == '"' || c == '\\' {
@@ -133,15 +133,15 @@ func isScope(text string) bool {
 	return text != ""
 }
 
-// sendBack redirects the browser to the client with parameters, state and iss (RFC 9207).
-func (i *Issuer) sendBack(w http.ResponseWriter, r *http.Request, asked request, parameters url.Values) {
-	if asked.state != "" {
-		parameters.Set("state", asked.state)
+// redirect redirects the browser to the client with parameters, state and iss (RFC 9207).
+func (i *Issuer) redirect(w http.ResponseWriter, r *http.Request, a authorizationRequest, parameters url.Values) {
+	if a.state != "" {
+		parameters.Set("state", a.state)
 	}
 	parameters.Set("iss", i.url)
-	target, err := url.Parse(asked.redirect)
+	target, err := url.Parse(a.redirectURI)
 	if err != nil {
-		i.refuse(w, "The redirect_uri is not an URL.")
+		i.showError(w, "The redirect_uri cannot be parsed.")
 		return
 	}
 	query := target.Query()
@@ -152,20 +152,20 @@ func (i *Issuer) sendBack(w http.ResponseWriter, r *http.Request, asked request,
 	http.Redirect(w, r, target.String(), http.StatusSeeOther)
 }
 
-// code is what a user granted, until the client fetches the tokens for it.
+// code is an authorization code.
 type code struct {
-	request
+	authorizationRequest
 	grant *grant
 	used  bool
 }
 
-// giveCode returns a new authorization code for what user granted.
-func (i *Issuer) giveCode(asked request, user string) string {
+// newCode returns a new authorization code for a request that user has allowed.
+func (i *Issuer) newCode(a authorizationRequest, user string) string {
 	value := secret()
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.codes.put(digest.Of(value), &code{request: asked, grant: &grant{
-		client: asked.client.ID, user: user, resource: asked.resource, scopes: asked.scopes,
+	i.codes.put(digest.Of(value), &code{authorizationRequest: a, grant: &grant{
+		client: a.client.ID, user: user, resource: a.resource, scopes: a.scopes,
 	}}, time.Now().Add(codeLifetime))
 	return value
 }

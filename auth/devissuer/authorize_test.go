@@ -10,39 +10,39 @@ import (
 	"time"
 )
 
-func TestNobodyIsSentToAnAddressThatTheClientHasNotRegistered(t *testing.T) {
+func TestUnregisteredRedirectURIsAreRejected(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public, {ID: "web", RedirectURIs: []string{"https://web.example/back", "http://localhost:3000/x"}}}})
-	for _, test := range []struct{ client, redirect string }{
+	for _, test := range []struct{ client, redirectURI string }{
 		{"editor", ""},
-		{"editor", callback + "/more"},
-		{"editor", callback + "?x=1"},
-		{"editor", "http://127.0.0.1:3000@evil.example/callback"},
-		{"editor", "https://127.0.0.1:3000/callback"},
-		{"editor", "http://localhost:3000/callback"},
+		{"editor", redirectURI + "/more"},
+		{"editor", redirectURI + "?x=1"},
+		{"editor", "http://127.0.0.1:3000@evil.example/redirectURI"},
+		{"editor", "https://127.0.0.1:3000/redirectURI"},
+		{"editor", "http://localhost:3000/redirectURI"},
 		{"editor", "javascript:alert(1)"},
 		{"web", "https://web.example:444/back"},
 		{"web", "https://WEB.example/back"},
-		{"web", "http://localhost:3001/x"}, // a name, not an address: its port is fixed
-		{"nobody", callback},
-		{"", callback},
-		{"https://app.example/client.json", callback}, // no documents here
+		{"web", "http://localhost:3001/x"}, // a name, not an address: the port counts
+		{"unknown", redirectURI},
+		{"", redirectURI},
+		{"https://app.example/client.json", redirectURI}, // documents are not supported
 	} {
-		location, err := new(Browser).Authorize(t.Context(), page(i, "client_id", test.client, "redirect_uri", test.redirect))
+		location, err := new(Browser).Authorize(t.Context(), page(i, "client_id", test.client, "redirect_uri", test.redirectURI))
 		if err == nil {
-			t.Errorf("%q, %q: sent to %s", test.client, test.redirect, location)
+			t.Errorf("%q, %q: redirect to %s", test.client, test.redirectURI, location)
 		}
 	}
 }
 
-func TestAProgramOnThisMachineChoosesItsPort(t *testing.T) {
+func TestPortOfLoopbackRedirectURIsIsIgnored(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
-	location, err := new(Browser).Authorize(t.Context(), page(i, "redirect_uri", "http://127.0.0.1:49152/callback"))
-	if err != nil || !strings.HasPrefix(location, "http://127.0.0.1:49152/callback?") {
-		t.Errorf("sent to %q, %v", location, err)
+	location, err := new(Browser).Authorize(t.Context(), page(i, "redirect_uri", "http://127.0.0.1:49152/redirectURI"))
+	if err != nil || !strings.HasPrefix(location, "http://127.0.0.1:49152/redirectURI?") {
+		t.Errorf("redirect to %q, %v", location, err)
 	}
 }
 
-func TestClientsAreToldWhatIsWrongWithTheirRequest(t *testing.T) {
+func TestErrorsAreReportedToTheClient(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}, Scopes: []string{"read", "write"}, Resources: []string{resource, resource + "2"}})
 	for name, test := range map[string]struct {
 		changes []string
@@ -55,46 +55,46 @@ func TestClientsAreToldWhatIsWrongWithTheirRequest(t *testing.T) {
 		"short challenge":        {[]string{"code_challenge", "abc"}, "invalid_request"},
 		"unknown scope":          {[]string{"scope", "read admin"}, "invalid_scope"},
 		"quoted scope":           {[]string{"scope", `a"b`}, "invalid_scope"},
-		"no resource of two":     {[]string{"resource", ""}, "invalid_target"},
+		"no resource":            {[]string{"resource", ""}, "invalid_target"},
 		"another resource":       {[]string{"resource", "https://other.example/mcp"}, "invalid_target"},
 		"resource with fragment": {[]string{"resource", resource + "#x"}, "invalid_target"},
 	} {
-		back := authorize(t, new(Browser), page(i, test.changes...))
-		if back.Get("error") != test.code || back.Get("state") != "s1" || back.Get("iss") != i.URL() || back.Has("code") {
-			t.Errorf("%s: sent back with %v", name, back)
+		params := authorize(t, new(Browser), page(i, test.changes...))
+		if params.Get("error") != test.code || params.Get("state") != "s1" || params.Get("iss") != i.URL() || params.Has("code") {
+			t.Errorf("%s: redirect with %v", name, params)
 		}
 	}
 	if _, err := new(Browser).Authorize(t.Context(), page(i)+"&client_id=editor"); err == nil {
-		t.Error("a parameter may be there twice")
+		t.Error("a repeated parameter is accepted")
 	}
 }
 
-func TestAUserSaysNo(t *testing.T) {
+func TestUserDeniesAccess(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
-	if back := authorize(t, &Browser{Deny: true}, page(i)); back.Get("error") != "access_denied" || back.Has("code") || back.Get("state") != "s1" {
-		t.Errorf("sent back with %v", back)
+	if params := authorize(t, &Browser{Deny: true}, page(i)); params.Get("error") != "access_denied" || params.Has("code") || params.Get("state") != "s1" {
+		t.Errorf("redirect with %v", params)
 	}
 }
 
-func TestAUserGrantsLessThanWasAskedFor(t *testing.T) {
+func TestUserDeselectsAScope(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
-	back := authorize(t, &Browser{Without: []string{"write"}}, page(i))
-	if given := redeem(t, i, back.Get("code")); given.Scope != "read" {
-		t.Errorf("given %+v", given)
+	params := authorize(t, &Browser{Without: []string{"write"}}, page(i))
+	if issued := redeem(t, i, params.Get("code")); issued.Scope != "read" {
+		t.Errorf("issued %+v", issued)
 	}
 }
 
-func TestTheOnlyResourceIsMeantWhenNoneIsNamed(t *testing.T) {
+func TestOnlyResourceIsTheDefault(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}, Resources: []string{resource}})
-	back := authorize(t, new(Browser), page(i, "resource", ""))
-	said, err := verify(t, i, redeem(t, i, back.Get("code")).Access)
-	if err != nil || said.Audience != resource {
-		t.Errorf("the token says %+v, %v", said, err)
+	params := authorize(t, new(Browser), page(i, "resource", ""))
+	claims, err := verify(t, i, redeem(t, i, params.Get("code")).Access)
+	if err != nil || claims.Audience != resource {
+		t.Errorf("claims %+v, %v", claims, err)
 	}
 }
 
-// shown opens a consent page and returns the id in its form.
-func shown(t *testing.T, b *Browser, page string) string {
+// openPage opens a consent page and returns the ID in its form.
+func openPage(t *testing.T, b *Browser, page string) string {
 	t.Helper()
 	body, _, err := b.do(t.Context(), http.MethodGet, page, nil)
 	if err != nil {
@@ -109,49 +109,49 @@ func shown(t *testing.T, b *Browser, page string) string {
 	return ""
 }
 
-func TestAConsentPageIsAnsweredOnceAndByTheBrowserThatShowsIt(t *testing.T) {
+func TestConsentIsAcceptedOnceFromTheSameBrowser(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
 	form := func(id string) url.Values {
-		return url.Values{"id": {id}, "user": {DefaultUser}, "answer": {"allow"}, "scope": {"read"}}
+		return url.Values{"id": {id}, "user": {DefaultUser}, "decision": {"allow"}, "scope": {"read"}}
 	}
 	victim, attacker := new(Browser), new(Browser)
-	id := shown(t, victim, page(i))
-	shown(t, attacker, page(i)) // who has a cookie as well
+	id := openPage(t, victim, page(i))
+	openPage(t, attacker, page(i)) // sets another cookie
 
 	if _, location, err := attacker.do(t.Context(), http.MethodPost, i.URL()+"/authorize", form(id)); err == nil {
-		t.Errorf("another browser is sent to %s", location)
+		t.Errorf("another browser: redirect to %s", location)
 	}
 	if _, location, err := new(Browser).do(t.Context(), http.MethodPost, i.URL()+"/authorize", form(id)); err == nil {
-		t.Errorf("a browser without a cookie is sent to %s", location)
+		t.Errorf("browser without a cookie: redirect to %s", location)
 	}
 	if _, location, err := victim.do(t.Context(), http.MethodPost, i.URL()+"/authorize", form(id)); err != nil || !strings.Contains(location, "code=") {
-		t.Errorf("the user's browser is sent to %q, %v", location, err)
+		t.Errorf("browser of the user: redirect to %q, %v", location, err)
 	}
 	if _, location, err := victim.do(t.Context(), http.MethodPost, i.URL()+"/authorize", form(id)); err == nil {
-		t.Errorf("the second answer is sent to %s", location)
+		t.Errorf("second submission: redirect to %s", location)
 	}
 }
 
-func TestTwoPagesInOneBrowserAreBothAnswered(t *testing.T) {
+func TestTwoConsentPagesInOneBrowser(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
 	b := new(Browser)
-	for _, id := range []string{shown(t, b, page(i)), shown(t, b, page(i))} {
-		_, location, err := b.do(t.Context(), http.MethodPost, i.URL()+"/authorize", url.Values{"id": {id}, "user": {DefaultUser}, "answer": {"allow"}})
+	for _, id := range []string{openPage(t, b, page(i)), openPage(t, b, page(i))} {
+		_, location, err := b.do(t.Context(), http.MethodPost, i.URL()+"/authorize", url.Values{"id": {id}, "user": {DefaultUser}, "decision": {"allow"}})
 		if err != nil || !strings.Contains(location, "code=") {
-			t.Errorf("sent to %q, %v", location, err)
+			t.Errorf("redirect to %q, %v", location, err)
 		}
 	}
-	if kept := b.jar.Cookies(&url.URL{Scheme: "http", Host: i.host, Path: "/authorize"}); len(kept) > 0 {
-		t.Errorf("cookies of answered pages are kept: %v", kept)
+	if cookies := b.jar.Cookies(&url.URL{Scheme: "http", Host: i.host, Path: "/authorize"}); len(cookies) > 0 {
+		t.Errorf("cookies of submitted pages remain: %v", cookies)
 	}
 }
 
-func TestAPageOfAnotherSiteCannotAnswer(t *testing.T) {
+func TestOtherSitesCannotSubmitTheForm(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
 	b := new(Browser)
-	id := shown(t, b, page(i))
+	id := openPage(t, b, page(i))
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, i.URL()+"/authorize",
-		strings.NewReader(url.Values{"id": {id}, "user": {DefaultUser}, "answer": {"allow"}}.Encode()))
+		strings.NewReader(url.Values{"id": {id}, "user": {DefaultUser}, "decision": {"allow"}}.Encode()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,15 +168,15 @@ func TestAPageOfAnotherSiteCannotAnswer(t *testing.T) {
 	}
 }
 
-func TestAUserWhomThePageDoesNotOfferCannotSignIn(t *testing.T) {
+func TestUnknownUserCannotLogIn(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}, Users: []string{"ada"}})
 	if location, err := (&Browser{User: "root"}).Authorize(t.Context(), page(i)); err == nil {
-		t.Errorf("sent to %s", location)
+		t.Errorf("redirect to %s", location)
 	}
 }
 
-func TestNamesAreTextOnTheConsentPage(t *testing.T) {
-	i := start(t, Config{Clients: []Client{{ID: "editor", Name: `<script>alert(1)</script>`, RedirectURIs: []string{callback}}}})
+func TestClientNamesAreEscaped(t *testing.T) {
+	i := start(t, Config{Clients: []Client{{ID: "editor", Name: `<script>alert(1)</script>`, RedirectURIs: []string{redirectURI}}}})
 	b := new(Browser)
 	body, _, err := b.do(t.Context(), http.MethodGet, page(i), nil)
 	if err != nil || strings.Contains(body, "<script") || !strings.Contains(body, "&lt;script&gt;") {
@@ -184,26 +184,26 @@ func TestNamesAreTextOnTheConsentPage(t *testing.T) {
 	}
 }
 
-func TestWhatIsKeptIsBounded(t *testing.T) {
+func TestExpiringMap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		kept := newExpiring[int](3)
+		entries := newExpiring[int](3)
 		for n := range 5 {
-			kept.put(string(rune('a'+n)), n, time.Now().Add(time.Minute))
+			entries.put(string(rune('a'+n)), n, time.Now().Add(time.Minute))
 		}
-		if _, found := kept.get("b"); found || len(kept.entries) != 3 || kept.order.Len() != 3 {
-			t.Errorf("%d entries, %d in order", len(kept.entries), kept.order.Len())
+		if _, found := entries.get("b"); found || len(entries.entries) != 3 || entries.order.Len() != 3 {
+			t.Errorf("%d entries, %d in order", len(entries.entries), entries.order.Len())
 		}
-		if n, found := kept.get("e"); !found || n != 4 {
-			t.Error("the newest is gone")
+		if n, found := entries.get("e"); !found || n != 4 {
+			t.Error("the newest entry is missing")
 		}
 		time.Sleep(time.Minute)
-		if _, found := kept.get("e"); found {
-			t.Error("an entry outlives its time")
+		if _, found := entries.get("e"); found {
+			t.Error("an expired entry is returned")
 		}
 	})
 }
 
-func TestManyFlowsAtOnceDoNotMix(t *testing.T) {
+func TestConcurrentFlows(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}, Users: []string{"ada", "grace"}})
 	var group sync.WaitGroup
 	for n := range 8 {
@@ -219,10 +219,10 @@ func TestManyFlowsAtOnceDoNotMix(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			if given := redeem(t, i, u.Query().Get("code")); given.Status != 200 {
-				t.Errorf("given %+v", given)
-			} else if said, err := verify(t, i, given.Access); err != nil || said.Subject != user {
-				t.Errorf("%+v, %v", said, err)
+			if issued := redeem(t, i, u.Query().Get("code")); issued.Status != 200 {
+				t.Errorf("issued %+v", issued)
+			} else if claims, err := verify(t, i, issued.Access); err != nil || claims.Subject != user {
+				t.Errorf("%+v, %v", claims, err)
 			}
 		})
 	}

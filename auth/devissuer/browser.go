@@ -9,25 +9,26 @@ import (
 	"net/http/cookiejar"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/parley-mcp/parley/internal/redirect"
 )
 
-// Browser is a person at a browser, for tests without either: it opens the consent page, keeps its
-// cookie and presses a button. The zero value allows everything as the first user that it is offered.
-// A Browser is not for concurrent use.
+// Browser simulates a user with a browser, for tests: it opens the consent page, stores its
+// cookie and submits the form. The zero value allows all scopes as the first user. A Browser
+// is not safe for concurrent use.
 type Browser struct {
-	// User is who signs in.
+	// User is the user to log in as; empty: the first user of the page.
 	User string
 
-	// Deny presses the other button.
+	// Deny denies access.
 	Deny bool
 
-	// Without are scopes whose boxes are unchecked first.
+	// Without are the scopes to deselect.
 	Without []string
 
-	// Transport gets the pages; nil: http.DefaultTransport.
+	// Transport sends the requests; nil: http.DefaultTransport.
 	Transport http.RoundTripper
 
 	jar http.CookieJar
@@ -39,65 +40,59 @@ var (
 	entities  = strings.NewReplacer("&lt;", "<", "&gt;", ">", "&#34;", `"`, "&#39;", "'", "&#43;", "+", "&amp;", "&")
 )
 
-// Authorize opens the page of an authorization request, answers it, and returns the URL that the
-// issuer sends the browser back to. It does not open that one. If the issuer has a page with a reason
-// instead of a question, that is the error.
-func (b *Browser) Authorize(ctx context.Context, page string) (callback string, err error) {
-	shown, callback, err := b.do(ctx, http.MethodGet, page, nil)
-	if callback != "" || err != nil {
-		return callback, err
+// Authorize opens the authorization page, submits the consent form, and returns the URL that
+// the issuer redirects to, without opening it. If the issuer shows an error page, Authorize returns its
+// text as an error.
+func (b *Browser) Authorize(ctx context.Context, page string) (redirect string, err error) {
+	body, redirect, err := b.do(ctx, http.MethodGet, page, nil)
+	if redirect != "" || err != nil {
+		return redirect, err
 	}
-	form := url.Values{"answer": {"allow"}}
+	form := url.Values{"decision": {"allow"}}
 	if b.Deny {
-		form.Set("answer", "deny")
+		form.Set("decision", "deny")
 	}
-	for _, tag := range inputTag.FindAllStringSubmatch(shown, -1) {
+	for _, tag := range inputTag.FindAllStringSubmatch(body, -1) {
 		form.Add(tag[1], entities.Replace(tag[2]))
 	}
-	if option := optionTag.FindStringSubmatch(shown); option != nil {
+	if option := optionTag.FindStringSubmatch(body); option != nil {
 		form.Set("user", entities.Replace(option[1]))
 	}
 	if b.User != "" {
 		form.Set("user", b.User)
 	}
 	for _, scope := range b.Without {
-		kept := form["scope"][:0]
-		for _, checked := range form["scope"] {
-			if checked != scope {
-				kept = append(kept, checked)
-			}
-		}
-		form["scope"] = kept
+		form["scope"] = slices.DeleteFunc(form["scope"], func(selected string) bool { return selected == scope })
 	}
 	target, err := url.Parse(page)
 	if err != nil {
 		return "", err
 	}
 	target.RawQuery = ""
-	if _, callback, err = b.do(ctx, http.MethodPost, target.String(), form); callback == "" && err == nil {
-		err = errors.New("devissuer: the consent page sent the browser nowhere")
+	if _, redirect, err = b.do(ctx, http.MethodPost, target.String(), form); redirect == "" && err == nil {
+		err = errors.New("devissuer: the consent page did not redirect")
 	}
-	return callback, err
+	return redirect, err
 }
 
-// maxHops is how often a browser is sent elsewhere on its way through a login.
-const maxHops = 10
+// maxPages is the maximum number of pages of a login.
+const maxPages = 10
 
-// LogIn begins at the page that a program has its user open, and does what there is to do until
-// nothing sends it on: it is sent to the issuer, answers the consent page, and is sent back to the
-// program. It returns the text of the page at which it ends.
+// LogIn opens the page that a program shows its user, follows the redirects to the issuer,
+// submits the consent form, and follows the redirect back to the program. It returns the text
+// of the last page.
 func (b *Browser) LogIn(ctx context.Context, page string) (text string, err error) {
-	for range maxHops {
-		shown, location, err := b.do(ctx, http.MethodGet, page, nil)
+	for range maxPages {
+		body, location, err := b.do(ctx, http.MethodGet, page, nil)
 		switch {
 		case err != nil:
 			return "", err
-		case location == "" && strings.Contains(shown, `action="/authorize"`):
+		case location == "" && strings.Contains(body, `action="/authorize"`):
 			if location, err = b.Authorize(ctx, page); err != nil {
 				return "", err
 			}
 		case location == "":
-			return textOf(shown), nil
+			return textOf(body), nil
 		}
 		base, err := url.Parse(page)
 		if err != nil {
@@ -109,10 +104,10 @@ func (b *Browser) LogIn(ctx context.Context, page string) (text string, err erro
 		}
 		page = next.String()
 	}
-	return "", fmt.Errorf("devissuer: sent elsewhere %d times", maxHops)
+	return "", fmt.Errorf("devissuer: too many redirects: the limit is %d", maxPages)
 }
 
-// do returns the page that is shown, or where the browser is sent.
+// do sends a request, and returns the page or the URL of the redirect.
 func (b *Browser) do(ctx context.Context, method, address string, form url.Values) (page, location string, err error) {
 	if b.jar == nil {
 		if b.jar, err = cookiejar.New(nil); err != nil {
@@ -129,31 +124,31 @@ func (b *Browser) do(ctx context.Context, method, address string, form url.Value
 		request.Header.Set("Sec-Fetch-Site", "same-origin")
 	}
 	client := &http.Client{Transport: b.Transport, Jar: b.jar, CheckRedirect: redirect.None}
-	answer, err := client.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
-		var failed *url.Error // whose URL holds the state, and on the way back the code
+		var failed *url.Error // its URL contains state and code
 		if errors.As(err, &failed) {
 			err = failed.Err
 		}
-		return "", "", fmt.Errorf("devissuer: the page at %s: %w", request.URL.Host, err)
+		return "", "", fmt.Errorf("devissuer: cannot open a page of %s: %w", request.URL.Host, err)
 	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 	if err != nil {
 		return "", "", err
 	}
 	switch {
-	case answer.StatusCode == http.StatusSeeOther:
-		return "", answer.Header.Get("Location"), nil
-	case answer.StatusCode != http.StatusOK:
-		return "", "", fmt.Errorf("devissuer: status %d: %s", answer.StatusCode, textOf(string(body)))
+	case response.StatusCode == http.StatusSeeOther:
+		return "", response.Header.Get("Location"), nil
+	case response.StatusCode != http.StatusOK:
+		return "", "", fmt.Errorf("devissuer: HTTP status %d: %s", response.StatusCode, textOf(string(body)))
 	}
 	return string(body), "", nil
 }
 
 var anyTag = regexp.MustCompile(`(?s)<style>.*?</style>|<[^>]*>`)
 
-// textOf is what a person reads on a page.
+// textOf returns the text of a page without tags.
 func textOf(page string) string {
 	return entities.Replace(strings.Join(strings.Fields(anyTag.ReplaceAllString(page, " ")), " "))
 }

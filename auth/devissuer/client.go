@@ -12,34 +12,34 @@ import (
 	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
-// The ways for a client to prove itself at the token endpoint.
+// Authentication methods of clients at the token endpoint.
 const (
 	authNone  = "none"
 	authBasic = "client_secret_basic"
 	authPost  = "client_secret_post"
 )
 
-// Client is somebody who may ask for tokens.
+// Client is a registered client.
 type Client struct {
 	ID string
 
-	// Secret makes a client confidential: it proves itself by HTTP Basic or in the form, and may ask
-	// for tokens in its own name (client credentials). Without one it is public.
+	// Secret authenticates a confidential client, by HTTP Basic or in the form. Only
+	// confidential clients can use client credentials. A public client has no secret.
 	Secret string
 
 	// Name is shown on the consent page.
 	Name string
 
-	// RedirectURIs are where a user may be sent back to, compared byte by byte; only the port of
-	// http://127.0.0.1 and http://[::1] is the client's choice (RFC 8252, section 7.3).
+	// RedirectURIs are the allowed redirect URIs. They are compared byte for byte, except
+	// that the port of http://127.0.0.1 and http://[::1] is ignored (RFC 8252, section 7.3).
 	RedirectURIs []string
 
-	document bool // the client is an URL that was fetched
+	document bool // from a client ID metadata document
 }
 
 func (c *Client) check() error {
 	if c.ID == "" {
-		return errors.New("a client has no ID")
+		return errors.New("client ID is missing")
 	}
 	for _, uri := range c.RedirectURIs {
 		if err := checkRedirect(uri); err != nil {
@@ -49,26 +49,26 @@ func (c *Client) check() error {
 	return nil
 }
 
-// checkRedirect admits https anywhere and http on this machine. Schemes of programs are not needed for
-// development and javascript: and its like are never.
+// checkRedirect requires an https URL, or an http URL on the loopback interface. Private-use
+// schemes are not supported.
 func checkRedirect(uri string) error {
 	u, err := url.Parse(uri)
 	switch {
 	case err != nil:
-		return fmt.Errorf("redirect_uri %q is not an URL", uri)
+		return fmt.Errorf("redirect_uri %q must be a URL", uri)
 	case u.Fragment != "" || strings.Contains(uri, "#"):
-		return fmt.Errorf("redirect_uri %q has a fragment", uri)
+		return fmt.Errorf("redirect_uri %q must not have a fragment", uri)
 	case u.User != nil:
-		return fmt.Errorf("redirect_uri %q has user information", uri)
+		return fmt.Errorf("redirect_uri %q must not have user information", uri)
 	case u.Scheme == "https" && u.Hostname() != "":
 		return nil
 	case u.Scheme == "http" && httpurl.IsLoopback(u.Hostname()):
 		return nil
 	}
-	return fmt.Errorf("redirect_uri %q is neither https nor http on this machine", uri)
+	return fmt.Errorf("redirect_uri %q must be https, or http on the loopback interface", uri)
 }
 
-// allows reports whether uri is one of the client's.
+// allows reports whether uri is a redirect URI of the client.
 func (c *Client) allows(uri string) bool {
 	for _, registered := range c.RedirectURIs {
 		if uri == registered || withoutPort(uri) != "" && withoutPort(uri) == withoutPort(registered) {
@@ -78,8 +78,8 @@ func (c *Client) allows(uri string) bool {
 	return false
 }
 
-// withoutPort returns uri without its port if it is http on a loopback address, and nothing otherwise.
-// localhost is a name and gets no such freedom.
+// withoutPort returns uri without its port if it is http on a loopback address, and ""
+// otherwise. The name localhost is not an address.
 func withoutPort(uri string) string {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme != "http" || !net.ParseIP(u.Hostname()).IsLoopback() || checkRedirect(uri) != nil {
@@ -90,13 +90,14 @@ func withoutPort(uri string) string {
 	return host + " " + u.String()
 }
 
-// client finds a client by its id.
+// client returns the client with an ID. It fetches a client ID metadata document if the ID
+// is the URL of one.
 func (i *Issuer) client(r *http.Request, id string) (*Client, *failure) {
 	if id == "" {
 		return nil, fail("invalid_client", "client_id is missing")
 	}
 	i.mu.Lock()
-	c, found := i.known[id]
+	c, found := i.static[id]
 	if !found {
 		c, found = i.clients.get(id)
 	}
@@ -105,35 +106,35 @@ func (i *Issuer) client(r *http.Request, id string) (*Client, *failure) {
 		return i.fetchClient(r.Context(), id)
 	}
 	if !found {
-		return nil, fail("invalid_client", "this client_id is not known here: register again (the issuer forgets when it stops)")
+		return nil, fail("invalid_client", "unknown client_id: register again, because the issuer loses registrations when it stops")
 	}
 	return c, nil
 }
 
-// authenticate finds the client that sends a form to the token endpoint and has it prove itself
-// (RFC 6749, section 2.3.1).
+// authenticate returns the client of a form, after verifying its secret (RFC 6749, section
+// 2.3.1).
 func (i *Issuer) authenticate(r *http.Request) (*Client, *failure) {
-	id, proof, basic := r.BasicAuth()
+	id, secret, basic := r.BasicAuth()
 	if basic {
 		var err error
 		if id, err = url.QueryUnescape(id); err != nil {
-			return nil, fail("invalid_client", "the user name of the Authorization header is not form-encoded")
+			return nil, fail("invalid_client", "the user name of the Authorization header must be form-encoded")
 		}
-		if proof, err = url.QueryUnescape(proof); err != nil {
-			return nil, fail("invalid_client", "the password of the Authorization header is not form-encoded")
+		if secret, err = url.QueryUnescape(secret); err != nil {
+			return nil, fail("invalid_client", "the password of the Authorization header must be form-encoded")
 		}
 		if r.PostForm.Has("client_secret") || r.PostForm.Has("client_id") && r.PostForm.Get("client_id") != id {
-			return nil, fail("invalid_request", "the client proves itself in two ways at once")
+			return nil, fail("invalid_request", "the client must use one authentication method only")
 		}
 	} else {
-		id, proof = r.PostForm.Get("client_id"), r.PostForm.Get("client_secret")
+		id, secret = r.PostForm.Get("client_id"), r.PostForm.Get("client_secret")
 	}
 	c, failed := i.client(r, id)
 	if failed != nil {
 		return nil, failed
 	}
-	if subtle.ConstantTimeCompare([]byte(proof), []byte(c.Secret)) != 1 {
-		return nil, fail("invalid_client", "the client secret is wrong, missing, or sent by a client that has none")
+	if subtle.ConstantTimeCompare([]byte(secret), []byte(c.Secret)) != 1 {
+		return nil, fail("invalid_client", "the client secret is wrong or missing, or the client is public")
 	}
 	return c, nil
 }

@@ -18,9 +18,8 @@ var pages embed.FS
 
 var templates = template.Must(template.ParseFS(pages, "page/*.html"))
 
-// consentCookie returns the cookie that ties the page id to the browser that it was shown in. Each page
-// has its own, so that a user may have two open. (The prefix __Host- asks for https, which loopback does
-// not have.)
+// consentCookie returns the cookie that binds a consent page to the browser. Each page has its
+// own cookie, so that a user can open two. (The prefix __Host- would require https.)
 func consentCookie(id, value string, lifetime int) *http.Cookie {
 	return &http.Cookie{
 		Name: "devissuer_" + id, Value: value, Path: "/authorize", MaxAge: lifetime,
@@ -28,53 +27,54 @@ func consentCookie(id, value string, lifetime int) *http.Cookie {
 	}
 }
 
-// consent is a page that waits for its answer.
+// consent is an open consent page.
 type consent struct {
-	request
+	authorizationRequest
 	browser string // digest of the cookie
 }
 
-// asking is what the consent page shows.
-type asking struct {
-	Issuer, ID                string
-	Client, ClientID          string
-	Document                  bool
-	Resource                  string
-	Redirect, RedirectHost    string
-	RedirectsToThisMachine    bool
-	Users, Scopes             []string
-	UserQuestion, ScopesAsked bool
+// consentPage is the data of the consent page.
+type consentPage struct {
+	Issuer, ID               string
+	Client, ClientID         string
+	Document                 bool
+	Resource                 string
+	Redirect, RedirectHost   string
+	RedirectsToThisMachine   bool
+	Users, Scopes            []string
+	SelectUser, SelectScopes bool
 }
 
-// ask shows the consent page.
-func (i *Issuer) ask(w http.ResponseWriter, asked request) {
+// showConsent shows the consent page.
+func (i *Issuer) showConsent(w http.ResponseWriter, a authorizationRequest) {
 	id, cookie := secret(), secret()
 	i.mu.Lock()
-	i.consents.put(id, &consent{asked, digest.Of(cookie)}, time.Now().Add(consentLifetime))
+	i.consents.put(id, &consent{a, digest.Of(cookie)}, time.Now().Add(consentLifetime))
 	i.mu.Unlock()
 	http.SetCookie(w, consentCookie(id, cookie, int(consentLifetime/time.Second)))
-	target, err := url.Parse(asked.redirect)
+	target, err := url.Parse(a.redirectURI)
 	if err != nil {
-		i.refuse(w, "The redirect_uri is not an URL.")
+		i.showError(w, "The redirect_uri cannot be parsed.")
 		return
 	}
-	name := asked.client.Name
+	name := a.client.Name
 	if name == "" {
-		name = asked.client.ID
+		name = a.client.ID
 	}
-	i.page(w, http.StatusOK, "consent.html", asking{
-		Issuer: i.url, ID: id, Client: name, ClientID: asked.client.ID, Document: asked.client.document,
-		Resource: asked.resource, Redirect: asked.redirect, RedirectHost: target.Host,
+	i.page(w, http.StatusOK, "consent.html", consentPage{
+		Issuer: i.url, ID: id, Client: name, ClientID: a.client.ID, Document: a.client.document,
+		Resource: a.resource, Redirect: a.redirectURI, RedirectHost: target.Host,
 		RedirectsToThisMachine: httpurl.IsLoopback(target.Hostname()),
-		Users:                  i.config.Users, UserQuestion: len(i.config.Users) > 1,
-		Scopes: asked.scopes, ScopesAsked: len(asked.scopes) > 0,
+		Users:                  i.config.Users, SelectUser: len(i.config.Users) > 1,
+		Scopes: a.scopes, SelectScopes: len(a.scopes) > 0,
 	})
 }
 
-// serveConsent takes the answer of the browser that was shown the page, once.
+// serveConsent processes the consent form, once, and only from the browser that the page was
+// shown in.
 func (i *Issuer) serveConsent(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
-		i.refuse(w, "The form is damaged.")
+		i.showError(w, "The form cannot be parsed.")
 		return
 	}
 	id := r.PostForm.Get("id")
@@ -90,52 +90,53 @@ func (i *Issuer) serveConsent(w http.ResponseWriter, r *http.Request) {
 	}
 	i.mu.Unlock()
 	if !found {
-		i.refuse(w, "This page has been answered already, is too old, or was opened in another browser. Go back to the program that sent you here and begin again.")
+		i.showError(w, "This page was already submitted, has expired, or was opened in another browser. Start again in the program that opened it.")
 		return
 	}
 	http.SetCookie(w, consentCookie(id, "", -1))
 	user := r.PostForm.Get("user")
-	if r.PostForm.Get("answer") != "allow" {
-		i.logger.Info("the user denied a client", "client", pending.client.ID)
-		i.sendBack(w, r, pending.request, fail("access_denied", "the user said no").parameters())
+	if r.PostForm.Get("decision") != "allow" {
+		i.logger.Info("user denied the client", "client", pending.client.ID)
+		i.redirect(w, r, pending.authorizationRequest, fail("access_denied", "the user denied access").parameters())
 		return
 	}
 	if !slices.Contains(i.config.Users, user) {
-		i.refuse(w, "There is no such user.")
+		i.showError(w, "This user does not exist.")
 		return
 	}
-	// The user may grant less than was asked for, never more.
+	// The user can deselect scopes.
 	pending.scopes = slices.DeleteFunc(slices.Clone(pending.scopes), func(scope string) bool {
 		return !slices.Contains(r.PostForm["scope"], scope)
 	})
-	i.logger.Info("the user allowed a client", "client", pending.client.ID, "user", user, "scopes", pending.scopes, "resource", pending.resource)
-	i.sendBack(w, r, pending.request, url.Values{"code": {i.giveCode(pending.request, user)}})
+	i.logger.Info("user allowed the client", "client", pending.client.ID, "user", user, "scopes", pending.scopes, "resource", pending.resource)
+	i.redirect(w, r, pending.authorizationRequest, url.Values{"code": {i.newCode(pending.authorizationRequest, user)}})
 }
 
-// message is a page with one thing to say.
+// message is the data of a page with a message.
 type message struct{ Title, Text string }
 
-func (i *Issuer) refuse(w http.ResponseWriter, text string) {
-	i.page(w, http.StatusBadRequest, "message.html", message{Title: "This cannot go on", Text: text})
+// showError shows a page with an error.
+func (i *Issuer) showError(w http.ResponseWriter, text string) {
+	i.page(w, http.StatusBadRequest, "message.html", message{Title: "Login failed", Text: text})
 }
 
 func (i *Issuer) serveHome(w http.ResponseWriter, r *http.Request) {
 	i.page(w, http.StatusOK, "message.html", message{
 		Title: "An authorization server for development",
-		Text:  "Programs find what they need at " + i.url + metadataPath + ".",
+		Text:  "Its metadata is at " + i.url + metadataPath + ".",
 	})
 }
 
-// page answers with a page that nothing can frame and that runs no script.
+// page responds with a page that cannot be framed and runs no scripts.
 func (i *Issuer) page(w http.ResponseWriter, status int, name string, data any) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	// No form-action: browsers hold it against the redirect that follows the form, too.
+	// Without form-action: browsers would also apply it to the redirect after the form.
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'")
 	h.Set("X-Frame-Options", "DENY")
 	w.WriteHeader(status)
 	if err := templates.ExecuteTemplate(w, name, data); err != nil {
-		i.logger.Debug("a page was not sent", "page", name, "error", err)
+		i.logger.Debug("cannot send a page", "page", name, "error", err)
 	}
 }
 

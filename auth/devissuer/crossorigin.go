@@ -2,8 +2,8 @@ package devissuer
 
 import "net/http"
 
-// crossOrigin lets scripts of any page read the answer. It is for endpoints that look at no cookie:
-// a page learns and does nothing there that it could not without the browser.
+// crossOrigin allows pages of all origins to read the response. It is for endpoints that use
+// no cookies, which a page could also call without the browser.
 func crossOrigin(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Access-Control-Allow-Origin", "*")

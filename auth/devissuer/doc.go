@@ -1,22 +1,23 @@
-// Package devissuer is a small authorization server for development: for tests, for examples and for
-// trying authorization on one machine without an account anywhere. It is real OAuth 2.1 with nothing
-// behind it: anybody who sees its consent page may sign in as anybody on its list. It says so on every
-// page, and it listens on loopback addresses only.
+// Package devissuer is a small OAuth 2.1 authorization server for tests, examples and
+// development on one machine. It has no passwords: on its consent page, any person can
+// log in as any of the configured users. Every page says so, and the server listens on
+// loopback addresses only.
 //
-// Start it, and give its URL to a server as the issuer to trust:
+// Start it, and configure its URL as the issuer of a server:
 //
 //	issuer, err := devissuer.Start(devissuer.Config{Scopes: []string{"files:read"}})
 //	if err != nil { … }
 //	defer issuer.Close()
 //	fmt.Println(issuer.URL()) // http://127.0.0.1:41234
 //
-// It has what the Model Context Protocol asks of an authorization server (2026-07-28,
-// basic/authorization): metadata (RFC 8414), the authorization code flow with PKCE S256 and a consent
-// page, the iss parameter (RFC 9207), resource indicators (RFC 8707), dynamic registration (RFC 7591),
-// client id metadata documents, client credentials, refresh tokens that rotate, revocation (RFC 7009),
-// tokens that are bound to a key for clients that prove to have one (RFC 9449), and access tokens that are JWTs of RFC 9068, signed by the keys at its jwks_uri.
+// It implements what MCP requires of an authorization server (2026-07-28,
+// basic/authorization): metadata (RFC 8414), the authorization code flow with PKCE S256
+// and a consent page, the iss parameter (RFC 9207), resource indicators (RFC 8707),
+// dynamic registration (RFC 7591), client ID metadata documents, client credentials,
+// rotating refresh tokens, revocation (RFC 7009), DPoP (RFC 9449), and JWT access tokens
+// (RFC 9068) that are signed with the keys at its jwks_uri.
 //
-// Everything it knows is in memory, bounded, and gone when it is closed.
+// It keeps all state in memory, in bounded tables, until it is closed.
 //
-// In a test that needs a token and no dance, [Issuer.Token] makes one.
+// For a test that needs only a token, [Issuer.Token] returns one.
 package devissuer

@@ -2,6 +2,7 @@ package devissuer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -21,24 +22,24 @@ const (
 	documentLifetime = 5 * time.Minute
 )
 
-// isDocumentURL reports whether a client id is the address of a client id metadata document:
-// https with a path, no fragment and no user information.
+// isDocumentURL reports whether a client ID is the URL of a client ID metadata document: https
+// with a path, without fragment and user information.
 func isDocumentURL(id string) bool {
 	u, err := url.Parse(id)
 	return err == nil && u.Scheme == "https" && u.Host != "" && strings.Trim(u.Path, "/") != "" &&
 		u.User == nil && !strings.Contains(id, "#")
 }
 
-// fetchClient reads the document that a client id names. The document must name the same id: whoever
-// can publish at the URL is the client.
+// fetchClient returns the client of a client ID metadata document. The document must contain
+// its own URL as the client ID.
 func (i *Issuer) fetchClient(ctx context.Context, id string) (*Client, *failure) {
 	if i.config.Documents == nil {
-		return nil, fail("invalid_client", "this issuer fetches no client id metadata documents: register instead")
+		return nil, fail("invalid_client", "client ID metadata documents are not supported: register the client")
 	}
 	c, err := i.readDocument(ctx, id)
 	if err != nil {
-		i.logger.Warn("a client id metadata document is unusable", "client", id, "error", err)
-		return nil, fail("invalid_client", "the client id metadata document is unusable: "+err.Error())
+		i.logger.Warn("cannot use a client ID metadata document", "client", id, "error", err)
+		return nil, fail("invalid_client", "cannot use the client ID metadata document: "+err.Error())
 	}
 	i.mu.Lock()
 	i.clients.put(id, c, time.Now().Add(documentLifetime))
@@ -54,44 +55,44 @@ func (i *Issuer) readDocument(ctx context.Context, id string) (*Client, error) {
 		return nil, err
 	}
 	request.Header.Set("Accept", "application/json")
-	fetching := *i.config.Documents
-	fetching.CheckRedirect = redirect.None
-	answer, err := fetching.Do(request)
+	client := *i.config.Documents
+	client.CheckRedirect = redirect.None
+	response, err := client.Do(request)
 	if err != nil {
 		return nil, err
 	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("status %d", answer.StatusCode)
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("HTTP status %d", response.StatusCode)
 	}
-	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
-	if kind != "application/json" && !strings.HasSuffix(kind, "+json") {
-		return nil, fmt.Errorf("it is %q and not JSON", kind)
+	media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	if media != "application/json" && !strings.HasSuffix(media, "+json") {
+		return nil, fmt.Errorf("the document must be JSON, but its media type is %q", media)
 	}
-	body, err := io.ReadAll(io.LimitReader(answer.Body, maxDocument+1))
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxDocument+1))
 	if err != nil {
 		return nil, err
 	}
 	if len(body) > maxDocument {
-		return nil, fmt.Errorf("it is longer than %d bytes", maxDocument)
+		return nil, fmt.Errorf("the document is longer than %d bytes", maxDocument)
 	}
-	var said registration
-	if err := jsonv2.Unmarshal(body, &said); err != nil {
+	var metadata registration
+	if err := jsonv2.Unmarshal(body, &metadata); err != nil {
 		return nil, err
 	}
-	if said.ID != id {
-		return nil, fmt.Errorf("its client_id is %q", said.ID)
+	if metadata.ID != id {
+		return nil, fmt.Errorf("client_id must be the URL of the document, got %q", metadata.ID)
 	}
-	if said.Secret != "" {
-		return nil, fmt.Errorf("it has a client_secret, which everybody can read")
+	if metadata.Secret != "" {
+		return nil, errors.New("the document must not contain a client_secret, because it is public")
 	}
-	if said.AuthMethod == "" {
-		said.AuthMethod = authNone
+	if metadata.AuthMethod == "" {
+		metadata.AuthMethod = authNone
 	}
-	if said.AuthMethod != authNone {
-		return nil, fmt.Errorf("token_endpoint_auth_method %q is not supported for it", said.AuthMethod)
+	if metadata.AuthMethod != authNone {
+		return nil, fmt.Errorf("token_endpoint_auth_method must be none, got %q", metadata.AuthMethod)
 	}
-	c, failed := said.client()
+	c, failed := metadata.client()
 	if failed != nil {
 		return nil, failed
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/parley-mcp/parley/auth/devissuer"
 )
 
-// A test that needs a token and not the way to it.
+// A test that needs only a token.
 func ExampleIssuer_Token() {
 	issuer, err := devissuer.Start(devissuer.Config{Scopes: []string{"files:read"}})
 	if err != nil {

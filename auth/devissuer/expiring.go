@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// expiring is a map whose entries end: each at its time, and the oldest when there are too many. Its
-// user holds the lock.
+// expiring is a map with a size limit whose entries expire. At the limit, put removes the
+// oldest entry. The caller must hold a lock. Keys that are secrets are stored as digests, so
+// that the time of a lookup does not depend on the secret.
 type expiring[T any] struct {
 	max     int
 	entries map[string]*list.Element
@@ -17,7 +18,7 @@ type expiring[T any] struct {
 type entry[T any] struct {
 	key   string
 	value T
-	until time.Time // zero: until there are too many
+	until time.Time // zero: no expiry
 }
 
 func newExpiring[T any](limit int) *expiring[T] {
@@ -37,12 +38,12 @@ func (x *expiring[T]) get(key string) (value T, found bool) {
 	if !found {
 		return value, false
 	}
-	kept := e.Value.(entry[T])
-	if !kept.until.IsZero() && !time.Now().Before(kept.until) {
+	stored := e.Value.(entry[T])
+	if !stored.until.IsZero() && !time.Now().Before(stored.until) {
 		x.remove(key)
 		return value, false
 	}
-	return kept.value, true
+	return stored.value, true
 }
 
 func (x *expiring[T]) remove(key string) {
@@ -52,5 +53,5 @@ func (x *expiring[T]) remove(key string) {
 	}
 }
 
-// secret returns 130 random bits or more as text.
+// secret returns a random text with at least 128 bits.
 func secret() string { return rand.Text() }

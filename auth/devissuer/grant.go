@@ -9,35 +9,36 @@ import (
 	"github.com/parley-mcp/parley/internal/digest"
 )
 
-// grant is what a user allowed a client: the tokens that descend from one consent.
+// grant is a consent of a user for a client. All tokens that derive from it share it.
 type grant struct {
 	client, user, resource string
 	scopes                 []string
-	key                    string // thumbprint of the one that its tokens are bound to (RFC 9449); empty: bearer tokens
+	thumbprint             string // of the key that its tokens are bound to (RFC 9449); empty: bearer tokens
 	revoked                bool
 }
 
-// bind has the tokens of a grant be bound to a key from now on.
-func (i *Issuer) bind(g *grant, key string) {
+// bind sets the key of the next tokens of a grant.
+func (i *Issuer) bind(g *grant, thumbprint string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	g.key = key
+	g.thumbprint = thumbprint
 }
 
+// boundTo returns the thumbprint of the key of a grant.
 func (i *Issuer) boundTo(g *grant) string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return g.key
+	return g.thumbprint
 }
 
-// refresh is a refresh token. Used ones are kept until they expire, for to be recognised: whoever
-// brings one again has a copy, and the whole grant ends (RFC 9700, section 4.14.2).
+// refresh is a refresh token. Used ones are stored until they expire: a second use means that
+// the token was copied, and revokes the grant (RFC 9700, section 4.14.2).
 type refresh struct {
 	grant *grant
 	used  bool
 }
 
-// claims are those of an access token (RFC 9068, section 2.2).
+// claims are the claims of an access token (RFC 9068, section 2.2).
 type claims struct {
 	Issuer   string `json:"iss"`
 	Subject  string `json:"sub"`
@@ -51,12 +52,12 @@ type claims struct {
 	Confirmation *confirmation `json:"cnf,omitempty"`
 }
 
-// confirmation names the key that a token is bound to (RFC 9449, section 6.1).
+// confirmation identifies the key that a token is bound to (RFC 9449, section 6.1).
 type confirmation struct {
 	Thumbprint string `json:"jkt"`
 }
 
-// tokens is the answer of the token endpoint (RFC 6749, section 5.1).
+// tokens is a response of the token endpoint (RFC 6749, section 5.1).
 type tokens struct {
 	Access  string `json:"access_token"`
 	Type    string `json:"token_type"`
@@ -65,14 +66,14 @@ type tokens struct {
 	Scope   string `json:"scope,omitempty"`
 }
 
-// Token returns an access token for user, as the token endpoint would give it to a client called
-// "devissuer", without anybody's consent. The resource is the server that the token is for.
+// Token returns an access token of user for resource, the URL of a server. Its client is
+// "devissuer". Token needs no consent.
 func (i *Issuer) Token(user, resource string, scopes ...string) (string, error) {
 	if err := checkResource(resource); err != nil {
 		return "", fmt.Errorf("devissuer: resource %q: %w", resource, err)
 	}
 	if user == "" || slices.ContainsFunc(scopes, func(scope string) bool { return !isScope(scope) }) {
-		return "", fmt.Errorf("devissuer: a token needs a user and scopes of one word each")
+		return "", fmt.Errorf("devissuer: cannot issue a token: user is empty, or one of the scopes %q is invalid", scopes)
 	}
 	return i.access(&grant{client: "devissuer", user: user, resource: resource, scopes: scopes}, scopes)
 }
@@ -80,34 +81,35 @@ func (i *Issuer) Token(user, resource string, scopes ...string) (string, error) 
 // access returns a signed access token.
 func (i *Issuer) access(g *grant, scopes []string) (string, error) {
 	now := time.Now()
-	said := claims{
+	c := claims{
 		Issuer: i.url, Subject: g.user, Audience: g.resource, Client: g.client, Scope: strings.Join(scopes, " "),
 		ID: secret(), IssuedAt: now.Unix(), Expires: now.Add(i.config.AccessTokenLifetime).Unix(),
 	}
-	if key := i.boundTo(g); key != "" {
-		said.Confirmation = &confirmation{key}
+	if thumbprint := i.boundTo(g); thumbprint != "" {
+		c.Confirmation = &confirmation{thumbprint}
 	}
-	return i.sign(said)
+	return i.sign(c)
 }
 
-// tokens returns an access token for some of a grant's scopes, and a refresh token for all of them.
+// tokens returns an access token for some scopes of a grant and, if renewable, a refresh
+// token for all of them.
 func (i *Issuer) tokens(g *grant, scopes []string, renewable bool) (tokens, error) {
 	access, err := i.access(g, scopes)
 	if err != nil {
 		return tokens{}, err
 	}
-	given := tokens{
+	issued := tokens{
 		Access: access, Type: "Bearer", Expires: int64(i.config.AccessTokenLifetime / time.Second),
 		Scope: strings.Join(scopes, " "),
 	}
 	if i.boundTo(g) != "" {
-		given.Type = "DPoP"
+		issued.Type = "DPoP"
 	}
 	if renewable {
-		given.Refresh = secret()
+		issued.Refresh = secret()
 		i.mu.Lock()
-		i.refreshes.put(digest.Of(given.Refresh), &refresh{grant: g}, time.Now().Add(i.config.RefreshTokenLifetime))
+		i.refreshes.put(digest.Of(issued.Refresh), &refresh{grant: g}, time.Now().Add(i.config.RefreshTokenLifetime))
 		i.mu.Unlock()
 	}
-	return given, nil
+	return issued, nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/parley-mcp/parley/auth/jwt"
 )
 
-// The defaults of [Config], and what an issuer keeps at most.
+// Defaults of [Config], and limits.
 const (
 	DefaultUser                 = "developer"
 	DefaultAccessTokenLifetime  = 5 * time.Minute
@@ -24,67 +24,68 @@ const (
 	codeLifetime    = time.Minute
 
 	maxClients   = 1000  // registered and fetched
-	maxConsents  = 1000  // pages shown and not yet answered
-	maxCodes     = 1000  // codes not yet expired
-	maxRefreshes = 10000 // refresh tokens, used ones included
+	maxConsents  = 1000  // open consent pages
+	maxCodes     = 1000  // authorization codes
+	maxRefreshes = 10000 // refresh tokens, including used ones
 	maxBody      = 64 << 10
 )
 
-// Config says what an issuer grants, and to whom. The zero value grants any scope for any resource to
-// the user "developer".
+// Config configures an [Issuer]. With the zero value, the issuer grants any scope for any
+// resource to the user "developer".
 type Config struct {
-	// Address is where to listen, "127.0.0.1:0" if empty. Anything but a loopback address is refused.
+	// Address is the address to listen on; empty means "127.0.0.1:0". It must be a loopback
+	// address.
 	Address string
 
-	// Users are the people whom the consent page offers to be; [DefaultUser] if there are none.
+	// Users are the users on the consent page; nil means [DefaultUser].
 	Users []string
 
-	// Scopes are the scopes that exist. If there are none, any scope is granted that is asked for.
+	// Scopes are the supported scopes; nil means that all scopes are supported.
 	Scopes []string
 
-	// Resources are the servers that tokens may be for (RFC 8707). If there is one only, it is also
-	// what a request means that names none. If there are none, tokens are for any resource.
+	// Resources are the servers that the issuer issues tokens for (RFC 8707); nil means all
+	// servers. If there is exactly one, it is the default of requests that name none.
 	Resources []string
 
-	// Clients are known from the start.
+	// Clients are registered clients.
 	Clients []Client
 
-	// AccessTokenLifetime and RefreshTokenLifetime are how long tokens are good for;
-	// [DefaultAccessTokenLifetime] and [DefaultRefreshTokenLifetime] if zero.
+	// AccessTokenLifetime and RefreshTokenLifetime are the lifetimes of tokens; zero means
+	// [DefaultAccessTokenLifetime] and [DefaultRefreshTokenLifetime].
 	AccessTokenLifetime  time.Duration
 	RefreshTokenLifetime time.Duration
 
-	// Documents fetches client id metadata documents. The URLs are what callers say, so this client
-	// decides what they may reach. Without one, such documents are not supported.
+	// Documents fetches client ID metadata documents. Callers choose the URLs, so the client
+	// must restrict the addresses that it dials. Nil: such documents are not supported.
 	Documents *http.Client
 
-	// Logger is told of what was granted and refused, never of a secret. Nil is silence.
+	// Logger receives issued tokens and failed requests, without secrets; nil disables logging.
 	Logger *slog.Logger
 }
 
 // Issuer is a running authorization server. All methods are safe for concurrent use.
 type Issuer struct {
 	config Config
-	url    string // the issuer identifier: an origin
-	host   string // what the Host header must be
+	url    string // the issuer identifier, an origin
+	host   string // required Host header
 	logger *slog.Logger
 	server *http.Server
-	served chan struct{} // closed when the server has stopped
+	served chan struct{} // closed when Serve has returned
 	conns  sync.WaitGroup
 	mux    *http.ServeMux
 	proofs jwt.ProofVerifier
 
 	mu        sync.Mutex
-	keys      []*signingKey // the last one signs
-	known     map[string]*Client
-	clients   *expiring[*Client]  // by id: registered and fetched
-	consents  *expiring[*consent] // by id
+	keys      []*signingKey       // the last one signs
+	static    map[string]*Client  // of Config
+	clients   *expiring[*Client]  // by ID: registered and fetched
+	consents  *expiring[*consent] // by ID
 	codes     *expiring[*code]    // by digest
 	refreshes *expiring[*refresh] // by digest
 }
 
-// Start listens and serves until [Issuer.Close]. It fails if the address is not a loopback address or
-// the configuration makes no sense.
+// Start returns an issuer that serves until [Issuer.Close]. It fails if the address is not a
+// loopback address, or if the configuration is invalid.
 func Start(config Config) (*Issuer, error) {
 	if config.Address == "" {
 		config.Address = "127.0.0.1:0"
@@ -94,7 +95,7 @@ func Start(config Config) (*Issuer, error) {
 		return nil, fmt.Errorf("devissuer: address %q: %w", config.Address, err)
 	}
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return nil, fmt.Errorf("devissuer: address %q is not a loopback address: an issuer that lets anybody be anybody listens on 127.0.0.1 or [::1] only", config.Address)
+		return nil, fmt.Errorf("devissuer: address %q must be a loopback address, 127.0.0.1 or [::1]: the issuer has no passwords", config.Address)
 	}
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", config.Address)
 	if err != nil {
@@ -111,17 +112,17 @@ func Start(config Config) (*Issuer, error) {
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ConnState:         i.count,
+		ConnState:         i.countConns,
 		ErrorLog:          slog.NewLogLogger(i.logger.Handler(), slog.LevelDebug),
 	}
 	go func() {
 		defer close(i.served)
-		_ = i.server.Serve(listener) // ErrServerClosed, or the listener's end, which Close brings about
+		_ = i.server.Serve(listener) // ErrServerClosed, or the error of the closed listener
 	}()
 	return i, nil
 }
 
-// newIssuer returns an issuer that answers for host and does not listen.
+// newIssuer returns an issuer with the given host, which does not listen.
 func newIssuer(config Config, host string) (*Issuer, error) {
 	if len(config.Users) == 0 {
 		config.Users = []string{DefaultUser}
@@ -139,7 +140,7 @@ func newIssuer(config Config, host string) (*Issuer, error) {
 	}
 	for _, scope := range config.Scopes {
 		if !isScope(scope) {
-			return nil, fmt.Errorf("devissuer: Config.Scopes: %q is not a scope: one word of printable ASCII without quotes and backslashes", scope)
+			return nil, fmt.Errorf("devissuer: Config.Scopes: scope %q must be printable ASCII without spaces, quotes and backslashes", scope)
 		}
 	}
 	i := &Issuer{
@@ -148,7 +149,7 @@ func newIssuer(config Config, host string) (*Issuer, error) {
 		host:      host,
 		logger:    config.Logger,
 		served:    make(chan struct{}),
-		known:     make(map[string]*Client, len(config.Clients)),
+		static:    make(map[string]*Client, len(config.Clients)),
 		clients:   newExpiring[*Client](maxClients),
 		consents:  newExpiring[*consent](maxConsents),
 		codes:     newExpiring[*code](maxCodes),
@@ -162,17 +163,17 @@ func newIssuer(config Config, host string) (*Issuer, error) {
 			return nil, fmt.Errorf("devissuer: Config.Clients: %w", err)
 		}
 		c.RedirectURIs = slices.Clone(c.RedirectURIs)
-		i.known[c.ID] = &c
+		i.static[c.ID] = &c
 	}
 	i.mux = i.routes()
 	return i, i.RotateKey()
 }
 
-// URL returns the issuer identifier, which is also where it is reached: "http://127.0.0.1:41234".
+// URL returns the issuer identifier, which is also its base URL, such as
+// "http://127.0.0.1:41234".
 func (i *Issuer) URL() string { return i.url }
 
-// Close stops serving and forgets everything. It returns when nothing of the issuer runs any more,
-// and may be called more than once.
+// Close stops the issuer and waits for its goroutines. It may be called more than once.
 func (i *Issuer) Close() error {
 	err := i.server.Close()
 	<-i.served
@@ -180,8 +181,8 @@ func (i *Issuer) Close() error {
 	return err
 }
 
-// count counts the connections, for which http.Server.Close does not wait.
-func (i *Issuer) count(_ net.Conn, state http.ConnState) {
+// countConns counts connections, because http.Server.Close does not wait for them.
+func (i *Issuer) countConns(_ net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		i.conns.Add(1)
@@ -190,15 +191,15 @@ func (i *Issuer) count(_ net.Conn, state http.ConnState) {
 	}
 }
 
-// ServeHTTP answers what is meant for this issuer: requests that name its own address, so that no page
-// on the network reaches it by a name that resolves to loopback.
+// ServeHTTP implements [http.Handler]. It rejects requests whose Host header is not the
+// issuer's address: a web page could send them through a name that resolves to it.
 func (i *Issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-store")
 	if r.Host != i.host {
-		i.page(w, http.StatusForbidden, "message.html", message{Title: "Not here", Text: "This issuer answers for " + i.host + " only."})
+		i.page(w, http.StatusForbidden, "message.html", message{Title: "Unknown host", Text: "This authorization server is at http://" + i.host + "."})
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
@@ -211,10 +212,10 @@ func (i *Issuer) routes() *http.ServeMux {
 	mux.HandleFunc("GET /style.css", serveStyle)
 
 	mux.HandleFunc("GET /authorize", i.serveAuthorize)
-	// A page of another site can neither send this form nor frame ours.
+	// Pages of other sites must not submit the consent form.
 	mux.Handle("POST /authorize", http.NewCrossOriginProtection().Handler(http.HandlerFunc(i.serveConsent)))
 
-	// What a client asks for itself carries no cookie, so that any page may ask it.
+	// These endpoints use no cookies, so pages of all origins may call them.
 	for _, endpoint := range []struct {
 		method, path string
 		handler      http.HandlerFunc

@@ -20,8 +20,8 @@ func TestMain(m *testing.M) {
 		http.DefaultClient.CloseIdleConnections()
 		os.Exit(code)
 	}),
-		// Behind a body that is too long net/http stays for half a second, even after Close,
-		// so that the client sees why before its connection is reset.
+		// After a request body that is too long, net/http keeps a goroutine for half a second,
+		// even after Close.
 		goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
 }
 
@@ -41,9 +41,9 @@ func start(t *testing.T, config Config) *Issuer {
 }
 
 const (
-	resource = "http://127.0.0.1:8080/mcp"
-	callback = "http://127.0.0.1:3000/callback"
-	verifier = "a-verifier-of-at-least-forty-three-characters-in-length"
+	resource    = "http://127.0.0.1:8080/mcp"
+	redirectURI = "http://127.0.0.1:3000/redirectURI"
+	verifier    = "a-verifier-of-at-least-forty-three-characters-in-length"
 )
 
 func challenge() string {
@@ -51,13 +51,13 @@ func challenge() string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-var public = Client{ID: "editor", Name: "An editor", RedirectURIs: []string{callback}}
+var public = Client{ID: "editor", Name: "An editor", RedirectURIs: []string{redirectURI}}
 
-// page returns the address of a good authorization request with some parameters changed; an empty one
-// is left out.
+// page returns the URL of a valid authorization request with changes, pairs of parameters and
+// values. An empty value removes the parameter.
 func page(i *Issuer, changes ...string) string {
 	query := url.Values{
-		"response_type": {"code"}, "client_id": {"editor"}, "redirect_uri": {callback}, "state": {"s1"},
+		"response_type": {"code"}, "client_id": {"editor"}, "redirect_uri": {redirectURI}, "state": {"s1"},
 		"code_challenge": {challenge()}, "code_challenge_method": {"S256"}, "resource": {resource}, "scope": {"read write"},
 	}
 	for n := 0; n < len(changes); n += 2 {
@@ -69,7 +69,7 @@ func page(i *Issuer, changes ...string) string {
 	return i.URL() + "/authorize?" + query.Encode()
 }
 
-// authorize returns the parameters that the browser is sent back with.
+// authorize returns the parameters of the redirect to the client.
 func authorize(t *testing.T, b *Browser, page string) url.Values {
 	t.Helper()
 	location, err := b.Authorize(t.Context(), page)
@@ -77,14 +77,14 @@ func authorize(t *testing.T, b *Browser, page string) url.Values {
 		t.Fatal(err)
 	}
 	u, err := url.Parse(location)
-	if err != nil || !strings.HasPrefix(location, callback+"?") {
-		t.Fatalf("sent to %q, %v", location, err)
+	if err != nil || !strings.HasPrefix(location, redirectURI+"?") {
+		t.Fatalf("redirect to %q, %v", location, err)
 	}
 	return u.Query()
 }
 
-// answer is what the token endpoint and the registration say.
-type answer struct {
+// response is a response of the token endpoint or the registration endpoint.
+type response struct {
 	Status  int    `json:"-"`
 	Access  string `json:"access_token"`
 	Refresh string `json:"refresh_token"`
@@ -98,13 +98,13 @@ type answer struct {
 	Secret string `json:"client_secret"`
 }
 
-func post(t *testing.T, address, kind, body string, headers ...string) answer {
+func post(t *testing.T, address, contentType, body string, headers ...string) response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Header.Set("Content-Type", kind)
+	r.Header.Set("Content-Type", contentType)
 	for n := 0; n < len(headers); n += 2 {
 		r.Header.Set(headers[n], headers[n+1])
 	}
@@ -113,19 +113,19 @@ func post(t *testing.T, address, kind, body string, headers ...string) answer {
 		t.Fatal(err)
 	}
 	defer got.Body.Close()
-	said, err := io.ReadAll(got.Body)
+	raw, err := io.ReadAll(got.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := answer{Status: got.StatusCode}
-	if len(said) > 0 && json.Unmarshal(said, &a) != nil {
-		t.Fatalf("%s answers %d %s", address, got.StatusCode, said)
+	a := response{Status: got.StatusCode}
+	if len(raw) > 0 && json.Unmarshal(raw, &a) != nil {
+		t.Fatalf("%s: %d %s", address, got.StatusCode, raw)
 	}
 	return a
 }
 
-// token sends a form to the token endpoint: pairs of names and values, empty ones left out.
-func token(t *testing.T, i *Issuer, pairs ...string) answer {
+// token sends a form to the token endpoint: pairs of names and values, without empty values.
+func token(t *testing.T, i *Issuer, pairs ...string) response {
 	t.Helper()
 	form := url.Values{}
 	for n := 0; n < len(pairs); n += 2 {
@@ -136,18 +136,18 @@ func token(t *testing.T, i *Issuer, pairs ...string) answer {
 	return post(t, i.URL()+"/token", "application/x-www-form-urlencoded", form.Encode())
 }
 
-func redeem(t *testing.T, i *Issuer, code string) answer {
+func redeem(t *testing.T, i *Issuer, code string) response {
 	t.Helper()
 	return token(t, i, "grant_type", "authorization_code", "client_id", "editor", "code", code,
-		"redirect_uri", callback, "code_verifier", verifier, "resource", resource)
+		"redirect_uri", redirectURI, "code_verifier", verifier, "resource", resource)
 }
 
-func renew(t *testing.T, i *Issuer, refresh string) answer {
+func refreshWith(t *testing.T, i *Issuer, refresh string) response {
 	t.Helper()
 	return token(t, i, "grant_type", "refresh_token", "client_id", "editor", "refresh_token", refresh, "resource", resource)
 }
 
-// verify returns the claims of a token that one of the published keys signed.
+// verify verifies a token with the published keys and returns its claims.
 func verify(t *testing.T, i *Issuer, token string) (claims, error) {
 	t.Helper()
 	got, err := http.Get(i.URL() + "/jwks")
@@ -168,53 +168,53 @@ func verify(t *testing.T, i *Issuer, token string) (claims, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if kind := signed.Signatures[0].Protected.ExtraHeaders["typ"]; kind != "at+jwt" {
-		t.Errorf("typ is %v", kind)
+	if typ := signed.Signatures[0].Protected.ExtraHeaders["typ"]; typ != "at+jwt" {
+		t.Errorf("typ is %v", typ)
 	}
 	payload, err := signed.Verify(&set)
 	if err != nil {
 		return claims{}, err
 	}
-	var said claims
-	return said, json.Unmarshal(payload, &said)
+	var c claims
+	return c, json.Unmarshal(payload, &c)
 }
 
-func TestAUserAllowsAClient(t *testing.T) {
+func TestAuthorizationCodeFlow(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}, Users: []string{"ada", "grace"}})
-	back := authorize(t, &Browser{User: "grace"}, page(i))
-	if back.Get("state") != "s1" || back.Get("iss") != i.URL() || back.Has("error") {
-		t.Fatalf("sent back with %v", back)
+	params := authorize(t, &Browser{User: "grace"}, page(i))
+	if params.Get("state") != "s1" || params.Get("iss") != i.URL() || params.Has("error") {
+		t.Fatalf("redirect with %v", params)
 	}
-	given := redeem(t, i, back.Get("code"))
-	if given.Status != 200 || given.Type != "Bearer" || given.Scope != "read write" || given.Expires != 300 {
-		t.Fatalf("given %+v", given)
+	issued := redeem(t, i, params.Get("code"))
+	if issued.Status != 200 || issued.Type != "Bearer" || issued.Scope != "read write" || issued.Expires != 300 {
+		t.Fatalf("issued %+v", issued)
 	}
-	said, err := verify(t, i, given.Access)
+	claims, err := verify(t, i, issued.Access)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if said.Issuer != i.URL() || said.Subject != "grace" || said.Audience != resource || said.Client != "editor" ||
-		said.Scope != "read write" || said.ID == "" || said.Expires-said.IssuedAt != 300 {
-		t.Errorf("the token says %+v", said)
+	if claims.Issuer != i.URL() || claims.Subject != "grace" || claims.Audience != resource || claims.Client != "editor" ||
+		claims.Scope != "read write" || claims.ID == "" || claims.Expires-claims.IssuedAt != 300 {
+		t.Errorf("claims %+v", claims)
 	}
 }
 
-func TestAnAddressBeyondLoopbackIsRefused(t *testing.T) {
+func TestStartRejectsOtherAddressesThanLoopback(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "localhost:0", "example.com:80", "127.0.0.1"} {
 		if i, err := Start(Config{Address: address}); err == nil {
-			t.Errorf("%q: listens at %s", address, i.URL())
+			t.Errorf("%q is accepted: %s", address, i.URL())
 			_ = i.Close()
 		}
 	}
 }
 
-func TestConfigurationsThatMakeNoSenseAreRefused(t *testing.T) {
+func TestStartRejectsInvalidConfigurations(t *testing.T) {
 	for name, config := range map[string]Config{
-		"a resource with a fragment": {Resources: []string{"https://a.example/#x"}},
-		"a resource that is a path":  {Resources: []string{"/mcp"}},
-		"a scope of two words":       {Scopes: []string{"a b"}},
-		"a client without an id":     {Clients: []Client{{Name: "x"}}},
-		"a javascript redirect":      {Clients: []Client{{ID: "x", RedirectURIs: []string{"javascript:alert(1)"}}}},
+		"resource with a fragment": {Resources: []string{"https://a.example/#x"}},
+		"resource is a path":       {Resources: []string{"/mcp"}},
+		"scope with a space":       {Scopes: []string{"a b"}},
+		"client without an ID":     {Clients: []Client{{Name: "x"}}},
+		"javascript redirect URI":  {Clients: []Client{{ID: "x", RedirectURIs: []string{"javascript:alert(1)"}}}},
 	} {
 		if i, err := Start(config); err == nil {
 			t.Errorf("%s is accepted", name)
@@ -223,7 +223,7 @@ func TestConfigurationsThatMakeNoSenseAreRefused(t *testing.T) {
 	}
 }
 
-func TestMetadataNamesWhatThereIs(t *testing.T) {
+func TestMetadataNamesTheEndpoints(t *testing.T) {
 	i := start(t, Config{Scopes: []string{"read"}})
 	got, err := http.Get(i.URL() + "/.well-known/oauth-authorization-server")
 	if err != nil {
@@ -246,14 +246,14 @@ func TestMetadataNamesWhatThereIs(t *testing.T) {
 		}
 		_ = r.Body.Close()
 		if r.StatusCode == http.StatusNotFound {
-			t.Errorf("%s is %s, where nothing is", name, address)
+			t.Errorf("%s is %s, which is not found", name, address)
 		}
 	}
 }
 
-func TestEveryPageSaysThatItIsForDevelopment(t *testing.T) {
+func TestPagesSayThatTheyAreForDevelopment(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
-	for _, address := range []string{i.URL(), page(i), page(i, "client_id", "nobody"), page(i, "redirect_uri", "https://elsewhere.example/")} {
+	for _, address := range []string{i.URL(), page(i), page(i, "client_id", "unknown"), page(i, "redirect_uri", "https://elsewhere.example/")} {
 		got, err := http.Get(address)
 		if err != nil {
 			t.Fatal(err)
@@ -261,15 +261,15 @@ func TestEveryPageSaysThatItIsForDevelopment(t *testing.T) {
 		body, err := io.ReadAll(got.Body)
 		_ = got.Body.Close()
 		if err != nil || !strings.Contains(string(body), "is for development") {
-			t.Errorf("%s shows %d %s, %v", address, got.StatusCode, body, err)
+			t.Errorf("%s: %d %s, %v", address, got.StatusCode, body, err)
 		}
 		if got.Header.Get("X-Frame-Options") != "DENY" || !strings.Contains(got.Header.Get("Content-Security-Policy"), "frame-ancestors 'none'") {
-			t.Errorf("%s can be framed: %v", address, got.Header)
+			t.Errorf("%s allows frames: %v", address, got.Header)
 		}
 	}
 }
 
-func TestANameThatResolvesToLoopbackIsNotServed(t *testing.T) {
+func TestOtherHostsAreRejected(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, page(i), nil)
 	if err != nil {
@@ -286,7 +286,7 @@ func TestANameThatResolvesToLoopbackIsNotServed(t *testing.T) {
 	}
 }
 
-func TestScriptsOfAnyPageMayAskWhatClientsAsk(t *testing.T) {
+func TestEndpointsWithoutCookiesAllowAllOrigins(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
 	for path, open := range map[string]bool{"/token": true, "/jwks": true, "/register": true, "/authorize": false} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodOptions, i.URL()+path, nil)
@@ -304,7 +304,7 @@ func TestScriptsOfAnyPageMayAskWhatClientsAsk(t *testing.T) {
 	}
 }
 
-func TestKeysRotate(t *testing.T) {
+func TestKeyRotation(t *testing.T) {
 	i := start(t, Config{})
 	first, err := i.Token("ada", resource, "read")
 	if err != nil {
@@ -319,7 +319,7 @@ func TestKeysRotate(t *testing.T) {
 		}
 	}
 	if _, err := verify(t, i, first); err == nil {
-		t.Error("a key is published for ever")
+		t.Error("the old key is still published")
 	}
 	if second, err := i.Token("ada", resource); err != nil {
 		t.Error(err)

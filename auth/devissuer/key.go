@@ -11,7 +11,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// maxKeys is how many keys stay published, the one that signs included.
+// maxKeys is the maximum number of published keys, including the signing key.
 const maxKeys = 4
 
 type signingKey struct {
@@ -19,8 +19,8 @@ type signingKey struct {
 	signer jose.Signer
 }
 
-// RotateKey makes a new key that signs from now on. Tokens that the last three keys signed can still
-// be verified.
+// RotateKey replaces the signing key. The three previous keys remain published, so that
+// tokens signed with them can be verified.
 func (i *Issuer) RotateKey() error {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -57,7 +57,7 @@ func (i *Issuer) sign(claims any) (string, error) {
 	return signed.CompactSerialize()
 }
 
-// serveKeys answers with the public keys (RFC 7517).
+// serveKeys serves the public keys (RFC 7517).
 func (i *Issuer) serveKeys(w http.ResponseWriter, r *http.Request) {
 	var set jose.JSONWebKeySet
 	i.mu.Lock()

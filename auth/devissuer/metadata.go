@@ -7,8 +7,8 @@ import (
 
 const metadataPath = "/.well-known/oauth-authorization-server"
 
-// metadata is the document of RFC 8414 with the members of RFC 9207, of RFC 9449 and of client
-// id metadata documents.
+// metadata is the metadata document of RFC 8414, with the members of RFC 9207, RFC 9449 and
+// client ID metadata documents.
 type metadata struct {
 	Issuer                string   `json:"issuer"`
 	AuthorizationEndpoint string   `json:"authorization_endpoint"`
@@ -47,7 +47,7 @@ func (i *Issuer) serveMetadata(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// writeJSON answers with a document. What cannot be written any more has nobody to be told to.
+// writeJSON responds with a JSON document. It ignores write errors.
 func writeJSON(w http.ResponseWriter, status int, document any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -14,7 +14,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// prover is a client's key, with which it proves that it is still the same.
+// prover is a client with a key.
 type prover struct {
 	t          *testing.T
 	signer     jose.Signer
@@ -56,7 +56,7 @@ func (p *prover) proof(target string) string {
 }
 
 // prove sends a form to the token endpoint with a proof.
-func prove(t *testing.T, i *Issuer, proof string, pairs ...string) answer {
+func prove(t *testing.T, i *Issuer, proof string, pairs ...string) response {
 	t.Helper()
 	form := url.Values{"client_id": {"editor"}, "resource": {resource}}
 	for n := 0; n < len(pairs); n += 2 {
@@ -65,67 +65,67 @@ func prove(t *testing.T, i *Issuer, proof string, pairs ...string) answer {
 	return post(t, i.URL()+"/token", "application/x-www-form-urlencoded", form.Encode(), "DPoP", proof)
 }
 
-func redeemWith(t *testing.T, i *Issuer, p *prover, code string) answer {
+func redeemWith(t *testing.T, i *Issuer, p *prover, code string) response {
 	t.Helper()
-	return prove(t, i, p.proof(i.URL()+"/token"), "grant_type", "authorization_code", "code", code, "redirect_uri", callback, "code_verifier", verifier)
+	return prove(t, i, p.proof(i.URL()+"/token"), "grant_type", "authorization_code", "code", code, "redirect_uri", redirectURI, "code_verifier", verifier)
 }
 
-func TestTokensAreBoundToTheKeyThatAClientProves(t *testing.T) {
+func TestTokensAreBoundToTheKeyOfTheProof(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
 	p := newProver(t)
-	given := redeemWith(t, i, p, granted(t, i))
-	if given.Status != 200 || given.Type != "DPoP" {
-		t.Fatalf("given %+v", given)
+	issued := redeemWith(t, i, p, newCode(t, i))
+	if issued.Status != 200 || issued.Type != "DPoP" {
+		t.Fatalf("issued %+v", issued)
 	}
-	if said, err := verify(t, i, given.Access); err != nil || said.Confirmation == nil || said.Confirmation.Thumbprint != p.thumbprint {
-		t.Errorf("the token says %+v, %v", said, err)
+	if claims, err := verify(t, i, issued.Access); err != nil || claims.Confirmation == nil || claims.Confirmation.Thumbprint != p.thumbprint {
+		t.Errorf("claims %+v, %v", claims, err)
 	}
-	renewal := []string{"grant_type", "refresh_token", "refresh_token", given.Refresh}
+	form := []string{"grant_type", "refresh_token", "refresh_token", issued.Refresh}
 	other := newProver(t)
-	if stolen := prove(t, i, other.proof(i.URL()+"/token"), renewal...); stolen.Error != "invalid_grant" {
-		t.Errorf("renewed with another key: %+v", stolen)
+	if stolen := prove(t, i, other.proof(i.URL()+"/token"), form...); stolen.Error != "invalid_grant" {
+		t.Errorf("refresh with another key: %+v", stolen)
 	}
 }
 
-func TestABoundRefreshTokenIsRenewedWithItsKeyOnly(t *testing.T) {
+func TestBoundRefreshTokenNeedsItsKey(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
 	p := newProver(t)
-	given := redeemWith(t, i, p, granted(t, i))
-	renewed := prove(t, i, p.proof(i.URL()+"/token"), "grant_type", "refresh_token", "refresh_token", given.Refresh)
+	issued := redeemWith(t, i, p, newCode(t, i))
+	renewed := prove(t, i, p.proof(i.URL()+"/token"), "grant_type", "refresh_token", "refresh_token", issued.Refresh)
 	if renewed.Status != 200 || renewed.Type != "DPoP" {
-		t.Fatalf("renewed %+v", renewed)
+		t.Fatalf("refreshed %+v", renewed)
 	}
-	if said, err := verify(t, i, renewed.Access); err != nil || said.Confirmation == nil || said.Confirmation.Thumbprint != p.thumbprint {
-		t.Errorf("the token says %+v, %v", said, err)
+	if claims, err := verify(t, i, renewed.Access); err != nil || claims.Confirmation == nil || claims.Confirmation.Thumbprint != p.thumbprint {
+		t.Errorf("claims %+v, %v", claims, err)
 	}
-	if without := renew(t, i, renewed.Refresh); without.Error != "invalid_grant" {
-		t.Errorf("renewed without a proof: %+v", without)
+	if without := refreshWith(t, i, renewed.Refresh); without.Error != "invalid_grant" {
+		t.Errorf("refresh without a proof: %+v", without)
 	}
-	bearer := redeem(t, i, granted(t, i))
+	bearer := redeem(t, i, newCode(t, i))
 	if bound := prove(t, i, p.proof(i.URL()+"/token"), "grant_type", "refresh_token", "refresh_token", bearer.Refresh); bound.Error != "invalid_grant" {
-		t.Errorf("a bearer token's grant is bound later: %+v", bound)
+		t.Errorf("the grant of a bearer token is bound later: %+v", bound)
 	}
 }
 
-func TestABadProofGetsNoToken(t *testing.T) {
+func TestInvalidProofsAreRejected(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
 	p := newProver(t)
 	used := p.proof(i.URL() + "/token")
-	if given := prove(t, i, used, "grant_type", "authorization_code", "code", granted(t, i), "redirect_uri", callback, "code_verifier", verifier); given.Status != 200 {
-		t.Fatalf("given %+v", given)
+	if issued := prove(t, i, used, "grant_type", "authorization_code", "code", newCode(t, i), "redirect_uri", redirectURI, "code_verifier", verifier); issued.Status != 200 {
+		t.Fatalf("issued %+v", issued)
 	}
-	for name, proof := range map[string]string{"used before": used, "for elsewhere": p.proof("http://other.example/token"), "none at all": "x"} {
-		code := granted(t, i)
-		if got := prove(t, i, proof, "grant_type", "authorization_code", "code", code, "redirect_uri", callback, "code_verifier", verifier); got.Error != "invalid_dpop_proof" || got.Access != "" {
+	for name, proof := range map[string]string{"used before": used, "another URL": p.proof("http://other.example/token"), "not a JWS": "x"} {
+		code := newCode(t, i)
+		if got := prove(t, i, proof, "grant_type", "authorization_code", "code", code, "redirect_uri", redirectURI, "code_verifier", verifier); got.Error != "invalid_dpop_proof" || got.Access != "" {
 			t.Errorf("%s: %+v", name, got)
 		}
-		if given := redeem(t, i, code); given.Status != 200 {
-			t.Errorf("%s: the code is spent: %+v", name, given)
+		if issued := redeem(t, i, code); issued.Status != 200 {
+			t.Errorf("%s: the code is invalid: %+v", name, issued)
 		}
 	}
 }
 
-func TestACodeIsForTheKeyThatTheRequestHasNamed(t *testing.T) {
+func TestCodeIsBoundToDPoPJKT(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
 	p := newProver(t)
 	code := func() string {
@@ -138,6 +138,6 @@ func TestACodeIsForTheKeyThatTheRequestHasNamed(t *testing.T) {
 		t.Errorf("with another key: %+v", got)
 	}
 	if got := redeemWith(t, i, p, code()); got.Status != 200 {
-		t.Errorf("with its key: %+v", got)
+		t.Errorf("with the right key: %+v", got)
 	}
 }

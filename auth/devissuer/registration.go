@@ -1,6 +1,7 @@
 package devissuer
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -8,11 +9,10 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 )
 
-// maxRedirects is how many redirect URIs a client may have.
+// maxRedirects is the maximum number of redirect URIs of a client.
 const maxRedirects = 20
 
-// registration is what a client says of itself (RFC 7591, section 2). Members that make no difference
-// here are ignored, as that section asks.
+// registration is the metadata of a client, as far as it is used (RFC 7591, section 2).
 type registration struct {
 	ID           string   `json:"client_id,omitempty"`
 	Secret       string   `json:"client_secret,omitempty"`
@@ -24,51 +24,51 @@ type registration struct {
 	AuthMethod   string   `json:"token_endpoint_auth_method,omitempty"`
 }
 
-// serveRegister makes a client of whoever asks (RFC 7591).
+// serveRegister registers a client (RFC 7591).
 func (i *Issuer) serveRegister(w http.ResponseWriter, r *http.Request) {
-	var asked registration
-	if err := jsonv2.UnmarshalRead(r.Body, &asked); err != nil {
-		fail("invalid_client_metadata", "the body is not a JSON object of client metadata").write(w)
+	var metadata registration
+	if err := jsonv2.UnmarshalRead(r.Body, &metadata); err != nil {
+		fail("invalid_client_metadata", "the body must be a JSON object with client metadata").write(w)
 		return
 	}
-	c, failed := asked.client()
+	c, failed := metadata.client()
 	if failed != nil {
 		failed.write(w)
 		return
 	}
 	c.ID = secret()
-	asked.Secret, asked.SecretUntil = "", nil
-	if asked.AuthMethod != authNone {
+	metadata.Secret, metadata.SecretUntil = "", nil
+	if metadata.AuthMethod != authNone {
 		c.Secret = secret()
-		asked.Secret, asked.SecretUntil = c.Secret, new(int64) // zero: never
+		metadata.Secret, metadata.SecretUntil = c.Secret, new(int64) // zero: it does not expire
 	}
-	asked.ID, asked.IssuedAt = c.ID, time.Now().Unix()
+	metadata.ID, metadata.IssuedAt = c.ID, time.Now().Unix()
 
 	i.mu.Lock()
 	i.clients.put(c.ID, c, time.Time{})
 	i.mu.Unlock()
-	i.logger.Info("registered a client", "client", c.ID, "name", c.Name)
-	writeJSON(w, http.StatusCreated, asked)
+	i.logger.Info("client registered", "client", c.ID, "name", c.Name)
+	writeJSON(w, http.StatusCreated, metadata)
 }
 
-// client checks what a client says of itself, and fills in what it leaves open.
-func (a *registration) client() (*Client, *failure) {
-	if a.AuthMethod == "" {
-		a.AuthMethod = authBasic // RFC 7591, section 2
+// client checks the metadata, sets defaults, and returns the client.
+func (m *registration) client() (*Client, *failure) {
+	if m.AuthMethod == "" {
+		m.AuthMethod = authBasic // RFC 7591, section 2
 	}
-	if !slices.Contains([]string{authNone, authBasic, authPost}, a.AuthMethod) {
+	if !slices.Contains([]string{authNone, authBasic, authPost}, m.AuthMethod) {
 		return nil, fail("invalid_client_metadata", "token_endpoint_auth_method must be none, client_secret_basic or client_secret_post")
 	}
-	if len(a.GrantTypes) == 0 {
-		a.GrantTypes = []string{grantCode}
+	if len(m.GrantTypes) == 0 {
+		m.GrantTypes = []string{grantCode}
 	}
-	if len(a.RedirectURIs) > maxRedirects || slices.Contains(a.GrantTypes, grantCode) && len(a.RedirectURIs) == 0 {
-		return nil, fail("invalid_redirect_uri", "a client has 1 to 20 redirect_uris")
+	if len(m.RedirectURIs) > maxRedirects || slices.Contains(m.GrantTypes, grantCode) && len(m.RedirectURIs) == 0 {
+		return nil, fail("invalid_redirect_uri", fmt.Sprintf("redirect_uris must have 1 to %d elements, got %d", maxRedirects, len(m.RedirectURIs)))
 	}
-	for _, uri := range a.RedirectURIs {
+	for _, uri := range m.RedirectURIs {
 		if err := checkRedirect(uri); err != nil {
 			return nil, fail("invalid_redirect_uri", err.Error())
 		}
 	}
-	return &Client{Name: a.Name, RedirectURIs: a.RedirectURIs}, nil
+	return &Client{Name: m.Name, RedirectURIs: m.RedirectURIs}, nil
 }

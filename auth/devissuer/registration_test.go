@@ -8,41 +8,41 @@ import (
 	"testing"
 )
 
-func register(t *testing.T, i *Issuer, body string) answer {
+func register(t *testing.T, i *Issuer, body string) response {
 	t.Helper()
 	return post(t, i.URL()+"/register", "application/json", body)
 }
 
-func TestAnybodyMayRegister(t *testing.T) {
+func TestDynamicRegistration(t *testing.T) {
 	i := start(t, Config{})
-	c := register(t, i, `{"client_name":"An editor","application_type":"native","redirect_uris":["`+callback+`"],"token_endpoint_auth_method":"none"}`)
+	c := register(t, i, `{"client_name":"An editor","application_type":"native","redirect_uris":["`+redirectURI+`"],"token_endpoint_auth_method":"none"}`)
 	if c.Status != 201 || c.ID == "" || c.Secret != "" {
-		t.Fatalf("registered %+v", c)
+		t.Fatalf("registration %+v", c)
 	}
-	back := authorize(t, new(Browser), page(i, "client_id", c.ID))
-	given := token(t, i, "grant_type", "authorization_code", "client_id", c.ID, "code", back.Get("code"),
-		"redirect_uri", callback, "code_verifier", verifier, "resource", resource)
-	if given.Status != 200 {
-		t.Errorf("given %+v", given)
+	params := authorize(t, new(Browser), page(i, "client_id", c.ID))
+	issued := token(t, i, "grant_type", "authorization_code", "client_id", c.ID, "code", params.Get("code"),
+		"redirect_uri", redirectURI, "code_verifier", verifier, "resource", resource)
+	if issued.Status != 200 {
+		t.Errorf("issued %+v", issued)
 	}
-	if c := register(t, i, `{"redirect_uris":["`+callback+`"]}`); c.Status != 201 || c.Secret == "" {
-		t.Errorf("a confidential client: %+v", c)
+	if c := register(t, i, `{"redirect_uris":["`+redirectURI+`"]}`); c.Status != 201 || c.Secret == "" {
+		t.Errorf("confidential client: %+v", c)
 	}
 }
 
-func TestRegistrationsThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidRegistrationsAreRejected(t *testing.T) {
 	i := start(t, Config{})
 	for body, code := range map[string]string{
 		`[]`:                      "invalid_client_metadata",
 		`{}`:                      "invalid_redirect_uri",
 		`{"redirect_uris":["x"]}`: "invalid_redirect_uri",
-		`{"redirect_uris":["javascript:alert(1)"]}`:                                                     "invalid_redirect_uri",
-		`{"redirect_uris":["http://web.example/"]}`:                                                     "invalid_redirect_uri",
-		`{"redirect_uris":["https://a.example/#f"]}`:                                                    "invalid_redirect_uri",
-		`{"redirect_uris":["https://u@a.example/"]}`:                                                    "invalid_redirect_uri",
-		`{"redirect_uris":["` + callback + `"],"token_endpoint_auth_method":"private_key_jwt"}`:         "invalid_client_metadata",
-		`{"redirect_uris":[` + strings.Repeat(`"`+callback+`",`, maxRedirects) + `"` + callback + `"]}`: "invalid_redirect_uri",
-		`{"client_name":"` + strings.Repeat("x", maxBody) + `"}`:                                        "invalid_client_metadata",
+		`{"redirect_uris":["javascript:alert(1)"]}`:                                                           "invalid_redirect_uri",
+		`{"redirect_uris":["http://web.example/"]}`:                                                           "invalid_redirect_uri",
+		`{"redirect_uris":["https://a.example/#f"]}`:                                                          "invalid_redirect_uri",
+		`{"redirect_uris":["https://u@a.example/"]}`:                                                          "invalid_redirect_uri",
+		`{"redirect_uris":["` + redirectURI + `"],"token_endpoint_auth_method":"private_key_jwt"}`:            "invalid_client_metadata",
+		`{"redirect_uris":[` + strings.Repeat(`"`+redirectURI+`",`, maxRedirects) + `"` + redirectURI + `"]}`: "invalid_redirect_uri",
+		`{"client_name":"` + strings.Repeat("x", maxBody) + `"}`:                                              "invalid_client_metadata",
 	} {
 		if got := register(t, i, body); got.Status != 400 || got.Error != code {
 			t.Errorf("%.60s: %+v", body, got)
@@ -50,12 +50,12 @@ func TestRegistrationsThatMakeNoSenseAreRefused(t *testing.T) {
 	}
 }
 
-func TestAClientIsWhatItsDocumentSays(t *testing.T) {
+func TestClientMetadataDocuments(t *testing.T) {
 	var host *httptest.Server
 	host = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := host.URL + r.URL.Path
 		w.Header().Set("Content-Type", "application/json")
-		body := `{"client_id":%q,"client_name":"An app","redirect_uris":["` + callback + `"]%s}`
+		body := `{"client_id":%q,"client_name":"An app","redirect_uris":["` + redirectURI + `"]%s}`
 		switch r.URL.Path {
 		case "/good.json":
 			fmt.Fprintf(w, body, id, "")
@@ -78,18 +78,18 @@ func TestAClientIsWhatItsDocumentSays(t *testing.T) {
 	i := start(t, Config{Documents: host.Client()})
 
 	id := host.URL + "/good.json"
-	back := authorize(t, new(Browser), page(i, "client_id", id))
-	given := token(t, i, "grant_type", "authorization_code", "client_id", id, "code", back.Get("code"),
-		"redirect_uri", callback, "code_verifier", verifier, "resource", resource)
-	if said, err := verify(t, i, given.Access); err != nil || said.Client != id {
-		t.Errorf("%+v, %+v, %v", given, said, err)
+	params := authorize(t, new(Browser), page(i, "client_id", id))
+	issued := token(t, i, "grant_type", "authorization_code", "client_id", id, "code", params.Get("code"),
+		"redirect_uri", redirectURI, "code_verifier", verifier, "resource", resource)
+	if claims, err := verify(t, i, issued.Access); err != nil || claims.Client != id {
+		t.Errorf("%+v, %+v, %v", issued, claims, err)
 	}
-	for _, path := range []string{"/other.json", "/secret.json", "/long.json", "/moved.json", "/page.json", "/nothing.json", "/", "/good.json#x"} {
+	for _, path := range []string{"/other.json", "/secret.json", "/long.json", "/moved.json", "/page.json", "/missing.json", "/", "/good.json#x"} {
 		if location, err := new(Browser).Authorize(t.Context(), page(i, "client_id", host.URL+path)); err == nil {
-			t.Errorf("%s: sent to %s", path, location)
+			t.Errorf("%s: redirect to %s", path, location)
 		}
 	}
 	if location, err := new(Browser).Authorize(t.Context(), page(i, "client_id", id, "redirect_uri", "https://evil.example/")); err == nil {
-		t.Errorf("sent to %s", location)
+		t.Errorf("redirect to %s", location)
 	}
 }

@@ -6,17 +6,18 @@ import (
 	"testing"
 )
 
-func granted(t *testing.T, i *Issuer) string {
+// newCode returns an authorization code.
+func newCode(t *testing.T, i *Issuer) string {
 	t.Helper()
 	return authorize(t, new(Browser), page(i)).Get("code")
 }
 
-func TestACodeIsForOneClientOneRedirectOneResourceAndOneVerifier(t *testing.T) {
-	i := start(t, Config{Clients: []Client{public, {ID: "other", RedirectURIs: []string{callback}}}})
+func TestCodeIsBoundToItsRequest(t *testing.T) {
+	i := start(t, Config{Clients: []Client{public, {ID: "other", RedirectURIs: []string{redirectURI}}}})
 	for name, change := range map[string][]string{
-		"no code":            {"code", "nothing"},
+		"no code":            {"code", "unknown"},
 		"another client":     {"client_id", "other"},
-		"another redirect":   {"redirect_uri", callback + "2"},
+		"another redirect":   {"redirect_uri", redirectURI + "2"},
 		"no redirect":        {"redirect_uri", ""},
 		"another verifier":   {"code_verifier", verifier + "x"},
 		"no verifier":        {"code_verifier", ""},
@@ -24,60 +25,60 @@ func TestACodeIsForOneClientOneRedirectOneResourceAndOneVerifier(t *testing.T) {
 		"another resource":   {"resource", resource + "2"},
 		"another grant type": {"grant_type", "password"},
 	} {
-		form := []string{"grant_type", "authorization_code", "client_id", "editor", "code", granted(t, i),
-			"redirect_uri", callback, "code_verifier", verifier, "resource", resource}
+		form := []string{"grant_type", "authorization_code", "client_id", "editor", "code", newCode(t, i),
+			"redirect_uri", redirectURI, "code_verifier", verifier, "resource", resource}
 		for n := 0; n < len(form); n += 2 {
 			if form[n] == change[0] {
 				form[n+1] = change[1]
 			}
 		}
-		if given := token(t, i, form...); given.Status != 400 || given.Access != "" || given.Error == "" {
-			t.Errorf("%s: given %+v", name, given)
+		if issued := token(t, i, form...); issued.Status != 400 || issued.Access != "" || issued.Error == "" {
+			t.Errorf("%s: issued %+v", name, issued)
 		}
 	}
 }
 
-func TestACodeThatIsUsedTwiceEndsWhatItGave(t *testing.T) {
+func TestSecondUseOfACodeRevokesItsTokens(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
-	value := granted(t, i)
+	value := newCode(t, i)
 	first := redeem(t, i, value)
 	if first.Status != 200 {
-		t.Fatalf("given %+v", first)
+		t.Fatalf("issued %+v", first)
 	}
 	if again := redeem(t, i, value); again.Error != "invalid_grant" {
-		t.Errorf("the second time: %+v", again)
+		t.Errorf("second use: %+v", again)
 	}
-	if renewed := renew(t, i, first.Refresh); renewed.Error != "invalid_grant" {
-		t.Errorf("its refresh token lives on: %+v", renewed)
+	if renewed := refreshWith(t, i, first.Refresh); renewed.Error != "invalid_grant" {
+		t.Errorf("the refresh token is still valid: %+v", renewed)
 	}
 }
 
-func TestRefreshTokensRotateAndACopyEndsThemAll(t *testing.T) {
+func TestReuseOfARefreshTokenRevokesTheGrant(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
-	first := redeem(t, i, granted(t, i))
-	second := renew(t, i, first.Refresh)
+	first := redeem(t, i, newCode(t, i))
+	second := refreshWith(t, i, first.Refresh)
 	if second.Status != 200 || second.Refresh == first.Refresh || second.Access == first.Access || second.Scope != "read write" {
-		t.Fatalf("renewed %+v", second)
+		t.Fatalf("refreshed %+v", second)
 	}
 	less := token(t, i, "grant_type", "refresh_token", "client_id", "editor", "refresh_token", second.Refresh, "scope", "read")
 	if less.Scope != "read" {
-		t.Fatalf("renewed %+v", less)
+		t.Fatalf("refreshed %+v", less)
 	}
-	third := renew(t, i, less.Refresh)
+	third := refreshWith(t, i, less.Refresh)
 	if third.Scope != "read write" {
-		t.Fatalf("a smaller token made the grant smaller: %+v", third)
+		t.Fatalf("the grant has lost a scope: %+v", third)
 	}
-	if copied := renew(t, i, first.Refresh); copied.Error != "invalid_grant" {
-		t.Errorf("a used one: %+v", copied)
+	if copied := refreshWith(t, i, first.Refresh); copied.Error != "invalid_grant" {
+		t.Errorf("used refresh token: %+v", copied)
 	}
-	if after := renew(t, i, third.Refresh); after.Error != "invalid_grant" {
-		t.Errorf("the grant lives on: %+v", after)
+	if after := refreshWith(t, i, third.Refresh); after.Error != "invalid_grant" {
+		t.Errorf("the grant is still valid: %+v", after)
 	}
 }
 
-func TestARefreshGivesNoMoreThanWasGranted(t *testing.T) {
+func TestRefreshCannotExceedTheGrant(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public, {ID: "other"}}})
-	refresh := redeem(t, i, granted(t, i)).Refresh
+	refresh := redeem(t, i, newCode(t, i)).Refresh
 	if got := token(t, i, "grant_type", "refresh_token", "client_id", "other", "refresh_token", refresh); got.Error != "invalid_grant" {
 		t.Errorf("another client: %+v", got)
 	}
@@ -86,56 +87,56 @@ func TestARefreshGivesNoMoreThanWasGranted(t *testing.T) {
 	}
 }
 
-func TestAMistakeDoesNotCostARefreshToken(t *testing.T) {
+func TestFailedRefreshKeepsTheToken(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
-	refresh := redeem(t, i, granted(t, i)).Refresh
+	refresh := redeem(t, i, newCode(t, i)).Refresh
 	for _, wrong := range [][]string{{"scope", "read admin"}, {"resource", resource + "2"}} {
 		form := append([]string{"grant_type", "refresh_token", "client_id", "editor", "refresh_token", refresh}, wrong...)
 		if got := token(t, i, form...); got.Status != 400 {
 			t.Errorf("%v: %+v", wrong, got)
 		}
 	}
-	if got := renew(t, i, refresh); got.Status != 200 {
+	if got := refreshWith(t, i, refresh); got.Status != 200 {
 		t.Errorf("%+v", got)
 	}
 }
 
-func TestARevokedGrantGivesNothing(t *testing.T) {
+func TestRevocation(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
-	refresh := redeem(t, i, granted(t, i)).Refresh
+	refresh := redeem(t, i, newCode(t, i)).Refresh
 	form := url.Values{"client_id": {"editor"}, "token": {refresh}}.Encode()
 	if got := post(t, i.URL()+"/revoke", "application/x-www-form-urlencoded", form); got.Status != 200 {
 		t.Fatalf("%+v", got)
 	}
-	if got := renew(t, i, refresh); got.Error != "invalid_grant" {
+	if got := refreshWith(t, i, refresh); got.Error != "invalid_grant" {
 		t.Errorf("%+v", got)
 	}
 }
 
-func TestConfidentialClientsProveThemselves(t *testing.T) {
+func TestClientAuthentication(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public, {ID: "batch", Secret: "s3cret"}}})
 	own := func(id, secret string) []string {
 		return []string{"grant_type", "client_credentials", "resource", resource, "scope", "read", "client_id", id, "client_secret", secret}
 	}
-	given := token(t, i, own("batch", "s3cret")...)
-	if given.Status != 200 || given.Refresh != "" || given.Scope != "read" {
-		t.Fatalf("given %+v", given)
+	issued := token(t, i, own("batch", "s3cret")...)
+	if issued.Status != 200 || issued.Refresh != "" || issued.Scope != "read" {
+		t.Fatalf("issued %+v", issued)
 	}
-	if said, err := verify(t, i, given.Access); err != nil || said.Subject != "batch" {
-		t.Errorf("%+v, %v", said, err)
+	if claims, err := verify(t, i, issued.Access); err != nil || claims.Subject != "batch" {
+		t.Errorf("%+v, %v", claims, err)
 	}
-	for name, got := range map[string]answer{
-		"a wrong secret":                  token(t, i, own("batch", "s3cretx")...),
-		"no secret":                       token(t, i, own("batch", "")...),
-		"a public client with a secret":   token(t, i, own("editor", "x")...),
-		"a client that nobody registered": token(t, i, own("x", "")...),
+	for name, got := range map[string]response{
+		"wrong secret":                token(t, i, own("batch", "s3cretx")...),
+		"no secret":                   token(t, i, own("batch", "")...),
+		"public client with a secret": token(t, i, own("editor", "x")...),
+		"unknown client":              token(t, i, own("x", "")...),
 	} {
 		if got.Status != 401 || got.Error != "invalid_client" {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
 	if got := token(t, i, own("editor", "")...); got.Error != "unauthorized_client" {
-		t.Errorf("a public client in its own name: %+v", got)
+		t.Errorf("public client: %+v", got)
 	}
 	basic := url.Values{"grant_type": {"client_credentials"}, "resource": {resource}}.Encode()
 	r, err := http.NewRequest(http.MethodPost, "http://x", nil)
@@ -144,14 +145,14 @@ func TestConfidentialClientsProveThemselves(t *testing.T) {
 	}
 	r.SetBasicAuth("batch", "s3cret")
 	if got := post(t, i.URL()+"/token", "application/x-www-form-urlencoded", basic, "Authorization", r.Header.Get("Authorization")); got.Status != 200 {
-		t.Errorf("by Basic: %+v", got)
+		t.Errorf("HTTP Basic: %+v", got)
 	}
 	if got := post(t, i.URL()+"/token", "application/x-www-form-urlencoded", basic+"&client_secret=s3cret", "Authorization", r.Header.Get("Authorization")); got.Error != "invalid_request" {
-		t.Errorf("in two ways: %+v", got)
+		t.Errorf("two methods: %+v", got)
 	}
 }
 
-func TestTheTokenEndpointTakesFormsOnly(t *testing.T) {
+func TestTokenEndpointRequiresAForm(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
 	if got := post(t, i.URL()+"/token", "application/json", `{"grant_type":"client_credentials"}`); got.Error != "invalid_request" {
 		t.Errorf("%+v", got)

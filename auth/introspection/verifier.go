@@ -20,9 +20,9 @@ import (
 )
 
 // Verifier is an [auth.Verifier] that asks the authorization server about each token
-// (RFC 7662). Use it for tokens that only the authorization server can read, or that
-// must stop working soon after they are revoked. Set the fields before the first use. A Verifier must not be
-// copied after that.
+// (RFC 7662). Use it for tokens that only the authorization server can read, or that must
+// stop working soon after they are revoked. Set the fields before the first use. A
+// Verifier must not be copied after that.
 type Verifier struct {
 	// Endpoint is the URL of the introspection endpoint: https, or http on the loopback
 	// interface.
@@ -35,9 +35,9 @@ type Verifier struct {
 	ClientID, ClientSecret string
 	// Authenticate, if set, authenticates the request in another way.
 	Authenticate func(*http.Request) error
-	// CacheFor is how long a response is cached. A revoked token works until it is
-	// evicted. 0 means 15 seconds; a negative value disables the cache. The cache has at
-	// most 10,000 entries, whose keys are digests, and keeps none longer than its token is valid.
+	// CacheFor is how long a response is cached, at most until its token expires. A
+	// revoked token continues to work for that time. 0 means 15 seconds; a negative value
+	// disables the cache. The cache has at most 10,000 entries, whose keys are digests.
 	CacheFor time.Duration
 	// HTTP sends the requests; nil: a client of its own. Redirects to another origin are
 	// not followed. A response may have 512 KiB and take 10 seconds. At most 64 requests

@@ -148,10 +148,10 @@ func TestEndpointFailuresDoNotInvalidateTokens(t *testing.T) {
 	if !errors.Is(err, auth.ErrUnavailable) || strings.Contains(err.Error(), "planted") || strings.Contains(err.Error(), "wrong") {
 		t.Errorf("wrong secret: %v", err)
 	}
-	for name, answer := range map[string]string{"not JSON": "<html>", "array": `[]`, "duplicate name": `{"active":true,"active":false}`, "empty": ""} {
+	for name, body := range map[string]string{"not JSON": "<html>", "array": `[]`, "duplicate name": `{"active":true,"active":false}`, "empty": ""} {
 		broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = w.Write([]byte(answer))
+			_, _ = w.Write([]byte(body))
 		}))
 		v := i.verifier(&now)
 		v.Endpoint = broken.URL

@@ -16,8 +16,8 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// jws is a signed token in compact serialization (RFC 7515, section 7.1) whose
-// signature has not been verified. The header parameters that say where to get a key (jku, x5u, x5c) are
+// jws is a signed token in compact serialization (RFC 7515, section 7.1) whose signature
+// has not been verified. The header parameters that supply a key (jku, x5u, x5c) are
 // ignored.
 type jws struct {
 	alg, kid, typ string

@@ -104,12 +104,12 @@ func challengeOf(t *testing.T, response http.Header) challenge.Challenge {
 func TestBoundTokensNeedAProof(t *testing.T) {
 	p, other := newProver(t), newProver(t)
 	a := resourceOf(t, map[string]*auth.Info{"token": {KeyThumbprint: p.thumbprint}, "plain": {}})
-	if info, no, _ := present(a, "DPoP", "token", p.proof("token", nil)); no != nil || info.Principal.Subject() != "ada" {
-		t.Fatalf("valid proof: %+v", no)
+	if info, rejection, _ := present(a, "DPoP", "token", p.proof("token", nil)); rejection != nil || info.Principal.Subject() != "ada" {
+		t.Fatalf("valid proof: %+v", rejection)
 	}
 	used := p.proof("token", nil)
-	if _, no, _ := present(a, "dpop", "token", used); no != nil {
-		t.Fatalf("scheme in lower case: %+v", no)
+	if _, rejection, _ := present(a, "dpop", "token", used); rejection != nil {
+		t.Fatalf("scheme in lower case: %+v", rejection)
 	}
 	private, _ := json.Marshal(jose.JSONWebKey{Key: p.key.private})
 	now := time.Now()
@@ -143,21 +143,21 @@ func TestBoundTokensNeedAProof(t *testing.T) {
 		"for a bearer token":       {"plain", []string{p.proof("plain", nil)}, "invalid_token"},
 		"for an unknown token":     {"forged", []string{p.proof("forged", nil)}, "invalid_token"},
 	} {
-		info, no, response := present(a, "DPoP", tc.token, tc.proofs...)
-		if no == nil || no.Status != http.StatusUnauthorized {
-			t.Errorf("%s: %v, %+v", name, info, no)
+		info, rejection, response := present(a, "DPoP", tc.token, tc.proofs...)
+		if rejection == nil || rejection.Status != http.StatusUnauthorized {
+			t.Errorf("%s: %v, %+v", name, info, rejection)
 			continue
 		}
 		if c := challengeOf(t, response); !c.Is("DPoP") || c.Params["error"] != tc.code || !strings.Contains(c.Params["algs"], "ES256") || strings.Contains(c.Params["algs"], "HS") {
 			t.Errorf("%s: %v", name, c)
 		}
 	}
-	if _, no, response := present(a, "Bearer", "token"); no == nil || challengeOf(t, response).Params["error"] != "invalid_token" {
-		t.Errorf("bound token as a bearer token: %+v", no)
+	if _, rejection, response := present(a, "Bearer", "token"); rejection == nil || challengeOf(t, response).Params["error"] != "invalid_token" {
+		t.Errorf("bound token as a bearer token: %+v", rejection)
 	}
 	for _, htu := range []string{"HTTPS://MCP.example.com:443/mcp", self + "?sessionId=1", self + "#x"} {
-		if _, no, _ := present(a, "DPoP", "token", p.proof("token", object{"htu": htu})); no != nil {
-			t.Errorf("%s: %+v", htu, no)
+		if _, rejection, _ := present(a, "DPoP", "token", p.proof("token", object{"htu": htu})); rejection != nil {
+			t.Errorf("%s: %+v", htu, rejection)
 		}
 	}
 }
@@ -165,9 +165,9 @@ func TestBoundTokensNeedAProof(t *testing.T) {
 func TestRequireDPoPRejectsBearerTokens(t *testing.T) {
 	a := resourceOf(t, map[string]*auth.Info{"plain": {}})
 	a.RequireDPoP = true
-	_, no, response := present(a, "Bearer", "plain")
-	if c := challengeOf(t, response); no == nil || no.Status != http.StatusUnauthorized || !c.Is("DPoP") {
-		t.Errorf("%+v %v", no, c)
+	_, rejection, response := present(a, "Bearer", "plain")
+	if c := challengeOf(t, response); rejection == nil || rejection.Status != http.StatusUnauthorized || !c.Is("DPoP") {
+		t.Errorf("%+v %v", rejection, c)
 	}
 }
 
@@ -181,14 +181,14 @@ func TestProofsNeedAFreshNonce(t *testing.T) {
 		return a
 	}
 	a := replica(key)
-	_, no, response := present(a, "DPoP", "token", p.proof("token", nil))
+	_, rejection, response := present(a, "DPoP", "token", p.proof("token", nil))
 	nonce := response.Get("DPoP-Nonce")
-	if no == nil || challengeOf(t, response).Params["error"] != "use_dpop_nonce" || nonce == "" {
-		t.Fatalf("%+v %v", no, response)
+	if rejection == nil || challengeOf(t, response).Params["error"] != "use_dpop_nonce" || nonce == "" {
+		t.Fatalf("%+v %v", rejection, response)
 	}
 	try := func(a *auth.ProtectedResource, nonce string) (ok bool, next string) {
-		_, no, response := present(a, "DPoP", "token", p.proof("token", object{"nonce": nonce, "iat": now.Unix()}))
-		return no == nil, response.Get("DPoP-Nonce")
+		_, rejection, response := present(a, "DPoP", "token", p.proof("token", object{"nonce": nonce, "iat": now.Unix()}))
+		return rejection == nil, response.Get("DPoP-Nonce")
 	}
 	if ok, next := try(a, nonce); !ok || next != "" {
 		t.Errorf("issued nonce: %v, next %q", ok, next)
@@ -219,15 +219,15 @@ func TestProofsAreAcceptedOnce(t *testing.T) {
 	a.DPoP = &jwt.ProofVerifier{Now: func() time.Time { return now }}
 	// Issued as far in the future as clocks may differ, so that it is valid for two minutes.
 	early := p.proof("token", object{"iat": now.Add(time.Minute).Unix()})
-	if _, no, _ := present(a, "DPoP", "token", early); no != nil {
-		t.Fatalf("%+v", no)
+	if _, rejection, _ := present(a, "DPoP", "token", early); rejection != nil {
+		t.Fatalf("%+v", rejection)
 	}
 	for range 23 {
 		now = now.Add(5 * time.Second)
-		if _, no, _ := present(a, "DPoP", "token", p.proof("token", object{"iat": now.Unix()})); no != nil {
-			t.Fatalf("%+v", no)
+		if _, rejection, _ := present(a, "DPoP", "token", p.proof("token", object{"iat": now.Unix()})); rejection != nil {
+			t.Fatalf("%+v", rejection)
 		}
-		if _, no, _ := present(a, "DPoP", "token", early); no == nil {
+		if _, rejection, _ := present(a, "DPoP", "token", early); rejection == nil {
 			t.Fatal("a proof was accepted twice")
 		}
 	}
@@ -251,15 +251,15 @@ func TestReplicasWithOwnNoncesRejectProofsOfOthers(t *testing.T) {
 		}
 		_, _, response := present(replicas[0], "DPoP", "token", p.proof("token", nil))
 		proof := p.proof("token", object{"nonce": response.Get("DPoP-Nonce")})
-		if _, no, _ := present(replicas[0], "DPoP", "token", proof); no != nil {
-			t.Errorf("%s: %+v", name, no)
+		if _, rejection, _ := present(replicas[0], "DPoP", "token", proof); rejection != nil {
+			t.Errorf("%s: %+v", name, rejection)
 		}
-		if _, no, response := present(replicas[0], "DPoP", "token", proof); no == nil || challengeOf(t, response).Params["error"] != "invalid_dpop_proof" {
+		if _, rejection, response := present(replicas[0], "DPoP", "token", proof); rejection == nil || challengeOf(t, response).Params["error"] != "invalid_dpop_proof" {
 			t.Errorf("%s: one replica accepted a proof twice", name)
 		}
-		_, no, response := present(replicas[1], "DPoP", "token", proof)
-		if no == nil && tc.code != "" || no != nil && challengeOf(t, response).Params["error"] != tc.code {
-			t.Errorf("%s: another replica responded %+v, want %q", name, no, tc.code)
+		_, rejection, response := present(replicas[1], "DPoP", "token", proof)
+		if rejection == nil && tc.code != "" || rejection != nil && challengeOf(t, response).Params["error"] != tc.code {
+			t.Errorf("%s: another replica responded %+v, want %q", name, rejection, tc.code)
 		}
 	}
 }

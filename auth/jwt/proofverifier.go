@@ -24,9 +24,9 @@ type ProofVerifier struct {
 	// Nonces requires proofs to contain a nonce that this server issued within the last
 	// five minutes, so that clients cannot make proofs in advance.
 	Nonces bool
-	// NonceKeys authenticate nonces. All replicas that share them accept each other's nonces.
-	// Each key has at least 32 random bytes. The first key signs, all keys verify. Empty:
-	// a random key.
+	// NonceKeys authenticate nonces. Replicas with the same keys accept each other's
+	// nonces. Each key must have at least 32 random bytes. The first key signs, all keys
+	// verify. Empty: a random key.
 	NonceKeys [][]byte
 	// MaxAge is how long a proof is valid, and how much clocks may differ; 0 means one
 	// minute.
@@ -110,12 +110,12 @@ func (v *ProofVerifier) VerifyProof(r *http.Request, urls []string, token, thumb
 }
 
 // VerifyTokenRequest verifies the DPoP header of a request to the token endpoint of an
-// authorization server, whose public URL is endpoint (RFC 9449, section 5). Such a proof
-// is for no access token, and needs no nonce. VerifyTokenRequest returns the thumbprint of the key (RFC 7638) for the
-// claim "cnf" of the token.
+// authorization server, whose public URL is endpoint (RFC 9449, section 5). The proof
+// contains no access token, and needs no nonce. VerifyTokenRequest returns the thumbprint
+// of the key (RFC 7638) for the claim "cnf" of the token.
 //
-// An *[auth.InvalidTokenError] says what is wrong with the proof. Any other error means that it cannot be verified
-// at present.
+// An *[auth.InvalidTokenError] says what is wrong with the proof. Any other error means
+// that the proof cannot be verified at present.
 func (v *ProofVerifier) VerifyTokenRequest(r *http.Request, endpoint string) (thumbprint string, err error) {
 	if err := v.Check(); err != nil {
 		return "", err

@@ -14,11 +14,11 @@ import (
 	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
-// Verifier is an [auth.Verifier] for JSON Web Tokens (RFC 9068). It verifies them with the keys
-// that their issuer publishes. It finds the keys through the metadata of the issuer (RFC
-// 8414, OpenID Connect Discovery) and caches them for an hour. It fetches them again when
-// a token names an unknown key, at most once in ten seconds. If a fetch fails, it uses
-// the cached keys for another hour.
+// Verifier is an [auth.Verifier] for JSON Web Tokens (RFC 9068). It verifies them with
+// the keys that their issuer publishes. It finds the keys through the metadata of the
+// issuer (RFC 8414, OpenID Connect Discovery) and caches them for an hour. It fetches
+// them again when a token names an unknown key, at most once in ten seconds. If a fetch
+// fails, it uses the cached keys for another hour.
 //
 // A token must have the type of an access token, one of the issuers, and an expiry time
 // that has not passed, and must be signed with an asymmetric algorithm. Set the fields

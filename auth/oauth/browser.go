@@ -14,8 +14,8 @@ import (
 
 // OpenBrowser opens an https URL, or an http URL on the loopback interface, in the
 // user's browser. It passes the URL to no shell, and the URL cannot be mistaken for an
-// option. OpenBrowser returns after the browser was started; cancelling ctx later has no effect on it. An
-// error means that the user has not seen the page.
+// option. It returns when the browser was started; ctx does not affect the browser after
+// that. An error means that the user has not seen the page.
 func OpenBrowser(ctx context.Context, url string) error {
 	name, args, err := browserCommand(runtime.GOOS, url)
 	if err == nil && ctx.Err() != nil {

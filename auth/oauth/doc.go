@@ -16,10 +16,11 @@
 // # Security
 //
 // All URLs must be https, and URLs that a server names must lead to public addresses,
-// which are checked when they are dialled. If the MCP server is on the loopback interface, so may be the
-// others. Redirects are not followed. Metadata must name the resource or the issuer that
-// it was requested for. Authorization codes are bound to this program by PKCE, to the
-// request by state, to the issuer by iss, and to the browser that the program opened.
+// which are checked when they are dialled. If the MCP server is on the loopback
+// interface, its authorization server may be, too. Redirects are not followed. Metadata
+// must name the resource or the issuer that it was requested for. Authorization codes are
+// bound to this program by PKCE, to the request by state, to the issuer by iss, and to
+// the browser that the program opened.
 //
 // A token is sent only to the MCP server that it was issued for. A registration is used
 // only at the authorization server that issued it. Neither appears in logs, errors or

@@ -22,18 +22,19 @@ import (
 // browser.
 //
 // Loopback first opens a page of its own, which sets a cookie and redirects the browser
-// to the authorization page. It accepts the redirect back only with that cookie, so that
-// another browser cannot complete the flow. It rejects other requests with an error page and
-// continues to wait.
+// to the authorization page. It accepts the redirect only with that cookie, so that
+// another browser cannot complete the flow. It rejects other requests with an error page
+// and continues to wait.
 type Loopback struct {
 	// Open opens a URL of 127.0.0.1 in the user's browser; nil: [OpenBrowser]. See also
 	// [ShowURL].
 	Open func(ctx context.Context, url string) error
-	// Paste, if set, is for users whose browser runs on another machine, where the redirect to
-	// 127.0.0.1 fails. It shows the authorization page at url to the user, and returns the URL
-	// that the browser was redirected to. It runs after Open, while the listener waits; its ctx is
-	// cancelled when the listener receives the redirect. It needs no cookie. If the URL belongs
-	// to another flow, Paste is called again, at most five times in all. Its error ends the flow.
+	// Paste, if set, is for users whose browser runs on another machine, where the
+	// redirect to 127.0.0.1 fails. It shows the authorization page at url to the user, and
+	// returns the URL that the browser was redirected to. It runs after Open, while the
+	// listener waits; its ctx is cancelled when the listener receives the redirect. If the
+	// URL belongs to another flow, Paste is called again, at most five times in all. An
+	// error ends the flow.
 	Paste func(ctx context.Context, url string) (redirect string, err error)
 	// Port is the port to listen on; 0: the port of the previous flow if it is free, or
 	// any free port.
@@ -223,8 +224,8 @@ func (f *loopbackFlow) begin() (page, cookie string) {
 	return f.page, cookie
 }
 
-// hasCookie reports whether r has the cookie with the given digest. Another site may have set a
-// second cookie of the same name for a longer path.
+// hasCookie reports whether r has the cookie with the given digest. Another site may have
+// set a second cookie of the same name.
 func hasCookie(r *http.Request, name, want string) bool {
 	for _, c := range r.CookiesNamed(name) {
 		if want != "" && subtle.ConstantTimeCompare([]byte(digest.Of(c.Value)), []byte(want)) == 1 {
