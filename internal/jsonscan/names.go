@@ -50,8 +50,6 @@ type openObject struct {
 	slots int    // size of its hash table, a power of two; 0 if it has none
 }
 
-func (n *Names) open() openObject { return openObject{first: len(n.list)} }
-
 // close removes the names of the innermost object.
 func (n *Names) close(o *openObject) {
 	n.most = max(n.most, len(n.list))

@@ -185,7 +185,7 @@ type Object struct {
 	names openObject
 }
 
-// Open begins the object that starts at i. It returns the index at which the first
+// Open begins the object that starts at i, for which o must be zero. It returns the index at which the first
 // member begins, or the index after the object if it has none.
 func (s *Scanner) Open(i int, names *Names, o *Object) int {
 	if s.MaxTokens--; s.MaxTokens < 0 {
@@ -200,7 +200,7 @@ func (s *Scanner) open(i int, names *Names, o *Object) int {
 	if !ok {
 		return -1
 	}
-	*o = Object{token: token, names: names.open()}
+	o.token, o.names.first = token, len(names.list)
 	if end := SkipSpace(s.Data, i+1); end < len(s.Data) && s.Data[end] == '}' {
 		o.Closed = true
 		return s.leave(token, end+1, 0)

@@ -68,6 +68,11 @@ func SkipPlain(d []byte, i int) int {
 			return i + bits.TrailingZeros64(ends)/8
 		}
 	}
+	if rest := len(d) - i; rest > 0 && len(d) >= 8 {
+		// The bytes of zero that the shift adds are control characters.
+		w := binary.LittleEndian.Uint64(d[len(d)-8:]) >> (8 * (8 - rest))
+		return i + bits.TrailingZeros64(special(w))/8
+	}
 	for ; i < len(d); i++ {
 		if c := d[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
 			break
