@@ -1,85 +1,146 @@
 package schema
 
 import (
-	"errors"
 	"math"
-	"regexp"
+	"slices"
 )
 
-// errBeyond says that the fast path does not know what a schema asks for, or
-// that the schema is malformed: the library compiles it, or says what is wrong.
-var errBeyond = errors.New("schema: beyond the fast path")
-
-// compiler turns a surveyed document into a program. It accepts only what it
-// knows to be well-formed in every detail that the draft's own schema demands, so
-// that whatever it accepts the library would accept.
+// compiler turns an indexed document into a program. It rejects what the
+// meta-schema of the dialect rejects.
 type compiler struct {
-	*survey
-	nodes map[uint32]*node
+	*index
+	unchecked []Unchecked
+	refs      []*extra // with dynamic references
 }
 
-// compile returns the root of the program, or errBeyond.
+// compile returns the root of the program.
 func (c *compiler) compile() (*node, error) {
-	if c.dialect < draft7 || c.embedded || c.repeated {
-		return nil, errBeyond
+	root, err := c.node(0)
+	if err != nil || !c.dynamic {
+		return root, err
 	}
-	return c.node(0)
+	targets := map[string][]*node{}
+	for _, r := range c.resources {
+		if r.nodes != nil || len(r.dynamic) == 0 {
+			continue // known by another URI too
+		}
+		r.nodes = make(map[string]*node, len(r.dynamic))
+		for name, at := range r.dynamic {
+			n, err := c.node(at)
+			if err != nil {
+				return nil, err
+			}
+			r.nodes[name] = n
+			targets[name] = append(targets[name], n)
+		}
+	}
+	for _, x := range c.refs {
+		for i := range x.dynamic {
+			x.dynamic[i].targets = targets[x.dynamic[i].name]
+		}
+	}
+	return root, nil
 }
 
 // node compiles the subschema at a token, once.
 func (c *compiler) node(at uint32) (*node, error) {
-	if n, ok := c.nodes[at]; ok {
-		return n, nil
+	p := &c.entries[at]
+	if p.node != nil {
+		return p.node, nil
 	}
 	n := &node{}
-	c.nodes[at] = n
-	switch c.Tokens[at].Kind {
-	case kindBoolean:
-		n.always = c.isTrue(at)
-		n.never = !n.always
-		return n, nil
-	case kindObject:
-		return n, c.object(n, at)
+	p.node = n
+	switch {
+	case c.Tokens[at].Kind == kindObject:
+		return n, c.schema(n, at, p.resource)
+	case c.Tokens[at].Kind != kindBoolean:
+		return nil, c.malformed(at, "must be an object or a boolean")
+	case p.resource.dialect.draft == draft4:
+		return nil, c.malformed(at, "must be an object")
 	}
-	return nil, errBeyond
+	n.always = c.isTrue(at)
+	n.never = !n.always
+	return n, nil
 }
 
-// keywords is what has to wait until all keywords of a subschema have been seen.
-type keywords struct {
-	cond, then, otherwise    *node
-	items                    *node
-	itemsList, prefix        []*node
-	hasItemsList             bool
-	additionalItems          *node
-	contains                 *node
-	minContains, maxContains int
-	hasMinContains           bool
-	patterns                 []patternProperty
-	additional               *node
-	required                 []string
-	properties               []property
-	assertions, reference    bool
+// nodeAt returns the node of the subschema at a JSON Pointer, or nil.
+func (c *compiler) nodeAt(pointer string) *node {
+	at, ok := c.at(pointer)
+	if !ok {
+		return nil
+	}
+	return c.entries[at].node
 }
 
-// object compiles a subschema that is an object, keyword by keyword.
-func (c *compiler) object(n *node, at uint32) error {
-	k := keywords{maxContains: unbounded}
-	t := &c.Tokens[at]
+// subschema is a subschema that is being compiled: the node, and the keywords
+// that depend on each other.
+type subschema struct {
+	*node
+	at       uint32
+	resource *resource
+	dialect  dialect
+	extra    extra
+
+	cond, then, otherwise              *node
+	items, additionalItems             *node
+	itemsList, prefix                  []*node
+	hasItemsList                       bool
+	contains                           *node
+	minContains, maxContains           int
+	patterns                           []patternProperty
+	additional                         *node
+	required                           []string
+	properties                         []property
+	exclusiveMinimum, exclusiveMaximum bool // of draft 4
+}
+
+// schema compiles a subschema that is an object, keyword by keyword.
+func (c *compiler) schema(n *node, at uint32, r *resource) error {
+	s := subschema{node: n, at: at, resource: r, dialect: r.dialect, minContains: 1, maxContains: unbounded}
+	t := c.Tokens[at]
+	reference := false
 	for i := at + 1; i < t.Next; i = c.Tokens[i+1].Next {
-		if err := c.keyword(n, &k, at, c.text(i), i+1); err != nil {
+		name := c.text(i)
+		if name == "$ref" && c.Tokens[i+1].Kind == kindString {
+			reference = true
+		}
+		if err := c.keyword(&s, name, i+1); err != nil {
 			return err
 		}
 	}
-	if c.dialect == draft7 && k.reference && k.assertions {
-		return errBeyond // draft 7 ignores what stands beside $ref, the library not all of it
+	if reference && s.dialect.draft <= draft7 {
+		*n = node{ref: n.ref} // up to draft 7, $ref makes its siblings meaningless
+		s = subschema{node: n, at: at, resource: r, dialect: r.dialect, minContains: 1, maxContains: unbounded}
 	}
-	if k.cond != nil && (k.then != nil || k.otherwise != nil) {
-		l := n.logicRules()
-		l.cond, l.then, l.otherwise = k.cond, k.then, k.otherwise
+	if err := c.finish(&s); err != nil {
+		return err
 	}
-	c.finishArray(n, &k)
-	finishObject(n, &k)
 	n.always = n.trivial()
+	if c.dynamic && !n.always {
+		s.extra.resource = r
+	}
+	if x := &s.extra; x.resource != nil || x.dynamic != nil || x.unevaluatedProperties != nil || x.unevaluatedItems != nil || x.unchecked {
+		plain := *n
+		x.plain = &plain
+		*n = node{extra: x}
+		if x.dynamic != nil {
+			c.refs = append(c.refs, x)
+		}
+	}
+	return nil
+}
+
+// finish puts the keywords together that depend on each other.
+func (c *compiler) finish(s *subschema) error {
+	if s.cond != nil {
+		l := s.logicRules()
+		l.cond, l.then, l.otherwise = s.cond, s.then, s.otherwise
+	}
+	if err := c.finishNumber(s); err != nil {
+		return err
+	}
+	s.finishArray()
+	s.finishObject()
 	return nil
 }
 
@@ -88,44 +149,66 @@ func (n *node) trivial() bool {
 		n.object == nil && n.array == nil && n.text == nil && n.number == nil && n.logic == nil
 }
 
-func (c *compiler) finishArray(n *node, k *keywords) {
-	prefix, rest := k.prefix, k.items
-	if k.hasItemsList { // before 2020-12
-		prefix, rest = k.itemsList, k.additionalItems
+// finishNumber applies the boolean exclusiveMinimum and exclusiveMaximum of draft 4.
+func (c *compiler) finishNumber(s *subschema) error {
+	if !s.exclusiveMinimum && !s.exclusiveMaximum {
+		return nil
+	}
+	rules := s.numberRules()
+	if s.exclusiveMinimum && rules.minimum != nil {
+		rules.exclusive.minimum, rules.minimum = rules.minimum, nil
+	}
+	if s.exclusiveMaximum && rules.maximum != nil {
+		rules.exclusive.maximum, rules.maximum = rules.maximum, nil
+	}
+	return nil
+}
+
+func (s *subschema) finishArray() {
+	prefix, rest := s.prefix, s.items
+	if s.hasItemsList { // before 2020-12
+		prefix, rest = s.itemsList, s.additionalItems
 	}
 	if len(prefix) > 0 || rest != nil {
-		a := n.arrayRules()
+		a := s.arrayRules()
 		a.prefix, a.rest = prefix, rest
 	}
-	if k.contains != nil {
-		a := n.arrayRules()
-		a.contains, a.minContained, a.maxContained = k.contains, 1, k.maxContains
-		if k.hasMinContains {
-			a.minContained = k.minContains
-		}
+	if s.contains != nil {
+		a := s.arrayRules()
+		a.contains, a.minContained, a.maxContained = s.contains, s.minContains, s.maxContains
+		a.containsEvaluates = s.dialect.draft >= draft2020
 	}
 }
 
-func finishObject(n *node, k *keywords) {
-	if k.properties == nil && k.required == nil && k.patterns == nil && k.additional == nil {
+func (s *subschema) finishObject() {
+	if s.properties == nil && s.required == nil && s.patterns == nil && s.additional == nil {
 		return
 	}
-	o := n.objectRules()
-	o.properties, o.patterns, o.additional = k.properties, k.patterns, k.additional
-	known := make(map[string]int, len(o.properties))
-	for i, p := range o.properties {
-		known[p.name] = i
+	o := s.objectRules()
+	o.properties, o.patterns, o.additional = s.properties, s.patterns, s.additional
+	var known map[string]int
+	if len(o.properties)+len(s.required) > fewProperties {
+		known = make(map[string]int, len(o.properties)+len(s.required))
+		for i, p := range o.properties {
+			known[p.name] = i
+		}
 	}
-	for _, name := range k.required {
+	for _, name := range s.required {
 		i, ok := known[name]
+		if known == nil {
+			i = slices.IndexFunc(o.properties, func(p property) bool { return p.name == name })
+			ok = i >= 0
+		}
 		if !ok {
 			i = len(o.properties)
-			known[name] = i
 			o.properties = append(o.properties, property{name: name})
+			if known != nil {
+				known[name] = i
+			}
 		}
 		o.properties[i].required = true
 	}
-	o.required = len(k.required)
+	o.required = len(s.required)
 	if len(o.properties) > fewProperties {
 		o.index = known
 	}
@@ -166,19 +249,25 @@ func (n *node) numberRules() *numberRules {
 	return n.number
 }
 
-// want returns errBeyond unless ok.
-func want(ok bool) error {
+// skip records a keyword that cannot be checked.
+func (c *compiler) skip(s *subschema, at uint32, reason string) {
+	s.extra.unchecked = true
+	c.unchecked = append(c.unchecked, Unchecked{Pointer: c.pointerTo(at), Reason: reason})
+}
+
+// must returns an error about the value at a token unless ok.
+func (c *compiler) must(ok bool, at uint32, expectation string) error {
 	if !ok {
-		return errBeyond
+		return c.malformed(at, expectation)
 	}
 	return nil
 }
 
 // schemas compiles an array of subschemas, which must not be empty.
 func (c *compiler) schemas(at uint32) ([]*node, error) {
-	t := &c.Tokens[at]
+	t := c.Tokens[at]
 	if t.Kind != kindArray || t.Count == 0 {
-		return nil, errBeyond
+		return nil, c.malformed(at, "must be a non-empty array of schemas")
 	}
 	nodes := make([]*node, 0, t.Count)
 	for i := at + 1; i < t.Next; i = c.Tokens[i].Next {
@@ -191,52 +280,58 @@ func (c *compiler) schemas(at uint32) ([]*node, error) {
 	return nodes, nil
 }
 
-// schemaMap compiles an object of subschemas, in document order.
-func (c *compiler) schemaMap(at uint32, visit func(name string, n *node) error) error {
-	t := &c.Tokens[at]
+// schemaMap compiles an object of subschemas, in the order of the document.
+func (c *compiler) schemaMap(at uint32, visit func(name uint32, n *node)) error {
+	t := c.Tokens[at]
 	if t.Kind != kindObject {
-		return errBeyond
+		return c.malformed(at, "must be an object of schemas")
 	}
 	for i := at + 1; i < t.Next; i = c.Tokens[i+1].Next {
 		n, err := c.node(i + 1)
 		if err != nil {
 			return err
 		}
-		if err := visit(c.text(i), n); err != nil {
-			return err
-		}
+		visit(i, n)
 	}
 	return nil
 }
 
-// strings reads an array of different strings.
-func (c *compiler) strings(at uint32) ([]string, error) {
-	t := &c.Tokens[at]
-	if t.Kind != kindArray {
-		return nil, errBeyond
+// strings reads an array of different strings, which must not be empty in draft 4.
+func (c *compiler) strings(at uint32, d draft) ([]string, error) {
+	t := c.Tokens[at]
+	if t.Kind != kindArray || t.Count == 0 && d == draft4 {
+		return nil, c.malformed(at, "must be an array of strings")
 	}
-	seen := make(map[string]bool, t.Count)
+	var seen map[string]bool
+	if t.Count > fewProperties {
+		seen = make(map[string]bool, t.Count)
+	}
 	list := make([]string, 0, t.Count)
 	for i := at + 1; i < t.Next; i = c.Tokens[i].Next {
-		if c.Tokens[i].Kind != kindString || seen[c.text(i)] {
-			return nil, errBeyond
+		if c.Tokens[i].Kind != kindString {
+			return nil, c.malformed(i, "must be a string")
 		}
-		seen[c.text(i)] = true
-		list = append(list, c.text(i))
+		text := c.text(i)
+		if seen[text] || seen == nil && slices.Contains(list, text) {
+			return nil, c.malformed(i, "must not occur twice")
+		}
+		if seen != nil {
+			seen[text] = true
+		}
+		list = append(list, text)
 	}
 	return list, nil
 }
 
-// size reads a non-negative integer; what is too large for an int cannot be
-// reached either.
+// size reads a non-negative integer. A size that is too large for an int cannot be
+// reached.
 func (c *compiler) size(at uint32) (int, error) {
-	t := &c.Tokens[at]
-	if t.Kind != kindNumber {
-		return 0, errBeyond
+	if c.Tokens[at].Kind != kindNumber {
+		return 0, c.malformed(at, "must be a non-negative integer")
 	}
 	d := parseDecimal(c.bytes(at))
 	if d.negative || !d.isInteger() {
-		return 0, errBeyond
+		return 0, c.malformed(at, "must be a non-negative integer")
 	}
 	if d.point > 9 {
 		return math.MaxInt32, nil
@@ -253,10 +348,7 @@ func (c *compiler) size(at uint32) (int, error) {
 
 func (c *compiler) bound(at uint32) (*bound, error) {
 	if c.Tokens[at].Kind != kindNumber {
-		return nil, errBeyond
+		return nil, c.malformed(at, "must be a number")
 	}
 	return newBound(c.bytes(at)), nil
 }
-
-// anchorName is what both drafts that have $anchor allow.
-var anchorName = regexp.MustCompile(`^[A-Za-z][-A-Za-z0-9._]*$`)

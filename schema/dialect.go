@@ -2,43 +2,84 @@ package schema
 
 import "strings"
 
-// dialect is a draft of JSON Schema, in the order of their appearance.
-type dialect int
+// draft is a draft of JSON Schema, in the order of their appearance.
+type draft uint8
 
 const (
-	draft4 dialect = iota
+	draft4 draft = iota
 	draft6
 	draft7
 	draft2019
 	draft2020
 )
 
-// dialectOf returns the draft that a $schema names. Either scheme will do, and an
-// empty fragment.
-func dialectOf(uri string) (dialect, error) {
-	name, ok := strings.CutPrefix(strings.TrimSuffix(uri, "#"), "http://json-schema.org/")
-	if !ok {
-		name, ok = strings.CutPrefix(strings.TrimSuffix(uri, "#"), "https://json-schema.org/")
-	}
-	if !ok {
-		return 0, &DialectError{Dialect: uri}
-	}
-	switch name {
-	case "schema", "draft/2020-12/schema":
-		return draft2020, nil
-	case "draft/2019-09/schema":
-		return draft2019, nil
-	case "draft-07/schema":
-		return draft7, nil
-	case "draft-06/schema":
-		return draft6, nil
-	case "draft-04/schema":
-		return draft4, nil
-	}
-	return 0, &DialectError{Dialect: uri}
+// dialect is the set of keywords of a schema resource.
+type dialect struct {
+	draft draft
+	// disabled are vocabularies whose keywords have no meaning. A meta-schema that
+	// is not official can disable them.
+	disabled vocabulary
+	// assertFormat makes "format" an assertion. It always is one up to draft 7.
+	assertFormat bool
 }
 
-// holds says where in a keyword's value there are subschemas.
+func (d dialect) assertsFormat() bool { return d.draft <= draft7 || d.assertFormat }
+
+// vocabulary is a set of the vocabularies of draft 2019-09 and later.
+type vocabulary uint8
+
+const (
+	applicators vocabulary = 1 << iota
+	unevaluated
+	validation
+)
+
+// dialectOf returns the dialect that a $schema names. Either scheme will do, and
+// an empty fragment.
+func dialectOf(uri string) (dialect, error) {
+	switch name, ok := metaschemaName(strings.TrimSuffix(uri, "#")); {
+	case !ok:
+	case name == "draft/2020-12/schema":
+		return dialect{draft: draft2020}, nil
+	case name == "draft/2019-09/schema":
+		return dialect{draft: draft2019}, nil
+	case name == "draft-07/schema":
+		return dialect{draft: draft7}, nil
+	case name == "draft-06/schema":
+		return dialect{draft: draft6}, nil
+	case name == "draft-04/schema":
+		return dialect{draft: draft4}, nil
+	}
+	return dialect{}, &DialectError{Dialect: uri}
+}
+
+// vocabularyURI is the beginning of the URIs that identify the vocabularies of a
+// draft.
+func (d draft) vocabularyURI() string {
+	if d == draft2019 {
+		return "https://json-schema.org/draft/2019-09/vocab/"
+	}
+	return "https://json-schema.org/draft/2020-12/vocab/"
+}
+
+// vocabularyNamed returns the vocabulary that a draft calls name, if its keywords
+// can be disabled.
+func (d draft) vocabularyNamed(name string) vocabulary {
+	switch name {
+	case "applicator":
+		if d == draft2019 {
+			return applicators | unevaluated
+		}
+		return applicators
+	case "unevaluated":
+		return unevaluated
+	case "validation":
+		return validation
+	}
+	return 0
+}
+
+// holds describes the places of subschemas in the value of a keyword.
 type holds uint8
 
 const (
@@ -47,55 +88,105 @@ const (
 	holdsList           // an array of schemas
 	holdsEither         // a schema or an array of schemas
 	holdsMap            // an object of schemas by name
-	holdsMapAlias       // the same, where arrays stand for something else
+	holdsMapAlias       // an object of schemas and arrays of strings by name
 	holdsData           // any JSON, never a schema
-	holdsUnknown        // no keyword of any draft
+	holdsUnknown        // not a keyword
 )
 
-// keywordHolds knows the keywords of every draft together: to count a subschema
-// too many does no harm.
-func keywordHolds(keyword string) holds {
-	switch keyword {
-	case "additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "not",
-		"propertyNames", "then", "unevaluatedItems", "unevaluatedProperties":
-		return holdsSchema
-	case "allOf", "anyOf", "oneOf", "prefixItems":
-		return holdsList
-	case "items":
-		return holdsEither
-	case "$defs", "definitions", "dependentSchemas", "patternProperties", "properties":
-		return holdsMap
-	case "dependencies":
-		return holdsMapAlias
-	case "const", "default", "enum", "examples":
-		return holdsData
-	case "$anchor", "$comment", "$dynamicAnchor", "$dynamicRef", "$id", "$recursiveAnchor", "$recursiveRef",
-		"$ref", "$schema", "$vocabulary", "contentEncoding", "contentMediaType", "dependentRequired", "deprecated",
-		"description", "exclusiveMaximum", "exclusiveMinimum", "format", "id", "maxContains", "maxItems",
-		"maxLength", "maxProperties", "maximum", "minContains", "minItems", "minLength", "minProperties",
-		"minimum", "multipleOf", "pattern", "readOnly", "required", "title", "type", "uniqueItems", "writeOnly":
-		return holdsNothing
-	}
-	return holdsUnknown
+// keyword describes a keyword.
+type keyword struct {
+	holds        holds
+	since, until draft
+	vocabulary   vocabulary // 0 if it cannot be disabled
 }
 
-// subschemas calls visit for each subschema that a keyword holds, with the number
-// of bytes that it adds to the path below the keyword.
-func (d *document) subschemas(keyword string, at uint32, visit func(sub uint32, length int)) {
+// keywordNamed returns the keyword of any draft that is called name.
+func keywordNamed(name string) keyword {
+	switch name {
+	case "allOf", "anyOf", "oneOf":
+		return keyword{holdsList, draft4, draft2020, applicators}
+	case "not", "additionalProperties":
+		return keyword{holdsSchema, draft4, draft2020, applicators}
+	case "properties", "patternProperties":
+		return keyword{holdsMap, draft4, draft2020, applicators}
+	case "items":
+		return keyword{holdsEither, draft4, draft2020, applicators}
+	case "additionalItems":
+		return keyword{holdsSchema, draft4, draft2019, applicators}
+	case "dependencies":
+		return keyword{holdsMapAlias, draft4, draft2020, applicators}
+	case "contains", "propertyNames":
+		return keyword{holdsSchema, draft6, draft2020, applicators}
+	case "if", "then", "else":
+		return keyword{holdsSchema, draft7, draft2020, applicators}
+	case "dependentSchemas":
+		return keyword{holdsMap, draft2019, draft2020, applicators}
+	case "prefixItems":
+		return keyword{holdsList, draft2020, draft2020, applicators}
+	case "unevaluatedItems", "unevaluatedProperties":
+		return keyword{holdsSchema, draft2019, draft2020, unevaluated}
+	case "contentSchema":
+		return keyword{holdsSchema, draft2019, draft2020, 0}
+	case "definitions":
+		return keyword{holdsMap, draft4, draft2020, 0}
+	case "$defs":
+		return keyword{holdsMap, draft2019, draft2020, 0}
+	case "enum":
+		return keyword{holdsData, draft4, draft2020, validation}
+	case "const":
+		return keyword{holdsData, draft6, draft2020, validation}
+	case "default":
+		return keyword{holdsData, draft4, draft2020, 0}
+	case "examples":
+		return keyword{holdsData, draft6, draft2020, 0}
+	case "type", "multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "maxLength", "minLength", "pattern",
+		"maxItems", "minItems", "uniqueItems", "maxProperties", "minProperties", "required":
+		return keyword{holdsNothing, draft4, draft2020, validation}
+	case "maxContains", "minContains", "dependentRequired":
+		return keyword{holdsNothing, draft2019, draft2020, validation}
+	case "$schema", "$ref", "title", "description", "format":
+		return keyword{holdsNothing, draft4, draft2020, 0}
+	case "id":
+		return keyword{holdsNothing, draft4, draft4, 0}
+	case "$id":
+		return keyword{holdsNothing, draft6, draft2020, 0}
+	case "$comment", "contentEncoding", "contentMediaType", "readOnly", "writeOnly":
+		return keyword{holdsNothing, draft7, draft2020, 0}
+	case "$anchor", "$vocabulary", "deprecated":
+		return keyword{holdsNothing, draft2019, draft2020, 0}
+	case "$recursiveRef", "$recursiveAnchor": // draft 2020-12 only restricts their values
+		return keyword{holdsNothing, draft2019, draft2020, 0}
+	case "$dynamicRef", "$dynamicAnchor":
+		return keyword{holdsNothing, draft2020, draft2020, 0}
+	}
+	return keyword{holds: holdsUnknown}
+}
+
+// keyword returns the keyword called name. In a dialect that does not have it,
+// its value holds no subschemas.
+func (d dialect) keyword(name string) keyword {
+	k := keywordNamed(name)
+	if d.draft < k.since || d.draft > k.until || d.disabled&k.vocabulary != 0 {
+		return keyword{holds: holdsUnknown}
+	}
+	return k
+}
+
+// subschemas calls visit for each subschema in the value of a keyword.
+func (d *document) subschemas(h holds, at uint32, visit func(sub uint32)) {
 	t := &d.Tokens[at]
 	const schemas = kindObject | kindBoolean
-	h := keywordHolds(keyword)
 	switch {
 	case (h == holdsSchema || h == holdsEither) && t.Kind&schemas != 0:
-		visit(at, 0)
+		visit(at)
 	case (h == holdsList || h == holdsEither) && t.Kind == kindArray:
 		for i := at + 1; i < t.Next; i = d.Tokens[i].Next {
-			visit(i, len("/000"))
+			visit(i)
 		}
 	case (h == holdsMap || h == holdsMapAlias) && t.Kind == kindObject:
 		for i := at + 1; i < t.Next; i = d.Tokens[i+1].Next {
 			if d.Tokens[i+1].Kind&schemas != 0 {
-				visit(i+1, len("/")+int(d.Tokens[i].End-d.Tokens[i].Start))
+				visit(i + 1)
 			}
 		}
 	}

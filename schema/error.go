@@ -4,20 +4,21 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // ErrLimit is matched by every [LimitError].
 var ErrLimit = errors.New("schema: limit exceeded")
 
-// ErrTooSlow is matched by the [LimitError] of a validation that would take, or
-// has taken, longer than [Limits].MaxTime. The instance is then neither valid
-// nor invalid; treat it as refused.
+// ErrTooSlow is matched by the [LimitError] of a validation that has taken longer
+// than [Limits].MaxTime. The instance is then neither known to be valid nor to be
+// invalid; treat it as rejected.
 var ErrTooSlow = errors.New("schema: validation takes too long")
 
 // LimitError reports that a schema or an instance exceeds a bound. It matches
 // [ErrLimit] and, when the bound is one of time, [ErrTooSlow].
 type LimitError struct {
-	// What is bounded: "subschemas", "depth", "regular expression length", "time" …
+	// What names the quantity that is bounded, such as "subschemas" or "validation time".
 	What string
 	// Max is the bound, in the unit of What.
 	Max string
@@ -25,7 +26,7 @@ type LimitError struct {
 
 // Error implements the error interface.
 func (e *LimitError) Error() string {
-	return "schema: more than the limit of " + e.Max + " for " + e.What
+	return "schema: limit exceeded: " + e.What + " must be at most " + e.Max
 }
 
 // Is reports whether target is [ErrLimit], or [ErrTooSlow] for a bound of time.
@@ -35,8 +36,8 @@ func (e *LimitError) Is(target error) bool {
 
 const limitTime = "validation time"
 
-// DialectError reports a $schema that names no draft known here. Drafts 4, 6, 7,
-// 2019-09 and 2020-12 are.
+// DialectError reports a $schema that names no known draft. Drafts 4, 6, 7,
+// 2019-09 and 2020-12 are known.
 type DialectError struct {
 	// Dialect is the unknown URI.
 	Dialect string
@@ -48,12 +49,13 @@ func (e *DialectError) Error() string {
 		"; use https://json-schema.org/draft/2020-12/schema or leave $schema out"
 }
 
-// RefError reports a reference that leads outside of the schema document, or
-// nowhere, or back to itself. External references are never fetched.
+// RefError reports a reference that leads outside of the schema document, nowhere,
+// to a value that is not a schema, or back to itself. External references are never
+// fetched.
 type RefError struct {
 	// Ref is the reference as the schema spells it.
 	Ref string
-	// Reason says what is wrong with it.
+	// Reason says why the reference is rejected.
 	Reason string
 }
 
@@ -64,7 +66,7 @@ func (e *RefError) Error() string {
 
 // InvalidSchemaError reports a document that is not a JSON Schema.
 type InvalidSchemaError struct {
-	// Reason says what is wrong, and where if that is known.
+	// Reason says what the schema must be, and begins with the JSON Pointer of the fault.
 	Reason string
 }
 
@@ -75,20 +77,20 @@ func (e *InvalidSchemaError) Error() string { return "schema: not a valid JSON S
 type TypeError struct {
 	// Path leads to the field in Go terms, such as "Order.Lines[].Price".
 	Path string
-	// Reason says what is wrong and what to do about it.
+	// Reason says why, and what to do about it.
 	Reason string
 }
 
 // Error implements the error interface.
 func (e *TypeError) Error() string { return "schema: " + e.Path + ": " + e.Reason }
 
-// maxIssues bounds what one error tells: a model corrects a few mistakes at a time.
+// maxIssues bounds the issues of one error. A model corrects a few mistakes at a time.
 const maxIssues = 8
 
-// ValidationError reports where and how an instance does not fit its schema. It
-// is written for whoever sent the instance, a language model or a person.
+// ValidationError reports where and how an instance does not match its schema. Its
+// text is for the sender of the instance, a language model or a person.
 type ValidationError struct {
-	// Issues holds between one and eight mistakes, in the order of the instance.
+	// Issues contains one to eight mistakes, in the order of the instance.
 	Issues []Issue
 }
 
@@ -97,9 +99,9 @@ type Issue struct {
 	// Path is the JSON Pointer (RFC 6901) of the offending or missing value;
 	// empty for the whole instance, and cut with "…" at about 1 KiB.
 	Path string
-	// Expected says what the schema asks for at Path.
+	// Expected describes the values that the schema accepts at Path.
 	Expected string
-	// Got says what is there. Quoted values are cut at 64 bytes and escaped.
+	// Got describes the value at Path. Quoted values are cut at 64 bytes and escaped.
 	Got string
 }
 
@@ -110,7 +112,7 @@ func (e *ValidationError) Error() string { return e.Describe("value") }
 //
 //	arguments/age: expected integer, got string "abc"; arguments/name: expected string, got nothing
 //
-// It contains no control characters, whatever the instance held.
+// It contains no control characters.
 func (e *ValidationError) Describe(root string) string {
 	var b strings.Builder
 	for i, issue := range e.Issues {
@@ -127,13 +129,13 @@ func (e *ValidationError) Describe(root string) string {
 	return b.String()
 }
 
-// invalid makes a ValidationError of a single issue.
+// invalid returns a ValidationError with one issue.
 func invalid(path, expected, got string) *ValidationError {
 	return &ValidationError{Issues: []Issue{{Path: path, Expected: expected, Got: got}}}
 }
 
-func tooSlow(l Limits) *LimitError {
-	return &LimitError{What: limitTime, Max: l.MaxTime.String()}
+func tooSlow(maxTime time.Duration) *LimitError {
+	return &LimitError{What: limitTime, Max: maxTime.String()}
 }
 
 func tooMany(what string, limit int) *LimitError {

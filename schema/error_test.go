@@ -12,10 +12,13 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{`{"$ref":"#/a"}`, `schema: reference "#/a": leads nowhere`},
 		{`{"$ref":"#"}`, `schema: reference "$ref": leads back to itself; let it pass through a property or an element`},
 		{`{"$anchor":"a","properties":{"b":{"$ref":"#c"}}}`, `schema: reference "#c": leads nowhere`},
-		{`5`, `schema: not a valid JSON Schema: a schema is an object, true or false, not number 5`},
-		{`{"type":"objekt"}`, `schema: not a valid JSON Schema: schema/type: expected one of "array", "boolean", "integer", "null", "number", "object", "string", got string "objekt"`},
-		{`{"properties":{"a":{"pattern":"(?=a)"}}}`, `schema: not a valid JSON Schema: schema/properties/a/pattern: expected string of format "regex", got string "(?=a)"`},
-		{`{"pattern":"` + strings.Repeat("a", 5000) + `"}`, `schema: more than the limit of 4096 for bytes of a regular expression`},
+		{`5`, `schema: not a valid JSON Schema: the schema must be an object or a boolean, not number 5`},
+		{`{"type":"objekt"}`, `schema: not a valid JSON Schema: /type must be one of "array", "boolean", "integer", "null", "number", "object", "string", not string "objekt"`},
+		{`{"properties":{"a/b":{"items":[true]}}}`, `schema: not a valid JSON Schema: /properties/a~1b/items must be an object or a boolean, not array of 1 item`},
+		{`{"allOf":[true,{"required":["a",5]}]}`, `schema: not a valid JSON Schema: /allOf/1/required/1 must be a string, not number 5`},
+		{`{"$ref":"#/title","title":"t"}`, `schema: reference "#/title": leads to string "t", which is not a schema`},
+		{`{"$defs":{"a":{"$id":"x"},"b":{"$id":"x"}}}`, `schema: not a valid JSON Schema: two subschemas have the identifier "parley:///x"`},
+		{`{"pattern":"` + strings.Repeat("a", 5000) + `"}`, `schema: limit exceeded: bytes of a regular expression must be at most 4096`},
 		{`{"properties":`, `value/properties: expected valid JSON, got end of input at byte 14`},
 	} {
 		_, err := Compile([]byte(test.schema))

@@ -109,7 +109,7 @@ func (h *headers) schema(at uint32, reachable bool) error {
 
 // keyword looks at the value of a keyword.
 func (h *headers) keyword(keyword string, at uint32, reachable bool) error {
-	switch keywordHolds(keyword) {
+	switch keywordNamed(keyword).holds {
 	case holdsData:
 		return nil
 	case holdsMap, holdsMapAlias:

@@ -61,12 +61,12 @@ func infer(t reflect.Type) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, find, err := Limits{}.compile(b)
+	s, c, err := Limits{}.compile(b, nil)
 	if err != nil {
 		return nil, &TypeError{Path: typeName(base), Reason: err.Error()}
 	}
 	for _, p := range in.presets {
-		if err := check(find(p.pointer), p.json, s.limits); err != nil {
+		if err := check(c.nodeAt(p.pointer), p.json, s.limits); err != nil {
 			return nil, &TypeError{Path: p.path, Reason: "the default does not fit: " + err.Error()}
 		}
 	}
@@ -83,15 +83,10 @@ func check(n *node, raw []byte, l Limits) error {
 	if n == nil {
 		return errors.New("no such subschema")
 	}
-	r := newRun(l)
-	defer r.release()
-	if err := r.scan(raw); err != nil {
-		return err
-	}
-	if r.check(n, 0) {
-		return nil
-	}
-	return r.explain(n)
+	r := newRun(l.MaxTime)
+	err := r.validate(n, raw)
+	r.release()
+	return err
 }
 
 // inference writes the schema document of one type.

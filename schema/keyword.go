@@ -6,255 +6,284 @@ import (
 	"github.com/parley-mcp/parley/internal/jsonscan"
 )
 
-// keyword compiles one keyword of the subschema at owner into n, or into k if it
-// depends on others.
-func (c *compiler) keyword(n *node, k *keywords, owner uint32, name string, at uint32) error {
+// keyword compiles one keyword of a subschema. at is the token of its value.
+func (c *compiler) keyword(s *subschema, name string, at uint32) error {
+	if s.dialect.keyword(name).holds == holdsUnknown {
+		return nil // an annotation
+	}
 	is := c.Tokens[at].Kind
 	var err error
 	switch name {
-	case "$schema":
-		return want(is == kindString && owner == 0)
-	case "$id":
-		// Anything less plain is for the library to resolve.
-		return want(is == kindString && owner == 0 && !strings.Contains(c.text(at), "#"))
-	case "$comment", "title", "description":
-		return want(is == kindString)
-	case "contentEncoding", "contentMediaType":
-		k.assertions = true
-		return want(is == kindString)
+	case "$schema", "$id", "id", "$comment", "title", "description", "contentEncoding", "contentMediaType":
+		return c.must(is == kindString, at, "must be a string")
 	case "default":
 		return nil
 	case "examples":
-		return want(is == kindArray)
-	case "readOnly", "writeOnly":
-		return want(is == kindBoolean)
-	case "deprecated":
-		return want(is == kindBoolean || c.dialect < draft2019)
+		return c.must(is == kindArray, at, "must be an array")
+	case "readOnly", "writeOnly", "deprecated":
+		return c.must(is == kindBoolean, at, "must be a boolean")
 	case "contentSchema":
-		if c.dialect < draft2019 {
-			return errBeyond
-		}
 		_, err = c.node(at)
 		return err
-	case "$defs":
-		if c.dialect < draft2019 {
-			return errBeyond
+	case "$defs", "definitions":
+		return c.schemaMap(at, func(uint32, *node) {})
+	case "$vocabulary":
+		return c.vocabulary(at)
+	case "$anchor", "$dynamicAnchor":
+		return c.must(is == kindString && isAnchor(c.text(at), s.dialect.draft), at, "must be the name of an anchor")
+	case "$recursiveAnchor":
+		if s.dialect.draft == draft2020 {
+			return c.must(is == kindString && isAnchor(c.text(at), draft2020), at, "must be the name of an anchor")
 		}
-		return c.schemaMap(at, func(string, *node) error { return nil })
-	case "definitions":
-		return c.schemaMap(at, func(string, *node) error { return nil })
-	case "$anchor":
-		return want(c.dialect >= draft2019 && is == kindString && anchorName.MatchString(c.text(at)))
-	case "$ref":
-		k.reference = true
-		if is != kindString {
-			return errBeyond
-		}
-		n.ref, err = c.ref(c.text(at))
+		return c.must(is == kindBoolean, at, "must be a boolean")
+	case "$ref", "$dynamicRef", "$recursiveRef":
+		return c.reference(s, name, at)
+	case "unevaluatedProperties":
+		s.extra.unevaluatedProperties, err = c.node(at)
+		return err
+	case "unevaluatedItems":
+		s.extra.unevaluatedItems, err = c.node(at)
 		return err
 	}
-	k.assertions = true
-	switch name {
-	case "type":
-		n.types, err = c.types(at)
-		return err
-	case "enum":
-		if is != kindArray {
-			return errBeyond
-		}
-		var values []uint32
-		for i := at + 1; i < c.Tokens[at].Next; i = c.Tokens[i].Next {
-			values = append(values, i)
-		}
-		n.enum = newValueSet(c.document, values)
-		// Draft 7 wants at least one value, and each once; later ones take any.
-		return want(c.dialect > draft7 || len(values) > 0 && len(n.enum.canonical) == len(values))
-	case "const":
-		n.constant = newValueSet(c.document, []uint32{at})
-		return nil
-	}
-	for _, group := range []func(*node, *keywords, string, uint32) (bool, error){
-		c.logicKeyword, c.objectKeyword, c.arrayKeyword, c.textKeyword, c.numberKeyword,
+	for _, group := range []func(*compiler, *subschema, string, uint32) (bool, error){
+		(*compiler).valueKeyword, (*compiler).logicKeyword, (*compiler).objectKeyword, (*compiler).arrayKeyword,
+		(*compiler).textKeyword, (*compiler).numberKeyword,
 	} {
-		if known, err := group(n, k, name, at); known || err != nil {
+		if known, err := group(c, s, name, at); known || err != nil {
 			return err
 		}
 	}
-	// Keywords of no draft are annotations; those of other drafts, or with effects
-	// at a distance, are not for us.
-	return want(keywordHolds(name) == holdsUnknown)
+	return nil
 }
 
-// ref resolves a reference within the document: "#", a pointer or an anchor.
-func (c *compiler) ref(text string) (*node, error) {
-	fragment, ok := strings.CutPrefix(text, "#")
-	if !ok || strings.Contains(fragment, "%") {
-		return nil, errBeyond
+// isAnchor reports whether name can be the name of an anchor.
+func isAnchor(name string, d draft) bool {
+	for i := range len(name) {
+		b := name[i]
+		switch {
+		case 'A' <= b && b <= 'Z', 'a' <= b && b <= 'z':
+		case b == '_' && (i > 0 || d >= draft2020):
+		case i > 0 && (b == '-' || b == '.' || '0' <= b && b <= '9'):
+		case i > 0 && b == ':' && d == draft2019:
+		default:
+			return false
+		}
 	}
-	var at uint32
-	switch {
-	case fragment == "":
-	case fragment[0] == '/':
-		at, ok = c.targets[fragment]
-	case c.dialect >= draft2019:
-		at, ok = c.anchors[fragment]
-	default:
-		ok = false
+	return name != ""
+}
+
+// vocabulary checks the value of $vocabulary. Its meaning matters only for
+// meta-schemas.
+func (c *compiler) vocabulary(at uint32) error {
+	t := c.Tokens[at]
+	if t.Kind != kindObject {
+		return c.malformed(at, "must be an object")
 	}
+	for i := at + 1; i < t.Next; i = c.Tokens[i+1].Next {
+		if c.Tokens[i+1].Kind != kindBoolean {
+			return c.malformed(i+1, "must be a boolean")
+		}
+	}
+	return nil
+}
+
+// reference compiles a reference whose target the index knows.
+func (c *compiler) reference(s *subschema, name string, at uint32) error {
+	if c.Tokens[at].Kind != kindString {
+		return c.malformed(at, "must be a string")
+	}
+	target, ok := c.targets[at]
 	if !ok {
-		return nil, errBeyond
+		return nil // without meaning in this draft
 	}
-	return c.node(at)
+	n, err := c.node(target)
+	if err != nil {
+		return err
+	}
+	switch anchor, dynamic := c.dynamicName(name, at); {
+	case dynamic:
+		s.extra.dynamic = append(s.extra.dynamic, dynamicRef{name: anchor, fallback: n})
+	case s.ref == nil:
+		s.ref = n
+	default: // $ref and $dynamicRef in one subschema
+		s.logicRules().allOf = append(s.logicRules().allOf, n)
+	}
+	return nil
 }
 
+func (c *compiler) valueKeyword(s *subschema, name string, at uint32) (known bool, err error) {
+	switch name {
+	case "type":
+		s.types, err = c.types(at)
+	case "enum":
+		t := c.Tokens[at]
+		if t.Kind != kindArray || t.Count == 0 && s.dialect.draft == draft4 {
+			return true, c.malformed(at, "must be an array of values")
+		}
+		values := make([]uint32, 0, t.Count)
+		for i := at + 1; i < t.Next; i = c.Tokens[i].Next {
+			values = append(values, i)
+		}
+		s.enum = newValueSet(c.document, values)
+		if s.dialect.draft == draft4 && len(s.enum.canonical) < len(values) {
+			return true, c.malformed(at, "must not contain a value twice")
+		}
+	case "const":
+		s.constant = newValueSet(c.document, []uint32{at})
+	default:
+		return false, nil
+	}
+	return true, err
+}
+
+// types reads the value of "type".
 func (c *compiler) types(at uint32) (kind, error) {
-	t := &c.Tokens[at]
+	t := c.Tokens[at]
 	if t.Kind == kindString {
-		k, ok := jsonscan.KindNamed(c.text(at))
-		return k, want(ok)
+		return c.typeNamed(at)
 	}
 	if t.Kind != kindArray || t.Count == 0 {
-		return 0, errBeyond
+		return 0, c.malformed(at, "must be a type or a non-empty array of types")
 	}
 	var set kind
 	for i := at + 1; i < t.Next; i = c.Tokens[i].Next {
-		if c.Tokens[i].Kind != kindString {
-			return 0, errBeyond
+		k, err := c.typeNamed(i)
+		if err != nil {
+			return 0, err
 		}
-		k, ok := jsonscan.KindNamed(c.text(i))
-		if !ok || set&k != 0 {
-			return 0, errBeyond
+		if set&k != 0 {
+			return 0, c.malformed(i, "must not occur twice")
 		}
 		set |= k
 	}
 	return set, nil
 }
 
-func (c *compiler) logicKeyword(n *node, k *keywords, name string, at uint32) (known bool, err error) {
+func (c *compiler) typeNamed(at uint32) (kind, error) {
+	if c.Tokens[at].Kind == kindString {
+		if k, ok := jsonscan.KindNamed(c.text(at)); ok {
+			return k, nil
+		}
+	}
+	return 0, c.malformed(at, `must be one of "array", "boolean", "integer", "null", "number", "object", "string"`)
+}
+
+func (c *compiler) logicKeyword(s *subschema, name string, at uint32) (known bool, err error) {
 	switch name {
 	case "allOf":
-		n.logicRules().allOf, err = c.schemas(at)
+		var nodes []*node
+		nodes, err = c.schemas(at)
+		s.logicRules().allOf = append(s.logicRules().allOf, nodes...)
 	case "anyOf":
-		n.logicRules().anyOf, err = c.schemas(at)
+		s.logicRules().anyOf, err = c.schemas(at)
 	case "oneOf":
-		n.logicRules().oneOf, err = c.schemas(at)
+		s.logicRules().oneOf, err = c.schemas(at)
 	case "not":
-		n.logicRules().not, err = c.node(at)
+		s.logicRules().not, err = c.node(at)
 	case "if":
-		k.cond, err = c.node(at)
+		s.cond, err = c.node(at)
 	case "then":
-		k.then, err = c.node(at)
+		s.then, err = c.node(at)
 	case "else":
-		k.otherwise, err = c.node(at)
+		s.otherwise, err = c.node(at)
 	default:
 		return false, nil
 	}
 	return true, err
 }
 
-func (c *compiler) objectKeyword(n *node, k *keywords, name string, at uint32) (known bool, err error) {
+func (c *compiler) objectKeyword(s *subschema, name string, at uint32) (known bool, err error) {
 	switch name {
 	case "properties":
-		k.properties = make([]property, 0, c.Tokens[at].Count)
-		err = c.schemaMap(at, func(name string, sub *node) error {
-			k.properties = append(k.properties, property{name: name, node: sub})
-			return nil
+		s.properties = make([]property, 0, c.Tokens[at].Count)
+		err = c.schemaMap(at, func(name uint32, n *node) {
+			s.properties = append(s.properties, property{name: c.text(name), node: n})
 		})
 	case "patternProperties":
-		err = c.schemaMap(at, func(name string, sub *node) error {
-			p := c.survey.patterns.get(name)
-			k.patterns = append(k.patterns, patternProperty{pattern: p, node: sub})
-			return want(p != nil)
+		err = c.schemaMap(at, func(name uint32, n *node) {
+			p := c.patterns.get(c.text(name))
+			if p == nil {
+				c.skip(s, name, c.patterns.fault(c.text(name)))
+			}
+			s.patterns = append(s.patterns, patternProperty{pattern: p, node: n})
 		})
 	case "additionalProperties":
-		k.additional, err = c.node(at)
+		s.additional, err = c.nodeOrBoolean(s, at)
 	case "propertyNames":
-		n.objectRules().names, err = c.node(at)
+		s.objectRules().names, err = c.node(at)
 	case "required":
-		k.required, err = c.strings(at)
+		s.required, err = c.strings(at, s.dialect.draft)
 	case "minProperties":
-		n.objectRules().minimum, err = c.size(at)
+		s.objectRules().minimum, err = c.size(at)
 	case "maxProperties":
-		n.objectRules().maximum, err = c.size(at)
-	case "dependentRequired":
-		err = c.dependentRequired(n.objectRules(), at)
-	case "dependentSchemas":
-		if c.dialect < draft2019 {
-			return true, errBeyond
-		}
-		err = c.schemaMap(at, func(name string, sub *node) error {
-			n.objectRules().dependents = append(n.objectRules().dependents, dependent{name: name, node: sub})
-			return nil
-		})
+		s.objectRules().maximum, err = c.size(at)
+	case "dependentRequired", "dependentSchemas", "dependencies":
+		err = c.dependents(s, name, at)
 	default:
 		return false, nil
 	}
 	return true, err
 }
 
-func (c *compiler) dependentRequired(o *objectRules, at uint32) error {
-	t := &c.Tokens[at]
-	if c.dialect < draft2019 || t.Kind != kindObject {
-		return errBeyond
+// nodeOrBoolean compiles a subschema that can be a boolean in draft 4 too.
+func (c *compiler) nodeOrBoolean(s *subschema, at uint32) (*node, error) {
+	if s.dialect.draft == draft4 && c.Tokens[at].Kind == kindBoolean {
+		return &node{always: c.isTrue(at), never: !c.isTrue(at)}, nil
+	}
+	return c.node(at)
+}
+
+// dependents compiles the keywords that apply if a member is present.
+func (c *compiler) dependents(s *subschema, keyword string, at uint32) error {
+	t := c.Tokens[at]
+	if t.Kind != kindObject {
+		return c.malformed(at, "must be an object")
 	}
 	for i := at + 1; i < t.Next; i = c.Tokens[i+1].Next {
-		names, err := c.strings(i + 1)
+		d := dependent{name: c.text(i)}
+		var err error
+		if keyword == "dependentRequired" || keyword == "dependencies" && c.Tokens[i+1].Kind == kindArray {
+			d.requires, err = c.strings(i+1, s.dialect.draft)
+		} else {
+			d.node, err = c.node(i + 1)
+		}
 		if err != nil {
 			return err
 		}
-		o.dependents = append(o.dependents, dependent{name: c.text(i), requires: names})
+		s.objectRules().dependents = append(s.objectRules().dependents, d)
 	}
 	return nil
 }
 
-func (c *compiler) arrayKeyword(n *node, k *keywords, name string, at uint32) (known bool, err error) {
+func (c *compiler) arrayKeyword(s *subschema, name string, at uint32) (known bool, err error) {
 	switch name {
 	case "items":
-		if c.Tokens[at].Kind == kindArray {
-			if c.dialect >= draft2020 {
-				return true, errBeyond
-			}
-			k.hasItemsList = true
-			if c.Tokens[at].Count == 0 {
-				return true, errBeyond
-			}
-			k.itemsList, err = c.schemas(at)
+		if c.Tokens[at].Kind == kindArray && s.dialect.draft < draft2020 {
+			s.hasItemsList = true
+			s.itemsList, err = c.schemas(at)
 			break
 		}
-		k.items, err = c.node(at)
+		s.items, err = c.node(at)
 	case "prefixItems":
-		if c.dialect < draft2020 {
-			return true, errBeyond
-		}
-		k.prefix, err = c.schemas(at)
+		s.prefix, err = c.schemas(at)
 	case "additionalItems":
-		if c.dialect >= draft2020 {
-			return true, errBeyond
-		}
-		k.additionalItems, err = c.node(at)
+		s.additionalItems, err = c.nodeOrBoolean(s, at)
 	case "contains":
-		k.contains, err = c.node(at)
+		s.contains, err = c.node(at)
 	case "minContains":
-		if c.dialect < draft2019 {
-			return true, errBeyond
-		}
-		k.hasMinContains = true
-		k.minContains, err = c.size(at)
+		s.minContains, err = c.size(at)
 	case "maxContains":
-		if c.dialect < draft2019 {
-			return true, errBeyond
-		}
-		k.maxContains, err = c.size(at)
+		s.maxContains, err = c.size(at)
 	case "minItems":
-		n.arrayRules().minimum, err = c.size(at)
+		s.arrayRules().minimum, err = c.size(at)
 	case "maxItems":
-		n.arrayRules().maximum, err = c.size(at)
+		s.arrayRules().maximum, err = c.size(at)
 	case "uniqueItems":
 		if c.Tokens[at].Kind != kindBoolean {
-			return true, errBeyond
+			return true, c.malformed(at, "must be a boolean")
 		}
 		if c.isTrue(at) {
-			n.arrayRules().unique = true
+			s.arrayRules().unique = true
 		}
 	default:
 		return false, nil
@@ -262,27 +291,34 @@ func (c *compiler) arrayKeyword(n *node, k *keywords, name string, at uint32) (k
 	return true, err
 }
 
-func (c *compiler) textKeyword(n *node, _ *keywords, name string, at uint32) (known bool, err error) {
+func (c *compiler) textKeyword(s *subschema, name string, at uint32) (known bool, err error) {
 	switch name {
 	case "minLength":
-		n.textRules().minimum, err = c.size(at)
+		s.textRules().minimum, err = c.size(at)
 	case "maxLength":
-		n.textRules().maximum, err = c.size(at)
+		s.textRules().maximum, err = c.size(at)
 	case "pattern":
 		if c.Tokens[at].Kind != kindString {
-			return true, errBeyond
+			return true, c.malformed(at, "must be a string")
 		}
-		p := c.survey.patterns.get(c.text(at))
-		n.textRules().pattern = p
-		err = want(p != nil)
+		p := c.patterns.get(c.text(at))
+		if p == nil {
+			c.skip(s, at, c.patterns.fault(c.text(at)))
+			break
+		}
+		s.textRules().pattern = p
 	case "format":
 		if c.Tokens[at].Kind != kindString {
-			return true, errBeyond
+			return true, c.malformed(at, "must be a string")
 		}
-		if c.dialect == draft7 {
-			if f := libraryFormat(c.text(at), c.limits.MaxRegexp); f != nil {
-				n.textRules().format = f
-			}
+		if !s.dialect.assertsFormat() {
+			break
+		}
+		name := c.text(at)
+		if check := formatNamed(name, c.limits.MaxRegexp); check != nil {
+			s.textRules().format = &format{name: strings.Clone(name), check: check}
+		} else if name == "idn-hostname" {
+			c.skip(s, at, "the format idn-hostname cannot be checked")
 		}
 	default:
 		return false, nil
@@ -290,29 +326,60 @@ func (c *compiler) textKeyword(n *node, _ *keywords, name string, at uint32) (kn
 	return true, err
 }
 
-func (c *compiler) numberKeyword(n *node, _ *keywords, name string, at uint32) (known bool, err error) {
+func (c *compiler) numberKeyword(s *subschema, name string, at uint32) (known bool, err error) {
 	switch name {
 	case "minimum":
-		n.numberRules().minimum, err = c.bound(at)
+		s.numberRules().minimum, err = c.bound(at)
 	case "maximum":
-		n.numberRules().maximum, err = c.bound(at)
-	case "exclusiveMinimum":
-		n.numberRules().exclusive.minimum, err = c.bound(at)
-	case "exclusiveMaximum":
-		n.numberRules().exclusive.maximum, err = c.bound(at)
+		s.numberRules().maximum, err = c.bound(at)
+	case "exclusiveMinimum", "exclusiveMaximum":
+		err = c.exclusive(s, name, at)
 	case "multipleOf":
 		if c.Tokens[at].Kind != kindNumber {
-			return true, errBeyond
+			return true, c.malformed(at, "must be a number")
 		}
 		d := parseDecimal(c.bytes(at))
 		if d.negative || d.len() == 0 {
-			return true, errBeyond
+			return true, c.malformed(at, "must be greater than zero")
 		}
 		v, ok := newDivisor(&d)
-		n.numberRules().multipleOf, n.numberRules().multipleOfSpelling = &v, string(c.bytes(at))
-		err = want(ok)
+		if !ok {
+			c.skip(s, at, "the number has too many digits")
+			break
+		}
+		s.numberRules().multipleOf, s.numberRules().multipleOfSpelling = v, string(c.bytes(at))
 	default:
 		return false, nil
 	}
 	return true, err
+}
+
+// exclusive compiles exclusiveMinimum or exclusiveMaximum: a bound, or in draft 4
+// a boolean that applies to the other keyword.
+func (c *compiler) exclusive(s *subschema, name string, at uint32) (err error) {
+	inclusive := "minimum"
+	if name == "exclusiveMaximum" {
+		inclusive = "maximum"
+	}
+	if s.dialect.draft > draft4 {
+		b, err := c.bound(at)
+		if inclusive == "minimum" {
+			s.numberRules().exclusive.minimum = b
+		} else {
+			s.numberRules().exclusive.maximum = b
+		}
+		return err
+	}
+	if c.Tokens[at].Kind != kindBoolean {
+		return c.malformed(at, "must be a boolean")
+	}
+	if _, ok := c.member(s.at, inclusive); !ok {
+		return c.malformed(s.at, "must have "+inclusive+" because it has "+name)
+	}
+	if inclusive == "minimum" {
+		s.exclusiveMinimum = c.isTrue(at)
+	} else {
+		s.exclusiveMaximum = c.isTrue(at)
+	}
+	return nil
 }

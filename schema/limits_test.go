@@ -15,7 +15,7 @@ func TestLimitsHoldAtTheBoundAndNotBeyond(t *testing.T) {
 		{"depth", `{"not":true}`, `{"not":{"not":true}}`},
 		{"regular expression", `{"pattern":"aaaaa"}`, `{"pattern":"aaaaaa"}`},
 		{"regular expression of names", `{"patternProperties":{"aaaaa":true}}`, `{"patternProperties":{"aaaaaa":true}}`},
-		{"regular expression in the library", `{"unevaluatedItems":true,"pattern":"aaaaa"}`, `{"unevaluatedItems":true,"pattern":"aaaaaa"}`},
+		{"regular expression with unevaluatedItems", `{"unevaluatedItems":true,"pattern":"aaaaa"}`, `{"unevaluatedItems":true,"pattern":"aaaaaa"}`},
 	} {
 		if _, err := small.Compile([]byte(test.within)); err != nil {
 			t.Errorf("%s: at the bound: %v", test.name, err)
@@ -100,5 +100,5 @@ func TestLimitsMakeNoDifferenceToTheVerdict(t *testing.T) {
 func ExampleLimits_Compile() {
 	_, err := Limits{MaxDepth: 2}.Compile([]byte(`{"items": {"items": {"type": "string"}}}`))
 	fmt.Println(err)
-	// Output: schema: more than the limit of 2 for depth of subschemas
+	// Output: schema: limit exceeded: depth of subschemas must be at most 2
 }

@@ -1,6 +1,6 @@
 package schema
 
-// checkLogic checks the applicators that look at the value at once more.
+// checkLogic checks the applicators that examine the value again.
 func (r *run) checkLogic(l *logic, at uint32) bool {
 	ok := true
 	for _, n := range l.allOf {
@@ -20,56 +20,91 @@ func (r *run) checkLogic(l *logic, at uint32) bool {
 			return false
 		}
 	}
-	if l.not != nil && r.silently(l.not, at) {
+	if l.not != nil && !r.checkNot(l.not, at) {
 		if ok = r.failNot(at); r.report == nil {
 			return false
 		}
 	}
-	if l.cond != nil {
-		branch := l.otherwise
-		if r.silently(l.cond, at) {
-			branch = l.then
-		}
-		if branch != nil && !r.check(branch, at) {
-			ok = false
-		}
+	if l.cond != nil && !r.checkIf(l, at) {
+		ok = false
 	}
 	return ok
 }
 
-// silently checks n without noting mistakes: whether it fits is no mistake yet.
-func (r *run) silently(n *node, at uint32) bool {
-	report := r.report
-	r.report = nil
-	ok := r.check(n, at)
-	r.report = report
-	return ok
+// try reports whether the value matches n, and whether that is certain. It notes
+// no mistakes, because a value that does not match is no mistake yet. Evaluated
+// members and elements count only if the value matches.
+func (r *run) try(n *node, at uint32) (ok, certain bool) {
+	report, doubt, marks := r.report, r.doubt, len(r.tracker.log)
+	r.report, r.doubt = nil, false
+	ok = r.check(n, at)
+	certain = !r.doubt
+	r.report, r.doubt = report, doubt || ok && r.doubt
+	if !ok && r.tracker.active {
+		r.tracker.undo(marks)
+	}
+	return ok, certain
 }
 
 func (r *run) checkAnyOf(nodes []*node, at uint32) bool {
+	matched := false
 	for _, n := range nodes {
-		if r.silently(n, at) {
-			return true
+		if ok, _ := r.try(n, at); ok {
+			if matched = true; !r.tracker.active {
+				return true // else the others may evaluate more
+			}
 		}
 		if r.err != nil {
 			return false
 		}
 	}
-	return r.failAlternatives(nodes, at)
+	return matched || r.failAlternatives(nodes, at)
 }
 
 func (r *run) checkOneOf(nodes []*node, at uint32) bool {
-	fits := -1
+	matched, first := false, -1 // first is the first certain match
 	for i, n := range nodes {
-		if r.silently(n, at) {
-			if fits >= 0 {
-				return r.failOneOf(fits, i, len(nodes), at)
+		if ok, certain := r.try(n, at); ok {
+			matched = true
+			switch {
+			case !certain:
+			case first >= 0:
+				return r.failOneOf(first, i, len(nodes), at)
+			default:
+				first = i
 			}
-			fits = i
 		}
 		if r.err != nil {
 			return false
 		}
 	}
-	return fits >= 0 || r.failAlternatives(nodes, at)
+	return matched || r.failAlternatives(nodes, at)
+}
+
+func (r *run) checkNot(n *node, at uint32) bool {
+	tracking := r.tracker.active
+	r.tracker.active = false
+	ok, certain := r.try(n, at)
+	r.tracker.active = tracking
+	return !ok || !certain
+}
+
+func (r *run) checkIf(l *logic, at uint32) bool {
+	if l.then == nil && l.otherwise == nil && !r.tracker.active {
+		return true
+	}
+	switch ok, certain := r.try(l.cond, at); {
+	case ok && !certain: // either branch may apply
+		if l.then == nil || l.otherwise == nil {
+			return true
+		}
+		if ok, _ := r.try(l.then, at); ok {
+			return true
+		}
+		return r.check(l.otherwise, at)
+	case ok:
+		return l.then == nil || r.check(l.then, at)
+	default:
+		return l.otherwise == nil || r.check(l.otherwise, at)
+	}
 }

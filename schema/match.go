@@ -5,13 +5,13 @@ import (
 	"unicode/utf8"
 )
 
-// maxUnwatched is the work, as text length times instructions, up to which a
-// match is run without a watch on the clock: a few milliseconds at the worst.
+// maxUnwatched is the work, as length of the text times instructions, up to which
+// a match runs without looking at the clock: a few milliseconds at most.
 const maxUnwatched = 1 << 18
 
-// match reports whether text matches p, or false with r.err set if that takes too
-// long. Matching takes time linear in the text, but with a factor that the
-// schema's author chooses.
+// match reports whether text matches p. If that takes too long, it returns false
+// and sets r.err. The time is linear in the length of the text, with a factor that
+// the author of the schema chooses.
 func (r *run) match(p *pattern, text []byte) bool {
 	work := int64(len(text)) * int64(p.size)
 	if !r.spend(int(min(work/64, refuelUnits))) {
@@ -23,8 +23,8 @@ func (r *run) match(p *pattern, text []byte) bool {
 	return p.expression.MatchReader(&watchedText{run: r, text: text, units: 1 + p.size/64}) && r.err == nil
 }
 
-// watchedText hands a text to the matcher rune by rune, and ends it early when
-// the time is up.
+// watchedText passes a text to the matcher rune by rune, and ends it when the time
+// is up.
 type watchedText struct {
 	run   *run
 	text  []byte

@@ -2,22 +2,20 @@ package schema
 
 import (
 	"bytes"
-	"math/bits"
 	"strconv"
 )
 
-// decimal is a JSON number, exactly: ±0.d₁d₂d₃… × 10^point, where the digits d are
-// those of head and then tail, without leading or trailing zeros. Zero has no
-// digits, no sign and point 0. A decimal is a view of the literal that it was
-// parsed from and costs no allocation, whatever the exponent: 1e1000000000 is as
-// cheap as 1.
+// decimal is an exact JSON number: ±0.d₁d₂d₃… × 10^point, where the digits d are
+// those of head and then tail, without leading and trailing zeros. Zero has no
+// digits, no sign and point 0. A decimal is a view of its literal and costs no
+// allocation, whatever the exponent: 1e1000000000 costs no more than 1.
 type decimal struct {
 	head, tail []byte
 	point      int64
 	negative   bool
 }
 
-// parseDecimal parses a literal that has passed the scan.
+// parseDecimal parses the literal of a number that has been scanned.
 func parseDecimal(literal []byte) decimal {
 	var d decimal
 	if literal[0] == '-' {
@@ -99,71 +97,8 @@ func (d *decimal) cmpMagnitude(e *decimal) int {
 	return m - n
 }
 
-// divisor is a positive number for multipleOf: unit × 10^exponent, where unit is
-// no multiple of ten.
-type divisor struct {
-	unit     uint64
-	exponent int64
-}
-
-// newDivisor returns the divisor d, which must be positive. It fails for more
-// digits than fit into 64 bits.
-func newDivisor(d *decimal) (divisor, bool) {
-	n := d.len()
-	var unit uint64
-	for i := range n {
-		high, low := bits.Mul64(unit, 10)
-		sum, carry := bits.Add64(low, uint64(d.digit(i)-'0'), 0)
-		if high != 0 || carry != 0 {
-			return divisor{}, false
-		}
-		unit = sum
-	}
-	return divisor{unit: unit, exponent: d.point - int64(n)}, unit != 0
-}
-
-// divides reports whether d is an integral multiple of the divisor. The digits
-// of d as an integer are no multiple of ten, so that they cannot make up for a
-// negative power of ten.
-func (v divisor) divides(d *decimal) bool {
-	n := d.len()
-	if n == 0 {
-		return true
-	}
-	power := d.point - int64(n) - v.exponent
-	if power < 0 {
-		return false
-	}
-	// The digits of the integer, as many at a time as fit into 64 bits.
-	const most = 18
-	var rest uint64
-	for i := 0; i < n; {
-		chunk, shift := uint64(0), uint64(1)
-		for end := min(i+most, n); i < end; i++ {
-			chunk = chunk*10 + uint64(d.digit(i)-'0')
-			shift *= 10
-		}
-		sum, carry := bits.Add64(v.mulMod(rest, shift), chunk%v.unit, 0)
-		_, rest = bits.Div64(carry, sum, v.unit)
-	}
-	for square := 10 % v.unit; power > 0 && rest != 0; power >>= 1 {
-		if power&1 == 1 {
-			rest = v.mulMod(rest, square)
-		}
-		square = v.mulMod(square, square)
-	}
-	return rest == 0
-}
-
-// mulMod returns a×b modulo the unit; a must be less than the unit.
-func (v divisor) mulMod(a, b uint64) uint64 {
-	high, low := bits.Mul64(a, b)
-	_, rest := bits.Div64(high, low, v.unit)
-	return rest
-}
-
-// bound is a limit that numbers are compared with. Small integers, the usual
-// case, are compared as such.
+// bound is a limit with which numbers are compared. Small integers, the usual
+// case, are compared as integers.
 type bound struct {
 	exact   decimal
 	integer int64

@@ -16,17 +16,20 @@ const (
 type patterns struct {
 	limit    int // in bytes
 	total    int
-	compiled map[string]*pattern // nil for what is not a regular expression
+	compiled map[string]*pattern // nil for an expression that Go does not support
 }
 
-// check refuses expressions that are too long or compile to too much. Whether
-// they are expressions at all is not its question.
+// check compiles an expression. It returns an error if the expression is too long
+// or too large. Expressions of other syntax than Go's are no error here.
 func (p *patterns) check(expression string) error {
 	if _, ok := p.compiled[expression]; ok {
 		return nil
 	}
 	if len(expression) > p.limit {
 		return tooMany("bytes of a regular expression", p.limit)
+	}
+	if p.compiled == nil {
+		p.compiled = map[string]*pattern{}
 	}
 	p.compiled[expression] = nil
 	tree, err := syntax.Parse(expression, syntax.Perl)
@@ -48,5 +51,30 @@ func (p *patterns) check(expression string) error {
 	return nil
 }
 
-// get returns an expression that has passed check, or nil if it is none.
+// get returns an expression that has passed check, or nil if Go does not support it.
 func (p *patterns) get(expression string) *pattern { return p.compiled[expression] }
+
+// fault returns the reason why Go does not support an expression.
+func (p *patterns) fault(expression string) string {
+	_, err := syntax.Parse(expression, syntax.Perl)
+	if err == nil {
+		return "the regular expression is not supported"
+	}
+	return "the regular expression is not supported: " + truncate(err.Error(), maxExpected)
+}
+
+// instructions returns an upper bound of the size of a compiled regular
+// expression. Repetitions make a short expression large.
+func instructions(re *syntax.Regexp) int {
+	n := 1
+	for _, sub := range re.Sub {
+		n += instructions(sub)
+	}
+	switch re.Op {
+	case syntax.OpLiteral:
+		n += len(re.Rune)
+	case syntax.OpRepeat:
+		n *= max(re.Max, re.Min, 1)
+	}
+	return n
+}

@@ -27,8 +27,8 @@ func (d *document) child(at uint32, token string) (uint32, bool) {
 	case kindObject:
 		return d.member(at, token)
 	case kindArray:
-		index, err := strconv.Atoi(token)
-		if err != nil || index < 0 || index >= int(t.Count) {
+		index, ok := arrayIndex(token)
+		if !ok || index >= int(t.Count) {
 			return 0, false
 		}
 		for at++; index > 0; index-- {
@@ -37,6 +37,12 @@ func (d *document) child(at uint32, token string) (uint32, bool) {
 		return at, true
 	}
 	return 0, false
+}
+
+// arrayIndex returns the array index that a reference token spells.
+func arrayIndex(token string) (int, bool) {
+	index, err := strconv.Atoi(token)
+	return index, err == nil && index >= 0
 }
 
 // unescapePointer returns the name that a reference token stands for.
@@ -92,4 +98,39 @@ func cutPointer(path []byte) string {
 		return string(path)
 	}
 	return truncate(string(path[:maxPointer]), maxPointer-utf8.UTFMax) + "…"
+}
+
+// pointerTo returns the JSON Pointer of the value or member name at a token.
+func (d *document) pointerTo(at uint32) string {
+	if at >= d.Tokens[0].Next {
+		return "" // in a document that was loaded later
+	}
+	var path []step
+	for here := uint32(0); here != at; {
+		child, index := here+1, 0
+		if d.Tokens[here].Kind == kindArray {
+			for d.Tokens[child].Next <= at {
+				child, index = d.Tokens[child].Next, index+1
+			}
+			path = append(path, step{index: index})
+			here = child
+			continue
+		}
+		for d.Tokens[child+1].Next <= at {
+			child = d.Tokens[child+1].Next
+		}
+		path = append(path, step{name: child})
+		if here = child + 1; child == at {
+			break // the name itself
+		}
+	}
+	return d.pointer(path)
+}
+
+// location names the value at a token in a message.
+func (d *document) location(at uint32) string {
+	if pointer := d.pointerTo(at); pointer != "" {
+		return escapePath(pointer)
+	}
+	return "the schema"
 }

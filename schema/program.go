@@ -2,12 +2,13 @@ package schema
 
 import "regexp"
 
-// A program is a schema compiled for the fast path: a graph of nodes, one per
-// subschema, each holding only what it has to check. Absent groups of keywords
-// are nil pointers, so that a node costs what its schema says and no more.
+// A program is a compiled schema: a graph of nodes, one per subschema, each of
+// which contains only what it has to check. Groups of keywords that are absent
+// are nil pointers, so that a node costs no more than its schema requires.
 //
-// Invariant: the edges that stay at the same instance (ref, allOf, anyOf, oneOf,
-// not, if, then, else, dependentSchemas) form no cycle; see checkLoops.
+// Invariant: the edges to nodes that examine the same value (ref, allOf, anyOf,
+// oneOf, not, if, then, else, dependentSchemas and the parts of extra) form no
+// cycle; see checkCycles.
 
 // node is one subschema.
 type node struct {
@@ -21,9 +22,31 @@ type node struct {
 	text          *textRules
 	number        *numberRules
 	logic         *logic
+	extra         *extra // if not nil, all other fields are zero
 }
 
-// logic holds the applicators that look at the same instance again.
+// extra contains the keywords that few schemas have, around a node that contains
+// all other keywords of the subschema.
+type extra struct {
+	plain *node
+	// resource is the resource of the subschema, in programs with dynamic references.
+	resource *resource
+	dynamic  []dynamicRef
+	// unevaluatedProperties and unevaluatedItems are nil when absent.
+	unevaluatedProperties, unevaluatedItems *node
+	// unchecked reports that a keyword of the subschema cannot be checked.
+	unchecked bool
+}
+
+// dynamicRef is a $dynamicRef or $recursiveRef whose target depends on the dynamic
+// scope.
+type dynamicRef struct {
+	name     string // of the dynamic anchor; "" for $recursiveAnchor
+	fallback *node  // if no resource in the dynamic scope has the anchor
+	targets  []*node
+}
+
+// logic contains the applicators that examine the same value again.
 type logic struct {
 	allOf, anyOf, oneOf []*node
 	not                 *node
@@ -31,16 +54,16 @@ type logic struct {
 	then, otherwise     *node
 }
 
-// unbounded stands for an absent maximum.
+// unbounded is the value of an absent maximum.
 const unbounded = -1
 
-// objectRules holds the keywords for objects.
+// objectRules contains the keywords for objects.
 type objectRules struct {
-	// properties are the names that the schema knows: those of "properties" in
-	// their order, then those that are only required.
+	// properties are the names in the schema: those of "properties" in their order,
+	// then those that are only required.
 	properties []property
-	index      map[string]int // by name; nil when a linear search is quicker
-	required   int            // how many of them are required
+	index      map[string]int // by name; nil if a linear search is faster
+	required   int            // number of required properties
 
 	patterns   []patternProperty
 	additional *node // nil for anything
@@ -56,20 +79,21 @@ type property struct {
 	required bool
 }
 
+// patternProperty is a member of "patternProperties".
 type patternProperty struct {
-	pattern *pattern
+	pattern *pattern // nil if it cannot be checked: then it may match every name
 	node    *node
 }
 
-// dependent is what the presence of a member asks for.
+// dependent is what the presence of a member requires.
 type dependent struct {
 	name     string
 	requires []string
-	node     *node // nil without dependentSchemas
+	node     *node // nil unless a schema is required
 }
 
 // fewProperties is the number of properties up to which a linear search that
-// begins behind the last hit beats a map.
+// begins after the last hit is faster than a map.
 const fewProperties = 8
 
 // find returns the index of the property called name, or -1. Members mostly come
@@ -92,7 +116,7 @@ func (o *objectRules) find(name []byte, hint int) int {
 	return -1
 }
 
-// arrayRules holds the keywords for arrays.
+// arrayRules contains the keywords for arrays.
 type arrayRules struct {
 	prefix           []*node
 	rest             *node // nil for anything
@@ -100,21 +124,15 @@ type arrayRules struct {
 	unique           bool
 
 	contains                   *node
+	containsEvaluates          bool // items that match contains count as evaluated
 	minContained, maxContained int
 }
 
-// textRules holds the keywords for strings. Lengths are in code points.
+// textRules contains the keywords for strings. Lengths are in code points.
 type textRules struct {
 	minimum, maximum int
 	pattern          *pattern
 	format           *format
-}
-
-// format is an assertion of "format". Only draft 7 makes it one; later drafts
-// leave it an annotation unless a dialect says otherwise.
-type format struct {
-	name  string
-	check func(any) error
 }
 
 // pattern is a compiled regular expression. size is the number of its
@@ -124,7 +142,7 @@ type pattern struct {
 	size       int
 }
 
-// numberRules holds the keywords for numbers.
+// numberRules contains the keywords for numbers.
 type numberRules struct {
 	minimum, maximum   *bound
 	exclusive          struct{ minimum, maximum *bound }
@@ -132,50 +150,55 @@ type numberRules struct {
 	multipleOfSpelling string
 }
 
-// beside calls visit for each node that looks at the same instance as n.
-func (n *node) beside(visit func(*node)) {
-	each := func(nodes ...*node) {
-		for _, m := range nodes {
-			if m != nil {
-				visit(m)
-			}
-		}
-	}
-	each(n.ref)
-	if l := n.logic; l != nil {
-		each(l.allOf...)
-		each(l.anyOf...)
-		each(l.oneOf...)
-		each(l.not, l.cond, l.then, l.otherwise)
-	}
-	if n.object != nil {
-		for _, d := range n.object.dependents {
-			each(d.node)
+// visitAll calls visit for each node that is not nil.
+func visitAll(visit func(*node), nodes ...*node) {
+	for _, n := range nodes {
+		if n != nil {
+			visit(n)
 		}
 	}
 }
 
-// below calls visit for each node that looks at a member, a member name or an
-// element of n's instance.
-func (n *node) below(visit func(*node)) {
-	each := func(nodes ...*node) {
-		for _, m := range nodes {
-			if m != nil {
-				visit(m)
-			}
+// inPlace calls visit for each node that examines the same value as n.
+func (n *node) inPlace(visit func(*node)) {
+	visitAll(visit, n.ref)
+	if l := n.logic; l != nil {
+		visitAll(visit, l.allOf...)
+		visitAll(visit, l.anyOf...)
+		visitAll(visit, l.oneOf...)
+		visitAll(visit, l.not, l.cond, l.then, l.otherwise)
+	}
+	if n.object != nil {
+		for _, d := range n.object.dependents {
+			visitAll(visit, d.node)
 		}
 	}
+	if x := n.extra; x != nil {
+		visitAll(visit, x.plain)
+		for _, d := range x.dynamic {
+			visitAll(visit, d.fallback)
+			visitAll(visit, d.targets...)
+		}
+	}
+}
+
+// children calls visit for each node that examines a member, a member name or an
+// element of n's value.
+func (n *node) children(visit func(*node)) {
 	if o := n.object; o != nil {
 		for _, p := range o.properties {
-			each(p.node)
+			visitAll(visit, p.node)
 		}
 		for _, p := range o.patterns {
-			each(p.node)
+			visitAll(visit, p.node)
 		}
-		each(o.additional, o.names)
+		visitAll(visit, o.additional, o.names)
 	}
 	if a := n.array; a != nil {
-		each(a.prefix...)
-		each(a.rest, a.contains)
+		visitAll(visit, a.prefix...)
+		visitAll(visit, a.rest, a.contains)
+	}
+	if x := n.extra; x != nil {
+		visitAll(visit, x.unevaluatedProperties, x.unevaluatedItems)
 	}
 }

@@ -5,55 +5,62 @@ import (
 	"strconv"
 )
 
-// report gathers mistakes on a second run, after the first has said that there
-// are some. The way down into the instance is tracked on that run only.
+// report collects mistakes during a second run, after the first one has found that
+// there are some. Only the second run keeps track of the place in the instance.
 type report struct {
 	issues []Issue
 	// fixed counts the issues about an enum or a const. In a choice between
-	// alternatives they tell which one was not meant.
+	// alternatives they show which of them was not meant.
 	fixed int
 	path  []step
 }
 
-// explain runs n once more and returns what is wrong.
+// explain runs n once more and returns the mistakes.
 func (r *run) explain(n *node) error {
 	r.report = &report{}
 	r.check(n, 0)
-	if len(r.report.issues) == 0 { // out of time, or of sight
-		return invalid("", "a value that fits the schema", r.describe(0))
+	if len(r.report.issues) == 0 { // the time is up
+		return invalid("", "a value that matches the schema", r.describe(0))
 	}
 	return &ValidationError{Issues: r.report.issues}
 }
 
-// checkPart checks the value of a member, or its name.
-func (r *run) checkPart(n *node, name, value uint32) bool {
-	if r.report == nil {
+// checkMember checks the value of a member, or its name.
+func (r *run) checkMember(n *node, name, value uint32) bool {
+	if r.report == nil && !r.tracker.active {
 		return r.check(n, value)
 	}
-	return r.checkBelow(n, step{name: name}, value)
+	return r.checkChild(n, step{name: name}, value)
 }
 
 // checkElement checks an element of an array.
 func (r *run) checkElement(n *node, index int, value uint32) bool {
-	if r.report == nil {
+	if r.report == nil && !r.tracker.active {
 		return r.check(n, value)
 	}
-	return r.checkBelow(n, step{index: index}, value)
+	return r.checkChild(n, step{index: index}, value)
 }
 
-func (r *run) checkBelow(n *node, s step, value uint32) bool {
-	report := r.report
-	report.path = append(report.path, s)
+// checkChild checks a part of a value. The tracker of the value pauses.
+func (r *run) checkChild(n *node, s step, value uint32) bool {
+	report, tracking := r.report, r.tracker.active
+	r.tracker.active = false
+	if report != nil {
+		report.path = append(report.path, s)
+	}
 	ok := r.check(n, value)
-	report.path = report.path[:len(report.path)-1]
+	if report != nil {
+		report.path = report.path[:len(report.path)-1]
+	}
+	r.tracker.active = tracking
 	return ok
 }
 
-// here is the JSON Pointer of where the report is.
+// here returns the JSON Pointer of the place in the instance.
 func (r *run) here() string { return r.pointer(r.report.path) }
 
-// note records an issue about the member below the current place that is called
-// by the name, or about the place itself without one, and returns false.
+// note records an issue about the current place, or with a name about the member
+// of that name, and returns false.
 func (r *run) note(expected, got string, name ...string) bool {
 	if r.err != nil || len(r.report.issues) >= maxIssues {
 		return false
@@ -69,6 +76,8 @@ func (r *run) note(expected, got string, name ...string) bool {
 	return false
 }
 
+// The fail methods note a mistake if there is a report, and return false.
+
 func (r *run) failType(n *node, at uint32) bool {
 	if r.report == nil {
 		return false
@@ -80,7 +89,7 @@ func (r *run) failNever(at uint32) bool {
 	if r.report == nil {
 		return false
 	}
-	return r.note("nothing here", r.describe(at))
+	return r.note("nothing", r.describe(at))
 }
 
 func (r *run) failValue(n *node, at uint32) bool {
@@ -95,7 +104,7 @@ func (r *run) failValue(n *node, at uint32) bool {
 	case len(n.enum.canonical) == 1:
 		expected = n.enum.shown
 	case len(n.enum.canonical) == 0:
-		expected = "nothing here"
+		expected = "nothing"
 	default:
 		expected = "one of " + n.enum.shown
 	}
@@ -149,14 +158,14 @@ func (r *run) failUnique(i, j int, at uint32) bool {
 	if r.report == nil {
 		return false
 	}
-	return r.note("no item twice", "items "+strconv.Itoa(i)+" and "+strconv.Itoa(j)+" alike in "+r.describe(at))
+	return r.note("different items", "equal items "+strconv.Itoa(i)+" and "+strconv.Itoa(j)+" in "+r.describe(at))
 }
 
 func (r *run) failContains(relation string, limit, found int, at uint32) bool {
 	if r.report == nil {
 		return false
 	}
-	return r.note(relation+" "+count(limit, "item")+" of a certain form", strconv.Itoa(found)+" in "+r.describe(at))
+	return r.note(relation+" "+count(limit, "item")+` matching "contains"`, strconv.Itoa(found)+" in "+r.describe(at))
 }
 
 // failUnknown is about a member that additionalProperties false excludes.
@@ -180,6 +189,15 @@ func (r *run) failUnknown(o *objectRules, name uint32) bool {
 	return r.note(expected, "unknown member "+quote(text), text)
 }
 
+// failUnevaluated is about a member that unevaluatedProperties false excludes.
+func (r *run) failUnevaluated(name uint32) bool {
+	if r.report == nil {
+		return false
+	}
+	text := r.text(name)
+	return r.note("no such member", "unknown member "+quote(text), text)
+}
+
 func (r *run) failMissing(o *objectRules, at uint32) bool {
 	if r.report == nil {
 		return false
@@ -199,25 +217,25 @@ func (r *run) failDependent(because, name string, at uint32) bool {
 	if r.report == nil {
 		return false
 	}
-	return r.note("a value since there is a "+quote(because), "nothing", name)
+	return r.note("a value, required by the member "+quote(because), "nothing", name)
 }
 
 func (r *run) failNot(at uint32) bool {
 	if r.report == nil {
 		return false
 	}
-	return r.note("something that the schema does not exclude", r.describe(at))
+	return r.note(`a value that does not match "not"`, r.describe(at))
 }
 
 func (r *run) failOneOf(first, second, of int, at uint32) bool {
 	if r.report == nil {
 		return false
 	}
-	return r.note("exactly one of "+count(of, "alternative")+" to fit",
-		r.describe(at)+" that fits numbers "+strconv.Itoa(first+1)+" and "+strconv.Itoa(second+1))
+	return r.note("a value that matches exactly one of "+count(of, "alternative"),
+		r.describe(at)+" that matches numbers "+strconv.Itoa(first+1)+" and "+strconv.Itoa(second+1))
 }
 
-// gist says in a word what n asks for.
+// gist returns in few words what n expects.
 func (n *node) gist() string {
 	for n != nil {
 		switch {
@@ -228,25 +246,33 @@ func (n *node) gist() string {
 		case n.types != 0:
 			return n.types.String()
 		}
-		n = n.ref
+		n = n.inner()
 	}
 	return "a value"
 }
 
-// admits returns the kinds that n allows on the face of it, and whether that of
-// the token is one of them.
+// inner returns the node to which n passes the value on, or nil.
+func (n *node) inner() *node {
+	if n.extra != nil {
+		return n.extra.plain
+	}
+	return n.ref
+}
+
+// admits returns the types that n names, and whether they include that of the
+// token.
 func (r *run) admits(n *node, at uint32) (kind, bool) {
-	for n.types == 0 && n.ref != nil {
-		n = n.ref
+	for n.types == 0 && n.inner() != nil {
+		n = n.inner()
 	}
 	t := &r.Tokens[at]
 	ok := n.types == 0 || n.types&t.Kind != 0 || t.Kind == kindNumber && n.types&kindInteger != 0
 	return n.types, ok
 }
 
-// failAlternatives explains why none of several alternatives fits, if possible
-// by the mistakes in the one that was meant: the only one of the right kind, or
-// the only one whose fixed values (a discriminator, say) all fit.
+// failAlternatives explains why none of several alternatives matches. If possible
+// it does so by the mistakes in the alternative that was meant: the only one of
+// the right type, or the only one in which every const and enum matches.
 func (r *run) failAlternatives(nodes []*node, at uint32) bool {
 	if r.report == nil || len(r.report.issues) >= maxIssues {
 		return false
@@ -257,9 +283,9 @@ func (r *run) failAlternatives(nodes []*node, at uint32) bool {
 	var candidates, meant []*report
 	local := true // every mistake is about this very value
 	for _, n := range nodes {
-		k, fits := r.admits(n, at)
+		k, ok := r.admits(n, at)
 		kinds |= k
-		if !fits {
+		if !ok {
 			continue
 		}
 		r.report = &report{path: slices.Clone(outer.path)}
@@ -298,5 +324,5 @@ func (r *run) failAlternatives(nodes []*node, at uint32) bool {
 			return r.note(expected, r.describe(at))
 		}
 	}
-	return r.note("one of "+count(len(nodes), "alternative")+" to fit", r.describe(at)+" that fits none")
+	return r.note("a value that matches one of "+count(len(nodes), "alternative"), r.describe(at)+" that matches none")
 }

@@ -14,7 +14,7 @@ const (
 // rewrite copies a document with changes. It returns raw itself if there is
 // nothing to change, and a [*ValidationError] if raw is not strict JSON.
 func (s *shape) rewrite(raw []byte, c changes) ([]byte, error) {
-	r := newRun(Limits{}.withDefaults())
+	r := newRun(0)
 	defer r.release()
 	if err := r.scan(raw); err != nil {
 		return nil, err

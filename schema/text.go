@@ -9,8 +9,11 @@ import (
 // maxQuoted bounds a value quoted in a message, in bytes.
 const maxQuoted = 64
 
-// maxListed bounds how many names or values a message enumerates.
+// maxListed bounds the names or values that a message enumerates.
 const maxListed = 16
+
+// maxExpected bounds the text about one expectation, in bytes.
+const maxExpected = 1024
 
 // quote returns s as a Go string literal, cut at maxQuoted bytes. Control and
 // other unprintable characters (terminal escapes, bidirectional overrides) come

@@ -8,20 +8,26 @@ import (
 	"github.com/parley-mcp/parley/internal/jsonscan"
 )
 
-// run is one validation. It is pooled, so that validating costs no allocation.
+// run is one validation. It is pooled, so that validating allocates nothing.
 type run struct {
 	document
-	limits  Limits
-	name    []byte // a member name being looked up
+	maxTime time.Duration
+	name    []byte // a member name that is being looked up
 	scratch []byte // a canonical value, or an unescaped string
 
-	// fuel counts down the work until the clock is looked at again; short
+	// fuel is the work that may be done before the next look at the clock. Short
 	// validations never look.
 	fuel     int
 	deadline time.Time
 
 	err    error   // why the validation ended early
-	report *report // nil while only the verdict is wanted
+	report *report // nil while only the verdict matters
+
+	tracker tracker
+	scope   []*resource // the dynamic scope, in programs with dynamic references
+	// doubt reports that a keyword that cannot be checked has been met, so that
+	// success is not certain.
+	doubt bool
 }
 
 // refuelUnits is the work between two looks at the clock. A unit is about what
@@ -33,23 +39,43 @@ const maxPooled = 1 << 16
 
 var runs = sync.Pool{New: func() any { return new(run) }}
 
-func newRun(l Limits) *run {
+// newRun returns a run for a validation that may take maxTime.
+func newRun(maxTime time.Duration) *run {
 	r := runs.Get().(*run)
-	r.limits, r.fuel, r.deadline, r.err, r.report = l, refuelUnits, time.Time{}, nil, nil
+	r.maxTime, r.fuel = maxTime, refuelUnits
 	return r
 }
 
+// release puts r back into the pool.
 func (r *run) release() {
-	if r.Size() > maxPooled || cap(r.scratch) > maxPooled || cap(r.name) > maxPooled {
+	if r.Size() > maxPooled || cap(r.scratch) > maxPooled || cap(r.name) > maxPooled || r.tracker.size() > maxPooled {
 		return
 	}
 	r.Reset()
-	r.err, r.report = nil, nil
+	r.err, r.doubt = nil, false
+	if r.report != nil || r.scope != nil || !r.deadline.IsZero() {
+		r.report, r.scope, r.deadline = nil, nil, time.Time{}
+	}
 	runs.Put(r)
 }
 
-// spend uses up fuel and reports whether there is time left. When there is none,
-// r.err says so and every check fails.
+// validate checks raw against n.
+func (r *run) validate(n *node, raw []byte) error {
+	if err := r.scan(raw); err != nil {
+		return err
+	}
+	ok := r.check(n, 0)
+	switch {
+	case r.err != nil:
+		return r.err
+	case ok:
+		return nil
+	}
+	return r.explain(n)
+}
+
+// spend uses up fuel and reports whether there is time left. If there is none,
+// r.err is set and every check fails.
 func (r *run) spend(units int) bool {
 	r.fuel -= units
 	return r.fuel >= 0 || r.refuel()
@@ -61,17 +87,17 @@ func (r *run) refuel() bool {
 	}
 	now := time.Now()
 	if r.deadline.IsZero() {
-		r.deadline = now.Add(r.limits.MaxTime)
+		r.deadline = now.Add(r.maxTime)
 	} else if now.After(r.deadline) {
-		r.err = tooSlow(r.limits)
+		r.err = tooSlow(r.maxTime)
 		return false
 	}
 	r.fuel = refuelUnits
 	return true
 }
 
-// check reports whether the value at fits n. While r.report is set it goes on
-// after the first mistake and notes each.
+// check reports whether the value at a token matches n. While r.report is set, it
+// goes on after the first mistake and notes each.
 func (r *run) check(n *node, at uint32) bool {
 	if n.always {
 		return true
@@ -81,6 +107,9 @@ func (r *run) check(n *node, at uint32) bool {
 	}
 	if n.never {
 		return r.failNever(at)
+	}
+	if n.extra != nil {
+		return r.checkExtra(n.extra, at)
 	}
 	t := &r.Tokens[at]
 	if n.types != 0 && n.types&t.Kind == 0 && !(t.Kind == kindNumber && n.types&kindInteger != 0 && r.isInteger(t)) {
@@ -120,7 +149,7 @@ func (r *run) isInteger(t *token) bool {
 	return d.isInteger()
 }
 
-// contains reports whether the value at is one of the set.
+// contains reports whether the value at a token is in the set.
 func (r *run) contains(set *valueSet, at uint32) bool {
 	t := &r.Tokens[at]
 	if !r.spend(int(t.End-t.Start) / 64) {
@@ -149,8 +178,13 @@ func (r *run) checkText(rules *textRules, at uint32) bool {
 	if rules.pattern != nil && (ok || r.report != nil) && !r.match(rules.pattern, s) {
 		ok = r.failPattern(rules.pattern, at)
 	}
-	if rules.format != nil && (ok || r.report != nil) && rules.format.check(string(s)) != nil {
-		ok = r.failFormat(rules.format, at)
+	if rules.format != nil && (ok || r.report != nil) {
+		if !r.spend(len(s) / 32) {
+			return false
+		}
+		if !rules.format.check(string(s)) {
+			ok = r.failFormat(rules.format, at)
+		}
 	}
 	return ok
 }
@@ -174,189 +208,9 @@ func (r *run) checkNumber(rules *numberRules, at uint32) bool {
 		ok = r.failBound("less than", b, at)
 	}
 	if rules.multipleOf != nil {
-		if d := parseDecimal(literal); !rules.multipleOf.divides(&d) {
+		if d := parseDecimal(literal); !rules.multipleOf.divides(&d, r.spend) {
 			ok = r.failMultiple(rules, at)
 		}
 	}
 	return ok
-}
-
-func (r *run) checkObject(o *objectRules, at uint32) bool {
-	t := r.Tokens[at]
-	ok := true
-	if int(t.Count) < o.minimum {
-		ok = r.failSize("at least", o.minimum, "member", at)
-	}
-	if o.maximum != unbounded && int(t.Count) > o.maximum {
-		ok = r.failSize("at most", o.maximum, "member", at)
-	}
-	missing, hint := o.required, 0
-	for i := at + 1; i < t.Next && (ok || r.report != nil); i = r.Tokens[i+1].Next {
-		value := i + 1
-		known := false
-		if p := o.find(r.memberName(i), hint); p >= 0 {
-			hint = p + 1
-			if o.properties[p].required {
-				missing--
-			}
-			if n := o.properties[p].node; n != nil {
-				known = true
-				ok = r.checkPart(n, i, value) && ok
-			}
-		}
-		for p := range o.patterns {
-			if r.match(o.patterns[p].pattern, r.memberName(i)) {
-				known = true
-				ok = r.checkPart(o.patterns[p].node, i, value) && ok
-			}
-		}
-		if !known && o.additional != nil {
-			if o.additional.never {
-				ok = r.failUnknown(o, i)
-			} else {
-				ok = r.checkPart(o.additional, i, value) && ok
-			}
-		}
-		if o.names != nil {
-			ok = r.checkPart(o.names, i, i) && ok
-		}
-	}
-	if missing > 0 && (ok || r.report != nil) {
-		ok = r.failMissing(o, at)
-	}
-	for i := range o.dependents {
-		if ok || r.report != nil {
-			ok = r.checkDependent(&o.dependents[i], at) && ok
-		}
-	}
-	return ok
-}
-
-// memberName returns the text of a member's name, valid until the next call.
-func (r *run) memberName(at uint32) []byte {
-	t := &r.Tokens[at]
-	s := r.Raw[t.Start:t.End]
-	if t.Plain {
-		return s
-	}
-	r.name = jsonscan.AppendUnescaped(r.name[:0], s)
-	return r.name
-}
-
-func (r *run) checkDependent(d *dependent, at uint32) bool {
-	if !r.spend(int(r.Tokens[at].Count) / 8) {
-		return false
-	}
-	if _, present := r.member(at, d.name); !present {
-		return true
-	}
-	ok := d.node == nil || r.check(d.node, at)
-	for _, name := range d.requires {
-		if !r.spend(int(r.Tokens[at].Count) / 8) {
-			return false
-		}
-		if _, present := r.member(at, name); !present {
-			ok = r.failDependent(d.name, name, at)
-			if r.report == nil {
-				return false
-			}
-		}
-	}
-	return ok
-}
-
-func (r *run) checkArray(a *arrayRules, at uint32) bool {
-	t := r.Tokens[at]
-	ok := true
-	if int(t.Count) < a.minimum {
-		ok = r.failSize("at least", a.minimum, "item", at)
-	}
-	if a.maximum != unbounded && int(t.Count) > a.maximum {
-		ok = r.failSize("at most", a.maximum, "item", at)
-	}
-	if a.unique && (ok || r.report != nil) {
-		ok = r.checkUnique(at) && ok
-	}
-	if len(a.prefix) > 0 || a.rest != nil {
-		index := 0
-		for i := at + 1; i < t.Next && (ok || r.report != nil); i = r.Tokens[i].Next {
-			n := a.rest
-			if index < len(a.prefix) {
-				n = a.prefix[index]
-			}
-			if n == nil {
-				break
-			}
-			ok = r.checkElement(n, index, i) && ok
-			index++
-		}
-	}
-	if a.contains != nil && (ok || r.report != nil) {
-		ok = r.checkContains(a, at) && ok
-	}
-	return ok
-}
-
-func (r *run) checkContains(a *arrayRules, at uint32) bool {
-	found := 0
-	report := r.report
-	r.report = nil // elements that do not fit are no mistakes
-	for i := at + 1; i < r.Tokens[at].Next; i = r.Tokens[i].Next {
-		if r.check(a.contains, i) {
-			found++
-		}
-		if r.err != nil || a.maxContained == unbounded && found >= a.minContained {
-			break
-		}
-	}
-	r.report = report
-	switch {
-	case found < a.minContained:
-		return r.failContains("at least", a.minContained, found, at)
-	case a.maxContained != unbounded && found > a.maxContained:
-		return r.failContains("at most", a.maxContained, found, at)
-	}
-	return true
-}
-
-// checkUnique compares the canonical forms of the elements with each other.
-func (r *run) checkUnique(at uint32) bool {
-	t := r.Tokens[at]
-	if t.Count < 2 {
-		return true
-	}
-	if !r.spend(int(t.End-t.Start)/16 + int(t.Count)) {
-		return false
-	}
-	const few = 8
-	var ends [few]int
-	var seen map[string]int
-	if t.Count > few {
-		seen = make(map[string]int, t.Count)
-	}
-	r.scratch = r.scratch[:0]
-	index := 0
-	for i := at + 1; i < t.Next; i = r.Tokens[i].Next {
-		start := len(r.scratch)
-		r.scratch = r.appendCanonical(r.scratch, i)
-		form := r.scratch[start:]
-		if seen != nil {
-			if j, ok := seen[string(form)]; ok {
-				return r.failUnique(j, index, at)
-			}
-			seen[string(form)] = index
-			r.scratch = r.scratch[:0]
-		} else {
-			from := 0
-			for j, end := range ends[:index] {
-				if string(r.scratch[from:end]) == string(form) {
-					return r.failUnique(j, index, at)
-				}
-				from = end
-			}
-			ends[index] = len(r.scratch)
-		}
-		index++
-	}
-	return true
 }

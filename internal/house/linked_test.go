@@ -25,9 +25,17 @@ func TestClientProgramLinksFewModules(t *testing.T) {
 	if slices.Contains(modules, joseModule) {
 		t.Errorf("a client program links %s", joseModule)
 	}
-	// The schema library is the only package that may need golang.org/x/text.
-	if slices.Contains(modules, textModule) && !slices.Contains(modules, schemaModule) {
+	if slices.Contains(modules, textModule) {
 		t.Errorf("a client program links %s", textModule)
+	}
+}
+
+// Package schema validates by itself. Another library checks it in tests.
+func TestNoProgramLinksAnotherSchemaLibrary(t *testing.T) {
+	for _, pattern := range []string{"./schema", "./server", "./client", "./gateway", "./examples/...", "./bench"} {
+		if modules := linkedModules(t, pattern); slices.Contains(modules, schemaModule) {
+			t.Errorf("%s links %s", pattern, schemaModule)
+		}
 	}
 }
 

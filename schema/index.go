@@ -1,0 +1,339 @@
+package schema
+
+import (
+	"net/url"
+	"strings"
+)
+
+// index is the first pass over a schema document. It checks every bound, and
+// locates subschemas, identifiers, anchors and the targets of references, before
+// anything is compiled.
+type index struct {
+	*document
+	limits Limits
+	// load returns a document that is not part of the schema, or nil. Only tests set
+	// it: the package itself never fetches anything.
+	load func(uri string) []byte
+
+	entries   []entry              // by token
+	resources map[string]*resource // by absolute URI
+	refs      []reference
+	targets   map[uint32]uint32 // from the value of a reference to the subschema that it leads to
+	dynamic   bool              // some reference depends on the dynamic scope
+
+	members  map[uint32]map[string]uint32 // of large objects through which references lead
+	elements map[uint32][]uint32          // of large arrays likewise
+
+	count           int // of subschemas
+	identifierBytes int
+	patterns        patterns
+}
+
+// entry describes the subschema that begins at a token, if any.
+type entry struct {
+	resource *resource // nil if no subschema begins there
+	node     *node     // nil until it is compiled
+}
+
+// resource is a schema that has an identifier of its own, with all its subschemas
+// that have none.
+type resource struct {
+	root    uint32
+	uri     string // absolute, without fragment
+	base    *url.URL
+	dialect dialect
+	anchors map[string]uint32
+	// dynamic are the anchors that $dynamicRef looks up in the dynamic scope.
+	// $recursiveAnchor is the one without a name.
+	dynamic map[string]uint32
+	// nodes are the compiled dynamic anchors.
+	nodes map[string]*node
+}
+
+// reference is a reference that has not been resolved.
+type reference struct {
+	at      uint32 // its value
+	keyword string
+	from    *resource
+}
+
+const (
+	// fewMembers is the size up to which searching an object or an array costs less
+	// than building a table.
+	fewMembers = 16
+	// maxURI bounds identifiers and references, in bytes.
+	maxURI = 8 << 10
+	// maxIdentifierBytes bounds the sum of the identifiers of one document, resolved.
+	maxIdentifierBytes = 1 << 20
+	// rootURI is the base of a document without identifier. It has a path, so that a
+	// relative reference resolves to another document and is rejected.
+	rootURI = "parley:///schema"
+)
+
+// newIndex indexes the document from its root.
+func newIndex(d *document, l Limits, load func(uri string) []byte) (*index, error) {
+	x := &index{
+		document: d, limits: l, load: load,
+		entries:   make([]entry, len(d.Tokens)),
+		resources: make(map[string]*resource, 2),
+		patterns:  patterns{limit: l.MaxRegexp},
+	}
+	return x, x.root(0, rootURI, dialect{draft: draft2020})
+}
+
+// root indexes a document whose root is a token, and resolves its references.
+func (x *index) root(at uint32, uri string, inherited dialect) error {
+	own, err := x.dialectAt(at, inherited)
+	if err != nil {
+		return err
+	}
+	r := &resource{root: at, uri: uri, dialect: own}
+	x.resources[uri] = r
+	if err := x.visit(at, 1, r); err != nil {
+		return err
+	}
+	for len(x.refs) > 0 { // resolving a reference may find more of them
+		ref := x.refs[len(x.refs)-1]
+		x.refs = x.refs[:len(x.refs)-1]
+		if err := x.resolve(ref); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dialectAt returns the dialect that the $schema of an object names, or inherited
+// if there is none.
+func (x *index) dialectAt(at uint32, inherited dialect) (dialect, error) {
+	if x.Tokens[at].Kind != kindObject {
+		return inherited, nil
+	}
+	value, ok := x.member(at, "$schema")
+	if !ok || x.Tokens[value].Kind != kindString {
+		return inherited, nil
+	}
+	uri := x.text(value)
+	d, err := dialectOf(uri)
+	if err != nil && x.load != nil {
+		return x.loadDialect(uri)
+	}
+	return d, err
+}
+
+// visit indexes the subschema at a token.
+func (x *index) visit(at uint32, depth int, within *resource) error {
+	if x.entries[at].resource != nil {
+		return nil
+	}
+	if x.count++; x.count > x.limits.MaxSubschemas {
+		return tooMany("subschemas", x.limits.MaxSubschemas)
+	}
+	if depth > x.limits.MaxDepth {
+		return tooMany("depth of subschemas", x.limits.MaxDepth)
+	}
+	t := x.Tokens[at]
+	if t.Kind != kindObject {
+		x.entries[at].resource = within
+		return nil
+	}
+	r, err := x.identify(at, within)
+	if err != nil {
+		return err
+	}
+	x.entries[at].resource = r
+	for i := at + 1; i < t.Next; i = x.Tokens[i+1].Next {
+		name, value := x.text(i), i+1
+		k := r.dialect.keyword(name)
+		if k.holds == holdsUnknown || k.holds == holdsData {
+			continue
+		}
+		if err := x.keyword(name, at, value, r); err != nil {
+			return err
+		}
+		if k.holds == holdsNothing {
+			continue
+		}
+		var err error
+		x.subschemas(k.holds, value, func(sub uint32) {
+			if err == nil {
+				err = x.visit(sub, depth+1, r)
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// identify returns the resource of the schema at a token: a new one if the schema
+// has an identifier, else the one that it is within.
+func (x *index) identify(at uint32, within *resource) (*resource, error) {
+	own := within.dialect
+	if at != within.root {
+		var err error
+		if own, err = x.dialectAt(at, own); err != nil {
+			return nil, err
+		}
+	}
+	name := "$id"
+	if own.draft == draft4 {
+		name = "id"
+	}
+	value, ok := x.member(at, name)
+	if !ok || x.Tokens[value].Kind != kindString {
+		return within, nil
+	}
+	if own.draft <= draft7 {
+		if _, ok := x.member(at, "$ref"); ok {
+			return within, nil // $ref makes its siblings meaningless
+		}
+	}
+	text := x.text(value)
+	if len(text) > maxURI {
+		return nil, tooMany("bytes of an identifier", maxURI)
+	}
+	id, err := url.Parse(text)
+	if err != nil {
+		return nil, x.malformed(value, "must be a URI reference")
+	}
+	anchor := id.Fragment
+	id.Fragment, id.RawFragment = "", ""
+	r := within
+	if id.String() != "" {
+		if r, err = x.newResource(at, within, own, id); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case anchor == "":
+	case own.draft <= draft7:
+		return r, x.addAnchor(r, anchor, value, at)
+	default:
+		return nil, x.malformed(value, "must have no fragment")
+	}
+	return r, nil
+}
+
+// newResource returns the resource that begins at a token and has an identifier.
+func (x *index) newResource(at uint32, within *resource, own dialect, id *url.URL) (*resource, error) {
+	base, err := within.baseURL()
+	if err != nil {
+		return nil, err
+	}
+	base = resolveURL(base, id)
+	uri := base.String()
+	if len(uri) > maxURI {
+		return nil, tooMany("bytes of an identifier", maxURI)
+	}
+	if x.identifierBytes += len(uri); x.identifierBytes > maxIdentifierBytes {
+		return nil, tooMany("bytes of all identifiers", maxIdentifierBytes)
+	}
+	r := within
+	if at != within.root {
+		r = &resource{root: at, dialect: own}
+	}
+	if other := x.resources[uri]; other != nil && other != r {
+		return nil, &InvalidSchemaError{Reason: "two subschemas have the identifier " + quote(uri)}
+	}
+	r.uri, r.base = uri, base
+	x.resources[uri] = r
+	return r, nil
+}
+
+// baseURL returns the URI against which references within r are resolved.
+func (r *resource) baseURL() (*url.URL, error) {
+	if r.base == nil {
+		base, err := url.Parse(r.uri)
+		if err != nil {
+			return nil, err
+		}
+		r.base = base
+	}
+	return r.base, nil
+}
+
+// addAnchor records an anchor of the subschema at a token. value is the token of
+// its name.
+func (x *index) addAnchor(r *resource, name string, value, at uint32) error {
+	if other, ok := r.anchors[name]; ok && other != at {
+		return x.malformed(value, "must be unique; another subschema has the anchor "+quote(name))
+	}
+	if r.anchors == nil {
+		r.anchors = map[string]uint32{}
+	}
+	r.anchors[name] = at
+	return nil
+}
+
+// addDynamic records a dynamic anchor of the subschema at a token.
+func (r *resource) addDynamic(name string, at uint32) {
+	if r.dynamic == nil {
+		r.dynamic = map[string]uint32{}
+	}
+	r.dynamic[name] = at
+}
+
+// keyword records the anchors, references and regular expressions of a keyword.
+func (x *index) keyword(name string, owner, value uint32, r *resource) error {
+	t := &x.Tokens[value]
+	switch name {
+	case "$ref", "$dynamicRef", "$recursiveRef":
+		if t.Kind != kindString || name == "$recursiveRef" && r.dialect.draft != draft2019 {
+			return nil
+		}
+		if t.End-t.Start > maxURI {
+			return tooMany("bytes of a reference", maxURI)
+		}
+		x.refs = append(x.refs, reference{value, name, r})
+	case "$anchor", "$dynamicAnchor":
+		if t.Kind != kindString {
+			return nil
+		}
+		if name == "$dynamicAnchor" {
+			r.addDynamic(x.text(value), owner)
+		}
+		return x.addAnchor(r, x.text(value), value, owner)
+	case "$recursiveAnchor":
+		if r.dialect.draft == draft2019 && owner == r.root && t.Kind == kindBoolean && x.isTrue(value) {
+			r.addDynamic("", owner)
+		}
+	case "pattern":
+		if t.Kind == kindString {
+			return x.patterns.check(x.text(value))
+		}
+	case "patternProperties":
+		if t.Kind == kindObject {
+			for i := value + 1; i < t.Next; i = x.Tokens[i+1].Next {
+				if err := x.patterns.check(x.text(i)); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// malformed returns the error about a value in a schema. It begins with the JSON
+// Pointer of the value.
+func (x *index) malformed(at uint32, expectation string) error {
+	return &InvalidSchemaError{Reason: x.location(at) + " " + expectation + ", not " + x.describe(at)}
+}
+
+// resolveURL resolves ref against base. Unlike net/url alone it keeps an opaque
+// base, such as a URN, for references that are fragments only.
+func resolveURL(base, ref *url.URL) *url.URL {
+	resolved := base.ResolveReference(ref)
+	if !ref.IsAbs() && base.Opaque != "" {
+		resolved.Opaque = base.Opaque
+	}
+	return resolved
+}
+
+// unescapeFragment returns the decoded fragment of a URI reference.
+func unescapeFragment(fragment string) (string, error) {
+	if !strings.Contains(fragment, "%") {
+		return fragment, nil
+	}
+	return url.PathUnescape(fragment)
+}
