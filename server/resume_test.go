@@ -326,7 +326,7 @@ func TestResumeOfAPurgedStreamIsRejected(t *testing.T) {
 	e.steps <- 1
 	e.steps <- 0
 	a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", got[0].id)...)
-	if code, id := a.code(t); a.status != http.StatusGone || code == 0 || id != "" && id != "null" || !strings.Contains(a.body, "no longer held") {
+	if code, id := a.code(t); a.status != http.StatusGone || code == 0 || id != "" && id != "null" || !strings.Contains(a.body, "no longer stored") {
 		t.Errorf("%s", a)
 	}
 	resp := e.resume(session, got[1].id)

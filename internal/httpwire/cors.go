@@ -6,40 +6,38 @@ import (
 	"strings"
 )
 
-// Pages of other origins that the program allows by name need more than not being
-// refused: browsers ask before they send (a preflight), and hand a page only what the
-// server lets it see (Fetch, CORS protocol). Pages that are let in without a name, those
-// of the server itself and of this machine, get nothing of it: the former need none, and
-// to let the latter read is for the program to say.
+// The CORS protocol of the Fetch standard lets web pages of the origins in Guard.Origins
+// send requests and read responses. The server's own pages do not need it. Other pages of
+// this machine must be in Origins to get it.
 
 const (
 	corsMethods = "POST, GET, DELETE"
-	corsMaxAge  = "600" // seconds that a browser need not ask again
+	corsMaxAge  = "600" // how long a browser may cache a preflight response, in seconds
 )
 
-// corsHeaders are the headers that pages may send, in lower case, beside those that
-// mirror parameters.
+// corsHeaders are the request headers that pages may send, in lower case. Headers that
+// repeat parameters are allowed too.
 var corsHeaders = []string{
 	"accept", "authorization", "dpop", "baggage", "content-type", "last-event-id", "traceparent", "tracestate",
 	strings.ToLower(headerSession), strings.ToLower(headerVersion), strings.ToLower(headerMethod), strings.ToLower(headerName),
 }
 
-// exposed are the headers of responses that pages may read.
+// exposed lists the response headers that pages may read.
 var exposed = []string{strings.Join([]string{headerSession, headerVersion, "WWW-Authenticate", "DPoP-Nonce", "Retry-After"}, ", ")}
 
-// share lets the page that has sent a request, which has been checked, see the response.
-// It reports whether the request was a preflight, which is answered then.
+// addCORSHeaders lets the page that has sent r read the response. The caller has checked
+// r. If r is a preflight request, addCORSHeaders answers it and reports true.
 func (g *Guard) addCORSHeaders(w http.ResponseWriter, r *http.Request) (answered bool) {
 	if len(g.Origins) == 0 {
 		return false
 	}
 	h := w.Header()
-	h.Add("Vary", "Origin") // caches hold one origin's response apart from another's
+	h.Add("Vary", "Origin") // caches must store responses per origin
 	origin := first(r.Header, "Origin")
 	if origin == "" || !slices.Contains(g.Origins, origin) {
 		return false
 	}
-	// Never "*", and never with cookies: the page that was named, with what it sends itself.
+	// Allow this origin only, never "*", and never credentials such as cookies.
 	h["Access-Control-Allow-Origin"] = []string{origin}
 	if r.Method != http.MethodOptions || r.Header["Access-Control-Request-Method"] == nil {
 		h["Access-Control-Expose-Headers"] = exposed
@@ -55,7 +53,7 @@ func (g *Guard) addCORSHeaders(w http.ResponseWriter, r *http.Request) (answered
 	return true
 }
 
-// allowedHeaders are those of the headers a page wants to send that it may.
+// allowedHeaders returns the allowed headers among those that a page wants to send.
 func allowedHeaders(wanted []string) string {
 	var allowed []string
 	for _, list := range wanted {
@@ -69,7 +67,7 @@ func allowedHeaders(wanted []string) string {
 	return strings.Join(allowed, ", ")
 }
 
-// isToken reports whether s can be the name of a header (RFC 9110, 5.6.2).
+// isToken reports whether s, in lower case, is a valid header name (RFC 9110, section 5.6.2).
 func isToken(s string) bool {
 	return s != "" && strings.IndexFunc(s, func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))

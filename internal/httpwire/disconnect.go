@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// hangUp ends the response while its handler runs on, when everything has been sent,
-// and reports whether that could be done. Net/http itself ends a response when the
-// handler returns. It may be called more than once, and at the same time as end.
+// disconnect sends what is queued and ends the response before its handler returns. It
+// reports whether that succeeded. It may be called more than once and concurrently with
+// end.
 func (e *eventStream) disconnect() bool {
 	e.mu.Lock()
 	e.waitSent()
-	if e.ended || !e.started { // without a beginning there is nothing to end: the reader has gone
+	if e.ended || !e.started { // not started: the client has disconnected
 		e.mu.Unlock()
 		return true
 	}
@@ -39,9 +39,8 @@ func (e *eventStream) disconnect() bool {
 	return true
 }
 
-// disconnect ends a response, of which everything has been flushed, from outside of
-// its handler. Over HTTP/1 that takes the connection away from net/http, and over
-// HTTP/2 resets the stream, of which there are many on a connection.
+// closeResponse ends a flushed response while its handler runs. With HTTP/1 it hijacks
+// and closes the connection; with HTTP/2 it resets the stream.
 func closeResponse(w http.ResponseWriter, r *http.Request) bool {
 	rc := http.NewResponseController(w)
 	if r.ProtoMajor > 1 {
@@ -54,7 +53,7 @@ func closeResponse(w http.ResponseWriter, r *http.Request) bool {
 	if err != nil {
 		return false
 	}
-	if r.ProtoAtLeast(1, 1) { // the chunk that ends a body whose length was not known
+	if r.ProtoAtLeast(1, 1) { // write the last chunk of the chunked body
 		_ = conn.SetWriteDeadline(time.Now().Add(disconnectTimeout))
 		_, _ = io.WriteString(conn, "0\r\n\r\n")
 	}
@@ -62,4 +61,5 @@ func closeResponse(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
+// disconnectTimeout is the time-out for writing the end of a response.
 const disconnectTimeout = time.Second

@@ -1,4 +1,5 @@
-// Package httpwire is how messages arrive over HTTP. One [Server] is one endpoint
-// that speaks the stateless era, the sessions of 2025-03-26 to 2025-11-25 and the
-// pair of endpoints of 2024-11-05, behind one guard. [Client] is the other end.
+// Package httpwire is the HTTP binding of the protocol, for servers and clients. A
+// [Server] serves all revisions on one endpoint: stateless requests of 2026-07-28, sessions
+// of 2025-03-26 to 2025-11-25, and the HTTP+SSE pair of 2024-11-05. A [Client] connects to
+// Streamable HTTP servers, a [PairClient] to those of 2024-11-05.
 package httpwire

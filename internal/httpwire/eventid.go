@@ -8,34 +8,36 @@ import (
 	"strings"
 )
 
-// An event of a session's stream has an id: the name of the stream, which nobody can
-// guess, a dot, and the event's number in the stream (2025-11-25, basic/transports,
-// Resumability and Redelivery). Number 0 is where the stream begins. Names are looked
-// up within the session that a request is of, so that an id opens nothing elsewhere.
+// The id of an event consists of the unguessable name of its stream, a dot, and the number
+// of the event in the stream (2025-11-25, basic/transports, Resumability and Redelivery).
+// Number 0 is the beginning of the stream. The server looks up names in the session of the
+// request only.
 
-// A stream's name begins with the method that began it.
+// Kinds of streams. The name of a stream begins with its kind.
 const (
-	kindPost = 'p' // it carries the response to a request, and ends with it
+	kindPost = 'p' // carries the response to a POST request and ends with it
 	kindGet  = 'g' // the session's standalone stream
 )
 
 const (
-	nameBytes = 12 // random, before they are encoded
+	nameBytes = 12 // random bytes before encoding
 	nameLen   = 1 + nameBytes/3*4
 	maxSeqLen = 20 // digits
 )
 
+// newStreamName returns a random name for a stream of this kind.
 func newStreamName(kind byte) string {
 	var random [nameBytes]byte
 	rand.Read(random[:])
 	return string(base64.RawURLEncoding.AppendEncode([]byte{kind}, random[:]))
 }
 
+// appendEventID appends the id of event seq of a stream.
 func appendEventID(dst []byte, stream string, seq uint64) []byte {
 	return strconv.AppendUint(append(append(dst, stream...), '.'), seq, 10)
 }
 
-// parseEventID undoes appendEventID, and takes nothing else.
+// parseEventID reverses appendEventID. It reports false for all other input.
 func parseEventID(id string) (stream string, seq uint64, ok bool) {
 	if len(id) > nameLen+1+maxSeqLen {
 		return "", 0, false
@@ -62,9 +64,9 @@ func appendNumbered(dst []byte, stream string, seq uint64, message []byte) []byt
 	return appendEvent(dst, "", message)
 }
 
-// appendPriming appends an event without a message, which tells from where to resume
-// the stream, and after how long (2025-11-25, basic/transports, Sending Messages to
-// the Server).
+// appendPriming appends an event without a message. It has the id to resume the stream
+// from and the reconnection delay retry in milliseconds (2025-11-25, basic/transports,
+// Sending Messages to the Server).
 func appendPriming(dst []byte, stream string, seq uint64, retry int64) []byte {
 	dst = append(appendEventID(append(dst, "id: "...), stream, seq), "\nretry: "...)
 	return append(strconv.AppendInt(dst, retry, 10), "\ndata: \n\n"...)

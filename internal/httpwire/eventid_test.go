@@ -24,12 +24,11 @@ func TestT13StreamNamesAreUnguessable(t *testing.T) {
 	}
 }
 
-// T12, T13: whatever is made of ids, an id opens the stream that it was made for, in its session,
-// and is read in one way only.
+// T12, T13: an id opens only its own stream in its own session, and has one spelling.
 func FuzzEventID(f *testing.F) {
 	streams := NewStreams(store.NewMemory(store.MemoryOptions{}), slog.New(slog.DiscardHandler))
 	const own, foreign = "principal/session/own/streams", "principal/session/foreign/streams"
-	names := make(map[string][]string) // of the streams of each session
+	names := make(map[string][]string) // names of streams by session
 	for _, group := range []string{own, foreign} {
 		for range 2 {
 			s := streams.add(group, kindPost, nil, nil)
@@ -44,7 +43,7 @@ func FuzzEventID(f *testing.F) {
 				f.Fatal(err)
 			}
 			if len(names[group]) == 2 {
-				s.end() // what is held of it is revived
+				s.end() // find replays its log
 			}
 		}
 	}

@@ -7,18 +7,18 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// exchange is what serving one POST needs, in one piece of memory: on the hot path the
-// allocations weigh as much as what is done with them.
+// exchange is the state of one POST request. It is one struct so that serving a request
+// needs one allocation.
 type exchange struct {
 	message jsonrpc.Message
 	stream  eventStream
 	tracked trackedRequest
-	context detachedContext // of a session's request
-	answer  answerStream    // likewise
+	context detachedContext // for requests of a session
+	answer  answerStream    // for requests of a session
 }
 
-// begin makes the exchange's stream the response to a request, and has it kept alive if
-// the client accepts one, which it reports. It is followed by end.
+// begin makes x.stream the response to r. It reports whether the client accepts event
+// streams; if so, the stream is kept alive. The caller must call end.
 func (s *Server) begin(x *exchange, w http.ResponseWriter, r *http.Request, cancel canceler) (streams bool) {
 	x.stream.w, x.stream.ctx, x.stream.broken = w, r.Context(), cancel
 	x.tracked.cancel = cancel
@@ -29,16 +29,16 @@ func (s *Server) begin(x *exchange, w http.ResponseWriter, r *http.Request, canc
 	return streams
 }
 
+// end sends what is queued and ends the tracking of the request.
 func (s *Server) end(x *exchange) {
 	s.calls.forget(&x.tracked)
 	x.stream.end()
 }
 
-// detached is a context with the values of a request's and the end of the
-// server's. It costs less than one that is made by package context for each
-// request, which calls of sessions would pay for twice.
+// detachedContext has the values of a request's context and the lifetime of the server.
+// It avoids the allocations of package context.
 type detachedContext struct {
-	context.Context // the server's
+	context.Context // cancelled when the server shuts down
 	values          context.Context
 }
 

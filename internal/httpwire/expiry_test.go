@@ -9,9 +9,9 @@ import (
 	"github.com/parley-mcp/parley/auth"
 )
 
-// A pair lives as long as the newest token that it was posted to with, and no stream
-// outlives a token that does not say how long it lives by more than an hour.
-func TestStreamsLiveAsLongAsTheNewestToken(t *testing.T) {
+// A pair ends when the newest token of its requests expires. A stream whose token has no
+// expiry ends after an hour.
+func TestStreamsEndWhenTheNewestTokenExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Server{Auth: &auth.ProtectedResource{}}
 		with := func(life time.Duration) *http.Request {
@@ -37,14 +37,14 @@ func TestStreamsLiveAsLongAsTheNewestToken(t *testing.T) {
 			}
 			<-e.expired()
 			if got := time.Since(begin); got != tc.want {
-				t.Errorf("%v: it ended after %v, want %v", tc.tokens, got, tc.want)
+				t.Errorf("%v: the stream ended after %v, want %v", tc.tokens, got, tc.want)
 			}
 			e.stop()
 		}
 		open := (&Server{}).expiryOf(with(time.Minute))
 		open.extend(with(time.Minute))
 		if open.expired() != nil {
-			t.Error("without authorization something expires")
+			t.Error("a stream expires without authorization")
 		}
 		open.stop()
 	})

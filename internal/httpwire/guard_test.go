@@ -15,7 +15,7 @@ var (
 	onUnix      = &net.UnixAddr{Name: "/run/s", Net: "unix"}
 )
 
-// asked is a request as it comes in on a local address; nil if that is not known.
+// asked returns a request that came in on a local address, or on an unknown one if that is nil.
 func asked(method string, local net.Addr, host string, header ...string) *http.Request {
 	r := httptest.NewRequest(method, "/", nil)
 	r.Host = host
@@ -35,8 +35,8 @@ func status(no *rejection) int {
 	return no.status
 }
 
-// T3: what comes over the loopback interface names that interface, or it comes from
-// a page whose host was made to resolve to it.
+// T3: a request over the loopback interface must have a Host that names the interface.
+// Other names can come from a page after DNS rebinding.
 func TestT3HostIsCheckedOnTheLoopbackInterface(t *testing.T) {
 	for host, want := range map[string]int{
 		"localhost": 200, "localhost:8080": 200, "LOCALHOST:8080": 200,
@@ -49,7 +49,7 @@ func TestT3HostIsCheckedOnTheLoopbackInterface(t *testing.T) {
 		"127.0.0.1.evil.example":    403,
 		"localhost.evil.example":    403,
 		"evil.example.localhost":    403,
-		"localhost.":                403, // no client of ours writes it so
+		"localhost.":                403, // clients send no trailing dot
 		"127.0.0.1.":                403,
 		"127.1":                     403,
 		"0.0.0.0:8080":              403,
@@ -76,7 +76,7 @@ func TestT3HostIsCheckedOnTheLoopbackInterface(t *testing.T) {
 	}
 }
 
-func TestT3OtherInterfacesAnswerToAnyHostUnlessToldOtherwise(t *testing.T) {
+func TestT3HostIsCheckedOnOtherInterfacesIfConfigured(t *testing.T) {
 	for _, local := range []net.Addr{onNetwork, onUnix, &net.UDPAddr{IP: net.IPv4(192, 0, 2, 1)}} {
 		for _, host := range []string{"example.com", "192.0.2.1:8080", "whatever:1", ""} {
 			var g Guard
@@ -101,15 +101,15 @@ func TestT3OtherInterfacesAnswerToAnyHostUnlessToldOtherwise(t *testing.T) {
 func TestT1T2OriginIsChecked(t *testing.T) {
 	const host = "127.0.0.1:8080"
 	for origin, want := range map[string]int{
-		"http://127.0.0.1:8080":   200, // its own
-		"http://127.0.0.1":        200, // this machine's own pages
+		"http://127.0.0.1:8080":   200, // the server's own origin
+		"http://127.0.0.1":        200, // pages of this machine
 		"http://localhost:3000":   200,
 		"https://LOCALHOST":       200,
 		"http://[::1]:8080":       200,
 		"https://app.example":     200, // allowed
 		"https://app.example:444": 403,
 		"http://app.example":      403,
-		"https://APP.example":     403, // browsers write origins one way
+		"https://APP.example":     403, // browsers send lower case only
 
 		"":                                      403,
 		"null":                                  403,
@@ -152,8 +152,8 @@ func TestT1T2OriginIsChecked(t *testing.T) {
 	}
 }
 
-// Where a server answers to any name, a page of any name could be its own: the attack
-// is just that.
+// On a server that allows any Host, an equal Host and Origin prove nothing: DNS rebinding
+// makes them equal.
 func TestT1SameOriginCountsForKnownHostsOnly(t *testing.T) {
 	for _, tc := range []struct {
 		hosts        []string
@@ -165,7 +165,7 @@ func TestT1SameOriginCountsForKnownHostsOnly(t *testing.T) {
 		{nil, onNetwork, "192.0.2.1:8080", "http://192.0.2.1:8080", 200}, // an address cannot be rebound
 		{nil, onNetwork, "[2001:db8::1]:8080", "http://[2001:db8::1]:8080", 200},
 		{nil, onNetwork, "192.0.2.1:8080", "http://192.0.2.1:9090", 403},
-		{nil, onNetwork, "192.0.2.1:8080", "http://localhost:8080", 403}, // another machine's
+		{nil, onNetwork, "192.0.2.1:8080", "http://localhost:8080", 403}, // pages of the client's machine
 		{[]string{"example.com"}, onNetwork, "example.com", "https://example.com", 200},
 		{[]string{"example.com"}, onNetwork, "example.com:8443", "https://example.com:8443", 200},
 		{[]string{"example.com"}, onNetwork, "example.com", "https://evil.example", 403},
@@ -179,7 +179,7 @@ func TestT1SameOriginCountsForKnownHostsOnly(t *testing.T) {
 	}
 }
 
-func TestT1SeveralOriginsAreNone(t *testing.T) {
+func TestT1SeveralOriginHeadersAreRejected(t *testing.T) {
 	var g Guard
 	r := asked(http.MethodGet, onLoopback4, "localhost", "Origin", "http://localhost", "Origin", "http://localhost")
 	if got := status(g.check(r)); got != http.StatusForbidden {
@@ -187,9 +187,8 @@ func TestT1SeveralOriginsAreNone(t *testing.T) {
 	}
 }
 
-// A picture on a page, or a link to another site, makes a browser send a GET without
-// an Origin.
-func TestT1RequestsOfOtherSitesWithoutAnOriginAreRefused(t *testing.T) {
+// An image on a page or a link makes a browser send a GET without an Origin header.
+func TestT1CrossSiteRequestsWithoutOriginAreRejected(t *testing.T) {
 	for site, want := range map[string]int{"cross-site": 403, "same-site": 403, "": 403, "same-origin": 200, "none": 200} {
 		var g Guard
 		r := asked(http.MethodGet, onLoopback4, "localhost")
@@ -197,15 +196,15 @@ func TestT1RequestsOfOtherSitesWithoutAnOriginAreRefused(t *testing.T) {
 		if got := status(g.check(r)); got != want {
 			t.Errorf("Sec-Fetch-Site %q: %d, want %d", site, got, want)
 		}
-		r.Header["Origin"] = []string{"http://localhost"} // says it better
+		r.Header["Origin"] = []string{"http://localhost"} // takes precedence
 		if got := status(g.check(r)); got != http.StatusOK {
 			t.Errorf("Sec-Fetch-Site %q with an allowed Origin: %d", site, got)
 		}
 	}
 }
 
-// What is not JSON by its own word is what a form of any page can send.
-func TestPostedContentIsJSON(t *testing.T) {
+// A form on any page can send a body of a type other than JSON.
+func TestPostRequiresJSON(t *testing.T) {
 	for contentType, want := range map[string]int{
 		"application/json": 200, "application/json; charset=utf-8": 200, "application/json;charset=UTF-8": 200, "APPLICATION/JSON": 200, "application/json;": 200,
 		"application/json; charset=latin1": 415, "application/jsonp": 415, "text/plain": 415, "": 415, "application/x-www-form-urlencoded": 415,
@@ -221,48 +220,17 @@ func TestPostedContentIsJSON(t *testing.T) {
 	}
 	var g Guard
 	if got := status(g.check(asked(http.MethodPost, onLoopback4, "localhost"))); got != http.StatusUnsupportedMediaType {
-		t.Errorf("without: %d", got)
+		t.Errorf("no Content-Type: %d", got)
 	}
 	if got := status(g.check(asked(http.MethodPost, onLoopback4, "localhost", "Content-Type", "application/json", "Content-Type", "text/plain"))); got != http.StatusUnsupportedMediaType {
-		t.Errorf("two of them: %d", got)
+		t.Errorf("two Content-Type headers: %d", got)
 	}
 	if got := status(g.check(asked(http.MethodGet, onLoopback4, "localhost"))); got != http.StatusOK {
-		t.Errorf("GET needs none: %d", got)
+		t.Errorf("GET without Content-Type: %d", got)
 	}
 }
 
-func TestAcceptIsReadAsHTTPHasIt(t *testing.T) {
-	for accept, want := range map[string]struct{ json, stream bool }{
-		"application/json, text/event-stream": {true, true},
-		"text/event-stream":                   {false, true},
-		"application/json":                    {true, false},
-		"*/*":                                 {true, true},
-		"text/*":                              {false, true},
-		"APPLICATION/JSON;q=0.9 , Text/Event-Stream": {true, true},
-		"application/json;q=0, */*;q=0.1":            {true, true}, // by range; we do not weigh
-		"text/event-stream;q=0":                      {false, false},
-		"text/event-stream; q=0.000":                 {false, false},
-		"text/html":                                  {false, false},
-		"":                                           {false, false},
-		"application/jsonx":                          {false, false},
-	} {
-		h := http.Header{"Accept": {accept}}
-		if got := accepts(h, "application/json"); got != want.json {
-			t.Errorf("%q accepts JSON: %v", accept, got)
-		}
-		if got := accepts(h, "text/event-stream"); got != want.stream {
-			t.Errorf("%q accepts event streams: %v", accept, got)
-		}
-	}
-	if h := (http.Header{}); !accepts(h, "application/json") || !accepts(h, "text/event-stream") {
-		t.Error("without the header everything is accepted")
-	}
-	if h := (http.Header{"Accept": {"application/json", "text/event-stream"}}); !accepts(h, "text/event-stream") {
-		t.Error("the second of two headers is not read")
-	}
-}
-
-func TestTextOfAPeerIsQuoted(t *testing.T) {
+func TestQuoteReplacesControlCharacters(t *testing.T) {
 	long := make([]byte, 1000)
 	for i := range long {
 		long[i] = 'a'
@@ -280,7 +248,7 @@ func TestTextOfAPeerIsQuoted(t *testing.T) {
 	}
 }
 
-func TestAddressOfIPv6IsItsNetwork(t *testing.T) {
+func TestAddressOfIPv6ClientIsItsNetwork(t *testing.T) {
 	for remote, want := range map[string]string{
 		"192.0.2.1:1234":             "192.0.2.1",
 		"[::ffff:192.0.2.1]:1234":    "192.0.2.1",
@@ -307,8 +275,8 @@ func FuzzOriginHost(f *testing.F) {
 		if g.check(r) != nil {
 			return
 		}
-		// A second reading, of bytes: the scheme, then nothing but a name of this interface
-		// and a port.
+		// A second implementation, on bytes: a scheme, a name of the loopback interface and
+		// an optional port.
 		rest := origin
 		for _, scheme := range []string{"http://", "https://"} {
 			if len(rest) >= len(scheme) && equalFold(rest[:len(scheme)], scheme) {
@@ -348,14 +316,14 @@ func isLoopbackHostPort(s string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// lastColon is the index of the colon before a port, or -1.
+// lastColon returns the index of the colon before a port, or -1.
 func lastColon(s string) int {
 	for i := len(s) - 1; i >= 0; i-- {
 		switch s[i] {
 		case ']':
 			return -1
 		case ':':
-			for j := range i { // another one: it is part of an address
+			for j := range i { // a second colon: part of an IPv6 address
 				if s[j] == ':' && s[0] != '[' {
 					return -1
 				}

@@ -11,7 +11,7 @@ import (
 )
 
 // The first five are the examples of the specification (Value Encoding).
-func TestU1HeaderValuesAreEncodedWhereTheyMustBe(t *testing.T) {
+func TestU1HeaderValuesAreEncodedIfNecessary(t *testing.T) {
 	for text, want := range map[string]string{
 		"us-west1":           "us-west1",
 		"Hello, 世界":          "=?base64?SGVsbG8sIOS4lueVjA==?=",
@@ -40,7 +40,7 @@ func TestU1HeaderValuesAreEncodedWhereTheyMustBe(t *testing.T) {
 }
 
 // T17: the markers are case-sensitive, and base64 is strict.
-func TestT17MalformedHeaderValuesAreRefused(t *testing.T) {
+func TestT17MalformedHeaderValuesAreRejected(t *testing.T) {
 	for _, value := range []string{
 		"=?base64?SGVsbG8?=",     // no padding
 		"=?base64?SGVs!!!bG8=?=", // not base64
@@ -56,7 +56,7 @@ func TestT17MalformedHeaderValuesAreRefused(t *testing.T) {
 	}
 	for _, literal := range []string{"SGVsbG8=", "=?base64?SGVsbG8=", "=?Base64?SGVsbG8=?=", "SGVsbG8=?=", "=?base64?="} {
 		if got, ok := decodeHeader(literal); !ok || got != literal {
-			t.Errorf("%q is decoded as %q, %v; it is no encoding", literal, got, ok)
+			t.Errorf("%q is decoded as %q, %v; want the literal", literal, got, ok)
 		}
 	}
 	if got, ok := decodeHeader("=?base64??="); !ok || got != "" {
@@ -76,21 +76,21 @@ func FuzzHeaderValueCodec(f *testing.F) {
 		// RFC 9110, 5.5: visible ASCII, with spaces and tabs inside only.
 		for i := range len(value) {
 			if c := value[i]; c > 0x7E || c < 0x20 && c != '\t' {
-				t.Fatalf("%q holds the byte %#x", value, c)
+				t.Fatalf("%q contains the byte %#x", value, c)
 			}
 		}
 		if strings.Trim(value, " \t") != value {
-			t.Errorf("%q would lose its ends", value)
+			t.Errorf("%q has white space at its ends", value)
 		}
 		if decoded, ok := decodeHeader(text); ok && utf8.ValidString(decoded) {
 			if again, ok := decodeHeader(encodeHeader(decoded)); !ok || again != decoded {
-				t.Errorf("%q means %q, which does not survive: %q, %v", text, decoded, again, ok)
+				t.Errorf("%q decodes to %q, which does not round-trip: %q, %v", text, decoded, again, ok)
 			}
 		}
 	})
 }
 
-func TestStatusFollowsTheErrorsThatTheTransportNames(t *testing.T) {
+func TestStatusDependsOnTheErrorCode(t *testing.T) {
 	for code, want := range map[int64]int{
 		jsonrpc.CodeParseError:     http.StatusBadRequest,
 		jsonrpc.CodeInvalidRequest: http.StatusBadRequest,

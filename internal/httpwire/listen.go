@@ -15,9 +15,9 @@ import (
 
 const headerLastEventID = "Last-Event-Id"
 
-// getStream is a GET within a session: for its standalone stream, or for any of its
-// streams that is to go on where the client has lost it (2025-11-25, basic/transports,
-// Resumability and Redelivery).
+// getStream serves a GET request of a session. It starts the standalone stream or, with a
+// Last-Event-ID header, resumes a stream (2025-11-25, basic/transports, Resumability and
+// Redelivery).
 func (s *Server) getStream(w http.ResponseWriter, r *http.Request, id string) {
 	live, ok := s.open(w, r, id, jsonrpc.ID{})
 	if !ok {
@@ -36,8 +36,8 @@ func (s *Server) getStream(w http.ResponseWriter, r *http.Request, id string) {
 	s.listen(ctx, live, conn, s.expiryOf(r))
 }
 
-// listen begins the session's standalone stream, which keeps live for as long as its
-// client may come back.
+// listen starts and serves the standalone stream of a session. The stream keeps live open
+// while the client can resume it.
 func (s *Server) listen(ctx context.Context, live *legacy.StoredSession, conn *eventStream, expiry *expiry) {
 	f := &feed{live: live}
 	f.taken, f.notifications = live.Stream()
@@ -59,11 +59,11 @@ func (s *Server) listen(ctx context.Context, live *legacy.StoredSession, conn *e
 	}
 }
 
-// resume has one of the session's streams go on.
+// resume serves a stream of the session after the event named by the Last-Event-ID values.
 func (s *Server) resume(w http.ResponseWriter, r *http.Request, live *legacy.StoredSession, conn *eventStream, last []string) {
 	name, seq, ok := parseEventID(last[0])
 	if !ok || len(last) > 1 {
-		rejectInvalid(w, jsonrpc.ID{}, "the Last-Event-ID header is not an id of this session's events: send it as it came, or not at all")
+		rejectInvalid(w, jsonrpc.ID{}, "the Last-Event-ID header must be the id of an event of this session")
 		return
 	}
 	stream, err := s.Streams.find(r.Context(), groupOf(live.Key()), name, seq)
@@ -82,23 +82,23 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request, live *legacy.Sto
 	s.serveStream(conn.ctx, live, stream, conn, connDone, s.expiryOf(r))
 }
 
-// cannotResume answers a client that asks for what is not to be had. It is not told
-// 404, which would say that its session has ended.
+// cannotResume rejects a request to resume a stream. The status is never 404, which means
+// that the session has ended.
 func (s *Server) cannotResume(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, errUnknownEvent):
-		rejectInvalid(w, jsonrpc.ID{}, "the Last-Event-ID header names no event that this session has, or holds still")
+		rejectInvalid(w, jsonrpc.ID{}, "the Last-Event-ID header must name an event of this session that is still stored")
 	case errors.Is(err, store.ErrPurged):
-		reject(w, http.StatusGone, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "events that followed the one in the Last-Event-ID header are no longer held: the stream cannot be resumed without a gap"})
-	case r.Context().Err() != nil: // nobody is there
+		reject(w, http.StatusGone, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "cannot resume the stream: events after the Last-Event-ID are no longer stored"})
+	case r.Context().Err() != nil: // the client has disconnected
 	default:
 		s.Logger.ErrorContext(r.Context(), "event store failed", "error", err)
-		reject(w, http.StatusServiceUnavailable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "held events are unavailable"})
+		reject(w, http.StatusServiceUnavailable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "event store unavailable: retry later"})
 	}
 }
 
-// attend serves a connection of a stream until either ends, or another connection
-// takes over. It needs no goroutine but the request's.
+// serveStream serves a connection of a stream until either ends or another connection
+// takes over. It starts no goroutine.
 func (s *Server) serveStream(ctx context.Context, live *legacy.StoredSession, stream *sessionStream, conn *eventStream, connDone <-chan struct{}, expiry *expiry) {
 	defer expiry.stop()
 	tick := time.NewTicker(s.KeepAlive)
@@ -139,9 +139,9 @@ func (s *Server) serveStream(ctx context.Context, live *legacy.StoredSession, st
 	}
 }
 
-// beat keeps a stream alive that would be silent: by a ping that its client has to
-// answer, where it may carry one, or by a comment. The error says why the stream is of no
-// more use; it is a *call.SilentError if that is the client's silence.
+// sendKeepAlive sends a ping if own is set and pings are enabled, and otherwise a comment.
+// own means that the stream may carry requests of the server. The error is a
+// *call.SilentError if the client does not answer pings, or that of conn.
 func (s *Server) sendKeepAlive(ctx context.Context, own bool, pinger *legacy.Pinger, conn *eventStream) error {
 	if !own || !s.Ping {
 		return conn.comment()
@@ -149,29 +149,30 @@ func (s *Server) sendKeepAlive(ctx context.Context, own bool, pinger *legacy.Pin
 	ping, lost := pinger.Next(ctx)
 	switch {
 	case lost != nil:
-		s.Logger.Warn("a client does not answer any more", "error", lost)
+		s.Logger.Warn("client does not answer pings", "error", lost)
 		return lost
 	case ping == nil:
 		return conn.comment()
 	}
-	// Not one of the events that are held: whoever comes back later is asked anew.
+	// Do not log the ping: a client that resumes the stream later gets a new one.
 	return conn.write(ctx, func(dst []byte) []byte { return appendEvent(dst, "", ping) })
 }
 
+// isSilent reports whether err means that the client does not answer pings.
 func isSilent(err error) bool {
 	var silent *call.SilentError
 	return errors.As(err, &silent)
 }
 
-// tell tells the client of a session what has changed. The context is not that of a
-// connection: what has been taken is said, or held.
+// sendNotifications sends and logs the queued notifications. ctx must not be that of a
+// connection, since notifications taken from the queue must be logged.
 func (s *sessionStream) sendNotifications(ctx context.Context) {
 	for _, notification := range s.feed.notifications.Take() {
 		_ = s.send(ctx, notification, entryMessage)
 	}
 }
 
-// deliver tells the client of a pair what there is to say.
+// writeNotifications sends the queued notifications on the event stream of a pair.
 func writeNotifications(stream *eventStream, notifications *legacy.NotificationQueue) error {
 	for _, notification := range notifications.Take() {
 		if err := stream.Write(stream.ctx, notification); err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestU4AStreamIsReopenedAfterThePauseThatTheServerWants(t *testing.T) {
+func TestU4ReconnectWaitsForTheRetryDelay(t *testing.T) {
 	for _, tc := range []struct {
 		stream string
 		want   time.Duration
@@ -28,9 +28,9 @@ func TestU4AStreamIsReopenedAfterThePauseThatTheServerWants(t *testing.T) {
 			}
 			begin := time.Now()
 			if !r.broke(t.Context(), events) || time.Since(begin) != tc.want {
-				t.Errorf("%q: opened again after %v, want %v", tc.stream, time.Since(begin), tc.want)
+				t.Errorf("%q: reconnected after %v, want %v", tc.stream, time.Since(begin), tc.want)
 			}
-			// A connection that could not be made at all says nothing of a pause.
+			// A failed connection does not change the delay.
 			begin = time.Now()
 			if !r.broke(t.Context(), nil) || time.Since(begin) != tc.want {
 				t.Errorf("%q: tried again after %v, want %v", tc.stream, time.Since(begin), tc.want)
@@ -38,7 +38,7 @@ func TestU4AStreamIsReopenedAfterThePauseThatTheServerWants(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			if r.broke(ctx, nil) {
-				t.Errorf("%q: opened again after the end", tc.stream)
+				t.Errorf("%q: reconnected after the context ended", tc.stream)
 			}
 		})
 	}
