@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestT5EndpointIsOfTheStreamsOrigin(t *testing.T) {
+func TestT5EndpointMustHaveTheOriginOfTheStream(t *testing.T) {
 	stream, err := url.Parse("https://example.com:8443/a/sse")
 	if err != nil {
 		t.Fatal(err)

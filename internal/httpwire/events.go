@@ -15,38 +15,40 @@ import (
 
 const (
 	writeTimeout = 30 * time.Second // for one write to an event stream
-	maxQueued    = 1 << 20          // bytes that wait for a slow reader before whoever writes does
-	maxSpare     = 64 << 10         // bytes of a buffer that an open stream keeps
+	maxQueued    = 1 << 20          // queued bytes above which Write waits for the reader
+	maxSpare     = 64 << 10         // limit of the buffer that an open stream keeps, in bytes
 )
 
 var eventStreamType = []string{"text/event-stream"}
 
-// eventStream is the response to one request, made an event stream when the first
-// message is written to it. Whoever writes only queues: a goroutine that lives as
-// long as there is something to write takes what has gathered and sends it with
-// one flush. Safe for concurrent use until end.
+// eventStream is the response to one request. It becomes an event stream with the first
+// message that is written. Writing adds to a queue; a goroutine that runs while the queue
+// has content sends it with one write and one flush. An eventStream is safe for concurrent
+// use until end.
 type eventStream struct {
 	w   http.ResponseWriter
-	ctx context.Context // when it ends, the reader is gone
-	// broken is cancelled when writing fails. If it is nil, that the reader is gone is
-	// nobody's fault and changes nothing: what is written from then on is dropped.
+	ctx context.Context // ends when the client disconnects
+	// broken is cancelled when a write fails. If broken is nil, Write drops messages after
+	// a failure and returns no error.
 	broken canceler
-	answer *answerStream // to a session's request, that this is the connection of; else nil
+	answer *answerStream // the response to a request of a session that uses this stream as its connection; may be nil
 
 	mu      sync.Mutex
 	started bool
-	ended   bool // the ResponseWriter is not ours any more
+	ended   bool // w must no longer be used
 	queue   []byte
-	spare   []byte        // the buffer that the queue swaps with
-	idle    chan struct{} // closed when the sending goroutine has ended; nil when there is none
-	drained chan struct{} // closed when the queue has been taken; nil when nobody waits
+	spare   []byte        // swapped with queue by send
+	idle    chan struct{} // closed when the goroutine that runs send ends; nil if none runs
+	drained chan struct{} // closed when send takes the queue; nil if no writer waits
 	err     error
 	unwatch func() bool // stops watching ctx; nil until started
 }
 
 var _ rpc.Stream = (*eventStream)(nil)
 
-// Write queues one message as an event. It waits while too much is queued.
+// Write queues one message as an event. It waits while more than maxQueued bytes are
+// queued. It does not retain msg. The error is the cause of ctx or the reason why nothing
+// more can be sent.
 func (e *eventStream) Write(ctx context.Context, msg []byte) error {
 	err := e.write(ctx, func(dst []byte) []byte { return appendEvent(dst, "", msg) })
 	if err != nil && e.broken == nil && e.Broken() != nil {
@@ -55,7 +57,7 @@ func (e *eventStream) Write(ctx context.Context, msg []byte) error {
 	return err
 }
 
-// Broken returns why nothing reaches the reader any more, or nil.
+// Broken returns the error that broke the connection to the client, or nil.
 func (e *eventStream) Broken() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -65,14 +67,14 @@ func (e *eventStream) Broken() error {
 	return e.err
 }
 
-// comment writes a line that carries no event, which shows whoever is in between
-// that the stream is alive.
+// comment queues a comment, which shows the client and proxies that the stream is alive.
 func (e *eventStream) comment() error {
 	return e.write(e.ctx, appendComment)
 }
 
 func appendComment(dst []byte) []byte { return append(dst, ":\n\n"...) }
 
+// write queues the event that encode appends. See Write.
 func (e *eventStream) write(ctx context.Context, encode func(dst []byte) []byte) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -83,14 +85,14 @@ func (e *eventStream) write(ctx context.Context, encode func(dst []byte) []byte)
 	return nil
 }
 
-// await waits while too much is queued, or until nothing can be sent any more.
+// await waits until a write would not wait. The error is as in Write.
 func (e *eventStream) await(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.waitCapacity(ctx)
 }
 
-// enqueue queues however much is queued already, unless nothing can be sent any more.
+// enqueue queues an event without waiting. It does nothing if the stream is broken.
 func (e *eventStream) enqueue(encode func(dst []byte) []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -99,8 +101,8 @@ func (e *eventStream) enqueue(encode func(dst []byte) []byte) {
 	}
 }
 
-// wait waits while too much is queued. It is called with mu held, which it lets go of
-// meanwhile. The error is the context's, or why nothing can be sent any more.
+// waitCapacity waits while more than maxQueued bytes are queued. The caller holds mu,
+// which is unlocked while waiting. The error is as in Write.
 func (e *eventStream) waitCapacity(ctx context.Context) error {
 	for e.err == nil && len(e.queue) > maxQueued {
 		if e.drained == nil {
@@ -119,7 +121,7 @@ func (e *eventStream) waitCapacity(ctx context.Context) error {
 	return e.check()
 }
 
-// check returns why nothing can be sent any more, or nil. It is called with mu held.
+// check returns the reason why nothing more can be sent, or nil. The caller holds mu.
 func (e *eventStream) check() error {
 	if e.err == nil && e.ctx.Err() != nil {
 		e.fail(context.Cause(e.ctx))
@@ -127,7 +129,8 @@ func (e *eventStream) check() error {
 	return e.err
 }
 
-// push queues. It is called with mu held and err nil.
+// push queues an event and starts the stream and the sending goroutine if necessary. The
+// caller holds mu, and err is nil.
 func (e *eventStream) push(encode func(dst []byte) []byte) {
 	if !e.started {
 		e.start()
@@ -142,8 +145,8 @@ func (e *eventStream) push(encode func(dst []byte) []byte) {
 	}
 }
 
-// start sends the header of an event stream, if that has not happened. It is
-// called with mu held.
+// start sends the header of an event stream unless it was sent before. The caller holds
+// mu.
 func (e *eventStream) start() {
 	if e.started {
 		return
@@ -158,7 +161,7 @@ func (e *eventStream) start() {
 	e.unwatch = context.AfterFunc(e.ctx, e.abandon)
 }
 
-// open makes the response an event stream, without any event yet.
+// open starts the event stream without an event.
 func (e *eventStream) open() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -167,9 +170,8 @@ func (e *eventStream) open() {
 	}
 }
 
-// keepAlive writes a comment if nothing else is under way, so that nobody in between
-// takes a call that takes long for a connection that is dead. The first one makes the
-// response an event stream.
+// keepAlive queues a comment if the queue is empty, so that proxies do not close the
+// connection of a slow call. It starts the event stream.
 func (e *eventStream) keepAlive() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -178,7 +180,7 @@ func (e *eventStream) keepAlive() {
 	}
 }
 
-// send writes what is queued until nothing is.
+// send writes the queue until it is empty or a write fails.
 func (e *eventStream) send(idle chan struct{}) {
 	defer close(idle)
 	rc := http.NewResponseController(e.w)
@@ -195,7 +197,7 @@ func (e *eventStream) send(idle chan struct{}) {
 			close(e.drained)
 			e.drained = nil
 		}
-		_ = rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // not every ResponseWriter has one
+		_ = rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // not all ResponseWriters support it
 		e.mu.Unlock()
 
 		err := flush(e.w, rc, chunk)
@@ -211,12 +213,12 @@ func (e *eventStream) send(idle chan struct{}) {
 	}
 }
 
-// flush writes a chunk. A ResponseWriter that cannot flush sends it later; one that
-// panics is somebody else's, and must not take the process with it.
+// flush writes and flushes a chunk. A ResponseWriter without Flush sends the chunk later.
+// A panic of the ResponseWriter becomes an error, since it would end the process.
 func flush(w http.ResponseWriter, rc *http.ResponseController, chunk []byte) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("the ResponseWriter panicked: %v", v)
+			err = fmt.Errorf("panic in ResponseWriter: %v", v)
 		}
 	}()
 	if _, err := w.Write(chunk); err != nil {
@@ -228,7 +230,7 @@ func flush(w http.ResponseWriter, rc *http.ResponseController, chunk []byte) (er
 	return nil
 }
 
-// fail is called with mu held.
+// fail breaks the stream with err. The caller holds mu.
 func (e *eventStream) fail(err error) {
 	e.err, e.queue = err, nil
 	if e.drained != nil {
@@ -240,10 +242,10 @@ func (e *eventStream) fail(err error) {
 	}
 }
 
-// abandon is called when the reader is gone: nothing more must be sent to it.
+// abandon is called when the client disconnects.
 func (e *eventStream) abandon() { e.interrupt(context.Cause(e.ctx)) }
 
-// interrupt drops what is queued and ends what is being written.
+// interrupt breaks the stream with err: it drops the queue and aborts the current write.
 func (e *eventStream) interrupt(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -256,8 +258,8 @@ func (e *eventStream) interrupt(err error) {
 	_ = http.NewResponseController(e.w).SetWriteDeadline(time.Unix(1, 0))
 }
 
-// claim keeps the stream from being started, and reports whether it has been
-// already. If it has not, the ResponseWriter is the caller's.
+// claim prevents the stream from starting, unless it has already started, which it
+// reports. If it reports false, only the caller uses the ResponseWriter from then on.
 func (e *eventStream) claim() (started bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -267,8 +269,8 @@ func (e *eventStream) claim() (started bool) {
 	return e.started
 }
 
-// end waits until everything is sent. Nothing is written afterwards: the
-// ResponseWriter dies with the handler. It may be called more than once.
+// end waits until the queue is sent. Afterwards the stream does not use the
+// ResponseWriter, so the HTTP handler may return. end may be called more than once.
 func (e *eventStream) end() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -282,13 +284,13 @@ func (e *eventStream) end() {
 	}
 	e.ended = true
 	e.unwatch()
-	if e.ctx.Err() == nil { // the connection may serve another request, at any time
+	if e.ctx.Err() == nil { // the connection may serve another request
 		_ = http.NewResponseController(e.w).SetWriteDeadline(deadlineOf(e.ctx))
 	}
 }
 
-// settle waits until nothing is being sent. It is called with mu held, which it lets
-// go of meanwhile.
+// waitSent waits until no goroutine sends. The caller holds mu, which is unlocked while
+// waiting.
 func (e *eventStream) waitSent() {
 	for e.idle != nil {
 		idle := e.idle
@@ -298,8 +300,8 @@ func (e *eventStream) waitSent() {
 	}
 }
 
-// deadlineOf is what the program itself wants as the deadline of a response: none,
-// or what it has set for its server.
+// deadlineOf returns the write deadline that the http.Server of the request asks for. It
+// is zero if there is none.
 func deadlineOf(ctx context.Context) time.Time {
 	if s, ok := ctx.Value(http.ServerContextKey).(*http.Server); ok && s.WriteTimeout > 0 {
 		return time.Now().Add(s.WriteTimeout)
@@ -307,9 +309,8 @@ func deadlineOf(ctx context.Context) time.Time {
 	return time.Time{}
 }
 
-// appendEvent appends one server-sent event. Message is one line, as everything
-// that we encode is; what has line breaks all the same is sent as several data
-// lines, which the reader joins again.
+// appendEvent appends one server-sent event. A message with line breaks becomes several
+// data lines, which the reader joins with LF.
 func appendEvent(dst []byte, name string, message []byte) []byte {
 	if name != "" {
 		dst = append(append(append(dst, "event: "...), name...), '\n')

@@ -16,8 +16,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 )
 
-// reader is a ResponseWriter as a connection to some reader is: it can be slow, and
-// be gone.
+// reader is a ResponseWriter whose client can be slow and can disconnect.
 type reader struct {
 	header http.Header
 
@@ -26,15 +25,15 @@ type reader struct {
 	writes    [][]byte
 	flushes   int
 	deadlines []time.Time
-	fail      error         // what Write returns
-	slow      chan struct{} // Write waits for it, or for the deadline
+	fail      error         // the error of Write
+	slow      chan struct{} // Write waits until it is closed or the deadline is over
 	expired   chan struct{} // closed when the deadline is in the past
 	panics    bool
 }
 
 func newReader() *reader { return &reader{header: make(http.Header), expired: make(chan struct{})} }
 
-// slowReader takes nothing until its channel is closed.
+// slowReader returns a reader whose Write blocks until slow is closed.
 func slowReader() *reader {
 	r := newReader()
 	r.slow = make(chan struct{})
@@ -116,7 +115,7 @@ func TestEventStreamBeginsWithTheFirstMessage(t *testing.T) {
 	w.header.Set("Content-Length", "7")
 	e := &eventStream{w: w, ctx: t.Context()}
 	if w.begun() != 0 {
-		t.Error("it has begun by itself")
+		t.Error("the response has begun without a message")
 	}
 	if err := e.Write(t.Context(), []byte(`{"a":1}`)); err != nil {
 		t.Fatal(err)
@@ -125,7 +124,7 @@ func TestEventStreamBeginsWithTheFirstMessage(t *testing.T) {
 	if got := w.text(); got != "data: {\"a\":1}\n\n" || w.begun() != 200 {
 		t.Errorf("%d, %q", w.begun(), got)
 	}
-	// T23: proxies are told not to hold events back.
+	// T23: headers tell proxies not to buffer events.
 	for name, want := range map[string]string{"Content-Type": "text/event-stream", "X-Accel-Buffering": "no", "Cache-Control": "no-cache, no-transform", "Content-Length": ""} {
 		if got := w.header.Get(name); got != want {
 			t.Errorf("%s: %q", name, got)
@@ -133,8 +132,8 @@ func TestEventStreamBeginsWithTheFirstMessage(t *testing.T) {
 	}
 }
 
-// What gathers while the reader is busy goes out in one write, in order.
-func TestEventsCoalesceInOrder(t *testing.T) {
+// Events that are queued during a write are sent with one write, in order.
+func TestQueuedEventsAreSentInOneWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := slowReader()
 		e := &eventStream{w: w, ctx: t.Context()}
@@ -145,7 +144,7 @@ func TestEventsCoalesceInOrder(t *testing.T) {
 			}
 			fmt.Fprintf(&want, "data: %d\n\n", i)
 			if i == 0 {
-				synctest.Wait() // the first is being written
+				synctest.Wait() // the first event is being written
 			}
 		}
 		close(w.slow)
@@ -159,9 +158,9 @@ func TestEventsCoalesceInOrder(t *testing.T) {
 	})
 }
 
-// A reader that takes nothing holds up whoever writes to it, beyond a megabyte; the
-// end of the call, or its coming back, lets them go.
-func TestSlowReaderHoldsUpItsWriter(t *testing.T) {
+// Write waits when a megabyte is queued for a slow reader, until the reader continues or
+// the context ends.
+func TestWriteWaitsForSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := slowReader()
 		e := &eventStream{w: w, ctx: t.Context()}
@@ -171,7 +170,7 @@ func TestSlowReaderHoldsUpItsWriter(t *testing.T) {
 		if err := e.Write(ctx, message); err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait() // it is on its way
+		synctest.Wait() // the first event is being written
 		go func() {
 			for {
 				if err := e.Write(ctx, message); err != nil {
@@ -204,8 +203,8 @@ func TestSlowReaderHoldsUpItsWriter(t *testing.T) {
 	})
 }
 
-// T20: in the stateless era a reader who is gone has cancelled.
-func TestT20BrokenReaderCancels(t *testing.T) {
+// T20: in the modern era, a disconnect cancels the request.
+func TestT20DisconnectCancelsModernRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newReader()
 		w.fail = io.ErrClosedPipe
@@ -225,9 +224,9 @@ func TestT20BrokenReaderCancels(t *testing.T) {
 	})
 }
 
-// T21: in a session a reader who is gone has not cancelled. Reports go nowhere, and
-// the handler that makes them need not know.
-func TestT21BrokenReaderOfASessionChangesNothing(t *testing.T) {
+// T21: in a session, a disconnect does not cancel the request. Notifications are dropped
+// without an error.
+func TestT21DisconnectDoesNotCancelSessionRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newReader()
 		w.fail = io.ErrClosedPipe
@@ -245,9 +244,9 @@ func TestT21BrokenReaderOfASessionChangesNothing(t *testing.T) {
 	})
 }
 
-// T20: when the reader is gone nothing more is written, not even what waits.
-func TestT20NothingIsWrittenToAReaderWhoIsGone(t *testing.T) {
-	for name, lenient := range map[string]bool{"cancels": false, "changes nothing": true} {
+// T20: after a disconnect nothing is written, queued events included.
+func TestT20NothingIsWrittenAfterDisconnect(t *testing.T) {
+	for name, lenient := range map[string]bool{"modern": false, "session": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := slowReader()
@@ -261,7 +260,7 @@ func TestT20NothingIsWrittenToAReaderWhoIsGone(t *testing.T) {
 					if err := e.Write(t.Context(), []byte("early")); err != nil {
 						t.Fatal(err)
 					}
-					synctest.Wait() // the first is being written
+					synctest.Wait() // the first event is being written
 				}
 				begun := time.Now()
 				leave()
@@ -285,8 +284,8 @@ func TestT20NothingIsWrittenToAReaderWhoIsGone(t *testing.T) {
 	}
 }
 
-// T20: nor does it begin then.
-func TestT20NoStreamBeginsForAReaderWhoIsGone(t *testing.T) {
+// T20: after a disconnect no stream begins.
+func TestT20NoStreamBeginsAfterDisconnect(t *testing.T) {
 	w := newReader()
 	here, leave := context.WithCancel(t.Context())
 	leave()
@@ -301,7 +300,7 @@ func TestT20NoStreamBeginsForAReaderWhoIsGone(t *testing.T) {
 	}
 }
 
-func TestNothingIsWrittenAfterTheEnd(t *testing.T) {
+func TestNothingIsWrittenAfterEnd(t *testing.T) {
 	w := newReader()
 	e := &eventStream{w: w, ctx: t.Context()}
 	_ = e.Write(t.Context(), []byte("a"))
@@ -312,15 +311,15 @@ func TestNothingIsWrittenAfterTheEnd(t *testing.T) {
 	}
 	e.end()
 	if e.Broken() != nil {
-		t.Errorf("ended is not broken: %v", e.Broken())
+		t.Errorf("Broken after end: %v, want nil", e.Broken())
 	}
 	if got := w.text(); got != before {
 		t.Errorf("%q", got)
 	}
 }
 
-// T23: a call that takes long shows that it is alive.
-func TestT23SilentStreamIsKeptAlive(t *testing.T) {
+// T23: the response to a slow call has keep-alive comments.
+func TestT23IdleStreamIsKeptAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newReader()
 		e := &eventStream{w: w, ctx: t.Context()}
@@ -351,7 +350,7 @@ func TestT23SilentStreamIsKeptAlive(t *testing.T) {
 	})
 }
 
-func TestAnswerThatHasBegunIsNotKeptAlive(t *testing.T) {
+func TestJSONResponseIsNotKeptAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newReader()
 		e := &eventStream{w: w, ctx: t.Context()}
@@ -359,7 +358,7 @@ func TestAnswerThatHasBegunIsNotKeptAlive(t *testing.T) {
 		f := &trackedRequest{stream: e}
 		requests.watch(f, time.Second)
 		if e.claim() {
-			t.Error("it has begun as a stream")
+			t.Error("the event stream has begun")
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -370,8 +369,8 @@ func TestAnswerThatHasBegunIsNotKeptAlive(t *testing.T) {
 	})
 }
 
-// A write has half a minute, however long the program gives other responses.
-func TestEachWriteHasItsDeadline(t *testing.T) {
+// Each write has a deadline of 30 seconds, whatever the WriteTimeout of the http.Server.
+func TestEachWriteHasADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, tc := range []struct {
 			server *http.Server
@@ -397,10 +396,10 @@ func TestEachWriteHasItsDeadline(t *testing.T) {
 	})
 }
 
-// bare is a ResponseWriter of a middleware that has none of the optional methods.
+// bare is a ResponseWriter without the optional methods, as some middleware has.
 type bare struct{ http.ResponseWriter }
 
-func TestResponseWriterThatCannotFlushGetsEverything(t *testing.T) {
+func TestResponseWriterWithoutFlushReceivesEverything(t *testing.T) {
 	w := newReader()
 	e := &eventStream{w: bare{w}, ctx: t.Context(), broken: cancelFunc(func(err error) { t.Errorf("broken: %v", err) })}
 	for range 3 {
@@ -414,7 +413,7 @@ func TestResponseWriterThatCannotFlushGetsEverything(t *testing.T) {
 	}
 }
 
-func TestResponseWriterThatPanicsTakesNobodyWithIt(t *testing.T) {
+func TestPanicInResponseWriterIsAnError(t *testing.T) {
 	w := newReader()
 	w.panics = true
 	broke := make(chan error, 1)
@@ -426,7 +425,7 @@ func TestResponseWriterThatPanicsTakesNobodyWithIt(t *testing.T) {
 	e.end()
 }
 
-func TestConcurrentWritersDoNotMixTheirEvents(t *testing.T) {
+func TestConcurrentWritesDoNotMixEvents(t *testing.T) {
 	w := newReader()
 	e := &eventStream{w: w, ctx: t.Context()}
 	var writing sync.WaitGroup
@@ -455,7 +454,7 @@ func TestConcurrentWritersDoNotMixTheirEvents(t *testing.T) {
 	}
 }
 
-func TestOpenStreamKeepsNoLargeBuffer(t *testing.T) {
+func TestOpenStreamReleasesLargeBuffers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newReader()
 		e := &eventStream{w: w, ctx: t.Context()}
