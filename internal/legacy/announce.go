@@ -94,11 +94,11 @@ var _ rpc.Voice = (*Session)(nil)
 // Announce implements rpc.Voice.
 func (s *Session) Announce(ctx context.Context, a rpc.Announcement) bool {
 	server := &s.server.announcing
-	all, ok := server.tryBegin()
+	parent, ok := server.tryBegin()
 	if !ok {
 		return false
 	}
-	life, ok := s.announcements.tryBegin(all)
+	life, ok := s.announcements.tryBegin(parent)
 	if !ok {
 		server.done()
 		return false
@@ -155,55 +155,55 @@ func recoverPanics(done func(context.Context) (bool, error)) func(context.Contex
 
 // tryBegin counts one more announcement of the session and returns the context that the end
 // of the session cancels. It reports false if the limit is reached.
-func (v *announcements) tryBegin(all context.Context) (life context.Context, ok bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.closed || v.n >= maxSessionAnnouncements {
+func (a *announcements) tryBegin(parent context.Context) (life context.Context, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed || a.n >= maxSessionAnnouncements {
 		return nil, false
 	}
-	if v.n == 0 {
-		v.life, v.end = context.WithCancel(all)
+	if a.n == 0 {
+		a.life, a.end = context.WithCancel(parent)
 	}
-	v.n++
-	return v.life, true
+	a.n++
+	return a.life, true
 }
 
-func (v *announcements) done() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.n--; v.n == 0 {
-		v.end()
-		v.life, v.end = nil, nil
+func (a *announcements) done() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.n--; a.n == 0 {
+		a.end()
+		a.life, a.end = nil, nil
 	}
 }
 
-func (v *announcements) close() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.closed = true
-	if v.end != nil {
-		v.end()
+func (a *announcements) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
+	if a.end != nil {
+		a.end()
 	}
 }
 
 // queueNotification queues a notification for the session's standalone stream.
 func (s *Session) queueNotification(notification []byte) {
-	v := &s.announcements
-	v.mu.Lock()
-	if len(v.queued) == maxQueuedNotifications {
-		v.queued = v.queued[1:]
+	a := &s.announcements
+	a.mu.Lock()
+	if len(a.queued) == maxQueuedNotifications {
+		a.queued = a.queued[1:]
 	}
-	v.queued = append(v.queued, notification)
-	v.mu.Unlock()
+	a.queued = append(a.queued, notification)
+	a.mu.Unlock()
 	s.subscriptions.wake()
 }
 
 // takeQueued returns the queued notifications and clears the queue.
-func (v *announcements) takeQueued() [][]byte {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	all := v.queued
-	v.queued = nil
+func (a *announcements) takeQueued() [][]byte {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := a.queued
+	a.queued = nil
 	return all
 }
 
@@ -215,19 +215,19 @@ type NotificationQueue struct {
 }
 
 // Wake returns a channel that receives a value when notifications are queued.
-func (l *NotificationQueue) Wake() <-chan struct{} { return l.changes.Wake() }
+func (q *NotificationQueue) Wake() <-chan struct{} { return q.changes.Wake() }
 
 // Take returns the queued notifications and clears the queue.
-func (l *NotificationQueue) Take() [][]byte {
+func (q *NotificationQueue) Take() [][]byte {
 	var all [][]byte
-	if l.session.subscriptions.isCurrent(l.changes) { // otherwise a newer queue delivers the announcements
-		all = l.session.announcements.takeQueued()
+	if q.session.subscriptions.isCurrent(q.changes) { // otherwise a newer queue delivers the announcements
+		all = q.session.announcements.takeQueued()
 	}
-	for _, c := range l.changes.Take() {
+	for _, c := range q.changes.Take() {
 		all = append(all, jsonrpc.AppendNotification(nil, c.Kind.Method(), c.AppendParams(nil, jsonrpc.ID{})))
 	}
 	return all
 }
 
 // Close ends the queue. It may be called more than once.
-func (l *NotificationQueue) Close() { l.changes.Close() }
+func (q *NotificationQueue) Close() { q.changes.Close() }

@@ -22,7 +22,7 @@ type subscriber struct {
 	closed chan struct{} // closed when no more notifications can arrive
 }
 
-func (w *subscriber) init() { w.lock, w.closed = make(chan struct{}, 1), make(chan struct{}) }
+func (s *subscriber) init() { s.lock, s.closed = make(chan struct{}, 1), make(chan struct{}) }
 
 var _ rpc.Listener = (*Client)(nil)
 
@@ -41,30 +41,30 @@ const maxSubscribing = 16
 
 // Subscribe subscribes to updates of resources and returns the URIs that the server has
 // accepted. If the server rejects all of them, Subscribe returns one of the errors.
-func (c *Client) Subscribe(ctx context.Context, uris []string, like rpc.Request) (honoured []string, err error) {
+func (c *Client) Subscribe(ctx context.Context, uris []string, template rpc.Request) (accepted []string, err error) {
 	select {
 	case c.lock <- struct{}{}:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 	defer func() { <-c.lock }()
-	rejected, rejection, err := c.forEach(ctx, uris, mcp.MethodSubscribe, like)
+	rejected, rejection, err := c.forEach(ctx, uris, mcp.MethodSubscribe, template)
 	if err != nil {
 		return nil, err
 	}
 	for _, uri := range uris {
 		if !rejected[uri] {
-			honoured = append(honoured, uri)
+			accepted = append(accepted, uri)
 		}
 	}
-	if len(honoured) == 0 {
+	if len(accepted) == 0 {
 		return nil, rejection
 	}
-	return honoured, nil
+	return accepted, nil
 }
 
 // Unsubscribe ends the subscriptions to resources that no local subscription needs.
-func (c *Client) Unsubscribe(ctx context.Context, uris []string, like rpc.Request) error {
+func (c *Client) Unsubscribe(ctx context.Context, uris []string, template rpc.Request) error {
 	select {
 	case c.lock <- struct{}{}:
 	case <-ctx.Done():
@@ -77,13 +77,13 @@ func (c *Client) Unsubscribe(ctx context.Context, uris []string, like rpc.Reques
 			unwanted = append(unwanted, uri)
 		}
 	}
-	_, rejection, err := c.forEach(ctx, unwanted, mcp.MethodUnsubscribe, like)
+	_, rejection, err := c.forEach(ctx, unwanted, mcp.MethodUnsubscribe, template)
 	return cmp.Or(err, rejection)
 }
 
 // forEach sends one request for each resource. It stops at the first local error, but
 // continues if the server rejects a request.
-func (c *Client) forEach(ctx context.Context, uris []string, method string, like rpc.Request) (rejected map[string]bool, rejection, err error) {
+func (c *Client) forEach(ctx context.Context, uris []string, method string, template rpc.Request) (rejected map[string]bool, rejection, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	next := make(chan string)
@@ -93,7 +93,7 @@ func (c *Client) forEach(ctx context.Context, uris []string, method string, like
 	for range min(maxSubscribing, len(uris)) {
 		sending.Go(func() {
 			for uri := range next {
-				req := like
+				req := template
 				req.Method, req.Params = method, append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}')
 				_, err := c.Call(ctx, &req)
 				if err == nil {

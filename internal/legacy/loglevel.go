@@ -16,21 +16,21 @@ type logLevel struct {
 	chosen atomic.Pointer[mcp.LoggingLevel]
 }
 
-func (l *logLevel) get() mcp.LoggingLevel {
-	if chosen := l.chosen.Load(); chosen != nil {
+func (ss *logLevel) get() mcp.LoggingLevel {
+	if chosen := ss.chosen.Load(); chosen != nil {
 		return *chosen
 	}
 	return defaultLevel
 }
 
 // set sets the level. The empty level is the default.
-func (l *logLevel) set(chosen mcp.LoggingLevel) {
+func (ss *logLevel) set(chosen mcp.LoggingLevel) {
 	if chosen == "" {
-		l.chosen.Store(nil)
+		ss.chosen.Store(nil)
 		return
 	}
 	stays := chosen
-	l.chosen.Store(&stays)
+	ss.chosen.Store(&stays)
 }
 
 // setLevel sets the session's log level, and stores it if the session is stored.
@@ -44,10 +44,10 @@ func (s *Session) setLevel(ctx context.Context, chosen mcp.LoggingLevel) error {
 
 // storeLevel sets the session's log level in the store, where every replica finds it, and
 // here.
-func (l *StoredSession) storeLevel(ctx context.Context, chosen mcp.LoggingLevel) error {
-	err := l.update(ctx, func(state *State) { state.LogLevel = chosen })
+func (ss *StoredSession) storeLevel(ctx context.Context, chosen mcp.LoggingLevel) error {
+	err := ss.update(ctx, func(state *State) { state.LogLevel = chosen })
 	if err == nil {
-		l.level.set(chosen)
+		ss.level.set(chosen)
 	}
 	return err
 }

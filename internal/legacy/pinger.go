@@ -21,7 +21,7 @@ type Pinger struct {
 	session    *Session
 	maxSilence time.Duration
 	received   uint64    // messages received before the last call of Next
-	asked      bool      // the last call of Next returned a ping
+	pinged     bool      // the last call of Next returned a ping
 	since      time.Time // when the first unanswered ping was sent; zero if there is none
 	activity   uint64    // the last known version of the activity record
 }
@@ -37,16 +37,16 @@ func (s *Session) NewPinger(every time.Duration) Pinger {
 // their user answers. The error is a *call.SilentError if the client is lost.
 func (p *Pinger) Next(ctx context.Context) (ping []byte, lost error) {
 	s := p.session
-	heard := s.received.Load()
-	came := heard - p.received
-	p.received = heard
-	asked := p.asked
-	p.asked = false
-	questioned := s.inputRequests.waiting()
-	if came > 0 || questioned {
+	received := s.received.Load()
+	n := received - p.received
+	p.received = received
+	pinged := p.pinged
+	p.pinged = false
+	awaiting := s.inputRequests.waiting()
+	if n > 0 || awaiting {
 		p.since = time.Time{}
 	}
-	if questioned || came > 1 || came == 1 && !asked { // a single message is the response to the ping
+	if awaiting || n > 1 || n == 1 && !pinged { // a single message is the response to the ping
 		return nil, nil
 	}
 	now := time.Now()
@@ -59,7 +59,7 @@ func (p *Pinger) Next(ctx context.Context) (ping []byte, lost error) {
 	default:
 		return nil, &call.SilentError{For: now.Sub(p.since)}
 	}
-	p.asked = true
+	p.pinged = true
 	id := s.inputRequests.ids.Add(1)
 	s.lastPing.Store(id)
 	return jsonrpc.AppendRequest(nil, jsonrpc.IntID(id), mcp.MethodPing, nil), nil
@@ -74,22 +74,22 @@ func (s *Session) isPong(m *jsonrpc.Message) bool {
 // activityTTL is how long other replicas know that a client has answered.
 const activityTTL = 5 * time.Minute
 
-func (l *StoredSession) activityKey() string { return l.key + "/heard" }
+func (ss *StoredSession) activityKey() string { return ss.key + "/heard" }
 
 // RecordActivity records in the store that the client has sent a response to another
 // replica's request.
-func (l *StoredSession) RecordActivity(ctx context.Context) {
-	_, _ = l.sessions.store.Put(ctx, l.activityKey(), []byte{'1'}, store.PutOptions{TTL: activityTTL}) // without the record, other replicas ping again
+func (ss *StoredSession) RecordActivity(ctx context.Context) {
+	_, _ = ss.sessions.store.Put(ctx, ss.activityKey(), []byte{'1'}, store.PutOptions{TTL: activityTTL}) // without the record, other replicas ping again
 }
 
 // activeElsewhere reports whether another replica has recorded activity since the known
 // version. It reports true if the store fails, so that a failing store ends no session.
-func (l *StoredSession) activeElsewhere(ctx context.Context, mark *uint64) bool {
-	item, err := l.sessions.store.Get(ctx, l.activityKey())
+func (ss *StoredSession) activeElsewhere(ctx context.Context, version *uint64) bool {
+	item, err := ss.sessions.store.Get(ctx, ss.activityKey())
 	if err != nil {
 		return !errors.Is(err, store.ErrNotFound)
 	}
-	known := *mark
-	*mark = item.Version
+	known := *version
+	*version = item.Version
 	return item.Version != known
 }

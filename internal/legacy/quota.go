@@ -32,11 +32,11 @@ type ownerCount struct {
 // add counts one more session of owner, up to the limit most. Expired reports whether a
 // session has expired.
 func (q *quota) add(owner, key string, most int, expired func(key string) bool) bool {
-	ok, suspects := q.tryAdd(owner, key, most)
-	if ok || len(suspects) == 0 {
+	ok, candidates := q.tryAdd(owner, key, most)
+	if ok || len(candidates) == 0 {
 		return ok
 	}
-	for _, k := range suspects {
+	for _, k := range candidates {
 		if expired(k) { // it queries the store, so do not hold the lock
 			q.remove(k)
 		}
@@ -46,7 +46,7 @@ func (q *quota) add(owner, key string, most int, expired func(key string) bool) 
 }
 
 // tryAdd counts the session, or returns sessions to check because a limit is reached.
-func (q *quota) tryAdd(owner, key string, most int) (ok bool, suspects []string) {
+func (q *quota) tryAdd(owner, key string, most int) (ok bool, candidates []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	has := q.owners[owner]
@@ -70,12 +70,12 @@ func (q *quota) tryAdd(owner, key string, most int) (ok bool, suspects []string)
 
 // candidates returns sessions of one owner, or of all owners if owner is empty, unless it
 // has done so recently. The caller holds mu.
-func (q *quota) candidates(looked *time.Time, owner string) []string {
+func (q *quota) candidates(checked *time.Time, owner string) []string {
 	now := time.Now()
-	if now.Sub(*looked) < checkPeriod {
+	if now.Sub(*checked) < checkPeriod {
 		return nil
 	}
-	*looked = now
+	*checked = now
 	var keys []string
 	for key, of := range q.owner { // in random order
 		if owner == "" || of == owner {

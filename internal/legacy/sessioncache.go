@@ -16,39 +16,39 @@ type sessionCache struct {
 	n              int
 }
 
-func (w *sessionCache) push(l *StoredSession) {
-	if l.older = w.newest; w.newest != nil {
-		w.newest.newer = l
+func (c *sessionCache) push(ss *StoredSession) {
+	if ss.older = c.newest; c.newest != nil {
+		c.newest.newer = ss
 	} else {
-		w.oldest = l
+		c.oldest = ss
 	}
-	w.newest = l
-	w.n++
+	c.newest = ss
+	c.n++
 }
 
-func (w *sessionCache) remove(l *StoredSession) {
-	if l.older != nil {
-		l.older.newer = l.newer
+func (c *sessionCache) remove(ss *StoredSession) {
+	if ss.older != nil {
+		ss.older.newer = ss.newer
 	} else {
-		w.oldest = l.newer
+		c.oldest = ss.newer
 	}
-	if l.newer != nil {
-		l.newer.older = l.older
+	if ss.newer != nil {
+		ss.newer.older = ss.older
 	} else {
-		w.newest = l.older
+		c.newest = ss.older
 	}
-	l.older, l.newer = nil, nil
-	w.n--
+	ss.older, ss.newer = nil, nil
+	c.n--
 }
 
 // acquire begins one use of a session. The caller holds mu.
-func (s *Sessions) acquire(l *StoredSession) *StoredSession {
-	if l.refs == 0 && l.cached {
-		s.cache.remove(l)
-		l.cached = false
+func (s *Sessions) acquire(ss *StoredSession) *StoredSession {
+	if ss.refs == 0 && ss.cached {
+		s.cache.remove(ss)
+		ss.cached = false
 	}
-	l.refs++
-	l.touchedAt = s.ticks
+	ss.refs++
+	ss.touchedAt = s.ticks
 	switch period := s.tickPeriod(); {
 	case s.timer == nil:
 		s.timer = time.AfterFunc(period, s.touchActive)
@@ -56,28 +56,28 @@ func (s *Sessions) acquire(l *StoredSession) *StoredSession {
 		s.timer.Reset(period)
 	}
 	s.armed = true
-	return l
+	return ss
 }
 
 // Release ends one use of the session.
-func (l *StoredSession) Release() {
-	s := l.sessions
+func (ss *StoredSession) Release() {
+	s := ss.sessions
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l.refs--; l.refs > 0 || s.live[l.key] != l {
+	if ss.refs--; ss.refs > 0 || s.live[ss.key] != ss {
 		return
 	}
-	l.cached = true
-	if s.cache.push(l); s.cache.n > maxCached {
+	ss.cached = true
+	if s.cache.push(ss); s.cache.n > maxCached {
 		s.evict(s.cache.oldest)
 	}
 }
 
 // evict removes an unused session from memory. The caller holds mu.
-func (s *Sessions) evict(l *StoredSession) {
-	s.cache.remove(l)
-	l.cached = false
-	delete(s.live, l.key)
+func (s *Sessions) evict(ss *StoredSession) {
+	s.cache.remove(ss)
+	ss.cached = false
+	delete(s.live, ss.key)
 }
 
 // ticksPerTTL is the resolution at which the use of sessions is measured.
@@ -95,20 +95,20 @@ func (s *Sessions) touchActive() {
 	s.mu.Lock()
 	s.ticks++
 	s.armed = false
-	for _, l := range s.live {
-		if l.refs == 0 {
+	for _, ss := range s.live {
+		if ss.refs == 0 {
 			continue
 		}
 		s.armed = true
-		if time.Duration(s.ticks-l.touchedAt)*s.tickPeriod() >= l.ttl()/3 {
-			due = append(due, l)
+		if time.Duration(s.ticks-ss.touchedAt)*s.tickPeriod() >= ss.ttl()/3 {
+			due = append(due, ss)
 		}
 	}
 	again, timer := s.armed, s.timer
 	s.mu.Unlock()
-	for _, l := range due {
+	for _, ss := range due {
 		ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
-		_ = l.Touch(ctx) // if the session is gone, its next request fails
+		_ = ss.Touch(ctx) // if the session is gone, its next request fails
 		cancel()
 	}
 	if again {

@@ -134,20 +134,20 @@ func (s *Sessions) Open(ctx context.Context, who principal.Principal, id string)
 // is in memory.
 func (s *Sessions) Use(ctx context.Context, who principal.Principal, id string) (*StoredSession, error) {
 	touched := false
-	l, err := s.open(who, id, func(key string, ttl time.Duration) (store.Item, error) {
+	ss, err := s.open(who, id, func(key string, ttl time.Duration) (store.Item, error) {
 		if touched = ttl > 0; touched {
 			return s.store.Touch(ctx, key, ttl)
 		}
 		return s.store.Get(ctx, key)
 	})
 	if err != nil || touched {
-		return l, err
+		return ss, err
 	}
-	if err := l.Touch(ctx); err != nil {
-		l.Release()
+	if err := ss.Touch(ctx); err != nil {
+		ss.Release()
 		return nil, err
 	}
-	return l, nil
+	return ss, nil
 }
 
 // open finds a session whose state read returns. Read receives the session's life when
@@ -164,35 +164,35 @@ func (s *Sessions) open(who principal.Principal, id string, read func(key string
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.live[key]
-	if l != nil && l.refs == 0 && l.version == before && (err != nil || item.Version != l.version) { // another replica has ended or changed it
-		s.evict(l)
-		l = nil
+	ss := s.live[key]
+	if ss != nil && ss.refs == 0 && ss.version == before && (err != nil || item.Version != ss.version) { // another replica has ended or changed it
+		s.evict(ss)
+		ss = nil
 	}
 	switch {
 	case err != nil:
 		return nil, ErrNoSession
-	case l != nil && (item.Version == l.version || l.version != before): // newer than item
-		return s.acquire(l), nil
+	case ss != nil && (item.Version == ss.version || ss.version != before): // newer than item
+		return s.acquire(ss), nil
 	}
 	state, err := DecodeState(item.Value)
 	if err != nil {
 		return nil, err
 	}
-	if l == nil {
-		l = &StoredSession{ID: id, key: key, version: item.Version, sessions: s, inflight: &rpc.Inflight{Max: s.server.MaxInflight}}
-		if l.Session, err = s.server.Resume(who, state, l.inflight); err != nil {
+	if ss == nil {
+		ss = &StoredSession{ID: id, key: key, version: item.Version, sessions: s, inflight: &rpc.Inflight{Max: s.server.MaxInflight}}
+		if ss.Session, err = s.server.Resume(who, state, ss.inflight); err != nil {
 			return nil, err
 		}
-		l.stored, l.Source = l, id
-		l.subscriptions.stored = l
-		s.live[key] = l
+		ss.stored, ss.Source = ss, id
+		ss.subscriptions.stored = ss
+		s.live[key] = ss
 	} else { // in use, and another replica has changed the state
-		l.version, l.Ready = item.Version, state.Ready
-		l.level.set(state.LogLevel)
-		l.subscriptions.restore(state)
+		ss.version, ss.Ready = item.Version, state.Ready
+		ss.level.set(state.LogLevel)
+		ss.subscriptions.restore(state)
 	}
-	return s.acquire(l), nil
+	return s.acquire(ss), nil
 }
 
 // known returns the version of the state in memory and the session's life when idle. It
@@ -200,8 +200,8 @@ func (s *Sessions) open(who principal.Principal, id string, read func(key string
 func (s *Sessions) known(key string) (version uint64, ttl time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l := s.live[key]; l != nil {
-		return l.version, l.ttl()
+	if ss := s.live[key]; ss != nil {
+		return ss.version, ss.ttl()
 	}
 	return 0, 0
 }
@@ -214,18 +214,18 @@ func (s *Sessions) Delete(ctx context.Context, who principal.Principal, id strin
 	}
 	s.quota.remove(key)
 	s.mu.Lock()
-	l := s.live[key]
+	ss := s.live[key]
 	delete(s.live, key)
-	if l != nil && l.cached {
-		s.evict(l)
+	if ss != nil && ss.cached {
+		s.evict(ss)
 	}
-	if l != nil && l.streams != nil {
-		close(l.streams)
-		l.streams = nil
+	if ss != nil && ss.streams != nil {
+		close(ss.streams)
+		ss.streams = nil
 	}
 	s.mu.Unlock()
-	if l != nil {
-		l.Close()
+	if ss != nil {
+		ss.Close()
 	}
 	return nil
 }
@@ -236,10 +236,10 @@ func (s *Sessions) CloseStreams() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.draining = true
-	for _, l := range s.live {
-		if l.streams != nil {
-			close(l.streams)
-			l.streams = nil
+	for _, ss := range s.live {
+		if ss.streams != nil {
+			close(ss.streams)
+			ss.streams = nil
 		}
 	}
 }

@@ -31,22 +31,22 @@ type StoredSession struct {
 }
 
 // retain begins one more use of a session that is in use.
-func (l *StoredSession) retain() {
-	l.sessions.mu.Lock()
-	defer l.sessions.mu.Unlock()
-	l.refs++
+func (ss *StoredSession) retain() {
+	ss.sessions.mu.Lock()
+	defer ss.sessions.mu.Unlock()
+	ss.refs++
 }
 
 // Key returns the session's key in the store, which begins with the principal.
-func (l *StoredSession) Key() string { return l.key }
+func (ss *StoredSession) Key() string { return ss.key }
 
 // Touch renews the session's life.
-func (l *StoredSession) Touch(ctx context.Context) error {
-	l.sessions.mu.Lock()
-	ttl := l.ttl()
-	l.touchedAt = l.sessions.ticks
-	l.sessions.mu.Unlock()
-	_, err := l.sessions.store.Touch(ctx, l.key, ttl)
+func (ss *StoredSession) Touch(ctx context.Context) error {
+	ss.sessions.mu.Lock()
+	ttl := ss.ttl()
+	ss.touchedAt = ss.sessions.ticks
+	ss.sessions.mu.Unlock()
+	_, err := ss.sessions.store.Touch(ctx, ss.key, ttl)
 	if errors.Is(err, store.ErrNotFound) {
 		return ErrNoSession
 	}
@@ -54,50 +54,49 @@ func (l *StoredSession) Touch(ctx context.Context) error {
 }
 
 // ttl returns the session's life when idle. The caller holds the mutex of sessions.
-func (l *StoredSession) ttl() time.Duration {
-	if l.Ready {
-		return l.sessions.limits.Idle
+func (ss *StoredSession) ttl() time.Duration {
+	if ss.Ready {
+		return ss.sessions.limits.Idle
 	}
-	return l.sessions.limits.Uninitialized
+	return ss.sessions.limits.Uninitialized
 }
 
 // MarkReady records that the client has sent notifications/initialized. From then on the
 // idle limit applies. The error is ErrNoSession or the store's.
-func (l *StoredSession) MarkReady(ctx context.Context) error {
-	l.sessions.mu.Lock()
-	ready := l.Ready
-	l.sessions.mu.Unlock()
+func (ss *StoredSession) MarkReady(ctx context.Context) error {
+	ss.sessions.mu.Lock()
+	ready := ss.Ready
+	ss.sessions.mu.Unlock()
 	if ready {
 		return nil
 	}
-	if err := l.update(ctx, func(state *State) { state.Ready = true }); err != nil {
+	if err := ss.update(ctx, func(state *State) { state.Ready = true }); err != nil {
 		return err
 	}
-	l.sessions.mu.Lock()
-	l.Ready = true
-	l.sessions.mu.Unlock()
+	ss.sessions.mu.Lock()
+	ss.Ready = true
+	ss.sessions.mu.Unlock()
 	return nil
 }
 
-// Stream begins the session's standalone stream. There is one per session, so the taken
-// channel of an older one is closed (2025-11-25, basic/transports, Multiple Connections: a
-// message goes to one stream).
-//
-// The channel is closed at once if the server shuts down or the session has been deleted.
-// Changes are the notifications to deliver, see [Session.Notifications].
-func (l *StoredSession) Stream() (taken <-chan struct{}, changes *NotificationQueue) {
-	l.sessions.mu.Lock()
-	defer l.sessions.mu.Unlock()
-	if l.streams != nil {
-		close(l.streams)
+// Stream begins the session's standalone stream and returns the notifications to deliver on
+// it, see [Session.Notifications]. A session has one such stream, so a newer one closes the
+// channel of an older one (2025-11-25, basic/transports, Multiple Connections: a message
+// goes to one stream). The channel is closed at once if the server shuts down or the session
+// has been deleted.
+func (ss *StoredSession) Stream() (replaced <-chan struct{}, notifications *NotificationQueue) {
+	ss.sessions.mu.Lock()
+	defer ss.sessions.mu.Unlock()
+	if ss.streams != nil {
+		close(ss.streams)
 	}
-	l.streams = make(chan struct{})
-	taken, changes = l.streams, l.Notifications()
-	if l.sessions.draining || l.sessions.live[l.key] != l {
-		close(l.streams)
-		l.streams = nil
+	ss.streams = make(chan struct{})
+	replaced, notifications = ss.streams, ss.Notifications()
+	if ss.sessions.draining || ss.sessions.live[ss.key] != ss {
+		close(ss.streams)
+		ss.streams = nil
 	}
-	return taken, changes
+	return replaced, notifications
 }
 
 // maxUpdates limits the attempts to write a session's state when other replicas write it
@@ -106,9 +105,9 @@ const maxUpdates = 8
 
 // update changes the session's state in the store. The error is ErrNoSession or the
 // store's.
-func (l *StoredSession) update(ctx context.Context, change func(*State)) error {
+func (ss *StoredSession) update(ctx context.Context, change func(*State)) error {
 	for range maxUpdates {
-		item, err := l.sessions.store.Get(ctx, l.key)
+		item, err := ss.sessions.store.Get(ctx, ss.key)
 		if errors.Is(err, store.ErrNotFound) {
 			return ErrNoSession
 		}
@@ -120,13 +119,13 @@ func (l *StoredSession) update(ctx context.Context, change func(*State)) error {
 			return err
 		}
 		change(&state)
-		ttl := l.sessions.limits.Uninitialized
+		ttl := ss.sessions.limits.Uninitialized
 		if state.Ready {
-			ttl = l.sessions.limits.Idle
+			ttl = ss.sessions.limits.Idle
 		}
-		version, err := l.sessions.store.Put(ctx, l.key, state.Encode(), store.PutOptions{TTL: ttl, IfVersion: item.Version})
+		version, err := ss.sessions.store.Put(ctx, ss.key, state.Encode(), store.PutOptions{TTL: ttl, IfVersion: item.Version})
 		if err == nil {
-			l.setVersion(item.Version, version)
+			ss.setVersion(item.Version, version)
 			return nil
 		}
 		if !errors.Is(err, store.ErrConflict) {
@@ -140,28 +139,28 @@ func (l *StoredSession) update(ctx context.Context, change func(*State)) error {
 // answer: it may have lost its connection only, and come back. A session with requests in
 // flight keeps its usual life, so that the client can fetch the responses (2025-11-25,
 // basic/transports: a disconnect is not a cancellation).
-func (l *StoredSession) ExpireSoon(ctx context.Context, while time.Duration) {
-	if l.inflight.Len() > 0 {
+func (ss *StoredSession) ExpireSoon(ctx context.Context, ttl time.Duration) {
+	if ss.inflight.Len() > 0 {
 		return
 	}
-	item, err := l.sessions.store.Get(ctx, l.key)
+	item, err := ss.sessions.store.Get(ctx, ss.key)
 	if err != nil {
 		return // the session has ended, or expires when idle
 	}
-	l.sessions.mu.Lock()
-	while = min(while, l.ttl())
-	l.sessions.mu.Unlock()
-	version, err := l.sessions.store.Put(ctx, l.key, item.Value, store.PutOptions{TTL: while, IfVersion: item.Version})
+	ss.sessions.mu.Lock()
+	ttl = min(ttl, ss.ttl())
+	ss.sessions.mu.Unlock()
+	version, err := ss.sessions.store.Put(ctx, ss.key, item.Value, store.PutOptions{TTL: ttl, IfVersion: item.Version})
 	if err == nil {
-		l.setVersion(item.Version, version)
+		ss.setVersion(item.Version, version)
 	}
 }
 
 // setVersion records the version of the state after a write.
-func (l *StoredSession) setVersion(before, now uint64) {
-	l.sessions.mu.Lock()
-	defer l.sessions.mu.Unlock()
-	if l.version == before { // otherwise the next Open reads the newer state
-		l.version = now
+func (ss *StoredSession) setVersion(before, now uint64) {
+	ss.sessions.mu.Lock()
+	defer ss.sessions.mu.Unlock()
+	if ss.version == before { // otherwise the next Open reads the newer state
+		ss.version = now
 	}
 }

@@ -167,9 +167,9 @@ func (s *subscriptions) isCurrent(open *rpc.Subscription) bool {
 }
 
 // storeSubscribed changes the session's URIs in the store, where every replica finds them.
-func (l *StoredSession) storeSubscribed(ctx context.Context, change func([]string) ([]string, error)) (now []string, _ error) {
+func (ss *StoredSession) storeSubscribed(ctx context.Context, change func([]string) ([]string, error)) (now []string, _ error) {
 	var rejected error
-	err := l.update(ctx, func(state *State) {
+	err := ss.update(ctx, func(state *State) {
 		if now, rejected = change(state.Subscribed); rejected == nil {
 			state.Subscribed = now
 		}

@@ -48,22 +48,22 @@ type urlElicitation struct {
 
 // add begins to track a URL elicitation. It returns nil if the id is empty, is already
 // tracked, or the limit is reached.
-func (v *urlElicitations) add(id string) *urlElicitation {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if id == "" || v.open[id] != nil || len(v.open) >= maxURLElicitations {
+func (e *urlElicitations) add(id string) *urlElicitation {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if id == "" || e.open[id] != nil || len(e.open) >= maxURLElicitations {
 		return nil
 	}
-	if v.open == nil {
-		v.open = make(map[string]*urlElicitation)
+	if e.open == nil {
+		e.open = make(map[string]*urlElicitation)
 	}
-	o := &urlElicitation{all: v, id: id, done: make(chan struct{})}
-	if i := slices.Index(v.completedEarly, id); i >= 0 {
-		v.completedEarly = slices.Delete(v.completedEarly, i, i+1)
+	o := &urlElicitation{all: e, id: id, done: make(chan struct{})}
+	if i := slices.Index(e.completedEarly, id); i >= 0 {
+		e.completedEarly = slices.Delete(e.completedEarly, i, i+1)
 		close(o.done)
 		return o
 	}
-	v.open[id] = o
+	e.open[id] = o
 	return o
 }
 
@@ -79,21 +79,21 @@ func (o *urlElicitation) end() {
 }
 
 // done completes the elicitation with this id, or records an early completion.
-func (v *urlElicitations) done(id string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if o := v.open[id]; o != nil {
-		delete(v.open, id)
+func (e *urlElicitations) done(id string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if o := e.open[id]; o != nil {
+		delete(e.open, id)
 		close(o.done)
 		return
 	}
 	if len(id) > maxEarlyID {
 		return
 	}
-	if len(v.completedEarly) == maxEarly {
-		v.completedEarly = slices.Delete(v.completedEarly, 0, 1)
+	if len(e.completedEarly) == maxEarly {
+		e.completedEarly = slices.Delete(e.completedEarly, 0, 1)
 	}
-	v.completedEarly = append(v.completedEarly, strings.Clone(id))
+	e.completedEarly = append(e.completedEarly, strings.Clone(id))
 }
 
 // elicitationOf begins to track the URL elicitation that a request of the server asks for.
@@ -117,13 +117,13 @@ func (c *Client) completed(m *jsonrpc.Message) {
 	c.elicitations.done(jsonrpc.Unquote(id))
 }
 
-// awaitElicitation returns when the elicitation is complete, times out, or over is closed.
-func (c *Client) awaitElicitation(o *urlElicitation, over <-chan struct{}) {
+// awaitElicitation returns when the elicitation is complete, times out, or idle is closed.
+func (c *Client) awaitElicitation(o *urlElicitation, idle <-chan struct{}) {
 	timeout, stop := c.elicitationTimer()
 	defer stop()
 	select {
 	case <-o.done:
-	case <-over:
+	case <-idle:
 	case <-timeout:
 	case <-c.ctx.Done():
 	}
