@@ -9,7 +9,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// useCache asks twice for what they say is fresh for a minute (2026-07-28, server/utilities/caching).
+// useCache makes requests twice whose results are fresh for a minute (2026-07-28, server/utilities/caching).
 func useCache(t *testing.T, p *peer) {
 	list := func(options ...client.CallOption) {
 		for _, err := range p.Tools(t.Context(), options...) {
@@ -23,25 +23,25 @@ func useCache(t *testing.T, p *peer) {
 			t.Fatal(err)
 		}
 	}
-	again := 0 // how often a second request is sent
+	again := 0 // how many second requests are sent
 	if p.Revision() < mcp.V20260728 {
 		again = 1
 	}
-	for method, ask := range map[string]func(...client.CallOption){"tools/list": list, "resources/read": read} {
-		ask(client.WithRefresh())
+	for method, request := range map[string]func(...client.CallOption){"tools/list": list, "resources/read": read} {
+		request(client.WithRefresh())
 		before := p.sent(method)
-		ask()
+		request()
 		if sent := p.sent(method) - before; sent != again {
-			t.Errorf("%s was asked for %d times, want %d", method, sent, again)
+			t.Errorf("%s: %d second requests, want %d", method, sent, again)
 		}
-		ask(client.WithRefresh())
+		request(client.WithRefresh())
 		if sent := p.sent(method) - before; sent != again+1 {
-			t.Errorf("%s was not asked for anew: %d times, want %d", method, sent, again+1)
+			t.Errorf("%s: %d requests with a refresh, want %d", method, sent, again+1)
 		}
 	}
 }
 
-// A cacheObservation is how often a client peer has sent a second request for what it had already.
+// cacheObservation is the number of second requests of a client peer.
 type cacheObservation struct {
 	Error         *observedError
 	Prompts, Read int

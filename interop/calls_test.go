@@ -1,6 +1,6 @@
 //go:build integration
 
-//lint:file-ignore SA1019 What is deprecated still has to work.
+//lint:file-ignore SA1019 These tests use deprecated features.
 
 package interop
 
@@ -20,7 +20,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// offerCalls adds what goes beside calls.
+// offerCalls adds tools for cancellation and logging, and the method of an extension.
 func offerCalls(s *server.Server) {
 	var cancelled atomic.Int64
 	server.AddTool(s, mcp.Tool{Name: "wait", Description: "Wait to be cancelled"}, func(ctx context.Context, _ struct{}) (string, error) {
@@ -31,14 +31,14 @@ func offerCalls(s *server.Server) {
 		cancelled.Add(1)
 		return "", ctx.Err()
 	})
-	server.AddTool(s, mcp.Tool{Name: "cancelled", Description: "How many waits were cancelled"}, func(context.Context, struct{}) (string, error) {
+	server.AddTool(s, mcp.Tool{Name: "cancelled", Description: "The number of cancelled calls of wait"}, func(context.Context, struct{}) (string, error) {
 		return fmt.Sprint(cancelled.Load()), nil
 	})
 	server.AddTool(s, mcp.Tool{Name: "talk", Description: "Log at four levels"}, func(ctx context.Context, _ struct{}) (string, error) {
 		for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError} {
 			server.Logger(ctx).WithGroup("interop").Log(ctx, level, "this is "+level.String())
 		}
-		return "talked", nil
+		return "logged", nil
 	})
 	server.AddExtension(s, server.Extension{ID: shouting, Requests: map[string]server.ExtensionRequest{
 		shoutMethod: func(_ context.Context, params json.RawMessage) (any, error) {
@@ -51,7 +51,7 @@ func offerCalls(s *server.Server) {
 	}})
 }
 
-// useCalls cancels one of their tools, has another log and a third ping us, and calls a method of no protocol.
+// useCalls cancels a call, calls tools that log and ping, and calls the method of an extension.
 func useCalls(t *testing.T, p *peer) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -59,7 +59,7 @@ func useCalls(t *testing.T, p *peer) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled call: %v", err)
 	}
-	for text := ""; text != "1"; { // our cancellation overtakes nothing, but nobody says when it is there
+	for text := ""; text != "1"; { // until the cancellation has arrived
 		if text, err = client.CallTool[string](t.Context(), p.Client, "cancelled", nil); err != nil {
 			t.Fatalf("cancelled: %q, %v", text, err)
 		}
@@ -73,13 +73,13 @@ func useCalls(t *testing.T, p *peer) {
 	}
 	for _, want := range []mcp.LoggingLevel{mcp.LevelWarning, mcp.LevelError} {
 		if got := await(t, p.logged); got.Level != want || got.Logger != "interop" || !json.Valid(got.Data) {
-			t.Errorf("logged %+v, want something at level %s", got, want)
+			t.Errorf("logged %+v, want a message at level %s", got, want)
 		}
 	}
 
-	if p.Revision() < mcp.V20260728 { // which has no pings
-		if text, err := client.CallTool[string](t.Context(), p.Client, "ping", nil); err != nil || text != "it is there" {
-			t.Errorf("their ping: %q, %v", text, err)
+	if p.Revision() < mcp.V20260728 { // 2026-07-28 has no pings
+		if text, err := client.CallTool[string](t.Context(), p.Client, "ping", nil); err != nil || text != "pong" {
+			t.Errorf("ping by the server: %q, %v", text, err)
 		}
 	}
 
@@ -91,13 +91,13 @@ func useCalls(t *testing.T, p *peer) {
 	}
 }
 
-// Shouting is an extension, with one method.
+// The extension "shouting" has one method.
 const (
 	shouting    = "com.example/shouting"
 	shoutMethod = "com.example/shout"
 )
 
-// A callsObservation is what a client peer has seen beside its calls.
+// callsObservation is what a client peer reports about cancellation, logging, pings and the extension.
 type callsObservation struct {
 	Error     *observedError
 	Wait      callObservation
@@ -119,7 +119,7 @@ func (o callsObservation) check(t *testing.T, revision string) {
 		t.Fatalf("calls: %+v", o.Error)
 	}
 	if o.Wait.Error == nil || o.Cancelled.text() != "1" {
-		t.Errorf("a cancelled call: %+v; the server has seen %q of them, want 1", o.Wait, o.Cancelled.text())
+		t.Errorf("a cancelled call: %+v; cancelled calls at the server: %q, want 1", o.Wait, o.Cancelled.text())
 	}
 	var levels []string
 	for _, log := range o.Logs {

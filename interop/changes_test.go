@@ -1,6 +1,6 @@
 //go:build integration
 
-//lint:file-ignore SA1019 What is deprecated still has to work.
+//lint:file-ignore SA1019 These tests use deprecated features.
 
 package interop
 
@@ -16,23 +16,23 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// offerChanges adds a tool that changes the server, and counts how often clients say that their roots are others.
+// offerChanges adds a tool that changes the server, and a tool that returns the number of notifications about roots.
 func offerChanges(s *server.Server) {
-	server.AddTool(s, mcp.Tool{Name: "change", Description: "Change something"}, func(_ context.Context, in struct {
+	server.AddTool(s, mcp.Tool{Name: "change", Description: "Change the server"}, func(_ context.Context, in struct {
 		What string  `json:"what" enum:"tools,prompts,resources,resource"`
 		URI  *string `json:"uri"`
 	}) (string, error) {
-		nothing := func(context.Context, struct{}) (string, error) { return "", nil }
+		empty := func(context.Context, struct{}) (string, error) { return "", nil }
 		switch in.What {
 		case "tools":
-			server.AddTool(s, mcp.Tool{Name: "passing"}, nothing)
-			s.RemoveTool("passing")
+			server.AddTool(s, mcp.Tool{Name: "temporary"}, empty)
+			s.RemoveTool("temporary")
 		case "prompts":
-			server.AddPrompt(s, mcp.Prompt{Name: "passing"}, nothing)
-			s.RemovePrompt("passing")
+			server.AddPrompt(s, mcp.Prompt{Name: "temporary"}, empty)
+			s.RemovePrompt("temporary")
 		case "resources":
-			server.AddStatic(s, mcp.Resource{URI: "test://passing", Name: "passing"}, "")
-			s.RemoveResource("test://passing")
+			server.AddStatic(s, mcp.Resource{URI: "test://temporary", Name: "temporary"}, "")
+			s.RemoveResource("test://temporary")
 		case "resource":
 			s.ResourceUpdated(*in.URI)
 		}
@@ -40,11 +40,11 @@ func offerChanges(s *server.Server) {
 	})
 	var rootsChanged atomic.Int64
 	s.RootsChanged = func(context.Context) { rootsChanged.Add(1) }
-	server.AddTool(s, mcp.Tool{Name: "roots_changed", Description: "How often the roots have changed"},
+	server.AddTool(s, mcp.Tool{Name: "roots_changed", Description: "The number of changes of roots"},
 		func(context.Context, struct{}) (string, error) { return fmt.Sprint(rootsChanged.Load()), nil })
 }
 
-// useChanges watches what they offer, in sessions and by subscriptions/listen, and tells them that our roots are others.
+// useChanges watches a server, in sessions and by subscriptions/listen, and notifies it that the roots have changed.
 func useChanges(t *testing.T, p *peer) {
 	ctx, cancel := context.WithCancel(t.Context())
 	changes := make(chan client.Change, 16)
@@ -59,9 +59,9 @@ func useChanges(t *testing.T, p *peer) {
 		}
 		watched <- nil
 	}()
-	for range 4 { // one of each kind, when they listen
+	for range 4 { // one of each kind at the start
 		if change := await(t, changes); !change.Resync {
-			t.Errorf("at first there is %+v", change)
+			t.Errorf("first change: %+v, want Resync", change)
 		}
 	}
 	for what, want := range map[string]client.Change{
@@ -78,18 +78,18 @@ func useChanges(t *testing.T, p *peer) {
 			t.Fatal(err)
 		}
 		if got := await(t, changes); got != want {
-			t.Errorf("a change of %s: %+v", what, got)
+			t.Errorf("change of %s: %+v, want %+v", what, got, want)
 		}
 	}
 	cancel()
 	if err := await(t, watched); err != nil {
-		t.Errorf("watching ends with %v", err)
+		t.Errorf("Watch ended with %v", err)
 	}
 
 	if err := p.NotifyRootsChanged(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if p.Revision() < mcp.V20260728 { // which tells nobody
+	if p.Revision() < mcp.V20260728 { // 2026-07-28 has no such notification
 		for text := ""; text != "1"; {
 			var err error
 			if text, err = client.CallTool[string](t.Context(), p.Client, "roots_changed", nil); err != nil {
@@ -99,7 +99,7 @@ func useChanges(t *testing.T, p *peer) {
 	}
 }
 
-// A changesObservation is what a client peer was told of changes.
+// changesObservation is the change notifications that a client peer received.
 type changesObservation struct {
 	Error   *observedError
 	Changes []struct{ Method, URI string }
@@ -116,7 +116,7 @@ func (o changesObservation) check(t *testing.T, revision string) {
 	if o.Error != nil {
 		t.Fatalf("changes: %+v", o.Error)
 	}
-	// One change may be told once or twice: something has come, and something has gone.
+	// A temporary tool causes one or two notifications.
 	var methods []string
 	for _, change := range o.Changes {
 		methods = append(methods, change.Method)
@@ -129,9 +129,9 @@ func (o changesObservation) check(t *testing.T, revision string) {
 	}
 	if revision >= "2026-07-28" {
 		if h := o.Honored; h == nil || !h.ToolsListChanged || !h.PromptsListChanged || !h.ResourcesListChanged || len(h.ResourceSubscriptions) != 1 {
-			t.Errorf("listening to %+v", h)
+			t.Errorf("subscriptions: %+v", h)
 		}
 	} else if o.RootsChanged.text() != "1" {
-		t.Errorf("the server has heard of %q changes of roots", o.RootsChanged.text())
+		t.Errorf("the server received %q changes of roots, want 1", o.RootsChanged.text())
 	}
 }

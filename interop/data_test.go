@@ -18,13 +18,13 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// offerData adds resources, a template, a prompt and what completes them.
+// offerData adds resources, a template and a prompt, with completion.
 func offerData(s *server.Server) {
 	server.AddStatic(s, mcp.Resource{URI: "test://text", Name: "text", MimeType: "text/plain"}, "Grüße")
 	server.AddStatic(s, mcp.Resource{URI: "test://blob", Name: "blob", MimeType: "application/octet-stream"}, []byte{0, 1, 254, 255})
-	server.AddStatic(s, mcp.Resource{URI: "test://watched", Name: "watched", MimeType: "text/plain"}, "as ever",
+	server.AddStatic(s, mcp.Resource{URI: "test://watched", Name: "watched", MimeType: "text/plain"}, "constant",
 		server.Cached(server.CachePolicy{TTL: time.Minute, Public: true}))
-	for n := range 4 { // more than a page
+	for n := range 4 { // for a second page
 		name := fmt.Sprintf("other-%d", n)
 		server.AddStatic(s, mcp.Resource{URI: "test://" + name, Name: name}, name)
 	}
@@ -37,7 +37,7 @@ func offerData(s *server.Server) {
 	server.CompleteTemplate(s, "test://books/{isbn}", "isbn", func(_ context.Context, value string, _ map[string]string) ([]string, error) {
 		return startingWith(value, "9780131103627", "9780201633610", "9780262033848"), nil
 	})
-	server.AddPrompt(s, mcp.Prompt{Name: "greet", Description: "Greet somebody"},
+	server.AddPrompt(s, mcp.Prompt{Name: "greet", Description: "Greet a person"},
 		func(_ context.Context, in struct {
 			Name string `json:"name"`
 			Mood string `json:"mood"`
@@ -63,7 +63,7 @@ func startingWith(prefix string, values ...string) []string {
 	return slices.DeleteFunc(values, func(v string) bool { return !strings.HasPrefix(v, prefix) })
 }
 
-// useData reads their resources, makes their prompt and completes what can be completed.
+// useData reads the resources, gets the prompt and completes arguments.
 func useData(t *testing.T, p *peer) {
 	var uris []string
 	for resource, err := range p.Resources(t.Context()) { // in two pages
@@ -99,33 +99,33 @@ func useData(t *testing.T, p *peer) {
 			t.Errorf("%s: %+v, want %+v", uri, got, want)
 		}
 	}
-	_, err := p.ReadResource(t.Context(), "test://nothing")
+	_, err := p.ReadResource(t.Context(), "test://missing")
 	if p.Server().Info.Name == "interop-v1-server" {
-		// It answers -32602, which means invalid parameters in its revision: 2025-11-25, server/resources, Error
-		// Handling, has -32002 for this. The second generation says so too, with the URI by which it is recognized.
-		var refused *jsonrpc.Error
-		if !errors.As(err, &refused) || refused.Code != jsonrpc.CodeInvalidParams {
-			t.Errorf("a resource that is not there: %v", err)
+		// This server answers -32602, but 2025-11-25, server/resources, Error Handling, requires -32002. The second
+		// generation also answers -32602, with the URI in the data, by which the client recognizes the error.
+		var reported *jsonrpc.Error
+		if !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidParams {
+			t.Errorf("a missing resource: %v", err)
 		}
 	} else if !errors.Is(err, client.ErrResourceNotFound) {
-		t.Errorf("a resource that is not there: %v", err)
+		t.Errorf("a missing resource: %v", err)
 	}
 
 	prompt, err := p.GetPrompt(t.Context(), "greet", map[string]string{"name": "Ada", "mood": "calm"})
 	if err != nil || len(prompt.Messages) != 3 {
 		t.Fatalf("prompt: %+v, %v", prompt, err)
 	}
-	if said, ok := prompt.Messages[0].Content.(*mcp.TextContent); !ok || said.Text != "Greet Ada, calm." {
+	if text, ok := prompt.Messages[0].Content.(*mcp.TextContent); !ok || text.Text != "Greet Ada, calm." {
 		t.Errorf("prompt: %+v", prompt.Messages[0].Content)
 	}
 	if image, ok := prompt.Messages[1].Content.(*mcp.ImageContent); !ok || !bytes.Equal(image.Data, []byte("\x89PNG")) {
 		t.Errorf("prompt: %+v", prompt.Messages[1].Content)
 	}
-	if shown, ok := prompt.Messages[2].Content.(*mcp.EmbeddedResource); !ok || shown.Resource.Text != "Grüße" {
+	if embedded, ok := prompt.Messages[2].Content.(*mcp.EmbeddedResource); !ok || embedded.Resource.Text != "Grüße" {
 		t.Errorf("prompt: %+v", prompt.Messages[2].Content)
 	}
 	if _, err := p.GetPrompt(t.Context(), "greet", nil); err == nil {
-		t.Error("a prompt could be made without its argument")
+		t.Error("prompt without its argument: no error")
 	}
 
 	mood := mcp.CompleteReference{Type: mcp.RefPrompt, Name: "greet"}
@@ -147,7 +147,7 @@ func useData(t *testing.T, p *peer) {
 	}
 }
 
-// A dataObservation is what a client peer has seen of resources and prompts.
+// dataObservation is what a client peer reports about resources and prompts.
 type dataObservation struct {
 	Error     *observedError
 	Pages     int
@@ -198,8 +198,8 @@ func (o dataObservation) check(t *testing.T, revision string) {
 			t.Errorf("%s reads %+v, want %v", name, got, want)
 		}
 	}
-	if o.Read["nothing"].Error == nil {
-		t.Errorf("nothing reads %+v", o.Read["nothing"])
+	if o.Read["missing"].Error == nil {
+		t.Errorf("a missing resource: %+v", o.Read["missing"])
 	}
 	if len(o.Prompts) != 1 || len(o.Prompts[0].Arguments) != 2 || !o.Prompts[0].Arguments[0].Required {
 		t.Errorf("prompts: %+v", o.Prompts)
@@ -208,17 +208,17 @@ func (o dataObservation) check(t *testing.T, revision string) {
 		t.Errorf("prompt: %+v", m)
 	}
 	if o.Incomplete.Error == nil {
-		t.Error("a prompt could be made without its arguments")
+		t.Error("prompt without its arguments: no error")
 	}
 	want := map[string][]string{
 		"mood":      {"calm", "cheerful", "curious"},
 		"moodOfAda": {"curious Ada"},
 		"isbn":      {"9780201633610", "9780262033848"},
 	}
-	if revision < "2025-06-18" { // before which a completion has no context: the SDK sends it, and servers may heed it
+	if revision < "2025-06-18" { // earlier revisions have no completion context; the SDK sends it, and servers may use it
 		delete(want, "moodOfAda")
 	}
-	if revision < "2025-03-26" { // before which servers did not declare completion, and the SDK asks no server that does not
+	if revision < "2025-03-26" { // earlier servers do not declare completion, so the SDK does not use it
 		return
 	}
 	for name, want := range want {

@@ -23,8 +23,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// Their OAuth clients register with the issuer that our server names, log in with PKCE and the resource, come back for
-// a scope when they are challenged to, and renew a token that is refused.
+// The OAuth clients of the SDKs register with the issuer that our server names, log in with PKCE and the resource, request
+// a scope when the server requires it, and refresh a rejected token.
 func TestTheirClientsLogInToOurServer(t *testing.T) {
 	for name, peer := range map[string][]string{
 		"v1":        {"v1-client.mjs"},
@@ -42,7 +42,7 @@ func TestTheirClientsLogInToOurServer(t *testing.T) {
 			server.AddTool(s, mcp.Tool{Name: "whoami"}, func(ctx context.Context, _ struct{}) (string, error) {
 				return server.PrincipalOf(ctx).Subject(), nil
 			})
-			server.AddTool(s, mcp.Tool{Name: "secret"}, func(context.Context, struct{}) (string, error) { return "told", nil },
+			server.AddTool(s, mcp.Tool{Name: "secret"}, func(context.Context, struct{}) (string, error) { return "secret text", nil },
 				server.RequireScopes("files:write"))
 			endpoint := httptest.NewServer(s)
 			t.Cleanup(endpoint.Close)
@@ -50,24 +50,24 @@ func TestTheirClientsLogInToOurServer(t *testing.T) {
 			resource := endpoint.URL + "/mcp"
 
 			var seen struct {
-				Refused, Whoami, Lacking, Secret, Renewed callObservation
-				Visited                                   []string
-				Saved                                     int
+				Rejected, Whoami, Insufficient, Secret, Refreshed callObservation
+				Opened                                            []string
+				Saved                                             int
 			}
 			run(t, node(t, peer[0], slices.Concat([]string{"--browser", newBrowser(t)}, peer[1:], []string{"http", resource})...), &seen)
-			if seen.Refused.Error == nil || seen.Lacking.Error == nil {
-				t.Errorf("without a token: %+v, without the scope: %+v", seen.Refused, seen.Lacking)
+			if seen.Rejected.Error == nil || seen.Insufficient.Error == nil {
+				t.Errorf("without a token: %+v, without the scope: %+v", seen.Rejected, seen.Insufficient)
 			}
-			for what, got := range map[string]callObservation{"ada": seen.Whoami, "told": seen.Secret, "ada ": seen.Renewed} {
+			for what, got := range map[string]callObservation{"ada": seen.Whoami, "secret text": seen.Secret, "ada ": seen.Refreshed} {
 				if got.text() != strings.TrimSpace(what) {
 					t.Errorf("%+v, want %s", got, what)
 				}
 			}
-			if len(seen.Visited) != 2 || seen.Saved != 3 {
-				t.Fatalf("visited %v and got %d tokens, want 2 and 3", seen.Visited, seen.Saved)
+			if len(seen.Opened) != 2 || seen.Saved != 3 {
+				t.Fatalf("opened %v and got %d tokens, want 2 and 3", seen.Opened, seen.Saved)
 			}
 			for i, scopes := range []string{"mcp", "files:write mcp"} {
-				page, err := url.Parse(seen.Visited[i])
+				page, err := url.Parse(seen.Opened[i])
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -75,14 +75,14 @@ func TestTheirClientsLogInToOurServer(t *testing.T) {
 				asked := strings.Fields(q.Get("scope"))
 				slices.Sort(asked)
 				if q.Get("code_challenge_method") != "S256" || q.Get("resource") != resource || strings.Join(asked, " ") != scopes {
-					t.Errorf("login %d asks for %v, want the scopes %s", i+1, q, scopes)
+					t.Errorf("login %d requests %v, want the scopes %s", i+1, q, scopes)
 				}
 			}
 		})
 	}
 }
 
-// Our OAuth client does the same, the renewal included, at servers that are guarded by their middleware.
+// Our OAuth client does the same with servers that use the middleware of the SDKs.
 func TestOurClientLogsInToTheirServers(t *testing.T) {
 	for name, tt := range map[string]struct {
 		server   string
@@ -96,7 +96,7 @@ func TestOurClientLogsInToTheirServers(t *testing.T) {
 			issuer := newIssuer(t)
 			resource := listen(t, node(t, tt.server, "--issuer", issuer.URL(), "http", "0"))
 			var mu sync.Mutex
-			var visited []url.Values
+			var opened []url.Values
 			browser := &devissuer.Browser{User: "ada"}
 			tokens := new(oauth.MemoryStore)
 			login := &oauth.Client{
@@ -109,7 +109,7 @@ func TestOurClientLogsInToTheirServers(t *testing.T) {
 						mu.Lock()
 						defer mu.Unlock()
 						if u, err := url.Parse(page); err == nil {
-							visited = append(visited, u.Query())
+							opened = append(opened, u.Query())
 						}
 						return browser.Authorize(ctx, page)
 					},
@@ -117,7 +117,7 @@ func TestOurClientLogsInToTheirServers(t *testing.T) {
 			}
 			c := dial(t, &client.Dialer{Auth: login}, client.URL(resource))
 			if c.Revision() != tt.revision {
-				t.Errorf("they speak %s", c.Revision())
+				t.Errorf("revision %s, want %s", c.Revision(), tt.revision)
 			}
 			call := func(c *client.Client, tool, want string) {
 				t.Helper()
@@ -126,19 +126,19 @@ func TestOurClientLogsInToTheirServers(t *testing.T) {
 				}
 			}
 			call(c, "whoami", "ada")
-			call(c, "secret", "told")
+			call(c, "secret", "secret text")
 			call(c, "expire", "expired")
-			// The program starts again, with nobody there to be asked: it renews the token that is refused.
+			// A restarted program without a user refreshes the rejected token.
 			unattended := &oauth.Client{Store: tokens, Logger: slog.New(slog.DiscardHandler)}
-			call(dial(t, &client.Dialer{Auth: unattended}, client.URL(resource)), "secret", "told")
-			if len(visited) != 2 {
-				t.Fatalf("the user was asked %d times, want twice: %v", len(visited), visited)
+			call(dial(t, &client.Dialer{Auth: unattended}, client.URL(resource)), "secret", "secret text")
+			if len(opened) != 2 {
+				t.Fatalf("%d logins, want 2: %v", len(opened), opened)
 			}
 			for i, scopes := range []string{"mcp", "files:write mcp"} {
-				asked := strings.Fields(visited[i].Get("scope"))
+				asked := strings.Fields(opened[i].Get("scope"))
 				slices.Sort(asked)
-				if visited[i].Get("resource") != resource || strings.Join(asked, " ") != scopes {
-					t.Errorf("login %d asks for %v, want the scopes %s", i+1, visited[i], scopes)
+				if opened[i].Get("resource") != resource || strings.Join(asked, " ") != scopes {
+					t.Errorf("login %d requests %v, want the scopes %s", i+1, opened[i], scopes)
 				}
 			}
 		})
@@ -155,7 +155,8 @@ func newIssuer(t *testing.T) *devissuer.Issuer {
 	return issuer
 }
 
-// newBrowser is where a client peer takes its user: it answers with the URL to which the issuer has sent them back.
+// newBrowser returns the URL of a server that does what a browser and its user do: it returns the URL that the issuer
+// redirects to.
 func newBrowser(t *testing.T) string {
 	t.Helper()
 	browser := &devissuer.Browser{User: "ada"}

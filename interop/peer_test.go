@@ -17,14 +17,14 @@ import (
 	"time"
 )
 
-// peerTimeout bounds everything that one peer process does. Node alone takes a second to start on a busy machine.
+// peerTimeout is the limit for one peer process. On a busy machine, Node takes a second to start.
 const peerTimeout = time.Minute
 
-// An observation is what a client peer prints: see npm/observe.mjs.
+// observation is the output of a client peer; see npm/use/observe.mjs.
 type observation struct {
 	SDK      string
 	Revision string
-	Session  bool // it was given a session id
+	Session  bool // it has a session id
 	Server   struct{ Name, Version string }
 	Tools    map[string]json.RawMessage
 	Calls    map[string]callObservation
@@ -38,10 +38,10 @@ type observation struct {
 	Cache    cacheObservation
 	Called   callsObservation
 	Changed  changesObservation
-	Answered questionsObservation
+	Answered inputRequestsObservation
 }
 
-// A callObservation is a tool's result or, if Error is there, the protocol error in its place.
+// callObservation is the result of a tool, or the protocol error if Error is not nil.
 type callObservation struct {
 	Content           []struct{ Type, Text string }
 	StructuredContent json.RawMessage
@@ -49,10 +49,10 @@ type callObservation struct {
 	Error             *observedError
 }
 
-// An observedError is what the SDK threw.
+// observedError is an error of the SDK.
 type observedError struct {
 	Type    string
-	Code    any // a number; the SDK's own errors have a string
+	Code    any // a number, or a string for an error of the SDK itself
 	Message string
 	Data    json.RawMessage
 }
@@ -70,12 +70,12 @@ func (c callObservation) text() string {
 	return strings.Join(blocks, "\n")
 }
 
-// node gives the command line of a peer. A missing tool is an error: these tests never skip.
+// node returns the command line of a peer. These tests fail if a tool is missing; they never skip.
 func node(t *testing.T, peer string, args ...string) []string {
 	t.Helper()
 	for _, tool := range []string{"../.tools/conformance/node_modules/.bin/node", "npm/node_modules/zod"} {
 		if _, err := os.Stat(tool); err != nil {
-			t.Fatalf("the interop peers are not installed, run scripts/tools: %v", err)
+			t.Fatalf("cannot find the interop peers: %v; run scripts/tools", err)
 		}
 	}
 	program, err := filepath.Abs("../.tools/conformance/node_modules/.bin/node")
@@ -89,20 +89,20 @@ func node(t *testing.T, peer string, args ...string) []string {
 	return append([]string{program, script}, args...)
 }
 
-// observe has a client peer go through all subjects.
+// observe runs a client peer for all subjects.
 func observe(t *testing.T, command []string) (seen observation) {
 	t.Helper()
 	run(t, command, &seen)
 	return seen
 }
 
-// run runs a client peer to its end, and decodes what it has seen.
+// run runs a client peer and decodes its output.
 func run(t *testing.T, command []string, seen any) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), peerTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Env = append(os.Environ(), serveVariable+"=yes") // if we are what it starts
+	cmd.Env = append(os.Environ(), serveVariable+"=yes") // if it starts this test binary
 	cmd.WaitDelay = 5 * time.Second
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -110,16 +110,16 @@ func run(t *testing.T, command []string, seen any) {
 		t.Fatalf("%s: %v\n%s", strings.Join(command, " "), err, stderr.Bytes())
 	}
 	if err := json.Unmarshal(stdout.Bytes(), seen); err != nil {
-		t.Fatalf("%s printed no observation: %v\n%s", strings.Join(command, " "), err, stdout.Bytes())
+		t.Fatalf("cannot decode the output of %s: %v\n%s", strings.Join(command, " "), err, stdout.Bytes())
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("%s saw\n%s%s", strings.Join(command, " "), stdout.Bytes(), stderr.Bytes())
+			t.Logf("%s printed\n%s%s", strings.Join(command, " "), stdout.Bytes(), stderr.Bytes())
 		}
 	})
 }
 
-// listen starts a server peer that serves HTTP until the test ends, and returns its URL.
+// listen starts a server peer over HTTP until the end of the test, and returns its URL.
 func listen(t *testing.T, command []string) (url string) {
 	t.Helper()
 	cmd := exec.Command(command[0], command[1:]...)
@@ -144,20 +144,20 @@ func listen(t *testing.T, command []string) (url string) {
 	})
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
-		t.Fatalf("%s gave no URL: %v", strings.Join(command, " "), err)
+		t.Fatalf("%s printed no URL: %v", strings.Join(command, " "), err)
 	}
 	return strings.TrimSpace(line)
 }
 
-// check holds an observation against what every server of these tests offers. How a server refuses an
-// unknown tool or bad arguments differs and is left to the caller.
+// check compares an observation with the features that every server of these tests has. The errors for an unknown tool and
+// for invalid arguments differ between servers; the caller checks them.
 func (o observation) check(t *testing.T, revision string) {
 	t.Helper()
 	if o.Revision != revision {
-		t.Errorf("they speak %q, want %q", o.Revision, revision)
+		t.Errorf("revision %q, want %q", o.Revision, revision)
 	}
 	if o.Server.Name == "" || o.Server.Version == "" {
-		t.Errorf("the server is %+v, want a name and a version", o.Server)
+		t.Errorf("server info %+v, want a name and a version", o.Server)
 	}
 	for _, tool := range []string{"echo", "add", "count", "fail"} {
 		if _, ok := o.Tools[tool]; !ok {
@@ -172,7 +172,7 @@ func (o observation) check(t *testing.T, revision string) {
 	var added struct{ Sum float64 }
 	call := o.Calls["add"]
 	data := []byte(call.StructuredContent)
-	if revision < "2025-06-18" { // which has no structured content
+	if revision < "2025-06-18" { // earlier revisions have no structured content
 		data = []byte(call.text())
 	}
 	if call.Error != nil || call.IsError || json.Unmarshal(data, &added) != nil || added.Sum != 42 {

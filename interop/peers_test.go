@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A peer that fails here fails for reasons of its own, and what it then says of us means nothing.
+// A failure here is a fault of the peers, so it invalidates the results of the other tests.
 func TestPeersUnderstandEachOther(t *testing.T) {
 	for _, tt := range []struct {
 		name           string

@@ -1,6 +1,6 @@
 //go:build integration
 
-//lint:file-ignore SA1019 What is deprecated still has to work.
+//lint:file-ignore SA1019 These tests use deprecated features.
 
 package interop
 
@@ -21,7 +21,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// published gives the command line of a server that npm has installed.
+// published returns the command line of a published server.
 func published(t *testing.T, name string, args ...string) []string {
 	t.Helper()
 	script, err := filepath.Abs(filepath.Join("npm/node_modules/@modelcontextprotocol", name, "dist/index.js"))
@@ -29,17 +29,17 @@ func published(t *testing.T, name string, args ...string) []string {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(script); err != nil {
-		t.Fatalf("%s is not installed, run scripts/tools: %v", name, err)
+		t.Fatalf("cannot find %s: %v; run scripts/tools", name, err)
 	}
 	return append([]string{node(t, "v1-server.mjs")[0], script}, args...)
 }
 
-func TestServerFilesystemReadsAFile(t *testing.T) {
+func TestServerFilesystemReadsFile(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "bytes of a file, ünïcode too\n"
+	const want = "the text of a file, with ünïcode\n"
 	path := filepath.Join(dir, "note.txt")
 	if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
 		t.Fatal(err)
@@ -51,27 +51,27 @@ func TestServerFilesystemReadsAFile(t *testing.T) {
 		t.Fatalf("%+v, %v", result, err)
 	}
 	if text := result.Content[0].(*mcp.TextContent).Text; text != want {
-		t.Errorf("the file reads %q", text)
+		t.Errorf("got %q, want %q", text, want)
 	}
 	if result, err := c.CallTool(t.Context(), "read_text_file", map[string]any{"path": "/etc/hostname"}); err == nil && !result.IsError {
-		t.Error("a file outside of the directory could be read")
+		t.Error("read a file outside the directory")
 	}
 }
 
-// All that server-everything has, over all transports that it has.
+// TestServerEverything uses all features of server-everything on all its transports.
 func TestServerEverything(t *testing.T) {
 	for _, transport := range []string{"stdio", "streamableHttp", "sse"} {
 		t.Run(transport, func(t *testing.T) {
 			t.Parallel()
-			p := know(t, transport, everything(t, transport))
+			p := dialPeer(t, transport, everything(t, transport))
 			for _, subject := range []struct {
 				name string
 				use  func(*testing.T, *peer)
 			}{
-				{"tools", useEverythingsTools},
-				{"data", useEverythingsData},
-				{"updates", useEverythingsUpdates},
-				{"questions", useEverythingsQuestions},
+				{"tools", useEverythingTools},
+				{"data", useEverythingData},
+				{"updates", useEverythingUpdates},
+				{"input requests", useEverythingInputRequests},
 			} {
 				t.Run(subject.name, func(t *testing.T) { subject.use(t, p) })
 			}
@@ -79,7 +79,7 @@ func TestServerEverything(t *testing.T) {
 	}
 }
 
-// everything is server-everything over a transport. It wants to be told a port.
+// everything returns the target of server-everything over a transport. The server needs a port number.
 func everything(t *testing.T, transport string) client.Target {
 	t.Helper()
 	command := published(t, "server-everything", transport)
@@ -121,7 +121,7 @@ func everything(t *testing.T, transport string) client.Target {
 	return client.URL(fmt.Sprintf("http://127.0.0.1:%d/%s", port, path))
 }
 
-func useEverythingsTools(t *testing.T, p *peer) {
+func useEverythingTools(t *testing.T, p *peer) {
 	for _, err := range p.Tools(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
@@ -163,7 +163,7 @@ func useEverythingsTools(t *testing.T, p *peer) {
 	}
 }
 
-func useEverythingsData(t *testing.T, p *peer) {
+func useEverythingData(t *testing.T, p *peer) {
 	listed := 0
 	for resource, err := range p.Resources(t.Context()) {
 		if err != nil {
@@ -175,7 +175,7 @@ func useEverythingsData(t *testing.T, p *peer) {
 		listed++
 	}
 	if listed == 0 {
-		t.Error("there are no resources")
+		t.Error("no resources")
 	}
 	var templates []string
 	for template, err := range p.ResourceTemplates(t.Context()) {
@@ -217,8 +217,8 @@ func useEverythingsData(t *testing.T, p *peer) {
 	}
 }
 
-// useEverythingsUpdates subscribes to a resource, and has the server log. Either tool begins with one message at once.
-func useEverythingsUpdates(t *testing.T, p *peer) {
+// useEverythingUpdates subscribes to a resource and receives log messages. Each toggle sends one message at once.
+func useEverythingUpdates(t *testing.T, p *peer) {
 	if err := p.SetLogLevel(t.Context(), mcp.LevelDebug); err != nil {
 		t.Fatal(err)
 	}
@@ -237,11 +237,11 @@ func useEverythingsUpdates(t *testing.T, p *peer) {
 		watched <- nil
 	}()
 	if change := await(t, changes); !change.Resync {
-		t.Errorf("at first there is %+v", change)
+		t.Errorf("first change: %+v, want Resync", change)
 	}
 	awaitLog := func(text string) {
 		t.Helper()
-		for !strings.Contains(string(await(t, p.logged).Data), text) { // there are others that nobody asked for
+		for !strings.Contains(string(await(t, p.logged).Data), text) { // skip other messages
 		}
 	}
 	awaitLog("Subscribe Resource request for URI: " + uri)
@@ -260,13 +260,13 @@ func useEverythingsUpdates(t *testing.T, p *peer) {
 	toggle("toggle-simulated-logging")
 	cancel()
 	if err := await(t, watched); err != nil {
-		t.Errorf("watching ends with %v", err)
+		t.Errorf("Watch ended with %v", err)
 	}
 }
 
 const everythingForm = "Please provide inputs for the following fields:"
 
-func useEverythingsQuestions(t *testing.T, p *peer) {
+func useEverythingInputRequests(t *testing.T, p *peer) {
 	ask := func(tool string, arguments map[string]any, want ...string) {
 		t.Helper()
 		result, err := p.CallTool(t.Context(), tool, arguments)
@@ -284,23 +284,23 @@ func useEverythingsQuestions(t *testing.T, p *peer) {
 	ask("trigger-sampling-request", map[string]any{"prompt": "Say hello"}, `"parrot"`, `"hello"`)
 	ask("get-roots-list", nil, "file:///work", "file:///notes")
 	ask("trigger-url-elicitation", map[string]any{"url": "https://pay.example/3"}, "completed")
-	if url := await(t, p.visited); url != "https://pay.example/3" {
-		t.Errorf("the user was sent to %s", url)
+	if url := await(t, p.opened); url != "https://pay.example/3" {
+		t.Errorf("opened %s", url)
 	}
-	// The call is refused until the user has been elsewhere, of which the server says nothing: it is the caller who
-	// makes it again (2025-11-25, client/elicitation, URL Elicitation Required Error), and ours does when Visit is over.
+	// The server rejects the call until the URL elicitation is complete, which it does not report. The client repeats the
+	// call (2025-11-25, client/elicitation, URL Elicitation Required Error); ours does so after Timeouts.URLElicitation.
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	refused := make(chan error, 1)
+	ended := make(chan error, 1)
 	go func() {
 		_, err := p.CallTool(ctx, "trigger-url-elicitation", map[string]any{"url": "https://pay.example/4", "errorPath": true})
-		refused <- err
+		ended <- err
 	}()
-	if url := await(t, p.visited); url != "https://modelcontextprotocol.io" {
-		t.Errorf("the user was sent to %s", url)
+	if url := await(t, p.opened); url != "https://modelcontextprotocol.io" {
+		t.Errorf("opened %s", url)
 	}
 	cancel()
-	if err := await(t, refused); !errors.Is(err, context.Canceled) {
-		t.Errorf("a call that waits for a visit: %v", err)
+	if err := await(t, ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("a call that waits for a URL elicitation: %v", err)
 	}
 }

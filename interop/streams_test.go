@@ -19,8 +19,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// Their servers keep what they send, so that our client loses nothing when its connection is cut in the middle of a
-// call, or when the server closes the stream and is polled (2025-11-25, basic/transports, Resumability and Redelivery).
+// The servers of the SDKs store events, so our client receives everything after a lost connection and after the server
+// closes the stream for polling (2025-11-25, basic/transports, Resumability and Redelivery).
 func TestOurClientResumesTheirStreams(t *testing.T) {
 	for name, peer := range map[string][]string{
 		"v1":        {"v1-server.mjs"},
@@ -32,16 +32,16 @@ func TestOurClientResumesTheirStreams(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w := newWire(t, address.Host)
+			w := newProxy(t, address.Host)
 			address.Host = w.address()
 			c := dial(t, &client.Dialer{Revision: mcp.V20251125}, client.URL(address.String()))
 
 			for _, tt := range []struct {
 				tool string
-				then func() // when the first step was reported
+				then func() // called after the first progress notification
 			}{
-				{"held", func() {
-					w.cut()
+				{"waiting", func() {
+					w.disconnect()
 					go func() {
 						if _, err := c.CallTool(t.Context(), "release", nil); err != nil {
 							t.Errorf("release: %v", err)
@@ -56,7 +56,7 @@ func TestOurClientResumesTheirStreams(t *testing.T) {
 						tt.then()
 					}
 				}))
-				if err != nil || text != "nothing was lost" || !slices.Equal(steps, []float64{1, 2}) {
+				if err != nil || text != "complete" || !slices.Equal(steps, []float64{1, 2}) {
 					t.Errorf("%s: %q, %v, progress %v", tt.tool, text, err, steps)
 				}
 			}
@@ -64,7 +64,7 @@ func TestOurClientResumesTheirStreams(t *testing.T) {
 	}
 }
 
-// Their clients come back for what our server has sent meanwhile, by themselves and with the id of the last event.
+// The clients of the SDKs reconnect to our server, automatically and with the id of the last event.
 func TestTheirClientsResumeOurStreams(t *testing.T) {
 	for name, peer := range map[string][]string{
 		"v1":        {"v1-client.mjs"},
@@ -74,7 +74,7 @@ func TestTheirClientsResumeOurStreams(t *testing.T) {
 			t.Parallel()
 			s := &server.Server{Name: "interop-parley", Version: "1.0.0"}
 			endpoint := httptest.NewUnstartedServer(s)
-			w := newWire(t, endpoint.Listener.Addr().String())
+			w := newProxy(t, endpoint.Listener.Addr().String())
 			steps := func(tool string, between func(ctx context.Context) error) {
 				server.AddTool(s, mcp.Tool{Name: tool}, func(ctx context.Context, _ struct{}) (string, error) {
 					if err := server.Progress(ctx, 1, 2, ""); err != nil {
@@ -86,15 +86,15 @@ func TestTheirClientsResumeOurStreams(t *testing.T) {
 					if err := server.Progress(ctx, 2, 2, ""); err != nil {
 						return "", err
 					}
-					return "nothing was lost", nil
+					return "complete", nil
 				})
 			}
-			severed := make(chan struct{})
-			scissors := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-				w.cut()
-				close(severed)
+			disconnected := make(chan struct{})
+			disconnector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+				w.disconnect()
+				close(disconnected)
 			}))
-			t.Cleanup(scissors.Close)
+			t.Cleanup(disconnector.Close)
 			wait := func(ctx context.Context, until <-chan struct{}) error {
 				select {
 				case <-until:
@@ -103,10 +103,10 @@ func TestTheirClientsResumeOurStreams(t *testing.T) {
 					return ctx.Err()
 				}
 			}
-			steps("cut", func(ctx context.Context) error { return wait(ctx, severed) })
+			steps("disconnected", func(ctx context.Context) error { return wait(ctx, disconnected) })
 			steps("polled", func(ctx context.Context) error { return server.CloseStream(ctx, 50*time.Millisecond) })
 			released := make(chan struct{})
-			steps("held", func(ctx context.Context) error { return wait(ctx, released) })
+			steps("waiting", func(ctx context.Context) error { return wait(ctx, released) })
 			server.AddTool(s, mcp.Tool{Name: "release"}, func(context.Context, struct{}) (string, error) {
 				close(released)
 				return "released", nil
@@ -116,12 +116,12 @@ func TestTheirClientsResumeOurStreams(t *testing.T) {
 			t.Cleanup(endpoint.CloseClientConnections)
 
 			var seen struct {
-				Cut, Polled, Resumed callObservation
-				Steps                []float64
+				Disconnected, Polled, Resumed callObservation
+				Steps                         []float64
 			}
-			run(t, node(t, peer[0], slices.Concat([]string{"--scissors", scissors.URL}, peer[1:], []string{"http", "http://" + w.address() + "/mcp"})...), &seen)
-			for call, got := range map[string]callObservation{"cut": seen.Cut, "polled": seen.Polled, "resumed": seen.Resumed} {
-				if got.Error != nil || got.text() != "nothing was lost" {
+			run(t, node(t, peer[0], slices.Concat([]string{"--disconnector", disconnector.URL}, peer[1:], []string{"http", "http://" + w.address() + "/mcp"})...), &seen)
+			for call, got := range map[string]callObservation{"disconnected": seen.Disconnected, "polled": seen.Polled, "resumed": seen.Resumed} {
+				if got.Error != nil || got.text() != "complete" {
 					t.Errorf("%s: %+v", call, got)
 				}
 			}
@@ -132,8 +132,8 @@ func TestTheirClientsResumeOurStreams(t *testing.T) {
 	}
 }
 
-// A wire carries connections to a server, until it is cut. Later connections are carried again.
-type wire struct {
+// proxy forwards connections to a server. After disconnect, it accepts new connections.
+type proxy struct {
 	listener net.Listener
 	to       string
 	wg       sync.WaitGroup
@@ -141,53 +141,53 @@ type wire struct {
 	ends     []net.Conn
 }
 
-func newWire(t *testing.T, to string) *wire {
+func newProxy(t *testing.T, to string) *proxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &wire{listener: listener, to: to}
+	w := &proxy{listener: listener, to: to}
 	w.wg.Go(w.serve)
 	t.Cleanup(func() {
 		_ = listener.Close()
-		w.cut()
+		w.disconnect()
 		w.wg.Wait()
 	})
 	return w
 }
 
-func (w *wire) address() string { return w.listener.Addr().String() }
+func (p *proxy) address() string { return p.listener.Addr().String() }
 
-func (w *wire) serve() {
+func (p *proxy) serve() {
 	for {
-		near, err := w.listener.Accept()
+		near, err := p.listener.Accept()
 		if err != nil {
 			return
 		}
-		far, err := net.Dial("tcp", w.to)
+		far, err := net.Dial("tcp", p.to)
 		if err != nil {
 			_ = near.Close()
 			continue
 		}
-		w.mu.Lock()
-		w.ends = append(w.ends, near, far)
-		w.mu.Unlock()
-		carry := func(to, from net.Conn) {
+		p.mu.Lock()
+		p.ends = append(p.ends, near, far)
+		p.mu.Unlock()
+		forward := func(to, from net.Conn) {
 			_, _ = io.Copy(to, from)
 			_ = to.Close()
 		}
-		w.wg.Go(func() { carry(near, far) })
-		w.wg.Go(func() { carry(far, near) })
+		p.wg.Go(func() { forward(near, far) })
+		p.wg.Go(func() { forward(far, near) })
 	}
 }
 
-// cut ends all connections, in the middle of whatever they carry.
-func (w *wire) cut() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, end := range w.ends {
+// disconnect closes all connections.
+func (p *proxy) disconnect() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, end := range p.ends {
 		_ = end.Close()
 	}
-	w.ends = nil
+	p.ends = nil
 }

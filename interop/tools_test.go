@@ -14,9 +14,9 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// offerTools adds the tools, mirrored and failing ones included.
+// offerTools adds tools, one with a mirrored parameter and one that fails.
 func offerTools(s *server.Server) {
-	server.AddTool(s, mcp.Tool{Name: "echo", Description: "Give the text back"},
+	server.AddTool(s, mcp.Tool{Name: "echo", Description: "Return the text"},
 		func(_ context.Context, in struct {
 			Text string `json:"text"`
 		}) (string, error) {
@@ -43,10 +43,10 @@ func offerTools(s *server.Server) {
 			}
 			return fmt.Sprintf("counted to %d", in.To), nil
 		})
-	server.AddTool(s, mcp.Tool{Name: "fail", Description: "Fail, always"},
+	server.AddTool(s, mcp.Tool{Name: "fail", Description: "Fail"},
 		func(context.Context, struct{}) (string, error) { return "", errors.New("failed on purpose") })
-	// The server refuses a call whose header is not as its argument, so that one that succeeds had it right.
-	server.AddTool(s, mcp.Tool{Name: "region", Description: "Tell the region"},
+	// The server rejects a call whose header differs from the argument, so success proves that the header is right.
+	server.AddTool(s, mcp.Tool{Name: "region", Description: "Return the region"},
 		func(_ context.Context, in struct {
 			Region string `json:"region" mcp-header:"Region"`
 		}) (string, error) {
@@ -54,7 +54,7 @@ func offerTools(s *server.Server) {
 		})
 }
 
-// useTools lists and calls their tools.
+// useTools lists and calls tools.
 func useTools(t *testing.T, p *peer) {
 	tools := map[string]bool{}
 	for tool, err := range p.Tools(t.Context()) {
@@ -88,7 +88,7 @@ func useTools(t *testing.T, p *peer) {
 		t.Errorf("fail: %v", err)
 	}
 	if _, err := client.CallTool[string](t.Context(), p.Client, "no_such_tool", nil); err == nil {
-		t.Error("an unknown tool could be called")
+		t.Error("call of an unknown tool: no error")
 	}
 	if err := p.Ping(t.Context()); err != nil {
 		t.Errorf("ping: %v", err)

@@ -1,11 +1,11 @@
-// The HTTP side of the server peers: loopback only, and the URL on stdout once it answers.
+// The HTTP side of the server peers: it listens on the loopback interface and prints its URL when it is ready.
 
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { EventStore } from './offer/streams.mjs';
 
-// listen serves handle(request, response) on 127.0.0.1. Port 0 picks a free one. A handler that has to know where it is
-// served is made by make(url).
+// listen serves handle(request, response) on 127.0.0.1. Port 0 is a free port. make(url), if given, returns a handler that
+// needs its URL.
 export function listen(port, handle, path = '/mcp', make) {
     const server = createServer((request, response) => {
         Promise.resolve(handle(request, response)).catch(error => {
@@ -21,9 +21,9 @@ export function listen(port, handle, path = '/mcp', make) {
     });
 }
 
-// sessions gives a handler that keeps one server and one transport per Mcp-Session-Id. A request without a known
-// id goes to a fresh transport, which refuses whatever is not initialize. What is sent on a stream is kept for clients that come
-// back. body is the parsed body, if somebody read it.
+// sessions returns a handler with one server and one transport for each Mcp-Session-Id. A request without a known id gets a
+// new transport, which rejects every request except initialize. The events of streams are stored for clients that reconnect.
+// body is the parsed body, if it was read.
 export function sessions(newServer, Transport) {
     const open = new Map();
     return async (request, response, body) => {

@@ -11,21 +11,21 @@ import {
     ListRootsRequestSchema,
 } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
-import { readArguments, refuse } from './arguments.mjs';
-import { capabilities } from './use/answers.mjs';
+import { readArguments, exitWithUsage } from './arguments.mjs';
+import { capabilities } from './use/handlers.mjs';
 import { logIn, Provider } from './use/login.mjs';
 import { observe, report } from './use/observe.mjs';
 import { reconnectionOptions, resume } from './use/streams.mjs';
 
-const usage = 'v1-client.mjs [--browser URL] [--scissors URL] http URL | sse URL | stdio COMMAND [ARGUMENT…]';
-const { browser, scissors, transport: kind, where } = readArguments(usage);
+const usage = 'v1-client.mjs [--browser URL] [--disconnector URL] http URL | sse URL | stdio COMMAND [ARGUMENT…]';
+const { browser, disconnector, transport: kind, where } = readArguments(usage);
 
 const transports = {
     http: url => new StreamableHTTPClientTransport(new URL(url)),
     sse: url => new SSEClientTransport(new URL(url)),
     stdio: (command, ...args) => new StdioClientTransport({ command, args, env: process.env, stderr: 'inherit' }),
 };
-if (!transports[kind] || where.length === 0) refuse(usage);
+if (!transports[kind] || where.length === 0) exitWithUsage(usage);
 
 const schemas = {
     'elicitation/create': ElicitRequestSchema,
@@ -36,9 +36,9 @@ const schemas = {
 
 await report(() => {
     const newClient = () => new Client({ name: 'interop-v1-client', version: '1.0.0' }, { capabilities });
-    if (scissors) {
+    if (disconnector) {
         return resume({
-            scissors,
+            disconnector,
             newClient,
             newTransport: options => new StreamableHTTPClientTransport(new URL(where[0]), { reconnectionOptions, ...options }),
             callTool: (client, name, options) => client.callTool({ name, arguments: {} }, undefined, options),
@@ -51,18 +51,18 @@ await report(() => {
             newClient,
             newTransport: () => new StreamableHTTPClientTransport(new URL(where[0]), { authProvider: provider }),
             finish: (transport, callback) => transport.finishAuth(callback.get('code')),
-            // With a refresh token it answers a challenge for a scope by renewing the token it has, and gives up when
-            // that is refused as well: 2025-11-25, basic/authorization, Step-Up Authorization Flow, wants a new login.
+            // With a refresh token, the SDK reacts to an insufficient scope by refreshing the token, and fails when the
+            // new token is rejected. 2025-11-25, basic/authorization, Step-Up Authorization Flow, requires a new login.
             beforeStepUp: () => provider.dropRefreshToken(),
         });
     }
     const transport = transports[kind](...where);
-    // The SDK tells the negotiated revision to its transport and to nobody else; stdio has no use for it.
+    // The SDK passes the negotiated revision to the transport only.
     let revision;
-    const note = transport.setProtocolVersion?.bind(transport);
+    const setProtocolVersion = transport.setProtocolVersion?.bind(transport);
     transport.setProtocolVersion = version => {
         revision = version;
-        note?.(version);
+        setProtocolVersion?.(version);
     };
 
     const client = newClient();
@@ -71,8 +71,8 @@ await report(() => {
         transport,
         connect: () => client.connect(transport, { timeout: 30_000 }),
         negotiated: () => ({ sdk: 'v1', revision }),
-        answer: (method, handler) => client.setRequestHandler(schemas[method], ({ params }, { signal }) => handler(params, signal)),
-        hear: (method, handler) => client.setNotificationHandler(schemas[method], ({ params }) => handler(params)),
+        onRequest: (method, handler) => client.setRequestHandler(schemas[method], ({ params }, { signal }) => handler(params, signal)),
+        onNotification: (method, handler) => client.setNotificationHandler(schemas[method], ({ params }) => handler(params)),
         callTool: (name, args, options) => client.callTool({ name, arguments: args }, undefined, options),
         logLevel: level => client.setLoggingLevel(level),
         request: (method, params) => client.request({ method, params }, z.any()),

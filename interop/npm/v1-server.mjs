@@ -18,11 +18,11 @@ import {
     UrlElicitationRequiredError,
 } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
-import { readArguments, refuse } from './arguments.mjs';
+import { readArguments, exitWithUsage } from './arguments.mjs';
 import { listen, sessions } from './listen.mjs';
 import { addAll, capabilities } from './offer/all.mjs';
 import { send } from './offer/changes.mjs';
-import { addGuarded, metadataOf, more, newVerifier, scopes } from './offer/guard.mjs';
+import { addAuthorized, metadataOf, extraScope, newVerifier, scopes } from './offer/authorization.mjs';
 
 const usage = 'v1-server.mjs [--issuer URL] http PORT | sse PORT | stdio';
 const { issuer, transport, where: [port = 0] } = readArguments(usage);
@@ -55,7 +55,7 @@ const sdk = {
         },
         log: (level, data) => server.sendLoggingMessage({ level, data, logger: 'interop' }, sessionId),
         ping: () => sendRequest({ method: 'ping' }, EmptyResultSchema),
-        giveUp: params => sendRequest({ method: 'elicitation/create', params }, z.any(), { timeout: 300 }),
+        elicitWithTimeout: params => sendRequest({ method: 'elicitation/create', params }, z.any(), { timeout: 300 }),
     }),
     asking: ({ server }, handler) => (args, { requestId: relatedRequestId }) => {
         const ask = {
@@ -82,40 +82,40 @@ switch (transport) {
         await newServer().connect(new StdioServerTransport());
         break;
     case 'http':
-        listen(port, sessions(newServer, StreamableHTTPServerTransport), undefined, issuer && guarded);
+        listen(port, sessions(newServer, StreamableHTTPServerTransport), undefined, issuer && authorized);
         break;
     case 'sse':
         listen(port, pair(), '/sse');
         break;
     default:
-        refuse(usage);
+        exitWithUsage(usage);
 }
 
-// guarded makes the handler of a server, at its URL, whose users have tokens of the issuer.
-async function guarded(url) {
-    const newGuarded = () => {
+// authorized returns the handler of a server, at its URL, that requires tokens of the issuer.
+async function authorized(url) {
+    const newAuthorized = () => {
         const server = newServer();
-        addGuarded(server, ({ authInfo }) => authInfo);
+        addAuthorized(server, ({ authInfo }) => authInfo);
         return server;
     };
     const oauthMetadata = await metadataOf(issuer);
-    const gate = requiredScopes =>
+    const authorize = requiredScopes =>
         requireBearerAuth({
             verifier: newVerifier(oauthMetadata, message => new InvalidTokenError(message)),
             requiredScopes,
             resourceMetadataUrl: getOAuthProtectedResourceMetadataUrl(url),
             expectedResource: url,
         });
-    const [all, secret] = [gate(scopes), gate([...scopes, more])];
+    const [all, secret] = [authorize(scopes), authorize([...scopes, extraScope])];
     const app = createMcpExpressApp();
     app.use(mcpAuthMetadataRouter({ oauthMetadata, resourceServerUrl: url, scopesSupported: scopes }));
     app.use((request, response, next) => (request.body?.params?.name === 'secret' ? secret : all)(request, response, next));
-    const serve = sessions(newGuarded, StreamableHTTPServerTransport);
+    const serve = sessions(newAuthorized, StreamableHTTPServerTransport);
     app.all(url.pathname, (request, response) => serve(request, response, request.body));
     return app;
 }
 
-// pair serves the HTTP+SSE transport of 2024-11-05: GET opens the stream, POST brings the messages.
+// pair serves the HTTP+SSE transport of 2024-11-05: a GET opens the stream, a POST has a message.
 function pair() {
     const streams = new Map();
     return async (request, response) => {

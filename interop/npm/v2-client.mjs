@@ -3,23 +3,23 @@
 import { Client, LOG_LEVEL_META_KEY, SSEClientTransport, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { z } from 'zod';
-import { readArguments, refuse } from './arguments.mjs';
-import { capabilities } from './use/answers.mjs';
+import { readArguments, exitWithUsage } from './arguments.mjs';
+import { capabilities } from './use/handlers.mjs';
 import { logIn, Provider } from './use/login.mjs';
 import { observe, report } from './use/observe.mjs';
 import { reconnectionOptions, resume } from './use/streams.mjs';
 
-const usage = 'v2-client.mjs [--browser URL] [--scissors URL] [--era legacy|modern|auto] [--revision REVISION] http URL | sse URL | stdio COMMAND [ARGUMENT…]';
-const { browser, scissors, era = 'auto', revision, transport: kind, where } = readArguments(usage);
+const usage = 'v2-client.mjs [--browser URL] [--disconnector URL] [--era legacy|modern|auto] [--revision REVISION] http URL | sse URL | stdio COMMAND [ARGUMENT…]';
+const { browser, disconnector, era = 'auto', revision, transport: kind, where } = readArguments(usage);
 
-// legacy begins with initialize, modern speaks 2026-07-28 or fails, auto asks the server.
+// legacy starts with initialize, modern requires 2026-07-28, auto detects the era of the server.
 const modes = { legacy: 'legacy', modern: { pin: revision ?? '2026-07-28' }, auto: 'auto' };
 const transports = {
     http: url => new StreamableHTTPClientTransport(new URL(url)),
     sse: url => new SSEClientTransport(new URL(url)),
     stdio: (command, ...args) => new StdioClientTransport({ command, args, env: process.env, stderr: 'inherit' }),
 };
-if (!modes[era] || !transports[kind] || where.length === 0) refuse(usage);
+if (!modes[era] || !transports[kind] || where.length === 0) exitWithUsage(usage);
 
 await report(() => {
     const newClient = () =>
@@ -27,9 +27,9 @@ await report(() => {
             { name: 'interop-v2-client', version: '1.0.0' },
             { capabilities, versionNegotiation: { mode: modes[era] }, supportedProtocolVersions: revision ? [revision] : undefined },
         );
-    if (scissors) {
+    if (disconnector) {
         return resume({
-            scissors,
+            disconnector,
             newClient,
             newTransport: options => new StreamableHTTPClientTransport(new URL(where[0]), { reconnectionOptions, ...options }),
             callTool: (client, name, options) => client.callTool({ name, arguments: {} }, options),
@@ -52,8 +52,8 @@ await report(() => {
         transport,
         connect: () => client.connect(transport, { timeout: 30_000 }),
         negotiated: () => ({ sdk: 'v2', era: client.getProtocolEra(), revision: client.getNegotiatedProtocolVersion() }),
-        answer: (method, handler) => client.setRequestHandler(method, ({ params }, { mcpReq }) => handler(params, mcpReq.signal)),
-        hear: (method, handler) => client.setNotificationHandler(method, ({ params }) => handler(params)),
+        onRequest: (method, handler) => client.setRequestHandler(method, ({ params }, { mcpReq }) => handler(params, mcpReq.signal)),
+        onNotification: (method, handler) => client.setNotificationHandler(method, ({ params }) => handler(params)),
         callTool: (name, args, options, _meta) => client.callTool({ name, arguments: args, _meta }, options),
         logLevel: async level => (modern() ? { [LOG_LEVEL_META_KEY]: level } : void (await client.setLoggingLevel(level))),
         request: (method, params) => client.request({ method, params }, z.any()),

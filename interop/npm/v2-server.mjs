@@ -21,20 +21,20 @@ import {
 } from '@modelcontextprotocol/server';
 import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/stdio';
 import { z } from 'zod';
-import { readArguments, refuse } from './arguments.mjs';
+import { readArguments, exitWithUsage } from './arguments.mjs';
 import { listen, sessions } from './listen.mjs';
 import { addAll, capabilities } from './offer/all.mjs';
 import { send } from './offer/changes.mjs';
-import { addGuarded, metadataOf, more, newVerifier, scopes } from './offer/guard.mjs';
+import { addAuthorized, metadataOf, extraScope, newVerifier, scopes } from './offer/authorization.mjs';
 
 const usage = 'v2-server.mjs [--issuer URL] [--era legacy|modern|both] [--revision REVISION] http PORT | stdio';
 const { era = 'both', issuer, revision, transport, where: [port = 0] } = readArguments(usage);
-if (!['legacy', 'modern', 'both'].includes(era)) refuse(usage);
+if (!['legacy', 'modern', 'both'].includes(era)) exitWithUsage(usage);
 
-// The answers of earlier rounds travel in the state, signed.
+// requestState has the answers of earlier rounds, signed.
 const states = createRequestStateCodec({ key: randomBytes(32) });
 
-// Unanswered is what ask throws in a round that has not all the answers: the handler runs again in the next.
+// Unanswered is the error of ask if answers are missing: the handler runs again in the next round.
 class Unanswered extends Error {
     constructor(requests) {
         super('unanswered');
@@ -76,9 +76,9 @@ const sdk = {
         },
         log: (level, data) => mcpReq.log(level, data, 'interop'),
         ping: () => mcpReq.send({ method: 'ping' }),
-        giveUp: params => mcpReq.send({ method: 'elicitation/create', params }, { timeout: 300 }),
+        elicitWithTimeout: params => mcpReq.send({ method: 'elicitation/create', params }, { timeout: 300 }),
     }),
-    // On a session the SDK asks the client itself, and runs the handler again just the same.
+    // In a session the SDK sends the requests itself, and also runs the handler again.
     asking: (_, handler) => async (args, { mcpReq }) => {
         const known = { ...mcpReq.requestState() };
         for (const key of Object.keys(mcpReq.inputResponses ?? {})) known[key] = read(mcpReq.inputResponses, key);
@@ -96,7 +96,7 @@ const sdk = {
     },
 };
 
-let notify; // of the entry that serves 2026-07-28 over HTTP, where each request has a server of its own
+let notify; // of the handler that serves 2026-07-28 over HTTP, where each request has its own server
 const publish = {
     tools: () => notify.toolsChanged(),
     prompts: () => notify.promptsChanged(),
@@ -122,18 +122,18 @@ const newServer = ({ era } = { era: 'legacy' }) => {
 
 switch (transport) {
     case 'stdio':
-        // A server connected by hand knows nothing newer than initialize.
+        // A server that is connected directly supports only the legacy era.
         if (era === 'legacy') await newServer().connect(new StdioServerTransport());
         else serveStdio(newServer, { legacy: era === 'both' ? 'serve' : 'reject' });
         break;
     case 'http':
-        listen(port, http(), undefined, issuer && guarded);
+        listen(port, http(), undefined, issuer && authorized);
         break;
     default:
-        refuse(usage);
+        exitWithUsage(usage);
 }
 
-// http routes by era, so that legacy requests get sessions: the SDK's own fallback has none.
+// http selects the handler by era, so that legacy requests get sessions: the fallback of the SDK has none.
 function http() {
     const legacy = sessions(newServer, NodeStreamableHTTPServerTransport);
     const handler = createMcpHandler(newServer, { legacy: 'reject' });
@@ -148,19 +148,19 @@ function http() {
     };
 }
 
-// guarded makes the handler of a server of 2026-07-28, at its URL, whose users have tokens of the issuer. What the tool
-// secret needs besides is the SDK's own challenge.
-async function guarded(url) {
+// authorized returns the handler of a server of 2026-07-28, at its URL, that requires tokens of the issuer. The SDK sends
+// the challenge for the scope of the tool secret.
+async function authorized(url) {
     const handler = createMcpHandler(
         context => {
             const server = newServer(context);
-            addGuarded(server, ({ http }) => http.authInfo, { scopeChallenge: requireScopes(...scopes, more) });
+            addAuthorized(server, ({ http }) => http.authInfo, { scopeChallenge: requireScopes(...scopes, extraScope) });
             return server;
         },
         { legacy: 'reject' },
     );
     const oauthMetadata = await metadataOf(issuer);
-    const gate = requireBearerAuth({
+    const authorize = requireBearerAuth({
         verifier: newVerifier(oauthMetadata, message => new OAuthError(OAuthErrorCode.InvalidToken, message)),
         requiredScopes: scopes,
         resourceMetadataUrl: getOAuthProtectedResourceMetadataUrl(url),
@@ -169,9 +169,9 @@ async function guarded(url) {
     const metadata = { oauthMetadata, resourceServerUrl: url, scopesSupported: scopes };
     return toNodeHandler({
         fetch: async request => {
-            const about = oauthMetadataResponse(request, metadata);
-            if (about) return about;
-            const authInfo = await gate(request);
+            const response = oauthMetadataResponse(request, metadata);
+            if (response) return response;
+            const authInfo = await authorize(request);
             return authInfo instanceof Response ? authInfo : handler.fetch(request, { authInfo });
         },
     });

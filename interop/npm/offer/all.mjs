@@ -1,9 +1,9 @@
-// What every server peer offers, and what it says that it does.
+// The features and the declared capabilities of every server peer.
 
 import { addCalls } from './calls.mjs';
 import { addChanges } from './changes.mjs';
 import { addData } from './data.mjs';
-import { addQuestions } from './questions.mjs';
+import { addInputRequests } from './inputrequests.mjs';
 import { addStreams } from './streams.mjs';
 import { addTools } from './tools.mjs';
 
@@ -20,6 +20,6 @@ export function addAll(server, sdk, announce) {
     addData(server, sdk);
     addCalls(server, sdk);
     addChanges(server, sdk, announce);
-    addQuestions(server, sdk);
+    addInputRequests(server, sdk);
     addStreams(server, sdk);
 }

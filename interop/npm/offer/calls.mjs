@@ -1,9 +1,9 @@
-// What goes beside calls: cancellation, logging, pings by the server, and a method of an extension.
+// Cancellation, logging, pings by the server, and the method of an extension.
 
 import { z } from 'zod';
 import { text } from './tools.mjs';
 
-// Of the process: a server of 2026-07-28 over HTTP is made anew for each request.
+// It belongs to the process, because each request of 2026-07-28 over HTTP has its own server.
 let cancelled = 0;
 
 export function addCalls(server, sdk) {
@@ -13,9 +13,9 @@ export function addCalls(server, sdk) {
         await progress({ progress: 1 });
         await ended;
         cancelled++;
-        return text('too late');
+        return text('cancelled');
     });
-    server.registerTool('cancelled', { description: 'How many waits were cancelled', inputSchema: z.object({}) }, () =>
+    server.registerTool('cancelled', { description: 'The number of cancelled calls of wait', inputSchema: z.object({}) }, () =>
         text(String(cancelled)),
     );
     server.registerTool('talk', { description: 'Log at four levels', inputSchema: z.object({}) }, async (_, context) => {
@@ -23,11 +23,11 @@ export function addCalls(server, sdk) {
         for (const level of ['debug', 'info', 'warning', 'error']) {
             await log(level, { message: `this is ${level}` });
         }
-        return text('talked');
+        return text('logged');
     });
     server.registerTool('ping', { description: 'Ping the client', inputSchema: z.object({}) }, async (_, context) => {
         await sdk.call(context).ping();
-        return text('it is there');
+        return text('pong');
     });
     sdk.custom(server, 'com.example/shout', z.object({ text: z.string() }), ({ text }) => ({ shouted: text.toUpperCase() }));
 }

@@ -1,11 +1,11 @@
-// What servers tell of changes, and whom: those who have subscribed to a resource, and everybody of lists.
+// Change notifications: of resources to their subscribers, of lists to every client.
 
 import { z } from 'zod';
 import { text } from './tools.mjs';
 
 let rootsChanged = 0;
 
-// addChanges makes announce(kind, uri) of the peer a tool: how a change gets to clients differs by era and transport.
+// addChanges adds a tool that calls announce(kind, uri), which depends on the era and the transport.
 export function addChanges(server, sdk, announce) {
     const subscribed = new Set();
     sdk.handle(server, 'resources/subscribe', ({ uri }) => (subscribed.add(uri), {}));
@@ -13,22 +13,22 @@ export function addChanges(server, sdk, announce) {
     server.registerTool(
         'change',
         {
-            description: 'Say that something has changed',
+            description: 'Send a change notification',
             inputSchema: z.object({ what: z.enum(['tools', 'prompts', 'resources', 'resource']), uri: z.string().optional() }),
         },
         async ({ what, uri }) => {
-            // A server of 2026-07-28 leaves it to its entry who is listening for what.
+            // In 2026-07-28, the handler of the SDK knows the subscriptions.
             if (what !== 'resource' || subscribed.has(uri) || sdk.listens(server)) await announce(server, what, uri);
             return text('changed');
         },
     );
     sdk.notified(server, 'notifications/roots/list_changed', () => rootsChanged++);
-    server.registerTool('roots_changed', { description: 'How often the roots have changed', inputSchema: z.object({}) }, () =>
+    server.registerTool('roots_changed', { description: 'The number of changes of roots', inputSchema: z.object({}) }, () =>
         text(String(rootsChanged)),
     );
 }
 
-// send is the announce of a server that has its connection.
+// send is the announce of a server with its own connection.
 export async function send({ server }, what, uri) {
     switch (what) {
         case 'tools':

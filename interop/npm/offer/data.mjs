@@ -1,4 +1,4 @@
-// The resources and prompts that every server peer offers, with completion, and their list in pages.
+// The resources and prompts of every server peer, with completion and pagination.
 
 import { z } from 'zod';
 
@@ -12,7 +12,7 @@ export function addData(server, sdk) {
         contents: [{ uri: href, mimeType: 'application/octet-stream', blob: Buffer.from([0, 1, 254, 255]).toString('base64') }],
     }));
     server.registerResource('watched', 'test://watched', { mimeType: 'text/plain', ...sdk.cached() }, ({ href }) => ({
-        contents: [{ uri: href, mimeType: 'text/plain', text: 'as ever' }],
+        contents: [{ uri: href, mimeType: 'text/plain', text: 'constant' }],
     }));
     server.registerResource(
         'books',
@@ -26,7 +26,7 @@ export function addData(server, sdk) {
     server.registerPrompt(
         'greet',
         {
-            description: 'Greet somebody',
+            description: 'Greet a person',
             argsSchema: {
                 name: z.string(),
                 mood: sdk.completable(z.string(), (value, context) => {
@@ -45,7 +45,7 @@ export function addData(server, sdk) {
         }),
     );
 
-    // Neither generation of the SDK has pages of its own: two entries make one here.
+    // The SDKs do not paginate. A page here has two entries.
     const list = [
         { name: 'text', uri: 'test://text', mimeType: 'text/plain' },
         { name: 'blob', uri: 'test://blob', mimeType: 'application/octet-stream' },

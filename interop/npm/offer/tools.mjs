@@ -1,5 +1,5 @@
-// The tools that every server peer offers. Both generations of the SDK register them alike; sdk is what differs
-// between them: see v1-server.mjs and v2-server.mjs.
+// The tools of every server peer. sdk has the differences between the generations of the SDK; see v1-server.mjs and
+// v2-server.mjs.
 
 import { z } from 'zod';
 
@@ -8,7 +8,7 @@ export const text = text => ({ content: [{ type: 'text', text }] });
 export function addTools(server, sdk) {
     server.registerTool(
         'echo',
-        { description: 'Give the text back', inputSchema: z.object({ text: z.string() }) },
+        { description: 'Return the text', inputSchema: z.object({ text: z.string() }) },
         args => text(args.text),
     );
     server.registerTool(
@@ -34,13 +34,13 @@ export function addTools(server, sdk) {
             return text(`counted to ${to}`);
         },
     );
-    server.registerTool('fail', { description: 'Fail, always', inputSchema: z.object({}) }, () => {
+    server.registerTool('fail', { description: 'Fail', inputSchema: z.object({}) }, () => {
         throw new Error('failed on purpose');
     });
     server.registerTool(
         'region',
         {
-            description: 'Tell the header that mirrors the argument',
+            description: 'Return the header that mirrors the argument',
             inputSchema: z.object({ region: z.string().meta({ 'x-mcp-header': 'Region' }) }),
         },
         (_, context) => text(sdk.call(context).header('Mcp-Param-Region') ?? 'none'),

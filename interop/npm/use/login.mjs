@@ -1,9 +1,9 @@
-// What a client peer does at a server that wants tokens: it logs in, is asked for more, and renews.
+// The login of a client peer: it logs in, requests another scope and refreshes the token.
 
 import { attempt } from './subjects.mjs';
 
-// A Provider is what the SDK asks of a program that logs in. The user is at browser, a URL that takes the page of the
-// authorization server and answers with the URL to which that has sent them back.
+// Provider is the OAuth provider that the SDK requires. browser is a URL that does what a browser and its user do: it takes
+// the page of the authorization server and returns the URL of the redirect.
 export class Provider {
     redirectUrl = 'http://127.0.0.1/callback';
     clientMetadata = {
@@ -14,7 +14,7 @@ export class Provider {
         token_endpoint_auth_method: 'none',
         application_type: 'native',
     };
-    visited = [];
+    opened = [];
     saved = 0;
     #browser;
     #client;
@@ -36,42 +36,42 @@ export class Provider {
     saveCodeVerifier = verifier => void (this.#verifier = verifier);
     codeVerifier = () => this.#verifier;
     async redirectToAuthorization(page) {
-        this.visited.push(page.href);
+        this.opened.push(page.href);
         const answer = await fetch(`${this.#browser}?${new URLSearchParams({ page: page.href })}`);
         if (!answer.ok) throw new Error(await answer.text());
         this.callback = new URL(await answer.text()).searchParams;
     }
 
-    // dropRefreshToken leaves the access token alone.
+    // dropRefreshToken keeps the access token.
     dropRefreshToken() {
         const { refresh_token, ...rest } = this.#tokens;
         this.#tokens = rest;
     }
 
-    // spoil has the server refuse the access token, as if its time were over.
-    spoil() {
+    // invalidate makes the server reject the access token.
+    invalidate() {
         this.#tokens = { ...this.#tokens, access_token: 'stale' };
     }
 }
 
-// logIn goes through it all. newClient and newTransport make what connects; a client that was refused is done for.
+// logIn runs all steps. newClient and newTransport return new objects for each connection.
 export async function logIn({ provider, newClient, newTransport, finish, beforeStepUp }) {
     const call = async (client, name) => attempt(() => client.callTool({ name, arguments: {} }));
-    const refused = newTransport();
-    const seen = { refused: await attempt(() => newClient().connect(refused)) };
-    await finish(refused, provider.callback);
+    const rejected = newTransport();
+    const seen = { rejected: await attempt(() => newClient().connect(rejected)) };
+    await finish(rejected, provider.callback);
 
     const [client, transport] = [newClient(), newTransport()];
     await client.connect(transport, { timeout: 30_000 });
     try {
         seen.whoami = await call(client, 'whoami');
         beforeStepUp?.();
-        seen.lacking = await call(client, 'secret'); // which needs a scope more: the user is asked anew
+        seen.insufficient = await call(client, 'secret'); // it requires another scope, so the user logs in again
         await finish(transport, provider.callback);
         seen.secret = await call(client, 'secret');
-        provider.spoil();
-        seen.renewed = await call(client, 'whoami');
-        return { ...seen, visited: provider.visited, saved: provider.saved };
+        provider.invalidate();
+        seen.refreshed = await call(client, 'whoami');
+        return { ...seen, opened: provider.opened, saved: provider.saved };
     } finally {
         await transport.terminateSession?.();
         await client.close();

@@ -1,15 +1,15 @@
-// What every client peer does, and the one JSON object in which it says what it saw.
+// The steps of every client peer, and the JSON object that it prints.
 
-import { answerQuestions } from './answers.mjs';
-import { useCache, useCalls, useChanges, useData, useQuestions, useTools, attempt, wire } from './subjects.mjs';
+import { setHandlers } from './handlers.mjs';
+import { useCache, useCalls, useChanges, useData, useInputRequests, useTools, attempt, record } from './subjects.mjs';
 
-// observe connects and goes through all subjects. sdk is what differs between the generations of the SDK: see
-// v1-client.mjs and v2-client.mjs.
+// observe connects and uses all features. sdk has the differences between the generations of the SDK; see v1-client.mjs and
+// v2-client.mjs.
 export async function observe(sdk) {
     const { client, transport } = sdk;
-    const asked = answerQuestions(sdk);
+    const asked = setHandlers(sdk);
     await sdk.connect();
-    const noted = wire(transport);
+    const recorded = record(transport);
     sdk.modern = client.getProtocolEra?.() === 'modern';
     try {
         return {
@@ -17,12 +17,12 @@ export async function observe(sdk) {
             session: transport.sessionId !== undefined,
             server: client.getServerVersion(),
             capabilities: client.getServerCapabilities(),
-            ...(await useTools(sdk, noted)),
-            data: await attempt(() => useData(sdk, noted)),
-            cache: await attempt(() => useCache(sdk, noted)),
-            called: await attempt(() => useCalls(sdk, noted)),
-            changed: await attempt(() => useChanges(sdk, noted)),
-            answered: await attempt(() => useQuestions(sdk, asked)),
+            ...(await useTools(sdk, recorded)),
+            data: await attempt(() => useData(sdk, recorded)),
+            cache: await attempt(() => useCache(sdk, recorded)),
+            called: await attempt(() => useCalls(sdk, recorded)),
+            changed: await attempt(() => useChanges(sdk, recorded)),
+            answered: await attempt(() => useInputRequests(sdk, asked)),
         };
     } finally {
         await transport.terminateSession?.();
@@ -30,7 +30,7 @@ export async function observe(sdk) {
     }
 }
 
-// report prints what run observed. A peer that could not observe exits 1 and says why on stderr.
+// report prints the result of run. After an error the peer prints it to standard error and exits with status 1.
 export async function report(run) {
     try {
         console.log(JSON.stringify(await run(), null, 2));

@@ -1,8 +1,8 @@
-// What a client peer does when streams end before its calls do.
+// Calls of a client peer whose stream ends before the call.
 
 import { attempt } from './subjects.mjs';
 
-// Where a server does not say when to come back, come back soon.
+// The delays if the server does not set one.
 export const reconnectionOptions = {
     initialReconnectionDelay: 50,
     maxReconnectionDelay: 1000,
@@ -10,37 +10,38 @@ export const reconnectionOptions = {
     maxRetries: 5,
 };
 
-// resume calls tools whose connection is cut, by a request to scissors, and whose stream the server closes; both are resumed by the SDK. Then one
-// client begins a call and is gone, and another one of the same session gets the result by the last event's id.
-export async function resume({ scissors, newClient, newTransport, callTool }) {
+// resume calls a tool whose connections are closed by a request to disconnector, and a tool whose stream the server closes.
+// The SDK resumes both. Then a client starts a call and ends, and another client of the session gets the result with the id
+// of the last event.
+export async function resume({ disconnector, newClient, newTransport, callTool }) {
     const [client, transport] = [newClient(), newTransport()];
     await client.connect(transport, { timeout: 30_000 });
     const steps = [];
     const onprogress = ({ progress }) => steps.push(progress);
-    const sever = step => {
+    const disconnect = step => {
         onprogress(step);
-        if (step.progress === 1) fetch(scissors);
+        if (step.progress === 1) fetch(disconnector);
     };
     const seen = {
-        cut: await attempt(() => callTool(client, 'cut', { onprogress: sever })),
+        disconnected: await attempt(() => callTool(client, 'disconnected', { onprogress: disconnect })),
         polled: await attempt(() => callTool(client, 'polled', { onprogress })),
         steps,
     };
     let token;
     const begun = new Promise(resolve => {
         const options = { onresumptiontoken: id => (token = id), onprogress: resolve };
-        callTool(client, 'held', options).catch(error => (seen.begun = error.message));
+        callTool(client, 'waiting', options).catch(error => (seen.begun = error.message));
     });
     await begun;
     const { sessionId } = transport;
-    await client.close(); // which does not end the session
+    await client.close(); // the session continues
 
     const [successor, second] = [newClient(), newTransport({ sessionId })];
     await successor.connect(second);
     second.setProtocolVersion('2025-11-25');
     try {
         await callTool(successor, 'release');
-        seen.resumed = await attempt(() => callTool(successor, 'held', { resumptionToken: token }));
+        seen.resumed = await attempt(() => callTool(successor, 'waiting', { resumptionToken: token }));
         return seen;
     } finally {
         await second.terminateSession();

@@ -1,6 +1,6 @@
 //go:build integration
 
-//lint:file-ignore SA1019 What is deprecated still has to work.
+//lint:file-ignore SA1019 These tests use deprecated features.
 
 package interop
 
@@ -21,7 +21,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// serveVariable makes this test binary the server of the stdio tests.
+// serveVariable is the environment variable that makes this test binary the server of the stdio tests.
 const serveVariable = "PARLEY_INTEROP_SERVE"
 
 func TestMain(m *testing.M) {
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// newServer offers what the server peers offer.
+// newServer returns a server with the features of the server peers.
 func newServer() *server.Server {
 	s := &server.Server{
 		Name:      "interop-parley",
@@ -46,11 +46,10 @@ func newServer() *server.Server {
 	offerData(s)
 	offerCalls(s)
 	offerChanges(s)
-	offerQuestions(s)
+	offerInputRequests(s)
 	return s
 }
 
-// Clients that we did not write find in our server what they find in their own.
 func TestTheirClientsUseOurServer(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -71,8 +70,8 @@ func TestTheirClientsUseOurServer(t *testing.T) {
 		{"v2 in 2025-03-26 over stdio", []string{"v2-client.mjs", "--era", "legacy", "--revision", "2025-03-26"}, "stdio", "2025-03-26"},
 		{"v2 modern over stdio", []string{"v2-client.mjs", "--era", "modern"}, "stdio", "2026-07-28"},
 		{"v2 modern over HTTP", []string{"v2-client.mjs", "--era", "modern"}, "http", "2026-07-28"},
-		{"v2 choosing over stdio", []string{"v2-client.mjs", "--era", "auto"}, "stdio", "2026-07-28"},
-		{"v2 choosing over HTTP", []string{"v2-client.mjs", "--era", "auto"}, "http", "2026-07-28"},
+		{"v2 auto over stdio", []string{"v2-client.mjs", "--era", "auto"}, "stdio", "2026-07-28"},
+		{"v2 auto over HTTP", []string{"v2-client.mjs", "--era", "auto"}, "http", "2026-07-28"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -86,19 +85,18 @@ func TestTheirClientsUseOurServer(t *testing.T) {
 			seen := observe(t, node(t, tt.client[0], slices.Concat(tt.client[1:], where)...))
 			seen.check(t, tt.revision)
 			if seen.Server.Name != "interop-parley" {
-				t.Errorf("the server is called %q", seen.Server.Name)
+				t.Errorf("server name %q, want interop-parley", seen.Server.Name)
 			}
 			if call := seen.Calls["region"]; call.text() != "eu-north" {
 				t.Errorf("a call with a mirrored parameter: %+v", call)
 			}
 			if call := seen.Calls["badArguments"]; !call.IsError || !strings.Contains(call.text(), "a") {
-				t.Errorf("bad arguments: %+v, want a tool error that names them", call)
+				t.Errorf("invalid arguments: %+v, want a tool error that names them", call)
 			}
 		})
 	}
 }
 
-// Our client finds in servers that we did not write what it finds in ours.
 func TestOurClientUsesTheirServers(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
@@ -118,9 +116,9 @@ func TestOurClientUsesTheirServers(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			p := meet(t, tt.transport, tt.server)
+			p := startPeer(t, tt.transport, tt.server)
 			if p.Revision() != tt.revision {
-				t.Errorf("they speak %s, want %s", p.Revision(), tt.revision)
+				t.Errorf("revision %s, want %s", p.Revision(), tt.revision)
 			}
 			for _, subject := range []struct {
 				name string
@@ -131,7 +129,7 @@ func TestOurClientUsesTheirServers(t *testing.T) {
 				{"cache", useCache},
 				{"calls", useCalls},
 				{"changes", useChanges},
-				{"questions", useQuestions},
+				{"input requests", useInputRequests},
 			} {
 				t.Run(subject.name, func(t *testing.T) { subject.use(t, p) })
 			}
@@ -139,19 +137,19 @@ func TestOurClientUsesTheirServers(t *testing.T) {
 	}
 }
 
-// A peer is a server that we did not write, as our client sees it.
+// peer is our client of a server peer, with what it received.
 type peer struct {
 	*client.Client
 	transport string
 	logged    chan mcp.LoggingMessageParams
-	visited   chan string   // the URLs to which it has sent the user
-	gaveUp    chan struct{} // closed when it did not want an answer any more
+	opened    chan string   // the URLs of its URL elicitations
+	cancelled chan struct{} // closed when it has cancelled an input request
 
 	mu       sync.Mutex
-	requests []string // the methods of what was sent to it
+	requests []string // the methods sent to it
 }
 
-// sent returns how often a method was sent.
+// sent returns the number of messages with a method.
 func (p *peer) sent(method string) (times int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,20 +170,19 @@ func (p *peer) trace(sent bool, message []byte) {
 	}
 }
 
-// meet starts a server peer and dials it.
-func meet(t *testing.T, transport string, command []string) *peer {
+// startPeer starts a server peer and dials it.
+func startPeer(t *testing.T, transport string, command []string) *peer {
 	t.Helper()
-	return know(t, transport, target(t, transport, command))
+	return dialPeer(t, transport, target(t, transport, command))
 }
 
-// know dials a server that we did not write.
-func know(t *testing.T, transport string, target client.Target) *peer {
+func dialPeer(t *testing.T, transport string, target client.Target) *peer {
 	t.Helper()
 	p := &peer{
 		transport: transport,
 		logged:    make(chan mcp.LoggingMessageParams, 16),
-		visited:   make(chan string, 16),
-		gaveUp:    make(chan struct{}),
+		opened:    make(chan string, 16),
+		cancelled: make(chan struct{}),
 	}
 	d := &client.Dialer{
 		OnLog:      func(message mcp.LoggingMessageParams) { p.logged <- message },
@@ -193,19 +190,19 @@ func know(t *testing.T, transport string, target client.Target) *peer {
 		Trace:      p.trace,
 		Timeouts:   client.Timeouts{URLElicitation: 10 * time.Second},
 	}
-	p.answer(d)
+	p.setHandlers(d)
 	p.Client = dial(t, d, target)
 	return p
 }
 
-// await takes what comes, for as long as a peer may take.
+// await receives a value, and fails the test after the time that a peer may take.
 func await[T any](t *testing.T, c <-chan T) T {
 	t.Helper()
 	select {
 	case v := <-c:
 		return v
 	case <-time.After(20 * time.Second):
-		t.Fatal("nothing has come")
+		t.Fatal("no value within 20 seconds")
 		panic("unreachable")
 	}
 }
