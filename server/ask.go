@@ -28,23 +28,27 @@ import (
 // Errors of questions. Others are *call.CapabilityError for a client that has not declared
 // the capability, and *call.AnswerError for a client that responds with an error.
 var (
-	// ErrInputRequired is returned while the answer is not known. Return it, or any other
-	// error, from the handler: the handler runs again once the client has sent the answer.
+	// ErrInputRequired is returned in 2026-07-28 while the client has not sent the answers. The
+	// context of the handler ends at the same time, with this cause. The handler must return. The
+	// client then receives the questions, whatever the handler returns, and the handler runs again
+	// when the client sends the answers.
 	ErrInputRequired = rpc.ErrInputRequired
-	// ErrCannotAsk is returned outside of the methods that allow questions, and for clients
-	// that cannot receive messages before the response.
+	// ErrCannotAsk is returned if the call does not allow questions, because its method is not
+	// tools/call, prompts/get or resources/read, or because the client of the session accepts no
+	// messages before the response.
 	ErrCannotAsk = rpc.ErrCannotAsk
-	// ErrUnsupported is returned for a feature that the client's revision does not have.
+	// ErrUnsupported is returned if the revision or the connection of the call does not have the
+	// feature. [CloseStream] returns it, too.
 	ErrUnsupported = rpc.ErrUnsupported
-	// ErrDeclined is returned when the user declined.
+	// ErrDeclined is returned if the user declined.
 	ErrDeclined = errors.New("the user declined")
-	// ErrDismissed is returned when the user dismissed the question without an answer.
+	// ErrDismissed is returned if the user dismissed the question without a decision.
 	ErrDismissed = errors.New("the user dismissed the question")
-	// ErrUnfinished is returned when the user agreed to open a URL but did not finish there
-	// in time.
-	ErrUnfinished = errors.New("the user has not finished at the URL in time")
-	// ErrBadAnswer is returned when the client's answer does not match the requested schema,
-	// and neither do the answers to two repetitions of the question.
+	// ErrUnfinished is returned by [ElicitURL] if the user agreed to open the URL but did not
+	// finish there in time.
+	ErrUnfinished = errors.New("the user did not finish at the URL in time")
+	// ErrBadAnswer is returned if the client's answer is invalid or does not match the requested
+	// schema. The question was asked three times.
 	ErrBadAnswer = errors.New("the client's answer does not match the question")
 )
 
@@ -68,14 +72,16 @@ func askOptionsOf(options []AskOption) askOptions {
 	return o
 }
 
-// Key sets the key under which the answer to a question is found when the handler runs
-// again. It is needed when several goroutines of a handler ask, and must be unique within
-// the call.
+// Key sets the key of a question, which must be unique within the call. In 2026-07-28 the key
+// identifies the answer when the handler runs again. Without Key, questions with the same
+// content are told apart by their order. Set Key if several goroutines of a handler ask
+// questions with the same content.
 func Key(key string) AskOption {
 	return func(o *askOptions) { o.key = key }
 }
 
-// Question is a question for [Ask], together with the variable that receives its answer.
+// Question is a question to the client for [Ask], together with the variable that receives the
+// answer.
 type Question struct {
 	question rpc.Question
 	check    func(c *rpc.Call) error            // nil: no precondition
@@ -85,9 +91,28 @@ type Question struct {
 // errUnfit is wrapped by errors about invalid answers, after which the question is repeated.
 var errUnfit = errors.New("invalid answer")
 
-// Ask sends several questions at once and waits for all answers; see [ElicitInto],
-// [SampleInto] and [RootsInto]. It returns the error of the first answer that has one. With
-// a client of 2026-07-28, the code before Ask runs again for each round; see [Once].
+// Ask asks the client several questions at once and waits for all answers. The questions come
+// from [ElicitInto], [SampleInto] and [RootsInto]. [Elicit], [ElicitForm], [Sample] and [Roots]
+// ask one question.
+//
+// Ask is for the handlers of tools, prompts and resources. In a session it sends a request for
+// each question and waits for the responses: 10 minutes for an elicitation, 2 minutes for a
+// message and 30 seconds for roots. In 2026-07-28 it returns [ErrInputRequired] if an answer is
+// missing. The call then ends with the questions, and the handler runs again from its beginning
+// when the client has sent the answers. A call may ask in at most 10 such rounds, and the client
+// must answer within an hour. Use [Once] for code before Ask that must not be repeated.
+//
+// A question whose answer is invalid is asked again, at most twice. Ask returns the error of the
+// first question that has one:
+//
+//   - call.ErrNoCall if ctx is not the context of a handler, and call.ErrCallDone after the
+//     call has ended;
+//   - [ErrCannotAsk] or [ErrUnsupported] if the question is impossible, and a
+//     *[call.CapabilityError] if the client has not declared the capability;
+//   - [ErrInputRequired] in 2026-07-28, and in a session a *call.TimeoutError, or a
+//     *call.AnswerError if the client responds with an error;
+//   - [ErrDeclined], [ErrDismissed] or [ErrBadAnswer];
+//   - the cause of ctx when ctx ends.
 func Ask(ctx context.Context, questions ...Question) error {
 	c := rpc.From(ctx)
 	if c == nil {
@@ -133,7 +158,7 @@ func Ask(ctx context.Context, questions ...Question) error {
 	}
 }
 
-// SampleInto is the question of [Sample] for [Ask]. It stores the answer in into.
+// SampleInto returns the question of [Sample] for [Ask], which stores the answer in into.
 func SampleInto(into *mcp.CreateMessageResult, params mcp.CreateMessageParams, options ...AskOption) Question {
 	a := newQuestion(mcp.MethodCreateMessage, params, options)
 	a.check = func(c *rpc.Call) error {
@@ -163,9 +188,10 @@ func SampleInto(into *mcp.CreateMessageResult, params mcp.CreateMessageParams, o
 	return a
 }
 
-// Sample asks the client for a message of its model. It returns the errors of [Ask]. Tools
-// require a client that has declared sampling.tools, and each use of a tool in the messages
-// must be followed by its result; see [mcp.CheckToolResults].
+// Sample asks the client to sample a message from its model. It returns the errors of [Ask]. If
+// the request requires tools (see [mcp.CreateMessageParams.UsesTools]), the client must have
+// declared sampling.tools. Each tool use in the messages must be followed by its result; see
+// [mcp.CheckToolResults].
 //
 // Deprecated: 2026-07-28 deprecates sampling. Call a model from the server instead.
 func Sample(ctx context.Context, params mcp.CreateMessageParams, options ...AskOption) (*mcp.CreateMessageResult, error) {
@@ -176,7 +202,7 @@ func Sample(ctx context.Context, params mcp.CreateMessageParams, options ...AskO
 	return result, nil
 }
 
-// RootsInto is the question of [Roots] for [Ask]. It stores the answer in into.
+// RootsInto returns the question of [Roots] for [Ask], which stores the answer in into.
 func RootsInto(into *[]mcp.Root, options ...AskOption) Question {
 	a := newQuestion(mcp.MethodListRoots, nil, options)
 	a.check = func(c *rpc.Call) error {
@@ -199,7 +225,7 @@ func RootsInto(into *[]mcp.Root, options ...AskOption) Question {
 	return a
 }
 
-// Roots returns the directories that the client works in. It returns the errors of [Ask].
+// Roots asks the client for the directories that it works in. It returns the errors of [Ask].
 //
 // Deprecated: 2026-07-28 deprecates roots. Use tool arguments for directories instead.
 func Roots(ctx context.Context, options ...AskOption) ([]mcp.Root, error) {

@@ -6,8 +6,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// CachePolicy sets how clients of 2026-07-28 may cache a result (server/utilities/caching).
-// With the zero CachePolicy they do not cache it.
+// CachePolicy sets how clients of 2026-07-28 may cache a result (server/utilities/caching). The
+// zero CachePolicy means that they do not cache it.
 type CachePolicy struct {
 	// TTL is how long the result is fresh, in whole milliseconds. It is a hint: subscribed
 	// clients are notified of changes meanwhile, other clients see them later. 0 or less
@@ -30,9 +30,10 @@ func (p CachePolicy) hints(personal bool) mcp.CacheHints {
 	return h
 }
 
-// Cached sets how long clients may cache the contents of a resource, or of every resource of
-// a template or directory. Hints in a *mcp.ReadResourceResult of the handler take precedence.
-// With [VisibleTo] or [RequireScopes], the contents are always private.
+// Cached sets how long clients of 2026-07-28 may cache the contents of a resource, or of every
+// resource of a template or directory. If the handler returns a *mcp.ReadResourceResult with
+// hints, those take precedence. With [VisibleTo] or [RequireScopes], the contents are always
+// private.
 func Cached(policy CachePolicy) ResourceOption { return cached(policy) }
 
 type cached CachePolicy

@@ -44,7 +44,7 @@ type pageKey struct {
 	from     int // index into names
 }
 
-var errTaken = errors.New("the name is in use: remove its entry first")
+var errTaken = errors.New("already in use: remove the earlier registration first")
 
 func (c *catalog[E]) add(name string, e E) error {
 	c.mu.Lock()
@@ -114,8 +114,7 @@ func (c *catalog[E]) find(name string, who principal.Principal) (e E, ok bool) {
 	return e, ok && e.visibleTo(who)
 }
 
-// serveList answers a request for a page of a list. Result makes a result of its
-// entries.
+// serveList serves a request for a page of a list. Result returns the result for entries.
 func serveList[E entry](s *Server, c *rpc.Call, from *catalog[E], result func(entries []E, page mcp.PageInfo, hints mcp.CacheHints) any) (any, error) {
 	core := &s.core
 	after, err := core.cursors.of(c)
@@ -143,9 +142,9 @@ func serveList[E entry](s *Server, c *rpc.Call, from *catalog[E], result func(en
 	return result(entries, pageUpTo(last, &who), s.ListCache.hints(true)), nil
 }
 
-// page returns the page of entries whose names come after a name, if everybody sees
-// all of them: shared. Result makes a result of them; last is the name after which the
-// page that follows begins, "" if there is none.
+// page returns the encoded page of the entries whose names come after a name. It returns false if
+// callers see different entries. Result returns the result for entries; last is the name after
+// which the next page begins, or "" for the last page.
 func (c *catalog[E]) page(r mcp.Revision, after string, size int, identity []byte, result func(entries []E, last string) any) (encoded *rpc.Encoded, shared bool, _ error) {
 	c.mu.RLock()
 	page := c.pages[pageKey{r, firstAfter(c.names, after)}]

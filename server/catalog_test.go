@@ -110,7 +110,7 @@ func TestInvalidCursorsAreRejected(t *testing.T) {
 		l.wantError(mcp.MethodListTools, `"cursor":`+cursor, jsonrpc.CodeInvalidParams, reason)
 	}
 	l.wantError(mcp.MethodListPrompts, fmt.Sprintf(`"cursor":%q`, next), jsonrpc.CodeInvalidParams, "sealed by another server or for another purpose")
-	l.wantError(mcp.MethodListTools, `"Cursor":"x"`, jsonrpc.CodeInvalidParams, "case")
+	l.wantError(mcp.MethodListTools, `"Cursor":"x"`, jsonrpc.CodeInvalidParams, `must be written "cursor"`)
 }
 
 // FuzzCursor (J18) checks that a modified cursor is rejected.

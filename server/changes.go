@@ -13,10 +13,9 @@ import (
 // one notification. A client that was not connected at the time is not notified later.
 
 // ResourceUpdated notifies the clients that have subscribed to a resource that its contents have
-// changed. The resource need not be listed. It does not block and is safe for concurrent use.
-// (2026-07-28, server/resources, Subscriptions.)
-//
-// Clients that are connected to other replicas are not notified.
+// changed. The resource need not be in a list. Only clients that are connected to this Server
+// are notified, so call ResourceUpdated on every replica. It does not block and is safe for
+// concurrent use. (2026-07-28, server/resources, Subscriptions.)
 func (s *Server) ResourceUpdated(uri string) {
 	s.changes.PublishTo(s.readersOf(uri), rpc.Change{Kind: rpc.ResourceUpdated, URI: uri})
 }
@@ -60,8 +59,8 @@ func (s *Server) subscribed(ctx context.Context, c *rpc.Call, change func(rpc.Su
 	if !s.offersResources() || c.Subscriber == nil {
 		return methodNotFound(c)
 	}
-	if name, ok := c.Params().CaseVariant("uri", "_meta"); ok {
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params member %q differs from a known one in its case", name)
+	if err := checkNames(c.Params(), "uri", "_meta"); err != nil {
+		return nil, err
 	}
 	raw, _ := c.Params().Get("uri")
 	if len(raw) == 0 || raw[0] != '"' {

@@ -13,27 +13,29 @@ import (
 )
 
 // Completer suggests values for an argument that a user is typing, the most relevant first.
-// Arguments are the other arguments that have a value already; clients before 2025-06-18 do not
-// send them. The completer may modify the map.
+// Value is the text so far. Arguments are the other arguments that have a value already; clients
+// before 2025-06-18 do not send them. The completer may modify the map. It must be safe for
+// concurrent use.
 //
-// The client receives the first 100 suggestions and their total number. Suggest only values
-// that every caller of the prompt or template may see.
+// The client receives the first 100 suggestions and their total number. Suggest only values that
+// every caller of the prompt or template may see. For errors and panics, see the package
+// documentation.
 type Completer func(ctx context.Context, value string, arguments map[string]string) ([]string, error)
 
-// CompleteFrom returns a Completer that suggests those of the values that begin with the typed
-// text, then those that contain it, ignoring case. It keeps values.
+// CompleteFrom returns a Completer that suggests the values that begin with the typed text,
+// followed by those that contain it elsewhere. It ignores case. It retains values.
 func CompleteFrom(values ...string) Completer {
 	return func(_ context.Context, value string, _ map[string]string) ([]string, error) {
 		return matching(values, value), nil
 	}
 }
 
-// CompletePrompt sets the completer of an argument of a prompt, and replaces its present one,
-// such as that of an enumeration. The prompt must exist; when it is removed, its completers
-// are removed, too.
+// CompletePrompt sets the completer of an argument of a prompt. It replaces an earlier
+// completer, and the completion of an argument with the enum tag. The prompt must exist.
+// Removing the prompt removes its completers.
 //
-// CompletePrompt panics if there is no such prompt or argument. [Server.RegisterCompleter]
-// returns errors instead.
+// CompletePrompt panics if there is no such prompt or argument, or if complete is nil.
+// [Server.RegisterCompleter] returns errors instead. Both are safe while the server serves.
 func CompletePrompt(s *Server, prompt, argument string, complete Completer) {
 	if err := s.RegisterCompleter(mcp.CompleteReference{Type: mcp.RefPrompt, Name: prompt}, argument, complete); err != nil {
 		panic("server: " + err.Error())
@@ -41,15 +43,15 @@ func CompletePrompt(s *Server, prompt, argument string, complete Completer) {
 }
 
 // CompleteTemplate sets the completer of a variable of a template, as [CompletePrompt] does for
-// an argument of a prompt.
+// an argument of a prompt. A template that [AddFS] has registered has the variable path.
 func CompleteTemplate(s *Server, uriTemplate, variable string, complete Completer) {
 	if err := s.RegisterCompleter(mcp.CompleteReference{Type: mcp.RefResource, URI: uriTemplate}, variable, complete); err != nil {
 		panic("server: " + err.Error())
 	}
 }
 
-// RegisterCompleter sets the completer of an argument of a prompt or of a variable of a
-// template. It returns an error if there is no such argument. Safe while the server serves.
+// RegisterCompleter sets the completer of an argument of a prompt, or of a variable of a
+// template. It returns an error where [CompletePrompt] panics. Safe while the server serves.
 func (s *Server) RegisterCompleter(ref mcp.CompleteReference, argument string, complete Completer) error {
 	if complete == nil {
 		return errors.New("completer must not be nil")
@@ -150,7 +152,7 @@ func (s *Server) complete(ctx context.Context, c *rpc.Call) (any, error) {
 	suggestions := argument.suggest(value)
 	if complete := target.completers.get(name); complete != nil {
 		if suggestions, err = complete(ctx, value, params.Context.Arguments); err != nil {
-			return nil, fmt.Errorf("complete %q of %s: %w", name, target.name, err)
+			return nil, fmt.Errorf("cannot complete %q of %s: %w", name, target.name, err)
 		}
 	}
 	return completionOf(suggestions), nil
@@ -171,8 +173,8 @@ func completeParams(c *rpc.Call) (*mcp.CompleteParams, error) {
 	invalid := func(text string) (*mcp.CompleteParams, error) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: text}
 	}
-	if name, ok := c.Params().CaseVariant("ref", "argument", "context", "_meta"); ok {
-		return invalid(fmt.Sprintf("params member %q differs from a known one in its case", name))
+	if err := checkNames(c.Params(), "ref", "argument", "context", "_meta"); err != nil {
+		return nil, err
 	}
 	ref, err := membersOf(c, "ref", "type", "name", "uri", "title")
 	if err != nil {
@@ -203,26 +205,4 @@ func completeParams(c *rpc.Call) (*mcp.CompleteParams, error) {
 	}
 	p.Context.Arguments, err = textsOf("params.context.arguments", others["arguments"])
 	return p, err
-}
-
-// membersOf returns the members of an object in the params, or none if it is absent. A name
-// that differs from a known one only in case is an error.
-func membersOf(c *rpc.Call, object string, known ...string) (map[string][]byte, error) {
-	raw, ok := c.Params().Get(object)
-	if !ok {
-		return nil, nil
-	}
-	if raw[0] != '{' {
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.%s must be an object", object)
-	}
-	members := make(map[string][]byte)
-	for name, value := range jsonrpc.All(raw) {
-		for _, k := range known {
-			if name != k && strings.EqualFold(name, k) {
-				return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.%s: member %q must be written %q", object, name, k)
-			}
-		}
-		members[name] = value
-	}
-	return members, nil
 }

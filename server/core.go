@@ -57,10 +57,9 @@ func (c *core) beginShutdown() {
 	c.drain()
 }
 
-// Check returns an error that says which field of the server has a wrong value and what
-// it must be, or nil. Run, Serve, ServeConn and ListenAndServe return the same error; an
-// HTTP request to a server with wrong fields is answered with status 500. The fields must
-// not be changed after Check.
+// Check returns nil, or an error that names a field of the server with an invalid value and states
+// what the value must be. The methods that serve return the same error, and ServeHTTP answers
+// with status 500. The fields must not be changed after Check.
 func (s *Server) Check() error {
 	_, err := s.ready()
 	return err
@@ -79,7 +78,7 @@ func (s *Server) build() error {
 	logger := s.logger()
 	identity, err := json.Marshal(s.implementation())
 	if err != nil {
-		return fmt.Errorf("server: cannot encode Name, Version or Icons: %w", err)
+		return fmt.Errorf("server: cannot encode Name, Title, Version, Description, WebsiteURL or Icons: %w", err)
 	}
 	seals, err := seal.New(s.Keys...)
 	if err != nil {

@@ -33,8 +33,8 @@ func (c cursors) after(list, name string, owner *principal.Principal) string {
 
 // of returns the name after which the requested page begins, "" for the first page.
 func (c cursors) of(asked *rpc.Call) (string, error) {
-	if name, ok := asked.Params().CaseVariant("cursor", "_meta"); ok {
-		return "", jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params member %q differs from a known one in its case", name)
+	if err := checkNames(asked.Params(), "cursor", "_meta"); err != nil {
+		return "", err
 	}
 	raw, ok := asked.Params().Get("cursor")
 	switch {

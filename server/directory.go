@@ -6,7 +6,7 @@ import (
 	"github.com/parley-mcp/parley/internal/rpc"
 )
 
-// Directory is a directory that [AddFS] serves. The library does not watch its files: call
+// Directory is a directory that [AddFS] serves. The server does not watch its files: call
 // Updated and ListChanged when they change. A Directory is safe for concurrent use.
 type Directory struct {
 	server *Server
@@ -14,8 +14,9 @@ type Directory struct {
 	entry  *templateEntry
 }
 
-// URI returns the URI of a file by its slash-separated path below the directory, or "" if no
-// file of that name would be served. It does not check whether the file exists.
+// URI returns the URI of a file. The name is the path of the file relative to the directory,
+// with slashes. URI returns "" if the server rejects such a path. It does not check whether the
+// file exists.
 func (d *Directory) URI(name string) string {
 	if !d.tree.serves(name) {
 		return ""
@@ -31,16 +32,16 @@ func (d *Directory) URI(name string) string {
 	return b.String()
 }
 
-// Updated notifies the clients that have subscribed to a file that its contents have changed,
-// as [Server.ResourceUpdated] does. A name that is not served has no effect.
+// Updated notifies the clients that have subscribed to a file that its contents have changed, as
+// [Server.ResourceUpdated] does. It has no effect if [Directory.URI] returns "" for the name.
 func (d *Directory) Updated(name string) {
 	if uri := d.URI(name); uri != "" {
 		d.server.ResourceUpdated(uri)
 	}
 }
 
-// ListChanged notifies the clients that can see the directory that files were added or
-// removed. It has no effect if the files are not listed.
+// ListChanged notifies the clients that can see the directory that files were added or removed.
+// It has no effect if FSOptions.Unlisted is set.
 func (d *Directory) ListChanged() {
 	if !d.tree.options.Unlisted {
 		d.server.changes.PublishTo(d.entry.audience(), rpc.Change{Kind: rpc.ResourcesChanged})

@@ -1,5 +1,5 @@
-// Package server offers tools, resources and prompts to MCP clients of every revision of
-// the protocol.
+// Package server offers tools, resources and prompts to MCP clients of every revision of the
+// protocol.
 //
 // A [Server] is a struct with a useful zero value:
 //
@@ -12,62 +12,84 @@
 //
 // # Serving
 //
-// [Main] is the main function of a program that is one server: it serves standard input and
-// output for the client that started the program, or HTTP when it runs at a terminal.
-// [Server.Run] serves standard input and output, [Server.ListenAndServe] HTTP, and
-// [Server.ServeConn] any other connection. A Server is also an [http.Handler]: one endpoint
-// for the stateless requests of 2026-07-28, the sessions of the revisions before it, and the
-// event stream of 2024-11-05. All of these may be used at the same time.
-// [Server.Shutdown] ends them gracefully. [Server.Check] finds errors in the configuration.
+// [Main] is the main function of a program that is one server. It serves the client that started
+// the program on standard input and output, or HTTP when the program runs at a terminal.
+// [Server.Run] serves standard input and output, [Server.ListenAndServe] serves HTTP, and
+// [Server.ServeConn] serves any other connection. A Server is also an [http.Handler]: one MCP
+// endpoint for all revisions. All of these may be used at the same time. [Server.Shutdown] ends
+// them gracefully. [Server.Check] reports errors in the fields of a Server.
 //
 // # Tools, resources and prompts
 //
-// [AddTool] adds a typed handler. The input schema is inferred from the handler's argument
-// type, and arguments are validated before the handler runs. A returned struct becomes
+// [AddTool] adds a tool with a typed handler. The input schema is inferred from the handler's
+// argument type, and arguments are validated before the handler runs. A returned struct becomes
 // structured content with an output schema. [AddResource], [AddStatic], [AddTemplate] and
-// [AddFS] add resources, [AddPrompt] adds prompts, and [CompletePrompt] and
-// [CompleteTemplate] add completion for their arguments. These functions panic on a
-// programming error, so that it shows when the program starts.
+// [AddFS] add resources, [AddPrompt] adds prompts, and [CompletePrompt] and [CompleteTemplate]
+// add completion for their arguments. These functions panic on a programming error, so that it
+// shows when the program starts.
 //
-// Each has a counterpart that takes a schema and a handler of raw JSON and returns an error:
-// [Server.RegisterTool], [Server.RegisterResource], [Server.RegisterTemplate],
-// [Server.RegisterPrompt] and [Server.RegisterCompleter]. Entries can be added and removed
-// while the server serves, and subscribed clients are notified. [Server.ResourceUpdated] and
-// [Directory] notify them of changes to the contents. [VisibleTo] hides an entry from some
-// callers.
+// Each has a counterpart with an untyped handler, for definitions that are known only at run
+// time. The counterparts return errors instead of panicking: [Server.RegisterTool],
+// [Server.RegisterResource], [Server.RegisterTemplate], [Server.RegisterPrompt] and
+// [Server.RegisterCompleter].
+//
+// Tools, resources, templates and prompts can be added and removed while the server serves, and
+// subscribed clients are notified. [Server.ResourceUpdated] and [Directory] notify them of
+// changed contents. [VisibleTo] hides a tool, resource or prompt from some callers.
 //
 // # Handlers
 //
-// The context of a handler belongs to one call, and ends when the client cancels the call.
-// [Progress] and [Logger] report to the client. [PeerOf] and [PrincipalOf] describe the
-// caller. [Elicit], [ElicitURL], [Sample] and [Roots] send a request to the client and return
-// its answer; [Ask] sends several at once. In a session the handler waits for the answer. In
-// 2026-07-28 the call ends with the question, and the handler runs again when the client
-// retries the call with the answer, so put work that must be done only once into [Once].
+// The context of a handler belongs to one call. It ends when the client cancels the call.
+// [Progress] and [Logger] report to the client. [PeerOf] and [PrincipalOf] describe the caller.
 //
-// When the connection is lost, the call is cancelled in 2026-07-28. In a session it goes on,
-// and its messages are kept until the client reconnects. [CloseStream] disconnects the client
-// of a long call on purpose.
+// [Elicit], [ElicitURL], [Sample] and [Roots] ask the client a question and return the answer.
+// [Ask] asks several questions at once. In a session the server sends a request to the client,
+// and the handler waits for the response. In 2026-07-28 the call ends with the question as its
+// result, and the client sends the call again with the answer. The handler then runs again from
+// its beginning, and receives the answer at once. Use [Once] for work that must not be repeated.
 //
-// The error of a tool is text for the model. A *jsonrpc.Error is a protocol error. A panic
-// ends the call and not the program; its text is written to Server.Logger only.
+// When a connection is lost, its calls are cancelled, with one exception: over HTTP, a call of a
+// session since 2025-03-26 continues, and its messages are stored until the client reconnects.
+// [CloseStream] disconnects the client of a long call on purpose.
+//
+// # Errors of handlers
+//
+// The client receives the error of a handler in one of these forms:
+//
+//   - A *jsonrpc.Error, wrapped or not, is sent unchanged.
+//   - A *[call.CapabilityError], an *auth.ScopeError and a *[URLRequiredError], wrapped or
+//     not, become the protocol's errors for a missing capability, missing scopes and a
+//     required URL. If a revision has no such error, the client receives the text.
+//   - Any other error of a tool becomes a tool error: a result with isError, whose text the
+//     model reads.
+//   - Any other error of a prompt, a resource or an extension becomes an internal error
+//     without text. The text is logged.
+//
+// A panic ends the call and not the program. Its value is logged. The client receives a tool
+// error or an internal error that does not contain the value.
 //
 // # Middleware, caching and extensions
 //
-// Server.Middleware wraps every call, whatever its method. Package call has middleware for
-// logs, timing and rate limits. Server.ListCache, Server.DiscoverCache and [Cached] set how
-// long clients may cache responses. [AddExtension] adds methods to the protocol for clients
-// that declare the extension.
+// Server.Middleware wraps every call, whatever its method. Package call has middleware for logs,
+// timing and rate limits. Server.ListCache, Server.DiscoverCache and [Cached] set how long
+// clients may cache responses. [AddExtension] adds methods to the protocol for clients that
+// declare the extension.
 //
-// Servers that share Server.Keys accept each other's list cursors and each other's calls of
-// 2026-07-28 that wait for input.
+// # Several replicas
+//
+// Replicas of a server that receive requests of the same clients must share some fields. With
+// the same Server.Keys, a client can continue a list, or a call of 2026-07-28 that waits for an
+// answer, on any replica. With the same Server.KV and Server.Log, it can continue a session.
+// [Once] needs a shared Server.KV, too. Changes are not shared: call [Server.ResourceUpdated] on
+// every replica.
 //
 // # Security
 //
-// The zero value is the safe one. [Limits] bounds the messages, requests and sessions of
-// clients. Over HTTP, requests of web pages of other origins are rejected.
+// The defaults are the safe choices. [Limits] bounds the messages, requests and sessions of
+// clients. Over HTTP, a request from a web page of another origin is rejected.
 //
-// Server.Auth requires access tokens over HTTP, in every revision. What the server stores for
-// a caller then belongs to the principal of the token. [RequireScopes] sets the scopes that a
-// tool, prompt or resource needs. Clients on standard input have Server.LocalScopes.
+// Server.Auth requires access tokens over HTTP, in every revision. A session, and any other
+// state that the server stores for a caller, can then be used only by the same principal.
+// [RequireScopes] sets the scopes that a tool, prompt or resource needs. Callers on standard
+// input have the scopes in Server.LocalScopes.
 package server

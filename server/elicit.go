@@ -13,20 +13,21 @@ import (
 )
 
 // Elicit asks the user to fill in a form, and returns the form's values. T is a struct whose
-// fields are strings, numbers, booleans, or enumerations of strings with the enum tag. A form
-// must not ask for secrets; see [ElicitURL].
+// fields are strings, numbers or booleans; the enum tag makes a string a choice. A field that is
+// a pointer, has a default, or is tagged omitempty or omitzero is optional. A form must not ask
+// for secrets; see [ElicitURL].
 //
-// It returns [ErrDeclined] or [ErrDismissed] when the user gave no answer, and repeats the
-// question twice when an answer does not match T. Its other errors are those of [Ask]. With
-// a client of 2026-07-28, the code before Elicit runs again for each round; see [Once].
-// Since 2025-06-18 (client/elicitation).
+// It returns [ErrDeclined] or [ErrDismissed] if the user did not submit the form, [ErrBadAnswer]
+// if the third answer still does not match T, and the other errors of [Ask]. Any other error
+// means that T cannot be a form. With a client of 2026-07-28 the handler runs again from its
+// beginning; see [Ask]. Since 2025-06-18 (client/elicitation).
 func Elicit[T any](ctx context.Context, message string, options ...AskOption) (T, error) {
 	var form T
 	err := Ask(ctx, ElicitInto(&form, message, options...))
 	return form, err
 }
 
-// ElicitInto is the question of [Elicit] for [Ask]. It stores the answer in into.
+// ElicitInto returns the question of [Elicit] for [Ask], which stores the answer in into.
 func ElicitInto[T any](into *T, message string, options ...AskOption) Question {
 	form, err := formOf[T]()
 	if err != nil {
@@ -52,15 +53,16 @@ func ElicitInto[T any](into *T, message string, options ...AskOption) Question {
 	return a
 }
 
-// ElicitForm is [Elicit] with a JSON Schema instead of a type. It returns the form's content
-// as the client sent it, after validation.
+// ElicitForm is [Elicit] with a JSON Schema instead of a type. The schema must be one that
+// [mcp.ParseElicitSchema] accepts. ElicitForm returns the content of the form as the client sent
+// it, after validation. The caller owns the content.
 func ElicitForm(ctx context.Context, message string, requestedSchema json.RawMessage, options ...AskOption) (json.RawMessage, error) {
 	if _, err := mcp.ParseElicitSchema(requestedSchema); err != nil {
-		return nil, fmt.Errorf("the requested schema must be that of a form: %w", err)
+		return nil, fmt.Errorf("elicit: %w", err)
 	}
 	form, err := schema.Compile(requestedSchema)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("elicit: requested schema: %w", err)
 	}
 	a := newQuestion(mcp.MethodElicit, mcp.ElicitParams{Message: message, RequestedSchema: requestedSchema}, options)
 	a.check = canElicitForm

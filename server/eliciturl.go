@@ -24,50 +24,68 @@ const (
 	maxURLRounds = 5
 )
 
-// URLRequiredError is the error of a handler that can do nothing before its user has opened
-// some URLs. Return it before any work is done. See [call.URLRequiredError] for its effect in
-// each revision, and [URLRequired] to make ElicitURL return it.
+// URLRequiredError is the error of a handler that needs its user to open some URLs first. The
+// handler must return it before it does any work, because the client repeats the call.
+// [URLRequired] makes [ElicitURL] return it.
+//
+// Its field URLs has 1 to 8 elements of type [RequiredURL]. In 2025-11-25 the client receives
+// the error URLElicitationRequired. In 2026-07-28, which has no such error, the user is asked to
+// open the URLs, and the handler runs again. Clients of earlier revisions receive the URLs as
+// the text of an error.
 type URLRequiredError = rpc.URLRequiredError
 
-// RequiredURL is one URL of a URLRequiredError.
+// RequiredURL is a URL that the user must open; see [URLRequiredError]. Its fields are:
+//
+//   - URL string, which [mcp.ParseElicitURL] must accept;
+//   - Message string, which tells the user why;
+//   - ID string, the elicitation ID in 2025-11-25, random if empty;
+//   - Done func(context.Context) (bool, error), which reports whether the user has finished.
+//     In 2025-11-25 the server calls it repeatedly after the call has ended, until it
+//     returns true or an error, and then notifies the client. Its context has the values of
+//     the call's context and ends with the session. At most 16 functions of a session and
+//     1,024 of a server are called at a time; for further URLs the client is not notified.
+//     If Done is nil, the client is not notified;
+//   - Within time.Duration, how long Done is called: 5 minutes if it is 0, at most one hour.
 type RequiredURL = rpc.RequiredURL
 
-// Within bounds how long [ElicitURL] waits for the user to finish; the default is 5 minutes.
-// In one round of a client of 2026-07-28 it waits for at most 20 seconds.
+// Within sets how long [ElicitURL] waits for the user to finish at the URL. The default is 5
+// minutes. In 2026-07-28 ElicitURL waits for at most 20 seconds after each question.
 func Within(d time.Duration) AskOption {
 	return func(o *askOptions) { o.within = d }
 }
 
-// URLRequired makes [ElicitURL] return a *[URLRequiredError] instead of asking, in
-// 2025-11-25. The call then ends with the error URLElicitationRequired, no connection stays
-// open while the user is busy, and the client repeats the call when it is notified that the
-// user has finished. In 2026-07-28 the option has no effect, because every question ends the
-// call.
+// URLRequired makes [ElicitURL] return a *[URLRequiredError] instead of asking, in 2025-11-25.
+// If the handler returns it, no connection stays open while the user is busy, and the client
+// repeats the call when it is notified that the user has finished. In 2026-07-28 the option has
+// no effect, because every question ends the call.
 func URLRequired() AskOption {
 	return func(o *askOptions) { o.required = true }
 }
 
-// ElicitURL asks the user to open a URL and to enter there what must not pass through the
-// client, such as credentials and payment details. It returns when the user has finished
-// there.
+// ElicitURL asks the user to open a URL, and waits until the user has finished there. Use it for
+// data that must not pass through the client, such as credentials and payment details. Since
+// 2025-11-25 (client/elicitation, URL Mode).
 //
-// Done reports whether the user has finished. It is called before the question, which is
-// left out if done returns true, and repeatedly after the user has agreed to open the URL. It
-// may block until its context ends, which saves further calls. An error of done ends
-// ElicitURL. A client of 2025-11-25 is notified of the end by
-// notifications/elicitation/complete. In 2026-07-28, a user who takes longer than one round
-// is asked again, in at most five rounds. If the user has not finished after that, or within
-// the time of [Within], ElicitURL returns [ErrUnfinished]. If done is nil, ElicitURL returns
-// when the user has agreed to open the URL.
+// Done reports whether the user has finished. ElicitURL first calls done once, and returns nil
+// without a question if done returns true. After the user has agreed to open the URL, ElicitURL
+// calls done repeatedly, with pauses of up to 5 seconds, until done returns true. If done
+// returns an error, ElicitURL returns that error. Done may block until its context ends, so that
+// it need not be called again. If done is nil, ElicitURL returns as soon as the user has agreed
+// to open the URL.
 //
-// The URL must have the scheme https, or http on this machine. It must not contain data that
-// identifies or authorizes the user, must be the same in every run of the handler for the
-// call ([Once] can create it), and must lead to a page that checks that the user who opens it
-// is the user who was asked, because a link can be forwarded.
+// In 2025-11-25 ElicitURL waits for 5 minutes, or as long as [Within] sets, and then returns
+// [ErrUnfinished]. The client is notified when the user has finished. In 2026-07-28 it waits for
+// at most 20 seconds after a question, and then asks again, so that no request of the client
+// takes long. After five questions it returns ErrUnfinished.
 //
-// It returns [ErrDeclined] or [ErrDismissed] when the user does not agree. Its other errors
-// are those of [Ask]. With a client of 2026-07-28, the code before ElicitURL runs again for
-// each round; see [Once]. Since 2025-11-25 (client/elicitation, URL Mode).
+// The URL must be one that [mcp.ParseElicitURL] accepts: https, or http to the loopback
+// interface. It must not contain data that identifies or authorizes the user. It must be the
+// same whenever the handler runs for the call; create it in [Once] if necessary. The page must
+// check that its visitor is the user who was asked, because a link can be forwarded.
+//
+// ElicitURL returns [ErrDeclined] or [ErrDismissed] if the user does not agree, and the other
+// errors of [Ask]. With a client of 2026-07-28 the handler runs again from its beginning; see
+// Ask.
 func ElicitURL(ctx context.Context, address, message string, done func(ctx context.Context) (bool, error), options ...AskOption) error {
 	if _, err := mcp.ParseElicitURL(address); err != nil {
 		return fmt.Errorf("elicit: %w", err)

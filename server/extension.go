@@ -17,9 +17,10 @@ import (
 )
 
 // Extension is an extension of the protocol that a server supports (2026-07-28,
-// basic/versioning, Extension Negotiation). The server declares it in its capabilities; in
-// legacy revisions also as an experimental capability. Only clients that declare it can use its
-// methods: in 2026-07-28 with each request, in a session in the handshake.
+// basic/versioning, Extension Negotiation). The server declares it in its capabilities, and in
+// sessions as an experimental capability, too. Only clients that declare the extension can use
+// its methods. They declare it with each request in 2026-07-28, and in the handshake of a
+// session.
 type Extension struct {
 	// ID names the extension, with a prefix of its author's domain: "com.example/jobs". See
 	// [mcp.CheckExtensionID].
@@ -35,34 +36,32 @@ type Extension struct {
 	Notifications map[string]ExtensionNotification
 }
 
-// ExtensionRequest serves a request of an extension. Params are the JSON object that the client
-// has sent, including _meta, or nil; the handler may keep them. The result must encode to a
-// JSON object; nil means an empty object. The client receives an error or a panic as an
-// internal error without its text, which is logged, unless the error is or wraps a
-// *jsonrpc.Error.
+// ExtensionRequest handles a request of an extension. Params are the JSON object that the client
+// has sent, including _meta, or nil; the handler may keep them. The result must encode to a JSON
+// object; nil means an empty object. For errors and panics, see the package documentation.
 //
-// [Progress], [Logger], [PrincipalOf], [ExtensionOf] and [Notify] work with ctx. Questions such
-// as [Elicit] do not: they are for tools, prompts and resources only.
+// [Progress], [Logger], [PrincipalOf], [ExtensionOf] and [Notify] work with ctx. [Ask] and its
+// relatives return [ErrCannotAsk], because only tools, prompts and resources can ask questions.
 type ExtensionRequest func(ctx context.Context, params json.RawMessage) (result any, err error)
 
-// ExtensionNotification handles a notification of an extension. Further messages on the same
-// connection wait until it returns.
+// ExtensionNotification handles a notification of an extension. Params are the JSON object that
+// the client has sent, or nil; the handler may keep them. The server does not read further
+// messages from the same connection until the handler returns. A panic is logged.
 type ExtensionNotification func(ctx context.Context, params json.RawMessage)
 
-// AddExtension adds an extension. It panics if the ID is invalid, or if a method belongs to the
-// protocol or to another extension. Extensions must be added before the server serves.
+// AddExtension adds an extension. It panics if the ID is invalid or in use, if a method belongs
+// to the protocol or to another extension, or if the server serves already.
 // [Server.RegisterExtension] returns errors instead.
 //
-// An extension that changes existing methods can do so in middleware, which sees every call and
-// may replace its result.
+// An extension that changes the methods of the protocol can do so in middleware, which sees
+// every call and may replace its result.
 func AddExtension(s *Server, e Extension) {
 	if err := s.RegisterExtension(e); err != nil {
 		panic("server: " + err.Error())
 	}
 }
 
-// RegisterExtension adds an extension, as [AddExtension] does, and returns an error if it cannot
-// be added.
+// RegisterExtension adds an extension. It returns an error where [AddExtension] panics.
 func (s *Server) RegisterExtension(e Extension) error {
 	if err := s.extensions.add(e); err != nil {
 		return fmt.Errorf("extension %q: %w", e.ID, err)
@@ -70,9 +69,10 @@ func (s *Server) RegisterExtension(e Extension) error {
 	return nil
 }
 
-// ExtensionOf returns the settings with which the client of the call of ctx declares an
-// extension, a JSON object. It returns false if the client does not declare it; the handler
-// then uses the core protocol only, or returns a *call.CapabilityError.
+// ExtensionOf returns the settings, a JSON object, with which the client of the call declares an
+// extension. It returns false if the client does not declare it, or if ctx is not the context of
+// a handler. The handler then uses the core protocol only, or returns a *[call.CapabilityError].
+// The settings must not be modified.
 func ExtensionOf(ctx context.Context, id string) (settings json.RawMessage, ok bool) {
 	if c := rpc.From(ctx); c != nil {
 		return c.Extension(id)
@@ -88,7 +88,7 @@ type extensions struct {
 	serving  bool
 }
 
-var errServing = errors.New("the server serves already: add extensions earlier")
+var errServing = errors.New("the server is already serving: add extensions before it serves")
 
 func (x *extensions) add(e Extension) error {
 	if err := mcp.CheckExtensionID(e.ID); err != nil {

@@ -50,7 +50,7 @@ func TestExtensionsAreAddedBeforeTheServerServes(t *testing.T) {
 	if _, err := l.ask(mcp.MethodDiscover, ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.RegisterExtension(server.Extension{ID: "com.example/jobs"}); err == nil || !strings.Contains(err.Error(), "serves already") {
+	if err := s.RegisterExtension(server.Extension{ID: "com.example/jobs"}); err == nil || !strings.Contains(err.Error(), "already serving") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -9,17 +9,21 @@ import (
 // maxFollowed bounds the resources that are followed at a time.
 const maxFollowed = 10_000
 
-// WhileSubscribed runs follow in its own goroutine while clients that can see the resource are
-// subscribed to it, so that the resource is watched only when needed. Follow calls
-// [Server.ResourceUpdated] when the contents have changed. Its arguments are the URI that
-// clients have subscribed to, and a context that ends when the last client has unsubscribed,
-// the resource is removed, or the server shuts down; follow must return then. There is one run
-// for all clients. If follow returns earlier, it runs again when the next client subscribes
-// after all others have unsubscribed.
+// WhileSubscribed calls follow in a goroutine of its own when the first client subscribes to the
+// resource, so that the resource is watched only when needed. Follow calls
+// [Server.ResourceUpdated] whenever the contents have changed. It receives the URI that clients
+// have subscribed to. It must return when its context ends: when the last client has
+// unsubscribed, the resource is removed, or the server shuts down.
 //
-// With a template or a directory, follow runs for each of its URIs that clients have
-// subscribed to. A server follows at most 10,000 resources at a time, and logs a warning when
-// clients have subscribed to more.
+// One call of follow serves all clients. If follow returns early or panics, it is not called
+// again until all clients have unsubscribed and another client subscribes. A panic is logged.
+//
+// For a template or a directory, follow is called for each URI that clients have subscribed to.
+// A server calls it for at most 10,000 resources at a time. It logs a warning if clients have
+// subscribed to more. Only subscriptions of clients that can see the resource count; see
+// [VisibleTo].
+//
+// WhileSubscribed panics if follow is nil.
 func WhileSubscribed(follow func(ctx context.Context, uri string)) ResourceOption {
 	if follow == nil {
 		panic("server: WhileSubscribed: the function must not be nil")

@@ -34,8 +34,8 @@ type FSOptions struct {
 
 const defaultMaxFile = 4 << 20
 
-// FileTooLargeError reports a file of [AddFS] that is larger than FSOptions.MaxFile. Clients
-// receive both sizes.
+// FileTooLargeError reports a file of [AddFS] that is larger than FSOptions.MaxFile. The client
+// receives both sizes, without the name.
 type FileTooLargeError struct {
 	Name      string // path of the file below the directory
 	Size, Max int64  // in bytes
@@ -52,27 +52,29 @@ func (e *FileTooLargeError) Unwrap() error {
 }
 
 // AddFS serves the regular files of a directory as resources. The URI of a file is the prefix,
-// such as "file:///project/", followed by its percent-encoded, slash-separated path below the
-// directory. AddFS registers the template prefix{+path}, which RemoveTemplate removes. The
-// caller closes root after that, or after the server was shut down.
+// such as "file:///project/", followed by the path of the file relative to the directory,
+// percent-encoded and with slashes. AddFS registers the template prefix{+path}; call
+// [Server.RemoveTemplate] with that text to remove the directory. The caller may close root
+// after that, or after [Server.Shutdown] has returned.
 //
-// Files outside of the directory cannot be read. All paths go through root, which follows
-// symbolic links only inside the directory. Paths are rejected that have an empty segment, a
-// segment of dots, a control character, a backslash or a colon, or that end a segment with a
-// dot or a space, percent-encoded or not. The rules are the same on every operating system.
-// Directories, devices and pipes are not read.
+// All paths go through root, which follows symbolic links only inside of the directory, so files
+// outside of the directory cannot be read. A path is rejected if it has an empty segment, a
+// segment of dots, a control character, a backslash or a colon, or if a segment ends with a dot
+// or a space, percent-encoded or not. The rules are the same on every operating system.
+// Directories, devices and pipes cannot be read.
 //
-// A file of valid UTF-8 without NUL is text, any other file is a blob. The MIME type is that
-// of the file name extension, or follows from the contents if the extension is unknown.
+// A file of valid UTF-8 without NUL is text. Any other file is a blob. The MIME type is derived
+// from the extension of the file name or, if the extension is unknown, from the contents.
 //
-// Files and directories are read on each request, so that clients see changes at once. A page
-// of resources/list reads the directories that it covers, up to the first 10,000 entries of
-// each and up to a depth of 32, and does not follow links to directories.
+// The server reads files and directories on each request and does not cache them. resources/list
+// covers the first 10,000 entries of a directory and 32 levels of directories, and does not
+// follow symbolic links to directories.
 //
-// Subscribed clients are notified only of the changes that the program reports to the returned
+// Subscribed clients are notified only of changes that the program reports to the returned
 // Directory.
 //
-// AddFS panics if the prefix is not a valid URI or is in use.
+// AddFS panics if root is nil, or if the prefix is in use, is not a valid URI, or has a query or
+// fragment. It is safe while the server serves.
 func AddFS(s *Server, prefix string, root *os.Root, options FSOptions, more ...ResourceOption) *Directory {
 	d, err := addFS(s, prefix, root, options, more)
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// Progress reports the progress of the call of ctx to its client: done of total, and a text
-// for people. A total of 0 is unknown. Nothing is sent, and no error returned, when done does
-// not exceed its last value, or when the client has not asked for progress.
+// Progress reports the progress of a call to its client: done of total, in any unit, and a text
+// for the user. A total of 0 means that it is unknown. Progress sends nothing and returns nil if
+// done does not exceed its last value, or if the client has not requested progress.
 //
-// It returns call.ErrCallDone after the handler has returned or the call was cancelled, and
-// call.ErrNoCall if ctx is not the context of a handler. Safe for concurrent use.
-// (2026-07-28, basic/patterns/progress.)
+// It returns an error if done is not finite, call.ErrCallDone after the handler has returned or
+// the call was cancelled, and call.ErrNoCall if ctx is not the context of a handler. Safe for
+// concurrent use. (2026-07-28, basic/patterns/progress.)
 func Progress(ctx context.Context, done, total float64, text string) error {
 	c := rpc.From(ctx)
 	if c == nil {
@@ -24,9 +24,10 @@ func Progress(ctx context.Context, done, total float64, text string) error {
 	return c.Progress(ctx, done, total, text)
 }
 
-// Notify sends a notification that belongs to the call of ctx to its client, ahead of the
-// response. It is for the notifications that extensions define. Params must be a JSON
-// object, or nil. Nothing is sent, and no error returned, if the client cannot receive it.
+// Notify sends a notification that belongs to a call to its client, before the response. It is
+// for the notifications that extensions define. Params must be a JSON object or nil. Notify does
+// not retain params. It sends nothing and returns nil if the client cannot receive notifications
+// before the response.
 //
 // It returns call.ErrCallDone after the handler has returned or the call was cancelled, and
 // call.ErrNoCall if ctx is not the context of a handler. Safe for concurrent use.
@@ -38,9 +39,9 @@ func Notify(ctx context.Context, method string, params json.RawMessage) error {
 	return c.Notify(ctx, method, params)
 }
 
-// PeerOf returns the name and the capabilities that the client of the call of ctx declares.
-// The name is for display and logs, not for decisions. Outside of a handler it returns the
-// zero Peer.
+// PeerOf returns the name and the capabilities that the client of a call declares. The name is
+// for display and logs only, because a client can claim any name. If ctx is not the context of a
+// handler, PeerOf returns the zero Peer.
 func PeerOf(ctx context.Context) call.Peer {
 	if c := rpc.From(ctx); c != nil {
 		return c.Peer()
@@ -48,8 +49,8 @@ func PeerOf(ctx context.Context) call.Peer {
 	return call.Peer{}
 }
 
-// PrincipalOf returns the authenticated caller of the call of ctx. Outside of a handler it
-// returns principal.Anonymous.
+// PrincipalOf returns the authenticated caller of a call. It returns principal.Anonymous without
+// authentication, and if ctx is not the context of a handler.
 func PrincipalOf(ctx context.Context) principal.Principal {
 	if c := rpc.From(ctx); c != nil {
 		return c.Principal()

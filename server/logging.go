@@ -11,7 +11,7 @@ import (
 )
 
 // Levels of the protocol that package slog does not have, for [Logger]. The protocol's debug,
-// info, warning and error are those of slog; a level between two counts as the lower one.
+// info, warning and error are those of slog. A level between two of them counts as the lower one.
 const (
 	LevelNotice    = slog.Level(2)
 	LevelCritical  = slog.Level(12)
@@ -19,22 +19,24 @@ const (
 	LevelEmergency = slog.Level(20)
 )
 
-// Logger returns a logger that sends its records to the client of the call of ctx, if the
-// client wants them: in a session those of the level that the client has set, info by default,
-// and above; in 2026-07-28 only if the request asks for them. The records are not written to
-// the server's own log.
+// Logger returns a logger that sends its records to the client of a call. In a session the
+// client receives the records of the level that it has set and above, info and above by default.
+// In 2026-07-28 it receives records only if its request asks for them. The records do not appear
+// in the server's own log.
 //
-// A record becomes an object with the member "message" and its attributes. The names of groups,
-// joined by dots, become the name of the logger; a group of attributes becomes an object. The
-// last of several attributes with the same name counts. Records beyond 256 in a second are left
-// out and counted, and a record of more than 64 KiB is reduced to its message.
+// A record becomes a JSON object with the member "message" and a member for each attribute. If
+// several attributes have the same name, the last one counts. An attribute that is a group
+// becomes an object. The names of WithGroup, joined by dots, become the name of the logger. A
+// record of more than 64 KiB is reduced to its message. If a call logs more than 256 records in
+// a second, the others are dropped, and the client receives their number in a warning.
 //
-// Do not log secrets, personal data, or internal details that would help an attacker: the
-// client is another party.
+// Do not log secrets, personal data, or internal details that would help an attacker, because
+// the client may belong to another party.
 //
-// Records after the end of the call are dropped, and so are all records if ctx is not the
-// context of a handler. When a handler runs again after a question (see [Ask]), records are
-// dropped until the question is answered. Safe for concurrent use.
+// Logger drops all records if ctx is not the context of a handler, and records after the end of
+// the call. When a handler runs again after a question (see [Ask]), Logger drops the records up
+// to the last answered question, because the client has received them already. Safe for
+// concurrent use.
 //
 // Deprecated: 2026-07-28 deprecates logging by protocol. Log to standard error or with
 // OpenTelemetry, and report to the user with [Progress].

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -31,7 +30,7 @@ func (s *Server) checkMeta(meta mcp.Meta) error {
 			continue
 		}
 		if err := mcp.CheckMeta(key, meta[key]); err != nil {
-			return fmt.Errorf("cannot encode the definition or result: %w", err)
+			return err
 		}
 	}
 	return nil

@@ -21,8 +21,10 @@ const (
 	maxOnceKey    = 256
 )
 
-// ErrOnceUncertain is returned by [Once] when an earlier run has started the function and its
-// result is unknown: the process of that run has ended, or still runs the function.
+// ErrOnceUncertain is returned by [Once] if the function was started before and its result is
+// unknown, because the process ended, the result could not be stored, or the function is still
+// running. The function is not called again. Look up the outcome in the services that the
+// function calls, by its idempotency key.
 var ErrOnceUncertain = errors.New("the operation was started before and its result is unknown: look it up by its idempotency key")
 
 // onceEntry is the entry of one function in the store.
@@ -30,18 +32,20 @@ type onceEntry struct {
 	Result json.RawMessage `json:"result,omitempty"` // nil: started, but not finished
 }
 
-// Once runs f only once for the call of ctx, however often the handler runs for the call, and
-// returns the result of that run. Use it for effects such as a payment. The key identifies
-// the function within the call; using a key twice in one run is an error.
+// Once calls f once for the call of ctx, even if the handler runs several times for the call
+// (see [Ask]), and returns the result of f each time. Use it for effects such as a payment. The
+// key identifies f within the call and must have 1 to 256 bytes. Using a key twice in one run of
+// the handler is an error.
 //
-// The idempotencyKey is unique to the call and the key, and the same in every run: pass it to
-// the services that f calls, so that they can recognize a repetition. If a process ends while
-// it runs f, later runs get [ErrOnceUncertain] and f is not run again. If f returns an error,
-// the error is not stored, and the next run calls f again. The result must have a JSON
-// encoding of at most 16 KiB, and is stored for 24 hours.
+// The idempotencyKey is unique to the call and the key, and is the same in every run. Pass it to
+// the services that f calls, so that they can recognize a repetition. If f returns an error,
+// Once returns it, and the next run calls f again. If the result of f is lost, Once returns
+// [ErrOnceUncertain] and does not call f again.
 //
-// The results are stored in [Server.KV]. Replicas of a server must share it, and it
-// must survive a restart if calls do.
+// The result is stored as JSON in [Server.KV] for 24 hours. Its encoding must not exceed 16 KiB;
+// for a larger result Once returns an error that wraps ErrOnceUncertain. Replicas of a server
+// must share KV. Without KV, results are lost when the process ends. Outside of a handler, Once
+// returns call.ErrNoCall.
 func Once[T any](ctx context.Context, key string, f func(ctx context.Context, idempotencyKey string) (T, error)) (T, error) {
 	var zero T
 	c := rpc.From(ctx)

@@ -95,6 +95,9 @@ func parameterOf(name string, definition []byte, lists bool) (*parameter, error)
 	case p.kind == "" && m.Ref == "": // any value
 		p.kind = "string"
 	case p.kind != "string" && p.kind != "integer" && p.kind != "number":
+		if name == "" {
+			name = "every value of the map"
+		}
 		return nil, fmt.Errorf("%s must be a string, a number or a boolean, because clients send text", name)
 	}
 	for _, value := range m.Enum {

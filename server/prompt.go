@@ -12,29 +12,30 @@ import (
 )
 
 // PromptHandler is the handler of an untyped prompt. Arguments are those that the client has
-// sent, including all that the prompt requires; the handler may modify the map. A result
-// without a description gets that of the prompt, in a copy.
-//
-// The client receives an error as an internal error without its text, which is logged, unless
-// the error is or wraps a *jsonrpc.Error.
+// sent, and include all that the prompt requires; the handler may modify the map. If the result
+// has no description, the client receives a copy with the description of the prompt. A nil
+// result without an error becomes an internal error. For other errors and panics, see the
+// package documentation.
 type PromptHandler func(ctx context.Context, arguments map[string]string) (*mcp.GetPromptResult, error)
 
 // AddPrompt adds a typed prompt. Its arguments are the fields of In, a struct whose fields are
-// strings, numbers and booleans, or a map of these. The tags doc and title describe an
-// argument. An argument is required unless its field is a pointer, has a default, or is tagged
-// omitempty or omitzero. Other tags constrain its value (see package schema). If p.Arguments
-// is set, clients see these instead.
+// strings, numbers and booleans, or a map of these. The tags doc and title describe an argument.
+// An argument is required unless its field is a pointer, has a default, or is tagged omitempty
+// or omitzero. Other tags constrain its value (see package schema). If p.Arguments is set,
+// clients receive p.Arguments instead of the inferred list; it must contain all required
+// arguments.
 //
-// Fields with the enum tag and booleans have completion; see [CompletePrompt] for others.
+// Arguments with the enum tag and boolean arguments have completion. See [CompletePrompt] for
+// others.
 //
-// A returned string becomes one message of the user; []mcp.PromptMessage and
-// *mcp.GetPromptResult are used unchanged. The client receives an error or a panic as an
-// internal error without its text, which is logged, unless the error is or wraps a
-// *jsonrpc.Error.
+// Out must be string, []mcp.PromptMessage or *mcp.GetPromptResult. A string becomes one message
+// with the role user; the other types are used unchanged. For errors and panics of the handler,
+// see the package documentation.
 //
-// AddPrompt panics if a field of In cannot be an argument, or if the name is empty or in use.
-// [Server.RegisterPrompt] returns errors instead. Both are safe while the server serves, and
-// copy p.
+// AddPrompt panics if the name is in use or does not have 1 to 256 bytes, if a field of In
+// cannot be an argument, if Out is another type, if p.Arguments does not fit In, or if a key in
+// p.Meta is invalid. [Server.RegisterPrompt] returns errors instead. Both copy p and are safe
+// while the server serves.
 func AddPrompt[In, Out any](s *Server, p mcp.Prompt, handler func(ctx context.Context, in In) (Out, error), options ...PromptOption) {
 	if err := addPrompt(s, p, handler, options); err != nil {
 		panic(fmt.Sprintf("server: prompt %q: %v", p.Name, err))
@@ -90,22 +91,24 @@ func describe(all []parameter) []mcp.PromptArgument {
 
 // checkArguments checks that the declared arguments are some of those that the handler takes,
 // and include all that it requires.
-func checkArguments(told []mcp.PromptArgument, taken *parameters) error {
-	for _, argument := range told {
-		if taken.lookup(argument.Name) == nil {
-			return fmt.Errorf("the handler has no argument %q", argument.Name)
+func checkArguments(declared []mcp.PromptArgument, accepted *parameters) error {
+	for _, argument := range declared {
+		if accepted.lookup(argument.Name) == nil {
+			return fmt.Errorf("the handler has no argument %q: add a field for it, or remove it from the prompt", argument.Name)
 		}
 	}
-	for _, p := range taken.all {
-		if p.required && !slices.ContainsFunc(told, func(a mcp.PromptArgument) bool { return a.Name == p.name }) {
-			return fmt.Errorf("the handler requires the argument %q: add it to the prompt", p.name)
+	for _, p := range accepted.all {
+		if p.required && !slices.ContainsFunc(declared, func(a mcp.PromptArgument) bool { return a.Name == p.name }) {
+			return fmt.Errorf("the handler requires the argument %q: add it to the prompt, or make the field optional", p.name)
 		}
 	}
 	return nil
 }
 
-// RegisterPrompt adds an untyped prompt, such as one that is read from a file. It returns an
-// error if the prompt is invalid or its name is in use. Safe while the server serves.
+// RegisterPrompt adds a prompt with an untyped handler, such as a prompt that is read from a
+// file. It returns an error if the name is in use or does not have 1 to 256 bytes, if an
+// argument has no name or the name of another one, or if a key in p.Meta is invalid. It copies
+// p. Safe while the server serves.
 func (s *Server) RegisterPrompt(p mcp.Prompt, handler PromptHandler, options ...PromptOption) error {
 	if err := s.addPrompt(&promptEntry{prompt: p, handle: handler}, options); err != nil {
 		return fmt.Errorf("prompt %q: %w", p.Name, err)
@@ -113,14 +116,14 @@ func (s *Server) RegisterPrompt(p mcp.Prompt, handler PromptHandler, options ...
 	return nil
 }
 
-// RemovePrompt removes a prompt and reports whether it existed. Calls in flight finish. Safe
+// RemovePrompt removes a prompt and reports whether it existed. Calls in flight continue. Safe
 // while the server serves.
 func (s *Server) RemovePrompt(name string) bool {
 	return removed(s, rpc.PromptsChanged, &s.prompts, name)
 }
 
-// DeclarePrompts declares the prompts capability even while the server has no prompts, because
-// some may be added later.
+// DeclarePrompts declares the prompts capability while the server has no prompts yet. Call it if
+// prompts are added only after clients connect. AddPrompt and RegisterPrompt declare it, too.
 func (s *Server) DeclarePrompts() { s.prompts.offer() }
 
 // maxPromptName bounds the name of a prompt in bytes: it is sent in a header.

@@ -31,8 +31,8 @@ func (s *Server) getPrompt(ctx context.Context, c *rpc.Call) (any, error) {
 	if !s.prompts.offered() {
 		return methodNotFound(c)
 	}
-	if name, ok := c.Params().CaseVariant(getPromptMembers...); ok {
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params member %q differs from a known one in its case", name)
+	if err := checkNames(c.Params(), getPromptMembers...); err != nil {
+		return nil, err
 	}
 	raw, _ := c.Params().Get("name")
 	if len(raw) == 0 || raw[0] != '"' {
@@ -73,22 +73,4 @@ func (s *Server) getPrompt(ctx context.Context, c *rpc.Call) (any, error) {
 
 func unknownPrompt(name string) *jsonrpc.Error {
 	return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown prompt: %.128q", name)
-}
-
-// textsOf decodes an object of strings, which may be absent.
-func textsOf(what string, object []byte) (map[string]string, error) {
-	texts := make(map[string]string)
-	if object == nil {
-		return texts, nil
-	}
-	if object[0] != '{' {
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s must be an object", what)
-	}
-	for name, value := range jsonrpc.All(object) {
-		if value[0] != '"' {
-			return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s: %.128q must be a string", what, name)
-		}
-		texts[name] = jsonrpc.Unquote(value)
-	}
-	return texts, nil
 }

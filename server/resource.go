@@ -13,19 +13,17 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// ErrResourceNotFound is returned, possibly wrapped, by the handler of a resource for a URI
-// that does not exist. The client receives the protocol's error for that.
+// ErrResourceNotFound is returned by the handler of a resource, wrapped or not, if the resource
+// does not exist. The client receives the protocol's error for a missing resource.
 var ErrResourceNotFound = errors.New("resource not found")
 
-// ResourceHandler is the handler of an untyped resource or template. A nil result, and one
-// without contents, means [ErrResourceNotFound]. Missing fields of the result (URIs, caching
-// hints) are filled in, in a copy.
-//
-// The client receives an error as an internal error without its text, which is logged, unless
-// the error is or wraps ErrResourceNotFound or a *jsonrpc.Error.
+// ResourceHandler is the handler of an untyped resource or template. A nil result and a result
+// without contents mean [ErrResourceNotFound]. If URIs, MIME types or caching hints are missing
+// in the result, the client receives a copy that has them. For other errors and panics, see the
+// package documentation.
 type ResourceHandler func(ctx context.Context, uri string) (*mcp.ReadResourceResult, error)
 
-// AddResource adds a resource with a handler. The returned value becomes its contents:
+// AddResource adds a resource with a typed handler. The returned value becomes the contents:
 //
 //   - a string becomes text, a []byte becomes a blob;
 //   - mcp.ResourceContents, []mcp.ResourceContents and *mcp.ReadResourceResult are used
@@ -33,13 +31,14 @@ type ResourceHandler func(ctx context.Context, uri string) (*mcp.ReadResourceRes
 //   - any other value becomes its JSON encoding as text, with the MIME type application/json
 //     unless r has one.
 //
-// A nil result and an empty slice of contents mean [ErrResourceNotFound]. The client receives
-// any other error, and a panic, as an internal error without its text, which is logged, unless
-// the error is or wraps a *jsonrpc.Error.
+// A nil pointer or map and an empty slice of contents mean [ErrResourceNotFound]. The server
+// does not modify the returned value. The handler must not modify it later. For errors and
+// panics of the handler, see the package documentation.
 //
-// AddResource panics if r has no name, or if its URI is invalid or in use.
-// [Server.RegisterResource] returns errors instead. Both are safe while the server serves, and
-// copy r.
+// AddResource panics if r has no name, if its URI is in use, has no scheme, contains characters
+// that must be percent-encoded, or has more than 8 KiB, or if a key in r.Meta is invalid.
+// [Server.RegisterResource] returns errors instead. Both copy r and are safe while the server
+// serves.
 func AddResource[Out any](s *Server, r mcp.Resource, handler func(ctx context.Context) (Out, error), options ...ResourceOption) {
 	if err := addResource(s, r, handler, options); err != nil {
 		panic(fmt.Sprintf("server: resource %q: %v", r.URI, err))
@@ -60,9 +59,9 @@ func addResource[Out any](s *Server, r mcp.Resource, handler func(ctx context.Co
 	}, options)
 }
 
-// AddStatic adds a resource with constant contents, such as an embedded file: text for a
-// string, a blob for bytes. It keeps the bytes, which must not be modified afterwards. It sets
-// the size, and panics as [AddResource] does.
+// AddStatic adds a resource with constant contents, such as an embedded file. A string becomes
+// text, a []byte becomes a blob. AddStatic retains the bytes, which must not be modified
+// afterwards. It sets r.Size if that is nil, and panics where [AddResource] does.
 func AddStatic[Contents string | []byte](s *Server, r mcp.Resource, contents Contents, options ...ResourceOption) {
 	if r.Size == nil {
 		size := int64(len(contents))
@@ -71,8 +70,8 @@ func AddStatic[Contents string | []byte](s *Server, r mcp.Resource, contents Con
 	AddResource(s, r, func(context.Context) (Contents, error) { return contents, nil }, options...)
 }
 
-// RegisterResource adds a resource with an untyped handler. It returns an error if the
-// resource is invalid or its URI is in use. Safe while the server serves.
+// RegisterResource adds a resource with an untyped handler. It returns an error where
+// [AddResource] panics. It copies r. Safe while the server serves.
 func (s *Server) RegisterResource(r mcp.Resource, handler ResourceHandler, options ...ResourceOption) error {
 	if err := s.addResource(r, handler, options); err != nil {
 		return fmt.Errorf("resource %q: %w", r.URI, err)
@@ -80,14 +79,15 @@ func (s *Server) RegisterResource(r mcp.Resource, handler ResourceHandler, optio
 	return nil
 }
 
-// RemoveResource removes the resource of a URI and reports whether it existed. Reads in flight
-// finish. Safe while the server serves.
+// RemoveResource removes the resource with a URI and reports whether it existed. Reads in flight
+// continue. Safe while the server serves.
 func (s *Server) RemoveResource(uri string) bool {
 	return removed(s, rpc.ResourcesChanged, &s.resources, uri)
 }
 
-// DeclareResources declares the resources capability even while the server has no resources,
-// because some may be added later.
+// DeclareResources declares the resources capability while the server has no resources yet. Call
+// it if resources are added only after clients connect. The functions that add resources and
+// templates declare it, too.
 func (s *Server) DeclareResources() { s.resources.offer() }
 
 // resourceEntry is one registered resource. It is immutable.

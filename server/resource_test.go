@@ -60,7 +60,7 @@ func TestInvalidResourcesAreRejected(t *testing.T) {
 		{mcp.Resource{URI: "note:///\xff", Name: "a"}, "percent-encoded"},
 		{mcp.Resource{URI: "note:///" + strings.Repeat("a", 8<<10), Name: "a"}, "the limit is 8192"},
 		{mcp.Resource{URI: "note://taken", Name: "a"}, "in use"},
-		{mcp.Resource{URI: "note://a", Name: "a", Meta: mcp.Meta{"a": json.RawMessage(`{`)}}, "cannot encode"},
+		{mcp.Resource{URI: "note://a", Name: "a", Meta: mcp.Meta{"a": json.RawMessage(`{`)}}, "must be JSON"},
 	} {
 		s := quiet()
 		server.AddStatic(s, mcp.Resource{URI: "note://taken", Name: "a"}, "")

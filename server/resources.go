@@ -54,8 +54,8 @@ func (s *Server) readResource(ctx context.Context, c *rpc.Call) (any, error) {
 	if !s.offersResources() {
 		return methodNotFound(c)
 	}
-	if name, ok := c.Params().CaseVariant(readResourceMembers...); ok {
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params member %q differs from a known one in its case", name)
+	if err := checkNames(c.Params(), readResourceMembers...); err != nil {
+		return nil, err
 	}
 	raw, _ := c.Params().Get("uri")
 	if len(raw) == 0 || raw[0] != '"' {

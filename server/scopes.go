@@ -16,21 +16,21 @@ import (
 )
 
 // RequireScopes restricts a tool, prompt or resource to callers who were granted all of the
-// scopes, in addition to those that [Server.Auth] requires for every request and for the
-// method. Lists still show the entry to other callers, so that they can request the scopes:
-// over HTTP they receive one challenge for all missing scopes before the handler runs
-// (2026-07-28, basic/authorization, Scope Challenge Handling). [VisibleTo] hides entries.
+// scopes, in addition to those that [Server.Auth] requires for every request and for the method.
+// The scopes also apply to subscriptions to a resource, and to completion for a prompt or
+// template. For scopes that depend on the arguments, call auth.Require in the handler.
 //
-// The scopes also apply to subscriptions to a resource, and to completion of the arguments of
-// a prompt or template.
+// Other callers still see the entry in lists, so that they can request the scopes; [VisibleTo]
+// hides entries. When they call it, they receive an error that names the missing scopes, before
+// the handler runs. Over HTTP the response also has a challenge for the missing scopes
+// (2026-07-28, basic/authorization, Scope Challenge Handling).
 //
-// RequireScopes applies on every transport. Callers on standard input have
-// [Server.LocalScopes]. Other unauthenticated callers have no scopes, and get an error that
-// names the missing ones; over HTTP without [Server.Auth] these are all callers, which the
-// server logs once as an error. For scopes that depend on the arguments, call auth.Require in
-// the handler.
+// RequireScopes applies on every transport. Callers on standard input and on [Server.ServeConn]
+// have [Server.LocalScopes]. Over HTTP without [Server.Auth] no caller has scopes, unless an
+// HTTP handler around the server sets them with auth.NewContext. All calls that need scopes are
+// then rejected, and the server logs an error once.
 //
-// RequireScopes panics if there is no scope or an invalid one.
+// RequireScopes panics without scopes, and if a scope is invalid.
 func RequireScopes(scopes ...string) Option {
 	if len(scopes) == 0 {
 		panic("server: RequireScopes: at least one scope is required")

@@ -13,10 +13,13 @@ import (
 // must not be a secret (2026-07-28, basic/transports/streamable-http, Custom Headers from Tool
 // Parameters), so tools whose mirrored parameters look like secrets are rejected.
 
-// NotSecret declares that parameters mirrored into headers are not secrets although they look
-// like it, because of their names ("sort_key") or because their schemas have writeOnly or
-// "format": "password". The headers are the values of the parameters' x-mcp-header. A header
-// that no parameter has is an error.
+// NotSecret allows a tool to mirror parameters into HTTP headers although they look like
+// secrets. A parameter with an x-mcp-header is visible to proxies and logs. Without NotSecret,
+// AddTool panics and RegisterTool returns an error if the name of such a parameter suggests a
+// secret ("sort_key"), or if its schema has writeOnly or "format": "password".
+//
+// The headers are the values of x-mcp-header of the parameters that are not secrets. AddTool
+// also panics, and RegisterTool returns an error, if no parameter has one of the headers.
 func NotSecret(headers ...string) ToolOption { return notSecret(headers) }
 
 type notSecret []string

@@ -18,9 +18,9 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// ErrShutdown is returned by Run, Serve, ServeConn and ListenAndServe once Shutdown was
-// called.
-var ErrShutdown = errors.New("server: shut down")
+// ErrShutdown is returned by [Server.Serve] and [Server.ListenAndServe] when [Server.Shutdown]
+// ends them, and by every method that serves if it is called after Shutdown.
+var ErrShutdown = errors.New("server: the server was shut down")
 
 // Time-outs of the http.Server that Serve runs. Bodies and responses have none here: event
 // streams may last for days, and the server's handler bounds the rest.
@@ -36,11 +36,13 @@ const (
 const defaultAddress = "127.0.0.1:8080"
 
 // ServeHTTP implements http.Handler. It is one MCP endpoint for the stateless requests of
-// 2026-07-28, the sessions of 2025-03-26 to 2025-11-25 and the event stream of 2024-11-05.
+// 2026-07-28, the sessions of 2025-03-26 to 2025-11-25, and the HTTP with SSE transport of
+// 2024-11-05.
 //
-// A request of a web page is rejected with status 403 unless its origin is the server's own
-// or one of AllowedOrigins. On the loopback interface, the Host header must be a name of
-// that interface or one of AllowedHosts.
+// A request from a web page is rejected with status 403 unless its origin is the server's own or
+// one of AllowedOrigins. On the loopback interface, the Host header must be a name of that
+// interface or one of AllowedHosts. If [Server.Check] returns an error, every request is
+// answered with status 500, and the error is logged once.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c, err := s.ready()
 	if err != nil {
@@ -56,10 +58,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.http.ServeHTTP(w, r)
 }
 
-// ListenAndServe listens on a TCP address and serves HTTP on it until ctx ends; see Serve.
-// An address without a host, such as ":8080", means the loopback interface: to accept
-// connections from other machines, name an address or 0.0.0.0, and set Auth. The empty
-// address is 127.0.0.1:8080. The URL is logged.
+// ListenAndServe listens on a TCP address, logs the URL, and serves HTTP until ctx ends; see
+// [Server.Serve]. An empty address means 127.0.0.1:8080. An address without a host, such as
+// ":8080", means the loopback interface. To accept connections from other machines, use the
+// address of an interface or 0.0.0.0, and set Auth.
 func (s *Server) ListenAndServe(ctx context.Context, address string) error {
 	if err := s.Check(); err != nil { // before the port is taken
 		return err
@@ -90,14 +92,17 @@ func listen(address string) (net.Listener, error) {
 	return listener, nil
 }
 
-// Serve serves HTTP on a listener, with time-outs for idle connections and for the headers
-// of requests. When ctx ends, it accepts no more connections, gives the calls in flight five
-// seconds to finish, closes all connections and returns nil, or an error if calls had to be
-// cancelled. It returns ErrShutdown after Shutdown, and otherwise the error that ended it,
-// which is never nil while ctx has not ended. It closes the listener.
+// Serve serves HTTP on a listener, which it closes. Idle connections and the headers of requests
+// have time-outs.
 //
-// To serve other handlers on the same port, or with settings of your own, mount the Server
-// on an http.Server instead, and call Shutdown before that of the http.Server.
+// When ctx ends, Serve stops accepting connections, waits at most five seconds for the calls in
+// flight, closes all connections and returns nil, or an error if it had to cancel calls. It
+// returns [ErrShutdown] when [Server.Shutdown] was called, the error of [Server.Check], or the
+// error of the listener.
+//
+// To serve other handlers on the same port, or to use other settings, mount the Server on an
+// http.Server instead. To stop, call Server.Shutdown first, because http.Server.Shutdown waits
+// for open event streams.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	c, err := s.ready()
 	if err != nil {
@@ -137,9 +142,13 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	return err
 }
 
-// Run serves standard input and output. It returns nil when the client has closed them or
-// ctx has ended. Meanwhile, what the program prints to standard output goes to standard
-// error where the system allows it; see [transport.Stdio].
+// Run serves standard input and output. It returns nil when the client has closed standard
+// input, after the calls in flight have finished or [Limits].Grace has passed. When ctx ends, it
+// cancels the calls in flight and returns nil. When [Server.Shutdown] is called, it finishes
+// them and returns nil.
+//
+// While Run serves, text that the program prints to standard output goes to standard error, on
+// systems that allow it; see [transport.Stdio].
 func (s *Server) Run(ctx context.Context) error {
 	c, err := s.ready()
 	if err != nil {
@@ -158,9 +167,13 @@ func (s *Server) Run(ctx context.Context) error {
 	return err
 }
 
-// ServeConn serves one connection until the client closes it, and returns nil then, or
-// until ctx ends. It closes conn. A byte stream does not authenticate its client, who acts
-// as [principal.Local]: make sure that only trusted programs can connect.
+// ServeConn serves one connection and closes it. It returns nil when the client has closed the
+// connection, after the calls in flight have finished or [Limits].Grace has passed. When ctx
+// ends, it cancels the calls in flight and returns the cause of ctx. When [Server.Shutdown] is
+// called, it finishes them and returns nil. Any other error is that of the connection.
+//
+// A byte stream does not authenticate its client, so the caller is [principal.Local]: make sure
+// that only trusted programs can connect.
 func (s *Server) ServeConn(ctx context.Context, conn transport.Conn) error {
 	c, err := s.ready()
 	if err != nil {
@@ -182,9 +195,11 @@ func (s *Server) serveStream(ctx context.Context, c *core, conn transport.Conn, 
 	return wire.Serve(s.local(ctx), c.draining, conn, principal.Local)
 }
 
-// Shutdown rejects new requests, waits for the calls in flight and ends open streams and
-// connections. If ctx ends first, the calls are cancelled, those on connections are given
-// Limits.Grace to end, and the context's error is returned. The server cannot be used again.
+// Shutdown stops the server gracefully. It rejects new requests, ends open event streams and
+// subscriptions, waits for the calls in flight, and closes the connections of Run and ServeConn.
+// If ctx ends first, it cancels the remaining calls, waits up to [Limits].Grace for those of Run
+// and ServeConn, and returns the error of ctx. The server cannot be used again. Safe for
+// concurrent use.
 func (s *Server) Shutdown(ctx context.Context) error {
 	c, err := s.ready()
 	if err != nil {
@@ -207,13 +222,15 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return errors.Join(err, s.followers.close(ctx))
 }
 
-// Main is the whole main function of a program that is one server. A program that a client
-// started serves standard input and output, as Run does. At a terminal, where no client
-// is connected to it, it serves HTTP on 127.0.0.1:8080 and prints the URL to standard error.
-// An interrupt or a termination signal ends it: calls in flight have five seconds to finish,
-// and a second signal ends the program at once.
+// Main is the whole main function of a program that is one server. If a client has started the
+// program, Main serves standard input and output, as [Server.Run] does. If standard input is a
+// terminal, it serves HTTP on 127.0.0.1:8080 and prints the URL to standard error.
 //
-// Main returns when the server has ended as it should. Otherwise it prints the error to
+// An interrupt or a termination signal ends the program. Over HTTP, calls in flight have five
+// seconds to finish; on standard input they are cancelled. A second signal ends the program at
+// once.
+//
+// Main returns when the server has ended without an error. Otherwise it prints the error to
 // standard error and exits with status 1.
 func Main(s *Server) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

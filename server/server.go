@@ -10,94 +10,94 @@ import (
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
-
 	"github.com/parley-mcp/parley/mcp"
-
 	"github.com/parley-mcp/parley/store"
 )
 
 // Server offers tools, resources and prompts to clients of every revision of the protocol,
 // over every transport, at the same time. The zero value works; set Name and Version, which
-// clients show. The fields must not be changed once the server serves; tools, resources and
-// prompts may be added and removed at any time.
+// clients show. The fields must not be changed once the server serves. Tools, resources and
+// prompts may be added and removed at any time. A Server is safe for concurrent use and must
+// not be copied.
 //
-// A Server is an [http.Handler] that is one MCP endpoint. It can be mounted on any path. It
-// is safe for concurrent use and must not be copied.
+// A Server is an [http.Handler], one MCP endpoint that can be mounted on any path.
 type Server struct {
 	Name        string // identifies the program; default "parley"
 	Version     string // version of the program; default "0.0.0"
 	Title       string // display name
 	Description string // purpose of the program, one sentence
-	WebsiteURL  string // page with more information
+	WebsiteURL  string // website of the program
 	Icons       []mcp.Icon
 	// Instructions tell a model how to use the server.
 	Instructions string
 
-	// KV holds the sessions of the revisions that have them, the results of [Once], and
-	// the state of calls that wait for input when it exceeds 48 KiB. Nil means the memory
-	// of this process, and state that large is an error.
+	// KV stores sessions and the results of [Once]. It also stores the state of a call of
+	// 2026-07-28 that waits for an answer, if the state exceeds 48 KiB; otherwise the client
+	// holds it. Nil means the memory of this process; a call whose state exceeds 48 KiB then
+	// ends with an error.
 	KV store.KV
-	// Log holds the events of streams that clients can resume. Nil means the memory of
-	// this process. Servers that share KV must share Log, too, or a client can resume a
-	// stream only on the server that started it. A *store.Memory is both.
+	// Log stores the events of streams, so that clients can resume them. Nil means the memory
+	// of this process. Replicas that share KV must share Log, too, or a client can resume a
+	// stream only on the replica that started it. A *store.Memory is a KV and a Log.
 	Log store.Log
 	// Logger receives the log messages of the server itself. Nil means slog.Default().
 	Logger *slog.Logger
-	// Middleware wraps the handling of every call. The first is the outermost.
+	// Middleware wraps the handling of every call. The first element is the outermost.
 	Middleware []call.Middleware
 	// Limits bounds the messages, requests and sessions of clients.
 	Limits Limits
-	// Keys encrypt data that clients hold for the server: the requestState of calls of
-	// 2026-07-28 that wait for input, and list cursors. Each key has at least 32 random
+	// Keys encrypt data that clients hold for the server: list cursors, and the requestState
+	// of calls of 2026-07-28 that wait for an answer. Each key must have at least 32 random
 	// bytes. The first key encrypts and all keys decrypt, so that keys can be rotated. All
-	// replicas need the same keys. Without keys the server generates one, and no other
-	// process can continue such a call or a list of more than one page.
+	// replicas need the same keys. Without keys the server generates one; then only this
+	// process can continue such a call, or a list of more than one page.
 	Keys [][]byte
-	// PageSize is the number of entries in a page of a list. 0 means 1,000.
+	// PageSize is the maximum number of entries in a page of a list. 0 means 1,000.
 	PageSize int
-	// KeepAlive is the interval at which the server keeps connections alive. 0 means 15
-	// seconds. Set less for proxies that close idle connections earlier.
+	// KeepAlive is the interval at which the server keeps idle connections alive. 0 means 15
+	// seconds. Set a shorter interval if a proxy closes idle connections earlier.
 	//
 	// On an idle event stream over HTTP the server sends a comment at each interval, which
-	// also detects a client that has disappeared. On the stream of a session it sends a
-	// ping, unless a request is in flight. If the client of a session sends nothing for two
+	// also detects a lost connection. On the stream of a session it sends a ping instead,
+	// unless the client must answer another request. If the client does not respond for two
 	// intervals, and for at least 10 seconds, the stream ends, and a *call.SilentError is
-	// logged. The session of 2024-11-05 ends with its stream; later sessions end after 5
-	// minutes without requests.
+	// logged. A session of 2024-11-05 ends with its stream. A later session ends if the client
+	// sends no request for another 5 minutes.
 	//
-	// Connections of ServeConn are pinged only if KeepAlive is positive; standard input
-	// never is. A negative KeepAlive disables all pings.
+	// Connections of ServeConn are pinged only if KeepAlive is positive. Standard input is
+	// never pinged. A negative KeepAlive disables all pings.
 	KeepAlive time.Duration
-	// ListCache and DiscoverCache set how long clients of 2026-07-28 may cache the lists of
-	// tools, prompts, resources and templates, and the result of server/discover. The zero
-	// CachePolicy means not at all. For the contents of resources, see [Cached].
+	// ListCache sets how long clients of 2026-07-28 may cache the lists of tools, prompts,
+	// resources and templates. DiscoverCache does so for the result of server/discover. The
+	// zero CachePolicy means that they do not cache it. For the contents of resources, see
+	// [Cached].
 	ListCache, DiscoverCache CachePolicy
 
 	// Auth verifies access tokens over HTTP, in every revision and for every method. Nil
-	// means that every caller is accepted as anonymous. The server answers requests for the
-	// metadata of the protected resource when they reach it; elsewhere, mount
-	// Auth.MetadataHandler.
+	// means that every caller is accepted as anonymous. The server also serves the metadata of
+	// the protected resource. If it is not mounted at "/", mount Auth.MetadataHandler as well,
+	// because requests for the metadata do not reach the server.
 	Auth *auth.ProtectedResource
-	// LocalScopes are the scopes of callers on other transports than HTTP, such as standard
+	// LocalScopes are the scopes of callers on transports other than HTTP, such as standard
 	// input; see [RequireScopes].
 	LocalScopes []string
 
 	// RootsChanged, if set, is called when the client of a session notifies the server that
-	// its roots have changed; [PeerOf] describes the client. RootsChanged cannot send
-	// requests to the client, so call [Roots] in the next handler that needs them. It must
-	// be safe for concurrent use.
+	// its roots have changed. [PeerOf] describes the client. RootsChanged cannot ask the
+	// client, so call [Roots] in the next handler that needs the roots. It must be safe for
+	// concurrent use.
 	//
 	// Deprecated: 2026-07-28 deprecates roots, and has no such notification.
 	RootsChanged func(ctx context.Context)
 
 	// AllowedOrigins are the origins of web pages that may use the server, in the form
 	// "https://app.example.com", in addition to its own origin. Pages of these origins may
-	// read the responses (CORS), without cookies. The server's own origin is that of the
-	// Host header, if the host is one of AllowedHosts, a name of the loopback interface or
-	// an IP address; other host names are not trusted because of DNS rebinding.
+	// read the responses (CORS), but the browser sends no cookies. The server's own origin is
+	// that of the Host header, if the host is one of AllowedHosts, a name of the loopback
+	// interface or an IP address. Other host names are not trusted because of DNS rebinding.
 	AllowedOrigins []string
-	// AllowedHosts are the accepted values of the Host header over HTTP. Empty means every
-	// value; on the loopback interface it means the names of that interface.
+	// AllowedHosts are the accepted values of the Host header over HTTP. Empty means any
+	// value, except on the loopback interface, where it means the names of that interface.
 	AllowedHosts []string
 
 	tools      catalog[*toolEntry]
@@ -111,37 +111,52 @@ type Server struct {
 
 	once     sync.Once
 	core     core
-	coreErr  error       // why the fields are invalid; see Check
+	coreErr  error       // of Check
 	warned   atomic.Bool // a warning about scopes that no caller can have was logged
 	rejected atomic.Bool // an error about the configuration was logged
 }
 
-// Limits bounds the messages, requests and sessions of clients. A zero field means its
-// default.
+// Limits bounds the messages, requests and sessions of clients. A field that is 0 or less means
+// its default, except for CallsPerSecond.
 type Limits struct {
-	MaxMessage  int // size of one message in bytes; default 4 MiB
-	MaxInflight int // requests in flight for each session or connection; default 128
+	// MaxMessage is the maximum size in bytes of a message that arrives over HTTP or standard
+	// input. The default is 4 MiB. A larger message is answered with an error, over HTTP with
+	// status 413. A connection of ServeConn has its own limit.
+	MaxMessage int
+	// MaxInflight is the maximum number of requests of one session or connection that are in
+	// flight. The default is 128. Over HTTP, further requests are rejected with status 429. On
+	// other connections they wait.
+	MaxInflight int
 
-	// InflightPerPrincipal and InflightPerAddress bound the requests of 2026-07-28 in
-	// flight over HTTP: those of one principal, default 1,024, and those of all anonymous
-	// clients of one address, default 4,096. Further requests are answered with status 429.
-	// Clients behind one proxy share an address. Subscriptions are counted separately.
+	// InflightPerPrincipal and InflightPerAddress bound the requests of 2026-07-28 in flight
+	// over HTTP. InflightPerPrincipal is the maximum for one principal, 1,024 by default.
+	// InflightPerAddress is the maximum for all anonymous clients of one address, 4,096 by
+	// default; clients behind one proxy share an address. Further requests are rejected with
+	// status 429. Subscriptions are counted separately.
 	InflightPerPrincipal int
 	InflightPerAddress   int
 
-	// CallsPerSecond and CallBurst bound the rate of tool calls and completions, on average
-	// and at once, for each principal. Anonymous clients are bounded for each session and,
-	// in 2026-07-28, for each address. The defaults are 1,000 and 2,000. A negative
-	// CallsPerSecond means no limit. See [call.LimitRate].
+	// CallsPerSecond is the average number of tool calls and completions that a principal may
+	// make in a second. CallBurst is the number that it may make at once. The defaults are
+	// 1,000 and 2,000. Anonymous clients are counted by session and, in 2026-07-28, by
+	// address. Further calls are rejected; see [call.LimitRate]. A negative CallsPerSecond
+	// means no limit.
 	CallsPerSecond float64
 	CallBurst      int
 
-	SessionIdle          time.Duration // time after which an unused session ends; default 30 minutes
-	SessionsPerPrincipal int           // default 100
-	SessionsPerAddress   int           // anonymous clients; default 1,000
-	Sessions             int           // default 10,000
+	// SessionIdle is how long a session over HTTP lives without requests. The default is 30
+	// minutes.
+	SessionIdle time.Duration
+	// SessionsPerPrincipal, SessionsPerAddress and Sessions are the maximum numbers of
+	// sessions over HTTP: of one principal, of all anonymous clients of one address, and of
+	// all clients. The defaults are 100, 1,000 and 10,000. Further sessions are rejected with
+	// status 503.
+	SessionsPerPrincipal int
+	SessionsPerAddress   int
+	Sessions             int
 
-	// Grace is how long requests may take to finish once the client has closed its end of
-	// the connection, and to end once they are cancelled. Default 2 seconds.
+	// Grace bounds how long a connection of Run or ServeConn waits for its requests: to finish
+	// after the client has closed its end, and to end after they are cancelled. The default is
+	// 2 seconds.
 	Grace time.Duration
 }

@@ -13,24 +13,26 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// AddTemplate adds the resources whose URIs match a template (RFC 6570). The values of its
-// variables are the fields of In: a struct whose fields are strings, numbers, booleans and, for
-// lists such as {/path*}, slices of these, or a map. Tags constrain the values as for the
-// arguments of tools (see package schema). The returned value becomes contents as with
-// [AddResource].
+// AddTemplate adds the resources whose URIs match a template (RFC 6570). The fields of In
+// receive the decoded values of the template's variables. In is a struct whose fields are
+// strings, numbers, booleans and, for lists such as {/path*}, slices of these, or a map. Tags
+// constrain the values as for the arguments of tools (see package schema). The returned value
+// becomes contents as with [AddResource].
 //
-// A URI that matches, but whose values do not match In, is not found. When several entries
-// match a URI, the order is: a resource with that URI, the template with the most characters
-// outside of expressions, one without {+var} and {#var}, and then the order of the templates'
-// texts. The order of registration does not matter.
+// If the values do not fit In, the resource is not found, and neither is a URI of more than 8
+// KiB. If several definitions match a URI, the server uses the first in this order: a resource
+// with that URI; then the template with more characters outside of its expressions; then a
+// template without {+var} and {#var}; then the template whose text sorts first. The order of
+// registration does not matter.
 //
-// The values are decoded, so a value used in a file path may contain ".." and slashes: use
-// [AddFS] to serve files. Fields with the enum tag and booleans have completion; see
-// [CompleteTemplate] for others. URIs have at most 8 KiB.
+// Decoded values may contain ".." and slashes: use [AddFS] to serve files. Variables with the
+// enum tag and boolean variables have completion. See [CompleteTemplate] for others.
 //
-// AddTemplate panics if the template is invalid, has no name, is in use, has a variable that
-// In does not have, or lacks a variable that In requires. [Server.RegisterTemplate] returns
-// errors instead.
+// AddTemplate panics if the template is in use, has no name, has more than 2 KiB or 32
+// variables, has a prefix modifier such as {var:3}, or is otherwise not a valid template, if one
+// of its variables is not in In, if it lacks a variable that In requires, or if a key in t.Meta
+// is invalid. [Server.RegisterTemplate] returns errors instead. Both copy t and are safe while
+// the server serves.
 func AddTemplate[In, Out any](s *Server, t mcp.ResourceTemplate, handler func(ctx context.Context, in In) (Out, error), options ...ResourceOption) {
 	if err := addTemplate(s, t, handler, options); err != nil {
 		panic(fmt.Sprintf("server: template %q: %v", t.URITemplate, err))
@@ -66,7 +68,7 @@ func addTemplate[In, Out any](s *Server, t mcp.ResourceTemplate, handler func(ct
 }
 
 // RegisterTemplate adds the resources whose URIs match a template, with an untyped handler. It
-// returns an error if the template is invalid or in use. Safe while the server serves.
+// returns an error where [AddTemplate] panics. It copies t. Safe while the server serves.
 func (s *Server) RegisterTemplate(t mcp.ResourceTemplate, handler ResourceHandler, options ...ResourceOption) error {
 	var err error
 	if handler == nil {
@@ -85,8 +87,8 @@ func (s *Server) RegisterTemplate(t mcp.ResourceTemplate, handler ResourceHandle
 	return nil
 }
 
-// RemoveTemplate removes a template, which may be one of [AddFS], and reports whether it
-// existed. Reads in flight finish. Safe while the server serves.
+// RemoveTemplate removes a template and reports whether it existed. It also removes the template
+// that [AddFS] has registered. Reads in flight continue. Safe while the server serves.
 func (s *Server) RemoveTemplate(uriTemplate string) bool {
 	return removed(s, rpc.ResourcesChanged, &s.templates, uriTemplate)
 }
@@ -145,12 +147,12 @@ func (e *templateEntry) checkVariables(uris *uriTemplate) error {
 	}
 	for _, v := range uris.variables {
 		if e.variables.lookup(v.name) == nil {
-			return fmt.Errorf("the handler has no variable %s", v.name)
+			return fmt.Errorf("the handler has no variable %s: add a field for it, or remove it from the template", v.name)
 		}
 	}
 	for _, p := range e.variables.all {
 		if p.required && uris.variable(p.name) == nil {
-			return fmt.Errorf("the handler requires the variable %s: add it to the template", p.name)
+			return fmt.Errorf("the handler requires the variable %s: add it to the template, or make the field optional", p.name)
 		}
 	}
 	return nil

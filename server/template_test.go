@@ -113,7 +113,7 @@ func TestTemplatesMustMatchTheirHandlers(t *testing.T) {
 		"x://{id}":        "nil",
 		"x://{id}/{page}": "has no variable page",
 		"x://all":         "requires the variable id",
-		"x://{id*}":       "make id a slice",
+		"x://{id*}":       "make the field id a slice",
 		"x://{id:3}":      "prefix",
 		"x://{id":         "missing }",
 	} {

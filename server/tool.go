@@ -12,30 +12,34 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// ToolHandler is the handler of an untyped tool. Arguments are a JSON object that has passed
-// the tool's input schema; the handler may keep it. A returned error becomes a tool error,
-// which the model reads, unless it is or wraps a *jsonrpc.Error, which becomes a protocol error.
+// ToolHandler is the handler of an untyped tool. Arguments are a JSON object that has passed the
+// tool's input schema; the handler may keep it. A nil result without an error is a tool error.
+// For other errors and panics, see the package documentation.
 type ToolHandler func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error)
 
-// AddTool adds a typed tool. Its input schema is inferred from In, a struct or a map with
-// string keys, unless tool has one; see package schema for the tags that refine it. Arguments
-// are validated before the handler runs.
+// AddTool adds a typed tool. Its input schema is inferred from In, a struct or a map with string
+// keys, unless tool has one. Package schema describes the tags that refine the schema. Arguments
+// are validated before the handler runs. If they are invalid, the client receives a tool error,
+// which tells the model what to correct.
 //
 // The returned value becomes the result:
 //
-//   - a string becomes a text;
+//   - a string becomes a text block;
 //   - []mcp.Content and *mcp.CallToolResult are used unchanged;
-//   - a struct or map becomes structured content, and its JSON encoding a text for clients
-//     that do not support structured content. Its schema is the tool's output schema, unless
-//     tool has one;
-//   - any other value becomes its JSON encoding as text.
+//   - a struct or map, or a pointer to one, becomes structured content, and its JSON
+//     encoding becomes a text block for clients that do not support structured content. Its
+//     schema is the tool's output schema, unless tool has one. A nil pointer or map is a
+//     tool error;
+//   - any other value becomes its JSON encoding in a text block.
 //
-// A returned error becomes a tool error, which the model reads, unless it is or wraps a
-// *jsonrpc.Error, which becomes a protocol error. A panic becomes a tool error and is logged.
+// A result that does not match the output schema is logged and becomes a tool error. For errors
+// and panics of the handler, see the package documentation.
 //
-// AddTool panics if In or Out has no schema, if tool has an output schema but Out is not
-// structured, or if the name is invalid or in use. [Server.RegisterTool] returns errors
-// instead. Both are safe while the server serves, and copy tool.
+// AddTool panics if the name is in use or does not consist of 1 to 128 letters, digits,
+// underscores, hyphens and dots, if In or Out has no schema, if tool has an output schema but
+// Out is not structured, if a key in tool.Meta is invalid, or if a parameter requires
+// [NotSecret]. [Server.RegisterTool] returns errors instead. Both copy tool and are safe while
+// the server serves.
 func AddTool[In, Out any](s *Server, tool mcp.Tool, handler func(ctx context.Context, in In) (Out, error), options ...ToolOption) {
 	if err := addTool(s, tool, handler, options); err != nil {
 		panic(fmt.Sprintf("server: tool %q: %v", tool.Name, err))
@@ -78,8 +82,9 @@ func addTool[In, Out any](s *Server, tool mcp.Tool, handler func(ctx context.Con
 	}, options)
 }
 
-// RegisterTool adds a tool with a raw JSON schema and an untyped handler. It returns an error
-// if the tool is invalid or its name is in use. Safe while the server serves.
+// RegisterTool adds a tool with raw JSON schemas and an untyped handler. A nil input schema
+// accepts any object. It returns an error where [AddTool] panics, and if a schema is invalid. It
+// copies tool. Safe while the server serves.
 func (s *Server) RegisterTool(tool mcp.Tool, handler ToolHandler, options ...ToolOption) error {
 	if tool.InputSchema == nil {
 		tool.InputSchema = json.RawMessage(`{"type":"object"}`)
@@ -100,14 +105,14 @@ func (s *Server) RegisterTool(tool mcp.Tool, handler ToolHandler, options ...Too
 	return nil
 }
 
-// RemoveTool removes a tool and reports whether it existed. Calls in flight finish. Safe while
+// RemoveTool removes a tool and reports whether it existed. Calls in flight continue. Safe while
 // the server serves.
 func (s *Server) RemoveTool(name string) bool {
 	return removed(s, rpc.ToolsChanged, &s.tools, name)
 }
 
-// DeclareTools declares the tools capability even while the server has no tools, because some
-// may be added later.
+// DeclareTools declares the tools capability while the server has no tools yet. Call it if tools
+// are added only after clients connect. AddTool and RegisterTool declare it, too.
 func (s *Server) DeclareTools() { s.tools.offer() }
 
 // resultOf returns a function that encodes and validates results of type Out. It sets the

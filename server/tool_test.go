@@ -89,7 +89,7 @@ func TestAddToolPanicsWithTheReason(t *testing.T) {
 		}, "cannot encode"},
 		{"metadata that is not JSON", func(s *server.Server) {
 			server.AddTool(s, mcp.Tool{Name: "a", Meta: mcp.Meta{"com.example/a": json.RawMessage("{")}}, text)
-		}, "cannot encode"},
+		}, "must be JSON"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var s server.Server
@@ -321,10 +321,10 @@ func TestArgumentsAreValidated(t *testing.T) {
 		`"name":"unknown"`:                   "unknown tool",
 		`"name":""`:                          "unknown tool",
 		`"name":"Greet"`:                     "unknown tool",
-		`"Name":"greet"`:                     "case",
-		`"name":"greet","Arguments":{}`:      "case",
-		`"name":"greet","_META":{}`:          "case",
-		`"name":"greet","inputreſponſes":{}`: "case", // folds to a known name
+		`"Name":"greet"`:                     `must be written "name"`,
+		`"name":"greet","Arguments":{}`:      `must be written "arguments"`,
+		`"name":"greet","_META":{}`:          `must be written "_meta"`,
+		`"name":"greet","inputreſponſes":{}`: `must be written "inputResponses"`, // folds to a known name
 	} {
 		l.wantError(mcp.MethodCallTool, params, jsonrpc.CodeInvalidParams, words)
 	}

@@ -106,8 +106,8 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 	if !s.tools.offered() {
 		return methodNotFound(c)
 	}
-	if name, ok := c.Params().CaseVariant(callToolMembers...); ok {
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params member %q differs from a known one in its case", name)
+	if err := checkNames(c.Params(), callToolMembers...); err != nil {
+		return nil, err
 	}
 	raw, _ := c.Params().Get("name")
 	if len(raw) == 0 || raw[0] != '"' {

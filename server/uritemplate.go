@@ -118,7 +118,7 @@ func (t *uriTemplate) parseExpression(expression string) error {
 		v := templateVariable{name: spec}
 		v.name, v.exploded = strings.CutSuffix(upperTriplets(spec), "*")
 		if strings.Contains(v.name, ":") {
-			return errors.New("a prefix modifier cannot be matched: remove the :length")
+			return errors.New("prefix modifiers are not supported: remove the :length")
 		}
 		if !variableName.MatchString(v.name) {
 			return fmt.Errorf("invalid variable name %q", v.name)
@@ -202,7 +202,7 @@ func (t *uriTemplate) compile(isList func(name string) bool) error {
 		for _, name := range part.names {
 			v := t.variable(name)
 			if v.list = isList(name); v.exploded && !v.list {
-				return fmt.Errorf("{%s*} is a list: make %s a slice, or remove the *", name, name)
+				return fmt.Errorf("{%s*} is a list: make the field %s a slice, or remove the *", name, name)
 			}
 		}
 		if part.op.named {

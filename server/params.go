@@ -1,0 +1,68 @@
+package server
+
+import (
+	"strings"
+
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+)
+
+// checkNames returns an error if the name of a member differs from a known name only in its case.
+// Another JSON parser might take it for the known member.
+func checkNames(params *jsonrpc.Members, known ...string) error {
+	name, ok := params.CaseVariant(known...)
+	if !ok {
+		return nil
+	}
+	return misspelled("params", name, known)
+}
+
+// misspelled returns the error for a name that differs from a known name only in its case.
+func misspelled(object, name string, known []string) error {
+	for _, k := range known {
+		if strings.EqualFold(name, k) {
+			return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s: member %q must be written %q", object, name, k)
+		}
+	}
+	return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s: unknown member %q", object, name)
+}
+
+// membersOf returns the members of an object in the params, or none if it is absent. It returns an
+// error if a name differs from a known name only in its case.
+func membersOf(c *rpc.Call, object string, known ...string) (map[string][]byte, error) {
+	raw, ok := c.Params().Get(object)
+	if !ok {
+		return nil, nil
+	}
+	if raw[0] != '{' {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.%s must be an object", object)
+	}
+	members := make(map[string][]byte)
+	for name, value := range jsonrpc.All(raw) {
+		for _, k := range known {
+			if name != k && strings.EqualFold(name, k) {
+				return nil, misspelled("params."+object, name, known)
+			}
+		}
+		members[name] = value
+	}
+	return members, nil
+}
+
+// textsOf decodes an object of strings, which may be absent.
+func textsOf(what string, object []byte) (map[string]string, error) {
+	texts := make(map[string]string)
+	if object == nil {
+		return texts, nil
+	}
+	if object[0] != '{' {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s must be an object", what)
+	}
+	for name, value := range jsonrpc.All(object) {
+		if value[0] != '"' {
+			return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s: %.128q must be a string", what, name)
+		}
+		texts[name] = jsonrpc.Unquote(value)
+	}
+	return texts, nil
+}
