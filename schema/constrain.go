@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// annotate writes what describes a value without constraining it.
+// annotate writes the keywords that describe a value without constraining it.
 func (tg *tags) annotate(o *object) {
 	o.text("title", tg.title)
 	o.text("description", tg.doc)
@@ -15,7 +15,7 @@ func (tg *tags) annotate(o *object) {
 	o.text("x-mcp-header", tg.header)
 }
 
-// constrain writes everything that a scalar can carry.
+// constrain writes all keywords of a scalar.
 func (tg *tags) constrain(o *object) {
 	tg.annotate(o)
 	o.text("format", tg.format)
@@ -29,13 +29,15 @@ func (tg *tags) constrain(o *object) {
 	o.text("pattern", tg.pattern)
 }
 
-// maxSafeInteger is what a mirrored integer may reach (2026-07-28,
-// transports/streamable-http, Schema Extension): what a double holds exactly.
+// maxSafeInteger is the greatest integer that can be mirrored into a header
+// (2026-07-28, transports/streamable-http, Schema Extension). A double represents
+// all integers up to it exactly.
 const maxSafeInteger = 1<<53 - 1
 
-// boundInteger adds the bounds of an integer type to those of the tags. Types of
-// 64 bits say no more than "integer" where they end: those numbers are beyond
-// what many peers can read exactly, and the decoder refuses what does not fit.
+// boundInteger adds the bounds of an integer type to those of the tags, and returns
+// a problem with the tags or "". Types of 64 bits get no bounds but zero, because
+// many peers cannot represent such bounds exactly. The decoder rejects numbers that
+// do not fit.
 func (tg *tags) boundInteger(t reflect.Type) string {
 	var low, high string
 	bits := t.Bits()
@@ -70,7 +72,7 @@ func (tg *tags) boundInteger(t reflect.Type) string {
 		if *side.tag == "" {
 			*side.tag = *side.own
 		} else if newBound([]byte(*side.own)).cmp([]byte(*side.tag))*side.direction < 0 {
-			return side.name + " is beyond what the type can hold"
+			return side.name + " must be in the range of the type"
 		}
 	}
 	return ""

@@ -6,28 +6,30 @@ import (
 	"math"
 	"reflect"
 	"strconv"
+	"sync"
 	"time"
 
 	json2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Decode reads one JSON value into what into points to, as the schema inferred
-// from its type describes it: whatever passes [Schema.Validate] of that schema can
-// be decoded, apart from numbers and times that the Go type cannot hold.
+// Decode reads one JSON value into the variable to which into points, as the schema
+// inferred from its type describes it. It decodes every value that passes
+// [Schema.Validate] of that schema, except for numbers and times that the Go type
+// cannot represent.
 //
-// Member names are case-sensitive, duplicates are refused, integers are exact (and
-// may be spelled 1.0 or 1e3), a time.Duration is a string such as "1h30m". Absent
-// members that have a default: tag get it, at every depth, also in structs by value
-// that are absent altogether. Members that the type does not have are ignored; it
-// is the schema that refuses them.
+// Member names are case-sensitive, and duplicate names are rejected. Integers are
+// exact and may be spelled 1.0 or 1e3. A time.Duration is a string such as "1h30m".
+// An absent member with a default tag gets its default, at every depth and also in
+// structs that are absent themselves. Decode ignores members that the type does not
+// have; the schema rejects them.
 //
 // An error about the input is a [*ValidationError] that names the place. Decode
-// keeps nothing of raw, except that a json.RawMessage field holds a copy.
+// keeps nothing of raw; a json.RawMessage field gets a copy.
 func Decode(raw []byte, into any) error {
 	t := reflect.TypeOf(into)
 	if t == nil || t.Kind() != reflect.Pointer || reflect.ValueOf(into).IsNil() {
-		return errors.New("schema: Decode needs a non-nil pointer")
+		return errors.New("schema: into must be a non-nil pointer")
 	}
 	s, err := shapeOf(t.Elem())
 	if err != nil {
@@ -55,37 +57,46 @@ func Decode(raw []byte, into any) error {
 
 func unmarshal(raw []byte, into any, s *shape) error {
 	if s.needs&needsDurations != 0 {
-		return json2.Unmarshal(raw, into, readDurations)
+		return json2.Unmarshal(raw, into, readDurations())
 	}
 	return json2.Unmarshal(raw, into)
 }
 
 // readDurations and writeDurations give time.Duration the form that the schema
-// describes; the library has none.
+// describes. The JSON library has none. They are created when they are first used,
+// so that programs without durations start faster.
 var (
-	readDurations = json2.WithUnmarshalers(json2.UnmarshalFromFunc(func(d *jsontext.Decoder, into *time.Duration) error {
-		token, err := d.ReadToken()
-		switch {
-		case err != nil:
-			return err
-		case token.Kind() == 'n':
-			*into = 0
-			return nil
-		case token.Kind() != '"':
-			return errors.New(`a duration is a string such as "1h30m"`)
-		}
-		*into, err = time.ParseDuration(token.String())
-		return err
-	}))
-	writeDurations = json2.WithMarshalers(json2.MarshalToFunc(func(e *jsontext.Encoder, d time.Duration) error {
-		return e.WriteToken(jsontext.String(d.String()))
-	}))
+	readDurations = sync.OnceValue(func() json2.Options {
+		return json2.WithUnmarshalers(json2.UnmarshalFromFunc(readDuration))
+	})
+	writeDurations = sync.OnceValue(func() json2.Options {
+		return json2.WithMarshalers(json2.MarshalToFunc(writeDuration))
+	})
 )
 
-// Marshal writes v as the schema inferred from its type describes it: an absent
-// value is left out instead of written as null, nil slices and maps are empty, a
-// time.Duration is a string such as "1h30m". Maps come in the order of their keys.
-// The caller owns the result.
+func readDuration(d *jsontext.Decoder, into *time.Duration) error {
+	token, err := d.ReadToken()
+	switch {
+	case err != nil:
+		return err
+	case token.Kind() == 'n':
+		*into = 0
+		return nil
+	case token.Kind() != '"':
+		return errors.New(`duration must be a string such as "1h30m"`)
+	}
+	*into, err = time.ParseDuration(token.String())
+	return err
+}
+
+func writeDuration(e *jsontext.Encoder, d time.Duration) error {
+	return e.WriteToken(jsontext.String(d.String()))
+}
+
+// Marshal writes v as the schema inferred from its type describes it. It omits
+// absent values instead of writing null, writes nil slices and maps as empty ones,
+// and a time.Duration as a string such as "1h30m". It sorts maps by their keys. The
+// caller owns the result.
 func Marshal(v any) ([]byte, error) {
 	if v == nil {
 		return []byte("null"), nil
@@ -96,7 +107,7 @@ func Marshal(v any) ([]byte, error) {
 	}
 	var b []byte
 	if s.needs&(needsDurations|needsDynamic) != 0 {
-		b, err = json2.Marshal(v, writeDurations, json2.Deterministic(true))
+		b, err = json2.Marshal(v, writeDurations(), json2.Deterministic(true))
 	} else {
 		b, err = json2.Marshal(v, json2.Deterministic(true))
 	}
@@ -106,7 +117,7 @@ func Marshal(v any) ([]byte, error) {
 	return s.rewrite(b, dropNulls)
 }
 
-// decodable reports why the JSON library refuses a struct type, if it does.
+// decodable returns the error with which the JSON library rejects a struct type.
 func decodable(t reflect.Type) error {
 	err := json2.Unmarshal([]byte("{}"), reflect.New(t).Interface())
 	if semantic, ok := errors.AsType[*json2.SemanticError](err); ok && semantic.Err != nil {
@@ -120,7 +131,7 @@ func isNumberError(err error) bool {
 	return ok && semantic.JSONKind == '0'
 }
 
-// decodeError turns an error of the JSON library into an issue at its place.
+// decodeError turns an error of the JSON library into a ValidationError.
 func decodeError(raw []byte, err error) error {
 	if semantic, ok := errors.AsType[*json2.SemanticError](err); ok {
 		d := document{}
@@ -144,7 +155,7 @@ func decodeError(raw []byte, err error) error {
 	return err
 }
 
-// expectationOf says in JSON's terms what a Go type asks for.
+// expectationOf describes the JSON that a Go type requires.
 func expectationOf(e *json2.SemanticError) string {
 	t := e.GoType
 	if t == nil {

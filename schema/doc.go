@@ -1,10 +1,10 @@
-// Package schema infers JSON Schemas from Go types, compiles the schemas of
-// others, and validates raw bytes against either.
+// Package schema infers JSON Schemas from Go types, compiles schema documents, and
+// validates raw bytes against both.
 //
 // # From a Go type
 //
-// [For] describes the JSON that [Decode] reads and [Marshal] writes. The name of a
-// member comes from the json tag, everything else from tags of its own:
+// [For] describes the JSON that [Decode] reads and [Marshal] writes. The json tag
+// names a member; further tags describe it:
 //
 //	type Booking struct {
 //		Room   string        `json:"room" doc:"which room" enum:"red,blue"`
@@ -26,24 +26,24 @@
 // On a slice or an array of scalars, enum and the constraints of numbers and
 // strings apply to the elements.
 //
-// Integer types narrower than 64 bits are bounded by what they hold, unsigned ones
-// by zero. Whether a number fits into 64 bits is for Decode to say.
+// Integer types of less than 64 bits are bounded by their range, unsigned ones by
+// zero. Decode reports numbers that do not fit into 64 bits.
 //
 // # From a document
 //
-// [Compile] takes a schema of any draft, 2020-12 unless it says otherwise, keeps
-// its bytes as they are, and never fetches anything. The keywords in common use
-// become a program that checks the bytes of an instance in one pass, without
-// decoding them and without allocating; the rest (unevaluatedProperties,
-// $dynamicRef, drafts before 7 …) is left to a general library, for the schema as
-// a whole. Fuzzing holds the two to the same verdicts.
+// [Compile] accepts a schema of draft 4, 6, 7, 2019-09 or 2020-12, which is the
+// default, and keeps its bytes. It never fetches anything. The schema becomes a
+// program that checks the bytes of an instance in one pass, without decoding them
+// and mostly without allocating.
+//
+// Compile rejects what the meta-schema of the draft rejects. It accepts keywords
+// that it cannot check, such as a regular expression with a look-ahead; Validate
+// ignores them, and [Schema.Unchecked] lists them. Regular expressions have the
+// syntax of package regexp.
 //
 // # Bounds
 //
-// Schemas and instances may come from strangers. [Limits] bounds the size and the
-// depth of a schema, its regular expressions, and the time of a validation. The
-// program looks at the clock as it goes. The library cannot be interrupted, so
-// before it runs an upper bound of its work is computed, and what does not fit the
-// time is refused; nothing is ever left running. Numbers are compared as they are
-// spelled, without rounding, and 1e1000000000 costs no more than 1.
+// Schemas and instances may be hostile. [Limits] bounds the size and the depth of a
+// schema, its regular expressions, and the time of a validation. Numbers are
+// compared exactly, as they are spelled, and 1e1000000000 costs no more than 1.
 package schema

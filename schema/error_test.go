@@ -31,7 +31,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		t.Errorf("\n got %v\nwant %s", err, want)
 	}
 	_, err = Headers([]byte(`{"properties":{"a":{"type":"number","x-mcp-header":"A"}}}`))
-	if want := `schema: x-mcp-header at /properties/a: the type must be "string", "integer" or "boolean"`; err == nil || err.Error() != want {
+	if want := `schema: x-mcp-header at /properties/a: type must be "string", "integer" or "boolean"`; err == nil || err.Error() != want {
 		t.Errorf("\n got %v\nwant %s", err, want)
 	}
 }

@@ -27,10 +27,10 @@ type field struct {
 	named bool
 }
 
-// fieldsOf lists the members of a struct in the order of its fields, embedded
-// structs flattened, and the type of the values of an embedded map, which takes
-// the members that no field does. It follows the rules of the JSON decoder: the
-// shallowest field of a name wins, then the only one that is tagged.
+// fieldsOf returns the members of a struct in the order of its fields, including
+// those of embedded structs, and the type of the values of an embedded map, which
+// takes all other members. It follows the rules of the JSON decoder: of fields with
+// one name the shallowest wins, then the only one with a tag.
 func fieldsOf(root reflect.Type) (fields []field, rest reflect.Type, err error) {
 	type level struct {
 		typ      reflect.Type
@@ -94,7 +94,7 @@ func fieldsOf(root reflect.Type) (fields []field, rest reflect.Type, err error) 
 	return dominant(fields), rest, nil
 }
 
-// dominant drops the fields that are hidden by others, and sorts what is left.
+// dominant removes the fields that others hide, and sorts the rest.
 func dominant(fields []field) []field {
 	byName := map[string][]field{}
 	for _, f := range fields {
@@ -119,16 +119,16 @@ func dominant(fields []field) []field {
 	return kept
 }
 
-// representation is how a Go type appears in JSON, as far as its methods or its
-// identity decide. In order of precedence.
+// representation is the form of a Go type in JSON, as far as its methods or its
+// identity determine it. The constants are in order of precedence.
 type representation int
 
 const (
-	plainType    representation = iota // as its kind says
+	plainType    representation = iota // determined by its kind
 	timeType                           // a string in RFC 3339
 	durationType                       // a string such as "1h30m"
-	customType                         // whatever its JSON methods do
-	textType                           // a string, by its text methods
+	customType                         // unknown: the type has JSON methods
+	textType                           // a string: the type has text methods
 	numberType                         // encoding/json.Number, which is ambiguous
 )
 
@@ -157,13 +157,13 @@ func hasMethods[I any](t reflect.Type) bool {
 	return t.Implements(i) || reflect.PointerTo(t).Implements(i)
 }
 
-// isBytes reports whether t is []byte or [N]byte, which JSON spells in base 64.
-// Named bytes are numbers.
+// isBytes reports whether t is []byte or [N]byte, which is base 64 in JSON. Slices
+// of named byte types are arrays of numbers.
 func isBytes(t reflect.Type) bool {
 	return (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) && t.Elem() == reflect.TypeFor[byte]()
 }
 
-// indirect removes pointers: a pointer is an optional value.
+// indirect removes pointers from a type. A pointer is an optional value.
 func indirect(t reflect.Type) (reflect.Type, error) {
 	seen := map[reflect.Type]bool{}
 	for t.Kind() == reflect.Pointer {

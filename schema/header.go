@@ -14,8 +14,7 @@ type HeaderParam struct {
 	Path []string
 	// Type is "string", "integer" or "boolean".
 	Type string
-	// WriteOnly and Format are what the annotations of these names say, which tell
-	// secrets.
+	// WriteOnly and Format are the annotations of these names. They mark secrets.
 	WriteOnly bool
 	Format    string
 }
@@ -25,7 +24,7 @@ type HeaderParam struct {
 type HeaderError struct {
 	// Pointer is the JSON Pointer of the annotated subschema, cut at about 1 KiB.
 	Pointer string
-	// Reason says which constraint is violated.
+	// Reason states the constraint.
 	Reason string
 }
 
@@ -40,18 +39,18 @@ func (e *HeaderError) Error() string {
 
 const headerKeyword = "x-mcp-header"
 
-// A server accepts some 8 KiB of headers; nobody mirrors more than this.
+// Servers accept about 8 KiB of headers.
 const (
 	maxHeaders    = 100
 	maxHeaderPath = 8 << 10
 )
 
-// Headers reads the x-mcp-header annotations out of the input schema of a tool,
-// in document order. The error is a [*HeaderError], or a [*ValidationError] or
-// [*LimitError] if raw is not strict JSON. The result shares nothing with raw.
+// Headers returns the x-mcp-header annotations of the input schema of a tool, in the
+// order of the document. The error is a [*HeaderError], or a [*ValidationError] or
+// [*LimitError] if raw is not strict JSON. The result shares no memory with raw.
 //
-// An annotation counts as such wherever a schema may stand and in unknown
-// keywords; what const, enum, default and examples hold is data.
+// Headers finds annotations in every subschema and in unknown keywords. The values
+// of const, enum, default and examples are data and contain no annotations.
 func Headers(raw []byte) ([]HeaderParam, error) {
 	h := headers{taken: map[string]bool{}}
 	if err := h.scan(raw); err != nil {
@@ -66,27 +65,27 @@ func Headers(raw []byte) ([]HeaderParam, error) {
 type headers struct {
 	document
 	found []HeaderParam
-	taken map[string]bool // in lower case
-	way   []step          // from the root to where we are
+	taken map[string]bool // names in lower case
+	path  []step          // from the root to the current value
 }
 
-// below looks at something one step further down.
-func (h *headers) below(s step, visit func() error) error {
-	h.way = append(h.way, s)
+// descend calls visit with a path that is one step longer.
+func (h *headers) descend(s step, visit func() error) error {
+	h.path = append(h.path, s)
 	err := visit()
-	h.way = h.way[:len(h.way)-1]
+	h.path = h.path[:len(h.path)-1]
 	return err
 }
 
-// schema looks at a subschema, or at an array of them. It is reachable if nothing
-// but "properties" leads to it.
+// schema reads a subschema, or an array of them. It is reachable if only
+// "properties" leads to it.
 func (h *headers) schema(at uint32, reachable bool) error {
 	t := &h.Tokens[at]
 	switch t.Kind {
 	case kindArray:
 		index := 0
 		for i := at + 1; i < t.Next; i = h.Tokens[i].Next {
-			if err := h.below(step{index: index}, func() error { return h.schema(i, false) }); err != nil {
+			if err := h.descend(step{index: index}, func() error { return h.schema(i, false) }); err != nil {
 				return err
 			}
 			index++
@@ -99,7 +98,7 @@ func (h *headers) schema(at uint32, reachable bool) error {
 				}
 				continue
 			}
-			if err := h.below(step{name: i}, func() error { return h.keyword(h.text(i), i+1, reachable) }); err != nil {
+			if err := h.descend(step{name: i}, func() error { return h.keyword(h.text(i), i+1, reachable) }); err != nil {
 				return err
 			}
 		}
@@ -107,7 +106,7 @@ func (h *headers) schema(at uint32, reachable bool) error {
 	return nil
 }
 
-// keyword looks at the value of a keyword.
+// keyword reads the value of a keyword.
 func (h *headers) keyword(keyword string, at uint32, reachable bool) error {
 	switch keywordNamed(keyword).holds {
 	case holdsData:
@@ -119,7 +118,7 @@ func (h *headers) keyword(keyword string, at uint32, reachable bool) error {
 		}
 		reachable = reachable && keyword == "properties"
 		for i := at + 1; i < t.Next; i = h.Tokens[i+1].Next {
-			if err := h.below(step{name: i}, func() error { return h.schema(i+1, reachable) }); err != nil {
+			if err := h.descend(step{name: i}, func() error { return h.schema(i+1, reachable) }); err != nil {
 				return err
 			}
 		}
@@ -128,13 +127,13 @@ func (h *headers) keyword(keyword string, at uint32, reachable bool) error {
 	return h.schema(at, false)
 }
 
-// annotation takes in an x-mcp-header of the subschema at owner.
+// annotation reads an x-mcp-header of the subschema at owner.
 func (h *headers) annotation(owner, value uint32, reachable bool) error {
 	switch {
 	case !reachable:
-		return h.fail("not reachable from the root through properties alone")
-	case len(h.way) == 0:
-		return h.fail("the root is no parameter")
+		return h.fail("must be reachable from the root through properties alone")
+	case len(h.path) == 0:
+		return h.fail("must not be at the root, which is no parameter")
 	case h.Tokens[value].Kind != kindString:
 		return h.fail("must be a string, not " + h.describe(value))
 	}
@@ -143,9 +142,9 @@ func (h *headers) annotation(owner, value uint32, reachable bool) error {
 	case name == "":
 		return h.fail("must not be empty")
 	case !isToken(name):
-		return h.fail(quote(name) + " is not a header name: use letters, digits and hyphens")
+		return h.fail(quote(name) + " must be a header name: use letters, digits and hyphens")
 	case h.taken[strings.ToLower(name)]:
-		return h.fail(quote(name) + " is taken by another parameter; the case of letters makes no difference")
+		return h.fail(quote(name) + " must be unique; another parameter has this name, and the case of letters does not matter")
 	}
 	h.taken[strings.ToLower(name)] = true
 
@@ -156,19 +155,19 @@ func (h *headers) annotation(owner, value uint32, reachable bool) error {
 	switch typ {
 	case "string", "integer", "boolean":
 	default:
-		return h.fail(`the type must be "string", "integer" or "boolean"`)
+		return h.fail(`type must be "string", "integer" or "boolean"`)
 	}
-	var path []string // every other step is "properties"
+	var path []string // the other steps are "properties"
 	length := 0
-	for i := 1; i < len(h.way); i += 2 {
-		step := h.text(h.way[i].name)
+	for i := 1; i < len(h.path); i += 2 {
+		step := h.text(h.path[i].name)
 		if length += len(step); length > maxHeaderPath {
-			return h.fail("the names that lead here are too long")
+			return h.fail("too many bytes of member names, the limit is " + strconv.Itoa(maxHeaderPath))
 		}
 		path = append(path, strings.Clone(step))
 	}
 	if len(h.found) == maxHeaders {
-		return h.fail("more than " + strconv.Itoa(maxHeaders) + " parameters are mirrored")
+		return h.fail("too many parameters are mirrored, the limit is " + strconv.Itoa(maxHeaders))
 	}
 	found := HeaderParam{Name: name, Path: path, Type: strings.Clone(typ)}
 	if at, ok := h.member(owner, "writeOnly"); ok {
@@ -182,10 +181,10 @@ func (h *headers) annotation(owner, value uint32, reachable bool) error {
 }
 
 func (h *headers) fail(reason string) error {
-	return &HeaderError{Pointer: h.pointer(h.way), Reason: reason}
+	return &HeaderError{Pointer: h.pointer(h.path), Reason: reason}
 }
 
-// isToken reports whether s is a token as RFC 9110, section 5.6.2, has it.
+// isToken reports whether s is a token (RFC 9110, section 5.6.2).
 func isToken(s string) bool {
 	for i := range len(s) {
 		c := s[i]

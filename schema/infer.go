@@ -7,22 +7,22 @@ import (
 	"sync"
 )
 
-// inferred caches the outcome of ForType: *Schema or error, by reflect.Type.
+// inferred caches the results of ForType: *Schema or error, by reflect.Type.
 var inferred sync.Map
 
-// For returns the schema of T: of the JSON that [Decode] reads into a T, and that
-// [Marshal] writes. It is inferred once.
+// For returns the schema of the JSON that [Decode] reads into a T and that [Marshal]
+// writes for it. For infers the schema of a type once.
 //
-//   - Structs are objects without other members. A field is a member, described by
-//     its tags (see the package documentation), and required unless it is a
+//   - A struct is an object without other members. A field is a member, described by
+//     its tags (see the package documentation). It is required unless it is a
 //     pointer, is tagged omitempty or omitzero, or has a default.
 //   - A pointer is an optional value, never null.
-//   - time.Time is a string of format date-time, time.Duration one such as "1h30m",
-//     []byte one in base 64. Types with text methods are strings.
-//   - any, json.RawMessage and types with JSON methods of their own are anything.
-//   - Types that contain themselves are defined once, under $defs.
+//   - time.Time is a string of format date-time, time.Duration a string such as
+//     "1h30m", []byte a string in base 64. Types with text methods are strings.
+//   - any, json.RawMessage and types with JSON methods accept every value.
+//   - A type that contains itself is defined once, under $defs.
 //
-// Channels, functions, complex numbers, other interfaces and malformed tags are a
+// Channels, functions, complex numbers, other interfaces and malformed tags cause a
 // [*TypeError] that names the field.
 func For[T any]() (*Schema, error) { return ForType(reflect.TypeFor[T]()) }
 
@@ -46,7 +46,7 @@ func ForType(t reflect.Type) (*Schema, error) {
 
 func infer(t reflect.Type) (*Schema, error) {
 	if t == nil {
-		return nil, &TypeError{Path: "nil", Reason: "is no type"}
+		return nil, &TypeError{Path: "nil", Reason: "must be a type"}
 	}
 	in := &inference{names: map[reflect.Type]string{}, taken: map[string]bool{}, open: map[reflect.Type]bool{}}
 	base, err := indirect(t)
@@ -67,7 +67,7 @@ func infer(t reflect.Type) (*Schema, error) {
 	}
 	for _, p := range in.presets {
 		if err := check(c.nodeAt(p.pointer), p.json, s.limits); err != nil {
-			return nil, &TypeError{Path: p.path, Reason: "the default does not fit: " + err.Error()}
+			return nil, &TypeError{Path: p.path, Reason: "default must match the schema: " + err.Error()}
 		}
 	}
 	if in.headers {
@@ -81,7 +81,7 @@ func infer(t reflect.Type) (*Schema, error) {
 // check validates raw against one node of a program.
 func check(n *node, raw []byte, l Limits) error {
 	if n == nil {
-		return errors.New("no such subschema")
+		return errors.New("there is no such subschema")
 	}
 	r := newRun(l.MaxTime)
 	err := r.validate(n, raw)
@@ -92,10 +92,10 @@ func check(n *node, raw []byte, l Limits) error {
 // inference writes the schema document of one type.
 type inference struct {
 	root    reflect.Type
-	open    map[reflect.Type]bool   // being walked, while looking for recursion
+	open    map[reflect.Type]bool   // the types around the current one, in findRecursive
 	names   map[reflect.Type]string // of recursive types, under $defs
 	taken   map[string]bool
-	ordered []reflect.Type // recursive types, as they are met
+	ordered []reflect.Type // recursive types in the order in which they are found
 	presets []preset
 	headers bool
 	count   int
@@ -133,7 +133,7 @@ func (in *inference) document(t reflect.Type) ([]byte, error) {
 	return b, nil
 }
 
-// place is where the inference has got to, in Go's terms and in the schema's.
+// place is the current place of the inference: in the Go type and in the schema.
 type place struct{ path, pointer string }
 
 func (p place) field(f field) place {
@@ -142,14 +142,14 @@ func (p place) field(f field) place {
 
 func (p place) fail(reason string) error { return &TypeError{Path: p.path, Reason: reason} }
 
-// appendType writes the subschema of a type, by reference if it is recursive.
+// appendType writes the subschema of a type, or a reference if the type is recursive.
 func (in *inference) appendType(b []byte, t reflect.Type, at place, tg tags, quoted bool) ([]byte, error) {
 	t, err := indirect(t)
 	if err != nil {
 		return nil, at.fail(err.Error())
 	}
 	if in.count++; in.count > (Limits{}).withDefaults().MaxSubschemas {
-		return nil, at.fail("the schema gets too large; use json.RawMessage for a part of it")
+		return nil, at.fail("the schema is too large; use json.RawMessage for a part of the type")
 	}
 	name, recursive := in.names[t]
 	if !recursive {
@@ -165,7 +165,7 @@ func (in *inference) appendType(b []byte, t reflect.Type, at place, tg tags, quo
 	return o.end(), nil
 }
 
-// appendPlain writes the subschema of a type in full.
+// appendPlain writes the complete subschema of a type.
 func (in *inference) appendPlain(b []byte, t reflect.Type, at place, tg tags, quoted bool) ([]byte, error) {
 	o := object{b: append(b, '{')}
 	switch representationOf(t) {
@@ -197,21 +197,21 @@ func (in *inference) appendPlain(b []byte, t reflect.Type, at place, tg tags, qu
 	return o.end(), nil
 }
 
-// Numbers and durations inside of strings.
+// Patterns of numbers and durations in strings.
 const (
 	integerPattern = `^(0|-?[1-9][0-9]*)$`
 	numberPattern  = `^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`
-	// durationPattern is what time.ParseDuration reads, overflow apart.
+	// durationPattern matches the strings that time.ParseDuration accepts, and those that overflow.
 	durationPattern = `^[-+]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`
 )
 
-// appendKind writes the members of a subschema as the type's kind asks for.
+// appendKind writes the keywords that the kind of a type determines.
 func (in *inference) appendKind(o *object, t reflect.Type, at place, tg tags, quoted bool) ([]byte, error) {
 	if k := scalarKind(t, quoted); k != 0 {
 		o.text("type", k.String())
 		switch {
 		case quoted && tg.pattern != "":
-			return nil, at.fail(`pattern does not go with the json option "string"`)
+			return nil, at.fail(`pattern cannot be used with the json option "string"`)
 		case isBytes(t):
 			o.text("contentEncoding", "base64")
 		case quoted && isInteger(t):
@@ -278,7 +278,7 @@ func (in *inference) appendMap(o *object, t reflect.Type, at place, tg tags) ([]
 		names.text("pattern", pattern)
 		o.b = names.end()
 	default:
-		return nil, at.fail("the map key " + key.String() + " is neither a string nor an integer")
+		return nil, at.fail("the map key " + key.String() + " must be a string or an integer")
 	}
 	var err error
 	o.key("additionalProperties")
@@ -313,7 +313,7 @@ func (in *inference) appendStruct(o *object, t reflect.Type, at place, tg tags) 
 			return nil, here.fail(err.Error())
 		}
 		if f.quoted && scalarKind(inner, false)&(kindNumber|kindInteger) == 0 {
-			return nil, here.fail(`the json option "string" is for numbers only`)
+			return nil, here.fail(`the json option "string" can only be used for numbers`)
 		}
 		tg, problem := parseTags(f, inner)
 		if problem != "" {

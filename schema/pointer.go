@@ -45,7 +45,7 @@ func arrayIndex(token string) (int, bool) {
 	return index, err == nil && index >= 0
 }
 
-// unescapePointer returns the name that a reference token stands for.
+// unescapePointer returns the name that a reference token spells.
 func unescapePointer(token string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
 }
@@ -66,14 +66,14 @@ func appendPointer(path []byte, name string) []byte {
 	return path
 }
 
-// step is one step down into an instance: to a member, by its name token, or to
-// an element.
+// step leads from a value to a member, by the token of its name, or to an element, by
+// its index.
 type step struct {
 	name  uint32
 	index int
 }
 
-// pointer is the JSON Pointer that steps make, or its beginning.
+// pointer returns the JSON Pointer of a sequence of steps, cut at about maxPointer bytes.
 func (d *document) pointer(steps []step) string {
 	var path []byte
 	for _, s := range steps {
@@ -89,10 +89,10 @@ func (d *document) pointer(steps []step) string {
 	return cutPointer(path)
 }
 
-// maxPointer bounds the JSON Pointers in issues: the sender chooses the names.
+// maxPointer bounds JSON Pointers in messages, because the sender chooses the names.
 const maxPointer = 1024
 
-// cutPointer returns path, or its beginning.
+// cutPointer returns path, cut at about maxPointer bytes.
 func cutPointer(path []byte) string {
 	if len(path) <= maxPointer {
 		return string(path)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// findRecursive names the types that contain themselves.
+// findRecursive gives a name to each type that contains itself.
 func (in *inference) findRecursive(t reflect.Type, done map[reflect.Type]bool) error {
 	t, err := indirect(t)
 	if err != nil {
@@ -44,7 +44,7 @@ func (in *inference) findRecursive(t reflect.Type, done map[reflect.Type]bool) e
 	return nil
 }
 
-// nameFor returns a name for t that no other type has: its own, without what a
+// nameFor returns a unique name for t: its own name, without the characters that a
 // reference would have to escape.
 func (in *inference) nameFor(t reflect.Type) string {
 	clean := strings.Map(func(r rune) rune {
@@ -72,7 +72,7 @@ func typeName(t reflect.Type) string {
 	if !generic {
 		return name
 	}
-	// Type arguments come with the full path of their packages.
+	// Type arguments contain the full path of their packages.
 	var short []string
 	for argument := range strings.SplitSeq(strings.TrimSuffix(arguments, "]"), ",") {
 		short = append(short, argument[strings.LastIndexAny(argument, "/")+1:])

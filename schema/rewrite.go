@@ -8,11 +8,11 @@ type changes uint8
 const (
 	fillDefaults  changes = 1 << iota // absent members get their default
 	plainIntegers                     // 1.0, 1e3 and -0 become 1, 1000 and 0 where an integer is due
-	dropNulls                         // members whose null means absent go
+	dropNulls                         // members whose null means absent are removed
 )
 
-// rewrite copies a document with changes. It returns raw itself if there is
-// nothing to change, and a [*ValidationError] if raw is not strict JSON.
+// rewrite copies a document with changes. It returns raw itself if nothing changes,
+// and a [*ValidationError] if raw is not strict JSON.
 func (s *shape) rewrite(raw []byte, c changes) ([]byte, error) {
 	r := newRun(0)
 	defer r.release()
@@ -27,7 +27,7 @@ func (s *shape) rewrite(raw []byte, c changes) ([]byte, error) {
 	return append(w.out, raw[w.done:]...), nil
 }
 
-// rewriter copies lazily: raw[:done] is in out, with the changes made so far.
+// rewriter copies when it must: out is raw[:done] with the changes made so far.
 type rewriter struct {
 	*document
 	changes changes
@@ -35,7 +35,7 @@ type rewriter struct {
 	done    int
 }
 
-// replace puts text in the place of raw[start:end].
+// replace writes text instead of raw[start:end].
 func (w *rewriter) replace(start, end uint32, text []byte) {
 	if w.out == nil {
 		w.out = make([]byte, 0, len(w.Raw)+len(text)+64)
@@ -65,11 +65,11 @@ func (w *rewriter) value(s *shape, at uint32) {
 	}
 }
 
-// maxIntegerDigits covers every Go integer with its sign.
+// maxIntegerDigits is the greatest number of digits of a Go integer.
 const maxIntegerDigits = 20
 
-// plainInteger spells an integral number without fraction and exponent, if it can
-// be a Go integer at all.
+// plainInteger spells an integral number without fraction and exponent. It fails for
+// numbers with more digits than a Go integer can have.
 func plainInteger(literal []byte) ([]byte, bool) {
 	if _, ok := smallInteger(literal); ok && literal[0] != '-' {
 		return literal, true
@@ -91,8 +91,8 @@ func plainInteger(literal []byte) ([]byte, bool) {
 
 func (w *rewriter) object(s *shape, at uint32) {
 	t := w.Tokens[at]
-	kept := false  // a member before this one stays
-	end := t.Start // of the member before this one
+	kept := false  // a previous member remains
+	end := t.Start // of the previous member
 	for i := at + 1; i < t.Next; i = w.Tokens[i+1].Next {
 		value := &w.Tokens[i+1]
 		m := s.members[w.text(i)]
@@ -103,9 +103,9 @@ func (w *rewriter) object(s *shape, at uint32) {
 		case !m.pointer || value.Kind != kindNull || w.changes&dropNulls == 0:
 			w.value(m.shape, i+1)
 			kept = true
-		case kept: // with the comma in front
+		case kept: // with the comma before it
 			w.replace(end, value.End, nil)
-		case value.Next < t.Next: // with the comma behind
+		case value.Next < t.Next: // with the comma after it
 			w.replace(w.Tokens[i].Start-1, w.Tokens[value.Next].Start-1, nil)
 		default:
 			w.replace(w.Tokens[i].Start-1, value.End, nil)
@@ -120,7 +120,7 @@ func (w *rewriter) object(s *shape, at uint32) {
 	}
 }
 
-// fill adds the defaults of the members that an object lacks, before its end.
+// fill adds the defaults of absent members at the end of an object.
 func (w *rewriter) fill(s *shape, at uint32) {
 	text := s.appendDefaults(nil, func(name string) bool {
 		_, present := w.member(at, name)
@@ -136,8 +136,8 @@ func (w *rewriter) fill(s *shape, at uint32) {
 	w.replace(t.End-1, t.End-1, text)
 }
 
-// appendDefaults appends the members that are absent and have a default, or are
-// structs by value in which something has.
+// appendDefaults appends the absent members that have a default, and the absent
+// structs that contain such members.
 func (s *shape) appendDefaults(b []byte, present func(name string) bool) []byte {
 	for _, m := range s.order {
 		if present(m.name) || m.preset == nil && !(m.value && m.shape.needs&needsDefaults != 0) {
@@ -147,7 +147,7 @@ func (s *shape) appendDefaults(b []byte, present func(name string) bool) []byte 
 		if preset == nil {
 			inner := m.shape.appendDefaults(nil, func(string) bool { return false })
 			if inner == nil {
-				continue // the defaults are behind a pointer or in a list
+				continue // the defaults are in a pointer or a list
 			}
 			preset = append(append([]byte{'{'}, inner...), '}')
 		}

@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// shape is what the decoder and the encoder have to know of a Go type beyond what
-// the JSON library does: where defaults go, where a number is an integer, and
-// where a null stands for an absent member. It is a graph, as types are.
+// shape is the part of a Go type that the decoder and the encoder need and that the
+// JSON library does not handle: defaults, integers, and members whose null means
+// absent. Shapes form a graph, as types do.
 type shape struct {
 	kind    shapeKind
 	members map[string]*memberShape // of a struct
 	order   []*memberShape
 	elem    *shape // of a list, a map, or the rest of a struct
 
-	needs needs // of this shape and all it leads to
+	needs needs // of this shape and of all shapes that it contains
 }
 
 type shapeKind uint8
@@ -27,13 +27,13 @@ const (
 	shapeList
 )
 
-// needs says which of the library's ways have to be mended for a type.
+// needs is the set of changes to the JSON library's behaviour that a type requires.
 type needs uint8
 
 const (
 	needsDefaults  needs = 1 << iota // some member has a default
-	needsIntegers                    // 1.0 may stand for an integer
-	needsOmission                    // a nil pointer would become null
+	needsIntegers                    // 1.0 must be read as an integer
+	needsOmission                    // a nil pointer must be omitted
 	needsDurations                   // a time.Duration occurs
 	needsDynamic                     // an interface may hold anything
 )
@@ -43,13 +43,13 @@ type memberShape struct {
 	shape   *shape
 	preset  []byte // the default, as JSON, or nil
 	pointer bool   // null means absent
-	value   bool   // a struct by value, which exists even if it is absent
+	value   bool   // a struct that is no pointer: its fields exist even if it is absent
 }
 
 // shapes caches *shape or error by reflect.Type.
 var shapes sync.Map
 
-// shapeOf returns the shape of t, whose pointers are looked through.
+// shapeOf returns the shape of t. Pointers do not matter.
 func shapeOf(t reflect.Type) (*shape, error) {
 	if known, ok := shapes.Load(t); ok {
 		s, _ := known.(*shape)
@@ -147,7 +147,7 @@ func (g *shaper) fill(s *shape, t reflect.Type) error {
 	return err
 }
 
-// spread carries the needs of each shape up to the shapes that lead to it.
+// spread adds the needs of each shape to the shapes that contain it.
 func (g *shaper) spread() {
 	for changed := true; changed; {
 		changed = false

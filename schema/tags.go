@@ -20,7 +20,7 @@ type tags struct {
 	preset                     []byte // the default, as JSON; nil without one
 }
 
-// scalarKind is the kind of JSON that a type without structure becomes, or 0.
+// scalarKind returns the kind of JSON of a scalar type, or 0 for other types.
 func scalarKind(t reflect.Type, quoted bool) kind {
 	switch representationOf(t) {
 	case timeType, durationType, textType:
@@ -56,8 +56,8 @@ func isInteger(t reflect.Type) bool {
 	return reflect.Int <= t.Kind() && t.Kind() <= reflect.Uintptr
 }
 
-// parseTags reads the tags of a field of type t, whose pointers are gone. The
-// error says what is wrong with which tag.
+// parseTags reads the tags of a field of type t, which is no pointer. It returns a
+// problem with the tags or "".
 func parseTags(f field, t reflect.Type) (tags, string) {
 	get := f.tag.Get
 	tg := tags{
@@ -69,13 +69,13 @@ func parseTags(f field, t reflect.Type) (tags, string) {
 	if _, ok := f.tag.Lookup("mcp-header"); ok {
 		switch {
 		case own&(kindString|kindInteger|kindBoolean) == 0:
-			return tg, "mcp-header is for strings, integers and booleans only"
+			return tg, "mcp-header can only be used for strings, integers and booleans"
 		case tg.header == "":
 			return tg, "mcp-header must name the header"
 		}
 	}
 
-	// What constrains a value constrains the elements of a list of them.
+	// On a list, the constraints of scalars apply to the elements.
 	k, list := own, false
 	if own == 0 && representationOf(t) == plainType && (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) {
 		if elem, err := indirect(t.Elem()); err == nil {
@@ -85,7 +85,7 @@ func parseTags(f field, t reflect.Type) (tags, string) {
 	for _, name := range []string{"minItems", "maxItems"} {
 		if value, ok := f.tag.Lookup(name); ok {
 			if !list || t.Kind() == reflect.Array {
-				return tg, name + " is for slices only"
+				return tg, name + " can only be used for slices"
 			}
 			if !isSize(value) {
 				return tg, name + " must be a whole number, not " + quote(value)
@@ -120,7 +120,7 @@ func (tg *tags) checkText(f field, k kind) string {
 			continue
 		}
 		if k != kindString {
-			return name + " is for strings only"
+			return name + " can only be used for strings"
 		}
 		switch name {
 		case "minLength", "maxLength":
@@ -129,15 +129,15 @@ func (tg *tags) checkText(f field, k kind) string {
 			}
 		case "pattern":
 			if _, err := regexp.Compile(value); err != nil {
-				return "pattern is not a regular expression: " + err.Error()
+				return "pattern must be a regular expression: " + err.Error()
 			}
 		}
 	}
 	if tg.minLength != "" && tg.maxLength != "" && atoi(tg.minLength) > atoi(tg.maxLength) {
-		return "minLength is more than maxLength"
+		return "minLength must be at most maxLength"
 	}
 	if tg.minItems != "" && tg.maxItems != "" && atoi(tg.minItems) > atoi(tg.maxItems) {
-		return "minItems is more than maxItems"
+		return "minItems must be at most maxItems"
 	}
 	return ""
 }
@@ -146,7 +146,7 @@ func (tg *tags) checkNumber(f field, k kind) string {
 	for _, name := range []string{"minimum", "maximum"} {
 		if value, ok := f.tag.Lookup(name); ok {
 			if k&(kindNumber|kindInteger) == 0 {
-				return name + " is for numbers only"
+				return name + " can only be used for numbers"
 			}
 			if !isNumber(value) {
 				return name + " must be a JSON number, not " + quote(value)
@@ -154,12 +154,12 @@ func (tg *tags) checkNumber(f field, k kind) string {
 		}
 	}
 	if tg.minimum != "" && tg.maximum != "" && newBound([]byte(tg.minimum)).cmp([]byte(tg.maximum)) < 0 {
-		return "minimum is more than maximum"
+		return "minimum must be at most maximum"
 	}
 	return ""
 }
 
-// parseEnum turns "a,b,c" into JSON values of the kind.
+// parseEnum turns "a,b,c" into JSON values of a kind. It returns a problem or "".
 func parseEnum(value string, k kind) ([]string, string) {
 	var enum []string
 	for item := range strings.SplitSeq(value, ",") {
@@ -167,19 +167,19 @@ func parseEnum(value string, k kind) ([]string, string) {
 		case k == kindString:
 			item = string(appendQuoted(nil, item))
 		case k&(kindNumber|kindInteger) == 0:
-			return nil, "enum is for strings and numbers only"
+			return nil, "enum can only be used for strings and numbers"
 		case !isNumber(item):
 			return nil, "enum of a number must list JSON numbers, not " + quote(item)
 		}
 		if slices.Contains(enum, item) {
-			return nil, "enum lists " + item + " twice"
+			return nil, "enum must list " + item + " only once"
 		}
 		enum = append(enum, item)
 	}
 	return enum, ""
 }
 
-// presetOf returns the JSON of a default: the text itself for a string.
+// presetOf returns a default as JSON. For a string the tag is the text itself.
 func presetOf(value string, k kind) []byte {
 	if k == kindString {
 		return appendQuoted(nil, value)

@@ -15,9 +15,8 @@ const maxListed = 16
 // maxExpected bounds the text about one expectation, in bytes.
 const maxExpected = 1024
 
-// quote returns s as a Go string literal, cut at maxQuoted bytes. Control and
-// other unprintable characters (terminal escapes, bidirectional overrides) come
-// out as escapes.
+// quote returns s as a Go string literal, cut at maxQuoted bytes. It escapes control
+// characters and others that cannot be printed, such as bidirectional overrides.
 func quote(s string) string {
 	if len(s) <= maxQuoted {
 		return strconv.Quote(s)
@@ -25,7 +24,7 @@ func quote(s string) string {
 	return strconv.Quote(truncate(s, maxQuoted)) + "…"
 }
 
-// truncate cuts s at n bytes or a little before, between two runes.
+// truncate cuts s between two runes, at n bytes at most.
 func truncate(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -36,7 +35,8 @@ func truncate(s string, n int) string {
 	return s[:n]
 }
 
-// escapePath makes a JSON Pointer fit for one line of text.
+// escapePath returns a JSON Pointer with the characters escaped that cannot be
+// printed, cut at 256 bytes.
 func escapePath(path string) string {
 	const most = 256
 	cut := truncate(path, most)
@@ -48,7 +48,7 @@ func escapePath(path string) string {
 	return shown
 }
 
-// list joins items with commas, at most maxListed of them, and calls the rest "…".
+// list joins items with commas. It lists at most maxListed and then "…".
 func list(items []string) string {
 	if len(items) > maxListed {
 		items = append(items[:maxListed:maxListed], "…")

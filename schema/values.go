@@ -9,16 +9,16 @@ import (
 	"github.com/parley-mcp/parley/internal/jsonscan"
 )
 
-// valueSet is what "enum" or "const" allows. Values are compared by their
-// canonical form, in which two values have the same bytes if and only if they
-// are equal as JSON Schema sees it: 1 and 1.0 are, and so are objects whatever
-// the order of their members.
+// valueSet is the set of values that "enum" or "const" allows. Values are compared by
+// their canonical forms, which have the same bytes if and only if JSON Schema
+// regards the values as equal: 1 equals 1.0, and the order of members does not
+// matter.
 type valueSet struct {
 	canonical map[string]struct{}
 	shown     string // for messages
 }
 
-// newValueSet makes a set of the given value tokens.
+// newValueSet returns the set of the values at the given tokens.
 func newValueSet(d *document, values []uint32) *valueSet {
 	set := &valueSet{canonical: make(map[string]struct{}, len(values))}
 	shown := make([]string, 0, min(len(values), maxListed+1))
@@ -32,8 +32,8 @@ func newValueSet(d *document, values []uint32) *valueSet {
 	return set
 }
 
-// appendCanonical appends the canonical form of a value: a tag for its kind, then
-// something that says where it ends.
+// appendCanonical appends the canonical form of a value: a byte for its kind, then
+// its content with a length or an end.
 func (d *document) appendCanonical(dst []byte, at uint32) []byte {
 	t := &d.Tokens[at]
 	switch t.Kind {
@@ -59,13 +59,13 @@ func (d *document) appendCanonical(dst []byte, at uint32) []byte {
 			dst = d.appendCanonical(dst, name+1)
 		}
 		return dst
-	default: // null, true, false differ in their first letter
+	default: // null, true and false differ in their first letter
 		return append(dst, d.Raw[t.Start])
 	}
 }
 
-// appendCanonicalText puts the length behind a fixed width, since it is known
-// only after unescaping.
+// appendCanonicalText writes the length with a fixed width, because it is known only
+// after unescaping.
 func (d *document) appendCanonicalText(dst []byte, at uint32) []byte {
 	t := &d.Tokens[at]
 	dst = append(dst, '"', 0, 0, 0, 0)
@@ -88,7 +88,7 @@ func appendCanonicalNumber(dst, literal []byte) []byte {
 	return append(strconv.AppendInt(append(dst, 'e'), n.point, 10), ';')
 }
 
-// show describes a value for a message: scalars themselves, containers by size.
+// show describes a value for a message: a scalar by its value, a container by its size.
 func (d *document) show(at uint32) string {
 	t := &d.Tokens[at]
 	switch t.Kind {
@@ -107,7 +107,7 @@ func (d *document) show(at uint32) string {
 	}
 }
 
-// describe is show with the kind in front where that is not plain to see.
+// describe is show with the kind of the value unless show makes that clear.
 func (d *document) describe(at uint32) string {
 	switch d.Tokens[at].Kind {
 	case kindString, kindNumber, kindBoolean:

@@ -6,7 +6,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// object writes the members of a JSON object behind its opening brace.
+// object writes the members of a JSON object after its opening brace.
 type object struct{ b []byte }
 
 func (o *object) key(name string) {
@@ -24,7 +24,7 @@ func (o *object) text(name, value string) {
 	}
 }
 
-// raw writes a member that is JSON already, unless it is empty.
+// raw writes a member whose value is JSON, unless it is empty.
 func (o *object) raw(name, value string) {
 	if value != "" {
 		o.key(name)
@@ -34,7 +34,7 @@ func (o *object) raw(name, value string) {
 
 func (o *object) end() []byte { return append(o.b, '}') }
 
-// appendQuoted appends s as a JSON string. What is not UTF-8 becomes U+FFFD.
+// appendQuoted appends s as a JSON string. Invalid UTF-8 becomes U+FFFD.
 func appendQuoted(b []byte, s string) []byte {
 	b, err := jsontext.AppendQuote(b, s)
 	if err != nil {
