@@ -36,7 +36,7 @@ func (d Dialer) contained() *Dialer {
 			f(err)
 		}
 	}
-	d.sending = rpc.NewSending(d.containedMiddleware()...)
+	d.sending = rpc.NewChain(d.containedMiddleware()...)
 	return &d
 }
 

@@ -128,7 +128,7 @@ type Dialer struct {
 	// no connection between requests. It must not block or use the client.
 	OnConnectionLost func(err error)
 
-	sending *rpc.Sending // runs Middleware, for all connections of a Client
+	sending *rpc.Chain // runs Middleware, for all connections of a Client
 }
 
 // Dial connects to a server with the zero [Dialer]. ctx limits the Dial, not the life of the

@@ -38,10 +38,10 @@ func (s *eraSwitch) Receive(m *jsonrpc.Message) {
 	}
 }
 
-// Unusable implements rpc.Receiver.
-func (s *eraSwitch) Unusable(m *jsonrpc.Message, err error) {
-	if !s.modern.Outbound.Unusable(m, err) {
-		s.legacy.Unusable(m, err)
+// ReceiveInvalid implements rpc.Receiver.
+func (s *eraSwitch) ReceiveInvalid(m *jsonrpc.Message, err error) {
+	if !s.modern.Outbound.ReceiveInvalid(m, err) {
+		s.legacy.ReceiveInvalid(m, err)
 	}
 }
 

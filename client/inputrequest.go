@@ -53,7 +53,7 @@ func (d *Dialer) capabilities() mcp.ClientCapabilities {
 }
 
 // answerer returns the function that answers input requests, nil if the Dialer has none.
-func (d *Dialer) answerer() rpc.Answerer {
+func (d *Dialer) answerer() rpc.InputHandler {
 	if d.Elicit == nil && d.ElicitURL == nil && d.Sample == nil && d.Roots == nil {
 		return nil
 	}

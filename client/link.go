@@ -48,7 +48,7 @@ func modernLink(era *modern.Client, closeAll func() error) *link {
 		call:     era.Call,
 		notify:   era.NotifyExtension,
 		failed:   era.Failed,
-		received: era.Heard,
+		received: era.Received,
 		fail:     era.Lost,
 		close:    sync.OnceValue(closeAll),
 	}
@@ -74,7 +74,7 @@ func legacyLink(era *legacy.Client, found *mcp.InitializeResult, closeAll func()
 		call:     era.Call,
 		notify:   era.Notify,
 		failed:   era.Failed,
-		received: era.Heard,
+		received: era.Received,
 		fail:     era.Lost,
 		close:    sync.OnceValue(closeAll),
 	}

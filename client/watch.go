@@ -44,9 +44,9 @@ func (c *Client) Watch(ctx context.Context, filter WatchFilter, options ...CallO
 		go func() { done <- c.keepWatching(watching, w) }()
 		for {
 			select {
-			case <-w.sub.Wake():
+			case <-w.sub.Ready():
 				for _, change := range w.sub.Take() {
-					if !yield(Change{ChangeKind(change.Kind), change.URI, change.Unsure}, nil) {
+					if !yield(Change{ChangeKind(change.Kind), change.URI, change.Resync}, nil) {
 						cancel()
 						<-done
 						return
@@ -94,8 +94,8 @@ func (c *Client) newWatch(filter WatchFilter, options []CallOption) (*watch, err
 		filter: filter.subscription(), options: o, max: c.dialer.Timeouts.Max,
 		sub: rpc.NewSubscription(mcp.SubscriptionFilter{}), cache: c.cache,
 	}
-	w.sub.Parts = true
-	return w, rpc.CheckSubscribed(w.filter.ResourceSubscriptions)
+	w.sub.IncludeParts = true
+	return w, rpc.CheckSubscriptions(w.filter.ResourceSubscriptions)
 }
 
 // begin starts the next round and returns its number.
@@ -118,7 +118,7 @@ func (w *watch) open(round int, filter mcp.SubscriptionFilter) {
 	w.opened = time.Now()
 	w.cache.dropUnwatched(filter)
 	w.sub.Set(filter)
-	w.sub.Unsure()
+	w.sub.Resync()
 }
 
 // lasted returns how long the server has reported changes in this round, and whether it has

@@ -30,11 +30,11 @@ func (w *watch) listen(ctx context.Context, round int, send func(context.Context
 		timer = time.AfterFunc(w.options.timeout, late)
 	}
 	defer timer.Stop()
-	_, err = send(ctx, &rpc.Request{Method: mcp.MethodListen, Params: params, Meta: w.options.meta, OnNotice: func(m *jsonrpc.Message) {
+	_, err = send(ctx, &rpc.Request{Method: mcp.MethodListen, Params: params, Meta: w.options.meta, OnNotification: func(m *jsonrpc.Message) {
 		if m.Method != mcp.NotificationSubscriptionsAcknowledged {
 			if change, ok := rpc.ChangeOf(m); ok {
 				w.cache.dropChanged(change)
-				w.sub.Note(change)
+				w.sub.Record(change)
 			}
 			return
 		}
@@ -80,7 +80,7 @@ const unsubscribeTimeout = 2 * time.Second
 // without being asked. For resources, observe sends resources/subscribe, and
 // resources/unsubscribe at the end.
 func (w *watch) observe(ctx context.Context, round int, era *legacy.Client, offered mcp.ServerCapabilities) error {
-	filter := rpc.Honoured(w.filter, offered)
+	filter := rpc.SupportedFilter(w.filter, offered)
 	if isEmpty(filter) {
 		return ErrWatchUnsupported
 	}
@@ -111,7 +111,7 @@ func (w *watch) observe(ctx context.Context, round int, era *legacy.Client, offe
 	}
 	w.open(round, filter)
 	select {
-	case <-era.Gone():
+	case <-era.Done():
 		return era.Failed()
 	case <-era.NotificationsClosed():
 		return errStreamLost

@@ -83,7 +83,7 @@ func Key(key string) AskOption {
 // Question is a question to the client for [Ask], together with the variable that receives the
 // answer.
 type Question struct {
-	question rpc.Question
+	question rpc.InputRequest
 	check    func(c *rpc.Call) error            // nil: no precondition
 	accept   func(answer json.RawMessage) error // an error that wraps errUnfit repeats the question
 }
@@ -128,14 +128,14 @@ func Ask(ctx context.Context, questions ...Question) error {
 	}
 	open := questions
 	for again := 0; ; again++ {
-		requests := make([]rpc.Question, len(open))
+		requests := make([]rpc.InputRequest, len(open))
 		for i, a := range open {
 			requests[i] = a.question
 			if again > 0 && a.question.Key != "" {
 				requests[i].Key = fmt.Sprintf("%s~%d", a.question.Key, again)
 			}
 		}
-		answers, err := c.Ask(ctx, requests...)
+		answers, err := c.RequestInput(ctx, requests...)
 		if err != nil {
 			return err
 		}
@@ -237,7 +237,7 @@ func Roots(ctx context.Context, options ...AskOption) ([]mcp.Root, error) {
 // newQuestion encodes a question. Params without a JSON encoding are an error of the
 // program, which Ask reports.
 func newQuestion(method string, params any, options []AskOption) Question {
-	a := Question{question: rpc.Question{Key: askOptionsOf(options).key, Method: method}}
+	a := Question{question: rpc.InputRequest{Key: askOptionsOf(options).key, Method: method}}
 	if params != nil {
 		a.question.Params, _ = json.Marshal(params)
 	}

@@ -101,8 +101,8 @@ func (s *Server) build() error {
 	c.cursors = cursors{seals}
 	c.engine = rpc.NewEngine(s.handlers(), logger, s.middleware()...)
 	c.engine.Store, c.engine.Scopes = kv, s.scopesOf
-	s.changes.OnInterest(s.followers.changed)
-	peers := &rpc.Peers{}
+	s.changes.OnSubscribersChanged(s.followers.changed)
+	peers := &rpc.PeerCache{}
 	inflight := orDefault(s.Limits.MaxInflight, 128)
 	modernEra := &modern.Server{Engine: c.engine, Peers: peers, Identity: identity, Seals: seals}
 	if s.KV != nil { // an entry in the memory of this process would be lost with it, and the retry with the entry

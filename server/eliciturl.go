@@ -182,7 +182,7 @@ func (v *urlElicitation) wait(ctx context.Context, done func(context.Context) (b
 
 // finishedBefore calls done, which may block, for a short time.
 func finishedBefore(ctx context.Context, done func(context.Context) (bool, error)) (bool, error) {
-	waiting, cancel := context.WithTimeout(ctx, rpc.FirstPoll)
+	waiting, cancel := context.WithTimeout(ctx, rpc.MinPollInterval)
 	defer cancel()
 	finished, err := done(waiting)
 	if ctx.Err() == nil && waiting.Err() != nil && errors.Is(err, context.DeadlineExceeded) {

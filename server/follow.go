@@ -137,8 +137,8 @@ func (f *followers) rest() bool {
 // follow starts missing functions, and stops those without a subscription.
 func (f *followers) follow(ctx context.Context, s *Server, following map[string]follower) {
 	wanted := make(map[string]*resourceOffer)
-	for _, of := range s.changes.Interest() {
-		if offer := s.serving(of.URI, of.Who); offer != nil && offer.follow != nil {
+	for _, of := range s.changes.SubscribedResources() {
+		if offer := s.serving(of.URI, of.Subscribers); offer != nil && offer.follow != nil {
 			if len(wanted) == maxFollowed {
 				s.logger().Warn("too many resources with subscriptions: some are not followed", "limit", maxFollowed)
 				break

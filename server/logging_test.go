@@ -53,7 +53,7 @@ func TestLogRecordsBecomeObjectsWithoutDuplicateNames(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out logSink
-			ctx := rpc.With(t.Context(), &rpc.Call{LogLevel: mcp.LevelDebug, Stream: &out})
+			ctx := rpc.NewContext(t.Context(), &rpc.Call{LogLevel: mcp.LevelDebug, Stream: &out})
 			tt.log(Logger(ctx))
 			if len(out.all) != 1 || !strings.Contains(out.all[0], tt.want) {
 				t.Errorf("sent %s, want %s", out.all, tt.want)
@@ -67,7 +67,7 @@ func TestLogRecordsBecomeObjectsWithoutDuplicateNames(t *testing.T) {
 
 func TestDerivedLoggersAreIndependent(t *testing.T) {
 	var out logSink
-	ctx := rpc.With(t.Context(), &rpc.Call{LogLevel: mcp.LevelDebug, Stream: &out})
+	ctx := rpc.NewContext(t.Context(), &rpc.Call{LogLevel: mcp.LevelDebug, Stream: &out})
 	base := Logger(ctx).With("a", 1)
 	one, two := base.With("b", 2), base.With("c", 3)
 	one.Info("one")

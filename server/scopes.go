@@ -139,7 +139,7 @@ func subscribed(params *jsonrpc.Members) []string {
 	}
 	list, _ := jsonrpc.Get(raw, "resourceSubscriptions")
 	var uris []string
-	if jsonv2.Unmarshal(list, &uris) != nil || rpc.CheckSubscribed(uris) != nil {
+	if jsonv2.Unmarshal(list, &uris) != nil || rpc.CheckSubscriptions(uris) != nil {
 		return nil
 	}
 	return uris

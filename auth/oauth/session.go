@@ -119,7 +119,7 @@ func (s *session) acquire(ctx context.Context) (release func(), err error) {
 	select {
 	case s.lock <- struct{}{}:
 	default:
-		resume := rpc.StopClocks(ctx)
+		resume := rpc.PauseTimeouts(ctx)
 		defer resume()
 		select {
 		case s.lock <- struct{}{}:
@@ -257,7 +257,7 @@ func (s *session) obtain(ctx context.Context, n need) error {
 		return err
 	}
 	defer release()
-	resume := rpc.StopClocks(ctx)
+	resume := rpc.PauseTimeouts(ctx)
 	defer resume()
 	if err := s.load(ctx); err != nil {
 		return err

@@ -61,8 +61,8 @@ func NewClient(o Options, isModern bool, to rpc.Receiver) *Client {
 	return c
 }
 
-// Agreed implements call.Wire.
-func (c *Client) Agreed(r mcp.Revision) {
+// SetRevision implements call.Wire.
+func (c *Client) SetRevision(r mcp.Revision) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.revision = r
@@ -252,7 +252,7 @@ func (c *Client) deliver(data []byte, id jsonrpc.ID) (answered bool, err error) 
 			c.Logger.Debug("response ignored: it is to another request", "id", m.ID)
 		case err != nil:
 			answered = answered || m.Kind == jsonrpc.Response
-			c.to.Unusable(&m, err)
+			c.to.ReceiveInvalid(&m, err)
 		default:
 			answered = answered || m.Kind == jsonrpc.Response
 			c.to.Receive(&m)

@@ -74,7 +74,7 @@ func (a *authorized) RoundTrip(req *http.Request) (*http.Response, error) {
 // prepare makes the request to send: with credentials, and with its body once more.
 // The request itself stays as it is, as a RoundTripper's has to.
 func (a *authorized) prepare(req *http.Request, again bool) (*http.Request, error) {
-	sent := req.WithContext(rpc.WithClocks(req.Context(), a.pause))
+	sent := req.WithContext(rpc.WithTimeoutPause(req.Context(), a.pause))
 	sent.Header = req.Header.Clone()
 	if again && req.GetBody != nil {
 		body, err := req.GetBody()
@@ -119,7 +119,7 @@ func (a *authorized) CloseIdleConnections() {
 
 // holder is a Receiver whose clocks can be stopped. See call.Outbound.
 type pauser interface {
-	Hold() *rpc.Hold
+	Hold() *rpc.TimeoutPause
 }
 
 func pauseFunc(to rpc.Receiver) func() (release func()) {
@@ -127,5 +127,5 @@ func pauseFunc(to rpc.Receiver) func() (release func()) {
 	if !ok {
 		return nil
 	}
-	return func() (release func()) { return h.Hold().Release }
+	return func() (release func()) { return h.Hold().Resume }
 }

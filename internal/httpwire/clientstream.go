@@ -159,11 +159,11 @@ func (c *Client) listen(ctx context.Context) {
 
 // standalone closes opened when the server has answered the first attempt.
 func (c *Client) standalone(opened chan struct{}) {
-	to, _ := c.to.(rpc.Listener)
+	to, _ := c.to.(rpc.StreamObserver)
 	heard := false
 	defer func() {
 		if heard && to != nil && c.ctx.Err() == nil {
-			to.Deaf()
+			to.StreamClosed()
 		}
 	}()
 	r := reconnects{wait: defaultRetry}
@@ -182,7 +182,7 @@ func (c *Client) standalone(opened chan struct{}) {
 		var events *eventReader
 		if body != nil {
 			if heard = true; to != nil {
-				to.Listening()
+				to.StreamOpened()
 			}
 			events = r.read(body, c.MaxMessage)
 			c.watchSilence(events, body)
@@ -213,7 +213,7 @@ func (c *Client) readStandalone(events *eventReader) {
 		case m.Kind == jsonrpc.Response:
 			c.Logger.Debug("response ignored: it came on the standalone stream", "id", m.ID)
 		case err != nil:
-			c.to.Unusable(&m, err)
+			c.to.ReceiveInvalid(&m, err)
 		default:
 			c.to.Receive(&m)
 		}

@@ -395,9 +395,9 @@ func TestT5PairTakesAnEndpointOfItsOwnOriginOnly(t *testing.T) {
 // deaf is a receiver that nothing is expected of.
 type deaf struct{}
 
-func (deaf) Receive(*jsonrpc.Message)         {}
-func (deaf) Unusable(*jsonrpc.Message, error) {}
-func (deaf) Lost(error)                       {}
+func (deaf) Receive(*jsonrpc.Message)               {}
+func (deaf) ReceiveInvalid(*jsonrpc.Message, error) {}
+func (deaf) Lost(error)                             {}
 
 // losing is a receiver that tells why nothing more arrives.
 type losing struct {

@@ -88,7 +88,7 @@ func (h *usage) release() {
 // use up the limit of other requests.
 func (s *Server) limiterFor(method string, o owner) (count *limiter, limit int) {
 	anonymous := o.who == principal.Anonymous
-	switch stays := rpc.Stays(method); {
+	switch stays := rpc.IsLongLived(method); {
 	case stays && anonymous:
 		return &s.listens, maxListensPerAddress
 	case stays:
@@ -101,7 +101,7 @@ func (s *Server) limiterFor(method string, o owner) (count *limiter, limit int) 
 
 // rejectOverLimit rejects a request whose owner has reached its limit.
 func rejectOverLimit(w http.ResponseWriter, m *jsonrpc.Message) {
-	if rpc.Stays(m.Method) {
+	if rpc.IsLongLived(m.Method) {
 		rejectTooMany(w, m.ID, "60", rpc.ErrTooManySubscriptions.Error())
 		return
 	}

@@ -48,7 +48,7 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange,
 		reject(w, max(modernStatus(fault.Code), http.StatusBadRequest), m.ID, fault)
 		return
 	}
-	if rpc.Stays(m.Method) {
+	if rpc.IsLongLived(m.Method) {
 		c.Closing = s.calls.closingSignal()
 		expiry := s.expiryOf(r)
 		defer expiry.stop()

@@ -27,7 +27,7 @@ func openModern(t *testing.T, body string, h http.Header) (*rpc.Call, *jsonrpc.E
 			mcp.MethodReadResource: ok,
 			mcp.MethodPing:         ok, // has a handler, but is not in this revision
 		}, slog.New(slog.DiscardHandler)),
-		Peers: &rpc.Peers{},
+		Peers: &rpc.PeerCache{},
 	}
 	m := parseMessage(t, body)
 	c, fault := s.Open(t.Context(), m, classifyMessage(m, h), principal.Anonymous, "", binding(h))

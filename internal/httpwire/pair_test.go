@@ -48,7 +48,7 @@ func TestPairSubscribesBeforeItSendsTheEndpoint(t *testing.T) {
 }
 
 func newPair(id, address string, who principal.Principal) *pair {
-	return &pair{id: id, address: address, who: who, drain: make(chan struct{}), session: (&legacy.Server{Peers: &rpc.Peers{}}).NewSession(who)}
+	return &pair{id: id, address: address, who: who, drain: make(chan struct{}), session: (&legacy.Server{Peers: &rpc.PeerCache{}}).NewSession(who)}
 }
 
 func TestShutdownRejectsNewPairs(t *testing.T) {

@@ -180,8 +180,8 @@ func (c *PairClient) join() bool {
 	return true
 }
 
-// Agreed implements call.Wire.
-func (c *PairClient) Agreed(mcp.Revision) {}
+// SetRevision implements call.Wire.
+func (c *PairClient) SetRevision(mcp.Revision) {}
 
 // Close implements call.Wire.
 func (c *PairClient) Close() error {
@@ -217,7 +217,7 @@ func (c *PairClient) read(events *eventReader, body io.ReadCloser, to rpc.Receiv
 		c.trace(false, ev.data)
 		var m jsonrpc.Message
 		if err = m.Parse(ev.data, c.Limits); err != nil {
-			to.Unusable(&m, err)
+			to.ReceiveInvalid(&m, err)
 		} else {
 			to.Receive(&m)
 		}

@@ -79,11 +79,11 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 		}
 		w.WriteHeader(http.StatusAccepted)
 	case jsonrpc.Request:
-		if !live.Inflight().Admit(1) {
+		if !live.Inflight().Reserve(1) {
 			rejectBusy(w, m.ID)
 			return
 		}
-		defer live.Inflight().Leave(1)
+		defer live.Inflight().Release(1)
 		s.serveLegacy(w, r, x, live, func(ctx context.Context, dst []byte, stream rpc.Stream) []byte {
 			return live.Serve(ctx, dst, m, stream)
 		})
@@ -132,11 +132,11 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, body []byte) 
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	if !live.Inflight().Admit(batch.Requests()) {
+	if !live.Inflight().Reserve(batch.Requests()) {
 		rejectBusy(w, jsonrpc.ID{})
 		return
 	}
-	defer live.Inflight().Leave(batch.Requests())
+	defer live.Inflight().Release(batch.Requests())
 	s.serveLegacy(w, r, new(exchange), live, func(ctx context.Context, dst []byte, stream rpc.Stream) []byte {
 		return batch.Serve(s.withoutChallenge(ctx), dst, stream)
 	})

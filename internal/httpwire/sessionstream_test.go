@@ -23,7 +23,7 @@ func sessionServer(t *testing.T, log store.Log) (*Server, *legacy.StoredSession)
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
 	era := &legacy.Server{
-		Peers: &rpc.Peers{}, Logger: logger, Changes: &rpc.Changes{},
+		Peers: &rpc.PeerCache{}, Logger: logger, Changes: &rpc.Changes{},
 		Describe: func(principal.Principal) (r mcp.InitializeResult) { return r },
 	}
 	s := &Server{Legacy: era, Sessions: legacy.NewSessions(era, store.NewMemory(store.MemoryOptions{}), legacy.SessionLimits{}), Streams: NewStreams(log, logger), Logger: logger, KeepAlive: 15 * time.Second}

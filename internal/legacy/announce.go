@@ -89,10 +89,10 @@ type announcements struct {
 	queued [][]byte
 }
 
-var _ rpc.Voice = (*Session)(nil)
+var _ rpc.SessionNotifier = (*Session)(nil)
 
-// Announce implements rpc.Voice.
-func (s *Session) Announce(ctx context.Context, a rpc.Announcement) bool {
+// NotifyWhenDone implements rpc.SessionNotifier.
+func (s *Session) NotifyWhenDone(ctx context.Context, a rpc.DeferredNotification) bool {
 	server := &s.server.announcing
 	parent, ok := server.tryBegin()
 	if !ok {
@@ -123,15 +123,15 @@ func (s *Session) Announce(ctx context.Context, a rpc.Announcement) bool {
 }
 
 // awaitAnnouncement sends an announcement when its function reports that it is due.
-func (s *Session) awaitAnnouncement(ctx context.Context, a rpc.Announcement) {
-	pause := time.NewTimer(rpc.FirstPoll) // send the response to the call first
+func (s *Session) awaitAnnouncement(ctx context.Context, a rpc.DeferredNotification) {
+	pause := time.NewTimer(rpc.MinPollInterval) // send the response to the call first
 	defer pause.Stop()
 	select {
 	case <-pause.C:
 	case <-ctx.Done():
 		return
 	}
-	switch finished, err := rpc.Poll(ctx, a.Patience, recoverPanics(a.Done)); {
+	switch finished, err := rpc.Poll(ctx, a.Timeout, recoverPanics(a.Done)); {
 	case ctx.Err() != nil:
 	case err != nil:
 		s.server.Logger.WarnContext(ctx, "cannot announce the end of a URL elicitation: RequiredURL.Done failed", "method", a.Method, "error", err)
@@ -215,7 +215,7 @@ type NotificationQueue struct {
 }
 
 // Wake returns a channel that receives a value when notifications are queued.
-func (q *NotificationQueue) Wake() <-chan struct{} { return q.changes.Wake() }
+func (q *NotificationQueue) Wake() <-chan struct{} { return q.changes.Ready() }
 
 // Take returns the queued notifications and clears the queue.
 func (q *NotificationQueue) Take() [][]byte {

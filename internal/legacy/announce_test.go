@@ -16,9 +16,9 @@ import (
 )
 
 // doneAfter returns an announcement whose function reports true after d.
-func doneAfter(d time.Duration) rpc.Announcement {
+func doneAfter(d time.Duration) rpc.DeferredNotification {
 	begin := time.Now()
-	return rpc.Announcement{Method: "notifications/done", Params: []byte(`{}`), Patience: 5 * time.Minute,
+	return rpc.DeferredNotification{Method: "notifications/done", Params: []byte(`{}`), Timeout: 5 * time.Minute,
 		Done: func(context.Context) (bool, error) { return time.Since(begin) >= d, nil }}
 }
 
@@ -50,7 +50,7 @@ func TestAnnouncementReachesTheOpenQueue(t *testing.T) {
 		first := s.Notifications()
 		defer first.Close()
 		takeAll(first)
-		if !s.Announce(ctx, doneAfter(time.Minute)) {
+		if !s.NotifyWhenDone(ctx, doneAfter(time.Minute)) {
 			t.Fatal("announcement rejected")
 		}
 		cancel() // the end of the call must not cancel the announcement
@@ -69,7 +69,7 @@ func TestAnnouncementReachesTheOpenQueue(t *testing.T) {
 		}
 		// Without a queue, the announcement waits for the next one.
 		second.Close()
-		s.Announce(t.Context(), doneAfter(0))
+		s.NotifyWhenDone(t.Context(), doneAfter(0))
 		time.Sleep(time.Second)
 		third := s.Notifications()
 		defer third.Close()
@@ -82,14 +82,14 @@ func TestAnnouncementReachesTheOpenQueue(t *testing.T) {
 func TestAnnouncementsAreLimited(t *testing.T) {
 	withSession(t, func(t *testing.T, server *Server, s *Session) {
 		for i := range maxSessionAnnouncements + 1 {
-			if ok := s.Announce(t.Context(), doneAfter(time.Hour)); ok != (i < maxSessionAnnouncements) {
+			if ok := s.NotifyWhenDone(t.Context(), doneAfter(time.Hour)); ok != (i < maxSessionAnnouncements) {
 				t.Errorf("announcement %d accepted: %v", i, ok)
 			}
 		}
 		var all int
 		for range 2 * maxAnnouncements / maxSessionAnnouncements {
 			other := newSession(t, server, "2025-11-25")
-			for other.Announce(t.Context(), doneAfter(time.Hour)) {
+			for other.NotifyWhenDone(t.Context(), doneAfter(time.Hour)) {
 				all++
 			}
 		}
@@ -97,7 +97,7 @@ func TestAnnouncementsAreLimited(t *testing.T) {
 			t.Errorf("%d announcements of other sessions are accepted", all)
 		}
 		time.Sleep(5*time.Minute + time.Second) // all announcements time out
-		if !s.Announce(t.Context(), doneAfter(0)) {
+		if !s.NotifyWhenDone(t.Context(), doneAfter(0)) {
 			t.Error("announcement rejected although none is pending")
 		}
 		for range 2 * maxQueuedNotifications {
@@ -134,14 +134,14 @@ func TestAnnouncementsEndWithTheirSession(t *testing.T) {
 				l := s.Notifications()
 				defer l.Close()
 				takeAll(l)
-				s.Announce(t.Context(), a)
+				s.NotifyWhenDone(t.Context(), a)
 				time.Sleep(time.Second)
 				end(server, s)
 				synctest.Wait()
 				if got := takeAll(l); !ended.Load() || got != "" {
 					t.Errorf("ended: %v, announced: %q", ended.Load(), got)
 				}
-				if s.Announce(t.Context(), a) {
+				if s.NotifyWhenDone(t.Context(), a) {
 					t.Error("an announcement was accepted after the end")
 				}
 			})
@@ -155,7 +155,7 @@ func TestCloseTimesOutWhenAnAnnouncementDoesNotEnd(t *testing.T) {
 		defer close(release)
 		a := doneAfter(0)
 		a.Done = func(context.Context) (bool, error) { <-release; return true, nil }
-		s.Announce(t.Context(), a)
+		s.NotifyWhenDone(t.Context(), a)
 		time.Sleep(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -179,7 +179,7 @@ func TestFailedFunctionAnnouncesNothing(t *testing.T) {
 				l := s.Notifications()
 				defer l.Close()
 				takeAll(l)
-				s.Announce(t.Context(), a)
+				s.NotifyWhenDone(t.Context(), a)
 				time.Sleep(time.Second)
 				if got := takeAll(l); got != "" || !strings.Contains(log.String(), "the bank is closed") {
 					t.Errorf("announced %q, logged %s", got, &log)
@@ -194,7 +194,7 @@ func TestPendingAnnouncementKeepsTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, kv := newSessions(SessionLimits{Idle: time.Minute})
 		l, _ := openOn(t, s, NewSessions(s.server, kv, SessionLimits{}))
-		l.Announce(t.Context(), doneAfter(3*time.Minute))
+		l.NotifyWhenDone(t.Context(), doneAfter(3*time.Minute))
 		l.Release()
 		time.Sleep(2 * time.Minute)
 		if !exists(t, s, l.ID) {

@@ -150,7 +150,7 @@ func TestBatchDeliversResponses(t *testing.T) {
 	answered := make(chan error, 1)
 	server.Engine = rpc.NewEngine(map[string]rpc.Handler{
 		mcp.MethodCallTool: func(ctx context.Context, c *rpc.Call) (any, error) {
-			answers, err := c.Ask(ctx, rpc.Question{Method: mcp.MethodListRoots})
+			answers, err := c.RequestInput(ctx, rpc.InputRequest{Method: mcp.MethodListRoots})
 			if err == nil && string(answers[0]) != `{"roots":[]}` {
 				err = fmt.Errorf("answer %s", answers[0])
 			}
@@ -196,7 +196,7 @@ func TestInputRequestFailsOnABrokenStream(t *testing.T) {
 	asked := make(chan error, 1)
 	server.Engine = rpc.NewEngine(map[string]rpc.Handler{
 		mcp.MethodCallTool: func(ctx context.Context, c *rpc.Call) (any, error) {
-			_, err := c.Ask(ctx, rpc.Question{Method: mcp.MethodListRoots})
+			_, err := c.RequestInput(ctx, rpc.InputRequest{Method: mcp.MethodListRoots})
 			asked <- err
 			return &mcp.EmptyResult{}, nil
 		},

@@ -43,7 +43,7 @@ type Client struct {
 	ElicitationTimeout time.Duration
 
 	// Sending is the middleware of requests. It may be nil.
-	Sending *rpc.Sending
+	Sending *rpc.Chain
 	// Notifications holds the handlers of extensions' notifications, by method. They run in
 	// the goroutine that reads from the wire.
 	Notifications map[string]func(params json.RawMessage)
@@ -58,7 +58,7 @@ type Client struct {
 	mu      sync.Mutex
 	running sync.WaitGroup // incremented under mu before ctx ends
 
-	answerer     rpc.Answerer
+	answerer     rpc.InputHandler
 	inFlight     rpc.Inflight  // pending requests of the server
 	answering    chan struct{} // a semaphore of maxAnswering
 	elicitations urlElicitations
@@ -70,11 +70,11 @@ var _ rpc.Receiver = (*Client)(nil)
 // NewClient returns a client whose answerer answers the requests of the server. If answerer
 // is nil, the client rejects them. Set its Wire before the first request, and Close it
 // after use.
-func NewClient(answerer rpc.Answerer, logger *slog.Logger) *Client {
+func NewClient(answerer rpc.InputHandler, logger *slog.Logger) *Client {
 	c := &Client{logger: logger, replies: make(chan struct{}, maxReplies), answerer: answerer}
 	c.inFlight.Max, c.answering = maxInputRequests, make(chan struct{}, maxAnswering)
 	c.subscriber.init()
-	c.CancelNotice = true
+	c.NotifyCancelled = true
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
@@ -119,7 +119,7 @@ func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Imp
 		return nil, fmt.Errorf("%w: initialize: server answered with revision %.32q, which must be a supported revision with sessions", call.ErrRevision, string(r))
 	}
 	c.revision = result.ProtocolVersion
-	c.Wire.Agreed(result.ProtocolVersion)
+	c.Wire.SetRevision(result.ProtocolVersion)
 	if err := c.Notify(ctx, mcp.NotificationInitialized, nil); err != nil {
 		return nil, fmt.Errorf("initialize: %w", err)
 	}
@@ -203,7 +203,7 @@ func (c *Client) request(m *jsonrpc.Message) {
 			c.reply(jsonrpc.AppendError(nil, id, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "%s", err), false))
 			return
 		}
-		question := &inputRequest{id: id, method: m.Method, params: m.Raw, pause: c.Hold(), elicitation: c.elicitationOf(m)}
+		question := &inputRequest{id: id, method: m.Method, params: m.Raw, pause: c.PauseTimeouts(), elicitation: c.elicitationOf(m)}
 		if !c.run(func() { c.answer(ctx, question) }) {
 			c.inFlight.End(id)
 			question.end()
@@ -216,13 +216,13 @@ type inputRequest struct {
 	id          jsonrpc.ID
 	method      string
 	params      json.RawMessage
-	pause       *rpc.Hold       // pauses the time-outs of the client's requests
-	elicitation *urlElicitation // nil unless the request is a URL elicitation
+	pause       *rpc.TimeoutPause // pauses the time-outs of the client's requests
+	elicitation *urlElicitation   // nil unless the request is a URL elicitation
 }
 
 func (q *inputRequest) end() {
 	q.elicitation.end()
-	q.pause.Release()
+	q.pause.Resume()
 }
 
 // answer answers a request of the server when a slot of answering is free.
@@ -241,7 +241,7 @@ func (c *Client) answer(ctx context.Context, q *inputRequest) {
 	}
 	c.reply(appendAnswer(q.id, answer, err))
 	if q.elicitation != nil && err == nil && accepts(answer) {
-		c.awaitElicitation(q.elicitation, q.pause.Narrow())
+		c.awaitElicitation(q.elicitation, q.pause.Freeze())
 	}
 }
 
@@ -278,9 +278,9 @@ func (c *Client) reply(msg []byte) {
 	}
 }
 
-// Unusable implements rpc.Receiver.
-func (c *Client) Unusable(m *jsonrpc.Message, err error) {
-	if !c.Outbound.Unusable(m, err) {
+// ReceiveInvalid implements rpc.Receiver.
+func (c *Client) ReceiveInvalid(m *jsonrpc.Message, err error) {
+	if !c.Outbound.ReceiveInvalid(m, err) {
 		c.logger.Warn("malformed message from the server ignored", "error", err)
 	}
 }

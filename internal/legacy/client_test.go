@@ -36,17 +36,17 @@ func (w *wire) Send(ctx context.Context, out *rpc.Outgoing) error {
 	}
 	m, err := jsonrpc.Parse([]byte(strings.ReplaceAll(raw, "$id", out.ID.String())), jsonrpc.Limits{})
 	if err != nil {
-		w.to.Unusable(&m, err)
+		w.to.ReceiveInvalid(&m, err)
 	} else {
 		w.to.Receive(&m)
 	}
 	return nil
 }
 
-func (w *wire) Agreed(r mcp.Revision) { w.agreed = r }
-func (w *wire) Close() error          { return nil }
+func (w *wire) SetRevision(r mcp.Revision) { w.agreed = r }
+func (w *wire) Close() error               { return nil }
 
-func newClient(t *testing.T, answerer rpc.Answerer, serve func(ctx context.Context, out *rpc.Outgoing) (string, error)) (*Client, *wire) {
+func newClient(t *testing.T, answerer rpc.InputHandler, serve func(ctx context.Context, out *rpc.Outgoing) (string, error)) (*Client, *wire) {
 	t.Helper()
 	c := NewClient(answerer, slog.New(slog.DiscardHandler))
 	w := &wire{to: c, serve: serve, sent: make(chan string, 100)}
@@ -125,7 +125,7 @@ func TestClientAnswersServerRequests(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		request  string
-		answerer rpc.Answerer
+		answerer rpc.InputHandler
 		want     string
 	}{
 		{`"method":"ping"`, nil, `{"jsonrpc":"2.0","id":1,"result":{}}`},
@@ -225,7 +225,7 @@ func TestJ3UnknownResponsesAreIgnored(t *testing.T) {
 		c.Receive(parse(t, raw))
 	}
 	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":99,"result":7}`), jsonrpc.Limits{})
-	c.Unusable(&m, err)
+	c.ReceiveInvalid(&m, err)
 	c.Close()
 	if len(w.sent) != 0 {
 		t.Errorf("sent %s", <-w.sent)

@@ -24,13 +24,13 @@ type subscriber struct {
 
 func (s *subscriber) init() { s.lock, s.closed = make(chan struct{}, 1), make(chan struct{}) }
 
-var _ rpc.Listener = (*Client)(nil)
+var _ rpc.StreamObserver = (*Client)(nil)
 
-// Listening implements rpc.Listener.
-func (c *Client) Listening() { c.Changes.Unsure() }
+// StreamOpened implements rpc.Listener.
+func (c *Client) StreamOpened() { c.Changes.ResyncAll() }
 
-// Deaf implements rpc.Listener.
-func (c *Client) Deaf() { c.once.Do(func() { close(c.closed) }) }
+// StreamClosed implements rpc.Listener.
+func (c *Client) StreamClosed() { c.once.Do(func() { close(c.closed) }) }
 
 // NotificationsClosed returns a channel that is closed when the server's notifications no
 // longer reach the client, although requests may still reach the server.
@@ -73,7 +73,7 @@ func (c *Client) Unsubscribe(ctx context.Context, uris []string, template rpc.Re
 	defer func() { <-c.lock }()
 	var unwanted []string
 	for _, uri := range uris {
-		if !c.Changes.Wanted(uri) {
+		if !c.Changes.HasSubscriber(uri) {
 			unwanted = append(unwanted, uri)
 		}
 	}

@@ -37,11 +37,11 @@ type inputRequests struct {
 // id.
 func (a *inputRequests) seedIDs() { a.ids.Store(time.Now().UnixMicro()) }
 
-var _ rpc.Asker = (*inputRequests)(nil)
+var _ rpc.InputRequester = (*inputRequests)(nil)
 
-// Ask implements rpc.Asker.
-func (a *inputRequests) Ask(ctx context.Context, c *rpc.Call, questions []rpc.Question) ([]json.RawMessage, error) {
-	out := &rpc.Outbound{Wire: streamWire{c}, CancelNotice: true, IDs: &a.ids}
+// RequestInput implements rpc.Asker.
+func (a *inputRequests) RequestInput(ctx context.Context, c *rpc.Call, questions []rpc.InputRequest) ([]json.RawMessage, error) {
+	out := &rpc.Outbound{Wire: streamWire{c}, NotifyCancelled: true, IDs: &a.ids}
 	a.add(out)
 	defer a.remove(out)
 
@@ -112,8 +112,8 @@ func (s *Session) AwaitingInput() <-chan struct{} {
 	return a.asking
 }
 
-// Settle implements rpc.Asker.
-func (a *inputRequests) Settle(_ context.Context, result any, err error) (any, error) {
+// Finish implements rpc.Asker.
+func (a *inputRequests) Finish(_ context.Context, result any, err error) (any, error) {
 	return result, err
 }
 
@@ -125,7 +125,7 @@ func (a *inputRequests) receive(m *jsonrpc.Message) bool {
 
 // unusable delivers a malformed response. The input request that waits for it fails.
 func (a *inputRequests) unusable(m *jsonrpc.Message, err error) bool {
-	return a.deliver(func(out *rpc.Outbound) bool { return out.Unusable(m, err) })
+	return a.deliver(func(out *rpc.Outbound) bool { return out.ReceiveInvalid(m, err) })
 }
 
 func (a *inputRequests) deliver(takes func(*rpc.Outbound) bool) bool {
@@ -161,5 +161,5 @@ func (w streamWire) Send(ctx context.Context, out *rpc.Outgoing) error {
 	}
 	return nil
 }
-func (streamWire) Agreed(mcp.Revision) {}
-func (streamWire) Close() error        { return nil }
+func (streamWire) SetRevision(mcp.Revision) {}
+func (streamWire) Close() error             { return nil }

@@ -30,7 +30,7 @@ func levelReplica(kv store.KV) *legacy.Sessions {
 			return &mcp.EmptyResult{}, nil
 		},
 	}, nil)
-	return legacy.NewSessions(&legacy.Server{Engine: engine, Peers: &rpc.Peers{}}, kv, legacy.SessionLimits{})
+	return legacy.NewSessions(&legacy.Server{Engine: engine, Peers: &rpc.PeerCache{}}, kv, legacy.SessionLimits{})
 }
 
 func serve(t *testing.T, l *legacy.StoredSession, message string) string {

@@ -28,7 +28,7 @@ type handling struct {
 func newServer() (s *Server, calls chan handling) {
 	calls = make(chan handling, 16)
 	s = &Server{
-		Peers:  &rpc.Peers{},
+		Peers:  &rpc.PeerCache{},
 		Logger: slog.New(slog.DiscardHandler),
 		Describe: func(principal.Principal) mcp.InitializeResult {
 			return mcp.InitializeResult{ServerInfo: mcp.Implementation{Name: "s", Version: "1"}}

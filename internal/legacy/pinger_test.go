@@ -140,7 +140,7 @@ func TestClientWithAnInputRequestIsNotPinged(t *testing.T) {
 func newAsking(t *testing.T) *Server {
 	s, _ := newServer()
 	s.Engine = rpc.NewEngine(map[string]rpc.Handler{mcp.MethodCallTool: func(ctx context.Context, c *rpc.Call) (any, error) {
-		_, err := c.Asker.Ask(ctx, c, []rpc.Question{{Method: mcp.MethodElicit, Params: []byte(`{}`)}})
+		_, err := c.InputRequester.RequestInput(ctx, c, []rpc.InputRequest{{Method: mcp.MethodElicit, Params: []byte(`{}`)}})
 		return nil, err
 	}}, nil)
 	return s

@@ -18,7 +18,7 @@ import (
 // Server is the server side of this era. Set its fields before it serves.
 type Server struct {
 	Engine *rpc.Engine
-	Peers  *rpc.Peers
+	Peers  *rpc.PeerCache
 	Logger *slog.Logger
 	// Describe returns the result of initialize. The revision and _meta are added to it.
 	Describe    func(who principal.Principal) mcp.InitializeResult
@@ -87,9 +87,9 @@ func (s *Session) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, str
 	if m.Method == mcp.MethodSetLevel {
 		c.SetLevel = s.setLevel // only for this method, because it allocates
 	}
-	c.Subscriber, c.Voice = &s.subscriptions, s
+	c.Subscriber, c.SessionNotifier = &s.subscriptions, s
 	if stream != nil {
-		c.Asker = &s.inputRequests
+		c.InputRequester = &s.inputRequests
 	}
 	if meta, ok := m.Params.Get("_meta"); ok {
 		if token, ok := jsonrpc.Get(meta, mcp.MetaProgressToken); ok {
@@ -117,7 +117,7 @@ func (s *Session) ReceiveNotification(m *jsonrpc.Message) {
 // ServeNotification runs the handler of an extension's notification and returns when it
 // returns. Call it after ReceiveNotification.
 func (s *Session) ServeNotification(ctx context.Context, m *jsonrpc.Message) {
-	if !s.initialized || !s.server.Engine.Takes(m.Method, s.Revision) {
+	if !s.initialized || !s.server.Engine.AcceptsNotification(m.Method, s.Revision) {
 		return
 	}
 	s.server.Engine.ServeNotification(ctx, &rpc.Call{Call: *call.New(s.describe(m))})

@@ -186,7 +186,7 @@ func TestSessionLimitsRequestsInFlight(t *testing.T) {
 	done := make(chan []byte)
 	var active []handling
 	for i := range 3 {
-		if !s.Inflight().Admit(1) {
+		if !s.Inflight().Reserve(1) {
 			t.Errorf("limit reached with %d requests", i)
 		}
 		id := string(rune('1' + i))
@@ -195,7 +195,7 @@ func TestSessionLimitsRequestsInFlight(t *testing.T) {
 		}()
 		active = append(active, <-calls)
 	}
-	if s.Inflight().Admit(1) {
+	if s.Inflight().Reserve(1) {
 		t.Error("limit not reached")
 	}
 	if out := s.Serve(t.Context(), nil, parse(t, `{"jsonrpc":"2.0","id":9,"method":"tools/call"}`), nil); codeOf(t, out) != jsonrpc.CodeInvalidRequest {
@@ -208,8 +208,8 @@ func TestSessionLimitsRequestsInFlight(t *testing.T) {
 			t.Errorf("answered: %s", out)
 		}
 	}
-	s.Inflight().Leave(3)
-	if !s.Inflight().Admit(3) {
+	s.Inflight().Release(3)
+	if !s.Inflight().Reserve(3) {
 		t.Error("limit reached without requests")
 	}
 }

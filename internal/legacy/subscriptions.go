@@ -33,7 +33,7 @@ func (s *subscriptions) Subscribe(ctx context.Context, uri string) error {
 			return uris, nil
 		}
 		uris = append(slices.Clone(uris), uri)
-		return uris, rpc.CheckSubscribed(uris)
+		return uris, rpc.CheckSubscriptions(uris)
 	})
 }
 
@@ -120,7 +120,7 @@ func (s *subscriptions) filter() mcp.SubscriptionFilter {
 // listFilter returns the list changes that the server declares.
 func (s *Server) listFilter(who principal.Principal) mcp.SubscriptionFilter {
 	all := mcp.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true}
-	return rpc.Honoured(all, s.Describe(who).Capabilities)
+	return rpc.SupportedFilter(all, s.Describe(who).Capabilities)
 }
 
 // Notifications opens the session's queue of notifications, which receives changes after
@@ -141,12 +141,12 @@ func (s *Session) Notifications() *NotificationQueue {
 	}
 	if u.queue != nil {
 		for _, change := range u.queue.Take() {
-			next.Note(change)
+			next.Record(change)
 		}
 		u.queue.Close()
 	}
 	u.queue = next
-	next.Rouse() // announcements may be waiting for a listener
+	next.Wake() // announcements may be waiting for a listener
 	return &NotificationQueue{s, next}
 }
 
@@ -155,7 +155,7 @@ func (s *subscriptions) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.queue != nil {
-		s.queue.Rouse()
+		s.queue.Wake()
 	}
 }
 

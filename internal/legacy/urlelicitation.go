@@ -192,7 +192,7 @@ func (c *Client) completeRequired(ctx context.Context, err error) (completed boo
 			return true, nil
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
-		case <-c.Gone():
+		case <-c.Done():
 			return false, c.Failed()
 		}
 	}

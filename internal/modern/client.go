@@ -24,13 +24,13 @@ type Client struct {
 	// It may be nil.
 	OnLog func(mcp.LoggingMessageParams)
 	// Sending is the middleware of requests. It may be nil.
-	Sending *rpc.Sending
+	Sending *rpc.Chain
 	// ResultTypes are the result types that the client's extensions add.
 	ResultTypes []string
 	// Notifications holds the handlers of extensions' notifications, by method. They run in
 	// the goroutine that reads from the wire.
 	Notifications map[string]func(params json.RawMessage)
-	answerer      rpc.Answerer // nil: input requests fail
+	answerer      rpc.InputHandler // nil: input requests fail
 	logger        *slog.Logger
 }
 
@@ -39,7 +39,7 @@ var _ rpc.Receiver = (*Client)(nil)
 // NewClient returns a client that sends info and capabilities with every request. Set its
 // Wire before the first request. Cancelling reports whether a notification cancels a
 // request, as on streams; over HTTP, closing the response does.
-func NewClient(info mcp.Implementation, capabilities mcp.ClientCapabilities, answerer rpc.Answerer, cancelling bool, logger *slog.Logger) (*Client, error) {
+func NewClient(info mcp.Implementation, capabilities mcp.ClientCapabilities, answerer rpc.InputHandler, cancelling bool, logger *slog.Logger) (*Client, error) {
 	rawInfo, err := json.Marshal(info)
 	if err != nil {
 		return nil, fmt.Errorf("client info: %w", err)
@@ -49,7 +49,7 @@ func NewClient(info mcp.Implementation, capabilities mcp.ClientCapabilities, ans
 		return nil, fmt.Errorf("client capabilities: %w", err)
 	}
 	c := &Client{logger: logger, answerer: answerer}
-	c.CancelNotice = cancelling
+	c.NotifyCancelled = cancelling
 	c.Meta = fmt.Appendf(nil, `"%s":"%s","%s":%s,"%s":%s`,
 		mcp.MetaProtocolVersion, mcp.V20260728, mcp.MetaClientInfo, rawInfo, mcp.MetaClientCapabilities, rawCapabilities)
 	return c, nil
@@ -185,7 +185,7 @@ func (c *Client) Receive(m *jsonrpc.Message) {
 		} else if m.Method == mcp.NotificationMessage {
 			revision.DeliverLog(m, c.OnLog)
 		} else {
-			c.Notice(m)
+			c.ReceiveSubscription(m)
 		}
 	case jsonrpc.Request: // servers of this era send no requests (basic/transports/stdio, Receiving Messages)
 		c.logger.Warn("request from the server ignored", "method", m.Method)
@@ -194,9 +194,9 @@ func (c *Client) Receive(m *jsonrpc.Message) {
 	}
 }
 
-// Unusable implements rpc.Receiver.
-func (c *Client) Unusable(m *jsonrpc.Message, err error) {
-	if !c.Outbound.Unusable(m, err) {
+// ReceiveInvalid implements rpc.Receiver.
+func (c *Client) ReceiveInvalid(m *jsonrpc.Message, err error) {
+	if !c.Outbound.ReceiveInvalid(m, err) {
 		c.logger.Warn("malformed message from the server ignored", "error", err)
 	}
 }

@@ -33,15 +33,15 @@ func (a *answers) Send(_ context.Context, out *rpc.Outgoing) error {
 	a.list = a.list[1:]
 	m, err := jsonrpc.Parse([]byte(raw), jsonrpc.Limits{})
 	if err != nil {
-		a.to.Unusable(&m, err)
+		a.to.ReceiveInvalid(&m, err)
 	} else {
 		a.to.Receive(&m)
 	}
 	return nil
 }
 
-func (a *answers) Agreed(mcp.Revision) {}
-func (a *answers) Close() error        { return nil }
+func (a *answers) SetRevision(mcp.Revision) {}
+func (a *answers) Close() error             { return nil }
 
 func newClient(t *testing.T, list ...string) (*Client, *answers) {
 	t.Helper()
@@ -196,7 +196,7 @@ func TestT22InvalidServerMessagesAreIgnored(t *testing.T) {
 		c.Receive(parse(t, raw))
 	}
 	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":99,"result":7}`), jsonrpc.Limits{})
-	c.Unusable(&m, err)
+	c.ReceiveInvalid(&m, err)
 	if len(wire.sent) != 0 {
 		t.Errorf("sent %q", wire.sent)
 	}

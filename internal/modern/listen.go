@@ -24,7 +24,7 @@ func (s *Server) Listen(ctx context.Context, c *rpc.Call, changes *rpc.Changes, 
 	case c.Stream == nil:
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "a subscription requires an event stream: send Accept: application/json, text/event-stream")
 	}
-	filter = rpc.Honoured(filter, offered)
+	filter = rpc.SupportedFilter(filter, offered)
 	sub := changes.Subscribe(c.Principal(), filter) // before the acknowledgement, so that no change is missed
 	defer sub.Close()
 	acknowledged, err := json.Marshal(filter)
@@ -38,7 +38,7 @@ func (s *Server) Listen(ctx context.Context, c *rpc.Call, changes *rpc.Changes, 
 	}
 	for {
 		select {
-		case <-sub.Wake():
+		case <-sub.Ready():
 			for _, change := range sub.Take() {
 				if c.Notify(ctx, change.Kind.Method(), change.AppendParams(nil, c.ID())) != nil {
 					return nil, errUndelivered
@@ -111,7 +111,7 @@ func filterOf(params *jsonrpc.Members) (filter mcp.SubscriptionFilter, _ error) 
 			return filter, err
 		}
 	}
-	return filter, rpc.CheckSubscribed(filter.ResourceSubscriptions)
+	return filter, rpc.CheckSubscriptions(filter.ResourceSubscriptions)
 }
 
 func boolean(name string, value []byte) (bool, error) {

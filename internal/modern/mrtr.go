@@ -36,8 +36,8 @@ func (c *Client) rounds(ctx context.Context, req *rpc.Request) (json.RawMessage,
 		if !ok {
 			return raw, err
 		}
-		if req.Asked != nil {
-			*req.Asked = true
+		if req.InputRequested != nil {
+			*req.InputRequested = true
 		}
 		next := *req
 		if next.Params, err = c.answerAll(ctx, req.Params, asked.raw); err != nil {

@@ -15,7 +15,7 @@ import (
 // returns. Like a request, a notification must declare the client's capabilities in _meta.
 // ServeNotification ignores other notifications.
 func (s *Server) ServeNotification(ctx context.Context, m *jsonrpc.Message, class revision.Class, who principal.Principal, source string) {
-	if class.Fault != nil || !s.Engine.Takes(m.Method, class.Revision) {
+	if class.Fault != nil || !s.Engine.AcceptsNotification(m.Method, class.Revision) {
 		return
 	}
 	c := new(rpc.Call)

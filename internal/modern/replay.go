@@ -68,7 +68,7 @@ var _ rpc.Replayer = (*replay)(nil)
 // replay makes r the input requester of one round of c. It restores the state of the
 // previous round and reads the answers from the params.
 func (s *Server) replay(ctx context.Context, c *rpc.Call, r *replay) *jsonrpc.Error {
-	r.server, r.call, c.Asker = s, c, r
+	r.server, r.call, c.InputRequester = s, c, r
 	sealed, ok := c.Params().Get("requestState")
 	if !ok {
 		r.early, _ = c.Params().Get("inputResponses")
@@ -142,8 +142,8 @@ func (r *replay) acceptAnswers(responses []byte) {
 	}
 }
 
-// Ask implements rpc.Asker.
-func (r *replay) Ask(_ context.Context, _ *rpc.Call, questions []rpc.Question) ([]json.RawMessage, error) {
+// RequestInput implements rpc.Asker.
+func (r *replay) RequestInput(_ context.Context, _ *rpc.Call, questions []rpc.InputRequest) ([]json.RawMessage, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.required != nil {
@@ -187,7 +187,7 @@ func (r *replay) Ask(_ context.Context, _ *rpc.Call, questions []rpc.Question) (
 }
 
 // Answered implements rpc.Replayer.
-func (r *replay) Answered(q rpc.Question) bool {
+func (r *replay) Answered(q rpc.InputRequest) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	sum := digest.Join([]byte(q.Method), q.Params)
@@ -199,9 +199,9 @@ func (r *replay) Answered(q rpc.Question) bool {
 	return ok && known.Question == sum
 }
 
-// Settle implements rpc.Asker. A call that has asked for input ends with the input
+// Finish implements rpc.Asker. A call that has asked for input ends with the input
 // requests, whatever its handler returned.
-func (r *replay) Settle(ctx context.Context, result any, err error) (any, error) {
+func (r *replay) Finish(ctx context.Context, result any, err error) (any, error) {
 	if err != nil {
 		if required, ok := errors.AsType[*rpc.URLRequiredError](err); ok {
 			err = r.require(ctx, required)
@@ -224,7 +224,7 @@ func (r *replay) require(ctx context.Context, e *rpc.URLRequiredError) error {
 		return e
 	}
 	for { // the first iteration may use known answers
-		answers, err := r.Ask(ctx, r.call, e.Questions(r.call.Revision()))
+		answers, err := r.RequestInput(ctx, r.call, e.Questions(r.call.Revision()))
 		if err != nil {
 			return err
 		}
@@ -249,7 +249,7 @@ func (r *replay) earlyAnswer(key string) (json.RawMessage, bool) {
 
 // key returns the key of an input request, and generates one if it has none. The keys of a
 // round must be unique.
-func (r *replay) key(q rpc.Question, digest string) (string, error) {
+func (r *replay) key(q rpc.InputRequest, digest string) (string, error) {
 	if r.used == nil {
 		r.used, r.asked = make(map[string]bool), make(map[string]int)
 	}

@@ -19,7 +19,7 @@ import (
 
 // askingServer returns a server whose tool asks all questions, one after the other, and returns
 // the answers.
-func askingServer(t *testing.T, questions ...rpc.Question) *Server {
+func askingServer(t *testing.T, questions ...rpc.InputRequest) *Server {
 	t.Helper()
 	seals, err := seal.New([]byte(strings.Repeat("k", seal.KeySize)))
 	if err != nil {
@@ -28,7 +28,7 @@ func askingServer(t *testing.T, questions ...rpc.Question) *Server {
 	handler := func(ctx context.Context, c *rpc.Call) (any, error) {
 		var all []string
 		for _, q := range questions {
-			given, err := c.Ask(ctx, q)
+			given, err := c.RequestInput(ctx, q)
 			if err != nil {
 				return nil, err
 			}
@@ -37,11 +37,11 @@ func askingServer(t *testing.T, questions ...rpc.Question) *Server {
 		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(strings.Join(all, " "))}}, nil
 	}
 	engine := rpc.NewEngine(map[string]rpc.Handler{mcp.MethodCallTool: handler}, slog.New(slog.DiscardHandler))
-	return &Server{Engine: engine, Peers: &rpc.Peers{}, Identity: []byte(`{"name":"s","version":"1"}`), Seals: seals}
+	return &Server{Engine: engine, Peers: &rpc.PeerCache{}, Identity: []byte(`{"name":"s","version":"1"}`), Seals: seals}
 }
 
-func ask(key string) rpc.Question {
-	return rpc.Question{Key: key, Method: mcp.MethodElicit, Params: json.RawMessage(`{"message":"` + key + `?"}`)}
+func ask(key string) rpc.InputRequest {
+	return rpc.InputRequest{Key: key, Method: mcp.MethodElicit, Params: json.RawMessage(`{"message":"` + key + `?"}`)}
 }
 
 // outcome is the result or the error of a round.
@@ -244,7 +244,7 @@ func TestOlderKeysOpenStates(t *testing.T) {
 
 // A call may ask for input in ten rounds.
 func TestRoundsAreLimited(t *testing.T) {
-	var questions []rpc.Question
+	var questions []rpc.InputRequest
 	for i := range maxRounds + 1 {
 		questions = append(questions, ask(fmt.Sprint("q", i)))
 	}

@@ -17,7 +17,7 @@ import (
 // Server turns messages of this era into calls. Set its fields before it serves.
 type Server struct {
 	Engine   *rpc.Engine
-	Peers    *rpc.Peers
+	Peers    *rpc.PeerCache
 	Identity []byte     // the server's mcp.Implementation as JSON, sent with every result
 	Seals    *seal.Keys // seal the states of calls that wait for input
 	// Store holds states that are too large for clients. If it is nil, such calls fail.

@@ -27,7 +27,7 @@ func newServer() *Server {
 			mcp.MethodReadResource: ok,
 			mcp.MethodPing:         ok, // has a handler, but is not in this revision
 		}, slog.New(slog.DiscardHandler)),
-		Peers:    &rpc.Peers{},
+		Peers:    &rpc.PeerCache{},
 		Identity: []byte(`{"name":"s","version":"1"}`),
 	}
 }

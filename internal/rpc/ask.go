@@ -29,8 +29,8 @@ var (
 	ErrUnsupported = errors.New("not in this revision of the protocol")
 )
 
-// Question is a request to the client that is being served.
-type Question struct {
+// InputRequest is a request to the client that is being served.
+type InputRequest struct {
 	// Key tells the question from the call's others, and finds its answer when the
 	// handler runs again. Empty: made of the method, the params and how often the same
 	// has been asked before.
@@ -39,33 +39,33 @@ type Question struct {
 	Params json.RawMessage
 }
 
-// Asker puts questions to the client of a call. How it does so is the era's: as
+// InputRequester puts questions to the client of a call. How it does so is the era's: as
 // requests of the server's own, or as a result that asks for another request.
-type Asker interface {
-	// Ask puts all questions at once and returns the answers in their order.
-	Ask(ctx context.Context, c *Call, questions []Question) ([]json.RawMessage, error)
-	// Settle makes the outcome of the call of what its handler has returned. Ctx carries
+type InputRequester interface {
+	// RequestInput puts all questions at once and returns the answers in their order.
+	RequestInput(ctx context.Context, c *Call, questions []InputRequest) ([]json.RawMessage, error)
+	// Finish makes the outcome of the call of what its handler has returned. Ctx carries
 	// the call; by then it may have ended.
-	Settle(ctx context.Context, result any, err error) (any, error)
+	Finish(ctx context.Context, result any, err error) (any, error)
 }
 
 // Replayer is an Asker whose handlers run again for each answer.
 type Replayer interface {
-	Asker
+	InputRequester
 	// Answered reports whether a question would be answered at once if it came next.
-	Answered(q Question) bool
+	Answered(q InputRequest) bool
 }
 
 // Answered reports whether the answer to a question is known, because the handler has
 // asked it in an earlier run. Where handlers run once it is false.
-func (c *Call) Answered(q Question) bool {
-	r, ok := c.Asker.(Replayer)
+func (c *Call) Answered(q InputRequest) bool {
+	r, ok := c.InputRequester.(Replayer)
 	return ok && r.Answered(q)
 }
 
-// Answerer answers a question of a server's. The error is for the server, and a
+// InputHandler answers a question of a server's. The error is for the server, and a
 // *jsonrpc.Error is told to it as it is.
-type Answerer func(ctx context.Context, method string, params json.RawMessage) (answer json.RawMessage, err error)
+type InputHandler func(ctx context.Context, method string, params json.RawMessage) (answer json.RawMessage, err error)
 
 // capabilityError is the error that tells the client: in 2026-07-28 it has a code of its own
 // (basic, _meta).
@@ -77,9 +77,9 @@ func capabilityError(e *call.CapabilityError, r mcp.Revision) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: mcp.CodeMissingCapability, Message: e.Error(), Data: data}
 }
 
-// Ask puts questions to the call's client, all at once, and returns the answers in
+// RequestInput puts questions to the call's client, all at once, and returns the answers in
 // their order.
-func (c *Call) Ask(ctx context.Context, questions ...Question) ([]json.RawMessage, error) {
+func (c *Call) RequestInput(ctx context.Context, questions ...InputRequest) ([]json.RawMessage, error) {
 	switch c.Method() {
 	case mcp.MethodCallTool, mcp.MethodGetPrompt, mcp.MethodReadResource:
 	default:
@@ -91,10 +91,10 @@ func (c *Call) Ask(ctx context.Context, questions ...Question) ([]json.RawMessag
 	switch {
 	case over != nil:
 		return nil, over
-	case c.Asker == nil:
+	case c.InputRequester == nil:
 		return nil, ErrCannotAsk
 	}
-	return c.Asker.Ask(ctx, c, questions)
+	return c.InputRequester.RequestInput(ctx, c, questions)
 }
 
 // Send sends one message on the call's stream, in its turn.

@@ -33,12 +33,12 @@ type Call struct {
 	Mirror Mirror
 	// Stream takes notifications; nil if the peer cannot receive any.
 	Stream Stream
-	// Asker puts questions to the peer; nil where it cannot be asked.
-	Asker Asker
+	// InputRequester puts questions to the peer; nil where it cannot be asked.
+	InputRequester InputRequester
 	// Subscriber changes the subscriptions of the peer's session; nil if there is no session.
 	Subscriber Subscriber
-	// Voice says what belongs to no call; nil where there is no session.
-	Voice Voice
+	// SessionNotifier says what belongs to no call; nil where there is no session.
+	SessionNotifier SessionNotifier
 	// Closing is closed when the server takes no more requests, which ends a call that stays open, such as
 	// a subscription. Nil if that never happens.
 	Closing <-chan struct{}

@@ -62,9 +62,9 @@ func (k ChangeKind) String() string {
 type Change struct {
 	Kind ChangeKind
 	URI  string // of a ResourceUpdated
-	// Unsure: nobody has reported the change. It is unknown what happened while nobody
+	// Resync: nobody has reported the change. It is unknown what happened while nobody
 	// listened: before a subscription, or while its connection was lost.
-	Unsure bool
+	Resync bool
 }
 
 // AppendParams appends the params of the notification that reports the change;
@@ -119,9 +119,9 @@ type Subscriber interface {
 	Unsubscribe(ctx context.Context, uri string) error
 }
 
-// CheckSubscribed returns an error for the client unless the resources are few
+// CheckSubscriptions returns an error for the client unless the resources are few
 // enough for one subscription, and can be some.
-func CheckSubscribed(uris []string) error {
+func CheckSubscriptions(uris []string) error {
 	if len(uris) > MaxSubscribed {
 		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "a subscription has %d resources at most", MaxSubscribed)
 	}
@@ -138,8 +138,8 @@ func CheckSubscribed(uris []string) error {
 	return nil
 }
 
-// Honoured is what of a filter can be had from a server with these capabilities.
-func Honoured(filter mcp.SubscriptionFilter, offered mcp.ServerCapabilities) mcp.SubscriptionFilter {
+// SupportedFilter is what of a filter can be had from a server with these capabilities.
+func SupportedFilter(filter mcp.SubscriptionFilter, offered mcp.ServerCapabilities) mcp.SubscriptionFilter {
 	resources := offered.Resources
 	out := mcp.SubscriptionFilter{
 		ToolsListChanged:     filter.ToolsListChanged && offered.Tools != nil && offered.Tools.ListChanged,
@@ -166,7 +166,7 @@ func (h *Changes) Publish(c Change) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	for s := range h.subs {
-		s.Note(c)
+		s.Record(c)
 	}
 }
 
@@ -189,7 +189,7 @@ func (h *Changes) PublishTo(sees func(principal.Principal) bool, c Change) {
 			known[s.who] = yes
 		}
 		if yes {
-			s.Note(c)
+			s.Record(c)
 		}
 	}
 }
@@ -221,18 +221,18 @@ func (h *Changes) Attach(s *Subscription) (detach func()) {
 	}
 }
 
-// Unsure has every subscription deliver all that it is for, as changes of which
+// ResyncAll has every subscription deliver all that it is for, as changes of which
 // nobody is sure.
-func (h *Changes) Unsure() {
+func (h *Changes) ResyncAll() {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	for s := range h.subs {
-		s.Unsure()
+		s.Resync()
 	}
 }
 
-// Wanted reports whether a subscription is for updates of a resource.
-func (h *Changes) Wanted(uri string) bool {
+// HasSubscriber reports whether a subscription is for updates of a resource.
+func (h *Changes) HasSubscriber(uri string) bool {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	for s := range h.subs {
@@ -253,9 +253,9 @@ func (h *Changes) Len() int {
 // Subscription is what one peer wants to hear of, and what has changed of it since
 // it was last told. Its size is bounded by what it is for. Safe for concurrent use.
 type Subscription struct {
-	// Parts says that an update of a part of a resource is one of the resource. It is
+	// IncludeParts says that an update of a part of a resource is one of the resource. It is
 	// set before anything is noted.
-	Parts bool
+	IncludeParts bool
 
 	who    principal.Principal // whom changes are delivered to
 	detach func()              // nil: nothing is to be detached from
@@ -359,31 +359,31 @@ func (s *Subscription) isFor(c Change) bool {
 	return s.lists&c.Kind != 0
 }
 
-// Note remembers a change, if the subscription is for it.
-func (s *Subscription) Note(c Change) {
+// Record remembers a change, if the subscription is for it.
+func (s *Subscription) Record(c Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.note(c)
 }
 
-// Unsure remembers everything that the subscription is for, as changes of which
+// Resync remembers everything that the subscription is for, as changes of which
 // nobody is sure.
-func (s *Subscription) Unsure() {
+func (s *Subscription) Resync() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, kind := range listKinds {
-		s.note(Change{Kind: kind, Unsure: true})
+		s.note(Change{Kind: kind, Resync: true})
 	}
 	for uri := range s.uris {
-		s.note(Change{Kind: ResourceUpdated, URI: uri, Unsure: true})
+		s.note(Change{Kind: ResourceUpdated, URI: uri, Resync: true})
 	}
 }
 
 // note is called with mu held.
 func (s *Subscription) note(c Change) {
-	unsure := c.Unsure
-	c.Unsure = false
-	if s.Parts && c.Kind == ResourceUpdated {
+	unsure := c.Resync
+	c.Resync = false
+	if s.IncludeParts && c.Kind == ResourceUpdated {
 		c.URI = s.whole(c.URI)
 	}
 	if s.closed || !s.isFor(c) {
@@ -431,12 +431,12 @@ func (s *Subscription) signal() {
 	}
 }
 
-// Rouse has Wake receive though nothing has changed: something else is to be delivered
+// Wake has Wake receive though nothing has changed: something else is to be delivered
 // in the same way.
-func (s *Subscription) Rouse() { s.signal() }
+func (s *Subscription) Wake() { s.signal() }
 
-// Wake receives when there is something to Take.
-func (s *Subscription) Wake() <-chan struct{} { return s.wake }
+// Ready receives when there is something to Take.
+func (s *Subscription) Ready() <-chan struct{} { return s.wake }
 
 // Take returns what has changed and forgets it: lists first, then resources in the
 // order of their URIs.
@@ -449,7 +449,7 @@ func (s *Subscription) Take() []Change {
 	s.last = time.Now()
 	all := make([]Change, 0, len(s.changed))
 	for c, unsure := range s.changed {
-		c.Unsure = unsure
+		c.Resync = unsure
 		all = append(all, c)
 	}
 	s.changed = nil

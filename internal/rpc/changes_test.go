@@ -26,7 +26,7 @@ func subscribedTo(uris ...string) mcp.SubscriptionFilter {
 // drained takes what is there to take, without waiting.
 func drained(s *rpc.Subscription) []rpc.Change {
 	select {
-	case <-s.Wake():
+	case <-s.Ready():
 		return s.Take()
 	default:
 		return nil
@@ -61,7 +61,7 @@ func TestAChangeIsDeliveredAtOnceAndAStormOfThemNowAndThen(t *testing.T) {
 		}
 		hub.Publish(tools) // the last of a storm is not lost
 		select {
-		case <-sub.Wake():
+		case <-sub.Ready():
 		case <-time.After(time.Second):
 			t.Error("the last change is not delivered")
 		}
@@ -90,12 +90,12 @@ func TestASubscriptionHearsOfWhatItIsForOnly(t *testing.T) {
 
 func TestUnsureChangesBecomeSure(t *testing.T) {
 	sub := rpc.NewSubscription(subscribedTo("note://b", "note://a"))
-	sub.Unsure()
-	sub.Note(rpc.Change{Kind: rpc.ResourceUpdated, URI: "note://b"})
-	sub.Unsure()
+	sub.Resync()
+	sub.Record(rpc.Change{Kind: rpc.ResourceUpdated, URI: "note://b"})
+	sub.Resync()
 	want := []rpc.Change{
-		{Kind: rpc.ToolsChanged, Unsure: true},
-		{Kind: rpc.ResourceUpdated, URI: "note://a", Unsure: true},
+		{Kind: rpc.ToolsChanged, Resync: true},
+		{Kind: rpc.ResourceUpdated, URI: "note://a", Resync: true},
 		{Kind: rpc.ResourceUpdated, URI: "note://b"},
 	}
 	if got := drained(sub); !slices.Equal(got, want) {
@@ -115,8 +115,8 @@ func TestPartsAreOfTheNearestResource(t *testing.T) {
 			"other://x":     "",
 		} {
 			sub := rpc.NewSubscription(subscribedTo("note://a", "note://a/b", "other://x/"))
-			sub.Parts = true
-			sub.Note(rpc.Change{Kind: rpc.ResourceUpdated, URI: part})
+			sub.IncludeParts = true
+			sub.Record(rpc.Change{Kind: rpc.ResourceUpdated, URI: part})
 			got := ""
 			for _, c := range drained(sub) {
 				got = c.URI
@@ -140,7 +140,7 @@ func TestChangesAreConcurrent(t *testing.T) {
 				sub.Add("note://b")
 				sub.Take()
 				sub.Remove("note://a")
-				_ = hub.Wanted("note://a")
+				_ = hub.HasSubscriber("note://a")
 				sub.Close()
 				sub.Close()
 			}
@@ -163,13 +163,13 @@ func TestChangesAreConcurrent(t *testing.T) {
 func TestSubscribedResourcesAreBounded(t *testing.T) {
 	many := func(n, size int) []string { return slices.Repeat([]string{strings.Repeat("x", size)}, n) }
 	for _, uris := range [][]string{nil, many(1024, 10), many(1, 8<<10), many(128, 8<<10)} {
-		if err := rpc.CheckSubscribed(uris); err != nil {
+		if err := rpc.CheckSubscriptions(uris); err != nil {
 			t.Errorf("%d URIs: %v", len(uris), err)
 		}
 	}
 	for _, uris := range [][]string{{""}, many(1025, 1), many(1, 8<<10+1), many(129, 8<<10)} {
 		var e *jsonrpc.Error
-		if err := rpc.CheckSubscribed(uris); !errors.As(err, &e) || e.Code != jsonrpc.CodeInvalidParams {
+		if err := rpc.CheckSubscriptions(uris); !errors.As(err, &e) || e.Code != jsonrpc.CodeInvalidParams {
 			t.Errorf("%d URIs: %v", len(uris), err)
 		}
 	}
@@ -227,12 +227,12 @@ func TestSubscriptionsAreCountedApart(t *testing.T) {
 func TestInterestIsOfEachCallerOnce(t *testing.T) {
 	var hub rpc.Changes
 	changed := 0
-	hub.OnInterest(func() { changed++ })
-	expect := func(changes int, want ...rpc.Interest) {
+	hub.OnSubscribersChanged(func() { changed++ })
+	expect := func(changes int, want ...rpc.SubscribedResource) {
 		t.Helper()
-		got := hub.Interest()
+		got := hub.SubscribedResources()
 		for _, i := range got {
-			slices.SortFunc(i.Who, func(a, b principal.Principal) int { return strings.Compare(a.Key(), b.Key()) })
+			slices.SortFunc(i.Subscribers, func(a, b principal.Principal) int { return strings.Compare(a.Key(), b.Key()) })
 		}
 		if !reflect.DeepEqual(got, want) || changed != changes {
 			t.Errorf("%d changes: %v\nwant %d: %v", changed, got, changes, want)
@@ -244,14 +244,14 @@ func TestInterestIsOfEachCallerOnce(t *testing.T) {
 	one := hub.Subscribe(principal.Local, subscribedTo("b", "a"))
 	again := hub.Subscribe(principal.Local, subscribedTo("a"))
 	other := hub.Subscribe(principal.Anonymous, subscribedTo("a"))
-	expect(3, rpc.Interest{URI: "a", Who: both}, rpc.Interest{URI: "b", Who: []principal.Principal{principal.Local}})
+	expect(3, rpc.SubscribedResource{URI: "a", Subscribers: both}, rpc.SubscribedResource{URI: "b", Subscribers: []principal.Principal{principal.Local}})
 	other.Close()
 	again.Add("c")
 	one.Set(subscribedTo("a"))
-	expect(6, rpc.Interest{URI: "a", Who: []principal.Principal{principal.Local}}, rpc.Interest{URI: "c", Who: []principal.Principal{principal.Local}})
+	expect(6, rpc.SubscribedResource{URI: "a", Subscribers: []principal.Principal{principal.Local}}, rpc.SubscribedResource{URI: "c", Subscribers: []principal.Principal{principal.Local}})
 	again.Remove("c")
 	one.Close()
-	expect(7, rpc.Interest{URI: "a", Who: []principal.Principal{principal.Local}})
+	expect(7, rpc.SubscribedResource{URI: "a", Subscribers: []principal.Principal{principal.Local}})
 	again.Close()
 	again.Set(subscribedTo("d"))
 	expect(8)

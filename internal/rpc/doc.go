@@ -9,7 +9,7 @@
 // [Outbound] is the other direction: requests that this side has in flight, with
 // their ids, time-outs, progress and cancellation. A client's calls and the
 // questions that a server puts to a client of the handshake era share it. A client's
-// [Sending] takes them through [Middleware] on their way out: the same type for both roles,
+// [Chain] takes them through [Middleware] on their way out: the same type for both roles,
 // such as [LogCalls] and [LimitRate], or those of package otel.
 //
 // [Changes] hands what has changed at a server to whoever has subscribed.

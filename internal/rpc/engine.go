@@ -55,9 +55,9 @@ func (e *Engine) Has(method string, r mcp.Revision) bool {
 	return row != nil && row.In(r)
 }
 
-// Takes reports whether a notification that a client of revision r sends has a handler
+// AcceptsNotification reports whether a notification that a client of revision r sends has a handler
 // here. Most have none: they are the business of the era.
-func (e *Engine) Takes(method string, r mcp.Revision) bool {
+func (e *Engine) AcceptsNotification(method string, r mcp.Revision) bool {
 	if _, ok := e.handlers[method]; !ok {
 		return false
 	}
@@ -141,8 +141,8 @@ func (e *Engine) dispatch(ctx context.Context, public *call.Call) (any, error) {
 		return nil, err
 	}
 	result, err := h(ctx, c)
-	if c.Asker != nil {
-		result, err = c.Asker.Settle(ctx, result, err)
+	if c.InputRequester != nil {
+		result, err = c.InputRequester.Finish(ctx, result, err)
 	}
 	if encoded, ok := result.(*Encoded); ok {
 		c.encoded = encoded

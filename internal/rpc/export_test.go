@@ -1,7 +1,7 @@
 package rpc
 
 // Known returns how many infos and capabilities are remembered.
-func (p *Peers) Known() (infos, capabilities int) {
+func (p *PeerCache) Known() (infos, capabilities int) {
 	p.infos.mu.Lock()
 	defer p.infos.mu.Unlock()
 	p.caps.mu.Lock()

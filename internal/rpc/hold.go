@@ -1,9 +1,9 @@
 package rpc
 
-// Hold keeps the time-outs of requests from running, but not their absolute maxima:
+// TimeoutPause keeps the time-outs of requests from running, but not their absolute maxima:
 // while the peer waits for an answer of ours, it cannot be expected to give its own.
 // Release ends it. Safe for concurrent use.
-type Hold struct {
+type TimeoutPause struct {
 	of *Outbound
 
 	// Under the mutex of of.
@@ -12,24 +12,24 @@ type Hold struct {
 	idle   chan struct{} // see Narrow
 }
 
-// Hold holds the requests in flight, and those that begin before it is narrowed or
+// PauseTimeouts holds the requests in flight, and those that begin before it is narrowed or
 // released.
-func (o *Outbound) Hold() *Hold {
+func (o *Outbound) PauseTimeouts() *TimeoutPause {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	h := &Hold{of: o, held: make(map[*pending]struct{}, len(o.pending)), idle: make(chan struct{})}
+	h := &TimeoutPause{of: o, held: make(map[*pending]struct{}, len(o.pending)), idle: make(chan struct{})}
 	for _, p := range o.pending {
 		h.take(p)
 	}
 	if o.holds == nil {
-		o.holds = make(map[*Hold]struct{})
+		o.holds = make(map[*TimeoutPause]struct{})
 	}
 	o.holds[h] = struct{}{}
 	return h
 }
 
 // take holds one more request. Like leave, it is called with the mutex of of held.
-func (h *Hold) take(p *pending) {
+func (h *TimeoutPause) take(p *pending) {
 	if !h.narrow {
 		h.held[p] = struct{}{}
 		p.hold()
@@ -37,21 +37,21 @@ func (h *Hold) take(p *pending) {
 }
 
 // leave forgets a request that has ended.
-func (h *Hold) leave(p *pending) {
+func (h *TimeoutPause) leave(p *pending) {
 	delete(h.held, p)
 	h.settle()
 }
 
-func (h *Hold) settle() {
+func (h *TimeoutPause) settle() {
 	if h.narrow && len(h.held) == 0 && h.idle != nil {
 		close(h.idle)
 		h.idle = nil
 	}
 }
 
-// Narrow has the hold be of the requests that it holds by now, and no later ones. The
+// Freeze has the hold be of the requests that it holds by now, and no later ones. The
 // channel that it returns is closed when all of them have ended. It is called once.
-func (h *Hold) Narrow() (idle <-chan struct{}) {
+func (h *TimeoutPause) Freeze() (idle <-chan struct{}) {
 	h.of.mu.Lock()
 	defer h.of.mu.Unlock()
 	idle, h.narrow = h.idle, true
@@ -59,8 +59,8 @@ func (h *Hold) Narrow() (idle <-chan struct{}) {
 	return idle
 }
 
-// Release has the time-outs begin anew. It may be called more than once.
-func (h *Hold) Release() {
+// Resume has the time-outs begin anew. It may be called more than once.
+func (h *TimeoutPause) Resume() {
 	h.of.mu.Lock()
 	defer h.of.mu.Unlock()
 	delete(h.of.holds, h)

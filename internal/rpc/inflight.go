@@ -40,16 +40,16 @@ type cancelFunc context.CancelCauseFunc
 
 func (f cancelFunc) Cancel(cause error) { f(cause) }
 
-// Stays reports whether requests of a method stay open until they are cancelled.
+// IsLongLived reports whether requests of a method stay open until they are cancelled.
 // They are counted apart, so that they leave room for others.
-func Stays(method string) bool { return method == mcp.MethodListen }
+func IsLongLived(method string) bool { return method == mcp.MethodListen }
 
-// Admit takes n places for requests that are about to begin, all or none, and reports
+// Reserve takes n places for requests that are about to begin, all or none, and reports
 // whether there were so many left. It is for whoever has a better way to refuse a request
 // than the error that Begin returns: where every request is admitted first, none meets
 // ErrTooManyInFlight. More places than there are at all count as all of them. A
-// successful Admit is followed by Leave.
-func (f *Inflight) Admit(n int) bool {
+// successful Reserve is followed by Leave.
+func (f *Inflight) Reserve(n int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n = f.sized(n)
@@ -60,8 +60,8 @@ func (f *Inflight) Admit(n int) bool {
 	return true
 }
 
-// Leave gives n places back.
-func (f *Inflight) Leave(n int) {
+// Release gives n places back.
+func (f *Inflight) Release(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.places -= f.sized(n)
@@ -157,7 +157,7 @@ func (f *Inflight) Cancel(id jsonrpc.ID, cause error) {
 // then has no response.
 func (f *Inflight) AppendReply(ctx context.Context, dst []byte, e *Engine, c *Call, identity []byte) []byte {
 	c.Bind(ctx)
-	if err := f.begin(c, c.ID(), Stays(c.Method())); err != nil {
+	if err := f.begin(c, c.ID(), IsLongLived(c.Method())); err != nil {
 		return jsonrpc.AppendError(dst, c.ID(), &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()}, false)
 	}
 	c.Closing = f.Closing

@@ -8,11 +8,11 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// Interest is a resource that subscriptions are for, and whose these are: each caller
+// SubscribedResource is a resource that subscriptions are for, and whose these are: each caller
 // once, in no order.
-type Interest struct {
-	URI string
-	Who []principal.Principal
+type SubscribedResource struct {
+	URI         string
+	Subscribers []principal.Principal
 }
 
 // interest is which resources subscriptions are for, whose, and how many. Its lock is
@@ -60,18 +60,18 @@ func (i *interest) remove(uri string, who principal.Principal) {
 	}
 }
 
-// OnInterest has changed called whenever a caller begins or ceases to be subscribed to a
+// OnSubscribersChanged has changed called whenever a caller begins or ceases to be subscribed to a
 // resource. It must return at once, and call nothing of Changes. It is called before
 // there are subscriptions.
-func (h *Changes) OnInterest(changed func()) {
+func (h *Changes) OnSubscribersChanged(changed func()) {
 	h.interest.mu.Lock()
 	defer h.interest.mu.Unlock()
 	h.interest.changed = changed
 }
 
-// Interest returns the resources that somebody is subscribed to, in the order of their
+// SubscribedResources returns the resources that somebody is subscribed to, in the order of their
 // URIs.
-func (h *Changes) Interest() []Interest {
+func (h *Changes) SubscribedResources() []SubscribedResource {
 	i := &h.interest
 	i.mu.Lock()
 	wishes := make([]wish, 0, len(i.counts))
@@ -80,13 +80,13 @@ func (h *Changes) Interest() []Interest {
 	}
 	i.mu.Unlock()
 	slices.SortFunc(wishes, func(a, b wish) int { return strings.Compare(a.uri, b.uri) })
-	var all []Interest
+	var all []SubscribedResource
 	for _, w := range wishes {
 		if len(all) == 0 || all[len(all)-1].URI != w.uri {
-			all = append(all, Interest{URI: w.uri})
+			all = append(all, SubscribedResource{URI: w.uri})
 		}
 		of := &all[len(all)-1]
-		of.Who = append(of.Who, w.who)
+		of.Subscribers = append(of.Subscribers, w.who)
 	}
 	return all
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Notice takes a notification that may belong to a subscription, and reports whether
+// ReceiveSubscription takes a notification that may belong to a subscription, and reports whether
 // it did. One that cancels a subscription ends its request, whose response need not
 // come then.
-func (o *Outbound) Notice(m *jsonrpc.Message) bool {
+func (o *Outbound) ReceiveSubscription(m *jsonrpc.Message) bool {
 	if m.Method == mcp.NotificationCancelled {
 		p := o.subscription(revision.CancelledID(m))
 		if p == nil {
@@ -31,7 +31,7 @@ func (o *Outbound) Notice(m *jsonrpc.Message) bool {
 	}
 	p := o.subscription(id)
 	if p != nil {
-		p.req.OnNotice(m)
+		p.req.OnNotification(m)
 	}
 	return p != nil
 }
@@ -40,15 +40,15 @@ func (o *Outbound) Notice(m *jsonrpc.Message) bool {
 func (o *Outbound) subscription(id jsonrpc.ID) *pending {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if p := o.pending[id]; p != nil && p.req.OnNotice != nil {
+	if p := o.pending[id]; p != nil && p.req.OnNotification != nil {
 		return p
 	}
 	return nil
 }
 
-// Gone returns a channel that is closed when the connection is of no more use: see
+// Done returns a channel that is closed when the connection is of no more use: see
 // Failed.
-func (o *Outbound) Gone() <-chan struct{} {
+func (o *Outbound) Done() <-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.gone == nil {
@@ -57,12 +57,12 @@ func (o *Outbound) Gone() <-chan struct{} {
 	return o.gone
 }
 
-// Listener is a Receiver that wants to know whether it hears what a server says by
+// StreamObserver is a Receiver that wants to know whether it hears what a server says by
 // itself, where that has a stream of its own.
-type Listener interface {
-	// Listening is told when the stream is open, again perhaps. What the server has said
+type StreamObserver interface {
+	// StreamOpened is told when the stream is open, again perhaps. What the server has said
 	// before is lost.
-	Listening()
-	// Deaf is told when the stream is lost and will not be opened again.
-	Deaf()
+	StreamOpened()
+	// StreamClosed is told when the stream is lost and will not be opened again.
+	StreamClosed()
 }

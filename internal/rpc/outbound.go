@@ -24,9 +24,9 @@ type Outbound struct {
 	// Meta are the members that every request carries in its _meta, encoded and
 	// without braces; empty for none.
 	Meta []byte
-	// CancelNotice says whether abandoning a request is told to the peer by
+	// NotifyCancelled says whether abandoning a request is told to the peer by
 	// notifications/cancelled. Where it is not, ending Wire.Send tells it.
-	CancelNotice bool
+	NotifyCancelled bool
 	// Started, if set, is closed when the peer shows its first sign of life. The
 	// time-outs of requests begin to count then, or after StartAllowance: programs that
 	// a package runner has to fetch first take their time.
@@ -40,7 +40,7 @@ type Outbound struct {
 	mu      sync.Mutex
 	ids     atomic.Int64
 	pending map[jsonrpc.ID]*pending
-	holds   map[*Hold]struct{}
+	holds   map[*TimeoutPause]struct{}
 	alarm   alarm
 	failed  error         // why the connection is of no more use
 	gone    chan struct{} // closed with failed; made when first needed
@@ -218,7 +218,7 @@ func comma(dst []byte) []byte {
 // the peer can have it.
 func (o *Outbound) abandon(ctx context.Context, p *pending, unsent bool) error {
 	cause := context.Cause(ctx)
-	if o.CancelNotice && !p.req.Uncancellable && !unsent {
+	if o.NotifyCancelled && !p.req.Uncancellable && !unsent {
 		params, _ := json.Marshal(mcp.CancelledParams{RequestID: p.id, Reason: reasonFor(cause)})
 		// The caller is not kept waiting for a peer that may not be reading.
 		notice, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -253,9 +253,9 @@ func (o *Outbound) Receive(m *jsonrpc.Message) bool {
 	return false
 }
 
-// Unusable takes a message that is none. If it was meant as the response to a
+// ReceiveInvalid takes a message that is none. If it was meant as the response to a
 // request, that request ends with call.ErrInvalidResponse.
-func (o *Outbound) Unusable(m *jsonrpc.Message, err error) bool {
+func (o *Outbound) ReceiveInvalid(m *jsonrpc.Message, err error) bool {
 	return m.Kind == jsonrpc.Response && o.Resolve(m.ID, Response{}, fmt.Errorf("%w: %w", call.ErrInvalidResponse, err))
 }
 
@@ -304,8 +304,8 @@ func (o *Outbound) Fail(err error) {
 	}
 }
 
-// Heard is a number that grows with each message that arrives.
-func (o *Outbound) Heard() uint64 { return o.heard.Load() }
+// Received is a number that grows with each message that arrives.
+func (o *Outbound) Received() uint64 { return o.heard.Load() }
 
 // Failed returns the error that Fail was given, or nil.
 func (o *Outbound) Failed() error {

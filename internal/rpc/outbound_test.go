@@ -45,8 +45,8 @@ func (w *wire) Send(ctx context.Context, out *rpc.Outgoing) error {
 	return nil
 }
 
-func (w *wire) Agreed(mcp.Revision) {}
-func (w *wire) Close() error        { return nil }
+func (w *wire) SetRevision(mcp.Revision) {}
+func (w *wire) Close() error             { return nil }
 
 // none fails if anything was sent.
 func (w *wire) none() {
@@ -212,7 +212,7 @@ func TestAnInvalidResponseEndsItsRequest(t *testing.T) {
 			if err == nil {
 				t.Errorf("%s is a message", bad)
 			}
-			o.Unusable(&m, err)
+			o.ReceiveInvalid(&m, err)
 		}
 		return nil
 	}
@@ -227,7 +227,7 @@ func TestAWireThatCannotSendEndsTheRequest(t *testing.T) {
 	w := newWire(t)
 	broken := errors.New("broken")
 	w.send = func(context.Context, *rpc.Outgoing) error { return broken }
-	o := &rpc.Outbound{Wire: w, CancelNotice: true}
+	o := &rpc.Outbound{Wire: w, NotifyCancelled: true}
 	for _, onProgress := range []func(rpc.Progress){nil, func(rpc.Progress) {}} {
 		if _, err := o.Do(t.Context(), &rpc.Request{Method: "a", OnProgress: onProgress}); !errors.Is(err, broken) {
 			t.Errorf("got %v", err)
@@ -304,7 +304,7 @@ func TestSharedIDsAreNeverUsedTwice(t *testing.T) {
 func TestALostConnectionEndsAllRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
-		o := &rpc.Outbound{Wire: w, CancelNotice: true}
+		o := &rpc.Outbound{Wire: w, NotifyCancelled: true}
 		var all []<-chan outcome
 		for i := range 20 {
 			req := &rpc.Request{Method: "a", Timeout: time.Minute}
@@ -507,7 +507,7 @@ func TestAHostilePeerCannotReportAheadOfTime(t *testing.T) {
 func TestConcurrentUseEndsEveryRequestOnce(t *testing.T) {
 	for range 20 {
 		w := newWire(t)
-		o := &rpc.Outbound{Wire: w, CancelNotice: true}
+		o := &rpc.Outbound{Wire: w, NotifyCancelled: true}
 		w.send = func(_ context.Context, out *rpc.Outgoing) error {
 			if out.ID.IsZero() {
 				return nil

@@ -9,16 +9,16 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Peers decodes what clients say of themselves. In the stateless era they say it
-// with every request, in the same bytes each time, so Peers remembers what it has
-// decoded. The zero Peers is ready for use, and safe for concurrent use.
-type Peers struct {
+// PeerCache decodes what clients say of themselves. In the stateless era they say it
+// with every request, in the same bytes each time, so PeerCache remembers what it has
+// decoded. The zero PeerCache is ready for use, and safe for concurrent use.
+type PeerCache struct {
 	infos memo[mcp.Implementation]
 	caps  memo[mcp.ClientCapabilities]
 }
 
 // Decode decodes a client's info, which may be nil, and capabilities.
-func (p *Peers) Decode(info, capabilities []byte) (call.Peer, error) {
+func (p *PeerCache) Decode(info, capabilities []byte) (call.Peer, error) {
 	if info == nil {
 		info = []byte("{}")
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 func TestPeersAreRememberedWithinBounds(t *testing.T) {
-	var peers rpc.Peers
+	var peers rpc.PeerCache
 	for i := range 1000 {
 		info := fmt.Appendf(nil, `{"name":"n%d","version":"1"}`, i)
 		capabilities := fmt.Appendf(nil, `{"experimental":{"n%d":{}}}`, i)
@@ -33,7 +33,7 @@ func TestPeersAreRememberedWithinBounds(t *testing.T) {
 }
 
 func TestAPeerThatSaysTheSameIsDecodedOnce(t *testing.T) {
-	var peers rpc.Peers
+	var peers rpc.PeerCache
 	info, capabilities := []byte(`{"name":"a","version":"1"}`), []byte(`{"roots":{}}`)
 	first, err := peers.Decode(info, capabilities)
 	if err != nil {
@@ -52,7 +52,7 @@ func TestAPeerThatSaysTheSameIsDecodedOnce(t *testing.T) {
 }
 
 func TestPeersRefuseWhatIsMisread(t *testing.T) {
-	var peers rpc.Peers
+	var peers rpc.PeerCache
 	for _, test := range [][2]string{
 		{`{"name":1}`, `{}`}, {`{"name":"a","name":"b"}`, `{}`}, {`{}`, `{"roots":[]}`}, {`{}`, ``},
 	} {
@@ -66,7 +66,7 @@ func TestPeersRefuseWhatIsMisread(t *testing.T) {
 }
 
 func TestPeersAreDecodedConcurrently(t *testing.T) {
-	var peers rpc.Peers
+	var peers rpc.PeerCache
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {

@@ -8,8 +8,8 @@ import (
 
 // How often done is called by Poll: in intervals that double.
 const (
-	FirstPoll = 250 * time.Millisecond
-	lastPoll  = 5 * time.Second
+	MinPollInterval = 250 * time.Millisecond
+	lastPoll        = 5 * time.Second
 )
 
 // Poll calls done until it says yes, for so long. It may wait, for as long as its context
@@ -17,7 +17,7 @@ const (
 func Poll(ctx context.Context, patience time.Duration, done func(ctx context.Context) (bool, error)) (bool, error) {
 	waiting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for pause := FirstPoll; ; pause = min(2*pause, lastPoll) {
+	for pause := MinPollInterval; ; pause = min(2*pause, lastPoll) {
 		finished, err := done(waiting)
 		switch {
 		case ctx.Err() != nil:
@@ -42,19 +42,19 @@ func Poll(ctx context.Context, patience time.Duration, done func(ctx context.Con
 	}
 }
 
-// Voice says what belongs to no call, on the stream that is the session's own.
-type Voice interface {
-	// Announce sends a notification, once a is done: after the call, which need not wait
+// SessionNotifier says what belongs to no call, on the stream that is the session's own.
+type SessionNotifier interface {
+	// NotifyWhenDone sends a notification, once a is done: after the call, which need not wait
 	// for that. It reports false if nothing will come of it, because the session has
 	// ended, or too many announcements are awaited. Ctx is for its values.
-	Announce(ctx context.Context, a Announcement) bool
+	NotifyWhenDone(ctx context.Context, a DeferredNotification) bool
 }
 
-// Announcement is a notification that is sent when something is done.
-type Announcement struct {
+// DeferredNotification is a notification that is sent when something is done.
+type DeferredNotification struct {
 	Method string
 	Params []byte // a JSON object
 	// Done is called every so often until it says yes, or returns an error.
-	Done     func(ctx context.Context) (bool, error)
-	Patience time.Duration // how long Done is called
+	Done    func(ctx context.Context) (bool, error)
+	Timeout time.Duration // how long Done is called
 }

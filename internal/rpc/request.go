@@ -42,13 +42,13 @@ type Request struct {
 	// OnProgress, if set, asks the peer for progress. It runs in the goroutine that
 	// waits for the response, and always before that response is returned.
 	OnProgress func(Progress)
-	// OnNotice, if set, takes the notifications of a subscription that this request opens
+	// OnNotification, if set, takes the notifications of a subscription that this request opens
 	// (2026-07-28, basic/patterns/subscriptions). It runs in the goroutine that receives,
 	// must not block, and must not keep m.
-	OnNotice func(m *jsonrpc.Message)
-	// Asked, if set, is where to note that the peer asked for input before it answered
+	OnNotification func(m *jsonrpc.Message)
+	// InputRequested, if set, is where to note that the peer asked for input before it answered
 	// (2026-07-28, basic/patterns/mrtr): such a result must not be kept for others.
-	Asked *bool
+	InputRequested *bool
 }
 
 // Response is what a peer answered: a result, or what it reported instead.
@@ -74,8 +74,8 @@ type Wire interface {
 	// Over HTTP it returns when the server has finished answering, and everything that
 	// the server sent has been received; ending ctx then abandons the answer.
 	Send(ctx context.Context, out *Outgoing) error
-	// Agreed tells the wire which revision the peers have agreed on.
-	Agreed(r mcp.Revision)
+	// SetRevision tells the wire which revision the peers have agreed on.
+	SetRevision(r mcp.Revision)
 	// Close ends the connection and waits until nothing more is received.
 	Close() error
 }
@@ -84,8 +84,8 @@ type Wire interface {
 // stream of messages. It must not block on the peer.
 type Receiver interface {
 	Receive(m *jsonrpc.Message)
-	// Unusable is told of a message that is none; m has what could be read of it.
-	Unusable(m *jsonrpc.Message, err error)
+	// ReceiveInvalid is told of a message that is none; m has what could be read of it.
+	ReceiveInvalid(m *jsonrpc.Message, err error)
 	// Lost is told that nothing more will arrive, and why.
 	Lost(err error)
 }

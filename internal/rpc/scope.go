@@ -9,8 +9,8 @@ import (
 
 type contextKey struct{}
 
-// With returns a context that carries c. Handlers are given one by Engine.Serve.
-func With(ctx context.Context, c *Call) context.Context { return &scope{Context: ctx, call: c} }
+// NewContext returns a context that carries c. Handlers are given one by Engine.Serve.
+func NewContext(ctx context.Context, c *Call) context.Context { return &scope{Context: ctx, call: c} }
 
 // From returns the call that ctx carries, or nil.
 func From(ctx context.Context) *Call {

@@ -11,16 +11,16 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Sending is the middleware that requests of this side pass through before they are sent. A nil Sending
+// Chain is the middleware that requests of this side pass through before they are sent. A nil Chain
 // has none. It is safe for concurrent use.
-type Sending struct{ handle call.Handler }
+type Chain struct{ handle call.Handler }
 
-// NewSending returns a Sending with this middleware, the first outermost; nil for none.
-func NewSending(middleware ...call.Middleware) *Sending {
+// NewChain returns a Sending with this middleware, the first outermost; nil for none.
+func NewChain(middleware ...call.Middleware) *Chain {
 	if len(middleware) == 0 {
 		return nil
 	}
-	s := &Sending{handle: transmit}
+	s := &Chain{handle: transmit}
 	for i := len(middleware) - 1; i >= 0; i-- {
 		s.handle = middleware[i](s.handle)
 	}
@@ -40,7 +40,7 @@ type outgoingKey struct{}
 
 // Do passes req through the middleware to send and returns the result. The middleware sees a call in
 // revision r with its typed result. If the middleware returns another result, Do encodes that one.
-func (s *Sending) Do(ctx context.Context, r mcp.Revision, req *Request, send func(context.Context, *Request) (json.RawMessage, error)) (json.RawMessage, error) {
+func (s *Chain) Do(ctx context.Context, r mcp.Revision, req *Request, send func(context.Context, *Request) (json.RawMessage, error)) (json.RawMessage, error) {
 	if s == nil {
 		return send(ctx, req)
 	}

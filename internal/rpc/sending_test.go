@@ -31,7 +31,7 @@ func after(change func(result any) any) call.Middleware {
 }
 
 func TestMetaOfTheCallerWinsOverMetaOfMiddleware(t *testing.T) {
-	sending := rpc.NewSending(func(next call.Handler) call.Handler {
+	sending := rpc.NewChain(func(next call.Handler) call.Handler {
 		return func(ctx context.Context, c *call.Call) (any, error) {
 			for key, value := range map[string]string{"com.example/a": "middleware's", "com.example/b": "middleware's"} {
 				if err := c.SetMeta(key, value); err != nil {
@@ -70,7 +70,7 @@ func TestOutgoingMiddlewareReceivesTypedResults(t *testing.T) {
 		{"com.example/run", `{"ran":true}`, true, json.RawMessage{}},
 	} {
 		var got any
-		sending := rpc.NewSending(after(func(result any) any { got = result; return result }))
+		sending := rpc.NewChain(after(func(result any) any { got = result; return result }))
 		req := &rpc.Request{Method: tt.method, AnyResultType: tt.extension}
 		raw, err := sending.Do(t.Context(), mcp.V20260728, req, answering(tt.raw))
 		if err != nil || string(raw) != tt.raw {
@@ -83,7 +83,7 @@ func TestOutgoingMiddlewareReceivesTypedResults(t *testing.T) {
 }
 
 func TestAnInvalidResponseIsAnErrorForOutgoingMiddleware(t *testing.T) {
-	sending := rpc.NewSending(after(func(result any) any { return result }))
+	sending := rpc.NewChain(after(func(result any) any { return result }))
 	_, err := sending.Do(t.Context(), mcp.V20260728, &rpc.Request{Method: mcp.MethodListTools}, answering(`{"tools":"none"}`))
 	if !errors.Is(err, call.ErrInvalidResponse) {
 		t.Errorf("got %v", err)
@@ -92,15 +92,15 @@ func TestAnInvalidResponseIsAnErrorForOutgoingMiddleware(t *testing.T) {
 
 func TestAnotherResultOfOutgoingMiddlewareIsEncoded(t *testing.T) {
 	req := &rpc.Request{Method: mcp.MethodListTools}
-	sending := rpc.NewSending(after(func(any) any { return &mcp.ListToolsResult{Tools: []mcp.Tool{}} }))
+	sending := rpc.NewChain(after(func(any) any { return &mcp.ListToolsResult{Tools: []mcp.Tool{}} }))
 	if raw, err := sending.Do(t.Context(), mcp.V20251125, req, answering(`{"tools":[],"nextCursor":"x"}`)); err != nil || string(raw) != `{"tools":[]}` {
 		t.Errorf("%s, %v", raw, err)
 	}
-	sending = rpc.NewSending(after(func(any) any { return nil }))
+	sending = rpc.NewChain(after(func(any) any { return nil }))
 	if raw, err := sending.Do(t.Context(), mcp.V20251125, req, answering(`{"tools":[]}`)); err == nil {
 		t.Errorf("no result, but no error: %s", raw)
 	}
-	sending = rpc.NewSending(after(func(result any) any {
+	sending = rpc.NewChain(after(func(result any) any {
 		list := result.(*mcp.ListToolsResult)
 		list.Tools = append(list.Tools, mcp.Tool{Name: "added"})
 		return list

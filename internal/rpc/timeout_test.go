@@ -47,7 +47,7 @@ func took(t *testing.T, start time.Time, d time.Duration) {
 func TestARequestEndsAtItsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
-		o := &rpc.Outbound{Wire: w, CancelNotice: true}
+		o := &rpc.Outbound{Wire: w, NotifyCancelled: true}
 		start := time.Now()
 		got := do(t.Context(), o, &rpc.Request{Method: "tools/call", Timeout: time.Second, MaxTimeout: time.Hour})
 		id := (<-w.sent).ID
@@ -90,7 +90,7 @@ func TestARequestWithoutTimeoutsWaits(t *testing.T) {
 func TestProgressSetsTheClockBackUpToTheMaximum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
-		o := &rpc.Outbound{Wire: w, CancelNotice: true}
+		o := &rpc.Outbound{Wire: w, NotifyCancelled: true}
 		start := time.Now()
 		reports := 0
 		got := do(t.Context(), o, &rpc.Request{
@@ -224,7 +224,7 @@ func TestAbandoningARequestIsToldOnce(t *testing.T) {
 	for _, onProgress := range []func(rpc.Progress){nil, func(rpc.Progress) {}} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWire(t)
-			o := &rpc.Outbound{Wire: w, CancelNotice: true}
+			o := &rpc.Outbound{Wire: w, NotifyCancelled: true}
 			ctx, cancel := context.WithCancelCause(t.Context())
 			got := do(ctx, o, &rpc.Request{Method: "a", Timeout: time.Minute, OnProgress: onProgress})
 			id := (<-w.sent).ID
@@ -263,7 +263,7 @@ func TestWhatMustNotBeCancelledIsNot(t *testing.T) {
 					}
 					return test.err
 				}
-				o := &rpc.Outbound{Wire: w, CancelNotice: test.notice}
+				o := &rpc.Outbound{Wire: w, NotifyCancelled: test.notice}
 				for i, onProgress := range []func(rpc.Progress){nil, func(rpc.Progress) {}} {
 					ctx, cancel := context.WithCancel(t.Context())
 					got := do(ctx, o, &rpc.Request{Method: "a", Uncancellable: test.uncancellable, OnProgress: onProgress})
@@ -283,7 +283,7 @@ func TestWhatMustNotBeCancelledIsNot(t *testing.T) {
 
 func TestARequestWhoseContextHasEndedIsNotSent(t *testing.T) {
 	w := newWire(t)
-	o := &rpc.Outbound{Wire: w, CancelNotice: true}
+	o := &rpc.Outbound{Wire: w, NotifyCancelled: true}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("too late")
 	cancel(why)
@@ -303,7 +303,7 @@ func TestAPeerThatDoesNotReadKeepsTheCallerForASecondAtMost(t *testing.T) {
 			}
 			return nil
 		}
-		o := &rpc.Outbound{Wire: w, CancelNotice: true}
+		o := &rpc.Outbound{Wire: w, NotifyCancelled: true}
 		start := time.Now()
 		if _, err := o.Do(t.Context(), &rpc.Request{Method: "a", Timeout: time.Second}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
@@ -351,11 +351,11 @@ func TestAnOpenQuestionStopsTheClockButNotTheMaximum(t *testing.T) {
 				got <- err
 			}()
 			<-w.sent
-			first, second := o.Hold(), o.Hold() // two questions
+			first, second := o.PauseTimeouts(), o.PauseTimeouts() // two questions
 			time.Sleep(test.held / 2)
-			first.Release()
+			first.Resume()
 			time.Sleep(test.held / 2)
-			second.Release()
+			second.Resume()
 			if err := <-got; !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v", err)
 			}
@@ -384,10 +384,10 @@ func TestAnOpenQuestionStopsTheClocksOfLaterRequests(t *testing.T) {
 			<-w.sent
 			return took
 		}
-		hold := o.Hold()
+		hold := o.PauseTimeouts()
 		during := begin()
 		time.Sleep(time.Minute)
-		idle := hold.Narrow()
+		idle := hold.Freeze()
 		after := begin()
 		if took := <-after; took != time.Minute+time.Second {
 			t.Errorf("what was begun after it ended after %v", took)
@@ -399,8 +399,8 @@ func TestAnOpenQuestionStopsTheClocksOfLaterRequests(t *testing.T) {
 		default:
 		}
 		released := time.Since(start)
-		hold.Release()
-		hold.Release()
+		hold.Resume()
+		hold.Resume()
 		if took := <-during; took != released+time.Second {
 			t.Errorf("what was begun during it ended after %v", took)
 		}
@@ -411,15 +411,15 @@ func TestAHoldIsIdleWhenWhatItHoldsHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
 		o := &rpc.Outbound{Wire: w}
-		none := o.Hold()
-		<-none.Narrow()
-		none.Release()
+		none := o.PauseTimeouts()
+		<-none.Freeze()
+		none.Resume()
 		ctx, cancel := context.WithCancel(t.Context())
 		go o.Do(ctx, &rpc.Request{Method: "a", Timeout: time.Second})
 		<-w.sent
-		hold := o.Hold()
-		defer hold.Release()
-		idle := hold.Narrow()
+		hold := o.PauseTimeouts()
+		defer hold.Resume()
+		idle := hold.Freeze()
 		time.Sleep(time.Minute)
 		cancel()
 		<-idle
@@ -440,10 +440,10 @@ func TestAClockThatStartsDuringAHoldIsHeld(t *testing.T) {
 			took <- time.Since(start)
 		}()
 		<-w.sent
-		hold := o.Hold()
+		hold := o.PauseTimeouts()
 		close(started)
 		time.Sleep(10 * time.Minute)
-		hold.Release()
+		hold.Resume()
 		if got := <-took; got != 10*time.Minute+time.Second {
 			t.Errorf("it took %v", got)
 		}

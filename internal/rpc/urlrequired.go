@@ -104,11 +104,11 @@ func (e *URLRequiredError) elicitations(r mcp.Revision) []mcp.ElicitParams {
 }
 
 // Questions are the questions that the error stands for, for a client of revision r.
-func (e *URLRequiredError) Questions(r mcp.Revision) []Question {
-	var all []Question
+func (e *URLRequiredError) Questions(r mcp.Revision) []InputRequest {
+	var all []InputRequest
 	for _, params := range e.elicitations(r) {
 		raw, _ := json.Marshal(params) // texts only
-		all = append(all, Question{Method: mcp.MethodElicit, Params: raw})
+		all = append(all, InputRequest{Method: mcp.MethodElicit, Params: raw})
 	}
 	return all
 }
@@ -134,7 +134,7 @@ func (e *URLRequiredError) wire(ctx context.Context, c *Call) *jsonrpc.Error {
 
 // announce has the client told when its user is done.
 func (e *URLRequiredError) announce(ctx context.Context, c *Call, elicitations []mcp.ElicitParams) {
-	if c.Voice == nil {
+	if c.SessionNotifier == nil {
 		return
 	}
 	for i, u := range e.URLs {
@@ -146,8 +146,8 @@ func (e *URLRequiredError) announce(ctx context.Context, c *Call, elicitations [
 			within = usualVisit
 		}
 		params, _ := json.Marshal(mcp.ElicitationCompleteParams{ElicitationID: elicitations[i].ElicitationID}) // texts only
-		c.Voice.Announce(ctx, Announcement{
-			Method: mcp.NotificationElicitationComplete, Params: params, Done: u.Done, Patience: min(within, maxVisit),
+		c.SessionNotifier.NotifyWhenDone(ctx, DeferredNotification{
+			Method: mcp.NotificationElicitationComplete, Params: params, Done: u.Done, Timeout: min(within, maxVisit),
 		})
 	}
 }

@@ -16,9 +16,9 @@ type recorder struct {
 	lines chan string
 }
 
-func (o recorder) Receive(m *jsonrpc.Message)       { o.lines <- fmt.Sprint(m.Method, m.ID) }
-func (o recorder) Unusable(*jsonrpc.Message, error) { o.lines <- "unusable" }
-func (o recorder) Lost(error)                       { close(o.lines) }
+func (o recorder) Receive(m *jsonrpc.Message)             { o.lines <- fmt.Sprint(m.Method, m.ID) }
+func (o recorder) ReceiveInvalid(*jsonrpc.Message, error) { o.lines <- "unusable" }
+func (o recorder) Lost(error)                             { close(o.lines) }
 
 // J7, J8: the client accepts batches in the one revision that has them.
 func TestJ7ClientAcceptsBatchesOf20250326Only(t *testing.T) {
@@ -27,7 +27,7 @@ func TestJ7ClientAcceptsBatchesOf20250326Only(t *testing.T) {
 			near, far := transport.Pipe()
 			received := recorder{make(chan string, 16)}
 			c := streamwire.NewClient(near, received, jsonrpc.Limits{})
-			c.Agreed(r)
+			c.SetRevision(r)
 			for _, message := range []string{
 				`[{"jsonrpc":"2.0","method":"a"},7,{"jsonrpc":"2.0","id":3,"result":{}}]`, `[]`, `{"jsonrpc":"2.0","method":"last"}`,
 			} {

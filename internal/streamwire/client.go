@@ -55,8 +55,8 @@ func (c *Client) Send(ctx context.Context, out *rpc.Outgoing) error {
 	return err
 }
 
-// Agreed implements rpc.Wire.
-func (c *Client) Agreed(r mcp.Revision) { c.batches.Store(revision.Batches.In(r)) }
+// SetRevision implements rpc.Wire.
+func (c *Client) SetRevision(r mcp.Revision) { c.batches.Store(revision.Batches.In(r)) }
 
 // Close implements rpc.Wire.
 func (c *Client) Close() error {
@@ -79,7 +79,7 @@ func (c *Client) read() {
 			continue
 		}
 		if err = m.Parse(data, c.limits); err != nil {
-			c.to.Unusable(&m, err)
+			c.to.ReceiveInvalid(&m, err)
 			continue
 		}
 		c.to.Receive(&m)
@@ -92,12 +92,12 @@ func (c *Client) batch(data []byte) {
 	var m jsonrpc.Message
 	parts, err := jsonrpc.SplitBatch(data, c.limits)
 	if err != nil {
-		c.to.Unusable(&m, err)
+		c.to.ReceiveInvalid(&m, err)
 		return
 	}
 	for _, part := range parts {
 		if err = m.Parse(part, c.limits); err != nil {
-			c.to.Unusable(&m, err)
+			c.to.ReceiveInvalid(&m, err)
 		} else {
 			c.to.Receive(&m)
 		}

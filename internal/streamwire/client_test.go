@@ -31,7 +31,7 @@ func (r *receiver) Receive(m *jsonrpc.Message) {
 	r.messages = append(r.messages, fmt.Sprintf("%s%s %s", m.Method, m.ID, m.Raw))
 }
 
-func (r *receiver) Unusable(m *jsonrpc.Message, err error) {
+func (r *receiver) ReceiveInvalid(m *jsonrpc.Message, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unusable = append(r.unusable, fmt.Sprintf("%v %s: %v", m.Kind == jsonrpc.Response, m.ID, err))

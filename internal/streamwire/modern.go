@@ -20,7 +20,7 @@ func (c *connection) requestModern(ctx context.Context, m *jsonrpc.Message, clas
 // subscriptions may have, since some requests will be rejected, or are cancelled and
 // about to end.
 func (c *connection) modernSlots(method string) chan struct{} {
-	if !rpc.Stays(method) {
+	if !rpc.IsLongLived(method) {
 		return c.slots
 	}
 	if c.subscriptionSlots == nil {

@@ -54,7 +54,7 @@ func newServer(tools handlers) *streamwire.Server {
 			return modern.Discover(mcp.ServerCapabilities{}, "", mcp.CacheHints{TTLMs: new(int64), CacheScope: mcp.CacheScopePrivate}), nil
 		},
 	}, logger)
-	peers := new(rpc.Peers)
+	peers := new(rpc.PeerCache)
 	return &streamwire.Server{
 		Modern: &modern.Server{Engine: engine, Peers: peers},
 		Legacy: &legacy.Server{

@@ -15,7 +15,7 @@ import (
 
 // asking is a tool that requests the roots of the client.
 func asking(ctx context.Context, c *rpc.Call) (any, error) {
-	answers, err := c.Ask(ctx, rpc.Question{Method: mcp.MethodListRoots})
+	answers, err := c.RequestInput(ctx, rpc.InputRequest{Method: mcp.MethodListRoots})
 	if err != nil {
 		return nil, err
 	}
