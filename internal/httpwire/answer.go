@@ -11,15 +11,15 @@ import (
 	"github.com/parley-mcp/parley/internal/rpc"
 )
 
-// answerStream is the response to a request of a session. Once it is an event stream
-// it is one of the session's streams too, and outlives the connection. Before, and if
-// the answer is plain JSON, nothing is held.
+// answerStream is the response to a request of a session. When it becomes an event stream,
+// it also becomes a stream of the session, which is logged and outlives its connection. A
+// JSON response is not logged. An answerStream is safe for concurrent use.
 type answerStream struct {
 	server *Server
 	live   *legacy.StoredSession
 	r      *http.Request
 	conn   *eventStream
-	stream atomic.Pointer[sessionStream] // nil until there is one
+	stream atomic.Pointer[sessionStream] // nil until ensureStream makes it
 }
 
 var (
@@ -33,9 +33,9 @@ func (a *answerStream) begin(s *Server, live *legacy.StoredSession, r *http.Requ
 	conn.answer = a
 }
 
-// held makes the response one of the session's streams, unless it is already. It
-// returns nil if there is none: the revision has no such thing, or the client has gone
-// away before it could hear of the stream.
+// ensureStream makes the response a stream of the session on the first call, and returns
+// it. It returns nil if the revision has no resumable streams, or if the client
+// disconnected before it could receive the id of the stream.
 func (a *answerStream) ensureStream() *sessionStream {
 	if s := a.stream.Load(); s != nil {
 		return s
@@ -44,14 +44,14 @@ func (a *answerStream) ensureStream() *sessionStream {
 		return nil
 	}
 	s := a.server.Streams.add(groupOf(a.live.Key()), kindPost, nil, a.conn)
-	if !a.stream.CompareAndSwap(nil, s) { // somebody else was faster
+	if !a.stream.CompareAndSwap(nil, s) { // another goroutine was first
 		s.end()
 		return a.stream.Load()
 	}
 	return s
 }
 
-// opening appends what an event stream begins with. It is called with mu of conn held.
+// opening appends the first event of the stream. The caller holds mu of conn.
 func (a *answerStream) opening(dst []byte) []byte {
 	if !revision.StreamPolling.In(a.live.Revision) {
 		return dst
@@ -62,7 +62,7 @@ func (a *answerStream) opening(dst []byte) []byte {
 	return dst
 }
 
-// Write implements call.Stream.
+// Write implements rpc.Stream.
 func (a *answerStream) Write(ctx context.Context, msg []byte) error {
 	if s := a.ensureStream(); s != nil {
 		return s.send(ctx, msg, entryMessage)
@@ -70,8 +70,8 @@ func (a *answerStream) Write(ctx context.Context, msg []byte) error {
 	return a.conn.Write(ctx, msg)
 }
 
-// Broken returns why nothing reaches the client, or nil. A client that is away may
-// come back for what is held.
+// Broken returns the error that broke the connection, or nil. It returns nil for a stream
+// of the session, because the client can resume that.
 func (a *answerStream) Broken() error {
 	if a.stream.Load() != nil {
 		return nil
@@ -79,25 +79,25 @@ func (a *answerStream) Broken() error {
 	return a.conn.Broken()
 }
 
-// CloseStream implements call.StreamCloser.
+// CloseStream implements rpc.StreamCloser.
 func (a *answerStream) CloseStream(ctx context.Context, retry time.Duration) error {
 	if !revision.StreamPolling.In(a.live.Revision) {
 		return rpc.ErrUnsupported
 	}
 	s := a.ensureStream()
-	if s == nil { // the client is away, and will not come back
+	if s == nil { // the client has disconnected and cannot resume
 		return nil
 	}
 	return s.closeConnection(ctx, min(max(retry, 0), maxRetryHint))
 }
 
 const (
-	retryHint    = time.Second     // for a client that loses its connection
-	maxRetryHint = 2 * time.Minute // some time before what is held expires
+	retryHint    = time.Second     // reconnection delay that the server sends
+	maxRetryHint = 2 * time.Minute // limit of the reconnection delay, well below logTTL
 )
 
-// respond sends the response: as JSON, unless messages came before it or the client
-// wants an event stream.
+// respond sends the response as JSON, or as an event if the event stream has begun or the
+// client accepts only an event stream.
 func (a *answerStream) respond(out []byte) {
 	if a.server.asJSON(a.r, a.conn) {
 		if a.conn.ctx.Err() == nil {
@@ -106,13 +106,13 @@ func (a *answerStream) respond(out []byte) {
 		return
 	}
 	if s := a.ensureStream(); s != nil {
-		_ = s.send(context.Background(), out, entryFinal) // the reader is waited for while it reads at all
+		_ = s.send(context.Background(), out, entryFinal) // waits for a slow reader
 		return
 	}
 	_ = a.conn.Write(a.conn.ctx, out)
 }
 
-// end says that nothing more is sent on the stream, if there is one.
+// end ends the stream of the session, if there is one.
 func (a *answerStream) end() {
 	if s := a.stream.Load(); s != nil {
 		s.end()

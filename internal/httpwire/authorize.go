@@ -17,9 +17,9 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// authenticate verifies the token of a request, of every kind and before its body is
-// read, and returns the request with what is known of it. If it may not go on, it has
-// answered.
+// authenticate verifies the token of a request before its body is read. It returns the
+// request with the auth.Info in its context. If the token is missing or invalid, or the
+// request is for metadata, authenticate answers it and reports false.
 func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
 	if isMetadata(r) { // public: clients without a token need it
 		s.Auth.ServeMetadata(w, r)
@@ -39,9 +39,9 @@ func isMetadata(r *http.Request) bool {
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// deny answers a request that may not be served.
+// rejectUnauthorized rejects a request that its token does not allow.
 func (s *Server) rejectUnauthorized(w http.ResponseWriter, r *http.Request, request jsonrpc.ID, no *auth.Rejection) {
-	level := slog.LevelDebug // clients come without a token to be told where to get one
+	level := slog.LevelDebug // clients send a first request without a token to get the challenge
 	if no.Err != nil {
 		level = slog.LevelError
 	}
@@ -89,7 +89,7 @@ func descriptionOf(r *http.Request, m *jsonrpc.Message) *call.Call {
 	return call.New(call.Description{Method: m.Method, ID: m.ID, Params: &m.Params, Principal: auth.FromContext(r.Context()).Principal})
 }
 
-// challenge sets the challenge for the scopes that the call of r lacks, and returns the status of the
+// challenge sets the challenge for the scopes that the token of r does not grant, and returns the status of the
 // response. Nothing of the response has been sent.
 func (s *Server) challenge(w http.ResponseWriter, r *http.Request) int {
 	rejection := s.Auth.Challenge(w.Header(), r, auth.FromContext(r.Context()), challenge.MissingScopes(r.Context()))
@@ -97,8 +97,8 @@ func (s *Server) challenge(w http.ResponseWriter, r *http.Request) int {
 	return rejection.Status
 }
 
-// unchallenged returns a context in which what handlers find lacking stays out of the
-// response's status: other calls of the same batch have been served.
+// withoutChallenge returns a context for the calls of a batch, in which missing scopes do
+// not change the status of the response: other calls of the batch have been served.
 func (s *Server) withoutChallenge(ctx context.Context) context.Context {
 	if info := auth.FromContext(ctx); info != nil {
 		return auth.NewContext(ctx, info)
@@ -106,7 +106,7 @@ func (s *Server) withoutChallenge(ctx context.Context) context.Context {
 	return ctx
 }
 
-// onBehalf returns ctx with what is known of the token that r came with.
+// withToken returns ctx with the auth.Info of r.
 func (s *Server) withToken(ctx context.Context, r *http.Request) context.Context {
 	if s.Auth == nil {
 		return ctx
@@ -114,6 +114,7 @@ func (s *Server) withToken(ctx context.Context, r *http.Request) context.Context
 	return auth.NewContext(ctx, auth.FromContext(r.Context()))
 }
 
+// principalOf returns the principal of a request.
 func (s *Server) principalOf(r *http.Request) principal.Principal {
 	if s.Auth == nil {
 		return principal.Anonymous
@@ -121,13 +122,11 @@ func (s *Server) principalOf(r *http.Request) principal.Principal {
 	return auth.FromContext(r.Context()).Principal
 }
 
-// maxUnexpiring is how long a stream may stay open whose token does not say when it
-// expires.
+// maxUnexpiring is the lifetime of streams whose token has no expiry.
 const maxUnexpiring = time.Hour
 
-// expiry ends a stream that stays open when the token expires that it was opened with.
-// The response to a call is no such stream: what was begun with a valid token is
-// answered. The nil expiry never comes.
+// expiry is the time at which a long-lived stream must end because its token expires. It
+// does not apply to responses to calls. A nil expiry never expires.
 type expiry struct {
 	timer *time.Timer
 
@@ -135,6 +134,7 @@ type expiry struct {
 	at time.Time
 }
 
+// expiryOf returns the expiry of the token of r. The caller must call stop.
 func (s *Server) expiryOf(r *http.Request) *expiry {
 	if s.Auth == nil {
 		return nil
@@ -150,6 +150,7 @@ func expiryAt(r *http.Request) time.Time {
 	return time.Now().Add(maxUnexpiring)
 }
 
+// expired returns a channel that receives a value at the expiry.
 func (e *expiry) expired() <-chan time.Time {
 	if e == nil {
 		return nil
@@ -157,8 +158,8 @@ func (e *expiry) expired() <-chan time.Time {
 	return e.timer.C
 }
 
-// extend puts the end off to that of the token that another request of the same
-// principal has come with, if that is later.
+// extend moves the expiry to that of the token of r, if that is later. r must have the
+// principal of the stream.
 func (e *expiry) extend(r *http.Request) {
 	if e == nil {
 		return

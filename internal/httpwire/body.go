@@ -6,18 +6,19 @@ import (
 	"io"
 )
 
-// errTooLarge reports a body that exceeds its limit.
-var errTooLarge = errors.New("too large")
+// errTooLarge means that a body exceeds its limit.
+var errTooLarge = errors.New("body too large")
 
-// firstRead is how much memory a peer gets on its mere word that so much will come.
+// maxInitialRead is the limit of memory that is allocated for a body before any of it
+// arrives.
 const maxInitialRead = 64 << 10
 
-// readBody reads a whole body of at most limit bytes, into memory of its own. Length
-// is how long it says it is, negative if it does not say. Memory grows with what
-// has arrived.
+// readBody reads a whole body of at most limit bytes into a new buffer. length is the
+// declared length, or negative if that is unknown. The buffer grows with the bytes that
+// arrive. The error is errTooLarge, io.ErrUnexpectedEOF or that of r.
 func readBody(r io.Reader, length, limit int64) ([]byte, error) {
 	if length > limit {
-		return nil, fmt.Errorf("%w: %d bytes, and at most %d are read", errTooLarge, length, limit)
+		return nil, fmt.Errorf("%w: %d bytes, the limit is %d", errTooLarge, length, limit)
 	}
 	size := length
 	if size < 0 {
@@ -33,14 +34,14 @@ func readBody(r io.Reader, length, limit int64) ([]byte, error) {
 			if length >= 0 {
 				grown = min(grown, length)
 			}
-			grown = min(grown, limit+1) // one more byte shows that there is more
+			grown = min(grown, limit+1) // one byte more detects a body above the limit
 			body = append(make([]byte, 0, max(grown, int64(len(body))+1)), body...)
 		}
 		n, err := r.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
 		switch {
 		case int64(len(body)) > limit:
-			return nil, fmt.Errorf("%w: more than %d bytes", errTooLarge, limit)
+			return nil, fmt.Errorf("%w: the limit is %d bytes", errTooLarge, limit)
 		case int64(len(body)) == length:
 			return body, nil
 		case err == io.EOF && length < 0:

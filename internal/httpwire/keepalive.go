@@ -8,38 +8,39 @@ import (
 	"github.com/parley-mcp/parley/call"
 )
 
-// beats watches over an event stream that its server keeps alive with comments, as
-// servers are encouraged to (2026-07-28, basic/transports/streamable-http). Nobody says
-// how often, or whether at all: so only a server that has shown its beat, by comments in
-// a row, is missed when it stops. A connection that is half open is found out in that
-// way; nothing else would tell, for as long as there is nothing to send on it.
+// silenceMonitor closes an event stream whose keep-alive comments stop. It detects
+// half-open connections on which nothing is sent. Servers should send comments, but the
+// specification gives no interval (2026-07-28, basic/transports/streamable-http).
+// Therefore the monitor learns the interval from successive comments, and ignores streams
+// without them. A nil silenceMonitor does nothing. It is safe for concurrent use.
 type silenceMonitor struct {
 	body io.Closer
 
 	mu      sync.Mutex
-	last    time.Time     // when a comment or an event came
-	arrived time.Time     // when anything did; noted only once the beat is known
-	longest time.Duration // between two comments with nothing else between them
-	row     int           // comments in a row
-	seen    int           // gaps that longest is of
-	timer   *time.Timer   // nil until the beat is known
-	silent  time.Duration // after which the stream was given up; 0 while it is not
+	last    time.Time     // when the last comment or event arrived
+	arrived time.Time     // when the last bytes arrived, once the interval is known
+	longest time.Duration // longest interval between successive comments
+	row     int           // successive comments since the last event
+	seen    int           // number of intervals that longest covers
+	timer   *time.Timer   // nil until the interval is known
+	silent  time.Duration // how long the stream was silent when miss closed it; 0 if it did not
 	over    bool
 }
 
 const (
-	// beatsKnown is after how many gaps the beat is known.
+	// minGaps is the number of gaps between comments from which the interval is known.
 	minGaps = 2
-	// leastBeat is the shortest gap that counts. Comments that come at once are no beat:
-	// some servers fill buffers with them.
+	// minGap is the shortest gap that counts. Some servers send several comments at once to
+	// fill buffers.
 	minGap = time.Second
-	// beatsMissed is how many beats may be missed, and leastSilence the silence that any
-	// stream may keep.
+	// missedComments is the number of intervals without a comment after which the monitor
+	// closes the stream.
 	missedComments = 3
-	minSilence     = 5 * time.Second
+	// minSilence is the shortest silence after which the monitor closes a stream.
+	minSilence = 5 * time.Second
 )
 
-// comment notes a comment.
+// comment records a comment.
 func (m *silenceMonitor) comment() {
 	if m == nil {
 		return
@@ -55,7 +56,7 @@ func (m *silenceMonitor) comment() {
 	m.heard(now)
 }
 
-// event notes anything else.
+// event records an event.
 func (m *silenceMonitor) event() {
 	if m == nil {
 		return
@@ -66,7 +67,7 @@ func (m *silenceMonitor) event() {
 	m.heard(time.Now())
 }
 
-// bytes notes that something has arrived, of an event perhaps that takes long to.
+// bytes records that bytes have arrived, which may be part of a slow event.
 func (m *silenceMonitor) bytes() {
 	if m == nil {
 		return
@@ -78,7 +79,7 @@ func (m *silenceMonitor) bytes() {
 	}
 }
 
-// heard is called with mu held.
+// heard records a comment or an event. The caller holds mu.
 func (m *silenceMonitor) heard(now time.Time) {
 	m.last = now
 	if m.seen >= minGaps {
@@ -86,20 +87,21 @@ func (m *silenceMonitor) heard(now time.Time) {
 	}
 }
 
-// await begins to wait for the next sign of life. It is called with mu held.
+// await restarts the timer. The caller holds mu.
 func (m *silenceMonitor) await(now time.Time) {
 	if m.over {
 		return
 	}
 	m.arrived = now
-	patience := max(missedComments*m.longest, minSilence)
+	timeout := max(missedComments*m.longest, minSilence)
 	if m.timer == nil {
-		m.timer = time.AfterFunc(patience, m.miss)
+		m.timer = time.AfterFunc(timeout, m.miss)
 	} else if m.timer.Stop() {
-		m.timer.Reset(patience)
+		m.timer.Reset(timeout)
 	}
 }
 
+// miss closes the stream.
 func (m *silenceMonitor) miss() {
 	m.mu.Lock()
 	over := m.over
@@ -112,8 +114,8 @@ func (m *silenceMonitor) miss() {
 	}
 }
 
-// end ends the watch. It returns the error that the stream has ended with, which is
-// that it fell silent if it was given up for that.
+// end stops the monitor. It returns a *call.SilentError if the monitor has closed the
+// stream, and otherwise err.
 func (m *silenceMonitor) end(err error) error {
 	if m == nil {
 		return err

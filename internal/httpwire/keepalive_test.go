@@ -11,14 +11,14 @@ import (
 	"github.com/parley-mcp/parley/call"
 )
 
-// scripted is what comes on a stream, and how long after what came before.
+// scripted is text that arrives on a stream after a delay.
 type scripted struct {
 	after time.Duration
 	text  string
 }
 
-// silentAfter plays a script on a stream that then stays open for an hour, and returns when
-// the stream was given up, counted from its last word.
+// silentAfter sends a script on a stream that remains open for an hour afterwards. It returns
+// the time between the last text and the end of the stream for its reader.
 func silentAfter(t *testing.T, all ...scripted) (after time.Duration, err error) {
 	t.Helper()
 	r, w := io.Pipe()
@@ -47,12 +47,12 @@ func silentAfter(t *testing.T, all ...scripted) (after time.Duration, err error)
 	}
 }
 
-const interval, data = ": beat\n\n", "data: {}\n\n"
+const comment, data = ": keep-alive\n\n", "data: {}\n\n"
 
-// I6: what has beaten and stops is dead.
-func TestAStreamWhoseBeatStopsIsLost(t *testing.T) {
+// I6: a stream is lost when its keep-alive comments stop.
+func TestStreamIsLostWhenKeepAliveStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		after, err := silentAfter(t, scripted{0, interval}, scripted{15 * time.Second, interval}, scripted{15 * time.Second, interval})
+		after, err := silentAfter(t, scripted{0, comment}, scripted{15 * time.Second, comment}, scripted{15 * time.Second, comment})
 		var silent *call.SilentError
 		if !errors.As(err, &silent) || !errors.Is(err, call.ErrConnectionLost) || silent.For != 45*time.Second || after != 45*time.Second {
 			t.Errorf("after %v: %v", after, err)
@@ -60,15 +60,15 @@ func TestAStreamWhoseBeatStopsIsLost(t *testing.T) {
 	})
 }
 
-func TestAStreamOfNoKnownBeatMayBeSilent(t *testing.T) {
+func TestStreamWithoutKeepAliveMayBeSilent(t *testing.T) {
 	for name, all := range map[string][]scripted{
 		"nothing":                   nil,
 		"data":                      {{time.Second, data}, {time.Second, data}, {time.Second, data}, {time.Second, data}},
-		"a greeting":                {{0, interval}},
-		"two beats":                 {{0, interval}, {15 * time.Second, interval}},
-		"padding":                   {{0, interval + interval + interval + interval}},
-		"comments that precede":     {{time.Second, interval + data}, {time.Second, interval + data}, {time.Second, interval + data}, {time.Second, interval + data}},
-		"padding, then a long wait": {{0, interval + interval + interval}, {time.Minute, interval}},
+		"one comment":               {{0, comment}},
+		"two comments":              {{0, comment}, {15 * time.Second, comment}},
+		"padding":                   {{0, comment + comment + comment + comment}},
+		"comments before events":    {{time.Second, comment + data}, {time.Second, comment + data}, {time.Second, comment + data}, {time.Second, comment + data}},
+		"padding, then a long wait": {{0, comment + comment + comment}, {time.Minute, comment}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			if after, err := silentAfter(t, all...); err != io.EOF || after != time.Hour {
@@ -78,11 +78,11 @@ func TestAStreamOfNoKnownBeatMayBeSilent(t *testing.T) {
 	}
 }
 
-// The longest gap counts, and what comes between beats is as good as one.
-func TestABeatMayVary(t *testing.T) {
+// The longest gap counts. An event is as good as a comment.
+func TestKeepAliveIntervalMayVary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		after, err := silentAfter(t, scripted{0, interval}, scripted{2 * time.Second, interval}, scripted{10 * time.Second, interval},
-			scripted{25 * time.Second, data}, scripted{29 * time.Second, interval})
+		after, err := silentAfter(t, scripted{0, comment}, scripted{2 * time.Second, comment}, scripted{10 * time.Second, comment},
+			scripted{25 * time.Second, data}, scripted{29 * time.Second, comment})
 		var silent *call.SilentError
 		if !errors.As(err, &silent) || after != 30*time.Second {
 			t.Errorf("after %v: %v", after, err)
@@ -90,11 +90,11 @@ func TestABeatMayVary(t *testing.T) {
 	})
 }
 
-// An event that takes long to arrive is no silence.
-func TestALargeEventOnASlowNetworkIsALifeSign(t *testing.T) {
+// An event that arrives slowly keeps the stream open.
+func TestSlowEventKeepsStreamOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		part := scripted{4 * time.Second, strings.Repeat("x", 10)}
-		after, err := silentAfter(t, scripted{0, interval}, scripted{time.Second, interval}, scripted{time.Second, interval},
+		after, err := silentAfter(t, scripted{0, comment}, scripted{time.Second, comment}, scripted{time.Second, comment},
 			scripted{time.Second, "data: "}, part, part, part, scripted{time.Second, "\n"}, scripted{4 * time.Second, "\n"})
 		var silent *call.SilentError
 		if !errors.As(err, &silent) || silent.For != minSilence || after != minSilence {

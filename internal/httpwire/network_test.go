@@ -180,17 +180,17 @@ func noStream(w http.ResponseWriter, r *http.Request) bool {
 type caller struct {
 	*Client
 	call  func(context.Context, *rpc.Request) (json.RawMessage, error)
-	heard *overheard
+	heard *received
 }
 
 // overheard is what a client received beside responses.
-type overheard struct {
+type received struct {
 	rpc.Receiver
 	mu   sync.Mutex
 	list []string
 }
 
-func (o *overheard) Receive(m *jsonrpc.Message) {
+func (o *received) Receive(m *jsonrpc.Message) {
 	o.mu.Lock()
 	if m.Kind != jsonrpc.Response {
 		o.list = append(o.list, m.Method)
@@ -199,7 +199,7 @@ func (o *overheard) Receive(m *jsonrpc.Message) {
 	o.Receiver.Receive(m)
 }
 
-func (o *overheard) all() []string {
+func (o *received) all() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return append([]string(nil), o.list...)
@@ -212,7 +212,7 @@ func newModern(t *testing.T, o Options) *caller {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &caller{call: era.Call, heard: &overheard{Receiver: era}}
+	c := &caller{call: era.Call, heard: &received{Receiver: era}}
 	c.Client = NewClient(o, true, c.heard)
 	era.Wire = c.Client
 	t.Cleanup(func() { c.Close() })
@@ -231,7 +231,7 @@ func newLegacy(t *testing.T, o Options) *caller {
 
 func dialLegacy(t *testing.T, o Options) (*caller, error) {
 	era := legacy.NewClient(nil, o.Logger)
-	c := &caller{call: era.Call, heard: &overheard{Receiver: era}}
+	c := &caller{call: era.Call, heard: &received{Receiver: era}}
 	c.Client = NewClient(o, false, c.heard)
 	era.Wire = c.Client
 	t.Cleanup(func() {
