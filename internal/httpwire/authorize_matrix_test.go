@@ -23,18 +23,17 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// The matrix of authorization: each rule on each request of each revision, as the
-// method table and the bindings have them. A method or binding that is new is in it by
-// being new.
+// The authorization matrix tests each rule on each request of each revision. The requests
+// come from the method table and the bindings, so the matrix includes new methods.
 
 const protectedURI = "https://mcp.example.com/mcp"
 
-// protected is a server that knows a handful of tokens by heart.
+// protected is a server whose verifier accepts a fixed set of tokens.
 type protected struct {
 	*server.Server
 	url      string
-	verified atomic.Int32 // tokens
-	ran      atomic.Int32 // handlers
+	verified atomic.Int32 // number of verified tokens
+	ran      atomic.Int32 // number of handlers that ran
 }
 
 var everyScope = []string{"mcp", "call", "tool:echo", "prompt:greet", "resource:a", "template:t", "levels"}
@@ -52,7 +51,7 @@ func newProtected(t *testing.T) *protected {
 		"ada": person("ada", everyScope...), "bob": person("bob", everyScope...),
 		"weak": person("ada"), "basic": person("ada", "mcp"),
 		"expired": person("ada", everyScope...), "foreign": person("ada", everyScope...), "aimless": person("ada", everyScope...),
-		"bound": person("ada", everyScope...), "nobody": {Audience: []string{protectedURI}},
+		"bound": person("ada", everyScope...), "nameless": {Audience: []string{protectedURI}},
 	}
 	tokens["expired"].Expiry = time.Now().Add(-time.Minute)
 	tokens["foreign"].Audience = []string{"https://other.example.com/mcp", protectedURI + "/x", "https://mcp.example.com"}
@@ -71,7 +70,7 @@ func newProtected(t *testing.T) *protected {
 				if info := tokens[token]; info != nil {
 					return info, nil
 				}
-				return nil, errors.New("never heard of " + token)
+				return nil, errors.New("unknown token " + token)
 			}),
 		}),
 	}
@@ -107,13 +106,13 @@ func newProtected(t *testing.T) *protected {
 	return p
 }
 
-// probe is one request that a client may send.
+// probe is one request of a client.
 type probe struct {
 	name, method, query, body string
 	header                    []string
-	owned                     bool     // it names a session of ada's
-	scopes                    []string // that it needs beside "mcp"
-	ok                        int      // the status for who may
+	owned                     bool     // it is in a session of ada
+	scopes                    []string // required besides "mcp"
+	ok                        int      // the status if the token allows the request
 	keep                      io.Closer
 }
 
@@ -141,14 +140,14 @@ func (p *protected) send(t *testing.T, x probe, authorization ...string) *http.R
 	return res
 }
 
-// need is what requests need by what they name.
+// need has the scopes that requests require.
 var need = map[string][]string{
 	mcp.MethodCallTool: {"call", "tool:echo"}, mcp.MethodGetPrompt: {"prompt:greet"}, mcp.MethodReadResource: {"resource:a"},
 	mcp.MethodSubscribe: {"template:t"}, mcp.MethodComplete: {"prompt:greet"}, mcp.MethodListen: {"resource:a", "template:t"},
 	mcp.MethodSetLevel: {"levels"},
 }
 
-// paramsOf are params that a method accepts, without the braces.
+// paramsOf returns valid params of a method, without the braces.
 func paramsOf(method string, r mcp.Revision) string {
 	switch method {
 	case mcp.MethodInitialize:
@@ -183,10 +182,10 @@ func messageOf(m revision.Method, r mcp.Revision) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":%q,"params":{%s}}`, m.Name, params)
 }
 
-// probes are all requests of a revision. Each has a session of its own, where it has one.
+// probes returns all requests of a revision. Each request of a session has a new session.
 func (p *protected) probes(t *testing.T, r mcp.Revision) []probe {
 	var all []probe
-	tasks := func(method string) bool { return strings.HasPrefix(method, "tasks/") } // offered by nobody here
+	tasks := func(method string) bool { return strings.HasPrefix(method, "tasks/") } // this server offers no tasks
 	for _, m := range revision.Methods() {
 		if !m.In(r) || m.From(r)&revision.Client == 0 || tasks(m.Name) {
 			continue
@@ -223,7 +222,7 @@ func (p *protected) probes(t *testing.T, r mcp.Revision) []probe {
 	}
 	for _, x := range []probe{
 		{name: "the stream", method: http.MethodGet, ok: http.StatusOK},
-		{name: "the stream, resumed where it never was", method: http.MethodGet, header: []string{"Last-Event-ID", "1"}, ok: http.StatusBadRequest},
+		{name: "the stream, resumed after an unknown event", method: http.MethodGet, header: []string{"Last-Event-ID", "1"}, ok: http.StatusBadRequest},
 		{name: "the end", method: http.MethodDelete, ok: http.StatusNoContent},
 	} {
 		p.inSession(t, r, &x)
@@ -241,7 +240,7 @@ func (p *protected) probes(t *testing.T, r mcp.Revision) []probe {
 	return all
 }
 
-// inSession makes a probe one of a new session of ada's.
+// inSession puts a probe into a new session of ada.
 func (p *protected) inSession(t *testing.T, r mcp.Revision, x *probe) {
 	t.Helper()
 	x.owned = true
@@ -294,16 +293,16 @@ var authorizationRules = []struct {
 	{"an unknown token", []string{"Bearer mallory"}, "", 401, "invalid_token"},
 	{"an expired token", []string{"Bearer expired"}, "", 401, "invalid_token"},
 	{"a token for others", []string{"bearer foreign"}, "", 401, "invalid_token"},
-	{"a token for nobody", []string{"Bearer aimless"}, "", 401, "invalid_token"},
-	{"a token of nobody", []string{"Bearer nobody"}, "", 401, "invalid_token"},
+	{"a token without an audience", []string{"Bearer aimless"}, "", 401, "invalid_token"},
+	{"a token without a principal", []string{"Bearer nameless"}, "", 401, "invalid_token"},
 	{"a bound token as a bearer's", []string{"Bearer bound"}, "", 401, "invalid_token"},
 	{"a bearer's token as a bound one", []string{"DPoP ada"}, "", 401, "invalid_token"},
 	{"a token without scopes", []string{"Bearer weak"}, "", 403, "insufficient_scope"},
 	{"a verifier that is down", []string{"Bearer offline"}, "", 503, ""},
 }
 
-// R1, R2, R5, R8, T4: whoever may not is refused in the same way, whatever is asked for
-// and however, and nothing has run.
+// R1, R2, R5, R8, T4: each kind of request is rejected in the same way if its token does
+// not allow it, and no handler runs.
 func TestAuthorizationIsTheSameEverywhere(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		p := newProtected(t)
@@ -327,12 +326,12 @@ func TestAuthorizationIsTheSameEverywhere(t *testing.T) {
 						t.Error("a handler has run")
 					}
 					if id := res.Header["Mcp-Session-Id"]; id != nil {
-						t.Errorf("a session was begun: %q", id)
+						t.Errorf("a session was created: %q", id)
 					}
 					challenges := challenge.Parse(res.Header["Www-Authenticate"])
 					if rule.status == http.StatusServiceUnavailable {
 						if len(challenges) > 0 || res.Header.Get("Retry-After") == "" {
-							t.Errorf("a token that could not be verified is challenged: %v", res.Header)
+							t.Errorf("challenge though the verifier was unavailable: %v", res.Header)
 						}
 						return
 					}
@@ -355,18 +354,18 @@ func TestAuthorizationIsTheSameEverywhere(t *testing.T) {
 	}
 }
 
-// And whoever may is served; T9, T10: but not in somebody else's session, which is as
-// good as none.
-func TestT9WhoMayIsServedInTheirOwnSessions(t *testing.T) {
+// T9, T10: a request with a sufficient token is served, but not in a session of another
+// principal, which the server reports as not found.
+func TestT9RequestsAreServedInOwnSessionsOnly(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		p := newProtected(t)
 		probes := p.probes(t, r)
 		ran := p.ran.Load()
-		for _, x := range probes { // first: what a pair accepts runs later
+		for _, x := range probes { // before the others: a pair runs requests after it has accepted them
 			if x.owned {
 				res := p.send(t, x, "Bearer bob")
 				if res.StatusCode != http.StatusNotFound || p.ran.Load() != ran {
-					t.Errorf("%s/%s: another's session: %s", r, x.name, res.Status)
+					t.Errorf("%s/%s: in a session of another principal: %s", r, x.name, res.Status)
 				}
 			}
 		}
@@ -376,7 +375,7 @@ func TestT9WhoMayIsServedInTheirOwnSessions(t *testing.T) {
 					res := p.send(t, x, "Bearer basic")
 					c := challenge.Parse(res.Header["Www-Authenticate"])
 					if res.StatusCode != http.StatusForbidden || len(c) != 1 || c[0].Params["scope"] != "mcp "+strings.Join(x.scopes, " ") {
-						t.Errorf("with a part of the scopes: %s %v", res.Status, c)
+						t.Errorf("with some of the scopes: %s %v", res.Status, c)
 					}
 				}
 				res := p.send(t, x, "Bearer ada")
@@ -401,7 +400,7 @@ func (u untouchable) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-func TestR1NothingIsReadOfWhoIsNotAuthenticated(t *testing.T) {
+func TestR1BodyIsNotReadWithoutAuthentication(t *testing.T) {
 	p := newProtected(t)
 	for _, token := range []string{"", "Bearer mallory", "Bearer expired", "Bearer"} {
 		r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/mcp", untouchable{t})

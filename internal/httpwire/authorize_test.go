@@ -17,7 +17,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// call makes a probe of a tool call, in a session where the revision has any.
+// call returns the probe of a tool call, in a session if the revision has sessions.
 func (p *protected) call(t *testing.T, r mcp.Revision, tool string) probe {
 	x := probe{method: http.MethodPost, body: strings.ReplaceAll(messageOf(*revision.Lookup(mcp.MethodCallTool), r), "echo", tool)}
 	if r.Modern() {
@@ -37,7 +37,8 @@ func text(t *testing.T, res *http.Response) string {
 	return string(body)
 }
 
-// withoutPair leaves out the pair, whose answers come on its stream.
+// withoutPair runs f for each revision except that of the HTTP+SSE pair, whose responses
+// arrive on another stream.
 func withoutPair(t *testing.T, f func(t *testing.T, r mcp.Revision)) {
 	for _, r := range mcp.Revisions() {
 		if r != mcp.V20241105 {
@@ -46,8 +47,8 @@ func withoutPair(t *testing.T, f func(t *testing.T, r mcp.Revision)) {
 	}
 }
 
-// R5: what a handler finds out only while it runs is asked for too.
-func TestWhatAHandlerFindsLackingIsAChallenge(t *testing.T) {
+// R5: scopes that a handler requires while it runs become a challenge.
+func TestScopesMissingInAHandlerAreAChallenge(t *testing.T) {
 	p := newProtected(t)
 	server.AddTool(p.Server, mcp.Tool{Name: "dynamic"}, func(ctx context.Context, _ struct{}) (string, error) {
 		return "", fmt.Errorf("open: %w", auth.Require(ctx, "files:b", "mcp", "files:a"))
@@ -66,7 +67,7 @@ func TestWhatAHandlerFindsLackingIsAChallenge(t *testing.T) {
 		if !strings.Contains(body, `"id":7`) || !strings.Contains(body, `"requiredScopes":["files:b","mcp","files:a"]`) {
 			t.Errorf("%s", body)
 		}
-		// Once an event stream has begun, there is no header any more.
+		// After an event stream has begun, the header cannot change.
 		late := p.call(t, r, "late")
 		late.body = strings.Replace(late.body, `"params":{`, `"params":{"_meta":{"progressToken":1},`, 1)
 		if r.Modern() {
@@ -79,8 +80,8 @@ func TestWhatAHandlerFindsLackingIsAChallenge(t *testing.T) {
 	})
 }
 
-// Of a batch that has been served in part, what was lacking is in its own answer.
-func TestABatchThatWasServedInPartIsNoChallenge(t *testing.T) {
+// If one call of a batch requires more scopes, only its own response reports that.
+func TestPartlyServedBatchIsNotAChallenge(t *testing.T) {
 	p := newProtected(t)
 	server.AddTool(p.Server, mcp.Tool{Name: "dynamic"}, func(ctx context.Context, _ struct{}) (string, error) {
 		return "", auth.Require(ctx, "files:b")
@@ -93,8 +94,8 @@ func TestABatchThatWasServedInPartIsNoChallenge(t *testing.T) {
 	}
 }
 
-// What is hidden asks for no scopes: that would tell that it is there.
-func TestWhatIsHiddenAsksForNothing(t *testing.T) {
+// A hidden tool requires no scopes: a challenge would reveal that it exists.
+func TestHiddenToolIsNotAChallenge(t *testing.T) {
 	p := newProtected(t)
 	server.AddTool(p.Server, mcp.Tool{Name: "hidden"}, func(context.Context, struct{}) (string, error) { return "", nil },
 		server.RequireScopes("secret:scope"), server.VisibleTo(func(who principal.Principal, _ string) bool { return who.Subject() == "bob" }))
@@ -107,9 +108,9 @@ func TestWhatIsHiddenAsksForNothing(t *testing.T) {
 	})
 }
 
-// A handler knows who calls, and by which token it is known: in the pair that of the
-// request, not of the stream.
-func TestHandlersSeeWhoCalls(t *testing.T) {
+// A handler sees the principal and the token of its request. In a pair this is the token
+// of the POST request, not that of the stream.
+func TestHandlersSeeTheCaller(t *testing.T) {
 	p := newProtected(t)
 	seen := make(chan string, 1)
 	server.AddTool(p.Server, mcp.Tool{Name: "who"}, func(ctx context.Context, _ struct{}) (string, error) {
@@ -117,7 +118,7 @@ func TestHandlersSeeWhoCalls(t *testing.T) {
 		seen <- server.PrincipalOf(ctx).Subject() + " " + info.Principal.Subject() + " " + strings.Join(info.Scopes, " ")
 		return "", nil
 	})
-	p.Auth.MethodScopes = nil // so that "basic" may call too
+	p.Auth.MethodScopes = nil // so that token "basic" allows calls
 	for _, r := range mcp.Revisions() {
 		x := p.call(t, r, "who")
 		res := p.send(t, x, "Bearer basic")
@@ -130,8 +131,8 @@ func TestHandlersSeeWhoCalls(t *testing.T) {
 	}
 }
 
-// R7: what is listed is the same on every connection of one caller, and two callers
-// with the same authority see the same.
+// R7: a list is the same on each connection of a principal, and for all principals with
+// the same permissions.
 func TestR7ListsVaryByAuthorizationOnly(t *testing.T) {
 	p := newProtected(t)
 	server.AddTool(p.Server, mcp.Tool{Name: "bobs"}, func(context.Context, struct{}) (string, error) { return "", nil },
@@ -155,7 +156,7 @@ func TestR7ListsVaryByAuthorizationOnly(t *testing.T) {
 	})
 }
 
-// expiring lets ada in for a moment only.
+// expiring is a verifier whose token for ada expires soon.
 func expiring(p *protected, t *testing.T, d time.Duration) {
 	verify := p.Auth.Verifier
 	p.Auth.Verifier = auth.VerifierFunc(func(ctx context.Context, token string) (*auth.Info, error) {
@@ -169,7 +170,7 @@ func expiring(p *protected, t *testing.T, d time.Duration) {
 	})
 }
 
-// A stream that stays open ends with the token that it was opened with.
+// A long-lived stream ends when its token expires.
 func TestStreamsEndWithTheirToken(t *testing.T) {
 	p := newProtected(t)
 	expiring(p, t, 300*time.Millisecond)
@@ -187,15 +188,15 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 			if res.StatusCode != http.StatusOK {
 				t.Fatal(res.Status)
 			}
-			body := text(t, res) // which ends, or the context of the request does
+			body := text(t, res) // the body ends, or else the context of the request
 			if r.Modern() && (!strings.Contains(body, "notifications/cancelled") || !strings.Contains(body, `"resultType":"complete"`)) {
-				t.Errorf("a subscription does not end as one does: %s", body)
+				t.Errorf("the subscription ends without a result: %s", body)
 			}
 		})
 	}
 }
 
-// The metadata is where clients look, if the server is asked directly.
+// The server serves its metadata at the well-known paths.
 func TestR4TheServerServesItsMetadata(t *testing.T) {
 	p := newProtected(t)
 	for path, want := range map[string]int{

@@ -33,7 +33,7 @@ func TestBodyIsReadUpToItsLimit(t *testing.T) {
 	}
 }
 
-func TestBodyThatEndsEarlyIsNone(t *testing.T) {
+func TestBodyThatEndsEarlyIsAnError(t *testing.T) {
 	if got, err := readBody(strings.NewReader("abc"), 4, 100); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -43,8 +43,8 @@ func TestBodyThatEndsEarlyIsNone(t *testing.T) {
 	}
 }
 
-// A peer that says that megabytes will come, and sends nothing, costs what it has sent.
-func TestBodyCostsWhatHasArrivedAndNotWhatIsPromised(t *testing.T) {
+// A peer that declares a large body and sends nothing does not cause a large allocation.
+func TestReadBodyAllocatesForReceivedBytesOnly(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range 100 {

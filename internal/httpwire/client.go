@@ -17,19 +17,20 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Errors of the client's end.
+// Errors of a client.
 var (
-	// ErrSessionGone: the server has forgotten the session. The request was not acted on.
-	ErrSessionGone = errors.New("the server has ended the session")
-	// errNotMCP: what answered is no MCP server, or not one at this URL.
-	errNotMCP = fmt.Errorf("%w: neither JSON nor an event stream: is this the URL of an MCP endpoint?", call.ErrInvalidResponse)
+	// ErrSessionGone means that the server no longer has the session. It did not process the
+	// request.
+	ErrSessionGone = errors.New("session ended by the server")
+	// errNotMCP means that the response is not that of an MCP endpoint.
+	errNotMCP = fmt.Errorf("%w: the Content-Type must be application/json or text/event-stream: check that the URL is that of an MCP endpoint", call.ErrInvalidResponse)
 )
 
-// goodbye is how long a server may take to note that its session has ended.
+// endSessionTimeout is the time-out of the request that ends a session.
 const endSessionTimeout = 2 * time.Second
 
-// Client is the client's end of Streamable HTTP. Each message is a request of its
-// own, and what the server says comes in its response.
+// Client is a client of Streamable HTTP. It sends each message in a POST request and
+// receives messages in the responses. It is safe for concurrent use.
 type Client struct {
 	Options
 	modern bool
@@ -40,17 +41,17 @@ type Client struct {
 	close  sync.Once
 
 	mu        sync.Mutex
-	running   sync.WaitGroup // what Close waits for; joined under mu before ctx ends
+	running   sync.WaitGroup // waited for by Close; Add is called under mu before ctx ends
 	session   string
-	gone      bool // the server has forgotten the session
+	gone      bool // the server no longer has the session
 	listening bool
 	revision  mcp.Revision
 }
 
 var _ rpc.Wire = (*Client)(nil)
 
-// NewClient makes a client for a server of the stateless era, or of one with
-// sessions. It hands what arrives to to.
+// NewClient returns a client for the modern era if isModern is set, and otherwise for the
+// legacy era. It passes received messages to to.
 func NewClient(o Options, isModern bool, to rpc.Receiver) *Client {
 	c := &Client{Options: o, modern: isModern, to: to, http: o.newHTTP()}
 	c.authorize(c.http, pauseFunc(to))
@@ -61,15 +62,15 @@ func NewClient(o Options, isModern bool, to rpc.Receiver) *Client {
 	return c
 }
 
-// SetRevision implements call.Wire.
+// SetRevision implements rpc.Wire.
 func (c *Client) SetRevision(r mcp.Revision) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.revision = r
 }
 
-// Close implements call.Wire. It ends the session, if there is one, and takes as
-// long as the server takes to answer that, but no more than two seconds.
+// Close implements rpc.Wire. It ends the session, if there is one, and waits at
+// most two seconds for the server to confirm that.
 func (c *Client) Close() error {
 	c.close.Do(func() {
 		c.mu.Lock()
@@ -89,6 +90,7 @@ func (c *Client) Close() error {
 	return nil
 }
 
+// endSession sends the DELETE request that ends the session.
 func (c *Client) endSession() {
 	ctx, cancel := context.WithTimeout(context.Background(), endSessionTimeout)
 	defer cancel()
@@ -101,7 +103,7 @@ func (c *Client) endSession() {
 	}
 }
 
-// join makes Close wait until running.Done is called, unless it waits already.
+// join makes Close wait until running.Done is called. It reports false if Close has begun.
 func (c *Client) join() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,6 +114,7 @@ func (c *Client) join() bool {
 	return true
 }
 
+// request returns a request with the headers of the session and the revision.
 func (c *Client) request(ctx context.Context, method string, body []byte) (*http.Request, error) {
 	req, err := c.newRequest(ctx, method, c.URL, body)
 	if err != nil {
@@ -122,7 +125,7 @@ func (c *Client) request(ctx context.Context, method string, body []byte) (*http
 	if c.session != "" {
 		req.Header[headerSession] = []string{c.session}
 	}
-	// 2024-11-05 and 2025-03-26 know no such header, and ignore it.
+	// Servers of 2024-11-05 and 2025-03-26 ignore this header.
 	if c.revision != "" {
 		req.Header[headerVersion] = []string{string(c.revision)}
 	}
@@ -131,13 +134,13 @@ func (c *Client) request(ctx context.Context, method string, body []byte) (*http
 
 var acceptBoth = []string{"application/json, text/event-stream"}
 
-// Send implements call.Wire.
+// Send implements rpc.Wire.
 func (c *Client) Send(ctx context.Context, out *rpc.Outgoing) error {
 	if !c.join() {
 		return fmt.Errorf("%w: %w", call.ErrNotSent, call.ErrClosed)
 	}
 	defer c.running.Done()
-	if out.ID.IsZero() { // the context of a request ends when Close reports that the server is lost
+	if out.ID.IsZero() { // Close cancels the contexts of requests through Lost
 		var cancel context.CancelCauseFunc
 		ctx, cancel = context.WithCancelCause(ctx)
 		defer cancel(nil)
@@ -173,20 +176,20 @@ func (c *Client) Send(ctx context.Context, out *rpc.Outgoing) error {
 	case mcp.NotificationInitialized:
 		c.listen(ctx)
 	}
-	if out.ID.IsZero() { // nothing answers a notification or a response
+	if out.ID.IsZero() { // notifications and responses have no response
 		finish(resp.Body)
 		return nil
 	}
 	return c.answer(ctx, resp, out)
 }
 
-// begin notes the session that the server has begun, if it has.
+// begin records the session id from the response to initialize, if there is one.
 func (c *Client) begin(session string) error {
 	if session == "" || c.modern {
 		return nil
 	}
 	if !visibleASCII(session) {
-		return fmt.Errorf("%w: the server's session id is too long or not visible ASCII", call.ErrInvalidResponse)
+		return fmt.Errorf("%w: the session id must be visible ASCII of limited length", call.ErrInvalidResponse)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,13 +197,14 @@ func (c *Client) begin(session string) error {
 	return nil
 }
 
+// sessionGone reports whether the server no longer has the session.
 func (c *Client) sessionGone() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.gone
 }
 
-// answer hands on what the response to a request carries.
+// answer passes the messages of the response to a request to the receiver.
 func (c *Client) answer(ctx context.Context, resp *http.Response, out *rpc.Outgoing) error {
 	kind := mediaType(resp.Header)
 	switch {
@@ -211,30 +215,29 @@ func (c *Client) answer(ctx context.Context, resp *http.Response, out *rpc.Outgo
 		}
 		answered, err := c.deliver(body, out.ID)
 		if err == nil && !answered {
-			err = fmt.Errorf("%w: it answers no request of ours", call.ErrInvalidResponse)
+			err = fmt.Errorf("%w: the body must contain the response to the request", call.ErrInvalidResponse)
 		}
 		return err
 	case kind == "text/event-stream":
 		return c.stream(ctx, resp.Body, out.ID)
 	case resp.StatusCode == http.StatusAccepted:
-		return fmt.Errorf("%w: the server accepted the request as if it were a notification", call.ErrInvalidResponse)
+		return fmt.Errorf("%w: status 202 without a response to the request", call.ErrInvalidResponse)
 	}
 	return errNotMCP
 }
 
-// mediaType is what a response says that its body is.
+// mediaType returns the media type of a Content-Type header without its parameters, or "".
 func mediaType(h http.Header) string {
 	kind := first(h, "Content-Type")
-	if kind == "application/json" { // as most servers write it: parsing costs a map
+	if kind == "application/json" { // the usual value: avoid the allocations of parsing
 		return kind
 	}
 	kind, _, _ = mime.ParseMediaType(kind)
 	return kind
 }
 
-// deliver hands on the message, or the batch of messages that servers of
-// 2025-03-26 may answer with, and reports whether it answers the request. Responses
-// to other requests belong to other responses of HTTP, and are dropped.
+// deliver passes a message, or each message of a batch (2025-03-26), to the receiver. It
+// reports whether one is the response to request id. It drops responses to other requests.
 func (c *Client) deliver(data []byte, id jsonrpc.ID) (answered bool, err error) {
 	c.trace(false, data)
 	parts := [][]byte{data}
@@ -246,10 +249,10 @@ func (c *Client) deliver(data []byte, id jsonrpc.ID) (answered bool, err error) 
 	for _, part := range parts {
 		m, err := jsonrpc.Parse(part, c.Limits)
 		switch {
-		case m.Kind == jsonrpc.Response && m.ID.IsZero() && err == nil: // it could not read our id, and can mean no other request
+		case m.Kind == jsonrpc.Response && m.ID.IsZero() && err == nil: // an error without an id must refer to this request
 			return false, m.Err
 		case m.Kind == jsonrpc.Response && m.ID != id:
-			c.Logger.Debug("response ignored: it is to another request", "id", m.ID)
+			c.Logger.Debug("response to another request ignored", "id", m.ID)
 		case err != nil:
 			answered = answered || m.Kind == jsonrpc.Response
 			c.to.ReceiveInvalid(&m, err)
@@ -261,7 +264,7 @@ func (c *Client) deliver(data []byte, id jsonrpc.ID) (answered bool, err error) 
 	return answered, nil
 }
 
-// failed makes an error of a response that is none.
+// statusFailure returns the error for a response whose status is not a success.
 func (c *Client) statusFailure(req *http.Request, resp *http.Response, out *rpc.Outgoing) error {
 	if resp.StatusCode == http.StatusNotFound && req.Header[headerSession] != nil {
 		c.mu.Lock()
@@ -285,13 +288,13 @@ func (c *Client) statusFailure(req *http.Request, resp *http.Response, out *rpc.
 	return requestError(c.modern, failure)
 }
 
-// Bounds on a body that comes with an error: it explains at most.
+// Limits for reading the body of an error response.
 const (
 	maxErrorBody     = 64 << 10
 	errorBodyTimeout = 2 * time.Second
 )
 
-// unsent makes an error of a request that brought no response.
+// sendError returns the error for a request that received no response because of err.
 func sendError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -306,7 +309,7 @@ func sendError(ctx context.Context, err error) error {
 	return err
 }
 
-// interrupted makes an error of a response that broke off.
+// responseError returns the error for a response that broke off with err.
 func responseError(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -315,15 +318,14 @@ func responseError(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", call.ErrInvalidResponse, err)
 	case errors.Is(err, io.EOF):
 		return call.ErrConnectionLost
-	case errors.Is(err, call.ErrConnectionLost): // it says more
+	case errors.Is(err, call.ErrConnectionLost): // already wrapped
 		return err
 	}
 	return fmt.Errorf("%w: %w", call.ErrConnectionLost, redact(err))
 }
 
-// finish waits a moment for the end of a body that has brought what was wanted from
-// it: its connection can then be used again. Most servers end it at once, but some
-// never do.
+// finish reads the rest of a body for a short time, so that the connection can be reused,
+// and closes the body. Some servers never end a body.
 func finish(body io.ReadCloser) {
 	defer body.Close()
 	timer := time.AfterFunc(20*time.Millisecond, func() { body.Close() })
@@ -331,6 +333,7 @@ func finish(body io.ReadCloser) {
 	_, _ = io.CopyN(io.Discard, body, 4<<10)
 }
 
+// visibleASCII reports whether s is visible ASCII of at most 1024 bytes.
 func visibleASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] < 0x21 || s[i] > 0x7E {
@@ -340,6 +343,7 @@ func visibleASCII(s string) bool {
 	return len(s) <= 1024
 }
 
+// newBody returns a reader of b, or nil if b is nil.
 func newBody(b []byte) io.Reader {
 	if b == nil {
 		return nil

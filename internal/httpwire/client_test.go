@@ -24,7 +24,7 @@ import (
 func TestU1ModernRequestsCarryTheirHeaders(t *testing.T) {
 	p := newPeer(t, func(w http.ResponseWriter, _ *http.Request, body string) { writeJSON(w, resultOf(body)) })
 	o := p.options(t)
-	// What a program sets by another spelling of a name does not come beside what we set.
+	// A header that the program sets in another spelling does not duplicate ours.
 	o.Header = http.Header{"authorization": {"Bearer t"}, "accept": {"text/html"}, "mcp-METHOD": {"ping"}}
 	c := newModern(t, o)
 	if _, err := c.call(t.Context(), &rpc.Request{Method: mcp.MethodCallTool, Params: []byte(`{"name":"grüß\r\nX: y"}`), Name: "grüß\r\nX: y"}); err != nil {
@@ -71,7 +71,7 @@ func TestU1SessionRequestsCarryTheirHeaders(t *testing.T) {
 	}
 }
 
-func TestResponsesComeInEveryForm(t *testing.T) {
+func TestClientReadsEachFormOfResponse(t *testing.T) {
 	const progress = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`
 	forms := map[string]func(w http.ResponseWriter, body string){
 		"JSON": func(w http.ResponseWriter, body string) { writeJSON(w, resultOf(body)) },
@@ -141,7 +141,7 @@ func TestResponsesComeInEveryForm(t *testing.T) {
 	}
 }
 
-func TestUnusableResponsesAreTypedErrors(t *testing.T) {
+func TestInvalidResponsesAreTypedErrors(t *testing.T) {
 	large := strings.Repeat("x", 1<<20)
 	for name, tc := range map[string]struct {
 		answer func(w http.ResponseWriter, body string)
@@ -217,19 +217,19 @@ func TestUnusableResponsesAreTypedErrors(t *testing.T) {
 			} else if !errors.Is(err, tc.want) {
 				t.Errorf("%s, %s: %s, %v", name, era, got, err)
 			}
-			// J10: nobody takes it for an error that the server reports.
+			// J10: the error must not look like one that the server reported.
 			if errors.As(err, &reported) {
-				t.Errorf("%s, %s: %v is as if the server had reported it", name, era, err)
+				t.Errorf("%s, %s: %v looks like an error reported by the server", name, era, err)
 			}
 		}
 	}
 }
 
-func TestErrorsThatComeWithAStatusAreTheServers(t *testing.T) {
+func TestStatusErrorsContainTheServersError(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status int
 		body   string
-		code   int64 // 0: none is recognised
+		code   int64 // 0: no JSON-RPC error
 	}{
 		"ours":             {400, `{"jsonrpc":"2.0","id":$id,"error":{"code":-32020,"message":"m"}}`, -32020},
 		"unknown method":   {404, `{"jsonrpc":"2.0","id":$id,"error":{"code":-32601,"message":"m"}}`, -32601},
@@ -256,7 +256,8 @@ func TestErrorsThatComeWithAStatusAreTheServers(t *testing.T) {
 	}
 }
 
-// J3, I4: a response in another's answer completes no call, though its id is of one that waits.
+// J3, I4: a response on the stream of another request does not complete a call, even if
+// its id is that of a call in flight.
 func TestJ3ResponseToAnotherRequestIsDropped(t *testing.T) {
 	waiting := make(chan string, 1)
 	release := make(chan struct{})
@@ -285,9 +286,8 @@ func TestJ3ResponseToAnotherRequestIsDropped(t *testing.T) {
 	}
 }
 
-// A server that leaves its stream open after the response, or the body of what needs none, holds
-// nobody up for long.
-func TestBodyThatDoesNotEndHoldsNobodyUp(t *testing.T) {
+// A server that does not end the body after a response delays the client only briefly.
+func TestBodyWithoutEndDoesNotBlockTheClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		done := make(chan struct{})
 		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
@@ -330,7 +330,7 @@ func TestBodyThatDoesNotEndHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-func TestStreamThatNeverAnswersEndsWithItsTime(t *testing.T) {
+func TestStreamWithoutResponseEndsWithTheTimeout(t *testing.T) {
 	for era, cancelled := range map[string]bool{"modern": false, "legacy": true} {
 		t.Run(era, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -363,7 +363,7 @@ func TestStreamThatNeverAnswersEndsWithItsTime(t *testing.T) {
 				if !errors.As(err, &late) || !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("%v", err)
 				}
-				<-left // ending the response is how the stateless era cancels
+				<-left // a disconnect cancels a modern request
 				asked := p.asked()
 				last := asked[len(asked)-1]
 				if (last == "POST /mcp notifications/cancelled") != cancelled {
@@ -374,8 +374,8 @@ func TestStreamThatNeverAnswersEndsWithItsTime(t *testing.T) {
 	}
 }
 
-// U3: a session that the server has forgotten is noticed once, and not bothered again.
-func TestU3ForgottenSessionIsGone(t *testing.T) {
+// U3: after a 404 in a session, the client sends no more requests for it.
+func TestU3NotFoundInASessionIsErrSessionGone(t *testing.T) {
 	p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
 		if !handshake(w, r, body) && !noStream(w, r) {
 			w.WriteHeader(http.StatusNotFound)
@@ -394,7 +394,7 @@ func TestU3ForgottenSessionIsGone(t *testing.T) {
 	}
 }
 
-func TestNotFoundWithoutASessionIsNoForgottenSession(t *testing.T) {
+func TestNotFoundWithoutASessionIsAStatusError(t *testing.T) {
 	p := newPeer(t, func(w http.ResponseWriter, _ *http.Request, _ string) { w.WriteHeader(http.StatusNotFound) })
 	_, err := list(t.Context(), newModern(t, p.options(t)))
 	var status *call.StatusError
@@ -403,7 +403,7 @@ func TestNotFoundWithoutASessionIsNoForgottenSession(t *testing.T) {
 	}
 }
 
-func TestU3SessionIDThatCouldForgeHeadersIsRefused(t *testing.T) {
+func TestU3SessionIDThatCouldForgeHeadersIsRejected(t *testing.T) {
 	for _, id := range []string{"with space", "a\ttab", "ü", strings.Repeat("x", 1025)} {
 		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
 			if r.Method == http.MethodDelete || methodOf(body) != mcp.MethodInitialize {
@@ -418,7 +418,7 @@ func TestU3SessionIDThatCouldForgeHeadersIsRefused(t *testing.T) {
 	}
 }
 
-// U3, R6: neither the session's id nor what is in the URL or the headers gets into logs or errors.
+// U3, R6: logs and errors contain neither the session id nor secrets of the URL or headers.
 func TestU3SecretsAreNotLogged(t *testing.T) {
 	const token, query = "the-secret-token", "the-secret-query"
 	var logged buffer
@@ -464,7 +464,7 @@ func newModernError(t *testing.T, o Options) (string, error) {
 	return list(t.Context(), newModern(t, o))
 }
 
-func TestRequestThatFoundNoServerWasNotSent(t *testing.T) {
+func TestFailedConnectionIsErrNotSent(t *testing.T) {
 	p := newPeer(t, nil)
 	p.net.Close()
 	_, err := list(t.Context(), newModern(t, p.options(t)))
@@ -507,11 +507,11 @@ func TestRedirectsWithinTheOriginAreFollowed(t *testing.T) {
 	}
 }
 
-// Whatever a server answers, no other origin hears of us: not by POST, GET or
-// DELETE, and not of our headers.
+// The client sends no POST, GET or DELETE request to another origin, whatever the server
+// answers.
 func TestU3U8RedirectsToAnotherOriginAreNotFollowed(t *testing.T) {
 	sentinel := newPeer(t, func(_ http.ResponseWriter, r *http.Request, body string) {
-		t.Errorf("another origin was asked: %s %s %v %s", r.Method, r.URL, r.Header, body)
+		t.Errorf("another origin received: %s %s %v %s", r.Method, r.URL, r.Header, body)
 	})
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		for _, location := range []string{"http://other/mcp", "//other/mcp", "https://server/mcp", "http://server:8080/mcp", "http://user@other/mcp", "http://server.other/mcp"} {
@@ -597,7 +597,7 @@ func TestCloseEndsCallsAndTheSession(t *testing.T) {
 	}
 }
 
-// I13: whatever the server does, or does not, Close is soon over.
+// I13: Close returns within a bounded time, whatever the server does.
 func TestCloseIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
@@ -620,8 +620,8 @@ func TestCloseIsBounded(t *testing.T) {
 	})
 }
 
-// 700 MB are not read into memory to find out that they are too many.
-func TestLargeResponsesDoNotGrowMemoryPastTheirBound(t *testing.T) {
+// A response of 700 MB is rejected before it is in memory.
+func TestResponseSizeIsLimited(t *testing.T) {
 	for name, write := range map[string]func(w http.ResponseWriter, chunk []byte){
 		"a body": func(w http.ResponseWriter, chunk []byte) {
 			w.Header().Set("Content-Type", "application/json")

@@ -11,31 +11,33 @@ import (
 	"github.com/parley-mcp/parley/internal/rpc"
 )
 
-// Authorizer has the credentials that a server wants to see. See client.Authorizer.
+// Authorizer provides credentials for requests. See client.Authorizer.
 type Authorizer interface {
 	Authorize(req *http.Request, server string) error
 	Reauthorize(req *http.Request, server string, resp *http.Response) (again bool, err error)
 }
 
-// observer is an Authorizer that wants to see the headers of all responses.
+// observer is an Authorizer that receives the headers of all responses.
 type observer interface {
 	Observe(server string, header http.Header)
 }
 
-// maxRefusals is how often one request is sent again with other credentials: a nonce,
-// a first token, another nonce and a step-up are four.
+// maxReauthorizations is how often one request is sent again with other credentials. A
+// nonce, a first token, another nonce and a step-up make four.
 const maxReauthorizations = 4
 
-// authorized puts an Authorizer's credentials on what is sent to a server, and on
-// nothing else: it sees each hop of a redirect, and looks where that leads.
+// authorized is an http.RoundTripper that adds the credentials of an Authorizer to requests
+// to the origin of a server. Requests to other origins, such as after a redirect, get none.
+// It is safe for concurrent use.
 type authorized struct {
 	auth   Authorizer
 	server string
 	origin *url.URL
-	pause  func() (release func()) // stops the clocks of requests while a user is asked
+	pause  func() (release func()) // pauses time-outs while a user is asked; may be nil
 	next   http.RoundTripper
 }
 
+// RoundTrip implements http.RoundTripper.
 func (a *authorized) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme != a.origin.Scheme || !strings.EqualFold(req.URL.Host, a.origin.Host) {
 		return a.next.RoundTrip(req)
@@ -56,7 +58,7 @@ func (a *authorized) RoundTrip(req *http.Request) (*http.Response, error) {
 			o.Observe(a.server, resp.Header)
 		}
 		rejected := resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden
-		// A goodbye is not worth asking somebody for.
+		// DELETE ends a session, which is not worth asking a user for credentials.
 		if !rejected || attempts == maxReauthorizations || req.Method == http.MethodDelete {
 			return resp, nil
 		}
@@ -71,8 +73,8 @@ func (a *authorized) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// prepare makes the request to send: with credentials, and with its body once more.
-// The request itself stays as it is, as a RoundTripper's has to.
+// prepare returns a copy of the request with credentials and, if again is set, a new body.
+// A RoundTripper must not change the request itself.
 func (a *authorized) prepare(req *http.Request, again bool) (*http.Request, error) {
 	sent := req.WithContext(rpc.WithTimeoutPause(req.Context(), a.pause))
 	sent.Header = req.Header.Clone()
@@ -86,7 +88,7 @@ func (a *authorized) prepare(req *http.Request, again bool) (*http.Request, erro
 	return sent, a.auth.Authorize(sent, a.server)
 }
 
-// unauthorized says that a request was not acted on for want of credentials.
+// unauthorized returns the error for a request that was not served for lack of credentials.
 func unauthorized(req *http.Request, err error) error {
 	if req.Context().Err() != nil {
 		return context.Cause(req.Context())
@@ -94,14 +96,14 @@ func unauthorized(req *http.Request, err error) error {
 	return fmt.Errorf("%w: %w", call.ErrUnauthorized, err)
 }
 
-// authorize puts the credentials of an Authorizer, if there is one, on all that c sends.
+// authorize makes c add the credentials of o.Auth, if that is set, to its requests.
 func (o *Options) authorize(c *http.Client, pause func() (release func())) {
 	if o.Auth == nil {
 		return
 	}
 	origin, err := url.Parse(o.URL)
 	if err != nil {
-		return // no request can be made of it either
+		return // newRequest reports the error
 	}
 	next := c.Transport
 	if next == nil {
@@ -110,18 +112,19 @@ func (o *Options) authorize(c *http.Client, pause func() (release func())) {
 	c.Transport = &authorized{auth: o.Auth, server: o.URL, origin: origin, pause: pause, next: next}
 }
 
-// CloseIdleConnections is what http.Client looks for.
+// CloseIdleConnections implements the method that http.Client.CloseIdleConnections calls.
 func (a *authorized) CloseIdleConnections() {
 	if next, ok := a.next.(interface{ CloseIdleConnections() }); ok {
 		next.CloseIdleConnections()
 	}
 }
 
-// holder is a Receiver whose clocks can be stopped. See call.Outbound.
+// pauser is a Receiver whose time-outs can be paused. See rpc.Outbound.
 type pauser interface {
 	Hold() *rpc.TimeoutPause
 }
 
+// pauseFunc returns a function that pauses the time-outs of to, or nil if to has none.
 func pauseFunc(to rpc.Receiver) func() (release func()) {
 	h, ok := to.(pauser)
 	if !ok {

@@ -12,7 +12,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 )
 
-// passport is an Authorizer with one token after the other.
+// passport is an Authorizer that returns one token after the other.
 type passport struct {
 	mu   sync.Mutex
 	good int
@@ -43,12 +43,12 @@ func authorizing(url string, p *passport) *http.Client {
 	return c
 }
 
-// U7: a refused request is sent again, whole, with other credentials, but not for
-// ever, and a goodbye not at all.
-func TestARefusedRequestIsSentAgainWhole(t *testing.T) {
+// U7: a rejected request is sent again with its body and other credentials, a limited
+// number of times. DELETE is not sent again.
+func TestRejectedRequestIsSentAgain(t *testing.T) {
 	for _, tc := range []struct {
 		method string
-		wants  string // the token that is good
+		wants  string // the valid token
 		sent   int
 		status int
 	}{
@@ -88,8 +88,8 @@ func TestARefusedRequestIsSentAgainWhole(t *testing.T) {
 	}
 }
 
-// U8: what leads to another origin goes without credentials.
-func TestCredentialsDoNotFollowARedirect(t *testing.T) {
+// U8: a redirected request to another origin has no credentials.
+func TestCredentialsDoNotFollowRedirects(t *testing.T) {
 	var got []string
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got = append(got, r.Header.Get("Authorization"))
@@ -107,11 +107,11 @@ func TestCredentialsDoNotFollowARedirect(t *testing.T) {
 	}
 	resp.Body.Close()
 	if !slices.Equal(got, []string{""}) {
-		t.Errorf("elsewhere gets %q", got)
+		t.Errorf("the other origin received %q", got)
 	}
 }
 
-func TestWhatCannotBeAuthorizedIsNoLostConnection(t *testing.T) {
+func TestFailedAuthorizationIsErrUnauthorized(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
 	defer s.Close()
 	declined := errors.New("declined")

@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	maxReconnects     = 5 // without anything having arrived
+	maxReconnects     = 5 // attempts in a row that bring nothing
 	defaultRetry      = time.Second
-	minRetry          = 100 * time.Millisecond // whatever the server wants
-	standaloneTimeout = time.Second            // for the standalone stream of a new session
-	successAfter      = 30 * time.Second       // a stream that was open for so long was no failure
+	minRetry          = 100 * time.Millisecond // lower limit for the delay that the server asks for
+	standaloneTimeout = time.Second            // for opening the standalone stream of a new session
+	successAfter      = 30 * time.Second       // a stream that was open this long did not fail
 )
 
-// reconnects decides whether and when a stream that broke off is opened again.
+// reconnects decides whether and when to reopen a broken stream.
 type reconnects struct {
 	last     string        // Last-Event-ID
-	wait     time.Duration // what the server wants us to wait
+	wait     time.Duration // the delay that the server asks for
 	failures int
 	opened   time.Time
 }
 
-// broke notes how far a stream came, and waits until it is to be opened again. It
-// reports false when it is not.
+// broke records the end of a stream and waits until it is time to reopen it. It reports
+// false if the stream must not be reopened. events is nil if the stream could not be opened.
 func (r *reconnects) broke(ctx context.Context, events *eventReader) bool {
 	r.failures++
 	if events != nil {
@@ -54,7 +54,7 @@ func (r *reconnects) broke(ctx context.Context, events *eventReader) bool {
 	}
 }
 
-// read makes a reader of a stream that has been opened.
+// read returns a reader for a stream that has been opened.
 func (r *reconnects) read(body io.Reader, limit int) *eventReader {
 	r.opened = time.Now()
 	events := newEventReader(body, limit)
@@ -62,10 +62,9 @@ func (r *reconnects) read(body io.Reader, limit int) *eventReader {
 	return events
 }
 
-// stream hands on what the event stream of a request carries until the response
-// is there. A stream with sessions may break off without anything being lost: if its
-// events have ids, it is resumed (2025-11-25, basic/transports, Resumability and
-// Redelivery).
+// stream passes the messages of a request's event stream to the receiver until the
+// response arrives. In a session it resumes a broken stream whose events have ids
+// (2025-11-25, basic/transports, Resumability and Redelivery).
 func (c *Client) stream(ctx context.Context, body io.ReadCloser, id jsonrpc.ID) error {
 	r := reconnects{wait: defaultRetry}
 	for {
@@ -94,8 +93,8 @@ func (c *Client) stream(ctx context.Context, body io.ReadCloser, id jsonrpc.ID) 
 	}
 }
 
-// events hands on events until the one that answers the request, or has it fail
-// without one. If there is none it returns what ended the stream.
+// events passes messages to the receiver. It reports true after the response, or with an
+// error that fails the request. It reports false with the error that ended the stream.
 func (c *Client) events(events *eventReader, id jsonrpc.ID) (answered bool, _ error) {
 	for {
 		ev, err := events.next()
@@ -111,8 +110,8 @@ func (c *Client) events(events *eventReader, id jsonrpc.ID) (answered bool, _ er
 	}
 }
 
-// open opens an event stream with GET: the standalone one, or one that is to be
-// resumed behind the event last. Without a body, it reports whether to try again.
+// open opens an event stream with GET. If last is not empty, it resumes the stream after
+// that event. If body is nil, again reports whether to retry. The caller must close body.
 func (c *Client) open(ctx context.Context, last string) (body io.ReadCloser, again bool) {
 	req, err := c.request(ctx, http.MethodGet, nil)
 	if err != nil {
@@ -134,9 +133,9 @@ func (c *Client) open(ctx context.Context, last string) (body io.ReadCloser, aga
 	return nil, resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500
 }
 
-// listen opens the session's standalone stream, on which the server speaks by
-// itself, and keeps it open. Servers need not offer one. It waits a moment for the
-// stream: what a server says while there is none is lost.
+// listen starts a goroutine that keeps the standalone stream of the session open, if the
+// server offers one. It waits up to standaloneTimeout for the stream, since messages that
+// the server sends before are lost.
 func (c *Client) listen(ctx context.Context) {
 	c.mu.Lock()
 	if c.modern || c.session == "" || c.listening || c.ctx.Err() != nil {
@@ -157,7 +156,8 @@ func (c *Client) listen(ctx context.Context) {
 	}
 }
 
-// standalone closes opened when the server has answered the first attempt.
+// standalone keeps the standalone stream open until Close. It closes opened when the
+// server has answered the first request.
 func (c *Client) standalone(opened chan struct{}) {
 	to, _ := c.to.(rpc.StreamObserver)
 	heard := false
@@ -176,7 +176,7 @@ func (c *Client) standalone(opened chan struct{}) {
 			if r.last == "" {
 				return
 			}
-			r.last = "" // it begins anew instead: Listening tells that something may be lost
+			r.last = "" // open a new stream; Listening reports that messages may be lost
 			continue
 		}
 		var events *eventReader
@@ -196,8 +196,8 @@ func (c *Client) standalone(opened chan struct{}) {
 	}
 }
 
-// overhear hands on what comes on the standalone stream until it ends. Responses
-// come where they were asked for, and not here.
+// readStandalone passes the messages of the standalone stream to the receiver until the
+// stream ends. It ignores responses, which belong on the stream of their request.
 func (c *Client) readStandalone(events *eventReader) {
 	for {
 		ev, err := events.next()
@@ -211,7 +211,7 @@ func (c *Client) readStandalone(events *eventReader) {
 		m, err := jsonrpc.Parse(ev.data, c.Limits)
 		switch {
 		case m.Kind == jsonrpc.Response:
-			c.Logger.Debug("response ignored: it came on the standalone stream", "id", m.ID)
+			c.Logger.Debug("response on the standalone stream ignored", "id", m.ID)
 		case err != nil:
 			c.to.ReceiveInvalid(&m, err)
 		default:

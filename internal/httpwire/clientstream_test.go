@@ -13,7 +13,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 )
 
-// gets are the times and Last-Event-IDs of the GETs that a peer was sent.
+// gets are the times and Last-Event-ID values of the GET requests that a peer received.
 type gets struct {
 	mu   sync.Mutex
 	at   []time.Duration
@@ -35,7 +35,7 @@ func (g *gets) String() string {
 	return fmt.Sprintf("%v %s", g.at, strings.Join(g.last, ","))
 }
 
-func TestStandaloneStreamIsHeard(t *testing.T) {
+func TestStandaloneStreamDeliversMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
 			switch {
@@ -62,8 +62,7 @@ func TestStandaloneStreamIsHeard(t *testing.T) {
 	})
 }
 
-// T12, J3: a response comes where it was asked for. On the standalone stream it is
-// nobody's, be it well-formed or not.
+// T12, J3: a response on the standalone stream is dropped, whether well-formed or not.
 func TestT12ResponsesOnTheStandaloneStreamAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, heard := make(chan string), make(chan struct{})
@@ -90,7 +89,7 @@ func TestT12ResponsesOnTheStandaloneStreamAreDropped(t *testing.T) {
 	})
 }
 
-func TestServerWithoutAStandaloneStreamIsAskedOnce(t *testing.T) {
+func TestClientAsksOnceForStandaloneStream(t *testing.T) {
 	for name, answer := range map[string]func(w http.ResponseWriter){
 		"405":    func(w http.ResponseWriter) { w.WriteHeader(405) },
 		"404":    func(w http.ResponseWriter) { w.WriteHeader(404) },
@@ -121,9 +120,9 @@ func TestServerWithoutAStandaloneStreamIsAskedOnce(t *testing.T) {
 	}
 }
 
-// A stream that ends is opened again: after what the server wants us to wait, behind
-// the last event that has come.
-func TestU4StandaloneStreamIsReopenedAsTheServerWants(t *testing.T) {
+// A stream that ends is resumed after its last event, when the delay that the server asked
+// for is over.
+func TestU4StandaloneStreamIsResumedAfterTheRetryDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gets{t0: time.Now()}
 		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
@@ -134,7 +133,7 @@ func TestU4StandaloneStreamIsReopenedAsTheServerWants(t *testing.T) {
 			case 1:
 				writeEvents(w, "id: a\nretry: 2500\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\n")
 			case 2:
-				writeEvents(w, "id: b\nretry: 90000\n\n") // nothing but an id
+				writeEvents(w, "id: b\nretry: 90000\n\n") // an id without a message
 			case 3:
 				w.WriteHeader(http.StatusServiceUnavailable)
 			default:
@@ -151,7 +150,7 @@ func TestU4StandaloneStreamIsReopenedAsTheServerWants(t *testing.T) {
 	})
 }
 
-func TestU4ServerCannotMakeAClientSpin(t *testing.T) {
+func TestU4ClientLimitsTheRateOfReconnects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gets{t0: time.Now()}
 		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
@@ -169,7 +168,7 @@ func TestU4ServerCannotMakeAClientSpin(t *testing.T) {
 	})
 }
 
-func TestStandaloneStreamThatBringsNothingIsGivenUp(t *testing.T) {
+func TestClientGivesUpStandaloneStreamWithoutMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gets{t0: time.Now()}
 		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
@@ -187,8 +186,8 @@ func TestStandaloneStreamThatBringsNothingIsGivenUp(t *testing.T) {
 	})
 }
 
-// A server that cannot resume the standalone stream is asked for a new one, once.
-func TestStandaloneStreamThatCannotBeResumedBeginsAnew(t *testing.T) {
+// If the server cannot resume the standalone stream, the client asks once for a new one.
+func TestStandaloneStreamThatCannotBeResumedIsReplaced(t *testing.T) {
 	for _, status := range []int{http.StatusBadRequest, http.StatusGone} {
 		synctest.Test(t, func(t *testing.T) {
 			g := &gets{t0: time.Now()}
@@ -215,8 +214,8 @@ func TestStandaloneStreamThatCannotBeResumedBeginsAnew(t *testing.T) {
 	}
 }
 
-// A proxy that cuts silent streams every few minutes does not make the server unheard of.
-func TestStandaloneStreamThatWasOpenForLongIsNoFailure(t *testing.T) {
+// The client reconnects forever if a proxy closes silent streams every few minutes.
+func TestLongStandaloneStreamIsNotAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gets{t0: time.Now()}
 		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
@@ -238,8 +237,8 @@ func TestStandaloneStreamThatWasOpenForLongIsNoFailure(t *testing.T) {
 	})
 }
 
-// A session's stream may break off: what was said meanwhile comes when it is resumed
-// (2025-11-25, basic/transports, Resumability and Redelivery).
+// The client resumes a broken stream of a session and receives the messages that were sent
+// meanwhile (2025-11-25, basic/transports, Resumability and Redelivery).
 func TestU4BrokenResponseOfASessionIsResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gets{t0: time.Now()}
@@ -271,15 +270,15 @@ func TestU4BrokenResponseOfASessionIsResumed(t *testing.T) {
 			t.Errorf("%s", got)
 		}
 		if got := fmt.Sprint(c.heard.all()); got != "[notifications/x]" {
-			t.Errorf("heard %s", got)
+			t.Errorf("received %s", got)
 		}
 	})
 }
 
-func TestBrokenResponseThatCannotBeResumedIsALostConnection(t *testing.T) {
+func TestResponseThatCannotBeResumedIsErrConnectionLost(t *testing.T) {
 	for name, tc := range map[string]struct {
 		events string
-		status int // of the answer to the attempt
+		status int // of the response to the GET request
 		gets   int
 	}{
 		"no id":         {": hello\n\n", 405, 0},
@@ -312,7 +311,7 @@ func TestBrokenResponseThatCannotBeResumedIsALostConnection(t *testing.T) {
 	}
 }
 
-// U6: in the stateless era a request whose stream broke is lost, and nobody goes on with it.
+// U6: in the modern era, a request whose stream breaks is lost and not resumed.
 func TestU6BrokenModernResponseIsNotResumed(t *testing.T) {
 	p := newPeer(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
 		writeEvents(w, "id: 1\nretry: 1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\n")

@@ -98,7 +98,7 @@ const (
 	sentinelEnd   = "?="
 )
 
-// encodeHeader encodes text as a header value: printable ASCII as it is, other text in
+// encodeHeader encodes text as a header value: printable ASCII unchanged, other text in
 // base64 between markers.
 func encodeHeader(text string) string {
 	if isPlain(text) && !(strings.HasPrefix(text, sentinelStart) && strings.HasSuffix(text, sentinelEnd)) {

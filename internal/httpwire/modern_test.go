@@ -74,8 +74,8 @@ func header(pairs ...string) http.Header {
 	return h
 }
 
-// The order satisfies every probe of the conformance suite. Each row has the faults of
-// the rows below it too.
+// The conformance suite requires this order. Each row also has the faults of the rows
+// after it.
 func TestT14T15T16T19J12OpenReportsTheFirstFault(t *testing.T) {
 	const unknown = "no/such/method"
 	for _, tc := range []struct {
@@ -145,7 +145,7 @@ func TestT16NameHeaderMustEqualTheBody(t *testing.T) {
 		{mcp.MethodReadResource, `"uri":"file:///a%20b",`, []string{"file:///a b"}, false},
 		{mcp.MethodReadResource, `"uri":"file:///a",`, nil, false},
 		{mcp.MethodListTools, ``, nil, true},
-		{mcp.MethodListTools, ``, []string{"ignored"}, true}, // the method names nothing
+		{mcp.MethodListTools, ``, []string{"ignored"}, true}, // the method has no name
 	} {
 		h := header(headerVersion, "2026-07-28", headerMethod, tc.method)
 		if tc.names != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// network is HTTP between a server and its clients in memory, so that hours pass in
-// a bubble of package synctest.
+// network connects an HTTP server and its clients in memory, so that tests can run in a
+// bubble of package synctest.
 type network struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -58,7 +58,7 @@ func (n *network) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// peer is a server that a test plays, and what it was asked.
+// peer is a server with scripted responses, which records its requests.
 type peer struct {
 	http *http.Client
 	net  *network
@@ -68,7 +68,7 @@ type peer struct {
 	bodies   []string
 }
 
-// newPeer serves HTTP with answer, which is given the body of each request.
+// newPeer returns a server that calls answer with the body of each request.
 func newPeer(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, body string)) *peer {
 	t.Helper()
 	p := &peer{net: &network{conns: make(chan net.Conn), closed: make(chan struct{})}}
@@ -95,7 +95,7 @@ func newPeer(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, b
 	return p
 }
 
-// asked is what the server was asked: method and path, and the JSON-RPC method.
+// asked lists the requests that the server received: method, path and JSON-RPC method.
 func (p *peer) asked() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,7 +124,7 @@ func (p *peer) options(t *testing.T) Options {
 
 const theSession = "the-secret-session"
 
-// idOf is the id of a message as written, or null.
+// idOf returns the id of a message in its JSON form, or null.
 func idOf(body string) string {
 	m, _ := jsonrpc.Parse([]byte(body), jsonrpc.Limits{})
 	return string(m.ID.Append(nil))
@@ -140,7 +140,7 @@ func writeJSON(w http.ResponseWriter, body string) {
 	_, _ = io.WriteString(w, body)
 }
 
-// writeEvents writes the lines of an event stream at once.
+// writeEvents writes and flushes the lines of an event stream.
 func writeEvents(w http.ResponseWriter, lines string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	_, _ = io.WriteString(w, lines)
@@ -151,8 +151,8 @@ func resultOf(body string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"for":%q}}`, idOf(body), methodOf(body))
 }
 
-// handshake answers as a server of 2025-11-25 with sessions does, to what belongs to
-// the handshake, and reports whether it did.
+// handshake answers the requests of a handshake as a server of 2025-11-25 with sessions
+// does. It reports whether it has answered.
 func handshake(w http.ResponseWriter, r *http.Request, body string) bool {
 	switch {
 	case methodOf(body) == mcp.MethodInitialize:
@@ -168,7 +168,7 @@ func handshake(w http.ResponseWriter, r *http.Request, body string) bool {
 	return true
 }
 
-// noStream answers GET as a server without a standalone stream does.
+// noStream answers GET requests as a server without a standalone stream does.
 func noStream(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method == http.MethodGet {
 		w.WriteHeader(http.StatusMethodNotAllowed)
@@ -183,7 +183,7 @@ type caller struct {
 	heard *received
 }
 
-// overheard is what a client received beside responses.
+// received collects what a client receives besides responses.
 type received struct {
 	rpc.Receiver
 	mu   sync.Mutex
@@ -205,7 +205,7 @@ func (o *received) all() []string {
 	return append([]string(nil), o.list...)
 }
 
-// newModern makes a client of the stateless era.
+// newModern returns a client of the modern era.
 func newModern(t *testing.T, o Options) *caller {
 	t.Helper()
 	era, err := modern.NewClient(mcp.Implementation{Name: "c", Version: "1"}, mcp.ClientCapabilities{}, nil, false, o.Logger)
@@ -219,7 +219,7 @@ func newModern(t *testing.T, o Options) *caller {
 	return c
 }
 
-// newLegacy makes a client with a session, after the handshake.
+// newLegacy returns a client of the legacy era after the handshake.
 func newLegacy(t *testing.T, o Options) *caller {
 	t.Helper()
 	c, err := dialLegacy(t, o)

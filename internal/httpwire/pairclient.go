@@ -137,7 +137,7 @@ func resolveEndpoint(stream *url.URL, endpoint string) (string, error) {
 	return u.String(), nil
 }
 
-// Send implements call.Wire.
+// Send implements rpc.Wire.
 func (c *PairClient) Send(ctx context.Context, out *rpc.Outgoing) error {
 	if !c.join() {
 		return fmt.Errorf("%w: %w", call.ErrNotSent, call.ErrConnectionLost)
@@ -180,10 +180,10 @@ func (c *PairClient) join() bool {
 	return true
 }
 
-// SetRevision implements call.Wire.
+// SetRevision implements rpc.Wire.
 func (c *PairClient) SetRevision(mcp.Revision) {}
 
-// Close implements call.Wire.
+// Close implements rpc.Wire.
 func (c *PairClient) Close() error {
 	c.end()
 	<-c.done

@@ -14,7 +14,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-func TestT5PairTakesAnEndpointOfItsOwnOriginOnly(t *testing.T) {
+func TestT5PairRejectsEndpointsOfOtherOrigins(t *testing.T) {
 	for endpoint, want := range map[string]string{
 		"/messages?sessionId=1":          "POST /messages",
 		"messages":                       "POST /mcp/messages",
@@ -77,14 +77,14 @@ func TestT5PairTakesAnEndpointOfItsOwnOriginOnly(t *testing.T) {
 	}
 }
 
-// deaf is a receiver that nothing is expected of.
+// ignoring is a receiver that ignores everything.
 type ignoring struct{}
 
 func (ignoring) Receive(*jsonrpc.Message)               {}
 func (ignoring) ReceiveInvalid(*jsonrpc.Message, error) {}
 func (ignoring) Lost(error)                             {}
 
-// losing is a receiver that tells why nothing more arrives.
+// losing is a receiver that records the error of a lost connection.
 type losing struct {
 	ignoring
 	why chan error
@@ -92,7 +92,7 @@ type losing struct {
 
 func (l losing) Lost(err error) { l.why <- err }
 
-// Credentials in the URL are for the endpoint too, which is of the same origin.
+// Requests to the endpoint have the credentials of the URL, since the origin is the same.
 func TestPairKeepsTheCredentialsOfItsURL(t *testing.T) {
 	p := newPeer(t, func(w http.ResponseWriter, r *http.Request, _ string) {
 		if user, password, _ := r.BasicAuth(); user != "u" || password != "p" {
@@ -119,7 +119,7 @@ func TestPairKeepsTheCredentialsOfItsURL(t *testing.T) {
 	}
 }
 
-func TestPairBeginsWithItsEndpoint(t *testing.T) {
+func TestPairRequiresEndpointFirst(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer func(w http.ResponseWriter)
 		want   error
@@ -138,10 +138,10 @@ func TestPairBeginsWithItsEndpoint(t *testing.T) {
 	}
 }
 
-func TestDiallingAPairEndsWithItsContext(t *testing.T) {
+func TestDialPairEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, _ string) {
-			writeEvents(w, ":\n\n") // and no endpoint
+			writeEvents(w, ":\n\n") // a comment, but no endpoint
 			<-r.Context().Done()
 		})
 		ctx, cancel := contextWithTimeout(t, 10*time.Second)
@@ -153,7 +153,7 @@ func TestDiallingAPairEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestPairThatBreaksIsLost(t *testing.T) {
+func TestBrokenPairIsErrConnectionLost(t *testing.T) {
 	p := newPeer(t, func(w http.ResponseWriter, r *http.Request, _ string) {
 		if r.Method == http.MethodPost {
 			w.WriteHeader(http.StatusNotFound)
@@ -192,9 +192,9 @@ func TestPairThatBreaksIsLost(t *testing.T) {
 	c.Close()
 }
 
-// A POST that is never answered does not keep Close waiting, nor its caller once the
-// stream has ended.
-func TestPairClosesWithPostsInFlight(t *testing.T) {
+// A POST request without a response delays neither Close nor, after the end of the stream,
+// its caller.
+func TestClosePairWithRequestsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, _ string) {
 			if r.Method == http.MethodGet {

@@ -279,7 +279,7 @@ func (s *sessionStream) closeConnection(ctx context.Context, retry time.Duration
 	case conn == nil: // the client is disconnected
 		return nil
 	case incomplete:
-		return fmt.Errorf("%w: an event of the stream is not logged", rpc.ErrUnsupported)
+		return fmt.Errorf("%w: cannot resume the stream: an event is missing from the log", rpc.ErrUnsupported)
 	}
 	conn.enqueue(func(dst []byte) []byte { return appendPriming(dst, s.key.Stream, seq, retry.Milliseconds()) })
 	if connDone == nil && !conn.disconnect() {
