@@ -10,17 +10,19 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// Handler serves one call.
+// Handler handles one call.
 //
-// The result is a pointer to one of the result types of package mcp, such as *mcp.ListToolsResult. For the
-// methods of extensions it is any value that encodes to a JSON object; a client receives it as a
-// json.RawMessage. Calls may share a result, so it must not be modified: return a changed copy instead.
+// The result is a pointer to one of the result types of package mcp, such as *mcp.ListToolsResult. For
+// the methods of extensions it is any value that encodes to a JSON object; a client receives it as a
+// json.RawMessage. A nil result without an error is an error. Calls may share a result, so it must not
+// be modified: return a changed copy instead.
 //
-// A server reports the error to its client: a *jsonrpc.Error as it is, an *auth.ScopeError as a
-// request for more scopes, a *CapabilityError as a missing capability, and any other error as an
-// internal error, whose text only appears in the server's log.
+// A server sends a *jsonrpc.Error to its client unchanged. It sends an *auth.ScopeError as a request for
+// more scopes, a *CapabilityError as a missing capability, and any other error as an internal error
+// without its text, which it logs. A client returns the error to its caller.
 //
-// The context carries the call ([From]). It ends when the caller cancels the request or goes away.
+// The context carries the call on a server ([From]). It ends when the caller cancels the request or its
+// connection is lost.
 type Handler func(ctx context.Context, c *Call) (result any, err error)
 
 // Middleware wraps the handling of calls. It runs for every method, methods that the server does
@@ -38,7 +40,7 @@ type Call struct {
 	added mcp.Meta
 }
 
-// Description is what a Call is made of.
+// Description has the values that the methods of a [Call] return.
 type Description struct {
 	Method string
 	ID     jsonrpc.ID // zero for a notification, and for a request that a client has not sent yet
@@ -51,16 +53,16 @@ type Description struct {
 	Outgoing  bool
 }
 
-// Peer is what the other side has declared about itself. Info is for display and logs only, because a
-// peer can claim anything there (2026-07-28, basic, _meta). Both fields are shared between calls
-// and must not be modified.
+// Peer describes the client that has sent a request, as the client declares itself. Info is for display
+// and logs only, because a client can claim anything there (2026-07-28, basic, _meta). Both fields are
+// shared between calls and must not be modified.
 type Peer struct {
-	Info         *mcp.Implementation // never nil in a Call
-	Capabilities *mcp.ClientCapabilities
+	Info         *mcp.Implementation     // never nil in a Call
+	Capabilities *mcp.ClientCapabilities // nil on a client, and before the handshake of a session
 }
 
-// New returns a Call. Servers and clients make the calls that middleware receives; New is for tests
-// of middleware.
+// New returns a Call for tests of middleware. It copies d, but not the values that d refers to. Servers
+// and clients make the calls that middleware receives.
 func New(d Description) *Call {
 	if d.Params == nil {
 		d.Params = &noParams
@@ -73,22 +75,22 @@ func New(d Description) *Call {
 
 var noParams jsonrpc.Members
 
-// From returns the call that a server's handler runs for, or nil if ctx is not derived from the
+// From returns the call that a server's handler runs for. It returns nil if ctx is not derived from the
 // context of a handler.
 func From(ctx context.Context) *Call {
 	c, _ := ctx.Value(callkey.Key{}).(*Call)
 	return c
 }
 
-// Method returns the method of the request, such as "tools/call". It can be any text that a client
-// sends, and is as long as the client makes it.
+// Method returns the method of the request, such as "tools/call". On a server it can be any text that a
+// client sends, of any length.
 func (c *Call) Method() string { return c.d.Method }
 
-// ID returns the id of the request. It is zero for a notification, and on a client, which assigns
-// ids when it sends.
+// ID returns the id of the request. It is zero for a notification. On a client it is zero, too, because
+// the id is assigned when the request is sent.
 func (c *Call) ID() jsonrpc.ID { return c.d.ID }
 
-// Notification reports whether the call is a notification, whose result and error nobody receives.
+// Notification reports whether the call is a notification, whose result and error are discarded.
 func (c *Call) Notification() bool { return c.d.ID.IsZero() && !c.d.Outgoing }
 
 // Outgoing reports whether a client is about to send the request. It is false for the calls that a
@@ -122,14 +124,15 @@ func (c *Call) Meta(key string) json.RawMessage {
 // Revision returns the revision of the protocol that the request uses.
 func (c *Call) Revision() mcp.Revision { return c.d.Revision }
 
-// Peer returns what the client that sent the request has declared about itself. On a client it is empty.
+// Peer returns the description of the client that sent the request. On a client its fields are empty.
 func (c *Call) Peer() Peer { return c.d.Peer }
 
 // Principal returns the authenticated caller. It is principal.Anonymous without authentication.
 func (c *Call) Principal() principal.Principal { return c.d.Principal }
 
-// Source distinguishes callers that are not authenticated: it is the id of a session or a network
-// address. It may be empty. It is meant for limits. A session id is secret, so do not log it.
+// Source returns the id of the session or the network address that a request comes from, or "" if
+// neither is known. It tells callers apart that are not authenticated, for limits. A session id is
+// secret, so do not log it.
 func (c *Call) Source() string { return c.d.Source }
 
 // Extension returns the settings with which the client has declared an extension, a JSON object, and

@@ -1,5 +1,5 @@
-// Package call is for middleware: code that runs around every request that a server answers or a
-// client makes.
+// Package call is for middleware: code that runs around every request that a server handles or a client
+// sends.
 //
 // A [Handler] takes a [Call], which describes one request, and returns its typed result, such as
 // *mcp.CallToolResult, or an error. A [Middleware] wraps a Handler. Servers and clients use the same
@@ -8,5 +8,5 @@
 // [LogCalls], [TimeCalls], [RecoverCalls], [LimitRate] and [RetryRequests] are ready to use. Package
 // otel has middleware for OpenTelemetry.
 //
-// The package also has the errors that middleware and the callers of a client act on.
+// The package also defines the errors of a client's requests and of a server's handlers.
 package call

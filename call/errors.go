@@ -11,14 +11,15 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Errors of a client's requests. What the server reports is always a *jsonrpc.Error instead.
+// Errors of a client's requests. An error that the server reports is a *jsonrpc.Error instead.
 var (
-	// ErrConnectionLost means that the connection ended before the response came. The server may have
-	// acted on the request.
+	// ErrConnectionLost means that the connection ended before the response arrived. The server may have
+	// acted on the request, so repeat it only if that does no harm; see [RetryRequests].
 	ErrConnectionLost = errors.New("connection lost before the response came")
-	// ErrClosed means that this side has closed the connection.
+	// ErrClosed means that this program has closed the connection.
 	ErrClosed = errors.New("connection closed")
-	// ErrInvalidResponse means that the protocol does not allow the response.
+	// ErrInvalidResponse means that the protocol does not allow the response. The error that wraps it gives
+	// the reason.
 	ErrInvalidResponse = errors.New("invalid response")
 	// ErrRevision means that client and server have no revision of the protocol in common.
 	ErrRevision = errors.New("no common protocol revision")
@@ -32,14 +33,14 @@ var (
 	ErrSubscriptionEnded = errors.New("the server ended the subscription")
 )
 
-// Errors of using a call in a server's handler.
+// Errors of the functions that a server's handler calls.
 var (
-	// ErrCallDone is returned when a call is used after its handler has returned or its client has
-	// cancelled it.
-	ErrCallDone = errors.New("call is done: its handler has returned or the client has cancelled it")
-	// ErrNoCall is returned when a context does not carry a call.
+	// ErrCallDone is returned by the functions that send messages for a call, such as server.Progress,
+	// after its handler has returned or its client has cancelled it.
+	ErrCallDone = errors.New("the call has ended: its handler has returned or the client has cancelled it")
+	// ErrNoCall is returned by the functions that need the context of a handler for any other context.
 	ErrNoCall = errors.New("context carries no call: pass the context that the handler received")
-	// ErrCancelled is the cause of a handler's context when the client cancels the request.
+	// ErrCancelled is the cause of a handler's context (context.Cause) when the client cancels the request.
 	ErrCancelled = errors.New("request cancelled by the client")
 )
 
@@ -71,7 +72,8 @@ func (e *SilentError) Error() string {
 // Unwrap returns ErrConnectionLost.
 func (e *SilentError) Unwrap() error { return ErrConnectionLost }
 
-// StatusError reports an HTTP response that carries no result.
+// StatusError reports an HTTP response with a status other than success. If the body has a JSON-RPC
+// error, errors.As finds it.
 type StatusError struct {
 	Status     int            // such as 503
 	Text       string         // of the status, such as "Service Unavailable"; may be empty
@@ -100,8 +102,8 @@ func (e *StatusError) Unwrap() error {
 }
 
 // CapabilityError reports that the client has not declared a capability that the server's handler needs.
-// The handler may continue without it. When the handler returns the error, a client of 2026-07-28
-// receives the protocol's own error for it, and other clients a plain one.
+// The handler may continue without the capability, or return the error. A client of 2026-07-28 then
+// receives mcp.CodeMissingCapability. Other clients receive the text.
 type CapabilityError struct {
 	Required mcp.ClientCapabilities
 }

@@ -15,20 +15,22 @@ import (
 // RateLimit configures [LimitRate].
 type RateLimit struct {
 	PerSecond float64 // calls per second on average; 0 or less means no limit
-	Burst     int     // calls at once after a pause; at least 1
+	Burst     int     // calls at once after a pause; less than 1 means 1
 	// Methods are the methods that are counted, all together. Nil means tools/call and
 	// completion/complete (2026-07-28, server/tools, Security; server/utilities/completion).
 	Methods []string
 	Now     func() time.Time // nil means time.Now
 }
 
-// LimitRate returns middleware that limits the rate of calls of each caller. It rejects a call beyond the
-// limit with an error that gives the time to wait, in its message and as retryAfterMs in its data.
+// LimitRate returns middleware that limits the rate of calls of each caller. It rejects a call beyond
+// the limit with jsonrpc.CodeInternalError. The message of the error gives the time to wait, and so does
+// retryAfterMs in its data, in milliseconds.
 //
-// A caller is a principal. Callers that are not authenticated are distinguished by [Call.Source], a
-// session or an address, so that one of them cannot use up the limit of the others.
+// A caller is a principal. Callers that are not authenticated are distinguished by [Call.Source], so
+// that one of them cannot use up the limit of the others.
 //
-// It tracks at most 10,000 callers. When there are more, it forgets the idle ones first.
+// LimitRate tracks at most 10,000 callers. When there are more, it forgets those that have not called
+// recently, and then others. A caller that was forgotten starts with a full burst.
 func LimitRate(limit RateLimit) Middleware {
 	if limit.PerSecond <= 0 {
 		return func(next Handler) Handler { return next }

@@ -15,9 +15,9 @@ import (
 
 // Retry configures [RetryRequests]. The zero Retry uses the defaults.
 type Retry struct {
-	Attempts int           // including the first; default 3, at most 10
-	Wait     time.Duration // before the second attempt; it doubles for each further one; default 200 ms
-	MaxWait  time.Duration // upper bound of a wait, also of one that the server asks for; default 10 s
+	Attempts int           // including the first; default 3; more than 10 means 10
+	Wait     time.Duration // longest wait before the second attempt; default 200 ms
+	MaxWait  time.Duration // longest wait before any attempt; default 10 s
 	// Tool reports whether a tool may be called again. A tool declares that in its annotations
 	// (idempotentHint, readOnlyHint), which are only reliable if the server is trusted: see
 	// [mcp.ToolAnnotations]. Nil means that no tool may.
@@ -35,9 +35,11 @@ var safeMethods = []string{
 // retryAfterMs in its data. It repeats lists, reads, prompts, completions, pings and discovery, and the
 // calls of tools for which Retry.Tool returns true.
 //
-// Each wait is random, between half of the current wait and all of it, and no shorter than the server
-// asks for. If the server asks for more than MaxWait, the request is not repeated. RetryRequests returns the
-// last error. A wait ends when the context of the request ends. On a server the middleware does nothing.
+// The longest wait is Retry.Wait before the second attempt, and doubles before each further attempt, up
+// to Retry.MaxWait. The actual wait is random, at least half of that, and at least as long as the server
+// asks for. If the server asks for more than MaxWait, the request is not repeated. RetryRequests returns
+// the last error. A wait ends when the context of the request ends. On a server the middleware does
+// nothing.
 func RetryRequests(r Retry) Middleware {
 	if r.Attempts <= 0 {
 		r.Attempts = 3
