@@ -38,7 +38,7 @@ type EmptyResult struct {
 // requires both fields in the results that embed CacheHints.
 type CacheHints struct {
 	// TTLMs is the time for which the result is fresh, in milliseconds. 0 means that it is stale at
-	// once.
+	// once. Nil means that it is absent.
 	TTLMs *int64 `json:"ttlMs,omitzero"`
 	// CacheScope is [CacheScopePrivate] or [CacheScopePublic].
 	CacheScope string `json:"cacheScope,omitempty"`

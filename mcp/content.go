@@ -4,8 +4,9 @@ import "encoding/json"
 
 // Content is a content block in a tool result, a prompt or a sampling message. It is one of
 // *[TextContent], *[ImageContent], *[AudioContent], *[ResourceLink], *[EmbeddedResource],
-// *[ToolUseContent], *[ToolResultContent] and *[UnknownContent]. ToolUseContent and
-// ToolResultContent occur only in sampling messages.
+// *[ToolUseContent], *[ToolResultContent] and *[UnknownContent]; the types without the pointer are
+// not Content. A nil block cannot be encoded. ToolUseContent and ToolResultContent occur only in
+// sampling messages.
 type Content interface {
 	// wire returns the value that the block is encoded as, or an error if it cannot be encoded.
 	wire() (any, error)
@@ -105,7 +106,7 @@ type ToolResultContent struct {
 type UnknownContent struct {
 	// Type is the type member of the block.
 	Type string
-	// Raw is the whole block, including the type member.
+	// Raw is the whole block, including the type member. Without it the block cannot be encoded.
 	Raw json.RawMessage
 }
 

@@ -93,7 +93,7 @@ func (c *ToolResultContent) wire() (any, error) {
 
 func (c *UnknownContent) wire() (any, error) {
 	if len(c.Raw) == 0 {
-		return nil, fmt.Errorf("content block of unknown type %q must have Raw", c.Type)
+		return nil, fmt.Errorf("content block of type %q: UnknownContent must have Raw", c.Type)
 	}
 	return c.Raw, nil
 }
@@ -103,7 +103,7 @@ func (c *UnknownContent) wire() (any, error) {
 func checkBlocks(blocks []Content) error {
 	for i, c := range blocks {
 		if c == nil || reflect.ValueOf(c).IsNil() {
-			return fmt.Errorf("content block %d is nil", i)
+			return fmt.Errorf("content block %d must not be nil", i)
 		}
 	}
 	return nil

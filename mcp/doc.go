@@ -1,12 +1,14 @@
-// Package mcp defines the types of the Model Context Protocol: methods, parameters, results, content
-// blocks, capabilities, error codes and reserved keys. It does no I/O.
+// Package mcp defines the types of the Model Context Protocol: methods, parameters, results,
+// content blocks, capabilities, error codes and reserved keys. It does no I/O.
 //
 // # One set of types for all revisions
 //
 // Each type has the fields of all five revisions of the protocol ([Revisions]) and of the tasks
-// extension. The comment of a field names the revisions that have it, such as "Since 2025-06-18" or
-// "2025-11-25 only"; all revisions have a field without such a comment. Encoding does not remove
-// fields that the peer's revision does not have. Packages server and client do that.
+// extension. The comment of a field names the revisions that have it: "Since 2025-06-18" means that
+// revision and all later ones, "Until 2025-11-25" means that revision and all earlier ones, and
+// "2025-11-25 only" means that revision. All revisions have a field without such a comment.
+// Encoding does not remove fields that the peer's revision does not have. Packages server and
+// client do that.
 //
 // Tasks have two sets of types, because 2025-11-25 and the tasks extension of 2026-07-28 differ:
 // [LegacyTask] and [Task].
@@ -16,23 +18,24 @@
 //   - revision.go and method.go: revisions and methods.
 //   - lifecycle.go, capability.go and meta.go: negotiation and metadata.
 //   - tool.go, resource.go, prompt.go and completion.go: the features of servers.
-//   - elicitation.go, sampling.go and roots.go: the features of clients. input.go: how servers of
-//     2026-07-28, which send no requests, ask for input.
+//   - elicitation.go, sampling.go and roots.go: the features of clients. input.go: how servers
+//     of 2026-07-28, which send no requests, ask for input.
 //   - subscription.go, progress.go, logging.go and task.go: notifications and tasks.
 //   - content.go: content blocks.
 //
-// The parameters of a request or notification are a Params type, its result a Result type. The names
-// are those of the official schema without "Request" and "Notification": the parameters of
+// The parameters of a request or notification are a Params type, its result a Result type. The
+// names are those of the official schema without "Request" and "Notification": the parameters of
 // tools/call are [CallToolParams].
 //
 // # JSON
 //
-// All types have the same JSON form in [encoding/json] and its second version. Decoding with the
-// methods of this package is strict: names are case-sensitive, duplicate names and invalid UTF-8 are
-// errors. Nil slices of required arrays are encoded as []. Raw JSON ([json.RawMessage]) is kept byte
-// for byte, so numbers stay exact. Decoded values do not share memory with the input.
+// All types have the same JSON form in [encoding/json] and encoding/json/v2. The UnmarshalJSON
+// methods and [Meta.Get] decode strictly: names are case-sensitive, and duplicate names and invalid
+// UTF-8 are errors. For a type without such a method, the JSON package decides. Nil slices of
+// required arrays are encoded as []. Raw JSON ([json.RawMessage]) is kept byte for byte, so numbers
+// stay exact. Decoded values do not share memory with the input.
 //
 // An optional field is a pointer if its zero value differs from its absence.
 //
-// Values may be read concurrently, but not modified.
+// A value may be read by several goroutines at once, if none modifies it.
 package mcp

@@ -58,10 +58,10 @@ const (
 func AcceptElicit(content any) (*ElicitResult, error) {
 	raw, err := encode(content)
 	if err != nil {
-		return nil, fmt.Errorf("encode content of form: %w", err)
+		return nil, fmt.Errorf("cannot encode the content of the form: %w", err)
 	}
 	if raw[0] != '{' {
-		return nil, fmt.Errorf("content of form must be a JSON object, got %.20s", raw)
+		return nil, fmt.Errorf("the content of the form must be a JSON object, got %.20s", raw)
 	}
 	return &ElicitResult{Action: ElicitAccept, Content: raw}, nil
 }

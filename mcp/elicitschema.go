@@ -51,8 +51,8 @@ func (s ElicitSchema) MarshalJSON() ([]byte, error) {
 	return encode((*plain)(&s))
 }
 
-// ElicitProperties are the fields of a form in the order of display. They are an object in JSON. Names
-// are unique.
+// ElicitProperties are the fields of a form in the order of display. They are an object in JSON, so
+// their names must be unique.
 type ElicitProperties []ElicitProperty
 
 // ElicitProperty is a field of a form.
@@ -107,8 +107,9 @@ func (p *ElicitProperties) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// PrimitiveSchema describes a field of a form: a string, a number, a boolean, or a choice of one or
-// several options. Use [PrimitiveSchema.Options] to find the options of a choice.
+// PrimitiveSchema describes a field of a form: a string, a number, a boolean, a single choice or a
+// multiple choice. A single choice has Enum or OneOf. A multiple choice has Items, and its type is
+// [TypeArray]. [PrimitiveSchema.Options] returns the options of a choice.
 type PrimitiveSchema struct {
 	// Type is one of the Type constants.
 	Type string `json:"type"`
@@ -217,7 +218,7 @@ func (s *PrimitiveSchema) check() error {
 		return nil
 	case TypeArray:
 		if len(s.Options()) == 0 {
-			return errors.New("an array must have enum values as items")
+			return errors.New("an array must have items with enum or anyOf")
 		}
 		return nil
 	default:

@@ -10,16 +10,15 @@ type InputRequiredResult struct {
 
 	// InputRequests are the inputs that the server needs.
 	InputRequests InputRequests `json:"inputRequests,omitzero"`
-	// RequestState is state of the server. The client returns it unchanged, and returns none if it
-	// is nil.
+	// RequestState is state that the client returns unchanged. If it is nil, the client omits it.
 	RequestState *string `json:"requestState,omitzero"`
 }
 
 // InputRequests are requests for input. The server chooses the keys.
 type InputRequests map[string]InputRequest
 
-// InputRequest is a request for input: what a server sends to a client as a request until
-// 2025-11-25, without the id.
+// InputRequest is a request for input. In earlier revisions the server sends the same method and
+// parameters to the client in a request.
 type InputRequest struct {
 	// Method is [MethodElicit], [MethodCreateMessage] or [MethodListRoots].
 	Method string `json:"method"`

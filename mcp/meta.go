@@ -49,15 +49,15 @@ const (
 	MetaBaggage = "baggage"
 )
 
-// Set sets key to the JSON of v. It creates the map if m is nil. It returns an error that wraps
-// [ErrMetaKey] if the key is invalid, and an error if v cannot be encoded.
+// Set sets key to the JSON of v. It creates the map if *m is nil. It returns an error that wraps
+// [ErrMetaKey] if the key is invalid, and another error if v cannot be encoded.
 func (m *Meta) Set(key string, v any) error {
 	if err := CheckMetaKey(key); err != nil {
 		return err
 	}
 	raw, err := encode(v)
 	if err != nil {
-		return fmt.Errorf("encode _meta %q: %w", key, err)
+		return fmt.Errorf("cannot encode _meta %q: %w", key, err)
 	}
 	if *m == nil {
 		*m = make(Meta)
@@ -74,7 +74,7 @@ func (m Meta) Get(key string, into any) (bool, error) {
 		return false, nil
 	}
 	if err := decode(raw, into); err != nil {
-		return true, fmt.Errorf("decode _meta %q: %w", key, err)
+		return true, fmt.Errorf("cannot decode _meta %q: %w", key, err)
 	}
 	return true, nil
 }
@@ -82,9 +82,11 @@ func (m Meta) Get(key string, into any) (bool, error) {
 // ErrMetaKey is wrapped by the errors of [CheckMetaKey].
 var ErrMetaKey = errors.New("invalid _meta key")
 
-// CheckMetaKey returns nil if key is a valid _meta key: an optional prefix and a name. The prefix
-// consists of labels that are separated by dots, and ends with a slash. The name may be empty
-// (2026-07-28, basic, General fields). Errors wrap [ErrMetaKey].
+// CheckMetaKey returns nil if key is a valid _meta key: an optional prefix and a name (2026-07-28,
+// basic, General fields). The prefix consists of labels that are separated by dots, and ends with a
+// slash. A label begins with a letter, ends with a letter or digit, and contains letters, digits
+// and hyphens. The name is empty, or it begins and ends with a letter or digit and contains
+// letters, digits, hyphens, underscores and dots. Errors wrap [ErrMetaKey].
 func CheckMetaKey(key string) error {
 	name := key
 	if prefix, rest, ok := strings.Cut(key, "/"); ok {
@@ -135,7 +137,7 @@ func CheckMeta(key string, value []byte) error {
 			return err
 		}
 		if ReservedMetaKey(key) {
-			return fmt.Errorf("%w %q: the protocol reserves it", ErrMetaKey, key)
+			return fmt.Errorf("%w %q: it is reserved for the protocol", ErrMetaKey, key)
 		}
 	}
 	if err := jsonrpc.Check(value, jsonrpc.Limits{}); err != nil {
@@ -144,12 +146,10 @@ func CheckMeta(key string, value []byte) error {
 	return nil
 }
 
-// ReservedMetaKey reports whether key is reserved for the protocol: the second label of its prefix is
-// mcp or modelcontextprotocol, or it is [MetaProgressToken], [MetaTraceParent], [MetaTraceState] or
-// [MetaBaggage].
-//
-// 2025-06-18 reserved other prefixes, those with mcp or modelcontextprotocol before another label.
-// Later revisions do not.
+// ReservedMetaKey reports whether key is reserved for the protocol: the second label of its prefix
+// is mcp or modelcontextprotocol, or it is [MetaProgressToken], [MetaTraceParent], [MetaTraceState]
+// or [MetaBaggage]. These are the rules since 2025-11-25. The different prefixes that 2025-06-18
+// reserved are not.
 func ReservedMetaKey(key string) bool {
 	prefix, _, ok := strings.Cut(key, "/")
 	if !ok {

@@ -48,9 +48,10 @@ type ResourceContents struct {
 	URI string `json:"uri"`
 	// MimeType is the MIME type of the contents. Empty means unknown.
 	MimeType string `json:"mimeType,omitempty"`
-	// Text are the contents if Blob is nil.
+	// Text is the text of the resource. It is ignored if Blob is not nil.
 	Text string `json:"text,omitempty"`
-	// Blob are the contents of a binary resource; not nil, even if empty. It is base64 on the wire.
+	// Blob is the data of a binary resource, base64 on the wire. Nil means that the resource is text;
+	// use an empty slice for a binary resource without data.
 	Blob []byte `json:"blob,omitzero"`
 	// Meta is the metadata of the contents. Since 2025-06-18.
 	Meta Meta `json:"_meta,omitzero"`

@@ -4,7 +4,8 @@ import "encoding/json"
 
 // Tool describes a function of a server that a model can call.
 type Tool struct {
-	// Name identifies the tool within its server.
+	// Name identifies the tool within its server. It should have 1 to 128 letters, digits, underscores,
+	// hyphens and dots.
 	Name string `json:"name"`
 	// Title is the name for display. Since 2025-06-18.
 	Title string `json:"title,omitempty"`
