@@ -66,6 +66,8 @@ var cleaned = []string{
 	"internal/digest",
 	"internal/httpurl",
 	"internal/redirect",
+	"internal/legacy",
+	"internal/modern",
 	"internal/revision",
 	"internal/seal",
 	"internal/streamwire",

@@ -210,13 +210,13 @@ func (s *Server) rejectMalformed(w http.ResponseWriter, r *http.Request, m *json
 func (s *Server) unusable(r *http.Request, m *jsonrpc.Message, reason error) {
 	if id := first(r.Header, headerSession); id != "" {
 		if live, err := s.Sessions.Open(r.Context(), s.principalOf(r), id); err == nil {
-			live.Unusable(m, reason)
+			live.ReceiveInvalid(m, reason)
 			live.Release()
 		}
 		return
 	}
 	if x := s.pairs.get(r.URL.Query().Get(pairParameter), s.principalOf(r)); x != nil {
-		x.session.Unusable(m, reason)
+		x.session.ReceiveInvalid(m, reason)
 	}
 }
 

@@ -136,7 +136,7 @@ func (b *Batch) Serve(ctx context.Context, dst []byte, stream rpc.Stream) []byte
 		case m.fault != nil && m.needsResponse():
 			replies[i] = jsonrpc.AppendError(nil, m.ID, m.fault, true)
 		case m.fault != nil:
-			b.session.Unusable(&m.Message, m.fault)
+			b.session.ReceiveInvalid(&m.Message, m.fault)
 		case m.Kind == jsonrpc.Request:
 			serving.Go(func() { b.serve(ctx, &replies[i], &m.Message, stream) })
 		case m.Kind == jsonrpc.Notification:

@@ -26,10 +26,10 @@ func (s *subscriber) init() { s.lock, s.closed = make(chan struct{}, 1), make(ch
 
 var _ rpc.StreamObserver = (*Client)(nil)
 
-// StreamOpened implements rpc.Listener.
+// StreamOpened implements rpc.StreamObserver.
 func (c *Client) StreamOpened() { c.Changes.ResyncAll() }
 
-// StreamClosed implements rpc.Listener.
+// StreamClosed implements rpc.StreamObserver.
 func (c *Client) StreamClosed() { c.once.Do(func() { close(c.closed) }) }
 
 // NotificationsClosed returns a channel that is closed when the server's notifications no

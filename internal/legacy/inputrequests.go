@@ -27,10 +27,10 @@ const (
 // response yet. In this era, an input request is a request on the stream of the call
 // (2025-11-25, basic/transports, Sending Messages to the Server).
 type inputRequests struct {
-	ids    atomic.Int64
-	mu     sync.Mutex
-	open   map[*rpc.Outbound]struct{}
-	asking chan struct{} // closed while open is not empty; created on first use
+	ids      atomic.Int64
+	mu       sync.Mutex
+	open     map[*rpc.Outbound]struct{}
+	awaiting chan struct{} // closed while open is not empty; created on first use
 }
 
 // seedIDs sets the first id. A session that is restored from its state must not reuse an
@@ -39,7 +39,7 @@ func (a *inputRequests) seedIDs() { a.ids.Store(time.Now().UnixMicro()) }
 
 var _ rpc.InputRequester = (*inputRequests)(nil)
 
-// RequestInput implements rpc.Asker.
+// RequestInput implements rpc.InputRequester.
 func (a *inputRequests) RequestInput(ctx context.Context, c *rpc.Call, questions []rpc.InputRequest) ([]json.RawMessage, error) {
 	out := &rpc.Outbound{Wire: streamWire{c}, NotifyCancelled: true, IDs: &a.ids}
 	a.add(out)
@@ -75,8 +75,8 @@ func (a *inputRequests) add(out *rpc.Outbound) {
 	if a.open == nil {
 		a.open = make(map[*rpc.Outbound]struct{})
 	}
-	if len(a.open) == 0 && a.asking != nil {
-		close(a.asking)
+	if len(a.open) == 0 && a.awaiting != nil {
+		close(a.awaiting)
 	}
 	a.open[out] = struct{}{}
 }
@@ -86,7 +86,7 @@ func (a *inputRequests) remove(out *rpc.Outbound) {
 	defer a.mu.Unlock()
 	delete(a.open, out)
 	if len(a.open) == 0 {
-		a.asking = nil
+		a.awaiting = nil
 	}
 }
 
@@ -103,16 +103,16 @@ func (s *Session) AwaitingInput() <-chan struct{} {
 	a := &s.inputRequests
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.asking == nil {
-		a.asking = make(chan struct{})
+	if a.awaiting == nil {
+		a.awaiting = make(chan struct{})
 		if len(a.open) > 0 {
-			close(a.asking)
+			close(a.awaiting)
 		}
 	}
-	return a.asking
+	return a.awaiting
 }
 
-// Finish implements rpc.Asker.
+// Finish implements rpc.InputRequester.
 func (a *inputRequests) Finish(_ context.Context, result any, err error) (any, error) {
 	return result, err
 }
@@ -123,8 +123,8 @@ func (a *inputRequests) receive(m *jsonrpc.Message) bool {
 	return a.deliver(func(out *rpc.Outbound) bool { return out.Receive(m) })
 }
 
-// unusable delivers a malformed response. The input request that waits for it fails.
-func (a *inputRequests) unusable(m *jsonrpc.Message, err error) bool {
+// receiveInvalid delivers a malformed response. The input request that waits for it fails.
+func (a *inputRequests) receiveInvalid(m *jsonrpc.Message, err error) bool {
 	return a.deliver(func(out *rpc.Outbound) bool { return out.ReceiveInvalid(m, err) })
 }
 

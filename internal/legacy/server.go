@@ -25,7 +25,7 @@ type Server struct {
 	Changes     *rpc.Changes // nil: there are no changes
 	MaxInflight int          // concurrent requests per session
 
-	announcing announcementLimit
+	deferred deferredLimit
 }
 
 // Session is a session while a process uses it. A session that outlives its connections is
@@ -42,7 +42,7 @@ type Session struct {
 	inputRequests inputRequests
 	level         logLevel
 	subscriptions subscriptions
-	announcements announcements
+	deferred      deferredNotifications
 	received      atomic.Uint64  // number of messages received
 	lastPing      atomic.Int64   // the id of the last ping; 0: none
 	stored        *StoredSession // nil unless the session is stored
@@ -142,11 +142,11 @@ func (s *Session) ReceiveResponse(m *jsonrpc.Message) (asked bool) {
 	return false
 }
 
-// Unusable delivers a malformed response, and reports whether an input request was waiting
+// ReceiveInvalid delivers a malformed response, and reports whether an input request was waiting
 // for it.
-func (s *Session) Unusable(m *jsonrpc.Message, err error) bool {
+func (s *Session) ReceiveInvalid(m *jsonrpc.Message, err error) bool {
 	s.received.Add(1)
-	return s.inputRequests.unusable(m, err)
+	return s.inputRequests.receiveInvalid(m, err)
 }
 
 // Inflight returns the requests in flight, for a wire that also carries requests of the
@@ -156,10 +156,10 @@ func (s *Session) Inflight() *rpc.Inflight { return s.inflight }
 // Initialized reports whether the handshake is over.
 func (s *Session) Initialized() bool { return s.initialized }
 
-// Close cancels the requests and announcements of the session.
+// Close cancels the requests and deferred notifications of the session.
 func (s *Session) Close() {
 	s.inflight.CancelAll(errSessionEnded)
-	s.announcements.close()
+	s.deferred.close()
 }
 
 var errSessionEnded = errors.New("session has ended")

@@ -146,7 +146,7 @@ func (s *Session) Notifications() *NotificationQueue {
 		u.queue.Close()
 	}
 	u.queue = next
-	next.Wake() // announcements may be waiting for a listener
+	next.Wake() // notifications may be waiting for a queue
 	return &NotificationQueue{s, next}
 }
 

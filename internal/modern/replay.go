@@ -142,7 +142,7 @@ func (r *replay) acceptAnswers(responses []byte) {
 	}
 }
 
-// RequestInput implements rpc.Asker.
+// RequestInput implements rpc.InputRequester.
 func (r *replay) RequestInput(_ context.Context, _ *rpc.Call, questions []rpc.InputRequest) ([]json.RawMessage, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -199,7 +199,7 @@ func (r *replay) Answered(q rpc.InputRequest) bool {
 	return ok && known.Question == sum
 }
 
-// Finish implements rpc.Asker. A call that has asked for input ends with the input
+// Finish implements rpc.InputRequester. A call that has asked for input ends with the input
 // requests, whatever its handler returned.
 func (r *replay) Finish(ctx context.Context, result any, err error) (any, error) {
 	if err != nil {

@@ -17,7 +17,7 @@ type recorder struct {
 }
 
 func (o recorder) Receive(m *jsonrpc.Message)             { o.lines <- fmt.Sprint(m.Method, m.ID) }
-func (o recorder) ReceiveInvalid(*jsonrpc.Message, error) { o.lines <- "unusable" }
+func (o recorder) ReceiveInvalid(*jsonrpc.Message, error) { o.lines <- "invalid" }
 func (o recorder) Lost(error)                             { close(o.lines) }
 
 // J7, J8: the client accepts batches in the one revision that has them.
@@ -35,9 +35,9 @@ func TestJ7ClientAcceptsBatchesOf20250326Only(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			want := "unusable unusable last"
+			want := "invalid invalid last"
 			if r == mcp.V20250326 {
-				want = "a unusable 3 unusable last"
+				want = "a invalid 3 invalid last"
 			}
 			var got []string
 			for line := range received.lines {

@@ -21,7 +21,7 @@ import (
 type receiver struct {
 	mu       sync.Mutex
 	messages []string
-	unusable []string
+	invalid  []string
 	lost     []error
 }
 
@@ -34,7 +34,7 @@ func (r *receiver) Receive(m *jsonrpc.Message) {
 func (r *receiver) ReceiveInvalid(m *jsonrpc.Message, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.unusable = append(r.unusable, fmt.Sprintf("%v %s: %v", m.Kind == jsonrpc.Response, m.ID, err))
+	r.invalid = append(r.invalid, fmt.Sprintf("%v %s: %v", m.Kind == jsonrpc.Response, m.ID, err))
 }
 
 func (r *receiver) Lost(err error) {
@@ -70,8 +70,8 @@ func TestClientIgnoresMalformedMessages(t *testing.T) {
 		if got := strings.Join(r.messages, "; "); got != "hello ; 8 {}" {
 			t.Errorf("received %s", got)
 		}
-		if len(r.unusable) != 3 || !strings.HasPrefix(r.unusable[1], "true 7:") {
-			t.Errorf("unusable: %q", r.unusable)
+		if len(r.invalid) != 3 || !strings.HasPrefix(r.invalid[1], "true 7:") {
+			t.Errorf("invalid: %q", r.invalid)
 		}
 		if len(r.lost) > 0 {
 			t.Errorf("lost: %v", r.lost)

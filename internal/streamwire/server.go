@@ -197,7 +197,7 @@ func (c *connection) receive(ctx context.Context, data []byte) {
 // malformed answers a malformed message. It does not answer a malformed notification or
 // response: two peers could answer each other for ever.
 func (c *connection) malformed(ctx context.Context, m *jsonrpc.Message, err error) {
-	if c.session.Unusable(m, err) { // the input request that waits for it fails
+	if c.session.ReceiveInvalid(m, err) { // the input request that waits for it fails
 		return
 	}
 	var invalid *jsonrpc.InvalidMessageError

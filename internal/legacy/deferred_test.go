@@ -15,7 +15,7 @@ import (
 	"github.com/parley-mcp/parley/internal/rpc"
 )
 
-// doneAfter returns an announcement whose function reports true after d.
+// doneAfter returns a deferred notification whose function reports true after d.
 func doneAfter(d time.Duration) rpc.DeferredNotification {
 	begin := time.Now()
 	return rpc.DeferredNotification{Method: "notifications/done", Params: []byte(`{}`), Timeout: 5 * time.Minute,
@@ -44,30 +44,30 @@ func withSession(t *testing.T, f func(t *testing.T, server *Server, s *Session))
 	})
 }
 
-func TestAnnouncementReachesTheOpenQueue(t *testing.T) {
+func TestDeferredNotificationReachesTheOpenQueue(t *testing.T) {
 	withSession(t, func(t *testing.T, _ *Server, s *Session) {
 		ctx, cancel := context.WithCancel(t.Context())
 		first := s.Notifications()
 		defer first.Close()
 		takeAll(first)
 		if !s.NotifyWhenDone(ctx, doneAfter(time.Minute)) {
-			t.Fatal("announcement rejected")
+			t.Fatal("notification rejected")
 		}
-		cancel() // the end of the call must not cancel the announcement
+		cancel() // the end of the call must not cancel the notification
 		time.Sleep(59 * time.Second)
 		if got := takeAll(first); got != "" {
-			t.Errorf("announced too early: %s", got)
+			t.Errorf("notified too early: %s", got)
 		}
 		second := s.Notifications()
 		defer second.Close()
 		time.Sleep(10 * time.Second)
 		if got := takeAll(second); got != doneMessage {
-			t.Errorf("announced %q", got)
+			t.Errorf("received %q", got)
 		}
 		if got := takeAll(first); got != "" {
 			t.Errorf("the older queue received %q", got)
 		}
-		// Without a queue, the announcement waits for the next one.
+		// Without a queue, the notification waits for the next one.
 		second.Close()
 		s.NotifyWhenDone(t.Context(), doneAfter(0))
 		time.Sleep(time.Second)
@@ -79,26 +79,26 @@ func TestAnnouncementReachesTheOpenQueue(t *testing.T) {
 	})
 }
 
-func TestAnnouncementsAreLimited(t *testing.T) {
+func TestDeferredNotificationsAreLimited(t *testing.T) {
 	withSession(t, func(t *testing.T, server *Server, s *Session) {
-		for i := range maxSessionAnnouncements + 1 {
-			if ok := s.NotifyWhenDone(t.Context(), doneAfter(time.Hour)); ok != (i < maxSessionAnnouncements) {
-				t.Errorf("announcement %d accepted: %v", i, ok)
+		for i := range maxSessionDeferred + 1 {
+			if ok := s.NotifyWhenDone(t.Context(), doneAfter(time.Hour)); ok != (i < maxSessionDeferred) {
+				t.Errorf("notification %d accepted: %v", i, ok)
 			}
 		}
 		var all int
-		for range 2 * maxAnnouncements / maxSessionAnnouncements {
+		for range 2 * maxDeferred / maxSessionDeferred {
 			other := newSession(t, server, "2025-11-25")
 			for other.NotifyWhenDone(t.Context(), doneAfter(time.Hour)) {
 				all++
 			}
 		}
-		if all != maxAnnouncements-maxSessionAnnouncements {
-			t.Errorf("%d announcements of other sessions are accepted", all)
+		if all != maxDeferred-maxSessionDeferred {
+			t.Errorf("%d notifications of other sessions are accepted", all)
 		}
-		time.Sleep(5*time.Minute + time.Second) // all announcements time out
+		time.Sleep(5*time.Minute + time.Second) // all of them time out
 		if !s.NotifyWhenDone(t.Context(), doneAfter(0)) {
-			t.Error("announcement rejected although none is pending")
+			t.Error("notification rejected although none is pending")
 		}
 		for range 2 * maxQueuedNotifications {
 			s.queueNotification([]byte(doneMessage))
@@ -112,8 +112,8 @@ func TestAnnouncementsAreLimited(t *testing.T) {
 }
 
 // If the wait ends early, the context of the handler's function ends, and nothing is
-// announced.
-func TestAnnouncementsEndWithTheirSession(t *testing.T) {
+// sent.
+func TestDeferredNotificationsEndWithTheirSession(t *testing.T) {
 	for name, end := range map[string]func(*Server, *Session){
 		"session": func(_ *Server, s *Session) { s.Close() },
 		"server": func(server *Server, _ *Session) {
@@ -139,17 +139,17 @@ func TestAnnouncementsEndWithTheirSession(t *testing.T) {
 				end(server, s)
 				synctest.Wait()
 				if got := takeAll(l); !ended.Load() || got != "" {
-					t.Errorf("ended: %v, announced: %q", ended.Load(), got)
+					t.Errorf("ended: %v, received: %q", ended.Load(), got)
 				}
 				if s.NotifyWhenDone(t.Context(), a) {
-					t.Error("an announcement was accepted after the end")
+					t.Error("a notification was accepted after the end")
 				}
 			})
 		})
 	}
 }
 
-func TestCloseTimesOutWhenAnAnnouncementDoesNotEnd(t *testing.T) {
+func TestCloseTimesOutWhenDoneDoesNotReturn(t *testing.T) {
 	withSession(t, func(t *testing.T, server *Server, s *Session) {
 		release := make(chan struct{})
 		defer close(release)
@@ -165,7 +165,7 @@ func TestCloseTimesOutWhenAnAnnouncementDoesNotEnd(t *testing.T) {
 	})
 }
 
-func TestFailedFunctionAnnouncesNothing(t *testing.T) {
+func TestFailedDoneSendsNothing(t *testing.T) {
 	for name, done := range map[string]func() (bool, error){
 		"an error": func() (bool, error) { return true, errors.New("the bank is closed") },
 		"panic":    func() (bool, error) { panic("the bank is closed") },
@@ -182,15 +182,15 @@ func TestFailedFunctionAnnouncesNothing(t *testing.T) {
 				s.NotifyWhenDone(t.Context(), a)
 				time.Sleep(time.Second)
 				if got := takeAll(l); got != "" || !strings.Contains(log.String(), "the bank is closed") {
-					t.Errorf("announced %q, logged %s", got, &log)
+					t.Errorf("received %q, logged %s", got, &log)
 				}
 			})
 		})
 	}
 }
 
-// A pending announcement keeps its session alive, and a finished one does not.
-func TestPendingAnnouncementKeepsTheSession(t *testing.T) {
+// A deferred notification keeps its session alive, and a finished one does not.
+func TestDeferredNotificationKeepsTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, kv := newSessions(SessionLimits{Idle: time.Minute})
 		l, _ := openOn(t, s, NewSessions(s.server, kv, SessionLimits{}))

@@ -11,15 +11,15 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// Limits on pending announcements. Each needs a goroutine.
+// Limits on deferred notifications. Each needs a goroutine.
 const (
-	maxAnnouncements        = 1_024 // of all sessions
-	maxSessionAnnouncements = 16
-	maxQueuedNotifications  = 64 // without a listener; the oldest are dropped first
+	maxDeferred            = 1_024 // of all sessions
+	maxSessionDeferred     = 16
+	maxQueuedNotifications = 64 // without a listener; the oldest are dropped first
 )
 
-// announcementLimit counts the pending announcements of all sessions. Close cancels them.
-type announcementLimit struct {
+// deferredLimit counts the deferred notifications of all sessions. Close cancels them.
+type deferredLimit struct {
 	mu      sync.Mutex
 	n       int
 	closed  bool
@@ -28,12 +28,12 @@ type announcementLimit struct {
 	running sync.WaitGroup
 }
 
-// tryBegin counts one more announcement and returns the context that Close cancels. It
+// tryBegin counts one more deferred notification and returns the context that Close cancels. It
 // reports false if the limit is reached.
-func (a *announcementLimit) tryBegin() (life context.Context, ok bool) {
+func (a *deferredLimit) tryBegin() (life context.Context, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed || a.n >= maxAnnouncements {
+	if a.closed || a.n >= maxDeferred {
 		return nil, false
 	}
 	if a.life == nil {
@@ -44,17 +44,17 @@ func (a *announcementLimit) tryBegin() (life context.Context, ok bool) {
 	return a.life, true
 }
 
-func (a *announcementLimit) done() {
+func (a *deferredLimit) done() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.n--
 	a.running.Done()
 }
 
-// Close cancels all pending announcements and waits until they have ended, or until ctx
+// Close cancels all deferred notifications and waits until they have ended, or until ctx
 // ends.
 func (s *Server) Close(ctx context.Context) error {
-	a := &s.announcing
+	a := &s.deferred
 	a.mu.Lock()
 	a.closed = true
 	if a.end != nil {
@@ -78,9 +78,9 @@ func (s *Server) Close(ctx context.Context) error {
 	}
 }
 
-// announcements holds the pending announcements and the queued notifications of one
+// deferredNotifications holds the deferred and the queued notifications of one
 // session.
-type announcements struct {
+type deferredNotifications struct {
 	mu     sync.Mutex
 	n      int  // pending
 	closed bool // the session has ended
@@ -93,12 +93,12 @@ var _ rpc.SessionNotifier = (*Session)(nil)
 
 // NotifyWhenDone implements rpc.SessionNotifier.
 func (s *Session) NotifyWhenDone(ctx context.Context, a rpc.DeferredNotification) bool {
-	server := &s.server.announcing
+	server := &s.server.deferred
 	parent, ok := server.tryBegin()
 	if !ok {
 		return false
 	}
-	life, ok := s.announcements.tryBegin(parent)
+	life, ok := s.deferred.tryBegin(parent)
 	if !ok {
 		server.done()
 		return false
@@ -108,22 +108,22 @@ func (s *Session) NotifyWhenDone(ctx context.Context, a rpc.DeferredNotification
 	}
 	go func() {
 		defer server.done()
-		defer s.announcements.done()
+		defer s.deferred.done()
 		if s.stored != nil {
 			defer s.stored.Release()
 		}
-		// Keep the values of the call's context, but not its end: the announcement outlives
+		// Keep the values of the call's context, but not its end: the notification outlives
 		// the call.
 		ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 		defer cancel(nil)
 		defer context.AfterFunc(life, func() { cancel(errSessionEnded) })()
-		s.awaitAnnouncement(ctx, a)
+		s.notifyWhenDone(ctx, a)
 	}()
 	return true
 }
 
-// awaitAnnouncement sends an announcement when its function reports that it is due.
-func (s *Session) awaitAnnouncement(ctx context.Context, a rpc.DeferredNotification) {
+// notifyWhenDone queues a notification when its function reports that it is due.
+func (s *Session) notifyWhenDone(ctx context.Context, a rpc.DeferredNotification) {
 	pause := time.NewTimer(rpc.MinPollInterval) // send the response to the call first
 	defer pause.Stop()
 	select {
@@ -134,7 +134,7 @@ func (s *Session) awaitAnnouncement(ctx context.Context, a rpc.DeferredNotificat
 	switch finished, err := rpc.Poll(ctx, a.Timeout, recoverPanics(a.Done)); {
 	case ctx.Err() != nil:
 	case err != nil:
-		s.server.Logger.WarnContext(ctx, "cannot announce the end of a URL elicitation: RequiredURL.Done failed", "method", a.Method, "error", err)
+		s.server.Logger.WarnContext(ctx, "cannot notify the client of the end of a URL elicitation: RequiredURL.Done failed", "method", a.Method, "error", err)
 	case finished:
 		s.queueNotification(jsonrpc.AppendNotification(nil, a.Method, a.Params))
 	}
@@ -153,12 +153,12 @@ func recoverPanics(done func(context.Context) (bool, error)) func(context.Contex
 	}
 }
 
-// tryBegin counts one more announcement of the session and returns the context that the end
+// tryBegin counts one more deferred notification of the session and returns the context that the end
 // of the session cancels. It reports false if the limit is reached.
-func (a *announcements) tryBegin(parent context.Context) (life context.Context, ok bool) {
+func (a *deferredNotifications) tryBegin(parent context.Context) (life context.Context, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed || a.n >= maxSessionAnnouncements {
+	if a.closed || a.n >= maxSessionDeferred {
 		return nil, false
 	}
 	if a.n == 0 {
@@ -168,7 +168,7 @@ func (a *announcements) tryBegin(parent context.Context) (life context.Context, 
 	return a.life, true
 }
 
-func (a *announcements) done() {
+func (a *deferredNotifications) done() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.n--; a.n == 0 {
@@ -177,7 +177,7 @@ func (a *announcements) done() {
 	}
 }
 
-func (a *announcements) close() {
+func (a *deferredNotifications) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.closed = true
@@ -188,7 +188,7 @@ func (a *announcements) close() {
 
 // queueNotification queues a notification for the session's standalone stream.
 func (s *Session) queueNotification(notification []byte) {
-	a := &s.announcements
+	a := &s.deferred
 	a.mu.Lock()
 	if len(a.queued) == maxQueuedNotifications {
 		a.queued = a.queued[1:]
@@ -199,7 +199,7 @@ func (s *Session) queueNotification(notification []byte) {
 }
 
 // takeQueued returns the queued notifications and clears the queue.
-func (a *announcements) takeQueued() [][]byte {
+func (a *deferredNotifications) takeQueued() [][]byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	all := a.queued
@@ -208,7 +208,7 @@ func (a *announcements) takeQueued() [][]byte {
 }
 
 // NotificationQueue holds the notifications that belong to no request: changes and
-// announcements. The transport delivers them.
+// deferred notifications. The transport delivers them.
 type NotificationQueue struct {
 	session *Session
 	changes *rpc.Subscription
@@ -220,8 +220,8 @@ func (q *NotificationQueue) Wake() <-chan struct{} { return q.changes.Ready() }
 // Take returns the queued notifications and clears the queue.
 func (q *NotificationQueue) Take() [][]byte {
 	var all [][]byte
-	if q.session.subscriptions.isCurrent(q.changes) { // otherwise a newer queue delivers the announcements
-		all = q.session.announcements.takeQueued()
+	if q.session.subscriptions.isCurrent(q.changes) { // otherwise a newer queue delivers them
+		all = q.session.deferred.takeQueued()
 	}
 	for _, c := range q.changes.Take() {
 		all = append(all, jsonrpc.AppendNotification(nil, c.Kind.Method(), c.AppendParams(nil, jsonrpc.ID{})))
