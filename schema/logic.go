@@ -47,12 +47,15 @@ func (r *run) try(n *node, at uint32) (ok, certain bool) {
 }
 
 func (r *run) checkAnyOf(nodes []*node, at uint32) bool {
-	matched := false
+	matched, doubt := false, r.doubt
 	for _, n := range nodes {
-		if ok, _ := r.try(n, at); ok {
-			if matched = true; !r.tracker.active {
-				return true // else the others may evaluate more
+		ok, certain := r.try(n, at)
+		matched = matched || ok
+		if ok && certain {
+			if r.doubt = doubt; !r.tracker.active {
+				return true
 			}
+			// The other alternatives may evaluate more members or elements.
 		}
 		if r.err != nil {
 			return false

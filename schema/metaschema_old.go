@@ -66,6 +66,7 @@ func metaschemaOfDrafts(name string) string {
 	"title":{"type":"string"},
 	"description":{"type":"string"},
 	"default":{},
+	"examples":{"type":"array","items":{}},
 	"multipleOf":{"type":"number","exclusiveMinimum":0},
 	"maximum":{"type":"number"},
 	"exclusiveMaximum":{"type":"number"},
