@@ -8,18 +8,18 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-func TestSplitBatchGivesEachElementAsWritten(t *testing.T) {
+func TestSplitBatchReturnsEachElementUnchanged(t *testing.T) {
 	for _, want := range [][]string{
 		{samples[0]},
 		samples[:9],
-		{`1`, `"a,b]"`, `null`, `{}`, `[]`, `[1,[2,{"a":[3]}]]`, `-1.5e3`, `"\"]"`, `true`}, // for Parse to refuse one by one
+		{`1`, `"a,b]"`, `null`, `{}`, `[]`, `[1,[2,{"a":[3]}]]`, `-1.5e3`, `"\"]"`, `true`}, // Parse rejects each of them
 	} {
 		for _, data := range []string{
 			"[" + strings.Join(want, ",") + "]",
 			" \t\r\n[ \t\r\n" + strings.Join(want, " \t\r\n, \t\r\n") + " \t\r\n] \t\r\n",
 		} {
 			if !jsonrpc.IsBatch([]byte(data)) {
-				t.Errorf("%s does not look like a batch", data)
+				t.Errorf("IsBatch(%s) is false", data)
 			}
 			parts, err := jsonrpc.SplitBatch([]byte(data), jsonrpc.Limits{})
 			if err != nil {
@@ -40,10 +40,10 @@ func TestSplitBatchGivesEachElementAsWritten(t *testing.T) {
 	}
 }
 
-func TestSplitBatchRefusesWhatIsNotABatch(t *testing.T) {
+func TestSplitBatchRejectsInvalidBatches(t *testing.T) {
 	for _, tc := range []struct {
 		data  string
-		batch bool // as far as its beginning tells
+		batch bool // the result of IsBatch
 		code  int64
 	}{
 		{`[]`, true, jsonrpc.CodeInvalidRequest},
@@ -69,7 +69,7 @@ func TestSplitBatchRefusesWhatIsNotABatch(t *testing.T) {
 		parts, err := jsonrpc.SplitBatch([]byte(tc.data), jsonrpc.Limits{})
 		if err == nil || parts != nil {
 			t.Errorf("%q was split into %q", tc.data, parts)
-		} else if code := refusal(t, err).Code; code != tc.code {
+		} else if code := rejection(t, err).Code; code != tc.code {
 			t.Errorf("%q: %v, code %d, want %d", tc.data, err, code, tc.code)
 		}
 	}

@@ -9,28 +9,28 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-func TestErrorsAreFoundByTheirCode(t *testing.T) {
+func TestErrorsMatchByCode(t *testing.T) {
 	err := fmt.Errorf("calling: %w", jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "no tool %q", "x"))
 	if !errors.Is(err, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams}) {
-		t.Error("not found by its code")
+		t.Error("the error does not match its code")
 	}
 	if !errors.Is(err, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: `no tool "x"`}) {
-		t.Error("not found by its code and message")
+		t.Error("the error does not match its code and message")
 	}
 	for _, other := range []error{
 		&jsonrpc.Error{Code: jsonrpc.CodeInternalError}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "other"}, errors.New(`no tool "x" (code -32602)`),
 	} {
 		if errors.Is(err, other) {
-			t.Errorf("taken for %v", other)
+			t.Errorf("the error matches %v", other)
 		}
 	}
 	var found *jsonrpc.Error
 	if !errors.As(err, &found) || found.Error() != `no tool "x" (code -32602)` {
-		t.Errorf("found as %v", found)
+		t.Errorf("errors.As found %v", found)
 	}
 }
 
-func TestErrorsAreWrittenAlikeByAppendAndEncodingJSON(t *testing.T) {
+func TestAppendErrorWritesTheSameAsEncodingJSON(t *testing.T) {
 	for _, e := range []*jsonrpc.Error{
 		{Code: 1, Message: "m"}, {Code: -32700, Message: "é\n\"", Data: json.RawMessage(`{"a":[1]}`)}, {Data: json.RawMessage(`null`)},
 	} {

@@ -16,7 +16,7 @@ func ExampleParse() {
 	arguments, _ := m.Params.Get("arguments")
 	fmt.Println(m.Kind == jsonrpc.Request, m.ID, m.Method, jsonrpc.Unquote(name), string(arguments))
 
-	// What two parsers could read differently is refused.
+	// Parse rejects input that two parsers could read differently.
 	_, err = jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list","method":"tools/call"}`), jsonrpc.Limits{})
 	fmt.Println(err)
 	// Output:
@@ -25,7 +25,7 @@ func ExampleParse() {
 }
 
 func ExampleAppendRequest() {
-	buf := make([]byte, 0, 512) // may be used again for the next message
+	buf := make([]byte, 0, 512) // can be reused for the next message
 	buf = jsonrpc.AppendRequest(buf, jsonrpc.IntID(1), "resources/read", []byte(`{"uri":"file:///a"}`))
 	fmt.Println(string(buf))
 	// Output:

@@ -14,10 +14,10 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// maxDepth is how deep jsontext goes.
+// maxDepth is the greatest depth that jsontext accepts.
 const maxDepth = 10_000
 
-// unbounded takes whatever jsontext takes.
+// unbounded accepts all input that jsontext accepts.
 var unbounded = jsonrpc.Limits{MaxDepth: maxDepth, MaxMembers: math.MaxInt, MaxTokens: math.MaxInt, MaxID: math.MaxInt, MaxMethod: math.MaxInt / 2, MaxBatch: math.MaxInt}
 
 func addJSON(f *testing.F) {
@@ -36,30 +36,30 @@ func addJSON(f *testing.F) {
 	}
 }
 
-func TestCheckGoesAsDeepAsItsLimitAndNotDeeper(t *testing.T) {
+func TestCheckHoldsItsDepthLimitExactly(t *testing.T) {
 	for _, pair := range [][2]string{{"[", "]"}, {`{"a":`, "}"}, {`[{"a":[`, "]}]"}} {
 		for n := range 5 {
 			repeat := (maxDepth-2)/len(pair[1]) + n
 			data := []byte(strings.Repeat(pair[0], repeat) + "0" + strings.Repeat(pair[1], repeat))
 			if err, strict := jsonrpc.Check(data, unbounded), jsontext.Value(data).IsValid(); (err == nil) != strict {
-				t.Errorf("%d times %s: %v, another reader says valid is %t", repeat, pair[0], err, strict)
+				t.Errorf("%d times %s: %v, another parser says valid is %t", repeat, pair[0], err, strict)
 			}
 		}
 	}
 }
 
-// FuzzScan holds Check against another strict reader of JSON.
+// FuzzScan compares Check with another strict parser of JSON.
 func FuzzScan(f *testing.F) {
 	addJSON(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		before := bytes.Clone(data)
 		err, strict := jsonrpc.Check(data, unbounded), jsontext.Value(data).IsValid()
 		if (err == nil) != strict {
-			t.Fatalf("%q: Check says %v, jsontext that it is valid is %t", data, err, strict)
+			t.Fatalf("%q: Check returns %v, jsontext says valid is %t", data, err, strict)
 		}
 		if err != nil {
-			if invalid := refusal(t, err); invalid.Offset < 0 || invalid.Offset > len(data) || invalid.Reason == "" {
-				t.Fatalf("%q: refused with %+v", data, invalid)
+			if invalid := rejection(t, err); invalid.Offset < 0 || invalid.Offset > len(data) || invalid.Reason == "" {
+				t.Fatalf("%q: rejected with %+v", data, invalid)
 			}
 		}
 		if !bytes.Equal(data, before) {
@@ -81,8 +81,8 @@ type wireMessage struct {
 	} `json:"error"`
 }
 
-// FuzzEnvelope holds that other readers find the same in each message that Parse
-// accepts, and that it is the same when it has been written and read again.
+// FuzzEnvelope checks that other parsers find the same in each message that Parse
+// accepts, and that the message survives being written and parsed again.
 func FuzzEnvelope(f *testing.F) {
 	addJSON(f)
 	for _, o := range objects {
@@ -98,21 +98,21 @@ func FuzzEnvelope(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := jsonrpc.Parse(data, jsonrpc.Limits{})
 		if err != nil {
-			if invalid := refusal(t, err); invalid.Offset > len(data) || invalid.Reason == "" || invalid.Code == 0 {
-				t.Fatalf("%q: refused with %+v", data, invalid)
+			if invalid := rejection(t, err); invalid.Offset > len(data) || invalid.Reason == "" || invalid.Code == 0 {
+				t.Fatalf("%q: rejected with %+v", data, invalid)
 			}
 			return
 		}
 		if m.Kind == jsonrpc.Invalid {
 			t.Fatalf("%q: an invalid message without error", data)
 		}
-		holdNames(t, data)
+		checkNames(t, data)
 		var v1, v2 wireMessage
 		if err := json.Unmarshal(data, &v1); err != nil {
-			t.Fatalf("%q: encoding/json refuses it: %v", data, err)
+			t.Fatalf("%q: encoding/json rejects it: %v", data, err)
 		}
 		if err := jsonv2.Unmarshal(data, &v2); err != nil {
-			t.Fatalf("%q: json/v2 refuses it: %v", data, err)
+			t.Fatalf("%q: json/v2 rejects it: %v", data, err)
 		}
 		holdAgreement(t, data, &m, &v1)
 		holdAgreement(t, data, &m, &v2)
@@ -139,12 +139,12 @@ func FuzzEnvelope(f *testing.F) {
 	})
 }
 
-// holdNames demands that no name of an accepted envelope is a variant of a known one.
-func holdNames(t *testing.T, data []byte) {
+// checkNames checks that no name of an accepted envelope is a case variant of a known one.
+func checkNames(t *testing.T, data []byte) {
 	t.Helper()
 	var all map[string]jsontext.Value
 	if err := jsonv2.Unmarshal(data, &all); err != nil {
-		t.Fatalf("%q: json/v2 refuses it: %v", data, err)
+		t.Fatalf("%q: json/v2 rejects it: %v", data, err)
 	}
 	for name := range all {
 		for _, known := range []string{"jsonrpc", "id", "method", "params", "result", "error"} {
@@ -162,29 +162,29 @@ func holdAgreement(t *testing.T, data []byte, m *jsonrpc.Message, other *wireMes
 		id = ""
 	}
 	if m.ID.String() != id {
-		t.Fatalf("%q: id is %q, another reader says %q", data, m.ID, id)
+		t.Fatalf("%q: id is %q, another parser says %q", data, m.ID, id)
 	}
 	if m.Method != other.Method {
-		t.Fatalf("%q: method is %q, another reader says %q", data, m.Method, other.Method)
+		t.Fatalf("%q: method is %q, another parser says %q", data, m.Method, other.Method)
 	}
 	if m.Kind == jsonrpc.Response {
 		if m.Err == nil && string(m.Raw) != string(other.Result) {
-			t.Fatalf("%q: result is %q, another reader says %q", data, m.Raw, other.Result)
+			t.Fatalf("%q: result is %q, another parser says %q", data, m.Raw, other.Result)
 		}
 		if (m.Err != nil) != (other.Error != nil) {
-			t.Fatalf("%q: error is %v, another reader says %v", data, m.Err, other.Error)
+			t.Fatalf("%q: error is %v, another parser says %v", data, m.Err, other.Error)
 		}
 		if e := m.Err; e != nil && (e.Code != other.Error.Code || e.Message != other.Error.Message || string(e.Data) != string(other.Error.Data)) {
-			t.Fatalf("%q: error is %+v, another reader says %+v", data, e, other.Error)
+			t.Fatalf("%q: error is %+v, another parser says %+v", data, e, other.Error)
 		}
 		return
 	}
 	if m.Params.Len() != len(other.Params) {
-		t.Fatalf("%q: params have %d members, another reader says %d", data, m.Params.Len(), len(other.Params))
+		t.Fatalf("%q: params have %d members, another parser says %d", data, m.Params.Len(), len(other.Params))
 	}
 	for name, value := range m.Params.All() {
 		if theirs, ok := other.Params[name]; !ok || !bytes.Equal(value, theirs) {
-			t.Fatalf("%q: %q in params is %q, another reader says %q", data, name, value, theirs)
+			t.Fatalf("%q: %q in params is %q, another parser says %q", data, name, value, theirs)
 		}
 		if got, ok := m.Params.Get(name); !ok || !bytes.Equal(value, got) {
 			t.Fatalf("%q: Get of %q gives %q, All %q", data, name, got, value)
@@ -192,7 +192,7 @@ func holdAgreement(t *testing.T, data []byte, m *jsonrpc.Message, other *wireMes
 	}
 }
 
-// encode writes a message as Parse read it.
+// encode writes a parsed message.
 func encode(m *jsonrpc.Message) []byte {
 	switch {
 	case m.Kind == jsonrpc.Request:
@@ -206,7 +206,7 @@ func encode(m *jsonrpc.Message) []byte {
 	}
 }
 
-// FuzzIDRoundTrip holds that an id is echoed byte for byte, or refused.
+// FuzzIDRoundTrip checks that an id is echoed byte for byte, or rejected.
 func FuzzIDRoundTrip(f *testing.F) {
 	for _, id := range []string{
 		`1`, `-0`, `0`, `9007199254740993`, `18446744073709551616`, `"str"`, `""`, `"\u0061"`, `"a"`, `"😀\ud83d\ude00"`, `"\/"`, "\"\x7f\"",
@@ -236,7 +236,7 @@ func FuzzIDRoundTrip(f *testing.F) {
 			t.Fatalf("%q: kind %d, id %q, want %q", data, m.Kind, m.ID, theirs.ID)
 		}
 		if !isID && bytes.Equal(theirs.ID, value) {
-			t.Fatalf("%q accepted, but %q is no id", data, value)
+			t.Fatalf("%q accepted, but %q is not an id", data, value)
 		}
 		reply := jsonrpc.AppendResult(nil, m.ID, []byte(`{}`))
 		if want := `{"jsonrpc":"2.0","id":` + string(theirs.ID) + `,"result":{}}`; string(reply) != want {
@@ -255,7 +255,7 @@ func FuzzIDRoundTrip(f *testing.F) {
 	})
 }
 
-// FuzzBatch holds that a batch has the elements that another reader finds.
+// FuzzBatch checks that a batch has the elements that another parser finds.
 func FuzzBatch(f *testing.F) {
 	addJSON(f)
 	for _, s := range []string{`[]`, ` [ ] `, `[1]`, `[[1],{"a":[2]}]`, `["],[",1 , true,false,null , -1.5e3]`, `[1,2`, `[1]2`, "[" + samples[0] + "," + samples[9] + "]"} {
@@ -271,28 +271,28 @@ func FuzzBatch(f *testing.F) {
 			}
 		}
 		if (err == nil) != (len(theirs) > 0) {
-			t.Fatalf("%q: %v, another reader finds %d elements", data, err, len(theirs))
+			t.Fatalf("%q: %v, another parser finds %d elements", data, err, len(theirs))
 		}
 		if err != nil {
-			refusal(t, err)
+			rejection(t, err)
 			return
 		}
 		if !jsonrpc.IsBatch(data) {
-			t.Fatalf("%q was split but is no batch", data)
+			t.Fatalf("%q was split but is not a batch", data)
 		}
 		if len(parts) != len(theirs) {
-			t.Fatalf("%q: %d parts, another reader finds %d", data, len(parts), len(theirs))
+			t.Fatalf("%q: %d parts, another parser finds %d", data, len(parts), len(theirs))
 		}
 		for i, part := range parts {
 			if !bytes.Equal(part, theirs[i]) {
-				t.Fatalf("%q: part %d is %q, another reader says %q", data, i, part, theirs[i])
+				t.Fatalf("%q: part %d is %q, another parser says %q", data, i, part, theirs[i])
 			}
 		}
 	})
 }
 
-// FuzzAppendString holds that a text is read as it was written, but for what was
-// not UTF-8, of which each byte becomes U+FFFD.
+// FuzzAppendString checks that a text survives being written and read. Each byte that
+// is not UTF-8 becomes U+FFFD.
 func FuzzAppendString(f *testing.F) {
 	for _, s := range []string{"", "a", "\"\\/\b\f\n\r\t\x00\x1f\x7f", "é€😀\u2028", "\xff", "12345678\xe2\x82", "é\xa9é", "\xed\xa0\x80", "12345678\n12345678\"1234567é"} {
 		f.Add(s)
@@ -316,7 +316,7 @@ func FuzzAppendString(f *testing.F) {
 		if bytes.ContainsAny(raw, "\r\n") {
 			t.Fatalf("%q was written on more than one line", s)
 		}
-		// However another writer escapes it, it is the same text.
+		// Another encoder may use other escapes for the same text.
 		v1Raw, err := json.Marshal(s)
 		if err != nil {
 			t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-func TestIDsKeepTheirKind(t *testing.T) {
+func TestStringAndIntegerIDsDiffer(t *testing.T) {
 	one, text := jsonrpc.IntID(1), jsonrpc.StringID("1")
 	if one == text || one.String() != "1" || text.String() != `"1"` {
 		t.Errorf("the integer is written %s, the string %s", one, text)
@@ -22,11 +22,11 @@ func TestIDsKeepTheirKind(t *testing.T) {
 		t.Errorf("the string is the integer %d, %t", n, ok)
 	}
 	if (jsonrpc.ID{}).String() != "" || !(jsonrpc.ID{}).IsZero() || one.IsZero() || jsonrpc.StringID("").IsZero() || jsonrpc.IntID(0).IsZero() {
-		t.Error("the zero ID is not the only one that is none")
+		t.Error("IsZero must be true for the zero ID only")
 	}
 }
 
-func TestIDsGiveTheIntegerThatFits(t *testing.T) {
+func TestIntReturnsIntegersOf64Bits(t *testing.T) {
 	for _, tc := range []struct {
 		raw string
 		n   int64
@@ -52,7 +52,7 @@ func TestIDsGiveTheIntegerThatFits(t *testing.T) {
 	}
 }
 
-func TestIDsGoThroughBothJSONPackages(t *testing.T) {
+func TestIDsSurviveBothJSONPackages(t *testing.T) {
 	type holder struct {
 		ID jsonrpc.ID `json:"requestId,omitzero"`
 	}
@@ -86,12 +86,12 @@ func TestIDsGoThroughBothJSONPackages(t *testing.T) {
 	}
 	for _, raw := range []string{``, `"`, `"a`, `"a"b"`, `01`, `-`, `--1`, `1 `, ` 1`, "\"\n\""} {
 		if id := new(jsonrpc.ID); id.UnmarshalJSON([]byte(raw)) == nil {
-			t.Errorf("%q, which is not JSON, is the id %s", raw, id)
+			t.Errorf("%q is not JSON, but decodes as the id %s", raw, id)
 		}
 	}
 }
 
-func TestAnIDThatWasDecodedIsACopy(t *testing.T) {
+func TestDecodedIDIsACopy(t *testing.T) {
 	data := []byte(`"abc"`)
 	var id jsonrpc.ID
 	if err := id.UnmarshalJSON(data); err != nil {

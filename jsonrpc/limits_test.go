@@ -8,13 +8,13 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// bound is one limit, and input of a given size in what it limits.
+// bound is one limit, with input of any size in the quantity that it limits.
 type bound struct {
 	name    string
 	def     int            // the default
 	own     int            // another value, as set in ownLim
 	ownLim  jsonrpc.Limits // everything else by default
-	code    int64          // what one more is refused with
+	code    int64          // the code of the error for one more
 	sized   func(n int) string
 	accepts func(data []byte, lim jsonrpc.Limits) error
 }
@@ -33,7 +33,7 @@ func notification(params string) string {
 	return `{"jsonrpc":"2.0","method":"m","params":` + params + `}`
 }
 
-// members is an object of n members.
+// members returns an object of n members.
 func members(n int) string {
 	var b strings.Builder
 	b.WriteByte('{')
@@ -51,7 +51,7 @@ func elements(n int, element string) string {
 	return "[" + strings.TrimSuffix(strings.Repeat(element+",", n), ",") + "]"
 }
 
-// nested is n arrays and objects by turns, one inside the other.
+// nested returns n arrays and objects, alternating, one inside the other.
 func nested(n int) string {
 	var open, shut string
 	for i := range n {
@@ -68,7 +68,7 @@ func nested(n int) string {
 }
 
 func bounds() []bound {
-	const refused, invalidJSON = jsonrpc.CodeInvalidRequest, jsonrpc.CodeParseError
+	const invalidRequest, invalidJSON = jsonrpc.CodeInvalidRequest, jsonrpc.CodeParseError
 	depth, wide, tokens := jsonrpc.Limits{MaxDepth: 5}, jsonrpc.Limits{MaxMembers: 4}, jsonrpc.Limits{MaxTokens: 12}
 	id, method, batch := jsonrpc.Limits{MaxID: 6}, jsonrpc.Limits{MaxMethod: 6}, jsonrpc.Limits{MaxBatch: 6}
 	return []bound{
@@ -100,25 +100,25 @@ func bounds() []bound {
 			return `{"jsonrpc":"2.0","method":"m","x":` + elements(n-9, "0") + `,"params":{}}`
 		}, parse},
 
-		{"id of digits", 256, 6, id, refused, func(n int) string {
+		{"id of digits", 256, 6, id, invalidRequest, func(n int) string {
 			return `{"jsonrpc":"2.0","method":"m","id":` + strings.Repeat("1", n) + `}`
 		}, parse},
-		{"id in quotes", 256, 6, id, refused, func(n int) string {
+		{"id in quotes", 256, 6, id, invalidRequest, func(n int) string {
 			return `{"jsonrpc":"2.0","method":"m","id":"` + strings.Repeat("1", n-2) + `"}`
 		}, parse},
-		{"id of a response", 256, 6, id, refused, func(n int) string {
+		{"id of a response", 256, 6, id, invalidRequest, func(n int) string {
 			return `{"jsonrpc":"2.0","result":{},"id":` + strings.Repeat("1", n) + `}`
 		}, parse},
-		{"method", 128, 6, method, refused, func(n int) string {
+		{"method", 128, 6, method, invalidRequest, func(n int) string {
 			return `{"jsonrpc":"2.0","method":"` + strings.Repeat("m", n) + `"}`
 		}, parse},
-		{"batch", 100, 6, batch, refused, func(n int) string {
+		{"batch", 100, 6, batch, invalidRequest, func(n int) string {
 			return elements(n, `{"jsonrpc":"2.0","method":"m"}`)
 		}, splitBatch},
 	}
 }
 
-func TestEachLimitPassesAndOneMoreFails(t *testing.T) {
+func TestInputAtEachLimitPassesAndOneMoreFails(t *testing.T) {
 	for _, b := range bounds() {
 		t.Run(b.name, func(t *testing.T) {
 			for _, at := range []struct {
@@ -131,16 +131,16 @@ func TestEachLimitPassesAndOneMoreFails(t *testing.T) {
 				err := b.accepts([]byte(b.sized(at.limit+1)), at.lim)
 				if err == nil {
 					t.Errorf("%d, one above the limit: accepted", at.limit+1)
-				} else if code := refusal(t, err).Code; code != b.code {
-					t.Errorf("%d, one above the limit: refused with code %d, want %d", at.limit+1, code, b.code)
+				} else if code := rejection(t, err).Code; code != b.code {
+					t.Errorf("%d, one above the limit: rejected with code %d, want %d", at.limit+1, code, b.code)
 				}
 			}
 		})
 	}
 }
 
-// Params that are an object take another path than other values do.
-func TestTokensCountTheSameInParams(t *testing.T) {
+// Parse scans params that are an object in a different way than other values.
+func TestParseAndCheckCountTheSameTokens(t *testing.T) {
 	for _, data := range []string{
 		`{"jsonrpc":"2.0","method":"m","params":{}}`,
 		`{"params":{},"jsonrpc":"2.0","method":"m"}`,
@@ -154,7 +154,7 @@ func TestTokensCountTheSameInParams(t *testing.T) {
 			least++
 		}
 		if !fits(least, parse) || fits(least-1, parse) {
-			t.Errorf("%s: Check counts %d tokens and Parse another number", data, least)
+			t.Errorf("%s: Check counts %d tokens, and Parse another number", data, least)
 		}
 	}
 }
@@ -163,7 +163,7 @@ func TestNegativeLimitsMeanTheDefaults(t *testing.T) {
 	none := jsonrpc.Limits{MaxDepth: -1, MaxMembers: -1, MaxTokens: -1, MaxID: -1, MaxMethod: -1, MaxBatch: -1}
 	for _, b := range bounds() {
 		if b.def > 10_000 && b.name != "tokens" {
-			continue // one of them is enough, for they take long
+			continue // one such limit is enough, because each takes long
 		}
 		if err := b.accepts([]byte(b.sized(b.def)), none); err != nil {
 			t.Errorf("%s of %d: %v", b.name, b.def, err)
@@ -174,7 +174,7 @@ func TestNegativeLimitsMeanTheDefaults(t *testing.T) {
 	}
 }
 
-func TestDepthIsOfNestingAndNotOfHowManyThereAre(t *testing.T) {
+func TestMaxDepthBoundsNestingOnly(t *testing.T) {
 	lim := jsonrpc.Limits{MaxDepth: 4}
 	for _, value := range []string{"[]", "{}", "[1]", `{"a":1}`, "[[]]", `{"a":{}}`, `[{"a":1},{}]`, `{"a":[1],"b":[]}`} {
 		for _, data := range []string{elements(20, value), elements(20, "["+value+"]"), `{"a":` + value + `,"b":` + value + `,"c":` + value + `,"d":` + value + `}`} {

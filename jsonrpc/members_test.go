@@ -12,7 +12,7 @@ import (
 
 type member struct{ name, value string }
 
-// objects are objects as written, and their members in order.
+// objects lists objects with their members in order.
 var objects = []struct {
 	data    string
 	members []member
@@ -27,13 +27,14 @@ var objects = []struct {
 	{`{"a":"\"","b":"\\","c":"\\\"","d":"{\"x\":[","e":"é😀\u00e9"}`, []member{{"a", `"\""`}, {"b", `"\\"`}, {"c", `"\\\""`}, {"d", `"{\"x\":["`}, {"e", `"é😀\u00e9"`}}},
 	{`{"m\u0065thod":1,"\"\\\/\b\f\n\r\t":2,"\ud83d\ude00":3,"é":4}`, []member{{"method", "1"}, {"\"\\/\b\f\n\r\t", "2"}, {"😀", "3"}, {"é", "4"}}},
 	{`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","progressToken":7}}`, []member{{"_meta", `{"io.modelcontextprotocol/protocolVersion":"2026-07-28","progressToken":7}`}}},
-	// Eight members are remembered by the scan, nine and more are not.
+	// More members than the scan records.
 	{`{"0":0,"1":1,"2":2,"3":3,"4":4,"5":5,"6":6,"7":7}`, []member{{"0", "0"}, {"1", "1"}, {"2", "2"}, {"3", "3"}, {"4", "4"}, {"5", "5"}, {"6", "6"}, {"7", "7"}}},
 	{`{"0":0,"1":1,"2":2,"3":3,"4":4,"5":5,"6":6,"7":7,"\u0038":8}`, []member{{"0", "0"}, {"1", "1"}, {"2", "2"}, {"3", "3"}, {"4", "4"}, {"5", "5"}, {"6", "6"}, {"7", "7"}, {"8", "8"}}},
 	{`{ "0":0,"1":{"1":1},"2":[2] , "3":"3","4":4,"5":5,"6":6,"7":7, "8" : 8,"9":{ } , "10":"" }`, []member{{"0", "0"}, {"1", `{"1":1}`}, {"2", "[2]"}, {"3", `"3"`}, {"4", "4"}, {"5", "5"}, {"6", "6"}, {"7", "7"}, {"8", "8"}, {"9", "{ }"}, {"10", `""`}}},
 }
 
-// collect gives what All yields, and demands that no value can grow into the input.
+// collect returns the members of an iteration, and checks that appending to a value
+// cannot change the input.
 func collect(t *testing.T, all func(func(string, []byte) bool)) (got []member) {
 	t.Helper()
 	for name, value := range all {
@@ -91,13 +92,13 @@ func TestParamsAreTheMembersOfTheirObject(t *testing.T) {
 				}
 			}
 			if value, ok := m.Params.Get("missing"); ok || value != nil {
-				t.Errorf("%s: Get of what is missing gives %q, %t", data, value, ok)
+				t.Errorf("%s: Get of a missing name gives %q, %t", data, value, ok)
 			}
 		}
 	}
 }
 
-func TestMembersMayBeLeftHalfWay(t *testing.T) {
+func TestIterationOverMembersCanStopEarly(t *testing.T) {
 	for _, n := range []int{8, 20} {
 		m, err := jsonrpc.Parse([]byte(notification(members(n))), jsonrpc.Limits{})
 		if err != nil {
@@ -117,19 +118,19 @@ func TestMembersMayBeLeftHalfWay(t *testing.T) {
 	}
 }
 
-func TestTheZeroMembersIsEmpty(t *testing.T) {
+func TestZeroMembersIsEmpty(t *testing.T) {
 	var none jsonrpc.Members
 	if _, ok := none.Get(""); ok || none.Len() != 0 || len(collect(t, none.All())) != 0 {
-		t.Error("it has a member")
+		t.Error("the zero Members has a member")
 	}
 	if name, ok := none.CaseVariant("a"); ok {
-		t.Errorf("it has a variant %q", name)
+		t.Errorf("the zero Members has a variant %q", name)
 	}
 }
 
-func TestCaseVariantFindsWhatALenientParserWouldTake(t *testing.T) {
+func TestCaseVariantFindsNamesThatDifferInCase(t *testing.T) {
 	known := []string{"name", "arguments", "_meta", "task", "k"}
-	for _, n := range []int{0, 7, 8, 30} { // members before the one in question
+	for _, n := range []int{0, 7, 8, 30} { // members before the variant
 		for _, tc := range []struct{ name, text string }{
 			{`Name`, "Name"}, {`NAME`, "NAME"}, {`nAme`, "nAme"}, {`_Meta`, "_Meta"}, {`argumentſ`, "argumentſ"}, {`\u004eame`, "Name"},
 			{"tas\u212a", "tas\u212a"}, {"ta\u017f\u212a", "ta\u017f\u212a"}, {"\u212a", "\u212a"}, {`\u212a`, "\u212a"}, {"K", "K"}, // KELVIN SIGN folds to k
@@ -148,14 +149,14 @@ func TestCaseVariantFindsWhatALenientParserWouldTake(t *testing.T) {
 				t.Errorf("%s: got %q, %t, want %q", params, got, ok, tc.text)
 			}
 			if got, ok := m.Params.CaseVariant(); ok {
-				t.Errorf("%s: %q is a variant of nothing", params, got)
+				t.Errorf("%s: %q is a variant, though no name is known", params, got)
 			}
 		}
 	}
 }
 
-// A name that is known in two spellings is no variant of either.
-func TestCaseVariantLetsKnownNamesBe(t *testing.T) {
+// A known name is not a variant of another known name.
+func TestCaseVariantIgnoresKnownNames(t *testing.T) {
 	m, err := jsonrpc.Parse([]byte(notification(`{"uri":1,"URI":2,"Uri":3}`)), jsonrpc.Limits{})
 	if err != nil {
 		t.Fatal(err)
@@ -165,8 +166,8 @@ func TestCaseVariantLetsKnownNamesBe(t *testing.T) {
 	}
 }
 
-// What encoding/json would decode into a field is the field's name or a variant.
-func TestCaseVariantKnowsWhatEncodingJSONFolds(t *testing.T) {
+// encoding/json decodes into a field the members with its name or a variant of it.
+func TestCaseVariantFoldsAsEncodingJSONDoes(t *testing.T) {
 	for _, spelling := range append(cases("tasks"), "ta\u017f\u212as", "\u212aeys", "tasksx") {
 		var lenient struct {
 			V *int `json:"tasks"`
@@ -185,7 +186,7 @@ func TestCaseVariantKnowsWhatEncodingJSONFolds(t *testing.T) {
 	}
 }
 
-func TestAllAndGetBearWhateverTheyAreGiven(t *testing.T) {
+func TestAllAndGetDoNotPanicOnAnyInput(t *testing.T) {
 	var pieces = []string{`{`, `}`, `[`, `]`, `"`, `\`, `:`, `,`, ` `, `1`, `a`, `\u`, `\ud800\u`, "\x80"}
 	var try func(prefix string, more int)
 	try = func(prefix string, more int) {

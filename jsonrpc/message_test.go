@@ -10,7 +10,7 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// sample messages, each of a different shape.
+// samples are messages of different shapes.
 var samples = []string{
 	`{"jsonrpc":"2.0","id":1,"method":"ping"}`,
 	`{"jsonrpc":"2.0","id":"a\"\\\u00e9\ud83d\ude00","method":"tools/list","params":{}}`,
@@ -24,7 +24,7 @@ var samples = []string{
 	" {\n\t\"jsonrpc\" : \"2.0\" ,\r\n \"id\" : 7 , \"method\" : \"m\" , \"params\" : { \"a\" : [ 1 , { \"b\" : null } ] } , \"trace\" : \"extra\" }",
 }
 
-func TestParseTellsMessagesApart(t *testing.T) {
+func TestParseRecognisesEachKindOfMessage(t *testing.T) {
 	for _, tc := range []struct {
 		data string
 		want jsonrpc.Message
@@ -40,10 +40,10 @@ func TestParseTellsMessagesApart(t *testing.T) {
 		{samples[9], jsonrpc.Message{Kind: jsonrpc.Request, ID: jsonrpc.IntID(7), Method: "m", Raw: []byte(`{ "a" : [ 1 , { "b" : null } ] }`)}},
 		{`{"jsonrpc":"2.0","error":{"code":1,"message":"m","data":null}}`, jsonrpc.Message{Kind: jsonrpc.Response, Err: &jsonrpc.Error{Code: 1, Message: "m", Data: []byte(`null`)}}},
 		{`{"jsonrpc":"2.0","id":1,"error":{"message":"a\tb","extra":{"code":2},"code":-9223372036854775808}}`, jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.IntID(1), Err: &jsonrpc.Error{Code: -1 << 63, Message: "a\tb"}}},
-		// A response has no params: a member of that name is as any unknown one.
+		// A response has no params: a member of that name is unknown.
 		{`{"jsonrpc":"2.0","id":1,"result":{},"params":{"a":1}}`, jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.IntID(1), Raw: []byte(`{}`)}},
 		{`{"params":[1],"jsonrpc":"2.0","id":1,"result":{}}`, jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.IntID(1), Raw: []byte(`{}`)}},
-		// However a name or a text is written.
+		// Names and texts with escapes.
 		{`{"json\u0072pc":"2\u002e0","\u0069d":1,"m\u0065thod":"pin\u0067","p\u0061rams":{}}`, jsonrpc.Message{Kind: jsonrpc.Request, ID: jsonrpc.IntID(1), Method: "ping", Raw: []byte(`{}`)}},
 		{`{"jsonrpc":"2.0","id":1,"\u0072esult":{}}`, jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.IntID(1), Raw: []byte(`{}`)}},
 		{`{"jsonrpc":"2.0","id":1,"err\u006fr":{"\u0063ode":1,"messag\u0065":"\u006d","\u0064ata":1}}`, jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.IntID(1), Err: &jsonrpc.Error{Code: 1, Message: "m", Data: []byte(`1`)}}},
@@ -64,7 +64,7 @@ func TestParseTellsMessagesApart(t *testing.T) {
 	}
 }
 
-// difference compares all of two messages but Params, which are views of Raw.
+// difference compares two messages, except for Params, which are views of Raw.
 func difference(got, want jsonrpc.Message) string {
 	switch {
 	case got.Kind != want.Kind:
@@ -88,40 +88,40 @@ func difference(got, want jsonrpc.Message) string {
 	return ""
 }
 
-func TestParseRefusesEachPrefixOfAMessage(t *testing.T) {
+func TestParseRejectsEachPrefixOfAMessage(t *testing.T) {
 	for _, message := range samples {
 		for n := range len(message) {
 			m, err := jsonrpc.Parse([]byte(message[:n]), jsonrpc.Limits{})
 			if err == nil {
 				t.Fatalf("%q accepted, a prefix of %q", message[:n], message)
 			}
-			if invalid := refusal(t, err); invalid.Code != jsonrpc.CodeParseError || invalid.Offset > n {
-				t.Errorf("%q refused with %+v, want a parse error", message[:n], invalid)
+			if invalid := rejection(t, err); invalid.Code != jsonrpc.CodeParseError || invalid.Offset > n {
+				t.Errorf("%q rejected with %+v, want a parse error", message[:n], invalid)
 			}
 			if m.Kind != jsonrpc.Invalid || !m.ID.IsZero() || m.Params.Len() != 0 {
-				t.Errorf("%q: a message came out: %+v", message[:n], m)
+				t.Errorf("%q: Parse returned the message %+v", message[:n], m)
 			}
 		}
 	}
 }
 
-func TestParseRefusesWhatFollowsAMessage(t *testing.T) {
+func TestParseRejectsDataAfterAMessage(t *testing.T) {
 	for _, message := range samples {
 		for _, more := range []string{"{}", message, ",", "}", "]", "0", "null", "\x00", "\n\x00", "\ufeff", " // comment", "\u00a0"} {
-			if err := parse([]byte(message+more), jsonrpc.Limits{}); err == nil || refusal(t, err).Code != jsonrpc.CodeParseError {
+			if err := parse([]byte(message+more), jsonrpc.Limits{}); err == nil || rejection(t, err).Code != jsonrpc.CodeParseError {
 				t.Errorf("%q: %v, want a parse error", message+more, err)
 			}
 		}
 		if err := parse([]byte("\ufeff"+message), jsonrpc.Limits{}); err == nil {
-			t.Errorf("%q accepted behind a byte order mark", message)
+			t.Errorf("%q accepted after a byte order mark", message)
 		}
 		if err := parse([]byte(" \r\n\t"+message+" \r\n\t"), jsonrpc.Limits{}); err != nil {
-			t.Errorf("%q amid space: %v", message, err)
+			t.Errorf("%q in white space: %v", message, err)
 		}
 	}
 }
 
-func TestParseRefusesDuplicateNamesAnywhere(t *testing.T) {
+func TestParseRejectsDuplicateNamesEverywhere(t *testing.T) {
 	for _, data := range []string{
 		`{"jsonrpc":"2.0","id":1,"id":1,"method":"m"}`,
 		`{"jsonrpc":"2.0","id":1,"method":"a","method":"b"}`,
@@ -145,17 +145,17 @@ func TestParseRefusesDuplicateNamesAnywhere(t *testing.T) {
 			t.Errorf("%s accepted", data)
 			continue
 		}
-		if invalid := refusal(t, err); invalid.Code != jsonrpc.CodeParseError || !strings.Contains(invalid.Reason, "duplicate") {
+		if invalid := rejection(t, err); invalid.Code != jsonrpc.CodeParseError || !strings.Contains(invalid.Reason, "duplicate") {
 			t.Errorf("%s: %v", data, err)
 		}
 		if m.Kind != jsonrpc.Invalid || !m.ID.IsZero() {
-			t.Errorf("%s: kind %d, id %q: the scan did not come to its end", data, m.Kind, m.ID)
+			t.Errorf("%s: kind %d, id %q: the scan must reach the end before the message is used", data, m.Kind, m.ID)
 		}
 	}
 }
 
-// cases yields every spelling of name in lower and upper case, and with the
-// letters beyond ASCII that fold to its own.
+// cases returns every spelling of name in lower and upper case, and with the letters
+// beyond ASCII that fold to letters of name.
 func cases(name string) []string {
 	spellings := []string{""}
 	for _, c := range name {
@@ -174,14 +174,14 @@ func cases(name string) []string {
 	return spellings
 }
 
-func TestParseRefusesCaseVariantsOfTheEnvelopesNames(t *testing.T) {
+func TestParseRejectsCaseVariantsOfEnvelopeNames(t *testing.T) {
 	for _, name := range []string{"jsonrpc", "id", "method", "params", "result", "error"} {
 		for _, spelling := range cases(name) {
 			if spelling == name {
 				continue
 			}
 			for _, message := range samples {
-				// As a member more, and in place of the right one.
+				// As an additional member, and instead of the known one.
 				for _, data := range []string{
 					strings.Replace(message, "{", `{"`+spelling+`":1,`, 1),
 					strings.Replace(message, `"`+name+`"`, `"`+spelling+`"`, 1),
@@ -208,7 +208,7 @@ func TestParseRefusesCaseVariantsOfTheEnvelopesNames(t *testing.T) {
 	}
 }
 
-func TestParseRefusesCaseVariantsOfAnErrorsNames(t *testing.T) {
+func TestParseRejectsCaseVariantsOfErrorNames(t *testing.T) {
 	for _, name := range []string{"code", "message", "data"} {
 		for _, spelling := range cases(name) {
 			data := `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m","` + spelling + `":1}}`
@@ -219,7 +219,7 @@ func TestParseRefusesCaseVariantsOfAnErrorsNames(t *testing.T) {
 	}
 }
 
-func TestParseLeavesNamesWithinParamsAndResultsAlone(t *testing.T) {
+func TestParseAcceptsAnyNamesInParamsAndResults(t *testing.T) {
 	for _, data := range []string{
 		notification(`{"Method":1,"ID":2,"jsonrpc":"3","a":{"Params":1,"params":2}}`),
 		`{"jsonrpc":"2.0","id":1,"result":{"Result":1,"error":2,"ERROR":3}}`,
@@ -231,12 +231,12 @@ func TestParseLeavesNamesWithinParamsAndResultsAlone(t *testing.T) {
 	}
 }
 
-func TestParseRefusesConfusedEnvelopes(t *testing.T) {
+func TestParseRejectsInconsistentEnvelopes(t *testing.T) {
 	const noID = ""
 	for _, tc := range []struct {
 		data string
 		code int64
-		kind jsonrpc.Kind // what it was meant as
+		kind jsonrpc.Kind // the intended kind
 		id   string
 	}{
 		{`{}`, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, noID},
@@ -291,7 +291,7 @@ func TestParseRefusesConfusedEnvelopes(t *testing.T) {
 			t.Errorf("%s accepted", tc.data)
 			continue
 		}
-		if code := refusal(t, err).Code; code != tc.code || m.Kind != tc.kind || m.ID.String() != tc.id {
+		if code := rejection(t, err).Code; code != tc.code || m.Kind != tc.kind || m.ID.String() != tc.id {
 			t.Errorf("%s: %v, code %d, kind %d, id %s; want code %d, kind %d, id %s", tc.data, err, code, m.Kind, m.ID, tc.code, tc.kind, tc.id)
 		}
 	}
@@ -320,7 +320,7 @@ func TestJ1RequestIDsAreStringsOrIntegers(t *testing.T) {
 			t.Errorf("%s accepted", data)
 			continue
 		}
-		if code := refusal(t, err).Code; code != jsonrpc.CodeInvalidRequest || m.Kind != jsonrpc.Invalid || !m.ID.IsZero() {
+		if code := rejection(t, err).Code; code != jsonrpc.CodeInvalidRequest || m.Kind != jsonrpc.Invalid || !m.ID.IsZero() {
 			t.Errorf("%s: code %d, kind %d, id %s", data, code, m.Kind, m.ID)
 		}
 	}
@@ -343,7 +343,7 @@ func TestJ4ResponsesHaveEitherAResultOrAnError(t *testing.T) {
 				t.Errorf("%s accepted", data)
 				continue
 			}
-			if code := refusal(t, err).Code; code != jsonrpc.CodeInvalidRequest || m.Kind != jsonrpc.Response || m.ID.String() != id || m.Raw != nil || m.Err != nil {
+			if code := rejection(t, err).Code; code != jsonrpc.CodeInvalidRequest || m.Kind != jsonrpc.Response || m.ID.String() != id || m.Raw != nil || m.Err != nil {
 				t.Errorf("%s: %v, %+v; want the id of the call, and nothing of the response", data, err, m)
 			}
 		}
@@ -379,12 +379,12 @@ func TestJ6InvalidUTF8IsAParseErrorAndNeverReplaced(t *testing.T) {
 			`%s{"jsonrpc":"2.0","id":1,"method":"m"}`, `{"jsonrpc":"2.0",%s"id":1,"method":"m"}`, `{"jsonrpc":"2.0","id":1,"method":"m"}%s`,
 		} {
 			data := fmt.Sprintf(place, bad)
-			if err := parse([]byte(data), jsonrpc.Limits{}); err == nil || refusal(t, err).Code != jsonrpc.CodeParseError {
+			if err := parse([]byte(data), jsonrpc.Limits{}); err == nil || rejection(t, err).Code != jsonrpc.CodeParseError {
 				t.Errorf("%q: %v, want a parse error", data, err)
 			}
 		}
 	}
-	// The replacement character itself is a character like others.
+	// The replacement character itself is valid.
 	if m, err := jsonrpc.Parse([]byte("{\"jsonrpc\":\"2.0\",\"method\":\"\ufffd\"}"), jsonrpc.Limits{}); err != nil || m.Method != "\ufffd" {
 		t.Errorf("U+FFFD: %v, %q", err, m.Method)
 	}
@@ -393,24 +393,24 @@ func TestJ6InvalidUTF8IsAParseErrorAndNeverReplaced(t *testing.T) {
 func TestJ8ABatchIsNotAMessage(t *testing.T) {
 	for _, batch := range []string{"[" + samples[0] + "]", "[" + samples[0] + "," + samples[3] + "]", "[]", " [ ] ", "[[" + samples[0] + "]]"} {
 		m, err := jsonrpc.Parse([]byte(batch), jsonrpc.Limits{})
-		if err == nil || refusal(t, err).Code != jsonrpc.CodeInvalidRequest || m.Kind != jsonrpc.Invalid || !m.ID.IsZero() {
+		if err == nil || rejection(t, err).Code != jsonrpc.CodeInvalidRequest || m.Kind != jsonrpc.Invalid || !m.ID.IsZero() {
 			t.Errorf("%s: %v, %+v; want an invalid request", batch, err, m)
 		}
 	}
 }
 
-func TestARefusalSaysWhatToTellTheSender(t *testing.T) {
+func TestInvalidMessageErrorHasAWireError(t *testing.T) {
 	_, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"m",}`), jsonrpc.Limits{})
-	wire := refusal(t, err).Wire()
+	wire := rejection(t, err).Wire()
 	if wire.Code != jsonrpc.CodeParseError || wire.Message != "invalid message: expected a member name at byte 37" {
 		t.Errorf("wire error is %+v", wire)
 	}
 	_, err = jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1}`), jsonrpc.Limits{})
-	wire = refusal(t, err).Wire()
+	wire = rejection(t, err).Wire()
 	if wire.Code != jsonrpc.CodeInvalidRequest || wire.Message != "invalid message: message must have a method, a result or an error" {
 		t.Errorf("wire error is %+v", wire)
 	}
 	if !errors.Is(wire, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest}) {
-		t.Error("errors.Is does not know the wire error by its code")
+		t.Error("errors.Is does not match the wire error by its code")
 	}
 }

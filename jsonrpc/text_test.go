@@ -9,7 +9,7 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-func TestUnquoteGivesTheTextOfAString(t *testing.T) {
+func TestUnquoteReturnsTheTextOfAString(t *testing.T) {
 	for _, tc := range []struct{ raw, want string }{
 		{`""`, ""}, {`"a"`, "a"}, {`"é😀"`, "é😀"}, {`" "`, " "}, {"\"\x7f\"", "\x7f"},
 		{`"\"\\\/\b\f\n\r\t"`, "\"\\/\b\f\n\r\t"},
@@ -33,10 +33,10 @@ func TestUnquoteGivesTheTextOfAString(t *testing.T) {
 	}
 }
 
-func TestUnquoteReadsWhatAppendStringWrites(t *testing.T) {
+func TestUnquoteInvertsAppendString(t *testing.T) {
 	for r := rune(0); r <= utf8.MaxRune; r++ {
 		if r == 0xD800 {
-			r = 0xE000 // surrogates are no characters
+			r = 0xE000 // surrogates are not characters
 		}
 		if r > 0xFFFF {
 			r = min(r+250, utf8.MaxRune)
@@ -48,7 +48,7 @@ func TestUnquoteReadsWhatAppendStringWrites(t *testing.T) {
 	}
 }
 
-func TestAppendStringEscapesNoMoreThanItMust(t *testing.T) {
+func TestAppendStringUsesFewEscapes(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{"", `""`}, {"a", `"a"`}, {"/", `"/"`}, {"<>&'", `"<>&'"`}, {"é€😀", `"é€😀"`}, {"\x7f", "\"\x7f\""}, {"\u2028\u2029", "\"\u2028\u2029\""},
 		{"\"\\\b\f\n\r\t", `"\"\\\b\f\n\r\t"`}, {"\x00\x01\x0b\x0e\x1f", `"\u0000\u0001\u000b\u000e\u001f"`},

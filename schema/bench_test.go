@@ -11,7 +11,7 @@ type echo struct {
 	Text string `json:"text"`
 }
 
-// benchmarks pairs schemas with instances that fit them.
+// benchmarks returns schemas with instances that match them.
 func benchmarks(tb testing.TB) []struct {
 	name     string
 	schema   *Schema
@@ -113,7 +113,7 @@ func BenchmarkCompile(b *testing.B) {
 
 func TestValidatingDoesNotAllocate(t *testing.T) {
 	if raceEnabled {
-		return // pools forget on purpose
+		return // with the race detector, pools drop values at random
 	}
 	for _, bench := range benchmarks(t) {
 		if got := testing.AllocsPerRun(100, func() {
@@ -126,7 +126,7 @@ func TestValidatingDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func TestDecodingAllocatesTheResultOnly(t *testing.T) {
+func TestDecodingAllocatesOnlyTheResult(t *testing.T) {
 	if raceEnabled {
 		return
 	}

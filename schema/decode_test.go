@@ -81,7 +81,7 @@ func TestDefaultsReachListsAndMaps(t *testing.T) {
 	}
 }
 
-func TestIntegersAreExactHoweverTheyAreSpelled(t *testing.T) {
+func TestIntegersAreExactInEverySpelling(t *testing.T) {
 	type in struct {
 		N int64   `json:"n"`
 		U uint64  `json:"u"`
@@ -160,7 +160,7 @@ func TestDecodeIsStrict(t *testing.T) {
 		}
 	}
 	if err := Decode([]byte(`{}`), v); err == nil {
-		t.Error("a value that is no pointer is accepted")
+		t.Error("a value that is not a pointer is accepted")
 	}
 	if err := Decode([]byte(`{}`), nil); err == nil {
 		t.Error("nil is accepted")
@@ -188,13 +188,14 @@ func TestDecodeKeepsNothingOfTheInput(t *testing.T) {
 	}
 }
 
-// Stamp is exported, as a struct embedded by pointer must be to be decoded.
+// Stamp is exported because a struct that is embedded by pointer must be exported to
+// be decoded.
 type Stamp struct {
 	ID int64 `json:"id"`
 }
 
-// TestMarshalledValuesFitTheirSchema is the promise behind structured content.
-func TestMarshalledValuesFitTheirSchema(t *testing.T) {
+// Structured content relies on this.
+func TestMarshalledValuesMatchTheirSchema(t *testing.T) {
 	type everything struct {
 		P     *int     `json:"p"`
 		S     *string  `json:"s"`
@@ -243,7 +244,7 @@ func TestMarshalledValuesFitTheirSchema(t *testing.T) {
 			continue
 		}
 		if err := s.Validate(raw); err != nil {
-			t.Errorf("%s does not fit %s: %v", raw, s.JSON(), err)
+			t.Errorf("%s does not match %s: %v", raw, s.JSON(), err)
 		}
 		into := reflect.New(reflect.TypeOf(test.value))
 		if err := Decode(raw, into.Interface()); err != nil {
@@ -261,7 +262,7 @@ func TestMarshalledValuesFitTheirSchema(t *testing.T) {
 	}
 }
 
-// fuzzed has one field of each kind whose schema says all that the decoder asks.
+// fuzzed has a field of each kind for which the schema and the decoder agree.
 type fuzzed struct {
 	S string                    `json:"s"`
 	N int32                     `json:"n,omitzero" minimum:"-2147483648"`
@@ -278,7 +279,7 @@ type fuzzed struct {
 	T *tree           `json:"t"`
 }
 
-func FuzzWhatFitsTheSchemaDecodes(f *testing.F) {
+func FuzzMatchingValuesDecode(f *testing.F) {
 	s, err := For[fuzzed]()
 	if err != nil {
 		f.Fatal(err)
@@ -297,7 +298,7 @@ func FuzzWhatFitsTheSchemaDecodes(f *testing.F) {
 			return
 		}
 		if err != nil {
-			t.Fatalf("%s fits, but: %v", raw, err)
+			t.Fatalf("%s matches the schema, but: %v", raw, err)
 		}
 		again, err := Marshal(v)
 		if err != nil {

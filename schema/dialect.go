@@ -79,23 +79,23 @@ func (d draft) vocabularyNamed(name string) vocabulary {
 	return 0
 }
 
-// holds describes the places of subschemas in the value of a keyword.
-type holds uint8
+// content describes where the value of a keyword contains subschemas.
+type content uint8
 
 const (
-	holdsNothing  holds = iota
-	holdsSchema         // the value is a schema
-	holdsList           // an array of schemas
-	holdsEither         // a schema or an array of schemas
-	holdsMap            // an object of schemas by name
-	holdsMapAlias       // an object of schemas and arrays of strings by name
-	holdsData           // any JSON, never a schema
-	holdsUnknown        // not a keyword
+	noSchema         content = iota
+	oneSchema                // the value is a schema
+	schemaList               // an array of schemas
+	schemaOrList             // a schema or an array of schemas
+	schemaMap                // an object of schemas by name
+	schemaOrNamesMap         // an object of schemas and arrays of strings by name
+	isData                   // any JSON, never a schema
+	isUnknown                // not a keyword
 )
 
 // keyword describes a keyword.
 type keyword struct {
-	holds        holds
+	content      content
 	since, until draft
 	vocabulary   vocabulary // 0 if it cannot be disabled
 }
@@ -104,86 +104,86 @@ type keyword struct {
 func keywordNamed(name string) keyword {
 	switch name {
 	case "allOf", "anyOf", "oneOf":
-		return keyword{holdsList, draft4, draft2020, applicators}
+		return keyword{schemaList, draft4, draft2020, applicators}
 	case "not", "additionalProperties":
-		return keyword{holdsSchema, draft4, draft2020, applicators}
+		return keyword{oneSchema, draft4, draft2020, applicators}
 	case "properties", "patternProperties":
-		return keyword{holdsMap, draft4, draft2020, applicators}
+		return keyword{schemaMap, draft4, draft2020, applicators}
 	case "items":
-		return keyword{holdsEither, draft4, draft2020, applicators}
+		return keyword{schemaOrList, draft4, draft2020, applicators}
 	case "additionalItems":
-		return keyword{holdsSchema, draft4, draft2019, applicators}
+		return keyword{oneSchema, draft4, draft2019, applicators}
 	case "dependencies":
-		return keyword{holdsMapAlias, draft4, draft2020, applicators}
+		return keyword{schemaOrNamesMap, draft4, draft2020, applicators}
 	case "contains", "propertyNames":
-		return keyword{holdsSchema, draft6, draft2020, applicators}
+		return keyword{oneSchema, draft6, draft2020, applicators}
 	case "if", "then", "else":
-		return keyword{holdsSchema, draft7, draft2020, applicators}
+		return keyword{oneSchema, draft7, draft2020, applicators}
 	case "dependentSchemas":
-		return keyword{holdsMap, draft2019, draft2020, applicators}
+		return keyword{schemaMap, draft2019, draft2020, applicators}
 	case "prefixItems":
-		return keyword{holdsList, draft2020, draft2020, applicators}
+		return keyword{schemaList, draft2020, draft2020, applicators}
 	case "unevaluatedItems", "unevaluatedProperties":
-		return keyword{holdsSchema, draft2019, draft2020, unevaluated}
+		return keyword{oneSchema, draft2019, draft2020, unevaluated}
 	case "contentSchema":
-		return keyword{holdsSchema, draft2019, draft2020, 0}
+		return keyword{oneSchema, draft2019, draft2020, 0}
 	case "definitions":
-		return keyword{holdsMap, draft4, draft2020, 0}
+		return keyword{schemaMap, draft4, draft2020, 0}
 	case "$defs":
-		return keyword{holdsMap, draft2019, draft2020, 0}
+		return keyword{schemaMap, draft2019, draft2020, 0}
 	case "enum":
-		return keyword{holdsData, draft4, draft2020, validation}
+		return keyword{isData, draft4, draft2020, validation}
 	case "const":
-		return keyword{holdsData, draft6, draft2020, validation}
+		return keyword{isData, draft6, draft2020, validation}
 	case "default":
-		return keyword{holdsData, draft4, draft2020, 0}
+		return keyword{isData, draft4, draft2020, 0}
 	case "examples":
-		return keyword{holdsData, draft6, draft2020, 0}
+		return keyword{isData, draft6, draft2020, 0}
 	case "type", "multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "maxLength", "minLength", "pattern",
 		"maxItems", "minItems", "uniqueItems", "maxProperties", "minProperties", "required":
-		return keyword{holdsNothing, draft4, draft2020, validation}
+		return keyword{noSchema, draft4, draft2020, validation}
 	case "maxContains", "minContains", "dependentRequired":
-		return keyword{holdsNothing, draft2019, draft2020, validation}
+		return keyword{noSchema, draft2019, draft2020, validation}
 	case "$schema", "$ref", "title", "description", "format":
-		return keyword{holdsNothing, draft4, draft2020, 0}
+		return keyword{noSchema, draft4, draft2020, 0}
 	case "id":
-		return keyword{holdsNothing, draft4, draft4, 0}
+		return keyword{noSchema, draft4, draft4, 0}
 	case "$id":
-		return keyword{holdsNothing, draft6, draft2020, 0}
+		return keyword{noSchema, draft6, draft2020, 0}
 	case "$comment", "contentEncoding", "contentMediaType", "readOnly", "writeOnly":
-		return keyword{holdsNothing, draft7, draft2020, 0}
+		return keyword{noSchema, draft7, draft2020, 0}
 	case "$anchor", "$vocabulary", "deprecated":
-		return keyword{holdsNothing, draft2019, draft2020, 0}
+		return keyword{noSchema, draft2019, draft2020, 0}
 	case "$recursiveRef", "$recursiveAnchor": // draft 2020-12 only restricts their values
-		return keyword{holdsNothing, draft2019, draft2020, 0}
+		return keyword{noSchema, draft2019, draft2020, 0}
 	case "$dynamicRef", "$dynamicAnchor":
-		return keyword{holdsNothing, draft2020, draft2020, 0}
+		return keyword{noSchema, draft2020, draft2020, 0}
 	}
-	return keyword{holds: holdsUnknown}
+	return keyword{content: isUnknown}
 }
 
 // keyword returns the keyword called name. In a dialect that does not have it,
-// its value holds no subschemas.
+// its value contains no subschemas.
 func (d dialect) keyword(name string) keyword {
 	k := keywordNamed(name)
 	if d.draft < k.since || d.draft > k.until || d.disabled&k.vocabulary != 0 {
-		return keyword{holds: holdsUnknown}
+		return keyword{content: isUnknown}
 	}
 	return k
 }
 
 // subschemas calls visit for each subschema in the value of a keyword.
-func (d *document) subschemas(h holds, at uint32, visit func(sub uint32)) {
+func (d *document) subschemas(h content, at uint32, visit func(sub uint32)) {
 	t := &d.Tokens[at]
 	const schemas = kindObject | kindBoolean
 	switch {
-	case (h == holdsSchema || h == holdsEither) && t.Kind&schemas != 0:
+	case (h == oneSchema || h == schemaOrList) && t.Kind&schemas != 0:
 		visit(at)
-	case (h == holdsList || h == holdsEither) && t.Kind == kindArray:
+	case (h == schemaList || h == schemaOrList) && t.Kind == kindArray:
 		for i := at + 1; i < t.Next; i = d.Tokens[i].Next {
 			visit(i)
 		}
-	case (h == holdsMap || h == holdsMapAlias) && t.Kind == kindObject:
+	case (h == schemaMap || h == schemaOrNamesMap) && t.Kind == kindObject:
 		for i := at + 1; i < t.Next; i = d.Tokens[i+1].Next {
 			if d.Tokens[i+1].Kind&schemas != 0 {
 				visit(i + 1)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestErrorsSayWhatToDo(t *testing.T) {
+func TestErrorsNameFaultAndRemedy(t *testing.T) {
 	for _, test := range []struct{ schema, want string }{
 		{`{"$schema":"urn:x"}`, `schema: unknown dialect "urn:x"; use https://json-schema.org/draft/2020-12/schema or leave $schema out`},
 		{`{"$ref":"other.json"}`, `schema: reference "other.json": leads outside of the schema document; put its target under $defs`},

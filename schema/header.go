@@ -108,10 +108,10 @@ func (h *headers) schema(at uint32, reachable bool) error {
 
 // keyword reads the value of a keyword.
 func (h *headers) keyword(keyword string, at uint32, reachable bool) error {
-	switch keywordNamed(keyword).holds {
-	case holdsData:
+	switch keywordNamed(keyword).content {
+	case isData:
 		return nil
-	case holdsMap, holdsMapAlias:
+	case schemaMap, schemaOrNamesMap:
 		t := &h.Tokens[at]
 		if t.Kind != kindObject {
 			return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestHeadersAreReadInDocumentOrder(t *testing.T) {
+func TestHeadersAreInDocumentOrder(t *testing.T) {
 	got, err := Headers([]byte(`{"type":"object","properties":{
 		"region":{"type":"string","x-mcp-header":"Region"},
 		"query":{"type":"string"},

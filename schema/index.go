@@ -144,17 +144,17 @@ func (x *index) visit(at uint32, depth int, within *resource) error {
 	for i := at + 1; i < t.Next; i = x.Tokens[i+1].Next {
 		name, value := x.text(i), i+1
 		k := r.dialect.keyword(name)
-		if k.holds == holdsUnknown || k.holds == holdsData {
+		if k.content == isUnknown || k.content == isData {
 			continue
 		}
 		if err := x.keyword(name, at, value, r); err != nil {
 			return err
 		}
-		if k.holds == holdsNothing {
+		if k.content == noSchema {
 			continue
 		}
 		var err error
-		x.subschemas(k.holds, value, func(sub uint32) {
+		x.subschemas(k.content, value, func(sub uint32) {
 			if err == nil {
 				err = x.visit(sub, depth+1, r)
 			}

@@ -8,7 +8,7 @@ import (
 
 // keyword compiles one keyword of a subschema. at is the token of its value.
 func (c *compiler) keyword(s *subschema, name string, at uint32) error {
-	if s.dialect.keyword(name).holds == holdsUnknown {
+	if s.dialect.keyword(name).content == isUnknown {
 		return nil // an annotation
 	}
 	is := c.Tokens[at].Kind

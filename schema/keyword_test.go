@@ -9,7 +9,7 @@ import (
 )
 
 // keywordCases lists for each keyword, or behaviour that several share, a schema
-// with valid and invalid instances. The drafts are those in which they hold.
+// with valid and invalid instances, and the drafts to which they apply.
 var keywordCases = []struct {
 	name           string
 	since, until   draft
@@ -148,7 +148,7 @@ func TestKeywordsHaveTheMeaningOfTheirDraft(t *testing.T) {
 	}
 }
 
-// The compiler knows by itself what the meta-schemas say.
+// The compiler applies the rules of the meta-schemas without compiling them.
 func TestCompileRejectsWhatTheMetaSchemaRejects(t *testing.T) {
 	values := []string{`null`, `true`, `0`, `1`, `-1`, `1.5`, `"a"`, `"string"`, `"1"`, `[]`, `["a"]`, `["a","a"]`, `["string","string"]`, `[1]`, `[{}]`, `[true]`,
 		`{}`, `{"a":true}`, `{"a":{}}`, `{"a":1}`, `{"a":[]}`, `{"a":["b"]}`, `{"a":["b","b"]}`, `{"type":"odd"}`}

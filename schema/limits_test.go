@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestLimitsHoldAtTheBoundAndNotBeyond(t *testing.T) {
+func TestSchemasAtALimitPassAndLargerOnesFail(t *testing.T) {
 	small := Limits{MaxSubschemas: 3, MaxDepth: 2, MaxRegexp: 5}
 	for _, test := range []struct{ name, within, beyond string }{
 		{"subschemas", `{"anyOf":[true,true]}`, `{"anyOf":[true,true,true]}`},
@@ -27,7 +27,7 @@ func TestLimitsHoldAtTheBoundAndNotBeyond(t *testing.T) {
 	}
 }
 
-func TestDefaultLimitsHoldAtTheBoundAndNotBeyond(t *testing.T) {
+func TestSchemasAtADefaultLimitPassAndLargerOnesFail(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		doc  func(n int) string
@@ -86,7 +86,7 @@ func TestTimeIsBounded(t *testing.T) {
 	}
 }
 
-func TestLimitsMakeNoDifferenceToTheVerdict(t *testing.T) {
+func TestShortValidationsIgnoreTheTimeLimit(t *testing.T) {
 	s, err := Limits{MaxTime: time.Nanosecond}.Compile([]byte(`{"type":"string"}`))
 	if err != nil {
 		t.Fatal(err)

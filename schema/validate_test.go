@@ -19,7 +19,7 @@ func compile(t testing.TB, schema string) *Schema {
 	return s
 }
 
-func TestMessagesSayWhatToDo(t *testing.T) {
+func TestMessagesNamePlaceExpectationAndValue(t *testing.T) {
 	for _, test := range []struct{ schema, instance, want string }{
 		{`{"properties":{"age":{"type":"integer"}}}`, `{"age":"abc"}`, `arguments/age: expected integer, got string "abc"`},
 		{`{"type":"object"}`, `[1,2]`, `arguments: expected object, got array of 2 items`},
@@ -92,11 +92,11 @@ func TestIssuesAreBoundedInNumberAndLength(t *testing.T) {
 	}
 }
 
-func TestMessagesHoldNoControlCharacters(t *testing.T) {
+func TestMessagesContainNoControlCharacters(t *testing.T) {
 	s := compile(t, `{"additionalProperties":{"type":"integer"}}`)
 	err := s.Validate([]byte(`{"\u001b[31m\u202ename\n":"\u001b]0;title\u0007\u2028"}`))
 	if err == nil {
-		t.Fatal("valid")
+		t.Fatal("the instance is valid")
 	}
 	for _, r := range err.Error() {
 		if !unicode.IsPrint(r) {
@@ -109,7 +109,7 @@ func TestMessagesHoldNoControlCharacters(t *testing.T) {
 	}
 }
 
-func TestCompiledSchemaIsKeptVerbatim(t *testing.T) {
+func TestCompiledSchemaKeepsItsBytes(t *testing.T) {
 	raw := []byte(" {\n\"type\" : \"object\", \"x\": 1.0e0 }\n")
 	s := compile(t, string(raw))
 	if diff := cmp.Diff(string(raw), string(s.JSON())); diff != "" {
@@ -126,7 +126,7 @@ func TestCompiledSchemaIsKeptVerbatim(t *testing.T) {
 	}
 }
 
-func TestIsObjectLooksAtTheRoot(t *testing.T) {
+func TestIsObjectReportsTheTypeOfTheRoot(t *testing.T) {
 	for schema, want := range map[string]bool{
 		`{"type":"object"}`: true,
 		`{"type":"object","unevaluatedProperties":false}`: true,
@@ -142,7 +142,7 @@ func TestIsObjectLooksAtTheRoot(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoSchemaIsRefused(t *testing.T) {
+func TestInvalidSchemasAreRejected(t *testing.T) {
 	for _, schema := range []string{
 		`1`, `null`, `"x"`, `[]`, `{"type":"objekt"}`, `{"type":[]}`, `{"properties":[]}`, `{"required":"a"}`, `{"required":["a","a"]}`,
 		`{"minLength":-1}`, `{"minLength":1.5}`, `{"anyOf":[]}`, `{"multipleOf":0}`, `{"items":[{}]}`,
@@ -175,7 +175,7 @@ func TestSchemasAreSafeForConcurrentUse(t *testing.T) {
 					t.Error(err)
 				}
 				if fast.Validate([]byte(`{"email":1}`)) == nil || slow.Validate([]byte(`{"a":"("}`)) == nil {
-					t.Error("valid")
+					t.Error("an invalid instance is valid")
 				}
 				if err := slow.Validate([]byte(`{"a":"(a)","b":"x"}`)); err != nil {
 					t.Error(err)
