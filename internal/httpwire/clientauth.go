@@ -121,14 +121,16 @@ func (a *authorized) CloseIdleConnections() {
 
 // pauser is a Receiver whose time-outs can be paused. See rpc.Outbound.
 type pauser interface {
-	Hold() *rpc.TimeoutPause
+	PauseTimeouts() *rpc.TimeoutPause
 }
+
+var _ pauser = (*rpc.Outbound)(nil)
 
 // pauseFunc returns a function that pauses the time-outs of to, or nil if to has none.
 func pauseFunc(to rpc.Receiver) func() (release func()) {
-	h, ok := to.(pauser)
+	p, ok := to.(pauser)
 	if !ok {
 		return nil
 	}
-	return func() (release func()) { return h.Hold().Resume }
+	return func() (release func()) { return p.PauseTimeouts().Resume }
 }
