@@ -119,7 +119,7 @@ func (a *authorized) CloseIdleConnections() {
 	}
 }
 
-// pauser is a Receiver whose time-outs can be paused. See rpc.Outbound.
+// pauser is a Receiver whose time-outs can be paused.
 type pauser interface {
 	PauseTimeouts() *rpc.TimeoutPause
 }
