@@ -62,6 +62,7 @@ var cleaned = []string{
 	"examples/watch",
 	"examples/weather",
 	"internal/atomicfile",
+	"internal/httpwire",
 	"internal/challenge",
 	"internal/digest",
 	"internal/httpurl",

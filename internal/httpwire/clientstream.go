@@ -160,9 +160,9 @@ func (c *Client) listen(ctx context.Context) {
 // server has answered the first request.
 func (c *Client) standalone(opened chan struct{}) {
 	to, _ := c.to.(rpc.StreamObserver)
-	heard := false
+	wasOpen := false
 	defer func() {
-		if heard && to != nil && c.ctx.Err() == nil {
+		if wasOpen && to != nil && c.ctx.Err() == nil {
 			to.StreamClosed()
 		}
 	}()
@@ -181,7 +181,7 @@ func (c *Client) standalone(opened chan struct{}) {
 		}
 		var events *eventReader
 		if body != nil {
-			if heard = true; to != nil {
+			if wasOpen = true; to != nil {
 				to.StreamOpened()
 			}
 			events = r.read(body, c.MaxMessage)

@@ -52,7 +52,7 @@ func TestStandaloneStreamDeliversMessages(t *testing.T) {
 		})
 		c := newLegacy(t, p.options(t))
 		synctest.Wait()
-		if got := fmt.Sprint(c.heard.all()); got != "[notifications/tools/list_changed ping]" {
+		if got := fmt.Sprint(c.received.all()); got != "[notifications/tools/list_changed ping]" {
 			t.Errorf("%s", got)
 		}
 		_, reply := p.request(len(p.asked()) - 1)
@@ -65,7 +65,7 @@ func TestStandaloneStreamDeliversMessages(t *testing.T) {
 // T12, J3: a response on the standalone stream is dropped, whether well-formed or not.
 func TestT12ResponsesOnTheStandaloneStreamAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked, heard := make(chan string), make(chan struct{})
+		asked, received := make(chan string), make(chan struct{})
 		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
 			switch {
 			case handshake(w, r, body):
@@ -73,11 +73,11 @@ func TestT12ResponsesOnTheStandaloneStreamAreDropped(t *testing.T) {
 				writeEvents(w, ":\n\n")
 				id := <-asked
 				writeEvents(w, `data: {"jsonrpc":"2.0","id":`+id+`,"result":{"forged":1}}`+"\n\n"+`data: {"jsonrpc":"2.0","id":`+id+`,"result":7}`+"\n\n")
-				close(heard)
+				close(received)
 				<-r.Context().Done()
 			default:
 				asked <- idOf(body)
-				<-heard
+				<-received
 				time.Sleep(time.Second)
 				writeJSON(w, resultOf(body))
 			}
@@ -269,7 +269,7 @@ func TestU4BrokenResponseOfASessionIsResumed(t *testing.T) {
 		if got := g.String(); got != "[500ms 1s 1.5s] p/0,p/1,p/1" {
 			t.Errorf("%s", got)
 		}
-		if got := fmt.Sprint(c.heard.all()); got != "[notifications/x]" {
+		if got := fmt.Sprint(c.received.all()); got != "[notifications/x]" {
 			t.Errorf("received %s", got)
 		}
 	})

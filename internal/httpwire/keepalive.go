@@ -53,7 +53,7 @@ func (m *silenceMonitor) comment() {
 		m.longest = max(m.longest, gap)
 		m.seen++
 	}
-	m.heard(now)
+	m.restart(now)
 }
 
 // event records an event.
@@ -64,7 +64,7 @@ func (m *silenceMonitor) event() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.row = 0
-	m.heard(time.Now())
+	m.restart(time.Now())
 }
 
 // bytes records that bytes have arrived, which may be part of a slow event.
@@ -79,15 +79,15 @@ func (m *silenceMonitor) bytes() {
 	}
 }
 
-// heard records a comment or an event. The caller holds mu.
-func (m *silenceMonitor) heard(now time.Time) {
+// restart records a comment or an event and restarts the timer. The caller holds mu.
+func (m *silenceMonitor) restart(now time.Time) {
 	m.last = now
 	if m.seen >= minGaps {
 		m.await(now)
 	}
 }
 
-// await restarts the timer. The caller holds mu.
+// await sets the timer for the next comment. The caller holds mu.
 func (m *silenceMonitor) await(now time.Time) {
 	if m.over {
 		return

@@ -179,8 +179,8 @@ func noStream(w http.ResponseWriter, r *http.Request) bool {
 // caller is a client of either era.
 type caller struct {
 	*Client
-	call  func(context.Context, *rpc.Request) (json.RawMessage, error)
-	heard *received
+	call     func(context.Context, *rpc.Request) (json.RawMessage, error)
+	received *received
 }
 
 // received collects what a client receives besides responses.
@@ -212,8 +212,8 @@ func newModern(t *testing.T, o Options) *caller {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &caller{call: era.Call, heard: &received{Receiver: era}}
-	c.Client = NewClient(o, true, c.heard)
+	c := &caller{call: era.Call, received: &received{Receiver: era}}
+	c.Client = NewClient(o, true, c.received)
 	era.Wire = c.Client
 	t.Cleanup(func() { c.Close() })
 	return c
@@ -231,8 +231,8 @@ func newLegacy(t *testing.T, o Options) *caller {
 
 func dialLegacy(t *testing.T, o Options) (*caller, error) {
 	era := legacy.NewClient(nil, o.Logger)
-	c := &caller{call: era.Call, heard: &received{Receiver: era}}
-	c.Client = NewClient(o, false, c.heard)
+	c := &caller{call: era.Call, received: &received{Receiver: era}}
+	c.Client = NewClient(o, false, c.received)
 	era.Wire = c.Client
 	t.Cleanup(func() {
 		c.Close()
