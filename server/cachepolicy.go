@@ -9,8 +9,8 @@ import (
 // CachePolicy sets how clients of 2026-07-28 may cache a result (server/utilities/caching). The
 // zero CachePolicy means that they do not cache it.
 type CachePolicy struct {
-	// TTL is how long the result is fresh, in whole milliseconds. It is a hint: subscribed
-	// clients are notified of changes meanwhile, other clients see them later. 0 or less
+	// TTL is how long the result is fresh, rounded down to milliseconds. Subscribed clients
+	// are notified of changes before it has passed; other clients may not see them. 0 or less
 	// means that the result is stale at once.
 	TTL time.Duration
 	// Public means that the result is the same for every caller, so that a shared cache may

@@ -199,7 +199,7 @@ func completeParams(c *rpc.Call) (*mcp.CompleteParams, error) {
 	case p.Ref.Type == mcp.RefPrompt && !text(ref["name"], &p.Ref.Name):
 		return invalid("params.ref.name must be a string: the name of a prompt")
 	case p.Ref.Type == mcp.RefResource && !text(ref["uri"], &p.Ref.URI):
-		return invalid("params.ref.uri must be a string: a URI template")
+		return invalid("params.ref.uri must be a string: the URI template of resources")
 	case !text(argument["name"], &p.Argument.Name) || !text(argument["value"], &p.Argument.Value):
 		return invalid(fmt.Sprintf("params.argument must have a name and a value, each a string of at most %d bytes", maxURI))
 	}

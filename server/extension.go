@@ -28,11 +28,12 @@ type Extension struct {
 	// Settings are sent to clients with the declaration. They must encode to a JSON object;
 	// nil means an empty object.
 	Settings any
-	// Requests are the handlers of the extension's requests, by method. The name of a method
-	// must not be in the protocol, unless this is the official extension that has it.
+	// Requests are the handlers of the extension's requests, by method. A method must not
+	// belong to the protocol. An official extension may use the methods that the protocol
+	// defines for it.
 	Requests map[string]ExtensionRequest
-	// Notifications are the handlers of the client's notifications, by method. The name of
-	// each begins with "notifications/".
+	// Notifications are the handlers of the client's notifications, by method. A method must
+	// begin with "notifications/".
 	Notifications map[string]ExtensionNotification
 }
 
@@ -40,8 +41,9 @@ type Extension struct {
 // has sent, including _meta, or nil; the handler may keep them. The result must encode to a JSON
 // object; nil means an empty object. For errors and panics, see the package documentation.
 //
-// [Progress], [Logger], [PrincipalOf], [ExtensionOf] and [Notify] work with ctx. [Ask] and its
-// relatives return [ErrCannotAsk], because only tools, prompts and resources can ask questions.
+// [Progress], [Logger], [PrincipalOf], [ExtensionOf] and [Notify] work with ctx. [Ask] and the
+// functions that ask one question return [ErrCannotAsk], because only tools, prompts and
+// resources can ask questions.
 type ExtensionRequest func(ctx context.Context, params json.RawMessage) (result any, err error)
 
 // ExtensionNotification handles a notification of an extension. Params are the JSON object that

@@ -9,7 +9,7 @@ import (
 // maxFollowed bounds the resources that are followed at a time.
 const maxFollowed = 10_000
 
-// WhileSubscribed calls follow in a goroutine of its own when the first client subscribes to the
+// WhileSubscribed calls follow in a new goroutine when the first client subscribes to the
 // resource, so that the resource is watched only when needed. Follow calls
 // [Server.ResourceUpdated] whenever the contents have changed. It receives the URI that clients
 // have subscribed to. It must return when its context ends: when the last client has

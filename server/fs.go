@@ -37,7 +37,7 @@ const defaultMaxFile = 4 << 20
 // FileTooLargeError reports a file of [AddFS] that is larger than FSOptions.MaxFile. The client
 // receives both sizes, without the name.
 type FileTooLargeError struct {
-	Name      string // path of the file below the directory
+	Name      string // path of the file relative to the directory
 	Size, Max int64  // in bytes
 }
 

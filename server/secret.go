@@ -49,9 +49,9 @@ func checkMirrored(mirrored []schema.HeaderParam, notSecret []string) error {
 func secrecy(p schema.HeaderParam) string {
 	switch {
 	case p.WriteOnly:
-		return "its schema says writeOnly"
+		return "its schema has writeOnly"
 	case strings.EqualFold(p.Format, "password"):
-		return `its schema says "format": "password"`
+		return `its schema has "format": "password"`
 	}
 	for _, name := range append(slices.Clone(p.Path), p.Name) {
 		for _, word := range words(name) {

@@ -195,11 +195,11 @@ func (s *Server) serveStream(ctx context.Context, c *core, conn transport.Conn, 
 	return wire.Serve(s.local(ctx), c.draining, conn, principal.Local)
 }
 
-// Shutdown stops the server gracefully. It rejects new requests, ends open event streams and
-// subscriptions, waits for the calls in flight, and closes the connections of Run and ServeConn.
-// If ctx ends first, it cancels the remaining calls, waits up to [Limits].Grace for those of Run
-// and ServeConn, and returns the error of ctx. The server cannot be used again. Safe for
-// concurrent use.
+// Shutdown stops the server gracefully. It rejects new requests, over HTTP with status 503. It
+// ends open event streams and subscriptions, waits for the calls in flight, and closes the
+// connections of Run and ServeConn. If ctx ends first, it cancels the remaining calls, waits up
+// to [Limits].Grace for those of Run and ServeConn, and returns the error of ctx. The server
+// cannot be used again. Safe for concurrent use.
 func (s *Server) Shutdown(ctx context.Context) error {
 	c, err := s.ready()
 	if err != nil {

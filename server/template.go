@@ -28,10 +28,10 @@ import (
 // Decoded values may contain ".." and slashes: use [AddFS] to serve files. Variables with the
 // enum tag and boolean variables have completion. See [CompleteTemplate] for others.
 //
-// AddTemplate panics if the template is in use, has no name, has more than 2 KiB or 32
-// variables, has a prefix modifier such as {var:3}, or is otherwise not a valid template, if one
-// of its variables is not in In, if it lacks a variable that In requires, or if a key in t.Meta
-// is invalid. [Server.RegisterTemplate] returns errors instead. Both copy t and are safe while
+// AddTemplate panics if t has no name, if the template is in use or invalid, or if a key in
+// t.Meta is invalid. A template must have at most 2 KiB and 32 variables, and no prefix modifier
+// such as {var:3}. All of its variables must be in In, and all required fields of In must be in
+// the template. [Server.RegisterTemplate] returns errors instead. Both copy t and are safe while
 // the server serves.
 func AddTemplate[In, Out any](s *Server, t mcp.ResourceTemplate, handler func(ctx context.Context, in In) (Out, error), options ...ResourceOption) {
 	if err := addTemplate(s, t, handler, options); err != nil {

@@ -35,11 +35,11 @@ type ToolHandler func(ctx context.Context, arguments json.RawMessage) (*mcp.Call
 // A result that does not match the output schema is logged and becomes a tool error. For errors
 // and panics of the handler, see the package documentation.
 //
-// AddTool panics if the name is in use or does not consist of 1 to 128 letters, digits,
-// underscores, hyphens and dots, if In or Out has no schema, if tool has an output schema but
-// Out is not structured, if a key in tool.Meta is invalid, or if a parameter requires
-// [NotSecret]. [Server.RegisterTool] returns errors instead. Both copy tool and are safe while
-// the server serves.
+// AddTool panics if the name is in use or invalid, if In or Out has no schema, if tool has an
+// output schema but Out is not structured, if a key in tool.Meta is invalid, or if a parameter
+// requires [NotSecret]. A name has 1 to 128 letters, digits, underscores, hyphens and dots.
+// [Server.RegisterTool] returns errors instead. Both copy tool and are safe while the server
+// serves.
 func AddTool[In, Out any](s *Server, tool mcp.Tool, handler func(ctx context.Context, in In) (Out, error), options ...ToolOption) {
 	if err := addTool(s, tool, handler, options); err != nil {
 		panic(fmt.Sprintf("server: tool %q: %v", tool.Name, err))
