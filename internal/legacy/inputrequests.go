@@ -128,11 +128,11 @@ func (a *inputRequests) receiveInvalid(m *jsonrpc.Message, err error) bool {
 	return a.deliver(func(out *rpc.Outbound) bool { return out.ReceiveInvalid(m, err) })
 }
 
-func (a *inputRequests) deliver(takes func(*rpc.Outbound) bool) bool {
+func (a *inputRequests) deliver(accepts func(*rpc.Outbound) bool) bool {
 	a.mu.Lock()
 	all := slices.Collect(maps.Keys(a.open))
 	a.mu.Unlock()
-	return slices.ContainsFunc(all, takes)
+	return slices.ContainsFunc(all, accepts)
 }
 
 func timeoutOf(method string) time.Duration {

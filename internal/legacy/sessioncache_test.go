@@ -50,11 +50,11 @@ func TestCachedSessionAdoptsChangesOfOtherReplicas(t *testing.T) {
 	here, there := replicas()
 	id := mustCreate(t, here, principal.Anonymous, "a")
 	mustOpen(t, here, principal.Anonymous, id).Release()
-	told := mustOpen(t, there, principal.Anonymous, id)
-	if err := errors.Join(told.MarkReady(t.Context()), told.storeLevel(t.Context(), mcp.LevelError)); err != nil {
+	other := mustOpen(t, there, principal.Anonymous, id)
+	if err := errors.Join(other.MarkReady(t.Context()), other.storeLevel(t.Context(), mcp.LevelError)); err != nil {
 		t.Fatal(err)
 	}
-	told.Release()
+	other.Release()
 	l := mustOpen(t, here, principal.Anonymous, id)
 	if !l.Ready || !l.subscriptions.ready || l.level.get() != mcp.LevelError {
 		t.Errorf("ready %v and %v, level %s", l.Ready, l.subscriptions.ready, l.level.get())
@@ -82,9 +82,9 @@ func TestSessionInUseAdoptsChangesOfOtherReplicas(t *testing.T) {
 	id := mustCreate(t, here, principal.Anonymous, "a")
 	early := mustOpen(t, here, principal.Anonymous, id)
 	defer early.Release()
-	told := mustOpen(t, there, principal.Anonymous, id)
-	defer told.Release()
-	if err := errors.Join(told.MarkReady(t.Context()), told.storeLevel(t.Context(), mcp.LevelError)); err != nil {
+	other := mustOpen(t, there, principal.Anonymous, id)
+	defer other.Release()
+	if err := errors.Join(other.MarkReady(t.Context()), other.storeLevel(t.Context(), mcp.LevelError)); err != nil {
 		t.Fatal(err)
 	}
 	l := mustOpen(t, here, principal.Anonymous, id)
