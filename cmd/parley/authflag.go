@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,6 +14,7 @@ import (
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/cmd/parley/demo"
 	"github.com/parley-mcp/parley/internal/challenge"
+	"github.com/parley-mcp/parley/internal/httpurl"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -129,6 +129,6 @@ func (a *authorization) Close() error {
 }
 
 func isLoopback(listener net.Listener) bool {
-	addr, err := netip.ParseAddrPort(listener.Addr().String())
-	return err == nil && addr.Addr().IsLoopback()
+	host, _, err := net.SplitHostPort(listener.Addr().String())
+	return err == nil && httpurl.IsLoopback(host)
 }
