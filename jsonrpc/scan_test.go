@@ -21,7 +21,7 @@ func rejection(t *testing.T, err error) *jsonrpc.InvalidMessageError {
 	return invalid
 }
 
-// checkVerdict demands that Check accepts data, or rejects it as a parse error.
+// checkVerdict checks that Check accepts data, or rejects it with a parse error.
 func checkVerdict(t *testing.T, data string, accept bool) {
 	t.Helper()
 	err := jsonrpc.Check([]byte(data), jsonrpc.Limits{})

@@ -10,7 +10,7 @@ import (
 type HeaderParam struct {
 	// Name is the value of x-mcp-header; the header is called "Mcp-Param-" + Name.
 	Name string
-	// Path holds the member names that lead from the arguments to the value.
+	// Path contains the member names that lead from the arguments to the value.
 	Path []string
 	// Type is "string", "integer" or "boolean".
 	Type string

@@ -35,7 +35,7 @@ const (
 	needsIntegers                    // 1.0 must be read as an integer
 	needsOmission                    // a nil pointer must be omitted
 	needsDurations                   // a time.Duration occurs
-	needsDynamic                     // an interface may hold anything
+	needsDynamic                     // an interface can contain any value
 )
 
 type memberShape struct {
