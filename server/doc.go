@@ -57,7 +57,7 @@
 // The client receives the error of a handler in one of these forms:
 //
 //   - A *jsonrpc.Error, wrapped or not, is sent unchanged.
-//   - A *[call.CapabilityError], an *auth.ScopeError and a *[URLRequiredError], wrapped or
+//   - A *[call.CapabilityError], an *auth.ScopeError and a *[call.URLRequiredError], wrapped or
 //     not, become the protocol's errors for a missing capability, missing scopes and a
 //     required URL. If a revision has no such error, the client receives the text.
 //   - Any other error of a tool becomes a tool error: a result with isError, whose text the

@@ -24,37 +24,13 @@ const (
 	maxURLRounds = 5
 )
 
-// URLRequiredError is the error of a handler that needs its user to open some URLs first. The
-// handler must return it before it does any work, because the client repeats the call.
-// [URLRequired] makes [ElicitURL] return it.
-//
-// Its field URLs has 1 to 8 elements of type [RequiredURL]. In 2025-11-25 the client receives
-// the error URLElicitationRequired. In 2026-07-28, which has no such error, the user is asked to
-// open the URLs, and the handler runs again. Clients of earlier revisions receive the URLs as
-// the text of an error.
-type URLRequiredError = rpc.URLRequiredError
-
-// RequiredURL is a URL that the user must open; see [URLRequiredError]. Its fields are:
-//
-//   - URL string, which [mcp.ParseElicitURL] must accept;
-//   - Message string, which tells the user why;
-//   - ID string, the elicitation ID in 2025-11-25, random if empty;
-//   - Done func(context.Context) (bool, error), which reports whether the user has finished.
-//     In 2025-11-25 the server calls it repeatedly after the call has ended, until it
-//     returns true or an error, and then notifies the client. Its context has the values of
-//     the call's context and ends with the session. At most 16 functions of a session and
-//     1,024 of a server are called at a time; for further URLs the client is not notified.
-//     If Done is nil, the client is not notified;
-//   - Within time.Duration, how long Done is called: 5 minutes if it is 0, at most one hour.
-type RequiredURL = rpc.RequiredURL
-
 // Within sets how long [ElicitURL] waits for the user to finish at the URL. The default is 5
 // minutes. In 2026-07-28 ElicitURL waits for at most 20 seconds after each question.
 func Within(d time.Duration) AskOption {
 	return func(o *askOptions) { o.within = d }
 }
 
-// URLRequired makes [ElicitURL] return a *[URLRequiredError] instead of asking, in 2025-11-25.
+// URLRequired makes [ElicitURL] return a *[call.URLRequiredError] instead of asking, in 2025-11-25.
 // If the handler returns it, no connection stays open while the user is busy, and the client
 // repeats the call when it is notified that the user has finished. In 2026-07-28 the option has
 // no effect, because every question ends the call.
@@ -109,7 +85,7 @@ func ElicitURL(ctx context.Context, address, message string, done func(ctx conte
 		}
 	}
 	if v.options.required && !c.Can(revision.ReplayedInput) {
-		return &URLRequiredError{URLs: []RequiredURL{{URL: address, Message: message, Done: done, Within: v.options.within}}}
+		return &call.URLRequiredError{URLs: []call.RequiredURL{{URL: address, Message: message, Done: done, Within: v.options.within}}}
 	}
 	for again := 1; ; again++ {
 		if err := Ask(ctx, question); err != nil {

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -248,7 +249,7 @@ func TestJ10CallsAreRejectedUntilTheUserHasOpenedAURL(t *testing.T) {
 			if p.paid.Load() {
 				return nil
 			}
-			return fmt.Errorf("not yet: %w", &server.URLRequiredError{URLs: []server.RequiredURL{{URL: payHere, Message: "Pay"}}})
+			return fmt.Errorf("not yet: %w", &call.URLRequiredError{URLs: []call.RequiredURL{{URL: payHere, Message: "Pay"}}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -283,10 +284,10 @@ func TestJ10CallsAreRejectedUntilTheUserHasOpenedAURL(t *testing.T) {
 func TestRequiredURLsOfClientsWithoutURLElicitation(t *testing.T) {
 	var p till
 	s := p.serve(func(context.Context) error {
-		return &server.URLRequiredError{URLs: []server.RequiredURL{{URL: payHere, Message: "Pay"}}}
+		return &call.URLRequiredError{URLs: []call.RequiredURL{{URL: payHere, Message: "Pay"}}}
 	})
 	server.AddPrompt(s, mcp.Prompt{Name: "bill"}, func(context.Context, struct{}) (string, error) {
-		return "", &server.URLRequiredError{URLs: []server.RequiredURL{{URL: payHere, Message: "Pay"}}}
+		return "", &call.URLRequiredError{URLs: []call.RequiredURL{{URL: payHere, Message: "Pay"}}}
 	})
 	for _, r := range mcp.Revisions() {
 		c := mcptest.Dial(t, s, mcptest.WithRevision(r))
@@ -318,7 +319,7 @@ func TestADeclinedRequiredURLIsNotRetried(t *testing.T) {
 	inBothWays(t, func(t *testing.T, r mcp.Revision) {
 		var p till
 		s := p.serve(func(ctx context.Context) error {
-			return &server.URLRequiredError{URLs: []server.RequiredURL{{URL: payHere, Message: "Pay"}, {URL: payHere + "/2", Message: "Pay more", ID: "more"}}}
+			return &call.URLRequiredError{URLs: []call.RequiredURL{{URL: payHere, Message: "Pay"}, {URL: payHere + "/2", Message: "Pay more", ID: "more"}}}
 		})
 		_, err := p.buy(t, r, s, func(_ context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			action := mcp.ElicitAccept
@@ -352,7 +353,7 @@ func TestY5UnsafeElicitationURLsAreRejected(t *testing.T) {
 				t.Errorf("%q: %v after %d asks", address, err, len(p.asked))
 			}
 			s = p.serve(func(context.Context) error {
-				return &server.URLRequiredError{URLs: []server.RequiredURL{{URL: address}}}
+				return &call.URLRequiredError{URLs: []call.RequiredURL{{URL: address}}}
 			})
 			if _, err := p.buy(t, r, s, p.ask(0)); err == nil || len(p.asked) != 0 || strings.Contains(err.Error(), "secret") {
 				t.Errorf("%q: %v after %d asks", address, err, len(p.asked))

@@ -12,6 +12,7 @@ import (
 	v2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/digest"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/seal"
@@ -79,7 +80,7 @@ func (s *Server) replay(ctx context.Context, c *rpc.Call, r *replay) *jsonrpc.Er
 	} else if err != nil {
 		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "invalid requestState: %s: send the request again without it", err)
 	}
-	c.Restore(r.state.Key)
+	c.RestoreKey(r.state.Key)
 	responses, _ := c.Params().Get("inputResponses")
 	r.acceptAnswers(responses)
 	if r.pending = len(r.state.Answers); r.pending > 0 {
@@ -203,7 +204,7 @@ func (r *replay) Answered(q rpc.InputRequest) bool {
 // requests, whatever its handler returned.
 func (r *replay) Finish(ctx context.Context, result any, err error) (any, error) {
 	if err != nil {
-		if required, ok := errors.AsType[*rpc.URLRequiredError](err); ok {
+		if required, ok := errors.AsType[*call.URLRequiredError](err); ok {
 			err = r.require(ctx, required)
 		}
 	}
@@ -219,12 +220,12 @@ func (r *replay) Finish(ctx context.Context, result any, err error) (any, error)
 
 // require asks for the URL elicitations that a handler requires. It asks again if the user
 // has accepted and the handler still requires them.
-func (r *replay) require(ctx context.Context, e *rpc.URLRequiredError) error {
-	if e.Check(r.call) != nil {
+func (r *replay) require(ctx context.Context, e *call.URLRequiredError) error {
+	if r.call.CheckURLs(e) != nil {
 		return e
 	}
 	for { // the first iteration may use known answers
-		answers, err := r.RequestInput(ctx, r.call, e.Questions(r.call.Revision()))
+		answers, err := r.RequestInput(ctx, r.call, r.call.InputRequestsFor(e))
 		if err != nil {
 			return err
 		}

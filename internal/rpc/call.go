@@ -6,70 +6,72 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/store"
 )
 
-// Stream is where messages go that belong to one call, ahead of its response
-// and in order. A transport's connection is one; so is the event stream of an
-// HTTP response. Write must be safe for concurrent use and not retain msg.
-type Stream interface {
-	Write(ctx context.Context, msg []byte) error
-}
-
-// Call is one request or notification that this side serves. The era that received it fills in the fields;
-// handlers read them. Its bytes are never reused.
+// Call is one request or notification that this side serves. The era that received it sets the fields; handlers
+// read them. The bytes of the request are not reused.
 type Call struct {
 	call.Call
 
 	// ProgressToken is the token of progress notifications; zero if the peer wants none.
 	ProgressToken jsonrpc.ID
 	// LogLevel is the least severe level of the log messages that the peer wants; empty for none.
-	// SetLevel changes it for the session; nil if the request does not ask for that.
 	LogLevel mcp.LoggingLevel
+	// SetLevel changes the log level of the session. It is nil unless the method is logging/setLevel.
 	SetLevel func(context.Context, mcp.LoggingLevel) error
 	// Mirror gives access to the parts of the request that its transport repeats; nil if it repeats none.
 	Mirror Mirror
 	// Stream takes notifications; nil if the peer cannot receive any.
 	Stream Stream
-	// InputRequester puts questions to the peer; nil where it cannot be asked.
+	// InputRequester sends input requests to the peer; nil if it cannot receive any.
 	InputRequester InputRequester
-	// Subscriber changes the subscriptions of the peer's session; nil if there is no session.
+	// Subscriber changes the subscriptions of the session; nil if there is no session.
 	Subscriber Subscriber
-	// SessionNotifier says what belongs to no call; nil where there is no session.
+	// SessionNotifier sends notifications on the stream of the session; nil if there is no session.
 	SessionNotifier SessionNotifier
-	// Closing is closed when the server takes no more requests, which ends a call that stays open, such as
-	// a subscription. Nil if that never happens.
+	// Closing is closed when the server stops, which ends a long-lived call; nil if that does not happen.
 	Closing <-chan struct{}
-	// Expired receives once when the caller's token has expired, which also ends such a call. Nil if
-	// it never expires.
+	// Expired receives once when the caller's token expires, which ends a long-lived call; nil if it does not
+	// expire.
 	Expired <-chan time.Time
-	// Store keeps what must outlive one run of the handler; Engine.Serve sets it.
+	// Store keeps what must outlive one run of the handler. Engine.Serve sets it.
 	Store store.KV
-
-	// Handle, if set, serves the call instead of the engine's handler for the method. It is for the
-	// methods that belong to an era, such as initialize.
+	// Handle, if set, serves the call instead of the engine's handler for the method. It is for methods that
+	// belong to an era, such as initialize.
 	Handle Handler
 
-	scope   scope    // the handler's context; see Bind
-	encoded *Encoded // the result of the handler, if that came with its encoding
+	handlerContext handlerContext
+	encoded        *Encoded // what the handler returned, if it was an Encoded
 
 	mu       sync.Mutex
 	key      string // see Key
 	claimed  map[string]bool
 	done     bool
-	waiting  bool // for the client's input: see Suspend
+	waiting  bool // see Suspend
 	muted    bool // see Mute
-	reported bool // progress has been reported
+	reported bool // progress was reported
 	last     float64
-	logs     *logTally     // nil until something is logged
-	turn     chan struct{} // held while writing to Stream; made when first needed
+	logs     *logCounter   // nil until the first log message
+	writing  chan struct{} // held while writing to Stream; made when first needed
 }
 
-// Notify sends a notification on the call's stream. Params must be a JSON object,
-// or nil. It returns ErrCallDone once the call has ended, and nil without doing
-// anything if the peer cannot receive notifications for this call.
+// Stream takes the messages that belong to one call, in order and ahead of its response. It is a connection or
+// the event stream of an HTTP response. Write must be safe for concurrent use and must not retain msg.
+type Stream interface {
+	Write(ctx context.Context, msg []byte) error
+}
+
+// Can reports whether the revision of the call has a feature. Features of a server ask the call instead of
+// comparing revisions.
+func (c *Call) Can(f revision.Feature) bool { return f.In(c.Revision()) }
+
+// Notify sends a notification on the call's stream. Params must be a JSON object, or nil. It returns
+// call.ErrCallDone once the call has ended, and nil without sending anything if the peer cannot receive
+// notifications for the call.
 func (c *Call) Notify(ctx context.Context, method string, params []byte) error {
 	return c.send(ctx, func(dst []byte) []byte {
 		dst = jsonrpc.AppendNotification(dst, method, params)
@@ -78,62 +80,79 @@ func (c *Call) Notify(ctx context.Context, method string, params []byte) error {
 	})
 }
 
-// send encodes and writes one message in its turn, so that what is sent for a
-// call arrives in the order in which it was sent. An encode that returns nothing
-// sends nothing.
+// Send sends one message on the call's stream.
+func (c *Call) Send(ctx context.Context, msg []byte) error {
+	if c.Stream == nil {
+		return ErrCannotAsk
+	}
+	return c.send(ctx, func([]byte) []byte { return msg })
+}
+
+// send encodes and writes one message. Messages arrive in the order in which they were sent. If encode
+// returns nothing, nothing is sent. It runs with mu held.
 func (c *Call) send(ctx context.Context, encode func(dst []byte) []byte) error {
 	c.mu.Lock()
-	if err := c.over(); err != nil || c.Stream == nil || c.muted {
-		c.mu.Unlock()
+	err, muted := c.ended(), c.muted
+	c.mu.Unlock()
+	if err != nil || c.Stream == nil || muted {
 		return err
 	}
-	if c.turn == nil {
-		c.turn = make(chan struct{}, 1)
+	if err := c.lockStream(ctx); err != nil {
+		return err
 	}
-	c.mu.Unlock()
-
-	select {
-	case c.turn <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	defer func() { <-c.turn }()
+	defer c.unlockStream()
 	c.mu.Lock()
 	var msg []byte
-	over := c.over()
-	if over == nil {
+	ended := c.ended()
+	if ended == nil {
 		msg = encode(make([]byte, 0, 160))
 	}
 	c.mu.Unlock()
 	if len(msg) == 0 {
-		return over
+		return ended
 	}
 	return c.Stream.Write(ctx, msg)
 }
 
-// over returns why nothing more may be sent for the call, or nil: its handler has
-// returned, it waits for its client, or the peer does not want to hear of it
-// anymore, whatever context the sender has (2026-07-28, basic/transports/stdio,
-// Cancellation). It is called with mu held.
-func (c *Call) over() error {
+// lockStream waits until no other message is being written to the stream.
+func (c *Call) lockStream(ctx context.Context) error {
+	c.mu.Lock()
+	if c.writing == nil {
+		c.writing = make(chan struct{}, 1)
+	}
+	c.mu.Unlock()
+	select {
+	case c.writing <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (c *Call) unlockStream() { <-c.writing }
+
+// ended returns an error if nothing more may be sent for the call: its handler has returned, it waits for its
+// client, or the peer has cancelled it (2026-07-28, basic/transports/stdio, Cancellation). It is called with mu
+// held.
+func (c *Call) ended() error {
 	switch {
 	case c.waiting:
 		return ErrInputRequired
-	case c.done, c.scope.call != nil && c.scope.Err() != nil:
+	case c.done, c.handlerContext.call != nil && c.handlerContext.Err() != nil:
 		return call.ErrCallDone
 	}
 	return nil
 }
 
-// Finish makes the call inert. It returns when nothing that was sent for the call
-// is still being written, so that the response comes last.
+// Finish ends the call: nothing more can be sent for it. It waits for a message that is being written, so that
+// the response comes last.
 func (c *Call) Finish() {
 	c.mu.Lock()
 	c.done = true
-	turn := c.turn
+	writing := c.writing
 	c.mu.Unlock()
-	if turn != nil {
-		turn <- struct{}{}
-		<-turn // whoever still waits finds the call done
+	if writing != nil {
+		writing <- struct{}{}
+		<-writing
 	}
 }

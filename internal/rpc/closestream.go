@@ -5,22 +5,18 @@ import (
 	"time"
 )
 
-// StreamCloser is implemented by a Stream whose connection can end while the stream
-// goes on. The error is ErrUnsupported where it cannot.
+// StreamCloser is implemented by a Stream whose connection can end while the stream continues. The
+// error is ErrUnsupported if it cannot.
 type StreamCloser interface {
 	CloseStream(ctx context.Context, retry time.Duration) error
 }
 
-// CloseStream ends the connection of the call's stream while the call goes on; see
-// server.CloseStream. It returns ErrUnsupported where there is no such thing, and
-// ErrCallDone once the call has ended.
+// CloseStream ends the connection of the call's stream while the call continues; see server.CloseStream. It
+// returns ErrUnsupported if the stream cannot do that, and call.ErrCallDone once the call has ended.
 func (c *Call) CloseStream(ctx context.Context, retry time.Duration) error {
 	c.mu.Lock()
-	err := c.over()
+	err := c.ended()
 	closer, ok := c.Stream.(StreamCloser)
-	if c.turn == nil {
-		c.turn = make(chan struct{}, 1)
-	}
 	c.mu.Unlock()
 	if err != nil {
 		return err
@@ -28,15 +24,13 @@ func (c *Call) CloseStream(ctx context.Context, retry time.Duration) error {
 	if !ok {
 		return ErrUnsupported
 	}
-	// In its turn: what was sent before goes out first, and the call is not done meanwhile.
-	select {
-	case c.turn <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	// Earlier messages are sent first, and the call cannot end meanwhile.
+	if err := c.lockStream(ctx); err != nil {
+		return err
 	}
-	defer func() { <-c.turn }()
+	defer c.unlockStream()
 	c.mu.Lock()
-	err = c.over()
+	err = c.ended()
 	c.mu.Unlock()
 	if err != nil {
 		return err

@@ -1,16 +1,13 @@
-// Package rpc is one request in motion.
+// Package rpc serves and sends requests, below the public package call.
 //
-// A [Call] is a request being served: what was asked, by whom, in which revision
-// of the protocol, and where messages that belong to it go. It rides in the
-// context of the handler ([From]) and is all that a feature may know of the peer.
-// An [Engine] serves Calls: it finds the handler of a method and runs it inside
-// the middleware.
+// A [Call] is one request that this side serves. It embeds the public call.Call and adds what the
+// implementation needs: the stream for notifications, input requests, subscriptions. The context of a handler
+// carries it ([From]). An [Engine] serves calls: it runs the middleware, checks the scopes and finds
+// the handler of the method.
 //
-// [Outbound] is the other direction: requests that this side has in flight, with
-// their ids, time-outs, progress and cancellation. A client's calls and the
-// questions that a server puts to a client of the handshake era share it. A client's
-// [Chain] takes them through [Middleware] on their way out: the same type for both roles,
-// such as [LogCalls] and [LimitRate], or those of package otel.
+// [Outbound] is the other direction: the requests that this side has in flight, with their ids, time-outs,
+// progress and cancellation. Clients use it, and servers of the handshake era for their input requests. A
+// [Chain] is the middleware of a client's requests.
 //
-// [Changes] hands what has changed at a server to whoever has subscribed.
+// [Changes] delivers changes to subscribers.
 package rpc

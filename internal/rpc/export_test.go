@@ -1,15 +1,15 @@
 package rpc
 
-// Known returns how many infos and capabilities are remembered.
-func (p *PeerCache) Known() (infos, capabilities int) {
+// Cached returns the numbers of cached infos and capabilities.
+func (p *PeerCache) Cached() (infos, capabilities int) {
 	p.infos.mu.Lock()
 	defer p.infos.mu.Unlock()
-	p.caps.mu.Lock()
-	defer p.caps.mu.Unlock()
-	return len(p.infos.known), len(p.caps.known)
+	p.capabilities.mu.Lock()
+	defer p.capabilities.mu.Unlock()
+	return len(p.infos.values), len(p.capabilities.values)
 }
 
-// Pending returns how many requests are in flight.
+// Pending returns the number of requests in flight.
 func (o *Outbound) Pending() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

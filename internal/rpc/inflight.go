@@ -9,159 +9,173 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Errors that end calls, or keep them from beginning.
+// Errors of requests that are not served.
 var (
-	// ErrDuplicateID is returned for a request whose id another one in flight has.
-	ErrDuplicateID = errors.New("a request with this id is in flight already")
-	// ErrTooManyInFlight is returned for a request beyond the limit.
+	// ErrDuplicateID is the error of a request with the id of another request in flight.
+	ErrDuplicateID = errors.New("the id is in use by another request in flight")
+	// ErrTooManyInFlight is the error of a request above the limit.
 	ErrTooManyInFlight = errors.New("too many requests in flight")
-	// ErrTooManySubscriptions is returned for a subscription beyond MaxSubscriptions.
-	ErrTooManySubscriptions = errors.New("too many subscriptions: cancel one first, or ask for more in one")
+	// ErrTooManySubscriptions is the error of a subscription above MaxSubscriptions.
+	ErrTooManySubscriptions = errors.New("too many subscriptions: cancel one, or subscribe to more in one request")
 )
 
-// Inflight is the set of requests of one peer that are being served. The zero
-// Inflight is empty and has no limit. Safe for concurrent use.
+// Inflight tracks the requests of one peer that are being served. The zero Inflight has no limit. It is safe for
+// concurrent use.
 type Inflight struct {
-	Max int // 0: no limit
-	// Closing is for Call.Closing. It is set before the first request.
+	Max int // requests at a time; 0 means no limit
+	// Closing is for Call.Closing. It must be set before the first request.
 	Closing <-chan struct{}
 
-	mu      sync.Mutex
-	places  int // that Admit has given away
-	cancels map[jsonrpc.ID]canceler
-	stays   map[jsonrpc.ID]struct{} // those of cancels that stay open, see Stays
-	staying int                     // those of stays that are not cancelled
+	mu       sync.Mutex
+	reserved int // see Reserve
+	requests map[jsonrpc.ID]canceler
+	// longLived are the ids of requests for which IsLongLived is true, and active the number of those that are not
+	// cancelled.
+	longLived map[jsonrpc.ID]struct{}
+	active    int
 }
 
-// canceler is what ends a request: its Call, or the context that it waits in.
+// canceler cancels a request: it is its Call, or its context while it is queued.
 type canceler interface{ Cancel(cause error) }
 
 type cancelFunc context.CancelCauseFunc
 
 func (f cancelFunc) Cancel(cause error) { f(cause) }
 
-// IsLongLived reports whether requests of a method stay open until they are cancelled.
-// They are counted apart, so that they leave room for others.
+// IsLongLived reports whether requests of a method stay open until they are cancelled. They have a limit of their own,
+// so that they do not use up that of other requests.
 func IsLongLived(method string) bool { return method == mcp.MethodListen }
 
-// Reserve takes n places for requests that are about to begin, all or none, and reports
-// whether there were so many left. It is for whoever has a better way to refuse a request
-// than the error that Begin returns: where every request is admitted first, none meets
-// ErrTooManyInFlight. More places than there are at all count as all of them. A
-// successful Reserve is followed by Leave.
+// Reserve reserves n of Max places for requests, all or none, and reports whether it did. A transport that reserves
+// a place for each request can reject a request before it is served; AppendReply then does not
+// return ErrTooManyInFlight. More than Max places count as Max. Release must follow.
 func (f *Inflight) Reserve(n int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n = f.sized(n)
-	if f.Max > 0 && f.places+n > f.Max {
+	n = f.limited(n)
+	if f.Max > 0 && f.reserved+n > f.Max {
 		return false
 	}
-	f.places += n
+	f.reserved += n
 	return true
 }
 
-// Release gives n places back.
+// Release releases n reserved places.
 func (f *Inflight) Release(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.places -= f.sized(n)
+	f.reserved -= f.limited(n)
 }
 
-// sized is how many places n requests take.
-func (f *Inflight) sized(n int) int {
+// limited returns the number of places for n requests.
+func (f *Inflight) limited(n int) int {
 	if f.Max > 0 {
 		return min(n, f.Max)
 	}
 	return n
 }
 
-// Begin notes that the request with this id is being served. The context it
-// returns ends when the peer cancels the request. Every successful Begin is
-// followed by End.
+// Begin adds a request, and returns a context that ends when the peer cancels it. End must follow.
 func (f *Inflight) Begin(ctx context.Context, id jsonrpc.ID) (context.Context, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	if err := f.begin(cancelFunc(cancel), id, false); err != nil {
+	if err := f.add(cancelFunc(cancel), id, false); err != nil {
 		cancel(nil)
 		return nil, err
 	}
 	return ctx, nil
 }
 
-func (f *Inflight) begin(c canceler, id jsonrpc.ID, stays bool) error {
+func (f *Inflight) add(c canceler, id jsonrpc.ID, longLived bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, dup := f.cancels[id]
+	_, duplicate := f.requests[id]
 	switch {
-	case dup:
+	case duplicate:
 		return ErrDuplicateID
-	case stays && f.staying >= MaxSubscriptions:
+	case longLived && f.active >= MaxSubscriptions:
 		return ErrTooManySubscriptions
-	case !stays && f.Max > 0 && len(f.cancels)-len(f.stays) >= f.Max:
+	case !longLived && f.Max > 0 && len(f.requests)-len(f.longLived) >= f.Max:
 		return ErrTooManyInFlight
 	}
-	if stays {
-		if f.stays == nil {
-			f.stays = make(map[jsonrpc.ID]struct{})
+	if longLived {
+		if f.longLived == nil {
+			f.longLived = make(map[jsonrpc.ID]struct{})
 		}
-		f.stays[id] = struct{}{}
-		f.staying++
+		f.longLived[id] = struct{}{}
+		f.active++
 	}
-	if f.cancels == nil {
-		f.cancels = make(map[jsonrpc.ID]canceler)
+	if f.requests == nil {
+		f.requests = make(map[jsonrpc.ID]canceler)
 	}
-	f.cancels[id] = c
+	f.requests[id] = c
 	return nil
 }
 
-// End notes that the request is answered, or need not be: it reports whether a
-// response is still wanted, which it is unless the peer cancelled the request.
-func (f *Inflight) End(id jsonrpc.ID) (wanted bool) {
+// End removes a request. It reports false if the peer has cancelled it, so that it has no response.
+func (f *Inflight) End(id jsonrpc.ID) (respond bool) {
 	f.mu.Lock()
-	cancel := f.cancels[id]
-	f.left(id, cancel != nil)
-	delete(f.cancels, id)
-	delete(f.stays, id)
+	c := f.requests[id]
+	if c != nil {
+		f.deactivate(id)
+	}
+	delete(f.requests, id)
+	delete(f.longLived, id)
 	f.mu.Unlock()
-	if cancel == nil { // cancelled, or never begun
+	if c == nil { // cancelled, or not added
 		return false
 	}
-	cancel.Cancel(nil)
+	c.Cancel(nil)
 	return true
 }
 
-// left makes room for another subscription when one has ended, or is as good as. It
-// is called with mu held.
-func (f *Inflight) left(id jsonrpc.ID, was bool) {
-	if _, stays := f.stays[id]; stays && was {
-		f.staying--
+// deactivate makes place for another long-lived request. It is called with mu held, once for each request.
+func (f *Inflight) deactivate(id jsonrpc.ID) {
+	if _, ok := f.longLived[id]; ok {
+		f.active--
 	}
 }
 
-// Cancel ends the context of the request with this id, if it is in flight. The id
-// stays taken until its handler is done.
+// Cancel ends the context of the request with this id, if it is in flight. The id stays in use until the handler has
+// returned.
 func (f *Inflight) Cancel(id jsonrpc.ID, cause error) {
 	f.mu.Lock()
-	cancel := f.cancels[id]
-	if cancel != nil {
-		f.left(id, true)
-		f.cancels[id] = nil
+	c := f.requests[id]
+	if c != nil {
+		f.deactivate(id)
+		f.requests[id] = nil
 	}
 	f.mu.Unlock()
-	if cancel != nil {
-		cancel.Cancel(cause)
+	if c != nil {
+		c.Cancel(cause)
 	}
 }
 
-// AppendReply runs the call as [Engine.AppendReply] does, noted as in flight
-// meanwhile. It appends nothing when the peer has cancelled the request, which
-// then has no response.
+// CancelAll ends the contexts of all requests in flight.
+func (f *Inflight) CancelAll(cause error) {
+	f.mu.Lock()
+	var all []canceler
+	for id, c := range f.requests {
+		if c != nil {
+			f.deactivate(id)
+			all = append(all, c)
+			f.requests[id] = nil
+		}
+	}
+	f.mu.Unlock()
+	for _, c := range all {
+		c.Cancel(cause)
+	}
+}
+
+// AppendReply runs the call like [Engine.AppendReply], as a request in flight. It appends nothing if the peer has
+// cancelled the request.
 func (f *Inflight) AppendReply(ctx context.Context, dst []byte, e *Engine, c *Call, identity []byte) []byte {
 	c.Bind(ctx)
-	if err := f.begin(c, c.ID(), IsLongLived(c.Method())); err != nil {
+	if err := f.add(c, c.ID(), IsLongLived(c.Method())); err != nil {
 		return jsonrpc.AppendError(dst, c.ID(), &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()}, false)
 	}
 	c.Closing = f.Closing
-	// Deferred too, so that a handler which ends its goroutine gives its id back.
+	// The deferred function frees the id if the handler calls runtime.Goexit.
 	ended := false
 	defer func() {
 		if !ended {
@@ -177,26 +191,9 @@ func (f *Inflight) AppendReply(ctx context.Context, dst []byte, e *Engine, c *Ca
 	return dst
 }
 
-// Len returns how many requests are in flight, without those that stay open.
+// Len returns the number of requests in flight, without long-lived ones.
 func (f *Inflight) Len() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.cancels) - len(f.stays)
-}
-
-// CancelAll ends the contexts of all requests in flight.
-func (f *Inflight) CancelAll(cause error) {
-	f.mu.Lock()
-	var all []canceler
-	for id, cancel := range f.cancels {
-		if cancel != nil {
-			f.left(id, true)
-			all = append(all, cancel)
-			f.cancels[id] = nil
-		}
-	}
-	f.mu.Unlock()
-	for _, cancel := range all {
-		cancel.Cancel(cause)
-	}
+	return len(f.requests) - len(f.longLived)
 }

@@ -9,61 +9,59 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// A call may send maxLogs log messages in each logWindow. What is beyond it is left
-// out, and counted.
+// A call may send maxLogs log messages in each logWindow. Further ones are dropped and counted.
 const (
 	maxLogs   = 256
 	logWindow = time.Second
 )
 
-// logTally counts the log messages of a call, under its mutex.
-type logTally struct {
-	since time.Time // when the window began
-	sent  int       // in it
-	lost  int       // not told of yet
+// logCounter counts the log messages of a call. It is guarded by the call's mutex.
+type logCounter struct {
+	since   time.Time // when the window began
+	sent    int       // in the window
+	dropped int       // since the last report
 }
 
-// roll begins a new window when the last one is over.
-func (t *logTally) roll() {
-	if now := time.Now(); now.Sub(t.since) >= logWindow {
-		t.since, t.sent = now, 0
+// advance begins a new window when the last one has ended.
+func (l *logCounter) advance() {
+	if now := time.Now(); now.Sub(l.since) >= logWindow {
+		l.since, l.sent = now, 0
 	}
 }
 
-// Logs reports whether a log message of this level would reach the peer: whether it
-// wants it, and can be told.
+// Logs reports whether Log sends messages of this level.
 func (c *Call) Logs(level mcp.LoggingLevel) bool {
 	if c.Stream == nil || !c.LogLevel.Enables(level) {
 		return false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.muted && c.over() == nil
+	return !c.muted && c.ended() == nil
 }
 
-// Log sends a log message to the peer, if it wants those of this level. Logger is a
-// name, empty for none; data is any JSON value. Beyond 256 messages in a second they
-// are left out, and the peer is told how many were. It returns ErrCallDone once the
-// call has ended. Safe for concurrent use. (2026-07-28, server/utilities/logging.)
+// Log sends a log message to the peer, if the peer wants messages of this level. Logger is the name of the logger, or
+// ""; data is any JSON value. Log drops messages above 256 in one second, and reports their number to the
+// peer. It returns call.ErrCallDone once the call has ended. It is safe for concurrent use (2026-07-28,
+// server/utilities/logging).
 func (c *Call) Log(ctx context.Context, level mcp.LoggingLevel, logger string, data []byte) error {
 	if !c.LogLevel.Enables(level) {
 		return nil
 	}
 	c.mu.Lock()
 	if c.logs == nil {
-		c.logs = new(logTally)
+		c.logs = new(logCounter)
 	}
-	late := c.logs.lost > 0
+	dropped := c.logs.dropped > 0
 	c.mu.Unlock()
-	if late {
-		if err := c.sendLost(ctx, false); err != nil {
+	if dropped {
+		if err := c.reportDropped(ctx, false); err != nil {
 			return err
 		}
 	}
 	return c.send(ctx, func(dst []byte) []byte {
-		c.logs.roll()
+		c.logs.advance()
 		if c.logs.sent >= maxLogs {
-			c.logs.lost++
+			c.logs.dropped++
 			return nil
 		}
 		c.logs.sent++
@@ -71,38 +69,38 @@ func (c *Call) Log(ctx context.Context, level mcp.LoggingLevel, logger string, d
 	})
 }
 
-// reportLost tells of what was left out when nothing more will be sent.
-func (c *Call) reportLost(ctx context.Context) {
+// flushLogs reports the dropped messages at the end of the call.
+func (c *Call) flushLogs(ctx context.Context) {
 	c.mu.Lock()
-	late := c.logs != nil && c.logs.lost > 0
+	dropped := c.logs != nil && c.logs.dropped > 0
 	c.mu.Unlock()
-	if late {
-		_ = c.sendLost(ctx, true)
+	if dropped {
+		_ = c.reportDropped(ctx, true)
 	}
 }
 
-// sendLost tells how many messages were left out: once there is room for it again,
-// or at last.
-func (c *Call) sendLost(ctx context.Context, last bool) error {
+// reportDropped sends the number of dropped messages, within the limit unless it is the last message of the
+// call.
+func (c *Call) reportDropped(ctx context.Context, last bool) error {
 	return c.send(ctx, func(dst []byte) []byte {
-		c.logs.roll()
-		if c.logs.lost == 0 || c.logs.sent >= maxLogs && !last {
+		c.logs.advance()
+		if c.logs.dropped == 0 || c.logs.sent >= maxLogs && !last {
 			return nil
 		}
-		lost := c.logs.lost
-		c.logs.lost = 0
+		dropped := c.logs.dropped
+		c.logs.dropped = 0
 		c.logs.sent++
 		level := mcp.LevelWarning
 		if !c.LogLevel.Enables(level) {
-			level = c.LogLevel // whoever wants less has lost something of it
+			level = c.LogLevel // the dropped messages are of this level or above
 		}
-		return appendLog(dst, level, "", []byte(`{"message":"log messages were left out: too many at a time","count":`+strconv.Itoa(lost)+`}`))
+		return appendLog(dst, level, "", []byte(`{"message":"log messages dropped: too many in one second","count":`+strconv.Itoa(dropped)+`}`))
 	})
 }
 
 func appendLog(dst []byte, level mcp.LoggingLevel, logger string, data []byte) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","method":"`+mcp.NotificationMessage+`","params":{"level":"`...)
-	dst = append(append(dst, level...), '"') // one of those we know
+	dst = append(append(dst, level...), '"') // levels need no escapes
 	if logger != "" {
 		dst = jsonrpc.AppendString(append(dst, `,"logger":`...), logger)
 	}

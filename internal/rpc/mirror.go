@@ -10,27 +10,23 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// Mirror is what a request's binding repeats of it outside of the body, where
-// others than the server read it: the headers of HTTP in 2026-07-28. A server holds
-// it against the body, so that nobody is told two things.
+// Mirror gives access to the parameters of a request that its transport repeats outside of the body, where
+// intermediaries can read them: the headers of HTTP in 2026-07-28. A server must compare them with the body.
 type Mirror interface {
-	// Param returns the text that mirrors the parameter of this name, decoded, and
-	// reports whether there is one. The error is a *jsonrpc.Error for the peer: there
-	// are several, or it is none that a client may send.
+	// Param returns the decoded text of the parameter with this name, and whether it is there. The error is a
+	// *jsonrpc.Error for the client: the parameter is repeated or malformed.
 	Param(name string) (text string, ok bool, err error)
 }
 
-// MirroredParam is a parameter that a request to send repeats where its binding has
-// a place for it.
+// MirroredParam is a parameter that a transport repeats outside of the body.
 type MirroredParam struct {
-	Name string // as the tool's schema has it in x-mcp-header
+	Name string // the x-mcp-header of the tool's schema
 	Text string // not encoded; any text
 }
 
-// MirrorParams returns what a call of a tool with these parameters repeats of its
-// arguments, a JSON object. What is absent or null is not repeated. The error is for
-// an integer that not every implementation reads the same (2026-07-28, server/tools,
-// x-mcp-header).
+// MirrorParams returns the parameters of a tool call that a transport repeats. Arguments is a JSON object. Absent and
+// null arguments are not repeated. The error is for an integer that some implementations cannot represent
+// exactly (2026-07-28, server/tools, x-mcp-header).
 func MirrorParams(params []schema.HeaderParam, arguments []byte) ([]MirroredParam, error) {
 	var mirrored []MirroredParam
 	for i := range params {
@@ -44,9 +40,9 @@ func MirrorParams(params []schema.HeaderParam, arguments []byte) ([]MirroredPara
 			text = jsonrpc.Unquote(value)
 		case 't', 'f':
 		default:
-			n, ok := safeInteger(text)
+			n, ok := exactInteger(text)
 			if !ok {
-				return nil, fmt.Errorf("%s: %.64s cannot be mirrored into a header: it must be an integer from -2^53+1 to 2^53-1", strings.Join(params[i].Path, "."), text)
+				return nil, fmt.Errorf("%s must be an integer from -2^53+1 to 2^53-1 to be sent in a header, not %.64s", strings.Join(params[i].Path, "."), text)
 			}
 			text = strconv.FormatInt(n, 10)
 		}
@@ -55,10 +51,9 @@ func MirrorParams(params []schema.HeaderParam, arguments []byte) ([]MirroredPara
 	return mirrored, nil
 }
 
-// CheckMirror holds what the call's binding repeats of its arguments against these:
-// others on the way may have acted upon it (2026-07-28,
-// basic/transports/streamable-http, Server Behavior for Custom Headers). What the
-// tool does not want repeated is not looked at. The error is a *jsonrpc.Error, or nil.
+// CheckMirror compares the parameters that the call's transport repeats with the arguments, because intermediaries may
+// have used them (2026-07-28, basic/transports/streamable-http, Server Behavior for Custom Headers). It
+// ignores headers that the tool does not define. The error is a *jsonrpc.Error.
 func (c *Call) CheckMirror(params []schema.HeaderParam, arguments []byte) error {
 	if c.Mirror == nil {
 		return nil
@@ -71,25 +66,24 @@ func (c *Call) CheckMirror(params []schema.HeaderParam, arguments []byte) error 
 		}
 		switch value := valueOf(p, arguments); {
 		case value == nil && repeated:
-			return mirrorFault(p, "there is a header, but no such argument")
+			return mirrorError(p, "the argument is missing")
 		case value == nil:
 		case !repeated:
-			return mirrorFault(p, "there is such an argument, but no header")
-		case !stands(text, value):
-			return mirrorFault(p, "the header does not match the argument")
+			return mirrorError(p, "the header is missing")
+		case !matches(text, value):
+			return mirrorError(p, "the header does not match the argument")
 		}
 	}
 	return nil
 }
 
-// mirrorFault repeats no values: they come back in logs and proxies.
-func mirrorFault(p *schema.HeaderParam, reason string) error {
+// mirrorError returns an error without the values, which proxies may log.
+func mirrorError(p *schema.HeaderParam, reason string) error {
 	return jsonrpc.Errorf(mcp.CodeHeaderMismatch, "header mismatch: Mcp-Param-%.100s: %s", p.Name, reason)
 }
 
-// valueOf returns a parameter's value in arguments, a JSON object that has been
-// checked: a string, a number or a boolean. It is nil where there is nothing to
-// repeat: the parameter is absent, null, or of a kind that no header holds.
+// valueOf returns the value of a parameter in arguments, a valid JSON object: a string, a number or a boolean. It is
+// nil if the parameter is absent, null, or of another type.
 func valueOf(p *schema.HeaderParam, arguments []byte) []byte {
 	value := arguments
 	for _, name := range p.Path {
@@ -104,33 +98,31 @@ func valueOf(p *schema.HeaderParam, arguments []byte) []byte {
 	return value
 }
 
-// stands reports whether text stands for value. Numbers are compared as such: 42.0
-// is 42.
-func stands(text string, value []byte) bool {
+// matches reports whether text represents value. Numbers are compared by value: 42.0 is 42.
+func matches(text string, value []byte) bool {
 	switch value[0] {
 	case '"':
 		return text == jsonrpc.Unquote(value)
 	case 't', 'f':
 		return text == string(value)
 	}
-	repeated, ok := safeInteger(text)
-	n, safe := safeInteger(string(value))
-	return ok && safe && repeated == n
+	a, okA := exactInteger(text)
+	b, okB := exactInteger(string(value))
+	return okA && okB && a == b
 }
 
-// safeInteger reads a JSON number that is an integer and exact in every
-// implementation.
-func safeInteger(number string) (int64, bool) {
-	const most = 1<<53 - 1
+// exactInteger reads a JSON number that is an integer and that every implementation represents exactly.
+func exactInteger(number string) (int64, bool) {
+	const maximum = 1<<53 - 1
 	if len(number) > 64 || number == "" || !strings.ContainsRune("-0123456789", rune(number[0])) ||
 		jsonrpc.Check([]byte(number), jsonrpc.Limits{}) != nil {
 		return 0, false
 	}
 	if n, err := strconv.ParseInt(number, 10, 64); err == nil {
-		return n, -most <= n && n <= most
+		return n, -maximum <= n && n <= maximum
 	}
 	f, err := strconv.ParseFloat(number, 64)
-	if err != nil || f < -most || f > most || f != float64(int64(f)) {
+	if err != nil || f < -maximum || f > maximum || f != float64(int64(f)) {
 		return 0, false
 	}
 	return int64(f), true

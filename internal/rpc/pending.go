@@ -8,9 +8,12 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// maxQueuedProgress bounds the reports that wait for a slow OnProgress; beyond it
-// the newest replaces the one before.
+// maxQueuedProgress limits the reports that wait for a slow OnProgress. Above it, a new report replaces the
+// last one.
 const maxQueuedProgress = 256
+
+// maxPause is the time-out of a paused request without a maximum time-out.
+const maxPause = 24 * time.Hour
 
 // pending is one request in flight.
 type pending struct {
@@ -20,20 +23,20 @@ type pending struct {
 
 	mu       sync.Mutex
 	queue    []Progress
-	wake     chan struct{} // capacity 1: the queue has something, or the end has come
+	wake     chan struct{} // capacity 1: receives when queue has reports or the request is answered
 	resp     Response
 	err      error
 	answered bool
 
-	due      time.Time     // when it is given up, see alarm; zero without time-outs, and once it is
-	given    time.Duration // how long it will have had then
-	deadline time.Time     // MaxTimeout; zero for none
-	holds    int           // see Outbound.Hold
+	deadline time.Time     // see deadlineTimer; zero without a time-out, and after it
+	allowed  time.Duration // the time until deadline, for the error
+	last     time.Time     // the deadline from MaxTimeout; zero for none
+	pauses   int           // see TimeoutPause
 }
 
-// startClock begins the time-outs. It returns what is to be waited for, nil for
-// nothing, before they begin to count.
-func (p *pending) startClock(o *Outbound) (started <-chan struct{}) {
+// startTimeouts starts the time-outs. If the peer has not started yet, they are longer by StartAllowance, and
+// the returned channel is closed when it has started; otherwise the channel is nil.
+func (p *pending) startTimeouts(o *Outbound) (started <-chan struct{}) {
 	var allowance time.Duration
 	if o.Started != nil && o.StartAllowance > 0 {
 		select {
@@ -42,75 +45,71 @@ func (p *pending) startClock(o *Outbound) (started <-chan struct{}) {
 			started, allowance = o.Started, o.StartAllowance
 		}
 	}
-	p.setClock(allowance)
+	p.setTimeouts(allowance)
 	return started
 }
 
-// setClock begins the time-outs anew, after an allowance.
-func (p *pending) setClock(allowance time.Duration) {
-	d, most := p.req.Timeout, p.req.MaxTimeout
-	if d <= 0 && most <= 0 {
+// setTimeouts starts the time-outs, longer by an allowance.
+func (p *pending) setTimeouts(allowance time.Duration) {
+	timeout, maximum := p.req.Timeout, p.req.MaxTimeout
+	if timeout <= 0 && maximum <= 0 {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	if most > 0 {
-		p.deadline = now.Add(allowance + most)
-		if d <= 0 || most < d {
-			d = most
+	if maximum > 0 {
+		p.last = now.Add(allowance + maximum)
+		if timeout <= 0 || maximum < timeout {
+			timeout = maximum
 		}
 	}
-	if p.holds > 0 {
-		p.due, p.given = p.latest(), most
+	if p.pauses > 0 {
+		p.deadline, p.allowed = p.pausedDeadline(), maximum
 		return
 	}
-	p.due, p.given = now.Add(allowance+d), allowance+d
+	p.deadline, p.allowed = now.Add(allowance+timeout), allowance+timeout
 }
 
-// progressed sets the time-out back, but not beyond the deadline. It is called
-// with mu held.
-func (p *pending) progressed() {
-	if p.due.IsZero() || p.holds > 0 {
+// extend restarts the time-out, within the maximum time-out. It is called with mu held.
+func (p *pending) extend() {
+	if p.deadline.IsZero() || p.pauses > 0 {
 		return
 	}
-	due, given := p.deadline, p.req.MaxTimeout
-	if d := p.req.Timeout; d > 0 {
-		if back := time.Now().Add(d); due.IsZero() || back.Before(due) {
-			due, given = back, d
+	deadline, allowed := p.last, p.req.MaxTimeout
+	if timeout := p.req.Timeout; timeout > 0 {
+		if extended := time.Now().Add(timeout); deadline.IsZero() || extended.Before(deadline) {
+			deadline, allowed = extended, timeout
 		}
 	}
-	p.due, p.given = due, given
+	p.deadline, p.allowed = deadline, allowed
 }
 
-// hold stops the time-out, but not the deadline.
-func (p *pending) hold() {
+// pause stops the time-out, but not the maximum time-out.
+func (p *pending) pause() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.holds++
-	if p.due.IsZero() {
-		return
-	}
-	p.due, p.given = p.latest(), p.req.MaxTimeout
-}
-
-// latest is when a request is given up that is held. It is called with mu held.
-func (p *pending) latest() time.Time {
+	p.pauses++
 	if p.deadline.IsZero() {
-		return time.Now().Add(noDeadline)
+		return
 	}
-	return p.deadline
+	p.deadline, p.allowed = p.pausedDeadline(), p.req.MaxTimeout
 }
 
-// noDeadline is when a request is given up that nothing else bounds.
-const noDeadline = 24 * time.Hour
+// pausedDeadline returns the deadline of a paused request. It is called with mu held.
+func (p *pending) pausedDeadline() time.Time {
+	if p.last.IsZero() {
+		return time.Now().Add(maxPause)
+	}
+	return p.last
+}
 
-// release has the time-out begin anew.
-func (p *pending) release() {
+// resume restarts the time-out after a pause.
+func (p *pending) resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.holds--
-	p.progressed()
+	p.pauses--
+	p.extend()
 }
 
 func (p *pending) answer(resp Response, err error) {
@@ -131,7 +130,7 @@ func (p *pending) isAnswered() bool {
 func (p *pending) report(report Progress) {
 	p.mu.Lock()
 	switch {
-	case p.answered: // nothing is reported after the response
+	case p.answered: // progress after the response is dropped
 		p.mu.Unlock()
 		return
 	case len(p.queue) == maxQueuedProgress:
@@ -139,7 +138,7 @@ func (p *pending) report(report Progress) {
 	default:
 		p.queue = append(p.queue, report)
 	}
-	p.progressed()
+	p.extend()
 	p.mu.Unlock()
 	p.signal()
 }
@@ -151,14 +150,14 @@ func (p *pending) signal() {
 	}
 }
 
-// drain runs OnProgress for what is queued, and reports whether the response is there.
-func (p *pending) drain() (done bool) {
+// deliver calls OnProgress for the queued reports, and reports whether the request is answered.
+func (p *pending) deliver() (answered bool) {
 	p.mu.Lock()
-	queue, done := p.queue, p.answered
+	queue, answered := p.queue, p.answered
 	p.queue = nil
 	p.mu.Unlock()
 	for _, report := range queue {
 		p.req.OnProgress(report)
 	}
-	return done
+	return answered
 }

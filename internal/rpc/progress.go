@@ -10,13 +10,11 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Progress tells the peer how far the call is: done of total, and a sentence for
-// people. A total of zero or less is unknown; an empty text is left out, as it is
-// for peers of 2024-11-05, which cannot read one.
+// Progress reports the progress of the call to the peer: done of total, with a text for people. A total of 0 or less is
+// unknown. The text is omitted if it is empty, and for peers of 2024-11-05, which does not have it.
 //
-// The protocol wants progress to grow: a value that does not exceed the last one
-// is not sent. Nothing is sent, and nil returned, if the peer asked for none.
-// Safe for concurrent use.
+// Progress must increase, so a value that does not exceed the last one is not sent. If the peer has not
+// asked for progress, nothing is sent, and the error is nil. Progress is safe for concurrent use.
 func (c *Call) Progress(ctx context.Context, done, total float64, text string) error {
 	if math.IsNaN(done) || math.IsInf(done, 0) {
 		return errors.New("progress must be a finite number")
@@ -42,7 +40,7 @@ func (c *Call) Progress(ctx context.Context, done, total float64, text string) e
 	})
 }
 
-// appendNumber writes whole numbers without an exponent, as people do.
+// appendNumber appends a number, an integer without an exponent.
 func appendNumber(dst []byte, f float64) []byte {
 	if f == math.Trunc(f) && math.Abs(f) < 1<<53 {
 		return strconv.AppendInt(dst, int64(f), 10)

@@ -18,16 +18,16 @@ func TestPeersAreRememberedWithinBounds(t *testing.T) {
 		if err != nil || p.Info.Name != fmt.Sprintf("n%d", i) {
 			t.Fatalf("%+v, %v", p, err)
 		}
-		if infos, caps := peers.Known(); infos > 128 || caps > 128 {
+		if infos, caps := peers.Cached(); infos > 128 || caps > 128 {
 			t.Fatalf("%d infos and %d capabilities are remembered", infos, caps)
 		}
 	}
-	before, _ := peers.Known()
+	before, _ := peers.Cached()
 	long := fmt.Appendf(nil, `{"name":"%s","version":"1"}`, strings.Repeat("n", 5000))
 	if _, err := peers.Decode(long, []byte("{}")); err != nil {
 		t.Fatal(err)
 	}
-	if infos, _ := peers.Known(); infos != before {
+	if infos, _ := peers.Cached(); infos != before {
 		t.Error("a description of 5 kB is remembered")
 	}
 }
@@ -60,7 +60,7 @@ func TestPeersRefuseWhatIsMisread(t *testing.T) {
 			t.Errorf("%s %s: %+v", test[0], test[1], p)
 		}
 	}
-	if infos, caps := peers.Known(); infos > 1 || caps > 1 {
+	if infos, caps := peers.Cached(); infos > 1 || caps > 1 {
 		t.Errorf("%d infos and %d capabilities are remembered", infos, caps)
 	}
 }

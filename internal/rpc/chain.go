@@ -11,23 +11,22 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Chain is the middleware that requests of this side pass through before they are sent. A nil Chain
-// has none. It is safe for concurrent use.
+// Chain is the middleware of a client's requests. A nil Chain has no middleware. It is safe for concurrent use.
 type Chain struct{ handle call.Handler }
 
-// NewChain returns a Sending with this middleware, the first outermost; nil for none.
+// NewChain returns a chain of this middleware, the first outermost; nil for none.
 func NewChain(middleware ...call.Middleware) *Chain {
 	if len(middleware) == 0 {
 		return nil
 	}
-	s := &Chain{handle: transmit}
+	c := &Chain{handle: transmit}
 	for i := len(middleware) - 1; i >= 0; i-- {
-		s.handle = middleware[i](s.handle)
+		c.handle = middleware[i](c.handle)
 	}
-	return s
+	return c
 }
 
-// outgoing is a request inside the middleware. Its context key leads the innermost handler to it.
+// outgoing is a request inside the middleware. The context carries it to the innermost handler.
 type outgoing struct {
 	call    call.Call
 	request *Request
@@ -38,17 +37,17 @@ type outgoing struct {
 
 type outgoingKey struct{}
 
-// Do passes req through the middleware to send and returns the result. The middleware sees a call in
-// revision r with its typed result. If the middleware returns another result, Do encodes that one.
-func (s *Chain) Do(ctx context.Context, r mcp.Revision, req *Request, send func(context.Context, *Request) (json.RawMessage, error)) (json.RawMessage, error) {
-	if s == nil {
+// Do passes req through the middleware to send and returns the result. The middleware sees a call in revision r
+// with its typed result. If the middleware returns another result, Do encodes that one.
+func (c *Chain) Do(ctx context.Context, r mcp.Revision, req *Request, send func(context.Context, *Request) (json.RawMessage, error)) (json.RawMessage, error) {
+	if c == nil {
 		return send(ctx, req)
 	}
 	o := &outgoing{
 		call:    *call.New(call.Description{Method: req.Method, Params: jsonrpc.MembersOf(req.Params), Revision: r, Outgoing: true}),
 		request: req, send: send,
 	}
-	result, err := s.handle(context.WithValue(ctx, outgoingKey{}, o), &o.call)
+	result, err := c.handle(context.WithValue(ctx, outgoingKey{}, o), &o.call)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +56,7 @@ func (s *Chain) Do(ctx context.Context, r mcp.Revision, req *Request, send func(
 	}
 	switch {
 	case result == nil:
-		return nil, fmt.Errorf("%s: middleware returned neither a result nor an error", req.Method)
+		return nil, fmt.Errorf("%s: middleware must return a result or an error", req.Method)
 	case o.encoded != nil && o.encoded.Result == result:
 		return o.encoded.JSON, o.encoded.check()
 	}
@@ -86,8 +85,11 @@ func transmit(ctx context.Context, c *call.Call) (any, error) {
 		return nil, err
 	}
 	result, err := decodeResult(req, raw)
-	if err != nil || result == nil {
-		return raw, err
+	if err != nil {
+		return nil, err
+	}
+	if result == nil {
+		return raw, nil
 	}
 	o.encoded = NewEncoded(result, raw)
 	return result, nil

@@ -1,0 +1,80 @@
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/challenge"
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// errInternal is the response for errors whose text is private to the program.
+var errInternal = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
+
+// errorResponse returns the error that the peer receives for err, a *jsonrpc.Error. It logs an error that is
+// not for the peer, because that can contain anything.
+func (e *Engine) errorResponse(ctx context.Context, c *Call, err error) error {
+	var protocol *jsonrpc.Error
+	if errors.As(err, &protocol) {
+		switch {
+		case protocol == nil:
+			err = errors.New("the handler returned a nil *jsonrpc.Error as an error")
+		case len(protocol.Data) > 0 && jsonrpc.Check(protocol.Data, jsonrpc.Limits{}) != nil:
+			e.logger().WarnContext(ctx, "data of an error dropped: it must be JSON", "method", c.Method(), "error", protocol.Message)
+			return &jsonrpc.Error{Code: protocol.Code, Message: protocol.Message}
+		default:
+			return protocol
+		}
+	}
+	var urls *call.URLRequiredError
+	if errors.As(err, &urls) {
+		return c.urlRequiredResponse(ctx, urls)
+	}
+	var capability *call.CapabilityError
+	if errors.As(err, &capability) {
+		return capabilityResponse(capability, c.Revision())
+	}
+	var scopes *auth.ScopeError
+	if errors.As(err, &scopes) {
+		challenge.AddMissing(ctx, scopes.Needed)
+		return scopeResponse(scopes)
+	}
+	if ctx.Err() == nil {
+		e.logger().ErrorContext(ctx, "call failed", "method", c.Method(), "error", err)
+	}
+	return errInternal
+}
+
+// IsProtocolError reports whether the peer receives a handler's error as an error of the protocol, not as an
+// internal error.
+func (c *Call) IsProtocolError(err error) bool {
+	var protocol *jsonrpc.Error
+	var capability *call.CapabilityError
+	var urls *call.URLRequiredError
+	var scopes *auth.ScopeError
+	return errors.As(err, &protocol) || errors.As(err, &scopes) || c.Revision().Modern() && errors.As(err, &capability) ||
+		revision.URLElicitation.In(c.Revision()) && errors.As(err, &urls)
+}
+
+// scopeResponse returns the error for missing scopes. The protocol defines no code for it: over HTTP, clients use the
+// challenge of the response.
+func scopeResponse(e *auth.ScopeError) *jsonrpc.Error {
+	data, _ := json.Marshal(struct {
+		RequiredScopes []string `json:"requiredScopes"`
+	}{e.Needed})
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: e.Error(), Data: data}
+}
+
+// capabilityResponse returns the error for a missing capability. 2026-07-28 defines a code for it (basic, _meta).
+func capabilityResponse(e *call.CapabilityError, r mcp.Revision) *jsonrpc.Error {
+	if !r.Modern() {
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: e.Error()}
+	}
+	data, _ := json.Marshal(mcp.MissingCapabilityData{RequiredCapabilities: e.Required})
+	return &jsonrpc.Error{Code: mcp.CodeMissingCapability, Message: e.Error(), Data: data}
+}
