@@ -391,27 +391,3 @@ func TestT9RequestsAreServedInOwnSessionsOnly(t *testing.T) {
 		}
 	}
 }
-
-// untouchable is a body that must not be read.
-type untouchable struct{ t *testing.T }
-
-func (u untouchable) Read([]byte) (int, error) {
-	u.t.Error("the body was read")
-	return 0, io.EOF
-}
-
-func TestR1BodyIsNotReadWithoutAuthentication(t *testing.T) {
-	p := newProtected(t)
-	for _, token := range []string{"", "Bearer mallory", "Bearer expired", "Bearer"} {
-		r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/mcp", untouchable{t})
-		r.Header.Set("Content-Type", "application/json")
-		if token != "" {
-			r.Header.Set("Authorization", token)
-		}
-		w := httptest.NewRecorder()
-		p.ServeHTTP(w, r)
-		if w.Code != http.StatusUnauthorized && w.Code != http.StatusBadRequest {
-			t.Errorf("%q: %d", token, w.Code)
-		}
-	}
-}

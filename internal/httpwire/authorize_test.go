@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -214,6 +215,30 @@ func TestR4TheServerServesItsMetadata(t *testing.T) {
 		res.Body.Close()
 		if res.StatusCode != want || want == 200 && !strings.Contains(body, `"authorization_servers":["https://as.example.com"]`) {
 			t.Errorf("%s: %s %s", path, res.Status, body)
+		}
+	}
+}
+
+// untouchable is a body that must not be read.
+type untouchable struct{ t *testing.T }
+
+func (u untouchable) Read([]byte) (int, error) {
+	u.t.Error("the body was read")
+	return 0, io.EOF
+}
+
+func TestR1BodyIsNotReadWithoutAuthentication(t *testing.T) {
+	p := newProtected(t)
+	for _, token := range []string{"", "Bearer mallory", "Bearer expired", "Bearer"} {
+		r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/mcp", untouchable{t})
+		r.Header.Set("Content-Type", "application/json")
+		if token != "" {
+			r.Header.Set("Authorization", token)
+		}
+		w := httptest.NewRecorder()
+		p.ServeHTTP(w, r)
+		if w.Code != http.StatusUnauthorized && w.Code != http.StatusBadRequest {
+			t.Errorf("%q: %d", token, w.Code)
 		}
 	}
 }
