@@ -19,7 +19,7 @@ type URLRequiredError struct {
 
 // RequiredURL is a URL that the user must open; see [URLRequiredError].
 type RequiredURL struct {
-	URL     string // one that mcp.ParseElicitURL accepts
+	URL     string // a URL that mcp.ParseElicitURL accepts
 	Message string // tells the user why
 	ID      string // the elicitation id in 2025-11-25; empty for a random one
 	// Done reports whether the user has finished. In 2025-11-25 the server calls it repeatedly after the call

@@ -17,9 +17,6 @@ var onlyPackage = flag.String("package", "", "list the findings of TestWords in 
 
 // pending are the directories in which TestWords allows findings, with the directories below them.
 var pending = []string{
-	"internal/httpwire",
-	"internal/legacy",
-	"internal/modern",
 	"internal/rpc",
 	"jsonrpc",
 	"mcptest",
