@@ -16,7 +16,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// stream keeps what is written to it. Write waits while gate is not nil and open.
+// stream records the messages that are written to it. Write blocks until gate is closed, if gate is not nil.
 type stream struct {
 	gate chan struct{}
 
@@ -44,7 +44,7 @@ func (s *stream) String() string {
 	return strings.Join(s.lines, "\n")
 }
 
-func TestNothingCanBeSentForACallThatIsDone(t *testing.T) {
+func TestNothingIsSentAfterTheCallHasEnded(t *testing.T) {
 	s := new(stream)
 	c := newCall(1)
 	c.Stream = s
@@ -65,14 +65,14 @@ func TestNothingCanBeSentForACallThatIsDone(t *testing.T) {
 	}
 }
 
-// 2026-07-28, basic/transports/stdio, Cancellation: nothing more is sent for a
-// request that its peer has cancelled, whatever context the handler uses.
-func TestNothingIsSentForACancelledCall(t *testing.T) {
+// 2026-07-28, basic/transports/stdio, Cancellation: after the peer has cancelled a request, nothing more is sent for
+// it, with any context.
+func TestNothingIsSentAfterTheCallIsCancelled(t *testing.T) {
 	s := new(stream)
 	var inflight rpc.Inflight
 	e := serving(new(log), func(ctx context.Context, c *rpc.Call) (any, error) {
 		if err := c.Progress(ctx, 1, 0, ""); err != nil {
-			t.Errorf("before: %v", err)
+			t.Errorf("before the cancellation: %v", err)
 		}
 		inflight.Cancel(c.ID(), call.ErrCancelled)
 		for _, ctx := range []context.Context{ctx, context.Background()} {
@@ -88,27 +88,27 @@ func TestNothingIsSentForACancelledCall(t *testing.T) {
 	c := newCall(1)
 	c.Stream = s
 	if reply := inflight.AppendReply(t.Context(), nil, e, c, nil); len(reply) > 0 {
-		t.Errorf("answered: %s", reply)
+		t.Errorf("response to a cancelled request: %s", reply)
 	}
 	if want := `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`; s.String() != want {
 		t.Errorf("sent %s, want %s", s, want)
 	}
 }
 
-func TestACallWithoutAStreamSendsNothing(t *testing.T) {
+func TestNotifyWithoutStreamDoesNothing(t *testing.T) {
 	c := newCall(1)
 	if err := errors.Join(c.Notify(t.Context(), "notifications/message", nil), c.Progress(t.Context(), 1, 0, "")); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestAContextWithoutACallHasNone(t *testing.T) {
+func TestFromWithoutCallReturnsNil(t *testing.T) {
 	if c := rpc.From(t.Context()); c != nil {
 		t.Errorf("got %v", c)
 	}
 }
 
-func TestNotificationsAreOneLine(t *testing.T) {
+func TestNotificationsHaveNoLineBreaks(t *testing.T) {
 	s := new(stream)
 	c := newCall(1)
 	c.Stream = s
@@ -121,8 +121,8 @@ func TestNotificationsAreOneLine(t *testing.T) {
 	}
 }
 
-// J17: progress increases strictly, and goes to those who asked only.
-func TestProgressGrowsStrictly(t *testing.T) {
+// J17: progress increases strictly, and is sent only to peers that asked for it.
+func TestProgressIncreasesStrictly(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		token    jsonrpc.ID
@@ -130,7 +130,7 @@ func TestProgressGrowsStrictly(t *testing.T) {
 		report   func(c *rpc.Call) error
 		want     string
 	}{
-		{"values that do not grow are left out", jsonrpc.StringID("t"), mcp.V20260728, func(c *rpc.Call) error {
+		{"values that do not increase are dropped", jsonrpc.StringID("t"), mcp.V20260728, func(c *rpc.Call) error {
 			return errors.Join(
 				c.Progress(context.Background(), 0, 0, ""), c.Progress(context.Background(), 0, 0, ""),
 				c.Progress(context.Background(), -1, 0, ""), c.Progress(context.Background(), 0.5, 0, ""),
@@ -142,16 +142,16 @@ func TestProgressGrowsStrictly(t *testing.T) {
 		{"total and text", jsonrpc.IntID(1), mcp.V20250326, func(c *rpc.Call) error {
 			return c.Progress(context.Background(), 1e21, 1e22, "a\nb")
 		}, `{"progressToken":1,"progress":1e+21,"total":1e+22,"message":"a\nb"}`},
-		{"no text in the first revision", jsonrpc.IntID(1), mcp.V20241105, func(c *rpc.Call) error {
+		{"no text in 2024-11-05", jsonrpc.IntID(1), mcp.V20241105, func(c *rpc.Call) error {
 			return c.Progress(context.Background(), 1, 2, "text")
 		}, `{"progressToken":1,"progress":1,"total":2}`},
-		{"totals that are none", jsonrpc.IntID(1), mcp.V20260728, func(c *rpc.Call) error {
+		{"invalid totals are dropped", jsonrpc.IntID(1), mcp.V20260728, func(c *rpc.Call) error {
 			return errors.Join(
 				c.Progress(context.Background(), 1, -1, ""), c.Progress(context.Background(), 2, math.NaN(), ""),
 				c.Progress(context.Background(), 3, math.Inf(1), ""),
 			)
 		}, `{"progressToken":1,"progress":1}` + "\n" + `{"progressToken":1,"progress":2}` + "\n" + `{"progressToken":1,"progress":3}`},
-		{"nobody asked", jsonrpc.ID{}, mcp.V20260728, func(c *rpc.Call) error {
+		{"no progress token", jsonrpc.ID{}, mcp.V20260728, func(c *rpc.Call) error {
 			return c.Progress(context.Background(), 1, 2, "")
 		}, ""},
 	} {
@@ -175,7 +175,7 @@ func TestProgressGrowsStrictly(t *testing.T) {
 	}
 }
 
-func TestProgressIsAFiniteNumber(t *testing.T) {
+func TestProgressMustBeFinite(t *testing.T) {
 	s := new(stream)
 	c := newCall(1)
 	c.Stream = s
@@ -220,9 +220,8 @@ func TestConcurrentProgressArrivesInOrder(t *testing.T) {
 	}
 }
 
-// The response comes after everything that was sent before it (2026-07-28,
-// basic/patterns/progress: nothing after completion).
-func TestTheReplyWaitsForWhatIsBeingSent(t *testing.T) {
+// The response follows all notifications of the call (2026-07-28, basic/patterns/progress).
+func TestServeWaitsForNotificationsBeingWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stream{gate: make(chan struct{})}
 		c := newCall(1)
@@ -241,14 +240,14 @@ func TestTheReplyWaitsForWhatIsBeingSent(t *testing.T) {
 			defer close(served)
 			_, _ = e.Serve(t.Context(), c)
 		}()
-		for range 2 { // the first is being written, then the second waits for its turn
+		for range 2 { // the first is being written, and the second waits for it
 			synctest.Wait()
 			proceed <- struct{}{}
 		}
 		synctest.Wait()
 		select {
 		case <-served:
-			t.Fatal("served while a notification was being written")
+			t.Fatal("Serve returned while a notification was being written")
 		default:
 		}
 		close(s.gate)
@@ -257,14 +256,14 @@ func TestTheReplyWaitsForWhatIsBeingSent(t *testing.T) {
 		if want := `{"jsonrpc":"2.0","method":"notifications/a"}`; !strings.HasPrefix(s.String(), want) {
 			t.Errorf("sent %s", s)
 		}
-		// The second was begun in time, but may have lost its turn to the end.
+		// The second may have been sent after the end of the call.
 		if sent := strings.Count(s.String(), "\n") + 1; sent == 1 && !errors.Is(errors.Join(errs...), call.ErrCallDone) {
-			t.Errorf("one was sent, but the errors are %v", errs)
+			t.Errorf("one notification was sent, but the errors are %v", errs)
 		}
 	})
 }
 
-func TestASenderThatWaitsForItsTurnLetsGoWithItsContext(t *testing.T) {
+func TestNotifyReturnsWhenItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stream{gate: make(chan struct{})}
 		c := newCall(1)
@@ -276,7 +275,7 @@ func TestASenderThatWaitsForItsTurnLetsGoWithItsContext(t *testing.T) {
 		second := make(chan error, 1)
 		go func() { second <- c.Notify(ctx, "notifications/b", nil) }()
 		synctest.Wait()
-		why := errors.New("changed my mind")
+		why := errors.New("no longer needed")
 		cancel(why)
 		if err := <-second; !errors.Is(err, why) {
 			t.Errorf("got %v", err)

@@ -23,7 +23,7 @@ func subscribedTo(uris ...string) mcp.SubscriptionFilter {
 	return mcp.SubscriptionFilter{ToolsListChanged: true, ResourceSubscriptions: uris}
 }
 
-// drained takes what is there to take, without waiting.
+// drained returns the changes that are ready.
 func drained(s *rpc.Subscription) []rpc.Change {
 	select {
 	case <-s.Ready():
@@ -33,7 +33,7 @@ func drained(s *rpc.Subscription) []rpc.Change {
 	}
 }
 
-func TestAChangeIsDeliveredAtOnceAndAStormOfThemNowAndThen(t *testing.T) {
+func TestSingleChangeIsDeliveredAtOnceAndManyAreMerged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var hub rpc.Changes
 		sub := hub.Subscribe(principal.Local, subscribedTo("note://a"))
@@ -44,7 +44,7 @@ func TestAChangeIsDeliveredAtOnceAndAStormOfThemNowAndThen(t *testing.T) {
 			t.Fatalf("the first change: %v", got)
 		}
 		deliveries := 0
-		for range 10_000 { // ten seconds of them
+		for range 10_000 { // for ten seconds
 			hub.Publish(tools)
 			hub.Publish(rpc.Change{Kind: rpc.ResourceUpdated, URI: "note://a"})
 			time.Sleep(time.Millisecond)
@@ -59,16 +59,16 @@ func TestAChangeIsDeliveredAtOnceAndAStormOfThemNowAndThen(t *testing.T) {
 		if deliveries < 100 || deliveries > 201 {
 			t.Errorf("%d deliveries in ten seconds", deliveries)
 		}
-		hub.Publish(tools) // the last of a storm is not lost
+		hub.Publish(tools) // the last change is delivered too
 		select {
 		case <-sub.Ready():
 		case <-time.After(time.Second):
-			t.Error("the last change is not delivered")
+			t.Error("the last change was not delivered")
 		}
 	})
 }
 
-func TestASubscriptionHearsOfWhatItIsForOnly(t *testing.T) {
+func TestSubscriptionReceivesOnlyWhatItsFilterIncludes(t *testing.T) {
 	var hub rpc.Changes
 	sub := hub.Subscribe(principal.Local, subscribedTo("note://a"))
 	defer sub.Close()
@@ -82,13 +82,13 @@ func TestASubscriptionHearsOfWhatItIsForOnly(t *testing.T) {
 	}
 	hub.Publish(rpc.Change{Kind: rpc.ToolsChanged})
 	hub.Publish(rpc.Change{Kind: rpc.ResourceUpdated, URI: "note://a"})
-	sub.Set(mcp.SubscriptionFilter{ResourcesListChanged: true}) // before they were delivered
+	sub.Set(mcp.SubscriptionFilter{ResourcesListChanged: true}) // before the delivery
 	if got := drained(sub); len(got) != 0 {
-		t.Errorf("not wanted any more, and delivered: %v", got)
+		t.Errorf("delivered after the filter changed: %v", got)
 	}
 }
 
-func TestUnsureChangesBecomeSure(t *testing.T) {
+func TestRecordedChangeReplacesResync(t *testing.T) {
 	sub := rpc.NewSubscription(subscribedTo("note://b", "note://a"))
 	sub.Resync()
 	sub.Record(rpc.Change{Kind: rpc.ResourceUpdated, URI: "note://b"})
@@ -103,7 +103,7 @@ func TestUnsureChangesBecomeSure(t *testing.T) {
 	}
 }
 
-func TestPartsAreOfTheNearestResource(t *testing.T) {
+func TestPartBelongsToTheLongestMatchingResource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for part, whole := range map[string]string{
 			"note://a":      "note://a",
@@ -128,7 +128,7 @@ func TestPartsAreOfTheNearestResource(t *testing.T) {
 	})
 }
 
-func TestChangesAreConcurrent(t *testing.T) {
+func TestChangesIsSafeForConcurrentUse(t *testing.T) {
 	var hub rpc.Changes
 	last := hub.Subscribe(principal.Local, subscribedTo("note://a"))
 	var wg sync.WaitGroup
@@ -156,11 +156,11 @@ func TestChangesAreConcurrent(t *testing.T) {
 	last.Close()
 	hub.Publish(rpc.Change{Kind: rpc.ToolsChanged})
 	if got := drained(last); len(got) != 0 {
-		t.Errorf("delivered after the end: %v", got)
+		t.Errorf("delivered after Close: %v", got)
 	}
 }
 
-func TestSubscribedResourcesAreBounded(t *testing.T) {
+func TestCheckSubscriptionsLimitsResources(t *testing.T) {
 	many := func(n, size int) []string { return slices.Repeat([]string{strings.Repeat("x", size)}, n) }
 	for _, uris := range [][]string{nil, many(1024, 10), many(1, 8<<10), many(128, 8<<10)} {
 		if err := rpc.CheckSubscriptions(uris); err != nil {
@@ -175,10 +175,10 @@ func TestSubscribedResourcesAreBounded(t *testing.T) {
 	}
 }
 
-func TestSubscriptionsAreCountedApart(t *testing.T) {
+func TestSubscriptionsHaveTheirOwnLimit(t *testing.T) {
 	f := &rpc.Inflight{Max: 1}
 	served := make(chan struct{})
-	staying := rpc.NewEngine(map[string]rpc.Handler{mcp.MethodListen: func(ctx context.Context, c *rpc.Call) (any, error) {
+	listening := rpc.NewEngine(map[string]rpc.Handler{mcp.MethodListen: func(ctx context.Context, c *rpc.Call) (any, error) {
 		served <- struct{}{}
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -187,8 +187,8 @@ func TestSubscriptionsAreCountedApart(t *testing.T) {
 	listen := func(i int) {
 		wg.Go(func() {
 			c := callOf(int64(i), mcp.MethodListen, mcp.V20260728)
-			if out := f.AppendReply(t.Context(), nil, staying, c, nil); len(out) > 0 {
-				t.Errorf("answered %s", out)
+			if out := f.AppendReply(t.Context(), nil, listening, c, nil); len(out) > 0 {
+				t.Errorf("response to a cancelled subscription: %s", out)
 			}
 		})
 		<-served
@@ -197,23 +197,23 @@ func TestSubscriptionsAreCountedApart(t *testing.T) {
 		listen(i)
 	}
 	if n := f.Len(); n != 0 {
-		t.Errorf("%d ordinary requests are in flight", n)
+		t.Errorf("%d requests are in flight, not counting subscriptions", n)
 	}
 	if _, err := f.Begin(t.Context(), jsonrpc.StringID("call")); err != nil {
-		t.Errorf("an ordinary request: %v", err)
+		t.Errorf("the first request: %v", err)
 	}
 	if _, err := f.Begin(t.Context(), jsonrpc.StringID("another")); !errors.Is(err, rpc.ErrTooManyInFlight) {
-		t.Errorf("another: %v", err)
+		t.Errorf("the second request: %v", err)
 	}
 	beyond := callOf(1<<20, mcp.MethodListen, mcp.V20260728)
-	if out := f.AppendReply(t.Context(), nil, staying, beyond, nil); !strings.Contains(string(out), rpc.ErrTooManySubscriptions.Error()) {
-		t.Errorf("one subscription more: %s", out)
+	if out := f.AppendReply(t.Context(), nil, listening, beyond, nil); !strings.Contains(string(out), rpc.ErrTooManySubscriptions.Error()) {
+		t.Errorf("a subscription above the limit: %s", out)
 	}
 	f.Cancel(jsonrpc.IntID(3), call.ErrCancelled)
-	listen(rpc.MaxSubscriptions) // in its place, though it may not be quite done
+	listen(rpc.MaxSubscriptions) // may begin before the cancelled handler returns
 	f.CancelAll(call.ErrCancelled)
 	wg.Wait()
-	for i := range 2 { // the count is right again
+	for i := range 2 { // the count is correct afterwards
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			for i := range rpc.MaxSubscriptions {
 				listen(i)
@@ -224,7 +224,7 @@ func TestSubscriptionsAreCountedApart(t *testing.T) {
 	}
 }
 
-func TestInterestIsOfEachCallerOnce(t *testing.T) {
+func TestSubscribedResourcesListsEachSubscriberOnce(t *testing.T) {
 	var hub rpc.Changes
 	changed := 0
 	hub.OnSubscribersChanged(func() { changed++ })

@@ -11,28 +11,27 @@ import (
 
 type valueKey struct{}
 
-// handlerContext runs use in a handler that is served under parent, and returns the
-// context that it had.
+// handlerContext runs use in a handler that is served under parent, and returns the context of the handler.
 func handlerContext(t *testing.T, parent context.Context, use func(ctx context.Context, c *rpc.Call)) context.Context {
 	t.Helper()
-	var had context.Context
+	var used context.Context
 	e := serving(new(log), func(ctx context.Context, c *rpc.Call) (any, error) {
-		had = ctx
+		used = ctx
 		use(ctx, c)
 		return done("x")
 	})
 	if _, err := e.Serve(parent, newCall(1)); err != nil {
 		t.Fatal(err)
 	}
-	return had
+	return used
 }
 
-func TestHandlersContextEndsWithTheHandler(t *testing.T) {
+func TestContextOfHandlerEndsWithTheHandler(t *testing.T) {
 	for name, use := range map[string]func(ctx context.Context, c *rpc.Call){
-		"not looked at":          func(context.Context, *rpc.Call) {},
-		"looked at":              func(ctx context.Context, _ *rpc.Call) { _ = ctx.Err() },
-		"waited for":             func(ctx context.Context, _ *rpc.Call) { _ = ctx.Done() },
-		"cancelled without need": func(_ context.Context, c *rpc.Call) { c.Cancel(nil) },
+		"unused":         func(context.Context, *rpc.Call) {},
+		"Err is called":  func(ctx context.Context, _ *rpc.Call) { _ = ctx.Err() },
+		"Done is called": func(ctx context.Context, _ *rpc.Call) { _ = ctx.Done() },
+		"cancelled":      func(_ context.Context, c *rpc.Call) { c.Cancel(nil) },
 	} {
 		parent := context.WithValue(t.Context(), valueKey{}, "kept")
 		ctx := handlerContext(t, parent, use)
@@ -41,36 +40,36 @@ func TestHandlersContextEndsWithTheHandler(t *testing.T) {
 		}
 		<-ctx.Done()
 		if ctx.Value(valueKey{}) != "kept" || rpc.From(ctx) == nil {
-			t.Errorf("%s: its values are lost", name)
+			t.Errorf("%s: the context has lost its values", name)
 		}
 		rpc.From(ctx).Cancel(errors.New("late"))
 		if context.Cause(ctx) != context.Canceled {
-			t.Errorf("%s: it ends twice: %v", name, context.Cause(ctx))
+			t.Errorf("%s: the cause changes to %v", name, context.Cause(ctx))
 		}
 	}
 }
 
-func TestHandlersContextHasTheCauseOfItsEnd(t *testing.T) {
+func TestContextOfHandlerHasTheCauseOfItsEnd(t *testing.T) {
 	why := errors.New("why")
-	for name, waits := range map[string]bool{"before somebody waits": false, "after": true} {
-		// by the call
+	for name, waits := range map[string]bool{"before Done": false, "after Done": true} {
+		// ended by Cancel
 		handlerContext(t, t.Context(), func(ctx context.Context, c *rpc.Call) {
 			if ctx.Err() != nil || context.Cause(ctx) != nil {
-				t.Errorf("%s: it begins with its end", name)
+				t.Errorf("%s: the context has ended at the beginning", name)
 			}
-			below, stop := context.WithCancel(context.WithValue(ctx, valueKey{}, 1))
+			derived, stop := context.WithCancel(context.WithValue(ctx, valueKey{}, 1))
 			defer stop()
 			if waits {
 				go func() { <-ctx.Done() }()
 			}
 			c.Cancel(why)
 			<-ctx.Done()
-			<-below.Done()
-			if ctx.Err() != context.Canceled || context.Cause(ctx) != why || context.Cause(below) != why {
-				t.Errorf("%s: %v, %v, %v", name, ctx.Err(), context.Cause(ctx), context.Cause(below))
+			<-derived.Done()
+			if ctx.Err() != context.Canceled || context.Cause(ctx) != why || context.Cause(derived) != why {
+				t.Errorf("%s: %v, %v, %v", name, ctx.Err(), context.Cause(ctx), context.Cause(derived))
 			}
 		})
-		// by what it is served under
+		// ended by its parent
 		parent, cancel := context.WithCancelCause(t.Context())
 		handlerContext(t, parent, func(ctx context.Context, _ *rpc.Call) {
 			if waits {
@@ -85,7 +84,7 @@ func TestHandlersContextHasTheCauseOfItsEnd(t *testing.T) {
 	}
 }
 
-func TestHandlersContextIsSafeForConcurrentUse(t *testing.T) {
+func TestContextOfHandlerIsSafeForConcurrentUse(t *testing.T) {
 	why := errors.New("why")
 	for range 200 {
 		handlerContext(t, t.Context(), func(ctx context.Context, c *rpc.Call) {

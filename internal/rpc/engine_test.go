@@ -19,7 +19,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// log is a logger, and what it has been told.
+// log records log output.
 type log struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -50,7 +50,7 @@ func callOf(id int64, method string, r mcp.Revision) *rpc.Call {
 	}
 }
 
-// serving makes an engine with one handler, for tools/call.
+// serving returns an engine with a handler for tools/call.
 func serving(l *log, h rpc.Handler, middleware ...call.Middleware) *rpc.Engine {
 	return rpc.NewEngine(map[string]rpc.Handler{mcp.MethodCallTool: h}, l.logger(), middleware...)
 }
@@ -59,7 +59,7 @@ func done(text string) (any, error) {
 	return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(text)}}, nil
 }
 
-func TestAnUnknownMethodIsNotFound(t *testing.T) {
+func TestUnknownMethodIsNotFound(t *testing.T) {
 	e := serving(new(log), func(context.Context, *rpc.Call) (any, error) { return done("") })
 	for _, test := range []struct {
 		method   string
@@ -68,7 +68,7 @@ func TestAnUnknownMethodIsNotFound(t *testing.T) {
 	}{
 		{mcp.MethodCallTool, mcp.V20241105, true},
 		{mcp.MethodCallTool, mcp.V20260728, true},
-		{mcp.MethodListTools, mcp.V20260728, false}, // known to the protocol, not to this engine
+		{mcp.MethodListTools, mcp.V20260728, false}, // without a handler
 		{"tools/forget", mcp.V20260728, false},
 	} {
 		if has := e.Has(test.method, test.revision); has != test.has {
@@ -82,7 +82,7 @@ func TestAnUnknownMethodIsNotFound(t *testing.T) {
 	}
 }
 
-func TestAMethodExistsInItsRevisionsOnly(t *testing.T) {
+func TestMethodIsServedOnlyInItsRevisions(t *testing.T) {
 	answer := func(context.Context, *rpc.Call) (any, error) { return done("") }
 	e := rpc.NewEngine(map[string]rpc.Handler{
 		mcp.MethodDiscover: answer, mcp.MethodSetLevel: answer, "com.example/extra": answer,
@@ -106,14 +106,14 @@ func TestAMethodExistsInItsRevisionsOnly(t *testing.T) {
 	}
 }
 
-func TestTheZeroEngineKnowsNoMethod(t *testing.T) {
+func TestZeroEngineHasNoMethods(t *testing.T) {
 	var e rpc.Engine
 	if _, err := e.Serve(t.Context(), newCall(1)); !errors.Is(err, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound}) {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestTheFirstMiddlewareIsTheOutermost(t *testing.T) {
+func TestFirstMiddlewareIsOutermost(t *testing.T) {
 	var order []string
 	layer := func(name string) call.Middleware {
 		return func(next call.Handler) call.Handler {
@@ -138,7 +138,7 @@ func TestTheFirstMiddlewareIsTheOutermost(t *testing.T) {
 	}
 }
 
-func TestMiddlewareSeesUnknownMethodsToo(t *testing.T) {
+func TestMiddlewareSeesUnknownMethods(t *testing.T) {
 	seen := ""
 	e := serving(new(log), nil, func(next call.Handler) call.Handler {
 		return func(ctx context.Context, c *call.Call) (any, error) {
@@ -148,12 +148,12 @@ func TestMiddlewareSeesUnknownMethodsToo(t *testing.T) {
 	})
 	c := callOf(1, "unknown/method", mcp.V20260728)
 	if _, err := e.Serve(t.Context(), c); seen != "unknown/method" || err == nil {
-		t.Errorf("the middleware saw %q, the outcome is %v", seen, err)
+		t.Errorf("the middleware saw %q, the error is %v", seen, err)
 	}
 }
 
-// I12: a panic of whatever kind ends one call, and tells its peer nothing.
-func TestAPanicBecomesAnInternalErrorThatTellsNothing(t *testing.T) {
+// I12: a panic ends only its call, and its value does not reach the peer.
+func TestPanicBecomesInternalError(t *testing.T) {
 	for name, value := range map[string]any{
 		"text": "hunter2", "error": errors.New("hunter2"), "protocol error": jsonrpc.Errorf(1, "hunter2"), "nil": nil,
 	} {
@@ -176,7 +176,7 @@ func TestAPanicBecomesAnInternalErrorThatTellsNothing(t *testing.T) {
 	}
 }
 
-func TestErrorsOfTheProgramStayInTheLog(t *testing.T) {
+func TestErrorsOfHandlersAreOnlyLogged(t *testing.T) {
 	l := new(log)
 	e := serving(l, func(context.Context, *rpc.Call) (any, error) {
 		return nil, fmt.Errorf("connect to db: %w", errors.New("hunter2"))
@@ -186,14 +186,14 @@ func TestErrorsOfTheProgramStayInTheLog(t *testing.T) {
 		t.Errorf("got %s, want %s", reply, want)
 	}
 	if !strings.Contains(l.String(), "hunter2") {
-		t.Errorf("the log does not say why: %s", l)
+		t.Errorf("the log does not have the error: %s", l)
 	}
 }
 
-func TestErrorsMadeForThePeerAreReportedAsTheyAre(t *testing.T) {
+func TestProtocolErrorsOfHandlersReachThePeer(t *testing.T) {
 	for _, err := range []error{
 		&jsonrpc.Error{Code: -1, Message: "no", Data: []byte(`{"a":1}`)},
-		fmt.Errorf("in here: %w", &jsonrpc.Error{Code: -1, Message: "no", Data: []byte(`{"a":1}`)}),
+		fmt.Errorf("wrapped: %w", &jsonrpc.Error{Code: -1, Message: "no", Data: []byte(`{"a":1}`)}),
 	} {
 		e := serving(new(log), func(context.Context, *rpc.Call) (any, error) { return nil, err })
 		reply, _ := e.AppendReply(t.Context(), nil, newCall(1), nil)
@@ -203,8 +203,8 @@ func TestErrorsMadeForThePeerAreReportedAsTheyAre(t *testing.T) {
 	}
 }
 
-// The classic mistake of a nil pointer in an error must not end the process.
-func TestANilErrorPointerIsAnInternalError(t *testing.T) {
+// A nil *jsonrpc.Error in an error must not crash the process.
+func TestNilProtocolErrorIsAnInternalError(t *testing.T) {
 	var missing *jsonrpc.Error
 	for _, err := range []error{missing, fmt.Errorf("wrapped: %w", error(missing))} {
 		e := serving(new(log), func(context.Context, *rpc.Call) (any, error) { return nil, err })
@@ -215,8 +215,8 @@ func TestANilErrorPointerIsAnInternalError(t *testing.T) {
 	}
 }
 
-// The reply is one line, and JSON, whatever a handler puts into an error (S1).
-func TestDataOfErrorsCannotBreakTheReply(t *testing.T) {
+// S1: the response is valid JSON on one line, with any data of an error.
+func TestErrorDataIsSanitized(t *testing.T) {
 	for _, test := range []struct{ data, want string }{
 		{"{\n  \"a\": \"b\\n\"\r\n}", `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no","data":{   "a": "b\n"  }}}`},
 		{`{"a":1,"a":2}`, `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}`},
@@ -234,14 +234,14 @@ func TestDataOfErrorsCannotBreakTheReply(t *testing.T) {
 	}
 }
 
-func TestAResultThatCannotBeEncodedIsAnInternalError(t *testing.T) {
+func TestInvalidResultIsAnInternalError(t *testing.T) {
 	for name, result := range map[string]any{
-		"nothing":           nil,
-		"a nil pointer":     (*mcp.CallToolResult)(nil),
-		"a nil block":       &mcp.CallToolResult{Content: []mcp.Content{nil}},
-		"a nil block's ptr": &mcp.CallToolResult{Content: []mcp.Content{(*mcp.AudioContent)(nil)}},
-		"a channel":         make(chan int),
-		"a panicking type":  &explosive{},
+		"no result":        nil,
+		"a nil pointer":    (*mcp.CallToolResult)(nil),
+		"nil content":      &mcp.CallToolResult{Content: []mcp.Content{nil}},
+		"nil content type": &mcp.CallToolResult{Content: []mcp.Content{(*mcp.AudioContent)(nil)}},
+		"a channel":        make(chan int),
+		"a panicking type": &explosive{},
 	} {
 		for _, r := range mcp.Revisions() {
 			e := serving(new(log), func(context.Context, *rpc.Call) (any, error) { return result, nil })
@@ -255,8 +255,8 @@ func TestAResultThatCannotBeEncodedIsAnInternalError(t *testing.T) {
 	}
 }
 
-// Older peers, which get no structured content, may get its text instead.
-func TestRawJSONThatIsNoneDoesNotReachThePeerAsJSON(t *testing.T) {
+// Clients of older revisions receive structured content as text.
+func TestInvalidStructuredContentDoesNotReachThePeer(t *testing.T) {
 	e := serving(new(log), func(context.Context, *rpc.Call) (any, error) {
 		return &mcp.CallToolResult{StructuredContent: json.RawMessage("}\n{")}, nil
 	})
@@ -276,7 +276,7 @@ type explosive struct{}
 
 func (*explosive) MarshalJSON() ([]byte, error) { panic("hunter2") }
 
-func TestAResultIsOneLine(t *testing.T) {
+func TestResultsHaveNoLineBreaks(t *testing.T) {
 	pretty := json.RawMessage("{\n\t\"a\": 1,\r\n\t\"b\": \"x\\ny\"\n}")
 	e := serving(new(log), func(context.Context, *rpc.Call) (any, error) {
 		return &mcp.CallToolResult{
@@ -293,7 +293,7 @@ func TestAResultIsOneLine(t *testing.T) {
 	}
 }
 
-func TestAHandlerThatEndsItsGoroutineLeavesNothingInFlight(t *testing.T) {
+func TestHandlerThatCallsGoexitIsNotInFlight(t *testing.T) {
 	e := serving(new(log), func(context.Context, *rpc.Call) (any, error) {
 		runtime.Goexit()
 		return done("")
@@ -311,6 +311,6 @@ func TestAHandlerThatEndsItsGoroutineLeavesNothingInFlight(t *testing.T) {
 		t.Errorf("%d requests are in flight", n)
 	}
 	if err := c.Progress(t.Context(), 1, 0, ""); !errors.Is(err, call.ErrCallDone) {
-		t.Errorf("progress afterwards: %v", err)
+		t.Errorf("progress after the handler: %v", err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// J2: the second is refused, the first still gets its answer.
-func TestADuplicateIDInFlightIsRefused(t *testing.T) {
+// J2: the second request is rejected, and the first is served.
+func TestDuplicateIDIsRejected(t *testing.T) {
 	var inflight rpc.Inflight
 	served := 0
 	var e *rpc.Engine
@@ -22,25 +22,25 @@ func TestADuplicateIDInFlightIsRefused(t *testing.T) {
 		served++
 		second := string(inflight.AppendReply(t.Context(), nil, e, newCall(1), nil))
 		if !strings.Contains(second, `"id":1,"error":{"code":-32600`) {
-			t.Errorf("the second got %s", second)
+			t.Errorf("response to the second request: %s", second)
 		}
 		if ctx.Err() != nil {
-			t.Error("the first was disturbed")
+			t.Error("the first request was cancelled")
 		}
 		return done("first")
 	})
 	first := string(inflight.AppendReply(t.Context(), nil, e, newCall(1), nil))
 	if !strings.Contains(first, `"first"`) || served != 1 {
-		t.Errorf("the first of %d got %s", served, first)
+		t.Errorf("%d requests served, response to the first: %s", served, first)
 	}
 	if again := string(inflight.AppendReply(t.Context(), nil, serving(new(log), func(context.Context, *rpc.Call) (any, error) {
 		return done("again")
 	}), newCall(1), nil)); !strings.Contains(again, `"again"`) {
-		t.Errorf("an id that is free again got %s", again)
+		t.Errorf("response to a request that uses the id again: %s", again)
 	}
 }
 
-func TestIDsDifferByTypeToo(t *testing.T) {
+func TestIDsOfDifferentTypesDiffer(t *testing.T) {
 	var inflight rpc.Inflight
 	for _, id := range []jsonrpc.ID{jsonrpc.IntID(1), jsonrpc.StringID("1"), jsonrpc.IntID(9007199254740993), jsonrpc.IntID(9007199254740992)} {
 		if _, err := inflight.Begin(t.Context(), id); err != nil {
@@ -53,7 +53,7 @@ func TestIDsDifferByTypeToo(t *testing.T) {
 	}
 }
 
-func TestOnlySoManyAreInFlight(t *testing.T) {
+func TestMaxLimitsRequestsInFlight(t *testing.T) {
 	inflight := rpc.Inflight{Max: 2}
 	for i := range int64(2) {
 		if _, err := inflight.Begin(t.Context(), jsonrpc.IntID(i)); err != nil {
@@ -65,7 +65,7 @@ func TestOnlySoManyAreInFlight(t *testing.T) {
 	}
 	inflight.Cancel(jsonrpc.IntID(0), call.ErrCancelled)
 	if _, err := inflight.Begin(t.Context(), jsonrpc.IntID(3)); !errors.Is(err, rpc.ErrTooManyInFlight) {
-		t.Errorf("a cancelled request counts until its handler is done, but: %v", err)
+		t.Errorf("a cancelled request must count until its handler returns: %v", err)
 	}
 	inflight.End(jsonrpc.IntID(0))
 	if _, err := inflight.Begin(t.Context(), jsonrpc.IntID(3)); err != nil {
@@ -75,10 +75,10 @@ func TestOnlySoManyAreInFlight(t *testing.T) {
 	inflight.End(jsonrpc.IntID(3))
 }
 
-// J15: what is unknown, finished or cancelled already is ignored.
-func TestCancellationsOfWhatIsNotInFlightAreIgnored(t *testing.T) {
+// J15: cancellations of unknown, finished and cancelled requests are ignored.
+func TestCancelIgnoresRequestsNotInFlight(t *testing.T) {
 	var inflight rpc.Inflight
-	inflight.Cancel(jsonrpc.IntID(1), call.ErrCancelled) // nothing has ever been in flight
+	inflight.Cancel(jsonrpc.IntID(1), call.ErrCancelled) // before the first request
 	inflight.Cancel(jsonrpc.ID{}, call.ErrCancelled)
 	ctx, err := inflight.Begin(t.Context(), jsonrpc.IntID(1))
 	if err != nil {
@@ -87,7 +87,7 @@ func TestCancellationsOfWhatIsNotInFlightAreIgnored(t *testing.T) {
 	inflight.Cancel(jsonrpc.StringID("1"), call.ErrCancelled)
 	inflight.Cancel(jsonrpc.IntID(2), call.ErrCancelled)
 	if ctx.Err() != nil {
-		t.Error("another's cancellation ended the request")
+		t.Error("the cancellation of another id ended the request")
 	}
 	inflight.Cancel(jsonrpc.IntID(1), call.ErrCancelled)
 	inflight.Cancel(jsonrpc.IntID(1), errors.New("twice"))
@@ -95,16 +95,15 @@ func TestCancellationsOfWhatIsNotInFlightAreIgnored(t *testing.T) {
 		t.Errorf("the cause is %v", cause)
 	}
 	if inflight.End(jsonrpc.IntID(1)) {
-		t.Error("a response is wanted")
+		t.Error("End reports true for a cancelled request")
 	}
 	inflight.Cancel(jsonrpc.IntID(1), call.ErrCancelled)
 	if inflight.End(jsonrpc.IntID(1)) {
-		t.Error("a response is wanted for what was never begun")
+		t.Error("End reports true for an unknown request")
 	}
 }
 
-// J15, I2: of a cancellation and a response that race, one wins, and the response
-// is sent or is not.
+// J15, I2: when a cancellation and a response race, the response is complete or not sent.
 func TestCancellationAndResponseRaceSafely(t *testing.T) {
 	var inflight rpc.Inflight
 	e := serving(new(log), func(context.Context, *rpc.Call) (any, error) { return done("x") })
@@ -116,7 +115,7 @@ func TestCancellationAndResponseRaceSafely(t *testing.T) {
 		wg.Go(func() { reply = inflight.AppendReply(t.Context(), nil, e, c, nil) })
 		wg.Wait()
 		if len(reply) > 0 && (jsonrpc.Check(reply, jsonrpc.Limits{}) != nil || !strings.HasSuffix(string(reply), "}}")) {
-			t.Fatalf("torn reply: %s", reply)
+			t.Fatalf("incomplete response: %s", reply)
 		}
 		if n := inflight.Len(); n != 0 {
 			t.Fatalf("%d in flight", n)
@@ -127,10 +126,10 @@ func TestCancellationAndResponseRaceSafely(t *testing.T) {
 func TestCancelAllEndsEveryRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var inflight rpc.Inflight
-		gone := errors.New("gone")
+		lost := errors.New("connection lost")
 		e := serving(new(log), func(ctx context.Context, c *rpc.Call) (any, error) {
 			<-ctx.Done()
-			if !errors.Is(context.Cause(ctx), gone) {
+			if !errors.Is(context.Cause(ctx), lost) {
 				t.Errorf("the cause is %v", context.Cause(ctx))
 			}
 			return done("late")
@@ -139,14 +138,14 @@ func TestCancelAllEndsEveryRequest(t *testing.T) {
 		for i := range int64(10) {
 			wg.Go(func() {
 				if reply := inflight.AppendReply(t.Context(), []byte("x"), e, newCall(i), nil); string(reply) != "x" {
-					t.Errorf("answered %s", reply)
+					t.Errorf("response to a cancelled request: %s", reply)
 				}
 			})
 		}
 		synctest.Wait()
-		inflight.CancelAll(gone)
+		inflight.CancelAll(lost)
 		wg.Wait()
-		inflight.CancelAll(gone)
+		inflight.CancelAll(lost)
 		if n := inflight.Len(); n != 0 {
 			t.Errorf("%d in flight", n)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// lines is a stream that keeps what is written to it.
+// lines is a stream that records the messages written to it.
 type lines struct {
 	mu  sync.Mutex
 	all []string
@@ -27,7 +27,7 @@ func (l *lines) Write(_ context.Context, msg []byte) error {
 	return nil
 }
 
-func TestY4LogMessagesAreBoundedEachSecond(t *testing.T) {
+func TestY4LogMessagesAreLimitedPerSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out lines
 		c := &rpc.Call{LogLevel: mcp.LevelInfo, Stream: &out}
@@ -46,7 +46,7 @@ func TestY4LogMessagesAreBoundedEachSecond(t *testing.T) {
 		time.Sleep(time.Second)
 		log(1)
 		if len(out.all) != 258 || !strings.Contains(out.all[256], `"level":"warning"`) || !strings.Contains(out.all[256], `"count":44`) {
-			t.Fatalf("then %s", out.all[256:])
+			t.Fatalf("after a second: %s", out.all[256:])
 		}
 		if want := `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":0}}`; out.all[257] != want {
 			t.Errorf("%s, want %s", out.all[257], want)
@@ -54,7 +54,7 @@ func TestY4LogMessagesAreBoundedEachSecond(t *testing.T) {
 	})
 }
 
-func TestTheCountOfWhatWasLeftOutComesBeforeTheResponse(t *testing.T) {
+func TestDroppedLogMessagesAreReportedBeforeTheResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out lines
 		e := rpc.NewEngine(map[string]rpc.Handler{"x/log": func(ctx context.Context, c *rpc.Call) (any, error) {
@@ -75,7 +75,7 @@ func TestTheCountOfWhatWasLeftOutComesBeforeTheResponse(t *testing.T) {
 	})
 }
 
-func TestLogMessagesStayOnOneLine(t *testing.T) {
+func TestLogMessagesHaveNoLineBreaks(t *testing.T) {
 	var out lines
 	c := &rpc.Call{LogLevel: mcp.LevelDebug, Stream: &out}
 	if err := c.Log(t.Context(), mcp.LevelDebug, "a\nb", []byte("{\n}")); err != nil || strings.ContainsAny(out.all[0], "\r\n") {

@@ -21,11 +21,11 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// wire is a Wire that keeps what is sent.
+// wire is a Wire that records what is sent.
 type wire struct {
 	t    *testing.T
 	sent chan jsonrpc.Message
-	send func(ctx context.Context, out *rpc.Outgoing) error // nil: Send keeps the message
+	send func(ctx context.Context, out *rpc.Outgoing) error // nil: Send records the message
 }
 
 func newWire(t *testing.T) *wire { return &wire{t: t, sent: make(chan jsonrpc.Message, 10_000)} }
@@ -93,8 +93,8 @@ func do(ctx context.Context, o *rpc.Outbound, req *rpc.Request) <-chan outcome {
 	return got
 }
 
-// I1, I4, J2, J3: however responses are shuffled, each reaches its own request.
-func TestEveryRequestGetsItsOwnResponse(t *testing.T) {
+// I1, I4, J2, J3: responses in any order reach their requests.
+func TestResponsesReachTheirRequestsInAnyOrder(t *testing.T) {
 	w := newWire(t)
 	o := &rpc.Outbound{Wire: w}
 	const n = 500
@@ -104,7 +104,7 @@ func TestEveryRequestGetsItsOwnResponse(t *testing.T) {
 			want := fmt.Sprintf(`{"nonce":%d}`, i)
 			resp, err := o.Do(t.Context(), &rpc.Request{Method: "echo", Params: []byte(want), Timeout: time.Minute})
 			if err != nil || string(resp.Result) != want {
-				t.Errorf("%s was answered with %s, %v", want, resp.Result, err)
+				t.Errorf("response to %s: %s, %v", want, resp.Result, err)
 			}
 		})
 	}
@@ -124,7 +124,7 @@ func TestEveryRequestGetsItsOwnResponse(t *testing.T) {
 			for i := worker; i < n; i += 4 {
 				reply := message(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, all[i].ID, all[i].Raw))
 				if !o.Receive(reply) {
-					t.Errorf("%s: nobody waits", all[i].ID)
+					t.Errorf("%s: no request in flight", all[i].ID)
 				}
 			}
 		})
@@ -136,8 +136,8 @@ func TestEveryRequestGetsItsOwnResponse(t *testing.T) {
 	}
 }
 
-// J3: neither an unknown id nor one of another type completes a request.
-func TestResponsesToNobodyAreIgnored(t *testing.T) {
+// J3: a response with an unknown id, or with an id of another type, does not complete a request.
+func TestResponsesToUnknownIDsAreIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
 		o := &rpc.Outbound{Wire: w}
@@ -148,9 +148,9 @@ func TestResponsesToNobodyAreIgnored(t *testing.T) {
 				t.Errorf("a response to %s was taken", other)
 			}
 		}
-		nobody := message(t, `{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"unreadable"}}`)
-		if o.Receive(nobody) {
-			t.Error("an error for nobody was taken")
+		withoutID := message(t, `{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"unreadable"}}`)
+		if o.Receive(withoutID) {
+			t.Error("an error without an id was taken")
 		}
 		synctest.Wait()
 		select {
@@ -168,14 +168,14 @@ func TestResponsesToNobodyAreIgnored(t *testing.T) {
 	})
 }
 
-func TestOnlyTheFirstResponseCounts(t *testing.T) {
+func TestSecondResponseIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
 		o := &rpc.Outbound{Wire: w}
 		w.send = func(_ context.Context, out *rpc.Outgoing) error {
 			o.Receive(result(t, out.ID, "first"))
 			o.Receive(message(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-1,"message":"second"}}`, out.ID)))
-			return errors.New("and then sending fails")
+			return errors.New("cannot send")
 		}
 		for _, onProgress := range []func(rpc.Progress){nil, func(rpc.Progress) {}} {
 			resp, err := o.Do(t.Context(), &rpc.Request{Method: "a", OnProgress: onProgress})
@@ -186,7 +186,7 @@ func TestOnlyTheFirstResponseCounts(t *testing.T) {
 	})
 }
 
-func TestWhatThePeerReportsIsTheResponse(t *testing.T) {
+func TestErrorOfThePeerIsPartOfTheResponse(t *testing.T) {
 	w := newWire(t)
 	o := &rpc.Outbound{Wire: w}
 	w.send = func(_ context.Context, out *rpc.Outgoing) error {
@@ -199,8 +199,8 @@ func TestWhatThePeerReportsIsTheResponse(t *testing.T) {
 	}
 }
 
-// J4: who waits for a response that is none learns so at once.
-func TestAnInvalidResponseEndsItsRequest(t *testing.T) {
+// J4: a request ends when its response is invalid.
+func TestInvalidResponseEndsItsRequest(t *testing.T) {
 	w := newWire(t)
 	o := &rpc.Outbound{Wire: w}
 	w.send = func(_ context.Context, out *rpc.Outgoing) error {
@@ -210,7 +210,7 @@ func TestAnInvalidResponseEndsItsRequest(t *testing.T) {
 		} {
 			m, err := jsonrpc.Parse([]byte(bad), jsonrpc.Limits{})
 			if err == nil {
-				t.Errorf("%s is a message", bad)
+				t.Errorf("%s is valid", bad)
 			}
 			o.ReceiveInvalid(&m, err)
 		}
@@ -223,7 +223,7 @@ func TestAnInvalidResponseEndsItsRequest(t *testing.T) {
 	}
 }
 
-func TestAWireThatCannotSendEndsTheRequest(t *testing.T) {
+func TestSendErrorEndsTheRequest(t *testing.T) {
 	w := newWire(t)
 	broken := errors.New("broken")
 	w.send = func(context.Context, *rpc.Outgoing) error { return broken }
@@ -238,27 +238,27 @@ func TestAWireThatCannotSendEndsTheRequest(t *testing.T) {
 	}
 }
 
-func TestRequestsAreWrittenAsMeant(t *testing.T) {
+func TestRequestsAreEncoded(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		meta string // of every request
 		req  rpc.Request
 		want string
 	}{
-		{"nothing", "", rpc.Request{}, `{"jsonrpc":"2.0","id":1,"method":"m"}`},
+		{"no params", "", rpc.Request{}, `{"jsonrpc":"2.0","id":1,"method":"m"}`},
 		{"empty params", "", rpc.Request{Params: []byte("{}")}, `{"jsonrpc":"2.0","id":1,"method":"m","params":{}}`},
 		{"params", "", rpc.Request{Params: []byte(`{"a":1}`)}, `{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1}}`},
-		{"params on many lines", "", rpc.Request{Params: []byte(" {\n \"a\": 1,\r\n\"b\":\"\\n\" } ")},
+		{"params with line breaks", "", rpc.Request{Params: []byte(" {\n \"a\": 1,\r\n\"b\":\"\\n\" } ")},
 			`{"jsonrpc":"2.0","id":1,"method":"m","params":{"a": 1,  "b":"\n"}}`},
-		{"nothing but space, and _meta", `"a":1`, rpc.Request{Params: []byte("{ }")},
+		{"empty params with a space, and _meta", `"a":1`, rpc.Request{Params: []byte("{ }")},
 			`{"jsonrpc":"2.0","id":1,"method":"m","params":{"_meta":{"a":1}}}`},
 		{"_meta without params", `"a":1`, rpc.Request{},
 			`{"jsonrpc":"2.0","id":1,"method":"m","params":{"_meta":{"a":1}}}`},
-		{"all of it", `"a":1`, rpc.Request{
+		{"everything", `"a":1`, rpc.Request{
 			Params: []byte(`{"x":{}}`), OnProgress: func(rpc.Progress) {},
 			Meta: map[string]json.RawMessage{"c": []byte("[\n3]"), "b\"": []byte("2")},
 		}, `{"jsonrpc":"2.0","id":1,"method":"m","params":{"x":{},"_meta":{"a":1,"progressToken":1,"b\"":2,"c":[ 3]}}}`},
-		{"a progress token alone", "", rpc.Request{OnProgress: func(rpc.Progress) {}},
+		{"only a progress token", "", rpc.Request{OnProgress: func(rpc.Progress) {}},
 			`{"jsonrpc":"2.0","id":1,"method":"m","params":{"_meta":{"progressToken":1}}}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -279,7 +279,7 @@ func TestRequestsAreWrittenAsMeant(t *testing.T) {
 	}
 }
 
-func TestSharedIDsAreNeverUsedTwice(t *testing.T) {
+func TestOutboundsWithSharedIDsDoNotReuseIDs(t *testing.T) {
 	w := newWire(t)
 	ids := new(atomic.Int64)
 	a, b := rpc.Outbound{IDs: ids}, rpc.Outbound{IDs: ids}
@@ -288,7 +288,7 @@ func TestSharedIDsAreNeverUsedTwice(t *testing.T) {
 		o.Wire = w
 		w.send = func(_ context.Context, out *rpc.Outgoing) error {
 			if seen[out.ID] {
-				t.Errorf("id %s again", out.ID)
+				t.Errorf("id %s is used twice", out.ID)
 			}
 			seen[out.ID] = true
 			o.Receive(result(t, out.ID, ""))
@@ -300,8 +300,8 @@ func TestSharedIDsAreNeverUsedTwice(t *testing.T) {
 	}
 }
 
-// I1, S5: the end of the connection ends each request with the reason, once.
-func TestALostConnectionEndsAllRequests(t *testing.T) {
+// I1, S5: a lost connection ends each request once, with the reason.
+func TestLostConnectionEndsAllRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
 		o := &rpc.Outbound{Wire: w, NotifyCancelled: true}
@@ -319,27 +319,27 @@ func TestALostConnectionEndsAllRequests(t *testing.T) {
 		if err := o.Failed(); err != nil {
 			t.Errorf("failed with %v", err)
 		}
-		o.Fail(fmt.Errorf("%w: gone", call.ErrConnectionLost))
+		o.Fail(fmt.Errorf("%w: broken pipe", call.ErrConnectionLost))
 		o.Fail(call.ErrClosed)
 		for _, got := range all {
 			if r := <-got; !errors.Is(r.err, call.ErrConnectionLost) || errors.Is(r.err, call.ErrClosed) {
 				t.Errorf("got %v", r.err)
 			}
 		}
-		w.none() // there is nobody to tell of a cancellation
+		w.none() // the peer cannot receive a cancellation
 		if err := o.Failed(); !errors.Is(err, call.ErrConnectionLost) {
 			t.Errorf("failed with %v", err)
 		}
 		_, err := o.Do(t.Context(), &rpc.Request{Method: "a"})
 		if !errors.Is(err, call.ErrConnectionLost) || !errors.Is(err, call.ErrNotSent) {
-			t.Errorf("a later request got %v", err)
+			t.Errorf("a later request: %v", err)
 		}
 		w.none()
 	})
 }
 
-// A wire on which sending takes as long as the answer, as over HTTP, is let go of.
-func TestFailingInterruptsWhatIsBeingSent(t *testing.T) {
+// Fail ends Send, which over HTTP waits for the response.
+func TestFailEndsSend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
 		w.send = func(ctx context.Context, _ *rpc.Outgoing) error {
@@ -359,20 +359,20 @@ func TestFailingInterruptsWhatIsBeingSent(t *testing.T) {
 	})
 }
 
-// What is being sent has ended when Do returns, so that it can be counted on.
-func TestNothingIsBeingSentOnceDoHasReturned(t *testing.T) {
+// Do waits for Send.
+func TestDoReturnsAfterSend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
 		o := &rpc.Outbound{Wire: w}
-		over := false
+		returned := false
 		w.send = func(ctx context.Context, out *rpc.Outgoing) error {
 			o.Receive(result(t, out.ID, ""))
-			time.Sleep(time.Second) // the end of the stream takes a moment
-			over = true
+			time.Sleep(time.Second) // the response arrives before the end of the stream
+			returned = true
 			return ctx.Err()
 		}
-		if _, err := o.Do(t.Context(), &rpc.Request{Method: "a", OnProgress: func(rpc.Progress) {}}); err != nil || !over {
-			t.Errorf("over %v, %v", over, err)
+		if _, err := o.Do(t.Context(), &rpc.Request{Method: "a", OnProgress: func(rpc.Progress) {}}); err != nil || !returned {
+			t.Errorf("Send has returned: %v, error %v", returned, err)
 		}
 	})
 }
@@ -383,7 +383,7 @@ func goroutineID() string {
 	return id
 }
 
-func TestProgressIsReportedInTheCallersGoroutineBeforeTheResponse(t *testing.T) {
+func TestOnProgressRunsInTheGoroutineOfDo(t *testing.T) {
 	w := newWire(t)
 	o := &rpc.Outbound{Wire: w}
 	w.send = func(_ context.Context, out *rpc.Outgoing) error {
@@ -409,8 +409,8 @@ func TestProgressIsReportedInTheCallersGoroutineBeforeTheResponse(t *testing.T) 
 	}
 }
 
-// J17: progress for tokens that nobody has given out is ignored.
-func TestProgressForNobodyIsIgnored(t *testing.T) {
+// J17: progress for unknown tokens is ignored.
+func TestProgressForUnknownTokensIsIgnored(t *testing.T) {
 	w := newWire(t)
 	o := &rpc.Outbound{Wire: w}
 	w.send = func(_ context.Context, out *rpc.Outgoing) error {
@@ -421,7 +421,7 @@ func TestProgressForNobodyIsIgnored(t *testing.T) {
 			fmt.Sprintf(`,"params":{"progressToken":%s.0,"progress":1}`, out.ID),
 		} {
 			if !o.Receive(message(t, `{"jsonrpc":"2.0","method":"notifications/progress"`+params+`}`)) {
-				t.Errorf("%s is for somebody else", params)
+				t.Errorf("Receive reports false for progress with %s", params)
 			}
 		}
 		o.Receive(result(t, out.ID, ""))
@@ -440,8 +440,8 @@ func TestProgressForNobodyIsIgnored(t *testing.T) {
 	}
 }
 
-// The queue of a slow reader of reports is bounded, and the newest report is kept.
-func TestASlowReaderOfReportsGetsTheNewest(t *testing.T) {
+// The queue of progress reports is limited, and keeps the last one.
+func TestSlowOnProgressReceivesTheLastReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
 		o := &rpc.Outbound{Wire: w}
@@ -455,7 +455,7 @@ func TestASlowReaderOfReportsGetsTheNewest(t *testing.T) {
 		}})
 		id := (<-w.sent).ID
 		o.Receive(progress(t, id, 0))
-		synctest.Wait() // it is being read
+		synctest.Wait() // OnProgress blocks
 		for i := range 1000 {
 			o.Receive(progress(t, id, i+1))
 		}
@@ -470,8 +470,8 @@ func TestASlowReaderOfReportsGetsTheNewest(t *testing.T) {
 	})
 }
 
-// A peer that guesses tokens before they are given out gains nothing by it.
-func TestAHostilePeerCannotReportAheadOfTime(t *testing.T) {
+// Progress for tokens that are not in use yet has no effect.
+func TestProgressForFutureTokensIsIgnored(t *testing.T) {
 	w := newWire(t)
 	o := &rpc.Outbound{Wire: w}
 	w.send = func(_ context.Context, out *rpc.Outgoing) error {
@@ -503,8 +503,8 @@ func TestAHostilePeerCannotReportAheadOfTime(t *testing.T) {
 	flood.Wait()
 }
 
-// Everything at once, for the race detector: each request ends, once.
-func TestConcurrentUseEndsEveryRequestOnce(t *testing.T) {
+// For the race detector: responses, progress, cancellations and a failure at the same time.
+func TestOutboundIsSafeForConcurrentUse(t *testing.T) {
 	for range 20 {
 		w := newWire(t)
 		o := &rpc.Outbound{Wire: w, NotifyCancelled: true}

@@ -9,7 +9,7 @@ import (
 	"github.com/parley-mcp/parley/internal/rpc"
 )
 
-func TestPeersAreRememberedWithinBounds(t *testing.T) {
+func TestPeerCacheIsLimited(t *testing.T) {
 	var peers rpc.PeerCache
 	for i := range 1000 {
 		info := fmt.Appendf(nil, `{"name":"n%d","version":"1"}`, i)
@@ -19,7 +19,7 @@ func TestPeersAreRememberedWithinBounds(t *testing.T) {
 			t.Fatalf("%+v, %v", p, err)
 		}
 		if infos, caps := peers.Cached(); infos > 128 || caps > 128 {
-			t.Fatalf("%d infos and %d capabilities are remembered", infos, caps)
+			t.Fatalf("%d infos and %d capabilities are cached", infos, caps)
 		}
 	}
 	before, _ := peers.Cached()
@@ -28,30 +28,30 @@ func TestPeersAreRememberedWithinBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if infos, _ := peers.Cached(); infos != before {
-		t.Error("a description of 5 kB is remembered")
+		t.Error("an info of 5 kB is cached")
 	}
 }
 
-func TestAPeerThatSaysTheSameIsDecodedOnce(t *testing.T) {
+func TestPeerCacheDecodesEqualBytesOnce(t *testing.T) {
 	var peers rpc.PeerCache
 	info, capabilities := []byte(`{"name":"a","version":"1"}`), []byte(`{"roots":{}}`)
 	first, err := peers.Decode(info, capabilities)
 	if err != nil {
 		t.Fatal(err)
 	}
-	info[9] = 'b' // what is remembered is not the caller's memory
+	info[9] = 'b' // the cache must not refer to the bytes of the caller
 	info[9] = 'a'
 	second, err := peers.Decode(info, capabilities)
 	if err != nil || first != second {
 		t.Errorf("%p and %p, %v", first.Info, second.Info, err)
 	}
-	nameless, err := peers.Decode(nil, []byte("{}"))
-	if err != nil || nameless.Info == nil || nameless.Info.Name != "" {
-		t.Errorf("without info: %+v, %v", nameless, err)
+	unnamed, err := peers.Decode(nil, []byte("{}"))
+	if err != nil || unnamed.Info == nil || unnamed.Info.Name != "" {
+		t.Errorf("without info: %+v, %v", unnamed, err)
 	}
 }
 
-func TestPeersRefuseWhatIsMisread(t *testing.T) {
+func TestPeerCacheRejectsInvalidPeers(t *testing.T) {
 	var peers rpc.PeerCache
 	for _, test := range [][2]string{
 		{`{"name":1}`, `{}`}, {`{"name":"a","name":"b"}`, `{}`}, {`{}`, `{"roots":[]}`}, {`{}`, ``},
@@ -61,11 +61,11 @@ func TestPeersRefuseWhatIsMisread(t *testing.T) {
 		}
 	}
 	if infos, caps := peers.Cached(); infos > 1 || caps > 1 {
-		t.Errorf("%d infos and %d capabilities are remembered", infos, caps)
+		t.Errorf("%d infos and %d capabilities are cached", infos, caps)
 	}
 }
 
-func TestPeersAreDecodedConcurrently(t *testing.T) {
+func TestPeerCacheIsSafeForConcurrentUse(t *testing.T) {
 	var peers rpc.PeerCache
 	var wg sync.WaitGroup
 	for i := range 8 {

@@ -15,7 +15,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// cancelled reads the cancellation that a wire was given, or fails.
+// cancelled returns the cancellation that was sent.
 func cancelled(t *testing.T, w *wire) (id jsonrpc.ID, reason string) {
 	t.Helper()
 	select {
@@ -35,16 +35,16 @@ func cancelled(t *testing.T, w *wire) (id jsonrpc.ID, reason string) {
 	return id, ""
 }
 
-// took fails unless d has gone by since start.
+// took fails the test unless d has passed since start.
 func took(t *testing.T, start time.Time, d time.Duration) {
 	t.Helper()
 	if got := time.Since(start); got != d {
-		t.Errorf("it took %v, not %v", got, d)
+		t.Errorf("took %v, want %v", got, d)
 	}
 }
 
-// J16: the wait ends in time, the peer is told, and what it says later is ignored.
-func TestARequestEndsAtItsTimeout(t *testing.T) {
+// J16: after the time-out the peer is notified, and a late response is ignored.
+func TestRequestEndsAtItsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
 		o := &rpc.Outbound{Wire: w, NotifyCancelled: true}
@@ -58,7 +58,7 @@ func TestARequestEndsAtItsTimeout(t *testing.T) {
 			t.Errorf("got %v", r.err)
 		}
 		if !errors.Is(r.err, context.DeadlineExceeded) {
-			t.Errorf("%v is no deadline that was exceeded", r.err)
+			t.Errorf("%v is not context.DeadlineExceeded", r.err)
 		}
 		about, reason := cancelled(t, w)
 		if about != id || reason != "no response in time" {
@@ -71,23 +71,22 @@ func TestARequestEndsAtItsTimeout(t *testing.T) {
 	})
 }
 
-func TestARequestWithoutTimeoutsWaits(t *testing.T) {
+func TestRequestWithoutTimeoutsWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
 		o := &rpc.Outbound{Wire: w}
 		got := do(t.Context(), o, &rpc.Request{Method: "a"})
 		id := (<-w.sent).ID
 		time.Sleep(1000 * time.Hour)
-		o.Receive(result(t, id, "at last"))
+		o.Receive(result(t, id, "late"))
 		if r := <-got; r.err != nil {
 			t.Error(r.err)
 		}
 	})
 }
 
-// 2026-07-28, basic/patterns/cancellation, Timeouts: progress sets the clock back,
-// but an absolute maximum stays.
-func TestProgressSetsTheClockBackUpToTheMaximum(t *testing.T) {
+// 2026-07-28, basic/patterns/cancellation, Timeouts: progress restarts the time-out, up to a maximum.
+func TestProgressExtendsTheTimeoutUpToTheMaximum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
 		o := &rpc.Outbound{Wire: w, NotifyCancelled: true}
@@ -113,7 +112,7 @@ func TestProgressSetsTheClockBackUpToTheMaximum(t *testing.T) {
 	})
 }
 
-func TestATimeoutCountsFromTheLastProgress(t *testing.T) {
+func TestTimeoutStartsAtTheLastProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
 		o := &rpc.Outbound{Wire: w}
@@ -131,8 +130,8 @@ func TestATimeoutCountsFromTheLastProgress(t *testing.T) {
 	})
 }
 
-// Reports about other requests, and those nobody asked for, are no sign of life.
-func TestProgressOfOthersDoesNotSetTheClockBack(t *testing.T) {
+// Progress of other requests, and progress without OnProgress, does not restart the time-out.
+func TestProgressOfOtherRequestsDoesNotExtendTheTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
 		o := &rpc.Outbound{Wire: w}
@@ -149,7 +148,7 @@ func TestProgressOfOthersDoesNotSetTheClockBack(t *testing.T) {
 	})
 }
 
-func TestTheMaximumHoldsWithoutATimeout(t *testing.T) {
+func TestMaximumTimeoutWithoutTimeout(t *testing.T) {
 	for _, timeout := range []time.Duration{0, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWire(t)
@@ -164,21 +163,21 @@ func TestTheMaximumHoldsWithoutATimeout(t *testing.T) {
 	}
 }
 
-// Programs that have to be fetched first take their time before the first sign of life.
-func TestClocksStartWithTheFirstSignOfLife(t *testing.T) {
+// Until the peer has started, time-outs are longer by the allowance.
+func TestTimeoutsStartWhenThePeerHasStarted(t *testing.T) {
 	const allowance = time.Minute
 	for _, test := range []struct {
 		name    string
-		starts  time.Duration // 0: has started; negative: never does
+		starts  time.Duration // 0: has started; negative: does not start
 		timeout time.Duration
-		most    time.Duration
+		maximum time.Duration
 		want    time.Duration
 	}{
 		{"started", 0, time.Second, time.Hour, time.Second},
 		{"slow", 10 * time.Second, time.Second, time.Hour, 11 * time.Second},
 		{"never", -1, time.Second, time.Hour, 61 * time.Second},
-		{"later than the allowance", 2 * time.Minute, time.Second, time.Hour, 61 * time.Second},
-		{"the maximum waits too", 10 * time.Second, 0, time.Second, 11 * time.Second},
+		{"after the allowance", 2 * time.Minute, time.Second, time.Hour, 61 * time.Second},
+		{"only a maximum", 10 * time.Second, 0, time.Second, 11 * time.Second},
 		{"a maximum below the time-out", 10 * time.Second, 5 * time.Second, time.Second, 11 * time.Second},
 	} {
 		for _, onProgress := range []func(rpc.Progress){nil, func(rpc.Progress) {}} {
@@ -193,7 +192,7 @@ func TestClocksStartWithTheFirstSignOfLife(t *testing.T) {
 					}
 					synctest.Wait()
 					start := time.Now()
-					_, err := o.Do(t.Context(), &rpc.Request{Method: "a", Timeout: test.timeout, MaxTimeout: test.most, OnProgress: onProgress})
+					_, err := o.Do(t.Context(), &rpc.Request{Method: "a", Timeout: test.timeout, MaxTimeout: test.maximum, OnProgress: onProgress})
 					took(t, start, test.want)
 					if !errors.Is(err, context.DeadlineExceeded) {
 						t.Errorf("got %v", err)
@@ -204,7 +203,7 @@ func TestClocksStartWithTheFirstSignOfLife(t *testing.T) {
 	}
 }
 
-func TestAnAnswerDuringTheAllowanceIsTaken(t *testing.T) {
+func TestResponseDuringTheAllowanceIsReceived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
 		o := &rpc.Outbound{Wire: w, Started: make(chan struct{}), StartAllowance: time.Minute}
@@ -218,9 +217,8 @@ func TestAnAnswerDuringTheAllowanceIsTaken(t *testing.T) {
 	})
 }
 
-// J15: one notice, about a request that was sent and may be cancelled. What the
-// caller's reason says stays on this side.
-func TestAbandoningARequestIsToldOnce(t *testing.T) {
+// J15: the peer receives one cancellation, without the caller's reason.
+func TestCancellationIsSentOnce(t *testing.T) {
 	for _, onProgress := range []func(rpc.Progress){nil, func(rpc.Progress) {}} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWire(t)
@@ -230,7 +228,7 @@ func TestAbandoningARequestIsToldOnce(t *testing.T) {
 			id := (<-w.sent).ID
 			why := errors.New("login with hunter2 failed")
 			cancel(why)
-			cancel(errors.New("again"))
+			cancel(errors.New("second cancellation"))
 			if r := <-got; !errors.Is(r.err, why) {
 				t.Errorf("got %v", r.err)
 			}
@@ -243,14 +241,14 @@ func TestAbandoningARequestIsToldOnce(t *testing.T) {
 	}
 }
 
-func TestWhatMustNotBeCancelledIsNot(t *testing.T) {
+func TestRequestsThatMustNotBeCancelled(t *testing.T) {
 	for name, test := range map[string]struct {
-		notice, uncancellable bool
+		notify, uncancellable bool
 		err                   error
 	}{
-		"initialize":                {true, true, nil},
-		"a wire that tells by ends": {false, false, nil},
-		"a request that never left": {true, false, fmt.Errorf("%w: no room", call.ErrNotSent)},
+		"initialize":           {true, true, nil},
+		"end of Send cancels":  {false, false, nil},
+		"request was not sent": {true, false, fmt.Errorf("%w: queue is full", call.ErrNotSent)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -263,7 +261,7 @@ func TestWhatMustNotBeCancelledIsNot(t *testing.T) {
 					}
 					return test.err
 				}
-				o := &rpc.Outbound{Wire: w, NotifyCancelled: test.notice}
+				o := &rpc.Outbound{Wire: w, NotifyCancelled: test.notify}
 				for i, onProgress := range []func(rpc.Progress){nil, func(rpc.Progress) {}} {
 					ctx, cancel := context.WithCancel(t.Context())
 					got := do(ctx, o, &rpc.Request{Method: "a", Uncancellable: test.uncancellable, OnProgress: onProgress})
@@ -281,7 +279,7 @@ func TestWhatMustNotBeCancelledIsNot(t *testing.T) {
 	}
 }
 
-func TestARequestWhoseContextHasEndedIsNotSent(t *testing.T) {
+func TestRequestWithEndedContextIsNotSent(t *testing.T) {
 	w := newWire(t)
 	o := &rpc.Outbound{Wire: w, NotifyCancelled: true}
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -293,8 +291,8 @@ func TestARequestWhoseContextHasEndedIsNotSent(t *testing.T) {
 	w.none()
 }
 
-// The notice is bounded: a peer that does not read cannot keep the caller (I1).
-func TestAPeerThatDoesNotReadKeepsTheCallerForASecondAtMost(t *testing.T) {
+// I1: a peer that does not read cannot block the caller.
+func TestSendingTheCancellationIsLimitedToOneSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
 		w.send = func(ctx context.Context, out *rpc.Outgoing) error {
@@ -312,7 +310,7 @@ func TestAPeerThatDoesNotReadKeepsTheCallerForASecondAtMost(t *testing.T) {
 	})
 }
 
-func TestAPanicInOnProgressLeavesNothingBehind(t *testing.T) {
+func TestPanicInOnProgressRemovesTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
 		o := &rpc.Outbound{Wire: w}
@@ -326,14 +324,14 @@ func TestAPanicInOnProgressLeavesNothingBehind(t *testing.T) {
 				t.Errorf("%d requests are pending", o.Pending())
 			}
 		}()
-		o.Do(t.Context(), &rpc.Request{Method: "a", Timeout: time.Minute, OnProgress: func(rpc.Progress) { panic("mine") }})
+		o.Do(t.Context(), &rpc.Request{Method: "a", Timeout: time.Minute, OnProgress: func(rpc.Progress) { panic("test") }})
 	})
 }
 
-// While the peer waits for an answer of ours, its own may take longer, within the maximum.
-func TestAnOpenQuestionStopsTheClockButNotTheMaximum(t *testing.T) {
+// A pause stops the time-out, but not the maximum time-out.
+func TestPauseStopsTheTimeoutButNotTheMaximum(t *testing.T) {
 	for _, test := range []struct {
-		most, held, want time.Duration
+		maximum, pause, want time.Duration
 	}{
 		{0, 10 * time.Minute, 10*time.Minute + time.Second},
 		{time.Hour, 10 * time.Minute, 10*time.Minute + time.Second},
@@ -346,29 +344,28 @@ func TestAnOpenQuestionStopsTheClockButNotTheMaximum(t *testing.T) {
 			var took time.Duration
 			got := make(chan error, 1)
 			go func() {
-				_, err := o.Do(t.Context(), &rpc.Request{Method: "a", Timeout: time.Second, MaxTimeout: test.most})
+				_, err := o.Do(t.Context(), &rpc.Request{Method: "a", Timeout: time.Second, MaxTimeout: test.maximum})
 				took = time.Since(start)
 				got <- err
 			}()
 			<-w.sent
-			first, second := o.PauseTimeouts(), o.PauseTimeouts() // two questions
-			time.Sleep(test.held / 2)
+			first, second := o.PauseTimeouts(), o.PauseTimeouts() // two pauses at the same time
+			time.Sleep(test.pause / 2)
 			first.Resume()
-			time.Sleep(test.held / 2)
+			time.Sleep(test.pause / 2)
 			second.Resume()
 			if err := <-got; !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v", err)
 			}
 			if took != test.want {
-				t.Errorf("it took %v, not %v", took, test.want)
+				t.Errorf("took %v, want %v", took, test.want)
 			}
 		})
 	}
 }
 
-// That goes for requests which are begun meanwhile, too, until the hold is narrowed to
-// those that there are.
-func TestAnOpenQuestionStopsTheClocksOfLaterRequests(t *testing.T) {
+// A pause also affects requests that begin during it, until it is frozen.
+func TestPauseAffectsLaterRequestsUntilItIsFrozen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
 		o := &rpc.Outbound{Wire: w}
@@ -384,30 +381,30 @@ func TestAnOpenQuestionStopsTheClocksOfLaterRequests(t *testing.T) {
 			<-w.sent
 			return took
 		}
-		hold := o.PauseTimeouts()
+		pause := o.PauseTimeouts()
 		during := begin()
 		time.Sleep(time.Minute)
-		idle := hold.Freeze()
+		idle := pause.Freeze()
 		after := begin()
 		if took := <-after; took != time.Minute+time.Second {
-			t.Errorf("what was begun after it ended after %v", took)
+			t.Errorf("a request after Freeze ended after %v", took)
 		}
 		time.Sleep(time.Minute)
 		select {
 		case <-idle:
-			t.Error("what it holds is said to have ended")
+			t.Error("idle is closed while a paused request is in flight")
 		default:
 		}
-		released := time.Since(start)
-		hold.Resume()
-		hold.Resume()
-		if took := <-during; took != released+time.Second {
-			t.Errorf("what was begun during it ended after %v", took)
+		resumed := time.Since(start)
+		pause.Resume()
+		pause.Resume()
+		if took := <-during; took != resumed+time.Second {
+			t.Errorf("a request before Freeze ended after %v", took)
 		}
 	})
 }
 
-func TestAHoldIsIdleWhenWhatItHoldsHasEnded(t *testing.T) {
+func TestPauseIsIdleWhenItsRequestsHaveEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
 		o := &rpc.Outbound{Wire: w}
@@ -417,18 +414,17 @@ func TestAHoldIsIdleWhenWhatItHoldsHasEnded(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go o.Do(ctx, &rpc.Request{Method: "a", Timeout: time.Second})
 		<-w.sent
-		hold := o.PauseTimeouts()
-		defer hold.Resume()
-		idle := hold.Freeze()
+		pause := o.PauseTimeouts()
+		defer pause.Resume()
+		idle := pause.Freeze()
 		time.Sleep(time.Minute)
 		cancel()
 		<-idle
 	})
 }
 
-// A clock that starts while a question is open, because the peer shows its first sign
-// of life by asking, stands still as well.
-func TestAClockThatStartsDuringAHoldIsHeld(t *testing.T) {
+// A pause also affects a request whose time-out starts during it, because the peer has started.
+func TestTimeoutThatStartsDuringAPauseIsPaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
 		started := make(chan struct{})
@@ -440,18 +436,18 @@ func TestAClockThatStartsDuringAHoldIsHeld(t *testing.T) {
 			took <- time.Since(start)
 		}()
 		<-w.sent
-		hold := o.PauseTimeouts()
+		pause := o.PauseTimeouts()
 		close(started)
 		time.Sleep(10 * time.Minute)
-		hold.Resume()
+		pause.Resume()
 		if got := <-took; got != 10*time.Minute+time.Second {
-			t.Errorf("it took %v", got)
+			t.Errorf("took %v", got)
 		}
 	})
 }
 
-// However requests come and go, and whatever is answered before, each ends at its own time.
-func TestRequestsInFlightTogetherEndEachAtItsOwnTimeout(t *testing.T) {
+// Each request has its own time-out, although all share one timer.
+func TestConcurrentRequestsEndAtTheirOwnTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
 		o := &rpc.Outbound{Wire: w}
@@ -463,7 +459,7 @@ func TestRequestsInFlightTogetherEndEachAtItsOwnTimeout(t *testing.T) {
 				r := <-got
 				var timeout *call.TimeoutError
 				if !errors.As(r.err, &timeout) || timeout.After != after {
-					r.err = fmt.Errorf("got %w, not the time-out of %v", r.err, after)
+					r.err = fmt.Errorf("got %w, want the time-out of %v", r.err, after)
 				} else if r.err = nil; time.Since(start) != after {
 					r.err = fmt.Errorf("the time-out of %v came after %v", after, time.Since(start))
 				}
@@ -486,7 +482,7 @@ func TestRequestsInFlightTogetherEndEachAtItsOwnTimeout(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		// Everything is over, and the alarm serves those who come later.
+		// The timer works for later requests too.
 		start = time.Now()
 		if err := <-within(5 * time.Second); err != nil {
 			t.Error(err)
