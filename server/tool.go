@@ -102,7 +102,19 @@ func (s *Server) RegisterTool(tool mcp.Tool, handler ToolHandler, options ...Too
 	if err := s.addTool(&toolEntry{tool: tool, input: input, output: output, handle: handler}, options); err != nil {
 		return fmt.Errorf("tool %q: %w", tool.Name, err)
 	}
+	s.logUnchecked(tool.Name, "input", input)
+	s.logUnchecked(tool.Name, "output", output)
 	return nil
+}
+
+// logUnchecked logs the keywords of a schema that are ignored in validation.
+func (s *Server) logUnchecked(tool, which string, compiled *schema.Schema) {
+	if compiled == nil {
+		return
+	}
+	for _, keyword := range compiled.Unchecked() {
+		s.logger().Warn("a keyword of a tool's schema is not checked", "tool", tool, "schema", which, "keyword", keyword.Pointer, "reason", keyword.Reason)
+	}
 }
 
 // RemoveTool removes a tool and reports whether it existed. Calls in flight continue. Safe while

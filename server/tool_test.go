@@ -414,3 +414,22 @@ func TestToolsCanChangeWhileServing(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+func TestKeywordsThatCannotBeCheckedAreLogged(t *testing.T) {
+	var log bytes.Buffer
+	s := &server.Server{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	err := s.RegisterTool(mcp.Tool{
+		Name:        "a",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"x":{"type":"string","pattern":"^(?!b)"}}}`),
+	}, raw)
+	if err != nil || !strings.Contains(log.String(), "/properties/x/pattern") {
+		t.Fatalf("%v; the log has %s", err, log.String())
+	}
+	l := connectLine(t, s)
+	if got := l.callTool(`"name":"a","arguments":{"x":"b"}`); got.failed {
+		t.Errorf("the keyword rejects a value: %+v", got)
+	}
+	if got := l.callTool(`"name":"a","arguments":{"x":1}`); !got.failed {
+		t.Errorf("the other keywords are not checked: %+v", got)
+	}
+}
