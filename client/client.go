@@ -127,12 +127,20 @@ func (c *Client) request(ctx context.Context, build func(*link) *rpc.Request, re
 		if stale {
 			legacy, dialErr := c.rediscover(ctx)
 			if dialErr != nil {
-				return nil, fmt.Errorf("%s: %w", req.Method, dialErr)
+				return nil, withMethod(req.Method, dialErr)
 			}
 			again = legacy && (repeatable || notServed(err))
 		}
 		if attempt > 0 || !again || ctx.Err() != nil {
-			return nil, fmt.Errorf("%s: %w", req.Method, err)
+			return nil, withMethod(req.Method, err)
 		}
 	}
+}
+
+// withMethod adds the method of the request to err, unless err begins with it.
+func withMethod(method string, err error) error {
+	if _, ok := err.(*call.TimeoutError); ok {
+		return err
+	}
+	return fmt.Errorf("%s: %w", method, err)
 }

@@ -211,7 +211,7 @@ func TestJ16CallEndsAtItsTimeout(t *testing.T) {
 				start := time.Now()
 				_, err := c.CallTool(t.Context(), "a", nil, test.options...)
 				var timeout *call.TimeoutError
-				if !errors.As(err, &timeout) || timeout.Method != mcp.MethodCallTool || !errors.Is(err, context.DeadlineExceeded) {
+				if !errors.As(err, &timeout) || timeout.Method != mcp.MethodCallTool || !errors.Is(err, context.DeadlineExceeded) || strings.Count(err.Error(), mcp.MethodCallTool) != 1 {
 					t.Errorf("got %v", err)
 				}
 				if took := time.Since(start); took != test.want {
