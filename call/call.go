@@ -12,29 +12,29 @@ import (
 
 // Handler handles one call.
 //
-// The result is a pointer to one of the result types of package mcp, such as *mcp.ListToolsResult. For
-// the methods of extensions it is any value that encodes to a JSON object; a client receives it as a
-// json.RawMessage. A nil result without an error is an error. Calls may share a result, so it must not
-// be modified: return a changed copy instead.
+// The result is a pointer to one of the result types of package mcp, such as
+// *mcp.ListToolsResult. For the methods of extensions it is any value that encodes to a JSON
+// object; a client receives it as a json.RawMessage. A nil result without an error is an error.
+// Calls may share a result, so it must not be modified: return a changed copy instead.
 //
-// A server sends a *jsonrpc.Error to its client unchanged. It sends an *auth.ScopeError as a request for
-// more scopes, a *CapabilityError as a missing capability, and any other error as an internal error
-// without its text, which it logs. A client returns the error to its caller.
+// A server sends a *jsonrpc.Error to its client unchanged. It sends an *auth.ScopeError as a
+// request for more scopes, a *CapabilityError as a missing capability, and any other error as
+// an internal error without its text, which it logs. A client returns the error to its caller.
 //
-// The context carries the call on a server ([From]). It ends when the caller cancels the request or its
-// connection is lost.
+// The context carries the call on a server ([From]). It ends when the caller cancels the
+// request or its connection is lost.
 type Handler func(ctx context.Context, c *Call) (result any, err error)
 
-// Middleware wraps the handling of calls. It runs for every method, methods that the server does
-// not know included. It may return without calling next, and may call next more than once.
+// Middleware wraps the handling of calls. It runs for every method, methods that the server
+// does not know included. It may return without calling next, and may call next more than once.
 //
-// The context that next receives must be derived from the one that the middleware received, and the
-// call must be the same.
+// The context that next receives must be derived from the one that the middleware received, and
+// the call must be the same.
 type Middleware func(next Handler) Handler
 
-// Call describes one request: a request or notification that a server handles, or a request that a
-// client is about to send. It is read-only except for [Call.SetMeta]. A Call is never reused, so it may be
-// kept. Its methods are safe for concurrent use, except for SetMeta.
+// Call describes one request: a request or notification that a server handles, or a request
+// that a client is about to send. It is read-only except for [Call.SetMeta]. A Call is never
+// reused, so it may be kept. Its methods are safe for concurrent use, except for SetMeta.
 type Call struct {
 	d     Description
 	added mcp.Meta
@@ -53,16 +53,16 @@ type Description struct {
 	Outgoing  bool
 }
 
-// Peer describes the client that has sent a request, as the client declares itself. Info is for display
-// and logs only, because a client can claim anything there (2026-07-28, basic, _meta). Both fields are
-// shared between calls and must not be modified.
+// Peer describes the client that has sent a request, as the client declares itself. Info is for
+// display and logs only, because a client can claim anything there (2026-07-28, basic, _meta).
+// Both fields are shared between calls and must not be modified.
 type Peer struct {
 	Info         *mcp.Implementation     // never nil in a Call
 	Capabilities *mcp.ClientCapabilities // nil on a client, and before the handshake of a session
 }
 
-// New returns a Call for tests of middleware. It copies d, but not the values that d refers to. Servers
-// and clients make the calls that middleware receives.
+// New returns a Call for tests of middleware. It copies d, but not the values that d refers to.
+// Servers and clients make the calls that middleware receives.
 func New(d Description) *Call {
 	if d.Params == nil {
 		d.Params = &noParams
@@ -75,29 +75,31 @@ func New(d Description) *Call {
 
 var noParams jsonrpc.Members
 
-// From returns the call that a server's handler runs for. It returns nil if ctx is not derived from the
-// context of a handler.
+// From returns the call that a server's handler runs for. It returns nil if ctx is not derived
+// from the context of a handler.
 func From(ctx context.Context) *Call {
 	c, _ := ctx.Value(callkey.Key{}).(*Call)
 	return c
 }
 
-// Method returns the method of the request, such as "tools/call". On a server it can be any text that a
-// client sends, of any length.
+// Method returns the method of the request, such as "tools/call". On a server it can be any
+// text that a client sends, of any length.
 func (c *Call) Method() string { return c.d.Method }
 
-// ID returns the id of the request. It is zero for a notification. On a client it is zero, too, because
-// the id is assigned when the request is sent.
+// ID returns the id of the request. It is zero for a notification. On a client it is zero, too,
+// because the id is assigned when the request is sent.
 func (c *Call) ID() jsonrpc.ID { return c.d.ID }
 
-// Notification reports whether the call is a notification, whose result and error are discarded.
+// Notification reports whether the call is a notification, whose result and error are
+// discarded.
 func (c *Call) Notification() bool { return c.d.ID.IsZero() && !c.d.Outgoing }
 
-// Outgoing reports whether a client is about to send the request. It is false for the calls that a
-// server handles.
+// Outgoing reports whether a client is about to send the request. It is false for the calls
+// that a server handles.
 func (c *Call) Outgoing() bool { return c.d.Outgoing }
 
-// Params returns the members of the params object. It is never nil. The bytes must not be modified.
+// Params returns the members of the params object. It is never nil. The bytes must not be
+// modified.
 func (c *Call) Params() *jsonrpc.Members { return c.d.Params }
 
 // Name returns the tool, prompt or resource URI that the params name, or "".
@@ -110,8 +112,8 @@ func (c *Call) Name() string {
 	return ""
 }
 
-// Meta returns the raw value of a member of the request's _meta object, or nil if there is none. The
-// bytes must not be modified.
+// Meta returns the raw value of a member of the request's _meta object, or nil if there is
+// none. The bytes must not be modified.
 func (c *Call) Meta(key string) json.RawMessage {
 	if meta, ok := c.d.Params.Get("_meta"); ok && meta[0] == '{' {
 		if value, ok := jsonrpc.Get(meta, key); ok {
@@ -124,20 +126,21 @@ func (c *Call) Meta(key string) json.RawMessage {
 // Revision returns the revision of the protocol that the request uses.
 func (c *Call) Revision() mcp.Revision { return c.d.Revision }
 
-// Peer returns the description of the client that sent the request. On a client its fields are empty.
+// Peer returns the description of the client that sent the request. On a client its fields are
+// empty.
 func (c *Call) Peer() Peer { return c.d.Peer }
 
 // Principal returns the authenticated caller. It is principal.Anonymous without authentication.
 func (c *Call) Principal() principal.Principal { return c.d.Principal }
 
-// Source returns the id of the session or the network address that a request comes from, or "" if
-// neither is known. It tells callers apart that are not authenticated, for limits. A session id is
-// secret, so do not log it.
+// Source returns the id of the session or the network address that a request comes from, or ""
+// if neither is known. It tells callers apart that are not authenticated, for limits. A session
+// id is secret, so do not log it.
 func (c *Call) Source() string { return c.d.Source }
 
-// Extension returns the settings with which the client has declared an extension, a JSON object, and
-// false if the client has not declared it. Clients of 2026-07-28 declare extensions with each
-// request. In a session they are experimental capabilities of the handshake.
+// Extension returns the settings with which the client has declared an extension, a JSON
+// object, and false if the client has not declared it. Clients of 2026-07-28 declare extensions
+// with each request. In a session they are experimental capabilities of the handshake.
 func (c *Call) Extension(id string) (settings json.RawMessage, ok bool) {
 	declared := c.d.Peer.Capabilities
 	if declared == nil {

@@ -1,12 +1,13 @@
-// Package call is for middleware: code that runs around every request that a server handles or a client
-// sends.
+// Package call is for middleware: code that runs around every request that a server handles or
+// a client sends.
 //
-// A [Handler] takes a [Call], which describes one request, and returns its typed result, such as
-// *mcp.CallToolResult, or an error. A [Middleware] wraps a Handler. Servers and clients use the same
-// types: see Server.Middleware of package server and Dialer.Middleware of package client.
+// A [Handler] takes a [Call], which describes one request, and returns its typed result, such
+// as *mcp.CallToolResult, or an error. A [Middleware] wraps a Handler. Servers and clients use
+// the same types: see Server.Middleware of package server and Dialer.Middleware of package
+// client.
 //
-// [LogCalls], [TimeCalls], [RecoverCalls], [LimitRate] and [RetryRequests] are ready to use. Package
-// otel has middleware for OpenTelemetry.
+// [LogCalls], [TimeCalls], [RecoverCalls], [LimitRate] and [RetryRequests] are ready to use.
+// Package otel has middleware for OpenTelemetry.
 //
 // The package also defines the errors of a client's requests and of a server's handlers.
 package call

@@ -80,8 +80,8 @@ func ExampleMiddleware_filter() {
 	// greet <nil>
 }
 
-// Middleware runs for every method: for the handshake, for pings and for methods that the server does
-// not have.
+// Middleware runs for every method: for the handshake, for pings and for methods that the
+// server does not have.
 func ExampleMiddleware_count() {
 	counts := make(map[string]int) // with a mutex, if calls are concurrent
 	count := func(next call.Handler) call.Handler {

@@ -16,12 +16,12 @@ import (
 // maxLoggedName limits the bytes of a peer's text that a log line repeats.
 const maxLoggedName = 128
 
-// LogCalls returns middleware that logs one line when a call ends: its method, the tool, prompt or URI that it
-// names, the revision, the duration and the outcome (see [Timing.Outcome]). Internal errors and
-// panics are warnings; all other outcomes are information.
+// LogCalls returns middleware that logs one line when a call ends: its method, the tool, prompt
+// or URI that it names, the revision, the duration and the outcome (see [Timing.Outcome]).
+// Internal errors and panics are warnings; all other outcomes are information.
 //
-// The line has no parameters, no result and no principal, because they can be personal or secret. The
-// logger receives the context of the call. A nil logger means slog.Default().
+// The line has no parameters, no result and no principal, because they can be personal or
+// secret. The logger receives the context of the call. A nil logger means slog.Default().
 func LogCalls(logger *slog.Logger) Middleware {
 	if logger == nil {
 		logger = slog.Default()

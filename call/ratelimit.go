@@ -22,15 +22,15 @@ type RateLimit struct {
 	Now     func() time.Time // nil means time.Now
 }
 
-// LimitRate returns middleware that limits the rate of calls of each caller. It rejects a call beyond
-// the limit with jsonrpc.CodeInternalError. The message of the error gives the time to wait, and so does
-// retryAfterMs in its data, in milliseconds.
+// LimitRate returns middleware that limits the rate of calls of each caller. It rejects a call
+// beyond the limit with jsonrpc.CodeInternalError. The message of the error gives the time to
+// wait, and so does retryAfterMs in its data, in milliseconds.
 //
-// A caller is a principal. Callers that are not authenticated are distinguished by [Call.Source], so
-// that one of them cannot use up the limit of the others.
+// A caller is a principal. Callers that are not authenticated are distinguished by
+// [Call.Source], so that one of them cannot use up the limit of the others.
 //
-// LimitRate tracks at most 10,000 callers. When there are more, it forgets those that have not called
-// recently, and then others. A caller that was forgotten starts with a full burst.
+// LimitRate tracks at most 10,000 callers. When there are more, it forgets those that have not
+// called recently, and then others. A caller that was forgotten starts with a full burst.
 func LimitRate(limit RateLimit) Middleware {
 	if limit.PerSecond <= 0 {
 		return func(next Handler) Handler { return next }
@@ -55,7 +55,8 @@ func LimitRate(limit RateLimit) Middleware {
 	}
 }
 
-// tooManyCalls returns the error for a call beyond the limit. The protocol defines no code for it.
+// tooManyCalls returns the error for a call beyond the limit. The protocol defines no code for
+// it.
 func tooManyCalls(wait time.Duration) *jsonrpc.Error {
 	wait = wait.Round(time.Millisecond) + time.Millisecond
 	data, _ := json.Marshal(struct {
@@ -123,8 +124,8 @@ func (b *buckets) refill(of *bucket, now time.Time) {
 	of.at = now
 }
 
-// evict removes all callers whose bucket is full, which changes nothing for them, and then others until
-// an eighth of the table is free. It is called with mu held.
+// evict removes all callers whose bucket is full, which changes nothing for them, and then
+// others until an eighth of the table is free. It is called with mu held.
 func (b *buckets) evict(now time.Time) {
 	for key, of := range b.callers {
 		if b.refill(of, now); of.tokens >= float64(b.limit.Burst) {

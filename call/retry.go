@@ -30,16 +30,16 @@ var safeMethods = []string{
 	mcp.MethodReadResource, mcp.MethodGetPrompt, mcp.MethodComplete,
 }
 
-// RetryRequests returns middleware for a client that repeats requests after a transient failure: a lost
-// connection, a time-out, an overloaded server (status 429, 502, 503 or 504), or an error with
-// retryAfterMs in its data. It repeats lists, reads, prompts, completions, pings and discovery, and the
-// calls of tools for which Retry.Tool returns true.
+// RetryRequests returns middleware for a client that repeats requests after a transient
+// failure: a lost connection, a time-out, an overloaded server (status 429, 502, 503 or 504),
+// or an error with retryAfterMs in its data. It repeats lists, reads, prompts, completions,
+// pings and discovery, and the calls of tools for which Retry.Tool returns true.
 //
-// The longest wait is Retry.Wait before the second attempt, and doubles before each further attempt, up
-// to Retry.MaxWait. The actual wait is random, at least half of that, and at least as long as the server
-// asks for. If the server asks for more than MaxWait, the request is not repeated. RetryRequests returns
-// the last error. A wait ends when the context of the request ends. On a server the middleware does
-// nothing.
+// The longest wait is Retry.Wait before the second attempt, and doubles before each further
+// attempt, up to Retry.MaxWait. The actual wait is random, at least half of that, and at least
+// as long as the server asks for. If the server asks for more than MaxWait, the request is not
+// repeated. RetryRequests returns the last error. A wait ends when the context of the request
+// ends. On a server the middleware does nothing.
 func RetryRequests(r Retry) Middleware {
 	if r.Attempts <= 0 {
 		r.Attempts = 3
@@ -87,8 +87,8 @@ func (r *Retry) isSafe(c *Call) bool {
 	return slices.Contains(safeMethods, c.Method())
 }
 
-// isTransient reports whether a request that failed with err may succeed later, and how long the
-// server wants the client to wait.
+// isTransient reports whether a request that failed with err may succeed later, and how long
+// the server wants the client to wait.
 func isTransient(err error) (wait time.Duration, transient bool) {
 	var status *StatusError
 	if errors.As(err, &status) {

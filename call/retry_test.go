@@ -14,7 +14,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// attempt makes a request through RetryRequests that first fails with the failures and then succeeds.
+// attempt makes a request through RetryRequests that first fails with the failures and then
+// succeeds.
 func attempt(ctx context.Context, r call.Retry, method, params string, failures ...error) (attempts int, took time.Duration, err error) {
 	begin := time.Now()
 	handle := call.RetryRequests(r)(func(context.Context, *call.Call) (any, error) {

@@ -7,12 +7,14 @@ import (
 	"time"
 )
 
-// URLRequiredError is the error of a server's handler that needs its user to open some URLs first. The
-// handler must return it before it does any work, because the client repeats the call.
+// URLRequiredError is the error of a server's handler that needs its user to open some URLs
+// first. The handler must return it before it does any work, because the client repeats the
+// call.
 //
-// In 2025-11-25 the client receives the error URLElicitationRequired. In 2026-07-28, which has no such error,
-// the client is asked to have the user open the URLs, and the handler runs again (both:
-// client/elicitation). Clients of earlier revisions receive an error with the URLs as text.
+// In 2025-11-25 the client receives the error URLElicitationRequired. In 2026-07-28, which has
+// no such error, the client is asked to have the user open the URLs, and the handler runs again
+// (both: client/elicitation). Clients of earlier revisions receive an error with the URLs as
+// text.
 type URLRequiredError struct {
 	URLs []RequiredURL // 1 to 8
 }
@@ -22,11 +24,11 @@ type RequiredURL struct {
 	URL     string // a URL that mcp.ParseElicitURL accepts
 	Message string // tells the user why
 	ID      string // the elicitation id in 2025-11-25; empty for a random one
-	// Done reports whether the user has finished. In 2025-11-25 the server calls it repeatedly after the call
-	// has ended, until it returns true or an error, and then notifies the client. Its context has the
-	// values of the call's context and ends with the session. The server calls at most 16 functions of a
-	// session and 1,024 in all at a time; for further URLs the client is not notified. If Done is nil, the
-	// client is not notified.
+	// Done reports whether the user has finished. In 2025-11-25 the server calls it repeatedly
+	// after the call has ended, until it returns true or an error, and then notifies the
+	// client. Its context has the values of the call's context and ends with the session. The
+	// server calls at most 16 functions of a session and 1,024 in all at a time; for further
+	// URLs the client is not notified. If Done is nil, the client is not notified.
 	Done func(ctx context.Context) (bool, error)
 	// Within limits how long Done is called. 0 means 5 minutes; the maximum is one hour.
 	Within time.Duration

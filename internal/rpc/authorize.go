@@ -8,9 +8,9 @@ import (
 	"github.com/parley-mcp/parley/internal/challenge"
 )
 
-// Authorize checks the scopes of calls before they are served, all together, for a transport that needs the outcome
-// then. Calls that are served with the returned context are not checked again; they fail with the
-// returned error, an *auth.ScopeError, if it is not nil.
+// Authorize checks the scopes of calls before they are served, all together, for a transport
+// that needs the outcome then. Calls that are served with the returned context are not checked
+// again; they fail with the returned error, an *auth.ScopeError, if it is not nil.
 //
 // Serve checks the scopes of all other calls.
 func (e *Engine) Authorize(ctx context.Context, calls ...*call.Call) (context.Context, error) {

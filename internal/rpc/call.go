@@ -12,18 +12,21 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// Call is one request or notification that this side serves. The era that received it sets the fields; handlers
-// read them. The bytes of the request are not reused.
+// Call is one request or notification that this side serves. The era that received it sets the
+// fields; handlers read them. The bytes of the request are not reused.
 type Call struct {
 	call.Call
 
 	// ProgressToken is the token of progress notifications; zero if the peer wants none.
 	ProgressToken jsonrpc.ID
-	// LogLevel is the least severe level of the log messages that the peer wants; empty for none.
+	// LogLevel is the least severe level of the log messages that the peer wants; empty for
+	// none.
 	LogLevel mcp.LoggingLevel
-	// SetLevel changes the log level of the session. It is nil unless the method is logging/setLevel.
+	// SetLevel changes the log level of the session. It is nil unless the method is
+	// logging/setLevel.
 	SetLevel func(context.Context, mcp.LoggingLevel) error
-	// Mirror gives access to the parts of the request that its transport repeats; nil if it repeats none.
+	// Mirror gives access to the parts of the request that its transport repeats; nil if it
+	// repeats none.
 	Mirror Mirror
 	// Stream takes notifications; nil if the peer cannot receive any.
 	Stream Stream
@@ -31,17 +34,19 @@ type Call struct {
 	InputRequester InputRequester
 	// Subscriber changes the subscriptions of the session; nil if there is no session.
 	Subscriber Subscriber
-	// SessionNotifier sends notifications on the stream of the session; nil if there is no session.
+	// SessionNotifier sends notifications on the stream of the session; nil if there is no
+	// session.
 	SessionNotifier SessionNotifier
-	// Closing is closed when the server stops, which ends a long-lived call; nil if that does not happen.
+	// Closing is closed when the server stops, which ends a long-lived call; nil if that does
+	// not happen.
 	Closing <-chan struct{}
-	// Expired receives once when the caller's token expires, which ends a long-lived call; nil if it does not
-	// expire.
+	// Expired receives once when the caller's token expires, which ends a long-lived call; nil
+	// if it does not expire.
 	Expired <-chan time.Time
 	// Store keeps what must outlive one run of the handler. Engine.Serve sets it.
 	Store store.KV
-	// Handle, if set, serves the call instead of the engine's handler for the method. It is for methods that
-	// belong to an era, such as initialize.
+	// Handle, if set, serves the call instead of the engine's handler for the method. It is for
+	// methods that belong to an era, such as initialize.
 	Handle Handler
 
 	handlerContext handlerContext
@@ -59,19 +64,20 @@ type Call struct {
 	writing  chan struct{} // held while writing to Stream; made when first needed
 }
 
-// Stream takes the messages that belong to one call, in order and ahead of its response. It is a connection or
-// the event stream of an HTTP response. Write must be safe for concurrent use and must not retain msg.
+// Stream takes the messages that belong to one call, in order and ahead of its response. It is
+// a connection or the event stream of an HTTP response. Write must be safe for concurrent use
+// and must not retain msg.
 type Stream interface {
 	Write(ctx context.Context, msg []byte) error
 }
 
-// Can reports whether the revision of the call has a feature. Features of a server ask the call instead of
-// comparing revisions.
+// Can reports whether the revision of the call has a feature. Features of a server ask the call
+// instead of comparing revisions.
 func (c *Call) Can(f revision.Feature) bool { return f.In(c.Revision()) }
 
-// Notify sends a notification on the call's stream. Params must be a JSON object, or nil. It returns
-// call.ErrCallDone once the call has ended, and nil without sending anything if the peer cannot receive
-// notifications for the call.
+// Notify sends a notification on the call's stream. Params must be a JSON object, or nil. It
+// returns call.ErrCallDone once the call has ended, and nil without sending anything if the
+// peer cannot receive notifications for the call.
 func (c *Call) Notify(ctx context.Context, method string, params []byte) error {
 	return c.send(ctx, func(dst []byte) []byte {
 		dst = jsonrpc.AppendNotification(dst, method, params)
@@ -88,8 +94,8 @@ func (c *Call) Send(ctx context.Context, msg []byte) error {
 	return c.send(ctx, func([]byte) []byte { return msg })
 }
 
-// send encodes and writes one message. Messages arrive in the order in which they were sent. If encode
-// returns nothing, nothing is sent. It runs with mu held.
+// send encodes and writes one message. Messages arrive in the order in which they were sent. If
+// encode returns nothing, nothing is sent. It runs with mu held.
 func (c *Call) send(ctx context.Context, encode func(dst []byte) []byte) error {
 	c.mu.Lock()
 	err, muted := c.ended(), c.muted
@@ -131,9 +137,9 @@ func (c *Call) lockStream(ctx context.Context) error {
 
 func (c *Call) unlockStream() { <-c.writing }
 
-// ended returns an error if nothing more may be sent for the call: its handler has returned, it waits for its
-// client, or the peer has cancelled it (2026-07-28, basic/transports/stdio, Cancellation). It is called with mu
-// held.
+// ended returns an error if nothing more may be sent for the call: its handler has returned, it
+// waits for its client, or the peer has cancelled it (2026-07-28, basic/transports/stdio,
+// Cancellation). It is called with mu held.
 func (c *Call) ended() error {
 	switch {
 	case c.waiting:
@@ -144,8 +150,8 @@ func (c *Call) ended() error {
 	return nil
 }
 
-// Finish ends the call: nothing more can be sent for it. It waits for a message that is being written, so that
-// the response comes last.
+// Finish ends the call: nothing more can be sent for it. It waits for a message that is being
+// written, so that the response comes last.
 func (c *Call) Finish() {
 	c.mu.Lock()
 	c.done = true

@@ -16,7 +16,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// stream records the messages that are written to it. Write blocks until gate is closed, if gate is not nil.
+// stream records the messages that are written to it. Write blocks until gate is closed, if
+// gate is not nil.
 type stream struct {
 	gate chan struct{}
 
@@ -65,8 +66,8 @@ func TestNothingIsSentAfterTheCallHasEnded(t *testing.T) {
 	}
 }
 
-// 2026-07-28, basic/transports/stdio, Cancellation: after the peer has cancelled a request, nothing more is sent for
-// it, with any context.
+// 2026-07-28, basic/transports/stdio, Cancellation: after the peer has cancelled a request,
+// nothing more is sent for it, with any context.
 func TestNothingIsSentAfterTheCallIsCancelled(t *testing.T) {
 	s := new(stream)
 	var inflight rpc.Inflight

@@ -44,13 +44,13 @@ func (k ChangeKind) String() string {
 type Change struct {
 	Kind ChangeKind
 	URI  string // of a ResourceUpdated
-	// Resync means that no change was reported, but that one may have been missed: before the subscription, or
-	// while its connection was lost.
+	// Resync means that no change was reported, but that one may have been missed: before the
+	// subscription, or while its connection was lost.
 	Resync bool
 }
 
-// AppendParams appends the params of the notification for the change; nothing if it needs none. Subscription is the id of
-// the subscriptions/listen request; zero for none.
+// AppendParams appends the params of the notification for the change; nothing if it needs none.
+// Subscription is the id of the subscriptions/listen request; zero for none.
 func (c Change) AppendParams(dst []byte, subscription jsonrpc.ID) []byte {
 	if subscription.IsZero() && c.Kind != ResourceUpdated {
 		return dst
@@ -66,15 +66,15 @@ func (c Change) AppendParams(dst []byte, subscription jsonrpc.ID) []byte {
 	return append(dst, '}')
 }
 
-// AppendSubscription appends the member _meta with the id of the subscription that a message belongs to (2026-07-28,
-// basic/patterns/subscriptions).
+// AppendSubscription appends the member _meta with the id of the subscription that a message
+// belongs to (2026-07-28, basic/patterns/subscriptions).
 func AppendSubscription(dst []byte, id jsonrpc.ID) []byte {
 	dst = append(dst, `"_meta":{"`+mcp.MetaSubscriptionID+`":`...)
 	return append(id.Append(dst), '}')
 }
 
-// ChangeOf returns the change that a notification reports. It returns false for other messages, and for a
-// notifications/resources/updated without a URI.
+// ChangeOf returns the change that a notification reports. It returns false for other messages,
+// and for a notifications/resources/updated without a URI.
 func ChangeOf(m *jsonrpc.Message) (Change, bool) {
 	switch m.Method {
 	case mcp.NotificationToolListChanged:

@@ -21,14 +21,15 @@ const (
 
 // Subscriber changes the subscriptions of a session.
 type Subscriber interface {
-	// Subscribe subscribes the session to updates of a resource. A second subscription to the resource has no
-	// effect. The error is a *jsonrpc.Error if there are too many resources.
+	// Subscribe subscribes the session to updates of a resource. A second subscription to the
+	// resource has no effect. The error is a *jsonrpc.Error if there are too many resources.
 	Subscribe(ctx context.Context, uri string) error
 	// Unsubscribe ends the subscription to a resource, if there is one.
 	Unsubscribe(ctx context.Context, uri string) error
 }
 
-// CheckSubscriptions returns an error for the client if one subscription must not have these resources.
+// CheckSubscriptions returns an error for the client if one subscription must not have these
+// resources.
 func CheckSubscriptions(uris []string) error {
 	if len(uris) > MaxSubscribed {
 		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "too many resources: %d, the limit is %d", len(uris), MaxSubscribed)
@@ -60,8 +61,9 @@ func SupportedFilter(filter mcp.SubscriptionFilter, capabilities mcp.ServerCapab
 	return out
 }
 
-// Changes delivers changes to subscriptions. It has no goroutine and no queue: each subscription records what has
-// changed. The zero Changes has no subscriptions. It is safe for concurrent use.
+// Changes delivers changes to subscriptions. It has no goroutine and no queue: each
+// subscription records what has changed. The zero Changes has no subscriptions. It is safe for
+// concurrent use.
 type Changes struct {
 	mu            sync.RWMutex
 	subscriptions map[*Subscription]struct{}
@@ -77,8 +79,8 @@ func (h *Changes) Publish(c Change) {
 	}
 }
 
-// PublishTo records a change in the subscriptions of the principals for which visible returns true; in all if it is
-// nil. It calls visible once for each principal, without holding a lock.
+// PublishTo records a change in the subscriptions of the principals for which visible returns
+// true; in all if it is nil. It calls visible once for each principal, without holding a lock.
 func (h *Changes) PublishTo(visible func(principal.Principal) bool, c Change) {
 	if visible == nil {
 		h.Publish(c)

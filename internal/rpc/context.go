@@ -9,7 +9,8 @@ import (
 
 type contextKey struct{}
 
-// NewContext returns a context that carries c, for tests. Engine.Serve makes the contexts of handlers.
+// NewContext returns a context that carries c, for tests. Engine.Serve makes the contexts of
+// handlers.
 func NewContext(ctx context.Context, c *Call) context.Context {
 	return &handlerContext{Context: ctx, call: c}
 }
@@ -20,22 +21,22 @@ func From(ctx context.Context) *Call {
 	return c
 }
 
-// Bind sets the parent of the handler's context. The context also ends by Cancel. Engine.Serve calls Bind unless
-// the caller has; a caller that may cancel the call earlier must.
+// Bind sets the parent of the handler's context. The context also ends by Cancel. Engine.Serve
+// calls Bind unless the caller has; a caller that may cancel the call earlier must.
 func (c *Call) Bind(ctx context.Context) { c.handlerContext.Context, c.handlerContext.call = ctx, c }
 
-// Cancel ends the handler's context. It has no effect after the handler has returned and before Bind. It is
-// safe for concurrent use.
+// Cancel ends the handler's context. It has no effect after the handler has returned and before
+// Bind. It is safe for concurrent use.
 func (c *Call) Cancel(cause error) {
 	if c.handlerContext.call != nil {
 		c.handlerContext.child().cancel(cause)
 	}
 }
 
-// handlerContext is the context of a handler: a child of the context that the call is served under, with the
-// call as a value. It is part of the Call. It creates a child with package context only when a handler waits for
-// its end or something ends it, because that costs as much as scanning the request and most handlers
-// need neither.
+// handlerContext is the context of a handler: a child of the context that the call is served
+// under, with the call as a value. It is part of the Call. It creates a child with package
+// context only when a handler waits for its end or something ends it, because that costs as
+// much as scanning the request and most handlers need neither.
 type handlerContext struct {
 	context.Context // the parent
 	call            *Call

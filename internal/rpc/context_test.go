@@ -11,7 +11,8 @@ import (
 
 type valueKey struct{}
 
-// handlerContext runs use in a handler that is served under parent, and returns the context of the handler.
+// handlerContext runs use in a handler that is served under parent, and returns the context of
+// the handler.
 func handlerContext(t *testing.T, parent context.Context, use func(ctx context.Context, c *rpc.Call)) context.Context {
 	t.Helper()
 	var used context.Context

@@ -6,19 +6,20 @@ import (
 	"github.com/parley-mcp/parley/call"
 )
 
-// deadlineTimer is the one timer for the deadlines of all requests of an Outbound. A timer for each request would
-// cost two allocations and an entry in the timer heap of the runtime, although few requests reach
-// their deadline.
+// deadlineTimer is the one timer for the deadlines of all requests of an Outbound. A timer for
+// each request would cost two allocations and an entry in the timer heap of the runtime,
+// although few requests reach their deadline.
 //
-// Invariant: while a request in flight has a deadline, the timer is set and fires no later than the first
-// deadline. It may fire too early, which has no effect, because the end of a request does not reset it.
+// Invariant: while a request in flight has a deadline, the timer is set and fires no later than
+// the first deadline. It may fire too early, which has no effect, because the end of a request
+// does not reset it.
 type deadlineTimer struct {
 	timer *time.Timer // nil until needed
 	at    time.Time   // when it fires; zero if it is not set
 }
 
-// schedule sets the timer for p. It is called with mu held, when p begins and when its deadline may have moved
-// forward.
+// schedule sets the timer for p. It is called with mu held, when p begins and when its deadline
+// may have moved forward.
 func (o *Outbound) schedule(p *pending) {
 	p.mu.Lock()
 	deadline := p.deadline

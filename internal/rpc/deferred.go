@@ -8,9 +8,9 @@ import (
 
 // SessionNotifier sends notifications that belong to no call, on the stream of the session.
 type SessionNotifier interface {
-	// NotifyWhenDone sends n after n.Done has returned true, which may be after the call has ended. It reports
-	// false if it will not, because the session has ended or too many notifications are waiting. The
-	// context provides values only.
+	// NotifyWhenDone sends n after n.Done has returned true, which may be after the call has
+	// ended. It reports false if it will not, because the session has ended or too many
+	// notifications are waiting. The context provides values only.
 	NotifyWhenDone(ctx context.Context, n DeferredNotification) bool
 }
 
@@ -29,8 +29,8 @@ const (
 	maxPollInterval = 5 * time.Second
 )
 
-// Poll calls done until it returns true or an error, or the time-out is over. Done may block until its context
-// ends. The error is that of done, or the cause of the end of ctx.
+// Poll calls done until it returns true or an error, or the time-out is over. Done may block
+// until its context ends. The error is that of done, or the cause of the end of ctx.
 func Poll(ctx context.Context, timeout time.Duration, done func(ctx context.Context) (bool, error)) (bool, error) {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

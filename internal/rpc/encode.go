@@ -69,8 +69,9 @@ func appendComma(dst []byte) []byte {
 	return dst
 }
 
-// oneLine replaces line breaks by spaces, since a message is one line on a stream and one event over HTTP. Raw
-// JSON of a handler may have line breaks, but only as white space: strings escape them.
+// oneLine replaces line breaks by spaces, since a message is one line on a stream and one event
+// over HTTP. Raw JSON of a handler may have line breaks, but only as white space: strings
+// escape them.
 func oneLine(message []byte) {
 	for _, lineBreak := range [...]byte{'\n', '\r'} {
 		for rest := message; ; {

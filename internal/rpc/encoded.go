@@ -5,9 +5,9 @@ import (
 	"reflect"
 )
 
-// Encoded is a result together with its encoding. A server's handler returns one for a result that many calls
-// share, such as a list. Middleware receives Result. If it returns Result, JSON is used; if it returns another
-// result, that one is encoded.
+// Encoded is a result together with its encoding. A server's handler returns one for a result
+// that many calls share, such as a list. Middleware receives Result. If it returns Result, JSON
+// is used; if it returns another result, that one is encoded.
 //
 // An Encoded must not be modified. It is safe for concurrent use.
 type Encoded struct {
@@ -36,12 +36,12 @@ func NewEncoded(result any, json []byte) *Encoded {
 	return e
 }
 
-// errModified is the error of middleware that breaks the contract of call.Handler. It shows the mistake to the
-// author of the middleware: otherwise the modification would have no effect.
+// errModified is the error of middleware that breaks the contract of call.Handler. It shows the
+// mistake to the author of the middleware: otherwise the modification would have no effect.
 var errModified = errors.New("middleware modified a result in place: return a changed copy instead")
 
-// check returns an error if a slice of the result was replaced in place. Other modifications are not
-// detected.
+// check returns an error if a slice of the result was replaced in place. Other modifications
+// are not detected.
 func (e *Encoded) check() error {
 	v := reflect.ValueOf(e.Result).Elem()
 	for _, x := range e.shape {

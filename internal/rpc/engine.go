@@ -14,23 +14,24 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// Handler serves the calls of one method, inside the middleware. See call.Handler for its result and error. The
-// result may be an *Encoded.
+// Handler serves the calls of one method, inside the middleware. See call.Handler for its
+// result and error. The result may be an *Encoded.
 type Handler func(ctx context.Context, c *Call) (result any, err error)
 
-// Engine serves calls. Its fields must not change once it serves. The zero Engine has no methods. It is safe for
-// concurrent use.
+// Engine serves calls. Its fields must not change once it serves. The zero Engine has no
+// methods. It is safe for concurrent use.
 type Engine struct {
 	Store store.KV // for Call.Store
-	// Scopes returns the scopes that a call needs; nil if no call needs any. The call may have no more than
-	// its method, id, params and principal.
+	// Scopes returns the scopes that a call needs; nil if no call needs any. The call may have
+	// no more than its method, id, params and principal.
 	Scopes   func(*call.Call) []string
 	Logger   *slog.Logger // nil means slog.Default()
 	handlers map[string]Handler
 	wrapped  call.Handler
 }
 
-// NewEngine returns an engine with these handlers, by method, and this middleware, the first outermost.
+// NewEngine returns an engine with these handlers, by method, and this middleware, the first
+// outermost.
 func NewEngine(handlers map[string]Handler, logger *slog.Logger, middleware ...call.Middleware) *Engine {
 	e := &Engine{Logger: logger, handlers: handlers}
 	e.wrapped = e.dispatch
@@ -52,8 +53,8 @@ func (e *Engine) Has(method string, r mcp.Revision) bool {
 	return row != nil && row.In(r)
 }
 
-// AcceptsNotification reports whether the engine has a handler for a notification from a client of revision r. The
-// eras handle most notifications themselves.
+// AcceptsNotification reports whether the engine has a handler for a notification from a client
+// of revision r. The eras handle most notifications themselves.
 func (e *Engine) AcceptsNotification(method string, r mcp.Revision) bool {
 	if _, ok := e.handlers[method]; !ok {
 		return false
@@ -72,8 +73,8 @@ func (e *Engine) logger() *slog.Logger {
 	return slog.Default()
 }
 
-// Serve runs the call and returns its result. A panic becomes an internal error and is logged. The error,
-// if any, is always a *jsonrpc.Error for the peer.
+// Serve runs the call and returns its result. A panic becomes an internal error and is logged.
+// The error, if any, is always a *jsonrpc.Error for the peer.
 func (e *Engine) Serve(ctx context.Context, c *Call) (result any, err error) {
 	if c.handlerContext.call == nil {
 		c.Bind(ctx)
@@ -104,8 +105,8 @@ func (e *Engine) ServeNotification(ctx context.Context, c *Call) {
 	Isolate(func() { _, _ = e.Serve(ctx, c) })
 }
 
-// Isolate runs f in another goroutine and waits for it, so that a handler that calls runtime.Goexit does not end
-// the goroutine that reads from a connection.
+// Isolate runs f in another goroutine and waits for it, so that a handler that calls
+// runtime.Goexit does not end the goroutine that reads from a connection.
 func Isolate(f func()) {
 	done := make(chan struct{})
 	go func() {
@@ -145,9 +146,9 @@ func (e *Engine) dispatch(ctx context.Context, public *call.Call) (any, error) {
 	return result, err
 }
 
-// AppendReply runs the call and appends its response to dst, on one line. If the response reports an error,
-// AppendReply returns that error too. Identity describes the server in each result of 2026-07-28; see
-// revision.AppendResult.
+// AppendReply runs the call and appends its response to dst, on one line. If the response
+// reports an error, AppendReply returns that error too. Identity describes the server in each
+// result of 2026-07-28; see revision.AppendResult.
 func (e *Engine) AppendReply(ctx context.Context, dst []byte, c *Call, identity []byte) ([]byte, *jsonrpc.Error) {
 	result, err := e.Serve(ctx, c)
 	start := len(dst)

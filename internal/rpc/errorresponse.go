@@ -16,8 +16,8 @@ import (
 // errInternal is the response for errors whose text is private to the program.
 var errInternal = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
 
-// errorResponse returns the error that the peer receives for err, a *jsonrpc.Error. It logs an error that is
-// not for the peer, because that can contain anything.
+// errorResponse returns the error that the peer receives for err, a *jsonrpc.Error. It logs an
+// error that is not for the peer, because that can contain anything.
 func (e *Engine) errorResponse(ctx context.Context, c *Call, err error) error {
 	var protocol *jsonrpc.Error
 	if errors.As(err, &protocol) {
@@ -50,8 +50,8 @@ func (e *Engine) errorResponse(ctx context.Context, c *Call, err error) error {
 	return errInternal
 }
 
-// IsProtocolError reports whether the peer receives a handler's error as an error of the protocol, not as an
-// internal error.
+// IsProtocolError reports whether the peer receives a handler's error as an error of the
+// protocol, not as an internal error.
 func (c *Call) IsProtocolError(err error) bool {
 	var protocol *jsonrpc.Error
 	var capability *call.CapabilityError
@@ -61,8 +61,8 @@ func (c *Call) IsProtocolError(err error) bool {
 		revision.URLElicitation.In(c.Revision()) && errors.As(err, &urls)
 }
 
-// scopeResponse returns the error for missing scopes. The protocol defines no code for it: over HTTP, clients use the
-// challenge of the response.
+// scopeResponse returns the error for missing scopes. The protocol defines no code for it: over
+// HTTP, clients use the challenge of the response.
 func scopeResponse(e *auth.ScopeError) *jsonrpc.Error {
 	data, _ := json.Marshal(struct {
 		RequiredScopes []string `json:"requiredScopes"`
@@ -70,7 +70,8 @@ func scopeResponse(e *auth.ScopeError) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: e.Error(), Data: data}
 }
 
-// capabilityResponse returns the error for a missing capability. 2026-07-28 defines a code for it (basic, _meta).
+// capabilityResponse returns the error for a missing capability. 2026-07-28 defines a code for
+// it (basic, _meta).
 func capabilityResponse(e *call.CapabilityError, r mcp.Revision) *jsonrpc.Error {
 	if !r.Modern() {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: e.Error()}

@@ -19,8 +19,8 @@ var (
 	ErrTooManySubscriptions = errors.New("too many subscriptions: cancel one, or subscribe to more in one request")
 )
 
-// Inflight tracks the requests of one peer that are being served. The zero Inflight has no limit. It is safe for
-// concurrent use.
+// Inflight tracks the requests of one peer that are being served. The zero Inflight has no
+// limit. It is safe for concurrent use.
 type Inflight struct {
 	Max int // requests at a time; 0 means no limit
 	// Closing is for Call.Closing. It must be set before the first request.
@@ -29,8 +29,8 @@ type Inflight struct {
 	mu       sync.Mutex
 	reserved int // see Reserve
 	requests map[jsonrpc.ID]canceler
-	// longLived are the ids of requests for which IsLongLived is true, and active the number of those that are not
-	// cancelled.
+	// longLived are the ids of requests for which IsLongLived is true, and active the number of
+	// those that are not cancelled.
 	longLived map[jsonrpc.ID]struct{}
 	active    int
 }
@@ -42,13 +42,14 @@ type cancelFunc context.CancelCauseFunc
 
 func (f cancelFunc) Cancel(cause error) { f(cause) }
 
-// IsLongLived reports whether requests of a method stay open until they are cancelled. They have a limit of their own,
-// so that they do not use up that of other requests.
+// IsLongLived reports whether requests of a method stay open until they are cancelled. They
+// have a limit of their own, so that they do not use up that of other requests.
 func IsLongLived(method string) bool { return method == mcp.MethodListen }
 
-// Reserve reserves n of Max places for requests, all or none, and reports whether it did. A transport that reserves
-// a place for each request can reject a request before it is served; AppendReply then does not
-// return ErrTooManyInFlight. More than Max places count as Max. Release must follow.
+// Reserve reserves n of Max places for requests, all or none, and reports whether it did. A
+// transport that reserves a place for each request can reject a request before it is served;
+// AppendReply then does not return ErrTooManyInFlight. More than Max places count as Max.
+// Release must follow.
 func (f *Inflight) Reserve(n int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -75,7 +76,8 @@ func (f *Inflight) limited(n int) int {
 	return n
 }
 
-// Begin adds a request, and returns a context that ends when the peer cancels it. End must follow.
+// Begin adds a request, and returns a context that ends when the peer cancels it. End must
+// follow.
 func (f *Inflight) Begin(ctx context.Context, id jsonrpc.ID) (context.Context, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if err := f.add(cancelFunc(cancel), id, false); err != nil {
@@ -111,7 +113,8 @@ func (f *Inflight) add(c canceler, id jsonrpc.ID, longLived bool) error {
 	return nil
 }
 
-// End removes a request. It reports false if the peer has cancelled it, so that it has no response.
+// End removes a request. It reports false if the peer has cancelled it, so that it has no
+// response.
 func (f *Inflight) End(id jsonrpc.ID) (respond bool) {
 	f.mu.Lock()
 	c := f.requests[id]
@@ -128,15 +131,16 @@ func (f *Inflight) End(id jsonrpc.ID) (respond bool) {
 	return true
 }
 
-// deactivate makes place for another long-lived request. It is called with mu held, once for each request.
+// deactivate makes place for another long-lived request. It is called with mu held, once for
+// each request.
 func (f *Inflight) deactivate(id jsonrpc.ID) {
 	if _, ok := f.longLived[id]; ok {
 		f.active--
 	}
 }
 
-// Cancel ends the context of the request with this id, if it is in flight. The id stays in use until the handler has
-// returned.
+// Cancel ends the context of the request with this id, if it is in flight. The id stays in use
+// until the handler has returned.
 func (f *Inflight) Cancel(id jsonrpc.ID, cause error) {
 	f.mu.Lock()
 	c := f.requests[id]
@@ -167,8 +171,8 @@ func (f *Inflight) CancelAll(cause error) {
 	}
 }
 
-// AppendReply runs the call like [Engine.AppendReply], as a request in flight. It appends nothing if the peer has
-// cancelled the request.
+// AppendReply runs the call like [Engine.AppendReply], as a request in flight. It appends
+// nothing if the peer has cancelled the request.
 func (f *Inflight) AppendReply(ctx context.Context, dst []byte, e *Engine, c *Call, identity []byte) []byte {
 	c.Bind(ctx)
 	if err := f.add(c, c.ID(), IsLongLived(c.Method())); err != nil {

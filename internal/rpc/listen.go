@@ -7,8 +7,9 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// ReceiveSubscription takes a notification and reports whether it belongs to a subscription. A notification that
-// cancels a subscription ends its request; the server need not send the response then.
+// ReceiveSubscription takes a notification and reports whether it belongs to a subscription. A
+// notification that cancels a subscription ends its request; the server need not send the
+// response then.
 func (o *Outbound) ReceiveSubscription(m *jsonrpc.Message) bool {
 	if m.Method == mcp.NotificationCancelled {
 		p := o.subscription(revision.CancelledID(m))

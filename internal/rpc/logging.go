@@ -39,10 +39,10 @@ func (c *Call) Logs(level mcp.LoggingLevel) bool {
 	return !c.muted && c.ended() == nil
 }
 
-// Log sends a log message to the peer, if the peer wants messages of this level. Logger is the name of the logger, or
-// ""; data is any JSON value. Log drops messages above 256 in one second, and reports their number to the
-// peer. It returns call.ErrCallDone once the call has ended. It is safe for concurrent use (2026-07-28,
-// server/utilities/logging).
+// Log sends a log message to the peer, if the peer wants messages of this level. Logger is the
+// name of the logger, or ""; data is any JSON value. Log drops messages above 256 in one
+// second, and reports their number to the peer. It returns call.ErrCallDone once the call has
+// ended. It is safe for concurrent use (2026-07-28, server/utilities/logging).
 func (c *Call) Log(ctx context.Context, level mcp.LoggingLevel, logger string, data []byte) error {
 	if !c.LogLevel.Enables(level) {
 		return nil
@@ -79,8 +79,8 @@ func (c *Call) flushLogs(ctx context.Context) {
 	}
 }
 
-// reportDropped sends the number of dropped messages, within the limit unless it is the last message of the
-// call.
+// reportDropped sends the number of dropped messages, within the limit unless it is the last
+// message of the call.
 func (c *Call) reportDropped(ctx context.Context, last bool) error {
 	return c.send(ctx, func(dst []byte) []byte {
 		c.logs.advance()

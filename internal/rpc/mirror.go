@@ -10,11 +10,12 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// Mirror gives access to the parameters of a request that its transport repeats outside of the body, where
-// intermediaries can read them: the headers of HTTP in 2026-07-28. A server must compare them with the body.
+// Mirror gives access to the parameters of a request that its transport repeats outside of the
+// body, where intermediaries can read them: the headers of HTTP in 2026-07-28. A server must
+// compare them with the body.
 type Mirror interface {
-	// Param returns the decoded text of the parameter with this name, and whether it is there. The error is a
-	// *jsonrpc.Error for the client: the parameter is repeated or malformed.
+	// Param returns the decoded text of the parameter with this name, and whether it is there.
+	// The error is a *jsonrpc.Error for the client: the parameter is repeated or malformed.
 	Param(name string) (text string, ok bool, err error)
 }
 
@@ -24,9 +25,9 @@ type MirroredParam struct {
 	Text string // not encoded; any text
 }
 
-// MirrorParams returns the parameters of a tool call that a transport repeats. Arguments is a JSON object. Absent and
-// null arguments are not repeated. The error is for an integer that some implementations cannot represent
-// exactly (2026-07-28, server/tools, x-mcp-header).
+// MirrorParams returns the parameters of a tool call that a transport repeats. Arguments is a
+// JSON object. Absent and null arguments are not repeated. The error is for an integer that
+// some implementations cannot represent exactly (2026-07-28, server/tools, x-mcp-header).
 func MirrorParams(params []schema.HeaderParam, arguments []byte) ([]MirroredParam, error) {
 	var mirrored []MirroredParam
 	for i := range params {
@@ -51,9 +52,10 @@ func MirrorParams(params []schema.HeaderParam, arguments []byte) ([]MirroredPara
 	return mirrored, nil
 }
 
-// CheckMirror compares the parameters that the call's transport repeats with the arguments, because intermediaries may
-// have used them (2026-07-28, basic/transports/streamable-http, Server Behavior for Custom Headers). It
-// ignores headers that the tool does not define. The error is a *jsonrpc.Error.
+// CheckMirror compares the parameters that the call's transport repeats with the arguments,
+// because intermediaries may have used them (2026-07-28, basic/transports/streamable-http,
+// Server Behavior for Custom Headers). It ignores headers that the tool does not define. The
+// error is a *jsonrpc.Error.
 func (c *Call) CheckMirror(params []schema.HeaderParam, arguments []byte) error {
 	if c.Mirror == nil {
 		return nil
@@ -82,8 +84,8 @@ func mirrorError(p *schema.HeaderParam, reason string) error {
 	return jsonrpc.Errorf(mcp.CodeHeaderMismatch, "header mismatch: Mcp-Param-%.100s: %s", p.Name, reason)
 }
 
-// valueOf returns the value of a parameter in arguments, a valid JSON object: a string, a number or a boolean. It is
-// nil if the parameter is absent, null, or of another type.
+// valueOf returns the value of a parameter in arguments, a valid JSON object: a string, a
+// number or a boolean. It is nil if the parameter is absent, null, or of another type.
 func valueOf(p *schema.HeaderParam, arguments []byte) []byte {
 	value := arguments
 	for _, name := range p.Path {
@@ -111,7 +113,8 @@ func matches(text string, value []byte) bool {
 	return okA && okB && a == b
 }
 
-// exactInteger reads a JSON number that is an integer and that every implementation represents exactly.
+// exactInteger reads a JSON number that is an integer and that every implementation represents
+// exactly.
 func exactInteger(number string) (int64, bool) {
 	const maximum = 1<<53 - 1
 	if len(number) > 64 || number == "" || !strings.ContainsRune("-0123456789", rune(number[0])) ||

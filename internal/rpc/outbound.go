@@ -16,17 +16,19 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Outbound sends requests on one connection and tracks those in flight. Its fields must be set before the first
-// request. It is safe for concurrent use.
+// Outbound sends requests on one connection and tracks those in flight. Its fields must be set
+// before the first request. It is safe for concurrent use.
 type Outbound struct {
 	Wire Wire
-	// Meta has the members of _meta that every request carries, encoded and without braces; empty for none.
+	// Meta has the members of _meta that every request carries, encoded and without braces;
+	// empty for none.
 	Meta []byte
-	// NotifyCancelled makes Do send notifications/cancelled for a request that it gives up. Otherwise the
-	// end of Wire.Send cancels the request.
+	// NotifyCancelled makes Do send notifications/cancelled for a request that it gives up.
+	// Otherwise the end of Wire.Send cancels the request.
 	NotifyCancelled bool
-	// Started, if set, is closed when the peer sends its first byte. Until then time-outs are longer by
-	// StartAllowance, because a package runner may have to download the program first.
+	// Started, if set, is closed when the peer sends its first byte. Until then time-outs are
+	// longer by StartAllowance, because a package runner may have to download the program
+	// first.
 	Started        <-chan struct{}
 	StartAllowance time.Duration
 	// IDs, if set, is the source of ids, for connections with more than one Outbound.
@@ -42,10 +44,10 @@ type Outbound struct {
 	done      chan struct{} // closed with failed; made when first needed
 }
 
-// Do sends a request and waits for its response. An error that the peer reports is part of the Response. The
-// returned error is one of this side: a *call.TimeoutError, call.ErrConnectionLost, call.ErrClosed,
-// call.ErrInvalidResponse, or the cause of the end of ctx. If Do returns before the response has arrived, it
-// cancels the request.
+// Do sends a request and waits for its response. An error that the peer reports is part of the
+// Response. The returned error is one of this side: a *call.TimeoutError,
+// call.ErrConnectionLost, call.ErrClosed, call.ErrInvalidResponse, or the cause of the end of
+// ctx. If Do returns before the response has arrived, it cancels the request.
 func (o *Outbound) Do(ctx context.Context, req *Request) (Response, error) {
 	if ctx.Err() != nil {
 		return Response{}, context.Cause(ctx)
@@ -69,8 +71,8 @@ func (o *Outbound) Do(ctx context.Context, req *Request) (Response, error) {
 		}
 		unsent = errors.Is(err, call.ErrNotSent)
 	} else {
-		// Over HTTP, Send returns after the response. So that progress can be delivered before, another
-		// goroutine calls it. It returns when ctx ends.
+		// Over HTTP, Send returns after the response. So that progress can be delivered before,
+		// another goroutine calls it. It returns when ctx ends.
 		sent = make(chan error, 1)
 		go func() { sent <- o.Wire.Send(ctx, out) }()
 	}
@@ -150,7 +152,8 @@ func (o *Outbound) end(p *pending) {
 	o.mu.Unlock()
 }
 
-// cancelTimeout limits the sending of notifications/cancelled, because the peer may not be reading.
+// cancelTimeout limits the sending of notifications/cancelled, because the peer may not be
+// reading.
 const cancelTimeout = time.Second
 
 // cancel gives up a request whose context has ended, and notifies the peer.
@@ -165,8 +168,8 @@ func (o *Outbound) cancel(ctx context.Context, p *pending, unsent bool) error {
 	return cause
 }
 
-// cancelReason returns the reason that the peer receives. It does not have the text of the cause, which is
-// private to this program.
+// cancelReason returns the reason that the peer receives. It does not have the text of the
+// cause, which is private to this program.
 func cancelReason(cause error) string {
 	if errors.Is(cause, context.DeadlineExceeded) {
 		return "no response in time"
@@ -174,8 +177,8 @@ func cancelReason(cause error) string {
 	return "no longer wanted"
 }
 
-// Receive takes a message that has arrived. It reports whether the message belongs to a request of this side: whether it
-// is a response or a progress notification.
+// Receive takes a message that has arrived. It reports whether the message belongs to a request
+// of this side: whether it is a response or a progress notification.
 func (o *Outbound) Receive(m *jsonrpc.Message) bool {
 	o.received.Add(1)
 	switch {
@@ -196,8 +199,8 @@ func (o *Outbound) ReceiveInvalid(m *jsonrpc.Message, err error) bool {
 	return m.Kind == jsonrpc.Response && o.Resolve(m.ID, Response{}, fmt.Errorf("%w: %w", call.ErrInvalidResponse, err))
 }
 
-// Resolve ends the request with this id, and reports whether there is one. If invalid is not nil, it is the error
-// of the request.
+// Resolve ends the request with this id, and reports whether there is one. If invalid is not
+// nil, it is the error of the request.
 func (o *Outbound) Resolve(id jsonrpc.ID, resp Response, invalid error) bool {
 	o.mu.Lock()
 	p := o.pending[id]
@@ -220,8 +223,8 @@ func (o *Outbound) Report(token jsonrpc.ID, report Progress) {
 	p.report(report)
 }
 
-// Fail ends every request in flight, and every later one, with err. Later calls of Fail have no effect on later
-// requests.
+// Fail ends every request in flight, and every later one, with err. Later calls of Fail have no
+// effect on later requests.
 func (o *Outbound) Fail(err error) {
 	o.mu.Lock()
 	if o.failed == nil {

@@ -2,8 +2,9 @@ package rpc
 
 import "context"
 
-// TimeoutPause stops the time-outs of requests, but not their maximum time-outs: while the peer waits for a response
-// of this side, it cannot be expected to send its own. Resume ends the pause. It is safe for concurrent use.
+// TimeoutPause stops the time-outs of requests, but not their maximum time-outs: while the peer
+// waits for a response of this side, it cannot be expected to send its own. Resume ends the
+// pause. It is safe for concurrent use.
 type TimeoutPause struct {
 	outbound *Outbound
 
@@ -13,7 +14,8 @@ type TimeoutPause struct {
 	idle   chan struct{} // see Freeze
 }
 
-// PauseTimeouts pauses the requests in flight, and those that begin before Freeze or Resume is called.
+// PauseTimeouts pauses the requests in flight, and those that begin before Freeze or Resume is
+// called.
 func (o *Outbound) PauseTimeouts() *TimeoutPause {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -49,8 +51,8 @@ func (t *TimeoutPause) closeIdle() {
 	}
 }
 
-// Freeze stops t from affecting requests that begin later. The returned channel is closed when all paused requests
-// have ended. Freeze must be called at most once.
+// Freeze stops t from affecting requests that begin later. The returned channel is closed when
+// all paused requests have ended. Freeze must be called at most once.
 func (t *TimeoutPause) Freeze() (idle <-chan struct{}) {
 	t.outbound.mu.Lock()
 	defer t.outbound.mu.Unlock()
@@ -78,9 +80,9 @@ func WithTimeoutPause(ctx context.Context, pause func() (resume func())) context
 	return context.WithValue(ctx, pauseKey{}, pause)
 }
 
-// PauseTimeouts pauses the time-outs, but not the maximum time-outs, of the requests in flight on the connection
-// that ctx belongs to, until resume is called. An authorizer uses it while a user logs in, which all
-// requests wait for. Without a connection in ctx it has no effect.
+// PauseTimeouts pauses the time-outs, but not the maximum time-outs, of the requests in flight
+// on the connection that ctx belongs to, until resume is called. An authorizer uses it while a
+// user logs in, which all requests wait for. Without a connection in ctx it has no effect.
 func PauseTimeouts(ctx context.Context) (resume func()) {
 	if pause, ok := ctx.Value(pauseKey{}).(func() (resume func())); ok && pause != nil {
 		return pause()

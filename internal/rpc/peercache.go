@@ -9,9 +9,9 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// PeerCache decodes what clients declare about themselves. In 2026-07-28 they repeat it in every request, usually in
-// the same bytes, so PeerCache caches the decoded values. The zero PeerCache is empty. It is safe for
-// concurrent use.
+// PeerCache decodes what clients declare about themselves. In 2026-07-28 they repeat it in
+// every request, usually in the same bytes, so PeerCache caches the decoded values. The zero
+// PeerCache is empty. It is safe for concurrent use.
 type PeerCache struct {
 	infos        decodeCache[mcp.Implementation]
 	capabilities decodeCache[mcp.ClientCapabilities]
@@ -30,8 +30,8 @@ func (p *PeerCache) Decode(info, capabilities []byte) (call.Peer, error) {
 	return call.Peer{Info: i, Capabilities: c}, err
 }
 
-// Limits of a decodeCache: together half a megabyte. A full cache is cleared, so that a client that fills it costs
-// the others one decoding each.
+// Limits of a decodeCache: together half a megabyte. A full cache is cleared, so that a client
+// that fills it costs the others one decoding each.
 const (
 	maxCached      = 128
 	maxCachedBytes = 4 << 10 // of one value, encoded

@@ -10,11 +10,13 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Progress reports the progress of the call to the peer: done of total, with a text for people. A total of 0 or less is
-// unknown. The text is omitted if it is empty, and for peers of 2024-11-05, which does not have it.
+// Progress reports the progress of the call to the peer: done of total, with a text for people.
+// A total of 0 or less is unknown. The text is omitted if it is empty, and for peers of
+// 2024-11-05, which does not have it.
 //
-// Progress must increase, so a value that does not exceed the last one is not sent. If the peer has not
-// asked for progress, nothing is sent, and the error is nil. Progress is safe for concurrent use.
+// Progress must increase, so a value that does not exceed the last one is not sent. If the peer
+// has not asked for progress, nothing is sent, and the error is nil. Progress is safe for
+// concurrent use.
 func (c *Call) Progress(ctx context.Context, done, total float64, text string) error {
 	if math.IsNaN(done) || math.IsInf(done, 0) {
 		return errors.New("progress must be a finite number")

@@ -26,20 +26,22 @@ type Request struct {
 	Timeout time.Duration
 	// MaxTimeout limits the wait regardless of progress. 0 means no limit.
 	MaxTimeout time.Duration
-	// Uncancellable stops Outbound from notifying the peer that the request is cancelled. Initialize must not be
-	// cancelled, and a peer that does not know server/discover does not expect a cancellation.
+	// Uncancellable stops Outbound from notifying the peer that the request is cancelled.
+	// Initialize must not be cancelled, and a peer that does not know server/discover does not
+	// expect a cancellation.
 	Uncancellable bool
 	// AnyResultType accepts results of types that extensions define.
 	AnyResultType bool
-	// OnProgress, if set, asks the peer for progress. It runs in the goroutine that waits for the response, before
-	// the response is returned.
+	// OnProgress, if set, asks the peer for progress. It runs in the goroutine that waits for
+	// the response, before the response is returned.
 	OnProgress func(Progress)
-	// OnNotification, if set, takes the notifications of the subscription that the request opens (2026-07-28,
-	// basic/patterns/subscriptions). It runs in the goroutine that receives, must not block, and must not
-	// retain m.
+	// OnNotification, if set, takes the notifications of the subscription that the request
+	// opens (2026-07-28, basic/patterns/subscriptions). It runs in the goroutine that receives,
+	// must not block, and must not retain m.
 	OnNotification func(m *jsonrpc.Message)
-	// InputRequested, if set, is set to true if the peer asks for input before it sends the result (2026-07-28,
-	// basic/patterns/mrtr). Such a result must not be cached for other requests.
+	// InputRequested, if set, is set to true if the peer asks for input before it sends the
+	// result (2026-07-28, basic/patterns/mrtr). Such a result must not be cached for other
+	// requests.
 	InputRequested *bool
 }
 
@@ -76,9 +78,10 @@ type Outgoing struct {
 
 // Wire carries messages to a peer and passes the messages that arrive to a Receiver.
 type Wire interface {
-	// Send sends one message, which it does not retain. On a byte stream it returns when the message is
-	// written; its error wraps call.ErrNotSent if ctx ends before. Over HTTP it returns when the response is
-	// complete and the Receiver has received all messages of it; the end of ctx closes the response.
+	// Send sends one message, which it does not retain. On a byte stream it returns when the
+	// message is written; its error wraps call.ErrNotSent if ctx ends before. Over HTTP it
+	// returns when the response is complete and the Receiver has received all messages of it;
+	// the end of ctx closes the response.
 	Send(ctx context.Context, out *Outgoing) error
 	// SetRevision sets the revision that the peers have agreed on.
 	SetRevision(r mcp.Revision)
@@ -86,8 +89,8 @@ type Wire interface {
 	Close() error
 }
 
-// Receiver receives the messages that arrive on a Wire, one after the other for each stream of messages. Its methods
-// must not wait for the peer.
+// Receiver receives the messages that arrive on a Wire, one after the other for each stream of
+// messages. Its methods must not wait for the peer.
 type Receiver interface {
 	Receive(m *jsonrpc.Message)
 	// ReceiveInvalid receives a message that is not valid; m has what could be read of it.
@@ -96,11 +99,11 @@ type Receiver interface {
 	Lost(err error)
 }
 
-// StreamObserver is a Receiver that observes the stream on which a server sends messages that belong to no request, in
-// revisions that have such a stream.
+// StreamObserver is a Receiver that observes the stream on which a server sends messages that
+// belong to no request, in revisions that have such a stream.
 type StreamObserver interface {
-	// StreamOpened is called when the stream is open, for the first time or again. Earlier messages on it are
-	// lost.
+	// StreamOpened is called when the stream is open, for the first time or again. Earlier
+	// messages on it are lost.
 	StreamOpened()
 	// StreamClosed is called when the stream has ended and will not be opened again.
 	StreamClosed()

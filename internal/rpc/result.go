@@ -10,8 +10,8 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// newResult returns a new result of a request that a client sends, or nil if the protocol does not define
-// the method.
+// newResult returns a new result of a request that a client sends, or nil if the protocol does
+// not define the method.
 func newResult(method string) any {
 	switch method {
 	case mcp.MethodInitialize:
@@ -42,8 +42,8 @@ func newResult(method string) any {
 	return nil
 }
 
-// decodeResult decodes the result of a request that a client has sent. It returns nil for the results of
-// extensions, except for that of a tool call that has become a task.
+// decodeResult decodes the result of a request that a client has sent. It returns nil for the
+// results of extensions, except for that of a tool call that has become a task.
 func decodeResult(req *Request, raw json.RawMessage) (any, error) {
 	result := newResult(req.Method)
 	if req.AnyResultType || result == nil {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// A call of 2026-07-28 may take several rounds: the client repeats the request with the input that the server
-// asked for, and the handler runs again.
+// A call of 2026-07-28 may take several rounds: the client repeats the request with the input
+// that the server asked for, and the handler runs again.
 
 // Key identifies the call in all its rounds. It has 128 random bits.
 func (c *Call) Key() string {
@@ -25,8 +25,8 @@ func (c *Call) RestoreKey(key string) {
 	c.key = key
 }
 
-// Suspend ends the handler's context because the call waits for its client's input. Nothing more can be sent
-// in this round.
+// Suspend ends the handler's context because the call waits for its client's input. Nothing
+// more can be sent in this round.
 func (c *Call) Suspend() {
 	c.mu.Lock()
 	c.waiting = true
@@ -34,7 +34,8 @@ func (c *Call) Suspend() {
 	c.Cancel(ErrInputRequired)
 }
 
-// Mute makes the methods that send notifications do nothing, because an earlier round has sent them.
+// Mute makes the methods that send notifications do nothing, because an earlier round has sent
+// them.
 func (c *Call) Mute(on bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -35,17 +35,19 @@ func (h *Changes) SubscribedResources() []SubscribedResource {
 	return all
 }
 
-// OnSubscribersChanged sets a function that is called when a principal gets its first subscription to a resource, and
-// when it loses its last one. The function must return at once and must not call methods of Changes.
-// OnSubscribersChanged must be called before the first subscription.
+// OnSubscribersChanged sets a function that is called when a principal gets its first
+// subscription to a resource, and when it loses its last one. The function must return at once
+// and must not call methods of Changes. OnSubscribersChanged must be called before the first
+// subscription.
 func (h *Changes) OnSubscribersChanged(changed func()) {
 	h.subscribers.mu.Lock()
 	defer h.subscribers.mu.Unlock()
 	h.subscribers.changed = changed
 }
 
-// subscriberCounter counts the subscriptions to resources. Its lock may be taken while that of a subscription is
-// held; no other lock is taken while it is held. The nil subscriberCounter does not count.
+// subscriberCounter counts the subscriptions to resources. Its lock may be taken while that of
+// a subscription is held; no other lock is taken while it is held. The nil subscriberCounter
+// does not count.
 type subscriberCounter struct {
 	mu      sync.Mutex
 	counts  map[subscriberKey]int

@@ -10,15 +10,16 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// minDeliveryInterval is the minimum time between two deliveries on one subscription. Many changes in a short time
-// then cost few notifications, while a single change is delivered at once.
+// minDeliveryInterval is the minimum time between two deliveries on one subscription. Many
+// changes in a short time then cost few notifications, while a single change is delivered at
+// once.
 const minDeliveryInterval = 50 * time.Millisecond
 
-// Subscription records the changes that one peer subscribes to, until they are taken. Its size is limited by its
-// filter. It is safe for concurrent use.
+// Subscription records the changes that one peer subscribes to, until they are taken. Its size
+// is limited by its filter. It is safe for concurrent use.
 type Subscription struct {
-	// IncludeParts makes an update of a part of a resource one of the resource. It must be set before the first
-	// change.
+	// IncludeParts makes an update of a part of a resource one of the resource. It must be set
+	// before the first change.
 	IncludeParts bool
 
 	subscriber principal.Principal
@@ -169,8 +170,8 @@ func (s *Subscription) record(c Change) {
 	}
 }
 
-// whole returns the longest URI of the filter of which the given URI is a part, or "" (2026-07-28, schema,
-// ResourceUpdatedNotification). It is called with mu held.
+// whole returns the longest URI of the filter of which the given URI is a part, or ""
+// (2026-07-28, schema, ResourceUpdatedNotification). It is called with mu held.
 func (s *Subscription) whole(part string) string {
 	if _, ok := s.uris[part]; ok {
 		return part
@@ -196,7 +197,8 @@ func (s *Subscription) Wake() {
 	}
 }
 
-// Take returns the recorded changes and clears them: first lists, then resources in the order of their URIs.
+// Take returns the recorded changes and clears them: first lists, then resources in the order
+// of their URIs.
 func (s *Subscription) Take() []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,8 +23,8 @@ const (
 	maxURLTime     = time.Hour
 )
 
-// CheckElicitURL returns an error if the client cannot ask its user to open a URL: it wraps ErrUnsupported or is a
-// *call.CapabilityError.
+// CheckElicitURL returns an error if the client cannot ask its user to open a URL: it wraps
+// ErrUnsupported or is a *call.CapabilityError.
 func (c *Call) CheckElicitURL() error {
 	switch {
 	case !revision.URLElicitation.In(c.Revision()):
@@ -35,7 +35,8 @@ func (c *Call) CheckElicitURL() error {
 	return nil
 }
 
-// CheckURLs returns an error if the URLs of e are invalid, or if the client cannot ask its user to open them.
+// CheckURLs returns an error if the URLs of e are invalid, or if the client cannot ask its user
+// to open them.
 func (c *Call) CheckURLs(e *call.URLRequiredError) error {
 	if err := c.CheckElicitURL(); err != nil {
 		return err
@@ -74,8 +75,9 @@ func elicitations(e *call.URLRequiredError, r mcp.Revision) []mcp.ElicitParams {
 	return all
 }
 
-// urlRequiredResponse returns the error that the client receives for e. Only 2025-11-25 has an error for it; in
-// 2026-07-28 input requests have taken its place unless they could not be sent.
+// urlRequiredResponse returns the error that the client receives for e. Only 2025-11-25 has an
+// error for it; in 2026-07-28 input requests have taken its place unless they could not be
+// sent.
 func (c *Call) urlRequiredResponse(ctx context.Context, e *call.URLRequiredError) *jsonrpc.Error {
 	err := c.CheckURLs(e)
 	var missing *call.CapabilityError
