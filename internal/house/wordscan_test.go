@@ -207,6 +207,7 @@ var (
 	anyAllowed    = regexp.MustCompile(strings.Join(allowedTexts, "|"))
 	anyRule       = regexp.MustCompile(namesRule)
 	phraseRegexps = compile(phrases, `(?i)(?:\b|\s|^)(?:%s)`, `\b`)
+	anyPhrase     = regexp.MustCompile(joined(phraseRegexps)) // one pass for most texts
 	faultRegexps  = compile(faults, `%s`, ``)
 )
 
@@ -232,6 +233,14 @@ func compile(phrases []phrase, format, end string) []*regexp.Regexp {
 	return all
 }
 
+func joined(regexps []*regexp.Regexp) string {
+	var patterns []string
+	for _, r := range regexps {
+		patterns = append(patterns, r.String())
+	}
+	return strings.Join(patterns, "|")
+}
+
 func (s *wordScanner) proseAt(text, where string, lineAt func(offset int) int) {
 	blank := func(match string) string { return strings.Repeat(" ", len(match)) }
 	text = anyAllowed.ReplaceAllStringFunc(address.ReplaceAllStringFunc(text, blank), blank)
@@ -239,6 +248,9 @@ func (s *wordScanner) proseAt(text, where string, lineAt func(offset int) int) {
 		if w, found := forms[strings.ToLower(text[at[0]:at[1]])]; found && !w.names && s.in(w.dir) {
 			s.found(lineAt(at[0]), fmt.Sprintf("%s has the word %q in %q", where, text[at[0]:at[1]], around(text, at)), w.instead)
 		}
+	}
+	if !anyPhrase.MatchString(text) {
+		return
 	}
 	for i, r := range phraseRegexps {
 		for _, at := range r.FindAllStringIndex(text, -1) {
