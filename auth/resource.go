@@ -77,7 +77,7 @@ func (p *ProtectedResource) prepare() error {
 		p.endpoint = endpointOf(canonical)
 	}
 	if len(p.Issuers) == 0 {
-		return errors.New("Issuers is empty: name the authorization server that issues the tokens")
+		return errors.New("field Issuers is empty: name the authorization server that issues the tokens")
 	}
 	for _, issuer := range p.Issuers {
 		if err := httpurl.CheckIssuer(issuer); err != nil {

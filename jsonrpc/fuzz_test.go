@@ -114,8 +114,8 @@ func FuzzEnvelope(f *testing.F) {
 		if err := jsonv2.Unmarshal(data, &v2); err != nil {
 			t.Fatalf("%q: json/v2 rejects it: %v", data, err)
 		}
-		holdAgreement(t, data, &m, &v1)
-		holdAgreement(t, data, &m, &v2)
+		checkAgreement(t, data, &m, &v1)
+		checkAgreement(t, data, &m, &v2)
 
 		again := encode(&m)
 		m2, err := jsonrpc.Parse(again, jsonrpc.Limits{})
@@ -155,7 +155,7 @@ func checkNames(t *testing.T, data []byte) {
 	}
 }
 
-func holdAgreement(t *testing.T, data []byte, m *jsonrpc.Message, other *wireMessage) {
+func checkAgreement(t *testing.T, data []byte, m *jsonrpc.Message, other *wireMessage) {
 	t.Helper()
 	id := string(other.ID)
 	if id == "null" {

@@ -121,8 +121,8 @@ func TestStepUpKeepsSession(t *testing.T) {
 		}
 		ada.browser.Deny = true
 		_, err := client.CallTool[string](t.Context(), c, "erase", nil)
-		var refusal *oauth.ServerError
-		if !errors.Is(err, client.ErrUnauthorized) || !errors.As(err, &refusal) || refusal.Code != "access_denied" {
+		var rejection *oauth.ServerError
+		if !errors.Is(err, client.ErrUnauthorized) || !errors.As(err, &rejection) || rejection.Code != "access_denied" {
 			t.Errorf("the call after a denied login: %v", err)
 		}
 		wantWho(t, c, "change", "ada")

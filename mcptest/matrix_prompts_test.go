@@ -64,7 +64,7 @@ func newPrompter() *server.Server {
 	server.AddPrompt(s, mcp.Prompt{Name: "none"}, func(context.Context, struct{}) (*mcp.GetPromptResult, error) { return nil, nil })
 	server.AddPrompt(s, mcp.Prompt{Name: "broken"}, func(context.Context, struct{}) (string, error) { return "", errors.New("secret") })
 	server.AddPrompt(s, mcp.Prompt{Name: "panic"}, func(context.Context, struct{}) (string, error) { panic("secret") })
-	server.AddPrompt(s, mcp.Prompt{Name: "refuse"}, func(context.Context, struct{}) (string, error) {
+	server.AddPrompt(s, mcp.Prompt{Name: "reject"}, func(context.Context, struct{}) (string, error) {
 		return "", jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "not now")
 	})
 	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "issue://{repo}/{number}{?open,labels*}", Name: "issue"},
@@ -90,7 +90,7 @@ func TestListPrompts(t *testing.T) {
 		for _, p := range listed {
 			names = append(names, p.Name)
 		}
-		if got, want := strings.Join(names, " "), "broken everything none panic refuse review whole"; got != want {
+		if got, want := strings.Join(names, " "), "broken everything none panic reject review whole"; got != want {
 			t.Fatalf("prompts: %s, want %s", got, want)
 		}
 		want := []mcp.PromptArgument{
@@ -194,7 +194,7 @@ func TestY3ErrorsOfPrompts(t *testing.T) {
 			{"none", nil, internal, "internal error"},
 			{"broken", nil, internal, "internal error"},
 			{"panic", nil, internal, "internal error"},
-			{"refuse", nil, jsonrpc.CodeInvalidRequest, "not now"},
+			{"reject", nil, jsonrpc.CodeInvalidRequest, "not now"},
 		} {
 			_, err := c.GetPrompt(t.Context(), tc.name, tc.arguments)
 			var reported *jsonrpc.Error

@@ -67,7 +67,7 @@ func newLibrary(t *testing.T) func() *server.Server {
 			return "", errors.New("secret")
 		})
 		server.AddResource(s, mcp.Resource{URI: "note://panic", Name: "panic"}, func(context.Context) (string, error) { panic("secret") })
-		server.AddResource(s, mcp.Resource{URI: "note://refused", Name: "refused"}, func(context.Context) (string, error) {
+		server.AddResource(s, mcp.Resource{URI: "note://rejected", Name: "rejected"}, func(context.Context) (string, error) {
 			return "", jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "not now")
 		})
 		server.AddTemplate(s, mcp.ResourceTemplate{
@@ -155,7 +155,7 @@ func TestListResourcesAndFiles(t *testing.T) {
 			"file:///library/README.md", "file:///library/a-b.txt", "file:///library/a/b%20c.txt", "file:///library/a/deep/%C3%A9.json",
 			"file:///library/empty", "file:///library/large.txt", "file:///library/link.md", "file:///library/pixel.png",
 			"note://broken", "note://cached", "note://empty", "note://gone", "note://nothing", "note://panic", "note://parts", "note://pixel",
-			"note://refused", "note://weather", "note://welcome",
+			"note://rejected", "note://weather", "note://welcome",
 		}
 		if !slices.Equal(uris, want) {
 			t.Fatalf("resources:\n%s\nwant:\n%s", strings.Join(uris, "\n"), strings.Join(want, "\n"))
@@ -274,7 +274,7 @@ func TestErrorsOfResourcesHaveCodeAndText(t *testing.T) {
 		for uri, want := range map[string]jsonrpc.Error{
 			"note://broken":                   {Code: jsonrpc.CodeInternalError, Message: "internal error"},
 			"note://panic":                    {Code: jsonrpc.CodeInternalError, Message: "internal error"},
-			"note://refused":                  {Code: jsonrpc.CodeInvalidRequest, Message: "not now"},
+			"note://rejected":                 {Code: jsonrpc.CodeInvalidRequest, Message: "not now"},
 			"file:///library/large.txt":       {Code: jsonrpc.CodeInternalError, Message: "the file has 101 bytes, the limit is 100"},
 			"x:" + strings.Repeat("a", 8<<10): {Code: jsonrpc.CodeInvalidParams, Message: "params.uri has 8194 bytes, the limit is 8192"},
 		} {

@@ -23,7 +23,7 @@ func conversing() *server.Server {
 	}) (string, error) {
 		params := mcp.CreateMessageParams{
 			MaxTokens: 10,
-			Messages:  []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text("Warm enough?")}}},
+			Messages:  []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text("Is it hot?")}}},
 			Tools:     []mcp.Tool{{Name: "weather", InputSchema: []byte(`{"type":"object"}`)}},
 		}
 		sampled, err := server.Sample(ctx, params, server.Key("first"))

@@ -136,7 +136,7 @@ func newServer() *server.Server {
 	server.AddTool(s, tool("fail"), func(context.Context, struct{}) (string, error) {
 		return "", errors.New("device is offline")
 	})
-	server.AddTool(s, tool("refuse"), func(context.Context, struct{}) (string, error) {
+	server.AddTool(s, tool("reject"), func(context.Context, struct{}) (string, error) {
 		return "", jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unit is unknown")
 	})
 	server.AddTool(s, tool("panic"), func(context.Context, struct{}) (string, error) { panic("secret") })
@@ -188,7 +188,7 @@ func TestListTools(t *testing.T) {
 				t.Errorf("%s: output schema %s", tool.Name, tool.OutputSchema)
 			}
 		}
-		want := "count echo everything fail int64 panic refuse weather"
+		want := "count echo everything fail int64 panic reject weather"
 		if got := strings.Join(names, " "); got != want {
 			t.Errorf("tools: %s, want %s", got, want)
 		}
@@ -258,7 +258,7 @@ func TestToolErrorsAreResults(t *testing.T) {
 
 func TestProtocolErrorsAreErrors(t *testing.T) {
 	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
-		for name, want := range map[string]string{"refuse": "unit is unknown", "missing": "unknown tool"} {
+		for name, want := range map[string]string{"reject": "unit is unknown", "missing": "unknown tool"} {
 			_, err := c.CallTool(t.Context(), name, nil)
 			var reported *jsonrpc.Error
 			if !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidParams || !strings.Contains(reported.Message, want) {

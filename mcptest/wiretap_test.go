@@ -241,11 +241,11 @@ func halves(secret string) []string {
 func TestLeaksFindsPartsOfSecrets(t *testing.T) {
 	secrets := map[string]string{"eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhZGEifQ.c2lnbmF0dXJl": accessToken, "hunter2hunter2": clientSecret}
 	for text, want := range map[string]string{
-		`msg="refused" token=eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhZGEifQ.c2lnbmF0dXJl`: accessToken,
-		`token=eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhZGEifQ`:                            accessToken,
-		`token=…ZGEifQ.c2lnbmF0dXJl`:                                               accessToken,
-		`secret hunter2hunter2`:                                                    clientSecret,
-		`alg eyJhbGciOiJFUzI1NiJ9`:                                                 "",
+		`msg="rejected" token=eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhZGEifQ.c2lnbmF0dXJl`: accessToken,
+		`token=eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhZGEifQ`:                             accessToken,
+		`token=…ZGEifQ.c2lnbmF0dXJl`:                                                accessToken,
+		`secret hunter2hunter2`:                                                     clientSecret,
+		`alg eyJhbGciOiJFUzI1NiJ9`:                                                  "",
 	} {
 		if got := strings.Join(leaks(text, secrets), ", "); got != want {
 			t.Errorf("in %s: %q, want %q", text, got, want)

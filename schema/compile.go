@@ -281,7 +281,7 @@ func (c *compiler) schemas(at uint32) ([]*node, error) {
 }
 
 // schemaMap compiles an object of subschemas, in the order of the document.
-func (c *compiler) schemaMap(at uint32, visit func(name uint32, n *node)) error {
+func (c *compiler) schemaMap(at uint32, walk func(name uint32, n *node)) error {
 	t := c.Tokens[at]
 	if t.Kind != kindObject {
 		return c.malformed(at, "must be an object of schemas")
@@ -291,7 +291,7 @@ func (c *compiler) schemaMap(at uint32, visit func(name uint32, n *node)) error 
 		if err != nil {
 			return err
 		}
-		visit(i, n)
+		walk(i, n)
 	}
 	return nil
 }

@@ -55,9 +55,9 @@ func (c *cycles) longest(n *node, depth int) (int, error) {
 		if err != nil {
 			return
 		}
-		var below int
-		if below, err = c.longest(m, depth+1); err == nil {
-			most = max(most, below+1)
+		var child int
+		if child, err = c.longest(m, depth+1); err == nil {
+			most = max(most, child+1)
 		}
 	})
 	c.chain[n] = most

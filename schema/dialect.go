@@ -172,21 +172,21 @@ func (d dialect) keyword(name string) keyword {
 	return k
 }
 
-// subschemas calls visit for each subschema in the value of a keyword.
-func (d *document) subschemas(h content, at uint32, visit func(sub uint32)) {
+// subschemas calls walk for each subschema in the value of a keyword.
+func (d *document) subschemas(h content, at uint32, walk func(sub uint32)) {
 	t := &d.Tokens[at]
 	const schemas = kindObject | kindBoolean
 	switch {
 	case (h == oneSchema || h == schemaOrList) && t.Kind&schemas != 0:
-		visit(at)
+		walk(at)
 	case (h == schemaList || h == schemaOrList) && t.Kind == kindArray:
 		for i := at + 1; i < t.Next; i = d.Tokens[i].Next {
-			visit(i)
+			walk(i)
 		}
 	case (h == schemaMap || h == schemaOrNamesMap) && t.Kind == kindObject:
 		for i := at + 1; i < t.Next; i = d.Tokens[i+1].Next {
 			if d.Tokens[i+1].Kind&schemas != 0 {
-				visit(i + 1)
+				walk(i + 1)
 			}
 		}
 	}

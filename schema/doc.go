@@ -7,7 +7,7 @@
 // names a member; further tags describe it:
 //
 //	type Booking struct {
-//		Room   string        `json:"room" doc:"which room" enum:"red,blue"`
+//		Table  string        `json:"table" doc:"which table" enum:"red,blue"`
 //		Guests int           `json:"guests" minimum:"1" maximum:"12" default:"2"`
 //		Length time.Duration `json:"length,omitzero" title:"Length of stay"`
 //		Notes  *string       `json:"notes" maxLength:"500"`

@@ -9,7 +9,7 @@ import (
 )
 
 type booking struct {
-	Room   string        `json:"room" doc:"which room" enum:"red,blue"`
+	Table  string        `json:"table" doc:"which table" enum:"red,blue"`
 	Guests int           `json:"guests" minimum:"1" maximum:"12" default:"2"`
 	Length time.Duration `json:"length,omitzero"`
 }
@@ -20,12 +20,12 @@ func ExampleFor() {
 		fmt.Println(err)
 		return
 	}
-	err = s.Validate([]byte(`{"room": "green", "guests": 2.5}`))
+	err = s.Validate([]byte(`{"table": "green", "guests": 2.5}`))
 	var invalid *schema.ValidationError
 	if errors.As(err, &invalid) {
 		fmt.Println(invalid.Describe("arguments"))
 	}
-	// Output: arguments/room: expected one of "red", "blue", got string "green"; arguments/guests: expected integer, got number 2.5
+	// Output: arguments/table: expected one of "red", "blue", got string "green"; arguments/guests: expected integer, got number 2.5
 }
 
 func ExampleCompile() {
@@ -50,8 +50,8 @@ func ExampleCompile() {
 
 func ExampleDecode() {
 	var b booking
-	err := schema.Decode([]byte(`{"room": "red", "length": "1h30m"}`), &b)
-	fmt.Println(b.Room, b.Guests, b.Length, err)
+	err := schema.Decode([]byte(`{"table": "red", "length": "1h30m"}`), &b)
+	fmt.Println(b.Table, b.Guests, b.Length, err)
 	// Output: red 2 1h30m0s <nil>
 }
 

@@ -36,9 +36,9 @@ func fieldsOf(root reflect.Type) (fields []field, rest reflect.Type, err error) 
 		typ      reflect.Type
 		index    []int
 		optional bool
-		visit    bool
+		walk     bool
 	}
-	queue := []level{{typ: root, visit: true}}
+	queue := []level{{typ: root, walk: true}}
 	seen := map[reflect.Type]bool{root: true}
 	for len(queue) > 0 {
 		in := queue[0]
@@ -80,7 +80,7 @@ func fieldsOf(root reflect.Type) (fields []field, rest reflect.Type, err error) 
 			}
 			switch {
 			case inner.Kind() == reflect.Struct:
-				if in.visit {
+				if in.walk {
 					queue = append(queue, level{inner, f.index, in.optional || sf.Type.Kind() == reflect.Pointer, !seen[inner]})
 				}
 				seen[inner] = true

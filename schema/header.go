@@ -69,10 +69,10 @@ type headers struct {
 	path  []step          // from the root to the current value
 }
 
-// descend calls visit with a path that is one step longer.
-func (h *headers) descend(s step, visit func() error) error {
+// descend calls walk with a path that is one step longer.
+func (h *headers) descend(s step, walk func() error) error {
 	h.path = append(h.path, s)
-	err := visit()
+	err := walk()
 	h.path = h.path[:len(h.path)-1]
 	return err
 }

@@ -89,7 +89,7 @@ func (x *index) root(at uint32, uri string, inherited dialect) error {
 	}
 	r := &resource{root: at, uri: uri, dialect: own}
 	x.resources[uri] = r
-	if err := x.visit(at, 1, r); err != nil {
+	if err := x.walk(at, 1, r); err != nil {
 		return err
 	}
 	for len(x.refs) > 0 { // resolving a reference may find more of them
@@ -120,8 +120,8 @@ func (x *index) dialectAt(at uint32, inherited dialect) (dialect, error) {
 	return d, err
 }
 
-// visit indexes the subschema at a token.
-func (x *index) visit(at uint32, depth int, within *resource) error {
+// walk indexes the subschema at a token.
+func (x *index) walk(at uint32, depth int, within *resource) error {
 	if x.entries[at].resource != nil {
 		return nil
 	}
@@ -156,7 +156,7 @@ func (x *index) visit(at uint32, depth int, within *resource) error {
 		var err error
 		x.subschemas(k.content, value, func(sub uint32) {
 			if err == nil {
-				err = x.visit(sub, depth+1, r)
+				err = x.walk(sub, depth+1, r)
 			}
 		})
 		if err != nil {

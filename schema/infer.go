@@ -81,7 +81,7 @@ func infer(t reflect.Type) (*Schema, error) {
 // check validates raw against one node of a program.
 func check(n *node, raw []byte, l Limits) error {
 	if n == nil {
-		return errors.New("there is no such subschema")
+		return errors.New("subschema must exist")
 	}
 	r := newRun(l.MaxTime)
 	err := r.validate(n, raw)

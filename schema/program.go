@@ -150,55 +150,55 @@ type numberRules struct {
 	multipleOfSpelling string
 }
 
-// visitAll calls visit for each node that is not nil.
-func visitAll(visit func(*node), nodes ...*node) {
+// walkAll calls walk for each node that is not nil.
+func walkAll(walk func(*node), nodes ...*node) {
 	for _, n := range nodes {
 		if n != nil {
-			visit(n)
+			walk(n)
 		}
 	}
 }
 
-// inPlace calls visit for each node that examines the same value as n.
-func (n *node) inPlace(visit func(*node)) {
-	visitAll(visit, n.ref)
+// inPlace calls walk for each node that examines the same value as n.
+func (n *node) inPlace(walk func(*node)) {
+	walkAll(walk, n.ref)
 	if l := n.logic; l != nil {
-		visitAll(visit, l.allOf...)
-		visitAll(visit, l.anyOf...)
-		visitAll(visit, l.oneOf...)
-		visitAll(visit, l.not, l.cond, l.then, l.otherwise)
+		walkAll(walk, l.allOf...)
+		walkAll(walk, l.anyOf...)
+		walkAll(walk, l.oneOf...)
+		walkAll(walk, l.not, l.cond, l.then, l.otherwise)
 	}
 	if n.object != nil {
 		for _, d := range n.object.dependents {
-			visitAll(visit, d.node)
+			walkAll(walk, d.node)
 		}
 	}
 	if x := n.extra; x != nil {
-		visitAll(visit, x.plain)
+		walkAll(walk, x.plain)
 		for _, d := range x.dynamic {
-			visitAll(visit, d.fallback)
-			visitAll(visit, d.targets...)
+			walkAll(walk, d.fallback)
+			walkAll(walk, d.targets...)
 		}
 	}
 }
 
-// children calls visit for each node that examines a member, a member name or an
+// children calls walk for each node that examines a member, a member name or an
 // element of n's value.
-func (n *node) children(visit func(*node)) {
+func (n *node) children(walk func(*node)) {
 	if o := n.object; o != nil {
 		for _, p := range o.properties {
-			visitAll(visit, p.node)
+			walkAll(walk, p.node)
 		}
 		for _, p := range o.patterns {
-			visitAll(visit, p.node)
+			walkAll(walk, p.node)
 		}
-		visitAll(visit, o.additional, o.names)
+		walkAll(walk, o.additional, o.names)
 	}
 	if a := n.array; a != nil {
-		visitAll(visit, a.prefix...)
-		visitAll(visit, a.rest, a.contains)
+		walkAll(walk, a.prefix...)
+		walkAll(walk, a.rest, a.contains)
 	}
 	if x := n.extra; x != nil {
-		visitAll(visit, x.unevaluatedProperties, x.unevaluatedItems)
+		walkAll(walk, x.unevaluatedProperties, x.unevaluatedItems)
 	}
 }

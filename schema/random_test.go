@@ -201,7 +201,7 @@ func (g *schemaGenerator) keyword(s map[string]any, keyword string, depth int, i
 // document draws a schema with two resources inside, which it refers to. In drafts
 // that have them, the resources have dynamic anchors.
 func (g *schemaGenerator) document() map[string]any {
-	root := map[string]any{}
+
 	id := "$id"
 	if g.draft == draft4 {
 		id = "id"
@@ -222,7 +222,7 @@ func (g *schemaGenerator) document() map[string]any {
 		}
 		return s
 	}
-	root = resource(3)
+	root := resource(3)
 	one, two := resource(2), resource(2)
 	root[id], one[id], two[id] = "http://example.com/root", "one", "two"
 	definitions := root["definitions"].(map[string]any)

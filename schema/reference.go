@@ -25,7 +25,7 @@ func (x *index) resolve(ref reference) error {
 		if x.Tokens[at].Kind&(kindObject|kindBoolean) == 0 {
 			return &RefError{Ref: text, Reason: "leads to " + x.describe(at) + ", which is not a schema"}
 		}
-		if err := x.visit(at, 1, within); err != nil {
+		if err := x.walk(at, 1, within); err != nil {
 			return err
 		}
 	default:

@@ -58,7 +58,7 @@ func (v *Verifier) Check() error {
 func (v *Verifier) prepare() error {
 	switch {
 	case len(v.Issuers) == 0:
-		return errors.New("Issuers is empty: name the authorization server that issues the tokens")
+		return errors.New("field Issuers is empty: name the authorization server that issues the tokens")
 	case v.KeysURL != "" && len(v.Issuers) > 1:
 		return fmt.Errorf("KeysURL needs exactly one issuer, but Issuers has %d", len(v.Issuers))
 	}

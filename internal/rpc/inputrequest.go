@@ -51,7 +51,7 @@ type Replayer interface {
 }
 
 // InputHandler handles an input request on the client. The error is for the server, which
-// receives a *jsonrpc.Error as it is.
+// receives a *jsonrpc.Error unchanged.
 type InputHandler func(ctx context.Context, method string, params json.RawMessage) (response json.RawMessage, err error)
 
 // RequestInput sends all requests at the same time to the call's client, and returns the
