@@ -314,3 +314,37 @@ func TestHandlerThatCallsGoexitIsNotInFlight(t *testing.T) {
 		t.Errorf("progress after the handler: %v", err)
 	}
 }
+
+func TestMiddlewareMustPassOnItsCallAndContext(t *testing.T) {
+	for name, next := range map[string]func(next call.Handler, ctx context.Context, c *call.Call) (any, error){
+		"another call": func(next call.Handler, ctx context.Context, _ *call.Call) (any, error) {
+			return next(ctx, call.New(call.Description{Method: mcp.MethodCallTool}))
+		},
+		"another context": func(next call.Handler, _ context.Context, c *call.Call) (any, error) {
+			return next(context.Background(), c)
+		},
+	} {
+		l := new(log)
+		e := serving(l, func(context.Context, *rpc.Call) (any, error) { return done("") }, func(handler call.Handler) call.Handler {
+			return func(ctx context.Context, c *call.Call) (any, error) { return next(handler, ctx, c) }
+		})
+		if _, err := e.Serve(t.Context(), newCall(1)); err == nil || !strings.Contains(l.String(), "middleware must pass on") {
+			t.Errorf("%s: %v, logged %s", name, err, l)
+		}
+	}
+}
+
+func TestCallOfContextIsThePublicCall(t *testing.T) {
+	e := serving(new(log), func(ctx context.Context, c *rpc.Call) (any, error) {
+		if call.From(ctx) != &c.Call {
+			t.Error("call.From returns another call")
+		}
+		return done("")
+	})
+	if _, err := e.Serve(t.Context(), newCall(1)); err != nil {
+		t.Error(err)
+	}
+	if c := call.From(t.Context()); c != nil {
+		t.Errorf("a context without a call carries %v", c)
+	}
+}
