@@ -13,8 +13,8 @@
 // An [ID] keeps its bytes: 9007199254740993 is echoed as 9007199254740993, and
 // "1" never equals 1.
 //
-// The Append functions append to a buffer of the caller's. They copy raw JSON as
-// it is, so it must be valid. It may contain line breaks; a transport that sends
+// The Append functions append to a buffer of the caller's. They copy raw JSON
+// unchanged, so it must be valid. It may contain line breaks; a transport that sends
 // lines must remove them.
 //
 // The package does no I/O. Of the Model Context Protocol it applies only the

@@ -57,8 +57,8 @@ type schemaGenerator struct {
 var scalarKeywords = []string{"type", "types", "enum", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
 	"minLength", "maxLength", "pattern", "format", "required", "minProperties", "maxProperties", "minItems", "maxItems", "uniqueItems"}
 
-// keywords returns the keywords from which schema draws. Some names stand for a
-// form of a keyword.
+// keywords returns the keywords from which schema draws. Some names mean a form
+// of a keyword.
 func (g *schemaGenerator) keywords(inPlace bool) []string {
 	list := append([]string{"properties", "additionalProperties", "patternProperties", "items", "allOf", "anyOf", "oneOf", "not", "dependencies", "ref"},
 		scalarKeywords...)
