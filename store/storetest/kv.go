@@ -148,14 +148,14 @@ var kvCases = []testCase[store.KV]{
 		wantError(t, "Touch", err, store.ErrNotFound)
 		wantNotFound(t, kv, "k")
 	}},
-	{"InvalidArgumentsReturnErrInvalid", func(t *testing.T, kv store.KV) {
+	{"InvalidArgumentsReturnErrInvalidArgument", func(t *testing.T, kv store.KV) {
 		ctx := context.Background()
 		v := put(t, kv, "k", "value", store.PutOptions{TTL: forever})
 		wantInvalid := func(argument, key string, value []byte, opt store.PutOptions) {
 			t.Helper()
 			version, err := kv.Put(ctx, key, value, opt)
 			if !errors.Is(err, store.ErrInvalidArgument) || version != 0 {
-				t.Errorf("Put with %s: got %d, %v, want ErrInvalid", argument, version, err)
+				t.Errorf("Put with %s: got %d, %v, want ErrInvalidArgument", argument, version, err)
 			}
 		}
 		wantInvalid("no time to live", "k", nil, store.PutOptions{})
@@ -166,7 +166,7 @@ var kvCases = []testCase[store.KV]{
 		wantInvalid("a long value", "k", make([]byte, store.MaxValue+1), store.PutOptions{TTL: forever})
 		for _, ttl := range []time.Duration{0, -1} {
 			if _, err := kv.Touch(ctx, "k", ttl); !errors.Is(err, store.ErrInvalidArgument) {
-				t.Errorf("Touch with a time to live of %v: got %v, want ErrInvalid", ttl, err)
+				t.Errorf("Touch with a time to live of %v: got %v, want ErrInvalidArgument", ttl, err)
 			}
 		}
 		wantItem(t, kv, "k", "value", v)

@@ -229,7 +229,7 @@ var logCases = []testCase[store.Log]{
 		advance(log, life/2+slack)
 		wantNoRead(t, log, stream("g", "a"), 0, store.ErrNotFound)
 	}},
-	{"InvalidArgumentsReturnErrInvalid", func(t *testing.T, log store.Log) {
+	{"InvalidArgumentsReturnErrInvalidArgument", func(t *testing.T, log store.Log) {
 		ctx, key := context.Background(), stream("g", "s")
 		long := strings.Repeat("k", store.MaxKey+1)
 		for name, err := range map[string]error{
@@ -300,18 +300,14 @@ var logCases = []testCase[store.Log]{
 	}},
 }
 
-var sharedCases = []testCase[store.Log]{
-	{"KeysAndStreamsAreIndependent", func(t *testing.T, log store.Log) {
-		kv, ok := log.(store.KV)
-		if !ok {
-			t.Skip("the Log does not implement KV")
-		}
-		v := put(t, kv, "k", "value", store.PutOptions{TTL: forever})
-		add(t, log, stream("k", "k"), 1, 3, generous)
-		wantItem(t, kv, "k", "value", v)
-		if err := kv.Delete(context.Background(), "k"); err != nil {
+var sharedCases = []testCase[keysAndStreams]{
+	{"KeysAndStreamsAreIndependent", func(t *testing.T, both keysAndStreams) {
+		v := put(t, both, "k", "value", store.PutOptions{TTL: forever})
+		add(t, both, stream("k", "k"), 1, 3, generous)
+		wantItem(t, both, "k", "value", v)
+		if err := both.Delete(context.Background(), "k"); err != nil {
 			t.Fatal(err)
 		}
-		wantAfter(t, log, stream("k", "k"), 0, 3)
+		wantAfter(t, both, stream("k", "k"), 0, 3)
 	}},
 }

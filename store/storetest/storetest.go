@@ -37,11 +37,20 @@ func RunKVFull(t *testing.T, open func(t *testing.T) store.KV) {
 	run(t, open, fullCases)
 }
 
-// RunLog tests the contract of [store.Log]. Each subtest calls open for a new, empty
-// Log. open registers its own cleanup with t. If the Log also implements [store.KV],
+// RunLog tests the contract of [store.Log]. RunLog and each subtest call open for a new,
+// empty Log. open registers its own cleanup with t. If the Log also implements [store.KV],
 // RunLog tests that keys and streams with the same names are independent.
 func RunLog(t *testing.T, open func(t *testing.T) store.Log) {
-	run(t, open, logCases, sharedCases)
+	run(t, open, logCases)
+	if _, ok := open(t).(keysAndStreams); ok {
+		run(t, func(t *testing.T) keysAndStreams { return open(t).(keysAndStreams) }, sharedCases)
+	}
+}
+
+// keysAndStreams is a store that implements both interfaces.
+type keysAndStreams interface {
+	store.KV
+	store.Log
 }
 
 type testCase[S any] struct {
