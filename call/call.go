@@ -15,7 +15,9 @@ import (
 // The result is a pointer to one of the result types of package mcp, such as
 // *mcp.ListToolsResult. For the methods of extensions it is any value that encodes to a JSON
 // object; a client receives it as a json.RawMessage. A nil result without an error is an error.
-// Calls may share a result, so it must not be modified: return a changed copy instead.
+// Middleware may change the fields of the result of a list, such as the list. The entries of the
+// list are shared between calls and must not be modified. Other results may be shared as a
+// whole, by the handler of a tool for example: return a changed copy instead.
 //
 // A server sends a *jsonrpc.Error to its client unchanged. It sends an *auth.ScopeError as a
 // request for more scopes, a *CapabilityError as a missing capability, and any other error as

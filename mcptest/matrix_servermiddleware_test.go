@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/parley-mcp/parley/call"
@@ -170,22 +171,34 @@ func TestServerMiddlewareRewritesResults(t *testing.T) {
 	})
 }
 
-// A result that calls share must not be modified in place: the server reports the mistake.
-func TestServerMiddlewareMustNotModifySharedResults(t *testing.T) {
+// Middleware may change the fields of a result that it received, although the server keeps the
+// list and its encoding for many calls: the change is for one call.
+func TestServerMiddlewareChangesOneCallsResult(t *testing.T) {
+	var calls atomic.Int32
 	modify := func(next call.Handler) call.Handler {
 		return func(ctx context.Context, c *call.Call) (any, error) {
 			result, err := next(ctx, c)
-			if list, ok := result.(*mcp.ListToolsResult); ok {
+			if list, ok := result.(*mcp.ListToolsResult); ok && calls.Add(1)%2 == 1 {
 				list.Tools = list.Tools[:1]
 			}
 			return result, err
 		}
 	}
 	everywhere(t, withMiddleware(modify), func(t *testing.T, c *client.Client) {
-		for _, err := range c.Tools(t.Context()) {
-			var reported *jsonrpc.Error
-			if !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInternalError {
-				t.Errorf("%v", err)
+		calls.Store(0)
+		for i, want := range []func(n int) bool{
+			func(n int) bool { return n == 1 },
+			func(n int) bool { return n > 1 },
+		} {
+			n := 0
+			for _, err := range c.Tools(t.Context()) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				n++
+			}
+			if !want(n) {
+				t.Errorf("list %d has %d tools", i+1, n)
 			}
 		}
 	})

@@ -171,7 +171,7 @@ func (c *catalog[E]) page(r mcp.Revision, after string, size int, identity []byt
 	if err != nil {
 		return nil, false, err
 	}
-	page = rpc.NewEncoded(typed, raw)
+	page = &rpc.Encoded{JSON: raw, Result: func() any { return typed }}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	// Only the pages that nextCursor leads to are cached: cursors from before a change lead to

@@ -14,17 +14,13 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Encoded is a result that is already encoded for the revision in which it is sent. Lists
-// that many peers request are cached in this form. It must not be modified.
-type Encoded []byte
-
 // errNoResult reports an outcome with neither a result nor an error.
 var errNoResult = errors.New("the handler returned no result")
 
 // AppendResult appends the encoding of result for a peer of revision r, on one line. Result
-// is Encoded or a pointer to a result type of package mcp. AppendResult does not modify
-// result, which concurrent calls may share. If result is not a JSON object, AppendResult
-// returns an error and appends nothing.
+// is a pointer to a result type of package mcp. AppendResult does not modify result, which
+// concurrent calls may share. If result is not a JSON object, AppendResult returns an error
+// and appends nothing.
 //
 // Bytes that are not UTF-8 in the texts of tools, resources and prompts become U+FFFD,
 // because programs print arbitrary bytes.
@@ -33,9 +29,6 @@ var errNoResult = errors.New("the handler returned no result")
 // is the server's mcp.Implementation as JSON, or nil (2026-07-28, basic, ResultType and
 // _meta).
 func AppendResult(dst []byte, r mcp.Revision, result any, identity []byte) ([]byte, error) {
-	if e, ok := result.(Encoded); ok {
-		return append(dst, e...), nil
-	}
 	result = Downgrade(r, result)
 	head := func() []byte {
 		if r.Modern() {

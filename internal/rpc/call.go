@@ -50,7 +50,7 @@ type Call struct {
 	Handle Handler
 
 	handlerContext handlerContext
-	encoded        *Encoded // what the handler returned, if it was an Encoded
+	handed         *handed // what middleware received, if the handler returned an Encoded
 
 	mu       sync.Mutex
 	key      string // see Key

@@ -33,7 +33,7 @@ type outgoing struct {
 	request *Request
 	send    func(context.Context, *Request) (json.RawMessage, error)
 
-	encoded *Encoded // the last response
+	handed *handed // the last response
 }
 
 type outgoingKey struct{}
@@ -56,11 +56,11 @@ func (c *Chain) Do(ctx context.Context, r mcp.Revision, req *Request, send func(
 	if raw, ok := result.(json.RawMessage); ok {
 		return raw, nil
 	}
-	switch {
-	case result == nil:
+	if result == nil {
 		return nil, fmt.Errorf("%s: middleware must return a result or an error", req.Method)
-	case o.encoded != nil && o.encoded.Result == result:
-		return o.encoded.JSON, o.encoded.check()
+	}
+	if raw, ok := o.handed.encoding(result); ok {
+		return raw, nil
 	}
 	raw, err := json.Marshal(result)
 	if err != nil {
@@ -93,6 +93,6 @@ func transmit(ctx context.Context, c *call.Call) (any, error) {
 	if result == nil {
 		return raw, nil
 	}
-	o.encoded = NewEncoded(result, raw)
-	return result, nil
+	o.handed = hand(result, raw)
+	return o.handed.copy, nil
 }

@@ -105,7 +105,29 @@ func TestAnotherResultOfOutgoingMiddlewareIsEncoded(t *testing.T) {
 		list.Tools = append(list.Tools, mcp.Tool{Name: "added"})
 		return list
 	}))
-	if raw, err := sending.Do(t.Context(), mcp.V20251125, req, answering(`{"tools":[]}`)); err == nil {
-		t.Errorf("modified in place, but no error: %s", raw)
+	const added = `{"tools":[{"name":"added","inputSchema":{"type":"object"}}]}`
+	if raw, err := sending.Do(t.Context(), mcp.V20251125, req, answering(`{"tools":[]}`)); err != nil || string(raw) != added {
+		t.Errorf("%s, %v, want %s", raw, err, added)
+	}
+}
+
+// Every field of a result that middleware changes is in the encoding; without a change the
+// bytes of the peer are used.
+func TestChangesOfOutgoingMiddlewareAreFound(t *testing.T) {
+	const raw = `{"tools":[], "nextCursor":"x", "unknown":1, "ttlMs":5, "_meta":{"a/b":1}}`
+	next := "y"
+	for name, change := range map[string]func(*mcp.ListToolsResult){
+		"cursor":      func(r *mcp.ListToolsResult) { r.NextCursor = &next },
+		"no cursor":   func(r *mcp.ListToolsResult) { r.NextCursor = nil },
+		"meta":        func(r *mcp.ListToolsResult) { r.Meta = mcp.Meta{} },
+		"result type": func(r *mcp.ListToolsResult) { r.ResultType = "com.example/other" },
+		"nil list":    func(r *mcp.ListToolsResult) { r.Tools = nil },
+		"nothing":     func(*mcp.ListToolsResult) {},
+	} {
+		sending := rpc.NewChain(after(func(result any) any { change(result.(*mcp.ListToolsResult)); return result }))
+		got, err := sending.Do(t.Context(), mcp.V20251125, &rpc.Request{Method: mcp.MethodListTools}, answering(raw))
+		if err != nil || (string(got) == raw) != (name == "nothing") {
+			t.Errorf("%s: %s, %v", name, got, err)
+		}
 	}
 }

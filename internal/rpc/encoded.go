@@ -1,53 +1,57 @@
 package rpc
 
-import (
-	"errors"
-	"reflect"
-)
+import "reflect"
 
-// Encoded is a result together with its encoding. A server's handler returns one for a result
-// that many calls share, such as a list. Middleware receives Result. If it returns Result, JSON
-// is used; if it returns another result, that one is encoded.
-//
-// An Encoded must not be modified. It is safe for concurrent use.
+// Encoded is a result together with its encoding. A server's handler returns one for a list,
+// which is encoded once for many calls. It must not be modified, and is safe for concurrent use.
 type Encoded struct {
-	Result any    // a pointer to a struct
-	JSON   []byte // of Result, in the revision of the call
-
-	shape []extent
+	JSON []byte // of the result, in the revision of the call
+	// Result returns the result, a pointer to a struct. It may return the same pointer to
+	// concurrent calls. It is called only if there is middleware.
+	Result func() any
 }
 
-// extent is where the entries of a slice are.
-type extent struct {
-	field int
-	first uintptr
-	count int
+// handed is a result that middleware received, whose encoding is known. Middleware receives a
+// copy of the struct, so it may change its fields; what the fields refer to is shared.
+type handed struct {
+	json           []byte
+	original, copy any
 }
 
-// NewEncoded returns an Encoded.
-func NewEncoded(result any, json []byte) *Encoded {
-	e := &Encoded{Result: result, JSON: json}
-	v := reflect.ValueOf(result).Elem()
-	for i := range v.NumField() {
-		if f := v.Field(i); f.Kind() == reflect.Slice {
-			e.shape = append(e.shape, extent{i, f.Pointer(), f.Len()})
-		}
+// hand returns a copy of result for middleware.
+func hand(result any, json []byte) *handed {
+	original := reflect.ValueOf(result).Elem()
+	copied := reflect.New(original.Type())
+	copied.Elem().Set(original)
+	return &handed{json: json, original: result, copy: copied.Interface()}
+}
+
+// encoding returns the encoding of result if middleware returned what it received.
+func (h *handed) encoding(result any) (json []byte, ok bool) {
+	if h == nil || h.copy != result {
+		return nil, false
 	}
-	return e
+	return h.json, same(reflect.ValueOf(h.original).Elem(), reflect.ValueOf(h.copy).Elem())
 }
 
-// errModified is the error of middleware that breaks the contract of call.Handler. It shows the
-// mistake to the author of the middleware: otherwise the modification would have no effect.
-var errModified = errors.New("middleware modified a result in place: return a changed copy instead")
-
-// check returns an error if a slice of the result was replaced in place. Other modifications
-// are not detected.
-func (e *Encoded) check() error {
-	v := reflect.ValueOf(e.Result).Elem()
-	for _, x := range e.shape {
-		if f := v.Field(x.field); f.Pointer() != x.first || f.Len() != x.count {
-			return errModified
+// same reports whether two values of a type are equal, where slices, maps and pointers are
+// equal if they refer to the same memory.
+func same(a, b reflect.Value) bool {
+	switch a.Kind() {
+	case reflect.Struct:
+		for i := range a.NumField() {
+			if !same(a.Field(i), b.Field(i)) {
+				return false
+			}
 		}
+		return true
+	case reflect.Slice:
+		return a.Len() == b.Len() && a.Pointer() == b.Pointer() && a.IsNil() == b.IsNil()
+	case reflect.Map:
+		return a.Pointer() == b.Pointer()
+	case reflect.Interface:
+		return a.IsNil() == b.IsNil() && (a.IsNil() || a.Elem().Type() == b.Elem().Type() && same(a.Elem(), b.Elem()))
+	default:
+		return a.Comparable() && b.Comparable() && a.Equal(b)
 	}
-	return nil
 }

@@ -27,13 +27,16 @@ type Engine struct {
 	Scopes   func(*call.Call) []string
 	Logger   *slog.Logger // nil means slog.Default()
 	handlers map[string]Handler
-	wrapped  call.Handler
+	wrapped  call.Handler // dispatch inside the middleware; nil without middleware
 }
 
 // NewEngine returns an engine with these handlers, by method, and this middleware, the first
 // outermost.
 func NewEngine(handlers map[string]Handler, logger *slog.Logger, middleware ...call.Middleware) *Engine {
 	e := &Engine{Logger: logger, handlers: handlers}
+	if len(middleware) == 0 {
+		return e
+	}
 	e.wrapped = e.dispatch
 	for i := len(middleware) - 1; i >= 0; i-- {
 		e.wrapped = middleware[i](e.wrapped)
@@ -139,9 +142,9 @@ func (e *Engine) dispatch(ctx context.Context, public *call.Call) (any, error) {
 	if c.InputRequester != nil {
 		result, err = c.InputRequester.Finish(ctx, result, err)
 	}
-	if encoded, ok := result.(*Encoded); ok {
-		c.encoded = encoded
-		return encoded.Result, err
+	if encoded, ok := result.(*Encoded); ok && e.wrapped != nil {
+		c.handed = hand(encoded.Result(), encoded.JSON)
+		return c.handed.copy, err
 	}
 	return result, err
 }
@@ -175,13 +178,14 @@ func appendResult(dst []byte, c *Call, result any, identity []byte) (reply []byt
 	if result == nil {
 		return nil, errors.New("the handler must return a result or an error")
 	}
-	if e := c.encoded; e != nil && e.Result == result {
-		if err := e.check(); err != nil {
-			return nil, err
-		}
-		dst = append(jsonrpc.AppendResultHead(dst, c.ID()), e.JSON...)
-		return append(dst, '}'), nil
+	dst = jsonrpc.AppendResultHead(dst, c.ID())
+	json, ok := c.handed.encoding(result)
+	if e, direct := result.(*Encoded); direct {
+		json, ok = e.JSON, true
 	}
-	reply, err = revision.AppendResult(jsonrpc.AppendResultHead(dst, c.ID()), c.Revision(), result, identity)
+	if ok {
+		return append(append(dst, json...), '}'), nil
+	}
+	reply, err = revision.AppendResult(dst, c.Revision(), result, identity)
 	return append(reply, '}'), err
 }
