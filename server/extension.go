@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 	"sync"
 
 	"github.com/parley-mcp/parley/call"
@@ -111,10 +110,10 @@ func (x *extensions) add(e Extension) error {
 		if handle == nil {
 			return fmt.Errorf("%s: %w", method, errNoHandler)
 		}
-		if strings.HasPrefix(method, revision.NotificationPrefix) {
+		if revision.IsNotification(method) {
 			return fmt.Errorf("%s: the name of a request must not begin with %s", method, revision.NotificationPrefix)
 		}
-		handlers[method] = ofExtension(e.ID, true, func(ctx context.Context, c *rpc.Call) (any, error) {
+		handlers[method] = ofExtension(e.ID, func(ctx context.Context, c *rpc.Call) (any, error) {
 			result, err := handle(ctx, c.Params().Raw())
 			if err != nil {
 				return nil, err
@@ -129,10 +128,10 @@ func (x *extensions) add(e Extension) error {
 		if handle == nil {
 			return fmt.Errorf("%s: %w", method, errNoHandler)
 		}
-		if !strings.HasPrefix(method, revision.NotificationPrefix) {
+		if !revision.IsNotification(method) {
 			return fmt.Errorf("%s: the name of a notification must begin with %s", method, revision.NotificationPrefix)
 		}
-		handlers[method] = ofExtension(e.ID, false, func(ctx context.Context, c *rpc.Call) (any, error) {
+		handlers[method] = ofExtension(e.ID, func(ctx context.Context, c *rpc.Call) (any, error) {
 			handle(ctx, c.Params().Raw())
 			return &mcp.EmptyResult{}, nil
 		})
@@ -163,11 +162,8 @@ func (x *extensions) add(e Extension) error {
 
 // ofExtension restricts a handler to clients that have declared its extension. In a session the
 // method does not exist for other clients; 2026-07-28 has an error for them.
-func ofExtension(id string, request bool, handle rpc.Handler) rpc.Handler {
+func ofExtension(id string, handle rpc.Handler) rpc.Handler {
 	return func(ctx context.Context, c *rpc.Call) (any, error) {
-		if request == c.ID().IsZero() {
-			return methodNotFound(c)
-		}
 		_, declared := c.Extension(id)
 		switch {
 		case declared:

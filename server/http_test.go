@@ -45,11 +45,20 @@ type waiting struct {
 
 func newEndpoint(t *testing.T, configure ...func(*server.Server)) *endpoint {
 	t.Helper()
-	e := &endpoint{t: t, server: httpServer(), arrived: make(chan context.Context, 100)}
-	e.waiting = addWait(e.server)
+	s := httpServer()
+	calls := addWait(s)
 	for _, f := range configure {
-		f(e.server)
+		f(s)
 	}
+	e := endpointOf(t, s)
+	e.waiting = calls
+	return e
+}
+
+// endpointOf serves s over HTTP until the test ends.
+func endpointOf(t *testing.T, s *server.Server) *endpoint {
+	t.Helper()
+	e := &endpoint{t: t, server: s, arrived: make(chan context.Context, 100)}
 	e.http = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header["X-Watched"] != nil {
 			e.arrived <- r.Context()

@@ -121,7 +121,7 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, body []byte) 
 			return
 		}
 	}
-	if batch.Has(mcp.NotificationInitialized) {
+	if batch.Notifies(mcp.NotificationInitialized) {
 		if err := live.MarkReady(r.Context()); err != nil {
 			s.rejectSession(w, r, jsonrpc.ID{}, err)
 			return

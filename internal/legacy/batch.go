@@ -103,9 +103,11 @@ func (b *Batch) Messages() []*jsonrpc.Message {
 	return all
 }
 
-// Has reports whether the batch has a notification or request with this method.
-func (b *Batch) Has(method string) bool {
-	return slices.ContainsFunc(b.messages, func(m batchItem) bool { return m.fault == nil && m.Method == method })
+// Notifies reports whether the batch has a notification with this method.
+func (b *Batch) Notifies(method string) bool {
+	return slices.ContainsFunc(b.messages, func(m batchItem) bool {
+		return m.fault == nil && m.Kind == jsonrpc.Notification && m.Method == method
+	})
 }
 
 // needsResponse reports whether m is a request, or cannot be recognized as any kind of

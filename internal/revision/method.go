@@ -1,6 +1,10 @@
 package revision
 
-import "github.com/parley-mcp/parley/mcp"
+import (
+	"strings"
+
+	"github.com/parley-mcp/parley/mcp"
+)
 
 // Sender is the side, or both sides, that may send a message.
 type Sender uint8
@@ -96,6 +100,10 @@ func Lookup(name string) *Method {
 	}
 	return nil
 }
+
+// IsNotification reports whether method is the name of a notification, of the protocol or of
+// an extension.
+func IsNotification(method string) bool { return strings.HasPrefix(method, NotificationPrefix) }
 
 // NameMember returns the member of a request's params that identifies the target, such as
 // the name of the tool. It returns "" for a method without one. Over HTTP the Mcp-Name

@@ -44,9 +44,9 @@ func NewEngine(handlers map[string]Handler, logger *slog.Logger, middleware ...c
 	return e
 }
 
-// Has reports whether a peer of revision r can call method.
+// Has reports whether a peer of revision r can send method as a request.
 func (e *Engine) Has(method string, r mcp.Revision) bool {
-	if _, ok := e.handlers[method]; !ok {
+	if _, ok := e.handlers[method]; !ok || revision.IsNotification(method) {
 		return false
 	}
 	if revision.LeavesToExtensions(method, r) {
@@ -59,14 +59,23 @@ func (e *Engine) Has(method string, r mcp.Revision) bool {
 // AcceptsNotification reports whether the engine has a handler for a notification from a client
 // of revision r. The eras handle most notifications themselves.
 func (e *Engine) AcceptsNotification(method string, r mcp.Revision) bool {
-	if _, ok := e.handlers[method]; !ok {
+	if _, ok := e.handlers[method]; !ok || !revision.IsNotification(method) {
 		return false
 	}
 	if revision.LeavesToExtensions(method, r) {
 		return true
 	}
 	row := revision.Lookup(method)
-	return row != nil && row.Notification && row.In(r) && row.From(r)&revision.Client != 0
+	return row != nil && row.In(r) && row.From(r)&revision.Client != 0
+}
+
+// accepts reports whether the engine has a handler for the call, which is a notification if it
+// has no id.
+func (e *Engine) accepts(c *Call) bool {
+	if c.ID().IsZero() {
+		return e.AcceptsNotification(c.Method(), c.Revision())
+	}
+	return e.Has(c.Method(), c.Revision())
 }
 
 func (e *Engine) logger() *slog.Logger {
@@ -129,7 +138,7 @@ func (e *Engine) dispatch(ctx context.Context, public *call.Call) (any, error) {
 		return nil, errOtherCall
 	}
 	h := c.Handle
-	if h == nil && e.Has(c.Method(), c.Revision()) {
+	if h == nil && e.accepts(c) {
 		h = e.handlers[c.Method()]
 	}
 	if h == nil {

@@ -16,7 +16,7 @@ func (c *connection) batch(ctx context.Context, data []byte) {
 		c.writeError(ctx, jsonrpc.ID{}, fault)
 		return
 	}
-	if batch.Has(mcp.NotificationInitialized) {
+	if batch.Notifies(mcp.NotificationInitialized) {
 		defer c.startNotifications(ctx)
 	}
 	if !batch.HasRequests() {

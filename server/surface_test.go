@@ -1,0 +1,139 @@
+package server_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+// surface is one way to send raw messages to a server: a revision on a wire.
+type surface struct {
+	revision mcp.Revision
+	// ask sends a request with these members of params, and returns the response.
+	ask func(id int, method, members string) string
+	// notify sends a notification, and returns the response, "" if there is none. It returns
+	// after the server has processed the notification.
+	notify func(method, members string) string
+}
+
+// onEverySurface tests a server on each wire of each revision: a stream, HTTP, and for
+// 2024-11-05 the HTTP+SSE pair.
+func onEverySurface(t *testing.T, newServer func() *server.Server, f func(t *testing.T, s surface)) {
+	for _, r := range mcp.Revisions() {
+		t.Run(string(r)+"/stream", func(t *testing.T) { f(t, streamSurface(t, newServer(), r)) })
+		if revision.HTTPWithSSE.In(r) {
+			t.Run(string(r)+"/pair", func(t *testing.T) { f(t, pairSurface(t, newServer(), r)) })
+		} else {
+			t.Run(string(r)+"/http", func(t *testing.T) { f(t, httpSurface(t, newServer(), r)) })
+		}
+	}
+}
+
+// message returns a request, or a notification if id is 0, of revision r.
+func message(r mcp.Revision, id int, method, members string) string {
+	if r.Modern() {
+		members = strings.Trim(members+","+stateless, ",")
+	}
+	if id == 0 {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":{%s}}`, method, members)
+	}
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`, id, method, members)
+}
+
+// probeID is the id of the request that follows a notification.
+const probeID = 999
+
+func streamSurface(t *testing.T, s *server.Server, r mcp.Revision) surface {
+	l := connectLine(t, s)
+	if !r.Modern() {
+		l.send(fmt.Sprintf(initializeBody, r))
+		l.receive()
+		l.send(initializedBody)
+	}
+	return surface{
+		revision: r,
+		ask: func(id int, method, members string) string {
+			l.send(message(r, id, method, members))
+			return l.receive()
+		},
+		notify: func(method, members string) string {
+			l.send(message(r, 0, method, members))
+			l.send(message(r, probeID, "unknown/method", ""))
+			if response := l.receive(); !strings.Contains(response, fmt.Sprint(probeID)) {
+				l.receive()
+				return response
+			}
+			return ""
+		},
+	}
+}
+
+func pairSurface(t *testing.T, s *server.Server, r mcp.Revision) surface {
+	e := endpointOf(t, s)
+	p := e.pair("/")
+	post := func(body string) {
+		t.Helper()
+		if a := e.do(http.MethodPost, p.endpoint, body); a.status != http.StatusAccepted {
+			t.Errorf("%s: %s", body, a)
+		}
+	}
+	post(fmt.Sprintf(initializeBody, r))
+	p.next()
+	post(initializedBody)
+	return surface{
+		revision: r,
+		ask: func(id int, method, members string) string {
+			post(message(r, id, method, members))
+			_, data, _ := p.next()
+			return data
+		},
+		notify: func(method, members string) string {
+			post(message(r, 0, method, members))
+			post(message(r, probeID, "unknown/method", ""))
+			if _, data, _ := p.next(); !strings.Contains(data, fmt.Sprint(probeID)) {
+				p.next()
+				return data
+			}
+			return ""
+		},
+	}
+}
+
+func httpSurface(t *testing.T, s *server.Server, r mcp.Revision) surface {
+	e := endpointOf(t, s)
+	var session []string
+	if !r.Modern() {
+		session = e.session(string(r))
+	}
+	post := func(id int, method, members string) string {
+		header := append([]string{"Accept", "application/json"}, session...)
+		if r.Modern() {
+			header = append(header, "MCP-Protocol-Version", string(r), "Mcp-Method", method)
+			if name, ok := nameIn(members); ok {
+				header = append(header, "Mcp-Name", name)
+			}
+		}
+		return e.do(http.MethodPost, "/", message(r, id, method, members), header...).body
+	}
+	return surface{
+		revision: r,
+		ask:      post,
+		notify:   func(method, members string) string { return post(0, method, members) },
+	}
+}
+
+// nameIn returns the value of the first member of members if that is name or uri.
+func nameIn(members string) (name string, ok bool) {
+	for _, member := range []string{`"name":"`, `"uri":"`} {
+		if rest, found := strings.CutPrefix(members, member); found {
+			name, _, ok = strings.Cut(rest, `"`)
+			return name, ok
+		}
+	}
+	return "", false
+}
