@@ -21,6 +21,19 @@ func isJSON(contentType []string) bool {
 	return err == nil && kind == "application/json" && (!hasCharset || strings.EqualFold(charset, "utf-8"))
 }
 
+// isUnencoded reports whether the values of a Content-Encoding header are empty or name no
+// coding but identity.
+func isUnencoded(codings []string) bool {
+	for _, v := range codings {
+		for coding := range strings.SplitSeq(v, ",") {
+			if coding = strings.TrimSpace(coding); coding != "" && !strings.EqualFold(coding, "identity") {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // accepts reports whether the Accept header allows a media type, by name or by range.
 // Without the header, all media types are allowed.
 func accepts(h http.Header, mediaType string) bool {

@@ -115,6 +115,11 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 		reject(w, http.StatusNotAcceptable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the Accept header must allow application/json or text/event-stream"})
 		return
 	}
+	if !isUnencoded(r.Header["Content-Encoding"]) {
+		w.Header()["Accept-Encoding"] = []string{"identity"} // RFC 9110, section 15.5.16
+		reject(w, http.StatusUnsupportedMediaType, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body must have no content coding: send it without the Content-Encoding header"})
+		return
+	}
 	// Track the request after reading: a client that sends its body slowly must neither
 	// use up the limit nor delay Shutdown.
 	body, err := s.body(w, r)
