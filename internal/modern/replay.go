@@ -70,9 +70,13 @@ var _ rpc.Replayer = (*replay)(nil)
 // previous round and reads the answers from the params.
 func (s *Server) replay(ctx context.Context, c *rpc.Call, r *replay) *jsonrpc.Error {
 	r.server, r.call, c.InputRequester = s, c, r
+	responses, ok := c.Params().Get("inputResponses")
+	if ok && responses[0] != '{' {
+		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.inputResponses must be an object with the answers by key")
+	}
 	sealed, ok := c.Params().Get("requestState")
 	if !ok {
-		r.early, _ = c.Params().Get("inputResponses")
+		r.early = responses
 		return nil
 	}
 	if err := r.restore(ctx, sealed); errors.Is(err, errStoreFailed) {
@@ -81,7 +85,6 @@ func (s *Server) replay(ctx context.Context, c *rpc.Call, r *replay) *jsonrpc.Er
 		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "invalid requestState: %s: send the request again without it", err)
 	}
 	c.RestoreKey(r.state.Key)
-	responses, _ := c.Params().Get("inputResponses")
 	r.acceptAnswers(responses)
 	if r.pending = len(r.state.Answers); r.pending > 0 {
 		c.Mute(true) // do not repeat the notifications of the earlier rounds
@@ -128,9 +131,6 @@ func (r *replay) decode(text []byte) error {
 
 // acceptAnswers keeps the answers to unanswered input requests and ignores all others.
 func (r *replay) acceptAnswers(responses []byte) {
-	if len(responses) == 0 || responses[0] != '{' {
-		return
-	}
 	for key, raw := range jsonrpc.All(responses) {
 		digest, open := r.state.Open[key]
 		if !open || len(raw) == 0 || raw[0] != '{' {
@@ -238,10 +238,10 @@ func (r *replay) require(ctx context.Context, e *call.URLRequiredError) error {
 	}
 }
 
-// answeredAhead returns the answer to an input request that has a key and has not been made
+// earlyAnswer returns the answer to an input request that has a key and has not been made
 // yet. A client that knows the key may send the answer with its first request.
 func (r *replay) earlyAnswer(key string) (json.RawMessage, bool) {
-	if key == "" || len(r.early) == 0 || r.early[0] != '{' {
+	if key == "" {
 		return nil, false
 	}
 	raw, ok := jsonrpc.Get(r.early, key)
