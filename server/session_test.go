@@ -139,7 +139,6 @@ func TestT8MissingAndUnknownSessions(t *testing.T) {
 		{"POST", pingBody, nil, 400},
 		{"POST", pingBody, []string{"MCP-Protocol-Version", "2025-11-25"}, 400},
 		{"POST", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, nil, 400},
-		{"GET", "", []string{"MCP-Protocol-Version", "2025-11-25", "Accept", "text/event-stream"}, 400},
 		{"GET", "", []string{"Mcp-Session-Id", session[1], "Accept", "application/json"}, 406},
 		{"DELETE", "", nil, 400},
 		{"DELETE", "", []string{"MCP-Protocol-Version", "2025-11-25"}, 400},

@@ -103,6 +103,7 @@ func TestT9T10PairBelongsToItsPrincipal(t *testing.T) {
 func TestPathOfReturnsThePathThatTheClientSent(t *testing.T) {
 	for uri, want := range map[string]string{
 		"/mcp?x=1": "/mcp", "/a%2Fb": "/a%2Fb", "//evil.example/x": "/evil.example/x", "///x": "/x", "http://localhost/mcp": "/inner", "": "/inner", "*": "/inner",
+		`/\evil.example/x`: "/%5Cevil.example/x", `//\/evil.example`: "/%5C/evil.example", "/a\r\nevent: x": "/a%0D%0Aevent:%20x", "/a#b": "/a%23b", "/é": "/%C3%A9", "/a%5cb": "/a%5cb",
 	} {
 		r := httptest.NewRequest("GET", "/inner", nil)
 		r.RequestURI = uri

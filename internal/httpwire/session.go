@@ -244,8 +244,8 @@ func (s *Server) rejectSession(w http.ResponseWriter, r *http.Request, request j
 }
 
 // get opens a stream for the server's own messages: the standalone stream of a session,
-// or the event stream of the HTTP+SSE pair of 2024-11-05, whose clients send neither a
-// session id nor a version header.
+// or the event stream of the HTTP+SSE pair of 2024-11-05 if the request names no session.
+// Some clients of the pair send the version header, with any legacy revision.
 func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 	class := classify(r, nil)
 	if class.Era == revision.Modern { // the modern era has POST only
@@ -261,10 +261,8 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 		reject(w, http.StatusNotAcceptable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the Accept header must allow text/event-stream"})
 	case id != "":
 		s.getStream(w, r, id)
-	case class.Revision == "" || revision.HTTPWithSSE.In(class.Revision):
-		s.openPair(w, r)
 	default:
-		rejectInvalid(w, jsonrpc.ID{}, missingSession)
+		s.openPair(w, r)
 	}
 }
 

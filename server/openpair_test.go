@@ -1,0 +1,68 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// A GET that names no session opens the HTTP+SSE pair, also if its client sends the version
+// header with its requests.
+func TestAGETWithoutASessionOpensThePairWithAnyLegacyVersion(t *testing.T) {
+	e := newEndpoint(t)
+	for _, r := range mcp.Revisions() {
+		if r.Modern() {
+			continue
+		}
+		version := []string{"MCP-Protocol-Version", string(r)}
+		stream := newEvents(t, e.open(t.Context(), "GET", "/", "", append(version, "Accept", "text/event-stream")...))
+		name, endpoint, _ := stream.next()
+		if name != "endpoint" {
+			t.Errorf("%s: the stream begins with %s %s", r, name, endpoint)
+			continue
+		}
+		if a := e.do("POST", endpoint, fmt.Sprintf(initializeBody, r), version...); a.status != http.StatusAccepted {
+			t.Errorf("%s: %s", r, a)
+		}
+		if _, data, _ := stream.next(); !strings.Contains(data, `"protocolVersion":"`+string(r)+`"`) {
+			t.Errorf("%s: %s", r, data)
+		}
+	}
+}
+
+// A browser reads a backslash as a slash and ignores line breaks, so the endpoint must contain
+// neither: it would name another host, or begin another event.
+func TestT5TheEndpointIsAPathOfThisServer(t *testing.T) {
+	for path, want := range map[string]string{
+		`/\evil.example/mcp`: "/%5Cevil.example/mcp", `//\evil.example`: "/%5Cevil.example", `/\/evil.example`: "/%5C/evil.example",
+		"/a\ndata: b": "/a%0Adata:%20b", "/a\r\n\r\nevent: endpoint": "/a%0D%0A%0D%0Aevent:%20endpoint", "/ä": "/%C3%A4", "/a%5Cb": "/a%5Cb",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := httpServer()
+			ctx, hangUp := context.WithCancel(t.Context())
+			req := httptest.NewRequest("GET", "/", nil).WithContext(ctx)
+			req.Host, req.RequestURI = "localhost", path+"?x"
+			rec := httptest.NewRecorder()
+			done := make(chan struct{})
+			go func() {
+				s.ServeHTTP(rec, req)
+				close(done)
+			}()
+			synctest.Wait()
+			hangUp()
+			<-done
+			first, _, _ := strings.Cut(rec.Body.String(), "\n\n")
+			endpoint, ok := strings.CutPrefix(first, "event: endpoint\ndata: "+want+"?sessionId=")
+			if u, err := url.Parse(want + endpoint); !ok || err != nil || u.Host != "" {
+				t.Errorf("%q: %q, want the path %q", path, first, want)
+			}
+		})
+	}
+}
