@@ -63,5 +63,6 @@ func (f *WatchFilter) subscription() mcp.SubscriptionFilter {
 }
 
 // ErrWatchUnsupported is in the error of [Client.Watch] if the server does not report any of
-// the changes in the [WatchFilter].
+// the changes in the [WatchFilter]: it does not declare the capabilities (listChanged, or
+// subscribe for the contents of resources), or does not acknowledge the subscription.
 var ErrWatchUnsupported = errors.New("the server does not report these changes")

@@ -19,17 +19,18 @@ type link struct {
 	server   ServerDetails
 	call     func(ctx context.Context, req *rpc.Request) (json.RawMessage, error)
 	notify   func(ctx context.Context, method string, params []byte) error
-	failed   func() error                                         // why the connection has failed, or nil
-	received func() uint64                                        // the number of messages received
-	fail     func(error)                                          // ends the connection with an error
-	close    func() error                                         // may be called more than once
-	watch    func(ctx context.Context, w *watch, round int) error // until the connection or ctx ends
-	mirrors  bool                                                 // marked parameters are mirrored in headers
-	sse      bool                                                 // HTTP+SSE, the transport of 2024-11-05
-	proven   atomic.Bool                                          // the server has answered in this revision
+	failed   func() error  // why the connection has failed, or nil
+	received func() uint64 // the number of messages received
+	fail     func(error)   // ends the connection with an error
+	close    func() error  // may be called more than once
+	watch    watchFunc     // until the connection or ctx ends
+	mirrors  bool          // marked parameters are mirrored in headers
+	sse      bool          // HTTP+SSE, the transport of 2024-11-05
+	proven   atomic.Bool   // the server has answered in this revision
 
 	// The following fields are guarded by Client.mu.
 
+	remembered bool          // the details are of an earlier connection
 	receivedAt time.Time     // when the server has sent the details
 	ttl        time.Duration // how long they are fresh
 	public     bool          // whether they are the same for all clients
@@ -44,7 +45,9 @@ type link struct {
 func modernLink(era *modern.Client, closeAll func() error) *link {
 	return &link{
 		revision: mcp.V20260728,
-		watch:    func(ctx context.Context, w *watch, round int) error { return w.listen(ctx, round, era.Call) },
+		watch: func(ctx context.Context, w *watch, round int, filter mcp.SubscriptionFilter) error {
+			return w.listen(ctx, round, filter, era.Call)
+		},
 		call:     era.Call,
 		notify:   era.NotifyExtension,
 		failed:   era.Failed,
@@ -58,6 +61,7 @@ func modernLink(era *modern.Client, closeAll func() error) *link {
 func (l *link) discovered(found *mcp.DiscoverResult, info *mcp.Implementation) *link {
 	l.server = ServerDetails{Info: *info, Capabilities: found.Capabilities, Instructions: found.Instructions}
 	l.receivedAt, l.ttl, l.public = time.Now(), limitTTL(found.TTLMs), found.CacheScope == mcp.CacheScopePublic
+	l.remembered = false
 	l.proven.Store(true)
 	return l
 }
@@ -67,8 +71,8 @@ func legacyLink(era *legacy.Client, found *mcp.InitializeResult, closeAll func()
 	l := &link{
 		revision:   found.ProtocolVersion,
 		receivedAt: time.Now(),
-		watch: func(ctx context.Context, w *watch, round int) error {
-			return w.observe(ctx, round, era, found.Capabilities)
+		watch: func(ctx context.Context, w *watch, round int, filter mcp.SubscriptionFilter) error {
+			return w.observe(ctx, round, filter, era)
 		},
 		server:   ServerDetails{Info: found.ServerInfo, Capabilities: found.Capabilities, Instructions: found.Instructions},
 		call:     era.Call,

@@ -42,6 +42,7 @@ func (d *Discovery) link(target Target) *link {
 }
 
 func (d *Discovery) fill(l *link) {
+	l.remembered = true
 	l.sse, l.server, l.receivedAt, l.ttl = d.HTTPWithSSE, d.Server, d.ReceivedAt, limitTTL(&d.TTLMs)
 }
 
@@ -137,15 +138,23 @@ func notServed(err error) bool {
 	return false
 }
 
-// provenLink returns a connection, as connected does, on which the server has answered.
-func (c *Client) provenLink(ctx context.Context) (*link, error) {
-	l, err := c.connected(ctx)
-	if err != nil || l.proven.Load() {
-		return l, err
+// verified returns a connection, as connected does, on which the server has declared its
+// capabilities, and these capabilities. Remembered ones may be stale.
+func (c *Client) verified(ctx context.Context) (*link, mcp.ServerCapabilities, error) {
+	for discovered := false; ; discovered = true {
+		l, err := c.connected(ctx)
+		if err != nil {
+			return nil, mcp.ServerCapabilities{}, err
+		}
+		c.mu.Lock()
+		remembered, offered := l.remembered, l.server.Capabilities
+		c.mu.Unlock()
+		if !remembered || discovered {
+			return l, offered, nil
+		}
+		c.release(l, false)
+		if _, err := c.Discover(ctx, WithRefresh()); err != nil {
+			return nil, mcp.ServerCapabilities{}, err
+		}
 	}
-	c.release(l, false)
-	if err := c.Ping(ctx); err != nil {
-		return nil, err
-	}
-	return c.connected(ctx)
 }

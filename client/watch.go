@@ -72,6 +72,9 @@ const (
 	stableAfter = 10 * time.Second
 )
 
+// watchFunc watches the changes in filter in one round of a watch.
+type watchFunc func(ctx context.Context, w *watch, round int, filter mcp.SubscriptionFilter) error
+
 // watch is the state of one call of Watch.
 type watch struct {
 	filter  mcp.SubscriptionFilter
@@ -178,14 +181,19 @@ func isTransient(err error) bool {
 // watchOnce watches until the connection ends.
 func (c *Client) watchOnce(ctx context.Context, w *watch) error {
 	round := w.begin()
-	l, err := c.provenLink(ctx)
+	l, offered, err := c.verified(ctx)
 	if err != nil {
 		return err
+	}
+	filter := rpc.SupportedFilter(w.filter, offered)
+	if isEmpty(filter) {
+		c.release(l, false)
+		return ErrWatchUnsupported
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	ended := make(chan error, 1)
-	go func() { ended <- l.watch(ctx, w, round) }()
+	go func() { ended <- l.watch(ctx, w, round, filter) }()
 	select {
 	case err = <-ended:
 	case <-l.dropped:

@@ -44,7 +44,7 @@ func changes(t *testing.T, c *client.Client, filter client.WatchFilter) func() (
 var resyncTools = client.Change{Kind: client.ToolsChanged, Resync: true}
 
 func TestWatchSurvivesARestartedProcess(t *testing.T) {
-	modern, legacy := modernServer(), legacyServer()
+	modern, legacy := watchable(), legacyServer()
 	modern.Answers["subscriptions/listen"] = []string{listening(acknowledged)}
 	modern.Answers["tools/call"] = []string{"!exit 3 killed"}
 	legacy.Answers["initialize"] = []string{changing}
@@ -80,7 +80,7 @@ func TestWatchListensAgainAfterTheServerEndsASubscription(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := modernServer()
+				s := watchable()
 				s.Answers["subscriptions/listen"] = []string{listening(acknowledged, end), listening(acknowledged, toolsChanged)}
 				c, rec := dial(t, s)
 				next := changes(t, c, client.WatchFilter{Tools: true})
@@ -107,7 +107,7 @@ func TestWatchIgnoresOtherNotifications(t *testing.T) {
 		update := func(id, uri string) string {
 			return `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `},"uri":"` + uri + `"}}`
 		}
-		s := modernServer()
+		s := watchable()
 		s.Answers["subscriptions/listen"] = []string{listening(acknowledged)}
 		s.Answers["tools/call"] = []string{listening(
 			strings.Replace(toolsChanged, "$id", "77", 1), // of an unknown subscription
@@ -137,9 +137,9 @@ func TestWatchIgnoresOtherNotifications(t *testing.T) {
 
 func TestWatchEndsAfterRepeatedFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := modernServer()
+		s := watchable()
 		s.Answers["subscriptions/listen"] = []string{listening(acknowledged), "!close"}
-		down := modernServer()
+		down := watchable()
 		down.Answers["server/discover"] = []string{"!close"}
 		s.Answers["tools/call"] = []string{"!close"}
 		c, _ := dial(t, s, down)
@@ -160,7 +160,7 @@ func TestWatchEndsAfterRepeatedFailures(t *testing.T) {
 
 func TestWatchFailsWithoutAcknowledgement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := modernServer()
+		s := watchable()
 		s.Answers["subscriptions/listen"] = []string{""}
 		c, _ := dial(t, s)
 		next := changes(t, c, client.WatchFilter{Tools: true})
@@ -172,7 +172,9 @@ func TestWatchFailsWithoutAcknowledgement(t *testing.T) {
 
 func TestRejectedWatchFailsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, rec := dial(t, modernServer())
+		s := watchable()
+		delete(s.Answers, "subscriptions/listen")
+		c, rec := dial(t, s)
 		next := changes(t, c, client.WatchFilter{})
 		var reported *jsonrpc.Error
 		if change, err := next(); !errors.As(err, &reported) {
@@ -183,4 +185,92 @@ func TestRejectedWatchFailsAtOnce(t *testing.T) {
 			t.Errorf("the server received %s", received)
 		}
 	})
+}
+
+// watchable returns a server of 2026-07-28 that declares that it reports changes.
+func watchable() *script {
+	return declaring(`{"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},"tools":{"listChanged":true}}`)["2026-07-28"]
+}
+
+// declaring returns a server of each era that declares capabilities and accepts every
+// subscription.
+func declaring(capabilities string) map[string]*script {
+	modern, legacy := modernServer(), legacyServer()
+	modern.Answers["server/discover"] = []string{`"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":` + capabilities + `,"ttlMs":0,"cacheScope":"private"}`}
+	modern.Answers["subscriptions/listen"] = []string{listening(acknowledged)}
+	legacy.Answers["initialize"] = []string{strings.Replace(initialized, `{"tools":{}}`, capabilities, 1)}
+	legacy.Answers["resources/subscribe"] = []string{`"result":{}`}
+	return map[string]*script{"2026-07-28": modern, "2025-06-18": legacy}
+}
+
+// A server that does not declare a capability does not report its changes, even if it accepts
+// the subscription.
+func TestWatchOfUndeclaredChangesFailsAtOnce(t *testing.T) {
+	for name, test := range map[string]struct {
+		capabilities string
+		filter       client.WatchFilter
+	}{
+		"listChanged is false":    {`{"tools":{"listChanged":false},"prompts":{"listChanged":false},"resources":{"listChanged":false}}`, client.WatchFilter{}},
+		"listChanged is absent":   {`{"tools":{},"prompts":{},"resources":{"subscribe":true}}`, client.WatchFilter{}},
+		"no capability":           {`{}`, client.WatchFilter{Tools: true}},
+		"another list":            {`{"tools":{"listChanged":true}}`, client.WatchFilter{Prompts: true, URIs: []string{"note://a/"}}},
+		"subscribe is false":      {`{"resources":{"listChanged":true,"subscribe":false}}`, client.WatchFilter{URIs: []string{"note://a/"}}},
+		"no resources capability": {`{"tools":{"listChanged":true}}`, client.WatchFilter{URIs: []string{"note://a/"}}},
+	} {
+		for era, s := range declaring(test.capabilities) {
+			t.Run(name+"/"+era, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c, rec := dial(t, s)
+					next := changes(t, c, test.filter)
+					start := time.Now()
+					if change, err := next(); !errors.Is(err, client.ErrWatchUnsupported) || time.Since(start) > 0 {
+						t.Errorf("got %+v, %v after %v", change, err, time.Since(start))
+					}
+					c.Close()
+					if received := rec.methods(); strings.Contains(received, "subscri") {
+						t.Errorf("the server received %s", received)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A watch reports the part of its filter that the server declares.
+func TestWatchLeavesOutUndeclaredChanges(t *testing.T) {
+	for era, s := range declaring(`{"tools":{"listChanged":true},"prompts":{"listChanged":false},"resources":{}}`) {
+		t.Run(era, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, _ := dial(t, s)
+				next := changes(t, c, client.WatchFilter{Tools: true, Prompts: true, URIs: []string{"note://a/"}})
+				if change, err := next(); change != resyncTools || err != nil {
+					t.Fatalf("got %+v, %v", change, err)
+				}
+			})
+		})
+	}
+}
+
+// The result of subscriptions/listen may follow an acknowledgement that ends the watch at once.
+func TestWatchThatIsNotHonouredFailsAtOnce(t *testing.T) {
+	const none = `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":$id},"notifications":{}}}`
+	for name, lines := range map[string][]string{
+		"acknowledgement": {none}, "with result": {none, subscriptionEnd}, "with cancellation": {none, subscriptionOff},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := watchable()
+				s.Answers["subscriptions/listen"] = []string{listening(lines...)}
+				c, rec := dial(t, s)
+				next := changes(t, c, client.WatchFilter{Tools: true})
+				if change, err := next(); !errors.Is(err, client.ErrWatchUnsupported) {
+					t.Errorf("got %+v, %v", change, err)
+				}
+				c.Close()
+				if received := rec.methods(); strings.Count(received, "subscriptions/listen") != 1 {
+					t.Errorf("the server received %s", received)
+				}
+			})
+		})
+	}
 }

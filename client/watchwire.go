@@ -17,8 +17,8 @@ import (
 
 // listen watches by a subscriptions/listen request, whose response ends the watch
 // (2026-07-28, basic/patterns/subscriptions).
-func (w *watch) listen(ctx context.Context, round int, send func(context.Context, *rpc.Request) (json.RawMessage, error)) error {
-	params, err := schema.Marshal(mcp.ListenParams{Notifications: w.filter})
+func (w *watch) listen(ctx context.Context, round int, filter mcp.SubscriptionFilter, send func(context.Context, *rpc.Request) (json.RawMessage, error)) error {
+	params, err := schema.Marshal(mcp.ListenParams{Notifications: filter})
 	if err != nil {
 		return err
 	}
@@ -39,37 +39,42 @@ func (w *watch) listen(ctx context.Context, round int, send func(context.Context
 			return
 		}
 		timer.Stop()
-		filter, err := w.acknowledged(m)
-		if err == nil && isEmpty(filter) {
+		honoured, err := acknowledged(filter, m)
+		if err == nil && isEmpty(honoured) {
 			err = ErrWatchUnsupported
 		}
 		if err != nil {
 			cancel(err)
 			return
 		}
-		w.open(round, filter)
+		w.open(round, honoured)
 	}})
-	if err == nil {
-		err = call.ErrSubscriptionEnded
+	switch {
+	case ctx.Err() != nil: // the server may have ended the subscription too
+		return context.Cause(ctx)
+	case err != nil:
+		return err
 	}
-	return err
+	return call.ErrSubscriptionEnded
 }
 
 // acknowledged returns the part of the filter that the server honours.
-func (w *watch) acknowledged(m *jsonrpc.Message) (filter mcp.SubscriptionFilter, _ error) {
+func acknowledged(filter mcp.SubscriptionFilter, m *jsonrpc.Message) (mcp.SubscriptionFilter, error) {
 	var params mcp.SubscriptionsAcknowledgedParams
 	if err := schema.Decode(m.Raw, &params); err != nil {
 		return filter, fmt.Errorf("%w: %s: %w", ErrInvalidResponse, m.Method, err)
 	}
 	honoured := params.Notifications
-	for _, uri := range w.filter.ResourceSubscriptions {
+	filter.ToolsListChanged = filter.ToolsListChanged && honoured.ToolsListChanged
+	filter.PromptsListChanged = filter.PromptsListChanged && honoured.PromptsListChanged
+	filter.ResourcesListChanged = filter.ResourcesListChanged && honoured.ResourcesListChanged
+	wanted := filter.ResourceSubscriptions
+	filter.ResourceSubscriptions = nil
+	for _, uri := range wanted {
 		if slices.Contains(honoured.ResourceSubscriptions, uri) {
 			filter.ResourceSubscriptions = append(filter.ResourceSubscriptions, uri)
 		}
 	}
-	filter.ToolsListChanged = w.filter.ToolsListChanged && honoured.ToolsListChanged
-	filter.PromptsListChanged = w.filter.PromptsListChanged && honoured.PromptsListChanged
-	filter.ResourcesListChanged = w.filter.ResourcesListChanged && honoured.ResourcesListChanged
 	return filter, nil
 }
 
@@ -79,11 +84,7 @@ const unsubscribeTimeout = 2 * time.Second
 // observe watches the notifications of a session. The server reports changes of lists
 // without being asked. For resources, observe sends resources/subscribe, and
 // resources/unsubscribe at the end.
-func (w *watch) observe(ctx context.Context, round int, era *legacy.Client, offered mcp.ServerCapabilities) error {
-	filter := rpc.SupportedFilter(w.filter, offered)
-	if isEmpty(filter) {
-		return ErrWatchUnsupported
-	}
+func (w *watch) observe(ctx context.Context, round int, filter mcp.SubscriptionFilter, era *legacy.Client) error {
 	w.sub.Set(filter)
 	detach := era.Changes.Attach(w.sub)
 	uris := filter.ResourceSubscriptions
