@@ -11,12 +11,12 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// maxPages limits the pages of one list, because a server could return cursors without end.
-const maxPages = 64
-
 // Tools lists the server's tools. It requests the next page when the loop reaches it, and
 // ends after the first error. It takes fresh pages from the [Cache]; see [WithRefresh]. The
 // time-out for each page is Timeouts.Read.
+//
+// A list of more than 100,000 tools or 64 MiB, or one without end, ends with an
+// [IncompleteListError]. The tools before it are valid.
 //
 // Over HTTP in 2026-07-28, Tools leaves out tools with an invalid x-mcp-header in their
 // schema, and logs a warning.
@@ -62,13 +62,15 @@ func list[Page, E any](ctx context.Context, c *Client, options []CallOption, met
 		var skip map[string]bool         // after a restart: the elements that the caller has
 		yielded := make(map[string]bool) // only for lists with several pages
 		anyCached, restarted := false, false
-		for range maxPages {
-			page, cached, err := listPage[Page](ctx, c, method, cursor, o)
+		limits := newListLimits(method)
+		for {
+			page, size, cached, err := listPage[Page](ctx, c, method, cursor, o)
 			if err != nil {
 				if cursor != nil && isInvalidParams(err) {
 					c.cache.invalidate(method)
 					if anyCached && !restarted { // the cursor came from a cached page and has expired
 						cursor, skip, restarted, o.refresh = nil, yielded, true, true
+						limits = newListLimits(method)
 						continue
 					}
 				}
@@ -91,22 +93,25 @@ func list[Page, E any](ctx context.Context, c *Client, options []CallOption, met
 			if cursor = next; cursor == nil { // an empty string is a valid cursor
 				return
 			}
+			if err := limits.add(len(elements), size, *cursor); err != nil {
+				yield(nil, err)
+				return
+			}
 		}
-		yield(nil, fmt.Errorf("%w: %s: the list has more than %d pages", ErrInvalidResponse, method, maxPages))
 	}
 }
 
-func listPage[Page any](ctx context.Context, c *Client, method string, cursor *string, o callOptions) (page *Page, cached bool, _ error) {
+func listPage[Page any](ctx context.Context, c *Client, method string, cursor *string, o callOptions) (page *Page, size int, cached bool, _ error) {
 	var params []byte
 	if cursor != nil {
 		params = append(jsonrpc.AppendString([]byte(`{"cursor":`), *cursor), '}')
 	}
 	raw, cached, err := c.fetch(ctx, rpc.Request{Method: method, Params: params}, o)
 	if err != nil {
-		return nil, false, err
+		return nil, 0, false, err
 	}
 	page, err = decodeResult[Page](method, raw)
-	return page, cached, err
+	return page, len(raw), cached, err
 }
 
 func isInvalidParams(err error) bool {

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -46,20 +47,66 @@ func TestJ18ListsFollowCursors(t *testing.T) {
 	}
 }
 
-func TestJ18PagesOfAListAreLimited(t *testing.T) {
-	s := modernServer()
-	s.Answers["tools/list"] = []string{`"result":{"tools":[],"nextCursor":"again"}`}
-	c, rec := dial(t, s)
-	var last error
-	for _, err := range c.Tools(t.Context()) {
-		last = err
+// pages returns the successive results of tools/list: n pages whose first tools have the
+// names 0, 1, … and whose cursors are those numbers.
+func pages(n, toolsPerPage, bytesPerTool int) []string {
+	all := make([]string, n)
+	tool := 0
+	for i := range all {
+		var tools []string
+		for range toolsPerPage {
+			tools = append(tools, fmt.Sprintf(`{"name":"%d","description":"%s","inputSchema":{}}`, tool, strings.Repeat("d", bytesPerTool)))
+			tool++
+		}
+		all[i] = fmt.Sprintf(`"result":{"tools":[%s],"nextCursor":"%d"}`, strings.Join(tools, ","), i)
 	}
-	if !errors.Is(last, client.ErrInvalidResponse) {
-		t.Errorf("got %v", last)
-	}
-	c.Close()
-	if n := strings.Count(rec.methods(), "tools/list"); n != 64 {
-		t.Errorf("the client requested %d pages", n)
+	return all
+}
+
+// J18: the entries and bytes of a list are limited, not the number of its pages. The entries
+// before the limit are valid.
+func TestJ18ListsAreLimited(t *testing.T) {
+	last := pages(200, 1, 0)
+	last[199] = strings.Replace(last[199], `,"nextCursor":"199"`, "", 1)
+	for name, test := range map[string]struct {
+		pages             []string
+		entries, requests int
+		reason            string
+	}{
+		"many pages":       {last, 200, 200, ""},
+		"repeated cursor":  {pages(1, 2, 0), 4, 2, "repeats"},
+		"cycle of cursors": {append(pages(3, 1, 0), `"result":{"tools":[],"nextCursor":"1"}`), 3, 4, "repeats"},
+		"empty pages":      {pages(100, 0, 0), 0, 64, "64 empty pages"},
+		"entries":          {pages(102, 1000, 0), 100_000, 100, "100000 entries"},
+		"bytes":            {pages(10, 1, 8<<20), 8, 8, "64 MiB"},
+	} {
+		for era, s := range map[string]*script{"2026-07-28": modernServer(), "2025-06-18": legacyServer()} {
+			t.Run(name+"/"+era, func(t *testing.T) {
+				s.Answers["tools/list"] = test.pages
+				c, rec := dial(t, s)
+				entries := 0
+				var last error
+				for _, err := range c.Tools(t.Context()) {
+					if last = err; err == nil {
+						entries++
+					}
+				}
+				var incomplete *client.IncompleteListError
+				switch {
+				case entries != test.entries:
+					t.Errorf("%d entries, want %d; the error is %v", entries, test.entries, last)
+				case test.reason == "" && last != nil:
+					t.Error(last)
+				case test.reason != "" && (!errors.As(last, &incomplete) || !errors.Is(last, client.ErrInvalidResponse) ||
+					incomplete.Entries != entries || !strings.Contains(incomplete.Reason, test.reason)):
+					t.Errorf("got %#v, want the reason %q", last, test.reason)
+				}
+				c.Close()
+				if n := strings.Count(rec.methods(), "tools/list"); n != test.requests {
+					t.Errorf("the client requested %d pages, want %d", n, test.requests)
+				}
+			})
+		}
 	}
 }
 

@@ -58,14 +58,6 @@ func (h *Host) Tools() []MergedTool {
 	return all
 }
 
-// lists are the lists of a server as it sends them.
-type lists struct {
-	tools     []mcp.Tool
-	prompts   []mcp.Prompt
-	resources []mcp.Resource
-	templates []mcp.ResourceTemplate
-}
-
 // mergedTools returns the tools of a server with their merged names. before is the
 // previous list of the server. If the server lists a name twice, the first definition
 // is used.

@@ -60,6 +60,9 @@ type ServerStatus struct {
 	Revision mcp.Revision
 	// Server is the description that the server gives of itself.
 	Server client.ServerDetails
+	// Incomplete is the reason why some of the following lists are not complete, for
+	// example a *client.IncompleteListError. It is nil if all are complete.
+	Incomplete error
 	// Tools are the tools of the server, with their names in the merged list.
 	Tools []MergedTool
 	// Prompts are the prompts of the server.

@@ -3,16 +3,13 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
-	"iter"
 	"log/slog"
 	"os/exec"
 	"sync"
 	"time"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/jsonrpc"
 )
 
 const (
@@ -30,9 +27,6 @@ const (
 	// stable is how long a server must be ready for its next failure not to increase
 	// the backoff.
 	stable = 10 * time.Second
-
-	// maxListed is the maximum number of entries in each list of one server.
-	maxListed = 10_000
 )
 
 // supervisor keeps the client of one server.
@@ -49,11 +43,12 @@ type supervisor struct {
 	mu            sync.Mutex
 	client        *client.Client // nil until the first dial has succeeded
 	status        ServerStatus
-	since         time.Time          // when status.State became Ready
-	failures      int                // in a row
-	version       uint64             // incremented with each change of status
-	stopWatcher   context.CancelFunc // stops the watcher without waiting for it; may be nil
-	changed       broadcast          // that status has changed
+	incomplete    map[client.ChangeKind]error // of the lists in status
+	since         time.Time                   // when status.State became Ready
+	failures      int                         // in a row
+	version       uint64                      // incremented with each change of status
+	stopWatcher   context.CancelFunc          // stops the watcher without waiting for it; may be nil
+	changed       broadcast                   // that status has changed
 	subscriptions subscriptions
 	watcher       *watcher // used by run only
 }
@@ -157,60 +152,18 @@ func (s *supervisor) connect(ctx context.Context) error {
 		Name: s.name, State: Ready, Revision: c.Revision(), Server: c.Server(),
 		Tools:     mergedTools(s.logger, s.name, before.Tools, listed.tools),
 		Prompts:   mergedPrompts(s.logger, s.name, before.Prompts, listed.prompts),
-		Resources: listed.resources, Templates: listed.templates,
+		Resources: listed.resources, Templates: listed.templates, Incomplete: joined(listed.incomplete),
 	}
 	s.set(func(status *ServerStatus) bool {
-		s.client, s.since = c, time.Now()
+		s.client, s.since, s.incomplete = c, time.Now(), listed.incomplete
 		*status = ready
 		return true
 	})
 	s.logger.Info("server ready", "revision", c.Revision(), "tools", len(listed.tools))
+	if ready.Incomplete != nil {
+		s.logger.Warn("server ready with incomplete lists", "error", ready.Incomplete)
+	}
 	return nil
-}
-
-// allKinds are the kinds of lists that a server can have.
-const allKinds = client.ToolsChanged | client.PromptsChanged | client.ResourcesChanged
-
-// list requests the lists of the given kinds for which the server declares a
-// capability.
-func list(ctx context.Context, c *client.Client, kinds client.ChangeKind) (l lists, err error) {
-	has := c.Server().Capabilities
-	if kinds&client.ToolsChanged != 0 && has.Tools != nil {
-		if l.tools, err = collect(c.Tools(ctx, client.WithRefresh())); err != nil {
-			return l, err
-		}
-	}
-	if kinds&client.ResourcesChanged != 0 && has.Resources != nil {
-		if l.resources, err = collect(c.Resources(ctx, client.WithRefresh())); err != nil {
-			return l, err
-		}
-		if l.templates, err = collect(c.ResourceTemplates(ctx, client.WithRefresh())); err != nil {
-			return l, err
-		}
-	}
-	if kinds&client.PromptsChanged != 0 && has.Prompts != nil {
-		l.prompts, err = collect(c.Prompts(ctx, client.WithRefresh()))
-	}
-	return l, err
-}
-
-// collect returns the elements of a list. It returns none if the server does not
-// implement the method: a server that declares resources may have no templates, or only
-// templates.
-func collect[E any](elements iter.Seq2[*E, error]) (all []E, err error) {
-	for e, err := range elements {
-		var reported *jsonrpc.Error
-		switch {
-		case errors.As(err, &reported) && reported.Code == jsonrpc.CodeMethodNotFound:
-			return nil, nil
-		case err != nil:
-			return nil, err
-		case len(all) == maxListed:
-			return nil, fmt.Errorf("%w: list is too long: the limit is %d entries", client.ErrInvalidResponse, maxListed)
-		}
-		all = append(all, *e)
-	}
-	return all, nil
 }
 
 // await returns the client when the server is ready. It starts a server that is down

@@ -188,6 +188,8 @@ func (w *watcher) relist(ctx context.Context, kind client.ChangeKind) {
 		if s.client != w.client || status.State != Ready {
 			return false
 		}
+		s.incomplete[kind] = listed.incomplete[kind]
+		status.Incomplete = joined(s.incomplete)
 		switch kind {
 		case client.ToolsChanged:
 			status.Tools = tools

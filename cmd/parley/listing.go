@@ -23,27 +23,38 @@ type listing struct {
 	Prompts   []*mcp.Prompt           `json:"prompts"`
 }
 
-// list gets the lists that the server has capabilities for.
+// list gets the lists that the server has capabilities for. It returns incomplete lists
+// with a *client.IncompleteListError, and no lists with any other error.
 func list(ctx context.Context, c *client.Client) (*listing, error) {
 	has := c.Server().Capabilities
 	l := new(listing)
+	var incomplete error
+	gotten := func(err error) bool {
+		if errors.As(err, new(*client.IncompleteListError)) {
+			incomplete, err = errors.Join(incomplete, err), nil
+		}
+		return err == nil
+	}
 	var err error
-	if l.Tools, err = collect(has.Tools != nil, c.Tools(ctx)); err != nil {
+	if l.Tools, err = collect(has.Tools != nil, c.Tools(ctx)); !gotten(err) {
 		return nil, err
 	}
-	if l.Resources, err = collect(has.Resources != nil, c.Resources(ctx)); err != nil {
+	if l.Resources, err = collect(has.Resources != nil, c.Resources(ctx)); !gotten(err) {
 		return nil, err
 	}
-	if l.Templates, err = collect(has.Resources != nil, c.ResourceTemplates(ctx)); err != nil {
+	if l.Templates, err = collect(has.Resources != nil, c.ResourceTemplates(ctx)); !gotten(err) {
 		return nil, err
 	}
-	l.Prompts, err = collect(has.Prompts != nil, c.Prompts(ctx))
-	return l, err
+	if l.Prompts, err = collect(has.Prompts != nil, c.Prompts(ctx)); !gotten(err) {
+		return nil, err
+	}
+	return l, incomplete
 }
 
 // collect returns the elements of a list. It does not iterate unless has is true. A server
 // with the resources capability may lack either resources/list or
-// resources/templates/list, so an unknown method is an empty list.
+// resources/templates/list, so an unknown method is an empty list. With an error, collect
+// returns the elements that came before it.
 func collect[E any](has bool, elements iter.Seq2[*E, error]) ([]*E, error) {
 	all := []*E{}
 	if !has {
@@ -55,7 +66,7 @@ func collect[E any](has bool, elements iter.Seq2[*E, error]) ([]*E, error) {
 		case errors.As(err, &reported) && reported.Code == jsonrpc.CodeMethodNotFound:
 			return all, nil
 		case err != nil:
-			return nil, err
+			return all, err
 		}
 		all = append(all, e)
 	}

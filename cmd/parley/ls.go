@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -45,15 +46,15 @@ func ls(cmd *cobra.Command, flags *dialFlags, target []string, output output) er
 		return err
 	}
 	defer closeQuietly(c)
-	listed, err := list(cmd.Context(), c)
-	if err != nil {
-		return err
+	listed, incomplete := list(cmd.Context(), c)
+	if listed == nil {
+		return incomplete
 	}
 	if output == outputJSON {
-		return printJSON(cmd.OutOrStdout(), listed)
+		return errors.Join(printJSON(cmd.OutOrStdout(), listed), incomplete)
 	}
 	fmt.Fprintln(cmd.ErrOrStderr(), title(c, listed))
-	return listed.print(cmd.OutOrStdout(), terminal.Width(cmd.OutOrStdout()))
+	return errors.Join(listed.print(cmd.OutOrStdout(), terminal.Width(cmd.OutOrStdout())), incomplete)
 }
 
 // title returns one line about the server.

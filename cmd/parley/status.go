@@ -105,8 +105,12 @@ func (p *statusPrinter) watch(changes iter.Seq[host.ServerStatus]) {
 // summary describes a server that is ready.
 func (p *statusPrinter) summary(s host.ServerStatus) string {
 	info := s.Server.Info
-	return fmt.Sprintf("%-9s %s", count(len(s.Tools), "tool"),
+	text := fmt.Sprintf("%-9s %s", count(len(s.Tools), "tool"),
 		p.dim.Render(terminal.Line(fmt.Sprintf("MCP %s · %s %s", s.Revision, info.Name, info.Version))))
+	if s.Incomplete != nil {
+		text += " " + terminal.Line(fmt.Sprintf("(degraded: %s)", s.Incomplete))
+	}
+	return text
 }
 
 func (p *statusPrinter) failed(name, text string) {

@@ -1,0 +1,74 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// lists are the lists of a server as it sends them.
+type lists struct {
+	tools      []mcp.Tool
+	prompts    []mcp.Prompt
+	resources  []mcp.Resource
+	templates  []mcp.ResourceTemplate
+	incomplete map[client.ChangeKind]error // why a list is incomplete
+}
+
+// allKinds are the kinds of lists that a server can have.
+const allKinds = client.ToolsChanged | client.PromptsChanged | client.ResourcesChanged
+
+// list requests the lists of the given kinds for which the server declares a
+// capability.
+func list(ctx context.Context, c *client.Client, kinds client.ChangeKind) (l lists, err error) {
+	has := c.Server().Capabilities
+	l.incomplete = make(map[client.ChangeKind]error)
+	if kinds&client.ToolsChanged != 0 && has.Tools != nil {
+		if l.tools, err = collect(&l, client.ToolsChanged, c.Tools(ctx, client.WithRefresh())); err != nil {
+			return l, err
+		}
+	}
+	if kinds&client.ResourcesChanged != 0 && has.Resources != nil {
+		if l.resources, err = collect(&l, client.ResourcesChanged, c.Resources(ctx, client.WithRefresh())); err != nil {
+			return l, err
+		}
+		if l.templates, err = collect(&l, client.ResourcesChanged, c.ResourceTemplates(ctx, client.WithRefresh())); err != nil {
+			return l, err
+		}
+	}
+	if kinds&client.PromptsChanged != 0 && has.Prompts != nil {
+		l.prompts, err = collect(&l, client.PromptsChanged, c.Prompts(ctx, client.WithRefresh()))
+	}
+	return l, err
+}
+
+// collect returns the elements of a list. It returns none if the server does not
+// implement the method: a server that declares resources may have no templates, or only
+// templates. If a response is invalid or the list has no end, collect returns the
+// elements before that and records the error in l.incomplete: a repetition would find
+// the same.
+func collect[E any](l *lists, kind client.ChangeKind, elements iter.Seq2[*E, error]) (all []E, err error) {
+	for e, err := range elements {
+		var reported *jsonrpc.Error
+		switch {
+		case errors.As(err, &reported) && reported.Code == jsonrpc.CodeMethodNotFound:
+			return nil, nil
+		case errors.Is(err, client.ErrInvalidResponse):
+			l.incomplete[kind] = errors.Join(l.incomplete[kind], err)
+			return all, nil
+		case err != nil:
+			return nil, err
+		}
+		all = append(all, *e)
+	}
+	return all, nil
+}
+
+// joined returns the errors of all kinds of lists.
+func joined(incomplete map[client.ChangeKind]error) error {
+	return errors.Join(incomplete[client.ToolsChanged], incomplete[client.ResourcesChanged], incomplete[client.PromptsChanged])
+}
