@@ -27,7 +27,7 @@ func (c *connection) deliver(ctx context.Context, queue *legacy.NotificationQueu
 		defer ticker.Stop()
 		tick = ticker.C
 	}
-	pinger := c.session.NewPinger(c.KeepAlive)
+	k := keepAlive{pinger: c.session.NewPinger(c.KeepAlive)}
 	for {
 		select {
 		case <-queue.Wake():
@@ -35,7 +35,7 @@ func (c *connection) deliver(ctx context.Context, queue *legacy.NotificationQueu
 				c.write(ctx, notification)
 			}
 		case <-tick:
-			if err := c.keepAlive(ctx, &pinger); err != nil {
+			if err := c.keepAlive(ctx, &k); err != nil {
 				c.Logger.WarnContext(ctx, "client does not answer pings: closing its connection", "error", err)
 				c.fail(err)
 				return
@@ -46,13 +46,22 @@ func (c *connection) deliver(ctx context.Context, queue *legacy.NotificationQueu
 	}
 }
 
-// keepAlive pings the client if necessary. It returns an error if the client is lost.
-func (c *connection) keepAlive(ctx context.Context, pinger *legacy.Pinger) error {
-	if c.paused.Load() { // messages of the client may be waiting unread
-		*pinger = c.session.NewPinger(c.KeepAlive)
+// keepAlive is the state of the pings to the client.
+type keepAlive struct {
+	pinger legacy.Pinger
+	paused bool // reading was paused at the last tick
+}
+
+// keepAlive pings the client if necessary. It returns an error if the client is lost. While
+// reading is paused, and at the first tick afterwards, messages of the client may be waiting
+// unread, so the client does not count as silent.
+func (c *connection) keepAlive(ctx context.Context, k *keepAlive) error {
+	paused := c.paused.Load()
+	if paused || k.paused {
+		*k = keepAlive{c.session.NewPinger(c.KeepAlive), paused}
 		return nil
 	}
-	ping, err := pinger.Next(ctx)
+	ping, err := k.pinger.Next(ctx)
 	if ping != nil {
 		// A client that does not read cannot answer: do not wait longer for it.
 		ctx, cancel := context.WithTimeout(ctx, c.KeepAlive)

@@ -30,7 +30,7 @@ func TestNotificationHandlerMayEndItsGoroutine(t *testing.T) {
 }
 
 // While the handler of a notification runs, the server does not read, so it must not count
-// the client as silent.
+// the client as silent. The handler ends at the time of a tick.
 func TestClientIsNotLostWhileItsNotificationIsHandled(t *testing.T) {
 	for name, notification := range map[string]string{
 		"alone":      `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`,
