@@ -55,7 +55,7 @@ func (d *Dialer) dialStream(ctx context.Context, conn transport.Conn, started <-
 		p.close()
 		return nil, err
 	}
-	p.found.Store(true)
+	p.watchLoss()
 	l.fail = p.eras.Lost
 	send := l.call
 	l.call = func(ctx context.Context, req *rpc.Request) (json.RawMessage, error) {
@@ -94,9 +94,16 @@ func (p *probe) addExit(err error) error {
 	return fmt.Errorf("%w: %w", err, errExited)
 }
 
-// lost calls OnConnectionLost after the end of an established connection.
-func (p *probe) lost(err error) {
-	if p.OnConnectionLost != nil && p.found.Load() && !errors.Is(err, call.ErrClosed) {
-		p.OnConnectionLost(p.addExit(err))
+// watchLoss calls OnConnectionLost once the established connection ends, even if it has ended
+// already.
+func (p *probe) watchLoss() {
+	if p.OnConnectionLost == nil {
+		return
 	}
+	p.watching.Go(func() {
+		<-p.modern.Done()
+		if err := p.modern.Failed(); !errors.Is(err, call.ErrClosed) {
+			p.OnConnectionLost(p.addExit(err))
+		}
+	})
 }

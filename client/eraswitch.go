@@ -18,10 +18,6 @@ type eraSwitch struct {
 	modern *modern.Client
 	legacy *legacy.Client
 	chosen atomic.Pointer[rpc.Receiver]
-
-	lost      func(error) // called once, from a goroutine of its own
-	once      sync.Once
-	notifying sync.WaitGroup
 }
 
 func (s *eraSwitch) choose(era rpc.Receiver) { s.chosen.Store(&era) }
@@ -45,9 +41,8 @@ func (s *eraSwitch) ReceiveInvalid(m *jsonrpc.Message, err error) {
 	}
 }
 
-// Lost implements rpc.Receiver.
+// Lost implements rpc.Receiver. The error of the first call is that of both eras.
 func (s *eraSwitch) Lost(err error) {
 	s.modern.Lost(err)
-	s.legacy.Lost(err)
-	s.once.Do(func() { s.notifying.Go(func() { s.lost(err) }) })
+	s.legacy.Lost(s.modern.Failed())
 }

@@ -24,7 +24,8 @@ type probe struct {
 	legacy *legacy.Client
 	wire   *streamwire.Client
 	eras   *eraSwitch
-	found  atomic.Bool // the era is known, and the connection is in use
+
+	watching sync.WaitGroup // see watchLoss
 }
 
 func (d *Dialer) newProbe(conn transport.Conn, started <-chan struct{}) (*probe, error) {
@@ -37,7 +38,7 @@ func (d *Dialer) newProbe(conn transport.Conn, started <-chan struct{}) (*probe,
 		o.IDs, o.Started, o.StartAllowance = ids, started, d.Timeouts.Start
 	}
 	p := &probe{Dialer: d, conn: conn, modern: m, legacy: l}
-	p.eras = &eraSwitch{modern: m, legacy: l, lost: p.lost}
+	p.eras = &eraSwitch{modern: m, legacy: l}
 	p.eras.ready.Add(1)
 	p.wire = streamwire.NewClient(traced(conn, d.Trace), p.eras, jsonrpc.Limits{})
 	m.Wire, l.Wire = p.wire, p.wire
@@ -48,7 +49,7 @@ func (d *Dialer) newProbe(conn transport.Conn, started <-chan struct{}) (*probe,
 func (p *probe) close() error {
 	err := p.wire.Close()
 	p.legacy.Close()
-	p.eras.notifying.Wait()
+	p.watching.Wait()
 	return err
 }
 

@@ -41,6 +41,8 @@ type script struct {
 	Otherwise string
 	// After delays the responses to a method.
 	After map[string]time.Duration
+	// Last, if set, is the method after which it closes the connection.
+	Last string
 	// Life, if set, is an address that the process stays connected to until it exits.
 	Life string
 	// Stubborn ignores the end of input and SIGTERM.
@@ -113,6 +115,9 @@ func (s *script) serve(conn transport.Conn) (received []string) {
 			answer = all[min(counts[m.Method], len(all)-1)]
 		}
 		counts[m.Method]++
+		if m.Kind == jsonrpc.Notification && m.Method == s.Last {
+			return received
+		}
 		if m.Kind == jsonrpc.Notification || answer == "" {
 			continue
 		}
@@ -124,6 +129,9 @@ func (s *script) serve(conn transport.Conn) (received []string) {
 			continue
 		}
 		s.answer(conn, m.ID, answer)
+		if m.Method == s.Last {
+			return received
+		}
 	}
 }
 
