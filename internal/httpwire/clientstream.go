@@ -58,7 +58,7 @@ func (r *reconnects) broke(ctx context.Context, events *eventReader) bool {
 func (r *reconnects) read(body io.Reader, limit int) *eventReader {
 	r.opened = time.Now()
 	events := newEventReader(body, limit)
-	events.id = r.last
+	events.resumeAfter(r.last)
 	return events
 }
 

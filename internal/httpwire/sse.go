@@ -16,6 +16,15 @@ type event struct {
 	data []byte
 }
 
+// Limits of the fields that the client keeps from one connection of a stream to the next.
+const (
+	// maxEventID is the limit of an event id, in bytes. The id becomes a header of the request
+	// that resumes the stream.
+	maxEventID = 1024
+	// maxRetry is the longest reconnection delay. A longer one is reduced.
+	maxRetry = time.Hour
+)
+
 // errEventTooLarge means that an event exceeds the limit of the reader.
 var errEventTooLarge = errors.New("event too large")
 
@@ -26,7 +35,8 @@ type eventReader struct {
 	r     *bufio.Reader
 	max   int           // limit of one event, in bytes
 	retry time.Duration // the value of the last retry field; negative if there was none
-	id    string        // the value of the last id field
+	id    string        // of the last complete event, also without data: where to resume the stream
+	newID string        // the id of the next complete event
 
 	monitor  *silenceMonitor // nil: a silent stream remains open
 	received bool            // next has returned an event
@@ -38,6 +48,9 @@ type eventReader struct {
 func newEventReader(r io.Reader, limit int) *eventReader {
 	return &eventReader{r: bufio.NewReader(r), max: limit, retry: -1, fresh: true}
 }
+
+// resumeAfter sets the id that applies until the stream has another one.
+func (e *eventReader) resumeAfter(id string) { e.id, e.newID = id, id }
 
 // next returns the next event that has data. At the end of the stream it drops an
 // incomplete event and returns io.EOF. Other errors are errEventTooLarge and those of the
@@ -53,6 +66,7 @@ func (e *eventReader) next() (event, error) {
 			return event{}, err
 		}
 		if len(line) == 0 {
+			e.id = e.newID
 			if hasData && len(data) > 0 {
 				ev.data = data
 				e.received = true
@@ -81,15 +95,22 @@ func (e *eventReader) next() (event, error) {
 		case "event":
 			ev.name = string(value)
 		case "id":
-			if bytes.IndexByte(value, 0) < 0 {
-				e.id = string(value)
+			if isEventID(value) {
+				e.newID = string(value)
 			}
 		case "retry":
-			if ms, err := strconv.ParseUint(string(value), 10, 31); err == nil {
-				e.retry = time.Duration(ms) * time.Millisecond
+			ms, err := strconv.ParseUint(string(value), 10, 64)
+			if err == nil || errors.Is(err, strconv.ErrRange) {
+				e.retry = time.Duration(min(ms, uint64(maxRetry/time.Millisecond))) * time.Millisecond
 			}
 		}
 	}
+}
+
+// isEventID reports whether the reader uses an id field. The HTML standard ignores an id with
+// NUL. The reader also ignores one that is too long, or that no header can contain.
+func isEventID(value []byte) bool {
+	return len(value) <= maxEventID && !bytes.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7F })
 }
 
 // readLine returns the next line without its line ending. The line is valid until the

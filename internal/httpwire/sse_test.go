@@ -43,6 +43,10 @@ func TestEventReaderFollowsTheHTMLStandard(t *testing.T) {
 		{"an empty id", "id: 7\ndata: a\n\nid\ndata: b\n\n", []string{"|a|7", "|b|"}, none},
 		{"an id with NUL is ignored", "id: 7\ndata: a\n\nid: 8\x00\ndata: b\n\n", []string{"|a|7", "|b|7"}, none},
 		{"an event without data only has its id", "id: 7\n\ndata: a\n\n", []string{"|a|7"}, none},
+		{"an id that is too long is ignored", "id: 7\ndata: a\n\nid: " + strings.Repeat("8", 1025) + "\ndata: b\n\n", []string{"|a|7", "|b|7"}, none},
+		{"the longest id", "id: " + strings.Repeat("8", 1024) + "\ndata: b\n\n", []string{"|b|" + strings.Repeat("8", 1024)}, none},
+		{"an id that no header can contain is ignored", "id: 7\ndata: a\n\nid: \x01\ndata: b\n\nid: \x7F\ndata: c\n\n", []string{"|a|7", "|b|7", "|c|7"}, none},
+		{"an id that is not ASCII", "id: é\ndata: a\n\n", []string{"|a|é"}, none},
 		{"priming", "id: 7\nretry: 500\ndata:\n\ndata: a\n\n", []string{"|a|7"}, 500 * time.Millisecond},
 		{"no event without its empty line", "data: a\n\ndata: b\n", []string{"|a|"}, none},
 		{"no event without the end of its line", "data: a\n\ndata: b", []string{"|a|"}, none},
@@ -61,7 +65,8 @@ func TestEventReaderFollowsTheHTMLStandard(t *testing.T) {
 		{"the last retry", "retry: 10\nretry:20\n", nil, 20 * time.Millisecond},
 		{"retry 0", "retry: 0\n", nil, 0},
 		{"retry is not a number", "retry: 1s\nretry: -1\nretry: +1\nretry: 1.5\nretry:\nretry: ٣\nretry: 0x10\n", nil, none},
-		{"retry is too large", "retry: 99999999999999999999\nretry: 4294967296\n", nil, none},
+		{"retry is too large", "retry: 4294967296\n", nil, time.Hour},
+		{"retry is far too large", "retry: 99999999999999999999\n", nil, time.Hour},
 		{"empty", "", nil, none},
 		{"only line endings", "\n\r\n\r\r\n\n", nil, none},
 		{"not UTF-8", "data: \xff\n\n", []string{"|\xff|"}, none}, // the message parser rejects it
@@ -76,6 +81,33 @@ func TestEventReaderFollowsTheHTMLStandard(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" || retry != tc.retry {
 				t.Errorf("%s, %s: retry %v (-want +got):\n%s", tc.name, how, retry, diff)
 			}
+		}
+	}
+}
+
+// An event counts as received at its empty line: a stream that breaks before is resumed after
+// the event before.
+func TestEventReaderTakesTheIDOfCompleteEventsOnly(t *testing.T) {
+	for name, tc := range map[string]struct{ stream, want string }{
+		"id first":              {"id: 1\ndata: a\n\nid: 2\ndata: b\n", "1"},
+		"id last":               {"data: a\nid: 1\n\ndata: b\nid: 2\n", "1"},
+		"id alone":              {"id: 1\n\nid: 2\n", "1"},
+		"in the line":           {"id: 1\ndata: a\n\nid: 2", "1"},
+		"the first event":       {"id: 1\ndata: a\n", "0"},
+		"no id":                 {"data: a\n\n", "0"},
+		"an event without data": {"id: 1\n\n", "1"},
+		"reset":                 {"id: 1\ndata: a\n\nid\n\n", ""},
+		"reset, incomplete":     {"id: 1\ndata: a\n\nid\n", "1"},
+	} {
+		e := newEventReader(strings.NewReader(tc.stream), 1<<20)
+		e.resumeAfter("0")
+		for {
+			if _, err := e.next(); err != nil {
+				break
+			}
+		}
+		if e.id != tc.want {
+			t.Errorf("%s: the stream resumes after %q, want %q", name, e.id, tc.want)
 		}
 	}
 }
