@@ -24,6 +24,7 @@ const (
 	maxStreamAllocs = 6
 	maxClientAllocs = 30 // our client and our server together, in memory
 	maxMoreAllocs   = 4  // our client and our server over HTTP, more than the baseline
+	maxListAllocs   = 24 // tools/list of 200 tools, one of them with VisibleTo
 )
 
 // sink is a http.ResponseWriter that allocates nothing.
@@ -90,6 +91,15 @@ func TestAllocationsOverHTTP(t *testing.T) {
 		if allocs > maxHTTPAllocs || size > maxHTTPBytes {
 			t.Errorf("%s: %v allocations and %v bytes, the limits are %d and %d", m.name, allocs, size, maxHTTPAllocs, maxHTTPBytes)
 		}
+	}
+}
+
+// A list that depends on the caller is made of encodings that are kept.
+func TestAllocationsOfARestrictedList(t *testing.T) {
+	allocs, size := handlerCost(t, newRestricted(), listMessage())
+	t.Logf("%v allocations, %v bytes", allocs, size)
+	if allocs > maxListAllocs {
+		t.Errorf("%v allocations, the limit is %d", allocs, maxListAllocs)
 	}
 }
 

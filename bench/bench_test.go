@@ -16,6 +16,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/transport"
 )
@@ -122,10 +123,16 @@ func baselineClient(b testing.TB) func(n int) {
 	}
 }
 
-// BenchmarkListTools measures tools/list of 1,000 tools over HTTP.
+// BenchmarkListTools measures tools/list over HTTP: of 1,000 tools that all callers see, and of 200 tools of which one
+// is restricted with server.VisibleTo.
 func BenchmarkListTools(b *testing.B) {
+	b.Run("shared", func(b *testing.B) { benchmarkList(b, newManyTools(999)) })
+	b.Run("restricted", func(b *testing.B) { benchmarkList(b, newRestricted()) })
+}
+
+func newManyTools(n int) *server.Server {
 	s := newServer()
-	for i := range 999 {
+	for i := range n {
 		server.AddTool(s, mcp.Tool{Name: fmt.Sprintf("tool-%03d", i), Description: "One of many tools that a model can call."},
 			func(context.Context, struct {
 				Query string `json:"query" doc:"search terms"`
@@ -134,6 +141,19 @@ func BenchmarkListTools(b *testing.B) {
 				return "", nil
 			})
 	}
+	return s
+}
+
+// newRestricted returns a server with 200 tools, one of which has server.VisibleTo.
+func newRestricted() *server.Server {
+	s := newManyTools(198)
+	server.AddTool(s, mcp.Tool{Name: "restricted"}, func(context.Context, struct{}) (string, error) { return "", nil },
+		server.VisibleTo(func(principal.Principal, string) bool { return true }))
+	return s
+}
+
+// listMessage is a request for tools/list.
+func listMessage() message {
 	m := modernCall
 	m.body = []byte(strings.Replace(strings.Replace(string(m.body), `"name":"echo","arguments":{"text":"`+text+`"},`, "", 1), "tools/call", "tools/list", 1))
 	m.header = map[string]string{"Mcp-Method": "tools/list"}
@@ -142,6 +162,11 @@ func BenchmarkListTools(b *testing.B) {
 			m.header[name] = value
 		}
 	}
+	return m
+}
+
+func benchmarkList(b *testing.B, s *server.Server) {
+	m := listMessage()
 	ours := newHTTPDriver(b, s, m, 1)
 	baseline := newHTTPDriver(b, baselineHandler(listOf(b, s)), m, 1)
 	compare(b, baseline.run(b), ours.run(b))

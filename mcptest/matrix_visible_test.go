@@ -2,7 +2,10 @@ package mcptest_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -130,4 +133,56 @@ func TestVisibleToHidesEntriesFromOtherCallers(t *testing.T) {
 			same("resources/read of a template", func(name string) error { _, err := c.ReadResource(t.Context(), name+"://x"); return err })
 		}, func(d *client.Dialer) { d.Name = "bob" })
 	})
+}
+
+// A list with entries that some callers cannot see has the same entries as one that all callers
+// see, also when it is requested again and after a change.
+func TestRestrictedListsEqualSharedLists(t *testing.T) {
+	always := server.VisibleTo(func(principal.Principal, string) bool { return true })
+	fill := func(s *server.Server, tool []server.ToolOption, prompt []server.PromptOption, resource []server.ResourceOption) {
+		server.AddTool(s, mcp.Tool{
+			Name: "zoom", Title: "Zoom <in>", Description: `a "quoted" text`,
+			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}, Icons: []mcp.Icon{{Src: "https://example.com/i.png"}},
+		}, emptyHandler, tool...)
+		server.AddPrompt(s, mcp.Prompt{Name: "z", Title: "Z"}, emptyHandler, prompt...)
+		server.AddStatic(s, mcp.Resource{URI: "note://z", Name: "z", Title: "Z"}, "o", resource...)
+	}
+	for _, r := range mcp.Revisions() {
+		shared, restricted := newServer(), newServer()
+		fill(shared, nil, nil, nil)
+		fill(restricted, []server.ToolOption{always}, []server.PromptOption{always}, []server.ResourceOption{always})
+		withShared, withRestricted := mcptest.Dial(t, shared, mcptest.WithRevision(r)), mcptest.Dial(t, restricted, mcptest.WithRevision(r))
+		for round := range 2 {
+			for range 2 {
+				if got, want := entriesOf(t, withRestricted), entriesOf(t, withShared); !reflect.DeepEqual(got, want) {
+					t.Errorf("%s:\n got %s\nwant %s", r, got, want)
+				}
+			}
+			for _, s := range []*server.Server{shared, restricted} {
+				server.AddTool(s, mcp.Tool{Name: fmt.Sprint("later-", round)}, emptyHandler)
+			}
+		}
+	}
+}
+
+// entriesOf returns the tools, prompts and resources that a client can list, encoded.
+func entriesOf(t *testing.T, c *client.Client) (all []string) {
+	t.Helper()
+	note := func(entry any, err error) {
+		raw, encodeErr := json.Marshal(entry)
+		if err != nil || encodeErr != nil {
+			t.Fatal(err, encodeErr)
+		}
+		all = append(all, string(raw))
+	}
+	for v, err := range c.Tools(t.Context()) {
+		note(v, err)
+	}
+	for v, err := range c.Prompts(t.Context()) {
+		note(v, err)
+	}
+	for v, err := range c.Resources(t.Context()) {
+		note(v, err)
+	}
+	return all
 }

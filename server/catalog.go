@@ -36,7 +36,8 @@ type catalog[E entry] struct {
 	ordered    []E         // in the order of names, immutable
 	results    map[int]any // of pages, by the index of their first name; revisions share them
 	pages      map[pageKey]*rpc.Encoded
-	changes    uint64 // number of changes of entries
+	encodings  map[mcp.Revision][][]byte // of entries, as ordered; nil entries must be computed. See personalPage
+	changes    uint64                    // number of changes of entries
 }
 
 type pageKey struct {
@@ -84,7 +85,7 @@ func (c *catalog[E]) remove(name string) (e E, ok bool) {
 
 // changed is called with mu held.
 func (c *catalog[E]) changed() {
-	c.names, c.ordered, c.results, c.pages = nil, nil, nil, nil
+	c.names, c.ordered, c.results, c.pages, c.encodings = nil, nil, nil, nil, nil
 	c.changes++
 }
 
@@ -137,9 +138,13 @@ func serveList[E entry](s *Server, c *rpc.Call, from *catalog[E], result func(en
 	case shared:
 		return encoded, nil
 	}
-	who := c.Principal()
-	entries, last := from.visible(who, after, s.pageSize())
-	return result(entries, pageUpTo(last, &who), s.ListCache.hints(true)), nil
+	encoded, err = from.personalPage(c, after, s.pageSize(), core.http.Modern.Identity, func(entries []E, page mcp.PageInfo) any {
+		return result(entries, page, s.ListCache.hints(true))
+	}, pageUpTo)
+	if err != nil {
+		return nil, err
+	}
+	return encoded, nil
 }
 
 // page returns the encoded page of the entries whose names come after a name. It returns false if
@@ -225,18 +230,35 @@ func (v view[E]) slice(after string, size int) (entries []E, last string, from i
 	return v.ordered[from:to], last, from
 }
 
-// visible returns the page of entries that a caller can see. It calls the functions of
-// VisibleTo without holding a lock.
-func (c *catalog[E]) visible(who principal.Principal, after string, size int) (entries []E, last string) {
+// visible returns the entries of a page that a caller can see.
+func (c *catalog[E]) visible(who principal.Principal, after string, size int) []E {
 	v := c.view()
-	for i := firstAfter(v.names, after); i < len(v.names); i++ {
+	indexes, _ := v.visible(who, after, size)
+	return v.entriesAt(indexes)
+}
+
+// visible returns the indexes of the entries of a page that a caller can see, and the name after
+// which the next page begins, or "" for the last page. It calls the functions of VisibleTo
+// without holding a lock.
+func (v view[E]) visible(who principal.Principal, after string, size int) (indexes []int, last string) {
+	first := firstAfter(v.names, after)
+	indexes = make([]int, 0, min(size, len(v.names)-first))
+	for i := first; i < len(v.names); i++ {
 		if !v.ordered[i].visibleTo(who) {
 			continue
 		}
-		if len(entries) == size {
-			return entries, last
+		if len(indexes) == size {
+			return indexes, last
 		}
-		entries, last = append(entries, v.ordered[i]), v.names[i]
+		indexes, last = append(indexes, i), v.names[i]
 	}
-	return entries, ""
+	return indexes, ""
+}
+
+func (v view[E]) entriesAt(indexes []int) []E {
+	entries := make([]E, len(indexes))
+	for i, index := range indexes {
+		entries[i] = v.ordered[index]
+	}
+	return entries
 }

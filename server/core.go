@@ -100,6 +100,7 @@ func (s *Server) build() error {
 	c := &s.core
 	c.cursors = cursors{seals}
 	c.engine = rpc.NewEngine(s.handlers(), logger, s.middleware()...)
+	c.engine.Opaque = len(s.Middleware) == 0 // the rate limit passes results on
 	c.engine.Store, c.engine.Scopes = kv, s.scopesOf
 	s.changes.OnSubscribersChanged(s.followers.changed)
 	peers := &rpc.PeerCache{}

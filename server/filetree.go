@@ -205,8 +205,7 @@ func (s *Server) listWithFiles(ctx context.Context, c *rpc.Call, trees []*templa
 	}
 	size := s.pageSize()
 	var all []mcp.Resource
-	entries, _ := s.resources.visible(c.Principal(), after, size+1)
-	for _, e := range entries {
+	for _, e := range s.resources.visible(c.Principal(), after, size+1) {
 		all = append(all, e.resource)
 	}
 	reached := ""

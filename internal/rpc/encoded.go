@@ -7,7 +7,7 @@ import "reflect"
 type Encoded struct {
 	JSON []byte // of the result, in the revision of the call
 	// Result returns the result, a pointer to a struct. It may return the same pointer to
-	// concurrent calls. It is called only if there is middleware.
+	// concurrent calls. It is called only if middleware looks at results.
 	Result func() any
 }
 

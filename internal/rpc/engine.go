@@ -24,19 +24,19 @@ type Engine struct {
 	Store store.KV // for Call.Store
 	// Scopes returns the scopes that a call needs; nil if no call needs any. The call may have
 	// no more than its method, id, params and principal.
-	Scopes   func(*call.Call) []string
-	Logger   *slog.Logger // nil means slog.Default()
+	Scopes func(*call.Call) []string
+	Logger *slog.Logger // nil means slog.Default()
+	// Opaque means that the middleware does not look at results: it receives an *Encoded
+	// itself. NewEngine sets it if there is no middleware.
+	Opaque   bool
 	handlers map[string]Handler
-	wrapped  call.Handler // dispatch inside the middleware; nil without middleware
+	wrapped  call.Handler
 }
 
 // NewEngine returns an engine with these handlers, by method, and this middleware, the first
 // outermost.
 func NewEngine(handlers map[string]Handler, logger *slog.Logger, middleware ...call.Middleware) *Engine {
-	e := &Engine{Logger: logger, handlers: handlers}
-	if len(middleware) == 0 {
-		return e
-	}
+	e := &Engine{Logger: logger, Opaque: len(middleware) == 0, handlers: handlers}
 	e.wrapped = e.dispatch
 	for i := len(middleware) - 1; i >= 0; i-- {
 		e.wrapped = middleware[i](e.wrapped)
@@ -151,7 +151,7 @@ func (e *Engine) dispatch(ctx context.Context, public *call.Call) (any, error) {
 	if c.InputRequester != nil {
 		result, err = c.InputRequester.Finish(ctx, result, err)
 	}
-	if encoded, ok := result.(*Encoded); ok && e.wrapped != nil {
+	if encoded, ok := result.(*Encoded); ok && !e.Opaque {
 		c.handed = hand(encoded.Result(), encoded.JSON)
 		return c.handed.copy, err
 	}
