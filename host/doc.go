@@ -16,7 +16,8 @@
 //	result, err := h.Call(ctx, "files__read_text_file", map[string]any{"path": "notes.txt"})
 //
 // A server that fails does not affect the others. [Host.WaitReady], [Host.Status],
-// [Host.Watch] and the log report it. The Host starts or dials it again when a call
-// needs it. After each failure in a row the Host waits longer before the next attempt,
-// from one second up to one minute. Calls made in that time fail with a [DownError].
+// [Host.Watch] and the log report it. If the server has never been ready, the Host starts
+// or dials it again until it is ready. Otherwise the Host does so when a call needs the
+// server. After each failure in a row it waits longer before the next attempt, from one
+// second up to one minute. Calls made in that time fail with a [DownError].
 package host

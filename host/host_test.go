@@ -163,8 +163,8 @@ func TestServerThatDoesNotStartDoesNotAffectOthers(t *testing.T) {
 		inMemory(t, "fine"),
 	}})
 	missing := await(t, h, "missing", isDown)
-	if !missing.GivenUp || !errors.Is(missing.Err, exec.ErrNotFound) {
-		t.Errorf("given up: %v, error: %v", missing.GivenUp, missing.Err)
+	if !errors.Is(missing.Err, exec.ErrNotFound) {
+		t.Errorf("error: %v", missing.Err)
 	}
 	fine := await(t, h, "fine", isReady)
 	if len(fine.Tools) != 2 || fine.Revision == "" || fine.Server.Info.Name != "fine" {
@@ -216,105 +216,6 @@ func TestDeadChildIsReportedAndRestartedByCall(t *testing.T) {
 	if after.Pid == before.Pid {
 		t.Errorf("process %d still answers", after.Pid)
 	}
-}
-
-// unreachable is a network in which every request fails. It records their times.
-type unreachable struct {
-	mu       sync.Mutex
-	attempts []time.Time
-}
-
-func (u *unreachable) RoundTrip(req *http.Request) (*http.Response, error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.attempts = append(u.attempts, time.Now())
-	return nil, errors.New("network is unreachable")
-}
-
-// since returns the times of the attempts after begin.
-func (u *unreachable) since(begin time.Time) []time.Duration {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	var at []time.Duration
-	for _, attempt := range u.attempts {
-		at = append(at, attempt.Sub(begin))
-	}
-	return at
-}
-
-func TestAttemptsBackOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		network := &unreachable{}
-		h := &host.Host{
-			Servers: []host.ServerConfig{{Name: "away", Target: client.URL("http://away.example/mcp")}},
-			Dialer:  client.Dialer{HTTPClient: &http.Client{Transport: network}},
-			Logger:  slog.New(slog.DiscardHandler),
-		}
-		if err := h.Start(); err != nil {
-			t.Fatal(err)
-		}
-		defer h.Close()
-		begin := time.Now()
-		time.Sleep(time.Hour)
-		at := network.since(begin)
-		want := []time.Duration{0, time.Second, 3 * time.Second, 7 * time.Second, 15 * time.Second}
-		if !slices.Equal(at, want) {
-			t.Fatalf("attempts at %v, want %v", at, want)
-		}
-		if s := h.Status()[0]; !s.GivenUp || s.State != host.Down {
-			t.Fatalf("status: %+v", s)
-		}
-
-		// One call leads to another attempt, and the next ones fail until the backoff ends.
-		for range 10 {
-			if _, err := h.CallTool(t.Context(), "away", "who", nil); !errors.As(err, new(*host.DownError)) {
-				t.Fatalf("CallTool: %v, want a *DownError", err)
-			}
-		}
-		if n := len(network.since(begin)); n != len(want)+1 {
-			t.Errorf("10 calls led to %d attempts, want 1", n-len(want))
-		}
-		time.Sleep(time.Minute)
-		_, _ = h.CallTool(t.Context(), "away", "who", nil)
-		if n := len(network.since(begin)); n != len(want)+2 {
-			t.Errorf("a call a minute later led to %d attempts, want 1", n-len(want)-1)
-		}
-	})
-}
-
-// locked is an Authorizer without credentials. It records the times of its calls.
-type locked struct{ unreachable }
-
-func (l *locked) Authorize(*http.Request, string) error {
-	_, _ = l.RoundTrip(nil)
-	return errors.New("login required")
-}
-
-func (l *locked) Reauthorize(*http.Request, string, *http.Response) (bool, error) { return false, nil }
-
-func TestServerThatRequiresLoginIsNotGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		authorizer := &locked{}
-		h := &host.Host{
-			Servers: []host.ServerConfig{{Name: "guarded", Target: client.URL("http://guarded.example/mcp")}},
-			Dialer:  client.Dialer{Auth: authorizer, HTTPClient: &http.Client{Transport: &unreachable{}}},
-			Logger:  slog.New(slog.DiscardHandler),
-		}
-		if err := h.Start(); err != nil {
-			t.Fatal(err)
-		}
-		defer h.Close()
-		begin := time.Now()
-		time.Sleep(time.Hour)
-		at := authorizer.since(begin)
-		want := []time.Duration{0, time.Second, 3 * time.Second, 7 * time.Second, 15 * time.Second, 30 * time.Second, 45 * time.Second}
-		if len(at) < 240 || len(at) > 245 || !slices.Equal(at[:len(want)], want) {
-			t.Errorf("%d attempts in an hour, the first at %v", len(at), at[:min(len(at), len(want))])
-		}
-		if s := h.Status()[0]; s.GivenUp || !errors.Is(s.Err, client.ErrUnauthorized) {
-			t.Errorf("status: %+v", s)
-		}
-	})
 }
 
 // silent is a network in which no request is answered.

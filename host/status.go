@@ -47,11 +47,10 @@ type ServerStatus struct {
 	// Err is the reason why the server is down, or why it was down before it is started
 	// again. It is nil if the server is ready or is started for the first time.
 	Err error
-	// Retry is the earliest time of the next attempt to start a server that is down.
+	// Retry is the earliest time of the next attempt to start a server that is down. A
+	// server that has never been ready is started again at that time, and any other
+	// server when a call needs it.
 	Retry time.Time
-	// GivenUp reports that the server has never been ready and that the Host does not
-	// try again until a call needs the server.
-	GivenUp bool
 
 	// The following fields have their values of the last time the server was ready.
 	// They are zero before. They are shared and must not be modified.
@@ -94,8 +93,8 @@ func (e *DownError) Unwrap() error { return e.Err }
 
 // WaitReady waits until no server is starting. It returns nil if all servers are ready.
 // Otherwise it returns a *DownError for each server that is down, joined; the servers
-// that are ready can be used. The Host may still try again to start a server that is
-// down, see [ServerStatus.GivenUp]; WaitReady does not wait for that.
+// that are ready can be used. The Host starts a server again that has never been ready,
+// see [ServerStatus.Retry]; WaitReady does not wait for that.
 //
 // When ctx ends first, the error wraps context.Cause(ctx) and names the servers that
 // are still starting. WaitReady returns ErrClosed if the Host is closed or not started.

@@ -3,9 +3,8 @@ package host
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"log/slog"
-	"os/exec"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -13,11 +12,6 @@ import (
 )
 
 const (
-	// maxStarts is the maximum number of attempts to start a server that has never been
-	// ready and that no call needs: its tools are not known yet, so no call may come. A
-	// server that requires a login has no such limit.
-	maxStarts = 5
-
 	firstBackoff = time.Second
 	maxBackoff   = time.Minute
 	// loginBackoff limits the backoff of a server that requires a login. The user may
@@ -78,7 +72,8 @@ func newSupervisor(h *Host, config ServerConfig) *supervisor {
 }
 
 // run connects to the server at first, and again each time the server is wanted, until
-// ctx ends. Only run dials.
+// ctx ends. Only run dials. A server that has never been ready is wanted after each
+// backoff: its tools are not known yet, so no call may come.
 func (s *supervisor) run(ctx context.Context) {
 	defer func() {
 		s.stopWatching()
@@ -90,22 +85,16 @@ func (s *supervisor) run(ctx context.Context) {
 			return true
 		})
 	}()
-	for starts := 1; ; starts++ {
+	for {
 		err := s.connect(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		var again <-chan time.Time
 		if err != nil {
-			never := s.current() == nil
-			unauthorized := errors.Is(err, client.ErrUnauthorized)
-			retry := never && (starts < maxStarts && !isPermanent(err) || unauthorized)
-			s.down(err, never && !retry)
-			switch {
-			case retry && unauthorized:
-				again = time.After(min(backoff(starts), loginBackoff))
-			case retry:
-				again = time.After(backoff(starts))
+			retry := s.down(err)
+			if s.current() == nil {
+				again = time.After(time.Until(retry))
 			}
 		}
 		select {
@@ -117,12 +106,6 @@ func (s *supervisor) run(ctx context.Context) {
 			<-s.wanted // sent by want, here or in a call
 		}
 	}
-}
-
-// isPermanent reports whether another attempt cannot succeed: the program does not
-// exist or must not be executed.
-func isPermanent(err error) bool {
-	return errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
 }
 
 // connect dials the server, or makes the existing client reconnect, and lists what the
@@ -196,7 +179,7 @@ func (s *supervisor) want() {
 		if status.State != Down {
 			return false
 		}
-		status.State, status.GivenUp = Starting, false
+		status.State = Starting
 		select {
 		case s.wanted <- struct{}{}:
 		default:
@@ -223,14 +206,16 @@ func (s *supervisor) lost(c *client.Client, err error) {
 	}
 }
 
-// down marks a server as down that could not be started.
-func (s *supervisor) down(err error, givenUp bool) {
+// down marks a server as down that could not be started, and returns the time of the next
+// attempt.
+func (s *supervisor) down(err error) (retry time.Time) {
 	s.set(func(status *ServerStatus) bool {
-		status.GivenUp = givenUp
 		s.fail(status, err)
+		retry = status.Retry
 		return true
 	})
-	s.logger.Warn("server down", "error", err, "given_up", givenUp)
+	s.logger.Warn("server down", "error", err, "retry", time.Until(retry).Round(time.Second))
+	return retry
 }
 
 // fail requires that mu is held. It stops the watcher, because a watch would make the
@@ -240,8 +225,16 @@ func (s *supervisor) fail(status *ServerStatus, err error) {
 		s.stopWatcher()
 	}
 	s.failures++
-	status.State, status.Err, status.Retry = Down, err, time.Now().Add(backoff(s.failures))
+	wait := backoff(s.failures)
+	if errors.Is(err, client.ErrUnauthorized) {
+		wait = min(wait, loginBackoff)
+	}
+	status.State, status.Err, status.Retry = Down, err, time.Now().Add(jitter(wait))
 }
+
+// jitter shortens a backoff by up to a quarter, so that many hosts do not reconnect at the
+// same time to a server that was down.
+func jitter(wait time.Duration) time.Duration { return wait - rand.N(wait/4+1) }
 
 // backoff returns the time to wait after a number of failures in a row.
 func backoff(failures int) time.Duration {

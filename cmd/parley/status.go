@@ -124,15 +124,10 @@ func (p *statusPrinter) note(name, text string) {
 // failure describes why a server is down, and when parley connects to it again.
 func failure(s host.ServerStatus) string {
 	text := explain(s.Err)
-	switch {
-	case s.Revision != "": // the server was ready before
-		text += " (restarts at the next tool call)"
-	case s.GivenUp:
-		text += " (not retried)"
-	default:
-		text += " (retrying)"
+	if s.Revision != "" { // the server was ready before
+		return text + " (restarts at the next tool call)"
 	}
-	return text
+	return text + " (retrying)"
 }
 
 func (p *statusPrinter) line(mark, name, text string) {
