@@ -10,7 +10,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"charm.land/fang/v2"
+	"charm.land/lipgloss/v2"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 )
@@ -18,10 +18,11 @@ import (
 func main() {
 	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, exitAtNextSignal)
-	err := fang.Execute(ctx, newRoot(),
-		fang.WithVersion(version()),
-		fang.WithErrorHandler(func(w io.Writer, _ fang.Styles, err error) { printError(w, err) }),
-	)
+	lipgloss.EnableLegacyWindowsANSI(os.Stderr)
+	err := newRoot().ExecuteContext(ctx)
+	if err != nil {
+		printError(os.Stderr, err)
+	}
 	os.Exit(exitCode(ctx, err))
 }
 

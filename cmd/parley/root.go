@@ -34,6 +34,7 @@ parley login https://example.com/mcp
 
 # Start a server that is a program
 parley ls -- npx -y @modelcontextprotocol/server-everything`,
+		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          unknownCommand,
@@ -47,7 +48,9 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 	// Replace Cobra's descriptions of its own commands.
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
+	root.Example = indented(root.Example)
 	for _, c := range root.Commands() {
+		c.Example = indented(c.Example)
 		switch c.Name() {
 		case "help":
 			c.Short = "Show the help of a command"
@@ -58,6 +61,18 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 		}
 	}
 	return root
+}
+
+// indented returns the lines of examples as the help shows them.
+func indented(examples string) string {
+	var b strings.Builder
+	for line := range strings.Lines(strings.TrimSpace(examples)) {
+		if line != "\n" {
+			b.WriteString("  ")
+		}
+		b.WriteString(line)
+	}
+	return b.String()
 }
 
 // unknownCommand returns an error if the first argument is not the name of a command.

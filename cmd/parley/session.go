@@ -30,7 +30,7 @@ type sessionFlags struct {
 
 func (f *sessionFlags) add(cmd *cobra.Command) {
 	f.dialFlags.add(cmd)
-	cmd.Flags().StringArrayVar(&f.roots, "root", nil, "directory that the server may work in (repeatable)")
+	cmd.Flags().StringArrayVar(&f.roots, "root", nil, "`directory` that the server may work in (repeatable)")
 	cmd.Flags().StringVar(&f.logLevel, "log-level", "", "print the server's log messages of this level and above, such as info")
 }
 
