@@ -24,18 +24,29 @@ import (
 // standard text, and, for common causes, what to do next.
 func explain(err error) string {
 	var login *loginError
+	var token *tokenError
 	var dial *client.DialError
 	var reported *jsonrpc.Error
 	var status *call.StatusError
 	switch {
 	case errors.As(err, &login):
 		return login.Error()
+	case errors.As(err, &token):
+		return withAdvice(token)
 	case errors.As(err, &dial):
 		return explainDial(dial)
 	case errors.As(err, &reported) && reported.Code == mcp.CodeMissingCapability:
 		return explainCapability(reported)
 	case errors.Is(err, call.ErrUnauthorized), errors.As(err, &status) && status.Status == http.StatusUnauthorized:
 		return err.Error() + "; " + adviceUnauthorized(err)
+	}
+	return withAdvice(err)
+}
+
+// withAdvice returns the whole text of an error, and advice for common causes.
+func withAdvice(err error) string {
+	if _, advice := causeOf(err); advice != "" {
+		return err.Error() + "; " + advice
 	}
 	return err.Error()
 }

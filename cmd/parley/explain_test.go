@@ -31,6 +31,9 @@ func TestExplainKeepsTheCauseAndAddsAdvice(t *testing.T) {
 	}
 	connect := &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, Err: syscall.ECONNREFUSED}
 	lookup := &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "example.com", IsNotFound: true}}
+	token := func(err error) error { // as of an authorization server
+		return fmt.Errorf("%w: %w", call.ErrUnauthorized, withLoginAdvice(fmt.Errorf("GET https://login.example.com/token: %w", err), "https://example.com/mcp"))
+	}
 	for _, c := range []struct {
 		err  error
 		want string
@@ -49,6 +52,10 @@ func TestExplainKeepsTheCauseAndAddsAdvice(t *testing.T) {
 		{dial(&exec.Error{Name: "npx", Err: exec.ErrNotFound}), `cannot start the server: exec: "npx": executable file not found in $PATH; install the program or write its path`},
 		{&call.StatusError{Status: http.StatusUnauthorized, Text: "Unauthorized"}, "HTTP status 401 Unauthorized; send the server's credentials with --header"},
 		{errors.New("another error"), "another error"},
+		{dial(token(lookup)), "cannot get an access token for https://example.com/mcp: GET https://login.example.com/token: dial tcp: lookup example.com: no such host; check the host name"},
+		{dial(token(connect)), "cannot get an access token for https://example.com/mcp: GET https://login.example.com/token: dial tcp 127.0.0.1:1: connection refused; is the server running?"},
+		{dial(token(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}})), "cannot get an access token for https://example.com/mcp: GET https://login.example.com/token: tls: failed to verify certificate: x509: certificate signed by unknown authority; add the certificate of its issuer to the system's trust store if you trust it"},
+		{fmt.Errorf("GET https://login.example.com/token: %w", lookup), "GET https://login.example.com/token: dial tcp: lookup example.com: no such host; check the host name"},
 	} {
 		if got := explain(c.err); got != c.want {
 			t.Errorf("explain(%v)\n= %s\nwant %s", c.err, got, c.want)

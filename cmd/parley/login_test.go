@@ -186,7 +186,7 @@ func TestLoginErrorContainsAQuotedCommand(t *testing.T) {
 		{oauth.AuthorizationRequest{Server: "https://example.com/mcp", Scopes: []string{"';id;'"}, Previous: []string{}}, `--scope ''\'';id;'\''' https://example.com/mcp`},
 		{oauth.AuthorizationRequest{Server: "https://example.com/mcp", Scopes: []string{"--port=1"}, Previous: []string{}}, `--scope '--port=1' https://example.com/mcp`},
 	} {
-		err := withLoginAdvice(&oauth.InteractionError{Request: test.request})
+		err := withLoginAdvice(&oauth.InteractionError{Request: test.request}, "")
 		if !strings.HasSuffix(err.Error(), test.want) || !errors.Is(err, oauth.ErrInteraction) {
 			t.Errorf("error %q, want the suffix %q", err, test.want)
 		}

@@ -142,7 +142,7 @@ func (a *authorizer) Authorize(req *http.Request, server string) error {
 	if errors.Is(err, credstore.ErrUnavailable) {
 		return nil // a server that requires a login rejects the request
 	}
-	return withLoginAdvice(err)
+	return withLoginAdvice(err, server)
 }
 
 // Reauthorize implements client.Authorizer.
@@ -151,7 +151,7 @@ func (a *authorizer) Reauthorize(req *http.Request, server string, resp *http.Re
 		return false, nil
 	}
 	again, err = a.Client.Reauthorize(req, server, resp)
-	return again, withLoginAdvice(err)
+	return again, withLoginAdvice(err, server)
 }
 
 // loginError is the error of a request that requires a login, or a login with more scopes.
@@ -162,11 +162,31 @@ type loginError struct {
 	err     error
 }
 
-// withLoginAdvice converts an error that requires interaction to a *loginError.
-func withLoginAdvice(err error) error {
+// tokenError is the error of a request that was not sent or not accepted because a token for the
+// server could not be obtained or refreshed.
+type tokenError struct {
+	server string
+	err    error // names the URL that could not be requested
+}
+
+// Error implements the error interface.
+func (e *tokenError) Error() string {
+	return fmt.Sprintf("cannot get an access token for %s: %v", e.server, e.err)
+}
+
+// Unwrap returns the error of package oauth.
+func (e *tokenError) Unwrap() error { return e.err }
+
+// withLoginAdvice converts an error that requires interaction to a *loginError, and other
+// errors to a *tokenError. If the server does not name an authorization server, the status of
+// its response says more than the error.
+func withLoginAdvice(err error, server string) error {
 	var needed *oauth.InteractionError
-	if !errors.As(err, &needed) {
+	switch {
+	case err == nil, errors.Is(err, oauth.ErrDiscovery):
 		return err
+	case !errors.As(err, &needed):
+		return &tokenError{server, err}
 	}
 	e := &loginError{server: needed.Request.Server, expired: needed.Request.Previous != nil, err: err}
 	for _, scope := range needed.Request.Scopes {
