@@ -13,9 +13,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// printResult prints the result of a tool. A single text is written to a file or pipe
-// unchanged; text for a terminal is sanitised. The text of a tool error is printed to
-// stderr.
+// printResult prints the result of a tool. The last line ends with a newline. Text for a
+// terminal is sanitised. The text of a tool error is printed to stderr.
 func printResult(cmd *cobra.Command, result *mcp.CallToolResult, output output) error {
 	if output == outputJSON {
 		return printJSON(cmd.OutOrStdout(), result)
@@ -28,23 +27,11 @@ func printResult(cmd *cobra.Command, result *mcp.CallToolResult, output output) 
 	if result.IsError && text == "" {
 		text = "the tool returned an error without a message\n"
 	}
-	switch only := onlyText(result); {
-	case terminal.Is(w):
+	if terminal.Is(w) {
 		text = terminal.Block(text)
-	case only != nil && !result.IsError:
-		text = only.Text
 	}
 	_, err := io.WriteString(w, text)
 	return err
-}
-
-// onlyText returns the text if it is the only content of the result, or nil.
-func onlyText(result *mcp.CallToolResult) *mcp.TextContent {
-	if len(result.Content) != 1 {
-		return nil
-	}
-	text, _ := result.Content[0].(*mcp.TextContent)
-	return text
 }
 
 // render returns a result as text. Texts are unchanged, other content is described.
