@@ -22,6 +22,8 @@ const (
 	defaultAddr = "127.0.0.1:7777"
 	endpoint    = "/mcp"
 
+	defaultLimitCalls = 10_000 // per second, more than one busy agent makes
+
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = 30 * time.Second // of the headers and body of one request
 	idleTimeout       = 2 * time.Minute
@@ -30,13 +32,15 @@ const (
 
 // httpFlags are the flags of commands that serve HTTP.
 type httpFlags struct {
-	addr  string
-	trace bool
-	auth  authFlag
+	addr       string
+	limitCalls int
+	trace      bool
+	auth       authFlag
 }
 
 func (f *httpFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.addr, "addr", defaultAddr, "address to listen on, as HOST:PORT")
+	cmd.Flags().IntVar(&f.limitCalls, "limit-calls", defaultLimitCalls, "maximum `number` of tool calls and completions per second of each caller; 0 means no limit")
 	cmd.Flags().BoolVar(&f.trace, "trace", false, "print every message to stderr")
 	f.auth.add(cmd)
 }
@@ -47,6 +51,9 @@ func (f *httpFlags) add(cmd *cobra.Command) {
 func (f *httpFlags) listen(cmd *cobra.Command) (net.Listener, error) {
 	if err := f.auth.check(); err != nil {
 		return nil, err
+	}
+	if f.limitCalls < 0 {
+		return nil, errors.New("--limit-calls must not be negative; 0 means no limit")
 	}
 	host, port, err := net.SplitHostPort(f.addr)
 	if err != nil {
@@ -77,9 +84,18 @@ func urlOf(listener net.Listener) string {
 	return "http://" + addr + endpoint
 }
 
+// limit sets the maximum rate of calls.
+func (f *httpFlags) limit(s *server.Server) {
+	s.Limits.CallsPerSecond, s.Limits.CallBurst = float64(f.limitCalls), 2*f.limitCalls
+	if f.limitCalls == 0 {
+		s.Limits.CallsPerSecond = -1
+	}
+}
+
 // serve serves s until ctx is done, and then shuts it down gracefully within
 // shutdownTimeout. It closes the listener.
 func (f *httpFlags) serve(ctx context.Context, cmd *cobra.Command, listener net.Listener, s *server.Server) error {
+	f.limit(s)
 	var handler http.Handler = s
 	if f.trace {
 		handler = newTracer(cmd.ErrOrStderr()).handler(handler)
