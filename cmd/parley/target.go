@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -29,12 +30,43 @@ type dialFlags struct {
 	verbose  bool
 }
 
+// add adds the flags to a command that ends by itself. --timeout limits the whole command.
 func (f *dialFlags) add(cmd *cobra.Command) {
+	f.addTo(cmd, "end the command after this time, such as 90s (the default depends on the requests)")
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if f.timeout <= 0 { // dial rejects a negative one
+			return run(cmd, args)
+		}
+		expired := &timeoutError{f.timeout}
+		ctx, cancel := context.WithTimeoutCause(cmd.Context(), f.timeout, expired)
+		defer cancel()
+		cmd.SetContext(ctx)
+		err := run(cmd, args)
+		if err != nil && context.Cause(ctx) == expired && !errors.Is(err, expired) {
+			return expired
+		}
+		return err
+	}
+}
+
+// timeoutError reports that a command did not end in the time of --timeout.
+type timeoutError struct{ limit time.Duration }
+
+func (e *timeoutError) Error() string {
+	return fmt.Sprintf("not finished within --timeout %v", e.limit)
+}
+
+// Is reports whether target is context.DeadlineExceeded.
+func (e *timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// addTo adds the flags. timeout describes the flag --timeout.
+func (f *dialFlags) addTo(cmd *cobra.Command, timeout string) {
 	flags := cmd.Flags()
 	flags.StringVarP(&f.config, "config", "c", "", "configuration file with the servers that TARGET can name")
 	flags.StringVar(&f.revision, "revision", "", "use this revision of the protocol only, such as 2025-11-25")
-	flags.DurationVar(&f.timeout, "timeout", 0, "wait at most this long for each response, such as 90s (the default depends on the request)")
-	flags.StringArrayVarP(&f.headers, "header", "H", nil, "send an HTTP header, written as 'Name: value' (repeatable)")
+	flags.DurationVar(&f.timeout, "timeout", 0, timeout)
+	flags.StringArrayVarP(&f.headers, "header", "H", nil, "send an HTTP `header`, written as 'Name: value' (repeatable)")
 	flags.BoolVar(&f.trace, "trace", false, "print every message to stderr")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print log messages, and the stderr of the server's program")
 }
@@ -71,7 +103,10 @@ func (f *dialFlags) dial(cmd *cobra.Command, target []string, settings ...func(*
 		return nil, errors.New("--timeout must not be negative")
 	}
 	if t := f.timeout; t > 0 {
-		d.Timeouts = client.Timeouts{Ping: t, Initialize: t, Read: t, Tool: t, Start: t}
+		if _, limited := cmd.Context().Deadline(); limited {
+			t = -1 // the context ends each request
+		}
+		d.Timeouts = client.Timeouts{Ping: t, Initialize: t, Read: t, Tool: t, Start: t, Max: -1}
 	}
 	if f.verbose {
 		d.Logger = newLogger(cmd.ErrOrStderr(), slog.LevelDebug)
@@ -126,6 +161,10 @@ func (f *dialFlags) target(cmd *cobra.Command, words []string) (client.Target, e
 		if target, err = s.Target(os.LookupEnv); err != nil {
 			return nil, fmt.Errorf("%s: server %q: %w", f.config, name, err)
 		}
+	}
+	if p, ok := target.(*client.CommandTarget); ok && f.timeout > 0 {
+		p.ExitGrace = min(f.timeout/10+time.Millisecond, 2*time.Second)
+		p.TermGrace = p.ExitGrace
 	}
 	if len(header) == 0 {
 		return target, nil
