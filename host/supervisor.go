@@ -207,14 +207,18 @@ func (s *supervisor) lost(c *client.Client, err error) {
 }
 
 // down marks a server as down that could not be started, and returns the time of the next
-// attempt.
+// attempt. It logs an error that attempts repeat once as a warning.
 func (s *supervisor) down(err error) (retry time.Time) {
+	level := slog.LevelWarn
 	s.set(func(status *ServerStatus) bool {
+		if status.Err != nil && status.Err.Error() == err.Error() {
+			level = slog.LevelDebug
+		}
 		s.fail(status, err)
 		retry = status.Retry
 		return true
 	})
-	s.logger.Warn("server down", "error", err, "retry", time.Until(retry).Round(time.Second))
+	s.logger.Log(context.Background(), level, "server down", "error", err, "retry", time.Until(retry).Round(time.Second))
 	return retry
 }
 

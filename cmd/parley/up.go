@@ -126,7 +126,9 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, path string, verbos
 	ctx, cancel := context.WithCancel(cmd.Context())
 	var watching sync.WaitGroup
 	watching.Go(func() { g.Run(ctx) })
-	watching.Go(func() { status.watch(h.Watch(ctx)) })
+	if !verbose { // the log has the state changes
+		watching.Go(func() { status.watch(h.Watch(ctx)) })
+	}
 	err = flags.serve(cmd.Context(), cmd, listener, s)
 	cancel()
 	watching.Wait()
