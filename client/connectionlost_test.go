@@ -15,7 +15,7 @@ import (
 // The calls that fail close the connection, possibly before the goroutine that lost it
 // reports that.
 func TestOnConnectionLostReceivesTheReasonWhileCallsCloseTheConnection(t *testing.T) {
-	for range 50 {
+	for range 20 {
 		for _, s := range []*script{modernServer(), legacyServer()} {
 			synctest.Test(t, func(t *testing.T) {
 				s.Answers["tools/call"] = []string{""}
@@ -56,7 +56,7 @@ func TestOnConnectionLostReceivesTheReasonWhileCallsCloseTheConnection(t *testin
 
 // A connection that ends right after its Dial is established.
 func TestOnConnectionLostIsCalledIfTheServerExitsRightAfterTheDial(t *testing.T) {
-	for range 200 {
+	for range 50 {
 		for _, server := range []*script{
 			{Answers: answers("server/discover", discovered), Last: "server/discover"},
 			{Answers: answers("initialize", initialized), Otherwise: methodNotFound, Last: "notifications/initialized"},

@@ -36,6 +36,10 @@ func (s *eraSwitch) Receive(m *jsonrpc.Message) {
 
 // ReceiveInvalid implements rpc.Receiver.
 func (s *eraSwitch) ReceiveInvalid(m *jsonrpc.Message, err error) {
+	if era := s.chosen.Load(); era != nil {
+		(*era).ReceiveInvalid(m, err)
+		return
+	}
 	if !s.modern.Outbound.ReceiveInvalid(m, err) {
 		s.legacy.ReceiveInvalid(m, err)
 	}

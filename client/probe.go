@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,17 +61,11 @@ type discoverOutcome struct {
 	err   error
 }
 
-// handshakeOutcome is the outcome of the handshake.
-type handshakeOutcome struct {
-	l   *link
-	err error
-}
-
-// overlap is how long a server may take to answer server/discover after it has answered the
-// later handshake: a server of both eras may answer in any order, and an older server may
-// never answer server/discover.
-const overlap = 250 * time.Millisecond
-
+// find finds out the era. The server may be an older one that answers nothing before the
+// handshake, so it gets a limited time to answer server/discover. After that the answer to
+// the handshake decides: a server that accepts it is a legacy one for the life of the process
+// or connection, whatever it answers to server/discover later (2026-07-28, basic/versioning,
+// Compatibility Matrix).
 func (p *probe) find(ctx context.Context) (*link, error) {
 	if r := p.Revision; r != "" && !r.Modern() {
 		return p.handshake(ctx)
@@ -84,11 +79,13 @@ func (p *probe) find(ctx context.Context) (*link, error) {
 		found, info, err := p.modern.Discover(ctx, p.discoverRequest())
 		discovered <- discoverOutcome{found, info, err}
 	})
-	var probeOver <-chan time.Time
+	var probeOver chan struct{}
 	if p.Timeouts.Probe > 0 && p.Revision == "" {
-		timer := time.NewTimer(p.Timeouts.Probe)
-		defer timer.Stop()
-		probeOver = timer.C
+		probeOver = make(chan struct{})
+		running.Go(func() {
+			defer close(probeOver)
+			p.awaitSilence(ctx)
+		})
 	}
 	select {
 	case d := <-discovered:
@@ -98,36 +95,51 @@ func (p *probe) find(ctx context.Context) (*link, error) {
 		return p.handshake(ctx)
 	case <-probeOver:
 	}
-	// The server may be an older one, which answers nothing before the handshake, or one that
-	// starts slowly. Try the handshake too. If server/discover succeeds after all, it counts.
-	handshook := make(chan handshakeOutcome, 1)
-	running.Go(func() {
-		l, err := p.handshake(ctx)
-		handshook <- handshakeOutcome{l, err}
-	})
-	var overlapOver <-chan time.Time
-	var session handshakeOutcome
-	for {
+	l, err := p.handshake(ctx)
+	var refused *jsonrpc.Error
+	if !errors.As(err, &refused) { // without an answer, the server may still accept the handshake
+		return l, err
+	}
+	if l, done, err := p.decide(<-discovered); done {
+		return l, err
+	}
+	return nil, err
+}
+
+// awaitSilence returns Timeouts.Probe after the server has started, or when ctx ends.
+func (p *probe) awaitSilence(ctx context.Context) {
+	p.awaitStart(ctx)
+	timer := time.NewTimer(p.Timeouts.Probe)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// startPoll is the interval in which the client checks whether a command has read its input.
+const startPoll = 20 * time.Millisecond
+
+// awaitStart waits until a command has started: it has written output or read
+// server/discover. It waits at most for Timeouts.Start.
+func (p *probe) awaitStart(ctx context.Context) {
+	process, ok := p.conn.(*transport.CommandConn)
+	if !ok || p.Timeouts.Start <= 0 {
+		return
+	}
+	allowance := time.NewTimer(p.Timeouts.Start)
+	defer allowance.Stop()
+	poll := time.NewTicker(startPoll)
+	defer poll.Stop()
+	for !process.InputRead() {
 		select {
-		case d := <-discovered:
-			l, done, err := p.decide(d)
-			switch {
-			case done:
-				return l, err
-			case handshook == nil:
-				return session.l, session.err
-			}
-			discovered = nil
-		case session = <-handshook:
-			switch {
-			case discovered == nil:
-				return session.l, session.err
-			case session.err == nil:
-				overlapOver = time.After(overlap)
-			}
-			handshook = nil
-		case <-overlapOver:
-			return session.l, nil
+		case <-poll.C:
+		case <-process.Started():
+			return
+		case <-allowance.C:
+			return
+		case <-ctx.Done():
+			return
 		}
 	}
 }
@@ -161,5 +173,6 @@ func (p *probe) handshake(ctx context.Context) (*link, error) {
 	if err != nil {
 		return nil, at(StageInitialize, err)
 	}
+	p.eras.choose(p.legacy)
 	return legacyLink(p.legacy, found, p.close), nil
 }

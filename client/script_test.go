@@ -19,6 +19,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -43,6 +44,9 @@ type script struct {
 	After map[string]time.Duration
 	// Last, if set, is the method after which it closes the connection.
 	Last string
+	// Pins makes initialize select the legacy era for the life of the process: modern requests
+	// then get the error otherEra, and before it legacy requests do.
+	Pins bool
 	// Life, if set, is an address that the process stays connected to until it exits.
 	Life string
 	// Stubborn ignores the end of input and SIGTERM.
@@ -53,6 +57,7 @@ type script struct {
 
 // Members of responses.
 const (
+	otherEra       = `"error":{"code":-32600,"message":"this server is in the other era"}`
 	methodNotFound = `"error":{"code":-32601,"message":"method not found"}`
 	discovered     = `"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"new","version":"1"}}}`
 	initialized    = `"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"old","version":"1"}}`
@@ -88,6 +93,7 @@ func (s *script) serve(conn transport.Conn) (received []string) {
 	var late sync.WaitGroup
 	defer late.Wait()
 	counts := make(map[string]int)
+	pinned := false // to the legacy era
 	for {
 		line, err := conn.Read(ctx)
 		if err != nil {
@@ -115,6 +121,13 @@ func (s *script) serve(conn transport.Conn) (received []string) {
 			answer = all[min(counts[m.Method], len(all)-1)]
 		}
 		counts[m.Method]++
+		if isModern := bytes.Contains(m.Raw, []byte(mcp.MetaProtocolVersion)); s.Pins && m.Kind == jsonrpc.Request {
+			if m.Method == mcp.MethodInitialize {
+				pinned = true
+			} else if isModern == pinned {
+				answer = otherEra
+			}
+		}
 		if m.Kind == jsonrpc.Notification && m.Method == s.Last {
 			return received
 		}

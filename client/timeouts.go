@@ -24,8 +24,12 @@ type Timeouts struct {
 	// end of the elicitation, the wait lasts until the limit. The default is 5 min.
 	URLElicitation time.Duration
 	// Probe is how long Dial waits for a server on a byte stream to answer server/discover,
-	// before it tries the handshake of older revisions at the same time. The default is 2 s.
-	// If it is negative, Dial tries the handshake only after an answer, or after Initialize.
+	// before it tries the handshake of older revisions. A server that accepts the handshake
+	// is then used in its revision, even if it answers server/discover later. For a Command,
+	// the time begins when the process has read server/discover or written its first output,
+	// or after Start. Whether it has read is known on Linux, macOS and FreeBSD. The default
+	// is 2 s. If it is negative, Dial tries the handshake only after an answer, or after
+	// Initialize.
 	Probe time.Duration
 	// Start is how long a Command may take to write its first output, before other time-outs
 	// begin: package runners may download the program first. The default is 60 s. If it is

@@ -188,8 +188,7 @@ func dialPeer(t *testing.T, transport string, target client.Target) *peer {
 		OnLog:      func(message mcp.LoggingMessageParams) { p.logged <- message },
 		Extensions: []client.SupportedExtension{{ID: shouting}},
 		Trace:      p.trace,
-		// Wait for a slow start of Node, instead of trying another revision at the same time.
-		Timeouts: client.Timeouts{URLElicitation: 10 * time.Second, Probe: 20 * time.Second},
+		Timeouts:   client.Timeouts{URLElicitation: 10 * time.Second},
 	}
 	p.setHandlers(d)
 	p.Client = dial(t, d, target)

@@ -73,6 +73,8 @@ func runRole(role string) {
 		fmt.Println("ready")
 		os.Stdout.Close()
 		io.Copy(io.Discard, os.Stdin)
+	case "never write":
+		io.Copy(io.Discard, os.Stdin)
 	case "never read":
 		sleepForever()
 	case "long line":

@@ -80,6 +80,7 @@ type CommandConn struct {
 	stream *stream
 	cmd    *exec.Cmd
 	stdin  *os.File
+	input  *os.File // the child's end of stdin, for InputRead; closed at the first output
 	stdout *childOutput
 	stderr *stderrLines
 
@@ -127,7 +128,8 @@ func StartCommand(opts CommandOptions) (*CommandConn, error) {
 		return nil, fmt.Errorf("transport: start %s: %w", opts.Path, err)
 	}
 	p.stdin = ends.stdin
-	p.stdout = &childOutput{file: ends.stdout, started: p.started}
+	p.input = ends.child[0]
+	p.stdout = &childOutput{file: ends.stdout, begin: p.begin}
 	if opts.MaxMessage <= 0 {
 		opts.MaxMessage = DefaultClientMaxMessage
 	}
@@ -161,6 +163,17 @@ func (p *CommandConn) Pid() int { return p.cmd.Process.Pid }
 // Started returns a channel that is closed when Read has received the first byte of the child's output.
 // This can take long if the child is a package runner such as npx.
 func (p *CommandConn) Started() <-chan struct{} { return p.started }
+
+// begin is called at the child's first output.
+func (p *CommandConn) begin() {
+	close(p.started)
+	p.input.Close()
+}
+
+// InputRead reports whether the child has read all messages that were written, at least one, and has not
+// written any output. The child then runs and leaves them unanswered. It is known on Linux, macOS and
+// FreeBSD; on other systems InputRead returns false.
+func (p *CommandConn) InputRead() bool { return p.stream.out.isWritten() && isEmpty(p.input) }
 
 // Done returns a channel that is closed when the child has exited and its process group was killed.
 func (p *CommandConn) Done() <-chan struct{} { return p.done }
@@ -212,6 +225,9 @@ func (p *pipes) closeParent() { closeAll(p.stdin, p.stdout, p.stderr) }
 
 func (p *pipes) closeChild() { closeAll(p.child[:]...) }
 
+// closeChildOutput closes the ends of the child that it writes to.
+func (p *pipes) closeChildOutput() { closeAll(p.child[1:]...) }
+
 // closeAll closes files. A file may be nil.
 func closeAll(files ...*os.File) {
 	for _, f := range files {
@@ -222,9 +238,9 @@ func closeAll(files ...*os.File) {
 // childOutput is the child's standard output. After the child has exited it returns io.EOF when there is
 // nothing to read, even if another process still has the other end open.
 type childOutput struct {
-	file    *os.File
-	started chan struct{}
-	first   sync.Once
+	file  *os.File
+	begin func() // called at the first byte
+	first sync.Once
 
 	mu    sync.Mutex
 	ended bool
@@ -245,7 +261,7 @@ func (o *childOutput) Read(b []byte) (int, error) {
 		}
 	}
 	if n > 0 {
-		o.first.Do(func() { close(o.started) })
+		o.first.Do(o.begin)
 	}
 	return n, err
 }

@@ -43,6 +43,37 @@ func TestServerThatIgnoresSIGTERMIsKilled(t *testing.T) {
 	mon.wantExited(mon.accept(1))
 }
 
+func TestInputReadReportsThatTheChildHasReadItsInput(t *testing.T) {
+	switch runtime.GOOS {
+	case "linux", "darwin", "freebsd":
+	default:
+		return // it is unknown
+	}
+	silent, busy, talking := start(t, as("never write")), start(t, as("never read")), start(t, as("echo"))
+	for _, p := range []*transport.CommandConn{silent, busy, talking} {
+		if p.InputRead() {
+			t.Error("InputRead returns true before the first message")
+		}
+		send(t, p, "{}")
+	}
+	wantMessage(t, talking, "{}")
+	if talking.InputRead() {
+		t.Error("InputRead returns true after the first output")
+	}
+	for ctx := timeoutContext(t); !silent.InputRead(); runtime.Gosched() {
+		if ctx.Err() != nil {
+			t.Fatal("InputRead returns false although the child reads")
+		}
+	}
+	if busy.InputRead() {
+		t.Error("InputRead returns true although the child does not read")
+	}
+	silent.Close()
+	if silent.InputRead() {
+		t.Error("InputRead returns true after Close")
+	}
+}
+
 func TestStoppedServerIsKilled(t *testing.T) {
 	mon := newMonitor(t)
 	p := start(t, as("ignore EOF", mon.env()))

@@ -34,6 +34,7 @@ type lineWriter struct {
 	pending  []byte // the queue
 	spare    []byte // an empty buffer for the next queue
 	flushing bool
+	used     bool // there was a message
 	closed   bool
 	err      *WriteError // the first error
 
@@ -87,10 +88,17 @@ func (w *lineWriter) write(ctx context.Context, msg []byte) error {
 		notify(w.space) // another writer may be waiting
 	}
 	if !w.flushing {
-		w.flushing = true
+		w.flushing, w.used = true, true
 		go w.start()
 	}
 	return nil
+}
+
+// isWritten reports whether all messages, at least one, are written to dst.
+func (w *lineWriter) isWritten() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.used && !w.flushing && w.err == nil
 }
 
 func (w *lineWriter) isStopped() bool { return w.closed || w.err != nil }

@@ -45,9 +45,10 @@ func (p *CommandConn) supervise(ends *pipes, started chan<- error) {
 	defer runtime.UnlockOSThread()
 
 	err := p.start()
-	ends.closeChild()
+	ends.closeChildOutput()
 	if err != nil {
 		ends.closeParent()
+		p.input.Close()
 		started <- err
 		return
 	}
@@ -71,6 +72,7 @@ func (p *CommandConn) supervise(ends *pipes, started chan<- error) {
 	p.err = exitError(err, p.stderr.tail.bytes())
 	p.stream.out.fail(os.ErrProcessDone)
 	p.stdin.Close()
+	p.input.Close()
 	p.stdout.end()
 	close(p.done)
 }

@@ -1,0 +1,5 @@
+//go:build darwin || freebsd
+
+package transport
+
+const fionread = 0x4004667F // of <sys/filio.h>
