@@ -8,6 +8,7 @@ import (
 	"log"
 	"net"
 	"os"
+	"os/exec"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -51,6 +52,10 @@ func runRole(role string) {
 		if argument == "on EOF" {
 			io.Copy(io.Discard, os.Stdin)
 		}
+	case "abandon": // starts a grandchild without pipes to the client, and exits at the end of its input
+		startGrandchild(func(cmd *exec.Cmd) { cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, nil, nil })
+		fmt.Println("grandchild started")
+		io.Copy(io.Discard, os.Stdin)
 	case "daemon": // starts a grandchild that leaves the group and keeps the pipes open
 		startGrandchild(newSession)
 	case "grandchild":

@@ -74,8 +74,15 @@ const (
 // the remaining processes of the group are terminated and then killed. A process that has left the group
 // is not killed and does not delay Close.
 //
-// If this process dies without Close, the child's standard input is closed, and servers exit then (all
-// revisions, transports, stdio). On Linux the child also receives SIGTERM.
+// If this process ends without Close, even by SIGKILL, the child's standard input is closed, and servers
+// exit then (all revisions, transports, stdio). What happens to processes that do not exit, and to those
+// that the child has started, depends on the system:
+//
+//   - On Unix, a shell in the process group, which StartCommand starts with the child, sends SIGTERM to the
+//     group after one second and kills it after two more seconds. If the system has no /bin/sh, nothing
+//     does. On Linux the child, but not its descendants, also receives SIGTERM at once.
+//   - On Windows, the system kills all processes of the job at once.
+//   - On other systems, nothing does.
 type CommandConn struct {
 	stream *stream
 	cmd    *exec.Cmd
@@ -93,6 +100,7 @@ type CommandConn struct {
 
 	mu    sync.Mutex
 	group processGroup
+	guard *guard
 	gone  bool // send no more signals: the system may reuse the id of the group
 
 	err error

@@ -186,20 +186,35 @@ func TestChildOutlivesThreadThatCallsStartCommand(t *testing.T) {
 	}
 }
 
-func TestServerDoesNotOutliveKilledClient(t *testing.T) {
-	for _, role := range []string{"ignore EOF", "echo"} {
+// Nothing that a client has started outlives it, although it is killed and cannot clean up.
+func TestNoProcessOutlivesKilledClient(t *testing.T) {
+	for role, processes := range map[string]int{ // with the client
+		"echo":           2,
+		"ignore EOF":     2,
+		"ignore SIGTERM": 2,
+		"leave:on EOF":   3, // the server exits, and the grandchild ignores the end of its input and SIGTERM
+		"abandon":        3, // the grandchild has none of the pipes
+	} {
 		t.Run(role, func(t *testing.T) {
-			if role == "ignore EOF" && runtime.GOOS != "linux" {
-				return // other systems have no parent-death signal
-			}
+			t.Parallel()
 			mon := newMonitor(t)
 			p := start(t, as("host:"+role, mon.env()))
-			if role == "ignore EOF" {
+			if role != "echo" {
 				wantMessage(t, p, "ready")
 			}
-			processes := mon.accept(2)
+			started := mon.accept(processes)
 			syscall.Kill(p.Pid(), syscall.SIGKILL)
-			mon.wantExited(processes)
+			mon.wantExited(started)
 		})
+	}
+}
+
+// The guard of a process group ends with the group: it is not left behind by a client that lives on.
+func TestGuardEndsWithTheServer(t *testing.T) {
+	p := start(t, as("echo"))
+	group := p.Pid()
+	p.Close()
+	if err := syscall.Kill(-group, 0); err != syscall.ESRCH {
+		t.Errorf("the process group still exists: %v", err)
 	}
 }

@@ -87,7 +87,7 @@ func (p *CommandConn) start() error {
 		p.cmd.Wait()
 		return err
 	}
-	p.group = group
+	p.group, p.guard = group, newGuard(p.cmd.Process)
 	return nil
 }
 
@@ -107,6 +107,7 @@ func (p *CommandConn) endGroup(stderr *os.File) {
 	p.group.release()
 	p.gone = true
 	p.mu.Unlock()
+	p.guard.release()
 
 	timer.Reset(killGrace)
 	select {
