@@ -96,8 +96,8 @@ func (p *probe) find(ctx context.Context) (*link, error) {
 	case <-probeOver:
 	}
 	l, err := p.handshake(ctx)
-	var refused *jsonrpc.Error
-	if !errors.As(err, &refused) { // without an answer, the server may still accept the handshake
+	var rejection *jsonrpc.Error
+	if !errors.As(err, &rejection) { // without an answer, the server may still accept the handshake
 		return l, err
 	}
 	if l, done, err := p.decide(<-discovered); done {

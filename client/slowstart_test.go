@@ -103,8 +103,8 @@ func TestProcessThatDoesNotReadGetsTheHandshakeAfterStart(t *testing.T) {
 // A connection has no process whose start is known. The handshake selects the era if the
 // server accepts it, and the later result of server/discover has no effect.
 func TestConnectionWithASlowServerIsInOneEra(t *testing.T) {
-	refusing := slowServer()
-	refusing.Answers["initialize"], refusing.Pins = []string{methodNotFound}, false
+	rejecting := slowServer()
+	rejecting.Answers["initialize"], rejecting.Pins = []string{methodNotFound}, false
 	lateDiscovery := slowServer()
 	lateDiscovery.Delay, lateDiscovery.After = 0, map[string]time.Duration{"server/discover": 3 * time.Second}
 	lateHandshake := slowServer()
@@ -116,7 +116,7 @@ func TestConnectionWithASlowServerIsInOneEra(t *testing.T) {
 		"of both eras":                 {slowServer(), mcp.V20250618},
 		"answers server/discover last": {lateDiscovery, mcp.V20250618},
 		"answers the handshake last":   {lateHandshake, mcp.V20250618},
-		"of 2026-07-28 only":           {refusing, mcp.V20260728},
+		"of 2026-07-28 only":           {rejecting, mcp.V20260728},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for how, connect := range map[string]func(*testing.T, *script) client.Target{"pipe": pipeTo, "socket": socketTo} {
