@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
@@ -37,6 +38,10 @@ type sink struct {
 func (s *sink) Header() http.Header         { return s.header }
 func (s *sink) WriteHeader(status int)      { s.status = status }
 func (s *sink) Write(b []byte) (int, error) { s.n += len(b); return len(b), nil }
+
+// SetReadDeadline and SetWriteDeadline are for http.ResponseController, as those of net/http.
+func (s *sink) SetReadDeadline(time.Time) error  { return nil }
+func (s *sink) SetWriteDeadline(time.Time) error { return nil }
 
 // body is the body of a request that can be read repeatedly.
 type body struct{ bytes.Reader }

@@ -41,7 +41,11 @@ const defaultAddress = "127.0.0.1:8080"
 //
 // A request from a web page is rejected with status 403 unless its origin is the server's own or
 // one of AllowedOrigins. On the loopback interface, the Host header must be a name of that
-// interface or one of AllowedHosts. If [Server.Check] returns an error, every request is
+// interface or one of AllowedHosts.
+//
+// Reading a request and writing a response have time-outs, also if the http.Server has none.
+// Middleware that wraps the ResponseWriter needs the method Unwrap for them, see
+// [http.ResponseController]. If [Server.Check] returns an error, every request is
 // answered with status 500, and the error is logged once.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c, err := s.ready()

@@ -65,18 +65,6 @@ func (s *Server) checkScopes(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// requireScopes returns a handler that checks the scopes of each request before serve.
-func (s *Server) requireScopes(serve http.HandlerFunc) http.HandlerFunc {
-	if s.Auth == nil {
-		return serve
-	}
-	return func(w http.ResponseWriter, r *http.Request) {
-		if s.checkScopes(w, r) {
-			serve(w, r)
-		}
-	}
-}
-
 // rejectCalls answers a request whose calls were not served because err says that scopes are missing.
 func (s *Server) rejectCalls(w http.ResponseWriter, r *http.Request, request jsonrpc.ID, err error) {
 	var missing *auth.ScopeError

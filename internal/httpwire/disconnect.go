@@ -44,7 +44,7 @@ func (e *eventStream) disconnect() bool {
 func closeResponse(w http.ResponseWriter, r *http.Request) bool {
 	rc := http.NewResponseController(w)
 	if r.ProtoMajor > 1 {
-		return rc.SetWriteDeadline(time.Unix(1, 0)) == nil
+		return expireWrite(w) == nil
 	}
 	conn, _, err := rc.Hijack()
 	if errors.Is(err, http.ErrHijacked) {

@@ -7,16 +7,14 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
-	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 )
 
 const (
-	writeTimeout = 30 * time.Second // for one write to an event stream
-	maxQueued    = 1 << 20          // queued bytes above which Write waits for the reader
-	maxSpare     = 64 << 10         // limit of the buffer that an open stream keeps, in bytes
+	maxQueued = 1 << 20  // queued bytes above which Write waits for the reader
+	maxSpare  = 64 << 10 // limit of the buffer that an open stream keeps, in bytes
 )
 
 var eventStreamType = []string{"text/event-stream"}
@@ -197,7 +195,7 @@ func (e *eventStream) send(idle chan struct{}) {
 			close(e.drained)
 			e.drained = nil
 		}
-		_ = rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // not all ResponseWriters support it
+		setWriteDeadline(e.w, len(chunk))
 		e.mu.Unlock()
 
 		err := flush(e.w, rc, chunk)
@@ -255,7 +253,7 @@ func (e *eventStream) interrupt(err error) {
 	if e.err == nil {
 		e.fail(err)
 	}
-	_ = http.NewResponseController(e.w).SetWriteDeadline(time.Unix(1, 0))
+	_ = expireWrite(e.w)
 }
 
 // claim prevents the stream from starting, unless it has already started, which it
@@ -284,8 +282,8 @@ func (e *eventStream) end() {
 	}
 	e.ended = true
 	e.unwatch()
-	if e.ctx.Err() == nil { // the connection may serve another request
-		_ = http.NewResponseController(e.w).SetWriteDeadline(deadlineOf(e.ctx))
+	if e.ctx.Err() == nil { // for the end of the body, which net/http writes
+		setWriteDeadline(e.w, 0)
 	}
 }
 
@@ -298,15 +296,6 @@ func (e *eventStream) waitSent() {
 		<-idle
 		e.mu.Lock()
 	}
-}
-
-// deadlineOf returns the write deadline that the http.Server of the request asks for. It
-// is zero if there is none.
-func deadlineOf(ctx context.Context) time.Time {
-	if s, ok := ctx.Value(http.ServerContextKey).(*http.Server); ok && s.WriteTimeout > 0 {
-		return time.Now().Add(s.WriteTimeout)
-	}
-	return time.Time{}
 }
 
 // appendEvent appends one server-sent event. A message with line breaks becomes several

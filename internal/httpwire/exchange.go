@@ -7,8 +7,8 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// exchange is the state of one POST request. It is one struct so that serving a request
-// needs one allocation.
+// exchange is the state of one request. It is one struct so that serving a request needs one
+// allocation.
 type exchange struct {
 	message jsonrpc.Message
 	stream  eventStream
@@ -18,21 +18,15 @@ type exchange struct {
 }
 
 // begin makes x.stream the response to r. It reports whether the client accepts event
-// streams; if so, the stream is kept alive. The caller must call end.
-func (s *Server) begin(x *exchange, w http.ResponseWriter, r *http.Request, cancel canceler) (streams bool) {
-	x.stream.w, x.stream.ctx, x.stream.broken = w, r.Context(), cancel
-	x.tracked.cancel = cancel
+// streams; if so, the stream is kept alive. The caller must call x.stream.end.
+func (s *Server) begin(x *exchange, r *http.Request, cancel canceler) (streams bool) {
+	x.stream.ctx, x.stream.broken = r.Context(), cancel
+	var alive *eventStream
 	if streams = accepts(r.Header, "text/event-stream"); streams {
-		x.tracked.stream = &x.stream
+		alive = &x.stream
 	}
-	s.calls.watch(&x.tracked, s.KeepAlive)
+	s.calls.watch(&x.tracked, cancel, alive)
 	return streams
-}
-
-// end sends what is queued and ends the tracking of the request.
-func (s *Server) end(x *exchange) {
-	s.calls.forget(&x.tracked)
-	x.stream.end()
 }
 
 // detachedContext has the values of a request's context and the lifetime of the server.

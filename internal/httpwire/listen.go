@@ -18,14 +18,15 @@ const headerLastEventID = "Last-Event-Id"
 // getStream serves a GET request of a session. It starts the standalone stream or, with a
 // Last-Event-ID header, resumes a stream (2025-11-25, basic/transports, Resumability and
 // Redelivery).
-func (s *Server) getStream(w http.ResponseWriter, r *http.Request, id string) {
+func (s *Server) getStream(w http.ResponseWriter, r *http.Request, x *exchange, id string) {
 	live, ok := s.open(w, r, id, jsonrpc.ID{})
 	if !ok {
 		return
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	conn := &eventStream{w: w, ctx: ctx, broken: cancelFunc(cancel)}
+	conn := &x.stream
+	conn.ctx, conn.broken = ctx, cancelFunc(cancel)
 	defer conn.end()
 	last := r.Header[headerLastEventID]
 	if revision.ResumableStreams.In(live.Revision) && len(last) > 0 && (len(last) > 1 || last[0] != "") {

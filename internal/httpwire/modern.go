@@ -57,10 +57,10 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange,
 	// The client cancels a request by closing its connection, which ends this context.
 	ctx := r.Context()
 	c.Bind(ctx)
-	if s.begin(x, w, r, c) {
+	if s.begin(x, r, c) {
 		c.Stream = &x.stream
 	}
-	defer s.end(x)
+	defer x.stream.end()
 	buf := rpc.NewBuffer()
 	out, reported := s.Modern.Engine.AppendReply(ctx, (*buf)[:0], c, s.Modern.Identity)
 	status := http.StatusOK
@@ -84,5 +84,5 @@ func (s *Server) notifyModern(w http.ResponseWriter, r *http.Request, m *jsonrpc
 		return
 	}
 	s.Modern.ServeNotification(r.Context(), m, class, s.principalOf(r), addressOf(r))
-	w.WriteHeader(http.StatusAccepted)
+	respondEmpty(w, http.StatusAccepted)
 }

@@ -105,19 +105,18 @@ func (p *pairs) beginDrain() {
 // openPair serves the event stream of a pair. The first event is the endpoint (2024-11-05,
 // basic/transports, HTTP with SSE). It is a path without a host, so the client can see
 // that it has the same origin.
-func (s *Server) openPair(w http.ResponseWriter, r *http.Request) {
+func (s *Server) openPair(w http.ResponseWriter, r *http.Request, e *exchange) {
 	var random [16]byte
 	rand.Read(random[:])
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	f := &trackedRequest{cancel: cancelFunc(cancel)}
-	s.calls.watch(f, s.KeepAlive)
-	defer s.calls.forget(f)
+	e.stream.ctx, e.stream.broken = ctx, cancelFunc(cancel)
+	s.calls.watch(&e.tracked, cancelFunc(cancel), nil)
 	x := &pair{
 		id:      base64.RawURLEncoding.EncodeToString(random[:]),
 		address: addressOf(r),
 		who:     s.principalOf(r),
-		stream:  &eventStream{w: w, ctx: ctx, broken: cancelFunc(cancel)},
+		stream:  &e.stream,
 		ctx:     ctx,
 		drain:   make(chan struct{}),
 		slots:   make(chan struct{}, cmp.Or(s.Legacy.MaxInflight, maxPairInflight)),
@@ -272,7 +271,7 @@ func (s *Server) postToPair(w http.ResponseWriter, r *http.Request, id string, m
 			return
 		}
 	}
-	w.WriteHeader(http.StatusAccepted)
+	respondEmpty(w, http.StatusAccepted)
 }
 
 // rejectUnknownPair rejects a message for a pair that does not exist.

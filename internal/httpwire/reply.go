@@ -3,7 +3,6 @@ package httpwire
 import (
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -40,41 +39,33 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, status int, body 
 	if s.missingScopes(r) {
 		status = s.challenge(w, r)
 	}
-	reply(w, r, status, body)
+	reply(w, status, body)
 }
 
 var jsonType = []string{"application/json"}
 
 // reply sends a JSON body. The write has a deadline, so a client that stops reading cannot
 // block the handler.
-func reply(w http.ResponseWriter, r *http.Request, status int, body []byte) {
+func reply(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	h["Content-Type"] = jsonType
 	if len(body) > 2048 { // net/http sets it for smaller bodies
 		h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
+	setWriteDeadline(w, len(body))
 	w.WriteHeader(status)
-	if len(body) <= largeReply {
-		_, _ = w.Write(body)
-		return
-	}
-	rc := http.NewResponseController(w)
-	_ = rc.SetWriteDeadline(time.Now().Add(writeTimeout + time.Duration(len(body)/slowestReader)*time.Second))
 	_, _ = w.Write(body)
-	_ = rc.SetWriteDeadline(deadlineOf(r.Context()))
 }
 
-const (
-	largeReply    = 64 << 10 // size of a reply from which the write has a deadline, in bytes
-	slowestReader = 32 << 10 // rate at which a client must read a large reply, in bytes per second
-)
+// respondEmpty sends a response without a body.
+func respondEmpty(w http.ResponseWriter, status int) {
+	setWriteDeadline(w, 0)
+	w.WriteHeader(status)
+}
 
 // reject sends e as a JSON-RPC error with an HTTP status.
 func reject(w http.ResponseWriter, status int, id jsonrpc.ID, e *jsonrpc.Error) {
-	h := w.Header()
-	h["Content-Type"] = jsonType
-	w.WriteHeader(status)
-	_, _ = w.Write(jsonrpc.AppendError(nil, id, e, false))
+	reply(w, status, jsonrpc.AppendError(nil, id, e, false))
 }
 
 // rejectMethod rejects a request whose HTTP method is not in allow.

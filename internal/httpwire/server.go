@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"os"
 	"strings"
 	"time"
 
@@ -47,42 +48,72 @@ type Server struct {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	admitted, ok := s.admit(w, r)
+	if !ok {
+		boundUnread(w, r)
+		return
+	}
+	r = admitted
+	x := &exchange{stream: eventStream{w: w}}
+	defer s.calls.leave(&x.tracked)
+	body, ok := s.receive(w, r, x)
+	if !ok {
+		return
+	}
+	if r.Method == http.MethodPost {
+		s.dispatch(w, r, x, body)
+		return
+	}
+	if s.Auth != nil && !s.checkScopes(w, r) {
+		return
+	}
+	if r.Method == http.MethodGet {
+		s.get(w, r, x)
+	} else {
+		s.delete(w, r)
+	}
+}
+
+// admit checks the headers of a request, including its access token. It returns the request
+// to serve. If the request must not be served, admit answers it and reports false.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
 	if no := s.Guard.check(r); no != nil {
 		s.rejections.log(r.Context(), s.Logger, slog.LevelWarn, "request rejected", slog.String("reason", no.reason), slog.Int("status", no.status))
 		reject(w, no.status, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: no.reason})
-		return
+		return nil, false
 	}
 	if s.Guard.addCORSHeaders(w, r) {
-		return
+		return nil, false
 	}
 	if s.Auth != nil {
 		var ok bool
 		if r, ok = s.authenticate(w, r); !ok {
-			return
+			return nil, false
 		}
 	}
 	switch r.Method {
+	case http.MethodGet, http.MethodDelete:
+		return r, true
 	case http.MethodPost:
-		s.post(w, r)
-	case http.MethodGet:
-		s.track(w, r, s.requireScopes(s.get))
-	case http.MethodDelete:
-		s.track(w, r, s.requireScopes(s.delete))
-	default:
-		rejectMethod(w, "POST, GET, DELETE")
+		return r, checkPost(w, r)
 	}
+	rejectMethod(w, "POST, GET, DELETE")
+	return nil, false
 }
 
-// track serves a request that Shutdown waits for. It rejects the request if too many are
-// in flight or the server shuts down.
-func (s *Server) track(w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
-	if !s.calls.enter() {
-		w.Header()["Retry-After"] = []string{"1"}
-		reject(w, http.StatusServiceUnavailable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server is shutting down or has too many requests in flight: retry later"})
-		return
+// checkPost checks the headers of a POST request. If one is wrong, checkPost answers the
+// request and reports false.
+func checkPost(w http.ResponseWriter, r *http.Request) bool {
+	if !accepts(r.Header, "application/json") && !accepts(r.Header, "text/event-stream") {
+		reject(w, http.StatusNotAcceptable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the Accept header must allow application/json or text/event-stream"})
+		return false
 	}
-	defer s.calls.leave()
-	serve(w, r)
+	if !isUnencoded(r.Header["Content-Encoding"]) {
+		w.Header()["Accept-Encoding"] = []string{"identity"} // RFC 9110, section 15.5.16
+		reject(w, http.StatusUnsupportedMediaType, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body must have no content coding: send it without the Content-Encoding header"})
+		return false
+	}
+	return true
 }
 
 // Shutdown rejects new requests, ends the long-lived streams and waits for the requests in
@@ -109,62 +140,39 @@ func classify(r *http.Request, m *jsonrpc.Message) revision.Class {
 	})
 }
 
-// post reads and serves a POST request.
-func (s *Server) post(w http.ResponseWriter, r *http.Request) {
-	if !accepts(r.Header, "application/json") && !accepts(r.Header, "text/event-stream") {
-		reject(w, http.StatusNotAcceptable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the Accept header must allow application/json or text/event-stream"})
-		return
-	}
-	if !isUnencoded(r.Header["Content-Encoding"]) {
-		w.Header()["Accept-Encoding"] = []string{"identity"} // RFC 9110, section 15.5.16
-		reject(w, http.StatusUnsupportedMediaType, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body must have no content coding: send it without the Content-Encoding header"})
-		return
-	}
-	// Track the request after reading: a client that sends its body slowly must neither
+// receive reads the body of a request and counts the request as in flight, so that Shutdown
+// waits for it. If it fails, receive answers the request and reports false. The caller must
+// call leave in any case.
+func (s *Server) receive(w http.ResponseWriter, r *http.Request, x *exchange) (body []byte, ok bool) {
+	s.calls.begin(&x.tracked, &x.stream, s.KeepAlive)
+	body, err := readBody(r.Body, r.ContentLength, s.MaxBody)
+	// Count the request after reading: a client that sends its body slowly must neither
 	// use up the limit nor delay Shutdown.
-	body, err := s.body(w, r)
-	switch {
+	switch entered := s.calls.enter(&x.tracked); {
 	case errors.Is(err, errTooLarge):
-		w.Header()["Connection"] = []string{"close"} // do not read the rest
+		closeUnread(w)
 		reject(w, http.StatusRequestEntityTooLarge, jsonrpc.ID{}, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "message too large: the limit is %d bytes", s.MaxBody))
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		w.Header()["Connection"] = []string{"close"}
+		reject(w, http.StatusRequestTimeout, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body did not arrive in time"})
 	case err != nil:
+		closeUnread(w)
 		reject(w, http.StatusBadRequest, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "cannot read the whole body"})
+	case !entered:
+		w.Header()["Retry-After"] = []string{"1"}
+		reject(w, http.StatusServiceUnavailable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server is shutting down or has too many requests in flight: retry later"})
 	default:
-		s.track(w, r, func(w http.ResponseWriter, r *http.Request) { s.dispatch(w, r, body) })
+		return body, true
 	}
-}
-
-// body reads the whole body into a new buffer, which parsed messages refer to.
-func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if n := r.ContentLength; n < 0 || n > maxInitialRead {
-		rc := http.NewResponseController(w)
-		if rc.SetReadDeadline(time.Now().Add(readTimeout)) == nil {
-			defer rc.SetReadDeadline(readDeadlineOf(r.Context()))
-		}
-	}
-	return readBody(r.Body, r.ContentLength, s.MaxBody)
-}
-
-// readTimeout is the time-out for reading a body of more than maxInitialRead bytes or of
-// unknown length.
-const readTimeout = time.Minute
-
-// readDeadlineOf returns the read deadline that the http.Server of the request asks for.
-// It is zero if there is none.
-func readDeadlineOf(ctx context.Context) time.Time {
-	if s, ok := ctx.Value(http.ServerContextKey).(*http.Server); ok && s.ReadTimeout > 0 {
-		return time.Now().Add(s.ReadTimeout)
-	}
-	return time.Time{}
+	return nil, false
 }
 
 // dispatch serves the body of a POST request by era and kind.
-func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, body []byte) {
+func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, x *exchange, body []byte) {
 	if jsonrpc.IsBatch(body) {
-		s.postBatch(w, r, body)
+		s.postBatch(w, r, x, body)
 		return
 	}
-	x := new(exchange)
 	m := &x.message
 	if err := m.Parse(body, s.Limits); err != nil {
 		if m.Kind == jsonrpc.Response {
@@ -207,7 +215,7 @@ func (s *Server) rejectMalformed(w http.ResponseWriter, r *http.Request, m *json
 		id = jsonrpc.ID{}
 	}
 	nullID := id.IsZero() && revision.NullErrorIDs.In(classify(r, nil).Revision)
-	reply(w, r, http.StatusBadRequest, jsonrpc.AppendError(nil, id, invalid.Wire(), nullID))
+	reply(w, http.StatusBadRequest, jsonrpc.AppendError(nil, id, invalid.Wire(), nullID))
 }
 
 // unusable passes a malformed response to the session of r, if it has one, so that the

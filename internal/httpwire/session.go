@@ -51,7 +51,7 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 	}
 	if id == "" {
 		if m.Kind == jsonrpc.Request && m.Method == mcp.MethodInitialize {
-			s.initialize(w, r, m)
+			s.initialize(w, r, x)
 			return
 		}
 		rejectInvalid(w, request, missingSession+", or send the _meta of a stateless request")
@@ -72,12 +72,12 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 		}
 		live.ReceiveNotification(m)
 		live.ServeNotification(r.Context(), m)
-		w.WriteHeader(http.StatusAccepted)
+		respondEmpty(w, http.StatusAccepted)
 	case jsonrpc.Response:
 		if !live.ReceiveResponse(m) {
 			live.RecordActivity(r.Context())
 		}
-		w.WriteHeader(http.StatusAccepted)
+		respondEmpty(w, http.StatusAccepted)
 	case jsonrpc.Request:
 		if !live.Inflight().Reserve(1) {
 			rejectBusy(w, m.ID)
@@ -97,7 +97,7 @@ func rejectBusy(w http.ResponseWriter, request jsonrpc.ID) {
 
 // postBatch serves a batch, which only revision 2025-03-26 has (basic, Batching). The
 // response is a batch too.
-func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, body []byte) {
+func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, x *exchange, body []byte) {
 	id, ok := sessionOf(w, r, classify(r, nil), jsonrpc.ID{})
 	if !ok {
 		return
@@ -129,7 +129,7 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, body []byte) 
 	}
 	if !batch.HasRequests() {
 		batch.Serve(r.Context(), nil, nil)
-		w.WriteHeader(http.StatusAccepted)
+		respondEmpty(w, http.StatusAccepted)
 		return
 	}
 	if !live.Inflight().Reserve(batch.Requests()) {
@@ -137,7 +137,7 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, body []byte) 
 		return
 	}
 	defer live.Inflight().Release(batch.Requests())
-	s.serveLegacy(w, r, new(exchange), live, func(ctx context.Context, dst []byte, stream rpc.Stream) []byte {
+	s.serveLegacy(w, r, x, live, func(ctx context.Context, dst []byte, stream rpc.Stream) []byte {
 		return batch.Serve(s.withoutChallenge(ctx), dst, stream)
 	})
 }
@@ -175,8 +175,8 @@ func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange
 	x.context = detachedContext{s.calls.lifetime(), r.Context()}
 	a := &x.answer
 	a.begin(s, live, r, &x.stream)
-	streams := s.begin(x, w, r, nil)
-	defer s.end(x)
+	streams := s.begin(x, r, nil)
+	defer x.stream.end()
 	defer a.end()
 	buf := rpc.NewBuffer()
 	var out []byte
@@ -191,7 +191,7 @@ func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange
 	case streams: // cancelled: the stream ends without a response
 		x.stream.open()
 	case !x.stream.claim():
-		w.WriteHeader(http.StatusAccepted)
+		respondEmpty(w, http.StatusAccepted)
 	}
 	a.end()
 	x.stream.end()
@@ -199,8 +199,8 @@ func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange
 }
 
 // initialize serves the handshake of a new session.
-func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message) {
-	who := s.principalOf(r)
+func (s *Server) initialize(w http.ResponseWriter, r *http.Request, x *exchange) {
+	m, who := &x.message, s.principalOf(r)
 	session := s.Legacy.NewSession(who)
 	out := session.Serve(r.Context(), nil, m, nil)
 	if session.Initialized() {
@@ -211,9 +211,9 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *jsonrpc.M
 		}
 		w.Header()[headerSession] = []string{id}
 	}
-	stream := &eventStream{w: w, ctx: r.Context()}
-	defer stream.end()
-	s.respond(r, stream, http.StatusOK, out)
+	x.stream.ctx = r.Context()
+	defer x.stream.end()
+	s.respond(r, &x.stream, http.StatusOK, out)
 }
 
 // open returns the session of a request and extends its lifetime. If it fails, open
@@ -246,7 +246,7 @@ func (s *Server) rejectSession(w http.ResponseWriter, r *http.Request, request j
 // get opens a stream for the server's own messages: the standalone stream of a session,
 // or the event stream of the HTTP+SSE pair of 2024-11-05 if the request names no session.
 // Some clients of the pair send the version header, with any legacy revision.
-func (s *Server) get(w http.ResponseWriter, r *http.Request) {
+func (s *Server) get(w http.ResponseWriter, r *http.Request, x *exchange) {
 	class := classify(r, nil)
 	if class.Era == revision.Modern { // the modern era has POST only
 		rejectMethod(w, "POST")
@@ -260,9 +260,9 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 	case !accepts(r.Header, "text/event-stream"):
 		reject(w, http.StatusNotAcceptable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the Accept header must allow text/event-stream"})
 	case id != "":
-		s.getStream(w, r, id)
+		s.getStream(w, r, x, id)
 	default:
-		s.openPair(w, r)
+		s.openPair(w, r, x)
 	}
 }
 
@@ -291,5 +291,5 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.Streams.endSession(groupOf(live.Key()))
-	w.WriteHeader(http.StatusNoContent)
+	respondEmpty(w, http.StatusNoContent)
 }

@@ -9,20 +9,24 @@ import (
 // maxRequests is the limit of requests in flight on one server, open streams included.
 const maxRequests = 16_384
 
-// tracker tracks the requests in flight. Shutdown waits for them, and one timer sends
-// the keep-alive comments of all their streams. The zero tracker is ready for use. It is
-// safe for concurrent use.
+// tracker tracks the requests. Shutdown waits for those in flight. One timer sends the
+// keep-alive comments of all streams and bounds the time for reading all bodies. The zero
+// tracker is ready for use. It is safe for concurrent use.
 type tracker struct {
 	mu        sync.Mutex
-	n         int
+	n         int // requests in flight
 	closed    bool
 	closing   chan struct{} // closed by close; made on first use
 	cancelled bool
-	idle      chan struct{} // closed when close was called and no request is in flight
-	requests  *trackedRequest
-	timer     *time.Timer // calls tick; made on first use
-	armed     bool        // the timer runs
-	ticks     int         // number of calls of tick
+	idle      chan struct{}   // closed when close was called and no request is in flight
+	requests  *trackedRequest // all of them, also while their bodies are read
+	timer     *time.Timer     // calls tick; made on first use
+	armed     bool            // the timer runs
+	ticks     int32           // number of calls of tick
+
+	// period is the time between two ticks; 0 before the first request.
+	period          time.Duration
+	ticksPerComment int32
 
 	base   context.Context // cancelled by cancelAll; made on first use
 	cancel context.CancelCauseFunc
@@ -41,13 +45,15 @@ func (t *tracker) lifetime() context.Context {
 	return t.base
 }
 
-// trackedRequest is the list element of one request in flight. It is embedded in the
-// state of the request, so that tracking allocates nothing.
+// trackedRequest is the list element of one request. It is embedded in the state of the
+// request, so that tracking allocates nothing.
 type trackedRequest struct {
 	prev, next *trackedRequest
 	cancel     canceler     // called by cancelAll; may be nil
 	stream     *eventStream // receives keep-alive comments; may be nil
-	since      int          // the value of ticks at the start of stream or at its last comment
+	since      int32        // the value of ticks when stream was set, or at the last comment
+	reading    bool         // the body of the request is being read
+	entered    bool         // counted in n
 }
 
 // canceler is a call or a context that can be cancelled with a cause.
@@ -58,58 +64,69 @@ type cancelFunc context.CancelCauseFunc
 // Cancel implements canceler.
 func (f cancelFunc) Cancel(cause error) { f(cause) }
 
-// enter adds a request. It reports false if the limit is reached or close was called.
-// Each successful enter must be followed by leave.
-func (t *tracker) enter() (ok bool) {
+// begin registers a request with this response, whose body the caller reads. If the body does not arrive within
+// readTimeout, reading it fails. Each begin must be followed by leave, before the handler
+// returns. Streams get a keep-alive comment per interval every, which must be the same in all
+// calls.
+func (t *tracker) begin(f *trackedRequest, response *eventStream, every time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed || t.n >= maxRequests {
-		return false
-	}
-	t.n++
-	return true
-}
-
-// leave removes a request.
-func (t *tracker) leave() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.n--
-	if t.closed && t.n == 0 {
-		close(t.idle)
-	}
-}
-
-// watch registers f until forget. cancelAll cancels f; if it was called before, watch
-// cancels f. The stream of f gets a keep-alive comment per interval every, which must be
-// the same in all calls.
-func (t *tracker) watch(f *trackedRequest, every time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.cancelled && f.cancel != nil {
-		f.cancel.Cancel(errShutdown)
+	if t.period == 0 {
+		t.period = max(min(every, readTimeout)/ticksPerInterval, time.Millisecond)
+		t.ticksPerComment = int32(every / t.period)
 	}
 	if f.next = t.requests; f.next != nil {
 		f.next.prev = f
 	}
 	t.requests = f
-	if f.stream == nil {
-		return
-	}
+	f.stream, f.reading = response, true
+	t.arm(f)
+}
+
+// arm starts the timer for a request that needs it from now on. The caller holds mu.
+func (t *tracker) arm(f *trackedRequest) {
 	f.since = t.ticks
 	if t.armed {
 		return
 	}
 	t.armed = true
 	if t.timer == nil {
-		t.timer = time.AfterFunc(every/ticksPerComment, func() { t.tick(every) })
+		t.timer = time.AfterFunc(t.period, t.tick)
 	} else {
-		t.timer.Reset(every / ticksPerComment)
+		t.timer.Reset(t.period)
 	}
 }
 
-// forget reverses watch.
-func (t *tracker) forget(f *trackedRequest) {
+// enter counts a request whose body has been read. It reports false if the limit is reached
+// or close was called.
+func (t *tracker) enter(f *trackedRequest) (ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f.stream, f.reading = nil, false
+	if t.closed || t.n >= maxRequests {
+		return false
+	}
+	f.entered = true
+	t.n++
+	return true
+}
+
+// watch sets what cancelAll cancels and the stream to keep alive, if there are any. If
+// cancelAll was called before, watch cancels the request.
+func (t *tracker) watch(f *trackedRequest, cancel canceler, stream *eventStream) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.cancelled && cancel != nil {
+		cancel.Cancel(errShutdown)
+	}
+	f.cancel, f.stream = cancel, stream
+	if stream != nil {
+		t.arm(f)
+	}
+}
+
+// leave ends the tracking of a request.
+func (t *tracker) leave(f *trackedRequest) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if f.next != nil {
@@ -120,31 +137,44 @@ func (t *tracker) forget(f *trackedRequest) {
 	} else {
 		t.requests = f.next
 	}
+	if !f.entered {
+		return
+	}
+	t.n--
+	if t.closed && t.n == 0 {
+		close(t.idle)
+	}
 }
 
-// ticksPerComment is the number of timer ticks in one keep-alive interval.
-const ticksPerComment = 16
+// ticksPerInterval is the number of timer ticks in one keep-alive interval or in readTimeout,
+// whichever is shorter.
+const ticksPerInterval = 16
 
-// tick writes the keep-alive comments that are due. One coarse timer serves all streams,
-// because most requests end before their first comment, and reading the clock for each
-// of them costs measurable time. A comment can be one tick early.
-func (t *tracker) tick(every time.Duration) {
+// tick writes the keep-alive comments that are due, and ends the reading of bodies that are
+// late. One coarse timer serves all requests, because most of them end before the first tick,
+// and a deadline for each of them costs measurable time. A comment can be one tick early.
+func (t *tracker) tick() {
 	var due []*eventStream
 	t.mu.Lock()
 	t.ticks++
 	t.armed = false
 	for f := t.requests; f != nil; f = f.next {
-		if f.stream == nil {
-			continue
-		}
-		t.armed = true
-		if t.ticks-f.since >= ticksPerComment {
-			f.since = t.ticks
-			due = append(due, f.stream)
+		switch passed := t.ticks - f.since; {
+		case f.reading:
+			t.armed = true
+			if time.Duration(passed)*t.period > readTimeout {
+				expireRead(f.stream.w) // does not block
+			}
+		case f.stream != nil:
+			t.armed = true
+			if passed >= t.ticksPerComment {
+				f.since = t.ticks
+				due = append(due, f.stream)
+			}
 		}
 	}
 	if t.armed {
-		t.timer.Reset(every / ticksPerComment)
+		t.timer.Reset(t.period)
 	}
 	t.mu.Unlock()
 	for _, e := range due {

@@ -8,6 +8,15 @@ import (
 	"time"
 )
 
+// track registers a request whose body has been read.
+func track(t *tracker, stream *eventStream, every time.Duration) *trackedRequest {
+	f := new(trackedRequest)
+	t.begin(f, new(eventStream), every)
+	t.enter(f)
+	t.watch(f, nil, stream)
+	return f
+}
+
 // T23: one timer sends the keep-alive comments of streams that began at different times.
 // It stops when there are no streams.
 func TestT23TrackerKeepsEveryStreamAlive(t *testing.T) {
@@ -21,9 +30,8 @@ func TestT23TrackerKeepsEveryStreamAlive(t *testing.T) {
 		var all []one
 		for range 3 {
 			w := newReader()
-			f := &trackedRequest{stream: &eventStream{w: w, ctx: t.Context()}}
-			requests.watch(f, every)
-			requests.watch(&trackedRequest{}, every) // a request without a stream
+			f := track(&requests, &eventStream{w: w, ctx: t.Context()}, every)
+			track(&requests, nil, every)
 			all = append(all, one{w, f})
 			time.Sleep(5*time.Second + time.Millisecond) // between two ticks
 		}
@@ -41,11 +49,11 @@ func TestT23TrackerKeepsEveryStreamAlive(t *testing.T) {
 		expect("after 16 s", 1, 0, 0)
 		time.Sleep(5 * time.Second)
 		expect("after 21 s", 1, 1, 0)
-		requests.forget(all[1].f)
+		requests.leave(all[1].f)
 		time.Sleep(11 * time.Second)
 		expect("after 32 s", 2, 1, 1)
-		requests.forget(all[0].f)
-		requests.forget(all[2].f)
+		requests.leave(all[0].f)
+		requests.leave(all[2].f)
 		time.Sleep(every)
 		expect("after the end", 2, 1, 1)
 		requests.mu.Lock()
@@ -55,7 +63,7 @@ func TestT23TrackerKeepsEveryStreamAlive(t *testing.T) {
 		requests.mu.Unlock()
 
 		w := newReader()
-		requests.watch(&trackedRequest{stream: &eventStream{w: w, ctx: t.Context()}}, every)
+		track(&requests, &eventStream{w: w, ctx: t.Context()}, every)
 		time.Sleep(every)
 		synctest.Wait()
 		if w.text() != ":\n\n" {
@@ -66,39 +74,44 @@ func TestT23TrackerKeepsEveryStreamAlive(t *testing.T) {
 
 func TestTrackerIsIdleWhenTheLastRequestLeaves(t *testing.T) {
 	var tr tracker
-	for range 2 {
-		if !tr.enter() {
-			t.Fatal("rejected")
-		}
-	}
+	all := []*trackedRequest{track(&tr, nil, time.Minute), track(&tr, nil, time.Minute)}
+	reading := new(trackedRequest)
+	tr.begin(reading, new(eventStream), time.Minute) // Shutdown does not wait for it
 	closing := tr.closingSignal()
 	idle := tr.close()
 	<-closing
 	<-tr.closingSignal()
-	if tr.enter() {
+	if tr.enter(reading) {
 		t.Error("enter succeeds after close")
 	}
-	tr.leave()
+	tr.leave(all[0])
 	select {
 	case <-idle:
 		t.Error("idle with one request in flight")
 	default:
 	}
-	tr.leave()
+	tr.leave(all[1])
 	<-idle
 	<-tr.close()
+	tr.leave(reading)
+	if tr.requests != nil {
+		t.Error("a request is registered after it has left")
+	}
 }
 
 func TestTrackerLimitsRequestsInFlight(t *testing.T) {
 	tr := tracker{n: maxRequests - 1}
-	if !tr.enter() {
+	last := track(&tr, nil, time.Minute)
+	if !last.entered {
 		t.Fatal("rejected below the limit")
 	}
-	if tr.enter() {
+	more := track(&tr, nil, time.Minute)
+	if more.entered {
 		t.Error("accepted above the limit")
 	}
-	tr.leave()
-	if !tr.enter() {
+	tr.leave(more)
+	tr.leave(last)
+	if !track(&tr, nil, time.Minute).entered {
 		t.Error("rejected after a request has ended")
 	}
 }
@@ -106,18 +119,20 @@ func TestTrackerLimitsRequestsInFlight(t *testing.T) {
 // A request that arrives after cancelAll is cancelled too.
 func TestTrackerCancelsLateRequests(t *testing.T) {
 	var tr tracker
-	early, cancel := context.WithCancelCause(t.Context())
-	tr.watch(&trackedRequest{cancel: cancelFunc(cancel)}, time.Second)
-	forgotten, cancel2 := context.WithCancelCause(t.Context())
-	f := &trackedRequest{cancel: cancelFunc(cancel2)}
-	tr.watch(f, time.Second)
-	tr.watch(&trackedRequest{}, time.Second)
-	tr.forget(f)
-	tr.cancelAll()
-	late, cancel3 := context.WithCancelCause(t.Context())
-	tr.watch(&trackedRequest{cancel: cancelFunc(cancel3)}, time.Second)
-	if !errors.Is(context.Cause(early), errShutdown) || !errors.Is(context.Cause(late), errShutdown) || forgotten.Err() != nil {
-		t.Errorf("%v, %v, %v", context.Cause(early), context.Cause(late), forgotten.Err())
+	begin := func() (context.Context, *trackedRequest) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		t.Cleanup(func() { cancel(nil) })
+		f := track(&tr, nil, time.Second)
+		tr.watch(f, cancelFunc(cancel), nil)
+		return ctx, f
 	}
-	cancel2(nil)
+	early, _ := begin()
+	ended, f := begin()
+	track(&tr, nil, time.Second)
+	tr.leave(f)
+	tr.cancelAll()
+	late, _ := begin()
+	if !errors.Is(context.Cause(early), errShutdown) || !errors.Is(context.Cause(late), errShutdown) || ended.Err() != nil {
+		t.Errorf("%v, %v, %v", context.Cause(early), context.Cause(late), ended.Err())
+	}
 }
