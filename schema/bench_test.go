@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -152,4 +153,37 @@ func ExampleSchema_JSON() {
 	s, _ := For[echo]()
 	fmt.Println(string(s.JSON()))
 	// Output: {"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false}
+}
+
+// BenchmarkSchemaDecode measures validation and decoding together.
+func BenchmarkSchemaDecode(b *testing.B) {
+	s, err := For[echo]()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, size := range []int{10, 10_000} {
+		raw := []byte(`{"text":"` + strings.Repeat("a", size) + `"}`)
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				var v echo
+				if err := s.Decode(raw, &v); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(fmt.Sprint(size, "/separate"), func(b *testing.B) {
+			b.ReportAllocs()
+			shape, err := shapeOf(reflect.TypeFor[echo]())
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				var v echo
+				if s.Validate(raw) != nil || shape.decode(raw, &v) != nil {
+					b.Fatal("invalid")
+				}
+			}
+		})
+	}
 }

@@ -27,14 +27,50 @@ import (
 // An error about the input is a [*ValidationError] that names the place. Decode
 // keeps nothing of raw; a json.RawMessage field gets a copy.
 func Decode(raw []byte, into any) error {
-	t := reflect.TypeOf(into)
-	if t == nil || t.Kind() != reflect.Pointer || reflect.ValueOf(into).IsNil() {
-		return errors.New("schema: into must be a non-nil pointer")
-	}
-	s, err := shapeOf(t.Elem())
+	s, err := targetOf(into)
 	if err != nil {
 		return err
 	}
+	if s.plan != nil {
+		r := newRun(0)
+		ok := r.scan(raw) == nil && r.store(s.plan, 0, reflect.ValueOf(into).Elem())
+		r.release()
+		if ok {
+			return nil
+		}
+	}
+	return s.decode(raw, into)
+}
+
+// Decode checks one JSON value against the schema, as [Schema.Validate] does, and then stores it
+// in *into, as the function [Decode] does, in one scan. It is safe for concurrent use with
+// different values of into.
+func (s *Schema) Decode(raw []byte, into any) error {
+	target, err := targetOf(into)
+	if err != nil {
+		return err
+	}
+	r := newRun(s.limits.MaxTime)
+	err = r.validate(s.program, raw)
+	ok := err == nil && target.plan != nil && r.store(target.plan, 0, reflect.ValueOf(into).Elem())
+	r.release()
+	if ok || err != nil {
+		return err
+	}
+	return target.decode(raw, into)
+}
+
+// targetOf returns the shape of the value to which into points.
+func targetOf(into any) (*shape, error) {
+	t := reflect.TypeOf(into)
+	if t == nil || t.Kind() != reflect.Pointer || reflect.ValueOf(into).IsNil() {
+		return nil, errors.New("schema: into must be a non-nil pointer")
+	}
+	return shapeOf(t.Elem())
+}
+
+// decode decodes raw with the JSON library.
+func (s *shape) decode(raw []byte, into any) (err error) {
 	if s.needs&needsDefaults != 0 {
 		if raw, err = s.rewrite(raw, fillDefaults|plainIntegers); err != nil {
 			return err

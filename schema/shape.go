@@ -15,6 +15,7 @@ type shape struct {
 	elem    *shape // of a list, a map, or the rest of a struct
 
 	needs needs // of this shape and of all shapes that it contains
+	plan  *plan // of the type for which shapeOf was called, or nil
 }
 
 type shapeKind uint8
@@ -63,6 +64,7 @@ func shapeOf(t reflect.Type) (*shape, error) {
 		result = err
 	} else {
 		g.spread()
+		s.plan = planner{}.plan(t)
 	}
 	result, _ = shapes.LoadOrStore(t, result)
 	s, _ = result.(*shape)

@@ -14,6 +14,7 @@ type run struct {
 	maxTime time.Duration
 	name    []byte // a member name that is being looked up
 	scratch []byte // a canonical value, or an unescaped string
+	recent  recent
 
 	// fuel is the work that may be done before the next look at the clock. Short
 	// validations never look.

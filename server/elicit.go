@@ -40,11 +40,8 @@ func ElicitInto[T any](into *T, message string, options ...AskOption) Question {
 		if err != nil {
 			return err
 		}
-		if err := form.Validate(content); err != nil {
-			return fmt.Errorf("%w: %w", errUnfit, err)
-		}
 		var value T
-		if err := schema.Decode(content, &value); err != nil {
+		if err := form.Decode(content, &value); err != nil {
 			return fmt.Errorf("%w: %w", errUnfit, err)
 		}
 		*into = value

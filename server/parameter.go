@@ -142,10 +142,7 @@ func (p *parameters) bind(values map[string][]string, into any) error {
 		object = one.appendValue(object, values[name])
 	}
 	object = append(object, '}')
-	if err := p.schema.Validate(object); err != nil {
-		return err
-	}
-	return schema.Decode(object, into)
+	return p.schema.Decode(object, into)
 }
 
 func (p *parameter) appendValue(dst []byte, texts []string) []byte {

@@ -70,8 +70,8 @@ func addTool[In, Out any](s *Server, tool mcp.Tool, handler func(ctx context.Con
 		output: output,
 		handle: func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 			var in In
-			if err := schema.Decode(arguments, &in); err != nil {
-				return nil, fmt.Errorf("invalid arguments: %w", err)
+			if err := input.Decode(arguments, &in); err != nil {
+				return nil, invalidArguments(err)
 			}
 			out, err := handler(ctx, in)
 			if err != nil {
@@ -86,6 +86,9 @@ func addTool[In, Out any](s *Server, tool mcp.Tool, handler func(ctx context.Con
 // accepts any object. It returns an error where [AddTool] panics, and if a schema is invalid. It
 // copies tool. Safe while the server serves.
 func (s *Server) RegisterTool(tool mcp.Tool, handler ToolHandler, options ...ToolOption) error {
+	if handler == nil {
+		return fmt.Errorf("tool %q: %w", tool.Name, errNoHandler)
+	}
 	if tool.InputSchema == nil {
 		tool.InputSchema = json.RawMessage(`{"type":"object"}`)
 	}
@@ -99,7 +102,13 @@ func (s *Server) RegisterTool(tool mcp.Tool, handler ToolHandler, options ...Too
 			return fmt.Errorf("tool %q: output schema: %w", tool.Name, err)
 		}
 	}
-	if err := s.addTool(&toolEntry{tool: tool, input: input, output: output, handle: handler}, options); err != nil {
+	validated := func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
+		if err := input.Validate(arguments); err != nil {
+			return nil, invalidArguments(err)
+		}
+		return handler(ctx, arguments)
+	}
+	if err := s.addTool(&toolEntry{tool: tool, input: input, output: output, handle: validated}, options); err != nil {
 		return fmt.Errorf("tool %q: %w", tool.Name, err)
 	}
 	s.logUnchecked(tool.Name, "input", input)

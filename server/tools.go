@@ -25,7 +25,7 @@ type toolEntry struct {
 	tool   mcp.Tool
 	input  *schema.Schema
 	output *schema.Schema // nil: structured content is not validated
-	handle ToolHandler
+	handle ToolHandler    // validates the arguments
 	// mirrored are the parameters that HTTP clients repeat in headers.
 	mirrored  []schema.HeaderParam
 	notSecret []string // headers that NotSecret names
@@ -42,9 +42,6 @@ func (s *Server) addTool(e *toolEntry, options []ToolOption) error {
 	}
 	if !e.input.IsObject() {
 		return errors.New(`the input schema must have "type": "object"`)
-	}
-	if e.handle == nil {
-		return errNoHandler
 	}
 	var err error
 	if e.mirrored, err = schema.Headers(e.tool.InputSchema); err != nil {
@@ -128,11 +125,6 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 	if err := c.CheckMirror(entry.mirrored, arguments); err != nil {
 		return nil, err
 	}
-	// Invalid arguments are a tool error, so that the model can correct them
-	// (2025-11-25, server/tools, Error Handling).
-	if err := entry.input.Validate(arguments); err != nil {
-		return errorResult("invalid arguments: " + whatIsWrong(err)), nil
-	}
 	result, err := s.run(ctx, entry, arguments)
 	if err != nil {
 		if c.IsProtocolError(err) {
@@ -175,11 +167,12 @@ func (e *toolEntry) checkOutput(result *mcp.CallToolResult) error {
 	return e.output.Validate(result.StructuredContent)
 }
 
-// whatIsWrong returns the text of a validation error, with the paths of the arguments.
-func whatIsWrong(err error) string {
+// invalidArguments returns the error of a tool whose arguments do not match its schema. It is a
+// tool error, so that the model can correct them (2025-11-25, server/tools, Error Handling).
+func invalidArguments(err error) error {
 	var invalid *schema.ValidationError
 	if errors.As(err, &invalid) {
-		return invalid.Describe("arguments")
+		return errors.New("invalid arguments: " + invalid.Describe("arguments"))
 	}
-	return err.Error()
+	return fmt.Errorf("invalid arguments: %w", err)
 }

@@ -1,0 +1,247 @@
+package schema
+
+import (
+	"reflect"
+	"strconv"
+
+	"github.com/parley-mcp/parley/internal/jsonscan"
+)
+
+// plan tells how the tokens of a document are stored in a Go value. It gives the same result as
+// the JSON library, which scans the document again. Only plain types have a plan: booleans,
+// strings, numbers, and structs, slices, maps and pointers of them.
+type plan struct {
+	kind   reflect.Kind
+	bits   int // of a number
+	typ    reflect.Type
+	fields []plannedField // of a struct
+	elem   *plan          // of a slice, a map or a pointer
+}
+
+type plannedField struct {
+	name  string
+	index []int
+	plan  *plan
+}
+
+// planner makes plans. It knows the plans of all types that it has met; a type whose plan is
+// being made, which contains itself, has none.
+type planner map[reflect.Type]*plan
+
+// plan returns the plan of t, or nil if t has none.
+func (g planner) plan(t reflect.Type) *plan {
+	if p, ok := g[t]; ok {
+		return p
+	}
+	g[t] = nil
+	if representationOf(t) == plainType {
+		g[t] = g.make(t)
+	}
+	return g[t]
+}
+
+func (g planner) make(t reflect.Type) *plan {
+	p := &plan{kind: t.Kind(), typ: t}
+	switch t.Kind() {
+	case reflect.Bool, reflect.String:
+		return p
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64,
+		reflect.Float32, reflect.Float64:
+		p.bits = t.Bits()
+		return p
+	case reflect.Struct:
+		return g.withFields(p)
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return nil // may be base 64
+		}
+	case reflect.Map:
+		if t.Key() != reflect.TypeFor[string]() {
+			return nil
+		}
+	case reflect.Pointer:
+	default:
+		return nil
+	}
+	if p.elem = g.plan(t.Elem()); p.elem == nil {
+		return nil
+	}
+	return p
+}
+
+// withFields adds the fields of a struct, or returns nil if one has no plan.
+func (g planner) withFields(p *plan) *plan {
+	fields, rest, err := fieldsOf(p.typ)
+	if err != nil || rest != nil {
+		return nil
+	}
+	for _, f := range fields {
+		inner := g.plan(f.typ)
+		if _, preset := f.tag.Lookup("default"); preset || f.quoted || inner == nil || throughPointer(p.typ, f.index) {
+			return nil
+		}
+		p.fields = append(p.fields, plannedField{f.name, f.index, inner})
+	}
+	return p
+}
+
+// throughPointer reports whether a field belongs to an embedded pointer, which may be nil.
+func throughPointer(t reflect.Type, index []int) bool {
+	for _, i := range index[:len(index)-1] {
+		if t = t.Field(i).Type; t.Kind() == reflect.Pointer {
+			return true
+		}
+	}
+	return false
+}
+
+// store stores the value at a token in v, which can be set. It returns false if the value does
+// not fit, or if only the JSON library can tell: v is then partly changed.
+func (r *run) store(p *plan, at uint32, v reflect.Value) bool {
+	t := &r.Tokens[at]
+	if t.Kind == kindNull {
+		v.SetZero()
+		return true
+	}
+	switch p.kind {
+	case reflect.String:
+		if t.Kind != kindString {
+			return false
+		}
+		v.SetString(r.copyText(at))
+	case reflect.Bool:
+		if t.Kind != kindBoolean {
+			return false
+		}
+		v.SetBool(r.Raw[t.Start] == 't')
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64,
+		reflect.Float32, reflect.Float64:
+		return t.Kind == kindNumber && p.storeNumber(jsonscan.View(r.Raw[t.Start:t.End]), v)
+	case reflect.Pointer:
+		if v.IsNil() {
+			v.Set(reflect.New(p.elem.typ))
+		}
+		return r.store(p.elem, at, v.Elem())
+	case reflect.Slice:
+		return t.Kind == kindArray && r.storeSlice(p, at, v)
+	case reflect.Map:
+		return t.Kind == kindObject && r.storeMap(p, at, v)
+	case reflect.Struct:
+		return t.Kind == kindObject && r.storeStruct(p, at, v)
+	}
+	return true
+}
+
+func (p *plan) storeNumber(literal string, v reflect.Value) bool {
+	switch p.kind {
+	case reflect.Float32, reflect.Float64:
+		f, err := strconv.ParseFloat(literal, p.bits)
+		if err != nil {
+			return false
+		}
+		v.SetFloat(f)
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		n, err := strconv.ParseUint(literal, 10, p.bits)
+		if err != nil {
+			return false
+		}
+		v.SetUint(n)
+	default:
+		n, err := strconv.ParseInt(literal, 10, p.bits)
+		if err != nil {
+			return false
+		}
+		v.SetInt(n)
+	}
+	return true
+}
+
+func (r *run) storeSlice(p *plan, at uint32, v reflect.Value) bool {
+	t := &r.Tokens[at]
+	s := reflect.MakeSlice(p.typ, int(t.Count), int(t.Count))
+	for i, n := at+1, 0; i < t.Next; i, n = r.Tokens[i].Next, n+1 {
+		if !r.store(p.elem, i, s.Index(n)) {
+			return false
+		}
+	}
+	v.Set(s)
+	return true
+}
+
+func (r *run) storeMap(p *plan, at uint32, v reflect.Value) bool {
+	t := &r.Tokens[at]
+	if v.IsNil() {
+		v.Set(reflect.MakeMapWithSize(p.typ, int(t.Count)))
+	}
+	for i := at + 1; i < t.Next; i = r.Tokens[i+1].Next {
+		elem := reflect.New(p.elem.typ).Elem()
+		if !r.store(p.elem, i+1, elem) {
+			return false
+		}
+		v.SetMapIndex(reflect.ValueOf(r.copyText(i)), elem)
+	}
+	return true
+}
+
+func (r *run) storeStruct(p *plan, at uint32, v reflect.Value) bool {
+	t := &r.Tokens[at]
+	next := 0 // members often have the order of the fields
+	for i := at + 1; i < t.Next; i = r.Tokens[i+1].Next {
+		f := p.field(r.text(i), &next)
+		if f == nil {
+			continue
+		}
+		into := v
+		for _, x := range f.index {
+			into = into.Field(x)
+		}
+		if !r.store(f.plan, i+1, into) {
+			return false
+		}
+	}
+	return true
+}
+
+// field returns the field of a name, or nil. It looks at the field *next first.
+func (p *plan) field(name string, next *int) *plannedField {
+	for range p.fields {
+		if *next == len(p.fields) {
+			*next = 0
+		}
+		f := &p.fields[*next]
+		*next++
+		if f.name == name {
+			return f
+		}
+	}
+	return nil
+}
+
+// copyText returns the decoded text of a string token, which is no view of the document.
+func (r *run) copyText(at uint32) string {
+	t := &r.Tokens[at]
+	if !t.Plain {
+		return r.text(at)
+	}
+	return r.recent.text(r.Raw[t.Start:t.End])
+}
+
+// recent keeps short strings that were stored last. Many calls have the same arguments, such as
+// the values of an enum, and then share one string.
+type recent [64]string
+
+const maxRecent = 64 // bytes of a string
+
+// text returns b as a string.
+func (r *recent) text(b []byte) string {
+	if len(b) == 0 || len(b) > maxRecent {
+		return string(b)
+	}
+	slot := &r[(len(b)*31^int(b[0])*7^int(b[len(b)/2])*3^int(b[len(b)-1]))%len(r)]
+	if *slot != string(b) {
+		*slot = string(b)
+	}
+	return *slot
+}
