@@ -12,7 +12,7 @@ func (r *run) checkObject(o *objectRules, at uint32) bool {
 		ok = r.failSize("at most", o.maximum, "member", at)
 	}
 	missing, hint, index := o.required, 0, 0
-	for i := at + 1; i < t.Next && (ok || r.report != nil); i = r.Tokens[i+1].Next {
+	for i := at + 1; i < t.Next && r.goesOn(ok); i = r.Tokens[i+1].Next {
 		value := i + 1
 		known := false
 		if p := o.find(r.memberName(i), hint); p >= 0 {
@@ -26,6 +26,9 @@ func (r *run) checkObject(o *objectRules, at uint32) bool {
 			}
 		}
 		for p := range o.patterns {
+			if !r.goesOn(ok) {
+				break
+			}
 			if pattern := &o.patterns[p]; pattern.pattern == nil {
 				known = true
 			} else if r.match(pattern.pattern, r.memberName(i)) {
@@ -49,48 +52,53 @@ func (r *run) checkObject(o *objectRules, at uint32) bool {
 		}
 		index++
 	}
-	if missing > 0 && (ok || r.report != nil) {
+	if missing > 0 && r.goesOn(ok) {
 		ok = r.failMissing(o, at)
 	}
 	for i := range o.dependents {
-		if ok || r.report != nil {
+		if r.goesOn(ok) {
 			ok = r.checkDependent(&o.dependents[i], at) && ok
 		}
 	}
 	return ok
 }
 
-// memberName returns the text of a member's name, valid until the next call.
+// memberName returns the text of a member's name, valid until the next call. It
+// charges for escapes, because a name is read once for each pattern.
 func (r *run) memberName(at uint32) []byte {
 	t := &r.Tokens[at]
 	s := r.Raw[t.Start:t.End]
 	if t.Plain {
 		return s
 	}
+	r.spend(len(s) / bytesPerUnit)
 	r.name = jsonscan.AppendUnescaped(r.name[:0], s)
 	return r.name
 }
 
 func (r *run) checkDependent(d *dependent, at uint32) bool {
-	if !r.spend(int(r.Tokens[at].Count) / 8) {
-		return false
-	}
-	if _, present := r.member(at, d.name); !present {
+	if _, present := r.search(at, d.name); !present {
 		return true
 	}
 	ok := d.node == nil || r.check(d.node, at)
 	for _, name := range d.requires {
-		if !r.spend(int(r.Tokens[at].Count) / 8) {
+		if !r.goesOn(ok) {
 			return false
 		}
-		if _, present := r.member(at, name); !present {
+		if _, present := r.search(at, name); !present {
 			ok = r.failDependent(d.name, name, at)
-			if r.report == nil {
-				return false
-			}
 		}
 	}
 	return ok
+}
+
+// search is member, and charges for its work. When the time is up it finds nothing.
+func (r *run) search(at uint32, name string) (value uint32, ok bool) {
+	t := &r.Tokens[at]
+	if !r.spend(1 + int(t.End-t.Start)/bytesPerUnit) {
+		return 0, false
+	}
+	return r.member(at, name)
 }
 
 func (r *run) checkArray(a *arrayRules, at uint32) bool {
@@ -102,12 +110,12 @@ func (r *run) checkArray(a *arrayRules, at uint32) bool {
 	if a.maximum != unbounded && int(t.Count) > a.maximum {
 		ok = r.failSize("at most", a.maximum, "item", at)
 	}
-	if a.unique && (ok || r.report != nil) {
+	if a.unique && r.goesOn(ok) {
 		ok = r.checkUnique(at) && ok
 	}
 	if len(a.prefix) > 0 || a.rest != nil {
 		index := 0
-		for i := at + 1; i < t.Next && (ok || r.report != nil); i = r.Tokens[i].Next {
+		for i := at + 1; i < t.Next && r.goesOn(ok); i = r.Tokens[i].Next {
 			n := a.rest
 			if index < len(a.prefix) {
 				n = a.prefix[index]
@@ -122,7 +130,7 @@ func (r *run) checkArray(a *arrayRules, at uint32) bool {
 			index++
 		}
 	}
-	if a.contains != nil && (ok || r.report != nil) {
+	if a.contains != nil && r.goesOn(ok) {
 		ok = r.checkContains(a, at) && ok
 	}
 	return ok
@@ -169,9 +177,6 @@ func (r *run) checkUnique(at uint32) bool {
 	if t.Count < 2 {
 		return true
 	}
-	if !r.spend(int(t.End-t.Start)/16 + int(t.Count)) {
-		return false
-	}
 	const few = 8
 	var ends [few]int
 	var seen map[string]int
@@ -182,10 +187,10 @@ func (r *run) checkUnique(at uint32) bool {
 	index := 0
 	for i := at + 1; i < t.Next; i = r.Tokens[i].Next {
 		start := len(r.scratch)
-		r.scratch = r.appendCanonical(r.scratch, i)
+		r.scratch = r.appendCanonical(r.scratch, i, r.spend)
 		form := r.scratch[start:]
 		if seen != nil {
-			if !r.spend(1 + len(form)/64) {
+			if !r.spend(1) {
 				return false
 			}
 			if j, ok := seen[string(form)]; ok {

@@ -111,7 +111,7 @@ func (d *document) openPath() string {
 			name = d.Tokens[name+1].Next
 		}
 		if name < within {
-			path = appendPointer(path, truncate(d.text(name), maxPointer+1))
+			path = appendPointer(path, d.excerpt(name, maxPointer+1))
 		}
 	}
 	return cutPointer(path)
@@ -126,6 +126,21 @@ func (d *document) text(at uint32) string {
 		s = jsonscan.AppendUnescaped(nil, s)
 	}
 	return jsonscan.View(s)
+}
+
+// excerpt returns the beginning of the text of a string token: at most n bytes of
+// whole characters.
+func (d *document) excerpt(at uint32, n int) string {
+	t := &d.Tokens[at]
+	s := d.Raw[t.Start:t.End]
+	if t.Plain {
+		return truncate(jsonscan.View(s), n)
+	}
+	// An escape takes at most six bytes for each byte of its text. The text of an
+	// escape that is cut comes after the first n bytes.
+	const longest = len(`\ud83d\ude00`)
+	s = s[:min(len(s), 6*n+longest)]
+	return truncate(jsonscan.View(jsonscan.AppendUnescaped(nil, s)), n)
 }
 
 // bytes returns a value as it is spelled, including the quotes of a string. It is

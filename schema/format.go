@@ -11,6 +11,7 @@ import (
 type format struct {
 	name  string
 	check func(text string) bool
+	units int // the work of a check that is not in proportion to the length of the text
 }
 
 // formatNamed returns the check of a format, or nil if there is none. Then the

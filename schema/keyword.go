@@ -316,7 +316,11 @@ func (c *compiler) textKeyword(s *subschema, name string, at uint32) (known bool
 		}
 		name := c.text(at)
 		if check := formatNamed(name, c.limits.MaxRegexp); check != nil {
-			s.textRules().format = &format{name: strings.Clone(name), check: check}
+			f := &format{name: strings.Clone(name), check: check}
+			if name == "regex" {
+				f.units = refuelUnits // a short expression can have thousands of instructions
+			}
+			s.textRules().format = f
 		} else if name == "idn-hostname" {
 			c.skip(s, at, "the format idn-hostname cannot be checked")
 		}

@@ -4,29 +4,22 @@ package schema
 func (r *run) checkLogic(l *logic, at uint32) bool {
 	ok := true
 	for _, n := range l.allOf {
-		if !r.check(n, at) {
-			if ok = false; r.report == nil {
-				return false
-			}
-		}
-	}
-	if l.anyOf != nil && !r.checkAnyOf(l.anyOf, at) {
-		if ok = false; r.report == nil {
+		if !r.goesOn(ok) {
 			return false
 		}
+		ok = r.check(n, at) && ok
 	}
-	if l.oneOf != nil && !r.checkOneOf(l.oneOf, at) {
-		if ok = false; r.report == nil {
-			return false
-		}
+	if l.anyOf != nil && r.goesOn(ok) {
+		ok = r.checkAnyOf(l.anyOf, at) && ok
 	}
-	if l.not != nil && !r.checkNot(l.not, at) {
-		if ok = r.failNot(at); r.report == nil {
-			return false
-		}
+	if l.oneOf != nil && r.goesOn(ok) {
+		ok = r.checkOneOf(l.oneOf, at) && ok
 	}
-	if l.cond != nil && !r.checkIf(l, at) {
-		ok = false
+	if l.not != nil && r.goesOn(ok) && !r.checkNot(l.not, at) {
+		ok = r.failNot(at)
+	}
+	if l.cond != nil && r.goesOn(ok) {
+		ok = r.checkIf(l, at) && ok
 	}
 	return ok
 }
@@ -51,12 +44,10 @@ func (r *run) checkAnyOf(nodes []*node, at uint32) bool {
 	for _, n := range nodes {
 		ok, certain := r.try(n, at)
 		matched = matched || ok
-		if ok && certain {
-			if r.doubt = doubt; !r.tracker.active {
-				return true
-			}
-			// The other alternatives may evaluate more members or elements.
-		}
+		if ok && certain && !r.tracker.active {
+			r.doubt = doubt
+			return true
+		} // else the other alternatives may evaluate more members or elements
 		if r.err != nil {
 			return false
 		}
@@ -97,17 +88,24 @@ func (r *run) checkIf(l *logic, at uint32) bool {
 		return true
 	}
 	switch ok, certain := r.try(l.cond, at); {
-	case ok && !certain: // either branch may apply
-		if l.then == nil || l.otherwise == nil {
-			return true
-		}
-		if ok, _ := r.try(l.then, at); ok {
-			return true
-		}
-		return r.check(l.otherwise, at)
+	case ok && !certain:
+		return r.checkEither(l.then, l.otherwise, at)
 	case ok:
 		return l.then == nil || r.check(l.then, at)
 	default:
 		return l.otherwise == nil || r.check(l.otherwise, at)
 	}
+}
+
+// checkEither checks the branches of an "if" whose condition is not certain. The
+// value must match one of them, and counts as evaluated by each that it matches.
+func (r *run) checkEither(then, otherwise *node, at uint32) bool {
+	matched := then == nil || otherwise == nil // an absent branch accepts everything
+	for _, n := range [...]*node{then, otherwise} {
+		if n != nil {
+			ok, _ := r.try(n, at)
+			matched = matched || ok
+		}
+	}
+	return matched || r.check(otherwise, at) // notes the mistakes
 }

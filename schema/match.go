@@ -14,7 +14,7 @@ const maxUnwatched = 1 << 18
 // the author of the schema chooses.
 func (r *run) match(p *pattern, text []byte) bool {
 	work := int64(len(text)) * int64(p.size)
-	if !r.spend(int(min(work/64, refuelUnits))) {
+	if !r.spend(1 + int(min(work/64, refuelUnits))) {
 		return false
 	}
 	if work <= maxUnwatched {

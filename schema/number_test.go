@@ -45,9 +45,6 @@ func TestNumbersCompareAsRationals(t *testing.T) {
 	})
 }
 
-// unlimited allows any amount of work.
-func unlimited(int) bool { return true }
-
 func TestMultiplesAreExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		unit := rapid.StringMatching(`[1-9][0-9]{0,17}(\.[0-9]{1,3})?|0\.0{0,3}[1-9]{1,9}`).Draw(t, "unit")

@@ -81,7 +81,7 @@ func (d *document) pointer(steps []step) string {
 			break
 		}
 		if s.name != 0 {
-			path = appendPointer(path, truncate(d.text(s.name), maxPointer+1))
+			path = appendPointer(path, d.excerpt(s.name, maxPointer+1))
 		} else {
 			path = strconv.AppendInt(append(path, '/'), int64(s.index), 10)
 		}

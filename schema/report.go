@@ -15,6 +15,9 @@ type report struct {
 	path  []step
 }
 
+// full reports whether the report has room for no more issues.
+func (p *report) full() bool { return len(p.issues) >= maxIssues }
+
 // explain runs n once more and returns the mistakes.
 func (r *run) explain(n *node) error {
 	r.report = &report{}
@@ -59,17 +62,20 @@ func (r *run) checkChild(n *node, s step, value uint32) bool {
 // here returns the JSON Pointer of the place in the instance.
 func (r *run) here() string { return r.pointer(r.report.path) }
 
+// unitsPerIssue is the work of an issue: its texts and its path are bounded.
+const unitsPerIssue = 64
+
 // note records an issue about the current place, or with a name about the member
 // of that name, and returns false.
 func (r *run) note(expected, got string, name ...string) bool {
-	if r.err != nil || len(r.report.issues) >= maxIssues {
+	if r.report.full() || !r.spend(unitsPerIssue) {
 		return false
 	}
 	path := r.here()
 	for _, n := range name {
 		path = cutPointer(appendPointer([]byte(path), truncate(n, maxPointer+1)))
 	}
-	issue := Issue{Path: path, Expected: expected, Got: got}
+	issue := Issue{Path: path, Expected: cut(expected, maxExpected), Got: cut(got, maxExpected)}
 	if !slices.Contains(r.report.issues, issue) {
 		r.report.issues = append(r.report.issues, issue)
 	}
@@ -111,11 +117,10 @@ func (r *run) failValue(n *node, at uint32) bool {
 	return r.note(expected, r.describe(at))
 }
 
-func (r *run) failTextLength(at uint32, relation string, limit int) bool {
+func (r *run) failTextLength(at uint32, relation string, limit, got int) bool {
 	if r.report == nil {
 		return false
 	}
-	got := len([]rune(r.text(at)))
 	return r.note(relation+" "+count(limit, "character"), strconv.Itoa(got)+" in "+r.describe(at))
 }
 
@@ -175,11 +180,12 @@ func (r *run) failUnknown(o *objectRules, name uint32) bool {
 	}
 	var known []string
 	for _, p := range o.properties {
-		if p.node != nil && len(known) <= maxListed {
-			known = append(known, quote(p.name))
+		if p.node == nil || len(known) > maxListed { // names that are only required come last
+			break
 		}
+		known = append(known, quote(p.name))
 	}
-	text := r.text(name)
+	text := r.excerpt(name, maxPointer+1)
 	expected := "no member"
 	if len(o.patterns) > 0 {
 		expected = "another member name"
@@ -194,7 +200,7 @@ func (r *run) failUnevaluated(name uint32) bool {
 	if r.report == nil {
 		return false
 	}
-	text := r.text(name)
+	text := r.excerpt(name, maxPointer+1)
 	return r.note("no such member", "unknown member "+quote(text), text)
 }
 
@@ -202,11 +208,18 @@ func (r *run) failMissing(o *objectRules, at uint32) bool {
 	if r.report == nil {
 		return false
 	}
-	for _, p := range o.properties {
-		if !p.required {
-			continue
+	if !r.spend(len(o.properties) / bytesPerUnit) {
+		return false
+	}
+	present := make([]bool, len(o.properties))
+	hint := 0
+	for i := at + 1; i < r.Tokens[at].Next; i = r.Tokens[i+1].Next {
+		if p := o.find(r.memberName(i), hint); p >= 0 {
+			present[p], hint = true, p+1
 		}
-		if _, present := r.member(at, p.name); !present {
+	}
+	for i, p := range o.properties {
+		if p.required && !present[i] && r.goesOn(false) {
 			r.note(p.node.gist(), "nothing; it is required", p.name)
 		}
 	}
@@ -274,7 +287,7 @@ func (r *run) admits(n *node, at uint32) (kind, bool) {
 // it does so by the mistakes in the alternative that was meant: the only one of
 // the right type, or the only one in which every const and enum matches.
 func (r *run) failAlternatives(nodes []*node, at uint32) bool {
-	if r.report == nil || len(r.report.issues) >= maxIssues {
+	if r.report == nil || r.report.full() {
 		return false
 	}
 	outer := r.report
@@ -283,11 +296,15 @@ func (r *run) failAlternatives(nodes []*node, at uint32) bool {
 	var candidates, meant []*report
 	local := true // every mistake is about this very value
 	for _, n := range nodes {
+		if !r.spend(1) {
+			break
+		}
 		k, ok := r.admits(n, at)
 		kinds |= k
 		if !ok {
 			continue
 		}
+		r.spend(unitsPerIssue)
 		r.report = &report{path: slices.Clone(outer.path)}
 		r.check(n, at)
 		candidates = append(candidates, r.report)
@@ -306,7 +323,7 @@ func (r *run) failAlternatives(nodes []*node, at uint32) bool {
 		return r.note(kinds.String(), r.describe(at))
 	case len(meant) == 1 && len(meant[0].issues) > 0:
 		for _, issue := range meant[0].issues {
-			if len(outer.issues) < maxIssues {
+			if !outer.full() {
 				outer.issues = append(outer.issues, issue)
 			}
 		}

@@ -35,6 +35,14 @@ func truncate(s string, n int) string {
 	return s[:n]
 }
 
+// cut is truncate, and marks a cut with "…".
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return truncate(s, n) + "…"
+}
+
 // escapePath returns a JSON Pointer with the characters escaped that cannot be
 // printed, cut at 256 bytes.
 func escapePath(path string) string {

@@ -19,19 +19,13 @@ func (r *run) checkExtra(x *extra, at uint32) bool {
 		return r.checkInPlace(x, at)
 	}
 	count := int(t.Count)
-	if !r.spend(count / 16) {
-		return false
-	}
 	outer := r.tracker.begin(count)
 	ok := r.checkInPlace(x, at)
-	if ok || r.report != nil {
+	if r.goesOn(ok) {
 		ok = r.checkUnevaluated(rest, at) && ok
 	}
 	r.tracker.end(outer)
 	if ok && r.tracker.active { // nothing is left unevaluated
-		if !r.spend(count / 4) {
-			return false
-		}
 		for i := range count {
 			r.tracker.mark(i)
 		}
@@ -43,7 +37,7 @@ func (r *run) checkExtra(x *extra, at uint32) bool {
 func (r *run) checkInPlace(x *extra, at uint32) bool {
 	ok := r.check(x.plain, at)
 	for i := range x.dynamic {
-		if ok || r.report != nil {
+		if r.goesOn(ok) {
 			ok = r.check(r.target(&x.dynamic[i]), at) && ok
 		}
 	}
@@ -53,6 +47,7 @@ func (r *run) checkInPlace(x *extra, at uint32) bool {
 // target returns the node to which a dynamic reference leads: that of the outermost
 // resource in the dynamic scope that has the anchor.
 func (r *run) target(d *dynamicRef) *node {
+	r.spend(len(r.scope))
 	for _, resource := range r.scope {
 		if n := resource.nodes[d.name]; n != nil {
 			return n
@@ -68,7 +63,7 @@ func (r *run) checkUnevaluated(n *node, at uint32) bool {
 	ok := true
 	index := 0
 	if t.Kind == kindObject {
-		for i := at + 1; i < t.Next && (ok || r.report != nil); i = r.Tokens[i+1].Next {
+		for i := at + 1; i < t.Next && r.goesOn(ok); i = r.Tokens[i+1].Next {
 			if !r.tracker.has(index) {
 				if n.never {
 					ok = r.failUnevaluated(i)
@@ -80,7 +75,7 @@ func (r *run) checkUnevaluated(n *node, at uint32) bool {
 		}
 		return ok
 	}
-	for i := at + 1; i < t.Next && (ok || r.report != nil); i = r.Tokens[i].Next {
+	for i := at + 1; i < t.Next && r.goesOn(ok); i = r.Tokens[i].Next {
 		if !r.tracker.has(index) {
 			ok = r.checkElement(n, index, i) && ok
 		}

@@ -12,6 +12,7 @@ import (
 type run struct {
 	document
 	maxTime time.Duration
+	now     func() time.Time
 	name    []byte // a member name that is being looked up
 	scratch []byte // a canonical value, or an unescaped string
 	recent  recent
@@ -35,6 +36,13 @@ type run struct {
 // checking a small value against a small schema takes, some 50 ns.
 const refuelUnits = 1024
 
+// bytesPerUnit is the length of a value for which a check is charged one unit. The
+// keywords of one subschema read a value a few times at most, whatever its kind, so
+// that the length bounds the work of all of them. Work that grows with something
+// else as well (expressions, required names, sorting, issues) is charged where it
+// is done.
+const bytesPerUnit = 32
+
 // maxPooled keeps the memory of rare large documents out of the pool.
 const maxPooled = 1 << 16
 
@@ -43,7 +51,7 @@ var runs = sync.Pool{New: func() any { return new(run) }}
 // newRun returns a run for a validation that may take maxTime.
 func newRun(maxTime time.Duration) *run {
 	r := runs.Get().(*run)
-	r.maxTime, r.fuel = maxTime, refuelUnits
+	r.maxTime, r.now, r.fuel = maxTime, time.Now, refuelUnits
 	return r
 }
 
@@ -86,7 +94,7 @@ func (r *run) refuel() bool {
 	if r.err != nil {
 		return false
 	}
-	now := time.Now()
+	now := r.now()
 	if r.deadline.IsZero() {
 		r.deadline = now.Add(r.maxTime)
 	} else if now.After(r.deadline) {
@@ -103,7 +111,8 @@ func (r *run) check(n *node, at uint32) bool {
 	if n.always {
 		return true
 	}
-	if !r.spend(1) {
+	t := &r.Tokens[at]
+	if !r.spend(1 + int(t.End-t.Start)/bytesPerUnit) {
 		return false
 	}
 	if n.never {
@@ -112,7 +121,6 @@ func (r *run) check(n *node, at uint32) bool {
 	if n.extra != nil {
 		return r.checkExtra(n.extra, at)
 	}
-	t := &r.Tokens[at]
 	if n.types != 0 && n.types&t.Kind == 0 && !(t.Kind == kindNumber && n.types&kindInteger != 0 && r.isInteger(t)) {
 		return r.failType(n, at)
 	}
@@ -130,16 +138,19 @@ func (r *run) check(n *node, at uint32) bool {
 	case kindArray:
 		ok = n.array == nil || r.checkArray(n.array, at)
 	}
-	if !ok && r.report == nil {
-		return false
-	}
-	if n.ref != nil && !r.check(n.ref, at) {
+	if r.goesOn(ok) && n.ref != nil && !r.check(n.ref, at) {
 		ok = false
 	}
-	if n.logic != nil && (ok || r.report != nil) && !r.checkLogic(n.logic, at) {
+	if r.goesOn(ok) && n.logic != nil && !r.checkLogic(n.logic, at) {
 		ok = false
 	}
 	return ok
+}
+
+// goesOn reports whether a check continues after a result: after a success until
+// the time is up, and after a mistake if there is a report with room for more.
+func (r *run) goesOn(ok bool) bool {
+	return r.err == nil && (ok || r.report != nil && !r.report.full())
 }
 
 func (r *run) isInteger(t *token) bool {
@@ -152,11 +163,7 @@ func (r *run) isInteger(t *token) bool {
 
 // contains reports whether the value at a token is in the set.
 func (r *run) contains(set *valueSet, at uint32) bool {
-	t := &r.Tokens[at]
-	if !r.spend(int(t.End-t.Start) / 64) {
-		return false
-	}
-	r.scratch = r.appendCanonical(r.scratch[:0], at)
+	r.scratch = r.appendCanonical(r.scratch[:0], at, r.spend)
 	_, ok := set.canonical[string(r.scratch)]
 	return ok
 }
@@ -171,16 +178,16 @@ func (r *run) checkText(rules *textRules, at uint32) bool {
 	ok := true
 	// A code point has one to four bytes: mostly the length in bytes decides.
 	if len(s) < rules.minimum || len(s)/utf8.UTFMax < rules.minimum && utf8.RuneCount(s) < rules.minimum {
-		ok = r.failTextLength(at, "at least", rules.minimum)
+		ok = r.failTextLength(at, "at least", rules.minimum, utf8.RuneCount(s))
 	}
 	if rules.maximum != unbounded && len(s) > rules.maximum && utf8.RuneCount(s) > rules.maximum {
-		ok = r.failTextLength(at, "at most", rules.maximum)
+		ok = r.failTextLength(at, "at most", rules.maximum, utf8.RuneCount(s))
 	}
-	if rules.pattern != nil && (ok || r.report != nil) && !r.match(rules.pattern, s) {
+	if rules.pattern != nil && r.goesOn(ok) && !r.match(rules.pattern, s) {
 		ok = r.failPattern(rules.pattern, at)
 	}
-	if rules.format != nil && (ok || r.report != nil) {
-		if !r.spend(len(s) / 32) {
+	if rules.format != nil && r.goesOn(ok) {
+		if !r.spend(rules.format.units) {
 			return false
 		}
 		if !rules.format.check(string(s)) {
@@ -192,9 +199,6 @@ func (r *run) checkText(rules *textRules, at uint32) bool {
 
 func (r *run) checkNumber(rules *numberRules, at uint32) bool {
 	literal := r.bytes(at)
-	if !r.spend(len(literal) / 64) {
-		return false
-	}
 	ok := true
 	if b := rules.minimum; b != nil && b.cmp(literal) < 0 {
 		ok = r.failBound("at least", b, at)

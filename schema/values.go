@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/parley-mcp/parley/internal/jsonscan"
 )
@@ -23,7 +24,7 @@ func newValueSet(d *document, values []uint32) *valueSet {
 	set := &valueSet{canonical: make(map[string]struct{}, len(values))}
 	shown := make([]string, 0, min(len(values), maxListed+1))
 	for _, at := range values {
-		set.canonical[string(d.appendCanonical(nil, at))] = struct{}{}
+		set.canonical[string(d.appendCanonical(nil, at, unlimited))] = struct{}{}
 		if len(shown) <= maxListed {
 			shown = append(shown, d.show(at))
 		}
@@ -32,9 +33,13 @@ func newValueSet(d *document, values []uint32) *valueSet {
 	return set
 }
 
+// unlimited is the spend of work that needs no limit.
+func unlimited(int) bool { return true }
+
 // appendCanonical appends the canonical form of a value: a byte for its kind, then
-// its content with a length or an end.
-func (d *document) appendCanonical(dst []byte, at uint32) []byte {
+// its content with a length or an end. It calls spend for work that is not in
+// proportion to the length of the value. The form is unspecified if spend fails.
+func (d *document) appendCanonical(dst []byte, at uint32, spend func(units int) bool) []byte {
 	t := &d.Tokens[at]
 	switch t.Kind {
 	case kindString:
@@ -44,19 +49,28 @@ func (d *document) appendCanonical(dst []byte, at uint32) []byte {
 	case kindArray:
 		dst = binary.AppendUvarint(append(dst, '['), uint64(t.Count))
 		for i := at + 1; i < t.Next; i = d.Tokens[i].Next {
-			dst = d.appendCanonical(dst, i)
+			dst = d.appendCanonical(dst, i, spend)
 		}
 		return dst
 	case kindObject:
-		names := make([]uint32, 0, t.Count)
-		for i := at + 1; i < t.Next; i = d.Tokens[i+1].Next {
-			names = append(names, i)
+		type member struct {
+			name string
+			at   uint32
 		}
-		slices.SortFunc(names, func(a, b uint32) int { return strings.Compare(d.text(a), d.text(b)) })
+		members := make([]member, 0, t.Count)
+		for i := at + 1; i < t.Next; i = d.Tokens[i+1].Next {
+			members = append(members, member{d.text(i), i})
+		}
+		slices.SortFunc(members, func(a, b member) int {
+			if !spend(1 + min(len(a.name), len(b.name))/bytesPerUnit) {
+				return 0
+			}
+			return strings.Compare(a.name, b.name)
+		})
 		dst = binary.AppendUvarint(append(dst, '{'), uint64(t.Count))
-		for _, name := range names {
-			dst = d.appendCanonicalText(dst, name)
-			dst = d.appendCanonical(dst, name+1)
+		for _, m := range members {
+			dst = d.appendCanonicalText(dst, m.at)
+			dst = d.appendCanonical(dst, m.at+1, spend)
 		}
 		return dst
 	default: // null, true and false differ in their first letter
@@ -93,7 +107,7 @@ func (d *document) show(at uint32) string {
 	t := &d.Tokens[at]
 	switch t.Kind {
 	case kindString:
-		return quote(d.text(at))
+		return quote(d.excerpt(at, maxQuoted+utf8.UTFMax))
 	case kindArray:
 		return "array of " + count(int(t.Count), "item")
 	case kindObject:
