@@ -219,15 +219,23 @@ func TestUncheckedKeywordsNeverRejectAValue(t *testing.T) {
 			t.Errorf("%s: %v", schema, err)
 		}
 	}
+	const maybe = `{"propertyNames":` + unknown + `}`
 	for schema, instance := range map[string]string{
-		`{"contains":` + unknown + `,"maxContains":1}`:                                       `["x","y"]`,
-		`{"not":{"contains":` + unknown + `}}`:                                               `["x"]`,
-		`{"patternProperties":{"(?=a)":{"type":"string"}},"unevaluatedProperties":false}`:    `{"x":1}`,
-		`{"properties":{"a":` + unknown + `},"not":{"properties":{"a":` + unknown + `}}}`:    `{"a":"x"}`,
-		`{"unevaluatedProperties":{"not":` + unknown + `}}`:                                  `{"a":"x"}`,
-		`{"dependentSchemas":{"a":{"not":{"properties":{"a":{"not":` + unknown + `}}}}}}`:    `{"a":"x"}`,
-		`{"propertyNames":{"not":` + unknown + `}}`:                                          `{"a":"x"}`,
-		`{"prefixItems":[{"oneOf":[` + unknown + `,true]}],"items":{"not":` + unknown + `}}`: `["x","y"]`,
+		`{"contains":` + unknown + `,"maxContains":1}`:                                    `["x","y"]`,
+		`{"not":{"contains":` + unknown + `}}`:                                            `["x"]`,
+		`{"patternProperties":{"(?=a)":{"type":"string"}},"unevaluatedProperties":false}`: `{"x":1}`,
+		`{"properties":{"a":` + unknown + `},"not":{"properties":{"a":` + unknown + `}}}`: `{"a":"x"}`,
+		`{"unevaluatedProperties":{"not":` + unknown + `}}`:                               `{"a":"x"}`,
+		`{"dependentSchemas":{"a":{"not":{"properties":{"a":{"not":` + unknown + `}}}}}}`: `{"a":"x"}`,
+		`{"propertyNames":{"not":` + unknown + `}}`:                                       `{"a":"x"}`,
+		// The members that a branch evaluates may be evaluated.
+		`{"if":` + maybe + `,"then":{"properties":{"a":true}},"unevaluatedProperties":false}`:                                   `{"a":1}`,
+		`{"if":` + maybe + `,"else":{"properties":{"a":true}},"unevaluatedProperties":false}`:                                   `{"a":1}`,
+		`{"if":` + maybe + `,"then":{},"else":{"properties":{"a":true}},"unevaluatedProperties":false}`:                         `{"a":1}`,
+		`{"if":` + maybe + `,"then":{"properties":{"a":true}},"else":{"properties":{"a":false}},"unevaluatedProperties":false}`: `{"a":1}`,
+		`{"if":{"contains":` + unknown + `},"else":{"prefixItems":[true]},"unevaluatedItems":false}`:                            `["x"]`,
+		`{"not":{"anyOf":[{"required":["a"],"properties":{"a":` + unknown + `}},true],"unevaluatedProperties":false}}`:          `{"a":"x"}`,
+		`{"prefixItems":[{"oneOf":[` + unknown + `,true]}],"items":{"not":` + unknown + `}}`:                                    `["x","y"]`,
 	} {
 		if err := compile(t, schema).Validate([]byte(instance)); err != nil {
 			t.Errorf("%s: %s: %v", schema, instance, err)
