@@ -94,6 +94,8 @@ func TestATemplateFindsTheValuesInAURI(t *testing.T) {
 		{"note://é/{id}", "", "note://%C3%A9/1", values{"id": {"1"}}},
 		{"note://%c3%a9/{id}", "", "note://%C3%a9/1", values{"id": {"1"}}},
 		{"a.b:{id}", "", "axb:1", nil},
+		{"\u00a0\ud7ff\ue000\ufdf0\uffef\U00010000\U0001fffd\U000e1000\U0010fffd{id}", "",
+			"%C2%A0%ED%9F%BF%EE%80%80%EF%B7%B0%EF%BF%AF%F0%90%80%80%F0%9F%BF%BD%F3%A1%80%80%F4%8F%BF%BD1", values{"id": {"1"}}},
 	} {
 		u := compiled(t, tc.template, strings.Fields(tc.lists)...)
 		got, ok := u.match(tc.uri)
@@ -120,6 +122,15 @@ func TestInvalidTemplatesAreRejected(t *testing.T) {
 		"x: ":                        "percent-encoded",
 		"x:%2":                       "hexadecimal",
 		"x:\xff":                     "UTF-8",
+		"\u0080":                     "U+0080 must be percent-encoded",
+		"x:é\u009f":                  "U+009F",
+		"x:\ufdd0{a}":                "U+FDD0",
+		"x:\ufdef":                   "U+FDEF",
+		"x:\ufff9":                   "U+FFF9",
+		"x:\ufffd":                   "U+FFFD",
+		"x:\U0001fffe":               "U+1FFFE",
+		"x:\U000e0001":               "U+E0001",
+		"x:\U0010ffff":               "U+10FFFF",
 		"x:{" + strings.Repeat("a", 2) + func() (more string) {
 			for i := range maxVariables {
 				more += fmt.Sprintf(",v%d", i)
@@ -200,6 +211,7 @@ func FuzzTemplateMatch(f *testing.F) {
 		f.Add("x:{/p}", seed)
 		f.Add("x:/{a}{?q,n}", seed)
 	}
+	f.Add("\u0080", "%C2%80")
 	f.Fuzz(func(t *testing.T, template, uri string) {
 		u, err := parseTemplate(template)
 		if err != nil {
