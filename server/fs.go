@@ -164,21 +164,18 @@ func (t *fileTree) servesSegment(segment string) bool {
 // read reads a file. A file that does not exist, is not regular or cannot be read is not found;
 // the client does not learn which.
 func (t *fileTree) read(ctx context.Context, name string) (*mcp.ReadResourceResult, error) {
-	// Stat comes first, because opening a pipe blocks until its other end is open.
+	// Stat comes first, because opening a device can have effects.
 	info, err := t.root.Stat(filepath.FromSlash(name))
 	if err != nil || !info.Mode().IsRegular() {
 		return nil, t.notFound(ctx, name, err)
 	}
-	if info.Size() > t.options.MaxFile {
-		return nil, &FileTooLargeError{Name: name, Size: info.Size(), Max: t.options.MaxFile}
-	}
-	file, err := t.root.Open(filepath.FromSlash(name))
+	file, info, err := openRegular(t.root, filepath.FromSlash(name))
 	if err != nil {
 		return nil, t.notFound(ctx, name, err)
 	}
 	defer file.Close()
-	if info, err = file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, t.notFound(ctx, name, err)
+	if info.Size() > t.options.MaxFile {
+		return nil, &FileTooLargeError{Name: name, Size: info.Size(), Max: t.options.MaxFile}
 	}
 	data, err := io.ReadAll(io.LimitReader(file, t.options.MaxFile+1)) // the file may grow meanwhile
 	if err != nil {
@@ -197,6 +194,24 @@ func (t *fileTree) read(ctx context.Context, name string) (*mcp.ReadResourceResu
 		contents.MimeType = typeOfUnknown(contents)
 	}
 	return &mcp.ReadResourceResult{Contents: []mcp.ResourceContents{contents}}, nil
+}
+
+// openRegular opens a regular file for reading. It does not wait for the other end of a pipe,
+// which may have taken the place of the file. The caller must close the file.
+func openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
+	file, err := root.OpenFile(name, os.O_RDONLY|openFlags, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("the file must be regular")
+	}
+	if err != nil {
+		file.Close()
+		return nil, nil, err
+	}
+	return file, info, nil
 }
 
 func (t *fileTree) notFound(ctx context.Context, name string, err error) error {
