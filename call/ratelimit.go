@@ -16,8 +16,9 @@ import (
 type RateLimit struct {
 	PerSecond float64 // calls per second on average; 0 or less means no limit
 	Burst     int     // calls at once after a pause; less than 1 means 1
-	// Methods are the methods that are counted, all together. Nil means tools/call and
-	// completion/complete (2026-07-28, server/tools, Security; server/utilities/completion).
+	// Methods are the methods that are counted, all together. Nil means tools/call,
+	// completion/complete and resources/read (2026-07-28, server/tools, Security;
+	// server/utilities/completion).
 	Methods []string
 	Now     func() time.Time // nil means time.Now
 }
@@ -37,7 +38,7 @@ func LimitRate(limit RateLimit) Middleware {
 	}
 	limit.Burst = max(limit.Burst, 1)
 	if limit.Methods == nil {
-		limit.Methods = []string{mcp.MethodCallTool, mcp.MethodComplete}
+		limit.Methods = []string{mcp.MethodCallTool, mcp.MethodComplete, mcp.MethodReadResource}
 	}
 	if limit.Now == nil {
 		limit.Now = time.Now

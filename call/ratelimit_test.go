@@ -80,6 +80,19 @@ func TestY1LimitRateRejectsCallsBeyondTheBurst(t *testing.T) {
 	}
 }
 
+func TestReadsCountInTheDefaultLimit(t *testing.T) {
+	clock := &clock{at: time.Unix(1e9, 0)}
+	do := limited(t, call.RateLimit{PerSecond: 1, Burst: 3, Now: clock.now})
+	for _, method := range []string{mcp.MethodCallTool, mcp.MethodComplete, mcp.MethodReadResource} {
+		if err := do(call.Description{Method: method, Principal: principal.Local}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if do(call.Description{Method: mcp.MethodReadResource, Principal: principal.Local}) == nil {
+		t.Error("a read beyond the burst was let through")
+	}
+}
+
 func TestLimitRateKeepsCallersApart(t *testing.T) {
 	clock := &clock{at: time.Unix(1e9, 0)}
 	do := limited(t, call.RateLimit{PerSecond: 1, Burst: 1, Now: clock.now})

@@ -83,6 +83,7 @@ func TestY2PathsCannotLeaveTheDirectory(t *testing.T) {
 	}
 	defer root.Close()
 	s := quiet()
+	s.Limits.CallsPerSecond = -1
 	server.AddFS(s, "file:///d", root, server.FSOptions{})
 	c := mcptest.Dial(t, s)
 
