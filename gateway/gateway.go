@@ -36,6 +36,10 @@ type Gateway struct {
 
 const defaultTimeout = 10 * time.Minute
 
+// maxTemplates bounds the resource templates of one server, because each read of a resource
+// may be compared with all of them.
+const maxTemplates = 1000
+
 // New returns a Gateway from h to s. From now on s declares the capabilities for tools,
 // resources and prompts, even while it has none. The program may register others with
 // s.
@@ -57,7 +61,7 @@ func New(h *host.Host, s *server.Server) *Gateway {
 		register: g.registerResource, unregister: func(uri string) { s.RemoveResource(uri) },
 	}
 	g.templates = registrations[mcp.ResourceTemplate]{
-		kind: "template", key: func(t *mcp.ResourceTemplate) string { return t.URITemplate },
+		kind: "template", most: maxTemplates, key: func(t *mcp.ResourceTemplate) string { return t.URITemplate },
 		register: g.registerTemplate, unregister: func(uri string) { s.RemoveTemplate(uri) },
 	}
 	return g

@@ -10,6 +10,7 @@ import (
 // servers, as they are registered with the gateway's server.
 type registrations[E any] struct {
 	kind       string                             // for the log
+	most       int                                // number of entries of one server; 0 means no limit
 	key        func(e *E) string                  // identifies e within its server
 	register   func(server string, e *E) string   // registers e and returns its name or URI; "" if it cannot
 	unregister func(name string)                  // the opposite of register
@@ -28,6 +29,12 @@ type registration struct {
 // logged once.
 func (r *registrations[E]) update(logger *slog.Logger, server string, list []E) {
 	before := r.byServer[server]
+	if r.most > 0 && len(list) > r.most {
+		if len(before) < r.most { // else it was logged before
+			logger.Warn(r.kind+"s ignored: the server has too many", "server", server, "number", len(list), "max", r.most)
+		}
+		list = list[:r.most]
+	}
 	now := make(map[string]registration, len(list))
 	for i := range list {
 		key := r.key(&list[i])

@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"net/http/httptest"
 	"slices"
@@ -208,4 +209,23 @@ func TestChangesAndUpdatesAreForwarded(t *testing.T) {
 			t.Errorf("%q, %v", text, err)
 		}
 	})
+}
+
+func TestTheTemplatesOfAServerAreBounded(t *testing.T) {
+	s := library("one")
+	for i := range 1001 {
+		server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: fmt.Sprintf("many://%04d/{title}", i), Name: "many"}, func(context.Context, map[string]string) (string, error) { return "", nil })
+	}
+	c := mcptest.Dial(t, gatewayTo(t, inMemory(t, "first", s), inMemory(t, "second", library("two"))))
+	count, other := 0, false
+	for r, err := range c.ResourceTemplates(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		count++
+		other = other || r.URITemplate == "lib://two/{title}"
+	}
+	if count != 1001 || !other {
+		t.Errorf("the gateway has %d templates, that of the second server: %v; want 1000 of the first and one of the second", count, other)
+	}
 }

@@ -110,13 +110,12 @@ func (s *Server) completionTarget(ref mcp.CompleteReference, seen func(entry) bo
 	case mcp.RefResource:
 		e, ok := s.templates.get(ref.URI)
 		ok = ok && seen(e)
-		for _, candidate := range s.templates.all() {
-			if ok {
-				break
-			}
-			if _, ok = candidate.uris.match(ref.URI); ok {
-				e, ok = candidate, seen(candidate)
-			}
+		complete := ok || s.templates.match(ref.URI, func(candidate *templateEntry, _ map[string][]string) bool {
+			e, ok = candidate, seen(candidate)
+			return !ok
+		})
+		if !complete {
+			return nil, errMatching(ref.URI)
 		}
 		if !ok {
 			return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown resource template: %.128q", ref.URI)

@@ -65,9 +65,9 @@ func (s *Server) readResource(ctx context.Context, c *rpc.Call) (any, error) {
 	if len(uri) > maxURI {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.uri has %d bytes, the limit is %d", len(uri), maxURI)
 	}
-	read, from, mimeType := s.resourceAt(uri, c.Principal())
-	if read == nil {
-		return nil, resourceNotFound(uri)
+	read, from, mimeType, err := s.resourceAt(uri, c.Principal())
+	if err != nil {
+		return nil, err
 	}
 	result, err := read(ctx)
 	switch {
@@ -87,19 +87,28 @@ func (s *Server) readResource(ctx context.Context, c *rpc.Call) (any, error) {
 }
 
 // resourceAt returns the function that reads a URI for a caller, the options of its resource or
-// template, and its MIME type if known; nil if there is none that the caller can see.
-func (s *Server) resourceAt(uri string, who principal.Principal) (read readFunc, from *resourceOffer, mimeType string) {
+// template, and its MIME type if known. The error is for the client: there is no such resource
+// that the caller can see, or the URI is too long for the templates.
+func (s *Server) resourceAt(uri string, who principal.Principal) (read readFunc, from *resourceOffer, mimeType string, err error) {
 	if e, ok := s.resources.find(uri, who); ok {
-		return func(ctx context.Context) (*mcp.ReadResourceResult, error) { return e.read(ctx, uri) }, &e.resourceOffer, e.resource.MimeType
+		return func(ctx context.Context) (*mcp.ReadResourceResult, error) { return e.read(ctx, uri) }, &e.resourceOffer, e.resource.MimeType, nil
 	}
-	for _, e := range s.templates.all() {
-		if values, ok := e.uris.match(uri); ok && e.visibleTo(who) {
-			if read, err := e.open(uri, values); err == nil {
-				return read, &e.resourceOffer, e.template.MimeType
-			}
+	complete := s.templates.match(uri, func(e *templateEntry, values map[string][]string) bool {
+		if !e.visibleTo(who) {
+			return true
 		}
+		if opened, err := e.open(uri, values); err == nil {
+			read, from, mimeType = opened, &e.resourceOffer, e.template.MimeType
+		}
+		return read == nil
+	})
+	switch {
+	case !complete:
+		return nil, nil, "", errMatching(uri)
+	case read == nil:
+		return nil, nil, "", resourceNotFound(uri)
 	}
-	return nil, nil, ""
+	return read, from, mimeType, nil
 }
 
 // serving returns the options of the resource or template that serves a URI to any of the
@@ -108,28 +117,30 @@ func (s *Server) serving(uri string, who []principal.Principal) *resourceOffer {
 	if e, ok := s.resources.get(uri); ok && slices.ContainsFunc(who, e.visibleTo) {
 		return &e.resourceOffer
 	}
-	for _, e := range s.templates.all() {
-		if _, ok := e.uris.match(uri); ok && slices.ContainsFunc(who, e.visibleTo) {
-			return &e.resourceOffer
+	var serving *resourceOffer
+	s.templates.match(uri, func(e *templateEntry, _ map[string][]string) bool {
+		if slices.ContainsFunc(who, e.visibleTo) {
+			serving = &e.resourceOffer
 		}
-	}
-	return nil
+		return serving == nil
+	})
+	return serving
 }
 
 // readersOf returns a function that reports who receives updates of a resource: the callers
 // that can see a resource or template that serves it. It returns nil, for every caller, if no
-// entry serves the URI, because a resource need not be listed.
+// entry serves the URI, because a resource need not be listed. A URI that is too long for the
+// templates has no other readers than those of the templates that were found.
 func (s *Server) readersOf(uri string) func(principal.Principal) bool {
 	var serving []*resourceOffer
 	if e, ok := s.resources.get(uri); ok {
 		serving = append(serving, &e.resourceOffer)
 	}
-	for _, e := range s.templates.all() {
-		if _, ok := e.uris.match(uri); ok {
-			serving = append(serving, &e.resourceOffer)
-		}
-	}
-	if len(serving) == 0 || slices.ContainsFunc(serving, func(o *resourceOffer) bool { return !o.restricted() }) {
+	complete := s.templates.match(uri, func(e *templateEntry, _ map[string][]string) bool {
+		serving = append(serving, &e.resourceOffer)
+		return true
+	})
+	if complete && len(serving) == 0 || slices.ContainsFunc(serving, func(o *resourceOffer) bool { return !o.restricted() }) {
 		return nil
 	}
 	return func(who principal.Principal) bool {

@@ -123,7 +123,7 @@ func (s *Server) resourceScopes(who principal.Principal, uris ...string) []strin
 		if len(uri) > maxURI {
 			continue
 		}
-		if read, from, _ := s.resourceAt(uri, who); read != nil {
+		if _, from, _, err := s.resourceAt(uri, who); err == nil {
 			needed = challenge.Union(needed, from.scopes)
 		}
 	}

@@ -1,13 +1,9 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -169,56 +165,4 @@ func (e *templateEntry) variable(name string) *parameter {
 	p := *e.variables.others
 	p.name = name
 	return &p
-}
-
-// templateSet holds the templates of a server in the order in which they are tried.
-type templateSet struct {
-	catalog[*templateEntry]
-	change sync.Mutex
-	ranked atomic.Pointer[[]*templateEntry] // by compareSpecific; never modified
-}
-
-func (t *templateSet) add(name string, e *templateEntry) error {
-	t.change.Lock()
-	defer t.change.Unlock()
-	if err := t.catalog.add(name, e); err != nil {
-		return err
-	}
-	ranked := append(slices.Clone(t.all()), e)
-	slices.SortFunc(ranked, compareSpecific)
-	t.ranked.Store(&ranked)
-	return nil
-}
-
-func (t *templateSet) remove(text string) (*templateEntry, bool) {
-	t.change.Lock()
-	defer t.change.Unlock()
-	removed, ok := t.catalog.remove(text)
-	if ok {
-		ranked := slices.DeleteFunc(slices.Clone(t.all()), func(e *templateEntry) bool { return e == removed })
-		t.ranked.Store(&ranked)
-	}
-	return removed, ok
-}
-
-// all returns the templates, the most specific first.
-func (t *templateSet) all() []*templateEntry {
-	if ranked := t.ranked.Load(); ranked != nil {
-		return *ranked
-	}
-	return nil
-}
-
-func compareSpecific(a, b *templateEntry) int {
-	rank := func(reserved bool) int {
-		if reserved {
-			return 1
-		}
-		return 0
-	}
-	return cmp.Or(
-		-cmp.Compare(a.uris.literals, b.uris.literals),
-		cmp.Compare(rank(a.uris.reserved), rank(b.uris.reserved)),
-		strings.Compare(a.uris.text, b.uris.text),
-	)
 }
