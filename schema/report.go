@@ -15,7 +15,7 @@ type report struct {
 	path  []step
 }
 
-// full reports whether the report has room for no more issues.
+// full reports whether the report has maxIssues issues.
 func (p *report) full() bool { return len(p.issues) >= maxIssues }
 
 // explain runs n once more and returns the mistakes.

@@ -148,7 +148,7 @@ func (r *run) check(n *node, at uint32) bool {
 }
 
 // goesOn reports whether a check continues after a result: after a success until
-// the time is up, and after a mistake if there is a report with room for more.
+// the time is up, and after a mistake if there is a report that is not full.
 func (r *run) goesOn(ok bool) bool {
 	return r.err == nil && (ok || r.report != nil && !r.report.full())
 }

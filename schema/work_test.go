@@ -63,8 +63,8 @@ func hostileKeywords() []hostile {
 	}
 }
 
-// nestedAlternatives returns alternatives of alternatives, down to a depth, of
-// which none accepts a string of one letter.
+// nestedAlternatives returns alternatives of alternatives, down to a depth. None
+// accepts a string of one letter.
 func nestedAlternatives(depth int) string {
 	if depth == 0 {
 		return `{"minLength":2}`
