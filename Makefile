@@ -11,6 +11,9 @@ PLATFORMS   := linux darwin windows
 # The benchmarks to run: make bench BENCH=Echo PACKAGES=./bench/...
 BENCH       ?= .
 PACKAGES    ?= work
+# What to fuzz, and for how long each target: make fuzz FUZZ=SSE FUZZTIME=1m PACKAGES=./internal/httpwire
+FUZZ        ?= .
+FUZZTIME    ?= 10s
 # The flags of the conformance runner: make conformance FLAGS='-leg client-all'
 FLAGS       ?= -race
 
@@ -77,6 +80,10 @@ test-browser: ## Test logins in a browser; installs Debian's Chromium if there i
 .PHONY: bench
 bench: ## Run the benchmarks (BENCH=regexp, PACKAGES=pattern)
 	$(GO) test -run='^$$' -bench='$(BENCH)' -benchmem $(PACKAGES)
+
+.PHONY: fuzz
+fuzz: ## Run the fuzz targets one after another (FUZZTIME=10s, FUZZ=regexp, PACKAGES=pattern)
+	@scripts/fuzz '$(FUZZTIME)' '$(FUZZ)' $(PACKAGES)
 
 .PHONY: clean
 clean: ## Remove the tools and all output

@@ -48,8 +48,8 @@ func TestCheckHoldsItsDepthLimitExactly(t *testing.T) {
 	}
 }
 
-// FuzzScan compares Check with another strict parser of JSON.
-func FuzzScan(f *testing.F) {
+// FuzzScanStrict compares Check with another strict parser of JSON.
+func FuzzScanStrict(f *testing.F) {
 	addJSON(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		before := bytes.Clone(data)

@@ -342,7 +342,7 @@ func TestCheckRejectsInsecureIssuers(t *testing.T) {
 
 // go-jose accepts every token that Verify accepts. The key and the time are fixed, so that
 // fuzzing can run in several processes.
-func FuzzVerifier(f *testing.F) {
+func FuzzJWT(f *testing.F) {
 	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	keys := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -8,7 +8,7 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 )
 
-func FuzzAuthorizationResponse(f *testing.F) {
+func FuzzCallback(f *testing.F) {
 	for _, seed := range []string{
 		"http://127.0.0.1/callback?code=c&state=s&iss=https%3A%2F%2Fas.example", "code=c&state=s", "?error=access_denied&state=s",
 		"code=c&state=s&state=t", "code=c&state=s#x", "%zz", "code=c;state=s&state=s",
@@ -34,7 +34,7 @@ func FuzzAuthorizationResponse(f *testing.F) {
 	})
 }
 
-func FuzzResourceMetadata(f *testing.F) {
+func FuzzPRM(f *testing.F) {
 	server, _ := url.Parse("https://mcp.example/a/mcp")
 	root, _ := url.Parse("https://mcp.example/.well-known/oauth-protected-resource")
 	for _, resource := range []string{"https://mcp.example/a/mcp", "https://mcp.example", "https://mcp.example/a", "HTTPS://MCP.example:443/a/mcp/", "https://mcp.example/a/mcp/../x"} {
@@ -55,7 +55,7 @@ func FuzzResourceMetadata(f *testing.F) {
 	})
 }
 
-func FuzzServerMetadata(f *testing.F) {
+func FuzzASMetadata(f *testing.F) {
 	server, _ := url.Parse("https://mcp.example/mcp")
 	for _, endpoint := range []string{"https://as.example/token", "http://as.example/token", "javascript:x", "https://u@as.example/", "https:as.example"} {
 		f.Add(`{"issuer":"https://as.example","token_endpoint":"` + endpoint + `","authorization_endpoint":"https://as.example/a"}`)
