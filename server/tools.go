@@ -125,7 +125,7 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 	if err := c.CheckMirror(entry.mirrored, arguments); err != nil {
 		return nil, err
 	}
-	result, err := s.run(ctx, entry, arguments)
+	result, err := s.run(ctx, c, entry, arguments)
 	if err != nil {
 		if c.IsProtocolError(err) {
 			return nil, err
@@ -142,15 +142,22 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 	return result, nil
 }
 
-// run runs the handler. A panic becomes an error without details.
-func (s *Server) run(ctx context.Context, entry *toolEntry, arguments json.RawMessage) (result *mcp.CallToolResult, err error) {
+var errFailedUnexpectedly = errors.New("the tool failed unexpectedly")
+
+// run runs the handler. A panic becomes an error without details, and so does runtime.Goexit.
+func (s *Server) run(ctx context.Context, c *rpc.Call, entry *toolEntry, arguments json.RawMessage) (result *mcp.CallToolResult, err error) {
+	returned := false
 	defer func() {
 		if v := recover(); v != nil {
 			s.logger().ErrorContext(ctx, "panic in the handler of a tool", "tool", entry.tool.Name, "panic", v, "stack", string(debug.Stack()))
-			result, err = nil, errors.New("the tool failed unexpectedly")
+			result, err = nil, errFailedUnexpectedly
+		} else if !returned {
+			s.logger().ErrorContext(ctx, "runtime.Goexit in the handler of a tool", "tool", entry.tool.Name, "stack", string(debug.Stack()))
+			c.ExitResult = errorResult(errFailedUnexpectedly.Error())
 		}
 	}()
 	result, err = entry.handle(ctx, arguments)
+	returned = true
 	if err == nil && result == nil {
 		err = errNoResult
 	}

@@ -101,7 +101,7 @@ const (
 func (a *answerStream) respond(out []byte) {
 	if a.server.asJSON(a.r, a.conn) {
 		if a.conn.ctx.Err() == nil {
-			a.server.reply(a.conn.w, a.r, http.StatusOK, out)
+			a.server.replyOn(a.conn, a.r, http.StatusOK, out)
 		}
 		return
 	}

@@ -30,6 +30,7 @@ type eventStream struct {
 	// a failure and returns no error.
 	broken canceler
 	answer *answerStream // the response to a request of a session that uses this stream as its connection; may be nil
+	exited bool          // the handler has called runtime.Goexit, so net/http does not complete the response
 
 	mu      sync.Mutex
 	started bool

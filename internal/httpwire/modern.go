@@ -62,18 +62,22 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange,
 	}
 	defer x.stream.end()
 	buf := rpc.NewBuffer()
-	out, reported := s.Modern.Engine.AppendReply(ctx, (*buf)[:0], c, s.Modern.Identity)
 	status := http.StatusOK
+	x.stream.exited = true // unless AppendReply returns
+	defer func() {
+		if !s.Modern.Engine.Has(m.Method, class.Revision) && !x.stream.claim() {
+			s.replyOn(&x.stream, r, status, *buf) // as JSON, even if the client only accepts an event stream
+		} else {
+			s.respond(r, &x.stream, status, *buf)
+		}
+		x.stream.end()
+		rpc.FreeBuffer(buf)
+	}()
+	reported := s.Modern.Engine.AppendReply(ctx, buf, c, s.Modern.Identity)
+	x.stream.exited = false
 	if reported != nil {
 		status = modernStatus(reported.Code)
 	}
-	if !s.Modern.Engine.Has(m.Method, class.Revision) && !x.stream.claim() {
-		s.reply(w, r, status, out) // as JSON, even if the client only accepts an event stream
-	} else {
-		s.respond(r, &x.stream, status, out)
-	}
-	x.stream.end()
-	rpc.FreeBuffer(buf, out)
 }
 
 // notifyModern takes a notification. The core protocol defines none over HTTP, so only

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"net/http"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -292,7 +291,7 @@ func (x *pair) serveUnauthorized(ctx context.Context, m *jsonrpc.Message) {
 	} else {
 		x.mu.Unlock()
 	}
-	x.session.Serve(ctx, nil, m, nil)
+	x.session.Serve(ctx, new([]byte), m, nil)
 }
 
 // startOnPair starts to serve a request. ok is false if too many requests are in flight,
@@ -306,7 +305,9 @@ func (s *Server) startOnPair(x *pair, ctx context.Context, m *jsonrpc.Message) (
 	if !x.session.Initialized() || m.Method == mcp.MethodInitialize {
 		// Finish the handshake first, since later messages depend on it. If the queue is
 		// full, only this client waits.
-		_ = x.stream.Write(x.ctx, x.session.Serve(ctx, nil, m, x.stream))
+		var out []byte
+		x.session.Serve(ctx, &out, m, x.stream)
+		_ = x.stream.Write(x.ctx, out)
 		return true, true
 	}
 	select {
@@ -315,27 +316,32 @@ func (s *Server) startOnPair(x *pair, ctx context.Context, m *jsonrpc.Message) (
 		return false, true
 	}
 	x.running.Add(1)
-	go s.serveOnPair(x, ctx, m)
+	if m.Method == mcp.MethodPing {
+		go x.serve(func(out *[]byte) { x.session.Serve(ctx, out, m, nil) })
+		return true, true
+	}
+	// Before the client receives the status of this request and sends the next: a
+	// cancellation must find the request.
+	c, fault := x.session.Accept(ctx, m, x.stream)
+	go x.serve(func(out *[]byte) {
+		if fault != nil {
+			*out = jsonrpc.AppendError(*out, m.ID, fault, false)
+			return
+		}
+		x.session.AppendReply(out, c)
+	})
 	return true, true
 }
 
-// serveOnPair serves a request and sends the response.
-func (s *Server) serveOnPair(x *pair, ctx context.Context, m *jsonrpc.Message) {
+// serve calls f and sends the response that f appends, also if f calls runtime.Goexit.
+func (x *pair) serve(f func(out *[]byte)) {
 	var out []byte
-	served := false
 	defer func() {
-		if !served { // the handler panicked or called runtime.Goexit
-			if v := recover(); v != nil {
-				s.Logger.Error("panic while serving a request", "method", m.Method, "panic", v, "stack", string(debug.Stack()))
-			}
-			out = jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}, false)
-		}
 		if len(out) > 0 {
 			_ = x.stream.Write(x.ctx, out)
 		}
 		<-x.slots
 		x.running.Done()
 	}()
-	out = x.session.Serve(ctx, nil, m, x.stream)
-	served = true
+	f(&out)
 }

@@ -18,7 +18,17 @@ func (s *Server) respond(r *http.Request, e *eventStream, status int, out []byte
 		_ = e.write(e.ctx, func(dst []byte) []byte { return appendEvent(dst, "", out) })
 		return
 	}
-	s.reply(e.w, r, status, out)
+	s.replyOn(e, r, status, out)
+}
+
+// replyOn sends a JSON body as the response e, which has not started.
+func (s *Server) replyOn(e *eventStream, r *http.Request, status int, body []byte) {
+	if e.exited {
+		setLength(e.w, body)
+		e.w.Header()["Connection"] = []string{"close"}
+		defer http.NewResponseController(e.w).Flush()
+	}
+	s.reply(e.w, r, status, body)
 }
 
 // asJSON reports whether to send the response as one JSON body. If so, it prevents e from
@@ -50,7 +60,7 @@ func reply(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	h["Content-Type"] = jsonType
 	if len(body) > 2048 { // net/http sets it for smaller bodies
-		h["Content-Length"] = []string{strconv.Itoa(len(body))}
+		setLength(w, body)
 	}
 	setWriteDeadline(w, len(body))
 	w.WriteHeader(status)
@@ -61,6 +71,10 @@ func reply(w http.ResponseWriter, status int, body []byte) {
 func respondEmpty(w http.ResponseWriter, status int) {
 	setWriteDeadline(w, 0)
 	w.WriteHeader(status)
+}
+
+func setLength(w http.ResponseWriter, body []byte) {
+	w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
 }
 
 // reject sends e as a JSON-RPC error with an HTTP status.

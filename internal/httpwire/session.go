@@ -84,8 +84,8 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 			return
 		}
 		defer live.Inflight().Release(1)
-		s.serveLegacy(w, r, x, live, func(ctx context.Context, dst []byte, stream rpc.Stream) []byte {
-			return live.Serve(ctx, dst, m, stream)
+		s.serveLegacy(w, r, x, live, func(ctx context.Context, dst *[]byte, stream rpc.Stream) {
+			live.Serve(ctx, dst, m, stream)
 		})
 	}
 }
@@ -137,8 +137,8 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, x *exchange, 
 		return
 	}
 	defer live.Inflight().Release(batch.Requests())
-	s.serveLegacy(w, r, x, live, func(ctx context.Context, dst []byte, stream rpc.Stream) []byte {
-		return batch.Serve(s.withoutChallenge(ctx), dst, stream)
+	s.serveLegacy(w, r, x, live, func(ctx context.Context, dst *[]byte, stream rpc.Stream) {
+		*dst = batch.Serve(s.withoutChallenge(ctx), *dst, stream)
 	})
 }
 
@@ -161,7 +161,7 @@ func (s *Server) authorizeBatch(w http.ResponseWriter, r *http.Request, live *le
 		return r.WithContext(ctx), true
 	}
 	for _, m := range requests {
-		live.Serve(ctx, nil, m, nil)
+		live.Serve(ctx, new([]byte), m, nil)
 	}
 	s.rejectCalls(w, r, jsonrpc.ID{}, err)
 	return nil, false
@@ -169,7 +169,7 @@ func (s *Server) authorizeBatch(w http.ResponseWriter, r *http.Request, live *le
 
 // serveLegacy calls serve and sends the response that serve appends to dst. The stream is
 // nil if the client does not accept event streams.
-func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange, live *legacy.StoredSession, serve func(ctx context.Context, dst []byte, stream rpc.Stream) []byte) {
+func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange, live *legacy.StoredSession, serve func(ctx context.Context, dst *[]byte, stream rpc.Stream)) {
 	// A disconnect is not a cancellation (Sending Messages, 6), so the handler's context
 	// has the values of the request's context but not its cancellation.
 	x.context = detachedContext{s.calls.lifetime(), r.Context()}
@@ -179,30 +179,34 @@ func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange
 	defer x.stream.end()
 	defer a.end()
 	buf := rpc.NewBuffer()
-	var out []byte
+	x.stream.exited = true // unless serve returns
+	defer func() {
+		switch {
+		case len(*buf) > 0:
+			a.respond(*buf)
+		case streams: // cancelled: the stream ends without a response
+			x.stream.open()
+		case !x.stream.claim():
+			respondEmpty(w, http.StatusAccepted)
+		}
+		a.end()
+		x.stream.end()
+		rpc.FreeBuffer(buf)
+	}()
 	if streams {
-		out = serve(&x.context, (*buf)[:0], a)
+		serve(&x.context, buf, a)
 	} else {
-		out = serve(&x.context, (*buf)[:0], nil)
+		serve(&x.context, buf, nil)
 	}
-	switch {
-	case len(out) > 0:
-		a.respond(out)
-	case streams: // cancelled: the stream ends without a response
-		x.stream.open()
-	case !x.stream.claim():
-		respondEmpty(w, http.StatusAccepted)
-	}
-	a.end()
-	x.stream.end()
-	rpc.FreeBuffer(buf, out)
+	x.stream.exited = false
 }
 
 // initialize serves the handshake of a new session.
 func (s *Server) initialize(w http.ResponseWriter, r *http.Request, x *exchange) {
 	m, who := &x.message, s.principalOf(r)
 	session := s.Legacy.NewSession(who)
-	out := session.Serve(r.Context(), nil, m, nil)
+	var out []byte
+	session.Serve(r.Context(), &out, m, nil)
 	if session.Initialized() {
 		id, err := s.Sessions.Create(r.Context(), who, addressOf(r), session.State)
 		if err != nil {

@@ -110,9 +110,9 @@ func (s *sessionStream) record(message []byte, kind byte) uint64 {
 		return 0
 	}
 	buf := rpc.NewBuffer()
-	entry := append(append((*buf)[:0], kind), message...)
-	err := s.all.append(s.key, seq, entry)
-	rpc.FreeBuffer(buf, entry)
+	*buf = append(append(*buf, kind), message...)
+	err := s.all.append(s.key, seq, *buf)
+	rpc.FreeBuffer(buf)
 
 	s.mu.Lock()
 	dropped := s.dropped

@@ -3,7 +3,6 @@ package legacy
 import (
 	"context"
 	"errors"
-	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -21,7 +20,8 @@ type Batch struct {
 
 type batchItem struct {
 	jsonrpc.Message
-	fault *jsonrpc.Error // the message is invalid, and this error is its response
+	fault *jsonrpc.Error // the response to a message that is invalid or rejected
+	call  *rpc.Call      // set by Accept
 }
 
 // Batch parses a batch. It retains data, a JSON array. It rejects the whole batch unless
@@ -116,36 +116,64 @@ func (m *batchItem) needsResponse() bool {
 	return m.Kind == jsonrpc.Request || m.Kind == jsonrpc.Invalid
 }
 
-// Reject sets the response of every request to e. Serve still processes the notifications
-// and the responses of the batch.
-func (b *Batch) Reject(e *jsonrpc.Error) {
+// Reject sets the response of every request after the first n to e. Accept still processes the
+// notifications and the responses of the batch.
+func (b *Batch) Reject(n int, e *jsonrpc.Error) {
 	for i := range b.messages {
-		if m := &b.messages[i]; m.Kind == jsonrpc.Request && m.fault == nil {
+		if m := &b.messages[i]; m.Kind != jsonrpc.Request || m.fault != nil {
+			continue
+		} else if n--; n < 0 {
 			m.fault = e
 		}
 	}
 }
 
-// Serve serves the messages of the batch, the requests concurrently, and appends the batch
-// of responses to dst in the order of the requests. It appends nothing if there are no
-// responses. Stream is as for [Session.Serve].
+// Serve serves the messages of the batch and appends the batch of responses to dst: it calls
+// Accept and AppendReply.
 func (b *Batch) Serve(ctx context.Context, dst []byte, stream rpc.Stream) []byte {
+	b.Accept(ctx, stream)
+	return b.AppendReply(ctx, dst)
+}
+
+// Accept processes the responses and cancellations of the batch and puts its requests in
+// flight, in their order; see [rpc.Inflight.Accept]. AppendReply must follow. Stream is as for
+// [Session.Serve].
+func (b *Batch) Accept(ctx context.Context, stream rpc.Stream) {
+	for i := range b.messages {
+		m := &b.messages[i]
+		switch {
+		case m.fault != nil && m.needsResponse():
+		case m.fault != nil:
+			b.session.ReceiveInvalid(&m.Message, m.fault)
+		case m.Kind == jsonrpc.Notification:
+			b.session.ReceiveNotification(&m.Message)
+		case m.Kind == jsonrpc.Response:
+			b.session.ReceiveResponse(&m.Message)
+		case m.Method == mcp.MethodPing: // has no place in flight
+		default:
+			m.call, m.fault = b.session.Accept(ctx, &m.Message, stream)
+		}
+	}
+}
+
+// AppendReply serves the requests of an accepted batch concurrently, and calls the handlers of
+// its notifications. It appends the batch of responses to dst in the order of the requests. It
+// appends nothing if there are no responses. Ctx is that of Accept.
+func (b *Batch) AppendReply(ctx context.Context, dst []byte) []byte {
 	replies := make([][]byte, len(b.messages))
 	var serving sync.WaitGroup
 	for i := range b.messages {
 		m := &b.messages[i]
 		switch {
+		case m.call != nil:
+			serving.Go(func() { b.session.AppendReply(&replies[i], m.call) })
 		case m.fault != nil && m.needsResponse():
 			replies[i] = jsonrpc.AppendError(nil, m.ID, m.fault, true)
 		case m.fault != nil:
-			b.session.ReceiveInvalid(&m.Message, m.fault)
-		case m.Kind == jsonrpc.Request:
-			serving.Go(func() { b.serve(ctx, &replies[i], &m.Message, stream) })
+		case m.Kind == jsonrpc.Request: // a ping
+			serving.Go(func() { b.session.Serve(ctx, &replies[i], &m.Message, nil) })
 		case m.Kind == jsonrpc.Notification:
-			b.session.ReceiveNotification(&m.Message)
 			b.session.ServeNotification(ctx, &m.Message)
-		case m.Kind == jsonrpc.Response:
-			b.session.ReceiveResponse(&m.Message)
 		}
 	}
 	serving.Wait()
@@ -165,20 +193,4 @@ func (b *Batch) Serve(ctx context.Context, dst []byte, stream rpc.Stream) []byte
 		return dst
 	}
 	return append(dst, ']')
-}
-
-// serve serves one request. It answers even if the handler panics or ends its goroutine.
-func (b *Batch) serve(ctx context.Context, reply *[]byte, m *jsonrpc.Message, stream rpc.Stream) {
-	served := false
-	defer func() {
-		if served {
-			return
-		}
-		if v := recover(); v != nil {
-			b.session.server.Logger.Error("panic while serving a request", "method", m.Method, "panic", v, "stack", string(debug.Stack()))
-		}
-		*reply = appendError(nil, m.ID, jsonrpc.CodeInternalError, "internal error")
-	}()
-	*reply = b.session.Serve(ctx, nil, m, stream)
-	served = true
 }

@@ -161,7 +161,7 @@ func TestBatchDeliversResponses(t *testing.T) {
 	s := newSession(t, server, "2025-03-26")
 	done := make(chan []byte)
 	go func() {
-		done <- s.Serve(context.Background(), nil, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`), streamTo(asked))
+		done <- serve(context.Background(), s, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`), streamTo(asked))
 	}()
 	question := parse(t, string(<-asked))
 	b, fault := s.Batch(fmt.Appendf(nil, `[{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}]`, question.ID), jsonrpc.Limits{})
@@ -203,7 +203,7 @@ func TestInputRequestFailsOnABrokenStream(t *testing.T) {
 	}, server.Logger)
 	s := newSession(t, server, "2025-11-25")
 	reset := errors.New("connection reset")
-	s.Serve(t.Context(), nil, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`), brokenStream{reset})
+	serve(t.Context(), s, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`), brokenStream{reset})
 	if err := <-asked; !errors.Is(err, reset) {
 		t.Errorf("%v", err)
 	}

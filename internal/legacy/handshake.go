@@ -15,7 +15,7 @@ import (
 )
 
 // initialize serves the handshake. The session begins if the middleware returns a result.
-func (s *Session) initialize(ctx context.Context, dst []byte, m *jsonrpc.Message) []byte {
+func (s *Session) initialize(ctx context.Context, dst *[]byte, m *jsonrpc.Message) {
 	d := s.describe(m)
 	state, fault := s.negotiate(&d)
 	c := &rpc.Call{Call: *call.New(d)}
@@ -27,11 +27,9 @@ func (s *Session) initialize(ctx context.Context, dst []byte, m *jsonrpc.Message
 		result.ProtocolVersion = state.Revision
 		return &result, nil
 	}
-	reply, ok := s.reply(ctx, dst, c)
-	if ok {
+	if s.reply(ctx, dst, c) {
 		s.State, s.peer, s.initialized = state, d.Peer, true
 	}
-	return reply
 }
 
 // negotiate reads the params of initialize. It returns the state of the new session and
@@ -78,29 +76,20 @@ func invalidHandshake(reason string) *jsonrpc.Error {
 
 // ping serves ping, which is allowed before the handshake too. It does not count toward the
 // limit of requests in flight.
-func (s *Session) ping(ctx context.Context, dst []byte, m *jsonrpc.Message) []byte {
+func (s *Session) ping(ctx context.Context, dst *[]byte, m *jsonrpc.Message) {
 	d := s.describe(m)
 	if d.Revision == "" {
 		d.Revision = mcp.V20241105
 	}
-	c := &rpc.Call{Call: *call.New(d), Handle: pong}
-	reply, _ := s.reply(ctx, dst, c)
-	return reply
+	s.reply(ctx, dst, &rpc.Call{Call: *call.New(d), Handle: pong})
 }
 
 func pong(context.Context, *rpc.Call) (any, error) { return &mcp.EmptyResult{}, nil }
 
-// reply appends the response to c to dst and reports whether it has a result. Until the
-// handshake is over, the caller is the goroutine that reads from the connection.
-func (s *Session) reply(ctx context.Context, dst []byte, c *rpc.Call) (reply []byte, ok bool) {
-	start := len(dst)
-	rpc.Isolate(func() {
-		var reported *jsonrpc.Error
-		reply, reported = s.server.Engine.AppendReply(ctx, dst, c, nil)
-		ok = reported == nil
-	})
-	if reply == nil { // middleware has ended the goroutine
-		return appendError(dst[:start], c.ID(), jsonrpc.CodeInternalError, "internal error"), false
-	}
-	return reply, ok
+// reply appends the response to c to *dst and reports whether it has a result. Until the
+// handshake is over, the caller is the goroutine that reads from the connection, which
+// middleware must not end.
+func (s *Session) reply(ctx context.Context, dst *[]byte, c *rpc.Call) (ok bool) {
+	rpc.Isolate(func() { ok = s.server.Engine.AppendReply(ctx, dst, c, nil) == nil })
+	return ok
 }

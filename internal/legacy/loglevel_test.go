@@ -39,7 +39,9 @@ func serve(t *testing.T, l *legacy.StoredSession, message string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(l.Serve(t.Context(), nil, &m, nil))
+	var reply []byte
+	l.Serve(t.Context(), &reply, &m, nil)
+	return string(reply)
 }
 
 func TestLogLevelAppliesOnEveryReplica(t *testing.T) {

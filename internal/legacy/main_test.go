@@ -73,7 +73,7 @@ func initialize(version string) string {
 // handshake performs the handshake of a session.
 func handshake(t *testing.T, s *Session, version string) {
 	t.Helper()
-	if out := s.Serve(t.Context(), nil, parse(t, initialize(version)), nil); !s.Initialized() {
+	if out := serve(t.Context(), s, parse(t, initialize(version)), nil); !s.Initialized() {
 		t.Fatalf("%s", out)
 	}
 }
@@ -92,4 +92,10 @@ func user(t *testing.T, name string) principal.Principal {
 		t.Fatal(err)
 	}
 	return who
+}
+
+// serve serves one request and returns the response.
+func serve(ctx context.Context, s *Session, m *jsonrpc.Message, stream rpc.Stream) (reply []byte) {
+	s.Serve(ctx, &reply, m, stream)
+	return reply
 }

@@ -118,7 +118,7 @@ func TestClientWithAnInputRequestIsNotPinged(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
-			b.session.Serve(ctx, nil, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`), discard{})
+			serve(ctx, b.session, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`), discard{})
 			close(done)
 		}()
 		synctest.Wait()
@@ -199,7 +199,7 @@ func TestT21SessionOfALostClientExpiresSoon(t *testing.T) {
 				if want.serving {
 					done := make(chan struct{})
 					go func() {
-						mine.Serve(t.Context(), nil, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`), nil)
+						serve(t.Context(), mine.Session, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`), nil)
 						close(done)
 					}()
 					h := <-calls

@@ -69,19 +69,35 @@ func (s *Server) Resume(who principal.Principal, state State, inflight *rpc.Infl
 	return session, nil
 }
 
-// Serve serves one request and appends the response to dst. It appends nothing if the
-// client has cancelled the request. The handler sends its notifications on stream.
+// Serve serves one request and appends the response to *dst, also if a handler calls
+// runtime.Goexit; then Serve does not return. It appends nothing if the client has cancelled
+// the request. The handler sends its notifications on stream.
 //
 // Serve is safe for concurrent use after the handshake.
-func (s *Session) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, stream rpc.Stream) []byte {
-	s.received.Add(1)
+func (s *Session) Serve(ctx context.Context, dst *[]byte, m *jsonrpc.Message, stream rpc.Stream) {
 	switch {
 	case m.Method == mcp.MethodInitialize:
-		return s.initialize(ctx, dst, m)
+		s.received.Add(1)
+		s.initialize(ctx, dst, m)
 	case m.Method == mcp.MethodPing:
-		return s.ping(ctx, dst, m)
-	case !s.initialized:
-		return appendError(dst, m.ID, jsonrpc.CodeInvalidRequest, "session must be initialized: send initialize first")
+		s.received.Add(1)
+		s.ping(ctx, dst, m)
+	default:
+		c, fault := s.Accept(ctx, m, stream)
+		if fault != nil {
+			*dst = jsonrpc.AppendError(*dst, m.ID, fault, false)
+			return
+		}
+		s.AppendReply(dst, c)
+	}
+}
+
+// Accept puts a request in flight, other than initialize and ping; see [rpc.Inflight.Accept].
+// The error is the response.
+func (s *Session) Accept(ctx context.Context, m *jsonrpc.Message, stream rpc.Stream) (*rpc.Call, *jsonrpc.Error) {
+	s.received.Add(1)
+	if !s.initialized {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "session must be initialized: send initialize first"}
 	}
 	c := &rpc.Call{Call: *call.New(s.describe(m)), Stream: stream, LogLevel: s.level.get()}
 	if m.Method == mcp.MethodSetLevel {
@@ -94,11 +110,19 @@ func (s *Session) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, str
 	if meta, ok := m.Params.Get("_meta"); ok {
 		if token, ok := jsonrpc.Get(meta, mcp.MetaProgressToken); ok {
 			if c.ProgressToken.UnmarshalJSON(token) != nil {
-				return appendError(dst, m.ID, jsonrpc.CodeInvalidParams, "progressToken must be a string or an integer")
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "progressToken must be a string or an integer"}
 			}
 		}
 	}
-	return s.inflight.AppendReply(ctx, dst, s.server.Engine, c, nil)
+	if fault := s.inflight.Accept(ctx, c); fault != nil {
+		return nil, fault
+	}
+	return c, nil
+}
+
+// AppendReply serves an accepted request and appends the response to *dst, as Serve does.
+func (s *Session) AppendReply(dst *[]byte, c *rpc.Call) {
+	s.inflight.AppendReply(dst, s.server.Engine, c, nil)
 }
 
 // ReceiveNotification processes a notification of the protocol and ignores others.
@@ -183,8 +207,4 @@ func truncate(s string) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:maxName], "")
-}
-
-func appendError(dst []byte, id jsonrpc.ID, code int64, message string) []byte {
-	return jsonrpc.AppendError(dst, id, &jsonrpc.Error{Code: code, Message: message}, false)
 }

@@ -1,9 +1,25 @@
 package modern
 
 import (
+	"context"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/principal"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// serve serves one request of a stream and appends its response to dst.
+func serve(ctx context.Context, s *Server, dst []byte, m *jsonrpc.Message, who principal.Principal) []byte {
+	inflight := new(rpc.Inflight)
+	c, err := s.Accept(ctx, m, classify(m), who, nil, inflight)
+	if err != nil {
+		return jsonrpc.AppendError(dst, m.ID, err, false)
+	}
+	s.AppendReply(&dst, c, inflight)
+	return dst
+}

@@ -66,10 +66,13 @@ type replay struct {
 
 var _ rpc.Replayer = (*replay)(nil)
 
-// replay makes r the input requester of one round of c. It restores the state of the
-// previous round and reads the answers from the params.
-func (s *Server) replay(ctx context.Context, c *rpc.Call, r *replay) *jsonrpc.Error {
-	r.server, r.call, c.InputRequester = s, c, r
+// restore restores the state of the previous round of c, if c has input requests, and reads the
+// answers from the params.
+func restore(ctx context.Context, c *rpc.Call) *jsonrpc.Error {
+	r, ok := c.InputRequester.(*replay)
+	if !ok {
+		return nil
+	}
 	responses, ok := c.Params().Get("inputResponses")
 	if ok && responses[0] != '{' {
 		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.inputResponses must be an object with the answers by key")

@@ -68,7 +68,7 @@ func roundWith(t *testing.T, s *Server, who principal.Principal, tool, arguments
 	if err != nil {
 		t.Fatal(err)
 	}
-	reply, err := jsonrpc.Parse(s.Serve(t.Context(), nil, &m, classify(&m), who, nil, &rpc.Inflight{}), jsonrpc.Limits{})
+	reply, err := jsonrpc.Parse(serve(t.Context(), s, nil, &m, who), jsonrpc.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func TestStatesAcceptEquivalentJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reply := s.Serve(t.Context(), nil, &m, classify(&m), principal.Local, nil, &rpc.Inflight{})
+	reply := serve(t.Context(), s, nil, &m, principal.Local)
 	if !strings.Contains(string(reply), `"resultType":"complete"`) {
 		t.Errorf("%s", reply)
 	}

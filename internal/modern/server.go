@@ -49,6 +49,15 @@ type Binding interface {
 // the version is unsupported, other headers differ from the body. The engine rejects an unknown
 // method, so that middleware sees the call.
 func (s *Server) Open(ctx context.Context, m *jsonrpc.Message, class revision.Class, who principal.Principal, source string, b Binding) (*rpc.Call, *jsonrpc.Error) {
+	c, err := s.open(m, class, who, source, b)
+	if err == nil {
+		err = restore(ctx, c)
+	}
+	return c, err
+}
+
+// open is Open without the restoration of the previous round, which may read from the store.
+func (s *Server) open(m *jsonrpc.Message, class revision.Class, who principal.Principal, source string, b Binding) (*rpc.Call, *jsonrpc.Error) {
 	fault := class.Fault
 	if fault != nil && (fault.Kind == revision.HeaderMissing || fault.Kind == revision.HeaderRepeated) {
 		return nil, fault.Wire()
@@ -71,9 +80,8 @@ func (s *Server) Open(ctx context.Context, m *jsonrpc.Message, class revision.Cl
 	c.Call = *call.New(d)
 	switch m.Method {
 	case mcp.MethodCallTool, mcp.MethodGetPrompt, mcp.MethodReadResource:
-		if err := s.replay(ctx, c, &both.replay); err != nil {
-			return nil, err
-		}
+		both.replay.server, both.replay.call = s, c
+		c.InputRequester = &both.replay
 	}
 	return c, nil
 }
@@ -151,14 +159,30 @@ func Discover(capabilities mcp.ServerCapabilities, instructions string, hints mc
 	}
 }
 
-// Serve serves one request that arrived on a stream, and appends the response to dst. It
-// appends nothing if the client has cancelled the request. The handler sends its
-// notifications on stream.
-func (s *Server) Serve(ctx context.Context, dst []byte, m *jsonrpc.Message, class revision.Class, who principal.Principal, stream rpc.Stream, inflight *rpc.Inflight) []byte {
-	c, err := s.Open(ctx, m, class, who, "", nil)
+// Accept validates a request that arrived on a stream and puts it in flight; see
+// [rpc.Inflight.Accept]. The error is the response. The handler sends its notifications on
+// stream.
+func (s *Server) Accept(ctx context.Context, m *jsonrpc.Message, class revision.Class, who principal.Principal, stream rpc.Stream, inflight *rpc.Inflight) (*rpc.Call, *jsonrpc.Error) {
+	c, err := s.open(m, class, who, "", nil)
 	if err != nil {
-		return jsonrpc.AppendError(dst, m.ID, err, false)
+		return nil, err
 	}
 	c.Stream = stream
-	return inflight.AppendReply(ctx, dst, s.Engine, c, s.Identity)
+	if err := inflight.Accept(ctx, c); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// AppendReply serves an accepted request and appends the response to *dst, also if a handler
+// calls runtime.Goexit; then AppendReply does not return. It appends nothing if the client has
+// cancelled the request.
+func (s *Server) AppendReply(dst *[]byte, c *rpc.Call, inflight *rpc.Inflight) {
+	if err := restore(c.Context(), c); err != nil {
+		if inflight.End(c.ID()) {
+			*dst = jsonrpc.AppendError(*dst, c.ID(), err, false)
+		}
+		return
+	}
+	inflight.AppendReply(dst, s.Engine, c, s.Identity)
 }

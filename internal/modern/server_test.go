@@ -132,7 +132,7 @@ func TestServeAppendsOneResponse(t *testing.T) {
 		request("unknown", `"2026-07-28"`, "{}", ""):           `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method \"unknown\" is not available in revision 2026-07-28 of this server"}}`,
 	} {
 		m := parse(t, body)
-		got := s.Serve(t.Context(), []byte("x"), m, classify(m), principal.Anonymous, nil, &rpc.Inflight{})
+		got := serve(t.Context(), s, []byte("x"), m, principal.Anonymous)
 		if diff := cmp.Diff("x"+want, string(got)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}

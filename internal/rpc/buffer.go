@@ -11,11 +11,10 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 // until it calls FreeBuffer.
 func NewBuffer() *[]byte { return buffers.Get().(*[]byte) }
 
-// FreeBuffer returns buf to the pool. used is what append made of *buf; nothing may refer to it
-// any more.
-func FreeBuffer(buf *[]byte, used []byte) {
-	if cap(used) <= maxBuffer {
-		*buf = used[:0]
+// FreeBuffer returns buf to the pool. Nothing may refer to *buf any more.
+func FreeBuffer(buf *[]byte) {
+	if cap(*buf) <= maxBuffer {
+		*buf = (*buf)[:0]
 		buffers.Put(buf)
 	}
 }

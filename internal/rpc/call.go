@@ -45,6 +45,9 @@ type Call struct {
 	Expired <-chan time.Time
 	// Store keeps what must outlive one run of the handler. Engine.Serve sets it.
 	Store store.KV
+	// ExitResult is the result if the handler calls runtime.Goexit; nil means an internal error.
+	// A handler that runs a function of the program may set it when that function exits.
+	ExitResult any
 	// Handle, if set, serves the call instead of the engine's handler for the method. It is for
 	// methods that belong to an era, such as initialize.
 	Handle Handler

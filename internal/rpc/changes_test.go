@@ -187,7 +187,7 @@ func TestSubscriptionsHaveTheirOwnLimit(t *testing.T) {
 	listen := func(i int) {
 		wg.Go(func() {
 			c := callOf(int64(i), mcp.MethodListen, mcp.V20260728)
-			if out := f.AppendReply(t.Context(), nil, listening, c, nil); len(out) > 0 {
+			if out := appendReply(t.Context(), nil, f, listening, c, nil); len(out) > 0 {
 				t.Errorf("response to a cancelled subscription: %s", out)
 			}
 		})
@@ -206,7 +206,7 @@ func TestSubscriptionsHaveTheirOwnLimit(t *testing.T) {
 		t.Errorf("the second request: %v", err)
 	}
 	beyond := callOf(1<<20, mcp.MethodListen, mcp.V20260728)
-	if out := f.AppendReply(t.Context(), nil, listening, beyond, nil); !strings.Contains(string(out), rpc.ErrTooManySubscriptions.Error()) {
+	if out := appendReply(t.Context(), nil, f, listening, beyond, nil); !strings.Contains(string(out), rpc.ErrTooManySubscriptions.Error()) {
 		t.Errorf("a subscription above the limit: %s", out)
 	}
 	f.Cancel(jsonrpc.IntID(3), call.ErrCancelled)

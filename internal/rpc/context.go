@@ -25,6 +25,9 @@ func From(ctx context.Context) *Call {
 // calls Bind unless the caller has; a caller that may cancel the call earlier must.
 func (c *Call) Bind(ctx context.Context) { c.handlerContext.Context, c.handlerContext.call = ctx, c }
 
+// Context returns the handler's context. Bind must have been called.
+func (c *Call) Context() context.Context { return &c.handlerContext }
+
 // Cancel ends the handler's context. It has no effect after the handler has returned and before
 // Bind. It is safe for concurrent use.
 func (c *Call) Cancel(cause error) {

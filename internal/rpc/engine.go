@@ -86,12 +86,14 @@ func (e *Engine) logger() *slog.Logger {
 }
 
 // Serve runs the call and returns its result. A panic becomes an internal error and is logged.
-// The error, if any, is always a *jsonrpc.Error for the peer.
+// The error, if any, is always a *jsonrpc.Error for the peer. If a handler calls runtime.Goexit,
+// Serve logs that and does not return; see AppendReply.
 func (e *Engine) Serve(ctx context.Context, c *Call) (result any, err error) {
 	if c.handlerContext.call == nil {
 		c.Bind(ctx)
 	}
 	ctx, c.Store = &c.handlerContext, e.Store
+	returned := false
 	defer func() {
 		c.flushLogs(ctx)
 		c.Finish()
@@ -99,6 +101,8 @@ func (e *Engine) Serve(ctx context.Context, c *Call) (result any, err error) {
 		if v := recover(); v != nil {
 			e.logger().ErrorContext(ctx, "panic in a call", "method", c.Method(), "panic", v, "stack", string(debug.Stack()))
 			result, err = nil, errInternal
+		} else if !returned && c.ExitResult == nil {
+			e.logger().ErrorContext(ctx, "runtime.Goexit in a call", "method", c.Method(), "stack", string(debug.Stack()))
 		}
 	}()
 	handle := e.wrapped
@@ -106,6 +110,7 @@ func (e *Engine) Serve(ctx context.Context, c *Call) (result any, err error) {
 		handle = e.dispatch
 	}
 	result, err = handle(ctx, &c.Call)
+	returned = true
 	if err != nil {
 		return nil, e.errorResponse(ctx, c, err)
 	}
@@ -158,23 +163,40 @@ func (e *Engine) dispatch(ctx context.Context, public *call.Call) (any, error) {
 	return result, err
 }
 
-// AppendReply runs the call and appends its response to dst, on one line. If the response
+// AppendReply runs the call and appends its response to *dst, on one line. If the response
 // reports an error, AppendReply returns that error too. Identity describes the server in each
 // result of 2026-07-28; see revision.AppendResult.
-func (e *Engine) AppendReply(ctx context.Context, dst []byte, c *Call, identity []byte) ([]byte, *jsonrpc.Error) {
+//
+// If a handler calls runtime.Goexit, AppendReply appends the response as for a panic but does
+// not return, because the goroutine ends. The caller sends *dst in a deferred function.
+func (e *Engine) AppendReply(ctx context.Context, dst *[]byte, c *Call, identity []byte) (reported *jsonrpc.Error) {
+	served := false
+	defer func() {
+		if !served {
+			e.appendOutcome(ctx, dst, c, c.ExitResult, errInternal, identity)
+		}
+	}()
 	result, err := e.Serve(ctx, c)
-	start := len(dst)
-	if err == nil {
+	reported = e.appendOutcome(ctx, dst, c, result, err, identity)
+	served = true
+	return reported
+}
+
+// appendOutcome appends the response with a result or, if result is nil, with an error.
+func (e *Engine) appendOutcome(ctx context.Context, dst *[]byte, c *Call, result any, err error, identity []byte) (reported *jsonrpc.Error) {
+	if result != nil || err == nil {
 		var reply []byte
-		if reply, err = appendResult(dst, c, result, identity); err == nil {
-			return reply, nil
+		if reply, err = appendResult(*dst, c, result, identity); err == nil {
+			*dst = reply
+			return nil
 		}
 		err = e.errorResponse(ctx, c, err)
 	}
-	reported := revision.DowngradeError(c.Revision(), err.(*jsonrpc.Error))
-	dst = jsonrpc.AppendError(dst[:start], c.ID(), reported, false)
-	oneLine(dst[start:])
-	return dst, reported
+	reported = revision.DowngradeError(c.Revision(), err.(*jsonrpc.Error))
+	start := len(*dst)
+	*dst = jsonrpc.AppendError(*dst, c.ID(), reported, false)
+	oneLine((*dst)[start:])
+	return reported
 }
 
 // appendResult appends the response with result. The encoding of a handler's result may panic.

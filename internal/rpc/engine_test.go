@@ -161,7 +161,7 @@ func TestPanicBecomesInternalError(t *testing.T) {
 			l := new(log)
 			e := serving(l, func(context.Context, *rpc.Call) (any, error) { panic(value) })
 			c := newCall(7)
-			reply, reported := e.AppendReply(t.Context(), nil, c, nil)
+			reply, reported := engineReply(t.Context(), nil, e, c, nil)
 			want := `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"internal error"}}`
 			if string(reply) != want || reported == nil {
 				t.Errorf("got %s, want %s", reply, want)
@@ -181,7 +181,7 @@ func TestErrorsOfHandlersAreOnlyLogged(t *testing.T) {
 	e := serving(l, func(context.Context, *rpc.Call) (any, error) {
 		return nil, fmt.Errorf("connect to db: %w", errors.New("hunter2"))
 	})
-	reply, _ := e.AppendReply(t.Context(), nil, newCall(1), nil)
+	reply, _ := engineReply(t.Context(), nil, e, newCall(1), nil)
 	if want := `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}`; string(reply) != want {
 		t.Errorf("got %s, want %s", reply, want)
 	}
@@ -196,7 +196,7 @@ func TestProtocolErrorsOfHandlersReachThePeer(t *testing.T) {
 		fmt.Errorf("wrapped: %w", &jsonrpc.Error{Code: -1, Message: "no", Data: []byte(`{"a":1}`)}),
 	} {
 		e := serving(new(log), func(context.Context, *rpc.Call) (any, error) { return nil, err })
-		reply, _ := e.AppendReply(t.Context(), nil, newCall(1), nil)
+		reply, _ := engineReply(t.Context(), nil, e, newCall(1), nil)
 		if want := `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no","data":{"a":1}}}`; string(reply) != want {
 			t.Errorf("%v: got %s, want %s", err, reply, want)
 		}
@@ -208,7 +208,7 @@ func TestNilProtocolErrorIsAnInternalError(t *testing.T) {
 	var missing *jsonrpc.Error
 	for _, err := range []error{missing, fmt.Errorf("wrapped: %w", error(missing))} {
 		e := serving(new(log), func(context.Context, *rpc.Call) (any, error) { return nil, err })
-		reply, reported := e.AppendReply(t.Context(), nil, newCall(1), nil)
+		reply, reported := engineReply(t.Context(), nil, e, newCall(1), nil)
 		if reported == nil || !strings.Contains(string(reply), `"code":-32603`) {
 			t.Errorf("got %s", reply)
 		}
@@ -224,7 +224,7 @@ func TestErrorDataIsSanitized(t *testing.T) {
 	} {
 		shared := &jsonrpc.Error{Code: -1, Message: "no", Data: []byte(test.data)}
 		e := serving(new(log), func(context.Context, *rpc.Call) (any, error) { return nil, shared })
-		reply, _ := e.AppendReply(t.Context(), nil, newCall(1), nil)
+		reply, _ := engineReply(t.Context(), nil, e, newCall(1), nil)
 		if string(reply) != test.want {
 			t.Errorf("%q: got %s, want %s", test.data, reply, test.want)
 		}
@@ -246,7 +246,7 @@ func TestInvalidResultIsAnInternalError(t *testing.T) {
 		for _, r := range mcp.Revisions() {
 			e := serving(new(log), func(context.Context, *rpc.Call) (any, error) { return result, nil })
 			c := callOf(1, mcp.MethodCallTool, r)
-			reply, reported := e.AppendReply(t.Context(), []byte("kept"), c, nil)
+			reply, reported := engineReply(t.Context(), []byte("kept"), e, c, nil)
 			want := `kept{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}`
 			if string(reply) != want || reported == nil {
 				t.Errorf("%s in %s: got %s, want %s", name, r, reply, want)
@@ -262,7 +262,7 @@ func TestInvalidStructuredContentDoesNotReachThePeer(t *testing.T) {
 	})
 	for _, r := range mcp.Revisions() {
 		c := callOf(1, mcp.MethodCallTool, r)
-		reply, reported := e.AppendReply(t.Context(), nil, c, nil)
+		reply, reported := engineReply(t.Context(), nil, e, c, nil)
 		if jsonrpc.Check(reply, jsonrpc.Limits{}) != nil || bytes.ContainsAny(reply, "\r\n") {
 			t.Errorf("%s: %q", r, reply)
 		}
@@ -286,7 +286,7 @@ func TestResultsHaveNoLineBreaks(t *testing.T) {
 	})
 	for _, r := range mcp.Revisions() {
 		c := callOf(1, mcp.MethodCallTool, r)
-		reply, reported := e.AppendReply(t.Context(), nil, c, nil)
+		reply, reported := engineReply(t.Context(), nil, e, c, nil)
 		if reported != nil || bytes.ContainsAny(reply, "\r\n") || jsonrpc.Check(reply, jsonrpc.Limits{}) != nil {
 			t.Errorf("%s: %q", r, reply)
 		}
@@ -303,7 +303,7 @@ func TestHandlerThatCallsGoexitIsNotInFlight(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		inflight.AppendReply(t.Context(), nil, e, c, nil)
+		appendReply(t.Context(), nil, &inflight, e, c, nil)
 		t.Error("AppendReply returned")
 	}()
 	<-ended

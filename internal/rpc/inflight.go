@@ -171,28 +171,29 @@ func (f *Inflight) CancelAll(cause error) {
 	}
 }
 
-// AppendReply runs the call like [Engine.AppendReply], as a request in flight. It appends
-// nothing if the peer has cancelled the request.
-func (f *Inflight) AppendReply(ctx context.Context, dst []byte, e *Engine, c *Call, identity []byte) []byte {
+// Accept puts c in flight: its id is in use, and Cancel ends its context, which Accept derives
+// from ctx. A transport calls Accept in the order in which it reads requests, so that a
+// cancellation finds the request before it and the second of two equal ids is rejected. The
+// error is the response. After Accept, AppendReply or End must be called once.
+func (f *Inflight) Accept(ctx context.Context, c *Call) *jsonrpc.Error {
 	c.Bind(ctx)
 	if err := f.add(c, c.ID(), IsLongLived(c.Method())); err != nil {
-		return jsonrpc.AppendError(dst, c.ID(), &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()}, false)
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()}
 	}
 	c.Closing = f.Closing
-	// The deferred function frees the id if the handler calls runtime.Goexit.
-	ended := false
+	return nil
+}
+
+// AppendReply runs an accepted call like [Engine.AppendReply]. It appends nothing if the peer
+// has cancelled the request.
+func (f *Inflight) AppendReply(dst *[]byte, e *Engine, c *Call, identity []byte) {
+	start := len(*dst)
 	defer func() {
-		if !ended {
-			f.End(c.ID())
+		if !f.End(c.ID()) {
+			*dst = (*dst)[:start]
 		}
 	}()
-	start := len(dst)
-	dst, _ = e.AppendReply(ctx, dst, c, identity)
-	ended = true
-	if !f.End(c.ID()) {
-		return dst[:start]
-	}
-	return dst
+	e.AppendReply(c.handlerContext.Context, dst, c, identity)
 }
 
 // Len returns the number of requests in flight, without long-lived ones.

@@ -20,7 +20,7 @@ func TestDuplicateIDIsRejected(t *testing.T) {
 	var e *rpc.Engine
 	e = serving(new(log), func(ctx context.Context, c *rpc.Call) (any, error) {
 		served++
-		second := string(inflight.AppendReply(t.Context(), nil, e, newCall(1), nil))
+		second := string(appendReply(t.Context(), nil, &inflight, e, newCall(1), nil))
 		if !strings.Contains(second, `"id":1,"error":{"code":-32600`) {
 			t.Errorf("response to the second request: %s", second)
 		}
@@ -29,11 +29,11 @@ func TestDuplicateIDIsRejected(t *testing.T) {
 		}
 		return done("first")
 	})
-	first := string(inflight.AppendReply(t.Context(), nil, e, newCall(1), nil))
+	first := string(appendReply(t.Context(), nil, &inflight, e, newCall(1), nil))
 	if !strings.Contains(first, `"first"`) || served != 1 {
 		t.Errorf("%d requests served, response to the first: %s", served, first)
 	}
-	if again := string(inflight.AppendReply(t.Context(), nil, serving(new(log), func(context.Context, *rpc.Call) (any, error) {
+	if again := string(appendReply(t.Context(), nil, &inflight, serving(new(log), func(context.Context, *rpc.Call) (any, error) {
 		return done("again")
 	}), newCall(1), nil)); !strings.Contains(again, `"again"`) {
 		t.Errorf("response to a request that uses the id again: %s", again)
@@ -112,7 +112,7 @@ func TestCancellationAndResponseRaceSafely(t *testing.T) {
 		var reply []byte
 		c := newCall(i)
 		wg.Go(func() { inflight.Cancel(c.ID(), call.ErrCancelled) })
-		wg.Go(func() { reply = inflight.AppendReply(t.Context(), nil, e, c, nil) })
+		wg.Go(func() { reply = appendReply(t.Context(), nil, &inflight, e, c, nil) })
 		wg.Wait()
 		if len(reply) > 0 && (jsonrpc.Check(reply, jsonrpc.Limits{}) != nil || !strings.HasSuffix(string(reply), "}}")) {
 			t.Fatalf("incomplete response: %s", reply)
@@ -137,7 +137,7 @@ func TestCancelAllEndsEveryRequest(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range int64(10) {
 			wg.Go(func() {
-				if reply := inflight.AppendReply(t.Context(), []byte("x"), e, newCall(i), nil); string(reply) != "x" {
+				if reply := appendReply(t.Context(), []byte("x"), &inflight, e, newCall(i), nil); string(reply) != "x" {
 					t.Errorf("response to a cancelled request: %s", reply)
 				}
 			})

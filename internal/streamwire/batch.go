@@ -26,7 +26,7 @@ func (c *connection) batch(ctx context.Context, data []byte) {
 		return
 	}
 	if !c.begin() {
-		batch.Reject(errShuttingDown)
+		batch.Reject(0, errShuttingDown)
 		c.write(ctx, batch.Serve(ctx, nil, c.conn))
 		return
 	}
@@ -44,7 +44,7 @@ func (c *connection) batch(ctx context.Context, data []byte) {
 			c.paused.Store(false)
 			c.releaseSlots(taken)
 			c.running.Done()
-			batch.Reject(errQueueFull)
+			batch.Reject(0, errQueueFull)
 			c.write(ctx, batch.Serve(ctx, nil, c.conn))
 			return
 		case <-ctx.Done():
@@ -54,10 +54,12 @@ func (c *connection) batch(ctx context.Context, data []byte) {
 		}
 	}
 	c.paused.Store(false)
+	batch.Reject(slots, errTooManyInFlight)
+	batch.Accept(ctx, c.conn)
 	go func() {
 		defer c.running.Done()
 		defer c.releaseSlots(slots)
-		c.write(ctx, batch.Serve(ctx, nil, c.conn))
+		c.write(ctx, batch.AppendReply(ctx, nil))
 	}()
 }
 

@@ -13,11 +13,14 @@ func (c *connection) requestLegacy(ctx context.Context, m *jsonrpc.Message, clas
 	switch {
 	case !c.session.Initialized() || m.Method == mcp.MethodInitialize:
 		// In order: the handshake decides how to read the next message.
-		c.write(ctx, c.session.Serve(ctx, nil, m, c.conn))
+		var reply []byte
+		c.session.Serve(ctx, &reply, m, c.conn)
+		c.write(ctx, reply)
 	case m.Method == mcp.MethodPing:
 		c.ping(ctx, m)
 	default:
-		c.enqueue(ctx, job{m, class, c.slots})
+		request, fault := c.session.Accept(ctx, m, c.conn)
+		c.enqueue(ctx, job{request, c.slots}, m.ID, fault)
 	}
 }
 
@@ -35,7 +38,9 @@ func (c *connection) ping(ctx context.Context, m *jsonrpc.Message) {
 	}
 	counted := c.begin() // false during a shutdown, which still answers pings
 	go func() {
-		c.write(ctx, c.session.Serve(ctx, nil, m, nil))
+		var reply []byte
+		c.session.Serve(ctx, &reply, m, nil)
+		c.write(ctx, reply)
 		c.pings.Add(-1)
 		if counted {
 			c.running.Done()

@@ -12,7 +12,8 @@ import (
 // has no connection of its own for each request (basic/transports/stdio, Cancellation).
 func (c *connection) requestModern(ctx context.Context, m *jsonrpc.Message, class revision.Class) {
 	c.modernPeer = true
-	c.enqueue(ctx, job{m, class, c.modernSlots(m.Method)})
+	request, fault := c.Modern.Accept(ctx, m, class, c.who, c.conn, c.session.Inflight())
+	c.enqueue(ctx, job{request, c.modernSlots(m.Method)}, m.ID, fault)
 }
 
 // modernSlots returns the semaphore of a method. Subscriptions have their own, because
@@ -27,10 +28,4 @@ func (c *connection) modernSlots(method string) chan struct{} {
 		c.subscriptionSlots = make(chan struct{}, 2*rpc.MaxSubscriptions)
 	}
 	return c.subscriptionSlots
-}
-
-// serveModern serves a request of 2026-07-28 and appends the response to dst. The ids of
-// both eras share one space, so the requests in flight are those of the session.
-func (c *connection) serveModern(ctx context.Context, dst []byte, j job) []byte {
-	return c.Modern.Serve(ctx, dst, j.m, j.class, c.who, c.conn, c.session.Inflight())
 }

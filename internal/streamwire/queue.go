@@ -3,31 +3,36 @@ package streamwire
 import (
 	"context"
 
-	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// job is a request and the semaphore that limits requests of its kind.
+// job is an accepted request and the semaphore that limits requests of its kind.
 type job struct {
-	m     *jsonrpc.Message
-	class revision.Class
+	call  *rpc.Call
 	slots chan struct{}
 }
+
+var errTooManyInFlight = &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: rpc.ErrTooManyInFlight.Error()}
 
 // errQueueFull is the response to requests that arrive when the queue is full and some of
 // its requests wait for responses of the client.
 var errQueueFull = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "too many requests are queued, and some wait for responses of this client: answer them and try again"}
 
-// enqueue serves a request when a slot is free. It blocks while the queue is full.
-func (c *connection) enqueue(ctx context.Context, j job) {
+// enqueue serves an accepted request when a slot is free, or answers with the fault. It blocks
+// while the queue is full.
+func (c *connection) enqueue(ctx context.Context, j job, id jsonrpc.ID, fault *jsonrpc.Error) {
+	if fault != nil {
+		c.writeError(ctx, id, fault)
+		return
+	}
 	if !c.begin() {
-		c.writeError(ctx, j.m.ID, errShuttingDown)
+		c.reject(ctx, j, errShuttingDown)
 		return
 	}
 	select {
 	case j.slots <- struct{}{}:
-		c.start(ctx, j)
+		go c.serve(ctx, j)
 		return
 	default:
 	}
@@ -41,95 +46,60 @@ func (c *connection) enqueue(ctx context.Context, j job) {
 	defer c.paused.Store(false)
 	select {
 	case j.slots <- struct{}{}:
-		c.start(ctx, j)
+		go c.serve(ctx, j)
 	case c.queueSlots <- struct{}{}:
 		c.wait(ctx, j)
 	case <-c.session.AwaitingInput():
 		c.running.Done()
-		c.writeError(ctx, j.m.ID, errQueueFull)
+		c.reject(ctx, j, errQueueFull)
 	case <-ctx.Done():
+		c.session.Inflight().End(j.call.ID())
 		c.running.Done()
+	}
+}
+
+// reject answers an accepted request with an error.
+func (c *connection) reject(ctx context.Context, j job, e *jsonrpc.Error) {
+	if c.session.Inflight().End(j.call.ID()) {
+		c.writeError(ctx, j.call.ID(), e)
 	}
 }
 
 // wait waits for a slot in another goroutine, so that reading continues. The next message
 // may free a slot: a response to an input request, or a cancellation.
 func (c *connection) wait(ctx context.Context, j job) {
-	waiting, err := c.queued.Begin(ctx, j.m.ID)
-	if err != nil {
-		<-c.queueSlots
-		c.running.Done()
-		c.writeError(ctx, j.m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()})
-		return
-	}
 	go func() {
-		admitted := false
+		cancelled := j.call.Context().Done()
 		select {
 		case j.slots <- struct{}{}:
-			admitted = true
-		case <-waiting.Done():
+			<-c.queueSlots
+			select {
+			case <-cancelled:
+				<-j.slots
+			default:
+				c.serve(ctx, j)
+				return
+			}
+		case <-cancelled:
+			<-c.queueSlots
 		}
-		wanted := c.queued.End(j.m.ID)
-		<-c.queueSlots
-		if admitted && wanted {
-			c.serve(ctx, j)
-			return
-		}
-		if admitted {
-			<-j.slots
-		}
+		c.session.Inflight().End(j.call.ID())
 		c.running.Done()
 	}()
 }
 
-// maxIdleWorkers limits the goroutines that wait for another request. A goroutine that
-// has served a request has a stack of the right size. Growing a new stack takes about as
-// long as the rest of a short call.
-const maxIdleWorkers = 64
-
-// start serves a request in an idle worker or in a new one.
-func (c *connection) start(ctx context.Context, j job) {
-	select {
-	case c.jobs <- j:
-	default:
-		go c.work(ctx, j)
-	}
-}
-
-func (c *connection) work(ctx context.Context, j job) {
-	for {
-		c.serve(ctx, j)
-		if c.idleWorkers.Add(1) > maxIdleWorkers {
-			c.idleWorkers.Add(-1)
-			return
-		}
-		select {
-		case j = <-c.jobs:
-			c.idleWorkers.Add(-1)
-		case <-c.closing.Done():
-			return
-		}
-	}
-}
-
-// serve serves one request and writes its response.
+// serve serves one request and writes its response, also if a handler calls runtime.Goexit.
 func (c *connection) serve(ctx context.Context, j job) {
 	buf := rpc.NewBuffer()
-	served := false
 	defer func() {
-		if !served { // the handler has ended this goroutine
-			c.writeError(ctx, j.m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"})
-		}
+		c.write(ctx, *buf)
+		rpc.FreeBuffer(buf)
 		<-j.slots
 		c.running.Done()
 	}()
-	reply := (*buf)[:0]
-	if j.class.Era == revision.Modern {
-		reply = c.serveModern(ctx, reply, j)
+	if j.call.Revision().Modern() {
+		c.Modern.AppendReply(buf, j.call, c.session.Inflight())
 	} else {
-		reply = c.session.Serve(ctx, reply, j.m, c.conn)
+		c.session.AppendReply(buf, j.call)
 	}
-	served = true
-	c.write(ctx, reply)
-	rpc.FreeBuffer(buf, reply)
 }

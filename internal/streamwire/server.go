@@ -9,11 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/revision"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -58,7 +56,6 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 		session:      s.Legacy.NewSession(who),
 		slots:        make(chan struct{}, max(s.MaxInflight, 1)),
 		queueSlots:   make(chan struct{}, max(s.MaxInflight, 1)),
-		jobs:         make(chan job),
 		fail:         cancel,
 		closing:      closing,
 		endAccepting: endAccepting,
@@ -66,6 +63,7 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 	defer c.stopAccepting()
 	defer c.session.Close()
 	c.session.Inflight().Closing = closing.Done()
+	c.session.Inflight().Max = 0 // slots and queueSlots are the limits
 	defer context.AfterFunc(drain, func() {
 		c.stopAccepting() // ends subscriptions, so that they do not delay the rest
 		c.running.Wait()
@@ -119,12 +117,8 @@ type connection struct {
 	slots             chan struct{} // semaphore of concurrent requests
 	subscriptionSlots chan struct{} // the same for subscriptions; created on first use
 	queueSlots        chan struct{} // semaphore of queued requests
-	queued            rpc.Inflight  // queued requests
 	pings             atomic.Int32  // pings being served
 	paused            atomic.Bool   // reading waits for a slot or for the handler of a notification
-
-	jobs        chan job     // unbuffered: to idle workers
-	idleWorkers atomic.Int32 // number of idle workers
 
 	mu           sync.Mutex // guards the order of running.Add and endAccepting
 	running      sync.WaitGroup
@@ -241,10 +235,7 @@ func (c *connection) writeError(ctx context.Context, id jsonrpc.ID, e *jsonrpc.E
 // session, since the requests of both share one set of ids.
 func (c *connection) notified(ctx context.Context, m *jsonrpc.Message, class revision.Class) {
 	c.session.ReceiveNotification(m)
-	switch m.Method {
-	case mcp.NotificationCancelled:
-		c.queued.Cancel(revision.CancelledID(m), call.ErrCancelled)
-	case mcp.NotificationInitialized:
+	if m.Method == mcp.NotificationInitialized {
 		c.startNotifications(ctx)
 	}
 	c.paused.Store(true)
