@@ -172,6 +172,11 @@ func decodeContent(dec *jsontext.Decoder, c *Content) error {
 	if err != nil {
 		return err
 	}
+	return decodeAnyBlock(raw, c)
+}
+
+// decodeAnyBlock decodes a block of any type. It keeps nothing of raw, which is valid JSON.
+func decodeAnyBlock(raw []byte, c *Content) error {
 	t, err := contentType(raw)
 	if err != nil {
 		return err

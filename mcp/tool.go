@@ -120,9 +120,3 @@ func (r CallToolResult) MarshalJSON() ([]byte, error) {
 	}
 	return encode((*plain)(&r))
 }
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (r *CallToolResult) UnmarshalJSON(data []byte) error {
-	type plain CallToolResult
-	return decode(data, (*plain)(r))
-}

@@ -81,6 +81,7 @@ var sameFloor = map[[2]string]bool{
 	{"mcp", "jsonrpc"}:               true,
 	{"mcp", "internal/httpurl"}:      true,
 	{"jsonrpc", "internal/jsonscan"}: true,
+	{"mcp", "internal/jsonscan"}:     true,
 	{"schema", "internal/jsonscan"}:  true,
 	{"auth", "jsonrpc"}:              true,
 	{"auth", "principal"}:            true,
