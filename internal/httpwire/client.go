@@ -36,6 +36,7 @@ type Client struct {
 	modern bool
 	to     rpc.Receiver
 	http   *http.Client
+	post   *poster         // nil if the URL is malformed; newRequest reports the error
 	ctx    context.Context // ends when Close begins
 	cancel context.CancelFunc
 	close  sync.Once
@@ -55,6 +56,7 @@ var _ rpc.Wire = (*Client)(nil)
 func NewClient(o Options, isModern bool, to rpc.Receiver) *Client {
 	c := &Client{Options: o, modern: isModern, to: to, http: o.newHTTP()}
 	c.authorize(c.http, pauseFunc(to))
+	c.post, _ = newPoster(&c.Options, c.http)
 	if isModern {
 		c.revision = mcp.V20260728
 	}
@@ -114,10 +116,12 @@ func (c *Client) join() bool {
 	return true
 }
 
-// request returns a request with the headers of the session and the revision.
-func (c *Client) request(ctx context.Context, method string, body []byte) (*http.Request, error) {
-	req, err := c.newRequest(ctx, method, c.URL, body)
-	if err != nil {
+// request returns a request with the headers of the session and the revision. A body is for
+// POST only.
+func (c *Client) request(ctx context.Context, method string, body []byte) (req *http.Request, err error) {
+	if method == http.MethodPost && c.post != nil {
+		req = c.post.request(ctx, body)
+	} else if req, err = c.newRequest(ctx, method, c.URL, nil); err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
@@ -160,7 +164,7 @@ func (c *Client) Send(ctx context.Context, out *rpc.Outgoing) error {
 		setModernHeaders(req.Header, out)
 	}
 	c.trace(true, out.Message)
-	resp, err := c.http.Do(req)
+	resp, err := c.post.do(req)
 	if err != nil {
 		return sendError(ctx, err)
 	}
