@@ -52,6 +52,7 @@ var packages = map[string]placement{
 	"internal/atomicfile": {floor: 0},
 	"internal/httpurl":    {floor: 0},
 	"internal/jsonscan":   {floor: 0},
+	"internal/loglimit":   {floor: 0},
 	"internal/redirect":   {floor: 0},
 	"mcp":                 {floor: 0},
 	"jsonrpc":             {floor: 0},

@@ -45,7 +45,7 @@ func (s *Server) rejectUnauthorized(w http.ResponseWriter, r *http.Request, requ
 	if no.Err != nil {
 		level = slog.LevelError
 	}
-	s.rejections.log(r.Context(), s.Logger, level, "request not authorized", slog.Int("status", no.Status), slog.String("reason", no.Reason), slog.Any("error", no.Err))
+	s.rejections.Log(r.Context(), s.Logger, level, "request not authorized", slog.Int("status", no.Status), slog.String("reason", no.Reason), slog.Any("error", no.Err))
 	code := int64(jsonrpc.CodeInvalidRequest)
 	if no.Status >= http.StatusInternalServerError {
 		code = jsonrpc.CodeInternalError
@@ -81,7 +81,7 @@ func descriptionOf(r *http.Request, m *jsonrpc.Message) *call.Call {
 // response. Nothing of the response has been sent.
 func (s *Server) challenge(w http.ResponseWriter, r *http.Request) int {
 	rejection := s.Auth.Challenge(w.Header(), r, auth.FromContext(r.Context()), challenge.MissingScopes(r.Context()))
-	s.rejections.log(r.Context(), s.Logger, slog.LevelDebug, "request not authorized", slog.Int("status", rejection.Status), slog.String("reason", rejection.Reason))
+	s.rejections.Log(r.Context(), s.Logger, slog.LevelDebug, "request not authorized", slog.Int("status", rejection.Status), slog.String("reason", rejection.Reason))
 	return rejection.Status
 }
 

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"mime"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -40,6 +42,8 @@ type Client struct {
 	ctx    context.Context // ends when Close begins
 	cancel context.CancelFunc
 	close  sync.Once
+
+	ignored loglimit.Limiter // of log lines for ignored messages
 
 	mu        sync.Mutex
 	running   sync.WaitGroup // waited for by Close; Add is called under mu before ctx ends
@@ -256,7 +260,7 @@ func (c *Client) deliver(data []byte, id jsonrpc.ID) (answered bool, err error) 
 		case m.Kind == jsonrpc.Response && m.ID.IsZero() && err == nil: // an error without an id must refer to this request
 			return false, m.Err
 		case m.Kind == jsonrpc.Response && m.ID != id:
-			c.Logger.Debug("response to another request ignored", "id", m.ID)
+			c.ignored.Log(c.ctx, c.Logger, slog.LevelDebug, "response to another request ignored", slog.String("id", m.ID.String()))
 		case err != nil:
 			answered = answered || m.Kind == jsonrpc.Response
 			c.to.ReceiveInvalid(&m, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -211,7 +212,7 @@ func (c *Client) readStandalone(events *eventReader) {
 		m, err := jsonrpc.Parse(ev.data, c.Limits)
 		switch {
 		case m.Kind == jsonrpc.Response:
-			c.Logger.Debug("response on the standalone stream ignored", "id", m.ID)
+			c.ignored.Log(c.ctx, c.Logger, slog.LevelDebug, "response on the standalone stream ignored", slog.String("id", m.ID.String()))
 		case err != nil:
 			c.to.ReceiveInvalid(&m, err)
 		default:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/internal/legacy"
+	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -43,7 +44,7 @@ type Server struct {
 	pairs      pairs
 	listens    limiter
 	stateless  limiter
-	rejections rejectionLog
+	rejections loglimit.Limiter
 }
 
 // ServeHTTP implements http.Handler.
@@ -78,7 +79,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // to serve. If the request must not be served, admit answers it and reports false.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
 	if no := s.Guard.check(r); no != nil {
-		s.rejections.log(r.Context(), s.Logger, slog.LevelWarn, "request rejected", slog.String("reason", no.reason), slog.Int("status", no.status))
+		s.rejections.Log(r.Context(), s.Logger, slog.LevelWarn, "request rejected", slog.String("reason", no.reason), slog.Int("status", no.status))
 		reject(w, no.status, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: no.reason})
 		return nil, false
 	}

@@ -12,6 +12,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -48,6 +49,7 @@ type Client struct {
 	// the goroutine that reads from the wire.
 	Notifications map[string]func(params json.RawMessage)
 	logger        *slog.Logger
+	ignored       loglimit.Limiter // of log lines about messages of the server
 
 	revision mcp.Revision // the offered revision, then the agreed one; set before other requests
 
@@ -184,7 +186,7 @@ func (c *Client) Receive(m *jsonrpc.Message) {
 			c.Changes.Publish(change)
 		}
 	case m.Kind == jsonrpc.Response:
-		c.logger.Debug("response ignored: no request is waiting for it", "id", m.ID)
+		c.ignored.Log(c.ctx, c.logger, slog.LevelDebug, "response ignored: no request is waiting for it", slog.String("id", m.ID.String()))
 	}
 }
 
@@ -270,7 +272,7 @@ func (c *Client) reply(msg []byte) {
 		ctx, cancel := context.WithTimeout(c.ctx, replyTimeout)
 		defer cancel()
 		if err := c.Wire.Send(ctx, &rpc.Outgoing{Message: msg}); err != nil && c.ctx.Err() == nil {
-			c.logger.Warn("cannot send a reply", "error", err)
+			c.ignored.Log(c.ctx, c.logger, slog.LevelWarn, "cannot send a reply", slog.Any("error", err))
 		}
 	})
 	if !sent {
@@ -278,12 +280,21 @@ func (c *Client) reply(msg []byte) {
 	}
 }
 
-// ReceiveInvalid implements rpc.Receiver.
+// ReceiveInvalid implements rpc.Receiver. A request with a readable id is answered with the
+// error, since the server waits for a response.
 func (c *Client) ReceiveInvalid(m *jsonrpc.Message, err error) {
-	if !c.Outbound.ReceiveInvalid(m, err) {
-		c.logger.Warn("malformed message from the server ignored", "error", err)
+	if c.Outbound.ReceiveInvalid(m, err) {
+		return
 	}
+	var invalid *jsonrpc.InvalidMessageError
+	if m.Kind == jsonrpc.Request && errors.As(err, &invalid) {
+		c.reply(jsonrpc.AppendError(nil, m.ID, invalid.Wire(), false))
+	}
+	c.ignored.Log(c.ctx, c.logger, slog.LevelWarn, "malformed message from the server ignored", slog.Any("error", err))
 }
 
 // Lost implements rpc.Receiver.
-func (c *Client) Lost(err error) { c.Fail(err) }
+func (c *Client) Lost(err error) {
+	c.Fail(err)
+	c.ignored.Flush(c.ctx, c.logger)
+}

@@ -11,6 +11,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -32,6 +33,7 @@ type Client struct {
 	Notifications map[string]func(params json.RawMessage)
 	answerer      rpc.InputHandler // nil: input requests fail
 	logger        *slog.Logger
+	ignored       loglimit.Limiter // of log lines for ignored messages
 }
 
 var _ rpc.Receiver = (*Client)(nil)
@@ -188,18 +190,21 @@ func (c *Client) Receive(m *jsonrpc.Message) {
 			c.ReceiveSubscription(m)
 		}
 	case jsonrpc.Request: // servers of this era send no requests (basic/transports/stdio, Receiving Messages)
-		c.logger.Warn("request from the server ignored", "method", m.Method)
+		c.ignored.Log(context.Background(), c.logger, slog.LevelWarn, "request from the server ignored", slog.String("method", m.Method))
 	case jsonrpc.Response:
-		c.logger.Debug("response ignored: no request is waiting for it", "id", m.ID)
+		c.ignored.Log(context.Background(), c.logger, slog.LevelDebug, "response ignored: no request is waiting for it", slog.String("id", m.ID.String()))
 	}
 }
 
 // ReceiveInvalid implements rpc.Receiver.
 func (c *Client) ReceiveInvalid(m *jsonrpc.Message, err error) {
 	if !c.Outbound.ReceiveInvalid(m, err) {
-		c.logger.Warn("malformed message from the server ignored", "error", err)
+		c.ignored.Log(context.Background(), c.logger, slog.LevelWarn, "malformed message from the server ignored", slog.Any("error", err))
 	}
 }
 
 // Lost implements rpc.Receiver.
-func (c *Client) Lost(err error) { c.Fail(err) }
+func (c *Client) Lost(err error) {
+	c.Fail(err)
+	c.ignored.Flush(context.Background(), c.logger)
+}

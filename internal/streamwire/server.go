@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/internal/legacy"
+	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -71,6 +72,7 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 	})()
 	err := c.read(ctx, reading)
 	c.stopAccepting()
+	c.ignored.Flush(ctx, s.Logger)
 	idle := make(chan struct{})
 	go func() {
 		c.running.Wait()
@@ -109,6 +111,7 @@ type connection struct {
 	who     principal.Principal
 	session *legacy.Session         // for the legacy messages of this connection
 	fail    context.CancelCauseFunc // cancels all requests; the connection is broken
+	ignored loglimit.Limiter        // of log lines for ignored messages
 
 	// Used by the reading goroutine only.
 	modernPeer bool // a modern request has arrived
@@ -196,7 +199,7 @@ func (c *connection) malformed(ctx context.Context, m *jsonrpc.Message, err erro
 	}
 	var invalid *jsonrpc.InvalidMessageError
 	if m.Kind == jsonrpc.Response || m.Kind == jsonrpc.Notification || !errors.As(err, &invalid) {
-		c.Logger.WarnContext(ctx, "malformed message ignored", "error", err)
+		c.ignored.Log(ctx, c.Logger, slog.LevelWarn, "malformed message ignored", slog.Any("error", err))
 		return
 	}
 	c.writeError(ctx, m.ID, invalid.Wire())
