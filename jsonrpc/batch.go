@@ -21,7 +21,7 @@ func SplitBatch(data []byte, lim Limits) ([][]byte, error) {
 	lim.setDefaults()
 	s := newScanner(data, &lim)
 	if !whole(&s) {
-		return nil, malformed(&s)
+		return nil, malformed(&s, &lim)
 	}
 	if !IsBatch(data) {
 		return nil, reject(CodeInvalidRequest, "batch must be a JSON array")
@@ -30,7 +30,9 @@ func SplitBatch(data []byte, lim Limits) ([][]byte, error) {
 	first := jsonscan.SkipSpace(data, jsonscan.SkipSpace(data, 0)+1)
 	for i := first; i < len(data) && data[i] != ']'; {
 		if len(parts) == lim.MaxBatch {
-			return nil, reject(CodeInvalidRequest, "too many messages in one batch, the limit is "+strconv.Itoa(lim.MaxBatch))
+			err := reject(CodeInvalidRequest, "too many messages in one batch, the limit is "+strconv.Itoa(lim.MaxBatch))
+			err.limit = &LimitError{"MaxBatch", lim.MaxBatch}
+			return nil, err
 		}
 		end := skipValue(data, i)
 		parts = append(parts, data[i:end:end])

@@ -41,12 +41,15 @@ func Errorf(code int64, format string, args ...any) *Error {
 }
 
 // InvalidMessageError reports bytes that are not one acceptable message. Code is
-// CodeParseError if the bytes are not strict JSON, else CodeInvalidRequest or
-// CodeInvalidParams.
+// CodeParseError if the bytes are not strict JSON or exceed a limit of the scanner,
+// else CodeInvalidRequest or CodeInvalidParams. It wraps a *[LimitError] if a message
+// or batch is too deep, too wide or has too many values or messages.
 type InvalidMessageError struct {
 	Code   int64
 	Reason string
 	Offset int // byte offset of the fault; -1 if the fault concerns the whole message
+
+	limit *LimitError // may be nil
 }
 
 // Error implements the error interface.
@@ -57,7 +60,24 @@ func (e *InvalidMessageError) Error() string {
 	return fmt.Sprintf("invalid message: %s at byte %d", e.Reason, e.Offset)
 }
 
+// Unwrap returns the *LimitError, if there is one.
+func (e *InvalidMessageError) Unwrap() error {
+	if e.limit == nil {
+		return nil
+	}
+	return e.limit
+}
+
 // Wire returns the error with which to answer the sender.
 func (e *InvalidMessageError) Wire() *Error {
 	return &Error{Code: e.Code, Message: e.Error()}
 }
+
+// LimitError reports that a message or batch exceeds a limit.
+type LimitError struct {
+	Name  string // the field of [Limits]
+	Limit int    // its value
+}
+
+// Error implements the error interface.
+func (e *LimitError) Error() string { return fmt.Sprintf("the limit %s is %d", e.Name, e.Limit) }

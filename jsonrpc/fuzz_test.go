@@ -101,6 +101,9 @@ func FuzzEnvelope(f *testing.F) {
 			if invalid := rejection(t, err); invalid.Offset > len(data) || invalid.Reason == "" || invalid.Code == 0 {
 				t.Fatalf("%q: rejected with %+v", data, invalid)
 			}
+			if !m.ID.IsZero() && jsonrpc.Check([]byte(m.ID.String()), jsonrpc.Limits{}) != nil {
+				t.Fatalf("%q: rejected, but parsed as %+v", data, m)
+			}
 			return
 		}
 		if m.Kind == jsonrpc.Invalid {
@@ -275,6 +278,11 @@ func FuzzBatch(f *testing.F) {
 		}
 		if err != nil {
 			rejection(t, err)
+			for id := range jsonrpc.Responses(data) {
+				if jsonrpc.Check([]byte(id.String()), jsonrpc.Limits{}) != nil {
+					t.Fatalf("%q: a response with id %q", data, id)
+				}
+			}
 			return
 		}
 		if !jsonrpc.IsBatch(data) {

@@ -33,8 +33,8 @@ type Message struct {
 // The error, if any, is an *InvalidMessageError. Then m contains only
 //   - ID, if an id could be read;
 //   - Kind, if it could be determined. A Response is never answered; its ID names
-//     the call that gets no valid response. With CodeInvalidParams, a Request is
-//     answered and a Notification is not.
+//     the call that gets no valid response. With CodeInvalidParams, and if the
+//     message exceeds a limit, a Request is answered and a Notification is not.
 //
 // A batch is not a message: see [SplitBatch].
 func Parse(data []byte, lim Limits) (m Message, err error) {
@@ -52,14 +52,16 @@ func (m *Message) Parse(data []byte, lim Limits) error {
 	i := jsonscan.SkipSpace(data, 0)
 	if i >= len(data) || data[i] != '{' {
 		if !whole(&s) {
-			return malformed(&s)
+			return malformed(&s, &lim)
 		}
 		return reject(CodeInvalidRequest, "message must be a JSON object")
 	}
 	var e envelope
 	if !e.scan(&s, i, &m.Params) {
 		m.Params = Members{}
-		return malformed(&s)
+		err := malformed(&s, &lim)
+		m.identify(data, &lim, err.limit != nil)
+		return err
 	}
 	return m.classify(&e, &lim)
 }

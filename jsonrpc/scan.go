@@ -8,7 +8,7 @@ func Check(data []byte, lim Limits) error {
 	lim.setDefaults()
 	s := newScanner(data, &lim)
 	if !whole(&s) {
-		return malformed(&s)
+		return malformed(&s, &lim)
 	}
 	return nil
 }
@@ -25,9 +25,22 @@ func whole(s *jsonscan.Scanner) bool {
 }
 
 // malformed returns the error of a scanner that has failed.
-func malformed(s *jsonscan.Scanner) *InvalidMessageError {
+func malformed(s *jsonscan.Scanner, lim *Limits) *InvalidMessageError {
 	err := s.Err()
-	return &InvalidMessageError{Code: CodeParseError, Reason: err.Fault.String(), Offset: err.Offset}
+	return &InvalidMessageError{Code: CodeParseError, Reason: err.Fault.String(), Offset: err.Offset, limit: exceeded(err.Fault, lim)}
+}
+
+// exceeded returns the limit that a fault means, or nil.
+func exceeded(fault jsonscan.Fault, lim *Limits) *LimitError {
+	switch fault {
+	case jsonscan.TooDeep:
+		return &LimitError{"MaxDepth", lim.MaxDepth}
+	case jsonscan.TooManyMembers:
+		return &LimitError{"MaxMembers", lim.MaxMembers}
+	case jsonscan.TooManyTokens:
+		return &LimitError{"MaxTokens", lim.MaxTokens}
+	}
+	return nil
 }
 
 // envelopeNames are the members that JSON-RPC 2.0 defines.

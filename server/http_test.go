@@ -735,7 +735,7 @@ func TestJ1J4J5J6J8MalformedMessagesAreAnswered(t *testing.T) {
 		"a lone surrogate":   {`{"jsonrpc":"2.0","id":"\ud800","method":"ping"}`, -32700, ""},
 		"UTF-16":             {"\xff\xfe{\x00}\x00", -32700, ""},
 		"duplicate members":  {`{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/list"}`, -32700, ""},
-		"deep":               {`{"jsonrpc":"2.0","id":1,"method":"ping","params":` + strings.Repeat(`{"a":`, 200) + `1` + strings.Repeat(`}`, 200) + `}`, -32700, ""},
+		"deep":               {`{"jsonrpc":"2.0","id":1,"method":"ping","params":` + strings.Repeat(`{"a":`, 200) + `1` + strings.Repeat(`}`, 200) + `}`, -32700, "1"},
 		"a number":           {`7`, -32600, ""},
 		"no version":         {`{"id":1,"method":"ping"}`, -32600, "1"},
 		"another version":    {`{"jsonrpc":"1.0","id":1,"method":"ping"}`, -32600, "1"},

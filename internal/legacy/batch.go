@@ -37,6 +37,9 @@ func (s *Session) Batch(data []byte, lim jsonrpc.Limits) (*Batch, *jsonrpc.Error
 	}
 	parts, err := jsonrpc.SplitBatch(data, lim)
 	if err != nil {
+		for id := range jsonrpc.Responses(data) { // the input requests that wait for them fail
+			s.ReceiveInvalid(&jsonrpc.Message{Kind: jsonrpc.Response, ID: id}, err)
+		}
 		return nil, faultOf(err)
 	}
 	b := &Batch{session: s, messages: make([]batchItem, len(parts))}

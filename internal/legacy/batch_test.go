@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -173,6 +175,37 @@ func TestBatchDeliversResponses(t *testing.T) {
 		t.Error(err)
 	}
 	<-done
+}
+
+// A response in a batch that is rejected ends its input request, which would otherwise wait
+// until its time-out.
+func TestRejectedBatchEndsInputRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, _ := newServer()
+		asked := make(chan []byte, 1)
+		server.Engine = rpc.NewEngine(map[string]rpc.Handler{
+			mcp.MethodCallTool: func(ctx context.Context, c *rpc.Call) (any, error) {
+				begin := time.Now()
+				_, err := c.RequestInput(ctx, rpc.InputRequest{Method: mcp.MethodListRoots})
+				var limit *jsonrpc.LimitError
+				if !errors.As(err, &limit) || limit.Name != "MaxBatch" || time.Since(begin) > 0 {
+					t.Errorf("after %v: %v", time.Since(begin), err)
+				}
+				return &mcp.EmptyResult{}, nil
+			},
+		}, server.Logger)
+		s := newSession(t, server, "2025-03-26")
+		done := make(chan []byte)
+		go func() {
+			done <- serve(context.Background(), s, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`), streamTo(asked))
+		}()
+		question := parse(t, string(<-asked))
+		batch := fmt.Sprintf(`[%s{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}]`, strings.Repeat(`{"jsonrpc":"2.0","method":"m"},`, 100), question.ID)
+		if _, fault := s.Batch([]byte(batch), jsonrpc.Limits{}); fault == nil {
+			t.Error("a batch of 101 messages is accepted")
+		}
+		<-done
+	})
 }
 
 // streamTo is a stream that sends messages to a channel.

@@ -92,6 +92,9 @@ func (c *Client) batch(data []byte) {
 	var m jsonrpc.Message
 	parts, err := jsonrpc.SplitBatch(data, c.limits)
 	if err != nil {
+		for id := range jsonrpc.Responses(data) {
+			c.to.ReceiveInvalid(&jsonrpc.Message{Kind: jsonrpc.Response, ID: id}, err)
+		}
 		c.to.ReceiveInvalid(&m, err)
 		return
 	}
