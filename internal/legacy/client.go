@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -25,13 +26,6 @@ const maxReplies = 32
 
 // replyTimeout is the time-out for sending one reply.
 const replyTimeout = 30 * time.Second
-
-// Limits on requests of the server: how many are answered concurrently, and how many may be
-// pending in total. The client rejects further requests.
-const (
-	maxAnswering     = 16
-	maxInputRequests = 256
-)
 
 // Client is the client side of this era.
 type Client struct {
@@ -61,8 +55,8 @@ type Client struct {
 	running sync.WaitGroup // incremented under mu before ctx ends
 
 	answerer     rpc.InputHandler
-	inFlight     rpc.Inflight  // pending requests of the server
-	answering    chan struct{} // a semaphore of maxAnswering
+	answered     atomic.Bool  // the server has answered initialize, the first request
+	inFlight     rpc.Inflight // pending requests of the server
 	elicitations urlElicitations
 	subscriber
 }
@@ -73,8 +67,8 @@ var _ rpc.Receiver = (*Client)(nil)
 // is nil, the client rejects them. Set its Wire before the first request, and Close it
 // after use.
 func NewClient(answerer rpc.InputHandler, logger *slog.Logger) *Client {
-	c := &Client{logger: logger, replies: make(chan struct{}, maxReplies), answerer: answerer}
-	c.inFlight.Max, c.answering = maxInputRequests, make(chan struct{}, maxAnswering)
+	c := &Client{logger: logger, replies: make(chan struct{}, maxReplies), answerer: rpc.LimitInput(answerer)}
+	c.inFlight.Max = rpc.MaxInputRequests // the client rejects further requests
 	c.subscriber.init()
 	c.NotifyCancelled = true
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -168,6 +162,9 @@ func (c *Client) exchange(ctx context.Context, req *rpc.Request) (json.RawMessag
 // Receive implements rpc.Receiver.
 func (c *Client) Receive(m *jsonrpc.Message) {
 	if c.Outbound.Receive(m) {
+		if m.Kind == jsonrpc.Response {
+			c.answered.Store(true)
+		}
 		return
 	}
 	switch {
@@ -199,6 +196,8 @@ func (c *Client) request(m *jsonrpc.Message) {
 		c.reply(jsonrpc.AppendResult(nil, id, []byte("{}")))
 	case row == nil || row.Sender&revision.Server == 0 || c.answerer == nil:
 		c.reply(jsonrpc.AppendError(nil, id, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not supported by this client", m.Method), false))
+	case !c.answered.Load(): // basic/lifecycle, Initialization
+		c.reply(jsonrpc.AppendError(nil, id, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "%s must not be sent before the response to initialize", m.Method), false))
 	default:
 		ctx, err := c.inFlight.Begin(c.ctx, id)
 		if err != nil {
@@ -227,18 +226,11 @@ func (q *inputRequest) end() {
 	q.pause.Resume()
 }
 
-// answer answers a request of the server when a slot of answering is free.
+// answer answers a request of the server.
 func (c *Client) answer(ctx context.Context, q *inputRequest) {
 	defer q.end()
-	select {
-	case c.answering <- struct{}{}:
-	case <-ctx.Done(): // the server has cancelled the request, or the client is closed
-		c.inFlight.End(q.id)
-		return
-	}
 	answer, err := c.answerer(ctx, q.method, q.params)
-	<-c.answering
-	if !c.inFlight.End(q.id) {
+	if !c.inFlight.End(q.id) { // the server has cancelled the request
 		return
 	}
 	c.reply(appendAnswer(q.id, answer, err))

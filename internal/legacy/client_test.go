@@ -51,6 +51,7 @@ func newClient(t *testing.T, answerer rpc.InputHandler, serve func(ctx context.C
 	c := NewClient(answerer, slog.New(slog.DiscardHandler))
 	w := &wire{to: c, serve: serve, sent: make(chan string, 100)}
 	c.Wire = w
+	c.answered.Store(true)
 	t.Cleanup(c.Close)
 	return c, w
 }

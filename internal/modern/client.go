@@ -50,7 +50,7 @@ func NewClient(info mcp.Implementation, capabilities mcp.ClientCapabilities, ans
 	if err != nil {
 		return nil, fmt.Errorf("client capabilities: %w", err)
 	}
-	c := &Client{logger: logger, answerer: answerer}
+	c := &Client{logger: logger, answerer: rpc.LimitInput(answerer)}
 	c.NotifyCancelled = cancelling
 	c.Meta = fmt.Appendf(nil, `"%s":"%s","%s":%s,"%s":%s`,
 		mcp.MetaProtocolVersion, mcp.V20260728, mcp.MetaClientInfo, rawInfo, mcp.MetaClientCapabilities, rawCapabilities)

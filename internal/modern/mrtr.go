@@ -36,6 +36,9 @@ func (c *Client) rounds(ctx context.Context, req *rpc.Request) (json.RawMessage,
 		if !ok {
 			return raw, err
 		}
+		if !rpc.MayRequestInput(req.Method) {
+			return nil, fmt.Errorf("%w: the server must not require input for %s", call.ErrInvalidResponse, req.Method)
+		}
 		if req.InputRequested != nil {
 			*req.InputRequested = true
 		}
@@ -57,6 +60,9 @@ func (c *Client) answerAll(ctx context.Context, params []byte, raw json.RawMessa
 	}
 	if len(result.InputRequests) == 0 && result.RequestState == nil {
 		return nil, fmt.Errorf("%w: input_required must have inputRequests or a requestState", call.ErrInvalidResponse)
+	}
+	if n := len(result.InputRequests); n > rpc.MaxInputRequests {
+		return nil, fmt.Errorf("%w: input_required has %d inputRequests, the limit is %d", call.ErrInvalidResponse, n, rpc.MaxInputRequests)
 	}
 	answers, err := c.answer(ctx, result.InputRequests)
 	if err != nil {

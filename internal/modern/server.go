@@ -78,8 +78,7 @@ func (s *Server) open(m *jsonrpc.Message, class revision.Class, who principal.Pr
 		c.Mirror = b
 	}
 	c.Call = *call.New(d)
-	switch m.Method {
-	case mcp.MethodCallTool, mcp.MethodGetPrompt, mcp.MethodReadResource:
+	if rpc.MayRequestInput(m.Method) {
 		both.replay.server, both.replay.call = s, c
 		c.InputRequester = &both.replay
 	}

@@ -54,12 +54,44 @@ type Replayer interface {
 // receives a *jsonrpc.Error unchanged.
 type InputHandler func(ctx context.Context, method string, params json.RawMessage) (response json.RawMessage, err error)
 
+// Limits on the input requests of a server. Each connection of a client has its own.
+const (
+	MaxInputRequests = 256 // in one result, or without a response in a session
+	maxAnswering     = 16  // handled at the same time
+)
+
+// LimitInput returns a handler that runs h for a limited number of requests at the same time.
+// Further requests wait until one is answered or their ctx ends. It returns nil if h is nil.
+func LimitInput(h InputHandler) InputHandler {
+	if h == nil {
+		return nil
+	}
+	slots := make(chan struct{}, maxAnswering)
+	return func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		defer func() { <-slots }()
+		return h(ctx, method, params)
+	}
+}
+
+// MayRequestInput reports whether a server may request input while it serves a method
+// (2026-07-28, basic/patterns/mrtr, Supported Requests).
+func MayRequestInput(method string) bool {
+	switch method {
+	case mcp.MethodCallTool, mcp.MethodGetPrompt, mcp.MethodReadResource:
+		return true
+	}
+	return false
+}
+
 // RequestInput sends all requests at the same time to the call's client, and returns the
 // responses in their order.
 func (c *Call) RequestInput(ctx context.Context, requests ...InputRequest) ([]json.RawMessage, error) {
-	switch c.Method() {
-	case mcp.MethodCallTool, mcp.MethodGetPrompt, mcp.MethodReadResource:
-	default:
+	if !MayRequestInput(c.Method()) {
 		return nil, ErrCannotAsk
 	}
 	c.mu.Lock()
