@@ -53,8 +53,9 @@ type Dialer struct {
 	Sample func(ctx context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error)
 	// SampleTools declares that Sample supports tools.
 	SampleTools bool
-	// Roots returns the directories that servers may work in, as file URIs. If it is nil, the
-	// client does not declare roots. See [Client.NotifyRootsChanged].
+	// Roots returns the directories that servers may work in, as file:// URIs with absolute
+	// paths; others are errors, and nothing is sent. If it is nil, the client does not declare
+	// roots. See [Client.NotifyRootsChanged].
 	Roots func(ctx context.Context) ([]mcp.Root, error)
 
 	// Timeouts limit how long requests wait for their results.
@@ -157,6 +158,7 @@ func (d *Dialer) Dial(ctx context.Context, target Target) (*Client, error) {
 	c := newClient(settings.contained(), target)
 	if memory := c.remembered(); memory != nil {
 		c.memory, c.last = memory, memory.link(target)
+		c.filterIcons(&c.last.server.Info.Icons)
 		return c, nil
 	}
 	l, err := c.connected(ctx)

@@ -85,6 +85,7 @@ func (c *Client) Discover(ctx context.Context, options ...CallOption) (Discovery
 		if err != nil {
 			return Discovery{}, err
 		}
+		c.filterIcons(&info.Icons)
 		c.mu.Lock()
 		c.last.discovered(found, info)
 		c.mu.Unlock()

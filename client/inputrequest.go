@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
+	"strings"
 
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -69,10 +71,24 @@ func (d *Dialer) answer(ctx context.Context, method string, params json.RawMessa
 	case method == mcp.MethodCreateMessage && d.Sample != nil:
 		return d.sample(ctx, params)
 	case method == mcp.MethodListRoots && d.Roots != nil:
-		roots, err := d.Roots(ctx)
-		return &mcp.ListRootsResult{Roots: roots}, err
+		return d.listRoots(ctx)
 	}
 	return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q: the client has not declared this capability", method)
+}
+
+// listRoots returns the roots, which must be file URIs (client/roots, Data Types).
+func (d *Dialer) listRoots(ctx context.Context) (any, error) {
+	roots, err := d.Roots(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i, root := range roots {
+		u, err := url.Parse(root.URI)
+		if err != nil || !strings.HasPrefix(root.URI, "file://") || !strings.HasPrefix(u.Path, "/") {
+			return nil, fmt.Errorf("Dialer.Roots: root %d must be a file:// URI with an absolute path, not %.40q", i, root.URI)
+		}
+	}
+	return &mcp.ListRootsResult{Roots: roots}, nil
 }
 
 func (d *Dialer) sample(ctx context.Context, params json.RawMessage) (any, error) {

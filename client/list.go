@@ -23,7 +23,7 @@ import (
 func (c *Client) Tools(ctx context.Context, options ...CallOption) iter.Seq2[*mcp.Tool, error] {
 	return list(ctx, c, options, mcp.MethodListTools, func(page *mcp.ListToolsResult) ([]mcp.Tool, *string) {
 		return c.learnTools(page.Tools), page.NextCursor
-	}, func(t *mcp.Tool) string { return t.Name })
+	}, func(t *mcp.Tool) (string, *mcp.Icons) { return t.Name, &t.Icons })
 }
 
 // Resources lists the server's resources, in the same way as [Client.Tools] lists tools. A
@@ -31,7 +31,7 @@ func (c *Client) Tools(ctx context.Context, options ...CallOption) iter.Seq2[*mc
 func (c *Client) Resources(ctx context.Context, options ...CallOption) iter.Seq2[*mcp.Resource, error] {
 	return list(ctx, c, options, mcp.MethodListResources, func(page *mcp.ListResourcesResult) ([]mcp.Resource, *string) {
 		return page.Resources, page.NextCursor
-	}, func(r *mcp.Resource) string { return r.URI })
+	}, func(r *mcp.Resource) (string, *mcp.Icons) { return r.URI, &r.Icons })
 }
 
 // ResourceTemplates lists the templates of the server's resource URIs, in the same way as
@@ -39,19 +39,19 @@ func (c *Client) Resources(ctx context.Context, options ...CallOption) iter.Seq2
 func (c *Client) ResourceTemplates(ctx context.Context, options ...CallOption) iter.Seq2[*mcp.ResourceTemplate, error] {
 	return list(ctx, c, options, mcp.MethodListResourceTemplates, func(page *mcp.ListResourceTemplatesResult) ([]mcp.ResourceTemplate, *string) {
 		return page.ResourceTemplates, page.NextCursor
-	}, func(t *mcp.ResourceTemplate) string { return t.URITemplate })
+	}, func(t *mcp.ResourceTemplate) (string, *mcp.Icons) { return t.URITemplate, &t.Icons })
 }
 
 // Prompts lists the server's prompts, in the same way as [Client.Tools] lists tools.
 func (c *Client) Prompts(ctx context.Context, options ...CallOption) iter.Seq2[*mcp.Prompt, error] {
 	return list(ctx, c, options, mcp.MethodListPrompts, func(page *mcp.ListPromptsResult) ([]mcp.Prompt, *string) {
 		return page.Prompts, page.NextCursor
-	}, func(p *mcp.Prompt) string { return p.Name })
+	}, func(p *mcp.Prompt) (string, *mcp.Icons) { return p.Name, &p.Icons })
 }
 
 // list requests the pages of a list one after another. split returns the elements of a page
-// and the cursor of the next page; name identifies an element.
-func list[Page, E any](ctx context.Context, c *Client, options []CallOption, method string, split func(*Page) ([]E, *string), name func(*E) string) iter.Seq2[*E, error] {
+// and the cursor of the next page; parts returns the identifier and the icons of an element.
+func list[Page, E any](ctx context.Context, c *Client, options []CallOption, method string, split func(*Page) ([]E, *string), parts func(*E) (string, *mcp.Icons)) iter.Seq2[*E, error] {
 	return func(yield func(*E, error) bool) {
 		o, err := optionsOf(options, c.dialer.Timeouts.Read)
 		if err != nil {
@@ -80,12 +80,14 @@ func list[Page, E any](ctx context.Context, c *Client, options []CallOption, met
 			anyCached = anyCached || cached
 			elements, next := split(page)
 			for i := range elements {
-				if skip[name(&elements[i])] {
+				name, icons := parts(&elements[i])
+				if skip[name] {
 					continue
 				}
 				if next != nil && !restarted {
-					yielded[name(&elements[i])] = true
+					yielded[name] = true
 				}
+				c.filterIcons(icons)
 				if !yield(&elements[i], nil) {
 					return
 				}

@@ -21,7 +21,14 @@ func (c *Client) GetPrompt(ctx context.Context, name string, arguments any, opti
 	if err != nil {
 		return nil, fmt.Errorf("prompts/get %s: %w", name, err)
 	}
-	return get[mcp.GetPromptResult](ctx, c, rpc.Request{Method: mcp.MethodGetPrompt, Name: name, Params: params}, options)
+	result, err := get[mcp.GetPromptResult](ctx, c, rpc.Request{Method: mcp.MethodGetPrompt, Name: name, Params: params}, options)
+	if err != nil {
+		return nil, err
+	}
+	for _, message := range result.Messages {
+		c.filterLinks([]mcp.Content{message.Content})
+	}
+	return result, nil
 }
 
 // promptParams encodes the params of prompts/get.

@@ -39,6 +39,7 @@ func (c *Client) connected(ctx context.Context) (*link, error) {
 		_ = l.close() // err is more important
 		return nil, dialError(c.target, at(StageRequire, err))
 	}
+	c.filterIcons(&l.server.Info.Icons)
 	c.restoreLogLevel(connecting, l)
 	if c.last != nil && !recalled { // the server may have changed
 		c.cache.forget()

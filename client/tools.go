@@ -65,6 +65,7 @@ func (c *Client) CallTool(ctx context.Context, name string, arguments any, optio
 	if err := result.UnmarshalJSON(raw); err != nil {
 		return nil, fmt.Errorf("%w: tools/call %s: cannot decode the result: %w", ErrInvalidResponse, name, err)
 	}
+	c.filterLinks(result.Content)
 	if err := c.checkOutput(ctx, name, result); err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ type Implementation struct {
 	// Description describes the program. Since 2025-11-25.
 	Description string `json:"description,omitempty"`
 	// Icons are icons of the program. Since 2025-11-25.
-	Icons []Icon `json:"icons,omitzero"`
+	Icons Icons `json:"icons,omitzero"`
 	// WebsiteURL is the website of the program. Since 2025-11-25.
 	WebsiteURL string `json:"websiteUrl,omitempty"`
 }

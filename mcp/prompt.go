@@ -13,7 +13,7 @@ type Prompt struct {
 	// Arguments are the arguments of the prompt.
 	Arguments []PromptArgument `json:"arguments,omitzero"`
 	// Icons are icons of the prompt. Since 2025-11-25.
-	Icons []Icon `json:"icons,omitzero"`
+	Icons Icons `json:"icons,omitzero"`
 	// Meta is the metadata of the prompt. Since 2025-06-18.
 	Meta Meta `json:"_meta,omitzero"`
 }

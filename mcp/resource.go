@@ -17,7 +17,7 @@ type Resource struct {
 	// Size is the size of the contents in bytes, before base64 encoding. Nil means unknown.
 	Size *int64 `json:"size,omitzero"`
 	// Icons are icons of the resource. Since 2025-11-25.
-	Icons []Icon `json:"icons,omitzero"`
+	Icons Icons `json:"icons,omitzero"`
 	// Meta is the metadata of the resource. Since 2025-06-18.
 	Meta Meta `json:"_meta,omitzero"`
 }
@@ -37,7 +37,7 @@ type ResourceTemplate struct {
 	// Annotations are hints for the client.
 	Annotations *Annotations `json:"annotations,omitzero"`
 	// Icons are icons of the template. Since 2025-11-25.
-	Icons []Icon `json:"icons,omitzero"`
+	Icons Icons `json:"icons,omitzero"`
 	// Meta is the metadata of the template. Since 2025-06-18.
 	Meta Meta `json:"_meta,omitzero"`
 }

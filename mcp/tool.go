@@ -23,7 +23,7 @@ type Tool struct {
 	// Execution tells whether the tool can be called as a task. 2025-11-25 only.
 	Execution *ToolExecution `json:"execution,omitzero"`
 	// Icons are icons of the tool. Since 2025-11-25.
-	Icons []Icon `json:"icons,omitzero"`
+	Icons Icons `json:"icons,omitzero"`
 	// Meta is the metadata of the tool. Since 2025-06-18.
 	Meta Meta `json:"_meta,omitzero"`
 }

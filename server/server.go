@@ -27,7 +27,7 @@ type Server struct {
 	Title       string // display name
 	Description string // purpose of the program, one sentence
 	WebsiteURL  string // website of the program
-	Icons       []mcp.Icon
+	Icons       mcp.Icons
 	// Instructions tell a model how to use the server.
 	Instructions string
 

@@ -233,23 +233,24 @@ func (c *Client) answer(ctx context.Context, q *inputRequest) {
 	if !c.inFlight.End(q.id) { // the server has cancelled the request
 		return
 	}
-	c.reply(appendAnswer(q.id, answer, err))
+	c.reply(c.appendAnswer(q, answer, err))
 	if q.elicitation != nil && err == nil && accepts(answer) {
 		c.awaitElicitation(q.elicitation, q.pause.Freeze())
 	}
 }
 
-// appendAnswer encodes the answer to a request of the server. It does not send the text of
-// a local error to the server.
-func appendAnswer(id jsonrpc.ID, answer json.RawMessage, err error) []byte {
+// appendAnswer encodes the answer to a request of the server. It logs a local error and does
+// not send its text to the server.
+func (c *Client) appendAnswer(q *inputRequest, answer json.RawMessage, err error) []byte {
 	if err == nil {
-		return jsonrpc.AppendResult(nil, id, answer)
+		return jsonrpc.AppendResult(nil, q.id, answer)
 	}
 	var reported *jsonrpc.Error
 	if !errors.As(err, &reported) {
+		c.logger.Warn("cannot answer a request of the server", "method", q.method, "error", err)
 		reported = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "cannot answer the request"}
 	}
-	return jsonrpc.AppendError(nil, id, reported, false)
+	return jsonrpc.AppendError(nil, q.id, reported, false)
 }
 
 // reply sends the response to a request of the server.

@@ -6,7 +6,7 @@ import "github.com/parley-mcp/parley/mcp"
 // downgrade.go. Its functions return copies.
 
 // dropNewFields removes the fields that all listed items have gained.
-func dropNewFields(r mcp.Revision, title *string, meta *mcp.Meta, icons *[]mcp.Icon) {
+func dropNewFields(r mcp.Revision, title *string, meta *mcp.Meta, icons *mcp.Icons) {
 	if r < sinceTitles {
 		*title = ""
 	}
