@@ -41,6 +41,8 @@ type DialError struct {
 	// *transport.ExitError, exec.ErrNotFound or an error of packages net, crypto/tls and
 	// crypto/x509.
 	Err error
+
+	command bool // the target is a command, whose standard error may have the cause
 }
 
 // Error returns the target, the cause and the advice.
@@ -81,7 +83,7 @@ func (e *DialError) Advice() string {
 		return adviceOnStatus(status.Status)
 	case errors.Is(e.Err, errExited), errors.As(e.Err, &exit):
 		return "check that the command is an MCP server on standard input and output, and see its standard error"
-	case e.Stage == StageInitialize && errors.Is(e.Err, call.ErrConnectionLost):
+	case e.Stage == StageInitialize && e.command && errors.Is(e.Err, call.ErrConnectionLost):
 		return "see the standard error of the server"
 	case errors.Is(e.Err, ErrRevision):
 		return "update the server or this program, and check Dialer.Revision"
@@ -134,6 +136,7 @@ func at(stage DialStage, err error) error {
 // dialError returns the DialError for an error of Target.dial.
 func dialError(target Target, err error) error {
 	e := &DialError{Target: target.String(), Stage: StageConnect, Err: err}
+	_, e.command = target.(*CommandTarget)
 	var s *stageError
 	if errors.As(err, &s) && !errors.Is(err, call.ErrNotSent) {
 		e.Stage = s.stage

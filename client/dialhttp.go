@@ -15,14 +15,14 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// String returns the URL without its password, query and fragment.
+// String returns the URL without user information, query and fragment, which may be secrets.
 func (t *HTTPTarget) String() string {
 	u, err := url.Parse(t.URL)
 	if err != nil {
 		return "malformed URL"
 	}
-	u.RawQuery, u.Fragment = "", "" // they may contain tokens
-	return u.Redacted()
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return u.String()
 }
 
 func (t *HTTPTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) (*link, error) {

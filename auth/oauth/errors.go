@@ -1,8 +1,11 @@
 package oauth
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -57,7 +60,11 @@ type InteractionError struct{ Request AuthorizationRequest }
 
 // Error implements the error interface.
 func (e *InteractionError) Error() string {
-	return fmt.Sprintf("%s: %.200q requires a login at %.200q; set Client.Interaction", ErrInteraction, e.Request.Server, e.Request.Issuer)
+	server := "the server"
+	if u, err := url.Parse(e.Request.Server); err == nil {
+		server = withoutQuery(u)
+	}
+	return fmt.Sprintf("%s: %.200q requires a login at %.200q; set Client.Interaction", ErrInteraction, server, e.Request.Issuer)
 }
 
 // Unwrap returns [ErrInteraction].
@@ -90,22 +97,38 @@ func (e *ServerError) Error() string {
 // newServerError removes the secrets of the request, which the server may repeat, and
 // control characters, and limits the lengths.
 func newServerError(endpoint string, status int, code, description string, secrets []string) *ServerError {
+	code, description = printable(code), printable(description) // first, because other characters may divide a secret
 	for _, s := range secrets {
-		if len(s) >= 4 {
-			code = strings.ReplaceAll(code, s, "…")
-			description = strings.ReplaceAll(description, s, "…")
+		for _, form := range encodings(s) {
+			code = strings.ReplaceAll(code, form, "***")
+			description = strings.ReplaceAll(description, form, "***")
 		}
 	}
-	return &ServerError{Endpoint: endpoint, Status: status, Code: printable(code, 64), Description: printable(description, 512)}
+	return &ServerError{Endpoint: endpoint, Status: status, Code: code[:min(len(code), 64)], Description: description[:min(len(description), 512)]}
 }
 
-// printable returns the characters of s that RFC 6749 allows in errors, at most limit.
-func printable(s string, limit int) string {
-	s = strings.Map(func(r rune) rune {
+// encodings returns the forms in which a server may repeat a secret, the longest first. It
+// returns none for values that are too short to be secrets.
+func encodings(secret string) []string {
+	if len(secret) < 4 {
+		return nil
+	}
+	raw := []byte(secret)
+	all := []string{
+		secret, url.QueryEscape(secret), url.PathEscape(secret), strings.ReplaceAll(url.QueryEscape(secret), "+", "%20"),
+		base64.StdEncoding.EncodeToString(raw), base64.URLEncoding.EncodeToString(raw),
+		base64.RawStdEncoding.EncodeToString(raw), base64.RawURLEncoding.EncodeToString(raw),
+	}
+	slices.SortStableFunc(all, func(a, b string) int { return len(b) - len(a) })
+	return all
+}
+
+// printable returns the characters of s that RFC 6749 allows in errors.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
 		if r < 0x20 || r > 0x7E {
 			return -1
 		}
 		return r
 	}, s)
-	return s[:min(len(s), limit)]
 }

@@ -37,10 +37,10 @@ func readIDJAG(body []byte, want idJAG) (string, error) {
 		return "", fmt.Errorf("%w: token exchange: access_token is missing or invalid", ErrInvalidResponse)
 	}
 	if exchanged.Issued != typeIDJAG {
-		return "", fmt.Errorf("%w: token exchange: issued_token_type must be %s, got %.100q", ErrInvalidResponse, typeIDJAG, exchanged.Issued)
+		return "", fmt.Errorf("%w: token exchange: issued_token_type must be %s", ErrInvalidResponse, typeIDJAG)
 	}
 	if !strings.EqualFold(exchanged.Type, "N_A") {
-		return "", fmt.Errorf("%w: token exchange: token_type must be N_A, got %.32q", ErrInvalidResponse, exchanged.Type)
+		return "", fmt.Errorf("%w: token exchange: token_type must be N_A", ErrInvalidResponse)
 	}
 	if err := want.check(exchanged.Access); err != nil {
 		return "", fmt.Errorf("%w: ID-JAG: %w", ErrInvalidResponse, err)

@@ -2,7 +2,6 @@ package oauth
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -170,9 +169,5 @@ func send(c *http.Client, req *http.Request) (*response, error) {
 // redact removes the query of the URL, which can contain secrets, from an error of
 // net/http.
 func redact(req *http.Request, err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
-		err = u.Err
-	}
-	return fmt.Errorf("%s %s: %w", req.Method, withoutQuery(req.URL), err)
+	return fmt.Errorf("%s %s: %w", req.Method, withoutQuery(req.URL), httpurl.Redact(err))
 }

@@ -119,7 +119,7 @@ func (r *tokenRequest) once(ctx context.Context, nonce string) (*response, []str
 		secrets = append(secrets, form[name]...)
 	}
 	if basic != "" {
-		secrets = append(secrets, basic, r.client.Secret)
+		secrets = append(secrets, basic, r.client.Secret, url.QueryEscape(r.client.Secret))
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.endpoint, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -222,7 +222,7 @@ func (r *tokenRequest) read(resp *response) (*token, error) {
 	case r.key == nil && strings.EqualFold(body.Type, typeBearer):
 		t.Type = typeBearer
 	default: // must not be used (RFC 6749, section 7.1)
-		return nil, fmt.Errorf("%w: token endpoint: token_type %.32q was not requested", ErrInvalidResponse, body.Type)
+		return nil, fmt.Errorf("%w: token endpoint: token_type must be the requested one, Bearer or DPoP", ErrInvalidResponse)
 	}
 	if body.Scope != nil {
 		t.Scopes = splitScopes(*body.Scope)

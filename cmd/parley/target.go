@@ -187,7 +187,7 @@ func invalidTarget(name string) error {
 	host, _, _ := strings.Cut(name, "/")
 	switch {
 	case strings.Contains(name, "://"):
-		return fmt.Errorf("unsupported URL %q; use http:// or https://", name)
+		return fmt.Errorf("unsupported URL %q; use http:// or https://", client.URL(name))
 	case strings.HasSuffix(name, ".json"), strings.HasSuffix(name, ".jsonc"):
 		return fmt.Errorf("%q is not a server; name the configuration file with --config, and one of its servers", name)
 	case host == "localhost", strings.Contains(host, ":"):

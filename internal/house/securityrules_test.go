@@ -135,9 +135,9 @@ var securityRules = []securityRule{
 	{"H5", "the user approves sampling requests", consent},
 	{"H6", "an elicitation shows which server asks, and the user can decline", consent},
 	{"H7", "URLs are shown in full and not fetched", ""},
-	{"H8", "roots are directories", consent},
+	{"H8", "roots are file URIs", ""},
 	{"H9", "tools of several servers have distinct names", consent},
-	{"H10", "icons are fetched safely", consent},
+	{"H10", "icons have safe sources", ""},
 	{"H11", "network callers cannot choose commands", consent},
 	{"H12", "the user consents to calls", consent},
 

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/parley-mcp/parley/internal/httpurl"
 	"github.com/parley-mcp/parley/internal/redirect"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
@@ -81,13 +82,13 @@ func (o *Options) newRequest(ctx context.Context, method, to string, body []byte
 	return req, nil
 }
 
-// redact removes the URL, which can contain secrets, from an error of net/http.
+// redact removes URLs, which can contain secrets, from an error of net/http.
 func redact(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
-		return fmt.Errorf("%s: %w", strings.ToUpper(u.Op), u.Err)
+		return fmt.Errorf("%s: %w", strings.ToUpper(u.Op), httpurl.Redact(err))
 	}
-	return err
+	return httpurl.Redact(err)
 }
 
 // neverConnected reports whether err means that no connection could be made.

@@ -5,15 +5,14 @@ package issuer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/httpurl"
 	"github.com/parley-mcp/parley/internal/redirect"
 )
 
@@ -54,11 +53,7 @@ func (c *Client) Do(req *http.Request) ([]byte, error) {
 	req.Header.Set("Accept", "application/json")
 	res, err := c.http.Do(req)
 	if err != nil {
-		var u *url.Error
-		if errors.As(err, &u) {
-			err = u.Err // the URL can contain secrets
-		}
-		return nil, err
+		return nil, httpurl.Redact(err)
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
@@ -79,7 +74,7 @@ func (c *Client) Do(req *http.Request) ([]byte, error) {
 func (c *Client) Get(ctx context.Context, from string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {
-		return nil, err
+		return nil, httpurl.Redact(err)
 	}
 	return c.Do(req)
 }
