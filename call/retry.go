@@ -7,10 +7,9 @@ import (
 	"slices"
 	"time"
 
-	jsonv2 "github.com/go-json-experiment/json"
-
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
 )
 
 // Retry configures [RetryRequests]. The zero Retry uses the defaults.
@@ -102,7 +101,7 @@ func isTransient(err error) (wait time.Duration, transient bool) {
 		var data struct {
 			RetryAfterMs *int64 `json:"retryAfterMs"`
 		}
-		if jsonv2.Unmarshal(reported.Data, &data) != nil || data.RetryAfterMs == nil || *data.RetryAfterMs < 0 {
+		if schema.Decode(reported.Data, &data) != nil || data.RetryAfterMs == nil || *data.RetryAfterMs < 0 {
 			return 0, false
 		}
 		return time.Duration(min(*data.RetryAfterMs, 1<<40)) * time.Millisecond, true

@@ -7,11 +7,11 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/parley-mcp/parley/internal/digest"
+	"github.com/parley-mcp/parley/internal/jsonscan"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -172,7 +172,7 @@ func cacheHints(raw json.RawMessage) (ttl time.Duration, public bool) {
 		case "resultType": // older servers leave it out; results of extensions are not cached
 			complete = jsonrpc.Unquote(value) == mcp.ResultTypeComplete
 		case "ttlMs":
-			if ms, err := strconv.ParseInt(string(value), 10, 64); err == nil && ms > 0 {
+			if ms, ok := jsonscan.Integer(value); ok && ms > 0 {
 				ttl = time.Duration(min(ms, maxTTL.Milliseconds())) * time.Millisecond
 			}
 		case "cacheScope":

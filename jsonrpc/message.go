@@ -143,8 +143,8 @@ func (m *Message) failure(raw []byte) error {
 			}
 		}
 	}
-	n, err := strconv.ParseInt(string(code), 10, 64)
-	if err != nil || len(message) == 0 || message[0] != '"' {
+	n, ok := jsonscan.Integer(code)
+	if !ok || len(message) == 0 || message[0] != '"' {
 		return reject(CodeInvalidRequest, "error must have an integer code and a string message")
 	}
 	m.Err = &Error{Code: n, Message: Unquote(message), Data: data}

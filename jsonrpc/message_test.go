@@ -326,15 +326,24 @@ func TestJ1RequestIDsAreStringsOrIntegers(t *testing.T) {
 	}
 }
 
+func TestTheCodeOfAnErrorIsAnIntegerInAnySpelling(t *testing.T) {
+	for code, want := range map[string]int64{"-32700": -32700, "-32700.0": -32700, "1e3": 1000, "-3.27E+4": -32700, "9007199254740993.0": 9007199254740993, "-0": 0} {
+		data := `{"jsonrpc":"2.0","id":1,"error":{"code":` + code + `,"message":"m"}}`
+		if m, err := jsonrpc.Parse([]byte(data), jsonrpc.Limits{}); err != nil || m.Err == nil || m.Err.Code != want {
+			t.Errorf("%s: %+v, %v, want the code %d", data, m.Err, err, want)
+		}
+	}
+}
+
 func TestJ4ResponsesHaveEitherAResultOrAnError(t *testing.T) {
 	for _, response := range []string{
 		`"result":{},"error":{"code":1,"message":"m"}`, `"error":{"code":1,"message":"m"},"result":{}`,
 		`"result":{},"error":null`, `"result":null,"error":{"code":1,"message":"m"}`,
 		`"error":null`, `"error":"m"`, `"error":1`, `"error":[]`, `"error":{}`,
 		`"error":{"code":1}`, `"error":{"message":"m"}`, `"error":{"code":1,"message":null}`, `"error":{"code":1,"message":1}`, `"error":{"code":1,"message":{}}`,
-		`"error":{"code":"1","message":"m"}`, `"error":{"code":1.5,"message":"m"}`, `"error":{"code":1.0,"message":"m"}`, `"error":{"code":1e3,"message":"m"}`,
+		`"error":{"code":"1","message":"m"}`, `"error":{"code":1.5,"message":"m"}`, `"error":{"code":1e400,"message":"m"}`,
 		`"error":{"code":null,"message":"m"}`, `"error":{"code":true,"message":"m"}`, `"error":{"code":[],"message":"m"}`,
-		`"error":{"code":9223372036854775808,"message":"m"}`, `"error":{"code":-32700.0,"message":"m"}`,
+		`"error":{"code":9223372036854775808,"message":"m"}`, `"error":{"code":9223372036854775808.0,"message":"m"}`,
 	} {
 		for _, id := range []string{`1`, `"a"`} {
 			data := `{"jsonrpc":"2.0","id":` + id + `,` + response + `}`

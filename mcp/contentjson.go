@@ -143,7 +143,7 @@ func (c UnknownContent) MarshalJSON() ([]byte, error) { return marshalContent(&c
 
 // UnmarshalJSON implements json.Unmarshaler. It ignores the type member.
 func (c *ToolResultContent) UnmarshalJSON(data []byte) error {
-	return jsonv2.Unmarshal(data, (*toolResultFields)(c), decodeToolResultOptions)
+	return decodeToolResult.decode(data, (*toolResultFields)(c))
 }
 
 // UnmarshalJSON implements json.Unmarshaler. It accepts a block of any type, including known types.
@@ -191,9 +191,9 @@ func decodeAnyBlock(raw []byte, c *Content) error {
 	}
 }
 
-// decodeToolResultOptions decode the content of a tool result. A tool result does not contain tool uses
+// decodeToolResult decodes the content of a tool result. A tool result does not contain tool uses
 // or tool results, so the depth of decoding is limited to this level.
-var decodeToolResultOptions = jsonv2.WithUnmarshalers(jsonv2.UnmarshalFromFunc(
+var decodeToolResult = newDecoding(jsonv2.UnmarshalFromFunc(
 	func(dec *jsontext.Decoder, c *Content) error {
 		raw, err := dec.ReadValue()
 		if err != nil {
@@ -227,7 +227,7 @@ func decodeBasicBlock(t string, raw []byte, c *Content) error {
 }
 
 func decodeBlock(raw []byte, c *Content, into Content) error {
-	if err := jsonv2.Unmarshal(raw, into); err != nil {
+	if err := withoutContent.decode(raw, into); err != nil {
 		return err
 	}
 	*c = into

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -98,7 +97,11 @@ func (p *ElicitProperties) UnmarshalJSON(data []byte) error {
 			return err
 		}
 		property := ElicitProperty{Name: name.String()}
-		if err := jsonv2.UnmarshalDecode(dec, &property.Schema); err != nil {
+		raw, err := dec.ReadValue()
+		if err != nil {
+			return err
+		}
+		if err := withoutContent.decode(raw, &property.Schema); err != nil {
 			return fmt.Errorf("property %q: %w", property.Name, err)
 		}
 		properties = append(properties, property)

@@ -152,6 +152,12 @@ func representationOf(t reflect.Type) representation {
 	return plainType
 }
 
+// readsItself reports whether a type has a method that reads its JSON.
+func readsItself(t reflect.Type) bool {
+	return hasMethods[json.Unmarshaler](t) || hasMethods[json2.UnmarshalerFrom](t) || hasMethods[encoding.TextUnmarshaler](t) ||
+		t == reflect.TypeFor[jsontext.Value]()
+}
+
 func hasMethods[I any](t reflect.Type) bool {
 	i := reflect.TypeFor[I]()
 	return t.Implements(i) || reflect.PointerTo(t).Implements(i)

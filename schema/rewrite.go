@@ -48,6 +48,11 @@ func (w *rewriter) value(s *shape, at uint32) {
 	t := w.Tokens[at]
 	switch {
 	case s == nil:
+	case s.kind == shapeWriter:
+		all := w.changes
+		w.changes &= plainIntegers
+		w.value(s.elem, at)
+		w.changes = all
 	case s.kind == shapeInteger && t.Kind == kindNumber && w.changes&plainIntegers != 0:
 		if text, ok := plainInteger(w.bytes(at)); ok && !bytes.Equal(text, w.bytes(at)) {
 			w.replace(t.Start, t.End, text)

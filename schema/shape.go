@@ -12,7 +12,7 @@ type shape struct {
 	kind    shapeKind
 	members map[string]*memberShape // of a struct
 	order   []*memberShape
-	elem    *shape // of a list, a map, or the rest of a struct
+	elem    *shape // of a list, a map, the rest of a struct, or of a type that writes itself
 
 	needs needs // of this shape and of all shapes that it contains
 	plan  *plan // of the type for which shapeOf was called, or nil
@@ -26,6 +26,7 @@ const (
 	shapeStruct
 	shapeMap
 	shapeList
+	shapeWriter // a type that writes itself, and is read as elem describes
 )
 
 // needs is the set of changes to the JSON library's behaviour that a type requires.
@@ -91,11 +92,20 @@ func (g *shaper) shape(t reflect.Type) (*shape, error) {
 	switch representationOf(t) {
 	case durationType:
 		s.needs = needsDurations
-		return s, nil
 	case plainType:
-	default:
-		return s, nil
+		err = g.describe(s, t)
+	case customType:
+		if !readsItself(t) {
+			s.kind, s.elem = shapeWriter, &shape{}
+			g.all = append(g.all, s.elem)
+			err = g.describe(s.elem, t)
+		}
 	}
+	return s, err
+}
+
+// describe adds to s how a plain type is read and written.
+func (g *shaper) describe(s *shape, t reflect.Type) (err error) {
 	switch {
 	case isBytes(t):
 	case isInteger(t):
@@ -112,7 +122,7 @@ func (g *shaper) shape(t reflect.Type) (*shape, error) {
 		s.kind = shapeStruct
 		err = g.fill(s, t)
 	}
-	return s, err
+	return err
 }
 
 func (g *shaper) fill(s *shape, t reflect.Type) error {
@@ -155,7 +165,10 @@ func (g *shaper) spread() {
 		changed = false
 		for _, s := range g.all {
 			n := s.needs
-			if s.elem != nil {
+			switch {
+			case s.kind == shapeWriter:
+				n |= s.elem.needs & needsIntegers
+			case s.elem != nil:
 				n |= s.elem.needs
 			}
 			for _, m := range s.order {

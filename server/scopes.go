@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 
-	jsonv2 "github.com/go-json-experiment/json"
-
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/challenge"
@@ -13,6 +11,7 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/schema"
 )
 
 // RequireScopes restricts a tool, prompt or resource to callers who were granted all of the
@@ -139,7 +138,7 @@ func subscribed(params *jsonrpc.Members) []string {
 	}
 	list, _ := jsonrpc.Get(raw, "resourceSubscriptions")
 	var uris []string
-	if jsonv2.Unmarshal(list, &uris) != nil || rpc.CheckSubscriptions(uris) != nil {
+	if schema.Decode(list, &uris) != nil || rpc.CheckSubscriptions(uris) != nil {
 		return nil
 	}
 	return uris

@@ -81,6 +81,7 @@ var packages = map[string]placement{
 var sameFloor = map[[2]string]bool{
 	{"mcp", "jsonrpc"}:               true,
 	{"mcp", "internal/httpurl"}:      true,
+	{"mcp", "internal/jsonscan"}:     true,
 	{"jsonrpc", "internal/jsonscan"}: true,
 	{"mcp", "internal/jsonscan"}:     true,
 	{"schema", "internal/jsonscan"}:  true,

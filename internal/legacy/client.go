@@ -10,14 +10,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	jsonv2 "github.com/go-json-experiment/json"
-
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
 )
 
 // maxReplies limits the concurrent replies to requests of the server. Above it, the client
@@ -108,7 +107,7 @@ func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Imp
 		return nil, err
 	}
 	var result mcp.InitializeResult
-	if err := jsonv2.Unmarshal(raw, &result); err != nil {
+	if err := schema.Decode(raw, &result); err != nil {
 		return nil, fmt.Errorf("%w: initialize: %w", call.ErrInvalidResponse, err)
 	}
 	if r := result.ProtocolVersion; !r.Known() || r.Modern() {

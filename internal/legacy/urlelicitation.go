@@ -10,13 +10,12 @@ import (
 	"sync"
 	"time"
 
-	jsonv2 "github.com/go-json-experiment/json"
-
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
 )
 
 // maxURLElicitations limits the URL elicitations whose completion the client tracks.
@@ -150,7 +149,7 @@ func (c *Client) completeRequired(ctx context.Context, err error) (completed boo
 		!errors.As(err, &reported) || reported.Code != mcp.CodeURLElicitationRequired {
 		return false, nil
 	}
-	if err := jsonv2.Unmarshal(reported.Data, &required); err != nil {
+	if err := schema.Decode(reported.Data, &required); err != nil {
 		return false, fmt.Errorf("%w: %w", call.ErrInvalidResponse, err)
 	}
 	if n := len(required.Elicitations); n == 0 || n > rpc.MaxRequiredURLs {

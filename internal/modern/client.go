@@ -8,14 +8,13 @@ import (
 	"log/slog"
 	"slices"
 
-	jsonv2 "github.com/go-json-experiment/json"
-
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
 )
 
 // Client is the client side of this era.
@@ -132,7 +131,7 @@ func (c *Client) Discover(ctx context.Context, req *rpc.Request) (*mcp.DiscoverR
 // The description is for display only, so a malformed one is logged and ignored.
 func DecodeDiscovery(raw json.RawMessage, logger *slog.Logger) (*mcp.DiscoverResult, *mcp.Implementation, error) {
 	var result mcp.DiscoverResult
-	if err := jsonv2.Unmarshal(raw, &result); err != nil {
+	if err := schema.Decode(raw, &result); err != nil {
 		return nil, nil, fmt.Errorf("%w: server/discover: %w", call.ErrInvalidResponse, err)
 	}
 	if len(result.SupportedVersions) == 0 { // some legacy servers answer unknown methods with {}
@@ -163,7 +162,7 @@ func UnsupportedVersion(err error) (supported []string, ok bool) {
 		return nil, false
 	}
 	var data mcp.UnsupportedVersionData
-	if jsonv2.Unmarshal(e.Data, &data) != nil {
+	if schema.Decode(e.Data, &data) != nil {
 		return nil, true
 	}
 	return data.Supported, true

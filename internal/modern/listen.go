@@ -5,11 +5,10 @@ import (
 	"encoding/json"
 	"strings"
 
-	jsonv2 "github.com/go-json-experiment/json"
-
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
 )
 
 // Listen serves subscriptions/listen (2026-07-28, basic/patterns/subscriptions). It
@@ -99,7 +98,7 @@ func filterOf(params *jsonrpc.Members) (filter mcp.SubscriptionFilter, _ error) 
 		case "resourcesListChanged":
 			filter.ResourcesListChanged, err = boolean(name, value)
 		case "resourceSubscriptions":
-			if value[0] != '[' || jsonv2.Unmarshal(value, &filter.ResourceSubscriptions) != nil {
+			if value[0] != '[' || schema.Decode(value, &filter.ResourceSubscriptions) != nil {
 				err = jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.notifications.resourceSubscriptions must be an array of URIs")
 			}
 		default:

@@ -9,12 +9,11 @@ import (
 	"slices"
 	"sync"
 
-	jsonv2 "github.com/go-json-experiment/json"
-
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
 )
 
 // inputRequired is the error for a result that requires input (2026-07-28,
@@ -55,7 +54,7 @@ func (c *Client) rounds(ctx context.Context, req *rpc.Request) (json.RawMessage,
 // round: the original params, the answers, and the server's requestState byte for byte.
 func (c *Client) answerAll(ctx context.Context, params []byte, raw json.RawMessage) ([]byte, error) {
 	var result mcp.InputRequiredResult
-	if err := jsonv2.Unmarshal(raw, &result); err != nil {
+	if err := schema.Decode(raw, &result); err != nil {
 		return nil, fmt.Errorf("%w: input_required: %w", call.ErrInvalidResponse, err)
 	}
 	if len(result.InputRequests) == 0 && result.RequestState == nil {

@@ -1,10 +1,9 @@
 package revision
 
 import (
-	jsonv2 "github.com/go-json-experiment/json"
-
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
 )
 
 // DeliverLog passes the params of a notifications/message to receive, which may be nil. It
@@ -14,7 +13,7 @@ func DeliverLog(m *jsonrpc.Message, receive func(mcp.LoggingMessageParams)) {
 		return
 	}
 	var params mcp.LoggingMessageParams
-	if jsonv2.Unmarshal(m.Raw, &params) == nil && params.Level.Known() {
+	if schema.Decode(m.Raw, &params) == nil && params.Level.Known() {
 		receive(params)
 	}
 }

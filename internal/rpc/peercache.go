@@ -3,10 +3,9 @@ package rpc
 import (
 	"sync"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
 )
 
 // PeerCache decodes what clients declare about themselves. In 2026-07-28 they repeat it in
@@ -51,7 +50,7 @@ func (c *decodeCache[T]) decode(raw []byte) (*T, error) {
 		return v, nil
 	}
 	v = new(T)
-	if err := json.Unmarshal(raw, v); err != nil {
+	if err := schema.Decode(raw, v); err != nil {
 		return nil, err
 	}
 	if len(raw) > maxCachedBytes {

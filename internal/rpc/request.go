@@ -5,10 +5,9 @@ import (
 	"encoding/json"
 	"time"
 
-	jsonv2 "github.com/go-json-experiment/json"
-
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
 )
 
 // Request is a request to send.
@@ -61,7 +60,7 @@ type Progress struct {
 // ProgressOf reads the params of a progress notification.
 func ProgressOf(m *jsonrpc.Message) (token jsonrpc.ID, p Progress, ok bool) {
 	var params mcp.ProgressParams
-	if jsonv2.Unmarshal(m.Raw, &params) != nil {
+	if schema.Decode(m.Raw, &params) != nil {
 		return token, p, false
 	}
 	return params.ProgressToken, Progress{Done: params.Progress, Total: params.Total, Message: params.Message}, true

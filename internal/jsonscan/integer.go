@@ -1,0 +1,45 @@
+package jsonscan
+
+import (
+	"bytes"
+	"strconv"
+)
+
+// maxIntegerDigits is the number of digits of the greatest int64.
+const maxIntegerDigits = 19
+
+// Integer returns the exact value of a number that has been scanned, in any of its
+// spellings: 60000, 60000.0 and 6e4 are the same integer. It fails if the number has
+// a fraction or does not fit into an int64. Exponents cost no time.
+func Integer(literal []byte) (n int64, ok bool) {
+	n, err := strconv.ParseInt(string(literal), 10, 64)
+	if err == nil {
+		return n, true
+	}
+	digits, negative := bytes.CutPrefix(literal, []byte("-"))
+	exponent := 0
+	if e := bytes.IndexAny(digits, "eE"); e >= 0 {
+		if exponent, err = strconv.Atoi(string(digits[e+1:])); err != nil {
+			exponent = max(min(exponent, 1<<31), -1<<31) // too large for any number of digits
+		}
+		digits = digits[:e]
+	}
+	whole, fraction, _ := bytes.Cut(digits, []byte("."))
+	fraction = bytes.TrimRight(fraction, "0")
+	exponent -= len(fraction)
+	digits = bytes.TrimLeft(append(bytes.Clone(whole), fraction...), "0")
+	significant := bytes.TrimRight(digits, "0")
+	if len(significant) == 0 {
+		return 0, len(whole) > 0
+	}
+	exponent += len(digits) - len(significant)
+	if exponent < 0 || len(significant)+exponent > maxIntegerDigits {
+		return 0, false
+	}
+	text := append(significant, bytes.Repeat([]byte("0"), exponent)...)
+	if negative {
+		text = append([]byte("-"), text...)
+	}
+	n, err = strconv.ParseInt(string(text), 10, 64)
+	return n, err == nil
+}
