@@ -2,7 +2,6 @@ package main
 
 import (
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -17,6 +16,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -120,7 +120,7 @@ func adviceUnauthorized(err error) string {
 // explainCapability explains which capability of the client a server requires.
 func explainCapability(err *jsonrpc.Error) string {
 	var missing mcp.MissingCapabilityData
-	if json.Unmarshal(err.Data, &missing) != nil {
+	if schema.Decode(err.Data, &missing) != nil {
 		return err.Error()
 	}
 	switch required := missing.RequiredCapabilities; {

@@ -13,6 +13,7 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
+	"github.com/parley-mcp/parley/schema"
 )
 
 // logins are the stored logins of the user. Their tokens are refreshed when they are used, by
@@ -69,7 +70,7 @@ func (l *logins) storedRegistrations(ctx context.Context) (all []registration, e
 	if err != nil || raw == nil {
 		return nil, err
 	}
-	if json.Unmarshal(raw, &all) != nil {
+	if schema.Decode(raw, &all) != nil {
 		return nil, errors.New("the stored client registrations are damaged; log in again with --client-id")
 	}
 	return all, nil

@@ -5,7 +5,9 @@ import (
 	"strings"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
 )
 
 // logLine returns a log message of a server as a line. The line is
@@ -23,7 +25,7 @@ func logLine(m mcp.LoggingMessageParams) string {
 
 func logText(data json.RawMessage) string {
 	var text string
-	if json.Unmarshal(data, &text) == nil {
+	if schema.Decode(data, &text) == nil {
 		return text
 	}
 	keys, values := members(data)
@@ -31,7 +33,7 @@ func logText(data json.RawMessage) string {
 	var rest []string
 	for i, key := range keys {
 		value := string(values[i])
-		if json.Unmarshal(values[i], &text) == nil {
+		if schema.Decode(values[i], &text) == nil {
 			value = text
 		}
 		if key == "message" {
@@ -49,22 +51,14 @@ func logText(data json.RawMessage) string {
 	return message + ": " + strings.Join(rest, ", ")
 }
 
-// members returns the members of a JSON object in order. It returns none for other values.
+// members returns the members of a JSON object in order, as views of it. It returns none for
+// other values.
 func members(object json.RawMessage) (keys []string, values []json.RawMessage) {
-	decoder := json.NewDecoder(strings.NewReader(string(object)))
-	if start, err := decoder.Token(); err != nil || start != json.Delim('{') {
+	if len(object) == 0 || object[0] != '{' {
 		return nil, nil
 	}
-	for decoder.More() {
-		key, err := decoder.Token()
-		if err != nil {
-			return nil, nil
-		}
-		var value json.RawMessage
-		if decoder.Decode(&value) != nil {
-			return nil, nil
-		}
-		keys, values = append(keys, key.(string)), append(values, value)
+	for key, value := range jsonrpc.All(object) {
+		keys, values = append(keys, key), append(values, value)
 	}
 	return keys, values
 }

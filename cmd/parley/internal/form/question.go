@@ -2,6 +2,7 @@ package form
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
 )
 
 // question is one question of a form and its answer.
@@ -57,10 +59,10 @@ func (q *question) preset() error {
 	}
 	switch {
 	case q.schema.Type == mcp.TypeBoolean:
-		return json.Unmarshal(raw, &q.checked)
+		return schema.Decode(raw, &q.checked)
 	case q.schema.Type == mcp.TypeArray:
 		var values []string
-		if err := json.Unmarshal(raw, &values); err != nil {
+		if err := schema.Decode(raw, &values); err != nil {
 			return err
 		}
 		for _, value := range values {
@@ -70,18 +72,17 @@ func (q *question) preset() error {
 		}
 	case q.options != nil:
 		var value string
-		if err := json.Unmarshal(raw, &value); err != nil {
+		if err := schema.Decode(raw, &value); err != nil {
 			return err
 		}
 		q.selected = q.option(value)
 	case q.schema.Type == mcp.TypeString:
-		return json.Unmarshal(raw, &q.text)
+		return schema.Decode(raw, &q.text)
 	default:
-		var number json.Number
-		if err := json.Unmarshal(raw, &number); err != nil {
-			return err
+		if c := raw[0]; c != '-' && (c < '0' || c > '9') {
+			return errors.New("the default of a number must be a number")
 		}
-		q.text = number.String() // keeps all digits
+		q.text = string(raw) // keeps all digits
 	}
 	return nil
 }

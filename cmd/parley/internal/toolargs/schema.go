@@ -1,10 +1,13 @@
 package toolargs
 
 import (
-	"bytes"
 	"encoding/json"
+	"math"
 	"slices"
 	"strings"
+
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/schema"
 )
 
 // node is one schema or subschema of a tool's input schema. It is read leniently, because
@@ -22,13 +25,11 @@ const (
 	maxDepth      = 4   // arrays of arrays
 )
 
-func parseSchema(schema json.RawMessage) node {
-	decoder := json.NewDecoder(bytes.NewReader(schema))
-	decoder.UseNumber()
+func parseSchema(document json.RawMessage) node {
 	var root any
-	_ = decoder.Decode(&root)
+	_ = schema.Decode(document, &root)
 	n := node{root: root}.child(root)
-	n.raw = schema
+	n.raw = document
 	return n
 }
 
@@ -136,22 +137,13 @@ func (n node) property(name string) (_ node, ok bool) {
 
 // properties returns the names of the properties in the order of the schema.
 func (n node) properties() []string {
-	var outer struct {
-		Properties json.RawMessage `json:"properties"`
-	}
-	_ = json.Unmarshal(n.raw, &outer)
-	decoder := json.NewDecoder(bytes.NewReader(outer.Properties))
-	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {
+	properties, _ := jsonrpc.Get(n.raw, "properties")
+	if len(properties) == 0 || properties[0] != '{' {
 		return nil
 	}
 	var names []string
-	for decoder.More() {
-		name, err := decoder.Token()
-		var skipped json.RawMessage
-		if err != nil || decoder.Decode(&skipped) != nil {
-			return names
-		}
-		names = append(names, name.(string))
+	for name := range jsonrpc.All(properties) {
+		names = append(names, name)
 	}
 	return names
 }
@@ -177,8 +169,8 @@ func typeOf(v any) string {
 		return "null"
 	case bool:
 		return "boolean"
-	case json.Number:
-		if isInteger(v.String()) {
+	case float64:
+		if v == math.Trunc(v) {
 			return "integer"
 		}
 		return "number"
