@@ -98,12 +98,13 @@ func rejectBusy(w http.ResponseWriter, request jsonrpc.ID) {
 // postBatch serves a batch, which only revision 2025-03-26 has (basic, Batching). The
 // response is a batch too.
 func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, x *exchange, body []byte) {
-	id, ok := sessionOf(w, r, classify(r, nil), jsonrpc.ID{})
-	if !ok {
+	class := classify(r, nil)
+	if class.Era == revision.Modern || r.Header[headerSession] == nil {
+		reject(w, http.StatusBadRequest, jsonrpc.ID{}, legacy.NoBatch(body, s.Limits))
 		return
 	}
-	if id == "" {
-		rejectInvalid(w, jsonrpc.ID{}, "message must be a JSON object: only sessions of revision 2025-03-26 have batches")
+	id, ok := sessionOf(w, r, class, jsonrpc.ID{})
+	if !ok {
 		return
 	}
 	live, ok := s.open(w, r, id, jsonrpc.ID{})

@@ -30,10 +30,7 @@ type batchItem struct {
 // element that is not a valid message only receives an error of its own.
 func (s *Session) Batch(data []byte, lim jsonrpc.Limits) (*Batch, *jsonrpc.Error) {
 	if !s.initialized || !revision.Batches.In(s.Revision) {
-		if err := jsonrpc.Check(data, lim); err != nil { // report invalid JSON first
-			return nil, faultOf(err)
-		}
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "message must be a JSON object: only sessions of revision 2025-03-26 have batches"}
+		return nil, NoBatch(data, lim)
 	}
 	parts, err := jsonrpc.SplitBatch(data, lim)
 	if err != nil {
@@ -64,6 +61,15 @@ func (s *Session) Batch(data []byte, lim jsonrpc.Limits) (*Batch, *jsonrpc.Error
 		}
 	}
 	return b, nil
+}
+
+// NoBatch returns the error for a batch outside of sessions that have batches. Invalid JSON is a
+// parse error, as in any other message.
+func NoBatch(data []byte, lim jsonrpc.Limits) *jsonrpc.Error {
+	if err := jsonrpc.Check(data, lim); err != nil {
+		return faultOf(err)
+	}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "message must be a JSON object: only sessions of revision 2025-03-26 have batches"}
 }
 
 func faultOf(err error) *jsonrpc.Error {
