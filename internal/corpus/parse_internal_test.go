@@ -1,0 +1,53 @@
+package corpus
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestMalformedFilesAreRejected(t *testing.T) {
+	for text, want := range map[string]string{
+		"stray":                            "must belong to a case",
+		"== a\nx":                          "must have an outcome",
+		"== a\nx\n=> ok\ny":                "must be empty or a comment",
+		"== a\nx\nv: 1\ny\n=> ok":          "must precede values",
+		"== a\nx\n=> ok\n== a\nx\n=> ok":   "must be unique",
+		"== a\nx\n=> sometimes: ok":        "in a condition must be one of",
+		"== a\nx\n=> ":                     "outcome is empty",
+		"== a\nx\nv: 1\nv: 1\nv: 2\n=> ok": "must be unique",
+	} {
+		if _, err := parse("f", text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestTheLastOutcomeWhoseConditionHoldsCounts(t *testing.T) {
+	cases, err := parse("f", "== a\n{\nv: 1\nv: 2\n=> result <<v>>\n=> modern http: none\n=> 2024-11-05: other\n\n== b\nx\n=> legacy: y")
+	if err != nil || len(cases) != 3 {
+		t.Fatal(cases, err)
+	}
+	for _, tc := range []struct {
+		c    Case
+		tags string
+		want string
+	}{
+		{cases[0], "modern stream", "result 1"}, {cases[1], "modern http", "none"}, {cases[1], "legacy http 2024-11-05", "other"},
+		{cases[2], "legacy", "y"}, {cases[2], "modern", ""},
+	} {
+		if got := tc.c.Want(strings.Fields(tc.tags)...); got != tc.want {
+			t.Errorf("%s in %s: %q, want %q", tc.c.Name, tc.tags, got, tc.want)
+		}
+	}
+	if got := cases[1].Text(t); got != "{2" {
+		t.Errorf("the input is %q", got)
+	}
+}
+
+func TestUnknownExpressionsAreErrors(t *testing.T) {
+	for _, text := range []string{"<<x>>", "<<hex G0>>", "<<hex 0>>", "<<repeat -1 a>>", "<<repeat 99999999999 a>>", "<<numbers a b>>", "<<repeat 2"} {
+		if got, err := expand(text, nil); err == nil {
+			t.Errorf("%s is %q", text, got)
+		}
+	}
+}
