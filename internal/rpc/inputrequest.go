@@ -18,8 +18,9 @@ var (
 	// tools/call, prompts/get or resources/read, or its client takes no messages before the
 	// response.
 	ErrCannotAsk = errors.New("this call cannot send requests to its client")
-	// ErrUnsupported is returned for a feature that the revision of the protocol does not have.
-	ErrUnsupported = errors.New("not supported by this revision of the protocol")
+	// ErrUnsupported is returned for a feature that the revision of the protocol or the
+	// connection does not have.
+	ErrUnsupported = errors.New("not supported by the revision of the protocol or the connection of this call")
 )
 
 // InputRequest is a request of the server to the client whose call it serves.
