@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/httpwire"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -79,6 +80,8 @@ func (e *DialError) Advice() string {
 		return "use http:// if the server does not use TLS"
 	case errors.As(e.Err, &certificate):
 		return adviceOnCertificate(certificate)
+	case errors.Is(e.Err, httpwire.ErrNotMCP):
+		return adviceOnEndpoint
 	case errors.As(e.Err, &status):
 		return adviceOnStatus(status.Status)
 	case errors.Is(e.Err, errExited), errors.As(e.Err, &exit):
@@ -90,6 +93,8 @@ func (e *DialError) Advice() string {
 	}
 	return ""
 }
+
+const adviceOnEndpoint = "check that the URL is that of an MCP endpoint"
 
 func adviceOnCertificate(err *tls.CertificateVerificationError) string {
 	var authority x509.UnknownAuthorityError
@@ -110,7 +115,7 @@ func adviceOnStatus(status int) string {
 	case status == http.StatusForbidden:
 		return "use credentials that give access to the server"
 	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed:
-		return "check that the URL is that of an MCP endpoint"
+		return adviceOnEndpoint
 	case status == http.StatusTooManyRequests, status >= 500:
 		return "try again later"
 	}

@@ -83,6 +83,28 @@ func TestDialErrorHasStageAndAdvice(t *testing.T) {
 	}
 }
 
+// The advice is in the text of the error once, whichever requests the server answers with a
+// page.
+func TestDialErrorGivesItsAdviceOnce(t *testing.T) {
+	const advice = "check that the URL is that of an MCP endpoint"
+	for name, pages := range map[string][]string{"every request": {"GET", "POST"}, "GET only": {"GET"}, "POST only": {"POST"}, "none": nil} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			if !slices.Contains(pages, r.Method) {
+				w.WriteHeader(http.StatusMethodNotAllowed)
+			}
+			_, _ = io.WriteString(w, "<!doctype html><title>Welcome</title>")
+		}))
+		d := quiet()
+		d.HTTPClient = s.Client()
+		_, err := d.Dial(t.Context(), client.URL(s.URL))
+		if err == nil || strings.Count(err.Error(), advice) != 1 {
+			t.Errorf("a page for %s: %v", name, err)
+		}
+		s.Close()
+	}
+}
+
 func TestRequireReportsMissingCapabilities(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := modernServer()

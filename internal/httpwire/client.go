@@ -24,8 +24,8 @@ var (
 	// ErrSessionGone means that the server no longer has the session. It did not process the
 	// request.
 	ErrSessionGone = errors.New("session ended by the server")
-	// errNotMCP means that the response is not that of an MCP endpoint.
-	errNotMCP = fmt.Errorf("%w: the Content-Type must be application/json or text/event-stream: check that the URL is that of an MCP endpoint", call.ErrInvalidResponse)
+	// ErrNotMCP means that the response is not that of an MCP endpoint.
+	ErrNotMCP = fmt.Errorf("%w: the Content-Type must be application/json or text/event-stream", call.ErrInvalidResponse)
 )
 
 // endSessionTimeout is the time-out of the request that ends a session.
@@ -231,7 +231,7 @@ func (c *Client) answer(ctx context.Context, resp *http.Response, out *rpc.Outgo
 	case resp.StatusCode == http.StatusAccepted:
 		return fmt.Errorf("%w: status 202 without a response to the request", call.ErrInvalidResponse)
 	}
-	return errNotMCP
+	return ErrNotMCP
 }
 
 // mediaType returns the media type of a Content-Type header without its parameters, or "".

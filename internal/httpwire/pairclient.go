@@ -103,7 +103,7 @@ func (c *PairClient) open() (*eventReader, io.ReadCloser, error) {
 	}
 	if kind := mediaType(resp.Header); kind != "text/event-stream" {
 		resp.Body.Close()
-		return nil, nil, errNotMCP
+		return nil, nil, ErrNotMCP
 	}
 	events := newEventReader(resp.Body, c.MaxMessage)
 	ev, err := events.next()
