@@ -258,8 +258,8 @@ func FuzzIDRoundTrip(f *testing.F) {
 	})
 }
 
-// FuzzBatch checks that a batch has the elements that another parser finds.
-func FuzzBatch(f *testing.F) {
+// FuzzSplitBatch checks that a batch has the elements that another parser finds.
+func FuzzSplitBatch(f *testing.F) {
 	addJSON(f)
 	for _, s := range []string{`[]`, ` [ ] `, `[1]`, `[[1],{"a":[2]}]`, `["],[",1 , true,false,null , -1.5e3]`, `[1,2`, `[1]2`, "[" + samples[0] + "," + samples[9] + "]"} {
 		f.Add([]byte(s))

@@ -73,6 +73,9 @@ func browserCommand(system, raw string) (name string, args []string, err error) 
 		return "", nil, fmt.Errorf("%w: it contains characters that are invalid in a URL", ErrInsecureURL)
 	}
 	address := escapeForShell(u)
+	if again, err := url.Parse(address); err != nil || again.Host != u.Host { // the host cannot be escaped
+		return "", nil, fmt.Errorf("%w: the host contains characters that are invalid in a URL", ErrInsecureURL)
+	}
 	switch system {
 	case "darwin":
 		return "/usr/bin/open", []string{address}, nil

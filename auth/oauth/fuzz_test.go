@@ -1,7 +1,10 @@
 package oauth_test
 
 import (
+	"encoding/json"
+	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,14 +63,64 @@ func FuzzASMetadata(f *testing.F) {
 	for _, endpoint := range []string{"https://as.example/token", "http://as.example/token", "javascript:x", "https://u@as.example/", "https:as.example"} {
 		f.Add(`{"issuer":"https://as.example","token_endpoint":"` + endpoint + `","authorization_endpoint":"https://as.example/a"}`)
 	}
+	f.Add(`{"issuer":"https://as.example/","token_endpoint":"https://as.example/token"}`)
+	f.Add(`{"Issuer":"https://as.example","token_endpoint":"https://as.example/token"}`)
 	f.Fuzz(func(t *testing.T, body string) {
 		endpoints, err := oauth.ParseServer([]byte(body), "https://as.example", server)
 		if err != nil {
 			return
 		}
+		var document map[string]any
+		if err := json.Unmarshal([]byte(body), &document); err != nil || document["issuer"] != "https://as.example" {
+			t.Fatalf("%q is accepted as the metadata of another issuer, %v", body, err)
+		}
+		for i, name := range []string{"authorization_endpoint", "token_endpoint", "registration_endpoint", "revocation_endpoint"} {
+			if value, _ := document[name].(string); value != endpoints[i] {
+				t.Fatalf("%q: %s is %q", body, name, endpoints[i])
+			}
+		}
 		for _, e := range endpoints {
 			if u, err := url.Parse(e); e != "" && (err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil) {
 				t.Fatalf("%q is accepted as an endpoint", e)
+			}
+		}
+	})
+}
+
+// FuzzOpenURL checks that a browser is started with one argument that is the URL: it is https or on the loopback
+// interface, no option, and has no character that a shell interprets.
+func FuzzOpenURL(f *testing.F) {
+	for _, seed := range []string{
+		"https://as.example/authorize?a=b&c=$(x)%20;|y", "http://127.0.0.1:1/x", "https://as.example/`id`/'x'?\\#f", "-flag", "--x=https://a.example", "javascript:alert(1)",
+		"https://u@as.example/", "http://as.example/", "https://as.example/#%zz", "https://[::1%25x]/", "HTTPS://AS.example", "https://as.example/%2F?%26#%23", "https://as.example:0x1/",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		for _, system := range []string{"linux", "darwin", "windows"} {
+			name, args, err := oauth.BrowserCommand(system, raw)
+			if err != nil {
+				continue
+			}
+			address := args[len(args)-1]
+			if slices.Contains([]string{"sh", "bash", "cmd", "powershell"}, name) || strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r >= 0x7F || strings.ContainsRune("$`\"'|<>\\^{}", r) }) {
+				t.Fatalf("%q on %s runs %s %q", raw, system, name, args)
+			}
+			opened, err := url.Parse(address)
+			if err != nil {
+				t.Fatalf("%q on %s opens %q: %v", raw, system, address, err)
+			}
+			host, loopback := opened.Hostname(), false
+			if ip, err := netip.ParseAddr(host); err == nil {
+				loopback = ip.Unmap().IsLoopback()
+			}
+			secure := opened.Scheme == "https" || opened.Scheme == "http" && (loopback || strings.EqualFold(host, "localhost"))
+			if !secure || host == "" || opened.User != nil {
+				t.Fatalf("%q on %s opens %q", raw, system, address)
+			}
+			given, err := url.Parse(raw)
+			if err != nil || !strings.EqualFold(given.Host, opened.Host) || given.Path != opened.Path || given.Query().Encode() != opened.Query().Encode() || given.Fragment != opened.Fragment {
+				t.Fatalf("%q on %s opens another page: %q", raw, system, address)
 			}
 		}
 	})
