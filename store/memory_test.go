@@ -2,10 +2,12 @@ package store_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -13,7 +15,6 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	"pgregory.net/rapid"
 
 	"github.com/parley-mcp/parley/store"
 	"github.com/parley-mcp/parley/store/storetest"
@@ -205,86 +206,114 @@ func TestMemoryGetAndTouchDoNotAllocate(t *testing.T) {
 // The test compares Memory with a simple model under random sequences of operations. The heap, the lazy
 // expiry and the accounting of Memory must not be observable.
 func TestMemoryKVMatchesModel(t *testing.T) {
-	type modelItem struct {
-		value   string
-		version uint64
-		until   time.Time
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		const maxEntries = 4
-		m := open(store.MemoryOptions{MaxEntries: maxEntries})
-		model := make(map[string]modelItem)
-		key := rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f"})
-		ttl := rapid.Custom(func(t *rapid.T) time.Duration {
-			return time.Duration(rapid.IntRange(1, 10).Draw(t, "ttl")) * time.Second
-		})
-		live := func(k string) (modelItem, bool) {
-			item, ok := model[k]
-			return item, ok && item.until.After(m.Now())
+	for seed := range uint64(100) {
+		compareKV(t, rand.New(rand.NewPCG(seed, 1)).IntN, 100)
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
 		}
-		t.Repeat(map[string]func(*rapid.T){
-			"": func(t *rapid.T) {
-				for _, k := range []string{"a", "b", "c", "d", "e", "f"} {
-					want, ok := live(k)
-					got, err := m.Get(ctx, k)
-					if ok != (err == nil) || string(got.Value) != want.value && ok || got.Version != want.version && ok {
-						t.Fatalf("Get(%s) = %q %d, %v; the model has %+v, %v", k, got.Value, got.Version, err, want, ok)
-					}
+	}
+}
+
+// kvItem is an item of the model.
+type kvItem struct {
+	value   string
+	version uint64
+	until   time.Time
+}
+
+// compareKV runs one sequence of operations on a Memory and on the model. Choose returns a number below n.
+func compareKV(t *testing.T, choose func(n int) int, operations int) {
+	t.Helper()
+	const maxEntries = 4
+	keys := []string{"a", "b", "c", "d", "e", "f"}
+	m := open(store.MemoryOptions{MaxEntries: maxEntries})
+	model := make(map[string]kvItem)
+	live := func(k string) (kvItem, bool) {
+		item, ok := model[k]
+		return item, ok && item.until.After(m.Now())
+	}
+	for range operations {
+		k, d := keys[choose(len(keys))], time.Duration(1+choose(10))*time.Second
+		old, ok := live(k)
+		switch choose(5) {
+		case 0:
+			m.Advance(d)
+		case 1:
+			if err := m.Delete(ctx, k); err != nil {
+				t.Fatal(err)
+			}
+			delete(model, k)
+		case 2:
+			if _, err := m.Touch(ctx, k, d); ok != (err == nil) {
+				t.Fatalf("Touch(%s): %v, but live is %v", k, err, ok)
+			}
+			if until := m.Now().Add(d); ok && until.After(old.until) {
+				old.until = until
+				model[k] = old
+			}
+		default:
+			value := strings.Repeat("v", choose(8)) + strconv.Itoa(choose(100))
+			opt := store.PutOptions{TTL: d}
+			conflict := false
+			switch choose(3) {
+			case 1:
+				opt.IfAbsent, conflict = true, ok
+			case 2:
+				opt.IfVersion = old.version + uint64(choose(2))
+				conflict = opt.IfVersion != 0 && (!ok || opt.IfVersion != old.version)
+			}
+			count := 0
+			for other := range model {
+				if _, ok := live(other); ok {
+					count++
 				}
-			},
-			"advance": func(t *rapid.T) { m.Advance(ttl.Draw(t, "time")) },
-			"delete": func(t *rapid.T) {
-				k := key.Draw(t, "key")
-				if err := m.Delete(ctx, k); err != nil {
-					t.Fatal(err)
+			}
+			want := error(nil)
+			if conflict {
+				want = store.ErrConflict
+			} else if !ok && count >= maxEntries {
+				want = store.ErrFull
+			}
+			version, err := m.Put(ctx, k, []byte(value), opt)
+			if !errors.Is(err, want) {
+				t.Fatalf("Put(%s, %+v): %v, want %v", k, opt, err, want)
+			}
+			if err == nil {
+				model[k] = kvItem{value, version, m.Now().Add(d)}
+			}
+		}
+		for _, k := range keys {
+			want, ok := live(k)
+			got, err := m.Get(ctx, k)
+			if ok != (err == nil) || string(got.Value) != want.value && ok || got.Version != want.version && ok {
+				t.Fatalf("Get(%s) = %q %d, %v; the model has %+v, %v", k, got.Value, got.Version, err, want, ok)
+			}
+		}
+	}
+}
+
+// FuzzStore reads a sequence of operations from bytes, runs it on a Memory as a KV and as a Log, and compares the results
+// with the models.
+func FuzzStore(f *testing.F) {
+	for seed := range uint64(4) {
+		var operations []byte
+		for r := rand.New(rand.NewPCG(seed, 2)); len(operations) < 1000; {
+			operations = binary.LittleEndian.AppendUint64(operations, r.Uint64())
+		}
+		f.Add(operations)
+	}
+	f.Fuzz(func(t *testing.T, operations []byte) {
+		for _, compare := range []func(*testing.T, func(int) int, int){compareKV, compareLog} {
+			left := operations
+			compare(t, func(n int) int {
+				if len(left) < 2 {
+					return 0
 				}
-				delete(model, k)
-			},
-			"touch": func(t *rapid.T) {
-				k, d := key.Draw(t, "key"), ttl.Draw(t, "ttl")
-				item, ok := live(k)
-				if _, err := m.Touch(ctx, k, d); ok != (err == nil) {
-					t.Fatalf("Touch(%s): %v, but live is %v", k, err, ok)
-				}
-				if until := m.Now().Add(d); ok && until.After(item.until) {
-					item.until = until
-					model[k] = item
-				}
-			},
-			"put": func(t *rapid.T) {
-				k, d := key.Draw(t, "key"), ttl.Draw(t, "ttl")
-				value := rapid.StringN(0, 8, -1).Draw(t, "value")
-				old, ok := live(k)
-				opt := store.PutOptions{TTL: d}
-				conflict := false
-				switch rapid.IntRange(0, 2).Draw(t, "condition") {
-				case 1:
-					opt.IfAbsent, conflict = true, ok
-				case 2:
-					opt.IfVersion = old.version + uint64(rapid.IntRange(0, 1).Draw(t, "off"))
-					conflict = opt.IfVersion != 0 && (!ok || opt.IfVersion != old.version)
-				}
-				count := 0
-				for other := range model {
-					if _, ok := live(other); ok {
-						count++
-					}
-				}
-				want := error(nil)
-				if conflict {
-					want = store.ErrConflict
-				} else if !ok && count >= maxEntries {
-					want = store.ErrFull
-				}
-				version, err := m.Put(ctx, k, []byte(value), opt)
-				if !errors.Is(err, want) {
-					t.Fatalf("Put(%s, %+v): %v, want %v", k, opt, err, want)
-				}
-				if err == nil {
-					model[k] = modelItem{value, version, m.Now().Add(d)}
-				}
-			},
-		})
+				choice := binary.LittleEndian.Uint16(left)
+				left = left[2:]
+				return int(choice) % n
+			}, min(len(operations)/12, 300))
+		}
 	})
 }
 

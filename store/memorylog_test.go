@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -77,44 +78,63 @@ func (m *model) size(match func(modelEntry) bool) (n int, bytes int64) {
 }
 
 func TestMemoryLogMatchesModel(t *testing.T) {
-	opt := store.AppendOptions{TTL: time.Hour, MaxEntries: 6, MaxBytes: 3000}
 	for seed := range uint64(50) {
-		r := rand.New(rand.NewPCG(seed, 1))
-		m := store.NewMemory(store.MemoryOptions{})
-		want := model{last: make(map[store.StreamKey]uint64)}
-		for range 300 {
-			key := store.StreamKey{Group: fmt.Sprint("g", r.IntN(2)), Stream: fmt.Sprint("s", r.IntN(3))}
-			if r.IntN(60) == 0 {
-				_ = m.Drop(ctx, key.Group)
-				want.entries = slices.DeleteFunc(want.entries, func(e modelEntry) bool { return e.key.Group == key.Group })
-			}
-			want.last[key]++
-			seq, size := want.last[key], r.IntN(700)
-			if err := m.Append(ctx, key, seq, make([]byte, size), opt); err != nil {
-				t.Fatal(seed, err)
-			}
-			want.entries = append(want.entries, modelEntry{key, seq, size})
-			sameStream := func(e modelEntry) bool { return e.key == key }
-			sameGroup := func(e modelEntry) bool { return e.key.Group == key.Group }
-			want.purge(func() bool { n, _ := want.size(sameStream); return n > opt.MaxEntries }, sameStream)
-			want.purge(func() bool { _, b := want.size(sameGroup); return b > opt.MaxBytes }, sameGroup)
+		compareLog(t, rand.New(rand.NewPCG(seed, 1)).IntN, 300)
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
 
-			read := store.StreamKey{Group: fmt.Sprint("g", r.IntN(2)), Stream: fmt.Sprint("s", r.IntN(3))}
-			n, _ := want.size(func(e modelEntry) bool { return e.key == read })
-			after := want.last[read] - uint64(n)
-			if n == 0 {
-				if _, err := m.ReadAfter(ctx, read, 0); !errors.Is(err, store.ErrNotFound) {
-					t.Fatalf("seed %d: ReadAfter of %v, which has no entries: %v, want ErrNotFound", seed, read, err)
-				}
-				continue
+// compareLog runs one sequence of operations on a Memory and on the model. Choose returns a number below n.
+func compareLog(t *testing.T, choose func(n int) int, operations int) {
+	t.Helper()
+	opt := store.AppendOptions{TTL: time.Hour, MaxEntries: 6, MaxBytes: 3000}
+	m := store.NewMemory(store.MemoryOptions{})
+	want := model{last: make(map[store.StreamKey]uint64)}
+	for range operations {
+		key := store.StreamKey{Group: fmt.Sprint("g", choose(2)), Stream: fmt.Sprint("s", choose(3))}
+		if choose(60) == 0 {
+			_ = m.Drop(ctx, key.Group)
+			want.entries = slices.DeleteFunc(want.entries, func(e modelEntry) bool { return e.key.Group == key.Group })
+		}
+		want.last[key]++
+		seq, size := want.last[key], choose(700)
+		if err := m.Append(ctx, key, seq, bytes.Repeat([]byte{byte(seq)}, size), opt); err != nil {
+			t.Fatal(err)
+		}
+		want.entries = append(want.entries, modelEntry{key, seq, size})
+		sameStream := func(e modelEntry) bool { return e.key == key }
+		sameGroup := func(e modelEntry) bool { return e.key.Group == key.Group }
+		want.purge(func() bool { n, _ := want.size(sameStream); return n > opt.MaxEntries }, sameStream)
+		want.purge(func() bool { _, b := want.size(sameGroup); return b > opt.MaxBytes }, sameGroup)
+
+		read := store.StreamKey{Group: fmt.Sprint("g", choose(2)), Stream: fmt.Sprint("s", choose(3))}
+		var kept []modelEntry
+		for _, e := range want.entries {
+			if e.key == read {
+				kept = append(kept, e)
 			}
-			if got, err := m.ReadAfter(ctx, read, after); err != nil || len(got) != n {
-				t.Fatalf("seed %d: %d entries of %v, %v; want %d", seed, len(got), read, err, n)
+		}
+		after := want.last[read] - uint64(len(kept))
+		if len(kept) == 0 {
+			if _, err := m.ReadAfter(ctx, read, 0); !errors.Is(err, store.ErrNotFound) {
+				t.Fatalf("ReadAfter of %v, which has no entries: %v, want ErrNotFound", read, err)
 			}
-			if after > 0 {
-				if _, err := m.ReadAfter(ctx, read, after-1); !errors.Is(err, store.ErrPurged) {
-					t.Fatalf("seed %d: ReadAfter of %v, which is purged: %v, want ErrPurged", seed, read, err)
-				}
+			continue
+		}
+		got, err := m.ReadAfter(ctx, read, after)
+		if err != nil || len(got) != len(kept) {
+			t.Fatalf("%d entries of %v, %v; want %d", len(got), read, err, len(kept))
+		}
+		for i, e := range kept {
+			if !bytes.Equal(got[i], bytes.Repeat([]byte{byte(e.seq)}, e.size)) {
+				t.Fatalf("entry %d of %v is %d bytes %.10x", e.seq, read, len(got[i]), got[i])
+			}
+		}
+		if after > 0 {
+			if _, err := m.ReadAfter(ctx, read, after-1); !errors.Is(err, store.ErrPurged) {
+				t.Fatalf("ReadAfter of %v, which is purged: %v, want ErrPurged", read, err)
 			}
 		}
 	}
