@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"testing"
 )
 
@@ -264,19 +265,33 @@ func TestAddressOfIPv6ClientIsItsNetwork(t *testing.T) {
 	}
 }
 
+// FuzzOriginHost checks that a request is served only if its Host is in the list of hosts or names the loopback interface,
+// and its Origin is in the list of origins or has such a host. The hosts are those that net/url finds and those of a
+// second parser.
 func FuzzOriginHost(f *testing.F) {
-	for _, s := range []string{"http://localhost", "http://127.0.0.1:1", "http://[::1]", "null", "http://a@localhost", "http://localhost.evil"} {
-		f.Add(s, "localhost")
+	for _, s := range []string{"http://localhost", "http://127.0.0.1:1", "http://[::1]", "null", "http://a@localhost", "http://localhost.evil", "https://app.example", "https://mcp.example:8443", "http://localhost:1@evil", "http://localhost#x"} {
+		f.Add(s, "localhost", false)
+		f.Add(s, "mcp.example:8443", true)
 	}
-	f.Fuzz(func(t *testing.T, origin, host string) {
+	f.Fuzz(func(t *testing.T, origin, host string, configured bool) {
 		var g Guard
-		r := asked(http.MethodGet, onLoopback4, host)
+		local := onLoopback4
+		allowed := isLoopbackHostPort
+		if configured {
+			g, local = Guard{Origins: []string{"https://app.example"}, Hosts: []string{"mcp.example"}}, onNetwork
+			allowed = func(s string) bool { return equalFold(withoutPort(s), "mcp.example") }
+		}
+		r := asked(http.MethodGet, local, host)
 		r.Header["Origin"] = []string{origin}
 		if g.check(r) != nil {
 			return
 		}
-		// A second implementation, on bytes: a scheme, a name of the loopback interface and
-		// an optional port.
+		if !allowed(host) {
+			t.Fatalf("Host %q is served", host)
+		}
+		if configured && origin == "https://app.example" {
+			return
+		}
 		rest := origin
 		for _, scheme := range []string{"http://", "https://"} {
 			if len(rest) >= len(scheme) && equalFold(rest[:len(scheme)], scheme) {
@@ -284,8 +299,12 @@ func FuzzOriginHost(f *testing.F) {
 				break
 			}
 		}
-		if !isLoopbackHostPort(rest) || !isLoopbackHostPort(host) {
-			t.Errorf("Origin %q with Host %q is served", origin, host)
+		if !allowed(rest) {
+			t.Fatalf("Origin %q with Host %q is served", origin, host)
+		}
+		u, err := url.Parse(origin)
+		if err != nil || !allowed(u.Host) || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
+			t.Fatalf("Origin %q with Host %q is served: net/url parses it as %+v, %v", origin, host, u, err)
 		}
 	})
 }
@@ -303,9 +322,7 @@ func equalFold(a, b string) bool {
 }
 
 func isLoopbackHostPort(s string) bool {
-	if i := lastColon(s); i >= 0 {
-		s = s[:i]
-	}
+	s = withoutPort(s)
 	if equalFold(s, "localhost") {
 		return true
 	}
@@ -314,6 +331,13 @@ func isLoopbackHostPort(s string) bool {
 	}
 	ip := net.ParseIP(s)
 	return ip != nil && ip.IsLoopback()
+}
+
+func withoutPort(s string) string {
+	if i := lastColon(s); i >= 0 {
+		return s[:i]
+	}
+	return s
 }
 
 // lastColon returns the index of the colon before a port, or -1.

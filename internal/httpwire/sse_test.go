@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"runtime"
 	"strings"
 	"testing"
@@ -198,16 +199,17 @@ func TestEventsRoundTrip(t *testing.T) {
 	}
 }
 
-// FuzzSSEDecode checks that a stream has the same events for each line ending and each
-// size of reads, and that no event is larger than the limit.
+// FuzzSSEDecode checks that a stream has the same events for all line endings and all sizes of reads, and that no
+// event is larger than the limit.
 func FuzzSSEDecode(f *testing.F) {
 	for _, s := range []string{
 		"data: a\n\n", "\xEF\xBB\xBFdata: a\ndata: b\nid: 1\nretry: 5\nevent: e\n\n:c\n", "data\n\ndata:\ndata:\n\n", "id: \x00\ndata: x\n\n", strings.Repeat("data: xxxxxxxx\n", 20) + "\n",
-		":" + strings.Repeat("x", 150) + "\ndata: a\n\n", "data: a\n\ndata: " + strings.Repeat("x", 95) + "\n\n",
+		":" + strings.Repeat("x", 150) + "\ndata: a\n\n", "data: a\n\ndata: " + strings.Repeat("x", 95) + "\n\n", "data: é\n\nid: 1\n\ndata: b\n\n",
 	} {
-		f.Add(s, uint8(1))
+		f.Add(s, []byte{0, 1, 2}, []byte{0, 6, 1})
+		f.Add(s, []byte{2}, []byte{})
 	}
-	f.Fuzz(func(t *testing.T, stream string, cut uint8) {
+	f.Fuzz(func(t *testing.T, stream string, endings, cuts []byte) {
 		const limit = 100
 		stream = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(stream)
 		want, retry, wantErr := readEvents(strings.NewReader(stream), limit)
@@ -216,31 +218,87 @@ func FuzzSSEDecode(f *testing.F) {
 				t.Errorf("an event of %d bytes: %q", len(ev), ev)
 			}
 		}
-		for _, end := range []string{"\n", "\r\n", "\r"} {
-			in := strings.ReplaceAll(stream, "\n", end)
-			got, again, err := readEvents(&pieces{in, int(cut%7) + 1}, limit)
-			if errors.Is(err, errEventTooLarge) != errors.Is(wantErr, errEventTooLarge) {
-				t.Errorf("%q in pieces of %d: %v, as a whole %v", in, cut%7+1, err, wantErr)
-				continue
-			}
-			if fmt.Sprint(got) != fmt.Sprint(want) || again != retry && wantErr == io.EOF {
-				t.Errorf("%q in pieces of %d: %q and %v, as a whole %q and %v", in, cut%7+1, got, again, want, retry)
-			}
+		in := withEndings(stream, endings)
+		got, again, err := readEvents(&pieces{in, cuts}, limit)
+		if errors.Is(err, errEventTooLarge) != errors.Is(wantErr, errEventTooLarge) {
+			t.Fatalf("%q in pieces of %v: %v, as a whole %v", in, cuts, err, wantErr)
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) || again != retry && wantErr == io.EOF {
+			t.Fatalf("%q in pieces of %v: %q and %v, as a whole %q and %v", in, cuts, got, again, want, retry)
 		}
 	})
 }
 
-// pieces is a reader that returns n bytes at a time.
+// withEndings replaces the line feeds of a stream by LF, CR or CRLF, as endings say.
+func withEndings(stream string, endings []byte) string {
+	var b strings.Builder
+	last := byte(0)
+	for i, line := range strings.SplitAfter(stream, "\n") {
+		text, ended := strings.CutSuffix(line, "\n")
+		b.WriteString(text)
+		if !ended {
+			break
+		}
+		kind := byte(0)
+		if len(endings) > 0 {
+			kind = endings[i%len(endings)] % 3
+		}
+		if kind == 0 && last == 1 && text == "" {
+			kind = 2 // the LF would belong to the CR before it
+		}
+		b.WriteString([]string{"\n", "\r", "\r\n"}[kind])
+		last = kind
+	}
+	return b.String()
+}
+
+// FuzzSSERoundTrip checks that the reader returns what the writers of events have written: the message, its line breaks
+// as line feeds, and the id that resumes the stream behind it.
+func FuzzSSERoundTrip(f *testing.F) {
+	for _, s := range []string{`{"a":1}`, "{\r\n\"a\":\r1\n}", "\n", "\r\n\r", "data: x\n\nevent: y", ": x", "\xEF\xBB\xBF{}", " x ", "\x00"} {
+		f.Add([]byte(s), uint64(1), []byte{1, 0, 3})
+	}
+	f.Fuzz(func(t *testing.T, message []byte, seq uint64, cuts []byte) {
+		want := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(string(message))
+		if want == "" || seq == math.MaxUint64 {
+			return // an event without data is not dispatched, and no event has the last number
+		}
+		name := newStreamName(kindPost)
+		stream := appendPriming(nil, name, 0, 10)
+		stream = appendNumbered(stream, name, seq, message)
+		stream = appendEvent(stream, "endpoint", message)
+		e := newEventReader(&pieces{string(stream), cuts}, len(stream))
+		for i, wantName := range []string{"", "endpoint"} {
+			ev, err := e.next()
+			if err != nil || string(ev.data) != want || ev.name != wantName {
+				t.Fatalf("event %d of %q is read as %q %q, %v", i, stream, ev.name, ev.data, err)
+			}
+			if gotName, gotSeq, ok := parseEventID(e.id); !ok || gotName != name || gotSeq != seq {
+				t.Fatalf("%q resumes after %q", stream, e.id)
+			}
+		}
+		if ev, err := e.next(); err != io.EOF {
+			t.Fatalf("%q has another event %q, %v", stream, ev.data, err)
+		}
+	})
+}
+
+// pieces is a reader of text whose reads have the sizes in cuts, plus one.
 type pieces struct {
 	text string
-	n    int
+	cuts []byte
 }
 
 func (p *pieces) Read(b []byte) (int, error) {
 	if p.text == "" {
 		return 0, io.EOF
 	}
-	n := copy(b[:min(p.n, len(b))], p.text)
+	n := len(p.text)
+	if len(p.cuts) > 0 {
+		n = min(n, int(p.cuts[0])+1)
+		p.cuts = p.cuts[1:]
+	}
+	n = copy(b, p.text[:n])
 	p.text = p.text[n:]
 	return n, nil
 }
