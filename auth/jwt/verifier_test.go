@@ -9,6 +9,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -340,34 +341,78 @@ func TestCheckRejectsInsecureIssuers(t *testing.T) {
 	}
 }
 
-// go-jose accepts every token that Verify accepts. The key and the time are fixed, so that
+// FuzzJWT signs any header and claims with the issuer's key, and can change the token afterwards. A token that Verify
+// accepts has a signature that another library accepts, the algorithm of the key, the type of an access token, the issuer,
+// a subject, and an expiry that has not passed. The audience is that of the claims. The key and the time are fixed, so that
 // fuzzing can run in several processes.
 func FuzzJWT(f *testing.F) {
+	const now = 1000
 	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	keys := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k"}}})
 	}))
 	defer keys.Close()
-	v := &jwt.Verifier{Issuers: []string{"https://as.example.com"}, KeysURL: keys.URL, Now: func() time.Time { return time.Unix(1000, 0) }}
-	good := sign(f, jose.EdDSA, key, object{"iss": "https://as.example.com", "sub": "ada", "exp": 2000}, object{"typ": "at+jwt", "kid": "k"})
-	if _, err := v.Verify(f.Context(), good); err != nil {
+	v := &jwt.Verifier{Issuers: []string{"https://as.example.com"}, KeysURL: keys.URL, Now: func() time.Time { return time.Unix(now, 0) }}
+	token := func(header, claims string) string {
+		input := base64.RawURLEncoding.EncodeToString([]byte(header)) + "." + base64.RawURLEncoding.EncodeToString([]byte(claims))
+		return input + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(key, []byte(input)))
+	}
+	const header, claims = `{"alg":"EdDSA","typ":"at+jwt","kid":"k"}`, `{"iss":"https://as.example.com","sub":"ada","aud":["a","b"],"exp":2000,"nbf":900,"iat":900}`
+	if _, err := v.Verify(f.Context(), token(header, claims)); err != nil {
 		f.Fatal(err)
 	}
-	f.Add(good)
-	f.Add(strings.Replace(good, ".", "..", 1))
-	f.Add("e30.e30.")
-	f.Fuzz(func(t *testing.T, token string) {
-		info, err := v.Verify(t.Context(), token)
+	for _, h := range []string{header, `{"alg":"none","typ":"at+jwt","kid":"k"}`, `{"alg":"HS256","typ":"at+jwt","kid":"k"}`, `{"alg":"EdDSA","typ":"JWT"}`, `{"alg":"EdDSA","alg":"none","typ":"at+jwt"}`, `{"alg":"EdDSA","typ":"application/at+jwt","crit":["exp"]}`} {
+		f.Add(h, claims, 0, byte(0))
+	}
+	for _, c := range []string{`{"iss":"https://as.example.com","sub":"ada","exp":970}`, `{"iss":"https://as.example.com","sub":"ada","exp":1e3,"exp":2000}`, `{"iss":"https://as.example.com","sub":"ada","Exp":2000}`, `{"iss":"https://as.example.com","sub":"ada","exp":"2000"}`, `{"iss":"https://as.example.com","sub":"ada","aud":"a","exp":2e3,"nbf":1031}`, `{}`} {
+		f.Add(header, c, 0, byte(0))
+	}
+	f.Add(header, claims, 60, byte(1))
+	f.Fuzz(func(t *testing.T, header, claims string, at int, flip byte) {
+		text := []byte(token(header, claims))
+		text[max(at, 0)%len(text)] ^= flip
+		info, err := v.Verify(t.Context(), string(text))
 		if err != nil {
 			return
 		}
-		parsed, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.EdDSA})
-		if err != nil {
-			t.Fatalf("accepted as %v: %q: %v", info, token, err)
+		if flip != 0 {
+			t.Fatalf("a changed form of the token of %q and %q is accepted: %q", header, claims, text)
 		}
-		if _, err := parsed.Verify(key.Public()); err != nil || token != good {
-			t.Fatalf("accepted as %v: %q: %v", info, token, err)
+		parsed, err := jose.ParseSignedCompact(string(text), []jose.SignatureAlgorithm{jose.EdDSA})
+		if err != nil {
+			t.Fatalf("accepted as %v: %q: %v", info, text, err)
+		}
+		if _, err := parsed.Verify(key.Public()); err != nil {
+			t.Fatalf("accepted as %v: %q: %v", info, text, err)
+		}
+		var h, c map[string]any
+		if json.Unmarshal([]byte(header), &h) != nil || json.Unmarshal([]byte(claims), &c) != nil {
+			t.Fatalf("%q and %q are accepted", header, claims)
+		}
+		kind, _ := h["typ"].(string)
+		if kind = strings.ToLower(kind); h["alg"] != "EdDSA" || kind != "at+jwt" && kind != "application/at+jwt" || h["crit"] != nil {
+			t.Fatalf("a token with header %q is accepted", header)
+		}
+		expiry, _ := c["exp"].(float64)
+		before, _ := c["nbf"].(float64)
+		issued, _ := c["iat"].(float64)
+		subject, _ := c["sub"].(string)
+		if c["iss"] != "https://as.example.com" || expiry+30 <= now || before-30 > now || issued-30 > now || subject == "" || info.Principal.Subject() != subject {
+			t.Fatalf("a token with claims %q is accepted", claims)
+		}
+		var audience []string
+		switch aud := c["aud"].(type) {
+		case string:
+			audience = []string{aud}
+		case []any:
+			for _, a := range aud {
+				s, _ := a.(string)
+				audience = append(audience, s)
+			}
+		}
+		if !slices.Equal(info.Audience, audience) {
+			t.Fatalf("a token with claims %q has the audience %q", claims, info.Audience)
 		}
 	})
 }

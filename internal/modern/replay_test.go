@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/seal"
@@ -19,7 +22,7 @@ import (
 
 // askingServer returns a server whose tool asks all questions, one after the other, and returns
 // the answers.
-func askingServer(t *testing.T, questions ...rpc.InputRequest) *Server {
+func askingServer(t testing.TB, questions ...rpc.InputRequest) *Server {
 	t.Helper()
 	seals, err := seal.New([]byte(strings.Repeat("k", seal.KeySize)))
 	if err != nil {
@@ -60,9 +63,15 @@ func round(t *testing.T, s *Server, who principal.Principal, tool string, member
 }
 
 // roundWith is round with other arguments.
-func roundWith(t *testing.T, s *Server, who principal.Principal, tool, arguments string, members ...string) outcome {
+func roundWith(t testing.TB, s *Server, who principal.Principal, tool, arguments string, members ...string) outcome {
 	t.Helper()
-	params := `"name":"` + tool + `","arguments":` + arguments + `,` + strings.Join(members, "") +
+	return roundNamed(t, s, who, `"`+tool+`"`, arguments, members...)
+}
+
+// roundNamed is roundWith with the name of the tool as JSON.
+func roundNamed(t testing.TB, s *Server, who principal.Principal, name, arguments string, members ...string) outcome {
+	t.Helper()
+	params := `"name":` + name + `,"arguments":` + arguments + `,` + strings.Join(members, "") +
 		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}`
 	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+params+`}}`), jsonrpc.Limits{})
 	if err != nil {
@@ -279,4 +288,54 @@ func TestChangedQuestionIsAskedAgain(t *testing.T) {
 	if out.Kind != mcp.ResultTypeInputRequired || !strings.Contains(string(out.Requests["one"].Params), "something else") {
 		t.Errorf("%+v", out)
 	}
+}
+
+// FuzzRequestState checks that a state which was changed, or which comes with another tool or arguments or from another
+// principal, is rejected, and that the unchanged state continues the call.
+func FuzzRequestState(f *testing.F) {
+	s := askingServer(f, ask("one"), ask("two"))
+	const arguments = `{"a":1,"b":"x"}`
+	ada, err := principal.New("https://as.example", "ada", "")
+	if err != nil {
+		f.Fatal(err)
+	}
+	first := roundWith(f, s, ada, "x", arguments)
+	second := roundWith(f, s, ada, "x", arguments, echoing(first.State), answering("one", yes))
+	state := *second.State
+	f.Add(0, []byte{0}, "", "x", `{"b":"x","a":1.0}`, "ada")
+	f.Add(0, []byte{1}, "", "x", arguments, "ada")
+	f.Add(len(state)-1, []byte{2}, "", "x", arguments, "ada")
+	f.Add(5, []byte{}, "A", "x", arguments, "ada")
+	f.Add(0, []byte{}, "", "y", arguments, "ada")
+	f.Add(0, []byte{}, "", "x", `{"a":2,"b":"x"}`, "ada")
+	f.Add(0, []byte{}, "", "x", arguments, "bob")
+	f.Fuzz(func(t *testing.T, at int, flip []byte, inserted, tool, given, subject string) {
+		changed := []byte(state)
+		for i, b := range flip {
+			changed[(max(at, 0)+i)%len(changed)] ^= b
+		}
+		at = max(at, 0) % len(state)
+		text := string(changed[:at]) + inserted + string(changed[at:])
+		who, err := principal.New("https://as.example", subject, "")
+		canonical := jsontext.Value(strings.Clone(given))
+		if err != nil || !utf8.ValidString(text) || !utf8.ValidString(tool) || !jsontext.Value(given).IsValid() || canonical.Kind() != '{' || canonical.Canonicalize() != nil {
+			return
+		}
+		raw, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, err := json.Marshal(tool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := roundNamed(t, s, who, string(name), given, `"requestState":`+string(raw)+",", answering("two", yes))
+		same := text == state && tool == "x" && string(canonical) == arguments && subject == "ada"
+		switch {
+		case !same && (got.err == nil || got.err.Code != jsonrpc.CodeInvalidParams):
+			t.Fatalf("%q from %q with the state %q: %+v", tool, subject, text, got)
+		case same && (got.Kind != mcp.ResultTypeComplete || got.Content[0].Text != yes+" "+yes):
+			t.Fatalf("%q with %q: %+v", tool, given, got)
+		}
+	})
 }
