@@ -19,7 +19,7 @@ import (
 )
 
 // tree creates a directory of files by path.
-func tree(t *testing.T, files map[string]string) (dir string, root *os.Root) {
+func tree(t testing.TB, files map[string]string) (dir string, root *os.Root) {
 	t.Helper()
 	dir = t.TempDir()
 	for name, data := range files {
