@@ -127,6 +127,10 @@ func (c *Client) matchOutput(tool string, known *output, result *mcp.CallToolRes
 			c.dialer.Logger.Warn("cannot validate the results of a tool: invalid output schema", "server", c.target.String(), "tool", tool, "error", err)
 			return
 		}
+		if unchecked := compiled.Unchecked(); len(unchecked) > 0 { // one line, because there may be many
+			c.dialer.Logger.Warn("keywords of a tool's output schema are not checked", "server", c.target.String(), "tool", tool,
+				"count", len(unchecked), "first", unchecked[0].Pointer, "reason", unchecked[0].Reason)
+		}
 		known.compiled = compiled
 	})
 	switch {

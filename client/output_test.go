@@ -158,3 +158,30 @@ func TestOutputSchemasAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// The parts of a schema that cannot be checked are logged once. The others are checked.
+func TestUncheckedKeywordsOfOutputSchemasAreLogged(t *testing.T) {
+	const lookahead = `{"type":"object","properties":{"n":{"type":"string","pattern":"^(?=a)a$"},"m":{"pattern":"(?!b)"}},"required":["n"]}`
+	for _, s := range []*script{modernServer(), legacyServer()} {
+		synctest.Test(t, func(t *testing.T) {
+			to, _ := target(withTool(s, []string{listedWith(lookahead)}, structured(`{"n":"b"}`), structured(`{"n":1}`)))
+			var log bytes.Buffer
+			d := client.Dialer{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+			c, err := d.Dial(t.Context(), to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			names(t, c)
+			if _, err := c.CallTool(t.Context(), "count", nil); err != nil {
+				t.Error(err)
+			}
+			if _, err := c.CallTool(t.Context(), "count", nil); !errors.As(err, new(*client.OutputError)) {
+				t.Errorf("got %v, want an *OutputError", err)
+			}
+			if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "tool=count") || !strings.Contains(got, "count=2") || !strings.Contains(got, "/pattern") {
+				t.Errorf("the log is %s", got)
+			}
+		})
+	}
+}
