@@ -111,7 +111,6 @@ func TestWatchIgnoresOtherNotifications(t *testing.T) {
 		s.Answers["subscriptions/listen"] = []string{listening(acknowledged)}
 		s.Answers["tools/call"] = []string{listening(
 			strings.Replace(toolsChanged, "$id", "77", 1), // of an unknown subscription
-			`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`,
 			`{"jsonrpc":"2.0","method":"notifications/prompts/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":2}}}`, // outside the filter
 			update("2", "note://b"), update("2", "note://cc"), update("77", "note://c"),
 			update("2", "note://a/part/1"), update("2", "note://a/part/2"), update("2", "note://c#2"),
@@ -269,6 +268,36 @@ func TestWatchThatIsNotHonouredFailsAtOnce(t *testing.T) {
 				c.Close()
 				if received := rec.methods(); strings.Count(received, "subscriptions/listen") != 1 {
 					t.Errorf("the server received %s", received)
+				}
+			})
+		})
+	}
+}
+
+// Some servers leave out the id of the subscription.
+func TestWatchAcceptsChangesWithoutSubscription(t *testing.T) {
+	for name, params := range map[string]string{"no params": "", "empty params": `,"params":{}`, "empty _meta": `,"params":{"_meta":{}}`} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := watchable()
+				s.Answers["subscriptions/listen"] = []string{listening(acknowledged)}
+				change := func(method string) string {
+					return `{"jsonrpc":"2.0","method":"notifications/` + method + `"` + params + `}`
+				}
+				s.Answers["tools/call"] = []string{listening(
+					change("prompts/list_changed"), // not in the filter
+					change("unknown"), change("tools/list_changed"), `{"jsonrpc":"2.0","id":$id,`+called+`}`,
+				)}
+				c, _ := dial(t, s)
+				next := changes(t, c, client.WatchFilter{Tools: true})
+				if change, err := next(); change != resyncTools || err != nil {
+					t.Fatalf("got %+v, %v", change, err)
+				}
+				if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
+					t.Fatal(err)
+				}
+				if change, err := next(); change != (client.Change{Kind: client.ToolsChanged}) || err != nil {
+					t.Errorf("got %+v, %v", change, err)
 				}
 			})
 		})

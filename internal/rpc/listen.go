@@ -20,13 +20,13 @@ func (o *Outbound) ReceiveSubscription(m *jsonrpc.Message) bool {
 		p.cancel(call.ErrSubscriptionEnded) // ends Send: over HTTP the server may keep the stream open
 		return true
 	}
-	meta, ok := m.Params.Get("_meta")
-	if !ok {
-		return false
-	}
+	meta, _ := m.Params.Get("_meta")
 	raw, ok := jsonrpc.Get(meta, mcp.MetaSubscriptionID)
+	if !ok {
+		return o.receiveUnidentified(m)
+	}
 	var id jsonrpc.ID
-	if !ok || id.UnmarshalJSON(raw) != nil {
+	if id.UnmarshalJSON(raw) != nil {
 		return false
 	}
 	p := o.subscription(id)
@@ -44,4 +44,25 @@ func (o *Outbound) subscription(id jsonrpc.ID) *pending {
 		return p
 	}
 	return nil
+}
+
+// receiveUnidentified passes a change without the id of a subscription to all subscriptions,
+// which ignore changes that they have not asked for. Some servers leave out the id, which is
+// required (2026-07-28, basic/patterns/subscriptions, Receiving Notifications).
+func (o *Outbound) receiveUnidentified(m *jsonrpc.Message) bool {
+	if _, ok := ChangeOf(m); !ok {
+		return false
+	}
+	o.mu.Lock()
+	var all []*pending
+	for _, p := range o.pending {
+		if p.req.OnNotification != nil {
+			all = append(all, p)
+		}
+	}
+	o.mu.Unlock()
+	for _, p := range all {
+		p.req.OnNotification(m)
+	}
+	return len(all) > 0
 }
