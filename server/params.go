@@ -49,10 +49,10 @@ func membersOf(c *rpc.Call, object string, known ...string) (map[string][]byte, 
 	return members, nil
 }
 
-// textsOf decodes an object of strings, which may be absent.
+// textsOf decodes an object of strings, which may be absent. Some clients send null then.
 func textsOf(what string, object []byte) (map[string]string, error) {
 	texts := make(map[string]string)
-	if object == nil {
+	if object == nil || string(object) == "null" {
 		return texts, nil
 	}
 	if object[0] != '{' {

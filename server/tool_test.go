@@ -312,7 +312,6 @@ func TestArgumentsAreValidated(t *testing.T) {
 		}
 	}
 	for params, words := range map[string]string{
-		`"name":"greet","arguments":null`:    "arguments must be an object",
 		`"name":"greet","arguments":[]`:      "arguments must be an object",
 		`"name":"greet","arguments":"{}"`:    "arguments must be an object",
 		``:                                   "name must be a string",

@@ -117,7 +117,7 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 	}
 	arguments, given := c.Params().Get("arguments")
 	switch {
-	case !given:
+	case !given, string(arguments) == "null": // some clients send null for no arguments
 		arguments = []byte("{}")
 	case arguments[0] != '{':
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.arguments must be an object")
