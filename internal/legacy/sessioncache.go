@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// maxCached limits the unused sessions that stay in memory, about a kilobyte each. The next
-// request of such a session need not restore it. The cache evicts the least recently used
-// session.
-const maxCached = 1024
+// maxCached limits the unused sessions that stay in memory, about a kilobyte each. It is the
+// default limit on sessions. The next request of such a session need not restore it. The cache
+// evicts the least recently used session.
+const maxCached = 10_000
 
 // sessionCache is the list of unused sessions in memory, the least recently used first.
 type sessionCache struct {
@@ -64,7 +64,7 @@ func (ss *StoredSession) Release() {
 	s := ss.sessions
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ss.refs--; ss.refs > 0 || s.live[ss.key] != ss {
+	if ss.refs--; ss.refs > 0 || s.live[ss.sessionRef] != ss {
 		return
 	}
 	ss.cached = true
@@ -77,7 +77,7 @@ func (ss *StoredSession) Release() {
 func (s *Sessions) evict(ss *StoredSession) {
 	s.cache.remove(ss)
 	ss.cached = false
-	delete(s.live, ss.key)
+	delete(s.live, ss.sessionRef)
 }
 
 // ticksPerTTL is the resolution at which the use of sessions is measured.

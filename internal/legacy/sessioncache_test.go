@@ -132,7 +132,7 @@ func TestSessionsInUseAreRenewedSequentially(t *testing.T) {
 }
 
 func TestCacheEvictsTheLeastRecentlyUsedSession(t *testing.T) {
-	s, _ := newSessions(SessionLimits{})
+	s, _ := newSessions(SessionLimits{PerAddress: maxCached, Total: maxCached + 1})
 	var ids []string
 	for range maxCached {
 		ids = append(ids, mustCreate(t, s, principal.Anonymous, "a"+string(rune('a'+len(ids)%4))))
@@ -144,10 +144,10 @@ func TestCacheEvictsTheLeastRecentlyUsedSession(t *testing.T) {
 	if len(s.live) != maxCached || s.cache.n != maxCached {
 		t.Errorf("%d in memory, %d cached", len(s.live), s.cache.n)
 	}
-	if s.live[first.key] != first {
+	if s.live[first.sessionRef] != first {
 		t.Error("the most recently used session was evicted")
 	}
-	if s.live[sessionKey(principal.Anonymous, ids[1])] != nil {
+	if s.live[sessionRef{principal.Anonymous, ids[1]}] != nil {
 		t.Error("the least recently used session is still cached")
 	}
 }

@@ -63,12 +63,19 @@ type Sessions struct {
 	quota  quota
 
 	mu       sync.Mutex
-	live     map[string]*StoredSession // by store key; in use or cached
+	live     map[sessionRef]*StoredSession // in use or cached
 	cache    sessionCache
 	ticks    int         // calls of touchActive
 	timer    *time.Timer // for touchActive; nil until needed
 	armed    bool        // the timer is running
 	draining bool        // no standalone stream may be open
+}
+
+// sessionRef is the principal of a session and its id. Finding a session in memory by it needs
+// neither the digest nor the text of a store key.
+type sessionRef struct {
+	who principal.Principal
+	ID  string
 }
 
 // storeTimeout is the time-out for store operations that belong to no request.
@@ -77,7 +84,7 @@ const storeTimeout = 5 * time.Second
 // NewSessions returns the sessions of server, stored in kv.
 func NewSessions(server *Server, kv store.KV, limits SessionLimits) *Sessions {
 	limits = limits.withDefaults()
-	return &Sessions{server: server, store: kv, limits: limits, live: make(map[string]*StoredSession), quota: quota{total: limits.Total}}
+	return &Sessions{server: server, store: kv, limits: limits, live: make(map[sessionRef]*StoredSession), quota: quota{total: limits.Total}}
 }
 
 // Create stores the state of a new session and returns its id: 128 random bits, which
@@ -156,15 +163,18 @@ func (s *Sessions) open(who principal.Principal, id string, read func(key string
 	if !isSessionID(id) {
 		return nil, ErrNoSession
 	}
-	key := sessionKey(who, id)
-	before, ttl := s.known(key)
+	ref := sessionRef{who, id}
+	key, before, ttl := s.known(ref)
+	if key == "" {
+		key = sessionKey(who, id)
+	}
 	item, err := read(key, ttl)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, fmt.Errorf("cannot read session: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ss := s.live[key]
+	ss := s.live[ref]
 	if ss != nil && ss.refs == 0 && ss.version == before && (err != nil || item.Version != ss.version) { // another replica has ended or changed it
 		s.evict(ss)
 		ss = nil
@@ -180,13 +190,14 @@ func (s *Sessions) open(who principal.Principal, id string, read func(key string
 		return nil, err
 	}
 	if ss == nil {
-		ss = &StoredSession{ID: id, key: key, version: item.Version, sessions: s, inflight: &rpc.Inflight{Max: s.server.MaxInflight}}
+		id = strings.Clone(id) // it may be a part of a larger text
+		ss = &StoredSession{sessionRef: sessionRef{who, id}, key: key, version: item.Version, sessions: s, inflight: &rpc.Inflight{Max: s.server.MaxInflight}}
 		if ss.Session, err = s.server.Resume(who, state, ss.inflight); err != nil {
 			return nil, err
 		}
 		ss.stored, ss.Source = ss, id
 		ss.subscriptions.stored = ss
-		s.live[key] = ss
+		s.live[ss.sessionRef] = ss
 	} else { // in use, and another replica has changed the state
 		ss.version, ss.Ready = item.Version, state.Ready
 		ss.level.set(state.LogLevel)
@@ -195,15 +206,15 @@ func (s *Sessions) open(who principal.Principal, id string, read func(key string
 	return s.acquire(ss), nil
 }
 
-// known returns the version of the state in memory and the session's life when idle. It
-// returns zeros if the session is not in memory.
-func (s *Sessions) known(key string) (version uint64, ttl time.Duration) {
+// known returns the store key of a session in memory, the version of its state and its life when
+// idle. It returns zeros if the session is not in memory.
+func (s *Sessions) known(ref sessionRef) (key string, version uint64, ttl time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ss := s.live[key]; ss != nil {
-		return ss.version, ss.ttl()
+	if ss := s.live[ref]; ss != nil {
+		return ss.key, ss.version, ss.ttl()
 	}
-	return 0, 0
+	return "", 0, 0
 }
 
 // Delete ends a session and cancels its requests in flight in this process.
@@ -214,8 +225,9 @@ func (s *Sessions) Delete(ctx context.Context, who principal.Principal, id strin
 	}
 	s.quota.remove(key)
 	s.mu.Lock()
-	ss := s.live[key]
-	delete(s.live, key)
+	ref := sessionRef{who, id}
+	ss := s.live[ref]
+	delete(s.live, ref)
 	if ss != nil && ss.cached {
 		s.evict(ss)
 	}

@@ -14,8 +14,8 @@ import (
 // keeps it.
 type StoredSession struct {
 	*Session
-	ID       string
-	key      string
+	sessionRef
+	key      string // in the store
 	sessions *Sessions
 
 	inflight *rpc.Inflight
@@ -39,6 +39,13 @@ func (ss *StoredSession) retain() {
 
 // Key returns the session's key in the store, which begins with the principal.
 func (ss *StoredSession) Key() string { return ss.key }
+
+// Deleted reports whether this process has deleted the session.
+func (ss *StoredSession) Deleted() bool {
+	ss.sessions.mu.Lock()
+	defer ss.sessions.mu.Unlock()
+	return ss.sessions.live[ss.sessionRef] != ss
+}
 
 // Touch renews the session's life.
 func (ss *StoredSession) Touch(ctx context.Context) error {
@@ -92,7 +99,7 @@ func (ss *StoredSession) Stream() (replaced <-chan struct{}, notifications *Noti
 	}
 	ss.streams = make(chan struct{})
 	replaced, notifications = ss.streams, ss.Notifications()
-	if ss.sessions.draining || ss.sessions.live[ss.key] != ss {
+	if ss.sessions.draining || ss.sessions.live[ss.sessionRef] != ss {
 		close(ss.streams)
 		ss.streams = nil
 	}
