@@ -43,7 +43,7 @@ func (a *answerStream) ensureStream() *sessionStream {
 	if !revision.ResumableStreams.In(a.live.Revision) || a.conn.ctx.Err() != nil {
 		return nil
 	}
-	s := a.server.Streams.add(groupOf(a.live.Key()), kindPost, nil, a.conn)
+	s := a.server.Streams.add(a.live.Key(), kindPost, nil, a.conn)
 	if !a.stream.CompareAndSwap(nil, s) { // another goroutine was first
 		s.end()
 		return a.stream.Load()
@@ -105,11 +105,39 @@ func (a *answerStream) respond(out []byte) {
 		}
 		return
 	}
+	if a.stream.Load() == nil && !a.conn.claim() {
+		a.respondOnly(out)
+		return
+	}
 	if s := a.ensureStream(); s != nil {
 		_ = s.send(context.Background(), out, entryFinal) // waits for a slow reader
 		return
 	}
 	_ = a.conn.Write(a.conn.ctx, out)
+}
+
+// respondOnly sends the response as the only event of the stream, which the caller has
+// claimed. The stream has ended when its event is logged, so it is not registered.
+func (a *answerStream) respondOnly(out []byte) {
+	if a.conn.ctx.Err() != nil {
+		return
+	}
+	buf := rpc.NewBuffer()
+	defer rpc.FreeBuffer(buf)
+	if !revision.ResumableStreams.In(a.live.Revision) {
+		*buf = appendEvent(*buf, "", out)
+	} else if stream, ok := a.server.Streams.logOnly(a.live.Key(), out); ok {
+		if revision.StreamPolling.In(a.live.Revision) {
+			*buf = appendPriming(*buf, stream, 0, retryHint.Milliseconds())
+		}
+		*buf = appendNumbered(*buf, stream, 1, out)
+		if a.live.Deleted() { // the log was deleted before or after the event was logged
+			a.server.Streams.drop(a.live.Key())
+		}
+	} else {
+		*buf = appendEvent(*buf, "", out)
+	}
+	a.conn.sendOnly(*buf)
 }
 
 // end ends the stream of the session, if there is one.

@@ -29,7 +29,9 @@ const (
 func newStreamName(kind byte) string {
 	var random [nameBytes]byte
 	rand.Read(random[:])
-	return string(base64.RawURLEncoding.AppendEncode([]byte{kind}, random[:]))
+	name := [nameLen]byte{kind}
+	base64.RawURLEncoding.Encode(name[1:], random[:])
+	return string(name[:])
 }
 
 // appendEventID appends the id of event seq of a stream.

@@ -17,7 +17,12 @@ const (
 	maxSpare  = 64 << 10 // limit of the buffer that an open stream keeps, in bytes
 )
 
-var eventStreamType = []string{"text/event-stream"}
+// Values of headers that all event streams share.
+var (
+	eventStreamType = []string{"text/event-stream"}
+	noCache         = []string{"no-cache, no-transform"}
+	noBuffering     = []string{"no"}
+)
 
 // eventStream is the response to one request. It becomes an event stream with the first
 // message that is written. Writing adds to a queue; a goroutine that runs while the queue
@@ -151,13 +156,34 @@ func (e *eventStream) start() {
 		return
 	}
 	e.started = true
-	h := e.w.Header()
-	h["Content-Type"] = eventStreamType
-	h["Cache-Control"] = []string{"no-cache, no-transform"}
-	h["X-Accel-Buffering"] = []string{"no"}
+	h := e.header()
 	delete(h, "Content-Length")
 	e.w.WriteHeader(http.StatusOK)
 	e.unwatch = context.AfterFunc(e.ctx, e.abandon)
+}
+
+// header sets the header of an event stream.
+func (e *eventStream) header() http.Header {
+	h := e.w.Header()
+	h["Content-Type"] = eventStreamType
+	h["Cache-Control"] = noCache
+	h["X-Accel-Buffering"] = noBuffering
+	return h
+}
+
+// sendOnly sends a whole event stream with these events, which needs no goroutine and no
+// flush. The caller has claimed e.
+func (e *eventStream) sendOnly(events []byte) {
+	e.header()
+	if len(events) > knownLength {
+		setLength(e.w, events)
+	}
+	setWriteDeadline(e.w, len(events))
+	e.w.WriteHeader(http.StatusOK)
+	_, _ = e.w.Write(events)
+	if e.exited {
+		_ = http.NewResponseController(e.w).Flush()
+	}
 }
 
 // open starts the event stream without an event.

@@ -42,7 +42,7 @@ func (s *Server) getStream(w http.ResponseWriter, r *http.Request, x *exchange, 
 func (s *Server) listen(ctx context.Context, live *legacy.StoredSession, conn *eventStream, expiry *expiry) {
 	f := &feed{live: live}
 	f.taken, f.notifications = live.Stream()
-	group := groupOf(live.Key())
+	group := live.Key()
 	s.Streams.endTakenOver(group)
 	stream := s.Streams.add(group, kindGet, f, nil)
 	resumable := revision.ResumableStreams.In(live.Revision)
@@ -67,7 +67,7 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request, live *legacy.Sto
 		rejectInvalid(w, jsonrpc.ID{}, "the Last-Event-ID header must be the id of an event of this session")
 		return
 	}
-	stream, err := s.Streams.find(r.Context(), groupOf(live.Key()), name, seq)
+	stream, err := s.Streams.find(r.Context(), live.Key(), name, seq)
 	if err != nil {
 		s.cannotResume(w, r, err)
 		return

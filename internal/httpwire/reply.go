@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/parley-mcp/parley/internal/challenge"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -14,11 +15,17 @@ func (s *Server) respond(r *http.Request, e *eventStream, status int, out []byte
 	if e.ctx.Err() != nil {
 		return
 	}
-	if !s.asJSON(r, e) {
+	switch {
+	case s.asJSON(r, e):
+		s.replyOn(e, r, status, out)
+	case e.claim(): // the stream has started
 		_ = e.write(e.ctx, func(dst []byte) []byte { return appendEvent(dst, "", out) })
-		return
+	default:
+		buf := rpc.NewBuffer()
+		*buf = appendEvent(*buf, "", out)
+		e.sendOnly(*buf)
+		rpc.FreeBuffer(buf)
 	}
-	s.replyOn(e, r, status, out)
 }
 
 // replyOn sends a JSON body as the response e, which has not started.
@@ -52,6 +59,9 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, status int, body 
 	reply(w, status, body)
 }
 
+// knownLength is the length of a body, in bytes, up to which net/http sets Content-Length.
+const knownLength = 2048
+
 var jsonType = []string{"application/json"}
 
 // reply sends a JSON body. The write has a deadline, so a client that stops reading cannot
@@ -59,7 +69,7 @@ var jsonType = []string{"application/json"}
 func reply(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	h["Content-Type"] = jsonType
-	if len(body) > 2048 { // net/http sets it for smaller bodies
+	if len(body) > knownLength {
 		setLength(w, body)
 	}
 	setWriteDeadline(w, len(body))

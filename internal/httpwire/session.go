@@ -295,6 +295,6 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request) {
 		s.rejectSession(w, r, jsonrpc.ID{}, err)
 		return
 	}
-	s.Streams.endSession(groupOf(live.Key()))
+	s.Streams.endSession(live.Key())
 	respondEmpty(w, http.StatusNoContent)
 }

@@ -125,7 +125,7 @@ func (s *sessionStream) record(message []byte, kind byte) uint64 {
 	s.mu.Unlock()
 	switch {
 	case err != nil:
-		s.all.logger.Warn("cannot log an event: its stream can no longer be resumed", "error", err)
+		s.all.logFailed(err)
 	case dropped: // the session ended meanwhile
 		s.all.drop(s.key.Group)
 	}

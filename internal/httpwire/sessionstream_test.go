@@ -60,7 +60,7 @@ func TestStandaloneStreamExpiresAfterFailedTakeover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, live := sessionServer(t, store.NewMemory(store.MemoryOptions{}))
 		served := s.startStandalone(t, live)
-		group := groupOf(live.Key())
+		group := live.Key()
 		stream := s.Streams.standalone(group)[0]
 
 		if err := stream.lock(t.Context()); err != nil { // another goroutine sends
@@ -92,7 +92,7 @@ func TestResumedStandaloneStreamDoesNotExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, live := sessionServer(t, store.NewMemory(store.MemoryOptions{}))
 		s.startStandalone(t, live)
-		stream := s.Streams.standalone(groupOf(live.Key()))[0]
+		stream := s.Streams.standalone(live.Key())[0]
 		stream.disconnected(stream.connection())
 		stream.disconnected(nil)
 		conn := &eventStream{w: newReader(), ctx: t.Context()}
@@ -115,7 +115,7 @@ func TestResumedStandaloneStreamDoesNotExpire(t *testing.T) {
 func TestT11StreamEndsOnlyOlderStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, live := sessionServer(t, store.NewMemory(store.MemoryOptions{}))
-		group := groupOf(live.Key())
+		group := live.Key()
 		s.startStandalone(t, live)
 		stream := s.Streams.standalone(group)[0]
 		s.Streams.endTakenOver(group) // a late call for an older stream
@@ -183,7 +183,7 @@ func TestReplayedStreamIsRemovedAfterAnError(t *testing.T) {
 	kv := &flaky{Log: store.NewMemory(store.MemoryOptions{}), reads: 1}
 	s, live := sessionServer(t, kv)
 	defer live.Release()
-	group := groupOf(live.Key())
+	group := live.Key()
 	stream := s.Streams.add(group, kindPost, nil, nil)
 	if err := stream.send(t.Context(), []byte("{}"), entryFinal); err != nil {
 		t.Fatal(err)

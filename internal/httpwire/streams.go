@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/store"
 )
 
@@ -19,7 +20,7 @@ type Streams struct {
 
 	mu       sync.Mutex
 	closed   bool
-	sessions map[string]map[string]*sessionStream // by group, by name
+	sessions map[string]map[string]*sessionStream // by group, which is the key of the session, and by name
 }
 
 // NewStreams returns a registry without streams, which stores events in log.
@@ -27,14 +28,8 @@ func NewStreams(log store.Log, logger *slog.Logger) *Streams {
 	return &Streams{log: log, logger: logger, sessions: make(map[string]map[string]*sessionStream)}
 }
 
-// groupOf returns the log group of a session's streams. The argument is the key of the
-// session in the store, which begins with the principal.
-func groupOf(key string) string { return key + "/streams" }
-
-// storeTimeout is the time-out of store operations that belong to no request.
-const storeTimeout = 5 * time.Second
-
-// add makes a stream and registers it. conn may be nil.
+// add makes a stream and registers it. The group is the key of the session in the store, which
+// begins with the principal. conn may be nil.
 func (a *Streams) add(group string, kind byte, f *feed, conn *eventStream) *sessionStream {
 	s := &sessionStream{
 		all: a, key: store.StreamKey{Group: group, Stream: newStreamName(kind)},
@@ -134,9 +129,27 @@ func (a *Streams) standalone(group string) (all []*sessionStream) {
 
 // append stores an event.
 func (a *Streams) append(key store.StreamKey, seq uint64, entry []byte) error {
-	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
-	defer cancel()
-	return a.log.Append(ctx, key, seq, entry, store.AppendOptions{TTL: logTTL, MaxEntries: maxLoggedEvents, MaxBytes: maxLoggedBytes})
+	ctx := timeout{at: time.Now().Add(storeTimeout)}
+	defer ctx.stop()
+	return a.log.Append(&ctx, key, seq, entry, store.AppendOptions{TTL: logTTL, MaxEntries: maxLoggedEvents, MaxBytes: maxLoggedBytes})
+}
+
+// logOnly logs the only event of a stream of a request and returns the name of the stream.
+// It reports false if the event cannot be logged.
+func (a *Streams) logOnly(group string, message []byte) (name string, ok bool) {
+	name = newStreamName(kindPost)
+	buf := rpc.NewBuffer()
+	*buf = append(append(*buf, entryFinal), message...)
+	err := a.append(store.StreamKey{Group: group, Stream: name}, 1, *buf)
+	rpc.FreeBuffer(buf)
+	if err != nil {
+		a.logFailed(err)
+	}
+	return name, err == nil
+}
+
+func (a *Streams) logFailed(err error) {
+	a.logger.Warn("cannot log an event: its stream can no longer be resumed", "error", err)
 }
 
 // drop deletes the events of a session.
