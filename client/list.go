@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -9,6 +10,7 @@ import (
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
 )
 
 // Tools lists the server's tools. It requests the next page when the loop reaches it, and
@@ -21,7 +23,10 @@ import (
 // Over HTTP in 2026-07-28, Tools leaves out tools with an invalid x-mcp-header in their
 // schema, and logs a warning.
 func (c *Client) Tools(ctx context.Context, options ...CallOption) iter.Seq2[*mcp.Tool, error] {
-	return list(ctx, c, options, mcp.MethodListTools, func(page *mcp.ListToolsResult) ([]mcp.Tool, *string) {
+	return list(ctx, c, options, mcp.MethodListTools, "tools", func(page *mcp.ListToolsResult, sources []json.RawMessage) ([]mcp.Tool, *string) {
+		for i, source := range sources {
+			page.Tools[i].Source = source
+		}
 		return c.learnTools(page.Tools), page.NextCursor
 	}, func(t *mcp.Tool) (string, *mcp.Icons) { return t.Name, &t.Icons })
 }
@@ -29,7 +34,10 @@ func (c *Client) Tools(ctx context.Context, options ...CallOption) iter.Seq2[*mc
 // Resources lists the server's resources, in the same way as [Client.Tools] lists tools. A
 // server need not list all resources that can be read; see also [Client.ResourceTemplates].
 func (c *Client) Resources(ctx context.Context, options ...CallOption) iter.Seq2[*mcp.Resource, error] {
-	return list(ctx, c, options, mcp.MethodListResources, func(page *mcp.ListResourcesResult) ([]mcp.Resource, *string) {
+	return list(ctx, c, options, mcp.MethodListResources, "resources", func(page *mcp.ListResourcesResult, sources []json.RawMessage) ([]mcp.Resource, *string) {
+		for i, source := range sources {
+			page.Resources[i].Source = source
+		}
 		return page.Resources, page.NextCursor
 	}, func(r *mcp.Resource) (string, *mcp.Icons) { return r.URI, &r.Icons })
 }
@@ -37,21 +45,28 @@ func (c *Client) Resources(ctx context.Context, options ...CallOption) iter.Seq2
 // ResourceTemplates lists the templates of the server's resource URIs, in the same way as
 // [Client.Tools] lists tools.
 func (c *Client) ResourceTemplates(ctx context.Context, options ...CallOption) iter.Seq2[*mcp.ResourceTemplate, error] {
-	return list(ctx, c, options, mcp.MethodListResourceTemplates, func(page *mcp.ListResourceTemplatesResult) ([]mcp.ResourceTemplate, *string) {
+	return list(ctx, c, options, mcp.MethodListResourceTemplates, "resourceTemplates", func(page *mcp.ListResourceTemplatesResult, sources []json.RawMessage) ([]mcp.ResourceTemplate, *string) {
+		for i, source := range sources {
+			page.ResourceTemplates[i].Source = source
+		}
 		return page.ResourceTemplates, page.NextCursor
 	}, func(t *mcp.ResourceTemplate) (string, *mcp.Icons) { return t.URITemplate, &t.Icons })
 }
 
 // Prompts lists the server's prompts, in the same way as [Client.Tools] lists tools.
 func (c *Client) Prompts(ctx context.Context, options ...CallOption) iter.Seq2[*mcp.Prompt, error] {
-	return list(ctx, c, options, mcp.MethodListPrompts, func(page *mcp.ListPromptsResult) ([]mcp.Prompt, *string) {
+	return list(ctx, c, options, mcp.MethodListPrompts, "prompts", func(page *mcp.ListPromptsResult, sources []json.RawMessage) ([]mcp.Prompt, *string) {
+		for i, source := range sources {
+			page.Prompts[i].Source = source
+		}
 		return page.Prompts, page.NextCursor
 	}, func(p *mcp.Prompt) (string, *mcp.Icons) { return p.Name, &p.Icons })
 }
 
-// list requests the pages of a list one after another. split returns the elements of a page
-// and the cursor of the next page; parts returns the identifier and the icons of an element.
-func list[Page, E any](ctx context.Context, c *Client, options []CallOption, method string, split func(*Page) ([]E, *string), parts func(*E) (string, *mcp.Icons)) iter.Seq2[*E, error] {
+// list requests the pages of a list one after another. split returns the elements of a page,
+// which are in the given member, and the cursor of the next page. It gets the JSON of the
+// elements if they need their Source. parts returns the identifier and the icons of an element.
+func list[Page, E any](ctx context.Context, c *Client, options []CallOption, method, member string, split func(*Page, []json.RawMessage) ([]E, *string), parts func(*E) (string, *mcp.Icons)) iter.Seq2[*E, error] {
 	return func(yield func(*E, error) bool) {
 		o, err := optionsOf(options, c.dialer.Timeouts.Read)
 		if err != nil {
@@ -64,7 +79,7 @@ func list[Page, E any](ctx context.Context, c *Client, options []CallOption, met
 		anyCached, restarted := false, false
 		limits := newListLimits(method)
 		for {
-			page, size, cached, err := listPage[Page](ctx, c, method, cursor, o)
+			page, raw, cached, err := listPage[Page](ctx, c, method, cursor, o)
 			if err != nil {
 				if cursor != nil && isInvalidParams(err) {
 					c.cache.invalidate(method)
@@ -78,7 +93,11 @@ func list[Page, E any](ctx context.Context, c *Client, options []CallOption, met
 				return
 			}
 			anyCached = anyCached || cached
-			elements, next := split(page)
+			var sources []json.RawMessage
+			if o.keepSource {
+				sources = elementsOf(raw, member)
+			}
+			elements, next := split(page, sources)
 			for i := range elements {
 				name, icons := parts(&elements[i])
 				if skip[name] {
@@ -95,7 +114,7 @@ func list[Page, E any](ctx context.Context, c *Client, options []CallOption, met
 			if cursor = next; cursor == nil { // an empty string is a valid cursor
 				return
 			}
-			if err := limits.add(len(elements), size, *cursor); err != nil {
+			if err := limits.add(len(elements), len(raw), *cursor); err != nil {
 				yield(nil, err)
 				return
 			}
@@ -103,17 +122,26 @@ func list[Page, E any](ctx context.Context, c *Client, options []CallOption, met
 	}
 }
 
-func listPage[Page any](ctx context.Context, c *Client, method string, cursor *string, o callOptions) (page *Page, size int, cached bool, _ error) {
+func listPage[Page any](ctx context.Context, c *Client, method string, cursor *string, o callOptions) (page *Page, raw json.RawMessage, cached bool, _ error) {
 	var params []byte
 	if cursor != nil {
 		params = append(jsonrpc.AppendString([]byte(`{"cursor":`), *cursor), '}')
 	}
 	raw, cached, err := c.fetch(ctx, rpc.Request{Method: method, Params: params}, o)
 	if err != nil {
-		return nil, 0, false, err
+		return nil, nil, false, err
 	}
 	page, err = decodeResult[Page](method, raw)
-	return page, len(raw), cached, err
+	return page, raw, cached, err
+}
+
+// elementsOf returns the JSON of the elements of a list that has been decoded.
+func elementsOf(page json.RawMessage, member string) (all []json.RawMessage) {
+	list, _ := jsonrpc.Get(page, member)
+	if schema.Decode(list, &all) != nil {
+		return nil // it is missing
+	}
+	return all
 }
 
 func isInvalidParams(err error) bool {

@@ -18,6 +18,7 @@ type callOptions struct {
 	meta        mcp.Meta
 	refresh     bool
 	noReconnect bool
+	keepSource  bool
 }
 
 // WithProgress asks the server for progress notifications and calls f with each of them:
@@ -46,6 +47,12 @@ func WithMeta(meta mcp.Meta) CallOption {
 // replaces the cached one.
 func WithRefresh() CallOption {
 	return func(o *callOptions) { o.refresh = true }
+}
+
+// WithSource sets the Source of results and of listed definitions, so that a program can forward
+// them unchanged.
+func WithSource() CallOption {
+	return func(o *callOptions) { o.keepSource = true }
 }
 
 // WithoutReconnect ends a [Client.Watch] when the connection is lost, instead of connecting

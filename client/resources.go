@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -57,5 +58,19 @@ func get[Result any](ctx context.Context, c *Client, req rpc.Request, options []
 	if err != nil {
 		return nil, err
 	}
-	return decodeResult[Result](req.Method, raw)
+	result, err := decodeResult[Result](req.Method, raw)
+	if err == nil && o.keepSource {
+		setSource(result, raw)
+	}
+	return result, err
+}
+
+// setSource sets the Source of a result of a prompt or resource.
+func setSource(result any, raw json.RawMessage) {
+	switch r := result.(type) {
+	case *mcp.ReadResourceResult:
+		r.Source = raw
+	case *mcp.GetPromptResult:
+		r.Source = raw
+	}
 }

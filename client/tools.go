@@ -66,6 +66,9 @@ func (c *Client) CallTool(ctx context.Context, name string, arguments any, optio
 		return nil, fmt.Errorf("%w: tools/call %s: cannot decode the result: %w", ErrInvalidResponse, name, err)
 	}
 	c.filterLinks(result.Content)
+	if o.keepSource {
+		result.Source = raw
+	}
 	if err := c.checkOutput(ctx, name, result); err != nil {
 		return nil, err
 	}

@@ -28,20 +28,20 @@ func list(ctx context.Context, c *client.Client, kinds client.ChangeKind) (l lis
 	has := c.Server().Capabilities
 	l.incomplete = make(map[client.ChangeKind]error)
 	if kinds&client.ToolsChanged != 0 && has.Tools != nil {
-		if l.tools, err = collect(&l, client.ToolsChanged, c.Tools(ctx, client.WithRefresh())); err != nil {
+		if l.tools, err = collect(&l, client.ToolsChanged, c.Tools(ctx, client.WithRefresh(), client.WithSource())); err != nil {
 			return l, err
 		}
 	}
 	if kinds&client.ResourcesChanged != 0 && has.Resources != nil {
-		if l.resources, err = collect(&l, client.ResourcesChanged, c.Resources(ctx, client.WithRefresh())); err != nil {
+		if l.resources, err = collect(&l, client.ResourcesChanged, c.Resources(ctx, client.WithRefresh(), client.WithSource())); err != nil {
 			return l, err
 		}
-		if l.templates, err = collect(&l, client.ResourcesChanged, c.ResourceTemplates(ctx, client.WithRefresh())); err != nil {
+		if l.templates, err = collect(&l, client.ResourcesChanged, c.ResourceTemplates(ctx, client.WithRefresh(), client.WithSource())); err != nil {
 			return l, err
 		}
 	}
 	if kinds&client.PromptsChanged != 0 && has.Prompts != nil {
-		l.prompts, err = collect(&l, client.PromptsChanged, c.Prompts(ctx, client.WithRefresh()))
+		l.prompts, err = collect(&l, client.PromptsChanged, c.Prompts(ctx, client.WithRefresh(), client.WithSource()))
 	}
 	return l, err
 }

@@ -1,5 +1,7 @@
 package mcp
 
+import "encoding/json"
+
 // ParamsBase is embedded in the parameters of every request and notification.
 type ParamsBase struct {
 	// Meta is the metadata of the message.
@@ -20,6 +22,12 @@ type ResultBase struct {
 	// ResultType is the kind of the result. It is required since 2026-07-28. Empty, from an older
 	// peer, means [ResultTypeComplete]. A receiver must reject a value that it does not know.
 	ResultType string `json:"resultType,omitempty"`
+
+	// Source is the JSON that the result was decoded from, for programs that forward it. The
+	// encoding of a [CallToolResult], [GetPromptResult] or [ReadResourceResult] uses the bytes of
+	// Source for everything that the other fields do not change, and keeps the members without a
+	// field. Decoding does not set it. The bytes must not be modified.
+	Source json.RawMessage `json:"-"`
 }
 
 // Values of [ResultBase.ResultType]. Since 2026-07-28.

@@ -1,6 +1,9 @@
 package mcp
 
-import "errors"
+import (
+	"encoding/json"
+	"errors"
+)
 
 // Prompt is a template for messages to a model, which the user selects.
 type Prompt struct {
@@ -16,6 +19,18 @@ type Prompt struct {
 	Icons Icons `json:"icons,omitzero"`
 	// Meta is the metadata of the prompt. Since 2025-06-18.
 	Meta Meta `json:"_meta,omitzero"`
+	// Source is the JSON that the prompt was decoded from, for programs that forward it. Encoding
+	// uses the bytes of Source for everything that the other fields do not change, and keeps the
+	// members without a field. Decoding does not set it. The bytes must not be modified.
+	Source json.RawMessage `json:"-"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (p Prompt) MarshalJSON() ([]byte, error) {
+	type plain Prompt
+	source := p.Source
+	p.Source = nil
+	return encodeOver(source, (*plain)(&p))
 }
 
 // PromptArgument describes an argument of a prompt.
@@ -70,7 +85,9 @@ type GetPromptResult struct {
 // MarshalJSON implements json.Marshaler.
 func (r GetPromptResult) MarshalJSON() ([]byte, error) {
 	type plain GetPromptResult
-	return encode((*plain)(&r))
+	source := r.Source
+	r.Source = nil
+	return encodeOver(source, (*plain)(&r))
 }
 
 // PromptMessage is a message of a prompt.

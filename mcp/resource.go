@@ -1,5 +1,7 @@
 package mcp
 
+import "encoding/json"
+
 // Resource describes data that a client can read from a server.
 type Resource struct {
 	// URI identifies the resource.
@@ -20,6 +22,18 @@ type Resource struct {
 	Icons Icons `json:"icons,omitzero"`
 	// Meta is the metadata of the resource. Since 2025-06-18.
 	Meta Meta `json:"_meta,omitzero"`
+	// Source is the JSON that the resource was decoded from, for programs that forward it. Encoding
+	// uses the bytes of Source for everything that the other fields do not change, and keeps the
+	// members without a field. Decoding does not set it. The bytes must not be modified.
+	Source json.RawMessage `json:"-"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (r Resource) MarshalJSON() ([]byte, error) {
+	type plain Resource
+	source := r.Source
+	r.Source = nil
+	return encodeOver(source, (*plain)(&r))
 }
 
 // ResourceTemplate describes the resources whose URIs match a template.
@@ -40,6 +54,18 @@ type ResourceTemplate struct {
 	Icons Icons `json:"icons,omitzero"`
 	// Meta is the metadata of the template. Since 2025-06-18.
 	Meta Meta `json:"_meta,omitzero"`
+	// Source is the JSON that the template was decoded from, for programs that forward it. Encoding
+	// uses the bytes of Source for everything that the other fields do not change, and keeps the
+	// members without a field. Decoding does not set it. The bytes must not be modified.
+	Source json.RawMessage `json:"-"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (t ResourceTemplate) MarshalJSON() ([]byte, error) {
+	type plain ResourceTemplate
+	source := t.Source
+	t.Source = nil
+	return encodeOver(source, (*plain)(&t))
 }
 
 // ResourceContents are the contents of a resource or of a part of it: text, or binary data.
@@ -127,7 +153,9 @@ type ReadResourceResult struct {
 // MarshalJSON implements json.Marshaler.
 func (r ReadResourceResult) MarshalJSON() ([]byte, error) {
 	type plain ReadResourceResult
-	return encode((*plain)(&r))
+	source := r.Source
+	r.Source = nil
+	return encodeOver(source, (*plain)(&r))
 }
 
 // SubscribeParams are the parameters of resources/subscribe and resources/unsubscribe. Until

@@ -26,6 +26,10 @@ type Tool struct {
 	Icons Icons `json:"icons,omitzero"`
 	// Meta is the metadata of the tool. Since 2025-06-18.
 	Meta Meta `json:"_meta,omitzero"`
+	// Source is the JSON that the tool was decoded from, for programs that forward it. Encoding
+	// uses the bytes of Source for everything that the other fields do not change, and keeps the
+	// members without a field. Decoding does not set it. The bytes must not be modified.
+	Source json.RawMessage `json:"-"`
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -34,7 +38,9 @@ func (t Tool) MarshalJSON() ([]byte, error) {
 	if t.InputSchema == nil {
 		t.InputSchema = json.RawMessage(`{"type":"object"}`)
 	}
-	return encode((*plain)(&t))
+	source := t.Source
+	t.Source = nil
+	return encodeOver(source, (*plain)(&t))
 }
 
 // ToolAnnotations are hints about the behaviour of a tool. Do not rely on them unless the server is
@@ -118,5 +124,7 @@ func (r CallToolResult) MarshalJSON() ([]byte, error) {
 	if err := checkBlocks(r.Content); err != nil {
 		return nil, err
 	}
-	return encode((*plain)(&r))
+	source := r.Source
+	r.Source = nil
+	return encodeOver(source, (*plain)(&r))
 }

@@ -10,9 +10,10 @@ import (
 )
 
 // encodeOptions make encoding deterministic, so that encoded results can be compared, cached and
-// digested.
+// digested. Strings in raw JSON keep their notation.
 var encodeOptions = jsonv2.JoinOptions(
 	jsonv2.Deterministic(true),
+	jsontext.PreserveRawStrings(true),
 	jsonv2.WithMarshalers(jsonv2.MarshalToFunc(encodeContent)),
 )
 

@@ -58,7 +58,7 @@ func AppendResult(dst []byte, r mcp.Revision, result any, identity []byte) ([]by
 			result = sanitizePrompt(v)
 		}
 	}
-	body, err := json.Marshal(result, json.Deterministic(true))
+	body, err := json.Marshal(result, json.Deterministic(true), jsontext.PreserveRawStrings(true))
 	switch {
 	case err != nil:
 		return dst, err
@@ -130,7 +130,7 @@ func appendModernResult(dst, body, identity []byte) []byte {
 // isPlainToolResult reports whether t has the common shape that appendToolResult encodes
 // without reflection.
 func isPlainToolResult(t *mcp.CallToolResult) bool {
-	if t.Meta != nil || t.ResultType != "" {
+	if t.Meta != nil || t.ResultType != "" || t.Source != nil {
 		return false
 	}
 	for _, c := range t.Content {

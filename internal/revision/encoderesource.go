@@ -12,7 +12,7 @@ import (
 // isPlainContents reports whether v has the common shape that appendContents encodes
 // without reflection.
 func isPlainContents(v *mcp.ReadResourceResult) bool {
-	return v.Meta == nil && v.ResultType == "" && v.Contents != nil &&
+	return v.Meta == nil && v.ResultType == "" && v.Source == nil && v.Contents != nil &&
 		!slices.ContainsFunc(v.Contents, func(c mcp.ResourceContents) bool { return c.Meta != nil })
 }
 
