@@ -54,7 +54,25 @@ func CompleteTemplate(s *Server, uriTemplate, variable string, complete Complete
 // template. It returns an error where [CompletePrompt] panics. Safe while the server serves.
 func (s *Server) RegisterCompleter(ref mcp.CompleteReference, argument string, complete Completer) error {
 	if complete == nil {
-		return errors.New("completer must not be nil")
+		return errNoCompleter
+	}
+	return s.RegisterCompletion(ref, argument, complete.completion)
+}
+
+// completion returns the suggestions as a completion.
+func (c Completer) completion(ctx context.Context, value string, arguments map[string]string) (*mcp.Completion, error) {
+	suggestions, err := c(ctx, value, arguments)
+	if err != nil {
+		return nil, err
+	}
+	return completionOf(suggestions), nil
+}
+
+// RegisterCompletion sets a completer, as [Server.RegisterCompleter] does, that returns at most
+// 100 values, and how many there are in all. A nil result without an error has no values.
+func (s *Server) RegisterCompletion(ref mcp.CompleteReference, argument string, complete func(ctx context.Context, value string, arguments map[string]string) (*mcp.Completion, error)) error {
+	if complete == nil {
+		return errNoCompleter
 	}
 	target, err := s.completionTarget(ref, func(entry) bool { return true })
 	if err != nil {
@@ -68,22 +86,27 @@ func (s *Server) RegisterCompleter(ref mcp.CompleteReference, argument string, c
 	return nil
 }
 
+var errNoCompleter = errors.New("completer must not be nil")
+
+// completer is the form of all completers.
+type completer func(ctx context.Context, value string, arguments map[string]string) (*mcp.Completion, error)
+
 // completers are the completers of one prompt or template, by argument. Safe for concurrent use.
 type completers struct {
 	mu sync.RWMutex
-	by map[string]Completer
+	by map[string]completer
 }
 
-func (c *completers) set(argument string, complete Completer) {
+func (c *completers) set(argument string, complete completer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.by == nil {
-		c.by = make(map[string]Completer)
+		c.by = make(map[string]completer)
 	}
 	c.by[argument] = complete
 }
 
-func (c *completers) get(argument string) Completer {
+func (c *completers) get(argument string) completer {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.by[argument]
@@ -148,23 +171,32 @@ func (s *Server) complete(ctx context.Context, c *rpc.Call) (any, error) {
 	if argument == nil {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s has no argument %.128q", target.name, name)
 	}
-	suggestions := argument.suggest(value)
-	if complete := target.completers.get(name); complete != nil {
-		if suggestions, err = complete(ctx, value, params.Context.Arguments); err != nil {
-			return nil, fmt.Errorf("cannot complete %q of %s: %w", name, target.name, err)
-		}
+	complete := target.completers.get(name)
+	if complete == nil {
+		return &mcp.CompleteResult{Completion: *completionOf(argument.suggest(value))}, nil
 	}
-	return completionOf(suggestions), nil
+	completion, err := complete(ctx, value, params.Context.Arguments)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("cannot complete %q of %s: %w", name, target.name, err)
+	case completion == nil:
+		completion = completionOf(nil)
+	case len(completion.Values) > mcp.MaxCompletionValues:
+		limited := *completion
+		limited.Values, limited.HasMore = completion.Values[:mcp.MaxCompletionValues], true
+		completion = &limited
+	}
+	return &mcp.CompleteResult{Completion: *completion}, nil
 }
 
-// completionOf returns the result for all suggestions.
-func completionOf(all []string) *mcp.CompleteResult {
+// completionOf returns the completion of all suggestions.
+func completionOf(all []string) *mcp.Completion {
 	total := int64(len(all))
 	values := make([]string, 0, min(total, mcp.MaxCompletionValues))
 	for _, value := range all[:cap(values)] {
 		values = append(values, strings.ToValidUTF8(value, "\uFFFD"))
 	}
-	return &mcp.CompleteResult{Completion: mcp.Completion{Values: values, Total: &total, HasMore: len(values) < len(all)}}
+	return &mcp.Completion{Values: values, Total: &total, HasMore: len(values) < len(all)}
 }
 
 // completeParams decodes the params of completion/complete.

@@ -47,16 +47,27 @@ func (s *Server) capabilities() mcp.ServerCapabilities {
 	return c
 }
 
+// SetInstructions replaces Server.Instructions. Safe while the server serves. Clients that are
+// connected keep the former instructions.
+func (s *Server) SetInstructions(text string) { s.instructions.Store(&text) }
+
+func (s *Server) currentInstructions() string {
+	if text := s.instructions.Load(); text != nil {
+		return *text
+	}
+	return s.Instructions
+}
+
 func (s *Server) describe(principal.Principal) mcp.InitializeResult {
 	return mcp.InitializeResult{
 		Capabilities: s.capabilities(),
 		ServerInfo:   s.implementation(),
-		Instructions: s.Instructions,
+		Instructions: s.currentInstructions(),
 	}
 }
 
 func (s *Server) discover(context.Context, *rpc.Call) (any, error) {
-	return modern.Discover(s.capabilities(), s.Instructions, s.DiscoverCache.hints(false)), nil
+	return modern.Discover(s.capabilities(), s.currentInstructions(), s.DiscoverCache.hints(false)), nil
 }
 
 func methodNotFound(c *rpc.Call) (any, error) {

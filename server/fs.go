@@ -117,7 +117,7 @@ func addFS(s *Server, prefix string, root *os.Root, options FSOptions, more []Re
 	if !options.Unlisted {
 		e.files = tree
 	}
-	e.completers.set("path", tree.complete)
+	e.completers.set("path", Completer(tree.complete).completion)
 	if err := s.addTemplate(e, more); err != nil {
 		return nil, err
 	}

@@ -157,12 +157,16 @@ func (s *Server) addPrompt(e *promptEntry, options []PromptOption) error {
 			return fmt.Errorf("duplicate argument %q", argument.Name)
 		}
 	}
-	var err error
 	if err := s.checkMeta(e.prompt.Meta); err != nil {
 		return err
 	}
-	if e.prompt, err = detached(e.prompt); err != nil {
+	forwarded := e.prompt.Source != nil
+	own, raw, err := detached(e.prompt)
+	if err != nil {
 		return err
+	}
+	if e.prompt = own; forwarded {
+		e.prompt.Source = raw
 	}
 	if err := added(s, rpc.PromptsChanged, &s.prompts, e.prompt.Name, e); err != nil {
 		return err

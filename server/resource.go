@@ -8,6 +8,7 @@ import (
 	"regexp"
 
 	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -110,9 +111,13 @@ func (s *Server) addResource(r mcp.Resource, handler ResourceHandler, options []
 	if err := s.checkMeta(r.Meta); err != nil {
 		return err
 	}
-	r, err := detached(r)
+	forwarded := r.Source != nil
+	r, raw, err := detached(r)
 	if err != nil {
 		return err
+	}
+	if forwarded {
+		r.Source = raw
 	}
 	return added(s, rpc.ResourcesChanged, &s.resources, r.URI, &resourceEntry{s.resourceOffer(r.URI, options), r, handler})
 }
@@ -138,13 +143,14 @@ var (
 	uriText   = regexp.MustCompile(`^(?:[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*$`)
 )
 
-// detached returns a deep copy of a definition, which the caller cannot modify. The definition
-// must have a JSON encoding: one without would make every list fail.
-func detached[T any](definition T) (own T, err error) {
-	raw, err := json.Marshal(definition)
+// detached returns a deep copy of a definition, which the caller cannot modify, and its
+// encoding, which is the Source of the copy if the definition has one. The definition must have
+// a JSON encoding: one without would make every list fail.
+func detached[T any](definition T) (own T, raw json.RawMessage, err error) {
+	raw, err = jsonv2.Marshal(definition, jsontext.PreserveRawStrings(true))
 	if err != nil {
-		return own, fmt.Errorf("cannot encode the definition: %w", err)
+		return own, nil, fmt.Errorf("cannot encode the definition: %w", err)
 	}
 	err = jsonv2.Unmarshal(raw, &own)
-	return own, err
+	return own, raw, err
 }

@@ -100,14 +100,16 @@ type Server struct {
 	// value, except on the loopback interface, where it means the names of that interface.
 	AllowedHosts []string
 
-	tools      catalog[*toolEntry]
-	resources  catalog[*resourceEntry]
-	templates  templateSet
-	prompts    catalog[*promptEntry]
-	completes  atomic.Bool // an argument has a completer
-	changes    rpc.Changes
-	followers  followers
-	extensions extensions
+	tools     catalog[*toolEntry]
+	resources catalog[*resourceEntry]
+	templates templateSet
+	prompts   catalog[*promptEntry]
+	completes atomic.Bool // an argument has a completer
+	// instructions replace Instructions; nil means that they do not.
+	instructions atomic.Pointer[string]
+	changes      rpc.Changes
+	followers    followers
+	extensions   extensions
 
 	once     sync.Once
 	core     core

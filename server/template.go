@@ -123,8 +123,13 @@ func (s *Server) addTemplate(e *templateEntry, options []ResourceOption) error {
 	if err := s.checkMeta(e.template.Meta); err != nil {
 		return err
 	}
-	if e.template, err = detached(e.template); err != nil {
+	forwarded := e.template.Source != nil
+	own, raw, err := detached(e.template)
+	if err != nil {
 		return err
+	}
+	if e.template = own; forwarded {
+		e.template.Source = raw
 	}
 	e.uris = uris
 	if err := added(s, rpc.ResourcesChanged, &s.templates, e.template.URITemplate, e); err != nil {

@@ -8,8 +8,6 @@ import (
 	"runtime/debug"
 	"strings"
 
-	jsonv2 "github.com/go-json-experiment/json"
-
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -29,6 +27,7 @@ type toolEntry struct {
 	// mirrored are the parameters that HTTP clients repeat in headers.
 	mirrored  []schema.HeaderParam
 	notSecret []string // headers that NotSecret names
+	forwarded bool     // another server defines the tool
 }
 
 // addTool adds a tool with compiled schemas.
@@ -44,10 +43,7 @@ func (s *Server) addTool(e *toolEntry, options []ToolOption) error {
 		return errors.New(`the input schema must have "type": "object"`)
 	}
 	var err error
-	if e.mirrored, err = schema.Headers(e.tool.InputSchema); err != nil {
-		return fmt.Errorf("input %w", err)
-	}
-	if err := checkMirrored(e.mirrored, e.notSecret); err != nil {
+	if e.mirrored, err = e.headersOf(); err != nil {
 		return err
 	}
 	if err := s.checkMeta(e.tool.Meta); err != nil {
@@ -62,12 +58,15 @@ func (s *Server) addTool(e *toolEntry, options []ToolOption) error {
 // detach replaces the definition by a deep copy, which the caller cannot modify. It must have a
 // JSON encoding: one without would make every list fail.
 func (e *toolEntry) detach() error {
-	raw, err := e.tool.MarshalJSON()
+	forwarded := e.tool.Source != nil
+	own, raw, err := detached(e.tool)
 	if err != nil {
-		return fmt.Errorf("cannot encode the definition: %w", err)
+		return err
 	}
-	e.tool = mcp.Tool{}
-	return jsonv2.Unmarshal(raw, &e.tool)
+	if e.tool = own; forwarded {
+		e.tool.Source = raw
+	}
+	return nil
 }
 
 func checkToolName(name string) error {

@@ -1,0 +1,89 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
+)
+
+func TestForwardedToolsAreNotRejectedForTheirSchemas(t *testing.T) {
+	s := new(server.Server)
+	handler := func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("done")}}, nil
+	}
+	invalid := json.RawMessage(`{"type":"object","properties":7}`)
+	tool := mcp.Tool{Name: "t", InputSchema: invalid, OutputSchema: invalid}
+	if err := s.RegisterTool(tool, handler); err == nil {
+		t.Error("RegisterTool accepts an invalid schema")
+	}
+	if err := s.ForwardTool(tool, handler); err != nil {
+		t.Fatal(err)
+	}
+	c := mcptest.Dial(t, s)
+	for listed, err := range c.Tools(t.Context()) {
+		if err != nil || string(listed.InputSchema) != string(invalid) || string(listed.OutputSchema) != string(invalid) {
+			t.Errorf("the tool is %+v, %v", listed, err)
+		}
+	}
+	for name, tool := range map[string]mcp.Tool{"a name in use": tool, "an invalid name": {Name: "a b"}} {
+		if err := s.ForwardTool(tool, handler); err == nil {
+			t.Errorf("ForwardTool accepts %s", name)
+		}
+	}
+	if err := s.ForwardTool(mcp.Tool{Name: "u"}, nil); err == nil {
+		t.Error("ForwardTool accepts a nil handler")
+	}
+}
+
+func TestCompletionsHaveAtMostAHundredValues(t *testing.T) {
+	s := new(server.Server)
+	server.AddPrompt(s, mcp.Prompt{Name: "p"}, func(_ context.Context, in struct{ A string }) (string, error) { return in.A, nil })
+	ref := mcp.CompleteReference{Type: mcp.RefPrompt, Name: "p"}
+	var values []string
+	for i := range 150 {
+		values = append(values, fmt.Sprint(i))
+	}
+	total := int64(4711)
+	returned := &mcp.Completion{Values: values, Total: &total}
+	err := s.RegisterCompletion(ref, "A", func(context.Context, string, map[string]string) (*mcp.Completion, error) { return returned, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := mcptest.Dial(t, s)
+	complete := func() *mcp.Completion {
+		t.Helper()
+		got, err := c.Complete(t.Context(), mcp.CompleteParams{Ref: ref, Argument: mcp.CompleteArgument{Name: "A"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if got := complete(); len(got.Values) != mcp.MaxCompletionValues || *got.Total != total || !got.HasMore || len(returned.Values) != 150 || returned.HasMore {
+		t.Errorf("%d values of %d, more: %v", len(got.Values), *got.Total, got.HasMore)
+	}
+	if returned = nil; len(complete().Values) != 0 {
+		t.Error("a nil completion has values")
+	}
+	if s.RegisterCompletion(ref, "A", nil) == nil || s.RegisterCompletion(ref, "B", func(context.Context, string, map[string]string) (*mcp.Completion, error) { return nil, nil }) == nil {
+		t.Error("RegisterCompletion accepts no completer, or an unknown argument")
+	}
+}
+
+func TestInstructionsCanChangeWhileTheServerServes(t *testing.T) {
+	s := &server.Server{Instructions: "before"}
+	for _, want := range []string{"before", "after", ""} {
+		if want != "before" {
+			s.SetInstructions(want)
+		}
+		for _, revision := range mcp.Revisions() {
+			if got := mcptest.Dial(t, s, mcptest.WithRevision(revision)).Server().Instructions; got != want {
+				t.Errorf("%s: instructions %q, want %q", revision, got, want)
+			}
+		}
+	}
+}
