@@ -9,19 +9,27 @@
 //
 // Tools and prompts are registered under their names in the merged list of the host,
 // such as files__read_text_file for the tool read_text_file of the server files; see
-// [host.MergedTool]. Resources and resource templates keep their URIs. If two servers list
-// the same URI, the second is registered with the prefix server:NAME/, as in
-// server:files/file:///notes.txt. Resources that a server does not list cannot be read.
-// Completion requests are forwarded to the server that has the prompt or template.
+// [host.MergedTool]. Resources and resource templates keep their URIs, unless a server
+// that is earlier in the configuration has the same URI, or a template that may match it.
+// Then they have the prefix server:NAME/, as in server:files/file:///notes.txt. Links,
+// embedded resources and contents in the results of a server are changed in the same way,
+// so that they never lead to another server. Resources that a server does not list cannot
+// be read. Completion requests are forwarded to the server that has the prompt or template.
+//
+// Everything else in definitions and results is forwarded as the server sends it, members
+// that the protocol does not define included; see mcp.Tool.Source. White space may change.
+// Schemas are used for validation as far as possible, and never a reason to reject a tool.
+// The instructions of the gateway contain those of the servers.
 //
 // Tools are registered when their server becomes ready. They stay registered when it
 // goes down: a call then starts the server again, or returns an error with the name of
 // the server. When the lists of a server change, the lists of the gateway change.
 // Clients that subscribe to a resource receive its updates.
 //
-// The gateway forwards results, progress and cancellation, and each side may use
-// another revision of the protocol. It does not forward log messages of servers, most
-// of which do not identify the request that they belong to. Every message is decoded,
-// checked and encoded again. The ids of requests, sessions and servers on one side are
-// never visible on the other.
+// The gateway forwards results, errors about the arguments or with a code of the server's
+// own, required URL elicitations, progress, cancellation and the program's members of
+// _meta, and each side may use another revision of the protocol. It does not forward log
+// messages of servers, most of which do not identify the request that they belong to.
+// Every message is decoded and checked. The ids of requests, sessions and servers on one
+// side are never visible on the other.
 package gateway

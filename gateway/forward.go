@@ -3,13 +3,11 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -24,15 +22,24 @@ func (g *Gateway) forward(serverName, tool string) server.ToolHandler {
 			return nil, toolError(ctx, serverName, err)
 		}
 		strip(&result.ResultBase)
+		g.routes.Load().rewrite(serverName, result.Content...)
 		return result, nil
 	}
 }
 
-// callOptions returns the options of a forwarded request: the time-out, and a function
-// that forwards progress to the client if the client wants it.
+// callOptions returns the options of a forwarded request: the time-out, the members of
+// _meta that the client has set for the server, and a function that forwards progress to
+// the client if the client wants it.
 func (g *Gateway) callOptions(ctx context.Context) []client.CallOption {
-	options := []client.CallOption{client.WithTimeout(g.timeout())}
-	if c := rpc.From(ctx); c != nil && !c.ProgressToken.IsZero() {
+	options := []client.CallOption{client.WithTimeout(g.timeout()), client.WithSource()}
+	c := rpc.From(ctx)
+	if c == nil {
+		return options
+	}
+	if meta := requestMeta(c); meta != nil {
+		options = append(options, client.WithMeta(meta))
+	}
+	if !c.ProgressToken.IsZero() {
 		options = append(options, client.WithProgress(func(done, total float64, message string) {
 			// Progress that cannot be sent does not affect the call.
 			_ = server.Progress(ctx, done, total, message)
@@ -41,31 +48,49 @@ func (g *Gateway) callOptions(ctx context.Context) []client.CallOption {
 	return options
 }
 
-// toolError returns the error for the caller of a tool. An error about the arguments is
-// returned unchanged. Other errors get the name of the server, which the caller may not
-// know.
-func toolError(ctx context.Context, serverName string, err error) error {
-	var reported *jsonrpc.Error
-	var down *host.DownError
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case errors.As(err, &down):
-		return err
-	case !errors.As(err, &reported):
-		return fmt.Errorf("server %q: %w", serverName, err)
-	case reported.Code == jsonrpc.CodeInvalidParams:
-		return reported
+// requestMeta returns the entries of a request's _meta that the gateway forwards.
+func requestMeta(c *rpc.Call) mcp.Meta {
+	raw, _ := c.Params().Get("_meta")
+	var meta mcp.Meta
+	for key, value := range jsonrpc.All(raw) {
+		if mcp.CheckMeta(key, value) != nil {
+			continue
+		}
+		if meta == nil {
+			meta = make(mcp.Meta)
+		}
+		meta[key] = value
 	}
-	// Do not wrap the error: the client would receive its code as an error of the gateway.
-	return fmt.Errorf("server %q returned an error: %v", serverName, reported)
+	return meta
 }
 
 // strip removes from a result what belongs to the connection between the gateway and
 // the server.
 func strip(result *mcp.ResultBase) {
 	result.ResultType = ""
-	result.Meta = forwardable(result.Meta)
+	removed := []string{"resultType"}
+	if result.Meta = forwardable(result.Meta); result.Meta == nil {
+		removed = append(removed, "_meta")
+	}
+	result.Source = without(result.Source, removed...)
+}
+
+// without returns an object without some of its members. It does not modify raw.
+func without(raw json.RawMessage, names ...string) json.RawMessage {
+	if !slices.ContainsFunc(names, func(name string) bool { _, ok := jsonrpc.Get(raw, name); return ok }) {
+		return raw
+	}
+	kept := append(make(json.RawMessage, 0, len(raw)), '{')
+	for name, value := range jsonrpc.All(raw) {
+		if slices.Contains(names, name) {
+			continue
+		}
+		if len(kept) > 1 {
+			kept = append(kept, ',')
+		}
+		kept = append(append(jsonrpc.AppendString(kept, name), ':'), value...)
+	}
+	return append(kept, '}')
 }
 
 // forwardable returns the entries of a server's _meta that the gateway may send to its

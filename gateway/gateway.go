@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 	"log/slog"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/parley-mcp/parley/host"
@@ -26,12 +28,15 @@ type Gateway struct {
 
 	host   *host.Host
 	server *server.Server
+	routes atomic.Pointer[routes]
 
 	// Used by Run only.
-	tools     registrations[host.MergedTool]
-	prompts   registrations[host.MergedPrompt]
-	resources registrations[mcp.Resource]
-	templates registrations[mcp.ResourceTemplate]
+	servers      []string // in the order of the configuration
+	instructions map[string]string
+	tools        registrations[host.MergedTool]
+	prompts      registrations[host.MergedPrompt]
+	resources    registrations[mcp.Resource]
+	templates    registrations[mcp.ResourceTemplate]
 }
 
 const defaultTimeout = 10 * time.Minute
@@ -47,7 +52,7 @@ func New(h *host.Host, s *server.Server) *Gateway {
 	s.DeclareTools()
 	s.DeclareResources()
 	s.DeclarePrompts()
-	g := &Gateway{host: h, server: s}
+	g := &Gateway{host: h, server: s, instructions: make(map[string]string)}
 	g.tools = registrations[host.MergedTool]{
 		kind: "tool", key: func(t *host.MergedTool) string { return t.Name },
 		register: g.registerTool, unregister: func(name string) { s.RemoveTool(name) },
@@ -77,37 +82,60 @@ func (g *Gateway) Run(ctx context.Context) {
 	}
 }
 
-// update makes the registrations for a server match its lists.
+// update makes the registrations for a server match its lists. The order in which the
+// servers become ready does not matter for the result.
 func (g *Gateway) update(status host.ServerStatus) {
-	g.prompts.update(g.logger(), status.Name, status.Prompts)
-	g.resources.update(g.logger(), status.Name, status.Resources)
-	g.templates.update(g.logger(), status.Name, status.Templates)
-	g.tools.update(g.logger(), status.Name, status.Tools)
+	g.order(status.Name)
+	g.prompts.set(g.logger(), status.Name, status.Prompts)
+	g.resources.set(g.logger(), status.Name, status.Resources)
+	g.templates.set(g.logger(), status.Name, status.Templates)
+	g.tools.set(g.logger(), status.Name, status.Tools)
+	to := newRoutes(g.servers)
+	for _, name := range g.servers {
+		to.add(name, g.resources.byServer[name], g.templates.byServer[name])
+	}
+	for _, p := range g.prompts.byServer[status.Name] {
+		p.want = p.entry.Name
+	}
+	for _, t := range g.tools.byServer[status.Name] {
+		t.want = t.entry.Name
+	}
+	g.routes.Store(to)
+	g.prompts.apply(g.servers)
+	g.resources.apply(g.servers)
+	g.templates.apply(g.servers)
+	g.tools.apply(g.servers)
+	g.updateInstructions(status.Name, status.Server.Instructions)
+}
+
+// order makes sure that g.servers has all servers of the host, and name.
+func (g *Gateway) order(name string) {
+	if g.servers == nil {
+		for _, config := range g.host.Servers {
+			g.servers = append(g.servers, config.Name)
+		}
+	}
+	if !slices.Contains(g.servers, name) {
+		g.servers = append(g.servers, name)
+	}
 }
 
 // registerTool registers a tool and returns its name, or "" if it cannot be registered.
-func (g *Gateway) registerTool(serverName string, t *host.MergedTool) string {
+func (g *Gateway) registerTool(serverName, name string, t *host.MergedTool) string {
 	logger := g.logger().With("server", serverName, "tool", t.Definition.Name)
 	tool := t.Definition
 	if tool.Execution != nil && tool.Execution.TaskSupport == mcp.TaskRequired {
 		logger.Warn("tool not registered: it requires a task, which the gateway does not support")
 		return ""
 	}
-	tool.Name = t.Name
+	tool.Name = name
 	tool.Execution = nil
 	tool.Meta = forwardable(tool.Meta)
-	handler := g.forward(serverName, t.Definition.Name)
-	err := g.server.RegisterTool(tool, handler)
-	if err != nil && tool.OutputSchema != nil {
-		logger.Warn("tool registered without its output schema", "error", err)
-		tool.OutputSchema = nil
-		err = g.server.RegisterTool(tool, handler)
-	}
-	if err != nil {
+	if err := g.server.ForwardTool(tool, g.forward(serverName, t.Definition.Name)); err != nil {
 		logger.Warn("tool not registered", "error", err)
 		return ""
 	}
-	return t.Name
+	return name
 }
 
 func (g *Gateway) logger() *slog.Logger {

@@ -9,11 +9,11 @@ import (
 
 // registerPrompt registers a prompt and returns its name, or "" if it cannot be
 // registered.
-func (g *Gateway) registerPrompt(serverName string, p *host.MergedPrompt) string {
+func (g *Gateway) registerPrompt(serverName, name string, p *host.MergedPrompt) string {
 	logger := g.logger().With("server", serverName, "prompt", p.Definition.Name)
 	upstreamName := p.Definition.Name
 	prompt := p.Definition
-	prompt.Name = p.Name
+	prompt.Name = name
 	prompt.Meta = forwardable(prompt.Meta)
 	err := g.server.RegisterPrompt(prompt, func(ctx context.Context, arguments map[string]string) (*mcp.GetPromptResult, error) {
 		result, err := g.host.GetPrompt(ctx, serverName, upstreamName, arguments, g.callOptions(ctx)...)
@@ -21,6 +21,9 @@ func (g *Gateway) registerPrompt(serverName string, p *host.MergedPrompt) string
 			return nil, protocolError(ctx, serverName, err)
 		}
 		strip(&result.ResultBase)
+		for _, m := range result.Messages {
+			g.routes.Load().rewrite(serverName, m.Content)
+		}
 		return result, nil
 	})
 	if err != nil {
@@ -28,16 +31,16 @@ func (g *Gateway) registerPrompt(serverName string, p *host.MergedPrompt) string
 		return ""
 	}
 	for _, a := range prompt.Arguments {
-		g.registerCompleter(serverName, mcp.CompleteReference{Type: mcp.RefPrompt, Name: p.Name}, mcp.CompleteReference{Type: mcp.RefPrompt, Name: upstreamName}, a.Name)
+		g.registerCompleter(serverName, mcp.CompleteReference{Type: mcp.RefPrompt, Name: name}, mcp.CompleteReference{Type: mcp.RefPrompt, Name: upstreamName}, a.Name)
 	}
-	return p.Name
+	return name
 }
 
 // registerCompleter forwards completion requests for an argument. registered is the
 // reference at the gateway, upstream the reference at the server.
 func (g *Gateway) registerCompleter(serverName string, registered, upstream mcp.CompleteReference, argument string) {
 	// The prompt or template works without completion, so the error is ignored.
-	_ = g.server.RegisterCompleter(registered, argument, func(ctx context.Context, value string, arguments map[string]string) ([]string, error) {
+	_ = g.server.RegisterCompletion(registered, argument, func(ctx context.Context, value string, arguments map[string]string) (*mcp.Completion, error) {
 		params := mcp.CompleteParams{Ref: upstream, Argument: mcp.CompleteArgument{Name: argument, Value: value}}
 		if len(arguments) > 0 {
 			params.Context = &mcp.CompleteContext{Arguments: arguments}
@@ -46,6 +49,6 @@ func (g *Gateway) registerCompleter(serverName string, registered, upstream mcp.
 		if err != nil {
 			return nil, protocolError(ctx, serverName, err)
 		}
-		return completion.Values, nil
+		return completion, nil
 	})
 }

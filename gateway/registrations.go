@@ -9,62 +9,89 @@ import (
 // registrations are the tools, the prompts, the resources or the templates of all
 // servers, as they are registered with the gateway's server.
 type registrations[E any] struct {
-	kind       string                             // for the log
-	most       int                                // number of entries of one server; 0 means no limit
-	key        func(e *E) string                  // identifies e within its server
-	register   func(server string, e *E) string   // registers e and returns its name or URI; "" if it cannot
-	unregister func(name string)                  // the opposite of register
-	byServer   map[string]map[string]registration // by server name, and key
+	most       int                                    // number of entries of one server; 0 means no limit
+	kind       string                                 // for the log
+	key        func(e *E) string                      // identifies e within its server
+	register   func(server, name string, e *E) string // registers e and returns its name or URI; "" if it cannot
+	unregister func(name string)                      // the opposite of register
+	byServer   map[string][]*registration[E]          // in the order of the server's list
 }
 
 // registration is one tool, prompt, resource or template.
-type registration struct {
-	name       string // as registered; empty if it could not be registered
+type registration[E any] struct {
+	entry      E
+	key        string
 	definition []byte
-	attempted  bool // register was called
+	want       string // the name or URI that the entry is to have at the gateway
+	tried      string // the name or URI that register was called with; empty if it was not
+	name       string // as registered; empty if it could not be registered
 }
 
-// update makes the registrations for a server match its list. It does not touch entries
-// that have not changed, so clients receive no needless notifications and warnings are
-// logged once.
-func (r *registrations[E]) update(logger *slog.Logger, server string, list []E) {
-	before := r.byServer[server]
+// set replaces the entries of a server and unregisters those that it does not list any
+// more. It does not touch entries that have not changed, so clients receive no needless
+// notifications and warnings are logged once.
+func (r *registrations[E]) set(logger *slog.Logger, server string, list []E) {
 	if r.most > 0 && len(list) > r.most {
-		if len(before) < r.most { // else it was logged before
+		if len(r.byServer[server]) < r.most { // else it was logged before
 			logger.Warn(r.kind+"s ignored: the server has too many", "server", server, "number", len(list), "max", r.most)
 		}
 		list = list[:r.most]
 	}
-	now := make(map[string]registration, len(list))
+	before := make(map[string]*registration[E])
+	for _, e := range r.byServer[server] {
+		before[e.key] = e
+	}
+	seen := make(map[string]bool, len(list))
+	now := make([]*registration[E], 0, len(list))
 	for i := range list {
 		key := r.key(&list[i])
 		definition, err := json.Marshal(&list[i])
-		if err != nil {
+		switch {
+		case err != nil:
 			logger.Warn(r.kind+" not registered: it cannot be encoded", "server", server, r.kind, key, "error", err)
 			continue
-		}
-		if old, ok := before[key]; ok && bytes.Equal(old.definition, definition) {
-			now[key] = old
-		} else if _, duplicate := now[key]; duplicate {
+		case seen[key]:
 			logger.Warn(r.kind+" ignored: the server lists it twice", "server", server, r.kind, key)
+			continue
+		}
+		seen[key] = true
+		if old := before[key]; old != nil && bytes.Equal(old.definition, definition) {
+			now = append(now, old)
+			delete(before, key)
 		} else {
-			now[key] = registration{definition: definition}
+			now = append(now, &registration[E]{entry: list[i], key: key, definition: definition})
 		}
 	}
-	for key, old := range before {
-		if old.name != "" && now[key].name != old.name {
-			r.unregister(old.name)
-		}
-	}
-	for i := range list {
-		key := r.key(&list[i])
-		if e, ok := now[key]; ok && !e.attempted {
-			e.name, e.attempted = r.register(server, &list[i]), true
-			now[key] = e
-		}
+	for _, old := range before {
+		r.drop(old)
 	}
 	if r.byServer == nil {
-		r.byServer = make(map[string]map[string]registration)
+		r.byServer = make(map[string][]*registration[E])
 	}
 	r.byServer[server] = now
+}
+
+// apply registers the entries of all servers under the names that they are to have.
+func (r *registrations[E]) apply(servers []string) {
+	for _, server := range servers {
+		for _, e := range r.byServer[server] {
+			if e.tried != e.want {
+				r.drop(e)
+			}
+		}
+	}
+	for _, server := range servers {
+		for _, e := range r.byServer[server] {
+			if e.tried == "" {
+				e.tried, e.name = e.want, r.register(server, e.want, &e.entry)
+			}
+		}
+	}
+}
+
+func (r *registrations[E]) drop(e *registration[E]) {
+	if e.name != "" {
+		r.unregister(e.name)
+	}
+	e.name, e.tried = "", ""
 }

@@ -11,12 +11,12 @@ func TestUpdateChangesOnlyWhatDiffers(t *testing.T) {
 	r := registrations[string]{
 		kind: "thing",
 		key:  func(e *string) string { return (*e)[:1] },
-		register: func(server string, e *string) string {
-			got = append(got, "+"+*e)
+		register: func(_, name string, e *string) string {
+			got = append(got, "+"+name)
 			if *e == "z1" {
 				return "" // cannot be registered
 			}
-			return server + *e
+			return name
 		},
 		unregister: func(name string) { got = append(got, "-"+name) },
 	}
@@ -24,21 +24,46 @@ func TestUpdateChangesOnlyWhatDiffers(t *testing.T) {
 	for _, step := range []struct {
 		list, want []string
 	}{
-		{[]string{"a1", "b1", "a2"}, []string{"+a1", "+b1"}}, // a twice
+		{[]string{"a1", "b1", "a2"}, []string{"+xa1", "+xb1"}}, // a twice
 		{[]string{"b1", "a1"}, nil},
-		{[]string{"b2", "c1"}, []string{"-xa1", "-xb1", "+b2", "+c1"}},
-		{[]string{"b2", "z1"}, []string{"-xc1", "+z1"}},
+		{[]string{"b2", "c1"}, []string{"-xa1", "-xb1", "+xb2", "+xc1"}},
+		{[]string{"b2", "z1"}, []string{"-xc1", "+xz1"}},
 		{[]string{"b2", "z1"}, nil},
-		{[]string{"b2", "z2"}, []string{"+z2"}},
+		{[]string{"b2", "z2"}, []string{"+xz2"}},
 		{nil, []string{"-xb2", "-xz2"}},
 	} {
 		got = nil
-		r.update(quiet, "x", step.list)
+		r.set(quiet, "x", step.list)
+		for _, e := range r.byServer["x"] {
+			e.want = "x" + e.entry
+		}
+		r.apply([]string{"x"})
 		slices.Sort(got)
 		want := slices.Sorted(slices.Values(step.want))
 		if !slices.Equal(got, want) {
 			t.Errorf("update to %v: %v, want %v", step.list, got, want)
 		}
+	}
+}
+
+func TestEntriesThatAreToHaveAnotherNameMove(t *testing.T) {
+	var got []string
+	r := registrations[string]{
+		kind: "thing",
+		key:  func(e *string) string { return *e },
+		register: func(_, name string, _ *string) string {
+			got = append(got, "+"+name)
+			return name
+		},
+		unregister: func(name string) { got = append(got, "-"+name) },
+	}
+	r.set(slog.New(slog.DiscardHandler), "x", []string{"a"})
+	for _, want := range []string{"a", "b", "b"} {
+		r.byServer["x"][0].want = want
+		r.apply([]string{"x"})
+	}
+	if want := []string{"+a", "-a", "+b"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

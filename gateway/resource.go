@@ -6,17 +6,16 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
-	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
 
 // registerResource registers a resource and returns its URI at the gateway, or "" if it
 // cannot be registered.
-func (g *Gateway) registerResource(serverName string, r *mcp.Resource) string {
-	return registerURI(g.logger().With("server", serverName, "resource", r.URI), serverName, r.URI, func(uri, prefix string) error {
+func (g *Gateway) registerResource(serverName, want string, r *mcp.Resource) string {
+	logger := g.logger().With("server", serverName, "resource", r.URI)
+	return registerURI(logger, serverName, r.URI, want, func(uri, prefix string) error {
 		resource := *r
 		resource.URI = uri
 		resource.Meta = forwardable(r.Meta)
@@ -26,8 +25,9 @@ func (g *Gateway) registerResource(serverName string, r *mcp.Resource) string {
 
 // registerTemplate registers a template and returns its URI template at the gateway, or
 // "" if it cannot be registered.
-func (g *Gateway) registerTemplate(serverName string, t *mcp.ResourceTemplate) string {
-	return registerURI(g.logger().With("server", serverName, "template", t.URITemplate), serverName, t.URITemplate, func(uri, prefix string) error {
+func (g *Gateway) registerTemplate(serverName, want string, t *mcp.ResourceTemplate) string {
+	logger := g.logger().With("server", serverName, "template", t.URITemplate)
+	return registerURI(logger, serverName, t.URITemplate, want, func(uri, prefix string) error {
 		template := *t
 		template.URITemplate = uri
 		template.Meta = forwardable(t.Meta)
@@ -41,19 +41,23 @@ func (g *Gateway) registerTemplate(serverName string, t *mcp.ResourceTemplate) s
 	})
 }
 
-// registerURI registers a URI and returns it. If the URI cannot be registered, it tries
-// the URI with the name of the server as prefix.
-func registerURI(logger *slog.Logger, serverName, uri string, register func(uri, prefix string) error) string {
-	err := register(uri, "")
-	if err == nil {
-		return uri
+// registerURI registers the wanted URI and returns it. If it cannot be registered, for
+// example because the program has registered it, registerURI tries the URI with the name
+// of the server as prefix.
+func registerURI(logger *slog.Logger, serverName, uri, want string, register func(uri, prefix string) error) string {
+	prefix := prefixOf(serverName)
+	if want == uri {
+		err := register(uri, "")
+		if err == nil {
+			return uri
+		}
+		logger = logger.With("error", err)
 	}
-	prefix := "server:" + serverName + "/"
-	if register(prefix+uri, prefix) != nil {
-		logger.Warn("resource not registered", "error", err)
+	if err := register(prefix+uri, prefix); err != nil {
+		logger.Warn("resource not registered", "uri", prefix+uri, "error", err)
 		return ""
 	}
-	logger.Warn("resource renamed", "uri", prefix+uri, "error", err)
+	logger.Warn("resource renamed", "uri", prefix+uri)
 	return prefix + uri
 }
 
@@ -68,7 +72,12 @@ func (g *Gateway) read(serverName, prefix string) server.ResourceHandler {
 		strip(&result.ResultBase)
 		result.CacheHints = mcp.CacheHints{}
 		for i := range result.Contents {
-			result.Contents[i].URI = prefix + result.Contents[i].URI
+			contents := &result.Contents[i]
+			if prefix != "" {
+				contents.URI = prefix + contents.URI
+			} else {
+				contents.URI = g.routes.Load().uri(serverName, contents.URI)
+			}
 		}
 		return result, nil
 	}
@@ -83,21 +92,6 @@ func (g *Gateway) forwardUpdates(serverName, prefix string) server.ResourceOptio
 			g.logger().Warn("cannot forward updates of a resource", "uri", uri, "error", err)
 		}
 	})
-}
-
-// protocolError returns the error for a request for a resource, a prompt or a
-// completion. It converts the result of toolError to a *jsonrpc.Error, because the
-// client does not receive the text of other errors.
-func protocolError(ctx context.Context, serverName string, err error) error {
-	if errors.Is(err, client.ErrResourceNotFound) {
-		return server.ErrResourceNotFound
-	}
-	err = toolError(ctx, serverName, err)
-	var reported *jsonrpc.Error
-	if errors.As(err, &reported) {
-		return err
-	}
-	return jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s", err)
 }
 
 // variables returns the names of a template's variables (RFC 6570, section 2.3).

@@ -1,12 +1,14 @@
 package gateway
 
 import (
-	"encoding/json"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -60,20 +62,81 @@ func TestUpdateReplacesChangedTools(t *testing.T) {
 	}
 }
 
-func TestInvalidToolsAreNotRegistered(t *testing.T) {
+func TestToolsThatRequireTasksAreNotRegistered(t *testing.T) {
 	got := toolsAfter(t, statusOf("a",
 		mcp.Tool{Name: "fine"},
 		mcp.Tool{Name: "fine", Description: "listed twice"},
-		mcp.Tool{Name: "far", InputSchema: json.RawMessage(`{"type":"object","$ref":"https://example.com/schema"}`)},
-		mcp.Tool{Name: "list", InputSchema: json.RawMessage(`{"type":"array"}`)},
 		mcp.Tool{Name: "task", Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskRequired}},
 		mcp.Tool{Name: "maybe", Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},
-		mcp.Tool{Name: "vague", OutputSchema: json.RawMessage(`{"$ref":"https://example.com/schema"}`)},
 	))
-	if want := []string{"a__fine", "a__maybe", "a__vague"}; !slices.Equal(sortedNames(got), want) {
+	if want := []string{"a__fine", "a__maybe"}; !slices.Equal(sortedNames(got), want) {
 		t.Fatalf("tools are %v, want %v", sortedNames(got), want)
 	}
-	if got["a__fine"].Description != "" || got["a__maybe"].Execution != nil || got["a__vague"].OutputSchema != nil {
+	if got["a__fine"].Description != "" || got["a__maybe"].Execution != nil {
 		t.Errorf("tools are %+v", got)
+	}
+}
+
+// The first server in the configuration has the plain URIs, whichever is ready first.
+func TestURIsDoNotDependOnTheOrderOfStarts(t *testing.T) {
+	quiet := slog.New(slog.DiscardHandler)
+	lists := func(name string) host.ServerStatus {
+		return host.ServerStatus{
+			Name: name, State: host.Ready,
+			Resources: []mcp.Resource{{URI: "lib://shared", Name: name}, {URI: "tree://" + name, Name: name}},
+			Templates: []mcp.ResourceTemplate{{URITemplate: "tree://{x}", Name: name}, {URITemplate: "own://" + name + "/{x}", Name: name}},
+		}
+	}
+	for _, order := range [][]string{{"a", "b", "c"}, {"c", "b", "a"}, {"b", "a", "c", "b", "a"}} {
+		s := &server.Server{Logger: quiet}
+		g := New(&host.Host{Servers: []host.ServerConfig{{Name: "a"}, {Name: "b"}, {Name: "c"}}}, s)
+		g.Logger = quiet
+		for _, name := range order {
+			g.update(lists(name))
+		}
+		c := mcptest.Dial(t, s)
+		got := make(map[string]string) // from URI to the server
+		for r, err := range c.Resources(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[r.URI] = r.Name
+		}
+		for r, err := range c.ResourceTemplates(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[r.URITemplate] = r.Name
+		}
+		want := map[string]string{
+			"lib://shared": "a", "server:b/lib://shared": "b", "server:c/lib://shared": "c",
+			"tree://a": "a", "server:b/tree://b": "b", "server:c/tree://c": "c",
+			"tree://{x}": "a", "server:b/tree://{x}": "b", "server:c/tree://{x}": "c",
+			"own://a/{x}": "a", "own://b/{x}": "b", "own://c/{x}": "c",
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("servers become ready in the order %v: URIs %v, want %v", order, got, want)
+		}
+	}
+}
+
+func TestInstructionsOfServersAreForwarded(t *testing.T) {
+	s := &server.Server{Logger: slog.New(slog.DiscardHandler), Instructions: "Own."}
+	g := New(&host.Host{Servers: []host.ServerConfig{{Name: "a"}, {Name: "b"}, {Name: "c"}}}, s)
+	g.Logger = s.Logger
+	instructions := map[string]string{"a": "Text of a.", "b": strings.Repeat("x", maxInstructions), "c": "Text of c."}
+	for _, name := range []string{"c", "a"} {
+		g.update(host.ServerStatus{Name: name, State: host.Ready, Server: client.ServerDetails{Instructions: instructions[name]}})
+	}
+	const head = "Instructions of the server %s, whose tools and prompts have names that begin with %[1]s__:\n\n"
+	want := "Own.\n\n" + fmt.Sprintf(head, "a") + "Text of a.\n\n" + fmt.Sprintf(head, "c") + "Text of c."
+	for _, revision := range mcp.Revisions() {
+		if got := mcptest.Dial(t, s, mcptest.WithRevision(revision)).Server().Instructions; got != want {
+			t.Errorf("%s: %q, want %q", revision, got, want)
+		}
+	}
+	g.update(host.ServerStatus{Name: "b", State: host.Ready, Server: client.ServerDetails{Instructions: instructions["b"]}})
+	if got := mcptest.Dial(t, s).Server().Instructions; len(got) > maxInstructions || !strings.Contains(got, "Text of a.") || !strings.Contains(got, "Text of c.") {
+		t.Errorf("instructions of %d bytes: %.200q", len(got), got)
 	}
 }

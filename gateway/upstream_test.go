@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/parley-mcp/parley/client"
@@ -18,6 +19,19 @@ type oldServer struct{ tools []mcp.Tool }
 
 // start serves until the test ends.
 func (o *oldServer) start(t *testing.T, name string) host.ServerConfig {
+	raw, err := json.Marshal(mcp.ListToolsResult{Tools: o.tools})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return upstream{mcp.MethodListTools: string(raw)}.start(t, name)
+}
+
+// upstream is a server of 2025-11-25 that answers requests with results as they are, by
+// method. After "error " comes an error.
+type upstream map[string]string
+
+// start serves until the test ends.
+func (u upstream) start(t *testing.T, name string) host.ServerConfig {
 	near, far := transport.Pipe()
 	done := make(chan struct{})
 	go func() {
@@ -31,7 +45,7 @@ func (o *oldServer) start(t *testing.T, name string) host.ServerConfig {
 			if err != nil || m.Kind != jsonrpc.Request {
 				continue
 			}
-			if err := far.Write(context.Background(), o.answer(&m)); err != nil {
+			if err := far.Write(context.Background(), u.answer(&m)); err != nil {
 				return
 			}
 		}
@@ -43,23 +57,20 @@ func (o *oldServer) start(t *testing.T, name string) host.ServerConfig {
 	return host.ServerConfig{Name: name, Target: client.Conn(near)}
 }
 
-func (o *oldServer) answer(m *jsonrpc.Message) []byte {
-	var result any
-	switch m.Method {
-	case mcp.MethodInitialize:
-		result = mcp.InitializeResult{
-			ProtocolVersion: mcp.V20251125,
-			Capabilities:    mcp.ServerCapabilities{Tools: &mcp.ToolsCapability{}},
-			ServerInfo:      mcp.Implementation{Name: "old", Version: "1"},
-		}
-	case mcp.MethodListTools:
-		result = mcp.ListToolsResult{Tools: o.tools}
-	default:
+func (u upstream) answer(m *jsonrpc.Message) []byte {
+	result, ok := u[m.Method]
+	if !ok && m.Method == mcp.MethodInitialize {
+		result, ok = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{},"prompts":{},"completions":{}},"serverInfo":{"name":"old","version":"1"}}`, true
+	}
+	if !ok {
 		return jsonrpc.AppendError(nil, m.ID, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "no %s", m.Method), false)
 	}
-	raw, err := json.Marshal(result)
-	if err != nil {
-		panic(err)
+	if text, failed := strings.CutPrefix(result, "error "); failed {
+		var e jsonrpc.Error
+		if err := json.Unmarshal([]byte(text), &e); err != nil {
+			panic(err)
+		}
+		return jsonrpc.AppendError(nil, m.ID, &e, false)
 	}
-	return jsonrpc.AppendResult(nil, m.ID, raw)
+	return jsonrpc.AppendResult(nil, m.ID, []byte(result))
 }

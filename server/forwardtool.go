@@ -15,6 +15,9 @@ import (
 // protocol requires, and an output schema that is not a JSON object is left out. Safe while the
 // server serves.
 func (s *Server) ForwardTool(tool mcp.Tool, handler ToolHandler, options ...ToolOption) error {
+	if handler == nil {
+		return fmt.Errorf("tool %q: %w", tool.Name, errNoHandler)
+	}
 	logger := s.logger().With("tool", tool.Name)
 	if object := withObjectType(tool.InputSchema); string(object) != string(tool.InputSchema) {
 		if tool.InputSchema != nil {
@@ -40,12 +43,7 @@ func (s *Server) ForwardTool(tool mcp.Tool, handler ToolHandler, options ...Tool
 			e.output = nil
 		}
 	}
-	if err := s.addTool(e, options); err != nil {
-		return fmt.Errorf("tool %q: %w", tool.Name, err)
-	}
-	s.logUnchecked(tool.Name, "input", e.input)
-	s.logUnchecked(tool.Name, "output", e.output)
-	return nil
+	return s.addUntyped(e, options)
 }
 
 var anyObject = json.RawMessage(`{"type":"object"}`)

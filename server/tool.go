@@ -102,17 +102,23 @@ func (s *Server) RegisterTool(tool mcp.Tool, handler ToolHandler, options ...Too
 			return fmt.Errorf("tool %q: output schema: %w", tool.Name, err)
 		}
 	}
-	validated := func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
+	return s.addUntyped(&toolEntry{tool: tool, input: input, output: output, handle: handler}, options)
+}
+
+// addUntyped adds a tool with compiled schemas whose handler does not validate the arguments.
+func (s *Server) addUntyped(e *toolEntry, options []ToolOption) error {
+	input, handler := e.input, e.handle
+	e.handle = func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 		if err := input.Validate(arguments); err != nil {
 			return nil, invalidArguments(err)
 		}
 		return handler(ctx, arguments)
 	}
-	if err := s.addTool(&toolEntry{tool: tool, input: input, output: output, handle: validated}, options); err != nil {
-		return fmt.Errorf("tool %q: %w", tool.Name, err)
+	if err := s.addTool(e, options); err != nil {
+		return fmt.Errorf("tool %q: %w", e.tool.Name, err)
 	}
-	s.logUnchecked(tool.Name, "input", input)
-	s.logUnchecked(tool.Name, "output", output)
+	s.logUnchecked(e.tool.Name, "input", e.input)
+	s.logUnchecked(e.tool.Name, "output", e.output)
 	return nil
 }
 

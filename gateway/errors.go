@@ -1,0 +1,88 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
+	"github.com/parley-mcp/parley/server"
+)
+
+// toolError returns the error for the caller of a tool. Errors that are meant for the
+// caller are returned unchanged. Other errors get the name of the server, which the
+// caller may not know.
+func toolError(ctx context.Context, serverName string, err error) error {
+	var reported *jsonrpc.Error
+	var down *host.DownError
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.As(err, &down):
+		return err
+	case !errors.As(err, &reported):
+		return fmt.Errorf("server %q: %w", serverName, err)
+	case reported.Code == mcp.CodeURLElicitationRequired:
+		return urlRequired(ctx, reported)
+	case isForCaller(reported.Code):
+		return reported
+	}
+	// Do not wrap the error: the client would receive its code as an error of the gateway.
+	return fmt.Errorf("server %q returned an error: %v", serverName, reported)
+}
+
+// isForCaller reports whether an error is about the arguments, or has a code of the
+// server's own. Other codes are about the connection between the gateway and the server.
+func isForCaller(code int64) bool {
+	return code == jsonrpc.CodeInvalidParams || code < firstReservedCode || code > lastReservedCode
+}
+
+// The codes that JSON-RPC reserves (JSON-RPC 2.0, section 5.1).
+const (
+	firstReservedCode = -32768
+	lastReservedCode  = -32000
+)
+
+// urlRequired returns the error that asks the client to have its user open URLs. The
+// error of 2025-11-25 is forwarded unchanged to clients of that revision.
+func urlRequired(ctx context.Context, reported *jsonrpc.Error) error {
+	var required mcp.URLElicitationRequiredData
+	c := rpc.From(ctx)
+	if c == nil || c.Revision() == mcp.V20251125 || schema.Decode(reported.Data, &required) != nil {
+		return reported
+	}
+	e := &call.URLRequiredError{}
+	for _, one := range required.Elicitations {
+		e.URLs = append(e.URLs, call.RequiredURL{URL: one.URL, Message: one.Message, ID: one.ElicitationID})
+	}
+	return e
+}
+
+// protocolError returns the error for a request for a resource, a prompt or a
+// completion. It converts the result of toolError to a *jsonrpc.Error, because the
+// client does not receive the text of other errors.
+func protocolError(ctx context.Context, serverName string, err error) error {
+	if errors.Is(err, client.ErrResourceNotFound) {
+		return server.ErrResourceNotFound
+	}
+	var data json.RawMessage
+	if reported := new(jsonrpc.Error); errors.As(err, &reported) {
+		data = reported.Data
+	}
+	err = toolError(ctx, serverName, err)
+	var reported *jsonrpc.Error
+	var required *call.URLRequiredError
+	if errors.As(err, &reported) || errors.As(err, &required) {
+		return err
+	}
+	failed := jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s", err)
+	failed.Data = data
+	return failed
+}
