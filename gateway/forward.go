@@ -3,8 +3,8 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/parley-mcp/parley/client"
@@ -53,7 +53,7 @@ func requestMeta(c *rpc.Call) mcp.Meta {
 	raw, _ := c.Params().Get("_meta")
 	var meta mcp.Meta
 	for key, value := range jsonrpc.All(raw) {
-		if mcp.CheckMeta(key, value) != nil {
+		if !isForwardable(key, value) {
 			continue
 		}
 		if meta == nil {
@@ -96,12 +96,23 @@ func without(raw json.RawMessage, names ...string) json.RawMessage {
 // forwardable returns the entries of a server's _meta that the gateway may send to its
 // clients: valid keys that are not reserved by the protocol.
 func forwardable(meta mcp.Meta) mcp.Meta {
-	kept := maps.Clone(meta)
-	maps.DeleteFunc(kept, func(key string, value json.RawMessage) bool { return mcp.CheckMeta(key, value) != nil })
-	if len(kept) == 0 {
-		return nil
+	var kept mcp.Meta
+	for key, value := range meta {
+		if !isForwardable(key, value) {
+			continue
+		}
+		if kept == nil {
+			kept = make(mcp.Meta, len(meta))
+		}
+		kept[key] = value
 	}
 	return kept
+}
+
+// isForwardable reports whether mcp.CheckMeta accepts an entry of _meta. Most entries are
+// those of the protocol, which it rejects without the cost of an error.
+func isForwardable(key string, value json.RawMessage) bool {
+	return !strings.HasPrefix(key, "io.modelcontextprotocol/") && mcp.CheckMeta(key, value) == nil
 }
 
 func (g *Gateway) timeout() time.Duration {

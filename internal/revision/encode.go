@@ -58,7 +58,7 @@ func AppendResult(dst []byte, r mcp.Revision, result any, identity []byte) ([]by
 			result = sanitizePrompt(v)
 		}
 	}
-	body, err := json.Marshal(result, json.Deterministic(true), jsontext.PreserveRawStrings(true))
+	body, err := encode(result)
 	switch {
 	case err != nil:
 		return dst, err
@@ -70,6 +70,14 @@ func AppendResult(dst []byte, r mcp.Revision, result any, identity []byte) ([]by
 		return appendModernResult(dst, body, identity), nil
 	}
 	return append(dst, body...), nil
+}
+
+// encode encodes a result. The library would scan the output of MarshalJSON again.
+func encode(result any) ([]byte, error) {
+	if forwarded, ok := result.(*mcp.CallToolResult); ok && forwarded != nil && forwarded.Source != nil {
+		return forwarded.MarshalJSON()
+	}
+	return json.Marshal(result, json.Deterministic(true), jsontext.PreserveRawStrings(true))
 }
 
 // appendResultHead appends the beginning of a modern result: the brace, resultType, _meta
