@@ -75,6 +75,28 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 }
 
+// buffered returns the next message if it has been read completely, else nil. It leaves a message that is
+// too large to next.
+func (l *lineReader) buffered() []byte {
+	for l.buf != nil && !l.skipping {
+		i := bytes.IndexByte(l.buf[l.start+l.scanned:l.end], '\n')
+		if i < 0 {
+			l.scanned = l.end - l.start
+			return nil
+		}
+		size := l.scanned + i
+		msg, err := l.take(size)
+		if err != nil {
+			return nil
+		}
+		l.consume(size + 1)
+		if msg != nil {
+			return msg
+		}
+	}
+	return nil
+}
+
 // tooLarge reports whether the incomplete line already exceeds the limit. A carriage return at the end
 // does not count, because a line feed may follow.
 func (l *lineReader) tooLarge() bool {

@@ -22,9 +22,10 @@ const (
 //
 // The flush runs in a goroutine and not in the first caller, because it then starts after the other
 // goroutines that are ready to write. With 64 calls in flight this halves the time per message; a single
-// call takes a microsecond longer.
+// call takes a microsecond longer. A caller that knows that it will write more calls write with buffer set,
+// and flushBuffered at the end.
 //
-// Invariant: flushing is true while pending is not empty and err is nil.
+// Invariant: flushing is true while pending is not empty and err is nil, unless write has buffered all of pending.
 type lineWriter struct {
 	dst        io.Writer
 	maxPending int
@@ -58,7 +59,8 @@ func newLineWriter(dst io.Writer, maxPending int) *lineWriter {
 	return w
 }
 
-func (w *lineWriter) write(ctx context.Context, msg []byte) error {
+// write queues msg. If buffer is set, it does not start a flush unless the queue is full.
+func (w *lineWriter) write(ctx context.Context, msg []byte, buffer bool) error {
 	if err := checkMessage(msg); err != nil {
 		return err
 	}
@@ -87,9 +89,8 @@ func (w *lineWriter) write(ctx context.Context, msg []byte) error {
 	if len(w.pending) < w.maxPending {
 		notify(w.space) // another writer may be waiting
 	}
-	if !w.flushing {
-		w.flushing, w.used = true, true
-		go w.start()
+	if !buffer || len(w.pending) >= w.maxPending {
+		w.startFlush()
 	}
 	return nil
 }
@@ -98,7 +99,27 @@ func (w *lineWriter) write(ctx context.Context, msg []byte) error {
 func (w *lineWriter) isWritten() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.used && !w.flushing && w.err == nil
+	return w.used && !w.flushing && len(w.pending) == 0 && w.err == nil
+}
+
+// startFlush starts a flush unless one is running. The caller holds mu.
+func (w *lineWriter) startFlush() {
+	if !w.flushing {
+		w.flushing, w.used = true, true
+		go w.start()
+	}
+}
+
+// flushBuffered writes the buffered messages, unless a flush is running, which writes them.
+func (w *lineWriter) flushBuffered() {
+	w.mu.Lock()
+	if w.flushing || len(w.pending) == 0 || w.err != nil {
+		w.mu.Unlock()
+		return
+	}
+	w.flushing, w.used = true, true
+	w.mu.Unlock()
+	w.flush()
 }
 
 func (w *lineWriter) isStopped() bool { return w.closed || w.err != nil }
@@ -155,6 +176,9 @@ func (w *lineWriter) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true
+	if len(w.pending) > 0 { // buffered
+		w.startFlush()
+	}
 	w.stop()
 }
 

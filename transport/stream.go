@@ -170,8 +170,30 @@ func (s *stream) closeReading() {
 	s.src.SetReadDeadline(longAgo)
 }
 
+// ReadBuffered returns the next message if it has arrived completely, without a read of the underlying
+// stream. It returns nil if there is no such message, if the message is too large, and after Close; call
+// Read then. The caller owns the slice.
+func (s *stream) ReadBuffered() []byte {
+	s.readMu.Lock()
+	defer s.readMu.Unlock()
+	if s.ended(context.Background()) != nil {
+		return nil
+	}
+	return s.lines.buffered()
+}
+
 // Write implements [Conn].
-func (s *stream) Write(ctx context.Context, msg []byte) error { return s.out.write(ctx, msg) }
+func (s *stream) Write(ctx context.Context, msg []byte) error { return s.out.write(ctx, msg, false) }
+
+// WriteBuffered is like Write, but does not send the message before the next Flush, Write or Close, unless
+// the queue is full.
+func (s *stream) WriteBuffered(ctx context.Context, msg []byte) error {
+	return s.out.write(ctx, msg, true)
+}
+
+// Flush sends the messages of WriteBuffered. It returns when they are written, or at once if another
+// goroutine is writing.
+func (s *stream) Flush() { s.out.flushBuffered() }
 
 // Close implements [Conn].
 func (s *stream) Close() error {

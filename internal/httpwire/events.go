@@ -35,11 +35,11 @@ type eventStream struct {
 	// a failure and returns no error.
 	broken canceler
 	answer *answerStream // the response to a request of a session that uses this stream as its connection; may be nil
-	exited bool          // the handler has called runtime.Goexit, so net/http does not complete the response
 
 	mu      sync.Mutex
 	started bool
 	ended   bool // w must no longer be used
+	exited  bool // the handler has called runtime.Goexit, so net/http does not complete the response; not guarded by mu
 	queue   []byte
 	spare   []byte        // swapped with queue by send
 	idle    chan struct{} // closed when the goroutine that runs send ends; nil if none runs

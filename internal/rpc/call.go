@@ -46,8 +46,8 @@ type Call struct {
 	// Store keeps what must outlive one run of the handler. Engine.Serve sets it.
 	Store store.KV
 	// ExitResult is the result if the handler calls runtime.Goexit; nil means an internal error.
-	// A handler that runs a function of the program may set it when that function exits.
-	ExitResult any
+	// The handler of tools/call sets it when a tool exits.
+	ExitResult *mcp.CallToolResult
 	// Handle, if set, serves the call instead of the engine's handler for the method. It is for
 	// methods that belong to an era, such as initialize.
 	Handle Handler

@@ -172,8 +172,12 @@ func (e *Engine) dispatch(ctx context.Context, public *call.Call) (any, error) {
 func (e *Engine) AppendReply(ctx context.Context, dst *[]byte, c *Call, identity []byte) (reported *jsonrpc.Error) {
 	served := false
 	defer func() {
-		if !served {
-			e.appendOutcome(ctx, dst, c, c.ExitResult, errInternal, identity)
+		switch {
+		case served:
+		case c.ExitResult != nil:
+			e.appendOutcome(ctx, dst, c, c.ExitResult, nil, identity)
+		default:
+			e.appendOutcome(ctx, dst, c, nil, errInternal, identity)
 		}
 	}()
 	result, err := e.Serve(ctx, c)
@@ -182,9 +186,9 @@ func (e *Engine) AppendReply(ctx context.Context, dst *[]byte, c *Call, identity
 	return reported
 }
 
-// appendOutcome appends the response with a result or, if result is nil, with an error.
+// appendOutcome appends the response with a result or, if err is not nil, with an error.
 func (e *Engine) appendOutcome(ctx context.Context, dst *[]byte, c *Call, result any, err error, identity []byte) (reported *jsonrpc.Error) {
-	if result != nil || err == nil {
+	if err == nil {
 		var reply []byte
 		if reply, err = appendResult(*dst, c, result, identity); err == nil {
 			*dst = reply

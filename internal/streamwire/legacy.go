@@ -3,13 +3,13 @@ package streamwire
 import (
 	"context"
 
-	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
 // requestLegacy serves or queues a request of the session.
-func (c *connection) requestLegacy(ctx context.Context, m *jsonrpc.Message, class revision.Class) {
+func (t *turn) requestLegacy(ctx context.Context, m *jsonrpc.Message) {
+	c := t.c
 	switch {
 	case !c.session.Initialized() || m.Method == mcp.MethodInitialize:
 		// In order: the handshake decides how to read the next message.
@@ -20,7 +20,7 @@ func (c *connection) requestLegacy(ctx context.Context, m *jsonrpc.Message, clas
 		c.ping(ctx, m)
 	default:
 		request, fault := c.session.Accept(ctx, m, c.conn)
-		c.enqueue(ctx, job{request, c.slots}, m.ID, fault)
+		t.enqueue(ctx, job{request, c.paces.of(m), c.slots}, m.ID, fault)
 	}
 }
 

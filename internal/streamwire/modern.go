@@ -10,10 +10,11 @@ import (
 
 // requestModern queues a request of 2026-07-28. Notifications cancel it, since a stream
 // has no connection of its own for each request (basic/transports/stdio, Cancellation).
-func (c *connection) requestModern(ctx context.Context, m *jsonrpc.Message, class revision.Class) {
+func (t *turn) requestModern(ctx context.Context, m *jsonrpc.Message, class revision.Class) {
+	c := t.c
 	c.modernPeer = true
 	request, fault := c.Modern.Accept(ctx, m, class, c.who, c.conn, c.session.Inflight())
-	c.enqueue(ctx, job{request, c.modernSlots(m.Method)}, m.ID, fault)
+	t.enqueue(ctx, job{request, c.paces.of(m), c.modernSlots(m.Method)}, m.ID, fault)
 }
 
 // modernSlots returns the semaphore of a method. Subscriptions have their own, because

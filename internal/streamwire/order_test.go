@@ -76,17 +76,18 @@ func TestRequestsOfABatchAreAcceptedInOrder(t *testing.T) {
 			near, far := w.ends(t)
 			p := serve(t, newServer(handlers{"block": b.serve}), near, far)
 			p.handshake(mcp.V20250326)
-			for range 30 {
-				p.send(`[`+legacyCall("1", "block", "{}")+`]`, cancellation("1"))
+			for i := range 30 {
+				one, two, three := fmt.Sprint(3*i), fmt.Sprint(3*i+1), fmt.Sprint(3*i+2)
+				p.send(`[`+legacyCall(one, "block", "{}")+`]`, cancellation(one))
 				b.wantCause(t)
-				p.send(`[` + legacyCall("2", "block", "{}") + `,` + cancellation("2") + `]`)
+				p.send(`[` + legacyCall(two, "block", "{}") + `,` + cancellation(two) + `]`)
 				b.wantCause(t)
-				p.send(`[`+legacyCall("3", "block", "{}")+`]`, legacyCall("3", "echo", "{}"))
-				p.want(`{"jsonrpc":"2.0","id":3,"error":{"code":-32600,…`)
-				p.send(`[` + legacyCall("3", "echo", "{}") + `]`)
-				p.want(`[{"jsonrpc":"2.0","id":3,"error":{"code":-32600,…}]`)
+				p.send(`[`+legacyCall(three, "block", "{}")+`]`, legacyCall(three, "echo", "{}"))
+				p.want(`{"jsonrpc":"2.0","id":` + three + `,"error":{"code":-32600,…`)
+				p.send(`[` + legacyCall(three, "echo", "{}") + `]`)
+				p.want(`[{"jsonrpc":"2.0","id":` + three + `,"error":{"code":-32600,…}]`)
 				b.proceed <- struct{}{}
-				p.want(`[` + legacyReply("3", "released") + `]`)
+				p.want(`[` + legacyReply(three, "released") + `]`)
 			}
 			p.alive()
 		})

@@ -2,6 +2,7 @@ package streamwire
 
 import (
 	"context"
+	"time"
 
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -10,6 +11,7 @@ import (
 // job is an accepted request and the semaphore that limits requests of its kind.
 type job struct {
 	call  *rpc.Call
+	pace  *pace
 	slots chan struct{}
 }
 
@@ -21,7 +23,8 @@ var errQueueFull = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "too
 
 // enqueue serves an accepted request when a slot is free, or answers with the fault. It blocks
 // while the queue is full.
-func (c *connection) enqueue(ctx context.Context, j job, id jsonrpc.ID, fault *jsonrpc.Error) {
+func (t *turn) enqueue(ctx context.Context, j job, id jsonrpc.ID, fault *jsonrpc.Error) {
+	c := t.c
 	if fault != nil {
 		c.writeError(ctx, id, fault)
 		return
@@ -32,13 +35,17 @@ func (c *connection) enqueue(ctx context.Context, j job, id jsonrpc.ID, fault *j
 	}
 	select {
 	case j.slots <- struct{}{}:
-		go c.serve(ctx, j)
+		if j.pace.isQuick() {
+			t.serve(j)
+		} else {
+			go c.serve(j)
+		}
 		return
 	default:
 	}
 	select {
 	case c.queueSlots <- struct{}{}:
-		c.wait(ctx, j)
+		go c.wait(j)
 		return
 	default:
 	}
@@ -46,9 +53,9 @@ func (c *connection) enqueue(ctx context.Context, j job, id jsonrpc.ID, fault *j
 	defer c.paused.Store(false)
 	select {
 	case j.slots <- struct{}{}:
-		go c.serve(ctx, j)
+		go c.serve(j)
 	case c.queueSlots <- struct{}{}:
-		c.wait(ctx, j)
+		go c.wait(j)
 	case <-c.session.AwaitingInput():
 		c.running.Done()
 		c.reject(ctx, j, errQueueFull)
@@ -65,41 +72,50 @@ func (c *connection) reject(ctx context.Context, j job, e *jsonrpc.Error) {
 	}
 }
 
-// wait waits for a slot in another goroutine, so that reading continues. The next message
-// may free a slot: a response to an input request, or a cancellation.
-func (c *connection) wait(ctx context.Context, j job) {
-	go func() {
-		cancelled := j.call.Context().Done()
+// wait waits for a slot and serves a request. Meanwhile the reading goes on: the next message
+// may free a slot, as a response to an input request or a cancellation does.
+func (c *connection) wait(j job) {
+	cancelled := j.call.Context().Done()
+	select {
+	case j.slots <- struct{}{}:
+		<-c.queueSlots
 		select {
-		case j.slots <- struct{}{}:
-			<-c.queueSlots
-			select {
-			case <-cancelled:
-				<-j.slots
-			default:
-				c.serve(ctx, j)
-				return
-			}
 		case <-cancelled:
-			<-c.queueSlots
+			<-j.slots
+		default:
+			c.serve(j)
+			return
 		}
-		c.session.Inflight().End(j.call.ID())
-		c.running.Done()
-	}()
+	case <-cancelled:
+		<-c.queueSlots
+	}
+	c.session.Inflight().End(j.call.ID())
+	c.running.Done()
 }
 
 // serve serves one request and writes its response, also if a handler calls runtime.Goexit.
-func (c *connection) serve(ctx context.Context, j job) {
+func (c *connection) serve(j job) {
 	buf := rpc.NewBuffer()
+	start := time.Now()
 	defer func() {
-		c.write(ctx, *buf)
+		c.write(c.ctx, *buf)
 		rpc.FreeBuffer(buf)
-		<-j.slots
-		c.running.Done()
+		c.release(j)
 	}()
+	c.appendReply(buf, j)
+	j.pace.record(start, true)
+}
+
+func (c *connection) appendReply(buf *[]byte, j job) {
 	if j.call.Revision().Modern() {
 		c.Modern.AppendReply(buf, j.call, c.session.Inflight())
 	} else {
 		c.session.AppendReply(buf, j.call)
 	}
+}
+
+// release releases the slot of a request that has been served.
+func (c *connection) release(j job) {
+	<-j.slots
+	c.running.Done()
 }

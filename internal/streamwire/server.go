@@ -52,15 +52,21 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 	closing, endAccepting := context.WithCancel(ctx)
 	c := &connection{
 		Server:       s,
-		conn:         conn,
+		conn:         asBatcher(conn),
 		who:          who,
 		session:      s.Legacy.NewSession(who),
 		slots:        make(chan struct{}, max(s.MaxInflight, 1)),
 		queueSlots:   make(chan struct{}, max(s.MaxInflight, 1)),
+		paces:        make(paces),
+		failed:       make(chan error, 1),
 		fail:         cancel,
+		ctx:          ctx,
+		reading:      reading,
 		closing:      closing,
 		endAccepting: endAccepting,
 	}
+	c.watchdog.c = c
+	defer c.watchdog.close()
 	defer c.stopAccepting()
 	defer c.session.Close()
 	c.session.Inflight().Closing = closing.Done()
@@ -70,12 +76,14 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 		c.running.Wait()
 		stopReading()
 	})()
-	err := c.read(ctx, reading)
+	c.newTurn()
+	err := <-c.failed
 	c.stopAccepting()
 	c.ignored.Flush(ctx, s.Logger)
 	idle := make(chan struct{})
 	go func() {
 		c.running.Wait()
+		c.readers.Wait()
 		close(idle)
 	}()
 	grace := time.NewTimer(s.Grace)
@@ -107,13 +115,21 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 // connection is one connection that is being served.
 type connection struct {
 	*Server
-	conn    transport.Conn
+	conn    batcher
 	who     principal.Principal
 	session *legacy.Session         // for the legacy messages of this connection
 	fail    context.CancelCauseFunc // cancels all requests; the connection is broken
 	ignored loglimit.Limiter        // of log lines for ignored messages
 
+	ctx      context.Context // of all requests
+	reading  context.Context // ends when the server no longer reads
+	turn     atomic.Pointer[turn]
+	watchdog watchdog
+	readers  sync.WaitGroup // goroutines that read or have read
+	failed   chan error     // receives the error that ends the reading
+
 	// Used by the reading goroutine only.
+	paces      paces
 	modernPeer bool // a modern request has arrived
 	notifying  bool // the session's notifications are being delivered
 
@@ -150,25 +166,10 @@ func (c *connection) stopAccepting() {
 // errShuttingDown is the response to requests that arrive during a shutdown.
 var errShuttingDown = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server is shutting down: try again later"}
 
-// read reads messages until reading ends or the connection fails.
-func (c *connection) read(ctx, reading context.Context) error {
-	for {
-		data, err := c.conn.Read(reading)
-		if err == nil {
-			c.receive(ctx, data)
-			continue
-		}
-		var tooLarge *transport.MessageTooLargeError
-		if !errors.As(err, &tooLarge) {
-			return err
-		}
-		c.writeError(ctx, jsonrpc.ID{}, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "message must have at most %d bytes", tooLarge.Limit))
-	}
-}
-
 // receive processes one message. It returns when the message has been processed or
 // another goroutine processes it. It blocks while the queue of requests is full.
-func (c *connection) receive(ctx context.Context, data []byte) {
+func (t *turn) receive(ctx context.Context, data []byte) {
+	c := t.c
 	if jsonrpc.IsBatch(data) {
 		c.batch(ctx, data)
 		return
@@ -185,9 +186,9 @@ func (c *connection) receive(ctx context.Context, data []byte) {
 	case m.Kind == jsonrpc.Response:
 		c.session.ReceiveResponse(m)
 	case class.Era == revision.Modern:
-		c.requestModern(ctx, m, class)
+		t.requestModern(ctx, m, class)
 	default:
-		c.requestLegacy(ctx, m, class)
+		t.requestLegacy(ctx, m)
 	}
 }
 
@@ -209,7 +210,11 @@ func (c *connection) write(ctx context.Context, msg []byte) {
 	if len(msg) == 0 {
 		return
 	}
-	err := c.conn.Write(ctx, msg)
+	c.written(ctx, c.conn.Write(ctx, msg))
+}
+
+// written handles the error of writing a message, which may be nil.
+func (c *connection) written(ctx context.Context, err error) {
 	if err == nil || ctx.Err() != nil {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/parley-mcp/parley/internal/streamwire"
@@ -49,17 +50,24 @@ func wires() []wire {
 }
 
 // onEveryWire tests both eras on each wire. Begin connects to a server and makes the connection
-// ready for calls.
+// ready for calls. The clock is that of synctest, except on sockets.
 func onEveryWire(t *testing.T, f func(t *testing.T, e era, begin func(*streamwire.Server) *peer)) {
 	for _, w := range wires() {
 		t.Run(w.name, func(t *testing.T) {
 			inBothEras(t, func(t *testing.T, e era) {
-				f(t, e, func(s *streamwire.Server) *peer {
-					near, far := w.ends(t)
-					p := serve(t, s, near, far)
-					e.begin(p)
-					return p
-				})
+				test := func(t *testing.T) {
+					f(t, e, func(s *streamwire.Server) *peer {
+						near, far := w.ends(t)
+						p := serve(t, s, near, far)
+						e.begin(p)
+						return p
+					})
+				}
+				if w.name == "socket" {
+					test(t)
+				} else {
+					synctest.Test(t, test)
+				}
 			})
 		})
 	}
