@@ -26,9 +26,11 @@ func wantSignal(t *testing.T, p *transport.CommandConn, want os.Signal) {
 // S3: Close sends SIGTERM after ExitGrace.
 func TestServerThatIgnoresEOFIsTerminated(t *testing.T) {
 	mon := newMonitor(t)
-	p := start(t, as("ignore EOF", mon.env()))
+	opts := as("ignore EOF", mon.env())
+	opts.TermGrace = testTimeout // the child must end by SIGTERM
+	p := start(t, opts)
 	wantMessage(t, p, "ready")
-	closeWithin(t, p, 2*time.Second)
+	closeWithin(t, p, testTimeout/2)
 	wantSignal(t, p, syscall.SIGTERM)
 	mon.wantExited(mon.accept(1))
 }
