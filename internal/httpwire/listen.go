@@ -23,10 +23,8 @@ func (s *Server) getStream(w http.ResponseWriter, r *http.Request, x *exchange, 
 	if !ok {
 		return
 	}
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
 	conn := &x.stream
-	conn.ctx, conn.broken = ctx, cancelFunc(cancel)
+	conn.ctx, conn.broken = r.Context(), make(failure)
 	defer conn.end()
 	last := r.Header[headerLastEventID]
 	if revision.ResumableStreams.In(live.Revision) && len(last) > 0 && (len(last) > 1 || last[0] != "") {
@@ -34,8 +32,14 @@ func (s *Server) getStream(w http.ResponseWriter, r *http.Request, x *exchange, 
 		s.resume(w, r, live, conn, last)
 		return
 	}
-	s.listen(ctx, live, conn, s.expiryOf(r))
+	s.listen(r.Context(), live, conn, s.expiryOf(r))
 }
+
+// failure is closed when a write to an event stream fails. It takes less memory than a context.
+type failure chan struct{}
+
+// Cancel implements canceler. It must be called at most once.
+func (f failure) Cancel(error) { close(f) }
 
 // listen starts and serves the standalone stream of a session. The stream keeps live open
 // while the client can resume it.
@@ -105,6 +109,7 @@ func (s *Server) serveStream(ctx context.Context, live *legacy.StoredSession, st
 	tick := time.NewTicker(s.KeepAlive)
 	defer tick.Stop()
 	defer stream.disconnected(conn)
+	failed, _ := conn.broken.(failure)
 	var wake, taken <-chan struct{}
 	var expired <-chan time.Time
 	pinger := live.NewPinger(s.KeepAlive)
@@ -131,6 +136,8 @@ func (s *Server) serveStream(ctx context.Context, live *legacy.StoredSession, st
 		case <-stream.done:
 			return
 		case <-connDone:
+			return
+		case <-failed:
 			return
 		case <-expired:
 			return
