@@ -82,7 +82,7 @@ func fuzzDecode(f *testing.F, r mcp.Revision) {
 	}
 	for i, method := range methods {
 		for j := range placesIn(map[string]any{"params": params(method)}) {
-			for _, value := range []string{"", `null`, `7`, `-1.5`, `"x"`, `true`, `{}`, `[]`, `{"x":7}`} {
+			for _, value := range []string{"", `null`, `7`, `-1.5`, `1e1`, `"x"`, `true`, `{}`, `[]`, `{"x":7}`} {
 				f.Add(uint8(i), uint8(j), value)
 			}
 		}
@@ -135,6 +135,8 @@ func decodeExceptions(r mcp.Revision, method string, path []string, value string
 			return true // the value is valid, and names nothing that the server has
 		case below("params.arguments") && method == mcp.MethodGetPrompt:
 			return true // the prompt has other arguments
+		case is("params._meta.progressToken"):
+			return strings.ContainsAny(value, ".eE") // a token is echoed as it is written, as an id is
 		case is("params", "params._meta"):
 			return true // the replacement can have any of these members
 		case r < mcp.V20250618 && (below("params.context") || below("params.capabilities") || below("params.clientInfo")):
