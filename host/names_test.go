@@ -76,3 +76,42 @@ func TestMergedPromptsHaveNamesOfTheirOwn(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// FuzzMergedNames checks two lists of a server, one after the other. Merged names are valid, belong to the server, and map
+// one to one to the names that the server lists. A name that is in both lists stays the same.
+func FuzzMergedNames(f *testing.F) {
+	f.Add("x y\nx/y\nx_y\nx y", "x_y\nx?y\nx y", "a")
+	f.Add("x\nx_2\nx 2", "x 2\nx_2", "files")
+	f.Add(strings.Repeat("y", 130)+"\n"+strings.Repeat("y", 131), strings.Repeat("y", 131), "a-b")
+	f.Fuzz(func(t *testing.T, first, second, server string) {
+		if CheckName(server) != nil {
+			return
+		}
+		var before []MergedTool
+		merged := make(map[string]string)
+		for _, text := range []string{first, second} {
+			listed := strings.Split(text, "\n")
+			names, tools := mergedNames(server, before, listed...)
+			now, taken := make(map[string]string), make(map[string]bool)
+			for i, name := range names {
+				listedName := tools[i].Definition.Name
+				if taken[name] || now[listedName] != "" {
+					t.Fatalf("%q of server %q has the merged names %q", listed, server, names)
+				}
+				if !strings.HasPrefix(name, server+separator) || validName(name, maxMergedName) != name {
+					t.Fatalf("%q of server %q has the merged name %q", listedName, server, name)
+				}
+				if old := merged[listedName]; old != "" && old != name {
+					t.Fatalf("%q of server %q was renamed from %q to %q", listedName, server, old, name)
+				}
+				now[listedName], taken[name] = name, true
+			}
+			for _, name := range listed {
+				if now[name] == "" {
+					t.Fatalf("%q of server %q has no merged name in %q", name, server, names)
+				}
+			}
+			before, merged = tools, now
+		}
+	})
+}
