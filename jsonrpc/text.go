@@ -19,14 +19,13 @@ func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	d := unsafe.Slice(unsafe.StringData(s), len(s)) // only read
 	for i := 0; ; {
-		j := jsonscan.SkipPlain(d, i)
-		dst = append(dst, d[i:j]...)
-		if i = j; i >= len(d) {
+		if dst, i = jsonscan.AppendPlain(dst, d, i); i >= len(d) {
 			return append(dst, '"')
 		}
 		switch c := d[i]; {
 		case c >= utf8.RuneSelf:
-			if j = jsonscan.SkipUTF8(d, i); j == i {
+			j := jsonscan.SkipUTF8(d, i)
+			if j == i {
 				dst = append(dst, "\uFFFD"...)
 				j++
 			} else {

@@ -3,6 +3,7 @@ package jsonscan
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -79,6 +80,27 @@ func SkipPlain(d []byte, i int) int {
 		}
 	}
 	return i
+}
+
+// AppendPlain appends the bytes of d from i on that SkipPlain skips, and returns the index after
+// them. It copies each eight bytes that it looks at, because most strings have few escapes.
+func AppendPlain(dst, d []byte, i int) ([]byte, int) {
+	for i+8 <= len(d) {
+		n := len(dst)
+		if n+8 > cap(dst) {
+			dst = slices.Grow(dst, len(d)-i)
+		}
+		w := binary.LittleEndian.Uint64(d[i:])
+		binary.LittleEndian.PutUint64(dst[n:n+8], w)
+		if ends := special(w); ends != 0 {
+			plain := bits.TrailingZeros64(ends) / 8
+			return dst[:n+plain], i + plain
+		}
+		dst = dst[:n+8]
+		i += 8
+	}
+	end := SkipPlain(d, i)
+	return append(dst, d[i:end]...), end
 }
 
 // SkipUTF8 returns the index after the valid UTF-8 beyond ASCII that starts at i,
