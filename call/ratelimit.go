@@ -2,12 +2,10 @@ package call
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 )
@@ -24,8 +22,7 @@ type RateLimit struct {
 }
 
 // LimitRate returns middleware that limits the rate of calls of each caller. It rejects a call
-// beyond the limit with jsonrpc.CodeInternalError. The message of the error gives the time to
-// wait, and so does retryAfterMs in its data, in milliseconds.
+// beyond the limit with an *[OverloadError].
 //
 // A caller is a principal. Callers that are not authenticated are distinguished by
 // [Call.Source], so that one of them cannot use up the limit of the others.
@@ -48,24 +45,12 @@ func LimitRate(limit RateLimit) Middleware {
 		return func(ctx context.Context, c *Call) (any, error) {
 			if slices.Contains(limit.Methods, c.Method()) {
 				if wait := b.take(callerOf(c)); wait > 0 {
-					return nil, tooManyCalls(wait)
+					return nil, &OverloadError{Limit: "calls", RetryAfter: wait.Round(time.Millisecond) + time.Millisecond}
 				}
 			}
 			return next(ctx, c)
 		}
 	}
-}
-
-// tooManyCalls returns the error for a call beyond the limit. The protocol defines no code for
-// it.
-func tooManyCalls(wait time.Duration) *jsonrpc.Error {
-	wait = wait.Round(time.Millisecond) + time.Millisecond
-	data, _ := json.Marshal(struct {
-		RetryAfterMs int64 `json:"retryAfterMs"`
-	}{wait.Milliseconds()})
-	e := jsonrpc.Errorf(jsonrpc.CodeInternalError, "too many calls: try again in %v", wait)
-	e.Data = data
-	return e
 }
 
 // caller identifies a caller.

@@ -213,7 +213,7 @@ func TestListensDoNotCountAsRequestsInFlight(t *testing.T) {
 		w.expect(acknowledged(fmt.Sprint(i), `{"toolsListChanged":true}`))
 	}
 	w.send(listenRequest(`64`, `{"toolsListChanged":true}`))
-	if m := w.receive(); !strings.Contains(m, `"id":64,"error":{"code":-32600,"message":"too many subscriptions`) {
+	if m := w.receive(); !strings.Contains(m, `"id":64,"error":{"code":-32603,"message":"too many subscriptions`) {
 		t.Fatalf("the 65th subscription: %s", m)
 	}
 	w.send(`{"jsonrpc":"2.0","id":"call","method":"tools/call","params":{` + stateless + `,"name":"first"}}`)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -97,12 +98,10 @@ const (
 )
 
 // respond sends the response as JSON, or as an event if the event stream has begun or the
-// client accepts only an event stream.
-func (a *answerStream) respond(out []byte) {
+// client accepts only an event stream. Overload is as for Server.respond.
+func (a *answerStream) respond(out []byte, overload *call.OverloadError) {
 	if a.server.asJSON(a.r, a.conn) {
-		if a.conn.ctx.Err() == nil {
-			a.server.replyOn(a.conn, a.r, http.StatusOK, out)
-		}
+		a.server.respondJSON(a.r, a.conn, http.StatusOK, out, overload)
 		return
 	}
 	if a.stream.Load() == nil && !a.conn.claim() {

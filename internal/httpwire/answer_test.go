@@ -28,7 +28,7 @@ func TestOnlyEventOfAStreamIsLogged(t *testing.T) {
 			}
 			s.Streams.endSession(live.Key())
 		}
-		a.respond([]byte(`{"jsonrpc":"2.0","id":1,"result":{}}`))
+		a.respond([]byte(`{"jsonrpc":"2.0","id":1,"result":{}}`), nil)
 		a.end()
 		conn.end()
 

@@ -1,9 +1,13 @@
 package httpwire
 
 import (
+	"log/slog"
 	"net/http"
+	"strconv"
 	"sync"
+	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/principal"
@@ -99,17 +103,28 @@ func (s *Server) limiterFor(method string, o owner) (count *limiter, limit int) 
 	return &s.stateless, s.PerOwner
 }
 
-// rejectOverLimit rejects a request whose owner has reached its limit.
-func rejectOverLimit(w http.ResponseWriter, m *jsonrpc.Message) {
+// errTooManyRequests is the error when the limit of requests in flight on the server is
+// reached.
+var errTooManyRequests = &call.OverloadError{Limit: "requests in flight on this server", RetryAfter: time.Second}
+
+// overloadOf returns the error for a request whose owner has reached its limit.
+func overloadOf(m *jsonrpc.Message) *call.OverloadError {
 	if rpc.IsLongLived(m.Method) {
-		rejectTooMany(w, m.ID, "60", rpc.ErrTooManySubscriptions.Error())
-		return
+		return rpc.ErrTooManySubscriptions
 	}
-	rejectTooMany(w, m.ID, "1", "too many requests of this client are in flight: retry after one has finished")
+	return rpc.ErrTooManyInFlight
 }
 
-// rejectTooMany rejects a request with status 429 and a Retry-After header in seconds.
-func rejectTooMany(w http.ResponseWriter, request jsonrpc.ID, seconds, reason string) {
-	w.Header()["Retry-After"] = []string{seconds}
-	reject(w, http.StatusTooManyRequests, request, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: reason})
+// rejectOverload rejects a request because of a limit, and logs the limit. The status is 429
+// for a limit of the client and 503 for one of the server.
+func (s *Server) rejectOverload(w http.ResponseWriter, r *http.Request, status int, request jsonrpc.ID, e *call.OverloadError) {
+	s.overloads.Log(r.Context(), s.Logger, slog.LevelWarn, "overload: request rejected", slog.String("limit", e.Limit), slog.Int("status", status))
+	setRetryAfter(w, e.RetryAfter)
+	reject(w, status, request, e.Wire())
+}
+
+// setRetryAfter sets the Retry-After header (RFC 9110, section 10.2.3).
+func setRetryAfter(w http.ResponseWriter, d time.Duration) {
+	seconds := max((d+time.Second-1)/time.Second, 1)
+	w.Header()["Retry-After"] = []string{strconv.FormatInt(int64(seconds), 10)}
 }

@@ -39,7 +39,7 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange,
 	count, limit := s.limiterFor(m.Method, owner)
 	usage, ok := count.acquire(owner, limit)
 	if !ok {
-		rejectOverLimit(w, m)
+		s.rejectOverload(w, r, http.StatusTooManyRequests, m.ID, overloadOf(m))
 		return
 	}
 	defer usage.release()
@@ -68,7 +68,7 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange,
 		if !s.Modern.Engine.Has(m.Method, class.Revision) && !x.stream.claim() {
 			s.replyOn(&x.stream, r, status, *buf) // as JSON, even if the client only accepts an event stream
 		} else {
-			s.respond(r, &x.stream, status, *buf)
+			s.respond(r, &x.stream, status, *buf, c.Overload)
 		}
 		x.stream.end()
 		rpc.FreeBuffer(buf)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/internal/legacy"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -266,7 +267,7 @@ func (s *Server) postToPair(w http.ResponseWriter, r *http.Request, id string, m
 			s.rejectUnknownPair(w, m)
 			return
 		case !ok:
-			rejectBusy(w, m.ID)
+			s.rejectOverload(w, r, http.StatusTooManyRequests, m.ID, rpc.ErrTooManyInFlight)
 			return
 		}
 	}

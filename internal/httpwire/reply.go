@@ -4,20 +4,22 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
 // respond sends the response as JSON, or as an event if e has begun or the client accepts
-// only an event stream. It sends nothing if the client has disconnected.
-func (s *Server) respond(r *http.Request, e *eventStream, status int, out []byte) {
+// only an event stream. It sends nothing if the client has disconnected. Overload is the
+// limit that has rejected the request, or nil.
+func (s *Server) respond(r *http.Request, e *eventStream, status int, out []byte, overload *call.OverloadError) {
 	if e.ctx.Err() != nil {
 		return
 	}
 	switch {
 	case s.asJSON(r, e):
-		s.replyOn(e, r, status, out)
+		s.respondJSON(r, e, status, out, overload)
 	case e.claim(): // the stream has started
 		_ = e.write(e.ctx, func(dst []byte) []byte { return appendEvent(dst, "", out) })
 	default:
@@ -26,6 +28,18 @@ func (s *Server) respond(r *http.Request, e *eventStream, status int, out []byte
 		e.sendOnly(*buf)
 		rpc.FreeBuffer(buf)
 	}
+}
+
+// respondJSON sends the response as JSON unless the client has disconnected.
+func (s *Server) respondJSON(r *http.Request, e *eventStream, status int, out []byte, overload *call.OverloadError) {
+	if e.ctx.Err() != nil {
+		return
+	}
+	if overload != nil {
+		status = http.StatusTooManyRequests
+		setRetryAfter(e.w, overload.RetryAfter)
+	}
+	s.replyOn(e, r, status, out)
 }
 
 // replyOn sends a JSON body as the response e, which has not started.

@@ -45,6 +45,7 @@ type Server struct {
 	listens    limiter
 	stateless  limiter
 	rejections loglimit.Limiter
+	overloads  loglimit.Limiter
 }
 
 // ServeHTTP implements http.Handler.
@@ -159,9 +160,11 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, x *exchange) (b
 	case err != nil:
 		closeUnread(w)
 		reject(w, http.StatusBadRequest, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "cannot read the whole body"})
-	case !entered:
-		w.Header()["Retry-After"] = []string{"1"}
-		reject(w, http.StatusServiceUnavailable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server is shutting down or has too many requests in flight: retry later"})
+	case entered == errTooManyRequests:
+		s.rejectOverload(w, r, http.StatusServiceUnavailable, jsonrpc.ID{}, errTooManyRequests)
+	case entered != nil:
+		setRetryAfter(w, time.Second)
+		reject(w, http.StatusServiceUnavailable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server is shutting down: retry later"})
 	default:
 		return body, true
 	}

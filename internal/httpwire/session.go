@@ -80,19 +80,14 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 		respondEmpty(w, http.StatusAccepted)
 	case jsonrpc.Request:
 		if !live.Inflight().Reserve(1) {
-			rejectBusy(w, m.ID)
+			s.rejectOverload(w, r, http.StatusTooManyRequests, m.ID, rpc.ErrTooManyInFlight)
 			return
 		}
 		defer live.Inflight().Release(1)
-		s.serveLegacy(w, r, x, live, func(ctx context.Context, dst *[]byte, stream rpc.Stream) {
-			live.Serve(ctx, dst, m, stream)
+		s.serveLegacy(w, r, x, live, func(ctx context.Context, dst *[]byte, stream rpc.Stream) *call.OverloadError {
+			return live.Serve(ctx, dst, m, stream)
 		})
 	}
-}
-
-// rejectBusy rejects a request of a session that has reached its in-flight limit.
-func rejectBusy(w http.ResponseWriter, request jsonrpc.ID) {
-	rejectTooMany(w, request, "1", "too many requests of this session are in flight: retry after one has finished")
 }
 
 // postBatch serves a batch, which only revision 2025-03-26 has (basic, Batching). The
@@ -134,12 +129,13 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, x *exchange, 
 		return
 	}
 	if !live.Inflight().Reserve(batch.Requests()) {
-		rejectBusy(w, jsonrpc.ID{})
+		s.rejectOverload(w, r, http.StatusTooManyRequests, jsonrpc.ID{}, rpc.ErrTooManyInFlight)
 		return
 	}
 	defer live.Inflight().Release(batch.Requests())
-	s.serveLegacy(w, r, x, live, func(ctx context.Context, dst *[]byte, stream rpc.Stream) {
+	s.serveLegacy(w, r, x, live, func(ctx context.Context, dst *[]byte, stream rpc.Stream) *call.OverloadError {
 		*dst = batch.Serve(s.withoutChallenge(ctx), *dst, stream)
+		return nil // each request of the batch has its own error
 	})
 }
 
@@ -169,8 +165,9 @@ func (s *Server) authorizeBatch(w http.ResponseWriter, r *http.Request, live *le
 }
 
 // serveLegacy calls serve and sends the response that serve appends to dst. The stream is
-// nil if the client does not accept event streams.
-func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange, live *legacy.StoredSession, serve func(ctx context.Context, dst *[]byte, stream rpc.Stream)) {
+// nil if the client does not accept event streams. Serve returns the limit that has rejected
+// the request, or nil.
+func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange, live *legacy.StoredSession, serve func(ctx context.Context, dst *[]byte, stream rpc.Stream) *call.OverloadError) {
 	// A disconnect is not a cancellation (Sending Messages, 6), so the handler's context
 	// has the values of the request's context but not its cancellation.
 	x.context = detachedContext{s.calls.lifetime(), r.Context()}
@@ -180,11 +177,12 @@ func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange
 	defer x.stream.end()
 	defer a.end()
 	buf := rpc.NewBuffer()
+	var overload *call.OverloadError
 	x.stream.exited = true // unless serve returns
 	defer func() {
 		switch {
 		case len(*buf) > 0:
-			a.respond(*buf)
+			a.respond(*buf, overload)
 		case streams: // cancelled: the stream ends without a response
 			x.stream.open()
 		case !x.stream.claim():
@@ -194,11 +192,11 @@ func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange
 		x.stream.end()
 		rpc.FreeBuffer(buf)
 	}()
+	var stream rpc.Stream
 	if streams {
-		serve(&x.context, buf, a)
-	} else {
-		serve(&x.context, buf, nil)
+		stream = a
 	}
+	overload = serve(&x.context, buf, stream)
 	x.stream.exited = false
 }
 
@@ -218,7 +216,7 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, x *exchange)
 	}
 	x.stream.ctx = r.Context()
 	defer x.stream.end()
-	s.respond(r, &x.stream, http.StatusOK, out)
+	s.respond(r, &x.stream, http.StatusOK, out, nil)
 }
 
 // open returns the session of a request and extends its lifetime. If it fails, open
@@ -234,12 +232,12 @@ func (s *Server) open(w http.ResponseWriter, r *http.Request, id string, request
 
 // rejectSession rejects a request whose session cannot be opened because of err.
 func (s *Server) rejectSession(w http.ResponseWriter, r *http.Request, request jsonrpc.ID, err error) {
+	var overload *call.OverloadError
 	switch {
 	case errors.Is(err, legacy.ErrNoSession):
 		reject(w, http.StatusNotFound, request, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "session not found: send initialize without Mcp-Session-Id to start a new one"})
-	case errors.Is(err, legacy.ErrTooManySessions):
-		w.Header()["Retry-After"] = []string{"60"}
-		reject(w, http.StatusServiceUnavailable, request, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "too many sessions: end one with DELETE or retry later"})
+	case errors.As(err, &overload):
+		s.rejectOverload(w, r, http.StatusServiceUnavailable, request, overload)
 	default:
 		if r.Context().Err() == nil {
 			s.Logger.ErrorContext(r.Context(), "session store failed", "error", err)

@@ -97,18 +97,21 @@ func (t *tracker) arm(f *trackedRequest) {
 	}
 }
 
-// enter counts a request whose body has been read. It reports false if the limit is reached
-// or close was called.
-func (t *tracker) enter(f *trackedRequest) (ok bool) {
+// enter counts a request whose body has been read. The error is errShutdown after close, and
+// errTooManyRequests if the limit is reached.
+func (t *tracker) enter(f *trackedRequest) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	f.stream, f.reading = nil, false
-	if t.closed || t.n >= maxRequests {
-		return false
+	switch {
+	case t.closed:
+		return errShutdown
+	case t.n >= maxRequests:
+		return errTooManyRequests
 	}
 	f.entered = true
 	t.n++
-	return true
+	return nil
 }
 
 // watch sets what cancelAll cancels and the stream to keep alive, if there are any. If

@@ -12,7 +12,7 @@ import (
 func track(t *tracker, stream *eventStream, every time.Duration) *trackedRequest {
 	f := new(trackedRequest)
 	t.begin(f, new(eventStream), every)
-	t.enter(f)
+	_ = t.enter(f)
 	t.watch(f, nil, stream)
 	return f
 }
@@ -81,8 +81,8 @@ func TestTrackerIsIdleWhenTheLastRequestLeaves(t *testing.T) {
 	idle := tr.close()
 	<-closing
 	<-tr.closingSignal()
-	if tr.enter(reading) {
-		t.Error("enter succeeds after close")
+	if err := tr.enter(reading); err != errShutdown {
+		t.Errorf("enter after close: %v", err)
 	}
 	tr.leave(all[0])
 	select {

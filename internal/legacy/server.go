@@ -73,8 +73,9 @@ func (s *Server) Resume(who principal.Principal, state State, inflight *rpc.Infl
 // runtime.Goexit; then Serve does not return. It appends nothing if the client has cancelled
 // the request. The handler sends its notifications on stream.
 //
-// Serve is safe for concurrent use after the handshake.
-func (s *Session) Serve(ctx context.Context, dst *[]byte, m *jsonrpc.Message, stream rpc.Stream) {
+// Serve returns the limit that has rejected the request, or nil. It is safe for concurrent use
+// after the handshake.
+func (s *Session) Serve(ctx context.Context, dst *[]byte, m *jsonrpc.Message, stream rpc.Stream) *call.OverloadError {
 	switch {
 	case m.Method == mcp.MethodInitialize:
 		s.received.Add(1)
@@ -86,10 +87,12 @@ func (s *Session) Serve(ctx context.Context, dst *[]byte, m *jsonrpc.Message, st
 		c, fault := s.Accept(ctx, m, stream)
 		if fault != nil {
 			*dst = jsonrpc.AppendError(*dst, m.ID, fault, false)
-			return
+			return nil
 		}
 		s.AppendReply(dst, c)
+		return c.Overload
 	}
+	return nil
 }
 
 // Accept puts a request in flight, other than initialize and ping; see [rpc.Inflight.Accept].
@@ -114,7 +117,7 @@ func (s *Session) Accept(ctx context.Context, m *jsonrpc.Message, stream rpc.Str
 			}
 		}
 	}
-	if fault := s.inflight.Accept(ctx, c); fault != nil {
+	if fault := s.inflight.Accept(ctx, s.server.Engine, c); fault != nil {
 		return nil, fault
 	}
 	return c, nil

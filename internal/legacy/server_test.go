@@ -198,7 +198,7 @@ func TestSessionLimitsRequestsInFlight(t *testing.T) {
 	if s.Inflight().Reserve(1) {
 		t.Error("limit not reached")
 	}
-	if out := serve(t.Context(), s, parse(t, `{"jsonrpc":"2.0","id":9,"method":"tools/call"}`), nil); codeOf(t, out) != jsonrpc.CodeInvalidRequest {
+	if out := serve(t.Context(), s, parse(t, `{"jsonrpc":"2.0","id":9,"method":"tools/call"}`), nil); codeOf(t, out) != jsonrpc.CodeInternalError {
 		t.Errorf("one request more: %s", out)
 	}
 	s.Close()

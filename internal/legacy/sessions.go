@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
@@ -22,7 +23,7 @@ var (
 	// another principal.
 	ErrNoSession = errors.New("session not found")
 	// ErrTooManySessions is the error when a limit on sessions is reached.
-	ErrTooManySessions = errors.New("too many sessions")
+	ErrTooManySessions = &call.OverloadError{Limit: "sessions", RetryAfter: time.Minute}
 )
 
 // SessionLimits limits stored sessions. A zero field means its default.

@@ -214,6 +214,9 @@ func (r *replay) Finish(ctx context.Context, result any, err error) (any, error)
 	required, failure := r.result(ctx)
 	switch {
 	case failure != nil:
+		if overload, ok := errors.AsType[*call.OverloadError](failure); ok {
+			return nil, overload
+		}
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s", failure)
 	case required != nil:
 		return required, nil

@@ -167,7 +167,7 @@ func (s *Server) Accept(ctx context.Context, m *jsonrpc.Message, class revision.
 		return nil, err
 	}
 	c.Stream = stream
-	if err := inflight.Accept(ctx, c); err != nil {
+	if err := inflight.Accept(ctx, s.Engine, c); err != nil {
 		return nil, err
 	}
 	return c, nil

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/digest"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/principal"
@@ -71,7 +72,7 @@ func (s *Server) storeState(ctx context.Context, c *rpc.Call, text []byte) (*sto
 		}
 		return &storedState{Slot: slot, Digest: digest.Join(sealed)}, nil
 	}
-	return nil, fmt.Errorf("too many calls with large answers wait for input: the limit is %d calls with answers of more than %d bytes per caller: try again later", maxStoredStates, maxState)
+	return nil, &call.OverloadError{Limit: fmt.Sprintf("calls with answers of more than %d bytes that wait for input", maxState), RetryAfter: time.Minute}
 }
 
 // loadState returns the state to which ref refers. It reads with the principal of the

@@ -3,7 +3,6 @@ package modern
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -210,7 +209,7 @@ func TestStoredStatesAreLimited(t *testing.T) {
 				t.Fatalf("call %d: %v", i, out.err)
 			}
 		}
-		if _, out := overflowing(t, b, eve); out.err == nil || !strings.Contains(out.err.Message, fmt.Sprint(maxStoredStates)) {
+		if _, out := overflowing(t, b, eve); out.err == nil || !strings.Contains(string(out.err.Data), "retryAfterMs") {
 			t.Errorf("%+v %v", out, out.err)
 		}
 		if _, out := overflowing(t, b, ada); out.err != nil {

@@ -51,6 +51,8 @@ type Call struct {
 	// Handle, if set, serves the call instead of the engine's handler for the method. It is for
 	// methods that belong to an era, such as initialize.
 	Handle Handler
+	// Overload is the limit that has rejected the call, if one has. The engine sets it.
+	Overload *call.OverloadError
 
 	handlerContext handlerContext
 	handed         *handed // what middleware received, if the handler returned an Encoded

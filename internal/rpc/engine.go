@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -31,6 +32,8 @@ type Engine struct {
 	Opaque   bool
 	handlers map[string]Handler
 	wrapped  call.Handler
+
+	overloads loglimit.Limiter
 }
 
 // NewEngine returns an engine with these handlers, by method, and this middleware, the first

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
@@ -19,6 +20,11 @@ var errInternal = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "inte
 // errorResponse returns the error that the peer receives for err, a *jsonrpc.Error. It logs an
 // error that is not for the peer, because that can contain anything.
 func (e *Engine) errorResponse(ctx context.Context, c *Call, err error) error {
+	var overload *call.OverloadError
+	if errors.As(err, &overload) {
+		c.Overload = overload
+		return e.Overloaded(ctx, c.Method(), overload)
+	}
 	var protocol *jsonrpc.Error
 	if errors.As(err, &protocol) {
 		switch {
@@ -48,6 +54,20 @@ func (e *Engine) errorResponse(ctx context.Context, c *Call, err error) error {
 		e.logger().ErrorContext(ctx, "call failed", "method", c.Method(), "error", err)
 	}
 	return errInternal
+}
+
+// rejection returns the response to a call that an Inflight does not accept because of err.
+func (e *Engine) rejection(ctx context.Context, c *Call, err error) *jsonrpc.Error {
+	if overload, ok := errors.AsType[*call.OverloadError](err); ok {
+		return e.Overloaded(ctx, c.Method(), overload)
+	}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()}
+}
+
+// Overloaded returns the response to a request that a limit rejects, and logs the limit.
+func (e *Engine) Overloaded(ctx context.Context, method string, limit *call.OverloadError) *jsonrpc.Error {
+	e.overloads.Log(ctx, e.logger(), slog.LevelWarn, "overload: request rejected", slog.String("limit", limit.Limit), slog.String("method", method))
+	return limit.Wire()
 }
 
 // IsProtocolError reports whether the peer receives a handler's error as an error of the

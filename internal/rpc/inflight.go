@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -14,9 +16,9 @@ var (
 	// ErrDuplicateID is the error of a request with the id of another request in flight.
 	ErrDuplicateID = errors.New("the id is in use by another request in flight")
 	// ErrTooManyInFlight is the error of a request above the limit.
-	ErrTooManyInFlight = errors.New("too many requests in flight")
+	ErrTooManyInFlight = &call.OverloadError{Limit: "requests in flight", RetryAfter: time.Second}
 	// ErrTooManySubscriptions is the error of a subscription above MaxSubscriptions.
-	ErrTooManySubscriptions = errors.New("too many subscriptions: cancel one, or subscribe to more in one request")
+	ErrTooManySubscriptions = &call.OverloadError{Limit: "subscriptions", RetryAfter: time.Minute}
 )
 
 // Inflight tracks the requests of one peer that are being served. The zero Inflight has no
@@ -174,11 +176,11 @@ func (f *Inflight) CancelAll(cause error) {
 // Accept puts c in flight: its id is in use, and Cancel ends its context, which Accept derives
 // from ctx. A transport calls Accept in the order in which it reads requests, so that a
 // cancellation finds the request before it and the second of two equal ids is rejected. The
-// error is the response. After Accept, AppendReply or End must be called once.
-func (f *Inflight) Accept(ctx context.Context, c *Call) *jsonrpc.Error {
+// error is the response; the engine logs a limit that is reached. After Accept, AppendReply or End must be called once.
+func (f *Inflight) Accept(ctx context.Context, e *Engine, c *Call) *jsonrpc.Error {
 	c.Bind(ctx)
 	if err := f.add(c, c.ID(), IsLongLived(c.Method())); err != nil {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()}
+		return e.rejection(ctx, c, err)
 	}
 	c.Closing = f.Closing
 	return nil

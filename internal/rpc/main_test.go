@@ -20,7 +20,7 @@ func engineReply(ctx context.Context, dst []byte, e *rpc.Engine, c *rpc.Call, id
 
 // appendReply runs a call as a request in flight and appends its response to dst.
 func appendReply(ctx context.Context, dst []byte, f *rpc.Inflight, e *rpc.Engine, c *rpc.Call, identity []byte) []byte {
-	if err := f.Accept(ctx, c); err != nil {
+	if err := f.Accept(ctx, e, c); err != nil {
 		return jsonrpc.AppendError(dst, c.ID(), err, false)
 	}
 	f.AppendReply(&dst, e, c, identity)

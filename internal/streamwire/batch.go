@@ -3,6 +3,7 @@ package streamwire
 import (
 	"context"
 
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -44,7 +45,7 @@ func (c *connection) batch(ctx context.Context, data []byte) {
 			c.paused.Store(false)
 			c.releaseSlots(taken)
 			c.running.Done()
-			batch.Reject(0, errQueueFull)
+			batch.Reject(0, c.Legacy.Engine.Overloaded(ctx, "batch", errQueueFull))
 			c.write(ctx, batch.Serve(ctx, nil, c.conn))
 			return
 		case <-ctx.Done():
@@ -54,7 +55,9 @@ func (c *connection) batch(ctx context.Context, data []byte) {
 		}
 	}
 	c.paused.Store(false)
-	batch.Reject(slots, errTooManyInFlight)
+	if batch.Requests() > slots {
+		batch.Reject(slots, c.Legacy.Engine.Overloaded(ctx, "batch", rpc.ErrTooManyInFlight))
+	}
 	batch.Accept(ctx, c.conn)
 	go func() {
 		defer c.running.Done()

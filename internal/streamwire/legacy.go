@@ -2,7 +2,9 @@ package streamwire
 
 import (
 	"context"
+	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -27,13 +29,15 @@ func (t *turn) requestLegacy(ctx context.Context, m *jsonrpc.Message) {
 // maxPings limits the concurrent pings.
 const maxPings = 16
 
+var errTooManyPings = &call.OverloadError{Limit: "concurrent pings", RetryAfter: time.Second}
+
 // ping serves a ping in another goroutine, because middleware may block and may wait for
 // the next message. A ping is not queued: the client wants to know whether the server is
 // alive.
 func (c *connection) ping(ctx context.Context, m *jsonrpc.Message) {
 	if c.pings.Add(1) > maxPings {
 		c.pings.Add(-1)
-		c.writeError(ctx, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "too many concurrent pings: try again later"})
+		c.writeError(ctx, m.ID, c.Legacy.Engine.Overloaded(ctx, m.Method, errTooManyPings))
 		return
 	}
 	counted := c.begin() // false during a shutdown, which still answers pings

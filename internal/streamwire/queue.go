@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
@@ -15,11 +16,9 @@ type job struct {
 	slots chan struct{}
 }
 
-var errTooManyInFlight = &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: rpc.ErrTooManyInFlight.Error()}
-
-// errQueueFull is the response to requests that arrive when the queue is full and some of
-// its requests wait for responses of the client.
-var errQueueFull = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "too many requests are queued, and some wait for responses of this client: answer them and try again"}
+// errQueueFull is the error of requests that arrive when the queue is full and some of its
+// requests wait for responses of the client.
+var errQueueFull = &call.OverloadError{Limit: "queued requests, some of which wait for responses of this client", RetryAfter: time.Second}
 
 // enqueue serves an accepted request when a slot is free, or answers with the fault. It blocks
 // while the queue is full.
@@ -58,7 +57,7 @@ func (t *turn) enqueue(ctx context.Context, j job, id jsonrpc.ID, fault *jsonrpc
 		go c.wait(j)
 	case <-c.session.AwaitingInput():
 		c.running.Done()
-		c.reject(ctx, j, errQueueFull)
+		c.reject(ctx, j, c.Legacy.Engine.Overloaded(ctx, j.call.Method(), errQueueFull))
 	case <-ctx.Done():
 		c.session.Inflight().End(j.call.ID())
 		c.running.Done()

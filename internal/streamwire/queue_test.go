@@ -93,7 +93,7 @@ func TestSurplusCallsDoNotBlockResponses(t *testing.T) {
 			switch {
 			case matches(line, `{"jsonrpc":"2.0","id":…,"result":{"content":[{"type":"text","text":"{\"roots\":[]}"}]}}`):
 				answered++
-			case matches(line, `{"jsonrpc":"2.0","id":…,"error":{"code":-32603,"message":"too many requests are queued…`):
+			case matches(line, `{"jsonrpc":"2.0","id":…,"error":{"code":-32603,"message":"too many queued requests…`):
 				rejected++
 			default:
 				go write(p.answerTo(line))
