@@ -97,6 +97,7 @@ func (s *Server) build() error {
 	if log == nil {
 		log = memory
 	}
+	kv, log = boundKV(kv), boundLog(log)
 	c := &s.core
 	c.cursors = cursors{seals}
 	c.engine = rpc.NewEngine(s.handlers(), logger, s.middleware()...)
@@ -107,7 +108,7 @@ func (s *Server) build() error {
 	inflight := orDefault(s.Limits.MaxInflight, 128)
 	modernEra := &modern.Server{Engine: c.engine, Peers: peers, Identity: identity, Seals: seals}
 	if s.KV != nil { // an entry in the memory of this process would be lost with it, and the retry with the entry
-		modernEra.Store = s.KV
+		modernEra.Store = kv
 	}
 	legacyEra := &legacy.Server{Engine: c.engine, Peers: peers, Logger: logger, Describe: s.describe, Changes: &s.changes, MaxInflight: inflight}
 	c.http = httpwire.Server{

@@ -2,6 +2,8 @@ package legacy
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -87,9 +89,13 @@ func (s *Sessions) tickPeriod() time.Duration {
 	return min(s.limits.Idle, s.limits.Uninitialized) / ticksPerTTL
 }
 
+// maxRenewals limits the concurrent store operations of touchActive.
+const maxRenewals = 16
+
 // touchActive renews the sessions that are in use, because a call may take longer than the
 // idle limit. One timer serves all sessions and runs while any is in use. It restarts after
-// the store has answered for all of them.
+// the store has answered for all of them, or after storeTimeout. The next tick renews the
+// sessions that were not renewed in time.
 func (s *Sessions) touchActive() {
 	var due []*StoredSession
 	s.mu.Lock()
@@ -106,12 +112,32 @@ func (s *Sessions) touchActive() {
 	}
 	again, timer := s.armed, s.timer
 	s.mu.Unlock()
-	for _, ss := range due {
-		ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
-		_ = ss.Touch(ctx) // if the session is gone, its next request fails
-		cancel()
-	}
+	s.renew(due)
 	if again {
 		timer.Reset(s.tickPeriod())
 	}
+}
+
+// renew renews sessions concurrently, all within one storeTimeout, because each operation of a
+// store that is down takes that long.
+func (s *Sessions) renew(due []*StoredSession) {
+	if len(due) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(len(due), maxRenewals) {
+		workers.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(due) {
+					return
+				}
+				_ = due[i].Touch(ctx) // if the session is gone, its next request fails
+			}
+		})
+	}
+	workers.Wait()
 }

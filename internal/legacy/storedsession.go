@@ -50,14 +50,19 @@ func (ss *StoredSession) Deleted() bool {
 // Touch renews the session's life.
 func (ss *StoredSession) Touch(ctx context.Context) error {
 	ss.sessions.mu.Lock()
-	ttl := ss.ttl()
-	ss.touchedAt = ss.sessions.ticks
+	ttl, now := ss.ttl(), ss.sessions.ticks
 	ss.sessions.mu.Unlock()
 	_, err := ss.sessions.store.Touch(ctx, ss.key, ttl)
-	if errors.Is(err, store.ErrNotFound) {
+	switch {
+	case errors.Is(err, store.ErrNotFound):
 		return ErrNoSession
+	case err != nil:
+		return err
 	}
-	return err
+	ss.sessions.mu.Lock()
+	ss.touchedAt = max(ss.touchedAt, now)
+	ss.sessions.mu.Unlock()
+	return nil
 }
 
 // ttl returns the session's life when idle. The caller holds the mutex of sessions.
