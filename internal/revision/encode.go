@@ -189,7 +189,7 @@ func appendToolResult(dst []byte, t *mcp.CallToolResult) []byte {
 			dst = jsonrpc.AppendString(dst, c.Text)
 		case *mcp.ImageContent:
 			dst = append(dst, `{"type":"image","data":"`...)
-			dst = base64.StdEncoding.AppendEncode(dst, c.Data)
+			dst = appendBase64(dst, c.Data)
 			dst = append(dst, `","mimeType":`...)
 			dst = jsonrpc.AppendString(dst, c.MimeType)
 		}

@@ -44,7 +44,7 @@ func appendContents(dst []byte, v *mcp.ReadResourceResult) []byte {
 		}
 		if c.Blob != nil {
 			dst = append(dst, `,"blob":"`...)
-			dst = append(base64.StdEncoding.AppendEncode(dst, c.Blob), '"')
+			dst = append(appendBase64(dst, c.Blob), '"')
 		} else {
 			dst = append(dst, `,"text":`...)
 			dst = jsonrpc.AppendString(dst, c.Text)
