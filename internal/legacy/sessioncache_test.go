@@ -94,13 +94,17 @@ func TestSessionInUseAdoptsChangesOfOtherReplicas(t *testing.T) {
 	}
 }
 
-// blockingStore is a store whose Touch blocks.
+// blockingStore is a store whose Touch blocks until answers is set.
 type blockingStore struct {
 	store.KV
 	touching atomic.Int32
+	answers  atomic.Bool
 }
 
-func (s *blockingStore) Touch(ctx context.Context, _ string, _ time.Duration) (store.Item, error) {
+func (s *blockingStore) Touch(ctx context.Context, key string, ttl time.Duration) (store.Item, error) {
+	if s.answers.Load() {
+		return s.KV.Touch(ctx, key, ttl)
+	}
 	s.touching.Add(1)
 	defer s.touching.Add(-1)
 	<-ctx.Done()
@@ -125,7 +129,7 @@ func TestAStoreThatDoesNotAnswerDelaysRenewalsOnce(t *testing.T) {
 				t.Fatalf("%d goroutines wait for the store", n)
 			}
 		}
-		s.store = kv // the store answers again, in time for all sessions
+		slow.answers.Store(true) // in time for all sessions
 		time.Sleep(15 * time.Second)
 		synctest.Wait()
 		for _, l := range all {
