@@ -138,3 +138,17 @@ func shorten(value string) string {
 	}
 	return value[:maxValueInName] + "…" + value[len(value)-maxValueInName:]
 }
+
+// Generated returns a case that a test generates, with outcomes as they follow "=> " in a file. It panics if one is
+// malformed.
+func Generated(name, input string, outcomes ...string) Case {
+	c := Case{Name: name, Place: "generated", Input: input}
+	for _, text := range outcomes {
+		o, err := parseOutcome(text)
+		if err != nil {
+			panic(err)
+		}
+		c.outcomes = append(c.outcomes, o)
+	}
+	return c
+}
