@@ -9,6 +9,13 @@ import (
 
 // sizes are the numbers of cases that the categories must have at least.
 var sizes = map[string]int{
+	"client/events":     55,
+	"client/messages":   160,
+	"http/headers":      65,
+	"http/origins":      70,
+	"http/requests":     110,
+	"http/sessions":     65,
+	"http/versions":     60,
 	"server/batches":    30,
 	"server/bombs":      50,
 	"server/duplicates": 70,

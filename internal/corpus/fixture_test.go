@@ -16,7 +16,7 @@ import (
 )
 
 // patience is how long a test waits for a message that should arrive at once.
-const patience = 20 * time.Second
+const patience = 5 * time.Second
 
 var quiet = slog.New(slog.DiscardHandler)
 
