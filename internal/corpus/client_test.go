@@ -27,7 +27,7 @@ func TestClientsSurviveBadMessages(t *testing.T) {
 				t.Parallel()
 				h := &hostile{revision: r}
 				connect := func() call { return connectTo(t, h, surface) }
-				f := connect()
+				f, failures := connect(), 0
 				for _, name := range corpus.Files(t) {
 					if !strings.HasPrefix(name, "client/") {
 						continue
@@ -35,7 +35,7 @@ func TestClientsSurviveBadMessages(t *testing.T) {
 					for _, c := range corpus.Cases(t, name) {
 						if err := h.try(t, surface, c, f, name == "client/events"); err != nil {
 							t.Errorf("%s: %s: %v", c.Place, c.Name, err)
-							f = connect()
+							f = reconnect(t, &failures, connect)
 						}
 					}
 				}
