@@ -182,7 +182,7 @@ func (g generator) exceptions(at []string, value string) []string {
 	case last == "arguments" && value == "null":
 		return []string{`result "c"`} // published clients send it for no arguments
 	case !modern && at[0] == "_meta" || last == "task":
-		// Metadata and the wish for a task are optional. A server without tasks ignores the latter (2025-11-25,
+		// Metadata and a request for a task are optional. A server without tasks ignores the latter (2025-11-25,
 		// basic/utilities/tasks, Capability Negotiation).
 		return []string{`result "c"`}
 	case len(at) == 1 && (last == "name" || last == "uri") && value == "":
