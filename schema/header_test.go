@@ -87,9 +87,13 @@ func TestHeaderConstraintsAreEnforced(t *testing.T) {
 	}
 }
 
-func FuzzHeaders(f *testing.F) {
+// FuzzXMCPHeaderSchema checks that each annotation of an accepted schema is the one that the document has at its path, and
+// holds the constraints: a token that is unique without regard to case, on a string, an integer or a boolean.
+func FuzzXMCPHeaderSchema(f *testing.F) {
 	f.Add([]byte(`{"properties":{"a":{"type":"string","x-mcp-header":"A"},"b":{"properties":{"c":{"type":"integer","x-mcp-header":"B"}}}}}`))
 	f.Add([]byte(`{"items":{"type":"string","x-mcp-header":"A"}}`))
+	f.Add([]byte(`{"properties":{"a":{"type":"number","x-mcp-header":"A"}}}`))
+	f.Add([]byte(`{"properties":{"a":{"type":"boolean","x-mcp-header":"A"},"b":{"type":"string","x-mcp-header":"a"}}}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		params, err := Headers(raw)
 		if err != nil {
@@ -99,8 +103,14 @@ func FuzzHeaders(f *testing.F) {
 		if err := d.scan(raw); err != nil {
 			t.Fatal(err)
 		}
+		if len(params) > maxHeaders {
+			t.Fatalf("%d annotations are accepted", len(params))
+		}
 		taken := map[string]bool{}
 		for _, p := range params {
+			if p.Type != "string" && p.Type != "integer" && p.Type != "boolean" {
+				t.Fatalf("%s: %+v", raw, p)
+			}
 			pointer := []byte{}
 			for _, name := range p.Path {
 				pointer = appendPointer(append(pointer, "/properties"...), name)

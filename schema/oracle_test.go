@@ -183,9 +183,9 @@ func compare(t testing.TB, schema string, s *Schema, want *jsonschema.Schema, in
 	}
 }
 
-// FuzzTextAgainstOracle compares verdicts on schemas and instances that are random
+// FuzzSchemaCompileValidate compares verdicts on schemas and instances that are random
 // text. See agreeOnRandomSchema for the differences that are intended.
-func FuzzTextAgainstOracle(f *testing.F) {
+func FuzzSchemaCompileValidate(f *testing.F) {
 	for _, test := range probes {
 		for _, instance := range test.instances {
 			f.Add(test.schema, instance)
