@@ -94,6 +94,7 @@ func FuzzXMCPHeaderSchema(f *testing.F) {
 	f.Add([]byte(`{"items":{"type":"string","x-mcp-header":"A"}}`))
 	f.Add([]byte(`{"properties":{"a":{"type":"number","x-mcp-header":"A"}}}`))
 	f.Add([]byte(`{"properties":{"a":{"type":"boolean","x-mcp-header":"A"},"b":{"type":"string","x-mcp-header":"a"}}}`))
+	f.Add([]byte(`{"properties":{"a":{"type":"boolean","x-mcp-header":"a"},"b":{"type":"string","x-mcp-header":"A"}}}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		params, err := Headers(raw)
 		if err != nil {
