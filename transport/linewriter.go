@@ -59,7 +59,12 @@ func newLineWriter(dst io.Writer, maxPending int) *lineWriter {
 	return w
 }
 
-// write queues msg. If buffer is set, it does not start a flush unless the queue is full.
+// directSize is the size in bytes from which write with buffer set writes a message itself.
+const directSize = 64 << 10
+
+// write queues msg. If buffer is set, it does not start a flush unless the queue is full, and it writes a
+// large message itself if no flush is running, without a copy of it. Then it may append a byte to msg
+// within the capacity.
 func (w *lineWriter) write(ctx context.Context, msg []byte, buffer bool) error {
 	if err := checkMessage(msg); err != nil {
 		return err
@@ -85,12 +90,40 @@ func (w *lineWriter) write(ctx context.Context, msg []byte, buffer bool) error {
 	if w.err != nil {
 		return w.err
 	}
+	if buffer && len(msg) >= directSize && !w.flushing {
+		return w.writeDirect(msg)
+	}
 	w.pending = append(append(slices.Grow(w.pending, len(msg)+1), msg...), '\n')
 	if len(w.pending) < w.maxPending {
 		notify(w.space) // another writer may be waiting
 	}
 	if !buffer || len(w.pending) >= w.maxPending {
 		w.startFlush()
+	}
+	return nil
+}
+
+// writeDirect writes the queue and msg. The caller holds mu, which is unlocked meanwhile, and no flush is
+// running.
+func (w *lineWriter) writeDirect(msg []byte) error {
+	w.flushing, w.used = true, true
+	queued := w.pending
+	w.pending = nil
+	notify(w.space) // another writer may be waiting
+	w.mu.Unlock()
+	for _, batch := range [][]byte{queued, append(msg, '\n')} {
+		if len(batch) == 0 {
+			continue
+		}
+		if _, err := w.dst.Write(batch); err != nil {
+			w.fail(err)
+			break
+		}
+	}
+	w.flush() // what was queued meanwhile
+	w.mu.Lock()
+	if w.err != nil {
+		return w.err
 	}
 	return nil
 }

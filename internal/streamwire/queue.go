@@ -92,12 +92,20 @@ func (c *connection) wait(j job) {
 	c.running.Done()
 }
 
+// large is the size in bytes of a response that its own goroutine writes.
+const large = 64 << 10
+
 // serve serves one request and writes its response, also if a handler calls runtime.Goexit.
 func (c *connection) serve(j job) {
 	buf := rpc.NewBuffer()
 	start := time.Now()
 	defer func() {
-		c.write(c.ctx, *buf)
+		if len(*buf) < large {
+			c.write(c.ctx, *buf)
+		} else { // without a copy
+			c.written(c.ctx, c.conn.WriteBuffered(c.ctx, *buf))
+			c.conn.Flush()
+		}
 		rpc.FreeBuffer(buf)
 		c.release(j)
 	}()

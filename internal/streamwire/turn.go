@@ -84,7 +84,8 @@ type batcher interface {
 	// ReadBuffered returns the next message if Read would return it without waiting.
 	ReadBuffered() []byte
 	// WriteBuffered is like Write, but may leave the message in the buffer until the next Flush,
-	// Write or Close.
+	// Write or Close, or may write it before it returns. It may append a byte to msg within the
+	// capacity.
 	WriteBuffered(ctx context.Context, msg []byte) error
 	// Flush sends the buffered messages.
 	Flush()
