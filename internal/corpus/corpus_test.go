@@ -17,6 +17,7 @@ var sizes = map[string]int{
 	"http/sessions":     65,
 	"http/versions":     60,
 	"rules/addresses":   80,
+	"rules/challenges":  45,
 	"rules/schemas":     75,
 	"rules/templates":   60,
 	"rules/text":        40,
