@@ -58,8 +58,7 @@ type Call struct {
 	handed         *handed // what middleware received, if the handler returned an Encoded
 
 	mu       sync.Mutex
-	key      string // see Key
-	claimed  map[string]bool
+	rounds   *rounds // nil until needed
 	done     bool
 	waiting  bool // see Suspend
 	muted    bool // see Mute

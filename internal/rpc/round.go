@@ -8,21 +8,36 @@ import (
 // A call of 2026-07-28 may take several rounds: the client repeats the request with the input
 // that the server asked for, and the handler runs again.
 
+// rounds is what a call needs if it takes several rounds. Few calls do, so it is apart from Call.
+type rounds struct {
+	key     string          // see Key
+	claimed map[string]bool // see Claim
+}
+
+// several returns what the call needs for several rounds. The caller holds mu.
+func (c *Call) several() *rounds {
+	if c.rounds == nil {
+		c.rounds = new(rounds)
+	}
+	return c.rounds
+}
+
 // Key identifies the call in all its rounds. It has 128 random bits.
 func (c *Call) Key() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.key == "" {
-		c.key = rand.Text()
+	r := c.several()
+	if r.key == "" {
+		r.key = rand.Text()
 	}
-	return c.key
+	return r.key
 }
 
 // RestoreKey sets the key that the call had in an earlier round.
 func (c *Call) RestoreKey(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.key = key
+	c.several().key = key
 }
 
 // Suspend ends the handler's context because the call waits for its client's input. Nothing
@@ -49,12 +64,13 @@ func (c *Call) Claim(key string) error {
 	if err := c.ended(); err != nil {
 		return err
 	}
-	if c.claimed[key] {
+	r := c.several()
+	if r.claimed[key] {
 		return fmt.Errorf("key %q must be used once in a call: choose another key", key)
 	}
-	if c.claimed == nil {
-		c.claimed = make(map[string]bool)
+	if r.claimed == nil {
+		r.claimed = make(map[string]bool)
 	}
-	c.claimed[key] = true
+	r.claimed[key] = true
 	return nil
 }
