@@ -120,6 +120,10 @@ type Server struct {
 
 // Limits bounds the messages, requests and sessions of clients. A field that is 0 or less means
 // its default, except for CallsPerSecond.
+//
+// The URIs to which a principal, or the anonymous clients of one address, are subscribed have at
+// most 8 MiB in all sessions and subscriptions together, counting 64 bytes more for each. Further
+// subscriptions are rejected with a [call.OverloadError].
 type Limits struct {
 	// MaxMessage is the maximum size in bytes of a message that arrives over HTTP or standard
 	// input. The default is 4 MiB. A larger message is answered with an error, over HTTP with

@@ -124,7 +124,7 @@ func (s *Server) openPair(w http.ResponseWriter, r *http.Request, e *exchange) {
 	}
 	defer x.expiry.stop()
 	x.session = s.Legacy.NewSession(x.who)
-	x.session.Source = x.id
+	x.session.Source, x.session.Address = x.id, x.address
 	if !s.pairs.add(x) {
 		s.rejectSession(w, r, jsonrpc.ID{}, legacy.ErrTooManySessions)
 		return

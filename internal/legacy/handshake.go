@@ -28,6 +28,7 @@ func (s *Session) initialize(ctx context.Context, dst *[]byte, m *jsonrpc.Messag
 		return &result, nil
 	}
 	if s.reply(ctx, dst, c) {
+		state.Address = s.Address
 		s.State, s.peer, s.initialized = state, d.Peer, true
 	}
 }

@@ -45,7 +45,7 @@ func (s *Session) setLevel(ctx context.Context, chosen mcp.LoggingLevel) error {
 // storeLevel sets the session's log level in the store, where every replica finds it, and
 // here.
 func (ss *StoredSession) storeLevel(ctx context.Context, chosen mcp.LoggingLevel) error {
-	err := ss.update(ctx, func(state *State) { state.LogLevel = chosen })
+	err := ss.update(ctx, func(state *State) error { state.LogLevel = chosen; return nil })
 	if err == nil {
 		ss.level.set(chosen)
 	}

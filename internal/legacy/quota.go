@@ -1,8 +1,11 @@
 package legacy
 
 import (
+	"context"
 	"sync"
 	"time"
+
+	"github.com/parley-mcp/parley/internal/rpc"
 )
 
 // The store does not report expired sessions. When a limit is reached, the quota checks
@@ -13,72 +16,127 @@ const (
 	checkPeriod = time.Second // minimum time between two checks
 )
 
-// quota counts sessions by owner.
+// quota counts sessions that this process has created, and the bytes of the URIs to which
+// sessions are subscribed, by owner.
 type quota struct {
 	total int
+	bytes *rpc.SubscribedBytes
 
-	mu      sync.Mutex
-	owner   map[string]string // owner by session key
-	owners  map[string]*ownerCount
-	checked time.Time // when sessions of all owners were last checked
+	mu       sync.Mutex
+	sessions map[string]countedSession // by session key
+	created  int                       // sessions that this process has created
+	owners   map[rpc.Owner]*ownerCount
+	checked  time.Time // when sessions of all owners were last checked
+}
+
+// countedSession is a session that this process has created, or one with subscriptions.
+type countedSession struct {
+	owner      rpc.Owner
+	created    bool // by this process
+	subscribed int  // bytes of URIs
 }
 
 // ownerCount is the number of one owner's sessions.
 type ownerCount struct {
-	sessions int
-	checked  time.Time
+	created int // sessions that this process has created
+	all     int // sessions in the quota
+	checked time.Time
 }
 
 // add counts one more session of owner, up to the limit most. Expired reports whether a
 // session has expired.
-func (q *quota) add(owner, key string, most int, expired func(key string) bool) bool {
+func (q *quota) add(owner rpc.Owner, key string, most int, expired func(key string) bool) bool {
 	ok, candidates := q.tryAdd(owner, key, most)
-	if ok || len(candidates) == 0 {
+	if ok || !q.removeExpired(candidates, expired) {
 		return ok
-	}
-	for _, k := range candidates {
-		if expired(k) { // it queries the store, so do not hold the lock
-			q.remove(k)
-		}
 	}
 	ok, _ = q.tryAdd(owner, key, most)
 	return ok
 }
 
+// addSubscribed sets the bytes of the URIs of a session. The error is
+// rpc.ErrTooManySubscribed, and the count does not change then.
+func (q *quota) addSubscribed(ctx context.Context, owner rpc.Owner, key string, bytes int) error {
+	q.mu.Lock()
+	added := bytes - q.sessions[key].subscribed
+	q.mu.Unlock()
+	if added <= 0 {
+		q.setSubscribed(owner, key, bytes)
+		return nil
+	}
+	if err := q.bytes.Add(ctx, owner, added); err != nil { // may call removeExpiredOf
+		return err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	c := q.sessions[key]
+	c.owner, c.subscribed = owner, c.subscribed+added
+	q.set(key, c)
+	return nil
+}
+
+// removeExpiredOf removes the expired sessions of an owner, unless it has done so recently.
+func (q *quota) removeExpiredOf(owner rpc.Owner, expired func(key string) bool) {
+	q.mu.Lock()
+	var candidates []string
+	if has := q.owners[owner]; has != nil {
+		candidates = q.candidates(&has.checked, &owner)
+	}
+	q.mu.Unlock()
+	q.removeExpired(candidates, expired)
+}
+
+// removeExpired removes the expired sessions among candidates and reports whether there were
+// candidates. It queries the store, so the caller must not hold mu.
+func (q *quota) removeExpired(candidates []string, expired func(key string) bool) bool {
+	for _, key := range candidates {
+		if expired(key) {
+			q.remove(key)
+		}
+	}
+	return len(candidates) > 0
+}
+
 // tryAdd counts the session, or returns sessions to check because a limit is reached.
-func (q *quota) tryAdd(owner, key string, most int) (ok bool, candidates []string) {
+func (q *quota) tryAdd(owner rpc.Owner, key string, most int) (ok bool, candidates []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	has := q.owners[owner]
 	switch {
-	case has != nil && has.sessions >= most:
-		return false, q.candidates(&has.checked, owner)
-	case len(q.owner) >= q.total:
-		return false, q.candidates(&q.checked, "")
+	case has != nil && has.created >= most:
+		return false, q.candidates(&has.checked, &owner)
+	case q.created >= q.total:
+		return false, q.candidates(&q.checked, nil)
 	}
-	if q.owner == nil {
-		q.owner, q.owners = make(map[string]string), make(map[string]*ownerCount)
-	}
-	if has == nil {
-		has = new(ownerCount)
-		q.owners[owner] = has
-	}
-	has.sessions++
-	q.owner[key] = owner
+	q.set(key, countedSession{owner: owner, created: true})
 	return true, nil
 }
 
-// candidates returns sessions of one owner, or of all owners if owner is empty, unless it
-// has done so recently. The caller holds mu.
-func (q *quota) candidates(checked *time.Time, owner string) []string {
+// setSubscribed sets the bytes of the URIs of a session as the store has them, also above the
+// limit.
+func (q *quota) setSubscribed(owner rpc.Owner, key string, bytes int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	c := q.sessions[key]
+	if c.subscribed == bytes {
+		return
+	}
+	q.bytes.Force(owner, bytes-c.subscribed)
+	c.owner, c.subscribed = owner, bytes
+	q.set(key, c)
+}
+
+// candidates returns sessions of one owner, or the sessions of all owners that this process has
+// created if owner is nil, unless it has done so recently. The caller holds mu.
+func (q *quota) candidates(checked *time.Time, owner *rpc.Owner) []string {
 	now := time.Now()
 	if now.Sub(*checked) < checkPeriod {
 		return nil
 	}
 	*checked = now
 	var keys []string
-	for key, of := range q.owner { // in random order
-		if owner == "" || of == owner {
+	for key, c := range q.sessions { // in random order
+		if owner == nil && c.created || owner != nil && c.owner == *owner {
 			if keys = append(keys, key); len(keys) == maxChecks {
 				break
 			}
@@ -87,17 +145,45 @@ func (q *quota) candidates(checked *time.Time, owner string) []string {
 	return keys
 }
 
-// remove subtracts a session.
+// remove subtracts a session and its bytes.
 func (q *quota) remove(key string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	owner, ok := q.owner[key]
-	if !ok {
-		return
+	if c, ok := q.sessions[key]; ok {
+		q.bytes.Force(c.owner, -c.subscribed)
+		q.set(key, countedSession{owner: c.owner})
 	}
-	delete(q.owner, key)
-	has := q.owners[owner]
-	if has.sessions--; has.sessions == 0 {
-		delete(q.owners, owner)
+}
+
+// set replaces the entry of a session, and removes it if it counts nothing. The caller holds
+// mu, and changes q.bytes.
+func (q *quota) set(key string, now countedSession) {
+	if q.sessions == nil {
+		q.sessions, q.owners = make(map[string]countedSession), make(map[rpc.Owner]*ownerCount)
 	}
+	before, was := q.sessions[key]
+	stays := now.created || now.subscribed > 0
+	has := q.owners[now.owner]
+	if has == nil {
+		has = new(ownerCount)
+		q.owners[now.owner] = has
+	}
+	has.all += count(stays) - count(was)
+	has.created += count(now.created) - count(before.created)
+	q.created += count(now.created) - count(before.created)
+	if has.all == 0 {
+		delete(q.owners, now.owner)
+	}
+	if stays {
+		q.sessions[key] = now
+	} else {
+		delete(q.sessions, key)
+	}
+}
+
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }

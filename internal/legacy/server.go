@@ -49,9 +49,11 @@ type Session struct {
 	initialized   bool
 }
 
-// NewSession returns a session that expects its handshake.
+// NewSession returns a session that expects its handshake. For an anonymous client, set Address
+// before the first message.
 func (s *Server) NewSession(who principal.Principal) *Session {
 	session := &Session{server: s, who: who, inflight: &rpc.Inflight{Max: s.MaxInflight}}
+	session.subscriptions.session = session
 	session.inputRequests.seedIDs()
 	return session
 }
@@ -63,9 +65,11 @@ func (s *Server) Resume(who principal.Principal, state State, inflight *rpc.Infl
 		return nil, err
 	}
 	session := &Session{State: state, server: s, who: who, peer: peer, inflight: inflight, initialized: true}
+	session.Subscribed = nil // subscriptions has the URIs
 	session.inputRequests.seedIDs()
 	session.level.set(state.LogLevel)
-	session.subscriptions.uris, session.subscriptions.ready = state.Subscribed, state.Ready
+	session.subscriptions.session = session
+	session.subscriptions.restore(state)
 	return session, nil
 }
 
@@ -183,9 +187,11 @@ func (s *Session) Inflight() *rpc.Inflight { return s.inflight }
 // Initialized reports whether the handshake is over.
 func (s *Session) Initialized() bool { return s.initialized }
 
-// Close cancels the requests and deferred notifications of the session.
+// Close cancels the requests and deferred notifications of the session, and ends its
+// subscriptions.
 func (s *Session) Close() {
 	s.inflight.CancelAll(errSessionEnded)
+	s.subscriptions.close()
 	s.deferred.close()
 }
 

@@ -85,26 +85,24 @@ const storeTimeout = 5 * time.Second
 // NewSessions returns the sessions of server, stored in kv.
 func NewSessions(server *Server, kv store.KV, limits SessionLimits) *Sessions {
 	limits = limits.withDefaults()
-	return &Sessions{server: server, store: kv, limits: limits, live: make(map[sessionRef]*StoredSession), quota: quota{total: limits.Total}}
+	s := &Sessions{server: server, store: kv, limits: limits, live: make(map[sessionRef]*StoredSession), quota: quota{total: limits.Total, bytes: server.Changes.Bytes()}}
+	s.quota.bytes.OnFull(func(ctx context.Context, owner rpc.Owner) { s.quota.removeExpiredOf(owner, s.expired(ctx)) })
+	return s
 }
 
 // Create stores the state of a new session and returns its id: 128 random bits, which
 // protect the session of an anonymous client. The sessions of anonymous clients are counted
 // by address, other sessions by principal.
 func (s *Sessions) Create(ctx context.Context, who principal.Principal, address string, state State) (id string, err error) {
-	owner, most := who.Key(), s.limits.PerOwner
+	owner, most := rpc.OwnerOf(who, address), s.limits.PerOwner
 	if who == principal.Anonymous {
-		owner, most = "address/"+address, s.limits.PerAddress
+		state.Address, most = address, s.limits.PerAddress
 	}
 	var random [randomBytes]byte
 	rand.Read(random[:])
 	id = base64.RawURLEncoding.EncodeToString(random[:])
 	key := sessionKey(who, id)
-	expired := func(key string) bool {
-		_, err := s.store.Get(ctx, key)
-		return errors.Is(err, store.ErrNotFound)
-	}
-	if !s.quota.add(owner, key, most, expired) {
+	if !s.quota.add(owner, key, most, s.expired(ctx)) {
 		return "", ErrTooManySessions
 	}
 	_, err = s.store.Put(ctx, key, state.Encode(), store.PutOptions{TTL: s.limits.Uninitialized, IfAbsent: true})
@@ -116,6 +114,14 @@ func (s *Sessions) Create(ctx context.Context, who principal.Principal, address 
 		return "", fmt.Errorf("%w: %w", ErrTooManySessions, err)
 	}
 	return "", fmt.Errorf("cannot write session: %w", err)
+}
+
+// expired returns a function that reports whether the store no longer has a session.
+func (s *Sessions) expired(ctx context.Context) func(key string) bool {
+	return func(key string) bool {
+		_, err := s.store.Get(ctx, key)
+		return errors.Is(err, store.ErrNotFound)
+	}
 }
 
 // randomBytes is the length of an id before it is encoded.
@@ -182,6 +188,7 @@ func (s *Sessions) open(who principal.Principal, id string, read func(key string
 	}
 	switch {
 	case err != nil:
+		s.quota.remove(key)
 		return nil, ErrNoSession
 	case ss != nil && (item.Version == ss.version || ss.version != before): // newer than item
 		return s.acquire(ss), nil
@@ -197,13 +204,13 @@ func (s *Sessions) open(who principal.Principal, id string, read func(key string
 			return nil, err
 		}
 		ss.stored, ss.Source = ss, id
-		ss.subscriptions.stored = ss
 		s.live[ss.sessionRef] = ss
 	} else { // in use, and another replica has changed the state
 		ss.version, ss.Ready = item.Version, state.Ready
 		ss.level.set(state.LogLevel)
 		ss.subscriptions.restore(state)
 	}
+	s.quota.setSubscribed(ss.subscriptions.owner(), key, rpc.SubscribedSize(state.Subscribed...))
 	return s.acquire(ss), nil
 }
 

@@ -16,6 +16,7 @@ type State struct {
 	Ready              bool             // the client has sent notifications/initialized
 	LogLevel           mcp.LoggingLevel // the level that the client has set; empty: the default
 	Subscribed         []string         // URIs of the resources to which the client has subscribed
+	Address            string           // network address of an anonymous client; empty if it has none
 }
 
 // Encode returns the state as JSON.
@@ -30,6 +31,9 @@ func (s *State) Encode() []byte {
 	}
 	if s.LogLevel != "" {
 		b = jsonrpc.AppendString(append(b, `,"logLevel":`...), string(s.LogLevel))
+	}
+	if s.Address != "" {
+		b = jsonrpc.AppendString(append(b, `,"address":`...), s.Address)
 	}
 	for i, uri := range s.Subscribed {
 		if i == 0 {
@@ -58,6 +62,8 @@ func DecodeState(raw []byte) (s State, err error) {
 	s.Ready = string(ready) == "true"
 	level, _ := jsonrpc.Get(raw, "logLevel")
 	s.LogLevel = mcp.LoggingLevel(jsonrpc.Unquote(level))
+	address, _ := jsonrpc.Get(raw, "address")
+	s.Address = jsonrpc.Unquote(address)
 	if subscribed, ok := jsonrpc.Get(raw, "subscribed"); ok {
 		if s.Subscribed, err = decodeStrings(subscribed); err != nil {
 			return s, errBadState

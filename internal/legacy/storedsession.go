@@ -82,7 +82,7 @@ func (ss *StoredSession) MarkReady(ctx context.Context) error {
 	if ready {
 		return nil
 	}
-	if err := ss.update(ctx, func(state *State) { state.Ready = true }); err != nil {
+	if err := ss.update(ctx, func(state *State) error { state.Ready = true; return nil }); err != nil {
 		return err
 	}
 	ss.sessions.mu.Lock()
@@ -115,9 +115,12 @@ func (ss *StoredSession) Stream() (replaced <-chan struct{}, notifications *Noti
 // concurrently.
 const maxUpdates = 8
 
-// update changes the session's state in the store. The error is ErrNoSession or the
-// store's.
-func (ss *StoredSession) update(ctx context.Context, change func(*State)) error {
+// errUnchanged makes update keep the state.
+var errUnchanged = errors.New("state is unchanged")
+
+// update changes the session's state in the store. The error is ErrNoSession, that of change,
+// or the store's. If change returns errUnchanged, update writes nothing and returns nil.
+func (ss *StoredSession) update(ctx context.Context, change func(*State) error) error {
 	for range maxUpdates {
 		item, err := ss.sessions.store.Get(ctx, ss.key)
 		if errors.Is(err, store.ErrNotFound) {
@@ -130,7 +133,12 @@ func (ss *StoredSession) update(ctx context.Context, change func(*State)) error 
 		if err != nil {
 			return err
 		}
-		change(&state)
+		switch err := change(&state); {
+		case errors.Is(err, errUnchanged):
+			return nil
+		case err != nil:
+			return err
+		}
 		ttl := ss.sessions.limits.Uninitialized
 		if state.Ready {
 			ttl = ss.sessions.limits.Idle

@@ -2,6 +2,8 @@ package legacy
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"slices"
 	"sync"
 
@@ -14,23 +16,31 @@ import (
 // server declares, and updates of resources to which the client has subscribed (2025-11-25,
 // server/resources, Subscriptions).
 type subscriptions struct {
-	stored *StoredSession // nil unless the session is stored
+	session *Session
 
-	mu    sync.Mutex
-	lock  chan struct{} // a mutex for changes of uris; created on first use
-	uris  []string      // never modified, only replaced
-	ready bool          // the client has sent notifications/initialized
-	lists mcp.SubscriptionFilter
-	queue *rpc.Subscription // the subscription of the open stream; nil: none is open
+	mu     sync.Mutex
+	lock   chan struct{} // a mutex for changes that may query the store; created on first use
+	uris   map[string]struct{}
+	bytes  int  // of uris
+	closed bool // the session has ended
+	ready  bool // the client has sent notifications/initialized
+	lists  mcp.SubscriptionFilter
+	queue  *rpc.Subscription // the subscription of the open stream; nil: none is open
 }
 
 var _ rpc.Subscriber = (*subscriptions)(nil)
 
+// owner returns the client for which the bytes of the URIs are counted.
+func (s *subscriptions) owner() rpc.Owner { return rpc.OwnerOf(s.session.who, s.session.Address) }
+
 // Subscribe implements rpc.Subscriber.
 func (s *subscriptions) Subscribe(ctx context.Context, uri string) error {
-	return s.change(ctx, func(uris []string) ([]string, error) {
+	if s.session.stored == nil {
+		return s.add(ctx, uri)
+	}
+	return s.changeStored(ctx, func(uris []string) ([]string, error) {
 		if slices.Contains(uris, uri) {
-			return uris, nil
+			return uris, errUnchanged
 		}
 		uris = append(slices.Clone(uris), uri)
 		return uris, rpc.CheckSubscriptions(uris)
@@ -39,13 +49,89 @@ func (s *subscriptions) Subscribe(ctx context.Context, uri string) error {
 
 // Unsubscribe implements rpc.Subscriber.
 func (s *subscriptions) Unsubscribe(ctx context.Context, uri string) error {
-	return s.change(ctx, func(uris []string) ([]string, error) {
-		return slices.DeleteFunc(slices.Clone(uris), func(u string) bool { return u == uri }), nil
+	if s.session.stored == nil {
+		s.remove(uri)
+		return nil
+	}
+	return s.changeStored(ctx, func(uris []string) ([]string, error) {
+		i := slices.Index(uris, uri)
+		if i < 0 {
+			return uris, errUnchanged
+		}
+		return slices.Delete(slices.Clone(uris), i, i+1), nil
 	})
 }
 
-// change changes the URIs. Changes run one after the other.
-func (s *subscriptions) change(ctx context.Context, change func([]string) ([]string, error)) error {
+// add adds a resource to a session that is not stored.
+func (s *subscriptions) add(ctx context.Context, uri string) error {
+	if err := s.serialize(ctx); err != nil {
+		return err
+	}
+	defer func() { <-s.lock }()
+	if added, err := s.check(uri); added || err != nil {
+		return err
+	}
+	bytes, owner, size := s.session.server.Changes.Bytes(), s.owner(), rpc.SubscribedSize(uri)
+	if err := bytes.Add(ctx, owner, size); err != nil { // it may query the store, so do not hold mu
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		bytes.Force(owner, -size)
+		return errSessionEnded
+	}
+	if s.uris == nil {
+		s.uris = make(map[string]struct{})
+	}
+	s.uris[uri] = struct{}{}
+	s.bytes += len(uri)
+	if s.ready && s.queue != nil {
+		s.queue.Add(uri)
+	}
+	return nil
+}
+
+// check reports whether a resource is added already. The error means that it must not be added.
+func (s *subscriptions) check(uri string) (added bool, _ error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, added := s.uris[uri]; added {
+		return true, nil
+	}
+	return false, rpc.CheckSubscription(uri, len(s.uris)+1, s.bytes+len(uri))
+}
+
+// remove removes a resource from a session that is not stored.
+func (s *subscriptions) remove(uri string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.uris[uri]; !ok {
+		return
+	}
+	delete(s.uris, uri)
+	s.bytes -= len(uri)
+	s.session.server.Changes.Bytes().Force(s.owner(), -rpc.SubscribedSize(uri))
+	if s.queue != nil {
+		s.queue.Remove(uri)
+	}
+}
+
+// close ends the subscriptions of a session that is not stored. The URIs of a stored session
+// count until it is deleted or has expired.
+func (s *subscriptions) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.session.stored != nil {
+		return
+	}
+	s.session.server.Changes.Bytes().Force(s.owner(), -rpc.SubscribedSize(s.list()...))
+	s.closed, s.uris, s.bytes = true, nil, 0
+}
+
+// serialize waits until no other change is running. The caller must receive from lock when its
+// own change is done.
+func (s *subscriptions) serialize(ctx context.Context) error {
 	s.mu.Lock()
 	if s.lock == nil {
 		s.lock = make(chan struct{}, 1)
@@ -53,42 +139,50 @@ func (s *subscriptions) change(ctx context.Context, change func([]string) ([]str
 	s.mu.Unlock()
 	select {
 	case s.lock <- struct{}{}:
+		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// changeStored changes the URIs of a stored session, in the store and here.
+func (s *subscriptions) changeStored(ctx context.Context, change func([]string) ([]string, error)) error {
+	if err := s.serialize(ctx); err != nil {
+		return err
+	}
 	defer func() { <-s.lock }()
-	var uris []string
-	var err error
-	if s.stored != nil {
-		uris, err = s.stored.storeSubscribed(ctx, change)
-	} else {
-		uris, err = change(s.subscribed())
+	uris, err := s.session.stored.storeSubscribed(ctx, change)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		s.set(uris)
-	}
-	return err
-}
-
-func (s *subscriptions) subscribed() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.uris
-}
-
-// set replaces the URIs.
-func (s *subscriptions) set(uris []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.uris = uris
+	s.set(uris)
 	s.apply()
+	return nil
+}
+
+// list returns the URIs. The caller holds mu.
+func (s *subscriptions) list() []string { return slices.Collect(maps.Keys(s.uris)) }
+
+// set replaces the URIs. The caller holds mu.
+func (s *subscriptions) set(uris []string) {
+	s.uris, s.bytes = nil, 0
+	if len(uris) > 0 {
+		s.uris = make(map[string]struct{}, len(uris))
+	}
+	for _, uri := range uris {
+		s.uris[uri] = struct{}{}
+		s.bytes += len(uri)
+	}
 }
 
 // restore adopts a state that another replica has changed.
 func (s *subscriptions) restore(state State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.uris, s.ready = state.Subscribed, state.Ready
+	s.set(state.Subscribed)
+	s.ready = state.Ready
 	s.apply()
 }
 
@@ -113,7 +207,7 @@ func (s *subscriptions) filter() mcp.SubscriptionFilter {
 		return mcp.SubscriptionFilter{}
 	}
 	filter := s.lists
-	filter.ResourceSubscriptions = s.uris
+	filter.ResourceSubscriptions = s.list()
 	return filter
 }
 
@@ -166,16 +260,23 @@ func (s *subscriptions) isCurrent(open *rpc.Subscription) bool {
 	return s.queue == open
 }
 
-// storeSubscribed changes the session's URIs in the store, where every replica finds them.
+// storeSubscribed changes the session's URIs in the store, where every replica finds them, and
+// counts their bytes.
 func (ss *StoredSession) storeSubscribed(ctx context.Context, change func([]string) ([]string, error)) (now []string, _ error) {
-	var rejected error
-	err := ss.update(ctx, func(state *State) {
-		if now, rejected = change(state.Subscribed); rejected == nil {
-			state.Subscribed = now
+	owner, quota := ss.subscriptions.owner(), &ss.sessions.quota
+	before := -1
+	err := ss.update(ctx, func(state *State) (err error) {
+		if now, err = change(state.Subscribed); err != nil {
+			return err
 		}
+		before, state.Subscribed = rpc.SubscribedSize(state.Subscribed...), now
+		return quota.addSubscribed(ctx, owner, ss.key, rpc.SubscribedSize(now...))
 	})
-	if rejected != nil {
-		err = rejected
+	switch {
+	case errors.Is(err, ErrNoSession):
+		quota.remove(ss.key)
+	case err != nil && before >= 0:
+		quota.setSubscribed(owner, ss.key, before)
 	}
 	return now, err
 }

@@ -24,6 +24,11 @@ func (s *Server) Listen(ctx context.Context, c *rpc.Call, changes *rpc.Changes, 
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "a subscription requires an event stream: send Accept: application/json, text/event-stream")
 	}
 	filter = rpc.SupportedFilter(filter, offered)
+	owner, size := rpc.OwnerOf(c.Principal(), c.Source()), rpc.SubscribedSize(filter.ResourceSubscriptions...)
+	if err := changes.Bytes().Add(ctx, owner, size); err != nil {
+		return nil, err
+	}
+	defer changes.Bytes().Force(owner, -size)
 	sub := changes.Subscribe(c.Principal(), filter) // before the acknowledgement, so that no change is missed
 	defer sub.Close()
 	acknowledged, err := json.Marshal(filter)

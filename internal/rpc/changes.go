@@ -31,18 +31,26 @@ type Subscriber interface {
 // CheckSubscriptions returns an error for the client if one subscription must not have these
 // resources.
 func CheckSubscriptions(uris []string) error {
-	if len(uris) > MaxSubscribed {
-		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "too many resources: %d, the limit is %d", len(uris), MaxSubscribed)
-	}
 	bytes := 0
-	for _, uri := range uris {
-		if uri == "" || len(uri) > MaxSubscribedURI {
-			return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "the URI of a resource must have 1 to %d bytes, not %d", MaxSubscribedURI, len(uri))
-		}
+	for i, uri := range uris {
 		bytes += len(uri)
+		if err := CheckSubscription(uri, i+1, bytes); err != nil {
+			return err
+		}
 	}
-	if bytes > MaxSubscribedURIs {
-		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "the URIs of the resources are too long: %d bytes, the limit is %d", bytes, MaxSubscribedURIs)
+	return nil
+}
+
+// CheckSubscription returns an error for the client if a subscription must not have a resource.
+// The subscription then has n resources, whose URIs have the given number of bytes.
+func CheckSubscription(uri string, n, bytes int) error {
+	switch {
+	case n > MaxSubscribed:
+		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "too many resources: the limit is %d", MaxSubscribed)
+	case uri == "" || len(uri) > MaxSubscribedURI:
+		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "the URI of a resource must have 1 to %d bytes, not %d", MaxSubscribedURI, len(uri))
+	case bytes > MaxSubscribedURIs:
+		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "the URIs of the resources are too long: the limit is %d bytes", MaxSubscribedURIs)
 	}
 	return nil
 }
@@ -68,6 +76,15 @@ type Changes struct {
 	mu            sync.RWMutex
 	subscriptions map[*Subscription]struct{}
 	subscribers   subscriberCounter
+	bytes         SubscribedBytes
+}
+
+// Bytes returns the counter of the bytes of subscribed URIs; nil if h is nil.
+func (h *Changes) Bytes() *SubscribedBytes {
+	if h == nil {
+		return nil
+	}
+	return &h.bytes
 }
 
 // Publish records a change in all subscriptions. It does not block.
