@@ -7,9 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
-	"github.com/parley-mcp/parley/schema"
 )
 
 // Retry configures [RetryRequests]. The zero Retry uses the defaults.
@@ -30,8 +28,8 @@ var safeMethods = []string{
 }
 
 // RetryRequests returns middleware for a client that repeats requests after a transient
-// failure: a lost connection, a time-out, an overloaded server (status 429, 502, 503 or 504),
-// or an error with retryAfterMs in its data. It repeats lists, reads, prompts, completions,
+// failure: a lost connection, a time-out, an *[OverloadError], or a response with status 502 or
+// 504. It repeats lists, reads, prompts, completions,
 // pings and discovery, and the calls of tools for which Retry.Tool returns true.
 //
 // The longest wait is Retry.Wait before the second attempt, and doubles before each further
@@ -89,23 +87,14 @@ func (r *Retry) isSafe(c *Call) bool {
 // isTransient reports whether a request that failed with err may succeed later, and how long
 // the server wants the client to wait.
 func isTransient(err error) (wait time.Duration, transient bool) {
-	var status *StatusError
-	if errors.As(err, &status) {
-		switch status.Status {
-		case 429, 502, 503, 504:
-			return status.RetryAfter, true
-		}
+	if overload, ok := errors.AsType[*OverloadError](err); ok {
+		return overload.RetryAfter, true
 	}
-	var reported *jsonrpc.Error
-	if errors.As(err, &reported) && reported != nil {
-		var data struct {
-			RetryAfterMs *int64 `json:"retryAfterMs"`
-		}
-		if schema.Decode(reported.Data, &data) != nil || data.RetryAfterMs == nil || *data.RetryAfterMs < 0 {
-			return 0, false
-		}
-		return time.Duration(min(*data.RetryAfterMs, 1<<40)) * time.Millisecond, true
+	if response, ok := errors.AsType[*StatusError](err); ok && (response.Status == 502 || response.Status == 504) {
+		return response.RetryAfter, true
 	}
-	var timeout *TimeoutError
-	return 0, errors.Is(err, ErrConnectionLost) || errors.As(err, &timeout)
+	if _, ok := errors.AsType[*TimeoutError](err); ok {
+		return 0, true
+	}
+	return 0, errors.Is(err, ErrConnectionLost)
 }

@@ -2,7 +2,6 @@ package call_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"testing"
@@ -52,11 +51,11 @@ func TestRetryRequestsRepeatsOnlySafeRequests(t *testing.T) {
 
 func TestRetryRequestsWaitsAsLongAsTheServerAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limited := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Data: json.RawMessage(`{"retryAfterMs":5000}`)}
+		limited := &call.OverloadError{Limit: "calls", RetryAfter: 5 * time.Second}
 		if n, took, err := attempt(t.Context(), call.Retry{}, mcp.MethodListTools, "", limited); n != 2 || took != 5*time.Second || err != nil {
 			t.Errorf("%d attempts in %v, %v", n, took, err)
 		}
-		busy := &call.StatusError{Status: 503, RetryAfter: 7 * time.Second}
+		busy := &call.StatusError{Status: 502, RetryAfter: 7 * time.Second}
 		if n, took, _ := attempt(t.Context(), call.Retry{}, mcp.MethodListTools, "", busy); n != 2 || took != 7*time.Second {
 			t.Errorf("%d attempts in %v", n, took)
 		}

@@ -38,8 +38,10 @@
 //
 // # Errors
 //
-// An error that the server reports is a *jsonrpc.Error. A tool that failed is a result with
-// IsError, and a *[ToolError] from the function [CallTool]. All other errors arise on the
+// An error that the server reports is a *jsonrpc.Error. If the server did not serve the request
+// because it has reached a limit, the error is also a *call.OverloadError, which has the time
+// to wait. A tool that failed is a result with IsError, and a *[ToolError] from the function
+// [CallTool]. All other errors arise on the
 // client's side; those of Dial are a *[DialError].
 //
 // A Client reconnects: after the server's process has exited or a session has ended, the next

@@ -128,7 +128,7 @@ func TestBatchIsServedConcurrently(t *testing.T) {
 	done := make(chan []byte)
 	go func() { done <- batchOf(0, 1, 2).Serve(context.Background(), nil, nil) }()
 	active := []handling{<-calls, <-calls, <-calls}
-	want := `[{"jsonrpc":"2.0","id":3,"error":{"code":-32603,"message":"too many requests in flight: try again in 1s","data":{"retryAfterMs":1000}}}]`
+	want := `[{"jsonrpc":"2.0","id":3,"error":{"code":-32603,"message":"too many requests in flight: try again in 1s","data":{"limit":"requests in flight","retryAfterMs":1000}}}]`
 	if out := batchOf(3).Serve(t.Context(), nil, nil); string(out) != want {
 		t.Errorf("%s", out)
 	}

@@ -150,10 +150,10 @@ func (c *Client) send(ctx context.Context, req *rpc.Request) (json.RawMessage, e
 func (c *Client) exchange(ctx context.Context, req *rpc.Request) (json.RawMessage, error) {
 	resp, err := c.Do(ctx, req)
 	if err != nil {
-		return nil, err
+		return nil, rpc.ClientError(err)
 	}
 	if resp.Err != nil {
-		return nil, resp.Err
+		return nil, rpc.ClientError(resp.Err)
 	}
 	return resp.Result, nil
 }
