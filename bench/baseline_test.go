@@ -96,9 +96,14 @@ type httpDriver struct {
 func newHTTPDriver(b *testing.B, h http.Handler, m message, connections int) *httpDriver {
 	s := httptest.NewServer(h)
 	b.Cleanup(s.Close)
-	d := &httpDriver{request: wire(m, s.Listener.Addr().String())}
+	return dialDriver(b, s.Listener.Addr().String(), m, connections)
+}
+
+// dialDriver returns a driver of a server that has been started.
+func dialDriver(b *testing.B, address string, m message, connections int) *httpDriver {
+	d := &httpDriver{request: wire(m, address)}
 	for range connections {
-		c, err := net.Dial("tcp", s.Listener.Addr().String())
+		c, err := net.Dial("tcp", address)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -34,7 +34,7 @@ func SplitBatch(data []byte, lim Limits) ([][]byte, error) {
 			err.limit = &LimitError{"MaxBatch", lim.MaxBatch}
 			return nil, err
 		}
-		end := skipValue(data, i)
+		end := jsonscan.SkipValue(data, i)
 		parts = append(parts, data[i:end:end])
 		if i = jsonscan.SkipSpace(data, end); data[i] == ',' {
 			i = jsonscan.SkipSpace(data, i+1)

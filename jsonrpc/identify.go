@@ -52,7 +52,7 @@ func Responses(batch []byte) iter.Seq[ID] {
 		lim.setDefaults()
 		i := jsonscan.SkipSpace(batch, jsonscan.SkipSpace(batch, 0)+1)
 		for i < len(batch) && batch[i] == '{' {
-			end := skipValue(batch, i)
+			end := jsonscan.SkipValue(batch, i)
 			m = Message{}
 			m.identify(batch[i:end], &lim, false)
 			if m.Kind == Response && !yield(m.ID) {

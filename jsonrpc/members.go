@@ -161,65 +161,15 @@ func (w *walker) next() bool {
 	if w.i >= len(w.obj) || w.obj[w.i] != '"' {
 		return false
 	}
-	end := skipString(w.obj, w.i)
+	end := jsonscan.SkipString(w.obj, w.i)
 	w.name = Unquote(w.obj[w.i:end])
 	colon := jsonscan.SkipSpace(w.obj, end)
 	w.from = min(jsonscan.SkipSpace(w.obj, colon+1), len(w.obj))
-	w.to = skipValue(w.obj, w.from)
+	w.to = jsonscan.SkipValue(w.obj, w.from)
 	if w.i = jsonscan.SkipSpace(w.obj, w.to); w.i < len(w.obj) && w.obj[w.i] == ',' {
 		w.i = jsonscan.SkipSpace(w.obj, w.i+1)
 	} else {
 		w.i = len(w.obj)
 	}
 	return true
-}
-
-// skipString returns the index after the checked string that starts at i.
-func skipString(d []byte, i int) int {
-	for i++; i < len(d); {
-		i = jsonscan.SkipPlain(d, i)
-		if i >= len(d) {
-			break
-		}
-		switch d[i] {
-		case '"':
-			return i + 1
-		case '\\':
-			i += 2
-		default:
-			i++
-		}
-	}
-	return len(d)
-}
-
-// skipValue returns the index after the checked value that starts at i.
-func skipValue(d []byte, i int) int {
-	for depth := 0; i < len(d); {
-		switch d[i] {
-		case '"':
-			if i = skipString(d, i); depth == 0 {
-				return i
-			}
-		case '{', '[':
-			depth++
-			i++
-		case '}', ']':
-			if depth == 0 {
-				return i
-			}
-			depth--
-			if i++; depth == 0 {
-				return i
-			}
-		case ',', ':', ' ', '\n', '\t', '\r':
-			if depth == 0 {
-				return i
-			}
-			i++
-		default:
-			i++
-		}
-	}
-	return i
 }

@@ -1,0 +1,34 @@
+package jsonscan_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/parley-mcp/parley/internal/jsonscan"
+)
+
+func TestSkipStringFindsTheClosingQuote(t *testing.T) {
+	for text, want := range map[string]int{
+		`""`: 2, `"a",`: 3, `"\"",`: 4, `"\\","`: 4, `"\\\"",`: 6, `"a\\\\" "`: 7, `"é\u0022":"`: 10,
+		`"open`: 5, `"open\"`: 7, `"`: 1, ``: 0,
+	} {
+		if got := jsonscan.SkipString([]byte(text), 0); got != want {
+			t.Errorf("%s: %d, want %d", text, got, want)
+		}
+	}
+}
+
+func TestElementsYieldsTheValuesOfAnArray(t *testing.T) {
+	for text, want := range map[string][]string{
+		`[]`: nil, ` [ ] `[1:]: nil, `[1,"a]",{"b":[2,3]} , [ ],null]`: {`1`, `"a]"`, `{"b":[2,3]}`, `[ ]`, `null`},
+		`[`: nil, `[1,`: {`1`}, `[}`: nil,
+	} {
+		var got []string
+		for value := range jsonscan.Elements([]byte(text)) {
+			got = append(got, string(value))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
