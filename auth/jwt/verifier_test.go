@@ -110,6 +110,8 @@ func TestDefectiveTokensAreInvalid(t *testing.T) {
 		"bound to a certificate":   i.token(with(good, object{"cnf": object{"x5t#S256": "abc"}})),
 		"empty key thumbprint":     i.token(with(good, object{"cnf": object{"jkt": ""}})),
 		"numeric audience":         i.token(with(good, object{"aud": []int{1}})),
+		"null in the audiences":    i.token(with(good, object{"aud": []any{self, nil}})),
+		"null in the scopes":       i.token(with(good, object{"scope": nil, "scp": []any{"a", nil}})),
 		"too many audiences":       i.token(with(good, object{"aud": strings.Split(strings.Repeat("a,", 100), ",")})),
 		"too long":                 i.token(with(good, object{"x": strings.Repeat("x", 17<<10)})),
 		"control characters":       i.token(with(good, object{"sub": "a\nb"})),

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -120,15 +121,22 @@ func Invalid(reason string) error { return &auth.InvalidTokenError{Reason: reaso
 // Text reads a string.
 func Text(value []byte) (string, bool) { return jsonrpc.Unquote(value), value[0] == '"' }
 
-// texts reads a string, or an array of at most limit strings.
+// texts reads a string, or an array of at most limit strings. A null is no string.
 func texts(value []byte, limit int) ([]string, bool) {
 	if value[0] != '[' {
 		text, ok := Text(value)
 		return []string{text}, ok
 	}
-	var all []string
-	if json.Unmarshal(value, &all) != nil || len(all) > limit {
+	var elements []jsontext.Value
+	if json.Unmarshal(value, &elements) != nil || len(elements) > limit {
 		return nil, false
+	}
+	all := make([]string, len(elements))
+	for i, element := range elements {
+		var ok bool
+		if all[i], ok = Text(element); !ok {
+			return nil, false
+		}
 	}
 	return all, true
 }
