@@ -1,6 +1,7 @@
 package jwt
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -84,8 +85,11 @@ func (t *jws) isType(want string) bool {
 	return strings.EqualFold(typ, want)
 }
 
+// decodeObject decodes a JSON object. There may be white space around it (RFC 7519, section
+// 7.1).
 func decodeObject(text string) ([]byte, bool) {
 	data, ok := decodeBase64(text)
+	data = bytes.Trim(data, " \t\r\n")
 	return data, ok && len(data) > 0 && data[0] == '{' && jsonrpc.Check(data, jsonrpc.Limits{}) == nil
 }
 
