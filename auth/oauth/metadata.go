@@ -68,6 +68,9 @@ func parseResource(body []byte, from, server *url.URL) (*resourceMetadata, error
 	if n := len(m.AuthorizationServers); n == 0 || n > maxAuthorizationServers {
 		return nil, fmt.Errorf("%w: resource metadata must name 1 to %d authorization servers, got %d", ErrDiscovery, maxAuthorizationServers, n)
 	}
+	if slices.Contains(m.AuthorizationServers, "") { // empty or null
+		return nil, fmt.Errorf("%w: resource metadata names an authorization server that is empty", ErrDiscovery)
+	}
 	if !validScopes(m.ScopesSupported) {
 		return nil, fmt.Errorf("%w: resource metadata lists an invalid scope", ErrDiscovery)
 	}
