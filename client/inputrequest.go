@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/url"
-	"strings"
 
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -76,17 +74,14 @@ func (d *Dialer) answer(ctx context.Context, method string, params json.RawMessa
 	return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q: the client has not declared this capability", method)
 }
 
-// listRoots returns the roots, which must be file URIs (client/roots, Data Types).
+// listRoots returns the roots of the program.
 func (d *Dialer) listRoots(ctx context.Context) (any, error) {
 	roots, err := d.Roots(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for i, root := range roots {
-		u, err := url.Parse(root.URI)
-		if err != nil || !strings.HasPrefix(root.URI, "file://") || !strings.HasPrefix(u.Path, "/") {
-			return nil, fmt.Errorf("Dialer.Roots: root %d must be a file:// URI with an absolute path, not %.40q", i, root.URI)
-		}
+	if err := rpc.CheckRoots(roots); err != nil {
+		return nil, fmt.Errorf("Dialer.Roots: %w", err)
 	}
 	return &mcp.ListRootsResult{Roots: roots}, nil
 }

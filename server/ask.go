@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/parley-mcp/parley/call"
@@ -216,8 +215,11 @@ func RootsInto(into *[]mcp.Root, options ...AskOption) Question {
 		if err := schema.Decode(answer, &result); err != nil {
 			return fmt.Errorf("%w: roots/list: %w", errUnfit, err)
 		}
-		if result.Roots == nil || slices.ContainsFunc(result.Roots, func(r mcp.Root) bool { return r.URI == "" }) {
-			return fmt.Errorf("%w: roots/list: roots must be a list of objects with a uri", errUnfit)
+		if result.Roots == nil {
+			return fmt.Errorf("%w: roots/list: roots must be a list", errUnfit)
+		}
+		if err := rpc.CheckRoots(result.Roots); err != nil {
+			return fmt.Errorf("%w: roots/list: %w", errUnfit, err)
 		}
 		*into = result.Roots
 		return nil
@@ -225,7 +227,8 @@ func RootsInto(into *[]mcp.Root, options ...AskOption) Question {
 	return a
 }
 
-// Roots asks the client for the directories that it works in. It returns the errors of [Ask].
+// Roots asks the client for the directories that it works in. All have file:// URIs; the error for
+// others is [ErrBadAnswer]. It returns the errors of [Ask].
 //
 // Deprecated: 2026-07-28 deprecates roots. Use tool arguments for directories instead.
 func Roots(ctx context.Context, options ...AskOption) ([]mcp.Root, error) {

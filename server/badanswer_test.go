@@ -277,3 +277,19 @@ func TestAnInvalidResponseEndsTheQuestion(t *testing.T) {
 		})
 	}
 }
+
+// Roots must be file URIs (client/roots, Data Types). The handler gets ErrBadAnswer for others.
+func TestH8RootsOfClientsAreFileURIs(t *testing.T) {
+	for uri, valid := range map[string]bool{
+		"file:///work": true, "file:///C:/work": true, "file://host/share": true, "file:///a%20b": true,
+		"": false, "/canary": false, "canary": false, "file:canary": false, "file:/canary": false, "file://canary": false, "file://%zz/canary": false,
+		"https://example.com/canary": false, "javascript:canary": false,
+	} {
+		for _, modern := range []bool{false, true} {
+			response, asked := interview(t, modern, "roots", fmt.Sprintf(`{"roots":[{"uri":"file:///fine"},{"uri":%q}]}`, uri))
+			if valid && (asked != 1 || !strings.Contains(response, uri)) || !valid && (asked != 3 || !strings.Contains(response, server.ErrBadAnswer.Error())) {
+				t.Errorf("%q, modern: %v: %d questions, %s", uri, modern, asked, response)
+			}
+		}
+	}
+}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net/url"
+	"strings"
 
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -87,6 +90,18 @@ func MayRequestInput(method string) bool {
 		return true
 	}
 	return false
+}
+
+// CheckRoots returns an error unless all roots have file URIs with an absolute path (client/roots,
+// Data Types).
+func CheckRoots(roots []mcp.Root) error {
+	for i, root := range roots {
+		u, err := url.Parse(root.URI)
+		if err != nil || !strings.HasPrefix(root.URI, "file://") || !strings.HasPrefix(u.Path, "/") {
+			return fmt.Errorf("root %d must be a file:// URI with an absolute path, not %.40q", i, root.URI)
+		}
+	}
+	return nil
 }
 
 // RequestInput sends all requests at the same time to the call's client, and returns the
