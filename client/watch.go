@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -64,12 +65,15 @@ func (c *Client) Watch(ctx context.Context, filter WatchFilter, options ...CallO
 }
 
 // Limits on reconnecting: a watch ends after maxReconnects failures in a row. The pauses
-// between them double from firstPause and add up to about half a minute.
+// between them double from firstPause and add up to about half a minute. The pauses after
+// rounds that did not last grow in the same way, but such a watch does not end.
 const (
 	maxReconnects = 6
 	firstPause    = 500 * time.Millisecond
 	// stableAfter is how long a watch must last for the next one to begin without a pause.
 	stableAfter = 10 * time.Second
+	// maxOverloadPause limits the pause that a server asks for.
+	maxOverloadPause = time.Minute
 )
 
 // watchFunc watches the changes in filter in one round of a watch.
@@ -134,7 +138,7 @@ func (w *watch) lasted() (d time.Duration, opened bool) {
 
 // keepWatching watches on one connection after another.
 func (c *Client) keepWatching(ctx context.Context, w *watch) error {
-	for failures := 0; ; {
+	for failures, brief := 0, 0; ; { // rounds in a row that were not opened, and that did not last
 		err := c.watchOnce(ctx, w)
 		lasted, opened := w.lasted()
 		switch {
@@ -147,13 +151,17 @@ func (c *Client) keepWatching(ctx context.Context, w *watch) error {
 				return err
 			}
 		case lasted >= stableAfter:
-			failures = 0
+			failures, brief = 0, 0
 			continue
 		default:
-			failures = 1
+			failures, brief = 0, min(brief+1, maxReconnects)
 		}
-		pause := firstPause << (failures - 1)
-		timer := time.NewTimer(pause/2 + rand.N(pause/2)) // jitter, so that clients do not return all at once
+		pause := firstPause << (min(failures+brief, maxReconnects) - 1)
+		pause = pause/2 + rand.N(pause/2) // jitter, so that clients do not return all at once
+		if overload, ok := errors.AsType[*call.OverloadError](err); ok {
+			pause = max(pause, min(overload.RetryAfter, maxOverloadPause))
+		}
+		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -167,9 +175,12 @@ func (c *Client) keepWatching(ctx context.Context, w *watch) error {
 func isTransient(err error) bool {
 	var reported *jsonrpc.Error
 	var missing *MissingCapabilitiesError
+	var overload *call.OverloadError
 	switch {
 	case errors.As(err, &missing):
 		return false
+	case errors.As(err, &overload):
+		return true
 	case errors.Is(err, ErrClientClosed), errors.Is(err, errConnUsed), errors.Is(err, ErrWatchUnsupported), errors.Is(err, ErrRevision):
 		return false
 	case errors.As(err, &reported):

@@ -303,3 +303,47 @@ func TestWatchAcceptsChangesWithoutSubscription(t *testing.T) {
 		})
 	}
 }
+
+// A server that ends each subscription at once does not make the client listen at a constant rate:
+// the pauses grow, until a subscription lasts.
+func TestPausesOfAWatchGrowWhileItDoesNotLast(t *testing.T) {
+	modern, legacy := watchable(), legacyServer()
+	modern.Answers["subscriptions/listen"] = []string{listening(acknowledged, subscriptionEnd)}
+	legacy.Answers["initialize"] = []string{changing}
+	legacy.Last = "ping"
+	for method, s := range map[string]*script{"subscriptions/listen": modern, "ping": legacy} {
+		t.Run(method, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, rec := dial(t, s)
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+				defer cancel()
+				for change, err := range c.Watch(ctx, client.WatchFilter{Tools: true}) {
+					if change != resyncTools || err != nil {
+						t.Fatalf("got %+v, %v", change, err)
+					}
+				}
+				c.Close()
+				if n := strings.Count(rec.methods(), method); n < 30 || n > 100 { // pauses of up to 16 s
+					t.Errorf("the server received %d %s in ten minutes", n, method)
+				}
+			})
+		})
+	}
+}
+
+// A watch that the server rejects because of a limit waits as long as the server asks for.
+func TestWatchWaitsUntilTheOverloadIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := watchable()
+		s.Answers["subscriptions/listen"] = []string{`"error":{"code":-32000,"message":"busy","data":{"retryAfterMs":45000}}`, listening(acknowledged)}
+		c, _ := dial(t, s)
+		defer c.Close()
+		start := time.Now()
+		if change, err := changes(t, c, client.WatchFilter{Tools: true})(); change != resyncTools || err != nil {
+			t.Fatalf("got %+v, %v", change, err)
+		}
+		if d := time.Since(start); d < 45*time.Second || d > time.Minute {
+			t.Errorf("the watch began after %v, want 45 s", d)
+		}
+	})
+}
