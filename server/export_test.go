@@ -23,6 +23,18 @@ func (s *Server) ServeConnAs(ctx context.Context, conn transport.Conn, who princ
 	return c.stream.Serve(ctx, c.draining, conn, who)
 }
 
+// CursorFor returns a cursor of a list that depends on the caller.
+func (s *Server) CursorFor(list, name string, who principal.Principal) string {
+	_, _ = s.ready()
+	return s.core.cursors.after(list, name, &who)
+}
+
+// SealState seals a text as a requestState.
+func (s *Server) SealState(text string) string {
+	_, _ = s.ready()
+	return s.core.cursors.keys.Seal("requestState", []byte(text))
+}
+
 // CursorAfter returns a cursor of a list that is the same for all callers.
 func (s *Server) CursorAfter(list, name string) string {
 	_, _ = s.ready()

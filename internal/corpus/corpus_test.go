@@ -21,6 +21,7 @@ var sizes = map[string]int{
 	"rules/challenges":  45,
 	"rules/resources":   115,
 	"rules/schemas":     75,
+	"rules/sealed":      50,
 	"rules/servers":     120,
 	"rules/templates":   60,
 	"rules/text":        40,
