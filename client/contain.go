@@ -26,14 +26,12 @@ func (d Dialer) contained() *Dialer {
 	}
 	if f := d.OnLog; f != nil {
 		d.OnLog = func(message mcp.LoggingMessageParams) {
-			defer d.contain("OnLog", nil)
-			f(message)
+			_ = d.isolate("OnLog", func() { f(message) })
 		}
 	}
 	if f := d.OnConnectionLost; f != nil {
 		d.OnConnectionLost = func(err error) {
-			defer d.contain("OnConnectionLost", nil)
-			f(err)
+			_ = d.isolate("OnConnectionLost", func() { f(err) })
 		}
 	}
 	d.sending = rpc.NewChain(d.containedMiddleware()...)
@@ -79,13 +77,38 @@ func (d *Dialer) contain(name string, err *error) {
 	}
 }
 
-// answerContained answers an input request and recovers from panics. Its errors are for the
-// program: the server only learns that there is no answer.
+// isolate calls f in a new goroutine and waits for it. It logs and returns a panic or a
+// runtime.Goexit, neither of which ends the goroutine of the caller.
+func (d *Dialer) isolate(name string, f func()) error {
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		returned := false
+		defer func() {
+			if err == nil && !returned {
+				d.Logger.Error("a function of the program called runtime.Goexit", "function", name, "stack", string(debug.Stack()))
+				err = fmt.Errorf("the program's function for %s called runtime.Goexit", name)
+			}
+			done <- err
+		}()
+		defer d.contain(name, &err)
+		f()
+		returned = true
+	}()
+	return <-done
+}
+
+// answerContained answers an input request by isolate. Its errors are for the program: the server
+// only learns that there is no answer.
 func (d *Dialer) answerContained(ctx context.Context, method string, params json.RawMessage) (answer json.RawMessage, err error) {
-	defer d.contain(method, &err)
-	value, err := d.answer(ctx, method, params)
-	if err != nil {
-		return nil, err
+	failure := d.isolate(method, func() {
+		var value any
+		if value, err = d.answer(ctx, method, params); err == nil {
+			answer, err = schema.Marshal(value)
+		}
+	})
+	if failure != nil {
+		return nil, failure
 	}
-	return schema.Marshal(value)
+	return answer, err
 }

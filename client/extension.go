@@ -90,7 +90,7 @@ func (e *SupportedExtension) check(methods map[string]bool) error {
 	return nil
 }
 
-// notifications returns the notification functions of all extensions, with panics recovered.
+// notifications returns the notification functions of all extensions, called by isolate.
 func (d *Dialer) notifications() map[string]func(json.RawMessage) {
 	var all map[string]func(json.RawMessage)
 	for _, e := range d.Extensions {
@@ -99,8 +99,7 @@ func (d *Dialer) notifications() map[string]func(json.RawMessage) {
 				all = make(map[string]func(json.RawMessage))
 			}
 			all[method] = func(params json.RawMessage) {
-				defer d.contain(method, nil)
-				f(params)
+				_ = d.isolate(method, func() { f(params) })
 			}
 		}
 	}
