@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/parley-mcp/parley/internal/legacy"
@@ -41,9 +42,13 @@ type pair struct {
 	expiry  *expiry // of the token with the latest expiry
 	running sync.WaitGroup
 
-	mu      sync.Mutex // serializes the handshake and the end; not locked while handlers run
-	closed  bool       // new requests are rejected
 	session *legacy.Session
+
+	handshake chan struct{} // capacity 1: holds a value while a message of the handshake is served
+	ready     atomic.Bool   // the handshake is complete
+
+	mu     sync.Mutex // not locked while handlers run or the stream is written
+	closed bool       // new requests are rejected
 }
 
 // pairs is the registry of open pairs. The zero value is ready for use. It is safe for
@@ -113,14 +118,15 @@ func (s *Server) openPair(w http.ResponseWriter, r *http.Request, e *exchange) {
 	e.stream.ctx, e.stream.broken = ctx, cancelFunc(cancel)
 	s.calls.watch(&e.tracked, cancelFunc(cancel), nil)
 	x := &pair{
-		id:      base64.RawURLEncoding.EncodeToString(random[:]),
-		address: addressOf(r),
-		who:     s.principalOf(r),
-		stream:  &e.stream,
-		ctx:     ctx,
-		drain:   make(chan struct{}),
-		slots:   make(chan struct{}, cmp.Or(s.Legacy.MaxInflight, maxPairInflight)),
-		expiry:  s.expiryOf(r),
+		id:        base64.RawURLEncoding.EncodeToString(random[:]),
+		address:   addressOf(r),
+		who:       s.principalOf(r),
+		stream:    &e.stream,
+		ctx:       ctx,
+		drain:     make(chan struct{}),
+		handshake: make(chan struct{}, 1),
+		slots:     make(chan struct{}, cmp.Or(s.Legacy.MaxInflight, maxPairInflight)),
+		expiry:    s.expiryOf(r),
 	}
 	defer x.expiry.stop()
 	x.session = s.Legacy.NewSession(x.who)
@@ -180,7 +186,7 @@ func (x *pair) run(s *Server, notifications *legacy.NotificationQueue) {
 	for {
 		select {
 		case <-tick.C:
-			if s.sendKeepAlive(x.ctx, x.initialized(), &pinger, x.stream) != nil {
+			if s.sendKeepAlive(x.ctx, x.ready.Load(), &pinger, x.stream) != nil {
 				return
 			}
 		case <-notifications.Wake():
@@ -190,13 +196,11 @@ func (x *pair) run(s *Server, notifications *legacy.NotificationQueue) {
 		case <-x.expiry.expired():
 			return
 		case <-handshake.C:
-			if !x.initialized() {
+			if !x.ready.Load() {
 				return
 			}
 		case <-x.drain:
-			x.mu.Lock()
-			x.closed = true
-			x.mu.Unlock()
+			x.close()
 			answered := make(chan struct{})
 			go func() {
 				x.running.Wait()
@@ -213,26 +217,53 @@ func (x *pair) run(s *Server, notifications *legacy.NotificationQueue) {
 	}
 }
 
-// notify passes a notification to the session.
-func (x *pair) notify(m *jsonrpc.Message) {
+// begin counts one more request. It reports false if the pair has ended.
+func (x *pair) begin() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.session.ReceiveNotification(m)
+	if x.closed || x.ctx.Err() != nil {
+		return false
+	}
+	x.running.Add(1)
+	return true
 }
 
-// initialized reports whether the handshake is complete.
-func (x *pair) initialized() bool {
+// close makes begin reject new requests.
+func (x *pair) close() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.session.Initialized()
+	x.closed = true
+}
+
+// inHandshake calls f while no other message of the handshake is served. It reports false if
+// the pair ends first.
+func (x *pair) inHandshake(f func()) bool {
+	select {
+	case x.handshake <- struct{}{}:
+	case <-x.ctx.Done():
+		return false
+	}
+	defer func() {
+		x.ready.Store(x.session.Initialized())
+		<-x.handshake
+	}()
+	f()
+	return true
+}
+
+// notify passes a notification to the session.
+func (x *pair) notify(m *jsonrpc.Message) {
+	if x.ready.Load() {
+		x.session.ReceiveNotification(m)
+		return
+	}
+	x.inHandshake(func() { x.session.ReceiveNotification(m) })
 }
 
 // end cancels the requests in flight and waits until queued events are sent.
 func (x *pair) end() {
-	x.mu.Lock()
-	x.closed = true
+	x.close()
 	x.session.Close()
-	x.mu.Unlock()
 	x.stream.end()
 }
 
@@ -247,7 +278,7 @@ func (s *Server) postToPair(w http.ResponseWriter, r *http.Request, id string, m
 	switch m.Kind {
 	case jsonrpc.Notification:
 		x.notify(m)
-		if x.initialized() {
+		if x.ready.Load() {
 			x.session.ServeNotification(r.Context(), m)
 		}
 	case jsonrpc.Response:
@@ -286,37 +317,37 @@ func (s *Server) rejectUnknownPair(w http.ResponseWriter, m *jsonrpc.Message) {
 // serveUnauthorized serves a call whose scopes are missing, so that middleware sees it. The client receives a
 // challenge instead of the response.
 func (x *pair) serveUnauthorized(ctx context.Context, m *jsonrpc.Message) {
-	x.mu.Lock()
-	if !x.session.Initialized() || m.Method == mcp.MethodInitialize {
-		defer x.mu.Unlock()
-	} else {
-		x.mu.Unlock()
+	serve := func() { x.session.Serve(ctx, new([]byte), m, nil) }
+	if x.ready.Load() && m.Method != mcp.MethodInitialize {
+		serve()
+		return
 	}
-	x.session.Serve(ctx, new([]byte), m, nil)
+	x.inHandshake(serve)
 }
 
 // startOnPair starts to serve a request. ok is false if too many requests are in flight,
 // open is false if the pair has ended.
 func (s *Server) startOnPair(x *pair, ctx context.Context, m *jsonrpc.Message) (ok, open bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.closed || x.ctx.Err() != nil {
+	if !x.begin() {
 		return false, false
 	}
-	if !x.session.Initialized() || m.Method == mcp.MethodInitialize {
+	if !x.ready.Load() || m.Method == mcp.MethodInitialize {
 		// Finish the handshake first, since later messages depend on it. If the queue is
 		// full, only this client waits.
+		defer x.running.Done()
 		var out []byte
-		x.session.Serve(ctx, &out, m, x.stream)
+		if !x.inHandshake(func() { x.session.Serve(ctx, &out, m, x.stream) }) {
+			return false, false
+		}
 		_ = x.stream.Write(x.ctx, out)
 		return true, true
 	}
 	select {
 	case x.slots <- struct{}{}:
 	default:
+		x.running.Done()
 		return false, true
 	}
-	x.running.Add(1)
 	if m.Method == mcp.MethodPing {
 		go x.serve(func(out *[]byte) { x.session.Serve(ctx, out, m, nil) })
 		return true, true

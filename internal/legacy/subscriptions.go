@@ -125,7 +125,9 @@ func (s *subscriptions) close() {
 	if s.closed || s.session.stored != nil {
 		return
 	}
-	s.session.server.Changes.Bytes().Force(s.owner(), -rpc.SubscribedSize(s.list()...))
+	if len(s.uris) > 0 { // otherwise the handshake, which sets the address, may be running
+		s.session.server.Changes.Bytes().Force(s.owner(), -rpc.SubscribedSize(s.list()...))
+	}
 	s.closed, s.uris, s.bytes = true, nil, 0
 }
 
