@@ -14,6 +14,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/loglimit"
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -244,12 +245,13 @@ func mediaType(h http.Header) string {
 	return kind
 }
 
-// deliver passes a message, or each message of a batch (2025-03-26), to the receiver. It
-// reports whether one is the response to request id. It drops responses to other requests.
+// deliver passes a message, or each message of a batch, to the receiver. Outside of revision
+// 2025-03-26 (basic, Batching), a batch is an invalid message. Deliver reports whether a
+// message is the response to request id. It drops responses to other requests.
 func (c *Client) deliver(data []byte, id jsonrpc.ID) (answered bool, err error) {
 	c.trace(false, data)
 	parts := [][]byte{data}
-	if jsonrpc.IsBatch(data) {
+	if jsonrpc.IsBatch(data) && c.batches() {
 		if parts, err = jsonrpc.SplitBatch(data, c.Limits); err != nil {
 			return false, fmt.Errorf("%w: %w", call.ErrInvalidResponse, err)
 		}
@@ -270,6 +272,13 @@ func (c *Client) deliver(data []byte, id jsonrpc.ID) (answered bool, err error) 
 		}
 	}
 	return answered, nil
+}
+
+// batches reports whether the revision has batches.
+func (c *Client) batches() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return revision.Batches.In(c.revision)
 }
 
 // statusFailure returns the error for a response whose status is not a success.

@@ -98,15 +98,8 @@ func TestClientReadsEachFormOfResponse(t *testing.T) {
 		"after a priming event": func(w http.ResponseWriter, body string) {
 			writeEvents(w, "id: 1\nretry: 10\ndata:\n\ndata: "+resultOf(body)+"\n\n")
 		},
-		"a batch, 2025-03-26": func(w http.ResponseWriter, body string) { writeJSON(w, "["+progress+","+resultOf(body)+"]") },
-		"a batch, as an event": func(w http.ResponseWriter, body string) {
-			writeEvents(w, "data: ["+progress+","+resultOf(body)+"]\n\n")
-		},
 		"twice": func(w http.ResponseWriter, body string) {
 			writeEvents(w, "data: "+resultOf(body)+"\n\ndata: "+strings.Replace(resultOf(body), `"for"`, `"again"`, 1)+"\n\n")
-		},
-		"twice, in a batch": func(w http.ResponseWriter, body string) {
-			writeJSON(w, "["+resultOf(body)+","+strings.Replace(resultOf(body), `"for"`, `"again"`, 1)+"]")
 		},
 		"after one to another": func(w http.ResponseWriter, body string) {
 			writeEvents(w, "data: "+`{"jsonrpc":"2.0","id":"1","result":{}}`+"\n\ndata: "+resultOf(body)+"\n\n")
@@ -133,6 +126,37 @@ func TestClientReadsEachFormOfResponse(t *testing.T) {
 		for era, c := range map[string]*caller{"modern": newModern(t, p.options(t)), "legacy": newLegacy(t, p.options(t))} {
 			if got, err := list(t.Context(), c); err != nil || got != `{"for":"tools/list"}` {
 				t.Errorf("%s, %s: %s, %v", name, era, got, err)
+			}
+		}
+	}
+}
+
+// J7, J8: the client accepts batches in the one revision that has them.
+func TestJ7ClientReadsBatchesOf20250326Only(t *testing.T) {
+	const progress = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`
+	for name, form := range map[string]func(w http.ResponseWriter, body string){
+		"a body": func(w http.ResponseWriter, body string) { writeJSON(w, "["+progress+","+resultOf(body)+"]") },
+		"an event": func(w http.ResponseWriter, body string) {
+			writeEvents(w, "data: ["+progress+","+resultOf(body)+"]\n\n")
+		},
+		"twice": func(w http.ResponseWriter, body string) {
+			writeJSON(w, "["+resultOf(body)+","+strings.Replace(resultOf(body), `"for"`, `"again"`, 1)+"]")
+		},
+	} {
+		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
+			if !handshake(w, r, body) && !noStream(w, r) {
+				form(w, body)
+			}
+		})
+		for _, r := range mcp.Revisions() {
+			c := newLegacy(t, p.options(t))
+			if r == mcp.V20260728 {
+				c = newModern(t, p.options(t))
+			}
+			c.SetRevision(r)
+			got, err := list(t.Context(), c)
+			if accepted := err == nil && got == `{"for":"tools/list"}`; accepted != (r == mcp.V20250326) {
+				t.Errorf("%s, %s: %s, %v", name, r, got, err)
 			}
 		}
 	}
