@@ -11,11 +11,11 @@ var errTooLarge = errors.New("body too large")
 
 // maxInitialRead is the limit of memory that is allocated for a body before any of it
 // arrives.
-const maxInitialRead = 64 << 10
+const maxInitialRead = 4 << 10
 
 // readBody reads a whole body of at most limit bytes into a new buffer. length is the
 // declared length, or negative if that is unknown. The buffer grows with the bytes that
-// arrive. The error is errTooLarge, io.ErrUnexpectedEOF or that of r.
+// arrive, to at most four times as many. The error is errTooLarge, io.ErrUnexpectedEOF or that of r.
 func readBody(r io.Reader, length, limit int64) ([]byte, error) {
 	if length > limit {
 		return nil, fmt.Errorf("%w: %d bytes, the limit is %d", errTooLarge, length, limit)
@@ -32,7 +32,7 @@ func readBody(r io.Reader, length, limit int64) ([]byte, error) {
 		if len(body) == cap(body) {
 			grown := 2 * int64(cap(body))
 			if length >= 0 {
-				grown = min(grown, length)
+				grown = min(2*grown, length) // fewer copies: most bodies have their declared length
 			}
 			grown = min(grown, limit+1) // one byte more detects a body above the limit
 			body = append(make([]byte, 0, max(grown, int64(len(body))+1)), body...)
