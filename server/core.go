@@ -80,6 +80,9 @@ func (s *Server) build() error {
 	if err != nil {
 		return fmt.Errorf("server: cannot encode Name, Title, Version, Description, WebsiteURL or Icons: %w", err)
 	}
+	if err := s.checkFields(identity); err != nil {
+		return err
+	}
 	seals, err := seal.New(s.Keys...)
 	if err != nil {
 		return fmt.Errorf("server: Keys: %w", err)

@@ -118,8 +118,8 @@ type Server struct {
 	rejected atomic.Bool // an error about the configuration was logged
 }
 
-// Limits bounds the messages, requests and sessions of clients. A field that is 0 or less means
-// its default, except for CallsPerSecond.
+// Limits bounds the messages, requests and sessions of clients. A field that is 0 means its
+// default. A negative field, except for CallsPerSecond, is an error of [Server.Check].
 //
 // The URIs to which a principal, or the anonymous clients of one address, are subscribed have at
 // most 8 MiB in all sessions and subscriptions together, counting 64 bytes more for each. Further

@@ -1,0 +1,74 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"net/url"
+	"reflect"
+	"strings"
+
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
+)
+
+// checkFields returns an error for the first field whose value cannot be meant. Keys and Auth
+// have checks of their own. Identity is the encoding of what the server declares about itself.
+func (s *Server) checkFields(identity []byte) error {
+	var declared mcp.Implementation
+	if err := schema.Decode(identity, &declared); err != nil || len(declared.Icons) != len(s.Icons) {
+		return errors.New("server: Icons: the source of an icon must be an https URL or a data URI of an image")
+	}
+	if u, err := url.Parse(s.WebsiteURL); s.WebsiteURL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		return errors.New("server: WebsiteURL must be empty or begin with https:// or http://, and name a host")
+	}
+	if s.PageSize < 0 {
+		return errors.New("server: PageSize must not be negative; 0 means the default")
+	}
+	for _, origin := range s.AllowedOrigins {
+		if !isOrigin(origin) {
+			return fmt.Errorf("server: AllowedOrigins: %.200q must be an origin as browsers send it, such as https://app.example.com: lower case, without a path and without the default port", origin)
+		}
+	}
+	for _, host := range s.AllowedHosts {
+		if !isHost(host) {
+			return fmt.Errorf("server: AllowedHosts: %.200q must be a host name or an IP address, with or without a port", host)
+		}
+	}
+	return s.Limits.check()
+}
+
+// check returns an error if a limit is negative.
+func (l Limits) check() error {
+	if math.IsNaN(l.CallsPerSecond) {
+		return errors.New("server: Limits.CallsPerSecond must be a number")
+	}
+	l.CallsPerSecond = 0 // a negative value means no limit
+	v := reflect.ValueOf(l)
+	for i := range v.NumField() {
+		if f := v.Field(i); f.CanInt() && f.Int() < 0 {
+			return fmt.Errorf("server: Limits.%s must not be negative; 0 means the default", v.Type().Field(i).Name)
+		}
+	}
+	return nil
+}
+
+// isOrigin reports whether browsers send an origin in this form (RFC 6454, section 6.2). The
+// origin "null" is that of all sandboxed pages, and none.
+func isOrigin(origin string) bool {
+	u, err := url.Parse(origin)
+	if err != nil || u.Scheme == "" || u.Host == "" || origin != strings.ToLower(u.Scheme+"://"+u.Host) {
+		return false
+	}
+	return !(u.Scheme == "https" && u.Port() == "443" || u.Scheme == "http" && u.Port() == "80")
+}
+
+// isHost reports whether host can be the value of a Host header, or is an IPv6 address.
+func isHost(host string) bool {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	u, err := url.Parse("http://" + host)
+	return err == nil && u.Host == host && u.Hostname() != "" && !strings.Contains(host, "*")
+}
