@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/parley-mcp/parley/auth/oauth"
@@ -71,6 +72,7 @@ func TestR6ErrorsHaveNoSecretsOfTheRequest(t *testing.T) {
 					w.as.Config.ErrorLog = nil
 					c := w.client()
 					c.Registrations = []oauth.Registration{{Issuer: w.as.URL, ClientID: "client", ClientSecret: secret + "a+b/c d=%", Method: method}}
+					var mu sync.Mutex
 					var sent []string // secrets without the prefix
 					w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
 						if r.URL.Path != "/token" {
@@ -78,11 +80,15 @@ func TestR6ErrorsHaveNoSecretsOfTheRequest(t *testing.T) {
 						}
 						body, _ := io.ReadAll(r.Body)
 						form, _ := url.ParseQuery(string(body))
+						mu.Lock()
 						sent = append(sent, form.Get("code_verifier"))
+						mu.Unlock()
 						f(w, rw, echoes(r, string(body))[echo])
 						return true
 					}
 					_, err := w.dial(c, "")
+					mu.Lock()
+					defer mu.Unlock()
 					if err == nil || len(sent) == 0 {
 						t.Fatalf("%v after %d requests", err, len(sent))
 					}
