@@ -8,18 +8,11 @@ import (
 	"net/url"
 	"reflect"
 	"strings"
-
-	"github.com/parley-mcp/parley/mcp"
-	"github.com/parley-mcp/parley/schema"
 )
 
 // checkFields returns an error for the first field whose value cannot be meant. Keys and Auth
-// have checks of their own. Identity is the encoding of what the server declares about itself.
-func (s *Server) checkFields(identity []byte) error {
-	var declared mcp.Implementation
-	if err := schema.Decode(identity, &declared); err != nil || len(declared.Icons) != len(s.Icons) {
-		return errors.New("server: Icons: the source of an icon must be an https URL or a data URI of an image")
-	}
+// have checks of their own.
+func (s *Server) checkFields() error {
 	if u, err := url.Parse(s.WebsiteURL); s.WebsiteURL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		return errors.New("server: WebsiteURL must be empty or begin with https:// or http://, and name a host")
 	}

@@ -13,12 +13,6 @@ import (
 
 // wrongFields are fields of a server with values that cannot be meant.
 var wrongFields = map[string][]func(*server.Server){
-	"Icons": {
-		func(s *server.Server) { s.Icons = mcp.Icons{{Src: "javascript:x"}} },
-		func(s *server.Server) {
-			s.Icons = mcp.Icons{{Src: "https://example.com/i.png"}, {Src: "file:///i.png"}}
-		},
-	},
 	"WebsiteURL": {
 		func(s *server.Server) { s.WebsiteURL = "example.com" },
 		func(s *server.Server) { s.WebsiteURL = "javascript:x" },
@@ -49,6 +43,7 @@ func hosts(all ...string) (wrong []func(*server.Server)) {
 var anyValue = map[string]string{
 	"Name": "text", "Version": "text", "Title": "text", "Description": "text", "Instructions": "text",
 	"KV": "nil is the memory", "Log": "nil is the memory", "Logger": "nil is the default", "Middleware": "functions",
+	"Icons":        "clients ignore icons with unsafe sources",
 	"KeepAlive":    "a negative value disables pings",
 	"ListCache":    "a negative time means stale",
 	"LocalScopes":  "a scope that no tool requires has no effect",

@@ -80,7 +80,7 @@ func (s *Server) build() error {
 	if err != nil {
 		return fmt.Errorf("server: cannot encode Name, Title, Version, Description, WebsiteURL or Icons: %w", err)
 	}
-	if err := s.checkFields(identity); err != nil {
+	if err := s.checkFields(); err != nil {
 		return err
 	}
 	seals, err := seal.New(s.Keys...)
