@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/store"
@@ -23,7 +22,8 @@ type Streams struct {
 	sessions map[string]map[string]*sessionStream // by group, which is the key of the session, and by name
 }
 
-// NewStreams returns a registry without streams, which stores events in log.
+// NewStreams returns a registry without streams, which stores events in log. The operations of
+// log must not block for ever.
 func NewStreams(log store.Log, logger *slog.Logger) *Streams {
 	return &Streams{log: log, logger: logger, sessions: make(map[string]map[string]*sessionStream)}
 }
@@ -127,11 +127,9 @@ func (a *Streams) standalone(group string) (all []*sessionStream) {
 	return all
 }
 
-// append stores an event.
+// append stores an event. It belongs to no request: the stream outlives its connection.
 func (a *Streams) append(key store.StreamKey, seq uint64, entry []byte) error {
-	ctx := timeout{at: time.Now().Add(storeTimeout)}
-	defer ctx.stop()
-	return a.log.Append(&ctx, key, seq, entry, store.AppendOptions{TTL: logTTL, MaxEntries: maxLoggedEvents, MaxBytes: maxLoggedBytes})
+	return a.log.Append(context.Background(), key, seq, entry, store.AppendOptions{TTL: logTTL, MaxEntries: maxLoggedEvents, MaxBytes: maxLoggedBytes})
 }
 
 // logOnly logs the only event of a stream of a request and returns the name of the stream.
@@ -154,9 +152,7 @@ func (a *Streams) logFailed(err error) {
 
 // drop deletes the events of a session.
 func (a *Streams) drop(group string) {
-	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
-	defer cancel()
-	if err := a.log.Drop(ctx, group); err != nil {
+	if err := a.log.Drop(context.Background(), group); err != nil {
 		a.logger.Warn("cannot delete the events of an ended session: they remain until they expire", "error", err)
 	}
 }

@@ -20,7 +20,8 @@ type Server struct {
 	Peers    *rpc.PeerCache
 	Identity []byte     // the server's mcp.Implementation as JSON, sent with every result
 	Seals    *seal.Keys // seal the states of calls that wait for input
-	// Store holds states that are too large for clients. If it is nil, such calls fail.
+	// Store holds states that are too large for clients. If it is nil, such calls fail. Its
+	// operations must not block for ever.
 	Store store.KV
 	Now   func() time.Time
 }

@@ -21,9 +21,9 @@ import (
 // slot is free again when its state expires, and not earlier: a client that has lost a
 // response sends the round again.
 const (
-	maxStoredBytes  = 1 << 20 // bytes of a state
-	maxStoredStates = 64      // per principal, or per address if the caller is anonymous
-	storeTimeout    = 5 * time.Second
+	maxStoredBytes  = 1 << 20         // bytes of a state
+	maxStoredStates = 64              // per principal, or per address if the caller is anonymous
+	storeTimeout    = 5 * time.Second // for all operations that write a state
 	storedPurpose   = "requestState kept"
 )
 
@@ -81,8 +81,6 @@ func (s *Server) loadState(ctx context.Context, who principal.Principal, ref *st
 	if s.Store == nil {
 		return nil, errors.New("this server has no store for it")
 	}
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
 	item, err := s.Store.Get(ctx, who.Key()+ref.Slot)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
