@@ -5,8 +5,10 @@ import (
 	"strconv"
 )
 
-// maxIntegerDigits is the number of digits of the greatest int64.
-const maxIntegerDigits = 19
+const (
+	maxIntegerDigits = 19      // of the greatest int64
+	maxExponent      = 1 << 30 // greater than the number of digits of any message; sums do not overflow
+)
 
 // Integer returns the exact value of a number that has been scanned, in any of its
 // spellings: 60000, 60000.0 and 6e4 are the same integer. It fails if the number has
@@ -19,9 +21,8 @@ func Integer(literal []byte) (n int64, ok bool) {
 	digits, negative := bytes.CutPrefix(literal, []byte("-"))
 	exponent := 0
 	if e := bytes.IndexAny(digits, "eE"); e >= 0 {
-		if exponent, err = strconv.Atoi(string(digits[e+1:])); err != nil {
-			exponent = max(min(exponent, 1<<31), -1<<31) // too large for any number of digits
-		}
+		exponent, _ = strconv.Atoi(string(digits[e+1:])) // the nearest int if it is out of range
+		exponent = max(min(exponent, maxExponent), -maxExponent)
 		digits = digits[:e]
 	}
 	whole, fraction, _ := bytes.Cut(digits, []byte("."))
