@@ -160,13 +160,8 @@ func (s *Server) addPrompt(e *promptEntry, options []PromptOption) error {
 	if err := s.checkMeta(e.prompt.Meta); err != nil {
 		return err
 	}
-	forwarded := e.prompt.Source != nil
-	own, raw, err := detached(e.prompt)
-	if err != nil {
+	if err := detach(&e.prompt, &e.prompt.Source); err != nil {
 		return err
-	}
-	if e.prompt = own; forwarded {
-		e.prompt.Source = raw
 	}
 	if err := added(s, rpc.PromptsChanged, &s.prompts, e.prompt.Name, e); err != nil {
 		return err

@@ -111,13 +111,8 @@ func (s *Server) addResource(r mcp.Resource, handler ResourceHandler, options []
 	if err := s.checkMeta(r.Meta); err != nil {
 		return err
 	}
-	forwarded := r.Source != nil
-	r, raw, err := detached(r)
-	if err != nil {
+	if err := detach(&r, &r.Source); err != nil {
 		return err
-	}
-	if forwarded {
-		r.Source = raw
 	}
 	return added(s, rpc.ResourcesChanged, &s.resources, r.URI, &resourceEntry{s.resourceOffer(r.URI, options), r, handler})
 }
@@ -143,14 +138,21 @@ var (
 	uriText   = regexp.MustCompile(`^(?:[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*$`)
 )
 
-// detached returns a deep copy of a definition, which the caller cannot modify, and its
-// encoding, which is the Source of the copy if the definition has one. The definition must have
-// a JSON encoding: one without would make every list fail.
-func detached[T any](definition T) (own T, raw json.RawMessage, err error) {
-	raw, err = jsonv2.Marshal(definition, jsontext.PreserveRawStrings(true))
+// detach replaces a definition by a deep copy, which the caller cannot modify. Source is a field
+// of the definition; unless it is nil, it becomes the encoding of the copy. The definition must
+// have a JSON encoding: one without would make every list fail.
+func detach[T any](definition *T, source *json.RawMessage) error {
+	raw, err := jsonv2.Marshal(*definition, jsontext.PreserveRawStrings(true))
 	if err != nil {
-		return own, nil, fmt.Errorf("cannot encode the definition: %w", err)
+		return fmt.Errorf("cannot encode the definition: %w", err)
 	}
-	err = jsonv2.Unmarshal(raw, &own)
-	return own, raw, err
+	forwarded := *source != nil
+	var own T
+	if err := jsonv2.Unmarshal(raw, &own); err != nil {
+		return err
+	}
+	if *definition = own; forwarded {
+		*source = raw
+	}
+	return nil
 }

@@ -123,13 +123,8 @@ func (s *Server) addTemplate(e *templateEntry, options []ResourceOption) error {
 	if err := s.checkMeta(e.template.Meta); err != nil {
 		return err
 	}
-	forwarded := e.template.Source != nil
-	own, raw, err := detached(e.template)
-	if err != nil {
+	if err := detach(&e.template, &e.template.Source); err != nil {
 		return err
-	}
-	if e.template = own; forwarded {
-		e.template.Source = raw
 	}
 	e.uris = uris
 	if err := added(s, rpc.ResourcesChanged, &s.templates, e.template.URITemplate, e); err != nil {

@@ -49,24 +49,10 @@ func (s *Server) addTool(e *toolEntry, options []ToolOption) error {
 	if err := s.checkMeta(e.tool.Meta); err != nil {
 		return err
 	}
-	if err := e.detach(); err != nil {
+	if err := detach(&e.tool, &e.tool.Source); err != nil {
 		return err
 	}
 	return added(s, rpc.ToolsChanged, &s.tools, e.tool.Name, e)
-}
-
-// detach replaces the definition by a deep copy, which the caller cannot modify. It must have a
-// JSON encoding: one without would make every list fail.
-func (e *toolEntry) detach() error {
-	forwarded := e.tool.Source != nil
-	own, raw, err := detached(e.tool)
-	if err != nil {
-		return err
-	}
-	if e.tool = own; forwarded {
-		e.tool.Source = raw
-	}
-	return nil
 }
 
 func checkToolName(name string) error {
