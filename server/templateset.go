@@ -11,8 +11,8 @@ import (
 )
 
 // maxMatching bounds the work of finding the templates that match one URI: the bytes of the
-// URI times the variables of each template with which it is compared. It is what two of the
-// largest templates take for the longest URI, some 25 ms.
+// URI times the variables of each template with which it is compared. Two of the largest
+// templates take this work for the longest URI, about 25 ms.
 const maxMatching = 2 * maxURI * (maxVariables + 1)
 
 // errMatching is the error for a URI whose comparison with the templates exceeds maxMatching.
@@ -24,9 +24,8 @@ func errMatching(uri string) *jsonrpc.Error {
 // templateSet holds the templates of a server. Safe for concurrent use.
 type templateSet struct {
 	catalog[*templateEntry]
-	change sync.Mutex
-	list   []*templateEntry              // in no order; guarded by change
-	index  atomic.Pointer[templateIndex] // of list; nil when it must be computed again
+	change sync.Mutex                    // held while catalog changes and index is computed
+	index  atomic.Pointer[templateIndex] // nil when it must be computed again
 }
 
 func (t *templateSet) add(name string, e *templateEntry) error {
@@ -35,7 +34,6 @@ func (t *templateSet) add(name string, e *templateEntry) error {
 	if err := t.catalog.add(name, e); err != nil {
 		return err
 	}
-	t.list = append(t.list, e)
 	t.index.Store(nil)
 	return nil
 }
@@ -45,7 +43,6 @@ func (t *templateSet) remove(text string) (*templateEntry, bool) {
 	defer t.change.Unlock()
 	removed, ok := t.catalog.remove(text)
 	if ok {
-		t.list = slices.DeleteFunc(t.list, func(e *templateEntry) bool { return e == removed })
 		t.index.Store(nil)
 	}
 	return removed, ok
@@ -60,7 +57,7 @@ func (t *templateSet) indexed() *templateIndex {
 	defer t.change.Unlock()
 	x := t.index.Load()
 	if x == nil {
-		x = newTemplateIndex(t.list)
+		x = newTemplateIndex(t.view().ordered)
 		t.index.Store(x)
 	}
 	return x
@@ -100,8 +97,8 @@ type templateIndex struct {
 type templateGroup struct {
 	prefix string
 	ranks  []int // of the templates, ascending
-	// parent is the index of the group with the longest prefix that this prefix begins with;
-	// -1: none.
+	// parent is the index of the group with the longest prefix that this prefix begins with, or
+	// -1.
 	parent int
 }
 
