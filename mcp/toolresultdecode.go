@@ -117,7 +117,7 @@ func (t *tokens) text(at uint32) Content {
 	var isText bool
 	block := new(TextContent)
 	for name, value := range t.members(at) {
-		if !t.Tokens[name].Plain || t.Tokens[value].Kind != jsonscan.KindString {
+		if t.Tokens[value].Kind != jsonscan.KindString {
 			return nil
 		}
 		switch {
