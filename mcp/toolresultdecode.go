@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"sync"
 
 	"github.com/parley-mcp/parley/internal/jsonscan"
@@ -70,12 +71,12 @@ func (t *tokens) result(s *jsonscan.Scanner) (r CallToolResult, ok bool) {
 				return r, false
 			}
 		case t.is(name, "structuredContent"):
-			r.StructuredContent = bytes.Clone(t.bytes(value))
+			r.StructuredContent = bytes.Clone(t.Bytes(value))
 		case t.is(name, "isError"):
 			if kind != jsonscan.KindBoolean {
 				return r, false
 			}
-			r.IsError = t.bytes(value)[0] == 't'
+			r.IsError = t.Bytes(value)[0] == 't'
 		case t.is(name, "resultType"):
 			if kind != jsonscan.KindString {
 				return r, false
@@ -100,7 +101,7 @@ func (t *tokens) content(at uint32) ([]Content, bool) {
 	for i := at + 1; i < t.Tokens[at].Next; i = t.Tokens[i].Next {
 		block := t.text(i)
 		if block == nil {
-			if err := decodeAnyBlock(t.bytes(i), &block); err != nil {
+			if err := decodeAnyBlock(t.Bytes(i), &block); err != nil {
 				return nil, false
 			}
 		}
@@ -138,7 +139,7 @@ func (t *tokens) text(at uint32) Content {
 func (t *tokens) meta(at uint32) Meta {
 	meta := make(Meta, t.Tokens[at].Count)
 	for name, value := range t.members(at) {
-		meta[t.string(name)] = json.RawMessage(bytes.Clone(t.bytes(value)))
+		meta[t.string(name)] = json.RawMessage(bytes.Clone(t.Bytes(value)))
 	}
 	return meta
 }
@@ -160,21 +161,10 @@ func (t *tokens) is(at uint32, text string) bool {
 	return token.Plain && string(t.Raw[token.Start:token.End]) == text
 }
 
-// string returns the text of a string token.
+// string returns the text of a string token, which is no view of the input.
 func (t *tokens) string(at uint32) string {
-	token := &t.Tokens[at]
-	raw := t.Raw[token.Start:token.End]
-	if token.Plain {
-		return string(raw)
+	if t.Tokens[at].Plain {
+		return strings.Clone(t.Text(at))
 	}
-	return jsonscan.View(jsonscan.AppendUnescaped(make([]byte, 0, len(raw)), raw))
-}
-
-// bytes returns a value as the input has it.
-func (t *tokens) bytes(at uint32) []byte {
-	token := &t.Tokens[at]
-	if token.Kind == jsonscan.KindString {
-		return t.Raw[token.Start-1 : token.End+1]
-	}
-	return t.Raw[token.Start:token.End]
+	return t.Text(at)
 }

@@ -100,7 +100,7 @@ func (c *compiler) schema(n *node, at uint32, r *resource) error {
 	t := c.Tokens[at]
 	reference := false
 	for i := at + 1; i < t.Next; i = c.Tokens[i+1].Next {
-		name := c.text(i)
+		name := c.Text(i)
 		if name == "$ref" && c.Tokens[i+1].Kind == kindString {
 			reference = true
 		}
@@ -311,7 +311,7 @@ func (c *compiler) strings(at uint32, d draft) ([]string, error) {
 		if c.Tokens[i].Kind != kindString {
 			return nil, c.malformed(i, "must be a string")
 		}
-		text := c.text(i)
+		text := c.Text(i)
 		if seen[text] || seen == nil && slices.Contains(list, text) {
 			return nil, c.malformed(i, "must not occur twice")
 		}
@@ -329,7 +329,7 @@ func (c *compiler) size(at uint32) (int, error) {
 	if c.Tokens[at].Kind != kindNumber {
 		return 0, c.malformed(at, "must be a non-negative integer")
 	}
-	d := parseDecimal(c.bytes(at))
+	d := parseDecimal(c.Bytes(at))
 	if d.negative || !d.isInteger() {
 		return 0, c.malformed(at, "must be a non-negative integer")
 	}
@@ -350,5 +350,5 @@ func (c *compiler) bound(at uint32) (*bound, error) {
 	if c.Tokens[at].Kind != kindNumber {
 		return nil, c.malformed(at, "must be a number")
 	}
-	return newBound(c.bytes(at)), nil
+	return newBound(c.Bytes(at)), nil
 }

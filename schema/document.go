@@ -70,7 +70,7 @@ func (d *document) scanError(err *jsonscan.Error) error {
 		return tooMany("digits of an exponent", maxExponentDigits)
 	case jsonscan.DuplicateName:
 		name := uint32(len(d.Tokens)) - 1
-		return invalid(d.openPath(), "each member once", "the member "+quote(d.text(name))+" twice")
+		return invalid(d.openPath(), "each member once", "the member "+quote(d.Text(name))+" twice")
 	case jsonscan.UnexpectedEnd, jsonscan.UnterminatedString:
 		got = "end of input"
 	case jsonscan.TrailingData:
@@ -117,17 +117,6 @@ func (d *document) openPath() string {
 	return cutPointer(path)
 }
 
-// text returns the decoded text of a string token: a view of the document if the
-// string has no escapes, else a copy.
-func (d *document) text(at uint32) string {
-	t := &d.Tokens[at]
-	s := d.Raw[t.Start:t.End]
-	if !t.Plain {
-		s = jsonscan.AppendUnescaped(nil, s)
-	}
-	return jsonscan.View(s)
-}
-
 // excerpt returns the beginning of the text of a string token: at most n bytes of
 // whole characters.
 func (d *document) excerpt(at uint32, n int) string {
@@ -141,16 +130,6 @@ func (d *document) excerpt(at uint32, n int) string {
 	const longest = len(`\ud83d\ude00`)
 	s = s[:min(len(s), 6*n+longest)]
 	return truncate(jsonscan.View(jsonscan.AppendUnescaped(nil, s)), n)
-}
-
-// bytes returns a value as it is spelled, including the quotes of a string. It is
-// a view of the document.
-func (d *document) bytes(at uint32) []byte {
-	t := &d.Tokens[at]
-	if t.Kind == kindString {
-		return d.Raw[t.Start-1 : t.End+1]
-	}
-	return d.Raw[t.Start:t.End]
 }
 
 // member returns the value token of the member called name of the object at.
@@ -170,7 +149,7 @@ func (d *document) named(at uint32, name string) bool {
 	if t.Plain {
 		return string(d.Raw[t.Start:t.End]) == name
 	}
-	return d.text(at) == name
+	return d.Text(at) == name
 }
 
 // isTrue reports whether a boolean token is true.

@@ -98,7 +98,7 @@ func (h *headers) schema(at uint32, reachable bool) error {
 				}
 				continue
 			}
-			if err := h.descend(step{name: i}, func() error { return h.keyword(h.text(i), i+1, reachable) }); err != nil {
+			if err := h.descend(step{name: i}, func() error { return h.keyword(h.Text(i), i+1, reachable) }); err != nil {
 				return err
 			}
 		}
@@ -137,7 +137,7 @@ func (h *headers) annotation(owner, value uint32, reachable bool) error {
 	case h.Tokens[value].Kind != kindString:
 		return h.fail("must be a string, not " + h.describe(value))
 	}
-	name := strings.Clone(h.text(value))
+	name := strings.Clone(h.Text(value))
 	switch {
 	case name == "":
 		return h.fail("must not be empty")
@@ -150,7 +150,7 @@ func (h *headers) annotation(owner, value uint32, reachable bool) error {
 
 	typ := ""
 	if at, ok := h.member(owner, "type"); ok && h.Tokens[at].Kind == kindString {
-		typ = h.text(at)
+		typ = h.Text(at)
 	}
 	switch typ {
 	case "string", "integer", "boolean":
@@ -160,7 +160,7 @@ func (h *headers) annotation(owner, value uint32, reachable bool) error {
 	var path []string // the other steps are "properties"
 	length := 0
 	for i := 1; i < len(h.path); i += 2 {
-		step := h.text(h.path[i].name)
+		step := h.Text(h.path[i].name)
 		if length += len(step); length > maxHeaderPath {
 			return h.fail("too many bytes of member names, the limit is " + strconv.Itoa(maxHeaderPath))
 		}
@@ -174,7 +174,7 @@ func (h *headers) annotation(owner, value uint32, reachable bool) error {
 		found.WriteOnly = h.Tokens[at].Kind == kindBoolean && h.isTrue(at)
 	}
 	if at, ok := h.member(owner, "format"); ok && h.Tokens[at].Kind == kindString {
-		found.Format = strings.Clone(h.text(at))
+		found.Format = strings.Clone(h.Text(at))
 	}
 	h.found = append(h.found, found)
 	return nil

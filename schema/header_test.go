@@ -122,7 +122,7 @@ func FuzzXMCPHeaderSchema(f *testing.F) {
 			}
 			name, _ := d.member(at, "x-mcp-header")
 			typ, _ := d.member(at, "type")
-			if d.text(name) != p.Name || d.text(typ) != p.Type || !isToken(p.Name) || taken[strings.ToLower(p.Name)] {
+			if d.Text(name) != p.Name || d.Text(typ) != p.Type || !isToken(p.Name) || taken[strings.ToLower(p.Name)] {
 				t.Fatalf("%s: %+v", raw, p)
 			}
 			taken[strings.ToLower(p.Name)] = true

@@ -112,7 +112,7 @@ func (x *index) dialectAt(at uint32, inherited dialect) (dialect, error) {
 	if !ok || x.Tokens[value].Kind != kindString {
 		return inherited, nil
 	}
-	uri := x.text(value)
+	uri := x.Text(value)
 	d, err := dialectOf(uri)
 	if err != nil && x.load != nil {
 		return x.loadDialect(uri)
@@ -142,7 +142,7 @@ func (x *index) walk(at uint32, depth int, within *resource) error {
 	}
 	x.entries[at].resource = r
 	for i := at + 1; i < t.Next; i = x.Tokens[i+1].Next {
-		name, value := x.text(i), i+1
+		name, value := x.Text(i), i+1
 		k := r.dialect.keyword(name)
 		if k.content == isUnknown || k.content == isData {
 			continue
@@ -189,7 +189,7 @@ func (x *index) identify(at uint32, within *resource) (*resource, error) {
 			return within, nil // $ref makes its siblings meaningless
 		}
 	}
-	text := x.text(value)
+	text := x.Text(value)
 	if len(text) > maxURI {
 		return nil, tooMany("bytes of an identifier", maxURI)
 	}
@@ -291,21 +291,21 @@ func (x *index) keyword(name string, owner, value uint32, r *resource) error {
 			return nil
 		}
 		if name == "$dynamicAnchor" {
-			r.addDynamic(x.text(value), owner)
+			r.addDynamic(x.Text(value), owner)
 		}
-		return x.addAnchor(r, x.text(value), value, owner)
+		return x.addAnchor(r, x.Text(value), value, owner)
 	case "$recursiveAnchor":
 		if r.dialect.draft == draft2019 && owner == r.root && t.Kind == kindBoolean && x.isTrue(value) {
 			r.addDynamic("", owner)
 		}
 	case "pattern":
 		if t.Kind == kindString {
-			return x.patterns.check(x.text(value))
+			return x.patterns.check(x.Text(value))
 		}
 	case "patternProperties":
 		if t.Kind == kindObject {
 			for i := value + 1; i < t.Next; i = x.Tokens[i+1].Next {
-				if err := x.patterns.check(x.text(i)); err != nil {
+				if err := x.patterns.check(x.Text(i)); err != nil {
 					return err
 				}
 			}

@@ -30,10 +30,10 @@ func (c *compiler) keyword(s *subschema, name string, at uint32) error {
 	case "$vocabulary":
 		return c.vocabulary(at)
 	case "$anchor", "$dynamicAnchor":
-		return c.must(is == kindString && isAnchor(c.text(at), s.dialect.draft), at, "must be the name of an anchor")
+		return c.must(is == kindString && isAnchor(c.Text(at), s.dialect.draft), at, "must be the name of an anchor")
 	case "$recursiveAnchor":
 		if s.dialect.draft == draft2020 {
-			return c.must(is == kindString && isAnchor(c.text(at), draft2020), at, "must be the name of an anchor")
+			return c.must(is == kindString && isAnchor(c.Text(at), draft2020), at, "must be the name of an anchor")
 		}
 		return c.must(is == kindBoolean, at, "must be a boolean")
 	case "$ref", "$dynamicRef", "$recursiveRef":
@@ -161,7 +161,7 @@ func (c *compiler) types(at uint32) (kind, error) {
 
 func (c *compiler) typeNamed(at uint32) (kind, error) {
 	if c.Tokens[at].Kind == kindString {
-		if k, ok := jsonscan.KindNamed(c.text(at)); ok {
+		if k, ok := jsonscan.KindNamed(c.Text(at)); ok {
 			return k, nil
 		}
 	}
@@ -197,13 +197,13 @@ func (c *compiler) objectKeyword(s *subschema, name string, at uint32) (known bo
 	case "properties":
 		s.properties = make([]property, 0, c.Tokens[at].Count)
 		err = c.schemaMap(at, func(name uint32, n *node) {
-			s.properties = append(s.properties, property{name: c.text(name), node: n})
+			s.properties = append(s.properties, property{name: c.Text(name), node: n})
 		})
 	case "patternProperties":
 		err = c.schemaMap(at, func(name uint32, n *node) {
-			p := c.patterns.get(c.text(name))
+			p := c.patterns.get(c.Text(name))
 			if p == nil {
-				c.skip(s, name, c.patterns.fault(c.text(name)))
+				c.skip(s, name, c.patterns.fault(c.Text(name)))
 			}
 			s.patterns = append(s.patterns, patternProperty{pattern: p, node: n})
 		})
@@ -240,7 +240,7 @@ func (c *compiler) dependents(s *subschema, keyword string, at uint32) error {
 		return c.malformed(at, "must be an object")
 	}
 	for i := at + 1; i < t.Next; i = c.Tokens[i+1].Next {
-		d := dependent{name: c.text(i)}
+		d := dependent{name: c.Text(i)}
 		var err error
 		if keyword == "dependentRequired" || keyword == "dependencies" && c.Tokens[i+1].Kind == kindArray {
 			d.requires, err = c.strings(i+1, s.dialect.draft)
@@ -301,9 +301,9 @@ func (c *compiler) textKeyword(s *subschema, name string, at uint32) (known bool
 		if c.Tokens[at].Kind != kindString {
 			return true, c.malformed(at, "must be a string")
 		}
-		p := c.patterns.get(c.text(at))
+		p := c.patterns.get(c.Text(at))
 		if p == nil {
-			c.skip(s, at, c.patterns.fault(c.text(at)))
+			c.skip(s, at, c.patterns.fault(c.Text(at)))
 			break
 		}
 		s.textRules().pattern = p
@@ -314,7 +314,7 @@ func (c *compiler) textKeyword(s *subschema, name string, at uint32) (known bool
 		if !s.dialect.assertsFormat() {
 			break
 		}
-		name := c.text(at)
+		name := c.Text(at)
 		if check := formatNamed(name, c.limits.MaxRegexp); check != nil {
 			f := &format{name: strings.Clone(name), check: check}
 			if name == "regex" {
@@ -342,7 +342,7 @@ func (c *compiler) numberKeyword(s *subschema, name string, at uint32) (known bo
 		if c.Tokens[at].Kind != kindNumber {
 			return true, c.malformed(at, "must be a number")
 		}
-		d := parseDecimal(c.bytes(at))
+		d := parseDecimal(c.Bytes(at))
 		if d.negative || d.len() == 0 {
 			return true, c.malformed(at, "must be greater than zero")
 		}
@@ -351,7 +351,7 @@ func (c *compiler) numberKeyword(s *subschema, name string, at uint32) (known bo
 			c.skip(s, at, "the number has too many digits")
 			break
 		}
-		s.numberRules().multipleOf, s.numberRules().multipleOfSpelling = v, string(c.bytes(at))
+		s.numberRules().multipleOf, s.numberRules().multipleOfSpelling = v, string(c.Bytes(at))
 	default:
 		return false, nil
 	}

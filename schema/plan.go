@@ -189,7 +189,7 @@ func (r *run) storeStruct(p *plan, at uint32, v reflect.Value) bool {
 	t := &r.Tokens[at]
 	next := 0 // members often have the order of the fields
 	for i := at + 1; i < t.Next; i = r.Tokens[i+1].Next {
-		f := p.field(r.text(i), &next)
+		f := p.field(r.Text(i), &next)
 		if f == nil {
 			continue
 		}
@@ -223,7 +223,7 @@ func (p *plan) field(name string, next *int) *plannedField {
 func (r *run) copyText(at uint32) string {
 	t := &r.Tokens[at]
 	if !t.Plain {
-		return r.text(at)
+		return r.Text(at)
 	}
 	return r.recent.text(r.Raw[t.Start:t.End])
 }

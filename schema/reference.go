@@ -9,7 +9,7 @@ import (
 // resolve finds the subschema to which a reference leads, and indexes it if no
 // keyword makes that place a subschema.
 func (x *index) resolve(ref reference) error {
-	text := x.text(ref.at)
+	text := x.Text(ref.at)
 	r, fragment, err := x.resolveResource(ref, text)
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func (x *index) dynamicName(keyword string, ref uint32) (name string, ok bool) {
 		at, ok := r.dynamic[""]
 		return "", ok && at == target
 	case "$dynamicRef":
-		_, fragment, _ := strings.Cut(x.text(ref), "#")
+		_, fragment, _ := strings.Cut(x.Text(ref), "#")
 		name, err := unescapeFragment(fragment)
 		if err != nil || name == "" {
 			return "", false
@@ -126,7 +126,7 @@ func (x *index) step(at uint32, name string) (uint32, bool) {
 		if members == nil {
 			members = make(map[string]uint32, t.Count)
 			for i := at + 1; i < t.Next; i = x.Tokens[i+1].Next {
-				members[x.text(i)] = i + 1
+				members[x.Text(i)] = i + 1
 			}
 			if x.members == nil {
 				x.members = map[uint32]map[string]uint32{}
@@ -199,7 +199,7 @@ func (x *index) loadDialect(uri string) (dialect, error) {
 	if !ok || d.Tokens[value].Kind != kindString {
 		return dialect{}, &DialectError{Dialect: uri}
 	}
-	own, err := dialectOf(d.text(value))
+	own, err := dialectOf(d.Text(value))
 	if err != nil {
 		return dialect{}, err
 	}
@@ -210,7 +210,7 @@ func (x *index) loadDialect(uri string) (dialect, error) {
 	own.disabled = applicators | unevaluated | validation
 	prefix := own.draft.vocabularyURI()
 	for i := list + 1; i < d.Tokens[list].Next; i = d.Tokens[i+1].Next {
-		name, known := strings.CutPrefix(d.text(i), prefix)
+		name, known := strings.CutPrefix(d.Text(i), prefix)
 		if !known && d.Tokens[i+1].Kind == kindBoolean && d.isTrue(i+1) {
 			return dialect{}, &DialectError{Dialect: uri}
 		}

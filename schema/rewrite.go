@@ -54,7 +54,7 @@ func (w *rewriter) value(s *shape, at uint32) {
 		w.value(s.elem, at)
 		w.changes = all
 	case s.kind == shapeInteger && t.Kind == kindNumber && w.changes&plainIntegers != 0:
-		if text, ok := plainInteger(w.bytes(at)); ok && !bytes.Equal(text, w.bytes(at)) {
+		if text, ok := plainInteger(w.Bytes(at)); ok && !bytes.Equal(text, w.Bytes(at)) {
 			w.replace(t.Start, t.End, text)
 		}
 	case s.kind == shapeList && t.Kind == kindArray:
@@ -100,7 +100,7 @@ func (w *rewriter) object(s *shape, at uint32) {
 	end := t.Start // of the previous member
 	for i := at + 1; i < t.Next; i = w.Tokens[i+1].Next {
 		value := &w.Tokens[i+1]
-		m := s.members[w.text(i)]
+		m := s.members[w.Text(i)]
 		switch {
 		case m == nil:
 			w.value(s.elem, i+1)

@@ -83,7 +83,7 @@ func (l Limits) compile(raw []byte, load func(uri string) []byte) (*Schema, *com
 	}
 	if d.Tokens[0].Kind == kindObject {
 		if at, ok := d.member(0, "type"); ok {
-			s.object = d.Tokens[at].Kind == kindString && d.text(at) == "object"
+			s.object = d.Tokens[at].Kind == kindString && d.Text(at) == "object"
 		}
 	}
 	x, err := newIndex(d, l, load)

@@ -198,7 +198,7 @@ func (r *run) checkText(rules *textRules, at uint32) bool {
 }
 
 func (r *run) checkNumber(rules *numberRules, at uint32) bool {
-	literal := r.bytes(at)
+	literal := r.Bytes(at)
 	ok := true
 	if b := rules.minimum; b != nil && b.cmp(literal) < 0 {
 		ok = r.failBound("at least", b, at)

@@ -59,7 +59,7 @@ func (d *document) appendCanonical(dst []byte, at uint32, spend func(units int) 
 		}
 		members := make([]member, 0, t.Count)
 		for i := at + 1; i < t.Next; i = d.Tokens[i+1].Next {
-			members = append(members, member{d.text(i), i})
+			members = append(members, member{d.Text(i), i})
 		}
 		slices.SortFunc(members, func(a, b member) int {
 			if !spend(1 + min(len(a.name), len(b.name))/bytesPerUnit) {

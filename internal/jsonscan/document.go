@@ -89,6 +89,27 @@ func (d *Document) Reset() { d.Raw, d.Tokens = nil, d.Tokens[:0] }
 // Size returns the number of entries for which a reset document keeps memory.
 func (d *Document) Size() int { return max(cap(d.Tokens), d.names.size()) }
 
+// Text returns the decoded text of a string token: a view of the document if the
+// string has no escapes, else a copy.
+func (d *Document) Text(at uint32) string {
+	t := &d.Tokens[at]
+	s := d.Raw[t.Start:t.End]
+	if !t.Plain {
+		s = AppendUnescaped(make([]byte, 0, len(s)), s)
+	}
+	return View(s)
+}
+
+// Bytes returns a value as it is spelled, including the quotes of a string. It is a
+// view of the document.
+func (d *Document) Bytes(at uint32) []byte {
+	t := &d.Tokens[at]
+	if t.Kind == KindString {
+		return d.Raw[t.Start-1 : t.End+1]
+	}
+	return d.Raw[t.Start:t.End]
+}
+
 // push appends a token that contains no others yet, and returns its index. It is
 // not inlined, because that would slow down scanners that record nothing.
 //
