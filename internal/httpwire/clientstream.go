@@ -158,7 +158,7 @@ func (c *Client) listen(ctx context.Context) {
 }
 
 // standalone keeps the standalone stream open until Close. It closes opened when the
-// server has answered the first request.
+// server has answered the first request and the receiver knows of the stream.
 func (c *Client) standalone(opened chan struct{}) {
 	to, _ := c.to.(rpc.StreamObserver)
 	wasOpen := false
@@ -170,6 +170,9 @@ func (c *Client) standalone(opened chan struct{}) {
 	r := reconnects{wait: defaultRetry}
 	for first := true; ; first = false {
 		body, again := c.open(c.ctx, r.last)
+		if wasOpen = wasOpen || body != nil; body != nil && to != nil {
+			to.StreamOpened()
+		}
 		if first {
 			close(opened)
 		}
@@ -182,9 +185,6 @@ func (c *Client) standalone(opened chan struct{}) {
 		}
 		var events *eventReader
 		if body != nil {
-			if wasOpen = true; to != nil {
-				to.StreamOpened()
-			}
 			events = r.read(body, c.MaxMessage)
 			c.watchSilence(events, body)
 			c.readStandalone(events)

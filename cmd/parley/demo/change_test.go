@@ -27,7 +27,7 @@ func TestWatchersAreNotifiedOfNotesAndTools(t *testing.T) {
 				}
 				continue
 			}
-			if begun++; begun < 2 {
+			if begun++; begun != 2 {
 				continue
 			}
 			if _, err := c.CallTool(ctx, "note", map[string]string{"text": "one\ntwo"}); err != nil {
