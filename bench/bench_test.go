@@ -123,8 +123,8 @@ func baselineClient(b testing.TB) func(n int) {
 	}
 }
 
-// BenchmarkListTools measures tools/list over HTTP: of 1,000 tools that all callers see, and of 200 tools of which one
-// is restricted with server.VisibleTo.
+// BenchmarkListTools measures tools/list over HTTP. In one case all callers see all 1,000 tools. In the other case the
+// server has 200 tools, and server.VisibleTo restricts one of them.
 func BenchmarkListTools(b *testing.B) {
 	b.Run("shared", func(b *testing.B) { benchmarkList(b, newManyTools(999)) })
 	b.Run("restricted", func(b *testing.B) { benchmarkList(b, newRestricted()) })
@@ -144,7 +144,7 @@ func newManyTools(n int) *server.Server {
 	return s
 }
 
-// newRestricted returns a server with 200 tools, one of which has server.VisibleTo.
+// newRestricted returns a server with 200 tools. One tool has the option server.VisibleTo.
 func newRestricted() *server.Server {
 	s := newManyTools(198)
 	server.AddTool(s, mcp.Tool{Name: "restricted"}, func(context.Context, struct{}) (string, error) { return "", nil },

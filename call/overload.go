@@ -15,7 +15,7 @@ import (
 // A client returns the error on every wire: for a response with status 429 or 503, and for a
 // JSON-RPC error with retryAfterMs in its data. Then Err is set.
 type OverloadError struct {
-	Limit      string        // what the server has too many of, such as "requests in flight"
+	Limit      string        // the name of the limit, such as "requests in flight"
 	RetryAfter time.Duration // how long the client should wait; a client gets at most 24 hours, and 0 if the server does not say
 	Err        error         // the error of the response, a *StatusError or *jsonrpc.Error; nil on a server
 }

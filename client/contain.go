@@ -77,8 +77,8 @@ func (d *Dialer) contain(name string, err *error) {
 	}
 }
 
-// isolate calls f in a new goroutine and waits for it. It logs and returns a panic or a
-// runtime.Goexit, neither of which ends the goroutine of the caller.
+// isolate calls f in a new goroutine and waits for it. If f panics or calls runtime.Goexit,
+// isolate logs that and returns an error. The goroutine of the caller continues.
 func (d *Dialer) isolate(name string, f func()) error {
 	done := make(chan error, 1)
 	go func() {

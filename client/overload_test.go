@@ -14,7 +14,7 @@ import (
 
 // Responses with status 429 and 503 are overload, with the time of Retry-After in seconds or as a
 // date, at most a day (RFC 9110, section 10.2.3). The error of the response stays reachable, and
-// the client makes up none.
+// the client adds no other error.
 func TestOverloadOverHTTPIsTyped(t *testing.T) {
 	const day = 24 * time.Hour
 	old := strings.ReplaceAll(initialized, "2025-06-18", "2025-03-26")

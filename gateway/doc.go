@@ -29,7 +29,7 @@
 // The gateway forwards results, errors about the arguments or with a code of the server's
 // own, required URL elicitations, progress, cancellation and the program's members of
 // _meta, and each side may use another revision of the protocol. It does not forward log
-// messages of servers, most of which do not identify the request that they belong to.
+// messages of servers, because most log messages do not identify their request.
 // Every message is decoded and checked. The ids of requests, sessions and servers on one
 // side are never visible on the other.
 package gateway

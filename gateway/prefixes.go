@@ -13,7 +13,7 @@ import (
 type prefixes struct {
 	ranks    map[string]int // from the beginning of a template to the lowest rank of its servers
 	literals []string       // the keys of ranks, sorted
-	parent   []int          // the index of the longest other literal that is a prefix; -1 if there is none
+	parent   []int          // the index of the longest other literal that is a prefix, or -1
 	lowest   []int          // the lowest rank of a literal and its parents
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/parley-mcp/parley/mcptest"
 )
 
-// The first string of a pair is the input schema of an upstream's tool, the second what
-// clients of the gateway receive; it is empty if they receive the same.
+// The first string of a pair is the input schema of a tool of the upstream server. The second
+// is the schema that clients of the gateway receive, or empty if it is the same schema.
 var uncheckable = map[string][2]string{
 	"lookahead":         {`{"type":"object","properties":{"p":{"type":"string","pattern":"^(?!x)a+$"}}}`, ""},
 	"remote_reference":  {`{"type":"object","properties":{"p":{"$ref":"https://example.com/schema.json"}}}`, ""},
@@ -83,7 +83,8 @@ func TestToolsWithUncheckableSchemasAreForwarded(t *testing.T) {
 	}
 }
 
-// What can be checked is checked: the server does not receive invalid arguments.
+// The gateway applies the keywords that it can check. The server does not receive arguments
+// that these keywords reject.
 func TestArgumentsAreCheckedByTheKeywordsThatCanBeChecked(t *testing.T) {
 	up := upstream{
 		mcp.MethodListTools: `{"tools":[{"name":"t","inputSchema":{"type":"object","properties":{"p":{"type":"string","pattern":"^(?!x)a+$"}}}}]}`,

@@ -23,7 +23,7 @@ func (r *CallToolResult) isZero() bool {
 	return r.Content == nil && r.StructuredContent == nil && !r.IsError && r.Meta == nil && r.ResultType == ""
 }
 
-// The bounds of what decodeTokens reads. The JSON library reads other input.
+// Limits of the input of decodeTokens. The JSON library decodes larger input.
 const (
 	maxScanDepth   = 128
 	maxScanMembers = 10_000

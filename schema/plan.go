@@ -24,8 +24,7 @@ type plannedField struct {
 	plan  *plan
 }
 
-// planner makes plans. It knows the plans of all types that it has met; a type whose plan is
-// being made, which contains itself, has none.
+// planner makes plans and keeps them by type. A type that contains itself has no plan.
 type planner map[reflect.Type]*plan
 
 // plan returns the plan of t, or nil if t has none.

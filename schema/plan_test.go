@@ -97,7 +97,7 @@ func TestOtherTypesHaveNoPlan(t *testing.T) {
 	}
 }
 
-// Decode of a schema accepts what the schema and the type accept.
+// Decode of a schema accepts values that both the schema and the type accept.
 func TestSchemaDecodeValidates(t *testing.T) {
 	s := compile(t, `{"type":"object","properties":{"first":{"maximum":5}}}`)
 	var v pair[int, string]

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// checkFields returns an error for the first field whose value cannot be meant. Keys and Auth
-// have checks of their own.
+// checkFields returns an error for the first field with an invalid value. Other functions check
+// Keys and Auth.
 func (s *Server) checkFields() error {
 	if u, err := url.Parse(s.WebsiteURL); s.WebsiteURL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		return errors.New("server: WebsiteURL must be empty or begin with https:// or http://, and name a host")
@@ -48,7 +48,7 @@ func (l Limits) check() error {
 }
 
 // isOrigin reports whether browsers send an origin in this form (RFC 6454, section 6.2). The
-// origin "null" is that of all sandboxed pages, and none.
+// origin "null" is rejected, because all sandboxed pages send it.
 func isOrigin(origin string) bool {
 	u, err := url.Parse(origin)
 	if err != nil || u.Scheme == "" || u.Host == "" || origin != strings.ToLower(u.Scheme+"://"+u.Host) {

@@ -11,7 +11,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// wrongFields are fields of a server with values that cannot be meant.
+// wrongFields are fields of a server with invalid values.
 var wrongFields = map[string][]func(*server.Server){
 	"WebsiteURL": {
 		func(s *server.Server) { s.WebsiteURL = "example.com" },
@@ -39,7 +39,7 @@ func hosts(all ...string) (wrong []func(*server.Server)) {
 	return wrong
 }
 
-// anyValue are the fields of which every value is right, with the reason.
+// anyValue has the fields that accept every value, and the reasons.
 var anyValue = map[string]string{
 	"Name": "text", "Version": "text", "Title": "text", "Description": "text", "Instructions": "text",
 	"KV": "nil is the memory", "Log": "nil is the memory", "Logger": "nil is the default", "Middleware": "functions",

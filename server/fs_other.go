@@ -2,5 +2,5 @@
 
 package server
 
-// openFlags are none, because directories of these systems contain no pipes.
+// openFlags is 0, because directories of these systems contain no pipes.
 const openFlags = 0

@@ -14,7 +14,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// logLines collects what a server logs.
+// logLines collects the log lines of a server.
 type logLines struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -16,8 +16,8 @@ type surface struct {
 	revision mcp.Revision
 	// ask sends a request with these members of params, and returns the response.
 	ask func(id int, method, members string) string
-	// notify sends a notification, and returns the response, "" if there is none. It returns
-	// after the server has processed the notification.
+	// notify sends a notification and waits until the server has processed it. It returns the
+	// response, or "" if the server sends no response.
 	notify func(method, members string) string
 }
 

@@ -118,8 +118,8 @@ func newTemplateIndex(list []*templateEntry) *templateIndex {
 	return x
 }
 
-// within returns the group i or the nearest of its parents whose prefix begins text; -1 if
-// there is none.
+// within returns the index of the first group, from group i up through its parents, whose
+// prefix begins text. It returns -1 if no prefix does.
 func (x *templateIndex) within(i int, text string) int {
 	for i >= 0 && !strings.HasPrefix(text, x.groups[i].prefix) {
 		i = x.groups[i].parent

@@ -19,7 +19,8 @@ type guard struct {
 	alive *os.File // nothing is written to this pipe; the shell reads io.EOF when this process has died
 }
 
-// guardScript is run by the shell. It waits for the end of its input and then does what Close does.
+// guardScript is the script of the shell. It waits for the end of its input and then ends the group as
+// Close does.
 const guardScript = `trap '' HUP INT QUIT TERM
 read -r line && exit
 sleep 1; kill -s TERM 0

@@ -120,7 +120,7 @@ func (w *lineWriter) writeDirect(msg []byte) error {
 			break
 		}
 	}
-	w.flush() // what was queued meanwhile
+	w.flush() // messages that were queued meanwhile
 	w.mu.Lock()
 	if w.err != nil {
 		return w.err

@@ -26,7 +26,7 @@ type peer struct {
 	revision mcp.Revision
 	// send writes a message and returns an error if the connection has ended.
 	send func(message []byte) error
-	// receive returns the next message from the server, or an error if there is none.
+	// receive returns the next message from the server. It returns an error if no message arrives.
 	receive func() (string, error)
 	alive   int // number of liveness requests
 }

@@ -17,7 +17,7 @@ import (
 type poster struct {
 	client *http.Client
 	direct http.RoundTripper // nil if the requests need client: for cookies, a time-out or a password
-	base   *http.Request     // what all requests have in common
+	base   *http.Request     // the URL and headers that all requests share
 }
 
 // newPoster returns a poster of requests to the URL of o.

@@ -114,8 +114,8 @@ func (t *tracker) enter(f *trackedRequest) error {
 	return nil
 }
 
-// watch sets what cancelAll cancels and the stream to keep alive, if there are any. If
-// cancelAll was called before, watch cancels the request.
+// watch sets the canceler that cancelAll calls and the stream that the tracker keeps alive.
+// Both may be nil. If cancelAll was called before, watch cancels the request.
 func (t *tracker) watch(f *trackedRequest, cancel canceler, stream *eventStream) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -55,7 +55,7 @@ type Call struct {
 	Overload *call.OverloadError
 
 	handlerContext handlerContext
-	handed         *handed // what middleware received, if the handler returned an Encoded
+	handed         *handed // the result that middleware received, if the handler returned an Encoded
 
 	mu       sync.Mutex
 	rounds   *rounds // nil until needed

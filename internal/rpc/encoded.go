@@ -11,8 +11,8 @@ type Encoded struct {
 	Result func() any
 }
 
-// handed is a result that middleware received, whose encoding is known. Middleware receives a
-// copy of the struct, so it may change its fields; what the fields refer to is shared.
+// handed is a result that middleware received, with its encoding. Middleware receives a shallow
+// copy of the struct, so it may change the fields. Slices, maps and pointers are shared.
 type handed struct {
 	json           []byte
 	original, copy any
@@ -26,7 +26,7 @@ func hand(result any, json []byte) *handed {
 	return &handed{json: json, original: result, copy: copied.Interface()}
 }
 
-// encoding returns the encoding of result if middleware returned what it received.
+// encoding returns the encoding of result if middleware returned the result unchanged.
 func (h *handed) encoding(result any) (json []byte, ok bool) {
 	if h == nil || h.copy != result {
 		return nil, false

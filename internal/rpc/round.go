@@ -8,13 +8,14 @@ import (
 // A call of 2026-07-28 may take several rounds: the client repeats the request with the input
 // that the server asked for, and the handler runs again.
 
-// rounds is what a call needs if it takes several rounds. Few calls do, so it is apart from Call.
+// rounds is the state of a call that takes several rounds. Few calls do, so it is not a part
+// of Call.
 type rounds struct {
 	key     string          // see Key
 	claimed map[string]bool // see Claim
 }
 
-// several returns what the call needs for several rounds. The caller holds mu.
+// several returns the state for several rounds. The caller holds mu.
 func (c *Call) several() *rounds {
 	if c.rounds == nil {
 		c.rounds = new(rounds)

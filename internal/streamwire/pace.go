@@ -20,7 +20,7 @@ const (
 	quick     = 50 * time.Microsecond // limit of a quick request
 	enough    = 4                     // score from which requests are served by the reader
 	maxScore  = 8
-	slowCost  = 4   // what a request that is not quick costs of the score
+	slowCost  = 4   // reduction of the score by a request that is not quick
 	lateScore = -16 // score after a request that has ended a turn
 	sampled   = 8   // one of so many requests that the reader serves is measured
 	maxPaces  = 256 // kinds of requests; when there are more, the connection forgets all
