@@ -179,10 +179,11 @@ func TestReadingSurvivesTheHandlersOfTheReader(t *testing.T) {
 	for name, end := range map[string]func(){"panic": func() { panic("hunter2") }, "runtime.Goexit": runtime.Goexit} {
 		t.Run(name, func(t *testing.T) {
 			onEveryWire(t, func(t *testing.T, e era, begin func(*streamwire.Server) *peer) {
+				proceed := make(chan struct{})
 				p := begin(newServer(handlers{
 					"now": unsteady(func(context.Context, *rpc.Call) (any, error) { end(); return nil, nil }),
 					"later": unsteady(func(context.Context, *rpc.Call) (any, error) {
-						time.Sleep(10 * time.Millisecond) // the turn ends first
+						<-proceed
 						end()
 						return nil, nil
 					}),
@@ -191,6 +192,10 @@ func TestReadingSurvivesTheHandlersOfTheReader(t *testing.T) {
 					for range 3 {
 						p.callUntilQuick(e, tool)
 						p.send(e.call("1", tool, `{"end":1}`))
+						if tool == "later" {
+							p.alive() // the turn of the handler has ended
+							proceed <- struct{}{}
+						}
 						p.want(`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}`)
 						p.alive()
 					}
@@ -309,7 +314,9 @@ func TestEachCallHasOneOutcome(t *testing.T) {
 					arguments, _ := c.Params().Get("arguments")
 					switch string(arguments) {
 					case `{"do":1}`:
-						time.Sleep(time.Duration(len(c.ID().String())) * time.Millisecond)
+						time.Sleep(time.Millisecond) // within the turn
+					case `{"do":7}`:
+						time.Sleep(10 * time.Millisecond) // longer than the turn
 					case `{"do":2}`:
 						_ = c.Progress(ctx, 1, 0, "")
 					case `{"do":3}`:
@@ -336,7 +343,7 @@ func TestEachCallHasOneOutcome(t *testing.T) {
 				for id := range calls {
 					what := 0
 					if random.IntN(4) == 0 {
-						what = random.IntN(7)
+						what = random.IntN(8)
 					}
 					request := legacyCall
 					if what != 3 && random.IntN(2) == 0 {
