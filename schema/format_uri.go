@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
 // isURI reports whether s is a URI or, unless absolute is set, a relative reference
@@ -119,7 +121,7 @@ func isURITemplate(s string) bool {
 // isTemplateLiteral reports whether s is literals of RFC 6570, section 2.1.
 func isTemplateLiteral(s string) bool {
 	for _, r := range s {
-		if r >= utf8.RuneSelf && !isInternational(r) {
+		if r >= utf8.RuneSelf && !httpurl.IsInternational(r) {
 			return false
 		}
 	}
@@ -134,17 +136,6 @@ func isTemplateLiteral(s string) bool {
 		}
 	}
 	return true
-}
-
-// isInternational reports whether a literal may contain a character beyond ASCII (RFC 6570,
-// section 1.5, ucschar and iprivate): not a control character, a noncharacter, a special or a
-// tag.
-func isInternational(r rune) bool {
-	switch {
-	case r < 0xA0, 0xFDD0 <= r && r <= 0xFDEF, 0xFFF0 <= r && r <= 0xFFFF, 0xE0000 <= r && r <= 0xE0FFF:
-		return false
-	}
-	return r&0xFFFE != 0xFFFE
 }
 
 func isTemplateExpression(s string) bool {

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
 const (
@@ -161,7 +163,7 @@ func encodeLiteral(literal string) (string, error) {
 		return "", errors.New("the URI template must be UTF-8")
 	}
 	for _, r := range literal {
-		if r >= utf8.RuneSelf && !isInternational(r) {
+		if r >= utf8.RuneSelf && !httpurl.IsInternational(r) {
 			return "", fmt.Errorf("%q: the character %U must be percent-encoded", literal, r)
 		}
 	}
@@ -183,17 +185,6 @@ func encodeLiteral(literal string) (string, error) {
 		}
 	}
 	return b.String(), nil
-}
-
-// isInternational reports whether a literal may contain a character beyond ASCII (RFC 6570,
-// section 1.5, ucschar and iprivate): not a control character, a noncharacter, a special or a
-// tag.
-func isInternational(r rune) bool {
-	switch {
-	case r < 0xA0, 0xFDD0 <= r && r <= 0xFDEF, 0xFFF0 <= r && r <= 0xFFFF, 0xE0000 <= r && r <= 0xE0FFF:
-		return false
-	}
-	return r&0xFFFE != 0xFFFE
 }
 
 func isHex(c byte) bool {

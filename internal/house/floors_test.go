@@ -84,7 +84,7 @@ var sameFloor = map[[2]string]bool{
 	{"mcp", "internal/httpurl"}:      true,
 	{"mcp", "internal/jsonscan"}:     true,
 	{"jsonrpc", "internal/jsonscan"}: true,
-	{"mcp", "internal/jsonscan"}:     true,
+	{"schema", "internal/httpurl"}:   true,
 	{"schema", "internal/jsonscan"}:  true,
 	{"auth", "jsonrpc"}:              true,
 	{"auth", "principal"}:            true,

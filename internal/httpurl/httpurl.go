@@ -1,5 +1,6 @@
 // Package httpurl tests and normalizes http and https URLs: which hosts are on the
-// loopback interface, which URLs are safe to use, and which two URLs are equal.
+// loopback interface, which URLs are safe to use, and which two URLs are equal. It also tests
+// the characters of international URLs and URI templates.
 package httpurl
 
 import (
@@ -91,4 +92,15 @@ func CheckIssuer(text string) error {
 		err = errIssuerQuery
 	}
 	return err
+}
+
+// IsInternational reports whether a URI template may contain a character beyond ASCII in a
+// literal (RFC 6570, section 1.5, ucschar and iprivate). It is false for control characters,
+// noncharacters, specials and tags, and for ASCII.
+func IsInternational(r rune) bool {
+	switch {
+	case r < 0xA0, 0xFDD0 <= r && r <= 0xFDEF, 0xFFF0 <= r && r <= 0xFFFF, 0xE0000 <= r && r <= 0xE0FFF:
+		return false
+	}
+	return r&0xFFFE != 0xFFFE
 }

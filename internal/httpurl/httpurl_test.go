@@ -71,3 +71,15 @@ func TestCanonicalURIs(t *testing.T) {
 		}
 	}
 }
+
+func TestCharactersOfInternationalTemplates(t *testing.T) {
+	for r, want := range map[rune]bool{
+		'a': false, 0x9F: false, 0xA0: true, 'é': true, 0xFDCF: true, 0xFDD0: false, 0xFDEF: false, 0xFDF0: true, 0xFFEF: true,
+		0xFFF0: false, 0xFFFD: false, 0x10000: true, 0x1FFFD: true, 0x1FFFE: false, 0x1FFFF: false, 0xE0001: false, 0xE1000: true,
+		0xF0000: true, 0x10FFFD: true, 0x10FFFE: false,
+	} {
+		if got := httpurl.IsInternational(r); got != want {
+			t.Errorf("IsInternational(%U) = %v", r, got)
+		}
+	}
+}
