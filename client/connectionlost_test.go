@@ -5,11 +5,8 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/transport"
 )
 
 // The calls that fail close the connection, possibly before the goroutine that lost it
@@ -18,20 +15,7 @@ func TestOnConnectionLostReceivesTheReasonWhileCallsCloseTheConnection(t *testin
 	for range 20 {
 		for _, s := range []*script{modernServer(), legacyServer()} {
 			synctest.Test(t, func(t *testing.T) {
-				s.Answers["tools/call"] = []string{""}
-				near, far := transport.Pipe()
-				conn := &halfOpen{Conn: near}
-				served := make(chan struct{})
-				go func() { defer close(served); s.serve(far) }()
-				d := quiet()
-				d.KeepAlive = 10 * time.Second
-				d.Timeouts.Tool = time.Hour
-				lost := make(chan error, 2)
-				d.OnConnectionLost = func(err error) { lost <- err }
-				c, err := d.Dial(t.Context(), client.Conn(conn))
-				if err != nil {
-					t.Fatal(err)
-				}
+				c, conn, lost := dialHalfOpen(t, s)
 				var calls sync.WaitGroup
 				for range 20 {
 					calls.Go(func() { c.CallTool(t.Context(), "a", nil) })
@@ -46,9 +30,6 @@ func TestOnConnectionLostReceivesTheReasonWhileCallsCloseTheConnection(t *testin
 				} else if err := <-lost; !errors.As(err, &silent) {
 					t.Errorf("OnConnectionLost received %v", err)
 				}
-				c.Close()
-				far.Close()
-				<-served
 			})
 		}
 	}

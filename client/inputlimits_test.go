@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"sync"
 	"testing"
@@ -25,41 +26,29 @@ func asking(n int) string {
 	return `"result":{"resultType":"input_required","requestState":"s","inputRequests":{` + strings.Join(questions, ",") + `}}`
 }
 
+// drain returns the last error of a list or of a watch.
+func drain[E any](all iter.Seq2[E, error]) (err error) {
+	for _, err = range all {
+	}
+	return err
+}
+
 // Only tools/call, prompts/get and resources/read may require input (2026-07-28,
 // basic/patterns/mrtr, Supported Requests).
 func TestInputRequiredIsRejectedForOtherMethods(t *testing.T) {
-	drain := func(ctx context.Context, c *client.Client, filter client.WatchFilter) (err error) {
-		for _, err = range c.Watch(ctx, filter, client.WithoutReconnect()) {
-		}
-		return err
-	}
 	for method, call := range map[string]func(context.Context, *client.Client) error{
-		"tools/list": func(ctx context.Context, c *client.Client) (err error) {
-			for _, err = range c.Tools(ctx) {
-			}
-			return err
-		},
-		"prompts/list": func(ctx context.Context, c *client.Client) (err error) {
-			for _, err = range c.Prompts(ctx) {
-			}
-			return err
-		},
-		"resources/list": func(ctx context.Context, c *client.Client) (err error) {
-			for _, err = range c.Resources(ctx) {
-			}
-			return err
-		},
-		"resources/templates/list": func(ctx context.Context, c *client.Client) (err error) {
-			for _, err = range c.ResourceTemplates(ctx) {
-			}
-			return err
-		},
+		"tools/list":               func(ctx context.Context, c *client.Client) error { return drain(c.Tools(ctx)) },
+		"prompts/list":             func(ctx context.Context, c *client.Client) error { return drain(c.Prompts(ctx)) },
+		"resources/list":           func(ctx context.Context, c *client.Client) error { return drain(c.Resources(ctx)) },
+		"resources/templates/list": func(ctx context.Context, c *client.Client) error { return drain(c.ResourceTemplates(ctx)) },
 		"completion/complete": func(ctx context.Context, c *client.Client) error {
 			_, err := c.Complete(ctx, mcp.CompleteParams{})
 			return err
 		},
-		"server/discover":      func(ctx context.Context, c *client.Client) error { return c.Ping(ctx) },
-		"subscriptions/listen": func(ctx context.Context, c *client.Client) error { return drain(ctx, c, client.WatchFilter{}) },
+		"server/discover": func(ctx context.Context, c *client.Client) error { return c.Ping(ctx) },
+		"subscriptions/listen": func(ctx context.Context, c *client.Client) error {
+			return drain(c.Watch(ctx, client.WatchFilter{}, client.WithoutReconnect()))
+		},
 		"com.example/do": func(ctx context.Context, c *client.Client) error {
 			_, err := client.CallExtension[map[string]any](ctx, c, "com.example/do", nil)
 			return err

@@ -32,24 +32,37 @@ func (h *halfOpen) Write(ctx context.Context, msg []byte) error {
 	return h.Conn.Write(ctx, msg)
 }
 
+const halfOpenKeepAlive = 10 * time.Second
+
+// dialHalfOpen connects to a server that does not answer tools/call. lost receives the errors of
+// OnConnectionLost. The connection and the server end with the test.
+func dialHalfOpen(t *testing.T, s *script) (c *client.Client, conn *halfOpen, lost chan error) {
+	s.Answers["tools/call"] = []string{""}
+	near, far := transport.Pipe()
+	conn, lost = &halfOpen{Conn: near}, make(chan error, 2)
+	served := make(chan struct{})
+	go func() { defer close(served); s.serve(far) }()
+	d := quiet()
+	d.KeepAlive = halfOpenKeepAlive
+	d.Timeouts.Tool = time.Hour
+	d.OnConnectionLost = func(err error) { lost <- err }
+	c, err := d.Dial(t.Context(), client.Conn(conn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Close()
+		far.Close()
+		<-served
+	})
+	return c, conn, lost
+}
+
 // I6: a half-open connection is lost, and the calls in flight fail.
 func TestI6HalfOpenConnectionIsLost(t *testing.T) {
 	for _, s := range []*script{modernServer(), legacyServer()} {
 		synctest.Test(t, func(t *testing.T) {
-			s.Answers["tools/call"] = []string{""}
-			near, far := transport.Pipe()
-			conn := &halfOpen{Conn: near}
-			served := make(chan struct{})
-			go func() { defer close(served); s.serve(far) }()
-			d := quiet()
-			d.KeepAlive = 10 * time.Second
-			d.Timeouts.Tool = time.Hour
-			lost := make(chan error, 1)
-			d.OnConnectionLost = func(err error) { lost <- err }
-			c, err := d.Dial(t.Context(), client.Conn(conn))
-			if err != nil {
-				t.Fatal(err)
-			}
+			c, conn, lost := dialHalfOpen(t, s)
 			waiting := make(chan error, 1)
 			go func() {
 				_, err := c.CallTool(t.Context(), "a", nil)
@@ -63,20 +76,17 @@ func TestI6HalfOpenConnectionIsLost(t *testing.T) {
 			}
 			conn.cut.Store(true)
 			begin := time.Now()
-			err = <-waiting
+			err := <-waiting
 			var silent *call.SilentError
-			if !errors.As(err, &silent) || !errors.Is(err, client.ErrConnectionLost) || silent.For < 10*time.Second {
+			if !errors.As(err, &silent) || !errors.Is(err, client.ErrConnectionLost) || silent.For < halfOpenKeepAlive {
 				t.Errorf("the call ended with %v", err)
 			}
-			if took := time.Since(begin); took > 2*d.KeepAlive+5*time.Second {
+			if took := time.Since(begin); took > 2*halfOpenKeepAlive+5*time.Second {
 				t.Errorf("the connection was lost after %v", took)
 			}
 			if err := <-lost; !errors.As(err, &silent) {
 				t.Errorf("OnConnectionLost received %v", err)
 			}
-			c.Close()
-			far.Close()
-			<-served
 		})
 	}
 }

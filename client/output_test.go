@@ -110,18 +110,25 @@ func TestOldSchemaIsFetchedBeforeAResultIsRejected(t *testing.T) {
 	})
 }
 
+// dialLogged connects to s in memory. It returns the log of the client.
+func dialLogged(t *testing.T, s *script) (*client.Client, *bytes.Buffer) {
+	t.Helper()
+	to, _ := target(s)
+	log := new(bytes.Buffer)
+	d := client.Dialer{Logger: slog.New(slog.NewTextHandler(log, nil))}
+	c, err := d.Dial(t.Context(), to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c, log
+}
+
 // V5: the client logs an invalid output schema once and returns the results.
 func TestV5InvalidOutputSchemaIsLogged(t *testing.T) {
 	for _, output := range []string{`{"$schema":"https://example.com/mine","type":"object"}`, `{"type":12}`, `{"$ref":"https://example.com/x"}`} {
 		synctest.Test(t, func(t *testing.T) {
-			to, _ := target(withTool(modernServer(), []string{listedWith(output)}, structured(`{"n":"one"}`)))
-			var log bytes.Buffer
-			d := client.Dialer{Logger: slog.New(slog.NewTextHandler(&log, nil))}
-			c, err := d.Dial(t.Context(), to)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
+			c, log := dialLogged(t, withTool(modernServer(), []string{listedWith(output)}, structured(`{"n":"one"}`)))
 			names(t, c)
 			for range 2 {
 				if _, err := c.CallTool(t.Context(), "count", nil); err != nil {
@@ -164,14 +171,7 @@ func TestUncheckedKeywordsOfOutputSchemasAreLogged(t *testing.T) {
 	const lookahead = `{"type":"object","properties":{"n":{"type":"string","pattern":"^(?=a)a$"},"m":{"pattern":"(?!b)"}},"required":["n"]}`
 	for _, s := range []*script{modernServer(), legacyServer()} {
 		synctest.Test(t, func(t *testing.T) {
-			to, _ := target(withTool(s, []string{listedWith(lookahead)}, structured(`{"n":"b"}`), structured(`{"n":1}`)))
-			var log bytes.Buffer
-			d := client.Dialer{Logger: slog.New(slog.NewTextHandler(&log, nil))}
-			c, err := d.Dial(t.Context(), to)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
+			c, log := dialLogged(t, withTool(s, []string{listedWith(lookahead)}, structured(`{"n":"b"}`), structured(`{"n":1}`)))
 			names(t, c)
 			if _, err := c.CallTool(t.Context(), "count", nil); err != nil {
 				t.Error(err)
