@@ -517,28 +517,6 @@ func TestT5PairNamesThePathThatTheClientRequested(t *testing.T) {
 	}
 }
 
-// A path that begins like a host name is not used in the endpoint.
-func TestT5PairDoesNotNameAnotherHost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := httpServer()
-		ctx, hangUp := context.WithCancel(t.Context())
-		req := httptest.NewRequest("GET", "/", nil).WithContext(ctx)
-		req.Host, req.RequestURI = "localhost", "//evil.example/mcp?x"
-		rec := httptest.NewRecorder()
-		done := make(chan struct{})
-		go func() {
-			s.ServeHTTP(rec, req)
-			close(done)
-		}()
-		synctest.Wait()
-		hangUp()
-		<-done
-		if !strings.HasPrefix(rec.Body.String(), "event: endpoint\ndata: /evil.example/mcp?sessionId=") {
-			t.Errorf("%s", rec.Body)
-		}
-	})
-}
-
 // A stream without a handshake ends.
 func TestAPairWithoutAHandshakeEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -37,10 +37,11 @@ func TestAGETWithoutASessionOpensThePairWithAnyLegacyVersion(t *testing.T) {
 	}
 }
 
-// A browser reads a backslash as a slash and ignores line breaks, so the endpoint must contain
-// neither: it would name another host, or begin another event.
+// A browser reads a path that begins with two slashes as a host, and a backslash as a slash. A
+// line break begins another field of the event. So the endpoint contains none of them.
 func TestT5TheEndpointIsAPathOfThisServer(t *testing.T) {
 	for path, want := range map[string]string{
+		"//evil.example/mcp": "/evil.example/mcp",
 		`/\evil.example/mcp`: "/%5Cevil.example/mcp", `//\evil.example`: "/%5Cevil.example", `/\/evil.example`: "/%5C/evil.example",
 		"/a\ndata: b": "/a%0Adata:%20b", "/a\r\n\r\nevent: endpoint": "/a%0D%0A%0D%0Aevent:%20endpoint", "/ä": "/%C3%A4", "/a%5Cb": "/a%5Cb",
 	} {
