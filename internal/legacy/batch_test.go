@@ -2,6 +2,7 @@ package legacy
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -145,27 +146,34 @@ func TestBatchIsServedConcurrently(t *testing.T) {
 	}
 }
 
-// A response in a batch reaches its input request.
-func TestBatchDeliversResponses(t *testing.T) {
+// askForRoots serves a call whose handler requests the roots of the client, and returns the
+// session, the input request, and a channel for the response to the call. The handler passes the
+// outcome of the input request to ended.
+func askForRoots(t *testing.T, ended func(answers []json.RawMessage, err error)) (*Session, *jsonrpc.Message, <-chan []byte) {
+	t.Helper()
 	server, _ := newServer()
-	asked := make(chan []byte, 1)
-	answered := make(chan error, 1)
 	server.Engine = rpc.NewEngine(map[string]rpc.Handler{
 		mcp.MethodCallTool: func(ctx context.Context, c *rpc.Call) (any, error) {
-			answers, err := c.RequestInput(ctx, rpc.InputRequest{Method: mcp.MethodListRoots})
-			if err == nil && string(answers[0]) != `{"roots":[]}` {
-				err = fmt.Errorf("answer %s", answers[0])
-			}
-			answered <- err
+			ended(c.RequestInput(ctx, rpc.InputRequest{Method: mcp.MethodListRoots}))
 			return &mcp.EmptyResult{}, nil
 		},
 	}, server.Logger)
 	s := newSession(t, server, "2025-03-26")
-	done := make(chan []byte)
-	go func() {
-		done <- serve(context.Background(), s, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`), streamTo(asked))
-	}()
-	question := parse(t, string(<-asked))
+	asked, done := make(chan []byte, 1), make(chan []byte)
+	request := parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`)
+	go func() { done <- serve(context.Background(), s, request, streamTo(asked)) }()
+	return s, parse(t, string(<-asked)), done
+}
+
+// A response in a batch reaches its input request.
+func TestBatchDeliversResponses(t *testing.T) {
+	answered := make(chan error, 1)
+	s, question, done := askForRoots(t, func(answers []json.RawMessage, err error) {
+		if err == nil && string(answers[0]) != `{"roots":[]}` {
+			err = fmt.Errorf("answer %s", answers[0])
+		}
+		answered <- err
+	})
 	b, fault := s.Batch(fmt.Appendf(nil, `[{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}]`, question.ID), jsonrpc.Limits{})
 	if fault != nil {
 		t.Fatal(fault)
@@ -181,25 +189,13 @@ func TestBatchDeliversResponses(t *testing.T) {
 // until its time-out.
 func TestRejectedBatchEndsInputRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server, _ := newServer()
-		asked := make(chan []byte, 1)
-		server.Engine = rpc.NewEngine(map[string]rpc.Handler{
-			mcp.MethodCallTool: func(ctx context.Context, c *rpc.Call) (any, error) {
-				begin := time.Now()
-				_, err := c.RequestInput(ctx, rpc.InputRequest{Method: mcp.MethodListRoots})
-				var limit *jsonrpc.LimitError
-				if !errors.As(err, &limit) || limit.Name != "MaxBatch" || time.Since(begin) > 0 {
-					t.Errorf("after %v: %v", time.Since(begin), err)
-				}
-				return &mcp.EmptyResult{}, nil
-			},
-		}, server.Logger)
-		s := newSession(t, server, "2025-03-26")
-		done := make(chan []byte)
-		go func() {
-			done <- serve(context.Background(), s, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`), streamTo(asked))
-		}()
-		question := parse(t, string(<-asked))
+		begin := time.Now()
+		s, question, done := askForRoots(t, func(_ []json.RawMessage, err error) {
+			var limit *jsonrpc.LimitError
+			if !errors.As(err, &limit) || limit.Name != "MaxBatch" || time.Since(begin) > 0 {
+				t.Errorf("after %v: %v", time.Since(begin), err)
+			}
+		})
 		batch := fmt.Sprintf(`[%s{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}]`, strings.Repeat(`{"jsonrpc":"2.0","method":"m"},`, 100), question.ID)
 		if _, fault := s.Batch([]byte(batch), jsonrpc.Limits{}); fault == nil {
 			t.Error("a batch of 101 messages is accepted")
