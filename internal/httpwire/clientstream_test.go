@@ -237,35 +237,47 @@ func TestLongStandaloneStreamIsNotAFailure(t *testing.T) {
 	})
 }
 
+// listResumed requests tools/list from a server that ends the stream of the POST request after
+// the events begun. get serves the GET requests; response has the response to tools/list.
+func listResumed(t *testing.T, begun string, get func(w http.ResponseWriter, r *http.Request, response <-chan string)) *caller {
+	t.Helper()
+	response := make(chan string, 1)
+	p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
+		switch {
+		case handshake(w, r, body):
+		case r.Method == http.MethodPost:
+			response <- resultOf(body)
+			writeEvents(w, begun)
+		default:
+			get(w, r, response)
+		}
+	})
+	c := newLegacy(t, p.options(t))
+	if got, err := list(t.Context(), c); err != nil || got != `{"for":"tools/list"}` {
+		t.Errorf("%s, %v", got, err)
+	}
+	return c
+}
+
 // The client resumes a broken stream of a session and receives the messages that were sent
 // meanwhile (2025-11-25, basic/transports, Resumability and Redelivery).
 func TestU4BrokenResponseOfASessionIsResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gets{t0: time.Now()}
-		response := make(chan string, 1)
-		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
-			switch {
-			case handshake(w, r, body):
-			case r.Method == http.MethodPost:
-				response <- resultOf(body)
-				writeEvents(w, "id: p/0\nretry: 500\ndata:\n\n")
-			case r.Header.Get("Last-Event-ID") == "": // the standalone stream
+		c := listResumed(t, "id: p/0\nretry: 500\ndata:\n\n", func(w http.ResponseWriter, r *http.Request, response <-chan string) {
+			if r.Header.Get("Last-Event-ID") == "" { // the standalone stream
 				w.WriteHeader(http.StatusMethodNotAllowed)
+				return
+			}
+			switch g.note(r) {
+			case 1:
+				writeEvents(w, "id: p/1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n\n")
+			case 2:
+				w.WriteHeader(http.StatusBadGateway)
 			default:
-				switch g.note(r) {
-				case 1:
-					writeEvents(w, "id: p/1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n\n")
-				case 2:
-					w.WriteHeader(http.StatusBadGateway)
-				default:
-					writeEvents(w, "id: p/2\ndata: "+<-response+"\n\n")
-				}
+				writeEvents(w, "id: p/2\ndata: "+<-response+"\n\n")
 			}
 		})
-		c := newLegacy(t, p.options(t))
-		if got, err := list(t.Context(), c); err != nil || got != `{"for":"tools/list"}` {
-			t.Errorf("%s, %v", got, err)
-		}
 		if got := g.String(); got != "[500ms 1s 1.5s] p/0,p/1,p/1" {
 			t.Errorf("%s", got)
 		}

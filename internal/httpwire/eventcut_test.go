@@ -19,30 +19,18 @@ func TestStreamThatBreaksInAnEventIsResumedBeforeIt(t *testing.T) {
 	for _, cut := range []int{len("id: 2\n"), len("id: 2\ndata: {"), len(next) - 1} {
 		synctest.Test(t, func(t *testing.T) {
 			g := &gets{t0: time.Now()}
-			response := make(chan string, 1)
-			p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
-				switch {
-				case handshake(w, r, body):
-				case r.Method == http.MethodPost:
-					response <- resultOf(body)
-					writeEvents(w, strings.ReplaceAll(whole+next[:cut], "id: ", "id: post/"))
-				default:
-					g.note(r)
-					switch r.Header.Get("Last-Event-ID") {
-					case "": // the standalone stream
-						writeEvents(w, whole+next[:cut])
-					case "1":
-						writeEvents(w, next)
-						<-r.Context().Done()
-					case "post/1":
-						writeEvents(w, "id: post/3\ndata: "+<-response+"\n\n")
-					}
+			c := listResumed(t, strings.ReplaceAll(whole+next[:cut], "id: ", "id: post/"), func(w http.ResponseWriter, r *http.Request, response <-chan string) {
+				g.note(r)
+				switch r.Header.Get("Last-Event-ID") {
+				case "": // the standalone stream
+					writeEvents(w, whole+next[:cut])
+				case "1":
+					writeEvents(w, next)
+					<-r.Context().Done()
+				case "post/1":
+					writeEvents(w, "id: post/3\ndata: "+<-response+"\n\n")
 				}
 			})
-			c := newLegacy(t, p.options(t))
-			if got, err := list(t.Context(), c); err != nil || got != `{"for":"tools/list"}` {
-				t.Errorf("%s, %v", got, err)
-			}
 			time.Sleep(time.Second)
 			if got := fmt.Sprint(c.received.all()); got != "[notifications/one notifications/one notifications/two]" {
 				t.Errorf("cut after %d bytes: received %s after requests for %s", cut, got, g)
