@@ -76,17 +76,7 @@ func startProxy(b *testing.B, program, kind, upstream string, m message) *proxyP
 	cmd := exec.Command(program, kind, upstream)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1") // idle threads that look for work would count
 	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
+	in, out := start(b, cmd)
 	b.Cleanup(func() {
 		in.Close()
 		if err := cmd.Wait(); err != nil {

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,22 +50,29 @@ func build(b *testing.B, pkg string) string {
 	return program
 }
 
-// startTime starts a program, sends initialize and returns the time until the response, which must contain want.
-func startTime(b *testing.B, program, want string) time.Duration {
+// start starts a process and returns its standard input and output. The caller waits for its end.
+func start(b *testing.B, cmd *exec.Cmd) (in io.WriteCloser, out io.Reader) {
 	b.Helper()
-	began := time.Now()
-	cmd := exec.Command(program)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		b.Fatal(err)
 	}
-	out, err := cmd.StdoutPipe()
+	out, err = cmd.StdoutPipe()
 	if err != nil {
 		b.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
+	return in, out
+}
+
+// startTime starts a program, sends initialize and returns the time until the response, which must contain want.
+func startTime(b *testing.B, program, want string) time.Duration {
+	b.Helper()
+	began := time.Now()
+	cmd := exec.Command(program)
+	in, out := start(b, cmd)
 	if _, err := in.Write(append(initialize.body[:len(initialize.body):len(initialize.body)], '\n')); err != nil {
 		b.Fatal(err)
 	}
