@@ -7,12 +7,13 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/parley-mcp/parley/internal/jsonscan"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
 // encodeOver encodes v. If v was decoded from source, which may be nil, the result has the bytes of
 // source for everything that was not changed since then: members that T has no field for, explicit
-// zero values, the order of members and the notation of values. Line breaks are removed, because a
+// zero values, the order of members and the notation of values. Line breaks become spaces, because a
 // message has one line. v must not contain source.
 func encodeOver[T any](source json.RawMessage, v *T) ([]byte, error) {
 	if source == nil {
@@ -103,12 +104,10 @@ func elementsOf(array []byte) (all []jsontext.Value) {
 	return all
 }
 
-// appendOneLine appends a JSON value without line breaks, which occur only between its tokens.
+// appendOneLine appends a JSON value without line breaks.
 func appendOneLine(dst, value []byte) []byte {
-	for _, c := range value {
-		if c != '\n' && c != '\r' {
-			dst = append(dst, c)
-		}
-	}
+	start := len(dst)
+	dst = append(dst, value...)
+	jsonscan.ReplaceLineBreaks(dst[start:])
 	return dst
 }

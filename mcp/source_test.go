@@ -43,12 +43,12 @@ func TestEncodingKeepsWhatTheProgramDoesNotChange(t *testing.T) {
 func TestEncodingOfASourceHasOneLine(t *testing.T) {
 	result := mcp.CallToolResult{Content: []mcp.Content{mcp.Text("a\nb")}}
 	result.Source = json.RawMessage("{\"content\": [\n{\"type\":\"text\",\r\n\"text\":\"a\\nb\"}], \"x\":\n1}")
-	want := `{"content": [{"type":"text","text":"a\nb"}], "x":1}`
+	want := `{"content": [ {"type":"text",  "text":"a\nb"}], "x": 1}`
 	if raw, err := result.MarshalJSON(); err != nil || string(raw) != want {
 		t.Errorf("%s, %v, want %s", raw, err, want)
 	}
 	result.IsError = true
-	want = `{"content":[{"type":"text","text":"a\nb"}],"x":1,"isError":true}`
+	want = `{"content":[ {"type":"text",  "text":"a\nb"}],"x":1,"isError":true}`
 	if raw, err := result.MarshalJSON(); err != nil || string(raw) != want {
 		t.Errorf("%s, %v, want %s", raw, err, want)
 	}

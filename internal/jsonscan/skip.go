@@ -72,3 +72,18 @@ func Elements(array []byte) iter.Seq[[]byte] {
 		}
 	}
 }
+
+// ReplaceLineBreaks replaces the line breaks of a text that has been scanned by spaces. They occur
+// between its tokens only, as strings escape them.
+func ReplaceLineBreaks(d []byte) {
+	for _, lineBreak := range [...]byte{'\n', '\r'} {
+		for rest := d; ; {
+			i := bytes.IndexByte(rest, lineBreak)
+			if i < 0 {
+				break
+			}
+			rest[i] = ' '
+			rest = rest[i+1:]
+		}
+	}
+}

@@ -32,3 +32,16 @@ func TestElementsYieldsTheValuesOfAnArray(t *testing.T) {
 		}
 	}
 }
+
+func TestReplaceLineBreaksKeepsTheRest(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                               "",
+		`{"a":"b\n"}`:                    `{"a":"b\n"}`,
+		"\r\n[\n\n1,\r\n\"\\r\\n\"]\n\r": "  [  1,  \"\\r\\n\"]  ",
+	} {
+		got := []byte(text)
+		if jsonscan.ReplaceLineBreaks(got); string(got) != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}

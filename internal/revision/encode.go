@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/parley-mcp/parley/internal/jsonscan"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -198,21 +199,12 @@ func appendToolResult(dst []byte, t *mcp.CallToolResult) []byte {
 	dst = append(dst, ']')
 	if t.StructuredContent != nil {
 		dst = append(dst, `,"structuredContent":`...)
-		dst = appendLine(dst, t.StructuredContent)
+		start := len(dst)
+		dst = append(dst, t.StructuredContent...)
+		jsonscan.ReplaceLineBreaks(dst[start:]) // a line break ends a message on a stream
 	}
 	if t.IsError {
 		dst = append(dst, `,"isError":true`...)
 	}
 	return append(dst, '}')
-}
-
-// appendLine appends a valid JSON value without line breaks, because a line break ends a
-// message on a stream. JSON strings cannot contain line breaks.
-func appendLine(dst, value []byte) []byte {
-	if bytes.IndexByte(value, '\n') < 0 && bytes.IndexByte(value, '\r') < 0 {
-		return append(dst, value...)
-	}
-	line := jsontext.Value(bytes.Clone(value))
-	_ = line.Compact() // a valid value cannot fail
-	return append(dst, line...)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/jsonscan"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -85,7 +86,7 @@ func (c *Call) Can(f revision.Feature) bool { return f.In(c.Revision()) }
 func (c *Call) Notify(ctx context.Context, method string, params []byte) error {
 	return c.send(ctx, func(dst []byte) []byte {
 		dst = jsonrpc.AppendNotification(dst, method, params)
-		oneLine(dst)
+		jsonscan.ReplaceLineBreaks(dst)
 		return dst
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/parley-mcp/parley/internal/jsonscan"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -38,7 +39,7 @@ func (o *Outbound) encode(p *pending) []byte {
 		dst = append(dst, '}')
 	}
 	dst = append(dst, "}}"...)
-	oneLine(dst)
+	jsonscan.ReplaceLineBreaks(dst) // of raw JSON of the program
 	return dst
 }
 
@@ -67,20 +68,4 @@ func appendComma(dst []byte) []byte {
 		dst = append(dst, ',')
 	}
 	return dst
-}
-
-// oneLine replaces line breaks by spaces, since a message is one line on a stream and one event
-// over HTTP. Raw JSON of a handler may have line breaks, but only as white space: strings
-// escape them.
-func oneLine(message []byte) {
-	for _, lineBreak := range [...]byte{'\n', '\r'} {
-		for rest := message; ; {
-			i := bytes.IndexByte(rest, lineBreak)
-			if i < 0 {
-				break
-			}
-			rest[i] = ' '
-			rest = rest[i+1:]
-		}
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/jsonscan"
 	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -202,7 +203,7 @@ func (e *Engine) appendOutcome(ctx context.Context, dst *[]byte, c *Call, result
 	reported = revision.DowngradeError(c.Revision(), err.(*jsonrpc.Error))
 	start := len(*dst)
 	*dst = jsonrpc.AppendError(*dst, c.ID(), reported, false)
-	oneLine((*dst)[start:])
+	jsonscan.ReplaceLineBreaks((*dst)[start:])
 	return reported
 }
 

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/jsonscan"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -105,6 +106,6 @@ func appendLog(dst []byte, level mcp.LoggingLevel, logger string, data []byte) [
 		dst = jsonrpc.AppendString(append(dst, `,"logger":`...), logger)
 	}
 	dst = append(append(append(dst, `,"data":`...), data...), "}}"...)
-	oneLine(dst)
+	jsonscan.ReplaceLineBreaks(dst)
 	return dst
 }
