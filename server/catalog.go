@@ -176,7 +176,10 @@ func (c *catalog[E]) page(r mcp.Revision, after string, size int, identity []byt
 	if err != nil {
 		return nil, false, err
 	}
-	page = &rpc.Encoded{JSON: raw, Result: func() any { return typed }}
+	page = &rpc.Encoded{
+		Append: func(dst []byte) []byte { return append(dst, raw...) },
+		Result: func() any { return typed },
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	// Only the pages that nextCursor leads to are cached: cursors from before a change lead to

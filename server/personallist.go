@@ -1,6 +1,8 @@
 package server
 
 import (
+	"slices"
+
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -28,7 +30,7 @@ func (c *catalog[E]) personalPage(asked *rpc.Call, after string, size int, ident
 		return nil, err
 	}
 	return &rpc.Encoded{
-		JSON:   fillList(empty, encodings),
+		Append: func(dst []byte) []byte { return fillList(dst, empty, encodings) },
 		Result: func() any { return list(v.entriesAt(indexes), page) },
 	}, nil
 }
@@ -94,30 +96,30 @@ func encodeEntry(r mcp.Revision, list any) ([]byte, error) {
 	return entries[0], nil
 }
 
-// fillList returns the encoding of an empty list with entries in its array.
-func fillList(empty []byte, entries [][]byte) []byte {
+// fillList appends the encoding of an empty list with entries in its array.
+func fillList(dst, empty []byte, entries [][]byte) []byte {
 	size := len(empty)
 	for _, e := range entries {
 		size += len(e) + 1
 	}
-	out := append(make([]byte, 0, size), '{')
+	dst = append(slices.Grow(dst, size), '{')
 	for name, value := range jsonrpc.All(empty) {
-		if len(out) > 1 {
-			out = append(out, ',')
+		if dst[len(dst)-1] != '{' {
+			dst = append(dst, ',')
 		}
-		out = append(jsonrpc.AppendString(out, name), ':')
+		dst = append(jsonrpc.AppendString(dst, name), ':')
 		if string(value) != "[]" {
-			out = append(out, value...)
+			dst = append(dst, value...)
 			continue
 		}
-		out = append(out, '[')
+		dst = append(dst, '[')
 		for i, e := range entries {
 			if i > 0 {
-				out = append(out, ',')
+				dst = append(dst, ',')
 			}
-			out = append(out, e...)
+			dst = append(dst, e...)
 		}
-		out = append(out, ']')
+		dst = append(dst, ']')
 	}
-	return append(out, '}')
+	return append(dst, '}')
 }

@@ -78,7 +78,10 @@ func (s *Server) endListen(ctx context.Context, c *rpc.Call) (any, error) {
 	}
 	// JSON repeats the id byte for byte; an encoder could change it.
 	typed := &mcp.ListenResult{ResultBase: mcp.ResultBase{Meta: mcp.Meta{mcp.MetaSubscriptionID: c.ID().Append(nil)}}}
-	return &rpc.Encoded{JSON: append(result, '}'), Result: func() any { return typed }}, nil
+	return &rpc.Encoded{
+		Append: func(dst []byte) []byte { return append(append(dst, result...), '}') },
+		Result: func() any { return typed },
+	}, nil
 }
 
 var filterMembers = []string{"toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions"}

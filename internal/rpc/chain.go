@@ -33,7 +33,8 @@ type outgoing struct {
 	request *Request
 	send    func(context.Context, *Request) (json.RawMessage, error)
 
-	handed *handed // the last response
+	received json.RawMessage // the last result
+	handed   *handed         // the same, if it has a type
 }
 
 type outgoingKey struct{}
@@ -53,16 +54,19 @@ func (c *Chain) Do(ctx context.Context, r mcp.Revision, req *Request, send func(
 	if err != nil {
 		return nil, err
 	}
-	if raw, ok := result.(json.RawMessage); ok {
-		return raw, nil
-	}
 	if result == nil {
 		return nil, fmt.Errorf("%s: middleware must return a result or an error", req.Method)
 	}
-	if raw, ok := o.handed.encoding(result); ok {
-		return raw, nil
+	if _, ok := o.handed.unchanged(result); ok {
+		return o.received, nil
 	}
-	raw, err := json.Marshal(result)
+	raw, isRaw := result.(json.RawMessage)
+	if !isRaw {
+		raw, err = json.Marshal(result)
+	}
+	if err == nil {
+		err = jsonrpc.Check(raw, jsonrpc.Limits{})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: cannot encode the result of the middleware: %w", req.Method, err)
 	}
@@ -93,6 +97,6 @@ func transmit(ctx context.Context, c *call.Call) (any, error) {
 	if result == nil {
 		return raw, nil
 	}
-	o.handed = hand(result, raw)
+	o.received, o.handed = raw, hand(&Encoded{Result: func() any { return result }, Fresh: true})
 	return o.handed.copy, nil
 }

@@ -131,3 +131,37 @@ func TestChangesOfOutgoingMiddlewareAreFound(t *testing.T) {
 		}
 	}
 }
+
+// A change of what the fields of a result refer to is a change, too: a server's result is never
+// shared between requests.
+func TestDeepChangesOfOutgoingMiddlewareAreFound(t *testing.T) {
+	const raw = `{"content":[{"type":"text","text":"secret","annotations":{"audience":["user"]}}, {"type":"image","data":"AAAA","mimeType":"image/png"}],` +
+		`"structuredContent":{"n":1},"_meta":{"a/b":{"c":1}},"unknown":1}`
+	for name, change := range map[string]func(*mcp.CallToolResult){
+		"nothing":            func(*mcp.CallToolResult) {},
+		"text":               func(r *mcp.CallToolResult) { r.Content[0].(*mcp.TextContent).Text = "hidden" },
+		"annotations":        func(r *mcp.CallToolResult) { r.Content[0].(*mcp.TextContent).Annotations.Audience[0] = "assistant" },
+		"bytes":              func(r *mcp.CallToolResult) { r.Content[1].(*mcp.ImageContent).Data[2] = 1 },
+		"block":              func(r *mcp.CallToolResult) { r.Content[1] = mcp.Text("x") },
+		"structured content": func(r *mcp.CallToolResult) { r.StructuredContent[5] = '2' },
+		"a key of meta":      func(r *mcp.CallToolResult) { delete(r.Meta, "a/b") },
+		"a value of meta":    func(r *mcp.CallToolResult) { r.Meta["a/b"][5] = '2' },
+	} {
+		sending := rpc.NewChain(after(func(result any) any { change(result.(*mcp.CallToolResult)); return result }))
+		got, err := sending.Do(t.Context(), mcp.V20251125, &rpc.Request{Method: mcp.MethodCallTool}, answering(raw))
+		if err != nil || (string(got) == raw) != (name == "nothing") {
+			t.Errorf("%s: %s, %v", name, got, err)
+		}
+	}
+}
+
+// Middleware cannot return JSON that the server could not send.
+func TestInvalidJSONOfOutgoingMiddlewareIsAnError(t *testing.T) {
+	for _, invalid := range []string{``, `{`, `{"content":[],"content":[]}`, "{\"a\":\"\xff\"}", `{} {}`} {
+		sending := rpc.NewChain(after(func(any) any { return json.RawMessage(invalid) }))
+		got, err := sending.Do(t.Context(), mcp.V20251125, &rpc.Request{Method: mcp.MethodCallTool}, answering(`{"content":[]}`))
+		if err == nil {
+			t.Errorf("%q is returned as %s", invalid, got)
+		}
+	}
+}

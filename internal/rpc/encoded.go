@@ -2,36 +2,98 @@ package rpc
 
 import "reflect"
 
-// Encoded is a result together with its encoding. A server's handler returns one for a list,
-// which is encoded once for many calls. It must not be modified, and is safe for concurrent use.
+// Encoded is a result whose encoding is known. A server's handler returns one for a list, which
+// is encoded once for many calls, and for the result of another server. It must not be modified,
+// and is safe for concurrent use.
 type Encoded struct {
-	JSON []byte // of the result, in the revision of the call
-	// Result returns the result, a pointer to a struct. It may return the same pointer to
-	// concurrent calls. It is called only if middleware looks at results.
+	// Append appends the result, encoded for the revision of the call, on one line.
+	Append func(dst []byte) []byte
+	// Result returns the result, a pointer to a struct. It is called only if middleware looks at
+	// results.
 	Result func() any
+	// Fresh means that Result returns a new result for each call. Otherwise calls share what the
+	// fields of the result refer to.
+	Fresh bool
 }
 
 // handed is a result that middleware received, with its encoding. Middleware receives a shallow
-// copy of the struct, so it may change the fields. Slices, maps and pointers are shared.
+// copy of the struct, so it may change the fields. Slices, maps and pointers are shared with other
+// calls, unless the result is fresh.
 type handed struct {
-	json           []byte
-	original, copy any
+	encoded      *Encoded
+	before, copy any
 }
 
-// hand returns a copy of result for middleware.
-func hand(result any, json []byte) *handed {
+// hand returns a copy of the result for middleware.
+func hand(e *Encoded) *handed {
+	result := e.Result()
 	original := reflect.ValueOf(result).Elem()
 	copied := reflect.New(original.Type())
 	copied.Elem().Set(original)
-	return &handed{json: json, original: result, copy: copied.Interface()}
+	if e.Fresh {
+		detach(original)
+	}
+	return &handed{encoded: e, before: result, copy: copied.Interface()}
 }
 
-// encoding returns the encoding of result if middleware returned the result unchanged.
-func (h *handed) encoding(result any) (json []byte, ok bool) {
-	if h == nil || h.copy != result {
+// unchanged returns the encoding of result if middleware returned the result unchanged.
+func (h *handed) unchanged(result any) (e *Encoded, ok bool) {
+	switch {
+	case h == nil || h.copy != result:
 		return nil, false
+	case h.encoded.Fresh:
+		return h.encoded, reflect.DeepEqual(h.before, h.copy)
 	}
-	return h.json, same(reflect.ValueOf(h.original).Elem(), reflect.ValueOf(h.copy).Elem())
+	return h.encoded, same(reflect.ValueOf(h.before).Elem(), reflect.ValueOf(h.copy).Elem())
+}
+
+// detach replaces the slices, maps, pointers and interfaces in v by deep copies.
+func detach(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if field := v.Field(i); field.CanSet() {
+				detach(field)
+			}
+		}
+	case reflect.Slice:
+		if v.IsNil() {
+			return
+		}
+		copied := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		reflect.Copy(copied, v)
+		if v.Type().Elem().Kind() != reflect.Uint8 {
+			for i := range copied.Len() {
+				detach(copied.Index(i))
+			}
+		}
+		v.Set(copied)
+	case reflect.Map:
+		if v.IsNil() {
+			return
+		}
+		copied := reflect.MakeMapWithSize(v.Type(), v.Len())
+		for key, value := range v.Seq2() {
+			copied.SetMapIndex(key, detached(value))
+		}
+		v.Set(copied)
+	case reflect.Interface:
+		if !v.IsNil() {
+			v.Set(detached(v.Elem()))
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			v.Set(detached(v.Elem()).Addr())
+		}
+	}
+}
+
+// detached returns a copy of v for which detach was called.
+func detached(v reflect.Value) reflect.Value {
+	copied := reflect.New(v.Type()).Elem()
+	copied.Set(v)
+	detach(copied)
+	return copied
 }
 
 // same reports whether two values of a type are equal, where slices, maps and pointers are

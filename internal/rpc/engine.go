@@ -161,7 +161,7 @@ func (e *Engine) dispatch(ctx context.Context, public *call.Call) (any, error) {
 		result, err = c.InputRequester.Finish(ctx, result, err)
 	}
 	if encoded, ok := result.(*Encoded); ok && !e.Opaque {
-		c.handed = hand(encoded.Result(), encoded.JSON)
+		c.handed = hand(encoded)
 		return c.handed.copy, err
 	}
 	return result, err
@@ -218,12 +218,12 @@ func appendResult(dst []byte, c *Call, result any, identity []byte) (reply []byt
 		return nil, errors.New("the handler must return a result or an error")
 	}
 	dst = jsonrpc.AppendResultHead(dst, c.ID())
-	json, ok := c.handed.encoding(result)
-	if e, direct := result.(*Encoded); direct {
-		json, ok = e.JSON, true
+	e, ok := result.(*Encoded)
+	if !ok {
+		e, ok = c.handed.unchanged(result)
 	}
 	if ok {
-		return append(append(dst, json...), '}'), nil
+		return append(e.Append(dst), '}'), nil
 	}
 	reply, err = revision.AppendResult(dst, c.Revision(), result, identity)
 	return append(reply, '}'), err
