@@ -1,6 +1,7 @@
 package jsonrpc_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -20,14 +21,18 @@ func BenchmarkParse(b *testing.B) {
 }
 
 func BenchmarkAppendString(b *testing.B) {
-	text := ""
-	for len(text) < 1<<20 {
-		text += "A line of ordinary text, with \"quotes\" now and then.\n"
-	}
-	buf := make([]byte, 0, 2<<20)
-	b.ReportAllocs()
-	b.SetBytes(int64(len(text)))
-	for b.Loop() {
-		buf = jsonrpc.AppendString(buf[:0], text)
+	for name, line := range map[string]string{
+		"ASCII":   "A line of ordinary text, with \"quotes\" now and then.\n",
+		"Unicode": "Größe und Maß, 東京 は 日本.\n",
+	} {
+		b.Run(name, func(b *testing.B) {
+			text := strings.Repeat(line, 1<<20/len(line))
+			buf := make([]byte, 0, 2<<20)
+			b.ReportAllocs()
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				buf = jsonrpc.AppendString(buf[:0], text)
+			}
+		})
 	}
 }

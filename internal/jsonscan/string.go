@@ -3,7 +3,6 @@ package jsonscan
 import (
 	"encoding/binary"
 	"math/bits"
-	"slices"
 	"unicode/utf8"
 )
 
@@ -35,6 +34,13 @@ func special(w uint64) uint64 {
 	return (w | (w - ones*' ') | (quote - ones) | (slash - ones)) & high
 }
 
+// escapable is special for quotes, backslashes and control characters only.
+func escapable(w uint64) uint64 {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	quote, slash := w^(ones*'"'), w^(ones*'\\')
+	return ((w - ones*' ') | (quote - ones) | (slash - ones)) &^ w & high
+}
+
 // restOfText scans a string from the first byte that [SkipPlain] does not skip.
 func (s *Scanner) restOfText(i int) (end int, escaped bool) {
 	d := s.Data
@@ -53,10 +59,11 @@ func (s *Scanner) restOfText(i int) (end int, escaped bool) {
 		case c < ' ':
 			return s.Fail(i, ControlCharacter), escaped
 		default:
-			from := i
-			if i = SkipUTF8(d, i); i == from {
-				return s.Fail(i, InvalidUTF8), escaped
+			end := skipUnescaped(d, i)
+			if !utf8.Valid(d[i:end]) {
+				return s.Fail(i+validUTF8(d[i:end]), InvalidUTF8), escaped
 			}
+			i = end
 		}
 	}
 }
@@ -82,38 +89,31 @@ func SkipPlain(d []byte, i int) int {
 	return i
 }
 
-// AppendPlain appends the bytes of d from i on that SkipPlain skips, and returns the index after
-// them. It copies each eight bytes that it looks at, because most strings have few escapes.
-func AppendPlain(dst, d []byte, i int) ([]byte, int) {
-	for i+8 <= len(d) {
-		n := len(dst)
-		if n+8 > cap(dst) {
-			dst = slices.Grow(dst, len(d)-i)
+// skipUnescaped returns the index of the first byte from i on that is a quote, a backslash or a
+// control character. It looks at eight bytes at a time.
+func skipUnescaped(d []byte, i int) int {
+	for ; i+8 <= len(d); i += 8 {
+		if ends := escapable(binary.LittleEndian.Uint64(d[i:])); ends != 0 {
+			return i + bits.TrailingZeros64(ends)/8
 		}
-		w := binary.LittleEndian.Uint64(d[i:])
-		binary.LittleEndian.PutUint64(dst[n:n+8], w)
-		if ends := special(w); ends != 0 {
-			plain := bits.TrailingZeros64(ends) / 8
-			return dst[:n+plain], i + plain
-		}
-		dst = dst[:n+8]
-		i += 8
 	}
-	end := SkipPlain(d, i)
-	return append(dst, d[i:end]...), end
-}
-
-// SkipUTF8 returns the index after the valid UTF-8 beyond ASCII that starts at i,
-// or i if there is none.
-func SkipUTF8(d []byte, i int) int {
-	for i < len(d) && d[i] >= utf8.RuneSelf {
-		r, n := utf8.DecodeRune(d[i:])
-		if r == utf8.RuneError && n == 1 {
-			break
-		}
-		i += n
+	for i < len(d) && d[i] >= ' ' && d[i] != '"' && d[i] != '\\' {
+		i++
 	}
 	return i
+}
+
+// validUTF8 returns the number of bytes before the first that is not UTF-8.
+func validUTF8(d []byte) int {
+	n := 0
+	for n < len(d) {
+		r, size := utf8.DecodeRune(d[n:])
+		if r == utf8.RuneError && size == 1 {
+			break
+		}
+		n += size
+	}
+	return n
 }
 
 // escape scans the escape sequence at i, both halves of a surrogate pair together.
