@@ -198,7 +198,8 @@ func (c *Client) standalone(opened chan struct{}) {
 }
 
 // readStandalone passes the messages of the standalone stream to the receiver until the
-// stream ends. It ignores responses, which belong on the stream of their request.
+// stream ends. In revision 2025-03-26 an event may have a batch (basic/transports, Listening
+// for Messages from the Server).
 func (c *Client) readStandalone(events *eventReader) {
 	for {
 		ev, err := events.next()
@@ -209,14 +210,30 @@ func (c *Client) readStandalone(events *eventReader) {
 			continue
 		}
 		c.trace(false, ev.data)
-		m, err := jsonrpc.Parse(ev.data, c.Limits)
-		switch {
-		case m.Kind == jsonrpc.Response:
-			c.ignored.Log(c.ctx, c.Logger, slog.LevelDebug, "response on the standalone stream ignored", slog.String("id", m.ID.String()))
-		case err != nil:
-			c.to.ReceiveInvalid(&m, err)
-		default:
-			c.to.Receive(&m)
+		if !jsonrpc.IsBatch(ev.data) || !c.batches() {
+			c.receiveStandalone(ev.data)
+			continue
 		}
+		parts, err := jsonrpc.SplitBatch(ev.data, c.Limits)
+		if err != nil {
+			c.to.ReceiveInvalid(new(jsonrpc.Message), err)
+		}
+		for _, part := range parts {
+			c.receiveStandalone(part)
+		}
+	}
+}
+
+// receiveStandalone passes a message of the standalone stream to the receiver. It ignores
+// responses, which belong on the stream of their request.
+func (c *Client) receiveStandalone(data []byte) {
+	m, err := jsonrpc.Parse(data, c.Limits)
+	switch {
+	case m.Kind == jsonrpc.Response:
+		c.ignored.Log(c.ctx, c.Logger, slog.LevelDebug, "response on the standalone stream ignored", slog.String("id", m.ID.String()))
+	case err != nil:
+		c.to.ReceiveInvalid(&m, err)
+	default:
+		c.to.Receive(&m)
 	}
 }

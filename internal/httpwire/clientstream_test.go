@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/mcp"
 )
 
 // gets are the times and Last-Event-ID values of the GET requests that a peer received.
@@ -60,6 +61,39 @@ func TestStandaloneStreamDeliversMessages(t *testing.T) {
 			t.Errorf("the ping was answered with %s", reply)
 		}
 	})
+}
+
+// A server of 2025-03-26 may send its requests and notifications as a batch (basic/transports,
+// Listening for Messages from the Server). Other revisions have no batches.
+func TestJ7StandaloneStreamHasBatchesIn20250326Only(t *testing.T) {
+	for _, r := range mcp.Revisions() {
+		if r.Modern() || r == mcp.V20241105 {
+			continue
+		}
+		synctest.Test(t, func(t *testing.T) {
+			begin := make(chan struct{})
+			p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
+				if !handshake(w, r, body) {
+					writeEvents(w, ":\n\n")
+					<-begin
+					writeEvents(w, `data: [{"jsonrpc":"2.0","method":"notifications/one"},{"jsonrpc":"2.0","id":1,"result":{}},7,{"jsonrpc":"2.0","method":"notifications/two"}]`+"\n\ndata: []\n\n"+
+						`data: {"jsonrpc":"2.0","method":"notifications/three"}`+"\n\n")
+					<-r.Context().Done()
+				}
+			})
+			c := newLegacy(t, p.options(t))
+			c.SetRevision(r)
+			close(begin)
+			synctest.Wait()
+			want := "[notifications/three]"
+			if r == mcp.V20250326 {
+				want = "[notifications/one notifications/two notifications/three]"
+			}
+			if got := fmt.Sprint(c.received.all()); got != want {
+				t.Errorf("%s: received %s, want %s", r, got, want)
+			}
+		})
+	}
 }
 
 // T12, J3: a response on the standalone stream is dropped, whether well-formed or not.
