@@ -105,6 +105,7 @@ func TestCancelledCallsLeaveNoGoroutines(t *testing.T) {
 			<-release
 			return text("")
 		}}))
+		p.alive() // the goroutine of the session's notifications runs
 		before := goroutines()
 		for id := range 16 {
 			p.send(e.call(fmt.Sprint(id), "block", "{}"), cancellation(fmt.Sprint(id)))
