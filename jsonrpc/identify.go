@@ -40,8 +40,9 @@ func (m *Message) identify(data []byte, lim *Limits, exceeds bool) {
 	}
 }
 
-// Responses returns the ids of the responses in a batch that [SplitBatch] has rejected, as far
-// as they can be recognized, so that the requests that wait for them can fail.
+// Responses returns the ids of the responses in a batch that is invalid or not allowed, as far as
+// they can be recognized, so that the requests that wait for them can fail. It returns none if
+// batch is not a JSON array.
 func Responses(batch []byte) iter.Seq[ID] {
 	return func(yield func(ID) bool) {
 		if !IsBatch(batch) {

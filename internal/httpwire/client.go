@@ -247,12 +247,18 @@ func mediaType(h http.Header) string {
 
 // deliver passes a message, or each message of a batch, to the receiver. Outside of revision
 // 2025-03-26 (basic, Batching), a batch is an invalid message. Deliver reports whether a
-// message is the response to request id. It drops responses to other requests.
+// message is the response to request id, and returns an error if an invalid batch has the
+// response. It drops responses to other requests.
 func (c *Client) deliver(data []byte, id jsonrpc.ID) (answered bool, err error) {
 	c.trace(false, data)
 	parts := [][]byte{data}
-	if jsonrpc.IsBatch(data) && c.batches() {
-		if parts, err = jsonrpc.SplitBatch(data, c.Limits); err != nil {
+	if jsonrpc.IsBatch(data) {
+		if c.batches() {
+			parts, err = jsonrpc.SplitBatch(data, c.Limits)
+		} else if hasResponse(data, id) {
+			_, err = jsonrpc.Parse(data, c.Limits)
+		}
+		if err != nil {
 			return false, fmt.Errorf("%w: %w", call.ErrInvalidResponse, err)
 		}
 	}
@@ -272,6 +278,16 @@ func (c *Client) deliver(data []byte, id jsonrpc.ID) (answered bool, err error) 
 		}
 	}
 	return answered, nil
+}
+
+// hasResponse reports whether an invalid batch has the response to a request.
+func hasResponse(batch []byte, id jsonrpc.ID) bool {
+	for response := range jsonrpc.Responses(batch) {
+		if response == id {
+			return true
+		}
+	}
+	return false
 }
 
 // batches reports whether the revision has batches.

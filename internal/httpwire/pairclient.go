@@ -217,7 +217,7 @@ func (c *PairClient) read(events *eventReader, body io.ReadCloser, to rpc.Receiv
 		c.trace(false, ev.data)
 		var m jsonrpc.Message
 		if err = m.Parse(ev.data, c.Limits); err != nil {
-			to.ReceiveInvalid(&m, err)
+			rpc.ReceiveInvalid(to, &m, ev.data, err)
 		} else {
 			to.Receive(&m)
 		}

@@ -79,7 +79,7 @@ func (c *Client) read() {
 			continue
 		}
 		if err = m.Parse(data, c.limits); err != nil {
-			c.to.ReceiveInvalid(&m, err)
+			rpc.ReceiveInvalid(c.to, &m, data, err)
 			continue
 		}
 		c.to.Receive(&m)
@@ -92,10 +92,7 @@ func (c *Client) batch(data []byte) {
 	var m jsonrpc.Message
 	parts, err := jsonrpc.SplitBatch(data, c.limits)
 	if err != nil {
-		for id := range jsonrpc.Responses(data) {
-			c.to.ReceiveInvalid(&jsonrpc.Message{Kind: jsonrpc.Response, ID: id}, err)
-		}
-		c.to.ReceiveInvalid(&m, err)
+		rpc.ReceiveInvalid(c.to, &m, data, err)
 		return
 	}
 	for _, part := range parts {
