@@ -95,7 +95,11 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, x *exchange, body []byte) {
 	class := classify(r, nil)
 	if class.Era == revision.Modern || r.Header[headerSession] == nil {
-		reject(w, http.StatusBadRequest, jsonrpc.ID{}, legacy.NoBatch(body, s.Limits))
+		fault := legacy.NoBatch(body, s.Limits)
+		if x := s.pairs.get(r.URL.Query().Get(pairParameter), s.principalOf(r)); x != nil {
+			fault = x.session.RejectBatch(body, s.Limits)
+		}
+		reject(w, http.StatusBadRequest, jsonrpc.ID{}, fault)
 		return
 	}
 	id, ok := sessionOf(w, r, class, jsonrpc.ID{})

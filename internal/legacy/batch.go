@@ -3,6 +3,7 @@ package legacy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -20,44 +21,67 @@ type Batch struct {
 
 type batchItem struct {
 	jsonrpc.Message
-	fault *jsonrpc.Error // the response to a message that is invalid or rejected
-	call  *rpc.Call      // set by Accept
+	invalid error          // nil if the message is valid
+	fault   *jsonrpc.Error // the response to a message that is invalid or rejected
+	call    *rpc.Call      // set by Accept
 }
 
 // Batch parses a batch. It retains data, a JSON array. It rejects the whole batch unless
 // the session's revision is 2025-03-26, the only one with batches (basic, Batching), and if
 // two requests have the same id or one is initialize (basic/lifecycle, Initialization). An
-// element that is not a valid message only receives an error of its own.
+// element that is not a valid message only receives an error of its own. The responses in a
+// rejected batch are invalid: the input requests that wait for them end.
 func (s *Session) Batch(data []byte, lim jsonrpc.Limits) (*Batch, *jsonrpc.Error) {
+	b, err := s.parseBatch(data, lim)
+	if err != nil {
+		s.endInputRequests(data, err)
+		return nil, faultOf(err)
+	}
+	return b, nil
+}
+
+// RejectBatch returns the error for a batch on a wire that has no batches. The input requests that
+// wait for the responses in the batch end.
+func (s *Session) RejectBatch(data []byte, lim jsonrpc.Limits) *jsonrpc.Error {
+	err := noBatch(data, lim)
+	s.endInputRequests(data, err)
+	return faultOf(err)
+}
+
+// endInputRequests ends the input requests that wait for the responses in a rejected batch.
+func (s *Session) endInputRequests(data []byte, err error) {
+	for id := range jsonrpc.Responses(data) {
+		s.ReceiveInvalid(&jsonrpc.Message{Kind: jsonrpc.Response, ID: id}, err)
+	}
+}
+
+func (s *Session) parseBatch(data []byte, lim jsonrpc.Limits) (*Batch, error) {
 	if !s.initialized || !revision.Batches.In(s.Revision) {
-		return nil, NoBatch(data, lim)
+		return nil, noBatch(data, lim)
 	}
 	parts, err := jsonrpc.SplitBatch(data, lim)
 	if err != nil {
-		for id := range jsonrpc.Responses(data) { // the input requests that wait for them fail
-			s.ReceiveInvalid(&jsonrpc.Message{Kind: jsonrpc.Response, ID: id}, err)
-		}
-		return nil, faultOf(err)
+		return nil, err
 	}
 	b := &Batch{session: s, messages: make([]batchItem, len(parts))}
 	ids := make(map[jsonrpc.ID]struct{}, len(parts))
 	for i, part := range parts {
 		m := &b.messages[i]
-		if err := m.Parse(part, lim); err != nil {
-			m.fault = faultOf(err)
+		if m.invalid = m.Parse(part, lim); m.invalid != nil {
+			m.fault = faultOf(m.invalid)
 		}
 		if m.Kind != jsonrpc.Request {
 			continue
 		}
 		if _, dup := ids[m.ID]; dup {
-			return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "request ids of a batch must be unique: %s is used twice", m.ID)
+			return nil, fmt.Errorf("request ids of a batch must be unique: %s is used twice", m.ID)
 		}
 		ids[m.ID] = struct{}{}
 		switch {
 		case m.Method == mcp.MethodInitialize:
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "initialize must not be part of a batch"}
+			return nil, errors.New("initialize must not be part of a batch")
 		case m.fault == nil && revision.Classify(revision.Input{Message: &m.Message, Agreed: s.Revision}).Era == revision.Modern:
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "a request of revision 2026-07-28 must not be part of a batch: send it alone"}
+			return nil, errors.New("a request of revision 2026-07-28 must not be part of a batch: send it alone")
 		}
 	}
 	return b, nil
@@ -65,11 +89,13 @@ func (s *Session) Batch(data []byte, lim jsonrpc.Limits) (*Batch, *jsonrpc.Error
 
 // NoBatch returns the error for a batch outside of sessions that have batches. Invalid JSON is a
 // parse error, as in any other message.
-func NoBatch(data []byte, lim jsonrpc.Limits) *jsonrpc.Error {
+func NoBatch(data []byte, lim jsonrpc.Limits) *jsonrpc.Error { return faultOf(noBatch(data, lim)) }
+
+func noBatch(data []byte, lim jsonrpc.Limits) error {
 	if err := jsonrpc.Check(data, lim); err != nil {
-		return faultOf(err)
+		return err
 	}
-	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "message must be a JSON object: only sessions of revision 2025-03-26 have batches"}
+	return errors.New("message must be a JSON object: only sessions of revision 2025-03-26 have batches")
 }
 
 func faultOf(err error) *jsonrpc.Error {
@@ -153,7 +179,7 @@ func (b *Batch) Accept(ctx context.Context, stream rpc.Stream) {
 		switch {
 		case m.fault != nil && m.needsResponse():
 		case m.fault != nil:
-			b.session.ReceiveInvalid(&m.Message, m.fault)
+			b.session.ReceiveInvalid(&m.Message, m.invalid)
 		case m.Kind == jsonrpc.Notification:
 			b.session.ReceiveNotification(&m.Message)
 		case m.Kind == jsonrpc.Response:

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -149,7 +150,7 @@ func TestBatchIsServedConcurrently(t *testing.T) {
 // askForRoots serves a call whose handler requests the roots of the client, and returns the
 // session, the input request, and a channel for the response to the call. The handler passes the
 // outcome of the input request to ended.
-func askForRoots(t *testing.T, ended func(answers []json.RawMessage, err error)) (*Session, *jsonrpc.Message, <-chan []byte) {
+func askForRoots(t *testing.T, r mcp.Revision, ended func(answers []json.RawMessage, err error)) (*Session, *jsonrpc.Message, <-chan []byte) {
 	t.Helper()
 	server, _ := newServer()
 	server.Engine = rpc.NewEngine(map[string]rpc.Handler{
@@ -158,7 +159,7 @@ func askForRoots(t *testing.T, ended func(answers []json.RawMessage, err error))
 			return &mcp.EmptyResult{}, nil
 		},
 	}, server.Logger)
-	s := newSession(t, server, "2025-03-26")
+	s := newSession(t, server, string(r))
 	asked, done := make(chan []byte, 1), make(chan []byte)
 	request := parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`)
 	go func() { done <- serve(context.Background(), s, request, streamTo(asked)) }()
@@ -168,7 +169,7 @@ func askForRoots(t *testing.T, ended func(answers []json.RawMessage, err error))
 // A response in a batch reaches its input request.
 func TestBatchDeliversResponses(t *testing.T) {
 	answered := make(chan error, 1)
-	s, question, done := askForRoots(t, func(answers []json.RawMessage, err error) {
+	s, question, done := askForRoots(t, mcp.V20250326, func(answers []json.RawMessage, err error) {
 		if err == nil && string(answers[0]) != `{"roots":[]}` {
 			err = fmt.Errorf("answer %s", answers[0])
 		}
@@ -188,20 +189,38 @@ func TestBatchDeliversResponses(t *testing.T) {
 // A response in a batch that is rejected ends its input request, which would otherwise wait
 // until its time-out.
 func TestRejectedBatchEndsInputRequests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		begin := time.Now()
-		s, question, done := askForRoots(t, func(_ []json.RawMessage, err error) {
-			var limit *jsonrpc.LimitError
-			if !errors.As(err, &limit) || limit.Name != "MaxBatch" || time.Since(begin) > 0 {
-				t.Errorf("after %v: %v", time.Since(begin), err)
+	const note = `{"jsonrpc":"2.0","method":"m"}`
+	for _, test := range []struct {
+		revision mcp.Revision
+		before   string // the messages before the response
+		want     string // a part of the error
+	}{
+		{mcp.V20241105, note, "only sessions of revision 2025-03-26 have batches"},
+		{mcp.V20250618, note, "only sessions of revision 2025-03-26 have batches"},
+		{mcp.V20251125, note, "only sessions of revision 2025-03-26 have batches"},
+		{mcp.V20251125, `{"a":1,"a":2}`, "duplicate"},
+		{mcp.V20250326, strings.Repeat(note+",", 99) + note, "the limit is 100"},
+		{mcp.V20250326, `{"a":1,"a":2}`, "duplicate"},
+		{mcp.V20250326, request("7") + "," + request("7"), "unique"},
+		{mcp.V20250326, `{"jsonrpc":"2.0","id":7,"method":"initialize"}`, "initialize"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			begin := time.Now()
+			s, question, done := askForRoots(t, test.revision, func(_ []json.RawMessage, err error) {
+				if !errors.Is(err, call.ErrInvalidResponse) || !strings.Contains(err.Error(), test.want) || time.Since(begin) > 0 {
+					t.Errorf("%s, %.100s: after %v: %v", test.revision, test.before, time.Since(begin), err)
+				}
+				if limit := new(jsonrpc.LimitError); errors.As(err, &limit) != strings.Contains(test.want, "limit") {
+					t.Errorf("%s: the limit is %v", test.revision, limit)
+				}
+			})
+			batch := fmt.Sprintf(`[%s,{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}]`, test.before, question.ID)
+			if _, fault := s.Batch([]byte(batch), jsonrpc.Limits{}); fault == nil || !strings.Contains(fault.Message, test.want) {
+				t.Errorf("%s, %.100s: the response is %v", test.revision, test.before, fault)
 			}
+			<-done
 		})
-		batch := fmt.Sprintf(`[%s{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}]`, strings.Repeat(`{"jsonrpc":"2.0","method":"m"},`, 100), question.ID)
-		if _, fault := s.Batch([]byte(batch), jsonrpc.Limits{}); fault == nil {
-			t.Error("a batch of 101 messages is accepted")
-		}
-		<-done
-	})
+	}
 }
 
 // streamTo is a stream that sends messages to a channel.
