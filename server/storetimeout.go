@@ -53,6 +53,24 @@ func (b boundedKV) Delete(ctx context.Context, key string) error {
 	return b.kv.Delete(ctx, key)
 }
 
+func (b boundedKV) Add(ctx context.Context, set, member string, opt store.AddOptions) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return b.kv.Add(ctx, set, member, opt)
+}
+
+func (b boundedKV) Remove(ctx context.Context, set, member string) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return b.kv.Remove(ctx, set, member)
+}
+
+func (b boundedKV) List(ctx context.Context, set, after string, limit int) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return b.kv.List(ctx, set, after, limit)
+}
+
 type boundedLog struct{ log store.Log }
 
 func (b boundedLog) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte, opt store.AppendOptions) error {

@@ -40,3 +40,45 @@ func ExampleLog() {
 	fmt.Printf("%s %v\n", events, err)
 	// Output: [half done] <nil>
 }
+
+// The replicas of a server tell each other what has changed.
+func ExampleBus() {
+	ctx := context.Background()
+	var bus store.Bus = store.NewMemory(store.MemoryOptions{})
+	changes, err := bus.Subscribe(ctx, "server/changes", 100)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer changes.Close()
+	if err := bus.Publish(ctx, "server/changes", []byte("tools")); err != nil {
+		fmt.Println(err)
+	}
+	if m := <-changes.C; m.Lost {
+		fmt.Println("read everything again")
+	} else {
+		fmt.Printf("%s have changed\n", m.Data)
+	}
+	// Output: tools have changed
+}
+
+// A set lists the tasks of a principal, page by page, and limits their number.
+func ExampleKV_sets() {
+	ctx := context.Background()
+	var kv store.KV = store.NewMemory(store.MemoryOptions{})
+	for _, task := range []string{"c", "a", "d", "b"} {
+		err := kv.Add(ctx, "local/tasks", task, store.AddOptions{TTL: time.Minute, Max: 3})
+		fmt.Println(task, err == nil, errors.Is(err, store.ErrFull))
+	}
+	page, err := kv.List(ctx, "local/tasks", "", 2)
+	fmt.Println(page, err)
+	page, err = kv.List(ctx, "local/tasks", page[len(page)-1], 2)
+	fmt.Println(page, err)
+	// Output:
+	// c true false
+	// a true false
+	// d true false
+	// b false true
+	// [a c] <nil>
+	// [d] <nil>
+}

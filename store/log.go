@@ -7,6 +7,10 @@ import (
 	"time"
 )
 
+// MaxSeq is the largest number of an entry of a [Log]: the largest integer up to which a
+// floating-point number is exact, for stores that compute with these.
+const MaxSeq = 1 << 53
+
 // LogOverhead is the number of bytes that an entry of a [Log] counts in addition to
 // its length.
 const LogOverhead = 128
@@ -28,7 +32,7 @@ var ErrPurged = errors.New("store: purged")
 type Log interface {
 	// Append adds an entry to a stream and creates the stream if necessary. The Log
 	// does not retain entry. seq is the number of the entry: one more than the number
-	// of the last entry, or any positive number if the stream has no entries.
+	// of the last entry, or any number from 1 to MaxSeq if the stream has no entries.
 	//
 	// Afterwards Append purges the oldest entries of the stream, and then of the
 	// group, that exceed the limits in opt. A Log that is full may also purge the
@@ -80,8 +84,8 @@ func CheckAppend(key StreamKey, seq uint64, entry []byte, opt AppendOptions) err
 	if err := CheckStreamKey(key); err != nil {
 		return err
 	}
-	if seq == 0 {
-		return fmt.Errorf("%w: the number of an entry must be positive", ErrInvalidArgument)
+	if seq == 0 || seq > MaxSeq {
+		return fmt.Errorf("%w: the number of an entry must be 1 to 2^53, got %d", ErrInvalidArgument, seq)
 	}
 	if len(entry) > MaxValue {
 		return fmt.Errorf("%w: entry is too long: %d bytes, the limit is %d", ErrInvalidArgument, len(entry), MaxValue)

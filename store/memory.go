@@ -22,11 +22,12 @@ const entryOverhead = 160
 
 // MemoryOptions are the limits of a [Memory]. The zero value means the defaults.
 type MemoryOptions struct {
-	// MaxBytes limits the size of the KV in bytes: the sum of keys and values, plus 160 for each
-	// entry. 0 means DefaultMaxBytes.
+	// MaxBytes limits the size of the KV in bytes: the sum of keys, values, members of sets and names
+	// of sets, plus 160 for each item, member and set. 0 means DefaultMaxBytes.
 	MaxBytes int64
 
-	// MaxEntries limits the number of entries of the KV. 0 means DefaultMaxEntries.
+	// MaxEntries limits the number of entries of the KV: the items and the members of sets. 0 means
+	// DefaultMaxEntries.
 	MaxEntries int
 
 	// MaxLogBytes limits the size of the Log in bytes: the sum of the entries, the names of streams
@@ -39,8 +40,8 @@ type MemoryOptions struct {
 	Now func() time.Time
 }
 
-// Memory implements [KV] and [Log] in the memory of this process. It starts no goroutine and needs no
-// Close. It is safe for concurrent use.
+// Memory implements [KV], [Log] and [Bus] in the memory of this process. It starts no goroutine and needs
+// no Close. It is safe for concurrent use.
 //
 // An expired item is not found anymore. Later writes release its memory: each write removes a few
 // expired items, and a write that exceeds a limit removes all of them before it fails.
@@ -54,16 +55,21 @@ type Memory struct {
 
 	mu      sync.RWMutex
 	entries map[string]*entry
-	due     expiryHeap // exactly the entries of the map
+	sets    map[string]*memorySet
+	due     expiryHeap // exactly the entries of the map and the members of the sets
 	bytes   int64      // the sum of entry.cost
 	version uint64     // of the latest Put to any key: versions never repeat, not even after a delete
 	peak    int        // the maximum of len(entries) since the map was made
 
-	log memoryLog // has its own lock and shares nothing with the fields above
+	// These have their own locks and share nothing with the fields above.
+	log         memoryLog
+	subscribers Subscribers
 }
 
+// entry is an item or a member of a set.
 type entry struct {
-	key   string
+	key   string // or the member
+	set   *memorySet
 	item  Item
 	index int   // position in the heap
 	due   int64 // when removeExpired checks the entry; never after expires
@@ -145,13 +151,21 @@ func (m *Memory) Touch(ctx context.Context, key string, ttl time.Duration) (Item
 	if e == nil {
 		return Item{}, ErrNotFound
 	}
+	if !e.extend(now, ttl) {
+		return Item{}, ErrNotFound
+	}
+	return e.item, nil
+}
+
+// extend extends the life of e to at least ttl from now. It returns false if e has expired.
+func (e *entry) extend(now int64, ttl time.Duration) bool {
 	for until := after(now, ttl); ; {
 		expires := e.expires.Load()
 		if expires <= now {
-			return Item{}, ErrNotFound
+			return false
 		}
 		if expires >= until || e.expires.CompareAndSwap(expires, until) {
-			return e.item, nil
+			return true
 		}
 	}
 }
@@ -211,7 +225,7 @@ func (m *Memory) checkLimits(now int64, key string, value []byte, old *entry) er
 		if old != nil {
 			return m.bytes-old.cost()+cost(key, value) <= m.maxBytes
 		}
-		return m.bytes+cost(key, value) <= m.maxBytes && len(m.entries) < m.maxEntries
+		return m.bytes+cost(key, value) <= m.maxBytes && len(m.due) < m.maxEntries
 	}
 	if fits() {
 		return nil
@@ -220,7 +234,11 @@ func (m *Memory) checkLimits(now int64, key string, value []byte, old *entry) er
 	if fits() {
 		return nil
 	}
-	return fmt.Errorf("%w: %d entries, the limit is %d; %d bytes, the limit is %d", ErrFull, len(m.entries), m.maxEntries, m.bytes, m.maxBytes)
+	return m.full()
+}
+
+func (m *Memory) full() error {
+	return fmt.Errorf("%w: %d entries, the limit is %d; %d bytes, the limit is %d", ErrFull, len(m.due), m.maxEntries, m.bytes, m.maxBytes)
 }
 
 // Delete implements [KV].
@@ -251,8 +269,12 @@ func (m *Memory) removeExpired(now int64, limit int) {
 
 func (m *Memory) remove(e *entry) {
 	m.due.remove(e)
-	delete(m.entries, e.key)
 	m.bytes -= e.cost()
+	if e.set != nil {
+		m.leave(e)
+		return
+	}
+	delete(m.entries, e.key)
 
 	// A Go map does not shrink. Copy it to a smaller one after a peak; the cost is amortized over the
 	// removals.

@@ -16,6 +16,9 @@ const (
 	// MaxValue is the maximum length of a value, in bytes. It is large enough for the
 	// largest task result and its metadata.
 	MaxValue = 17 << 20
+
+	// MaxList is the maximum number of members that [KV.List] returns at a time.
+	MaxList = 1000
 )
 
 var (
@@ -36,10 +39,11 @@ var (
 	ErrInvalidArgument = errors.New("store: invalid argument")
 )
 
-// KV maps keys to values with a time to live.
+// KV maps keys to values, and holds sets of strings, with a time to live. Keys and sets
+// with the same name are independent.
 //
-// Operations on one key are linearizable, across all replicas that share the KV. A KV
-// is safe for concurrent use. Its methods return the errors of this package, possibly
+// Operations on one key or one set are linearizable, across all replicas that share the
+// KV. A KV is safe for concurrent use. Its methods return the errors of this package, possibly
 // wrapped, and ctx.Err() when the context ends first. After any other error the caller
 // cannot know whether a write happened.
 type KV interface {
@@ -59,6 +63,22 @@ type KV interface {
 
 	// Delete removes the item at key. It returns nil if there is none.
 	Delete(ctx context.Context, key string) error
+
+	// Add makes member a member of a set and extends its life to at least the time to
+	// live from now. It never shortens it. A set exists while it has members. Add returns
+	// ErrFull if member is new and the set has opt.Max members or the KV is full, and
+	// ErrInvalidArgument if CheckAdd does.
+	Add(ctx context.Context, set, member string, opt AddOptions) error
+
+	// Remove removes member from a set. It returns nil if it is no member.
+	Remove(ctx context.Context, set, member string) error
+
+	// List returns the first members of a set that are greater than after, in
+	// ascending order of their bytes, at most limit, which is 1 to MaxList. The empty
+	// string is less than every member. To read a large set, a caller passes the last
+	// member of the previous result. List returns no members and no error if there are
+	// none, and ErrInvalidArgument if limit is out of range.
+	List(ctx context.Context, set, after string, limit int) ([]string, error)
 }
 
 // Item is a value of a [KV] with its version.
@@ -88,6 +108,18 @@ type PutOptions struct {
 	IfVersion uint64
 }
 
+// AddOptions are the time to live and the limit of an addition to a set of a [KV]. Both
+// fields are required and must be positive.
+type AddOptions struct {
+	// TTL is the time to live of the member from now. An implementation may round it up
+	// to the next millisecond.
+	TTL time.Duration
+
+	// Max is the maximum number of members of the set. Members that have expired do not
+	// count.
+	Max int
+}
+
 // CheckPut reports whether the arguments of a Put are valid. Implementations call it
 // first. Its errors wrap [ErrInvalidArgument].
 func CheckPut(key string, value []byte, opt PutOptions) error {
@@ -101,6 +133,30 @@ func CheckPut(key string, value []byte, opt PutOptions) error {
 		return fmt.Errorf("%w: IfAbsent and IfVersion must not both be set", ErrInvalidArgument)
 	}
 	return CheckTTL(opt.TTL)
+}
+
+// CheckAdd reports whether the arguments of an Add are valid: a set and a member are keys.
+// Its errors wrap [ErrInvalidArgument].
+func CheckAdd(set, member string, opt AddOptions) error {
+	if err := CheckKey(set); err != nil {
+		return fmt.Errorf("set: %w", err)
+	}
+	if err := CheckKey(member); err != nil {
+		return fmt.Errorf("member: %w", err)
+	}
+	if opt.Max <= 0 {
+		return fmt.Errorf("%w: Max must be positive, got %d", ErrInvalidArgument, opt.Max)
+	}
+	return CheckTTL(opt.TTL)
+}
+
+// CheckLimit reports whether the limit of a List is valid. Its errors wrap
+// [ErrInvalidArgument].
+func CheckLimit(limit int) error {
+	if limit < 1 || limit > MaxList {
+		return fmt.Errorf("%w: limit must be 1 to %d, got %d", ErrInvalidArgument, MaxList, limit)
+	}
+	return nil
 }
 
 // CheckKey reports whether a key is valid: 1 to [MaxKey] bytes of any content. Its
