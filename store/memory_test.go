@@ -64,6 +64,10 @@ func TestMemoryImplementsLog(t *testing.T) {
 	storetest.RunLog(t, func(*testing.T) store.Log { return open(store.MemoryOptions{}) })
 }
 
+func TestMemoryImplementsBus(t *testing.T) {
+	storetest.RunBus(t, func(*testing.T) store.Bus { return open(store.MemoryOptions{}) })
+}
+
 func TestFullMemoryImplementsKV(t *testing.T) {
 	t.Run("bytes", func(t *testing.T) {
 		storetest.RunKVFull(t, func(*testing.T) store.KV { return open(store.MemoryOptions{MaxBytes: 40_000}) })

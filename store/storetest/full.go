@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/parley-mcp/parley/store"
@@ -14,7 +13,7 @@ import (
 const kilobyte = 1 << 10
 
 // fill writes entries "k0", "k1" and so on until the KV is full, and returns their number.
-func fill(t *testing.T, kv store.KV, ttl time.Duration) int {
+func fill(t tb, kv store.KV, ttl time.Duration) int {
 	t.Helper()
 	for n := range 10_000 {
 		version, err := kv.Put(context.Background(), fmt.Sprint("k", n), make([]byte, kilobyte), store.PutOptions{TTL: ttl})
@@ -36,7 +35,7 @@ func fill(t *testing.T, kv store.KV, ttl time.Duration) int {
 }
 
 var fullCases = []testCase[store.KV]{
-	{"FullStoreKeepsExistingItems", func(t *testing.T, kv store.KV) {
+	{"FullStoreKeepsExistingItems", func(t tb, kv store.KV) {
 		n := fill(t, kv, forever)
 		for i := range n {
 			if got := get(t, kv, fmt.Sprint("k", i)).Value; len(got) != kilobyte {
@@ -48,18 +47,18 @@ var fullCases = []testCase[store.KV]{
 			t.Fatal(err)
 		}
 	}},
-	{"FullStoreReplacesValueOfEqualSize", func(t *testing.T, kv store.KV) {
+	{"FullStoreReplacesValueOfEqualSize", func(t tb, kv store.KV) {
 		fill(t, kv, forever)
 		old := get(t, kv, "k1")
 		v := put(t, kv, "k1", strings.Repeat("x", kilobyte), store.PutOptions{TTL: forever, IfVersion: old.Version})
 		wantItem(t, kv, "k1", strings.Repeat("x", kilobyte), v)
 	}},
-	{"ErrConflictTakesPrecedenceOverErrFull", func(t *testing.T, kv store.KV) {
+	{"ErrConflictTakesPrecedenceOverErrFull", func(t tb, kv store.KV) {
 		fill(t, kv, forever)
 		wantConflict(t, kv, "k1", store.PutOptions{TTL: forever, IfAbsent: true})
 		wantConflict(t, kv, "none", store.PutOptions{TTL: forever, IfVersion: 1})
 	}},
-	{"DeleteFreesSpace", func(t *testing.T, kv store.KV) {
+	{"DeleteFreesSpace", func(t tb, kv store.KV) {
 		n := fill(t, kv, forever)
 		for range 2 * n { // more writes than fit, so every Delete has to free its space
 			if err := kv.Delete(context.Background(), "k2"); err != nil {
@@ -68,11 +67,26 @@ var fullCases = []testCase[store.KV]{
 			put(t, kv, "k2", strings.Repeat("x", kilobyte), store.PutOptions{TTL: forever})
 		}
 	}},
-	{"ExpiryFreesSpace", func(t *testing.T, kv store.KV) {
+	{"ExpiryFreesSpace", func(t tb, kv store.KV) {
 		n := fill(t, kv, life)
 		advance(kv, life+slack)
 		for i := range n {
 			put(t, kv, fmt.Sprint("new", i), strings.Repeat("x", kilobyte-8), store.PutOptions{TTL: forever})
 		}
+	}},
+	{"FullStoreRejectsNewMembersOfSets", func(t tb, kv store.KV) {
+		join(t, kv, "s", roomy, "a")
+		fill(t, kv, forever)
+		for i := 0; ; i++ {
+			err := kv.Add(context.Background(), "s", fmt.Sprint("b", i, strings.Repeat("x", kilobyte)), roomy)
+			if errors.Is(err, store.ErrFull) {
+				break
+			}
+			if err != nil || i == 10_000 {
+				t.Fatalf("Add of member %d: %v, want ErrFull", i, err)
+			}
+		}
+		wantMembersAfter(t, kv, "s", "", 1, "a")
+		leave(t, kv, "s", "a")
 	}},
 }

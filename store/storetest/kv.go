@@ -4,21 +4,51 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/parley-mcp/parley/store"
 )
 
-func wantError(t *testing.T, op string, err, want error) {
+func put(t tb, kv store.KV, key, value string, opt store.PutOptions) uint64 {
 	t.Helper()
-	if !errors.Is(err, want) {
-		t.Fatalf("%s: got error %v, want %v", op, err, want)
+	version, err := kv.Put(context.Background(), key, []byte(value), opt)
+	if err != nil {
+		t.Fatalf("Put(%.40q, %.40q, %+v): %v", key, value, opt, err)
+	}
+	if version == 0 {
+		t.Fatalf("Put(%.40q) returned version 0", key)
+	}
+	return version
+}
+
+func get(t tb, kv store.KV, key string) store.Item {
+	t.Helper()
+	item, err := kv.Get(context.Background(), key)
+	if err != nil {
+		t.Fatalf("Get(%.40q): %v", key, err)
+	}
+	return item
+}
+
+func wantItem(t tb, kv store.KV, key, value string, version uint64) {
+	t.Helper()
+	if item := get(t, kv, key); string(item.Value) != value || item.Version != version {
+		t.Fatalf("Get(%.40q) = %.40q version %d, want %.40q version %d", key, item.Value, item.Version, value, version)
 	}
 }
 
-func wantConflict(t *testing.T, kv store.KV, key string, opt store.PutOptions) {
+func wantNotFound(t tb, kv store.KV, key string) {
+	t.Helper()
+	item, err := kv.Get(context.Background(), key)
+	wantError(t, "Get", err, store.ErrNotFound)
+	if item.Value != nil || item.Version != 0 {
+		t.Fatalf("Get(%.40q) failed and returned %+v", key, item)
+	}
+}
+
+func wantConflict(t tb, kv store.KV, key string, opt store.PutOptions) {
 	t.Helper()
 	version, err := kv.Put(context.Background(), key, []byte("unwanted"), opt)
 	wantError(t, "Put", err, store.ErrConflict)
@@ -28,21 +58,22 @@ func wantConflict(t *testing.T, kv store.KV, key string, opt store.PutOptions) {
 }
 
 var kvCases = []testCase[store.KV]{
-	{"UnknownKeyIsNotFound", func(t *testing.T, kv store.KV) {
+	{"UnknownKeyIsNotFound", func(t tb, kv store.KV) {
 		wantNotFound(t, kv, "unknown/1")
 	}},
-	{"GetReturnsLastPut", func(t *testing.T, kv store.KV) {
+	{"GetReturnsLastPut", func(t tb, kv store.KV) {
 		v := put(t, kv, "k", "value", store.PutOptions{TTL: forever})
 		wantItem(t, kv, "k", "value", v)
 		wantItem(t, kv, "k", "value", v)
 	}},
-	{"EmptyValueExists", func(t *testing.T, kv store.KV) {
+	{"EmptyValueExists", func(t tb, kv store.KV) {
 		v := put(t, kv, "k", "", store.PutOptions{TTL: forever})
 		wantItem(t, kv, "k", "", v)
 		wantConflict(t, kv, "k", store.PutOptions{TTL: forever, IfAbsent: true})
 	}},
-	{"KeysAndValuesMayHaveAnyBytes", func(t *testing.T, kv store.KV) {
-		keys := []string{"a", "A", "a/", "a/b", "a/b/", "a*", "a?", "[a]", "{a}", "a b", "a\x00", "a\r\n", "\xff\xfe", "å", "a\u030a"}
+	{"KeysAndValuesMayHaveAnyBytes", func(t tb, kv store.KV) {
+		keys := []string{"a", "A", "a/", "a/b", "a/b/", "a/b/c", "a/b/c/", "a/b/c/d", "a/b/c}", "a/b/c}/d", "a*", "a?", "[a]", "{a}", "{}a", "}a", "{", "}", "a b",
+			"a\x00", "a\r\n", "\xff\xfe", "å", "a\u030a", "user/a/b/c/d/e", "user/a/b/c/d/e/f", "user/"}
 		for _, key := range keys {
 			put(t, kv, key, "value of "+key+"\x00\r\n\xff", store.PutOptions{TTL: forever, IfAbsent: true})
 		}
@@ -52,7 +83,7 @@ var kvCases = []testCase[store.KV]{
 			}
 		}
 	}},
-	{"PutDoesNotRetainValue", func(t *testing.T, kv store.KV) {
+	{"PutDoesNotRetainValue", func(t tb, kv store.KV) {
 		value := []byte("before")
 		if _, err := kv.Put(context.Background(), "k", value, store.PutOptions{TTL: forever}); err != nil {
 			t.Fatal(err)
@@ -62,7 +93,7 @@ var kvCases = []testCase[store.KV]{
 			t.Fatalf("the stored value became %q", got)
 		}
 	}},
-	{"ReturnedValueNeverChanges", func(t *testing.T, kv store.KV) {
+	{"ReturnedValueNeverChanges", func(t tb, kv store.KV) {
 		put(t, kv, "k", "first", store.PutOptions{TTL: forever})
 		first := get(t, kv, "k").Value
 		put(t, kv, "k", "other", store.PutOptions{TTL: forever})
@@ -74,7 +105,7 @@ var kvCases = []testCase[store.KV]{
 			t.Fatalf("the value that Get returned became %q", first)
 		}
 	}},
-	{"PutReplacesValueAndVersion", func(t *testing.T, kv store.KV) {
+	{"PutReplacesValueAndVersion", func(t tb, kv store.KV) {
 		v1 := put(t, kv, "k", "same", store.PutOptions{TTL: forever})
 		v2 := put(t, kv, "k", "same", store.PutOptions{TTL: forever})
 		if v1 == v2 {
@@ -82,7 +113,7 @@ var kvCases = []testCase[store.KV]{
 		}
 		wantItem(t, kv, "k", "same", v2)
 	}},
-	{"VersionsAreNotReusedAfterDelete", func(t *testing.T, kv store.KV) {
+	{"VersionsAreNotReusedAfterDelete", func(t tb, kv store.KV) {
 		seen := make(map[uint64]bool)
 		for range 5 {
 			v := put(t, kv, "k", "same", store.PutOptions{TTL: forever, IfAbsent: true})
@@ -95,19 +126,19 @@ var kvCases = []testCase[store.KV]{
 			}
 		}
 	}},
-	{"IfAbsentConflictsWithExistingKey", func(t *testing.T, kv store.KV) {
+	{"IfAbsentConflictsWithExistingKey", func(t tb, kv store.KV) {
 		v := put(t, kv, "k", "first", store.PutOptions{TTL: forever, IfAbsent: true})
 		wantConflict(t, kv, "k", store.PutOptions{TTL: forever, IfAbsent: true})
 		wantItem(t, kv, "k", "first", v)
 	}},
-	{"IfVersionReplacesOnlyThatVersion", func(t *testing.T, kv store.KV) {
+	{"IfVersionReplacesOnlyThatVersion", func(t tb, kv store.KV) {
 		v1 := put(t, kv, "k", "one", store.PutOptions{TTL: forever})
 		v2 := put(t, kv, "k", "two", store.PutOptions{TTL: forever, IfVersion: v1})
 		wantConflict(t, kv, "k", store.PutOptions{TTL: forever, IfVersion: v1})
 		wantConflict(t, kv, "k", store.PutOptions{TTL: forever, IfVersion: v2 ^ 1<<40})
 		wantItem(t, kv, "k", "two", v2)
 	}},
-	{"IfVersionConflictsWithAbsentKey", func(t *testing.T, kv store.KV) {
+	{"IfVersionConflictsWithAbsentKey", func(t tb, kv store.KV) {
 		wantConflict(t, kv, "k", store.PutOptions{TTL: forever, IfVersion: 1})
 		wantNotFound(t, kv, "k")
 		v := put(t, kv, "k", "one", store.PutOptions{TTL: forever})
@@ -117,7 +148,7 @@ var kvCases = []testCase[store.KV]{
 		wantConflict(t, kv, "k", store.PutOptions{TTL: forever, IfVersion: v})
 		wantNotFound(t, kv, "k")
 	}},
-	{"DeleteRemovesOneKeyAndIsIdempotent", func(t *testing.T, kv store.KV) {
+	{"DeleteRemovesOneKeyAndIsIdempotent", func(t tb, kv store.KV) {
 		put(t, kv, "k", "value", store.PutOptions{TTL: forever})
 		v := put(t, kv, "k/child", "value", store.PutOptions{TTL: forever})
 		for range 2 {
@@ -128,14 +159,14 @@ var kvCases = []testCase[store.KV]{
 		}
 		wantItem(t, kv, "k/child", "value", v)
 	}},
-	{"TouchChangesNeitherValueNorVersion", func(t *testing.T, kv store.KV) {
+	{"TouchChangesNeitherValueNorVersion", func(t tb, kv store.KV) {
 		v := put(t, kv, "k", "value", store.PutOptions{TTL: forever})
 		if _, err := kv.Touch(context.Background(), "k", 2*forever); err != nil {
 			t.Fatal(err)
 		}
 		wantItem(t, kv, "k", "value", v)
 	}},
-	{"TouchReturnsCurrentItem", func(t *testing.T, kv store.KV) {
+	{"TouchReturnsCurrentItem", func(t tb, kv store.KV) {
 		put(t, kv, "k", "old", store.PutOptions{TTL: forever})
 		v := put(t, kv, "k", "value", store.PutOptions{TTL: forever})
 		item, err := kv.Touch(context.Background(), "k", forever)
@@ -143,12 +174,12 @@ var kvCases = []testCase[store.KV]{
 			t.Errorf("Touch = %q version %d, %v; want \"value\" version %d", item.Value, item.Version, err, v)
 		}
 	}},
-	{"TouchOfUnknownKeyIsNotFound", func(t *testing.T, kv store.KV) {
+	{"TouchOfUnknownKeyIsNotFound", func(t tb, kv store.KV) {
 		_, err := kv.Touch(context.Background(), "k", forever)
 		wantError(t, "Touch", err, store.ErrNotFound)
 		wantNotFound(t, kv, "k")
 	}},
-	{"InvalidArgumentsReturnErrInvalidArgument", func(t *testing.T, kv store.KV) {
+	{"InvalidArgumentsReturnErrInvalidArgument", func(t tb, kv store.KV) {
 		ctx := context.Background()
 		v := put(t, kv, "k", "value", store.PutOptions{TTL: forever})
 		wantInvalid := func(argument, key string, value []byte, opt store.PutOptions) {
@@ -171,7 +202,7 @@ var kvCases = []testCase[store.KV]{
 		}
 		wantItem(t, kv, "k", "value", v)
 	}},
-	{"KeyAndValueMayHaveMaximumLength", func(t *testing.T, kv store.KV) {
+	{"KeyAndValueMayHaveMaximumLength", func(t tb, kv store.KV) {
 		key, value := strings.Repeat("k", store.MaxKey), bytes.Repeat([]byte("v"), store.MaxValue)
 		if _, err := kv.Put(context.Background(), key, value, store.PutOptions{TTL: forever}); err != nil {
 			t.Fatal(err)
@@ -180,10 +211,9 @@ var kvCases = []testCase[store.KV]{
 			t.Fatalf("got %d bytes back, want %d", len(got), len(value))
 		}
 	}},
-	{"CancelledContextChangesNothing", func(t *testing.T, kv store.KV) {
+	{"CancelledContextChangesNothing", func(t tb, kv store.KV) {
 		v := put(t, kv, "k", "value", store.PutOptions{TTL: forever})
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
+		ctx := cancelled()
 		_, err := kv.Get(ctx, "k")
 		wantError(t, "Get", err, context.Canceled)
 		_, err = kv.Put(ctx, "k", []byte("unwanted"), store.PutOptions{TTL: forever})
@@ -192,5 +222,46 @@ var kvCases = []testCase[store.KV]{
 		wantError(t, "Touch", err, context.Canceled)
 		wantError(t, "Delete", kv.Delete(ctx, "k"), context.Canceled)
 		wantItem(t, kv, "k", "value", v)
+	}},
+	{"ValuesOfEveryShortLengthAreKept", func(t tb, kv store.KV) {
+		for n := range 40 {
+			value := strings.Repeat("\x00", n)
+			v := put(t, kv, "k", value, store.PutOptions{TTL: forever})
+			wantItem(t, kv, "k", value, v)
+		}
+	}},
+	{"UnconditionalPutReplacesAnyItem", func(t tb, kv store.KV) {
+		put(t, kv, "k", "one", store.PutOptions{TTL: forever, IfAbsent: true})
+		put(t, kv, "k", "two", store.PutOptions{TTL: forever})
+		v := put(t, kv, "k", strings.Repeat("long", 1000), store.PutOptions{TTL: forever})
+		wantItem(t, kv, "k", strings.Repeat("long", 1000), v)
+	}},
+	{"TouchKeepsVersionForCompareAndSwap", func(t tb, kv store.KV) {
+		v := put(t, kv, "k", "one", store.PutOptions{TTL: forever})
+		if _, err := kv.Touch(context.Background(), "k", 2*forever); err != nil {
+			t.Fatal(err)
+		}
+		v = put(t, kv, "k", "two", store.PutOptions{TTL: forever, IfVersion: v})
+		wantItem(t, kv, "k", "two", v)
+	}},
+	{"VersionOfAnotherKeyConflicts", func(t tb, kv store.KV) {
+		a := put(t, kv, "a", "value", store.PutOptions{TTL: forever})
+		b := put(t, kv, "b", "value", store.PutOptions{TTL: forever})
+		for range 3 { // some of the versions that a counter for each key gives
+			b = put(t, kv, "b", "value", store.PutOptions{TTL: forever, IfVersion: b})
+		}
+		if a != b {
+			wantConflict(t, kv, "a", store.PutOptions{TTL: forever, IfVersion: b})
+		}
+		wantItem(t, kv, "a", "value", a)
+	}},
+	{"ManyKeysAreIndependent", func(t tb, kv store.KV) {
+		versions := make([]uint64, 500)
+		for i := range versions {
+			versions[i] = put(t, kv, fmt.Sprint("user/a/b/c/kind/", i), fmt.Sprint(i), store.PutOptions{TTL: forever, IfAbsent: true})
+		}
+		for i, v := range versions {
+			wantItem(t, kv, fmt.Sprint("user/a/b/c/kind/", i), fmt.Sprint(i), v)
+		}
 	}},
 }

@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
-	"testing"
 
 	"github.com/parley-mcp/parley/store"
 )
@@ -18,7 +18,7 @@ var generous = store.AppendOptions{TTL: forever, MaxEntries: 1000, MaxBytes: 1 <
 func stream(group, name string) store.StreamKey { return store.StreamKey{Group: group, Stream: name} }
 
 // add appends the entries first to last. Each contains its key and number.
-func add(t *testing.T, log store.Log, key store.StreamKey, first, last uint64, opt store.AppendOptions) {
+func add(t tb, log store.Log, key store.StreamKey, first, last uint64, opt store.AppendOptions) {
 	t.Helper()
 	for seq := first; seq <= last; seq++ {
 		if err := log.Append(context.Background(), key, seq, entryOf(key, seq), opt); err != nil {
@@ -32,7 +32,7 @@ func entryOf(key store.StreamKey, seq uint64) []byte {
 }
 
 // wantAfter checks that ReadAfter returns the entries after+1 to last.
-func wantAfter(t *testing.T, log store.Log, key store.StreamKey, after, last uint64) {
+func wantAfter(t tb, log store.Log, key store.StreamKey, after, last uint64) {
 	t.Helper()
 	got, err := log.ReadAfter(context.Background(), key, after)
 	if err != nil {
@@ -48,7 +48,7 @@ func wantAfter(t *testing.T, log store.Log, key store.StreamKey, after, last uin
 	}
 }
 
-func wantNoRead(t *testing.T, log store.Log, key store.StreamKey, after uint64, want error) {
+func wantNoRead(t tb, log store.Log, key store.StreamKey, after uint64, want error) {
 	t.Helper()
 	got, err := log.ReadAfter(context.Background(), key, after)
 	wantError(t, fmt.Sprintf("ReadAfter(%v, %d)", key, after), err, want)
@@ -58,12 +58,12 @@ func wantNoRead(t *testing.T, log store.Log, key store.StreamKey, after uint64, 
 }
 
 var logCases = []testCase[store.Log]{
-	{"UnknownStreamIsNotFound", func(t *testing.T, log store.Log) {
+	{"UnknownStreamIsNotFound", func(t tb, log store.Log) {
 		wantNoRead(t, log, stream("g", "s"), 0, store.ErrNotFound)
 		add(t, log, stream("g", "other"), 1, 1, generous)
 		wantNoRead(t, log, stream("g", "s"), 0, store.ErrNotFound)
 	}},
-	{"ReadAfterReturnsEntriesInOrder", func(t *testing.T, log store.Log) {
+	{"ReadAfterReturnsEntriesInOrder", func(t tb, log store.Log) {
 		key := stream("g", "s")
 		add(t, log, key, 1, 20, generous)
 		for after := range uint64(21) {
@@ -73,7 +73,7 @@ var logCases = []testCase[store.Log]{
 		add(t, log, key, 21, 21, generous)
 		wantAfter(t, log, key, 19, 21)
 	}},
-	{"StreamsAreIndependent", func(t *testing.T, log store.Log) {
+	{"StreamsAreIndependent", func(t tb, log store.Log) {
 		keys := []store.StreamKey{stream("g", "s"), stream("g", "S"), stream("g", "s/"), stream("g/", "s"), stream("g/s", "s"), stream("{g}", "\x00*"), stream("h", "s")}
 		for seq := uint64(1); seq <= 5; seq++ {
 			for _, key := range keys {
@@ -84,7 +84,7 @@ var logCases = []testCase[store.Log]{
 			wantAfter(t, log, key, 0, 5)
 		}
 	}},
-	{"EntriesMayHaveAnyBytes", func(t *testing.T, log store.Log) {
+	{"EntriesMayHaveAnyBytes", func(t tb, log store.Log) {
 		key := stream("g", "s")
 		entries := []string{"", "\x00", "\r\n\xff", strings.Repeat("long", 10_000)}
 		for i, entry := range entries {
@@ -102,7 +102,7 @@ var logCases = []testCase[store.Log]{
 			}
 		}
 	}},
-	{"AppendDoesNotRetainEntry", func(t *testing.T, log store.Log) {
+	{"AppendDoesNotRetainEntry", func(t tb, log store.Log) {
 		key := stream("g", "s")
 		entry := entryOf(key, 1)
 		if err := log.Append(context.Background(), key, 1, entry, generous); err != nil {
@@ -111,7 +111,7 @@ var logCases = []testCase[store.Log]{
 		copy(entry, "AFTER")
 		wantAfter(t, log, key, 0, 1)
 	}},
-	{"AppendRequiresNextNumber", func(t *testing.T, log store.Log) {
+	{"AppendRequiresNextNumber", func(t tb, log store.Log) {
 		key := stream("g", "s")
 		add(t, log, key, 1, 3, generous)
 		for _, seq := range []uint64{1, 2, 3, 5, 1 << 40} {
@@ -119,69 +119,14 @@ var logCases = []testCase[store.Log]{
 		}
 		wantAfter(t, log, key, 0, 3)
 	}},
-	{"StreamMayStartAtAnyNumber", func(t *testing.T, log store.Log) {
+	{"StreamMayStartAtAnyNumber", func(t tb, log store.Log) {
 		key := stream("g", "s")
 		add(t, log, key, 7, 9, generous)
 		wantAfter(t, log, key, 6, 9)
 		wantNoRead(t, log, key, 5, store.ErrPurged)
 		wantNoRead(t, log, key, 0, store.ErrPurged)
 	}},
-	{"MaxEntriesPurgesOldestOfStream", func(t *testing.T, log store.Log) {
-		key, opt := stream("g", "s"), generous
-		opt.MaxEntries = 10
-		add(t, log, key, 1, 10, opt)
-		wantAfter(t, log, key, 0, 10)
-		add(t, log, stream("g", "other"), 1, 10, opt)
-		add(t, log, key, 11, 11, opt)
-		wantNoRead(t, log, key, 0, store.ErrPurged)
-		wantAfter(t, log, key, 1, 11)
-		wantAfter(t, log, stream("g", "other"), 0, 10)
-	}},
-	{"MaxBytesPurgesOldestOfGroup", func(t *testing.T, log store.Log) {
-		opt := generous
-		const size = 1000
-		opt.MaxBytes = 10 * (size + store.LogOverhead)
-		old, recent, other := stream("g", "old"), stream("g", "recent"), stream("h", "s")
-		appendAll := func(key store.StreamKey, first, last uint64) {
-			t.Helper()
-			for seq := first; seq <= last; seq++ {
-				if err := log.Append(context.Background(), key, seq, make([]byte, size), opt); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		wantCount := func(key store.StreamKey, after uint64, want int) {
-			t.Helper()
-			if got, err := log.ReadAfter(context.Background(), key, after); err != nil || len(got) != want {
-				t.Fatalf("ReadAfter(%v, %d): %d entries, %v; want %d", key, after, len(got), err, want)
-			}
-		}
-		appendAll(other, 1, 10)
-		appendAll(old, 1, 2)
-		appendAll(recent, 1, 8)
-		wantCount(old, 0, 2)
-		wantCount(recent, 0, 8)
-		appendAll(recent, 9, 9)
-		wantNoRead(t, log, old, 0, store.ErrPurged)
-		wantCount(old, 1, 1)
-		appendAll(recent, 10, 11)
-		wantNoRead(t, log, old, 1, store.ErrNotFound)
-		wantNoRead(t, log, recent, 0, store.ErrPurged)
-		wantCount(recent, 1, 10)
-		wantCount(other, 0, 10)
-	}},
-	{"EntryLargerThanMaxBytesPurgesNothing", func(t *testing.T, log store.Log) {
-		key, opt := stream("g", "s"), generous
-		opt.MaxBytes = 1000 + store.LogOverhead
-		add(t, log, key, 1, 2, opt)
-		wantError(t, "Append", log.Append(context.Background(), key, 3, make([]byte, 1001), opt), store.ErrFull)
-		wantAfter(t, log, key, 0, 2)
-		if err := log.Append(context.Background(), key, 3, make([]byte, 1000), opt); err != nil {
-			t.Fatal(err)
-		}
-		wantNoRead(t, log, key, 1, store.ErrPurged)
-	}},
-	{"DropDeletesStreamsOfGroup", func(t *testing.T, log store.Log) {
+	{"DropDeletesStreamsOfGroup", func(t tb, log store.Log) {
 		for range 2 { // the group does not exist yet
 			if err := log.Drop(context.Background(), "g"); err != nil {
 				t.Fatal(err)
@@ -197,39 +142,7 @@ var logCases = []testCase[store.Log]{
 		wantNoRead(t, log, stream("g", "b"), 3, store.ErrNotFound)
 		wantAfter(t, log, stream("g2", "a"), 0, 3)
 	}},
-	{"GroupExistsUntilItExpires", func(t *testing.T, log store.Log) {
-		short := generous
-		short.TTL = life
-		add(t, log, stream("g", "a"), 1, 1, short)
-		advance(log, life/2)
-		add(t, log, stream("g", "b"), 1, 1, short) // extends the life of the whole group
-		advance(log, life/2+slack)
-		wantAfter(t, log, stream("g", "a"), 0, 1)
-		advance(log, life/2)
-		wantNoRead(t, log, stream("g", "a"), 0, store.ErrNotFound)
-		wantNoRead(t, log, stream("g", "b"), 0, store.ErrNotFound)
-		add(t, log, stream("g", "a"), 2, 2, short) // the writer continues its numbers
-		wantNoRead(t, log, stream("g", "a"), 0, store.ErrPurged)
-		wantAfter(t, log, stream("g", "a"), 1, 2)
-	}},
-	{"AppendNeverShortensTimeToLive", func(t *testing.T, log store.Log) {
-		short := generous
-		short.TTL = life
-		add(t, log, stream("g", "a"), 1, 1, generous)
-		add(t, log, stream("g", "a"), 2, 2, short)
-		advance(log, life+slack)
-		wantAfter(t, log, stream("g", "a"), 0, 2)
-	}},
-	{"ReadAfterDoesNotExtendTimeToLive", func(t *testing.T, log store.Log) {
-		short := generous
-		short.TTL = life
-		add(t, log, stream("g", "a"), 1, 1, short)
-		advance(log, life/2)
-		wantAfter(t, log, stream("g", "a"), 0, 1)
-		advance(log, life/2+slack)
-		wantNoRead(t, log, stream("g", "a"), 0, store.ErrNotFound)
-	}},
-	{"InvalidArgumentsReturnErrInvalidArgument", func(t *testing.T, log store.Log) {
+	{"InvalidArgumentsReturnErrInvalidArgument", func(t tb, log store.Log) {
 		ctx, key := context.Background(), stream("g", "s")
 		long := strings.Repeat("k", store.MaxKey+1)
 		for name, err := range map[string]error{
@@ -238,6 +151,7 @@ var logCases = []testCase[store.Log]{
 			"long group":  log.Append(ctx, stream(long, "s"), 1, nil, generous),
 			"long stream": log.Append(ctx, stream("g", long), 1, nil, generous),
 			"number 0":    log.Append(ctx, key, 0, nil, generous),
+			"high number": log.Append(ctx, key, store.MaxSeq+1, nil, generous),
 			"no TTL":      log.Append(ctx, key, 1, nil, store.AppendOptions{MaxEntries: 1, MaxBytes: 1000}),
 			"no entries":  log.Append(ctx, key, 1, nil, store.AppendOptions{TTL: life, MaxBytes: 1000}),
 			"no bytes":    log.Append(ctx, key, 1, nil, store.AppendOptions{TTL: life, MaxEntries: 1}),
@@ -247,15 +161,91 @@ var logCases = []testCase[store.Log]{
 		}
 		wantNoRead(t, log, key, 0, store.ErrNotFound)
 	}},
-	{"CancelledContextIsReturned", func(t *testing.T, log store.Log) {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
+	{"CancelledContextIsReturned", func(t tb, log store.Log) {
+		ctx := cancelled()
 		_, err := log.ReadAfter(ctx, stream("g", "s"), 0)
 		wantError(t, "ReadAfter", err, context.Canceled)
 		wantError(t, "Append", log.Append(ctx, stream("g", "s"), 1, nil, generous), context.Canceled)
 		wantError(t, "Drop", log.Drop(ctx, "g"), context.Canceled)
 	}},
-	{"StreamsCanBeUsedConcurrently", func(t *testing.T, log store.Log) {
+	{"NumbersMayBeHigh", func(t tb, log store.Log) {
+		key := stream("g", "s")
+		add(t, log, key, store.MaxSeq-2, store.MaxSeq, generous)
+		wantAfter(t, log, key, store.MaxSeq-3, store.MaxSeq)
+		wantAfter(t, log, key, store.MaxSeq-1, store.MaxSeq)
+		wantNoRead(t, log, key, store.MaxSeq-4, store.ErrPurged)
+		for _, after := range []uint64{store.MaxSeq + 1, math.MaxUint64 - 1, math.MaxUint64} {
+			wantNoRead(t, log, key, after, store.ErrNotFound)
+		}
+	}},
+	{"ReturnedEntriesNeverChange", func(t tb, log store.Log) {
+		key := stream("g", "s")
+		add(t, log, key, 1, 3, generous)
+		got, err := log.ReadAfter(context.Background(), key, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := log.Drop(context.Background(), "g"); err != nil {
+			t.Fatal(err)
+		}
+		if err := log.Append(context.Background(), key, 1, []byte("other"), generous); err != nil {
+			t.Fatal(err)
+		}
+		for i := range got {
+			if want := entryOf(key, uint64(i+1)); !bytes.Equal(got[i], want) {
+				t.Errorf("entry %d became %q, want %q", i+1, got[i], want)
+			}
+		}
+	}},
+	{"CallerOwnsReturnedSlice", func(t tb, log store.Log) {
+		key := stream("g", "s")
+		add(t, log, key, 1, 3, generous)
+		got, err := log.ReadAfter(context.Background(), key, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clear(got)
+		wantAfter(t, log, key, 0, 3)
+	}},
+	{"DroppedStreamMayStartAgain", func(t tb, log store.Log) {
+		key := stream("g", "s")
+		add(t, log, key, 1, 5, generous)
+		if err := log.Drop(context.Background(), "g"); err != nil {
+			t.Fatal(err)
+		}
+		add(t, log, key, 3, 4, generous)
+		wantAfter(t, log, key, 2, 4)
+		wantNoRead(t, log, key, 0, store.ErrPurged)
+	}},
+	{"GroupMayHaveManyStreams", func(t tb, log store.Log) {
+		const n = 200
+		for i := range n {
+			add(t, log, stream("g", fmt.Sprint(i)), 1, 2, generous)
+		}
+		for i := range n {
+			wantAfter(t, log, stream("g", fmt.Sprint(i)), 0, 2)
+		}
+	}},
+	{"StreamMayHaveManyEntries", func(t tb, log store.Log) {
+		key := stream("g", "s")
+		add(t, log, key, 1, 1000, generous)
+		wantAfter(t, log, key, 0, 1000)
+		wantAfter(t, log, key, 500, 1000)
+		wantAfter(t, log, key, 999, 1000)
+	}},
+	{"EntryMayHaveMaximumLength", func(t tb, log store.Log) {
+		key, opt := stream("g", "s"), generous
+		opt.MaxBytes = 2 * store.MaxValue
+		entry := bytes.Repeat([]byte("e"), store.MaxValue)
+		if err := log.Append(context.Background(), key, 1, entry, opt); err != nil {
+			t.Fatal(err)
+		}
+		got, err := log.ReadAfter(context.Background(), key, 0)
+		if err != nil || len(got) != 1 || !bytes.Equal(got[0], entry) {
+			t.Fatalf("%d entries, %v; want the entry", len(got), err)
+		}
+	}},
+	{"StreamsCanBeUsedConcurrently", func(t tb, log store.Log) {
 		var writing sync.WaitGroup
 		for i := range 8 {
 			key := stream(fmt.Sprint("g", i%2), fmt.Sprint("s", i))
@@ -275,7 +265,7 @@ var logCases = []testCase[store.Log]{
 			wantAfter(t, log, stream(fmt.Sprint("g", i%2), fmt.Sprint("s", i)), 0, 50)
 		}
 	}},
-	{"OnlyOneConcurrentAppendOfNumberSucceeds", func(t *testing.T, log store.Log) {
+	{"OnlyOneConcurrentAppendOfNumberSucceeds", func(t tb, log store.Log) {
 		key := stream("g", "s")
 		add(t, log, key, 1, 1, generous)
 		var wrote sync.Map
@@ -297,17 +287,5 @@ var logCases = []testCase[store.Log]{
 			t.Errorf("%d writers of the same number succeeded, want 1", n)
 		}
 		wantAfter(t, log, key, 0, 2)
-	}},
-}
-
-var sharedCases = []testCase[keysAndStreams]{
-	{"KeysAndStreamsAreIndependent", func(t *testing.T, both keysAndStreams) {
-		v := put(t, both, "k", "value", store.PutOptions{TTL: forever})
-		add(t, both, stream("k", "k"), 1, 3, generous)
-		wantItem(t, both, "k", "value", v)
-		if err := both.Delete(context.Background(), "k"); err != nil {
-			t.Fatal(err)
-		}
-		wantAfter(t, both, stream("k", "k"), 0, 3)
 	}},
 }

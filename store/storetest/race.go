@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"testing"
 
 	"github.com/parley-mcp/parley/store"
 )
@@ -15,10 +14,13 @@ import (
 const racers = 8
 
 // race runs f in several goroutines at once and waits for all of them.
-func race(f func(racer int)) {
+func race(f func(racer int)) { concurrently(racers, f) }
+
+// concurrently is race with n goroutines.
+func concurrently(n int, f func(racer int)) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
-	for racer := range racers {
+	for racer := range n {
 		wg.Go(func() {
 			<-start
 			f(racer)
@@ -29,7 +31,7 @@ func race(f func(racer int)) {
 }
 
 var raceCases = []testCase[store.KV]{
-	{"OnlyOneConcurrentIfAbsentSucceeds", func(t *testing.T, kv store.KV) {
+	{"OnlyOneConcurrentIfAbsentSucceeds", func(t tb, kv store.KV) {
 		for round := range 20 {
 			key := fmt.Sprint("k", round)
 			var winners atomic.Int32
@@ -46,7 +48,7 @@ var raceCases = []testCase[store.KV]{
 			}
 		}
 	}},
-	{"CompareAndSwapLosesNoUpdate", func(t *testing.T, kv store.KV) {
+	{"CompareAndSwapLosesNoUpdate", func(t tb, kv store.KV) {
 		const each = 25
 		put(t, kv, "counter", "0", store.PutOptions{TTL: forever})
 		race(func(int) {
@@ -61,7 +63,7 @@ var raceCases = []testCase[store.KV]{
 			t.Fatalf("the counter is %s, want %s", got, want)
 		}
 	}},
-	{"ConcurrentReadsReturnWholeValues", func(t *testing.T, kv store.KV) {
+	{"ConcurrentReadsReturnWholeValues", func(t tb, kv store.KV) {
 		// A value contains its round twice. A torn value contains two different rounds.
 		value := func(round int) []byte { return fmt.Appendf(nil, "%064d%064d", round, round) }
 		race(func(racer int) {

@@ -1,9 +1,14 @@
-// Package storetest tests implementations of [store.KV] and [store.Log].
+// Package storetest tests implementations of [store.KV], [store.Log] and [store.Bus].
 //
 //	func TestStore(t *testing.T) {
 //		storetest.RunKV(t, func(t *testing.T) store.KV { return mystore.New(…) })
 //		storetest.RunLog(t, func(t *testing.T) store.Log { return mystore.New(…) })
+//		storetest.RunBus(t, func(t *testing.T) store.Bus { return mystore.New(…) })
 //	}
+//
+// Some cases record what concurrent callers see and check that it is linearizable. A
+// store for several replicas should run the suite on a value that spreads the operations
+// over several of them.
 //
 // An implementation whose clock the test controls should implement [Clock]. Expiry is
 // then tested without waiting; otherwise the tests sleep for a few seconds in all.
@@ -11,6 +16,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -24,10 +30,11 @@ type Clock interface {
 	Advance(d time.Duration)
 }
 
-// RunKV tests the contract of [store.KV], except for limits; see [RunKVFull]. Each
-// subtest calls open for a new, empty KV. open registers its own cleanup with t.
+// RunKV tests the contract of [store.KV], except for the limits of the whole KV; see
+// [RunKVFull]. Each subtest calls open for a new, empty KV. open registers its own cleanup
+// with t.
 func RunKV(t *testing.T, open func(t *testing.T) store.KV) {
-	run(t, open, kvCases, ttlCases, raceCases)
+	run(t, open, kvCases, ttlCases, raceCases, setCases, setTTLCases, kvHistoryCases)
 }
 
 // RunKVFull tests the behaviour of a [store.KV] that reaches its limit. A KV that open
@@ -41,10 +48,16 @@ func RunKVFull(t *testing.T, open func(t *testing.T) store.KV) {
 // empty Log. open registers its own cleanup with t. If the Log also implements [store.KV],
 // RunLog tests that keys and streams with the same names are independent.
 func RunLog(t *testing.T, open func(t *testing.T) store.Log) {
-	run(t, open, logCases)
+	run(t, open, logCases, purgeCases, logTTLCases, logHistoryCases)
 	if _, ok := open(t).(keysAndStreams); ok {
 		run(t, func(t *testing.T) keysAndStreams { return open(t).(keysAndStreams) }, sharedCases)
 	}
+}
+
+// RunBus tests the contract of [store.Bus], except for interruptions of its connection.
+// Each subtest calls open for a new Bus. open registers its own cleanup with t.
+func RunBus(t *testing.T, open func(t *testing.T) store.Bus) {
+	run(t, open, busCases, queueCases, busRaceCases)
 }
 
 // keysAndStreams is a store that implements both interfaces.
@@ -55,7 +68,18 @@ type keysAndStreams interface {
 
 type testCase[S any] struct {
 	name string
-	test func(t *testing.T, s S)
+	test func(t tb, s S)
+}
+
+// tb is what the cases need of a *testing.T. The tests of this package run the cases on
+// broken stores with another implementation.
+type tb interface {
+	Helper()
+	Error(args ...any)
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Failed() bool
 }
 
 func run[S any](t *testing.T, open func(t *testing.T) S, groups ...[]testCase[S]) {
@@ -70,6 +94,9 @@ func run[S any](t *testing.T, open func(t *testing.T) S, groups ...[]testCase[S]
 // answer several requests within a quarter of it.
 const life = 400 * time.Millisecond
 
+// slack is the tolerance for late expiry, rounding included.
+const slack = life / 8
+
 // forever is the time to live in tests that do not depend on it.
 const forever = time.Hour
 
@@ -81,39 +108,16 @@ func advance(s any, d time.Duration) {
 	}
 }
 
-func put(t *testing.T, kv store.KV, key, value string, opt store.PutOptions) uint64 {
+func wantError(t tb, op string, err, want error) {
 	t.Helper()
-	version, err := kv.Put(context.Background(), key, []byte(value), opt)
-	if err != nil {
-		t.Fatalf("Put(%.40q, %.40q, %+v): %v", key, value, opt, err)
-	}
-	if version == 0 {
-		t.Fatalf("Put(%.40q) returned version 0", key)
-	}
-	return version
-}
-
-func get(t *testing.T, kv store.KV, key string) store.Item {
-	t.Helper()
-	item, err := kv.Get(context.Background(), key)
-	if err != nil {
-		t.Fatalf("Get(%.40q): %v", key, err)
-	}
-	return item
-}
-
-func wantItem(t *testing.T, kv store.KV, key, value string, version uint64) {
-	t.Helper()
-	if item := get(t, kv, key); string(item.Value) != value || item.Version != version {
-		t.Fatalf("Get(%.40q) = %.40q version %d, want %.40q version %d", key, item.Value, item.Version, value, version)
+	if !errors.Is(err, want) {
+		t.Fatalf("%s: got error %v, want %v", op, err, want)
 	}
 }
 
-func wantNotFound(t *testing.T, kv store.KV, key string) {
-	t.Helper()
-	item, err := kv.Get(context.Background(), key)
-	wantError(t, "Get", err, store.ErrNotFound)
-	if item.Value != nil || item.Version != 0 {
-		t.Fatalf("Get(%.40q) failed and returned %+v", key, item)
-	}
+// cancelled returns a context that has ended.
+func cancelled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
 }

@@ -1,0 +1,266 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/parley-mcp/parley/store"
+)
+
+// patience is how long a case waits for a message that must arrive. A case that waits
+// for so long fails.
+const patience = 10 * time.Second
+
+func subscribe(t tb, bus store.Bus, topic string, queue int) *store.Subscription {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	s, err := bus.Subscribe(ctx, topic, queue)
+	if err != nil {
+		t.Fatalf("Subscribe(%.40q, %d): %v", topic, queue, err)
+	}
+	return s
+}
+
+func publish(t tb, bus store.Bus, topic string, messages ...string) {
+	t.Helper()
+	for _, message := range messages {
+		if err := bus.Publish(context.Background(), topic, []byte(message)); err != nil {
+			t.Fatalf("Publish(%.40q, %.40q): %v", topic, message, err)
+		}
+	}
+}
+
+// receive returns the next message of a subscription.
+func receive(s *store.Subscription) (store.Message, error) {
+	select {
+	case m, open := <-s.C:
+		if !open {
+			return m, errors.New("the subscription was closed")
+		}
+		if m.Lost && m.Data != nil {
+			return m, fmt.Errorf("a report of loss must have no data, got %.40q", m.Data)
+		}
+		return m, nil
+	case <-time.After(patience):
+		return store.Message{}, errors.New("no message arrived")
+	}
+}
+
+// next returns the content of the next message of a subscription, "lost" for a report of
+// loss.
+func next(t tb, s *store.Subscription) string {
+	t.Helper()
+	m, err := receive(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Lost {
+		return "lost"
+	}
+	return string(m.Data)
+}
+
+func wantNext(t tb, s *store.Subscription, want ...string) {
+	t.Helper()
+	for _, want := range want {
+		if got := next(t, s); got != want {
+			t.Fatalf("received %.40q, want %.40q", got, want)
+		}
+	}
+}
+
+// wantClosed checks that a subscription has no more messages and was closed.
+func wantClosed(t tb, s *store.Subscription) {
+	t.Helper()
+	select {
+	case m, open := <-s.C:
+		if open {
+			t.Fatalf("received %q after Close", m.Data)
+		}
+	case <-time.After(patience):
+		t.Fatal("the channel of a closed subscription is open")
+	}
+}
+
+var busCases = []testCase[store.Bus]{
+	{"SubscriberReceivesMessages", func(t tb, bus store.Bus) {
+		s := subscribe(t, bus, "t", 10)
+		defer s.Close()
+		publish(t, bus, "t", "one", "two")
+		wantNext(t, s, "one", "two")
+		publish(t, bus, "t", "three")
+		wantNext(t, s, "three")
+	}},
+	{"EverySubscriberReceivesEveryMessage", func(t tb, bus store.Bus) {
+		var all []*store.Subscription
+		for range 5 {
+			s := subscribe(t, bus, "t", 10)
+			defer s.Close()
+			all = append(all, s)
+		}
+		publish(t, bus, "t", "one", "two", "three")
+		for _, s := range all {
+			wantNext(t, s, "one", "two", "three")
+		}
+	}},
+	{"MessagesArriveInOrder", func(t tb, bus store.Bus) {
+		s := subscribe(t, bus, "t", 500)
+		defer s.Close()
+		for i := range 500 {
+			publish(t, bus, "t", fmt.Sprint(i))
+		}
+		for i := range 500 {
+			wantNext(t, s, fmt.Sprint(i))
+		}
+	}},
+	{"TopicsAreIndependent", func(t tb, bus store.Bus) {
+		topics := []string{"t", "T", "t/", "t/a", "t/a/b/c/d", "t*", "*", "?", "[t]", "{t}", "}", "t\x00", "t\r\n", "\xff"}
+		var all []*store.Subscription
+		for _, topic := range topics {
+			s := subscribe(t, bus, topic, 10)
+			defer s.Close()
+			all = append(all, s)
+		}
+		for _, topic := range topics {
+			publish(t, bus, topic, "to "+topic)
+		}
+		for _, topic := range topics {
+			publish(t, bus, topic, "end")
+		}
+		for i, topic := range topics {
+			wantNext(t, all[i], "to "+topic, "end")
+		}
+	}},
+	{"PublishNeedsNoSubscriber", func(t tb, bus store.Bus) {
+		publish(t, bus, "t", "one")
+		s := subscribe(t, bus, "t", 10)
+		s.Close()
+		publish(t, bus, "t", "two")
+	}},
+	{"SubscriberDoesNotReceiveEarlierMessages", func(t tb, bus store.Bus) {
+		first := subscribe(t, bus, "t", 10)
+		defer first.Close()
+		publish(t, bus, "t", "early")
+		wantNext(t, first, "early")
+		second := subscribe(t, bus, "t", 10)
+		defer second.Close()
+		publish(t, bus, "t", "late")
+		wantNext(t, second, "late")
+		wantNext(t, first, "late")
+	}},
+	{"MessagesMayHaveAnyBytes", func(t tb, bus store.Bus) {
+		s := subscribe(t, bus, "t", 10)
+		defer s.Close()
+		messages := []string{"", "\x00", "\r\n\xff\xfe", "+OK\r\n", "lost?"}
+		publish(t, bus, "t", messages...)
+		wantNext(t, s, messages...)
+	}},
+	{"MessageMayHaveMaximumLength", func(t tb, bus store.Bus) {
+		topic := strings.Repeat("t", store.MaxKey)
+		s := subscribe(t, bus, topic, 10)
+		defer s.Close()
+		message := strings.Repeat("m", store.MaxMessage)
+		publish(t, bus, topic, message)
+		wantNext(t, s, message)
+	}},
+	{"PublishDoesNotRetainMessage", func(t tb, bus store.Bus) {
+		s := subscribe(t, bus, "t", 10)
+		defer s.Close()
+		message := []byte("before")
+		if err := bus.Publish(context.Background(), "t", message); err != nil {
+			t.Fatal(err)
+		}
+		copy(message, "AFTER!")
+		wantNext(t, s, "before")
+	}},
+	{"ReceivedMessageNeverChanges", func(t tb, bus store.Bus) {
+		s := subscribe(t, bus, "t", 10)
+		defer s.Close()
+		publish(t, bus, "t", "first")
+		first, err := receive(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		publish(t, bus, "t", "other")
+		wantNext(t, s, "other")
+		if !bytes.Equal(first.Data, []byte("first")) {
+			t.Fatalf("the message that was received became %q", first.Data)
+		}
+	}},
+	{"ClosedSubscriptionReceivesNothing", func(t tb, bus store.Bus) {
+		s, other := subscribe(t, bus, "t", 10), subscribe(t, bus, "t", 10)
+		defer other.Close()
+		s.Close()
+		publish(t, bus, "t", "one")
+		wantNext(t, other, "one")
+		wantClosed(t, s)
+	}},
+	{"QueuedMessagesCanBeReceivedAfterClose", func(t tb, bus store.Bus) {
+		s := subscribe(t, bus, "t", 10)
+		publish(t, bus, "t", "one", "two", "three")
+		wantNext(t, s, "one")
+		probe(t, bus, s, 2)
+		s.Close()
+		wantNext(t, s, "two", "three")
+		wantClosed(t, s)
+	}},
+	{"CloseMayBeCalledTwice", func(t tb, bus store.Bus) {
+		s, other := subscribe(t, bus, "t", 10), subscribe(t, bus, "t", 10)
+		defer other.Close()
+		s.Close()
+		s.Close()
+		publish(t, bus, "t", "one")
+		wantNext(t, other, "one")
+	}},
+	{"SubscriptionCanBeReplaced", func(t tb, bus store.Bus) {
+		for i := range 50 {
+			s := subscribe(t, bus, "t", 10)
+			publish(t, bus, "t", fmt.Sprint(i))
+			wantNext(t, s, fmt.Sprint(i))
+			s.Close()
+		}
+	}},
+	{"ThereMayBeManyTopics", func(t tb, bus store.Bus) {
+		const n = 300
+		all := make([]*store.Subscription, n)
+		for i := range all {
+			all[i] = subscribe(t, bus, fmt.Sprint("user/a/b/c/stream/", i), 1)
+			defer all[i].Close()
+		}
+		for i := range all {
+			publish(t, bus, fmt.Sprint("user/a/b/c/stream/", i), fmt.Sprint(i))
+		}
+		for i, s := range all {
+			wantNext(t, s, fmt.Sprint(i))
+		}
+	}},
+	{"InvalidArgumentsReturnErrInvalidArgument", func(t tb, bus store.Bus) {
+		ctx, long := context.Background(), strings.Repeat("t", store.MaxKey+1)
+		wantError(t, "Publish without a topic", bus.Publish(ctx, "", nil), store.ErrInvalidArgument)
+		wantError(t, "Publish to a long topic", bus.Publish(ctx, long, nil), store.ErrInvalidArgument)
+		wantError(t, "Publish of a long message", bus.Publish(ctx, "t", make([]byte, store.MaxMessage+1)), store.ErrInvalidArgument)
+		for name, arguments := range map[string]struct {
+			topic string
+			queue int
+		}{
+			"no topic": {"", 1}, "a long topic": {long, 1}, "no queue": {"t", 0}, "a negative queue": {"t", -1}, "a long queue": {"t", store.MaxQueue + 1},
+		} {
+			_, err := bus.Subscribe(ctx, arguments.topic, arguments.queue)
+			wantError(t, "Subscribe with "+name, err, store.ErrInvalidArgument)
+		}
+	}},
+	{"CancelledContextPublishesNothing", func(t tb, bus store.Bus) {
+		s := subscribe(t, bus, "t", 10)
+		defer s.Close()
+		wantError(t, "Publish", bus.Publish(cancelled(), "t", []byte("unwanted")), context.Canceled)
+		_, err := bus.Subscribe(cancelled(), "t", 1)
+		wantError(t, "Subscribe", err, context.Canceled)
+		publish(t, bus, "t", "wanted")
+		wantNext(t, s, "wanted")
+	}},
+}

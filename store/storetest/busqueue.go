@@ -1,0 +1,172 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/parley-mcp/parley/store"
+)
+
+// probe waits until a subscription has n messages in its queue. A store delivers
+// messages after Publish has returned.
+func probe(t tb, bus store.Bus, s *store.Subscription, n int) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); len(s.C) < n; {
+		if time.Now().After(deadline) {
+			t.Fatalf("the queue has %d messages, want %d", len(s.C), n)
+		}
+		// A message to another topic takes the same way.
+		other := subscribe(t, bus, "probe", 1)
+		publish(t, bus, "probe", "")
+		next(t, other)
+		other.Close()
+	}
+}
+
+// publishAll publishes the messages first to last and waits until each is delivered or
+// lost. watch is a subscription to the topic that has received all earlier messages.
+func publishAll(t tb, bus store.Bus, watch *store.Subscription, topic string, first, last int) {
+	t.Helper()
+	for i := first; i <= last; i++ {
+		publish(t, bus, topic, fmt.Sprint(i))
+		wantNext(t, watch, fmt.Sprint(i))
+	}
+}
+
+var queueCases = []testCase[store.Bus]{
+	{"FullQueueKeepsItsMessagesAndReportsLoss", func(t tb, bus store.Bus) {
+		watch, slow := subscribe(t, bus, "t", 10), subscribe(t, bus, "t", 4)
+		defer watch.Close()
+		defer slow.Close()
+		publishAll(t, bus, watch, "t", 1, 20)
+		wantNext(t, slow, "1", "2", "3", "4", "lost")
+	}},
+	{"SubscriptionContinuesAfterLoss", func(t tb, bus store.Bus) {
+		watch, slow := subscribe(t, bus, "t", 10), subscribe(t, bus, "t", 2)
+		defer watch.Close()
+		defer slow.Close()
+		for round := range 3 {
+			first := round * 10
+			publishAll(t, bus, watch, "t", first, first+8)
+			wantNext(t, slow, fmt.Sprint(first), fmt.Sprint(first+1), "lost")
+			publishAll(t, bus, watch, "t", first+9, first+9)
+			// The last of the lost messages may arrive after the report.
+			got := next(t, slow)
+			for got == fmt.Sprint(first+8) {
+				got = next(t, slow)
+			}
+			if want := fmt.Sprint(first + 9); got != want {
+				t.Fatalf("received %q after the report of loss, want %q", got, want)
+			}
+		}
+	}},
+	{"QueueOfOneKeepsOneMessage", func(t tb, bus store.Bus) {
+		watch, slow := subscribe(t, bus, "t", 10), subscribe(t, bus, "t", 1)
+		defer watch.Close()
+		defer slow.Close()
+		publishAll(t, bus, watch, "t", 1, 1)
+		wantNext(t, slow, "1")
+		publishAll(t, bus, watch, "t", 2, 5)
+		wantNext(t, slow, "2", "lost")
+	}},
+	{"QueueHoldsAllItsMessages", func(t tb, bus store.Bus) {
+		watch, s := subscribe(t, bus, "t", 10), subscribe(t, bus, "t", 50)
+		defer watch.Close()
+		defer s.Close()
+		publishAll(t, bus, watch, "t", 1, 50)
+		for i := range 50 {
+			wantNext(t, s, fmt.Sprint(i+1))
+		}
+		publishAll(t, bus, watch, "t", 51, 51)
+		wantNext(t, s, "51")
+	}},
+	{"SlowSubscriberDelaysNeitherPublishersNorOthers", func(t tb, bus store.Bus) {
+		slow, watch := subscribe(t, bus, "t", 1), subscribe(t, bus, "t", 10)
+		defer slow.Close()
+		defer watch.Close()
+		other := subscribe(t, bus, "other", 1)
+		defer other.Close()
+		publishAll(t, bus, watch, "t", 1, 300)
+		publish(t, bus, "other", "message")
+		wantNext(t, other, "message")
+	}},
+}
+
+var busRaceCases = []testCase[store.Bus]{
+	{"ConcurrentPublishersKeepTheirOrder", func(t tb, bus store.Bus) {
+		const each = 50
+		s := subscribe(t, bus, "t", racers*each)
+		defer s.Close()
+		race(func(racer int) {
+			for i := range each {
+				if err := bus.Publish(context.Background(), "t", fmt.Append(nil, racer, " ", i)); err != nil {
+					t.Errorf("Publish: %v", err)
+				}
+			}
+		})
+		var seen [racers]int
+		for range racers * each {
+			var racer, i int
+			got := next(t, s)
+			if _, err := fmt.Sscan(got, &racer, &i); err != nil || i != seen[racer] {
+				t.Fatalf("received %q, want message %d of publisher %d", got, seen[racer], racer)
+			}
+			seen[racer]++
+		}
+	}},
+	{"SubscribersMayComeAndGoConcurrently", func(t tb, bus store.Bus) {
+		race(func(racer int) {
+			for i := range 20 {
+				if err := receiveOwn(bus, fmt.Sprint("t", racer%2), fmt.Sprint(racer, " ", i)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}},
+	{"SubscriptionMayBeClosedConcurrently", func(t tb, bus store.Bus) {
+		for range 20 {
+			s := subscribe(t, bus, "t", 1)
+			race(func(racer int) {
+				if racer%2 == 1 {
+					s.Close()
+				} else if err := bus.Publish(context.Background(), "t", []byte("message")); err != nil {
+					t.Errorf("Publish: %v", err)
+				}
+			})
+			for closed := false; !closed; {
+				select {
+				case _, open := <-s.C:
+					closed = !open
+				case <-time.After(patience):
+					t.Fatal("the channel of a closed subscription is open")
+				}
+			}
+		}
+	}},
+}
+
+// receiveOwn subscribes to a topic and receives a message that it publishes, among others.
+func receiveOwn(bus store.Bus, topic, message string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	s, err := bus.Subscribe(ctx, topic, 1000)
+	if err != nil {
+		return fmt.Errorf("Subscribe: %w", err)
+	}
+	defer s.Close()
+	if err := bus.Publish(ctx, topic, []byte(message)); err != nil {
+		return fmt.Errorf("Publish: %w", err)
+	}
+	for {
+		switch m, err := receive(s); {
+		case err != nil:
+			return fmt.Errorf("message %q of the subscriber itself: %w", message, err)
+		case m.Lost:
+			return fmt.Errorf("message %q was lost", message)
+		case string(m.Data) == message:
+			return nil
+		}
+	}
+}
