@@ -307,7 +307,7 @@ func TestPrettyJSONIsWrittenOnOneLine(t *testing.T) {
 		}))
 		e.begin(p)
 		p.send(e.call("1", "result", "{}"))
-		p.want(`{"jsonrpc":"2.0","id":1,"result":{…"structuredContent":{"a":1}}}`)
+		p.want(`{"jsonrpc":"2.0","id":1,"result":{…"structuredContent":{…"a": 1…}}}`)
 		p.send(e.call("2", "error", "{}"))
 		p.want(`{"jsonrpc":"2.0","id":2,"error":{"code":-1,"message":"a\nb","data":{…"a": 1…}}}`)
 		p.send(e.call("3", "notification", "{}"))
