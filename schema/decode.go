@@ -46,7 +46,7 @@ func Decode(raw []byte, into any) error {
 // in *into, as the function [Decode] does, in one scan. It is safe for concurrent use with
 // different values of into.
 func (s *Schema) Decode(raw []byte, into any) error {
-	target, err := targetOf(into)
+	target, err := s.targetOf(into)
 	if err != nil {
 		return err
 	}
@@ -58,6 +58,25 @@ func (s *Schema) Decode(raw []byte, into any) error {
 		return err
 	}
 	return target.decode(raw, into)
+}
+
+// target is a type into which a schema decodes.
+type target struct {
+	pointer reflect.Type // the type of a pointer to it
+	*shape
+}
+
+// targetOf is the function targetOf for a schema, which most often decodes into one type.
+func (s *Schema) targetOf(into any) (*shape, error) {
+	first := s.target.Load()
+	if first != nil && first.pointer == reflect.TypeOf(into) && !reflect.ValueOf(into).IsNil() {
+		return first.shape, nil
+	}
+	found, err := targetOf(into)
+	if err == nil && first == nil {
+		s.target.Store(&target{reflect.TypeOf(into), found})
+	}
+	return found, err
 }
 
 // targetOf returns the shape of the value to which into points.

@@ -3,6 +3,7 @@ package schema
 import (
 	"encoding/json"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -42,6 +43,7 @@ type Schema struct {
 	object    bool
 	program   *node
 	unchecked []Unchecked
+	target    atomic.Pointer[target] // of the first Decode
 }
 
 // Unchecked is a keyword of a schema that [Schema.Validate] ignores because it

@@ -30,11 +30,16 @@ type Inflight struct {
 
 	mu       sync.Mutex
 	reserved int // see Reserve
-	requests map[jsonrpc.ID]canceler
-	// longLived are the ids of requests for which IsLongLived is true, and active the number of
+	requests map[jsonrpc.ID]accepted
+	// longLived is the number of requests for which IsLongLived is true, and active the number of
 	// those that are not cancelled.
-	longLived map[jsonrpc.ID]struct{}
-	active    int
+	longLived, active int
+}
+
+// accepted is a request in flight.
+type accepted struct {
+	canceler  // nil if the peer has cancelled it
+	longLived bool
 }
 
 // canceler cancels a request: it is its Call, or its context while it is queued.
@@ -98,20 +103,17 @@ func (f *Inflight) add(c canceler, id jsonrpc.ID, longLived bool) error {
 		return ErrDuplicateID
 	case longLived && f.active >= MaxSubscriptions:
 		return ErrTooManySubscriptions
-	case !longLived && f.Max > 0 && len(f.requests)-len(f.longLived) >= f.Max:
+	case !longLived && f.Max > 0 && len(f.requests)-f.longLived >= f.Max:
 		return ErrTooManyInFlight
 	}
 	if longLived {
-		if f.longLived == nil {
-			f.longLived = make(map[jsonrpc.ID]struct{})
-		}
-		f.longLived[id] = struct{}{}
+		f.longLived++
 		f.active++
 	}
 	if f.requests == nil {
-		f.requests = make(map[jsonrpc.ID]canceler)
+		f.requests = make(map[jsonrpc.ID]accepted)
 	}
-	f.requests[id] = c
+	f.requests[id] = accepted{c, longLived}
 	return nil
 }
 
@@ -119,24 +121,24 @@ func (f *Inflight) add(c canceler, id jsonrpc.ID, longLived bool) error {
 // response.
 func (f *Inflight) End(id jsonrpc.ID) (respond bool) {
 	f.mu.Lock()
-	c := f.requests[id]
-	if c != nil {
-		f.deactivate(id)
+	r := f.requests[id]
+	f.deactivate(r)
+	if r.longLived {
+		f.longLived--
 	}
 	delete(f.requests, id)
-	delete(f.longLived, id)
 	f.mu.Unlock()
-	if c == nil { // cancelled, or not added
+	if r.canceler == nil { // cancelled, or not added
 		return false
 	}
-	c.Cancel(nil)
+	r.Cancel(nil)
 	return true
 }
 
-// deactivate makes place for another long-lived request. It is called with mu held, once for
-// each request.
-func (f *Inflight) deactivate(id jsonrpc.ID) {
-	if _, ok := f.longLived[id]; ok {
+// deactivate makes place for another long-lived request. It is called with mu held, before the
+// request ends or is cancelled.
+func (f *Inflight) deactivate(r accepted) {
+	if r.longLived && r.canceler != nil {
 		f.active--
 	}
 }
@@ -145,31 +147,36 @@ func (f *Inflight) deactivate(id jsonrpc.ID) {
 // until the handler has returned.
 func (f *Inflight) Cancel(id jsonrpc.ID, cause error) {
 	f.mu.Lock()
-	c := f.requests[id]
-	if c != nil {
-		f.deactivate(id)
-		f.requests[id] = nil
-	}
+	r := f.cancelled(id)
 	f.mu.Unlock()
-	if c != nil {
-		c.Cancel(cause)
+	if r != nil {
+		r.Cancel(cause)
 	}
+}
+
+// cancelled records that a request is cancelled and returns its canceler, or nil if it is not in
+// flight or is cancelled already. It is called with mu held.
+func (f *Inflight) cancelled(id jsonrpc.ID) canceler {
+	r := f.requests[id]
+	if r.canceler != nil {
+		f.deactivate(r)
+		f.requests[id] = accepted{nil, r.longLived}
+	}
+	return r.canceler
 }
 
 // CancelAll ends the contexts of all requests in flight.
 func (f *Inflight) CancelAll(cause error) {
 	f.mu.Lock()
 	var all []canceler
-	for id, c := range f.requests {
-		if c != nil {
-			f.deactivate(id)
-			all = append(all, c)
-			f.requests[id] = nil
+	for id := range f.requests {
+		if r := f.cancelled(id); r != nil {
+			all = append(all, r)
 		}
 	}
 	f.mu.Unlock()
-	for _, c := range all {
-		c.Cancel(cause)
+	for _, r := range all {
+		r.Cancel(cause)
 	}
 }
 
@@ -202,5 +209,5 @@ func (f *Inflight) AppendReply(dst *[]byte, e *Engine, c *Call, identity []byte)
 func (f *Inflight) Len() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.requests) - len(f.longLived)
+	return len(f.requests) - f.longLived
 }
