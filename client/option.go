@@ -19,6 +19,8 @@ type callOptions struct {
 	refresh     bool
 	noReconnect bool
 	keepSource  bool
+
+	undecodedText bool // see WithUndecodedText
 }
 
 // WithProgress asks the server for progress notifications and calls f with each of them:
@@ -53,6 +55,14 @@ func WithRefresh() CallOption {
 // them unchanged.
 func WithSource() CallOption {
 	return func(o *callOptions) { o.keepSource = true }
+}
+
+// WithUndecodedText is like [WithSource]. In addition, CallTool does not decode the content of a
+// result if it consists of text without annotations, which takes time if the text is long. Then
+// Content, Meta and ResultType are not set, and StructuredContent must not be modified because it
+// is part of Source.
+func WithUndecodedText() CallOption {
+	return func(o *callOptions) { o.keepSource, o.undecodedText = true, true }
 }
 
 // WithoutReconnect ends a [Client.Watch] when the connection is lost, instead of connecting

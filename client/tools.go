@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -61,6 +62,23 @@ func (c *Client) CallTool(ctx context.Context, name string, arguments any, optio
 	if err != nil {
 		return nil, err
 	}
+	result, err := c.decodeToolResult(name, raw, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.checkOutput(ctx, name, result); err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+// decodeToolResult decodes the result of a tool. Raw has been checked as JSON.
+func (c *Client) decodeToolResult(name string, raw json.RawMessage, o callOptions) (*mcp.CallToolResult, error) {
+	if o.undecodedText {
+		if result, ok := revision.DecodeExceptText(raw); ok {
+			return result, nil
+		}
+	}
 	result := new(mcp.CallToolResult)
 	if err := result.UnmarshalJSON(raw); err != nil {
 		return nil, fmt.Errorf("%w: tools/call %s: cannot decode the result: %w", ErrInvalidResponse, name, err)
@@ -68,9 +86,6 @@ func (c *Client) CallTool(ctx context.Context, name string, arguments any, optio
 	c.filterLinks(result.Content)
 	if o.keepSource {
 		result.Source = raw
-	}
-	if err := c.checkOutput(ctx, name, result); err != nil {
-		return nil, err
 	}
 	return result, nil
 }

@@ -30,6 +30,8 @@
 // own, required URL elicitations, progress, cancellation and the program's members of
 // _meta, and each side may use another revision of the protocol. It does not forward log
 // messages of servers, because most log messages do not identify their request.
-// Every message is decoded and checked. The ids of requests, sessions and servers on one
+//
+// Every message is checked. A result whose content is text is decoded only if middleware or
+// the revision of the client requires it. The ids of requests, sessions and servers on one
 // side are never visible on the other.
 package gateway

@@ -21,6 +21,12 @@ func (g *Gateway) forward(serverName, tool string) server.ToolHandler {
 		if err != nil {
 			return nil, toolError(ctx, serverName, err)
 		}
+		if c := rpc.From(ctx); c != nil && result.Content == nil {
+			c.Undecoded = true
+			meta, _ := jsonrpc.Get(result.Source, "_meta")
+			result.Meta = forwardableMembers(meta)
+			return result, nil
+		}
 		strip(&result.ResultBase)
 		g.routes.Load().rewrite(serverName, result.Content...)
 		return result, nil
@@ -36,6 +42,7 @@ func (g *Gateway) callOptions(ctx context.Context) []client.CallOption {
 	if c == nil {
 		return options
 	}
+	options = append(options, client.WithUndecodedText())
 	if meta := requestMeta(c); meta != nil {
 		options = append(options, client.WithMeta(meta))
 	}
@@ -51,6 +58,11 @@ func (g *Gateway) callOptions(ctx context.Context) []client.CallOption {
 // requestMeta returns the entries of a request's _meta that the gateway forwards.
 func requestMeta(c *rpc.Call) mcp.Meta {
 	raw, _ := c.Params().Get("_meta")
+	return forwardableMembers(raw)
+}
+
+// forwardableMembers returns the entries of _meta, a JSON object, that the gateway forwards.
+func forwardableMembers(raw []byte) mcp.Meta {
 	var meta mcp.Meta
 	for key, value := range jsonrpc.All(raw) {
 		if !isForwardable(key, value) {

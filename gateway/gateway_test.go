@@ -45,8 +45,15 @@ func inMemory(t *testing.T, name string, s *server.Server) host.ServerConfig {
 // gatewayTo returns the server of a gateway to servers that are all ready.
 func gatewayTo(t *testing.T, servers ...host.ServerConfig) *server.Server {
 	t.Helper()
-	h := &host.Host{Servers: servers, Logger: quiet}
-	s := &server.Server{Name: "gateway", Version: "1", Logger: quiet}
+	s := &server.Server{Name: "gateway", Version: "1"}
+	present(t, &host.Host{Servers: servers}, s)
+	return s
+}
+
+// present presents the servers of h as s, until the test ends. It returns when all are ready.
+func present(t *testing.T, h *host.Host, s *server.Server) {
+	t.Helper()
+	h.Logger, s.Logger = quiet, quiet
 	g := gateway.New(h, s)
 	g.Logger = quiet
 	if err := h.Start(); err != nil {
@@ -74,7 +81,6 @@ func gatewayTo(t *testing.T, servers ...host.ServerConfig) *server.Server {
 			t.Fatalf("%d tools are listed, want %d", len(listed(t, c)), want)
 		}
 	}
-	return s
 }
 
 func listed(t *testing.T, c *client.Client) []*mcp.Tool {

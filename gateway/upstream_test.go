@@ -3,6 +3,10 @@ package gateway_test
 import (
 	"context"
 	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -26,8 +30,8 @@ func (o *oldServer) start(t *testing.T, name string) host.ServerConfig {
 	return upstream{mcp.MethodListTools: string(raw)}.start(t, name)
 }
 
-// upstream is a server of 2025-11-25 that answers requests with results as they are, by
-// method. After "error " comes an error.
+// upstream is a server that answers requests with results as they are, by method. After
+// "error " comes an error. Its revision is 2025-11-25 unless at changes it.
 type upstream map[string]string
 
 // start serves until the test ends.
@@ -57,10 +61,26 @@ func (u upstream) start(t *testing.T, name string) host.ServerConfig {
 	return host.ServerConfig{Name: name, Target: client.Conn(near)}
 }
 
+// startHTTP serves JSON over HTTP until the test ends.
+func (u upstream) startHTTP(t *testing.T, name string) host.ServerConfig {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		m, err := jsonrpc.Parse(raw, jsonrpc.Limits{})
+		if err != nil || m.Kind != jsonrpc.Request {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(u.answer(&m))
+	}))
+	t.Cleanup(s.Close)
+	return host.ServerConfig{Name: name, Target: client.URL(s.URL)}
+}
+
 func (u upstream) answer(m *jsonrpc.Message) []byte {
 	result, ok := u[m.Method]
 	if !ok && m.Method == mcp.MethodInitialize {
-		result, ok = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{},"prompts":{},"completions":{}},"serverInfo":{"name":"old","version":"1"}}`, true
+		result, ok = initialized(mcp.V20251125), true
 	}
 	if !ok {
 		return jsonrpc.AppendError(nil, m.ID, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "no %s", m.Method), false)
@@ -73,4 +93,21 @@ func (u upstream) answer(m *jsonrpc.Message) []byte {
 		return jsonrpc.AppendError(nil, m.ID, &e, false)
 	}
 	return jsonrpc.AppendResult(nil, m.ID, []byte(result))
+}
+
+const offered = `"capabilities":{"tools":{},"resources":{},"prompts":{},"completions":{}}`
+
+func initialized(r mcp.Revision) string {
+	return `{"protocolVersion":"` + string(r) + `",` + offered + `,"serverInfo":{"name":"up","version":"1"}}`
+}
+
+// at returns a copy of u in another revision.
+func (u upstream) at(r mcp.Revision) upstream {
+	u = maps.Clone(u)
+	if r.Modern() {
+		u[mcp.MethodDiscover] = `{"resultType":"complete","supportedVersions":["` + string(r) + `"],` + offered + `,"ttlMs":0,"cacheScope":"private"}`
+	} else {
+		u[mcp.MethodInitialize] = initialized(r)
+	}
+	return u
 }

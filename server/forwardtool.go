@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -44,6 +46,31 @@ func (s *Server) ForwardTool(tool mcp.Tool, handler ToolHandler, options ...Tool
 		}
 	}
 	return s.addUntyped(e, options)
+}
+
+// forwarded returns a result whose content has not been decoded. It decodes the content if the
+// result needs another form in revision r, or when middleware looks at it.
+func (s *Server) forwarded(r mcp.Revision, result *mcp.CallToolResult) (any, error) {
+	decode := func() (*mcp.CallToolResult, error) {
+		decoded := new(mcp.CallToolResult)
+		source := revision.AppendForwarded(nil, mcp.V20251125, result, nil)
+		err := decoded.UnmarshalJSON(source)
+		decoded.Source = source
+		return decoded, err
+	}
+	if revision.Downgrade(r, result) != result {
+		return decode()
+	}
+	return &rpc.Encoded{
+		Append: func(dst []byte) []byte {
+			return revision.AppendForwarded(dst, r, result, s.core.http.Modern.Identity)
+		},
+		Result: func() any {
+			decoded, _ := decode() // revision.DecodeExceptText has found no error
+			return decoded
+		},
+		Fresh: true,
+	}, nil
 }
 
 var anyObject = json.RawMessage(`{"type":"object"}`)

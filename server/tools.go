@@ -124,6 +124,9 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 	if err := s.checkMeta(result.Meta); err != nil {
 		return nil, fmt.Errorf("tool %q: invalid result: %w", name, err)
 	}
+	if c.Undecoded {
+		return s.forwarded(c.Revision(), result)
+	}
 	return result, nil
 }
 

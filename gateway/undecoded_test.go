@@ -1,0 +1,307 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
+)
+
+// The members of a result whose content is text, which the gateway does not decode.
+const (
+	textBlocks  = `"content":[{"type":"text","text":"caf\u00e9\n\\","x-unknown":1.50},{"x":[],"text":"","type":"text"}]`
+	textMembers = textBlocks + `,"x-unknown":{"b":1e2,"a":"\u00e9"},"ttlMs":7`
+	keptMeta    = `"_meta":{"example.com/z":[1e2],"example.com/a":"\u00e9"}`
+	sentMeta    = `"_meta":{"example.com/z":[1e2],"io.modelcontextprotocol/serverInfo":{"name":"up","version":"1"},"example.com/a":"\u00e9"}`
+)
+
+// textUpstream returns a server with the tool t.
+func textUpstream(result string) upstream {
+	return upstream{mcp.MethodListTools: `{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}`, mcp.MethodCallTool: result}
+}
+
+// calledAt returns the result of t as a client of revision r receives it from a gateway.
+func calledAt(t *testing.T, s *server.Server, r mcp.Revision) (*mcp.CallToolResult, error) {
+	t.Helper()
+	return mcptest.Dial(t, s, mcptest.WithRevision(r)).CallTool(t.Context(), "up__t", nil, client.WithSource())
+}
+
+// object returns an object with these members; an empty one is left out.
+func object(members ...string) string {
+	return "{" + strings.Join(slices.DeleteFunc(members, func(m string) bool { return m == "" }), ",") + "}"
+}
+
+// expect fails the test unless the source of a result has these members, in their order. In
+// 2026-07-28 the gateway adds its members, and _meta comes first.
+func expect(t *testing.T, what string, r mcp.Revision, result *mcp.CallToolResult, meta string, members ...string) {
+	t.Helper()
+	if r.Modern() {
+		own := `"_meta":` + object(`"io.modelcontextprotocol/serverInfo":{"name":"gateway","version":"1"}`, strings.TrimSuffix(strings.TrimPrefix(meta, `"_meta":{`), "}"))
+		members = append([]string{`"resultType":"complete"`, own}, members...)
+	} else {
+		members = append([]string{meta}, members...)
+	}
+	if got, want := string(result.Source), object(members...); got != want {
+		t.Errorf("%s: the result is\n%s\nwant\n%s", what, got, want)
+	}
+}
+
+// The sender and the receiver of a result may have any two revisions.
+func TestTextIsForwardedBetweenAllRevisions(t *testing.T) {
+	for _, from := range mcp.Revisions() {
+		kind := ""
+		if from.Modern() {
+			kind = `"resultType":"complete"`
+		}
+		for _, isError := range []string{"", `"isError":false`, `"isError":true`} {
+			for _, structured := range []string{"", `"structuredContent":{"n":1.0,"m":{"\u0061":null}}`, `"structuredContent":[1.0]`, `"structuredContent":null`} {
+				up := textUpstream(object(kind, sentMeta, textMembers, isError, structured))
+				s := gatewayTo(t, up.at(from).start(t, "up"))
+				for _, to := range mcp.Revisions() {
+					what := fmt.Sprintf("%s to %s, %s %s", from, to, isError, structured)
+					result, err := calledAt(t, s, to)
+					if err != nil {
+						t.Fatalf("%s: %v", what, err)
+					}
+					kept := structured
+					if to < mcp.V20250618 || !to.Modern() && !strings.Contains(structured, ":{") {
+						kept = ""
+					}
+					expect(t, what, to, result, keptMeta, textMembers, isError, kept)
+					if text := result.Content[0].(*mcp.TextContent).Text; text != "café\n\\" || result.IsError != strings.Contains(isError, "true") {
+						t.Errorf("%s: %q, %v", what, text, result.IsError)
+					}
+				}
+			}
+		}
+	}
+}
+
+// The protocol members of _meta, and an empty _meta, are not forwarded.
+func TestMembersOfTheConnectionAreNotForwarded(t *testing.T) {
+	for _, meta := range []string{``, `,"_meta":{}`, `,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"up"},"not a key":1,"io.modelcontextprotocol/subscriptionId":1}`} {
+		s := gatewayTo(t, textUpstream(`{`+textBlocks+meta+`,"resultType":"complete"}`).start(t, "up"))
+		for _, to := range mcp.Revisions() {
+			result, err := calledAt(t, s, to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			expect(t, string(to)+meta, to, result, "", textBlocks)
+		}
+	}
+}
+
+// A message is one line. Over HTTP it need not be.
+func TestForwardedTextHasNoLineBreaks(t *testing.T) {
+	up := textUpstream("{\r\n\"content\" :\n[ {\"type\":\"text\",\r\n\"text\":\"a\"}\n],\"x\":{\n}\n}").at(mcp.V20260728)
+	mcptest.Everywhere(t, func() *server.Server { return gatewayTo(t, up.startHTTP(t, "up")) }, func(t *testing.T, c *client.Client) {
+		for range 2 { // a line break would end the message
+			result, err := c.CallTool(t.Context(), "up__t", nil, client.WithSource())
+			if err != nil || len(result.Content) != 1 || strings.ContainsAny(string(result.Source), "\r\n") {
+				t.Errorf("%+v, %v", result, err)
+			}
+		}
+	})
+}
+
+// A result that is not valid does not reach the client, in whatever part it is not valid.
+func TestInvalidTextIsNotForwarded(t *testing.T) {
+	for _, invalid := range []string{
+		`"content":7`, `"content":{}`, `"content":"text"`, `"content":[7]`, `"content":[[]]`, `"content":[{}]`, `"content":[{"text":"evil"}]`,
+		`"content":[{"type":7,"text":"evil"}]`, `"content":[{"type":"text","text":7}]`, `"content":[{"type":"text","text":["evil"]}]`,
+		`"content":[{"type":"text","text":"evil"},7]`, `"content":[{"type":"text","text":"evil","annotations":7}]`,
+		`"content":[{"type":"text","text":"evil","_meta":[]}]`, `"content":[{"type":"image","data":"?","mimeType":"evil"}]`,
+		`"content":[{"type":"text","text":"evil"}],"isError":"no"`, `"content":[{"type":"text","text":"evil"}],"isError":0`,
+		`"content":[{"type":"text","text":"evil"}],"_meta":7`, `"content":[{"type":"text","text":"evil"}],"_meta":[]`,
+		`"content":[{"type":"text","text":"evil"}],"content":[]`, `"content":[{"type":"text","text":"evil","text":""}]`,
+		`"content":[{"type":"text","text":"evil"}],"x":{"a":1,"\u0061":2}`, `"content":[{"type":"text","text":"evil\ud800"}]`,
+		"\"content\":[{\"type\":\"text\",\"text\":\"evil\xff\"}]", "\"content\":[{\"type\":\"text\",\"text\":\"evil\x00\"}]",
+		`"content":[{"type":"text","text":"evil"}],"x":01`, `"content":[{"type":"text","text":"evil"}]}`,
+		`"content":[{"type":"text","text":"evil"}],"resultType":"input_required"`, `"content":[{"type":"text","text":"evil"}],"resultType":"x"`,
+	} {
+		for _, from := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
+			if strings.Contains(invalid, "resultType") && !from.Modern() {
+				continue // an unknown member
+			}
+			s := gatewayTo(t, textUpstream(`{`+invalid+`}`).at(from).start(t, "up"))
+			for _, to := range mcp.Revisions() {
+				result, err := calledAt(t, s, to)
+				if err == nil && !result.IsError || err == nil && strings.Contains(string(result.Source), "evil") && !strings.Contains(string(result.Source), "up\\\"") {
+					t.Errorf("%q from %s to %s: %s, %v", invalid, from, to, result.Source, err)
+				}
+			}
+		}
+	}
+}
+
+// Middleware of the gateway's server receives a decoded result, and can change every part of it.
+func TestMiddlewareOfTheGatewayReceivesForwardedText(t *testing.T) {
+	up := textUpstream(`{` + textMembers + `,` + sentMeta + `,"structuredContent":{"n":1}}`)
+	for name, change := range map[string]func(*mcp.CallToolResult) *mcp.CallToolResult{
+		"nothing": func(r *mcp.CallToolResult) *mcp.CallToolResult { return r },
+		"a field": func(r *mcp.CallToolResult) *mcp.CallToolResult { r.IsError = true; return r },
+		"a block": func(r *mcp.CallToolResult) *mcp.CallToolResult { r.Content[0] = mcp.Text("hidden"); return r },
+		"a text": func(r *mcp.CallToolResult) *mcp.CallToolResult {
+			r.Content[0].(*mcp.TextContent).Text = "hidden"
+			return r
+		},
+		"structured content": func(r *mcp.CallToolResult) *mcp.CallToolResult { r.StructuredContent[5] = '2'; return r },
+		"a key of meta":      func(r *mcp.CallToolResult) *mcp.CallToolResult { delete(r.Meta, "example.com/z"); return r },
+		"a copy": func(r *mcp.CallToolResult) *mcp.CallToolResult {
+			changed := *r
+			changed.Content = nil
+			return &changed
+		},
+		"the result": func(*mcp.CallToolResult) *mcp.CallToolResult { return &mcp.CallToolResult{Content: []mcp.Content{}} },
+	} {
+		seen := 0
+		s := &server.Server{Name: "gateway", Version: "1", Middleware: []call.Middleware{func(next call.Handler) call.Handler {
+			return func(ctx context.Context, c *call.Call) (any, error) {
+				result, err := next(ctx, c)
+				called, ok := result.(*mcp.CallToolResult)
+				if !ok {
+					return result, err
+				}
+				seen++
+				if text := called.Content[0].(*mcp.TextContent).Text; text != "café\n\\" || called.ResultType != "" || len(called.Meta) != 2 {
+					t.Errorf("the middleware receives %q, %q, %s", text, called.ResultType, called.Meta)
+				}
+				return change(called), err
+			}
+		}}}
+		present(t, &host.Host{Servers: []host.ServerConfig{up.start(t, "up")}}, s)
+		for _, to := range mcp.Revisions() {
+			seen = 0
+			result, err := calledAt(t, s, to)
+			if err != nil || seen != 1 {
+				t.Fatalf("%s, %s: %v; the middleware ran %d times", name, to, err, seen)
+			}
+			got, structured := string(result.Source), to >= mcp.V20250618
+			ok := map[string]bool{
+				"a field":            result.IsError && strings.Contains(got, `"x-unknown":1.50`),
+				"a block":            strings.Contains(got, "hidden") && !strings.Contains(got, "caf"),
+				"a text":             strings.Contains(got, "hidden") && !strings.Contains(got, "caf"),
+				"structured content": strings.Contains(got, `{"n":2}`) == structured && !strings.Contains(got, `{"n":1}`),
+				"a key of meta":      strings.Contains(got, `example.com/a`) && !strings.Contains(got, "example.com/z"),
+				"a copy":             !strings.Contains(got, `caf`) && strings.Contains(got, "x-unknown"),
+				"the result":         len(result.Content) == 0 && !strings.Contains(got, "x-unknown"),
+			}
+			if name == "nothing" {
+				kept := ""
+				if structured {
+					kept = `"structuredContent":{"n":1}`
+				}
+				if to.Modern() {
+					expect(t, name, to, result, keptMeta, textMembers, kept)
+				} else {
+					expect(t, name, to, result, "", textMembers, keptMeta, kept)
+				}
+			} else if !ok[name] {
+				t.Errorf("%s, %s: the client receives %s", name, to, got)
+			}
+		}
+	}
+}
+
+// Middleware of the client that calls the server can change every part of the result, too.
+func TestMiddlewareOfTheHostReceivesForwardedText(t *testing.T) {
+	for _, from := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
+		for name, change := range map[string]func(*mcp.CallToolResult) any{
+			"a field": func(r *mcp.CallToolResult) any { r.Content = []mcp.Content{mcp.Text("hidden")}; return r },
+			"a text":  func(r *mcp.CallToolResult) any { r.Content[0].(*mcp.TextContent).Text = "hidden"; return r },
+			"a copy": func(*mcp.CallToolResult) any {
+				return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("hidden"), &mcp.ResourceLink{URI: "file:///x", Name: "x"}}}
+			},
+			"JSON": func(*mcp.CallToolResult) any { return json.RawMessage(`{"content":[{"type":"text","text":"hidden"}]}`) },
+		} {
+			h := &host.Host{Servers: []host.ServerConfig{textUpstream(`{`+textMembers+`}`).at(from).start(t, "up")}}
+			h.Dialer.Middleware = []call.Middleware{func(next call.Handler) call.Handler {
+				return func(ctx context.Context, c *call.Call) (any, error) {
+					result, err := next(ctx, c)
+					if called, ok := result.(*mcp.CallToolResult); ok {
+						return change(called), err
+					}
+					return result, err
+				}
+			}}
+			s := &server.Server{Name: "gateway", Version: "1"}
+			present(t, h, s)
+			for _, to := range mcp.Revisions() {
+				result, err := calledAt(t, s, to)
+				if err != nil || result.IsError || !strings.Contains(string(result.Source), `"hidden"`) || strings.Contains(string(result.Source), "caf") {
+					t.Errorf("%s from %s to %s: %+v, %v", name, from, to, result, err)
+				}
+			}
+		}
+	}
+}
+
+// Structured content is validated against the output schema that the client sees, whether or not
+// the host validates it.
+func TestForwardedStructuredContentIsValidated(t *testing.T) {
+	for _, skip := range []bool{false, true} {
+		for members, valid := range map[string]bool{
+			`,"structuredContent":{"n":1}`:   true,
+			`,"structuredContent":{"n":"1"}`: false,
+			`,"structuredContent":{}`:        false,
+			``:                               false,
+			`,"isError":true`:                true,
+			`,"structuredContent":{"m":1},"isError":true`:  true,
+			`,"structuredContent":{"m":1},"isError":false`: false,
+		} {
+			up := textUpstream(`{` + textBlocks + members + `}`)
+			up[mcp.MethodListTools] = `{"tools":[{"name":"t","inputSchema":{"type":"object"},"outputSchema":{"type":"object","required":["n"],"properties":{"n":{"type":"number"}}}}]}`
+			h := &host.Host{Servers: []host.ServerConfig{up.start(t, "up")}}
+			h.Dialer.SkipOutputValidation = skip
+			s := &server.Server{Name: "gateway", Version: "1"}
+			present(t, h, s)
+			for _, to := range mcp.Revisions() {
+				result, err := calledAt(t, s, to)
+				if err != nil || strings.Contains(string(result.Source), textBlocks) != valid || !valid && !result.IsError {
+					t.Errorf("%s to %s, skip %v: %+v, %v", members, to, skip, result, err)
+				}
+			}
+		}
+	}
+}
+
+// The gateway handles a result that asks for input, and does not forward it.
+func TestInputRequiredIsNotForwarded(t *testing.T) {
+	up := textUpstream(`{"resultType":"input_required",` + textBlocks + `,"inputRequests":{"k":{"method":"elicitation/create","params":{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":{}}}}},"requestState":"s"}`)
+	s := gatewayTo(t, up.at(mcp.V20260728).start(t, "up"))
+	for _, to := range mcp.Revisions() {
+		result, err := calledAt(t, s, to)
+		if err == nil && (!result.IsError || strings.Contains(string(result.Source), "inputRequests") || strings.Contains(string(result.Source), "caf")) {
+			t.Errorf("%s: %s", to, result.Source)
+		}
+	}
+}
+
+// A link next to text is rewritten.
+func TestLinksNextToTextAreRewritten(t *testing.T) {
+	first, second := oddUpstream(), oddUpstream()
+	const link = `{"type":"resource_link","name":"a","uri":"lib://a","x":1.50}`
+	second[mcp.MethodListTools] = `{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}`
+	second[mcp.MethodCallTool] = `{"content":[{"type":"text","text":"\u0061"},` + link + `]}`
+	s := gatewayTo(t, first.start(t, "first"), second.start(t, "up"))
+	for _, to := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.V20260728} {
+		result, err := calledAt(t, s, to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, _ := jsonrpc.Get(result.Source, "content")
+		if want := `[{"type":"text","text":"\u0061"},` + strings.Replace(link, "lib://a", "server:up/lib://a", 1) + `]`; string(content) != want {
+			t.Errorf("%s: the content is %s, want %s", to, content, want)
+		}
+	}
+}

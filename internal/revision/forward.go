@@ -1,0 +1,118 @@
+package revision
+
+import (
+	"slices"
+
+	"github.com/parley-mcp/parley/internal/jsonscan"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// DecodeExceptText decodes a result of tools/call whose content consists of text without
+// annotations, which all revisions can read. It sets StructuredContent and IsError, which refer to
+// raw, and Source to raw. It returns false for other results, and for those that the decoder of
+// package mcp might reject. Raw must be a JSON object that has been checked.
+func DecodeExceptText(raw []byte) (result *mcp.CallToolResult, ok bool) {
+	result = &mcp.CallToolResult{ResultBase: mcp.ResultBase{Source: raw}}
+	hasContent := false
+	for name, value := range jsonrpc.All(raw) {
+		switch name {
+		case "content":
+			if hasContent = isText(value); !hasContent {
+				return nil, false
+			}
+		case "structuredContent":
+			result.StructuredContent = value
+		case "isError":
+			if result.IsError = value[0] == 't'; !result.IsError && value[0] != 'f' {
+				return nil, false
+			}
+		case "resultType":
+			if jsonrpc.Unquote(value) != mcp.ResultTypeComplete {
+				return nil, false
+			}
+		case "_meta":
+			if value[0] != '{' {
+				return nil, false
+			}
+		}
+	}
+	return result, hasContent
+}
+
+// isText reports whether a value is an array of text blocks without annotations.
+func isText(value []byte) bool {
+	if value[0] != '[' {
+		return false
+	}
+	for block := range jsonscan.Elements(value) {
+		isText, hasText := false, false
+		for name, value := range jsonrpc.All(block) { // none if it is not an object
+			switch name {
+			case "type":
+				isText = string(value) == `"text"`
+			case "text":
+				hasText = value[0] == '"'
+			case "annotations", "_meta":
+				return false
+			}
+		}
+		if !isText || !hasText {
+			return false
+		}
+	}
+	return true
+}
+
+// AppendForwarded appends the Source of a result for a peer of revision r, on one line. It appends
+// only the members of _meta that are in Meta, and the resultType and identity of this server; see
+// AppendResult. Source must be a JSON object that has been checked. Downgrade must not change the
+// result.
+func AppendForwarded(dst []byte, r mcp.Revision, result *mcp.CallToolResult, identity []byte) []byte {
+	members := jsonrpc.MembersOf(result.Source)
+	meta, hasMeta := members.Get("_meta")
+	if hasMeta {
+		meta = selectMembers(meta, result.Meta)
+	}
+	dst = slices.Grow(dst, len(result.Source)+len(identity)+128)
+	start := len(dst)
+	if r.Modern() {
+		dst = appendResultHead(dst, identity, meta)
+	} else {
+		dst = append(dst, '{')
+	}
+	for name, value := range members.All() {
+		switch {
+		case name == "resultType", name == "_meta" && (meta == nil || r.Modern()):
+			continue
+		case name == "_meta":
+			value = meta
+		}
+		dst = append(jsonrpc.AppendString(dst, name), ':')
+		dst = append(append(dst, value...), ',')
+	}
+	if last := len(dst) - 1; dst[last] == ',' {
+		dst = dst[:last]
+	}
+	dst = append(dst, '}')
+	jsonscan.ReplaceLineBreaks(dst[start:])
+	return dst
+}
+
+// selectMembers returns an object with the members that selected has, or nil if there are none.
+func selectMembers(object []byte, selected mcp.Meta) []byte {
+	if len(selected) == 0 {
+		return nil
+	}
+	out := []byte{'{'}
+	for name, value := range jsonrpc.All(object) {
+		if _, ok := selected[name]; !ok {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(jsonrpc.AppendString(out, name), ':'), value...)
+	}
+	return append(out, '}')
+}
