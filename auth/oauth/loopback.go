@@ -194,7 +194,11 @@ func (f *loopbackFlow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		http.SetCookie(w, f.cookie("", -1))
-		io.WriteString(w, htmlPage("Login complete", "You can close this window and return to the program."))
+		title, text := "Login complete", "You can close this window and return to the program."
+		if r.URL.Query().Has("error") {
+			title, text = "Login failed", "You can close this window. The program shows the reason."
+		}
+		io.WriteString(w, htmlPage(title, text))
 		return
 	}
 	w.WriteHeader(http.StatusNotFound)

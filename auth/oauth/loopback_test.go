@@ -51,6 +51,37 @@ func (b *browser) get(to string, host string) (status int, body, location string
 
 const authorizationPage = "https://as.example/authorize?state=the-state"
 
+// The page names the outcome, and never the parameters of the response.
+func TestLoopbackShowsTheOutcome(t *testing.T) {
+	for query, want := range map[string]string{
+		"?code=right&state=the-state": "Login complete",
+		"?error=access_denied&error_description=the+user+says+no&state=the-state": "Login failed",
+	} {
+		l := &oauth.Loopback{}
+		var redirect string
+		l.Open = func(_ context.Context, start string) error {
+			b := newBrowser(t)
+			b.get(start, "")
+			status, body, _ := b.get(redirect+query, "")
+			if status != http.StatusOK || !strings.Contains(body, want) || strings.Contains(body, "access_denied") || strings.Contains(body, "says no") {
+				t.Errorf("%s: status %d, page %s", query, status, body)
+			}
+			return nil
+		}
+		flow, err := l.Begin(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		redirect = flow.RedirectURI()
+		if _, err := flow.Authorize(t.Context(), authorizationPage); err != nil {
+			t.Error(err)
+		}
+		if err := flow.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // O8, O9: the listener is on 127.0.0.1 only. It accepts the matching redirect once, and
 // rejects all other requests.
 func TestO8O9LoopbackAcceptsOneRedirect(t *testing.T) {

@@ -294,7 +294,7 @@ func (s *session) precheck(n *need, before *token) error {
 		return f.err
 	}
 	if n.stepUp && before != nil && before.Access == n.rejected && len(n.challenged) > 0 && covers(before.Requested, n.challenged) {
-		return fmt.Errorf("%w: %s requires %q, which were already requested", ErrInsufficientScope, withoutQuery(s.peers.server), n.challenged)
+		return fmt.Errorf("%w: %s requires %q, which the authorization server did not grant: log in again and allow them", ErrInsufficientScope, withoutQuery(s.peers.server), n.challenged)
 	}
 	if n.stepUp && len(n.challenged) == 0 {
 		return fmt.Errorf("%w: the challenge of %s does not name the scopes", ErrInsufficientScope, withoutQuery(s.peers.server))

@@ -99,7 +99,11 @@ func browse(ts *testscript.TestScript, neg bool, args []string) {
 	browser := &devissuer.Browser{Deny: len(args) == 2}
 	text, err := browser.LogIn(ctx, running(ts)[args[0]].match(ts, `(http://\S+/login/\S+)`)[1])
 	ts.Check(err)
-	if !strings.Contains(text, "Login complete") {
+	want := "Login complete"
+	if browser.Deny {
+		want = "Login failed"
+	}
+	if !strings.Contains(text, want) {
 		ts.Fatalf("the browser ends at %s", text)
 	}
 }
