@@ -40,7 +40,7 @@ type httpFlags struct {
 
 func (f *httpFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.addr, "addr", defaultAddr, "address to listen on, as HOST:PORT")
-	cmd.Flags().IntVar(&f.limitCalls, "limit-calls", defaultLimitCalls, "maximum `number` of tool calls and completions per second of each caller; 0 means no limit")
+	cmd.Flags().IntVar(&f.limitCalls, "limit-calls", defaultLimitCalls, "maximum `number` of tool calls, completions and reads of resources per second of each caller; 0 means no limit")
 	cmd.Flags().BoolVar(&f.trace, "trace", false, "print every message to stderr")
 	f.auth.add(cmd)
 }
