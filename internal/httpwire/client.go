@@ -335,11 +335,19 @@ func sendError(ctx context.Context, err error) error {
 	if errors.Is(err, call.ErrUnauthorized) {
 		return redact(err)
 	}
-	err = fmt.Errorf("%w: %w", call.ErrConnectionLost, redact(err))
-	if neverConnected(err) {
-		err = fmt.Errorf("%w: %w", call.ErrNotSent, err)
+	if err = redact(err); neverConnected(err) {
+		return unsentError{err}
 	}
-	return err
+	return fmt.Errorf("%w: %w", call.ErrConnectionLost, err)
+}
+
+// unsentError is the error of a request for which no connection could be made. Its text does not
+// say that a connection was lost.
+type unsentError struct{ cause error }
+
+func (e unsentError) Error() string { return call.ErrNotSent.Error() + ": " + e.cause.Error() }
+func (e unsentError) Unwrap() []error {
+	return []error{call.ErrNotSent, call.ErrConnectionLost, e.cause}
 }
 
 // responseError returns the error for a response that broke off with err.

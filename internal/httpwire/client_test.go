@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -392,5 +395,23 @@ func TestU3SessionIDThatCouldForgeHeadersIsRejected(t *testing.T) {
 		if _, err := dialLegacy(t, p.options(t)); !errors.Is(err, call.ErrInvalidResponse) {
 			t.Errorf("%.20q: %v", id, err)
 		}
+	}
+}
+
+// A request that has no connection was not sent, and no connection was lost. Callers find both
+// errors, because the connection of a session is lost all the same.
+func TestRequestWithoutAConnectionWasNotSent(t *testing.T) {
+	failed := &url.Error{Op: "Post", URL: "http://127.0.0.1/", Err: &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}}
+	err := sendError(t.Context(), failed)
+	for _, want := range []error{call.ErrNotSent, call.ErrConnectionLost, syscall.ECONNREFUSED} {
+		if !errors.Is(err, want) {
+			t.Errorf("%v is not %v", err, want)
+		}
+	}
+	if got := err.Error(); !strings.HasPrefix(got, "request not sent: ") || strings.Contains(got, "connection lost") || !strings.Contains(got, "connection refused") {
+		t.Error(got)
+	}
+	if dial := new(net.OpError); !errors.As(err, &dial) {
+		t.Errorf("%v has no *net.OpError", err)
 	}
 }
