@@ -2,8 +2,6 @@ package legacy
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -126,18 +124,8 @@ func (s *Sessions) renew(due []*StoredSession) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
-	var next atomic.Int64
-	var workers sync.WaitGroup
-	for range min(len(due), maxRenewals) {
-		workers.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= len(due) {
-					return
-				}
-				_ = due[i].Touch(ctx) // if the session is gone, its next request fails
-			}
-		})
-	}
-	workers.Wait()
+	_ = concurrently(ctx, maxRenewals, len(due), func(i int) error {
+		_ = due[i].Touch(ctx) // if the session is gone, its next request fails
+		return nil
+	})
 }
