@@ -32,7 +32,10 @@ func (s *Server) getStream(w http.ResponseWriter, r *http.Request, x *exchange, 
 		s.resume(w, r, live, conn, last)
 		return
 	}
-	s.listen(r.Context(), live, conn, s.expiryOf(r))
+	if err := s.listen(r.Context(), live, conn, s.expiryOf(r)); err != nil {
+		live.Release()
+		s.rejectSession(w, r, jsonrpc.ID{}, err)
+	}
 }
 
 // failure is closed when a write to an event stream fails. It takes less memory than a context.
@@ -42,10 +45,13 @@ type failure chan struct{}
 func (f failure) Cancel(error) { close(f) }
 
 // listen starts and serves the standalone stream of a session. The stream keeps live open
-// while the client can resume it.
-func (s *Server) listen(ctx context.Context, live *legacy.StoredSession, conn *eventStream, expiry *expiry) {
+// while the client can resume it, unless listen returns an error, which is that of live.Stream.
+func (s *Server) listen(ctx context.Context, live *legacy.StoredSession, conn *eventStream, expiry *expiry) (err error) {
 	f := &feed{live: live}
-	f.taken, f.notifications = live.Stream()
+	if f.taken, f.notifications, err = live.Stream(ctx); err != nil {
+		expiry.stop()
+		return err
+	}
 	group := live.Key()
 	s.Streams.endTakenOver(group)
 	stream := s.Streams.add(group, kindGet, f, nil)
@@ -62,6 +68,7 @@ func (s *Server) listen(ctx context.Context, live *legacy.StoredSession, conn *e
 	if !resumable {
 		stream.end()
 	}
+	return nil
 }
 
 // resume serves a stream of the session after the event named by the Last-Event-ID values.

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,13 +23,19 @@ import (
 // sessionServer returns a server with one open session, whose events are in log.
 func sessionServer(t *testing.T, log store.Log) (*Server, *legacy.StoredSession) {
 	t.Helper()
+	state := legacy.State{Revision: mcp.V20251125, Info: []byte("{}"), Capabilities: []byte("{}"), Ready: true}
+	return storedSessionServer(t, store.NewMemory(store.MemoryOptions{}), log, state)
+}
+
+// storedSessionServer is sessionServer with the store and the state of the session.
+func storedSessionServer(t *testing.T, kv store.KV, log store.Log, state legacy.State) (*Server, *legacy.StoredSession) {
+	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
 	era := &legacy.Server{
 		Peers: &rpc.PeerCache{}, Logger: logger, Changes: &rpc.Changes{},
 		Describe: func(principal.Principal) (r mcp.InitializeResult) { return r },
 	}
-	s := &Server{Legacy: era, Sessions: legacy.NewSessions(era, store.NewMemory(store.MemoryOptions{}), legacy.SessionLimits{}), Streams: NewStreams(log, logger), Logger: logger, KeepAlive: 15 * time.Second}
-	state := legacy.State{Revision: mcp.V20251125, Info: []byte("{}"), Capabilities: []byte("{}"), Ready: true}
+	s := &Server{Legacy: era, Sessions: legacy.NewSessions(era, kv, legacy.SessionLimits{}), Streams: NewStreams(log, logger), Logger: logger, KeepAlive: 15 * time.Second}
 	id, err := s.Sessions.Create(t.Context(), principal.Anonymous, "a", state)
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +56,9 @@ func (s *Server) startStandalone(t *testing.T, live *legacy.StoredSession) <-cha
 	go func() {
 		defer close(done)
 		defer conn.end()
-		s.listen(t.Context(), live, conn, nil)
+		if err := s.listen(t.Context(), live, conn, nil); err != nil {
+			t.Error(err)
+		}
 	}()
 	synctest.Wait()
 	return done
@@ -197,5 +207,36 @@ func TestReplayedStreamIsRemovedAfterAnError(t *testing.T) {
 	}
 	if n := len(s.Streams.sessions); n != 0 {
 		t.Errorf("%d sessions have streams, want 0", n)
+	}
+}
+
+// withoutBuckets is a store.KV that cannot read the buckets of subscriptions.
+type withoutBuckets struct{ store.KV }
+
+func (s withoutBuckets) Get(ctx context.Context, key string) (store.Item, error) {
+	if strings.Contains(key, "/subscribed/") {
+		return store.Item{}, errFlaky
+	}
+	return s.KV.Get(ctx, key)
+}
+
+// A stream that cannot deliver all subscribed updates does not begin.
+func TestStandaloneStreamNeedsTheSubscriptionsOfItsSession(t *testing.T) {
+	memory := store.NewMemory(store.MemoryOptions{})
+	record := fmt.Sprintf(`{"revision":"2025-11-25","info":{},"capabilities":{},"ready":true,"index":{"seed":"s","renewed":%d,"buckets":[[1,1,1,6]]}}`, time.Now().Unix())
+	state, err := legacy.DecodeState([]byte(record))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, live := storedSessionServer(t, withoutBuckets{memory}, memory, state)
+	w := newReader()
+	r := (&http.Request{Header: http.Header{}}).WithContext(t.Context())
+	s.getStream(w, r, &exchange{stream: eventStream{w: w}}, live.ID)
+	if w.begun() != http.StatusServiceUnavailable {
+		t.Errorf("status %d", w.begun())
+	}
+	live.Release()
+	if n := len(s.Streams.standalone(live.Key())); n != 0 {
+		t.Errorf("%d streams", n)
 	}
 }

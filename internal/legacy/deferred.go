@@ -230,4 +230,7 @@ func (q *NotificationQueue) Take() [][]byte {
 }
 
 // Close ends the queue. It may be called more than once.
-func (q *NotificationQueue) Close() { q.changes.Close() }
+func (q *NotificationQueue) Close() {
+	q.session.subscriptions.release(q.changes)
+	q.changes.Close()
+}

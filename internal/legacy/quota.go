@@ -29,11 +29,13 @@ type quota struct {
 	checked  time.Time // when sessions of all owners were last checked
 }
 
-// countedSession is a session that this process has created, or one with subscriptions.
+// countedSession is a session that this process has created, or one with subscriptions or buckets.
 type countedSession struct {
 	owner      rpc.Owner
 	created    bool // by this process
 	subscribed int  // bytes of URIs
+	buckets    bucketSet
+	ended      bool // its buckets are being deleted
 }
 
 // ownerCount is the number of one owner's sessions.
@@ -54,14 +56,14 @@ func (q *quota) add(owner rpc.Owner, key string, most int, expired func(key stri
 	return ok
 }
 
-// addSubscribed sets the bytes of the URIs of a session. The error is
-// rpc.ErrTooManySubscribed, and the count does not change then.
-func (q *quota) addSubscribed(ctx context.Context, owner rpc.Owner, key string, bytes int) error {
+// addSubscribed sets the bytes of the URIs of a session, and adds buckets that it has. The error
+// is rpc.ErrTooManySubscribed, and nothing changes then.
+func (q *quota) addSubscribed(ctx context.Context, owner rpc.Owner, key string, bytes int, buckets bucketSet) error {
 	q.mu.Lock()
 	added := bytes - q.sessions[key].subscribed
 	q.mu.Unlock()
 	if added <= 0 {
-		q.setSubscribed(owner, key, bytes)
+		q.setSubscribed(owner, key, bytes, buckets)
 		return nil
 	}
 	if err := q.bytes.Add(ctx, owner, added); err != nil { // may call removeExpiredOf
@@ -70,7 +72,7 @@ func (q *quota) addSubscribed(ctx context.Context, owner rpc.Owner, key string, 
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	c := q.sessions[key]
-	c.owner, c.subscribed = owner, c.subscribed+added
+	c.owner, c.subscribed, c.buckets = owner, c.subscribed+added, c.buckets|buckets
 	q.set(key, c)
 	return nil
 }
@@ -113,17 +115,37 @@ func (q *quota) tryAdd(owner rpc.Owner, key string, most int) (ok bool, candidat
 }
 
 // setSubscribed sets the bytes of the URIs of a session as the store has them, also above the
-// limit.
-func (q *quota) setSubscribed(owner rpc.Owner, key string, bytes int) {
+// limit, and adds buckets that it has.
+func (q *quota) setSubscribed(owner rpc.Owner, key string, bytes int, buckets bucketSet) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	c := q.sessions[key]
-	if c.subscribed == bytes {
+	if c.subscribed == bytes && c.buckets|buckets == c.buckets {
 		return
 	}
 	q.bytes.Force(owner, bytes-c.subscribed)
-	c.owner, c.subscribed = owner, bytes
+	c.owner, c.subscribed, c.buckets = owner, bytes, c.buckets|buckets
 	q.set(key, c)
+}
+
+// end records that a session has ended, and returns the buckets that it may have had.
+func (q *quota) end(key string) bucketSet {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	c, ok := q.sessions[key]
+	if ok {
+		c.ended = true
+		q.sessions[key] = c
+	}
+	return c.buckets
+}
+
+// ended reports whether a session with buckets has ended.
+func (q *quota) ended(key string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	c, ok := q.sessions[key]
+	return c.ended || !ok
 }
 
 // candidates returns sessions of one owner, or the sessions of all owners that this process has
@@ -162,7 +184,7 @@ func (q *quota) set(key string, now countedSession) {
 		q.sessions, q.owners = make(map[string]countedSession), make(map[rpc.Owner]*ownerCount)
 	}
 	before, was := q.sessions[key]
-	stays := now.created || now.subscribed > 0
+	stays := now.created || now.subscribed > 0 || now.buckets != 0
 	has := q.owners[now.owner]
 	if has == nil {
 		has = new(ownerCount)

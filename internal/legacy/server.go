@@ -65,11 +65,11 @@ func (s *Server) Resume(who principal.Principal, state State, inflight *rpc.Infl
 		return nil, err
 	}
 	session := &Session{State: state, server: s, who: who, peer: peer, inflight: inflight, initialized: true}
-	session.Subscribed = nil // subscriptions has the URIs
+	session.Info, session.Capabilities, session.Subscribed, session.Index = nil, nil, nil, bucketIndex{} // see StoredSession.record
 	session.inputRequests.seedIDs()
 	session.level.set(state.LogLevel)
 	session.subscriptions.session = session
-	session.subscriptions.restore(state)
+	session.subscriptions.restore(state.Ready)
 	return session, nil
 }
 

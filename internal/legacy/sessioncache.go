@@ -67,7 +67,7 @@ func (ss *StoredSession) Release() {
 	if ss.refs--; ss.refs > 0 || s.live[ss.sessionRef] != ss {
 		return
 	}
-	ss.cached = true
+	ss.cached, ss.record = true, nil
 	if s.cache.push(ss); s.cache.n > maxCached {
 		s.evict(s.cache.oldest)
 	}

@@ -116,11 +116,12 @@ func (s *Sessions) Create(ctx context.Context, who principal.Principal, address 
 	return "", fmt.Errorf("cannot write session: %w", err)
 }
 
-// expired returns a function that reports whether the store no longer has a session.
+// expired returns a function that reports whether the store no longer has a session. It deletes
+// the buckets of such a session.
 func (s *Sessions) expired(ctx context.Context) func(key string) bool {
 	return func(key string) bool {
 		_, err := s.store.Get(ctx, key)
-		return errors.Is(err, store.ErrNotFound)
+		return errors.Is(err, store.ErrNotFound) && s.deleteBuckets(ctx, key) == nil
 	}
 }
 
@@ -141,32 +142,37 @@ func isSessionID(id string) bool {
 // Open finds a session for one use, which Release ends. The error is ErrNoSession or the
 // store's.
 func (s *Sessions) Open(ctx context.Context, who principal.Principal, id string) (*StoredSession, error) {
-	return s.open(who, id, func(key string, _ time.Duration) (store.Item, error) { return s.store.Get(ctx, key) })
+	return s.open(ctx, who, id, func(key string, _ time.Duration) (store.Item, error) { return s.store.Get(ctx, key) })
 }
 
 // Use is Open, and renews the session's life. It needs one store operation if the session
 // is in memory.
 func (s *Sessions) Use(ctx context.Context, who principal.Principal, id string) (*StoredSession, error) {
 	touched := false
-	ss, err := s.open(who, id, func(key string, ttl time.Duration) (store.Item, error) {
+	ss, err := s.open(ctx, who, id, func(key string, ttl time.Duration) (store.Item, error) {
 		if touched = ttl > 0; touched {
 			return s.store.Touch(ctx, key, ttl)
 		}
 		return s.store.Get(ctx, key)
 	})
-	if err != nil || touched {
-		return ss, err
+	if err != nil {
+		return nil, err
 	}
-	if err := ss.Touch(ctx); err != nil {
+	if touched {
+		err = ss.renewBuckets(ctx)
+	} else {
+		err = ss.Touch(ctx)
+	}
+	if err != nil {
 		ss.Release()
 		return nil, err
 	}
 	return ss, nil
 }
 
-// open finds a session whose state read returns. Read receives the session's life when
-// idle, or 0 if it is not in memory.
-func (s *Sessions) open(who principal.Principal, id string, read func(key string, ttl time.Duration) (store.Item, error)) (*StoredSession, error) {
+// open finds a session whose record read returns. Read receives the session's life when idle, or
+// 0 if it is not in memory.
+func (s *Sessions) open(ctx context.Context, who principal.Principal, id string, read func(key string, ttl time.Duration) (store.Item, error)) (*StoredSession, error) {
 	if !isSessionID(id) {
 		return nil, ErrNoSession
 	}
@@ -179,38 +185,61 @@ func (s *Sessions) open(who principal.Principal, id string, read func(key string
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, fmt.Errorf("cannot read session: %w", err)
 	}
+	ss, err := s.adopt(ref, key, before, item, err == nil)
+	switch {
+	case errors.Is(err, ErrNoSession):
+		s.forget(ctx, key)
+		return nil, err
+	case err != nil:
+		return nil, err
+	}
+	if err := ss.subscriptions.refresh(ctx); err != nil {
+		ss.Release()
+		return nil, err
+	}
+	return ss, nil
+}
+
+// adopt begins a use of the session with the given record, which was read when the session in
+// memory had the version before. The error is ErrNoSession if found is not set.
+func (s *Sessions) adopt(ref sessionRef, key string, before uint64, item store.Item, found bool) (*StoredSession, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ss := s.live[ref]
-	if ss != nil && ss.refs == 0 && ss.version == before && (err != nil || item.Version != ss.version) { // another replica has ended or changed it
+	if ss != nil && ss.refs == 0 && ss.version == before && (!found || item.Version != ss.version) { // another replica has ended or changed it
 		s.evict(ss)
 		ss = nil
 	}
 	switch {
-	case err != nil:
-		s.quota.remove(key)
+	case !found:
 		return nil, ErrNoSession
-	case ss != nil && (item.Version == ss.version || ss.version != before): // newer than item
+	case ss != nil && item.Version == ss.version:
+		ss.record = item.Value
+		return s.acquire(ss), nil
+	case ss != nil && ss.version != before: // newer than item
 		return s.acquire(ss), nil
 	}
 	state, err := DecodeState(item.Value)
 	if err != nil {
 		return nil, err
 	}
-	if ss == nil {
-		id = strings.Clone(id) // it may be a part of a larger text
-		ss = &StoredSession{sessionRef: sessionRef{who, id}, key: key, version: item.Version, sessions: s, inflight: &rpc.Inflight{Max: s.server.MaxInflight}}
-		if ss.Session, err = s.server.Resume(who, state, ss.inflight); err != nil {
+	changed := ss != nil // by another replica, while in use
+	if changed {
+		ss.Ready = state.Ready
+		ss.level.set(state.LogLevel)
+		ss.subscriptions.restore(state.Ready)
+	} else {
+		ref.ID = strings.Clone(ref.ID) // it may be a part of a larger text
+		ss = &StoredSession{sessionRef: ref, key: key, sessions: s, inflight: &rpc.Inflight{Max: s.server.MaxInflight}}
+		if ss.Session, err = s.server.Resume(ref.who, state, ss.inflight); err != nil {
 			return nil, err
 		}
-		ss.stored, ss.Source = ss, id
-		s.live[ss.sessionRef] = ss
-	} else { // in use, and another replica has changed the state
-		ss.version, ss.Ready = item.Version, state.Ready
-		ss.level.set(state.LogLevel)
-		ss.subscriptions.restore(state)
+		ss.stored, ss.Source = ss, ref.ID
+		s.live[ref] = ss
 	}
-	s.quota.setSubscribed(ss.subscriptions.owner(), key, rpc.SubscribedSize(state.Subscribed...))
+	ss.version, ss.record, ss.renewed = item.Version, item.Value, state.Index.Renewed
+	ss.subscriptions.behind.Store(changed) // after the record is set
+	s.quota.setSubscribed(ss.subscriptions.owner(), key, state.subscribedSize(), state.Index.numbers())
 	return s.acquire(ss), nil
 }
 
@@ -228,10 +257,17 @@ func (s *Sessions) known(ref sessionRef) (key string, version uint64, ttl time.D
 // Delete ends a session and cancels its requests in flight in this process.
 func (s *Sessions) Delete(ctx context.Context, who principal.Principal, id string) error {
 	key := sessionKey(who, id)
+	switch item, err := s.store.Get(ctx, key); {
+	case err == nil: // another replica may have created buckets
+		if state, err := DecodeState(item.Value); err == nil {
+			s.quota.setSubscribed(rpc.OwnerOf(who, state.Address), key, state.subscribedSize(), state.Index.numbers())
+		}
+	case !errors.Is(err, store.ErrNotFound):
+		return err
+	}
 	if err := s.store.Delete(ctx, key); err != nil {
 		return err
 	}
-	s.quota.remove(key)
 	s.mu.Lock()
 	ref := sessionRef{who, id}
 	ss := s.live[ref]
@@ -247,6 +283,7 @@ func (s *Sessions) Delete(ctx context.Context, who principal.Principal, id strin
 	if ss != nil {
 		ss.Close()
 	}
+	s.forget(ctx, key)
 	return nil
 }
 

@@ -74,6 +74,16 @@ func mustOpen(t *testing.T, s *Sessions, who principal.Principal, id string) *St
 	return l
 }
 
+// mustStream begins the standalone stream of l.
+func mustStream(t *testing.T, l *StoredSession) (replaced <-chan struct{}) {
+	t.Helper()
+	replaced, _, err := l.Stream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return replaced
+}
+
 // exists reports whether a session can be opened. It does not renew the session.
 func exists(t *testing.T, s *Sessions, id string) bool {
 	t.Helper()
@@ -284,7 +294,7 @@ func TestMarkReadyMayBeRepeated(t *testing.T) {
 	l := mustOpen(t, s, principal.Anonymous, id)
 	defer l.Release()
 	// Another replica has stored it meanwhile.
-	other := State{Revision: l.Revision, Info: l.Info, Capabilities: l.Capabilities, Ready: true}
+	other := State{Revision: l.Revision, Info: someState.Info, Capabilities: someState.Capabilities, Ready: true}
 	if _, err := s.store.Put(t.Context(), l.key, other.Encode(), store.PutOptions{TTL: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
@@ -324,13 +334,13 @@ func TestT11NewerStreamReplacesAnOlderOne(t *testing.T) {
 	id := mustCreate(t, s, principal.Anonymous, "a")
 	l := mustOpen(t, s, principal.Anonymous, id)
 	defer l.Release()
-	first, _ := l.Stream()
+	first := mustStream(t, l)
 	select {
 	case <-first:
 		t.Fatal("the first stream was replaced at once")
 	default:
 	}
-	second, _ := l.Stream()
+	second := mustStream(t, l)
 	<-first
 	select {
 	case <-second:
@@ -341,7 +351,7 @@ func TestT11NewerStreamReplacesAnOlderOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-second
-	gone, _ := l.Stream()
+	gone := mustStream(t, l)
 	<-gone
 }
 
@@ -350,10 +360,10 @@ func TestStreamsEndWhenTheServerShutsDown(t *testing.T) {
 	id := mustCreate(t, s, principal.Anonymous, "a")
 	l := mustOpen(t, s, principal.Anonymous, id)
 	defer l.Release()
-	open, _ := l.Stream()
+	open := mustStream(t, l)
 	s.CloseStreams()
 	<-open
-	late, _ := l.Stream() // opened after CloseStreams
+	late := mustStream(t, l) // opened after CloseStreams
 	<-late
 	s.CloseStreams()
 }
@@ -379,7 +389,12 @@ func TestStoreFailureDiffersFromAMissingSession(t *testing.T) {
 func TestMalformedStoredStateIsAnError(t *testing.T) {
 	s, kv := newSessions(SessionLimits{})
 	id := mustCreate(t, s, principal.Anonymous, "a")
-	for _, nonsense := range []string{``, `null`, `{}`, `{"revision":"2099-01-01","info":{},"capabilities":{}}`, `{"revision":"2025-11-25","info":{"name":7},"capabilities":{}}`} {
+	for _, nonsense := range []string{``, `null`, `{}`, `{"revision":"2099-01-01","info":{},"capabilities":{}}`, `{"revision":"2025-11-25","info":{"name":7},"capabilities":{}}`,
+		`{"revision":"2025-11-25","info":{"name":"c","version":"1"},"capabilities":{},"index":[]}`,
+		`{"revision":"2025-11-25","info":{"name":"c","version":"1"},"capabilities":{},"index":{"buckets":[[64,1,1,1]]}}`,
+		`{"revision":"2025-11-25","info":{"name":"c","version":"1"},"capabilities":{},"index":{"buckets":[[-1,1,1,1]]}}`,
+		`{"revision":"2025-11-25","info":{"name":"c","version":"1"},"capabilities":{},"index":{"buckets":[[1,1,1]]}}`,
+	} {
 		if _, err := kv.KV.Put(t.Context(), sessionKey(principal.Anonymous, id), []byte(nonsense), store.PutOptions{TTL: time.Minute}); err != nil {
 			t.Fatal(err)
 		}

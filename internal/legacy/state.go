@@ -15,7 +15,8 @@ type State struct {
 	Info, Capabilities []byte           // the client's description of itself, as JSON objects
 	Ready              bool             // the client has sent notifications/initialized
 	LogLevel           mcp.LoggingLevel // the level that the client has set; empty: the default
-	Subscribed         []string         // URIs of the resources to which the client has subscribed
+	Subscribed         []string         // URIs of resources to which the client has subscribed, see maxInline
+	Index              bucketIndex      // describes the buckets with the other URIs
 	Address            string           // network address of an anonymous client; empty if it has none
 }
 
@@ -35,16 +36,11 @@ func (s *State) Encode() []byte {
 	if s.Address != "" {
 		b = jsonrpc.AppendString(append(b, `,"address":`...), s.Address)
 	}
-	for i, uri := range s.Subscribed {
-		if i == 0 {
-			b = append(b, `,"subscribed":[`...)
-		} else {
-			b = append(b, ',')
-		}
-		b = jsonrpc.AppendString(b, uri)
-	}
 	if len(s.Subscribed) > 0 {
-		b = append(b, ']')
+		b = appendStrings(append(b, `,"subscribed":`...), s.Subscribed)
+	}
+	if len(s.Index.Buckets) > 0 {
+		b = s.Index.append(append(b, `,"index":`...))
 	}
 	return append(b, '}')
 }
@@ -67,6 +63,11 @@ func DecodeState(raw []byte) (s State, err error) {
 	if subscribed, ok := jsonrpc.Get(raw, "subscribed"); ok {
 		if s.Subscribed, err = decodeStrings(subscribed); err != nil {
 			return s, errBadState
+		}
+	}
+	if index, ok := jsonrpc.Get(raw, "index"); ok {
+		if s.Index, err = decodeBucketIndex(index); err != nil {
+			return s, err
 		}
 	}
 	if !s.Revision.Known() || s.Info == nil || s.Capabilities == nil {

@@ -22,6 +22,8 @@ type StoredSession struct {
 
 	// Guarded by the mutex of sessions.
 	version   uint64 // of the state in memory
+	record    []byte // the state as stored; may be nil, and is while the session is not in use
+	renewed   int64  // see bucketIndex.Renewed; 0: the session has no buckets
 	refs      int
 	touchedAt int // the tick of the last use or renewal
 	cached    bool
@@ -62,7 +64,7 @@ func (ss *StoredSession) Touch(ctx context.Context) error {
 	ss.sessions.mu.Lock()
 	ss.touchedAt = max(ss.touchedAt, now)
 	ss.sessions.mu.Unlock()
-	return nil
+	return ss.renewBuckets(ctx)
 }
 
 // ttl returns the session's life when idle. The caller holds the mutex of sessions.
@@ -95,20 +97,29 @@ func (ss *StoredSession) MarkReady(ctx context.Context) error {
 // it, see [Session.Notifications]. A session has one such stream, so a newer one closes the
 // channel of an older one (2025-11-25, basic/transports, Multiple Connections: a message
 // goes to one stream). The channel is closed at once if the server shuts down or the session
-// has been deleted.
-func (ss *StoredSession) Stream() (replaced <-chan struct{}, notifications *NotificationQueue) {
+// has been deleted. The error is the store's, or the cause of ctx.
+func (ss *StoredSession) Stream(ctx context.Context) (replaced <-chan struct{}, notifications *NotificationQueue, err error) {
+	u := &ss.subscriptions
+	if err := u.serialize(ctx); err != nil {
+		return nil, nil, err
+	}
+	defer u.unlock()
+	buckets, err := u.readBuckets(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	ss.sessions.mu.Lock()
 	defer ss.sessions.mu.Unlock()
 	if ss.streams != nil {
 		close(ss.streams)
 	}
 	ss.streams = make(chan struct{})
-	replaced, notifications = ss.streams, ss.Notifications()
+	replaced, notifications = ss.streams, ss.openQueue(buckets)
 	if ss.sessions.draining || ss.sessions.live[ss.sessionRef] != ss {
 		close(ss.streams)
 		ss.streams = nil
 	}
-	return replaced, notifications
+	return replaced, notifications, nil
 }
 
 // maxUpdates limits the attempts to write a session's state when other replicas write it
@@ -119,40 +130,63 @@ const maxUpdates = 8
 var errUnchanged = errors.New("state is unchanged")
 
 // update changes the session's state in the store. The error is ErrNoSession, that of change,
-// or the store's. If change returns errUnchanged, update writes nothing and returns nil.
+// or the store's. If change returns errUnchanged, update writes nothing and returns nil. If change
+// returns store.ErrConflict, or another replica has changed the state, update calls it again.
 func (ss *StoredSession) update(ctx context.Context, change func(*State) error) error {
-	for range maxUpdates {
-		item, err := ss.sessions.store.Get(ctx, ss.key)
-		if errors.Is(err, store.ErrNotFound) {
-			return ErrNoSession
-		}
-		if err != nil {
-			return fmt.Errorf("cannot read session: %w", err)
-		}
-		state, err := DecodeState(item.Value)
+	for attempt := range maxUpdates {
+		item, err := ss.read(ctx, attempt == 0)
 		if err != nil {
 			return err
 		}
-		switch err := change(&state); {
+		switch err := ss.tryUpdate(ctx, item, change); {
 		case errors.Is(err, errUnchanged):
 			return nil
-		case err != nil:
+		case !errors.Is(err, store.ErrConflict):
 			return err
-		}
-		ttl := ss.sessions.limits.Uninitialized
-		if state.Ready {
-			ttl = ss.sessions.limits.Idle
-		}
-		version, err := ss.sessions.store.Put(ctx, ss.key, state.Encode(), store.PutOptions{TTL: ttl, IfVersion: item.Version})
-		if err == nil {
-			ss.setVersion(item.Version, version)
-			return nil
-		}
-		if !errors.Is(err, store.ErrConflict) {
-			return fmt.Errorf("cannot write session: %w", err)
 		}
 	}
 	return fmt.Errorf("cannot write session: %w", store.ErrConflict)
+}
+
+// read returns the record: that in memory if the caller permits it and there is one, otherwise that
+// of the store. The error is ErrNoSession or the store's.
+func (ss *StoredSession) read(ctx context.Context, inMemory bool) (store.Item, error) {
+	ss.sessions.mu.Lock()
+	item := store.Item{Value: ss.record, Version: ss.version}
+	ss.sessions.mu.Unlock()
+	if inMemory && item.Value != nil {
+		return item, nil
+	}
+	item, err := ss.sessions.store.Get(ctx, ss.key)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return item, ErrNoSession
+	case err != nil:
+		return item, fmt.Errorf("cannot read session: %w", err)
+	}
+	return item, nil
+}
+
+// tryUpdate changes the state unless it has changed since item was read.
+func (ss *StoredSession) tryUpdate(ctx context.Context, item store.Item, change func(*State) error) error {
+	state, err := DecodeState(item.Value)
+	if err != nil {
+		return err
+	}
+	if err := change(&state); err != nil {
+		return err
+	}
+	ttl := ss.sessions.limits.Uninitialized
+	if state.Ready {
+		ttl = ss.sessions.limits.Idle
+	}
+	record := state.Encode()
+	version, err := ss.sessions.store.Put(ctx, ss.key, record, store.PutOptions{TTL: ttl, IfVersion: item.Version})
+	if err != nil {
+		return fmt.Errorf("cannot write session: %w", err)
+	}
+	ss.setRecord(item.Version, store.Item{Value: record, Version: version}, state.Index.Renewed)
+	return nil
 }
 
 // ExpireSoon shortens the session's life in the store. Call it when the client does not
@@ -169,18 +203,19 @@ func (ss *StoredSession) ExpireSoon(ctx context.Context, ttl time.Duration) {
 	}
 	ss.sessions.mu.Lock()
 	ttl = min(ttl, ss.ttl())
+	renewed := ss.renewed
 	ss.sessions.mu.Unlock()
 	version, err := ss.sessions.store.Put(ctx, ss.key, item.Value, store.PutOptions{TTL: ttl, IfVersion: item.Version})
 	if err == nil {
-		ss.setVersion(item.Version, version)
+		ss.setRecord(item.Version, store.Item{Value: item.Value, Version: version}, renewed)
 	}
 }
 
-// setVersion records the version of the state after a write.
-func (ss *StoredSession) setVersion(before, now uint64) {
+// setRecord keeps the record after a write.
+func (ss *StoredSession) setRecord(before uint64, now store.Item, renewed int64) {
 	ss.sessions.mu.Lock()
 	defer ss.sessions.mu.Unlock()
-	if ss.version == before { // otherwise the next Open reads the newer state
-		ss.version = now
+	if ss.version == before { // otherwise the next Open reads the newer record
+		ss.version, ss.record, ss.renewed = now.Version, now.Value, renewed
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -19,13 +20,17 @@ type subscriptions struct {
 	session *Session
 
 	mu     sync.Mutex
-	lock   chan struct{} // a mutex for changes that may query the store; created on first use
-	uris   map[string]struct{}
-	bytes  int  // of uris
-	closed bool // the session has ended
-	ready  bool // the client has sent notifications/initialized
+	lock   chan struct{}       // a mutex for changes that may query the store; created on first use
+	uris   map[string]struct{} // of a session that is not stored
+	bytes  int                 // of uris
+	closed bool                // the session has ended
+	ready  bool                // the client has sent notifications/initialized
 	lists  mcp.SubscriptionFilter
 	queue  *rpc.Subscription // the subscription of the open stream; nil: none is open
+
+	// Of a stored session:
+	buckets map[int]bucket // the URIs, including inline; nil unless queue is open
+	behind  atomic.Bool    // buckets may differ from the store
 }
 
 var _ rpc.Subscriber = (*subscriptions)(nil)
@@ -38,13 +43,7 @@ func (s *subscriptions) Subscribe(ctx context.Context, uri string) error {
 	if s.session.stored == nil {
 		return s.add(ctx, uri)
 	}
-	return s.changeStored(ctx, func(uris []string) ([]string, error) {
-		if slices.Contains(uris, uri) {
-			return uris, errUnchanged
-		}
-		uris = append(slices.Clone(uris), uri)
-		return uris, rpc.CheckSubscriptions(uris)
-	})
+	return s.changeStored(ctx, uri, s.session.stored.subscribe)
 }
 
 // Unsubscribe implements rpc.Subscriber.
@@ -53,13 +52,7 @@ func (s *subscriptions) Unsubscribe(ctx context.Context, uri string) error {
 		s.remove(uri)
 		return nil
 	}
-	return s.changeStored(ctx, func(uris []string) ([]string, error) {
-		i := slices.Index(uris, uri)
-		if i < 0 {
-			return uris, errUnchanged
-		}
-		return slices.Delete(slices.Clone(uris), i, i+1), nil
-	})
+	return s.changeStored(ctx, uri, s.session.stored.unsubscribe)
 }
 
 // add adds a resource to a session that is not stored.
@@ -67,7 +60,7 @@ func (s *subscriptions) add(ctx context.Context, uri string) error {
 	if err := s.serialize(ctx); err != nil {
 		return err
 	}
-	defer func() { <-s.lock }()
+	defer s.unlock()
 	if added, err := s.check(uri); added || err != nil {
 		return err
 	}
@@ -126,13 +119,13 @@ func (s *subscriptions) close() {
 		return
 	}
 	if len(s.uris) > 0 { // otherwise the handshake, which sets the address, may be running
-		s.session.server.Changes.Bytes().Force(s.owner(), -rpc.SubscribedSize(s.list()...))
+		s.session.server.Changes.Bytes().Force(s.owner(), -rpc.SubscribedSizeOf(len(s.uris), s.bytes))
 	}
 	s.closed, s.uris, s.bytes = true, nil, 0
 }
 
-// serialize waits until no other change is running. The caller must receive from lock when its
-// own change is done.
+// serialize waits until no other change is running. The caller must call unlock when its own
+// change is done.
 func (s *subscriptions) serialize(ctx context.Context) error {
 	s.mu.Lock()
 	if s.lock == nil {
@@ -147,44 +140,104 @@ func (s *subscriptions) serialize(ctx context.Context) error {
 	}
 }
 
+func (s *subscriptions) unlock() { <-s.lock }
+
 // changeStored changes the URIs of a stored session, in the store and here.
-func (s *subscriptions) changeStored(ctx context.Context, change func([]string) ([]string, error)) error {
+func (s *subscriptions) changeStored(ctx context.Context, uri string, change func(context.Context, string) (*bucket, error)) error {
 	if err := s.serialize(ctx); err != nil {
 		return err
 	}
-	defer func() { <-s.lock }()
-	uris, err := s.session.stored.storeSubscribed(ctx, change)
+	defer s.unlock()
+	// A client that disconnects must not end the change between two writes.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	changed, err := change(ctx, uri)
+	if errors.Is(err, ErrNoSession) {
+		s.session.stored.sessions.forget(ctx, s.session.stored.key)
+	}
+	if err == nil && changed != nil {
+		s.replace(*changed)
+	}
+	return err
+}
+
+// readBuckets returns the buckets of a stored session. The caller has called serialize.
+func (s *subscriptions) readBuckets(ctx context.Context) (map[int]bucket, error) {
+	s.mu.Lock()
+	have := s.buckets
+	s.mu.Unlock()
+	s.behind.Store(false) // first, because another replica may change the record meanwhile
+	all, behind, err := s.session.stored.readBuckets(ctx, have)
+	if behind || err != nil {
+		s.behind.Store(true)
+	}
+	return all, err
+}
+
+// refresh adopts the changes of other replicas.
+func (s *subscriptions) refresh(ctx context.Context) error {
+	if !s.behind.Load() {
+		return nil
+	}
+	if err := s.serialize(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
+	s.mu.Lock()
+	open := s.buckets != nil
+	s.mu.Unlock()
+	if !open { // the next stream reads the buckets
+		s.behind.Store(false)
+		return nil
+	}
+	all, err := s.readBuckets(ctx)
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.set(uris)
-	s.apply()
+	for _, b := range all {
+		s.replace(b)
+	}
 	return nil
 }
 
-// list returns the URIs. The caller holds mu.
-func (s *subscriptions) list() []string { return slices.Collect(maps.Keys(s.uris)) }
-
-// set replaces the URIs. The caller holds mu.
-func (s *subscriptions) set(uris []string) {
-	s.uris, s.bytes = nil, 0
-	if len(uris) > 0 {
-		s.uris = make(map[string]struct{}, len(uris))
+// replace replaces a bucket of a stored session.
+func (s *subscriptions) replace(now bucket) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.buckets == nil {
+		return
 	}
-	for _, uri := range uris {
-		s.uris[uri] = struct{}{}
-		s.bytes += len(uri)
+	gone := make(map[string]struct{})
+	for _, uri := range s.buckets[now.number].uris {
+		gone[uri] = struct{}{}
+	}
+	s.buckets[now.number] = now
+	if !s.ready || s.queue == nil {
+		return
+	}
+	for _, uri := range now.uris {
+		s.queue.Add(uri)
+		delete(gone, uri)
+	}
+	for uri := range gone {
+		s.queue.Remove(uri)
 	}
 }
 
-// restore adopts a state that another replica has changed.
-func (s *subscriptions) restore(state State) {
+// list returns the URIs. The caller holds mu.
+func (s *subscriptions) list() []string {
+	all := slices.Collect(maps.Keys(s.uris))
+	for _, b := range s.buckets {
+		all = append(all, b.uris...)
+	}
+	return all
+}
+
+// restore adopts the record of a stored session.
+func (s *subscriptions) restore(ready bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.set(state.Subscribed)
-	s.ready = state.Ready
+	s.ready = ready
 	s.apply()
 }
 
@@ -223,12 +276,15 @@ func (s *Server) listFilter(who principal.Principal) mcp.SubscriptionFilter {
 // the handshake. The caller delivers them on one stream and closes the queue. An older
 // queue of the session receives nothing more, and its pending notifications move to the new
 // one.
-func (s *Session) Notifications() *NotificationQueue {
+func (s *Session) Notifications() *NotificationQueue { return s.openQueue(nil) }
+
+// openQueue is Notifications. The buckets are those of a stored session.
+func (s *Session) openQueue(buckets map[int]bucket) *NotificationQueue {
 	lists := s.server.listFilter(s.who)
 	u := &s.subscriptions
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.lists = lists
+	u.lists, u.buckets = lists, buckets
 	var next *rpc.Subscription
 	if s.server.Changes != nil {
 		next = s.server.Changes.Subscribe(s.who, u.filter())
@@ -262,23 +318,11 @@ func (s *subscriptions) isCurrent(open *rpc.Subscription) bool {
 	return s.queue == open
 }
 
-// storeSubscribed changes the session's URIs in the store, where every replica finds them, and
-// counts their bytes.
-func (ss *StoredSession) storeSubscribed(ctx context.Context, change func([]string) ([]string, error)) (now []string, _ error) {
-	owner, quota := ss.subscriptions.owner(), &ss.sessions.quota
-	before := -1
-	err := ss.update(ctx, func(state *State) (err error) {
-		if now, err = change(state.Subscribed); err != nil {
-			return err
-		}
-		before, state.Subscribed = rpc.SubscribedSize(state.Subscribed...), now
-		return quota.addSubscribed(ctx, owner, ss.key, rpc.SubscribedSize(now...))
-	})
-	switch {
-	case errors.Is(err, ErrNoSession):
-		quota.remove(ss.key)
-	case err != nil && before >= 0:
-		quota.setSubscribed(owner, ss.key, before)
+// release forgets the subscription of a queue that closes, unless a newer queue is open.
+func (s *subscriptions) release(open *rpc.Subscription) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.queue == open {
+		s.queue, s.buckets = nil, nil
 	}
-	return now, err
 }

@@ -37,12 +37,15 @@ func OwnerOf(p principal.Principal, address string) Owner {
 
 // SubscribedSize returns the number of bytes that the URIs of subscriptions count.
 func SubscribedSize(uris ...string) int {
-	n := 0
+	bytes := 0
 	for _, uri := range uris {
-		n += len(uri) + uriOverhead
+		bytes += len(uri)
 	}
-	return n
+	return SubscribedSizeOf(len(uris), bytes)
 }
+
+// SubscribedSizeOf returns the number of bytes that n URIs count, whose length is bytes together.
+func SubscribedSizeOf(n, bytes int) int { return bytes + n*uriOverhead }
 
 // SubscribedBytes counts the bytes of subscribed URIs by owner, in sessions and in
 // subscriptions/listen. The zero SubscribedBytes is ready for use; the nil SubscribedBytes does
