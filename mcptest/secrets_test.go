@@ -21,28 +21,14 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/syncbuffer"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
 )
 
-// recording is a concurrent buffer for logs, errors and keys.
-type recording struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (r *recording) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.Write(p)
-}
-
-func (r *recording) String() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.String()
-}
+// recording collects logs, errors and keys.
+type recording struct{ syncbuffer.Buffer }
 
 // logger returns a logger of all levels that writes to r.
 func (r *recording) logger(of string) *slog.Logger {

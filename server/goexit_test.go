@@ -1,36 +1,17 @@
 package server_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/syncbuffer"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
-
-// logLines collects the log lines of a server.
-type logLines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logLines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logLines) count(s string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), s)
-}
 
 // F18: runtime.Goexit in a handler is answered like a panic, logged once, and ends nothing else.
 func TestGoexitIsAnsweredLikeAPanic(t *testing.T) {
@@ -38,9 +19,9 @@ func TestGoexitIsAnsweredLikeAPanic(t *testing.T) {
 		"panic":          func() { panic("hunter2") },
 		"runtime.Goexit": runtime.Goexit,
 	} {
-		var log *logLines
+		var log *syncbuffer.Buffer
 		failing := func() *server.Server {
-			log = new(logLines)
+			log = new(syncbuffer.Buffer)
 			s := httpServer()
 			s.Logger = slog.New(slog.NewTextHandler(log, nil))
 			s.Limits.MaxInflight = 2
@@ -67,12 +48,12 @@ func TestGoexitIsAnsweredLikeAPanic(t *testing.T) {
 						{mcp.MethodReadResource, `"uri":"test:fail"`, internalError},
 						{mcp.MethodReadResource, `"uri":"test:middleware"`, internalError},
 					} {
-						logged := log.count("level=ERROR")
+						logged := strings.Count(log.String(), "level=ERROR")
 						response := s.ask(id, test.method, test.members)
 						if !strings.Contains(response, test.want) || strings.Contains(response, "hunter2") {
 							t.Errorf("%s: %s, want %s", test.members, response, test.want)
 						}
-						if n := log.count("level=ERROR") - logged; n != 1 {
+						if n := strings.Count(log.String(), "level=ERROR") - logged; n != 1 {
 							t.Errorf("%s: %d log lines", test.members, n)
 						}
 					}

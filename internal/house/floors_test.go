@@ -15,7 +15,7 @@ const (
 	adapter                   // imports public packages and floor 0; only the program imports it
 	testSupport               // imports public packages; tests and top packages import it
 	top                       // imports public packages; no package imports it
-	specification             // imports floor 0; only tests import it: the schemas and the corpus of bad input
+	specification             // imports floor 0; only tests import it: the schemas, the corpus of bad input, a buffer
 	rules                     // this package
 )
 
@@ -73,9 +73,10 @@ var packages = map[string]placement{
 	"interop":     {kind: top},
 	"bench":       {kind: top},
 
-	"internal/spec":   {kind: specification},
-	"internal/corpus": {kind: specification},
-	"internal/house":  {kind: rules},
+	"internal/spec":       {kind: specification},
+	"internal/corpus":     {kind: specification},
+	"internal/syncbuffer": {kind: specification},
+	"internal/house":      {kind: rules},
 }
 
 // sameFloor are the imports that are allowed between packages of one floor.

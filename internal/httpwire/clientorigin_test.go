@@ -10,13 +10,14 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/syncbuffer"
 	"github.com/parley-mcp/parley/mcp"
 )
 
 // U3, R6: logs and errors contain neither the session id nor secrets of the URL or headers.
 func TestU3SecretsAreNotLogged(t *testing.T) {
 	const token, query = "the-secret-token", "the-secret-query"
-	var logged buffer
+	var logged syncbuffer.Buffer
 	answers := []func(w http.ResponseWriter, body string){
 		func(w http.ResponseWriter, _ string) { http.Error(w, "no", http.StatusInternalServerError) },
 		func(http.ResponseWriter, string) { panic(http.ErrAbortHandler) },

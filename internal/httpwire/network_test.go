@@ -1,7 +1,6 @@
 package httpwire
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -245,24 +244,6 @@ func dialLegacy(t *testing.T, o Options) (*caller, error) {
 func list(ctx context.Context, c *caller) (string, error) {
 	raw, err := c.call(ctx, &rpc.Request{Method: mcp.MethodListTools})
 	return string(raw), err
-}
-
-// buffer is a bytes.Buffer for concurrent use.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 var errGaveUp = errors.New("gave up")

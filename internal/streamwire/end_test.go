@@ -12,6 +12,7 @@ import (
 
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/streamwire"
+	"github.com/parley-mcp/parley/internal/syncbuffer"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/transport"
 )
@@ -47,11 +48,11 @@ func TestFullQueueStopsReadingAndDropsNothing(t *testing.T) {
 }
 
 // stdio serves a byte stream whose directions end separately.
-func stdio(t *testing.T, s *streamwire.Server) (in *io.PipeWriter, out *output, served <-chan error) {
+func stdio(t *testing.T, s *streamwire.Server) (in *io.PipeWriter, out *syncbuffer.Buffer, served <-chan error) {
 	t.Helper()
 	theirIn, in := io.Pipe()
 	theirOut, ourOut := io.Pipe()
-	out = new(output)
+	out = new(syncbuffer.Buffer)
 	go io.Copy(out, theirOut)
 	done := make(chan error, 1)
 	go func() {

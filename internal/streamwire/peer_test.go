@@ -1,13 +1,11 @@
 package streamwire_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -246,22 +244,4 @@ type halves struct {
 func (h halves) Close() error {
 	h.PipeReader.Close()
 	return h.PipeWriter.Close()
-}
-
-// output collects the output of a server.
-type output struct {
-	mu    sync.Mutex
-	lines bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.lines.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.lines.String()
 }
