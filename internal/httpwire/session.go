@@ -83,8 +83,7 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 			s.rejectOverload(w, r, http.StatusTooManyRequests, m.ID, rpc.ErrTooManyInFlight)
 			return
 		}
-		defer live.Inflight().Release(1)
-		s.serveLegacy(w, r, x, live, func(ctx context.Context, dst *[]byte, stream rpc.Stream) *call.OverloadError {
+		s.serveLegacy(w, r, x, live, 1, func(ctx context.Context, dst *[]byte, stream rpc.Stream) *call.OverloadError {
 			return live.Serve(ctx, dst, m, stream)
 		})
 	}
@@ -136,8 +135,7 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, x *exchange, 
 		s.rejectOverload(w, r, http.StatusTooManyRequests, jsonrpc.ID{}, rpc.ErrTooManyInFlight)
 		return
 	}
-	defer live.Inflight().Release(batch.Requests())
-	s.serveLegacy(w, r, x, live, func(ctx context.Context, dst *[]byte, stream rpc.Stream) *call.OverloadError {
+	s.serveLegacy(w, r, x, live, batch.Requests(), func(ctx context.Context, dst *[]byte, stream rpc.Stream) *call.OverloadError {
 		*dst = batch.Serve(s.withoutChallenge(ctx), *dst, stream)
 		return nil // each request of the batch has its own error
 	})
@@ -170,8 +168,8 @@ func (s *Server) authorizeBatch(w http.ResponseWriter, r *http.Request, live *le
 
 // serveLegacy calls serve and sends the response that serve appends to dst. The stream is
 // nil if the client does not accept event streams. Serve returns the limit that has rejected
-// the request, or nil.
-func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange, live *legacy.StoredSession, serve func(ctx context.Context, dst *[]byte, stream rpc.Stream) *call.OverloadError) {
+// the request, or nil. ServeLegacy releases the reserved requests.
+func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange, live *legacy.StoredSession, reserved int, serve func(ctx context.Context, dst *[]byte, stream rpc.Stream) *call.OverloadError) {
 	// A disconnect is not a cancellation (Sending Messages, 6), so the handler's context
 	// has the values of the request's context but not its cancellation.
 	x.context = detachedContext{s.calls.lifetime(), r.Context()}
@@ -184,6 +182,11 @@ func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange
 	var overload *call.OverloadError
 	x.stream.exited = true // unless serve returns
 	defer func() {
+		if x.stream.exited { // the response is flushed before the handler ends, and the client may send its next request
+			live.Inflight().Release(reserved)
+		} else {
+			defer live.Inflight().Release(reserved)
+		}
 		switch {
 		case len(*buf) > 0:
 			a.respond(*buf, overload)
