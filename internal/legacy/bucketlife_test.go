@@ -167,3 +167,29 @@ func TestRenewalOfBucketsIsRepeated(t *testing.T) {
 		}
 	})
 }
+
+// A replica that has never had the session in memory can end it.
+func TestAnyReplicaDeletesTheBuckets(t *testing.T) {
+	_, two, kv, id := bucketed(t, 10)
+	must(t, two.Delete(t.Context(), principal.Anonymous, id))
+	if left := kv.stored(t); len(left) > 0 || bytesCounted(two) != 0 {
+		t.Errorf("%d bytes count, and the store has %q", bytesCounted(two), left)
+	}
+}
+
+func TestSessionThatExpiresDuringAChangeLeavesNothing(t *testing.T) {
+	one, _, kv, id := bucketed(t, 10)
+	kv.hook(func(op, key string) error {
+		if op == "put" {
+			kv.hook(nil, nil)
+			return kv.KV.Delete(t.Context(), sessionKey(principal.Anonymous, id))
+		}
+		return nil
+	}, nil)
+	if err := subscribeTo(t, one, id, longURI(10)); !errors.Is(err, ErrNoSession) {
+		t.Errorf("%v", err)
+	}
+	if left := kv.stored(t); len(left) > 0 || bytesCounted(one) != 0 {
+		t.Errorf("%d bytes count, and the store has %q", bytesCounted(one), left)
+	}
+}
