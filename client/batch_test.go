@@ -47,18 +47,7 @@ func TestResponseInABatchOfAnotherRevisionEndsItsCall(t *testing.T) {
 			})
 		})
 	}
-	all := func(handshake string, opened, called reply) map[string][]reply {
-		return map[string][]reply{handshake: {opened}, "tools/call": {called}}
-	}
-	body := reply{status: 200, kind: "application/json", body: batch}
-	event := reply{status: 200, kind: "text/event-stream", body: "data: " + batch + "\n\n"}
-	for how, m := range map[string]*mock{
-		"JSON, 2026-07-28":         {answers: all("server/discover", ok(discovered), body), otherwise: status(404, "")},
-		"event stream, 2026-07-28": {answers: all("server/discover", ok(discovered), event), otherwise: status(404, "")},
-		"JSON, session":            {answers: all("initialize", ok(initialized), body), otherwise: status(404, "")},
-		"event stream, session":    {answers: all("initialize", ok(initialized), event), otherwise: status(404, "")},
-		"pair":                     {answers: all("initialize", ok(strings.ReplaceAll(initialized, "2025-06-18", "2024-11-05")), body), otherwise: status(404, ""), streams: make(chan string, 10)},
-	} {
+	for how, m := range answeringCalls(batch) {
 		t.Run(how, func(t *testing.T) {
 			c, err := m.dial(t, patient())
 			check(t, c, err)

@@ -39,10 +39,26 @@ func patient() client.Dialer {
 	return d
 }
 
+// answeringCalls returns servers for every form of a response over HTTP. They answer tools/call with body.
+func answeringCalls(body string) map[string]*mock {
+	all := func(handshake string, opened, called reply) map[string][]reply {
+		return map[string][]reply{handshake: {opened}, "tools/call": {called}}
+	}
+	whole := reply{status: 200, body: body}
+	event := reply{status: 200, kind: "text/event-stream", body: "data: " + body + "\n\n"}
+	old := strings.ReplaceAll(initialized, "2025-06-18", "2024-11-05")
+	return map[string]*mock{
+		"JSON, 2026-07-28":         {answers: all("server/discover", ok(discovered), whole), otherwise: status(404, "")},
+		"event stream, 2026-07-28": {answers: all("server/discover", ok(discovered), event), otherwise: status(404, "")},
+		"JSON, session":            {answers: all("initialize", ok(initialized), whole), otherwise: status(404, "")},
+		"event stream, session":    {answers: all("initialize", ok(initialized), event), otherwise: status(404, "")},
+		"pair":                     {answers: all("initialize", ok(old), whole), otherwise: status(404, ""), streams: make(chan string, 10)},
+	}
+}
+
 // The call that waits for a response over a limit fails with that limit, on every transport
 // and in both eras.
 func TestResponseOverALimitEndsItsCall(t *testing.T) {
-	old := strings.ReplaceAll(initialized, "2025-06-18", "2024-11-05")
 	for name, result := range excesses() {
 		check := func(t *testing.T, how string, c *client.Client, err error) {
 			t.Helper()
@@ -68,18 +84,7 @@ func TestResponseOverALimitEndsItsCall(t *testing.T) {
 					check(t, "stream", c, err)
 				})
 			}
-			all := func(handshake string, opened, called reply) map[string][]reply {
-				return map[string][]reply{handshake: {opened}, "tools/call": {called}}
-			}
-			whole := ok(result)
-			event := reply{status: 200, kind: "text/event-stream", body: "data: " + whole.body + "\n\n"}
-			for how, m := range map[string]*mock{
-				"JSON, 2026-07-28":         {answers: all("server/discover", ok(discovered), whole), otherwise: status(404, "")},
-				"event stream, 2026-07-28": {answers: all("server/discover", ok(discovered), event), otherwise: status(404, "")},
-				"JSON, session":            {answers: all("initialize", ok(initialized), whole), otherwise: status(404, "")},
-				"event stream, session":    {answers: all("initialize", ok(initialized), event), otherwise: status(404, "")},
-				"pair":                     {answers: all("initialize", ok(old), whole), otherwise: status(404, ""), streams: make(chan string, 10)},
-			} {
+			for how, m := range answeringCalls(ok(result).body) {
 				c, err := m.dial(t, patient())
 				check(t, how, c, err)
 			}
