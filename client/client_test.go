@@ -174,7 +174,7 @@ func TestArgumentsAreSentUnchanged(t *testing.T) {
 		{nil, `"params":{"name":"a","_meta":`},
 		{map[string]any{}, `"params":{"name":"a","arguments":{},"_meta":`},
 		{weather{"Oslo", 9007199254740993}, `"params":{"name":"a","arguments":{"city":"Oslo","degrees":9007199254740993},"_meta":`},
-		{json.RawMessage("{\n\t\"n\": 1.50\n}"), `"params":{"name":"a","arguments":{"n":1.50},"_meta":`},
+		{json.RawMessage("{\n\t\"n\": 1.50\n}"), `"params":{"name":"a","arguments":{ 	"n": 1.50 },"_meta":`},
 	} {
 		meta := mcp.Meta{"com.example/a": json.RawMessage("{\n}"), mcp.MetaTraceParent: json.RawMessage(`"00-a-b-01"`)}
 		if _, err := c.CallTool(t.Context(), "a", test.arguments, client.WithMeta(meta)); err != nil {

@@ -94,9 +94,12 @@ func (c *Client) decodeToolResult(name string, raw json.RawMessage, o callOption
 func callParams(name string, arguments any) ([]byte, error) {
 	params := jsonrpc.AppendString(append(make([]byte, 0, 128), `{"name":`...), name)
 	if arguments != nil {
-		raw, err := schema.Marshal(arguments)
-		if err != nil {
-			return nil, fmt.Errorf("tools/call %s: cannot encode the arguments: %w", name, err)
+		raw, isRaw := arguments.(json.RawMessage)
+		if !isRaw || !isValidObject(raw) {
+			var err error
+			if raw, err = schema.Marshal(arguments); err != nil {
+				return nil, fmt.Errorf("tools/call %s: cannot encode the arguments: %w", name, err)
+			}
 		}
 		if len(raw) == 0 || raw[0] != '{' {
 			return nil, fmt.Errorf("tools/call %s: the arguments must encode to a JSON object, not %.20s", name, raw)
@@ -104,6 +107,11 @@ func callParams(name string, arguments any) ([]byte, error) {
 		params = append(append(params, `,"arguments":`...), raw...)
 	}
 	return append(params, '}'), nil
+}
+
+// isValidObject reports whether raw needs no encoding. The scan costs less than that.
+func isValidObject(raw []byte) bool {
+	return len(raw) > 0 && raw[0] == '{' && jsonrpc.Check(raw, jsonrpc.Limits{}) == nil
 }
 
 // ToolError is the error of the function [CallTool] for a tool that failed.

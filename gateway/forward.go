@@ -21,8 +21,8 @@ func (g *Gateway) forward(serverName, tool string) server.ToolHandler {
 		if err != nil {
 			return nil, toolError(ctx, serverName, err)
 		}
-		if c := rpc.From(ctx); c != nil && result.Content == nil {
-			c.Undecoded = true
+		if result.Content == nil {
+			rpc.From(ctx).Undecoded = true
 			meta, _ := jsonrpc.Get(result.Source, "_meta")
 			result.Meta = forwardableMembers(meta)
 			return result, nil
@@ -33,16 +33,11 @@ func (g *Gateway) forward(serverName, tool string) server.ToolHandler {
 	}
 }
 
-// callOptions returns the options of a forwarded request: the time-out, the members of
-// _meta that the client has set for the server, and a function that forwards progress to
-// the client if the client wants it.
+// callOptions returns the options of a forwarded request: those of all requests, the
+// members of _meta that the client has set for the server, and a function that forwards
+// progress to the client if the client wants it.
 func (g *Gateway) callOptions(ctx context.Context) []client.CallOption {
-	options := []client.CallOption{client.WithTimeout(g.timeout()), client.WithSource()}
-	c := rpc.From(ctx)
-	if c == nil {
-		return options
-	}
-	options = append(options, client.WithUndecodedText())
+	c, options := rpc.From(ctx), g.options
 	if meta := requestMeta(c); meta != nil {
 		options = append(options, client.WithMeta(meta))
 	}

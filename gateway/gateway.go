@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -29,6 +30,8 @@ type Gateway struct {
 	host   *host.Host
 	server *server.Server
 	routes atomic.Pointer[routes]
+
+	options []client.CallOption // of all forwarded requests; set by Run
 
 	// Used by Run only.
 	servers      []string // in the order of the configuration
@@ -75,6 +78,7 @@ func New(h *host.Host, s *server.Server) *Gateway {
 // Run registers what the servers of the host have, and updates it, until ctx ends or
 // the host is closed. The host must have been started. Run must be called only once.
 func (g *Gateway) Run(ctx context.Context) {
+	g.options = []client.CallOption{client.WithTimeout(g.timeout()), client.WithUndecodedText()}
 	for status := range g.host.Watch(ctx) {
 		if status.State == host.Ready {
 			g.update(status)
