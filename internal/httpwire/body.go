@@ -9,14 +9,18 @@ import (
 // errTooLarge means that a body exceeds its limit.
 var errTooLarge = errors.New("body too large")
 
-// maxInitialRead is the limit of memory that is allocated for a body before any of it
-// arrives.
-const maxInitialRead = 4 << 10
+// Limits of the memory that is allocated for a body before any of it arrives. The limit is higher
+// for a response, because the program decides how many requests it sends at the same time.
+const (
+	maxInitialRead     = 4 << 10
+	maxInitialResponse = 256 << 10
+)
 
 // readBody reads a whole body of at most limit bytes into a new buffer. length is the
-// declared length, or negative if that is unknown. The buffer grows with the bytes that
-// arrive, to at most four times as many. The error is errTooLarge, io.ErrUnexpectedEOF or that of r.
-func readBody(r io.Reader, length, limit int64) ([]byte, error) {
+// declared length, or negative if that is unknown. The buffer has at most initial bytes at
+// first and grows with the bytes that arrive, to at most four times as many. The error is
+// errTooLarge, io.ErrUnexpectedEOF or that of r.
+func readBody(r io.Reader, length, limit, initial int64) ([]byte, error) {
 	if length > limit {
 		return nil, fmt.Errorf("%w: %d bytes, the limit is %d", errTooLarge, length, limit)
 	}
@@ -24,7 +28,7 @@ func readBody(r io.Reader, length, limit int64) ([]byte, error) {
 	if size < 0 {
 		size = 512
 	}
-	body := make([]byte, 0, min(size, maxInitialRead, limit+1))
+	body := make([]byte, 0, min(size, initial, limit+1))
 	for {
 		if int64(len(body)) == length {
 			return body, nil

@@ -18,7 +18,7 @@ func TestBodyIsReadUpToItsLimit(t *testing.T) {
 			for how, wrap := range map[string]func(io.Reader) io.Reader{
 				"whole": func(r io.Reader) io.Reader { return r }, "in halves": iotest.HalfReader, "with the error": iotest.DataErrReader,
 			} {
-				got, err := readBody(wrap(bytes.NewReader(want)), length, limit)
+				got, err := readBody(wrap(bytes.NewReader(want)), length, limit, maxInitialRead)
 				if size > limit {
 					if !errors.Is(err, errTooLarge) {
 						t.Errorf("%d of %d bytes, %s: %v", size, length, how, err)
@@ -34,11 +34,11 @@ func TestBodyIsReadUpToItsLimit(t *testing.T) {
 }
 
 func TestBodyThatEndsEarlyIsAnError(t *testing.T) {
-	if got, err := readBody(strings.NewReader("abc"), 4, 100); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if got, err := readBody(strings.NewReader("abc"), 4, 100, maxInitialRead); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("%q, %v", got, err)
 	}
 	broken := errors.New("broken")
-	if got, err := readBody(io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)), -1, 100); !errors.Is(err, broken) {
+	if got, err := readBody(io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)), -1, 100, maxInitialRead); !errors.Is(err, broken) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
@@ -48,7 +48,7 @@ func TestReadBodyAllocatesForReceivedBytesOnly(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range 100 {
-		if _, err := readBody(strings.NewReader("{"), 4<<20, 4<<20); err == nil {
+		if _, err := readBody(strings.NewReader("{"), 4<<20, 4<<20, maxInitialRead); err == nil {
 			t.Fatal("accepted")
 		}
 	}

@@ -218,7 +218,7 @@ func (c *Client) answer(ctx context.Context, resp *http.Response, out *rpc.Outgo
 	kind := mediaType(resp.Header)
 	switch {
 	case kind == "application/json":
-		body, err := readBody(resp.Body, resp.ContentLength, int64(c.MaxMessage))
+		body, err := readBody(resp.Body, resp.ContentLength, int64(c.MaxMessage), maxInitialResponse)
 		if err != nil {
 			return responseError(ctx, err)
 		}
@@ -308,7 +308,7 @@ func (c *Client) statusFailure(req *http.Request, resp *http.Response, out *rpc.
 	failure := statusError(resp)
 	timer := time.AfterFunc(errorBodyTimeout, func() { resp.Body.Close() })
 	defer timer.Stop()
-	body, err := readBody(resp.Body, resp.ContentLength, maxErrorBody)
+	body, err := readBody(resp.Body, resp.ContentLength, maxErrorBody, maxInitialRead)
 	if err == nil {
 		c.trace(false, body)
 		if m, err := jsonrpc.Parse(body, c.Limits); err == nil && m.Kind == jsonrpc.Response && (m.ID == out.ID || m.ID.IsZero()) {

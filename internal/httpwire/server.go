@@ -147,7 +147,7 @@ func classify(r *http.Request, m *jsonrpc.Message) revision.Class {
 // call leave in any case.
 func (s *Server) receive(w http.ResponseWriter, r *http.Request, x *exchange) (body []byte, ok bool) {
 	s.calls.begin(&x.tracked, &x.stream, s.KeepAlive)
-	body, err := readBody(r.Body, r.ContentLength, s.MaxBody)
+	body, err := readBody(r.Body, r.ContentLength, s.MaxBody, maxInitialRead)
 	// Count the request after reading: a client that sends its body slowly must neither
 	// use up the limit nor delay Shutdown.
 	switch entered := s.calls.enter(&x.tracked); {
