@@ -20,12 +20,13 @@ import (
 
 // The limits for one tools/call of a typed echo tool, with validation.
 const (
-	maxHTTPAllocs   = 6 // without those of net/http
-	maxHTTPBytes    = 1650
-	maxStreamAllocs = 6
-	maxClientAllocs = 30 // our client and our server together, in memory
-	maxMoreAllocs   = 4  // our client and our server over HTTP, more than the baseline
-	maxListAllocs   = 24 // tools/list of 200 tools, one of them with VisibleTo
+	maxHTTPAllocs    = 6 // without those of net/http
+	maxHTTPBytes     = 1650
+	maxStreamAllocs  = 6
+	maxClientAllocs  = 30 // our client and our server together, in memory
+	maxMoreAllocs    = 4  // our client and our server over HTTP, more than the baseline
+	maxForwardAllocs = 48 // a call through the gateway, without net/http on both sides
+	maxListAllocs    = 24 // tools/list of 200 tools, one of them with VisibleTo
 )
 
 // sink is a http.ResponseWriter that allocates nothing.

@@ -110,6 +110,6 @@ func (c *Client) mirrorAnew(ctx context.Context, tool string, params []byte, sen
 
 // isHeaderMismatch reports whether a server rejected a request because of its headers.
 func isHeaderMismatch(err error) bool {
-	var reported *jsonrpc.Error
-	return errors.As(err, &reported) && reported.Code == mcp.CodeHeaderMismatch
+	reported, ok := errors.AsType[*jsonrpc.Error](err)
+	return ok && reported.Code == mcp.CodeHeaderMismatch
 }

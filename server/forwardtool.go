@@ -51,26 +51,27 @@ func (s *Server) ForwardTool(tool mcp.Tool, handler ToolHandler, options ...Tool
 // forwarded returns a result whose content has not been decoded. It decodes the content if the
 // result needs another form in revision r, or when middleware looks at it.
 func (s *Server) forwarded(r mcp.Revision, result *mcp.CallToolResult) (any, error) {
-	decode := func() (*mcp.CallToolResult, error) {
-		decoded := new(mcp.CallToolResult)
-		source := revision.AppendForwarded(nil, mcp.V20251125, result, nil)
-		err := decoded.UnmarshalJSON(source)
-		decoded.Source = source
-		return decoded, err
-	}
 	if revision.Downgrade(r, result) != result {
-		return decode()
+		return decodeForwarded(result)
 	}
 	return &rpc.Encoded{
 		Append: func(dst []byte) []byte {
 			return revision.AppendForwarded(dst, r, result, s.core.http.Modern.Identity)
 		},
 		Result: func() any {
-			decoded, _ := decode() // revision.DecodeExceptText has found no error
+			decoded, _ := decodeForwarded(result) // revision.DecodeExceptText has found no error
 			return decoded
 		},
 		Fresh: true,
 	}, nil
+}
+
+func decodeForwarded(result *mcp.CallToolResult) (*mcp.CallToolResult, error) {
+	decoded := new(mcp.CallToolResult)
+	source := revision.AppendForwarded(nil, mcp.V20251125, result, nil)
+	err := decoded.UnmarshalJSON(source)
+	decoded.Source = source
+	return decoded, err
 }
 
 var anyObject = json.RawMessage(`{"type":"object"}`)

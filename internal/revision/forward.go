@@ -69,10 +69,10 @@ func isText(value []byte) bool {
 // AppendResult. Source must be a JSON object that has been checked. Downgrade must not change the
 // result.
 func AppendForwarded(dst []byte, r mcp.Revision, result *mcp.CallToolResult, identity []byte) []byte {
-	members := jsonrpc.MembersOf(result.Source)
-	meta, hasMeta := members.Get("_meta")
-	if hasMeta {
-		meta = selectMembers(meta, result.Meta)
+	var meta []byte
+	if len(result.Meta) > 0 {
+		all, _ := jsonrpc.Get(result.Source, "_meta")
+		meta = selectMembers(all, result.Meta)
 	}
 	dst = slices.Grow(dst, len(result.Source)+len(identity)+128)
 	start := len(dst)
@@ -81,7 +81,7 @@ func AppendForwarded(dst []byte, r mcp.Revision, result *mcp.CallToolResult, ide
 	} else {
 		dst = append(dst, '{')
 	}
-	for name, value := range members.All() {
+	for name, value := range jsonrpc.All(result.Source) {
 		switch {
 		case name == "resultType", name == "_meta" && (meta == nil || r.Modern()):
 			continue
@@ -99,11 +99,8 @@ func AppendForwarded(dst []byte, r mcp.Revision, result *mcp.CallToolResult, ide
 	return dst
 }
 
-// selectMembers returns an object with the members that selected has, or nil if there are none.
+// selectMembers returns an object with the members that selected has.
 func selectMembers(object []byte, selected mcp.Meta) []byte {
-	if len(selected) == 0 {
-		return nil
-	}
 	out := []byte{'{'}
 	for name, value := range jsonrpc.All(object) {
 		if _, ok := selected[name]; !ok {

@@ -1,0 +1,94 @@
+//go:build !race
+
+package bench
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"testing"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/gateway"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
+)
+
+// inProcess answers the requests of a client without a network: with a result by method.
+type inProcess map[string]string
+
+// RoundTrip implements http.RoundTripper.
+func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	defer r.Body.Close()
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	m, err := jsonrpc.Parse(raw, jsonrpc.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	response := jsonrpc.AppendResult(nil, m.ID, []byte(p[m.Method]))
+	if p[m.Method] == "" {
+		response = jsonrpc.AppendError(nil, m.ID, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "no %s", m.Method), false)
+	}
+	return &http.Response{
+		Status: "200 OK", StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+		Header:        http.Header{"Content-Type": {"application/json"}},
+		ContentLength: int64(len(response)), Body: io.NopCloser(bytes.NewReader(response)),
+	}, nil
+}
+
+// newForwarding returns a gateway to a server in this process with the tool echo, until the test ends.
+func newForwarding(t *testing.T) *server.Server {
+	quiet := slog.New(slog.DiscardHandler)
+	h := &host.Host{Logger: quiet, Servers: []host.ServerConfig{{Name: "up", Target: client.URL("http://127.0.0.1:1/mcp")}}}
+	h.Dialer.HTTPClient = &http.Client{Transport: inProcess{
+		mcp.MethodDiscover:  `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}`,
+		mcp.MethodListTools: `{"resultType":"complete","tools":[{"name":"echo","inputSchema":{"type":"object"}}],"ttlMs":0,"cacheScope":"private"}`,
+		mcp.MethodCallTool:  `{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"up","version":"1"}},"content":[{"type":"text","text":"` + text + `"}]}`,
+	}}
+	s := &server.Server{Name: "gateway", Logger: quiet, Limits: server.Limits{CallsPerSecond: 1e9, CallBurst: 1e9}}
+	g := gateway.New(h, s)
+	if err := h.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		g.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+		h.Close()
+	})
+	if err := h.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c := mcptest.Dial(t, s)
+	for _, err := range c.Watch(t.Context(), client.WatchFilter{Tools: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range c.Tools(t.Context(), client.WithRefresh()) {
+			return s
+		}
+	}
+	t.Fatal("the tool is not listed")
+	return nil
+}
+
+func TestAllocationsOfAForwardedCall(t *testing.T) {
+	allocs, size := handlerCost(t, newForwarding(t), callOf("up__echo"))
+	t.Logf("%v allocations, %v bytes", allocs, size)
+	if allocs > maxForwardAllocs {
+		t.Errorf("%v allocations, the limit is %d", allocs, maxForwardAllocs)
+	}
+}
