@@ -21,14 +21,14 @@ func (g *Gateway) forward(serverName, tool string) server.ToolHandler {
 		if err != nil {
 			return nil, toolError(ctx, serverName, err)
 		}
-		if result.Content == nil {
-			rpc.From(ctx).Undecoded = true
-			meta, _ := jsonrpc.Get(result.Source, "_meta")
-			result.Meta = forwardableMembers(meta)
+		if hasURIs(result.Content) {
+			strip(&result.ResultBase)
+			g.routes.Load().rewrite(serverName, result.Content...)
 			return result, nil
 		}
-		strip(&result.ResultBase)
-		g.routes.Load().rewrite(serverName, result.Content...)
+		rpc.From(ctx).Forwarded = true
+		meta, _ := jsonrpc.Get(result.Source, "_meta")
+		result.Meta, result.ResultType = forwardableMembers(meta), ""
 		return result, nil
 	}
 }

@@ -79,6 +79,18 @@ func (r *routes) rewrite(server string, blocks ...mcp.Content) {
 	}
 }
 
+// hasURIs reports whether rewrite may change a block, or the client may have removed icons of
+// one.
+func hasURIs(blocks []mcp.Content) bool {
+	for _, block := range blocks {
+		switch block.(type) {
+		case *mcp.ResourceLink, *mcp.EmbeddedResource:
+			return true
+		}
+	}
+	return false
+}
+
 // prefixOf returns the prefix of the URIs of a server whose plain URIs belong to another
 // server.
 func prefixOf(server string) string { return "server:" + server + "/" }

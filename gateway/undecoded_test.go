@@ -87,6 +87,46 @@ func TestTextIsForwardedBetweenAllRevisions(t *testing.T) {
 	}
 }
 
+// Results with other blocks than text have the bytes of the server, too. Blocks that a revision
+// does not define are changed.
+func TestOtherBlocksAreForwardedBetweenAllRevisions(t *testing.T) {
+	const (
+		image   = `{"mimeType":"a/b","data":"\u0041AAA","type":"image","x-unknown":1.50}`
+		audio   = `{"type":"audio","data":"AAAA","mimeType":"a/b","x":[]}`
+		note    = `{"type":"text","text":"\u0061","annotations":{"priority":0.50,"x":0,"lastModified":"2025-01-01T00:00:00Z"},"_meta":{"a/b":1.0}}`
+		unknown = `{"x":1.50,"type":"hologram"}`
+		plain   = `"content":[` + image + `,` + unknown + `],"x-unknown":{"b":1e2},"isError":false`
+		content = `"content":[` + image + `,` + audio + `,` + note + `,` + unknown + `],"x-unknown":{"b":1e2},"isError":true`
+	)
+	for _, from := range mcp.Revisions() {
+		for _, members := range []string{plain, content} {
+			s := gatewayTo(t, textUpstream(object(members, sentMeta)).at(from).start(t, "up"))
+			for _, to := range mcp.Revisions() {
+				result, err := calledAt(t, s, to)
+				if err != nil {
+					t.Fatal(err)
+				}
+				what := fmt.Sprintf("%s to %s", from, to)
+				switch {
+				case to.Modern():
+					expect(t, what, to, result, keptMeta, members)
+				case to >= mcp.V20250618 || members == plain:
+					expect(t, what, to, result, "", members, keptMeta)
+				default:
+					for _, removed := range []string{"lastModified", `"a/b":1`} {
+						if strings.Contains(string(result.Source), removed) {
+							t.Errorf("%s: %s has %s", what, result.Source, removed)
+						}
+					}
+					if _, isText := result.Content[1].(*mcp.TextContent); isText != (to < mcp.V20250326) || !result.IsError {
+						t.Errorf("%s: %s", what, result.Source)
+					}
+				}
+			}
+		}
+	}
+}
+
 // The protocol members of _meta, and an empty _meta, are not forwarded.
 func TestMembersOfTheConnectionAreNotForwarded(t *testing.T) {
 	for _, meta := range []string{``, `,"_meta":{}`, `,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"up"},"not a key":1,"io.modelcontextprotocol/subscriptionId":1}`} {

@@ -48,8 +48,8 @@ func (s *Server) ForwardTool(tool mcp.Tool, handler ToolHandler, options ...Tool
 	return s.addUntyped(e, options)
 }
 
-// forwarded returns a result whose content has not been decoded. It decodes the content if the
-// result needs another form in revision r, or when middleware looks at it.
+// forwarded returns a result whose Source is sent. It decodes the Source if the result needs
+// another form in revision r, or when middleware looks at it.
 func (s *Server) forwarded(r mcp.Revision, result *mcp.CallToolResult) (any, error) {
 	if revision.Downgrade(r, result) != result {
 		return decodeForwarded(result)
@@ -59,7 +59,7 @@ func (s *Server) forwarded(r mcp.Revision, result *mcp.CallToolResult) (any, err
 			return revision.AppendForwarded(dst, r, result, s.core.http.Modern.Identity)
 		},
 		Result: func() any {
-			decoded, _ := decodeForwarded(result) // revision.DecodeExceptText has found no error
+			decoded, _ := decodeForwarded(result) // the client has found no error
 			return decoded
 		},
 		Fresh: true,

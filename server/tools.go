@@ -124,7 +124,7 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 	if err := s.checkMeta(result.Meta); err != nil {
 		return nil, fmt.Errorf("tool %q: invalid result: %w", name, err)
 	}
-	if c.Undecoded {
+	if c.Forwarded {
 		return s.forwarded(c.Revision(), result)
 	}
 	return result, nil

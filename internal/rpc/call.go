@@ -49,10 +49,10 @@ type Call struct {
 	// ExitResult is the result if the handler calls runtime.Goexit; nil means an internal error.
 	// The handler of tools/call sets it when a tool exits.
 	ExitResult *mcp.CallToolResult
-	// Undecoded means that the result of the tool has not been decoded; see
-	// client.WithUndecodedText. The handler of a forwarded tool sets it. Meta of the result has
-	// the members of _meta that the server is to send.
-	Undecoded bool
+	// Forwarded means that Source of the tool's result is sent instead of its other fields,
+	// except that only the members of _meta in Meta are sent. Content need not be set; see
+	// client.WithUndecodedText. The handler of a forwarded tool sets Forwarded.
+	Forwarded bool
 	// Handle, if set, serves the call instead of the engine's handler for the method. It is for
 	// methods that belong to an era, such as initialize.
 	Handle Handler
