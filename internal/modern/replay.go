@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"time"
 
@@ -58,8 +57,7 @@ type replay struct {
 	state    state
 	pending  int            // known answers that the handler has not asked for yet
 	early    []byte         // inputResponses that came without a state
-	asked    map[string]int // how often an input request without a key was made, by digest
-	used     map[string]bool
+	keys     rpc.InputKeys
 	required mcp.InputRequests // the input requests of this round
 	digests  map[string]string // digests of required, by key
 }
@@ -155,8 +153,8 @@ func (r *replay) RequestInput(_ context.Context, _ *rpc.Call, questions []rpc.In
 	}
 	answers := make([]json.RawMessage, len(questions))
 	for i, q := range questions {
-		sum := digest.Join([]byte(q.Method), q.Params)
-		key, err := r.key(q, sum)
+		sum := q.Digest()
+		key, err := r.keys.Take(q)
 		if err != nil {
 			return nil, err
 		}
@@ -194,13 +192,8 @@ func (r *replay) RequestInput(_ context.Context, _ *rpc.Call, questions []rpc.In
 func (r *replay) Answered(q rpc.InputRequest) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	sum := digest.Join([]byte(q.Method), q.Params)
-	key := q.Key
-	if key == "" {
-		key = keyOf(q.Method, sum, r.asked[sum]+1)
-	}
-	known, ok := r.state.Answers[key]
-	return ok && known.Question == sum
+	known, ok := r.state.Answers[r.keys.Next(q)]
+	return ok && known.Question == q.Digest()
 }
 
 // Finish implements rpc.InputRequester. A call that has asked for input ends with the input
@@ -252,29 +245,6 @@ func (r *replay) earlyAnswer(key string) (json.RawMessage, bool) {
 	}
 	raw, ok := jsonrpc.Get(r.early, key)
 	return json.RawMessage(raw), ok && raw[0] == '{'
-}
-
-// key returns the key of an input request, and generates one if it has none. The keys of a
-// round must be unique.
-func (r *replay) key(q rpc.InputRequest, digest string) (string, error) {
-	if r.used == nil {
-		r.used, r.asked = make(map[string]bool), make(map[string]int)
-	}
-	key := q.Key
-	if key == "" {
-		r.asked[digest]++
-		key = keyOf(q.Method, digest, r.asked[digest])
-	}
-	if r.used[key] {
-		return "", fmt.Errorf("the key %q is used for two input requests of this call: choose another key", key)
-	}
-	r.used[key] = true
-	return key, nil
-}
-
-// keyOf returns the key of the nth identical input request of a call.
-func keyOf(method, digest string, n int) string {
-	return method + "-" + digest[:12] + "-" + strconv.Itoa(n)
 }
 
 // result returns the result that ends a round with input requests, or nil if the round has

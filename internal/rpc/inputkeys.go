@@ -1,0 +1,44 @@
+package rpc
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/parley-mcp/parley/internal/digest"
+)
+
+// Digest identifies the content of an input request. An answer to another content does not count.
+func (q InputRequest) Digest() string { return digest.Join([]byte(q.Method), q.Params) }
+
+// InputKeys assigns keys to the input requests of one run of a handler. Another run that makes the
+// same requests in the same order gets the same keys. The zero value is for a new run.
+type InputKeys struct {
+	used map[string]bool
+	same map[string]int // how often a request without a key was made, by digest
+}
+
+// Take returns the key of an input request, and generates one if it has none. The keys of a run
+// must be unique.
+func (k *InputKeys) Take(q InputRequest) (string, error) {
+	key := k.Next(q)
+	if k.used == nil {
+		k.used, k.same = make(map[string]bool), make(map[string]int)
+	}
+	if q.Key == "" {
+		k.same[q.Digest()]++
+	}
+	if k.used[key] {
+		return "", fmt.Errorf("the key %q is used for two input requests of this call: choose another key", key)
+	}
+	k.used[key] = true
+	return key, nil
+}
+
+// Next returns the key that Take would return for q.
+func (k *InputKeys) Next(q InputRequest) string {
+	if q.Key != "" {
+		return q.Key
+	}
+	sum := q.Digest()
+	return q.Method + "-" + sum[:12] + "-" + strconv.Itoa(k.same[sum]+1)
+}
