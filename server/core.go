@@ -107,6 +107,7 @@ func (s *Server) build() error {
 	c.engine.Opaque = len(s.Middleware) == 0 // the rate limit passes results on
 	c.engine.Store, c.engine.Scopes = kv, s.scopesOf
 	s.changes.OnSubscribersChanged(s.followers.changed)
+	s.buildTasks(kv, memory, seals)
 	peers := &rpc.PeerCache{}
 	inflight := orDefault(s.Limits.MaxInflight, 128)
 	modernEra := &modern.Server{Engine: c.engine, Peers: peers, Identity: identity, Seals: seals}
@@ -144,6 +145,9 @@ func (s *Server) build() error {
 	}
 	c.base, c.cancel = context.WithCancel(context.Background())
 	c.draining, c.drain = context.WithCancel(context.Background())
+	if s.tasks.offered() {
+		s.tasks.runner.Start()
+	}
 	return nil
 }
 
@@ -163,6 +167,11 @@ func (s *Server) handlers() map[string]rpc.Handler {
 		mcp.MethodListen:                s.listen,
 		mcp.MethodSubscribe:             s.subscribe,
 		mcp.MethodUnsubscribe:           s.unsubscribe,
+		mcp.MethodGetTask:               s.taskRequest(s.getTask),
+		mcp.MethodUpdateTask:            s.taskRequest(s.updateTask),
+		mcp.MethodCancelTask:            s.taskRequest(s.cancelTask),
+		mcp.MethodTaskResult:            s.taskRequest(s.taskResult),
+		mcp.MethodListTasks:             s.taskRequest(s.listTasks),
 	}
 	maps.Copy(handlers, s.extensions.serve()) // their method names are distinct
 	if s.RootsChanged != nil {

@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"encoding/json"
+	"maps"
 
 	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -41,6 +43,16 @@ func (s *Server) capabilities() mcp.ServerCapabilities {
 		c.Prompts = &mcp.PromptsCapability{ListChanged: true}
 	}
 	c.Extensions = s.extensions.declared()
+	if s.tasks.offered() {
+		c.Tasks = &mcp.TasksCapability{Cancel: &mcp.Supported{}, Requests: &mcp.TaskRequestsCapability{
+			Tools: &mcp.TaskToolsCapability{Call: &mcp.Supported{}},
+		}}
+		c.Extensions = maps.Clone(c.Extensions)
+		if c.Extensions == nil {
+			c.Extensions = make(map[string]json.RawMessage)
+		}
+		c.Extensions[mcp.ExtensionTasks] = json.RawMessage("{}")
+	}
 	if s.completes.Load() {
 		c.Completions = &mcp.Supported{}
 	}
@@ -58,9 +70,13 @@ func (s *Server) currentInstructions() string {
 	return s.Instructions
 }
 
-func (s *Server) describe(principal.Principal) mcp.InitializeResult {
+func (s *Server) describe(who principal.Principal) mcp.InitializeResult {
+	capabilities := s.capabilities()
+	if capabilities.Tasks != nil && who != principal.Anonymous {
+		capabilities.Tasks.List = &mcp.Supported{}
+	}
 	return mcp.InitializeResult{
-		Capabilities: s.capabilities(),
+		Capabilities: capabilities,
 		ServerInfo:   s.implementation(),
 		Instructions: s.currentInstructions(),
 	}

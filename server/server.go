@@ -40,6 +40,9 @@ type Server struct {
 	// of this process. Replicas that share KV must share Log, too, or a client can resume a
 	// stream only on the replica that started it. A *store.Memory is a KV and a Log.
 	Log store.Log
+	// Bus announces the changes of tasks to the other replicas, which must share KV. Nil means the
+	// memory of this process.
+	Bus store.Bus
 	// Logger receives the log messages of the server itself. Nil means slog.Default().
 	Logger *slog.Logger
 	// Middleware wraps the handling of every call. The first element is the outermost.
@@ -110,6 +113,7 @@ type Server struct {
 	changes      rpc.Changes
 	followers    followers
 	extensions   extensions
+	tasks        taskFeature
 
 	once     sync.Once
 	core     core
@@ -160,6 +164,12 @@ type Limits struct {
 	SessionsPerPrincipal int
 	SessionsPerAddress   int
 	Sessions             int
+
+	// Tasks is the maximum number of tasks that this process runs at a time. TasksPerPrincipal is
+	// the maximum number of stored tasks of one principal, including those that have ended. Both are
+	// 1,000 by default. Further calls as tasks are rejected.
+	Tasks             int
+	TasksPerPrincipal int
 
 	// Grace bounds how long a connection of Run or ServeConn waits for its requests: to finish
 	// after the client has closed its end, and to end after they are cancelled. The default is

@@ -26,8 +26,9 @@ type toolEntry struct {
 	handle ToolHandler    // validates the arguments
 	// mirrored are the parameters that HTTP clients repeat in headers.
 	mirrored  []schema.HeaderParam
-	notSecret []string // headers that NotSecret names
-	forwarded bool     // another server defines the tool
+	notSecret []string     // headers that NotSecret names
+	forwarded bool         // another server defines the tool
+	task      *TaskOptions // nil: the tool does not run as a task
 }
 
 // addTool adds a tool with compiled schemas.
@@ -35,6 +36,12 @@ func (s *Server) addTool(e *toolEntry, options []ToolOption) error {
 	e.offer = offer{name: e.tool.Name, logger: s.logger}
 	for _, o := range options {
 		o.ofTool(e)
+	}
+	if e.task != nil {
+		if err := e.task.check(); err != nil {
+			return err
+		}
+		e.tool.Execution = &mcp.ToolExecution{TaskSupport: e.task.Support}
 	}
 	if err := checkToolName(e.tool.Name); err != nil {
 		return err
@@ -52,7 +59,13 @@ func (s *Server) addTool(e *toolEntry, options []ToolOption) error {
 	if err := detach(&e.tool, &e.tool.Source); err != nil {
 		return err
 	}
-	return added(s, rpc.ToolsChanged, &s.tools, e.tool.Name, e)
+	if err := added(s, rpc.ToolsChanged, &s.tools, e.tool.Name, e); err != nil {
+		return err
+	}
+	if e.task != nil {
+		s.tasks.tools.Store(true)
+	}
+	return nil
 }
 
 func checkToolName(name string) error {
@@ -110,6 +123,23 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 	if err := c.CheckMirror(entry.mirrored, arguments); err != nil {
 		return nil, err
 	}
+	if s.tasks.offered() {
+		if result, err, done := s.callTask(ctx, c, entry, arguments); done {
+			return result, err
+		}
+	}
+	result, err := s.result(ctx, c, entry, arguments)
+	switch {
+	case err != nil:
+		return nil, err
+	case c.Forwarded:
+		return s.forwarded(c.Revision(), result)
+	}
+	return result, nil
+}
+
+// result runs the handler and returns the result of the call. An error is one of the protocol.
+func (s *Server) result(ctx context.Context, c *rpc.Call, entry *toolEntry, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 	result, err := s.run(ctx, c, entry, arguments)
 	if err != nil {
 		if c.IsProtocolError(err) {
@@ -118,14 +148,11 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 		return errorResult(err.Error()), nil
 	}
 	if err := entry.checkOutput(result); err != nil {
-		s.logger().ErrorContext(ctx, "a tool's result does not fit its output schema", "tool", name, "error", err)
+		s.logger().ErrorContext(ctx, "a tool's result does not fit its output schema", "tool", entry.tool.Name, "error", err)
 		return errorResult("the tool failed: its result does not fit its output schema"), nil
 	}
 	if err := s.checkMeta(result.Meta); err != nil {
-		return nil, fmt.Errorf("tool %q: invalid result: %w", name, err)
-	}
-	if c.Forwarded {
-		return s.forwarded(c.Revision(), result)
+		return nil, fmt.Errorf("tool %q: invalid result: %w", entry.tool.Name, err)
 	}
 	return result, nil
 }

@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write the exported API to api/*.txt")
 var apiBudgets = map[string]int{
 	"call":   40,
 	"client": 70,
-	"server": 70,
+	"server": 75,
 }
 
 // TestAPIIsRecorded compares the exported API of each public package with its file in api. A deliberate change updates

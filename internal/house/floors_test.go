@@ -37,7 +37,7 @@ var packages = map[string]placement{
 	"internal/streamwire": {floor: 5},
 	"internal/modern":     {floor: 4},
 	"internal/legacy":     {floor: 4},
-	"task":                {floor: 3},
+	"internal/tasks":      {floor: 3},
 	"auth/oauth":          {floor: 3},
 	"internal/rpc":        {floor: 2},
 	"call":                {floor: 1},

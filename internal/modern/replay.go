@@ -55,8 +55,8 @@ type replay struct {
 
 	mu       sync.Mutex
 	state    state
-	pending  int            // known answers that the handler has not asked for yet
-	early    []byte         // inputResponses that came without a state
+	pending  int    // known answers that the handler has not asked for yet
+	early    []byte // inputResponses that came without a state
 	keys     rpc.InputKeys
 	required mcp.InputRequests // the input requests of this round
 	digests  map[string]string // digests of required, by key

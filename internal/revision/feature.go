@@ -21,6 +21,12 @@ var (
 	MissingCapabilityErrors = Feature{first: modern} // an error code for a capability that the client has not declared
 )
 
+// The two kinds of tasks.
+var (
+	CoreTasks     = Feature{first: v11, last: v11} // the client asks for a task (2025-11-25, basic/utilities/tasks)
+	TaskExtension = Feature{first: modern}         // the server decides (tasks extension)
+)
+
 // The features of a session's event streams (basic/transports, Resumability and
 // Redelivery). HTTP+SSE, of 2024-11-05, has neither, and 2026-07-28 has no sessions.
 var (

@@ -56,6 +56,14 @@ func (e *Engine) errorResponse(ctx context.Context, c *Call, err error) error {
 	return errInternal
 }
 
+// ErrorOf returns the error that the peer receives for err. It is for calls that run outside of
+// Serve, such as those of tasks.
+func (e *Engine) ErrorOf(ctx context.Context, c *Call, err error) *jsonrpc.Error {
+	var response *jsonrpc.Error
+	errors.As(e.errorResponse(ctx, c, err), &response)
+	return response
+}
+
 // rejection returns the response to a call that an Inflight does not accept because of err.
 func (e *Engine) rejection(ctx context.Context, c *Call, err error) *jsonrpc.Error {
 	if overload, ok := errors.AsType[*call.OverloadError](err); ok {

@@ -21,6 +21,15 @@ func (c *Call) Progress(ctx context.Context, done, total float64, text string) e
 	if math.IsNaN(done) || math.IsInf(done, 0) {
 		return errors.New("progress must be a finite number")
 	}
+	if c.OnProgress != nil {
+		c.mu.Lock()
+		err := c.ended()
+		c.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		return c.OnProgress(ctx, done, total, text)
+	}
 	return c.send(ctx, func(dst []byte) []byte {
 		if c.ProgressToken.IsZero() || c.reported && done <= c.last {
 			return nil

@@ -1,0 +1,367 @@
+package tasks
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/schema"
+	"github.com/parley-mcp/parley/store"
+)
+
+// Causes of the end of a run's context.
+var (
+	ErrCancelled = errors.New("the client cancelled the task")
+	ErrTimeout   = errors.New("the handler of the task has not returned in time")
+	// ErrStopped is the cause when the server stops. The task goes on elsewhere, or fails when the
+	// lease of the replica ends.
+	ErrStopped = errors.New("the server is stopping")
+	// ErrLost is the cause when another replica has taken over the task.
+	ErrLost = errors.New("another replica runs the task")
+)
+
+// Pauses between attempts to store the outcome of a task.
+const (
+	firstPause = 100 * time.Millisecond
+	maxPause   = 10 * time.Second
+)
+
+// Runner runs the handlers of tasks. Set its fields before the first task. It is safe for concurrent
+// use.
+type Runner struct {
+	Store *Store
+	// Shared means that other replicas use the store, too. They take over the tasks of a replica that
+	// has ended.
+	Shared bool
+	// Max is the maximum number of runs at a time.
+	Max    int
+	Logger *slog.Logger
+	// Again returns the function that runs the handler of a task once more and ends the run, or nil
+	// if the handler must not run twice.
+	Again func(t *Task) func(*Run)
+
+	init    sync.Once
+	replica string
+	life    context.Context
+	stop    context.CancelCauseFunc
+
+	leaseMu    sync.Mutex
+	leased     bool // the lease
+	started    bool // see Start
+	background sync.WaitGroup
+
+	mu      sync.Mutex
+	n       int
+	closed  bool
+	running sync.WaitGroup // Add is called with mu held before closed is set
+}
+
+// Run is one run of a task's handler. The caller of [Runner.Begin] runs the handler in Context and
+// then calls End.
+type Run struct {
+	// Call is the call of the handler, bound to the context of the run.
+	Call *rpc.Call
+
+	runner  *Runner
+	task    *Task
+	journal *journal
+	cancel  context.CancelCauseFunc
+	shown   atomic.Int64  // when progress was stored, in Unix milliseconds
+	watched chan struct{} // closed when the goroutine that watches the task has ended
+}
+
+// Outcome is the outcome of a handler: a result, or an error.
+type Outcome struct {
+	Result json.RawMessage
+	Failed bool // the result is that of a tool that failed
+	Err    *jsonrpc.Error
+}
+
+func (r *Runner) ready() {
+	r.init.Do(func() {
+		r.replica = rand.Text()
+		r.life, r.stop = context.WithCancelCause(context.Background())
+	})
+}
+
+// Begin creates a task and its first run. T has an ID, a Request, a TTL and a Timeout; Begin sets the
+// rest. The error is a *call.OverloadError, or one of the store.
+func (r *Runner) Begin(ctx context.Context, t *Task) (*Run, error) {
+	r.ready()
+	t.Status, t.Replica, t.Runs = mcp.TaskWorking, r.replica, 1
+	return r.begin(ctx, t.Request.Principal, t.ID, func() (*Task, error) { return t, r.Store.Create(ctx, t) })
+}
+
+// begin begins a run of the task that write stores as one of this replica.
+func (r *Runner) begin(ctx context.Context, owner principal.Principal, id string, write func() (*Task, error)) (_ *Run, err error) {
+	if err := r.reserve(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			r.release()
+		}
+	}()
+	if err := r.takeLease(ctx); err != nil {
+		return nil, err
+	}
+	// Before the task, so that it is found if this process ends.
+	if err := r.remember(ctx, owner, id); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			r.forget(owner, id)
+		}
+	}()
+	changes, err := r.Store.Watch(ctx, owner, id)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			changes.Close()
+		}
+	}()
+	t, err := write()
+	if err != nil {
+		return nil, err
+	}
+	c, err := t.Request.call(t.ID)
+	if err != nil {
+		return nil, err
+	}
+	run := &Run{Call: c, runner: r, task: t, journal: newJournal(r.Store, t), watched: make(chan struct{})}
+	c.InputRequester, c.OnProgress = run.journal, run.progress
+	var life context.Context
+	life, run.cancel = context.WithCancelCause(r.life)
+	c.Bind(life)
+	deadline := min(time.Duration(t.Timeout)*time.Millisecond, t.Expires().Sub(r.Store.now()))
+	go run.watch(life, deadline, changes)
+	return run, nil
+}
+
+// remember adds a task to the set of this replica.
+func (r *Runner) remember(ctx context.Context, owner principal.Principal, id string) error {
+	if !r.Shared {
+		return nil
+	}
+	if err := r.Store.KV.Add(ctx, tasksSet(r.replica), nameOf(owner, id), store.AddOptions{TTL: maxTTL, Max: 2 * r.Max}); err != nil {
+		return fmt.Errorf("cannot store the task: %w", err)
+	}
+	return nil
+}
+
+// forget removes a task from the set of this replica. If it fails, the member expires.
+func (r *Runner) forget(owner principal.Principal, id string) {
+	if !r.Shared {
+		return
+	}
+	_ = r.Store.KV.Remove(context.WithoutCancel(r.life), tasksSet(r.replica), nameOf(owner, id))
+}
+
+func (r *Runner) reserve() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.closed:
+		return jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s", ErrStopped)
+	case r.n >= r.Max:
+		return &call.OverloadError{Limit: "running tasks", RetryAfter: time.Second}
+	}
+	r.n++
+	r.running.Add(1)
+	return nil
+}
+
+func (r *Runner) release() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.n--
+	r.running.Done()
+}
+
+// Close accepts no more tasks and waits until all runs have ended. When ctx ends it ends their
+// contexts, and waits for them up to grace.
+func (r *Runner) Close(ctx context.Context, grace time.Duration) error {
+	r.ready()
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		r.running.Wait()
+		close(ended)
+	}()
+	defer r.background.Wait()
+	select {
+	case <-ended:
+		r.stop(ErrStopped)
+		return r.leave(context.WithoutCancel(ctx))
+	case <-ctx.Done():
+	}
+	r.stop(ErrStopped)
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-ended:
+		return r.leave(context.WithoutCancel(ctx))
+	case <-timer.C:
+		return errors.New("cannot stop the handlers of tasks: they must return when their context ends")
+	}
+}
+
+// leave gives up the lease, so that other replicas take over at once what has not ended.
+func (r *Runner) leave(ctx context.Context) error {
+	r.leaseMu.Lock()
+	defer r.leaseMu.Unlock()
+	if !r.leased {
+		return nil
+	}
+	return r.Store.KV.Delete(ctx, leaseKey(r.replica))
+}
+
+// watch ends the run's context when the task ends, and passes answers on.
+func (run *Run) watch(life context.Context, deadline time.Duration, changes *store.Subscription) {
+	defer close(run.watched)
+	defer changes.Close()
+	timer := time.NewTimer(deadline)
+	defer timer.Stop()
+	r, t := run.runner, run.task
+	for {
+		select {
+		case <-life.Done():
+			return
+		case <-timer.C:
+			run.cancel(ErrTimeout)
+			run.store(r.life, func(ctx context.Context) error {
+				_, err := r.Store.Update(ctx, t.Request.Principal, t.ID, func(t *Task) error {
+					return t.Fail(jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s: the limit is %v", ErrTimeout, deadline.Round(time.Millisecond)))
+				})
+				return err
+			})
+			return
+		case _, open := <-changes.C:
+			now, err := r.Store.Get(life, t.Request.Principal, t.ID)
+			switch {
+			case life.Err() != nil:
+				return
+			case errors.Is(err, ErrNotFound), err == nil && now.Status.Terminal():
+				run.cancel(ErrCancelled)
+				return
+			case err == nil && now.Runs != t.Runs:
+				run.cancel(ErrLost)
+				return
+			case err == nil:
+				run.journal.update(now)
+			case open:
+				r.Logger.Error("cannot read a task", "task", t.ID, "error", err)
+			}
+			if !open { // the Bus has ended
+				return
+			}
+		}
+	}
+}
+
+// minProgress is the minimum time between two status messages, in milliseconds.
+const minProgress = 500
+
+// progress makes the text of the handler's progress the status message. It skips texts that follow
+// the last one too soon, because each is a write to the store.
+func (run *Run) progress(ctx context.Context, _, _ float64, text string) error {
+	now, last := run.runner.Store.now().UnixMilli(), run.shown.Load()
+	if text == "" || now-last < minProgress || !run.shown.CompareAndSwap(last, now) {
+		return nil
+	}
+	_, err := run.runner.Store.Update(ctx, run.task.Request.Principal, run.task.ID, func(t *Task) error { return t.Describe(text) })
+	return err
+}
+
+// End ends the run and stores the outcome of the handler, if the task has not ended before.
+func (run *Run) End(o Outcome) {
+	r, t := run.runner, run.task
+	defer r.release()
+	run.Call.Finish()
+	cause := context.Cause(run.Call.Context())
+	run.cancel(nil)
+	<-run.watched
+	if errors.Is(cause, ErrStopped) { // the task stays one of this replica, so that another takes it over
+		return
+	}
+	defer r.forget(t.Request.Principal, t.ID)
+	if errors.Is(cause, ErrLost) || errors.Is(cause, ErrCancelled) || errors.Is(cause, ErrTimeout) {
+		return
+	}
+	run.store(r.life, func(ctx context.Context) error {
+		if o.Err != nil {
+			_, err := r.Store.Update(ctx, t.Request.Principal, t.ID, func(t *Task) error { return t.Fail(o.Err) })
+			return err
+		}
+		return r.Store.Complete(ctx, t.Request.Principal, t.ID, o.Result, o.Failed)
+	})
+}
+
+// store repeats write until it succeeds, the task has ended or the runner stops.
+func (run *Run) store(ctx context.Context, write func(context.Context) error) {
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		err := write(ctx)
+		if err == nil || errors.Is(err, ErrEnded) || errors.Is(err, ErrNotFound) {
+			return
+		}
+		run.runner.Logger.Error("cannot store the outcome of a task", "task", run.task.ID, "error", err)
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// call returns a call for a run of the request's handler.
+func (q *Request) call(id string) (*rpc.Call, error) {
+	peer := call.Peer{Info: new(mcp.Implementation), Capabilities: new(mcp.ClientCapabilities)}
+	if q.Info != nil {
+		if err := schema.Decode(q.Info, peer.Info); err != nil {
+			return nil, fmt.Errorf("cannot decode the stored request: %w", err)
+		}
+	}
+	if q.Capabilities != nil {
+		if err := schema.Decode(q.Capabilities, peer.Capabilities); err != nil {
+			return nil, fmt.Errorf("cannot decode the stored request: %w", err)
+		}
+	}
+	c := new(rpc.Call)
+	c.Call = *call.New(call.Description{
+		Method: q.Method, ID: jsonrpc.StringID(id), Params: jsonrpc.MembersOf(q.Params),
+		Revision: q.Revision, Peer: peer, Principal: q.Principal,
+	})
+	c.RestoreKey(q.Key)
+	return c, nil
+}
+
+// RequestOf returns what a task stores about a call.
+func RequestOf(c *rpc.Call) (Request, error) {
+	q := Request{Method: c.Method(), Params: c.Params().Raw(), Principal: c.Principal(), Revision: c.Revision(), Key: c.Key()}
+	var err error
+	if q.Info, err = json.Marshal(c.Peer().Info); err != nil {
+		return q, err
+	}
+	if declared := c.Peer().Capabilities; declared != nil {
+		q.Capabilities, err = json.Marshal(declared)
+	}
+	return q, err
+}

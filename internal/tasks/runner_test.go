@@ -1,0 +1,378 @@
+package tasks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/seal"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/store"
+)
+
+var ada = func() principal.Principal {
+	p, err := principal.New("https://as.example", "ada", "")
+	if err != nil {
+		panic(err)
+	}
+	return p
+}()
+
+// fleet is replicas that share one store.
+type fleet struct {
+	t      *testing.T
+	memory *store.Memory
+	seals  *seal.Keys
+	runs   int
+}
+
+func newFleet(t *testing.T) *fleet {
+	seals, err := seal.New(make([]byte, seal.KeySize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &fleet{t: t, memory: store.NewMemory(store.MemoryOptions{}), seals: seals}
+}
+
+// replica returns a runner whose tasks run again with again.
+func (f *fleet) replica(again func(*Run)) *Runner {
+	r := &Runner{
+		Store:  &Store{KV: f.memory, Bus: f.memory, Seals: f.seals, PerOwner: 100, MaxAnonymous: 100},
+		Shared: true, Max: 10, Logger: slog.New(slog.DiscardHandler),
+		Again: func(*Task) func(*Run) { return again },
+	}
+	f.t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := r.Close(ctx, time.Second); err != nil {
+			f.t.Error(err)
+		}
+	})
+	return r
+}
+
+// kill ends a replica without a trace of its end in the store.
+func kill(r *Runner) {
+	r.ready()
+	r.stop(ErrStopped)
+	r.background.Wait()
+}
+
+func newTask(id string) *Task {
+	return &Task{
+		ID: id, TTL: time.Hour.Milliseconds(), Timeout: time.Minute.Milliseconds(), Poll: 1000,
+		Request: Request{Method: mcp.MethodCallTool, Params: json.RawMessage(`{"name":"job"}`), Principal: ada, Revision: mcp.V20260728, Key: "k"},
+	}
+}
+
+func begin(t *testing.T, r *Runner, task *Task) *Run {
+	t.Helper()
+	run, err := r.Begin(t.Context(), task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+func get(t *testing.T, r *Runner, id string) *Task {
+	t.Helper()
+	task, err := r.Store.Get(context.Background(), ada, id)
+	if err == nil {
+		task, err = r.Check(context.Background(), task)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return task
+}
+
+func describe(task *Task) string {
+	text := string(task.Status) + " " + string(task.Result)
+	if task.Error != nil {
+		text += task.Error.Message
+	}
+	return text
+}
+
+func ask(run *Run, message string) (json.RawMessage, error) {
+	params, _ := json.Marshal(map[string]string{"message": message})
+	answers, err := run.Call.RequestInput(run.Call.Context(), rpc.InputRequest{Method: mcp.MethodElicit, Params: params})
+	if err != nil {
+		return nil, err
+	}
+	return answers[0], nil
+}
+
+func answer(t *testing.T, r *Runner, id string, content string) {
+	t.Helper()
+	_, err := r.Store.Update(t.Context(), ada, id, func(task *Task) error {
+		responses := make(map[string]json.RawMessage)
+		for key := range task.Open() {
+			responses[key] = json.RawMessage(content)
+		}
+		return task.Answer(responses)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOutcomeOfARunIsThatOfItsTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFleet(t).replica(nil)
+		large := json.RawMessage(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 2*maxInline) + `"}]}`)
+		for name, c := range map[string]struct {
+			outcome Outcome
+			want    string
+		}{
+			"result": {Outcome{Result: json.RawMessage(`{"content":[]}`)}, `completed {"content":[]}`},
+			"error":  {Outcome{Err: &jsonrpc.Error{Code: -1, Message: "no"}}, "failed no"},
+			"large":  {Outcome{Result: large}, "completed " + string(large)},
+		} {
+			run := begin(t, r, newTask(name))
+			if got := describe(get(t, r, name)); got != "working " {
+				t.Errorf("%s: before the end: %s", name, got)
+			}
+			run.End(c.outcome)
+			task := get(t, r, name)
+			if task.Status == mcp.TaskCompleted {
+				var err error
+				if task.Result, err = r.Store.Result(t.Context(), task); err != nil {
+					t.Error(err)
+				}
+			}
+			if got := describe(task); got != c.want {
+				t.Errorf("%s: %.100s", name, got)
+			}
+		}
+	})
+}
+
+func TestATaskEndsWithItsCancellationOrTimeout(t *testing.T) {
+	for name, c := range map[string]struct {
+		end   func(r *Runner)
+		cause error
+		want  string
+	}{
+		"cancel": {func(r *Runner) {
+			if _, err := r.Store.Update(context.Background(), ada, "1", (*Task).Cancel); err != nil {
+				t.Error(err)
+			}
+		}, ErrCancelled, "cancelled "},
+		"timeout": {func(*Runner) { time.Sleep(time.Minute) }, ErrTimeout, "failed the handler of the task has not returned in time: the limit is 1m0s"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newFleet(t).replica(nil)
+			run := begin(t, r, newTask("1"))
+			c.end(r)
+			<-run.Call.Context().Done()
+			synctest.Wait()
+			if cause := context.Cause(run.Call.Context()); !errors.Is(cause, c.cause) {
+				t.Errorf("%s: the cause is %v", name, cause)
+			}
+			run.End(Outcome{Result: json.RawMessage(`{}`)})
+			if got := describe(get(t, r, "1")); got != c.want {
+				t.Errorf("%s: %s", name, got)
+			}
+		})
+	}
+}
+
+func TestQuestionsAreAnsweredOnAnyReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		a, b := f.replica(nil), f.replica(nil)
+		run := begin(t, a, newTask("1"))
+		answered := make(chan string, 1)
+		go func() {
+			raw, err := ask(run, "name?")
+			answered <- fmt.Sprint(string(raw), err)
+		}()
+		synctest.Wait()
+		if task := get(t, b, "1"); task.Status != mcp.TaskInputRequired || len(task.Open()) != 1 {
+			t.Fatalf("%+v", task)
+		}
+		answer(t, b, "1", `{"action":"accept"}`)
+		if got := <-answered; got != `{"action":"accept"}<nil>` {
+			t.Error(got)
+		}
+		run.End(Outcome{Result: json.RawMessage(`{}`)})
+	})
+}
+
+// The tasks of a replica that has ended are taken over by another within the lease, without a request of
+// the client. A handler that may run again finds the answers to its questions.
+func TestAnotherReplicaTakesOverTheTasksOfAReplicaThatHasEnded(t *testing.T) {
+	for _, replay := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet(t)
+			handler := func(run *Run) {
+				first, err := ask(run, "first?")
+				if err == nil {
+					_, err = ask(run, "second?")
+				}
+				if err != nil {
+					run.End(Outcome{Err: &jsonrpc.Error{Message: err.Error()}})
+					return
+				}
+				run.End(Outcome{Result: first})
+			}
+			a := f.replica(nil)
+			var b *Runner
+			if replay {
+				b = f.replica(handler)
+			} else {
+				b = f.replica(nil)
+			}
+			b.Start()
+			go handler(begin(t, a, newTask("1")))
+			synctest.Wait()
+			answer(t, a, "1", `{"first":1}`)
+			synctest.Wait()
+			kill(a)
+			synctest.Wait()
+			if got := get(t, b, "1"); got.Status != mcp.TaskInputRequired || got.Runs != 1 {
+				t.Fatalf("before the end of the lease: %+v", got)
+			}
+			time.Sleep(2 * leaseTTL)
+			synctest.Wait()
+			got, err := b.Store.Get(t.Context(), ada, "1") // without Check: the sweep has done it
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !replay {
+				if describe(got) != "failed the process that ran the task has ended" {
+					t.Error(describe(got))
+				}
+				return
+			}
+			if got.Runs != 2 || len(got.Open()) != 1 {
+				t.Fatalf("after the end of the lease: %+v", got)
+			}
+			answer(t, b, "1", `{"second":2}`)
+			synctest.Wait()
+			if got := describe(get(t, b, "1")); got != `completed {"first":1}` {
+				t.Error(got)
+			}
+		})
+	}
+}
+
+// A replica that was only slow must not end a task that another has taken over.
+func TestAReplicaThatLostATaskDoesNotEndIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		var second *Run
+		a, b := f.replica(nil), f.replica(func(run *Run) { second = run })
+		first := begin(t, a, newTask("1"))
+		if err := f.memory.Delete(t.Context(), leaseKey(a.replica)); err != nil {
+			t.Fatal(err)
+		}
+		get(t, b, "1")
+		synctest.Wait()
+		if cause := context.Cause(first.Call.Context()); !errors.Is(cause, ErrLost) {
+			t.Errorf("the cause is %v", cause)
+		}
+		first.End(Outcome{Result: json.RawMessage(`{"first":1}`)})
+		second.End(Outcome{Result: json.RawMessage(`{"second":2}`)})
+		if got := describe(get(t, b, "1")); got != `completed {"second":2}` {
+			t.Error(got)
+		}
+	})
+}
+
+func TestTasksAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		r := f.replica(nil)
+		r.Store.PerOwner = 15
+		var runs []*Run
+		var overload *call.OverloadError
+		for i := range 10 {
+			runs = append(runs, begin(t, r, newTask(fmt.Sprint(i))))
+		}
+		if _, err := r.Begin(t.Context(), newTask("more")); !errors.As(err, &overload) || overload.Limit != "running tasks" {
+			t.Errorf("%v", err)
+		}
+		for _, run := range runs {
+			run.End(Outcome{Result: json.RawMessage(`{}`)})
+		}
+		for i := range 5 {
+			begin(t, r, newTask(fmt.Sprint("second", i))).End(Outcome{Result: json.RawMessage(`{}`)})
+		}
+		if _, err := r.Begin(t.Context(), newTask("more")); !errors.As(err, &overload) || overload.Limit != "tasks of one principal" {
+			t.Errorf("%v", err)
+		}
+		time.Sleep(time.Hour)
+		begin(t, r, newTask("later")).End(Outcome{Result: json.RawMessage(`{}`)})
+	})
+}
+
+func TestStoredTasksAreEncryptedAndBelongToTheirPrincipal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		r := f.replica(nil)
+		task := newTask("1")
+		task.Request.Params = json.RawMessage(`{"name":"job","arguments":{"canary":"canary-argument"}}`)
+		run := begin(t, r, task)
+		go ask(run, "canary-question")
+		synctest.Wait()
+		check := func(key string) {
+			item, err := f.memory.Get(t.Context(), ada.Key()+key)
+			if err != nil || strings.Contains(string(item.Value), "canary") || strings.Contains(string(item.Value), "status") {
+				t.Errorf("%s: %.100s %v", key, item.Value, err)
+			}
+		}
+		check("task/1")
+		answer(t, r, "1", `{"canary":"answer"}`)
+		synctest.Wait()
+		check("task/1")
+		run.End(Outcome{Result: json.RawMessage(`{"canary":"` + strings.Repeat("x", maxInline) + `"}`)})
+		check("task/1")
+		check("task/1/result")
+		for _, other := range []principal.Principal{principal.Anonymous, principal.Local} {
+			if _, err := r.Store.Get(t.Context(), other, "1"); !errors.Is(err, ErrNotFound) {
+				t.Errorf("%v: %v", other, err)
+			}
+			if _, err := r.Store.Update(t.Context(), other, "1", (*Task).Cancel); !errors.Is(err, ErrNotFound) {
+				t.Errorf("%v: %v", other, err)
+			}
+		}
+		if _, err := (&Store{KV: f.memory, Bus: f.memory}).Get(t.Context(), ada, "1"); err == nil {
+			t.Error("a replica without keys reads the task")
+		}
+	})
+}
+
+func TestCloseWaitsForRunsThenEndsThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFleet(t).replica(nil)
+		run := begin(t, r, newTask("1"))
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		closed := make(chan error, 1)
+		started := time.Now()
+		go func() { closed <- r.Close(ctx, 2*time.Second) }()
+		<-run.Call.Context().Done()
+		if took := time.Since(started); took != 5*time.Second || !errors.Is(context.Cause(run.Call.Context()), ErrStopped) {
+			t.Errorf("ended after %v: %v", took, context.Cause(run.Call.Context()))
+		}
+		run.End(Outcome{Result: json.RawMessage(`{}`)})
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+		if _, err := r.Begin(t.Context(), newTask("2")); err == nil {
+			t.Error("a closed runner accepts a task")
+		}
+	})
+}

@@ -1,0 +1,249 @@
+package tasks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/seal"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/store"
+)
+
+// ErrNotFound means that the principal has no task with the id, or no longer has it.
+var ErrNotFound = errors.New("task not found: it never existed, has expired or belongs to another principal")
+
+const (
+	maxConflicts  = 64      // attempts of one update
+	maxInline     = 8 << 10 // bytes of a result in the entry of its task
+	resultPurpose = "task result "
+	taskPurpose   = "task "
+)
+
+// Store keeps tasks in a KV and announces their changes on a Bus. It is safe for concurrent use.
+type Store struct {
+	KV  store.KV
+	Bus store.Bus
+	// Seals encrypt the entries; nil means that they are not encrypted.
+	Seals *seal.Keys
+	Now   func() time.Time // nil means time.Now
+	// PerOwner is the maximum number of tasks of one principal. MaxAnonymous is that of all
+	// anonymous callers together.
+	PerOwner, MaxAnonymous int
+}
+
+func (s *Store) now() time.Time {
+	if s.Now != nil {
+		return s.Now()
+	}
+	return time.Now()
+}
+
+// key is the key of a task in the KV, and its topic on the Bus.
+func key(owner principal.Principal, id string) string { return owner.Key() + "task/" + id }
+
+// The set of an owner names its tasks in the order of their creation.
+func ownerSet(owner principal.Principal) string { return owner.Key() + "tasks" }
+
+func memberOf(t *Task) string { return fmt.Sprintf("%013d/%s", t.Created.UnixMilli(), t.ID) }
+
+// Create writes a new task. It is durable when Create returns. The error is a *call.OverloadError
+// if the owner has too many tasks.
+func (s *Store) Create(ctx context.Context, t *Task) error {
+	t.Created = s.now().UTC().Truncate(time.Millisecond)
+	t.Updated = t.Created
+	owner, limit := t.Request.Principal, s.PerOwner
+	if owner == principal.Anonymous {
+		limit = s.MaxAnonymous
+	}
+	err := s.KV.Add(ctx, ownerSet(owner), memberOf(t), store.AddOptions{TTL: time.Duration(t.TTL) * time.Millisecond, Max: limit})
+	if errors.Is(err, store.ErrFull) {
+		return &call.OverloadError{Limit: "tasks of one principal", RetryAfter: time.Minute}
+	}
+	if err != nil {
+		return fmt.Errorf("cannot store the task: %w", err)
+	}
+	if _, err = s.put(ctx, t, store.PutOptions{IfAbsent: true}); err != nil {
+		_ = s.KV.Remove(context.WithoutCancel(ctx), ownerSet(owner), memberOf(t)) // otherwise it expires
+	}
+	return err
+}
+
+// List returns at most limit tasks of an owner in the order of their creation. After is "" or the
+// next that an earlier List returned; next is "" after the last task.
+func (s *Store) List(ctx context.Context, owner principal.Principal, after string, limit int) (page []*Task, next string, err error) {
+	members, err := s.KV.List(ctx, ownerSet(owner), after, limit)
+	if err != nil {
+		return nil, "", fmt.Errorf("cannot list the tasks: %w", err)
+	}
+	for _, member := range members {
+		_, id, _ := strings.Cut(member, "/")
+		t, err := s.Get(ctx, owner, id)
+		if errors.Is(err, ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		page = append(page, t)
+	}
+	if len(members) == limit {
+		next = members[limit-1]
+	}
+	return page, next, nil
+}
+
+// Get returns a task. The error is ErrNotFound or one of the KV.
+func (s *Store) Get(ctx context.Context, owner principal.Principal, id string) (*Task, error) {
+	t, _, err := s.get(ctx, owner, id)
+	return t, err
+}
+
+func (s *Store) get(ctx context.Context, owner principal.Principal, id string) (*Task, uint64, error) {
+	if id == "" || len(id) > maxID {
+		return nil, 0, ErrNotFound
+	}
+	name := key(owner, id)
+	item, err := s.KV.Get(ctx, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, 0, ErrNotFound
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("cannot read the task: %w", err)
+	}
+	raw, err := s.open(taskPurpose+name, item.Value)
+	if err != nil {
+		return nil, 0, err
+	}
+	t := new(Task)
+	if err := jsonv2.Unmarshal(raw, t); err != nil {
+		return nil, 0, fmt.Errorf("cannot decode the task: %w", err)
+	}
+	if !s.now().Before(t.Expires()) {
+		return nil, 0, ErrNotFound
+	}
+	return t, item.Version, nil
+}
+
+// maxID bounds the ids that are looked up.
+const maxID = 256
+
+// Update changes a task with change, which may run several times. It returns the task as it is
+// afterwards. If change returns an error, nothing is written and Update returns the error.
+func (s *Store) Update(ctx context.Context, owner principal.Principal, id string, change func(*Task) error) (*Task, error) {
+	for range maxConflicts {
+		t, version, err := s.get(ctx, owner, id)
+		if err != nil {
+			return nil, err
+		}
+		switch err := change(t); {
+		case errors.Is(err, errUnchanged):
+			return t, nil
+		case err != nil:
+			return t, err
+		}
+		t.Updated = s.now().UTC().Truncate(time.Millisecond)
+		_, err = s.put(ctx, t, store.PutOptions{IfVersion: version})
+		if err == nil {
+			s.Announce(ctx, owner, id)
+			return t, nil
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("cannot change the task: %w", store.ErrConflict)
+}
+
+// Announce wakes those who watch a task. If it fails they read the task later.
+func (s *Store) Announce(ctx context.Context, owner principal.Principal, id string) {
+	_ = s.Bus.Publish(ctx, key(owner, id), nil)
+}
+
+// Complete ends a task with a result; see [Task.Complete].
+func (s *Store) Complete(ctx context.Context, owner principal.Principal, id string, result json.RawMessage, failed bool) error {
+	if len(result) <= maxInline {
+		_, err := s.Update(ctx, owner, id, func(t *Task) error { return t.Complete(result, failed) })
+		return err
+	}
+	t, err := s.Get(ctx, owner, id)
+	if err != nil {
+		return err
+	}
+	name := key(owner, id) + "/result"
+	ttl := t.Expires().Sub(s.now())
+	if ttl <= 0 {
+		return ErrNotFound
+	}
+	// Before the status, so that a completed task has its result.
+	if _, err := s.KV.Put(ctx, name, s.seal(resultPurpose+name, result), store.PutOptions{TTL: ttl}); err != nil {
+		return fmt.Errorf("cannot store the result of the task: %w", err)
+	}
+	_, err = s.Update(ctx, owner, id, func(t *Task) error { return t.Complete(nil, failed) })
+	return err
+}
+
+// Result returns the result of a completed task.
+func (s *Store) Result(ctx context.Context, t *Task) (json.RawMessage, error) {
+	if t.Result != nil {
+		return t.Result, nil
+	}
+	name := key(t.Request.Principal, t.ID) + "/result"
+	item, err := s.KV.Get(ctx, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the result of the task: %w", err)
+	}
+	return s.open(resultPurpose+name, item.Value)
+}
+
+// Watch returns a subscription to the changes of a task. Its messages have no content.
+func (s *Store) Watch(ctx context.Context, owner principal.Principal, id string) (*store.Subscription, error) {
+	return s.Bus.Subscribe(ctx, key(owner, id), 1)
+}
+
+func (s *Store) put(ctx context.Context, t *Task, opt store.PutOptions) (uint64, error) {
+	raw, err := jsonv2.Marshal(t)
+	if err != nil {
+		return 0, fmt.Errorf("cannot encode the task: %w", err)
+	}
+	if opt.TTL = t.Expires().Sub(s.now()); opt.TTL <= 0 {
+		return 0, ErrNotFound
+	}
+	name := key(t.Request.Principal, t.ID)
+	version, err := s.KV.Put(ctx, name, s.seal(taskPurpose+name, raw), opt)
+	if err != nil {
+		return 0, fmt.Errorf("cannot store the task: %w", err)
+	}
+	return version, nil
+}
+
+// seal encrypts an entry. Purpose names the entry, so that it cannot be moved to another key.
+func (s *Store) seal(purpose string, raw []byte) []byte {
+	if s.Seals == nil {
+		return raw
+	}
+	return []byte(s.Seals.Seal(purpose, raw))
+}
+
+func (s *Store) open(purpose string, entry []byte) ([]byte, error) {
+	if s.Seals == nil {
+		if len(entry) == 0 || entry[0] != '{' {
+			return nil, errors.New("the task is encrypted: this replica needs the keys of the others")
+		}
+		return entry, nil
+	}
+	raw, err := s.Seals.Open(purpose, string(entry))
+	if err != nil {
+		return nil, fmt.Errorf("cannot decrypt the task: %w", err)
+	}
+	return raw, nil
+}

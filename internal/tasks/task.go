@@ -1,0 +1,225 @@
+package tasks
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+)
+
+// Limits of one task.
+const (
+	maxQuestions     = 256
+	maxQuestionBytes = 1 << 20 // of the questions and answers
+	maxMessage       = 1 << 10 // bytes of a status message
+)
+
+var (
+	// ErrEnded is returned for a transition of a task whose status is final.
+	ErrEnded = errors.New("the task has ended")
+	// errUnchanged ends a Store.Update that has nothing to write.
+	errUnchanged = errors.New("unchanged")
+	// errTooManyQuestions ends a handler that asks without end.
+	errTooManyQuestions = fmt.Errorf("a task may ask %d questions with %d KiB", maxQuestions, maxQuestionBytes>>10)
+)
+
+// Task is the state of one task. Its methods are the transitions of the status. The JSON encoding
+// is what a [Store] writes.
+type Task struct {
+	ID      string         `json:"id"`
+	Request Request        `json:"request"`
+	Status  mcp.TaskStatus `json:"status"`
+	Message string         `json:"message,omitempty"`
+	Created time.Time      `json:"created"`
+	Updated time.Time      `json:"updated"`
+	TTL     int64          `json:"ttl"`     // milliseconds from Created
+	Timeout int64          `json:"timeout"` // of one run of the handler, milliseconds
+	Poll    int64          `json:"poll"`    // recommended time between two polls, milliseconds
+
+	// Questions are the input requests that the handler has made, by key. Those with an answer
+	// are the journal, with which the handler can run again.
+	Questions map[string]Question `json:"questions,omitempty"`
+
+	// The outcome of a task that has ended. Result is nil if it is in an entry of its own.
+	Result json.RawMessage `json:"result,omitempty"`
+	Failed bool            `json:"failed,omitempty"` // the result is that of a tool that failed
+	Error  *jsonrpc.Error  `json:"error,omitempty"`
+
+	Replica string `json:"replica,omitempty"` // runs the handler
+	Runs    int    `json:"runs,omitzero"`     // how often the handler was started
+}
+
+// Request is the request that runs as a task. Access tokens are not stored.
+type Request struct {
+	Method       string              `json:"method"`
+	Params       json.RawMessage     `json:"params"`
+	Principal    principal.Principal `json:"principal"`
+	Revision     mcp.Revision        `json:"revision"`
+	Info         json.RawMessage     `json:"info,omitempty"`         // of the client
+	Capabilities json.RawMessage     `json:"capabilities,omitempty"` // of the client
+	Key          string              `json:"key"`                    // see rpc.Call.Key
+}
+
+// Question is an input request and the answer to it.
+type Question struct {
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params,omitempty"`
+	Digest string          `json:"digest"` // see rpc.InputRequest.Digest
+	Answer json.RawMessage `json:"answer,omitempty"`
+	Error  *jsonrpc.Error  `json:"error,omitempty"` // the client's answer; only in 2025-11-25
+}
+
+// IsOpen reports whether the question has no answer.
+func (q Question) IsOpen() bool { return q.Answer == nil && q.Error == nil }
+
+// Expires returns the end of the task's life.
+func (t *Task) Expires() time.Time { return t.Created.Add(time.Duration(t.TTL) * time.Millisecond) }
+
+// Ask adds an input request, unless the task has it already. The task needs input afterwards
+// unless the answer is there.
+func (t *Task) Ask(key string, r rpc.InputRequest) error {
+	if t.Status.Terminal() {
+		return ErrEnded
+	}
+	sum := r.Digest()
+	if q, ok := t.Questions[key]; ok && q.Digest == sum {
+		return errUnchanged
+	}
+	size := len(key) + len(r.Params)
+	for k, q := range t.Questions {
+		size += len(k) + len(q.Params) + len(q.Answer)
+	}
+	if len(t.Questions) >= maxQuestions || size > maxQuestionBytes {
+		return errTooManyQuestions
+	}
+	if t.Questions == nil {
+		t.Questions = make(map[string]Question)
+	}
+	t.Questions[key] = Question{Method: r.Method, Params: r.Params, Digest: sum}
+	t.Status = mcp.TaskInputRequired
+	return nil
+}
+
+// Answer takes the answers to open questions and ignores all others. When no question is open
+// the task works again.
+func (t *Task) Answer(responses map[string]json.RawMessage) error {
+	if t.Status.Terminal() {
+		return errUnchanged
+	}
+	size, accepted := 0, 0
+	for key, q := range t.Questions {
+		if raw := responses[key]; q.IsOpen() && len(raw) > 0 && raw[0] == '{' {
+			q.Answer = raw
+			t.Questions[key] = q
+			accepted++
+		}
+		size += len(q.Answer)
+	}
+	switch {
+	case size > maxQuestionBytes:
+		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "the answers of a task may have %d KiB", maxQuestionBytes>>10)
+	case accepted == 0:
+		return errUnchanged
+	}
+	t.resume()
+	return nil
+}
+
+// Reject takes an error as the answer to an open question.
+func (t *Task) Reject(key string, err *jsonrpc.Error) error {
+	q, ok := t.Questions[key]
+	if t.Status.Terminal() || !ok || !q.IsOpen() {
+		return errUnchanged
+	}
+	q.Error = err
+	t.Questions[key] = q
+	t.resume()
+	return nil
+}
+
+// resume makes the task work again if no question is open.
+func (t *Task) resume() {
+	for _, q := range t.Questions {
+		if q.IsOpen() {
+			return
+		}
+	}
+	t.Status = mcp.TaskWorking
+}
+
+// Open returns the questions without an answer.
+func (t *Task) Open() mcp.InputRequests {
+	open := make(mcp.InputRequests)
+	for key, q := range t.Questions {
+		if q.IsOpen() {
+			open[key] = mcp.InputRequest{Method: q.Method, Params: q.Params}
+		}
+	}
+	return open
+}
+
+// Describe sets the status message of a task that has not ended.
+func (t *Task) Describe(text string) error {
+	text = cut(text)
+	switch {
+	case t.Status.Terminal():
+		return ErrEnded
+	case t.Message == text:
+		return errUnchanged
+	}
+	t.Message = text
+	return nil
+}
+
+// Complete ends the task with a result. Failed says that it is the result of a tool that failed.
+// A result of nil is in an entry of its own.
+func (t *Task) Complete(result json.RawMessage, failed bool) error {
+	if t.Status.Terminal() {
+		return ErrEnded
+	}
+	t.end(mcp.TaskCompleted, "")
+	t.Result, t.Failed = result, failed
+	return nil
+}
+
+// Fail ends the task with an error of JSON-RPC.
+func (t *Task) Fail(err *jsonrpc.Error) error {
+	if t.Status.Terminal() {
+		return ErrEnded
+	}
+	t.end(mcp.TaskFailed, err.Message)
+	t.Error = err
+	return nil
+}
+
+// Cancel ends the task because its client has cancelled it.
+func (t *Task) Cancel() error {
+	if t.Status.Terminal() {
+		return ErrEnded
+	}
+	t.end(mcp.TaskCancelled, "the client cancelled the task")
+	return nil
+}
+
+// end removes what only a run of the handler needs.
+func (t *Task) end(status mcp.TaskStatus, message string) {
+	t.Status, t.Message = status, cut(message)
+	t.Questions, t.Request.Params, t.Request.Info, t.Request.Capabilities = nil, nil, nil, nil
+}
+
+// cut limits a status message.
+func cut(text string) string {
+	if len(text) <= maxMessage {
+		return text
+	}
+	end := maxMessage
+	for end > 0 && text[end]&0xC0 == 0x80 {
+		end--
+	}
+	return text[:end]
+}

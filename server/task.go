@@ -1,0 +1,110 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// TaskOptions says how the calls of a tool run as tasks; see [AsTask].
+type TaskOptions struct {
+	// Support is [mcp.TaskOptional] or [mcp.TaskRequired]; empty means optional. If it is required,
+	// clients that do not support tasks cannot call the tool.
+	Support string
+	// TTL is the life of a task and its result from its creation, 1 hour by default and at most 7
+	// days. A client of 2025-11-25 may ask for less. Afterwards the task no longer exists.
+	TTL time.Duration
+	// Timeout is the time for one run of the handler, 10 minutes by default and at most TTL. It
+	// includes the time that the handler waits for its user. Afterwards its context ends, and the
+	// task fails.
+	Timeout time.Duration
+	// PollInterval is the recommended time between two polls of a client, 1 second by default.
+	PollInterval time.Duration
+	// AtDetach lets the handler decide: the call becomes a task when the handler calls [Detach]. The
+	// questions that it asks before are those of the call. In 2025-11-25, where the client decides,
+	// the call is a task from the beginning.
+	AtDetach bool
+	// Replay allows another replica to run the handler again when the process that ran it has ended.
+	// The new run finds the answers to the questions that were asked before, in the same order. Code
+	// may run more than once; put effects into [Once]. Without Replay such a task fails.
+	Replay bool
+}
+
+// Limits of TaskOptions.
+const (
+	defaultTaskTTL     = time.Hour
+	maxTaskTTL         = 7 * 24 * time.Hour
+	defaultTaskTimeout = 10 * time.Minute
+	defaultTaskPoll    = time.Second
+)
+
+// AsTask lets a tool run as a task: the call returns at once, and the client asks for the outcome
+// later (2025-11-25, basic/utilities/tasks; tasks extension of 2026-07-28). Use it for work that takes
+// longer than a client waits for a response. Clients without support for tasks wait for the tool
+// unless o.Support requires a task. It panics if a field of o is invalid; [Server.RegisterTool]
+// returns the error instead.
+//
+// The handler is the same as without AsTask. Its context does not end with the request, but when
+// the client cancels the task, when o.Timeout has passed, or when the server stops. [Ask] changes the
+// status of the task to input_required and waits for the answers. [Progress] with a text sets the
+// status message. Log messages are not sent.
+//
+// When the process ends, a task ends with it, unless [Server.KV] is set. Then another replica that has
+// the tool takes over the task within 15 seconds, see [TaskOptions.Replay].
+//
+// Tasks are kept in [Server.KV], encrypted if there are [Server.Keys]. Only the principal of the call can
+// read, answer or cancel its tasks. Without authentication, everyone who knows the id of a task
+// can; it has 128 random bits.
+func AsTask(o TaskOptions) ToolOption { return asTask(o) }
+
+type asTask TaskOptions
+
+func (o asTask) ofTool(e *toolEntry) {
+	checked := TaskOptions(o)
+	e.task = &checked
+}
+
+// check sets the defaults of the options and returns an error for invalid ones.
+func (o *TaskOptions) check() error {
+	if o.Support == "" {
+		o.Support = mcp.TaskOptional
+	}
+	switch {
+	case o.Support != mcp.TaskOptional && o.Support != mcp.TaskRequired:
+		return fmt.Errorf("AsTask: Support must be %q or %q, not %q", mcp.TaskOptional, mcp.TaskRequired, o.Support)
+	case o.TTL < 0 || o.Timeout < 0 || o.PollInterval < 0:
+		return errors.New("AsTask: TTL, Timeout and PollInterval must not be negative")
+	case o.TTL > maxTaskTTL:
+		return fmt.Errorf("AsTask: TTL must be at most %v, not %v", maxTaskTTL, o.TTL)
+	}
+	o.TTL = orDefault(o.TTL, defaultTaskTTL)
+	o.Timeout = orDefault(o.Timeout, min(defaultTaskTimeout, o.TTL))
+	o.PollInterval = orDefault(o.PollInterval, defaultTaskPoll)
+	if o.Timeout > o.TTL {
+		return fmt.Errorf("AsTask: Timeout must be at most TTL, %v, not %v", o.TTL, o.Timeout)
+	}
+	return nil
+}
+
+// Detach makes the running call of a tool with [TaskOptions.AtDetach] a task: the client receives
+// the response, a new task. The handler goes on with the context that Detach returns; the context
+// of the call ends. The task exists in the store when Detach returns.
+//
+// If the client does not support tasks, Detach returns ctx and [ErrUnsupported]; the handler can
+// ignore the error and go on in the call. In a call that is a task already, Detach returns ctx and
+// no error. Other errors are call.ErrNoCall, and those of the store.
+func Detach(ctx context.Context) (context.Context, error) {
+	c := rpc.From(ctx)
+	switch {
+	case c == nil:
+		return ctx, call.ErrNoCall
+	case c.Detach == nil:
+		return ctx, ErrUnsupported
+	}
+	return c.Detach(ctx)
+}

@@ -1,0 +1,79 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/tasks"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// taskInputRequester sends the questions of a task to the client of a tasks/result request, with the related
+// task in their _meta (2025-11-25, basic/utilities/tasks, Input Required Status).
+type taskInputRequester struct {
+	server  *Server
+	call    *rpc.Call
+	asked   map[string]bool // keys; used by one goroutine
+	running sync.WaitGroup
+}
+
+// taskQuestion identifies a question that is being asked.
+type taskQuestion struct{ task, key string }
+
+// ask sends the open questions that it has not sent yet.
+func (a *taskInputRequester) ask(ctx context.Context, t *tasks.Task) {
+	if a.call.InputRequester == nil {
+		return // the client receives nothing before the response; it may ask again on another stream
+	}
+	for key, q := range t.Open() {
+		if a.asked[key] {
+			continue
+		}
+		id := taskQuestion{t.ID, key}
+		if _, other := a.server.tasks.asking.LoadOrStore(id, true); other {
+			continue // another tasks/result request asks it
+		}
+		a.asked[key] = true
+		a.running.Go(func() {
+			a.askOne(ctx, t, key, q)
+			a.server.tasks.asking.Delete(id)
+			if ctx.Err() != nil { // the other request can ask now
+				a.server.tasks.store.Announce(context.WithoutCancel(ctx), a.call.Principal(), t.ID)
+			}
+		})
+	}
+}
+
+func (a *taskInputRequester) askOne(ctx context.Context, t *tasks.Task, key string, q mcp.InputRequest) {
+	params := make(map[string]json.RawMessage)
+	if q.Params != nil && jsonv2.Unmarshal(q.Params, &params) != nil {
+		return
+	}
+	meta := make(map[string]json.RawMessage)
+	if raw, ok := params["_meta"]; ok && jsonv2.Unmarshal(raw, &meta) != nil {
+		return
+	}
+	meta[mcp.MetaRelatedTask] = relatedTask(t.ID)
+	params["_meta"], _ = json.Marshal(meta)
+	encoded, _ := json.Marshal(params)
+	answers, err := a.call.InputRequester.RequestInput(ctx, a.call, []rpc.InputRequest{{Method: q.Method, Params: encoded}})
+	store, owner := &a.server.tasks.store, a.call.Principal()
+	var rejected *call.AnswerError
+	switch {
+	case errors.As(err, &rejected):
+		_, err = store.Update(ctx, owner, t.ID, func(t *tasks.Task) error { return t.Reject(key, rejected.Err) })
+	case err == nil:
+		_, err = store.Update(ctx, owner, t.ID, func(t *tasks.Task) error {
+			return t.Answer(map[string]json.RawMessage{key: answers[0]})
+		})
+	}
+	if err != nil && ctx.Err() == nil {
+		a.server.logger().WarnContext(ctx, "a question of a task has no answer", "task", t.ID, "error", err)
+	}
+}

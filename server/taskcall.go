@@ -1,0 +1,188 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/jsonscan"
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/tasks"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// requiresTasks is the error for a client that has not declared the tasks extension.
+var requiresTasks = &call.CapabilityError{Required: mcp.ClientCapabilities{
+	Extensions: map[string]json.RawMessage{mcp.ExtensionTasks: json.RawMessage("{}")},
+}}
+
+// callTask serves a call as a task. It reports false if the call is not one.
+func (s *Server) callTask(ctx context.Context, c *rpc.Call, entry *toolEntry, arguments json.RawMessage) (result any, err error, done bool) {
+	o := entry.task
+	switch {
+	case c.Can(revision.TaskExtension):
+		_, declared := c.Extension(mcp.ExtensionTasks)
+		switch {
+		case o == nil:
+			return nil, nil, false
+		case !declared && o.Support == mcp.TaskRequired:
+			return nil, requiresTasks, true
+		case !declared:
+			return nil, nil, false
+		case o.AtDetach:
+			result, err = s.callDetachable(ctx, c, entry, arguments)
+			return result, err, true
+		}
+		result, err = s.startTask(ctx, c, entry, arguments, o.TTL)
+		return result, err, true
+	case c.Can(revision.CoreTasks):
+		raw, asked := c.Params().Get("task")
+		switch {
+		case asked && o == nil:
+			return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "tool %q does not run as a task: call it without params.task", entry.tool.Name), true
+		case asked:
+			ttl, err := requestedTTL(raw, o.TTL)
+			if err != nil {
+				return nil, err, true
+			}
+			result, err = s.startTask(ctx, c, entry, arguments, ttl)
+			return result, err, true
+		}
+	}
+	if o != nil && o.Support == mcp.TaskRequired {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "tool %q runs only as a task: call it with params.task in revision %s, or with the tasks extension in %s", entry.tool.Name, mcp.V20251125, mcp.V20260728), true
+	}
+	return nil, nil, false
+}
+
+// requestedTTL returns the TTL that a client of 2025-11-25 gets: the one that it asks for, if the
+// tool allows it.
+func requestedTTL(task []byte, limit time.Duration) (time.Duration, error) {
+	if len(task) == 0 || task[0] != '{' {
+		return 0, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.task must be an object")
+	}
+	raw, ok := jsonrpc.Get(task, "ttl")
+	if !ok || string(raw) == "null" {
+		return limit, nil
+	}
+	ms, ok := jsonscan.Integer(raw)
+	if !ok || ms <= 0 {
+		return 0, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.task.ttl must be a positive number of milliseconds")
+	}
+	if ms >= limit.Milliseconds() {
+		return limit, nil
+	}
+	return time.Duration(ms) * time.Millisecond, nil
+}
+
+// newTask begins the first run of a task for a call.
+func (s *Server) newTask(ctx context.Context, c *rpc.Call, entry *toolEntry, ttl time.Duration) (*tasks.Task, *tasks.Run, error) {
+	request, err := tasks.RequestOf(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	t := &tasks.Task{
+		ID: rand.Text(), Request: request, TTL: ttl.Milliseconds(),
+		Timeout: min(entry.task.Timeout, ttl).Milliseconds(), Poll: entry.task.PollInterval.Milliseconds(),
+	}
+	run, err := s.tasks.runner.Begin(ctx, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.equip(run)
+	return t, run, nil
+}
+
+func (s *Server) startTask(ctx context.Context, c *rpc.Call, entry *toolEntry, arguments json.RawMessage, ttl time.Duration) (any, error) {
+	t, run, err := s.newTask(ctx, c, entry, ttl)
+	if err != nil {
+		return nil, err
+	}
+	go s.runTask(run, entry, arguments)
+	return createdTask(c, t), nil
+}
+
+// runTask runs the handler of a task to its end.
+func (s *Server) runTask(run *tasks.Run, entry *toolEntry, arguments json.RawMessage) {
+	outcome := tasks.Outcome{Err: jsonrpc.Errorf(jsonrpc.CodeInternalError, "internal error")} // of runtime.Goexit
+	defer func() {
+		if exit := run.Call.ExitResult; exit != nil {
+			outcome = outcomeOf(exit)
+		}
+		run.End(outcome)
+	}()
+	result, err := s.result(run.Call.Context(), run.Call, entry, arguments)
+	outcome = s.outcome(run, result, err)
+}
+
+// callDetachable serves a call that becomes a task when its handler calls Detach.
+func (s *Server) callDetachable(ctx context.Context, c *rpc.Call, entry *toolEntry, arguments json.RawMessage) (any, error) {
+	type answer struct {
+		result *mcp.CallToolResult
+		err    error
+	}
+	returned, detached := make(chan answer, 1), make(chan *tasks.Task, 1)
+	var mu sync.Mutex
+	var run *tasks.Run
+	c.Detach = func(handler context.Context) (context.Context, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if run != nil {
+			return run.Call.Context(), nil
+		}
+		if err := handler.Err(); err != nil {
+			return handler, context.Cause(handler)
+		}
+		t, begun, err := s.newTask(ctx, c, entry, entry.task.TTL)
+		if err != nil {
+			return handler, err
+		}
+		run = begun
+		detached <- t
+		return run.Call.Context(), nil
+	}
+	go func() {
+		a := answer{err: errFailedUnexpectedly} // of runtime.Goexit
+		defer func() {
+			mu.Lock()
+			run := run
+			mu.Unlock()
+			if run == nil {
+				returned <- a
+				return
+			}
+			run.End(s.outcome(run, a.result, a.err))
+		}()
+		a.result, a.err = s.result(ctx, c, entry, arguments)
+	}()
+	select {
+	case t := <-detached:
+		return createdTask(c, t), nil
+	case a := <-returned:
+		if a.err != nil {
+			return nil, a.err
+		}
+		return a.result, nil
+	}
+}
+
+// outcome returns the outcome of a handler for its task.
+func (s *Server) outcome(run *tasks.Run, result *mcp.CallToolResult, err error) tasks.Outcome {
+	if err != nil {
+		return tasks.Outcome{Err: s.core.engine.ErrorOf(run.Call.Context(), run.Call, err)}
+	}
+	return outcomeOf(result)
+}
+
+func outcomeOf(result *mcp.CallToolResult) tasks.Outcome {
+	raw, err := json.Marshal(result)
+	if err != nil {
+		return tasks.Outcome{Err: jsonrpc.Errorf(jsonrpc.CodeInternalError, "cannot encode the result of the tool")}
+	}
+	return tasks.Outcome{Result: raw, Failed: result.IsError}
+}

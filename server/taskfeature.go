@@ -1,0 +1,64 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/parley-mcp/parley/internal/seal"
+	"github.com/parley-mcp/parley/internal/tasks"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/store"
+)
+
+// taskFeature is the part of a server that runs tasks.
+type taskFeature struct {
+	tools  atomic.Bool // a tool runs as a task
+	asking sync.Map    // the questions of tasks/result requests, a set of taskQuestion
+	store  tasks.Store
+	runner tasks.Runner
+}
+
+func (f *taskFeature) offered() bool { return f.tools.Load() }
+
+// maxAnonymousTasks is the maximum number of tasks of all anonymous callers.
+const maxAnonymousTasks = 10_000
+
+// buildTasks sets up the store and the runner of tasks.
+func (s *Server) buildTasks(kv store.KV, memory *store.Memory, seals *seal.Keys) {
+	f := &s.tasks
+	f.store = tasks.Store{KV: kv, Bus: s.Bus, PerOwner: orDefault(s.Limits.TasksPerPrincipal, 1000), MaxAnonymous: maxAnonymousTasks}
+	if s.Bus == nil {
+		f.store.Bus = memory
+	}
+	if len(s.Keys) > 0 {
+		f.store.Seals = seals
+	}
+	r := &f.runner
+	r.Store, r.Logger, r.Shared = &f.store, s.logger(), s.KV != nil
+	r.Max, r.Again = orDefault(s.Limits.Tasks, 1000), s.runAgain
+}
+
+// runAgain returns the function that runs a stored task again, or nil if its tool must not.
+func (s *Server) runAgain(t *tasks.Task) func(*tasks.Run) {
+	params := jsonrpc.MembersOf(t.Request.Params)
+	raw, _ := params.Get("name")
+	entry, ok := s.tools.find(jsonrpc.Unquote(raw), t.Request.Principal)
+	if !ok || entry.task == nil || !entry.task.Replay {
+		return nil
+	}
+	arguments, given := params.Get("arguments")
+	if !given || string(arguments) == "null" {
+		arguments = []byte("{}")
+	}
+	return func(run *tasks.Run) {
+		s.equip(run)
+		s.runTask(run, entry, arguments)
+	}
+}
+
+// equip gives the call of a run what a handler needs.
+func (s *Server) equip(run *tasks.Run) {
+	run.Call.Store = s.core.engine.Store
+	run.Call.Detach = func(ctx context.Context) (context.Context, error) { return ctx, nil }
+}

@@ -1,0 +1,263 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/tasks"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/schema"
+)
+
+// taskRequest wraps the handler of a request about tasks. In 2026-07-28 it is for clients that
+// have declared the extension.
+func (s *Server) taskRequest(handle rpc.Handler) rpc.Handler {
+	return func(ctx context.Context, c *rpc.Call) (any, error) {
+		if !s.tasks.offered() {
+			return methodNotFound(c)
+		}
+		if _, declared := c.Extension(mcp.ExtensionTasks); !declared && c.Can(revision.TaskExtension) {
+			return nil, requiresTasks
+		}
+		return handle(ctx, c)
+	}
+}
+
+// taskID returns the id of the task that a request is about.
+func taskID(c *rpc.Call) (string, error) {
+	if err := checkNames(c.Params(), "taskId", "_meta", "inputResponses"); err != nil {
+		return "", err
+	}
+	raw, _ := c.Params().Get("taskId")
+	if len(raw) == 0 || raw[0] != '"' {
+		return "", jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.taskId must be a string: the id of a task")
+	}
+	return jsonrpc.Unquote(raw), nil
+}
+
+// taskError returns the response for an error of the store of tasks.
+func taskError(err error) error {
+	if errors.Is(err, tasks.ErrNotFound) {
+		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s", err)
+	}
+	return err
+}
+
+// task returns a task of the caller. If the replica that ran it has ended, this one takes it over.
+func (s *Server) task(ctx context.Context, c *rpc.Call, id string) (*tasks.Task, error) {
+	t, err := s.tasks.store.Get(ctx, c.Principal(), id)
+	if err == nil {
+		t, err = s.tasks.runner.Check(ctx, t)
+	}
+	if err != nil {
+		return nil, taskError(err)
+	}
+	return t, nil
+}
+
+// getTask serves tasks/get.
+func (s *Server) getTask(ctx context.Context, c *rpc.Call) (any, error) {
+	id, err := taskID(c)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.task(ctx, c, id)
+	if err != nil {
+		return nil, err
+	}
+	if c.Can(revision.CoreTasks) {
+		return &mcp.LegacyGetTaskResult{LegacyTask: legacyTaskOf(t)}, nil
+	}
+	d, err := s.detailedTask(ctx, t)
+	if err != nil {
+		return nil, taskError(err)
+	}
+	return &mcp.GetTaskResult{DetailedTask: d}, nil
+}
+
+// updateTask serves tasks/update.
+func (s *Server) updateTask(ctx context.Context, c *rpc.Call) (any, error) {
+	id, err := taskID(c)
+	if err != nil {
+		return nil, err
+	}
+	raw, ok := c.Params().Get("inputResponses")
+	if !ok || raw[0] != '{' {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.inputResponses must be an object with the answers by key")
+	}
+	responses := make(map[string]json.RawMessage)
+	for key, value := range jsonrpc.All(raw) {
+		responses[key] = value
+	}
+	_, err = s.tasks.store.Update(ctx, c.Principal(), id, func(t *tasks.Task) error { return t.Answer(responses) })
+	if err != nil {
+		return nil, taskError(err)
+	}
+	return &mcp.EmptyResult{}, nil
+}
+
+// cancelTask serves tasks/cancel.
+func (s *Server) cancelTask(ctx context.Context, c *rpc.Call) (any, error) {
+	id, err := taskID(c)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.tasks.store.Update(ctx, c.Principal(), id, (*tasks.Task).Cancel)
+	ended := errors.Is(err, tasks.ErrEnded)
+	switch {
+	case err != nil && !ended:
+		return nil, taskError(err)
+	case c.Can(revision.TaskExtension):
+		return &mcp.EmptyResult{}, nil
+	case ended:
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "cannot cancel the task: its status is %s already", legacyTaskOf(t).Status)
+	}
+	return &mcp.LegacyGetTaskResult{LegacyTask: legacyTaskOf(t)}, nil
+}
+
+const taskPage = 50 // tasks in one result of tasks/list; each is read on its own
+
+// listTasks serves tasks/list of 2025-11-25. Anonymous callers share a principal, so that a list
+// would reveal the tasks of others.
+func (s *Server) listTasks(ctx context.Context, c *rpc.Call) (any, error) {
+	if c.Principal() == principal.Anonymous {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q requires authentication", c.Method())
+	}
+	after, err := s.core.cursors.of(c)
+	if err != nil {
+		return nil, err
+	}
+	page, next, err := s.tasks.store.List(ctx, c.Principal(), after, taskPage)
+	if err != nil {
+		return nil, err
+	}
+	result := &mcp.ListTasksResult{Tasks: make([]mcp.LegacyTask, len(page))}
+	for i, t := range page {
+		result.Tasks[i] = legacyTaskOf(t)
+	}
+	if next != "" {
+		owner := c.Principal()
+		cursor := s.core.cursors.after(c.Method(), next, &owner)
+		result.NextCursor = &cursor
+	}
+	return result, nil
+}
+
+// taskResult serves tasks/result of 2025-11-25: it waits for the end of the task, and sends the
+// questions of the task to the client meanwhile.
+func (s *Server) taskResult(ctx context.Context, c *rpc.Call) (any, error) {
+	id, err := taskID(c)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := s.tasks.store.Watch(ctx, c.Principal(), id)
+	if err != nil {
+		return nil, err
+	}
+	defer changes.Close()
+	a := taskInputRequester{server: s, call: c, asked: make(map[string]bool)}
+	defer a.running.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the open questions
+	for {
+		t, err := s.task(ctx, c, id)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case t.Status.Terminal():
+			return s.finalResult(ctx, t)
+		case t.Status == mcp.TaskInputRequired:
+			a.ask(ctx, t)
+		}
+		expired := time.NewTimer(time.Until(t.Expires()))
+		select {
+		case <-changes.C:
+		case <-expired.C:
+		case <-ctx.Done():
+			expired.Stop()
+			return nil, context.Cause(ctx)
+		}
+		expired.Stop()
+	}
+}
+
+// finalResult returns what the request of an ended task would have returned.
+func (s *Server) finalResult(ctx context.Context, t *tasks.Task) (any, error) {
+	switch t.Status {
+	case mcp.TaskFailed:
+		return nil, t.Error
+	case mcp.TaskCancelled:
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInternalError, "the task was cancelled")
+	}
+	raw, err := s.tasks.store.Result(ctx, t)
+	if err != nil {
+		return nil, taskError(err)
+	}
+	result := new(mcp.CallToolResult)
+	if err := schema.Decode(raw, result); err != nil {
+		return nil, err
+	}
+	if result.Meta == nil {
+		result.Meta = make(mcp.Meta)
+	}
+	result.Meta[mcp.MetaRelatedTask] = relatedTask(t.ID)
+	return result, nil
+}
+
+func relatedTask(id string) json.RawMessage {
+	raw, _ := json.Marshal(mcp.RelatedTask{TaskID: id})
+	return raw
+}
+
+// createdTask returns the response to a call that runs as a task.
+func createdTask(c *rpc.Call, t *tasks.Task) any {
+	if c.Can(revision.TaskExtension) {
+		return &mcp.CreateTaskResult{ResultBase: mcp.ResultBase{ResultType: mcp.ResultTypeTask}, Task: taskOf(t)}
+	}
+	return &mcp.LegacyCreateTaskResult{Task: legacyTaskOf(t)}
+}
+
+func taskOf(t *tasks.Task) mcp.Task {
+	return mcp.Task{
+		TaskID: t.ID, Status: t.Status, StatusMessage: t.Message,
+		CreatedAt: t.Created.Format(time.RFC3339Nano), LastUpdatedAt: t.Updated.Format(time.RFC3339Nano),
+		TTLMs: &t.TTL, PollIntervalMs: t.Poll,
+	}
+}
+
+// legacyTaskOf returns the form of 2025-11-25, in which the task of a tool that failed has failed.
+func legacyTaskOf(t *tasks.Task) mcp.LegacyTask {
+	task := taskOf(t)
+	if t.Failed {
+		task.Status, task.StatusMessage = mcp.TaskFailed, "the tool failed: see the result"
+	}
+	return mcp.LegacyTask{
+		TaskID: task.TaskID, Status: task.Status, StatusMessage: task.StatusMessage,
+		CreatedAt: task.CreatedAt, LastUpdatedAt: task.LastUpdatedAt, TTL: task.TTLMs, PollInterval: task.PollIntervalMs,
+	}
+}
+
+// detailedTask returns a task with the data of its status.
+func (s *Server) detailedTask(ctx context.Context, t *tasks.Task) (mcp.DetailedTask, error) {
+	d := mcp.DetailedTask{Task: taskOf(t)}
+	switch t.Status {
+	case mcp.TaskInputRequired:
+		d.InputRequests = t.Open()
+	case mcp.TaskFailed:
+		d.Error = t.Error
+	case mcp.TaskCompleted:
+		raw, err := s.tasks.store.Result(ctx, t)
+		if err != nil {
+			return d, err
+		}
+		d.Result = raw
+	}
+	return d, nil
+}
