@@ -1,6 +1,7 @@
 package jsonscan_test
 
 import (
+	"bytes"
 	"slices"
 	"testing"
 
@@ -42,6 +43,28 @@ func TestReplaceLineBreaksKeepsTheRest(t *testing.T) {
 		got := []byte(text)
 		if jsonscan.ReplaceLineBreaks(got); string(got) != want {
 			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestSkipPlainFindsTheFirstByteThatIsNotPlain(t *testing.T) {
+	for size := range 120 {
+		for from := range size {
+			for at := from; at <= size; at++ {
+				for _, c := range []byte{'"', '\\', 0, 0x1f, 0x80, 0xff} {
+					d := bytes.Repeat([]byte{'~'}, size)
+					if from > 0 {
+						d[from-1] = c // before the first byte
+					}
+					if at < size {
+						d[at] = c
+						d[size-1] = c // a later one
+					}
+					if got := jsonscan.SkipPlain(d, from); got != at {
+						t.Fatalf("%d bytes, from %d: %d, want %d", size, from, got, at)
+					}
+				}
+			}
 		}
 	}
 }

@@ -69,8 +69,29 @@ func (s *Scanner) restOfText(i int) (end int, escaped bool) {
 }
 
 // SkipPlain returns the index of the first byte from i on that is a quote, a
-// backslash, a control character or not ASCII. It looks at eight bytes at a time.
+// backslash, a control character or not ASCII. It looks at 32 bytes at a time.
 func SkipPlain(d []byte, i int) int {
+	for end := min(i+32, len(d)-7); i < end; i += 8 { // most strings are short
+		if ends := special(binary.LittleEndian.Uint64(d[i:])); ends != 0 {
+			return i + bits.TrailingZeros64(ends)/8
+		}
+	}
+	for ; i+32 <= len(d); i += 32 {
+		b := (*[32]byte)(d[i:])
+		w0, w1 := special(binary.LittleEndian.Uint64(b[:])), special(binary.LittleEndian.Uint64(b[8:]))
+		w2, w3 := special(binary.LittleEndian.Uint64(b[16:])), special(binary.LittleEndian.Uint64(b[24:]))
+		switch {
+		case w0|w1|w2|w3 == 0:
+			continue
+		case w0 != 0:
+			return i + bits.TrailingZeros64(w0)/8
+		case w1 != 0:
+			return i + 8 + bits.TrailingZeros64(w1)/8
+		case w2 != 0:
+			return i + 16 + bits.TrailingZeros64(w2)/8
+		}
+		return i + 24 + bits.TrailingZeros64(w3)/8
+	}
 	for ; i+8 <= len(d); i += 8 {
 		if ends := special(binary.LittleEndian.Uint64(d[i:])); ends != 0 {
 			return i + bits.TrailingZeros64(ends)/8
