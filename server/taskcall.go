@@ -90,11 +90,23 @@ func (s *Server) newTask(ctx context.Context, c *rpc.Call, entry *toolEntry, ttl
 		ID: rand.Text(), Request: request, TTL: ttl.Milliseconds(),
 		Timeout: min(entry.task.Timeout, ttl).Milliseconds(), Poll: entry.task.PollInterval.Milliseconds(),
 	}
-	run, err := s.tasks.runner.Begin(ctx, t)
+	var onChange func(*tasks.Task)
+	notifier := c.SessionNotifier
+	if notifier != nil {
+		onChange = func(t *tasks.Task) { notifier.Notify(statusNotification(t)) }
+	}
+	run, err := s.tasks.runner.Begin(ctx, t, onChange)
 	if err != nil {
 		return nil, nil, err
 	}
 	s.equip(run)
+	if token := c.ProgressToken; notifier != nil && !token.IsZero() {
+		describe, meta := run.Call.OnProgress, metaOf(t.ID)
+		run.Call.OnProgress = func(ctx context.Context, done, total float64, text string) error {
+			notifier.Notify(rpc.ProgressOfTask(token, done, total, text, meta))
+			return describe(ctx, done, total, text)
+		}
+	}
 	return t, run, nil
 }
 

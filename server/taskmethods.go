@@ -41,10 +41,13 @@ func taskID(c *rpc.Call) (string, error) {
 	return jsonrpc.Unquote(raw), nil
 }
 
+// errUnknownTask is the response for an id that is not that of a task of the caller.
+var errUnknownTask = jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s", tasks.ErrNotFound)
+
 // taskError returns the response for an error of the store of tasks.
 func taskError(err error) error {
 	if errors.Is(err, tasks.ErrNotFound) {
-		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s", err)
+		return errUnknownTask
 	}
 	return err
 }
@@ -260,4 +263,16 @@ func (s *Server) detailedTask(ctx context.Context, t *tasks.Task) (mcp.DetailedT
 		d.Result = raw
 	}
 	return d, nil
+}
+
+// statusNotification returns notifications/tasks/status of 2025-11-25.
+func statusNotification(t *tasks.Task) []byte {
+	params, _ := json.Marshal(mcp.LegacyTaskStatusParams{LegacyTask: legacyTaskOf(t)}) // has only strings and numbers
+	return jsonrpc.AppendNotification(nil, mcp.NotificationTaskStatus, params)
+}
+
+// metaOf returns the _meta of a message that belongs to a task of 2025-11-25.
+func metaOf(id string) json.RawMessage {
+	raw, _ := json.Marshal(mcp.Meta{mcp.MetaRelatedTask: relatedTask(id)})
+	return raw
 }

@@ -136,7 +136,7 @@ func (s *Session) notifyWhenDone(ctx context.Context, a rpc.DeferredNotification
 	case err != nil:
 		s.server.Logger.WarnContext(ctx, "cannot notify the client of the end of a URL elicitation: RequiredURL.Done failed", "method", a.Method, "error", err)
 	case finished:
-		s.queueNotification(jsonrpc.AppendNotification(nil, a.Method, a.Params))
+		s.Notify(jsonrpc.AppendNotification(nil, a.Method, a.Params))
 	}
 }
 
@@ -186,8 +186,9 @@ func (a *deferredNotifications) close() {
 	}
 }
 
-// queueNotification queues a notification for the session's standalone stream.
-func (s *Session) queueNotification(notification []byte) {
+// Notify implements rpc.SessionNotifier. It queues the notification for the session's standalone
+// stream.
+func (s *Session) Notify(notification []byte) {
 	a := &s.deferred
 	a.mu.Lock()
 	if len(a.queued) == maxQueuedNotifications {

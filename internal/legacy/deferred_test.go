@@ -101,7 +101,7 @@ func TestDeferredNotificationsAreLimited(t *testing.T) {
 			t.Error("notification rejected although none is pending")
 		}
 		for range 2 * maxQueuedNotifications {
-			s.queueNotification([]byte(doneMessage))
+			s.Notify([]byte(doneMessage))
 		}
 		l := s.Notifications()
 		defer l.Close()

@@ -23,8 +23,17 @@ func (s *Server) Listen(ctx context.Context, c *rpc.Call, changes *rpc.Changes, 
 	case c.Stream == nil:
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "a subscription requires an event stream: send Accept: application/json, text/event-stream")
 	}
+	ids := filter.TaskIDs
 	filter = rpc.SupportedFilter(filter, offered)
-	owner, size := rpc.OwnerOf(c.Principal(), c.Source()), rpc.SubscribedSize(filter.ResourceSubscriptions...)
+	var states <-chan json.RawMessage
+	if ids != nil && s.WatchTasks != nil {
+		var stop func()
+		if filter.TaskIDs, states, stop, err = s.WatchTasks(ctx, c, ids); err != nil {
+			return nil, err
+		}
+		defer stop()
+	}
+	owner, size := rpc.OwnerOf(c.Principal(), c.Source()), rpc.SubscribedSize(filter.ResourceSubscriptions...)+rpc.SubscribedSize(filter.TaskIDs...)
 	if err := changes.Bytes().Add(ctx, owner, size); err != nil {
 		return nil, err
 	}
@@ -47,6 +56,11 @@ func (s *Server) Listen(ctx context.Context, c *rpc.Call, changes *rpc.Changes, 
 				if c.Notify(ctx, change.Kind.Method(), change.AppendParams(nil, c.ID())) != nil {
 					return nil, errUndelivered
 				}
+			}
+		case state := <-states:
+			params := append(rpc.AppendSubscription([]byte{'{'}, c.ID()), ',')
+			if c.Notify(ctx, mcp.NotificationTasks, append(params, state[1:]...)) != nil {
+				return nil, errUndelivered
 			}
 		case <-c.Closing:
 			return s.endListen(ctx, c)
@@ -84,7 +98,10 @@ func (s *Server) endListen(ctx context.Context, c *rpc.Call) (any, error) {
 	}, nil
 }
 
-var filterMembers = []string{"toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions"}
+var filterMembers = []string{"toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions", "taskIds"}
+
+// maxTasks is the maximum number of tasks in a subscription.
+const maxTasks = 100
 
 // filterOf reads the filter of a subscription. It skips unknown kinds of notifications, so
 // that the acknowledgement omits them.
@@ -108,6 +125,13 @@ func filterOf(params *jsonrpc.Members) (filter mcp.SubscriptionFilter, _ error) 
 		case "resourceSubscriptions":
 			if value[0] != '[' || schema.Decode(value, &filter.ResourceSubscriptions) != nil {
 				err = jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.notifications.resourceSubscriptions must be an array of URIs")
+			}
+		case "taskIds":
+			switch {
+			case value[0] != '[' || schema.Decode(value, &filter.TaskIDs) != nil:
+				err = jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.notifications.taskIds must be an array of task ids")
+			case len(filter.TaskIDs) > maxTasks:
+				err = jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "too many tasks: the limit is %d", maxTasks)
 			}
 		default:
 			if isVariant(name) {

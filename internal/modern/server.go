@@ -2,6 +2,7 @@ package modern
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/parley-mcp/parley/call"
@@ -23,7 +24,12 @@ type Server struct {
 	// Store holds states that are too large for clients. If it is nil, such calls fail. Its
 	// operations must not block for ever.
 	Store store.KV
-	Now   func() time.Time
+	// WatchTasks subscribes the caller to its tasks among ids (tasks extension, Task Status
+	// Notifications). States receives the state of each, a JSON object, at once and after changes; it
+	// is not closed. Stop ends the subscription and must be called unless there is an error. Nil means
+	// that the server has no tasks.
+	WatchTasks func(ctx context.Context, c *rpc.Call, ids []string) (accepted []string, states <-chan json.RawMessage, stop func(), err error)
+	Now        func() time.Time
 }
 
 func (s *Server) now() time.Time {

@@ -23,32 +23,53 @@ func (c *Call) Progress(ctx context.Context, done, total float64, text string) e
 	}
 	if c.OnProgress != nil {
 		c.mu.Lock()
-		err := c.ended()
+		err, increased := c.ended(), c.increase(done)
 		c.mu.Unlock()
-		if err != nil {
+		if err != nil || !increased {
 			return err
 		}
 		return c.OnProgress(ctx, done, total, text)
 	}
 	return c.send(ctx, func(dst []byte) []byte {
-		if c.ProgressToken.IsZero() || c.reported && done <= c.last {
+		if c.ProgressToken.IsZero() || !c.increase(done) {
 			return nil
 		}
-		c.reported, c.last = true, done
-		dst = append(dst, `{"jsonrpc":"2.0","method":"`+mcp.NotificationProgress+`","params":{"progressToken":`...)
-		dst = c.ProgressToken.Append(dst)
-		dst = append(dst, `,"progress":`...)
-		dst = appendNumber(dst, done)
-		if total > 0 && !math.IsInf(total, 0) {
-			dst = append(dst, `,"total":`...)
-			dst = appendNumber(dst, total)
-		}
-		if text != "" && c.Revision() >= mcp.V20250326 {
-			dst = append(dst, `,"message":`...)
-			dst = jsonrpc.AppendString(dst, text)
-		}
-		return append(dst, "}}"...)
+		return appendProgress(dst, c.ProgressToken, done, total, text, c.Revision(), nil)
 	})
+}
+
+// increase records the progress and reports whether it has increased. It is called with mu held.
+func (c *Call) increase(done float64) bool {
+	if c.reported && done <= c.last {
+		return false
+	}
+	c.reported, c.last = true, done
+	return true
+}
+
+// ProgressOfTask returns the notification of the progress of a task of 2025-11-25, whose request had
+// a progress token. Meta is the _meta of the notification.
+func ProgressOfTask(token jsonrpc.ID, done, total float64, text string, meta []byte) []byte {
+	return appendProgress(nil, token, done, total, text, mcp.V20251125, meta)
+}
+
+func appendProgress(dst []byte, token jsonrpc.ID, done, total float64, text string, r mcp.Revision, meta []byte) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","method":"`+mcp.NotificationProgress+`","params":{"progressToken":`...)
+	dst = token.Append(dst)
+	dst = append(dst, `,"progress":`...)
+	dst = appendNumber(dst, done)
+	if total > 0 && !math.IsInf(total, 0) {
+		dst = append(dst, `,"total":`...)
+		dst = appendNumber(dst, total)
+	}
+	if text != "" && r >= mcp.V20250326 {
+		dst = append(dst, `,"message":`...)
+		dst = jsonrpc.AppendString(dst, text)
+	}
+	if meta != nil {
+		dst = append(append(dst, `,"_meta":`...), meta...)
+	}
+	return append(dst, "}}"...)
 }
 
 // appendNumber appends a number, an integer without an exponent.

@@ -77,8 +77,10 @@ type Run struct {
 	task    *Task
 	journal *journal
 	cancel  context.CancelCauseFunc
-	shown   atomic.Int64  // when progress was stored, in Unix milliseconds
-	watched chan struct{} // closed when the goroutine that watches the task has ended
+	// onChange is called by watch, and by End after watch.
+	onChange func(*Task)
+	shown    atomic.Int64  // when progress was stored, in Unix milliseconds
+	watched  chan struct{} // closed when the goroutine that watches the task has ended
 }
 
 // Outcome is the outcome of a handler: a result, or an error.
@@ -96,15 +98,16 @@ func (r *Runner) ready() {
 }
 
 // Begin creates a task and its first run. T has an ID, a Request, a TTL and a Timeout; Begin sets the
-// rest. The error is a *call.OverloadError, or one of the store.
-func (r *Runner) Begin(ctx context.Context, t *Task) (*Run, error) {
+// rest. OnChange, if not nil, is called with the task after changes, until the run has ended. The error
+// is a *call.OverloadError, or one of the store.
+func (r *Runner) Begin(ctx context.Context, t *Task, onChange func(*Task)) (*Run, error) {
 	r.ready()
 	t.Status, t.Replica, t.Runs = mcp.TaskWorking, r.replica, 1
-	return r.begin(ctx, t.Request.Principal, t.ID, func() (*Task, error) { return t, r.Store.Create(ctx, t) })
+	return r.begin(ctx, t.Request.Principal, t.ID, onChange, func() (*Task, error) { return t, r.Store.Create(ctx, t) })
 }
 
 // begin begins a run of the task that write stores as one of this replica.
-func (r *Runner) begin(ctx context.Context, owner principal.Principal, id string, write func() (*Task, error)) (_ *Run, err error) {
+func (r *Runner) begin(ctx context.Context, owner principal.Principal, id string, onChange func(*Task), write func() (*Task, error)) (_ *Run, err error) {
 	if err := r.reserve(); err != nil {
 		return nil, err
 	}
@@ -142,7 +145,10 @@ func (r *Runner) begin(ctx context.Context, owner principal.Principal, id string
 	if err != nil {
 		return nil, err
 	}
-	run := &Run{Call: c, runner: r, task: t, journal: newJournal(r.Store, t), watched: make(chan struct{})}
+	if onChange == nil {
+		onChange = func(*Task) {}
+	}
+	run := &Run{Call: c, runner: r, task: t, journal: newJournal(r.Store, t), onChange: onChange, watched: make(chan struct{})}
 	c.InputRequester, c.OnProgress = run.journal, run.progress
 	var life context.Context
 	life, run.cancel = context.WithCancelCause(r.life)
@@ -251,20 +257,26 @@ func (run *Run) watch(life context.Context, deadline time.Duration, changes *sto
 				})
 				return err
 			})
+			run.changed()
 			return
 		case _, open := <-changes.C:
 			now, err := r.Store.Get(life, t.Request.Principal, t.ID)
 			switch {
 			case life.Err() != nil:
 				return
-			case errors.Is(err, ErrNotFound), err == nil && now.Status.Terminal():
+			case errors.Is(err, ErrNotFound):
 				run.cancel(ErrCancelled)
+				return
+			case err == nil && now.Status.Terminal():
+				run.cancel(ErrCancelled)
+				run.onChange(now)
 				return
 			case err == nil && now.Runs != t.Runs:
 				run.cancel(ErrLost)
 				return
 			case err == nil:
 				run.journal.update(now)
+				run.onChange(now)
 			case open:
 				r.Logger.Error("cannot read a task", "task", t.ID, "error", err)
 			}
@@ -311,6 +323,15 @@ func (run *Run) End(o Outcome) {
 		}
 		return r.Store.Complete(ctx, t.Request.Principal, t.ID, o.Result, o.Failed)
 	})
+	run.changed()
+}
+
+// changed passes the stored task to onChange.
+func (run *Run) changed() {
+	owner, id := run.task.Request.Principal, run.task.ID
+	if now, err := run.runner.Store.Get(context.WithoutCancel(run.runner.life), owner, id); err == nil {
+		run.onChange(now)
+	}
 }
 
 // store repeats write until it succeeds, the task has ended or the runner stops.

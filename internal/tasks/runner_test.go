@@ -77,7 +77,7 @@ func newTask(id string) *Task {
 
 func begin(t *testing.T, r *Runner, task *Task) *Run {
 	t.Helper()
-	run, err := r.Begin(t.Context(), task)
+	run, err := r.Begin(t.Context(), task, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -301,7 +301,7 @@ func TestTasksAreLimited(t *testing.T) {
 		for i := range 10 {
 			runs = append(runs, begin(t, r, newTask(fmt.Sprint(i))))
 		}
-		if _, err := r.Begin(t.Context(), newTask("more")); !errors.As(err, &overload) || overload.Limit != "running tasks" {
+		if _, err := r.Begin(t.Context(), newTask("more"), nil); !errors.As(err, &overload) || overload.Limit != "running tasks" {
 			t.Errorf("%v", err)
 		}
 		for _, run := range runs {
@@ -310,7 +310,7 @@ func TestTasksAreLimited(t *testing.T) {
 		for i := range 5 {
 			begin(t, r, newTask(fmt.Sprint("second", i))).End(Outcome{Result: json.RawMessage(`{}`)})
 		}
-		if _, err := r.Begin(t.Context(), newTask("more")); !errors.As(err, &overload) || overload.Limit != "tasks of one principal" {
+		if _, err := r.Begin(t.Context(), newTask("more"), nil); !errors.As(err, &overload) || overload.Limit != "tasks of one principal" {
 			t.Errorf("%v", err)
 		}
 		time.Sleep(time.Hour)
@@ -371,7 +371,7 @@ func TestCloseWaitsForRunsThenEndsThem(t *testing.T) {
 		if err := <-closed; err != nil {
 			t.Error(err)
 		}
-		if _, err := r.Begin(t.Context(), newTask("2")); err == nil {
+		if _, err := r.Begin(t.Context(), newTask("2"), nil); err == nil {
 			t.Error("a closed runner accepts a task")
 		}
 	})

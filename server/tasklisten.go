@@ -1,0 +1,96 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/tasks"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/store"
+)
+
+// watchTasks is modern.Server.WatchTasks.
+func (s *Server) watchTasks(ctx context.Context, c *rpc.Call, ids []string) (accepted []string, states <-chan json.RawMessage, stop func(), err error) {
+	if !s.tasks.offered() {
+		return nil, nil, func() {}, nil
+	}
+	if _, declared := c.Extension(mcp.ExtensionTasks); !declared {
+		return nil, nil, nil, requiresTasks
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	out := make(chan json.RawMessage)
+	var watching sync.WaitGroup
+	stop = func() {
+		cancel()
+		watching.Wait()
+	}
+	defer func() {
+		if err != nil {
+			stop()
+		}
+	}()
+	ids = slices.Clone(ids)
+	slices.Sort(ids)
+	for _, id := range slices.Compact(ids) {
+		changes, err := s.tasks.store.Watch(ctx, c.Principal(), id) // before the first reading, so that no change is missed
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		if _, err := s.task(ctx, c, id); err != nil {
+			changes.Close()
+			if errors.Is(err, errUnknownTask) {
+				continue
+			}
+			return nil, nil, nil, err
+		}
+		accepted = append(accepted, id)
+		watching.Go(func() { s.sendStates(ctx, c, id, changes, out) })
+	}
+	return accepted, out, stop, nil
+}
+
+// sendStates sends the state of a task after each change until the task or ctx has ended.
+func (s *Server) sendStates(ctx context.Context, c *rpc.Call, id string, changes *store.Subscription, out chan<- json.RawMessage) {
+	defer changes.Close()
+	for {
+		t, raw, err := s.taskState(ctx, c, id)
+		switch {
+		case ctx.Err() != nil, errors.Is(err, errUnknownTask):
+			return
+		case err != nil:
+			s.logger().ErrorContext(ctx, "cannot notify a client of a task", "task", id, "error", err)
+		default:
+			select {
+			case out <- raw:
+			case <-ctx.Done():
+				return
+			}
+			if t.Status.Terminal() {
+				return
+			}
+		}
+		select {
+		case <-changes.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// taskState returns a task and its state for notifications/tasks.
+func (s *Server) taskState(ctx context.Context, c *rpc.Call, id string) (*tasks.Task, json.RawMessage, error) {
+	t, err := s.task(ctx, c, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := s.detailedTask(ctx, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	raw, err := json.Marshal(d)
+	return t, raw, err
+}

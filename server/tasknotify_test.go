@@ -1,0 +1,172 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+// withTasks is the _meta of a client of 2026-07-28 that declares the tasks extension.
+const withTasks = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
+
+// newTaskServer returns a server with the tool "job", which reports progress, asks for a name and
+// waits until release is closed.
+func newTaskServer(release chan struct{}) *server.Server {
+	s := &server.Server{}
+	server.AddTool(s, mcp.Tool{Name: "job"}, func(ctx context.Context, _ struct{}) (string, error) {
+		if err := server.Progress(ctx, 1, 2, "half"); err != nil {
+			return "", err
+		}
+		answer, err := server.Elicit[struct{ Name string }](ctx, "name?")
+		if err != nil {
+			return "", err
+		}
+		select {
+		case <-release:
+			return "Hello, " + answer.Name, nil
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+	}, server.AsTask(server.TaskOptions{}))
+	return s
+}
+
+// member returns the first string with a name in a message.
+func member(t *testing.T, message, name string) string {
+	t.Helper()
+	found := regexp.MustCompile(`"` + name + `":"([^"]*)"`).FindStringSubmatch(message)
+	if found == nil {
+		t.Fatalf("no %s in %s", name, message)
+	}
+	return found[1]
+}
+
+func inputKey(t *testing.T, message string) string {
+	t.Helper()
+	found := regexp.MustCompile(`"inputRequests":\{"([^"]*)"`).FindStringSubmatch(message)
+	if found == nil {
+		t.Fatalf("no input requests in %s", message)
+	}
+	return found[1]
+}
+
+// Tasks extension, Task Status Notifications: the acknowledgement lists the tasks of the caller, and
+// each notification is what tasks/get would have returned. No progress is sent on the stream.
+func TestChangesOfTasksAreNotifiedToSubscribers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		w := connect(t, newTaskServer(release))
+		w.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` + withTasks + `}}`)
+		id := member(t, w.receive(), "taskId")
+		synctest.Wait()
+		w.send(`{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen","params":{"notifications":{"taskIds":["unknown","` + id + `"]},` + withTasks + `}}`)
+		w.expect(acknowledged(`2`, `{"taskIds":["`+id+`"]}`))
+		next := func(id, status string) string {
+			t.Helper()
+			got := w.receive()
+			if !strings.HasPrefix(got, `{"jsonrpc":"2.0","method":"notifications/tasks","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":2},"taskId":"`+id+`","status":"`+status+`"`) {
+				t.Fatalf("want %s, got %s", status, got)
+			}
+			w.send(`{"jsonrpc":"2.0","id":3,"method":"tasks/get","params":{"taskId":"` + id + `",` + withTasks + `}}`)
+			_, state, _ := strings.Cut(got, `"taskId"`)
+			if answer := w.receive(); !strings.HasSuffix(answer, `"taskId"`+state) {
+				t.Errorf("notified %s\nanswered %s", got, answer)
+			}
+			return got
+		}
+		key := inputKey(t, next(id, "input_required"))
+		w.send(`{"jsonrpc":"2.0","id":4,"method":"tasks/update","params":{"taskId":"` + id + `","inputResponses":{"` + key + `":{"action":"accept","content":{"Name":"Ada"}}},` + withTasks + `}}`)
+		answers := w.receive() + w.receive() // in any order
+		if !strings.Contains(answers, `"id":4,"result":{"resultType":"complete"`) || !strings.Contains(answers, `"status":"working"`) {
+			t.Error(answers)
+		}
+		close(release)
+		if got := next(id, "completed"); !strings.HasSuffix(got, `"result":{"content":[{"type":"text","text":"Hello, Ada"}]}}}`) {
+			t.Error(got)
+		}
+		w.send(cancelled(`2`))
+		synctest.Wait()
+	})
+}
+
+// Tasks extension, Task Status Notifications.
+func TestSubscribersOfTasksMustDeclareTheExtension(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := connect(t, newTaskServer(nil))
+		w.send(listenRequest(`1`, `{"taskIds":["x"]}`))
+		if got := w.receive(); !strings.Contains(got, `"code":-32021`) || !strings.Contains(got, `"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}`) {
+			t.Error(got)
+		}
+		for _, ids := range []string{`"x"`, `[1]`, `{}`, `["` + strings.Repeat(`x","`, 100) + `x"]`} {
+			w.send(`{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen","params":{"notifications":{"taskIds":` + ids + `},` + withTasks + `}}`)
+			if got := w.receive(); !strings.Contains(got, `"code":-32602`) {
+				t.Errorf("%.40s: %s", ids, got)
+			}
+		}
+	})
+}
+
+// 2025-11-25, basic/utilities/tasks: status notifications have no related task; progress and input
+// requests do.
+func TestSessionsAreNotifiedOfTheirTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		w := connect(t, newTaskServer(release))
+		w.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{"elicitation":{}}}}`)
+		if got := w.receive(); !strings.Contains(got, `"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`) {
+			t.Error(got)
+		}
+		w.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		w.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},"task":{"ttl":60000},"_meta":{"progressToken":"p"}}}`)
+		answer := w.receive()
+		id := member(t, answer, "taskId")
+		if !strings.Contains(answer, `"result":{"task":{"taskId"`) || !strings.Contains(answer, `"ttl":60000`) {
+			t.Error(answer)
+		}
+		related := `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"` + id + `"}}`
+		for _, want := range []string{
+			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":1,"total":2,"message":"half",` + related + `}}`,
+		} {
+			w.expect(want)
+		}
+		for status := ""; status != "input_required"; {
+			got := w.receive()
+			if !strings.Contains(got, `"method":"notifications/tasks/status"`) || strings.Contains(got, "related-task") {
+				t.Fatal(got)
+			}
+			status = member(t, got, "status")
+		}
+		w.send(`{"jsonrpc":"2.0","id":2,"method":"tasks/result","params":{"taskId":"` + id + `"}}`)
+		question := w.receive()
+		var m struct {
+			ID     json.RawMessage
+			Method string
+			Params struct {
+				Meta map[string]json.RawMessage `json:"_meta"`
+			}
+		}
+		if err := json.Unmarshal([]byte(question), &m); err != nil || m.Method != "elicitation/create" || string(m.Params.Meta["io.modelcontextprotocol/related-task"]) != `{"taskId":"`+id+`"}` {
+			t.Fatal(question)
+		}
+		w.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"Name":"Ada"}}}`, m.ID))
+		if got := w.receive(); member(t, got, "status") != "working" {
+			t.Error(got)
+		}
+		close(release)
+		result, status := w.receive(), w.receive() // in any order
+		if strings.Contains(status, `"id":2`) {
+			result, status = status, result
+		}
+		if result != `{"jsonrpc":"2.0","id":2,"result":{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"`+id+`"}},"content":[{"type":"text","text":"Hello, Ada"}]}}` ||
+			!strings.Contains(status, `"status":"completed"`) {
+			t.Errorf("%s\n%s", result, status)
+		}
+	})
+}
