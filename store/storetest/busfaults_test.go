@@ -110,9 +110,7 @@ var busFaults = []fault{
 		}
 	}},
 	{"Bus/", "closes all subscriptions of a topic together", ownBus(func(all *store.Subscribers, topic string, queue int) *store.Subscription {
-		var s *store.Subscription
-		s = all.Subscribe(topic, queue, all.Close)
-		return s
+		return all.Subscribe(topic, queue, all.Close)
 	}, func(all *store.Subscribers, topic string, message []byte) { all.Deliver(topic, bytes.Clone(message)) })},
 	{"Bus/", "does not close subscriptions", func(m full, h *hooked) {
 		h.subscribe = func(ctx context.Context, topic string, queue int) (*store.Subscription, error) {

@@ -153,11 +153,11 @@ func receiveOwn(bus store.Bus, topic, message string) error {
 	defer cancel()
 	s, err := bus.Subscribe(ctx, topic, 1000)
 	if err != nil {
-		return fmt.Errorf("Subscribe: %w", err)
+		return fmt.Errorf("cannot subscribe: %w", err)
 	}
 	defer s.Close()
 	if err := bus.Publish(ctx, topic, []byte(message)); err != nil {
-		return fmt.Errorf("Publish: %w", err)
+		return fmt.Errorf("cannot publish: %w", err)
 	}
 	for {
 		switch m, err := receive(s); {
