@@ -1,0 +1,146 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/parley-mcp/parley/store"
+)
+
+// The record of an item is its version, in 8 bytes, and its value.
+const versionLength = 8
+
+// newVersion returns a random version. A random version is never assigned twice, whatever
+// Redis forgets at a restart or a fail-over.
+func newVersion() uint64 {
+	for {
+		var b [versionLength]byte
+		_, _ = rand.Read(b[:]) // never fails
+		if v := binary.BigEndian.Uint64(b[:]); v != 0 {
+			return v
+		}
+	}
+}
+
+func encodeVersion(v uint64) string {
+	return string(binary.BigEndian.AppendUint64(nil, v))
+}
+
+func parseRecord(key string, record []byte) (store.Item, error) {
+	if len(record) < versionLength {
+		return store.Item{}, fmt.Errorf("redisstore: the Redis key %q has a value that is not of this store: use another Prefix", key)
+	}
+	return store.Item{Value: record[versionLength:], Version: binary.BigEndian.Uint64(record)}, nil
+}
+
+// Get implements [store.KV].
+func (s *Store) Get(ctx context.Context, key string) (store.Item, error) {
+	return do(ctx, s, func(ctx context.Context) (store.Item, error) {
+		name := s.name(itemKind, key)
+		record, err := s.client.Get(ctx, name).Bytes()
+		if err != nil {
+			return store.Item{}, explain(ctx, err)
+		}
+		return parseRecord(name, record)
+	})
+}
+
+// Touch implements [store.KV].
+func (s *Store) Touch(ctx context.Context, key string, ttl time.Duration) (store.Item, error) {
+	if err := store.CheckTTL(ttl); err != nil {
+		return store.Item{}, errors.Join(ctx.Err(), err)
+	}
+	return do(ctx, s, func(ctx context.Context) (store.Item, error) {
+		name := s.name(itemKind, key)
+		record, err := touchScript.run(ctx, s.client, []string{name}, milliseconds(ttl))
+		if err != nil {
+			return store.Item{}, err
+		}
+		text, _ := record.(string)
+		return parseRecord(name, []byte(text))
+	})
+}
+
+// Put implements [store.KV].
+func (s *Store) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
+	if err := store.CheckPut(key, value, opt); err != nil {
+		return 0, errors.Join(ctx.Err(), err)
+	}
+	version := newVersion()
+	// The record is a copy: the operation may go on after ctx has ended.
+	record := append(binary.BigEndian.AppendUint64(make([]byte, 0, versionLength+len(value)), version), value...)
+	_, err := do(ctx, s, func(ctx context.Context) (any, error) {
+		name := s.name(itemKind, key)
+		err := s.put(ctx, name, record, opt)
+		if full(err) {
+			err = s.putInFullMemory(ctx, name, record, opt)
+		}
+		return nil, err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return version, nil
+}
+
+func (s *Store) put(ctx context.Context, name string, record []byte, opt store.PutOptions) error {
+	ttl := milliseconds(opt.TTL)
+	switch {
+	case opt.IfVersion != 0:
+		return outcome(putScript.run(ctx, s.client, []string{name}, record, ttl, encodeVersion(opt.IfVersion)))
+	case opt.IfAbsent:
+		_, err := once(ctx, s.client, redis.NewCmd(ctx, "set", name, record, "px", ttl, "nx"))
+		if errors.Is(err, store.ErrNotFound) { // the answer is nil
+			return store.ErrConflict
+		}
+		return err
+	default:
+		_, err := once(ctx, s.client, redis.NewCmd(ctx, "set", name, record, "px", ttl))
+		return err
+	}
+}
+
+// putInFullMemory is put when maxmemory is reached. It finds conflicts, and replaces items by
+// shorter ones, so that a task can still end.
+func (s *Store) putInFullMemory(ctx context.Context, name string, record []byte, opt store.PutOptions) error {
+	condition := "any"
+	if opt.IfAbsent {
+		condition = "absent"
+	} else if opt.IfVersion != 0 {
+		condition = encodeVersion(opt.IfVersion)
+	}
+	return outcome(replaceScript.run(ctx, s.client, []string{name}, record, milliseconds(opt.TTL), condition))
+}
+
+// errMaxMemory is the reason of store.ErrFull if a script finds it.
+var errMaxMemory = fmt.Errorf("%w: maxmemory of Redis is reached: raise it, or lower the limits and times to live of the server", store.ErrFull)
+
+// outcome translates the result of a script that writes.
+func outcome(result any, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case result == "ok":
+		return nil
+	case result == "conflict":
+		return store.ErrConflict
+	case result == "full":
+		return errMaxMemory
+	default:
+		return fmt.Errorf("redisstore: cannot use result %q of a script", result)
+	}
+}
+
+// Delete implements [store.KV].
+func (s *Store) Delete(ctx context.Context, key string) error {
+	_, err := do(ctx, s, func(ctx context.Context) (any, error) {
+		return once(ctx, s.client, redis.NewCmd(ctx, "unlink", s.name(itemKind, key)))
+	})
+	return err
+}

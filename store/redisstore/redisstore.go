@@ -1,0 +1,158 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/parley-mcp/parley/store"
+)
+
+var _ interface {
+	store.KV
+	store.Log
+	store.Bus
+} = (*Store)(nil)
+
+// Store is a [store.KV], a [store.Log] and a [store.Bus] on Redis. It is safe for concurrent
+// use.
+type Store struct {
+	client redis.UniversalClient
+	prefix string
+	bus    bus
+
+	mu     sync.Mutex
+	closed bool
+	active sync.WaitGroup // operations; Add only with mu held and closed false
+}
+
+// Open connects to Redis and checks its version and its configuration. The caller must close
+// the Store. Errors wrap [ErrEviction] if Redis may evict items, and [ErrUnavailable] if it
+// cannot be reached.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	s := &Store{client: o.client(), prefix: o.Prefix}
+	if s.prefix == "" {
+		s.prefix = DefaultPrefix
+	}
+	// Redis has one space of channels for all databases.
+	s.bus.init(s.client, s.prefix+"b"+strconv.Itoa(o.DB)+":")
+	if _, err := do(ctx, s, func(ctx context.Context) (any, error) { return nil, s.check(ctx, o) }); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// Close waits for the operations in progress, at most for their time-outs, and closes all
+// subscriptions and connections.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	first := !s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if !first {
+		return nil
+	}
+	s.bus.close()
+	err := s.client.Close() // ends the operations in progress
+	s.active.Wait()
+	if err != nil {
+		return fmt.Errorf("redisstore: cannot close connections: %w", err)
+	}
+	return nil
+}
+
+// check checks each master.
+func (s *Store) check(ctx context.Context, o Options) error {
+	cluster, ok := s.client.(*redis.ClusterClient)
+	if !ok {
+		return check(ctx, s.client, o)
+	}
+	return cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error {
+		return check(ctx, c, o)
+	})
+}
+
+func check(ctx context.Context, c redis.Cmdable, o Options) error {
+	info, err := c.Info(ctx).Result()
+	if err != nil {
+		return explain(ctx, err)
+	}
+	version, policy := field(info, "redis_version"), field(info, "maxmemory_policy")
+	mode := cmp.Or(field(info, "redis_mode"), field(info, "server_mode")) // the second is Valkey's
+	if major, _, _ := strings.Cut(version, "."); len(major) == 1 && major < "7" {
+		return fmt.Errorf("redisstore: version of Redis must be 7 or newer, got %s", version)
+	}
+	switch {
+	case mode == "sentinel":
+		return errors.New("redisstore: the server is a Sentinel: set MasterName")
+	case mode == "cluster" && !o.Cluster:
+		return errors.New("redisstore: the server is in a cluster: set Cluster")
+	}
+	if !o.AllowEviction && policy != "noeviction" {
+		return fmt.Errorf("%w, got %q, which deletes sessions and tasks: run CONFIG SET maxmemory-policy noeviction and set it in redis.conf, or set AllowEviction", ErrEviction, policy)
+	}
+	return nil
+}
+
+// field returns a field of the answer to INFO.
+func field(info, name string) string {
+	_, rest, _ := strings.Cut("\n"+info, "\n"+name+":")
+	value, _, _ := strings.Cut(rest, "\r")
+	return value
+}
+
+// do runs an operation and returns its result, or the error of ctx as soon as it ends. The
+// operation then ends by itself, at the latest after its time-outs.
+func do[T any](ctx context.Context, s *Store, operation func(context.Context) (T, error)) (T, error) {
+	var zero T
+	if err := ctx.Err(); err != nil {
+		return zero, err
+	}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return zero, ErrClosed
+	}
+	s.active.Add(1)
+	s.mu.Unlock()
+
+	if ctx.Done() == nil {
+		defer s.active.Done()
+		return operation(ctx)
+	}
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		defer s.active.Done()
+		value, err := operation(ctx)
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		return zero, ctx.Err()
+	}
+}
+
+// milliseconds rounds a time to live up.
+func milliseconds(ttl time.Duration) string {
+	ms := int64(ttl / time.Millisecond)
+	if ttl%time.Millisecond > 0 {
+		ms++
+	}
+	return strconv.FormatInt(ms, 10)
+}

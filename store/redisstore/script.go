@@ -1,0 +1,82 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/sha1" // Redis names scripts by their SHA-1
+	_ "embed"
+	"encoding/hex"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var (
+	//go:embed lua/put.lua
+	putSource string
+	//go:embed lua/replace.lua
+	replaceSource string
+	//go:embed lua/touch.lua
+	touchSource string
+	//go:embed lua/set.lua
+	setSource string
+	//go:embed lua/add.lua
+	addSource string
+	//go:embed lua/remove.lua
+	removeSource string
+	//go:embed lua/list.lua
+	listSource string
+	//go:embed lua/append.lua
+	appendSource string
+	//go:embed lua/readafter.lua
+	readAfterSource string
+
+	putScript     = newScript(putSource)
+	replaceScript = newScript(replaceSource)
+	touchScript   = newScript(touchSource)
+	addScript     = newScript(setSource + addSource)
+	// addFullScript may run when the memory is full, to accept the members of a set.
+	addFullScript   = newScript("#!lua flags=allow-oom\n" + setSource + addSource)
+	removeScript    = newScript(removeSource)
+	listScript      = newScript(setSource + listSource)
+	appendScript    = newScript(appendSource)
+	readAfterScript = newScript(readAfterSource)
+)
+
+// script is a Lua script. Redis runs it atomically.
+type script struct{ source, sha string }
+
+func newScript(source string) script {
+	sum := sha1.Sum([]byte(source))
+	return script{source, hex.EncodeToString(sum[:])}
+}
+
+// run executes the script by its hash, and sends the source if the Redis server does not
+// know it, as after a restart.
+func (sc script) run(ctx context.Context, c redis.UniversalClient, keys []string, arguments ...any) (any, error) {
+	result, err := sc.eval(ctx, c, "evalsha", sc.sha, keys, arguments)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		result, err = sc.eval(ctx, c, "eval", sc.source, keys, arguments)
+	}
+	return result, err
+}
+
+func (sc script) eval(ctx context.Context, c redis.UniversalClient, command, name string, keys []string, arguments []any) (any, error) {
+	args := make([]any, 0, 3+len(keys)+len(arguments))
+	args = append(args, command, name, strconv.Itoa(len(keys)))
+	for _, key := range keys {
+		args = append(args, key)
+	}
+	return once(ctx, c, redis.NewCmd(ctx, append(args, arguments...)...))
+}
+
+// once executes a command that go-redis must not send again, because the first one may have
+// been executed. Commands that Redis has not executed are sent again: after MOVED, and to the
+// new master of a cluster.
+func once(ctx context.Context, c redis.UniversalClient, command *redis.Cmd) (any, error) {
+	err := c.Process(ctx, unrepeatable{command})
+	return command.Val(), explain(ctx, err)
+}
+
+type unrepeatable struct{ *redis.Cmd }
+
+func (unrepeatable) NoRetry() bool { return true }

@@ -1,0 +1,270 @@
+//go:build integration
+
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// programs are the servers that every test runs with. scripts/tools installs them.
+var programs = []string{"redis-server", "valkey-server"}
+
+// patience limits the waits of the tests. A test that waits for so long fails.
+const patience = 30 * time.Second
+
+// forEachProgram runs a test with each server.
+func forEachProgram(t *testing.T, test func(t *testing.T, program string)) {
+	for _, program := range programs {
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			test(t, program)
+		})
+	}
+}
+
+// server is a Redis server that the test has started.
+type server struct {
+	t         *testing.T
+	program   string
+	addr      string
+	dir       string
+	arguments []string
+	process   *exec.Cmd
+}
+
+// start starts a server on a free port of the loopback interface, with a temporary directory.
+// It ends with the test.
+func start(t *testing.T, program string, arguments ...string) *server {
+	t.Helper()
+	return startAt(t, freeAddr(t), program, arguments...)
+}
+
+func startAt(t *testing.T, addr, program string, arguments ...string) *server {
+	t.Helper()
+	s := &server{t: t, program: program, addr: addr, dir: t.TempDir(), arguments: arguments}
+	s.start()
+	t.Cleanup(func() {
+		s.kill()
+		if t.Failed() {
+			output, _ := os.ReadFile(s.log())
+			t.Logf("output of %s at %s:\n%s", program, s.addr, output)
+		}
+	})
+	return s
+}
+
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func (s *server) log() string { return filepath.Join(s.dir, "output") }
+
+func (s *server) port() string {
+	_, port, _ := net.SplitHostPort(s.addr)
+	return port
+}
+
+// start starts the process and waits until it accepts connections.
+func (s *server) start() {
+	s.t.Helper()
+	program, err := filepath.Abs("../../.tools/servers/" + s.program)
+	if err == nil {
+		_, err = os.Stat(program)
+	}
+	if err != nil {
+		s.t.Fatalf("%v: run make tools", err)
+	}
+	output, err := os.OpenFile(s.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer output.Close()
+	s.process = exec.Command(program, append(s.arguments, "--port", s.port(), "--bind", "127.0.0.1", "--dir", s.dir,
+		"--save", "", "--daemonize", "no", "--loglevel", "notice")...)
+	if len(s.arguments) > 0 && filepath.Ext(s.arguments[0]) == ".conf" { // Sentinel has other options
+		s.process = exec.Command(program, s.arguments...)
+	}
+	s.process.Dir, s.process.Stdout, s.process.Stderr = s.dir, output, output
+	endWithTest(s.process)
+	if err := s.process.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	wait(s.t, s.program+" starts", func() error {
+		connection, err := net.Dial("tcp", s.addr)
+		if err != nil {
+			return err
+		}
+		return connection.Close()
+	})
+}
+
+// kill ends the process without warning.
+func (s *server) kill() {
+	if s.process == nil {
+		return
+	}
+	_ = s.process.Process.Kill()
+	_ = s.process.Wait()
+	s.process = nil
+}
+
+// client returns a client for commands of the test.
+func (s *server) client() *redis.Client {
+	c := redis.NewClient(&redis.Options{Addr: s.addr, Protocol: 2})
+	s.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// command executes a command on the server.
+func (s *server) command(args ...any) any {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	c := redis.NewClient(&redis.Options{Addr: s.addr, Protocol: 2})
+	defer c.Close()
+	result, err := c.Do(ctx, args...).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		s.t.Fatalf("%v at %s: %v", args, s.addr, err)
+	}
+	return result
+}
+
+// keys returns the keys that start with prefix.
+func (s *server) keys(prefix string) []string {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	c := redis.NewClient(&redis.Options{Addr: s.addr, Protocol: 2})
+	defer c.Close()
+	var keys []string
+	found := c.Scan(ctx, 0, prefix+"*", 1000).Iterator()
+	for found.Next(ctx) {
+		keys = append(keys, found.Val())
+	}
+	if err := found.Err(); err != nil {
+		s.t.Fatal(err)
+	}
+	return keys
+}
+
+// everyKeyExpires checks that all keys have a time to live.
+func (s *server) everyKeyExpires() {
+	s.t.Helper()
+	keys := s.keys("")
+	if len(keys) == 0 {
+		s.t.Error("there are no keys to check")
+	}
+	for _, key := range keys {
+		if s.command("pttl", key) == int64(-1) {
+			s.t.Errorf("key %.100q has no time to live", key)
+		}
+	}
+}
+
+// limitMemory empties the server and sets maxmemory to what it uses and some bytes more.
+func (s *server) limitMemory(more int64) {
+	s.t.Helper()
+	s.command("config", "set", "maxmemory", 0)
+	s.command("flushall", "sync")
+	used, err := strconv.ParseInt(field(s.command("info", "memory").(string), "used_memory"), 10, 64)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.command("config", "set", "maxmemory", used+more)
+}
+
+// wait tries until f succeeds.
+func wait(t *testing.T, what string, f func() error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		err := f()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("waited %v until %s: %v", patience, what, err)
+		case <-poll.C:
+		}
+	}
+}
+
+// connect opens a Store that is closed with the test.
+func connect(t *testing.T, o Options) *Store {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	s, err := Open(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// at returns options for one server.
+func at(addr string) Options { return Options{Addrs: []string{addr}} }
+
+// slotsOf returns the slots that a server of a cluster has at first.
+func slotsOf(i int) (first, last int) { return i * 16384 / 3, (i+1)*16384/3 - 1 }
+
+// cluster starts three servers that form a cluster.
+func cluster(t *testing.T, program string) []*server {
+	t.Helper()
+	nodes := make([]*server, 3)
+	for i := range nodes {
+		// The port of the cluster's own connections would be 10,000 higher, which may be in use.
+		_, bus, _ := net.SplitHostPort(freeAddr(t))
+		nodes[i] = start(t, program, "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "2000")
+		first, last := slotsOf(i)
+		nodes[i].command("cluster", "addslotsrange", first, last)
+		nodes[i].command("cluster", "set-config-epoch", i+1)
+		if i > 0 {
+			nodes[0].command("cluster", "meet", "127.0.0.1", nodes[i].port(), bus)
+		}
+	}
+	for _, node := range nodes {
+		client := node.client()
+		wait(t, "the cluster is ready", func() error {
+			info, err := client.ClusterInfo(context.Background()).Result()
+			if err == nil && (field(info, "cluster_state") != "ok" || field(info, "cluster_known_nodes") != "3") {
+				err = fmt.Errorf("state of the cluster: %s", info)
+			}
+			return err
+		})
+	}
+	return nodes
+}
+
+func inCluster(nodes []*server) Options {
+	o := Options{Cluster: true}
+	for _, node := range nodes {
+		o.Addrs = append(o.Addrs, node.addr)
+	}
+	return o
+}

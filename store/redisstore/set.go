@@ -1,0 +1,62 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/parley-mcp/parley/store"
+)
+
+func (s *Store) setNames(set string) []string {
+	return []string{s.name(membersKind, set), s.name(expiryKind, set)}
+}
+
+// Add implements [store.KV].
+func (s *Store) Add(ctx context.Context, set, member string, opt store.AddOptions) error {
+	if err := store.CheckAdd(set, member, opt); err != nil {
+		return errors.Join(ctx.Err(), err)
+	}
+	_, err := do(ctx, s, func(ctx context.Context) (any, error) {
+		names, ttl := s.setNames(set), milliseconds(opt.TTL)
+		result, err := addScript.run(ctx, s.client, names, member, ttl, opt.Max)
+		if full(err) {
+			return nil, outcome(addFullScript.run(ctx, s.client, names, member, ttl, opt.Max, "full"))
+		}
+		if err == nil && result == "full" {
+			return nil, fmt.Errorf("%w: the set has %d members", store.ErrFull, opt.Max)
+		}
+		return nil, outcome(result, err)
+	})
+	return err
+}
+
+// Remove implements [store.KV].
+func (s *Store) Remove(ctx context.Context, set, member string) error {
+	_, err := do(ctx, s, func(ctx context.Context) (any, error) {
+		return nil, outcome(removeScript.run(ctx, s.client, s.setNames(set), member))
+	})
+	return err
+}
+
+// List implements [store.KV].
+func (s *Store) List(ctx context.Context, set, after string, limit int) ([]string, error) {
+	if err := store.CheckLimit(limit); err != nil {
+		return nil, errors.Join(ctx.Err(), err)
+	}
+	return do(ctx, s, func(ctx context.Context) ([]string, error) {
+		result, err := listScript.run(ctx, s.client, s.setNames(set), after, limit)
+		if err != nil {
+			return nil, err
+		}
+		list, _ := result.([]any)
+		if len(list) == 0 {
+			return nil, nil
+		}
+		members := make([]string, len(list))
+		for i := range list {
+			members[i], _ = list[i].(string)
+		}
+		return members, nil
+	})
+}

@@ -1,0 +1,173 @@
+package redisstore
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Times of the connection of the subscriptions.
+const (
+	pingInterval   = 3 * time.Second
+	silenceTimeout = 10 * time.Second // without any message, the answers to pings included
+	minBackoff     = 50 * time.Millisecond
+	maxBackoff     = 2 * time.Second
+)
+
+// maxBatch is the maximum number of topics in one command.
+const maxBatch = 1000
+
+// serve connects again and again until ctx ends.
+func (b *bus) serve(ctx context.Context, ended chan struct{}) {
+	defer close(ended)
+	for backoff := minBackoff; ctx.Err() == nil; {
+		begun := time.Now()
+		b.connect(ctx)
+		if time.Since(begun) > silenceTimeout {
+			backoff = minBackoff
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(backoff):
+		}
+		backoff = min(2*backoff, maxBackoff)
+	}
+}
+
+// connect uses one connection until it fails or ctx ends.
+func (b *bus) connect(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	b.reset()
+	connection := b.client.Subscribe(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer cancel()
+		b.read(ctx, connection)
+	}()
+	b.write(ctx, connection)
+	cancel()
+	_ = connection.Close() // ends read
+	<-done
+}
+
+// reset prepares for a new connection, on which nothing is subscribed.
+func (b *bus) reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name, t := range b.topics {
+		t.subscribed, t.awaited = false, 0
+		t.deactivate()
+		b.mark(name, t)
+	}
+}
+
+// deactivate records that Redis does not send messages of the topic anymore.
+func (t *topic) deactivate() {
+	if t.active {
+		t.active, t.gap, t.ready = false, true, make(chan struct{})
+	}
+}
+
+// write sends the commands for changes, and pings, until there is an error.
+func (b *bus) write(ctx context.Context, connection *redis.PubSub) {
+	ping := time.NewTicker(pingInterval)
+	defer ping.Stop()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return
+		case <-ping.C:
+			err = connection.Ping(ctx)
+		case <-b.changed:
+			subscribe, unsubscribe := b.commands()
+			if len(unsubscribe) > 0 {
+				err = connection.Unsubscribe(ctx, unsubscribe...)
+			}
+			if len(subscribe) > 0 && err == nil {
+				err = connection.Subscribe(ctx, subscribe...)
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// commands returns the channels to subscribe and unsubscribe, and records that they are.
+func (b *bus) commands() (subscribe, unsubscribe []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := min(len(b.changes), maxBatch)
+	for _, name := range b.changes[:n] {
+		t := b.topics[name]
+		t.dirty = false
+		switch wanted := t.subscriptions > 0; {
+		case wanted && !t.subscribed:
+			t.subscribed = true
+			t.awaited++
+			subscribe = append(subscribe, b.prefix+name)
+		case !wanted && t.subscribed:
+			t.subscribed = false
+			t.deactivate()
+			t.gap = false // there is no subscriber that can miss a message
+			unsubscribe = append(unsubscribe, b.prefix+name)
+		}
+		b.forget(name, t)
+	}
+	b.changes = b.changes[n:]
+	if len(b.changes) > 0 {
+		b.wake()
+	} else {
+		b.changes = nil
+	}
+	return subscribe, unsubscribe
+}
+
+// forget removes a topic from the map if nothing refers to it. It requires that mu is held.
+func (b *bus) forget(name string, t *topic) {
+	if t.subscriptions == 0 && !t.subscribed && t.awaited == 0 && !t.dirty {
+		delete(b.topics, name)
+	}
+}
+
+// read delivers messages until there is an error.
+func (b *bus) read(ctx context.Context, connection *redis.PubSub) {
+	for {
+		received, err := connection.ReceiveTimeout(ctx, silenceTimeout)
+		if err != nil {
+			return
+		}
+		switch m := received.(type) {
+		case *redis.Message:
+			b.local.Deliver(strings.TrimPrefix(m.Channel, b.prefix), []byte(m.Payload))
+		case *redis.Subscription:
+			if m.Kind == "subscribe" {
+				b.activate(strings.TrimPrefix(m.Channel, b.prefix))
+			}
+		}
+	}
+}
+
+// activate handles the answer to SUBSCRIBE: from here on Redis sends messages of the topic.
+func (b *bus) activate(name string) {
+	b.mu.Lock()
+	lost := false
+	if t := b.topics[name]; t != nil {
+		t.awaited--
+		if t.subscribed && t.awaited == 0 && !t.active {
+			t.active = true
+			close(t.ready)
+			lost, t.gap = t.gap, false
+		}
+		b.forget(name, t)
+	}
+	b.mu.Unlock()
+	if lost {
+		b.local.ReportLoss(name)
+	}
+}
