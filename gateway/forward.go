@@ -26,9 +26,9 @@ func (g *Gateway) forward(serverName, tool string) server.ToolHandler {
 			g.routes.Load().rewrite(serverName, result.Content...)
 			return result, nil
 		}
-		rpc.From(ctx).Forwarded = true
 		meta, _ := jsonrpc.Get(result.Source, "_meta")
 		result.Meta, result.ResultType = forwardableMembers(meta), ""
+		rpc.From(ctx).Forwarded = result
 		return result, nil
 	}
 }

@@ -66,6 +66,7 @@ func (s *Server) forwarded(r mcp.Revision, result *mcp.CallToolResult) (any, err
 	}, nil
 }
 
+// decodeForwarded returns a result with the fields that its Source has.
 func decodeForwarded(result *mcp.CallToolResult) (*mcp.CallToolResult, error) {
 	decoded := new(mcp.CallToolResult)
 	source := revision.AppendForwarded(nil, mcp.V20251125, result, nil)

@@ -128,11 +128,11 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 			return result, err
 		}
 	}
-	result, err := s.result(ctx, c, entry, arguments)
+	result, err := s.undecodedResult(ctx, c, entry, arguments)
 	switch {
 	case err != nil:
 		return nil, err
-	case c.Forwarded:
+	case result == c.Forwarded:
 		return s.forwarded(c.Revision(), result)
 	}
 	return result, nil
@@ -140,6 +140,15 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 
 // result runs the handler and returns the result of the call. An error is one of the protocol.
 func (s *Server) result(ctx context.Context, c *rpc.Call, entry *toolEntry, arguments json.RawMessage) (*mcp.CallToolResult, error) {
+	result, err := s.undecodedResult(ctx, c, entry, arguments)
+	if err == nil && result == c.Forwarded {
+		return decodeForwarded(result)
+	}
+	return result, err
+}
+
+// undecodedResult is as result, but does not decode a result that c.Forwarded refers to.
+func (s *Server) undecodedResult(ctx context.Context, c *rpc.Call, entry *toolEntry, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 	result, err := s.run(ctx, c, entry, arguments)
 	if err != nil {
 		if c.IsProtocolError(err) {

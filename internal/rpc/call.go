@@ -53,10 +53,10 @@ type Call struct {
 	// ExitResult is the result if the handler calls runtime.Goexit; nil means an internal error.
 	// The handler of tools/call sets it when a tool exits.
 	ExitResult *mcp.CallToolResult
-	// Forwarded means that Source of the tool's result is sent instead of its other fields,
+	// Forwarded is the result of the tool if its Source is sent instead of its other fields,
 	// except that only the members of _meta in Meta are sent. Content need not be set; see
 	// client.WithUndecodedText. The handler of a forwarded tool sets Forwarded.
-	Forwarded bool
+	Forwarded *mcp.CallToolResult
 	// Handle, if set, serves the call instead of the engine's handler for the method. It is for
 	// methods that belong to an era, such as initialize.
 	Handle Handler
