@@ -1,0 +1,47 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+// A result of another server that has not been decoded is complete in a task, too.
+func TestForwardedResultsAreCompleteInTasks(t *testing.T) {
+	const members = `"content":[{"type":"text","text":"a"}],"x":1.50`
+	const withoutTasks = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+	for _, atDetach := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &server.Server{}
+			err := s.ForwardTool(mcp.Tool{Name: "t"}, func(ctx context.Context, _ json.RawMessage) (*mcp.CallToolResult, error) {
+				if _, err := server.Detach(ctx); err != nil && atDetach {
+					t.Log(err) // the client does not support tasks
+				}
+				result := &mcp.CallToolResult{ResultBase: mcp.ResultBase{Source: []byte(`{"resultType":"complete",` + members + `}`)}}
+				rpc.From(ctx).Forwarded = result
+				return result, nil
+			}, server.AsTask(server.TaskOptions{AtDetach: atDetach}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := connect(t, s)
+			w.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t",` + withoutTasks + `}}`)
+			if got := w.receive(); !strings.Contains(got, members) {
+				t.Errorf("without a task: %s", got)
+			}
+			w.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t",` + withTasks + `}}`)
+			id := member(t, w.receive(), "taskId")
+			synctest.Wait()
+			w.send(`{"jsonrpc":"2.0","id":3,"method":"tasks/get","params":{"taskId":"` + id + `",` + withTasks + `}}`)
+			if got := w.receive(); !strings.Contains(got, `"result":{`+members+`}`) {
+				t.Errorf("in a task: %s", got)
+			}
+		})
+	}
+}
