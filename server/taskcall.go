@@ -103,7 +103,9 @@ func (s *Server) newTask(ctx context.Context, c *rpc.Call, entry *toolEntry, ttl
 	if token := c.ProgressToken; notifier != nil && !token.IsZero() {
 		describe, meta := run.Call.OnProgress, metaOf(t.ID)
 		run.Call.OnProgress = func(ctx context.Context, done, total float64, text string) error {
-			notifier.Notify(rpc.ProgressOfTask(token, done, total, text, meta))
+			if !run.Quiet() {
+				notifier.Notify(rpc.ProgressOfTask(token, done, total, text, meta))
+			}
 			return describe(ctx, done, total, text)
 		}
 	}

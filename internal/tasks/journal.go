@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"sync"
 
 	"github.com/parley-mcp/parley/call"
@@ -25,7 +26,9 @@ type journal struct {
 var _ rpc.Replayer = (*journal)(nil)
 
 func newJournal(s *Store, t *Task) *journal {
-	return &journal{store: s, task: t, known: t.Questions, changed: make(chan struct{})}
+	j := &journal{store: s, task: t, known: make(map[string]Question), changed: make(chan struct{})}
+	maps.Copy(j.known, t.Questions)
+	return j
 }
 
 // RequestInput implements rpc.InputRequester.
@@ -106,7 +109,12 @@ func (j *journal) answers(keys []string, requests []rpc.InputRequest) ([]json.Ra
 func (j *journal) update(t *Task) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.known = t.Questions
+	for key, q := range t.Questions {
+		// An older state of the task may come after a newer one.
+		if known, ok := j.known[key]; !ok || known.IsOpen() || known.Digest != q.Digest && !q.IsOpen() {
+			j.known[key] = q
+		}
+	}
 	close(j.changed)
 	j.changed = make(chan struct{})
 }

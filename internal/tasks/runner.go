@@ -77,8 +77,10 @@ type Run struct {
 	task    *Task
 	journal *journal
 	cancel  context.CancelCauseFunc
-	// onChange is called by watch, and by End after watch.
+	// onChange is called by watch, and by End after watch; notified is the state at the last call.
 	onChange func(*Task)
+	notified [2]string
+	quiet    atomic.Bool   // see Quiet
 	shown    atomic.Int64  // when progress was stored, in Unix milliseconds
 	watched  chan struct{} // closed when the goroutine that watches the task has ended
 }
@@ -148,7 +150,11 @@ func (r *Runner) begin(ctx context.Context, owner principal.Principal, id string
 	if onChange == nil {
 		onChange = func(*Task) {}
 	}
-	run := &Run{Call: c, runner: r, task: t, journal: newJournal(r.Store, t), onChange: onChange, watched: make(chan struct{})}
+	run := &Run{
+		Call: c, runner: r, task: t, journal: newJournal(r.Store, t),
+		onChange: onChange, notified: [2]string{string(t.Status), t.Message}, watched: make(chan struct{}),
+	}
+	run.quiet.Store(true)
 	c.InputRequester, c.OnProgress = run.journal, run.progress
 	var life context.Context
 	life, run.cancel = context.WithCancelCause(r.life)
@@ -242,8 +248,9 @@ func (r *Runner) leave(ctx context.Context) error {
 func (run *Run) watch(life context.Context, deadline time.Duration, changes *store.Subscription) {
 	defer close(run.watched)
 	defer changes.Close()
-	timer := time.NewTimer(deadline)
+	timer, quiet := time.NewTimer(deadline), time.NewTimer(quietTime)
 	defer timer.Stop()
+	defer quiet.Stop()
 	r, t := run.runner, run.task
 	for {
 		select {
@@ -259,6 +266,9 @@ func (run *Run) watch(life context.Context, deadline time.Duration, changes *sto
 			})
 			run.changed()
 			return
+		case <-quiet.C:
+			run.quiet.Store(false)
+			run.changed()
 		case _, open := <-changes.C:
 			now, err := r.Store.Get(life, t.Request.Principal, t.ID)
 			switch {
@@ -269,14 +279,14 @@ func (run *Run) watch(life context.Context, deadline time.Duration, changes *sto
 				return
 			case err == nil && now.Status.Terminal():
 				run.cancel(ErrCancelled)
-				run.onChange(now)
+				run.notify(now)
 				return
 			case err == nil && now.Runs != t.Runs:
 				run.cancel(ErrLost)
 				return
 			case err == nil:
 				run.journal.update(now)
-				run.onChange(now)
+				run.notify(now)
 			case open:
 				r.Logger.Error("cannot read a task", "task", t.ID, "error", err)
 			}
@@ -330,6 +340,24 @@ func (run *Run) End(o Outcome) {
 func (run *Run) changed() {
 	owner, id := run.task.Request.Principal, run.task.ID
 	if now, err := run.runner.Store.Get(context.WithoutCancel(run.runner.life), owner, id); err == nil {
+		run.notify(now)
+	}
+}
+
+// quietTime is how long a task is not notified about, so that its client has the response that
+// creates the task.
+const quietTime = 250 * time.Millisecond
+
+// Quiet reports whether the client may not have the id of the task yet.
+func (run *Run) Quiet() bool { return run.quiet.Load() }
+
+// notify calls onChange if the status or its message has changed.
+func (run *Run) notify(now *Task) {
+	if run.Quiet() {
+		return
+	}
+	if state := [2]string{string(now.Status), now.Message}; state != run.notified {
+		run.notified = state
 		run.onChange(now)
 	}
 }

@@ -210,6 +210,27 @@ func TestQuestionsAreAnsweredOnAnyReplica(t *testing.T) {
 	})
 }
 
+// An answer can arrive while the handler still writes its question.
+func TestAnAnswerIsNotOverwrittenByAnOlderState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFleet(t).replica(nil)
+		run := begin(t, r, newTask("1"))
+		question := rpc.InputRequest{Key: "k", Method: mcp.MethodElicit, Params: json.RawMessage(`{}`)}
+		older, err := r.Store.Update(t.Context(), ada, "1", func(task *Task) error { return task.Ask("k", question) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer(t, r, "1", `{"n":1}`)
+		synctest.Wait()
+		run.journal.update(older)
+		answers, err := run.Call.RequestInput(run.Call.Context(), question)
+		if err != nil || string(answers[0]) != `{"n":1}` {
+			t.Errorf("%s %v", answers, err)
+		}
+		run.End(Outcome{Result: json.RawMessage(`{}`)})
+	})
+}
+
 // The tasks of a replica that has ended are taken over by another within the lease, without a request of
 // the client. A handler that may run again finds the answers to its questions.
 func TestAnotherReplicaTakesOverTheTasksOfAReplicaThatHasEnded(t *testing.T) {
