@@ -47,7 +47,8 @@ type Message struct {
 
 	// Lost reports that messages may have been lost between the previous and the next
 	// message, because the queue of the subscription was full or the connection of the
-	// Bus was interrupted. Data is nil. The subscriber must read the state that the
+	// Bus was interrupted. Data is nil. After an interruption it arrives when the
+	// connection is restored. The subscriber must read the state that the
 	// messages are about. What it reads after this message includes every change that
 	// the lost messages announced.
 	Lost bool

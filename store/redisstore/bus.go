@@ -29,9 +29,12 @@ type bus struct {
 	topics  map[string]*topic
 	changes []string      // the names of the topics that are dirty
 	changed chan struct{} // has a value if there may be changes
+	failure error         // of the latest connection that has failed
 	stop    context.CancelFunc
 	ended   chan struct{} // closed when the goroutines have ended; nil before they begin
-	closed  bool
+	closed  chan struct{} // closed by close
+
+	timeout, silence, ping time.Duration // see subscribeTimeout, silenceTimeout and pingInterval
 }
 
 // topic is the state of one topic. It is in the map while it has subscriptions or Redis may
@@ -50,6 +53,8 @@ func (b *bus) init(client redis.UniversalClient, prefix string) {
 	b.client, b.prefix = client, prefix
 	b.topics = make(map[string]*topic)
 	b.changed = make(chan struct{}, 1)
+	b.closed = make(chan struct{})
+	b.timeout, b.silence, b.ping = subscribeTimeout, silenceTimeout, pingInterval
 }
 
 // Publish implements [store.Bus].
@@ -86,18 +91,30 @@ func (b *bus) subscribe(ctx context.Context, name string, queue int) (*store.Sub
 	if err != nil {
 		return nil, err
 	}
-	timeout := time.NewTimer(subscribeTimeout)
+	timeout := time.NewTimer(b.timeout)
 	defer timeout.Stop()
 	select {
 	case <-ready:
 		return s, nil
 	case <-ctx.Done():
 		err = ctx.Err()
+	case <-b.closed:
+		err = ErrClosed
 	case <-timeout.C:
-		err = fmt.Errorf("%w: cannot subscribe within %v", ErrUnavailable, subscribeTimeout)
+		err = b.reason()
 	}
 	s.Close()
 	return nil, err
+}
+
+// reason returns why Redis does not send messages.
+func (b *bus) reason() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.failure != nil {
+		return fmt.Errorf("cannot subscribe within %v: %w", b.timeout, explain(context.Background(), b.failure))
+	}
+	return fmt.Errorf("%w: cannot subscribe within %v", ErrUnavailable, b.timeout)
 }
 
 // acquire counts a subscription of a topic. It returns a channel that is closed when Redis
@@ -105,8 +122,10 @@ func (b *bus) subscribe(ctx context.Context, name string, queue int) (*store.Sub
 func (b *bus) acquire(name string) (<-chan struct{}, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed {
+	select {
+	case <-b.closed:
 		return nil, ErrClosed
+	default:
 	}
 	if b.ended == nil {
 		ctx, stop := context.WithCancel(context.Background())
@@ -150,7 +169,7 @@ func (b *bus) wake() {
 
 func (b *bus) close() {
 	b.mu.Lock()
-	b.closed = true
+	close(b.closed)
 	ended := b.ended
 	if ended != nil {
 		b.stop()

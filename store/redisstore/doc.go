@@ -14,18 +14,27 @@
 //
 //   - maxmemory-policy must be noeviction, because other policies delete sessions and tasks
 //     without notice. Open checks it. When maxmemory is reached, writes return
-//     [store.ErrFull], except for those that need no more memory.
+//     [store.ErrFull], except for those that replace an item by one that is not longer.
+//   - A user with limited rights needs the commands EVALSHA, EVAL, GET, SET, UNLINK, PUBLISH,
+//     SUBSCRIBE, UNSUBSCRIBE, PING and INFO, those of the scripts in the directory lua, and
+//     keys and channels that start with the prefix.
 //   - Without persistence, a restart of Redis deletes everything. With appendonly yes it
 //     keeps everything but the writes of the last second; with appendfsync always it keeps
 //     these too.
 //   - Replication is asynchronous. After a fail-over, writes of the last moments before it can
-//     be missing although they were acknowledged, and an item can have an older value. To
-//     bound the loss, set min-replicas-to-write and min-replicas-max-lag. Versions are random
-//     and do not depend on what Redis remembers: a version that was lost is never assigned
-//     again, so a compare-and-swap never succeeds because of a fail-over. Two replicas that
-//     both believe to hold a lease find out at their next write.
-//   - The numbers of a stream may go back by the entries that were lost. Its writer then gets
-//     [store.ErrConflict].
+//     be missing although they were acknowledged. An item then has an earlier value and
+//     version again, and a compare-and-swap with that version succeeds. A compare-and-swap
+//     with the version of a missing write returns [store.ErrConflict], because versions are
+//     random and never assigned twice. A stream can end before entries that were missing; its
+//     writer then gets [store.ErrConflict]. To bound the loss, set min-replicas-to-write and
+//     min-replicas-max-lag. The same applies to a restart with appendfsync everysec.
+//
+// # Connections
+//
+// A Store has a fixed number of connections to each Redis server and one for all
+// subscriptions. When the latter is interrupted, it is restored and every subscription
+// receives a report of loss. go-redis logs connections that fail to standard error; its
+// function SetLogger changes this.
 //
 // # Errors
 //

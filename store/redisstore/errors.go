@@ -41,7 +41,7 @@ var advice = []struct {
 	{"MASTERDOWN", "the replica has lost its master", true},
 	{"CLUSTERDOWN", "the cluster does not serve the slot", true},
 	{"TRYAGAIN", "the cluster moves the slot", true},
-	{"MOVED", "the servers form a cluster: set Cluster", false},
+	{"MOVED", "the server is in a cluster: set Cluster, or wait until slots have moved", true},
 	{"ERR max number of clients", "raise maxclients of Redis, or lower Conns", true},
 	{"ERR unknown command", "use version 7 or newer of Redis or Valkey", false},
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -161,5 +162,48 @@ func TestPartition(t *testing.T) {
 		p.allow()
 		wait(t, "Redis can be reached", func() error { _, err := s.Get(ctx, "k"); return err })
 		wantLost(t, s, subscription, "t")
+	})
+}
+
+// A connection of the subscriptions that is open but silent is replaced.
+func TestSilentConnectionIsReplaced(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		p := newProxy(t, start(t, program).addr)
+		s := connect(t, at(p.addr))
+		s.bus.silence, s.bus.ping = time.Second, 100*time.Millisecond
+		subscription, err := s.Subscribe(ctx, "t", 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer subscription.Close()
+		opened := p.opened.Load()
+		p.delay.Store(int64(time.Hour)) // for parts of answers that arrive from now on
+		wait(t, "another connection is opened", func() error {
+			if p.opened.Load() == opened {
+				return errors.New("no connection was opened")
+			}
+			return nil
+		})
+		p.delay.Store(0)
+		p.cut(false)
+		wantLost(t, s, subscription, "t")
+	})
+}
+
+// A user who may not subscribe learns it.
+func TestSubscribeExplainsMissingPermission(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		server := start(t, program)
+		server.command("acl", "setuser", "ada", "on", ">secret", "+@all", "~*", "resetchannels")
+		o := at(server.addr)
+		o.Username, o.Password = "ada", "secret"
+		s := connect(t, o)
+		s.bus.timeout = time.Second
+		if err := s.Publish(ctx, "t", nil); err == nil || !strings.Contains(err.Error(), "grant") {
+			t.Errorf("Publish: %v, want an error that says what to grant", err)
+		}
+		if _, err := s.Subscribe(ctx, "t", 1); err == nil || !strings.Contains(err.Error(), "grant") {
+			t.Errorf("Subscribe: %v, want an error that says what to grant", err)
+		}
 	})
 }

@@ -77,7 +77,7 @@ func ParseURL(text string) (Options, error) {
 	switch u.Scheme {
 	case "redis":
 	case "rediss":
-		o.TLS = &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12}
+		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12} // each server has the name in its address
 	default:
 		return Options{}, fmt.Errorf("redisstore: scheme of the URL must be redis or rediss, got %q", u.Scheme)
 	}

@@ -35,7 +35,7 @@ func forEachProgram(t *testing.T, test func(t *testing.T, program string)) {
 
 // server is a Redis server that the test has started.
 type server struct {
-	t         *testing.T
+	t         testing.TB
 	program   string
 	addr      string
 	dir       string
@@ -45,12 +45,12 @@ type server struct {
 
 // start starts a server on a free port of the loopback interface, with a temporary directory.
 // It ends with the test.
-func start(t *testing.T, program string, arguments ...string) *server {
+func start(t testing.TB, program string, arguments ...string) *server {
 	t.Helper()
 	return startAt(t, freeAddr(t), program, arguments...)
 }
 
-func startAt(t *testing.T, addr, program string, arguments ...string) *server {
+func startAt(t testing.TB, addr, program string, arguments ...string) *server {
 	t.Helper()
 	s := &server{t: t, program: program, addr: addr, dir: t.TempDir(), arguments: arguments}
 	s.start()
@@ -64,7 +64,7 @@ func startAt(t *testing.T, addr, program string, arguments ...string) *server {
 	return s
 }
 
-func freeAddr(t *testing.T) string {
+func freeAddr(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -191,7 +191,7 @@ func (s *server) limitMemory(more int64) {
 }
 
 // wait tries until f succeeds.
-func wait(t *testing.T, what string, f func() error) {
+func wait(t testing.TB, what string, f func() error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -211,7 +211,7 @@ func wait(t *testing.T, what string, f func() error) {
 }
 
 // connect opens a Store that is closed with the test.
-func connect(t *testing.T, o Options) *Store {
+func connect(t testing.TB, o Options) *Store {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

@@ -25,7 +25,7 @@ func (b *bus) serve(ctx context.Context, ended chan struct{}) {
 	for backoff := minBackoff; ctx.Err() == nil; {
 		begun := time.Now()
 		b.connect(ctx)
-		if time.Since(begun) > silenceTimeout {
+		if time.Since(begun) > b.silence {
 			backoff = minBackoff
 		}
 		select {
@@ -43,15 +43,22 @@ func (b *bus) connect(ctx context.Context) {
 	b.reset()
 	connection := b.client.Subscribe(ctx)
 	done := make(chan struct{})
+	var readErr error
 	go func() {
 		defer close(done)
 		defer cancel()
-		b.read(ctx, connection)
+		readErr = b.read(ctx, connection)
 	}()
-	b.write(ctx, connection)
+	err := b.write(ctx, connection)
 	cancel()
 	_ = connection.Close() // ends read
 	<-done
+	if err == nil {
+		err = readErr
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failure = err
 }
 
 // reset prepares for a new connection, on which nothing is subscribed.
@@ -72,15 +79,16 @@ func (t *topic) deactivate() {
 	}
 }
 
-// write sends the commands for changes, and pings, until there is an error.
-func (b *bus) write(ctx context.Context, connection *redis.PubSub) {
-	ping := time.NewTicker(pingInterval)
+// write sends the commands for changes, and pings, until there is an error or ctx ends. It
+// returns nil if ctx ends.
+func (b *bus) write(ctx context.Context, connection *redis.PubSub) error {
+	ping := time.NewTicker(b.ping)
 	defer ping.Stop()
 	for {
 		var err error
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-ping.C:
 			err = connection.Ping(ctx)
 		case <-b.changed:
@@ -93,7 +101,7 @@ func (b *bus) write(ctx context.Context, connection *redis.PubSub) {
 			}
 		}
 		if err != nil {
-			return
+			return err
 		}
 	}
 }
@@ -136,11 +144,11 @@ func (b *bus) forget(name string, t *topic) {
 }
 
 // read delivers messages until there is an error.
-func (b *bus) read(ctx context.Context, connection *redis.PubSub) {
+func (b *bus) read(ctx context.Context, connection *redis.PubSub) error {
 	for {
-		received, err := connection.ReceiveTimeout(ctx, silenceTimeout)
+		received, err := connection.ReceiveTimeout(ctx, b.silence)
 		if err != nil {
-			return
+			return err
 		}
 		switch m := received.(type) {
 		case *redis.Message:
