@@ -31,6 +31,7 @@ func (s *Server) implementation() mcp.Implementation {
 	return i
 }
 
+// capabilities returns the capabilities of 2026-07-28.
 func (s *Server) capabilities() mcp.ServerCapabilities {
 	c := mcp.ServerCapabilities{Logging: &mcp.Supported{}} // any handler may use Logger
 	if s.tools.offered() {
@@ -44,9 +45,6 @@ func (s *Server) capabilities() mcp.ServerCapabilities {
 	}
 	c.Extensions = s.extensions.declared()
 	if s.tasks.offered() {
-		c.Tasks = &mcp.TasksCapability{Cancel: &mcp.Supported{}, Requests: &mcp.TaskRequestsCapability{
-			Tools: &mcp.TaskToolsCapability{Call: &mcp.Supported{}},
-		}}
 		c.Extensions = maps.Clone(c.Extensions)
 		if c.Extensions == nil {
 			c.Extensions = make(map[string]json.RawMessage)
@@ -70,10 +68,16 @@ func (s *Server) currentInstructions() string {
 	return s.Instructions
 }
 
+// describe returns the result of initialize.
 func (s *Server) describe(who principal.Principal) mcp.InitializeResult {
 	capabilities := s.capabilities()
-	if capabilities.Tasks != nil && who != principal.Anonymous {
-		capabilities.Tasks.List = &mcp.Supported{}
+	if s.tasks.offered() {
+		capabilities.Tasks = &mcp.TasksCapability{Cancel: &mcp.Supported{}, Requests: &mcp.TaskRequestsCapability{
+			Tools: &mcp.TaskToolsCapability{Call: &mcp.Supported{}},
+		}}
+		if who != principal.Anonymous { // see listTasks
+			capabilities.Tasks.List = &mcp.Supported{}
+		}
 	}
 	return mcp.InitializeResult{
 		Capabilities: capabilities,
