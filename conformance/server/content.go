@@ -41,10 +41,8 @@ func reportProgress(ctx context.Context, _ none) (string, error) {
 		if err := server.Progress(ctx, done, 100, fmt.Sprintf("completed step %v of 100", done)); err != nil {
 			return "", err
 		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			return "", context.Cause(ctx)
+		if err := work(ctx, 50*time.Millisecond); err != nil {
+			return "", err
 		}
 	}
 	return "Done.", nil

@@ -46,6 +46,7 @@ func run(ctx context.Context, listen string) error {
 	addChanges(s)
 	addLogging(s)
 	addStreams(s)
+	addTasks(s)
 
 	listener, err := net.Listen("tcp", listen)
 	if err != nil {

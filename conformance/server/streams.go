@@ -16,11 +16,9 @@ func addStreams(s *server.Server) {
 			if err := server.CloseStream(ctx, 500*time.Millisecond); err != nil && !errors.Is(err, server.ErrUnsupported) {
 				return "", err
 			}
-			select {
-			case <-time.After(100 * time.Millisecond):
-				return "The client has reconnected.", nil
-			case <-ctx.Done():
-				return "", ctx.Err()
+			if err := work(ctx, 100*time.Millisecond); err != nil {
+				return "", err
 			}
+			return "The client has reconnected.", nil
 		})
 }
