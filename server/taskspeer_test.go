@@ -49,15 +49,17 @@ type taskPeer struct {
 	// declared are the capabilities of the client: in 2026-07-28 of the next request, and
 	// otherwise of the session.
 	declared string
-	// answer returns the result, or the error if it begins with "error:", for a request of the server.
+	// answer returns the result for a request of the server, or the error if it begins with "error:".
+	// If it is empty the request has no response.
 	answer func(m *jsonrpc.Message) string
 
 	send  func(body, method, name string) // what arrives goes to take
 	close func()                          // ends the connection, or the session
 
-	mu     sync.Mutex
-	lastID int
-	sent   map[int]sentRequest
+	mu       sync.Mutex
+	lastID   int
+	sent     map[int]sentRequest
+	notified []string // the notifications of the server
 }
 
 type sentRequest struct {
@@ -247,18 +249,20 @@ func (p *taskPeer) take(raw string, status int) {
 			return
 		}
 		defer func() { sent.reply <- taskReply{raw, status, json.RawMessage(m.Raw), m.Err} }()
-		if method == mcp.MethodTaskResult && p.revision.Modern() {
-			return // an unknown method
-		}
 	}
-	if m.Err == nil || m.Err.Code != mcp.CodeMissingCapability {
-		if err := spec.ValidateMessage(p.revision, []byte(raw), method); err != nil {
-			p.t.Error(err)
-		}
+	if err := spec.ValidateMessage(p.revision, []byte(raw), method); err != nil {
+		p.t.Error(err)
 	}
-	if m.Kind == jsonrpc.Request {
+	switch m.Kind {
+	case jsonrpc.Notification:
+		p.mu.Lock()
+		p.notified = append(p.notified, raw)
+		p.mu.Unlock()
+	case jsonrpc.Request:
 		text := p.answer(&m)
-		if fault, ok := strings.CutPrefix(text, "error:"); ok {
+		if fault, ok := strings.CutPrefix(text, "error:"); text == "" {
+			return
+		} else if ok {
 			p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":%s}`, m.ID, fault), "", "")
 		} else {
 			p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, text), "", "")
@@ -269,9 +273,11 @@ func (p *taskPeer) take(raw string, status int) {
 // start sends a request with these members of params.
 func (p *taskPeer) start(method, members string) <-chan taskReply {
 	p.t.Helper()
-	var names struct{ Name, URI, TaskID string }
-	if err := json.Unmarshal([]byte("{"+members+"}"), &names); err != nil {
-		p.t.Fatalf("{%s}: %v", members, err)
+	name := ""
+	for _, member := range []string{"name", "uri", "taskId"} {
+		if raw, ok := jsonrpc.Get([]byte("{"+members+"}"), member); ok && raw[0] == '"' {
+			name = jsonrpc.Unquote(raw)
+		}
 	}
 	if p.revision.Modern() {
 		meta := fmt.Sprintf(`"_meta":{"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientCapabilities":%s}`, p.revision, p.declared)
@@ -283,7 +289,7 @@ func (p *taskPeer) start(method, members string) <-chan taskReply {
 	id := p.lastID
 	p.sent[id] = sentRequest{method, reply}
 	p.mu.Unlock()
-	p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`, id, method, members), method, names.Name+names.URI+names.TaskID)
+	p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`, id, method, members), method, name)
 	return reply
 }
 

@@ -1,0 +1,385 @@
+package server_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/server"
+)
+
+// The comments of these tests name sections of 2025-11-25, basic/utilities/tasks.
+
+// Capabilities: servers that support tasks MUST declare it. Security Considerations: those that cannot
+// identify the client SHOULD NOT declare tasks.list. Other revisions have no such capability.
+func TestInitializeDeclaresTasks(t *testing.T) {
+	s, _ := taskServer()
+	without := quiet()
+	server.AddTool(without, newTool("plain"), nothing)
+	ada := person(t, "ada")
+	for _, test := range []struct {
+		revision mcp.Revision
+		server   *server.Server
+		who      principal.Principal
+		want     string
+	}{
+		{mcp.V20251125, s, ada, `{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`},
+		{mcp.V20251125, s, principal.Anonymous, `{"cancel":{},"requests":{"tools":{"call":{}}}}`},
+		{mcp.V20251125, without, ada, ""},
+		{mcp.V20250618, s, ada, ""},
+		{mcp.V20241105, s, ada, ""},
+	} {
+		l := connectLineAs(t, test.server, test.who)
+		l.send(fmt.Sprintf(initializeParams, test.revision, "{}"))
+		raw := l.receive()
+		var m struct {
+			Result struct {
+				Capabilities struct{ Tasks, Extensions json.RawMessage }
+			}
+		}
+		if err := json.Unmarshal([]byte(raw), &m); err != nil {
+			t.Fatalf("%s: %v", raw, err)
+		}
+		if got := string(m.Result.Capabilities.Tasks); got != test.want || m.Result.Capabilities.Extensions != nil {
+			t.Errorf("%s to %v: %s, want %s", test.revision, test.who, raw, test.want)
+		}
+	}
+}
+
+// Tool-Level Negotiation: tools/list declares the support of a tool. Only 2025-11-25 has the field.
+func TestToolsListDeclaresTaskSupport(t *testing.T) {
+	newServer := func() *server.Server { s, _ := taskServer(); return s }
+	onEverySurface(t, newServer, func(t *testing.T, s surface) {
+		raw := s.ask(1, mcp.MethodListTools, "")
+		var m struct{ Result struct{ Tools []mcp.Tool } }
+		if err := json.Unmarshal([]byte(raw), &m); err != nil || len(m.Result.Tools) == 0 {
+			t.Fatalf("%s: %v", raw, err)
+		}
+		for _, tool := range m.Result.Tools {
+			want := map[string]string{"plain": "", "only": mcp.TaskRequired}[tool.Name]
+			if want == "" && tool.Name != "plain" {
+				want = mcp.TaskOptional
+			}
+			got := ""
+			if tool.Execution != nil {
+				got = tool.Execution.TaskSupport
+			}
+			if s.revision != mcp.V20251125 {
+				want = ""
+			}
+			if got != want {
+				t.Errorf("tool %s has support %q, want %q", tool.Name, got, want)
+			}
+		}
+	})
+}
+
+// Tool-Level Negotiation: the server SHOULD return -32601 for a task of a tool that forbids it, and MUST
+// return -32601 for a call of a tool that requires it without a task.
+func TestTaskSupportOfToolsIsEnforced(t *testing.T) {
+	onWires(t, mcp.V20251125, func(t *testing.T, w taskWire) {
+		s, _ := taskServer()
+		p := w.connect(t, s)
+		p.wantError(mcp.MethodCallTool, `"name":"plain","task":{}`, jsonrpc.CodeMethodNotFound, "does not run as a task")
+		p.wantError(mcp.MethodCallTool, `"name":"only"`, jsonrpc.CodeMethodNotFound, "runs only as a task")
+		for _, members := range []string{`"name":"plain"`, `"name":"quick"`} {
+			if r := p.must(mcp.MethodCallTool, members); !strings.Contains(string(r), "done") {
+				t.Errorf("%s: %s", members, r)
+			}
+		}
+		for _, tool := range []string{"quick", "only"} {
+			p.outcome(p.create(tool).TaskID, mcp.TaskCompleted)
+		}
+	})
+	// Revisions without tasks cannot call a tool that requires one, and ignore params.task.
+	newServer := func() *server.Server { s, _ := taskServer(); return s }
+	onEverySurface(t, newServer, func(t *testing.T, s surface) {
+		if s.revision == mcp.V20251125 || s.revision.Modern() {
+			return
+		}
+		if r := s.ask(1, mcp.MethodCallTool, `"name":"only"`); !strings.Contains(r, `"code":-32601`) {
+			t.Errorf("a tool that requires a task: %s", r)
+		}
+		if r := s.ask(2, mcp.MethodCallTool, `"name":"quick","task":{}`); !strings.Contains(r, `"text":"done"`) || strings.Contains(r, "taskId") {
+			t.Errorf("params.task: %s", r)
+		}
+		for id, method := range []string{mcp.MethodGetTask, mcp.MethodCancelTask, mcp.MethodTaskResult, mcp.MethodListTasks, mcp.MethodUpdateTask} {
+			if r := s.ask(3+id, method, `"taskId":"x"`); !strings.Contains(r, `"code":-32601`) {
+				t.Errorf("%s: %s", method, r)
+			}
+		}
+	})
+}
+
+// Task Support and Handling: receivers that do not declare the capability MUST process the request
+// normally and ignore the metadata.
+func TestServerWithoutTasksIgnoresThem(t *testing.T) {
+	onTaskWires(t, func(t *testing.T, w taskWire) {
+		s := quiet()
+		server.AddTool(s, newTool("plain"), nothing)
+		p := w.connect(t, s)
+		for _, task := range []string{`{}`, `{"ttl":1}`, `7`} {
+			r := p.must(mcp.MethodCallTool, `"name":"plain","task":`+task)
+			if strings.Contains(string(r), "taskId") {
+				t.Errorf("params.task %s: %s", task, r)
+			}
+		}
+		for _, method := range []string{mcp.MethodGetTask, mcp.MethodCancelTask} {
+			p.wantError(method, `"taskId":"x"`, jsonrpc.CodeMethodNotFound, "")
+		}
+	})
+}
+
+// Task Status Lifecycle: tasks MUST begin in the working status. TTL and Resource Management: createdAt,
+// lastUpdatedAt and the actual ttl MUST be in task responses; the server may override the requested ttl.
+// Task ID Requirements: ids MUST be unique strings.
+func TestTaskHasTheTTLThatTheServerAllows(t *testing.T) {
+	onWires(t, mcp.V20251125, func(t *testing.T, w taskWire) {
+		s, _ := taskServer()
+		p := w.connect(t, s)
+		seen := make(map[string]bool)
+		for task, want := range map[string]int64{
+			`{}`: 3_600_000, `{"ttl":60000}`: 60_000, `{"ttl":1e4}`: 10_000, `{"ttl":null}`: 3_600_000,
+			`{"ttl":86400000}`: 3_600_000, `{"ttl":9007199254740991}`: 3_600_000, `{"unknown":1}`: 3_600_000,
+		} {
+			created := p.created(p.must(mcp.MethodCallTool, `"name":"work","task":`+task))
+			for _, s := range []taskState{created, p.get(created.TaskID)} {
+				if s.Status != mcp.TaskWorking || s.TTL == nil || *s.TTL != want || s.CreatedAt.IsZero() || s.LastUpdatedAt.Before(s.CreatedAt) {
+					t.Errorf("task %s: %s, want ttl %d", task, s.raw, want)
+				}
+			}
+			if seen[created.TaskID] {
+				t.Errorf("id %s is not unique", created.TaskID)
+			}
+			seen[created.TaskID] = true
+		}
+		for _, task := range []string{`[]`, `null`, `"x"`, `{"ttl":0}`, `{"ttl":-1}`, `{"ttl":"1"}`, `{"ttl":1.5}`} {
+			p.wantError(mcp.MethodCallTool, `"name":"work","task":`+task, jsonrpc.CodeInvalidParams, "params.task")
+		}
+	})
+}
+
+// Result Retrieval: tasks/result MUST block until the task has ended, and MUST return exactly what the
+// request would have returned. Associating Task-Related Messages: its result MUST have the related task.
+// Task Execution Errors: a tool error is a failed task.
+func TestTaskResultIsTheOutcomeOfTheCall(t *testing.T) {
+	onWires(t, mcp.V20251125, func(t *testing.T, w taskWire) {
+		s, jobs := taskServer()
+		p := w.connect(t, s)
+		for tool, status := range map[string]mcp.TaskStatus{
+			"quick": mcp.TaskCompleted, "fail": mcp.TaskFailed, "panic": mcp.TaskFailed, "exit": mcp.TaskFailed, "broken": mcp.TaskFailed,
+		} {
+			call := p.ask(mcp.MethodCallTool, fmt.Sprintf(`"name":%q`, tool))
+			id := p.create(tool).TaskID
+			first := p.ask(mcp.MethodTaskResult, taskMembers(id))
+			if s := p.get(id); s.Status != status || status == mcp.TaskFailed && s.StatusMessage == "" {
+				t.Errorf("%s: %s, want %s", tool, s.raw, status)
+			}
+			for _, r := range []taskReply{first, p.ask(mcp.MethodTaskResult, taskMembers(id))} {
+				if contentOf(r.result) != contentOf(call.result) || fmt.Sprint(r.err) != fmt.Sprint(call.err) {
+					t.Errorf("%s: the task has %s, the call %s", tool, r.raw, call.raw)
+				}
+				if related := fmt.Sprintf(`"_meta":{"io.modelcontextprotocol/related-task":{"taskId":%q}}`, id); r.err == nil && !strings.Contains(r.raw, related) {
+					t.Errorf("%s: %s, want %s", tool, r.raw, related)
+				}
+				if r.err != nil && string(r.err.Data) != string(call.err.Data) {
+					t.Errorf("%s: the task has %s, the call %s", tool, r.raw, call.raw)
+				}
+			}
+		}
+		id := p.create("work").TaskID
+		j := <-jobs
+		waiting := p.start(mcp.MethodTaskResult, taskMembers(id))
+		p.get(id)
+		select {
+		case r := <-waiting:
+			t.Errorf("before the end: %s", r.raw)
+		default:
+		}
+		j.finish <- "well done"
+		if r := p.await(waiting); !strings.Contains(r.raw, "well done") {
+			t.Errorf("%s", r.raw)
+		}
+	})
+}
+
+// Input Required Status: the task moves to input_required, and back. The request MUST have the related
+// task. Related Task Metadata: the taskId of tasks/get, tasks/result and tasks/cancel is the source of
+// truth, and their results SHOULD NOT have the metadata.
+func TestTaskResultCarriesTheQuestionsOfTheTask(t *testing.T) {
+	onWires(t, mcp.V20251125, func(t *testing.T, w taskWire) {
+		s, _ := taskServer()
+		p := w.connect(t, s)
+		id := p.create("chat").TaskID
+		var asked atomic.Int64
+		p.answer = func(m *jsonrpc.Message) string {
+			raw := string(m.Params.Raw())
+			if !strings.Contains(raw, fmt.Sprintf(`"_meta":{"io.modelcontextprotocol/related-task":{"taskId":%q}}`, id)) {
+				t.Errorf("no related task: %s", raw)
+			}
+			return acceptName(fmt.Sprint("guest ", asked.Add(1)))
+		}
+		p.until(id, mcp.TaskInputRequired)
+		const other = `,"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"other"}}`
+		if raw := p.must(mcp.MethodGetTask, taskMembers(id)+other); strings.Contains(string(raw), mcp.MetaRelatedTask) {
+			t.Errorf("tasks/get: %s", raw)
+		}
+		if n := asked.Load(); n != 0 {
+			t.Errorf("%d questions before tasks/result", n)
+		}
+		r := p.must(mcp.MethodTaskResult, taskMembers(id)+other)
+		if !strings.Contains(string(r), "guest 3") || asked.Load() != 3 {
+			t.Errorf("%d questions: %s", asked.Load(), r)
+		}
+		id = p.create("work").TaskID
+		if raw := p.must(mcp.MethodCancelTask, taskMembers(id)+other); strings.Contains(string(raw), mcp.MetaRelatedTask) {
+			t.Errorf("tasks/cancel: %s", raw)
+		}
+	})
+}
+
+// Input Required Status: a question is sent once, however many tasks/result requests there are, and again
+// if the session to which it was sent ends without an answer.
+func TestQuestionIsAskedOnOneStream(t *testing.T) {
+	onWires(t, mcp.V20251125, func(t *testing.T, w taskWire) {
+		s, _ := taskServer()
+		p, q := w.connect(t, s), w.connect(t, s)
+		id := p.create("ask").TaskID
+		asked := make(chan struct{}, 9)
+		p.answer = func(*jsonrpc.Message) string { asked <- struct{}{}; return "" }
+		var again atomic.Int64
+		q.answer = func(*jsonrpc.Message) string { again.Add(1); return acceptName("Ada") }
+		p.start(mcp.MethodTaskResult, taskMembers(id))
+		<-asked
+		waiting := q.start(mcp.MethodTaskResult, taskMembers(id))
+		if s := q.until(id, mcp.TaskInputRequired); again.Load() != 0 {
+			t.Errorf("asked twice: %s", s.raw)
+		}
+		p.close()
+		if r := q.await(waiting); !strings.Contains(r.raw, "Hello, Ada") || again.Load() != 1 || len(asked) != 0 {
+			t.Errorf("asked %d times: %s", again.Load(), r.raw)
+		}
+	})
+}
+
+// Input Required Status: an error of the client ends the question, not the task.
+func TestTaskSeesTheErrorOfItsQuestion(t *testing.T) {
+	onWires(t, mcp.V20251125, func(t *testing.T, w taskWire) {
+		s, _ := taskServer()
+		p := w.connect(t, s)
+		p.answer = func(*jsonrpc.Message) string { return `error:{"code":-32603,"message":"the screen is off"}` }
+		r := p.ask(mcp.MethodTaskResult, taskMembers(p.create("ask").TaskID))
+		if r.err != nil || !strings.Contains(r.raw, "the screen is off") || !strings.Contains(r.raw, `"isError":true`) {
+			t.Errorf("%s", r.raw)
+		}
+	})
+}
+
+// Task Cancellation: the task MUST be cancelled before the response, and stays cancelled. An ended task
+// MUST be rejected with -32602. Result Retrieval: tasks/result of a cancelled task is an error.
+func TestLegacyCancelEndsTheTaskBeforeTheResponse(t *testing.T) {
+	onWires(t, mcp.V20251125, func(t *testing.T, w taskWire) {
+		s, jobs := taskServer()
+		p := w.connect(t, s)
+		id := p.create("work").TaskID
+		j := <-jobs
+		waiting := p.start(mcp.MethodTaskResult, taskMembers(id))
+		if s := p.decode(p.must(mcp.MethodCancelTask, taskMembers(id))); s.Status != mcp.TaskCancelled {
+			t.Errorf("the response has %s", s.raw)
+		}
+		<-j.ctx.Done()
+		<-j.ended
+		if r := p.await(waiting); r.err == nil || !strings.Contains(r.err.Message, "cancelled") {
+			t.Errorf("tasks/result: %s", r.raw)
+		}
+		if s := p.get(id); s.Status != mcp.TaskCancelled {
+			t.Errorf("later: %s", s.raw)
+		}
+		ended := map[string]string{"cancelled": id}
+		for tool, status := range map[string]mcp.TaskStatus{"quick": mcp.TaskCompleted, "broken": mcp.TaskFailed, "fail": mcp.TaskFailed} {
+			id := p.create(tool).TaskID
+			p.until(id, status)
+			ended[tool] = id
+		}
+		for name, id := range ended {
+			before := p.get(id).raw
+			p.wantError(mcp.MethodCancelTask, taskMembers(id), jsonrpc.CodeInvalidParams, "cannot cancel the task")
+			if after := p.get(id).raw; after != before {
+				t.Errorf("%s: %s after the cancellation, %s before", name, after, before)
+			}
+		}
+	})
+}
+
+// Protocol Errors: an invalid or nonexistent taskId is -32602.
+func TestUnknownLegacyTaskIsInvalid(t *testing.T) {
+	onWires(t, mcp.V20251125, func(t *testing.T, w taskWire) {
+		s, _ := taskServer()
+		p := w.connect(t, s)
+		for _, method := range []string{mcp.MethodGetTask, mcp.MethodTaskResult, mcp.MethodCancelTask} {
+			for _, id := range []string{"unknown", "", strings.Repeat("x", 300)} {
+				p.wantError(method, taskMembers(id), jsonrpc.CodeInvalidParams, "task not found")
+			}
+			p.wantError(method, ``, jsonrpc.CodeInvalidParams, "taskId must be a string")
+			p.wantError(method, `"taskId":7`, jsonrpc.CodeInvalidParams, "taskId must be a string")
+			p.wantError(method, `"taskID":"x"`, jsonrpc.CodeInvalidParams, "")
+		}
+		p.wantError(mcp.MethodUpdateTask, `"taskId":"x","inputResponses":{}`, jsonrpc.CodeMethodNotFound, "")
+	})
+}
+
+// Task Listing: the result MUST have a nextCursor if there are more tasks; every task that tasks/get
+// returns MUST be listed. Protocol Errors: an invalid cursor is -32602. Security Considerations: the list
+// MUST have only the tasks of the client's authorization context; the server rejects clients without one.
+func TestTaskListHasTheTasksOfTheCaller(t *testing.T) {
+	onWires(t, mcp.V20251125, func(t *testing.T, w taskWire) {
+		s, _ := taskServer()
+		if w.http {
+			authenticated(s)
+		}
+		ada, bob := w.connect(t, s, "ada"), w.connect(t, s, "bob")
+		own := make(map[string]bool)
+		for range 120 {
+			own[ada.create("quick").TaskID] = true
+		}
+		other := bob.create("quick").TaskID
+		pages := 0
+		for cursor := ""; ; {
+			pages++
+			raw := ada.must(mcp.MethodListTasks, cursor)
+			var list mcp.ListTasksResult
+			if err := json.Unmarshal(raw, &list); err != nil || strings.Contains(string(raw), mcp.MetaRelatedTask) {
+				t.Fatalf("%s: %v", raw, err)
+			}
+			for _, task := range list.Tasks {
+				if !own[task.TaskID] {
+					t.Errorf("task %s is listed twice, or belongs to another principal (%s)", task.TaskID, other)
+				}
+				delete(own, task.TaskID)
+			}
+			if list.NextCursor == nil {
+				break
+			}
+			cursor = fmt.Sprintf(`"cursor":%q`, *list.NextCursor)
+			bob.wantError(mcp.MethodListTasks, cursor, jsonrpc.CodeInvalidParams, "cursor")
+		}
+		if len(own) != 0 || pages < 2 {
+			t.Errorf("%d tasks are not listed on %d pages", len(own), pages)
+		}
+		ada.wantError(mcp.MethodListTasks, `"cursor":"unknown"`, jsonrpc.CodeInvalidParams, "cursor")
+		if raw := bob.must(mcp.MethodListTasks, ""); !strings.Contains(string(raw), other) {
+			t.Errorf("%s", raw)
+		}
+	})
+	onWires(t, mcp.V20251125, func(t *testing.T, w taskWire) {
+		s, _ := taskServer()
+		p := w.connect(t, s)
+		p.create("quick")
+		p.wantError(mcp.MethodListTasks, "", jsonrpc.CodeMethodNotFound, "authentication")
+	})
+}
