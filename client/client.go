@@ -36,6 +36,7 @@ type Client struct {
 	cache    *clientCache                     // of results
 	marked   marked                           // parameters to mirror in headers
 	outputs  outputs                          // output schemas
+	supports taskSupports                     // of tasks in 2025-11-25
 	logLevel atomic.Pointer[mcp.LoggingLevel] // nil before SetLogLevel
 }
 

@@ -34,8 +34,15 @@ type Dialer struct {
 	// a revision does not have is missing, such as completions in 2024-11-05.
 	Require mcp.ServerCapabilities
 
-	// Extensions are declared to servers.
+	// Extensions are declared to servers. If they include mcp.ExtensionTasks, the program
+	// implements that extension in 2026-07-28: only [Client.StartTool] expects tasks then.
 	Extensions []SupportedExtension
+
+	// NoTasks turns off the support for tasks: servers of 2026-07-28 run tools without them, and
+	// the client does not ask for them in 2025-11-25. See [Client.CallTool].
+	NoTasks bool
+	// Tasks, if set, remembers the tasks that servers create for tool calls.
+	Tasks TaskStore
 
 	// Elicit asks the user to fill in a form for a server. It must show which server asks and
 	// let the user decline. It may leave out fields that have a default. If it is nil, the
@@ -88,6 +95,10 @@ type Dialer struct {
 	// request, including the input requests that the client answers and the retry that
 	// follows, and again if the request is repeated after a lost connection. A panic in it
 	// ends the request with an error.
+	//
+	// The result of a tool call that the server runs as a task is an *mcp.CreateTaskResult or, in
+	// 2025-11-25, an *mcp.LegacyCreateTaskResult. The requests about the task pass through the
+	// middleware, too.
 	Middleware []call.Middleware
 
 	// HTTPClient sends requests over HTTP. Its redirect policy is not used: the client

@@ -11,6 +11,13 @@
 //	result, err := c.CallTool(ctx, "greet", map[string]any{"name": "Ada"})
 //	weather, err := client.CallTool[Weather](ctx, c, "weather", City{"Oslo"})
 //
+// A server may run a tool as a task, which outlives the connection. CallTool waits for it.
+// [Client.StartTool] returns at once, and [Client.Task] finds the task after the program was
+// restarted:
+//
+//	task, err := c.StartTool(ctx, "build", args)
+//	result, err := task.Wait(ctx)
+//
 // It reads resources, gets prompts and completes their arguments:
 //
 //	result, err := c.ReadResource(ctx, "file:///project/README.md")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -43,6 +44,9 @@ func (d *Dialer) capabilities() mcp.ClientCapabilities {
 	if d.Roots != nil {
 		c.Roots = &mcp.RootsCapability{}
 	}
+	if d.waitsForTasks() {
+		c.Extensions = map[string]json.RawMessage{mcp.ExtensionTasks: json.RawMessage("{}")}
+	}
 	for _, e := range d.Extensions {
 		if c.Extensions == nil {
 			c.Extensions = make(map[string]json.RawMessage)
@@ -50,6 +54,11 @@ func (d *Dialer) capabilities() mcp.ClientCapabilities {
 		c.Extensions[e.ID], _ = e.settings() // Dial has checked for errors
 	}
 	return c
+}
+
+// waitsForTasks reports whether calls wait for the tasks of the extension.
+func (d *Dialer) waitsForTasks() bool {
+	return !d.NoTasks && !slices.ContainsFunc(d.Extensions, func(e SupportedExtension) bool { return e.ID == mcp.ExtensionTasks })
 }
 
 // answerer returns the function that answers input requests, nil if the Dialer has none.

@@ -18,6 +18,7 @@ type link struct {
 	revision mcp.Revision
 	server   ServerDetails
 	call     func(ctx context.Context, req *rpc.Request) (json.RawMessage, error)
+	answer   func(context.Context, mcp.InputRequests) (map[string]json.RawMessage, error) // answers input requests of tasks; nil in older revisions
 	notify   func(ctx context.Context, method string, params []byte) error
 	failed   func() error  // why the connection has failed, or nil
 	received func() uint64 // the number of messages received
@@ -49,6 +50,7 @@ func modernLink(era *modern.Client, closeAll func() error) *link {
 			return w.listen(ctx, round, filter, era.Call)
 		},
 		call:     era.Call,
+		answer:   era.Answer,
 		notify:   era.NotifyExtension,
 		failed:   era.Failed,
 		received: era.Received,

@@ -56,13 +56,16 @@ func (c *Client) mirrors() bool {
 	return c.last.mirrors
 }
 
-// learnTools records the output schemas and marked parameters of listed tools. It returns
+// learnTools records the output schemas, marked parameters and task support of listed tools. It returns
 // the tools without those that the protocol forbids to use because their marks are invalid.
 func (c *Client) learnTools(tools []mcp.Tool) []mcp.Tool {
 	if !c.dialer.SkipOutputValidation && c.Revision() >= mcp.V20250618 {
 		for i := range tools {
 			c.outputs.learn(tools[i].Name, tools[i].OutputSchema)
 		}
+	}
+	if c.choosesTasks() {
+		c.supports.learn(tools)
 	}
 	if !c.mirrors() {
 		return tools

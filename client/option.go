@@ -21,6 +21,7 @@ type callOptions struct {
 	keepSource  bool
 
 	undecodedText bool // see WithUndecodedText
+	keepTask      bool // see WithoutTaskCancel
 }
 
 // WithProgress asks the server for progress notifications and calls f with each of them:
@@ -70,6 +71,13 @@ func WithUndecodedText() CallOption {
 // ended the subscription.
 func WithoutReconnect() CallOption {
 	return func(o *callOptions) { o.noReconnect = true }
+}
+
+// WithoutTaskCancel lets a task run on when [Client.CallTool] gives up because ctx has ended, a
+// time-out has passed or its requests fail. Otherwise CallTool cancels the task, like a call. The
+// error is a *[TaskError] that has the id, for [Client.Task].
+func WithoutTaskCancel() CallOption {
+	return func(o *callOptions) { o.keepTask = true }
 }
 
 // optionsOf applies options. The time-out is def if no option sets one.

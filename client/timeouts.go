@@ -16,7 +16,8 @@ type Timeouts struct {
 	// Tool limits the call of a tool or of a method of an extension. A progress notification
 	// restarts it. The default is 60 s.
 	Tool time.Duration
-	// Max limits every request, whatever progress it reports. The default is 30 min.
+	// Max limits every request, whatever progress it reports, and the time for which
+	// [Client.CallTool] waits for a task. The default is 30 min.
 	Max time.Duration
 	// URLElicitation limits the wait for a user who has agreed to open a URL, in 2025-11-25.
 	// Meanwhile the time-outs of calls, except Max, are paused. A call that the server has

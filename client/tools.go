@@ -22,9 +22,15 @@ import (
 // cancellation. If the connection is lost, the error is [ErrConnectionLost], and the tool may
 // have run.
 //
+// If the server runs the tool as a task, CallTool waits for its end, as [Task.Wait] does, but no
+// longer than Timeouts.Max. The time-out then limits how long the requests about the task may
+// fail. If CallTool gives up, it cancels the task; see [WithoutTaskCancel]. The error is a
+// *[TaskError] if the outcome of a task is unknown. A task reports no progress.
+//
 // CallTool does not repeat a call that may have run. It repeats a call that the server
 // rejected because of its headers, if the tool's schema has changed, and one that requires a
-// URL elicitation, after Dialer.ElicitURL has reported the user's consent.
+// URL elicitation, after Dialer.ElicitURL has reported the user's consent. In 2025-11-25 it also
+// repeats a call that was rejected because the tool must run as a task, or must not.
 //
 // If the tool was listed, CallTool validates the structured content against the tool's
 // output schema; see [Client.Tools]. If they do not match, the error is an *[OutputError],
@@ -36,20 +42,46 @@ func (c *Client) CallTool(ctx context.Context, name string, arguments any, optio
 	if err != nil {
 		return nil, fmt.Errorf("tools/call %s: %w", name, err)
 	}
-	params, err := callParams(name, arguments)
+	raw, task, err := c.sendToolCall(ctx, name, arguments, o, false)
+	if err == nil && task != nil {
+		if raw, err = task.awaitCall(ctx); err != nil {
+			err = withMethod(mcp.MethodCallTool, err)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
+	return c.toolResult(ctx, name, raw, o)
+}
+
+// sendToolCall sends a call. It returns the result, or the task that will have it. preferTask
+// means that the program prefers a task.
+func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o callOptions, preferTask bool) (json.RawMessage, *Task, error) {
+	params, err := callParams(name, arguments)
+	if err != nil {
+		return nil, nil, err
+	}
 	mirror, err := c.mirror(name, params)
 	if err != nil {
-		return nil, fmt.Errorf("tools/call %s: %w", name, err)
+		return nil, nil, fmt.Errorf("tools/call %s: %w", name, err)
 	}
+	if preferTask && c.choosesTasks() && c.supports.of(name) == "" {
+		c.relist(ctx, name)
+	}
+	asTask, acceptTask := c.runsAsTask(name, preferTask), preferTask || c.dialer.waitsForTasks()
+	var req *rpc.Request
+	var r mcp.Revision
 	send := func() (json.RawMessage, error) {
-		return c.request(ctx, func(*link) *rpc.Request {
-			return &rpc.Request{
-				Method: mcp.MethodCallTool, Params: params, Name: name, Mirror: mirror, Meta: o.meta,
+		return c.request(ctx, func(l *link) *rpc.Request {
+			r = l.revision
+			req = &rpc.Request{
+				Method: mcp.MethodCallTool, Params: params, Name: name, Mirror: mirror, Meta: o.meta, AcceptTask: acceptTask && r.Modern(),
 				Timeout: o.timeout, MaxTimeout: c.dialer.Timeouts.Max, OnProgress: c.dialer.progressContained(o.onProgress),
 			}
+			if asTask && revision.CoreTasks.In(r) {
+				req.AcceptTask, req.Params = true, withTask(params)
+			}
+			return req
 		}, false)
 	}
 	raw, err := send()
@@ -59,9 +91,33 @@ func (c *Client) CallTool(ctx context.Context, name string, arguments any, optio
 			raw, err = send()
 		}
 	}
-	if err != nil {
-		return nil, err
+	if mustBeTask(err) && c.choosesTasks() && c.relist(ctx, name) {
+		if now := c.runsAsTask(name, preferTask); now != asTask {
+			asTask = now
+			raw, err = send()
+		}
 	}
+	if err != nil {
+		return nil, nil, err
+	}
+	created := req.TaskCreated
+	if req.AcceptTask && !r.Modern() { // a server that does not support tasks ignores params.task
+		_, created = jsonrpc.Get(raw, "task")
+	}
+	if !created {
+		return raw, nil, nil
+	}
+	task, err := c.createdTask(ctx, name, raw, r, o)
+	return nil, task, err
+}
+
+// withTask adds the request for a task to the params of tools/call (2025-11-25).
+func withTask(params []byte) []byte {
+	return append(append(make([]byte, 0, len(params)+12), params[:len(params)-1]...), `,"task":{}}`...)
+}
+
+// toolResult decodes and validates the result of a tool.
+func (c *Client) toolResult(ctx context.Context, name string, raw json.RawMessage, o callOptions) (*mcp.CallToolResult, error) {
 	result, err := c.decodeToolResult(name, raw, o)
 	if err != nil {
 		return nil, err

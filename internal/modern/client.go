@@ -66,11 +66,13 @@ func (c *Client) Call(ctx context.Context, req *rpc.Request) (json.RawMessage, e
 	} else {
 		raw, err = c.Sending.Do(ctx, mcp.V20260728, req, c.send)
 	}
-	if err != nil || len(c.ResultTypes) == 0 || req.AnyResultType {
+	if err != nil || req.AnyResultType || c.Sending == nil && len(c.ResultTypes) == 0 {
 		return raw, err
 	}
-	// Middleware may have returned the result of an extension instead of a core result.
-	if kind, ok := jsonrpc.Get(raw, "resultType"); ok && jsonrpc.Unquote(kind) != mcp.ResultTypeComplete {
+	// Middleware may have returned another result than it received.
+	kind, ok := jsonrpc.Get(raw, "resultType")
+	req.TaskCreated = ok && req.AcceptTask && jsonrpc.Unquote(kind) == mcp.ResultTypeTask
+	if ok && !req.TaskCreated && jsonrpc.Unquote(kind) != mcp.ResultTypeComplete {
 		return nil, unknownType(kind)
 	}
 	return raw, nil
@@ -105,6 +107,10 @@ func (c *Client) once(ctx context.Context, req *rpc.Request) (json.RawMessage, e
 		return nil, &inputRequired{resp.Result}
 	}
 	if !ok { // an older server omits it
+		return resp.Result, nil
+	}
+	if req.AcceptTask && jsonrpc.Unquote(kind) == mcp.ResultTypeTask {
+		req.TaskCreated = true
 		return resp.Result, nil
 	}
 	if slices.Contains(c.ResultTypes, jsonrpc.Unquote(kind)) {

@@ -29,6 +29,7 @@ func (c *Client) rounds(ctx context.Context, req *rpc.Request) (json.RawMessage,
 	for range maxRounds + 1 {
 		raw, err := c.once(ctx, round)
 		if err == nil {
+			req.TaskCreated = round.TaskCreated
 			return raw, nil
 		}
 		asked, ok := errors.AsType[*inputRequired](err)
@@ -63,7 +64,7 @@ func (c *Client) answerAll(ctx context.Context, params []byte, raw json.RawMessa
 	if n := len(result.InputRequests); n > rpc.MaxInputRequests {
 		return nil, fmt.Errorf("%w: input_required has %d inputRequests, the limit is %d", call.ErrInvalidResponse, n, rpc.MaxInputRequests)
 	}
-	answers, err := c.answer(ctx, result.InputRequests)
+	answers, err := c.Answer(ctx, result.InputRequests)
 	if err != nil {
 		return nil, err
 	}
@@ -95,8 +96,9 @@ func (c *Client) answerAll(ctx context.Context, params []byte, raw json.RawMessa
 	return append(next, '}'), nil
 }
 
-// answer answers all input requests concurrently. It returns the first error.
-func (c *Client) answer(ctx context.Context, questions mcp.InputRequests) (map[string]json.RawMessage, error) {
+// Answer answers input requests concurrently and returns the responses by key. It returns the
+// first error.
+func (c *Client) Answer(ctx context.Context, questions mcp.InputRequests) (map[string]json.RawMessage, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var mu sync.Mutex

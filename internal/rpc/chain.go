@@ -90,7 +90,7 @@ func transmit(ctx context.Context, c *call.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	result, err := decodeResult(req, raw)
+	result, err := decodeResult(req, c.Revision(), raw)
 	if err != nil {
 		return nil, err
 	}

@@ -31,6 +31,11 @@ type Request struct {
 	Uncancellable bool
 	// AnyResultType accepts results of types that extensions define.
 	AnyResultType bool
+	// AcceptTask accepts a task as the result of tools/call: an mcp.CreateTaskResult or, in
+	// 2025-11-25, an mcp.LegacyCreateTaskResult.
+	AcceptTask bool
+	// TaskCreated is set to true if the result is an mcp.CreateTaskResult.
+	TaskCreated bool
 	// OnProgress, if set, asks the peer for progress. It runs in the goroutine that waits for
 	// the response, before the response is returned.
 	OnProgress func(Progress)

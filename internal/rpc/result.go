@@ -10,9 +10,9 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// newResult returns a new result of a request that a client sends, or nil if the protocol does
-// not define the method.
-func newResult(method string) any {
+// newResult returns a new result of a request that a client sends in revision r, or nil if the
+// protocol does not define the method.
+func newResult(method string, r mcp.Revision) any {
 	switch method {
 	case mcp.MethodInitialize:
 		return new(mcp.InitializeResult)
@@ -36,18 +36,35 @@ func newResult(method string) any {
 		return new(mcp.CompleteResult)
 	case mcp.MethodListen:
 		return new(mcp.ListenResult)
-	case mcp.MethodPing, mcp.MethodSetLevel, mcp.MethodSubscribe, mcp.MethodUnsubscribe:
+	case mcp.MethodPing, mcp.MethodSetLevel, mcp.MethodSubscribe, mcp.MethodUnsubscribe, mcp.MethodUpdateTask:
 		return new(mcp.EmptyResult)
+	case mcp.MethodGetTask:
+		if r.Modern() {
+			return new(mcp.GetTaskResult)
+		}
+		return new(mcp.LegacyGetTaskResult)
+	case mcp.MethodCancelTask:
+		if r.Modern() {
+			return new(mcp.EmptyResult)
+		}
+		return new(mcp.LegacyGetTaskResult)
+	case mcp.MethodTaskResult: // the client sends no other request as a task
+		return new(mcp.CallToolResult)
 	}
 	return nil
 }
 
-// decodeResult decodes the result of a request that a client has sent. It returns nil for the
-// results of extensions, except for that of a tool call that has become a task.
-func decodeResult(req *Request, raw json.RawMessage) (any, error) {
-	result := newResult(req.Method)
+// decodeResult decodes the result of a request that a client has sent in revision r. It returns
+// nil for the results of extensions, except for those of tasks.
+func decodeResult(req *Request, r mcp.Revision, raw json.RawMessage) (any, error) {
+	result := newResult(req.Method, r)
 	if req.AnyResultType || result == nil {
 		return nil, nil
+	}
+	if req.AcceptTask && !r.Modern() {
+		if _, ok := jsonrpc.Get(raw, "task"); ok {
+			result = new(mcp.LegacyCreateTaskResult)
+		}
 	}
 	if kind, ok := jsonrpc.Get(raw, "resultType"); ok {
 		switch jsonrpc.Unquote(kind) {

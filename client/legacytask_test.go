@@ -1,0 +1,293 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// The tasks of 2025-11-25, where the client decides.
+
+const coreTasks = `"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}`
+
+// sessionTasks returns a server of 2025-11-25 whose tool "a" has the given support for tasks.
+func sessionTasks(support string, states ...string) *script {
+	s := legacyServer()
+	s.Answers["initialize"] = []string{`"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},` + coreTasks + `},"serverInfo":{"name":"old","version":"1"}}`}
+	s.Answers["tools/list"] = []string{sessionList(support)}
+	s.Answers["tools/call"] = []string{`"result":{"task":{"taskId":"t","status":"working",` + taskTimes + `,"ttl":60000,"pollInterval":2000}}`}
+	s.Answers["tasks/get"] = states
+	s.Answers["tasks/result"] = []string{outcome}
+	s.Answers["tasks/cancel"] = []string{sessionState("cancelled")}
+	return s
+}
+
+func sessionList(support string) string {
+	return `"result":{"tools":[{"name":"a","inputSchema":{"type":"object"},"execution":{"taskSupport":"` + support + `"}}]}`
+}
+
+func sessionState(status string) string {
+	return `"result":{"taskId":"t","status":"` + status + `",` + taskTimes + `,"ttl":null,"pollInterval":2000}`
+}
+
+// mustBeTasks is the error for a tool that runs only as a task, or only without one.
+const mustBeTasks = `"error":{"code":-32601,"message":"not like this"}`
+
+func inSession(d *client.Dialer) { d.Revision = mcp.V20251125 }
+
+// Tool-Level Negotiation of 2025-11-25, basic/utilities/tasks.
+func TestToolDecidesWhetherItRunsAsTask(t *testing.T) {
+	const plain, asTask = `{"name":"a"}`, `{"name":"a","task":{}}`
+	for name, tc := range map[string]struct {
+		support string
+		listed  bool // by the program, before the call
+		start   bool // StartTool
+		calls   []string
+	}{
+		"required":             {mcp.TaskRequired, true, false, []string{asTask}},
+		"required, unlisted":   {mcp.TaskRequired, false, false, []string{plain, asTask}},
+		"optional":             {mcp.TaskOptional, true, false, []string{plain}},
+		"optional, StartTool":  {mcp.TaskOptional, true, true, []string{asTask}},
+		"unlisted, StartTool":  {mcp.TaskOptional, false, true, []string{asTask}},
+		"forbidden, StartTool": {mcp.TaskForbidden, true, true, []string{plain}},
+		"unknown, StartTool":   {"sometimes", true, true, []string{plain}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := sessionTasks(tc.support, sessionState("working"), sessionState("completed"))
+				switch {
+				case len(tc.calls) == 2:
+					s.Answers["tools/call"] = append([]string{mustBeTasks}, s.Answers["tools/call"]...)
+				case tc.calls[0] == plain:
+					s.Answers["tools/call"] = []string{outcome}
+				}
+				c, out := dialTask(t, inSession, s)
+				if tc.listed {
+					for _, err := range c.Tools(t.Context()) {
+						if err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				start := time.Now()
+				var result *mcp.CallToolResult
+				var err error
+				if tc.start {
+					var task *client.Task
+					if task, err = c.StartTool(t.Context(), "a", nil); err == nil {
+						result, err = task.Wait(t.Context())
+					}
+				} else {
+					result, err = c.CallTool(t.Context(), "a", nil)
+				}
+				if err != nil || len(result.Content) != 1 {
+					t.Fatalf("%+v, %v", result, err)
+				}
+				if got := out.of("tools/call"); !slices.Equal(got, tc.calls) {
+					t.Errorf("tools/call %q, want %q", got, tc.calls)
+				}
+				if task := slices.Contains(tc.calls, asTask); task != (len(out.of("tasks/result")) == 1) {
+					t.Errorf("tasks/result %q", out.of("tasks/result"))
+				} else if took := time.Since(start); task && (took < 4*time.Second || took > 4400*time.Millisecond) {
+					t.Errorf("two polls took %v, want 2 x 2s and up to 10%% more", took)
+				}
+			})
+		})
+	}
+}
+
+// A tool may change. The server rejects the call, so it may be repeated, once.
+func TestToolMayStopRunningAsTask(t *testing.T) {
+	for name, again := range map[string]string{"accepted": outcome, "rejected": mustBeTasks} {
+		t.Run(name, func(t *testing.T) {
+			s := sessionTasks("")
+			s.Answers["tools/list"] = []string{sessionList(mcp.TaskRequired), sessionList(mcp.TaskForbidden)}
+			s.Answers["tools/call"] = []string{mustBeTasks, again}
+			c, out := dialTask(t, inSession, s)
+			for range c.Tools(t.Context()) {
+			}
+			if _, err := c.CallTool(t.Context(), "a", nil); (err == nil) != (name == "accepted") {
+				t.Error(err)
+			}
+			if got := out.of("tools/call"); !slices.Equal(got, []string{`{"name":"a","task":{}}`, `{"name":"a"}`}) {
+				t.Errorf("tools/call %q", got)
+			}
+		})
+	}
+}
+
+// The error for an unknown tool is not hidden, and the call is not repeated.
+func TestCallOfUnknownToolIsNotRepeated(t *testing.T) {
+	s := sessionTasks(mcp.TaskOptional)
+	s.Answers["tools/call"] = []string{mustBeTasks}
+	c, out := dialTask(t, inSession, s)
+	for _, name := range []string{"a", "b"} {
+		var reported *jsonrpc.Error
+		if _, err := c.CallTool(t.Context(), name, nil); !errors.As(err, &reported) || reported.Code != -32601 {
+			t.Error(err)
+		}
+	}
+	if got := out.of("tools/call"); len(got) != 2 {
+		t.Errorf("tools/call %q", got)
+	}
+}
+
+// A client must not ask for tasks if the server does not declare them.
+func TestServerWithoutTasksGetsPlainCalls(t *testing.T) {
+	for name, declared := range map[string]string{
+		"none": ``, "no requests": `,"tasks":{}`, "other requests": `,"tasks":{"requests":{"tools":{}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := sessionTasks(mcp.TaskRequired)
+			s.Answers["initialize"] = []string{strings.Replace(s.Answers["initialize"][0], ","+coreTasks, declared, 1)}
+			s.Answers["tools/call"] = []string{outcome}
+			c, out := dialTask(t, inSession, s)
+			for range c.Tools(t.Context()) {
+			}
+			if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
+				t.Error(err)
+			}
+			if task, err := c.StartTool(t.Context(), "a", nil); err != nil || task.ID() != "" {
+				t.Errorf("%+v, %v", task, err)
+			}
+			if got := out.of("tools/call"); !slices.Equal(got, []string{`{"name":"a"}`, `{"name":"a"}`}) {
+				t.Errorf("tools/call %q", got)
+			}
+		})
+	}
+}
+
+// A server may ignore params.task.
+func TestServerMayIgnoreRequestForTask(t *testing.T) {
+	s := sessionTasks(mcp.TaskRequired)
+	s.Answers["tools/call"] = []string{outcome}
+	c, _ := dialTask(t, inSession, s)
+	for range c.Tools(t.Context()) {
+	}
+	if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+func TestOutcomesOfTasksInSessions(t *testing.T) {
+	const reported = `"error":{"code":-32099,"message":"not today"}`
+	for name, tc := range map[string]struct {
+		states  []string
+		results []string
+		check   func(error) bool
+	}{
+		"failed":       {[]string{sessionState("failed")}, []string{reported}, func(err error) bool { return codeOf(err) == -32099 }},
+		"tool error":   {[]string{sessionState("failed")}, []string{`"result":{"content":[],"isError":true}`}, func(err error) bool { return errors.As(err, new(*client.ToolError)) }},
+		"cancelled":    {[]string{sessionState("cancelled")}, []string{reported}, func(err error) bool { return errors.Is(err, client.ErrTaskCancelled) }},
+		"forgotten":    {[]string{forgotten}, nil, func(err error) bool { return errors.Is(err, client.ErrTaskNotFound) }},
+		"dreaming":     {[]string{sessionState("dreaming")}, nil, func(err error) bool { return errors.Is(err, client.ErrInvalidResponse) }},
+		"another task": {[]string{strings.Replace(sessionState("working"), `"t"`, `"u"`, 1)}, nil, func(err error) bool { return errors.Is(err, client.ErrInvalidResponse) }},
+		"completed":    {[]string{sessionState("completed")}, []string{outcome}, func(err error) bool { return err == nil }},
+		"cancelled while it requires input": {[]string{sessionState("input_required"), sessionState("cancelled")}, []string{reported},
+			func(err error) bool { return errors.Is(err, client.ErrTaskCancelled) }},
+		"failed while it requires input": {[]string{sessionState("input_required"), sessionState("failed")}, []string{reported},
+			func(err error) bool { return codeOf(err) == -32099 }},
+		"invalid arguments": {[]string{sessionState("input_required")}, []string{forgotten}, func(err error) bool { return codeOf(err) == -32602 }},
+		// The response does not come within the time-out, but the task works.
+		"late":               {[]string{sessionState("input_required")}, []string{"", outcome}, func(err error) bool { return err == nil }},
+		"connection lost":    {[]string{sessionState("input_required")}, []string{"!close"}, func(err error) bool { return err == nil }},
+		"connection lost, 2": {[]string{sessionState("completed")}, []string{"!close"}, func(err error) bool { return err == nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := sessionTasks(mcp.TaskRequired, tc.states...)
+				s.Answers["tasks/result"] = tc.results
+				next := sessionTasks(mcp.TaskRequired, sessionState("completed"))
+				c, out := dialTask(t, inSession, s, next)
+				for range c.Tools(t.Context()) {
+				}
+				if _, err := client.CallTool[string](t.Context(), c, "a", nil); !tc.check(err) {
+					t.Errorf("%v", err)
+				}
+				if got := len(out.of("tasks/cancel")); (got == 1) != (name == "dreaming" || name == "another task") {
+					t.Errorf("%d requests to cancel", got)
+				}
+			})
+		})
+	}
+}
+
+// codeOf returns the code of the error that the server reports, or 0.
+func codeOf(err error) int64 {
+	var reported *jsonrpc.Error
+	if errors.As(err, &reported) {
+		return int64(reported.Code)
+	}
+	return 0
+}
+
+func TestCancelOfTaskInSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sessionTasks(mcp.TaskRequired, sessionState("working"))
+		c, out := dialTask(t, inSession, s)
+		for range c.Tools(t.Context()) {
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if _, err := c.CallTool(ctx, "a", nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if got := out.of("tasks/cancel"); !slices.Equal(got, []string{`{"taskId":"t"}`}) {
+			t.Errorf("tasks/cancel %q", got)
+		}
+	})
+	t.Run("of a task that has ended", func(t *testing.T) {
+		s := sessionTasks(mcp.TaskRequired, sessionState("completed"))
+		s.Answers["tasks/cancel"] = []string{forgotten}
+		c, _ := dialTask(t, inSession, s)
+		task, err := c.Task("t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := task.Cancel(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("by a server that cannot", func(t *testing.T) {
+		s := sessionTasks(mcp.TaskRequired, sessionState("working"))
+		s.Answers["initialize"] = []string{strings.Replace(s.Answers["initialize"][0], `"cancel":{},`, ``, 1)}
+		c, out := dialTask(t, inSession, s)
+		task, err := c.Task("t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := task.Cancel(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%v, want ErrUnsupported", err)
+		}
+		if got := out.of("tasks/cancel"); got != nil {
+			t.Errorf("tasks/cancel %q", got)
+		}
+	})
+}
+
+func TestOlderRevisionsHaveNoTasks(t *testing.T) {
+	c, out := dialTask(t, nil, legacyServer())
+	task, err := c.Task("t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := task.Wait(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("%v, want ErrUnsupported", err)
+	}
+	for _, id := range []string{"", strings.Repeat("x", 4097)} {
+		if _, err := c.Task(id); err == nil {
+			t.Errorf("Task accepts an id with %d bytes", len(id))
+		}
+	}
+	if got := out.of("tasks/get"); got != nil {
+		t.Errorf("tasks/get %q", got)
+	}
+}

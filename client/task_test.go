@@ -1,0 +1,389 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// Members of responses about tasks, in 2026-07-28.
+
+const taskTimes = `"createdAt":"2026-07-28T10:00:00Z","lastUpdatedAt":"2026-07-28T10:00:00Z"`
+
+// created is the response to a tools/call that runs as a task; members are further ones.
+func created(members string) string {
+	return `"result":{"resultType":"task",` + taskTimes + `,` + members + `}`
+}
+
+// state is the response to a tasks/get about the task "t".
+func state(status, members string) string {
+	if members != "" {
+		members = "," + members
+	}
+	return `"result":{"resultType":"complete","taskId":"t","status":"` + status + `",` + taskTimes + `,"ttlMs":null` + members + `}`
+}
+
+const (
+	working   = `"taskId":"t","status":"working","ttlMs":null`
+	outcome   = `"result":{"content":[{"type":"text","text":"called"}]}`
+	ack       = `"result":{"resultType":"complete"}`
+	forgotten = `"error":{"code":-32602,"message":"no such task"}`
+)
+
+// needs is a tasks/get response of a task with input requests for a form, with the given keys.
+func needs(keys ...string) string {
+	var all []string
+	for _, key := range keys {
+		all = append(all, `"`+key+`":{"method":"elicitation/create","params":{"mode":"form","message":"`+key+`","requestedSchema":{"type":"object","properties":{}}}}`)
+	}
+	return state("input_required", `"inputRequests":{`+strings.Join(all, ",")+`}`)
+}
+
+// taskServer returns a server whose tool runs as a task with the given states.
+func taskServer(states ...string) *script {
+	s := modernServer()
+	s.Answers["tools/call"] = []string{created(working)}
+	s.Answers["tasks/get"] = states
+	s.Answers["tasks/update"], s.Answers["tasks/cancel"] = []string{ack}, []string{ack}
+	return s
+}
+
+// sent records the params of the requests that a client sends.
+type sent struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (s *sent) trace(sent bool, message []byte) {
+	m, err := jsonrpc.Parse(message, jsonrpc.Limits{})
+	if !sent || err != nil || m.Kind != jsonrpc.Request {
+		return
+	}
+	var params map[string]json.RawMessage
+	_ = json.Unmarshal(m.Raw, &params)
+	delete(params, "_meta")
+	raw, _ := json.Marshal(params)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, m.Method+" "+string(raw))
+}
+
+// of returns the params of the requests with a method.
+func (s *sent) of(method string) (all []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, request := range s.all {
+		if params, ok := strings.CutPrefix(request, method+" "); ok {
+			all = append(all, params)
+		}
+	}
+	return all
+}
+
+// dialTask connects to scripts, one for each connection.
+func dialTask(t *testing.T, configure func(*client.Dialer), scripts ...*script) (*client.Client, *sent) {
+	t.Helper()
+	d, out := quiet(), new(sent)
+	d.Trace = out.trace
+	if configure != nil {
+		configure(&d)
+	}
+	to, _ := target(scripts...)
+	c, err := d.Dial(t.Context(), to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c, out
+}
+
+func TestPollsFollowTheRecommendedInterval(t *testing.T) {
+	for name, tc := range map[string]struct {
+		members string
+		want    time.Duration
+	}{
+		"none":              {``, time.Second},
+		"recommended":       {`,"pollIntervalMs":7000`, 7 * time.Second},
+		"zero":              {`,"pollIntervalMs":0`, time.Second},
+		"negative":          {`,"pollIntervalMs":-9223372036854775808`, time.Second},
+		"too short":         {`,"pollIntervalMs":1`, 100 * time.Millisecond},
+		"too long":          {`,"pollIntervalMs":9223372036854775807`, 5 * time.Minute},
+		"longer than life":  {`,"pollIntervalMs":60000,"ttlMs":20000`, 10 * time.Second},
+		"life without end":  {`,"pollIntervalMs":60000,"ttlMs":9223372036854775807`, time.Minute},
+		"negative life":     {`,"pollIntervalMs":2000,"ttlMs":-1`, 2 * time.Second},
+		"no life mentioned": {`,"pollIntervalMs":2000`, 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := taskServer(`"result":{"resultType":"complete","taskId":"t","status":"working",`+taskTimes+tc.members+`}`, state("completed", outcome))
+				s.Answers["tools/call"] = []string{created(`"taskId":"t","status":"working"` + tc.members)}
+				c, out := dialTask(t, nil, s)
+				start := time.Now()
+				text, err := client.CallTool[string](t.Context(), c, "a", nil)
+				if err != nil || text != "called" {
+					t.Fatalf("%q, %v", text, err)
+				}
+				if took := time.Since(start); took < 2*tc.want || took > 2*tc.want*11/10 {
+					t.Errorf("two polls took %v, want 2 x %v and up to 10%% more", took, tc.want)
+				}
+				if got := out.of("tasks/get"); !slices.Equal(got, []string{`{"taskId":"t"}`, `{"taskId":"t"}`}) {
+					t.Errorf("tasks/get %q", got)
+				}
+			})
+		})
+	}
+}
+
+// A task that does not work when it is created is polled at once: its data is in tasks/get.
+func TestTaskThatHasEndedIsPolledAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := taskServer(state("completed", outcome))
+		s.Answers["tools/call"] = []string{created(`"taskId":"t","status":"completed","ttlMs":null`)}
+		c, _ := dialTask(t, nil, s)
+		start := time.Now()
+		if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" || time.Since(start) != 0 {
+			t.Errorf("%q, %v after %v", text, err, time.Since(start))
+		}
+	})
+}
+
+func TestInvalidTasksAreInvalidResponses(t *testing.T) {
+	for name, first := range map[string]string{
+		"no id":          created(`"status":"working","ttlMs":null`),
+		"empty id":       created(`"taskId":"","status":"working","ttlMs":null`),
+		"long id":        created(`"taskId":"` + strings.Repeat("x", 4097) + `","status":"working","ttlMs":null`),
+		"number as id":   created(`"taskId":7,"status":"working","ttlMs":null`),
+		"no status":      created(`"taskId":"t","ttlMs":null`),
+		"unknown status": created(`"taskId":"t","status":"dreaming","ttlMs":null`),
+		"nested task":    created(`"task":{` + working + `}`),
+	} {
+		t.Run("created/"+name, func(t *testing.T) {
+			s := taskServer()
+			s.Answers["tools/call"] = []string{first}
+			c, out := dialTask(t, nil, s)
+			if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, client.ErrInvalidResponse) {
+				t.Errorf("%v, want ErrInvalidResponse", err)
+			}
+			if got := out.of("tasks/get"); got != nil {
+				t.Errorf("the client has polled: %q", got)
+			}
+		})
+	}
+	for name, next := range map[string]string{
+		"another id":        strings.Replace(state("working", ""), `"t"`, `"u"`, 1),
+		"no id":             strings.Replace(state("working", ""), `"taskId":"t",`, ``, 1),
+		"unknown status":    state("dreaming", ""),
+		"no result":         state("completed", ""),
+		"result null":       state("completed", `"result":null`),
+		"result an array":   state("completed", `"result":[]`),
+		"no error":          state("failed", ""),
+		"error null":        state("failed", `"error":null`),
+		"a task as a state": created(working),
+		"result malformed":  state("completed", `"result":{"content":7}`),
+	} {
+		t.Run("state/"+name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, out := dialTask(t, nil, taskServer(next))
+				if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, client.ErrInvalidResponse) {
+					t.Errorf("%v, want ErrInvalidResponse", err)
+				}
+				if cancelled := len(out.of("tasks/cancel")) == 1; cancelled == strings.HasPrefix(name, "result malformed") {
+					t.Errorf("the task was cancelled: %v", cancelled)
+				}
+			})
+		})
+	}
+}
+
+// Only tools/call has tasks as results (tasks extension, Supported Methods). Neither does a
+// client accept them that has not declared the extension.
+func TestTaskIsTheResultOfToolCallsOnly(t *testing.T) {
+	passing := func(next call.Handler) call.Handler { return next }
+	for name, configure := range map[string]func(*client.Dialer){
+		"plain":      nil,
+		"middleware": func(d *client.Dialer) { d.Middleware = []call.Middleware{passing} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := modernServer()
+			s.Otherwise = created(working)
+			s.Answers["tools/call"], s.Answers["tools/list"] = []string{created(working)}, []string{created(working)}
+			c, _ := dialTask(t, configure, s)
+			_, read := c.ReadResource(t.Context(), "file:///a")
+			_, prompt := c.GetPrompt(t.Context(), "a", nil)
+			_, completion := c.Complete(t.Context(), mcp.CompleteParams{})
+			var list error
+			for _, list = range c.Tools(t.Context()) {
+			}
+			for method, err := range map[string]error{"resources/read": read, "prompts/get": prompt, "completion/complete": completion, "tools/list": list} {
+				if !errors.Is(err, client.ErrInvalidResponse) {
+					t.Errorf("%s: %v, want ErrInvalidResponse", method, err)
+				}
+			}
+			without, _ := dialTask(t, func(d *client.Dialer) { d.NoTasks = true }, s)
+			if _, err := without.CallTool(t.Context(), "a", nil); !errors.Is(err, client.ErrInvalidResponse) {
+				t.Errorf("tools/call without tasks: %v, want ErrInvalidResponse", err)
+			}
+		})
+	}
+}
+
+func TestOutcomesOfTasks(t *testing.T) {
+	for name, tc := range map[string]struct {
+		state string
+		check func(error) bool
+	}{
+		"failed": {state("failed", `"error":{"code":-32099,"message":"not today"}`), func(err error) bool {
+			var reported *jsonrpc.Error
+			var unknown *client.TaskError
+			return errors.As(err, &reported) && reported.Code == -32099 && !errors.As(err, &unknown)
+		}},
+		"overloaded": {state("failed", `"error":{"code":-32603,"message":"later","data":{"retryAfterMs":5000}}`), func(err error) bool {
+			var overload *call.OverloadError
+			return errors.As(err, &overload) && overload.RetryAfter == 5*time.Second
+		}},
+		"tool error": {state("completed", `"result":{"content":[],"isError":true}`), func(err error) bool {
+			var failed *client.ToolError
+			return errors.As(err, &failed)
+		}},
+		"cancelled": {state("cancelled", ""), func(err error) bool {
+			var unknown *client.TaskError
+			return errors.Is(err, client.ErrTaskCancelled) && errors.As(err, &unknown) && unknown.ID == "t"
+		}},
+		"forgotten": {forgotten, func(err error) bool {
+			var unknown *client.TaskError
+			return errors.Is(err, client.ErrTaskNotFound) && errors.As(err, &unknown) && unknown.ID == "t"
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, out := dialTask(t, nil, taskServer(state("working", ""), tc.state))
+				if _, err := client.CallTool[string](t.Context(), c, "a", nil); !tc.check(err) {
+					t.Errorf("%v", err)
+				}
+				if got := out.of("tasks/cancel"); got != nil {
+					t.Errorf("the client cancels a task that has ended: %q", got)
+				}
+			})
+		})
+	}
+}
+
+// The end of ctx or of Timeouts.Max cancels the task, unless an option says otherwise.
+func TestCallThatGivesUpCancelsItsTask(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		max     time.Duration
+		ctx     time.Duration
+		options []client.CallOption
+		cancels int
+		took    time.Duration
+	}{
+		{"context", 0, 90 * time.Second, nil, 1, 90 * time.Second},
+		{"context, keeping the task", 0, 90 * time.Second, []client.CallOption{client.WithoutTaskCancel()}, 0, 90 * time.Second},
+		{"default maximum", 0, time.Hour, nil, 1, 30 * time.Minute},
+		{"maximum", 10 * time.Minute, time.Hour, nil, 1, 10 * time.Minute},
+		{"maximum, keeping the task", 10 * time.Minute, time.Hour, []client.CallOption{client.WithoutTaskCancel()}, 0, 10 * time.Minute},
+		{"none", -1, 2 * time.Hour, nil, 1, 2 * time.Hour},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, out := dialTask(t, func(d *client.Dialer) { d.Timeouts.Max = tc.max }, taskServer(state("working", "")))
+				ctx, cancel := context.WithTimeout(t.Context(), tc.ctx)
+				defer cancel()
+				start := time.Now()
+				_, err := c.CallTool(ctx, "a", nil, tc.options...)
+				var unknown *client.TaskError
+				if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &unknown) || unknown.ID != "t" {
+					t.Errorf("%v", err)
+				}
+				if took := time.Since(start); took != tc.took {
+					t.Errorf("the call took %v, want %v", took, tc.took)
+				}
+				if got := out.of("tasks/cancel"); len(got) != tc.cancels {
+					t.Errorf("the client has cancelled %d times, want %d", len(got), tc.cancels)
+				}
+			})
+		})
+	}
+}
+
+// A server that does not answer tasks/cancel does not keep the caller.
+func TestCancelOfTaskIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := taskServer(state("working", ""))
+		s.Answers["tasks/cancel"] = []string{""}
+		c, _ := dialTask(t, nil, s)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		start := time.Now()
+		if _, err := c.CallTool(ctx, "a", nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if took := time.Since(start); took > 61*time.Second {
+			t.Errorf("the call took %v", took)
+		}
+	})
+}
+
+func TestCloseEndsTheWaitForTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := dialTask(t, nil, taskServer(state("working", "")))
+		ended := make(chan error, 1)
+		go func() {
+			_, err := c.CallTool(t.Context(), "a", nil)
+			ended <- err
+		}()
+		synctest.Wait()
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; !errors.Is(err, client.ErrClientClosed) {
+			t.Errorf("%v, want ErrClientClosed", err)
+		}
+	})
+}
+
+func TestIDOfTaskIsNotInErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := taskServer(strings.ReplaceAll(state("dreaming", ""), `"t"`, `"secret-id"`))
+		s.Answers["tools/call"] = []string{created(strings.ReplaceAll(working, `"t"`, `"secret-id"`))}
+		c, _ := dialTask(t, nil, s)
+		if _, err := c.CallTool(t.Context(), "a", nil); err == nil || strings.Contains(fmt.Sprint(err), "secret-id") {
+			t.Error(err)
+		}
+	})
+}
+
+// A program may implement the extension itself. It then receives the task.
+func TestProgramMayImplementTasks(t *testing.T) {
+	d := quiet()
+	d.Extensions = []client.SupportedExtension{{ID: mcp.ExtensionTasks, ResultTypes: []string{mcp.ResultTypeTask}}}
+	to, rec := target(taskServer())
+	c, err := d.Dial(t.Context(), to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, client.ErrInvalidResponse) {
+		t.Errorf("%v, want ErrInvalidResponse", err)
+	}
+	task, err := c.StartTool(t.Context(), "a", nil)
+	if err != nil || task.ID() != "t" {
+		t.Errorf("%+v, %v", task, err)
+	}
+	_ = c.Close()
+	if got := rec.methods(); strings.Contains(got, "tasks/") {
+		t.Errorf("the client has sent %s", got)
+	}
+}

@@ -1,0 +1,246 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// The input requests of tasks in 2026-07-28 (tasks extension, Task Update Requests).
+
+// slowly answers forms after a time and records their messages.
+func slowly(after time.Duration, asked chan<- string) func(*client.Dialer) {
+	return func(d *client.Dialer) {
+		d.Elicit = func(ctx context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			asked <- form.Message
+			select {
+			case <-time.After(after):
+				return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: []byte(`{}`)}, nil
+			case <-ctx.Done():
+				asked <- fmt.Sprint(form.Message, " ended: ", context.Cause(ctx))
+				return nil, ctx.Err()
+			}
+		}
+	}
+}
+
+// questions returns what has been asked, sorted.
+func questions(asked chan string) (all []string) {
+	for {
+		select {
+		case message := <-asked:
+			all = append(all, message)
+		default:
+			slices.Sort(all)
+			return all
+		}
+	}
+}
+
+// The server repeats the input requests while the user answers, and after the response.
+func TestInputRequestsOfTaskAreAnsweredOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := make(chan string, 100)
+		c, out := dialTask(t, slowly(2500*time.Millisecond, asked), taskServer(
+			needs("a", "b"), needs("a", "b"), needs("b", "a"), needs("a", "b"), needs("a", "b", "c"), needs("c"), state("working", ""), needs("a"), needs("c"), needs("c"), state("completed", outcome)))
+		text, err := client.CallTool[string](t.Context(), c, "x", nil)
+		if err != nil || text != "called" {
+			t.Fatalf("%q, %v", text, err)
+		}
+		if got := questions(asked); !slices.Equal(got, []string{"a", "b", "c"}) {
+			t.Errorf("the user was asked %q", got)
+		}
+		accept := `{"action":"accept","content":{}}`
+		if got := out.of("tasks/update"); !slices.Equal(got, []string{
+			`{"inputResponses":{"a":` + accept + `,"b":` + accept + `},"taskId":"t"}`,
+			`{"inputResponses":{"c":` + accept + `},"taskId":"t"}`,
+		}) {
+			t.Errorf("tasks/update %q", got)
+		}
+	})
+}
+
+func TestHandlerEndsWithItsTask(t *testing.T) {
+	for name, last := range map[string]string{
+		"completed": state("completed", outcome), "cancelled": state("cancelled", ""), "forgotten": forgotten,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				asked := make(chan string, 100)
+				c, out := dialTask(t, slowly(time.Hour, asked), taskServer(needs("a"), needs("a"), last))
+				_, err := c.CallTool(t.Context(), "x", nil)
+				if (err == nil) != (name == "completed") {
+					t.Error(err)
+				}
+				if got := questions(asked); len(got) != 2 || !strings.HasPrefix(got[1], "a ended: ") {
+					t.Errorf("the user was asked %q", got)
+				}
+				if got := out.of("tasks/update"); got != nil {
+					t.Errorf("tasks/update %q", got)
+				}
+			})
+		})
+	}
+}
+
+// A server of this extension cannot receive the error of a handler, so the call ends with it.
+func TestTaskEndsWithTheErrorOfItsHandler(t *testing.T) {
+	failure := errors.New("no user here")
+	failing := func(d *client.Dialer) {
+		d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) { return nil, failure }
+	}
+	for name, tc := range map[string]struct {
+		state     string
+		configure func(*client.Dialer)
+		want      error
+	}{
+		"handler fails":      {needs("a"), failing, failure},
+		"not declared":       {needs("a"), nil, client.ErrInvalidResponse},
+		"another method":     {strings.Replace(needs("a"), "elicitation/create", "sampling/createMessage", 1), failing, client.ErrInvalidResponse},
+		"unknown method":     {strings.Replace(needs("a"), "elicitation/create", "tools/call", 1), failing, client.ErrInvalidResponse},
+		"too many":           {needs(keys("k", rpc.MaxInputRequests+1)...), failing, client.ErrInvalidResponse},
+		"malformed requests": {state("input_required", `"inputRequests":[]`), failing, client.ErrInvalidResponse},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, out := dialTask(t, tc.configure, taskServer(tc.state))
+				_, err := c.CallTool(t.Context(), "x", nil)
+				var reported *jsonrpc.Error
+				var unknown *client.TaskError
+				if !errors.Is(err, tc.want) || errors.As(err, &reported) || !errors.As(err, &unknown) {
+					t.Errorf("%v, want %v", err, tc.want)
+				}
+				if got := out.of("tasks/cancel"); len(got) != 1 {
+					t.Errorf("tasks/cancel %q", got)
+				}
+			})
+		})
+	}
+}
+
+func keys(prefix string, n int) (all []string) {
+	for i := range n {
+		all = append(all, fmt.Sprint(prefix, i))
+	}
+	return all
+}
+
+// A server cannot ask without end.
+func TestInputRequestsOfOneTaskAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var states []string
+		for i := range 40 {
+			states = append(states, needs(keys(fmt.Sprint(i, "-"), 200)...))
+		}
+		n := 0
+		asked := make(chan string, 10_000)
+		c, _ := dialTask(t, slowly(0, asked), taskServer(states...))
+		if _, err := c.CallTool(t.Context(), "x", nil); !errors.Is(err, client.ErrInvalidResponse) {
+			t.Errorf("%v, want ErrInvalidResponse", err)
+		}
+		if n = len(questions(asked)); n > 10*rpc.MaxInputRequests {
+			t.Errorf("the user was asked %d times", n)
+		}
+	})
+}
+
+// At most 16 handlers run at the same time, as for other calls.
+func TestHandlersOfTaskAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := make(chan string, 100)
+		c, _ := dialTask(t, slowly(time.Hour, asked), taskServer(needs(keys("k", 50)...)))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, _ = c.CallTool(ctx, "x", nil)
+		began := slices.DeleteFunc(questions(asked), func(message string) bool { return strings.Contains(message, " ended") })
+		if len(began) != 16 {
+			t.Errorf("%d handlers ran at the same time", len(began))
+		}
+	})
+}
+
+// A server may reject responses because the task has ended meanwhile. The next poll decides.
+func TestRejectedResponsesOfTask(t *testing.T) {
+	for name, tc := range map[string]struct {
+		last  string
+		valid bool
+	}{
+		"the task has ended": {state("completed", outcome), true},
+		"the task waits":     {needs("a"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := taskServer(needs("a"), tc.last)
+				s.Answers["tasks/update"] = []string{`"error":{"code":-32602,"message":"too late"}`}
+				asked := make(chan string, 100)
+				c, out := dialTask(t, slowly(0, asked), s)
+				_, err := c.CallTool(t.Context(), "x", nil)
+				var reported *jsonrpc.Error
+				if tc.valid && err != nil || !tc.valid && (!errors.As(err, &reported) || reported.Code != -32602) {
+					t.Error(err)
+				}
+				if got := out.of("tasks/update"); len(got) != 1 {
+					t.Errorf("tasks/update %q", got)
+				}
+			})
+		})
+	}
+}
+
+// Two waits for one task ask once.
+func TestWaitsForOneTaskAskOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := make(chan string, 100)
+		c, _ := dialTask(t, slowly(3*time.Second, asked), taskServer(needs("a"), needs("a"), needs("a"), needs("a"), state("completed", outcome)))
+		task, err := c.Task("t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		errs := make(chan error)
+		for range 2 {
+			go func() {
+				_, err := task.Wait(t.Context())
+				errs <- err
+			}()
+		}
+		if err := errors.Join(<-errs, <-errs); err != nil {
+			t.Error(err)
+		}
+		if got := questions(asked); len(got) == 0 || got[0] != "a" || len(got) > 2 || len(got) == 2 && !strings.HasPrefix(got[1], "a ended") {
+			t.Errorf("the user was asked %q", got)
+		}
+	})
+}
+
+// A wait that ends gives the input requests back to the next one.
+func TestNextWaitAsksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := make(chan string, 100)
+		c, out := dialTask(t, slowly(3*time.Second, asked), taskServer(needs("a"), needs("a"), needs("a"), needs("a"), needs("a"), needs("a"), state("completed", outcome)))
+		task, err := c.Task("t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		if _, err := task.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		if _, err := task.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := out.of("tasks/update"); len(got) != 1 {
+			t.Errorf("tasks/update %q", got)
+		}
+	})
+}

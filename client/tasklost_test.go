@@ -1,0 +1,194 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// A task outlives connections.
+
+func TestWaitSurvivesLostConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := taskServer(state("working", ""), state("working", ""), "!close")
+		dead := &script{Answers: answers("server/discover", "!close"), Otherwise: "!close"}
+		last := taskServer(state("working", ""), state("completed", outcome))
+		c, out := dialTask(t, nil, first, dead, dead, dead, dead, last)
+		if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" {
+			t.Errorf("%q, %v", text, err)
+		}
+		if got := out.of("tools/call"); len(got) != 1 {
+			t.Errorf("the tool was called %d times", len(got))
+		}
+	})
+}
+
+// The responses to input requests are sent again after a lost connection. The user is not asked
+// again.
+func TestAnswersSurviveLostConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := taskServer(needs("a"))
+		first.Answers["tasks/update"] = []string{"!close"}
+		asked := make(chan string, 100)
+		c, out := dialTask(t, slowly(0, asked), first, taskServer(needs("a"), needs("a"), state("completed", outcome)))
+		if text, err := client.CallTool[string](t.Context(), c, "x", nil); err != nil || text != "called" {
+			t.Errorf("%q, %v", text, err)
+		}
+		if got := questions(asked); len(got) != 1 {
+			t.Errorf("the user was asked %q", got)
+		}
+		if got := out.of("tasks/update"); len(got) != 2 || got[0] != got[1] {
+			t.Errorf("tasks/update %q", got)
+		}
+	})
+}
+
+func TestTemporaryErrorsDoNotEndTheWait(t *testing.T) {
+	for name, temporary := range map[string]string{
+		"internal error": `"error":{"code":-32603,"message":"the store is down"}`,
+		"overload":       `"error":{"code":-32603,"message":"later","data":{"retryAfterMs":7000}}`,
+		"no response":    ``,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, _ := dialTask(t, nil, taskServer(temporary, temporary, state("working", ""), temporary, state("completed", outcome)))
+				start := time.Now()
+				if text, err := client.CallTool[string](t.Context(), c, "a", nil, client.WithTimeout(2*time.Minute)); err != nil || text != "called" {
+					t.Errorf("%q, %v", text, err)
+				}
+				if took := time.Since(start); name == "overload" && took < 21*time.Second {
+					t.Errorf("the client did not wait as the server asked: %v", took)
+				}
+			})
+		})
+	}
+}
+
+func TestPermanentErrorsEndTheWait(t *testing.T) {
+	for name, permanent := range map[string]string{
+		"method not found":   methodNotFound,
+		"missing capability": `"error":{"code":-32021,"message":"no"}`,
+		"invalid":            `"result":{"resultType":"surprise"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, out := dialTask(t, nil, taskServer(permanent))
+				var unknown *client.TaskError
+				if _, err := c.CallTool(t.Context(), "a", nil); !errors.As(err, &unknown) {
+					t.Errorf("%v, want a TaskError", err)
+				}
+				if got := out.of("tasks/get"); len(got) != 1 {
+					t.Errorf("the client has polled %d times", len(got))
+				}
+			})
+		})
+	}
+}
+
+// A server that cannot be reached ends the wait after the time-out.
+func TestWaitForUnreachableServerIsBounded(t *testing.T) {
+	for name, tc := range map[string]struct {
+		options []client.CallOption
+		limit   time.Duration
+	}{
+		"default":     {nil, time.Minute},
+		"WithTimeout": {[]client.CallOption{client.WithTimeout(10 * time.Second)}, 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dead := &script{Answers: answers("server/discover", "!close"), Otherwise: "!close"}
+				c, _ := dialTask(t, nil, taskServer("!close"), dead)
+				task, err := c.StartTool(t.Context(), "a", nil, tc.options...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				start := time.Now()
+				_, err = task.Wait(t.Context())
+				var unknown *client.TaskError
+				if !errors.Is(err, client.ErrConnectionLost) || !errors.As(err, &unknown) || unknown.ID != "t" {
+					t.Errorf("%v", err)
+				}
+				if took := time.Since(start); took < tc.limit/4 || took > tc.limit+2*time.Second {
+					t.Errorf("the wait took %v, the limit is %v", took, tc.limit)
+				}
+			})
+		})
+	}
+}
+
+// idOf returns the id of the request in the body.
+func idOf(r *http.Request) string {
+	body, _ := io.ReadAll(r.Body)
+	m, _ := jsonrpc.Parse(body, jsonrpc.Limits{})
+	return m.ID.String()
+}
+
+// Over HTTP a proxy may answer for a server that is being replaced.
+func TestWaitSurvivesErrorsOfProxies(t *testing.T) {
+	var polls, broken atomic.Int32
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := func(members string) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(`{"jsonrpc":"2.0","id":` + idOf(r) + `,` + members + `}`))
+		}
+		switch method := r.Header.Get("Mcp-Method"); {
+		case method == mcp.MethodDiscover:
+			answer(discovered)
+		case method == mcp.MethodCallTool:
+			answer(created(working + `,"pollIntervalMs":1`))
+		case strings.HasPrefix(method, "tasks/") && r.Header.Get("Mcp-Name") != "t":
+			broken.Add(1)
+		case method == mcp.MethodGetTask && polls.Add(1) == 1:
+			w.WriteHeader(http.StatusBadGateway)
+		case method == mcp.MethodGetTask:
+			answer(state("completed", outcome))
+		}
+	}))
+	defer endpoint.Close()
+	d := quiet()
+	c, err := d.Dial(t.Context(), client.URL(endpoint.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if text, err := client.CallTool[string](ctx, c, "a", nil); err != nil || text != "called" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if polls.Load() != 2 || broken.Load() != 0 {
+		t.Errorf("%d polls, %d without Mcp-Name", polls.Load(), broken.Load())
+	}
+	for _, status := range []int{http.StatusForbidden, http.StatusNotFound} {
+		rejecting := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(status)
+		}))
+		d.Discovery = &client.Discovery{Target: rejecting.URL, Revision: mcp.V20260728}
+		c, err := d.Dial(t.Context(), client.URL(rejecting.URL))
+		if err != nil {
+			t.Fatal(err)
+		}
+		task, err := c.Task("t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var rejected *call.StatusError
+		if _, err := task.Wait(ctx); !errors.As(err, &rejected) || ctx.Err() != nil {
+			t.Errorf("status %d: %v", status, err)
+		}
+		_ = c.Close()
+		rejecting.Close()
+	}
+}

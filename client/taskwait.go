@@ -1,0 +1,276 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// taskWait is one wait for the end of a task.
+type taskWait struct {
+	*Task
+	failures failures
+	answers  chan error // receives the outcome of answering; nil if no answer is in progress
+	rejected error      // of tasks/update
+}
+
+// errWaitEnded is the cause of the end of the handlers' context when the wait ends.
+var errWaitEnded = errors.New("the wait for the task ended")
+
+// await waits for the end of the task and returns the result of its request, or its error. ended
+// is false if the task may still run. The error is a *TaskError unless the request has failed.
+func (t *Task) await(ctx context.Context) (raw json.RawMessage, ended bool, _ error) {
+	t.mu.Lock()
+	raw = t.result
+	t.mu.Unlock()
+	if raw != nil {
+		return raw, true, nil
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer context.AfterFunc(t.c.life, func() { cancel(ErrClientClosed) })()
+	w := &taskWait{Task: t}
+	raw, ended, err := w.run(ctx)
+	cancel(errWaitEnded)
+	if w.answers != nil {
+		<-w.answers
+	}
+	if ended {
+		t.forget(context.WithoutCancel(ctx))
+	}
+	if err == nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.result = raw
+		return raw, true, nil
+	}
+	failed, ok := err.(*taskFailed)
+	if ok {
+		return nil, true, failed.err
+	}
+	return nil, ended, &TaskError{t.id, err}
+}
+
+// taskFailed is the error of a request that ran as a task.
+type taskFailed struct{ err error }
+
+func (e *taskFailed) Error() string { return e.err.Error() }
+
+func (w *taskWait) run(ctx context.Context) (raw json.RawMessage, ended bool, err error) {
+	w.mu.Lock()
+	pause := time.Until(w.due)
+	w.mu.Unlock()
+	for {
+		if err := w.sleep(ctx, pause); err != nil {
+			return nil, false, err
+		}
+		raw, ended, err := w.poll(ctx)
+		switch {
+		case ended:
+			return raw, true, err
+		case err != nil && ctx.Err() != nil:
+			return nil, false, context.Cause(ctx)
+		case err != nil:
+			var again bool
+			if pause, again = w.failures.add(err, w.o.timeout); !again {
+				return nil, false, err
+			}
+			continue
+		}
+		w.failures = failures{}
+		w.mu.Lock()
+		pause = time.Until(w.due)
+		w.mu.Unlock()
+	}
+}
+
+// poll requests the state of the task once, and the result if there is one.
+func (w *taskWait) poll(ctx context.Context) (raw json.RawMessage, ended bool, _ error) {
+	state, r, err := w.get(ctx)
+	switch {
+	case err != nil:
+		return nil, errors.Is(err, ErrTaskNotFound), err
+	case state.Status == mcp.TaskCancelled:
+		return nil, true, ErrTaskCancelled
+	case !r.Modern():
+		return w.pollSession(ctx, state)
+	case state.Status == mcp.TaskCompleted:
+		return state.Result, true, nil
+	case state.Status == mcp.TaskFailed:
+		return nil, true, &taskFailed{rpc.ClientError(state.Error)}
+	case w.rejected != nil:
+		return nil, false, w.rejected
+	case state.Status == mcp.TaskInputRequired && w.answers == nil:
+		return nil, false, w.beginAnswer(ctx, state.InputRequests)
+	}
+	return nil, false, nil
+}
+
+// pollSession requests the result of a task of 2025-11-25 that has ended or requires input. The
+// response comes when the task has ended.
+func (w *taskWait) pollSession(ctx context.Context, state *mcp.DetailedTask) (json.RawMessage, bool, error) {
+	if state.Status == mcp.TaskWorking {
+		return nil, false, nil
+	}
+	raw, err := w.finalResult(ctx)
+	var late *call.TimeoutError
+	var reported *jsonrpc.Error
+	switch {
+	case err == nil:
+		return raw, true, nil
+	case ctx.Err() != nil:
+		return nil, false, err
+	case state.Status == mcp.TaskInputRequired && errors.As(err, &late): // the task still works
+		return nil, false, nil
+	case errors.As(err, &reported) && (state.Status.Terminal() || isInvalidParams(err)):
+		return nil, true, &taskFailed{err}
+	case errors.As(err, &reported): // the task may have ended meanwhile
+		now, _, getErr := w.get(ctx)
+		switch {
+		case getErr != nil:
+			return nil, errors.Is(getErr, ErrTaskNotFound), getErr
+		case now.Status == mcp.TaskCancelled:
+			return nil, true, ErrTaskCancelled
+		case now.Status.Terminal():
+			return nil, true, &taskFailed{err}
+		}
+	}
+	return nil, false, err
+}
+
+// beginAnswer starts to answer the input requests that are new. Polling continues meanwhile, so
+// that the handlers end when the task does.
+func (w *taskWait) beginAnswer(ctx context.Context, questions mcp.InputRequests) error {
+	claimed, err := w.claim(questions)
+	if err != nil || len(claimed) == 0 {
+		return err
+	}
+	answers := make(chan error, 1)
+	w.answers = answers
+	go func() {
+		responses, err := w.ask(ctx, claimed)
+		if err == nil {
+			err = w.deliver(ctx, responses)
+		}
+		if err != nil {
+			w.unclaim(claimed)
+		}
+		answers <- err
+	}()
+	return nil
+}
+
+// updateError is the error of a tasks/update request.
+type updateError struct{ err error }
+
+func (e *updateError) Error() string { return e.err.Error() }
+func (e *updateError) Unwrap() error { return e.err }
+
+// deliver sends responses to the server, again after failures that may be temporary. The server
+// ignores a response that it has already.
+func (w *taskWait) deliver(ctx context.Context, responses mcp.InputResponses) error {
+	var failed failures
+	for {
+		err := w.update(ctx, responses)
+		if err == nil {
+			return nil
+		}
+		pause, again := failed.add(err, w.o.timeout)
+		if !again {
+			return &updateError{err}
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// sleep waits. It ends early with an error if the input requests cannot be answered.
+func (w *taskWait) sleep(ctx context.Context, pause time.Duration) error {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return nil
+		case err := <-w.answers:
+			w.answers = nil
+			if rejected, ok := errors.AsType[*updateError](err); ok {
+				w.rejected = rejected // decided by the next poll, because the task may have ended
+			} else if err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func sleep(ctx context.Context, pause time.Duration) error {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// failures counts the failures of requests about a task that follow each other.
+type failures struct {
+	n     int
+	since time.Time
+}
+
+// maxRetryPause limits the pause between two attempts, unless the server asks for a longer one.
+const maxRetryPause = 30 * time.Second
+
+// add records a failure. It returns the pause before the next attempt, or false if there is none:
+// the failure is permanent, or the attempts have failed for the given time. 0 means no limit.
+func (f *failures) add(err error, limit time.Duration) (pause time.Duration, again bool) {
+	if f.n == 0 {
+		f.since = time.Now()
+	}
+	f.n++
+	pause = min(firstPause<<min(f.n-1, 10), maxRetryPause)
+	pause = pause/2 + rand.N(pause/2)
+	if overload, ok := errors.AsType[*call.OverloadError](err); ok {
+		pause = max(pause, min(overload.RetryAfter, maxOverloadPause))
+	}
+	if !isTemporary(err) || limit > 0 && time.Since(f.since)+pause > limit {
+		return 0, false
+	}
+	return pause, true
+}
+
+// isTemporary reports whether a request about a task may succeed later. The task outlives
+// connections, servers and time-outs.
+func isTemporary(err error) bool {
+	var status *call.StatusError
+	var rejected *updateError
+	switch {
+	case errors.As(err, &rejected):
+		return false
+	case errors.Is(err, ErrInvalidResponse), errors.Is(err, ErrUnauthorized), errors.Is(err, errors.ErrUnsupported):
+		return false
+	case !isTransient(err):
+		return false
+	case errors.As(err, &status):
+		return status.Status >= 500 || status.Status == http.StatusRequestTimeout || status.Status == http.StatusTooManyRequests
+	}
+	return true
+}
+
+// maxExceeded is the error of a call whose task runs longer than Timeouts.Max.
+func maxExceeded(limit time.Duration) error {
+	return fmt.Errorf("the task did not end: %w", &call.TimeoutError{Method: mcp.MethodCallTool, After: limit})
+}

@@ -1,0 +1,305 @@
+package mcptest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
+)
+
+// taskServer returns a server whose tools run as tasks. The channel receives the cause of the end of
+// the context of the tool "wait".
+func taskServer() (*server.Server, <-chan error) {
+	s := newServer()
+	o := server.TaskOptions{PollInterval: time.Millisecond}
+	server.AddTool(s, mcp.Tool{Name: "greet"}, func(ctx context.Context, _ struct{}) (weather, error) {
+		form, err := server.Elicit[struct {
+			City string `json:"city"`
+		}](ctx, "which city?")
+		return weather{City: form.City, Degrees: 3}, err
+	}, server.AsTask(o))
+	required := o
+	required.Support = mcp.TaskRequired
+	server.AddTool(s, mcp.Tool{Name: "build"}, func(context.Context, struct{}) (string, error) {
+		return "built", nil
+	}, server.AsTask(required))
+	server.AddTool(s, mcp.Tool{Name: "break"}, func(context.Context, struct{}) (string, error) {
+		return "", errors.New("the disk is full")
+	}, server.AsTask(o))
+	server.AddTool(s, mcp.Tool{Name: "decline"}, func(context.Context, struct{}) (string, error) {
+		return "", jsonrpc.Errorf(-32099, "not today")
+	}, server.AsTask(o))
+	ended := make(chan error, 1)
+	server.AddTool(s, mcp.Tool{Name: "wait"}, func(ctx context.Context, _ struct{}) (string, error) {
+		<-ctx.Done()
+		ended <- context.Cause(ctx)
+		return "", ctx.Err()
+	}, server.AsTask(required))
+	return s, ended
+}
+
+// withTasks runs f in each revision that has tasks, on each of its transports. Each client is of
+// the same server and validates its messages.
+func withTasks(t *testing.T, f func(t *testing.T, dial func(...func(*client.Dialer)) *client.Client, ended <-chan error)) {
+	for _, r := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
+		for _, tr := range mcptest.Transports() {
+			if !tr.Supports(r) {
+				continue
+			}
+			t.Run(string(r)+"/"+tr.Name, func(t *testing.T) {
+				s, ended := taskServer()
+				t.Cleanup(func() { // ends the tasks that a test has left
+					ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+					defer cancel()
+					_ = s.Shutdown(ctx)
+				})
+				f(t, func(configure ...func(*client.Dialer)) *client.Client {
+					tp := &tap{t: t, revision: r, transport: tr.Name, methods: make(map[jsonrpc.ID]string), seen: make(map[string]int)}
+					return tr.Dial(t, s, append([]func(*client.Dialer){mcptest.WithRevision(r), func(d *client.Dialer) { d.Trace = tp.message }}, configure...)...)
+				}, ended)
+			})
+		}
+	}
+}
+
+// taking adds a function that fills in forms, and counts the forms.
+func taking(city string, asked *atomic.Int32) func(*client.Dialer) {
+	return func(d *client.Dialer) {
+		d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			asked.Add(1)
+			return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: []byte(`{"city":"` + city + `"}`)}, nil
+		}
+	}
+}
+
+func TestCallToolWaitsForTasks(t *testing.T) {
+	withTasks(t, func(t *testing.T, dial func(...func(*client.Dialer)) *client.Client, _ <-chan error) {
+		var asked atomic.Int32
+		c := dial(taking("Oslo", &asked))
+		out, err := client.CallTool[weather](t.Context(), c, "greet", nil)
+		if err != nil || out.City != "Oslo" || asked.Load() != 1 {
+			t.Errorf("%+v, %v, asked %d times", out, err, asked.Load())
+		}
+		for range 2 { // the second time the client knows that the tool requires a task
+			if text, err := client.CallTool[string](t.Context(), c, "build", nil); err != nil || text != "built" {
+				t.Errorf("a required task: %q, %v", text, err)
+			}
+		}
+		var failed *client.ToolError
+		if _, err := client.CallTool[string](t.Context(), c, "break", nil); !errors.As(err, &failed) {
+			t.Errorf("a tool that fails: %v", err)
+		}
+		var reported *jsonrpc.Error
+		if _, err := c.CallTool(t.Context(), "decline", nil); !errors.As(err, &reported) || reported.Code != -32099 {
+			t.Errorf("a tool that reports an error of the protocol: %v", err)
+		}
+	})
+}
+
+func TestTaskIsResumedByAnotherClient(t *testing.T) {
+	withTasks(t, func(t *testing.T, dial func(...func(*client.Dialer)) *client.Client, _ <-chan error) {
+		var asked atomic.Int32
+		first := dial(taking("Oslo", &asked))
+		started, err := first.StartTool(t.Context(), "greet", nil)
+		if err != nil || started.ID() == "" {
+			t.Fatalf("%+v, %v", started, err)
+		}
+		if err := first.Close(); err != nil {
+			t.Fatal(err)
+		}
+		c := dial(taking("Rome", &asked))
+		task, err := c.Task(started.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the outcome is kept
+			result, err := task.Wait(t.Context())
+			if err != nil || string(result.StructuredContent) != `{"city":"Rome","degrees":3}` {
+				t.Fatalf("%+v, %v", result, err)
+			}
+		}
+		state, err := task.Get(t.Context())
+		if err != nil || state.Status != mcp.TaskCompleted || asked.Load() != 1 {
+			t.Errorf("%+v, %v, asked %d times", state, err, asked.Load())
+		}
+		if err := task.Cancel(t.Context()); err != nil {
+			t.Errorf("cancelling a task that has ended: %v", err)
+		}
+		unknown, err := c.Task("unknown")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var lost *client.TaskError
+		if _, err := unknown.Wait(t.Context()); !errors.Is(err, client.ErrTaskNotFound) || !errors.As(err, &lost) || lost.ID != "unknown" {
+			t.Errorf("an unknown task: %v", err)
+		}
+		if err := unknown.Cancel(t.Context()); !errors.Is(err, client.ErrTaskNotFound) {
+			t.Errorf("cancelling an unknown task: %v", err)
+		}
+	})
+}
+
+func TestEndOfWaitDoesNotCancelTask(t *testing.T) {
+	withTasks(t, func(t *testing.T, dial func(...func(*client.Dialer)) *client.Client, ended <-chan error) {
+		c := dial()
+		task, err := c.StartTool(t.Context(), "wait", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := task.Wait(ctx); !errors.Is(err, context.Canceled) { // leaves the task alone
+			t.Error(err)
+		}
+		if state, err := task.Get(t.Context()); err != nil || state.Status != mcp.TaskWorking {
+			t.Fatalf("%+v, %v", state, err)
+		}
+		if err := task.Cancel(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := task.Wait(t.Context()); !errors.Is(err, client.ErrTaskCancelled) {
+			t.Errorf("waiting for a cancelled task: %v", err)
+		}
+		if err := <-ended; err == nil {
+			t.Error("the handler's context has no cause")
+		}
+	})
+}
+
+// The middleware of a client receives typed results of the requests about tasks.
+func TestEndOfContextCancelsTaskOfCall(t *testing.T) {
+	withTasks(t, func(t *testing.T, dial func(...func(*client.Dialer)) *client.Client, ended <-chan error) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var mu sync.Mutex
+		results := make(map[string]string)
+		c := dial(func(d *client.Dialer) {
+			d.Middleware = []call.Middleware{func(next call.Handler) call.Handler {
+				return func(ctx context.Context, k *call.Call) (any, error) {
+					result, err := next(ctx, k)
+					mu.Lock()
+					defer mu.Unlock()
+					results[k.Method()] = fmt.Sprintf("%T", result)
+					if k.Method() == mcp.MethodGetTask {
+						cancel()
+					}
+					return result, err
+				}
+			}}
+		})
+		if !c.Revision().Modern() {
+			for range c.Tools(t.Context()) { // so that the client knows that the tool requires a task
+			}
+		}
+		var unknown *client.TaskError
+		if _, err := c.CallTool(ctx, "wait", nil); !errors.Is(err, context.Canceled) || !errors.As(err, &unknown) {
+			t.Errorf("%v", err)
+		}
+		if err := <-ended; err == nil {
+			t.Error("the handler's context has no cause")
+		}
+		if err := c.Close(); err != nil { // after tasks/cancel
+			t.Error(err)
+		}
+		want := map[string]string{"tools/call": "*mcp.CreateTaskResult", "tasks/get": "*mcp.GetTaskResult", "tasks/cancel": "*mcp.EmptyResult"}
+		if !c.Revision().Modern() {
+			want = map[string]string{"tools/call": "*mcp.LegacyCreateTaskResult", "tasks/get": "*mcp.LegacyGetTaskResult", "tasks/cancel": "*mcp.LegacyGetTaskResult"}
+		}
+		for method, kind := range want {
+			if results[method] != kind {
+				t.Errorf("%s: the middleware received %s, want %s", method, results[method], kind)
+			}
+		}
+	})
+}
+
+// A program can answer the input requests of a task itself.
+func TestProgramAnswersTask(t *testing.T) {
+	withTasks(t, func(t *testing.T, dial func(...func(*client.Dialer)) *client.Client, _ <-chan error) {
+		var asked atomic.Int32
+		c := dial(taking("Oslo", &asked))
+		task, err := c.StartTool(t.Context(), "greet", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !c.Revision().Modern() {
+			if err := task.Answer(t.Context(), mcp.InputResponses{}); !errors.Is(err, errors.ErrUnsupported) {
+				t.Errorf("%v, want ErrUnsupported", err)
+			}
+			if err := task.Cancel(t.Context()); err != nil {
+				t.Error(err)
+			}
+			return
+		}
+		var state *mcp.DetailedTask
+		for state == nil || state.Status == mcp.TaskWorking {
+			if state, err = task.Get(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		responses := make(mcp.InputResponses)
+		for key := range state.InputRequests {
+			responses[key] = []byte(`{"action":"accept","content":{"city":"Paris"}}`)
+		}
+		if err := task.Answer(t.Context(), responses); err != nil {
+			t.Fatal(err)
+		}
+		result, err := task.Wait(t.Context())
+		if err != nil || string(result.StructuredContent) != `{"city":"Paris","degrees":3}` || asked.Load() != 0 {
+			t.Errorf("%+v, %v, asked %d times", result, err, asked.Load())
+		}
+	})
+}
+
+// StartTool returns the result if the server does not run the tool as a task, in every revision.
+func TestStartToolWithoutTask(t *testing.T) {
+	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
+		task, err := c.StartTool(t.Context(), "echo", map[string]string{"text": "hello"})
+		if err != nil || task.ID() != "" {
+			t.Fatalf("%+v, %v", task, err)
+		}
+		result, err := task.Wait(t.Context())
+		if err != nil || len(result.Content) != 1 {
+			t.Errorf("%+v, %v", result, err)
+		}
+		if state, err := task.Get(t.Context()); err != nil || state.Status != mcp.TaskCompleted || state.Result == nil {
+			t.Errorf("%+v, %v", state, err)
+		}
+		if err := task.Cancel(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := task.Answer(t.Context(), nil); err == nil {
+			t.Error("Answer accepts responses for a tool that has run")
+		}
+	})
+}
+
+// A client that does not support tasks calls tools without them.
+func TestNoTasksTurnsOffTasks(t *testing.T) {
+	withTasks(t, func(t *testing.T, dial func(...func(*client.Dialer)) *client.Client, _ <-chan error) {
+		var asked atomic.Int32
+		c := dial(taking("Oslo", &asked), func(d *client.Dialer) { d.NoTasks = true })
+		out, err := client.CallTool[weather](t.Context(), c, "greet", nil)
+		if err != nil || out.City != "Oslo" {
+			t.Errorf("%+v, %v", out, err)
+		}
+		task, err := c.StartTool(t.Context(), "break", nil)
+		if err != nil || task.ID() != "" {
+			t.Errorf("%+v, %v", task, err)
+		}
+		var reported *jsonrpc.Error
+		if _, err := c.CallTool(t.Context(), "build", nil); !errors.As(err, &reported) {
+			t.Errorf("a tool that requires tasks: %v", err)
+		}
+	})
+}
