@@ -9,6 +9,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/task"
 )
 
 // TaskOptions says how the calls of a tool run as tasks; see [AsTask].
@@ -33,6 +34,9 @@ type TaskOptions struct {
 	// The new run finds the answers to the questions that were asked before, in the same order. Code
 	// may run more than once; put effects into [Once]. Without Replay such a task fails.
 	Replay bool
+	// Driver runs the tasks in another engine. The handler of the tool then serves only clients that
+	// wait for the tool, and Timeout, AtDetach and Replay must not be set.
+	Driver task.Driver
 }
 
 // Limits of TaskOptions.
@@ -82,6 +86,9 @@ func (o *TaskOptions) check() error {
 	case o.TTL > maxTaskTTL:
 		return fmt.Errorf("AsTask: TTL must be at most %v, not %v", maxTaskTTL, o.TTL)
 	}
+	if o.Driver != nil && (o.Timeout != 0 || o.AtDetach || o.Replay) {
+		return errors.New("AsTask: Timeout, AtDetach and Replay must not be set with a Driver")
+	}
 	o.TTL = orDefault(o.TTL, defaultTaskTTL)
 	o.Timeout = orDefault(o.Timeout, min(defaultTaskTimeout, o.TTL))
 	o.PollInterval = orDefault(o.PollInterval, defaultTaskPoll)
@@ -100,11 +107,12 @@ func (o *TaskOptions) check() error {
 // no error. Other errors are call.ErrNoCall, and those of the store.
 func Detach(ctx context.Context) (context.Context, error) {
 	c := rpc.From(ctx)
-	switch {
-	case c == nil:
+	if c == nil {
 		return ctx, call.ErrNoCall
-	case c.Detach == nil:
+	}
+	detach := c.AsTask().Detach
+	if detach == nil {
 		return ctx, ErrUnsupported
 	}
-	return c.Detach(ctx)
+	return detach(ctx)
 }

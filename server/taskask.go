@@ -63,15 +63,15 @@ func (a *taskInputRequester) askOne(ctx context.Context, t *tasks.Task, key stri
 	params["_meta"], _ = json.Marshal(meta)
 	encoded, _ := json.Marshal(params)
 	answers, err := a.call.InputRequester.RequestInput(ctx, a.call, []rpc.InputRequest{{Method: q.Method, Params: encoded}})
-	store, owner := &a.server.tasks.store, a.call.Principal()
 	var rejected *call.AnswerError
 	switch {
 	case errors.As(err, &rejected):
-		_, err = store.Update(ctx, owner, t.ID, func(t *tasks.Task) error { return t.Reject(key, rejected.Err) })
+		if t.External {
+			break // the engine has no use for the error; the question stays open
+		}
+		_, err = a.server.tasks.store.Update(ctx, a.call.Principal(), t.ID, func(t *tasks.Task) error { return t.Reject(key, rejected.Err) })
 	case err == nil:
-		_, err = store.Update(ctx, owner, t.ID, func(t *tasks.Task) error {
-			return t.Answer(map[string]json.RawMessage{key: answers[0]})
-		})
+		err = a.server.answerTask(ctx, t, map[string]json.RawMessage{key: answers[0]})
 	}
 	if err != nil && ctx.Err() == nil {
 		a.server.logger().WarnContext(ctx, "a question of a task has no answer", "task", t.ID, "error", err)

@@ -80,15 +80,20 @@ func requestedTTL(task []byte, limit time.Duration) (time.Duration, error) {
 	return time.Duration(ms) * time.Millisecond, nil
 }
 
-// newTask begins the first run of a task for a call.
-func (s *Server) newTask(ctx context.Context, c *rpc.Call, entry *toolEntry, ttl time.Duration) (*tasks.Task, *tasks.Run, error) {
+// storedTask returns a new task for a call.
+func storedTask(c *rpc.Call, entry *toolEntry, ttl time.Duration) (*tasks.Task, error) {
 	request, err := tasks.RequestOf(c)
-	if err != nil {
-		return nil, nil, err
-	}
-	t := &tasks.Task{
+	return &tasks.Task{
 		ID: rand.Text(), Request: request, TTL: ttl.Milliseconds(),
 		Timeout: min(entry.task.Timeout, ttl).Milliseconds(), Poll: entry.task.PollInterval.Milliseconds(),
+	}, err
+}
+
+// newTask begins the first run of a task for a call.
+func (s *Server) newTask(ctx context.Context, c *rpc.Call, entry *toolEntry, ttl time.Duration) (*tasks.Task, *tasks.Run, error) {
+	t, err := storedTask(c, entry, ttl)
+	if err != nil {
+		return nil, nil, err
 	}
 	var onChange func(*tasks.Task)
 	notifier := c.SessionNotifier
@@ -99,20 +104,24 @@ func (s *Server) newTask(ctx context.Context, c *rpc.Call, entry *toolEntry, ttl
 	if err != nil {
 		return nil, nil, err
 	}
-	s.equip(run)
+	run.Call.Store = s.core.engine.Store
 	if token := c.ProgressToken; notifier != nil && !token.IsZero() {
-		describe, meta := run.Call.OnProgress, metaOf(t.ID)
-		run.Call.OnProgress = func(ctx context.Context, done, total float64, text string) error {
+		meta, as := metaOf(t.ID), run.Call.AsTask()
+		as.Progress = func(ctx context.Context, done, total float64, text string) error {
 			if !run.Quiet() {
 				notifier.Notify(rpc.ProgressOfTask(token, done, total, text, meta))
 			}
-			return describe(ctx, done, total, text)
+			return run.Progress(ctx, done, total, text)
 		}
+		run.Call.SetAsTask(as)
 	}
 	return t, run, nil
 }
 
 func (s *Server) startTask(ctx context.Context, c *rpc.Call, entry *toolEntry, arguments json.RawMessage, ttl time.Duration) (any, error) {
+	if entry.task.Driver != nil {
+		return s.startDriven(ctx, c, entry, arguments, ttl)
+	}
 	t, run, err := s.newTask(ctx, c, entry, ttl)
 	if err != nil {
 		return nil, err
@@ -143,7 +152,7 @@ func (s *Server) callDetachable(ctx context.Context, c *rpc.Call, entry *toolEnt
 	returned, detached := make(chan answer, 1), make(chan *tasks.Task, 1)
 	var mu sync.Mutex
 	var run *tasks.Run
-	c.Detach = func(handler context.Context) (context.Context, error) {
+	c.SetAsTask(rpc.AsTask{Detach: func(handler context.Context) (context.Context, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if run != nil {
@@ -159,7 +168,7 @@ func (s *Server) callDetachable(ctx context.Context, c *rpc.Call, entry *toolEnt
 		run = begun
 		detached <- t
 		return run.Call.Context(), nil
-	}
+	}})
 	go func() {
 		a := answer{err: errFailedUnexpectedly} // of runtime.Goexit
 		defer func() {

@@ -1,7 +1,7 @@
 package server
 
 import (
-	"context"
+	"encoding/json"
 	"sync"
 	"sync/atomic"
 
@@ -39,26 +39,28 @@ func (s *Server) buildTasks(kv store.KV, memory *store.Memory, seals *seal.Keys)
 	r.Max, r.Again = orDefault(s.Limits.Tasks, 1000), s.runAgain
 }
 
-// runAgain returns the function that runs a stored task again, or nil if its tool must not.
-func (s *Server) runAgain(t *tasks.Task) func(*tasks.Run) {
+// toolOf returns the tool of a stored task that has not ended, and its arguments.
+func (s *Server) toolOf(t *tasks.Task) (entry *toolEntry, arguments json.RawMessage, ok bool) {
 	params := jsonrpc.MembersOf(t.Request.Params)
 	raw, _ := params.Get("name")
-	entry, ok := s.tools.find(jsonrpc.Unquote(raw), t.Request.Principal)
-	if !ok || entry.task == nil || !entry.task.Replay {
-		return nil
+	if entry, ok = s.tools.find(jsonrpc.Unquote(raw), t.Request.Principal); !ok {
+		return nil, nil, false
 	}
 	arguments, given := params.Get("arguments")
 	if !given || string(arguments) == "null" {
 		arguments = []byte("{}")
 	}
-	return func(run *tasks.Run) {
-		s.equip(run)
-		s.runTask(run, entry, arguments)
-	}
+	return entry, arguments, true
 }
 
-// equip gives the call of a run what a handler needs.
-func (s *Server) equip(run *tasks.Run) {
-	run.Call.Store = s.core.engine.Store
-	run.Call.Detach = func(ctx context.Context) (context.Context, error) { return ctx, nil }
+// runAgain returns the function that runs a stored task again, or nil if its tool must not.
+func (s *Server) runAgain(t *tasks.Task) func(*tasks.Run) {
+	entry, arguments, ok := s.toolOf(t)
+	if !ok || entry.task == nil || !entry.task.Replay {
+		return nil
+	}
+	return func(run *tasks.Run) {
+		run.Call.Store = s.core.engine.Store
+		s.runTask(run, entry, arguments)
+	}
 }

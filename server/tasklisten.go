@@ -1,11 +1,13 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/tasks"
@@ -56,30 +58,42 @@ func (s *Server) watchTasks(ctx context.Context, c *rpc.Call, ids []string) (acc
 // sendStates sends the state of a task after each change until the task or ctx has ended.
 func (s *Server) sendStates(ctx context.Context, c *rpc.Call, id string, changes *store.Subscription, out chan<- json.RawMessage) {
 	defer changes.Close()
+	var last json.RawMessage
+	poll := time.NewTimer(0)
+	defer func() { poll.Stop() }()
 	for {
+		select {
+		case <-changes.C:
+		case <-poll.C:
+		case <-ctx.Done():
+			return
+		}
 		t, raw, err := s.taskState(ctx, c, id)
 		switch {
 		case ctx.Err() != nil, errors.Is(err, errUnknownTask):
 			return
 		case err != nil:
 			s.logger().ErrorContext(ctx, "cannot notify a client of a task", "task", id, "error", err)
-		default:
+			poll.Reset(retryTask)
+			continue
+		case !bytes.Equal(raw, last):
 			select {
 			case out <- raw:
 			case <-ctx.Done():
 				return
 			}
-			if t.Status.Terminal() {
-				return
-			}
+			last = raw
 		}
-		select {
-		case <-changes.C:
-		case <-ctx.Done():
+		if t.Status.Terminal() {
 			return
 		}
+		poll.Stop()
+		poll = pollTimer(t)
 	}
 }
+
+// retryTask is the time after which a task that could not be read is read again.
+const retryTask = 5 * time.Second
 
 // taskState returns a task and its state for notifications/tasks.
 func (s *Server) taskState(ctx context.Context, c *rpc.Call, id string) (*tasks.Task, json.RawMessage, error) {

@@ -52,11 +52,15 @@ func taskError(err error) error {
 	return err
 }
 
-// task returns a task of the caller. If the replica that ran it has ended, this one takes it over.
+// task returns a task of the caller. If the replica that ran it has ended, this one takes it over. If
+// an engine runs it, the engine is asked for its state.
 func (s *Server) task(ctx context.Context, c *rpc.Call, id string) (*tasks.Task, error) {
 	t, err := s.tasks.store.Get(ctx, c.Principal(), id)
 	if err == nil {
 		t, err = s.tasks.runner.Check(ctx, t)
+	}
+	if err == nil && t.External && !t.Status.Terminal() {
+		t, err = s.observe(ctx, t)
 	}
 	if err != nil {
 		return nil, taskError(err)
@@ -98,7 +102,10 @@ func (s *Server) updateTask(ctx context.Context, c *rpc.Call) (any, error) {
 	for key, value := range jsonrpc.All(raw) {
 		responses[key] = value
 	}
-	_, err = s.tasks.store.Update(ctx, c.Principal(), id, func(t *tasks.Task) error { return t.Answer(responses) })
+	t, err := s.tasks.store.Get(ctx, c.Principal(), id)
+	if err == nil {
+		err = s.answerTask(ctx, t, responses)
+	}
 	if err != nil {
 		return nil, taskError(err)
 	}
@@ -111,7 +118,13 @@ func (s *Server) cancelTask(ctx context.Context, c *rpc.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := s.tasks.store.Update(ctx, c.Principal(), id, (*tasks.Task).Cancel)
+	t, err := s.tasks.store.Get(ctx, c.Principal(), id)
+	if err == nil {
+		err = s.stopDriven(ctx, t)
+	}
+	if err == nil {
+		t, err = s.tasks.store.Update(ctx, c.Principal(), id, (*tasks.Task).Cancel)
+	}
 	ended := errors.Is(err, tasks.ErrEnded)
 	switch {
 	case err != nil && !ended:
@@ -179,15 +192,15 @@ func (s *Server) taskResult(ctx context.Context, c *rpc.Call) (any, error) {
 		case t.Status == mcp.TaskInputRequired:
 			a.ask(ctx, t)
 		}
-		expired := time.NewTimer(time.Until(t.Expires()))
+		poll := pollTimer(t)
 		select {
 		case <-changes.C:
-		case <-expired.C:
+		case <-poll.C:
 		case <-ctx.Done():
-			expired.Stop()
+			poll.Stop()
 			return nil, context.Cause(ctx)
 		}
-		expired.Stop()
+		poll.Stop()
 	}
 }
 

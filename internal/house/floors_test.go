@@ -38,6 +38,7 @@ var packages = map[string]placement{
 	"internal/modern":     {floor: 4},
 	"internal/legacy":     {floor: 4},
 	"internal/tasks":      {floor: 3},
+	"task":                {floor: 3},
 	"auth/oauth":          {floor: 3},
 	"internal/rpc":        {floor: 2},
 	"call":                {floor: 1},

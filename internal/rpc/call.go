@@ -38,10 +38,6 @@ type Call struct {
 	// SessionNotifier sends notifications on the stream of the session; nil if there is no
 	// session.
 	SessionNotifier SessionNotifier
-	// OnProgress, if set, receives the progress of the handler instead of the peer.
-	OnProgress func(ctx context.Context, done, total float64, text string) error
-	// Detach, if set, makes the call a task and returns the context with which its handler goes on.
-	Detach func(ctx context.Context) (context.Context, error)
 	// Closing is closed when the server stops, which ends a long-lived call; nil if that does
 	// not happen.
 	Closing <-chan struct{}

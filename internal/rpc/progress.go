@@ -21,14 +21,18 @@ func (c *Call) Progress(ctx context.Context, done, total float64, text string) e
 	if math.IsNaN(done) || math.IsInf(done, 0) {
 		return errors.New("progress must be a finite number")
 	}
-	if c.OnProgress != nil {
-		c.mu.Lock()
-		err, increased := c.ended(), c.increase(done)
+	c.mu.Lock()
+	report, err := c.asTask().Progress, c.ended()
+	if report != nil && err == nil && !c.increase(done) {
 		c.mu.Unlock()
-		if err != nil || !increased {
+		return nil
+	}
+	c.mu.Unlock()
+	if report != nil {
+		if err != nil {
 			return err
 		}
-		return c.OnProgress(ctx, done, total, text)
+		return report(ctx, done, total, text)
 	}
 	return c.send(ctx, func(dst []byte) []byte {
 		if c.ProgressToken.IsZero() || !c.increase(done) {

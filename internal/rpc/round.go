@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 )
@@ -13,6 +14,7 @@ import (
 type rounds struct {
 	key     string          // see Key
 	claimed map[string]bool // see Claim
+	asTask  AsTask
 }
 
 // several returns the state for several rounds. The caller holds mu.
@@ -21,6 +23,37 @@ func (c *Call) several() *rounds {
 		c.rounds = new(rounds)
 	}
 	return c.rounds
+}
+
+// AsTask is what a call needs that runs as a task or can become one. Both fields may be nil.
+type AsTask struct {
+	// Progress receives the progress of the handler instead of the peer.
+	Progress func(ctx context.Context, done, total float64, text string) error
+	// Detach makes the call a task, if it is none, and returns the context with which its handler
+	// goes on.
+	Detach func(ctx context.Context) (context.Context, error)
+}
+
+// SetAsTask prepares the call. It must be called before the handler runs.
+func (c *Call) SetAsTask(a AsTask) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.several().asTask = a
+}
+
+// AsTask returns what SetAsTask has set.
+func (c *Call) AsTask() AsTask {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.asTask()
+}
+
+// asTask is AsTask for callers that hold mu.
+func (c *Call) asTask() AsTask {
+	if c.rounds == nil {
+		return AsTask{}
+	}
+	return c.rounds.asTask
 }
 
 // Key identifies the call in all its rounds. It has 128 random bits.

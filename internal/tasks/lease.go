@@ -196,7 +196,7 @@ func (r *Runner) takeOver(ctx context.Context, replica string) error {
 // Check returns t, or what has become of it if its replica has ended.
 func (r *Runner) Check(ctx context.Context, t *Task) (*Task, error) {
 	r.ready()
-	if t.Status.Terminal() {
+	if t.Status.Terminal() || t.External {
 		return t, nil
 	}
 	alive, err := r.alive(ctx, t.Replica)

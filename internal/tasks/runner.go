@@ -155,7 +155,8 @@ func (r *Runner) begin(ctx context.Context, owner principal.Principal, id string
 		onChange: onChange, notified: [2]string{string(t.Status), t.Message}, watched: make(chan struct{}),
 	}
 	run.quiet.Store(true)
-	c.InputRequester, c.OnProgress = run.journal, run.progress
+	c.InputRequester = run.journal
+	c.SetAsTask(rpc.AsTask{Progress: run.Progress, Detach: func(ctx context.Context) (context.Context, error) { return ctx, nil }})
 	var life context.Context
 	life, run.cancel = context.WithCancelCause(r.life)
 	c.Bind(life)
@@ -300,9 +301,9 @@ func (run *Run) watch(life context.Context, deadline time.Duration, changes *sto
 // minProgress is the minimum time between two status messages, in milliseconds.
 const minProgress = 500
 
-// progress makes the text of the handler's progress the status message. It skips texts that follow
+// Progress makes the text of the handler's progress the status message. It skips texts that follow
 // the last one too soon, because each is a write to the store.
-func (run *Run) progress(ctx context.Context, _, _ float64, text string) error {
+func (run *Run) Progress(ctx context.Context, _, _ float64, text string) error {
 	now, last := run.runner.Store.now().UnixMilli(), run.shown.Load()
 	if text == "" || now-last < minProgress || !run.shown.CompareAndSwap(last, now) {
 		return nil

@@ -75,6 +75,12 @@ func (s *Store) Create(ctx context.Context, t *Task) error {
 	return err
 }
 
+// Remove removes a task that its client does not know. If it fails, the task expires.
+func (s *Store) Remove(ctx context.Context, t *Task) {
+	_ = s.KV.Delete(ctx, key(t.Request.Principal, t.ID))
+	_ = s.KV.Remove(ctx, ownerSet(t.Request.Principal), memberOf(t))
+}
+
 // List returns at most limit tasks of an owner in the order of their creation. After is "" or the
 // next that an earlier List returned; next is "" after the last task.
 func (s *Store) List(ctx context.Context, owner principal.Principal, after string, limit int) (page []*Task, next string, err error) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -50,8 +51,9 @@ type Task struct {
 	Failed bool            `json:"failed,omitempty"` // the result is that of a tool that failed
 	Error  *jsonrpc.Error  `json:"error,omitempty"`
 
-	Replica string `json:"replica,omitempty"` // runs the handler
-	Runs    int    `json:"runs,omitzero"`     // how often the handler was started
+	External bool   `json:"external,omitempty"` // an engine runs the task, not a replica
+	Replica  string `json:"replica,omitempty"`  // runs the handler
+	Runs     int    `json:"runs,omitzero"`      // how often the handler was started
 }
 
 // Request is the request that runs as a task. Access tokens are not stored.
@@ -150,6 +152,28 @@ func (t *Task) resume() {
 		}
 	}
 	t.Status = mcp.TaskWorking
+}
+
+// Observe takes the state of a task that an engine runs, while it has not ended.
+func (t *Task) Observe(status mcp.TaskStatus, message string, requests mcp.InputRequests) error {
+	questions := make(map[string]Question, len(requests))
+	size := 0
+	for key, r := range requests {
+		questions[key] = Question{Method: r.Method, Params: r.Params, Digest: rpc.InputRequest{Method: r.Method, Params: r.Params}.Digest()}
+		size += len(key) + len(r.Params)
+	}
+	message = cut(message)
+	same := func(a, b Question) bool { return a.Digest == b.Digest }
+	switch {
+	case t.Status.Terminal():
+		return ErrEnded
+	case len(questions) > maxQuestions || size > maxQuestionBytes:
+		return errTooManyQuestions
+	case t.Status == status && t.Message == message && maps.EqualFunc(t.Questions, questions, same):
+		return errUnchanged
+	}
+	t.Status, t.Message, t.Questions = status, message, questions
+	return nil
 }
 
 // Open returns the questions without an answer.

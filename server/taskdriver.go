@@ -1,0 +1,144 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/tasks"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/task"
+)
+
+// startDriven starts a task in the engine of the tool's driver. The task is stored first, so that no
+// task of the engine is without one of the client.
+func (s *Server) startDriven(ctx context.Context, c *rpc.Call, entry *toolEntry, arguments json.RawMessage, ttl time.Duration) (any, error) {
+	if err := entry.input.Validate(arguments); err != nil {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s", invalidArguments(err))
+	}
+	t, err := storedTask(c, entry, ttl)
+	if err != nil {
+		return nil, err
+	}
+	t.Status, t.External = mcp.TaskWorking, true
+	if err := s.tasks.store.Create(ctx, t); err != nil {
+		return nil, err
+	}
+	start := task.Start{
+		ID: t.ID, Tool: entry.tool.Name, Arguments: slices.Clone(arguments), Principal: c.Principal(), Expires: t.Expires(),
+	}
+	if declared := c.Peer().Capabilities; declared != nil {
+		start.Client = *declared
+	}
+	if err := entry.task.Driver.Start(ctx, start); err != nil {
+		s.tasks.store.Remove(context.WithoutCancel(ctx), t)
+		return nil, fmt.Errorf("tool %q: cannot start the task: %w", entry.tool.Name, err)
+	}
+	return createdTask(c, t), nil
+}
+
+// driverOf returns the driver of a stored task.
+func (s *Server) driverOf(t *tasks.Task) (task.Driver, error) {
+	entry, _, ok := s.toolOf(t)
+	if !ok || entry.task == nil || entry.task.Driver == nil {
+		return nil, errors.New("the tool of the task no longer has a driver")
+	}
+	return entry.task.Driver, nil
+}
+
+// observe asks the engine for the state of a task that has not ended, and stores it.
+func (s *Server) observe(ctx context.Context, t *tasks.Task) (*tasks.Task, error) {
+	driver, err := s.driverOf(t)
+	if err != nil {
+		return nil, err
+	}
+	state, err := driver.Get(ctx, t.ID)
+	if err != nil {
+		return nil, fmt.Errorf("task %s: %w", t.ID, err)
+	}
+	owner, store := t.Request.Principal, &s.tasks.store
+	update := func(change func(*tasks.Task) error) error {
+		_, err := store.Update(ctx, owner, t.ID, change)
+		return err
+	}
+	switch state.Status {
+	case mcp.TaskCompleted:
+		if state.Result == nil {
+			return nil, fmt.Errorf("task %s: the driver returned no result", t.ID)
+		}
+		o := outcomeOf(state.Result)
+		if o.Err != nil {
+			err = update(func(t *tasks.Task) error { return t.Fail(o.Err) })
+		} else {
+			err = store.Complete(ctx, owner, t.ID, o.Result, o.Failed)
+		}
+	case mcp.TaskFailed:
+		failure := state.Error
+		if failure == nil {
+			failure = jsonrpc.Errorf(jsonrpc.CodeInternalError, "the task failed")
+		}
+		err = update(func(t *tasks.Task) error { return t.Fail(failure) })
+	case mcp.TaskCancelled:
+		err = update((*tasks.Task).Cancel)
+	case mcp.TaskInputRequired:
+		err = update(func(t *tasks.Task) error { return t.Observe(state.Status, state.Message, state.InputRequests) })
+	case mcp.TaskWorking, "":
+		err = update(func(t *tasks.Task) error { return t.Observe(mcp.TaskWorking, state.Message, nil) })
+	default:
+		return nil, fmt.Errorf("task %s: the driver returned the unknown status %q", t.ID, state.Status)
+	}
+	if err != nil && !errors.Is(err, tasks.ErrEnded) { // another request may have stored the end
+		return nil, err
+	}
+	return store.Get(ctx, owner, t.ID)
+}
+
+// answerTask passes answers to the task or to its engine.
+func (s *Server) answerTask(ctx context.Context, t *tasks.Task, answers map[string]json.RawMessage) error {
+	if !t.External {
+		_, err := s.tasks.store.Update(ctx, t.Request.Principal, t.ID, func(t *tasks.Task) error { return t.Answer(answers) })
+		return err
+	}
+	if t.Status.Terminal() {
+		return nil
+	}
+	driver, err := s.driverOf(t)
+	if err == nil {
+		err = driver.Update(ctx, t.ID, answers)
+	}
+	if err != nil {
+		return fmt.Errorf("task %s: %w", t.ID, err)
+	}
+	s.tasks.store.Announce(ctx, t.Request.Principal, t.ID)
+	return nil
+}
+
+// stopDriven asks the engine to cancel a task.
+func (s *Server) stopDriven(ctx context.Context, t *tasks.Task) error {
+	if !t.External || t.Status.Terminal() {
+		return nil
+	}
+	driver, err := s.driverOf(t)
+	if err == nil {
+		err = driver.Cancel(ctx, t.ID)
+	}
+	if err != nil {
+		return fmt.Errorf("task %s: %w", t.ID, err)
+	}
+	return nil
+}
+
+// pollTimer returns a timer after which a task must be read again although nothing has announced a
+// change: when it expires and, if an engine runs it, after its poll interval.
+func pollTimer(t *tasks.Task) *time.Timer {
+	wait := time.Until(t.Expires())
+	if t.External {
+		wait = min(wait, time.Duration(t.Poll)*time.Millisecond)
+	}
+	return time.NewTimer(wait)
+}
