@@ -11,12 +11,13 @@ import (
 	"time"
 )
 
-// proxy forwards connections to a server. It delays answers, counts round trips and cuts
-// connections.
+// proxy forwards connections to a server. It delays and drops answers, counts round trips and
+// cuts connections.
 type proxy struct {
 	addr   string
 	to     string
 	delay  atomic.Int64 // nanoseconds before each part of an answer
+	drop   atomic.Bool  // close the connection instead of forwarding an answer
 	trips  atomic.Int64
 	opened atomic.Int64
 
@@ -103,7 +104,7 @@ func (p *proxy) serve(client net.Conn) {
 	})
 	forward(client, server, func() bool {
 		asked.Store(false)
-		return p.pause()
+		return p.pause() && !p.drop.Load()
 	})
 	client.Close()
 	copying.Wait()
