@@ -39,6 +39,6 @@
 // # Errors
 //
 // Errors of the network, and of a Redis server that is starting, failing over or moving
-// data, wrap [ErrUnavailable]. A write that was sent is never sent again, because the first
-// one may have been executed.
+// data for longer than a moment, wrap [ErrUnavailable]. A write without an answer is never
+// sent again, because it may have been executed.
 package redisstore

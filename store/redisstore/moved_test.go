@@ -57,9 +57,6 @@ func TestMovedSlot(t *testing.T) {
 		if err := s.Append(ctx, stream, 1, []byte("1"), entries); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Add(ctx, key+"/set", "member", members); err != nil {
-			t.Fatal(err)
-		}
 
 		// One writer for each, so nothing but the move can cause an error.
 		moving, moved := context.WithCancel(ctx)
@@ -85,6 +82,16 @@ func TestMovedSlot(t *testing.T) {
 				}
 			}
 		})
+		added := 0
+		writing.Go(func() {
+			for moving.Err() == nil {
+				added++
+				if err := s.Add(ctx, key+"/set", fmt.Sprintf("%09d", added), store.AddOptions{TTL: time.Hour, Max: 1 << 30}); err != nil {
+					t.Errorf("Add %d: %v", added, err)
+					return
+				}
+			}
+		})
 		moveSlot(t, nodes, s.name(itemKind, key))
 		moved()
 		writing.Wait()
@@ -96,8 +103,8 @@ func TestMovedSlot(t *testing.T) {
 		if got, err := s.ReadAfter(ctx, stream, seq-1); err != nil || len(got) != 1 || string(got[0]) != fmt.Sprint(seq) {
 			t.Errorf("ReadAfter(%d) = %q, %v", seq-1, got, err)
 		}
-		if got, err := s.List(ctx, key+"/set", "", 10); err != nil || len(got) != 1 {
-			t.Errorf("List = %q, %v", got, err)
+		if got, err := s.List(ctx, key+"/set", fmt.Sprintf("%09d", added-1), 10); err != nil || len(got) != 1 {
+			t.Errorf("List after member %d = %q, %v", added-1, got, err)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"strconv"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -69,12 +70,34 @@ func (sc script) eval(ctx context.Context, c redis.UniversalClient, command, nam
 	return once(ctx, c, redis.NewCmd(ctx, append(args, arguments...)...))
 }
 
+// Pauses before a command that Redis has rejected is sent again.
+const (
+	minPause = 5 * time.Millisecond
+	maxPause = 320 * time.Millisecond
+)
+
 // once executes a command that go-redis must not send again, because the first one may have
-// been executed. Commands that Redis has not executed are sent again: after MOVED, and to the
-// new master of a cluster.
+// been executed. Commands that Redis has rejected without executing them are sent again: to
+// the server that has the slot after MOVED, and for less than a second while Redis says that
+// it will soon accept them.
 func once(ctx context.Context, c redis.UniversalClient, command *redis.Cmd) (any, error) {
-	err := c.Process(ctx, unrepeatable{command})
-	return command.Val(), explain(ctx, err)
+	for pause := minPause; ; pause *= 2 {
+		err := c.Process(ctx, unrepeatable{command})
+		if pause > maxPause || !rejected(err) {
+			return command.Val(), explain(ctx, err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// rejected reports whether Redis has not executed a command but may execute it soon.
+func rejected(err error) bool {
+	return redis.IsTryAgainError(err) || redis.IsClusterDownError(err) || redis.IsLoadingError(err) ||
+		redis.IsMasterDownError(err) || redis.IsReadOnlyError(err)
 }
 
 type unrepeatable struct{ *redis.Cmd }
