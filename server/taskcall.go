@@ -81,17 +81,17 @@ func requestedTTL(task []byte, limit time.Duration) (time.Duration, error) {
 }
 
 // storedTask returns a new task for a call.
-func storedTask(c *rpc.Call, entry *toolEntry, ttl time.Duration) (*tasks.Task, error) {
+func storedTask(c *rpc.Call, o *TaskOptions, ttl time.Duration) (*tasks.Task, error) {
 	request, err := tasks.RequestOf(c)
 	return &tasks.Task{
 		ID: rand.Text(), Request: request, TTL: ttl.Milliseconds(),
-		Timeout: min(entry.task.Timeout, ttl).Milliseconds(), Poll: entry.task.PollInterval.Milliseconds(),
+		Timeout: min(o.Timeout, ttl).Milliseconds(), Poll: o.PollInterval.Milliseconds(),
 	}, err
 }
 
 // newTask begins the first run of a task for a call.
 func (s *Server) newTask(ctx context.Context, c *rpc.Call, entry *toolEntry, ttl time.Duration) (*tasks.Task, *tasks.Run, error) {
-	t, err := storedTask(c, entry, ttl)
+	t, err := storedTask(c, entry.task, ttl)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -21,7 +21,7 @@ func (s *Server) startDriven(ctx context.Context, c *rpc.Call, entry *toolEntry,
 	if err := entry.input.Validate(arguments); err != nil {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s", invalidArguments(err))
 	}
-	t, err := storedTask(c, entry, ttl)
+	t, err := storedTask(c, entry.task, ttl)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/internal/tasks"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -15,8 +16,22 @@ import (
 type taskFeature struct {
 	tools  atomic.Bool // a tool runs as a task
 	asking sync.Map    // the questions of tasks/result requests, a set of taskQuestion
+	parked sync.Map    // the current requests of parked calls, *rpc.Call by id
 	store  tasks.Store
 	runner tasks.Runner
+}
+
+// attach makes c the request on which the handler of a parked call reports its progress, until the
+// returned function is called.
+func (f *taskFeature) attach(id string, c *rpc.Call) (detach func()) {
+	f.parked.Store(id, c)
+	return func() { f.parked.CompareAndDelete(id, c) }
+}
+
+func (f *taskFeature) attached(id string) *rpc.Call {
+	c, _ := f.parked.Load(id)
+	current, _ := c.(*rpc.Call)
+	return current
 }
 
 func (f *taskFeature) offered() bool { return f.tools.Load() }

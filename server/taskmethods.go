@@ -206,6 +206,19 @@ func (s *Server) taskResult(ctx context.Context, c *rpc.Call) (any, error) {
 
 // finalResult returns what the request of an ended task would have returned.
 func (s *Server) finalResult(ctx context.Context, t *tasks.Task) (any, error) {
+	result, err := s.outcomeOfTask(ctx, t)
+	if err != nil {
+		return nil, taskError(err)
+	}
+	if result.Meta == nil {
+		result.Meta = make(mcp.Meta)
+	}
+	result.Meta[mcp.MetaRelatedTask] = relatedTask(t.ID)
+	return result, nil
+}
+
+// outcomeOfTask returns the result of an ended task, or its error.
+func (s *Server) outcomeOfTask(ctx context.Context, t *tasks.Task) (*mcp.CallToolResult, error) {
 	switch t.Status {
 	case mcp.TaskFailed:
 		return nil, t.Error
@@ -214,16 +227,12 @@ func (s *Server) finalResult(ctx context.Context, t *tasks.Task) (any, error) {
 	}
 	raw, err := s.tasks.store.Result(ctx, t)
 	if err != nil {
-		return nil, taskError(err)
+		return nil, err
 	}
 	result := new(mcp.CallToolResult)
 	if err := schema.Decode(raw, result); err != nil {
 		return nil, err
 	}
-	if result.Meta == nil {
-		result.Meta = make(mcp.Meta)
-	}
-	result.Meta[mcp.MetaRelatedTask] = relatedTask(t.ID)
 	return result, nil
 }
 

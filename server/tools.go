@@ -29,6 +29,7 @@ type toolEntry struct {
 	notSecret []string     // headers that NotSecret names
 	forwarded bool         // another server defines the tool
 	task      *TaskOptions // nil: the tool does not run as a task
+	parked    bool         // see Parked
 }
 
 // addTool adds a tool with compiled schemas.
@@ -127,6 +128,9 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 		if result, err, done := s.callTask(ctx, c, entry, arguments); done {
 			return result, err
 		}
+	}
+	if parker, ok := c.InputRequester.(rpc.Parker); ok && entry.parked {
+		return s.callParked(ctx, c, parker, entry, arguments)
 	}
 	result, err := s.undecodedResult(ctx, c, entry, arguments)
 	switch {

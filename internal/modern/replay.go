@@ -40,6 +40,7 @@ type state struct {
 	Expires   int64             `json:"e"` // Unix time
 	Answers   map[string]answer `json:"a,omitempty"`
 	Open      map[string]string `json:"o,omitempty"` // unanswered input requests, as digests by key
+	Parked    string            `json:"h,omitempty"` // id of the parked call
 	Stored    *storedState      `json:"s,omitempty"` // refers to the whole state in the store; Answers and Open are then empty
 }
 
@@ -62,7 +63,10 @@ type replay struct {
 	digests  map[string]string // digests of required, by key
 }
 
-var _ rpc.Replayer = (*replay)(nil)
+var (
+	_ rpc.Replayer = (*replay)(nil)
+	_ rpc.Parker   = (*replay)(nil)
+)
 
 // restore restores the state of the previous round of c, if c has input requests, and reads the
 // answers from the params.
@@ -87,7 +91,7 @@ func restore(ctx context.Context, c *rpc.Call) *jsonrpc.Error {
 	}
 	c.RestoreKey(r.state.Key)
 	r.acceptAnswers(responses)
-	if r.pending = len(r.state.Answers); r.pending > 0 {
+	if r.pending = len(r.state.Answers); r.pending > 0 && r.state.Parked == "" {
 		c.Mute(true) // do not repeat the notifications of the earlier rounds
 	}
 	return nil
@@ -194,6 +198,28 @@ func (r *replay) Answered(q rpc.InputRequest) bool {
 	defer r.mu.Unlock()
 	known, ok := r.state.Answers[r.keys.Next(q)]
 	return ok && known.Question == q.Digest()
+}
+
+// Parked implements rpc.Parker.
+func (r *replay) Parked() (id string, answers map[string]json.RawMessage) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	answers = make(map[string]json.RawMessage, len(r.state.Answers))
+	for key, known := range r.state.Answers {
+		answers[key] = known.Answer
+	}
+	return r.state.Parked, answers
+}
+
+// Park implements rpc.Parker.
+func (r *replay) Park(id string, questions mcp.InputRequests) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state.Parked, r.state.Answers = id, nil
+	r.required, r.digests = questions, make(map[string]string, len(questions))
+	for key, q := range questions {
+		r.digests[key] = rpc.InputRequest{Method: q.Method, Params: q.Params}.Digest()
+	}
 }
 
 // Finish implements rpc.InputRequester. A call that has asked for input ends with the input

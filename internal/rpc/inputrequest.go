@@ -54,6 +54,18 @@ type Replayer interface {
 	Answered(r InputRequest) bool
 }
 
+// Parker is an InputRequester whose calls can be parked: the handler of a parked call goes on while
+// its client answers, and another request of the client takes the call up again.
+type Parker interface {
+	InputRequester
+	// Parked returns the id with which an earlier request has parked the call, and the answers that
+	// this request brings. The id is empty for a call that is not parked.
+	Parked() (id string, answers map[string]json.RawMessage)
+	// Park ends the request with the questions of a parked call. The handler of the request must
+	// return.
+	Park(id string, questions mcp.InputRequests)
+}
+
 // InputHandler handles an input request on the client. The error is for the server, which
 // receives a *jsonrpc.Error unchanged.
 type InputHandler func(ctx context.Context, method string, params json.RawMessage) (response json.RawMessage, err error)

@@ -91,10 +91,10 @@ func (s *Store) List(ctx context.Context, owner principal.Principal, after strin
 	for _, member := range members {
 		_, id, _ := strings.Cut(member, "/")
 		t, err := s.Get(ctx, owner, id)
-		if errors.Is(err, ErrNotFound) {
+		switch {
+		case errors.Is(err, ErrNotFound), err == nil && t.Parked:
 			continue
-		}
-		if err != nil {
+		case err != nil:
 			return nil, "", err
 		}
 		page = append(page, t)

@@ -51,6 +51,7 @@ type Task struct {
 	Failed bool            `json:"failed,omitempty"` // the result is that of a tool that failed
 	Error  *jsonrpc.Error  `json:"error,omitempty"`
 
+	Parked   bool   `json:"parked,omitempty"`   // a parked call, which List leaves out
 	External bool   `json:"external,omitempty"` // an engine runs the task, not a replica
 	Replica  string `json:"replica,omitempty"`  // runs the handler
 	Runs     int    `json:"runs,omitzero"`      // how often the handler was started

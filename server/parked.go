@@ -1,0 +1,117 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/tasks"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// parkedTime is the time for all rounds of a parked call.
+const parkedTime = time.Hour
+
+// Parked lets the handler of a tool wait in [Ask] in 2026-07-28, as it does in a session, instead of
+// running again from its beginning with the answers. Use it for handlers that cannot run twice, such
+// as one that has a connection to another server. Other revisions and tasks are not affected.
+//
+// While the client gets the answers, the handler keeps its goroutine in this process, for at most an
+// hour in all. Its context ends when the client cancels a request of the call, when the hour has passed,
+// or when the server stops. The client's next request may reach another replica if the replicas share
+// [Server.KV], [Server.Bus] and [Server.Keys]. If the process has ended, that request fails. Parked calls
+// count in Limits.Tasks and Limits.TasksPerPrincipal.
+func Parked() ToolOption { return parked{} }
+
+type parked struct{}
+
+func (parked) ofTool(e *toolEntry) { e.parked = true }
+
+// errNotParked is the response to a request whose call has ended.
+var errNotParked = jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "invalid requestState: the call has ended or expired: send the request again without it")
+
+// callParked serves one request of a parked call. The call is stored as a task that its client does not
+// see: its questions and answers reach every replica.
+func (s *Server) callParked(ctx context.Context, c *rpc.Call, parker rpc.Parker, entry *toolEntry, arguments json.RawMessage) (any, error) {
+	id, answers := parker.Parked()
+	if id == "" {
+		var err error
+		if id, err = s.park(ctx, c, entry, arguments); err != nil {
+			return nil, err
+		}
+	}
+	defer s.tasks.attach(id, c)()
+	store, owner := &s.tasks.store, c.Principal()
+	changes, err := store.Watch(ctx, owner, id)
+	if err != nil {
+		return nil, err
+	}
+	defer changes.Close()
+	if len(answers) > 0 {
+		if _, err := store.Update(ctx, owner, id, func(t *tasks.Task) error { return t.Answer(answers) }); err != nil {
+			return nil, parkedError(err)
+		}
+	}
+	for {
+		t, err := store.Get(ctx, owner, id)
+		if err == nil {
+			t, err = s.tasks.runner.Check(ctx, t)
+		}
+		switch {
+		case err != nil:
+			return nil, parkedError(err)
+		case t.Status == mcp.TaskInputRequired:
+			parker.Park(id, t.Open())
+			return nil, nil
+		case t.Status.Terminal():
+			result, err := s.outcomeOfTask(ctx, t)
+			store.Remove(context.WithoutCancel(ctx), t)
+			if err != nil {
+				return nil, parkedError(err)
+			}
+			return result, nil
+		}
+		poll := pollTimer(t)
+		select {
+		case <-changes.C:
+		case <-poll.C:
+		case <-ctx.Done():
+			poll.Stop()
+			_, _ = store.Update(context.WithoutCancel(ctx), owner, id, (*tasks.Task).Cancel)
+			return nil, context.Cause(ctx)
+		}
+		poll.Stop()
+	}
+}
+
+// park starts the handler of a parked call and returns the id of the call.
+func (s *Server) park(ctx context.Context, c *rpc.Call, entry *toolEntry, arguments json.RawMessage) (string, error) {
+	t, err := storedTask(c, &TaskOptions{Timeout: parkedTime, PollInterval: time.Second}, parkedTime)
+	if err != nil {
+		return "", err
+	}
+	t.Parked = true
+	run, err := s.tasks.runner.Begin(ctx, t, nil)
+	if err != nil {
+		return "", err
+	}
+	run.Call.Store = s.core.engine.Store
+	run.Call.SetAsTask(rpc.AsTask{Progress: func(ctx context.Context, done, total float64, text string) error {
+		if current := s.tasks.attached(t.ID); current != nil {
+			return current.Progress(ctx, done, total, text)
+		}
+		return nil
+	}})
+	go s.runTask(run, entry, arguments)
+	return t.ID, nil
+}
+
+func parkedError(err error) error {
+	if errors.Is(err, tasks.ErrNotFound) || errors.Is(err, tasks.ErrEnded) {
+		return errNotParked
+	}
+	return err
+}

@@ -1,0 +1,181 @@
+package server_test
+
+import (
+	"context"
+	"log/slog"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/store"
+)
+
+// parkedReplica returns a replica with the parked tool "book", and counts the runs of its handler.
+func parkedReplica(memory *store.Memory, runs, ended *atomic.Int32) *server.Server {
+	s := &server.Server{KV: memory, Log: memory, Bus: memory, Keys: [][]byte{make([]byte, 32)}, Logger: slog.New(slog.DiscardHandler)}
+	server.AddTool(s, mcp.Tool{Name: "book"}, func(ctx context.Context, _ struct{}) (string, error) {
+		runs.Add(1)
+		defer ended.Add(1)
+		first, err := server.Elicit[struct{ Name string }](ctx, "name?")
+		if err != nil {
+			return "", err
+		}
+		if err := server.Progress(ctx, 1, 2, "half"); err != nil {
+			return "", err
+		}
+		second, err := server.Elicit[struct{ City string }](ctx, "city?")
+		if err != nil {
+			return "", err
+		}
+		return first.Name + " in " + second.City, nil
+	}, server.Parked())
+	return s
+}
+
+// callBook sends a round of the call on w, with the answer to the last round.
+func callBook(w *wire, last, content string) {
+	w.t.Helper()
+	more := ""
+	if last != "" {
+		more = `"requestState":"` + member(w.t, last, "requestState") + `",`
+		if content != "" {
+			more += `"inputResponses":{"` + inputKey(w.t, last) + `":{"action":"accept","content":` + content + `}},`
+		}
+	}
+	meta := strings.Replace(stateless, `Capabilities":{}`, `Capabilities":{"elicitation":{}},"progressToken":"p"`, 1)
+	w.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"book","arguments":{},` + more + meta + `}}`)
+}
+
+func TestHandlerOfAParkedCallRunsOnce(t *testing.T) {
+	for _, replicas := range []int{1, 2, 3} {
+		synctest.Test(t, func(t *testing.T) {
+			memory := store.NewMemory(store.MemoryOptions{})
+			var runs, ended atomic.Int32
+			var wires []*wire
+			for range replicas {
+				s := parkedReplica(memory, &runs, &ended)
+				defer s.Shutdown(t.Context())
+				wires = append(wires, connect(t, s))
+			}
+			at := func(round int) *wire { return wires[round%replicas] }
+			callBook(at(0), "", "")
+			first := at(0).receive()
+			callBook(at(1), first, `{"Name":"Ada"}`)
+			second := at(1).receive()
+			if replicas == 1 { // progress is for the request at the replica of the handler
+				if !strings.Contains(second, `"method":"notifications/progress"`) {
+					t.Errorf("no progress: %s", second)
+				}
+				second = at(1).receive()
+			}
+			callBook(at(2), second, "") // the question stays
+			third := at(2).receive()
+			if inputKey(t, third) != inputKey(t, second) || inputKey(t, first) == inputKey(t, second) {
+				t.Errorf("%s\n%s\n%s", first, second, third)
+			}
+			callBook(at(3), third, `{"City":"London"}`)
+			if got := at(3).receive(); !strings.Contains(got, `"text":"Ada in London"`) || runs.Load() != 1 || ended.Load() != 1 {
+				t.Errorf("%d runs: %s", runs.Load(), got)
+			}
+			callBook(at(4), third, `{"City":"London"}`)
+			if got := at(4).receive(); !strings.Contains(got, `"code":-32602`) || !strings.Contains(got, "without it") || runs.Load() != 1 {
+				t.Error(got)
+			}
+			if members, err := memory.List(t.Context(), "local/tasks", "", 10); err != nil || len(members) != 0 {
+				t.Errorf("left in the store: %v %v", members, err)
+			}
+		})
+	}
+}
+
+func TestParkedCallsEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(w *wire, s *server.Server, memory *store.Memory)
+		want string
+	}{
+		"time": {func(*wire, *server.Server, *store.Memory) { time.Sleep(time.Hour) }, `"code":-32602`},
+		"the process": {func(_ *wire, s *server.Server, _ *store.Memory) {
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			s.Shutdown(ctx)
+		}, `"code":-32603,"message":"the process that ran the task has ended"`},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			memory := store.NewMemory(store.MemoryOptions{})
+			var runs, ended atomic.Int32
+			s, other := parkedReplica(memory, &runs, &ended), parkedReplica(memory, &runs, &ended)
+			defer other.Shutdown(t.Context())
+			defer s.Shutdown(t.Context())
+			w, second := connect(t, s), connect(t, other)
+			callBook(w, "", "")
+			first := w.receive()
+			c.end(w, s, memory)
+			synctest.Wait()
+			if ended.Load() != 1 {
+				t.Errorf("%s: the handler still runs", name)
+			}
+			callBook(second, first, `{"Name":"Ada"}`)
+			if got := second.receive(); !strings.Contains(got, c.want) || runs.Load() != 1 {
+				t.Errorf("%s: %s", name, got)
+			}
+		})
+	}
+}
+
+func TestCancellingARequestOfAParkedCallEndsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := store.NewMemory(store.MemoryOptions{})
+		var runs, ended atomic.Int32
+		s := parkedReplica(memory, &runs, &ended)
+		started := make(chan struct{})
+		server.AddTool(s, mcp.Tool{Name: "wait"}, func(ctx context.Context, _ struct{}) (string, error) {
+			defer ended.Add(1)
+			close(started)
+			<-ctx.Done()
+			return "", context.Cause(ctx)
+		}, server.Parked())
+		defer s.Shutdown(t.Context())
+		w := connect(t, s)
+		w.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait","arguments":{},` + stateless + `}}`)
+		<-started
+		w.send(cancelled(`1`))
+		synctest.Wait()
+		if ended.Load() != 1 {
+			t.Error("the handler still runs")
+		}
+	})
+}
+
+// The state of a parked call belongs to its request and its principal, as every requestState does.
+func TestParkedCallsBelongToTheirRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := store.NewMemory(store.MemoryOptions{})
+		var runs, ended atomic.Int32
+		s := parkedReplica(memory, &runs, &ended)
+		defer s.Shutdown(t.Context())
+		w := connect(t, s)
+		callBook(w, "", "")
+		first := w.receive()
+		state := member(t, first, "requestState")
+		forged := regexp.MustCompile(`.$`).ReplaceAllStringFunc(state, func(c string) string {
+			if c == "A" {
+				return "B"
+			}
+			return "A"
+		})
+		for _, params := range []string{
+			`"name":"book","arguments":{"x":1},"requestState":"` + state + `"`,
+			`"name":"book","arguments":{},"requestState":"` + forged + `"`,
+		} {
+			w.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{` + params + `,` + stateless + `}}`)
+			if got := w.receive(); !strings.Contains(got, `"code":-32602,"message":"invalid requestState`) {
+				t.Error(got)
+			}
+		}
+	})
+}
