@@ -170,8 +170,11 @@ func (s *Server) callDetachable(ctx context.Context, c *rpc.Call, entry *toolEnt
 		return run.Call.Context(), nil
 	}})
 	go func() {
-		a := answer{err: errFailedUnexpectedly} // of runtime.Goexit
+		a := answer{err: errFailedUnexpectedly}
 		defer func() {
+			if c.ExitResult != nil { // of runtime.Goexit
+				a = answer{result: c.ExitResult}
+			}
 			mu.Lock()
 			run := run
 			mu.Unlock()

@@ -1,0 +1,232 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/store"
+)
+
+// detaching returns a server with the tool "detach".
+func detaching(handle func(context.Context) (string, error)) *server.Server {
+	s := quiet()
+	server.AddTool(s, mcp.Tool{Name: "detach"}, func(ctx context.Context, _ struct{}) (string, error) { return handle(ctx) },
+		server.AsTask(server.TaskOptions{AtDetach: true}))
+	return s
+}
+
+// Tasks extension, Task Creation: questions before the creation of the task SHOULD be resolved
+// synchronously. Those after it are questions of the task.
+func TestQuestionsBeforeDetachAreThoseOfTheCall(t *testing.T) {
+	onWires(t, mcp.V20260728, func(t *testing.T, w taskWire) {
+		p := w.connect(t, detaching(func(ctx context.Context) (string, error) {
+			first, err := server.Elicit[nameForm](ctx, "Who?", server.Key("first"))
+			if err != nil {
+				return "", err
+			}
+			if ctx, err = server.Detach(ctx); err != nil {
+				return "", err
+			}
+			second, err := server.Elicit[nameForm](ctx, "Who else?", server.Key("second"))
+			return first.Name + " and " + second.Name, err
+		}))
+		r := p.ask(mcp.MethodCallTool, `"name":"detach"`)
+		state, _ := jsonrpc.Get(r.result, "requestState")
+		if !strings.Contains(r.raw, `"resultType":"input_required"`) || !strings.Contains(r.raw, `"first":{`) || strings.Contains(r.raw, "taskId") {
+			t.Fatalf("first round: %s", r.raw)
+		}
+		task := p.created(p.must(mcp.MethodCallTool, fmt.Sprintf(`"name":"detach","inputResponses":{"first":%s},"requestState":%s`, acceptName("Ada"), state)))
+		if strings.Contains(task.raw, "requestState") || strings.Contains(task.raw, "inputRequests") {
+			t.Errorf("second round: %s", task.raw)
+		}
+		if s := p.until(task.TaskID, mcp.TaskInputRequired); len(s.InputRequests) != 1 || s.InputRequests["second"].Method == "" {
+			t.Errorf("the task: %s", s.raw)
+		}
+		p.update(task.TaskID, fmt.Sprintf(`{"second":%s}`, acceptName("Bob")))
+		if result, _ := p.outcome(task.TaskID, mcp.TaskCompleted); !strings.Contains(string(result), "Ada and Bob") {
+			t.Errorf("%s", result)
+		}
+	})
+}
+
+// In 2025-11-25 the client decides: the call is a task from its beginning, or never.
+func TestLegacyClientDecidesBeforeDetach(t *testing.T) {
+	onWires(t, mcp.V20251125, func(t *testing.T, w taskWire) {
+		p := w.connect(t, detaching(func(ctx context.Context) (string, error) {
+			who, err := server.Elicit[nameForm](ctx, "Who?")
+			if err != nil {
+				return "", err
+			}
+			detached, err := server.Detach(ctx)
+			return fmt.Sprintf("%s, %v, %t", who.Name, err, detached == ctx), nil
+		}))
+		p.answer = func(*jsonrpc.Message) string { return acceptName("Ada") }
+		p.until(p.create("detach").TaskID, mcp.TaskInputRequired)
+		r := p.ask(mcp.MethodTaskResult, taskMembers(p.create("detach").TaskID))
+		if !strings.Contains(r.raw, "Ada, \\u003cnil\\u003e, true") && !strings.Contains(r.raw, "Ada, <nil>, true") {
+			t.Errorf("a task: %s", r.raw)
+		}
+		if r := p.ask(mcp.MethodCallTool, `"name":"detach"`); !strings.Contains(r.raw, "Ada, "+server.ErrUnsupported.Error()+", true") {
+			t.Errorf("no task: %s", r.raw)
+		}
+	})
+}
+
+// Detach: the client may not support tasks, and the handler need not call Detach.
+func TestCallWithoutDetachHasItsResult(t *testing.T) {
+	onWires(t, mcp.V20260728, func(t *testing.T, w taskWire) {
+		detach := true
+		p := w.connect(t, detaching(func(ctx context.Context) (string, error) {
+			if !detach {
+				return "no task", nil
+			}
+			detached, err := server.Detach(ctx)
+			return fmt.Sprintf("unsupported: %t, %t, %v", errors.Is(err, server.ErrUnsupported), detached == ctx, ctx.Err()), nil
+		}))
+		p.declared = tasklessClient
+		if r := p.ask(mcp.MethodCallTool, `"name":"detach"`); !strings.Contains(r.raw, "unsupported: true, true, ") || !strings.Contains(r.raw, `"resultType":"complete"`) {
+			t.Errorf("a client without tasks: %s", r.raw)
+		}
+		p.declared, detach = taskClient, false
+		if r := p.ask(mcp.MethodCallTool, `"name":"detach"`); !strings.Contains(r.raw, "no task") || !strings.Contains(r.raw, `"resultType":"complete"`) {
+			t.Errorf("a handler that does not call Detach: %s", r.raw)
+		}
+	})
+	if _, err := server.Detach(t.Context()); !errors.Is(err, call.ErrNoCall) {
+		t.Errorf("outside of a handler: %v", err)
+	}
+	s := quiet()
+	server.AddTool(s, mcp.Tool{Name: "plain"}, func(ctx context.Context, _ struct{}) (string, error) {
+		_, err := server.Detach(ctx)
+		return fmt.Sprint(errors.Is(err, server.ErrUnsupported)), nil
+	})
+	if c := connectLine(t, s).callTool(`"name":"plain"`); c.text != "true" {
+		t.Errorf("a tool without AsTask: %v", c)
+	}
+}
+
+// Detach: the context of the call ends with the response, and that of the task does not. The task exists
+// when Detach returns, and further calls of Detach have no effect.
+func TestDetachedHandlerContinuesAfterTheResponse(t *testing.T) {
+	onWires(t, mcp.V20260728, func(t *testing.T, w taskWire) {
+		type detached struct{ before, after context.Context }
+		contexts, proceed := make(chan detached, 1), make(chan struct{})
+		p := w.connect(t, detaching(func(ctx context.Context) (string, error) {
+			after, err := server.Detach(ctx)
+			if err != nil {
+				return "", err
+			}
+			var again sync.WaitGroup
+			for _, of := range []context.Context{ctx, after, after} {
+				again.Go(func() {
+					if c, err := server.Detach(of); err != nil || c.Err() != nil {
+						t.Errorf("Detach again: %v", err)
+					}
+				})
+			}
+			again.Wait()
+			contexts <- detached{ctx, after}
+			select {
+			case <-proceed:
+			case <-after.Done():
+			}
+			return fmt.Sprint("ended: ", after.Err()), nil
+		}))
+		id := p.create("detach").TaskID
+		c := <-contexts
+		<-c.before.Done()
+		if s := p.get(id); s.Status != mcp.TaskWorking || c.after.Err() != nil {
+			t.Errorf("%s, %v", s.raw, c.after.Err())
+		}
+		if s := server.PeerOf(c.after); s.Capabilities == nil || s.Capabilities.Elicitation == nil {
+			t.Errorf("the peer in the task: %v", s)
+		}
+		close(proceed)
+		if result, _ := p.outcome(id, mcp.TaskCompleted); !strings.Contains(string(result), "ended: \\u003cnil") && !strings.Contains(string(result), "ended: <nil") {
+			t.Errorf("%s", result)
+		}
+		<-c.after.Done()
+	})
+}
+
+// A tool that fails has the same outcome before and after Detach as in any other call.
+func TestHandlerCanFailBeforeAndAfterDetach(t *testing.T) {
+	for name, fail := range map[string]func() error{
+		"error":          func() error { return errors.New("it failed") },
+		"protocol error": func() error { return jsonrpc.Errorf(1234, "it broke") },
+		"panic":          func() error { panic("hunter2") },
+		"runtime.Goexit": func() error { runtime.Goexit(); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			detach := false
+			s := detaching(func(ctx context.Context) (string, error) {
+				if detach {
+					if _, err := server.Detach(ctx); err != nil {
+						t.Error(err)
+					}
+				}
+				return "", fail()
+			})
+			server.AddTool(s, mcp.Tool{Name: "plain"}, func(context.Context, struct{}) (string, error) { return "", fail() })
+			p := taskWire{mcp.V20260728, false}.connect(t, s)
+			want := p.ask(mcp.MethodCallTool, `"name":"plain"`)
+			before := p.ask(mcp.MethodCallTool, `"name":"detach"`)
+			if contentOf(before.result) != contentOf(want.result) || fmt.Sprint(before.err) != fmt.Sprint(want.err) {
+				t.Errorf("before Detach: %s, want %s", before.raw, want.raw)
+			}
+			detach = true
+			status := mcp.TaskCompleted
+			if want.err != nil {
+				status = mcp.TaskFailed
+			}
+			result, err := p.outcome(p.create("detach").TaskID, status)
+			if contentOf(result) != contentOf(want.result) || fmt.Sprint(err) != fmt.Sprint(want.err) {
+				t.Errorf("after Detach: %s %v, want %s", result, err, want.raw)
+			}
+		})
+	}
+}
+
+// fullStore has no room for tasks.
+type fullStore struct{ *store.Memory }
+
+func (s fullStore) Add(context.Context, string, string, store.AddOptions) error { return store.ErrFull }
+
+// Detach: an error of the store leaves the call what it is. A call that the client has cancelled cannot
+// become a task.
+func TestDetachCanFail(t *testing.T) {
+	report := func(ctx context.Context) (string, error) {
+		detached, err := server.Detach(ctx)
+		return fmt.Sprintf("%v, %t", err, detached == ctx), nil
+	}
+	s := detaching(report)
+	s.KV = fullStore{store.NewMemory(store.MemoryOptions{})}
+	s.Log = store.NewMemory(store.MemoryOptions{})
+	p := taskWire{mcp.V20260728, false}.connect(t, s)
+	if r := p.ask(mcp.MethodCallTool, `"name":"detach"`); !strings.Contains(r.raw, `"resultType":"complete"`) || strings.Contains(r.raw, "nil") || !strings.Contains(r.raw, ", true") {
+		t.Errorf("a full store: %s", r.raw)
+	}
+	started, outcome := make(chan struct{}), make(chan error, 1)
+	p = taskWire{mcp.V20260728, false}.connect(t, detaching(func(ctx context.Context) (string, error) {
+		close(started)
+		<-ctx.Done()
+		_, err := server.Detach(ctx)
+		outcome <- err
+		return "", err
+	}))
+	p.start(mcp.MethodCallTool, `"name":"detach"`)
+	<-started
+	p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, "", "")
+	if err := <-outcome; err == nil {
+		t.Error("a cancelled call became a task")
+	}
+}
