@@ -200,10 +200,10 @@ func (s *Server) serveStream(ctx context.Context, c *core, conn transport.Conn, 
 }
 
 // Shutdown stops the server gracefully. It rejects new requests, over HTTP with status 503. It
-// ends open event streams and subscriptions, waits for the calls in flight, and closes the
-// connections of Run and ServeConn. If ctx ends first, it cancels the remaining calls, waits up
-// to [Limits].Grace for those of Run and ServeConn, and returns the error of ctx. The server
-// cannot be used again. Safe for concurrent use.
+// ends open event streams and subscriptions, waits for the calls in flight and for the tasks, and
+// closes the connections of Run and ServeConn. If ctx ends first, it cancels the remaining calls and
+// tasks, waits up to [Limits].Grace for the tasks and for the calls of Run and ServeConn, and returns
+// the error of ctx. The server cannot be used again. Safe for concurrent use.
 func (s *Server) Shutdown(ctx context.Context) error {
 	c, err := s.ready()
 	if err != nil {

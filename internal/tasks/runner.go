@@ -206,7 +206,7 @@ func (r *Runner) release() {
 }
 
 // Close accepts no more tasks and waits until all runs have ended. When ctx ends it ends their
-// contexts, and waits for them up to grace.
+// contexts, waits for them up to grace, and returns the error of ctx.
 func (r *Runner) Close(ctx context.Context, grace time.Duration) error {
 	r.ready()
 	r.mu.Lock()
@@ -229,7 +229,7 @@ func (r *Runner) Close(ctx context.Context, grace time.Duration) error {
 	defer timer.Stop()
 	select {
 	case <-ended:
-		return r.leave(context.WithoutCancel(ctx))
+		return errors.Join(ctx.Err(), r.leave(context.WithoutCancel(ctx)))
 	case <-timer.C:
 		return errors.New("cannot stop the handlers of tasks: they must return when their context ends")
 	}
