@@ -196,7 +196,7 @@ func TestHandlerCanFailBeforeAndAfterDetach(t *testing.T) {
 	}
 }
 
-// fullStore has no room for tasks.
+// fullStore has no capacity for tasks.
 type fullStore struct{ *store.Memory }
 
 func (s fullStore) Add(context.Context, string, string, store.AddOptions) error { return store.ErrFull }

@@ -139,12 +139,12 @@ func TestTaskHasATimeoutAndATTL(t *testing.T) {
 func TestTaskResultEndsWhenTheTaskExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := quiet()
-		server.AddTool(s, mcp.Tool{Name: "deaf"}, func(context.Context, struct{}) (string, error) {
+		server.AddTool(s, mcp.Tool{Name: "late"}, func(context.Context, struct{}) (string, error) {
 			time.Sleep(time.Hour) // ignores its context
 			return "too late", nil
 		}, server.AsTask(server.TaskOptions{}))
 		p := taskWire{mcp.V20251125, false}.connect(t, s)
-		id := p.created(p.must(mcp.MethodCallTool, `"name":"deaf","task":{"ttl":5000}`)).TaskID
+		id := p.created(p.must(mcp.MethodCallTool, `"name":"late","task":{"ttl":5000}`)).TaskID
 		if r := p.ask(mcp.MethodTaskResult, taskMembers(id)); r.err == nil {
 			t.Errorf("%s", r.raw)
 		}
