@@ -44,6 +44,19 @@ func (s *Server) callParked(ctx context.Context, c *rpc.Call, parker rpc.Parker,
 		}
 	}
 	defer s.tasks.attach(id, c)()
+	result, err := s.parkedRound(ctx, c, parker, id, answers)
+	if ctx.Err() != nil { // the client has cancelled the request
+		_, _ = s.tasks.store.Update(context.WithoutCancel(ctx), c.Principal(), id, (*tasks.Task).Cancel)
+		return nil, context.Cause(ctx)
+	}
+	if errors.Is(err, tasks.ErrNotFound) {
+		err = errNotParked
+	}
+	return result, err
+}
+
+// parkedRound waits for the next questions or the outcome of a parked call.
+func (s *Server) parkedRound(ctx context.Context, c *rpc.Call, parker rpc.Parker, id string, answers map[string]json.RawMessage) (any, error) {
 	store, owner := &s.tasks.store, c.Principal()
 	changes, err := store.Watch(ctx, owner, id)
 	if err != nil {
@@ -52,7 +65,7 @@ func (s *Server) callParked(ctx context.Context, c *rpc.Call, parker rpc.Parker,
 	defer changes.Close()
 	if len(answers) > 0 {
 		if _, err := store.Update(ctx, owner, id, func(t *tasks.Task) error { return t.Answer(answers) }); err != nil {
-			return nil, parkedError(err)
+			return nil, err
 		}
 	}
 	for {
@@ -62,7 +75,7 @@ func (s *Server) callParked(ctx context.Context, c *rpc.Call, parker rpc.Parker,
 		}
 		switch {
 		case err != nil:
-			return nil, parkedError(err)
+			return nil, err
 		case t.Status == mcp.TaskInputRequired:
 			parker.Park(id, t.Open())
 			return nil, nil
@@ -70,7 +83,7 @@ func (s *Server) callParked(ctx context.Context, c *rpc.Call, parker rpc.Parker,
 			result, err := s.outcomeOfTask(ctx, t)
 			store.Remove(context.WithoutCancel(ctx), t)
 			if err != nil {
-				return nil, parkedError(err)
+				return nil, err
 			}
 			return result, nil
 		}
@@ -79,9 +92,6 @@ func (s *Server) callParked(ctx context.Context, c *rpc.Call, parker rpc.Parker,
 		case <-changes.C:
 		case <-poll.C:
 		case <-ctx.Done():
-			poll.Stop()
-			_, _ = store.Update(context.WithoutCancel(ctx), owner, id, (*tasks.Task).Cancel)
-			return nil, context.Cause(ctx)
 		}
 		poll.Stop()
 	}
@@ -107,11 +117,4 @@ func (s *Server) park(ctx context.Context, c *rpc.Call, entry *toolEntry, argume
 	}})
 	go s.runTask(run, entry, arguments)
 	return t.ID, nil
-}
-
-func parkedError(err error) error {
-	if errors.Is(err, tasks.ErrNotFound) || errors.Is(err, tasks.ErrEnded) {
-		return errNotParked
-	}
-	return err
 }

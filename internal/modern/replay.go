@@ -40,7 +40,7 @@ type state struct {
 	Expires   int64             `json:"e"` // Unix time
 	Answers   map[string]answer `json:"a,omitempty"`
 	Open      map[string]string `json:"o,omitempty"` // unanswered input requests, as digests by key
-	Parked    string            `json:"h,omitempty"` // id of the parked call
+	Parked    *string           `json:"h,omitempty"` // id of the parked call; nil for most calls
 	Stored    *storedState      `json:"s,omitempty"` // refers to the whole state in the store; Answers and Open are then empty
 }
 
@@ -60,7 +60,6 @@ type replay struct {
 	early    []byte // inputResponses that came without a state
 	keys     rpc.InputKeys
 	required mcp.InputRequests // the input requests of this round
-	digests  map[string]string // digests of required, by key
 }
 
 var (
@@ -91,7 +90,7 @@ func restore(ctx context.Context, c *rpc.Call) *jsonrpc.Error {
 	}
 	c.RestoreKey(r.state.Key)
 	r.acceptAnswers(responses)
-	if r.pending = len(r.state.Answers); r.pending > 0 && r.state.Parked == "" {
+	if r.pending = len(r.state.Answers); r.pending > 0 && r.state.Parked == nil {
 		c.Mute(true) // do not repeat the notifications of the earlier rounds
 	}
 	return nil
@@ -177,10 +176,9 @@ func (r *replay) RequestInput(_ context.Context, _ *rpc.Call, questions []rpc.In
 			continue
 		}
 		if r.required == nil {
-			r.required, r.digests = make(mcp.InputRequests), make(map[string]string)
+			r.required = make(mcp.InputRequests)
 		}
 		r.required[key] = mcp.InputRequest{Method: q.Method, Params: q.Params}
-		r.digests[key] = sum
 	}
 	if r.required != nil {
 		r.call.Suspend()
@@ -208,18 +206,18 @@ func (r *replay) Parked() (id string, answers map[string]json.RawMessage) {
 	for key, known := range r.state.Answers {
 		answers[key] = known.Answer
 	}
-	return r.state.Parked, answers
+	if r.state.Parked != nil {
+		id = *r.state.Parked
+	}
+	return id, answers
 }
 
 // Park implements rpc.Parker.
 func (r *replay) Park(id string, questions mcp.InputRequests) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.state.Parked, r.state.Answers = id, nil
-	r.required, r.digests = questions, make(map[string]string, len(questions))
-	for key, q := range questions {
-		r.digests[key] = rpc.InputRequest{Method: q.Method, Params: q.Params}.Digest()
-	}
+	r.state.Parked, r.state.Answers = &id, nil
+	r.required = questions
 }
 
 // Finish implements rpc.InputRequester. A call that has asked for input ends with the input
@@ -288,7 +286,10 @@ func (r *replay) result(ctx context.Context) (*mcp.InputRequiredResult, error) {
 		return nil, fmt.Errorf("the call has asked for input in %d rounds, which is the limit", maxRounds)
 	}
 	next.Expires = r.server.now().Add(stateLifetime).Unix()
-	next.Open, next.Stored = r.digests, nil
+	next.Open, next.Stored = make(map[string]string, len(r.required)), nil
+	for key, q := range r.required {
+		next.Open[key] = rpc.InputRequest{Method: q.Method, Params: q.Params}.Digest()
+	}
 	text, err := v2.Marshal(next, v2.Deterministic(true))
 	if err != nil {
 		return nil, err
