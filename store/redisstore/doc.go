@@ -34,7 +34,8 @@
 // A Store has a fixed number of connections to each Redis server and one for all
 // subscriptions. When the latter is interrupted, it is restored and every subscription
 // receives a report of loss. go-redis logs connections that fail to standard error; its
-// function SetLogger changes this.
+// function SetLogger changes this. In a cluster, each server receives every message of the
+// Bus.
 //
 // # Errors
 //
