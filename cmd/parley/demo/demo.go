@@ -7,6 +7,7 @@
 //   - tools that ask the client: a form (book_table), two forms at once followed by an
 //     action that runs once (plan_trip), a web page (terms), the client's model
 //     (summarize) and its directories (workspace);
+//   - a tool that runs as a task and asks a question while it runs (bake);
 //   - a list that changes (shop) and a resource that is updated (note, demo://notes);
 //   - with authorization, a tool that returns the caller's identity (whoami) and a tool that
 //     requires another scope (note);
@@ -52,6 +53,7 @@ func newServer(version string, noteOptions ...server.ToolOption) *server.Server 
 	addCities(s)
 	addSouvenirs(s)
 	addTrips(s)
+	addBakery(s)
 	addModel(s)
 	addNotes(s, noteOptions...)
 	addShop(s)

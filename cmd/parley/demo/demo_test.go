@@ -32,6 +32,7 @@ func TestEveryToolReturnsAResultInEveryRevision(t *testing.T) {
 		"checkup":    `{}`,
 		"souvenir":   `{"city": "Oslo"}`,
 		"plan_trip":  `{"to": "Oslo"}`,
+		"bake":       `{"kind": "plum", "milliseconds": 1}`,
 		"terms":      `{}`,
 		"summarize":  `{"text": "long"}`,
 		"workspace":  `{}`,
@@ -40,6 +41,7 @@ func TestEveryToolReturnsAResultInEveryRevision(t *testing.T) {
 	}
 	fails := map[string]string{
 		"fail": "always fails", "plan_trip": "the client cannot ask the user", "terms": "the client cannot ask the user",
+		"bake":      "the client cannot ask the user",
 		"summarize": "does not offer a model", "workspace": "the client has no roots",
 	}
 	mcptest.Everywhere(t, newServer, func(t *testing.T, c *client.Client) {

@@ -39,7 +39,7 @@ func planTrip(ctx context.Context, in struct {
 		return unanswered(err, "No trip was planned", "the client cannot ask the user the questions about the trip")
 	}
 	number, err := server.Once(ctx, "reserve", func(_ context.Context, key string) (string, error) {
-		return fmt.Sprintf("%.3X", sha256.Sum256([]byte(key))), nil
+		return shortNumber(key), nil
 	})
 	if err != nil {
 		return "", err
@@ -50,6 +50,9 @@ func planTrip(ctx context.Context, in struct {
 	}
 	return text + ". This is a demo; nothing was booked.", nil
 }
+
+// shortNumber returns the same number for the same idempotency key.
+func shortNumber(key string) string { return fmt.Sprintf("%.3X", sha256.Sum256([]byte(key))) }
 
 // terms asks the user to open a page. It learns only that the user agrees to open it.
 func terms(ctx context.Context, _ struct{}) (string, error) {

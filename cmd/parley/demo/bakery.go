@@ -1,0 +1,63 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+func addBakery(s *server.Server) {
+	server.AddTool(s, mcp.Tool{Name: "bake", Title: "Bake", Description: "Bake a cake, which takes a while, and ask how to finish it", Annotations: &mcp.ToolAnnotations{OpenWorldHint: new(bool)}},
+		bake, server.AsTask(server.TaskOptions{PollInterval: time.Second / 2, Replay: true}))
+}
+
+type cake struct {
+	Kind         string `json:"kind" minLength:"1" maxLength:"100" doc:"such as plum or lemon"`
+	Milliseconds int    `json:"milliseconds,omitempty" minimum:"1" maximum:"600000" doc:"time for each step; default: 2000"`
+}
+
+type finish struct {
+	Icing   string `json:"icing" title:"Icing" enum:"none,sugar,chocolate" default:"sugar"`
+	Candles int    `json:"candles" title:"Candles" minimum:"0" maximum:"100" default:"0"`
+}
+
+// bake is a long job with a question in the middle. It runs as a task if the client supports tasks.
+// The steps before the question are in Once, because the handler can run again.
+func bake(ctx context.Context, in cake) (string, error) {
+	pause := 2 * time.Second
+	if in.Milliseconds > 0 {
+		pause = time.Duration(in.Milliseconds) * time.Millisecond
+	}
+	number, err := server.Once(ctx, "oven", func(ctx context.Context, key string) (string, error) {
+		return shortNumber(key), steps(ctx, pause, 0, "mixing", "kneading", "baking")
+	})
+	if err != nil {
+		return "", err
+	}
+	how, err := server.Elicit[finish](ctx, fmt.Sprintf("The %s cake is baked. How do you want it?", in.Kind))
+	if err != nil {
+		return unanswered(err, "The cake stays plain", "the client cannot ask the user how to finish the cake")
+	}
+	if err := steps(ctx, pause, 3, "finishing"); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("Cake %s: %s, icing: %s, candles: %d. This is a demo; nothing was baked.", number, in.Kind, how.Icing, how.Candles), nil
+}
+
+// steps takes the steps of the job, after those that are done.
+func steps(ctx context.Context, pause time.Duration, done int, names ...string) error {
+	for i, name := range names {
+		if err := server.Progress(ctx, float64(done+i), 4, name); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return fmt.Errorf("stopped while %s: %w", name, context.Cause(ctx))
+		}
+	}
+	return nil
+}
