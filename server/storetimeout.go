@@ -7,7 +7,7 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// storeTimeout is the time-out of each operation of Server.KV and Server.Log, so that a store
+// storeTimeout is the time-out of each operation of Server.KV, Server.Log and Server.Bus, so that a store
 // that does not answer cannot block requests.
 const storeTimeout = 5 * time.Second
 
@@ -25,6 +25,14 @@ func boundLog(log store.Log) store.Log {
 		return log
 	}
 	return boundedLog{log}
+}
+
+// boundBus returns bus with a time-out for each operation. Memory needs none.
+func boundBus(bus store.Bus) store.Bus {
+	if _, ok := bus.(*store.Memory); ok {
+		return bus
+	}
+	return boundedBus{bus}
 }
 
 type boundedKV struct{ kv store.KV }
@@ -89,4 +97,18 @@ func (b boundedLog) Drop(ctx context.Context, group string) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	return b.log.Drop(ctx, group)
+}
+
+type boundedBus struct{ bus store.Bus }
+
+func (b boundedBus) Publish(ctx context.Context, topic string, message []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return b.bus.Publish(ctx, topic, message)
+}
+
+func (b boundedBus) Subscribe(ctx context.Context, topic string, queue int) (*store.Subscription, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return b.bus.Subscribe(ctx, topic, queue)
 }

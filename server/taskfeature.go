@@ -42,9 +42,9 @@ const maxAnonymousTasks = 10_000
 // buildTasks sets up the store and the runner of tasks.
 func (s *Server) buildTasks(kv store.KV, memory *store.Memory, seals *seal.Keys) {
 	f := &s.tasks
-	f.store = tasks.Store{KV: kv, Bus: s.Bus, PerOwner: orDefault(s.Limits.TasksPerPrincipal, 1000), MaxAnonymous: maxAnonymousTasks}
-	if s.Bus == nil {
-		f.store.Bus = memory
+	f.store = tasks.Store{KV: kv, Bus: memory, PerOwner: orDefault(s.Limits.TasksPerPrincipal, 1000), MaxAnonymous: maxAnonymousTasks}
+	if s.Bus != nil {
+		f.store.Bus = boundBus(s.Bus)
 	}
 	if len(s.Keys) > 0 {
 		f.store.Seals = seals
