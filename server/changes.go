@@ -13,11 +13,12 @@ import (
 // one notification. A client that was not connected at the time is not notified later.
 
 // ResourceUpdated notifies the clients that have subscribed to a resource that its contents have
-// changed. The resource need not be in a list. Only clients that are connected to this Server
-// are notified, so call ResourceUpdated on every replica. It does not block and is safe for
+// changed. The resource need not be in a list. The clients of all replicas are notified if they share
+// [Server.Bus]; otherwise call ResourceUpdated on every replica. It does not block and is safe for
 // concurrent use. (2026-07-28, server/resources, Subscriptions.)
 func (s *Server) ResourceUpdated(uri string) {
 	s.changes.PublishTo(s.readersOf(uri), rpc.Change{Kind: rpc.ResourceUpdated, URI: uri})
+	s.announcer.announce(announcement{Kind: rpc.ResourceUpdated, URI: uri})
 }
 
 // added adds an entry to a catalog, and notifies the clients that can see it.
@@ -25,6 +26,7 @@ func added[E entry](s *Server, kind rpc.ChangeKind, to interface{ add(string, E)
 	err := to.add(name, e)
 	if err == nil {
 		s.changes.PublishTo(e.audience(), rpc.Change{Kind: kind})
+		s.announcer.announce(announcement{Kind: kind, Name: name, Hidden: e.audience() != nil})
 		s.followers.changed()
 	}
 	return err
@@ -35,6 +37,7 @@ func removed[E entry](s *Server, kind rpc.ChangeKind, from interface{ remove(str
 	e, was := from.remove(name)
 	if was {
 		s.changes.PublishTo(e.audience(), rpc.Change{Kind: kind})
+		s.announcer.announce(announcement{Kind: kind, Name: name, Hidden: e.audience() != nil})
 		s.followers.changed()
 	}
 	return was

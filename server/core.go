@@ -148,6 +148,9 @@ func (s *Server) build() error {
 	if s.tasks.offered() {
 		s.tasks.runner.Start()
 	}
+	if s.Bus != nil {
+		s.announcer.start(s, boundBus(s.Bus))
+	}
 	return nil
 }
 

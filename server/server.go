@@ -40,8 +40,8 @@ type Server struct {
 	// of this process. Replicas that share KV must share Log, too, or a client can resume a
 	// stream only on the replica that started it. A *store.Memory is a KV and a Log.
 	Log store.Log
-	// Bus announces the changes of tasks to the other replicas, which must share KV. Nil means the
-	// memory of this process.
+	// Bus announces changes of lists, resources and tasks to the other replicas, which must share it
+	// and KV. Nil means the memory of this process.
 	Bus store.Bus
 	// Logger receives the log messages of the server itself. Nil means slog.Default().
 	Logger *slog.Logger
@@ -114,6 +114,7 @@ type Server struct {
 	followers    followers
 	extensions   extensions
 	tasks        taskFeature
+	announcer    announcer
 
 	once     sync.Once
 	core     core
