@@ -23,7 +23,7 @@ const parkedTime = time.Hour
 // hour in all. Its context ends when the client cancels a request of the call, when the hour has passed,
 // or when the server stops. The client's next request may reach another replica if the replicas share
 // [Server.KV], [Server.Bus] and [Server.Keys]. If the process has ended, that request fails. Parked calls
-// count in Limits.Tasks and Limits.TasksPerPrincipal.
+// count in Limits.Tasks and Limits.TasksPerPrincipal. A tool with [TaskOptions.AtDetach] cannot be parked.
 func Parked() ToolOption { return parked{} }
 
 type parked struct{}

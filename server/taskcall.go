@@ -95,6 +95,15 @@ func (s *Server) newTask(ctx context.Context, c *rpc.Call, entry *toolEntry, ttl
 	if err != nil {
 		return nil, nil, err
 	}
+	var keys rpc.InputKeys
+	if parker, ok := c.InputRequester.(rpc.Parker); ok {
+		var received map[string]rpc.ReceivedAnswer
+		received, keys = parker.Received()
+		t.Questions = make(map[string]tasks.Question, len(received))
+		for key, r := range received { // another run asks these questions again
+			t.Questions[key] = tasks.Question{Digest: r.Digest, Answer: r.Answer}
+		}
+	}
 	var onChange func(*tasks.Task)
 	notifier := c.SessionNotifier
 	if notifier != nil {
@@ -105,6 +114,7 @@ func (s *Server) newTask(ctx context.Context, c *rpc.Call, entry *toolEntry, ttl
 		return nil, nil, err
 	}
 	run.Call.Store = s.core.engine.Store
+	run.Continue(keys)
 	if token := c.ProgressToken; notifier != nil && !token.IsZero() {
 		meta, as := metaOf(t.ID), run.Call.AsTask()
 		as.Progress = func(ctx context.Context, done, total float64, text string) error {

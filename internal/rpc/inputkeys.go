@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 
 	"github.com/parley-mcp/parley/internal/digest"
@@ -16,6 +17,9 @@ type InputKeys struct {
 	used map[string]bool
 	same map[string]int // how often a request without a key was made, by digest
 }
+
+// Clone returns a copy.
+func (k *InputKeys) Clone() InputKeys { return InputKeys{maps.Clone(k.used), maps.Clone(k.same)} }
 
 // Take returns the key of an input request, and generates one if it has none. The keys of a run
 // must be unique.
@@ -33,6 +37,9 @@ func (k *InputKeys) Take(q InputRequest) (string, error) {
 	k.used[key] = true
 	return key, nil
 }
+
+// Used reports whether an input request of this run has the key.
+func (k *InputKeys) Used(key string) bool { return k.used[key] }
 
 // Next returns the key that Take would return for q.
 func (k *InputKeys) Next(q InputRequest) string {

@@ -61,9 +61,18 @@ type Parker interface {
 	// Parked returns the id with which an earlier request has parked the call, and the answers that
 	// this request brings. The id is empty for a call that is not parked.
 	Parked() (id string, answers map[string]json.RawMessage)
+	// Received returns the answers that the handler has received, by key, and the keys of the questions
+	// that it has asked.
+	Received() (map[string]ReceivedAnswer, InputKeys)
 	// Park ends the request with the questions of a parked call. The handler of the request must
 	// return.
 	Park(id string, questions mcp.InputRequests)
+}
+
+// ReceivedAnswer is an answer to an input request.
+type ReceivedAnswer struct {
+	Digest string // of the input request
+	Answer json.RawMessage
 }
 
 // InputHandler handles an input request on the client. The error is for the server, which

@@ -165,6 +165,10 @@ func (r *Runner) begin(ctx context.Context, owner principal.Principal, id string
 	return run, nil
 }
 
+// Continue lets the run go on after the questions with these keys, which its handler has asked before
+// the task was created. It must be called before the handler goes on.
+func (run *Run) Continue(keys rpc.InputKeys) { run.journal.keys = keys }
+
 // remember adds a task to the set of this replica.
 func (r *Runner) remember(ctx context.Context, owner principal.Principal, id string) error {
 	if !r.Shared {
