@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -21,6 +22,7 @@ import (
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/store"
 )
 
 // prover is a client with a key.
@@ -233,7 +235,38 @@ func TestProofsAreAcceptedOnce(t *testing.T) {
 	}
 }
 
-// Replicas do not share used proofs. With nonces of its own, each replica rejects a proof that was
+func TestReplicasWithOneStoreAcceptAProofOnce(t *testing.T) {
+	p := newProver(t)
+	memory := store.NewMemory(store.MemoryOptions{})
+	var replicas [2]*auth.ProtectedResource
+	for i := range replicas {
+		replicas[i] = resourceOf(t, map[string]*auth.Info{"token": {KeyThumbprint: p.thumbprint}})
+		replicas[i].DPoP = &jwt.ProofVerifier{KV: memory}
+	}
+	proof := p.proof("token", nil)
+	if _, rejection, _ := present(replicas[0], "DPoP", "token", proof); rejection != nil {
+		t.Fatalf("%+v", rejection)
+	}
+	if _, rejection, _ := present(replicas[1], "DPoP", "token", proof); rejection == nil || rejection.Status != http.StatusUnauthorized {
+		t.Errorf("another replica responded %+v", rejection)
+	}
+	if _, rejection, _ := present(replicas[1], "DPoP", "token", p.proof("token", nil)); rejection != nil {
+		t.Errorf("another proof: %+v", rejection)
+	}
+	replicas[1].DPoP = &jwt.ProofVerifier{KV: brokenKV{memory}}
+	if _, rejection, _ := present(replicas[1], "DPoP", "token", p.proof("token", nil)); rejection == nil || rejection.Status != http.StatusServiceUnavailable {
+		t.Errorf("without the store: %+v", rejection)
+	}
+}
+
+// brokenKV cannot be written.
+type brokenKV struct{ store.KV }
+
+func (brokenKV) Put(context.Context, string, []byte, store.PutOptions) (uint64, error) {
+	return 0, errors.New("no connection")
+}
+
+// Replicas without a common store do not share used proofs. With nonces of its own, each replica rejects a proof that was
 // used at another for its nonce.
 func TestReplicasWithOwnNoncesRejectProofsOfOthers(t *testing.T) {
 	p := newProver(t)

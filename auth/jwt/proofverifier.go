@@ -1,25 +1,28 @@
 package jwt
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/digest"
 	"github.com/parley-mcp/parley/internal/httpurl"
+	"github.com/parley-mcp/parley/store"
 )
 
 // ProofVerifier verifies DPoP proofs (RFC 9449), for resource servers and for
 // authorization servers. The zero value is usable. Set the fields before the first use.
 // A ProofVerifier must not be copied after that. It is safe for concurrent use.
 //
-// It accepts each proof once. It remembers proofs in memory only, so with several
-// replicas, and after a restart, a proof can be used once at each process within
-// MaxAge. Set Nonces and leave NonceKeys empty to prevent that: a nonce is then valid
-// only at the process that issued it. Clients then need an additional round trip when
-// they reach another replica, so use a load balancer with sticky routing.
+// It accepts each proof once. Without KV it remembers proofs in memory only, so with several
+// replicas, and after a restart, a proof can be used once at each process within MaxAge. Set KV to
+// prevent that, or set Nonces and leave NonceKeys empty: a nonce is then valid only at the process
+// that issued it, so that clients need an additional round trip when they reach another replica.
 type ProofVerifier struct {
 	// Nonces requires proofs to contain a nonce that this server issued within the last
 	// five minutes, so that clients cannot make proofs in advance.
@@ -31,7 +34,10 @@ type ProofVerifier struct {
 	// MaxAge is how long a proof is valid, and how much clocks may differ; 0 means one
 	// minute.
 	MaxAge time.Duration
-	Now    func() time.Time // returns the current time; nil: time.Now
+	// KV remembers the proofs for all replicas that share it, with one write for each request. While
+	// it fails, proofs are rejected with [auth.ErrUnavailable]. Nil: each process remembers its own.
+	KV  store.KV
+	Now func() time.Time // returns the current time; nil: time.Now
 
 	once    sync.Once
 	err     error
@@ -106,8 +112,29 @@ func (v *ProofVerifier) VerifyProof(r *http.Request, urls []string, token, thumb
 			return nonce, &auth.InvalidTokenError{Reason: "it must contain the nonce of the DPoP-Nonce header", Code: codeUseNonce}
 		}
 	}
-	return nonce, v.replays.use(p.thumbprint, p.id, now)
+	return nonce, v.use(r.Context(), p, now)
 }
+
+// use records a proof. It returns an error if the proof was used before, or cannot be recorded.
+func (v *ProofVerifier) use(ctx context.Context, p *proof, now time.Time) error {
+	if err := v.replays.use(p.thumbprint, p.id, now); err != nil || v.KV == nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	key := "dpop/" + digest.Join([]byte(p.thumbprint), []byte(p.id))
+	_, err := v.KV.Put(ctx, key, []byte{1}, store.PutOptions{TTL: v.replays.window, IfAbsent: true})
+	switch {
+	case errors.Is(err, store.ErrConflict):
+		return invalidProof("it was used before")
+	case err != nil:
+		return fmt.Errorf("%w: cannot record the DPoP proof: %w", auth.ErrUnavailable, err)
+	}
+	return nil
+}
+
+// storeTimeout is the time-out of each operation of the KV.
+const storeTimeout = 5 * time.Second
 
 // VerifyTokenRequest verifies the DPoP header of a request to the token endpoint of an
 // authorization server, whose public URL is endpoint (RFC 9449, section 5). The proof
@@ -132,7 +159,7 @@ func (v *ProofVerifier) VerifyTokenRequest(r *http.Request, endpoint string) (th
 	if err := p.checkRequest(r, []string{canonical}, now, v.maxAge()); err != nil {
 		return "", err
 	}
-	if err := v.replays.use(p.thumbprint, p.id, now); err != nil {
+	if err := v.use(r.Context(), p, now); err != nil {
 		return "", err
 	}
 	return p.thumbprint, nil
