@@ -334,3 +334,17 @@ func TestMcpNameIsTheIDOfTheTask(t *testing.T) {
 		t.Errorf("%s", s.raw)
 	}
 }
+
+// Protocol Errors: servers MUST return -32021 for clients without the extension that request notifications
+// about tasks on subscriptions/listen.
+func TestSubscriptionToTasksRequiresTheExtension(t *testing.T) {
+	onWires(t, mcp.V20260728, func(t *testing.T, w taskWire) {
+		s, _ := taskServer()
+		p := w.connect(t, s)
+		id := p.create("work").TaskID
+		p.declared = tasklessClient
+		for _, id := range []string{id, "unknown"} {
+			wantMissingExtension(t, w, p.ask(mcp.MethodListen, fmt.Sprintf(`"notifications":{"taskIds":[%q]}`, id)))
+		}
+	})
+}

@@ -383,3 +383,16 @@ func TestTaskListHasTheTasksOfTheCaller(t *testing.T) {
 		p.wantError(mcp.MethodListTasks, "", jsonrpc.CodeMethodNotFound, "authentication")
 	})
 }
+
+// Input Required Status: the server SHOULD NOT upgrade to an SSE stream in response to tasks/get.
+func TestTaskStateIsNoEventStream(t *testing.T) {
+	s, _ := taskServer()
+	p := taskWire{mcp.V20251125, true}.connect(t, s)
+	id := p.create("ask").TaskID
+	p.until(id, mcp.TaskInputRequired)
+	for _, method := range []string{mcp.MethodGetTask, mcp.MethodCancelTask} {
+		if r := p.ask(method, taskMembers(id)); r.events || r.err != nil {
+			t.Errorf("%s: event stream %t, %s", method, r.events, r.raw)
+		}
+	}
+}

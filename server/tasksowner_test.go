@@ -86,3 +86,30 @@ func TestTasksOfAPrincipalAreLimited(t *testing.T) {
 		wantOverload(cy.ask(mcp.MethodCallTool, cy.taskCall("work", "")), "running tasks")
 	})
 }
+
+// Tasks extension, Task Status Notifications: the acknowledgement lists the tasks of the caller only.
+func TestSubscribersDoNotSeeTheTasksOfOthers(t *testing.T) {
+	onWires(t, mcp.V20260728, func(t *testing.T, w taskWire) {
+		s, jobs := taskServer()
+		if w.http {
+			authenticated(s)
+		}
+		ada, bob := w.connect(t, s, "ada"), w.connect(t, s, "bob")
+		hers, his := ada.create("work").TaskID, bob.create("work").TaskID
+		bob.start(mcp.MethodListen, fmt.Sprintf(`"notifications":{"taskIds":[%q,%q,"unknown"]}`, hers, his))
+		notified := func() string {
+			bob.mu.Lock()
+			defer bob.mu.Unlock()
+			return strings.Join(bob.notified, "\n")
+		}
+		eventually(t, func() bool { return strings.Contains(notified(), `"taskId":"`+his) })
+		for range 2 {
+			(<-jobs).finish <- "well done"
+		}
+		eventually(t, func() bool { return strings.Contains(notified(), `"status":"completed"`) })
+		ada.until(hers, mcp.TaskCompleted)
+		if all := notified(); strings.Contains(all, hers) || !strings.Contains(all, `"taskIds":["`+his+`"]`) {
+			t.Errorf("%s", all)
+		}
+	})
+}

@@ -70,7 +70,8 @@ type sentRequest struct {
 // taskReply is a response.
 type taskReply struct {
 	raw    string
-	status int // of HTTP
+	status int  // of HTTP
+	events bool // the response is in an event stream
 	result json.RawMessage
 	err    *jsonrpc.Error
 }
@@ -136,7 +137,7 @@ func (p *taskPeer) serveStream(s *server.Server, who []string) {
 			case first:
 				ready <- string(raw)
 			default:
-				p.take(string(raw), 0)
+				p.take(string(raw), 0, false)
 			}
 			first = false
 		}
@@ -226,13 +227,13 @@ func (p *taskPeer) readBody(resp *http.Response) {
 			line, _ = strings.CutPrefix(line, "data: ")
 		}
 		if strings.HasPrefix(line, "{") {
-			p.take(line, resp.StatusCode)
+			p.take(line, resp.StatusCode, events)
 		}
 	}
 }
 
 // take validates a message, passes responses on and answers requests.
-func (p *taskPeer) take(raw string, status int) {
+func (p *taskPeer) take(raw string, status int, events bool) {
 	m, err := jsonrpc.Parse([]byte(raw), jsonrpc.Limits{})
 	if err != nil {
 		p.t.Errorf("received %s: %v", raw, err)
@@ -248,7 +249,7 @@ func (p *taskPeer) take(raw string, status int) {
 			p.t.Errorf("unexpected response: %s", raw)
 			return
 		}
-		defer func() { sent.reply <- taskReply{raw, status, json.RawMessage(m.Raw), m.Err} }()
+		defer func() { sent.reply <- taskReply{raw, status, events, json.RawMessage(m.Raw), m.Err} }()
 	}
 	if err := spec.ValidateMessage(p.revision, []byte(raw), method); err != nil {
 		p.t.Error(err)

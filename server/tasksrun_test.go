@@ -255,3 +255,42 @@ func TestShutdownWaitsForTasks(t *testing.T) {
 		}
 	})
 }
+
+// Protocol Errors of both kinds: internal errors are -32603.
+func TestErrorOfTheStoreIsAnInternalError(t *testing.T) {
+	onTaskWires(t, func(t *testing.T, w taskWire) {
+		s, _ := taskServer()
+		broken := &brokenStore{Memory: store.NewMemory(store.MemoryOptions{})}
+		s.KV, s.Log = broken, broken.Memory
+		p := w.connect(t, s)
+		id := p.create("work").TaskID
+		broken.fails.Store(true)
+		methods := []string{mcp.MethodGetTask, mcp.MethodCancelTask, mcp.MethodTaskResult}
+		if w.revision.Modern() {
+			methods = []string{mcp.MethodGetTask, mcp.MethodCancelTask, mcp.MethodUpdateTask}
+		}
+		for _, method := range methods {
+			r := p.ask(method, taskMembers(id)+`,"inputResponses":{}`)
+			if r.err == nil || r.err.Code != jsonrpc.CodeInternalError || strings.Contains(r.raw, "disk") {
+				t.Errorf("%s: %s", method, r.raw)
+			}
+		}
+		broken.fails.Store(false)
+		if s := p.get(id); s.Status != mcp.TaskWorking {
+			t.Errorf("%s", s.raw)
+		}
+	})
+}
+
+// brokenStore is a store that cannot read tasks while fails is set.
+type brokenStore struct {
+	*store.Memory
+	fails atomic.Bool
+}
+
+func (s *brokenStore) Get(ctx context.Context, key string) (store.Item, error) {
+	if s.fails.Load() && strings.Contains(key, "task/") {
+		return store.Item{}, errors.New("disk broken")
+	}
+	return s.Memory.Get(ctx, key)
+}
