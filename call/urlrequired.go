@@ -14,7 +14,8 @@ import (
 // In 2025-11-25 the client receives the error URLElicitationRequired. In 2026-07-28, which has
 // no such error, the client is asked to have the user open the URLs, and the handler runs again
 // (both: client/elicitation). Clients of earlier revisions receive an error with the URLs as
-// text.
+// text, and so do those of a task or a parked call of 2026-07-28, whose handler does not run
+// again: server.ElicitURL waits there.
 type URLRequiredError struct {
 	URLs []RequiredURL // 1 to 8
 }

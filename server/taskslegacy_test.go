@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -248,6 +249,7 @@ func TestTaskResultCarriesTheQuestionsOfTheTask(t *testing.T) {
 func TestQuestionIsAskedOnOneStream(t *testing.T) {
 	onWires(t, mcp.V20251125, func(t *testing.T, w taskWire) {
 		s, _ := taskServer()
+		s.Limits.Grace = time.Millisecond // of the requests of a closed connection
 		p, q := w.connect(t, s), w.connect(t, s)
 		id := p.create("ask").TaskID
 		asked := make(chan struct{}, 9)
