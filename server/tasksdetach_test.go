@@ -109,9 +109,23 @@ func TestCallWithoutDetachHasItsResult(t *testing.T) {
 		_, err := server.Detach(ctx)
 		return fmt.Sprint(errors.Is(err, server.ErrUnsupported)), nil
 	})
-	if c := connectLine(t, s).callTool(`"name":"plain"`); c.text != "true" {
+	server.AddPrompt(s, mcp.Prompt{Name: "prompt"}, func(ctx context.Context, _ struct{}) (string, error) {
+		_, err := server.Detach(ctx)
+		return fmt.Sprint(errors.Is(err, server.ErrUnsupported)), nil
+	})
+	l := connectLine(t, s)
+	if c := l.callTool(`"name":"plain"`); c.text != "true" {
 		t.Errorf("a tool without AsTask: %v", c)
 	}
+	if r, err := l.ask(mcp.MethodGetPrompt, `"name":"prompt"`); err != nil || !strings.Contains(string(r), `"true"`) {
+		t.Errorf("a prompt: %s %v", r, err)
+	}
+	s = quiet()
+	server.AddTool(s, mcp.Tool{Name: "required"}, func(context.Context, struct{}) (string, error) { return "no task", nil },
+		server.AsTask(server.TaskOptions{AtDetach: true, Support: mcp.TaskRequired}))
+	p := taskWire{mcp.V20260728, false}.connect(t, s)
+	p.declared = tasklessClient
+	wantMissingExtension(t, taskWire{mcp.V20260728, false}, p.ask(mcp.MethodCallTool, `"name":"required"`))
 }
 
 // Detach: the context of the call ends with the response, and that of the task does not. The task exists
