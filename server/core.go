@@ -135,6 +135,7 @@ func (s *Server) build() error {
 		PerOwner:   orDefault(s.Limits.InflightPerPrincipal, 1024),
 		PerAddress: orDefault(s.Limits.InflightPerAddress, 4096),
 	}
+	c.http.Streams.Shared = s.Log != nil
 	c.stream = streamwire.Server{
 		Modern:      modernEra,
 		Legacy:      legacyEra,

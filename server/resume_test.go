@@ -91,9 +91,9 @@ type stepping struct {
 	steps chan int // number of reports to send; closing it ends the call
 }
 
-func newStepping(t *testing.T) *stepping {
+func newStepping(t *testing.T, configure ...func(*server.Server)) *stepping {
 	s := &stepping{steps: make(chan int)}
-	s.endpoint = newEndpoint(t, func(srv *server.Server) {
+	s.endpoint = newEndpoint(t, append(configure, func(srv *server.Server) {
 		server.AddTool(srv, mcp.Tool{Name: "step"}, func(ctx context.Context, _ struct{}) (string, error) {
 			done := 0
 			for {
@@ -113,7 +113,7 @@ func newStepping(t *testing.T) *stepping {
 				}
 			}
 		})
-	})
+	})...)
 	return s
 }
 

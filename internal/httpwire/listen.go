@@ -123,8 +123,17 @@ func (s *Server) serveStream(ctx context.Context, live *legacy.StoredSession, st
 	if stream.feed != nil {
 		wake, taken, expired = stream.feed.notifications.Wake(), stream.feed.taken, expiry.expired()
 	}
+	var follow <-chan time.Time
+	if stream.follows {
+		ticker := time.NewTicker(followInterval)
+		defer ticker.Stop()
+		follow = ticker.C
+		stream.follow(ctx)
+	}
 	for {
 		select {
+		case <-follow:
+			stream.follow(ctx)
 		case <-tick.C:
 			if live.Touch(ctx) != nil {
 				return

@@ -35,6 +35,9 @@ type sessionStream struct {
 	feed     *feed         // of the standalone stream; nil for the stream of a request
 	// replay means that the stream has ended and exists only to send logged events again.
 	replay bool
+	// follows means that the call of the stream may still run at another replica, which logs its events.
+	// replay is set as well.
+	follows bool
 
 	mu         sync.Mutex
 	last       uint64 // number of the last event
@@ -143,6 +146,9 @@ var errTakenOver = errors.New("another connection has taken over the stream")
 // errUnknownEvent means that an event id names no event in the log of the session.
 var errUnknownEvent = errors.New("event not found in the session")
 
+// errNotFinal means that a stream without a call on this replica has no final event in its log.
+var errNotFinal = fmt.Errorf("%w: the stream has ended and its last event is not logged", store.ErrPurged)
+
 // eventsAfter returns the messages after event seq. The error is errUnknownEvent,
 // store.ErrPurged if some of the messages are no longer logged, or that of the store.
 func (s *sessionStream) eventsAfter(ctx context.Context, seq uint64) (messages [][]byte, err error) {
@@ -172,8 +178,8 @@ func (s *sessionStream) eventsAfter(ctx context.Context, seq uint64) (messages [
 			return nil, err
 		}
 	}
-	if s.replay && final[len(final)-1][0] != entryFinal {
-		return nil, fmt.Errorf("%w: the stream has ended and its last event is not logged", store.ErrPurged)
+	if s.replay && !s.follows && final[len(final)-1][0] != entryFinal {
+		return nil, errNotFinal
 	}
 	for i, entry := range entries {
 		entries[i] = entry[1:]
@@ -209,7 +215,58 @@ func (s *sessionStream) resume(ctx context.Context, seq uint64, conn *eventStrea
 			return appendNumbered(dst, s.key.Stream, seq+1+uint64(i), message)
 		})
 	}
+	if s.follows {
+		s.mu.Lock()
+		s.last = seq + uint64(len(messages))
+		s.mu.Unlock()
+	}
 	return s.connect(conn), nil
+}
+
+// followInterval is the time between two readings of the log for events that another replica has
+// logged.
+const followInterval = 500 * time.Millisecond
+
+// follow sends the events that another replica has logged since the last call. It ends the stream
+// after the final event, or if the log no longer has its events.
+func (s *sessionStream) follow(ctx context.Context) {
+	if s.lock(ctx) != nil {
+		return
+	}
+	defer s.unlock()
+	s.mu.Lock()
+	conn, last := s.conn, s.last
+	s.mu.Unlock()
+	if conn == nil {
+		return
+	}
+	// Read the last event again, because the log does not tell whether it was the final one.
+	entries, err := s.all.log.ReadAfter(ctx, s.key, last-min(last, 1))
+	switch {
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrPurged):
+		s.end()
+		return
+	case err != nil:
+		s.all.logger.Warn("cannot read the events of another replica", "error", err)
+		return
+	}
+	if conn.await(ctx) != nil { // a slow reader; the connection ends by itself
+		return
+	}
+	final := len(entries) > 0 && entries[len(entries)-1][0] == entryFinal
+	if last > 0 && len(entries) > 0 {
+		entries = entries[1:]
+	}
+	for _, entry := range entries {
+		last++
+		conn.enqueue(func(dst []byte) []byte { return appendNumbered(dst, s.key.Stream, last, entry[1:]) })
+	}
+	s.mu.Lock()
+	s.last = last
+	s.mu.Unlock()
+	if final {
+		s.end()
+	}
 }
 
 // connect makes conn the connection of the stream. connDone is closed when the stream

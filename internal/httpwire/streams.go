@@ -2,6 +2,7 @@ package httpwire
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 
@@ -14,6 +15,10 @@ import (
 // log, from which a client can resume a stream, even one that has ended. Streams is safe
 // for concurrent use.
 type Streams struct {
+	// Shared means that other replicas log events in log, too, of streams that have not ended. It must
+	// be set before the first stream.
+	Shared bool
+
 	log    store.Log
 	logger *slog.Logger
 
@@ -66,7 +71,8 @@ func (a *Streams) remove(s *sessionStream) {
 
 // find returns the stream with this name for a client that has received event seq. If
 // the stream has ended and its log has the events after seq, find returns a stream that
-// replays them. The error is that of eventsAfter; it is store.ErrPurged for a standalone
+// replays them. If another replica may still log events of the stream, find returns a stream that
+// sends them, too. The error is that of eventsAfter; it is store.ErrPurged for a standalone
 // stream that has ended, since later notifications are not in its log.
 func (a *Streams) find(ctx context.Context, group, name string, seq uint64) (*sessionStream, error) {
 	a.mu.Lock()
@@ -79,9 +85,13 @@ func (a *Streams) find(ctx context.Context, group, name string, seq uint64) (*se
 		all: a, key: store.StreamKey{Group: group, Stream: name},
 		sendLock: make(chan struct{}, 1), done: make(chan struct{}), replay: true, ended: true,
 	}
-	close(s.done)
-	if _, err := s.eventsAfter(ctx, seq); err != nil {
+	switch _, err := s.eventsAfter(ctx, seq); {
+	case errors.Is(err, errNotFinal) && a.Shared && name[0] == kindPost:
+		s.follows, s.ended = true, false
+	case err != nil:
 		return nil, err
+	default:
+		close(s.done)
 	}
 	if name[0] == kindGet {
 		return nil, store.ErrPurged

@@ -33,7 +33,6 @@ type fleet struct {
 	t      *testing.T
 	memory *store.Memory
 	seals  *seal.Keys
-	runs   int
 }
 
 func newFleet(t *testing.T) *fleet {
