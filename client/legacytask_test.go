@@ -197,7 +197,7 @@ func TestOutcomesOfTasksInSessions(t *testing.T) {
 			func(err error) bool { return codeOf(err) == -32099 }},
 		"invalid arguments": {[]string{sessionState("input_required")}, []string{forgotten}, func(err error) bool { return codeOf(err) == -32602 }},
 		// The response does not come within the time-out, but the task works.
-		"late":               {[]string{sessionState("input_required")}, []string{"", outcome}, func(err error) bool { return err == nil }},
+		"late":               {[]string{sessionState("input_required")}, []string{"", "", "", outcome}, func(err error) bool { return err == nil }},
 		"connection lost":    {[]string{sessionState("input_required")}, []string{"!close"}, func(err error) bool { return err == nil }},
 		"connection lost, 2": {[]string{sessionState("completed")}, []string{"!close"}, func(err error) bool { return err == nil }},
 	} {

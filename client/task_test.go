@@ -346,11 +346,28 @@ func TestCloseEndsTheWaitForTask(t *testing.T) {
 			ended <- err
 		}()
 		synctest.Wait()
+		start := time.Now()
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
-		if err := <-ended; !errors.Is(err, client.ErrClientClosed) {
-			t.Errorf("%v, want ErrClientClosed", err)
+		if err := <-ended; !errors.Is(err, client.ErrClientClosed) || time.Since(start) != 0 {
+			t.Errorf("%v after %v, want ErrClientClosed at once", err, time.Since(start))
+		}
+	})
+}
+
+// A server may forget a task when it has sent the outcome.
+func TestOutcomeOfTaskIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := dialTask(t, nil, taskServer(state("completed", outcome), forgotten))
+		task, err := c.StartTool(t.Context(), "a", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if result, err := task.Wait(t.Context()); err != nil || len(result.Content) != 1 {
+				t.Errorf("%+v, %v", result, err)
+			}
 		}
 	})
 }

@@ -78,9 +78,10 @@ func TestHandlerEndsWithItsTask(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				asked := make(chan string, 100)
 				c, out := dialTask(t, slowly(time.Hour, asked), taskServer(needs("a"), needs("a"), last))
+				start := time.Now()
 				_, err := c.CallTool(t.Context(), "x", nil)
-				if (err == nil) != (name == "completed") {
-					t.Error(err)
+				if took := time.Since(start); (err == nil) != (name == "completed") || took > time.Minute {
+					t.Errorf("%v after %v", err, took)
 				}
 				if got := questions(asked); len(got) != 2 || !strings.HasPrefix(got[1], "a ended: ") {
 					t.Errorf("the user was asked %q", got)
@@ -165,6 +166,60 @@ func TestHandlersOfTaskAreLimited(t *testing.T) {
 		began := slices.DeleteFunc(questions(asked), func(message string) bool { return strings.Contains(message, " ended") })
 		if len(began) != 16 {
 			t.Errorf("%d handlers ran at the same time", len(began))
+		}
+	})
+}
+
+// The server may not be able to store the responses at first.
+func TestResponsesOfTaskAreSentUntilAccepted(t *testing.T) {
+	const down = `"error":{"code":-32603,"message":"the store is down"}`
+	for name, tc := range map[string]struct {
+		updates []string
+		valid   bool
+	}{
+		"accepted later": {[]string{down, down, down, ack}, true},
+		"never":          {[]string{down}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				states := slices.Repeat([]string{needs("a")}, 10)
+				if tc.valid {
+					states = append(states, state("completed", outcome))
+				}
+				s := taskServer(states...)
+				s.Answers["tasks/update"] = tc.updates
+				asked := make(chan string, 100)
+				c, out := dialTask(t, slowly(0, asked), s)
+				start := time.Now()
+				_, err := c.CallTool(t.Context(), "x", nil, client.WithTimeout(20*time.Second))
+				if took := time.Since(start); (err == nil) != tc.valid || took > 21*time.Second {
+					t.Errorf("%v after %v", err, took)
+				}
+				if got := out.of("tasks/update"); len(got) < 4 {
+					t.Errorf("tasks/update %q", got)
+				}
+				if got := questions(asked); len(got) != 1 {
+					t.Errorf("the user was asked %q", got)
+				}
+			})
+		})
+	}
+}
+
+// The server may ask before it creates the task (tasks extension, Task Creation).
+func TestCallMayAskBeforeItBecomesTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := taskServer(state("completed", outcome))
+		s.Answers["tools/call"] = []string{
+			strings.Replace(strings.Replace(needs("a"), `"complete"`, `"input_required"`, 1), `"taskId":"t",`, ``, 1), created(working),
+		}
+		asked := make(chan string, 100)
+		c, out := dialTask(t, slowly(0, asked), s)
+		if text, err := client.CallTool[string](t.Context(), c, "x", nil); err != nil || text != "called" {
+			t.Errorf("%q, %v", text, err)
+		}
+		if got := out.of("tools/call"); len(got) != 2 || len(questions(asked)) != 1 {
+			t.Errorf("tools/call %q", got)
 		}
 	})
 }

@@ -19,6 +19,8 @@ import (
 type taskWait struct {
 	*Task
 	failures failures
+	changes  taskChanges
+	polled   time.Time  // when the last poll began
 	answers  chan error // receives the outcome of answering; nil if no answer is in progress
 	rejected error      // of tasks/update
 }
@@ -40,6 +42,7 @@ func (t *Task) await(ctx context.Context) (raw json.RawMessage, ended bool, _ er
 	w := &taskWait{Task: t}
 	raw, ended, err := w.run(ctx)
 	cancel(errWaitEnded)
+	w.changes.wait()
 	if w.answers != nil {
 		<-w.answers
 	}
@@ -68,6 +71,9 @@ func (w *taskWait) run(ctx context.Context) (raw json.RawMessage, ended bool, er
 	w.mu.Lock()
 	pause := time.Until(w.due)
 	w.mu.Unlock()
+	if pause > 0 {
+		w.changes.follow(ctx, w.Task)
+	}
 	for {
 		if err := w.sleep(ctx, pause); err != nil {
 			return nil, false, err
@@ -86,6 +92,7 @@ func (w *taskWait) run(ctx context.Context) (raw json.RawMessage, ended bool, er
 			continue
 		}
 		w.failures = failures{}
+		w.changes.follow(ctx, w.Task)
 		w.mu.Lock()
 		pause = time.Until(w.due)
 		w.mu.Unlock()
@@ -94,6 +101,7 @@ func (w *taskWait) run(ctx context.Context) (raw json.RawMessage, ended bool, er
 
 // poll requests the state of the task once, and the result if there is one.
 func (w *taskWait) poll(ctx context.Context) (raw json.RawMessage, ended bool, _ error) {
+	w.polled = time.Now()
 	state, r, err := w.get(ctx)
 	switch {
 	case err != nil:
@@ -193,8 +201,10 @@ func (w *taskWait) deliver(ctx context.Context, responses mcp.InputResponses) er
 	}
 }
 
-// sleep waits. It ends early with an error if the input requests cannot be answered.
+// sleep waits until the next poll, a shorter time if the server reports a change. It returns an
+// error if the input requests cannot be answered.
 func (w *taskWait) sleep(ctx context.Context, pause time.Duration) error {
+	due := time.Now().Add(pause)
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	for {
@@ -208,6 +218,8 @@ func (w *taskWait) sleep(ctx context.Context, pause time.Duration) error {
 			} else if err != nil {
 				return err
 			}
+		case <-w.changes.changed:
+			timer.Reset(min(time.Until(due), time.Until(w.polled.Add(minPoll))))
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -1,0 +1,105 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
+)
+
+// A server of 2026-07-28 may report the changes of a task (tasks extension, Task Status
+// Notifications). The client then polls at once. It also polls as often as without notifications,
+// because they may be lost with their stream.
+
+// taskChanges subscribes to the changes of a task during one wait. The zero value has no
+// subscription.
+type taskChanges struct {
+	changed chan struct{} // receives after a change; capacity 1
+	done    chan struct{} // closed when the subscription has ended; nil before the first one
+	began   time.Time     // of the last subscription
+}
+
+// follow subscribes, unless there is a subscription or the last one did not last. The
+// subscription ends with ctx.
+func (s *taskChanges) follow(ctx context.Context, t *Task) {
+	if s.changed == nil {
+		s.changed = make(chan struct{}, 1)
+	}
+	if s.done != nil {
+		select {
+		case <-s.done:
+		default:
+			return
+		}
+		if time.Since(s.began) < stableAfter {
+			return
+		}
+	}
+	done := make(chan struct{})
+	s.done, s.began = done, time.Now()
+	go func() {
+		defer close(done)
+		t.listen(ctx, s.changed)
+	}()
+}
+
+// wait waits until the subscription has ended. Its context must have ended.
+func (s *taskChanges) wait() {
+	if s.done != nil {
+		<-s.done
+	}
+}
+
+// errNoTaskChanges ends a subscription that the server does not accept for tasks.
+var errNoTaskChanges = errors.New("the server does not report changes of tasks")
+
+// listen subscribes to the changes of the task until the connection or ctx ends.
+func (t *Task) listen(ctx context.Context, changed chan<- struct{}) {
+	params, err := schema.Marshal(mcp.ListenParams{Notifications: mcp.SubscriptionFilter{TaskIDs: []string{t.id}}})
+	if err != nil {
+		return
+	}
+	l, err := t.c.connected(ctx)
+	if err != nil {
+		return
+	}
+	defer func() { t.c.release(l, l.failed() != nil) }()
+	if l.answer == nil || l.pollsTasks.Load() {
+		return
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-l.dropped:
+			cancel(ErrConnectionLost)
+		case <-ctx.Done():
+		}
+	}()
+	defer func() { <-ended }()
+	defer cancel(nil)
+	_, err = l.call(ctx, &rpc.Request{Method: mcp.MethodListen, Params: params, Meta: t.o.meta, OnNotification: func(m *jsonrpc.Message) {
+		switch m.Method {
+		case mcp.NotificationSubscriptionsAcknowledged:
+			var accepted mcp.SubscriptionsAcknowledgedParams
+			if schema.Decode(m.Raw, &accepted) != nil || !slices.Contains(accepted.Notifications.TaskIDs, t.id) {
+				cancel(errNoTaskChanges)
+			}
+		case mcp.NotificationTasks:
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		}
+	}})
+	var rejected *jsonrpc.Error
+	if context.Cause(ctx) == errNoTaskChanges || ctx.Err() == nil && errors.As(err, &rejected) {
+		l.pollsTasks.Store(true)
+	}
+}
