@@ -97,18 +97,13 @@ func TestSubscribersDoNotSeeTheTasksOfOthers(t *testing.T) {
 		ada, bob := w.connect(t, s, "ada"), w.connect(t, s, "bob")
 		hers, his := ada.create("work").TaskID, bob.create("work").TaskID
 		bob.start(mcp.MethodListen, fmt.Sprintf(`"notifications":{"taskIds":[%q,%q,"unknown"]}`, hers, his))
-		notified := func() string {
-			bob.mu.Lock()
-			defer bob.mu.Unlock()
-			return strings.Join(bob.notified, "\n")
-		}
-		eventually(t, func() bool { return strings.Contains(notified(), `"taskId":"`+his) })
+		eventually(t, func() bool { return strings.Contains(bob.notifications(), `"taskId":"`+his) })
 		for range 2 {
 			(<-jobs).finish <- "well done"
 		}
-		eventually(t, func() bool { return strings.Contains(notified(), `"status":"completed"`) })
+		eventually(t, func() bool { return strings.Contains(bob.notifications(), `"status":"completed"`) })
 		ada.until(hers, mcp.TaskCompleted)
-		if all := notified(); strings.Contains(all, hers) || !strings.Contains(all, `"taskIds":["`+his+`"]`) {
+		if all := bob.notifications(); strings.Contains(all, hers) || !strings.Contains(all, `"taskIds":["`+his+`"]`) {
 			t.Errorf("%s", all)
 		}
 	})

@@ -49,6 +49,8 @@ type taskPeer struct {
 	// declared are the capabilities of the client: in 2026-07-28 of the next request, and
 	// otherwise of the session.
 	declared string
+	// meta are further members of _meta of the requests, each followed by a comma.
+	meta string
 	// answer returns the result for a request of the server, or the error if it begins with "error:".
 	// If it is empty the request has no response.
 	answer func(m *jsonrpc.Message) string
@@ -281,8 +283,10 @@ func (p *taskPeer) start(method, members string) <-chan taskReply {
 		}
 	}
 	if p.revision.Modern() {
-		meta := fmt.Sprintf(`"_meta":{"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientCapabilities":%s}`, p.revision, p.declared)
+		meta := fmt.Sprintf(`"_meta":{%s"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientCapabilities":%s}`, p.meta, p.revision, p.declared)
 		members = strings.Trim(members+","+meta, ",")
+	} else if p.meta != "" {
+		members = strings.Trim(members+`,"_meta":{`+strings.TrimSuffix(p.meta, ",")+"}", ",")
 	}
 	reply := make(chan taskReply, 1)
 	p.mu.Lock()
@@ -319,6 +323,13 @@ func (p *taskPeer) must(method, members string) json.RawMessage {
 		p.t.Fatalf("%s %s: %s", method, members, r.raw)
 	}
 	return r.result
+}
+
+// notifications returns the notifications of the server so far, one on each line.
+func (p *taskPeer) notifications() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.notified, "\n")
 }
 
 // wantError fails unless the response is an error with this code and these words in its text.

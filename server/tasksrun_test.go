@@ -155,35 +155,61 @@ func TestTaskResultEndsWhenTheTaskExpires(t *testing.T) {
 	})
 }
 
-// Progress with a text sets the status message. Tasks send no progress in 2026-07-28 and no log messages
-// (tasks extension, Task Status Notifications).
+// Progress with a text sets the status message. In 2026-07-28, notifications/progress and
+// notifications/message MUST NOT be sent for a task (tasks extension, Task Status Notifications).
+// In 2025-11-25 all notifications but the status MUST have the related task.
 func TestProgressOfATaskIsItsStatusMessage(t *testing.T) {
 	onTaskWires(t, func(t *testing.T, w taskWire) {
 		s := quiet()
 		proceed := make(chan struct{})
 		server.AddTool(s, mcp.Tool{Name: "report"}, func(ctx context.Context, _ struct{}) (string, error) {
-			server.Logger(ctx).Error("hunter2")
-			if err := server.Progress(ctx, 1, 2, "half of it"); err != nil {
-				return "", err
-			}
 			select {
 			case <-proceed:
 			case <-ctx.Done():
 			}
-			return "", nil
+			server.Logger(ctx).Error("hunter2")
+			return "", server.Progress(ctx, 1, 2, "half of it")
+		}, server.AsTask(server.TaskOptions{}))
+		p := w.connect(t, s)
+		p.meta = `"progressToken":"p",`
+		if w.revision.Modern() {
+			p.meta += `"io.modelcontextprotocol/logLevel":"debug",`
+		} else {
+			p.must(mcp.MethodSetLevel, `"level":"debug"`)
+		}
+		id := p.create("report").TaskID
+		if w.revision.Modern() {
+			p.start(mcp.MethodListen, fmt.Sprintf(`"notifications":{"taskIds":[%q]}`, id))
+			eventually(t, func() bool { return strings.Contains(p.notifications(), `"status":"working"`) })
+		}
+		close(proceed)
+		p.outcome(id, mcp.TaskCompleted)
+		allowed := mcp.NotificationTasks
+		if w.revision.Modern() {
+			eventually(t, func() bool { return strings.Contains(p.notifications(), `"status":"completed"`) })
+		} else {
+			allowed = mcp.MetaRelatedTask // of notifications/progress
+		}
+		for raw := range strings.Lines(p.notifications()) {
+			if !strings.Contains(raw, allowed) && !strings.Contains(raw, mcp.NotificationTaskStatus) && !strings.Contains(raw, "acknowledged") {
+				t.Errorf("%s", raw)
+			}
+		}
+	})
+}
+
+// The status message of a running task is the last text.
+func TestStatusMessageOfARunningTask(t *testing.T) {
+	onTaskWires(t, func(t *testing.T, w taskWire) {
+		s := quiet()
+		server.AddTool(s, mcp.Tool{Name: "report"}, func(ctx context.Context, _ struct{}) (string, error) {
+			err := server.Progress(ctx, 1, 2, "half of it")
+			<-ctx.Done()
+			return "", err
 		}, server.AsTask(server.TaskOptions{}))
 		p := w.connect(t, s)
 		id := p.create("report").TaskID
 		eventually(t, func() bool { return p.get(id).StatusMessage == "half of it" })
-		close(proceed)
-		p.outcome(id, mcp.TaskCompleted)
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		for _, raw := range p.notified {
-			if !strings.Contains(raw, mcp.NotificationTaskStatus) {
-				t.Errorf("%s", raw)
-			}
-		}
 	})
 }
 
