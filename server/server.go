@@ -41,7 +41,8 @@ type Server struct {
 	// stream only on the replica that started it. A *store.Memory is a KV and a Log.
 	Log store.Log
 	// Bus announces changes of lists, resources and tasks to the other replicas, which must share it
-	// and KV. Nil means the memory of this process.
+	// and KV. Nil means the memory of this process. With a Bus the server has goroutines that end with
+	// [Server.Shutdown].
 	Bus store.Bus
 	// Logger receives the log messages of the server itself. Nil means slog.Default().
 	Logger *slog.Logger
