@@ -14,8 +14,9 @@ import (
 
 // TaskOptions says how the calls of a tool run as tasks; see [AsTask].
 type TaskOptions struct {
-	// Support is [mcp.TaskOptional] or [mcp.TaskRequired]; empty means optional. If it is required,
-	// clients that do not support tasks cannot call the tool.
+	// Support is [mcp.TaskOptional], [mcp.TaskRequired] or [mcp.TaskForbidden]; empty means optional.
+	// If it is required, clients that do not support tasks cannot call the tool. If it is forbidden,
+	// the tool does not run as a task, as without AsTask.
 	Support string
 	// TTL is the life of a task and its result from its creation, 1 hour by default and at most 7
 	// days. A client of 2025-11-25 may ask for less. Afterwards the task no longer exists.
@@ -79,8 +80,8 @@ func (o *TaskOptions) check() error {
 		o.Support = mcp.TaskOptional
 	}
 	switch {
-	case o.Support != mcp.TaskOptional && o.Support != mcp.TaskRequired:
-		return fmt.Errorf("AsTask: Support must be %q or %q, not %q", mcp.TaskOptional, mcp.TaskRequired, o.Support)
+	case o.Support != mcp.TaskOptional && o.Support != mcp.TaskRequired && o.Support != mcp.TaskForbidden:
+		return fmt.Errorf("AsTask: Support must be %q, %q or %q, not %q", mcp.TaskOptional, mcp.TaskRequired, mcp.TaskForbidden, o.Support)
 	case o.TTL < 0 || o.Timeout < 0 || o.PollInterval < 0:
 		return errors.New("AsTask: TTL, Timeout and PollInterval must not be negative")
 	case o.TTL > maxTaskTTL:

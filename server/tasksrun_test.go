@@ -235,7 +235,7 @@ func TestInvalidTaskOptionsAreRejected(t *testing.T) {
 		t.Errorf("Parked and AtDetach: %q", got)
 	}
 	for text, o := range map[string]server.TaskOptions{
-		"Support must be":            {Support: "forbidden"},
+		"Support must be":            {Support: "never"},
 		"must not be negative":       {TTL: -1},
 		"negative":                   {PollInterval: -1},
 		"TTL must be at most":        {TTL: 8 * 24 * time.Hour},
@@ -342,4 +342,26 @@ func TestTaskCanRequireAURL(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+func TestForbiddenToolsDoNotRunAsTasks(t *testing.T) {
+	s := quiet()
+	server.AddTool(s, newTool("job"), nothing, server.AsTask(server.TaskOptions{Support: mcp.TaskForbidden}))
+	server.AddTool(s, newTool("other"), nothing, server.AsTask(server.TaskOptions{}))
+	w := connect(t, s)
+	w.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` + withTasks + `}}`)
+	if got := w.receive(); !strings.Contains(got, `"resultType":"complete"`) {
+		t.Error(got)
+	}
+	w = connect(t, s)
+	w.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`)
+	w.receive()
+	w.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+	if got := w.receive(); !strings.Contains(got, `"taskSupport":"forbidden"`) {
+		t.Error(got)
+	}
+	w.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"job","arguments":{},"task":{}}}`)
+	if got := w.receive(); !strings.Contains(got, `"code":-32601`) {
+		t.Error(got)
+	}
 }

@@ -46,6 +46,9 @@ func (s *Server) addTool(e *toolEntry, options []ToolOption) error {
 			return errors.New("Parked: AsTask must not have AtDetach, with which the handler runs again for each answer")
 		}
 		e.tool.Execution = &mcp.ToolExecution{TaskSupport: e.task.Support}
+		if e.task.Support == mcp.TaskForbidden {
+			e.task = nil
+		}
 	}
 	if err := checkToolName(e.tool.Name); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -286,6 +287,54 @@ func TestAnotherReplicaTakesOverTheTasksOfAReplicaThatHasEnded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// All replicas end while 500 tasks run, and others start. Every task ends within the lease, once, without
+// a request of its client.
+func TestTasksOutliveAllReplicas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 500
+		f := newFleet(t)
+		var mu sync.Mutex
+		runs := make(map[string]int)
+		handler := func(run *Run) {
+			mu.Lock()
+			runs[run.task.ID]++
+			mu.Unlock()
+			select {
+			case <-time.After(10 * time.Second):
+			case <-run.Call.Context().Done():
+			}
+			run.End(Outcome{Result: json.RawMessage(`{"id":"` + run.task.ID + `"}`)})
+		}
+		replica := func() *Runner {
+			r := f.replica(handler)
+			r.Store.PerOwner, r.Max = n, n
+			r.Start()
+			return r
+		}
+		old := []*Runner{replica(), replica(), replica()}
+		for i := range n {
+			go handler(begin(t, old[i%len(old)], newTask(fmt.Sprint(i))))
+		}
+		time.Sleep(5 * time.Second)
+		for _, r := range old {
+			kill(r)
+		}
+		synctest.Wait()
+		young := []*Runner{replica(), replica(), replica()}
+		time.Sleep(2*leaseTTL + 10*time.Second)
+		synctest.Wait()
+		for i := range n {
+			id := fmt.Sprint(i)
+			for _, r := range young {
+				task, err := r.Store.Get(t.Context(), ada, id)
+				if err != nil || describe(task) != `completed {"id":"`+id+`"}` || task.Runs != 2 || runs[id] != 2 {
+					t.Fatalf("task %s: %v %v, %d runs", id, task, err, runs[id])
+				}
+			}
+		}
+	})
 }
 
 // A replica that was only slow must not end a task that another has taken over.
