@@ -9,12 +9,14 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/toolargs"
+	"github.com/parley-mcp/parley/mcp"
 )
 
 func newCall() *cobra.Command {
 	var flags sessionFlags
 	var output output
 	var arguments string
+	var task bool
 	cmd := &cobra.Command{
 		Use:   "call TARGET TOOL [key=value …] [flags]",
 		Short: "Call a tool",
@@ -24,11 +26,15 @@ key=value sets an argument. The tool's input schema determines the type of the v
 the key for each element of an array, and write an object as JSON. key:=json sets an argument
 to any JSON value. --json sets all arguments with one JSON object.
 
+If the server runs the tool as a task, parley waits for it. With --task, parley prints the id of
+the task at once; see parley task. Keep the id secret: it can be all that protects the task.
+
 ` + questionHelp + "\n\n" + targetHelp + "\n\n" + exitCodesHelp,
 		Example: `
 parley call http://127.0.0.1:7777/mcp greet name=Ada
 parley call http://127.0.0.1:7777/mcp weather --json '{"city": "Oslo"}'
 parley call --config mcp.json files read_text_file path=notes.txt
+parley call --task http://127.0.0.1:7777/mcp bake kind=plum
 parley call echo message=hello -- npx -y @modelcontextprotocol/server-everything`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			target, rest, err := split(cmd, args)
@@ -41,16 +47,17 @@ parley call echo message=hello -- npx -y @modelcontextprotocol/server-everything
 			if cmd.Flags().Changed("json") && len(rest) > 1 {
 				return fmt.Errorf("--json must be the only arguments; remove %q or --json", rest[1])
 			}
-			return callTool(cmd, &flags, target, rest[0], rest[1:], arguments, output)
+			return callTool(cmd, &flags, target, rest[0], rest[1:], arguments, task, output)
 		},
 	}
 	flags.add(cmd)
 	output.add(cmd)
 	cmd.Flags().StringVar(&arguments, "json", "", "all arguments, as one JSON object")
+	cmd.Flags().BoolVar(&task, "task", false, "start the tool as a task and print the id of the task at once")
 	return cmd
 }
 
-func callTool(cmd *cobra.Command, flags *sessionFlags, target []string, tool string, words []string, object string, output output) error {
+func callTool(cmd *cobra.Command, flags *sessionFlags, target []string, tool string, words []string, object string, task bool, output output) error {
 	arguments := json.RawMessage("{}")
 	if object != "" {
 		var err error
@@ -58,7 +65,11 @@ func callTool(cmd *cobra.Command, flags *sessionFlags, target []string, tool str
 			return fmt.Errorf("--json: %w", err)
 		}
 	}
-	c, err := flags.open(cmd, target, tool)
+	var settings []func(*client.Dialer, client.Target) error
+	if task {
+		settings = append(settings, startsTasks(cmd))
+	}
+	c, err := flags.open(cmd, target, tool, settings...)
 	if err != nil {
 		return err
 	}
@@ -72,11 +83,19 @@ func callTool(cmd *cobra.Command, flags *sessionFlags, target []string, tool str
 			return err
 		}
 	}
+	if task {
+		return startTask(cmd, c, tool, arguments, output)
+	}
 	result, err := c.CallTool(cmd.Context(), tool, arguments, c.onProgress())
 	c.progress.Done()
 	if err != nil {
 		return err
 	}
+	return finishCall(cmd, result, output)
+}
+
+// finishCall prints the result of a tool, and returns an error if the tool has failed.
+func finishCall(cmd *cobra.Command, result *mcp.CallToolResult, output output) error {
 	if err := printResult(cmd, result, output); err != nil {
 		return err
 	}

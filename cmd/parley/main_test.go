@@ -37,6 +37,8 @@ func scripts(dir string) testscript.Params {
 			"stop":       stop,
 			"exits":      exits,
 			"json":       isJSON,
+			"id":         taskID,
+			"asks":       asks,
 		},
 	}
 }

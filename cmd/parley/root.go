@@ -43,14 +43,13 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newUp(), newServe(), newLs(), newCall(), newRead(), newPrompt(), newComplete(), newWatch(), newPing(),
+	root.AddCommand(newUp(), newServe(), newLs(), newCall(), newTask(), newRead(), newPrompt(), newComplete(), newWatch(), newPing(),
 		newLogin(), newLogout(), newWhoami(), newVersion())
 	// Replace Cobra's descriptions of its own commands.
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
-	root.Example = indented(root.Example)
+	indentExamples(root)
 	for _, c := range root.Commands() {
-		c.Example = indented(c.Example)
 		switch c.Name() {
 		case "help":
 			c.Short = "Show the help of a command"
@@ -61,6 +60,14 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 		}
 	}
 	return root
+}
+
+// indentExamples indents the examples of a command and of its subcommands.
+func indentExamples(cmd *cobra.Command) {
+	cmd.Example = indented(cmd.Example)
+	for _, c := range cmd.Commands() {
+		indentExamples(c)
+	}
 }
 
 // indented returns the lines of examples as the help shows them.
@@ -87,7 +94,7 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	if near := nearest(args[0], names); near != "" {
 		return fmt.Errorf("unknown command %q; did you mean %s?", args[0], near)
 	}
-	return fmt.Errorf("unknown command %q; see parley --help", args[0])
+	return fmt.Errorf("unknown command %q; see %s --help", args[0], cmd.CommandPath())
 }
 
 func newVersion() *cobra.Command {

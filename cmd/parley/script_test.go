@@ -140,7 +140,7 @@ func newBackground(ts *testscript.TestScript, args []string) *background {
 	b := &background{cmd: exec.Command(lookPath(ts, "parley"), args...), exited: make(chan error, 1), written: make(chan struct{}, 1)}
 	b.cmd.Dir = ts.Getenv("WORK")
 	b.cmd.Env = os.Environ()
-	for _, name := range []string{"PATH", "HOME", "GORACE", "PARLEY_CONFIG_DIR", "PARLEY_NO_KEYRING"} {
+	for _, name := range []string{"PATH", "HOME", "GORACE", "PARLEY_CONFIG_DIR", "PARLEY_NO_KEYRING", "STORE"} {
 		b.cmd.Env = append(b.cmd.Env, name+"="+ts.Getenv(name))
 	}
 	b.cmd.Stdout, b.cmd.Stderr = io.Discard, b
@@ -235,5 +235,35 @@ func isJSON(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if text := ts.ReadFile(args[0]); !json.Valid([]byte(text)) {
 		ts.Fatalf("must be one JSON value:\n%s", text)
+	}
+}
+
+// id NAME sets $NAME to the id of a task, which the last command has printed.
+func taskID(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: id NAME")
+	}
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
+}
+
+// asks NAME URL waits until the task $NAME at a server asks a question.
+func asks(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: asks NAME URL")
+	}
+	timeout, poll := time.NewTimer(waitLimit), time.NewTicker(50*time.Millisecond)
+	defer timeout.Stop()
+	defer poll.Stop()
+	for {
+		ts.Check(ts.Exec("parley", "task", "get", args[1], ts.Getenv(args[0])))
+		status := ts.ReadFile("stdout")
+		if strings.HasPrefix(status, "status: input_required\n") {
+			return
+		}
+		select {
+		case <-timeout.C:
+			ts.Fatalf("no question within %v:\n%s", waitLimit, status)
+		case <-poll.C:
+		}
 	}
 }

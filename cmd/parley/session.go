@@ -40,15 +40,16 @@ type session struct {
 	progress *terminal.Progress
 }
 
-// open connects to the target of a command line. label labels the progress.
-func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string) (*session, error) {
+// open connects to the target of a command line. label labels the progress. Each of settings can
+// change the Dialer.
+func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string, settings ...func(*client.Dialer, client.Target) error) (*session, error) {
 	s := &session{progress: terminal.NewProgress(cmd.ErrOrStderr(), label)}
 	level := mcp.LoggingLevel(f.logLevel)
 	if level != "" && !level.Known() {
 		return nil, fmt.Errorf("unknown --log-level %q; use one of %s", f.logLevel, commas(mcp.LoggingLevels()))
 	}
 	var err error
-	s.Client, err = f.dial(cmd, target, func(d *client.Dialer, to client.Target) error {
+	interactive := func(d *client.Dialer, to client.Target) error {
 		if level != "" {
 			d.OnLog = func(m mcp.LoggingMessageParams) {
 				if level.Enables(m.Level) { // a server can send other levels before it receives the level
@@ -60,7 +61,8 @@ func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string) (
 			s.answerWith(d, &form.Screen{In: cmd.InOrStdin(), Out: cmd.ErrOrStderr(), Open: oauth.OpenBrowser}, f.serverName(cmd, target, to))
 		}
 		return offerRoots(d, f.roots)
-	})
+	}
+	s.Client, err = f.dial(cmd, target, append([]func(*client.Dialer, client.Target) error{interactive}, settings...)...)
 	if err != nil || level == "" {
 		return s, err
 	}

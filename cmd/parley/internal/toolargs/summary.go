@@ -27,12 +27,12 @@ func Summary(schema json.RawMessage) string {
 	return strings.Join(all, " ")
 }
 
-// usage returns the tool's arguments as the end of an error message.
+// usage returns the arguments as the end of an error message.
 func usage(schema json.RawMessage) string {
 	if summary := Summary(schema); summary != "" {
-		return "the tool's arguments are " + summary
+		return "the arguments are " + summary
 	}
-	return "the tool has no arguments"
+	return "there are no arguments"
 }
 
 // placeholder returns the text after the equals sign: the allowed values or types.

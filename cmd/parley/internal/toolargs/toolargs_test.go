@@ -105,9 +105,9 @@ func TestParseRejectsInvalidWords(t *testing.T) {
 		{everything, `:=1`, `invalid argument ":=1"; write key=value or key:=json`},
 		{everything, `any:={`, `argument "any": "{" must be valid JSON; write any=… for plain text`},
 		{everything, "text=\xff", `argument "text=\xff" must be valid UTF-8`},
-		{closed, `town=Oslo`, `unknown argument "town"; the tool's arguments are city=string [days=integer]`},
-		{closed, `days=3`, `argument "city" is missing; the tool's arguments are city=string [days=integer]`},
-		{`{"type":"object","additionalProperties":false}`, `x=1`, `unknown argument "x"; the tool has no arguments`},
+		{closed, `town=Oslo`, `unknown argument "town"; the arguments are city=string [days=integer]`},
+		{closed, `days=3`, `argument "city" is missing; the arguments are city=string [days=integer]`},
+		{`{"type":"object","additionalProperties":false}`, `x=1`, `unknown argument "x"; there are no arguments`},
 	} {
 		got, err := Parse(json.RawMessage(c.schema), strings.Split(c.words, "|"))
 		if err == nil || err.Error() != c.want {

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/cmd/parley/internal/toolargs"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
+)
+
+func newTask() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "task",
+		Short: "Get, wait for, answer and cancel tasks",
+		Long: `Use the tasks that parley call --task has started. A task is a tool call that continues without
+the client. Servers of 2025-11-25 and servers with the tasks extension of 2026-07-28 have tasks.`,
+		Example: `
+parley call --task http://127.0.0.1:7777/mcp bake kind=plum
+parley task ls http://127.0.0.1:7777/mcp
+parley task wait http://127.0.0.1:7777/mcp ID`,
+		Args: unknownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newTaskGet(), newTaskWait(), newTaskAnswer(), newTaskCancel(), newTaskLs())
+	return cmd
+}
+
+// startTask starts a tool as a task and prints the id of the task. If the server runs the tool
+// without a task, startTask prints the result.
+func startTask(cmd *cobra.Command, c *session, tool string, arguments json.RawMessage, output output) error {
+	task, err := c.StartTool(cmd.Context(), tool, arguments, c.onProgress())
+	c.progress.Done()
+	switch {
+	case err != nil:
+		return err
+	case task.ID() == "":
+		cmd.PrintErrln("parley: warning: the server has run the tool without a task")
+		result, err := task.Wait(cmd.Context())
+		if err != nil {
+			return err
+		}
+		return finishCall(cmd, result, output)
+	case output == outputJSON:
+		return printJSON(cmd.OutOrStdout(), struct {
+			TaskID string `json:"taskId"`
+		}{task.ID()})
+	}
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), terminal.Line(task.ID()))
+	return err
+}
+
+// splitTask splits the arguments of a command about one task. The ID is the first argument after
+// TARGET.
+func splitTask(cmd *cobra.Command, args []string) (target []string, id string, rest []string, err error) {
+	target, rest, err = split(cmd, args)
+	switch {
+	case err != nil:
+		return nil, "", nil, err
+	case len(rest) == 0:
+		return nil, "", nil, errors.New("no ID of a task; parley call --task prints it, and parley task ls lists it")
+	}
+	return target, rest[0], rest[1:], nil
+}
+
+// oneTask is like splitTask for a command without further arguments.
+func oneTask(cmd *cobra.Command, args []string) (target []string, id string, err error) {
+	target, id, rest, err := splitTask(cmd, args)
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("unexpected argument %q; task %s has one TARGET and one ID", rest[0], cmd.Name())
+	}
+	return target, id, err
+}
+
+func newTaskGet() *cobra.Command {
+	var flags dialFlags
+	var output output
+	cmd := &cobra.Command{
+		Use:   "get TARGET ID [flags]",
+		Short: "Print the status of a task",
+		Long: `Print the status of a task and its open questions. The server of a session (2025-11-25) does not
+list the questions.
+
+` + targetHelp + "\n\n" + exitCodesHelp,
+		Example: `
+parley task get http://127.0.0.1:7777/mcp ID`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			target, id, err := oneTask(cmd, args)
+			if err != nil {
+				return err
+			}
+			c, err := flags.dial(cmd, target, remembersTasks(cmd))
+			if err != nil {
+				return err
+			}
+			defer closeQuietly(c)
+			state, err := getTask(cmd, c, id)
+			switch {
+			case err != nil:
+				return err
+			case output == outputJSON:
+				return printJSON(cmd.OutOrStdout(), state)
+			}
+			_, err = io.WriteString(cmd.OutOrStdout(), renderTask(state))
+			return err
+		},
+	}
+	flags.add(cmd)
+	output.add(cmd)
+	return cmd
+}
+
+func getTask(cmd *cobra.Command, c *client.Client, id string) (*mcp.DetailedTask, error) {
+	task, err := c.Task(id)
+	if err != nil {
+		return nil, err
+	}
+	return task.Get(cmd.Context())
+}
+
+// renderTask returns lines with the status of a task and its open questions.
+func renderTask(t *mcp.DetailedTask) string {
+	var b strings.Builder
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "%s: %s\n", name, terminal.Line(value))
+		}
+	}
+	line("status", string(t.Status))
+	line("message", t.StatusMessage)
+	line("created", t.CreatedAt)
+	line("updated", t.LastUpdatedAt)
+	if t.Error != nil {
+		line("error", t.Error.Error())
+	}
+	for _, key := range slices.Sorted(maps.Keys(t.InputRequests)) {
+		line("question "+terminal.Line(key), describeQuestion(t.InputRequests[key]))
+	}
+	return b.String()
+}
+
+// describeQuestion returns the message of an input request, and the fields of its form or its URL.
+func describeQuestion(q mcp.InputRequest) string {
+	var params mcp.ElicitParams
+	if q.Method != mcp.MethodElicit || schema.Decode(q.Params, &params) != nil {
+		return q.Method
+	}
+	if params.Mode == mcp.ElicitModeURL {
+		return params.Message + " " + params.URL
+	}
+	return params.Message + " " + toolargs.Summary(params.RequestedSchema)
+}
+
+func newTaskCancel() *cobra.Command {
+	var flags dialFlags
+	cmd := &cobra.Command{
+		Use:   "cancel TARGET ID [flags]",
+		Short: "Cancel a task",
+		Long: `Ask a server to cancel a task. The server may complete the task all the same. It is not an error
+if the task has ended.
+
+` + targetHelp + "\n\n" + exitCodesHelp,
+		Example: `
+parley task cancel http://127.0.0.1:7777/mcp ID`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			target, id, err := oneTask(cmd, args)
+			if err != nil {
+				return err
+			}
+			c, err := flags.dial(cmd, target, remembersTasks(cmd))
+			if err != nil {
+				return err
+			}
+			defer closeQuietly(c)
+			task, err := c.Task(id)
+			if err != nil {
+				return err
+			}
+			return task.Cancel(cmd.Context())
+		},
+	}
+	flags.add(cmd)
+	return cmd
+}
