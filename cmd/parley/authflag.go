@@ -90,7 +90,7 @@ func (f *authFlag) check() error {
 // authorization is the result of authFlag.apply.
 type authorization struct{ dev *devissuer.Issuer } // nil without --auth dev
 
-// apply sets s.Auth before the server starts. The caller closes the result after the server
+// apply sets s.Auth before the server starts, and after s.KV. The caller closes the result after the server
 // is shut down.
 func (f *authFlag) apply(s *server.Server, listener net.Listener, logger *slog.Logger) (*authorization, error) {
 	if !f.required() {
@@ -105,6 +105,9 @@ func (f *authFlag) apply(s *server.Server, listener net.Listener, logger *slog.L
 	}
 	a := &authorization{}
 	resource := &auth.ProtectedResource{URI: f.resource, Issuers: f.issuers, Scopes: f.scopes, Name: s.Title, RequireDPoP: f.dpop}
+	if s.KV != nil { // replicas share the proofs that were used
+		resource.DPoP = &jwt.ProofVerifier{KV: s.KV}
+	}
 	if f.dev {
 		var err error
 		a.dev, err = devissuer.Start(devissuer.Config{Scopes: challenge.Union(demo.Scopes(), f.scopes), Logger: logger})

@@ -36,6 +36,7 @@ type httpFlags struct {
 	limitCalls int
 	trace      bool
 	auth       authFlag
+	store      storeFlags
 }
 
 func (f *httpFlags) add(cmd *cobra.Command) {
@@ -43,6 +44,7 @@ func (f *httpFlags) add(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&f.limitCalls, "limit-calls", defaultLimitCalls, "maximum `number` of tool calls, completions and reads of resources per second of each caller; 0 means no limit")
 	cmd.Flags().BoolVar(&f.trace, "trace", false, "print every message to stderr")
 	f.auth.add(cmd)
+	f.store.add(cmd)
 }
 
 // listen starts to listen. The address must name the interface, so that the user does not

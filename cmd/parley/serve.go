@@ -22,11 +22,12 @@ func newServe() *cobra.Command {
 the files of a directory as resources, and notify clients when they change. To serve the
 servers of a configuration file, see parley up.
 
-` + authHelp,
+` + authHelp + "\n\n" + storeHelp,
 		Example: `
 parley serve --addr 127.0.0.1:8080
 parley serve --auth dev
 parley serve --dir .
+parley serve --store redis://127.0.0.1:6379 --key-file keys
 parley ls -- parley serve --stdio`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -38,6 +39,9 @@ parley ls -- parley serve --stdio`,
 			}
 			if flags.auth.required() {
 				return errors.New("cannot use --stdio with --auth; a client that starts the program needs no token")
+			}
+			if flags.store != (storeFlags{}) {
+				return errors.New("cannot use --stdio with --store or --key-file; they are for replicas that serve HTTP")
 			}
 			return serveStdio(cmd, &dirs, flags.trace)
 		},
@@ -97,6 +101,11 @@ func serveHTTP(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag) error {
 		return err
 	}
 	defer served.Close()
+	closeStore, err := flags.store.apply(cmd.Context(), s)
+	if err != nil {
+		return err
+	}
+	defer closeStore()
 	listener, err := flags.listen(cmd)
 	if err != nil {
 		return err

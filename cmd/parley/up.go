@@ -42,11 +42,12 @@ commands in it.
 If a server at a URL requires a login, parley uses the login of the user who runs parley up,
 for all callers (see parley login). It does not forward the tokens of callers.
 
-` + authHelp,
+` + authHelp + "\n\n" + storeHelp,
 		Example: `
 parley up
 parley up --config mcp.json --dir docs
-parley up --config mcp.json --auth issuer=https://login.example.com`,
+parley up --config mcp.json --auth issuer=https://login.example.com
+parley up --config mcp.json --store '${REDIS_URL}' --key-file keys`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
@@ -104,6 +105,12 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, path string, verbos
 		Description: "The tools, resources and prompts of several servers. The names of tools and prompts begin with the name of their server.",
 		Logger:      logger,
 	}
+	closeStore, err := flags.store.apply(cmd.Context(), s)
+	if err != nil {
+		listener.Close()
+		return err
+	}
+	defer closeStore()
 	authorized, err := flags.auth.apply(s, listener, logger)
 	if err != nil {
 		listener.Close()

@@ -98,7 +98,7 @@ func (f *File) Find(name string) (*Server, error) {
 func (s *Server) Target(lookup func(name string) (string, bool)) (client.Target, error) {
 	var firstErr error
 	expanded := func(where, text string) string {
-		value, err := expand(text, lookup)
+		value, err := Expand(text, lookup)
 		if err != nil && firstErr == nil {
 			firstErr = fmt.Errorf("%s: %w", where, err)
 		}

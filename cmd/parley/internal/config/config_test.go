@@ -108,13 +108,13 @@ func TestExpandReplacesReferences(t *testing.T) {
 		{"${A:-default}", "one"},
 		{"${B}", "${A}"}, // values are not expanded again
 	} {
-		if got, err := expand(c.text, env); err != nil || got != c.want {
-			t.Errorf("expand(%q) = %q, %v, want %q", c.text, got, err, c.want)
+		if got, err := Expand(c.text, env); err != nil || got != c.want {
+			t.Errorf("Expand(%q) = %q, %v, want %q", c.text, got, err, c.want)
 		}
 	}
 	for _, text := range []string{"${NONE}", "${", "${}", "${A", "${a b}", "${input:token}", "${1}"} {
-		if got, err := expand(text, env); err == nil {
-			t.Errorf("expand(%q) = %q, want an error", text, got)
+		if got, err := Expand(text, env); err == nil {
+			t.Errorf("Expand(%q) = %q, want an error", text, got)
 		}
 	}
 }

@@ -8,9 +8,9 @@ import (
 
 var reference = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
 
-// expand replaces ${NAME} by the value that lookup returns, and ${NAME:-default} by the
+// Expand replaces ${NAME} by the value that lookup returns, and ${NAME:-default} by the
 // default if that value is missing or empty. Other dollar signs stay.
-func expand(text string, lookup func(string) (string, bool)) (string, error) {
+func Expand(text string, lookup func(string) (string, bool)) (string, error) {
 	var b strings.Builder
 	for {
 		before, _, found := strings.Cut(text, "${")

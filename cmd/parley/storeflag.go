@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/redis/go-redis/v9/logging"
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/store/redisstore"
+)
+
+const storeHelp = `With --store, sessions and tasks are kept on Redis or Valkey and not in memory. Several processes
+with the same store, keys and other flags are replicas of one server: a client can continue at
+any of them, and tasks of a process that has ended continue in another. Forms of the URL:
+  redis://HOST:PORT/DATABASE                            one server
+  redis://HOST:PORT?cluster=true&addr=HOST:PORT         a cluster
+  redis://HOST:PORT?master=NAME&addr=HOST:PORT          Sentinels, and the name of the master
+rediss:// is redis:// with TLS. A user and password are written redis://USER:PASSWORD@HOST, with
+percent-encoding. Other users can see the command line, so write '${NAME}' for the password or for
+the whole URL; it refers to an environment variable. Further parameters are prefix=TEXT, which
+begins each key, conns=N, the maximum number of connections to each Redis server, and
+allow-eviction=true.
+
+--key-file names a file with the keys that encrypt tasks and the state that clients hold. Each
+line is a key in base64, of at least 32 random bytes. The first key encrypts, and all keys
+decrypt. All replicas need the same file. Make a key with: openssl rand -base64 32`
+
+// storeFlags are the flags for the state that the replicas of a server share.
+type storeFlags struct {
+	url     string
+	keyFile string
+}
+
+func (f *storeFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.url, "store", "", "keep sessions and tasks on the Redis servers at this `URL`, so that replicas share them")
+	cmd.Flags().StringVar(&f.keyFile, "key-file", "", "read the keys for encryption from this file, which all replicas need")
+}
+
+// apply sets the keys and the store of s before the server starts. The caller closes the store
+// after the server is shut down. Without the flags, the state stays in memory.
+func (f *storeFlags) apply(ctx context.Context, s *server.Server) (closeStore func(), err error) {
+	if f.keyFile != "" {
+		if s.Keys, err = readKeys(f.keyFile); err != nil {
+			return nil, fmt.Errorf("--key-file: %w", err)
+		}
+	}
+	switch {
+	case f.url == "":
+		return func() {}, nil
+	case f.keyFile == "":
+		return nil, errors.New("--store requires keys that the replicas share; make a key with openssl rand -base64 32 >FILE, and add --key-file FILE")
+	}
+	options, err := parseStore(f.url)
+	if err != nil {
+		return nil, fmt.Errorf("--store: %w", err)
+	}
+	logging.Disable() // the errors of the operations are logged
+	opened, err := redisstore.Open(ctx, options)
+	if err != nil {
+		return nil, explainStore(options.Addrs[0], err)
+	}
+	s.KV, s.Log, s.Bus = opened, opened, opened
+	return func() { _ = opened.Close() }, nil // the server has ended, so an error changes nothing
+}
+
+// parseStore parses a URL that can refer to environment variables.
+func parseStore(text string) (redisstore.Options, error) {
+	// A URL with references does not parse: { must not occur in a user or a host.
+	if u, err := url.Parse(text); err == nil {
+		if _, literal := u.User.Password(); literal {
+			return redisstore.Options{}, errors.New("other users can see the password on the command line; write '${NAME}' instead, which refers to an environment variable")
+		}
+	}
+	expanded, err := config.Expand(text, os.LookupEnv)
+	if err != nil {
+		return redisstore.Options{}, err
+	}
+	return redisstore.ParseURL(expanded)
+}
+
+// explainStore says what the user can do about an error of opening the store at an address.
+func explainStore(addr string, err error) error {
+	var dial *net.OpError
+	text := strings.TrimPrefix(err.Error(), "redisstore: ")
+	switch {
+	case errors.As(err, &dial) && dial.Op == "dial": // dial is not wrapped, because explain would add advice for MCP servers
+		return unreachable(fmt.Errorf("cannot connect to the store: %v; check that Redis runs, and the URL of --store", dial))
+	case errors.Is(err, redisstore.ErrUnavailable):
+		return unreachable(fmt.Errorf("cannot connect to the store at %s: %s", addr, text))
+	case errors.Is(err, redisstore.ErrEviction):
+		return fmt.Errorf("cannot use the store at %s: %s with allow-eviction=true in the URL", addr, text)
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	}
+	return fmt.Errorf("cannot use the store at %s: %s; parley serve --help shows the forms of the URL", addr, text)
+}
+
+const minKey = 32 // bytes
+
+// readKeys reads a file with a key on each line. Errors do not contain the keys.
+func readKeys(path string) (keys [][]byte, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	number := 0
+	for line := range strings.Lines(string(text)) {
+		number++
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		key, err := base64.StdEncoding.DecodeString(line)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%s: line %d must be a key in base64, such as openssl rand -base64 32 prints", path, number)
+		case len(key) < minKey:
+			return nil, fmt.Errorf("%s: line %d: a key must have at least %d bytes, got %d", path, number, minKey, len(key))
+		}
+		keys = append(keys, key)
+	}
+	if len(keys) == 0 {
+		return nil, fmt.Errorf("file %s has no keys; add one with openssl rand -base64 32 >>%s", path, path)
+	}
+	return keys, nil
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/server"
+)
+
+// key returns a key of n bytes in base64.
+func key(n int) string { return base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, n)) }
+
+func TestKeyFileHasOneKeyPerLine(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keys")
+	for _, c := range []struct {
+		text string
+		keys int
+		want string // a part of the error
+	}{
+		{key(32), 1, ""},
+		{key(32) + "\n\n" + key(64) + "\r\n", 2, ""},
+		{"", 0, "has no keys"},
+		{"\n\n", 0, "has no keys"},
+		{key(32) + "\n" + key(31) + "\n", 0, "line 2: a key must have at least 32 bytes, got 31"},
+		{"secret!\n", 0, "line 1 must be a key in base64"},
+	} {
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := new(server.Server)
+		_, err := (&storeFlags{keyFile: file}).apply(t.Context(), s)
+		if len(s.Keys) != c.keys || s.KV != nil || (err == nil) != (c.want == "") {
+			t.Errorf("%q: %d keys, store %v, error %v", c.text, len(s.Keys), s.KV, err)
+		}
+		if err != nil && (!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret!")) {
+			t.Errorf("%q: error %v, want one with %q and without the key", c.text, err, c.want)
+		}
+	}
+}
+
+func TestStoreFlagsExplainErrors(t *testing.T) {
+	t.Setenv("STORE_PASSWORD", "s3cr3t")
+	file := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(file, []byte(key(32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		flags storeFlags
+		code  int
+		want  string
+	}{
+		{storeFlags{url: "redis://127.0.0.1:1"}, exitOther, "--store requires keys"},
+		{storeFlags{url: "redis://127.0.0.1:1", keyFile: file + "2"}, exitOther, "--key-file: open "},
+		{storeFlags{url: "redis://:s3cr3t@127.0.0.1:1", keyFile: file}, exitOther, "--store: other users can see the password"},
+		{storeFlags{url: "redis://:${NO_SUCH_PASSWORD}@127.0.0.1:1", keyFile: file}, exitOther, "--store: environment variable NO_SUCH_PASSWORD is not set"},
+		{storeFlags{url: "http://127.0.0.1:1", keyFile: file}, exitOther, "scheme of the URL must be redis or rediss"},
+		{storeFlags{url: "redis://:${STORE_PASSWORD}@127.0.0.1:1", keyFile: file}, exitUnreachable, "cannot connect to the store: dial tcp 127.0.0.1:1: "},
+		{storeFlags{url: "rediss://:${STORE_PASSWORD}@127.0.0.1:1?cluster=true", keyFile: file}, exitUnreachable, "cannot connect to the store"},
+		{storeFlags{url: "redis://127.0.0.1:1?master=main&addr=127.0.0.1:2", keyFile: file}, exitUnreachable, "cannot connect to the store"},
+	} {
+		s := new(server.Server)
+		_, err := c.flags.apply(t.Context(), s)
+		if err == nil || s.KV != nil || s.Log != nil || s.Bus != nil {
+			t.Errorf("%+v: error %v, store %v", c.flags, err, s.KV)
+			continue
+		}
+		if text := explain(err); !strings.Contains(text, c.want) || strings.Contains(text, "s3cr3t") {
+			t.Errorf("%+v: %q, want a text with %q and without the password", c.flags, text, c.want)
+		}
+		if code := exitCode(context.Background(), err); code != c.code {
+			t.Errorf("%+v: exit code %d, want %d: %v", c.flags, code, c.code, err)
+		}
+	}
+}
