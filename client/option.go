@@ -34,7 +34,8 @@ func WithProgress(f func(done, total float64, message string)) CallOption {
 
 // WithTimeout limits the wait for the result to d, instead of Timeouts.Tool for a call and
 // Timeouts.Read for other requests. A progress notification restarts it; Timeouts.Max
-// limits the whole. A negative d means no limit but Timeouts.Max.
+// limits the whole. A negative d means no limit but Timeouts.Max. For a call that the server runs
+// as a task, d then limits how long the requests about the task may fail.
 func WithTimeout(d time.Duration) CallOption {
 	return func(o *callOptions) { o.timeout = d }
 }

@@ -49,13 +49,14 @@ func TestClientPollsWhenServerReportsChange(t *testing.T) {
 // Notifications cannot make the client poll more often than ten times a second.
 func TestReportedChangesDoNotFloodTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := seldomPolled(taskReports(`"taskIds":["t"]`, 500), state("working", strings.TrimPrefix(seldom, ",")), state("completed", outcome))
-		c, out := dialTask(t, nil, s)
+		change := `{"jsonrpc":"2.0","method":"notifications/tasks","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":3},` + working + `,` + taskTimes + `}}`
+		again := "!lines " + `{"jsonrpc":"2.0","id":$id,` + state("working", strings.TrimPrefix(seldom, ",")) + "}\n" + change
+		c, out := dialTask(t, nil, seldomPolled(taskReports(`"taskIds":["t"]`, 1), append(slices.Repeat([]string{again}, 20), state("completed", outcome))...))
 		start := time.Now()
 		if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(start); took < 100*time.Millisecond {
+		if took := time.Since(start); took < 2*time.Second || took > 3*time.Second {
 			t.Errorf("%d polls in %v", len(out.of("tasks/get")), took)
 		}
 	})
@@ -95,6 +96,22 @@ func TestPollingDoesNotNeedNotifications(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A server that ends each subscription at once does not get one after each poll.
+func TestSubscriptionThatDoesNotLastIsNotRepeatedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		states := append(slices.Repeat([]string{state("working", "")}, 8), state("completed", outcome))
+		s := taskServer(states...)
+		s.Answers["subscriptions/listen"] = []string{ack}
+		c, out := dialTask(t, nil, s)
+		if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := out.of("subscriptions/listen"); len(got) != 1 {
+			t.Errorf("%d subscriptions in 9 s", len(got))
+		}
+	})
 }
 
 // The subscription ends when the wait does, also when the client is closed.
