@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -59,6 +60,7 @@ func (a *announcer) start(s *Server, bus store.Bus) {
 	a.cancel = cancel
 	a.running.Go(func() { a.publish(ctx) })
 	a.running.Go(func() { a.receive(ctx) })
+	a.running.Go(func() { s.receiveForwarded(ctx, bus, a.origin) })
 }
 
 // stop waits for the goroutines. Changes that are not published yet are lost.
@@ -122,11 +124,22 @@ func (a *announcer) publish(ctx context.Context) {
 
 // receive notifies the clients of this replica of the changes at the others until ctx ends.
 func (a *announcer) receive(ctx context.Context) {
+	receiveTopic(ctx, a.bus, changesTopic, a.server.logger(), a.server.changes.ResyncAll, func(data []byte) {
+		var c announcementMessage
+		if jsonv2.Unmarshal(data, &c) == nil && c.Origin != a.origin {
+			a.server.apply(c.announcement)
+		}
+	})
+}
+
+// receiveTopic passes the messages of a topic to deliver until ctx ends. It calls lost when messages
+// may have been lost.
+func receiveTopic(ctx context.Context, bus store.Bus, topic string, logger *slog.Logger, lost func(), deliver func(data []byte)) {
 	for first := true; ; first = false {
-		messages, err := a.bus.Subscribe(ctx, changesTopic, store.MaxQueue)
+		messages, err := bus.Subscribe(ctx, topic, store.MaxQueue)
 		if err != nil {
 			if ctx.Err() == nil {
-				a.server.logger().ErrorContext(ctx, "cannot receive the changes at other replicas", "error", err)
+				logger.ErrorContext(ctx, "cannot receive from other replicas", "topic", topic, "error", err)
 			}
 			if !sleep(ctx, announceRetry) {
 				return
@@ -134,32 +147,25 @@ func (a *announcer) receive(ctx context.Context) {
 			continue
 		}
 		if !first {
-			a.server.changes.ResyncAll()
+			lost()
 		}
-		a.deliver(ctx, messages)
+		for open := true; open; {
+			var m store.Message
+			select {
+			case m, open = <-messages.C:
+				switch {
+				case !open:
+				case m.Lost:
+					lost()
+				default:
+					deliver(m.Data)
+				}
+			case <-ctx.Done():
+				open = false
+			}
+		}
 		messages.Close()
 		if ctx.Err() != nil {
-			return
-		}
-	}
-}
-
-// deliver delivers messages until their end or that of ctx.
-func (a *announcer) deliver(ctx context.Context, messages *store.Subscription) {
-	for {
-		select {
-		case m, open := <-messages.C:
-			var c announcementMessage
-			switch {
-			case !open:
-				return
-			case m.Lost:
-				a.server.changes.ResyncAll()
-			case jsonv2.Unmarshal(m.Data, &c) != nil || c.Origin == a.origin:
-			default:
-				a.server.apply(c.announcement)
-			}
-		case <-ctx.Done():
 			return
 		}
 	}

@@ -151,6 +151,7 @@ func (s *Server) build() error {
 	}
 	if s.Bus != nil {
 		s.announcer.start(s, boundBus(s.Bus))
+		c.http.Forward = s.forwardMessage
 	}
 	return nil
 }

@@ -40,6 +40,10 @@ type Server struct {
 	// that of anonymous ones per address. 0 means no limit.
 	PerOwner, PerAddress int
 
+	// Forward passes a message of a client to the replicas that may serve the request to which it
+	// belongs, for Deliver. Session is the key of its session. Nil means that there are none.
+	Forward func(ctx context.Context, session string, message []byte) error
+
 	calls      tracker
 	pairs      pairs
 	listens    limiter

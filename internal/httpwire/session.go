@@ -70,12 +70,17 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 				return
 			}
 		}
-		live.ReceiveNotification(m)
+		if !live.ReceiveNotification(m) && !s.forward(w, r, live, m) {
+			return
+		}
 		live.ServeNotification(r.Context(), m)
 		respondEmpty(w, http.StatusAccepted)
 	case jsonrpc.Response:
 		if !live.ReceiveResponse(m) {
 			live.RecordActivity(r.Context())
+			if !s.forward(w, r, live, m) {
+				return
+			}
 		}
 		respondEmpty(w, http.StatusAccepted)
 	case jsonrpc.Request:
@@ -86,6 +91,37 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 		s.serveLegacy(w, r, x, live, 1, func(ctx context.Context, dst *[]byte, stream rpc.Stream) *call.OverloadError {
 			return live.Serve(ctx, dst, m, stream)
 		})
+	}
+}
+
+// forward passes on a response or a cancellation of a request that is not in flight here. If it fails,
+// forward answers the client, which can send the message again, and reports false.
+func (s *Server) forward(w http.ResponseWriter, r *http.Request, live *legacy.StoredSession, m *jsonrpc.Message) bool {
+	if s.Forward == nil {
+		return true
+	}
+	var message []byte
+	switch {
+	case m.Kind == jsonrpc.Notification:
+		message = jsonrpc.AppendNotification(nil, m.Method, m.Raw)
+	case m.Err != nil:
+		message = jsonrpc.AppendError(nil, m.ID, m.Err, false)
+	default:
+		message = jsonrpc.AppendResult(nil, m.ID, m.Raw)
+	}
+	if err := s.Forward(r.Context(), live.Key(), message); err != nil {
+		s.Logger.ErrorContext(r.Context(), "cannot pass a message on to the other replicas", "error", err)
+		reject(w, http.StatusServiceUnavailable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "cannot deliver the message now: send it again"})
+		return false
+	}
+	return true
+}
+
+// Deliver passes a message that Forward has sent at another replica to its session.
+func (s *Server) Deliver(session string, message []byte) {
+	var m jsonrpc.Message
+	if err := m.Parse(message, s.Limits); err == nil {
+		s.Sessions.Deliver(session, &m)
 	}
 }
 

@@ -132,17 +132,19 @@ func (s *Session) AppendReply(dst *[]byte, c *rpc.Call) {
 	s.inflight.AppendReply(dst, s.server.Engine, c, nil)
 }
 
-// ReceiveNotification processes a notification of the protocol and ignores others.
-func (s *Session) ReceiveNotification(m *jsonrpc.Message) {
+// ReceiveNotification processes a notification of the protocol and ignores others. It reports false
+// for the cancellation of a request that is not in flight.
+func (s *Session) ReceiveNotification(m *jsonrpc.Message) (found bool) {
 	s.received.Add(1)
 	switch m.Method {
 	case mcp.NotificationCancelled:
-		s.inflight.Cancel(revision.CancelledID(m), call.ErrCancelled)
+		return s.inflight.Cancel(revision.CancelledID(m), call.ErrCancelled)
 	case mcp.NotificationInitialized:
 		if s.initialized {
 			s.subscriptions.activate(s.server.listFilter(s.who))
 		}
 	}
+	return true
 }
 
 // ServeNotification runs the handler of an extension's notification and returns when it

@@ -143,15 +143,17 @@ func (f *Inflight) deactivate(r accepted) {
 	}
 }
 
-// Cancel ends the context of the request with this id, if it is in flight. The id stays in use
-// until the handler has returned.
-func (f *Inflight) Cancel(id jsonrpc.ID, cause error) {
+// Cancel ends the context of the request with this id, if it is in flight, and reports whether it
+// is. The id stays in use until the handler has returned.
+func (f *Inflight) Cancel(id jsonrpc.ID, cause error) (found bool) {
 	f.mu.Lock()
+	_, found = f.requests[id]
 	r := f.cancelled(id)
 	f.mu.Unlock()
 	if r != nil {
 		r.Cancel(cause)
 	}
+	return found
 }
 
 // cancelled records that a request is cancelled and returns its canceler, or nil if it is not in

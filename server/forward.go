@@ -1,0 +1,91 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/parley-mcp/parley/store"
+)
+
+// A client may send the response to a question, or the cancellation of a call, to any replica of a
+// session. That replica forwards it to all others on the Bus; the one that serves the call takes it.
+
+const (
+	messagesTopic = "server/messages"
+	// maxPublished is the length of a message above which the others read it from the KV.
+	maxPublished   = 32 << 10
+	messageTTL     = time.Minute
+	messagePurpose = "forwarded message "
+)
+
+// forwardedMessage is a message of a client for the replica that serves its session.
+type forwardedMessage struct {
+	Origin  string `json:"o"`           // the replica that has received it
+	Session string `json:"s"`           // key of the session
+	Message string `json:"m,omitempty"` // encrypted if the server has keys
+	Entry   string `json:"e,omitempty"` // key of the entry of a long message
+}
+
+// forwardMessage is httpwire.Server.Forward.
+func (s *Server) forwardMessage(ctx context.Context, session string, message []byte) error {
+	m := forwardedMessage{Origin: s.announcer.origin, Session: session, Message: string(message)}
+	if len(s.Keys) > 0 {
+		m.Message = s.core.cursors.keys.Seal(messagePurpose+session, message)
+	}
+	if len(m.Message) > maxPublished {
+		m.Entry = session + "/message/" + rand.Text()
+		if _, err := s.core.engine.Store.Put(ctx, m.Entry, []byte(m.Message), store.PutOptions{TTL: messageTTL}); err != nil {
+			return fmt.Errorf("cannot store the message: %w", err)
+		}
+		m.Message = ""
+	}
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return s.announcer.bus.Publish(ctx, messagesTopic, raw)
+}
+
+// receiveForwarded takes the messages that others have forwarded until ctx ends.
+func (s *Server) receiveForwarded(ctx context.Context, bus store.Bus, origin string) {
+	lost := func() {
+		s.logger().WarnContext(ctx, "responses or cancellations of clients may have been lost: their calls wait for their time-out")
+	}
+	receiveTopic(ctx, bus, messagesTopic, s.logger(), lost, func(data []byte) {
+		var m forwardedMessage
+		if jsonv2.Unmarshal(data, &m) != nil || m.Origin == origin || !s.core.http.Sessions.Serves(m.Session) {
+			return
+		}
+		message, err := s.openForwarded(ctx, &m)
+		if err != nil {
+			s.logger().ErrorContext(ctx, "cannot read a message that another replica has received", "error", err)
+			return
+		}
+		s.core.http.Deliver(m.Session, message)
+	})
+}
+
+func (s *Server) openForwarded(ctx context.Context, m *forwardedMessage) ([]byte, error) {
+	text := m.Message
+	if m.Entry != "" {
+		item, err := s.core.engine.Store.Get(ctx, m.Entry)
+		if err != nil {
+			return nil, err
+		}
+		text = string(item.Value)
+	}
+	if len(s.Keys) == 0 {
+		return []byte(text), nil
+	}
+	message, err := s.core.cursors.keys.Open(messagePurpose+m.Session, text)
+	if err != nil {
+		return nil, errors.New("the replicas must have the same Keys")
+	}
+	return message, nil
+}
