@@ -40,7 +40,7 @@ parley ls -- parley serve --stdio`,
 			if flags.auth.required() {
 				return errors.New("cannot use --stdio with --auth; a client that starts the program needs no token")
 			}
-			if flags.store != (storeFlags{}) {
+			if cmd.Flags().Changed("store") || cmd.Flags().Changed("key-file") {
 				return errors.New("cannot use --stdio with --store or --key-file; they are for replicas that serve HTTP")
 			}
 			return serveStdio(cmd, &dirs, flags.trace)
@@ -101,7 +101,7 @@ func serveHTTP(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag) error {
 		return err
 	}
 	defer served.Close()
-	closeStore, err := flags.store.apply(cmd.Context(), s)
+	closeStore, err := flags.store.apply(cmd, s)
 	if err != nil {
 		return err
 	}

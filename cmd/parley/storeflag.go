@@ -47,24 +47,25 @@ func (f *storeFlags) add(cmd *cobra.Command) {
 
 // apply sets the keys and the store of s before the server starts. The caller closes the store
 // after the server is shut down. Without the flags, the state stays in memory.
-func (f *storeFlags) apply(ctx context.Context, s *server.Server) (closeStore func(), err error) {
-	if f.keyFile != "" {
+func (f *storeFlags) apply(cmd *cobra.Command, s *server.Server) (closeStore func(), err error) {
+	stored, keyed := cmd.Flags().Changed("store"), cmd.Flags().Changed("key-file") // also if the value is empty by mistake
+	if keyed {
 		if s.Keys, err = readKeys(f.keyFile); err != nil {
 			return nil, fmt.Errorf("--key-file: %w", err)
 		}
 	}
 	switch {
-	case f.url == "":
+	case !stored:
 		return func() {}, nil
-	case f.keyFile == "":
+	case !keyed:
 		return nil, errors.New("--store requires keys that the replicas share; make a key with openssl rand -base64 32 >FILE, and add --key-file FILE")
 	}
 	options, err := parseStore(f.url)
 	if err != nil {
-		return nil, fmt.Errorf("--store: %w", err)
+		return nil, fmt.Errorf("--store: %s", strings.TrimPrefix(err.Error(), "redisstore: "))
 	}
 	logging.Disable() // the errors of the operations are logged
-	opened, err := redisstore.Open(ctx, options)
+	opened, err := redisstore.Open(cmd.Context(), options)
 	if err != nil {
 		return nil, explainStore(options.Addrs[0], err)
 	}

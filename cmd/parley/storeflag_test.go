@@ -9,8 +9,28 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/parley-mcp/parley/server"
 )
+
+// applyStore applies flags of the command line to a new server.
+func applyStore(t *testing.T, args ...string) (*server.Server, error) {
+	t.Helper()
+	var flags storeFlags
+	cmd := new(cobra.Command)
+	cmd.SetContext(t.Context())
+	flags.add(cmd)
+	if err := cmd.ParseFlags(args); err != nil {
+		t.Fatal(err)
+	}
+	s := new(server.Server)
+	closeStore, err := flags.apply(cmd, s)
+	if err == nil {
+		closeStore()
+	}
+	return s, err
+}
 
 // key returns a key of n bytes in base64.
 func key(n int) string { return base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, n)) }
@@ -32,8 +52,7 @@ func TestKeyFileHasOneKeyPerLine(t *testing.T) {
 		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s := new(server.Server)
-		_, err := (&storeFlags{keyFile: file}).apply(t.Context(), s)
+		s, err := applyStore(t, "--key-file", file)
 		if len(s.Keys) != c.keys || s.KV != nil || (err == nil) != (c.want == "") {
 			t.Errorf("%q: %d keys, store %v, error %v", c.text, len(s.Keys), s.KV, err)
 		}
@@ -50,30 +69,34 @@ func TestStoreFlagsExplainErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		flags storeFlags
-		code  int
-		want  string
+		url, keyFile string
+		code         int
+		want         string
 	}{
-		{storeFlags{url: "redis://127.0.0.1:1"}, exitOther, "--store requires keys"},
-		{storeFlags{url: "redis://127.0.0.1:1", keyFile: file + "2"}, exitOther, "--key-file: open "},
-		{storeFlags{url: "redis://:s3cr3t@127.0.0.1:1", keyFile: file}, exitOther, "--store: other users can see the password"},
-		{storeFlags{url: "redis://:${NO_SUCH_PASSWORD}@127.0.0.1:1", keyFile: file}, exitOther, "--store: environment variable NO_SUCH_PASSWORD is not set"},
-		{storeFlags{url: "http://127.0.0.1:1", keyFile: file}, exitOther, "scheme of the URL must be redis or rediss"},
-		{storeFlags{url: "redis://:${STORE_PASSWORD}@127.0.0.1:1", keyFile: file}, exitUnreachable, "cannot connect to the store: dial tcp 127.0.0.1:1: "},
-		{storeFlags{url: "rediss://:${STORE_PASSWORD}@127.0.0.1:1?cluster=true", keyFile: file}, exitUnreachable, "cannot connect to the store"},
-		{storeFlags{url: "redis://127.0.0.1:1?master=main&addr=127.0.0.1:2", keyFile: file}, exitUnreachable, "cannot connect to the store"},
+		{"redis://127.0.0.1:1", "", exitOther, "--store requires keys"},
+		{"redis://127.0.0.1:1", file + "2", exitOther, "--key-file: open "},
+		{"redis://:s3cr3t@127.0.0.1:1", file, exitOther, "--store: other users can see the password"},
+		{"redis://:${NO_SUCH_PASSWORD}@127.0.0.1:1", file, exitOther, "--store: environment variable NO_SUCH_PASSWORD is not set"},
+		{"", file, exitOther, "--store: scheme of the URL must be redis or rediss"},
+		{"http://127.0.0.1:1", file, exitOther, "scheme of the URL must be redis or rediss"},
+		{"redis://:${STORE_PASSWORD}@127.0.0.1:1", file, exitUnreachable, "cannot connect to the store: dial tcp 127.0.0.1:1: "},
+		{"rediss://:${STORE_PASSWORD}@127.0.0.1:1?cluster=true", file, exitUnreachable, "cannot connect to the store"},
+		{"redis://127.0.0.1:1?master=main&addr=127.0.0.1:2", file, exitUnreachable, "cannot connect to the store"},
 	} {
-		s := new(server.Server)
-		_, err := c.flags.apply(t.Context(), s)
+		args := []string{"--store", c.url}
+		if c.keyFile != "" {
+			args = append(args, "--key-file", c.keyFile)
+		}
+		s, err := applyStore(t, args...)
 		if err == nil || s.KV != nil || s.Log != nil || s.Bus != nil {
-			t.Errorf("%+v: error %v, store %v", c.flags, err, s.KV)
+			t.Errorf("%s: error %v, store %v", c.url, err, s.KV)
 			continue
 		}
 		if text := explain(err); !strings.Contains(text, c.want) || strings.Contains(text, "s3cr3t") {
-			t.Errorf("%+v: %q, want a text with %q and without the password", c.flags, text, c.want)
+			t.Errorf("%s: %q, want a text with %q and without the password", c.url, text, c.want)
 		}
 		if code := exitCode(context.Background(), err); code != c.code {
-			t.Errorf("%+v: exit code %d, want %d: %v", c.flags, code, c.code, err)
+			t.Errorf("%s: exit code %d, want %d: %v", c.url, code, c.code, err)
 		}
 	}
 }

@@ -105,7 +105,7 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, path string, verbos
 		Description: "The tools, resources and prompts of several servers. The names of tools and prompts begin with the name of their server.",
 		Logger:      logger,
 	}
-	closeStore, err := flags.store.apply(cmd.Context(), s)
+	closeStore, err := flags.store.apply(cmd, s)
 	if err != nil {
 		listener.Close()
 		return err
