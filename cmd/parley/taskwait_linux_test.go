@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/term"
+
 	"github.com/parley-mcp/parley/cmd/parley/demo"
 )
 
@@ -35,6 +37,10 @@ func TestTaskWaitAsksAtTheTerminal(t *testing.T) {
 			t.Fatalf("%s: %v", revision, err)
 		}
 		user, terminal := openTerminal(t)
+		// Otherwise the terminal turns Enter into another key while no form is shown.
+		if _, err := term.MakeRaw(terminal.Fd()); err != nil {
+			t.Fatal(err)
+		}
 		wait := exec.CommandContext(ctx, program, "task", "wait", "--revision", revision, s.URL, strings.TrimSpace(string(id)))
 		var result bytes.Buffer
 		wait.Env, wait.Stdin, wait.Stdout, wait.Stderr = env, terminal, &result, terminal
