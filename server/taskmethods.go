@@ -246,7 +246,10 @@ func createdTask(c *rpc.Call, t *tasks.Task) any {
 	if c.Can(revision.TaskExtension) {
 		return &mcp.CreateTaskResult{ResultBase: mcp.ResultBase{ResultType: mcp.ResultTypeTask}, Task: taskOf(t)}
 	}
-	return &mcp.LegacyCreateTaskResult{Task: legacyTaskOf(t)}
+	// All responses related to a task have the metadata, except for those of tasks/get, tasks/list and
+	// tasks/cancel (2025-11-25, basic/utilities/tasks, Related Task Metadata).
+	meta := mcp.Meta{mcp.MetaRelatedTask: relatedTask(t.ID)}
+	return &mcp.LegacyCreateTaskResult{ResultBase: mcp.ResultBase{Meta: meta}, Task: legacyTaskOf(t)}
 }
 
 func taskOf(t *tasks.Task) mcp.Task {

@@ -132,7 +132,7 @@ func TestSessionsAreNotifiedOfTheirTasks(t *testing.T) {
 		w.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},"task":{"ttl":60000},"_meta":{"progressToken":"p"}}}`)
 		answer := w.receive()
 		id := member(t, answer, "taskId")
-		if !strings.Contains(answer, `"result":{"task":{"taskId"`) || !strings.Contains(answer, `"ttl":60000`) {
+		if !strings.Contains(answer, `"result":{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"`+id+`"}},"task":{"taskId"`) || !strings.Contains(answer, `"ttl":60000`) {
 			t.Error(answer)
 		}
 		related := `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"` + id + `"}}`
