@@ -2,11 +2,9 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
-	"log/slog"
+	"errors"
 	"sync"
-	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
 
@@ -17,11 +15,6 @@ import (
 // changesTopic is the topic of the Bus on which replicas announce changes to each other.
 const changesTopic = "server/changes"
 
-const (
-	maxAnnouncements = 1024 // that wait to be published; then all is announced as changed
-	announceRetry    = 2 * time.Second
-)
-
 // announcement is a change of a list or a resource at one replica, for the others.
 type announcement struct {
 	Kind   rpc.ChangeKind `json:"k,omitzero"`
@@ -31,143 +24,88 @@ type announcement struct {
 	All    bool           `json:"a,omitzero"` // any list and resource may have changed
 }
 
-// announcer publishes the changes at this replica and receives those at the others. It has no effect
-// before start and without a Bus.
-type announcer struct {
-	server *Server
-	bus    store.Bus
-	origin string // identifies this replica in messages
-
-	cancel  context.CancelFunc
-	running sync.WaitGroup
-
-	mu      sync.Mutex
-	pending map[announcement]struct{}
-	wake    chan struct{}
-}
-
 type announcementMessage struct {
 	Origin string `json:"o"`
 	announcement
 }
 
-func (a *announcer) start(s *Server, bus store.Bus) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.server, a.bus, a.origin = s, bus, rand.Text()
-	a.pending, a.wake = make(map[announcement]struct{}), make(chan struct{}, 1)
-	ctx, cancel := context.WithCancel(context.Background())
-	a.cancel = cancel
-	a.running.Go(func() { a.publish(ctx) })
-	a.running.Go(func() { a.receive(ctx) })
-	a.running.Go(func() { s.receiveForwarded(ctx, bus, a.origin) })
+// outbox holds the announcements that wait to be published, each once. It is safe for concurrent use.
+type outbox struct {
+	mu      sync.Mutex
+	pending map[announcement]struct{} // nil before open
+	wake    chan struct{}
 }
 
-// stop waits for the goroutines. Changes that are not published yet are lost.
-func (a *announcer) stop() {
-	if a.cancel != nil {
-		a.cancel()
-		a.running.Wait()
-	}
+// maxAnnouncements limits the outbox. When it is full, all announcements become one of any change.
+const maxAnnouncements = 1024
+
+func (o *outbox) open() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.pending, o.wake = make(map[announcement]struct{}), make(chan struct{}, 1)
 }
 
-// announce tells the other replicas of a change. It does not block.
-func (a *announcer) announce(c announcement) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.bus == nil {
+func (o *outbox) add(c announcement) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.pending == nil {
 		return
 	}
-	if len(a.pending) >= maxAnnouncements {
-		clear(a.pending)
+	if len(o.pending) >= maxAnnouncements {
+		clear(o.pending)
 		c = announcement{All: true}
 	}
-	a.pending[c] = struct{}{}
+	o.pending[c] = struct{}{}
 	select {
-	case a.wake <- struct{}{}:
+	case o.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (a *announcer) take() map[announcement]struct{} {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	all := a.pending
-	a.pending = make(map[announcement]struct{})
+func (o *outbox) take() map[announcement]struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all := o.pending
+	o.pending = make(map[announcement]struct{})
 	return all
 }
 
+// announce notifies the other replicas of a change. It does not block.
+func (r *replicas) announce(c announcement) { r.outbox.add(c) }
+
 // publish publishes announcements until ctx ends. It repeats those that fail.
-func (a *announcer) publish(ctx context.Context) {
+func (r *replicas) publish(ctx context.Context) {
 	for {
 		select {
-		case <-a.wake:
+		case <-r.outbox.wake:
 		case <-ctx.Done():
 			return
 		}
-		for c := range a.take() {
-			raw, err := json.Marshal(announcementMessage{a.origin, c})
+		for c := range r.outbox.take() {
+			raw, err := json.Marshal(announcementMessage{r.origin, c})
 			if err == nil {
-				err = a.bus.Publish(ctx, changesTopic, raw)
+				err = r.bus.Publish(ctx, changesTopic, raw)
 			}
-			if err == nil || ctx.Err() != nil {
+			switch {
+			case err == nil || ctx.Err() != nil:
 				continue
+			case errors.Is(err, store.ErrInvalidArgument): // a URI that is too long for a message
+				c = announcement{All: true}
 			}
-			a.server.logger().ErrorContext(ctx, "cannot announce a change to the other replicas", "error", err)
-			a.announce(c)
-			if !sleep(ctx, announceRetry) {
+			r.server.logger().ErrorContext(ctx, "cannot announce a change to the other replicas", "error", err)
+			r.outbox.add(c)
+			if !sleep(ctx, replicaRetry) {
 				return
 			}
 		}
 	}
 }
 
-// receive notifies the clients of this replica of the changes at the others until ctx ends.
-func (a *announcer) receive(ctx context.Context) {
-	receiveTopic(ctx, a.bus, changesTopic, a.server.logger(), a.server.changes.ResyncAll, func(data []byte) {
-		var c announcementMessage
-		if jsonv2.Unmarshal(data, &c) == nil && c.Origin != a.origin {
-			a.server.apply(c.announcement)
-		}
-	})
-}
-
-// receiveTopic passes the messages of a topic to deliver until ctx ends. It calls lost when messages
-// may have been lost.
-func receiveTopic(ctx context.Context, bus store.Bus, topic string, logger *slog.Logger, lost func(), deliver func(data []byte)) {
-	for first := true; ; first = false {
-		messages, err := bus.Subscribe(ctx, topic, store.MaxQueue)
-		if err != nil {
-			if ctx.Err() == nil {
-				logger.ErrorContext(ctx, "cannot receive from other replicas", "topic", topic, "error", err)
-			}
-			if !sleep(ctx, announceRetry) {
-				return
-			}
-			continue
-		}
-		if !first {
-			lost()
-		}
-		for open := true; open; {
-			var m store.Message
-			select {
-			case m, open = <-messages.C:
-				switch {
-				case !open:
-				case m.Lost:
-					lost()
-				default:
-					deliver(m.Data)
-				}
-			case <-ctx.Done():
-				open = false
-			}
-		}
-		messages.Close()
-		if ctx.Err() != nil {
-			return
-		}
+// receiveAnnouncement notifies the clients of this replica of a change at another.
+func (r *replicas) receiveAnnouncement(_ context.Context, data []byte) {
+	var c announcementMessage
+	if jsonv2.Unmarshal(data, &c) == nil && c.Origin != r.origin {
+		r.server.apply(c.announcement)
 	}
 }
 
@@ -198,17 +136,5 @@ func (s *Server) apply(c announcement) {
 		s.changes.PublishTo(e.audience(), rpc.Change{Kind: c.Kind})
 	case !c.Hidden: // otherwise it is not known here who may learn of it
 		s.changes.Publish(rpc.Change{Kind: c.Kind})
-	}
-}
-
-// sleep waits and reports false if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -92,6 +92,14 @@ func TestAnnouncementsAreRepeatedUntilTheBusIsUp(t *testing.T) {
 	})
 }
 
+func TestAnnouncementsThatAreTooLongBecomeAnyChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, _, w := replicasWithSubscriber(t, store.NewMemory(store.MemoryOptions{}))
+		first.ResourceUpdated("note://" + strings.Repeat("x", store.MaxMessage))
+		w.expect(tagged(`1`, "tools/list_changed"), tagged(`1`, "resources/list_changed"), updated(`1`, "note://a"))
+	})
+}
+
 // A replica that may have lost announcements notifies its clients of all changes that are possible.
 func TestLostAnnouncementsAreReplacedByAllChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

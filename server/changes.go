@@ -18,7 +18,7 @@ import (
 // concurrent use. (2026-07-28, server/resources, Subscriptions.)
 func (s *Server) ResourceUpdated(uri string) {
 	s.changes.PublishTo(s.readersOf(uri), rpc.Change{Kind: rpc.ResourceUpdated, URI: uri})
-	s.announcer.announce(announcement{Kind: rpc.ResourceUpdated, URI: uri})
+	s.replicas.announce(announcement{Kind: rpc.ResourceUpdated, URI: uri})
 }
 
 // added adds an entry to a catalog, and notifies the clients that can see it.
@@ -26,7 +26,7 @@ func added[E entry](s *Server, kind rpc.ChangeKind, to interface{ add(string, E)
 	err := to.add(name, e)
 	if err == nil {
 		s.changes.PublishTo(e.audience(), rpc.Change{Kind: kind})
-		s.announcer.announce(announcement{Kind: kind, Name: name, Hidden: e.audience() != nil})
+		s.replicas.announce(announcement{Kind: kind, Name: name, Hidden: e.audience() != nil})
 		s.followers.changed()
 	}
 	return err
@@ -37,7 +37,7 @@ func removed[E entry](s *Server, kind rpc.ChangeKind, from interface{ remove(str
 	e, was := from.remove(name)
 	if was {
 		s.changes.PublishTo(e.audience(), rpc.Change{Kind: kind})
-		s.announcer.announce(announcement{Kind: kind, Name: name, Hidden: e.audience() != nil})
+		s.replicas.announce(announcement{Kind: kind, Name: name, Hidden: e.audience() != nil})
 		s.followers.changed()
 	}
 	return was

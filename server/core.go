@@ -27,6 +27,7 @@ import (
 // message or connection.
 type core struct {
 	engine  *rpc.Engine
+	seals   *seal.Keys
 	cursors cursors
 	http    httpwire.Server
 	stream  streamwire.Server
@@ -102,7 +103,7 @@ func (s *Server) build() error {
 	}
 	kv, log = boundKV(kv), boundLog(log)
 	c := &s.core
-	c.cursors = cursors{seals}
+	c.seals, c.cursors = seals, cursors{seals}
 	c.engine = rpc.NewEngine(s.handlers(), logger, s.middleware()...)
 	c.engine.Opaque = len(s.Middleware) == 0 // the rate limit passes results on
 	c.engine.Store, c.engine.Scopes = kv, s.scopesOf
@@ -150,8 +151,8 @@ func (s *Server) build() error {
 		s.tasks.runner.Start()
 	}
 	if s.Bus != nil {
-		s.announcer.start(s, boundBus(s.Bus))
-		c.http.Forward = s.forwardMessage
+		c.http.Forward = s.replicas.forward
+		s.replicas.start(s, boundBus(s.Bus))
 	}
 	return nil
 }

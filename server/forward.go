@@ -32,15 +32,16 @@ type forwardedMessage struct {
 	Entry   string `json:"e,omitempty"` // key of the entry of a long message
 }
 
-// forwardMessage is httpwire.Server.Forward.
-func (s *Server) forwardMessage(ctx context.Context, session string, message []byte) error {
-	m := forwardedMessage{Origin: s.announcer.origin, Session: session, Message: string(message)}
-	if len(s.Keys) > 0 {
-		m.Message = s.core.cursors.keys.Seal(messagePurpose+session, message)
+// forward is httpwire.Server.Forward.
+func (r *replicas) forward(ctx context.Context, session string, message []byte) error {
+	m := forwardedMessage{Origin: r.origin, Session: session, Message: string(message)}
+	core := &r.server.core
+	if len(r.server.Keys) > 0 {
+		m.Message = core.seals.Seal(messagePurpose+session, message)
 	}
 	if len(m.Message) > maxPublished {
 		m.Entry = session + "/message/" + rand.Text()
-		if _, err := s.core.engine.Store.Put(ctx, m.Entry, []byte(m.Message), store.PutOptions{TTL: messageTTL}); err != nil {
+		if _, err := core.engine.Store.Put(ctx, m.Entry, []byte(m.Message), store.PutOptions{TTL: messageTTL}); err != nil {
 			return fmt.Errorf("cannot store the message: %w", err)
 		}
 		m.Message = ""
@@ -49,41 +50,41 @@ func (s *Server) forwardMessage(ctx context.Context, session string, message []b
 	if err != nil {
 		return err
 	}
-	return s.announcer.bus.Publish(ctx, messagesTopic, raw)
+	return r.bus.Publish(ctx, messagesTopic, raw)
 }
 
-// receiveForwarded takes the messages that others have forwarded until ctx ends.
-func (s *Server) receiveForwarded(ctx context.Context, bus store.Bus, origin string) {
-	lost := func() {
-		s.logger().WarnContext(ctx, "responses or cancellations of clients may have been lost: their calls wait for their time-out")
+// receiveForwarded takes a message that another replica has forwarded, if this one serves its session.
+func (r *replicas) receiveForwarded(ctx context.Context, data []byte) {
+	var m forwardedMessage
+	if jsonv2.Unmarshal(data, &m) != nil || m.Origin == r.origin || !r.server.core.http.Sessions.Serves(m.Session) {
+		return
 	}
-	receiveTopic(ctx, bus, messagesTopic, s.logger(), lost, func(data []byte) {
-		var m forwardedMessage
-		if jsonv2.Unmarshal(data, &m) != nil || m.Origin == origin || !s.core.http.Sessions.Serves(m.Session) {
-			return
-		}
-		message, err := s.openForwarded(ctx, &m)
-		if err != nil {
-			s.logger().ErrorContext(ctx, "cannot read a message that another replica has received", "error", err)
-			return
-		}
-		s.core.http.Deliver(m.Session, message)
-	})
+	message, err := r.open(ctx, &m)
+	if err != nil {
+		r.server.logger().ErrorContext(ctx, "cannot read a message that another replica has received", "error", err)
+		return
+	}
+	r.server.core.http.Deliver(m.Session, message)
 }
 
-func (s *Server) openForwarded(ctx context.Context, m *forwardedMessage) ([]byte, error) {
+func (r *replicas) lostMessages() {
+	r.server.logger().Warn("answers or cancellations that other replicas have received may be lost: their calls wait for their time-out")
+}
+
+// open returns the message that a client has sent.
+func (r *replicas) open(ctx context.Context, m *forwardedMessage) ([]byte, error) {
 	text := m.Message
 	if m.Entry != "" {
-		item, err := s.core.engine.Store.Get(ctx, m.Entry)
+		item, err := r.server.core.engine.Store.Get(ctx, m.Entry)
 		if err != nil {
 			return nil, err
 		}
 		text = string(item.Value)
 	}
-	if len(s.Keys) == 0 {
+	if len(r.server.Keys) == 0 {
 		return []byte(text), nil
 	}
-	message, err := s.core.cursors.keys.Open(messagePurpose+m.Session, text)
+	message, err := r.server.core.seals.Open(messagePurpose+m.Session, text)
 	if err != nil {
 		return nil, errors.New("the replicas must have the same Keys")
 	}

@@ -223,7 +223,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		<-done // bounded: each connection waits no longer than its grace
 		err = ctx.Err()
 	}
-	s.announcer.stop()
+	s.replicas.stop()
 	err = errors.Join(err, s.tasks.runner.Close(ctx, orDefault(s.Limits.Grace, 2*time.Second)))
 	return errors.Join(err, s.followers.close(ctx))
 }

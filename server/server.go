@@ -40,9 +40,10 @@ type Server struct {
 	// of this process. Replicas that share KV must share Log, too, or a client can resume a
 	// stream only on the replica that started it. A *store.Memory is a KV and a Log.
 	Log store.Log
-	// Bus announces changes of lists, resources and tasks to the other replicas, which must share it
-	// and KV. Nil means the memory of this process. With a Bus the server has goroutines that end with
-	// [Server.Shutdown].
+	// Bus announces changes of lists, resources and tasks to the other replicas, and forwards answers
+	// and cancellations in sessions; the replicas must share it and KV. Nil means that nothing is
+	// announced or forwarded; replicas that share KV then poll their tasks. With a Bus the server has
+	// goroutines that end with [Server.Shutdown].
 	Bus store.Bus
 	// Logger receives the log messages of the server itself. Nil means slog.Default().
 	Logger *slog.Logger
@@ -115,7 +116,7 @@ type Server struct {
 	followers    followers
 	extensions   extensions
 	tasks        taskFeature
-	announcer    announcer
+	replicas     replicas
 
 	once     sync.Once
 	core     core

@@ -1,0 +1,94 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"sync"
+	"time"
+
+	"github.com/parley-mcp/parley/store"
+)
+
+// replicas connects a server with the other replicas that share its Bus. It has no effect before start
+// and without a Bus.
+type replicas struct {
+	server *Server
+	bus    store.Bus
+	origin string // identifies this replica in messages
+	outbox outbox // announcements for the others
+
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+}
+
+// replicaRetry is the time between two attempts to reach the Bus.
+const replicaRetry = 2 * time.Second
+
+func (r *replicas) start(s *Server, bus store.Bus) {
+	r.server, r.bus, r.origin = s, bus, rand.Text()
+	r.outbox.open()
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel = cancel
+	r.running.Go(func() { r.publish(ctx) })
+	r.running.Go(func() { r.receive(ctx, changesTopic, s.changes.ResyncAll, r.receiveAnnouncement) })
+	r.running.Go(func() { r.receive(ctx, messagesTopic, r.lostMessages, r.receiveForwarded) })
+}
+
+// stop waits for the goroutines. Changes that are not announced yet are lost.
+func (r *replicas) stop() {
+	if r.cancel != nil {
+		r.cancel()
+		r.running.Wait()
+	}
+}
+
+// receive passes the messages of a topic to deliver until ctx ends. It calls lost when messages may
+// have been lost.
+func (r *replicas) receive(ctx context.Context, topic string, lost func(), deliver func(ctx context.Context, data []byte)) {
+	for first := true; ; first = false {
+		messages, err := r.bus.Subscribe(ctx, topic, store.MaxQueue)
+		if err != nil {
+			if ctx.Err() == nil {
+				r.server.logger().ErrorContext(ctx, "cannot receive from other replicas", "topic", topic, "error", err)
+			}
+			if !sleep(ctx, replicaRetry) {
+				return
+			}
+			continue
+		}
+		if !first {
+			lost()
+		}
+		for open := true; open; {
+			var m store.Message
+			select {
+			case m, open = <-messages.C:
+				switch {
+				case !open:
+				case m.Lost:
+					lost()
+				default:
+					deliver(ctx, m.Data)
+				}
+			case <-ctx.Done():
+				open = false
+			}
+		}
+		messages.Close()
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// sleep waits and reports false if ctx ends first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
