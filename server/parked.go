@@ -87,7 +87,7 @@ func (s *Server) parkedRound(ctx context.Context, c *rpc.Call, parker rpc.Parker
 			}
 			return result, nil
 		}
-		poll := pollTimer(t)
+		poll := s.pollTimer(t)
 		select {
 		case <-changes.C:
 		case <-poll.C:

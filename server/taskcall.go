@@ -85,7 +85,7 @@ func storedTask(c *rpc.Call, o *TaskOptions, ttl time.Duration) (*tasks.Task, er
 	request, err := tasks.RequestOf(c)
 	return &tasks.Task{
 		ID: rand.Text(), Request: request, TTL: ttl.Milliseconds(),
-		Timeout: min(o.Timeout, ttl).Milliseconds(), Poll: o.PollInterval.Milliseconds(),
+		Timeout: o.Timeout.Milliseconds(), Poll: o.PollInterval.Milliseconds(),
 	}, err
 }
 
@@ -220,5 +220,5 @@ func outcomeOf(result *mcp.CallToolResult) tasks.Outcome {
 	if err != nil {
 		return tasks.Outcome{Err: jsonrpc.Errorf(jsonrpc.CodeInternalError, "cannot encode the result of the tool")}
 	}
-	return tasks.Outcome{Result: raw, Failed: result.IsError}
+	return tasks.Completed(raw, result.IsError)
 }

@@ -36,10 +36,21 @@ func (s *Server) startDriven(ctx context.Context, c *rpc.Call, entry *toolEntry,
 		start.Client = *declared
 	}
 	if err := entry.task.Driver.Start(ctx, start); err != nil {
-		s.tasks.store.Remove(context.WithoutCancel(ctx), t)
+		s.abandon(context.WithoutCancel(ctx), entry.task.Driver, t)
 		return nil, fmt.Errorf("tool %q: cannot start the task: %w", entry.tool.Name, err)
 	}
 	return createdTask(c, t), nil
+}
+
+// abandon removes a task whose start has failed. The engine may have started it nevertheless, for
+// instance if the response was lost.
+func (s *Server) abandon(ctx context.Context, driver task.Driver, t *tasks.Task) {
+	s.tasks.store.Remove(ctx, t)
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	if err := driver.Cancel(ctx, t.ID); err != nil {
+		s.logger().WarnContext(ctx, "cannot cancel a task whose start has failed", "task", t.ID, "error", err)
+	}
 }
 
 // driverOf returns the driver of a stored task.
@@ -74,8 +85,11 @@ func (s *Server) observe(ctx context.Context, t *tasks.Task) (*tasks.Task, error
 		o := outcomeOf(state.Result)
 		if o.Err != nil {
 			err = update(func(t *tasks.Task) error { return t.Fail(o.Err) })
-		} else {
-			err = store.Complete(ctx, owner, t.ID, o.Result, o.Failed)
+			break
+		}
+		var inline json.RawMessage
+		if inline, err = store.SaveResult(ctx, t, o.Result); err == nil {
+			err = update(func(t *tasks.Task) error { return t.Complete(inline, o.Failed) })
 		}
 	case mcp.TaskFailed:
 		failure := state.Error
@@ -134,10 +148,11 @@ func (s *Server) stopDriven(ctx context.Context, t *tasks.Task) error {
 }
 
 // pollTimer returns a timer after which a task must be read again although nothing has announced a
-// change: when it expires and, if an engine runs it, after its poll interval.
-func pollTimer(t *tasks.Task) *time.Timer {
+// change: when it expires, and after its poll interval if an engine runs it or the replicas have no
+// common Bus.
+func (s *Server) pollTimer(t *tasks.Task) *time.Timer {
 	wait := time.Until(t.Expires())
-	if t.External {
+	if t.External || s.tasks.store.Polls {
 		wait = min(wait, time.Duration(t.Poll)*time.Millisecond)
 	}
 	return time.NewTimer(wait)

@@ -45,6 +45,8 @@ func (s *Server) buildTasks(kv store.KV, memory *store.Memory, seals *seal.Keys)
 	f.store = tasks.Store{KV: kv, Bus: memory, PerOwner: orDefault(s.Limits.TasksPerPrincipal, 1000), MaxAnonymous: maxAnonymousTasks}
 	if s.Bus != nil {
 		f.store.Bus = boundBus(s.Bus)
+	} else {
+		f.store.Polls = s.KV != nil
 	}
 	if len(s.Keys) > 0 {
 		f.store.Seals = seals
@@ -61,11 +63,8 @@ func (s *Server) toolOf(t *tasks.Task) (entry *toolEntry, arguments json.RawMess
 	if entry, ok = s.tools.find(jsonrpc.Unquote(raw), t.Request.Principal); !ok {
 		return nil, nil, false
 	}
-	arguments, given := params.Get("arguments")
-	if !given || string(arguments) == "null" {
-		arguments = []byte("{}")
-	}
-	return entry, arguments, true
+	arguments, err := argumentsOf(params)
+	return entry, arguments, err == nil
 }
 
 // runAgain returns the function that runs a stored task again, or nil if its tool must not.

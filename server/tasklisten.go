@@ -88,7 +88,7 @@ func (s *Server) sendStates(ctx context.Context, c *rpc.Call, id string, changes
 			return
 		}
 		poll.Stop()
-		poll = pollTimer(t)
+		poll = s.pollTimer(t)
 	}
 }
 

@@ -192,7 +192,7 @@ func (s *Server) taskResult(ctx context.Context, c *rpc.Call) (any, error) {
 		case t.Status == mcp.TaskInputRequired:
 			a.ask(ctx, t)
 		}
-		poll := pollTimer(t)
+		poll := s.pollTimer(t)
 		select {
 		case <-changes.C:
 		case <-poll.C:

@@ -120,12 +120,9 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 	if !ok {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown tool: %.128q", name)
 	}
-	arguments, given := c.Params().Get("arguments")
-	switch {
-	case !given, string(arguments) == "null": // some clients send null for no arguments
-		arguments = []byte("{}")
-	case arguments[0] != '{':
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.arguments must be an object")
+	arguments, err := argumentsOf(c.Params())
+	if err != nil {
+		return nil, err
 	}
 	if err := c.CheckMirror(entry.mirrored, arguments); err != nil {
 		return nil, err
@@ -146,6 +143,18 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 		return s.forwarded(c.Revision(), result)
 	}
 	return result, nil
+}
+
+// argumentsOf returns the arguments of a call, an object.
+func argumentsOf(params *jsonrpc.Members) (json.RawMessage, error) {
+	raw, given := params.Get("arguments")
+	switch {
+	case !given, string(raw) == "null": // some clients send null for no arguments
+		return json.RawMessage("{}"), nil
+	case raw[0] != '{':
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.arguments must be an object")
+	}
+	return raw, nil
 }
 
 // result runs the handler and returns the result of the call. An error is one of the protocol.

@@ -23,7 +23,7 @@ import (
 type Driver interface {
 	// Start starts a task. The client receives the task after Start has returned, so Get must know it
 	// then. A repetition of Start with the same id must not start a second task. If Start returns an
-	// error, the call fails with it.
+	// error, the call fails with it, and the server calls Cancel, because the task may have started.
 	Start(ctx context.Context, s Start) error
 	// Get returns the state of a task. The server calls it for each request about the task, and
 	// in intervals of TaskOptions.PollInterval while a client waits.
@@ -32,7 +32,7 @@ type Driver interface {
 	// the client has sent, by key. They are not validated. The engine ignores answers to requests
 	// that are not open.
 	Update(ctx context.Context, id string, answers map[string]json.RawMessage) error
-	// Cancel asks the engine to cancel a task. The status of the task is cancelled for the client
+	// Cancel asks the engine to cancel a task, which it may not know if Start has failed. The status of the task is cancelled for the client
 	// when Cancel has returned without an error, whatever the engine does.
 	Cancel(ctx context.Context, id string) error
 }

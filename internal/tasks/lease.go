@@ -231,7 +231,7 @@ func (r *Runner) recover(ctx context.Context, t *Task) error {
 		})
 		return ignoreTaken(err)
 	}
-	run, err := r.begin(ctx, t.Request.Principal, t.ID, nil, func() (*Task, error) {
+	run, err := r.begin(ctx, t, nil, func() (*Task, error) {
 		return r.Store.Update(ctx, t.Request.Principal, t.ID, func(now *Task) error {
 			if err := unchanged(now); err != nil {
 				return err

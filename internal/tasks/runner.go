@@ -77,7 +77,8 @@ type Run struct {
 	task    *Task
 	journal *journal
 	cancel  context.CancelCauseFunc
-	// onChange is called by watch, and by End after watch; notified is the state at the last call.
+	// onChange is called by watch, and by End after watch; nil for none. notified is the state at the
+	// last call.
 	onChange func(*Task)
 	notified [2]string
 	quiet    atomic.Bool   // see Quiet
@@ -90,6 +91,15 @@ type Outcome struct {
 	Result json.RawMessage
 	Failed bool // the result is that of a tool that failed
 	Err    *jsonrpc.Error
+}
+
+// Completed returns the outcome of a handler that has returned a result: an error if the result is
+// too long to be stored.
+func Completed(result json.RawMessage, failed bool) Outcome {
+	if len(result) > maxResult {
+		return Outcome{Err: jsonrpc.Errorf(jsonrpc.CodeInternalError, "the result has %d bytes, the limit for a task is %d", len(result), maxResult)}
+	}
+	return Outcome{Result: result, Failed: failed}
 }
 
 func (r *Runner) ready() {
@@ -105,11 +115,16 @@ func (r *Runner) ready() {
 func (r *Runner) Begin(ctx context.Context, t *Task, onChange func(*Task)) (*Run, error) {
 	r.ready()
 	t.Status, t.Replica, t.Runs = mcp.TaskWorking, r.replica, 1
-	return r.begin(ctx, t.Request.Principal, t.ID, onChange, func() (*Task, error) { return t, r.Store.Create(ctx, t) })
+	return r.begin(ctx, t, onChange, func() (*Task, error) { return t, r.Store.Create(ctx, t) })
 }
 
-// begin begins a run of the task that write stores as one of this replica.
-func (r *Runner) begin(ctx context.Context, owner principal.Principal, id string, onChange func(*Task), write func() (*Task, error)) (_ *Run, err error) {
+// begin begins a run of a task. Write stores that this replica runs it, and returns the stored task.
+func (r *Runner) begin(ctx context.Context, t *Task, onChange func(*Task), write func() (*Task, error)) (_ *Run, err error) {
+	owner, id := t.Request.Principal, t.ID
+	c, err := t.Request.call(id)
+	if err != nil {
+		return nil, err
+	}
 	if err := r.reserve(); err != nil {
 		return nil, err
 	}
@@ -139,16 +154,8 @@ func (r *Runner) begin(ctx context.Context, owner principal.Principal, id string
 			changes.Close()
 		}
 	}()
-	t, err := write()
-	if err != nil {
+	if t, err = write(); err != nil {
 		return nil, err
-	}
-	c, err := t.Request.call(t.ID)
-	if err != nil {
-		return nil, err
-	}
-	if onChange == nil {
-		onChange = func(*Task) {}
 	}
 	run := &Run{
 		Call: c, runner: r, task: t, journal: newJournal(r.Store, t),
@@ -249,57 +256,73 @@ func (r *Runner) leave(ctx context.Context) error {
 	return r.Store.KV.Delete(ctx, leaseKey(r.replica))
 }
 
+// rereadInterval is the time after which a task is read again that could not be read, and between two
+// readings while no Bus announces changes.
+const rereadInterval = time.Second
+
 // watch ends the run's context when the task ends, and passes answers on.
 func (run *Run) watch(life context.Context, deadline time.Duration, changes *store.Subscription) {
 	defer close(run.watched)
 	defer changes.Close()
-	timer, quiet := time.NewTimer(deadline), time.NewTimer(quietTime)
+	timer, quiet, reread := time.NewTimer(deadline), time.NewTimer(quietTime), time.NewTimer(rereadInterval)
 	defer timer.Stop()
 	defer quiet.Stop()
-	r, t := run.runner, run.task
+	defer reread.Stop()
+	if !run.runner.Store.Polls {
+		reread.Stop()
+	}
 	for {
 		select {
 		case <-life.Done():
 			return
 		case <-timer.C:
 			run.cancel(ErrTimeout)
-			run.store(r.life, func(ctx context.Context) error {
-				_, err := r.Store.Update(ctx, t.Request.Principal, t.ID, func(t *Task) error {
-					return t.Fail(jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s: the limit is %v", ErrTimeout, deadline.Round(time.Millisecond)))
-				})
-				return err
+			run.store(func(t *Task) error {
+				return t.Fail(jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s: the limit is %v", ErrTimeout, deadline.Round(time.Millisecond)))
 			})
 			run.changed()
 			return
 		case <-quiet.C:
 			run.quiet.Store(false)
 			run.changed()
+			continue
 		case _, open := <-changes.C:
-			now, err := r.Store.Get(life, t.Request.Principal, t.ID)
-			switch {
-			case life.Err() != nil:
-				return
-			case errors.Is(err, ErrNotFound):
-				run.cancel(ErrCancelled)
-				return
-			case err == nil && now.Status.Terminal():
-				run.cancel(ErrCancelled)
-				run.notify(now)
-				return
-			case err == nil && now.Runs != t.Runs:
-				run.cancel(ErrLost)
-				return
-			case err == nil:
-				run.journal.update(now)
-				run.notify(now)
-			case open:
-				r.Logger.Error("cannot read a task", "task", t.ID, "error", err)
-			}
 			if !open { // the Bus has ended
 				return
 			}
+		case <-reread.C:
+		}
+		err := run.read(life)
+		switch {
+		case life.Err() != nil:
+			return
+		case err != nil:
+			run.runner.Logger.Error("cannot read a task", "task", run.task.ID, "error", err)
+			reread.Reset(rereadInterval)
+		case run.runner.Store.Polls:
+			reread.Reset(rereadInterval)
 		}
 	}
+}
+
+// read reads the task, passes answers on, and ends the run's context if the task has ended.
+func (run *Run) read(ctx context.Context) error {
+	now, err := run.runner.Store.Get(ctx, run.task.Request.Principal, run.task.ID)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		run.cancel(ErrCancelled)
+	case err != nil:
+		return err
+	case now.Status.Terminal():
+		run.cancel(ErrCancelled)
+		run.notify(now)
+	case now.Runs != run.task.Runs:
+		run.cancel(ErrLost)
+	default:
+		run.journal.update(now)
+		run.notify(now)
+	}
+	return nil
 }
 
 // minProgress is the minimum time between two status messages, in milliseconds.
@@ -331,18 +354,28 @@ func (run *Run) End(o Outcome) {
 	if errors.Is(cause, ErrLost) || errors.Is(cause, ErrCancelled) || errors.Is(cause, ErrTimeout) {
 		return
 	}
-	run.store(r.life, func(ctx context.Context) error {
-		if o.Err != nil {
-			_, err := r.Store.Update(ctx, t.Request.Principal, t.ID, func(t *Task) error { return t.Fail(o.Err) })
-			return err
-		}
-		return r.Store.Complete(ctx, t.Request.Principal, t.ID, o.Result, o.Failed)
-	})
+	run.store(run.ending(o))
 	run.changed()
+}
+
+// ending stores the result, if there is one, and returns the transition that ends the task.
+func (run *Run) ending(o Outcome) func(*Task) error {
+	if o.Err != nil {
+		return func(t *Task) error { return t.Fail(o.Err) }
+	}
+	var inline json.RawMessage
+	run.retry(func(ctx context.Context) (err error) {
+		inline, err = run.runner.Store.SaveResult(ctx, run.task, o.Result)
+		return err
+	})
+	return func(t *Task) error { return t.Complete(inline, o.Failed) }
 }
 
 // changed passes the stored task to onChange.
 func (run *Run) changed() {
+	if run.onChange == nil {
+		return
+	}
 	owner, id := run.task.Request.Principal, run.task.ID
 	if now, err := run.runner.Store.Get(context.WithoutCancel(run.runner.life), owner, id); err == nil {
 		run.notify(now)
@@ -358,7 +391,7 @@ func (run *Run) Quiet() bool { return run.quiet.Load() }
 
 // notify calls onChange if the status or its message has changed.
 func (run *Run) notify(now *Task) {
-	if run.Quiet() {
+	if run.onChange == nil || run.Quiet() {
 		return
 	}
 	if state := [2]string{string(now.Status), now.Message}; state != run.notified {
@@ -367,11 +400,25 @@ func (run *Run) notify(now *Task) {
 	}
 }
 
-// store repeats write until it succeeds, the task has ended or the runner stops.
-func (run *Run) store(ctx context.Context, write func(context.Context) error) {
+// store stores the end of the task, unless it has ended or another replica runs it.
+func (run *Run) store(end func(*Task) error) {
+	run.retry(func(ctx context.Context) error {
+		_, err := run.runner.Store.Update(ctx, run.task.Request.Principal, run.task.ID, func(t *Task) error {
+			if t.Runs != run.task.Runs {
+				return ErrLost
+			}
+			return end(t)
+		})
+		return err
+	})
+}
+
+// retry repeats write until it succeeds, the task is no longer that of the run, or the runner stops.
+func (run *Run) retry(write func(context.Context) error) {
+	ctx := run.runner.life
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		err := write(ctx)
-		if err == nil || errors.Is(err, ErrEnded) || errors.Is(err, ErrNotFound) {
+		if err == nil || errors.Is(err, ErrEnded) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrLost) {
 			return
 		}
 		run.runner.Logger.Error("cannot store the outcome of a task", "task", run.task.ID, "error", err)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -360,6 +361,115 @@ func TestAReplicaThatLostATaskDoesNotEndIt(t *testing.T) {
 	})
 }
 
+// Without an announcement the first replica does not know that it has lost the task.
+func TestOutcomeOfALostRunIsNotStored(t *testing.T) {
+	for _, length := range []int{10, 2 * maxInline} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet(t)
+			var second *Run
+			a, b := f.replica(nil), f.replica(func(run *Run) { second = run })
+			b.Store.Bus = store.NewMemory(store.MemoryOptions{})
+			result := func(n int) json.RawMessage {
+				return json.RawMessage(fmt.Sprintf(`{"run":%d,"text":"%s"}`, n, strings.Repeat("x", length)))
+			}
+			first := begin(t, a, newTask("1"))
+			if err := f.memory.Delete(t.Context(), leaseKey(a.replica)); err != nil {
+				t.Fatal(err)
+			}
+			get(t, b, "1")
+			synctest.Wait()
+			first.End(Outcome{Result: result(1)})
+			if got := get(t, b, "1"); got.Status != mcp.TaskWorking {
+				t.Errorf("after the end of the first run: %s", got.Status)
+			}
+			second.End(Outcome{Result: result(2)})
+			if raw, err := b.Store.Result(t.Context(), get(t, b, "1")); err != nil || string(raw) != string(result(2)) {
+				t.Errorf("%.40s %v", raw, err)
+			}
+		})
+	}
+}
+
+func TestResultsThatAreTooLongFailTheTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFleet(t).replica(nil)
+		for id, c := range map[string]struct {
+			length int
+			want   mcp.TaskStatus
+		}{"fits": {maxResult, mcp.TaskCompleted}, "too long": {maxResult + 1, mcp.TaskFailed}} {
+			run := begin(t, r, newTask(id))
+			run.End(Completed(json.RawMessage(`"`+strings.Repeat("x", c.length-2)+`"`), false))
+			if got := get(t, r, id); got.Status != c.want {
+				t.Errorf("%s: %s", id, got.Status)
+			}
+		}
+	})
+}
+
+// failingKV fails to read for as long as it is down.
+type failingKV struct {
+	store.KV
+	down atomic.Bool
+}
+
+func (f *failingKV) Get(ctx context.Context, key string) (store.Item, error) {
+	if f.down.Load() {
+		return store.Item{}, errors.New("no connection")
+	}
+	return f.KV.Get(ctx, key)
+}
+
+func TestAnswersAreReadWhenTheStoreIsUpAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		a, b := f.replica(nil), f.replica(nil)
+		kv := &failingKV{KV: f.memory}
+		a.Store.KV = kv
+		run := begin(t, a, newTask("1"))
+		answered := make(chan error, 1)
+		go func() {
+			_, err := ask(run, "name?")
+			answered <- err
+		}()
+		synctest.Wait()
+		kv.down.Store(true)
+		answer(t, b, "1", `{}`)
+		time.Sleep(10 * time.Second)
+		kv.down.Store(false)
+		if err := <-answered; err != nil {
+			t.Error(err)
+		}
+		run.End(Outcome{Result: json.RawMessage(`{}`)})
+	})
+}
+
+func TestReplicasWithoutACommonBusPoll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		a, b := f.replica(nil), f.replica(nil)
+		a.Store.Bus, a.Store.Polls = store.NewMemory(store.MemoryOptions{}), true
+		run := begin(t, a, newTask("1"))
+		answered := make(chan error, 1)
+		go func() {
+			_, err := ask(run, "name?")
+			answered <- err
+		}()
+		synctest.Wait()
+		answer(t, b, "1", `{}`)
+		if err := <-answered; err != nil {
+			t.Error(err)
+		}
+		if _, err := b.Store.Update(t.Context(), ada, "1", (*Task).Cancel); err != nil {
+			t.Fatal(err)
+		}
+		<-run.Call.Context().Done()
+		if cause := context.Cause(run.Call.Context()); !errors.Is(cause, ErrCancelled) {
+			t.Error(cause)
+		}
+		run.End(Outcome{})
+	})
+}
+
 func TestTasksAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
@@ -408,7 +518,7 @@ func TestStoredTasksAreEncryptedAndBelongToTheirPrincipal(t *testing.T) {
 		check("task/1")
 		run.End(Outcome{Result: json.RawMessage(`{"canary":"` + strings.Repeat("x", maxInline) + `"}`)})
 		check("task/1")
-		check("task/1/result")
+		check("task/1/result/1")
 		for _, other := range []principal.Principal{principal.Anonymous, principal.Local} {
 			if _, err := r.Store.Get(t.Context(), other, "1"); !errors.Is(err, ErrNotFound) {
 				t.Errorf("%v: %v", other, err)

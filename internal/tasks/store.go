@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/seal"
+	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
 )
@@ -20,8 +22,9 @@ import (
 var ErrNotFound = errors.New("task not found: it never existed, has expired or belongs to another principal")
 
 const (
-	maxConflicts  = 64      // attempts of one update
-	maxInline     = 8 << 10 // bytes of a result in the entry of its task
+	maxConflicts  = 64       // attempts of one update
+	maxInline     = 8 << 10  // bytes of a result in the entry of its task
+	maxResult     = 12 << 20 // bytes; a value of the KV even if it is encrypted
 	resultPurpose = "task result "
 	taskPurpose   = "task "
 )
@@ -36,6 +39,8 @@ type Store struct {
 	// PerOwner is the maximum number of tasks of one principal. MaxAnonymous is that of all
 	// anonymous callers together.
 	PerOwner, MaxAnonymous int
+	// Polls means that other replicas share KV but not Bus, so that their changes are not announced.
+	Polls bool
 }
 
 func (s *Store) now() time.Time {
@@ -50,6 +55,12 @@ func key(owner principal.Principal, id string) string { return owner.Key() + "ta
 
 // The set of an owner names its tasks in the order of their creation.
 func ownerSet(owner principal.Principal) string { return owner.Key() + "tasks" }
+
+// resultKey is the key of a long result. Each run has its own, because a replica that has lost a task
+// may not know it yet.
+func resultKey(t *Task) string {
+	return key(t.Request.Principal, t.ID) + "/result/" + strconv.Itoa(t.Runs)
+}
 
 func memberOf(t *Task) string { return fmt.Sprintf("%013d/%s", t.Created.UnixMilli(), t.ID) }
 
@@ -77,6 +88,9 @@ func (s *Store) Create(ctx context.Context, t *Task) error {
 
 // Remove removes a task that its client does not know. If it fails, the task expires.
 func (s *Store) Remove(ctx context.Context, t *Task) {
+	if t.Status == mcp.TaskCompleted && t.Result == nil {
+		_ = s.KV.Delete(ctx, resultKey(t))
+	}
 	_ = s.KV.Delete(ctx, key(t.Request.Principal, t.ID))
 	_ = s.KV.Remove(ctx, ownerSet(t.Request.Principal), memberOf(t))
 }
@@ -172,27 +186,21 @@ func (s *Store) Announce(ctx context.Context, owner principal.Principal, id stri
 	_ = s.Bus.Publish(ctx, key(owner, id), nil)
 }
 
-// Complete ends a task with a result; see [Task.Complete].
-func (s *Store) Complete(ctx context.Context, owner principal.Principal, id string, result json.RawMessage, failed bool) error {
+// SaveResult stores the result of a task that is about to complete. It returns the result if it is
+// short, for [Task.Complete] to include, and nil if it is in an entry of its own.
+func (s *Store) SaveResult(ctx context.Context, t *Task, result json.RawMessage) (inline json.RawMessage, err error) {
 	if len(result) <= maxInline {
-		_, err := s.Update(ctx, owner, id, func(t *Task) error { return t.Complete(result, failed) })
-		return err
+		return result, nil
 	}
-	t, err := s.Get(ctx, owner, id)
-	if err != nil {
-		return err
-	}
-	name := key(owner, id) + "/result"
+	name := resultKey(t)
 	ttl := t.Expires().Sub(s.now())
 	if ttl <= 0 {
-		return ErrNotFound
+		return nil, ErrNotFound
 	}
-	// Before the status, so that a completed task has its result.
 	if _, err := s.KV.Put(ctx, name, s.seal(resultPurpose+name, result), store.PutOptions{TTL: ttl}); err != nil {
-		return fmt.Errorf("cannot store the result of the task: %w", err)
+		return nil, fmt.Errorf("cannot store the result of the task: %w", err)
 	}
-	_, err = s.Update(ctx, owner, id, func(t *Task) error { return t.Complete(nil, failed) })
-	return err
+	return nil, nil
 }
 
 // Result returns the result of a completed task.
@@ -200,7 +208,7 @@ func (s *Store) Result(ctx context.Context, t *Task) (json.RawMessage, error) {
 	if t.Result != nil {
 		return t.Result, nil
 	}
-	name := key(t.Request.Principal, t.ID) + "/result"
+	name := resultKey(t)
 	item, err := s.KV.Get(ctx, name)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, ErrNotFound

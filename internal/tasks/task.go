@@ -47,9 +47,9 @@ type Task struct {
 	Questions map[string]Question `json:"questions,omitempty"`
 
 	// The outcome of a task that has ended. Result is nil if it is in an entry of its own.
-	Result json.RawMessage `json:"result,omitempty"`
+	Result json.RawMessage `json:"result,omitzero"`
 	Failed bool            `json:"failed,omitempty"` // the result is that of a tool that failed
-	Error  *jsonrpc.Error  `json:"error,omitempty"`
+	Error  *jsonrpc.Error  `json:"error,omitzero"`
 
 	Parked   bool   `json:"parked,omitempty"`   // a parked call, which List leaves out
 	External bool   `json:"external,omitempty"` // an engine runs the task, not a replica
@@ -63,18 +63,18 @@ type Request struct {
 	Params       json.RawMessage     `json:"params"`
 	Principal    principal.Principal `json:"principal"`
 	Revision     mcp.Revision        `json:"revision"`
-	Info         json.RawMessage     `json:"info,omitempty"`         // of the client
-	Capabilities json.RawMessage     `json:"capabilities,omitempty"` // of the client
-	Key          string              `json:"key"`                    // see rpc.Call.Key
+	Info         json.RawMessage     `json:"info,omitzero"`         // of the client
+	Capabilities json.RawMessage     `json:"capabilities,omitzero"` // of the client
+	Key          string              `json:"key"`                   // see rpc.Call.Key
 }
 
 // Question is an input request and the answer to it.
 type Question struct {
 	Method string          `json:"method"`
-	Params json.RawMessage `json:"params,omitempty"`
+	Params json.RawMessage `json:"params,omitzero"`
 	Digest string          `json:"digest"` // see rpc.InputRequest.Digest
-	Answer json.RawMessage `json:"answer,omitempty"`
-	Error  *jsonrpc.Error  `json:"error,omitempty"` // the client's answer; only in 2025-11-25
+	Answer json.RawMessage `json:"answer,omitzero"`
+	Error  *jsonrpc.Error  `json:"error,omitzero"` // the client's answer; only in 2025-11-25
 }
 
 // IsOpen reports whether the question has no answer.
