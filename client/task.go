@@ -142,6 +142,9 @@ func (t *Task) Get(ctx context.Context) (*mcp.DetailedTask, error) {
 		return &mcp.DetailedTask{Task: mcp.Task{Status: mcp.TaskCompleted}, Result: t.result}, nil
 	}
 	state, _, err := t.get(ctx)
+	if errors.Is(err, ErrTaskNotFound) {
+		t.forget(ctx)
+	}
 	if err != nil {
 		return nil, &TaskError{t.id, err}
 	}
@@ -177,10 +180,13 @@ func (t *Task) Cancel(ctx context.Context) error {
 	if t.id == "" {
 		return nil
 	}
-	if err := t.cancel(ctx); err != nil {
+	err := t.cancel(ctx)
+	if err == nil || errors.Is(err, ErrTaskNotFound) {
+		t.forget(ctx)
+	}
+	if err != nil {
 		return &TaskError{t.id, err}
 	}
-	t.forget(ctx)
 	return nil
 }
 
@@ -210,7 +216,7 @@ func (t *Task) record() TaskRecord {
 	return TaskRecord{Server: t.c.target.String(), ID: t.id, Tool: t.tool}
 }
 
-// forget deletes a task that has ended from the store of the program.
+// forget deletes a task from the store of the program.
 func (t *Task) forget(ctx context.Context) {
 	if store := t.c.dialer.Tasks; store != nil {
 		if err := store.DeleteTask(ctx, t.record()); err != nil {

@@ -103,3 +103,49 @@ func TestOutcomeIsReturnedIfTheRecordCannotBeDeleted(t *testing.T) {
 		}
 	})
 }
+
+// A program may learn from any request that a task no longer exists.
+func TestTaskThatDoesNotExistIsDeleted(t *testing.T) {
+	for name, request := range map[string]func(*client.Task, context.Context) error{
+		"get":    func(task *client.Task, ctx context.Context) error { _, err := task.Get(ctx); return err },
+		"cancel": (*client.Task).Cancel,
+		"wait":   func(task *client.Task, ctx context.Context) error { _, err := task.Wait(ctx); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var r records
+			s := taskServer(forgotten)
+			s.Answers["tasks/cancel"] = []string{forgotten}
+			c, _ := dialTask(t, r.dialer, s)
+			task, err := c.Task("t")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := request(task, t.Context()); !errors.Is(err, client.ErrTaskNotFound) {
+				t.Errorf("%v, want ErrTaskNotFound", err)
+			}
+			if want := []string{"delete memory t "}; !slices.Equal(r.log, want) {
+				t.Errorf("%q, want %q", r.log, want)
+			}
+		})
+	}
+}
+
+func TestTaskThatServerCannotCancelRemainsSaved(t *testing.T) {
+	var r records
+	s := taskServer(state("working", ""))
+	s.Answers["tasks/cancel"] = []string{methodNotFound}
+	c, _ := dialTask(t, r.dialer, s)
+	task, err := c.Task("t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := task.Cancel(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	if _, err := task.Get(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if r.log != nil {
+		t.Errorf("%q, want nothing", r.log)
+	}
+}
