@@ -56,7 +56,11 @@ func (r *replicas) forward(ctx context.Context, session string, message []byte) 
 // receiveForwarded takes a message that another replica has forwarded, if this one serves its session.
 func (r *replicas) receiveForwarded(ctx context.Context, data []byte) {
 	var m forwardedMessage
-	if jsonv2.Unmarshal(data, &m) != nil || m.Origin == r.origin || !r.server.core.http.Sessions.Serves(m.Session) {
+	if jsonv2.Unmarshal(data, &m) != nil || m.Origin == r.origin {
+		return
+	}
+	session := r.server.core.http.Sessions.InUse(m.Session)
+	if session == nil {
 		return
 	}
 	message, err := r.open(ctx, &m)
@@ -64,7 +68,7 @@ func (r *replicas) receiveForwarded(ctx context.Context, data []byte) {
 		r.server.logger().ErrorContext(ctx, "cannot read a message that another replica has received", "error", err)
 		return
 	}
-	r.server.core.http.Deliver(m.Session, message)
+	r.server.core.http.Deliver(session, message)
 }
 
 func (r *replicas) lostMessages() {

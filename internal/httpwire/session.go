@@ -117,11 +117,16 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, live *legacy.St
 	return true
 }
 
-// Deliver passes a message that Forward has sent at another replica to its session.
-func (s *Server) Deliver(session string, message []byte) {
+// Deliver passes a response or a notification that Forward has sent at another replica to its
+// session.
+func (s *Server) Deliver(session *legacy.Session, message []byte) {
 	var m jsonrpc.Message
-	if err := m.Parse(message, s.Limits); err == nil {
-		s.Sessions.Deliver(session, &m)
+	switch err := m.Parse(message, s.Limits); {
+	case err != nil:
+	case m.Kind == jsonrpc.Response:
+		session.ReceiveResponse(&m)
+	case m.Kind == jsonrpc.Notification:
+		session.ReceiveNotification(&m)
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
-	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
 )
@@ -288,12 +287,9 @@ func (s *Sessions) Delete(ctx context.Context, who principal.Principal, id strin
 	return nil
 }
 
-// Serves reports whether this replica serves a request of the session with a key.
-func (s *Sessions) Serves(key string) bool { return s.inUse(key) != nil }
-
-// inUse returns the session with a key if it is in use. It looks at all sessions in memory; messages
-// that need it are rare.
-func (s *Sessions) inUse(key string) *Session {
+// InUse returns the session with a key, or nil if this replica is not serving a request of it. It
+// looks at all sessions in memory, so it is for rare messages only.
+func (s *Sessions) InUse(key string) *Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, ss := range s.live {
@@ -302,19 +298,6 @@ func (s *Sessions) inUse(key string) *Session {
 		}
 	}
 	return nil
-}
-
-// Deliver passes a response or a cancellation that has reached another replica to the session with
-// a key, if this replica serves a request of it.
-func (s *Sessions) Deliver(key string, m *jsonrpc.Message) {
-	session := s.inUse(key)
-	switch {
-	case session == nil:
-	case m.Kind == jsonrpc.Response:
-		session.ReceiveResponse(m)
-	case m.Kind == jsonrpc.Notification:
-		session.ReceiveNotification(m)
-	}
 }
 
 // CloseStreams ends every standalone stream, including later ones. Call it when the server
