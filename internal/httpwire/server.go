@@ -40,8 +40,9 @@ type Server struct {
 	// that of anonymous ones per address. 0 means no limit.
 	PerOwner, PerAddress int
 
-	// Forward passes a message of a client to the replicas that may serve the request to which it
-	// belongs, for Deliver. Session is the key of its session. Nil means that there are none.
+	// Forward sends a message of a client to the other replicas, one of which may serve the request to
+	// which the message belongs. They call Deliver. Session is the key of the session. Forward is nil
+	// if the server has no other replicas.
 	Forward func(ctx context.Context, session string, message []byte) error
 
 	calls      tracker

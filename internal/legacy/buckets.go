@@ -52,7 +52,7 @@ type bucket struct {
 	number  int
 	change  int // the number of the last change
 	uris    []string
-	version uint64 // of the value in the store; 0: there is none
+	version uint64 // of the value in the store; 0 if the store does not have the bucket
 }
 
 // inline is the number of the record in place of a bucket.

@@ -85,9 +85,9 @@ func (ss *StoredSession) renewBuckets(ctx context.Context) error {
 	return ss.update(ctx, func(state *State) error { state.Index.Renewed = now.Unix(); return nil })
 }
 
-// readBuckets returns all URIs of the session: those of the record, and those of the buckets,
-// which it reads unless those that the caller has are current. It reports whether another replica
-// is writing a bucket.
+// readBuckets returns the buckets of the session and, as bucket inline, the URIs of the record. It
+// reads a bucket from the store only if that in have is not current. It reports whether another
+// replica is writing a bucket.
 func (ss *StoredSession) readBuckets(ctx context.Context, have map[int]bucket) (all map[int]bucket, behind bool, _ error) {
 	state, err := ss.state(ctx)
 	if err != nil {

@@ -64,7 +64,7 @@ func (ss *StoredSession) unsubscribe(ctx context.Context, uri string) (changed *
 		if at := slices.Index(b.uris, uri); at >= 0 {
 			b.uris, b.change = slices.Delete(b.uris, at, at+1), max(b.change, last)+1
 			if err := ss.writeBucket(ctx, &b); err != nil {
-				return err // of a conflict too: updateSubscribed tries again
+				return err // if it is a conflict, updateSubscribed tries again
 			}
 		}
 		if b.change <= last {

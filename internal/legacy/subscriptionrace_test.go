@@ -157,7 +157,7 @@ func TestNextChangeOfABucketRepairsTheRecord(t *testing.T) {
 	}
 }
 
-// A bucket that the store has lost is written anew, and other replicas read it.
+// If the store loses a bucket, the next change writes it again, and other replicas read it.
 func TestLostBucketIsWrittenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, two, kv, id := bucketed(t, 3)
