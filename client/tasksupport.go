@@ -1,9 +1,11 @@
 package client
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -63,4 +65,12 @@ func (c *Client) runsAsTask(tool string, preferred bool) bool {
 	}
 	support := c.supports.of(tool)
 	return support == mcp.TaskRequired || preferred && support == mcp.TaskOptional
+}
+
+// isTaskMismatch reports whether err may mean that the server runs the tool only as a task, or does
+// not run it as one (2025-11-25, basic/utilities/tasks, Tool-Level Negotiation). The tool has not
+// run then.
+func isTaskMismatch(err error) bool {
+	reported, ok := errors.AsType[*jsonrpc.Error](err)
+	return ok && (reported.Code == jsonrpc.CodeMethodNotFound || reported.Code == jsonrpc.CodeInvalidRequest)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -243,21 +242,15 @@ type failures struct {
 	since time.Time
 }
 
-// maxRetryPause limits the pause between two attempts, unless the server asks for a longer one.
-const maxRetryPause = 30 * time.Second
-
-// add records a failure. It returns the pause before the next attempt, or false if there is none:
-// the failure is permanent, or the attempts have failed for the given time. 0 means no limit.
+// add records a failure and returns the pause before the next attempt. again is false if err is
+// permanent, or if the next attempt would begin later than limit after the first failure. If limit
+// is 0, there is no limit.
 func (f *failures) add(err error, limit time.Duration) (pause time.Duration, again bool) {
 	if f.n == 0 {
 		f.since = time.Now()
 	}
 	f.n++
-	pause = min(firstPause<<min(f.n-1, 10), maxRetryPause)
-	pause = pause/2 + rand.N(pause/2)
-	if overload, ok := errors.AsType[*call.OverloadError](err); ok {
-		pause = max(pause, min(overload.RetryAfter, maxOverloadPause))
-	}
+	pause = retryPause(f.n, err)
 	if !isTemporary(err) || limit > 0 && time.Since(f.since)+pause > limit {
 		return 0, false
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
-	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 )
@@ -170,12 +169,4 @@ func pollInterval(t *mcp.Task) time.Duration {
 	}
 	interval = max(interval, minPoll)
 	return interval + rand.N(interval/10) // jitter, so that clients do not poll all at once
-}
-
-// mustBeTask reports whether err may mean that the server runs the tool only as a task, or does
-// not run it as one (2025-11-25, basic/utilities/tasks, Tool-Level Negotiation). The tool has not
-// run then.
-func mustBeTask(err error) bool {
-	var reported *jsonrpc.Error
-	return errors.As(err, &reported) && (reported.Code == jsonrpc.CodeMethodNotFound || reported.Code == jsonrpc.CodeInvalidRequest)
 }

@@ -91,7 +91,7 @@ func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o
 			raw, err = send()
 		}
 	}
-	if mustBeTask(err) && c.choosesTasks() && c.relist(ctx, name) {
+	if isTaskMismatch(err) && c.choosesTasks() && c.relist(ctx, name) {
 		if now := c.runsAsTask(name, preferTask); now != asTask {
 			asTask = now
 			raw, err = send()

@@ -156,12 +156,7 @@ func (c *Client) keepWatching(ctx context.Context, w *watch) error {
 		default:
 			failures, brief = 0, min(brief+1, maxReconnects)
 		}
-		pause := firstPause << (min(failures+brief, maxReconnects) - 1)
-		pause = pause/2 + rand.N(pause/2) // jitter, so that clients do not return all at once
-		if overload, ok := errors.AsType[*call.OverloadError](err); ok {
-			pause = max(pause, min(overload.RetryAfter, maxOverloadPause))
-		}
-		timer := time.NewTimer(pause)
+		timer := time.NewTimer(retryPause(failures+brief, err))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -169,6 +164,16 @@ func (c *Client) keepWatching(ctx context.Context, w *watch) error {
 		}
 		timer.Stop()
 	}
+}
+
+// retryPause returns the pause after n failures in a row, the last of them with err.
+func retryPause(n int, err error) time.Duration {
+	pause := firstPause << (min(n, maxReconnects) - 1)
+	pause = pause/2 + rand.N(pause/2) // jitter, so that clients do not return all at once
+	if overload, ok := errors.AsType[*call.OverloadError](err); ok {
+		pause = max(pause, min(overload.RetryAfter, maxOverloadPause))
+	}
+	return pause
 }
 
 // isTransient reports whether another attempt may succeed after err.
