@@ -4,18 +4,15 @@ package bench
 
 import (
 	"bytes"
-	"context"
 	"io"
-	"log/slog"
 	"net/http"
 	"testing"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
-	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -46,43 +43,15 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // newForwarding returns a gateway to a server in this process with the tool echo, until the test ends.
 func newForwarding(t *testing.T) *server.Server {
-	quiet := slog.New(slog.DiscardHandler)
-	h := &host.Host{Logger: quiet, Servers: []host.ServerConfig{{Name: "up", Target: client.URL("http://127.0.0.1:1/mcp")}}}
+	h := &host.Host{Servers: []host.ServerConfig{{Name: "up", Target: client.URL("http://127.0.0.1:1/mcp")}}}
 	h.Dialer.HTTPClient = &http.Client{Transport: inProcess{
 		mcp.MethodDiscover:  `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}`,
 		mcp.MethodListTools: `{"resultType":"complete","tools":[{"name":"echo","inputSchema":{"type":"object"}}],"ttlMs":0,"cacheScope":"private"}`,
 		mcp.MethodCallTool:  `{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"up","version":"1"}},"content":[{"type":"text","text":"` + text + `"}]}`,
 	}}
-	s := &server.Server{Name: "gateway", Logger: quiet, Limits: server.Limits{CallsPerSecond: 1e9, CallBurst: 1e9}}
-	g := gateway.New(h, s)
-	if err := h.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		g.Run(ctx)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-done
-		h.Close()
-	})
-	if err := h.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	c := mcptest.Dial(t, s)
-	for _, err := range c.Watch(t.Context(), client.WatchFilter{Tools: true}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range c.Tools(t.Context(), client.WithRefresh()) {
-			return s
-		}
-	}
-	t.Fatal("the tool is not listed")
-	return nil
+	s := &server.Server{Name: "gateway", Limits: server.Limits{CallsPerSecond: 1e9, CallBurst: 1e9}}
+	gatewaytest.Run(t, h, s)
+	return s
 }
 
 func TestAllocationsOfAForwardedCall(t *testing.T) {

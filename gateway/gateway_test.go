@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -46,41 +46,8 @@ func inMemory(t *testing.T, name string, s *server.Server) host.ServerConfig {
 func gatewayTo(t *testing.T, servers ...host.ServerConfig) *server.Server {
 	t.Helper()
 	s := &server.Server{Name: "gateway", Version: "1"}
-	present(t, &host.Host{Servers: servers}, s)
+	gatewaytest.Run(t, &host.Host{Servers: servers}, s)
 	return s
-}
-
-// present presents the servers of h as s, until the test ends. It returns when all are ready.
-func present(t *testing.T, h *host.Host, s *server.Server) {
-	t.Helper()
-	h.Logger, s.Logger = quiet, quiet
-	g := gateway.New(h, s)
-	g.Logger = quiet
-	if err := h.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		g.Run(ctx)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-done
-		h.Close()
-	})
-	waiting, stop := context.WithTimeout(t.Context(), 20*time.Second)
-	defer stop()
-	if err := h.WaitReady(waiting); err != nil {
-		t.Fatal(err)
-	}
-	c := mcptest.Dial(t, s)
-	for want := len(h.Tools()); len(listed(t, c)) < want; {
-		if waiting.Err() != nil {
-			t.Fatalf("%d tools are listed, want %d", len(listed(t, c)), want)
-		}
-	}
 }
 
 func listed(t *testing.T, c *client.Client) []*mcp.Tool {

@@ -11,6 +11,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -219,7 +220,7 @@ func TestMiddlewareOfTheGatewayReceivesForwardedText(t *testing.T) {
 				return change(called), err
 			}
 		}}}
-		present(t, &host.Host{Servers: []host.ServerConfig{up.start(t, "up")}}, s)
+		gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{up.start(t, "up")}}, s)
 		for _, to := range mcp.Revisions() {
 			seen = 0
 			result, err := calledAt(t, s, to)
@@ -275,7 +276,7 @@ func TestMiddlewareOfTheHostReceivesForwardedText(t *testing.T) {
 				}
 			}}
 			s := &server.Server{Name: "gateway", Version: "1"}
-			present(t, h, s)
+			gatewaytest.Run(t, h, s)
 			for _, to := range mcp.Revisions() {
 				result, err := calledAt(t, s, to)
 				if err != nil || result.IsError || !strings.Contains(string(result.Source), `"hidden"`) || strings.Contains(string(result.Source), "caf") {
@@ -304,7 +305,7 @@ func TestForwardedStructuredContentIsValidated(t *testing.T) {
 			h := &host.Host{Servers: []host.ServerConfig{up.start(t, "up")}}
 			h.Dialer.SkipOutputValidation = skip
 			s := &server.Server{Name: "gateway", Version: "1"}
-			present(t, h, s)
+			gatewaytest.Run(t, h, s)
 			for _, to := range mcp.Revisions() {
 				result, err := calledAt(t, s, to)
 				if err != nil || strings.Contains(string(result.Source), textBlocks) != valid || !valid && !result.IsError {

@@ -7,10 +7,9 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/mcp"
-	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/transport"
 )
@@ -70,54 +69,9 @@ func serveInMemory(t *testing.T, s *server.Server, conn transport.Conn) {
 // newGateway returns the server of a gateway to target.
 func newGateway(t *testing.T, target client.Target) *server.Server {
 	t.Helper()
-	h := &host.Host{Servers: []host.ServerConfig{{Name: "up", Target: target}}, Logger: quiet}
-	s := &server.Server{Name: "gateway", Version: "1", Logger: quiet, Limits: server.Limits{CallsPerSecond: 1e9, CallBurst: 1e9}}
-	g := gateway.New(h, s)
-	g.Logger = quiet
-	if err := h.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		g.Run(ctx)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-done
-		h.Close()
-	})
-	waiting, stop := context.WithTimeout(t.Context(), patience)
-	defer stop()
-	if err := h.WaitReady(waiting); err != nil {
-		t.Fatal(err)
-	}
-	c := mcptest.Dial(t, s)
-	for changed := range registered(waiting, c) {
-		if changed {
-			return s
-		}
-	}
-	t.Fatal("the gateway has registered no tools")
-	return nil
-}
-
-// registered yields whether the server has tools, until ctx ends.
-func registered(ctx context.Context, c *client.Client) func(yield func(bool) bool) {
-	return func(yield func(bool) bool) {
-		for ctx.Err() == nil {
-			n := 0
-			for _, err := range c.Tools(ctx) {
-				if err == nil {
-					n++
-				}
-			}
-			if !yield(n > 0) {
-				return
-			}
-		}
-	}
+	s := &server.Server{Name: "gateway", Version: "1", Limits: server.Limits{CallsPerSecond: 1e9, CallBurst: 1e9}}
+	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{{Name: "up", Target: target}}}, s)
+	return s
 }
 
 // inMemory returns a target that is a server in this process.

@@ -16,7 +16,7 @@
 //	floor 0   auth, internal/atomicfile, internal/callkey, internal/challenge, internal/digest, internal/httpurl, internal/jsonscan, internal/loglimit, internal/redirect, mcp, jsonrpc, principal, store, schema
 //
 // Other packages are on no floor: the adapters (store/redisstore, otel, auth/devissuer), the test support (mcptest,
-// store/storetest), the specification (internal/spec), the corpus of bad input (internal/corpus), a buffer for tests
-// (internal/syncbuffer) and the packages that no package imports (examples, conformance, interop, bench). A change that
-// adds a package also adds it to the table.
+// store/storetest, internal/gatewaytest), the specification (internal/spec), the corpus of bad input (internal/corpus), a
+// buffer for tests (internal/syncbuffer) and the packages that no package imports (examples, conformance, interop, bench).
+// A change that adds a package also adds it to the table.
 package house

@@ -13,7 +13,7 @@ type kind int
 const (
 	onFloor       kind = iota // imports packages on lower floors
 	adapter                   // imports public packages and floor 0; only the program imports it
-	testSupport               // imports public packages; tests and top packages import it
+	testSupport               // imports public packages and test support; tests import it, and top packages if it is public
 	top                       // imports public packages; no package imports it
 	specification             // imports floor 0; only tests import it: the schemas, the corpus of bad input, a buffer
 	rules                     // this package
@@ -66,8 +66,9 @@ var packages = map[string]placement{
 	"otel":             {kind: adapter},
 	"auth/devissuer":   {kind: adapter},
 
-	"mcptest":         {kind: testSupport},
-	"store/storetest": {kind: testSupport},
+	"mcptest":              {kind: testSupport},
+	"store/storetest":      {kind: testSupport},
+	"internal/gatewaytest": {kind: testSupport},
 
 	"examples":    {kind: top},
 	"conformance": {kind: top},
@@ -180,7 +181,7 @@ func allowed(from, to string) bool {
 	case adapter:
 		return t.kind == onFloor && (public(to) || t.floor == 0)
 	case testSupport:
-		return public(to) && t.kind == onFloor
+		return public(to) && (t.kind == onFloor || t.kind == testSupport)
 	case top:
 		return public(to) && t.kind != top
 	default: // specification
@@ -188,11 +189,11 @@ func allowed(from, to string) bool {
 	}
 }
 
-// allowedInTests reports what a test may import in addition: any public package, test support, the specification and,
-// in the tests of test support, internal packages.
+// allowedInTests reports whether a test may import another package too: any public package, test support, the
+// specification and, in the tests of test support, internal packages.
 func allowedInTests(from, to, dir string) bool {
 	f, t := packages[from], packages[to]
-	return t.kind == specification || f.kind == testSupport && t.kind == onFloor || t.kind != top && public(dir)
+	return t.kind == specification || t.kind == testSupport || f.kind == testSupport && t.kind == onFloor || t.kind != top && public(dir)
 }
 
 // public reports whether a program outside the repository may import the package in a directory.
