@@ -25,7 +25,8 @@ var (
 	ErrClosed = errors.New("redisstore: store is closed")
 )
 
-// advice says what to do about the errors of Redis that start with a code.
+// advice says what to do about the errors of Redis that start with a code or, if the code is ERR,
+// with a text after it.
 var advice = []struct {
 	code, text  string
 	unavailable bool
@@ -42,8 +43,8 @@ var advice = []struct {
 	{"CLUSTERDOWN", "the cluster does not serve the slot", true},
 	{"TRYAGAIN", "the cluster moves the slot", true},
 	{"MOVED", "the server is in a cluster: set Cluster, or wait until slots have moved", true},
-	{"ERR max number of clients", "raise maxclients of Redis, or lower Conns", true},
-	{"ERR unknown command", "use version 7 or newer of Redis or Valkey", false},
+	{"max number of clients", "raise maxclients of Redis, or lower Conns", true},
+	{"unknown command", "use version 7 or newer of Redis or Valkey", false},
 }
 
 // full reports whether Redis rejected a write because maxmemory is reached.
