@@ -20,7 +20,7 @@ func (s *Server) ServeNotification(ctx context.Context, m *jsonrpc.Message, clas
 	}
 	c := new(rpc.Call)
 	d := call.Description{Revision: class.Revision, Principal: who, Source: source}
-	if s.metadata(c, &d, m) != nil {
+	if s.metadata(c, &d, m, &class.Metadata) != nil {
 		return
 	}
 	c.Call = *call.New(d)

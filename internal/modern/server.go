@@ -72,7 +72,7 @@ func (s *Server) open(m *jsonrpc.Message, class revision.Class, who principal.Pr
 	both := new(served)
 	c := &both.call
 	d := call.Description{Revision: class.Revision, Principal: who, Source: source}
-	if err := s.metadata(c, &d, m); err != nil {
+	if err := s.metadata(c, &d, m, &class.Metadata); err != nil {
 		return nil, err
 	}
 	if fault != nil {
@@ -98,30 +98,14 @@ type served struct {
 	replay replay
 }
 
-// metadata fills in c and d from a request and the members of its _meta that the protocol
-// defines. It does not set the revision, which revision.Classify reads.
-func (s *Server) metadata(c *rpc.Call, d *call.Description, m *jsonrpc.Message) *jsonrpc.Error {
-	meta, ok := m.Params.Get("_meta")
-	if !ok || meta[0] != '{' {
-		return invalidMetadata("_meta is required and must be an object")
-	}
-	var version, info, capabilities, token, level []byte
-	for name, value := range jsonrpc.All(meta) {
-		switch name {
-		case mcp.MetaProtocolVersion:
-			version = value
-		case mcp.MetaClientInfo:
-			info = value
-		case mcp.MetaClientCapabilities:
-			capabilities = value
-		case mcp.MetaProgressToken:
-			token = value
-		case mcp.MetaLogLevel:
-			level = value
-		}
-	}
+// metadata fills in c and d from a request and its _meta. It does not set the revision, which
+// revision.Classify reads.
+func (s *Server) metadata(c *rpc.Call, d *call.Description, m *jsonrpc.Message, meta *revision.Metadata) *jsonrpc.Error {
+	capabilities, info, token, level := meta.ClientCapabilities, meta.ClientInfo, meta.ProgressToken, meta.LogLevel
 	switch {
-	case version == nil || version[0] != '"':
+	case meta.Version == nil && !hasMetadata(m):
+		return invalidMetadata("_meta is required and must be an object")
+	case meta.Version == nil || meta.Version[0] != '"':
 		return invalidMetadata("_meta must have the string " + mcp.MetaProtocolVersion)
 	case capabilities == nil || capabilities[0] != '{':
 		return invalidMetadata("_meta must have the object " + mcp.MetaClientCapabilities)
@@ -149,6 +133,12 @@ func (s *Server) metadata(c *rpc.Call, d *call.Description, m *jsonrpc.Message) 
 	}
 	d.Peer = peer
 	return nil
+}
+
+// hasMetadata reports whether _meta of a request is an object.
+func hasMetadata(m *jsonrpc.Message) bool {
+	meta, ok := m.Params.Get("_meta")
+	return ok && meta[0] == '{'
 }
 
 func invalidMetadata(reason string) *jsonrpc.Error {

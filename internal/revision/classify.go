@@ -51,7 +51,14 @@ type Class struct {
 	// Revision is the revision that a modern message declares, or that a legacy session
 	// has agreed on. It is empty before a handshake, and may be unknown if Fault is set.
 	Revision mcp.Revision
-	Fault    *Fault // what is wrong with the declared revision; nil: nothing
+	Fault    *Fault   // what is wrong with the declared revision; nil: nothing
+	Metadata Metadata // of a modern message
+}
+
+// Metadata holds the members of a message's _meta that the protocol defines, as JSON. They are views
+// of the message. A member that the message does not have is nil.
+type Metadata struct {
+	Version, ClientInfo, ClientCapabilities, ProgressToken, LogLevel []byte
 }
 
 // FaultKind distinguishes the faults of a message's declared revision.
@@ -88,13 +95,12 @@ func Classify(in Input) Class {
 	if len(in.Header) > 0 {
 		header = mcp.Revision(strings.Trim(in.Header[0], " \t"))
 	}
-	var body mcp.Revision
-	declared := false
+	var meta Metadata
 	if in.Message != nil {
-		body, declared = declaredRevision(in.Message)
+		meta.read(in.Message)
 	}
-	if declared || isModern(header) || in.Message != nil && in.prefersModern(header) {
-		return in.modern(header, body, declared)
+	if meta.Version != nil || isModern(header) || in.Message != nil && in.prefersModern(header) {
+		return in.modern(header, meta)
 	}
 	return in.legacy(header)
 }
@@ -107,8 +113,11 @@ func (in *Input) prefersModern(header mcp.Revision) bool {
 	return header != "" && !header.Known() && !in.Session
 }
 
-func (in *Input) modern(header, body mcp.Revision, declared bool) Class {
-	c := Class{Era: Modern, Revision: body}
+// modern returns the class of a message whose _meta, if it declares a revision that is not a string,
+// declares an empty one.
+func (in *Input) modern(header mcp.Revision, meta Metadata) Class {
+	body, declared := mcp.Revision(jsonrpc.Unquote(meta.Version)), meta.Version != nil
+	c := Class{Era: Modern, Revision: body, Metadata: meta}
 	if !declared {
 		c.Revision = header
 	}
@@ -142,15 +151,23 @@ func (in *Input) legacy(header mcp.Revision) Class {
 // isModern reports whether r is a known revision of the modern era.
 func isModern(r mcp.Revision) bool { return r.Modern() && r.Known() }
 
-// declaredRevision returns the revision that a message declares in its _meta. A
-// declaration that is not a string is returned as an empty revision.
-func declaredRevision(m *jsonrpc.Message) (r mcp.Revision, ok bool) {
-	meta, ok := m.Params.Get("_meta")
-	if !ok {
-		return "", false
+// read reads the _meta of a message.
+func (md *Metadata) read(m *jsonrpc.Message) {
+	meta, _ := m.Params.Get("_meta")
+	for name, value := range jsonrpc.All(meta) {
+		switch name {
+		case mcp.MetaProtocolVersion:
+			md.Version = value
+		case mcp.MetaClientInfo:
+			md.ClientInfo = value
+		case mcp.MetaClientCapabilities:
+			md.ClientCapabilities = value
+		case mcp.MetaProgressToken:
+			md.ProgressToken = value
+		case mcp.MetaLogLevel:
+			md.LogLevel = value
+		}
 	}
-	raw, ok := jsonrpc.Get(meta, mcp.MetaProtocolVersion)
-	return mcp.Revision(jsonrpc.Unquote(raw)), ok
 }
 
 // Wire returns the JSON-RPC error that reports the fault of a modern message.

@@ -50,7 +50,9 @@ func check(t *testing.T, name, message string, in revision.Input, want revision.
 		}
 		in.Message = &m
 	}
-	if diff := cmp.Diff(want, revision.Classify(in)); diff != "" {
+	got := revision.Classify(in)
+	got.Metadata = revision.Metadata{} // TestClassifyReadsMetadata
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s: %s (-want +got):\n%s", name, message, diff)
 	}
 }
@@ -137,6 +139,22 @@ func TestClassifyDecidesTheEraOnAStream(t *testing.T) {
 		{"future version in _meta", "", futureMeta, faulty(modern("2199-01-01"), revision.Unsupported, "", "2199-01-01")},
 	} {
 		check(t, tc.name, tc.message, revision.Input{Agreed: tc.agreed}, tc.want)
+	}
+}
+
+func TestClassifyReadsMetadata(t *testing.T) {
+	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{
+		"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientInfo": {"name": "n"}, "example.com/other": 1,
+		"io.modelcontextprotocol/clientCapabilities": {}, "progressToken": 7, "io.modelcontextprotocol/logLevel": "info"}}}`), jsonrpc.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := revision.Metadata{
+		Version: []byte(`"2026-07-28"`), ClientInfo: []byte(`{"name": "n"}`), ClientCapabilities: []byte("{}"),
+		ProgressToken: []byte("7"), LogLevel: []byte(`"info"`),
+	}
+	if diff := cmp.Diff(want, revision.Classify(revision.Input{Message: &m}).Metadata); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
