@@ -14,7 +14,8 @@ import (
 )
 
 // askingReplicas returns two replicas with the tool "ask", which asks for a name and returns its
-// length, or the cause of the end of its context.
+// length, and the tool "roots", which asks for the roots and returns their number. Both send the cause of the
+// end of their context.
 func askingReplicas(t *testing.T, keys [][]byte) (first, second *endpoint, ended chan error) {
 	bus := &unreliableBus{Memory: store.NewMemory(store.MemoryOptions{})}
 	ended = make(chan error, 1)
@@ -25,11 +26,31 @@ func askingReplicas(t *testing.T, keys [][]byte) (first, second *endpoint, ended
 			ended <- context.Cause(ctx)
 			return fmt.Sprintf("%d characters", len(answer.Name)), err
 		})
+		server.AddTool(s, mcp.Tool{Name: "roots"}, func(ctx context.Context, _ struct{}) (string, error) {
+			roots, err := server.Roots(ctx)
+			ended <- context.Cause(ctx)
+			return fmt.Sprintf("%d roots", len(roots)), err
+		})
 	}
 	return newEndpoint(t, share), newEndpoint(t, share), ended
 }
 
-const elicitingClient = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"%s","clientInfo":{"name":"c","version":"1"},"capabilities":{"elicitation":{}}}}`
+const elicitingClient = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"%s","clientInfo":{"name":"c","version":"1"},"capabilities":{"elicitation":{},"roots":{}}}}`
+
+// beginAsk calls a tool that asks the client. It returns the event stream of the call and the id of the question.
+func beginAsk(t *testing.T, e *endpoint, session []string, tool string, id int, method string) (*events, json.RawMessage) {
+	t.Helper()
+	stream := newEvents(t, e.open(t.Context(), http.MethodPost, "/", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{}}}`, id, tool), session...))
+	_, data, _ := stream.next()
+	var question struct {
+		ID     json.RawMessage
+		Method string
+	}
+	if err := json.Unmarshal([]byte(data), &question); err != nil || question.Method != method {
+		t.Fatalf("%s %v", data, err)
+	}
+	return stream, question.ID
+}
 
 // 2025-11-25, basic/transports, Sending Messages to the Server: each message is a POST of its own, so a
 // load balancer can send it to another replica than the call.
@@ -40,20 +61,7 @@ func TestAnswersAndCancellationsReachTheReplicaOfTheirCall(t *testing.T) {
 			a := first.do(http.MethodPost, "/", fmt.Sprintf(elicitingClient, "2025-06-18"))
 			session := []string{"Mcp-Session-Id", a.header.Get("Mcp-Session-Id"), "MCP-Protocol-Version", "2025-06-18"}
 			second.do(http.MethodPost, "/", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, session...)
-			ask := func(id int) (*events, json.RawMessage) {
-				t.Helper()
-				stream := newEvents(t, first.open(t.Context(), http.MethodPost, "/", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"ask","arguments":{}}}`, id), session...))
-				_, data, _ := stream.next()
-				var question struct {
-					ID     json.RawMessage
-					Method string
-				}
-				if err := json.Unmarshal([]byte(data), &question); err != nil || question.Method != mcp.MethodElicit {
-					t.Fatalf("%s %v", data, err)
-				}
-				return stream, question.ID
-			}
-			stream, id := ask(1)
+			stream, id := beginAsk(t, first, session, "ask", 1, mcp.MethodElicit)
 			answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"Name":"%s"}}}`, id, strings.Repeat("x", length))
 			if a := second.do(http.MethodPost, "/", answer, session...); a.status != http.StatusAccepted {
 				t.Errorf("the answer: %s", a)
@@ -63,7 +71,7 @@ func TestAnswersAndCancellationsReachTheReplicaOfTheirCall(t *testing.T) {
 			}
 			<-ended
 
-			stream, _ = ask(2)
+			stream, _ = beginAsk(t, first, session, "ask", 2, mcp.MethodElicit)
 			if a := second.do(http.MethodPost, "/", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`, session...); a.status != http.StatusAccepted {
 				t.Errorf("the cancellation: %s", a)
 			}
@@ -75,14 +83,49 @@ func TestAnswersAndCancellationsReachTheReplicaOfTheirCall(t *testing.T) {
 	}
 }
 
+// 2025-03-26, basic, Batching: responses and cancellations may be in a batch, also together with requests.
+func TestAnswersAndCancellationsInABatchReachTheReplicaOfTheirCall(t *testing.T) {
+	const ping = `,{"jsonrpc":"2.0","id":9,"method":"ping"}`
+	first, second, ended := askingReplicas(t, nil)
+	a := first.do(http.MethodPost, "/", fmt.Sprintf(elicitingClient, "2025-03-26"))
+	session := []string{"Mcp-Session-Id", a.header.Get("Mcp-Session-Id")}
+	second.do(http.MethodPost, "/", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, session...)
+	for request, want := range map[string]answer{
+		"":   {status: http.StatusAccepted},
+		ping: {status: http.StatusOK, body: `[{"jsonrpc":"2.0","id":9,"result":{}}]`},
+	} {
+		stream, id := beginAsk(t, first, session, "roots", 1, mcp.MethodListRoots)
+		answer := fmt.Sprintf(`[{"jsonrpc":"2.0","id":%s,"result":{"roots":[{"uri":"file:///a"}]}}%s]`, id, request)
+		if a := second.do(http.MethodPost, "/", answer, session...); a.status != want.status || a.body != want.body {
+			t.Errorf("the answer with %q: %s", request, a)
+		}
+		if _, data, _ := stream.next(); !strings.Contains(data, `"text":"1 roots"`) {
+			t.Errorf("the response: %s", data)
+		}
+		<-ended
+
+		stream, _ = beginAsk(t, first, session, "roots", 2, mcp.MethodListRoots)
+		cancellation := `[{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}` + request + `]`
+		if a := second.do(http.MethodPost, "/", cancellation, session...); a.status != want.status || a.body != want.body {
+			t.Errorf("the cancellation with %q: %s", request, a)
+		}
+		if err := <-ended; err == nil {
+			t.Error("the call was not cancelled")
+		}
+		stream.body.Close()
+	}
+}
+
 // A client learns that its answer was not delivered, and can send it again.
 func TestAnswersThatCannotBeForwardedAreRejected(t *testing.T) {
 	bus := &unreliableBus{Memory: store.NewMemory(store.MemoryOptions{})}
 	e := newEndpoint(t, func(s *server.Server) { s.KV, s.Log, s.Bus = bus, bus, bus })
-	session := e.session("2025-11-25")
+	session := e.session("2025-03-26")
 	bus.down.Store(true)
-	if a := e.do(http.MethodPost, "/", `{"jsonrpc":"2.0","id":7,"result":{}}`, session...); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, "send it again") {
-		t.Error(a)
+	for _, body := range []string{`{"jsonrpc":"2.0","id":7,"result":{}}`, `[{"jsonrpc":"2.0","id":7,"result":{}}]`} {
+		if a := e.do(http.MethodPost, "/", body, session...); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, "send it again") {
+			t.Error(a)
+		}
 	}
 	if a := e.do(http.MethodPost, "/", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, session...); a.status != http.StatusOK {
 		t.Error(a)

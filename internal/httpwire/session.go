@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
@@ -70,17 +71,16 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 				return
 			}
 		}
-		if !live.ReceiveNotification(m) && !s.forward(w, r, live, m) {
+		if !live.ReceiveNotification(m) && s.forward(r.Context(), live, m) != nil {
+			rejectUndelivered(w)
 			return
 		}
 		live.ServeNotification(r.Context(), m)
 		respondEmpty(w, http.StatusAccepted)
 	case jsonrpc.Response:
-		if !live.ReceiveResponse(m) {
-			live.RecordActivity(r.Context())
-			if !s.forward(w, r, live, m) {
-				return
-			}
+		if !live.ReceiveResponse(m) && s.forward(r.Context(), live, m) != nil {
+			rejectUndelivered(w)
+			return
 		}
 		respondEmpty(w, http.StatusAccepted)
 	case jsonrpc.Request:
@@ -94,27 +94,36 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 	}
 }
 
-// forward passes on a response or a cancellation of a request that is not in flight here. If it fails,
-// forward answers the client, which can send the message again, and reports false.
-func (s *Server) forward(w http.ResponseWriter, r *http.Request, live *legacy.StoredSession, m *jsonrpc.Message) bool {
+// forward passes responses and cancellations of requests that are not in flight here on to the other
+// replicas. It logs its error.
+func (s *Server) forward(ctx context.Context, live *legacy.StoredSession, messages ...*jsonrpc.Message) error {
+	if slices.ContainsFunc(messages, func(m *jsonrpc.Message) bool { return m.Kind == jsonrpc.Response }) {
+		live.RecordActivity(ctx)
+	}
 	if s.Forward == nil {
-		return true
+		return nil
 	}
-	var message []byte
-	switch {
-	case m.Kind == jsonrpc.Notification:
-		message = jsonrpc.AppendNotification(nil, m.Method, m.Raw)
-	case m.Err != nil:
-		message = jsonrpc.AppendError(nil, m.ID, m.Err, false)
-	default:
-		message = jsonrpc.AppendResult(nil, m.ID, m.Raw)
+	for _, m := range messages {
+		var message []byte
+		switch {
+		case m.Kind == jsonrpc.Notification:
+			message = jsonrpc.AppendNotification(nil, m.Method, m.Raw)
+		case m.Err != nil:
+			message = jsonrpc.AppendError(nil, m.ID, m.Err, false)
+		default:
+			message = jsonrpc.AppendResult(nil, m.ID, m.Raw)
+		}
+		if err := s.Forward(ctx, live.Key(), message); err != nil {
+			s.Logger.ErrorContext(ctx, "cannot pass a message on to the other replicas", "error", err)
+			return err
+		}
 	}
-	if err := s.Forward(r.Context(), live.Key(), message); err != nil {
-		s.Logger.ErrorContext(r.Context(), "cannot pass a message on to the other replicas", "error", err)
-		reject(w, http.StatusServiceUnavailable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "cannot deliver the message now: send it again"})
-		return false
-	}
-	return true
+	return nil
+}
+
+// rejectUndelivered rejects messages that forward could not pass on. The client can send them again.
+func rejectUndelivered(w http.ResponseWriter) {
+	reject(w, http.StatusServiceUnavailable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "cannot deliver the message now: send it again"})
 }
 
 // Deliver passes a response or a notification that Forward has sent at another replica to its
@@ -168,7 +177,11 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, x *exchange, 
 		}
 	}
 	if !batch.HasRequests() {
-		batch.Serve(r.Context(), nil, nil)
+		if s.forward(r.Context(), live, batch.Accept(r.Context(), nil)...) != nil {
+			rejectUndelivered(w)
+			return
+		}
+		batch.AppendReply(r.Context(), nil)
 		respondEmpty(w, http.StatusAccepted)
 		return
 	}
@@ -177,7 +190,9 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, x *exchange, 
 		return
 	}
 	s.serveLegacy(w, r, x, live, batch.Requests(), func(ctx context.Context, dst *[]byte, stream rpc.Stream) *call.OverloadError {
-		*dst = batch.Serve(s.withoutChallenge(ctx), *dst, stream)
+		ctx = s.withoutChallenge(ctx)
+		_ = s.forward(ctx, live, batch.Accept(ctx, stream)...) // the client must not send the requests again
+		*dst = batch.AppendReply(ctx, *dst)
 		return nil // each request of the batch has its own error
 	})
 }

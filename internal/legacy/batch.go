@@ -171,9 +171,9 @@ func (b *Batch) Serve(ctx context.Context, dst []byte, stream rpc.Stream) []byte
 }
 
 // Accept processes the responses and cancellations of the batch and puts its requests in
-// flight, in their order; see [rpc.Inflight.Accept]. AppendReply must follow. Stream is as for
-// [Session.Serve].
-func (b *Batch) Accept(ctx context.Context, stream rpc.Stream) {
+// flight, in their order; see [rpc.Inflight.Accept]. It returns the responses and cancellations of
+// requests that are not in flight here. AppendReply must follow. Stream is as for [Session.Serve].
+func (b *Batch) Accept(ctx context.Context, stream rpc.Stream) (unknown []*jsonrpc.Message) {
 	for i := range b.messages {
 		m := &b.messages[i]
 		switch {
@@ -181,14 +181,19 @@ func (b *Batch) Accept(ctx context.Context, stream rpc.Stream) {
 		case m.fault != nil:
 			b.session.ReceiveInvalid(&m.Message, m.invalid)
 		case m.Kind == jsonrpc.Notification:
-			b.session.ReceiveNotification(&m.Message)
+			if !b.session.ReceiveNotification(&m.Message) {
+				unknown = append(unknown, &m.Message)
+			}
 		case m.Kind == jsonrpc.Response:
-			b.session.ReceiveResponse(&m.Message)
+			if !b.session.ReceiveResponse(&m.Message) {
+				unknown = append(unknown, &m.Message)
+			}
 		case m.Method == mcp.MethodPing: // has no place in flight
 		default:
 			m.call, m.fault = b.session.Accept(ctx, &m.Message, stream)
 		}
 	}
+	return unknown
 }
 
 // AppendReply serves the requests of an accepted batch concurrently, and calls the handlers of
