@@ -94,16 +94,12 @@ list the questions.
 		Example: `
 parley task get http://127.0.0.1:7777/mcp ID`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			target, id, err := oneTask(cmd, args)
-			if err != nil {
-				return err
-			}
-			c, err := flags.dial(cmd, target, remembersTasks(cmd))
+			c, task, err := dialTask(cmd, args, &flags)
 			if err != nil {
 				return err
 			}
 			defer closeQuietly(c)
-			state, err := getTask(cmd, c, id)
+			state, err := task.Get(cmd.Context())
 			switch {
 			case err != nil:
 				return err
@@ -119,12 +115,22 @@ parley task get http://127.0.0.1:7777/mcp ID`,
 	return cmd
 }
 
-func getTask(cmd *cobra.Command, c *client.Client, id string) (*mcp.DetailedTask, error) {
+// dialTask connects to the server of a command about one task.
+func dialTask(cmd *cobra.Command, args []string, flags *dialFlags) (*client.Client, *client.Task, error) {
+	target, id, err := oneTask(cmd, args)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := flags.dial(cmd, target, remembersTasks(cmd))
+	if err != nil {
+		return nil, nil, err
+	}
 	task, err := c.Task(id)
 	if err != nil {
-		return nil, err
+		closeQuietly(c)
+		return nil, nil, err
 	}
-	return task.Get(cmd.Context())
+	return c, task, nil
 }
 
 // renderTask returns lines with the status of a task and its open questions.
@@ -172,19 +178,11 @@ if the task has ended.
 		Example: `
 parley task cancel http://127.0.0.1:7777/mcp ID`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			target, id, err := oneTask(cmd, args)
-			if err != nil {
-				return err
-			}
-			c, err := flags.dial(cmd, target, remembersTasks(cmd))
+			c, task, err := dialTask(cmd, args, &flags)
 			if err != nil {
 				return err
 			}
 			defer closeQuietly(c)
-			task, err := c.Task(id)
-			if err != nil {
-				return err
-			}
 			return task.Cancel(cmd.Context())
 		},
 	}

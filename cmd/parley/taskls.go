@@ -71,7 +71,11 @@ func listTasks(cmd *cobra.Command, flags *dialFlags, target []string, output out
 		if r.Server != server {
 			continue
 		}
-		state, err := getTask(cmd, c, r.ID)
+		task, err := c.Task(r.ID)
+		if err != nil {
+			return err
+		}
+		state, err := task.Get(cmd.Context())
 		switch {
 		case errors.Is(err, client.ErrTaskNotFound):
 			_ = s.DeleteTask(cmd.Context(), r) // never fails

@@ -19,7 +19,7 @@ func (s *Store) name(kind, key string) string {
 	b.Grow(len(s.prefix) + len(kind) + len(key) + len(":{/}"))
 	b.WriteString(s.prefix)
 	b.WriteString(kind)
-	b.WriteString(":{/") // the tag of a key is never empty, which would mean that there is none
+	b.WriteString(":{/") // an empty tag would not be a tag
 	b.WriteString(key[:n])
 	b.WriteByte('}')
 	b.WriteString(key[n:])
