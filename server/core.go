@@ -102,18 +102,28 @@ func (s *Server) build() error {
 		log = memory
 	}
 	kv, log = boundKV(kv), boundLog(log)
+	plain := kv // for values that are encrypted already
+	if len(s.Keys) > 0 {
+		sealed := &sealedStore{seals: seals, logger: logger}
+		if s.KV != nil {
+			kv = sealedKV{kv, sealed}
+		}
+		if s.Log != nil {
+			log = sealedLog{log, sealed}
+		}
+	}
 	c := &s.core
 	c.seals, c.cursors = seals, cursors{seals}
 	c.engine = rpc.NewEngine(s.handlers(), logger, s.middleware()...)
 	c.engine.Opaque = len(s.Middleware) == 0 // the rate limit passes results on
 	c.engine.Store, c.engine.Scopes = kv, s.scopesOf
 	s.changes.OnSubscribersChanged(s.followers.changed)
-	s.buildTasks(kv, memory, seals)
+	s.buildTasks(plain, memory, seals)
 	peers := &rpc.PeerCache{}
 	inflight := orDefault(s.Limits.MaxInflight, 128)
 	modernEra := &modern.Server{Engine: c.engine, Peers: peers, Identity: identity, Seals: seals, WatchTasks: s.watchTasks}
 	if s.KV != nil { // an entry in the memory of this process would be lost with it, and the retry with the entry
-		modernEra.Store = kv
+		modernEra.Store = plain
 	}
 	legacyEra := &legacy.Server{Engine: c.engine, Peers: peers, Logger: logger, Describe: s.describe, Changes: &s.changes, MaxInflight: inflight}
 	c.http = httpwire.Server{

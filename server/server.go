@@ -52,10 +52,18 @@ type Server struct {
 	// Limits bounds the messages, requests and sessions of clients.
 	Limits Limits
 	// Keys encrypt data that clients hold for the server: list cursors, and the requestState
-	// of calls of 2026-07-28 that wait for an answer. Each key must have at least 32 random
-	// bytes. The first key encrypts and all keys decrypt, so that keys can be rotated. All
-	// replicas need the same keys. Without keys the server generates one; then only this
-	// process can continue such a call, or a list of more than one page.
+	// of calls of 2026-07-28 that wait for an answer. They also encrypt what the server writes
+	// to KV, Log and Bus about sessions, calls and tasks; the names of resources and list entries
+	// in announcements of changes are not encrypted. Each key must have at least 32 random bytes.
+	// Without keys nothing in KV, Log and Bus is encrypted, and the server generates a key for
+	// what clients hold; then only this process can continue such a call, or a list of more than
+	// one page.
+	//
+	// The first key encrypts and all keys decrypt. All replicas need the same keys. To rotate
+	// keys, append the new key on all replicas, then move it to the front on all replicas, and
+	// remove the old one after the longest life of a task, and at least a day: [Once] keeps
+	// results for 24 hours. A session in use is encrypted with the new key. An entry that no
+	// key decrypts does not exist for the server.
 	Keys [][]byte
 	// PageSize is the maximum number of entries in a page of a list. 0 means 1,000.
 	PageSize int

@@ -30,7 +30,7 @@ the whole URL; it refers to an environment variable. Further parameters are pref
 begins each key, conns=N, the maximum number of connections to each Redis server, and
 allow-eviction=true.
 
---key-file names a file with the keys that encrypt tasks and the state that clients hold. Each
+--key-file names a file with the keys that encrypt what is stored and the state that clients hold. Each
 line is a key in base64, of at least 32 random bytes. The first key encrypts, and all keys
 decrypt. All replicas need the same file. Make a key with: openssl rand -base64 32`
 

@@ -148,9 +148,9 @@ func (s *Sessions) Open(ctx context.Context, who principal.Principal, id string)
 // Use is Open, and renews the session's life. It needs one store operation if the session
 // is in memory.
 func (s *Sessions) Use(ctx context.Context, who principal.Principal, id string) (*StoredSession, error) {
-	touched := false
+	var renewed time.Duration // the life of the session from now
 	ss, err := s.open(ctx, who, id, func(key string, ttl time.Duration) (store.Item, error) {
-		if touched = ttl > 0; touched {
+		if renewed = ttl; ttl > 0 {
 			return s.store.Touch(ctx, key, ttl)
 		}
 		return s.store.Get(ctx, key)
@@ -158,9 +158,9 @@ func (s *Sessions) Use(ctx context.Context, who principal.Principal, id string) 
 	if err != nil {
 		return nil, err
 	}
-	if touched {
+	if renewed >= ss.life() {
 		err = ss.renewBuckets(ctx)
-	} else {
+	} else { // another replica may have read notifications/initialized
 		err = ss.Touch(ctx)
 	}
 	if err != nil {

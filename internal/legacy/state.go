@@ -45,7 +45,7 @@ func (s *State) Encode() []byte {
 	return append(b, '}')
 }
 
-var errBadState = errors.New("stored session is malformed")
+var errBadState = errors.New("stored session is malformed, or encrypted with keys that this server does not have")
 
 // DecodeState decodes the result of Encode. The state contains views of raw, because every
 // request decodes it.

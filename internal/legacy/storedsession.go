@@ -67,7 +67,14 @@ func (ss *StoredSession) Touch(ctx context.Context) error {
 	return ss.renewBuckets(ctx)
 }
 
-// ttl returns the session's life when idle. The caller holds the mutex of sessions.
+// life returns the session's life when idle.
+func (ss *StoredSession) life() time.Duration {
+	ss.sessions.mu.Lock()
+	defer ss.sessions.mu.Unlock()
+	return ss.ttl()
+}
+
+// ttl is life. The caller holds the mutex of sessions.
 func (ss *StoredSession) ttl() time.Duration {
 	if ss.Ready {
 		return ss.sessions.limits.Idle

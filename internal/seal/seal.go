@@ -1,7 +1,7 @@
 // Package seal encrypts and authenticates texts that a server gives to its clients and
 // receives back later, such as the requestState of a call (2026-07-28,
 // basic/patterns/mrtr, Server Requirements) and the cursor of a list
-// (server/utilities/pagination).
+// (server/utilities/pagination). It does the same with entries that a server stores.
 package seal
 
 import (
@@ -69,10 +69,22 @@ func (k *Keys) Open(purpose, sealed string) ([]byte, error) {
 	if err != nil {
 		return nil, ErrInvalid
 	}
-	for _, aead := range k.aeads {
-		if text, err := aead.Open(nil, nil, raw, []byte(purpose)); err == nil {
-			return text, nil
+	text, _, err := k.OpenBytes(purpose, raw)
+	return text, err
+}
+
+// SealBytes is Seal without base64url. The result is 28 bytes longer than text.
+func (k *Keys) SealBytes(purpose string, text []byte) []byte {
+	return k.aeads[0].Seal(nil, nil, text, []byte(purpose))
+}
+
+// OpenBytes returns the text that SealBytes sealed for purpose. It reports whether the first key
+// sealed it, and not an older one. The error is ErrInvalid.
+func (k *Keys) OpenBytes(purpose string, sealed []byte) (text []byte, newest bool, err error) {
+	for i, aead := range k.aeads {
+		if text, err := aead.Open(nil, nil, sealed, []byte(purpose)); err == nil {
+			return text, i == 0, nil
 		}
 	}
-	return nil, ErrInvalid
+	return nil, false, ErrInvalid
 }

@@ -1,0 +1,115 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/parley-mcp/parley/internal/loglimit"
+	"github.com/parley-mcp/parley/internal/seal"
+	"github.com/parley-mcp/parley/store"
+)
+
+// sealedStore encrypts the values and log entries of a server. Each is bound to its key, so that it
+// cannot be moved to another one. Keys, topics and members of sets are not encrypted.
+//
+// An entry that no key opens does not exist for the server: a session that was stored before the
+// server had keys, or whose key was removed, has ended.
+type sealedStore struct {
+	seals  *seal.Keys
+	logger *slog.Logger
+	failed loglimit.Limiter // lines about entries that no key opens
+
+	resealedAt atomic.Int64 // when an entry was last encrypted again, in nanoseconds of Unix time
+}
+
+// resealInterval is the minimum time between two entries that are encrypted again with the newest
+// key. While replicas with different first keys share a session, they would otherwise write it with
+// every request.
+const resealInterval = 10 * time.Millisecond
+
+// open decrypts an entry. The error wraps store.ErrNotFound.
+func (s *sealedStore) open(ctx context.Context, purpose string, sealed []byte) (text []byte, newest bool, err error) {
+	text, newest, err = s.seals.OpenBytes(purpose, sealed)
+	if err != nil {
+		s.failed.Log(ctx, s.logger, slog.LevelWarn, "stored entry ignored: none of the server's Keys decrypts it; replicas need the same Keys")
+		return nil, false, fmt.Errorf("%w: cannot decrypt the entry", store.ErrNotFound)
+	}
+	return text, newest, nil
+}
+
+// mayReseal reports whether resealInterval has passed since it last reported true.
+func (s *sealedStore) mayReseal() bool {
+	now, last := time.Now().UnixNano(), s.resealedAt.Load()
+	return (now-last >= int64(resealInterval) || now < last) && s.resealedAt.CompareAndSwap(last, now)
+}
+
+// sealedKV is a KV with encrypted values.
+type sealedKV struct {
+	store.KV // for sets and Delete
+	*sealedStore
+}
+
+func valuePurpose(key string) string { return "value " + key }
+
+func (s sealedKV) Get(ctx context.Context, key string) (store.Item, error) {
+	item, err := s.KV.Get(ctx, key)
+	if err != nil {
+		return store.Item{}, err
+	}
+	item.Value, _, err = s.open(ctx, valuePurpose(key), item.Value)
+	return item, err
+}
+
+func (s sealedKV) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
+	return s.KV.Put(ctx, key, s.seals.SealBytes(valuePurpose(key), value), opt)
+}
+
+// Touch writes an item that an older key has encrypted again, with the newest key and a new version,
+// so that the older key is not needed for as long as the item is in use.
+func (s sealedKV) Touch(ctx context.Context, key string, ttl time.Duration) (store.Item, error) {
+	item, err := s.KV.Touch(ctx, key, ttl)
+	if err != nil {
+		return store.Item{}, err
+	}
+	var newest bool
+	if item.Value, newest, err = s.open(ctx, valuePurpose(key), item.Value); err != nil || newest || !s.mayReseal() {
+		return item, err
+	}
+	switch version, err := s.Put(ctx, key, item.Value, store.PutOptions{TTL: ttl, IfVersion: item.Version}); {
+	case err == nil:
+		item.Version = version
+	case errors.Is(err, store.ErrConflict): // another replica has written it
+	default:
+		return store.Item{}, err
+	}
+	return item, nil
+}
+
+// sealedLog is a Log with encrypted entries.
+type sealedLog struct {
+	store.Log // for Drop
+	*sealedStore
+}
+
+func entryPurpose(key store.StreamKey, seq uint64) string {
+	return "entry " + strconv.FormatUint(seq, 10) + " " + strconv.Itoa(len(key.Group)) + " " + key.Group + key.Stream
+}
+
+func (s sealedLog) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte, opt store.AppendOptions) error {
+	return s.Log.Append(ctx, key, seq, s.seals.SealBytes(entryPurpose(key, seq), entry), opt)
+}
+
+func (s sealedLog) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) ([][]byte, error) {
+	entries, err := s.Log.ReadAfter(ctx, key, seq)
+	for i := range entries {
+		if entries[i], _, err = s.open(ctx, entryPurpose(key, seq+uint64(i)+1), entries[i]); err != nil {
+			return nil, err
+		}
+	}
+	return entries, err
+}
