@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -24,40 +25,52 @@ type finish struct {
 	Candles int    `json:"candles" title:"Candles" minimum:"0" maximum:"100" default:"0"`
 }
 
-// bake is a long job with a question in the middle. It runs as a task if the client supports tasks.
-// The steps before the question are in Once, because the handler can run again.
+// bake is a long job with a question in the middle. It runs as a task if the client supports tasks. The
+// handler runs again with the answer, and at another replica if the process ends, so each step is in
+// Once.
 func bake(ctx context.Context, in cake) (string, error) {
 	pause := 2 * time.Second
 	if in.Milliseconds > 0 {
 		pause = time.Duration(in.Milliseconds) * time.Millisecond
 	}
-	number, err := server.Once(ctx, "oven", func(ctx context.Context, key string) (string, error) {
-		return shortNumber(key), steps(ctx, pause, 0, "mixing", "kneading", "baking")
+	number, err := server.Once(ctx, "oven", func(_ context.Context, key string) (string, error) {
+		return shortNumber(key), nil
 	})
 	if err != nil {
 		return "", err
+	}
+	for i, name := range []string{"mixing", "kneading", "baking"} {
+		if err := step(ctx, pause, i, name); err != nil {
+			return "", err
+		}
 	}
 	how, err := server.Elicit[finish](ctx, fmt.Sprintf("The %s cake is baked. How do you want it?", in.Kind))
 	if err != nil {
 		return unanswered(err, "The cake stays plain", "the client cannot ask the user how to finish the cake")
 	}
-	if err := steps(ctx, pause, 3, "finishing"); err != nil {
+	if err := step(ctx, pause, 3, "finishing"); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("Cake %s: %s, icing: %s, candles: %d. This is a demo; nothing was baked.", number, in.Kind, how.Icing, how.Candles), nil
 }
 
-// steps takes the steps of the job, after those that are done.
-func steps(ctx context.Context, pause time.Duration, done int, names ...string) error {
-	for i, name := range names {
-		if err := server.Progress(ctx, float64(done+i), 4, name); err != nil {
-			return err
+// step takes a step of the job, unless an earlier run of the handler has completed it. If the process
+// has ended during the step, step takes it again.
+func step(ctx context.Context, pause time.Duration, done int, name string) error {
+	take := func(ctx context.Context, _ string) (struct{}, error) {
+		if err := server.Progress(ctx, float64(done), 4, name); err != nil {
+			return struct{}{}, err
 		}
 		select {
 		case <-time.After(pause):
+			return struct{}{}, nil
 		case <-ctx.Done():
-			return fmt.Errorf("stopped while %s: %w", name, context.Cause(ctx))
+			return struct{}{}, fmt.Errorf("stopped while %s: %w", name, context.Cause(ctx))
 		}
 	}
-	return nil
+	_, err := server.Once(ctx, name, take)
+	if errors.Is(err, server.ErrOnceUncertain) {
+		_, err = take(ctx, "")
+	}
+	return err
 }
