@@ -15,7 +15,7 @@ const (
 	adapter                   // imports public packages and floor 0; only the program imports it
 	testSupport               // imports public packages and test support; tests import it, and top packages if it is public
 	top                       // imports public packages; no package imports it
-	specification             // imports floor 0; only tests import it: the schemas, the corpus of bad input, a buffer
+	specification             // imports floor 0; only tests import it: the schemas, the corpus of bad input, a buffer, the ledger
 	rules                     // this package
 )
 
@@ -78,6 +78,7 @@ var packages = map[string]placement{
 	"internal/spec":       {kind: specification},
 	"internal/corpus":     {kind: specification},
 	"internal/syncbuffer": {kind: specification},
+	"internal/ledger":     {kind: specification},
 	"internal/house":      {kind: rules},
 }
 

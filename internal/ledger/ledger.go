@@ -1,0 +1,236 @@
+// Package ledger checks that nothing is lost, duplicated or crossed while parts of a system fail. A test records the
+// calls that it issues, their outcomes and what else it observes. The processes under test record the starts of handlers
+// in a [Journal]. At the end, [Ledger.Check] returns what must not have happened. Only tests import this package.
+package ledger
+
+import (
+	"crypto/rand"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Kind is the kind of a violation.
+type Kind string
+
+const (
+	// Lost: a call has no outcome in time, an event or a task is missing, or a result has no start of its handler.
+	Lost Kind = "lost"
+	// Duplicated: a call has two outcomes, its handler has started twice, or an event has arrived twice or too late.
+	Duplicated Kind = "duplicated"
+	// Crossed: a client has received what belongs to another one, or a handler has run for the wrong principal.
+	Crossed Kind = "crossed"
+	// Changed: a task that has ended has another state or another result.
+	Changed Kind = "changed"
+	// Exceeded: a measurement is over its bound.
+	Exceeded Kind = "exceeded"
+)
+
+// Violation is one observation that contradicts an invariant.
+type Violation struct {
+	Kind Kind
+	Text string
+}
+
+func (v Violation) String() string { return string(v.Kind) + ": " + v.Text }
+
+// maxViolations limits the violations that a Ledger keeps. It counts the others.
+const maxViolations = 100
+
+// outcomeTime is how long after its deadline a call may have its outcome.
+const outcomeTime = time.Second
+
+// Ledger records calls and what becomes of them. The zero Ledger is ready for use. It is safe for concurrent use. It
+// needs about 24 bytes for each call, for as long as it lives.
+type Ledger struct {
+	// Typed reports whether a caller can act upon an error. Other errors are no outcomes. Nil accepts every error.
+	Typed func(error) bool
+	// Now is the clock. Nil means time.Now.
+	Now func() time.Time
+
+	mu         sync.Mutex
+	prefix     string // of nonces, so that those of other ledgers are unknown
+	calls      []record
+	owners     []string
+	numbers    map[string]uint32 // of the owners
+	totals     Totals
+	violations []Violation
+	tasks      map[string]*taskState
+}
+
+// record is what is known of one call.
+type record struct {
+	deadline int64 // in Unix milliseconds
+	owner    uint32
+	outcomes uint8
+	starts   uint8
+	result   bool // an outcome is a result
+	repeats  bool // see Call.MayRepeat
+}
+
+// Call is one call that was issued.
+type Call struct {
+	ledger *Ledger
+	number int
+}
+
+// Issue records that an owner, such as a user or a session, issues a call that must have its outcome until deadline.
+func (l *Ledger) Issue(owner string, deadline time.Time) Call {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.prefix == "" {
+		l.prefix = rand.Text()[:8] + "-"
+		l.numbers = make(map[string]uint32)
+	}
+	number, known := l.numbers[owner]
+	if !known {
+		number = uint32(len(l.owners))
+		l.owners = append(l.owners, owner)
+		l.numbers[owner] = number
+	}
+	l.calls = append(l.calls, record{deadline: deadline.UnixMilli(), owner: number})
+	l.totals.Calls++
+	return Call{l, len(l.calls) - 1}
+}
+
+// Nonce identifies the call. The test sends it in the arguments, and the handler returns it.
+func (c Call) Nonce() string { return c.ledger.prefix + strconv.Itoa(c.number) }
+
+// MayRepeat permits that the handler of the call starts more than once, as that of a task which a replica takes over.
+func (c Call) MayRepeat() {
+	c.ledger.mu.Lock()
+	defer c.ledger.mu.Unlock()
+	c.ledger.calls[c.number].repeats = true
+}
+
+// Returned records that the call has a result with a nonce.
+func (c Call) Returned(nonce string) {
+	l := c.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if nonce != c.Nonce() {
+		l.violate(Crossed, "%s has received the result of call %.40q as that of %s", l.ownerOf(c.number), nonce, c.Nonce())
+	}
+	l.totals.Results++
+	l.calls[c.number].result = true
+	l.outcome(c)
+}
+
+// Failed records that the call has ended with an error.
+func (c Call) Failed(err error) {
+	l := c.ledger
+	typed := l.Typed == nil || l.Typed(err)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !typed {
+		l.violate(Lost, "call %s of %s has ended with an error that its caller cannot act upon: %v", c.Nonce(), l.ownerOf(c.number), err)
+	}
+	l.totals.Errors++
+	l.outcome(c)
+}
+
+// outcome records one outcome. l.mu must be held.
+func (l *Ledger) outcome(c Call) {
+	r := &l.calls[c.number]
+	if r.outcomes > 0 {
+		l.violate(Duplicated, "call %s of %s has more than one outcome", c.Nonce(), l.ownerOf(c.number))
+		return
+	}
+	r.outcomes++
+	if late := l.now().Sub(time.UnixMilli(r.deadline)); late > outcomeTime {
+		l.violate(Lost, "call %s of %s has its outcome %v after its deadline", c.Nonce(), l.ownerOf(c.number), late.Round(time.Millisecond))
+	}
+}
+
+// Received records that an owner has received a message about a call, such as a progress notification.
+func (l *Ledger) Received(owner, nonce string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch number, found := l.find(nonce); {
+	case !found:
+		l.violate(Crossed, "%s has received a message about the unknown call %.40q", owner, nonce)
+	case l.ownerOf(number) != owner:
+		l.violate(Crossed, "%s has received a message about call %s of %s", owner, nonce, l.ownerOf(number))
+	}
+}
+
+// Started records that the handler of a call has started on behalf of an owner. See [Ledger.ReadJournal] for handlers in
+// other processes.
+func (l *Ledger) Started(owner, nonce string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	number, found := l.find(nonce)
+	if !found {
+		l.violate(Crossed, "a handler has started for %s with the unknown call %.40q", owner, nonce)
+		return
+	}
+	if l.ownerOf(number) != owner {
+		l.violate(Crossed, "the handler of call %s of %s has started for %s", nonce, l.ownerOf(number), owner)
+	}
+	l.totals.Starts++
+	r := &l.calls[number]
+	if r.starts > 0 && !r.repeats {
+		l.violate(Duplicated, "the handler of call %s of %s has started more than once", nonce, l.ownerOf(number))
+	}
+	r.starts = 1
+}
+
+// Fault records that the test has injected a fault.
+func (l *Ledger) Fault() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.totals.Faults++
+}
+
+// Bound records a measurement that must not exceed a limit.
+func (l *Ledger) Bound(what string, value, limit int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if value > limit {
+		l.violate(Exceeded, "%s: %d, the limit is %d", what, value, limit)
+	}
+}
+
+// find returns the number of the call with a nonce. l.mu must be held.
+func (l *Ledger) find(nonce string) (int, bool) {
+	digits, ours := strings.CutPrefix(nonce, l.prefix)
+	number, err := strconv.Atoi(digits)
+	return number, ours && err == nil && number >= 0 && number < len(l.calls)
+}
+
+func (l *Ledger) ownerOf(number int) string { return l.owners[l.calls[number].owner] }
+
+// violate records a violation. l.mu must be held.
+func (l *Ledger) violate(kind Kind, format string, args ...any) {
+	l.totals.count(kind)
+	if len(l.violations) < maxViolations {
+		l.violations = append(l.violations, Violation{kind, fmt.Sprintf(format, args...)})
+	}
+}
+
+func (l *Ledger) now() time.Time {
+	if l.Now != nil {
+		return l.Now()
+	}
+	return time.Now()
+}
+
+// Check ends the ledger: it returns the totals and the first 100 violations. Calls without an outcome and tasks that
+// have not ended count as lost. Call it once, after all journals have been read.
+func (l *Ledger) Check() (Totals, []Violation) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for number := range l.calls {
+		r, c := &l.calls[number], Call{l, number}
+		switch {
+		case r.outcomes == 0:
+			l.violate(Lost, "call %s of %s has no outcome", c.Nonce(), l.ownerOf(number))
+		case r.result && r.starts == 0:
+			l.violate(Lost, "call %s of %s has a result, but its handler has not started", c.Nonce(), l.ownerOf(number))
+		}
+	}
+	l.checkTasks()
+	return l.totals, l.violations
+}

@@ -1,0 +1,276 @@
+package ledger
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+var errTyped = errors.New("typed")
+
+// fixed returns a ledger whose clock is set by the test.
+func fixed() (l *Ledger, now *time.Time) {
+	now = new(time.Time)
+	*now = start
+	return &Ledger{
+		Now:   func() time.Time { return *now },
+		Typed: func(err error) bool { return errors.Is(err, errTyped) },
+	}, now
+}
+
+func issue(l *Ledger) Call { return l.Issue("ada", start.Add(time.Minute)) }
+
+// want checks the violations of a ledger: each is the kind, and a part of the text.
+func want(t *testing.T, l *Ledger, violations ...string) Totals {
+	t.Helper()
+	totals, got := l.Check()
+	matches := func(v Violation, want string) bool {
+		kind, text, _ := strings.Cut(want, ": ")
+		return string(v.Kind) == kind && strings.Contains(v.Text, text)
+	}
+	if !slices.EqualFunc(got, violations, matches) {
+		t.Errorf("violations %q, want %q", got, violations)
+	}
+	if totals.Violations() != len(violations) {
+		t.Errorf("%v; want %d violations", totals, len(violations))
+	}
+	return totals
+}
+
+func TestCallsWithOneOutcomeViolateNothing(t *testing.T) {
+	l, now := fixed()
+	for _, owner := range []string{"ada", "bob"} {
+		ok := l.Issue(owner, start.Add(time.Minute))
+		l.Started(owner, ok.Nonce())
+		l.Received(owner, ok.Nonce())
+		ok.Returned(ok.Nonce())
+		failed := l.Issue(owner, start.Add(time.Minute))
+		*now = start.Add(time.Minute + time.Second)
+		failed.Failed(errTyped) // with or without a start
+		again := l.Issue(owner, start.Add(2*time.Minute))
+		again.MayRepeat()
+		l.Started(owner, again.Nonce())
+		l.Started(owner, again.Nonce())
+		again.Returned(again.Nonce())
+		l.Bound("goroutines", 10, 10)
+		l.Fault()
+		*now = start
+	}
+	if totals := want(t, l); totals != (Totals{Calls: 6, Results: 4, Errors: 2, Starts: 6, Faults: 2}) {
+		t.Errorf("%+v", totals)
+	}
+}
+
+// Each case is one violation.
+func TestViolationsAreFound(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(l *Ledger, now *time.Time)
+		want []string
+	}{
+		"no outcome": {func(l *Ledger, _ *time.Time) { issue(l) }, []string{"lost: has no outcome"}},
+		"two outcomes": {func(l *Ledger, _ *time.Time) {
+			c := issue(l)
+			c.Failed(errTyped)
+			c.Failed(errTyped)
+		}, []string{"duplicated: more than one outcome"}},
+		"a result after an error": {func(l *Ledger, _ *time.Time) {
+			c := issue(l)
+			l.Started("ada", c.Nonce())
+			c.Failed(errTyped)
+			c.Returned(c.Nonce())
+		}, []string{"duplicated: more than one outcome"}},
+		"a late outcome": {func(l *Ledger, now *time.Time) {
+			c := issue(l)
+			*now = start.Add(time.Minute + time.Second + time.Millisecond)
+			c.Failed(errTyped)
+		}, []string{"lost: 1.001s after its deadline"}},
+		"an error without a type": {func(l *Ledger, _ *time.Time) {
+			issue(l).Failed(errors.New("boom"))
+		}, []string{"lost: cannot act upon: boom"}},
+		"the result of another call": {func(l *Ledger, _ *time.Time) {
+			a, b := issue(l), issue(l)
+			l.Started("ada", a.Nonce())
+			l.Started("ada", b.Nonce())
+			a.Returned(b.Nonce())
+			b.Returned(b.Nonce())
+		}, []string{"crossed: as that of"}},
+		"a result without a start": {func(l *Ledger, _ *time.Time) {
+			c := issue(l)
+			c.Returned(c.Nonce())
+		}, []string{"lost: has not started"}},
+		"two starts": {func(l *Ledger, _ *time.Time) {
+			c := issue(l)
+			l.Started("ada", c.Nonce())
+			l.Started("ada", c.Nonce())
+			c.Returned(c.Nonce())
+		}, []string{"duplicated: started more than once"}},
+		"a start for another owner": {func(l *Ledger, _ *time.Time) {
+			c := issue(l)
+			l.Started("bob", c.Nonce())
+			c.Returned(c.Nonce())
+		}, []string{"crossed: of ada has started for bob"}},
+		"a start of an unknown call": {func(l *Ledger, _ *time.Time) {
+			issue(l).Failed(errTyped)
+			l.Started("ada", (&Ledger{prefix: "other-"}).call(0).Nonce())
+			l.Started("ada", l.call(1).Nonce())
+		}, []string{"crossed: unknown call", "crossed: unknown call"}},
+		"a message about the call of another owner": {func(l *Ledger, _ *time.Time) {
+			c := issue(l)
+			c.Failed(errTyped)
+			l.Received("bob", c.Nonce())
+			l.Received("ada", "nonsense")
+		}, []string{"crossed: bob has received a message about call", "crossed: unknown call"}},
+		"a measurement over its bound": {func(l *Ledger, _ *time.Time) { l.Bound("goroutines", 11, 10) }, []string{"exceeded: goroutines: 11"}},
+		"an event twice":               {func(l *Ledger, _ *time.Time) { receive(l, 1, 2, 2, 3).Ended(3) }, []string{"duplicated: event 2"}},
+		"an event too late":            {func(l *Ledger, _ *time.Time) { receive(l, 1, 3, 2).Ended(3) }, []string{"lost: event 3", "duplicated: event 2"}},
+		"a gap in a stream":            {func(l *Ledger, _ *time.Time) { receive(l, 1, 2, 4).Ended(4) }, []string{"lost: event 4 of stream s arrives after event 2"}},
+		"the end of a stream missing":  {func(l *Ledger, _ *time.Time) { receive(l, 1, 2).Ended(3) }, []string{"lost: has ended after event 2 of 3"}},
+		"a task that does not end": {func(l *Ledger, _ *time.Time) {
+			l.CreatedTask("ada", "t")
+			l.ObservedTask("ada", "replica 1", "t", "working", false, nil)
+		}, []string{`lost: task t of ada has not ended; its last status is "working"`}},
+		"a task that a replica does not have": {func(l *Ledger, _ *time.Time) {
+			end(l).LostTask("replica 2", "t", errTyped)
+		}, []string{"lost: replica 2 cannot find task t: typed"}},
+		"a task that goes on after its end": {func(l *Ledger, _ *time.Time) {
+			end(l).ObservedTask("ada", "replica 2", "t", "working", false, nil)
+		}, []string{"changed: replica 2 has task t as working after it was completed"}},
+		"a task that ends twice": {func(l *Ledger, _ *time.Time) {
+			end(l).ObservedTask("ada", "replica 2", "t", "failed", true, []byte("result"))
+		}, []string{"changed: as failed after it was completed"}},
+		"another result": {func(l *Ledger, _ *time.Time) {
+			end(l).ObservedTask("ada", "replica 2", "t", "completed", true, []byte("other"))
+		}, []string{`changed: another result of task t: "other"`}},
+		"the task of another owner": {func(l *Ledger, _ *time.Time) {
+			end(l).ObservedTask("bob", "replica 2", "t", "completed", true, []byte("result"))
+		}, []string{"crossed: of bob has task t of ada"}},
+		"an unknown task": {func(l *Ledger, _ *time.Time) {
+			l.ObservedTask("ada", "replica 2", "t", "working", false, nil)
+		}, []string{"crossed: unknown task t"}},
+		"an id of two tasks": {func(l *Ledger, _ *time.Time) {
+			l.CreatedTask("bob", "t")
+			end(l)
+		}, []string{"duplicated: two tasks"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, now := fixed()
+			c.do(l, now)
+			want(t, l, c.want...)
+		})
+	}
+}
+
+func (l *Ledger) call(number int) Call { return Call{l, number} }
+
+func receive(l *Ledger, numbers ...int) *Stream {
+	s := l.Stream("s")
+	for _, number := range numbers {
+		s.Received(number)
+	}
+	return s
+}
+
+func end(l *Ledger) *Ledger {
+	l.CreatedTask("ada", "t")
+	l.ObservedTask("ada", "replica 1", "t", "working", false, nil)
+	l.ObservedTask("ada", "replica 1", "t", "completed", true, []byte("result"))
+	l.ObservedTask("ada", "replica 2", "t", "completed", true, []byte("result"))
+	return l
+}
+
+func TestAGapIsAllowedAfterAReportThatEventsWerePurged(t *testing.T) {
+	l, _ := fixed()
+	s := receive(l, 1, 2)
+	s.Purged(7)
+	s.Received(7)
+	s.Ended(s.Last())
+	want(t, l)
+}
+
+func TestJournalOfSeveralProcessesIsRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	l, _ := fixed()
+	const writers, each = 4, 50
+	var done sync.WaitGroup
+	calls := make([]Call, writers*each)
+	for i := range calls {
+		calls[i] = l.Issue("the owner\n1", start.Add(time.Minute))
+	}
+	for w := range writers {
+		j, err := OpenJournal(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done.Go(func() {
+			defer j.Close()
+			for _, c := range calls[w*each : (w+1)*each] {
+				if err := j.Started("the owner\n1", c.Nonce()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	done.Wait()
+	if err := l.ReadJournal(path); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range calls {
+		c.Returned(c.Nonce())
+	}
+	want(t, l)
+
+	if err := os.WriteFile(path, []byte("nonsense\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.ReadJournal(path); err == nil || !strings.Contains(err.Error(), "nonsense") {
+		t.Errorf("ReadJournal = %v", err)
+	}
+	if err := l.ReadJournal(path + "2"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("ReadJournal = %v", err)
+	}
+}
+
+func TestViolationsBeyondTheLimitAreCounted(t *testing.T) {
+	l, _ := fixed()
+	for range maxViolations + 1 {
+		issue(l)
+	}
+	totals, violations := l.Check()
+	if totals.Lost != maxViolations+1 || len(violations) != maxViolations {
+		t.Errorf("%v, %d violations", totals, len(violations))
+	}
+}
+
+func TestTotalsAreAppendedAsLines(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "totals.json")
+	totals := Totals{Calls: 3, Faults: 2, Lost: 1}
+	for range 2 {
+		if err := totals.Append(path, "TestIt", 1500*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	var got struct {
+		Test    string
+		Seconds float64
+		Totals
+	}
+	if err := json.Unmarshal([]byte(lines[0]), &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(lines) != 2 || got.Test != "TestIt" || got.Seconds != 1.5 || got.Totals != totals {
+		t.Errorf("%s", text)
+	}
+}
