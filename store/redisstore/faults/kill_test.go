@@ -1,0 +1,21 @@
+//go:build integration && unix
+
+package faults
+
+import "testing"
+
+// Users go on while replicas are killed and started in turn. Calls may fail, but each has one outcome, no handler starts
+// twice, and no user receives what belongs to another one.
+func TestReplicasAreKilledUnderLoad(t *testing.T) {
+	f := newFleet(t)
+	l := startLoad(t, f, 200)
+	l.proceed(100)
+	repeat(5, func(i int) {
+		f.kill(i % replicas)
+		l.proceed(150)
+		f.start(i % replicas)
+		l.proceed(150)
+	})
+	l.stop()
+	f.settle(t)
+}

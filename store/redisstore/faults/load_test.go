@@ -1,0 +1,137 @@
+//go:build integration && unix
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// load is a number of users who call tools one after another, until the test stops them.
+type load struct {
+	fleet     *fleet
+	stopped   chan struct{}
+	done      sync.WaitGroup
+	succeeded atomic.Int64
+	failed    atomic.Int64
+
+	mu     sync.Mutex
+	errors map[string]int // how often, by text
+}
+
+// think is the longest time between two calls of a user.
+const think = time.Second
+
+// startLoad connects users in turn in every revision, and lets them call tools.
+func startLoad(t *testing.T, f *fleet, users int) *load {
+	t.Helper()
+	l := &load{fleet: f, stopped: make(chan struct{}), errors: make(map[string]int)}
+	t.Cleanup(l.stop)
+	f.open("open")
+	for i := range users {
+		w := wires[i%len(wires)]
+		u := f.dial(t, w)
+		l.done.Go(func() { l.use(u, w) })
+	}
+	return l
+}
+
+// use calls tools until the load is stopped.
+func (l *load) use(u *user, w wire) {
+	for {
+		if err := l.act(u, w); err != nil {
+			l.failed.Add(1)
+			l.mu.Lock()
+			l.errors[fmt.Sprintf("%s: %.200s", w.name, err)]++
+			l.mu.Unlock()
+		} else {
+			l.succeeded.Add(1)
+		}
+		timer := time.NewTimer(rand.N(think))
+		select {
+		case <-timer.C:
+		case <-l.stopped:
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// act makes one call, of one of the kinds that the wire has.
+func (l *load) act(u *user, w wire) error {
+	ctx := context.Background()
+	switch n := rand.N(20); {
+	case n < 2:
+		return u.call(ctx, "sample", arguments{})
+	case n < 3:
+		return u.call(ctx, "roots-parked", arguments{})
+	case n < 5 && w.revision >= mcp.V20250618:
+		return u.call(ctx, "elicit", arguments{})
+	case n < 7 && hasTasks(w):
+		return u.call(ctx, "job-replayed", arguments{Name: "open"})
+	case n < 8:
+		return l.cancel(u)
+	case n < 13:
+		return u.call(ctx, "steps", arguments{Steps: 5, Pause: 20}, client.WithProgress(func(_, _ float64, nonce string) {
+			l.fleet.ledger.Received(u.name, nonce)
+		}))
+	default:
+		return u.call(ctx, "echo", arguments{})
+	}
+}
+
+// cancel calls a tool and cancels the call.
+func (l *load) cancel(u *user) error {
+	ctx, cancel := context.WithTimeout(context.Background(), rand.N(200*time.Millisecond))
+	defer cancel()
+	if err := u.callUntil(ctx, "wait", arguments{}); !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return nil
+}
+
+// proceed waits until the users have made a number of further calls with success.
+func (l *load) proceed(calls int64) {
+	l.fleet.t.Helper()
+	until := l.succeeded.Load() + calls
+	wait(l.fleet.t, "the users have made calls", func() error {
+		if n := until - l.succeeded.Load(); n > 0 {
+			return fmt.Errorf("%d are missing", n)
+		}
+		return nil
+	})
+}
+
+// stop lets the users finish their calls.
+func (l *load) stop() {
+	select {
+	case <-l.stopped:
+		return
+	default:
+	}
+	close(l.stopped)
+	l.done.Wait()
+	l.fleet.t.Logf("%d calls have succeeded, %d have failed", l.succeeded.Load(), l.failed.Load())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for text, n := range l.errors {
+		l.fleet.t.Logf("%5d × %s", n, text)
+	}
+}
+
+// repeat repeats f the given number of times, or for the time of the flag -duration.
+func repeat(times int, f func(i int)) {
+	until := time.Now().Add(*duration)
+	for i := 0; *duration == 0 && i < times || time.Now().Before(until); i++ {
+		f(i)
+	}
+}

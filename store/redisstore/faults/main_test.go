@@ -1,0 +1,77 @@
+//go:build integration && unix
+
+package faults
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/internal/ledger"
+)
+
+// replicaVariable is the environment variable that makes this test program a replica.
+const replicaVariable = "PARLEY_FAULTS_REPLICA"
+
+var (
+	duration   = flag.Duration("duration", 0, "how long to inject faults, for each test that has a load; 0 injects a small number")
+	totalsFile = flag.String("totals", "../../../.out/faults/totals.json", "file to which the totals of each test are appended")
+)
+
+func TestMain(m *testing.M) {
+	if settings := os.Getenv(replicaVariable); settings != "" {
+		if err := runReplica(settings); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	flag.Parse()
+	os.Exit(m.Run())
+}
+
+// patience limits the waits for a condition. A test that waits for so long fails.
+const patience = 60 * time.Second
+
+// wait tries until f succeeds.
+func wait(t testing.TB, what string, f func() error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		err := f()
+		if err == nil {
+			return
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			t.Fatalf("waited %v until %s: %v", patience, what, err)
+		}
+	}
+}
+
+// settle checks a ledger and appends its totals to the file.
+func settle(t *testing.T, l *ledger.Ledger, began time.Time) {
+	t.Helper()
+	totals, violations := l.Check()
+	t.Log(totals)
+	for _, v := range violations {
+		t.Error(v)
+	}
+	if n := totals.Violations(); n > len(violations) {
+		t.Errorf("and %d more violations", n-len(violations))
+	}
+	if err := os.MkdirAll(filepath.Dir(*totalsFile), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := totals.Append(*totalsFile, t.Name(), time.Since(began)); err != nil {
+		t.Fatal(err)
+	}
+}

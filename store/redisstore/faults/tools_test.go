@@ -1,0 +1,241 @@
+//go:build integration && unix
+
+//lint:file-ignore SA1019 These tests use deprecated features.
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/parley-mcp/parley/internal/ledger"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/store"
+	"github.com/parley-mcp/parley/store/redisstore"
+)
+
+// replica is the program under test.
+type replica struct {
+	settings
+	server  *server.Server
+	db      *redisstore.Store
+	journal *ledger.Journal
+}
+
+// arguments are the arguments of every tool.
+type arguments struct {
+	// Nonce identifies the call in the ledger. Every tool returns it.
+	Nonce string `json:"nonce"`
+	// Steps is the number of progress notifications.
+	Steps int `json:"steps,omitempty"`
+	// Pause is the time before each step, in milliseconds.
+	Pause int `json:"pause,omitempty"`
+	// Name is that of a gate, a list entry, or another nonce.
+	Name string `json:"name,omitempty"`
+}
+
+// form is what users are asked for.
+type form struct {
+	User string `json:"user"`
+}
+
+// Keys of the store that are the test's own.
+const (
+	gatePrefix   = "test/gate/"   // tasks wait until the key exists
+	fatePrefix   = "test/fate/"   // what has become of a call of the tool wait
+	entriesTopic = "test/entries" // names of tools that all replicas add
+	testTTL      = 24 * time.Hour
+)
+
+// offer adds everything that the tests use.
+func (r *replica) offer(ctx context.Context) {
+	tool := func(name string, handle func(context.Context, arguments) (string, error), options ...server.ToolOption) {
+		server.AddTool(r.server, mcp.Tool{Name: name, Description: "A tool of the fault tests"}, handle, options...)
+	}
+	tool("echo", r.started(echo))
+	tool("steps", r.started(steps))
+	tool("wait", r.started(r.wait))
+	tool("fate", r.fate)
+	tool("replica", func(context.Context, arguments) (string, error) { return r.Name, nil })
+	tool("resources", func(context.Context, arguments) (string, error) { return usage(), nil })
+
+	asks := map[string]func(context.Context, arguments) (string, error){"elicit": elicit, "sample": sample, "roots": roots}
+	for name, ask := range asks {
+		tool(name, r.startedOnce(ask))
+		tool(name+"-parked", r.started(ask), server.Parked())
+	}
+
+	fast := server.TaskOptions{PollInterval: 200 * time.Millisecond}
+	replayed := fast
+	replayed.Replay = true
+	tool("job", r.started(r.job), server.AsTask(fast))
+	tool("job-replayed", r.started(r.job), server.AsTask(replayed))
+	tool("job-asking", r.startedOnce(elicit), server.AsTask(replayed))
+
+	tool("log", r.started(func(ctx context.Context, in arguments) (string, error) {
+		server.Logger(ctx).Info(in.Nonce)
+		return in.Nonce, nil
+	}))
+	tool("update", r.started(func(_ context.Context, in arguments) (string, error) {
+		r.server.ResourceUpdated(in.Name)
+		return in.Nonce, nil
+	}))
+	tool("add", r.started(func(ctx context.Context, in arguments) (string, error) {
+		return in.Nonce, r.db.Publish(ctx, entriesTopic, []byte(in.Name))
+	}))
+	go r.addEntries(ctx, tool)
+
+	type name struct {
+		Name string `json:"name"`
+	}
+	server.AddTemplate(r.server, mcp.ResourceTemplate{Name: "note", URITemplate: "test:///{name}"}, func(_ context.Context, in name) (string, error) {
+		return "note of " + in.Name, nil
+	})
+	server.AddStatic(r.server, mcp.Resource{Name: "static", URI: "test:///static"}, "static")
+	server.AddPrompt(r.server, mcp.Prompt{Name: "greet"}, func(_ context.Context, in name) (string, error) { return "Greet " + in.Name, nil })
+	server.CompletePrompt(r.server, "greet", "name", server.CompleteFrom("Ada", "Bob"))
+}
+
+// addEntries adds the tools that some replica was told to add.
+func (r *replica) addEntries(ctx context.Context, add func(string, func(context.Context, arguments) (string, error), ...server.ToolOption)) {
+	entries, err := r.db.Subscribe(ctx, entriesTopic, 16)
+	if err != nil {
+		return
+	}
+	defer entries.Close()
+	for {
+		select {
+		case m, open := <-entries.C:
+			if !open {
+				return
+			}
+			if !m.Lost {
+				add(string(m.Data), r.started(echo))
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// started records the start of a handler.
+func (r *replica) started(handle func(context.Context, arguments) (string, error)) func(context.Context, arguments) (string, error) {
+	return func(ctx context.Context, in arguments) (string, error) {
+		if err := r.journal.Started(server.PrincipalOf(ctx).Subject(), in.Nonce); err != nil {
+			return "", err
+		}
+		return handle(ctx, in)
+	}
+}
+
+// startedOnce records the first start of a handler that runs again with each answer.
+func (r *replica) startedOnce(handle func(context.Context, arguments) (string, error)) func(context.Context, arguments) (string, error) {
+	return func(ctx context.Context, in arguments) (string, error) {
+		_, err := server.Once(ctx, "start", func(ctx context.Context, _ string) (bool, error) {
+			return true, r.journal.Started(server.PrincipalOf(ctx).Subject(), in.Nonce)
+		})
+		if err != nil {
+			return "", err
+		}
+		return handle(ctx, in)
+	}
+}
+
+func echo(_ context.Context, in arguments) (string, error) { return in.Nonce, nil }
+
+// steps reports progress, with the nonce as the message.
+func steps(ctx context.Context, in arguments) (string, error) {
+	ticker := time.NewTicker(max(time.Duration(in.Pause)*time.Millisecond, time.Millisecond))
+	defer ticker.Stop()
+	for i := range in.Steps {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+		if err := server.Progress(ctx, float64(i+1), float64(in.Steps), in.Nonce); err != nil {
+			return "", err
+		}
+	}
+	return in.Nonce, nil
+}
+
+// wait waits for its cancellation. The tool fate tells what has become of it.
+func (r *replica) wait(ctx context.Context, in arguments) (string, error) {
+	put := func(fate string) error {
+		_, err := r.db.Put(context.WithoutCancel(ctx), fatePrefix+in.Nonce, []byte(fate), store.PutOptions{TTL: testTTL})
+		return err
+	}
+	if err := put("started"); err != nil {
+		return "", err
+	}
+	<-ctx.Done()
+	return "", errors.Join(context.Cause(ctx), put("cancelled"))
+}
+
+func (r *replica) fate(ctx context.Context, in arguments) (string, error) {
+	item, err := r.db.Get(ctx, fatePrefix+in.Name)
+	return string(item.Value), err
+}
+
+// job waits until its gate opens.
+func (r *replica) job(ctx context.Context, in arguments) (string, error) {
+	poll := time.NewTicker(time.Second)
+	defer poll.Stop()
+	for {
+		switch _, err := r.db.Get(ctx, gatePrefix+in.Name); {
+		case err == nil:
+			return in.Nonce, nil
+		case ctx.Err() != nil:
+			return "", context.Cause(ctx)
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+	}
+}
+
+// The tools that ask return the nonce and the answer, which names the user. Questions have the nonce.
+
+func elicit(ctx context.Context, in arguments) (string, error) {
+	answer, err := server.Elicit[form](ctx, in.Nonce, server.Key("user"))
+	return in.Nonce + " " + answer.User, err
+}
+
+func sample(ctx context.Context, in arguments) (string, error) {
+	answer, err := server.Sample(ctx, mcp.CreateMessageParams{
+		MaxTokens: 10, Messages: []mcp.SamplingMessage{{Role: "user", Content: []mcp.Content{mcp.Text(in.Nonce)}}},
+	}, server.Key("sample"))
+	if err != nil {
+		return "", err
+	}
+	text, _ := answer.Content[0].(*mcp.TextContent)
+	return in.Nonce + " " + text.Text, nil
+}
+
+func roots(ctx context.Context, in arguments) (string, error) {
+	answer, err := server.Roots(ctx, server.Key("roots"))
+	if err != nil {
+		return "", err
+	}
+	u, err := url.Parse(answer[0].URI)
+	if err != nil {
+		return "", err
+	}
+	return in.Nonce + " " + strings.TrimPrefix(u.Path, "/"), nil
+}
+
+// usage returns the numbers of goroutines and of open files of this process.
+func usage() string {
+	files, _ := os.ReadDir("/proc/self/fd")
+	return fmt.Sprintln(runtime.NumGoroutine(), len(files))
+}

@@ -1,0 +1,159 @@
+//go:build integration && unix
+
+//lint:file-ignore SA1019 These tests use deprecated features.
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/ledger"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// wire is a revision of the protocol, and a way to speak it over HTTP.
+type wire struct {
+	name     string
+	revision mcp.Revision
+	pair     bool // the HTTP+SSE pair of 2024-11-05
+}
+
+// wires are all that work with replicas.
+var wires = []wire{
+	{"2025-03-26", mcp.V20250326, false},
+	{"2025-06-18", mcp.V20250618, false},
+	{"2025-11-25", mcp.V20251125, false},
+	{"2026-07-28", mcp.V20260728, false},
+}
+
+// user is a client with its own principal.
+type user struct {
+	*client.Client
+	fleet *fleet
+	name  string
+	logs  chan string // messages of the server's log
+}
+
+// callTime is the time for one call.
+const callTime = 20 * time.Second
+
+// dial connects a new user through the proxy.
+func (f *fleet) dial(t testing.TB, w wire, change ...func(*client.Dialer)) *user {
+	t.Helper()
+	u := f.newUser()
+	u.connect(t, f.proxy.url, w, change...)
+	return u
+}
+
+func (f *fleet) newUser() *user {
+	return &user{fleet: f, name: fmt.Sprintf("user-%d", f.users.Add(1)), logs: make(chan string, 16)}
+}
+
+// connect connects the user to a URL. The connection ends with the test.
+func (u *user) connect(t testing.TB, url string, w wire, change ...func(*client.Dialer)) {
+	t.Helper()
+	c, err := u.tryConnect(url, w, change...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Client = c
+	t.Cleanup(func() { _ = c.Close() })
+}
+
+func (u *user) tryConnect(url string, w wire, change ...func(*client.Dialer)) (*client.Client, error) {
+	target := &client.HTTPTarget{URL: url, Header: http.Header{"Authorization": {"Bearer " + u.name}}}
+	d := &client.Dialer{
+		Name: u.name, Revision: w.revision, Logger: slog.New(slog.DiscardHandler),
+		Elicit: func(_ context.Context, question *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			u.fleet.ledger.Received(u.name, question.Message)
+			return mcp.AcceptElicit(form{u.name})
+		},
+		Sample: func(_ context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+			if text, ok := params.Messages[0].Content[0].(*mcp.TextContent); ok {
+				u.fleet.ledger.Received(u.name, text.Text)
+			}
+			return &mcp.CreateMessageResult{Role: "assistant", Model: "test", Content: []mcp.Content{mcp.Text(u.name)}}, nil
+		},
+		Roots: func(context.Context) ([]mcp.Root, error) { return []mcp.Root{{URI: "file:///" + u.name}}, nil },
+		OnLog: func(m mcp.LoggingMessageParams) {
+			select {
+			case u.logs <- string(m.Data):
+			default:
+			}
+		},
+	}
+	if w.pair {
+		d.Discovery = &client.Discovery{Target: target.String(), Revision: w.revision, HTTPWithSSE: true, ReceivedAt: time.Now()}
+	}
+	for _, f := range change {
+		f(d)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	defer cancel()
+	return d.Dial(ctx, target)
+}
+
+// call calls a tool and records the outcome. It returns the error of a call that has failed.
+func (u *user) call(ctx context.Context, tool string, in arguments, options ...client.CallOption) error {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	return u.callUntil(ctx, tool, in, options...)
+}
+
+// callUntil is like call, with the deadline of ctx.
+func (u *user) callUntil(ctx context.Context, tool string, in arguments, options ...client.CallOption) error {
+	c := u.issue(ctx)
+	in.Nonce = c.Nonce()
+	if tool == "job-replayed" {
+		c.MayRepeat()
+	}
+	text, err := client.CallTool[string](ctx, u.Client, tool, in, options...)
+	if err != nil {
+		c.Failed(err)
+		return fmt.Errorf("%s: %w", tool, err)
+	}
+	return u.returned(c, tool, text)
+}
+
+// issue records a call that must end with ctx.
+func (u *user) issue(ctx context.Context) ledger.Call {
+	deadline, _ := ctx.Deadline()
+	return u.fleet.ledger.Issue(u.name, deadline)
+}
+
+// returned records the result of a call. The tools that ask return the nonce and the name of the user.
+func (u *user) returned(c ledger.Call, tool, text string) error {
+	nonce, answer, asked := strings.Cut(text, " ")
+	c.Returned(nonce)
+	if asked && answer != u.name {
+		return fmt.Errorf("%s: the answer of %s is that of %s", tool, u.name, answer)
+	}
+	return nil
+}
+
+// typed reports whether the caller can act upon an error.
+func typed(err error) bool {
+	for _, known := range []error{
+		call.ErrConnectionLost, call.ErrNotSent, call.ErrClosed, context.Canceled, context.DeadlineExceeded,
+		client.ErrTaskCancelled, client.ErrTaskNotFound,
+	} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	var rpc *jsonrpc.Error
+	var status *call.StatusError
+	var overload *call.OverloadError
+	var tool *client.ToolError
+	return errors.As(err, &rpc) || errors.As(err, &status) || errors.As(err, &overload) || errors.As(err, &tool)
+}
