@@ -14,6 +14,8 @@ PACKAGES    ?= work
 # What to fuzz, and for how long each target: make fuzz FUZZ=SSE FUZZTIME=1m PACKAGES=./internal/httpwire
 FUZZ        ?= .
 FUZZTIME    ?= 10s
+# How long to inject faults; 0 means a small number of faults: make faults DURATION=8h
+DURATION    ?= 0
 # The flags of the conformance runner: make conformance FLAGS='-leg client-all'
 FLAGS       ?= -race
 
@@ -71,6 +73,12 @@ conformance: tools ## Run the official conformance suite and compare its results
 .PHONY: interop
 interop: tools ## Test with the TypeScript SDKs and servers
 	$(GO) test -race -count=1 -tags=integration -timeout=5m ./interop/...
+
+.PHONY: faults
+faults: tools ## Kill and stop replicas and Redis under load (DURATION=8h)
+	@rm -f .out/faults/totals.json
+	$(GO) test -race -count=1 -v -tags=integration -timeout=0 ./store/redisstore/faults -args -duration=$(DURATION); \
+		status=$$?; cat .out/faults/totals.json; exit $$status
 
 .PHONY: test-browser
 test-browser: ## Test logins in a browser; installs Debian's Chromium if there is none

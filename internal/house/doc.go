@@ -18,6 +18,6 @@
 // Other packages are on no floor: the adapters (store/redisstore, otel, auth/devissuer), the test support (mcptest,
 // store/storetest, internal/gatewaytest), the specification (internal/spec), the corpus of bad input (internal/corpus), a
 // buffer for tests (internal/syncbuffer), the ledger of fault tests (internal/ledger) and the packages that no package
-// imports (examples, conformance, interop, bench).
+// imports (examples, conformance, interop, bench, store/redisstore/faults).
 // A change that adds a package also adds it to the table.
 package house

@@ -75,6 +75,8 @@ var packages = map[string]placement{
 	"interop":     {kind: top},
 	"bench":       {kind: top},
 
+	"store/redisstore/faults": {kind: top},
+
 	"internal/spec":       {kind: specification},
 	"internal/corpus":     {kind: specification},
 	"internal/syncbuffer": {kind: specification},

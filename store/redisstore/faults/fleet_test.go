@@ -30,7 +30,7 @@ type fleet struct {
 	began    time.Time
 }
 
-// newFleet starts a fleet. When the test ends, the ledger is checked; see fleet.settle.
+// newFleet starts a fleet. When the test ends, the ledger is checked; see fleet.finish.
 func newFleet(t *testing.T, redisArguments ...string) *fleet {
 	t.Helper()
 	f := &fleet{t: t, ledger: &ledger.Ledger{Typed: typed}, journal: filepath.Join(t.TempDir(), "journal"), began: time.Now()}
@@ -55,14 +55,14 @@ func (f *fleet) start(replica int) {
 	f.proxy.set(replica, r.addr)
 }
 
-// kill ends a replica without warning. The proxy goes on to use it until the connection is refused.
+// kill ends a replica without warning. The proxy goes on to use its address.
 func (f *fleet) kill(replica int) {
 	f.ledger.Fault()
 	f.replicas[replica].kill()
 }
 
-// settle ends the replicas gracefully and checks the ledger.
-func (f *fleet) settle(t *testing.T) {
+// finish ends the replicas and checks the ledger.
+func (f *fleet) finish(t *testing.T) {
 	t.Helper()
 	for i, r := range f.replicas {
 		f.proxy.set(i, "")
@@ -73,7 +73,7 @@ func (f *fleet) settle(t *testing.T) {
 	if err := f.ledger.ReadJournal(f.journal); err != nil {
 		t.Fatal(err)
 	}
-	settle(t, f.ledger, f.began)
+	report(t, f.ledger, f.began)
 }
 
 // open opens a gate; see replica.job.

@@ -17,5 +17,5 @@ func TestReplicasAreKilledUnderLoad(t *testing.T) {
 		l.proceed(150)
 	})
 	l.stop()
-	f.settle(t)
+	f.finish(t)
 }

@@ -128,9 +128,12 @@ func (l *load) stop() {
 	}
 }
 
-// repeat repeats f the given number of times, or for the time of the flag -duration.
+// loads is the number of tests that call repeat.
+const loads = 1
+
+// repeat repeats f the given number of times, or for a part of the time of the flag -duration.
 func repeat(times int, f func(i int)) {
-	until := time.Now().Add(*duration)
+	until := time.Now().Add(*duration / loads)
 	for i := 0; *duration == 0 && i < times || time.Now().Before(until); i++ {
 		f(i)
 	}

@@ -18,7 +18,7 @@ import (
 const replicaVariable = "PARLEY_FAULTS_REPLICA"
 
 var (
-	duration   = flag.Duration("duration", 0, "how long to inject faults, for each test that has a load; 0 injects a small number")
+	duration   = flag.Duration("duration", 0, "how long to inject faults, in all tests together; 0 means a small number of faults")
 	totalsFile = flag.String("totals", "../../../.out/faults/totals.json", "file to which the totals of each test are appended")
 )
 
@@ -57,8 +57,8 @@ func wait(t testing.TB, what string, f func() error) {
 	}
 }
 
-// settle checks a ledger and appends its totals to the file.
-func settle(t *testing.T, l *ledger.Ledger, began time.Time) {
+// report checks a ledger and appends its totals to the file.
+func report(t *testing.T, l *ledger.Ledger, began time.Time) {
 	t.Helper()
 	totals, violations := l.Check()
 	t.Log(totals)

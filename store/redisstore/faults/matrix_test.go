@@ -38,7 +38,7 @@ func TestEveryFeatureWorksThroughARoundRobinProxy(t *testing.T) {
 			})
 		}
 	})
-	f.settle(t)
+	f.finish(t)
 }
 
 // features are what a client uses.

@@ -103,7 +103,7 @@ func (r *replica) offer(ctx context.Context) {
 	server.CompletePrompt(r.server, "greet", "name", server.CompleteFrom("Ada", "Bob"))
 }
 
-// addEntries adds the tools that some replica was told to add.
+// addEntries adds the tools whose names the tool add has published.
 func (r *replica) addEntries(ctx context.Context, add func(string, func(context.Context, arguments) (string, error), ...server.ToolOption)) {
 	entries, err := r.db.Subscribe(ctx, entriesTopic, 16)
 	if err != nil {

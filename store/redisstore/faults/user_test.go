@@ -21,7 +21,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// wire is a revision of the protocol, and a way to speak it over HTTP.
+// wire is a revision of the protocol over HTTP.
 type wire struct {
 	name     string
 	revision mcp.Revision
