@@ -13,6 +13,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/httpwire"
+	"github.com/parley-mcp/parley/internal/lease"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -27,6 +28,7 @@ import (
 // message or connection.
 type core struct {
 	engine  *rpc.Engine
+	lease   lease.Lease
 	seals   *seal.Keys
 	cursors cursors
 	http    httpwire.Server
@@ -118,6 +120,7 @@ func (s *Server) build() error {
 	c.engine.Opaque = len(s.Middleware) == 0 // the rate limit passes results on
 	c.engine.Store, c.engine.Scopes = kv, s.scopesOf
 	s.changes.OnSubscribersChanged(s.followers.changed)
+	c.lease.KV, c.lease.Shared, c.lease.Logger = plain, s.KV != nil, logger
 	s.buildTasks(plain, memory, seals)
 	peers := &rpc.PeerCache{}
 	inflight := orDefault(s.Limits.MaxInflight, 128)

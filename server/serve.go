@@ -14,6 +14,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/internal/streamwire"
+	"github.com/parley-mcp/parley/internal/tasks"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/transport"
 )
@@ -224,7 +225,12 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		err = ctx.Err()
 	}
 	s.replicas.stop()
-	err = errors.Join(err, s.tasks.runner.Close(ctx, orDefault(s.Limits.Grace, 2*time.Second)))
+	running := s.tasks.runner.Close(ctx, orDefault(s.Limits.Grace, 2*time.Second))
+	if err = errors.Join(err, running); errors.Is(running, tasks.ErrHandlersRun) {
+		c.lease.Abandon()
+	} else {
+		err = errors.Join(err, c.lease.Close(context.WithoutCancel(ctx)))
+	}
 	return errors.Join(err, s.followers.close(ctx))
 }
 

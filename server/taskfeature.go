@@ -52,7 +52,7 @@ func (s *Server) buildTasks(kv store.KV, memory *store.Memory, seals *seal.Keys)
 		f.store.Seals = seals
 	}
 	r := &f.runner
-	r.Store, r.Logger, r.Shared = &f.store, s.logger(), s.KV != nil
+	r.Store, r.Logger, r.Lease = &f.store, s.logger(), &s.core.lease
 	r.Max, r.Again = orDefault(s.Limits.Tasks, 1000), s.runAgain
 }
 

@@ -44,6 +44,7 @@ var packages = map[string]placement{
 	"call":                {floor: 1},
 	"internal/revision":   {floor: 1},
 	"internal/seal":       {floor: 1},
+	"internal/lease":      {floor: 1},
 	"auth/jwt":            {floor: 1},
 	"auth/introspection":  {floor: 1},
 	"transport":           {floor: 1},

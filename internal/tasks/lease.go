@@ -6,46 +6,42 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/lease"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
 )
 
-// A replica holds one lease for all tasks that it runs: an entry that it renews. When the entry has
-// expired, another replica takes over the tasks. It runs their handlers again, or ends them.
+// The replicas have leases, see package lease. When the lease of a replica has ended, another replica takes
+// over its tasks. It runs their handlers again, or ends them.
 //
 // The set of replicas names those that may run tasks, and the set of a replica names its tasks.
 
-const (
-	leaseTTL   = 15 * time.Second
-	leaseRenew = leaseTTL / 3
-
-	replicasSet = "replicas/tasks"
-)
+const replicasSet = "replicas/tasks"
 
 // errTaken means that the task has another replica already.
 var errTaken = errors.New("another replica has taken over the task")
 
-func leaseKey(replica string) string { return "replica/" + replica }
-func tasksSet(replica string) string { return "replica/" + replica + "/tasks" }
+func tasksSet(replica string) string { return lease.Key(replica) + "/tasks" }
 
-// takeLease takes the lease of this replica, which is renewed until the runner has no task.
-func (r *Runner) takeLease(ctx context.Context) error {
-	if !r.Shared {
+// register takes the lease of this replica and adds it to those that may run tasks. Until the runner has no
+// task, it takes over the tasks of replicas whose leases have ended.
+func (r *Runner) register(ctx context.Context) error {
+	if !r.Lease.Shared {
 		return nil
 	}
-	r.leaseMu.Lock()
-	defer r.leaseMu.Unlock()
-	if r.leased {
+	r.registerMu.Lock()
+	defer r.registerMu.Unlock()
+	if r.registered {
 		return nil
 	}
-	if err := r.renew(ctx); err != nil {
-		return fmt.Errorf("cannot take the lease of this replica: %w", err)
+	if err := r.Lease.Take(ctx); err != nil {
+		return err
 	}
-	if err := r.Store.KV.Add(ctx, replicasSet, r.replica, store.AddOptions{TTL: maxTTL, Max: maxReplicas}); err != nil {
+	if err := r.Store.KV.Add(ctx, replicasSet, r.Lease.ID(), store.AddOptions{TTL: maxTTL, Max: maxReplicas}); err != nil {
 		return fmt.Errorf("cannot register this replica: %w", err)
 	}
-	r.leased = true
+	r.registered = true
 	r.background.Go(r.keep)
 	return nil
 }
@@ -55,14 +51,9 @@ const (
 	maxReplicas = 10_000
 )
 
-func (r *Runner) renew(ctx context.Context) error {
-	_, err := r.Store.KV.Put(ctx, leaseKey(r.replica), []byte{1}, store.PutOptions{TTL: leaseTTL})
-	return err
-}
-
-// keep renews the lease, and takes over the tasks of replicas whose leases have ended.
+// keep takes over the tasks of replicas whose leases have ended.
 func (r *Runner) keep() {
-	ticker := time.NewTicker(leaseRenew)
+	ticker := time.NewTicker(lease.Renew)
 	defer ticker.Stop()
 	for n := 0; ; n++ {
 		select {
@@ -70,46 +61,45 @@ func (r *Runner) keep() {
 			return
 		case <-ticker.C:
 		}
-		if r.giveUp() {
+		if r.isIdle() {
 			return
 		}
-		if err := r.renew(r.life); err != nil && r.life.Err() == nil {
-			r.Logger.Error("cannot renew the lease of this replica", "error", err)
+		if n%3 > 0 {
+			continue
 		}
-		if n%3 == 0 {
-			if err := r.sweep(r.life); err != nil && r.life.Err() == nil {
-				r.Logger.Error("cannot take over the tasks of other replicas", "error", err)
-			}
+		if err := r.sweep(r.life); err != nil && r.life.Err() == nil {
+			r.Logger.Error("cannot take over the tasks of other replicas", "error", err)
 		}
 	}
 }
 
-// giveUp gives up the lease if the runner has no task and was not started.
-func (r *Runner) giveUp() bool {
-	r.leaseMu.Lock()
-	defer r.leaseMu.Unlock()
+// isIdle reports whether the runner has no task and was not started. Then the next task registers the replica
+// again.
+func (r *Runner) isIdle() bool {
+	r.registerMu.Lock()
+	defer r.registerMu.Unlock()
 	r.mu.Lock()
 	unused := r.n == 0
 	r.mu.Unlock()
 	if unused && !r.started {
-		r.leased = false
+		r.registered = false
 	}
-	return !r.leased
+	return !r.registered
 }
 
 // Start lets this replica take over the tasks of replicas that have ended, also while it has no task
 // of its own. It has no effect unless the store is shared.
 func (r *Runner) Start() {
 	r.ready()
-	r.leaseMu.Lock()
-	defer r.leaseMu.Unlock()
-	if !r.Shared || r.started {
+	r.registerMu.Lock()
+	defer r.registerMu.Unlock()
+	if !r.Lease.Shared || r.started {
 		return
 	}
 	r.started = true
 	r.background.Go(func() {
 		for {
-			err := r.takeLease(r.life)
+			err := r.register(r.life)
 			if err == nil {
 				err = r.sweep(r.life)
 			}
@@ -119,7 +109,7 @@ func (r *Runner) Start() {
 			if r.life.Err() == nil {
 				r.Logger.Error("cannot take over the tasks of other replicas", "error", err)
 			}
-			timer := time.NewTimer(leaseRenew)
+			timer := time.NewTimer(lease.Renew)
 			select {
 			case <-timer.C:
 			case <-r.life.Done():
@@ -139,7 +129,7 @@ func (r *Runner) sweep(ctx context.Context) error {
 		}
 		after = replicas[len(replicas)-1]
 		for _, id := range replicas {
-			if alive, err := r.alive(ctx, id); err != nil {
+			if alive, err := r.Lease.Alive(ctx, id); err != nil {
 				return err
 			} else if alive {
 				continue
@@ -149,18 +139,6 @@ func (r *Runner) sweep(ctx context.Context) error {
 			}
 		}
 	}
-}
-
-// alive reports whether a replica has its lease.
-func (r *Runner) alive(ctx context.Context, replica string) (bool, error) {
-	if replica == r.replica || !r.Shared {
-		return true, nil
-	}
-	_, err := r.Store.KV.Get(ctx, leaseKey(replica))
-	if errors.Is(err, store.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // takeOver takes over the tasks of a replica that has ended.
@@ -199,7 +177,7 @@ func (r *Runner) Check(ctx context.Context, t *Task) (*Task, error) {
 	if t.Status.Terminal() || t.External {
 		return t, nil
 	}
-	alive, err := r.alive(ctx, t.Replica)
+	alive, err := r.Lease.Alive(ctx, t.Replica)
 	if err != nil || alive {
 		return t, err
 	}
@@ -236,7 +214,7 @@ func (r *Runner) recover(ctx context.Context, t *Task) error {
 			if err := unchanged(now); err != nil {
 				return err
 			}
-			now.Replica, now.Message = r.replica, ""
+			now.Replica, now.Message = r.Lease.ID(), ""
 			now.Runs++
 			return nil
 		})

@@ -2,7 +2,6 @@ package tasks
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/lease"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -20,7 +20,7 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// Causes of the end of a run's context.
+// Causes of the end of a run's context, and the error of Close.
 var (
 	ErrCancelled = errors.New("the client cancelled the task")
 	ErrTimeout   = errors.New("the handler of the task has not returned in time")
@@ -29,6 +29,8 @@ var (
 	ErrStopped = errors.New("the server is stopping")
 	// ErrLost is the cause when another replica has taken over the task.
 	ErrLost = errors.New("another replica runs the task")
+	// ErrHandlersRun is the error of Runner.Close if handlers have not returned.
+	ErrHandlersRun = errors.New("cannot stop the handlers of tasks: they must return when their context ends")
 )
 
 // Pauses between attempts to store the outcome of a task.
@@ -41,9 +43,9 @@ const (
 // use.
 type Runner struct {
 	Store *Store
-	// Shared means that other replicas use the store, too. They take over the tasks of a replica that
-	// has ended.
-	Shared bool
+	// Lease is that of this replica. If it is shared, other replicas use the store, too. They take over the
+	// tasks of a replica that has ended.
+	Lease *lease.Lease
 	// Max is the maximum number of runs at a time.
 	Max    int
 	Logger *slog.Logger
@@ -51,13 +53,12 @@ type Runner struct {
 	// if the handler must not run twice.
 	Again func(t *Task) func(*Run)
 
-	init    sync.Once
-	replica string
-	life    context.Context
-	stop    context.CancelCauseFunc
+	init sync.Once
+	life context.Context
+	stop context.CancelCauseFunc
 
-	leaseMu    sync.Mutex
-	leased     bool // the lease
+	registerMu sync.Mutex
+	registered bool // see register
 	started    bool // see Start
 	background sync.WaitGroup
 
@@ -104,7 +105,6 @@ func Completed(result json.RawMessage, failed bool) Outcome {
 
 func (r *Runner) ready() {
 	r.init.Do(func() {
-		r.replica = rand.Text()
 		r.life, r.stop = context.WithCancelCause(context.Background())
 	})
 }
@@ -114,7 +114,7 @@ func (r *Runner) ready() {
 // is a *call.OverloadError, or one of the store.
 func (r *Runner) Begin(ctx context.Context, t *Task, onChange func(*Task)) (*Run, error) {
 	r.ready()
-	t.Status, t.Replica, t.Runs = mcp.TaskWorking, r.replica, 1
+	t.Status, t.Replica, t.Runs = mcp.TaskWorking, r.Lease.ID(), 1
 	return r.begin(ctx, t, onChange, func() (*Task, error) { return t, r.Store.Create(ctx, t) })
 }
 
@@ -133,7 +133,7 @@ func (r *Runner) begin(ctx context.Context, t *Task, onChange func(*Task), write
 			r.release()
 		}
 	}()
-	if err := r.takeLease(ctx); err != nil {
+	if err := r.register(ctx); err != nil {
 		return nil, err
 	}
 	// Before the task, so that it is found if this process ends.
@@ -178,10 +178,10 @@ func (run *Run) Continue(keys rpc.InputKeys) { run.journal.keys = keys }
 
 // remember adds a task to the set of this replica.
 func (r *Runner) remember(ctx context.Context, owner principal.Principal, id string) error {
-	if !r.Shared {
+	if !r.Lease.Shared {
 		return nil
 	}
-	if err := r.Store.KV.Add(ctx, tasksSet(r.replica), nameOf(owner, id), store.AddOptions{TTL: maxTTL, Max: 2 * r.Max}); err != nil {
+	if err := r.Store.KV.Add(ctx, tasksSet(r.Lease.ID()), nameOf(owner, id), store.AddOptions{TTL: maxTTL, Max: 2 * r.Max}); err != nil {
 		return fmt.Errorf("cannot store the task: %w", err)
 	}
 	return nil
@@ -189,10 +189,10 @@ func (r *Runner) remember(ctx context.Context, owner principal.Principal, id str
 
 // forget removes a task from the set of this replica. If it fails, the member expires.
 func (r *Runner) forget(owner principal.Principal, id string) {
-	if !r.Shared {
+	if !r.Lease.Shared {
 		return
 	}
-	_ = r.Store.KV.Remove(context.WithoutCancel(r.life), tasksSet(r.replica), nameOf(owner, id))
+	_ = r.Store.KV.Remove(context.WithoutCancel(r.life), tasksSet(r.Lease.ID()), nameOf(owner, id))
 }
 
 func (r *Runner) reserve() error {
@@ -217,7 +217,8 @@ func (r *Runner) release() {
 }
 
 // Close accepts no more tasks and waits until all runs have ended. When ctx ends it ends their
-// contexts, waits for them up to grace, and returns the error of ctx.
+// contexts, waits for them up to grace, and returns the error of ctx. Close does not close Lease; the caller
+// does afterwards.
 func (r *Runner) Close(ctx context.Context, grace time.Duration) error {
 	r.ready()
 	r.mu.Lock()
@@ -232,7 +233,7 @@ func (r *Runner) Close(ctx context.Context, grace time.Duration) error {
 	select {
 	case <-ended:
 		r.stop(ErrStopped)
-		return r.leave(context.WithoutCancel(ctx))
+		return nil
 	case <-ctx.Done():
 	}
 	r.stop(ErrStopped)
@@ -240,20 +241,10 @@ func (r *Runner) Close(ctx context.Context, grace time.Duration) error {
 	defer timer.Stop()
 	select {
 	case <-ended:
-		return errors.Join(ctx.Err(), r.leave(context.WithoutCancel(ctx)))
+		return ctx.Err()
 	case <-timer.C:
-		return errors.New("cannot stop the handlers of tasks: they must return when their context ends")
+		return ErrHandlersRun
 	}
-}
-
-// leave gives up the lease, so that other replicas take over at once what has not ended.
-func (r *Runner) leave(ctx context.Context) error {
-	r.leaseMu.Lock()
-	defer r.leaseMu.Unlock()
-	if !r.leased {
-		return nil
-	}
-	return r.Store.KV.Delete(ctx, leaseKey(r.replica))
 }
 
 // rereadInterval is the time after which a task is read again that could not be read, and between two

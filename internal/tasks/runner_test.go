@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/lease"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -48,14 +49,17 @@ func newFleet(t *testing.T) *fleet {
 // replica returns a runner whose tasks run again with again.
 func (f *fleet) replica(again func(*Run)) *Runner {
 	r := &Runner{
-		Store:  &Store{KV: f.memory, Bus: f.memory, Seals: f.seals, PerOwner: 100, MaxAnonymous: 100},
-		Shared: true, Max: 10, Logger: slog.New(slog.DiscardHandler),
+		Store: &Store{KV: f.memory, Bus: f.memory, Seals: f.seals, PerOwner: 100, MaxAnonymous: 100},
+		Lease: &lease.Lease{KV: f.memory, Shared: true, Logger: slog.New(slog.DiscardHandler)}, Max: 10, Logger: slog.New(slog.DiscardHandler),
 		Again: func(*Task) func(*Run) { return again },
 	}
 	f.t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		if err := r.Close(ctx, time.Second); err != nil && !errors.Is(err, context.Canceled) {
+			f.t.Error(err)
+		}
+		if err := r.Lease.Close(context.Background()); err != nil {
 			f.t.Error(err)
 		}
 	})
@@ -67,6 +71,7 @@ func kill(r *Runner) {
 	r.ready()
 	r.stop(ErrStopped)
 	r.background.Wait()
+	r.Lease.Abandon()
 }
 
 func newTask(id string) *Task {
@@ -266,7 +271,7 @@ func TestAnotherReplicaTakesOverTheTasksOfAReplicaThatHasEnded(t *testing.T) {
 			if got := get(t, b, "1"); got.Status != mcp.TaskInputRequired || got.Runs != 1 {
 				t.Fatalf("before the end of the lease: %+v", got)
 			}
-			time.Sleep(2 * leaseTTL)
+			time.Sleep(2 * lease.TTL)
 			synctest.Wait()
 			got, err := b.Store.Get(t.Context(), ada, "1") // without Check: the sweep has done it
 			if err != nil {
@@ -324,7 +329,7 @@ func TestTasksOutliveAllReplicas(t *testing.T) {
 		}
 		synctest.Wait()
 		young := []*Runner{replica(), replica(), replica()}
-		time.Sleep(2*leaseTTL + 10*time.Second)
+		time.Sleep(2*lease.TTL + 10*time.Second)
 		synctest.Wait()
 		for i := range n {
 			id := fmt.Sprint(i)
@@ -345,7 +350,7 @@ func TestAReplicaThatLostATaskDoesNotEndIt(t *testing.T) {
 		var second *Run
 		a, b := f.replica(nil), f.replica(func(run *Run) { second = run })
 		first := begin(t, a, newTask("1"))
-		if err := f.memory.Delete(t.Context(), leaseKey(a.replica)); err != nil {
+		if err := f.memory.Delete(t.Context(), lease.Key(a.Lease.ID())); err != nil {
 			t.Fatal(err)
 		}
 		get(t, b, "1")
@@ -373,7 +378,7 @@ func TestOutcomeOfALostRunIsNotStored(t *testing.T) {
 				return json.RawMessage(fmt.Sprintf(`{"run":%d,"text":"%s"}`, n, strings.Repeat("x", length)))
 			}
 			first := begin(t, a, newTask("1"))
-			if err := f.memory.Delete(t.Context(), leaseKey(a.replica)); err != nil {
+			if err := f.memory.Delete(t.Context(), lease.Key(a.Lease.ID())); err != nil {
 				t.Fatal(err)
 			}
 			get(t, b, "1")

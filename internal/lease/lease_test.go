@@ -1,0 +1,121 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/store"
+)
+
+// countingKV counts writes. They fail while it is down.
+type countingKV struct {
+	store.KV
+	puts atomic.Int64
+	down atomic.Bool
+}
+
+var errDown = errors.New("the store is down")
+
+func (kv *countingKV) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
+	kv.puts.Add(1)
+	if kv.down.Load() {
+		return 0, errDown
+	}
+	time.Sleep(time.Millisecond)
+	return kv.KV.Put(ctx, key, value, opt)
+}
+
+func newReplicas() (kv *countingKV, a, b *Lease) {
+	kv = &countingKV{KV: store.NewMemory(store.MemoryOptions{})}
+	newLease := func() *Lease { return &Lease{KV: kv, Shared: true, Logger: slog.New(slog.DiscardHandler)} }
+	return kv, newLease(), newLease()
+}
+
+func wantAlive(t *testing.T, l *Lease, replica string, want bool) {
+	t.Helper()
+	if alive, err := l.Alive(t.Context(), replica); alive != want || err != nil {
+		t.Errorf("alive is %v, want %v: %v", alive, want, err)
+	}
+}
+
+func TestALeaseIsRenewedUntilItIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kv, a, b := newReplicas()
+		wantAlive(t, b, a.ID(), false)
+		var taking sync.WaitGroup
+		for range 10 {
+			taking.Go(func() {
+				if err := a.Take(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		taking.Wait()
+		if n := kv.puts.Load(); n != 1 {
+			t.Errorf("Take needs %d writes", n)
+		}
+		time.Sleep(10 * TTL)
+		wantAlive(t, b, a.ID(), true)
+		for range 2 {
+			if err := a.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		wantAlive(t, b, a.ID(), false)
+		if err := a.Take(t.Context()); err == nil {
+			t.Error("a lease was taken after Close")
+		}
+	})
+}
+
+func TestAnAbandonedLeaseExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a, b := newReplicas()
+		if err := a.Take(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(Renew)
+		a.Abandon()
+		wantAlive(t, b, a.ID(), true)
+		time.Sleep(TTL)
+		wantAlive(t, b, a.ID(), false)
+	})
+}
+
+func TestALeaseThatCannotBeWrittenIsNotTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kv, a, b := newReplicas()
+		kv.down.Store(true)
+		if err := a.Take(t.Context()); !errors.Is(err, errDown) {
+			t.Errorf("got %v", err)
+		}
+		kv.down.Store(false)
+		if err := a.Take(t.Context()); err != nil {
+			t.Error(err)
+		}
+		wantAlive(t, b, a.ID(), true)
+		kv.down.Store(true) // for less than the life of the lease
+		time.Sleep(TTL / 2)
+		kv.down.Store(false)
+		time.Sleep(TTL)
+		wantAlive(t, b, a.ID(), true)
+		a.Abandon()
+	})
+}
+
+func TestALeaseThatIsNotSharedNeedsNoStore(t *testing.T) {
+	l := new(Lease)
+	if err := l.Take(t.Context()); err != nil {
+		t.Error(err)
+	}
+	wantAlive(t, l, "another", true)
+	if err := l.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
