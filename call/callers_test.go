@@ -11,21 +11,21 @@ func TestY1LimitRateTracksALimitedNumberOfCallers(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	b := &buckets{limit: RateLimit{PerSecond: 1, Burst: 2, Now: func() time.Time { return now }}, callers: make(map[caller]*bucket)}
 	for i := range maxCallers {
-		b.take(caller{source: strconv.Itoa(i)})
+		b.take(t.Context(), caller{source: strconv.Itoa(i)})
 	}
 	now = now.Add(time.Minute)
 	greedy := caller{source: "0"}
-	b.take(greedy)
-	b.take(greedy)
-	b.take(caller{source: "one more"})
+	b.take(t.Context(), greedy)
+	b.take(t.Context(), greedy)
+	b.take(t.Context(), caller{source: "one more"})
 	if len(b.callers) != 2 {
 		t.Errorf("%d callers are tracked although all others are idle", len(b.callers))
 	}
-	if b.take(greedy) == 0 {
+	if b.take(t.Context(), greedy) == 0 {
 		t.Error("a caller with an empty bucket was forgotten")
 	}
 	for i := range 5 * maxCallers {
-		b.take(caller{source: strconv.Itoa(i)})
+		b.take(t.Context(), caller{source: strconv.Itoa(i)})
 		if len(b.callers) > maxCallers {
 			t.Fatalf("%d callers are tracked", len(b.callers))
 		}

@@ -2,12 +2,14 @@ package call
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/store"
 )
 
 // RateLimit configures [LimitRate].
@@ -19,6 +21,15 @@ type RateLimit struct {
 	// server/utilities/completion).
 	Methods []string
 	Now     func() time.Time // nil means time.Now
+
+	// KV, if set, makes replicas with the same limit and the same KV count the calls of a caller
+	// together. Few calls need the KV: one of Burst/32 calls of a caller writes to it once, or
+	// each call if Burst is less than 64. Each replica may let at most Burst/16 more calls through,
+	// and at least two. If the KV fails, each replica uses the limit alone for 5 seconds. The
+	// clocks of the replicas must not differ by more than a second.
+	KV store.KV
+	// Logger receives the errors of KV. Nil means slog.Default().
+	Logger *slog.Logger
 }
 
 // LimitRate returns middleware that limits the rate of calls of each caller. It rejects a call
@@ -41,10 +52,13 @@ func LimitRate(limit RateLimit) Middleware {
 		limit.Now = time.Now
 	}
 	b := &buckets{limit: limit, callers: make(map[caller]*bucket)}
+	if limit.KV != nil {
+		b.shared = newSharedRate(limit)
+	}
 	return func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) (any, error) {
 			if slices.Contains(limit.Methods, c.Method()) {
-				if wait := b.take(callerOf(c)); wait > 0 {
+				if wait := b.take(ctx, callerOf(c)); wait > 0 {
 					return nil, &OverloadError{Limit: "calls", RetryAfter: wait.Round(time.Millisecond) + time.Millisecond}
 				}
 			}
@@ -71,7 +85,8 @@ const maxCallers = 10_000
 
 // buckets holds the token buckets of all callers.
 type buckets struct {
-	limit RateLimit
+	limit  RateLimit
+	shared *sharedRate // nil if the limit is not shared
 
 	mu      sync.Mutex
 	callers map[caller]*bucket
@@ -80,27 +95,45 @@ type buckets struct {
 type bucket struct {
 	tokens float64
 	at     time.Time // when tokens was computed
+	shared *sharedBucket
 }
 
 // take removes a token from a caller's bucket, or returns the time until there is one.
-func (b *buckets) take(from caller) (wait time.Duration) {
+func (b *buckets) take(ctx context.Context, from caller) (wait time.Duration) {
+	of, wait := b.takeLocal(from)
+	if wait > 0 || b.shared == nil {
+		return wait
+	}
+	if wait = b.shared.take(ctx, from, of.shared); wait > 0 { // the call does not count
+		b.mu.Lock()
+		of.tokens++
+		b.mu.Unlock()
+	}
+	return wait
+}
+
+// takeLocal is take for the calls of this process.
+func (b *buckets) takeLocal(from caller) (of *bucket, wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.limit.Now()
-	of := b.callers[from]
+	of = b.callers[from]
 	if of == nil {
 		if len(b.callers) >= maxCallers {
 			b.evict(now)
 		}
-		of = &bucket{float64(b.limit.Burst), now}
+		of = &bucket{tokens: float64(b.limit.Burst), at: now}
+		if b.shared != nil {
+			of.shared = &sharedBucket{}
+		}
 		b.callers[from] = of
 	}
 	b.refill(of, now)
 	if of.tokens < 1 {
-		return time.Duration((1 - of.tokens) / b.limit.PerSecond * float64(time.Second))
+		return nil, time.Duration((1 - of.tokens) / b.limit.PerSecond * float64(time.Second))
 	}
 	of.tokens--
-	return 0
+	return of, 0
 }
 
 // refill adds the tokens that have accrued since the last time.

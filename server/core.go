@@ -202,9 +202,12 @@ func (s *Server) handlers() map[string]rpc.Handler {
 // middleware returns the program's middleware with the rate limit inside of it, so that
 // the program's middleware sees rejected calls as well.
 func (s *Server) middleware() []call.Middleware {
-	limit := call.RateLimit{PerSecond: s.Limits.CallsPerSecond, Burst: orDefault(s.Limits.CallBurst, 2000)}
+	limit := call.RateLimit{PerSecond: s.Limits.CallsPerSecond, Burst: orDefault(s.Limits.CallBurst, 2000), Logger: s.Logger}
 	if limit.PerSecond == 0 {
 		limit.PerSecond = 1000
+	}
+	if s.KV != nil {
+		limit.KV = boundKV(s.KV)
 	}
 	return append(slices.Clip(s.Middleware), call.LimitRate(limit))
 }

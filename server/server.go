@@ -161,7 +161,8 @@ type Limits struct {
 	// that a principal may make in a second. CallBurst is the number that it may make at once. The defaults are
 	// 1,000 and 2,000. Anonymous clients are counted by session and, in 2026-07-28, by
 	// address. Further calls are rejected; see [call.LimitRate]. A negative CallsPerSecond
-	// means no limit.
+	// means no limit. Replicas that share KV count calls together, with the tolerance that
+	// [call.RateLimit] states.
 	CallsPerSecond float64
 	CallBurst      int
 
