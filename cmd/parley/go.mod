@@ -11,6 +11,7 @@ require (
 	github.com/charmbracelet/x/term v0.2.2
 	github.com/fsnotify/fsnotify v1.10.1
 	github.com/google/go-cmp v0.7.0
+	github.com/joho/godotenv v1.5.1
 	github.com/parley-mcp/parley v0.1.0
 	github.com/parley-mcp/parley/store/redisstore v0.1.0
 	github.com/redis/go-redis/v9 v9.23.0

@@ -13,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/config"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store/redisstore"
 )
@@ -81,7 +80,7 @@ func parseStore(text string) (redisstore.Options, error) {
 			return redisstore.Options{}, errors.New("other users can see the password on the command line; write '${NAME}' instead, which refers to an environment variable")
 		}
 	}
-	expanded, err := config.Expand(text, os.LookupEnv)
+	expanded, err := plainValues().Expand(text)
 	if err != nil {
 		return redisstore.Options{}, err
 	}

@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/cmd/parley/internal/config"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -22,7 +20,7 @@ the command line, -- and the command that starts the server.`
 
 // dialFlags are the flags of all commands that connect to one server.
 type dialFlags struct {
-	config   string
+	config   configFlags
 	revision string
 	timeout  time.Duration
 	headers  []string
@@ -63,7 +61,7 @@ func (e *timeoutError) Is(target error) bool { return target == context.Deadline
 // addTo adds the flags. timeout describes the flag --timeout.
 func (f *dialFlags) addTo(cmd *cobra.Command, timeout string) {
 	flags := cmd.Flags()
-	flags.StringVarP(&f.config, "config", "c", "", "configuration file with the servers that TARGET can name")
+	f.config.add(cmd, "configuration file with the servers that TARGET can name")
 	flags.StringVar(&f.revision, "revision", "", "use this revision of the protocol only, such as 2025-11-25")
 	flags.DurationVar(&f.timeout, "timeout", 0, timeout)
 	flags.StringArrayVarP(&f.headers, "header", "H", nil, "send an HTTP `header`, written as 'Name: value' (repeatable)")
@@ -147,19 +145,11 @@ func (f *dialFlags) target(cmd *cobra.Command, words []string) (client.Target, e
 		target = p
 	case isURL(name):
 		target = &client.HTTPTarget{URL: name}
-	case f.config == "":
+	case len(f.config.paths) == 0:
 		return nil, invalidTarget(name)
 	default:
-		file, err := loadConfig(cmd, f.config)
-		if err != nil {
+		if target, err = f.config.target(cmd, name); err != nil {
 			return nil, err
-		}
-		s, err := file.Find(name)
-		if err != nil {
-			return nil, err
-		}
-		if target, err = s.Target(os.LookupEnv); err != nil {
-			return nil, fmt.Errorf("%s: server %q: %w", f.config, name, err)
 		}
 	}
 	if p, ok := target.(*client.CommandTarget); ok && f.timeout > 0 {
@@ -208,18 +198,6 @@ func parseHeaders(lines []string) (http.Header, error) {
 		header.Add(name, strings.TrimSpace(value))
 	}
 	return header, nil
-}
-
-// loadConfig loads a configuration file and prints its warnings.
-func loadConfig(cmd *cobra.Command, path string) (*config.File, error) {
-	file, err := config.Load(path)
-	if err != nil {
-		return nil, err
-	}
-	for _, w := range file.Warnings {
-		cmd.PrintErrln("parley: warning: " + w)
-	}
-	return file, nil
 }
 
 // closeQuietly closes a client. It ignores the error, because the user already has the result.

@@ -2,9 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"log/slog"
-	"os"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -20,7 +19,7 @@ import (
 func newUp() *cobra.Command {
 	var flags httpFlags
 	var dirs dirFlag
-	var file string
+	var files configFlags
 	var verbose bool
 	cmd := &cobra.Command{
 		Use:   "up [flags]",
@@ -32,12 +31,10 @@ files of directories. Without --config and --dir, serve demo tools.
 A tool or prompt is called SERVER__NAME at the endpoint. A resource keeps its URI; if two servers
 have the same URI, the second server's resource is at server:NAME/URI.
 
-The configuration file is JSON and may contain comments. Its member "mcpServers" has one member
-for each server, with "command", "args", "env" and "cwd" (relative to the file), or with "url"
-and "headers". "type" is optional, and "disabled": true disables a server. ${NAME} and
-${NAME:-default} refer to environment variables. A command gets a minimal environment; add
-other variables to "env". parley reads no other configuration file, because it starts the
-commands in it.
+parley reads no configuration file that you do not name, because it starts the commands in it. A
+command gets a minimal environment; add other variables to "env".
+
+` + configHelp + `
 
 If a server at a URL requires a login, parley uses the login of the user who runs parley up,
 for all callers (see parley login). It does not forward the tokens of callers.
@@ -50,21 +47,25 @@ parley up --config mcp.json --auth issuer=https://login.example.com
 parley up --config mcp.json --store '${REDIS_URL}' --key-file keys`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if file == "" {
+			if len(files.paths) == 0 {
 				return serveHTTP(cmd, &flags, &dirs)
 			}
-			return up(cmd, &flags, &dirs, file, verbose)
+			return up(cmd, &flags, &dirs, &files, verbose)
 		},
 	}
 	flags.add(cmd)
 	dirs.add(cmd)
-	cmd.Flags().StringVarP(&file, "config", "c", "", "configuration file with the servers")
+	files.add(cmd, "configuration file with the servers")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print log messages, and the stderr of the servers' programs")
 	return cmd
 }
 
-func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, path string, verbose bool) error {
-	file, err := loadConfig(cmd, path)
+func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags, verbose bool) error {
+	file, err := files.load(cmd)
+	if err != nil {
+		return err
+	}
+	values, err := files.values(cmd)
 	if err != nil {
 		return err
 	}
@@ -75,7 +76,11 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, path string, verbos
 	status := newStatusPrinter(cmd.ErrOrStderr())
 	status.title(urlOf(listener))
 
-	servers := targets(file, status)
+	servers, err := targets(file, values, status)
+	if err != nil {
+		listener.Close()
+		return err
+	}
 	h := &host.Host{
 		Servers: servers,
 		Dialer:  client.Dialer{Name: "parley", Version: version(), Logger: slog.New(slog.DiscardHandler)},
@@ -145,26 +150,37 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, path string, verbos
 	return err
 }
 
-// targets returns the enabled servers of the file. It prints the servers that it skips because
-// they are disabled or invalid.
-func targets(file *config.File, status *statusPrinter) []host.ServerConfig {
+// targets returns the enabled servers of the files. It prints the servers that it skips because they
+// are disabled or invalid. The error is that of the user who cancels the question for an input.
+func targets(file *config.Config, values *config.Values, status *statusPrinter) ([]host.ServerConfig, error) {
 	if len(file.Servers) == 0 {
-		status.print("  %s has no servers; add servers to \"mcpServers\".\n\n", terminal.Line(file.Path))
+		status.print("  %s has no servers; add servers to \"mcpServers\".\n\n", terminal.Line(file.Path()))
+	}
+	for _, p := range file.Problems {
+		status.reserve(terminal.Line(p.Name))
+	}
+	for i := range file.Servers {
+		status.reserve(file.Servers[i].Name)
+	}
+	for _, p := range file.Problems {
+		status.failed(terminal.Line(p.Name), p.Err.Error())
 	}
 	var servers []host.ServerConfig
 	for i := range file.Servers {
 		s := &file.Servers[i]
-		status.reserve(s.Name)
 		if s.Disabled {
 			status.note(s.Name, "disabled")
 			continue
 		}
-		target, err := s.Target(os.LookupEnv)
+		target, err := s.Target(values)
+		if cancelled := new(codeError); errors.As(err, &cancelled) {
+			return nil, err
+		}
 		if err != nil {
-			status.failed(s.Name, fmt.Sprint(err))
+			status.failed(s.Name, err.Error())
 			continue
 		}
 		servers = append(servers, host.ServerConfig{Name: s.Name, Target: target})
 	}
-	return servers
+	return servers, nil
 }

@@ -1,68 +1,85 @@
-// Package config reads configuration files that list MCP servers. The format is the one that
-// other MCP programs use: a JSON object, in which comments are allowed, whose member
-// mcpServers has one member for each server.
+// Package config reads configuration files that list MCP servers. It reads the files of several
+// programs as they are: objects mcpServers, servers with inputs, and context_servers, and the
+// projects of a file. The files are JSON, in which comments are allowed.
 package config
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
-
-	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/transport"
 )
 
-const maxFile = 4 << 20 // bytes
+const maxFile = 16 << 20 // bytes; some programs keep their whole state in the file
 
-// File is the content of a configuration file.
-type File struct {
-	Path     string
-	Servers  []Server // in the order of the file
-	Warnings []string // members that have no effect, one line each
+// Config is the content of one or more configuration files.
+type Config struct {
+	Servers  []Server  // in the order of the files
+	Problems []Problem // entries that cannot be used
+	Warnings []string  // members that have no effect, one line each
+	paths    []string
 }
 
-// Server is one server of the file. References to the environment are not expanded.
+// Server is one server of a file. References are not expanded; see [Server.Target].
 type Server struct {
+	// Name is the name of the entry, or, if it cannot be the name of a server of a host, a name
+	// that is made from it.
 	Name     string
+	Original string // the name of the entry
+	Source   string // the file and line of the entry
 	Disabled bool
 
 	// For a program, Command is not empty.
 	Command string
 	Args    []string
 	Env     []Pair
+	EnvFile string // a file with more variables
 	Dir     string // relative to the directory of the file
 
 	// For a server at a URL, URL is not empty.
 	URL     string
 	Headers []Pair
 
-	folder string // the directory of the file
+	folder string            // the directory of the file
+	inputs map[string]*Input // of the file
 }
 
 // Pair is a name and a value.
 type Pair struct{ Name, Value string }
 
-// Load reads the configuration file at path.
-func Load(path string) (*File, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the configuration file: %w", err)
-	}
-	if len(data) > maxFile {
-		return nil, fmt.Errorf("configuration file %s is too large: %d bytes, the limit is %d", path, len(data), maxFile)
-	}
-	return Parse(path, data)
+// Problem reports an entry that cannot be used.
+type Problem struct {
+	Name string // of the entry
+	Err  error  // begins with the file and line
 }
 
-// Parse reads the content of the file at path. Errors begin with the path and line.
-func Parse(path string, data []byte) (*File, error) {
+// Load reads configuration files. An entry replaces one of an earlier file with the same name.
+// Of the projects in a file, Load reads the one that contains the directory workspace.
+func Load(workspace string, paths ...string) (*Config, error) {
+	all := &Config{paths: paths}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the configuration file: %w", err)
+		}
+		if len(data) > maxFile {
+			return nil, fmt.Errorf("configuration file %s is too large: %d bytes, the limit is %d", path, len(data), maxFile)
+		}
+		one, err := Parse(workspace, path, data)
+		if err != nil {
+			return nil, err
+		}
+		all.add(one)
+	}
+	return all, nil
+}
+
+// Parse reads the content of the file at path; see [Load]. Errors begin with the path and line.
+func Parse(workspace, path string, data []byte) (*Config, error) {
 	root, err := hujson.Parse(data)
 	if err != nil && len(bytes.TrimSpace(data)) == 0 {
 		return nil, fmt.Errorf("%s: file is empty", path)
@@ -70,88 +87,53 @@ func Parse(path string, data []byte) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s", path, strings.NewReplacer("hujson: ", "", io.ErrUnexpectedEOF.Error(), "unexpected end of file").Replace(err.Error()))
 	}
-	d := &document{path: path, data: data, file: &File{Path: path}}
+	d := &document{path: path, data: data, workspace: workspace, config: &Config{paths: []string{path}}}
 	if err := d.read(&root); err != nil {
 		return nil, err
 	}
-	return d.file, nil
+	d.config.separate()
+	return d.config, nil
 }
 
-// Find returns the server called name. If there is none, the error lists the names that
-// exist.
-func (f *File) Find(name string) (*Server, error) {
+// add appends the content of a later file.
+func (c *Config) add(later *Config) {
+	for i := range later.Servers {
+		c.replace(&later.Servers[i])
+	}
+	c.Problems = append(c.Problems, later.Problems...)
+	c.Warnings = append(c.Warnings, later.Warnings...)
+}
+
+// replace appends a server, and removes an earlier one with its name.
+func (c *Config) replace(s *Server) {
+	at := slices.IndexFunc(c.Servers, func(earlier Server) bool { return earlier.Name == s.Name })
+	if at >= 0 {
+		c.Warnings = append(c.Warnings, fmt.Sprintf("%s: server %q replaces the one of %s", s.Source, s.Original, c.Servers[at].Source))
+		c.Servers = slices.Delete(c.Servers, at, at+1)
+	}
+	c.Servers = append(c.Servers, *s)
+}
+
+// Find returns the server with a name, or with the name of an entry. If there is none, the error
+// lists the names that exist.
+func (c *Config) Find(name string) (*Server, error) {
 	var names []string
-	for i := range f.Servers {
-		if f.Servers[i].Name == name {
-			return &f.Servers[i], nil
+	for i := range c.Servers {
+		if s := &c.Servers[i]; s.Name == name || s.Original == name {
+			return s, nil
 		}
-		names = append(names, f.Servers[i].Name)
+		names = append(names, c.Servers[i].Name)
+	}
+	for _, p := range c.Problems {
+		if p.Name == name {
+			return nil, p.Err
+		}
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("%s has no servers; add servers to \"mcpServers\"", f.Path)
+		return nil, fmt.Errorf("%s has no servers; add servers to \"mcpServers\"", c.Path())
 	}
-	return nil, fmt.Errorf("%s has no server %q; its servers are %s", f.Path, name, strings.Join(names, ", "))
+	return nil, fmt.Errorf("%s has no server %q; its servers are %s", c.Path(), name, strings.Join(names, ", "))
 }
 
-// Target returns the target to dial. It replaces references to the environment by the values
-// that lookup returns.
-func (s *Server) Target(lookup func(name string) (string, bool)) (client.Target, error) {
-	var firstErr error
-	expanded := func(where, text string) string {
-		value, err := Expand(text, lookup)
-		if err != nil && firstErr == nil {
-			firstErr = fmt.Errorf("%s: %w", where, err)
-		}
-		return value
-	}
-	var target client.Target
-	if s.URL != "" {
-		header := make(http.Header, len(s.Headers))
-		for _, h := range s.Headers {
-			header.Add(h.Name, expanded("header "+h.Name, h.Value))
-		}
-		target = &client.HTTPTarget{URL: expanded("url", s.URL), Header: header}
-	} else {
-		options := transport.CommandOptions{Path: expanded("command", s.Command)}
-		for _, arg := range s.Args {
-			options.Args = append(options.Args, expanded("args", arg))
-		}
-		for _, e := range s.Env {
-			options.Env = append(options.Env, e.Name+"="+expanded("env "+e.Name, e.Value))
-		}
-		if s.Dir != "" {
-			if options.Dir = expanded("cwd", s.Dir); !filepath.IsAbs(options.Dir) {
-				options.Dir = filepath.Join(s.folder, options.Dir)
-			}
-		}
-		target = &client.CommandTarget{CommandOptions: options}
-	}
-	if firstErr != nil {
-		return nil, firstErr
-	}
-	return target, nil
-}
-
-// check validates the combination of members. kind is the value of "type".
-func (s *Server) check(kind string) error {
-	switch {
-	case s.Command == "" && s.URL == "":
-		return errors.New("must have a command or a url")
-	case s.Command != "" && s.URL != "":
-		return errors.New("must not have both a command and a url")
-	}
-	switch kind {
-	case "":
-	case "stdio":
-		if s.Command == "" {
-			return errors.New(`type "stdio" requires a command`)
-		}
-	case "http", "sse", "streamable-http", "streamableHttp":
-		if s.URL == "" {
-			return fmt.Errorf("type %q requires a url", kind)
-		}
-	default:
-		return fmt.Errorf("unknown type %q; use stdio or http", kind)
-	}
-	return nil
-}
+// Path returns the paths of the files, for messages.
+func (c *Config) Path() string { return strings.Join(c.paths, ", ") }

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"errors"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -30,27 +32,29 @@ const sample = `{
 	"theme": "dark",
 }`
 
-func TestParseKeepsTheOrderOfTheFile(t *testing.T) {
-	got, err := Parse("dir/mcp.json", []byte(sample))
+func parse(t *testing.T, path, text string) *Config {
+	t.Helper()
+	c, err := Parse("", path, []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &File{
-		Path: "dir/mcp.json",
+	return c
+}
+
+func TestParseKeepsTheOrderOfTheFile(t *testing.T) {
+	got := parse(t, "dir/mcp.json", sample)
+	want := &Config{
 		Servers: []Server{
 			{
-				Name: "files", Command: "npx", Args: []string{"-y", "server-filesystem", "${ROOT:-.}"},
+				Name: "files", Original: "files", Source: "dir/mcp.json:4", Command: "npx", Args: []string{"-y", "server-filesystem", "${ROOT:-.}"},
 				Env: []Pair{{"TOKEN", "${TOKEN}"}, {"PLAIN", "$5 {x}"}}, Dir: "work",
 			},
-			{Name: "search", URL: "https://example.com/${TENANT}", Headers: []Pair{{"Authorization", "Bearer ${TOKEN}"}}},
-			{Name: "off", Command: "x", Disabled: true},
+			{Name: "search", Original: "search", Source: "dir/mcp.json:12", URL: "https://example.com/${TENANT}", Headers: []Pair{{"Authorization", "Bearer ${TOKEN}"}}},
+			{Name: "off", Original: "off", Source: "dir/mcp.json:13", Command: "x", Disabled: true},
 		},
-		Warnings: []string{
-			`dir/mcp.json:10: server "files": autoApprove has no effect`,
-			`dir/mcp.json:15: "theme" has no effect`,
-		},
+		Warnings: []string{`dir/mcp.json:10: server "files": autoApprove has no effect`},
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Server{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Server{}, Config{})); diff != "" {
 		t.Errorf("(- want, + got)\n%s", diff)
 	}
 }
@@ -66,12 +70,9 @@ func environment(pairs ...string) func(string) (string, bool) {
 	}
 }
 
-func TestTargetExpandsTheEnvironment(t *testing.T) {
-	file, err := Parse("dir/mcp.json", []byte(sample))
-	if err != nil {
-		t.Fatal(err)
-	}
-	env := environment("TOKEN=s3cret", "TENANT=acme")
+func TestTargetExpandsReferences(t *testing.T) {
+	file := parse(t, "dir/mcp.json", sample)
+	env := &Values{Env: environment("TOKEN=s3cret", "TENANT=acme")}
 	files, err := file.Servers[0].Target(env)
 	if err != nil {
 		t.Fatal(err)
@@ -88,18 +89,84 @@ func TestTargetExpandsTheEnvironment(t *testing.T) {
 	if diff := cmp.Diff(&client.HTTPTarget{URL: "https://example.com/acme", Header: http.Header{"Authorization": {"Bearer s3cret"}}}, search); diff != "" {
 		t.Errorf("(- want, + got)\n%s", diff)
 	}
-	_, err = file.Servers[1].Target(environment("TENANT=acme"))
+	_, err = file.Servers[1].Target(&Values{Env: environment("TENANT=acme")})
 	if want := "header Authorization: environment variable TOKEN is not set; set it, or write ${TOKEN:-default}"; err == nil || err.Error() != want {
 		t.Errorf("without the variable: error %v, want %s", err, want)
+	}
+	_, err = file.Servers[1].Target(&Values{Env: environment("TENANT=acme", "TOKEN=a\r\nX: b")})
+	if err == nil || strings.Contains(err.Error(), "X: b") {
+		t.Errorf("a header with a line feed: %v", err)
+	}
+}
+
+func TestEnvFileSetsVariables(t *testing.T) {
+	server := func(path string) *Server {
+		return &parse(t, "testdata/f", `{"mcpServers": {"a": {"command": "x", "env": {"TWO": "2"}, "envFile": "`+path+`"}}}`).Servers[0]
+	}
+	target, err := server("${workspaceFolder}/.env").Target(&Values{Workspace: "."})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"ONE=1", "TWO=two words", "TWO=2"}, target.(*client.CommandTarget).Env); diff != "" {
+		t.Errorf("(- want, + got)\n%s", diff)
+	}
+	if _, err := server("none").Target(&Values{}); err == nil || !strings.HasPrefix(err.Error(), "envFile: ") {
+		t.Error(err)
+	}
+	bad := filepath.Join(t.TempDir(), "bad")
+	if err := os.WriteFile(bad, []byte("SECRET value\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server(filepath.ToSlash(bad)).Target(&Values{}); err == nil || strings.Contains(err.Error(), "SECRET") {
+		t.Error(err)
+	}
+}
+
+func TestInputsAreAskedFor(t *testing.T) {
+	c, err := Load("testdata", "testdata/vscode-mcp.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(map[string]*Input)
+	values := &Values{Workspace: "testdata", Input: func(in *Input) (string, error) { asked[in.ID] = in; return "value", nil }}
+	values.Workspace, _ = filepath.Abs("testdata")
+	for i := range c.Servers {
+		if _, err := c.Servers[i].Target(values); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[string]*Input{
+		"token":  {ID: "token", Description: "Token", Secret: true},
+		"region": {ID: "region", Description: "Region", Default: "eu", Options: []string{"eu", "us"}},
+	}
+	if diff := cmp.Diff(want, asked); diff != "" {
+		t.Errorf("(- want, + got)\n%s", diff)
+	}
+	if _, err := c.Servers[0].Target(&Values{}); err == nil || err.Error() != `header Authorization: input "token" has no value` {
+		t.Error(err)
+	}
+	unknown := parse(t, "f", `{"servers": {"a": {"command": "${input:none}"}}}`)
+	if _, err := unknown.Servers[0].Target(values); err == nil || err.Error() != `command: input "none" is not in the inputs of the file` {
+		t.Error(err)
 	}
 }
 
 func TestExpandReplacesReferences(t *testing.T) {
-	env := environment("A=one", "EMPTY=", "B=${A}")
+	v := &Values{
+		Env: environment("A=one", "EMPTY=", "B=${A}"), Workspace: filepath.Join("w", "project"), Home: "h",
+		Secret: func(service, account string) (string, error) {
+			if service != "s" {
+				return "", errors.New("not found")
+			}
+			return "secret of " + account, nil
+		},
+	}
+	separator := string(filepath.Separator)
 	for _, c := range []struct{ text, want string }{
 		{"", ""},
 		{"plain $A $ {A}", "plain $A $ {A}"},
 		{"${A}", "one"},
+		{"${env:A}", "one"},
 		{"x${A}y${A}z", "xoneyonez"},
 		{"${NONE:-}", ""},
 		{"${NONE:-a b:c}", "a b:c"},
@@ -107,15 +174,24 @@ func TestExpandReplacesReferences(t *testing.T) {
 		{"${EMPTY}", ""},
 		{"${A:-default}", "one"},
 		{"${B}", "${A}"}, // values are not expanded again
+		{"${workspaceFolder}|${workspaceFolderBasename}|${userHome}|${pathSeparator}|${/}", v.Workspace + "|project|h|" + separator + "|" + separator},
+		{"${file:testdata/key.txt}", "secret"},
+		{"${keyring:s/a/b}", "secret of a/b"},
 	} {
-		if got, err := Expand(c.text, env); err != nil || got != c.want {
+		if got, err := v.Expand(c.text); err != nil || got != c.want {
 			t.Errorf("Expand(%q) = %q, %v, want %q", c.text, got, err, c.want)
 		}
 	}
-	for _, text := range []string{"${NONE}", "${", "${}", "${A", "${a b}", "${input:token}", "${1}"} {
-		if got, err := Expand(text, env); err == nil {
+	for _, text := range []string{
+		"${NONE}", "${", "${}", "${A", "${a b}", "${1}", "${env:NONE}", "${env:}", "${input:token}", "${file:none}", "${file:testdata}", "${command:x}",
+		"${keyring:s}", "${keyring:/a}", "${keyring:other/a}", "${workspaceFolder:other}",
+	} {
+		if got, err := v.Expand(text); err == nil {
 			t.Errorf("Expand(%q) = %q, want an error", text, got)
 		}
+	}
+	if _, err := (&Values{}).Expand("${keyring:s/a}"); err == nil || !strings.Contains(err.Error(), "has no keyring") {
+		t.Error(err)
 	}
 }
 
@@ -127,15 +203,24 @@ func TestParseErrorsHaveALineAndAReason(t *testing.T) {
 		{`{"mcpServers": {]}`, `f: line 1, column 17: invalid character ']' at start of value`},
 		{`[]`, `f:1: the file must be an object`},
 		{`{}`, `f: member "mcpServers" is missing`},
-		{`{"servers": {}}`, `f: member "mcpServers" is missing; rename "servers" to "mcpServers"`},
 		{`{"mcpServers": []}`, `f:1: mcpServers must be an object`},
+		{`{"servers": 1}`, `f:1: servers must be an object`},
+		{`{"mcp": {"servers": 1}}`, `f:1: mcp.servers must be an object`},
+		{`{"mcp": {"allowed": ["a"]}}`, `f: member "mcpServers" is missing`},
+		{`{"projects": {"p": 1}}`, `f:1: project "p" must be an object`},
+		{`{"projects": {"p": {}}}`, `f: member "mcpServers" is missing`},
+		{`{"servers": {}, "inputs": {}}`, `f:1: inputs must be an array`},
+		{`{"servers": {}, "inputs": [{}]}`, `f:1: inputs[0]: id is missing`},
+		{`{"servers": {}, "inputs": [{"id": "a", "options": [{}]}]}`, `f:1: inputs[0]: options[0]: value is missing`},
 		{server(`1`), `f:2: server "a" must be an object`},
 		{server(`{}`), `f:2: server "a": must have a command or a url`},
 		{server(`{"command": "x", "url": "http://y"}`), `f:2: server "a": must not have both a command and a url`},
+		{server(`{"url": "http://y", "httpUrl": "http://z"}`), `f:2: server "a": must not have two URLs`},
+		{server(`{"command": {"path": 1}}`), `f:2: server "a": command.path must be a string`},
 		{server(`{"command": ["x"]}`), `f:2: server "a": command must be a string`},
 		{server(`{"command": "x", "args": "y"}`), `f:2: server "a": args must be an array of strings`},
 		{server("{\"command\": \"x\",\n\"args\": [1]}"), `f:3: server "a": args[0] must be a string`},
-		{server(`{"command": "x", "env": {"A": 1}}`), `f:2: server "a": env A must be a string`},
+		{server(`{"command": "x", "env": {"A": []}}`), `f:2: server "a": env A must be a string`},
 		{server(`{"command": "x", "env": {"A=B": "1"}}`), `f:2: server "a": env: invalid name or value for "A=B"`},
 		{server(`{"url": "http://x", "headers": {"A": "1\r\nB: 2"}}`), `f:2: server "a": headers: invalid name or value for "A"`},
 		{server(`{"command": "x\u0000"}`), `f:2: server "a": command must not contain a NUL character`},
@@ -144,10 +229,12 @@ func TestParseErrorsHaveALineAndAReason(t *testing.T) {
 		{server(`{"command": "x", "type": "http"}`), `f:2: server "a": type "http" requires a url`},
 		{server(`{"url": "http://x", "type": "stdio"}`), `f:2: server "a": type "stdio" requires a command`},
 		{server(`{"url": "http://x", "type": "carrier-pigeon"}`), `f:2: server "a": unknown type "carrier-pigeon"; use stdio or http`},
-		{"{\"mcpServers\": {\n\"a b\": {\"command\": \"x\"}}}", `f:2: server name "a b" must have only letters, digits, hyphens and underscores`},
 		{"{\"mcpServers\": {\n\"a\": {\"command\": \"x\"},\n\"a\": {\"command\": \"y\"}}}", `f:3: mcpServers: duplicate member "a"`},
 	} {
-		_, err := Parse("f", []byte(c.text))
+		file, err := Parse("", "f", []byte(c.text))
+		if err == nil && len(file.Problems) > 0 {
+			err = file.Problems[0].Err
+		}
 		if err == nil || err.Error() != c.want {
 			t.Errorf("Parse(%s)\nreturned %v\nwant     %s", c.text, err, c.want)
 		}
@@ -155,10 +242,7 @@ func TestParseErrorsHaveALineAndAReason(t *testing.T) {
 }
 
 func TestFindReturnsAServerByName(t *testing.T) {
-	file, err := Parse("mcp.json", []byte(sample))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := parse(t, "mcp.json", sample)
 	if s, err := file.Find("search"); err != nil || s.URL == "" {
 		t.Errorf("%+v, %v", s, err)
 	}

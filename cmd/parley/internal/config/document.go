@@ -2,114 +2,35 @@ package config
 
 import (
 	"fmt"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
-
-	"github.com/parley-mcp/parley/host"
 )
 
 // document reads a file. It walks the syntax tree instead of decoding it, to detect
 // duplicate names and to report line numbers.
 type document struct {
-	path string
-	data []byte
-	file *File
-}
-
-func (d *document) read(root *hujson.Value) error {
-	members, err := d.members(root, "the file")
-	if err != nil {
-		return err
-	}
-	found := false
-	for _, m := range members {
-		if m.name != "mcpServers" {
-			d.warn(m.value, "%q has no effect", m.name)
-			continue
-		}
-		found = true
-		servers, err := d.members(m.value, "mcpServers")
-		if err != nil {
-			return err
-		}
-		for _, s := range servers {
-			server, err := d.server(s)
-			if err != nil {
-				return err
-			}
-			d.file.Servers = append(d.file.Servers, server)
-		}
-	}
-	switch {
-	case found:
-		return nil
-	case slices.ContainsFunc(members, func(m member) bool { return m.name == "servers" }):
-		return fmt.Errorf(`%s: member "mcpServers" is missing; rename "servers" to "mcpServers"`, d.path)
-	}
-	return fmt.Errorf(`%s: member "mcpServers" is missing`, d.path)
-}
-
-func (d *document) server(m member) (Server, error) {
-	s := Server{Name: m.name, folder: filepath.Dir(d.path)}
-	if err := host.CheckName(m.name); err != nil {
-		return s, d.errorf(m.value, "%w", err)
-	}
-	what := fmt.Sprintf("server %q", m.name)
-	fields, err := d.members(m.value, what)
-	if err != nil {
-		return s, err
-	}
-	kind := ""
-	for _, f := range fields {
-		name := what + ": " + f.name
-		switch f.name {
-		case "type":
-			kind, err = d.text(f.value, name)
-		case "command":
-			s.Command, err = d.text(f.value, name)
-		case "args":
-			s.Args, err = d.texts(f.value, name)
-		case "env":
-			s.Env, err = d.pairs(f.value, name)
-		case "cwd":
-			s.Dir, err = d.text(f.value, name)
-		case "url":
-			s.URL, err = d.text(f.value, name)
-		case "headers":
-			s.Headers, err = d.pairs(f.value, name)
-		case "disabled":
-			s.Disabled, err = d.boolean(f.value, name)
-		default:
-			d.warn(f.value, "%s has no effect", name)
-		}
-		if err != nil {
-			return s, err
-		}
-	}
-	if err := s.check(kind); err != nil {
-		return s, d.errorf(m.value, "%s: %w", what, err)
-	}
-	for _, unused := range []struct {
-		given       bool
-		field, with string
-	}{
-		{s.URL != "" && s.Args != nil, "args", "url"}, {s.URL != "" && s.Env != nil, "env", "url"}, {s.URL != "" && s.Dir != "", "cwd", "url"},
-		{s.Command != "" && s.Headers != nil, "headers", "command"},
-	} {
-		if unused.given {
-			d.warn(m.value, "%s: %s has no effect on a server with a %s", what, unused.field, unused.with)
-		}
-	}
-	return s, nil
+	path       string
+	data       []byte
+	workspace  string
+	config     *Config
+	inputsByID map[string]*Input
 }
 
 // member is one member of an object.
 type member struct {
 	name  string
 	value *hujson.Value
+}
+
+// find returns the value of a member, or nil.
+func find(members []member, name string) *hujson.Value {
+	for _, m := range members {
+		if m.name == name {
+			return m.value
+		}
+	}
+	return nil
 }
 
 func (d *document) members(v *hujson.Value, what string) ([]member, error) {
@@ -143,6 +64,21 @@ func (d *document) text(v *hujson.Value, what string) (string, error) {
 	return text, nil
 }
 
+// scalar returns a string, a number or a boolean as text. given is false for null, which some programs
+// write for a variable that a server must not have.
+func (d *document) scalar(v *hujson.Value, what string) (text string, given bool, err error) {
+	if literal, ok := v.Value.(hujson.Literal); ok {
+		switch literal.Kind() {
+		case 'n':
+			return "", false, nil
+		case 't', 'f', '0':
+			return string(literal), true, nil
+		}
+	}
+	text, err = d.text(v, what)
+	return text, true, err
+}
+
 func (d *document) boolean(v *hujson.Value, what string) (bool, error) {
 	literal, ok := v.Value.(hujson.Literal)
 	if !ok || literal.Kind() != 't' && literal.Kind() != 'f' {
@@ -174,9 +110,12 @@ func (d *document) pairs(v *hujson.Value, what string) ([]Pair, error) {
 	}
 	var pairs []Pair
 	for _, m := range members {
-		value, err := d.text(m.value, what+" "+m.name)
+		value, given, err := d.scalar(m.value, what+" "+m.name)
 		if err != nil {
 			return nil, err
+		}
+		if !given {
+			continue
 		}
 		if m.name == "" || strings.ContainsAny(m.name, "=\x00\r\n") || strings.ContainsAny(value, "\r\n") && strings.HasSuffix(what, "headers") {
 			return nil, d.errorf(m.value, "%s: invalid name or value for %q", what, m.name)
@@ -196,5 +135,5 @@ func (d *document) errorf(v *hujson.Value, format string, args ...any) error {
 }
 
 func (d *document) warn(v *hujson.Value, format string, args ...any) {
-	d.file.Warnings = append(d.file.Warnings, fmt.Sprintf("%s:%d: ", d.path, d.line(v))+fmt.Sprintf(format, args...))
+	d.config.Warnings = append(d.config.Warnings, fmt.Sprintf("%s:%d: ", d.path, d.line(v))+fmt.Sprintf(format, args...))
 }

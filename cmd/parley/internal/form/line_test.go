@@ -63,3 +63,21 @@ func (w *firstWrite) Write(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
+
+func TestChooseReturnsTheOptionOrTheCancellation(t *testing.T) {
+	for name, test := range map[string]struct {
+		keys     string
+		chosen   string
+		answered bool
+	}{
+		"initial":   {"\r", "us", true},
+		"next":      {"\x1b[B\r", "eu", true},
+		"interrupt": {"\x03", "", false},
+	} {
+		screen := &Screen{In: strings.NewReader(test.keys), Out: io.Discard}
+		chosen, answered, err := screen.Choose(t.Context(), "Region", []string{"eu", "us"}, "us")
+		if err != nil || chosen != test.chosen || answered != test.answered {
+			t.Errorf("%s: %q, %t, %v", name, chosen, answered, err)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/zalando/go-keyring"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
+	"github.com/parley-mcp/parley/cmd/parley/internal/form"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+)
+
+const configHelp = `Configuration files are JSON and may contain comments. parley reads the files of other programs as
+they are: "mcpServers" (also of the project in "projects" that contains the current directory),
+"servers" with "inputs", and "context_servers". Each member is a server, with "command", "args",
+"env", "envFile" and "cwd", or with "url" and "headers". Paths are relative to the file. "type" is
+optional, and "disabled": true disables a server. An entry that parley cannot use is reported, and
+the others are used. With several files, an entry replaces one of an earlier file.
+
+Values can refer to others:
+  ${NAME}, ${env:NAME}, ${NAME:-default}    an environment variable
+  ${file:PATH}, ${keyring:SERVICE/ACCOUNT}  a file, or a secret in the system's keyring
+  ${input:ID}                               an input, which parley asks for; see --input
+  ${workspaceFolder}, ${userHome}, ${/}     the current directory, your directory, a separator`
+
+// configFlags are the flags for configuration files.
+type configFlags struct {
+	paths  []string
+	inputs []string // ID=VALUE
+}
+
+func (f *configFlags) add(cmd *cobra.Command, usage string) {
+	cmd.Flags().StringArrayVarP(&f.paths, "config", "c", nil, usage+" (repeatable)")
+	cmd.Flags().StringArrayVar(&f.inputs, "input", nil, "value of an input of the configuration file, written as `ID=VALUE`, where VALUE can be '${NAME}' (repeatable)")
+}
+
+// load loads the files and prints their warnings.
+func (f *configFlags) load(cmd *cobra.Command) (*config.Config, error) {
+	workspace, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	c, err := config.Load(workspace, f.paths...)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range c.Warnings {
+		cmd.PrintErrln("parley: warning: " + terminal.Line(w))
+	}
+	return c, nil
+}
+
+// target returns the target of a server in the files.
+func (f *configFlags) target(cmd *cobra.Command, name string) (client.Target, error) {
+	c, err := f.load(cmd)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.Find(name)
+	if err != nil {
+		return nil, err
+	}
+	values, err := f.values(cmd)
+	if err != nil {
+		return nil, err
+	}
+	target, err := s.Target(values)
+	if err != nil {
+		return nil, fmt.Errorf("%s: server %q: %w", s.Source, name, err)
+	}
+	return target, nil
+}
+
+// values returns the values of references. It asks the user at the terminal for inputs that --input
+// does not set, and otherwise uses their defaults.
+func (f *configFlags) values(cmd *cobra.Command) (*config.Values, error) {
+	v := plainValues()
+	set := make(map[string]string)
+	for _, word := range f.inputs {
+		id, text, ok := strings.Cut(word, "=")
+		if !ok || id == "" {
+			return nil, errors.New("--input must be ID=VALUE")
+		}
+		value, err := v.Expand(text)
+		if err != nil {
+			return nil, fmt.Errorf("--input %s: %w", id, err)
+		}
+		set[id] = value
+	}
+	entered := make(map[*config.Input]string)
+	v.Input = func(in *config.Input) (value string, err error) {
+		value, known := set[in.ID]
+		if !known {
+			value, known = entered[in]
+		}
+		switch {
+		case known:
+		case terminal.Is(cmd.InOrStdin()) && terminal.Is(cmd.ErrOrStderr()):
+			value, err = enter(cmd, in)
+		case in.Default != "":
+			value = in.Default
+		default:
+			err = fmt.Errorf("input %q has no value; add --input %s=VALUE, or run parley at a terminal", in.ID, in.ID)
+		}
+		if err != nil {
+			return "", err
+		}
+		if len(in.Options) > 0 && !slices.Contains(in.Options, value) {
+			return "", fmt.Errorf("input %q must be one of %s", in.ID, strings.Join(in.Options, ", "))
+		}
+		entered[in] = value
+		return value, nil
+	}
+	return v, nil
+}
+
+// plainValues returns the values of all references but inputs.
+func plainValues() *config.Values {
+	v := &config.Values{Env: os.LookupEnv}
+	v.Workspace, _ = os.Getwd()
+	v.Home, _ = os.UserHomeDir()
+	if credstore.System() != nil {
+		v.Secret = keyring.Get
+	}
+	return v
+}
+
+// enter asks the user for an input.
+func enter(cmd *cobra.Command, in *config.Input) (value string, err error) {
+	screen := &form.Screen{In: cmd.InOrStdin(), Out: cmd.ErrOrStderr()}
+	title := in.Description
+	if title == "" {
+		title = in.ID
+	}
+	var answered bool
+	if len(in.Options) > 0 {
+		value, answered, err = screen.Choose(cmd.Context(), terminal.Line(title), in.Options, in.Default)
+	} else {
+		value, answered, err = screen.Line(cmd.Context(), terminal.Line(title), in.Secret)
+	}
+	switch {
+	case err == nil && !answered: // Ctrl-C, which the form handles instead of the signal handler
+		return "", &codeError{exitInterrupted, context.Canceled}
+	case value == "":
+		value = in.Default
+	}
+	return value, err
+}

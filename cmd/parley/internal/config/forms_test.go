@@ -1,0 +1,182 @@
+package config
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// line describes a server in one line.
+func line(s *Server) string {
+	words := []string{s.Name}
+	if s.Name != s.Original {
+		words = append(words, "("+s.Original+")")
+	}
+	if s.Disabled {
+		words = append(words, "disabled")
+	}
+	words = append(words, s.URL, s.Command)
+	words = append(words, s.Args...)
+	for _, p := range append(s.Headers, s.Env...) {
+		words = append(words, p.Name+"="+p.Value)
+	}
+	words = append(words, s.EnvFile, s.Dir)
+	var given []string
+	for _, w := range words {
+		if w != "" {
+			given = append(given, w)
+		}
+	}
+	return strings.Join(given, " ")
+}
+
+// Every file is as the program whose name it has writes it.
+func TestFilesOfOtherProgramsLoad(t *testing.T) {
+	for name, want := range map[string][]string{
+		"claude-desktop.json": {
+			"filesystem npx -y @modelcontextprotocol/server-filesystem /srv/documents",
+			"Brave-Search (Brave Search) docker run -i --rm -e BRAVE_API_KEY mcp/brave-search BRAVE_API_KEY=key",
+		},
+		"claude-code-project.json": {
+			"api ${API_BASE:-https://api.example.com}/mcp Authorization=Bearer ${API_KEY}",
+			"events https://events.example.com/sse",
+			"database /opt/tools/database --dsn ${DSN}",
+		},
+		"claude-code-user.json": {
+			"notes work-notes",
+			"search https://search.example.com/mcp",
+			"build https://build.example.com/mcp",
+		},
+		"cursor.json": {
+			"python python ${workspaceFolder}/server.py API_KEY=${env:API_KEY} HOME_DIR=${userHome} ${workspaceFolder}/.env",
+			"remote-docs (remote.docs) https://docs.example.com/mcp X-Key=${env:API_KEY}",
+		},
+		"vscode-mcp.json": {
+			"github https://api.example.com/mcp/ Authorization=Bearer ${input:token}",
+			"playwright npx -y @microsoft/mcp-server-playwright REGION=${input:region} PORT=8080 HEADLESS=true ${workspaceFolder}/.env",
+			`warning: vscode-mcp.json:15: server "playwright": dev has no effect`,
+		},
+		"vscode-settings.json": {"files files ${input:path}"},
+		"zed-settings.json": {
+			"local some-command one two",
+			"older older-command three A=1",
+			"remote https://remote.example.com/mcp Authorization=Bearer ${TOKEN}",
+			"off disabled off",
+			`problem: mcp-server-postgres: zed-settings.json:20: server "mcp-server-postgres": is part of an extension of the editor; parley cannot start it`,
+			`warning: zed-settings.json:13: server "older": settings has no effect`,
+			`warning: zed-settings.json:20: server "mcp-server-postgres": settings has no effect`,
+		},
+		"gemini-settings.json": {
+			"github https://api.example.com/mcp/ Authorization=Bearer ${TOKEN}",
+			"python python -m server ./server",
+			`warning: gemini-settings.json:8: server "github": timeout has no effect`,
+			`warning: gemini-settings.json:14: server "python": timeout has no effect`,
+			`warning: gemini-settings.json:15: server "python": trust has no effect`,
+			`warning: gemini-settings.json:16: server "python": includeTools has no effect`,
+		},
+		"windsurf.json": {
+			"remote https://remote.example.com/mcp API_KEY=Bearer ${env:TOKEN}",
+			"keyed disabled npx -y keyed KEY=${file:key.txt}",
+			`warning: windsurf.json:6: server "remote": disabledTools has no effect`,
+		},
+	} {
+		c, err := Load("/home/ada/work/code", filepath.Join("testdata", name))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var got []string
+		for i := range c.Servers {
+			got = append(got, line(&c.Servers[i]))
+		}
+		for _, p := range c.Problems {
+			got = append(got, "problem: "+p.Name+": "+strings.TrimPrefix(p.Err.Error(), "testdata/"))
+		}
+		for _, w := range c.Warnings {
+			got = append(got, "warning: "+strings.TrimPrefix(w, "testdata/"))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (- want, + got)\n%s", name, diff)
+		}
+	}
+}
+
+func TestServersOfAnotherProjectAreNotRead(t *testing.T) {
+	for workspace, want := range map[string]string{
+		"/home/ada/other":  "notes user-notes, search https://search.example.com/mcp, other other",
+		"/home/ada/worker": "notes home-notes, search https://search.example.com/mcp",
+		"/srv":             "notes user-notes, search https://search.example.com/mcp",
+	} {
+		c, err := Load(workspace, "testdata/claude-code-user.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for i := range c.Servers {
+			got = append(got, line(&c.Servers[i]))
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%s: %q, want %s", workspace, got, want)
+		}
+	}
+}
+
+func TestNamesBecomeNamesOfServers(t *testing.T) {
+	long := strings.Repeat("long", 20)
+	for original, want := range map[string]string{
+		"plain-name_1":          "plain-name_1",
+		"Brave Search":          "Brave-Search",
+		"@scope/package":        "scope-package",
+		"a__b_":                 "a_b",
+		"server.with.dots":      "server-with-dots",
+		"名前":                    "7ec26292",
+		long:                    long[:48] + "-5aa1dce7",
+		strings.Repeat("x", 64): strings.Repeat("x", 64),
+	} {
+		if got := validName(original); got != want {
+			t.Errorf("validName(%q) = %q, want %q", original, got, want)
+		}
+	}
+}
+
+func TestServersWhoseNamesBecomeTheSameAreReported(t *testing.T) {
+	c, err := Parse("", "f", []byte(`{"mcpServers": {"a b": {"command": "x"}, "c": {"command": "y"}, "a.b": {"command": "z"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Servers) != 1 || c.Servers[0].Name != "c" || len(c.Problems) != 2 {
+		t.Errorf("%+v", c)
+	}
+	if _, err := c.Find("a.b"); err == nil || !strings.Contains(err.Error(), `f:1: the names of the servers ["a b" "a.b"] all become a-b; rename one of them`) {
+		t.Error(err)
+	}
+}
+
+func TestEntriesThatCannotBeUsedDoNotAffectTheOthers(t *testing.T) {
+	c, err := Parse("", "f", []byte(`{"mcpServers": {"a": {"command": 1}, "b": {"command": "y"}}}`))
+	if err != nil || len(c.Servers) != 1 || c.Servers[0].Name != "b" {
+		t.Fatalf("%+v %v", c, err)
+	}
+	if _, err := c.Find("a"); err == nil || err.Error() != `f:1: server "a": command must be a string` {
+		t.Error(err)
+	}
+}
+
+func TestLaterFilesReplaceServers(t *testing.T) {
+	c, err := Load("", "testdata/cursor.json", "testdata/windsurf.json", "testdata/gemini-settings.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Find("python")
+	if err != nil || s.Dir != "./server" || s.Source != "testdata/gemini-settings.json:10" {
+		t.Errorf("%+v %v", s, err)
+	}
+	if len(c.Servers) != 5 || !strings.Contains(strings.Join(c.Warnings, "\n"), `testdata/gemini-settings.json:10: server "python" replaces the one of testdata/cursor.json:3`) {
+		t.Errorf("%d servers, warnings %q", len(c.Servers), c.Warnings)
+	}
+	if _, err := c.Find("remote.docs"); err != nil {
+		t.Error(err)
+	}
+}

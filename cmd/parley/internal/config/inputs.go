@@ -1,0 +1,91 @@
+package config
+
+import (
+	"fmt"
+
+	"github.com/tailscale/hujson"
+)
+
+// Input is a value that the user enters when a server is started; ${input:ID} refers to it.
+type Input struct {
+	ID          string
+	Description string
+	Default     string
+	Options     []string // if not empty, the user chooses one
+	Secret      bool
+}
+
+// readInputs reads an array of inputs.
+func (d *document) readInputs(v *hujson.Value) error {
+	array, ok := v.Value.(*hujson.Array)
+	if !ok {
+		return d.errorf(v, "inputs must be an array")
+	}
+	for i := range array.Elements {
+		in := &Input{}
+		what := fmt.Sprintf("inputs[%d]", i)
+		fields, err := d.members(&array.Elements[i], what)
+		if err != nil {
+			return err
+		}
+		for _, f := range fields {
+			name := what + ": " + f.name
+			switch f.name {
+			case "id":
+				in.ID, err = d.text(f.value, name)
+			case "description":
+				in.Description, err = d.text(f.value, name)
+			case "default":
+				in.Default, err = d.text(f.value, name)
+			case "options":
+				in.Options, err = d.options(f.value, name)
+			case "password":
+				in.Secret, err = d.boolean(f.value, name)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if in.ID == "" {
+			return d.errorf(&array.Elements[i], "%s: id is missing", what)
+		}
+		d.inputs()[in.ID] = in
+	}
+	return nil
+}
+
+// options reads the options of an input: strings, or objects with a value.
+func (d *document) options(v *hujson.Value, what string) ([]string, error) {
+	array, ok := v.Value.(*hujson.Array)
+	if !ok {
+		return nil, d.errorf(v, "%s must be an array", what)
+	}
+	var options []string
+	for i := range array.Elements {
+		e := &array.Elements[i]
+		if _, ok := e.Value.(*hujson.Object); ok {
+			members, err := d.members(e, what)
+			if err != nil {
+				return nil, err
+			}
+			if e = find(members, "value"); e == nil {
+				return nil, d.errorf(&array.Elements[i], "%s[%d]: value is missing", what, i)
+			}
+		}
+		text, err := d.text(e, fmt.Sprintf("%s[%d]", what, i))
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, text)
+	}
+	return options, nil
+}
+
+// inputs returns the inputs of the file by their ids. They may stand behind the servers that refer to
+// them.
+func (d *document) inputs() map[string]*Input {
+	if d.inputsByID == nil {
+		d.inputsByID = make(map[string]*Input)
+	}
+	return d.inputsByID
+}
