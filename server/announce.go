@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"sync"
 
 	jsonv2 "github.com/go-json-experiment/json"
 
@@ -14,6 +13,9 @@ import (
 
 // changesTopic is the topic of the Bus on which replicas announce changes to each other.
 const changesTopic = "server/changes"
+
+// maxAnnouncements limits the announcements that wait. Above it they become one of any change.
+const maxAnnouncements = 1024
 
 // announcement is a change of a list or a resource at one replica, for the others.
 type announcement struct {
@@ -29,59 +31,18 @@ type announcementMessage struct {
 	announcement
 }
 
-// outbox holds the announcements that wait to be published, each once. It is safe for concurrent use.
-type outbox struct {
-	mu      sync.Mutex
-	pending map[announcement]struct{} // nil before open
-	wake    chan struct{}
-}
-
-// maxAnnouncements limits the outbox. When it is full, all announcements become one of any change.
-const maxAnnouncements = 1024
-
-func (o *outbox) open() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.pending, o.wake = make(map[announcement]struct{}), make(chan struct{}, 1)
-}
-
-func (o *outbox) add(c announcement) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.pending == nil {
-		return
-	}
-	if len(o.pending) >= maxAnnouncements {
-		clear(o.pending)
-		c = announcement{All: true}
-	}
-	o.pending[c] = struct{}{}
-	select {
-	case o.wake <- struct{}{}:
-	default:
-	}
-}
-
-func (o *outbox) take() map[announcement]struct{} {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	all := o.pending
-	o.pending = make(map[announcement]struct{})
-	return all
-}
-
 // announce notifies the other replicas of a change. It does not block.
-func (r *replicas) announce(c announcement) { r.outbox.add(c) }
+func (r *replicas) announce(c announcement) { r.changes.add(c) }
 
 // publish publishes announcements until ctx ends. It repeats those that fail.
 func (r *replicas) publish(ctx context.Context) {
 	for {
 		select {
-		case <-r.outbox.wake:
+		case <-r.changes.wake:
 		case <-ctx.Done():
 			return
 		}
-		for c := range r.outbox.take() {
+		for c := range r.changes.take() {
 			raw, err := json.Marshal(announcementMessage{r.origin, c})
 			if err == nil {
 				err = r.bus.Publish(ctx, changesTopic, raw)
@@ -93,7 +54,7 @@ func (r *replicas) publish(ctx context.Context) {
 				c = announcement{All: true}
 			}
 			r.server.logger().ErrorContext(ctx, "cannot announce a change to the other replicas", "error", err)
-			r.outbox.add(c)
+			r.changes.add(c)
 			if !sleep(ctx, replicaRetry) {
 				return
 			}

@@ -149,7 +149,9 @@ func (s *Server) build() error {
 		PerOwner:   orDefault(s.Limits.InflightPerPrincipal, 1024),
 		PerAddress: orDefault(s.Limits.InflightPerAddress, 4096),
 	}
-	c.http.Streams.Shared = s.Log != nil
+	if s.Log != nil {
+		c.http.Streams.Lease = &c.lease
+	}
 	c.stream = streamwire.Server{
 		Modern:      modernEra,
 		Legacy:      legacyEra,
@@ -164,7 +166,7 @@ func (s *Server) build() error {
 		s.tasks.runner.Start()
 	}
 	if s.Bus != nil {
-		c.http.Forward = s.replicas.forward
+		c.http.Forward, c.http.Streams.Notify = s.replicas.forward, s.replicas.notifyStream
 		s.replicas.start(s, boundBus(s.Bus))
 	}
 	return nil

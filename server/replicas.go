@@ -15,7 +15,9 @@ type replicas struct {
 	server *Server
 	bus    store.Bus
 	origin string // identifies this replica in messages
-	outbox outbox // announcements for the others
+
+	changes outbox[announcement]
+	streams outbox[streamMessage]
 
 	cancel  context.CancelFunc
 	running sync.WaitGroup
@@ -26,11 +28,14 @@ const replicaRetry = 2 * time.Second
 
 func (r *replicas) start(s *Server, bus store.Bus) {
 	r.server, r.bus, r.origin = s, bus, rand.Text()
-	r.outbox.open()
+	r.changes.open(maxAnnouncements, announcement{All: true})
+	r.streams.open(maxStreamMessages, streamMessage{})
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
 	r.running.Go(func() { r.publish(ctx) })
+	r.running.Go(func() { r.publishStreams(ctx) })
 	r.running.Go(func() { r.receive(ctx, changesTopic, s.changes.ResyncAll, r.receiveAnnouncement) })
+	r.running.Go(func() { r.receive(ctx, streamsTopic, s.core.http.Streams.WakeAll, r.receiveStream) })
 	r.running.Go(func() { r.receive(ctx, messagesTopic, r.lostMessages, r.receiveForwarded) })
 }
 

@@ -1,10 +1,13 @@
 package server_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
 )
@@ -58,5 +61,52 @@ func TestAStreamIsResumedAtAnotherReplicaWhileItsCallRuns(t *testing.T) {
 				t.Errorf("after the last event came %v", rest)
 			}
 		})
+	}
+}
+
+// 2025-11-25, basic/transports, Sending Messages to the Server: a server may close the connection of a call.
+// The client polls, and any replica can serve it.
+func TestAClosedStreamIsResumedAtAnotherReplicaWhileItsCallRuns(t *testing.T) {
+	memory, goOn := store.NewMemory(store.MemoryOptions{}), make(chan struct{})
+	share := func(s *server.Server) {
+		s.KV, s.Log, s.Bus = memory, memory, memory
+		server.AddTool(s, mcp.Tool{Name: "step"}, func(ctx context.Context, _ struct{}) (string, error) {
+			for i := range 3 {
+				if err := server.CloseStream(ctx, 10*time.Millisecond); err != nil {
+					return "", err
+				}
+				<-goOn
+				if err := server.Progress(ctx, float64(i+1), 3, ""); err != nil {
+					return "", err
+				}
+			}
+			return "done", nil
+		})
+	}
+	first, second, third := newEndpoint(t, share), newEndpoint(t, share), newEndpoint(t, share)
+	session := first.session("2025-11-25")
+	got := frames(t, first.open(t.Context(), "POST", "/", stepCall, session...), everything)
+	if len(got) == 0 || got[len(got)-1].retry != "10" || got[len(got)-1].data != "" {
+		t.Fatalf("%v", got)
+	}
+	var received []frame
+	last := got[len(got)-1].id
+	for _, e := range []*endpoint{second, third} {
+		resp := e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", last)...)
+		goOn <- struct{}{}
+		part := frames(t, resp, 1)
+		resp.Body.Close()
+		received, last = append(received, part...), part[0].id
+	}
+	resp := second.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", last)...)
+	goOn <- struct{}{}
+	received = append(received, frames(t, resp, everything)...)
+	if len(received) != 4 || !strings.Contains(received[3].data, `"text":"done"`) {
+		t.Fatalf("%v", received)
+	}
+	for i, f := range received[:3] {
+		if !strings.Contains(f.data, fmt.Sprintf(`"progress":%d,`, i+1)) {
+			t.Errorf("event %d: %v", i, f)
+		}
 	}
 }

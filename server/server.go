@@ -38,7 +38,9 @@ type Server struct {
 	KV store.KV
 	// Log stores the events of streams, so that clients can resume them. Nil means the memory
 	// of this process. Replicas that share KV must share Log, too, or a client can resume a
-	// stream only on the replica that started it. A *store.Memory is a KV and a Log.
+	// stream only on the replica that started it. When the replica that serves a request ends, the
+	// request's stream at another replica ends with an error within 20 seconds. A *store.Memory is
+	// a KV and a Log.
 	Log store.Log
 	// Bus announces changes of lists, resources and tasks to the other replicas, and forwards answers
 	// and cancellations in sessions; the replicas must share it and KV. Nil means that nothing is

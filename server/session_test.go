@@ -398,6 +398,7 @@ func TestAbandonedSessionsAreReclaimed(t *testing.T) {
 				for range 20 {
 					use(t, s, begin(t, s))
 				}
+				time.Sleep(20 * time.Second) // the lease of the replica expires
 				if n := k.left(t); n != 20 {
 					t.Errorf("%d entries", n)
 				}

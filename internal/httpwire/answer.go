@@ -10,6 +10,7 @@ import (
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
 )
 
 // answerStream is the response to a request of a session. When it becomes an event stream,
@@ -20,6 +21,8 @@ type answerStream struct {
 	live   *legacy.StoredSession
 	r      *http.Request
 	conn   *eventStream
+	id     *jsonrpc.ID                   // of the request
+	batch  *legacy.Batch                 // instead of a request
 	stream atomic.Pointer[sessionStream] // nil until ensureStream makes it
 }
 
@@ -28,10 +31,18 @@ var (
 	_ rpc.StreamCloser = (*answerStream)(nil)
 )
 
-// begin makes conn the connection of the answer to r.
-func (a *answerStream) begin(s *Server, live *legacy.StoredSession, r *http.Request, conn *eventStream) {
-	a.server, a.live, a.r, a.conn = s, live, r, conn
-	conn.answer = a
+// begin makes x.stream the connection of the answer to r: to x.message, or to a batch if it is not nil.
+func (a *answerStream) begin(s *Server, live *legacy.StoredSession, r *http.Request, x *exchange, batch *legacy.Batch) {
+	a.server, a.live, a.r, a.conn, a.id, a.batch = s, live, r, &x.stream, &x.message.ID, batch
+	x.stream.answer = a
+}
+
+// origin returns the origin of the stream; see entry.
+func (a *answerStream) origin(replica string) []byte {
+	if a.batch != nil {
+		return originOf(replica, jsonrpc.ID{}, a.batch.IDs())
+	}
+	return originOf(replica, *a.id, nil)
 }
 
 // ensureStream makes the response a stream of the session on the first call, and returns
@@ -58,9 +69,29 @@ func (a *answerStream) opening(dst []byte) []byte {
 		return dst
 	}
 	if s := a.ensureStream(); s != nil {
-		dst = appendPriming(dst, s.key.Stream, 0, retryHint.Milliseconds())
+		s.mu.Lock()
+		opened := s.opened
+		s.mu.Unlock()
+		dst = appendPriming(dst, s.key.Stream, opened, retryHint.Milliseconds())
 	}
 	return dst
+}
+
+// needsEntry returns the stream if keepLogged must be called, because other replicas must know the stream
+// while it has no events. Otherwise it returns nil. Open means that the response may become a stream. The
+// caller holds mu of conn.
+func (a *answerStream) needsEntry(open bool) *sessionStream {
+	if a.server.Streams.Lease == nil {
+		return nil
+	}
+	s := a.stream.Load()
+	if s == nil && open && revision.StreamPolling.In(a.live.Revision) {
+		s = a.ensureStream()
+	}
+	if s == nil || !s.needsEntry() {
+		return nil
+	}
+	return s
 }
 
 // Write implements rpc.Stream.
@@ -142,6 +173,7 @@ func (a *answerStream) respondOnly(out []byte) {
 // end ends the stream of the session, if there is one.
 func (a *answerStream) end() {
 	if s := a.stream.Load(); s != nil {
+		s.logEnd()
 		s.end()
 	}
 }

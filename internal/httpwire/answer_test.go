@@ -19,9 +19,9 @@ func TestOnlyEventOfAStreamIsLogged(t *testing.T) {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequestWithContext(t.Context(), "POST", "/mcp", nil)
 		r.Header.Set("Accept", "text/event-stream")
-		conn := &eventStream{w: w, ctx: t.Context()}
-		var a answerStream
-		a.begin(s, live, r, conn)
+		x := &exchange{stream: eventStream{w: w, ctx: t.Context()}}
+		conn, a := &x.stream, &x.answer
+		a.begin(s, live, r, x, nil)
 		if deleted {
 			if err := s.Sessions.Delete(t.Context(), principal.Anonymous, live.ID); err != nil {
 				t.Fatal(err)

@@ -73,16 +73,16 @@ func FuzzEventID(f *testing.F) {
 		if name != names[own][0] && name != names[own][1] {
 			t.Fatalf("%q opens a stream", id)
 		}
-		messages, err := s.eventsAfter(t.Context(), seq)
+		entries, err := s.entriesAfter(t.Context(), seq)
 		if err != nil {
 			return
 		}
-		if len(messages) != int(4-seq) {
-			t.Fatalf("%q: %d messages", id, len(messages))
+		if len(entries) != int(4-seq) {
+			t.Fatalf("%q: %d entries", id, len(entries))
 		}
-		for _, m := range messages {
-			if !bytes.Equal(m, []byte(name)) {
-				t.Fatalf("%q replays %q", id, m)
+		for _, e := range entries {
+			if m := entry(e).message(); !bytes.Equal(m, []byte(name)) {
+				t.Fatalf("%q replays %q", id, e)
 			}
 		}
 	})

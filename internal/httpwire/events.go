@@ -200,9 +200,30 @@ func (e *eventStream) open() {
 func (e *eventStream) keepAlive() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.answer != nil && e.idle == nil { // also if the client has disconnected: it may resume the stream
+		if s := e.answer.needsEntry(e.err == nil); s != nil {
+			e.idle = make(chan struct{})
+			go e.logAndSend(s, e.idle)
+			return
+		}
+	}
+	e.pushComment()
+}
+
+// pushComment queues a comment if the queue is empty. The caller holds mu.
+func (e *eventStream) pushComment() {
 	if e.err == nil && e.ctx.Err() == nil && len(e.queue) == 0 {
 		e.push(appendComment)
 	}
+}
+
+// logAndSend makes other replicas know the stream, and then sends a comment and the queue.
+func (e *eventStream) logAndSend(s *sessionStream, idle chan struct{}) {
+	s.keepLogged()
+	e.mu.Lock()
+	e.pushComment()
+	e.mu.Unlock()
+	e.send(idle)
 }
 
 // send writes the queue until it is empty or a write fails.

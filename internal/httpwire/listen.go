@@ -123,17 +123,20 @@ func (s *Server) serveStream(ctx context.Context, live *legacy.StoredSession, st
 	if stream.feed != nil {
 		wake, taken, expired = stream.feed.notifications.Wake(), stream.feed.taken, expiry.expired()
 	}
-	var follow <-chan time.Time
+	var follow *follower
+	var poll <-chan time.Time
 	if stream.follows {
-		ticker := time.NewTicker(followInterval)
-		defer ticker.Stop()
-		follow = ticker.C
-		stream.follow(ctx)
+		follow = stream.newFollower()
+		defer follow.ticker.Stop()
+		poll = follow.ticker.C
+		follow.poll(ctx)
 	}
 	for {
 		select {
-		case <-follow:
-			stream.follow(ctx)
+		case <-poll:
+			follow.poll(ctx)
+		case <-stream.wake:
+			follow.read(ctx)
 		case <-tick.C:
 			if live.Touch(ctx) != nil {
 				return

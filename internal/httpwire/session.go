@@ -88,7 +88,7 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 			s.rejectOverload(w, r, http.StatusTooManyRequests, m.ID, rpc.ErrTooManyInFlight)
 			return
 		}
-		s.serveLegacy(w, r, x, live, 1, func(ctx context.Context, dst *[]byte, stream rpc.Stream) *call.OverloadError {
+		s.serveLegacy(w, r, x, live, nil, func(ctx context.Context, dst *[]byte, stream rpc.Stream) *call.OverloadError {
 			return live.Serve(ctx, dst, m, stream)
 		})
 	}
@@ -189,7 +189,7 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, x *exchange, 
 		s.rejectOverload(w, r, http.StatusTooManyRequests, jsonrpc.ID{}, rpc.ErrTooManyInFlight)
 		return
 	}
-	s.serveLegacy(w, r, x, live, batch.Requests(), func(ctx context.Context, dst *[]byte, stream rpc.Stream) *call.OverloadError {
+	s.serveLegacy(w, r, x, live, batch, func(ctx context.Context, dst *[]byte, stream rpc.Stream) *call.OverloadError {
 		ctx = s.withoutChallenge(ctx)
 		_ = s.forward(ctx, live, batch.Accept(ctx, stream)...) // the client must not send the requests again
 		*dst = batch.AppendReply(ctx, *dst)
@@ -224,13 +224,17 @@ func (s *Server) authorizeBatch(w http.ResponseWriter, r *http.Request, live *le
 
 // serveLegacy calls serve and sends the response that serve appends to dst. The stream is
 // nil if the client does not accept event streams. Serve returns the limit that has rejected
-// the request, or nil. ServeLegacy releases the reserved requests.
-func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange, live *legacy.StoredSession, reserved int, serve func(ctx context.Context, dst *[]byte, stream rpc.Stream) *call.OverloadError) {
+// the request, or nil. ServeLegacy releases the reserved requests: those of the batch, or one if it is nil.
+func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange, live *legacy.StoredSession, batch *legacy.Batch, serve func(ctx context.Context, dst *[]byte, stream rpc.Stream) *call.OverloadError) {
 	// A disconnect is not a cancellation (Sending Messages, 6), so the handler's context
 	// has the values of the request's context but not its cancellation.
 	x.context = detachedContext{s.calls.lifetime(), r.Context()}
+	reserved := 1
+	if batch != nil {
+		reserved = batch.Requests()
+	}
 	a := &x.answer
-	a.begin(s, live, r, &x.stream)
+	a.begin(s, live, r, x, batch)
 	streams := s.begin(x, r, nil)
 	defer x.stream.end()
 	defer a.end()

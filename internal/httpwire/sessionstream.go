@@ -38,10 +38,17 @@ type sessionStream struct {
 	// follows means that the call of the stream may still run at another replica, which logs its events.
 	// replay is set as well.
 	follows bool
+	origin  []byte        // see entry; empty if no other replica uses the log
+	wake    chan struct{} // has a value if another replica has logged events; nil unless follows
 
 	mu         sync.Mutex
-	last       uint64 // number of the last event
-	incomplete bool   // an event is not in the log: the stream cannot be resumed
+	last       uint64    // number of the last event
+	opened     uint64    // number of the entry that was logged before the first event; 0: none
+	logged     time.Time // when the last entry was logged
+	final      bool      // the last entry is logged
+	leased     bool      // end releases the lease of this replica
+	followed   time.Time // until when another replica follows the stream
+	incomplete bool      // an event is not in the log: the stream cannot be resumed
 	ended      bool
 	dropped    bool          // the session has ended
 	conn       *eventStream  // nil while the client is disconnected
@@ -55,12 +62,6 @@ type feed struct {
 	taken         <-chan struct{}       // closed when another standalone stream takes over
 	notifications *legacy.NotificationQueue
 }
-
-// Kinds of log entries. An entry is a kind followed by the message.
-const (
-	entryMessage = 'm' // more entries follow
-	entryFinal   = 'f' // the last entry of the stream
-)
 
 // lock acquires sendLock. The error is the cause of ctx.
 func (s *sessionStream) lock(ctx context.Context) error {
@@ -103,7 +104,7 @@ func (s *sessionStream) send(ctx context.Context, message []byte, kind byte) err
 	return nil
 }
 
-// record logs an event and returns its number, or 0 if it cannot be logged. The caller
+// record logs an entry and returns its number, or 0 if it cannot be logged. The caller
 // holds sendLock.
 func (s *sessionStream) record(message []byte, kind byte) uint64 {
 	s.mu.Lock()
@@ -113,17 +114,34 @@ func (s *sessionStream) record(message []byte, kind byte) uint64 {
 		return 0
 	}
 	buf := rpc.NewBuffer()
-	*buf = append(append(*buf, kind), message...)
-	err := s.all.append(s.key, seq, *buf)
-	rpc.FreeBuffer(buf)
+	defer rpc.FreeBuffer(buf)
+	*buf = appendEntry(*buf, kind, s.origin, message)
+	var err error
+	if seq == 1 {
+		err = s.takeLease()
+	}
+	if err == nil {
+		err = s.all.append(s.key, seq, *buf)
+	}
+	if errors.Is(err, store.ErrConflict) {
+		if err = s.explain(seq, *buf); errors.Is(err, errEndedElsewhere) {
+			s.endElsewhere()
+			return 0
+		}
+	}
 
 	s.mu.Lock()
-	dropped := s.dropped
+	dropped, followed := s.dropped, false
 	if err != nil {
 		s.incomplete = true
 		seq = 0
 	} else {
-		s.last = seq
+		now := time.Now()
+		s.last, s.logged, s.final = seq, now, entry(*buf).isLast()
+		if kind == entryOpened && seq == 1 {
+			s.opened = seq
+		}
+		followed = now.Before(s.followed)
 	}
 	s.mu.Unlock()
 	switch {
@@ -131,6 +149,8 @@ func (s *sessionStream) record(message []byte, kind byte) uint64 {
 		s.all.logFailed(err)
 	case dropped: // the session ended meanwhile
 		s.all.drop(s.key.Group)
+	case followed:
+		s.all.notify(s.key, false)
 	}
 	return seq
 }
@@ -149,9 +169,9 @@ var errUnknownEvent = errors.New("event not found in the session")
 // errNotFinal means that a stream without a call on this replica has no final event in its log.
 var errNotFinal = fmt.Errorf("%w: the stream has ended and its last event is not logged", store.ErrPurged)
 
-// eventsAfter returns the messages after event seq. The error is errUnknownEvent,
-// store.ErrPurged if some of the messages are no longer logged, or that of the store.
-func (s *sessionStream) eventsAfter(ctx context.Context, seq uint64) (messages [][]byte, err error) {
+// entriesAfter returns the log after entry seq. The error is errUnknownEvent,
+// store.ErrPurged if some of the entries are no longer logged, or that of the store.
+func (s *sessionStream) entriesAfter(ctx context.Context, seq uint64) (entries [][]byte, err error) {
 	s.mu.Lock()
 	last, incomplete, ended := s.last, s.incomplete, s.ended
 	s.mu.Unlock()
@@ -163,7 +183,7 @@ func (s *sessionStream) eventsAfter(ctx context.Context, seq uint64) (messages [
 	case !s.replay && seq == last:
 		return nil, nil
 	}
-	entries, err := s.all.log.ReadAfter(ctx, s.key, seq)
+	entries, err = s.all.log.ReadAfter(ctx, s.key, seq)
 	switch {
 	case errors.Is(err, store.ErrNotFound) && !s.replay:
 		return nil, store.ErrPurged
@@ -178,20 +198,29 @@ func (s *sessionStream) eventsAfter(ctx context.Context, seq uint64) (messages [
 			return nil, err
 		}
 	}
-	if s.replay && !s.follows && final[len(final)-1][0] != entryFinal {
+	if s.replay && !s.follows && !entry(final[len(final)-1]).isLast() {
 		return nil, errNotFinal
-	}
-	for i, entry := range entries {
-		entries[i] = entry[1:]
 	}
 	return entries, nil
 }
 
+// sendLogged sends the messages of entries, the first of which has number seq+1. It returns the number of
+// the last.
+func (s *sessionStream) sendLogged(conn *eventStream, seq uint64, entries [][]byte) (last uint64) {
+	for _, e := range entries {
+		seq++
+		if message := entry(e).message(); message != nil {
+			conn.enqueue(func(dst []byte) []byte { return appendNumbered(dst, s.key.Stream, seq, message) })
+		}
+	}
+	return seq
+}
+
 // resume makes conn the connection of the stream and sends it the events after seq. The
 // previous connection ends. connDone is closed when the stream stops using conn. The
-// error is that of eventsAfter or the cause of ctx.
+// error is that of entriesAfter or the cause of ctx.
 func (s *sessionStream) resume(ctx context.Context, seq uint64, conn *eventStream) (connDone <-chan struct{}, err error) {
-	if _, err := s.eventsAfter(ctx, seq); err != nil {
+	if _, err := s.entriesAfter(ctx, seq); err != nil {
 		return nil, err // before the previous connection ends
 	}
 	s.dropConnection() // a send that waits for its reader holds sendLock
@@ -204,69 +233,18 @@ func (s *sessionStream) resume(ctx context.Context, seq uint64, conn *eventStrea
 		return nil, err
 	}
 	defer s.unlock()
-	messages, err := s.eventsAfter(ctx, seq)
+	entries, err := s.entriesAfter(ctx, seq)
 	if err != nil {
 		return nil, err
 	}
 	s.dropConnection() // another connection may have resumed the stream first
 	conn.enqueue(appendComment)
-	for i, message := range messages {
-		conn.enqueue(func(dst []byte) []byte {
-			return appendNumbered(dst, s.key.Stream, seq+1+uint64(i), message)
-		})
-	}
-	if s.follows {
+	if last := s.sendLogged(conn, seq, entries); s.follows {
 		s.mu.Lock()
-		s.last = seq + uint64(len(messages))
+		s.last = last
 		s.mu.Unlock()
 	}
 	return s.connect(conn), nil
-}
-
-// followInterval is the time between two readings of the log for events that another replica has
-// logged.
-const followInterval = 500 * time.Millisecond
-
-// follow sends the events that another replica has logged since the last call. It ends the stream
-// after the final event, or if the log no longer has its events.
-func (s *sessionStream) follow(ctx context.Context) {
-	if s.lock(ctx) != nil {
-		return
-	}
-	defer s.unlock()
-	s.mu.Lock()
-	conn, last := s.conn, s.last
-	s.mu.Unlock()
-	if conn == nil {
-		return
-	}
-	// Read the last event again, because the log does not tell whether it was the final one.
-	entries, err := s.all.log.ReadAfter(ctx, s.key, last-min(last, 1))
-	switch {
-	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrPurged):
-		s.end()
-		return
-	case err != nil:
-		s.all.logger.Warn("cannot read the events of another replica", "error", err)
-		return
-	}
-	if conn.await(ctx) != nil { // a slow reader; the connection ends by itself
-		return
-	}
-	final := len(entries) > 0 && entries[len(entries)-1][0] == entryFinal
-	if last > 0 && len(entries) > 0 {
-		entries = entries[1:]
-	}
-	for _, entry := range entries {
-		last++
-		conn.enqueue(func(dst []byte) []byte { return appendNumbered(dst, s.key.Stream, last, entry[1:]) })
-	}
-	s.mu.Lock()
-	s.last = last
-	s.mu.Unlock()
-	if final {
-		s.end()
-	}
 }
 
 // connect makes conn the connection of the stream. connDone is closed when the stream
@@ -337,6 +315,8 @@ func (s *sessionStream) closeConnection(ctx context.Context, retry time.Duration
 		return nil
 	case incomplete:
 		return fmt.Errorf("%w: cannot resume the stream: an event is missing from the log", rpc.ErrUnsupported)
+	case seq == 0 && len(s.origin) > 0:
+		seq = s.record(nil, entryOpened) // otherwise another replica does not know the stream
 	}
 	conn.enqueue(func(dst []byte) []byte { return appendPriming(dst, s.key.Stream, seq, retry.Milliseconds()) })
 	if connDone == nil && !conn.disconnect() {
@@ -367,8 +347,12 @@ func (s *sessionStream) end() {
 	if s.expiry != nil {
 		s.expiry.Stop()
 	}
+	leased := s.leased
 	s.mu.Unlock()
 	s.all.remove(s)
+	if leased {
+		s.all.Lease.Release()
+	}
 	if s.feed != nil {
 		s.feed.notifications.Close()
 		s.feed.live.Release()

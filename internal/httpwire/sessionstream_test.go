@@ -151,9 +151,9 @@ func TestCloseStreamIgnoresResponseThatHasNotBegun(t *testing.T) {
 	s, live := sessionServer(t, store.NewMemory(store.MemoryOptions{}))
 	defer live.Release()
 	ctx, cancel := context.WithCancel(t.Context())
-	conn := &eventStream{w: hijacked{newReader()}, ctx: ctx}
-	a := new(answerStream)
-	a.begin(s, live, &http.Request{ProtoMajor: 1, ProtoMinor: 1}, conn)
+	x := &exchange{stream: eventStream{w: hijacked{newReader()}, ctx: ctx}}
+	conn, a := &x.stream, &x.answer
+	a.begin(s, live, &http.Request{ProtoMajor: 1, ProtoMinor: 1}, x, nil)
 	if a.ensureStream() == nil {
 		t.Fatal("the response has no stream")
 	}

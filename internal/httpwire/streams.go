@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/parley-mcp/parley/internal/lease"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/store"
 )
@@ -15,9 +16,13 @@ import (
 // log, from which a client can resume a stream, even one that has ended. Streams is safe
 // for concurrent use.
 type Streams struct {
-	// Shared means that other replicas log events in log, too, of streams that have not ended. It must
-	// be set before the first stream.
-	Shared bool
+	// Lease is the lease of this replica if other replicas log events in log, too, of streams that have not
+	// ended; otherwise nil. It must be set before the first stream, and so must Notify.
+	Lease *lease.Lease
+	// Notify asks the replica of a stream to announce events if follow is set, and otherwise announces
+	// an event to the other replicas. They call Follow and Wake. It must not block. Nil means that
+	// replicas find events by reading the log at intervals.
+	Notify func(key store.StreamKey, follow bool)
 
 	log    store.Log
 	logger *slog.Logger
@@ -39,6 +44,9 @@ func (a *Streams) add(group string, kind byte, f *feed, conn *eventStream) *sess
 	s := &sessionStream{
 		all: a, key: store.StreamKey{Group: group, Stream: newStreamName(kind)},
 		sendLock: make(chan struct{}, 1), done: make(chan struct{}), feed: f, conn: conn,
+	}
+	if a.Lease != nil && kind == kindPost {
+		s.origin = conn.answer.origin(a.Lease.ID())
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -72,7 +80,7 @@ func (a *Streams) remove(s *sessionStream) {
 // find returns the stream with this name for a client that has received event seq. If
 // the stream has ended and its log has the events after seq, find returns a stream that
 // replays them. If another replica may still log events of the stream, find returns a stream that
-// sends them, too. The error is that of eventsAfter; it is store.ErrPurged for a standalone
+// sends them, too. The error is that of entriesAfter; it is store.ErrPurged for a standalone
 // stream that has ended, since later notifications are not in its log.
 func (a *Streams) find(ctx context.Context, group, name string, seq uint64) (*sessionStream, error) {
 	a.mu.Lock()
@@ -85,9 +93,9 @@ func (a *Streams) find(ctx context.Context, group, name string, seq uint64) (*se
 		all: a, key: store.StreamKey{Group: group, Stream: name},
 		sendLock: make(chan struct{}, 1), done: make(chan struct{}), replay: true, ended: true,
 	}
-	switch _, err := s.eventsAfter(ctx, seq); {
-	case errors.Is(err, errNotFinal) && a.Shared && name[0] == kindPost:
-		s.follows, s.ended = true, false
+	switch _, err := s.entriesAfter(ctx, seq); {
+	case errors.Is(err, errNotFinal) && a.Lease != nil && name[0] == kindPost:
+		s.follows, s.ended, s.wake = true, false, make(chan struct{}, 1)
 	case err != nil:
 		return nil, err
 	default:
@@ -147,7 +155,7 @@ func (a *Streams) append(key store.StreamKey, seq uint64, entry []byte) error {
 func (a *Streams) logOnly(group string, message []byte) (name string, ok bool) {
 	name = newStreamName(kindPost)
 	buf := rpc.NewBuffer()
-	*buf = append(append(*buf, entryFinal), message...)
+	*buf = appendEntry(*buf, entryFinal, nil, message)
 	err := a.append(store.StreamKey{Group: group, Stream: name}, 1, *buf)
 	rpc.FreeBuffer(buf)
 	if err != nil {

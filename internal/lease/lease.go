@@ -35,6 +35,7 @@ type Lease struct {
 	mu       sync.Mutex
 	taking   chan struct{} // closed when the Take that runs has ended; nil if none runs
 	taken    bool
+	users    int // calls of Take without Release
 	closed   bool
 	renewing sync.WaitGroup
 }
@@ -58,8 +59,8 @@ func Key(replica string) string { return "replica/" + replica }
 // errClosed is the error of Take after Close.
 var errClosed = errors.New("the server is stopping")
 
-// Take takes the lease, which is renewed until Close. It needs one store operation the first time, and none
-// later.
+// Take takes the lease, which is renewed until Release is called as often as Take, or until Close. It needs
+// one store operation if the lease is not taken.
 func (l *Lease) Take(ctx context.Context) error {
 	l.ready()
 	if !l.Shared {
@@ -72,6 +73,7 @@ func (l *Lease) Take(ctx context.Context) error {
 			l.mu.Unlock()
 			return errClosed
 		case l.taken:
+			l.users++
 			l.mu.Unlock()
 			return nil
 		case taking != nil:
@@ -102,9 +104,28 @@ func (l *Lease) take(ctx context.Context) error {
 	case l.closed:
 		return errClosed
 	}
-	l.taken = true
+	l.taken, l.users = true, l.users+1
 	l.renewing.Go(l.keep)
 	return nil
+}
+
+// Release ends one use of the lease. The lease of a replica without uses expires.
+func (l *Lease) Release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.users > 0 { // 0: not shared
+		l.users--
+	}
+}
+
+// giveUp gives up the lease if it has no uses.
+func (l *Lease) giveUp() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.users == 0 {
+		l.taken = false
+	}
+	return !l.taken
 }
 
 func (l *Lease) renew(ctx context.Context) error {
@@ -120,6 +141,9 @@ func (l *Lease) keep() {
 		case <-l.life.Done():
 			return
 		case <-ticker.C:
+		}
+		if l.giveUp() {
+			return
 		}
 		if err := l.renew(l.life); err != nil && l.life.Err() == nil {
 			l.Logger.Error("cannot renew the lease of this replica", "error", err)

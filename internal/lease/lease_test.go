@@ -109,12 +109,36 @@ func TestALeaseThatCannotBeWrittenIsNotTaken(t *testing.T) {
 	})
 }
 
+func TestALeaseWithoutUsesExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a, b := newReplicas()
+		for range 2 {
+			if err := a.Take(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a.Release()
+		time.Sleep(2 * TTL)
+		wantAlive(t, b, a.ID(), true)
+		a.Release()
+		time.Sleep(2 * TTL)
+		wantAlive(t, b, a.ID(), false)
+		if err := a.Take(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantAlive(t, b, a.ID(), true)
+		a.Release()
+		time.Sleep(Renew)
+	}) // fails if a goroutine is left
+}
+
 func TestALeaseThatIsNotSharedNeedsNoStore(t *testing.T) {
 	l := new(Lease)
 	if err := l.Take(t.Context()); err != nil {
 		t.Error(err)
 	}
 	wantAlive(t, l, "another", true)
+	l.Release()
 	if err := l.Close(t.Context()); err != nil {
 		t.Error(err)
 	}

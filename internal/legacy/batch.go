@@ -127,6 +127,17 @@ func (b *Batch) Requests() int {
 	return n
 }
 
+// IDs returns the ids of the valid requests in the batch.
+func (b *Batch) IDs() []jsonrpc.ID {
+	ids := make([]jsonrpc.ID, 0, len(b.messages))
+	for i := range b.messages {
+		if m := &b.messages[i]; m.Kind == jsonrpc.Request && m.fault == nil {
+			ids = append(ids, m.ID)
+		}
+	}
+	return ids
+}
+
 // Messages returns the valid messages of the batch.
 func (b *Batch) Messages() []*jsonrpc.Message {
 	var all []*jsonrpc.Message

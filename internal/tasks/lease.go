@@ -39,6 +39,7 @@ func (r *Runner) register(ctx context.Context) error {
 		return err
 	}
 	if err := r.Store.KV.Add(ctx, replicasSet, r.Lease.ID(), store.AddOptions{TTL: maxTTL, Max: maxReplicas}); err != nil {
+		r.Lease.Release()
 		return fmt.Errorf("cannot register this replica: %w", err)
 	}
 	r.registered = true
@@ -53,6 +54,7 @@ const (
 
 // keep takes over the tasks of replicas whose leases have ended.
 func (r *Runner) keep() {
+	defer r.Lease.Release()
 	ticker := time.NewTicker(lease.Renew)
 	defer ticker.Stop()
 	for n := 0; ; n++ {

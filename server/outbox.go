@@ -1,0 +1,44 @@
+package server
+
+import "sync"
+
+// outbox holds the messages to other replicas that wait to be published, each once. Before open it drops
+// them. It is safe for concurrent use.
+type outbox[T comparable] struct {
+	mu      sync.Mutex
+	max     int
+	instead T              // of all messages when the outbox is full
+	pending map[T]struct{} // nil before open
+	wake    chan struct{}
+}
+
+func (o *outbox[T]) open(limit int, instead T) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.max, o.instead, o.pending, o.wake = limit, instead, make(map[T]struct{}), make(chan struct{}, 1)
+}
+
+func (o *outbox[T]) add(message T) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.pending == nil {
+		return
+	}
+	if len(o.pending) >= o.max {
+		clear(o.pending)
+		message = o.instead
+	}
+	o.pending[message] = struct{}{}
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (o *outbox[T]) take() map[T]struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all := o.pending
+	o.pending = make(map[T]struct{})
+	return all
+}

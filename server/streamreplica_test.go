@@ -1,0 +1,358 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/store"
+)
+
+// cutStore is a store that fails for a replica that is cut off, as if its process had ended. It counts the
+// readings of the log.
+type cutStore struct {
+	*store.Memory
+	cut   atomic.Bool
+	reads atomic.Int64
+}
+
+var errCut = errors.New("the store is out of reach")
+
+func (s *cutStore) check() error {
+	if s.cut.Load() {
+		return errCut
+	}
+	return nil
+}
+
+func (s *cutStore) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
+	if err := s.check(); err != nil {
+		return 0, err
+	}
+	return s.Memory.Put(ctx, key, value, opt)
+}
+
+func (s *cutStore) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte, opt store.AppendOptions) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	return s.Memory.Append(ctx, key, seq, entry, opt)
+}
+
+func (s *cutStore) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) ([][]byte, error) {
+	s.reads.Add(1)
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	return s.Memory.ReadAfter(ctx, key, seq)
+}
+
+func (s *cutStore) Publish(ctx context.Context, topic string, message []byte) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	return s.Memory.Publish(ctx, topic, message)
+}
+
+// bubbleFleet is replicas in a bubble that share a store. All have the tool "step".
+type bubbleFleet struct {
+	t       *testing.T
+	servers []*server.Server
+	stores  []*cutStore
+	steps   chan func(context.Context) error // what a call does next; closing it ends the call
+}
+
+func newBubbleFleet(t *testing.T, n int, configure ...func(*server.Server)) *bubbleFleet {
+	f := &bubbleFleet{t: t, steps: make(chan func(context.Context) error)}
+	memory := store.NewMemory(store.MemoryOptions{})
+	for range n {
+		s, shared := httpServer(), &cutStore{Memory: memory}
+		s.KV, s.Log, s.Bus, s.KeepAlive = shared, shared, shared, -1
+		server.AddTool(s, mcp.Tool{Name: "step"}, func(ctx context.Context, _ struct{}) (string, error) {
+			for {
+				select {
+				case step, more := <-f.steps:
+					if !more {
+						return "done", nil
+					}
+					if err := step(ctx); err != nil {
+						return "", err
+					}
+				case <-ctx.Done():
+					return "", context.Cause(ctx)
+				}
+			}
+		})
+		for _, c := range configure {
+			c(s)
+		}
+		f.servers, f.stores = append(f.servers, s), append(f.stores, shared)
+		t.Cleanup(func() {
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			_ = s.Shutdown(ctx)
+		})
+	}
+	return f
+}
+
+// session starts a session of a revision at the first replica.
+func (f *bubbleFleet) session(version string) []string {
+	f.t.Helper()
+	rec := inBubble(f.servers[0], http.MethodPost, fmt.Sprintf(initializeBody, version))
+	session := []string{"Mcp-Session-Id", rec.Header().Get("Mcp-Session-Id"), "Accept", "text/event-stream, application/json"}
+	if rec := inBubble(f.servers[0], http.MethodPost, initializedBody, session...); rec.Code != http.StatusAccepted {
+		f.t.Fatal(rec.Code, rec.Body)
+	}
+	return session
+}
+
+// exchange is a request in flight.
+type exchange struct {
+	rec   *httptest.ResponseRecorder
+	leave context.CancelFunc // the client disconnects
+	done  chan struct{}
+}
+
+// open begins a request at a replica.
+func (f *bubbleFleet) open(replica int, method, body string, header ...string) *exchange {
+	ctx, leave := context.WithCancel(f.t.Context())
+	req := httptest.NewRequestWithContext(ctx, method, "/", strings.NewReader(body))
+	req.Host = "localhost"
+	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Add(header[i], header[i+1])
+	}
+	x := &exchange{httptest.NewRecorder(), leave, make(chan struct{})}
+	go func() {
+		defer close(x.done)
+		f.servers[replica].ServeHTTP(x.rec, req)
+	}()
+	synctest.Wait()
+	return x
+}
+
+func (f *bubbleFleet) resume(replica int, session []string, id string) *exchange {
+	return f.open(replica, http.MethodGet, "", append(session, "Last-Event-ID", id)...)
+}
+
+// frames returns the events that have arrived.
+func (x *exchange) frames() []frame {
+	synctest.Wait()
+	return scanFrames(bufio.NewScanner(strings.NewReader(x.rec.Body.String())), everything)
+}
+
+// ended reports whether the response is complete.
+func (x *exchange) ended() bool {
+	synctest.Wait()
+	select {
+	case <-x.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// progress makes the call send progress from first to last.
+func (f *bubbleFleet) progress(first, last int) {
+	f.steps <- func(ctx context.Context) error {
+		for i := first; i <= last; i++ {
+			if err := server.Progress(ctx, float64(i), 1e6, ""); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	synctest.Wait()
+}
+
+func TestEventsWakeTheFollowersOfTheirStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newBubbleFleet(t, 2)
+		session := f.session("2025-06-18")
+		call := f.open(0, http.MethodPost, stepCall, session...)
+		f.progress(1, 1)
+		x := f.resume(1, session, call.frames()[0].id)
+		started, before := time.Now(), f.stores[1].reads.Load()
+		for i := range 100 {
+			f.progress(2+i, 2+i)
+			if n := len(x.frames()); n != 1+i {
+				t.Fatalf("%d events after %d", n, 1+i)
+			}
+		}
+		if waited := time.Since(started); waited > 0 {
+			t.Errorf("the events arrive after %v", waited)
+		}
+		time.Sleep(time.Minute)
+		if n := f.stores[1].reads.Load() - before; n > 100+2*13 {
+			t.Errorf("%d readings of the log for 100 events and one minute", n)
+		}
+		close(f.steps)
+		wantNumbered(t, x.frames(), 2, 101)
+		wantAnswer(t, x.frames(), 102)
+		if !x.ended() {
+			t.Error("the stream has not ended")
+		}
+	})
+}
+
+// slowBus holds back messages until gate is closed.
+type slowBus struct {
+	*store.Memory
+	gate chan struct{}
+}
+
+func (b slowBus) Publish(ctx context.Context, topic string, message []byte) error {
+	<-b.gate
+	return b.Memory.Publish(ctx, topic, message)
+}
+
+// An event may be logged after the follower has read the log and before the replica of the call knows of it.
+func TestEventsAtTheBeginningOfAFollowerAreNotDelayed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bus, n := slowBus{store.NewMemory(store.MemoryOptions{}), make(chan struct{})}, 0
+		f := newBubbleFleet(t, 2, func(s *server.Server) {
+			s.Bus = bus.Memory
+			if n++; n == 2 {
+				s.Bus = bus
+			}
+		})
+		session := f.session("2025-06-18")
+		call := f.open(0, http.MethodPost, stepCall, session...)
+		f.progress(1, 1)
+		x := f.resume(1, session, call.frames()[0].id)
+		f.progress(2, 2)
+		if n := len(x.frames()); n != 0 {
+			t.Fatalf("%d events without the Bus", n)
+		}
+		close(bus.gate)
+		started := time.Now()
+		wantNumbered(t, x.frames(), 2, 2)
+		if waited := time.Since(started); waited > 0 {
+			t.Errorf("the event arrives after %v", waited)
+		}
+		close(f.steps)
+	})
+}
+
+// A follower reads the log at intervals, because the Bus may lose announcements.
+func TestFollowersReceiveEventsWithoutTheBus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bus := &unreliableBus{Memory: store.NewMemory(store.MemoryOptions{})}
+		f := newBubbleFleet(t, 2, func(s *server.Server) { s.Bus = bus })
+		session := f.session("2025-06-18")
+		call := f.open(0, http.MethodPost, stepCall, session...)
+		f.progress(1, 1)
+		bus.down.Store(true)
+		x := f.resume(1, session, call.frames()[0].id)
+		close(f.steps)
+		time.Sleep(5 * time.Second)
+		wantAnswer(t, x.frames(), 2)
+	})
+}
+
+// When the replica of a call ends, the client receives one error for its request within the lease, wherever
+// and whenever it resumes the stream.
+func TestStreamsOfAReplicaThatHasEndedEndWithOneError(t *testing.T) {
+	const lost = `"error":{"code":-32603,"message":"the server process that served the request has ended`
+	for _, version := range resumableRevisions {
+		synctest.Test(t, func(t *testing.T) {
+			f := newBubbleFleet(t, 4)
+			session := f.session(version)
+			body, want := stepCall, `{"jsonrpc":"2.0","id":1,`+lost
+			if version == "2025-03-26" {
+				body = "[" + stepCall + `,{"jsonrpc":"2.0","id":"b","method":"tools/call","params":{"name":"step"}}]`
+				want = `[{"jsonrpc":"2.0","id":1,` + lost
+			}
+			call := f.open(0, http.MethodPost, body, session...)
+			f.steps <- func(ctx context.Context) error { return nil }
+			f.steps <- func(ctx context.Context) error { return server.Progress(ctx, 1, 0, "") }
+			first := call.frames()
+			if version == "2025-03-26" && len(first) == 0 { // the other request has taken the step
+				f.progress(1, 1)
+				first = call.frames()
+			}
+			last := first[len(first)-1].id
+			followers := []*exchange{f.resume(1, session, last), f.resume(2, session, last)}
+			f.stores[0].cut.Store(true)
+			started := time.Now()
+			for time.Since(started) < time.Minute && !(followers[0].ended() && followers[1].ended()) {
+				time.Sleep(time.Second)
+			}
+			if waited := time.Since(started); waited > 21*time.Second {
+				t.Errorf("the streams end after %v", waited)
+			}
+			later := f.resume(3, session, last)
+			for _, x := range append(followers, later) {
+				got := x.frames()
+				if len(got) != 1 || got[0].seq() != "2" || !strings.HasPrefix(got[0].data, want) {
+					t.Errorf("%s: %v", version, got)
+				}
+				if version == "2025-03-26" && !strings.Contains(got[0].data, `,{"jsonrpc":"2.0","id":"b",`+lost) {
+					t.Errorf("the other request of the batch: %v", got)
+				}
+			}
+			if !later.ended() {
+				t.Error("a later stream does not end")
+			}
+			// The replica was only slow. Its client must not receive a second response.
+			before := call.rec.Body.Len()
+			f.stores[0].cut.Store(false)
+			close(f.steps)
+			if !call.ended() || call.rec.Body.Len() != before {
+				t.Errorf("the client received a second response: %s", call.rec.Body.String()[before:])
+			}
+		})
+	}
+}
+
+// A client that knows the stream but has not received an event can resume it at another replica.
+func TestAStreamWithoutEventsIsResumedAtAnotherReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newBubbleFleet(t, 2)
+		f.servers[0].KeepAlive = 0
+		session := f.session("2025-11-25")
+		call := f.open(0, http.MethodPost, stepCall, session...)
+		time.Sleep(20 * time.Second) // until the first keep-alive comment
+		got := call.frames()
+		if len(got) != 1 || got[0].id == "" {
+			t.Fatalf("the client does not know the stream: %s", call.rec.Body)
+		}
+		call.leave()
+		time.Sleep(20 * time.Minute) // longer than events are stored
+		x := f.resume(1, session, got[0].id)
+		if x.rec.Code != http.StatusOK {
+			t.Fatalf("%d %s", x.rec.Code, x.rec.Body)
+		}
+		f.progress(1, 1)
+		close(f.steps)
+		if got := x.frames(); len(got) != 2 || !strings.Contains(got[0].data, `"progress":1`) || !strings.Contains(got[1].data, `"id":1,"result"`) {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
+// The stream of a cancelled call ends without a response, also at another replica.
+func TestTheStreamOfACancelledCallEndsAtAnotherReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newBubbleFleet(t, 3)
+		session := f.session("2025-06-18")
+		call := f.open(0, http.MethodPost, stepCall, session...)
+		f.progress(1, 1)
+		x := f.resume(1, session, call.frames()[0].id)
+		f.open(2, http.MethodPost, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, session...)
+		if !x.ended() || len(x.frames()) != 0 {
+			t.Errorf("the stream has not ended: %v", x.frames())
+		}
+	})
+}
