@@ -6,9 +6,8 @@ import (
 	"errors"
 	"sync"
 
-	jsonv2 "github.com/go-json-experiment/json"
-
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/tasks"
 	"github.com/parley-mcp/parley/mcp"
@@ -51,18 +50,8 @@ func (a *taskInputRequester) ask(ctx context.Context, t *tasks.Task) {
 }
 
 func (a *taskInputRequester) askOne(ctx context.Context, t *tasks.Task, key string, q mcp.InputRequest) {
-	params := make(map[string]json.RawMessage)
-	if q.Params != nil && jsonv2.Unmarshal(q.Params, &params) != nil {
-		return
-	}
-	meta := make(map[string]json.RawMessage)
-	if raw, ok := params["_meta"]; ok && jsonv2.Unmarshal(raw, &meta) != nil {
-		return
-	}
-	meta[mcp.MetaRelatedTask] = relatedTask(t.ID)
-	params["_meta"], _ = json.Marshal(meta)
-	encoded, _ := json.Marshal(params)
-	answers, err := a.call.InputRequester.RequestInput(ctx, a.call, []rpc.InputRequest{{Method: q.Method, Params: encoded}})
+	params := revision.WithRelatedTask(q.Params, t.ID)
+	answers, err := a.call.InputRequester.RequestInput(ctx, a.call, []rpc.InputRequest{{Method: q.Method, Params: params}})
 	var rejected *call.AnswerError
 	switch {
 	case errors.As(err, &rejected):

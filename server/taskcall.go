@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/jsonscan"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/tasks"
@@ -46,7 +45,7 @@ func (s *Server) callTask(ctx context.Context, c *rpc.Call, entry *toolEntry, ar
 		case asked && o == nil:
 			return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "tool %q does not run as a task: call it without params.task", entry.tool.Name), true
 		case asked:
-			ttl, err := requestedTTL(raw, o.TTL)
+			ttl, err := revision.RequestedTTL(raw, o.TTL)
 			if err != nil {
 				return nil, err, true
 			}
@@ -58,26 +57,6 @@ func (s *Server) callTask(ctx context.Context, c *rpc.Call, entry *toolEntry, ar
 		return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "tool %q runs only as a task: call it with params.task in revision %s, or with the tasks extension in %s", entry.tool.Name, mcp.V20251125, mcp.V20260728), true
 	}
 	return nil, nil, false
-}
-
-// requestedTTL returns the TTL that a client of 2025-11-25 gets: the one that it asks for, if the
-// tool allows it.
-func requestedTTL(task []byte, limit time.Duration) (time.Duration, error) {
-	if len(task) == 0 || task[0] != '{' {
-		return 0, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.task must be an object")
-	}
-	raw, ok := jsonrpc.Get(task, "ttl")
-	if !ok || string(raw) == "null" {
-		return limit, nil
-	}
-	ms, ok := jsonscan.Integer(raw)
-	if !ok || ms <= 0 {
-		return 0, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.task.ttl must be a positive number of milliseconds")
-	}
-	if ms >= limit.Milliseconds() {
-		return limit, nil
-	}
-	return time.Duration(ms) * time.Millisecond, nil
 }
 
 // storedTask returns a new task for a call.

@@ -1,0 +1,60 @@
+package revision
+
+import (
+	"time"
+
+	"github.com/parley-mcp/parley/internal/jsonscan"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// RequestedTTL returns the time to live of a task whose request has the member task in its params:
+// what the requestor asks for, at most limit.
+func RequestedTTL(task []byte, limit time.Duration) (time.Duration, error) {
+	if len(task) == 0 || task[0] != '{' {
+		return 0, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.task must be an object")
+	}
+	raw, ok := jsonrpc.Get(task, "ttl")
+	if !ok || string(raw) == "null" {
+		return limit, nil
+	}
+	ms, ok := jsonscan.Integer(raw)
+	if !ok || ms <= 0 {
+		return 0, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.task.ttl must be a positive number of milliseconds")
+	}
+	if ms >= limit.Milliseconds() {
+		return limit, nil
+	}
+	return time.Duration(ms) * time.Millisecond, nil
+}
+
+// WithRelatedTask returns object with the id of a task in its _meta. Object is the params or the
+// result of a message that belongs to the task, a JSON object that has been checked, or nil
+// (2025-11-25, basic/utilities/tasks, Related Task Metadata).
+func WithRelatedTask(object []byte, id string) []byte {
+	related := jsonrpc.AppendString([]byte(`{"taskId":`), id)
+	meta, _ := jsonrpc.Get(object, "_meta")
+	return withMember(object, "_meta", withMember(meta, mcp.MetaRelatedTask, append(related, '}')))
+}
+
+// RelatedTask returns the value of mcp.MetaRelatedTask in the _meta of params or a result. It
+// returns nil if there is none.
+func RelatedTask(object []byte) []byte {
+	meta, _ := jsonrpc.Get(object, "_meta")
+	related, _ := jsonrpc.Get(meta, mcp.MetaRelatedTask)
+	return related
+}
+
+// withMember returns a JSON object with one member added or replaced. An object that is nil or no
+// object counts as empty.
+func withMember(object []byte, name string, value []byte) []byte {
+	out := jsonrpc.AppendString(append(make([]byte, 0, len(object)+len(name)+len(value)+8), '{'), name)
+	out = append(append(out, ':'), value...)
+	for other, v := range jsonrpc.All(object) {
+		if other != name {
+			out = append(jsonrpc.AppendString(append(out, ','), other), ':')
+			out = append(out, v...)
+		}
+	}
+	return append(out, '}')
+}
