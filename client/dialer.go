@@ -40,6 +40,11 @@ type Dialer struct {
 
 	// NoTasks turns off the support for tasks: servers of 2026-07-28 run tools without them, and
 	// the client does not ask for them in 2025-11-25. See [Client.CallTool].
+	//
+	// Without NoTasks, servers of 2025-11-25 may also request that the client run Elicit, ElicitURL
+	// and Sample as tasks, and poll for their results (basic/utilities/tasks). The tasks of a
+	// connection end with it. They are at most 64, with those that have ended, and live for at most
+	// 24 hours.
 	NoTasks bool
 	// Tasks, if set, remembers the tasks that servers create for tool calls.
 	Tasks TaskStore

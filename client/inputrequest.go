@@ -19,6 +19,15 @@ func (d *Dialer) sessionCapabilities() mcp.ClientCapabilities {
 	if c.Roots != nil {
 		c.Roots.ListChanged = true // see Client.NotifyRootsChanged
 	}
+	if !d.NoTasks && (c.Elicitation != nil || c.Sampling != nil) {
+		c.Tasks = &mcp.TasksCapability{List: &mcp.Supported{}, Cancel: &mcp.Supported{}, Requests: &mcp.TaskRequestsCapability{}}
+		if c.Elicitation != nil {
+			c.Tasks.Requests.Elicitation = &mcp.TaskElicitationCapability{Create: &mcp.Supported{}}
+		}
+		if c.Sampling != nil {
+			c.Tasks.Requests.Sampling = &mcp.TaskSamplingCapability{CreateMessage: &mcp.Supported{}}
+		}
+	}
 	return c
 }
 

@@ -57,6 +57,7 @@ type Client struct {
 	answered     atomic.Bool  // the server has answered initialize, the first request
 	inFlight     rpc.Inflight // pending requests of the server
 	elicitations urlElicitations
+	tasks        clientTasks
 	subscriber
 }
 
@@ -74,12 +75,13 @@ func NewClient(answerer rpc.InputHandler, logger *slog.Logger) *Client {
 	return c
 }
 
-// Close cancels the replies in progress and waits until they have ended.
+// Close cancels the replies and tasks in progress and waits until they have ended.
 func (c *Client) Close() {
 	c.mu.Lock()
 	c.cancel()
 	c.mu.Unlock()
 	c.running.Wait()
+	c.tasks.clear()
 }
 
 // run runs f in a goroutine that Close waits for. It reports false after Close has begun.
@@ -96,7 +98,8 @@ func (c *Client) run(f func()) bool {
 // Handshake offers a revision and accepts the server's answer, which must be a legacy
 // revision.
 func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Implementation, capabilities mcp.ClientCapabilities, req *rpc.Request) (*mcp.InitializeResult, error) {
-	params, err := json.Marshal(mcp.InitializeParams{ProtocolVersion: offer, ClientInfo: info, Capabilities: revision.DowngradeClientCapabilities(offer, capabilities)})
+	capabilities = revision.DowngradeClientCapabilities(offer, capabilities)
+	params, err := json.Marshal(mcp.InitializeParams{ProtocolVersion: offer, ClientInfo: info, Capabilities: capabilities})
 	if err != nil {
 		return nil, fmt.Errorf("initialize: %w", err)
 	}
@@ -114,6 +117,9 @@ func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Imp
 		return nil, fmt.Errorf("%w: initialize: server answered with revision %.32q, which must be a supported revision with sessions", call.ErrRevision, string(r))
 	}
 	c.revision = result.ProtocolVersion
+	if revision.CoreTasks.In(result.ProtocolVersion) {
+		c.tasks.declare(capabilities.Tasks)
+	}
 	c.Wire.SetRevision(result.ProtocolVersion)
 	if err := c.Notify(ctx, mcp.NotificationInitialized, nil); err != nil {
 		return nil, fmt.Errorf("initialize: %w", err)
@@ -197,18 +203,23 @@ func (c *Client) request(m *jsonrpc.Message) {
 		c.reply(jsonrpc.AppendError(nil, id, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not supported by this client", m.Method), false))
 	case !c.answered.Load(): // basic/lifecycle, Initialization
 		c.reply(jsonrpc.AppendError(nil, id, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "%s must not be sent before the response to initialize", m.Method), false))
+	case c.serveTask(m):
 	default:
 		ctx, err := c.inFlight.Begin(c.ctx, id)
 		if err != nil {
 			c.reply(jsonrpc.AppendError(nil, id, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "%s", err), false))
 			return
 		}
-		question := &inputRequest{id: id, method: m.Method, params: m.Raw, pause: c.PauseTimeouts(), elicitation: c.elicitationOf(m)}
+		question := c.inputRequestOf(m)
 		if !c.run(func() { c.answer(ctx, question) }) {
 			c.inFlight.End(id)
 			question.end()
 		}
 	}
+}
+
+func (c *Client) inputRequestOf(m *jsonrpc.Message) *inputRequest {
+	return &inputRequest{id: m.ID, method: m.Method, params: m.Raw, pause: c.PauseTimeouts(), elicitation: c.elicitationOf(m)}
 }
 
 // inputRequest is a request of the server that is being answered.
@@ -232,24 +243,29 @@ func (c *Client) answer(ctx context.Context, q *inputRequest) {
 	if !c.inFlight.End(q.id) { // the server has cancelled the request
 		return
 	}
-	c.reply(c.appendAnswer(q, answer, err))
+	c.reply(c.appendAnswer(q, relateAnswer(q, answer), err))
 	if q.elicitation != nil && err == nil && accepts(answer) {
 		c.awaitElicitation(q.elicitation, q.pause.Freeze())
 	}
 }
 
-// appendAnswer encodes the answer to a request of the server. It logs a local error and does
-// not send its text to the server.
+// appendAnswer encodes the answer to a request of the server.
 func (c *Client) appendAnswer(q *inputRequest, answer json.RawMessage, err error) []byte {
 	if err == nil {
 		return jsonrpc.AppendResult(nil, q.id, answer)
 	}
+	return jsonrpc.AppendError(nil, q.id, c.reportedError(q, err), false)
+}
+
+// reportedError returns the error that the server receives. It logs a local error, whose text is
+// private to this program.
+func (c *Client) reportedError(q *inputRequest, err error) *jsonrpc.Error {
 	var reported *jsonrpc.Error
 	if !errors.As(err, &reported) {
 		c.logger.Warn("cannot answer a request of the server", "method", q.method, "error", err)
 		reported = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "cannot answer the request"}
 	}
-	return jsonrpc.AppendError(nil, q.id, reported, false)
+	return reported
 }
 
 // reply sends the response to a request of the server.
@@ -261,15 +277,22 @@ func (c *Client) reply(msg []byte) {
 	}
 	sent := c.run(func() {
 		defer func() { <-c.replies }()
-		ctx, cancel := context.WithTimeout(c.ctx, replyTimeout)
-		defer cancel()
-		if err := c.Wire.Send(ctx, &rpc.Outgoing{Message: msg}); err != nil && c.ctx.Err() == nil {
-			c.ignored.Log(c.ctx, c.logger, slog.LevelWarn, "cannot send a reply", slog.Any("error", err))
-		}
+		c.sendReply(msg)
 	})
 	if !sent {
 		<-c.replies
 	}
+}
+
+// sendReply sends the response to a request of the server, and reports whether it did.
+func (c *Client) sendReply(msg []byte) bool {
+	ctx, cancel := context.WithTimeout(c.ctx, replyTimeout)
+	defer cancel()
+	err := c.Wire.Send(ctx, &rpc.Outgoing{Message: msg})
+	if err != nil && c.ctx.Err() == nil {
+		c.ignored.Log(c.ctx, c.logger, slog.LevelWarn, "cannot send a reply", slog.Any("error", err))
+	}
+	return err == nil
 }
 
 // ReceiveInvalid implements rpc.Receiver. A request with a readable id is answered with the

@@ -66,6 +66,9 @@ func LeavesToExtensions(method string, r mcp.Revision) bool {
 // DowngradeClientCapabilities returns a client's capabilities in the form that a server of
 // revision r can read.
 func DowngradeClientCapabilities(r mcp.Revision, c mcp.ClientCapabilities) mcp.ClientCapabilities {
+	if r != onlyTasks {
+		c.Tasks = nil
+	}
 	if r < sinceExtensions {
 		c.Experimental, c.Extensions = declareAsExperimental(c.Experimental, c.Extensions)
 	}

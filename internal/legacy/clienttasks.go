@@ -1,0 +1,257 @@
+package legacy
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// Limits of the tasks of a client.
+const (
+	maxClientTasks = 64 // of one server, including those that have ended
+	clientTaskTTL  = 24 * time.Hour
+	clientTaskPoll = time.Second // recommended to the server
+	clientTaskPage = 25          // tasks in one result of tasks/list
+)
+
+// clientTasks has the requests of the server that the client runs as tasks (2025-11-25,
+// basic/utilities/tasks). They belong to the connection, and end with it.
+type clientTasks struct {
+	mu       sync.Mutex
+	declared *mcp.TaskRequestsCapability // nil unless the client runs tasks
+	last     uint64                      // the number of the newest task
+	all      []*clientTask               // in the order of their creation
+}
+
+// clientTask is a request of the server that runs as a task. Its fields below cancel are guarded by
+// clientTasks.mu.
+type clientTask struct {
+	id      string
+	number  uint64 // its position among all tasks of the connection
+	created time.Time
+	ttl     time.Duration
+	cancel  context.CancelCauseFunc
+	ended   chan struct{} // closed when the status is final, and when the task expires
+
+	status  mcp.TaskStatus
+	updated time.Time
+	result  json.RawMessage // of a completed task
+	err     *jsonrpc.Error  // of another task that has ended
+	expiry  *time.Timer
+}
+
+// declare sets which requests of the server the client can run as tasks.
+func (s *clientTasks) declare(tasks *mcp.TasksCapability) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if tasks != nil {
+		s.declared = tasks.Requests
+	}
+}
+
+// enabled reports whether the client has declared tasks.
+func (s *clientTasks) enabled() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.declared != nil
+}
+
+// accepts reports whether the client has declared that it can run requests of a method as tasks.
+func (s *clientTasks) accepts(method string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return runsAsTask(s.declared, method)
+}
+
+// runsAsTask reports whether a client that has declared requests can run those of a method as tasks.
+func runsAsTask(declared *mcp.TaskRequestsCapability, method string) bool {
+	switch {
+	case declared == nil:
+		return false
+	case method == mcp.MethodElicit:
+		return declared.Elicitation != nil && declared.Elicitation.Create != nil
+	case method == mcp.MethodCreateMessage:
+		return declared.Sampling != nil && declared.Sampling.CreateMessage != nil
+	}
+	return false
+}
+
+var (
+	errTaskCancelled = errors.New("the server cancelled the task")
+	errTaskExpired   = errors.New("the task expired")
+	errUnknownTask   = jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "task not found: it never existed or has expired")
+)
+
+// add adds a task. If there are too many, it removes the oldest one that has ended. The error is a
+// *call.OverloadError if none has.
+func (s *clientTasks) add(ttl time.Duration, cancel context.CancelCauseFunc) (*clientTask, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.all) >= maxClientTasks {
+		oldest := slices.IndexFunc(s.all, func(t *clientTask) bool { return t.status.Terminal() })
+		if oldest < 0 {
+			return nil, &call.OverloadError{Limit: "tasks of the client", RetryAfter: time.Second}
+		}
+		s.remove(s.all[oldest])
+	}
+	now := time.Now()
+	s.last++
+	t := &clientTask{
+		id: rand.Text(), number: s.last, created: now, updated: now, ttl: ttl,
+		cancel: cancel, ended: make(chan struct{}), status: mcp.TaskWorking,
+	}
+	s.all = append(s.all, t)
+	t.expiry = time.AfterFunc(ttl, func() { s.discard(t) })
+	return t, nil
+}
+
+// remove ends a task that is no longer known. It is called with mu held.
+func (s *clientTasks) remove(t *clientTask) {
+	t.expiry.Stop()
+	t.cancel(errTaskExpired)
+	if !t.status.Terminal() {
+		close(t.ended)
+	}
+	s.all = slices.DeleteFunc(s.all, func(other *clientTask) bool { return other == t })
+}
+
+// discard removes a task that the server does not know.
+func (s *clientTasks) discard(t *clientTask) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.find(t.id) != nil {
+		s.remove(t)
+	}
+}
+
+// clear removes all tasks.
+func (s *clientTasks) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range slices.Clone(s.all) {
+		s.remove(t)
+	}
+}
+
+// find returns a task, or nil. It is called with mu held.
+func (s *clientTasks) find(id string) *clientTask {
+	for _, t := range s.all {
+		if t.id == id {
+			return t
+		}
+	}
+	return nil
+}
+
+// end ends a task with a result or an error, and returns its state. It reports false if the task has
+// ended before or has expired.
+func (s *clientTasks) end(t *clientTask, status mcp.TaskStatus, result json.RawMessage, err *jsonrpc.Error) (state mcp.LegacyTask, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.status.Terminal() || s.find(t.id) == nil {
+		return t.state(), false
+	}
+	t.status, t.updated, t.result, t.err = status, time.Now(), result, err
+	close(t.ended)
+	return t.state(), true
+}
+
+// state returns the state for the server. It is called with mu held.
+func (t *clientTask) state() mcp.LegacyTask {
+	ttl := t.ttl.Milliseconds()
+	state := mcp.LegacyTask{
+		TaskID: t.id, Status: t.status, TTL: &ttl, PollInterval: clientTaskPoll.Milliseconds(),
+		CreatedAt: t.created.UTC().Format(time.RFC3339Nano), LastUpdatedAt: t.updated.UTC().Format(time.RFC3339Nano),
+	}
+	if t.err != nil {
+		state.StatusMessage = t.err.Message
+	}
+	return state
+}
+
+// get returns the state of the task that a request is about.
+func (s *clientTasks) get(id string) (mcp.LegacyTask, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.find(id)
+	if t == nil {
+		return mcp.LegacyTask{}, errUnknownTask
+	}
+	return t.state(), nil
+}
+
+// stop cancels a task.
+func (s *clientTasks) stop(id string) (mcp.LegacyTask, error) {
+	s.mu.Lock()
+	t := s.find(id)
+	s.mu.Unlock()
+	if t == nil {
+		return mcp.LegacyTask{}, errUnknownTask
+	}
+	state, ok := s.end(t, mcp.TaskCancelled, nil, jsonrpc.Errorf(jsonrpc.CodeInternalError, "the task was cancelled"))
+	t.cancel(errTaskCancelled)
+	if !ok {
+		return state, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "cannot cancel the task: its status is %s already", state.Status)
+	}
+	return state, nil
+}
+
+// wait waits for the end of a task and returns its outcome.
+func (s *clientTasks) wait(ctx context.Context, id string) (json.RawMessage, error) {
+	s.mu.Lock()
+	t := s.find(id)
+	s.mu.Unlock()
+	if t == nil {
+		return nil, errUnknownTask
+	}
+	select {
+	case <-t.ended:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case t.err != nil:
+		return nil, t.err
+	case t.status != mcp.TaskCompleted:
+		return nil, errUnknownTask
+	}
+	return revision.WithRelatedTask(t.result, t.id), nil
+}
+
+// list returns a page of tasks. The cursor is the number of the last task of the page before, or nil.
+func (s *clientTasks) list(cursor *string) (*mcp.ListTasksResult, error) {
+	after, err := uint64(0), error(nil)
+	if cursor != nil {
+		after, err = strconv.ParseUint(*cursor, 10, 64)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil || after > s.last {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.cursor must be one of an earlier result")
+	}
+	result := &mcp.ListTasksResult{Tasks: []mcp.LegacyTask{}}
+	for _, t := range s.all {
+		switch {
+		case t.number <= after:
+			continue
+		case len(result.Tasks) == clientTaskPage:
+			next := strconv.FormatUint(after, 10)
+			result.NextCursor = &next
+			return result, nil
+		}
+		result.Tasks, after = append(result.Tasks, t.state()), max(after, t.number)
+	}
+	return result, nil
+}
