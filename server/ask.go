@@ -59,8 +59,8 @@ type AskOption func(*askOptions)
 
 type askOptions struct {
 	key      string
-	within   time.Duration // of ElicitURL
-	required bool          // of ElicitURL
+	within   time.Duration
+	required bool // of ElicitURL
 }
 
 func askOptionsOf(options []AskOption) askOptions {
@@ -96,7 +96,7 @@ var errUnfit = errors.New("invalid answer")
 //
 // Ask is for the handlers of tools, prompts and resources. In a session it sends a request for
 // each question and waits for the responses: 10 minutes for an elicitation, 2 minutes for a
-// message and 30 seconds for roots. In 2026-07-28 it returns [ErrInputRequired] if an answer is
+// message and 30 seconds for roots, unless [Within] sets another time. In 2026-07-28 it returns [ErrInputRequired] if an answer is
 // missing. The call then ends with the questions, and the handler runs again from its beginning
 // when the client has sent the answers. A call may ask in at most 10 such rounds, and the client
 // must answer within an hour. Use [Once] for code before Ask that must not be repeated.
@@ -240,7 +240,8 @@ func Roots(ctx context.Context, options ...AskOption) ([]mcp.Root, error) {
 // newQuestion encodes a question. Params without a JSON encoding are an error of the
 // program, which Ask reports.
 func newQuestion(method string, params any, options []AskOption) Question {
-	a := Question{question: rpc.InputRequest{Key: askOptionsOf(options).key, Method: method}}
+	o := askOptionsOf(options)
+	a := Question{question: rpc.InputRequest{Key: o.key, Method: method, Within: o.within}}
 	if params != nil {
 		a.question.Params, _ = json.Marshal(params)
 	}

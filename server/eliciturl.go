@@ -24,10 +24,17 @@ const (
 	maxURLRounds = 5
 )
 
-// Within sets how long [ElicitURL] waits for the user to finish at the URL. The default is 5
-// minutes. In 2026-07-28 ElicitURL waits for at most 20 seconds after each question.
+// Within sets how long a session waits for the answer to a question, and how long [ElicitURL] waits
+// for the user to finish at the URL, which is 5 minutes by default. A duration that is not
+// positive means the default. In 2026-07-28 Within has no effect, except that ElicitURL waits for at
+// most 20 seconds after each question.
+//
+// A client of 2025-11-25 that supports it runs an elicitation by form or a sampling request with
+// Within as a task: it accepts the request at once, and the server polls (basic/utilities/tasks). Use
+// Within for answers that may take long. A task outlives the event stream of the call, but not the
+// session.
 func Within(d time.Duration) AskOption {
-	return func(o *askOptions) { o.within = d }
+	return func(o *askOptions) { o.within = max(d, 0) }
 }
 
 // URLRequired makes [ElicitURL] return a *[call.URLRequiredError] instead of asking, in 2025-11-25.

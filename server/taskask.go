@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
@@ -51,7 +52,9 @@ func (a *taskInputRequester) ask(ctx context.Context, t *tasks.Task) {
 
 func (a *taskInputRequester) askOne(ctx context.Context, t *tasks.Task, key string, q mcp.InputRequest) {
 	params := revision.WithRelatedTask(q.Params, t.ID)
-	answers, err := a.call.InputRequester.RequestInput(ctx, a.call, []rpc.InputRequest{{Method: q.Method, Params: params}})
+	answers, err := a.call.InputRequester.RequestInput(ctx, a.call, []rpc.InputRequest{{
+		Method: q.Method, Params: params, Within: time.Duration(t.Questions[key].Within) * time.Millisecond,
+	}})
 	var rejected *call.AnswerError
 	switch {
 	case errors.As(err, &rejected):

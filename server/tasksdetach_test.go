@@ -123,9 +123,9 @@ func TestCallWithoutDetachHasItsResult(t *testing.T) {
 	s = quiet()
 	server.AddTool(s, mcp.Tool{Name: "required"}, func(context.Context, struct{}) (string, error) { return "no task", nil },
 		server.AsTask(server.TaskOptions{AtDetach: true, Support: mcp.TaskRequired}))
-	p := taskWire{mcp.V20260728, false}.connect(t, s)
+	p := taskWire{revision: mcp.V20260728}.connect(t, s)
 	p.declared = tasklessClient
-	wantMissingExtension(t, taskWire{mcp.V20260728, false}, p.ask(mcp.MethodCallTool, `"name":"required"`))
+	wantMissingExtension(t, taskWire{revision: mcp.V20260728}, p.ask(mcp.MethodCallTool, `"name":"required"`))
 }
 
 // Detach: the context of the call ends with the response, and that of the task does not. The task exists
@@ -191,7 +191,7 @@ func TestHandlerCanFailBeforeAndAfterDetach(t *testing.T) {
 				return "", fail()
 			})
 			server.AddTool(s, mcp.Tool{Name: "plain"}, func(context.Context, struct{}) (string, error) { return "", fail() })
-			p := taskWire{mcp.V20260728, false}.connect(t, s)
+			p := taskWire{revision: mcp.V20260728}.connect(t, s)
 			want := p.ask(mcp.MethodCallTool, `"name":"plain"`)
 			before := p.ask(mcp.MethodCallTool, `"name":"detach"`)
 			if contentOf(before.result) != contentOf(want.result) || fmt.Sprint(before.err) != fmt.Sprint(want.err) {
@@ -225,12 +225,12 @@ func TestDetachCanFail(t *testing.T) {
 	s := detaching(report)
 	s.KV = fullStore{store.NewMemory(store.MemoryOptions{})}
 	s.Log = store.NewMemory(store.MemoryOptions{})
-	p := taskWire{mcp.V20260728, false}.connect(t, s)
+	p := taskWire{revision: mcp.V20260728}.connect(t, s)
 	if r := p.ask(mcp.MethodCallTool, `"name":"detach"`); !strings.Contains(r.raw, `"resultType":"complete"`) || strings.Contains(r.raw, "nil") || !strings.Contains(r.raw, ", true") {
 		t.Errorf("a full store: %s", r.raw)
 	}
 	started, outcome := make(chan struct{}), make(chan bool, 1)
-	p = taskWire{mcp.V20260728, false}.connect(t, detaching(func(ctx context.Context) (string, error) {
+	p = taskWire{revision: mcp.V20260728}.connect(t, detaching(func(ctx context.Context) (string, error) {
 		close(started)
 		<-ctx.Done()
 		_, err := server.Detach(ctx)

@@ -303,7 +303,7 @@ func TestOnlyTasksCancelCancelsATask(t *testing.T) {
 // Security Considerations: ids MUST have sufficient entropy: 26 characters of base32 are 130 bits.
 func TestTaskIDsCannotBeGuessed(t *testing.T) {
 	s, _ := taskServer()
-	p := taskWire{mcp.V20260728, false}.connect(t, s)
+	p := taskWire{revision: mcp.V20260728}.connect(t, s)
 	seen := make(map[string]bool)
 	for range 200 {
 		id := p.create("quick").TaskID
@@ -317,7 +317,7 @@ func TestTaskIDsCannotBeGuessed(t *testing.T) {
 // Streamable HTTP, Routing Headers: the client MUST set Mcp-Name to the id of the task.
 func TestMcpNameIsTheIDOfTheTask(t *testing.T) {
 	s, _ := taskServer()
-	p := taskWire{mcp.V20260728, true}.connect(t, s)
+	p := taskWire{revision: mcp.V20260728, http: true}.connect(t, s)
 	id := p.create("work").TaskID
 	send := p.send
 	for _, name := range []string{"", "other", strings.ToLower(id)} {

@@ -336,7 +336,7 @@ func TestTaskListHasTheTasksOfTheCaller(t *testing.T) {
 // Input Required Status: the server SHOULD NOT upgrade to an SSE stream in response to tasks/get.
 func TestTaskStateIsNoEventStream(t *testing.T) {
 	s, _ := taskServer()
-	p := taskWire{mcp.V20251125, true}.connect(t, s)
+	p := taskWire{revision: mcp.V20251125, http: true}.connect(t, s)
 	id := p.create("ask").TaskID
 	p.until(id, mcp.TaskInputRequired)
 	for _, method := range []string{mcp.MethodGetTask, mcp.MethodCancelTask} {

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -27,6 +28,7 @@ import (
 type taskWire struct {
 	revision mcp.Revision
 	http     bool
+	declared string // capabilities of the client; empty means taskClient
 }
 
 // onTaskWires tests both kinds of tasks on each wire.
@@ -37,8 +39,8 @@ func onTaskWires(t *testing.T, f func(t *testing.T, w taskWire)) {
 }
 
 func onWires(t *testing.T, r mcp.Revision, f func(t *testing.T, w taskWire)) {
-	t.Run(string(r)+"/stream", func(t *testing.T) { f(t, taskWire{r, false}) })
-	t.Run(string(r)+"/http", func(t *testing.T) { f(t, taskWire{r, true}) })
+	t.Run(string(r)+"/stream", func(t *testing.T) { f(t, taskWire{revision: r}) })
+	t.Run(string(r)+"/http", func(t *testing.T) { f(t, taskWire{revision: r, http: true}) })
 }
 
 // taskPeer is a client of tasks that sends raw messages. It validates every message of the server
@@ -87,7 +89,7 @@ const (
 // connect connects a client to s, as the principal if it has a name.
 func (w taskWire) connect(t testing.TB, s *server.Server, who ...string) *taskPeer {
 	t.Helper()
-	p := &taskPeer{t: t, revision: w.revision, declared: taskClient, sent: make(map[int]sentRequest)}
+	p := &taskPeer{t: t, revision: w.revision, declared: cmp.Or(w.declared, taskClient), sent: make(map[int]sentRequest)}
 	p.answer = func(m *jsonrpc.Message) string {
 		t.Errorf("unexpected request of the server: %s", m.Method)
 		return "{}"

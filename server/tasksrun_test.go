@@ -45,7 +45,7 @@ func TestTaskIsStoredBeforeTheResponse(t *testing.T) {
 			s, jobs := taskServer()
 			slow := &slowStore{Memory: store.NewMemory(store.MemoryOptions{}), proceed: make(chan error)}
 			s.KV, s.Log = slow, slow.Memory
-			p := taskWire{r, false}.connect(t, s)
+			p := taskWire{revision: r}.connect(t, s)
 			synctest.Wait()
 			slow.holds.Store(true)
 			created := p.start(mcp.MethodCallTool, p.taskCall("work", ""))
@@ -108,7 +108,7 @@ func TestTaskHasATimeoutAndATTL(t *testing.T) {
 				cause <- context.Cause(ctx)
 				return "too late", nil
 			}, server.AsTask(server.TaskOptions{Timeout: time.Minute, TTL: time.Hour, PollInterval: 3 * time.Second}))
-			p := taskWire{r, false}.connect(t, s)
+			p := taskWire{revision: r}.connect(t, s)
 			task := p.create("slow")
 			if !strings.Contains(task.raw, `"pollInterval`) || !strings.Contains(task.raw, `:3000`) || !strings.Contains(task.raw, `:3600000`) {
 				t.Errorf("%s: %s", r, task.raw)
@@ -144,7 +144,7 @@ func TestTaskResultEndsWhenTheTaskExpires(t *testing.T) {
 			time.Sleep(time.Hour) // ignores its context
 			return "too late", nil
 		}, server.AsTask(server.TaskOptions{}))
-		p := taskWire{mcp.V20251125, false}.connect(t, s)
+		p := taskWire{revision: mcp.V20251125}.connect(t, s)
 		id := p.created(p.must(mcp.MethodCallTool, `"name":"late","task":{"ttl":5000}`)).TaskID
 		if r := p.ask(mcp.MethodTaskResult, taskMembers(id)); r.err == nil {
 			t.Errorf("%s", r.raw)

@@ -1,6 +1,7 @@
 package legacy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -31,6 +32,7 @@ type inputRequests struct {
 	mu       sync.Mutex
 	open     map[*rpc.Outbound]struct{}
 	awaiting chan struct{} // closed while open is not empty; created on first use
+	tasks    taskChanges   // of tasks of the client
 }
 
 // seedIDs sets the first id. A session that is restored from its state must not reuse an
@@ -51,15 +53,15 @@ func (a *inputRequests) RequestInput(ctx context.Context, c *rpc.Call, questions
 	var wg sync.WaitGroup
 	for i, q := range questions {
 		wg.Go(func() {
-			resp, err := out.Do(ctx, &rpc.Request{Method: q.Method, Params: q.Params, Timeout: timeoutOf(q.Method)})
-			if err == nil && resp.Err != nil {
-				err = &call.AnswerError{Method: q.Method, Err: resp.Err}
+			var err error
+			if q.Within > 0 && runsAsTask(taskRequests(c), q.Method) {
+				answers[i], err = a.requestTask(ctx, c, q)
+			} else {
+				answers[i], err = sendInputRequest(ctx, out, q)
 			}
 			if err != nil {
 				cancel(err) // the other answers are useless without this one
-				return
 			}
-			answers[i] = resp.Result
 		})
 	}
 	wg.Wait()
@@ -67,6 +69,21 @@ func (a *inputRequests) RequestInput(ctx context.Context, c *rpc.Call, questions
 		return nil, err
 	}
 	return answers, nil
+}
+
+// sendInputRequest sends an input request and returns the result in its response.
+func sendInputRequest(ctx context.Context, out *rpc.Outbound, q rpc.InputRequest) (json.RawMessage, error) {
+	return do(ctx, out, q.Method, &rpc.Request{Method: q.Method, Params: q.Params, Timeout: cmp.Or(q.Within, timeoutOf(q.Method))})
+}
+
+// do sends a request. An error that the client reports is a *call.AnswerError for a question, whose
+// method is given.
+func do(ctx context.Context, out *rpc.Outbound, question string, req *rpc.Request) (json.RawMessage, error) {
+	resp, err := out.Do(ctx, req)
+	if err == nil && resp.Err != nil {
+		err = &call.AnswerError{Method: question, Err: resp.Err}
+	}
+	return resp.Result, err
 }
 
 func (a *inputRequests) add(out *rpc.Outbound) {

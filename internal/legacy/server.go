@@ -143,6 +143,10 @@ func (s *Session) ReceiveNotification(m *jsonrpc.Message) (found bool) {
 		if s.initialized {
 			s.subscriptions.activate(s.server.listFilter(s.who))
 		}
+	case mcp.NotificationTaskStatus:
+		if id, _ := m.Params.Get("taskId"); len(id) > 0 && id[0] == '"' {
+			s.inputRequests.tasks.report(jsonrpc.Unquote(id))
+		}
 	}
 	return true
 }

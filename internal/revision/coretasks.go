@@ -1,6 +1,7 @@
 package revision
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/parley-mcp/parley/internal/jsonscan"
@@ -26,6 +27,12 @@ func RequestedTTL(task []byte, limit time.Duration) (time.Duration, error) {
 		return limit, nil
 	}
 	return time.Duration(ms) * time.Millisecond, nil
+}
+
+// WithTask returns params, a JSON object that has been checked, with the request to run as a task for
+// ttl.
+func WithTask(params []byte, ttl time.Duration) []byte {
+	return withMember(params, "task", append(strconv.AppendInt([]byte(`{"ttl":`), max(ttl.Milliseconds(), 1), 10), '}'))
 }
 
 // WithRelatedTask returns object with the id of a task in its _meta. Object is the params or the

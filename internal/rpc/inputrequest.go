@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -34,6 +35,9 @@ type InputRequest struct {
 	Key    string
 	Method string // elicitation/create, sampling/createMessage or roots/list
 	Params json.RawMessage
+	// Within is how long the client may take to respond in a session. 0 means the default of the
+	// method. A client of 2025-11-25 that supports it runs a request with another Within as a task.
+	Within time.Duration
 }
 
 // InputRequester sends input requests to the client of a call. The era decides how: as requests

@@ -72,7 +72,8 @@ type Request struct {
 type Question struct {
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params,omitzero"`
-	Digest string          `json:"digest"` // see rpc.InputRequest.Digest
+	Within int64           `json:"within,omitzero"` // see rpc.InputRequest; milliseconds
+	Digest string          `json:"digest"`          // see rpc.InputRequest.Digest
 	Answer json.RawMessage `json:"answer,omitzero"`
 	Error  *jsonrpc.Error  `json:"error,omitzero"` // the client's answer; only in 2025-11-25
 }
@@ -103,7 +104,7 @@ func (t *Task) Ask(key string, r rpc.InputRequest) error {
 	if t.Questions == nil {
 		t.Questions = make(map[string]Question)
 	}
-	t.Questions[key] = Question{Method: r.Method, Params: r.Params, Digest: sum}
+	t.Questions[key] = Question{Method: r.Method, Params: r.Params, Within: r.Within.Milliseconds(), Digest: sum}
 	t.Status = mcp.TaskInputRequired
 	return nil
 }
