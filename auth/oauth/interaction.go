@@ -4,7 +4,8 @@ import "context"
 
 // Interaction opens the authorization page of an authorization server for the user, and
 // receives the redirect with the authorization code. [Loopback] is one for programs on
-// the user's machine, [Manual] one for programs that receive the redirect themselves.
+// the user's machine, [Web] one for web servers, and [Manual] one for programs that receive
+// the redirect themselves.
 type Interaction interface {
 	// Begin starts a flow. Previous is the redirect URI that this program has registered
 	// before, or empty: a flow with the same one needs no new registration.

@@ -173,11 +173,7 @@ func (f *loopbackFlow) paste(ctx context.Context, page string) {
 // send requests here, too, and must not be able to complete or end the flow.
 func (f *loopbackFlow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
+	setPageHeaders(h)
 	switch {
 	case r.Host != f.host || r.Method != http.MethodGet:
 	case subtle.ConstantTimeCompare([]byte(r.URL.Path), []byte(f.start)) == 1:
@@ -189,8 +185,7 @@ func (f *loopbackFlow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case r.URL.Path == redirectPath:
 		if !f.accept(r.URL.RawQuery, func(browser string) bool { return hasCookie(r, f.cookie("", 0).Name, browser) }) {
-			w.WriteHeader(http.StatusBadRequest)
-			io.WriteString(w, htmlPage("Login not recognized", "This login was not started in this browser, or it has already ended. If a program is waiting for a login, open the address that it shows."))
+			writePage(w, http.StatusBadRequest, "Login not recognized", "This login was not started in this browser, or it has already ended. If a program is waiting for a login, open the address that it shows.")
 			return
 		}
 		http.SetCookie(w, f.cookie("", -1))
@@ -198,11 +193,10 @@ func (f *loopbackFlow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("error") {
 			title, text = "Login failed", "You can close this window. The program shows the reason."
 		}
-		io.WriteString(w, htmlPage(title, text))
+		writePage(w, http.StatusOK, title, text)
 		return
 	}
-	w.WriteHeader(http.StatusNotFound)
-	io.WriteString(w, htmlPage("Page not found", "This address only completes logins."))
+	writePage(w, http.StatusNotFound, "Page not found", "This address only completes logins.")
 }
 
 // cookie marks the browser that opened the start page. Cookies of all ports share one
@@ -266,11 +260,4 @@ func (f *loopbackFlow) Close() error {
 	}
 	f.running.Wait()
 	return err
-}
-
-// htmlPage returns a page with a title and a text, which must be constants.
-func htmlPage(title, text string) string {
-	return `<!doctype html><html lang="en"><meta charset="utf-8"><title>` + title + `</title>
-<style>body{font:1.1rem/1.5 system-ui,sans-serif;max-width:32rem;margin:20vh auto;padding:0 1rem;color-scheme:light dark}</style>
-<h1>` + title + `</h1><p>` + text + `</p></html>`
 }
