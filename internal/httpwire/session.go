@@ -58,14 +58,20 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 		rejectInvalid(w, request, missingSession+", or send the _meta of a stateless request")
 		return
 	}
-	live, ok := s.open(w, r, id, request)
-	if !ok {
+	use := s.Sessions.Use
+	initialized := m.Kind == jsonrpc.Notification && m.Method == mcp.NotificationInitialized
+	if initialized {
+		use = s.Sessions.Open // MarkReady extends the lifetime
+	}
+	live, err := use(r.Context(), s.principalOf(r), id)
+	if err != nil {
+		s.rejectSession(w, r, request, err)
 		return
 	}
 	defer live.Release()
 	switch m.Kind {
 	case jsonrpc.Notification:
-		if m.Method == mcp.NotificationInitialized {
+		if initialized {
 			if err := live.MarkReady(r.Context()); err != nil {
 				s.rejectSession(w, r, m.ID, err)
 				return
