@@ -1,0 +1,268 @@
+//go:build integration
+
+package redisstore
+
+import (
+	"fmt"
+	"net/http"
+)
+
+// calls returns, for each kind of call in callTable, a function that prepares one and returns the function
+// that makes it. Only the second is measured.
+func (f *fleet) calls() map[string]func() func() {
+	all := make(map[string]func() func())
+	f.modernCalls(all)
+	f.sessionCalls(all)
+	f.streamCalls(all)
+	f.modernTasks(all)
+	f.sessionTasks(all)
+	all["announcement of a change of a list or resource"] = func() func() {
+		stream := f.listen(1, `"resourceSubscriptions":["note://b"]`)
+		return func() {
+			f.replicas[0].ResourceUpdated("note://b")
+			f.until(stream, "notifications/resources/updated")
+		}
+	}
+	return all
+}
+
+// listen begins a subscriptions/listen and reads its acknowledgement.
+func (f *fleet) listen(replica int, notifications string) *http.Response {
+	f.t.Helper()
+	stream := f.modern(replica, "subscriptions/listen", "", fmt.Sprintf(`"notifications":{%s}`, notifications))
+	f.until(stream, "notifications/subscriptions/acknowledged")
+	return stream
+}
+
+func (f *fleet) modernCalls(all map[string]func() func()) {
+	all["`tools/call` and other requests"] = func() func() {
+		return func() {
+			f.modernCall(0, "echo", "")
+			f.text(f.modern(1, "tools/list", "", ""))
+			f.text(f.modern(0, "resources/read", "note://a", `"uri":"note://a"`))
+		}
+	}
+	all["call with a question, whose handler runs again"] = func() func() {
+		return func() { f.modernCall(1, "ask", f.answered(f.modernCall(0, "ask", ""))) }
+	}
+	all["`server.Once`, first run"] = func() func() {
+		return func() { f.modernCall(0, "once", "") }
+	}
+	all["`server.Once`, next run"] = func() func() {
+		again := f.answered(f.modernCall(0, "once", ""))
+		return func() { f.modernCall(1, "once", again) }
+	}
+	// Before the handler of a parked call continues, its request must wait for a change of the call.
+	const readsOfNew, readsOfAnswered = 1, 6
+	park := func() (response string) {
+		f.monitor.begin()
+		done := f.inBackground(func() { response = f.modernCall(0, "ask_parked", "") })
+		release := <-f.waiting
+		f.monitor.await(readsOfNew, "Get")
+		release()
+		<-done
+		return response
+	}
+	all["parked call, until its question"] = func() func() {
+		return func() { park() }
+	}
+	all["parked call, answer at another replica until the result"] = func() func() {
+		answer := f.answered(park())
+		f.monitor.await(4, "Get")
+		return func() {
+			done := f.inBackground(func() { f.modernCall(1, "ask_parked", answer) })
+			release := <-f.waiting
+			f.monitor.await(readsOfAnswered, "Get")
+			release()
+			<-done
+		}
+	}
+	all["`subscriptions/listen` for lists and resources"] = func() func() {
+		return func() { f.listen(0, `"toolsListChanged":true,"resourceSubscriptions":["note://a"]`) }
+	}
+}
+
+func (f *fleet) sessionCalls(all map[string]func() func()) {
+	one := func(replica int, method, params string) func() func() {
+		return func() func() {
+			s := f.session()
+			return func() { s.request(replica, method, params) }
+		}
+	}
+	all["`initialize`"] = func() func() {
+		return func() { f.text(f.send(0, http.MethodPost, initializeBody)) }
+	}
+	all["`notifications/initialized`"] = func() func() {
+		s := session{f, f.send(0, http.MethodPost, initializeBody).Header.Get("Mcp-Session-Id")}
+		return func() { s.notify(0, "initialized", "") }
+	}
+	all["first request at a replica"] = func() func() {
+		s := session{f, f.send(0, http.MethodPost, initializeBody).Header.Get("Mcp-Session-Id")}
+		s.notify(0, "initialized", "")
+		return func() { s.request(1, "tools/list", "") }
+	}
+	all["`tools/call`, JSON response"] = one(0, "tools/call", `"name":"echo"`)
+	all["`tools/call`, event stream with the response only"] = func() func() {
+		s := f.session()
+		return func() { f.text(s.open(0, "tools/call", `"name":"echo"`, "Accept", "text/event-stream")) }
+	}
+	all["`tools/call` with three progress notifications"] = one(0, "tools/call", `"name":"report","_meta":{"progressToken":1}`)
+	question := func(replica int) func() func() {
+		return func() func() {
+			s := f.session()
+			return func() {
+				stream := s.open(0, "tools/call", `"name":"ask"`)
+				s.respond(replica, f.until(stream, "elicitation/create"))
+				f.text(stream)
+			}
+		}
+	}
+	all["`tools/call` with a question, answered at its replica"] = question(0)
+	all["`tools/call` with a question, answered at another replica"] = question(1)
+	all["`resources/subscribe`"] = one(0, "resources/subscribe", `"uri":"note://a"`)
+	all["`resources/unsubscribe`"] = func() func() {
+		s := f.session()
+		s.request(0, "resources/subscribe", `"uri":"note://a"`)
+		return func() { s.request(0, "resources/unsubscribe", `"uri":"note://a"`) }
+	}
+	all["`logging/setLevel`"] = one(0, "logging/setLevel", `"level":"error"`)
+	all["`DELETE`"] = func() func() {
+		s := f.session()
+		return func() { f.text(s.send(0, http.MethodDelete, "", "Mcp-Session-Id", s.id)) }
+	}
+}
+
+func (f *fleet) streamCalls(all map[string]func() func()) {
+	// A call that has sent three notifications and waits.
+	waiting := func() (s session, stream *http.Response, first string, release func()) {
+		s = f.session()
+		stream = s.open(0, "tools/call", `"name":"report_and_wait","_meta":{"progressToken":1}`)
+		first = f.until(stream, `"progress":1`)
+		return s, stream, first, <-f.waiting
+	}
+	all["`notifications/cancelled` at another replica"] = func() func() {
+		s, stream, _, _ := waiting()
+		return func() {
+			s.notify(1, "cancelled", `"requestId":1`)
+			f.text(stream)
+		}
+	}
+	all["resumption while the call runs, at its replica, until the response"] = func() func() {
+		s, stream, first, release := waiting()
+		stream.Body.Close()
+		return func() {
+			again := s.get(0, first)
+			f.until(again, `"progress":3`)
+			release()
+			f.until(again, `"result"`)
+		}
+	}
+	all["resumption after the call, at another replica"] = func() func() {
+		s, stream, first, release := waiting()
+		release()
+		f.text(stream)
+		return func() { f.text(s.get(1, first)) }
+	}
+	all["GET stream"] = func() func() {
+		s := f.session()
+		return func() { s.get(0, "") }
+	}
+	all["update of a resource, notification on a GET stream"] = func() func() {
+		s := f.session()
+		s.request(0, "resources/subscribe", `"uri":"note://a"`)
+		stream := s.get(0, "")
+		return func() {
+			f.replicas[0].ResourceUpdated("note://a")
+			f.until(stream, "notifications/resources/updated")
+		}
+	}
+}
+
+func (f *fleet) modernTasks(all map[string]func() func()) {
+	create := func(tool string) string {
+		f.t.Helper()
+		return f.find(`"taskId":"([^"]*)"`, f.modernCall(0, tool, ""))
+	}
+	ask := func(replica int, method, id, more string) string {
+		f.t.Helper()
+		return f.text(f.modern(replica, method, id, fmt.Sprintf(`"taskId":%q%s`, id, more)))
+	}
+	request := func(replica int, method string) func() func() {
+		return func() func() {
+			id := create("job")
+			<-f.waiting
+			return func() { ask(replica, method, id, "") }
+		}
+	}
+	all["creation"] = func() func() {
+		return func() {
+			create("job")
+			<-f.waiting
+		}
+	}
+	all["end of the handler"] = func() func() {
+		create("job")
+		return <-f.waiting
+	}
+	all["`tasks/get` at the replica that runs the task"] = request(0, "tasks/get")
+	all["`tasks/get` at another replica"] = request(1, "tasks/get")
+	all["`tasks/get` after the end"] = func() func() {
+		id := create("job")
+		(<-f.waiting)()
+		f.monitor.await(1, "Remove") // the last operation of the replica
+		return func() { ask(1, "tasks/get", id, "") }
+	}
+	all["question of the handler"] = func() func() {
+		create("job_with_question")
+		return <-f.waiting
+	}
+	all["`tasks/update` at another replica, until the handler has the answer"] = func() func() {
+		id := create("job_with_question")
+		(<-f.waiting)()
+		f.monitor.await(2, "Get") // the replica has read the task with its question
+		state := ask(0, "tasks/get", id, "")
+		return func() {
+			ask(1, "tasks/update", id, `,"inputResponses":{`+f.answers(state)+`}`)
+			<-f.waiting
+		}
+	}
+	all["`tasks/cancel` at another replica, until the handler has ended"] = request(1, "tasks/cancel")
+	all["`subscriptions/listen` for a task, until its first state"] = func() func() {
+		id := create("job")
+		<-f.waiting
+		return func() { f.until(f.listen(1, fmt.Sprintf(`"taskIds":[%q]`, id)), `"method":"notifications/tasks"`) }
+	}
+}
+
+func (f *fleet) sessionTasks(all map[string]func() func()) {
+	create := func() (s session, id string) {
+		f.t.Helper()
+		s = f.session()
+		f.monitor.begin()
+		id = f.find(`"taskId":"([^"]*)"`, s.request(0, "tools/call", `"name":"job","task":{}`))
+		return s, id
+	}
+	request := func(replica int, method string) func() func() {
+		return func() func() {
+			s, id := create()
+			<-f.waiting
+			f.monitor.await(1, "Get") // of the replica, for a notification about the status
+			return func() { s.request(replica, method, fmt.Sprintf(`"taskId":%q`, id)) }
+		}
+	}
+	all["creation in a session"] = func() func() {
+		s := f.session()
+		return func() {
+			s.request(0, "tools/call", `"name":"job","task":{}`)
+			<-f.waiting
+		}
+	}
+	all["`tasks/get` in a session, at another replica"] = request(1, "tasks/get")
+	all["`tasks/result` after the end"] = func() func() {
+		s, id := create()
+		(<-f.waiting)()
+		f.monitor.await(1, "Remove")
+		return func() { s.request(1, "tasks/result", fmt.Sprintf(`"taskId":%q`, id)) }
+	}
+	all["`tasks/cancel` in a session, at another replica, until the handler has ended"] = request(1, "tasks/cancel")
+}

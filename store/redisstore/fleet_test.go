@@ -1,0 +1,292 @@
+//go:build integration
+
+package redisstore
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/parley-mcp/parley/mcp"
+	mcpserver "github.com/parley-mcp/parley/server"
+)
+
+// fleet is two replicas of a server that share a Redis server. Its client sends each request to the replica
+// that the test names.
+type fleet struct {
+	t        *testing.T
+	monitor  *monitor
+	replicas [2]*mcpserver.Server
+	urls     [2]string
+	waiting  chan func() // has, for each handler that waits, the function that lets it return
+}
+
+func newFleet(t *testing.T, redis *server, m *monitor) *fleet {
+	f := &fleet{t: t, monitor: m, waiting: make(chan func())}
+	for i := range f.replicas {
+		o := at(redis.addr)
+		o.Conns = 1 // so that the address of a connection identifies the replica
+		shared := connect(t, o)
+		s := &mcpserver.Server{KV: shared, Log: shared, Bus: shared, Keys: [][]byte{make([]byte, 32)}, Logger: slog.New(slog.DiscardHandler),
+			Limits: mcpserver.Limits{CallsPerSecond: -1}} // the operations of the rate limit depend on earlier calls
+		f.addTools(s)
+		endpoint := httptest.NewServer(s)
+		t.Cleanup(func() {
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel() // some tasks wait for an answer
+			if err := s.Shutdown(ctx); err != nil && !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			endpoint.Close()
+		})
+		f.replicas[i], f.urls[i] = s, endpoint.URL
+	}
+	return f
+}
+
+type noArguments struct{}
+
+type person struct {
+	Name string `json:"name"`
+}
+
+func (f *fleet) addTools(s *mcpserver.Server) {
+	add := func(name string, do func(context.Context) error, options ...mcpserver.ToolOption) {
+		mcpserver.AddTool(s, mcp.Tool{Name: name}, func(ctx context.Context, _ noArguments) (string, error) {
+			return "done", do(ctx)
+		}, options...)
+	}
+	ask := func(ctx context.Context) error {
+		_, err := mcpserver.Elicit[person](ctx, "name?")
+		return err
+	}
+	wait := func(ctx context.Context) error {
+		release := make(chan struct{})
+		select {
+		case f.waiting <- sync.OnceFunc(func() { close(release) }):
+		case <-ctx.Done():
+		}
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return ctx.Err()
+	}
+	waitAndAsk := func(ctx context.Context) error {
+		if err := wait(ctx); err != nil {
+			return err
+		}
+		if err := ask(ctx); err != nil {
+			return err
+		}
+		return wait(ctx)
+	}
+	onceAndAsk := func(ctx context.Context) error {
+		if _, err := mcpserver.Once(ctx, "pay", func(context.Context, string) (string, error) { return "paid", nil }); err != nil {
+			return err
+		}
+		return ask(ctx)
+	}
+	report := func(ctx context.Context) error {
+		for i := range 3 {
+			if err := mcpserver.Progress(ctx, float64(i+1), 3, "working"); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	add("echo", func(context.Context) error { return nil })
+	add("report", report)
+	add("report_and_wait", func(ctx context.Context) error {
+		if err := report(ctx); err != nil {
+			return err
+		}
+		return wait(ctx)
+	})
+	add("ask", ask)
+	add("ask_parked", waitAndAsk, mcpserver.Parked())
+	add("once", onceAndAsk)
+	add("wait", wait)
+	add("job", wait, mcpserver.AsTask(mcpserver.TaskOptions{}))
+	add("job_with_question", waitAndAsk, mcpserver.AsTask(mcpserver.TaskOptions{}))
+	for _, name := range []string{"a", "b"} {
+		mcpserver.AddResource(s, mcp.Resource{URI: "note://" + name, Name: name}, func(context.Context) (string, error) { return name, nil })
+	}
+}
+
+// send sends a request to a replica and returns the response, whose status must be 2xx.
+func (f *fleet) send(replica int, method, body string, headers ...string) *http.Response {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	f.t.Cleanup(cancel)
+	r, err := http.NewRequestWithContext(ctx, method, f.urls[replica], strings.NewReader(body))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { resp.Body.Close() })
+	resp.Body = bufferedBody{bufio.NewReader(resp.Body), resp.Body}
+	if resp.StatusCode/100 != 2 {
+		text, _ := io.ReadAll(resp.Body)
+		f.t.Fatalf("%s %s: status %d: %s", method, body, resp.StatusCode, text)
+	}
+	return resp
+}
+
+// bufferedBody is the body of a response that until reads line by line.
+type bufferedBody struct {
+	*bufio.Reader
+	io.Closer
+}
+
+// text reads a response to its end.
+func (f *fleet) text(resp *http.Response) string {
+	f.t.Helper()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	resp.Body.Close()
+	if strings.Contains(string(text), `"error":`) {
+		f.t.Fatalf("%s", text)
+	}
+	return string(text)
+}
+
+// until reads an event stream to the first event that contains text, and returns the event.
+func (f *fleet) until(resp *http.Response, text string) string {
+	f.t.Helper()
+	for event := ""; ; {
+		line, err := resp.Body.(bufferedBody).ReadString('\n')
+		if err != nil {
+			f.t.Fatalf("waiting for an event with %s after %q: %v", text, event, err)
+		}
+		if event += line; line != "\n" {
+			continue
+		}
+		if strings.Contains(event, text) {
+			return event
+		}
+		event = ""
+	}
+}
+
+// find returns the first group of a pattern in a text.
+func (f *fleet) find(pattern, text string) string {
+	f.t.Helper()
+	found := regexp.MustCompile(pattern).FindStringSubmatch(text)
+	if found == nil {
+		f.t.Fatalf("%s is missing in %s", pattern, text)
+	}
+	return found[1]
+}
+
+// session is a session of 2025-11-25.
+type session struct {
+	*fleet
+	id string
+}
+
+const initializeBody = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"test","version":"1"},"capabilities":{"elicitation":{}}}}`
+
+// session begins a session at a replica. Both replicas have then served requests of it.
+func (f *fleet) session() session {
+	f.t.Helper()
+	s := session{f, f.send(0, http.MethodPost, initializeBody).Header.Get("Mcp-Session-Id")}
+	s.notify(0, "initialized", "")
+	for replica := range f.replicas {
+		s.request(replica, "ping", "")
+	}
+	return s
+}
+
+// open sends a request in the session, with further headers. The response may be an event stream.
+func (s session) open(replica int, method, params string, headers ...string) *http.Response {
+	s.t.Helper()
+	return s.send(replica, http.MethodPost, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s}}`, method, params), append(headers, "Mcp-Session-Id", s.id)...)
+}
+
+func (s session) request(replica int, method, params string) string {
+	s.t.Helper()
+	return s.text(s.open(replica, method, params))
+}
+
+func (s session) notify(replica int, notification, params string) {
+	s.t.Helper()
+	s.text(s.send(replica, http.MethodPost, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/%s","params":{%s}}`, notification, params), "Mcp-Session-Id", s.id))
+}
+
+// respond answers a question that is an event of a stream.
+func (s session) respond(replica int, question string) {
+	s.t.Helper()
+	id := s.find(`"id":([0-9]+|"[^"]*")`, question)
+	s.text(s.send(replica, http.MethodPost, `{"jsonrpc":"2.0","id":`+id+`,"result":{"action":"accept","content":{"name":"Ada"}}}`, "Mcp-Session-Id", s.id))
+}
+
+// get opens the standalone stream, or resumes a stream after an event.
+func (s session) get(replica int, event string) *http.Response {
+	s.t.Helper()
+	headers := []string{"Mcp-Session-Id", s.id, "Accept", "text/event-stream"}
+	if event != "" {
+		headers = append(headers, "Last-Event-ID", s.find(`id: *(\S+)`, event))
+	}
+	return s.send(replica, http.MethodGet, "", headers...)
+}
+
+const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
+
+// modern sends a request of 2026-07-28. The name is that of a tool, or the id of a task.
+func (f *fleet) modern(replica int, method, name, params string) *http.Response {
+	f.t.Helper()
+	headers := []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", method}
+	if name != "" {
+		headers = append(headers, "Mcp-Name", name)
+	}
+	if params != "" {
+		params += ","
+	}
+	return f.send(replica, http.MethodPost, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s}}`, method, params+modernMeta), headers...)
+}
+
+func (f *fleet) modernCall(replica int, tool, more string) string {
+	f.t.Helper()
+	return f.text(f.modern(replica, "tools/call", tool, fmt.Sprintf(`"name":%q,"arguments":{}%s`, tool, more)))
+}
+
+// answered returns the params with which a client repeats a call that required input.
+func (f *fleet) answered(response string) string {
+	f.t.Helper()
+	return fmt.Sprintf(`,"requestState":%q,"inputResponses":{%s}`, f.find(`"requestState":"([^"]*)"`, response), f.answers(response))
+}
+
+func (f *fleet) answers(response string) string {
+	f.t.Helper()
+	return fmt.Sprintf(`%q:{"action":"accept","content":{"name":"Ada"}}`, f.find(`"inputRequests":\{"([^"]*)"`, response))
+}
+
+// inBackground calls request in a goroutine. The channel is closed when it has returned.
+func (f *fleet) inBackground(request func()) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		request()
+	}()
+	return done
+}

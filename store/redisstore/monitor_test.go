@@ -1,0 +1,202 @@
+//go:build integration
+
+package redisstore
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// monitor reads every command that the clients of a Redis server send. It does not see the commands
+// that scripts run.
+type monitor struct {
+	t        *testing.T
+	lines    *bufio.Reader
+	control  *redis.Client // commands of the test itself, which the monitor leaves out
+	scripts  map[string]string
+	marks    int
+	sweeping map[string]bool // the replicas that look for tasks of others, by the address of the connection
+
+	window   []command // the operations of calls since begin
+	occupied bool      // a replica was occupied with its lease or the tasks of others meanwhile
+}
+
+// command is an operation of a store at Redis.
+type command struct {
+	operation string // of store.KV, store.Log or store.Bus
+	from      string // address of the connection
+	key       string
+}
+
+func newMonitor(t *testing.T, s *server) *monitor {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	_ = conn.SetReadDeadline(time.Now().Add(4 * patience))
+	if _, err := fmt.Fprint(conn, "MONITOR\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	m := &monitor{t: t, lines: bufio.NewReader(conn), control: s.client(), sweeping: make(map[string]bool)}
+	if line, err := m.lines.ReadString('\n'); err != nil || line != "+OK\r\n" {
+		t.Fatalf("MONITOR: %q, %v", line, err)
+	}
+	m.scripts = make(map[string]string)
+	for operation, scripts := range map[string][]script{
+		"Put": {putScript, replaceScript}, "Touch": {touchScript}, "Add": {addScript, addFullScript}, "Remove": {removeScript},
+		"List": {listScript}, "Append": {appendScript}, "ReadAfter": {readAfterScript},
+	} {
+		for _, sc := range scripts {
+			// Without this the first use of a script takes one more round trip.
+			if err := m.control.ScriptLoad(context.Background(), sc.source).Err(); err != nil {
+				t.Fatal(err)
+			}
+			m.scripts[sc.sha] = operation
+		}
+	}
+	return m
+}
+
+var (
+	monitorLine = regexp.MustCompile(`^\+[0-9.]+ \[[0-9]+ ([^\]]+)\] (.*)\r\n$`)
+	argument    = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+)
+
+// begin forgets the operations until now.
+func (m *monitor) begin() {
+	m.t.Helper()
+	m.update()
+	m.window, m.occupied = nil, false
+	for _, sweeps := range m.sweeping {
+		m.occupied = m.occupied || sweeps
+	}
+}
+
+// update adds the operations until now to the window.
+func (m *monitor) update() {
+	m.t.Helper()
+	for _, c := range m.read() {
+		switch {
+		case c.operation == "List" && strings.HasSuffix(c.key, "{/replicas/tasks}"): // a sweep begins with List and ends with it
+			m.sweeping[c.from] = !m.sweeping[c.from]
+			m.occupied = true
+		case c.operation == "Put" && strings.Contains(c.key, "{/replica/"):
+			m.occupied = true
+		default:
+			m.window = append(m.window, c)
+		}
+	}
+}
+
+// await waits until the window has n operations of one kind.
+func (m *monitor) await(n int, operation string) {
+	m.t.Helper()
+	wait(m.t, fmt.Sprintf("the replicas have sent %d %s", n, operation), func() error {
+		m.update()
+		found := 0
+		for _, c := range m.window {
+			if c.operation == operation {
+				found++
+			}
+		}
+		if found < n {
+			return fmt.Errorf("they have sent %s", summary(m.window))
+		}
+		return nil
+	})
+}
+
+// read returns the operations since the last call.
+func (m *monitor) read() (all []command) {
+	m.t.Helper()
+	m.marks++
+	mark := fmt.Sprint("mark ", m.marks)
+	if err := m.control.Echo(context.Background(), mark).Err(); err != nil {
+		m.t.Fatal(err)
+	}
+	for {
+		line, err := m.lines.ReadString('\n')
+		if err != nil {
+			m.t.Fatalf("MONITOR: %v", err)
+		}
+		parts := monitorLine.FindStringSubmatch(line)
+		if parts == nil {
+			m.t.Fatalf("MONITOR: %q", line)
+		}
+		var arguments []string
+		for _, quoted := range argument.FindAllString(parts[2], -1) {
+			text, err := strconv.Unquote(quoted)
+			if err != nil {
+				m.t.Fatalf("MONITOR: %v in %q", err, line)
+			}
+			arguments = append(arguments, text)
+		}
+		if strings.EqualFold(arguments[0], "echo") && arguments[1] == mark {
+			return all
+		}
+		if parts[1] != "lua" {
+			all = append(all, m.commands(parts[1], arguments)...)
+		}
+	}
+}
+
+// commands returns the operations in one command, which are several only if it is SUBSCRIBE or UNSUBSCRIBE.
+func (m *monitor) commands(from string, arguments []string) (all []command) {
+	switch name := strings.ToLower(arguments[0]); name {
+	case "evalsha":
+		return []command{{m.scripts[arguments[1]], from, arguments[3]}}
+	case "get":
+		return []command{{"Get", from, arguments[1]}}
+	case "set":
+		return []command{{"Put", from, arguments[1]}}
+	case "unlink":
+		operation := "Delete"
+		if strings.Contains(arguments[1], groupKind+":{") {
+			operation = "Drop"
+		}
+		return []command{{operation, from, arguments[1]}}
+	case "publish":
+		return []command{{"Publish", from, arguments[1]}}
+	case "subscribe", "unsubscribe":
+		for _, channel := range arguments[1:] {
+			all = append(all, command{strings.ToUpper(name[:1]) + name[1:], from, channel})
+		}
+		return all
+	case "ping", "info", "hello", "client", "select", "script", "auth":
+		return nil
+	default:
+		m.t.Fatalf("a replica sends the unknown command %q", arguments)
+		return nil
+	}
+}
+
+// summary returns the operations in the form of callTable.
+func summary(all []command) string {
+	number := make(map[string]int)
+	for _, c := range all {
+		number[c.operation]++
+	}
+	var operations []string
+	for operation, n := range number {
+		if n > 1 {
+			operation = fmt.Sprintf("%d %s", n, operation)
+		}
+		operations = append(operations, operation)
+	}
+	slices.SortFunc(operations, func(a, b string) int {
+		return strings.Compare(strings.TrimLeft(a, "0123456789 "), strings.TrimLeft(b, "0123456789 "))
+	})
+	return strings.Join(operations, ", ")
+}
