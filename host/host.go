@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,10 @@ type Host struct {
 
 	// Dialer dials each server. The Host ignores its OnConnectionLost and Trace fields.
 	Dialer client.Dialer
+
+	// MaxName is the maximum length of the names in the merged lists, 32 to 128
+	// characters. 0 means 128, the maximum of the protocol; some clients accept 64.
+	MaxName int
 
 	// Trace, if set, is called with every message that is sent or received, and the
 	// name of the server. See client.Dialer.Trace.
@@ -90,6 +95,9 @@ func (h *Host) Start() error {
 }
 
 func (h *Host) start() error {
+	if h.MaxName != 0 && (h.MaxName < minMergedName || h.MaxName > maxMergedName) {
+		return fmt.Errorf("host: MaxName must be 0, or %d to %d, got %d", minMergedName, maxMergedName, h.MaxName)
+	}
 	byName := make(map[string]*supervisor, len(h.Servers))
 	for _, config := range h.Servers {
 		if err := CheckName(config.Name); err != nil {
@@ -97,6 +105,9 @@ func (h *Host) start() error {
 		}
 		if byName[config.Name] != nil {
 			return fmt.Errorf("host: server name %q must be unique: rename one of the servers", config.Name)
+		}
+		if longest := cmp.Or(h.MaxName, maxMergedName) - len(separator) - digestLength; len(config.Name) > longest {
+			return fmt.Errorf("host: server name %q must have at most %d characters, because MaxName is %d", config.Name, longest, h.MaxName)
 		}
 		if config.Target == nil {
 			return fmt.Errorf("host: server %q must have a Target", config.Name)

@@ -19,6 +19,27 @@ type lists struct {
 	incomplete map[client.ChangeKind]error // why a list is incomplete
 }
 
+// merged are the lists of a server with the names that the Host gives them.
+type merged struct {
+	tools     []MergedTool
+	prompts   []MergedPrompt
+	resources []mcp.Resource
+	templates []mcp.ResourceTemplate
+}
+
+// merge names the entries of lists. It adds the entries that are withheld to l.incomplete.
+func (s *supervisor) merge(l *lists) *merged {
+	m := &merged{resources: l.resources, templates: l.templates}
+	var withheld error
+	if m.tools, withheld = s.mergedTools(l.tools); withheld != nil {
+		l.incomplete[client.ToolsChanged] = errors.Join(l.incomplete[client.ToolsChanged], withheld)
+	}
+	if m.prompts, withheld = s.mergedPrompts(l.prompts); withheld != nil {
+		l.incomplete[client.PromptsChanged] = errors.Join(l.incomplete[client.PromptsChanged], withheld)
+	}
+	return m
+}
+
 // allKinds are the kinds of lists that a server can have.
 const allKinds = client.ToolsChanged | client.PromptsChanged | client.ResourcesChanged
 

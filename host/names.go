@@ -1,8 +1,10 @@
 package host
 
 import (
-	"log/slog"
-	"strconv"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
 
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -12,17 +14,22 @@ const (
 	separator = "__"
 
 	// maxMergedName is the maximum length of a tool name (2026-07-28, server/tools,
-	// Tool Names).
+	// Tool Names). minMergedName is the minimum of Host.MaxName, so that names remain readable.
 	maxMergedName = 128
+	minMergedName = 32
+
+	// digestLength is the length of the end of a name that was too long.
+	digestLength = 9
 )
 
 // MergedTool is a tool in the merged list of a [Host].
 type MergedTool struct {
 	// Name is the name in the merged list: the name of the server, two underscores and
-	// the name of the tool. It is unique within the Host, has at most 128 characters,
-	// and stays the same for as long as the server lists the tool. Characters other
-	// than ASCII letters, digits, hyphens, underscores and dots are replaced by
-	// underscores. A number is appended if the name is already in use.
+	// the name of the tool. Characters other than ASCII letters, digits, hyphens,
+	// underscores and dots are replaced by underscores. The end of a name that is longer
+	// than [Host.MaxName] is replaced by a digest of the whole name. The name depends on
+	// nothing else. It is unique within the Host: tools that would have the same name are
+	// withheld, and [ServerStatus.Incomplete] reports them.
 	Name string
 
 	// Server is the name of the server in Host.Servers.
@@ -58,90 +65,74 @@ func (h *Host) Tools() []MergedTool {
 	return all
 }
 
-// mergedTools returns the tools of a server with their merged names. before is the
-// previous list of the server. If the server lists a name twice, the first definition
-// is used.
-func mergedTools(logger *slog.Logger, server string, before []MergedTool, listed []mcp.Tool) []MergedTool {
-	table := newNameTable(server, listed, func(t *mcp.Tool) string { return t.Name })
-	for i := range before {
-		table.keep(before[i].Definition.Name, before[i].Name)
-	}
-	var tools []MergedTool
-	for i := range listed {
-		if name, ok := table.assign(logger, "tool", listed[i].Name); ok {
-			tools = append(tools, MergedTool{Name: name, Server: server, Definition: listed[i]})
+// mergedTools returns the tools of a server with their merged names. The error reports tools that are
+// withheld because their merged names are the same. If the server lists a name twice, the first
+// definition is used.
+func (s *supervisor) mergedTools(listed []mcp.Tool) (tools []MergedTool, withheld error) {
+	names, withheld := s.mergedNames("tool", len(listed), func(i int) string { return listed[i].Name })
+	for i, name := range names {
+		if name != "" {
+			tools = append(tools, MergedTool{Name: name, Server: s.name, Definition: listed[i]})
 		}
 	}
-	return tools
+	return tools, withheld
 }
 
 // mergedPrompts is mergedTools for prompts.
-func mergedPrompts(logger *slog.Logger, server string, before []MergedPrompt, listed []mcp.Prompt) []MergedPrompt {
-	table := newNameTable(server, listed, func(p *mcp.Prompt) string { return p.Name })
-	for i := range before {
-		table.keep(before[i].Definition.Name, before[i].Name)
-	}
-	var prompts []MergedPrompt
-	for i := range listed {
-		if name, ok := table.assign(logger, "prompt", listed[i].Name); ok {
-			prompts = append(prompts, MergedPrompt{Name: name, Server: server, Definition: listed[i]})
+func (s *supervisor) mergedPrompts(listed []mcp.Prompt) (prompts []MergedPrompt, withheld error) {
+	names, withheld := s.mergedNames("prompt", len(listed), func(i int) string { return listed[i].Name })
+	for i, name := range names {
+		if name != "" {
+			prompts = append(prompts, MergedPrompt{Name: name, Server: s.name, Definition: listed[i]})
 		}
 	}
-	return prompts
+	return prompts, withheld
 }
 
-// nameTable assigns merged names to the names of one list of a server. The names of
-// different servers cannot collide; see CheckName.
-type nameTable struct {
-	server   string
-	listed   map[string]bool   // the names of the list; false once assigned
-	kept     map[string]string // from the server's name to the merged name
-	assigned map[string]bool   // merged names in use
+// mergedNames returns the merged names of n names that a server lists. The name is empty for an entry
+// that is withheld. The names of different servers cannot collide; see CheckName.
+func (s *supervisor) mergedNames(kind string, n int, listed func(i int) string) (merged []string, withheld error) {
+	seen := make(map[string]bool, n)
+	claims := make(map[string][]string, n) // the listed names by merged name
+	merged = make([]string, n)
+	for i := range n {
+		name := listed(i)
+		if seen[name] {
+			s.logger.Warn(kind+" ignored: the server lists its name twice", kind, name)
+			continue
+		}
+		seen[name] = true
+		merged[i] = mergedName(s.name, name, s.maxName)
+		claims[merged[i]] = append(claims[merged[i]], name)
+	}
+	var errs []error
+	for i, name := range merged {
+		switch same := claims[name]; {
+		case name == "" || len(same) == 1:
+		case same[0] == listed(i):
+			errs = append(errs, fmt.Errorf("%ss %q are withheld: the merged name of each would be %s", kind, same, name))
+			fallthrough
+		default:
+			merged[i] = ""
+		}
+	}
+	return merged, errors.Join(errs...)
 }
 
-func newNameTable[E any](server string, list []E, name func(*E) string) *nameTable {
-	t := &nameTable{server: server, listed: make(map[string]bool, len(list)), kept: make(map[string]string, len(list)), assigned: make(map[string]bool, len(list))}
-	for i := range list {
-		t.listed[name(&list[i])] = true
+// mergedName returns the name of a tool or prompt of a server in the merged list. It depends on
+// nothing else.
+func mergedName(server, name string, limit int) string {
+	full := server + separator + name
+	valid := validName(full)
+	if len(valid) <= limit {
+		return valid
 	}
-	return t
+	digest := sha256.Sum256([]byte(full))
+	return valid[:limit-digestLength] + "_" + hex.EncodeToString(digest[:(digestLength-1)/2])
 }
 
-// keep reserves a merged name for a name that had it before and is still listed.
-func (t *nameTable) keep(name, merged string) {
-	if t.listed[name] {
-		t.kept[name], t.assigned[merged] = merged, true
-	}
-}
-
-// assign returns the merged name for a listed name. It returns false if the name was
-// already assigned.
-func (t *nameTable) assign(logger *slog.Logger, kind, name string) (merged string, ok bool) {
-	if !t.listed[name] {
-		logger.Warn(kind+" ignored: the server lists its name twice", kind, name)
-		return "", false
-	}
-	t.listed[name] = false
-	if merged, ok := t.kept[name]; ok {
-		return merged, true
-	}
-	want := t.server + separator + name
-	base := validName(want, maxMergedName)
-	merged = base
-	for i := 2; t.assigned[merged]; i++ {
-		suffix := "_" + strconv.Itoa(i)
-		merged = validName(base, maxMergedName-len(suffix)) + suffix
-	}
-	t.assigned[merged] = true
-	if merged != want {
-		logger.Warn(kind+" renamed", kind, name, "name", merged)
-	}
-	return merged, true
-}
-
-// validName replaces the characters that a tool name must not have and truncates the
-// result to limit characters.
-func validName(name string, limit int) string {
+// validName replaces the characters that a tool name must not have.
+func validName(name string) string {
 	valid := make([]byte, 0, len(name))
 	for _, r := range name {
 		if !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-' || r == '.') {
@@ -149,5 +140,5 @@ func validName(name string, limit int) string {
 		}
 		valid = append(valid, byte(r))
 	}
-	return string(valid[:min(len(valid), limit)])
+	return string(valid)
 }

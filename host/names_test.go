@@ -1,117 +1,117 @@
 package host
 
 import (
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// mergedNames returns the merged names of a list of tools that follows another one.
-func mergedNames(server string, before []MergedTool, listed ...string) (names []string, tools []MergedTool) {
+// namer returns a supervisor that only gives names.
+func namer(server string, maxName int) *supervisor {
+	return &supervisor{name: server, maxName: maxName, logger: slog.New(slog.DiscardHandler)}
+}
+
+// toolNames returns the merged names of a list of tools.
+func toolNames(s *supervisor, listed ...string) (names []string, tools []MergedTool, withheld error) {
 	var definitions []mcp.Tool
 	for _, name := range listed {
 		definitions = append(definitions, mcp.Tool{Name: name})
 	}
-	tools = mergedTools(slog.New(slog.DiscardHandler), server, before, definitions)
+	tools, withheld = s.mergedTools(definitions)
 	for _, tool := range tools {
 		names = append(names, tool.Name)
 	}
-	return names, tools
+	return names, tools, withheld
 }
 
 func TestMergedNameJoinsServerAndTool(t *testing.T) {
 	long := strings.Repeat("x", 200)
-	for _, c := range []struct{ server, tool, want string }{
-		{"files", "read_file", "files__read_file"},
-		{"a-b", "v1.list", "a-b__v1.list"},
-		{"files", "read/file now", "files__read_file_now"},
-		{"files", "größe", "files__gr__e"},
-		{"files", "\xff\x00", "files____"},
-		{"files", "", "files__"},
-		{"files", long, "files__" + long[:121]},
+	for _, c := range []struct {
+		server, tool string
+		limit        int
+		want         string
+	}{
+		{"files", "read_file", 128, "files__read_file"},
+		{"a-b", "v1.list", 128, "a-b__v1.list"},
+		{"files", "read/file now", 128, "files__read_file_now"},
+		{"files", "größe", 128, "files__gr__e"},
+		{"files", "\xff\x00", 128, "files____"},
+		{"files", "", 128, "files__"},
+		{"files", long[:121], 128, "files__" + long[:121]},
+		{"files", long, 128, "files__" + long[:112] + "_774f454a"},
+		{"files", long, 64, "files__" + long[:48] + "_774f454a"},
 	} {
-		if got, _ := mergedNames(c.server, nil, c.tool); !slices.Equal(got, []string{c.want}) {
-			t.Errorf("the merged name of %q of server %q is %q, want %q", c.tool, c.server, got, c.want)
+		if got, _, err := toolNames(namer(c.server, c.limit), c.tool); !slices.Equal(got, []string{c.want}) || err != nil {
+			t.Errorf("the merged name of %q of server %q is %q, want %q; %v", c.tool, c.server, got, c.want, err)
 		}
 	}
 }
 
-func TestMergedNamesAreUnique(t *testing.T) {
-	got, _ := mergedNames("a", nil, "x y", "x/y", "x_y", "x y")
-	if want := []string{"a__x_y", "a__x_y_2", "a__x_y_3"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestMergedNameStaysWhileToolIsListed(t *testing.T) {
-	_, before := mergedNames("a", nil, "x y", "x/y", "x_y")
-	for _, c := range []struct{ listed, want []string }{
-		{[]string{"x_y", "x y", "x/y"}, []string{"a__x_y_3", "a__x_y", "a__x_y_2"}},
-		{[]string{"x?y", "x_y"}, []string{"a__x_y", "a__x_y_3"}},
-		{[]string{"x?y", "x y", "x_y"}, []string{"a__x_y_2", "a__x_y", "a__x_y_3"}},
-	} {
-		if got, _ := mergedNames("a", before, c.listed...); !slices.Equal(got, c.want) {
-			t.Errorf("the merged names of %q are %q, want %q", c.listed, got, c.want)
+func TestToolsWithTheSameMergedNameAreWithheld(t *testing.T) {
+	for _, listed := range [][]string{{"x y", "z", "x/y", "x_y", "x y"}, {"x_y", "x/y", "x y", "z"}} {
+		got, _, err := toolNames(namer("a", 128), listed...)
+		if !slices.Equal(got, []string{"a__z"}) {
+			t.Errorf("%q: %q", listed, got)
+		}
+		if err == nil || strings.Count(err.Error(), "\n") != 0 || !strings.Contains(err.Error(), "are withheld: the merged name of each would be a__x_y") {
+			t.Errorf("%q: %v", listed, err)
 		}
 	}
-}
-
-func TestNumberedMergedNamesAreWithinLimit(t *testing.T) {
-	long := strings.Repeat("x", 200)
-	got, _ := mergedNames("a", nil, long, long+"y")
-	if len(got) != 2 || len(got[0]) != maxMergedName || len(got[1]) != maxMergedName || !strings.HasSuffix(got[1], "_2") {
-		t.Errorf("got %q", got)
+	prompts, err := namer("a", 128).mergedPrompts([]mcp.Prompt{{Name: "x y"}, {Name: "z"}, {Name: "x/y"}})
+	if len(prompts) != 1 || prompts[0].Name != "a__z" || prompts[0].Server != "a" || err == nil {
+		t.Errorf("%+v %v", prompts, err)
 	}
 }
 
-func TestMergedPromptsHaveNamesOfTheirOwn(t *testing.T) {
-	logger := slog.New(slog.DiscardHandler)
-	first := mergedPrompts(logger, "a", nil, []mcp.Prompt{{Name: "x y"}, {Name: "x/y"}})
-	second := mergedPrompts(logger, "a", first, []mcp.Prompt{{Name: "x/y", Title: "changed"}})
-	if got, want := fmt.Sprint(second[0].Name, second[0].Server, second[0].Definition.Title, len(second)), fmt.Sprint("a__x_y_2", "a", "changed", 1); got != want {
-		t.Errorf("got %s, want %s", got, want)
+func TestFirstOfTwoEntriesWithOneNameIsUsed(t *testing.T) {
+	tools, err := namer("a", 128).mergedTools([]mcp.Tool{{Name: "x", Title: "first"}, {Name: "x", Title: "second"}})
+	if len(tools) != 1 || tools[0].Definition.Title != "first" || err != nil {
+		t.Errorf("%+v %v", tools, err)
 	}
 }
 
-// FuzzMergedNames checks two lists of a server, one after the other. Merged names are valid, belong to the server, and map
-// one to one to the names that the server lists. A name that is in both lists stays the same.
+func TestMaxNameIsChecked(t *testing.T) {
+	for _, c := range []struct {
+		maxName, server int
+		ok              bool
+	}{{0, 64, true}, {128, 64, true}, {64, 53, true}, {64, 54, false}, {32, 21, true}, {31, 1, false}, {129, 1, false}, {-1, 1, false}} {
+		h := &Host{MaxName: c.maxName, Servers: []ServerConfig{{Name: strings.Repeat("s", c.server), Target: client.URL("http://127.0.0.1:1")}}, Logger: slog.New(slog.DiscardHandler)}
+		if err := h.Start(); (err == nil) != c.ok {
+			t.Errorf("MaxName %d, a server name of %d characters: %v", c.maxName, c.server, err)
+		}
+		h.Close()
+	}
+}
+
+// FuzzMergedNames checks that merged names are valid and unique, do not depend on other entries, and that a name is missing
+// only if it is withheld.
 func FuzzMergedNames(f *testing.F) {
-	f.Add("x y\nx/y\nx_y\nx y", "x_y\nx?y\nx y", "a")
-	f.Add("x\nx_2\nx 2", "x 2\nx_2", "files")
-	f.Add(strings.Repeat("y", 130)+"\n"+strings.Repeat("y", 131), strings.Repeat("y", 131), "a-b")
-	f.Fuzz(func(t *testing.T, first, second, server string) {
-		if CheckName(server) != nil {
+	f.Add("x y\nx/y\nx_y\nx y", "a", 128)
+	f.Add("x\nx_2\nx 2", "files", 64)
+	f.Add(strings.Repeat("y", 130)+"\n"+strings.Repeat("y", 131), "a-b", 32)
+	f.Fuzz(func(t *testing.T, text, server string, limit int) {
+		if CheckName(server) != nil || len(server) > limit-len(separator)-digestLength || limit < minMergedName || limit > maxMergedName {
 			return
 		}
-		var before []MergedTool
-		merged := make(map[string]string)
-		for _, text := range []string{first, second} {
-			listed := strings.Split(text, "\n")
-			names, tools := mergedNames(server, before, listed...)
-			now, taken := make(map[string]string), make(map[string]bool)
-			for i, name := range names {
-				listedName := tools[i].Definition.Name
-				if taken[name] || now[listedName] != "" {
-					t.Fatalf("%q of server %q has the merged names %q", listed, server, names)
-				}
-				if !strings.HasPrefix(name, server+separator) || validName(name, maxMergedName) != name {
-					t.Fatalf("%q of server %q has the merged name %q", listedName, server, name)
-				}
-				if old := merged[listedName]; old != "" && old != name {
-					t.Fatalf("%q of server %q was renamed from %q to %q", listedName, server, old, name)
-				}
-				now[listedName], taken[name] = name, true
+		listed := strings.Split(text, "\n")
+		names, tools, withheld := toolNames(namer(server, limit), listed...)
+		taken := make(map[string]bool)
+		for i, name := range names {
+			if taken[name] || !strings.HasPrefix(name, server+separator) || len(name) > limit || validName(name) != name {
+				t.Fatalf("%q of server %q has the merged names %q", listed, server, names)
 			}
-			for _, name := range listed {
-				if now[name] == "" {
-					t.Fatalf("%q of server %q has no merged name in %q", name, server, names)
-				}
+			taken[name] = true
+			if alone, _, err := toolNames(namer(server, limit), tools[i].Definition.Name); err != nil || alone[0] != name {
+				t.Fatalf("%q of server %q has the merged name %q, and alone %q", tools[i].Definition.Name, server, name, alone)
 			}
-			before, merged = tools, now
+		}
+		slices.Sort(listed)
+		if distinct := len(slices.Compact(listed)); (len(names) < distinct) != (withheld != nil) {
+			t.Fatalf("%d of %d names are in the list of server %q: %v", len(names), distinct, server, withheld)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -27,6 +28,7 @@ const (
 type supervisor struct {
 	name        string
 	target      client.Target
+	maxName     int // of names in the merged lists
 	dialer      client.Dialer
 	logger      *slog.Logger
 	hostChanged *broadcast
@@ -51,6 +53,7 @@ func newSupervisor(h *Host, config ServerConfig) *supervisor {
 	s := &supervisor{
 		name:        config.Name,
 		target:      config.Target,
+		maxName:     cmp.Or(h.MaxName, maxMergedName),
 		dialer:      h.Dialer,
 		logger:      h.logger().With("server", config.Name),
 		hostChanged: &h.changed,
@@ -130,12 +133,10 @@ func (s *supervisor) connect(ctx context.Context) error {
 		}
 		return err
 	}
-	before, _ := s.snapshot()
+	named := s.merge(&listed)
 	ready := ServerStatus{
-		Name: s.name, State: Ready, Revision: c.Revision(), Server: c.Server(),
-		Tools:     mergedTools(s.logger, s.name, before.Tools, listed.tools),
-		Prompts:   mergedPrompts(s.logger, s.name, before.Prompts, listed.prompts),
-		Resources: listed.resources, Templates: listed.templates, Incomplete: joined(listed.incomplete),
+		Name: s.name, State: Ready, Revision: c.Revision(), Server: c.Server(), Incomplete: joined(listed.incomplete),
+		Tools: named.tools, Prompts: named.prompts, Resources: named.resources, Templates: named.templates,
 	}
 	s.set(func(status *ServerStatus) bool {
 		s.client, s.since, s.incomplete = c, time.Now(), listed.incomplete

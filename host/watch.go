@@ -180,10 +180,7 @@ func (w *watcher) relist(ctx context.Context, kind client.ChangeKind) {
 		}
 		return
 	}
-	// The lists change only here and in connect, which does not run at the same time.
-	before, _ := s.snapshot()
-	tools := mergedTools(s.logger, s.name, before.Tools, listed.tools)
-	prompts := mergedPrompts(s.logger, s.name, before.Prompts, listed.prompts)
+	named := s.merge(&listed)
 	s.set(func(status *ServerStatus) bool {
 		if s.client != w.client || status.State != Ready {
 			return false
@@ -192,11 +189,11 @@ func (w *watcher) relist(ctx context.Context, kind client.ChangeKind) {
 		status.Incomplete = joined(s.incomplete)
 		switch kind {
 		case client.ToolsChanged:
-			status.Tools = tools
+			status.Tools = named.tools
 		case client.PromptsChanged:
-			status.Prompts = prompts
+			status.Prompts = named.prompts
 		case client.ResourcesChanged:
-			status.Resources, status.Templates = listed.resources, listed.templates
+			status.Resources, status.Templates = named.resources, named.templates
 		}
 		return true
 	})

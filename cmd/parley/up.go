@@ -20,6 +20,7 @@ func newUp() *cobra.Command {
 	var flags httpFlags
 	var dirs dirFlag
 	var files configFlags
+	var maxName int
 	var verbose bool
 	cmd := &cobra.Command{
 		Use:   "up [flags]",
@@ -28,8 +29,9 @@ func newUp() *cobra.Command {
 and prompts at one endpoint, in every revision of the protocol. With --dir, also serve the
 files of directories. Without --config and --dir, serve demo tools.
 
-A tool or prompt is called SERVER__NAME at the endpoint. A resource keeps its URI; if two servers
-have the same URI, the second server's resource is at server:NAME/URI.
+A tool or prompt is called SERVER__NAME at the endpoint. If the name is too long for --max-name, its
+end is replaced by a digest. Tools of a server whose names would be the same are withheld. A resource
+keeps its URI; if two servers have the same URI, the second server's resource is at server:NAME/URI.
 
 parley reads no configuration file that you do not name, because it starts the commands in it. A
 command gets a minimal environment; add other variables to "env".
@@ -50,17 +52,18 @@ parley up --config mcp.json --store '${REDIS_URL}' --key-file keys`,
 			if len(files.paths) == 0 {
 				return serveHTTP(cmd, &flags, &dirs)
 			}
-			return up(cmd, &flags, &dirs, &files, verbose)
+			return up(cmd, &flags, &dirs, &files, maxName, verbose)
 		},
 	}
 	flags.add(cmd)
 	dirs.add(cmd)
 	files.add(cmd, "configuration file with the servers")
+	cmd.Flags().IntVar(&maxName, "max-name", 0, "maximum length of the names of tools and prompts, 32 to 128 (default 128)")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print log messages, and the stderr of the servers' programs")
 	return cmd
 }
 
-func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags, verbose bool) error {
+func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags, maxName int, verbose bool) error {
 	file, err := files.load(cmd)
 	if err != nil {
 		return err
@@ -83,6 +86,7 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 	}
 	h := &host.Host{
 		Servers: servers,
+		MaxName: maxName,
 		Dialer:  client.Dialer{Name: "parley", Version: version(), Logger: slog.New(slog.DiscardHandler)},
 		Logger:  slog.New(slog.DiscardHandler), // status prints the state of the servers
 	}
