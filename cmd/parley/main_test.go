@@ -2,9 +2,11 @@ package main
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/rogpeppe/go-internal/txtar"
 )
 
 // The scripts run the test binary as parley.
@@ -34,11 +36,30 @@ func scripts(dir string) testscript.Params {
 			"browse":     browse,
 			"finish":     finish,
 			"absent":     absent,
-			"stop":       stop,
+			"interrupt":  interrupt, // not stop: a built-in command of that name ends the script
 			"exits":      exits,
 			"json":       isJSON,
 			"id":         taskID,
 			"asks":       asks,
 		},
+	}
+}
+
+// A built-in command named stop ends a script, which passes then.
+func TestScriptsRunToTheirEnd(t *testing.T) {
+	scripts, err := filepath.Glob("testdata/*/*.txtar")
+	if err != nil || len(scripts) == 0 {
+		t.Fatal("no scripts", err)
+	}
+	for _, path := range scripts {
+		archive, err := txtar.ParseFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(archive.Comment)) {
+			if word, _, _ := strings.Cut(strings.TrimSpace(line), " "); word == "stop" || word == "skip" {
+				t.Errorf("%s: the script ends at %q", path, line)
+			}
+		}
 	}
 }

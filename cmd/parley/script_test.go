@@ -190,10 +190,10 @@ func absent(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// stop NAME interrupts NAME, which must exit with code 0.
-func stop(ts *testscript.TestScript, neg bool, args []string) {
+// interrupt NAME interrupts NAME, which must exit with code 0.
+func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 || running(ts)[args[0]] == nil {
-		ts.Fatalf("usage: stop NAME")
+		ts.Fatalf("usage: interrupt NAME")
 	}
 	b := running(ts)[args[0]]
 	ts.Check(b.cmd.Process.Signal(os.Interrupt))
