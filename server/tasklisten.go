@@ -26,13 +26,13 @@ func (s *Server) watchTasks(ctx context.Context, c *rpc.Call, ids []string) (acc
 	ctx, cancel := context.WithCancel(ctx)
 	out := make(chan json.RawMessage)
 	var watching sync.WaitGroup
-	stop = func() {
+	end := func() {
 		cancel()
 		watching.Wait()
 	}
 	defer func() {
 		if err != nil {
-			stop()
+			end()
 		}
 	}()
 	ids = slices.Clone(ids)
@@ -52,7 +52,7 @@ func (s *Server) watchTasks(ctx context.Context, c *rpc.Call, ids []string) (acc
 		accepted = append(accepted, id)
 		watching.Go(func() { s.sendStates(ctx, c, id, changes, out) })
 	}
-	return accepted, out, stop, nil
+	return accepted, out, end, nil
 }
 
 // sendStates sends the state of a task after each change until the task or ctx has ended.

@@ -4,14 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/syncbuffer"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/store"
 )
 
 // withTasks is the _meta of a client of 2026-07-28 that declares the tasks extension.
@@ -176,5 +179,30 @@ func TestSessionsAreNotifiedOfTheirTasks(t *testing.T) {
 			!strings.Contains(status, `"status":"completed"`) {
 			t.Errorf("%s\n%s", result, status)
 		}
+	})
+}
+
+// A subscription to tasks that cannot be read ends with an error.
+func TestSubscriptionToTasksFailsWithTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log syncbuffer.Buffer
+		release := make(chan struct{})
+		s := newTaskServer(release)
+		defer s.Shutdown(t.Context())
+		defer close(release)
+		db := &brokenStore{Memory: store.NewMemory(store.MemoryOptions{})}
+		s.KV, s.Logger = db, slog.New(slog.NewTextHandler(&log, nil))
+		w := connect(t, s)
+		w.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` + withTasks + `}}`)
+		id := member(t, w.receive(), "taskId")
+		db.fails.Store(true)
+		w.send(`{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen","params":{"notifications":{"taskIds":["` + id + `"]},` + withTasks + `}}`)
+		w.expect(`{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"internal error"}}`)
+		if text := log.String(); strings.Contains(text, "panic") || !strings.Contains(text, "disk broken") {
+			t.Errorf("log: %s", text)
+		}
+		db.fails.Store(false)
+		w.send(`{"jsonrpc":"2.0","id":3,"method":"tasks/cancel","params":{"taskId":"` + id + `",` + withTasks + `}}`)
+		w.receive()
 	})
 }
