@@ -159,6 +159,24 @@ func TestTaskThatHasEndedIsPolledAtOnce(t *testing.T) {
 	})
 }
 
+// A task that Get has found to have ended is polled at once.
+func TestWaitForATaskThatIsKnownToHaveEndedTakesNoTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := dialTask(t, nil, taskServer(state("completed", outcome)))
+		task, err := c.Task("t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := task.Get(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		if _, err := task.Wait(t.Context()); err != nil || time.Since(start) != 0 {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}
+
 func TestInvalidTasksAreInvalidResponses(t *testing.T) {
 	for name, first := range map[string]string{
 		"no id":          created(`"status":"working","ttlMs":null`),

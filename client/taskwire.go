@@ -154,7 +154,10 @@ const (
 func (t *Task) received(state *mcp.DetailedTask) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.due = time.Now().Add(pollInterval(&state.Task))
+	t.due = time.Now()
+	if !state.Status.Terminal() {
+		t.due = t.due.Add(pollInterval(&state.Task))
+	}
 }
 
 // pollInterval returns the time until the next poll: what the server recommends, and so short
