@@ -129,7 +129,7 @@ func (l *load) stop() {
 }
 
 // loads is the number of tests that call repeat.
-const loads = 1
+const loads = 2
 
 // repeat repeats f the given number of times, or for a part of the time of the flag -duration.
 func repeat(times int, f func(i int)) {

@@ -40,19 +40,26 @@ const patience = 60 * time.Second
 // wait tries until f succeeds.
 func wait(t testing.TB, what string, f func() error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	if err := within(patience, f); err != nil {
+		t.Fatalf("waited %v until %s: %v", patience, what, err)
+	}
+}
+
+// within tries until f succeeds, and returns its last error if it does not succeed in time.
+func within(limit time.Duration, f func() error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	poll := time.NewTicker(20 * time.Millisecond)
 	defer poll.Stop()
 	for {
 		err := f()
 		if err == nil {
-			return
+			return nil
 		}
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
-			t.Fatalf("waited %v until %s: %v", patience, what, err)
+			return err
 		}
 	}
 }

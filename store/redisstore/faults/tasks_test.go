@@ -1,0 +1,232 @@
+//go:build integration && unix
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/ledger"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// lease is the time after which other replicas take over the tasks of one that was killed, at the latest.
+const lease = 30 * time.Second
+
+// taskTime is the time for a task.
+const taskTime = 3 * time.Minute
+
+// All replicas are killed while tasks run, and then Redis as well. Every replica has every task afterwards. The tasks
+// whose handlers may run again complete; the others fail. A task that has ended never changes.
+func TestTasksOutliveReplicasAndRedis(t *testing.T) {
+	f := newFleet(t, "--appendonly", "yes", "--appendfsync", "always")
+	var users []*taskUser
+	for i := range 10 {
+		w := wires[len(wires)-1-i%2] // the two revisions that have tasks
+		users = append(users, &taskUser{user: f.dial(t, w), wire: w})
+	}
+	each := func(do func(u *taskUser) error) {
+		t.Helper()
+		var done sync.WaitGroup
+		for _, u := range users {
+			done.Go(func() {
+				if err := do(u); err != nil {
+					t.Errorf("%s, %s: %v", u.name, u.wire.name, err)
+				}
+			})
+		}
+		done.Wait()
+		if t.Failed() {
+			t.FailNow()
+		}
+	}
+	const half = 25 // of the tasks of one user
+	repeat(1, func(round int) {
+		gate := fmt.Sprint("replicas-", round)
+		each(func(u *taskUser) error { return u.begin(t.Context(), gate, half) })
+		for i := range f.replicas {
+			f.kill(i)
+		}
+		begun := f.starts()
+		f.open(gate)
+		for i := range f.replicas {
+			f.start(i)
+		}
+		err := within(lease, func() error { // without a request about the tasks
+			if n := f.starts() - begun; n != half*len(users) {
+				return fmt.Errorf("%d handlers have started again, want %d", n, half*len(users))
+			}
+			return nil
+		})
+		must(t, err)
+		each(func(u *taskUser) error { return u.connectAll(t) })
+		each(func(u *taskUser) error { return u.complete(t.Context(), false) })
+
+		gate = fmt.Sprint("redis-", round)
+		each(func(u *taskUser) error { return u.begin(t.Context(), gate, half) })
+		f.ledger.Fault()
+		f.redis.kill()
+		f.redis.start()
+		each(func(u *taskUser) error { return u.resolve(t.Context()) })
+		f.open(gate)
+		each(func(u *taskUser) error { return u.complete(t.Context(), true) })
+		each(func(u *taskUser) error { return u.resolve(t.Context()) })
+		for _, u := range users {
+			u.jobs = nil
+		}
+	})
+	f.finish(t)
+}
+
+// starts returns the number of handlers that have started.
+func (f *fleet) starts() int {
+	f.t.Helper()
+	text, err := os.ReadFile(f.journal)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return strings.Count(string(text), "\n")
+}
+
+// taskUser is a user with tasks, and with a connection to each replica.
+type taskUser struct {
+	*user
+	wire   wire
+	jobs   []*job
+	direct [replicas]*client.Client
+}
+
+// job is a task and the call that has created it.
+type job struct {
+	call     ledger.Call
+	id       string
+	replayed bool // its handler may run again
+	ended    bool // its outcome is recorded
+}
+
+// begin starts n tasks of each kind, which wait for a gate. Their handlers run when it returns.
+func (u *taskUser) begin(ctx context.Context, gate string, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, taskTime)
+	defer cancel()
+	for i := range 2 * n {
+		j := &job{call: u.issue(ctx), replayed: i%2 == 0}
+		tool := "job"
+		if j.replayed {
+			tool = "job-replayed"
+			j.call.MayRepeat()
+		}
+		task, err := u.StartTool(ctx, tool, arguments{Nonce: j.call.Nonce(), Name: gate})
+		if err != nil {
+			return err
+		}
+		j.id = task.ID()
+		u.fleet.ledger.CreatedTask(u.name, j.id)
+		u.jobs = append(u.jobs, j)
+	}
+	return nil
+}
+
+// connectAll connects to each replica.
+func (u *taskUser) connectAll(t *testing.T) error {
+	for i, r := range u.fleet.replicas {
+		c, err := u.tryConnect("http://"+r.addr, u.wire)
+		if err != nil {
+			return err
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		u.direct[i] = c
+	}
+	return nil
+}
+
+// resolve checks that every replica has every task.
+func (u *taskUser) resolve(ctx context.Context) error {
+	for _, j := range u.jobs {
+		for replica := range u.direct {
+			if _, err := u.observe(ctx, replica, j.id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// complete waits until all tasks have ended, and records their outcomes. A task that must not run again has failed, unless
+// its replica goes on to run.
+func (u *taskUser) complete(ctx context.Context, running bool) error {
+	for _, j := range u.jobs {
+		if j.ended {
+			continue
+		}
+		var end outcome
+		err := within(lease, func() (err error) {
+			if end, err = u.observe(ctx, 0, j.id); err == nil && !end.ended {
+				err = fmt.Errorf("task %s has not ended", j.id)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		j.ended = true
+		if end.err != nil {
+			j.call.Failed(end.err)
+		} else if err := u.returned(j.call, "job", end.text); err != nil {
+			return err
+		}
+		if completed := end.err == nil; completed != (running || j.replayed) {
+			return fmt.Errorf("the outcome of task %s, with replay %v, is %q, %w", j.id, j.replayed, end.text, end.err)
+		}
+	}
+	return u.resolve(ctx)
+}
+
+// outcome is what a replica reports of a task.
+type outcome struct {
+	ended bool
+	text  string // of the result
+	err   error  // instead of a result
+}
+
+// observe asks a replica for a task, and records its state. It repeats requests that fail while Redis or a replica starts.
+func (u *taskUser) observe(ctx context.Context, replica int, id string) (o outcome, err error) {
+	observer := u.fleet.replicas[replica].name
+	err = within(lease, func() error {
+		ctx, cancel := context.WithTimeout(ctx, callTime)
+		defer cancel()
+		task, err := u.direct[replica].Task(id, client.WithSource())
+		if err != nil {
+			return err
+		}
+		state, err := task.Get(ctx)
+		if errors.Is(err, client.ErrTaskNotFound) {
+			u.fleet.ledger.LostTask(observer, id, err)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		o = outcome{ended: state.Status.Terminal()}
+		var raw []byte
+		if o.ended {
+			result, err := task.Wait(ctx)
+			switch o.err = err; {
+			case err != nil:
+				raw = []byte(err.Error())
+			default:
+				raw = result.Source
+				o.text = result.Content[0].(*mcp.TextContent).Text
+			}
+		}
+		u.fleet.ledger.ObservedTask(u.name, observer, id, string(state.Status), o.ended, raw)
+		return nil
+	})
+	return o, err
+}
