@@ -137,10 +137,13 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	}
 	grace, cancel := context.WithTimeout(values, shutdownTimeout)
 	defer cancel()
-	if ended := s.Shutdown(grace); ended != nil && err == nil { // first: it ends the event streams that web.Shutdown waits for
+	closed := make(chan error, 1)
+	// At the same time, so that the listener is closed at once and a load balancer chooses another replica.
+	go func() { closed <- web.Shutdown(grace) }()
+	if ended := s.Shutdown(grace); ended != nil && err == nil { // ends the event streams that web.Shutdown waits for
 		err = fmt.Errorf("server: calls in flight were cancelled at shutdown: %w", ended)
 	}
-	if web.Shutdown(grace) != nil {
+	if <-closed != nil {
 		web.Close()
 	}
 	<-served

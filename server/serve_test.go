@@ -70,6 +70,40 @@ func TestServeLetsCallsFinishWhenItsContextEnds(t *testing.T) {
 	}
 }
 
+// The listener is closed while calls finish, so that a load balancer chooses another replica.
+func TestServeClosesItsListenerWhenItsContextEnds(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	s := quiet()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.AddTool(s, mcp.Tool{Name: "slow"}, func(ctx context.Context, _ struct{}) (string, error) {
+		stop()
+		for ctx.Err() == nil {
+			connection, err := net.Dial("tcp", listener.Addr().String())
+			if err != nil {
+				return "closed", nil
+			}
+			connection.Close()
+		}
+		return "", context.Cause(ctx)
+	})
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ctx, listener) }()
+	c, err := client.Dial(t.Context(), client.URL("http://"+listener.Addr().String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if text, err := client.CallTool[string](t.Context(), c, "slow", nil); err != nil || text != "closed" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if err := result(t, served); err != nil {
+		t.Errorf("Serve returns %v", err)
+	}
+}
+
 func TestServeReturnsErrShutdownAfterShutdown(t *testing.T) {
 	s := quiet()
 	_, served := serving(t, t.Context(), s)
