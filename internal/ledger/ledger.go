@@ -4,6 +4,7 @@
 package ledger
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"strconv"
@@ -39,14 +40,13 @@ func (v Violation) String() string { return string(v.Kind) + ": " + v.Text }
 // maxViolations limits the violations that a Ledger keeps. It counts the others.
 const maxViolations = 100
 
-// outcomeTime is how long after its deadline a call may have its outcome.
-const outcomeTime = time.Second
-
 // Ledger records calls and what becomes of them. The zero Ledger is ready for use. It is safe for concurrent use. It
 // needs about 24 bytes for each call, for as long as it lives.
 type Ledger struct {
 	// Typed reports whether a caller can act upon an error. Other errors are no outcomes. Nil accepts every error.
 	Typed func(error) bool
+	// Patience is how long after its deadline a call may have its outcome. 0 means one second.
+	Patience time.Duration
 	// Now is the clock. Nil means time.Now.
 	Now func() time.Time
 
@@ -139,7 +139,7 @@ func (l *Ledger) outcome(c Call) {
 		return
 	}
 	r.outcomes++
-	if late := l.now().Sub(time.UnixMilli(r.deadline)); late > outcomeTime {
+	if late := l.now().Sub(time.UnixMilli(r.deadline)); late > cmp.Or(l.Patience, time.Second) {
 		l.violate(Lost, "call %s of %s has its outcome %v after its deadline", c.Nonce(), l.ownerOf(c.number), late.Round(time.Millisecond))
 	}
 }

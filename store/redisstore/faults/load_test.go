@@ -89,11 +89,12 @@ func (l *load) act(u *user, w wire) error {
 	}
 }
 
-// cancel calls a tool and cancels the call.
+// cancel calls a tool and cancels the call while its handler runs.
 func (l *load) cancel(u *user) error {
-	ctx, cancel := context.WithTimeout(context.Background(), rand.N(200*time.Millisecond))
+	ctx, cancel := context.WithTimeout(context.Background(), callTime)
 	defer cancel()
-	if err := u.callUntil(ctx, "wait", arguments{}); !errors.Is(err, context.DeadlineExceeded) {
+	err := u.callUntil(ctx, "wait", arguments{}, client.WithProgress(func(_, _ float64, _ string) { cancel() }))
+	if !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil
@@ -129,7 +130,7 @@ func (l *load) stop() {
 }
 
 // loads is the number of tests that call repeat.
-const loads = 2
+const loads = 3
 
 // repeat repeats f the given number of times, or for a part of the time of the flag -duration.
 func repeat(times int, f func(i int)) {

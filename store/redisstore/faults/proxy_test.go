@@ -3,8 +3,8 @@
 package faults
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -23,33 +23,21 @@ type proxy struct {
 	transport *http.Transport
 
 	mu      sync.Mutex
-	targets []string // addresses of replicas; "" for one that is down
+	targets []string // addresses of replicas; "" for one that gets no requests
 	next    int
+	pending map[string]int       // the requests without a response, by target
 	streams map[*stream]struct{} // bodies of the event streams in progress
 }
 
 func newProxy(t testing.TB) *proxy {
-	p := &proxy{streams: make(map[*stream]struct{})}
-	dialer := new(net.Dialer)
-	p.transport = &http.Transport{
-		DisableKeepAlives: true, // a connection that a replica closes must not look like a lost request
-		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			// Nothing was sent yet, so another replica may serve the request.
-			err := errors.New("no replica is up")
-			for _, target := range p.turn() {
-				var connection net.Conn
-				if connection, err = dialer.DialContext(ctx, network, target); err == nil {
-					return connection, nil
-				}
-			}
-			return nil, err
-		},
+	p := &proxy{
+		// A connection that a replica closes must not look like a lost request.
+		transport: &http.Transport{DisableKeepAlives: true},
+		pending:   make(map[string]int), streams: make(map[*stream]struct{}),
 	}
 	endpoint := httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.URL.Scheme, r.Out.URL.Host = "http", r.In.Host
-		},
-		Transport:     p.transport,
+		Rewrite:       func(r *httputil.ProxyRequest) { r.Out.URL.Scheme = "http" },
+		Transport:     p,
 		FlushInterval: -1,
 		ErrorLog:      log.New(io.Discard, "", 0),
 		ModifyResponse: func(r *http.Response) error {
@@ -63,9 +51,29 @@ func newProxy(t testing.TB) *proxy {
 	t.Cleanup(func() {
 		endpoint.CloseClientConnections()
 		endpoint.Close()
-		p.transport.CloseIdleConnections()
 	})
 	return p
+}
+
+// RoundTrip sends a request to the next replica that accepts a connection.
+func (p *proxy) RoundTrip(r *http.Request) (*http.Response, error) {
+	err := errors.New("no replica is up")
+	for _, target := range p.turn() {
+		out := r.Clone(r.Context())
+		out.URL.Host = target
+		if r.Body != nil {
+			out.Body = io.NopCloser(r.Body)
+		}
+		var response *http.Response
+		p.wait(target, 1)
+		response, err = p.transport.RoundTrip(out)
+		p.wait(target, -1)
+		var dial *net.OpError
+		if !errors.As(err, &dial) || dial.Op != "dial" { // otherwise nothing was sent, and another replica may serve the request
+			return response, err
+		}
+	}
+	return nil, err
 }
 
 // set sets the address of a replica, or "" if it is down.
@@ -78,7 +86,7 @@ func (p *proxy) set(replica int, addr string) {
 	p.targets[replica] = addr
 }
 
-// turn returns the replicas that are up, beginning with the next one.
+// turn returns the replicas that get requests, beginning with the next one.
 func (p *proxy) turn() (up []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,6 +97,30 @@ func (p *proxy) turn() (up []string) {
 		}
 	}
 	return up
+}
+
+// wait changes the number of requests of a target without a response.
+func (p *proxy) wait(target string, n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pending[target] += n
+}
+
+// drain takes a replica out of the turn, and waits until it has begun to respond to all requests that it got.
+func (p *proxy) drain(t testing.TB, replica int) {
+	t.Helper()
+	p.mu.Lock()
+	target := p.targets[replica]
+	p.targets[replica] = ""
+	p.mu.Unlock()
+	wait(t, "the replica has no new requests", func() error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if n := p.pending[target]; n > 0 {
+			return fmt.Errorf("%d requests have no response", n)
+		}
+		return nil
+	})
 }
 
 // cut ends all event streams of a user in the middle, and returns their number.

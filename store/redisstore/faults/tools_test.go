@@ -167,13 +167,13 @@ func steps(ctx context.Context, in arguments) (string, error) {
 	return in.Nonce, nil
 }
 
-// wait waits for its cancellation. The tool fate tells what has become of it.
+// wait reports progress and waits for its cancellation. The tool fate tells what has become of it.
 func (r *replica) wait(ctx context.Context, in arguments) (string, error) {
 	put := func(fate string) error {
 		_, err := r.db.Put(context.WithoutCancel(ctx), fatePrefix+in.Nonce, []byte(fate), store.PutOptions{TTL: testTTL})
 		return err
 	}
-	if err := put("started"); err != nil {
+	if err := errors.Join(put("started"), server.Progress(ctx, 0, 0, in.Nonce)); err != nil {
 		return "", err
 	}
 	<-ctx.Done()

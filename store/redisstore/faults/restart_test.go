@@ -1,0 +1,30 @@
+//go:build integration && unix
+
+package faults
+
+import (
+	"syscall"
+	"testing"
+)
+
+// Replicas are restarted one after another: each gets no more requests, ends gracefully and starts again. No call fails.
+func TestRollingRestartFailsNoCall(t *testing.T) {
+	f := newFleet(t)
+	l := startLoad(t, f, 200)
+	l.proceed(100)
+	repeat(replicas, func(i int) {
+		replica := i % replicas
+		f.ledger.Fault()
+		f.proxy.drain(t, replica)
+		f.replicas[replica].signal(syscall.SIGTERM)
+		f.replicas[replica].end()
+		l.proceed(100)
+		f.start(replica)
+		l.proceed(100)
+	})
+	l.stop()
+	f.finish(t)
+	if n := l.failed.Load(); n > 0 {
+		t.Errorf("%d calls have failed", n)
+	}
+}
