@@ -28,6 +28,7 @@ type fleet struct {
 	proxy    *proxy
 	users    atomic.Int64
 	began    time.Time
+	forgets  bool // Redis loses its data, and the functions of server.Once run again
 }
 
 // newFleet starts a fleet. When the test ends, the ledger is checked; see fleet.finish.

@@ -112,6 +112,34 @@ func (l *load) proceed(calls int64) {
 	})
 }
 
+// fails waits until a number of further calls have failed.
+func (l *load) fails(calls int64) {
+	l.fleet.t.Helper()
+	until := l.failed.Load() + calls
+	wait(l.fleet.t, "calls fail", func() error {
+		if n := until - l.failed.Load(); n > 0 {
+			return fmt.Errorf("%d have not failed", n)
+		}
+		return nil
+	})
+}
+
+// recovers waits until no calls fail anymore.
+func (l *load) recovers() {
+	l.fleet.t.Helper()
+	const inARow = 150
+	succeeded, failed := l.succeeded.Load(), l.failed.Load()
+	wait(l.fleet.t, "no calls fail", func() error {
+		if now := l.failed.Load(); now != failed {
+			succeeded, failed = l.succeeded.Load(), now
+		}
+		if n := l.succeeded.Load() - succeeded; n < inARow {
+			return fmt.Errorf("%d calls in a row have succeeded", n)
+		}
+		return nil
+	})
+}
+
 // stop lets the users finish their calls.
 func (l *load) stop() {
 	select {
@@ -130,7 +158,7 @@ func (l *load) stop() {
 }
 
 // loads is the number of tests that call repeat.
-const loads = 3
+const loads = 4
 
 // repeat repeats f the given number of times, or for a part of the time of the flag -duration.
 func repeat(times int, f func(i int)) {

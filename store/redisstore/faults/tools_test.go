@@ -148,6 +148,11 @@ func (r *replica) startedOnce(handle func(context.Context, arguments) (string, e
 	}
 }
 
+// recordsOnce reports whether startedOnce records the start of a tool's handler.
+func recordsOnce(tool string) bool {
+	return tool == "elicit" || tool == "sample" || tool == "roots" || tool == "job-asking"
+}
+
 func echo(_ context.Context, in arguments) (string, error) { return in.Nonce, nil }
 
 // steps reports progress, with the nonce as the message.

@@ -114,7 +114,7 @@ func (u *user) call(ctx context.Context, tool string, in arguments, options ...c
 func (u *user) callUntil(ctx context.Context, tool string, in arguments, options ...client.CallOption) error {
 	c := u.issue(ctx)
 	in.Nonce = c.Nonce()
-	if tool == "job-replayed" {
+	if tool == "job-replayed" || u.fleet.forgets && recordsOnce(tool) {
 		c.MayRepeat()
 	}
 	text, err := client.CallTool[string](ctx, u.Client, tool, in, options...)

@@ -1,0 +1,60 @@
+//go:build integration && unix
+
+package faults
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Redis fails under load. Calls end with errors in time, and everything works again when Redis does.
+func TestRedisFailsUnderLoad(t *testing.T) {
+	f := newFleet(t)
+	f.forgets = true
+	l := startLoad(t, f, 100)
+	l.proceed(100)
+	faults := []func(){
+		func() { // does not respond
+			f.redis.signal(syscall.SIGSTOP)
+			l.fails(30)
+			f.redis.signal(syscall.SIGCONT)
+		},
+		func() { // is down, and starts again without its data
+			f.redis.kill()
+			l.fails(30)
+			f.redis.start()
+			f.open("open")
+		},
+		func() { // has no memory left
+			f.redis.command(t, "config", "set", "maxmemory", "1")
+			l.fails(30)
+			f.redis.command(t, "config", "set", "maxmemory", "0")
+		},
+	}
+	repeat(len(faults), func(i int) {
+		f.ledger.Fault()
+		faults[i%len(faults)]()
+		l.recovers()
+	})
+	l.stop()
+	f.finish(t)
+}
+
+// command executes a command on the server.
+func (r *redisServer) command(t testing.TB, words ...any) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	c := redis.NewClient(&redis.Options{Addr: r.addr, Protocol: 2})
+	defer c.Close()
+	result, err := c.Do(ctx, words...).Result()
+	if err != nil {
+		t.Fatalf("%v: %v", words, err)
+	}
+	return strings.TrimSpace(fmt.Sprint(result))
+}
