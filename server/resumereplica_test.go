@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/streamtest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
@@ -62,6 +63,12 @@ func TestAStreamIsResumedAtAnotherReplicaWhileItsCallRuns(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A connection can end at any byte, and the client can resume the stream anywhere.
+func TestEachEventOfAStreamThatIsCutFiftyTimesArrivesOnce(t *testing.T) {
+	memory := store.NewMemory(store.MemoryOptions{})
+	streamtest.Cut(t, func() streamtest.Store { return memory })
 }
 
 // 2025-11-25, basic/transports, Sending Messages to the Server: a server may close the connection of a call.

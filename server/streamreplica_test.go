@@ -206,6 +206,28 @@ func TestEventsWakeTheFollowersOfTheirStream(t *testing.T) {
 	})
 }
 
+// The connection that took over the stream of another receives its events at once.
+func TestEventsWakeTheNextConnectionOfAFollower(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newBubbleFleet(t, 2)
+		session := f.session("2025-06-18")
+		call := f.open(0, http.MethodPost, stepCall, session...)
+		f.progress(1, 1)
+		id := call.frames()[0].id
+		before, x := f.resume(1, session, id), f.resume(1, session, id)
+		if !before.ended() {
+			t.Error("the first connection has not ended")
+		}
+		started := time.Now()
+		f.progress(2, 2)
+		wantNumbered(t, x.frames(), 2, 2)
+		if waited := time.Since(started); waited > 0 {
+			t.Errorf("the event arrives after %v", waited)
+		}
+		close(f.steps)
+	})
+}
+
 // slowBus holds back messages until gate is closed.
 type slowBus struct {
 	*store.Memory

@@ -70,6 +70,7 @@ var packages = map[string]placement{
 	"mcptest":              {kind: testSupport},
 	"store/storetest":      {kind: testSupport},
 	"internal/gatewaytest": {kind: testSupport},
+	"internal/streamtest":  {kind: testSupport},
 
 	"examples":    {kind: top},
 	"conformance": {kind: top},

@@ -84,12 +84,15 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request, live *legacy.Sto
 		return
 	}
 	if stream.replay {
-		defer s.Streams.remove(stream)
+		defer s.Streams.removeUnused(stream)
 	}
 	connDone, err := stream.resume(r.Context(), seq, conn)
 	if err != nil {
 		s.cannotResume(w, r, err)
 		return
+	}
+	if stream.follows {
+		s.Streams.putAgain(stream)
 	}
 	s.serveStream(conn.ctx, live, stream, conn, connDone, s.expiryOf(r))
 }

@@ -68,6 +68,29 @@ func (a *Streams) put(s *sessionStream) {
 func (a *Streams) remove(s *sessionStream) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.delete(s)
+}
+
+// removeUnused is remove, unless another connection has taken over s.
+func (a *Streams) removeUnused(s *sessionStream) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if s.connection() == nil {
+		a.delete(s)
+	}
+}
+
+// putAgain registers s in case that removeUnused has removed it before its connection was set.
+func (a *Streams) putAgain(s *sessionStream) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.sessions[s.key.Group][s.key.Stream] == nil {
+		a.put(s)
+	}
+}
+
+// delete is remove. The caller holds mu.
+func (a *Streams) delete(s *sessionStream) {
 	streams := a.sessions[s.key.Group]
 	if streams[s.key.Stream] != s {
 		return

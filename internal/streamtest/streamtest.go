@@ -1,0 +1,192 @@
+// Package streamtest tests the event streams of sessions on servers that share a store.
+package streamtest
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/store"
+)
+
+const (
+	events = 1000 // notifications of the call
+	cuts   = 50
+)
+
+// Store is what the replicas share.
+type Store interface {
+	store.KV
+	store.Log
+	store.Bus
+}
+
+// Cut makes one call that sends 1,000 notifications. It cuts the event stream 50 times after a random byte and
+// resumes it each time at a random one of three replicas, to which open returns connections of their own. It
+// fails unless each event arrives once, in order.
+func Cut(t *testing.T, open func() Store) {
+	c := &client{t: t, random: rand.New(rand.NewPCG(1, 2)), steps: make(chan int)}
+	for range 3 {
+		c.start(open())
+	}
+	c.handshake()
+	const first = events / (cuts + 1)
+	go func() { c.steps <- first }() // the response begins with the first event
+	resp := c.send(0, http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"count","_meta":{"progressToken":1}}}`)
+	c.read(resp, c.random.IntN(first*c.size))
+	for i := range cuts {
+		sent, next := events*(i+1)/(cuts+1), events*(i+2)/(cuts+1)
+		before := c.random.IntN(next - sent + 1) // sent while the client is away
+		c.steps <- before
+		resp = c.send(c.random.IntN(len(c.urls)), http.MethodGet, "", "Last-Event-ID", c.last)
+		c.steps <- next - sent - before
+		if i < cuts-1 {
+			c.read(resp, c.random.IntN((next-sent)*c.size))
+		}
+	}
+	close(c.steps)
+	c.read(resp, -1)
+	if c.received != events || !strings.Contains(c.response, `"id":1,"result"`) {
+		t.Errorf("%d events and the response %q", c.received, c.response)
+	}
+	if c.halves == 0 {
+		t.Error("no cut was in the middle of an event")
+	}
+}
+
+// client is a client that loses its connections.
+type client struct {
+	t        *testing.T
+	random   *rand.Rand
+	urls     []string // of the replicas
+	steps    chan int // notifications to send; closing it ends the call
+	session  string
+	last     string // the id of the last event
+	received int
+	response string
+	size     int // bytes of the last event; later ones are not shorter
+	halves   int // cuts in the middle of an event
+}
+
+// start starts a replica.
+func (c *client) start(shared Store) {
+	s := &server.Server{Name: "s", Version: "1", KV: shared, Log: shared, Bus: shared, Logger: slog.New(slog.DiscardHandler)}
+	server.AddTool(s, mcp.Tool{Name: "count"}, func(ctx context.Context, _ struct{}) (string, error) {
+		n := 0
+		for step := range c.steps {
+			for range step {
+				n++
+				if err := server.Progress(ctx, float64(n), events, ""); err != nil {
+					return "", err
+				}
+			}
+		}
+		return "done", nil
+	})
+	h := httptest.NewServer(s)
+	c.urls = append(c.urls, h.URL)
+	c.t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = s.Shutdown(ctx)
+		h.CloseClientConnections()
+		h.Close()
+	})
+}
+
+func (c *client) handshake() {
+	c.t.Helper()
+	resp := c.send(0, http.MethodPost, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`)
+	resp.Body.Close()
+	c.session = resp.Header.Get("Mcp-Session-Id")
+	c.send(1, http.MethodPost, `{"jsonrpc":"2.0","method":"notifications/initialized"}`).Body.Close()
+	c.size = 100
+}
+
+func (c *client) send(replica int, method, body string, header ...string) *http.Response {
+	c.t.Helper()
+	req, err := http.NewRequestWithContext(c.t.Context(), method, c.urls[replica], strings.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	if method == http.MethodPost {
+		req.Header.Set("Accept", "application/json, text/event-stream")
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.session != "" {
+		req.Header.Set("Mcp-Session-Id", c.session)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if resp.StatusCode >= 300 {
+		text, _ := io.ReadAll(resp.Body)
+		c.t.Fatalf("%s with %q at replica %d: %s %s", method, header, replica, resp.Status, text)
+	}
+	return resp
+}
+
+// read reads most bytes of an event stream, and more until it has an event id. It closes the stream. A negative
+// most means the whole stream.
+func (c *client) read(resp *http.Response, most int) {
+	c.t.Helper()
+	defer resp.Body.Close()
+	var part []byte
+	var one [1]byte
+	for i := 0; most < 0 || i < most || c.last == ""; i++ {
+		if _, err := io.ReadFull(resp.Body, one[:]); err != nil {
+			if most >= 0 {
+				c.t.Fatalf("the stream ends: %v", err)
+			}
+			break
+		}
+		if part = append(part, one[0]); bytes.HasSuffix(part, []byte("\n\n")) {
+			c.event(string(part))
+			part = part[:0]
+		}
+	}
+	if len(part) > 0 {
+		c.halves++
+	}
+}
+
+// event processes an event or a comment.
+func (c *client) event(text string) {
+	c.t.Helper()
+	var data string
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		switch name {
+		case "id":
+			c.last = value
+		case "data":
+			data += value
+		}
+	}
+	switch {
+	case data == "":
+	case c.response != "":
+		c.t.Fatalf("after the response: %s", text)
+	case !strings.Contains(data, `"method":"notifications/progress"`):
+		c.response = data
+	case !strings.Contains(data, `"progress":`+strconv.Itoa(c.received+1)+`,`):
+		c.t.Fatalf("after event %d: %s", c.received, text)
+	default:
+		c.received++
+		c.size = len(text)
+	}
+}
