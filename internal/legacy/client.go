@@ -19,13 +19,6 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// maxReplies limits the concurrent replies to requests of the server. Above it, the client
-// stops reading until one is sent.
-const maxReplies = 32
-
-// replyTimeout is the time-out for sending one reply.
-const replyTimeout = 30 * time.Second
-
 // Client is the client side of this era.
 type Client struct {
 	rpc.Outbound
@@ -266,33 +259,6 @@ func (c *Client) reportedError(q *inputRequest, err error) *jsonrpc.Error {
 		reported = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "cannot answer the request"}
 	}
 	return reported
-}
-
-// reply sends the response to a request of the server.
-func (c *Client) reply(msg []byte) {
-	select {
-	case c.replies <- struct{}{}:
-	case <-c.ctx.Done():
-		return
-	}
-	sent := c.run(func() {
-		defer func() { <-c.replies }()
-		c.sendReply(msg)
-	})
-	if !sent {
-		<-c.replies
-	}
-}
-
-// sendReply sends the response to a request of the server, and reports whether it did.
-func (c *Client) sendReply(msg []byte) bool {
-	ctx, cancel := context.WithTimeout(c.ctx, replyTimeout)
-	defer cancel()
-	err := c.Wire.Send(ctx, &rpc.Outgoing{Message: msg})
-	if err != nil && c.ctx.Err() == nil {
-		c.ignored.Log(c.ctx, c.logger, slog.LevelWarn, "cannot send a reply", slog.Any("error", err))
-	}
-	return err == nil
 }
 
 // ReceiveInvalid implements rpc.Receiver. A request with a readable id is answered with the
