@@ -80,16 +80,19 @@ func New(h *host.Host, s *server.Server) *Gateway {
 func (g *Gateway) Run(ctx context.Context) {
 	g.options = []client.CallOption{client.WithTimeout(g.timeout()), client.WithUndecodedText()}
 	for status := range g.host.Watch(ctx) {
-		if status.State == host.Ready {
-			g.update(status)
+		if status.State == host.Ready || status.State == host.Removed { // Removed has empty lists
+			g.update(g.present(), status)
 		}
 	}
 }
 
-// update makes the registrations for a server match its lists. The order in which the
+// update makes the registrations for one of the servers match its lists. The order in which the
 // servers become ready does not matter for the result.
-func (g *Gateway) update(status host.ServerStatus) {
-	g.order(status.Name)
+func (g *Gateway) update(servers []string, status host.ServerStatus) {
+	g.order(servers, status.Name)
+	if status.State == host.Removed {
+		defer g.forget(status.Name)
+	}
 	g.prompts.set(g.logger(), status.Name, status.Prompts)
 	g.resources.set(g.logger(), status.Name, status.Resources)
 	g.templates.set(g.logger(), status.Name, status.Templates)
@@ -112,16 +115,33 @@ func (g *Gateway) update(status host.ServerStatus) {
 	g.updateInstructions(status.Name, status.Server.Instructions)
 }
 
-// order makes sure that g.servers has all servers of the host, and name.
-func (g *Gateway) order(name string) {
-	if g.servers == nil {
-		for _, config := range g.host.Servers {
-			g.servers = append(g.servers, config.Name)
+// forget deletes what remains of a server without registrations.
+func (g *Gateway) forget(name string) {
+	g.servers = slices.DeleteFunc(g.servers, func(server string) bool { return server == name })
+	delete(g.instructions, name)
+	g.tools.forget(name)
+	g.prompts.forget(name)
+	g.resources.forget(name)
+	g.templates.forget(name)
+}
+
+// order sets g.servers to the servers of the host, followed by others that may have registrations, such
+// as name.
+func (g *Gateway) order(servers []string, name string) {
+	for _, other := range append(g.servers, name) {
+		if !slices.Contains(servers, other) {
+			servers = append(servers, other)
 		}
 	}
-	if !slices.Contains(g.servers, name) {
-		g.servers = append(g.servers, name)
+	g.servers = servers
+}
+
+// present returns the servers of the host, in their order.
+func (g *Gateway) present() (servers []string) {
+	for _, status := range g.host.Status() {
+		servers = append(servers, status.Name)
 	}
+	return servers
 }
 
 // registerTool registers a tool and returns its name, or "" if it cannot be registered.

@@ -89,6 +89,9 @@ func (r *registrations[E]) apply(servers []string) {
 	}
 }
 
+// forget deletes the list of a server, which must be empty.
+func (r *registrations[E]) forget(server string) { delete(r.byServer, server) }
+
 func (r *registrations[E]) drop(e *registration[E]) {
 	if e.name != "" {
 		r.unregister(e.name)

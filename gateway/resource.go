@@ -88,7 +88,7 @@ func (g *Gateway) read(serverName, prefix string) server.ResourceHandler {
 func (g *Gateway) forwardUpdates(serverName, prefix string) server.ResourceOption {
 	return server.WhileSubscribed(func(ctx context.Context, uri string) {
 		err := g.host.Subscribe(ctx, serverName, strings.TrimPrefix(uri, prefix), func() { g.server.ResourceUpdated(uri) })
-		if err != nil && !errors.Is(err, host.ErrClosed) {
+		if err != nil && !errors.Is(err, host.ErrClosed) && !errors.Is(err, host.ErrUnknownServer) {
 			g.logger().Warn("cannot forward updates of a resource", "uri", uri, "error", err)
 		}
 	})

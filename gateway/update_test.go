@@ -23,7 +23,7 @@ func toolsAfter(t *testing.T, updates ...host.ServerStatus) map[string]*mcp.Tool
 	g := New(&host.Host{}, s)
 	g.Logger = quiet
 	for _, status := range updates {
-		g.update(status)
+		g.update([]string{status.Name}, status)
 	}
 	tools := make(map[string]*mcp.Tool)
 	for tool, err := range mcptest.Dial(t, s).Tools(t.Context()) {
@@ -89,10 +89,10 @@ func TestURIsDoNotDependOnTheOrderOfStarts(t *testing.T) {
 	}
 	for _, order := range [][]string{{"a", "b", "c"}, {"c", "b", "a"}, {"b", "a", "c", "b", "a"}} {
 		s := &server.Server{Logger: quiet}
-		g := New(&host.Host{Servers: []host.ServerConfig{{Name: "a"}, {Name: "b"}, {Name: "c"}}}, s)
+		g := New(&host.Host{}, s)
 		g.Logger = quiet
 		for _, name := range order {
-			g.update(lists(name))
+			g.update([]string{"a", "b", "c"}, lists(name))
 		}
 		c := mcptest.Dial(t, s)
 		got := make(map[string]string) // from URI to the server
@@ -122,11 +122,11 @@ func TestURIsDoNotDependOnTheOrderOfStarts(t *testing.T) {
 
 func TestInstructionsOfServersAreForwarded(t *testing.T) {
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler), Instructions: "Own."}
-	g := New(&host.Host{Servers: []host.ServerConfig{{Name: "a"}, {Name: "b"}, {Name: "c"}}}, s)
+	g := New(&host.Host{}, s)
 	g.Logger = s.Logger
 	instructions := map[string]string{"a": "Text of a.", "b": strings.Repeat("x", maxInstructions), "c": "Text of c."}
 	for _, name := range []string{"c", "a"} {
-		g.update(host.ServerStatus{Name: name, State: host.Ready, Server: client.ServerDetails{Instructions: instructions[name]}})
+		g.update([]string{"a", "b", "c"}, host.ServerStatus{Name: name, State: host.Ready, Server: client.ServerDetails{Instructions: instructions[name]}})
 	}
 	const head = "Instructions of the server %s, whose tools and prompts have names that begin with %[1]s__:\n\n"
 	want := "Own.\n\n" + fmt.Sprintf(head, "a") + "Text of a.\n\n" + fmt.Sprintf(head, "c") + "Text of c."
@@ -135,7 +135,7 @@ func TestInstructionsOfServersAreForwarded(t *testing.T) {
 			t.Errorf("%s: %q, want %q", revision, got, want)
 		}
 	}
-	g.update(host.ServerStatus{Name: "b", State: host.Ready, Server: client.ServerDetails{Instructions: instructions["b"]}})
+	g.update([]string{"a", "b", "c"}, host.ServerStatus{Name: "b", State: host.Ready, Server: client.ServerDetails{Instructions: instructions["b"]}})
 	if got := mcptest.Dial(t, s).Server().Instructions; len(got) > maxInstructions || !strings.Contains(got, "Text of a.") || !strings.Contains(got, "Text of c.") {
 		t.Errorf("instructions of %d bytes: %.200q", len(got), got)
 	}

@@ -1,13 +1,13 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
@@ -17,7 +17,7 @@ import (
 // change them afterwards. The methods are safe for concurrent use. A Host must not be
 // copied.
 type Host struct {
-	// Servers are the servers to start or dial.
+	// Servers are the servers to start or dial. See also [Host.SetServers].
 	Servers []ServerConfig
 
 	// Dialer dials each server. The Host ignores its OnConnectionLost and Trace fields.
@@ -34,10 +34,10 @@ type Host struct {
 	// Logger receives the state changes of the servers. Nil means slog.Default().
 	Logger *slog.Logger
 
-	once        sync.Once
-	supervisors []*supervisor // in the order of Servers
-	byName      map[string]*supervisor
-	changed     broadcast // that the status of a server has changed
+	once    sync.Once
+	mu      sync.Mutex // excludes SetServers and Close
+	roster  atomic.Pointer[roster]
+	changed broadcast // that the status of a server, or the servers, have changed
 
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
@@ -95,33 +95,12 @@ func (h *Host) Start() error {
 }
 
 func (h *Host) start() error {
-	if h.MaxName != 0 && (h.MaxName < minMergedName || h.MaxName > maxMergedName) {
-		return fmt.Errorf("host: MaxName must be 0, or %d to %d, got %d", minMergedName, maxMergedName, h.MaxName)
+	if err := h.check(h.Servers); err != nil {
+		return err
 	}
-	byName := make(map[string]*supervisor, len(h.Servers))
-	for _, config := range h.Servers {
-		if err := CheckName(config.Name); err != nil {
-			return fmt.Errorf("host: %w", err)
-		}
-		if byName[config.Name] != nil {
-			return fmt.Errorf("host: server name %q must be unique: rename one of the servers", config.Name)
-		}
-		if longest := cmp.Or(h.MaxName, maxMergedName) - len(separator) - digestLength; len(config.Name) > longest {
-			return fmt.Errorf("host: server name %q must have at most %d characters, because MaxName is %d", config.Name, longest, h.MaxName)
-		}
-		if config.Target == nil {
-			return fmt.Errorf("host: server %q must have a Target", config.Name)
-		}
-		s := newSupervisor(h, config)
-		byName[config.Name] = s
-		h.supervisors = append(h.supervisors, s)
-	}
-	h.byName = byName
 	h.ctx, h.cancel = context.WithCancel(context.Background())
-	for _, s := range h.supervisors {
-		h.running.Go(func() { s.run(h.ctx) })
-	}
-	return nil
+	h.roster.Store(&roster{})
+	return h.SetServers(h.Servers)
 }
 
 // Close closes all clients at the same time and waits for them. Calls in flight fail,
@@ -132,10 +111,12 @@ func (h *Host) Close() error {
 	if h.cancel == nil { // Start has failed
 		return nil
 	}
+	h.mu.Lock()
 	h.cancel()
+	h.mu.Unlock()
 	h.running.Wait()
 	var errs []error
-	for _, s := range h.supervisors {
+	for _, s := range h.all() {
 		errs = append(errs, s.closeErr)
 	}
 	return errors.Join(errs...)
@@ -146,10 +127,11 @@ func (h *Host) Close() error {
 // ErrUnknownServer or ErrUnknownTool if there is no such tool.
 func (h *Host) Call(ctx context.Context, name string, arguments any, options ...client.CallOption) (*mcp.CallToolResult, error) {
 	server, _, _ := strings.Cut(name, separator)
-	s := h.byName[server]
-	if s == nil {
-		return nil, fmt.Errorf("%w: %q", ErrUnknownServer, server)
+	s, err := h.enter(server)
+	if err != nil {
+		return nil, err
 	}
+	defer s.leave()
 	if _, err := s.await(ctx); err != nil {
 		return nil, err
 	}
@@ -157,7 +139,9 @@ func (h *Host) Call(ctx context.Context, name string, arguments any, options ...
 	if !ok {
 		return nil, fmt.Errorf("%w: %q", ErrUnknownTool, name)
 	}
-	return h.CallTool(ctx, server, tool, arguments, options...)
+	return use(ctx, s, func(c *client.Client) (*mcp.CallToolResult, error) {
+		return c.CallTool(ctx, tool, arguments, options...)
+	})
 }
 
 // CallTool calls a tool of a server, as client.Client.CallTool does. tool is the name
@@ -195,18 +179,37 @@ func (h *Host) Complete(ctx context.Context, server string, params mcp.CompleteP
 	})
 }
 
-// with calls use with the client of a server that is ready. It marks the server as down
-// if use reports that the connection was lost.
-func with[Result any](ctx context.Context, h *Host, server string, use func(*client.Client) (*Result, error)) (*Result, error) {
-	s := h.byName[server]
-	if s == nil {
-		return nil, fmt.Errorf("%w: %q", ErrUnknownServer, server)
+// with calls f with the client of a server that is ready; see use.
+func with[Result any](ctx context.Context, h *Host, server string, f func(*client.Client) (*Result, error)) (*Result, error) {
+	s, err := h.enter(server)
+	if err != nil {
+		return nil, err
 	}
+	defer s.leave()
+	return use(ctx, s, f)
+}
+
+// enter returns the supervisor of a server for a call; see supervisor.enter.
+func (h *Host) enter(server string) (*supervisor, error) {
+	for {
+		s := h.find(server)
+		if s == nil {
+			return nil, fmt.Errorf("%w: %q", ErrUnknownServer, server)
+		}
+		if s.enter() {
+			return s, nil
+		}
+	}
+}
+
+// use calls f with the client of a server that is ready. It marks the server as down if f reports
+// that the connection was lost.
+func use[Result any](ctx context.Context, s *supervisor, f func(*client.Client) (*Result, error)) (*Result, error) {
 	c, err := s.await(ctx)
 	if err != nil {
 		return nil, err
 	}
-	result, err := use(c)
+	result, err := f(c)
 	if errors.Is(err, client.ErrConnectionLost) {
 		s.lost(c, err)
 	}

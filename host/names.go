@@ -52,13 +52,13 @@ type MergedPrompt struct {
 	Definition mcp.Prompt
 }
 
-// Tools returns the tools of all servers in one list, in the order of Host.Servers and
+// Tools returns the tools of all servers in one list, in the order of the servers and
 // of each server's own list. It includes the tools of servers that were ready and are
 // down now: a call starts those servers again. The caller owns the slice. It must not
 // modify the definitions.
 func (h *Host) Tools() []MergedTool {
 	var all []MergedTool
-	for _, s := range h.supervisors {
+	for _, s := range h.all() {
 		status, _ := s.snapshot()
 		all = append(all, status.Tools...)
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,6 +27,8 @@ const (
 	// Down means that the server could not be started, or that its connection was
 	// lost. See ServerStatus.Err.
 	Down
+	// Removed means that the server is no longer one of the Host. Only [Host.Watch] yields it.
+	Removed
 )
 
 // String returns the state in lower case, such as "ready".
@@ -34,13 +38,15 @@ func (s State) String() string {
 		return "starting"
 	case Ready:
 		return "ready"
+	case Removed:
+		return "removed"
 	}
 	return "down"
 }
 
 // ServerStatus is the status of a server at one moment.
 type ServerStatus struct {
-	// Name is the name of the server in Host.Servers.
+	// Name is the name of the server in its ServerConfig.
 	Name  string
 	State State
 
@@ -105,7 +111,7 @@ func (h *Host) WaitReady(ctx context.Context) error {
 	for {
 		changed := h.changed.wait()
 		var down, starting []error
-		for _, s := range h.supervisors {
+		for _, s := range h.all() {
 			switch status, _ := s.snapshot(); status.State {
 			case Starting:
 				starting = append(starting, fmt.Errorf("server %q is still starting", status.Name))
@@ -133,11 +139,11 @@ func (s *ServerStatus) downError() *DownError {
 	return &DownError{Server: s.Name, Retry: s.Retry, Err: s.Err}
 }
 
-// Status returns the status of each server, in the order of Host.Servers. The caller
+// Status returns the status of each server, in the order of the servers. The caller
 // owns the slice.
 func (h *Host) Status() []ServerStatus {
-	all := make([]ServerStatus, 0, len(h.supervisors))
-	for _, s := range h.supervisors {
+	all := make([]ServerStatus, 0, len(h.all()))
+	for _, s := range h.all() {
 		status, _ := s.snapshot()
 		all = append(all, status)
 	}
@@ -146,18 +152,14 @@ func (h *Host) Status() []ServerStatus {
 
 // Watch yields the status of each server, and then each status that changes, until ctx
 // ends or the Host is closed. A slow loop does not receive every status: it receives
-// the latest status of each server that has changed.
+// the latest status of each server that has changed. For a server that was removed it receives
+// a status with its Name and the State Removed.
 func (h *Host) Watch(ctx context.Context) iter.Seq[ServerStatus] {
 	return func(yield func(ServerStatus) bool) {
-		seen := make([]uint64, len(h.supervisors))
+		seen := make(map[string]seenStatus)
 		for {
 			changed := h.changed.wait()
-			for i, s := range h.supervisors {
-				status, version := s.snapshot()
-				if version == seen[i] {
-					continue
-				}
-				seen[i] = version
+			for _, status := range h.news(seen) {
 				if !yield(status) {
 					return
 				}
@@ -174,6 +176,32 @@ func (h *Host) Watch(ctx context.Context) iter.Seq[ServerStatus] {
 			}
 		}
 	}
+}
+
+// seenStatus identifies a status.
+type seenStatus struct {
+	supervisor *supervisor
+	version    uint64
+}
+
+// news returns the statuses that are not in seen, which has one for each name, and adds them.
+func (h *Host) news(seen map[string]seenStatus) (news []ServerStatus) {
+	present := make(map[string]bool)
+	for _, s := range h.all() {
+		present[s.name] = true
+		status, version := s.snapshot()
+		if now := (seenStatus{s, version}); seen[s.name] != now {
+			seen[s.name] = now
+			news = append(news, status)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(seen)) {
+		if !present[name] {
+			delete(seen, name)
+			news = append(news, ServerStatus{Name: name, State: Removed})
+		}
+	}
+	return news
 }
 
 // broadcast wakes all waiting goroutines when something changes.

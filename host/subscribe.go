@@ -23,23 +23,28 @@ var ErrTooManySubscriptions = errors.New("host: too many subscribed resources")
 // Subscribe does not start a server that is down, and does not call updated while the
 // server is down or if the server does not support subscriptions.
 //
-// Subscribe returns nil when ctx ends. The errors are [ErrUnknownServer],
-// [ErrTooManySubscriptions] and [ErrClosed].
+// Subscribe continues with a server that replaces the server; see [Host.SetServers]. It returns
+// nil when ctx ends. The errors are [ErrUnknownServer], also if the
+// server is removed, [ErrTooManySubscriptions] and [ErrClosed].
 func (h *Host) Subscribe(ctx context.Context, server, uri string, updated func()) error {
-	s := h.byName[server]
-	if s == nil {
-		return fmt.Errorf("%w: %q", ErrUnknownServer, server)
-	}
 	sub := &subscriber{updated}
-	if err := s.subscriptions.add(uri, sub); err != nil {
-		return fmt.Errorf("server %q: %w", server, err)
-	}
-	defer s.subscriptions.remove(uri, sub)
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-h.ctx.Done():
-		return ErrClosed
+	for {
+		s := h.find(server)
+		if s == nil {
+			return fmt.Errorf("%w: %q", ErrUnknownServer, server)
+		}
+		if err := s.subscriptions.add(uri, sub); err != nil {
+			return fmt.Errorf("server %q: %w", server, err)
+		}
+		select {
+		case <-ctx.Done():
+			s.subscriptions.remove(uri, sub)
+			return nil
+		case <-h.ctx.Done():
+			return ErrClosed
+		case <-s.retired: // go on with the server that replaces it
+			s.subscriptions.remove(uri, sub)
+		}
 	}
 }
 

@@ -33,7 +33,10 @@ type supervisor struct {
 	logger      *slog.Logger
 	hostChanged *broadcast
 
+	ctx      context.Context // ends with the Host, or by cancel
+	cancel   context.CancelCauseFunc
 	wanted   chan struct{} // capacity 1: the server should be started
+	retired  chan struct{} // closed by retire
 	closeErr error         // set when run has returned
 
 	mu            sync.Mutex
@@ -43,6 +46,8 @@ type supervisor struct {
 	since         time.Time                   // when status.State became Ready
 	failures      int                         // in a row
 	version       uint64                      // incremented with each change of status
+	calls         int                         // in flight, see enter
+	retiring      bool                        // see retire
 	stopWatcher   context.CancelFunc          // stops the watcher without waiting for it; may be nil
 	changed       broadcast                   // that status has changed
 	subscriptions subscriptions
@@ -58,9 +63,11 @@ func newSupervisor(h *Host, config ServerConfig) *supervisor {
 		logger:      h.logger().With("server", config.Name),
 		hostChanged: &h.changed,
 		wanted:      make(chan struct{}, 1),
+		retired:     make(chan struct{}),
 		status:      ServerStatus{Name: config.Name, State: Starting},
 		version:     1,
 	}
+	s.ctx, s.cancel = context.WithCancelCause(h.ctx)
 	if s.dialer.Logger == nil {
 		s.dialer.Logger = s.logger
 	} else {
@@ -75,9 +82,11 @@ func newSupervisor(h *Host, config ServerConfig) *supervisor {
 }
 
 // run connects to the server at first, and again each time the server is wanted, until
-// ctx ends. Only run dials. A server that has never been ready is wanted after each
+// s.ctx ends. Only run dials. A server that has never been ready is wanted after each
 // backoff: its tools are not known yet, so no call may come.
-func (s *supervisor) run(ctx context.Context) {
+func (s *supervisor) run() {
+	ctx := s.ctx
+	defer s.cancel(nil)
 	defer func() {
 		s.stopWatching()
 		if c := s.current(); c != nil {

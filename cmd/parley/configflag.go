@@ -79,8 +79,8 @@ func (f *configFlags) target(cmd *cobra.Command, name string) (client.Target, er
 	return target, nil
 }
 
-// values returns the values of references. It asks the user at the terminal for inputs that --input
-// does not set, and otherwise uses their defaults.
+// values returns the values of references. It asks the user at the terminal, once for each ID, for inputs
+// that --input does not set. Without a terminal it uses their defaults.
 func (f *configFlags) values(cmd *cobra.Command) (*config.Values, error) {
 	v := plainValues()
 	set := make(map[string]string)
@@ -95,11 +95,11 @@ func (f *configFlags) values(cmd *cobra.Command) (*config.Values, error) {
 		}
 		set[id] = value
 	}
-	entered := make(map[*config.Input]string)
+	entered := make(map[string]string)
 	v.Input = func(in *config.Input) (value string, err error) {
 		value, known := set[in.ID]
 		if !known {
-			value, known = entered[in]
+			value, known = entered[in.ID]
 		}
 		switch {
 		case known:
@@ -116,7 +116,7 @@ func (f *configFlags) values(cmd *cobra.Command) (*config.Values, error) {
 		if len(in.Options) > 0 && !slices.Contains(in.Options, value) {
 			return "", fmt.Errorf("input %q must be one of %s", in.ID, strings.Join(in.Options, ", "))
 		}
-		entered[in] = value
+		entered[in.ID] = value
 		return value, nil
 	}
 	return v, nil

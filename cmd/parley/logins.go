@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
@@ -106,40 +107,66 @@ func (l *logins) saveRegistration(ctx context.Context, r registration) error {
 	return l.store.Save(ctx, registrationsKey, raw)
 }
 
-// authorizer adds stored logins to requests. Its errors tell the user how to log in.
+// authorizer adds stored logins to requests. Its errors tell the user how to log in. Without setTargets
+// it does nothing.
 type authorizer struct {
-	*oauth.Client
+	state atomic.Pointer[authorizerState]
+}
+
+type authorizerState struct {
+	client *oauth.Client   // nil if no target is a URL, or if there is no directory for logins
 	except map[string]bool // servers for which the user sets an Authorization header
 }
 
-// authorizerFor returns the authorizer of requests to the targets. It returns nil if no target
-// is a URL, or if there is no directory for logins.
-func authorizerFor(ctx context.Context, targets ...client.Target) (client.Authorizer, error) {
-	a := &authorizer{except: make(map[string]bool)}
+// authorizerFor returns the authorizer of requests to a target. It returns nil if it would do nothing.
+func authorizerFor(ctx context.Context, target client.Target) (client.Authorizer, error) {
+	a := &authorizer{}
+	if err := a.setTargets(ctx, target); err != nil || a.state.Load().client == nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// setTargets sets the targets of the requests. It does not open the stored logins unless a target is a
+// URL.
+func (a *authorizer) setTargets(ctx context.Context, targets ...client.Target) error {
+	now := &authorizerState{except: make(map[string]bool)}
 	hasURL := false
 	for _, target := range targets {
 		if t, ok := target.(*client.HTTPTarget); ok {
 			hasURL = true
-			a.except[t.URL] = t.Header["Authorization"] != nil
+			now.except[t.URL] = t.Header["Authorization"] != nil
 		}
 	}
-	if !hasURL {
-		return nil, nil
+	if before := a.state.Load(); before != nil && before.client != nil {
+		now.client = before.client
+	} else if hasURL {
+		// Without a home directory a server that requires a login rejects the request.
+		if stored, err := openLogins(); err == nil {
+			if now.client, err = stored.client(ctx, slog.New(slog.DiscardHandler)); err != nil {
+				return err
+			}
+		}
 	}
-	stored, err := openLogins()
-	if err != nil {
-		return nil, nil // no home directory: a server that requires a login rejects the request
+	a.state.Store(now)
+	return nil
+}
+
+// clientFor returns the client for a server, or nil if the requests need no login.
+func (a *authorizer) clientFor(server string) *oauth.Client {
+	if state := a.state.Load(); state != nil && !state.except[server] {
+		return state.client
 	}
-	a.Client, err = stored.client(ctx, slog.New(slog.DiscardHandler))
-	return a, err
+	return nil
 }
 
 // Authorize implements client.Authorizer.
 func (a *authorizer) Authorize(req *http.Request, server string) error {
-	if a.except[server] {
+	c := a.clientFor(server)
+	if c == nil {
 		return nil
 	}
-	err := a.Client.Authorize(req, server)
+	err := c.Authorize(req, server)
 	if errors.Is(err, credstore.ErrUnavailable) {
 		return nil // a server that requires a login rejects the request
 	}
@@ -148,11 +175,27 @@ func (a *authorizer) Authorize(req *http.Request, server string) error {
 
 // Reauthorize implements client.Authorizer.
 func (a *authorizer) Reauthorize(req *http.Request, server string, resp *http.Response) (again bool, err error) {
-	if a.except[server] {
+	c := a.clientFor(server)
+	if c == nil {
 		return false, nil
 	}
-	again, err = a.Client.Reauthorize(req, server, resp)
+	again, err = c.Reauthorize(req, server, resp)
 	return again, withLoginAdvice(err, server)
+}
+
+// Identity identifies the credentials for a server; see client.Authorizer.
+func (a *authorizer) Identity(server string) string {
+	if c := a.clientFor(server); c != nil {
+		return c.Identity(server)
+	}
+	return ""
+}
+
+// Observe receives the header of each response; see oauth.Client.
+func (a *authorizer) Observe(server string, header http.Header) {
+	if c := a.clientFor(server); c != nil {
+		c.Observe(server, header)
+	}
 }
 
 // loginError is the error of a request that requires a login, or a login with more scopes.

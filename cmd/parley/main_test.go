@@ -37,6 +37,7 @@ func scripts(dir string) testscript.Params {
 			"finish":     finish,
 			"absent":     absent,
 			"interrupt":  interrupt, // not stop: a built-in command of that name ends the script
+			"hangup":     hangup,
 			"exits":      exits,
 			"json":       isJSON,
 			"id":         taskID,

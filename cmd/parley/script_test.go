@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -188,6 +189,14 @@ func absent(ts *testscript.TestScript, neg bool, args []string) {
 	if text := running(ts)[args[0]].text(); strings.Contains(text, args[1]) {
 		ts.Fatalf("the output contains %s:\n%s", args[1], text)
 	}
+}
+
+// hangup NAME sends SIGHUP to NAME.
+func hangup(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 || running(ts)[args[0]] == nil {
+		ts.Fatalf("usage: hangup NAME")
+	}
+	ts.Check(running(ts)[args[0]].cmd.Process.Signal(syscall.SIGHUP))
 }
 
 // interrupt NAME interrupts NAME, which must exit with code 0.

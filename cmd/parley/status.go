@@ -18,7 +18,7 @@ import (
 )
 
 // statusPrinter prints the endpoint and the state of the servers for the user. Its methods are
-// safe for concurrent use, except reserve.
+// safe for concurrent use.
 type statusPrinter struct {
 	mu    sync.Mutex
 	w     io.Writer
@@ -81,7 +81,11 @@ func (p *statusPrinter) directories(url string, dirs []string) {
 }
 
 // reserve widens the column of server names for name.
-func (p *statusPrinter) reserve(name string) { p.width = max(p.width, len(name)) }
+func (p *statusPrinter) reserve(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.width = max(p.width, len(name))
+}
 
 // watch prints the changes of state until changes ends.
 func (p *statusPrinter) watch(changes iter.Seq[host.ServerStatus]) {
@@ -98,6 +102,9 @@ func (p *statusPrinter) watch(changes iter.Seq[host.ServerStatus]) {
 				printed[s.Name] = text
 				p.failed(s.Name, text)
 			}
+		case host.Removed:
+			delete(printed, s.Name)
+			p.note(s.Name, "removed")
 		}
 	}
 }
@@ -131,7 +138,10 @@ func failure(s host.ServerStatus) string {
 }
 
 func (p *statusPrinter) line(mark, name, text string) {
-	p.print("  %s %s  %s\n", mark, name+strings.Repeat(" ", max(p.width-len(name), 0)), text)
+	p.mu.Lock()
+	width := p.width
+	p.mu.Unlock()
+	p.print("  %s %-*s  %s\n", mark, width, name, text)
 }
 
 func (p *statusPrinter) print(format string, args ...any) {

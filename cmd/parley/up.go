@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/cmd/parley/internal/config"
-	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/server"
@@ -32,6 +29,9 @@ files of directories. Without --config and --dir, serve demo tools.
 A tool or prompt is called SERVER__NAME at the endpoint. If the name is too long for --max-name, its
 end is replaced by a digest. Tools of a server whose names would be the same are withheld. A resource
 keeps its URI; if two servers have the same URI, the second server's resource is at server:NAME/URI.
+
+When a configuration file changes, and on SIGHUP, parley reads the files again. Servers whose
+configuration is the same continue, and calls in flight finish.
 
 parley reads no configuration file that you do not name, because it starts the commands in it. A
 command gets a minimal environment; add other variables to "env".
@@ -64,48 +64,40 @@ parley up --config mcp.json --store '${REDIS_URL}' --key-file keys`,
 }
 
 func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags, maxName int, verbose bool) error {
-	file, err := files.load(cmd)
+	u := &upstreams{cmd: cmd, files: files}
+	loaded, err := files.load(cmd)
 	if err != nil {
 		return err
 	}
-	values, err := files.values(cmd)
-	if err != nil {
+	if u.values, err = files.values(cmd); err != nil {
 		return err
 	}
 	listener, err := flags.listen(cmd)
 	if err != nil {
 		return err
 	}
-	status := newStatusPrinter(cmd.ErrOrStderr())
-	status.title(urlOf(listener))
+	u.status = newStatusPrinter(cmd.ErrOrStderr())
+	u.status.title(urlOf(listener))
 
-	servers, err := targets(file, values, status)
+	servers, err := u.targets(loaded)
 	if err != nil {
 		listener.Close()
 		return err
 	}
-	h := &host.Host{
+	u.host = &host.Host{
 		Servers: servers,
 		MaxName: maxName,
-		Dialer:  client.Dialer{Name: "parley", Version: version(), Logger: slog.New(slog.DiscardHandler)},
+		Dialer:  client.Dialer{Name: "parley", Version: version(), Auth: &u.authorizer, Logger: slog.New(slog.DiscardHandler)},
 		Logger:  slog.New(slog.DiscardHandler), // status prints the state of the servers
-	}
-	var dialled []client.Target
-	for _, one := range servers {
-		dialled = append(dialled, one.Target)
-	}
-	if h.Dialer.Auth, err = authorizerFor(cmd.Context(), dialled...); err != nil {
-		listener.Close()
-		return err
 	}
 	logger := newLogger(cmd.ErrOrStderr(), slog.LevelWarn)
 	if verbose {
 		logger = newLogger(cmd.ErrOrStderr(), slog.LevelInfo)
-		h.Logger, h.Dialer.Logger = logger, logger
+		u.host.Logger, u.host.Dialer.Logger = logger, logger
 	}
 	if flags.trace {
 		t := newTracer(cmd.ErrOrStderr())
-		h.Trace = func(server string, sent bool, message []byte) { t.print(sent, server, message) }
+		u.host.Trace = func(server string, sent bool, message []byte) { t.print(sent, server, message) }
 	}
 	s := &server.Server{
 		Name:        "parley",
@@ -126,65 +118,31 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 		return err
 	}
 	defer authorized.Close()
-	status.authorization(s.Auth, authorized.dev != nil)
+	u.status.authorization(s.Auth, authorized.dev != nil)
 	served, err := dirs.serve(s, logger)
 	if err != nil {
 		listener.Close()
 		return err
 	}
 	defer served.Close()
-	g := gateway.New(h, s)
+	g := gateway.New(u.host, s)
 	g.Logger = logger
-	if err := h.Start(); err != nil {
+	if err := u.host.Start(); err != nil {
 		listener.Close()
 		return err
 	}
 	ctx, cancel := context.WithCancel(cmd.Context())
 	var watching sync.WaitGroup
 	watching.Go(func() { g.Run(ctx) })
+	watching.Go(func() { u.watch(ctx, cancel) })
 	if !verbose { // the log has the state changes
-		watching.Go(func() { status.watch(h.Watch(ctx)) })
+		watching.Go(func() { u.status.watch(u.host.Watch(ctx)) })
 	}
-	err = flags.serve(cmd.Context(), cmd, listener, s)
+	err = flags.serve(ctx, cmd, listener, s)
 	cancel()
 	watching.Wait()
-	if closeErr := h.Close(); closeErr != nil && verbose {
+	if closeErr := u.host.Close(); closeErr != nil && verbose {
 		logger.Warn("cannot close all servers", "error", closeErr)
 	}
 	return err
-}
-
-// targets returns the enabled servers of the files. It prints the servers that it skips because they
-// are disabled or invalid. The error is that of the user who cancels the question for an input.
-func targets(file *config.Config, values *config.Values, status *statusPrinter) ([]host.ServerConfig, error) {
-	if len(file.Servers) == 0 {
-		status.print("  %s has no servers; add servers to \"mcpServers\".\n\n", terminal.Line(file.Path()))
-	}
-	for _, p := range file.Problems {
-		status.reserve(terminal.Line(p.Name))
-	}
-	for i := range file.Servers {
-		status.reserve(file.Servers[i].Name)
-	}
-	for _, p := range file.Problems {
-		status.failed(terminal.Line(p.Name), p.Err.Error())
-	}
-	var servers []host.ServerConfig
-	for i := range file.Servers {
-		s := &file.Servers[i]
-		if s.Disabled {
-			status.note(s.Name, "disabled")
-			continue
-		}
-		target, err := s.Target(values)
-		if cancelled := new(codeError); errors.As(err, &cancelled) {
-			return nil, err
-		}
-		if err != nil {
-			status.failed(s.Name, err.Error())
-			continue
-		}
-		servers = append(servers, host.ServerConfig{Name: s.Name, Target: target})
-	}
-	return servers, nil
 }

@@ -1,0 +1,140 @@
+package host
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/parley-mcp/parley/client"
+)
+
+// roster is the servers of a Host at one time. It is immutable.
+type roster struct {
+	supervisors []*supervisor // in the order of the configurations
+	byName      map[string]*supervisor
+}
+
+// all returns the supervisors of the servers, in their order.
+func (h *Host) all() []*supervisor {
+	if r := h.roster.Load(); r != nil {
+		return r.supervisors
+	}
+	return nil
+}
+
+// find returns the supervisor of a server, or nil.
+func (h *Host) find(server string) *supervisor {
+	if r := h.roster.Load(); r != nil {
+		return r.byName[server]
+	}
+	return nil
+}
+
+// SetServers replaces the servers of a Host that was started, and returns at once. A server continues
+// without interruption if its name is in the new list with the same Target, or with one of type
+// *client.CommandTarget or *client.HTTPTarget that is deeply equal. Other servers of the list are
+// started, as [Host.Start] does. A server that is not in the list, or has another Target, ends when the
+// calls that are in flight have ended. Later calls wait for the server that replaces it.
+//
+// SetServers changes nothing if it returns an error: a configuration is invalid, or the Host is closed
+// or was not started. The field Servers keeps its value.
+func (h *Host) SetServers(servers []ServerConfig) error {
+	if err := h.check(servers); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ctx == nil || h.ctx.Err() != nil {
+		return ErrClosed
+	}
+	before := h.roster.Load()
+	now := &roster{byName: make(map[string]*supervisor, len(servers))}
+	var added []*supervisor
+	for _, config := range servers {
+		s := before.byName[config.Name]
+		if s == nil || !sameTarget(s.target, config.Target) {
+			s = newSupervisor(h, config)
+			added = append(added, s)
+		}
+		now.supervisors = append(now.supervisors, s)
+		now.byName[config.Name] = s
+	}
+	h.roster.Store(now)
+	for _, s := range before.supervisors {
+		if now.byName[s.name] != s {
+			s.retire()
+		}
+	}
+	for _, s := range added {
+		h.running.Go(s.run)
+	}
+	h.changed.notify()
+	return nil
+}
+
+// sameTarget reports whether two targets are one, or are configured in the same way.
+func sameTarget(a, b client.Target) bool {
+	switch a.(type) {
+	case *client.CommandTarget, *client.HTTPTarget:
+		return reflect.DeepEqual(a, b)
+	}
+	return a == b
+}
+
+// check returns an error for configurations that are invalid.
+func (h *Host) check(servers []ServerConfig) error {
+	if h.MaxName != 0 && (h.MaxName < minMergedName || h.MaxName > maxMergedName) {
+		return fmt.Errorf("host: MaxName must be 0, or %d to %d, got %d", minMergedName, maxMergedName, h.MaxName)
+	}
+	longest := cmp.Or(h.MaxName, maxMergedName) - len(separator) - digestLength
+	seen := make(map[string]bool, len(servers))
+	for _, config := range servers {
+		if err := CheckName(config.Name); err != nil {
+			return fmt.Errorf("host: %w", err)
+		}
+		switch {
+		case seen[config.Name]:
+			return fmt.Errorf("host: server name %q must be unique: rename one of the servers", config.Name)
+		case len(config.Name) > longest:
+			return fmt.Errorf("host: server name %q must have at most %d characters, because MaxName is %d", config.Name, longest, h.MaxName)
+		case config.Target == nil:
+			return fmt.Errorf("host: server %q must have a Target", config.Name)
+		}
+		seen[config.Name] = true
+	}
+	return nil
+}
+
+// enter counts a call, before which the server cannot end. It reports false if the server is no longer
+// one of the Host. If it reports true, leave must follow.
+func (s *supervisor) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.retiring {
+		return false
+	}
+	s.calls++
+	return true
+}
+
+func (s *supervisor) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.calls--; s.retiring && s.calls == 0 {
+		s.cancel(errRemoved)
+	}
+}
+
+var errRemoved = errors.New("host: the server was removed or replaced")
+
+// retire ends the server after the calls in flight.
+func (s *supervisor) retire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.retiring = true
+	close(s.retired)
+	if s.calls == 0 {
+		s.cancel(errRemoved)
+	}
+}
