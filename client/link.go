@@ -20,14 +20,15 @@ type link struct {
 	call     func(ctx context.Context, req *rpc.Request) (json.RawMessage, error)
 	answer   func(context.Context, mcp.InputRequests) (map[string]json.RawMessage, error) // answers input requests of tasks; nil in older revisions
 	notify   func(ctx context.Context, method string, params []byte) error
-	failed   func() error  // why the connection has failed, or nil
-	received func() uint64 // the number of messages received
-	fail     func(error)   // ends the connection with an error
-	close    func() error  // may be called more than once
-	watch    watchFunc     // until the connection or ctx ends
-	mirrors  bool          // marked parameters are mirrored in headers
-	sse      bool          // HTTP+SSE, the transport of 2024-11-05
-	proven   atomic.Bool   // the server has answered in this revision
+	failed   func() error        // why the connection has failed, or nil
+	received func() uint64       // the number of messages received
+	fail     func(error)         // ends the connection with an error
+	close    func() error        // may be called more than once
+	watch    watchFunc           // until the connection or ctx ends
+	tasks    *legacy.TaskChanges // that the server reports in a session; nil in 2026-07-28
+	mirrors  bool                // marked parameters are mirrored in headers
+	sse      bool                // HTTP+SSE, the transport of 2024-11-05
+	proven   atomic.Bool         // the server has answered in this revision
 
 	pollsTasks atomic.Bool // the server does not report changes of tasks
 
@@ -85,6 +86,7 @@ func legacyLink(era *legacy.Client, found *mcp.InitializeResult, closeAll func()
 		received: era.Received,
 		fail:     era.Lost,
 		close:    sync.OnceValue(closeAll),
+		tasks:    &era.TaskChanges,
 	}
 	l.proven.Store(true)
 	return l

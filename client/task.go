@@ -121,7 +121,7 @@ func checkTaskID(id string) error {
 func (t *Task) ID() string { return t.id }
 
 // Wait waits for the end of the task and returns the result of the tool. It polls as often as the
-// server recommends, between 100 ms and 5 minutes, and lets the functions of the Dialer answer
+// server recommends, between 100 ms and 5 minutes, and when the server reports a change. It lets the functions of the Dialer answer
 // the input requests of the task. It reconnects and tries again when a request fails, until all
 // have failed for Timeouts.Tool; see [WithTimeout]. Timeouts.Max does not limit Wait.
 //

@@ -12,9 +12,10 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// A server of 2026-07-28 may report the changes of a task (tasks extension, Task Status
-// Notifications). The client then polls at once. It also polls as often as without notifications,
-// because they may be lost with their stream.
+// A server may report the changes of a task: to subscribers in 2026-07-28 (tasks extension, Task Status
+// Notifications), and in the session in 2025-11-25 (basic/utilities/tasks, Task Status Notification). The
+// client then polls at once. It also polls as often as without notifications, because they may be lost
+// with their stream, and servers need not send them.
 
 // taskChanges subscribes to the changes of a task during one wait. The zero value has no
 // subscription.
@@ -58,6 +59,25 @@ func (s *taskChanges) wait() {
 // errNoTaskChanges ends a subscription that the server does not accept for tasks.
 var errNoTaskChanges = errors.New("the server does not report changes of tasks")
 
+// watch passes on the changes that the server reports in a session until the connection or ctx ends.
+func (t *Task) watch(ctx context.Context, l *link, changed chan<- struct{}) {
+	reported, stop := l.tasks.Watch(t.id)
+	defer stop()
+	for {
+		select {
+		case <-reported:
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		case <-l.dropped:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // listen subscribes to the changes of the task until the connection or ctx ends.
 func (t *Task) listen(ctx context.Context, changed chan<- struct{}) {
 	params, err := schema.Marshal(mcp.ListenParams{Notifications: mcp.SubscriptionFilter{TaskIDs: []string{t.id}}})
@@ -69,7 +89,11 @@ func (t *Task) listen(ctx context.Context, changed chan<- struct{}) {
 		return
 	}
 	defer func() { t.c.release(l, l.failed() != nil) }()
-	if l.answer == nil || l.pollsTasks.Load() {
+	switch {
+	case l.tasks != nil:
+		t.watch(ctx, l, changed)
+		return
+	case l.pollsTasks.Load():
 		return
 	}
 	ctx, cancel := context.WithCancelCause(ctx)

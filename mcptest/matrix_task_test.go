@@ -261,38 +261,43 @@ func TestProgramAnswersTask(t *testing.T) {
 	})
 }
 
-// A server of 2026-07-28 reports changes of tasks, so a client need not wait until its next poll.
+// A server reports changes of tasks, so a client need not wait until its next poll.
 func TestCallToolLearnsOfChangesOfItsTask(t *testing.T) {
-	for _, tr := range mcptest.Transports() {
-		if !tr.Supports(mcp.V20260728) {
-			continue
-		}
-		t.Run(string(mcp.V20260728)+"/"+tr.Name, func(t *testing.T) {
-			s := newServer()
-			var once sync.Once
-			release := make(chan struct{})
-			server.AddTool(s, mcp.Tool{Name: "slow"}, func(ctx context.Context, _ struct{}) (string, error) {
-				select {
-				case <-release:
-				case <-ctx.Done():
-				}
-				return "done", ctx.Err()
-			}, server.AsTask(server.TaskOptions{PollInterval: time.Hour}))
-			tp := &tap{t: t, revision: mcp.V20260728, transport: tr.Name, methods: make(map[jsonrpc.ID]string), seen: make(map[string]int)}
-			c := tr.Dial(t, s, func(d *client.Dialer) {
-				d.Trace = func(sent bool, message []byte) {
-					tp.message(sent, message)
-					if m, err := jsonrpc.Parse(message, jsonrpc.Limits{}); err == nil && m.Method == mcp.NotificationTasks {
-						once.Do(func() { close(release) }) // the first one, about the task that works
+	for r, method := range map[mcp.Revision]string{mcp.V20251125: mcp.NotificationTaskStatus, mcp.V20260728: mcp.NotificationTasks} {
+		for _, tr := range mcptest.Transports() {
+			if !tr.Supports(r) {
+				continue
+			}
+			t.Run(string(r)+"/"+tr.Name, func(t *testing.T) {
+				s := newServer()
+				var once sync.Once
+				release := make(chan struct{})
+				server.AddTool(s, mcp.Tool{Name: "slow"}, func(ctx context.Context, _ struct{}) (string, error) {
+					if err := server.Progress(ctx, 0, 0, "working hard"); err != nil { // changes the status message
+						return "", err
 					}
+					select {
+					case <-release:
+					case <-ctx.Done():
+					}
+					return "done", ctx.Err()
+				}, server.AsTask(server.TaskOptions{Support: mcp.TaskRequired, PollInterval: time.Hour}))
+				tp := &tap{t: t, revision: r, transport: tr.Name, methods: make(map[jsonrpc.ID]string), seen: make(map[string]int)}
+				c := tr.Dial(t, s, mcptest.WithRevision(r), func(d *client.Dialer) {
+					d.Trace = func(sent bool, message []byte) {
+						tp.message(sent, message)
+						if m, err := jsonrpc.Parse(message, jsonrpc.Limits{}); err == nil && m.Method == method {
+							once.Do(func() { close(release) }) // the first one, about the task that works
+						}
+					}
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				if text, err := client.CallTool[string](ctx, c, "slow", nil); err != nil || text != "done" {
+					t.Errorf("%q, %v", text, err)
 				}
 			})
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-			defer cancel()
-			if text, err := client.CallTool[string](ctx, c, "slow", nil); err != nil || text != "done" {
-				t.Errorf("%q, %v", text, err)
-			}
-		})
+		}
 	}
 }
 

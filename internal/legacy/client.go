@@ -34,8 +34,10 @@ type Client struct {
 	// Notifications holds the handlers of extensions' notifications, by method. They run in
 	// the goroutine that reads from the wire.
 	Notifications map[string]func(params json.RawMessage)
-	logger        *slog.Logger
-	ignored       loglimit.Limiter // of log lines about messages of the server
+	// TaskChanges has the changes of tasks that the server reports.
+	TaskChanges TaskChanges
+	logger      *slog.Logger
+	ignored     loglimit.Limiter // of log lines about messages of the server
 
 	revision mcp.Revision // the offered revision, then the agreed one; set before other requests
 
@@ -172,6 +174,8 @@ func (c *Client) Receive(m *jsonrpc.Message) {
 		c.inFlight.Cancel(revision.CancelledID(m), call.ErrCancelled)
 	case m.Method == mcp.NotificationElicitationComplete:
 		c.completed(m)
+	case m.Method == mcp.NotificationTaskStatus:
+		c.TaskChanges.receive(m)
 	case m.Method == mcp.NotificationMessage:
 		revision.DeliverLog(m, c.OnLog)
 	case m.Kind == jsonrpc.Notification:

@@ -32,7 +32,7 @@ type inputRequests struct {
 	mu       sync.Mutex
 	open     map[*rpc.Outbound]struct{}
 	awaiting chan struct{} // closed while open is not empty; created on first use
-	tasks    taskChanges   // of tasks of the client
+	tasks    TaskChanges   // of tasks of the client
 }
 
 // seedIDs sets the first id. A session that is restored from its state must not reuse an

@@ -144,9 +144,7 @@ func (s *Session) ReceiveNotification(m *jsonrpc.Message) (found bool) {
 			s.subscriptions.activate(s.server.listFilter(s.who))
 		}
 	case mcp.NotificationTaskStatus:
-		if id, _ := m.Params.Get("taskId"); len(id) > 0 && id[0] == '"' {
-			s.inputRequests.tasks.report(jsonrpc.Unquote(id))
-		}
+		s.inputRequests.tasks.receive(m)
 	}
 	return true
 }

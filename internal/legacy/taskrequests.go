@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/parley-mcp/parley/call"
@@ -59,86 +56,20 @@ func (a *inputRequests) requestTask(ctx context.Context, c *rpc.Call, q rpc.Inpu
 	out := &rpc.Outbound{Wire: taskWire{c}, NotifyCancelled: true, IDs: &a.ids}
 	a.add(out)
 	defer a.remove(out)
-	a.tasks.begin()
-	defer a.tasks.end()
+	a.tasks.Begin()
+	defer a.tasks.End()
 	t := &requestedTask{out: out, call: c, question: q, deadline: time.Now().Add(q.Within)}
 	answer, err := t.create(ctx)
 	if err != nil || t.id == "" {
 		return answer, err
 	}
-	t.changed = a.tasks.watch(t.id)
-	defer a.tasks.unwatch(t.id)
+	changed, stop := a.tasks.Watch(t.id)
+	defer stop()
+	t.changed = changed
 	if answer, err = t.await(ctx); !t.over {
 		t.cancel(ctx)
 	}
 	return answer, err
-}
-
-// maxEarlyChanges limits the changes that are remembered while a task is being created.
-const maxEarlyChanges = 16
-
-// taskChanges wakes those who wait for tasks of the client when it reports a change
-// (notifications/tasks/status).
-type taskChanges struct {
-	mu       sync.Mutex
-	creating int // requests that may create a task
-	waiting  map[string]chan struct{}
-	early    []string // tasks that have changed before their wait; the newest come last
-}
-
-// begin is called before a request that may create a task. End follows.
-func (s *taskChanges) begin() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.creating++
-}
-
-func (s *taskChanges) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.creating--; s.creating == 0 {
-		s.early = nil
-	}
-}
-
-// watch returns a channel that receives after a change of a task.
-func (s *taskChanges) watch(id string) <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.waiting == nil {
-		s.waiting = make(map[string]chan struct{})
-	}
-	changed := make(chan struct{}, 1)
-	if slices.Contains(s.early, id) {
-		changed <- struct{}{}
-	}
-	s.waiting[id] = changed
-	return changed
-}
-
-func (s *taskChanges) unwatch(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.waiting, id)
-}
-
-// report wakes the wait for a task.
-func (s *taskChanges) report(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	changed, ok := s.waiting[id]
-	switch {
-	case ok:
-		select {
-		case changed <- struct{}{}:
-		default: // it is awake already
-		}
-	case s.creating > 0 && len(id) <= maxEarlyID:
-		if len(s.early) == maxEarlyChanges {
-			s.early = slices.Delete(s.early, 0, 1)
-		}
-		s.early = append(s.early, strings.Clone(id))
-	}
 }
 
 // create sends the request. It returns the answer if the client has answered instead of creating a

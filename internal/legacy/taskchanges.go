@@ -1,0 +1,85 @@
+package legacy
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/parley-mcp/parley/jsonrpc"
+)
+
+// maxEarlyChanges limits the changes that are remembered while a task is being created.
+const maxEarlyChanges = 16
+
+// TaskChanges wakes those who wait for tasks of the peer when it reports a change
+// (notifications/tasks/status of 2025-11-25). It is safe for concurrent use.
+type TaskChanges struct {
+	mu       sync.Mutex
+	creating int // requests that may create a task
+	waiting  map[string][]chan struct{}
+	early    []string // tasks that have changed before their wait; the newest come last
+}
+
+// Begin is called before a request that may create a task, so that changes are remembered until the
+// wait for it begins. End must follow.
+func (s *TaskChanges) Begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.creating++
+}
+
+// End ends what Begin has begun.
+func (s *TaskChanges) End() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.creating--; s.creating == 0 {
+		s.early = nil
+	}
+}
+
+// Watch returns a channel that receives after a change of a task, and a function that ends the watch.
+func (s *TaskChanges) Watch(id string) (changed <-chan struct{}, stop func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting == nil {
+		s.waiting = make(map[string][]chan struct{})
+	}
+	c := make(chan struct{}, 1)
+	if slices.Contains(s.early, id) {
+		c <- struct{}{}
+	}
+	s.waiting[id] = append(s.waiting[id], c)
+	return c, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		rest := slices.DeleteFunc(s.waiting[id], func(other chan struct{}) bool { return other == c })
+		if s.waiting[id] = rest; len(rest) == 0 {
+			delete(s.waiting, id)
+		}
+	}
+}
+
+// receive takes notifications/tasks/status. It does not block.
+func (s *TaskChanges) receive(m *jsonrpc.Message) {
+	raw, _ := m.Params.Get("taskId")
+	if len(raw) == 0 || raw[0] != '"' {
+		return
+	}
+	id := jsonrpc.Unquote(raw)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	waiting := s.waiting[id]
+	for _, c := range waiting {
+		select {
+		case c <- struct{}{}:
+		default: // it is awake already
+		}
+	}
+	if len(waiting) > 0 || s.creating == 0 || len(id) > maxEarlyID {
+		return
+	}
+	if len(s.early) == maxEarlyChanges {
+		s.early = slices.Delete(s.early, 0, 1)
+	}
+	s.early = append(s.early, strings.Clone(id))
+}
