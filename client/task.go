@@ -121,9 +121,10 @@ func checkTaskID(id string) error {
 func (t *Task) ID() string { return t.id }
 
 // Wait waits for the end of the task and returns the result of the tool. It polls as often as the
-// server recommends, between 100 ms and 5 minutes, and when the server reports a change. It lets the functions of the Dialer answer
-// the input requests of the task. It reconnects and tries again when a request fails, until all
-// have failed for Timeouts.Tool; see [WithTimeout]. Timeouts.Max does not limit Wait.
+// server recommends, between 100 ms and 5 minutes, and when the server reports a change. It lets
+// the functions of the Dialer answer the input requests of the task. It reconnects and tries again
+// when a request fails, until all have failed for Timeouts.Tool; see [WithTimeout]. Timeouts.Max
+// does not limit Wait.
 //
 // The end of ctx ends the wait but does not cancel the task: Wait may be called again. The errors
 // are those of [Client.CallTool].

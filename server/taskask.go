@@ -11,7 +11,9 @@ import (
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/tasks"
+	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
 )
 
 // taskInputRequester sends the questions of a task to the client of a tasks/result request, with the related
@@ -32,8 +34,8 @@ func (a *taskInputRequester) ask(ctx context.Context, t *tasks.Task) {
 		return // the client receives nothing before the response; it may ask again on another stream
 	}
 	for key, q := range t.Open() {
-		if a.asked[key] {
-			continue
+		if a.asked[key] || !canAnswer(a.call, q) {
+			continue // another client of the principal may answer
 		}
 		id := taskQuestion{t.ID, key}
 		if _, other := a.server.tasks.asking.LoadOrStore(id, true); other {
@@ -48,6 +50,26 @@ func (a *taskInputRequester) ask(ctx context.Context, t *tasks.Task) {
 			}
 		})
 	}
+}
+
+// canAnswer reports whether the client of c has declared the capability for an input request: the server
+// must not use others (2025-11-25, basic/lifecycle, Operation). The client that has created the task may
+// have been another one.
+func canAnswer(c *rpc.Call, q mcp.InputRequest) bool {
+	declared := c.Peer().Capabilities
+	switch q.Method {
+	case mcp.MethodElicit:
+		if mode, _ := jsonrpc.Get(q.Params, "mode"); jsonrpc.Unquote(mode) == mcp.ElicitModeURL {
+			return declared.Elicitation.SupportsURL()
+		}
+		return declared.Elicitation.SupportsForm()
+	case mcp.MethodCreateMessage:
+		var params mcp.CreateMessageParams
+		return declared.Sampling != nil && schema.Decode(q.Params, &params) == nil && (declared.Sampling.Tools != nil || !params.UsesTools())
+	case mcp.MethodListRoots:
+		return declared.Roots != nil
+	}
+	return true
 }
 
 func (a *taskInputRequester) askOne(ctx context.Context, t *tasks.Task, key string, q mcp.InputRequest) {

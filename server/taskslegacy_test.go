@@ -1,6 +1,9 @@
+//lint:file-ignore SA1019 deprecated features must still work
+
 package server_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -214,6 +217,66 @@ func askOnOneStream(t *testing.T, w taskWire, wait func()) {
 		t.Errorf("asked %d times: %s", again.Load(), r.raw)
 	}
 	shutdownNow(t, s)
+}
+
+// The server must only use capabilities that the client of the session has declared (basic/lifecycle,
+// Operation). Result Retrieval: tasks/result MUST block meanwhile; another client may answer.
+func TestQuestionIsSentOnlyToClientsThatCanAnswer(t *testing.T) {
+	tools := map[string]func(ctx context.Context) error{
+		"form": func(ctx context.Context) error { _, err := server.Elicit[nameForm](ctx, "Who?"); return err },
+		"url": func(ctx context.Context) error {
+			return server.ElicitURL(ctx, "https://example.com/", "Log in", nil)
+		},
+		"model": func(ctx context.Context) error {
+			_, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{}})
+			return err
+		},
+		"model with tools": func(ctx context.Context) error {
+			_, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{}, Tools: []mcp.Tool{{Name: "x", InputSchema: []byte(`{"type":"object"}`)}}})
+			return err
+		},
+		"roots": func(ctx context.Context) error { _, err := server.Roots(ctx); return err },
+	}
+	const everything = `{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},"roots":{}}`
+	for tool, missing := range map[string]string{
+		"form": `{"elicitation":{"url":{}},"sampling":{"tools":{}},"roots":{}}`, "url": `{"elicitation":{"form":{}},"sampling":{"tools":{}},"roots":{}}`,
+		"model": `{"elicitation":{},"roots":{}}`, "model with tools": `{"elicitation":{},"sampling":{},"roots":{}}`, "roots": `{"elicitation":{},"sampling":{"tools":{}}}`,
+	} {
+		t.Run(tool, func(t *testing.T) {
+			onWires(t, mcp.V20251125, func(t *testing.T, w taskWire) {
+				s := quiet()
+				server.AddTool(s, newTool("ask"), func(ctx context.Context, _ struct{}) (string, error) {
+					return "answered", tools[tool](ctx)
+				}, server.AsTask(server.TaskOptions{}))
+				w.declared = everything
+				p := w.connect(t, s)
+				id := p.create("ask").TaskID
+				p.until(id, mcp.TaskInputRequired)
+				w.declared = missing
+				q := w.connect(t, s) // fails the test if it gets a question
+				waiting := q.start(mcp.MethodTaskResult, taskMembers(id))
+				q.get(id)
+				select {
+				case r := <-waiting:
+					t.Fatalf("before an answer: %s", r.raw)
+				default:
+				}
+				p.answer = func(m *jsonrpc.Message) string {
+					switch m.Method {
+					case mcp.MethodListRoots:
+						return `{"roots":[]}`
+					case mcp.MethodCreateMessage:
+						return `{"role":"assistant","model":"m","content":{"type":"text","text":"42"}}`
+					}
+					return acceptName("Ada")
+				}
+				p.must(mcp.MethodTaskResult, taskMembers(id))
+				if r := q.await(waiting); !strings.Contains(r.raw, "answered") {
+					t.Errorf("%s", r.raw)
+				}
+			})
+		})
+	}
 }
 
 // Input Required Status: an error of the client ends the question, not the task.
