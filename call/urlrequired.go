@@ -13,9 +13,9 @@ import (
 //
 // In 2025-11-25 the client receives the error URLElicitationRequired. In 2026-07-28, which has
 // no such error, the client is asked to have the user open the URLs, and the handler runs again
-// (both: client/elicitation). Clients of earlier revisions receive an error with the URLs as
-// text, and so do those of a task or a parked call of 2026-07-28, whose handler does not run
-// again: server.ElicitURL waits there.
+// (both: client/elicitation). A task of either revision and a parked call ask for the URLs, too, and
+// the handler runs again when Done of all URLs has returned, up to 5 times. Clients of earlier
+// revisions receive an error with the URLs as text.
 type URLRequiredError struct {
 	URLs []RequiredURL // 1 to 8
 }
@@ -29,7 +29,9 @@ type RequiredURL struct {
 	// after the call has ended, until it returns true or an error, and then notifies the
 	// client. Its context has the values of the call's context and ends with the session. The
 	// server calls at most 16 functions of a session and 1,024 in all at a time; for further
-	// URLs the client is not notified. If Done is nil, the client is not notified.
+	// URLs the client is not notified. If Done is nil, the client is not notified. In a task or
+	// parked call the server calls Done after the user has agreed to open the URL, and does not
+	// notify the client.
 	Done func(ctx context.Context) (bool, error)
 	// Within limits how long Done is called. 0 means 5 minutes; the maximum is one hour.
 	Within time.Duration

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -129,6 +130,7 @@ func (s *Server) runTask(run *tasks.Run, entry *toolEntry, arguments json.RawMes
 		run.End(outcome)
 	}()
 	result, err := s.result(run.Call.Context(), run.Call, entry, arguments)
+	result, err = s.afterURLs(run, entry, arguments, result, err)
 	outcome = s.outcome(run, result, err)
 }
 
@@ -158,15 +160,21 @@ func (s *Server) callDetachable(ctx context.Context, c *rpc.Call, entry *toolEnt
 		detached <- t
 		return run.Call.Context(), nil
 	}})
+	task := func() *tasks.Run {
+		mu.Lock()
+		defer mu.Unlock()
+		return run
+	}
 	go func() {
 		a := answer{err: errFailedUnexpectedly}
 		defer func() {
-			if c.ExitResult != nil { // of runtime.Goexit
-				a = answer{result: c.ExitResult}
+			run, exit := task(), c.ExitResult
+			if run != nil {
+				exit = cmp.Or(run.Call.ExitResult, exit)
 			}
-			mu.Lock()
-			run := run
-			mu.Unlock()
+			if exit != nil { // of runtime.Goexit
+				a = answer{result: exit}
+			}
 			if run == nil {
 				returned <- a
 				return
@@ -174,6 +182,9 @@ func (s *Server) callDetachable(ctx context.Context, c *rpc.Call, entry *toolEnt
 			run.End(s.outcome(run, a.result, a.err))
 		}()
 		a.result, a.err = s.result(ctx, c, entry, arguments)
+		if run := task(); run != nil {
+			a.result, a.err = s.afterURLs(run, entry, arguments, a.result, a.err)
+		}
 	}()
 	select {
 	case t := <-detached:

@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -320,28 +319,6 @@ func (s *brokenStore) Get(ctx context.Context, key string) (store.Item, error) {
 		return store.Item{}, errors.New("disk broken")
 	}
 	return s.Memory.Get(ctx, key)
-}
-
-// The error is that of the revision: 2025-11-25 has one with which the client repeats the call.
-func TestTaskCanRequireAURL(t *testing.T) {
-	onTaskWires(t, func(t *testing.T, w taskWire) {
-		s := quiet()
-		server.AddTool(s, mcp.Tool{Name: "pay"}, func(context.Context, struct{}) (string, error) {
-			return "", &call.URLRequiredError{URLs: []call.RequiredURL{{URL: "https://pay.example/1", Message: "Pay"}}}
-		}, server.AsTask(server.TaskOptions{}))
-		p := w.connect(t, s)
-		_, err := p.outcome(p.create("pay").TaskID, mcp.TaskFailed)
-		want := int64(mcp.CodeURLElicitationRequired)
-		if w.revision.Modern() {
-			want = jsonrpc.CodeInvalidRequest
-		}
-		if err == nil || err.Code != want {
-			t.Errorf("%v, want code %d", err, want)
-		}
-		if w.revision.Modern() && !strings.Contains(err.Message, "https://pay.example/1") {
-			t.Errorf("%v", err)
-		}
-	})
 }
 
 func TestForbiddenToolsDoNotRunAsTasks(t *testing.T) {

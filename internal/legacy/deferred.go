@@ -3,7 +3,6 @@ package legacy
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -131,25 +130,12 @@ func (s *Session) notifyWhenDone(ctx context.Context, a rpc.DeferredNotification
 	case <-ctx.Done():
 		return
 	}
-	switch finished, err := rpc.Poll(ctx, a.Timeout, recoverPanics(a.Done)); {
+	switch finished, err := rpc.Poll(ctx, a.Timeout, rpc.RecoverPanics(a.Done)); {
 	case ctx.Err() != nil:
 	case err != nil:
 		s.server.Logger.WarnContext(ctx, "cannot notify the client of the end of a URL elicitation: RequiredURL.Done failed", "method", a.Method, "error", err)
 	case finished:
 		s.Notify(jsonrpc.AppendNotification(nil, a.Method, a.Params))
-	}
-}
-
-// recoverPanics returns done with panics converted to errors, because it runs in a
-// goroutine of the server.
-func recoverPanics(done func(context.Context) (bool, error)) func(context.Context) (bool, error) {
-	return func(ctx context.Context) (finished bool, err error) {
-		defer func() {
-			if v := recover(); v != nil {
-				finished, err = false, fmt.Errorf("panic: %v\n%s", v, debug.Stack())
-			}
-		}()
-		return done(ctx)
 	}
 }
 

@@ -3,6 +3,8 @@ package rpc
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"time"
 )
 
@@ -59,5 +61,17 @@ func Poll(ctx context.Context, timeout time.Duration, done func(ctx context.Cont
 			}
 			return false, nil
 		}
+	}
+}
+
+// RecoverPanics returns done with panics converted to errors, for a goroutine of the server.
+func RecoverPanics(done func(context.Context) (bool, error)) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (finished bool, err error) {
+		defer func() {
+			if v := recover(); v != nil {
+				finished, err = false, fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+			}
+		}()
+		return done(ctx)
 	}
 }

@@ -20,7 +20,7 @@ const MaxRequiredURLs = 8
 // Time limits of RequiredURL.Done.
 const (
 	defaultURLTime = 5 * time.Minute
-	maxURLTime     = time.Hour
+	MaxURLTime     = time.Hour
 )
 
 // CheckElicitURL returns an error if the client cannot ask its user to open a URL: it wraps
@@ -110,7 +110,7 @@ func (c *Call) notifyWhenDone(ctx context.Context, e *call.URLRequiredError, eli
 		}
 		params, _ := json.Marshal(mcp.ElicitationCompleteParams{ElicitationID: elicitations[i].ElicitationID}) // has only strings
 		c.SessionNotifier.NotifyWhenDone(ctx, DeferredNotification{
-			Method: mcp.NotificationElicitationComplete, Params: params, Done: u.Done, Timeout: min(within, maxURLTime),
+			Method: mcp.NotificationElicitationComplete, Params: params, Done: u.Done, Timeout: min(within, MaxURLTime),
 		})
 	}
 }

@@ -79,6 +79,13 @@ func (j *journal) take(q rpc.InputRequest) (string, error) {
 	return j.keys.Take(q)
 }
 
+// restart forgets which questions the handler has asked.
+func (j *journal) restart() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.keys = rpc.InputKeys{}
+}
+
 // errOpen means that a question has no answer.
 var errOpen = errors.New("open")
 

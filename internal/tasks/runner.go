@@ -176,6 +176,10 @@ func (r *Runner) begin(ctx context.Context, t *Task, onChange func(*Task), write
 // the task was created. It must be called before the handler goes on.
 func (run *Run) Continue(keys rpc.InputKeys) { run.journal.keys = keys }
 
+// Restart prepares the run for a handler that runs again from its beginning. The handler finds the
+// answers to the questions that it has asked before.
+func (run *Run) Restart() { run.journal.restart() }
+
 // remember adds a task to the set of this replica.
 func (r *Runner) remember(ctx context.Context, owner principal.Principal, id string) error {
 	if !r.Lease.Shared {
