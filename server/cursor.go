@@ -56,7 +56,7 @@ func (c cursors) of(asked *rpc.Call) (string, error) {
 	digest := digestOf(asked.Principal())
 	name, ok := strings.CutPrefix(text, "o"+string(digest[:]))
 	if !ok {
-		return "", invalidCursor("cursor belongs to another caller")
+		return "", invalidCursor(seal.ErrInvalid.Error())
 	}
 	return name, nil
 }

@@ -157,7 +157,7 @@ func TestPagesWithHiddenEntries(t *testing.T) {
 		t.Errorf("%d pages of one caller are kept", n)
 	}
 	_, next := names(t, connectLineAs(t, s, ada), "")
-	connectLineAs(t, s, bob).wantError(mcp.MethodListTools, fmt.Sprintf(`"cursor":%q`, next), jsonrpc.CodeInvalidParams, "cursor belongs to another caller")
+	connectLineAs(t, s, bob).wantError(mcp.MethodListTools, fmt.Sprintf(`"cursor":%q`, next), jsonrpc.CodeInvalidParams, "for another caller")
 }
 
 // A cursor from before an entry was hidden stays valid.

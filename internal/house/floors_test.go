@@ -67,10 +67,11 @@ var packages = map[string]placement{
 	"otel":             {kind: adapter},
 	"auth/devissuer":   {kind: adapter},
 
-	"mcptest":              {kind: testSupport},
-	"store/storetest":      {kind: testSupport},
-	"internal/gatewaytest": {kind: testSupport},
-	"internal/streamtest":  {kind: testSupport},
+	"mcptest":                {kind: testSupport},
+	"store/storetest":        {kind: testSupport},
+	"internal/gatewaytest":   {kind: testSupport},
+	"internal/principaltest": {kind: testSupport},
+	"internal/streamtest":    {kind: testSupport},
 
 	"examples":    {kind: top},
 	"conformance": {kind: top},

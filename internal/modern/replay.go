@@ -124,7 +124,7 @@ func (r *replay) decode(text []byte) error {
 	}
 	switch {
 	case r.state.Principal != r.call.Principal().Key():
-		return fmt.Errorf("it belongs to another principal")
+		return seal.ErrInvalid
 	case r.state.Request != requestDigest(r.call):
 		return fmt.Errorf("it belongs to another request")
 	case r.server.now().Unix() > r.state.Expires:

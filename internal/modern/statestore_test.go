@@ -123,8 +123,8 @@ func TestM2StoredStatesBelongToPrincipalAndRequest(t *testing.T) {
 			t.Errorf("%s: %+v %v", name, out, out.err)
 		}
 	}
-	rejected("another principal", "another principal", round(t, s, principalNamed(t, "eve"), "x", echoing(second.State), answering("two", yes)))
-	rejected("anonymous", "another principal", round(t, s, principal.Anonymous, "x", echoing(second.State), answering("two", yes)))
+	rejected("another principal", "another caller", round(t, s, principalNamed(t, "eve"), "x", echoing(second.State), answering("two", yes)))
+	rejected("anonymous", "another caller", round(t, s, principal.Anonymous, "x", echoing(second.State), answering("two", yes)))
 	rejected("another tool", "another request", round(t, s, ada, "y", echoing(second.State), answering("two", yes)))
 
 	// Even with a reference to the slot, another principal cannot read it.

@@ -57,8 +57,9 @@ func (k *Keys) Seal(purpose string, text []byte) string {
 	return base64.RawURLEncoding.EncodeToString(k.aeads[0].Seal(nil, nil, text, []byte(purpose)))
 }
 
-// ErrInvalid is the error for every sealed text that cannot be opened.
-var ErrInvalid = errors.New("sealed by another server or for another purpose, or modified")
+// ErrInvalid is the error for every sealed text that cannot be opened. It is also the error for a text
+// that belongs to another caller, who must not learn that it is valid.
+var ErrInvalid = errors.New("sealed by another server, for another caller or for another purpose, or modified")
 
 // Open returns the text that Seal sealed for purpose. The error is ErrInvalid.
 func (k *Keys) Open(purpose, sealed string) ([]byte, error) {
