@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -34,32 +33,17 @@ type announcementMessage struct {
 // announce notifies the other replicas of a change. It does not block.
 func (r *replicas) announce(c announcement) { r.changes.add(c) }
 
-// publish publishes announcements until ctx ends. It repeats those that fail.
-func (r *replicas) publish(ctx context.Context) {
-	for {
-		select {
-		case <-r.changes.wake:
-		case <-ctx.Done():
-			return
+// publishAnnouncements publishes announcements until ctx ends. It repeats those that fail.
+func (r *replicas) publishAnnouncements(ctx context.Context) {
+	r.changes.publish(ctx, func(ctx context.Context, c announcement) error {
+		return r.publish(ctx, changesTopic, announcementMessage{r.origin, c})
+	}, func(c announcement, err error) (announcement, bool) {
+		if errors.Is(err, store.ErrInvalidArgument) { // a URI that is too long for a message
+			c = announcement{All: true}
 		}
-		for c := range r.changes.take() {
-			raw, err := json.Marshal(announcementMessage{r.origin, c})
-			if err == nil {
-				err = r.bus.Publish(ctx, changesTopic, raw)
-			}
-			switch {
-			case err == nil || ctx.Err() != nil:
-				continue
-			case errors.Is(err, store.ErrInvalidArgument): // a URI that is too long for a message
-				c = announcement{All: true}
-			}
-			r.server.logger().ErrorContext(ctx, "cannot announce a change to the other replicas", "error", err)
-			r.changes.add(c)
-			if !sleep(ctx, replicaRetry) {
-				return
-			}
-		}
-	}
+		r.server.logger().ErrorContext(ctx, "cannot announce a change to the other replicas", "error", err)
+		return c, true
+	})
 }
 
 // receiveAnnouncement notifies the clients of this replica of a change at another.

@@ -166,6 +166,7 @@ func (s *Server) build() error {
 		s.tasks.runner.Start()
 	}
 	if s.Bus != nil {
+		c.http.Sessions.Replicas = &s.replicas
 		c.http.Forward, c.http.Streams.Notify = s.replicas.forward, s.replicas.notifyStream
 		s.replicas.start(s, boundBus(s.Bus))
 	}

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -24,17 +23,24 @@ const (
 	messagePurpose = "forwarded message "
 )
 
-// forwardedMessage is a message of a client for the replica that serves its session.
+// forwardedMessage is a message of a client for the replica that serves its session, or one for the client.
 type forwardedMessage struct {
 	Origin  string `json:"o"`           // the replica that has received it
 	Session string `json:"s"`           // key of the session
 	Message string `json:"m,omitempty"` // encrypted if the server has keys
 	Entry   string `json:"e,omitempty"` // key of the entry of a long message
+	Notify  bool   `json:"n,omitempty"` // the message is a notification for the client
 }
 
 // forward is httpwire.Server.Forward.
 func (r *replicas) forward(ctx context.Context, session string, message []byte) error {
-	m := forwardedMessage{Origin: r.origin, Session: session, Message: string(message)}
+	return r.sendMessage(ctx, forwardedMessage{Session: session}, message)
+}
+
+// sendMessage sends m with a message to the other replicas.
+func (r *replicas) sendMessage(ctx context.Context, m forwardedMessage, message []byte) error {
+	m.Origin, m.Message = r.origin, string(message)
+	session := m.Session
 	core := &r.server.core
 	if len(r.server.Keys) > 0 {
 		m.Message = core.seals.Seal(messagePurpose+session, message)
@@ -46,11 +52,7 @@ func (r *replicas) forward(ctx context.Context, session string, message []byte) 
 		}
 		m.Message = ""
 	}
-	raw, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	return r.bus.Publish(ctx, messagesTopic, raw)
+	return r.publish(ctx, messagesTopic, m)
 }
 
 // receiveForwarded takes a message that another replica has forwarded, if this one serves its session.
@@ -59,7 +61,8 @@ func (r *replicas) receiveForwarded(ctx context.Context, data []byte) {
 	if jsonv2.Unmarshal(data, &m) != nil || m.Origin == r.origin {
 		return
 	}
-	session := r.server.core.http.Sessions.InUse(m.Session)
+	wire := &r.server.core.http
+	session := wire.Sessions.InUse(m.Session)
 	if session == nil {
 		return
 	}
@@ -68,7 +71,11 @@ func (r *replicas) receiveForwarded(ctx context.Context, data []byte) {
 		r.server.logger().ErrorContext(ctx, "cannot read a message that another replica has received", "error", err)
 		return
 	}
-	r.server.core.http.Deliver(session, message)
+	if m.Notify {
+		wire.DeliverToClient(m.Session, message)
+		return
+	}
+	wire.Deliver(session, message)
 }
 
 func (r *replicas) lostMessages() {

@@ -1,6 +1,9 @@
 package server
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
 // outbox holds the messages to other replicas that wait to be published, each once. Before open it drops
 // them. It is safe for concurrent use.
@@ -41,4 +44,28 @@ func (o *outbox[T]) take() map[T]struct{} {
 	all := o.pending
 	o.pending = make(map[T]struct{})
 	return all
+}
+
+// publish passes the messages to send until ctx ends. After an error it calls failed, pauses, and sends the
+// message that failed returns, if repeat is set.
+func (o *outbox[T]) publish(ctx context.Context, send func(context.Context, T) error, failed func(T, error) (again T, repeat bool)) {
+	for {
+		select {
+		case <-o.wake:
+		case <-ctx.Done():
+			return
+		}
+		for message := range o.take() {
+			err := send(ctx, message)
+			if err == nil || ctx.Err() != nil {
+				continue
+			}
+			if again, repeat := failed(message, err); repeat {
+				o.add(again)
+			}
+			if !sleep(ctx, replicaRetry) {
+				return
+			}
+		}
+	}
 }

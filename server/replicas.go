@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ type replicas struct {
 
 	changes outbox[announcement]
 	streams outbox[streamMessage]
+	session outbox[sessionMessage]
 
 	cancel  context.CancelFunc
 	running sync.WaitGroup
@@ -32,9 +34,12 @@ func (r *replicas) start(s *Server, bus store.Bus) {
 	r.streams.open(maxStreamMessages, streamMessage{})
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
-	r.running.Go(func() { r.publish(ctx) })
+	r.session.open(maxSessionMessages, sessionMessage{})
+	r.running.Go(func() { r.publishAnnouncements(ctx) })
 	r.running.Go(func() { r.publishStreams(ctx) })
+	r.running.Go(func() { r.publishSessions(ctx) })
 	r.running.Go(func() { r.receive(ctx, changesTopic, s.changes.ResyncAll, r.receiveAnnouncement) })
+	r.running.Go(func() { r.receive(ctx, sessionsTopic, func() { r.refreshAll(ctx) }, r.receiveSession) })
 	r.running.Go(func() { r.receive(ctx, streamsTopic, s.core.http.Streams.WakeAll, r.receiveStream) })
 	r.running.Go(func() { r.receive(ctx, messagesTopic, r.lostMessages, r.receiveForwarded) })
 }
@@ -45,6 +50,15 @@ func (r *replicas) stop() {
 		r.cancel()
 		r.running.Wait()
 	}
+}
+
+// publish publishes a message as JSON.
+func (r *replicas) publish(ctx context.Context, topic string, message any) error {
+	raw, err := json.Marshal(message)
+	if err != nil {
+		return err
+	}
+	return r.bus.Publish(ctx, topic, raw)
 }
 
 // receive passes the messages of a topic to deliver until ctx ends. It calls lost when messages may

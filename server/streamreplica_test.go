@@ -22,8 +22,9 @@ import (
 // readings of the log.
 type cutStore struct {
 	*store.Memory
-	cut   atomic.Bool
-	reads atomic.Int64
+	cut     atomic.Bool
+	reads   atomic.Int64
+	session atomic.Pointer[string] // the key of the last session that was written
 }
 
 var errCut = errors.New("the store is out of reach")
@@ -38,6 +39,9 @@ func (s *cutStore) check() error {
 func (s *cutStore) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
 	if err := s.check(); err != nil {
 		return 0, err
+	}
+	if strings.Contains(key, "/session/") {
+		s.session.Store(&key)
 	}
 	return s.Memory.Put(ctx, key, value, opt)
 }
@@ -96,6 +100,9 @@ func newBubbleFleet(t *testing.T, n int, configure ...func(*server.Server)) *bub
 		for _, c := range configure {
 			c(s)
 		}
+		if err := s.Check(); err != nil { // it serves from now on
+			t.Fatal(err)
+		}
 		f.servers, f.stores = append(f.servers, s), append(f.stores, shared)
 		t.Cleanup(func() {
 			ctx, cancel := context.WithCancel(context.Background())
@@ -103,6 +110,7 @@ func newBubbleFleet(t *testing.T, n int, configure ...func(*server.Server)) *bub
 			_ = s.Shutdown(ctx)
 		})
 	}
+	synctest.Wait()
 	return f
 }
 

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 
 	jsonv2 "github.com/go-json-experiment/json"
 
@@ -38,25 +37,12 @@ func (r *replicas) notifyStream(key store.StreamKey, follow bool) {
 // publishStreams publishes messages about streams until ctx ends. It does not repeat those that fail,
 // because followers read the log at intervals.
 func (r *replicas) publishStreams(ctx context.Context) {
-	for {
-		select {
-		case <-r.streams.wake:
-		case <-ctx.Done():
-			return
-		}
-		for m := range r.streams.take() {
-			raw, err := json.Marshal(streamEnvelope{r.origin, m})
-			if err == nil {
-				err = r.bus.Publish(ctx, streamsTopic, raw)
-			}
-			if err != nil && ctx.Err() == nil {
-				r.server.logger().ErrorContext(ctx, "cannot announce events to the other replicas: they read them later", "error", err)
-				if !sleep(ctx, replicaRetry) {
-					return
-				}
-			}
-		}
-	}
+	r.streams.publish(ctx, func(ctx context.Context, m streamMessage) error {
+		return r.publish(ctx, streamsTopic, streamEnvelope{r.origin, m})
+	}, func(m streamMessage, err error) (streamMessage, bool) {
+		r.server.logger().ErrorContext(ctx, "cannot announce events to the other replicas: they read them later", "error", err)
+		return m, false
+	})
 }
 
 // receiveStream processes a message of another replica about a stream.

@@ -145,6 +145,27 @@ func (s *Server) Deliver(session *legacy.Session, message []byte) {
 	}
 }
 
+// DeliverToClient sends a notification that another replica has queued for a session, if this replica has its
+// standalone stream.
+func (s *Server) DeliverToClient(session string, notification []byte) {
+	if live := s.Sessions.Listening(session); live != nil {
+		live.Notify(notification)
+	}
+}
+
+// RefreshSession adopts the changes of another replica to a session. It ends a standalone stream that another
+// replica has taken over, and all streams of a session that has ended.
+func (s *Server) RefreshSession(ctx context.Context, session string) {
+	err := s.Sessions.Refresh(ctx, session)
+	s.Streams.endTakenOver(session)
+	switch {
+	case errors.Is(err, legacy.ErrNoSession):
+		s.Streams.endSession(session)
+	case err != nil && ctx.Err() == nil:
+		s.Logger.ErrorContext(ctx, "cannot read a session that another replica has changed", "error", err)
+	}
+}
+
 // postBatch serves a batch, which only revision 2025-03-26 has (basic, Batching). The
 // response is a batch too.
 func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, x *exchange, body []byte) {

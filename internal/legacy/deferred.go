@@ -183,6 +183,9 @@ func (s *Session) Notify(notification []byte) {
 	a.queued = append(a.queued, notification)
 	a.mu.Unlock()
 	s.subscriptions.wake()
+	if s.stored != nil && s.stored.sessions.Replicas != nil && !s.subscriptions.isOpen() {
+		s.stored.sessions.Replicas.Waiting(s.stored.key)
+	}
 }
 
 // takeQueued returns the queued notifications and clears the queue.

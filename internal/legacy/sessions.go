@@ -58,6 +58,10 @@ func (l SessionLimits) withDefaults() SessionLimits {
 // An idle session uses a few hundred bytes in the store and one entry in a map. The most
 // recently used sessions also stay in memory, see maxCached.
 type Sessions struct {
+	// Replicas tells the other replicas about sessions; nil if the server has none. Set it before the first
+	// session.
+	Replicas Replicas
+
 	server *Server
 	store  store.KV
 	limits SessionLimits
@@ -239,6 +243,7 @@ func (s *Sessions) adopt(ref sessionRef, key string, before uint64, item store.I
 	}
 	ss.version, ss.record, ss.renewed = item.Version, item.Value, state.Index.Renewed
 	ss.subscriptions.behind.Store(changed) // after the record is set
+	ss.setNewest(state.Streams)
 	s.quota.setSubscribed(ss.subscriptions.owner(), key, state.subscribedSize(), state.Index.numbers())
 	return s.acquire(ss), nil
 }
@@ -254,7 +259,7 @@ func (s *Sessions) known(ref sessionRef) (key string, version uint64, ttl time.D
 	return "", 0, 0
 }
 
-// Delete ends a session and cancels its requests in flight in this process.
+// Delete ends a session, and cancels its requests in flight in this process and at the other replicas.
 func (s *Sessions) Delete(ctx context.Context, who principal.Principal, id string) error {
 	key := sessionKey(who, id)
 	switch item, err := s.store.Get(ctx, key); {
@@ -268,8 +273,17 @@ func (s *Sessions) Delete(ctx context.Context, who principal.Principal, id strin
 	if err := s.store.Delete(ctx, key); err != nil {
 		return err
 	}
+	s.end(ctx, sessionRef{who, id}, key)
+	if s.Replicas != nil {
+		s.Replicas.Changed(key)
+	}
+	return nil
+}
+
+// end ends a session that the store no longer has: it cancels its requests in flight and ends its standalone
+// stream.
+func (s *Sessions) end(ctx context.Context, ref sessionRef, key string) {
 	s.mu.Lock()
-	ref := sessionRef{who, id}
 	ss := s.live[ref]
 	delete(s.live, ref)
 	if ss != nil && ss.cached {
@@ -284,18 +298,14 @@ func (s *Sessions) Delete(ctx context.Context, who principal.Principal, id strin
 		ss.Close()
 	}
 	s.forget(ctx, key)
-	return nil
 }
 
-// InUse returns the session with a key, or nil if this replica is not serving a request of it. It
-// looks at all sessions in memory, so it is for rare messages only.
+// InUse returns the session with a key, or nil if this replica is not serving a request of it.
 func (s *Sessions) InUse(key string) *Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, ss := range s.live {
-		if ss.refs > 0 && ss.key == key {
-			return ss.Session
-		}
+	if ss := s.byKey(key); ss != nil && ss.refs > 0 {
+		return ss.Session
 	}
 	return nil
 }

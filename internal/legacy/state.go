@@ -2,6 +2,7 @@ package legacy
 
 import (
 	"errors"
+	"strconv"
 
 	jsonv2 "github.com/go-json-experiment/json"
 
@@ -17,6 +18,7 @@ type State struct {
 	LogLevel           mcp.LoggingLevel // the level that the client has set; empty: the default
 	Subscribed         []string         // URIs of resources to which the client has subscribed, see maxInline
 	Index              bucketIndex      // describes the buckets with the other URIs
+	Streams            int              // standalone streams that were begun, if the server has replicas
 	Address            string           // network address of an anonymous client; empty if it has none
 }
 
@@ -35,6 +37,9 @@ func (s *State) Encode() []byte {
 	}
 	if s.Address != "" {
 		b = jsonrpc.AppendString(append(b, `,"address":`...), s.Address)
+	}
+	if s.Streams > 0 {
+		b = strconv.AppendInt(append(b, `,"streams":`...), int64(s.Streams), 10)
 	}
 	if len(s.Subscribed) > 0 {
 		b = appendStrings(append(b, `,"subscribed":`...), s.Subscribed)
@@ -60,6 +65,11 @@ func DecodeState(raw []byte) (s State, err error) {
 	s.LogLevel = mcp.LoggingLevel(jsonrpc.Unquote(level))
 	address, _ := jsonrpc.Get(raw, "address")
 	s.Address = jsonrpc.Unquote(address)
+	if streams, ok := jsonrpc.Get(raw, "streams"); ok {
+		if s.Streams, err = strconv.Atoi(string(streams)); err != nil {
+			return s, errBadState
+		}
+	}
 	if subscribed, ok := jsonrpc.Get(raw, "subscribed"); ok {
 		if s.Subscribed, err = decodeStrings(subscribed); err != nil {
 			return s, errBadState

@@ -29,6 +29,8 @@ type StoredSession struct {
 	cached    bool
 	older     *StoredSession // in the cache
 	newer     *StoredSession // in the cache
+	number    int            // of the standalone stream in the session; 0 if the server has no replicas
+	newest    int            // the highest number that is known
 	streams   chan struct{}  // closed when a newer standalone stream replaces this one, or the session ends
 }
 
@@ -111,9 +113,16 @@ func (ss *StoredSession) Stream(ctx context.Context) (replaced <-chan struct{}, 
 		return nil, nil, err
 	}
 	defer u.unlock()
+	number, err := ss.beginStream(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	buckets, err := u.readBuckets(ctx)
 	if err != nil {
 		return nil, nil, err
+	}
+	if ss.sessions.Replicas != nil {
+		defer ss.sessions.Replicas.Listening(ss.key)
 	}
 	ss.sessions.mu.Lock()
 	defer ss.sessions.mu.Unlock()
@@ -121,8 +130,9 @@ func (ss *StoredSession) Stream(ctx context.Context) (replaced <-chan struct{}, 
 		close(ss.streams)
 	}
 	ss.streams = make(chan struct{})
-	replaced, notifications = ss.streams, ss.openQueue(buckets)
-	if ss.sessions.draining || ss.sessions.live[ss.sessionRef] != ss {
+	replaced, notifications, ss.number = ss.streams, ss.openQueue(buckets), number
+	ss.setNewest(number)
+	if ss.streams != nil && (ss.sessions.draining || ss.sessions.live[ss.sessionRef] != ss) {
 		close(ss.streams)
 		ss.streams = nil
 	}

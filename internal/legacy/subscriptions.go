@@ -157,6 +157,9 @@ func (s *subscriptions) changeStored(ctx context.Context, uri string, change fun
 	}
 	if err == nil && changed != nil {
 		s.replace(*changed)
+		if replicas := s.session.stored.sessions.Replicas; replicas != nil {
+			replicas.Changed(s.session.stored.key)
+		}
 	}
 	return err
 }
@@ -309,6 +312,13 @@ func (s *subscriptions) wake() {
 	if s.queue != nil {
 		s.queue.Wake()
 	}
+}
+
+// isOpen reports whether a queue is open.
+func (s *subscriptions) isOpen() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.queue != nil
 }
 
 // isCurrent reports whether open is the subscription of the open queue.

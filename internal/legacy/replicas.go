@@ -1,0 +1,132 @@
+package legacy
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/parley-mcp/parley/store"
+)
+
+// Replicas tells the other replicas about a session, which its store key names. Its methods do not block, and
+// a replica may miss a message.
+type Replicas interface {
+	// Changed says that the record has changed or was deleted. The others call Refresh.
+	Changed(session string)
+	// Listening says that this replica has the newest standalone stream. The others call Refresh and then
+	// HandOver.
+	Listening(session string)
+	// Waiting says that this replica has a notification but no standalone stream. A replica with the
+	// stream answers with Listening; see Sessions.AnswerWaiting.
+	Waiting(session string)
+}
+
+// byKey returns the session with a store key, or nil if it is not in memory. It looks at all sessions in
+// memory, so it is for rare messages only. The caller holds mu.
+func (s *Sessions) byKey(key string) *StoredSession {
+	for _, ss := range s.live {
+		if ss.key == key {
+			return ss
+		}
+	}
+	return nil
+}
+
+// Refresh adopts the changes of other replicas to a session that is in use. If the session has ended, Refresh
+// cancels its requests in flight in this process and returns ErrNoSession. Other errors are the store's.
+func (s *Sessions) Refresh(ctx context.Context, key string) error {
+	s.mu.Lock()
+	ss := s.byKey(key)
+	if ss == nil || ss.refs == 0 { // its next use reads the record
+		s.mu.Unlock()
+		return nil
+	}
+	ref, before := ss.sessionRef, ss.version
+	s.mu.Unlock()
+	item, err := s.store.Get(ctx, key)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		s.end(ctx, ref, key)
+		return ErrNoSession
+	case err != nil:
+		return err
+	}
+	if ss, err = s.adopt(ref, key, before, item, true); err != nil {
+		return err
+	}
+	defer ss.Release()
+	return ss.subscriptions.refresh(ctx)
+}
+
+// RefreshAll calls refresh, which calls Refresh, for all sessions in use.
+func (s *Sessions) RefreshAll(ctx context.Context, refresh func(key string)) {
+	s.mu.Lock()
+	used := make(map[string]struct{})
+	for _, ss := range s.live {
+		if ss.refs > 0 {
+			used[ss.key] = struct{}{}
+		}
+	}
+	s.mu.Unlock()
+	keys := slices.Collect(maps.Keys(used))
+	_ = concurrently(ctx, maxRenewals, len(keys), func(i int) error {
+		refresh(keys[i])
+		return nil
+	})
+}
+
+// HandOver passes the queued notifications of a session to send, because another replica has the standalone
+// stream.
+func (s *Sessions) HandOver(key string, send func(notification []byte)) {
+	s.mu.Lock()
+	ss := s.byKey(key)
+	s.mu.Unlock()
+	if ss == nil || ss.subscriptions.isOpen() {
+		return
+	}
+	for _, notification := range ss.deferred.takeQueued() {
+		send(notification)
+	}
+}
+
+// Listening returns the session with a store key if this replica has its standalone stream, or nil.
+func (s *Sessions) Listening(key string) *Session {
+	s.mu.Lock()
+	ss := s.byKey(key)
+	s.mu.Unlock()
+	if ss == nil || !ss.subscriptions.isOpen() {
+		return nil
+	}
+	return ss.Session
+}
+
+// AnswerWaiting answers Replicas.Waiting of another replica.
+func (s *Sessions) AnswerWaiting(key string) {
+	if s.Listening(key) != nil {
+		s.Replicas.Listening(key)
+	}
+}
+
+// beginStream records in the store that this replica has the standalone stream now, and returns the number
+// of the stream in the session.
+func (ss *StoredSession) beginStream(ctx context.Context) (number int, err error) {
+	if ss.sessions.Replicas == nil {
+		return 0, nil
+	}
+	err = ss.update(ctx, func(state *State) error {
+		state.Streams++
+		number = state.Streams
+		return nil
+	})
+	return number, err
+}
+
+// setNewest ends the standalone stream if another replica has begun a newer one. The caller holds the mutex of
+// sessions.
+func (ss *StoredSession) setNewest(number int) {
+	if ss.newest = max(ss.newest, number); ss.streams != nil && ss.newest > ss.number {
+		close(ss.streams)
+		ss.streams = nil
+	}
+}
