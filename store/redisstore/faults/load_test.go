@@ -37,10 +37,12 @@ func startLoad(t *testing.T, f *fleet, users int) *load {
 	l := &load{fleet: f, stopped: make(chan struct{}), errors: make(map[string]int)}
 	t.Cleanup(l.stop)
 	f.open("open")
-	for i := range users {
-		w := wires[i%len(wires)]
-		u := f.dial(t, w)
-		l.done.Go(func() { l.use(u, w) })
+	all := make([]*user, users)
+	for i := range all {
+		all[i] = f.dial(t, wires[i%len(wires)])
+	}
+	for i, u := range all {
+		l.done.Go(func() { l.use(u, wires[i%len(wires)]) })
 	}
 	return l
 }
