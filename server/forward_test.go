@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -80,6 +81,34 @@ func TestAnswersAndCancellationsReachTheReplicaOfTheirCall(t *testing.T) {
 			}
 			stream.body.Close()
 		}
+	}
+}
+
+// A client that does not wait for the status of its answer has sent it all the same.
+func TestAnswersOfClientsThatDisconnectReachTheReplicaOfTheirCall(t *testing.T) {
+	first, second, ended := askingReplicas(t, nil)
+	a := first.do(http.MethodPost, "/", fmt.Sprintf(elicitingClient, "2025-03-26"))
+	session := []string{"Mcp-Session-Id", a.header.Get("Mcp-Session-Id")}
+	first.do(http.MethodPost, "/", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, session...)
+	for _, form := range []string{"%s", "[%s]"} {
+		stream, id := beginAsk(t, first, session, "roots", 1, mcp.MethodListRoots)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		body := fmt.Sprintf(form, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"roots":[{"uri":"file:///a"}]}}`, id))
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, second.http.URL, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		r.Header.Set(session[0], session[1])
+		w := httptest.NewRecorder()
+		second.server.ServeHTTP(w, r)
+		if w.Code != http.StatusAccepted {
+			t.Fatalf("status %d %s", w.Code, w.Body)
+		}
+		if _, data, _ := stream.next(); !strings.Contains(data, `"text":"1 roots"`) {
+			t.Errorf("the response: %.200s", data)
+		}
+		<-ended
+		stream.body.Close()
 	}
 }
 

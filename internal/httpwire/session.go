@@ -182,6 +182,7 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, x *exchange, 
 	if !ok {
 		return
 	}
+	r = r.WithContext(context.WithoutCancel(r.Context())) // as in postLegacy
 	live, ok := s.open(w, r, id, jsonrpc.ID{})
 	if !ok {
 		return
