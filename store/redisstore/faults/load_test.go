@@ -35,12 +35,12 @@ const think = time.Second
 func startLoad(t *testing.T, f *fleet, users int) *load {
 	t.Helper()
 	l := &load{fleet: f, stopped: make(chan struct{}), errors: make(map[string]int)}
-	t.Cleanup(l.stop)
 	f.open("open")
 	all := make([]*user, users)
 	for i := range all {
 		all[i] = f.dial(t, wires[i%len(wires)])
 	}
+	t.Cleanup(l.stop) // before the connections are closed
 	for i, u := range all {
 		l.done.Go(func() { l.use(u, wires[i%len(wires)]) })
 	}
