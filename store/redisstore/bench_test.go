@@ -5,6 +5,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,7 +17,8 @@ import (
 )
 
 // BenchmarkStore compares operations with a GET of go-redis over the same number of
-// connections, which is the baseline.
+// connections, which is the baseline. It reports the CPU time that Redis needs for an operation:
+// bench/fleetsim computes with it.
 func BenchmarkStore(b *testing.B) {
 	var callers atomic.Int64
 	for _, program := range programs {
@@ -45,10 +47,15 @@ func BenchmarkStore(b *testing.B) {
 				return s.Append(ctx, store.StreamKey{Group: fmt.Sprint("g", caller), Stream: "s"}, n, value, limits)
 			}},
 			{"Publish", func(ctx context.Context, _ int64, _ uint64) error { return s.Publish(ctx, "t", value) }},
+			{"Publish to 10 replicas", func(ctx context.Context, _ int64, _ uint64) error { return s.Publish(ctx, "replicas", value) }},
 		} {
 			b.Run(program+"/"+operation.name, func(b *testing.B) {
 				b.ReportAllocs()
 				b.SetParallelism(8)
+				if strings.HasSuffix(operation.name, "replicas") {
+					subscribeReplicas(b, server, "replicas", 10)
+				}
+				before := cpuOf(b, server)
 				ctx, cancel := context.WithCancel(ctx)
 				defer cancel()
 				b.RunParallel(func(pb *testing.PB) {
@@ -60,7 +67,30 @@ func BenchmarkStore(b *testing.B) {
 						}
 					}
 				})
+				b.ReportMetric((cpuOf(b, server)-before)*1e6/float64(b.N), "redis-µs/op")
 			})
+		}
+	}
+}
+
+// cpuOf returns the CPU time of a server, in seconds.
+func cpuOf(b *testing.B, s *server) (seconds float64) {
+	info := s.command("info", "cpu").(string)
+	for _, name := range []string{"used_cpu_sys", "used_cpu_user"} {
+		part, err := strconv.ParseFloat(field(info, name), 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		seconds += part
+	}
+	return seconds
+}
+
+// subscribeReplicas subscribes n Stores to a topic, which receive and drop its messages.
+func subscribeReplicas(b *testing.B, s *server, topic string, n int) {
+	for range n {
+		if _, err := connect(b, at(s.addr)).Subscribe(ctx, topic, 1); err != nil {
+			b.Fatal(err)
 		}
 	}
 }
