@@ -135,6 +135,35 @@ func TestCloseIsBounded(t *testing.T) {
 	})
 }
 
+// Close of a client of 2026-07-28 ends the streams of its requests at once, although the server does not.
+func TestCloseDoesNotWaitForOpenStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
+			writeEvents(w, ": nothing\n\n")
+			<-r.Context().Done()
+		})
+		c := newModern(t, p.options(t))
+		ended := make(chan error)
+		for _, method := range []string{mcp.MethodListTools, mcp.MethodListen} {
+			go func() {
+				_, err := c.call(context.Background(), &rpc.Request{Method: method})
+				ended <- err
+			}()
+		}
+		synctest.Wait()
+		begun := time.Now()
+		c.Close()
+		for range 2 {
+			if err := <-ended; !errors.Is(err, call.ErrClosed) {
+				t.Errorf("%v", err)
+			}
+		}
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("%v", took)
+		}
+	})
+}
+
 // A response of 700 MB is rejected before it is in memory.
 func TestResponseSizeIsLimited(t *testing.T) {
 	for name, write := range map[string]func(w http.ResponseWriter, chunk []byte){

@@ -1,0 +1,174 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/parley-mcp/parley/transport"
+)
+
+// A client that goes away during its handshake, or right after it, leaves no goroutine, on any transport.
+func TestAbandonedHandshakesLeaveNoGoroutine(t *testing.T) {
+	for name, abandon := range map[string]func(e *endpoint, version string){
+		"Streamable HTTP, half of initialize": func(e *endpoint, version string) {
+			e.abandon(postOf("/", fmt.Sprintf(initializeBody, version), "")[:200], "")
+		},
+		"Streamable HTTP, initialize": func(e *endpoint, version string) {
+			e.abandon(postOf("/", fmt.Sprintf(initializeBody, version), ""), "HTTP/1.1 200")
+		},
+		"Streamable HTTP, stream before notifications/initialized": func(e *endpoint, version string) {
+			id := e.do("POST", "/", fmt.Sprintf(initializeBody, version)).header.Get("Mcp-Session-Id")
+			e.abandon(getOf(id), "HTTP/1.1 200")
+		},
+		"Streamable HTTP, stream": func(e *endpoint, version string) {
+			e.abandon(getOf(e.session(version)[1]), "HTTP/1.1 200")
+		},
+		"HTTP+SSE, stream": func(e *endpoint, _ string) { e.abandon(getOf(""), "data: /") },
+		"HTTP+SSE, initialize": func(e *endpoint, version string) {
+			conn := e.connect()
+			fmt.Fprint(conn, getOf(""))
+			path := strings.TrimPrefix(readUntil(e.t, conn, "data: /"), "data: ")
+			if a := e.do("POST", path, fmt.Sprintf(initializeBody, version)); a.status != 202 {
+				e.t.Fatalf("%s", a)
+			}
+			reset(conn)
+			eventually(e.t, func() bool { return e.do("POST", path, pingBody).status == 404 })
+		},
+		"byte stream, half of initialize": func(e *endpoint, version string) { e.abandonStream(fmt.Sprintf(initializeBody, version)[:40], false) },
+		"byte stream, initialize":         func(e *endpoint, version string) { e.abandonStream(fmt.Sprintf(initializeBody, version)+"\n", true) },
+	} {
+		for _, version := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"} {
+			t.Run(name+"/"+version, func(t *testing.T) {
+				e := newEndpoint(t)
+				e.do("POST", "/", pingBody) // starts the goroutines of the test's own client and of the server
+				before := goleak.IgnoreCurrent()
+				for range 5 {
+					abandon(e, version)
+				}
+				e.http.Client().CloseIdleConnections()
+				goleak.VerifyNone(t, before)
+			})
+		}
+	}
+}
+
+func postOf(path, body, more string) string {
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n%sContent-Length: %d\r\n\r\n%s", path, more, len(body), body)
+}
+
+// getOf returns a request for the stream of a session, or for a stream of HTTP+SSE if it has no id.
+func getOf(session string) string {
+	if session != "" {
+		session = "Mcp-Session-Id: " + session + "\r\n"
+	}
+	return "GET / HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n" + session + "\r\n"
+}
+
+// abandon sends bytes on a new connection, reads until a line begins with want, and resets the connection.
+func (e *endpoint) abandon(request, want string) {
+	e.t.Helper()
+	conn := e.connect()
+	if _, err := fmt.Fprint(conn, request); err != nil {
+		e.t.Fatal(err)
+	}
+	if want != "" {
+		readUntil(e.t, conn, want)
+	}
+	reset(conn)
+}
+
+func reset(conn *net.TCPConn) {
+	_ = conn.SetLinger(0)
+	conn.Close()
+}
+
+func readUntil(t *testing.T, conn net.Conn, beginning string) string {
+	t.Helper()
+	lines := bufio.NewScanner(conn)
+	for lines.Scan() {
+		if strings.HasPrefix(lines.Text(), beginning) {
+			return lines.Text()
+		}
+	}
+	t.Fatalf("no line begins with %s: %v", beginning, lines.Err())
+	return ""
+}
+
+// abandonStream sends bytes to ServeConn on a pipe and closes its end.
+func (e *endpoint) abandonStream(bytes string, answered bool) {
+	e.t.Helper()
+	near, far := net.Pipe()
+	served := make(chan error, 1)
+	go func() {
+		served <- e.server.ServeConn(context.Background(), transport.Stream(far, transport.StreamOptions{}))
+	}()
+	if _, err := fmt.Fprint(near, bytes); err != nil {
+		e.t.Fatal(err)
+	}
+	if answered {
+		readUntil(e.t, near, `{"jsonrpc":"2.0","id":0,"result"`)
+	}
+	near.Close()
+	<-served
+}
+
+// A client can open a subscription again after it has cancelled one or lost its connection, as often as it likes. The
+// server can end the last one.
+func TestSubscriptionsCanBeOpenedAgain(t *testing.T) {
+	t.Run("byte stream", func(t *testing.T) {
+		before := goleak.IgnoreCurrent()
+		s := changeable()
+		w := connect(t, s)
+		for i := range 50 {
+			id := fmt.Sprint(2 + i)
+			w.send(listenRequest(id, `{"toolsListChanged":true}`))
+			w.expect(acknowledged(id, `{"toolsListChanged":true}`))
+			w.send(cancelled(id))
+		}
+		w.send(listenRequest(`1`, `{"toolsListChanged":true}`))
+		w.expect(acknowledged(`1`, `{"toolsListChanged":true}`))
+		down := make(chan error, 1)
+		go func() { down <- s.Shutdown(t.Context()) }()
+		w.expect(ended(`1`)...)
+		if err := <-down; err != nil {
+			t.Error(err)
+		}
+		<-w.served
+		w.served <- nil // the cleanup function waits for it
+		goleak.VerifyNone(t, before)
+	})
+	t.Run("HTTP", func(t *testing.T) {
+		e := endpointOf(t, changeable())
+		open := func() *events {
+			stream := newEvents(t, e.open(t.Context(), "POST", "/", listenRequest(`1`, `{"toolsListChanged":true}`), "MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "subscriptions/listen"))
+			if _, data, _ := stream.next(); data != acknowledged(`1`, `{"toolsListChanged":true}`) {
+				t.Fatal(data)
+			}
+			return stream
+		}
+		e.do("POST", "/", pingBody)
+		e.http.Client().CloseIdleConnections()
+		before := goleak.IgnoreCurrent()
+		for range 50 {
+			open().body.Close()
+		}
+		last := open()
+		if err := e.server.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		for _, want := range append(ended(`1`), "") {
+			if _, data, _ := last.next(); data != want {
+				t.Errorf("got %s, want %s", data, want)
+			}
+		}
+		last.body.Close()
+		e.http.Client().CloseIdleConnections()
+		goleak.VerifyNone(t, before)
+	})
+}
