@@ -90,9 +90,10 @@ func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 func (b *bench) compare(k kind) (separate, replicas measurement, speedUp float64, err error) {
 	var of [2][]measurement
 	var speedUps []float64
-	for range b.o.rounds {
-		for i, shared := range []bool{false, true} {
-			m, err := b.measure(k, shared)
+	for round := range b.o.rounds {
+		for turn := range of {
+			i := (round + turn) % 2 // neither is always the first
+			m, err := b.measure(k, i == 1)
 			if err != nil {
 				return separate, replicas, 0, err
 			}
