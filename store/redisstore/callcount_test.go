@@ -42,6 +42,7 @@ func TestCallsTakeTheRoundTripsOfTheTable(t *testing.T) {
 				m.begin()
 				do := prepare()
 				got, exact := m.measure(do, c.operations)
+				f.endSessions()
 				if !exact && repeat < maxRepeats {
 					continue
 				}

@@ -93,11 +93,11 @@ func (f *fleet) sessionCalls(all map[string]func() func()) {
 		return func() { f.text(f.send(0, http.MethodPost, initializeBody)) }
 	}
 	all["`notifications/initialized`"] = func() func() {
-		s := session{f, f.send(0, http.MethodPost, initializeBody).Header.Get("Mcp-Session-Id")}
+		s := f.begin()
 		return func() { s.notify(0, "initialized", "") }
 	}
 	all["first request at a replica"] = func() func() {
-		s := session{f, f.send(0, http.MethodPost, initializeBody).Header.Get("Mcp-Session-Id")}
+		s := f.begin()
 		s.notify(0, "initialized", "")
 		return func() { s.request(1, "tools/list", "") }
 	}

@@ -35,7 +35,7 @@ var callTable = []callCost{
 	{"`tools/call` with three progress notifications", "4 Append, Touch"},
 	{"`tools/call` with a question, answered at its replica", "2 Append, 2 Touch"},
 	{"`tools/call` with a question, answered at another replica", "2 Append, Publish, Put, 2 Touch"},
-	{"`notifications/cancelled` at another replica", "Publish, Touch"},
+	{"`notifications/cancelled` at another replica", "Append, Publish, Touch"},
 	{"resumption while the call runs, at its replica, until the response", "Append, 2 ReadAfter, Touch"},
 	{"resumption after the call, at another replica", "3 ReadAfter, Touch"},
 	{"GET stream", "Touch"},

@@ -27,6 +27,7 @@ type fleet struct {
 	monitor  *monitor
 	replicas [2]*mcpserver.Server
 	urls     [2]string
+	sessions []string    // that endSessions ends
 	waiting  chan func() // has, for each handler that waits, the function that lets it return
 }
 
@@ -206,10 +207,38 @@ type session struct {
 
 const initializeBody = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"test","version":"1"},"capabilities":{"elicitation":{}}}}`
 
-// session begins a session at a replica. Both replicas have then served requests of it.
-func (f *fleet) session() session {
+// begin sends initialize to the first replica.
+func (f *fleet) begin() session {
 	f.t.Helper()
 	s := session{f, f.send(0, http.MethodPost, initializeBody).Header.Get("Mcp-Session-Id")}
+	f.sessions = append(f.sessions, s.id)
+	return s
+}
+
+// endSessions ends the sessions with their streams, so that later calls have no operations of them.
+func (f *fleet) endSessions() {
+	f.t.Helper()
+	for _, id := range f.sessions {
+		for _, url := range f.urls {
+			r, err := http.NewRequestWithContext(f.t.Context(), http.MethodDelete, url, nil)
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			r.Header.Set("Mcp-Session-Id", id)
+			resp, err := http.DefaultClient.Do(r)
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			resp.Body.Close()
+		}
+	}
+	f.sessions = nil
+}
+
+// session begins a session at the first replica. Both replicas have then served requests of it.
+func (f *fleet) session() session {
+	f.t.Helper()
+	s := f.begin()
 	s.notify(0, "initialized", "")
 	for replica := range f.replicas {
 		s.request(replica, "ping", "")
