@@ -58,6 +58,9 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 		rejectInvalid(w, request, missingSession+", or send the _meta of a stateless request")
 		return
 	}
+	if m.Kind != jsonrpc.Request { // a client that disconnects has sent the message all the same
+		r = r.WithContext(context.WithoutCancel(r.Context()))
+	}
 	use := s.Sessions.Use
 	initialized := m.Kind == jsonrpc.Notification && m.Method == mcp.NotificationInitialized
 	if initialized {
