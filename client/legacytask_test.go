@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -271,6 +272,63 @@ func TestCancelOfTaskInSession(t *testing.T) {
 			t.Errorf("tasks/cancel %q", got)
 		}
 	})
+}
+
+// basic/utilities/cancellation of 2025-11-25: for task-augmented requests, tasks/cancel MUST be used instead
+// of notifications/cancelled. The client waits for the id of the task for a second.
+func TestEndOfContextCancelsTheTaskThatIsBeingCreated(t *testing.T) {
+	for name, tc := range map[string]struct {
+		after   time.Duration // of the response
+		options []client.CallOption
+		cancels int
+		took    time.Duration
+		id      string // in the error
+	}{
+		"in time":                   {5500 * time.Millisecond, nil, 1, 5500 * time.Millisecond, "t"},
+		"in time, keeping the task": {5500 * time.Millisecond, []client.CallOption{client.WithoutTaskCancel()}, 0, 5500 * time.Millisecond, "t"},
+		"too late":                  {7 * time.Second, nil, 0, 6 * time.Second, ""},
+	} {
+		for _, start := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/StartTool %t", name, start), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := sessionTasks(mcp.TaskRequired, sessionState("working"))
+					s.After = map[string]time.Duration{"tools/call": tc.after}
+					var notified []string
+					c, out := dialTask(t, func(d *client.Dialer) {
+						inSession(d)
+						trace := d.Trace
+						d.Trace = func(sent bool, raw []byte) {
+							trace(sent, raw)
+							if sent && strings.Contains(string(raw), "notifications/cancelled") {
+								notified = append(notified, string(raw))
+							}
+						}
+					}, s)
+					for range c.Tools(t.Context()) {
+					}
+					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+					defer cancel()
+					began := time.Now()
+					var err error
+					if start {
+						_, err = c.StartTool(ctx, "a", nil, tc.options...)
+					} else {
+						_, err = c.CallTool(ctx, "a", nil, tc.options...)
+					}
+					took := time.Since(began)
+					var unknown *client.TaskError
+					errors.As(err, &unknown)
+					if !errors.Is(err, context.DeadlineExceeded) || took != tc.took || (unknown == nil) != (tc.id == "") || unknown != nil && unknown.ID != tc.id {
+						t.Errorf("%v after %v, want the id %q after %v", err, took, tc.id, tc.took)
+					}
+					time.Sleep(5 * time.Second) // a later response has no effect
+					if got := len(out.of("tasks/cancel")); got != tc.cancels || len(notified) != 0 {
+						t.Errorf("%d requests to cancel, want %d; %q", got, tc.cancels, notified)
+					}
+				})
+			})
+		}
+	}
 }
 
 func TestOlderRevisionsHaveNoTasks(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -24,8 +25,10 @@ import (
 //
 // If the server runs the tool as a task, CallTool waits for its end, as [Task.Wait] does, but no
 // longer than Timeouts.Max. The time-out then limits how long the requests about the task may
-// fail. If CallTool gives up, it cancels the task; see [WithoutTaskCancel]. The error is a
-// *[TaskError] if the outcome of a task is unknown. A task reports no progress.
+// fail. If CallTool gives up, it cancels the task; see [WithoutTaskCancel]. In 2025-11-25 it waits
+// for up to one second for the response that creates the task, whose id it needs; in 2026-07-28 it
+// cancels the request. The error is a *[TaskError] if the outcome of a task is unknown. A task
+// reports no progress.
 //
 // CallTool does not repeat a call that may have run. It repeats a call that the server
 // rejected because of its headers, if the tool's schema has changed, and one that requires a
@@ -72,7 +75,12 @@ func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o
 	var req *rpc.Request
 	var r mcp.Revision
 	send := func() (json.RawMessage, error) {
-		return c.request(ctx, func(l *link) *rpc.Request {
+		sending, stop := ctx, context.CancelFunc(func() {})
+		if asTask {
+			sending, stop = outlast(ctx, abandonTimeout)
+		}
+		defer stop()
+		return c.request(sending, func(l *link) *rpc.Request {
 			r = l.revision
 			req = &rpc.Request{
 				Method: mcp.MethodCallTool, Params: params, Name: name, Mirror: mirror, Meta: o.meta, AcceptTask: acceptTask && r.Modern(),
@@ -80,6 +88,9 @@ func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o
 			}
 			if asTask && revision.CoreTasks.In(r) {
 				req.AcceptTask, req.Params = true, withTask(params)
+				// tasks/cancel must be used instead of notifications/cancelled (2025-11-25,
+				// basic/utilities/cancellation).
+				req.Uncancellable = true
 			}
 			return req
 		}, false)
@@ -97,7 +108,10 @@ func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o
 			raw, err = send()
 		}
 	}
-	if err != nil {
+	switch {
+	case err != nil && asTask && ctx.Err() != nil:
+		return nil, nil, withMethod(mcp.MethodCallTool, context.Cause(ctx))
+	case err != nil:
 		return nil, nil, err
 	}
 	created := req.TaskCreated
@@ -107,8 +121,34 @@ func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o
 	if !created {
 		return raw, nil, nil
 	}
-	task, err := c.createdTask(ctx, name, raw, r, o)
+	saving, stop := outlast(ctx, abandonTimeout)
+	defer stop()
+	task, err := c.createdTask(saving, name, raw, r, o)
+	if err == nil && ctx.Err() != nil { // the response came after the end of ctx
+		if !o.keepTask {
+			task.abandon(ctx)
+		}
+		return nil, nil, withMethod(mcp.MethodCallTool, &TaskError{task.id, context.Cause(ctx)})
+	}
 	return nil, task, err
+}
+
+// outlast returns a context that ends grace after ctx does.
+func outlast(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.NewTimer(grace)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			cancel(context.Cause(ctx))
+		case <-longer.Done():
+		}
+	})
+	return longer, func() {
+		stop()
+		cancel(nil)
+	}
 }
 
 // withTask adds the request for a task to the params of tools/call (2025-11-25).

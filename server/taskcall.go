@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"sync"
 	"time"
 
@@ -117,7 +118,22 @@ func (s *Server) startTask(ctx context.Context, c *rpc.Call, entry *toolEntry, a
 		return nil, err
 	}
 	go s.runTask(run, entry, arguments)
+	s.cancelUnknown(ctx, t)
 	return createdTask(c, t), nil
+}
+
+// cancelUnknown cancels a new task if ctx, the context of its request, has ended: the client has
+// cancelled the request, and does not receive the id of the task.
+func (s *Server) cancelUnknown(ctx context.Context, t *tasks.Task) {
+	if ctx.Err() == nil {
+		return
+	}
+	limited, stop := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer stop()
+	_, err := s.tasks.store.Update(limited, t.Request.Principal, t.ID, (*tasks.Task).Cancel)
+	if err != nil && !errors.Is(err, tasks.ErrEnded) {
+		s.logger().WarnContext(ctx, "cannot cancel a task whose request was cancelled", "task", t.ID, "error", err)
+	}
 }
 
 // runTask runs the handler of a task to its end.
@@ -188,6 +204,7 @@ func (s *Server) callDetachable(ctx context.Context, c *rpc.Call, entry *toolEnt
 	}()
 	select {
 	case t := <-detached:
+		s.cancelUnknown(ctx, t)
 		return createdTask(c, t), nil
 	case a := <-returned:
 		if a.err != nil {

@@ -39,6 +39,10 @@ func (s *Server) startDriven(ctx context.Context, c *rpc.Call, entry *toolEntry,
 		s.abandon(context.WithoutCancel(ctx), entry.task.Driver, t)
 		return nil, fmt.Errorf("tool %q: cannot start the task: %w", entry.tool.Name, err)
 	}
+	if ctx.Err() != nil { // the client does not receive the id
+		s.abandon(context.WithoutCancel(ctx), entry.task.Driver, t)
+		return nil, context.Cause(ctx)
+	}
 	return createdTask(c, t), nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -72,6 +73,55 @@ func TestTaskIsStoredBeforeTheResponse(t *testing.T) {
 			shutdownNow(t, s)
 		})
 	}
+}
+
+// A client that cancels its request does not receive the id of the task, so the task ends. 2025-11-25,
+// basic/utilities/cancellation, and 2026-07-28, basic/patterns/cancellation: the work SHOULD stop.
+func TestTaskOfACancelledRequestIsCancelled(t *testing.T) {
+	for _, r := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
+		synctest.Test(t, func(t *testing.T) {
+			s, jobs := taskServer()
+			late := &lateStore{Memory: store.NewMemory(store.MemoryOptions{}), stored: make(chan struct{}), proceed: make(chan struct{})}
+			s.KV, s.Log = late, late.Memory
+			p := taskWire{revision: r}.connect(t, s)
+			created := p.start(mcp.MethodCallTool, p.taskCall("work", ""))
+			<-late.stored
+			p.send(message(r, 0, mcp.NotificationCancelled, `"requestId":1`), "", "")
+			synctest.Wait()
+			close(late.proceed)
+			synctest.Wait()
+			select {
+			case j := <-jobs:
+				if j.ctx.Err() == nil {
+					t.Errorf("%s: the task runs", r)
+				}
+			default:
+			}
+			synctest.Wait()
+			if len(created) != 0 {
+				t.Errorf("%s: a cancelled request has the response %s", r, (<-created).raw)
+			}
+			shutdownNow(t, s)
+		})
+	}
+}
+
+// lateStore is a store whose first Put of a task returns late.
+type lateStore struct {
+	*store.Memory
+	once            sync.Once
+	stored, proceed chan struct{}
+}
+
+func (s *lateStore) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
+	version, err := s.Memory.Put(ctx, key, value, opt)
+	if strings.Contains(key, "task/") {
+		s.once.Do(func() {
+			close(s.stored)
+			<-s.proceed
+		})
+	}
+	return version, err
 }
 
 // slowStore is a store whose Put waits while holds is set.
