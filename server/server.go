@@ -48,6 +48,12 @@ type Server struct {
 	// goroutines that end with [Server.Shutdown].
 	Bus store.Bus
 	// Logger receives the log messages of the server itself. Nil means slog.Default().
+	//
+	// The messages "task created", "task taken over" and "task ended" at level Info, and "task requests
+	// input", "task received input" and "task outcome retrieved" at level Debug, are an audit log of
+	// tasks and parked calls. Their attributes task and principal are digests of the id and of
+	// principal.Principal.Key: the first 16 characters of the SHA-256 in base64url. Arguments, questions,
+	// answers, results and tokens are not logged.
 	Logger *slog.Logger
 	// Middleware wraps the handling of every call. The first element is the outermost.
 	Middleware []call.Middleware

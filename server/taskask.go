@@ -88,6 +88,6 @@ func (a *taskInputRequester) askOne(ctx context.Context, t *tasks.Task, key stri
 		err = a.server.answerTask(ctx, t, map[string]json.RawMessage{key: answers[0]})
 	}
 	if err != nil && ctx.Err() == nil {
-		a.server.logger().WarnContext(ctx, "a question of a task has no answer", "task", t.ID, "error", err)
+		a.server.logger().WarnContext(ctx, "a question of a task has no answer", tasks.LogID(t.ID), "error", err)
 	}
 }

@@ -132,7 +132,7 @@ func (s *Server) cancelUnknown(ctx context.Context, t *tasks.Task) {
 	defer stop()
 	_, err := s.tasks.store.Update(limited, t.Request.Principal, t.ID, (*tasks.Task).Cancel)
 	if err != nil && !errors.Is(err, tasks.ErrEnded) {
-		s.logger().WarnContext(ctx, "cannot cancel a task whose request was cancelled", "task", t.ID, "error", err)
+		s.logger().WarnContext(ctx, "cannot cancel a task whose request was cancelled", tasks.LogID(t.ID), "error", err)
 	}
 }
 

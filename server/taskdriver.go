@@ -53,7 +53,7 @@ func (s *Server) abandon(ctx context.Context, driver task.Driver, t *tasks.Task)
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	if err := driver.Cancel(ctx, t.ID); err != nil {
-		s.logger().WarnContext(ctx, "cannot cancel a task whose start has failed", "task", t.ID, "error", err)
+		s.logger().WarnContext(ctx, "cannot cancel a task whose start has failed", tasks.LogID(t.ID), "error", err)
 	}
 }
 
@@ -74,7 +74,7 @@ func (s *Server) observe(ctx context.Context, t *tasks.Task) (*tasks.Task, error
 	}
 	state, err := driver.Get(ctx, t.ID)
 	if err != nil {
-		return nil, fmt.Errorf("task %s: %w", t.ID, err)
+		return nil, fmt.Errorf("task driver: %w", err)
 	}
 	owner, store := t.Request.Principal, &s.tasks.store
 	update := func(change func(*tasks.Task) error) error {
@@ -84,7 +84,7 @@ func (s *Server) observe(ctx context.Context, t *tasks.Task) (*tasks.Task, error
 	switch state.Status {
 	case mcp.TaskCompleted:
 		if state.Result == nil {
-			return nil, fmt.Errorf("task %s: the driver returned no result", t.ID)
+			return nil, errors.New("task driver: Get returned a completed task without a result")
 		}
 		o := outcomeOf(state.Result)
 		if o.Err != nil {
@@ -108,7 +108,7 @@ func (s *Server) observe(ctx context.Context, t *tasks.Task) (*tasks.Task, error
 	case mcp.TaskWorking, "":
 		err = update(func(t *tasks.Task) error { return t.Observe(mcp.TaskWorking, state.Message, nil) })
 	default:
-		return nil, fmt.Errorf("task %s: the driver returned the unknown status %q", t.ID, state.Status)
+		return nil, fmt.Errorf("task driver: Get returned the unknown status %q", state.Status)
 	}
 	if err != nil && !errors.Is(err, tasks.ErrEnded) { // another request may have stored the end
 		return nil, err
@@ -130,7 +130,7 @@ func (s *Server) answerTask(ctx context.Context, t *tasks.Task, answers map[stri
 		err = driver.Update(ctx, t.ID, answers)
 	}
 	if err != nil {
-		return fmt.Errorf("task %s: %w", t.ID, err)
+		return fmt.Errorf("task driver: %w", err)
 	}
 	s.tasks.store.Announce(ctx, t.Request.Principal, t.ID)
 	return nil
@@ -146,7 +146,7 @@ func (s *Server) stopDriven(ctx context.Context, t *tasks.Task) error {
 		err = driver.Cancel(ctx, t.ID)
 	}
 	if err != nil {
-		return fmt.Errorf("task %s: %w", t.ID, err)
+		return fmt.Errorf("task driver: %w", err)
 	}
 	return nil
 }

@@ -52,6 +52,7 @@ func (s *Server) buildTasks(kv store.KV, memory *store.Memory, seals *seal.Keys)
 		f.store.Seals = seals
 	}
 	r := &f.runner
+	f.store.Logger = s.logger()
 	r.Store, r.Logger, r.Lease = &f.store, s.logger(), &s.core.lease
 	r.Max, r.Again = orDefault(s.Limits.Tasks, 1000), s.runAgain
 }

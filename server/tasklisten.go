@@ -73,7 +73,7 @@ func (s *Server) sendStates(ctx context.Context, c *rpc.Call, id string, changes
 		case ctx.Err() != nil, errors.Is(err, errUnknownTask):
 			return
 		case err != nil:
-			s.logger().ErrorContext(ctx, "cannot notify a client of a task", "task", id, "error", err)
+			s.logger().ErrorContext(ctx, "cannot notify a client of a task", tasks.LogID(id), "error", err)
 			poll.Reset(retryTask)
 			continue
 		case !bytes.Equal(raw, last):

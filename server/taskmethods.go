@@ -85,6 +85,9 @@ func (s *Server) getTask(ctx context.Context, c *rpc.Call) (any, error) {
 	if err != nil {
 		return nil, taskError(err)
 	}
+	if t.Status.Terminal() {
+		s.tasks.store.LogRetrieved(ctx, t)
+	}
 	return &mcp.GetTaskResult{DetailedTask: d}, nil
 }
 
@@ -206,6 +209,7 @@ func (s *Server) taskResult(ctx context.Context, c *rpc.Call) (any, error) {
 
 // finalResult returns what the request of an ended task would have returned.
 func (s *Server) finalResult(ctx context.Context, t *tasks.Task) (any, error) {
+	s.tasks.store.LogRetrieved(ctx, t)
 	result, err := s.outcomeOfTask(ctx, t)
 	if err != nil {
 		return nil, taskError(err)

@@ -163,7 +163,7 @@ func (r *Runner) takeOver(ctx context.Context, replica string) error {
 				}
 			}
 			if err != nil && !errors.Is(err, ErrNotFound) {
-				r.Logger.Error("cannot take over a task", "task", id, "error", err)
+				r.Logger.Error("cannot take over a task", LogID(id), "error", err)
 				return err // the next sweep tries again
 			}
 			if err := r.Store.KV.Remove(ctx, tasksSet(replica), name); err != nil {

@@ -292,7 +292,7 @@ func (run *Run) watch(life context.Context, deadline time.Duration, changes *sto
 		case life.Err() != nil:
 			return
 		case err != nil:
-			run.runner.Logger.Error("cannot read a task", "task", run.task.ID, "error", err)
+			run.runner.Logger.Error("cannot read a task", LogID(run.task.ID), "error", err)
 			reread.Reset(rereadInterval)
 		case run.runner.Store.Polls:
 			reread.Reset(rereadInterval)
@@ -416,7 +416,7 @@ func (run *Run) retry(write func(context.Context) error) {
 		if err == nil || errors.Is(err, ErrEnded) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrLost) {
 			return
 		}
-		run.runner.Logger.Error("cannot store the outcome of a task", "task", run.task.ID, "error", err)
+		run.runner.Logger.Error("cannot store the outcome of a task", LogID(run.task.ID), "error", err)
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -41,6 +42,8 @@ type Store struct {
 	PerOwner, MaxAnonymous int
 	// Polls means that other replicas share KV but not Bus, so that their changes are not announced.
 	Polls bool
+	// Logger receives a record of each change. It may be nil.
+	Logger *slog.Logger
 }
 
 func (s *Store) now() time.Time {
@@ -82,8 +85,10 @@ func (s *Store) Create(ctx context.Context, t *Task) error {
 	}
 	if _, err = s.put(ctx, t, store.PutOptions{IfAbsent: true}); err != nil {
 		_ = s.KV.Remove(context.WithoutCancel(ctx), ownerSet(owner), memberOf(t)) // otherwise it expires
+		return err
 	}
-	return err
+	s.logCreated(ctx, t)
+	return nil
 }
 
 // Remove removes a task that its client does not know. If it fails, the task expires.
@@ -162,6 +167,7 @@ func (s *Store) Update(ctx context.Context, owner principal.Principal, id string
 		if err != nil {
 			return nil, err
 		}
+		before := snapshotOf(t)
 		switch err := change(t); {
 		case errors.Is(err, errUnchanged):
 			return t, nil
@@ -171,6 +177,7 @@ func (s *Store) Update(ctx context.Context, owner principal.Principal, id string
 		t.Updated = s.now().UTC().Truncate(time.Millisecond)
 		_, err = s.put(ctx, t, store.PutOptions{IfVersion: version})
 		if err == nil {
+			s.logChange(ctx, before, t)
 			s.Announce(ctx, owner, id)
 			return t, nil
 		}
