@@ -167,6 +167,9 @@ func (s *Server) build() error {
 	}
 	if s.Bus != nil {
 		c.http.Sessions.Replicas = &s.replicas
+		if s.KV != nil {
+			c.http.PairRoutes = &httpwire.PairRoutes{KV: kv, Lease: &c.lease, Send: s.replicas.forwardToPair}
+		}
 		c.http.Forward, c.http.Streams.Notify = s.replicas.forward, s.replicas.notifyStream
 		s.replicas.start(s, boundBus(s.Bus))
 	}

@@ -9,6 +9,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
+	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/store"
 )
 
@@ -30,11 +31,17 @@ type forwardedMessage struct {
 	Message string `json:"m,omitempty"` // encrypted if the server has keys
 	Entry   string `json:"e,omitempty"` // key of the entry of a long message
 	Notify  bool   `json:"n,omitempty"` // the message is a notification for the client
+	Pair    bool   `json:"p,omitempty"` // Session is the key of an HTTP+SSE pair
 }
 
 // forward is httpwire.Server.Forward.
 func (r *replicas) forward(ctx context.Context, session string, message []byte) error {
 	return r.sendMessage(ctx, forwardedMessage{Session: session}, message)
+}
+
+// forwardToPair is httpwire.PairRoutes.Send.
+func (r *replicas) forwardToPair(ctx context.Context, pair string, message []byte) error {
+	return r.sendMessage(ctx, forwardedMessage{Session: pair, Pair: true}, message)
 }
 
 // sendMessage sends m with a message to the other replicas.
@@ -62,8 +69,12 @@ func (r *replicas) receiveForwarded(ctx context.Context, data []byte) {
 		return
 	}
 	wire := &r.server.core.http
-	session := wire.Sessions.InUse(m.Session)
-	if session == nil {
+	var session *legacy.Session
+	if m.Pair {
+		if !wire.HasPair(m.Session) {
+			return
+		}
+	} else if session = wire.Sessions.InUse(m.Session); session == nil {
 		return
 	}
 	message, err := r.open(ctx, &m)
@@ -71,11 +82,14 @@ func (r *replicas) receiveForwarded(ctx context.Context, data []byte) {
 		r.server.logger().ErrorContext(ctx, "cannot read a message that another replica has received", "error", err)
 		return
 	}
-	if m.Notify {
+	switch {
+	case m.Pair:
+		wire.DeliverToPair(m.Session, message)
+	case m.Notify:
 		wire.DeliverToClient(m.Session, message)
-		return
+	default:
+		wire.Deliver(session, message)
 	}
-	wire.Deliver(session, message)
 }
 
 func (r *replicas) lostMessages() {

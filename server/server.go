@@ -42,10 +42,12 @@ type Server struct {
 	// request's stream at another replica ends with an error within 20 seconds. A *store.Memory is
 	// a KV and a Log.
 	Log store.Log
-	// Bus announces changes of lists, resources, tasks, sessions and event streams to the other replicas, and
-	// forwards answers and cancellations in sessions; the replicas must share it and KV. Nil means that nothing is
-	// announced or forwarded; replicas that share KV then poll their tasks, and those that share Log poll it. With a Bus the server has
-	// goroutines that end with [Server.Shutdown].
+	// Bus announces changes of lists, resources, tasks, sessions and event streams to the other
+	// replicas. It forwards the answers and cancellations of sessions and the messages of the HTTP
+	// with SSE transport; they may be lost if the Bus or a replica fails, and a call whose answer is
+	// lost waits for its time-out. The replicas must share Bus and KV. Nil means that nothing is
+	// announced or forwarded; replicas that share KV then poll their tasks, and those that share Log
+	// poll it. With a Bus the server has goroutines that end with [Server.Shutdown].
 	Bus store.Bus
 	// Logger receives the log messages of the server itself. Nil means slog.Default().
 	//

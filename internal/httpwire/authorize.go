@@ -152,7 +152,11 @@ func (e *expiry) extend(r *http.Request) {
 	if e == nil {
 		return
 	}
-	at := expiryAt(r)
+	e.extendTo(expiryAt(r))
+}
+
+// extendTo moves the expiry to a time, if that is later.
+func (e *expiry) extendTo(at time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if at.After(e.at) {

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +32,8 @@ const (
 // an endpoint for the client's. The session lasts as long as the stream.
 type pair struct {
 	id      string
+	key     string          // see pairKey
+	routed  chan routedCall // messages that other replicas have received
 	address string
 	who     principal.Principal
 	stream  *eventStream
@@ -57,6 +58,7 @@ type pairs struct {
 	mu        sync.Mutex
 	draining  bool
 	byID      map[string]*pair
+	byKey     map[string]*pair
 	addresses map[string]int
 }
 
@@ -68,9 +70,9 @@ func (p *pairs) add(x *pair) bool {
 		return false
 	}
 	if p.byID == nil {
-		p.byID, p.addresses = make(map[string]*pair), make(map[string]int)
+		p.byID, p.byKey, p.addresses = make(map[string]*pair), make(map[string]*pair), make(map[string]int)
 	}
-	p.byID[x.id] = x
+	p.byID[x.id], p.byKey[x.key] = x, x
 	p.addresses[x.address]++
 	return true
 }
@@ -79,6 +81,7 @@ func (p *pairs) remove(x *pair) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.byID, x.id)
+	delete(p.byKey, x.key)
 	if p.addresses[x.address]--; p.addresses[x.address] == 0 {
 		delete(p.addresses, x.address)
 	}
@@ -92,6 +95,13 @@ func (p *pairs) get(id string, who principal.Principal) *pair {
 		return x
 	}
 	return nil
+}
+
+// byRoute returns the pair with this key, or nil.
+func (p *pairs) byRoute(key string) *pair {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.byKey[key]
 }
 
 // beginDrain ends each pair after its requests in flight, and makes add reject new pairs.
@@ -128,6 +138,7 @@ func (s *Server) openPair(w http.ResponseWriter, r *http.Request, e *exchange) {
 		slots:     make(chan struct{}, cmp.Or(s.Legacy.MaxInflight, maxPairInflight)),
 		expiry:    s.expiryOf(r),
 	}
+	x.key, x.routed = pairKey(x.who, x.id), make(chan routedCall, cap(x.slots))
 	defer x.expiry.stop()
 	x.session = s.Legacy.NewSession(x.who)
 	x.session.Source, x.session.Address = x.id, x.address
@@ -138,6 +149,13 @@ func (s *Server) openPair(w http.ResponseWriter, r *http.Request, e *exchange) {
 	// Subscribe before the client knows the endpoint: it can use it at once.
 	notifications := x.session.Notifications()
 	defer notifications.Close()
+	if s.PairRoutes != nil {
+		unregister, err := s.PairRoutes.register(ctx, x.key, s.KeepAlive)
+		defer unregister()
+		if err != nil {
+			s.Logger.ErrorContext(ctx, "other replicas cannot serve the messages of a new event stream", "error", err)
+		}
+	}
 	_ = x.stream.write(ctx, func(dst []byte) []byte {
 		return appendEvent(dst, "endpoint", []byte(pathOf(r)+"?"+pairParameter+"="+x.id))
 	})
@@ -146,32 +164,6 @@ func (s *Server) openPair(w http.ResponseWriter, r *http.Request, e *exchange) {
 	x.end()
 	cancel(errStreamClosed)
 	x.running.Wait()
-}
-
-// pathOf returns the path of the request as the client sent it. r.URL.Path may differ,
-// because handlers such as http.StripPrefix change it.
-func pathOf(r *http.Request) string {
-	path, _, _ := strings.Cut(r.RequestURI, "?")
-	if !strings.HasPrefix(path, "/") {
-		path = r.URL.EscapedPath()
-	}
-	return "/" + encodePath(strings.TrimLeft(path, "/")) // a reference that starts with two slashes names another host
-}
-
-// encodePath percent-encodes the bytes that must not occur in the path of a URL (RFC 3986,
-// section 3.3). It keeps slashes and existing encodings. Browsers read a backslash as a
-// slash, so "/\host" would name another host.
-func encodePath(path string) string {
-	const hex = "0123456789ABCDEF"
-	var b strings.Builder
-	for _, c := range []byte(path) {
-		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~!$&'()*+,;=:@/%", c) >= 0 {
-			b.WriteByte(c)
-		} else {
-			b.Write([]byte{'%', hex[c>>4], hex[c&15]})
-		}
-	}
-	return b.String()
 }
 
 // run sends notifications and keep-alives until the pair must end: the client
@@ -185,7 +177,14 @@ func (x *pair) run(s *Server, notifications *legacy.NotificationQueue) {
 	pinger := x.session.NewPinger(s.KeepAlive)
 	for {
 		select {
+		case c := <-x.routed:
+			s.serveRouted(x, c)
 		case <-tick.C:
+			if s.PairRoutes != nil {
+				if err := s.PairRoutes.renew(x.ctx, x.key, s.KeepAlive); err != nil && x.ctx.Err() == nil {
+					s.Logger.ErrorContext(x.ctx, "other replicas may not find an event stream", "error", err)
+				}
+			}
 			if s.sendKeepAlive(x.ctx, x.ready.Load(), &pinger, x.stream) != nil {
 				return
 			}
@@ -271,7 +270,7 @@ func (x *pair) end() {
 func (s *Server) postToPair(w http.ResponseWriter, r *http.Request, id string, m *jsonrpc.Message) {
 	x := s.pairs.get(id, s.principalOf(r))
 	if x == nil {
-		s.rejectUnknownPair(w, m)
+		s.routeToPair(w, r, id, m)
 		return
 	}
 	x.expiry.extend(r)
@@ -295,7 +294,7 @@ func (s *Server) postToPair(w http.ResponseWriter, r *http.Request, id string, m
 		}
 		switch ok, open := s.startOnPair(x, ctx, m); {
 		case !open:
-			s.rejectUnknownPair(w, m)
+			rejectUnknownPair(w, m, unknownPair)
 			return
 		case !ok:
 			s.rejectOverload(w, r, http.StatusTooManyRequests, m.ID, rpc.ErrTooManyInFlight)
@@ -305,13 +304,15 @@ func (s *Server) postToPair(w http.ResponseWriter, r *http.Request, id string, m
 	respondEmpty(w, http.StatusAccepted)
 }
 
+const unknownPair = "session not found"
+
 // rejectUnknownPair rejects a message for a pair that does not exist.
-func (s *Server) rejectUnknownPair(w http.ResponseWriter, m *jsonrpc.Message) {
+func rejectUnknownPair(w http.ResponseWriter, m *jsonrpc.Message, reason string) {
 	id := m.ID
 	if m.Kind == jsonrpc.Response {
 		id = jsonrpc.ID{}
 	}
-	reject(w, http.StatusNotFound, id, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "session not found: open a new event stream"})
+	reject(w, http.StatusNotFound, id, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: reason + ": open a new event stream"})
 }
 
 // serveUnauthorized serves a call whose scopes are missing, so that middleware sees it. The client receives a

@@ -41,9 +41,13 @@ type Server struct {
 	PerOwner, PerAddress int
 
 	// Forward sends a message of a client to the other replicas, one of which may serve the request to
-	// which the message belongs. They call Deliver. Session is the key of the session. Forward is nil
-	// if the server has no other replicas.
+	// which the message belongs. They call Deliver. Session is the key of the session. Forward returns
+	// nil when the Bus has taken the message. That does not mean that a replica has it: a message is
+	// delivered at most once, and is lost without a report if its request has ended or its replica does
+	// not receive it. Forward is nil if the server has no other replicas.
 	Forward func(ctx context.Context, session string, message []byte) error
+	// PairRoutes are the routes of HTTP+SSE pairs; nil if the server has no other replicas.
+	PairRoutes *PairRoutes
 
 	calls      tracker
 	pairs      pairs

@@ -113,16 +113,7 @@ func (s *Server) forward(ctx context.Context, live *legacy.StoredSession, messag
 		return nil
 	}
 	for _, m := range messages {
-		var message []byte
-		switch {
-		case m.Kind == jsonrpc.Notification:
-			message = jsonrpc.AppendNotification(nil, m.Method, m.Raw)
-		case m.Err != nil:
-			message = jsonrpc.AppendError(nil, m.ID, m.Err, false)
-		default:
-			message = jsonrpc.AppendResult(nil, m.ID, m.Raw)
-		}
-		if err := s.Forward(ctx, live.Key(), message); err != nil {
+		if err := s.Forward(ctx, live.Key(), encodeMessage(m)); err != nil {
 			s.Logger.ErrorContext(ctx, "cannot pass a message on to the other replicas", "error", err)
 			return err
 		}

@@ -1,0 +1,204 @@
+package httpwire
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/lease"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/store"
+)
+
+// PairRoutes lets a message of an HTTP+SSE pair arrive at another replica than the one with the event stream.
+// The session is in the memory of that replica, so the message is sent there.
+type PairRoutes struct {
+	KV    store.KV     // names the replica of each pair
+	Lease *lease.Lease // of this replica
+	// Send passes a message to the other replicas, which call DeliverToPair. Pair is the key of the pair.
+	Send func(ctx context.Context, pair string, message []byte) error
+}
+
+// minRouteTTL is the minimum time to live of the entry of a pair. It is renewed with each keep-alive comment.
+const minRouteTTL = time.Minute
+
+// pairKey returns the key of a pair in the store. It begins with the principal, and has a digest of the id for
+// the same reason as that of a session.
+func pairKey(who principal.Principal, id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return who.Key() + "pair/" + base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// register records that this replica has the event stream of a pair, until the returned function is called.
+func (p *PairRoutes) register(ctx context.Context, key string, keepAlive time.Duration) (unregister func(), err error) {
+	if err := p.Lease.Take(ctx); err != nil {
+		return func() {}, err
+	}
+	return func() {
+		_ = p.KV.Delete(context.WithoutCancel(ctx), key) // otherwise it expires
+		p.Lease.Release()
+	}, p.renew(ctx, key, keepAlive)
+}
+
+func (p *PairRoutes) renew(ctx context.Context, key string, keepAlive time.Duration) error {
+	_, err := p.KV.Put(ctx, key, []byte(p.Lease.ID()), store.PutOptions{TTL: max(4*keepAlive, minRouteTTL)})
+	return err
+}
+
+// routedMessage is a message for a pair of another replica.
+type routedMessage struct {
+	Message string       `json:"m"`
+	Caller  *routedToken `json:"c,omitempty"` // nil without authentication
+}
+
+// routedToken is what the handlers learn about the token of a message. It does not have the token.
+type routedToken struct {
+	Scopes        []string        `json:"s,omitempty"`
+	Audience      []string        `json:"a,omitempty"`
+	Expiry        time.Time       `json:"e,omitzero"`
+	KeyThumbprint string          `json:"k,omitempty"`
+	Claims        json.RawMessage `json:"c,omitempty"`
+}
+
+// routeToPair sends a message to the replica with the event stream of its pair. That a message was accepted
+// means that this replica is alive, and that the Bus has taken the message.
+func (s *Server) routeToPair(w http.ResponseWriter, r *http.Request, id string, m *jsonrpc.Message) {
+	if s.PairRoutes == nil {
+		rejectUnknownPair(w, m, unknownPair)
+		return
+	}
+	key := pairKey(s.principalOf(r), id)
+	item, err := s.PairRoutes.KV.Get(r.Context(), key)
+	alive := false
+	if err == nil {
+		if alive, err = s.PairRoutes.Lease.Alive(r.Context(), string(item.Value)); err == nil && string(item.Value) == s.PairRoutes.Lease.ID() {
+			alive = false // the stream is ending
+		}
+	}
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		rejectUnknownPair(w, m, unknownPair)
+		return
+	case err == nil && !alive:
+		rejectUnknownPair(w, m, unknownPair+": the server process with its event stream has ended")
+		return
+	case err == nil && m.Kind == jsonrpc.Request && s.Auth != nil:
+		if _, err := s.Legacy.Engine.Authorize(r.Context(), descriptionOf(r, m)); err != nil {
+			s.rejectCalls(w, r, m.ID, err)
+			return
+		}
+	}
+	if err == nil {
+		err = s.PairRoutes.Send(r.Context(), key, s.routed(r, m))
+	}
+	if err != nil {
+		s.Logger.ErrorContext(r.Context(), "cannot pass a message on to the replica of its event stream", "error", err)
+		rejectUndelivered(w)
+		return
+	}
+	respondEmpty(w, http.StatusAccepted)
+}
+
+// routed encodes a message for DeliverToPair.
+func (s *Server) routed(r *http.Request, m *jsonrpc.Message) []byte {
+	routed := routedMessage{Message: string(encodeMessage(m))}
+	if s.Auth != nil {
+		info := auth.FromContext(r.Context())
+		routed.Caller = &routedToken{info.Scopes, info.Audience, info.Expiry, info.KeyThumbprint, info.Claims}
+	}
+	raw, _ := json.Marshal(routed) // cannot fail: the claims are valid JSON
+	return raw
+}
+
+func encodeMessage(m *jsonrpc.Message) []byte {
+	switch {
+	case m.Kind == jsonrpc.Request:
+		return jsonrpc.AppendRequest(nil, m.ID, m.Method, m.Raw)
+	case m.Kind == jsonrpc.Notification:
+		return jsonrpc.AppendNotification(nil, m.Method, m.Raw)
+	case m.Err != nil:
+		return jsonrpc.AppendError(nil, m.ID, m.Err, false)
+	}
+	return jsonrpc.AppendResult(nil, m.ID, m.Raw)
+}
+
+// HasPair reports whether this replica has the event stream of the pair with this key.
+func (s *Server) HasPair(key string) bool { return s.pairs.byRoute(key) != nil }
+
+// DeliverToPair passes a message that another replica has received to its pair, if this replica has the event
+// stream. It does not block.
+func (s *Server) DeliverToPair(key string, message []byte) {
+	x := s.pairs.byRoute(key)
+	if x == nil {
+		return
+	}
+	var routed routedMessage
+	m := new(jsonrpc.Message)
+	if jsonv2.Unmarshal(message, &routed) != nil || m.Parse([]byte(routed.Message), s.Limits) != nil {
+		s.Logger.Error("cannot read a message that another replica has received")
+		return
+	}
+	ctx := x.ctx
+	if s.Auth != nil {
+		if routed.Caller == nil {
+			s.Logger.Error("cannot accept a message that another replica has received: the replicas must have the same Auth")
+			return
+		}
+		t := routed.Caller
+		ctx = auth.NewContext(ctx, &auth.Info{
+			Principal: x.who, Scopes: t.Scopes, Audience: t.Audience, Expiry: t.Expiry,
+			KeyThumbprint: t.KeyThumbprint, Claims: t.Claims, Implies: s.Auth.Implies,
+		})
+		x.expiry.extendTo(cmp.Or(t.Expiry, time.Now().Add(maxUnexpiring)))
+	}
+	select {
+	case x.routed <- routedCall{ctx, m}:
+	default:
+		s.overloadPair(x, m)
+	}
+}
+
+// overloadPair answers a request that exceeds a limit.
+func (s *Server) overloadPair(x *pair, m *jsonrpc.Message) {
+	if m.Kind == jsonrpc.Request {
+		x.stream.enqueue(func(dst []byte) []byte {
+			return appendEvent(dst, "", jsonrpc.AppendError(nil, m.ID, rpc.ErrTooManyInFlight.Wire(), false))
+		})
+	}
+}
+
+// routedCall is a message that another replica has received, with the context of its caller.
+type routedCall struct {
+	ctx     context.Context
+	message *jsonrpc.Message
+}
+
+// serveRouted serves a message that another replica has received.
+func (s *Server) serveRouted(x *pair, c routedCall) {
+	switch m := c.message; m.Kind {
+	case jsonrpc.Notification:
+		x.notify(m)
+		if x.ready.Load() && x.begin() {
+			go func() {
+				defer x.running.Done()
+				x.session.ServeNotification(c.ctx, m)
+			}()
+		}
+	case jsonrpc.Response:
+		x.session.ReceiveResponse(m)
+	case jsonrpc.Request:
+		if ok, open := s.startOnPair(x, c.ctx, m); open && !ok {
+			s.overloadPair(x, m)
+		}
+	}
+}

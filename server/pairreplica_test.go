@@ -1,0 +1,167 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/server"
+)
+
+// openPair opens the event stream of an HTTP+SSE pair and returns the endpoint.
+func (f *bubbleFleet) openPair(replica int, header ...string) (x *exchange, endpoint string) {
+	f.t.Helper()
+	x = f.open(replica, http.MethodGet, "", append(header, "Accept", "text/event-stream")...)
+	endpoint = x.messages()[0]
+	if !strings.HasPrefix(endpoint, "/?sessionId=") {
+		f.t.Fatal(x.rec.Body)
+	}
+	return x, endpoint
+}
+
+// post posts a message to the endpoint of a pair, at any replica, and returns the status and the body.
+func (f *bubbleFleet) post(replica int, endpoint, body string, header ...string) (int, string) {
+	req := httptest.NewRequest(http.MethodPost, endpoint, strings.NewReader(body))
+	req.Host = "localhost"
+	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	rec := httptest.NewRecorder()
+	f.servers[replica].ServeHTTP(rec, req)
+	synctest.Wait()
+	return rec.Code, rec.Body.String()
+}
+
+// accept posts messages that must be accepted.
+func (f *bubbleFleet) accept(replica int, endpoint string, bodies ...string) {
+	f.t.Helper()
+	for _, body := range bodies {
+		if status, text := f.post(replica, endpoint, body); status != http.StatusAccepted || text != "" {
+			f.t.Fatalf("%.100s: %d %s", body, status, text)
+		}
+	}
+}
+
+// 2024-11-05, basic/transports, HTTP with SSE: a client posts its messages to an endpoint, which any replica
+// can serve.
+func TestMessagesOfAPairReachTheReplicaWithItsEventStream(t *testing.T) {
+	for _, keys := range [][][]byte{nil, {make([]byte, 32)}} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newBubbleFleet(t, 3, withNote, func(s *server.Server) {
+				s.Keys = keys
+				server.AddTool(s, mcp.Tool{Name: "roots"}, func(ctx context.Context, _ struct{}) (string, error) {
+					roots, err := server.Roots(ctx)
+					return fmt.Sprintf("%d roots", len(roots)), err
+				})
+			})
+			x, endpoint := f.openPair(0)
+			f.accept(1, endpoint, fmt.Sprintf(elicitingClient, "2024-11-05"), initializedBody)
+			f.accept(2, endpoint, `{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"note://a"}}`,
+				`{"jsonrpc":"2.0","id":"long","method":"tools/call","params":{"name":"echo","arguments":{"text":"`+strings.Repeat("x", 100_000)+`"}}}`,
+				`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"roots","arguments":{}}}`)
+			got := x.messages()
+			var question struct{ ID json.RawMessage }
+			if err := json.Unmarshal([]byte(got[len(got)-1]), &question); err != nil || len(got) != 5 ||
+				!strings.Contains(got[1], `"protocolVersion":"2024-11-05"`) || len(got[3]) < 100_000 {
+				t.Fatalf("%.300q %v", got, err)
+			}
+			f.accept(1, endpoint, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}`, question.ID),
+				strings.Replace(stepCall, `"id":1`, `"id":3`, 1),
+				`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
+			f.servers[2].ResourceUpdated("note://a")
+			time.Sleep(coalescing)
+			if got = x.messages()[5:]; len(got) != 2 || !strings.Contains(got[0], `"text":"0 roots"`) || !strings.Contains(got[1], "note://a") {
+				t.Errorf("%.300q", got)
+			}
+			close(f.steps) // otherwise unused
+		})
+	}
+}
+
+func TestMessagesOfAPairThatHasEndedAreRejected(t *testing.T) {
+	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	synctest.Test(t, func(t *testing.T) {
+		f := newBubbleFleet(t, 3)
+		if status, text := f.post(1, "/?sessionId=unknown", ping); status != http.StatusNotFound || !strings.Contains(text, "session not found: open") {
+			t.Errorf("an unknown pair: %d %s", status, text)
+		}
+		x, endpoint := f.openPair(0)
+		f.accept(1, endpoint, fmt.Sprintf(initializeBody, "2024-11-05"), initializedBody)
+		time.Sleep(time.Hour)
+		f.accept(1, endpoint, ping)
+		x.leave()
+		synctest.Wait()
+		for i := range f.servers {
+			if status, text := f.post(i, endpoint, ping); status != http.StatusNotFound {
+				t.Errorf("after the end of the event stream: %d %s", status, text)
+			}
+		}
+		x, endpoint = f.openPair(0)
+		f.accept(1, endpoint, fmt.Sprintf(initializeBody, "2024-11-05"), initializedBody)
+		f.stores[0].cut.Store(true)
+		time.Sleep(20 * time.Second)
+		if status, text := f.post(1, endpoint, ping); status != http.StatusNotFound || !strings.Contains(text, "the server process with its event stream has ended: open a new event stream") {
+			t.Errorf("after the end of the replica: %d %s", status, text)
+		}
+		f.stores[1].cut.Store(true)
+		f.stores[0].cut.Store(false)
+		time.Sleep(20 * time.Second)
+		if status, text := f.post(1, endpoint, ping); status != http.StatusServiceUnavailable || !strings.Contains(text, "send it again") {
+			t.Errorf("without the Bus: %d %s", status, text)
+		}
+		f.stores[1].cut.Store(false)
+		x.leave()
+	})
+}
+
+// A message keeps its caller on the way to another replica, but not the token.
+func TestMessagesOfAPairKeepTheirCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newBubbleFleet(t, 2, func(s *server.Server) {
+			s.Auth = &auth.ProtectedResource{
+				URI: "http://localhost/", Issuers: []string{"https://as.example"},
+				Verifier: auth.VerifierFunc(func(_ context.Context, token string) (*auth.Info, error) {
+					name, scope, _ := strings.Cut(token, ".")
+					who, err := principal.New("https://as.example", name, "")
+					return &auth.Info{Principal: who, Scopes: []string{scope}, Audience: []string{"http://localhost/"},
+						Expiry: time.Now().Add(time.Hour), Claims: json.RawMessage(`{"team":"` + scope + `"}`)}, err
+				}),
+			}
+			server.AddTool(s, mcp.Tool{Name: "who"}, func(ctx context.Context, _ struct{}) (string, error) {
+				team, _ := auth.FromContext(ctx).Claim("team")
+				return fmt.Sprintf("%s of %s", auth.FromContext(ctx).Principal.Subject(), team), nil
+			}, server.RequireScopes("read"))
+		})
+		as := func(token string) []string { return []string{"Authorization", "Bearer " + token} }
+		x, endpoint := f.openPair(0, as("ada.read")...)
+		for _, body := range []string{fmt.Sprintf(initializeBody, "2024-11-05"), initializedBody, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"who"}}`} {
+			if status, text := f.post(1, endpoint, body, as("ada.read")...); status != http.StatusAccepted {
+				t.Fatal(status, text)
+			}
+		}
+		if got := x.messages(); len(got) != 3 || !strings.Contains(got[2], `ada of \"read\"`) {
+			t.Errorf("%q", got)
+		}
+		call := `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"who"}}`
+		if status, _ := f.post(1, endpoint, call, as("ada.write")...); status != http.StatusForbidden {
+			t.Errorf("without the scope: %d", status)
+		}
+		if status, text := f.post(1, endpoint, call, as("eve.read")...); status != http.StatusNotFound || strings.Contains(text, "process") {
+			t.Errorf("another principal: %d %s", status, text)
+		}
+		if got := x.messages(); len(got) != 3 {
+			t.Errorf("%q", got)
+		}
+		x.leave()
+	})
+}
