@@ -34,7 +34,7 @@ type fleet struct {
 // newFleet starts a fleet. When the test ends, the ledger is checked; see fleet.finish.
 func newFleet(t *testing.T, redisArguments ...string) *fleet {
 	t.Helper()
-	f := &fleet{t: t, ledger: &ledger.Ledger{Typed: typed, Patience: callTime}, journal: filepath.Join(t.TempDir(), "journal"), began: time.Now()}
+	f := &fleet{t: t, ledger: &ledger.Ledger{Typed: typed, Patience: patience}, journal: filepath.Join(t.TempDir(), "journal"), began: time.Now()}
 	f.redis = startRedis(t, redisArguments...)
 	f.proxy = newProxy(t)
 	key := make([]byte, 32)

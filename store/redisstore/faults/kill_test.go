@@ -18,4 +18,7 @@ func TestReplicasAreKilledUnderLoad(t *testing.T) {
 	})
 	l.stop()
 	f.finish(t)
+	if n := l.late.Load(); n > 0 {
+		t.Errorf("%d calls were not told that their replica has ended", n)
+	}
 }

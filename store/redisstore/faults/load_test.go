@@ -23,6 +23,7 @@ type load struct {
 	done      sync.WaitGroup
 	succeeded atomic.Int64
 	failed    atomic.Int64
+	late      atomic.Int64 // failed with the end of callTime
 
 	mu     sync.Mutex
 	errors map[string]int // how often, by text
@@ -52,6 +53,9 @@ func (l *load) use(u *user, w wire) {
 	for {
 		if err := l.act(u, w); err != nil {
 			l.failed.Add(1)
+			if errors.Is(err, context.DeadlineExceeded) {
+				l.late.Add(1)
+			}
 			l.mu.Lock()
 			l.errors[fmt.Sprintf("%s: %.200s", w.name, err)]++
 			l.mu.Unlock()

@@ -44,8 +44,8 @@ type user struct {
 	logs  chan string // messages of the server's log
 }
 
-// callTime is the time for one call.
-const callTime = 20 * time.Second
+// callTime is the time for one call. It is longer than a lease, so that only a call that hangs needs it.
+const callTime = 45 * time.Second
 
 // dial connects a new user through the proxy.
 func (f *fleet) dial(t testing.TB, w wire, change ...func(*client.Dialer)) *user {
