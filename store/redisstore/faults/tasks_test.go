@@ -28,12 +28,7 @@ const taskTime = 3 * time.Minute
 // whose handlers may run again complete; the others fail. A task that has ended never changes.
 func TestTasksOutliveReplicasAndRedis(t *testing.T) {
 	f := newFleet(t, "--appendonly", "yes", "--appendfsync", "always")
-	var users []*taskUser
-	for i := range 10 {
-		w := wires[len(wires)-1-i%2] // the two revisions that have tasks
-		users = append(users, &taskUser{user: f.dial(t, w), wire: w})
-	}
-	each := func(do func(u *taskUser) error) {
+	each := func(users []*taskUser, do func(u *taskUser) error) {
 		t.Helper()
 		var done sync.WaitGroup
 		for _, u := range users {
@@ -50,8 +45,13 @@ func TestTasksOutliveReplicasAndRedis(t *testing.T) {
 	}
 	const half = 25 // of the tasks of one user
 	repeat(1, func(round int) {
+		var users []*taskUser // new ones, because the number of tasks of a principal is limited
+		for i := range 10 {
+			w := wires[len(wires)-1-i%2] // the two revisions that have tasks
+			users = append(users, &taskUser{user: f.dial(t, w), wire: w})
+		}
 		gate := fmt.Sprint("replicas-", round)
-		each(func(u *taskUser) error { return u.begin(t.Context(), gate, half) })
+		each(users, func(u *taskUser) error { return u.begin(t.Context(), gate, half) })
 		for i := range f.replicas {
 			f.kill(i)
 		}
@@ -67,20 +67,18 @@ func TestTasksOutliveReplicasAndRedis(t *testing.T) {
 			return nil
 		})
 		must(t, err)
-		each(func(u *taskUser) error { return u.connectAll(t) })
-		each(func(u *taskUser) error { return u.complete(t.Context(), false) })
+		each(users, func(u *taskUser) error { return u.connectAll(t) })
+		each(users, func(u *taskUser) error { return u.complete(t.Context(), false) })
 
 		gate = fmt.Sprint("redis-", round)
-		each(func(u *taskUser) error { return u.begin(t.Context(), gate, half) })
+		each(users, func(u *taskUser) error { return u.begin(t.Context(), gate, half) })
 		f.ledger.Fault()
 		f.redis.kill()
 		f.redis.start()
-		each(func(u *taskUser) error { return u.resolve(t.Context(), false) })
+		each(users, func(u *taskUser) error { return u.resolve(t.Context(), false) })
 		f.open(gate)
-		each(func(u *taskUser) error { return u.complete(t.Context(), true) })
-		for _, u := range users {
-			u.jobs = nil
-		}
+		each(users, func(u *taskUser) error { return u.complete(t.Context(), true) })
+		each(users, (*taskUser).close)
 	})
 	f.finish(t)
 }
@@ -142,6 +140,16 @@ func (u *taskUser) connectAll(t *testing.T) error {
 		}
 		t.Cleanup(func() { _ = c.Close() })
 		u.direct[i] = c
+	}
+	return nil
+}
+
+// close closes all connections.
+func (u *taskUser) close() error {
+	for _, c := range append(u.direct[:], u.Client) {
+		if err := c.Close(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
