@@ -122,7 +122,7 @@ func (f *fleet) sessionCalls(all map[string]func() func()) {
 	all["`resources/subscribe`"] = one(0, "resources/subscribe", `"uri":"note://a"`)
 	all["`resources/unsubscribe`"] = func() func() {
 		s := f.session()
-		s.request(0, "resources/subscribe", `"uri":"note://a"`)
+		s.subscribe(0, "note://a")
 		return func() { s.request(0, "resources/unsubscribe", `"uri":"note://a"`) }
 	}
 	all["`logging/setLevel`"] = one(0, "logging/setLevel", `"level":"error"`)
@@ -169,8 +169,8 @@ func (f *fleet) streamCalls(all map[string]func() func()) {
 	}
 	all["update of a resource, notification on a GET stream"] = func() func() {
 		s := f.session()
-		s.request(0, "resources/subscribe", `"uri":"note://a"`)
-		stream := s.get(0, "")
+		s.subscribe(0, "note://a")
+		stream := s.listen(0)
 		return func() {
 			f.replicas[0].ResourceUpdated("note://a")
 			f.until(stream, "notifications/resources/updated")

@@ -218,6 +218,8 @@ func (f *fleet) begin() session {
 // endSessions ends the sessions with their streams, so that later calls have no operations of them.
 func (f *fleet) endSessions() {
 	f.t.Helper()
+	f.monitor.begin()
+	ended := 0
 	for _, id := range f.sessions {
 		for _, url := range f.urls {
 			r, err := http.NewRequestWithContext(f.t.Context(), http.MethodDelete, url, nil)
@@ -230,9 +232,13 @@ func (f *fleet) endSessions() {
 				f.t.Fatal(err)
 			}
 			resp.Body.Close()
+			if resp.StatusCode/100 == 2 {
+				ended++
+			}
 		}
 	}
 	f.sessions = nil
+	f.monitor.await(ended, "Publish") // the notification of the other replica follows the response
 }
 
 // session begins a session at the first replica. Both replicas have then served requests of it.
@@ -277,6 +283,22 @@ func (s session) get(replica int, event string) *http.Response {
 		headers = append(headers, "Last-Event-ID", s.find(`id: *(\S+)`, event))
 	}
 	return s.send(replica, http.MethodGet, "", headers...)
+}
+
+// listen opens the standalone stream, and subscribe subscribes to a resource. They wait until the other replica is notified.
+func (s session) listen(replica int) *http.Response {
+	s.t.Helper()
+	s.monitor.begin()
+	stream := s.get(replica, "")
+	s.monitor.await(1, "Publish")
+	return stream
+}
+
+func (s session) subscribe(replica int, uri string) {
+	s.t.Helper()
+	s.monitor.begin()
+	s.request(replica, "resources/subscribe", fmt.Sprintf(`"uri":%q`, uri))
+	s.monitor.await(1, "Publish")
 }
 
 const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
