@@ -130,3 +130,29 @@ func TestAddingToolsWhileTheBusIsDownDoesNotBlock(t *testing.T) {
 		}
 	})
 }
+
+// lateBus needs a second to subscribe.
+type lateBus struct{ *store.Memory }
+
+func (b lateBus) Subscribe(ctx context.Context, topic string, queue int) (*store.Subscription, error) {
+	time.Sleep(time.Second)
+	return b.Memory.Subscribe(ctx, topic, queue)
+}
+
+func TestAServerThatServesReceivesTheAnnouncementsOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bus := lateBus{store.NewMemory(store.MemoryOptions{})}
+		first, second := changeable(), changeable()
+		first.Bus, second.Bus = bus, bus
+		defer first.Shutdown(t.Context())
+		defer second.Shutdown(t.Context())
+		if err := first.Check(); err != nil {
+			t.Fatal(err)
+		}
+		w := connect(t, second)
+		w.send(listenRequest(`1`, listenToAll))
+		w.expect(acknowledged(`1`, listenToAll))
+		first.ResourceUpdated("note://a")
+		w.expect(updated(`1`, "note://a"))
+	})
+}

@@ -23,7 +23,7 @@ func (f *bubbleFleet) openPair(replica int, header ...string) (x *exchange, endp
 	x = f.open(replica, http.MethodGet, "", append(header, "Accept", "text/event-stream")...)
 	endpoint = x.messages()[0]
 	if !strings.HasPrefix(endpoint, "/?sessionId=") {
-		f.t.Fatal(x.rec.Body)
+		f.t.Fatal(x.body())
 	}
 	return x, endpoint
 }

@@ -28,6 +28,7 @@ type replicas struct {
 // replicaRetry is the time between two attempts to reach the Bus.
 const replicaRetry = 2 * time.Second
 
+// start begins to send and receive. It returns after the first attempt to subscribe to each topic.
 func (r *replicas) start(s *Server, bus store.Bus) {
 	r.server, r.bus, r.origin = s, bus, rand.Text()
 	r.changes.open(maxAnnouncements, announcement{All: true})
@@ -38,10 +39,21 @@ func (r *replicas) start(s *Server, bus store.Bus) {
 	r.running.Go(func() { r.publishAnnouncements(ctx) })
 	r.running.Go(func() { r.publishStreams(ctx) })
 	r.running.Go(func() { r.publishSessions(ctx) })
-	r.running.Go(func() { r.receive(ctx, changesTopic, s.changes.ResyncAll, r.receiveAnnouncement) })
-	r.running.Go(func() { r.receive(ctx, sessionsTopic, func() { r.refreshAll(ctx) }, r.receiveSession) })
-	r.running.Go(func() { r.receive(ctx, streamsTopic, s.core.http.Streams.WakeAll, r.receiveStream) })
-	r.running.Go(func() { r.receive(ctx, messagesTopic, r.lostMessages, r.receiveForwarded) })
+	// A server that serves must miss no message unless the Bus is down.
+	var subscribing sync.WaitGroup
+	subscribe := func(topic string, lost func(), deliver func(ctx context.Context, data []byte)) {
+		subscribing.Add(1)
+		r.running.Go(func() {
+			messages, err := r.bus.Subscribe(ctx, topic, store.MaxQueue)
+			subscribing.Done()
+			r.receive(ctx, topic, messages, err, lost, deliver)
+		})
+	}
+	subscribe(changesTopic, s.changes.ResyncAll, r.receiveAnnouncement)
+	subscribe(sessionsTopic, func() { r.refreshAll(ctx) }, r.receiveSession)
+	subscribe(streamsTopic, s.core.http.Streams.WakeAll, r.receiveStream)
+	subscribe(messagesTopic, r.lostMessages, r.receiveForwarded)
+	subscribing.Wait()
 }
 
 // stop waits for the goroutines. Changes that are not announced yet are lost.
@@ -61,11 +73,13 @@ func (r *replicas) publish(ctx context.Context, topic string, message any) error
 	return r.bus.Publish(ctx, topic, raw)
 }
 
-// receive passes the messages of a topic to deliver until ctx ends. It calls lost when messages may
-// have been lost.
-func (r *replicas) receive(ctx context.Context, topic string, lost func(), deliver func(ctx context.Context, data []byte)) {
+// receive passes the messages of a topic to deliver until ctx ends. Messages and err are the results of the
+// first attempt to subscribe. It calls lost when messages may have been lost.
+func (r *replicas) receive(ctx context.Context, topic string, messages *store.Subscription, err error, lost func(), deliver func(ctx context.Context, data []byte)) {
 	for first := true; ; first = false {
-		messages, err := r.bus.Subscribe(ctx, topic, store.MaxQueue)
+		if !first {
+			messages, err = r.bus.Subscribe(ctx, topic, store.MaxQueue)
+		}
 		if err != nil {
 			if ctx.Err() == nil {
 				r.server.logger().ErrorContext(ctx, "cannot receive from other replicas", "topic", topic, "error", err)

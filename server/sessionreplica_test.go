@@ -161,8 +161,8 @@ func TestDeleteEndsTheSessionAtAllReplicas(t *testing.T) {
 		got := call.frames()
 		standalone, follower := f.listen(1, session), f.resume(2, session, got[len(got)-1].id)
 		for i, x := range []*exchange{call, standalone, follower} {
-			if x.rec.Code != http.StatusOK || x.ended() {
-				t.Fatalf("stream %d: %d %s", i, x.rec.Code, x.rec.Body)
+			if x.status() != http.StatusOK || x.ended() {
+				t.Fatalf("stream %d: %d %s", i, x.status(), x.body())
 			}
 		}
 		started := time.Now()
