@@ -259,6 +259,30 @@ func TestReplicasWithOneStoreAcceptAProofOnce(t *testing.T) {
 	}
 }
 
+// docs/scale.md has this number.
+func TestProofIsOneOperationOfTheStore(t *testing.T) {
+	p := newProver(t)
+	kv := &puttingKV{}
+	r := resourceOf(t, map[string]*auth.Info{"token": {KeyThumbprint: p.thumbprint}})
+	r.DPoP = &jwt.ProofVerifier{KV: kv}
+	for n := 1; n <= 3; n++ {
+		if _, rejection, _ := present(r, "DPoP", "token", p.proof("token", nil)); rejection != nil || kv.puts != n {
+			t.Errorf("%d operations after %d proofs: %+v", kv.puts, n, rejection)
+		}
+	}
+}
+
+// puttingKV counts Put. Other methods panic.
+type puttingKV struct {
+	store.KV
+	puts int
+}
+
+func (kv *puttingKV) Put(context.Context, string, []byte, store.PutOptions) (uint64, error) {
+	kv.puts++
+	return 1, nil
+}
+
 // brokenKV cannot be written.
 type brokenKV struct{ store.KV }
 
