@@ -39,11 +39,11 @@ func startLoad(t *testing.T, f *fleet, users int) *load {
 	f.open("open")
 	all := make([]*user, users)
 	for i := range all {
-		all[i] = f.dial(t, wires[i%len(wires)])
+		all[i] = f.dial(t, loadWires[i%len(loadWires)])
 	}
 	t.Cleanup(l.stop) // before the connections are closed
 	for i, u := range all {
-		l.done.Go(func() { l.use(u, wires[i%len(wires)]) })
+		l.done.Go(func() { l.use(u, loadWires[i%len(loadWires)]) })
 	}
 	return l
 }

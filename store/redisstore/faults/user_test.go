@@ -28,13 +28,17 @@ type wire struct {
 	pair     bool // the HTTP+SSE pair of 2024-11-05
 }
 
-// wires are all that work with replicas.
+// wires are all that clients use.
 var wires = []wire{
+	{"2024-11-05", mcp.V20241105, true},
 	{"2025-03-26", mcp.V20250326, false},
 	{"2025-06-18", mcp.V20250618, false},
 	{"2025-11-25", mcp.V20251125, false},
 	{"2026-07-28", mcp.V20260728, false},
 }
+
+// loadWires are those of the users of a load. An HTTP+SSE pair ends with the replica that has its event stream.
+var loadWires = wires[1:]
 
 // user is a client with its own principal.
 type user struct {
