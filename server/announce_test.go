@@ -103,11 +103,13 @@ func TestAnnouncementsThatAreTooLongBecomeAnyChange(t *testing.T) {
 // A replica that may have lost announcements notifies its clients of all changes that are possible.
 func TestLostAnnouncementsAreReplacedByAllChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		memory := store.NewMemory(store.MemoryOptions{})
-		first, _, w := replicasWithSubscriber(t, memory)
-		for i := range 3 * store.MaxQueue { // more than waits to be published
-			first.ResourceUpdated("note://" + strings.Repeat("x", i%2000))
+		bus := &unreliableBus{Memory: store.NewMemory(store.MemoryOptions{})}
+		first, _, w := replicasWithSubscriber(t, bus)
+		bus.down.Store(true)
+		for i := range 2000 { // more than can wait to be published
+			first.ResourceUpdated("note://" + strings.Repeat("x", i))
 		}
+		bus.down.Store(false)
 		w.expect(tagged(`1`, "tools/list_changed"), tagged(`1`, "resources/list_changed"), updated(`1`, "note://a"))
 	})
 }
