@@ -41,10 +41,13 @@ func (b *unreliableBus) Subscribe(ctx context.Context, topic string, queue int) 
 const listenToAll = `{"toolsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["note://a"]}`
 
 // replicasWithSubscriber returns two replicas, and a client that has subscribed to changes at the second.
-func replicasWithSubscriber(t *testing.T, bus store.Bus) (first, second *server.Server, w *wire) {
+func replicasWithSubscriber(t *testing.T, bus store.Bus, keys ...[]byte) (first, second *server.Server, w *wire) {
 	newReplica := func() *server.Server {
 		s := changeable()
 		s.Bus, s.Logger = bus, slog.New(slog.DiscardHandler)
+		if len(keys) > 0 { // each replica has its own
+			s.Keys, keys = keys[:1], keys[1:]
+		}
 		t.Cleanup(func() { s.Shutdown(context.Background()) })
 		return s
 	}
@@ -77,6 +80,17 @@ func TestChangesAtOneReplicaReachTheClientsOfAnother(t *testing.T) {
 		time.Sleep(time.Second)
 		second.ResourceUpdated("note://a")
 		w.expect(updated(`1`, "note://a")) // and nothing before it
+	})
+}
+
+// Replicas with different keys cannot read announcements, so any change is possible.
+func TestAnnouncementsThatCannotBeReadBecomeAnyChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other := make([]byte, 32)
+		other[0] = 1
+		first, _, w := replicasWithSubscriber(t, store.NewMemory(store.MemoryOptions{}), make([]byte, 32), other)
+		first.ResourceUpdated("note://b") // not subscribed
+		w.expect(tagged(`1`, "tools/list_changed"), tagged(`1`, "resources/list_changed"), updated(`1`, "note://a"))
 	})
 }
 

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"time"
 
@@ -19,16 +18,15 @@ import (
 const (
 	messagesTopic = "server/messages"
 	// maxPublished is the length of a message above which the others read it from the KV.
-	maxPublished   = 32 << 10
-	messageTTL     = time.Minute
-	messagePurpose = "forwarded message "
+	maxPublished = 32 << 10
+	messageTTL   = time.Minute
 )
 
 // forwardedMessage is a message of a client for the replica that serves its session, or one for the client.
 type forwardedMessage struct {
 	Origin  string `json:"o"`           // the replica that has received it
 	Session string `json:"s"`           // key of the session
-	Message string `json:"m,omitempty"` // encrypted if the server has keys
+	Message []byte `json:"m,omitempty"` // in base64, so that its length does not depend on characters to escape
 	Entry   string `json:"e,omitempty"` // key of the entry of a long message
 	Notify  bool   `json:"n,omitempty"` // the message is a notification for the client
 	Pair    bool   `json:"p,omitempty"` // Session is the key of an HTTP+SSE pair
@@ -46,18 +44,13 @@ func (r *replicas) forwardToPair(ctx context.Context, pair string, message []byt
 
 // sendMessage sends m with a message to the other replicas.
 func (r *replicas) sendMessage(ctx context.Context, m forwardedMessage, message []byte) error {
-	m.Origin, m.Message = r.origin, string(message)
-	session := m.Session
-	core := &r.server.core
-	if len(r.server.Keys) > 0 {
-		m.Message = core.seals.Seal(messagePurpose+session, message)
-	}
+	m.Origin, m.Message = r.origin, message
 	if len(m.Message) > maxPublished {
-		m.Entry = session + "/message/" + rand.Text()
-		if _, err := core.engine.Store.Put(ctx, m.Entry, []byte(m.Message), store.PutOptions{TTL: messageTTL}); err != nil {
+		m.Entry = m.Session + "/message/" + rand.Text()
+		if _, err := r.server.core.engine.Store.Put(ctx, m.Entry, message, store.PutOptions{TTL: messageTTL}); err != nil {
 			return fmt.Errorf("cannot store the message: %w", err)
 		}
-		m.Message = ""
+		m.Message = nil
 	}
 	return r.publish(ctx, messagesTopic, m)
 }
@@ -77,7 +70,7 @@ func (r *replicas) receiveForwarded(ctx context.Context, data []byte) {
 	} else if session = wire.Sessions.InUse(m.Session); session == nil {
 		return
 	}
-	message, err := r.open(ctx, &m)
+	message, err := r.messageOf(ctx, &m)
 	if err != nil {
 		r.server.logger().ErrorContext(ctx, "cannot read a message that another replica has received", "error", err)
 		return
@@ -96,22 +89,11 @@ func (r *replicas) lostMessages() {
 	r.server.logger().Warn("answers or cancellations that other replicas have received may be lost: their calls wait for their time-out")
 }
 
-// open returns the message that a client has sent.
-func (r *replicas) open(ctx context.Context, m *forwardedMessage) ([]byte, error) {
-	text := m.Message
-	if m.Entry != "" {
-		item, err := r.server.core.engine.Store.Get(ctx, m.Entry)
-		if err != nil {
-			return nil, err
-		}
-		text = string(item.Value)
+// messageOf returns the message that a client has sent.
+func (r *replicas) messageOf(ctx context.Context, m *forwardedMessage) ([]byte, error) {
+	if m.Entry == "" {
+		return m.Message, nil
 	}
-	if len(r.server.Keys) == 0 {
-		return []byte(text), nil
-	}
-	message, err := r.server.core.seals.Open(messagePurpose+m.Session, text)
-	if err != nil {
-		return nil, errors.New("the replicas must have the same Keys")
-	}
-	return message, nil
+	item, err := r.server.core.engine.Store.Get(ctx, m.Entry)
+	return item.Value, err
 }

@@ -64,13 +64,28 @@ func (r *replicas) stop() {
 	}
 }
 
-// publish publishes a message as JSON.
+// publish publishes a message as JSON. It encrypts the message if the server has keys: the URI of a
+// resource, for example, may be private.
 func (r *replicas) publish(ctx context.Context, topic string, message any) error {
 	raw, err := json.Marshal(message)
 	if err != nil {
 		return err
 	}
+	if len(r.server.Keys) > 0 {
+		raw = r.server.core.seals.SealBytes(busPurpose+topic, raw)
+	}
 	return r.bus.Publish(ctx, topic, raw)
+}
+
+const busPurpose = "message on "
+
+// open decrypts a message that publish has published.
+func (r *replicas) open(topic string, data []byte) ([]byte, error) {
+	if len(r.server.Keys) == 0 {
+		return data, nil
+	}
+	raw, _, err := r.server.core.seals.OpenBytes(busPurpose+topic, data)
+	return raw, err
 }
 
 // receive passes the messages of a topic to deliver until ctx ends. Messages and err are the results of the
@@ -101,7 +116,13 @@ func (r *replicas) receive(ctx context.Context, topic string, messages *store.Su
 				case m.Lost:
 					lost()
 				default:
-					deliver(ctx, m.Data)
+					data, err := r.open(topic, m.Data)
+					if err != nil {
+						r.server.logger().ErrorContext(ctx, "cannot read a message of another replica: the replicas must have the same Keys", "topic", topic)
+						lost()
+						continue
+					}
+					deliver(ctx, data)
 				}
 			case <-ctx.Done():
 				open = false

@@ -62,12 +62,11 @@ type Server struct {
 	// Limits bounds the messages, requests and sessions of clients.
 	Limits Limits
 	// Keys encrypt data that clients hold for the server: list cursors, and the requestState
-	// of calls of 2026-07-28 that wait for an answer. They also encrypt what the server writes
-	// to KV, Log and Bus about sessions, calls and tasks; the names of resources and list entries
-	// in announcements of changes are not encrypted. Each key must have at least 32 random bytes.
-	// Without keys nothing in KV, Log and Bus is encrypted, and the server generates a key for
-	// what clients hold; then only this process can continue such a call, or a list of more than
-	// one page.
+	// of calls of 2026-07-28 that wait for an answer. They also encrypt the values in KV, the
+	// entries of Log and the messages on Bus, but not their keys and topics, which contain
+	// principals and the ids of tasks. Each key must have at least 32 random bytes. Without keys
+	// the server encrypts nothing in KV, Log and Bus, and generates a key for what clients hold;
+	// then only this process can continue such a call, or a list of more than one page.
 	//
 	// The first key encrypts and all keys decrypt. All replicas need the same keys. To rotate
 	// keys, append the new key on all replicas, then move it to the front on all replicas, and

@@ -78,7 +78,7 @@ func (s *recordingStore) Subscribe(ctx context.Context, topic string, queue int)
 var secretTexts = []string{
 	"canary-client", "canary-capability", "canary-uri", // of a session
 	"canary-argument", "canary-progress", "canary-question", "canary-answer", "canary-result", // of calls and tasks
-	"canary-once",
+	"canary-once", "canary-change",
 }
 
 const canaryToken = "canary-token-"
@@ -116,6 +116,7 @@ func secretReplica(t *testing.T, shared *recordingStore, keys [][]byte) *endpoin
 		server.AddTool(s, mcp.Tool{Name: "job"}, handler, server.AsTask(server.TaskOptions{}))
 		server.AddTool(s, mcp.Tool{Name: "park"}, handler, server.Parked())
 		server.AddStatic(s, mcp.Resource{URI: "note://canary-uri", Name: "note"}, "text")
+		server.AddStatic(s, mcp.Resource{URI: "note://canary-change", Name: "change"}, "text")
 	})
 }
 
@@ -123,7 +124,8 @@ func secretReplica(t *testing.T, shared *recordingStore, keys [][]byte) *endpoin
 // another replica. It returns the ids of the sessions.
 func useEverything(t *testing.T, first, second *endpoint) (sessions []string) {
 	t.Helper()
-	answer := `{"action":"accept","content":{"name":"` + strings.Repeat("canary-answer", 4000) + `"}}` // longer than what a client holds or a Bus forwards
+	answer := `{"action":"accept","content":{"name":"` + strings.Repeat("canary-answer", 4000) + `"}}`       // longer than what a client holds or a Bus forwards
+	published := `{"action":"accept","content":{"name":"canary-answer` + strings.Repeat("<", 30_000) + `"}}` // encoding/json would escape it
 	token := []string{"Authorization", "Bearer " + canaryToken + "ada"}
 	for _, r := range resumableRevisions {
 		if r < "2025-06-18" { // without elicitation
@@ -155,7 +157,7 @@ func useEverything(t *testing.T, first, second *endpoint) (sessions []string) {
 					t.Fatalf("%.500s", data)
 				}
 			case mcp.MethodElicit:
-				if a := second.do(http.MethodPost, "/", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, answer), session...); a.status != http.StatusAccepted {
+				if a := second.do(http.MethodPost, "/", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, map[bool]string{true: answer, false: published}[r == "2025-11-25"]), session...); a.status != http.StatusAccepted {
 					t.Fatalf("the answer: %s", a)
 				}
 			}
@@ -192,6 +194,16 @@ func useEverything(t *testing.T, first, second *endpoint) (sessions []string) {
 		}
 		return strings.Contains(got, "canary-result")
 	})
+	// The first replica subscribes to a resource, and the second announces a change.
+	watching := newEvents(t, first.open(t.Context(), http.MethodPost, "/",
+		`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["note://canary-change"]},`+able+`}}`,
+		append([]string{"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", mcp.MethodListen}, token...)...))
+	for _, want := range []string{"acknowledged", "resources/updated"} {
+		if _, data, _ := watching.next(); !strings.Contains(data, want) {
+			t.Fatalf("no %s: %s", want, data)
+		}
+		second.server.ResourceUpdated("note://canary-change")
+	}
 	return sessions
 }
 
@@ -225,8 +237,10 @@ func TestStoredAndPublishedTextsAreEncrypted(t *testing.T) {
 				}
 			}
 			for _, secret := range secretTexts {
-				if strings.Contains(all, secret) != (keys == nil) {
-					t.Errorf("the store has %s: %t", secret, keys != nil)
+				if keys == nil { // a replica publishes announcements in the background
+					eventually(t, func() bool { return strings.Contains(shared.text(), secret) })
+				} else if strings.Contains(all, secret) {
+					t.Errorf("the store has %s", secret)
 				}
 			}
 		})
