@@ -173,14 +173,14 @@ func (r *Runner) takeOver(ctx context.Context, replica string) error {
 	}
 }
 
-// Check returns t, or what has become of it if its replica has ended.
+// Check returns t, or what has become of it if its replica has ended or no longer runs it.
 func (r *Runner) Check(ctx context.Context, t *Task) (*Task, error) {
 	r.ready()
 	if t.Status.Terminal() || t.External {
 		return t, nil
 	}
 	alive, err := r.Lease.Alive(ctx, t.Replica)
-	if err != nil || alive {
+	if err != nil || alive && !r.isLost(t) {
 		return t, err
 	}
 	if err := r.recover(ctx, t); err != nil {

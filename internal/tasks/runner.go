@@ -64,6 +64,7 @@ type Runner struct {
 
 	mu      sync.Mutex
 	n       int
+	ids     map[string]int // the runs of each task, by the key of the task
 	closed  bool
 	running sync.WaitGroup // Add is called with mu held before closed is set
 }
@@ -125,12 +126,12 @@ func (r *Runner) begin(ctx context.Context, t *Task, onChange func(*Task), write
 	if err != nil {
 		return nil, err
 	}
-	if err := r.reserve(); err != nil {
+	if err := r.reserve(key(owner, id)); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			r.release()
+			r.release(key(owner, id))
 		}
 	}()
 	if err := r.register(ctx); err != nil {
@@ -199,7 +200,7 @@ func (r *Runner) forget(owner principal.Principal, id string) {
 	_ = r.Store.KV.Remove(context.WithoutCancel(r.life), tasksSet(r.Lease.ID()), nameOf(owner, id))
 }
 
-func (r *Runner) reserve() error {
+func (r *Runner) reserve(name string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -209,15 +210,30 @@ func (r *Runner) reserve() error {
 		return &call.OverloadError{Limit: "running tasks", RetryAfter: time.Second}
 	}
 	r.n++
+	if r.ids == nil {
+		r.ids = make(map[string]int)
+	}
+	r.ids[name]++
 	r.running.Add(1)
 	return nil
 }
 
-func (r *Runner) release() {
+func (r *Runner) release(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.n--
+	if r.ids[name]--; r.ids[name] == 0 {
+		delete(r.ids, name)
+	}
 	r.running.Done()
+}
+
+// isLost reports whether the store says that this replica runs a task that it does not run. The store has
+// lost the end of the task, for instance because of a fail-over to a Redis server without the last writes.
+func (r *Runner) isLost(t *Task) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.closed && t.Replica == r.Lease.ID() && r.ids[key(t.Request.Principal, t.ID)] == 0
 }
 
 // Close accepts no more tasks and waits until all runs have ended. When ctx ends it ends their
@@ -337,7 +353,7 @@ func (run *Run) Progress(ctx context.Context, _, _ float64, text string) error {
 // End ends the run and stores the outcome of the handler, if the task has not ended before.
 func (run *Run) End(o Outcome) {
 	r, t := run.runner, run.task
-	defer r.release()
+	defer r.release(key(t.Request.Principal, t.ID))
 	run.Call.Finish()
 	cause := context.Cause(run.Call.Context())
 	run.cancel(nil)

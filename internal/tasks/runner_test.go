@@ -344,6 +344,44 @@ func TestTasksOutliveAllReplicas(t *testing.T) {
 }
 
 // A replica that was only slow must not end a task that another has taken over.
+// A fail-over of the store can undo the end of a task. The replica that ran it runs it again if that is
+// allowed, and ends it otherwise; it would be working until its TTL.
+func TestTaskWhoseEndIsUndoneEndsAgain(t *testing.T) {
+	for _, replays := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet(t)
+			var again func(*Run)
+			want := "failed the process that ran the task has ended"
+			if replays {
+				again = func(run *Run) { run.End(Outcome{Result: json.RawMessage(`"again"`)}) }
+				want = `completed "again"`
+			}
+			r, other := f.replica(again), f.replica(again)
+			run := begin(t, r, newTask("t"))
+			name := key(ada, "t")
+			before, err := f.memory.Get(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := describe(get(t, r, "t")); got != "working " {
+				t.Errorf("while it runs: %s", got)
+			}
+			run.End(Outcome{Result: json.RawMessage(`"done"`)})
+			if _, err := f.memory.Put(t.Context(), name, before.Value, store.PutOptions{TTL: time.Hour}); err != nil {
+				t.Fatal(err)
+			}
+			if got := describe(get(t, other, "t")); got != "working " {
+				t.Errorf("at another replica: %s", got) // which cannot know
+			}
+			get(t, r, "t")
+			synctest.Wait()
+			if got := describe(get(t, other, "t")); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+		})
+	}
+}
+
 func TestAReplicaThatLostATaskDoesNotEndIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)

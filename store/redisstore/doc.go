@@ -27,7 +27,9 @@
 //     with the version of a missing write returns [store.ErrConflict], because versions are
 //     random and never assigned twice. A stream can end before entries that were missing; its
 //     writer then gets [store.ErrConflict]. To bound the loss, set min-replicas-to-write and
-//     min-replicas-max-lag. The same applies to a restart with appendfsync everysec.
+//     min-replicas-max-lag. The same applies to a restart with appendfsync everysec. The end of
+//     a task can be missing too: the process that ran the task then ends it as failed, or runs
+//     it again if its tool allows that, when a request for the task reaches that process.
 //
 // # Connections
 //
