@@ -17,8 +17,9 @@ type RateLimit struct {
 	PerSecond float64 // calls per second on average; 0 or less means no limit
 	Burst     int     // calls at once after a pause; less than 1 means 1
 	// Methods are the methods that are counted, all together. Nil means tools/call,
-	// completion/complete and resources/read (2026-07-28, server/tools, Security;
-	// server/utilities/completion).
+	// completion/complete, resources/read and the requests about tasks (2026-07-28, server/tools,
+	// Security; server/utilities/completion; 2025-11-25, basic/utilities/tasks, Security
+	// Considerations).
 	Methods []string
 	Now     func() time.Time // nil means time.Now
 
@@ -46,7 +47,10 @@ func LimitRate(limit RateLimit) Middleware {
 	}
 	limit.Burst = max(limit.Burst, 1)
 	if limit.Methods == nil {
-		limit.Methods = []string{mcp.MethodCallTool, mcp.MethodComplete, mcp.MethodReadResource}
+		limit.Methods = []string{
+			mcp.MethodCallTool, mcp.MethodComplete, mcp.MethodReadResource,
+			mcp.MethodGetTask, mcp.MethodTaskResult, mcp.MethodUpdateTask, mcp.MethodCancelTask, mcp.MethodListTasks,
+		}
 	}
 	if limit.Now == nil {
 		limit.Now = time.Now

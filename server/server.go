@@ -166,8 +166,8 @@ type Limits struct {
 	InflightPerPrincipal int
 	InflightPerAddress   int
 
-	// CallsPerSecond is the average number of tool calls, completions and reads of resources
-	// that a principal may make in a second. CallBurst is the number that it may make at once. The defaults are
+	// CallsPerSecond is the average number of tool calls, completions, reads of resources and
+	// requests about tasks that a principal may make in a second. CallBurst is the number that it may make at once. The defaults are
 	// 1,000 and 2,000. Anonymous clients are counted by session and, in 2026-07-28, by
 	// address. Further calls are rejected; see [call.LimitRate]. A negative CallsPerSecond
 	// means no limit. Replicas that share KV count calls together, with the tolerance that

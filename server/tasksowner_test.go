@@ -108,3 +108,25 @@ func TestSubscribersDoNotSeeTheTasksOfOthers(t *testing.T) {
 		}
 	})
 }
+
+// 2025-11-25, Security Considerations: the rate of requests about tasks SHOULD be limited, so that ids cannot be
+// enumerated. Tasks extension, Task Polling: servers MAY limit the rate of polls.
+func TestRequestsAboutTasksAreLimited(t *testing.T) {
+	onTaskWires(t, func(t *testing.T, w taskWire) {
+		methods := []string{mcp.MethodGetTask, mcp.MethodCancelTask, mcp.MethodTaskResult}
+		if w.revision.Modern() {
+			methods = []string{mcp.MethodGetTask, mcp.MethodCancelTask, mcp.MethodUpdateTask}
+		}
+		for _, method := range methods {
+			s, _ := taskServer()
+			s.Limits.CallsPerSecond, s.Limits.CallBurst = 0.001, 2
+			p := w.connect(t, s)
+			for i := range 3 {
+				r := p.ask(method, taskMembers("unknown")+`,"inputResponses":{}`)
+				if limited := r.err != nil && r.err.Code == jsonrpc.CodeInternalError && strings.Contains(r.raw, "retryAfterMs"); limited != (i == 2) {
+					t.Errorf("%s, request %d: %s", method, i+1, r.raw)
+				}
+			}
+		}
+	})
+}
