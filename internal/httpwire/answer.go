@@ -19,10 +19,8 @@ import (
 type answerStream struct {
 	server *Server
 	live   *legacy.StoredSession
-	r      *http.Request
-	conn   *eventStream
-	id     *jsonrpc.ID                   // of the request
-	batch  *legacy.Batch                 // instead of a request
+	x      *exchange                     // has the request and its connection
+	batch  *legacy.Batch                 // instead of x.message
 	stream atomic.Pointer[sessionStream] // nil until ensureStream makes it
 }
 
@@ -31,9 +29,9 @@ var (
 	_ rpc.StreamCloser = (*answerStream)(nil)
 )
 
-// begin makes x.stream the connection of the answer to r: to x.message, or to a batch if it is not nil.
-func (a *answerStream) begin(s *Server, live *legacy.StoredSession, r *http.Request, x *exchange, batch *legacy.Batch) {
-	a.server, a.live, a.r, a.conn, a.id, a.batch = s, live, r, &x.stream, &x.message.ID, batch
+// begin makes x.stream the connection of the answer to x.message, or to a batch if it is not nil.
+func (a *answerStream) begin(s *Server, live *legacy.StoredSession, x *exchange, batch *legacy.Batch) {
+	a.server, a.live, a.x, a.batch = s, live, x, batch
 	x.stream.answer = a
 }
 
@@ -42,7 +40,7 @@ func (a *answerStream) origin(replica string) []byte {
 	if a.batch != nil {
 		return originOf(replica, jsonrpc.ID{}, a.batch.IDs())
 	}
-	return originOf(replica, *a.id, nil)
+	return originOf(replica, a.x.message.ID, nil)
 }
 
 // ensureStream makes the response a stream of the session on the first call, and returns
@@ -52,10 +50,10 @@ func (a *answerStream) ensureStream() *sessionStream {
 	if s := a.stream.Load(); s != nil {
 		return s
 	}
-	if !revision.ResumableStreams.In(a.live.Revision) || a.conn.ctx.Err() != nil {
+	if !revision.ResumableStreams.In(a.live.Revision) || a.x.stream.ctx.Err() != nil {
 		return nil
 	}
-	s := a.server.Streams.add(a.live.Key(), kindPost, nil, a.conn)
+	s := a.server.Streams.add(a.live.Key(), kindPost, nil, &a.x.stream)
 	if !a.stream.CompareAndSwap(nil, s) { // another goroutine was first
 		s.end()
 		return a.stream.Load()
@@ -99,7 +97,7 @@ func (a *answerStream) Write(ctx context.Context, msg []byte) error {
 	if s := a.ensureStream(); s != nil {
 		return s.send(ctx, msg, entryMessage)
 	}
-	return a.conn.Write(ctx, msg)
+	return a.x.stream.Write(ctx, msg)
 }
 
 // Broken returns the error that broke the connection, or nil. It returns nil for a stream
@@ -108,7 +106,7 @@ func (a *answerStream) Broken() error {
 	if a.stream.Load() != nil {
 		return nil
 	}
-	return a.conn.Broken()
+	return a.x.stream.Broken()
 }
 
 // CloseStream implements rpc.StreamCloser.
@@ -131,11 +129,11 @@ const (
 // respond sends the response as JSON, or as an event if the event stream has begun or the
 // client accepts only an event stream. Overload is as for Server.respond.
 func (a *answerStream) respond(out []byte, overload *call.OverloadError) {
-	if a.server.asJSON(a.r, a.conn) {
-		a.server.respondJSON(a.r, a.conn, http.StatusOK, out, overload)
+	if a.server.asJSON(a.x.context.request, &a.x.stream) {
+		a.server.respondJSON(a.x.context.request, &a.x.stream, http.StatusOK, out, overload)
 		return
 	}
-	if a.stream.Load() == nil && !a.conn.claim() {
+	if a.stream.Load() == nil && !a.x.stream.claim() {
 		a.respondOnly(out)
 		return
 	}
@@ -143,13 +141,13 @@ func (a *answerStream) respond(out []byte, overload *call.OverloadError) {
 		_ = s.send(context.Background(), out, entryFinal) // waits for a slow reader
 		return
 	}
-	_ = a.conn.Write(a.conn.ctx, out)
+	_ = a.x.stream.Write(a.x.stream.ctx, out)
 }
 
 // respondOnly sends the response as the only event of the stream, which the caller has
 // claimed. The stream has ended when its event is logged, so it is not registered.
 func (a *answerStream) respondOnly(out []byte) {
-	if a.conn.ctx.Err() != nil {
+	if a.x.stream.ctx.Err() != nil {
 		return
 	}
 	buf := rpc.NewBuffer()
@@ -167,7 +165,7 @@ func (a *answerStream) respondOnly(out []byte) {
 	} else {
 		*buf = appendEvent(*buf, "", out)
 	}
-	a.conn.sendOnly(*buf)
+	a.x.stream.sendOnly(*buf)
 }
 
 // end ends the stream of the session, if there is one.

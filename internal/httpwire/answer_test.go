@@ -19,9 +19,9 @@ func TestOnlyEventOfAStreamIsLogged(t *testing.T) {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequestWithContext(t.Context(), "POST", "/mcp", nil)
 		r.Header.Set("Accept", "text/event-stream")
-		x := &exchange{stream: eventStream{w: w, ctx: t.Context()}}
+		x := &exchange{stream: eventStream{w: w, ctx: t.Context()}, context: detachedContext{t.Context(), r}}
 		conn, a := &x.stream, &x.answer
-		a.begin(s, live, r, x, nil)
+		a.begin(s, live, x, nil)
 		if deleted {
 			if err := s.Sessions.Delete(t.Context(), principal.Anonymous, live.ID); err != nil {
 				t.Fatal(err)

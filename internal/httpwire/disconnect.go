@@ -24,7 +24,7 @@ func (e *eventStream) disconnect() bool {
 	}
 	e.mu.Unlock()
 
-	done := closeResponse(e.w, e.answer.r)
+	done := closeResponse(e.w, e.answer.x.context.request)
 
 	e.mu.Lock()
 	defer e.mu.Unlock()

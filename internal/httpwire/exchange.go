@@ -13,7 +13,7 @@ type exchange struct {
 	message jsonrpc.Message
 	stream  eventStream
 	tracked trackedRequest
-	context detachedContext // for requests of a session
+	context detachedContext // has the request, if it is one of a session
 	answer  answerStream    // for requests of a session
 }
 
@@ -29,11 +29,11 @@ func (s *Server) begin(x *exchange, r *http.Request, cancel canceler) (streams b
 	return streams
 }
 
-// detachedContext has the values of a request's context and the lifetime of the server.
+// detachedContext has the values of the context of a request and the lifetime of the server.
 // It avoids the allocations of package context.
 type detachedContext struct {
 	context.Context // cancelled when the server shuts down
-	values          context.Context
+	request         *http.Request
 }
 
 // Value implements context.Context.
@@ -41,5 +41,5 @@ func (d *detachedContext) Value(key any) any {
 	if v := d.Context.Value(key); v != nil {
 		return v
 	}
-	return d.values.Value(key)
+	return d.request.Context().Value(key)
 }

@@ -250,13 +250,13 @@ func (s *Server) authorizeBatch(w http.ResponseWriter, r *http.Request, live *le
 func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange, live *legacy.StoredSession, batch *legacy.Batch, serve func(ctx context.Context, dst *[]byte, stream rpc.Stream) *call.OverloadError) {
 	// A disconnect is not a cancellation (Sending Messages, 6), so the handler's context
 	// has the values of the request's context but not its cancellation.
-	x.context = detachedContext{s.calls.lifetime(), r.Context()}
+	x.context = detachedContext{s.calls.lifetime(), r}
 	reserved := 1
 	if batch != nil {
 		reserved = batch.Requests()
 	}
 	a := &x.answer
-	a.begin(s, live, r, x, batch)
+	a.begin(s, live, x, batch)
 	streams := s.begin(x, r, nil)
 	defer x.stream.end()
 	defer a.end()

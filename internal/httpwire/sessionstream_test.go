@@ -151,9 +151,12 @@ func TestCloseStreamIgnoresResponseThatHasNotBegun(t *testing.T) {
 	s, live := sessionServer(t, store.NewMemory(store.MemoryOptions{}))
 	defer live.Release()
 	ctx, cancel := context.WithCancel(t.Context())
-	x := &exchange{stream: eventStream{w: hijacked{newReader()}, ctx: ctx}}
+	x := &exchange{
+		stream:  eventStream{w: hijacked{newReader()}, ctx: ctx},
+		context: detachedContext{ctx, &http.Request{ProtoMajor: 1, ProtoMinor: 1}},
+	}
 	conn, a := &x.stream, &x.answer
-	a.begin(s, live, &http.Request{ProtoMajor: 1, ProtoMinor: 1}, x, nil)
+	a.begin(s, live, x, nil)
 	if a.ensureStream() == nil {
 		t.Fatal("the response has no stream")
 	}
