@@ -188,7 +188,7 @@ func (t *requestedTask) cancel(ctx context.Context) {
 type taskWire struct{ call *rpc.Call }
 
 func (w taskWire) Send(ctx context.Context, out *rpc.Outgoing) error {
-	err := (streamWire{w.call}).Send(ctx, out)
+	err := streamWire(w).Send(ctx, out)
 	notifier := w.call.SessionNotifier
 	if notifier != nil && out.Method != mcp.MethodElicit && out.Method != mcp.MethodCreateMessage &&
 		(errors.Is(err, call.ErrCallDone) || errors.Is(err, call.ErrNotSent)) {
