@@ -118,7 +118,7 @@ func startRedis(program, dir string) (*redisServer, error) {
 	}
 	if err := awaitAddr(addr); err != nil {
 		r.kill()
-		return nil, fmt.Errorf("Redis does not start: %w", err)
+		return nil, fmt.Errorf("redis-server does not accept connections: %w", err)
 	}
 	return r, nil
 }

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 deprecated features must still work
+
 // Package principaltest tests that what a server has stored for one principal does not exist for
 // another one, with a store of the caller. Only tests import it.
 package principaltest
