@@ -19,6 +19,7 @@ import (
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/cmd/parley/demo"
+	"github.com/parley-mcp/parley/internal/freeaddr"
 )
 
 // outputBuffer collects the output of a command.
@@ -162,12 +163,11 @@ func TestConcurrentCommandsRefreshALoginOnce(t *testing.T) {
 // freePort returns a port that is not in use.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	addr, err := freeaddr.New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
+	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		t.Fatal(err)
 	}

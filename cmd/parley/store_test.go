@@ -13,6 +13,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/parley-mcp/parley/internal/freeaddr"
 )
 
 // The scripts in testdata/store start replicas with one redis-server, which scripts/tools installs.
@@ -38,15 +40,10 @@ func TestStoreScripts(t *testing.T) {
 // startRedis starts a server on a free port of the loopback interface, and waits until it responds.
 // It ends with the script.
 func startRedis(env *testscript.Env, program string) (addr string, err error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	if addr, err = freeaddr.New(); err != nil {
 		return "", err
 	}
-	addr = listener.Addr().String()
 	_, port, _ := net.SplitHostPort(addr)
-	if err := listener.Close(); err != nil {
-		return "", err
-	}
 	server := exec.Command(program, "--port", port, "--bind", "127.0.0.1", "--dir", env.WorkDir, "--save", "")
 	if err := server.Start(); err != nil {
 		return "", fmt.Errorf("%w: run make tools", err)

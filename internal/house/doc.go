@@ -17,8 +17,8 @@
 //
 // Other packages are on no floor: the adapters (store/redisstore, otel, auth/devissuer), the test support (mcptest,
 // store/storetest, internal/gatewaytest, internal/principaltest, internal/streamtest), the specification (internal/spec),
-// the corpus of bad input (internal/corpus), a buffer for tests (internal/syncbuffer), the ledger of fault tests
-// (internal/ledger) and the packages that no package imports (examples, conformance, interop, bench,
-// store/redisstore/faults).
+// the corpus of bad input (internal/corpus), free addresses (internal/freeaddr) and a buffer (internal/syncbuffer) for
+// tests, the ledger of fault tests (internal/ledger) and the packages that no package imports (examples, conformance,
+// interop, bench, store/redisstore/faults).
 // A change that adds a package also adds it to the table.
 package house

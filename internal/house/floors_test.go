@@ -82,6 +82,7 @@ var packages = map[string]placement{
 
 	"internal/spec":       {kind: specification},
 	"internal/corpus":     {kind: specification},
+	"internal/freeaddr":   {kind: specification},
 	"internal/syncbuffer": {kind: specification},
 	"internal/ledger":     {kind: specification},
 	"internal/house":      {kind: rules},

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/parley-mcp/parley/internal/freeaddr"
 )
 
 // programs are the servers that every test runs with. scripts/tools installs them.
@@ -66,12 +68,11 @@ func startAt(t testing.TB, addr, program string, arguments ...string) *server {
 
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := freeaddr.New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return addr
 }
 
 func (s *server) log() string { return filepath.Join(s.dir, "output") }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/parley-mcp/parley/internal/freeaddr"
 )
 
 // process is a child process of the test. It ends with the test.
@@ -102,12 +104,10 @@ type redisServer struct {
 
 func startRedis(t testing.TB, arguments ...string) *redisServer {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := freeaddr.New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := listener.Addr().String()
-	listener.Close()
 	dir := t.TempDir()
 	r := &redisServer{process{t: t, name: "redis-server", output: filepath.Join(dir, "output")}, addr, dir, arguments}
 	r.start()

@@ -1,0 +1,30 @@
+// Package freeaddr finds addresses for servers that must know their port before they start. Only tests import it.
+package freeaddr
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+)
+
+// The ports are below those that systems choose for sockets without a given port, such as those of outgoing connections.
+const (
+	firstPort = 10_000
+	lastPort  = 32_767
+)
+
+const maxAttempts = 100
+
+// New returns an address of the loopback interface that no socket uses. The port is random. The address remains free
+// until the caller's server listens, also when the server starts again, unless another program uses the same port.
+func New() (addr string, err error) {
+	for range maxAttempts {
+		port := firstPort + rand.IntN(lastPort-firstPort+1)
+		var l net.Listener
+		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			return l.Addr().String(), l.Close()
+		}
+	}
+	return "", fmt.Errorf("freeaddr: no port is free in %d attempts: %w", maxAttempts, err)
+}
