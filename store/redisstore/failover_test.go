@@ -58,8 +58,14 @@ func TestFailOver(t *testing.T) {
 		if err := a.Append(ctx, stream, 1, []byte("entry"), entries); err != nil {
 			t.Fatal(err)
 		}
-		if n := master.command("wait", 1, patience.Milliseconds()); n != int64(1) {
-			t.Fatalf("%v replicas have the data, want 1", n)
+		// WAIT waits for the last write of its own connection, which follows the others.
+		connection := master.client().Conn()
+		defer connection.Close()
+		if err := connection.Set(ctx, "last", "", time.Hour).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := connection.Wait(ctx, 1, patience).Result(); n != 1 {
+			t.Fatalf("%d replicas have the data, want 1: %v", n, err)
 		}
 
 		master.kill()
