@@ -126,7 +126,8 @@ func (u *user) callUntil(ctx context.Context, tool string, in arguments, options
 		c.Failed(err)
 		return fmt.Errorf("%s: %w", tool, err)
 	}
-	return u.returned(c, tool, text)
+	u.returned(c, text)
+	return nil
 }
 
 // issue records a call that must end with ctx.
@@ -135,14 +136,13 @@ func (u *user) issue(ctx context.Context) ledger.Call {
 	return u.fleet.ledger.Issue(u.name, deadline)
 }
 
-// returned records the result of a call. The tools that ask return the nonce and the name of the user.
-func (u *user) returned(c ledger.Call, tool, text string) error {
-	nonce, answer, asked := strings.Cut(text, " ")
+// returned records the result of a call. The tools that ask return the nonce and the name of the user who has answered.
+func (u *user) returned(c ledger.Call, text string) {
+	nonce, name, asked := strings.Cut(text, " ")
 	c.Returned(nonce)
-	if asked && answer != u.name {
-		return fmt.Errorf("%s: the answer of %s is that of %s", tool, u.name, answer)
+	if asked {
+		u.fleet.ledger.Received(name, c.Nonce())
 	}
-	return nil
 }
 
 // typed reports whether the caller can act upon an error.
