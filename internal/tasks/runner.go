@@ -43,8 +43,8 @@ const (
 // use.
 type Runner struct {
 	Store *Store
-	// Lease is that of this replica. If it is shared, other replicas use the store, too. They take over the
-	// tasks of a replica that has ended.
+	// Lease is the lease of this replica. If it is shared, other replicas use the store, too. They take over
+	// the tasks of a replica that has ended.
 	Lease *lease.Lease
 	// Max is the maximum number of runs at a time.
 	Max    int
@@ -288,7 +288,7 @@ func (run *Run) watch(life context.Context, deadline time.Duration, changes *sto
 			return
 		case <-timer.C:
 			run.cancel(ErrTimeout)
-			run.store(func(t *Task) error {
+			_ = run.store(func(t *Task) error {
 				return t.Fail(jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s: the limit is %v", ErrTimeout, deadline.Round(time.Millisecond)))
 			})
 			run.changed()
@@ -358,28 +358,36 @@ func (run *Run) End(o Outcome) {
 	cause := context.Cause(run.Call.Context())
 	run.cancel(nil)
 	<-run.watched
-	if errors.Is(cause, ErrStopped) { // the task stays one of this replica, so that another takes it over
+	// If the runner stops, the task stays one of this replica, so that another takes it over.
+	if errors.Is(cause, ErrStopped) {
 		return
 	}
-	defer r.forget(t.Request.Principal, t.ID)
 	if errors.Is(cause, ErrLost) || errors.Is(cause, ErrCancelled) || errors.Is(cause, ErrTimeout) {
+		r.forget(t.Request.Principal, t.ID)
 		return
 	}
-	run.store(run.ending(o))
+	end, err := run.ending(o)
+	if err == nil {
+		err = run.store(end)
+	}
+	if errors.Is(err, ErrStopped) {
+		return
+	}
+	r.forget(t.Request.Principal, t.ID)
 	run.changed()
 }
 
 // ending stores the result, if there is one, and returns the transition that ends the task.
-func (run *Run) ending(o Outcome) func(*Task) error {
+func (run *Run) ending(o Outcome) (end func(*Task) error, err error) {
 	if o.Err != nil {
-		return func(t *Task) error { return t.Fail(o.Err) }
+		return func(t *Task) error { return t.Fail(o.Err) }, nil
 	}
 	var inline json.RawMessage
-	run.retry(func(ctx context.Context) (err error) {
+	err = run.retry(func(ctx context.Context) (err error) {
 		inline, err = run.runner.Store.SaveResult(ctx, run.task, o.Result)
 		return err
 	})
-	return func(t *Task) error { return t.Complete(inline, o.Failed) }
+	return func(t *Task) error { return t.Complete(inline, o.Failed) }, err
 }
 
 // changed passes the stored task to onChange.
@@ -411,9 +419,10 @@ func (run *Run) notify(now *Task) {
 	}
 }
 
-// store stores the end of the task, unless it has ended or another replica runs it.
-func (run *Run) store(end func(*Task) error) {
-	run.retry(func(ctx context.Context) error {
+// store stores the end of the task, unless it has ended or another replica runs it. The errors are those
+// of retry.
+func (run *Run) store(end func(*Task) error) error {
+	return run.retry(func(ctx context.Context) error {
 		_, err := run.runner.Store.Update(ctx, run.task.Request.Principal, run.task.ID, func(t *Task) error {
 			if t.Runs != run.task.Runs {
 				return ErrLost
@@ -424,13 +433,14 @@ func (run *Run) store(end func(*Task) error) {
 	})
 }
 
-// retry repeats write until it succeeds, the task is no longer that of the run, or the runner stops.
-func (run *Run) retry(write func(context.Context) error) {
+// retry repeats write until it succeeds. The error is ErrEnded, ErrNotFound or ErrLost if the run can no
+// longer end the task, and ErrStopped if the runner stops.
+func (run *Run) retry(write func(context.Context) error) error {
 	ctx := run.runner.life
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		err := write(ctx)
 		if err == nil || errors.Is(err, ErrEnded) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrLost) {
-			return
+			return err
 		}
 		run.runner.Logger.Error("cannot store the outcome of a task", LogID(run.task.ID), "error", err)
 		timer := time.NewTimer(pause)
@@ -438,7 +448,7 @@ func (run *Run) retry(write func(context.Context) error) {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return
+			return ErrStopped
 		}
 	}
 }

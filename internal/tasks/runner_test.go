@@ -433,6 +433,38 @@ func TestOutcomeOfALostRunIsNotStored(t *testing.T) {
 	}
 }
 
+// fullKV does not accept results in entries of their own.
+type fullKV struct{ store.KV }
+
+func (kv fullKV) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
+	if strings.Contains(key, "/result/") {
+		return 0, errors.New("no memory left")
+	}
+	return kv.KV.Put(ctx, key, value, opt)
+}
+
+// A replica that stops before it has stored the result leaves the task to another one.
+func TestTaskWhoseResultCannotBeStoredIsTakenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		a, b := f.replica(nil), f.replica(nil)
+		a.Store.KV = fullKV{f.memory}
+		run := begin(t, a, newTask("1"))
+		go run.End(Outcome{Result: json.RawMessage(`"` + strings.Repeat("x", 2*maxInline) + `"`)})
+		time.Sleep(10 * time.Second)
+		kill(a)
+		b.Start()
+		time.Sleep(time.Minute)
+		task, err := b.Store.Get(t.Context(), ada, "1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if task.Status != mcp.TaskFailed {
+			t.Errorf("status %s, want %s", task.Status, mcp.TaskFailed)
+		}
+	})
+}
+
 func TestResultsThatAreTooLongFailTheTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFleet(t).replica(nil)
