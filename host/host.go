@@ -35,9 +35,9 @@ type Host struct {
 	Logger *slog.Logger
 
 	once    sync.Once
-	mu      sync.Mutex // excludes SetServers and Close
-	roster  atomic.Pointer[roster]
-	changed broadcast // that the status of a server, or the servers, have changed
+	mu      sync.Mutex             // excludes SetServers and Close
+	roster  atomic.Pointer[roster] // nil before Start
+	changed broadcast              // that the status of a server, or the servers, have changed
 
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc

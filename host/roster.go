@@ -45,10 +45,10 @@ func (h *Host) SetServers(servers []ServerConfig) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.ctx == nil || h.ctx.Err() != nil {
+	before := h.roster.Load()
+	if before == nil || h.ctx.Err() != nil {
 		return ErrClosed
 	}
-	before := h.roster.Load()
 	now := &roster{byName: make(map[string]*supervisor, len(servers))}
 	var added []*supervisor
 	for _, config := range servers {

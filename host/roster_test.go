@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -134,6 +135,19 @@ func TestSubscriptionsContinueWithTheServerThatReplacesTheirs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-ended; !errors.Is(err, host.ErrUnknownServer) {
+		t.Error(err)
+	}
+}
+
+func TestSetServersMayBeCalledWhileStartRuns(t *testing.T) {
+	h := &host.Host{}
+	defer h.Close()
+	started := make(chan error, 1)
+	go func() { started <- h.Start() }()
+	for errors.Is(h.SetServers(nil), host.ErrClosed) {
+		runtime.Gosched()
+	}
+	if err := <-started; err != nil {
 		t.Error(err)
 	}
 }
