@@ -147,10 +147,10 @@ func (f *webFlow) Authorize(ctx context.Context, page string) (redirect string, 
 	waiting, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w: the user has not logged in within %v", ErrInteraction, timeout))
 	defer cancel()
 	id := digest.Of(u.Query().Get("state"))
+	defer w.remove(ctx, f.user, id) // also if create fails: it may have stored a part
 	if err := w.create(waiting, f.user, id, &webLogin{Page: page, Expires: time.Now().Add(timeout)}); err != nil {
 		return "", err
 	}
-	defer w.remove(ctx, f.user, id)
 	if err := w.Open(waiting, w.URL+webStartPath+id); err != nil {
 		return "", fmt.Errorf("%w: %w", ErrInteraction, err)
 	}

@@ -395,6 +395,28 @@ func TestWebLoginsAreBounded(t *testing.T) {
 	})
 }
 
+// readOnlyKV fails to store values.
+type readOnlyKV struct{ *store.Memory }
+
+func (readOnlyKV) Put(context.Context, string, []byte, store.PutOptions) (uint64, error) {
+	return 0, errors.New("no memory left")
+}
+
+// A login that cannot be stored must not count for the limit of its user.
+func TestWebLoginThatCannotBeStoredIsRemoved(t *testing.T) {
+	w := newWeb("http://127.0.0.1/login", readOnlyKV{store.NewMemory(store.MemoryOptions{})})
+	w.Open = func(context.Context, string) error { return nil }
+	for i := range 20 {
+		flow, err := w.Begin(ofUser(t.Context(), "ada"), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := flow.Authorize(t.Context(), webPage+string(rune('a'+i))); err == nil || errors.Is(err, oauth.ErrTooManyAttempts) {
+			t.Fatalf("attempt %d: %v", i, err)
+		}
+	}
+}
+
 func TestWebChecksItsFields(t *testing.T) {
 	for want, change := range map[string]func(*oauth.Web){
 		"Web.URL: redirect URI":        func(w *oauth.Web) { w.URL = "http://example.com/login" },
