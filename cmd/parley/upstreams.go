@@ -101,6 +101,9 @@ func (u *upstreams) reload() error {
 	if err != nil {
 		return err
 	}
+	if err := u.host.SetServers(servers); err != nil {
+		return err
+	}
 	u.status.print("  Configuration reloaded.\n")
-	return u.host.SetServers(servers)
+	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// changeDelay is the time during which changes of a file are collected: a program that saves a file
+// changeDelay is the time from a change of a file until the file is read: a program that saves a file
 // may truncate it first.
 const changeDelay = 200 * time.Millisecond
 
@@ -30,19 +30,16 @@ func watchFiles(ctx context.Context, paths []string) (<-chan struct{}, error) {
 			}
 		}
 	}
-	changed := make(chan struct{}, 1)
+	changed, before := make(chan struct{}, 1), statesOf(paths)
 	go func() {
 		defer events.Close()
-		before := statesOf(paths)
 		var delay <-chan time.Time
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-events.Events:
-				delay = time.After(changeDelay)
 			case <-events.Errors: // events were lost
-				delay = time.After(changeDelay)
 			case <-delay:
 				delay = nil
 				now := statesOf(paths)
@@ -54,6 +51,10 @@ func watchFiles(ctx context.Context, paths []string) (<-chan struct{}, error) {
 				case changed <- struct{}{}:
 				default:
 				}
+				continue
+			}
+			if delay == nil { // otherwise a file that changes all the time would delay the report forever
+				delay = time.After(changeDelay)
 			}
 		}
 	}()
