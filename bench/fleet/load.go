@@ -85,7 +85,7 @@ func (l *load) begin(url string) (session string, err error) {
 	return session, err
 }
 
-// run makes calls for a time, and returns their number.
+// run makes calls for a time, and returns their number, which is at least 1.
 func (l *load) run(k kind, duration time.Duration) (calls int64, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), duration)
 	defer cancel()
@@ -107,6 +107,9 @@ func (l *load) run(k kind, duration time.Duration) (calls int64, err error) {
 	working.Wait()
 	if err := failed.Load(); err != nil {
 		return 0, *err
+	}
+	if made.Load() == 0 {
+		return 0, fmt.Errorf("no call ended within %v: -duration must be longer", duration)
 	}
 	return made.Load(), nil
 }
