@@ -24,9 +24,9 @@ type RateLimit struct {
 	Now     func() time.Time // nil means time.Now
 
 	// KV, if set, makes replicas with the same limit and the same KV count the calls of a caller
-	// together. Few calls need the KV: one of Burst/32 calls of a caller writes to it once, or
-	// each call if Burst is less than 64. Each replica may let at most Burst/16 more calls through,
-	// and at least two. If the KV fails, each replica uses the limit alone for 5 seconds. The
+	// together. A replica writes to the KV once for Burst/32 calls of a caller, or for each call if
+	// Burst is less than 64. It may let Burst/16 calls more through than the limit allows, or two if
+	// Burst is less than 32. If the KV fails, each replica uses the limit alone for 5 seconds. The
 	// clocks of the replicas must not differ by more than a second.
 	KV store.KV
 	// Logger receives the errors of KV. Nil means slog.Default().

@@ -42,9 +42,9 @@ type Dialer struct {
 	// the client does not ask for them in 2025-11-25. See [Client.CallTool].
 	//
 	// Without NoTasks, servers of 2025-11-25 may also request that the client run Elicit, ElicitURL
-	// and Sample as tasks, and poll for their results (basic/utilities/tasks). The tasks of a
-	// connection end with it. They are at most 64, with those that have ended, and live for at most
-	// 24 hours.
+	// and Sample as tasks, and poll for their results (basic/utilities/tasks). A connection has at
+	// most 64 such tasks, including those that have ended. They end with the connection, and live
+	// for at most 24 hours.
 	NoTasks bool
 	// Tasks, if set, remembers the tasks that servers create for tool calls.
 	Tasks TaskStore

@@ -25,7 +25,7 @@ type link struct {
 	fail     func(error)         // ends the connection with an error
 	close    func() error        // may be called more than once
 	watch    watchFunc           // until the connection or ctx ends
-	tasks    *legacy.TaskChanges // that the server reports in a session; nil in 2026-07-28
+	tasks    *legacy.TaskChanges // the changes of tasks that the server reports in a session; nil in 2026-07-28
 	mirrors  bool                // marked parameters are mirrored in headers
 	sse      bool                // HTTP+SSE, the transport of 2024-11-05
 	proven   atomic.Bool         // the server has answered in this revision

@@ -23,9 +23,9 @@ var ErrTooManySubscriptions = errors.New("host: too many subscribed resources")
 // Subscribe does not start a server that is down, and does not call updated while the
 // server is down or if the server does not support subscriptions.
 //
-// Subscribe continues with a server that replaces the server; see [Host.SetServers]. It returns
-// nil when ctx ends. The errors are [ErrUnknownServer], also if the
-// server is removed, [ErrTooManySubscriptions] and [ErrClosed].
+// If another server replaces the server, Subscribe continues with it; see [Host.SetServers].
+// Subscribe returns nil when ctx ends. The errors are [ErrUnknownServer], also when the server
+// is removed, [ErrTooManySubscriptions] and [ErrClosed].
 func (h *Host) Subscribe(ctx context.Context, server, uri string, updated func()) error {
 	sub := &subscriber{updated}
 	for {

@@ -32,8 +32,9 @@ type Driver interface {
 	// the client has sent, by key. They are not validated. The engine ignores answers to requests
 	// that are not open.
 	Update(ctx context.Context, id string, answers map[string]json.RawMessage) error
-	// Cancel asks the engine to cancel a task, which it may not know if Start has failed. The status of the task is cancelled for the client
-	// when Cancel has returned without an error, whatever the engine does.
+	// Cancel asks the engine to cancel a task. If Start has failed, the engine may not know the
+	// task. The status of the task is cancelled for the client when Cancel has returned without an
+	// error, whatever the engine does.
 	Cancel(ctx context.Context, id string) error
 }
 

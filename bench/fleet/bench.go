@@ -16,7 +16,7 @@ type bench struct {
 	idle  time.Duration // CPU time of all processes without load
 }
 
-// measurement is the cost of one call, in the average.
+// measurement is the average cost of one call.
 type measurement struct {
 	rate          float64       // calls per second of all processes
 	cpu, redisCPU time.Duration // for each call

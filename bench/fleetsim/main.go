@@ -7,7 +7,8 @@
 // figures; model.go names the command for each. Flags change the load, the costs and the machines. The result depends
 // only on the flags, because the random numbers have a seed.
 //
-// The simulation does not have the time of the tools themselves, the clients, the load balancer and the bandwidth of the network.
+// The simulation leaves out the time of the tools themselves, the clients, the load balancer and the bandwidth of the
+// network.
 package main
 
 import (

@@ -130,7 +130,7 @@ func load(all []station, time time.Duration) (highest float64) {
 	return highest
 }
 
-// arrive adds requests with a number per second, on the average.
+// arrive adds requests, which make returns, at an average rate per second.
 func (s *simulation) arrive(rate float64, make func() *request) {
 	if rate <= 0 {
 		return

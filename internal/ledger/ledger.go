@@ -43,7 +43,7 @@ const maxViolations = 100
 // Ledger records calls and what becomes of them. The zero Ledger is ready for use. It is safe for concurrent use. It
 // needs about 24 bytes for each call, for as long as it lives.
 type Ledger struct {
-	// Typed reports whether a caller can act upon an error. Other errors are no outcomes. Nil accepts every error.
+	// Typed reports whether a caller can act upon an error. Other errors are violations. Nil accepts every error.
 	Typed func(error) bool
 	// Patience is how long after its deadline a call may have its outcome. 0 means one second.
 	Patience time.Duration

@@ -29,7 +29,7 @@ func (s *Stream) Received(number int) {
 	s.last = number
 }
 
-// Purged records that the server has reported that it has no longer all events. The next event may have any greater
+// Purged records that the server has reported that it no longer has all events. The next event may have any greater
 // number.
 func (s *Stream) Purged(next int) { s.last = max(s.last, next-1) }
 

@@ -28,8 +28,8 @@ func (l *Ledger) CreatedTask(owner, id string) {
 	l.totals.Tasks++
 }
 
-// ObservedTask records that an observer, such as a client of one replica, sees a task of an owner in a state. Ended says
-// that the state is terminal; result is the task's result or error then. It is not kept.
+// ObservedTask records that an observer, such as a client of one replica, sees a task of an owner in a state. ended reports
+// whether the state is terminal; result is then the task's result or error. The Ledger does not keep result.
 func (l *Ledger) ObservedTask(owner, observer, id, status string, ended bool, result []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

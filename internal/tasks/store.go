@@ -25,7 +25,7 @@ var ErrNotFound = errors.New("task not found: it never existed, has expired or b
 const (
 	maxConflicts  = 64       // attempts of one update
 	maxInline     = 8 << 10  // bytes of a result in the entry of its task
-	maxResult     = 12 << 20 // bytes; a value of the KV even if it is encrypted
+	maxResult     = 12 << 20 // bytes; the KV accepts it when it is encrypted, too
 	resultPurpose = "task result "
 	taskPurpose   = "task "
 )
@@ -59,8 +59,8 @@ func key(owner principal.Principal, id string) string { return owner.Key() + "ta
 // The set of an owner names its tasks in the order of their creation.
 func ownerSet(owner principal.Principal) string { return owner.Key() + "tasks" }
 
-// resultKey is the key of a long result. Each run has its own, because a replica that has lost a task
-// may not know it yet.
+// resultKey returns the key of a long result. Each run has its own, because a replica that has lost a
+// task may still store its result.
 func resultKey(t *Task) string {
 	return key(t.Request.Principal, t.ID) + "/result/" + strconv.Itoa(t.Runs)
 }

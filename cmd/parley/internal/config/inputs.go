@@ -81,8 +81,8 @@ func (d *document) options(v *hujson.Value, what string) ([]string, error) {
 	return options, nil
 }
 
-// inputs returns the inputs of the file by their ids. They may stand behind the servers that refer to
-// them.
+// inputs returns the inputs of the file by their ids. The file may define them after the servers that
+// refer to them, so the servers have the map, not its values.
 func (d *document) inputs() map[string]*Input {
 	if d.inputsByID == nil {
 		d.inputsByID = make(map[string]*Input)

@@ -42,8 +42,8 @@ func validName(original string) string {
 	return strings.TrimLeft(name[:min(len(name), maxName)]+"-"+hex.EncodeToString(sum[:4]), "-")
 }
 
-// separate removes the servers whose names become the same, and reports each of them: which of them
-// had the name would depend on the order of the file.
+// separate removes the servers whose names become the same, and reports each of them: otherwise the
+// order in the file would decide which server has the name.
 func (c *Config) separate() {
 	original := make(map[string][]string)
 	for _, s := range c.Servers {
