@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -69,6 +70,26 @@ func TestAStreamIsResumedAtAnotherReplicaWhileItsCallRuns(t *testing.T) {
 func TestEachEventOfAStreamThatIsCutFiftyTimesArrivesOnce(t *testing.T) {
 	memory := store.NewMemory(store.MemoryOptions{})
 	streamtest.Cut(t, func() streamtest.Store { return memory })
+}
+
+// A stream that cannot be logged cannot be resumed, so its connection stays open for the response.
+func TestAStreamThatCannotBeLoggedIsNotClosed(t *testing.T) {
+	shared, closed := &cutStore{Memory: store.NewMemory(store.MemoryOptions{})}, make(chan error, 1)
+	e := newEndpoint(t, func(s *server.Server) {
+		s.KV, s.Log, s.Bus = shared, shared, shared
+		server.AddTool(s, mcp.Tool{Name: "step"}, func(ctx context.Context, _ struct{}) (string, error) {
+			shared.cut.Store(true)
+			closed <- server.CloseStream(ctx, time.Hour)
+			return "done", nil
+		})
+	})
+	a := e.do("POST", "/", stepCall, e.session("2025-11-25")...)
+	if err := <-closed; !errors.Is(err, server.ErrUnsupported) {
+		t.Errorf("CloseStream: %v", err)
+	}
+	if !strings.Contains(a.body, `"id":1,"result"`) {
+		t.Errorf("the response is lost: %s", a)
+	}
 }
 
 // 2025-11-25, basic/transports, Sending Messages to the Server: a server may close the connection of a call.

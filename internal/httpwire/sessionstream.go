@@ -310,13 +310,15 @@ func (s *sessionStream) closeConnection(ctx context.Context, retry time.Duration
 	s.mu.Lock()
 	conn, connDone, seq, incomplete := s.conn, s.connDone, s.last, s.incomplete
 	s.mu.Unlock()
-	switch {
-	case conn == nil: // the client is disconnected
+	if conn == nil { // the client is disconnected
 		return nil
-	case incomplete:
-		return fmt.Errorf("%w: cannot resume the stream: an event is missing from the log", rpc.ErrUnsupported)
-	case seq == 0 && len(s.origin) > 0:
+	}
+	if seq == 0 && !incomplete && len(s.origin) > 0 {
 		seq = s.record(nil, entryOpened) // otherwise another replica does not know the stream
+		incomplete = seq == 0
+	}
+	if incomplete {
+		return fmt.Errorf("%w: cannot resume the stream: an event is missing from the log", rpc.ErrUnsupported)
 	}
 	conn.enqueue(func(dst []byte) []byte { return appendPriming(dst, s.key.Stream, seq, retry.Milliseconds()) })
 	if connDone == nil && !conn.disconnect() {
