@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"go.uber.org/goleak"
 
@@ -116,6 +117,23 @@ func (e *endpoint) abandonStream(bytes string, answered bool) {
 	}
 	near.Close()
 	<-served
+}
+
+// T20: after a disconnect no event stream begins, also not for a batch.
+func TestNoStreamOfABatchBeginsAfterADisconnect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newBubbleFleet(t, 1)
+		batch := f.open(0, "POST", "["+stepCall+"]", f.session("2025-03-26")...)
+		batch.leave()
+		f.progress(1, 1)
+		if got := batch.body(); got != "" {
+			t.Errorf("%q was written", got)
+		}
+		close(f.steps)
+		if !batch.ended() {
+			t.Error("the batch has not ended")
+		}
+	})
 }
 
 // A client can open a subscription again after it has cancelled one or lost its connection, as often as it likes. The

@@ -176,8 +176,8 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, x *exchange, 
 	if !ok {
 		return
 	}
-	r = r.WithContext(context.WithoutCancel(r.Context())) // as in postLegacy
-	live, ok := s.open(w, r, id, jsonrpc.ID{})
+	received := context.WithoutCancel(r.Context()) // as in postLegacy
+	live, ok := s.open(w, r.WithContext(received), id, jsonrpc.ID{})
 	if !ok {
 		return
 	}
@@ -193,17 +193,17 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, x *exchange, 
 		}
 	}
 	if batch.Notifies(mcp.NotificationInitialized) {
-		if err := live.MarkReady(r.Context()); err != nil {
+		if err := live.MarkReady(received); err != nil {
 			s.rejectSession(w, r, jsonrpc.ID{}, err)
 			return
 		}
 	}
 	if !batch.HasRequests() {
-		if s.forward(r.Context(), live, batch.Accept(r.Context(), nil)...) != nil {
+		if s.forward(received, live, batch.Accept(received, nil)...) != nil {
 			rejectUndelivered(w)
 			return
 		}
-		batch.AppendReply(r.Context(), nil)
+		batch.AppendReply(received, nil)
 		respondEmpty(w, http.StatusAccepted)
 		return
 	}
