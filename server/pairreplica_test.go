@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -120,6 +121,29 @@ func TestMessagesOfAPairThatHasEndedAreRejected(t *testing.T) {
 			t.Errorf("without the Bus: %d %s", status, text)
 		}
 		f.stores[1].cut.Store(false)
+		x.leave()
+	})
+}
+
+// A client that sends notifications faster than their handler returns has a limited number of handlers.
+func TestHandlersOfNotificationsOfAPairAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var running atomic.Int64
+		f := newBubbleFleet(t, 2, func(s *server.Server) {
+			s.Limits.MaxInflight = 3
+			s.RootsChanged = func(ctx context.Context) {
+				running.Add(1)
+				<-ctx.Done()
+			}
+		})
+		x, endpoint := f.openPair(0)
+		f.accept(1, endpoint, fmt.Sprintf(elicitingClient, "2024-11-05"), initializedBody)
+		for range 10 {
+			f.accept(1, endpoint, `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)
+		}
+		if n := running.Load(); n != 3 {
+			t.Errorf("%d handlers run, want 3", n)
+		}
 		x.leave()
 	})
 }

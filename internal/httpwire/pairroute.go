@@ -136,7 +136,8 @@ func encodeMessage(m *jsonrpc.Message) []byte {
 func (s *Server) HasPair(key string) bool { return s.pairs.byRoute(key) != nil }
 
 // DeliverToPair passes a message that another replica has received to its pair, if this replica has the event
-// stream. It does not block.
+// stream. It does not block. Above the limit of messages that wait, it answers requests with an error, and drops
+// notifications and responses.
 func (s *Server) DeliverToPair(key string, message []byte) {
 	x := s.pairs.byRoute(key)
 	if x == nil {
@@ -168,10 +169,10 @@ func (s *Server) DeliverToPair(key string, message []byte) {
 	}
 }
 
-// overloadPair answers a request that exceeds a limit.
+// overloadPair answers a request that exceeds a limit, unless the client reads the stream too slowly.
 func (s *Server) overloadPair(x *pair, m *jsonrpc.Message) {
 	if m.Kind == jsonrpc.Request {
-		x.stream.enqueue(func(dst []byte) []byte {
+		x.stream.offer(func(dst []byte) []byte {
 			return appendEvent(dst, "", jsonrpc.AppendError(nil, m.ID, rpc.ErrTooManyInFlight.Wire(), false))
 		})
 	}
@@ -183,16 +184,20 @@ type routedCall struct {
 	message *jsonrpc.Message
 }
 
-// serveRouted serves a message that another replica has received.
+// serveRouted serves a message that another replica has received. It does not call the handler of a notification
+// if too many handlers run.
 func (s *Server) serveRouted(x *pair, c routedCall) {
 	switch m := c.message; m.Kind {
 	case jsonrpc.Notification:
 		x.notify(m)
-		if x.ready.Load() && x.begin() {
-			go func() {
-				defer x.running.Done()
-				x.session.ServeNotification(c.ctx, m)
-			}()
+		if !x.ready.Load() || !x.begin() {
+			return
+		}
+		select {
+		case x.slots <- struct{}{}:
+			go x.serve(func(*[]byte) { x.session.ServeNotification(c.ctx, m) })
+		default:
+			x.running.Done()
 		}
 	case jsonrpc.Response:
 		x.session.ReceiveResponse(m)
