@@ -306,6 +306,9 @@ func TestHandlerReceivesTheOutcomeOfTheClientsTask(t *testing.T) {
 				if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) && !errors.As(err, new(*call.TimeoutError)) {
 					t.Errorf("%v, want %q", err, tc.want)
 				}
+				if strings.Contains(fmt.Sprint(err), "%!") {
+					t.Errorf("the text is malformed: %v", err)
+				}
 				if got := r.requests(); got != tc.requests {
 					t.Errorf("the server sent %s, want %s", got, tc.requests)
 				}

@@ -100,8 +100,12 @@ func (t *requestedTask) create(ctx context.Context) (json.RawMessage, error) {
 		return raw, context.Cause(ctx)
 	}
 	var result mcp.LegacyCreateTaskResult
-	if err := schema.Decode(raw, &result); err != nil || result.Task.TaskID == "" {
-		return nil, fmt.Errorf("%w: %s: the client has created a task without an id: %w", call.ErrInvalidResponse, t.question.Method, err)
+	err = schema.Decode(raw, &result)
+	if err == nil && result.Task.TaskID == "" {
+		err = errors.New("the task is without an id")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: cannot read the task that the client has created: %w", call.ErrInvalidResponse, t.question.Method, err)
 	}
 	t.id = result.Task.TaskID
 	t.take(&result.Task)
@@ -142,8 +146,12 @@ func (t *requestedTask) await(ctx context.Context) (json.RawMessage, error) {
 		case err != nil:
 			continue
 		}
-		if err := schema.Decode(raw, &state); err != nil || state.TaskID != t.id {
-			return nil, fmt.Errorf("%w: tasks/get: the client has returned another task, or none: %w", call.ErrInvalidResponse, err)
+		err = schema.Decode(raw, &state)
+		if err == nil && state.TaskID != t.id {
+			err = errors.New("the result is of another task")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: tasks/get: cannot read the task of the client: %w", call.ErrInvalidResponse, err)
 		}
 		t.take(&state.LegacyTask)
 	}
