@@ -178,7 +178,8 @@ func (r *replica) wait(ctx context.Context, in arguments) (string, error) {
 		_, err := r.db.Put(context.WithoutCancel(ctx), fatePrefix+in.Nonce, []byte(fate), store.PutOptions{TTL: testTTL})
 		return err
 	}
-	if err := errors.Join(put("started"), server.Progress(ctx, 0, 0, in.Nonce)); err != nil {
+	// The client may cancel the call once it has started, so the progress comes first.
+	if err := errors.Join(server.Progress(ctx, 0, 0, in.Nonce), put("started")); err != nil {
 		return "", err
 	}
 	<-ctx.Done()
