@@ -10,7 +10,7 @@ import (
 type outbox[T comparable] struct {
 	mu      sync.Mutex
 	max     int
-	instead T              // of all messages when the outbox is full
+	instead T              // replaces all messages when the outbox is full
 	pending map[T]struct{} // nil before open
 	wake    chan struct{}
 }

@@ -17,9 +17,9 @@ type replicas struct {
 	bus    store.Bus
 	origin string // identifies this replica in messages
 
-	changes outbox[announcement]
-	streams outbox[streamMessage]
-	session outbox[sessionMessage]
+	changes  outbox[announcement]
+	streams  outbox[streamMessage]
+	sessions outbox[sessionMessage]
 
 	cancel  context.CancelFunc
 	running sync.WaitGroup
@@ -33,9 +33,9 @@ func (r *replicas) start(s *Server, bus store.Bus) {
 	r.server, r.bus, r.origin = s, bus, rand.Text()
 	r.changes.open(maxAnnouncements, announcement{All: true})
 	r.streams.open(maxStreamMessages, streamMessage{})
+	r.sessions.open(maxSessionMessages, sessionMessage{})
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
-	r.session.open(maxSessionMessages, sessionMessage{})
 	r.running.Go(func() { r.publishAnnouncements(ctx) })
 	r.running.Go(func() { r.publishStreams(ctx) })
 	r.running.Go(func() { r.publishSessions(ctx) })

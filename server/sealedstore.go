@@ -69,8 +69,8 @@ func (s sealedKV) Put(ctx context.Context, key string, value []byte, opt store.P
 	return s.KV.Put(ctx, key, s.seals.SealBytes(valuePurpose(key), value), opt)
 }
 
-// Touch writes an item that an older key has encrypted again, with the newest key and a new version,
-// so that the older key is not needed for as long as the item is in use.
+// Touch also encrypts the item with the newest key if an older key encrypted it. The item then has a new
+// version, and an item in use no longer needs the older key.
 func (s sealedKV) Touch(ctx context.Context, key string, ttl time.Duration) (store.Item, error) {
 	item, err := s.KV.Touch(ctx, key, ttl)
 	if err != nil {

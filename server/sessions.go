@@ -38,19 +38,19 @@ type sessionEnvelope struct {
 var _ legacy.Replicas = (*replicas)(nil)
 
 // Changed implements legacy.Replicas.
-func (r *replicas) Changed(session string) { r.session.add(sessionMessage{session, sessionChanged}) }
+func (r *replicas) Changed(session string) { r.sessions.add(sessionMessage{session, sessionChanged}) }
 
 // Listening implements legacy.Replicas.
 func (r *replicas) Listening(session string) {
-	r.session.add(sessionMessage{session, sessionListening})
+	r.sessions.add(sessionMessage{session, sessionListening})
 }
 
 // Waiting implements legacy.Replicas.
-func (r *replicas) Waiting(session string) { r.session.add(sessionMessage{session, sessionWaiting}) }
+func (r *replicas) Waiting(session string) { r.sessions.add(sessionMessage{session, sessionWaiting}) }
 
 // publishSessions publishes messages about sessions until ctx ends. It repeats those that fail.
 func (r *replicas) publishSessions(ctx context.Context) {
-	r.session.publish(ctx, func(ctx context.Context, m sessionMessage) error {
+	r.sessions.publish(ctx, func(ctx context.Context, m sessionMessage) error {
 		return r.publish(ctx, sessionsTopic, sessionEnvelope{r.origin, m})
 	}, func(m sessionMessage, err error) (sessionMessage, bool) {
 		r.server.logger().ErrorContext(ctx, "cannot announce a change of a session to the other replicas", "error", err)

@@ -11,7 +11,7 @@ import (
 
 // A client may resume the stream of a call at another replica than that of the call. That replica follows
 // the stream: it reads the events from the log. It asks the replica of the call to announce new events, and
-// reads the log at intervals in case that an announcement is lost. When the lease of the replica of the call
+// reads the log at intervals in case an announcement is lost. When the lease of the replica of the call
 // has ended, the follower logs an error as the last event. Only one replica can log it.
 
 const (

@@ -61,7 +61,7 @@ type routedMessage struct {
 	Caller  *routedToken `json:"c,omitempty"` // nil without authentication
 }
 
-// routedToken is what the handlers learn about the token of a message. It does not have the token.
+// routedToken describes the token of the caller for the handlers. It does not contain the token.
 type routedToken struct {
 	Scopes        []string        `json:"s,omitempty"`
 	Audience      []string        `json:"a,omitempty"`
@@ -70,8 +70,8 @@ type routedToken struct {
 	Claims        json.RawMessage `json:"c,omitempty"`
 }
 
-// routeToPair sends a message to the replica with the event stream of its pair. That a message was accepted
-// means that this replica is alive, and that the Bus has taken the message.
+// routeToPair sends a message to the replica with the event stream of its pair. It accepts the message if that
+// replica has its lease and the Bus has taken the message.
 func (s *Server) routeToPair(w http.ResponseWriter, r *http.Request, id string, m *jsonrpc.Message) {
 	if s.PairRoutes == nil {
 		rejectUnknownPair(w, m, unknownPair)

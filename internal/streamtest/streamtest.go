@@ -23,16 +23,16 @@ const (
 	cuts   = 50
 )
 
-// Store is what the replicas share.
+// Store is the store that the replicas share.
 type Store interface {
 	store.KV
 	store.Log
 	store.Bus
 }
 
-// Cut makes one call that sends 1,000 notifications. It cuts the event stream 50 times after a random byte and
-// resumes it each time at a random one of three replicas, to which open returns connections of their own. It
-// fails unless each event arrives once, in order.
+// Cut makes one call that sends 1,000 notifications. It cuts the event stream 50 times after a random byte, and
+// resumes it each time at one of three replicas, chosen at random. Open returns a connection to the store; each
+// replica has its own. The test fails unless each event arrives once, in order.
 func Cut(t *testing.T, open func() Store) {
 	c := &client{t: t, random: rand.New(rand.NewPCG(1, 2)), steps: make(chan int)}
 	for range 3 {
@@ -140,16 +140,16 @@ func (c *client) send(replica int, method, body string, header ...string) *http.
 	return resp
 }
 
-// read reads most bytes of an event stream, and more until it has an event id. It closes the stream. A negative
-// most means the whole stream.
-func (c *client) read(resp *http.Response, most int) {
+// read reads n bytes of an event stream, and more until it has an event id. It closes the stream. A negative n
+// means the whole stream.
+func (c *client) read(resp *http.Response, n int) {
 	c.t.Helper()
 	defer resp.Body.Close()
 	var part []byte
 	var one [1]byte
-	for i := 0; most < 0 || i < most || c.last == ""; i++ {
+	for i := 0; n < 0 || i < n || c.last == ""; i++ {
 		if _, err := io.ReadFull(resp.Body, one[:]); err != nil {
-			if most >= 0 {
+			if n >= 0 {
 				c.t.Fatalf("the stream ends: %v", err)
 			}
 			break
