@@ -171,6 +171,7 @@ func TestAClientThatDoesNotReadEndsItsRequest(t *testing.T) {
 			if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
 				t.Errorf("%s: the connection is open", name)
 			}
+			synctest.Wait() // the handler returns after the connection is closed
 			select {
 			case <-returned:
 			default:
