@@ -55,40 +55,39 @@ func (s *Server) watchTasks(ctx context.Context, c *rpc.Call, ids []string) (acc
 	return accepted, out, end, nil
 }
 
-// sendStates sends the state of a task after each change until the task or ctx has ended.
+// sendStates sends the state of a task, and again after each change, until the task or ctx has ended.
 func (s *Server) sendStates(ctx context.Context, c *rpc.Call, id string, changes *store.Subscription, out chan<- json.RawMessage) {
 	defer changes.Close()
 	var last json.RawMessage
-	poll := time.NewTimer(0)
-	defer func() { poll.Stop() }()
 	for {
-		select {
-		case <-changes.C:
-		case <-poll.C:
-		case <-ctx.Done():
-			return
-		}
 		t, raw, err := s.taskState(ctx, c, id)
+		var poll *time.Timer
 		switch {
 		case ctx.Err() != nil, errors.Is(err, errUnknownTask):
 			return
 		case err != nil:
 			s.logger().ErrorContext(ctx, "cannot notify a client of a task", tasks.LogID(id), "error", err)
-			poll.Reset(retryTask)
-			continue
-		case !bytes.Equal(raw, last):
-			select {
-			case out <- raw:
-			case <-ctx.Done():
+			poll = time.NewTimer(retryTask)
+		default:
+			if !bytes.Equal(raw, last) {
+				select {
+				case out <- raw:
+				case <-ctx.Done():
+					return
+				}
+				last = raw
+			}
+			if t.Status.Terminal() {
 				return
 			}
-			last = raw
+			poll = s.pollTimer(t)
 		}
-		if t.Status.Terminal() {
-			return
+		select {
+		case <-changes.C:
+		case <-poll.C:
+		case <-ctx.Done():
 		}
 		poll.Stop()
-		poll = s.pollTimer(t)
 	}
 }
 
