@@ -110,9 +110,9 @@ func serveHTTP(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag) error {
 	if err != nil {
 		return err
 	}
+	defer listener.Close()
 	authorized, err := flags.auth.apply(s, listener, s.Logger)
 	if err != nil {
-		listener.Close()
 		return err
 	}
 	defer authorized.Close()

@@ -76,12 +76,12 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 	if err != nil {
 		return err
 	}
+	defer listener.Close()
 	u.status = newStatusPrinter(cmd.ErrOrStderr())
 	u.status.title(urlOf(listener))
 
 	servers, err := u.targets(loaded)
 	if err != nil {
-		listener.Close()
 		return err
 	}
 	u.host = &host.Host{
@@ -108,27 +108,23 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 	}
 	closeStore, err := flags.store.apply(cmd, s)
 	if err != nil {
-		listener.Close()
 		return err
 	}
 	defer closeStore()
 	authorized, err := flags.auth.apply(s, listener, logger)
 	if err != nil {
-		listener.Close()
 		return err
 	}
 	defer authorized.Close()
 	u.status.authorization(s.Auth, authorized.dev != nil)
 	served, err := dirs.serve(s, logger)
 	if err != nil {
-		listener.Close()
 		return err
 	}
 	defer served.Close()
 	g := gateway.New(u.host, s)
 	g.Logger = logger
 	if err := u.host.Start(); err != nil {
-		listener.Close()
 		return err
 	}
 	ctx, cancel := context.WithCancel(cmd.Context())
