@@ -52,6 +52,25 @@ func (d *document) members(v *hujson.Value, what string) ([]member, error) {
 	return members, nil
 }
 
+// fields calls read for each member of an object, with its name in messages: what, separator and its own
+// name. Read reports false for a member that has no effect.
+func (d *document) fields(v *hujson.Value, what, separator string, read func(field, name string, v *hujson.Value) (known bool, err error)) error {
+	members, err := d.members(v, what)
+	if err != nil {
+		return err
+	}
+	for _, m := range members {
+		name := what + separator + m.name
+		switch known, err := read(m.name, name, m.value); {
+		case err != nil:
+			return err
+		case !known:
+			d.warn(m.value, "%s has no effect", name)
+		}
+	}
+	return nil
+}
+
 func (d *document) text(v *hujson.Value, what string) (string, error) {
 	literal, ok := v.Value.(hujson.Literal)
 	if !ok || literal.Kind() != '"' {

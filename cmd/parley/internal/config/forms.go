@@ -133,46 +133,42 @@ func (d *document) server(m member) (*Server, error) {
 		folder: filepath.Dir(d.path), inputs: d.inputs(),
 	}
 	what := fmt.Sprintf("server %q", m.name)
-	fields, err := d.members(m.value, what)
-	if err != nil {
-		return nil, err
-	}
 	var kind, source string
-	for _, f := range fields {
-		name := what + ": " + f.name
-		switch f.name {
+	err := d.fields(m.value, what, ": ", func(field, name string, v *hujson.Value) (known bool, err error) {
+		switch field {
 		case "type":
-			kind, err = d.text(f.value, name)
+			kind, err = d.text(v, name)
 		case "command":
-			err = d.command(s, f.value, name)
+			err = d.command(s, v, name)
 		case "args":
-			s.Args, err = d.texts(f.value, name)
+			s.Args, err = d.texts(v, name)
 		case "env":
-			s.Env, err = d.pairs(f.value, name)
+			s.Env, err = d.pairs(v, name)
 		case "envFile":
-			s.EnvFile, err = d.text(f.value, name)
+			s.EnvFile, err = d.text(v, name)
 		case "cwd":
-			s.Dir, err = d.text(f.value, name)
+			s.Dir, err = d.text(v, name)
 		case "url", "httpUrl", "serverUrl":
 			if s.URL != "" {
-				return nil, d.errorf(f.value, "%s: must not have two URLs", what)
+				return true, d.errorf(v, "%s: must not have two URLs", what)
 			}
-			s.URL, err = d.text(f.value, name)
+			s.URL, err = d.text(v, name)
 		case "headers":
-			s.Headers, err = d.pairs(f.value, name)
+			s.Headers, err = d.pairs(v, name)
 		case "disabled":
-			s.Disabled, err = d.boolean(f.value, name)
+			s.Disabled, err = d.boolean(v, name)
 		case "enabled":
-			s.Disabled, err = d.boolean(f.value, name)
+			s.Disabled, err = d.boolean(v, name)
 			s.Disabled = !s.Disabled
 		case "source":
-			source, err = d.text(f.value, name)
+			source, err = d.text(v, name)
 		default:
-			d.warn(f.value, "%s has no effect", name)
+			return false, nil
 		}
-		if err != nil {
-			return nil, err
-		}
+		return true, err
+	})
+	if err != nil {
+		return nil, err
 	}
 	err = s.check(kind)
 	if err != nil && source == "extension" {
@@ -191,24 +187,19 @@ func (d *document) command(s *Server, v *hujson.Value, what string) (err error) 
 		s.Command, err = d.text(v, what)
 		return err
 	}
-	fields, err := d.members(v, what)
-	for _, f := range fields {
-		name := what + "." + f.name
-		switch f.name {
+	return d.fields(v, what, ".", func(field, name string, v *hujson.Value) (known bool, err error) {
+		switch field {
 		case "path":
-			s.Command, err = d.text(f.value, name)
+			s.Command, err = d.text(v, name)
 		case "args":
-			s.Args, err = d.texts(f.value, name)
+			s.Args, err = d.texts(v, name)
 		case "env":
-			s.Env, err = d.pairs(f.value, name)
+			s.Env, err = d.pairs(v, name)
 		default:
-			d.warn(f.value, "%s has no effect", name)
+			return false, nil
 		}
-		if err != nil {
-			return err
-		}
-	}
-	return err
+		return true, err
+	})
 }
 
 func (d *document) warnUnused(s *Server, v *hujson.Value, what string) {

@@ -24,27 +24,23 @@ func (d *document) readInputs(v *hujson.Value) error {
 	for i := range array.Elements {
 		in := &Input{}
 		what := fmt.Sprintf("inputs[%d]", i)
-		fields, err := d.members(&array.Elements[i], what)
+		err := d.fields(&array.Elements[i], what, ": ", func(field, name string, v *hujson.Value) (known bool, err error) {
+			switch field {
+			case "id":
+				in.ID, err = d.text(v, name)
+			case "description":
+				in.Description, err = d.text(v, name)
+			case "default":
+				in.Default, err = d.text(v, name)
+			case "options":
+				in.Options, err = d.options(v, name)
+			case "password":
+				in.Secret, err = d.boolean(v, name)
+			}
+			return true, err // others, such as the type, change only how the editor asks
+		})
 		if err != nil {
 			return err
-		}
-		for _, f := range fields {
-			name := what + ": " + f.name
-			switch f.name {
-			case "id":
-				in.ID, err = d.text(f.value, name)
-			case "description":
-				in.Description, err = d.text(f.value, name)
-			case "default":
-				in.Default, err = d.text(f.value, name)
-			case "options":
-				in.Options, err = d.options(f.value, name)
-			case "password":
-				in.Secret, err = d.boolean(f.value, name)
-			}
-			if err != nil {
-				return err
-			}
 		}
 		if in.ID == "" {
 			return d.errorf(&array.Elements[i], "%s: id is missing", what)
