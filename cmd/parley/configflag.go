@@ -29,7 +29,8 @@ Values can refer to others:
   ${NAME}, ${env:NAME}, ${NAME:-default}    an environment variable
   ${file:PATH}, ${keyring:SERVICE/ACCOUNT}  a file, or a secret in the system's keyring
   ${input:ID}                               an input, which parley asks for; see --input
-  ${workspaceFolder}, ${userHome}, ${/}     the current directory, your directory, a separator`
+  ${workspaceFolder}, ${userHome}, ${/}     the current directory, your directory, a separator
+$NAME without braces is text.`
 
 // configFlags are the flags for configuration files.
 type configFlags struct {
