@@ -1,6 +1,7 @@
 // Package interop tests this library with other implementations of the protocol: clients and servers made with both
-// generations of the TypeScript SDK (npm/), and two published servers. The tests need Node and the packages that
-// scripts/tools installs, so they have the build tag "integration". make interop runs them.
+// generations of the TypeScript SDK (npm/), published servers, and servers made with other Go libraries (gopeers/). The
+// tests need Node and the packages that scripts/tools installs, so they have the build tag "integration". make interop
+// runs them.
 //
 // A server peer offers the features in npm/offer; a client peer uses them as in npm/use. For each subject, a Go file has
 // the features of our server, the calls of our client, and the results that their clients must report. The peers are
@@ -32,6 +33,8 @@
 //	caching hints, mirrored headers             -     -            c s          -
 //	methods of extensions                       c s   c s          c s          -
 //	login, step-up, refresh of tokens           c s   s            c s          -
+//
+// A gateway presents our servers, published servers and those of gopeers/ to clients of both eras (gateway_test.go).
 //
 // Our server does not ping its clients. The second generation of the SDK protects legacy sessions and modern requests
 // with the same middleware; only modern requests are tested.

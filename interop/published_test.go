@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/freeaddr"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -86,14 +87,16 @@ func everything(t *testing.T, transport string) client.Target {
 	if transport == "stdio" {
 		return client.Command(command[0], command[1:]...)
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := freeaddr.New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := free.Addr().(*net.TCPAddr).Port
-	_ = free.Close()
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Env = append(os.Environ(), fmt.Sprintf("PORT=%d", port))
+	cmd.Env = append(os.Environ(), "PORT="+port)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +109,7 @@ func everything(t *testing.T, transport string) client.Target {
 	go func() {
 		defer close(drained)
 		for lines := bufio.NewScanner(stderr); lines.Scan(); {
-			if strings.HasSuffix(lines.Text(), fmt.Sprintf("port %d", port)) {
+			if strings.HasSuffix(lines.Text(), "port "+port) {
 				close(ready)
 			}
 		}
@@ -118,7 +121,7 @@ func everything(t *testing.T, transport string) client.Target {
 	})
 	await(t, ready)
 	path := map[string]string{"streamableHttp": "mcp", "sse": "sse"}[transport]
-	return client.URL(fmt.Sprintf("http://127.0.0.1:%d/%s", port, path))
+	return client.URL(fmt.Sprintf("http://%s/%s", addr, path))
 }
 
 func useEverythingTools(t *testing.T, p *peer) {
