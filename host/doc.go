@@ -20,4 +20,9 @@
 // or dials it again until it is ready. Otherwise the Host does so when a call needs the
 // server. After each failure in a row it waits longer before the next attempt, from one
 // second up to one minute. Calls made in that time fail with a [DownError].
+//
+// By default a Host sends every request. [Host.Policy] decides which requests are sent, and which only if
+// [Host.Approve] approves them. [Host.Hooks] can change requests and results, [Host.Review] withholds
+// definitions that are new or have changed, and [Host.Audit] receives a record of each decision. They apply
+// to the methods of the Host and to the requests that a gateway forwards.
 package host

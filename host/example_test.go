@@ -109,3 +109,32 @@ func ExampleHost_Watch() {
 	}
 	// Output: hello has 1 tool
 }
+
+// Tools that read can be called. The user is asked about each call of the others.
+func ExampleRules() {
+	clock := serveTool("set_time", "done")
+	defer clock.Close()
+
+	h := &host.Host{
+		Servers: []host.ServerConfig{{Name: "clock", Target: client.URL(clock.URL)}},
+		Policy: host.Rules{Version: "1", Default: host.Deny, Rules: []host.Rule{
+			{Server: "clock", Tool: "get_*", Action: host.Allow},
+			{Server: "clock", Tool: "*", Action: host.Ask},
+		}},
+		Approve: func(_ context.Context, a *host.Approval) error {
+			fmt.Println("Allow", a.Request.Name, string(a.Request.Arguments))
+			return host.ErrDeclined
+		},
+		Logger: slog.New(slog.DiscardHandler),
+	}
+	if err := h.Start(); err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer h.Close()
+	_, err := h.CallTool(context.Background(), "clock", "set_time", map[string]any{"hour": 7})
+	fmt.Println(err)
+	// Output:
+	// Allow set_time {"hour":7}
+	// tools/call set_time of server "clock" is denied: it was not approved: the user declined
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
@@ -34,6 +35,36 @@ type Host struct {
 	// Logger receives the state changes of the servers. Nil means slog.Default().
 	Logger *slog.Logger
 
+	// Policy, if set, decides which requests are sent to the servers: tool calls, prompts, reads of
+	// and subscriptions to resources, and completions. Nil allows all.
+	Policy Policy
+
+	// Approve asks a user about a request for which the policy decides [Ask]. It returns nil if the
+	// user approves it, [ErrDeclined] if not, and another error if the user cannot be asked. An answer
+	// after the end of ctx does not count. If Approve is nil, such requests are rejected. See
+	// gateway.Approve.
+	Approve func(ctx context.Context, a *Approval) error
+	// ApprovalTimeout limits the time for an answer. 0 means 5 minutes.
+	ApprovalTimeout time.Duration
+
+	// Hooks can change and reject requests and results, in their order.
+	Hooks []Hook
+
+	// Review, if set, is called with each definition that a server lists, before it is used, and again
+	// with all definitions when a list changes. If it returns an error, the definition is withheld: it
+	// is not in the lists, it cannot be called, and [ServerStatus.Incomplete] has a *[WithheldError].
+	// Tools and prompts that a server does not list cannot be called either. Review must be safe for
+	// concurrent use and must not block. See [Host.ReviewAgain].
+	Review func(d Definition) error
+
+	// Audit, if set, is called with the records of an audit log: twice for a request that is sent, before
+	// and after, and once for each other event. If it returns an error for a request that is about to
+	// be sent, the request is rejected. It must be safe for concurrent use and must not keep or modify
+	// the record.
+	Audit func(ctx context.Context, record *AuditRecord) error
+
+	requests atomic.Uint64 // the number of the last request, for the audit log
+
 	once    sync.Once
 	mu      sync.Mutex             // excludes SetServers and Close
 	roster  atomic.Pointer[roster] // nil before Start
@@ -51,6 +82,15 @@ type ServerConfig struct {
 
 	// Target is the server to start or dial, such as a client.Command or client.URL.
 	Target client.Target
+
+	// Trusted means that the policy may use the annotations of the server's tools. Do not set it for
+	// servers that could declare a dangerous tool as harmless (2026-07-28, server/tools, Tool
+	// Annotations).
+	Trusted bool
+
+	// Roots are the directories that the server may work in, as file:// URIs. They replace those of
+	// Dialer.Roots. An empty list that is not nil means no directories.
+	Roots []mcp.Root
 }
 
 var (
@@ -137,56 +177,83 @@ func (h *Host) Call(ctx context.Context, name string, arguments any, options ...
 	}
 	tool, ok := s.toolNamed(name)
 	if !ok {
+		if err := s.withheldNamed(name); err != nil {
+			return nil, fmt.Errorf("%w: %q: %w", ErrUnknownTool, name, err)
+		}
 		return nil, fmt.Errorf("%w: %q", ErrUnknownTool, name)
 	}
-	return use(ctx, s, func(c *client.Client) (*mcp.CallToolResult, error) {
-		return c.CallTool(ctx, tool, arguments, options...)
-	})
+	return h.callTool(ctx, s, tool, arguments, options)
 }
 
 // CallTool calls a tool of a server, as client.Client.CallTool does. tool is the name
 // that the server uses. If the server is starting, CallTool waits for it. If the
 // server is down, CallTool starts it again and waits. It returns a *DownError if the
-// server cannot be started or has failed a moment ago, and ErrUnknownServer if the Host
-// has no such server.
+// server cannot be started or has failed a moment ago, ErrUnknownServer if the Host
+// has no such server, and a *DeniedError if the policy or a hook rejects the call.
 func (h *Host) CallTool(ctx context.Context, server, tool string, arguments any, options ...client.CallOption) (*mcp.CallToolResult, error) {
-	return with(ctx, h, server, func(c *client.Client) (*mcp.CallToolResult, error) {
-		return c.CallTool(ctx, tool, arguments, options...)
-	})
-}
-
-// ReadResource reads a resource of a server, as client.Client.ReadResource does. It
-// waits for the server as [Host.CallTool] does.
-func (h *Host) ReadResource(ctx context.Context, server, uri string, options ...client.CallOption) (*mcp.ReadResourceResult, error) {
-	return with(ctx, h, server, func(c *client.Client) (*mcp.ReadResourceResult, error) {
-		return c.ReadResource(ctx, uri, options...)
-	})
-}
-
-// GetPrompt gets a prompt of a server, as client.Client.GetPrompt does. prompt is the
-// name that the server uses. GetPrompt waits for the server as [Host.CallTool] does.
-func (h *Host) GetPrompt(ctx context.Context, server, prompt string, arguments any, options ...client.CallOption) (*mcp.GetPromptResult, error) {
-	return with(ctx, h, server, func(c *client.Client) (*mcp.GetPromptResult, error) {
-		return c.GetPrompt(ctx, prompt, arguments, options...)
-	})
-}
-
-// Complete requests completions from a server, as client.Client.Complete does. It waits
-// for the server as [Host.CallTool] does.
-func (h *Host) Complete(ctx context.Context, server string, params mcp.CompleteParams) (*mcp.Completion, error) {
-	return with(ctx, h, server, func(c *client.Client) (*mcp.Completion, error) {
-		return c.Complete(ctx, params)
-	})
-}
-
-// with calls f with the client of a server that is ready; see use.
-func with[Result any](ctx context.Context, h *Host, server string, f func(*client.Client) (*Result, error)) (*Result, error) {
 	s, err := h.enter(server)
 	if err != nil {
 		return nil, err
 	}
 	defer s.leave()
-	return use(ctx, s, f)
+	return h.callTool(ctx, s, tool, arguments, options)
+}
+
+func (h *Host) callTool(ctx context.Context, s *supervisor, tool string, arguments any, options []client.CallOption) (*mcp.CallToolResult, error) {
+	r := &Request{Method: mcp.MethodCallTool, Server: s.name, Kind: KindTool, Name: tool}
+	return guard(ctx, h, s, r, arguments, func(arguments any) (*mcp.CallToolResult, error) {
+		return use(ctx, s, func(c *client.Client) (*mcp.CallToolResult, error) {
+			return c.CallTool(ctx, tool, arguments, h.sourced(options)...)
+		})
+	})
+}
+
+// ReadResource reads a resource of a server, as client.Client.ReadResource does. It
+// waits for the server as [Host.CallTool] does, and has its errors.
+func (h *Host) ReadResource(ctx context.Context, server, uri string, options ...client.CallOption) (*mcp.ReadResourceResult, error) {
+	s, err := h.enter(server)
+	if err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	r := &Request{Method: mcp.MethodReadResource, Server: server, Kind: KindResource, Name: uri}
+	return guard(ctx, h, s, r, nil, func(any) (*mcp.ReadResourceResult, error) {
+		return use(ctx, s, func(c *client.Client) (*mcp.ReadResourceResult, error) {
+			return c.ReadResource(ctx, uri, h.sourced(options)...)
+		})
+	})
+}
+
+// GetPrompt gets a prompt of a server, as client.Client.GetPrompt does. prompt is the
+// name that the server uses. GetPrompt waits for the server as [Host.CallTool] does, and
+// has its errors.
+func (h *Host) GetPrompt(ctx context.Context, server, prompt string, arguments any, options ...client.CallOption) (*mcp.GetPromptResult, error) {
+	s, err := h.enter(server)
+	if err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	r := &Request{Method: mcp.MethodGetPrompt, Server: server, Kind: KindPrompt, Name: prompt}
+	return guard(ctx, h, s, r, arguments, func(arguments any) (*mcp.GetPromptResult, error) {
+		return use(ctx, s, func(c *client.Client) (*mcp.GetPromptResult, error) {
+			return c.GetPrompt(ctx, prompt, arguments, h.sourced(options)...)
+		})
+	})
+}
+
+// Complete requests completions from a server, as client.Client.Complete does. It waits
+// for the server as [Host.CallTool] does, and has its errors.
+func (h *Host) Complete(ctx context.Context, server string, params mcp.CompleteParams) (*mcp.Completion, error) {
+	s, err := h.enter(server)
+	if err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	return guard(ctx, h, s, completionRequest(server, &params), nil, func(any) (*mcp.Completion, error) {
+		return use(ctx, s, func(c *client.Client) (*mcp.Completion, error) {
+			return c.Complete(ctx, params)
+		})
+	})
 }
 
 // enter returns the supervisor of a server for a call; see supervisor.enter.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -25,17 +26,21 @@ type merged struct {
 	prompts   []MergedPrompt
 	resources []mcp.Resource
 	templates []mcp.ResourceTemplate
+
+	incomplete map[client.ChangeKind]error // of lists, and the entries that have the name of another one
+	withheld   withheld                    // the definitions that Host.Review does not accept
 }
 
-// merge names the entries of lists. It adds the entries that are withheld to l.incomplete.
+// merge reviews and names the entries of lists.
 func (s *supervisor) merge(l *lists) *merged {
-	m := &merged{resources: l.resources, templates: l.templates}
-	var withheld error
-	if m.tools, withheld = s.mergedTools(l.tools); withheld != nil {
-		l.incomplete[client.ToolsChanged] = errors.Join(l.incomplete[client.ToolsChanged], withheld)
+	accepted := *l
+	m := &merged{resources: l.resources, templates: l.templates, incomplete: maps.Clone(l.incomplete), withheld: s.reviewLists(&accepted)}
+	var same error
+	if m.tools, same = s.mergedTools(accepted.tools); same != nil {
+		m.incomplete[client.ToolsChanged] = errors.Join(m.incomplete[client.ToolsChanged], same)
 	}
-	if m.prompts, withheld = s.mergedPrompts(l.prompts); withheld != nil {
-		l.incomplete[client.PromptsChanged] = errors.Join(l.incomplete[client.PromptsChanged], withheld)
+	if m.prompts, same = s.mergedPrompts(accepted.prompts); same != nil {
+		m.incomplete[client.PromptsChanged] = errors.Join(m.incomplete[client.PromptsChanged], same)
 	}
 	return m
 }
@@ -89,7 +94,7 @@ func collect[E any](l *lists, kind client.ChangeKind, elements iter.Seq2[*E, err
 	return all, nil
 }
 
-// joined returns the errors of all kinds of lists.
-func joined(incomplete map[client.ChangeKind]error) error {
-	return errors.Join(incomplete[client.ToolsChanged], incomplete[client.ResourcesChanged], incomplete[client.PromptsChanged])
+// allIncomplete returns ServerStatus.Incomplete. It requires that mu is held.
+func (s *supervisor) allIncomplete() error {
+	return errors.Join(s.incomplete[client.ToolsChanged], s.incomplete[client.ResourcesChanged], s.incomplete[client.PromptsChanged], s.withheld.error())
 }

@@ -32,9 +32,9 @@ func (h *Host) find(server string) *supervisor {
 }
 
 // SetServers replaces the servers of a Host that was started, and returns at once. A server continues
-// without interruption if its name is in the new list with the same Target, or with one of type
-// *client.CommandTarget or *client.HTTPTarget that is deeply equal. Other servers of the list are
-// started, as [Host.Start] does. A server that is not in the list, or has another Target, ends when the
+// without interruption if its name is in the new list with the same configuration: its Target is the same,
+// or is a *client.CommandTarget or *client.HTTPTarget that is deeply equal, and the other fields are equal. Other servers of the list are
+// started, as [Host.Start] does. A server that is not in the list, or has another configuration, ends when the
 // calls that are in flight have ended. Later calls wait for the server that replaces it.
 //
 // SetServers changes nothing if it returns an error: a configuration is invalid, or the Host is closed
@@ -53,7 +53,7 @@ func (h *Host) SetServers(servers []ServerConfig) error {
 	var added []*supervisor
 	for _, config := range servers {
 		s := before.byName[config.Name]
-		if s == nil || !sameTarget(s.target, config.Target) {
+		if s == nil || !sameConfig(&s.config, &config) {
 			s = newSupervisor(h, config)
 			added = append(added, s)
 		}
@@ -71,6 +71,11 @@ func (h *Host) SetServers(servers []ServerConfig) error {
 	}
 	h.changed.notify()
 	return nil
+}
+
+// sameConfig reports whether a server can continue with another configuration.
+func sameConfig(a, b *ServerConfig) bool {
+	return sameTarget(a.Target, b.Target) && a.Trusted == b.Trusted && reflect.DeepEqual(a.Roots, b.Roots)
 }
 
 // sameTarget reports whether two targets are one, or are configured in the same way.

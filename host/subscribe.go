@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/mcp"
 )
 
 // ErrTooManySubscriptions is returned by Subscribe when a server would have more
@@ -25,13 +26,16 @@ var ErrTooManySubscriptions = errors.New("host: too many subscribed resources")
 //
 // If another server replaces the server, Subscribe continues with it; see [Host.SetServers].
 // Subscribe returns nil when ctx ends. The errors are [ErrUnknownServer], also when the server
-// is removed, [ErrTooManySubscriptions] and [ErrClosed].
+// is removed, [ErrTooManySubscriptions], [ErrClosed], and a *[DeniedError] if the policy rejects it.
 func (h *Host) Subscribe(ctx context.Context, server, uri string, updated func()) error {
 	sub := &subscriber{updated}
 	for {
 		s := h.find(server)
 		if s == nil {
 			return fmt.Errorf("%w: %q", ErrUnknownServer, server)
+		}
+		if err := h.permit(ctx, s, &Request{Method: mcp.MethodSubscribe, Server: server, Kind: KindResource, Name: uri}); err != nil {
+			return err
 		}
 		if err := s.subscriptions.add(uri, sub); err != nil {
 			return fmt.Errorf("server %q: %w", server, err)

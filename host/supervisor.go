@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
 )
 
 const (
@@ -27,7 +28,9 @@ const (
 // supervisor keeps the client of one server.
 type supervisor struct {
 	name        string
-	target      client.Target
+	config      ServerConfig
+	host        *Host
+	reviewer    func(Definition) error
 	maxName     int // of names in the merged lists
 	dialer      client.Dialer
 	logger      *slog.Logger
@@ -39,8 +42,13 @@ type supervisor struct {
 	retired  chan struct{} // closed by retire
 	closeErr error         // set when run has returned
 
+	merging sync.Mutex // held while lists are merged and published; locked before mu
+
 	mu            sync.Mutex
-	client        *client.Client // nil until the first dial has succeeded
+	listed        lists                // as the server sends them
+	details       client.ServerDetails // as the server sends them
+	withheld      withheld             // of status
+	client        *client.Client       // nil until the first dial has succeeded
 	status        ServerStatus
 	incomplete    map[client.ChangeKind]error // of the lists in status
 	since         time.Time                   // when status.State became Ready
@@ -57,7 +65,9 @@ type supervisor struct {
 func newSupervisor(h *Host, config ServerConfig) *supervisor {
 	s := &supervisor{
 		name:        config.Name,
-		target:      config.Target,
+		config:      config,
+		host:        h,
+		reviewer:    h.Review,
 		maxName:     cmp.Or(h.MaxName, maxMergedName),
 		dialer:      h.Dialer,
 		logger:      h.logger().With("server", config.Name),
@@ -75,6 +85,9 @@ func newSupervisor(h *Host, config ServerConfig) *supervisor {
 	}
 	s.dialer.OnConnectionLost = func(err error) { s.lost(nil, err) }
 	s.dialer.Trace = nil
+	if config.Roots != nil {
+		s.dialer.Roots = func(context.Context) ([]mcp.Root, error) { return config.Roots, nil }
+	}
 	if h.Trace != nil {
 		s.dialer.Trace = func(sent bool, message []byte) { h.Trace(config.Name, sent, message) }
 	}
@@ -127,7 +140,7 @@ func (s *supervisor) connect(ctx context.Context) error {
 	c := s.current()
 	if c == nil {
 		var err error
-		if c, err = s.dialer.Dial(ctx, s.target); err != nil {
+		if c, err = s.dialer.Dial(ctx, s.config.Target); err != nil {
 			return err
 		}
 	} else if err := c.Ping(ctx); err != nil {
@@ -142,21 +155,34 @@ func (s *supervisor) connect(ctx context.Context) error {
 		}
 		return err
 	}
-	named := s.merge(&listed)
-	ready := ServerStatus{
-		Name: s.name, State: Ready, Revision: c.Revision(), Server: c.Server(), Incomplete: joined(listed.incomplete),
-		Tools: named.tools, Prompts: named.prompts, Resources: named.resources, Templates: named.templates,
-	}
+	s.ready(c, listed)
+	return nil
+}
+
+// ready publishes the lists of a server that is connected.
+func (s *supervisor) ready(c *client.Client, listed lists) {
+	s.merging.Lock()
+	defer s.merging.Unlock()
+	named, details := s.merge(&listed), c.Server()
+	s.reviewDetails(&details, named.withheld)
+	var before withheld
+	var incomplete error
 	s.set(func(status *ServerStatus) bool {
-		s.client, s.since, s.incomplete = c, time.Now(), listed.incomplete
-		*status = ready
+		s.client, s.since, s.incomplete = c, time.Now(), named.incomplete
+		s.listed, s.details = listed, c.Server()
+		before, s.withheld = s.withheld, named.withheld
+		incomplete = s.allIncomplete()
+		*status = ServerStatus{
+			Name: s.name, State: Ready, Revision: c.Revision(), Server: details, Incomplete: incomplete,
+			Tools: named.tools, Prompts: named.prompts, Resources: named.resources, Templates: named.templates,
+		}
 		return true
 	})
+	s.recordWithheld(s.ctx, before, named.withheld)
 	s.logger.Info("server ready", "revision", c.Revision(), "tools", len(listed.tools))
-	if ready.Incomplete != nil {
-		s.logger.Warn("server ready with incomplete lists", "error", ready.Incomplete)
+	if incomplete != nil {
+		s.logger.Warn("server ready with incomplete lists", "error", incomplete)
 	}
-	return nil
 }
 
 // await returns the client when the server is ready. It starts a server that is down

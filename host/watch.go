@@ -180,24 +180,40 @@ func (w *watcher) relist(ctx context.Context, kind client.ChangeKind) {
 		}
 		return
 	}
-	named := s.merge(&listed)
+	w.publish(kind, &listed)
+	sleep(ctx, relistInterval, nil)
+}
+
+// publish replaces the lists of one kind.
+func (w *watcher) publish(kind client.ChangeKind, listed *lists) {
+	s := w.supervisor
+	s.merging.Lock()
+	defer s.merging.Unlock()
+	named := s.merge(listed)
+	var before, now withheld
 	s.set(func(status *ServerStatus) bool {
 		if s.client != w.client || status.State != Ready {
 			return false
 		}
-		s.incomplete[kind] = listed.incomplete[kind]
-		status.Incomplete = joined(s.incomplete)
+		before, now = s.withheld, s.withheld
+		s.incomplete[kind] = named.incomplete[kind]
+		s.listed.incomplete[kind] = listed.incomplete[kind]
 		switch kind {
 		case client.ToolsChanged:
-			status.Tools = named.tools
+			s.listed.tools, status.Tools = listed.tools, named.tools
+			now = s.withheld.with(named.withheld, KindTool)
 		case client.PromptsChanged:
-			status.Prompts = named.prompts
+			s.listed.prompts, status.Prompts = listed.prompts, named.prompts
+			now = s.withheld.with(named.withheld, KindPrompt)
 		case client.ResourcesChanged:
+			s.listed.resources, s.listed.templates = listed.resources, listed.templates
 			status.Resources, status.Templates = named.resources, named.templates
 		}
+		s.withheld = now
+		status.Incomplete = s.allIncomplete()
 		return true
 	})
-	sleep(ctx, relistInterval, nil)
+	s.recordWithheld(s.ctx, before, now)
 }
 
 // isReady waits until the first lists of a client are known, or the server is down. It

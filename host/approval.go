@@ -1,0 +1,105 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/parley-mcp/parley/internal/digest"
+	"github.com/parley-mcp/parley/internal/rpc"
+)
+
+// ErrDeclined is returned by [Host.Approve] if the user does not approve a request.
+var ErrDeclined = errors.New("the user declined")
+
+// errUnanswered is the cause of the end of a context of Host.Approve.
+var errUnanswered = fmt.Errorf("no answer in time: %w", context.DeadlineExceeded)
+
+const defaultApprovalTimeout = 5 * time.Minute
+
+// Approval asks whether one request may be sent. It is for this request only, and is used once.
+type Approval struct {
+	Request *Request // must not be modified
+	Reason  string   // the reason of the policy
+	// Digest identifies the server, the tool, prompt or resource with its definition, the arguments,
+	// the version of the policy and the caller. An answer for one Digest must not count for another.
+	Digest string
+	// Timeout is how long the answer may take.
+	Timeout time.Duration
+}
+
+// newApproval returns the approval of a request. Arguments that differ only in white space, the order of
+// members or the notation of strings have the same digest.
+func (h *Host) newApproval(r *Request, d Decision) (*Approval, error) {
+	arguments, err := canonical(r.Arguments)
+	if err != nil {
+		return nil, err
+	}
+	var definition []byte
+	if r.Tool != nil {
+		if definition, err = json.Marshal(r.Tool); err != nil {
+			return nil, err
+		}
+	}
+	timeout := h.ApprovalTimeout
+	if timeout <= 0 {
+		timeout = defaultApprovalTimeout
+	}
+	return &Approval{
+		Request: r, Reason: d.Reason, Timeout: timeout,
+		Digest: digest.Join([]byte(r.Server), []byte(r.Method), []byte(r.Name), definition, arguments, []byte(d.Version), []byte(r.Caller.Principal.Key())),
+	}, nil
+}
+
+// canonical returns JSON without white space, with sorted members and one notation for each string. It
+// keeps the digits of numbers. The result is not a view of raw.
+func canonical(raw json.RawMessage) (json.RawMessage, error) {
+	if raw == nil {
+		return nil, nil
+	}
+	value := jsontext.Value(bytes.Clone(raw))
+	err := value.Format(jsontext.ReorderRawObjects(true), jsontext.PreserveRawStrings(false),
+		jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
+	return json.RawMessage(value), err
+}
+
+// The outcomes of an approval in the audit log.
+const (
+	approved   = "approved"
+	declined   = "declined"
+	unanswered = "unanswered"
+	notAsked   = "not asked" // the user cannot be asked
+)
+
+// approve asks for the approval of a request. It returns rpc.ErrInputRequired if the handler runs again
+// with the answer.
+func (h *Host) approve(ctx context.Context, r *Request, d Decision) (outcome string, err error) {
+	if h.Approve == nil {
+		return notAsked, r.denied("it needs an approval, and no user can be asked", nil)
+	}
+	a, err := h.newApproval(r, d)
+	if err != nil {
+		return notAsked, r.denied("its arguments are invalid", err)
+	}
+	asking, cancel := context.WithTimeoutCause(ctx, a.Timeout, errUnanswered)
+	defer cancel()
+	err = contain(func() error { return h.Approve(asking, a) })
+	switch {
+	case errors.Is(context.Cause(ctx), rpc.ErrInputRequired):
+		return "", rpc.ErrInputRequired
+	case ctx.Err() != nil:
+		return unanswered, context.Cause(ctx)
+	case asking.Err() != nil, errors.Is(err, context.DeadlineExceeded): // also if the answer was yes
+		return unanswered, r.denied("it was not approved in time", nil)
+	case errors.Is(err, ErrDeclined):
+		return declined, r.denied("it was not approved", err)
+	case err != nil:
+		return notAsked, r.denied("it needs an approval", err)
+	}
+	return approved, nil
+}

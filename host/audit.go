@@ -1,0 +1,204 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
+)
+
+// The events of an [AuditRecord].
+const (
+	// AuditAsked: an approval is required, and the question is in the response to the caller (2026-07-28).
+	// If the caller answers, another record follows.
+	AuditAsked = "asked"
+	// AuditAllowed: the request is about to be sent. AuditDone follows when it has ended, except for a
+	// subscription.
+	AuditAllowed = "allowed"
+	// AuditDenied: the request was not sent.
+	AuditDenied = "denied"
+	// AuditDone: the request has ended. Without AuditAllowed it was not sent, for example because the
+	// server is down.
+	AuditDone = "done"
+	// AuditWithheld: a definition of a server is not used; see [Host.Review].
+	AuditWithheld = "withheld"
+	// AuditLogin: a caller has failed to authenticate. The program that authenticates callers records
+	// it; a Host does not.
+	AuditLogin = "login failed"
+)
+
+// AuditRecord is one entry of an audit log. Its JSON form contains the names and types of arguments, but
+// no values, and no text of servers other than names. It never contains tokens.
+type AuditRecord struct {
+	Time  time.Time `json:"time"`
+	Event string    `json:"event"`
+	Call  uint64    `json:"call,omitzero"` // number of the request in this process; its records have the same
+
+	// The caller. All are empty without authentication.
+	Issuer  string `json:"issuer,omitzero"`
+	Subject string `json:"subject,omitzero"`
+	Client  string `json:"client,omitzero"`
+	// Actors are the subjects who act for Subject, the current one first (RFC 8693, section 4.1).
+	Actors []string `json:"actors,omitempty"`
+
+	Server string `json:"server,omitzero"`
+	Method string `json:"method,omitzero"`
+	Kind   string `json:"kind,omitzero"`
+	Name   string `json:"name,omitzero"` // as the server calls it; a URI for resources
+
+	// Shape has the names and types of the arguments, at most 64 of each object and three levels.
+	Shape json.RawMessage `json:"arguments,omitempty"`
+	// Arguments are the arguments of the request, with their values. They are not part of the JSON form.
+	Arguments json.RawMessage `json:"-"`
+
+	Decision string `json:"decision,omitzero"` // allow, ask or deny
+	Reason   string `json:"reason,omitzero"`
+	Version  string `json:"policyVersion,omitzero"`
+	Approval string `json:"approval,omitzero"` // approved, declined, unanswered or "not asked"
+
+	// Outcome is ok, "tool error" or error.
+	Outcome string `json:"outcome,omitzero"`
+	// Error is the class of the error, such as timeout, or the code of a JSON-RPC error.
+	Error    string  `json:"error,omitzero"`
+	Duration float64 `json:"seconds,omitzero"` // from the arrival of the request, approval included
+	Bytes    int     `json:"bytes,omitzero"`   // length of the result, if the server sent one
+}
+
+// newRecord returns a record about a request.
+func (r *Request) newRecord(event string, number uint64) *AuditRecord {
+	p := r.Caller.Principal
+	return &AuditRecord{
+		Time: time.Now(), Event: event, Call: number,
+		Issuer: p.Issuer(), Subject: p.Subject(), Client: p.Client(), Actors: actorsOf(r.Caller),
+		Server: r.Server, Method: r.Method, Kind: r.Kind, Name: bounded(r.Name, maxAuditName),
+		Shape: shapeOf(r.Arguments, shapeDepth), Arguments: r.Arguments,
+	}
+}
+
+const (
+	maxActors    = 8
+	maxAuditName = 512
+	maxMembers   = 64 // of an object in a shape
+	shapeDepth   = 3
+)
+
+// actorsOf returns the subjects of the claim act, from the current actor to earlier ones.
+func actorsOf(caller *auth.Info) (actors []string) {
+	act, ok := caller.Claim("act")
+	for ; ok && len(act) > 0 && act[0] == '{' && len(actors) < maxActors; act, ok = jsonrpc.Get(act, "act") {
+		sub, _ := jsonrpc.Get(act, "sub")
+		if len(sub) == 0 || sub[0] != '"' {
+			break
+		}
+		actors = append(actors, bounded(jsonrpc.Unquote(sub), maxAuditName))
+	}
+	return actors
+}
+
+// shapeOf returns a JSON value with the names of raw, in which each value is replaced by its type.
+func shapeOf(raw json.RawMessage, depth int) json.RawMessage {
+	if len(raw) == 0 {
+		return nil
+	}
+	switch raw[0] {
+	case '"':
+		return json.RawMessage(`"string"`)
+	case 't', 'f':
+		return json.RawMessage(`"boolean"`)
+	case 'n':
+		return json.RawMessage(`"null"`)
+	case '[':
+		return json.RawMessage(`"array"`)
+	case '{':
+	default:
+		return json.RawMessage(`"number"`)
+	}
+	if depth == 0 {
+		return json.RawMessage(`"object"`)
+	}
+	shape := json.RawMessage{'{'}
+	n := 0
+	for name, value := range jsonrpc.All(raw) {
+		if n++; n > maxMembers {
+			break
+		}
+		if n > 1 {
+			shape = append(shape, ',')
+		}
+		shape = append(append(jsonrpc.AppendString(shape, bounded(name, maxMembers)), ':'), shapeOf(value, depth-1)...)
+	}
+	return append(shape, '}')
+}
+
+// bounded returns at most limit bytes of text, of whole characters.
+func bounded(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	for i := range text {
+		if i > limit {
+			return text[:limit-3] + "…"
+		}
+	}
+	return text
+}
+
+// record passes a record to the audit log.
+func (h *Host) record(ctx context.Context, record *AuditRecord) error {
+	if h.Audit == nil {
+		return nil
+	}
+	return contain(func() error { return h.Audit(ctx, record) })
+}
+
+// recordLater is record for what has happened already: an error cannot prevent it, and is logged.
+func (h *Host) recordLater(ctx context.Context, record *AuditRecord) {
+	if err := h.record(context.WithoutCancel(ctx), record); err != nil {
+		h.logger().Error("cannot write the audit log", "event", record.Event, "server", record.Server, "error", err)
+	}
+}
+
+// classOf returns the class of an error for a record, without text that a server or a caller has sent.
+func classOf(err error) string {
+	var reported *jsonrpc.Error
+	var denied *DeniedError
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &denied):
+		return denied.Reason
+	case errors.As(err, &reported):
+		return fmt.Sprintf("code %d", reported.Code)
+	case errors.Is(err, ErrUnknownTool):
+		return "unknown"
+	case errors.As(err, new(*DownError)):
+		return "server down"
+	case errors.As(err, new(*call.TimeoutError)):
+		return "timeout"
+	case errors.Is(err, context.Canceled), errors.Is(err, call.ErrCancelled):
+		return "cancelled"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "timeout"
+	case errors.Is(err, client.ErrConnectionLost):
+		return "connection lost"
+	case errors.Is(err, client.ErrUnauthorized):
+		return "login required"
+	case errors.Is(err, client.ErrInvalidResponse):
+		return "invalid response"
+	}
+	return "other"
+}
+
+// finish completes a record with the end of a request.
+func (a *AuditRecord) finish(result json.RawMessage, err error, begin time.Time) {
+	a.Outcome, a.Bytes, a.Duration = "ok", len(result), time.Since(begin).Seconds()
+	if err != nil {
+		a.Outcome, a.Error, a.Bytes = "error", classOf(err), 0
+	}
+}

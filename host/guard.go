@@ -1,0 +1,288 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"time"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
+)
+
+// guards reports whether requests must pass guard.
+func (h *Host) guards() bool {
+	return h.Policy != nil || h.Audit != nil || h.Review != nil || len(h.Hooks) > 0
+}
+
+// callerOf returns the caller whose request ctx belongs to.
+func callerOf(ctx context.Context) *auth.Info {
+	if info := auth.FromContext(ctx); info != nil {
+		return info
+	}
+	caller := new(auth.Info)
+	if c := call.From(ctx); c != nil {
+		caller.Principal = c.Principal()
+	}
+	return caller
+}
+
+// argumentsOf returns the arguments of a tool or prompt as a JSON object.
+func argumentsOf(arguments any) (json.RawMessage, error) {
+	switch a := arguments.(type) {
+	case nil:
+		return json.RawMessage("{}"), nil
+	case map[string]string:
+		if a == nil {
+			return json.RawMessage("{}"), nil
+		}
+	case json.RawMessage:
+		if checkObject(a) == nil {
+			return a, nil
+		}
+	}
+	raw, err := schema.Marshal(arguments)
+	if err == nil {
+		err = checkObject(raw)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode the arguments: %w", err)
+	}
+	return raw, nil
+}
+
+// guard sends a request if the review, the hooks, the policy and the approver let it pass, and records it.
+// Send sends the request with its arguments, which a hook may have changed. The arguments are nil for a
+// request that has none.
+func guard[Result any](ctx context.Context, h *Host, s *supervisor, r *Request, arguments any, send func(arguments any) (*Result, error)) (*Result, error) {
+	if !h.guards() {
+		return send(arguments)
+	}
+	if r.Arguments == nil && r.Kind != KindResource {
+		var err error
+		if r.Arguments, err = argumentsOf(arguments); err != nil {
+			return nil, fmt.Errorf("%s: %w", r, err)
+		}
+	}
+	p := h.newPassage(ctx, r)
+	if err := p.admit(ctx, s); err != nil {
+		return nil, err
+	}
+	if r.Arguments != nil {
+		arguments = r.Arguments
+	}
+	result, err := send(arguments)
+	if err == nil && r.hooked() && h.hasResponseHook() {
+		result, err = replaced(ctx, h, r, result)
+	}
+	if h.Audit != nil {
+		record := p.record(AuditDone)
+		record.finish(sourceOf(result), err, p.begin)
+		if tool, ok := any(result).(*mcp.CallToolResult); ok && err == nil && tool.IsError {
+			record.Outcome = "tool error"
+		}
+		h.recordLater(ctx, record)
+	}
+	return result, err
+}
+
+// replaced returns the result that the hooks return for a result.
+func replaced[Result any](ctx context.Context, h *Host, r *Request, result *Result) (*Result, error) {
+	before := sourceOf(result)
+	raw, err := h.afterResponse(ctx, r, before)
+	if err != nil || bytes.Equal(raw, before) {
+		return result, err
+	}
+	result = new(Result)
+	if err := schema.Decode(raw, result); err != nil {
+		return nil, r.denied("the result of a hook is invalid", err)
+	}
+	switch r := any(result).(type) {
+	case *mcp.CallToolResult:
+		r.Source = raw
+	case *mcp.ReadResourceResult:
+		r.Source = raw
+	case *mcp.GetPromptResult:
+		r.Source = raw
+	}
+	return result, nil
+}
+
+// sourceOf returns the JSON of a result; nil for a completion.
+func sourceOf(result any) json.RawMessage {
+	switch r := result.(type) {
+	case *mcp.CallToolResult:
+		if r != nil {
+			return r.Source
+		}
+	case *mcp.ReadResourceResult:
+		if r != nil {
+			return r.Source
+		}
+	case *mcp.GetPromptResult:
+		if r != nil {
+			return r.Source
+		}
+	}
+	return nil
+}
+
+// sourced adds the option that sets the Source of a result, if guard needs it.
+func (h *Host) sourced(options []client.CallOption) []client.CallOption {
+	if h.Audit == nil && !h.hasResponseHook() {
+		return options
+	}
+	return append([]client.CallOption{client.WithSource()}, options...)
+}
+
+// hooked reports whether hooks are called with a request.
+func (r *Request) hooked() bool { return !r.silent() }
+
+// silent reports whether users are not asked about a request.
+func (r *Request) silent() bool {
+	return r.Method == mcp.MethodComplete || r.Method == mcp.MethodSubscribe
+}
+
+// completionRequest describes a completion as a request about its prompt or template.
+func completionRequest(server string, params *mcp.CompleteParams) *Request {
+	r := &Request{Method: mcp.MethodComplete, Server: server, Kind: KindPrompt, Name: params.Ref.Name}
+	known := make(map[string]string)
+	if params.Context != nil {
+		maps.Copy(known, params.Context.Arguments)
+	}
+	if params.Ref.Type == mcp.RefResource {
+		r.Kind, r.Name = KindResource, params.Ref.URI
+	}
+	known[params.Argument.Name] = params.Argument.Value
+	r.Arguments, _ = schema.Marshal(known) // strings always encode
+	return r
+}
+
+// passage is the way of one request through the checks.
+type passage struct {
+	host     *Host
+	request  *Request
+	begin    time.Time
+	number   uint64
+	decision Decision
+	decided  bool
+	approval string
+}
+
+func (h *Host) newPassage(ctx context.Context, r *Request) *passage {
+	r.Caller = callerOf(ctx)
+	return &passage{host: h, request: r, begin: time.Now(), number: h.requests.Add(1)}
+}
+
+func (p *passage) record(event string) *AuditRecord {
+	record := p.request.newRecord(event, p.number)
+	if p.decided {
+		record.Decision, record.Reason, record.Version = p.decision.Action.String(), p.decision.Reason, p.decision.Version
+	}
+	record.Approval = p.approval
+	return record
+}
+
+// admit returns nil if the request may be sent, and records the decision.
+func (p *passage) admit(ctx context.Context, s *supervisor) error {
+	h := p.host
+	err := p.check(ctx, s)
+	if err == nil {
+		if h.Audit == nil {
+			return nil
+		}
+		if err = h.record(ctx, p.record(AuditAllowed)); err == nil {
+			return nil
+		}
+		h.logger().Error("cannot write the audit log: request rejected", "server", p.request.Server, "error", err)
+		return p.request.denied("it cannot be recorded in the audit log", nil)
+	}
+	if h.Audit != nil {
+		h.recordLater(ctx, p.rejected(err))
+	}
+	return err
+}
+
+// rejected returns the record of a request that is not sent.
+func (p *passage) rejected(err error) *AuditRecord {
+	if errors.Is(err, rpc.ErrInputRequired) {
+		return p.record(AuditAsked)
+	}
+	event := AuditDone // the server is down, or the caller has cancelled the request
+	if errors.As(err, new(*DeniedError)) || p.approval != "" {
+		event = AuditDenied
+	}
+	record := p.record(event)
+	record.finish(nil, err, p.begin)
+	return record
+}
+
+// check returns nil if the request may be sent.
+func (p *passage) check(ctx context.Context, s *supervisor) error {
+	h, r := p.host, p.request
+	if r.Method != mcp.MethodSubscribe { // a subscription does not start a server
+		if _, err := s.await(ctx); err != nil { // its definitions are known then
+			return err
+		}
+	}
+	tool, err := s.definition(r)
+	if err != nil {
+		return err
+	}
+	r.Tool = tool
+	if !r.silent() {
+		if err := h.beforeRequest(ctx, r); err != nil {
+			return err
+		}
+	}
+	if p.decision, err = h.decide(ctx, r); h.Policy != nil {
+		p.decided = true
+	}
+	if err != nil || p.decision.Action == Allow {
+		return err
+	}
+	if r.silent() {
+		return r.denied("users are not asked about it", nil)
+	}
+	if p.approval, err = h.approve(ctx, r, p.decision); err != nil {
+		return err
+	}
+	return p.unchanged(ctx, s)
+}
+
+// unchanged returns an error if the definition or the decision changed while the user was asked.
+func (p *passage) unchanged(ctx context.Context, s *supervisor) error {
+	r := p.request
+	tool, err := s.definition(r)
+	if err != nil {
+		return err
+	}
+	if !reflect.DeepEqual(tool, r.Tool) {
+		return r.denied("its definition has changed since the approval was requested", nil)
+	}
+	now, err := p.host.decide(ctx, r)
+	if err != nil {
+		p.decision = now
+		return err
+	}
+	if now.Version != p.decision.Version {
+		return r.denied("the policy has changed since the approval was requested", nil)
+	}
+	return nil
+}
+
+// permit checks a request that has no result: a subscription.
+func (h *Host) permit(ctx context.Context, s *supervisor, r *Request) error {
+	if !h.guards() {
+		return nil
+	}
+	return h.newPassage(ctx, r).admit(ctx, s)
+}

@@ -1,0 +1,383 @@
+package host_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+type note struct {
+	Text string `json:"text,omitempty"`
+}
+
+// counted is a server that counts what reaches its handlers.
+type counted struct {
+	*server.Server
+	calls atomic.Int32
+	last  atomic.Value // the text of the last call of write
+}
+
+func newCounted() *counted {
+	c := &counted{Server: &server.Server{Name: "counted", Instructions: "Be careful."}}
+	server.AddTool(c.Server, mcp.Tool{Name: "write", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}}, func(_ context.Context, in note) (string, error) {
+		c.calls.Add(1)
+		c.last.Store(in.Text)
+		return "wrote " + in.Text, nil
+	})
+	server.AddTool(c.Server, mcp.Tool{Name: "fail"}, func(context.Context, none) (string, error) {
+		c.calls.Add(1)
+		return "", errors.New("failed")
+	})
+	server.AddPrompt(c.Server, mcp.Prompt{Name: "hint"}, func(_ context.Context, in note) (string, error) {
+		c.calls.Add(1)
+		return "hint", nil
+	})
+	server.AddStatic(c.Server, mcp.Resource{URI: "lib://a", Name: "a"}, "a")
+	return c
+}
+
+// log is an audit log in memory.
+type log struct {
+	mu      sync.Mutex
+	records []host.AuditRecord
+}
+
+func (l *log) write(_ context.Context, r *host.AuditRecord) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.records = append(l.records, *r)
+	return nil
+}
+
+// take returns the events since the last call, each with the name that it is about.
+func (l *log) take() (events []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.records {
+		text := r.Event + " " + r.Name
+		for _, more := range []string{r.Approval, r.Outcome, r.Error} {
+			if more != "" {
+				text += ", " + more
+			}
+		}
+		events = append(events, text)
+	}
+	l.records = nil
+	return events
+}
+
+func (l *log) want(t *testing.T, events ...string) {
+	t.Helper()
+	if got := l.take(); !slices.Equal(got, events) {
+		t.Errorf("the audit log has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(events, "\n"))
+	}
+}
+
+// policyFunc is a function that serves as Policy.
+type policyFunc func(context.Context, *host.Request) (host.Decision, error)
+
+func (f policyFunc) Decide(ctx context.Context, r *host.Request) (host.Decision, error) {
+	return f(ctx, r)
+}
+
+// always returns a policy with one decision.
+func always(a host.Action) host.Policy { return host.Rules{Default: a, Version: "1"} }
+
+func wantDenied(t *testing.T, err error, reason string) {
+	t.Helper()
+	var denied *host.DeniedError
+	if !errors.As(err, &denied) || !strings.Contains(err.Error(), reason) {
+		t.Errorf("the error is %v, want a *DeniedError with %q", err, reason)
+	}
+}
+
+func TestDeniedRequestDoesNotReachTheServer(t *testing.T) {
+	for name, policy := range map[string]host.Policy{
+		"deny":           always(host.Deny),
+		"unknown action": policyFunc(func(context.Context, *host.Request) (host.Decision, error) { return host.Decision{Action: 7}, nil }),
+		"error": policyFunc(func(context.Context, *host.Request) (host.Decision, error) {
+			return host.Decision{Action: host.Allow}, errors.New("broken")
+		}),
+		"panic":            policyFunc(func(context.Context, *host.Request) (host.Decision, error) { panic("broken") }),
+		"ask and no user":  always(host.Ask),
+		"rules without it": host.Rules{Rules: []host.Rule{{Server: "other", Action: host.Allow}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			up, audit := newCounted(), &log{}
+			var messages atomic.Int32
+			h := start(t, &host.Host{
+				Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Policy: policy, Audit: audit.write,
+				Trace: func(_ string, sent bool, _ []byte) {
+					if sent {
+						messages.Add(1)
+					}
+				},
+			})
+			await(t, h, "up", isReady)
+			before := messages.Load()
+			var errs [6]error
+			_, errs[0] = h.CallTool(t.Context(), "up", "write", note{"x"})
+			_, errs[1] = h.Call(t.Context(), "up__write", note{"x"})
+			_, errs[2] = h.GetPrompt(t.Context(), "up", "hint", nil)
+			_, errs[3] = h.ReadResource(t.Context(), "up", "lib://a")
+			_, errs[4] = h.Complete(t.Context(), "up", mcp.CompleteParams{Ref: mcp.CompleteReference{Type: mcp.RefPrompt, Name: "hint"}, Argument: mcp.CompleteArgument{Name: "text", Value: "a"}})
+			errs[5] = h.Subscribe(t.Context(), "up", "lib://a", func() {})
+			for _, err := range errs {
+				wantDenied(t, err, "is denied: ")
+			}
+			if now := messages.Load(); up.calls.Load() != 0 || now != before {
+				t.Errorf("%d calls and %d messages reached the server", up.calls.Load(), now-before)
+			}
+			events := audit.take()
+			for i, want := range []string{"denied write", "denied write", "denied hint", "denied lib://a", "denied hint", "denied lib://a"} {
+				if len(events) != 6 || !strings.HasPrefix(events[i], want+", ") {
+					t.Fatalf("the audit log has\n%s", strings.Join(events, "\n"))
+				}
+			}
+		})
+	}
+}
+
+func TestPolicySeesNameDefinitionArgumentsAndCaller(t *testing.T) {
+	for _, trusted := range []bool{false, true} {
+		up := newCounted()
+		config := configOf(t, up.Server, "up")
+		config.Trusted = trusted
+		var seen []*host.Request
+		h := start(t, &host.Host{Servers: []host.ServerConfig{config}, Policy: policyFunc(func(_ context.Context, r *host.Request) (host.Decision, error) {
+			seen = append(seen, r)
+			return host.Decision{Action: host.Allow}, nil
+		})})
+		for _, arguments := range []any{note{"x"}, json.RawMessage(`{"text":"x"}`), map[string]any{"text": "x"}} {
+			if _, err := h.Call(t.Context(), "up__write", arguments); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, r := range seen {
+			if r.Method != mcp.MethodCallTool || r.Server != "up" || r.Kind != host.KindTool || r.Name != "write" || string(r.Arguments) != `{"text":"x"}` || !r.Caller.Principal.IsAnonymous() {
+				t.Errorf("the policy sees %+v", r)
+			}
+			if r.Tool == nil || r.Tool.Name != "write" || (r.Tool.Annotations != nil) != trusted {
+				t.Errorf("trusted is %v, the policy sees the tool %+v", trusted, r.Tool)
+			}
+		}
+		if len(seen) != 3 || up.calls.Load() != 3 {
+			t.Errorf("%d decisions, %d calls", len(seen), up.calls.Load())
+		}
+	}
+}
+
+func TestApprovalIsForOneCall(t *testing.T) {
+	up, audit := newCounted(), &log{}
+	var asked []host.Approval
+	answer := error(nil)
+	h := start(t, &host.Host{
+		Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Policy: always(host.Ask), Audit: audit.write,
+		Approve: func(_ context.Context, a *host.Approval) error {
+			asked = append(asked, *a)
+			return answer
+		},
+	})
+	call := func(arguments string) error {
+		_, err := h.CallTool(t.Context(), "up", "write", json.RawMessage(arguments))
+		return err
+	}
+	if err := call(`{"text":"x"}`); err != nil {
+		t.Fatal(err)
+	}
+	audit.want(t, "allowed write, approved", "done write, approved, ok")
+	answer = host.ErrDeclined
+	for _, arguments := range []string{`{"text":"x"}`, `{"text":"y"}`} {
+		wantDenied(t, call(arguments), "it was not approved")
+		audit.want(t, "denied write, declined, error, it was not approved")
+	}
+	answer = errors.New("the terminal is closed")
+	wantDenied(t, call(`{}`), "the terminal is closed")
+	audit.want(t, "denied write, not asked, error, it needs an approval")
+	if len(asked) != 4 || up.calls.Load() != 1 {
+		t.Errorf("%d questions, %d calls", len(asked), up.calls.Load())
+	}
+	if asked[0].Digest != asked[1].Digest || asked[0].Digest == asked[2].Digest || asked[0].Reason != "no rule of the policy matches" {
+		t.Errorf("approvals: %+v", asked)
+	}
+}
+
+func TestDigestOfAnApprovalDependsOnMeaningOfArguments(t *testing.T) {
+	up := newCounted()
+	version, digests := "1", make(map[string]string)
+	h := start(t, &host.Host{
+		Servers: []host.ServerConfig{configOf(t, up.Server, "up")},
+		Policy: policyFunc(func(context.Context, *host.Request) (host.Decision, error) {
+			return host.Decision{Action: host.Ask, Version: version}, nil
+		}),
+		Approve: func(_ context.Context, a *host.Approval) error {
+			digests[string(a.Request.Arguments)+version] = a.Digest
+			return host.ErrDeclined
+		},
+	})
+	ask := func(arguments string) string {
+		_, _ = h.CallTool(t.Context(), "up", "write", json.RawMessage(arguments))
+		return digests[arguments+version]
+	}
+	base := ask(`{"a":1,"b":"x"}`)
+	for _, same := range []string{`{"b":"x","a":1}`, ` {"a" : 1, "b":"\u0078"}`[1:]} {
+		if ask(same) != base {
+			t.Errorf("%s has another digest", same)
+		}
+	}
+	for _, other := range []string{`{"a":2,"b":"x"}`, `{"a":"1","b":"x"}`, `{"a":1}`, `{"a":1,"b":"x","c":null}`} {
+		if ask(other) == base {
+			t.Errorf("%s has the same digest", other)
+		}
+	}
+	if ask(`{"n":9007199254740993}`) == ask(`{"n":9007199254740992}`) {
+		t.Error("large numbers that differ have the same digest")
+	}
+	if version = "2"; ask(`{"a":1,"b":"x"}`) == base {
+		t.Error("another version of the policy has the same digest")
+	}
+}
+
+func TestUnansweredApprovalDenies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, approve := range map[string]func(context.Context, *host.Approval) error{
+			"no answer": func(ctx context.Context, _ *host.Approval) error {
+				<-ctx.Done()
+				return context.Cause(ctx)
+			},
+			"answer that is too late": func(_ context.Context, a *host.Approval) error {
+				time.Sleep(a.Timeout + time.Second)
+				return nil
+			},
+		} {
+			up, audit := newCounted(), &log{}
+			h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Policy: always(host.Ask), Approve: approve, Audit: audit.write})
+			begin := time.Now()
+			_, err := h.CallTool(t.Context(), "up", "write", nil)
+			wantDenied(t, err, "not approved in time")
+			if took := time.Since(begin); took < 5*time.Minute || took > 5*time.Minute+time.Second || up.calls.Load() != 0 {
+				t.Errorf("%s: denied after %v, %d calls", name, took, up.calls.Load())
+			}
+			audit.want(t, "denied write, unanswered, error, it was not approved in time")
+			h.Close()
+		}
+	})
+}
+
+func TestApprovalDoesNotCountAfterAChange(t *testing.T) {
+	for name, change := range map[string]func(up *counted, version *atomic.Value){
+		"of the policy": func(_ *counted, version *atomic.Value) { version.Store("2") },
+		"of the tool": func(up *counted, _ *atomic.Value) {
+			up.RemoveTool("write")
+			server.AddTool(up.Server, mcp.Tool{Name: "write", Description: "Also deletes."}, func(context.Context, note) (string, error) {
+				up.calls.Add(1)
+				return "", nil
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			up, audit := newCounted(), &log{}
+			var version atomic.Value
+			version.Store("1")
+			var h *host.Host
+			h = start(t, &host.Host{
+				Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Audit: audit.write,
+				Policy: policyFunc(func(context.Context, *host.Request) (host.Decision, error) {
+					return host.Decision{Action: host.Ask, Version: version.Load().(string)}, nil
+				}),
+				Approve: func(context.Context, *host.Approval) error {
+					change(up, &version)
+					if version.Load() == "1" {
+						await(t, h, "up", func(s host.ServerStatus) bool {
+							return slices.ContainsFunc(s.Tools, func(m host.MergedTool) bool { return m.Definition.Description != "" })
+						})
+					}
+					return nil
+				},
+			})
+			_, err := h.CallTool(t.Context(), "up", "write", nil)
+			wantDenied(t, err, "changed since the approval was requested")
+			if up.calls.Load() != 0 {
+				t.Error("the call reached the server")
+			}
+			if events := audit.take(); len(events) != 1 || !strings.HasPrefix(events[0], "denied write, approved, error, ") {
+				t.Errorf("the audit log has %q", events)
+			}
+		})
+	}
+}
+
+func TestHooksChangeAndReject(t *testing.T) {
+	up, audit := newCounted(), &log{}
+	reject := false
+	var decided []string
+	h := start(t, &host.Host{
+		Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Audit: audit.write,
+		Policy: policyFunc(func(_ context.Context, r *host.Request) (host.Decision, error) {
+			decided = append(decided, string(r.Arguments))
+			return host.Decision{Action: host.Allow}, nil
+		}),
+		Hooks: []host.Hook{
+			{Request: func(_ context.Context, r *host.Request) error {
+				if strings.Contains(string(r.Arguments), "secret") {
+					return errors.New("secrets must not leave")
+				}
+				r.Arguments, r.Name = json.RawMessage(`{"text":"clean"}`), "fail"
+				return nil
+			}},
+			{}, // does nothing
+			{Response: func(_ context.Context, _ *host.Request, result json.RawMessage) (json.RawMessage, error) {
+				if reject {
+					panic("broken")
+				}
+				return json.RawMessage(strings.Replace(string(result), "wrote", "has written", 1)), nil
+			}},
+		},
+	})
+	result, err := h.CallTool(t.Context(), "up", "write", note{"dirty"})
+	if err != nil || len(result.Content) != 1 || result.Content[0].(*mcp.TextContent).Text != "has written clean" || up.last.Load() != "clean" {
+		t.Errorf("result %+v, %v; the server has received %q", result, err, up.last.Load())
+	}
+	if !slices.Equal(decided, []string{`{"text":"clean"}`}) {
+		t.Errorf("the policy has seen %q", decided)
+	}
+	audit.want(t, "allowed write", "done write, ok")
+	_, err = h.CallTool(t.Context(), "up", "write", note{"secret"})
+	wantDenied(t, err, "a hook rejects it: secrets must not leave")
+	if up.calls.Load() != 1 {
+		t.Error("a rejected call reached the server")
+	}
+	audit.want(t, "denied write, error, a hook rejects it")
+	reject = true
+	_, err = h.ReadResource(t.Context(), "up", "lib://a")
+	wantDenied(t, err, "a hook rejects the result: panic: broken")
+	audit.want(t, "allowed lib://a", "done lib://a, error, a hook rejects the result")
+}
+
+func TestHookWithInvalidValuesRejects(t *testing.T) {
+	for name, hook := range map[string]host.Hook{
+		"arguments":        {Request: func(_ context.Context, r *host.Request) error { r.Arguments = json.RawMessage(`[1]`); return nil }},
+		"missing argument": {Request: func(_ context.Context, r *host.Request) error { r.Arguments = nil; return nil }},
+		"result":           {Response: func(context.Context, *host.Request, json.RawMessage) (json.RawMessage, error) { return nil, nil }},
+		"type of result": {Response: func(context.Context, *host.Request, json.RawMessage) (json.RawMessage, error) {
+			return json.RawMessage(`{"content":7}`), nil
+		}},
+	} {
+		h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, newCounted().Server, "up")}, Hooks: []host.Hook{hook}})
+		_, err := h.CallTool(t.Context(), "up", "write", nil)
+		if wantDenied(t, err, "hook"); t.Failed() {
+			t.Fatal(name)
+		}
+	}
+}

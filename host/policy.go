@@ -1,0 +1,142 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// Policy decides which requests a [Host] sends to its servers. [Rules] is a Policy made of data.
+// Decide must be safe for concurrent use and must not block. An error or a panic denies the request.
+type Policy interface {
+	Decide(ctx context.Context, r *Request) (Decision, error)
+}
+
+// Action is what a [Policy] decides. The zero value is Deny.
+type Action int
+
+// The actions of a policy.
+const (
+	// Deny rejects the request.
+	Deny Action = iota
+	// Ask sends the request only if [Host.Approve] approves it. Completions and subscriptions
+	// are rejected, because a user cannot be asked at each key.
+	Ask
+	// Allow sends the request.
+	Allow
+)
+
+// String returns the action in lower case, such as "deny".
+func (a Action) String() string {
+	switch a {
+	case Allow:
+		return "allow"
+	case Ask:
+		return "ask"
+	}
+	return "deny"
+}
+
+// Decision is the decision of a [Policy] about one request.
+type Decision struct {
+	Action  Action
+	Reason  string // for the caller and the audit log, for example the rule that decided
+	Version string // of the policy; an approval of one version does not count for another
+}
+
+// The kinds of a [Request] and a [Definition].
+const (
+	KindTool         = "tool"
+	KindPrompt       = "prompt"
+	KindResource     = "resource"     // also a resource template
+	KindInstructions = "instructions" // only of a Definition
+)
+
+// Request is a request of a caller, before a [Host] sends it to a server.
+type Request struct {
+	// Method is tools/call, prompts/get, resources/read, completion/complete or
+	// resources/subscribe.
+	Method string
+	// Server is the name of the server in Host.Servers.
+	Server string
+	// Kind is KindTool, KindPrompt or KindResource.
+	Kind string
+	// Name is the server's own name of the tool or prompt, or a URI or URI template.
+	Name string
+	// Tool is the definition of the tool as the server lists it; nil if it does not list it, and
+	// for other kinds. Annotations is nil unless the server is trusted; see
+	// [ServerConfig.Trusted]. It must not be modified.
+	Tool *mcp.Tool
+	// Arguments is a JSON object with the arguments of the tool or prompt, and the arguments that
+	// are known in a completion. It is nil for resources.
+	Arguments json.RawMessage
+	// Caller has the principal and the scopes of the caller. It is never nil, and must not be
+	// modified. A program that uses the Host outside of the handler of a server is anonymous.
+	Caller *auth.Info
+}
+
+// String names the request without its arguments, such as `tools/call read_file of server "files"`.
+func (r *Request) String() string {
+	return fmt.Sprintf("%s %.200s of server %q", r.Method, r.Name, r.Server)
+}
+
+// DeniedError reports that a [Host] did not send a request, or did not return its result: the policy
+// denies it, it was not approved, a hook rejects it, or it cannot be recorded.
+type DeniedError struct {
+	Server, Method, Name string
+	Reason               string
+	Err                  error // the cause; may be nil
+}
+
+// Error names the request and the reason.
+func (e *DeniedError) Error() string {
+	text := fmt.Sprintf("%s %.200s of server %q is denied: %s", e.Method, e.Name, e.Server, e.Reason)
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// Unwrap returns the cause, or nil.
+func (e *DeniedError) Unwrap() error { return e.Err }
+
+// denied returns the error for a request.
+func (r *Request) denied(reason string, err error) *DeniedError {
+	return &DeniedError{Server: r.Server, Method: r.Method, Name: r.Name, Reason: reason, Err: err}
+}
+
+// decide asks the policy. An error is a denial.
+func (h *Host) decide(ctx context.Context, r *Request) (d Decision, err error) {
+	if h.Policy == nil {
+		return Decision{Action: Allow}, nil
+	}
+	err = contain(func() (err error) {
+		d, err = h.Policy.Decide(ctx, r)
+		return err
+	})
+	if err != nil {
+		d.Action, d.Reason = Deny, "the policy cannot decide"
+		return d, r.denied(d.Reason, err)
+	}
+	if d.Action != Allow && d.Action != Ask {
+		d.Action = Deny
+		if d.Reason == "" {
+			d.Reason = "the policy does not allow it"
+		}
+		return d, r.denied(d.Reason, nil)
+	}
+	return d, nil
+}
+
+// contain calls f and returns a panic of f as an error.
+func contain(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+		}
+	}()
+	return f()
+}

@@ -1,0 +1,224 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// Definition is a part of what a server declares that a model reads: a tool, a prompt or the instructions.
+type Definition struct {
+	Server string // in Host.Servers
+	Kind   string // KindTool, KindPrompt or KindInstructions
+	Name   string // as the server calls it; empty for instructions
+	// JSON is the definition as the server sends it, without white space and with sorted members. It is
+	// a string for instructions.
+	JSON json.RawMessage
+}
+
+// String names the definition, such as `tool "read_file"`.
+func (d *Definition) String() string {
+	if d.Kind == KindInstructions {
+		return KindInstructions
+	}
+	return fmt.Sprintf("%s %.200q", d.Kind, d.Name)
+}
+
+// WithheldError reports that a server has a tool or prompt that [Host.Review] does not accept.
+type WithheldError struct {
+	Definition Definition
+	Err        error // the error of Review
+}
+
+// Error names the definition and the reason.
+func (e *WithheldError) Error() string {
+	verb := "is"
+	if e.Definition.Kind == KindInstructions {
+		verb = "are"
+	}
+	return fmt.Sprintf("%s %s withheld: %v", &e.Definition, verb, e.Err)
+}
+
+// Unwrap returns the error of Review.
+func (e *WithheldError) Unwrap() error { return e.Err }
+
+// ReviewAgain calls Review with all definitions that the servers have listed, because it may have another
+// result now. The lists change accordingly. ReviewAgain does nothing before Start.
+func (h *Host) ReviewAgain() {
+	if h.Review == nil {
+		return
+	}
+	for _, s := range h.all() {
+		s.reviewAgain()
+	}
+}
+
+// reviewAgain replaces the lists with those that Review accepts now.
+func (s *supervisor) reviewAgain() {
+	s.merging.Lock()
+	defer s.merging.Unlock()
+	s.mu.Lock()
+	listed, details, connected := s.listed, s.details, s.client != nil
+	s.mu.Unlock()
+	if !connected {
+		return
+	}
+	named := s.merge(&listed)
+	s.reviewDetails(&details, named.withheld)
+	var before withheld
+	s.set(func(status *ServerStatus) bool {
+		before, s.withheld, s.incomplete = s.withheld, named.withheld, named.incomplete
+		status.Tools, status.Prompts, status.Server.Instructions = named.tools, named.prompts, details.Instructions
+		status.Incomplete = s.allIncomplete()
+		return true
+	})
+	s.recordWithheld(s.ctx, before, named.withheld)
+}
+
+// withheld has the errors of the definitions that are withheld, by kind and name.
+type withheld map[[2]string]error
+
+// reviewLists removes the definitions that Review does not accept from l.
+func (s *supervisor) reviewLists(l *lists) withheld {
+	if s.reviewer == nil {
+		return nil
+	}
+	found := make(withheld)
+	l.tools = reviewed(s, found, KindTool, l.tools, func(t *mcp.Tool) string { return t.Name })
+	l.prompts = reviewed(s, found, KindPrompt, l.prompts, func(p *mcp.Prompt) string { return p.Name })
+	return found
+}
+
+// reviewDetails removes instructions that Review does not accept, and adds their error to found.
+func (s *supervisor) reviewDetails(details *client.ServerDetails, found withheld) {
+	if s.reviewer != nil && details.Instructions != "" && !s.accepts(found, KindInstructions, "", details.Instructions) {
+		details.Instructions = ""
+	}
+}
+
+// reviewed returns the definitions of a list that are accepted.
+func reviewed[E any](s *supervisor, found withheld, kind string, listed []E, name func(*E) string) (kept []E) {
+	for i := range listed {
+		if s.accepts(found, kind, name(&listed[i]), &listed[i]) {
+			kept = append(kept, listed[i])
+		}
+	}
+	return kept
+}
+
+// accepts calls Review with a definition. It adds the error to found.
+func (s *supervisor) accepts(found withheld, kind, name string, definition any) bool {
+	d := Definition{Server: s.name, Kind: kind, Name: name}
+	raw, err := json.Marshal(definition)
+	if err == nil {
+		d.JSON, err = canonical(raw)
+	}
+	if err == nil {
+		err = contain(func() error { return s.reviewer(d) })
+	}
+	if err == nil {
+		return true
+	}
+	d.JSON = nil // errors are kept
+	found[[2]string{kind, name}] = &WithheldError{d, err}
+	return false
+}
+
+// error returns the errors, joined in the order of the kinds and names.
+func (w withheld) error() error {
+	var errs []error
+	for _, key := range w.sorted() {
+		errs = append(errs, w[key])
+	}
+	return errors.Join(errs...)
+}
+
+func (w withheld) sorted() [][2]string {
+	return slices.SortedFunc(maps.Keys(w), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
+}
+
+// with returns w with the entries of some kinds replaced by those of now.
+func (w withheld) with(now withheld, kinds ...string) withheld {
+	all := maps.Clone(now)
+	for key, err := range w {
+		if !slices.Contains(kinds, key[0]) {
+			all[key] = err
+		}
+	}
+	return all
+}
+
+// recordWithheld records the definitions that were not withheld before.
+func (s *supervisor) recordWithheld(ctx context.Context, before, now withheld) {
+	for _, key := range now.sorted() {
+		err := now[key]
+		if old := before[key]; old != nil && old.Error() == err.Error() {
+			continue
+		}
+		s.logger.Warn("definition withheld", "kind", key[0], "name", key[1], "error", err)
+		s.host.recordLater(ctx, &AuditRecord{
+			Time: time.Now(), Event: AuditWithheld, Server: s.name, Kind: key[0], Name: bounded(key[1], maxAuditName),
+			Reason: errors.Unwrap(err).Error(),
+		})
+	}
+}
+
+// definition returns the definition of a tool for the policy. It returns an error for a tool or prompt that
+// is withheld or, if definitions are reviewed, is not listed.
+func (s *supervisor) definition(r *Request) (*mcp.Tool, error) {
+	s.mu.Lock()
+	status, rejected := s.status, s.withheld
+	s.mu.Unlock()
+	if err := rejected[[2]string{r.Kind, r.Name}]; err != nil {
+		return nil, r.denied("its definition is not accepted", err)
+	}
+	switch r.Kind {
+	case KindTool:
+		for i := range status.Tools {
+			if t := &status.Tools[i].Definition; t.Name == r.Name {
+				return s.trusted(t), nil
+			}
+		}
+	case KindPrompt:
+		for i := range status.Prompts {
+			if status.Prompts[i].Definition.Name == r.Name {
+				return nil, nil
+			}
+		}
+	default:
+		return nil, nil
+	}
+	if s.reviewer != nil {
+		return nil, fmt.Errorf("%w: server %q does not list the %s %.200q", ErrUnknownTool, r.Server, r.Kind, r.Name)
+	}
+	return nil, nil
+}
+
+// trusted returns a definition without what must not be used of a server that is not trusted.
+func (s *supervisor) trusted(t *mcp.Tool) *mcp.Tool {
+	if s.config.Trusted || t.Annotations == nil {
+		return t
+	}
+	c := *t
+	c.Annotations, c.Source = nil, nil
+	return &c
+}
+
+// withheldNamed returns the error of a tool that is withheld and would have a merged name.
+func (s *supervisor) withheldNamed(merged string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, err := range s.withheld {
+		if key[0] == KindTool && mergedName(s.name, key[1], s.maxName) == merged {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/parley-mcp/parley/auth"
+)
+
+// Rules is a [Policy] that consists of rules. The first rule that matches a request decides. The zero
+// value denies every request. Rules must not be changed while a Host uses them.
+type Rules struct {
+	Rules   []Rule
+	Default Action // if no rule matches
+	Version string // see Decision.Version
+}
+
+// Rule is one rule of [Rules]. It matches a request if all fields that are set match. In a pattern, *
+// matches any text, also an empty one; other characters match themselves.
+type Rule struct {
+	Server string // pattern of the server's name in Host.Servers
+	// Tool, Prompt and Resource are patterns of the server's own names, and of URIs. A rule with
+	// one of them matches requests of that kind only. A rule with several matches each of them.
+	Tool, Prompt, Resource string
+	Scope                  string // a scope that the caller was granted
+	// When, if set, must return true. If it returns an error, the request is denied, whatever the
+	// action of the rule is, and later rules are not considered.
+	When func(ctx context.Context, r *Request) (bool, error)
+
+	Action Action
+	Reason string // told to the caller; empty means a text with the number of the rule
+}
+
+// Decide implements [Policy].
+func (p Rules) Decide(ctx context.Context, r *Request) (Decision, error) {
+	d := Decision{Version: p.Version}
+	for i := range p.Rules {
+		rule := &p.Rules[i]
+		if !rule.matches(r) {
+			continue
+		}
+		if rule.When != nil {
+			match, err := rule.When(ctx, r)
+			if err != nil {
+				return d, fmt.Errorf("cannot evaluate rule %d: %w", i+1, err)
+			}
+			if !match {
+				continue
+			}
+		}
+		d.Action, d.Reason = rule.Action, rule.Reason
+		if d.Reason == "" {
+			d.Reason = fmt.Sprintf("rule %d of the policy", i+1)
+		}
+		return d, nil
+	}
+	d.Action, d.Reason = p.Default, "no rule of the policy matches"
+	return d, nil
+}
+
+// matches reports whether all fields but When match.
+func (rule *Rule) matches(r *Request) bool {
+	if rule.Server != "" && !matchPattern(rule.Server, r.Server) || rule.Scope != "" && !grants(r.Caller, rule.Scope) {
+		return false
+	}
+	if rule.Tool == "" && rule.Prompt == "" && rule.Resource == "" {
+		return true
+	}
+	var pattern string
+	switch r.Kind {
+	case KindTool:
+		pattern = rule.Tool
+	case KindPrompt:
+		pattern = rule.Prompt
+	case KindResource:
+		pattern = rule.Resource
+	}
+	return pattern != "" && matchPattern(pattern, r.Name)
+}
+
+func grants(caller *auth.Info, scope string) bool { return caller != nil && caller.Grants(scope) }
+
+// matchPattern reports whether text matches a pattern in which * matches any text.
+func matchPattern(pattern, text string) bool {
+	literal, rest, star := strings.Cut(pattern, "*")
+	if !star {
+		return pattern == text
+	}
+	text, ok := strings.CutPrefix(text, literal)
+	if !ok {
+		return false
+	}
+	// Each literal between stars takes its first occurrence. The last one must be at the end.
+	for {
+		literal, after, star := strings.Cut(rest, "*")
+		if !star {
+			return strings.HasSuffix(text, literal)
+		}
+		at := strings.Index(text, literal)
+		if at < 0 {
+			return false
+		}
+		text, rest = text[at+len(literal):], after
+	}
+}
