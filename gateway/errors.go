@@ -22,10 +22,11 @@ import (
 func toolError(ctx context.Context, serverName string, err error) error {
 	var reported *jsonrpc.Error
 	var down *host.DownError
+	var denied *host.DeniedError
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case errors.As(err, &down):
+	case errors.As(err, &down), errors.As(err, &denied):
 		return err
 	case !errors.As(err, &reported):
 		return fmt.Errorf("server %q: %w", serverName, err)
@@ -82,7 +83,11 @@ func protocolError(ctx context.Context, serverName string, err error) error {
 	if errors.As(err, &reported) || errors.As(err, &required) {
 		return err
 	}
-	failed := jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s", err)
+	code := jsonrpc.CodeInternalError
+	if errors.As(err, new(*host.DeniedError)) {
+		code = jsonrpc.CodeInvalidRequest
+	}
+	failed := jsonrpc.Errorf(code, "%s", err)
 	failed.Data = data
 	return failed
 }

@@ -1,0 +1,96 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/server"
+)
+
+// ErrCannotAsk is returned by [Approve] if it cannot ask the client.
+var ErrCannotAsk = errors.New("the client cannot be asked for an approval: it does not support elicitation by form")
+
+// Approve asks the user of the client whose request is being served, with a form. It is for
+// [host.Host.Approve]. An approval is used once: in 2026-07-28, a repetition of the client's last request is
+// not approved again. Approve returns [host.ErrDeclined] if the user declines, dismisses the form or does
+// not check its box, [ErrCannotAsk] if there is no client or it does not support forms, an error that wraps
+// context.DeadlineExceeded after a.Timeout, and the errors of server.Ask.
+func Approve(ctx context.Context, a *host.Approval) error {
+	if c := call.From(ctx); c == nil || c.Peer().Capabilities == nil || !c.Peer().Capabilities.Elicitation.SupportsForm() {
+		return ErrCannotAsk
+	}
+	key := "approve/" + a.Digest
+	asked, err := server.Once(ctx, "ask/"+a.Digest, func(context.Context, string) (int64, error) { return time.Now().UnixMilli(), nil })
+	if err != nil {
+		return err
+	}
+	content, err := server.ElicitForm(ctx, question(a), approvalForm, server.Key(key))
+	switch {
+	case errors.Is(err, server.ErrDeclined), errors.Is(err, server.ErrDismissed):
+		return fmt.Errorf("%w: %w", host.ErrDeclined, err)
+	case errors.As(err, new(*call.CapabilityError)), errors.Is(err, server.ErrUnsupported), errors.Is(err, server.ErrCannotAsk):
+		return fmt.Errorf("%w: %w", ErrCannotAsk, err)
+	case err != nil:
+		return err
+	}
+	if approve, _ := jsonrpc.Get(content, approvalBox); string(approve) != "true" {
+		return host.ErrDeclined
+	}
+	if time.Since(time.UnixMilli(asked)) > a.Timeout {
+		return fmt.Errorf("the answer came too late: %w", context.DeadlineExceeded)
+	}
+	return useOnce(ctx, key)
+}
+
+// useOnce returns an error if an approval was used before.
+func useOnce(ctx context.Context, key string) error {
+	own := rand.Text()
+	user, err := server.Once(ctx, key, func(context.Context, string) (string, error) { return own, nil })
+	if err == nil && user != own {
+		err = errors.New("the approval was used before: send the request again without requestState")
+	}
+	return err
+}
+
+const approvalBox = "approve"
+
+var approvalForm = json.RawMessage(`{"type":"object","properties":{"approve":{"type":"boolean","title":"Allow this request once","default":false}},"required":["approve"]}`)
+
+// maxShown is the length of the arguments that a question shows, in bytes.
+const maxShown = 4 << 10
+
+// question returns the text for the user.
+func question(a *host.Approval) string {
+	r := a.Request
+	text := fmt.Sprintf("Allow the %s %q of the server %q?", r.Kind, plain(r.Name), r.Server)
+	if r.Arguments != nil {
+		arguments := plain(string(r.Arguments))
+		if len(arguments) > maxShown {
+			arguments = strings.ToValidUTF8(arguments[:maxShown], "") + fmt.Sprintf("… (%d bytes in all)", len(r.Arguments))
+		}
+		text += "\n\nArguments: " + arguments
+	}
+	if a.Reason != "" {
+		text += "\n\nReason for the question: " + plain(a.Reason)
+	}
+	return text
+}
+
+// plain replaces characters that could change how a client shows the text.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
+			return '\uFFFD'
+		}
+		return r
+	}, text)
+}

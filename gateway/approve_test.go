@@ -1,0 +1,335 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/gateway"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
+)
+
+// payments is a server whose tool pay counts its calls.
+type payments struct {
+	*server.Server
+	paid atomic.Int32
+}
+
+func newPayments() *payments {
+	p := &payments{Server: &server.Server{Name: "payments"}}
+	err := p.RegisterTool(mcp.Tool{Name: "pay", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
+		p.paid.Add(1)
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "paid"}}}, nil
+	})
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+// events are the events of an audit log.
+type events struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (e *events) write(_ context.Context, r *host.AuditRecord) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = append(e.all, strings.TrimSuffix(r.Event+" "+r.Approval, " "))
+	return nil
+}
+
+// take returns the events since the last call, separated by commas.
+func (e *events) take() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := strings.Join(e.all, ", ")
+	e.all = nil
+	return all
+}
+
+// asking returns the server of a gateway whose policy asks for approvals.
+func asking(t *testing.T, p *payments, log *events, change ...func(*host.Host)) *server.Server {
+	h := &host.Host{
+		Servers: []host.ServerConfig{inMemory(t, "bank", p.Server)},
+		Policy:  host.Rules{Default: host.Ask, Version: "1"}, Approve: gateway.Approve, Audit: log.write,
+	}
+	for _, f := range change {
+		f(h)
+	}
+	s := &server.Server{Name: "gateway"}
+	gatewaytest.Run(t, h, s)
+	return s
+}
+
+// user answers the questions of a gateway.
+type user struct {
+	mu     sync.Mutex
+	answer mcp.ElicitResult
+	asked  []string
+}
+
+func (u *user) elicit(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.asked = append(u.asked, form.Message)
+	answer := u.answer
+	return &answer, nil
+}
+
+func (u *user) set(action mcp.ElicitAction, content string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.asked, u.answer = nil, mcp.ElicitResult{Action: action}
+	if content != "" {
+		u.answer.Content = json.RawMessage(content)
+	}
+}
+
+// failure returns the text of a call that has failed.
+func failure(t *testing.T, c *client.Client, tool string, arguments any) string {
+	t.Helper()
+	result, err := c.CallTool(t.Context(), tool, arguments)
+	switch {
+	case err != nil:
+		return err.Error()
+	case !result.IsError || len(result.Content) != 1:
+		t.Fatalf("the call has the result %+v", result)
+	}
+	return result.Content[0].(*mcp.TextContent).Text
+}
+
+// formRevisions are the revisions with elicitation by form.
+var formRevisions = []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.V20260728}
+
+func TestApprovalIsAskedOfTheClient(t *testing.T) {
+	for _, r := range formRevisions {
+		t.Run(string(r), func(t *testing.T) {
+			p, log, u := newPayments(), &events{}, &user{}
+			c := mcptest.Dial(t, asking(t, p, log), mcptest.WithRevision(r), func(d *client.Dialer) { d.Elicit = u.elicit })
+			asked := ""
+			if r.Modern() {
+				asked = "asked, "
+			}
+			u.set(mcp.ElicitAccept, `{"approve":true}`)
+			if got, err := client.CallTool[string](t.Context(), c, "bank__pay", map[string]any{"amount": 7, "to": "a\u202eb"}); err != nil || got != "paid" || p.paid.Load() != 1 {
+				t.Fatalf("%q, %v; paid %d times", got, err, p.paid.Load())
+			}
+			if want := "Allow the tool \"pay\" of the server \"bank\"?\n\nArguments: {\"amount\":7,\"to\":\"a\ufffdb\"}\n\nReason for the question: no rule of the policy matches"; len(u.asked) != 1 || u.asked[0] != want {
+				t.Errorf("the user was asked %q, want %q", u.asked, want)
+			}
+			if got := log.take(); got != asked+"allowed approved, done approved" && got != "allowed approved, done approved" {
+				t.Errorf("audit log: %s", got)
+			}
+			for _, no := range []struct{ action, content string }{{"accept", `{"approve":false}`}, {"decline", ""}, {"cancel", ""}} {
+				u.set(mcp.ElicitAction(no.action), no.content)
+				if text := failure(t, c, "bank__pay", map[string]any{"amount": 7}); !strings.Contains(text, `is denied: it was not approved: the user declined`) {
+					t.Errorf("%s %s: %s", no.action, no.content, text)
+				}
+				if got := log.take(); got != asked+"denied declined" && got != "denied declined" {
+					t.Errorf("audit log: %s", got)
+				}
+			}
+			if p.paid.Load() != 1 {
+				t.Errorf("paid %d times", p.paid.Load())
+			}
+		})
+	}
+}
+
+func TestClientThatCannotBeAskedIsDenied(t *testing.T) {
+	for _, r := range mcp.Revisions() {
+		p, log := newPayments(), &events{}
+		c := mcptest.Dial(t, asking(t, p, log), mcptest.WithRevision(r))
+		if text := failure(t, c, "bank__pay", nil); !strings.Contains(text, gateway.ErrCannotAsk.Error()) {
+			t.Errorf("%s: %s", r, text)
+		}
+		if got := log.take(); got != "denied not asked" || p.paid.Load() != 0 {
+			t.Errorf("%s: audit log: %s; paid %d times", r, got, p.paid.Load())
+		}
+	}
+	if err := gateway.Approve(t.Context(), &host.Approval{Request: &host.Request{}}); !errors.Is(err, gateway.ErrCannotAsk) {
+		t.Errorf("outside of a call: %v", err)
+	}
+}
+
+// The client of 2026-07-28 sends its answer with a new request, which it can change or repeat.
+func TestApprovalFitsOneRequestOnly(t *testing.T) {
+	p, log := newPayments(), &events{}
+	s := asking(t, p, log)
+	post := poster(t, s)
+	params := func(arguments, state string) string {
+		text := `"name":"bank__pay","arguments":` + arguments
+		if state != "" {
+			text += state
+		}
+		return text
+	}
+	first := post(params(`{"amount":9007199254740993}`, ""))
+	key, state := first.question(t)
+	answer := `,"requestState":` + state + `,"inputResponses":{` + key + `:{"action":"accept","content":{"approve":true}}}`
+
+	for _, arguments := range []string{`{"amount":1}`, `{}`, `{"amount":"9007199254740993"}`, `{"amount":9007199254740992}`} {
+		if got := post(params(arguments, answer)); strings.Contains(string(got), "paid") || p.paid.Load() != 0 {
+			t.Errorf("arguments %s with the approval of others: %s", arguments, got)
+		}
+	}
+	if got := post(params(`{"amount":9007199254740993}`, answer)); !strings.Contains(string(got), `"paid"`) || p.paid.Load() != 1 {
+		t.Fatalf("the approved request: %s", got)
+	}
+	for range 2 {
+		if got := post(params(`{"amount":9007199254740993}`, answer)); strings.Contains(string(got), `"paid"`) || p.paid.Load() != 1 {
+			t.Fatalf("the approved request again: %s; paid %d times", got, p.paid.Load())
+		}
+	}
+	if got := log.take(); strings.Count(got, "allowed") != 1 || strings.Count(got, "done") != 1 || !strings.HasSuffix(got, "denied not asked") && !strings.HasSuffix(got, "done approved") {
+		t.Errorf("audit log: %s", got)
+	}
+}
+
+func TestApprovalOfAnotherPolicyVersionDoesNotFit(t *testing.T) {
+	p, log := newPayments(), &events{}
+	var version atomic.Value
+	version.Store("1")
+	s := asking(t, p, log, func(h *host.Host) {
+		h.Policy = policyFunc(func(context.Context, *host.Request) (host.Decision, error) {
+			return host.Decision{Action: host.Ask, Version: version.Load().(string)}, nil
+		})
+	})
+	post := poster(t, s)
+	first := post(`"name":"bank__pay","arguments":{}`)
+	key, state := first.question(t)
+	version.Store("2")
+	got := post(`"name":"bank__pay","arguments":{},"requestState":` + state + `,"inputResponses":{` + key + `:{"action":"accept","content":{"approve":true}}}`)
+	if p.paid.Load() != 0 {
+		t.Errorf("the approval of another version was used: %s", got)
+	}
+}
+
+func TestLateApprovalDoesNotCount(t *testing.T) {
+	for _, r := range formRevisions {
+		synctest.Test(t, func(t *testing.T) {
+			p, log := newPayments(), &events{}
+			c := mcptest.Dial(t, asking(t, p, log), mcptest.WithRevision(r), func(d *client.Dialer) {
+				d.Elicit = func(ctx context.Context, _ *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+					select { // a session cancels the question
+					case <-ctx.Done():
+					case <-time.After(5*time.Minute + time.Second):
+					}
+					return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"approve":true}`)}, nil
+				}
+			})
+			if text := failure(t, c, "bank__pay", nil); !strings.Contains(text, "it was not approved in time") || p.paid.Load() != 0 {
+				t.Errorf("%s: %s; paid %d times", r, text, p.paid.Load())
+			}
+			if got := log.take(); !strings.HasSuffix(got, "denied unanswered") {
+				t.Errorf("%s: audit log: %s", r, got)
+			}
+		})
+	}
+}
+
+func TestDeniedCallIsAToolErrorAndDeniedPromptAnError(t *testing.T) {
+	up := newPayments()
+	server.AddPrompt(up.Server, mcp.Prompt{Name: "hint"}, func(context.Context, none) (string, error) {
+		up.paid.Add(1)
+		return "hint", nil
+	})
+	server.AddStatic(up.Server, mcp.Resource{URI: "bank://rates", Name: "rates"}, "1")
+	for _, r := range mcp.Revisions() {
+		c := mcptest.Dial(t, asking(t, up, &events{}, func(h *host.Host) {
+			h.Policy = host.Rules{Rules: []host.Rule{{Action: host.Deny, Reason: "closed today"}}}
+		}), mcptest.WithRevision(r))
+		if text := failure(t, c, "bank__pay", nil); text != `tools/call pay of server "bank" is denied: closed today` {
+			t.Errorf("%s: the tool returns %s", r, text)
+		}
+		if _, err := c.GetPrompt(t.Context(), "bank__hint", nil); err == nil || !strings.Contains(err.Error(), "closed today") {
+			t.Errorf("%s: the prompt returns %v", r, err)
+		}
+		if _, err := c.ReadResource(t.Context(), "bank://rates"); err == nil || !strings.Contains(err.Error(), "closed today") {
+			t.Errorf("%s: the resource returns %v", r, err)
+		}
+	}
+	if up.paid.Load() != 0 {
+		t.Error("a denied request reached the server")
+	}
+}
+
+// policyFunc is a function that serves as host.Policy.
+type policyFunc func(context.Context, *host.Request) (host.Decision, error)
+
+func (f policyFunc) Decide(ctx context.Context, r *host.Request) (host.Decision, error) {
+	return f(ctx, r)
+}
+
+// response is a JSON-RPC response of a gateway.
+type response []byte
+
+// question returns the key of the only question in a response, and the requestState, both as JSON.
+func (r response) question(t *testing.T) (key, state string) {
+	t.Helper()
+	var m struct {
+		Result struct {
+			ResultType    string                     `json:"resultType"`
+			InputRequests map[string]json.RawMessage `json:"inputRequests"`
+			RequestState  json.RawMessage            `json:"requestState"`
+		} `json:"result"`
+	}
+	if err := json.Unmarshal(r, &m); err != nil || m.Result.ResultType != "input_required" || len(m.Result.InputRequests) != 1 {
+		t.Fatalf("the response has no question: %s (%v)", r, err)
+	}
+	for name := range m.Result.InputRequests {
+		quoted, _ := json.Marshal(name)
+		key = string(quoted)
+	}
+	return key, string(m.Result.RequestState)
+}
+
+// poster returns a function that calls a tool in 2026-07-28. The params are written without _meta.
+func poster(t *testing.T, s *server.Server) func(params string) response {
+	endpoint := httptest.NewServer(s)
+	t.Cleanup(endpoint.Close)
+	return func(params string) response {
+		t.Helper()
+		body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + params + `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+			`"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}}}`
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint.URL, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range map[string]string{
+			"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+			"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "bank__pay",
+		} {
+			req.Header.Set(name, value)
+		}
+		answer, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		raw, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, data, found := strings.Cut(string(raw), "data: "); found {
+			raw = []byte(data)
+		}
+		return raw
+	}
+}
