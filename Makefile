@@ -75,9 +75,9 @@ interop: tools ## Test with the TypeScript SDKs and servers
 	$(GO) test -race -count=1 -tags=integration -timeout=5m ./interop/...
 
 .PHONY: faults
-faults: tools ## Kill and stop replicas and Redis under load (DURATION=8h)
+faults: tools ## Let servers of a gateway, replicas and Redis fail under load (DURATION=8h)
 	@rm -f .out/faults/totals.json
-	$(GO) test -race -count=1 -v -tags=integration -timeout=0 ./store/redisstore/faults -args -duration=$(DURATION); \
+	$(GO) test -race -count=1 -v -tags=integration -timeout=0 ./gateway/faults ./store/redisstore/faults -args -duration=$(DURATION); \
 		status=$$?; cat .out/faults/totals.json; exit $$status
 
 .PHONY: test-browser

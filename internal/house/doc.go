@@ -16,9 +16,9 @@
 //	floor 0   auth, internal/atomicfile, internal/callkey, internal/challenge, internal/digest, internal/httpurl, internal/jsonscan, internal/loglimit, internal/redirect, mcp, jsonrpc, principal, store, schema
 //
 // Other packages are on no floor: the adapters (store/redisstore, otel, auth/devissuer), the test support (mcptest,
-// store/storetest, internal/gatewaytest, internal/principaltest, internal/streamtest), the specification (internal/spec),
-// the corpus of bad input (internal/corpus), free addresses (internal/freeaddr) and a buffer (internal/syncbuffer) for
-// tests, the ledger of fault tests (internal/ledger) and the packages that no package imports (examples, conformance,
-// interop, bench, store/redisstore/faults).
+// store/storetest, internal/faulttest, internal/gatewaytest, internal/ledger, internal/principaltest, internal/streamtest),
+// the specification (internal/spec), the corpus of bad input (internal/corpus), free addresses (internal/freeaddr) and a
+// buffer (internal/syncbuffer) for tests, and the packages that no package imports (examples, conformance, interop, bench,
+// gateway/faults, store/redisstore/faults).
 // A change that adds a package also adds it to the table.
 package house

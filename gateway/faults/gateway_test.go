@@ -1,0 +1,274 @@
+//go:build integration && unix
+
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/gateway"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/faulttest"
+	"github.com/parley-mcp/parley/internal/ledger"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// fixture is a gateway in front of server processes, with users who call it over HTTP.
+type fixture struct {
+	t       *testing.T
+	ledger  ledger.Ledger
+	began   time.Time
+	journal string
+	pids    string // see settings
+	url     string
+	host    *host.Host
+	users   int
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{t: t, began: time.Now(), journal: filepath.Join(t.TempDir(), "journal"), pids: t.TempDir()}
+	f.ledger.Typed = faulttest.Typed
+	// The gateway and its servers share two processors with other tests.
+	f.ledger.Patience = 10 * time.Second
+	return f
+}
+
+// command returns the target of a server process.
+func (f *fixture) command(name string, change func(*settings)) host.ServerConfig {
+	f.t.Helper()
+	o := settings{Name: name, Journal: f.journal, Pids: f.pids}
+	if change != nil {
+		change(&o)
+	}
+	return host.ServerConfig{Name: name, Target: &client.CommandTarget{CommandOptions: commandOptions(f.t, serverVariable, o)}}
+}
+
+func commandOptions(t *testing.T, variable string, settings any) transport.CommandOptions {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return transport.CommandOptions{Path: self, Env: []string{variable + "=" + string(text)}}
+}
+
+// serve starts the gateway in this process and waits until all servers are ready.
+func (f *fixture) serve(servers []host.ServerConfig) {
+	f.t.Helper()
+	g, err := startGateway(servers)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.host, f.url = g.host, g.url
+	f.t.Cleanup(g.stop)
+	ctx, cancel := context.WithTimeout(f.t.Context(), faulttest.Patience)
+	defer cancel()
+	if err := g.host.WaitReady(ctx); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// running is a gateway that serves over HTTP.
+type running struct {
+	host *host.Host
+	url  string
+	stop func()
+}
+
+func startGateway(servers []host.ServerConfig) (*running, error) {
+	quiet := slog.New(slog.DiscardHandler)
+	h := &host.Host{Servers: servers, Logger: quiet, Dialer: client.Dialer{Logger: quiet}}
+	if err := h.Start(); err != nil {
+		return nil, err
+	}
+	s := &server.Server{Name: "gateway", Version: "1.0.0", Logger: quiet}
+	g := gateway.New(h, s)
+	g.Logger = quiet
+	ctx, cancel := context.WithCancel(context.Background())
+	var serving sync.WaitGroup
+	serving.Go(func() { g.Run(ctx) })
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		cancel()
+		return nil, errors.Join(err, h.Close())
+	}
+	endpoint := &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
+	serving.Go(func() { _ = endpoint.Serve(listener) })
+	return &running{host: h, url: "http://" + listener.Addr().String(), stop: func() {
+		stopped, end := context.WithTimeout(ctx, 5*time.Second)
+		_ = s.Shutdown(stopped)
+		end()
+		cancel()
+		_ = endpoint.Close()
+		_ = h.Close()
+		serving.Wait()
+	}}, nil
+}
+
+// gatewaySettings are the settings of a gateway process: those of its servers.
+type gatewaySettings struct{ Servers []settings }
+
+// runGateway is a gateway that prints its URL and serves until the end of its input.
+func runGateway(text string) error {
+	var o gatewaySettings
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	var servers []host.ServerConfig
+	for _, s := range o.Servers {
+		text, err := json.Marshal(s)
+		if err != nil {
+			return err
+		}
+		servers = append(servers, host.ServerConfig{Name: s.Name, Target: &client.CommandTarget{
+			CommandOptions: transport.CommandOptions{Path: self, Env: []string{serverVariable + "=" + string(text)}},
+		}})
+	}
+	if err := record(o.Servers[0].Pids, os.Getpid(), "gateway"); err != nil {
+		return err
+	}
+	g, err := startGateway(servers)
+	if err != nil {
+		return err
+	}
+	defer g.stop()
+	if err := g.host.WaitReady(context.Background()); err != nil {
+		return err
+	}
+	fmt.Println(g.url)
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+// processes returns the processes that were started, by id, with the names of their servers.
+func (f *fixture) processes() map[int]string {
+	f.t.Helper()
+	files, err := os.ReadDir(f.pids)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	all := make(map[int]string, len(files))
+	for _, file := range files {
+		pid, err := strconv.Atoi(file.Name())
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		name, err := os.ReadFile(filepath.Join(f.pids, file.Name()))
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		all[pid] = string(name)
+	}
+	return all
+}
+
+// signal sends a signal to the processes of a server that run.
+func (f *fixture) signal(server string, s syscall.Signal) {
+	f.t.Helper()
+	for pid, name := range f.processes() {
+		if name == server {
+			_ = syscall.Kill(pid, s)
+		}
+	}
+}
+
+// awaitEndOfProcesses fails the test if a process outlives its gateway.
+func (f *fixture) awaitEndOfProcesses() {
+	f.t.Helper()
+	all := f.processes()
+	faulttest.Wait(f.t, "all processes have ended", func() error {
+		for pid, name := range all {
+			if syscall.Kill(pid, 0) == nil {
+				return fmt.Errorf("process %d of server %q runs", pid, name)
+			}
+			delete(all, pid)
+		}
+		return nil
+	})
+}
+
+// finish checks that no process remains and that the ledger has no violation. The gateway must have ended.
+func (f *fixture) finish() {
+	f.t.Helper()
+	f.awaitEndOfProcesses()
+	if err := f.ledger.ReadJournal(f.journal); err != nil {
+		f.t.Fatal(err)
+	}
+	faulttest.Report(f.t, &f.ledger, f.began, *totalsFile)
+}
+
+// callTime is the time for one call. Only a call to a server that is stopped needs it.
+const callTime = 10 * time.Second
+
+// user is a client of the gateway.
+type user struct {
+	*client.Client
+	fixture *fixture
+	name    string
+}
+
+// dial connects a new user, whose connection ends with the test.
+func (f *fixture) dial(revision mcp.Revision) *user {
+	f.t.Helper()
+	f.users++
+	u := &user{fixture: f, name: fmt.Sprintf("user-%d", f.users)}
+	ctx, cancel := context.WithTimeout(f.t.Context(), faulttest.Patience)
+	defer cancel()
+	d := &client.Dialer{Name: u.name, Revision: revision, Logger: slog.New(slog.DiscardHandler), HTTPClient: &http.Client{Transport: &http.Transport{}}}
+	var err error
+	if u.Client, err = d.Dial(ctx, client.URL(f.url)); err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { _ = u.Close() })
+	return u
+}
+
+// awaitTools waits until the gateway has registered the tools of servers. It does so after the servers are ready.
+func (u *user) awaitTools(servers ...string) {
+	u.fixture.t.Helper()
+	for _, server := range servers {
+		faulttest.Wait(u.fixture.t, "the gateway has the tools of "+server, func() error { return u.call(server+"__echo", arguments{}) })
+	}
+}
+
+// call calls a tool and records the outcome.
+func (u *user) call(tool string, in arguments) error {
+	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	defer cancel()
+	deadline, _ := ctx.Deadline()
+	c := u.fixture.ledger.Issue(u.name, deadline)
+	in.Nonce, in.User = c.Nonce(), u.name
+	progress := client.WithProgress(func(_, _ float64, nonce string) { u.fixture.ledger.Received(u.name, nonce) })
+	nonce, err := client.CallTool[string](ctx, u.Client, tool, in, progress)
+	if err != nil {
+		c.Failed(err)
+		return err
+	}
+	c.Returned(nonce)
+	return nil
+}

@@ -1,0 +1,234 @@
+//go:build integration && unix
+
+package faults
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/parley-mcp/parley/internal/ledger"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// settings are the settings of a server process.
+type settings struct {
+	Name     string
+	Journal  string // file
+	Pids     string // directory with a file for each process, whose name is its process id
+	Stubborn bool   // ignore SIGTERM and the end of the input
+}
+
+// arguments are the arguments of every tool.
+type arguments struct {
+	// Nonce identifies the call in the ledger. Every tool returns it.
+	Nonce string `json:"nonce"`
+	// User is the caller.
+	User string `json:"user"`
+	// Fault is the fault of the tool fault.
+	Fault string `json:"fault,omitempty"`
+}
+
+// process is a server over the standard input and output.
+type process struct {
+	settings
+	journal *ledger.Journal
+	out     output
+}
+
+func runServer(text string) error {
+	p := &process{}
+	if err := json.Unmarshal([]byte(text), &p.settings); err != nil {
+		return err
+	}
+	var err error
+	if p.journal, err = ledger.OpenJournal(p.Journal); err != nil {
+		return err
+	}
+	defer p.journal.Close()
+	if err := record(p.Pids, os.Getpid(), p.Name); err != nil {
+		return err
+	}
+	if p.Stubborn {
+		signal.Ignore(syscall.SIGTERM)
+	}
+	s := &server.Server{Name: p.Name, Version: "1.0.0"}
+	tool := func(name string, handle func(context.Context, arguments) (string, error)) {
+		server.AddTool(s, mcp.Tool{Name: name, Description: "A tool of the fault tests"}, handle)
+	}
+	tool("echo", p.started(func(_ context.Context, in arguments) (string, error) { return in.Nonce, nil }))
+	tool("steps", p.started(steps))
+	tool("fault", p.started(p.fault))
+	p.out.file = os.Stdout
+	err = s.ServeConn(context.Background(), transport.Stream(&p.out, transport.StreamOptions{}))
+	if p.Stubborn {
+		select {} // the gateway must kill the process
+	}
+	return err
+}
+
+// record creates the file of a process, with the name of its server. A child of a server has none.
+func record(dir string, pid int, name string) error {
+	return os.WriteFile(filepath.Join(dir, strconv.Itoa(pid)), []byte(name), 0o600)
+}
+
+// started records the start of a handler.
+func (p *process) started(handle func(context.Context, arguments) (string, error)) func(context.Context, arguments) (string, error) {
+	return func(ctx context.Context, in arguments) (string, error) {
+		if err := p.journal.Started(in.User, in.Nonce); err != nil {
+			return "", err
+		}
+		return handle(ctx, in)
+	}
+}
+
+// steps reports progress, with the nonce as the message.
+func steps(ctx context.Context, in arguments) (string, error) {
+	const number = 5
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for i := range number {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+		if err := server.Progress(ctx, float64(i+1), number, in.Nonce); err != nil {
+			return "", err
+		}
+	}
+	return in.Nonce, nil
+}
+
+// output is the standard input and output. A fault can write to it in between messages.
+type output struct {
+	mu   sync.Mutex
+	file *os.File
+	cut  bool // end the process in the middle of the next message
+}
+
+func (o *output) Read(b []byte) (int, error) { return os.Stdin.Read(b) }
+func (o *output) Close() error               { return nil }
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.cut {
+		_, _ = o.file.Write(b[:len(b)/2])
+		die()
+	}
+	return o.file.Write(b)
+}
+
+// die ends this process as kill -9 does.
+func die() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
+}
+
+// serverFaults are the faults of a server.
+var serverFaults = []struct {
+	name     string
+	survives bool // the call has a result, and the connection continues
+}{
+	{"is killed in a handler", false},
+	{"is killed while it writes", false},
+	{"exits with status 0 in a handler", false},
+	{"is stopped", false},
+	{"closes its output", false},
+	{"closes its input", false},
+	{"exits and leaves a child with its pipes", false},
+	{"leaves a child with its pipes", true},
+	{"floods its standard error", true},
+	{"prints text", true},
+	{"prints a part of a line and exits", false},
+	{"prints a line of 100 MB", false},
+	{"answers requests that it did not receive", true},
+	{"reports 2,000 changes of lists", true},
+}
+
+// fault makes the process fail.
+func (p *process) fault(_ context.Context, in arguments) (string, error) {
+	switch in.Fault {
+	case "is killed in a handler":
+		die()
+	case "is killed while it writes":
+		p.out.mu.Lock()
+		p.out.cut = true
+		p.out.mu.Unlock()
+	case "exits with status 0 in a handler":
+		os.Exit(0)
+	case "is stopped":
+		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	case "closes its output":
+		p.out.mu.Lock()
+		_ = os.Stdout.Close()
+		p.out.mu.Unlock()
+	case "closes its input":
+		_ = os.Stdin.Close()
+	case "exits and leaves a child with its pipes":
+		if err := p.child(); err != nil {
+			return "", err
+		}
+		os.Exit(0)
+	case "leaves a child with its pipes":
+		return in.Nonce, p.child()
+	case "floods its standard error":
+		line := append(bytes.Repeat([]byte("x"), 999), '\n')
+		for range 20_000 {
+			_, _ = os.Stderr.Write(line)
+		}
+	case "prints text":
+		p.print(bytes.Repeat([]byte("Server is ready.\n"), 1000))
+	case "prints a part of a line and exits":
+		p.print([]byte(`{"jsonrpc":"2.0","id":`))
+		os.Exit(1)
+	case "prints a line of 100 MB":
+		p.out.mu.Lock()
+		defer p.out.mu.Unlock()
+		part := bytes.Repeat([]byte("x"), 1<<20)
+		for range 100 {
+			_, _ = os.Stdout.Write(part)
+		}
+		_, _ = os.Stdout.WriteString("\n")
+	case "answers requests that it did not receive":
+		for i := range 1000 {
+			p.print(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"crossed"}]}}`+"\n", 1_000_000+i))
+		}
+	case "reports 2,000 changes of lists":
+		for range 2000 {
+			p.print([]byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}` + "\n"))
+		}
+	default:
+		return "", errors.New("unknown fault")
+	}
+	return in.Nonce, nil
+}
+
+func (p *process) print(text []byte) {
+	p.out.mu.Lock()
+	defer p.out.mu.Unlock()
+	_, _ = os.Stdout.Write(text)
+}
+
+// child starts a process that has the standard input and output of this one and does not end by itself.
+func (p *process) child() error {
+	c := exec.Command("sleep", "1000")
+	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := c.Start(); err != nil {
+		return err
+	}
+	return record(p.Pids, c.Process.Pid, "")
+}
