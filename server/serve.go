@@ -214,6 +214,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return err
 	}
 	c.beginShutdown()
+	if err := c.lease.Drain(context.WithoutCancel(ctx)); err != nil {
+		s.logger().WarnContext(ctx, "cannot tell the other replicas of the shutdown", "error", err)
+	}
 	err = errors.Join(c.http.Shutdown(ctx), c.http.Legacy.Close(ctx))
 	done := make(chan struct{})
 	go func() {

@@ -37,6 +37,14 @@ type sessionEnvelope struct {
 
 var _ legacy.Replicas = (*replicas)(nil)
 
+// ID implements legacy.Replicas.
+func (r *replicas) ID() string { return r.server.core.lease.ID() }
+
+// Serves implements legacy.Replicas.
+func (r *replicas) Serves(ctx context.Context, replica string) (bool, error) {
+	return r.server.core.lease.Serves(ctx, replica)
+}
+
 // Changed implements legacy.Replicas.
 func (r *replicas) Changed(session string) { r.sessions.add(sessionMessage{session, sessionChanged}) }
 

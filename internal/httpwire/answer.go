@@ -53,7 +53,7 @@ func (a *answerStream) ensureStream() *sessionStream {
 	if !revision.ResumableStreams.In(a.live.Revision) || a.x.stream.ctx.Err() != nil {
 		return nil
 	}
-	s := a.server.Streams.add(a.live.Key(), kindPost, nil, &a.x.stream)
+	s := a.server.Streams.add(a.live.Key(), &a.x.stream)
 	if !a.stream.CompareAndSwap(nil, s) { // another goroutine was first
 		s.end()
 		return a.stream.Load()

@@ -31,7 +31,7 @@ func FuzzEventID(f *testing.F) {
 	names := make(map[string][]string) // names of streams by session
 	for _, group := range []string{own, foreign} {
 		for range 2 {
-			s := streams.add(group, kindPost, nil, nil)
+			s := streams.add(group, nil)
 			for range 3 {
 				if err := s.send(f.Context(), []byte(s.key.Stream), entryMessage); err != nil {
 					f.Fatal(err)

@@ -228,7 +228,9 @@ func (s *sessionStream) explain(seq uint64, e entry) error {
 
 // endElsewhere ends a stream that another replica has ended. The client must not receive a second response.
 func (s *sessionStream) endElsewhere() {
-	s.all.logger.Warn("another replica has ended a stream of this one: the lease was not renewed in time")
+	if s.feed == nil {
+		s.all.logger.Warn("another replica has ended a stream of this one: the lease was not renewed in time")
+	}
 	s.mu.Lock()
 	conn, connDone := s.conn, s.connDone
 	s.conn, s.connDone = nil, nil

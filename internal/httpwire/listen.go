@@ -44,38 +44,18 @@ type failure chan struct{}
 // Cancel implements canceler. It must be called at most once.
 func (f failure) Cancel(error) { close(f) }
 
-// listen starts and serves the standalone stream of a session. The stream keeps live open
-// while the client can resume it, unless listen returns an error, which is that of live.Stream.
-func (s *Server) listen(ctx context.Context, live *legacy.StoredSession, conn *eventStream, expiry *expiry) (err error) {
-	f := &feed{live: live}
-	if f.taken, f.notifications, err = live.Stream(ctx); err != nil {
-		expiry.stop()
-		return err
-	}
-	group := live.Key()
-	s.Streams.endTakenOver(group)
-	stream := s.Streams.add(group, kindGet, f, nil)
-	resumable := revision.ResumableStreams.In(live.Revision)
-	stream.incomplete = !resumable
-	conn.enqueue(func(dst []byte) []byte {
-		if revision.StreamPolling.In(live.Revision) {
-			return appendPriming(dst, stream.key.Stream, 0, retryHint.Milliseconds())
-		}
-		return appendComment(dst)
-	})
-	connDone := stream.connect(conn)
-	s.serveStream(ctx, live, stream, conn, connDone, expiry)
-	if !resumable {
-		stream.end()
-	}
-	return nil
-}
-
 // resume serves a stream of the session after the event named by the Last-Event-ID values.
 func (s *Server) resume(w http.ResponseWriter, r *http.Request, live *legacy.StoredSession, conn *eventStream, last []string) {
 	name, seq, ok := parseEventID(last[0])
 	if !ok || len(last) > 1 {
 		rejectInvalid(w, jsonrpc.ID{}, "the Last-Event-ID header must be the id of an event of this session")
+		return
+	}
+	s.Streams.endTakenOver(live.Key()) // another replica may have taken over a stream of this one
+	if s.canTakeOver(store.StreamKey{Group: live.Key(), Stream: name}) {
+		if err := s.takeOver(r, live, conn, name, seq); err != nil {
+			s.cannotResume(w, r, err)
+		}
 		return
 	}
 	stream, err := s.Streams.find(r.Context(), live.Key(), name, seq)
@@ -139,7 +119,11 @@ func (s *Server) serveStream(ctx context.Context, live *legacy.StoredSession, st
 		case <-poll:
 			follow.poll(ctx)
 		case <-stream.wake:
-			follow.read(ctx)
+			if follow != nil {
+				follow.read(ctx)
+			} else {
+				stream.readAfterTakeOver(ctx)
+			}
 		case <-tick.C:
 			if live.Touch(ctx) != nil {
 				return
@@ -192,14 +176,6 @@ func (s *Server) sendKeepAlive(ctx context.Context, own bool, pinger *legacy.Pin
 func isSilent(err error) bool {
 	var silent *call.SilentError
 	return errors.As(err, &silent)
-}
-
-// sendNotifications sends and logs the queued notifications. ctx must not be that of a
-// connection, since notifications taken from the queue must be logged.
-func (s *sessionStream) sendNotifications(ctx context.Context) {
-	for _, notification := range s.feed.notifications.Take() {
-		_ = s.send(ctx, notification, entryMessage)
-	}
 }
 
 // writeNotifications sends the queued notifications on the event stream of a pair.

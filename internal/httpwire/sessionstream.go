@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/store"
 )
@@ -39,7 +38,7 @@ type sessionStream struct {
 	// replay is set as well.
 	follows bool
 	origin  []byte        // see entry; empty if no other replica uses the log
-	wake    chan struct{} // has a value if another replica has logged events; nil unless follows
+	wake    chan struct{} // has a value if another replica has logged events; nil unless follows, or the stream was taken over
 
 	mu         sync.Mutex
 	last       uint64    // number of the last event
@@ -56,13 +55,6 @@ type sessionStream struct {
 	expiry     *time.Timer   // ends a standalone stream if its client does not reconnect; may be nil
 }
 
-// feed is the session of a standalone stream and the queue of its notifications.
-type feed struct {
-	live          *legacy.StoredSession // released when the stream ends
-	taken         <-chan struct{}       // closed when another standalone stream takes over
-	notifications *legacy.NotificationQueue
-}
-
 // lock acquires sendLock. The error is the cause of ctx.
 func (s *sessionStream) lock(ctx context.Context) error {
 	select {
@@ -76,7 +68,8 @@ func (s *sessionStream) lock(ctx context.Context) error {
 func (s *sessionStream) unlock() { <-s.sendLock }
 
 // send logs a message of the given kind and sends it on the connection, if there is one.
-// It waits for a slow reader. The error is the cause of ctx. send does not retain message.
+// It waits for a slow reader. The error is the cause of ctx, or errTakenOver if another standalone stream has replaced
+// this one. send does not retain message.
 func (s *sessionStream) send(ctx context.Context, message []byte, kind byte) error {
 	if err := s.lock(ctx); err != nil {
 		return err
@@ -93,6 +86,9 @@ func (s *sessionStream) send(ctx context.Context, message []byte, kind byte) err
 		}
 	}
 	seq := s.record(message, kind)
+	if seq == 0 && s.feed != nil && s.hasEnded() {
+		return errTakenOver
+	}
 	if conn != nil {
 		conn.enqueue(func(dst []byte) []byte {
 			if seq == 0 {
@@ -120,11 +116,17 @@ func (s *sessionStream) record(message []byte, kind byte) uint64 {
 	if seq == 1 {
 		err = s.takeLease()
 	}
-	if err == nil {
-		err = s.all.append(s.key, seq, *buf)
-	}
-	if errors.Is(err, store.ErrConflict) {
-		if err = s.explain(seq, *buf); errors.Is(err, errEndedElsewhere) {
+	for attempt := 0; err == nil; attempt++ {
+		if err = s.all.append(s.key, seq, *buf); !errors.Is(err, store.ErrConflict) {
+			break
+		}
+		if err = s.explain(seq, *buf); !errors.Is(err, errEndedElsewhere) {
+			break
+		}
+		if s.feed != nil && attempt < maxCatchUps {
+			seq, err = s.catchUp(context.Background())
+		}
+		if errors.Is(err, errEndedElsewhere) {
 			s.endElsewhere()
 			return 0
 		}
@@ -141,7 +143,7 @@ func (s *sessionStream) record(message []byte, kind byte) uint64 {
 		if kind == entryOpened && seq == 1 {
 			s.opened = seq
 		}
-		followed = now.Before(s.followed)
+		followed = now.Before(s.followed) || s.feed != nil && s.ended
 	}
 	s.mu.Unlock()
 	switch {
@@ -153,6 +155,12 @@ func (s *sessionStream) record(message []byte, kind byte) uint64 {
 		s.all.notify(s.key, false)
 	}
 	return seq
+}
+
+func (s *sessionStream) hasEnded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended
 }
 
 func (s *sessionStream) connection() *eventStream {
@@ -291,7 +299,7 @@ func (s *sessionStream) disconnected(conn *eventStream) {
 		if s.expiry != nil {
 			s.expiry.Stop()
 		}
-		s.expiry = time.AfterFunc(logTTL, s.end)
+		s.expiry = time.AfterFunc(logTTL, s.expire)
 	}
 	s.mu.Unlock()
 	if s.feed != nil && over {
@@ -356,7 +364,6 @@ func (s *sessionStream) end() {
 		s.all.Lease.Release()
 	}
 	if s.feed != nil {
-		s.feed.notifications.Close()
-		s.feed.live.Release()
+		s.endStandalone()
 	}
 }

@@ -197,7 +197,7 @@ func TestReplayedStreamIsRemovedAfterAnError(t *testing.T) {
 	s, live := sessionServer(t, kv)
 	defer live.Release()
 	group := live.Key()
-	stream := s.Streams.add(group, kindPost, nil, nil)
+	stream := s.Streams.add(group, nil)
 	if err := stream.send(t.Context(), []byte("{}"), entryFinal); err != nil {
 		t.Fatal(err)
 	}

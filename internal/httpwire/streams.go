@@ -38,20 +38,25 @@ func NewStreams(log store.Log, logger *slog.Logger) *Streams {
 	return &Streams{log: log, logger: logger, sessions: make(map[string]map[string]*sessionStream)}
 }
 
-// add makes a stream and registers it. The group is the key of the session in the store, which
-// begins with the principal. conn may be nil.
-func (a *Streams) add(group string, kind byte, f *feed, conn *eventStream) *sessionStream {
-	s := &sessionStream{
-		all: a, key: store.StreamKey{Group: group, Stream: newStreamName(kind)},
-		sendLock: make(chan struct{}, 1), done: make(chan struct{}), feed: f, conn: conn,
-	}
-	if a.Lease != nil && kind == kindPost {
+// add makes a stream for the answer to a request and registers it. The group is the key of the session in the
+// store, which begins with the principal.
+func (a *Streams) add(group string, conn *eventStream) *sessionStream {
+	s := a.newStream(group, newStreamName(kindPost))
+	s.conn = conn
+	if a.Lease != nil {
 		s.origin = conn.answer.origin(a.Lease.ID())
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.put(s)
 	return s
+}
+
+func (a *Streams) newStream(group, name string) *sessionStream {
+	return &sessionStream{
+		all: a, key: store.StreamKey{Group: group, Stream: name},
+		sendLock: make(chan struct{}, 1), done: make(chan struct{}),
+	}
 }
 
 // put registers s. The caller holds mu.
@@ -112,10 +117,8 @@ func (a *Streams) find(ctx context.Context, group, name string, seq uint64) (*se
 	if s != nil {
 		return s, nil
 	}
-	s = &sessionStream{
-		all: a, key: store.StreamKey{Group: group, Stream: name},
-		sendLock: make(chan struct{}, 1), done: make(chan struct{}), replay: true, ended: true,
-	}
+	s = a.newStream(group, name)
+	s.replay, s.ended = true, true
 	switch _, err := s.entriesAfter(ctx, seq); {
 	case errors.Is(err, errNotFinal) && a.Lease != nil && name[0] == kindPost:
 		s.follows, s.ended, s.wake = true, false, make(chan struct{}, 1)
@@ -148,10 +151,8 @@ func (a *Streams) isClosed() bool {
 // than the caller's.
 func (a *Streams) endTakenOver(group string) {
 	for _, s := range a.standalone(group) {
-		select {
-		case <-s.feed.taken:
+		if s.feed.isTaken() {
 			s.end()
-		default:
 		}
 	}
 }

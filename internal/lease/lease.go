@@ -35,7 +35,8 @@ type Lease struct {
 	mu       sync.Mutex
 	taking   chan struct{} // closed when the Take that runs has ended; nil if none runs
 	taken    bool
-	users    int // calls of Take without Release
+	draining bool // see Drain
+	users    int  // calls of Take without Release
 	closed   bool
 	renewing sync.WaitGroup
 }
@@ -128,9 +129,33 @@ func (l *Lease) giveUp() bool {
 	return !l.taken
 }
 
+// Values of the entry of a lease.
+const (
+	serving  = 1
+	draining = 2
+)
+
 func (l *Lease) renew(ctx context.Context) error {
-	_, err := l.KV.Put(ctx, Key(l.id), []byte{1}, store.PutOptions{TTL: TTL})
+	value := byte(serving)
+	l.mu.Lock()
+	if l.draining {
+		value = draining
+	}
+	l.mu.Unlock()
+	_, err := l.KV.Put(ctx, Key(l.id), []byte{value}, store.PutOptions{TTL: TTL})
 	return err
+}
+
+// Drain records that this replica is shutting down, if it has its lease. The lease remains.
+func (l *Lease) Drain(ctx context.Context) error {
+	l.mu.Lock()
+	l.draining = true
+	taken := l.taken
+	l.mu.Unlock()
+	if !taken {
+		return nil
+	}
+	return l.renew(ctx)
 }
 
 func (l *Lease) keep() {
@@ -162,6 +187,15 @@ func (l *Lease) Alive(ctx context.Context, replica string) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// Serves reports whether a replica has its lease and is not shutting down.
+func (l *Lease) Serves(ctx context.Context, replica string) (bool, error) {
+	item, err := l.KV.Get(ctx, Key(replica))
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && len(item.Value) == 1 && item.Value[0] == serving, err
 }
 
 // Abandon stops renewing the lease, and keeps it until it expires. Call it if work of this replica may still

@@ -103,7 +103,7 @@ func (s *Session) NotifyWhenDone(ctx context.Context, a rpc.DeferredNotification
 		return false
 	}
 	if s.stored != nil {
-		s.stored.retain()
+		s.stored.Retain()
 	}
 	go func() {
 		defer server.done()
@@ -219,8 +219,22 @@ func (q *NotificationQueue) Take() [][]byte {
 	return all
 }
 
+// Resync queues a notification of each list and of each resource to which the client has subscribed, because changes
+// may have been missed.
+func (q *NotificationQueue) Resync() { q.changes.Resync() }
+
 // Close ends the queue. It may be called more than once.
 func (q *NotificationQueue) Close() {
 	q.session.subscriptions.release(q.changes)
 	q.changes.Close()
+}
+
+// HandOver ends the queue of a stream that another has replaced. The notifications that are left go to the newer
+// stream, which may be one of another replica.
+func (q *NotificationQueue) HandOver() {
+	left := q.Take()
+	q.Close()
+	for _, notification := range left {
+		q.session.Notify(notification)
+	}
 }

@@ -5,13 +5,18 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/parley-mcp/parley/store"
 )
 
-// Replicas tells the other replicas about a session, which its store key names. Its methods do not block, and
-// a replica may miss a message.
+// Replicas tells the other replicas about a session, which its store key names. Its methods except Serves do not
+// block, and a replica may miss a message.
 type Replicas interface {
+	// ID returns the id of this replica.
+	ID() string
+	// Serves reports whether another replica is alive and is not shutting down.
+	Serves(ctx context.Context, replica string) (bool, error)
 	// Changed says that the record has changed or was deleted. The others call Refresh.
 	Changed(session string)
 	// Listening says that this replica has the newest standalone stream. The others call Refresh and then
@@ -109,17 +114,63 @@ func (s *Sessions) AnswerWaiting(key string) {
 }
 
 // beginStream records in the store that this replica has the standalone stream now, and returns the number
-// of the stream in the session.
-func (ss *StoredSession) beginStream(ctx context.Context) (number int, err error) {
-	if ss.sessions.Replicas == nil {
-		return 0, nil
+// of the stream in the session. If takeOver is set, the stream continues, and before is the replica that had it. The
+// error is then ErrOtherStream if the newest stream has another name.
+func (ss *StoredSession) beginStream(ctx context.Context, name string, takeOver bool) (number int, before string, err error) {
+	replicas := ss.sessions.Replicas
+	if replicas == nil {
+		return 0, "", nil
 	}
 	err = ss.update(ctx, func(state *State) error {
+		replica, newest, _ := strings.Cut(state.Stream, " ")
+		if takeOver && newest != name {
+			return ErrOtherStream
+		}
+		before = strings.Clone(replica)
 		state.Streams++
-		number = state.Streams
+		number, state.Stream = state.Streams, replicas.ID()+" "+name
 		return nil
 	})
-	return number, err
+	return number, before, err
+}
+
+// HasNewestStream reports whether no replica has begun a standalone stream after that of this one.
+func (ss *StoredSession) HasNewestStream(ctx context.Context) (bool, error) {
+	item, err := ss.read(ctx, false)
+	if err != nil {
+		return false, err
+	}
+	state, err := DecodeState(item.Value)
+	if err != nil {
+		return false, err
+	}
+	ss.sessions.mu.Lock()
+	defer ss.sessions.mu.Unlock()
+	ss.setNewest(state.Streams)
+	return ss.streams != nil, nil
+}
+
+// ForgetStream records in the store that the standalone stream of this replica has expired, so that no replica
+// takes it over: the notifications since its client was connected are lost.
+func (ss *StoredSession) ForgetStream() {
+	if ss.sessions.Replicas == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	ss.sessions.mu.Lock()
+	number := ss.number
+	ss.sessions.mu.Unlock()
+	err := ss.update(ctx, func(state *State) error {
+		if state.Streams != number {
+			return errUnchanged
+		}
+		state.Stream = ""
+		return nil
+	})
+	if err != nil && !errors.Is(err, ErrNoSession) {
+		ss.sessions.server.Logger.ErrorContext(ctx, "cannot record that the stream of a session has expired", "error", err)
+	}
 }
 
 // setNewest ends the standalone stream if another replica has begun a newer one. The caller holds the mutex of

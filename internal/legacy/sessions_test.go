@@ -77,7 +77,7 @@ func mustOpen(t *testing.T, s *Sessions, who principal.Principal, id string) *St
 // mustStream begins the standalone stream of l.
 func mustStream(t *testing.T, l *StoredSession) (replaced <-chan struct{}) {
 	t.Helper()
-	replaced, _, err := l.Stream(t.Context())
+	replaced, _, err := l.Stream(t.Context(), "g")
 	if err != nil {
 		t.Fatal(err)
 	}

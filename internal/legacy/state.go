@@ -19,6 +19,7 @@ type State struct {
 	Subscribed         []string         // URIs of resources to which the client has subscribed, see maxInline
 	Index              bucketIndex      // describes the buckets with the other URIs
 	Streams            int              // standalone streams that were begun, if the server has replicas
+	Stream             string           // the newest of them: the id of its replica, a space and its name; empty if it has expired
 	Address            string           // network address of an anonymous client; empty if it has none
 }
 
@@ -40,6 +41,9 @@ func (s *State) Encode() []byte {
 	}
 	if s.Streams > 0 {
 		b = strconv.AppendInt(append(b, `,"streams":`...), int64(s.Streams), 10)
+	}
+	if s.Stream != "" {
+		b = jsonrpc.AppendString(append(b, `,"stream":`...), s.Stream)
 	}
 	if len(s.Subscribed) > 0 {
 		b = appendStrings(append(b, `,"subscribed":`...), s.Subscribed)
@@ -70,6 +74,8 @@ func DecodeState(raw []byte) (s State, err error) {
 			return s, errBadState
 		}
 	}
+	stream, _ := jsonrpc.Get(raw, "stream")
+	s.Stream = jsonrpc.Unquote(stream)
 	if subscribed, ok := jsonrpc.Get(raw, "subscribed"); ok {
 		if s.Subscribed, err = decodeStrings(subscribed); err != nil {
 			return s, errBadState

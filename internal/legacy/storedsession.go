@@ -34,8 +34,8 @@ type StoredSession struct {
 	streams   chan struct{}  // closed when a newer standalone stream replaces this one, or the session ends
 }
 
-// retain begins one more use of a session that is in use.
-func (ss *StoredSession) retain() {
+// Retain begins one more use of a session that is in use.
+func (ss *StoredSession) Retain() {
 	ss.sessions.mu.Lock()
 	defer ss.sessions.mu.Unlock()
 	ss.refs++
@@ -102,24 +102,54 @@ func (ss *StoredSession) MarkReady(ctx context.Context) error {
 	return nil
 }
 
-// Stream begins the session's standalone stream and returns the notifications to deliver on
+// Stream begins the session's standalone stream with a name and returns the notifications to deliver on
 // it, see [Session.Notifications]. A session has one such stream, so a newer one closes the
 // channel of an older one (2025-11-25, basic/transports, Multiple Connections: a message
 // goes to one stream). The channel is closed at once if the server shuts down or the session
 // has been deleted. The error is the store's, or the cause of ctx.
-func (ss *StoredSession) Stream(ctx context.Context) (replaced <-chan struct{}, notifications *NotificationQueue, err error) {
-	u := &ss.subscriptions
-	if err := u.serialize(ctx); err != nil {
-		return nil, nil, err
+func (ss *StoredSession) Stream(ctx context.Context, name string) (replaced <-chan struct{}, notifications *NotificationQueue, err error) {
+	replaced, notifications, _, err = ss.stream(ctx, name, false)
+	return replaced, notifications, err
+}
+
+// ErrOtherStream is the error of TakeOver for a stream that is not the newest standalone stream of the session, or has
+// expired.
+var ErrOtherStream = errors.New("the session has another standalone stream, or the stream has expired")
+
+// TakeOver is Stream, except that it continues the newest standalone stream of the session, which another replica had.
+// That replica hands over the notifications that it has queued. If it has ended, its queue is lost, and TakeOver queues a
+// notification of each list and of each resource to which the client has subscribed.
+func (ss *StoredSession) TakeOver(ctx context.Context, name string) (replaced <-chan struct{}, notifications *NotificationQueue, err error) {
+	if ss.sessions.Replicas == nil {
+		return nil, nil, ErrOtherStream
 	}
-	defer u.unlock()
-	number, err := ss.beginStream(ctx)
+	replaced, notifications, before, err := ss.stream(ctx, name, true)
 	if err != nil {
 		return nil, nil, err
+	}
+	if before != ss.sessions.Replicas.ID() {
+		if serves, err := ss.sessions.Replicas.Serves(ctx, before); err == nil && serves {
+			return replaced, notifications, nil
+		}
+	}
+	notifications.Resync()
+	return replaced, notifications, nil
+}
+
+// stream implements Stream and TakeOver. See beginStream.
+func (ss *StoredSession) stream(ctx context.Context, name string, takeOver bool) (replaced <-chan struct{}, notifications *NotificationQueue, before string, err error) {
+	u := &ss.subscriptions
+	if err := u.serialize(ctx); err != nil {
+		return nil, nil, "", err
+	}
+	defer u.unlock()
+	number, before, err := ss.beginStream(ctx, name, takeOver)
+	if err != nil {
+		return nil, nil, "", err
 	}
 	buckets, err := u.readBuckets(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	if ss.sessions.Replicas != nil {
 		defer ss.sessions.Replicas.Listening(ss.key)
@@ -136,7 +166,7 @@ func (ss *StoredSession) Stream(ctx context.Context) (replaced <-chan struct{}, 
 		close(ss.streams)
 		ss.streams = nil
 	}
-	return replaced, notifications, nil
+	return replaced, notifications, before, nil
 }
 
 // maxUpdates limits the attempts to write a session's state when other replicas write it

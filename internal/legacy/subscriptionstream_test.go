@@ -27,7 +27,7 @@ func openStream(t *testing.T, s *Sessions, id string) (*StoredSession, *Notifica
 	l := mustOpen(t, s, principal.Anonymous, id)
 	must(t, l.MarkReady(t.Context()))
 	l.subscriptions.activate(s.server.listFilter(principal.Anonymous))
-	_, queue, err := l.Stream(t.Context())
+	_, queue, err := l.Stream(t.Context(), "g")
 	must(t, err)
 	return l, queue
 }
@@ -156,11 +156,11 @@ func TestStreamNeedsTheSubscriptions(t *testing.T) {
 	l := mustOpen(t, one, principal.Anonymous, id)
 	defer l.Release()
 	kv.hook(func(string, string) error { return broken }, nil)
-	if _, _, err := l.Stream(t.Context()); !errors.Is(err, broken) {
+	if _, _, err := l.Stream(t.Context(), "g"); !errors.Is(err, broken) {
 		t.Errorf("%v", err)
 	}
 	kv.hook(nil, nil)
-	_, queue, err := l.Stream(t.Context())
+	_, queue, err := l.Stream(t.Context(), "g")
 	must(t, err)
 	queue.Close()
 }

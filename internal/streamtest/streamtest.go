@@ -67,8 +67,9 @@ func Cut(t *testing.T, open func() Store) {
 type client struct {
 	t        *testing.T
 	random   *rand.Rand
-	urls     []string // of the replicas
-	steps    chan int // notifications to send; closing it ends the call
+	servers  []*server.Server // the replicas
+	urls     []string         // of the replicas
+	steps    chan int         // notifications to send; closing it ends the call
 	session  string
 	last     string // the id of the last event
 	received int
@@ -93,7 +94,7 @@ func (c *client) start(shared Store) {
 		return "done", nil
 	})
 	h := httptest.NewServer(s)
-	c.urls = append(c.urls, h.URL)
+	c.servers, c.urls = append(c.servers, s), append(c.urls, h.URL)
 	c.t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -145,29 +146,35 @@ func (c *client) send(replica int, method, body string, header ...string) *http.
 func (c *client) read(resp *http.Response, n int) {
 	c.t.Helper()
 	defer resp.Body.Close()
+	err := c.scan(resp, c.event, func(i int) bool { return n < 0 || i < n || c.last == "" })
+	if err != nil && n >= 0 {
+		c.t.Fatalf("the stream ends: %v", err)
+	}
+}
+
+// scan reads an event stream byte by byte until it ends or more returns false for the number of bytes. It passes events
+// and comments to event.
+func (c *client) scan(resp *http.Response, event func(text string), more func(read int) bool) error {
+	c.t.Helper()
 	var part []byte
 	var one [1]byte
-	for i := 0; n < 0 || i < n || c.last == ""; i++ {
+	for i := 0; more(i); i++ {
 		if _, err := io.ReadFull(resp.Body, one[:]); err != nil {
-			if n >= 0 {
-				c.t.Fatalf("the stream ends: %v", err)
-			}
-			break
+			return err
 		}
 		if part = append(part, one[0]); bytes.HasSuffix(part, []byte("\n\n")) {
-			c.event(string(part))
+			event(string(part))
 			part = part[:0]
 		}
 	}
 	if len(part) > 0 {
 		c.halves++
 	}
+	return nil
 }
 
-// event processes an event or a comment.
-func (c *client) event(text string) {
-	c.t.Helper()
-	var data string
+// parse returns the data of an event or a comment, and keeps the id.
+func (c *client) parse(text string) (data string) {
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
 		switch name {
@@ -177,6 +184,13 @@ func (c *client) event(text string) {
 			data += value
 		}
 	}
+	return data
+}
+
+// event processes an event or a comment.
+func (c *client) event(text string) {
+	c.t.Helper()
+	data := c.parse(text)
 	switch {
 	case data == "":
 	case c.response != "":

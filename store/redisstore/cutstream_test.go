@@ -15,3 +15,11 @@ func TestEachEventOfAStreamThatIsCutFiftyTimesArrivesOnce(t *testing.T) {
 		streamtest.Cut(t, func() streamtest.Store { return connect(t, Options{Addrs: []string{s.addr}}) })
 	})
 }
+
+// The standalone stream of a session is cut 50 times, and moves between three replicas.
+func TestEachEventOfAStandaloneStreamThatIsCutFiftyTimesArrivesOnce(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		s := start(t, program)
+		streamtest.CutStandalone(t, func() streamtest.Store { return connect(t, Options{Addrs: []string{s.addr}}) })
+	})
+}
