@@ -30,11 +30,12 @@ type catalog[E entry] struct {
 	mu         sync.RWMutex
 	declare    bool // the capability is declared even without entries
 	entries    map[string]E
-	scoped     atomic.Bool // an entry requires scopes, or did
-	restricted int         // number of entries with VisibleTo
-	names      []string    // sorted, immutable; nil when it must be computed again
-	ordered    []E         // in the order of names, immutable
-	results    map[int]any // of pages, by the index of their first name; revisions share them
+	unlisted   map[string]bool // names whose entries are left out of the list; immutable
+	scoped     atomic.Bool     // an entry requires scopes, or did
+	restricted int             // number of entries with VisibleTo
+	names      []string        // sorted, immutable; nil when it must be computed again
+	ordered    []E             // in the order of names, immutable
+	results    map[int]any     // of pages, by the index of their first name; revisions share them
 	pages      map[pageKey]*rpc.Encoded
 	encodings  map[mcp.Revision][][]byte // of entries, as ordered; nil entries must be computed. See personalPage
 	changes    uint64                    // number of changes of entries
@@ -87,6 +88,19 @@ func (c *catalog[E]) remove(name string) (e E, ok bool) {
 func (c *catalog[E]) changed() {
 	c.names, c.ordered, c.results, c.pages, c.encodings = nil, nil, nil, nil, nil
 	c.changes++
+}
+
+// unlist replaces the names whose entries are left out of the list. It reports false if they are the
+// same as before. The catalog keeps names.
+func (c *catalog[E]) unlist(names map[string]bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if maps.Equal(names, c.unlisted) {
+		return false
+	}
+	c.unlisted = names
+	c.changed()
+	return true
 }
 
 // offer declares the capability even while there are no entries.
@@ -215,6 +229,7 @@ func (c *catalog[E]) view() view[E] {
 	defer c.mu.Unlock()
 	if c.names == nil {
 		c.names = slices.Sorted(maps.Keys(c.entries))
+		c.names = slices.DeleteFunc(c.names, func(name string) bool { return c.unlisted[name] })
 		c.ordered = make([]E, len(c.names))
 		for i, name := range c.names {
 			c.ordered[i] = c.entries[name]

@@ -85,7 +85,7 @@ func (s *Server) scopesOf(c *call.Call) []string {
 	case mcp.MethodCallTool:
 		if s.tools.scoped.Load() {
 			if e, ok := s.tools.find(text(c.Params(), "name"), c.Principal()); ok {
-				return challenge.Union(needed, e.scopes)
+				return challenge.Union(needed, s.toolScopes(c, e))
 			}
 		}
 	case mcp.MethodGetPrompt:
@@ -110,6 +110,22 @@ func (s *Server) scopesOf(c *call.Call) []string {
 		}
 	}
 	return needed
+}
+
+// toolScopes returns the scopes that a call of a tool needs.
+func (s *Server) toolScopes(c *call.Call, e *toolEntry) []string {
+	if e.target == nil {
+		return e.scopes
+	}
+	arguments, err := argumentsOf(c.Params())
+	if err != nil { // the handler rejects the call
+		return e.scopes
+	}
+	target, _, err := s.targetOf(e, arguments, c.Principal())
+	if err != nil {
+		return e.scopes
+	}
+	return challenge.Union(e.scopes, target.scopes)
 }
 
 // resourceScopes returns the scopes that the resources with the given URIs need.

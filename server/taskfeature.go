@@ -65,6 +65,9 @@ func (s *Server) toolOf(t *tasks.Task) (entry *toolEntry, arguments json.RawMess
 		return nil, nil, false
 	}
 	arguments, err := argumentsOf(params)
+	if err == nil {
+		entry, arguments, err = s.targetOf(entry, arguments, t.Request.Principal)
+	}
 	return entry, arguments, err == nil
 }
 

@@ -23,7 +23,9 @@ type toolEntry struct {
 	tool   mcp.Tool
 	input  *schema.Schema
 	output *schema.Schema // nil: structured content is not validated
-	handle ToolHandler    // validates the arguments
+	handle ToolHandler    // validates the arguments; nil if target is set
+	// target, if set, returns the tool that serves a call. See RegisterToolCaller.
+	target func(arguments json.RawMessage) (name string, targetArguments json.RawMessage, err error)
 	// mirrored are the parameters that HTTP clients repeat in headers.
 	mirrored  []schema.HeaderParam
 	notSecret []string     // headers that NotSecret names
@@ -126,6 +128,9 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 	}
 	if err := c.CheckMirror(entry.mirrored, arguments); err != nil {
 		return nil, err
+	}
+	if entry, arguments, err = s.targetOf(entry, arguments, c.Principal()); err != nil {
+		return errorResult(err.Error()), nil
 	}
 	if s.tasks.offered() {
 		if result, err, done := s.callTask(ctx, c, entry, arguments); done {

@@ -1,0 +1,93 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/schema"
+)
+
+// UnlistTools leaves the tools with these names out of tools/list. Clients can still call them. It is for
+// servers with more tools than a model can use at once, which offer tools to search for them:
+// [Server.LookupTool] finds an unlisted tool, and a tool of [Server.RegisterToolCaller] calls it.
+//
+// The names replace those of the previous call; without names, all tools are listed. A tool with one of
+// the names may be added later. Clients are notified that the list has changed. Safe while the server
+// serves.
+func (s *Server) UnlistTools(names ...string) {
+	set := make(map[string]bool, len(names))
+	for _, name := range names {
+		set[name] = true
+	}
+	if s.tools.unlist(set) {
+		s.changes.Publish(rpc.Change{Kind: rpc.ToolsChanged})
+		s.replicas.announce(announcement{Kind: rpc.ToolsChanged})
+	}
+}
+
+// LookupTool returns the definition of a tool that the caller can see, listed or not. The caller is that
+// of the call with the context ctx; see [VisibleTo]. The definition must not be modified.
+func (s *Server) LookupTool(ctx context.Context, name string) (tool mcp.Tool, ok bool) {
+	e, ok := s.tools.find(name, PrincipalOf(ctx))
+	if !ok {
+		return mcp.Tool{}, false
+	}
+	return e.tool, true
+}
+
+// RegisterToolCaller adds a tool with which clients call other tools of the server, such as unlisted ones.
+// target returns the name and the arguments of the other tool for the arguments of a call, which have
+// passed the input schema of tool. Nil arguments mean an empty object. The other tool serves the call as
+// if the client had named it: its arguments and result are validated, it needs the scopes of
+// [RequireScopes], and it can report progress, ask the client and run as a task. Middleware sees the name
+// that the client has sent.
+//
+// An error of target is a tool error, and so is a name that the caller cannot see or that of a tool
+// that calls other tools. target must be safe for concurrent use and return the same for the same
+// arguments. RegisterToolCaller returns an error where [Server.RegisterTool] does. Safe while the
+// server serves.
+func (s *Server) RegisterToolCaller(tool mcp.Tool, target func(arguments json.RawMessage) (name string, targetArguments json.RawMessage, err error), options ...ToolOption) error {
+	if target == nil {
+		return fmt.Errorf("tool %q: target must not be nil", tool.Name)
+	}
+	input, err := schema.Compile(tool.InputSchema)
+	if err != nil {
+		return fmt.Errorf("tool %q: input schema: %w", tool.Name, err)
+	}
+	if err := s.addTool(&toolEntry{tool: tool, input: input, target: target}, options); err != nil {
+		return fmt.Errorf("tool %q: %w", tool.Name, err)
+	}
+	return nil
+}
+
+// targetOf returns the tool that serves a call of entry, and its arguments. That is entry itself unless
+// it calls other tools. The error is for the model.
+func (s *Server) targetOf(entry *toolEntry, arguments json.RawMessage, who principal.Principal) (*toolEntry, json.RawMessage, error) {
+	if entry.target == nil {
+		return entry, arguments, nil
+	}
+	if err := entry.input.Validate(arguments); err != nil {
+		return nil, nil, invalidArguments(err)
+	}
+	name, arguments, err := entry.target(arguments)
+	if err != nil {
+		return nil, nil, err
+	}
+	if arguments == nil {
+		arguments = json.RawMessage("{}")
+	}
+	target, ok := s.tools.find(name, who)
+	switch {
+	case !ok:
+		return nil, nil, fmt.Errorf("unknown tool: %.128q", name)
+	case target.target != nil:
+		return nil, nil, fmt.Errorf("tool %q calls other tools: call it directly", name)
+	case !isObject(arguments):
+		return nil, nil, fmt.Errorf("the arguments of tool %q must be an object", name)
+	}
+	return target, arguments, nil
+}

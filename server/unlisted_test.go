@@ -1,0 +1,206 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/server"
+)
+
+// addCaller adds the tool "do", which calls the tool of its argument name.
+func addCaller(t *testing.T, s *server.Server) {
+	t.Helper()
+	err := s.RegisterToolCaller(mcp.Tool{
+		Name:        "do",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"},"arguments":{}},"required":["name"]}`),
+	}, func(arguments json.RawMessage) (string, json.RawMessage, error) {
+		name, _ := jsonrpc.Get(arguments, "name")
+		inner, _ := jsonrpc.Get(arguments, "arguments")
+		return jsonrpc.Unquote(name), inner, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func toolNames(t *testing.T, c *client.Client) string {
+	t.Helper()
+	var names []string
+	for tool, err := range c.Tools(t.Context(), client.WithRefresh()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, tool.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+func TestUnlistedToolsCanBeCalled(t *testing.T) {
+	mcptest.Everywhere(t, func() *server.Server {
+		s := &server.Server{}
+		s.UnlistTools("greet", "other")
+		server.AddTool(s, mcp.Tool{Name: "greet"}, greet)
+		server.AddTool(s, mcp.Tool{Name: "listed"}, greet)
+		addCaller(t, s)
+		return s
+	}, func(t *testing.T, c *client.Client) {
+		if got := toolNames(t, c); got != "do listed" {
+			t.Errorf("listed: %s", got)
+		}
+		direct, err := client.CallTool[string](t.Context(), c, "greet", greeting{"Ada"})
+		if err != nil || direct != "Hello, Ada!" {
+			t.Errorf("directly: %q, %v", direct, err)
+		}
+		called, err := client.CallTool[string](t.Context(), c, "do", map[string]any{"name": "greet", "arguments": greeting{"Ada"}})
+		if err != nil || called != "Hello, Ada!" {
+			t.Errorf("through another tool: %q, %v", called, err)
+		}
+	})
+}
+
+func TestChangesOfUnlistedToolsAreNotified(t *testing.T) {
+	s := &server.Server{}
+	server.AddTool(s, mcp.Tool{Name: "a"}, greet)
+	server.AddTool(s, mcp.Tool{Name: "b"}, greet)
+	c := mcptest.Dial(t, s)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	want, next := "a b", [][]string{{"a"}, {"b"}, nil}
+	wants := []string{"b", "a", "a b"}
+	for _, err := range c.Watch(ctx, client.WatchFilter{Tools: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := toolNames(t, c); got != want {
+			t.Fatalf("listed %q, want %q", got, want)
+		}
+		if len(next) == 0 {
+			return
+		}
+		s.UnlistTools(next[0]...)
+		want, wants, next = wants[0], wants[1:], next[1:]
+	}
+}
+
+// The tool that is called decides about arguments, results, errors, scopes and visibility, not the tool that
+// calls it.
+func TestACalledToolServesTheCall(t *testing.T) {
+	s := &server.Server{LocalScopes: []string{"read"}}
+	ada := person(t, "ada")
+	server.AddTool(s, mcp.Tool{Name: "greet"}, greet)
+	server.AddTool(s, mcp.Tool{Name: "granted"}, greet, server.RequireScopes("read"))
+	server.AddTool(s, mcp.Tool{Name: "guarded"}, greet, server.RequireScopes("write"))
+	server.AddTool(s, mcp.Tool{Name: "hidden"}, greet, server.VisibleTo(func(who principal.Principal, _ string) bool { return who == ada }))
+	server.AddTool(s, mcp.Tool{Name: "protocol"}, func(context.Context, struct{}) (string, error) { return "", jsonrpc.Errorf(-1234, "no") })
+	if err := s.RegisterTool(mcp.Tool{Name: "unfit", OutputSchema: json.RawMessage(`{"type":"object"}`)}, raw); err != nil {
+		t.Fatal(err)
+	}
+	addCaller(t, s)
+	l := connectLine(t, s)
+	do := func(arguments string) called { return l.callTool(`"name":"do","arguments":` + arguments) }
+	for arguments, want := range map[string]string{
+		`{"name":"greet","arguments":{"name":"Ada"}}`:   "Hello, Ada!",
+		`{"name":"granted","arguments":{"name":"Ada"}}`: "Hello, Ada!",
+		`{"name":"greet","arguments":{"nam":"Ada"}}`:    "invalid arguments: ",
+		`{"name":"greet"}`:                             "invalid arguments: ",
+		`{"name":"greet","arguments":[]}`:              `the arguments of tool "greet" must be an object`,
+		`{"nam":"greet"}`:                              "invalid arguments: ",
+		`{"name":"hidden","arguments":{"name":"Ada"}}`: `unknown tool: "hidden"`,
+		`{"name":"do","arguments":{"name":"greet"}}`:   "call it directly",
+		`{"name":"unfit"}`:                             "does not fit its output schema",
+	} {
+		got := do(arguments)
+		if !strings.Contains(got.text, want) || got.failed == strings.HasPrefix(want, "Hello") {
+			t.Errorf("%s: %+v, want %s", arguments, got, want)
+		}
+	}
+	l.wantError(mcp.MethodCallTool, `"name":"do","arguments":{"name":"protocol"}`, -1234, "no")
+	l.wantError(mcp.MethodCallTool, `"name":"do","arguments":{"name":"guarded","arguments":{"name":"Ada"}}`, jsonrpc.CodeInvalidRequest, "insufficient scope")
+	if got := connectLineAs(t, s, ada).callTool(`"name":"do","arguments":{"name":"hidden","arguments":{"name":"Ada"}}`); got.failed {
+		t.Errorf("for Ada: %+v", got)
+	}
+}
+
+func TestToolsAreFoundForTheirCaller(t *testing.T) {
+	s := &server.Server{}
+	ada := person(t, "ada")
+	server.AddTool(s, mcp.Tool{Name: "hidden", Description: "found"}, greet, server.VisibleTo(func(who principal.Principal, _ string) bool { return who == ada }))
+	server.AddTool(s, mcp.Tool{Name: "find"}, func(ctx context.Context, _ struct{}) (string, error) {
+		tool, ok := s.LookupTool(ctx, "hidden")
+		return fmt.Sprint(tool.Description, ok), nil
+	})
+	for who, want := range map[principal.Principal]string{ada: "foundtrue", principal.Local: "false"} {
+		if got := connectLineAs(t, s, who).callTool(`"name":"find"`); got.text != want {
+			t.Errorf("%v: %+v, want %s", who, got, want)
+		}
+	}
+}
+
+// A call of a tool through another one runs as a task, as the called tool does.
+func TestACalledToolRunsAsATask(t *testing.T) {
+	s := &server.Server{}
+	server.AddTool(s, mcp.Tool{Name: "greet"}, greet, server.AsTask(server.TaskOptions{}))
+	addCaller(t, s)
+	c := mcptest.Dial(t, s)
+	task, err := c.StartTool(t.Context(), "do", map[string]any{"name": "greet", "arguments": greeting{"Ada"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := task.Wait(t.Context())
+	if err != nil || fmt.Sprint(result.Content[0]) != fmt.Sprint(mcp.Text("Hello, Ada!")) {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+// Questions of the called tool reach the client of the call.
+func TestACalledToolAsksTheClient(t *testing.T) {
+	mcptest.Everywhere(t, func() *server.Server {
+		s := &server.Server{}
+		for name, options := range map[string][]server.ToolOption{"replayed": nil, "parked": {server.Parked()}} {
+			server.AddTool(s, mcp.Tool{Name: name}, func(ctx context.Context, _ struct{}) (string, error) {
+				in, err := server.Elicit[greeting](ctx, "Who?")
+				if errors.Is(err, server.ErrUnsupported) {
+					return "Ada", nil
+				}
+				return in.Name, err
+			}, options...)
+		}
+		addCaller(t, s)
+		return s
+	}, func(t *testing.T, c *client.Client) {
+		for _, name := range []string{"replayed", "parked"} {
+			if got, err := client.CallTool[string](t.Context(), c, "do", map[string]any{"name": name}); err != nil || got != "Ada" {
+				t.Errorf("%s: %q, %v", name, got, err)
+			}
+		}
+	}, func(d *client.Dialer) {
+		d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"name":"Ada"}`)}, nil
+		}
+	})
+}
+
+func TestToolCallersAreChecked(t *testing.T) {
+	target := func(json.RawMessage) (string, json.RawMessage, error) { return "", nil, auth.Require(t.Context(), "a") }
+	var s server.Server
+	for want, err := range map[string]error{
+		"target must not be nil": s.RegisterToolCaller(mcp.Tool{Name: "a", InputSchema: json.RawMessage(`{"type":"object"}`)}, nil),
+		"input schema":           s.RegisterToolCaller(mcp.Tool{Name: "a", InputSchema: json.RawMessage(`{`)}, target),
+		"1 to 128":               s.RegisterToolCaller(mcp.Tool{InputSchema: json.RawMessage(`{"type":"object"}`)}, target),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
