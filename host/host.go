@@ -28,6 +28,12 @@ type Host struct {
 	// characters. 0 means 128, the maximum of the protocol; some clients accept 64.
 	MaxName int
 
+	// Embed, if set, returns a vector for each text, of one length, such that texts with a
+	// similar meaning have vectors in a similar direction. [Host.Search] then ranks tools by their
+	// words and by their vectors, and adds the reciprocal ranks. Embed is called with at most
+	// 256 texts at a time, and concurrently. If it fails, the words alone count.
+	Embed func(ctx context.Context, texts []string) ([][]float32, error)
+
 	// Trace, if set, is called with every message that is sent or received, and the
 	// name of the server. See client.Dialer.Trace.
 	Trace func(server string, sent bool, message []byte)
@@ -69,6 +75,10 @@ type Host struct {
 	mu      sync.Mutex             // excludes SetServers and Close
 	roster  atomic.Pointer[roster] // nil before Start
 	changed broadcast              // that the status of a server, or the servers, have changed
+
+	cataloging sync.Mutex           // orders the making of catalogs
+	cataloged  *catalog             // the last one
+	embedded   map[string][]float32 // the vectors of its tools, by their text
 
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc

@@ -1,0 +1,145 @@
+package host
+
+import (
+	"math"
+	"strings"
+	"unicode"
+)
+
+// The parameters of BM25 (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009). saturation
+// limits the effect of a repeated term, and normalization is the effect of the length of a document.
+const (
+	saturation    = 1.2
+	normalization = 0.75
+)
+
+// index ranks documents for a query by BM25. It is immutable.
+type index struct {
+	size  int // number of documents
+	terms map[string][]posting
+}
+
+// posting is the contribution of a term to the score of a document.
+type posting struct {
+	document int32
+	score    float32
+}
+
+// field is a part of a document. The terms of a field with the weight 2 count twice.
+type field struct {
+	text   string
+	weight float32
+}
+
+func newIndex(documents [][]field) *index {
+	x := &index{size: len(documents), terms: make(map[string][]posting)}
+	lengths := make([]float32, len(documents))
+	var total float32
+	for i, fields := range documents {
+		for _, f := range fields {
+			for term := range termsOf(f.text) {
+				lengths[i] += f.weight
+				postings := x.terms[term]
+				if n := len(postings); n > 0 && postings[n-1].document == int32(i) {
+					postings[n-1].score += f.weight
+				} else {
+					x.terms[term] = append(postings, posting{int32(i), f.weight})
+				}
+			}
+		}
+		total += lengths[i]
+	}
+	average := max(total, 1) / float32(max(len(documents), 1))
+	for _, postings := range x.terms { // from frequencies to scores
+		n := float64(len(postings))
+		rarity := float32(math.Log(1 + (float64(x.size)-n+0.5)/(n+0.5)))
+		for i := range postings {
+			p := &postings[i]
+			length := 1 - normalization + normalization*lengths[p.document]/average
+			p.score = rarity * p.score * (saturation + 1) / (p.score + saturation*length)
+		}
+	}
+	return x
+}
+
+// maxQueryTerms bounds the terms of a query that count.
+const maxQueryTerms = 64
+
+// rank returns the documents that have a term of the query, the best first, and equal ones in their order.
+func (x *index) rank(query string) []int32 {
+	scores := make([]float32, x.size)
+	var found []int32
+	terms := 0
+	for term := range termsOf(query) {
+		if terms++; terms > maxQueryTerms {
+			break
+		}
+		for _, p := range x.terms[term] {
+			if scores[p.document] == 0 {
+				found = append(found, p.document)
+			}
+			scores[p.document] += p.score
+		}
+	}
+	return sortByScore(found, scores)
+}
+
+// termsOf yields the words of a text in lower case and without endings. The parts of a name such as readFile or
+// HTTP_status are words, and so is each letter of a script without spaces.
+func termsOf(text string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		runes := []rune(text)
+		start := 0 // of the current word
+		for i := 0; i <= len(runes); i++ {
+			if i < len(runes) && i > start && !isBoundary(runes, i) {
+				continue
+			}
+			if i > start && isWordRune(runes[start]) && !yield(stem(strings.ToLower(string(runes[start:i])))) {
+				return
+			}
+			start = i
+		}
+	}
+}
+
+// isBoundary reports whether a word ends before the rune at i.
+func isBoundary(runes []rune, i int) bool {
+	before, r := runes[i-1], runes[i]
+	switch {
+	case !isWordRune(r) || !isWordRune(before):
+		return true
+	case unicode.In(r, ideographs...) || unicode.In(before, ideographs...):
+		return true
+	case unicode.IsUpper(r) && !unicode.IsUpper(before):
+		return true
+	}
+	return unicode.IsUpper(r) && i+1 < len(runes) && unicode.IsLower(runes[i+1])
+}
+
+func isWordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) }
+
+var ideographs = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana}
+
+// stem removes frequent English endings, so that "files", "deleting" and "deleted" match "file" and "delete". The
+// results need not be words.
+func stem(word string) string {
+	if len(word) < 4 {
+		return word
+	}
+	if !strings.HasSuffix(word, "ss") && !strings.HasSuffix(word, "us") && !strings.HasSuffix(word, "is") {
+		word = strings.TrimSuffix(word, "s")
+	}
+	for _, ending := range []string{"ing", "ed"} {
+		if rest, found := strings.CutSuffix(word, ending); found && len(rest) >= 3 {
+			word = rest
+			break
+		}
+	}
+	if len(word) > 3 {
+		word = strings.TrimSuffix(word, "e")
+	}
+	if rest, found := strings.CutSuffix(word, "i"); found { // queries, from query
+		word = rest + "y"
+	}
+	return word
+}

@@ -1,0 +1,218 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// hostOf returns a Host whose servers are ready with these lists. It has no connections.
+func hostOf(lists map[string][]mcp.Tool, order ...string) *Host {
+	h := &Host{}
+	r := &roster{byName: make(map[string]*supervisor)}
+	for _, name := range order {
+		s := namer(name, maxMergedName)
+		s.hostChanged, s.status.State = &h.changed, Ready
+		s.status.Tools, _ = s.mergedTools(lists[name])
+		r.supervisors, r.byName[name] = append(r.supervisors, s), s
+	}
+	h.roster.Store(r)
+	return h
+}
+
+// office is a host with tools of several servers.
+func office() *Host {
+	return hostOf(map[string][]mcp.Tool{
+		"crm": {
+			{Name: "updateRecord", Description: "Update fields on a Salesforce object"},
+			{Name: "upsertRecord", Description: "Insert or update an object based on an external ID"},
+			{Name: "run_report", Title: "Quarterly numbers", Description: "Run a report"},
+		},
+		"files": {
+			{Name: "read_text_file", Description: "Read a file", InputSchema: json.RawMessage(`{"type":"object","properties":{"path":{},"max_bytes":{}}}`)},
+			{Name: "delete_file", Description: "Remove a file for ever"},
+			{Name: "listHTTPServers", Description: "Servers that are known"},
+		},
+		"odd": {
+			{Name: "a", InputSchema: json.RawMessage(`true`)}, {Name: "b", InputSchema: json.RawMessage(`{"properties":7}`)},
+			{Name: "c", Description: "天気予報を返す"}, {Name: "d", Annotations: &mcp.ToolAnnotations{Title: "Weather forecast"}},
+		},
+	}, "crm", "files", "odd")
+}
+
+func namesOf(tools []MergedTool) string {
+	names := make([]string, len(tools))
+	for i := range tools {
+		names[i] = tools[i].Name
+	}
+	return strings.Join(names, " ")
+}
+
+func TestSearchRanksToolsByTheirWords(t *testing.T) {
+	h := office()
+	for query, best := range map[string]string{
+		"update salesforce record":       "crm__updateRecord",
+		"Which tool deletes FILES?":      "files__delete_file",
+		"quarterly":                      "crm__run_report",
+		"max bytes":                      "files__read_text_file",
+		"http server":                    "files__listHTTPServers",
+		"reporting":                      "crm__run_report",
+		"天気":                             "odd__c",
+		"weather":                        "odd__d",
+		"crm":                            "crm__updateRecord",
+		"no_such_word":                   "",
+		strings.Repeat("x ", 70) + "crm": "", // beyond the limit for terms
+	} {
+		if got := namesOf(h.Search(t.Context(), query, 1)); got != best {
+			t.Errorf("%q: %s, want %s", query, got, best)
+		}
+	}
+	if got := namesOf(h.Search(t.Context(), "update salesforce record", 0)); got != "crm__updateRecord crm__upsertRecord" {
+		t.Errorf("all tools that match: %s", got)
+	}
+}
+
+func TestSearchIsBoundedAndStable(t *testing.T) {
+	h := office()
+	all := h.Search(t.Context(), " \t", 0)
+	if got, want := namesOf(all), namesOf(h.Tools()); got != want {
+		t.Errorf("an empty query: %s, want %s", got, want)
+	}
+	if got := h.Search(t.Context(), "", 2); namesOf(got) != namesOf(all[:2]) {
+		t.Errorf("two tools: %s", namesOf(got))
+	}
+	if got := h.Search(t.Context(), "a file", 1); len(got) != 1 {
+		t.Errorf("one tool: %s", namesOf(got))
+	}
+	same := make([]mcp.Tool, 50)
+	for i := range same {
+		same[i] = mcp.Tool{Name: fmt.Sprintf("tool%02d", i), Description: "the same words"}
+	}
+	h = hostOf(map[string][]mcp.Tool{"s": same}, "s")
+	if got := h.Search(t.Context(), "words", 0); namesOf(got) != namesOf(h.Tools()) {
+		t.Errorf("equal tools: %s", namesOf(got))
+	}
+	all = h.Search(t.Context(), "", 0)
+	all[0].Name = "changed by the caller"
+	if h.Search(t.Context(), "", 1)[0].Name != "s__tool00" {
+		t.Error("the caller does not own the result")
+	}
+}
+
+// The index and the version follow the lists of the servers.
+func TestToolsVersionChangesWithTheTools(t *testing.T) {
+	h, same := office(), office()
+	before := h.ToolsVersion()
+	if before == "" || before != same.ToolsVersion() || before != h.ToolsVersion() {
+		t.Errorf("versions %q and %q of the same tools", before, same.ToolsVersion())
+	}
+	versions := map[string]bool{before: true}
+	for _, tools := range [][]mcp.Tool{nil, {{Name: "read_text_file"}}, {{Name: "read_text_file", Description: "Fetch a document"}}} {
+		s := h.find("files")
+		s.set(func(status *ServerStatus) bool {
+			status.Tools, _ = s.mergedTools(tools)
+			return true
+		})
+		if v := h.ToolsVersion(); versions[v] {
+			t.Errorf("the version stays %q", v)
+		} else {
+			versions[v] = true
+		}
+	}
+	if got := namesOf(h.Search(t.Context(), "document", 0)); got != "files__read_text_file" {
+		t.Errorf("found %s", got)
+	}
+	if got := h.Search(t.Context(), "delete", 0); len(got) != 0 {
+		t.Errorf("found a tool that was removed: %s", namesOf(got))
+	}
+}
+
+func TestDescribeReturnsAToolByName(t *testing.T) {
+	h := office()
+	tool, err := h.Describe(t.Context(), "files__delete_file")
+	if err != nil || tool.Definition.Description != "Remove a file for ever" || tool.Server != "files" {
+		t.Errorf("%+v, %v", tool, err)
+	}
+	if _, err := h.Describe(t.Context(), "files__missing"); !errors.Is(err, ErrUnknownTool) {
+		t.Errorf("an unknown tool: %v", err)
+	}
+	if _, err := h.Describe(t.Context(), "missing__tool"); !errors.Is(err, ErrUnknownServer) {
+		t.Errorf("an unknown server: %v", err)
+	}
+}
+
+// byTopic returns vectors with a dimension for each topic.
+func byTopic(topics ...[]string) func(context.Context, []string) ([][]float32, error) {
+	return func(_ context.Context, texts []string) ([][]float32, error) {
+		vectors := make([][]float32, len(texts))
+		for i, text := range texts {
+			vectors[i] = make([]float32, len(topics))
+			for j, words := range topics {
+				if slices.ContainsFunc(words, func(word string) bool { return strings.Contains(strings.ToLower(text), word) }) {
+					vectors[i][j] = 1
+				}
+			}
+		}
+		return vectors, nil
+	}
+}
+
+func TestSearchCombinesWordsAndVectors(t *testing.T) {
+	h := office()
+	embed := byTopic([]string{"rain", "weather"}, []string{"file", "document"}, []string{"record"})
+	var embedded int
+	h.Embed = func(ctx context.Context, texts []string) ([][]float32, error) {
+		embedded += len(texts)
+		return embed(ctx, texts)
+	}
+	if got := h.Search(t.Context(), "will it rain?", 1); namesOf(got) != "odd__d" {
+		t.Errorf("by meaning: %s", namesOf(got))
+	}
+	if got := h.Search(t.Context(), "a document to delete", 1); namesOf(got) != "files__delete_file" {
+		t.Errorf("by both: %s", namesOf(got))
+	}
+	tools := len(h.Tools())
+	if embedded != tools+2 {
+		t.Errorf("%d texts were embedded, want %d tools and 2 queries", embedded, tools)
+	}
+	s := h.find("odd")
+	s.set(func(status *ServerStatus) bool {
+		status.Tools, _ = s.mergedTools([]mcp.Tool{{Name: "new", Description: "rain"}})
+		return true
+	})
+	if got := h.Search(t.Context(), "weather", 1); namesOf(got) != "odd__new" {
+		t.Errorf("a new tool: %s", namesOf(got))
+	}
+	if embedded != tools+2+2 {
+		t.Errorf("%d texts were embedded after one tool was added", embedded-tools-2)
+	}
+}
+
+func TestSearchUsesWordsIfEmbeddingFails(t *testing.T) {
+	for name, embed := range map[string]func(context.Context, []string) ([][]float32, error){
+		"an error":        func(context.Context, []string) ([][]float32, error) { return nil, errors.New("out of vectors") },
+		"too few vectors": func(context.Context, []string) ([][]float32, error) { return make([][]float32, 1), nil },
+		"different lengths": func(_ context.Context, texts []string) ([][]float32, error) {
+			vectors := make([][]float32, len(texts))
+			for i := range vectors {
+				vectors[i] = make([]float32, len(texts))
+			}
+			return vectors, nil
+		},
+	} {
+		h := office()
+		var log bytes.Buffer
+		h.Logger, h.Embed = slog.New(slog.NewTextHandler(&log, nil)), embed
+		if got := h.Search(t.Context(), "salesforce", 0); namesOf(got) != "crm__updateRecord" || !strings.Contains(log.String(), "Embed has failed") {
+			t.Errorf("%s: %s; the log has %q", name, namesOf(got), log.String())
+		}
+	}
+}
