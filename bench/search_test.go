@@ -1,0 +1,104 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/gateway"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// newCatalog returns a host with 2,000 tools from 40 servers, until the test ends.
+func newCatalog(tb testing.TB) *host.Host {
+	verbs := []string{"read", "create", "update", "delete", "list", "search", "export", "import", "approve", "archive"}
+	nouns := []string{"invoice", "customer", "order", "ticket", "document"}
+	h := &host.Host{Logger: slog.New(slog.DiscardHandler)}
+	for i := range 40 {
+		s := &server.Server{Name: fmt.Sprint("server", i)}
+		for _, verb := range verbs {
+			for _, noun := range nouns {
+				server.AddTool(s, mcp.Tool{
+					Name:        fmt.Sprintf("%s_%s_%d", verb, noun, i),
+					Description: fmt.Sprintf("Use this tool to %s a %s in the records of department %d. It returns the %s with all its fields.", verb, noun, i, noun),
+				}, func(context.Context, struct {
+					ID     string `json:"id"`
+					Fields string `json:"fields"`
+				}) (string, error) {
+					return "", nil
+				})
+			}
+		}
+		near, far := transport.Pipe()
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			_ = s.ServeConn(context.Background(), far)
+		}()
+		tb.Cleanup(func() {
+			far.Close()
+			<-served
+		})
+		h.Servers = append(h.Servers, host.ServerConfig{Name: fmt.Sprint("s", i), Target: client.Conn(near)})
+	}
+	if err := h.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { h.Close() })
+	if err := h.WaitReady(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	return h
+}
+
+// queries match many tools and few.
+var queries = map[string]string{"broad": "read a document of a department", "narrow": "department 17"}
+
+// BenchmarkSearch measures a search in 2,000 tools, in the host and by a client of a gateway. The budget is 5 ms.
+func BenchmarkSearch(b *testing.B) {
+	h := newCatalog(b)
+	for name, query := range queries {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if found := h.Search(b.Context(), query, 10); len(found) != 10 {
+					b.Fatalf("found %d tools", len(found))
+				}
+			}
+		})
+	}
+	s := &server.Server{Limits: server.Limits{CallsPerSecond: -1}, Logger: h.Logger}
+	registered := make(chan struct{})
+	g := gateway.New(h, s)
+	g.ListBudget, g.OnCatalog = -1, func(c gateway.Catalog) {
+		if c.Tools == len(h.Tools()) {
+			close(registered)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ran := make(chan struct{})
+	go func() {
+		defer close(ran)
+		g.Run(ctx)
+	}()
+	b.Cleanup(func() {
+		cancel()
+		<-ran
+	})
+	<-registered
+	c := mcptest.Dial(b, s)
+	b.Run("gateway", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := c.CallTool(b.Context(), "search_tools", map[string]string{"query": queries["broad"]}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
