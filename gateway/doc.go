@@ -16,6 +16,9 @@
 // so that they never lead to another server. Resources that a server does not list cannot
 // be read. Completion requests are forwarded to the server that has the prompt or template.
 //
+// With [Gateway.ListBudget], a model searches for the tools of a large catalogue instead of
+// receiving all definitions.
+//
 // Everything else in definitions and results is forwarded as the server sends it, members
 // that the protocol does not define included; see mcp.Tool.Source. White space may change.
 // Schemas are used for validation as far as possible, and never a reason to reject a tool.

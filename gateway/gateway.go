@@ -22,6 +22,16 @@ type Gateway struct {
 	// usual time-outs of clients, which end a request before it.
 	Timeout time.Duration
 
+	// ListBudget is the maximum size of the definitions of all tools together in tools/list, in
+	// bytes of JSON; a token of a model is about four bytes. If they are larger, the list has three
+	// tools instead: search_tools finds tools, describe_tool returns the definition of one, and
+	// call_tool calls it. The other tools can still be called by their names, too. 0 means no
+	// limit. If it is negative, clients always search.
+	ListBudget int
+
+	// OnCatalog, if set, is called by Run with the size of the catalogue when it has changed.
+	OnCatalog func(Catalog)
+
 	// Logger receives a warning for each tool, prompt, resource or template that the
 	// gateway cannot register, or registers under another name. Nil means
 	// slog.Default().
@@ -32,6 +42,8 @@ type Gateway struct {
 	routes atomic.Pointer[routes]
 
 	options []client.CallOption // of all forwarded requests; set by Run
+
+	discovery discovery
 
 	// Used by Run only.
 	servers      []string // in the order of the configuration
@@ -79,6 +91,7 @@ func New(h *host.Host, s *server.Server) *Gateway {
 // the host is closed. The host must have been started. Run must be called only once.
 func (g *Gateway) Run(ctx context.Context) {
 	g.options = []client.CallOption{client.WithTimeout(g.timeout()), client.WithUndecodedText()}
+	g.report(g.discover())
 	for status := range g.host.Watch(ctx) {
 		if status.State == host.Ready || status.State == host.Removed { // Removed has empty lists
 			g.update(g.present(), status)
@@ -108,10 +121,12 @@ func (g *Gateway) update(servers []string, status host.ServerStatus) {
 		t.want = t.entry.Name
 	}
 	g.routes.Store(to)
+	catalog := g.discover()
 	g.prompts.apply(g.servers)
 	g.resources.apply(g.servers)
 	g.templates.apply(g.servers)
 	g.tools.apply(g.servers)
+	g.report(catalog)
 	g.updateInstructions(status.Name, status.Server.Instructions)
 }
 

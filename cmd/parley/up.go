@@ -17,6 +17,7 @@ func newUp() *cobra.Command {
 	var flags httpFlags
 	var dirs dirFlag
 	var files configFlags
+	var discover discoverFlags
 	var maxName int
 	var verbose bool
 	cmd := &cobra.Command{
@@ -41,7 +42,7 @@ command gets a minimal environment; add other variables to "env".
 If a server at a URL requires a login, parley uses the login of the user who runs parley up,
 for all callers (see parley login). It does not forward the tokens of callers.
 
-` + authHelp + "\n\n" + storeHelp,
+` + discoverHelp + "\n\n" + authHelp + "\n\n" + storeHelp,
 		Example: `
 parley up
 parley up --config mcp.json --dir docs
@@ -52,18 +53,19 @@ parley up --config mcp.json --store '${REDIS_URL}' --key-file keys`,
 			if len(files.paths) == 0 {
 				return serveHTTP(cmd, &flags, &dirs)
 			}
-			return up(cmd, &flags, &dirs, &files, maxName, verbose)
+			return up(cmd, &flags, &dirs, &files, &discover, maxName, verbose)
 		},
 	}
 	flags.add(cmd)
 	dirs.add(cmd)
 	files.add(cmd, "configuration file with the servers")
+	discover.add(cmd)
 	cmd.Flags().IntVar(&maxName, "max-name", 0, "maximum length of the names of tools and prompts, 32 to 128 (default 128)")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print log messages, and the stderr of the servers' programs")
 	return cmd
 }
 
-func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags, maxName int, verbose bool) error {
+func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags, discover *discoverFlags, maxName int, verbose bool) error {
 	u := &upstreams{cmd: cmd, files: files}
 	loaded, err := files.load(cmd)
 	if err != nil {
@@ -124,6 +126,9 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 	defer served.Close()
 	g := gateway.New(u.host, s)
 	g.Logger = logger
+	if err := discover.apply(g, u.status); err != nil {
+		return err
+	}
 	if err := u.host.Start(); err != nil {
 		return err
 	}

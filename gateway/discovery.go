@@ -1,0 +1,280 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
+)
+
+// Catalog describes the tools that a gateway has registered at one time. See [Gateway.OnCatalog].
+type Catalog struct {
+	Tools  int  // number of tools of all servers
+	Bytes  int  // size of their definitions, as JSON
+	Listed bool // whether tools/list has them; if not, clients search for them. See Gateway.ListBudget
+}
+
+// The tools with which clients use tools that are not listed. Their names cannot collide with those of
+// servers, which have two underscores. Their definitions stay the same while servers change, so that models
+// can cache them.
+const (
+	searchTools  = "search_tools"
+	describeTool = "describe_tool"
+	callTool     = "call_tool"
+)
+
+const (
+	defaultFound = 10
+	maxSummary   = 200 // bytes of a description in a list of tools
+)
+
+// discovery is the state of the tools for discovery. Only Run changes it.
+type discovery struct {
+	added    bool     // the tools are registered
+	reported *Catalog // by report
+
+	// names are the names at the gateway by the server and the name of the tool there. They are immutable.
+	names atomic.Pointer[map[[2]string]string]
+}
+
+// discover decides whether tools/list has the tools of the servers, before they are registered under the
+// names that they are to have.
+func (g *Gateway) discover() Catalog {
+	now := Catalog{Listed: true}
+	names := make(map[[2]string]string)
+	var unlisted []string
+	for _, name := range g.servers {
+		for _, t := range g.tools.byServer[name] {
+			now.Tools++
+			now.Bytes += len(t.definition)
+			names[[2]string{name, t.entry.Definition.Name}] = t.want
+			unlisted = append(unlisted, t.want)
+		}
+	}
+	now.Listed = g.ListBudget == 0 || g.ListBudget > 0 && now.Bytes <= g.ListBudget
+	g.discovery.names.Store(&names)
+	if now.Listed {
+		g.server.UnlistTools()
+		g.removeDiscovery()
+	} else {
+		g.addDiscovery()
+		g.server.UnlistTools(unlisted...)
+	}
+	return now
+}
+
+// report calls OnCatalog if the catalogue has changed, after its tools were registered.
+func (g *Gateway) report(now Catalog) {
+	if g.OnCatalog != nil && (g.discovery.reported == nil || *g.discovery.reported != now) {
+		g.discovery.reported = &now
+		g.OnCatalog(now)
+	}
+}
+
+func (g *Gateway) removeDiscovery() {
+	if !g.discovery.added {
+		return
+	}
+	g.discovery.added = false
+	for _, name := range []string{searchTools, describeTool, callTool} {
+		g.server.RemoveTool(name)
+	}
+}
+
+// addDiscovery registers the tools for discovery, unless they are.
+func (g *Gateway) addDiscovery() {
+	if g.discovery.added {
+		return
+	}
+	g.discovery.added = true
+	readOnly := &mcp.ToolAnnotations{ReadOnlyHint: true}
+	for name, err := range map[string]error{
+		searchTools: g.server.RegisterTool(mcp.Tool{
+			Name:  searchTools,
+			Title: "Search tools",
+			Description: "Find tools of the connected servers. The result has their names, the best match first. " +
+				"Without a query, it has the tools of one server, or the list of servers.",
+			InputSchema: json.RawMessage(searchSchema),
+			Annotations: readOnly,
+		}, g.search),
+		describeTool: g.server.RegisterTool(mcp.Tool{
+			Name:        describeTool,
+			Title:       "Describe a tool",
+			Description: "Return the definition of a tool that " + searchTools + " has found, with the schema of its arguments. Use it before " + callTool + ".",
+			InputSchema: json.RawMessage(describeSchema),
+			Annotations: readOnly,
+		}, g.describe),
+		callTool: g.server.RegisterToolCaller(mcp.Tool{
+			Name:        callTool,
+			Title:       "Call a tool",
+			Description: "Call a tool that " + searchTools + " has found. The arguments must match the schema that " + describeTool + " returns.",
+			InputSchema: json.RawMessage(callSchema),
+		}, func(arguments json.RawMessage) (string, json.RawMessage, error) {
+			name, _ := jsonrpc.Get(arguments, "name")
+			inner, _ := jsonrpc.Get(arguments, "arguments")
+			return jsonrpc.Unquote(name), inner, nil
+		}),
+	} {
+		if err != nil {
+			g.logger().Warn("tool for discovery not registered", "tool", name, "error", err)
+		}
+	}
+}
+
+const (
+	searchSchema = `{"type":"object","properties":{` +
+		`"query":{"type":"string","maxLength":1000,"description":"words that describe what the tool does"},` +
+		`"server":{"type":"string","description":"search the tools of this server only"},` +
+		`"detail":{"enum":["name","summary","definition"],"default":"summary","description":"how much of each tool to return"},` +
+		`"limit":{"type":"integer","minimum":1,"maximum":50,"default":10,"description":"maximum number of tools"},` +
+		`"offset":{"type":"integer","minimum":0,"default":0,"description":"number of tools to leave out at the beginning"}` +
+		`},"additionalProperties":false}`
+	describeSchema = `{"type":"object","properties":{` +
+		`"name":{"type":"string","description":"name of the tool"}},"required":["name"],"additionalProperties":false}`
+	callSchema = `{"type":"object","properties":{` +
+		`"name":{"type":"string","description":"name of the tool"},` +
+		`"arguments":{"type":"object","description":"arguments of the tool"}},"required":["name"],"additionalProperties":false}`
+)
+
+// searchArguments are the arguments of search_tools.
+type searchArguments struct {
+	Query  string `json:"query"`
+	Server string `json:"server"`
+	Detail string `json:"detail"`
+	Limit  int    `json:"limit"`
+	Offset int    `json:"offset"`
+}
+
+// foundTools is the result of search_tools.
+type foundTools struct {
+	Version string        `json:"version"`           // see host.Host.ToolsVersion
+	Total   int           `json:"total"`             // number of tools that match
+	Tools   []any         `json:"tools,omitzero"`    // strings, summaries or definitions
+	Servers []foundServer `json:"servers,omitempty"` // of the host, if there is no query
+}
+
+type toolSummary struct {
+	Name        string `json:"name"`
+	Server      string `json:"server"`
+	Description string `json:"description,omitempty"`
+}
+
+type foundServer struct {
+	Name        string `json:"name"`
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+	Tools       int    `json:"tools"`
+}
+
+// search serves search_tools.
+func (g *Gateway) search(ctx context.Context, raw json.RawMessage) (*mcp.CallToolResult, error) {
+	arguments := searchArguments{Limit: defaultFound}
+	if err := schema.Decode(raw, &arguments); err != nil {
+		return nil, err
+	}
+	found := foundTools{Version: g.host.ToolsVersion()}
+	visible := g.find(ctx, arguments.Query, arguments.Server)
+	found.Total = len(visible)
+	if arguments.Query == "" && arguments.Server == "" {
+		found.Servers = g.foundServers(visible)
+		return textOf(found)
+	}
+	if arguments.Server != "" && found.Total == 0 && len(g.find(ctx, "", arguments.Server)) == 0 {
+		return nil, fmt.Errorf("server %.64q has no tools; call %s without arguments for the list of servers", arguments.Server, searchTools)
+	}
+	from := min(arguments.Offset, len(visible))
+	found.Tools = []any{} // not null
+	for _, t := range visible[from:min(from+arguments.Limit, len(visible))] {
+		tool, ok := g.server.LookupTool(ctx, t.name)
+		switch {
+		case !ok: // it was removed a moment ago
+		case arguments.Detail == "name":
+			found.Tools = append(found.Tools, t.name)
+		case arguments.Detail == "definition":
+			found.Tools = append(found.Tools, tool)
+		default:
+			found.Tools = append(found.Tools, toolSummary{t.name, t.server, summaryOf(tool.Description)})
+		}
+	}
+	return textOf(found)
+}
+
+// visibleTool is a tool that the caller can see.
+type visibleTool struct {
+	server string
+	name   string // at the gateway
+}
+
+// find returns the tools that the caller can see and that match a query, the best first, of one server or of all.
+func (g *Gateway) find(ctx context.Context, query, serverName string) (visible []visibleTool) {
+	names := *g.discovery.names.Load()
+	for _, t := range g.host.Search(ctx, query, 0) {
+		if serverName != "" && t.Server != serverName {
+			continue
+		}
+		name := names[[2]string{t.Server, t.Definition.Name}]
+		if _, ok := g.server.LookupTool(ctx, name); ok {
+			visible = append(visible, visibleTool{t.Server, name})
+		}
+	}
+	return visible
+}
+
+// foundServers returns the servers that have tools, in their order.
+func (g *Gateway) foundServers(visible []visibleTool) (servers []foundServer) {
+	count := make(map[string]int)
+	for _, t := range visible {
+		count[t.server]++
+	}
+	for _, status := range g.host.Status() {
+		if n := count[status.Name]; n > 0 {
+			info := status.Server.Info
+			servers = append(servers, foundServer{status.Name, info.Title, summaryOf(info.Description), n})
+		}
+	}
+	return servers
+}
+
+// summaryOf returns the beginning of the first line of a description.
+func summaryOf(description string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(description), "\n")
+	if len(line) > maxSummary {
+		line = strings.ToValidUTF8(line[:maxSummary], "") + "…"
+	}
+	return strings.TrimSpace(line)
+}
+
+// describe serves describe_tool.
+func (g *Gateway) describe(ctx context.Context, raw json.RawMessage) (*mcp.CallToolResult, error) {
+	name, _ := jsonrpc.Get(raw, "name")
+	tool, ok := g.server.LookupTool(ctx, jsonrpc.Unquote(name))
+	if !ok {
+		return nil, g.unknownTool(ctx, jsonrpc.Unquote(name))
+	}
+	return textOf(tool)
+}
+
+// unknownTool returns the error for a name, with the names of similar tools.
+func (g *Gateway) unknownTool(ctx context.Context, name string) error {
+	text := fmt.Sprintf("unknown tool: %.128q", name)
+	similar := g.find(ctx, name[:min(len(name), 128)], "")
+	for i, t := range similar[:min(len(similar), 3)] {
+		text += []string{"; did you mean ", ", ", ", "}[i] + t.name
+	}
+	return errors.New(text + "; " + searchTools + " finds the names of tools")
+}
+
+// textOf returns a result with the JSON of a value as text: models read it, and it needs no output schema.
+func textOf(value any) (*mcp.CallToolResult, error) {
+	text, err := schema.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(string(text))}}, nil
+}

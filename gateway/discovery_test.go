@@ -1,0 +1,338 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/gateway"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
+)
+
+type path struct {
+	Path string `json:"path" doc:"path of the file"`
+}
+
+// filesServer returns a server with the tools read and delete, and slow, which reports progress and waits for the end of
+// its context.
+func filesServer(ended chan<- struct{}) *server.Server {
+	s := &server.Server{Name: "files", Title: "Files", Description: "Files of a project\nand more"}
+	server.AddTool(s, mcp.Tool{Name: "read", Description: "Read a text file.\nThe second line."}, func(_ context.Context, in path) (string, error) {
+		return "text of " + in.Path, nil
+	})
+	server.AddTool(s, mcp.Tool{Name: "delete", Description: "Remove a file"}, func(context.Context, path) (string, error) { return "", nil })
+	server.AddTool(s, mcp.Tool{Name: "slow", Description: "Wait"}, func(ctx context.Context, _ struct{}) (string, error) {
+		if err := server.Progress(ctx, 1, 2, "halfway"); err != nil {
+			return "", err
+		}
+		<-ctx.Done()
+		ended <- struct{}{}
+		return "", ctx.Err()
+	})
+	return s
+}
+
+func weatherServer() *server.Server {
+	s := &server.Server{Name: "weather"}
+	server.AddTool(s, mcp.Tool{Name: "forecast", Description: "Tell tomorrow's weather"}, func(context.Context, struct{}) (string, error) { return "rain", nil })
+	return s
+}
+
+// runDiscovery runs a gateway with a budget until the test ends. The channel receives each change of its catalogue.
+func runDiscovery(t *testing.T, budget int, servers ...host.ServerConfig) (*server.Server, *host.Host, <-chan gateway.Catalog) {
+	t.Helper()
+	h := &host.Host{Servers: servers}
+	s, changes := runDiscoveryOf(t, budget, h)
+	return s, h, changes
+}
+
+func runDiscoveryOf(t *testing.T, budget int, h *host.Host) (*server.Server, <-chan gateway.Catalog) {
+	t.Helper()
+	h.Logger = quiet
+	s := &server.Server{Name: "gateway", Logger: quiet}
+	changes := make(chan gateway.Catalog, 100)
+	g := gateway.New(h, s)
+	g.Logger, g.ListBudget, g.OnCatalog = quiet, budget, func(c gateway.Catalog) { changes <- c }
+	if err := h.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		g.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+		h.Close()
+	})
+	return s, changes
+}
+
+// awaitCatalog waits for a catalogue with a number of tools.
+func awaitCatalog(t *testing.T, changes <-chan gateway.Catalog, tools int) gateway.Catalog {
+	t.Helper()
+	timeout := time.NewTimer(20 * time.Second)
+	defer timeout.Stop()
+	for {
+		select {
+		case c := <-changes:
+			if c.Tools == tools {
+				return c
+			}
+		case <-timeout.C:
+			t.Fatalf("the gateway does not have %d tools", tools)
+		}
+	}
+}
+
+func namesListed(t *testing.T, c *client.Client) string {
+	t.Helper()
+	var names []string
+	for _, tool := range listed(t, c) {
+		names = append(names, tool.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+func textOfCall(t *testing.T, c *client.Client, tool string, arguments any) string {
+	t.Helper()
+	text, err := client.CallTool[string](t.Context(), c, tool, arguments)
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	return text
+}
+
+// discovered is the result of search_tools.
+type discovered struct {
+	Version string            `json:"version"`
+	Total   int               `json:"total"`
+	Tools   []json.RawMessage `json:"tools"`
+	Servers []json.RawMessage `json:"servers"`
+}
+
+func search(t *testing.T, c *client.Client, arguments string) (found discovered) {
+	t.Helper()
+	text := textOfCall(t, c, "search_tools", json.RawMessage(arguments))
+	if err := json.Unmarshal([]byte(text), &found); err != nil {
+		t.Fatalf("%s: %s: %v", arguments, text, err)
+	}
+	return found
+}
+
+func TestLargeCataloguesAreDiscovered(t *testing.T) {
+	ended := make(chan struct{}, 1)
+	mcptest.Everywhere(t, func() *server.Server {
+		s, _, changes := runDiscovery(t, 100, inMemory(t, "files", filesServer(ended)), inMemory(t, "weather", weatherServer()))
+		awaitCatalog(t, changes, 4)
+		return s
+	}, func(t *testing.T, c *client.Client) {
+		if got := namesListed(t, c); got != "call_tool describe_tool search_tools" {
+			t.Fatalf("listed: %s", got)
+		}
+		found := search(t, c, `{"query":"read a file","limit":1}`)
+		if len(found.Tools) != 1 || string(found.Tools[0]) != `{"name":"files__read","server":"files","description":"Read a text file."}` || found.Total < 1 || found.Version == "" {
+			t.Errorf("found %s of %d", found.Tools, found.Total)
+		}
+		definition := textOfCall(t, c, "describe_tool", map[string]string{"name": "files__read"})
+		if !strings.HasPrefix(definition, `{"name":"files__read",`) || !strings.Contains(definition, `"inputSchema":{"type":"object","properties":{"path":`) {
+			t.Errorf("the definition is %s", definition)
+		}
+		arguments := map[string]any{"name": "files__read", "arguments": path{"notes"}}
+		if got := textOfCall(t, c, "call_tool", arguments); got != "text of notes" {
+			t.Errorf("called: %s", got)
+		}
+		if got := textOfCall(t, c, "files__read", path{"notes"}); got != "text of notes" {
+			t.Errorf("called by its name: %s", got)
+		}
+		if got := textOfCall(t, c, "call_tool", map[string]any{"name": "weather__forecast"}); got != "rain" {
+			t.Errorf("called without arguments: %s", got)
+		}
+	})
+}
+
+func TestSearchToolsReturnsTheDetailsThatAreAskedFor(t *testing.T) {
+	s, _, changes := runDiscovery(t, -1, inMemory(t, "files", filesServer(nil)), inMemory(t, "weather", weatherServer()))
+	awaitCatalog(t, changes, 4)
+	c := mcptest.Dial(t, s)
+	for arguments, want := range map[string]string{
+		`{}`:                                 `0 of 4 tools [] servers [{"name":"files","title":"Files","description":"Files of a project","tools":3} {"name":"weather","tools":1}]`,
+		`{"server":"files","detail":"name"}`: `3 of 3 tools ["files__delete" "files__read" "files__slow"] servers []`,
+		`{"server":"files","detail":"name","offset":1,"limit":1}`: `1 of 3 tools ["files__read"] servers []`,
+		`{"server":"files","detail":"name","offset":9}`:           `0 of 3 tools [] servers []`,
+		`{"query":"weather","detail":"name"}`:                     `1 of 1 tools ["weather__forecast"] servers []`,
+		`{"query":"weather","server":"files"}`:                    `0 of 0 tools [] servers []`,
+		`{"query":"xyzzy"}`:                                       `0 of 0 tools [] servers []`,
+	} {
+		found := search(t, c, arguments)
+		if got := fmt.Sprintf("%d of %d tools %s servers %s", len(found.Tools), found.Total, found.Tools, found.Servers); got != want {
+			t.Errorf("%s: %s, want %s", arguments, got, want)
+		}
+	}
+	if found := search(t, c, `{"query":"weather","detail":"definition"}`); !strings.Contains(string(found.Tools[0]), `"name":"weather__forecast"`) ||
+		!strings.Contains(string(found.Tools[0]), `"inputSchema":{`) {
+		t.Errorf("the definition is %s", found.Tools[0])
+	}
+	for tool, test := range map[string][2]string{
+		"search_tools":  {`{"server":"nowhere"}`, `server "nowhere" has no tools; call search_tools without arguments`},
+		"describe_tool": {`{"name":"delete_files"}`, `unknown tool: "delete_files"; did you mean files__delete`},
+		"call_tool":     {`{"name":"files__nothing"}`, `unknown tool: "files__nothing"`},
+	} {
+		if got := textOfCall(t, c, tool, json.RawMessage(test[0])); !strings.Contains(got, test[1]) {
+			t.Errorf("%s: %s, want %s", tool, got, test[1])
+		}
+	}
+	for tool, arguments := range map[string]string{"search_tools": `{"limit":51}`, "describe_tool": `{}`, "call_tool": `{"name":"files__read","arguments":{}}`} {
+		if got := textOfCall(t, c, tool, json.RawMessage(arguments)); !strings.Contains(got, "invalid arguments") {
+			t.Errorf("%s %s: %s", tool, arguments, got)
+		}
+	}
+}
+
+func TestDiscoveryDependsOnTheBudget(t *testing.T) {
+	for budget, want := range map[int]string{
+		0:       "files__delete files__read files__slow",
+		1 << 20: "files__delete files__read files__slow",
+		100:     "call_tool describe_tool search_tools",
+		-1:      "call_tool describe_tool search_tools",
+	} {
+		s, _, changes := runDiscovery(t, budget, inMemory(t, "files", filesServer(nil)))
+		catalog := awaitCatalog(t, changes, 3)
+		if catalog.Listed != (budget == 0 || budget == 1<<20) || catalog.Bytes < 300 || catalog.Bytes > 3000 {
+			t.Errorf("budget %d: %+v", budget, catalog)
+		}
+		c := mcptest.Dial(t, s)
+		for _, err := range c.Watch(t.Context(), client.WatchFilter{Tools: true}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if namesListed(t, c) == want { // the test ends by its time-out otherwise
+				break
+			}
+		}
+	}
+}
+
+// A catalogue that grows beyond the budget, and shrinks again, changes what clients list. They are notified.
+func TestDiscoveryFollowsTheCatalogue(t *testing.T) {
+	weather := weatherServer()
+	s, h, changes := runDiscovery(t, 600, inMemory(t, "weather", weather))
+	if c := awaitCatalog(t, changes, 1); !c.Listed {
+		t.Fatalf("one tool: %+v", c)
+	}
+	c := mcptest.Dial(t, s)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var versions []string
+	steps := []struct {
+		listed string
+		next   func()
+	}{
+		{"weather__forecast", func() {
+			versions = append(versions, h.ToolsVersion())
+			for i := range 4 {
+				server.AddTool(weather, mcp.Tool{Name: fmt.Sprintf("more%d", i), Description: strings.Repeat("x", 100)}, func(context.Context, struct{}) (string, error) { return "", nil })
+			}
+		}},
+		{"call_tool describe_tool search_tools", func() {
+			if found := search(t, c, `{"server":"weather"}`); found.Total > 5 || found.Version == versions[0] {
+				t.Errorf("found %+v after version %s", found, versions[0])
+			}
+			for i := range 4 {
+				weather.RemoveTool(fmt.Sprintf("more%d", i))
+			}
+		}},
+		{"weather__forecast", nil},
+	}
+	for _, err := range c.Watch(ctx, client.WatchFilter{Tools: true}) {
+		if err != nil {
+			t.Fatalf("waiting for %s, listed %s: %v", steps[0].listed, namesListed(t, c), err)
+		}
+		if namesListed(t, c) != steps[0].listed {
+			continue
+		}
+		if steps[0].next == nil {
+			return
+		}
+		steps[0].next()
+		steps = steps[1:]
+	}
+	t.Errorf("the list is not %s", steps[0].listed)
+}
+
+func TestCallToolForwardsProgressAndCancellation(t *testing.T) {
+	ended := make(chan struct{}, 1)
+	mcptest.Everywhere(t, func() *server.Server {
+		s, _, changes := runDiscovery(t, -1, inMemory(t, "files", filesServer(ended)))
+		awaitCatalog(t, changes, 3)
+		return s
+	}, func(t *testing.T, c *client.Client) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		_, err := c.CallTool(ctx, "call_tool", map[string]any{"name": "files__slow"}, client.WithProgress(func(done, total float64, text string) {
+			if done != 1 || total != 2 || text != "halfway" && c.Revision() != mcp.V20241105 {
+				t.Errorf("progress %v of %v %q", done, total, text)
+			}
+			cancel()
+		}))
+		if err == nil {
+			t.Error("the call was not cancelled")
+		}
+		select {
+		case <-ended:
+		case <-time.After(20 * time.Second):
+			t.Error("the call of the server was not cancelled")
+		}
+	})
+}
+
+// The policy and the audit log see the calls of call_tool under the real names. Approvals work, too.
+func TestPolicyAppliesToCallsOfCallTool(t *testing.T) {
+	up := newPayments()
+	var log events
+	var asked []string
+	h := &host.Host{
+		Servers: []host.ServerConfig{inMemory(t, "bank", up.Server)},
+		Policy: policyFunc(func(_ context.Context, r *host.Request) (host.Decision, error) {
+			asked = append(asked, r.String())
+			if strings.Contains(string(r.Arguments), "1000") {
+				return host.Decision{Action: host.Deny, Reason: "too much"}, nil
+			}
+			return host.Decision{Action: host.Ask}, nil
+		}),
+		Approve: gateway.Approve,
+		Audit:   log.write,
+	}
+	s, changes := runDiscoveryOf(t, -1, h)
+	awaitCatalog(t, changes, 1)
+	questions := 0
+	c := mcptest.Dial(t, s, func(d *client.Dialer) {
+		d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			questions++
+			return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"approve":true}`)}, nil
+		}
+	})
+	if got := textOfCall(t, c, "call_tool", json.RawMessage(`{"name":"bank__pay","arguments":{"amount":1000}}`)); !strings.Contains(got, "too much") {
+		t.Errorf("the result is %s", got)
+	}
+	if events := log.take(); !strings.HasPrefix(events, "denied") || up.paid.Load() != 0 {
+		t.Errorf("the audit log has %s; %d calls reached the server", events, up.paid.Load())
+	}
+	if got := textOfCall(t, c, "call_tool", json.RawMessage(`{"name":"bank__pay","arguments":{"amount":1}}`)); got != "paid" || questions != 1 {
+		t.Errorf("the result is %s after %d questions", got, questions)
+	}
+	for _, r := range asked {
+		if r != `tools/call pay of server "bank"` {
+			t.Errorf("the policy decided about %s", r)
+		}
+	}
+}
