@@ -25,8 +25,8 @@ func (d Dialer) contained() *Dialer {
 		}
 	}
 	if f := d.OnLog; f != nil {
-		d.OnLog = func(message mcp.LoggingMessageParams) {
-			_ = d.isolate("OnLog", func() { f(message) })
+		d.OnLog = func(ctx context.Context, message mcp.LoggingMessageParams) {
+			_ = d.isolate("OnLog", func() { f(ctx, message) })
 		}
 	}
 	if f := d.OnConnectionLost; f != nil {

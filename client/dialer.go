@@ -49,6 +49,12 @@ type Dialer struct {
 	// Tasks, if set, remembers the tasks that servers create for tool calls.
 	Tasks TaskStore
 
+	// Elicit, ElicitURL, Sample and Roots answer requests of a server. The context has the values of
+	// the context of the call that the server serves: of CallTool, GetPrompt or ReadResource. In a
+	// session over a byte stream or HTTP+SSE, requests do not name their call. If several calls of
+	// one caller are in flight, the context has the values of one of them. If they have several
+	// callers, the server receives an error; see [WithCaller]. The context ends with the call.
+
 	// Elicit asks the user to fill in a form for a server. It must show which server asks and
 	// let the user decline. It may leave out fields that have a default. If it is nil, the
 	// client does not declare elicitation by forms.
@@ -133,12 +139,13 @@ type Dialer struct {
 	// OnLog, if set, receives the log messages of servers. A session sends those that the
 	// server chooses, or those from the level that [Client.SetLogLevel] sets; 2026-07-28 sends
 	// none before SetLogLevel. The messages are untrusted: show them as such. OnLog is called
-	// in the order of the messages, but concurrently for calls over HTTP. It must not block or
-	// use the client.
+	// in the order of the messages, but concurrently for calls over HTTP. Its context has the
+	// values of that of the call, as for Elicit, if the call is known. It must not block or use
+	// the client.
 	//
 	// Deprecated: 2026-07-28 deprecates logging by protocol. Servers write logs to standard
 	// error; see transport.CommandOptions.
-	OnLog func(message mcp.LoggingMessageParams)
+	OnLog func(ctx context.Context, message mcp.LoggingMessageParams)
 
 	// OnConnectionLost, if set, is called when an established connection ends, for instance
 	// because the server process exits. It is not called after Close, or over HTTP, which has

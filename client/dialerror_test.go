@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -177,7 +178,7 @@ func TestPanicsOfDialerFunctionsAreLogged(t *testing.T) {
 		d := client.Dialer{
 			Logger:           slog.New(slog.NewTextHandler(&log, nil)),
 			Trace:            func(bool, []byte) { panic("trace") },
-			OnLog:            func(mcp.LoggingMessageParams) { panic("log") },
+			OnLog:            func(context.Context, mcp.LoggingMessageParams) { panic("log") },
 			OnConnectionLost: func(error) { defer close(lost); panic("lost") },
 		}
 		c, err := d.Dial(t.Context(), to)

@@ -360,7 +360,7 @@ func TestLogging(t *testing.T) {
 		}
 	}
 	toClient := keep(&clients)
-	d := &client.Dialer{OnLog: func(m mcp.LoggingMessageParams) { toClient(string(m.Level) + string(m.Data)) }}
+	d := &client.Dialer{OnLog: func(_ context.Context, m mcp.LoggingMessageParams) { toClient(string(m.Level) + string(m.Data)) }}
 	c := start(t, d, transport.CommandOptions{Path: binary("logging"), Stderr: keep(&operator)})
 	if err := c.SetLogLevel(t.Context(), mcp.LevelWarning); err != nil {
 		t.Fatal(err)

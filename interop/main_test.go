@@ -185,7 +185,7 @@ func dialPeer(t *testing.T, transport string, target client.Target) *peer {
 		cancelled: make(chan struct{}),
 	}
 	d := &client.Dialer{
-		OnLog:      func(message mcp.LoggingMessageParams) { p.logged <- message },
+		OnLog:      func(_ context.Context, message mcp.LoggingMessageParams) { p.logged <- message },
 		Extensions: []client.SupportedExtension{{ID: shouting}},
 		Trace:      p.trace,
 		Timeouts:   client.Timeouts{URLElicitation: 10 * time.Second},

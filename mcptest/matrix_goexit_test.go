@@ -68,7 +68,7 @@ func TestGoexitInAFunctionOfTheClientIsAnError(t *testing.T) {
 			return nil, nil
 		}
 		d.Roots = func(context.Context) ([]mcp.Root, error) { runtime.Goexit(); return nil, nil }
-		d.OnLog = func(mcp.LoggingMessageParams) { runtime.Goexit() }
+		d.OnLog = func(context.Context, mcp.LoggingMessageParams) { runtime.Goexit() }
 	})
 
 }

@@ -28,7 +28,7 @@ type journal struct {
 }
 
 func (j *journal) configure(d *client.Dialer) {
-	d.OnLog = func(m mcp.LoggingMessageParams) {
+	d.OnLog = func(_ context.Context, m mcp.LoggingMessageParams) {
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		j.messages = append(j.messages, m)

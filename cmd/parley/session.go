@@ -51,7 +51,7 @@ func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string, s
 	var err error
 	interactive := func(d *client.Dialer, to client.Target) error {
 		if level != "" {
-			d.OnLog = func(m mcp.LoggingMessageParams) {
+			d.OnLog = func(_ context.Context, m mcp.LoggingMessageParams) {
 				if level.Enables(m.Level) { // a server can send other levels before it receives the level
 					s.progress.Println(logLine(m))
 				}

@@ -83,7 +83,7 @@ func (w *watcher) run(cmd *cobra.Command, flags *dialFlags, target []string) err
 	w.client, err = flags.dial(cmd, target, func(d *client.Dialer, _ client.Target) error {
 		d.OnConnectionLost = func(err error) { w.report(event{Event: eventLost, Error: explain(err)}) }
 		if w.level != "" {
-			d.OnLog = func(m mcp.LoggingMessageParams) {
+			d.OnLog = func(_ context.Context, m mcp.LoggingMessageParams) {
 				if w.level.Enables(m.Level) {
 					w.report(event{Event: eventLog, Level: m.Level, Logger: m.Logger, Data: m.Data})
 				}

@@ -38,6 +38,7 @@ type Client struct {
 	Options
 	modern bool
 	to     rpc.Receiver
+	toCall rpc.CallReceiver // to, if it implements that; may be nil
 	http   *http.Client
 	post   *poster         // nil if the URL is malformed; newRequest reports the error
 	ctx    context.Context // ends when Close begins
@@ -60,6 +61,7 @@ var _ rpc.Wire = (*Client)(nil)
 // legacy era. It passes received messages to to.
 func NewClient(o Options, isModern bool, to rpc.Receiver) *Client {
 	c := &Client{Options: o, modern: isModern, to: to, http: o.newHTTP()}
+	c.toCall, _ = to.(rpc.CallReceiver)
 	c.authorize(c.http, pauseFunc(to))
 	c.post, _ = newPoster(&c.Options, c.http)
 	if isModern {
@@ -274,10 +276,19 @@ func (c *Client) deliver(data []byte, id jsonrpc.ID) (answered bool, err error) 
 			c.to.ReceiveInvalid(&m, err)
 		default:
 			answered = answered || m.Kind == jsonrpc.Response
-			c.to.Receive(&m)
+			c.receive(id, &m)
 		}
 	}
 	return answered, nil
+}
+
+// receive passes on a message on the stream of the request with this id.
+func (c *Client) receive(id jsonrpc.ID, m *jsonrpc.Message) {
+	if c.toCall != nil {
+		c.toCall.ReceiveFor(id, m)
+		return
+	}
+	c.to.Receive(m)
 }
 
 // hasResponse reports whether an invalid batch has the response to a request.

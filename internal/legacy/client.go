@@ -24,7 +24,7 @@ type Client struct {
 	rpc.Outbound
 	// OnLog receives the server's log messages, in the goroutine that reads from the wire.
 	// It may be nil.
-	OnLog func(mcp.LoggingMessageParams)
+	OnLog func(context.Context, mcp.LoggingMessageParams)
 	// ElicitationTimeout limits the wait after the user has accepted a URL elicitation,
 	// because a server need not report its completion. 0 means no limit.
 	ElicitationTimeout time.Duration
@@ -56,7 +56,7 @@ type Client struct {
 	subscriber
 }
 
-var _ rpc.Receiver = (*Client)(nil)
+var _ rpc.CallReceiver = (*Client)(nil)
 
 // NewClient returns a client whose answerer answers the requests of the server. If answerer
 // is nil, the client rejects them. Set its Wire before the first request, and Close it
@@ -160,7 +160,10 @@ func (c *Client) exchange(ctx context.Context, req *rpc.Request) (json.RawMessag
 }
 
 // Receive implements rpc.Receiver.
-func (c *Client) Receive(m *jsonrpc.Message) {
+func (c *Client) Receive(m *jsonrpc.Message) { c.ReceiveFor(jsonrpc.ID{}, m) }
+
+// ReceiveFor implements rpc.CallReceiver.
+func (c *Client) ReceiveFor(stream jsonrpc.ID, m *jsonrpc.Message) {
 	if c.Outbound.Receive(m) {
 		if m.Kind == jsonrpc.Response {
 			c.answered.Store(true)
@@ -169,7 +172,7 @@ func (c *Client) Receive(m *jsonrpc.Message) {
 	}
 	switch {
 	case m.Kind == jsonrpc.Request:
-		c.request(m)
+		c.request(m, stream)
 	case m.Method == mcp.NotificationCancelled:
 		c.inFlight.Cancel(revision.CancelledID(m), call.ErrCancelled)
 	case m.Method == mcp.NotificationElicitationComplete:
@@ -177,7 +180,7 @@ func (c *Client) Receive(m *jsonrpc.Message) {
 	case m.Method == mcp.NotificationTaskStatus:
 		c.TaskChanges.receive(m)
 	case m.Method == mcp.NotificationMessage:
-		revision.DeliverLog(m, c.OnLog)
+		c.receiveLog(m, stream)
 	case m.Kind == jsonrpc.Notification:
 		if handle := c.Notifications[m.Method]; handle != nil {
 			handle(m.Raw)
@@ -191,7 +194,7 @@ func (c *Client) Receive(m *jsonrpc.Message) {
 
 // request begins to answer a request of the server. It does not block the reading
 // goroutine.
-func (c *Client) request(m *jsonrpc.Message) {
+func (c *Client) request(m *jsonrpc.Message, stream jsonrpc.ID) {
 	id := m.ID
 	switch row := revision.Lookup(m.Method); {
 	case m.Method == mcp.MethodPing:
@@ -200,14 +203,19 @@ func (c *Client) request(m *jsonrpc.Message) {
 		c.reply(jsonrpc.AppendError(nil, id, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not supported by this client", m.Method), false))
 	case !c.answered.Load(): // basic/lifecycle, Initialization
 		c.reply(jsonrpc.AppendError(nil, id, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "%s must not be sent before the response to initialize", m.Method), false))
-	case c.serveTask(m):
+	case c.serveTask(m, stream):
 	default:
+		origin, fault := c.originOf(m, stream)
+		if fault != nil {
+			c.reply(jsonrpc.AppendError(nil, id, fault, false))
+			return
+		}
 		ctx, err := c.inFlight.Begin(c.ctx, id)
 		if err != nil {
 			c.reply(jsonrpc.AppendError(nil, id, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "%s", err), false))
 			return
 		}
-		question := c.inputRequestOf(m)
+		question := c.inputRequestOf(m, origin)
 		if !c.run(func() { c.answer(ctx, question) }) {
 			c.inFlight.End(id)
 			question.end()
@@ -215,8 +223,8 @@ func (c *Client) request(m *jsonrpc.Message) {
 	}
 }
 
-func (c *Client) inputRequestOf(m *jsonrpc.Message) *inputRequest {
-	return &inputRequest{id: m.ID, method: m.Method, params: m.Raw, pause: c.PauseTimeouts(), elicitation: c.elicitationOf(m)}
+func (c *Client) inputRequestOf(m *jsonrpc.Message, origin rpc.Origin) *inputRequest {
+	return &inputRequest{id: m.ID, method: m.Method, params: m.Raw, origin: origin, pause: c.PauseTimeouts(), elicitation: c.elicitationOf(m)}
 }
 
 // inputRequest is a request of the server that is being answered.
@@ -224,6 +232,7 @@ type inputRequest struct {
 	id          jsonrpc.ID
 	method      string
 	params      json.RawMessage
+	origin      rpc.Origin
 	pause       *rpc.TimeoutPause // pauses the time-outs of the client's requests
 	elicitation *urlElicitation   // nil unless the request is a URL elicitation
 }
@@ -236,7 +245,7 @@ func (q *inputRequest) end() {
 // answer answers a request of the server.
 func (c *Client) answer(ctx context.Context, q *inputRequest) {
 	defer q.end()
-	answer, err := c.answerer(ctx, q.method, q.params)
+	answer, err := c.ask(ctx, q)
 	if !c.inFlight.End(q.id) { // the server has cancelled the request
 		return
 	}

@@ -13,11 +13,11 @@ import (
 
 // serveTask serves a request that is to run as a task, or that is about tasks. It reports false for
 // other requests, among them those with params.task that the client does not run as tasks.
-func (c *Client) serveTask(m *jsonrpc.Message) bool {
+func (c *Client) serveTask(m *jsonrpc.Message, stream jsonrpc.ID) bool {
 	task, augmented := m.Params.Get("task")
 	switch {
 	case augmented && c.tasks.accepts(m.Method):
-		if err := c.beginTask(m, task); err != nil {
+		if err := c.beginTask(m, stream, task); err != nil {
 			c.reply(jsonrpc.AppendError(nil, m.ID, errorOf(err), false))
 		}
 		return true
@@ -52,10 +52,14 @@ func (c *Client) serveTask(m *jsonrpc.Message) bool {
 }
 
 // beginTask begins to run a request as a task.
-func (c *Client) beginTask(m *jsonrpc.Message, task []byte) error {
+func (c *Client) beginTask(m *jsonrpc.Message, stream jsonrpc.ID, task []byte) error {
 	ttl, err := revision.RequestedTTL(task, clientTaskTTL)
 	if err != nil {
 		return err
+	}
+	origin, fault := c.originOf(m, stream)
+	if fault != nil {
+		return fault
 	}
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	t, err := c.tasks.add(ttl, cancel)
@@ -63,7 +67,7 @@ func (c *Client) beginTask(m *jsonrpc.Message, task []byte) error {
 		cancel(err)
 		return err
 	}
-	q := c.inputRequestOf(m)
+	q := c.inputRequestOf(m, origin)
 	if !c.run(func() { c.runTask(ctx, t, q) }) {
 		q.end()
 		c.tasks.discard(t)
@@ -85,7 +89,7 @@ func (c *Client) runTask(ctx context.Context, t *clientTask, q *inputRequest) {
 		c.tasks.discard(t) // the server does not know it
 		return
 	}
-	answer, err := c.answerer(ctx, q.method, q.params)
+	answer, err := c.ask(ctx, q)
 	status, failure := mcp.TaskCompleted, (*jsonrpc.Error)(nil)
 	if ctx.Err() != nil {
 		return // cancelled, expired, or the connection has ended
@@ -188,9 +192,9 @@ func errorOf(err error) *jsonrpc.Error {
 // relateAnswer adds the task of a request to its answer (2025-11-25, basic/utilities/tasks, Related
 // Task Metadata).
 func relateAnswer(q *inputRequest, answer json.RawMessage) json.RawMessage {
-	id, _ := jsonrpc.Get(revision.RelatedTask(q.params), "taskId")
-	if answer == nil || len(id) == 0 || id[0] != '"' {
+	id := relatedTaskID(q.params)
+	if answer == nil || id == "" {
 		return answer
 	}
-	return revision.WithRelatedTask(answer, jsonrpc.Unquote(id))
+	return revision.WithRelatedTask(answer, id)
 }

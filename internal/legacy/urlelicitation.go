@@ -40,9 +40,10 @@ type urlElicitations struct {
 
 // urlElicitation is one URL elicitation. A nil pointer is one that is not tracked.
 type urlElicitation struct {
-	all  *urlElicitations
-	id   string
-	done chan struct{}
+	all        *urlElicitations
+	id         string
+	done       chan struct{}
+	completion rpc.Completion // of the handler
 }
 
 // add begins to track a URL elicitation. It returns nil if the id is empty, is already
@@ -122,6 +123,7 @@ func (c *Client) awaitElicitation(o *urlElicitation, idle <-chan struct{}) {
 	defer stop()
 	select {
 	case <-o.done:
+		o.completion.Complete()
 	case <-idle:
 	case <-timeout:
 	case <-c.ctx.Done():
@@ -174,7 +176,7 @@ func (c *Client) completeRequired(ctx context.Context, err error) (completed boo
 		if err != nil {
 			return false, err
 		}
-		answer, err := c.answerer(ctx, mcp.MethodElicit, params)
+		answer, err := c.answerer(rpc.WithCompletion(ctx, &open[i].completion), mcp.MethodElicit, params)
 		if err != nil {
 			return false, err
 		}
@@ -187,6 +189,7 @@ func (c *Client) completeRequired(ctx context.Context, err error) (completed boo
 	for _, o := range open {
 		select {
 		case <-o.done:
+			o.completion.Complete()
 		case <-timeout:
 			return true, nil
 		case <-ctx.Done():

@@ -22,7 +22,7 @@ type Client struct {
 	rpc.Outbound
 	// OnLog receives the server's log messages, in the goroutine that reads from the wire.
 	// It may be nil.
-	OnLog func(mcp.LoggingMessageParams)
+	OnLog func(context.Context, mcp.LoggingMessageParams)
 	// Sending is the middleware of requests. It may be nil.
 	Sending *rpc.Chain
 	// ResultTypes are the result types that the client's extensions add.
@@ -31,29 +31,22 @@ type Client struct {
 	// the goroutine that reads from the wire.
 	Notifications map[string]func(params json.RawMessage)
 	answerer      rpc.InputHandler // nil: input requests fail
+	declared      declared
 	logger        *slog.Logger
 	ignored       loglimit.Limiter // of log lines for ignored messages
 }
 
-var _ rpc.Receiver = (*Client)(nil)
+var _ rpc.CallReceiver = (*Client)(nil)
 
 // NewClient returns a client that sends info and capabilities with every request. Set its
 // Wire before the first request. Cancelling reports whether a notification cancels a
 // request, as on streams; over HTTP, closing the response does.
 func NewClient(info mcp.Implementation, capabilities mcp.ClientCapabilities, answerer rpc.InputHandler, cancelling bool, logger *slog.Logger) (*Client, error) {
-	rawInfo, err := json.Marshal(info)
-	if err != nil {
-		return nil, fmt.Errorf("client info: %w", err)
-	}
-	rawCapabilities, err := json.Marshal(capabilities)
-	if err != nil {
-		return nil, fmt.Errorf("client capabilities: %w", err)
-	}
-	c := &Client{logger: logger, answerer: rpc.LimitInput(answerer)}
+	c := &Client{logger: logger, answerer: rpc.LimitInput(answerer), declared: declared{info: info, capabilities: capabilities}}
 	c.NotifyCancelled = cancelling
-	c.Meta = fmt.Appendf(nil, `"%s":"%s","%s":%s,"%s":%s`,
-		mcp.MetaProtocolVersion, mcp.V20260728, mcp.MetaClientInfo, rawInfo, mcp.MetaClientCapabilities, rawCapabilities)
-	return c, nil
+	var err error
+	c.Meta, err = c.declared.meta(rpc.AllInputKinds)
+	return c, err
 }
 
 // Call sends a request and returns its result. An error that the server reports is a
@@ -61,6 +54,11 @@ func NewClient(info mcp.Implementation, capabilities mcp.ClientCapabilities, ans
 func (c *Client) Call(ctx context.Context, req *rpc.Request) (json.RawMessage, error) {
 	var raw json.RawMessage
 	var err error
+	if input := rpc.CallerOf(ctx).Input; input != nil {
+		if req.ConnectionMeta, err = c.declared.meta(*input); err != nil {
+			return nil, err
+		}
+	}
 	if c.Sending == nil {
 		raw, err = c.send(ctx, req)
 	} else {
@@ -181,7 +179,10 @@ func IsModernError(err error) bool {
 }
 
 // Receive implements rpc.Receiver.
-func (c *Client) Receive(m *jsonrpc.Message) {
+func (c *Client) Receive(m *jsonrpc.Message) { c.ReceiveFor(jsonrpc.ID{}, m) }
+
+// ReceiveFor implements rpc.CallReceiver.
+func (c *Client) ReceiveFor(id jsonrpc.ID, m *jsonrpc.Message) {
 	if c.Outbound.Receive(m) {
 		return
 	}
@@ -190,7 +191,7 @@ func (c *Client) Receive(m *jsonrpc.Message) {
 		if handle := c.Notifications[m.Method]; handle != nil {
 			handle(m.Raw)
 		} else if m.Method == mcp.NotificationMessage {
-			revision.DeliverLog(m, c.OnLog)
+			c.receiveLog(id, m)
 		} else {
 			c.ReceiveSubscription(m)
 		}

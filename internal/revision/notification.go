@@ -6,16 +6,11 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// DeliverLog passes the params of a notifications/message to receive, which may be nil. It
-// ignores a malformed message and an unknown level.
-func DeliverLog(m *jsonrpc.Message, receive func(mcp.LoggingMessageParams)) {
-	if receive == nil {
-		return
-	}
-	var params mcp.LoggingMessageParams
-	if schema.Decode(m.Raw, &params) == nil && params.Level.Known() {
-		receive(params)
-	}
+// LogOf returns the params of a notifications/message. It reports false for a malformed message and an
+// unknown level, which the receiver must ignore.
+func LogOf(m *jsonrpc.Message) (params mcp.LoggingMessageParams, ok bool) {
+	err := schema.Decode(m.Raw, &params)
+	return params, err == nil && params.Level.Known()
 }
 
 // CancelledID returns the id of the request that a notifications/cancelled message cancels.

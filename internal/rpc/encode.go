@@ -13,13 +13,16 @@ import (
 
 // encode encodes a request. Its progress token is its id.
 func (o *Outbound) encode(p *pending) []byte {
-	req := p.req
-	dst := make([]byte, 0, 128+len(req.Params)+len(o.Meta))
+	req, meta := p.req, o.Meta
+	if req.ConnectionMeta != nil {
+		meta = req.ConnectionMeta
+	}
+	dst := make([]byte, 0, 128+len(req.Params)+len(meta))
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = p.id.Append(dst)
 	dst = append(dst, `,"method":`...)
 	dst = jsonrpc.AppendString(dst, req.Method)
-	hasMeta := len(o.Meta) > 0 || req.OnProgress != nil || len(req.Meta) > 0
+	hasMeta := len(meta) > 0 || req.OnProgress != nil || len(req.Meta) > 0
 	if req.Params == nil && !hasMeta {
 		return append(dst, '}')
 	}
@@ -27,7 +30,7 @@ func (o *Outbound) encode(p *pending) []byte {
 	dst = append(dst, membersOf(req.Params)...)
 	if hasMeta {
 		dst = append(appendComma(dst), `"_meta":{`...)
-		dst = append(dst, o.Meta...)
+		dst = append(dst, meta...)
 		if req.OnProgress != nil {
 			dst = appendComma(dst)
 			dst = append(dst, `"`+mcp.MetaProgressToken+`":`...)

@@ -52,9 +52,10 @@ func (o *Outbound) Do(ctx context.Context, req *Request) (Response, error) {
 	if ctx.Err() != nil {
 		return Response{}, context.Cause(ctx)
 	}
+	caller := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	p := &pending{req: req, cancel: cancel, wake: make(chan struct{}, 1)}
+	p := &pending{req: req, ctx: caller, cancel: cancel, wake: make(chan struct{}, 1)}
 	started := p.startTimeouts(o) // before the peer can report progress
 	if err := o.begin(p); err != nil {
 		return Response{}, err

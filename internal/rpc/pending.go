@@ -19,6 +19,7 @@ const maxPause = 24 * time.Hour
 type pending struct {
 	id     jsonrpc.ID
 	req    *Request
+	ctx    context.Context // of the caller; see OriginOf
 	cancel context.CancelCauseFunc
 
 	mu       sync.Mutex

@@ -21,6 +21,8 @@ type Request struct {
 	Mirror []MirroredParam
 	// Meta has further members of _meta.
 	Meta map[string]json.RawMessage
+	// ConnectionMeta, if not nil, replaces Outbound.Meta.
+	ConnectionMeta []byte
 	// Timeout limits the wait for the response; progress restarts it. 0 means no limit.
 	Timeout time.Duration
 	// MaxTimeout limits the wait regardless of progress. 0 means no limit.

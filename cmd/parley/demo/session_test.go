@@ -56,7 +56,7 @@ func TestCheckupLogsAtTheRequestedLevel(t *testing.T) {
 		var mu sync.Mutex
 		var levels []mcp.LoggingLevel
 		c := mcptest.Dial(t, newServer(), mcptest.WithRevision(r), func(d *client.Dialer) {
-			d.OnLog = func(m mcp.LoggingMessageParams) {
+			d.OnLog = func(_ context.Context, m mcp.LoggingMessageParams) {
 				mu.Lock()
 				defer mu.Unlock()
 				levels = append(levels, m.Level)

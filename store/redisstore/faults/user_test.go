@@ -89,7 +89,7 @@ func (u *user) tryConnect(url string, w wire, change ...func(*client.Dialer)) (*
 			return &mcp.CreateMessageResult{Role: "assistant", Model: "test", Content: []mcp.Content{mcp.Text(u.name)}}, nil
 		},
 		Roots: func(context.Context) ([]mcp.Root, error) { return []mcp.Root{{URI: "file:///" + u.name}}, nil },
-		OnLog: func(m mcp.LoggingMessageParams) {
+		OnLog: func(_ context.Context, m mcp.LoggingMessageParams) {
 			select {
 			case u.logs <- string(m.Data):
 			default:

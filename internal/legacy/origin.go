@@ -1,0 +1,82 @@
+package legacy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// originOf returns the requests of this client that a request of the server may belong to. Over
+// Streamable HTTP it arrives on the stream of its request (2025-11-25, basic/transports, Sending
+// Messages to the Server), and that of a task names the task. Otherwise nothing identifies it. The
+// error is for the server.
+func (c *Client) originOf(m *jsonrpc.Message, stream jsonrpc.ID) (rpc.Origin, *jsonrpc.Error) {
+	if task := relatedTaskID(m.Raw); task != "" {
+		origin, err := c.OriginOf(jsonrpc.ID{}, func(r *rpc.Request) bool { return isAboutTask(r.Method) && r.Name == task })
+		if err == nil && len(origin) > 0 {
+			return origin, nil
+		}
+	}
+	origin, err := c.OriginOf(stream, isForCaller)
+	if err != nil {
+		c.ignored.Log(c.ctx, c.logger, slog.LevelWarn, "request of the server rejected: use one client for each caller", slog.String("method", m.Method), slog.Any("error", err))
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s", err)
+	}
+	return origin, nil
+}
+
+// isForCaller reports whether a server requests input, or sends log messages, because of a request.
+func isForCaller(r *rpc.Request) bool {
+	return rpc.MayRequestInput(r.Method) || r.Method == mcp.MethodTaskResult
+}
+
+func isAboutTask(method string) bool {
+	switch method {
+	case mcp.MethodTaskResult, mcp.MethodGetTask, mcp.MethodCancelTask:
+		return true
+	}
+	return false
+}
+
+// relatedTaskID returns the id of the task that params name, or "".
+func relatedTaskID(params []byte) string {
+	id, _ := jsonrpc.Get(revision.RelatedTask(params), "taskId")
+	if len(id) == 0 || id[0] != '"' {
+		return ""
+	}
+	return jsonrpc.Unquote(id)
+}
+
+// ask returns the answer to a request of the server. If the request may belong to several calls of one
+// caller, and the call that was chosen ends meanwhile, another one is chosen.
+func (c *Client) ask(ctx context.Context, q *inputRequest) (answer json.RawMessage, err error) {
+	ctx, stop := q.origin.WhileInFlight(ctx)
+	defer stop()
+	if q.elicitation != nil {
+		ctx = rpc.WithCompletion(ctx, &q.elicitation.completion)
+	}
+	for origin := q.origin; ; origin = origin[1:] {
+		answer, err = c.answerer(origin.Context(ctx), q.method, q.params)
+		if len(origin) < 2 || !errors.Is(err, call.ErrCallDone) || ctx.Err() != nil {
+			return answer, err
+		}
+	}
+}
+
+// receiveLog passes a log message to OnLog, with the context of its request if that is known.
+func (c *Client) receiveLog(m *jsonrpc.Message, stream jsonrpc.ID) {
+	if c.OnLog == nil {
+		return
+	}
+	if params, ok := revision.LogOf(m); ok {
+		origin, _ := c.OriginOf(stream, isForCaller)
+		c.OnLog(origin.Context(c.ctx), params)
+	}
+}

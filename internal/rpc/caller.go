@@ -1,0 +1,73 @@
+package rpc
+
+import (
+	"context"
+
+	"github.com/parley-mcp/parley/internal/revision"
+)
+
+// InputKinds is a set of kinds of input requests.
+type InputKinds uint8
+
+// The kinds of input requests.
+const (
+	FormInput InputKinds = 1 << iota
+	URLInput
+	SamplingInput
+	SamplingToolsInput // with tools; also requires SamplingInput
+	RootsInput
+
+	AllInputKinds = FormInput | URLInput | SamplingInput | SamplingToolsInput | RootsInput
+)
+
+// InputKinds returns the kinds of input requests that the client of the call can answer while the
+// call is served.
+func (c *Call) InputKinds() InputKinds {
+	declared := c.Peer().Capabilities
+	if c.InputRequester == nil || declared == nil || !MayRequestInput(c.Method()) {
+		return 0
+	}
+	var kinds InputKinds
+	if c.Can(revision.FormElicitation) && declared.Elicitation.SupportsForm() {
+		kinds |= FormInput
+	}
+	if c.CheckElicitURL() == nil {
+		kinds |= URLInput
+	}
+	if declared.Sampling != nil {
+		kinds |= SamplingInput
+		if declared.Sampling.Tools != nil && c.Can(revision.SamplingTools) {
+			kinds |= SamplingToolsInput
+		}
+	}
+	if declared.Roots != nil {
+		kinds |= RootsInput
+	}
+	return kinds
+}
+
+// Caller is on whose behalf a client sends a request. The zero Caller is the program itself.
+type Caller struct {
+	// Key identifies the caller. It must be comparable.
+	Key any
+	// Returns means that later requests of the same caller have the same Key.
+	Returns bool
+	// Input, if not nil, are the kinds of input requests that the caller can answer. Otherwise it can
+	// answer all that the client can.
+	Input *InputKinds
+	// Session means that the caller is a session, so that Input never changes.
+	Session bool
+}
+
+type callerKey struct{}
+
+// WithCaller returns a context for requests on behalf of a caller.
+func WithCaller(ctx context.Context, caller Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, caller)
+}
+
+// CallerOf returns the caller that WithCaller has set, or the zero Caller.
+func CallerOf(ctx context.Context) Caller {
+	caller, _ := ctx.Value(callerKey{}).(Caller)
+	return caller
+}
