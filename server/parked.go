@@ -33,14 +33,16 @@ func (parked) ofTool(e *toolEntry) { e.parked = true }
 // errNotParked is the response to a request whose call has ended.
 var errNotParked = jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "invalid requestState: the call has ended or expired: send the request again without it")
 
-// callParked serves one request of a parked call. The call is stored as a task that its client does not
-// see: its questions and answers reach every replica.
+// callParked serves one request of a call that can be parked.
 func (s *Server) callParked(ctx context.Context, c *rpc.Call, parker rpc.Parker, entry *toolEntry, arguments json.RawMessage) (any, error) {
 	id, answers := parker.Parked()
 	if id == "" {
-		var err error
-		if id, err = s.park(ctx, c, entry, arguments); err != nil {
-			return nil, err
+		h := s.newParkable(ctx, c)
+		go h.run(entry, arguments)
+		select {
+		case a := <-h.returned:
+			return a.result, a.err
+		case id = <-h.parked:
 		}
 	}
 	defer s.tasks.attach(id, c)()
@@ -95,26 +97,4 @@ func (s *Server) parkedRound(ctx context.Context, c *rpc.Call, parker rpc.Parker
 		}
 		poll.Stop()
 	}
-}
-
-// park starts the handler of a parked call and returns the id of the call.
-func (s *Server) park(ctx context.Context, c *rpc.Call, entry *toolEntry, arguments json.RawMessage) (string, error) {
-	t, err := storedTask(c, &TaskOptions{Timeout: parkedTime, PollInterval: time.Second}, parkedTime)
-	if err != nil {
-		return "", err
-	}
-	t.Parked = true
-	run, err := s.tasks.runner.Begin(ctx, t, nil)
-	if err != nil {
-		return "", err
-	}
-	run.Call.Store = s.core.engine.Store
-	run.Call.SetAsTask(rpc.AsTask{Progress: func(ctx context.Context, done, total float64, text string) error {
-		if current := s.tasks.attached(t.ID); current != nil {
-			return current.Progress(ctx, done, total, text)
-		}
-		return nil
-	}})
-	go s.runTask(run, entry, arguments)
-	return t.ID, nil
 }

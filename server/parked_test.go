@@ -179,3 +179,43 @@ func TestParkedCallsBelongToTheirRequest(t *testing.T) {
 		}
 	})
 }
+
+// A call is stored only if its handler asks a question.
+func TestCallsThatAskNothingAreNotParked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := store.NewMemory(store.MemoryOptions{})
+		s := &server.Server{KV: memory, Limits: server.Limits{Tasks: 1}, Logger: slog.New(slog.DiscardHandler)}
+		release := make(chan struct{})
+		server.AddTool(s, mcp.Tool{Name: "book"}, func(ctx context.Context, _ struct{}) (string, error) {
+			server.Logger(ctx).Warn("started")
+			if err := server.Progress(ctx, 1, 2, "half"); err != nil {
+				return "", err
+			}
+			select {
+			case <-release:
+				return "done", nil
+			case <-ctx.Done():
+				return "", context.Cause(ctx)
+			}
+		}, server.Parked())
+		defer s.Shutdown(t.Context())
+		wires := []*wire{connect(t, s), connect(t, s), connect(t, s)}
+		for _, w := range wires {
+			callBook(w, "", "")
+			if got := w.receive(); !strings.Contains(got, `"progressToken":"p","progress":1`) {
+				t.Errorf("no progress: %s", got)
+			}
+		}
+		wires[0].send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,` + stateless + `}}`)
+		synctest.Wait()
+		if members, err := memory.List(t.Context(), "local/tasks", "", 10); err != nil || len(members) != 0 {
+			t.Errorf("in the store: %v %v", members, err)
+		}
+		close(release)
+		for _, w := range wires[1:] {
+			if got := w.receive(); !strings.Contains(got, `"text":"done"`) {
+				t.Error(got)
+			}
+		}
+	})
+}

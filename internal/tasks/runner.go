@@ -177,6 +177,9 @@ func (r *Runner) begin(ctx context.Context, t *Task, onChange func(*Task), write
 // the task was created. It must be called before the handler goes on.
 func (run *Run) Continue(keys rpc.InputKeys) { run.journal.keys = keys }
 
+// ID returns the id of the task.
+func (run *Run) ID() string { return run.task.ID }
+
 // Restart prepares the run for a handler that runs again from its beginning. The handler finds the
 // answers to the questions that it has asked before.
 func (run *Run) Restart() { run.journal.restart() }

@@ -1,0 +1,183 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/tasks"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// parkable runs the handler of a call that can be parked. The handler has a goroutine and a call of its
+// own, because it may outlive the request. The call is stored only when the handler asks a question, as
+// a task that its client does not see: the questions and answers reach every replica.
+type parkable struct {
+	server   *Server
+	request  *rpc.Call // the first request
+	call     *rpc.Call // of the handler
+	cancel   context.CancelCauseFunc
+	detach   func() bool // stops the end of the request from ending call
+	returned chan parkableResult
+	parked   chan string   // receives the id of the parked call
+	turn     chan struct{} // held while parking
+
+	mu        sync.Mutex
+	parkedRun *tasks.Run // nil until the call is parked
+}
+
+type parkableResult struct {
+	result any
+	err    error
+}
+
+func (s *Server) newParkable(ctx context.Context, c *rpc.Call) *parkable {
+	h := &parkable{server: s, request: c, returned: make(chan parkableResult, 1), parked: make(chan string, 1), turn: make(chan struct{}, 1)}
+	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	h.cancel, h.detach = cancel, context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	h.call = &rpc.Call{Call: c.Call, ProgressToken: c.ProgressToken, LogLevel: c.LogLevel, Stream: (*parkableStream)(h), InputRequester: h, Store: s.core.engine.Store}
+	h.call.RestoreKey(c.Key())
+	h.call.SetAsTask(rpc.AsTask{Progress: h.progress})
+	h.call.Bind(life)
+	return h
+}
+
+// run runs the handler to its end.
+func (h *parkable) run(entry *toolEntry, arguments json.RawMessage) {
+	r := parkableResult{err: errFailedUnexpectedly}
+	defer func() {
+		h.call.Finish()
+		h.cancel(nil)
+		if exit := h.call.ExitResult; exit != nil { // of runtime.Goexit
+			r = parkableResult{result: exit}
+		}
+		run := h.runOf()
+		if run == nil {
+			h.returned <- r
+			return
+		}
+		result, _ := r.result.(*mcp.CallToolResult)
+		run.End(h.server.outcome(run, result, r.err))
+	}()
+	r = h.result(entry, arguments)
+}
+
+// result runs the handler and returns the outcome of the call. If the call is parked, its result is an
+// *mcp.CallToolResult.
+func (h *parkable) result(entry *toolEntry, arguments json.RawMessage) parkableResult {
+	s := h.server
+	result, err := s.undecodedResult(h.call.Context(), h.call, entry, arguments)
+	run := h.runOf()
+	if required, ok := errors.AsType[*call.URLRequiredError](err); ok && run == nil && h.call.CheckURLs(required) == nil {
+		run, err = h.park(h.call.Context())
+		if err == nil {
+			err = required
+		}
+	}
+	if err == nil && result == h.call.Forwarded {
+		if run == nil {
+			forwarded, err := s.forwarded(h.call.Revision(), result)
+			return parkableResult{forwarded, err}
+		}
+		result, err = decodeForwarded(result)
+	}
+	if run != nil {
+		result, err = s.afterURLs(run, entry, arguments, result, err)
+	}
+	if err != nil {
+		return parkableResult{nil, err}
+	}
+	return parkableResult{result, nil}
+}
+
+// runOf returns the run of the parked call, or nil.
+func (h *parkable) runOf() *tasks.Run {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.parkedRun
+}
+
+// park parks the call, unless it is parked.
+func (h *parkable) park(ctx context.Context) (*tasks.Run, error) {
+	select {
+	case h.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-h.turn }()
+	if run := h.runOf(); run != nil {
+		return run, nil
+	}
+	t, err := storedTask(h.request, &TaskOptions{Timeout: parkedTime, PollInterval: time.Second}, parkedTime)
+	if err != nil {
+		return nil, err
+	}
+	t.Parked = true
+	run, err := h.server.tasks.runner.Begin(ctx, t, nil)
+	if err != nil {
+		return nil, err
+	}
+	run.Call.Store = h.server.core.engine.Store
+	run.Call.SetAsTask(rpc.AsTask{Progress: h.progress})
+	h.detach()
+	h.mu.Lock()
+	h.parkedRun = run
+	h.mu.Unlock()
+	context.AfterFunc(run.Call.Context(), func() { h.cancel(context.Cause(run.Call.Context())) })
+	h.parked <- t.ID
+	return run, nil
+}
+
+// RequestInput implements rpc.InputRequester. It parks the call.
+func (h *parkable) RequestInput(ctx context.Context, _ *rpc.Call, requests []rpc.InputRequest) ([]json.RawMessage, error) {
+	run, err := h.park(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return run.Call.InputRequester.RequestInput(ctx, run.Call, requests)
+}
+
+// Answered implements rpc.Replayer.
+func (h *parkable) Answered(q rpc.InputRequest) bool {
+	run := h.runOf()
+	return run != nil && run.Call.Answered(q)
+}
+
+// Finish implements rpc.InputRequester.
+func (h *parkable) Finish(_ context.Context, result any, err error) (any, error) { return result, err }
+
+// progress reports progress to the request that waits for the handler, if there is one.
+func (h *parkable) progress(ctx context.Context, done, total float64, text string) error {
+	if current := h.current(); current != nil {
+		return current.Progress(ctx, done, total, text)
+	}
+	return nil
+}
+
+// current returns the request that waits for the handler, or nil.
+func (h *parkable) current() *rpc.Call {
+	run := h.runOf()
+	if run == nil {
+		return h.request
+	}
+	return h.server.tasks.attached(run.ID())
+}
+
+// parkableStream sends the notifications of the handler on the stream of the request that waits for it.
+type parkableStream parkable
+
+// Write implements rpc.Stream. It drops messages while no request waits.
+func (p *parkableStream) Write(ctx context.Context, msg []byte) error {
+	current := (*parkable)(p).current()
+	if current == nil {
+		return nil
+	}
+	if err := current.Send(ctx, msg); err != nil && !errors.Is(err, call.ErrCallDone) && !errors.Is(err, rpc.ErrCannotAsk) {
+		return err
+	}
+	return nil
+}
