@@ -17,7 +17,7 @@ import (
 // forward returns a handler that calls a tool of a server.
 func (g *Gateway) forward(serverName, tool string) server.ToolHandler {
 	return func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
-		result, err := g.host.CallTool(ctx, serverName, tool, arguments, g.callOptions(ctx)...)
+		result, err := g.host.CallTool(withCaller(ctx), serverName, tool, arguments, g.callOptions(ctx)...)
 		if err != nil {
 			return nil, toolError(ctx, serverName, err)
 		}

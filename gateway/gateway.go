@@ -62,11 +62,13 @@ const maxTemplates = 1000
 
 // New returns a Gateway from h to s. From now on s declares the capabilities for tools,
 // resources and prompts, even while it has none. The program may register others with
-// s.
+// s. New must be called before Host.Start: it sets the functions of h that answer requests of
+// servers, unless the program has set them.
 func New(h *host.Host, s *server.Server) *Gateway {
 	s.DeclareTools()
 	s.DeclareResources()
 	s.DeclarePrompts()
+	forwardRequests(h)
 	g := &Gateway{host: h, server: s, instructions: make(map[string]string)}
 	g.tools = registrations[host.MergedTool]{
 		kind: "tool", key: func(t *host.MergedTool) string { return t.Name },
@@ -170,7 +172,7 @@ func (g *Gateway) registerTool(serverName, name string, t *host.MergedTool) stri
 	tool.Name = name
 	tool.Execution = nil
 	tool.Meta = forwardable(tool.Meta)
-	if err := g.server.ForwardTool(tool, g.forward(serverName, t.Definition.Name)); err != nil {
+	if err := g.server.ForwardTool(tool, g.forward(serverName, t.Definition.Name), server.Parked()); err != nil {
 		logger.Warn("tool not registered", "error", err)
 		return ""
 	}

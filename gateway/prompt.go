@@ -16,7 +16,7 @@ func (g *Gateway) registerPrompt(serverName, name string, p *host.MergedPrompt) 
 	prompt.Name = name
 	prompt.Meta = forwardable(prompt.Meta)
 	err := g.server.RegisterPrompt(prompt, func(ctx context.Context, arguments map[string]string) (*mcp.GetPromptResult, error) {
-		result, err := g.host.GetPrompt(ctx, serverName, upstreamName, arguments, g.callOptions(ctx)...)
+		result, err := g.host.GetPrompt(withCaller(ctx), serverName, upstreamName, arguments, g.callOptions(ctx)...)
 		if err != nil {
 			return nil, protocolError(ctx, serverName, err)
 		}
@@ -45,7 +45,7 @@ func (g *Gateway) registerCompleter(serverName string, registered, upstream mcp.
 		if len(arguments) > 0 {
 			params.Context = &mcp.CompleteContext{Arguments: arguments}
 		}
-		completion, err := g.host.Complete(ctx, serverName, params)
+		completion, err := g.host.Complete(withCaller(ctx), serverName, params)
 		if err != nil {
 			return nil, protocolError(ctx, serverName, err)
 		}

@@ -65,7 +65,7 @@ func registerURI(logger *slog.Logger, serverName, uri, want string, register fun
 // have the prefix.
 func (g *Gateway) read(serverName, prefix string) server.ResourceHandler {
 	return func(ctx context.Context, uri string) (*mcp.ReadResourceResult, error) {
-		result, err := g.host.ReadResource(ctx, serverName, strings.TrimPrefix(uri, prefix), g.callOptions(ctx)...)
+		result, err := g.host.ReadResource(withCaller(ctx), serverName, strings.TrimPrefix(uri, prefix), g.callOptions(ctx)...)
 		if err != nil {
 			return nil, protocolError(ctx, serverName, err)
 		}

@@ -24,6 +24,19 @@ type Host struct {
 	// Dialer dials each server. The Host ignores its OnConnectionLost and Trace fields.
 	Dialer client.Dialer
 
+	// Elicit, ElicitURL, Sample and Roots answer requests of a server, whose name they receive, in
+	// place of the functions of Dialer. Their context has the values of the context of the call,
+	// read or prompt that the server serves; see client.Dialer.Elicit and [ServerConfig.Sharing].
+	// If one is nil, the function of Dialer answers.
+	Elicit    func(ctx context.Context, server string, form *mcp.ElicitParams) (*mcp.ElicitResult, error)
+	ElicitURL func(ctx context.Context, server string, request *mcp.ElicitParams) (*mcp.ElicitResult, error)
+	Sample    func(ctx context.Context, server string, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error)
+	Roots     func(ctx context.Context, server string) ([]mcp.Root, error)
+	// OnLog receives the log messages of servers, in place of that of Dialer; see there.
+	//
+	// Deprecated: 2026-07-28 deprecates logging by protocol.
+	OnLog func(ctx context.Context, server string, message mcp.LoggingMessageParams)
+
 	// MaxName is the maximum length of the names in the merged lists, 32 to 128
 	// characters. 0 means 128, the maximum of the protocol; some clients accept 64.
 	MaxName int

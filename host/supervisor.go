@@ -83,6 +83,7 @@ func newSupervisor(h *Host, config ServerConfig) *supervisor {
 	} else {
 		s.dialer.Logger = s.dialer.Logger.With("server", config.Name)
 	}
+	h.setHandlers(&s.dialer, config.Name)
 	s.dialer.OnConnectionLost = func(err error) { s.lost(nil, err) }
 	s.dialer.Trace = nil
 	if config.Roots != nil {

@@ -36,6 +36,9 @@ var errNotParked = jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "invalid requestSta
 // callParked serves one request of a call that can be parked.
 func (s *Server) callParked(ctx context.Context, c *rpc.Call, parker rpc.Parker, entry *toolEntry, arguments json.RawMessage) (any, error) {
 	id, answers := parker.Parked()
+	if id == "" && c.InputKinds() == 0 { // the handler cannot ask
+		return s.callAtOnce(ctx, c, entry, arguments)
+	}
 	if id == "" {
 		h := s.newParkable(ctx, c)
 		go h.run(entry, arguments)

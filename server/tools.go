@@ -140,6 +140,11 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 	if parker, ok := c.InputRequester.(rpc.Parker); ok && entry.parked {
 		return s.callParked(ctx, c, parker, entry, arguments)
 	}
+	return s.callAtOnce(ctx, c, entry, arguments)
+}
+
+// callAtOnce serves a call that is neither a task nor parked.
+func (s *Server) callAtOnce(ctx context.Context, c *rpc.Call, entry *toolEntry, arguments json.RawMessage) (any, error) {
 	result, err := s.undecodedResult(ctx, c, entry, arguments)
 	switch {
 	case err != nil:

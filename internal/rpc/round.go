@@ -25,13 +25,15 @@ func (c *Call) several() *rounds {
 	return c.rounds
 }
 
-// AsTask is what a call needs that runs as a task or can become one. Both fields may be nil.
+// AsTask is what a call needs that runs as a task or can become one. All fields may be zero.
 type AsTask struct {
 	// Progress receives the progress of the handler instead of the peer.
 	Progress func(ctx context.Context, done, total float64, text string) error
 	// Detach makes the call a task, unless it runs as one already. It returns the context with which
 	// the handler continues.
 	Detach func(ctx context.Context) (context.Context, error)
+	// Caller is the caller of the request that has created the task.
+	Caller Caller
 }
 
 // SetAsTask prepares the call. It must be called before the handler runs.

@@ -1,0 +1,161 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
+)
+
+// forwardRequests makes the host forward the requests and log messages of servers to the client whose
+// call the server serves. Functions that the program has set stay.
+func forwardRequests(h *host.Host) {
+	if h.Elicit == nil && h.Dialer.Elicit == nil {
+		h.Elicit = elicit
+	}
+	if h.ElicitURL == nil && h.Dialer.ElicitURL == nil {
+		h.ElicitURL = elicitURL
+	}
+	if h.Sample == nil && h.Dialer.Sample == nil {
+		h.Sample, h.Dialer.SampleTools = sample, true
+	}
+	if h.Roots == nil && h.Dialer.Roots == nil {
+		h.Roots = roots
+	}
+	if h.OnLog == nil && h.Dialer.OnLog == nil {
+		h.OnLog = forwardLog
+	}
+}
+
+// withCaller returns the context of a forwarded request, which has the caller of the request that the
+// gateway serves.
+func withCaller(ctx context.Context) context.Context {
+	c := rpc.From(ctx)
+	input := c.InputKinds()
+	caller := c.AsTask().Caller
+	if caller.Key == nil {
+		caller = callerOf(c)
+	}
+	caller.Input = &input
+	return rpc.WithCaller(ctx, caller)
+}
+
+// errNoCall is the response to a request of a server that belongs to no call of a client.
+var errNoCall = jsonrpc.Errorf(jsonrpc.CodeInternalError, "cannot forward the request: it belongs to no call that is in flight")
+
+// errRepeated is the response to a request of a server while a prompt or resource is requested in
+// 2026-07-28. The gateway cancels its request to the server, and repeats it with the answer.
+var errRepeated = jsonrpc.Errorf(jsonrpc.CodeInternalError, "the request is cancelled, and repeated with the answer")
+
+func elicit(ctx context.Context, _ string, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	params := &mcp.ElicitParams{Message: form.Message, RequestedSchema: form.RequestedSchema}
+	params.Meta = forwardable(form.Meta)
+	return ask[mcp.ElicitResult](ctx, rpc.FormInput, mcp.MethodElicit, params)
+}
+
+func elicitURL(ctx context.Context, _ string, request *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	params := &mcp.ElicitParams{Mode: mcp.ElicitModeURL, Message: request.Message, URL: request.URL}
+	params.Meta = forwardable(request.Meta)
+	if c := rpc.From(ctx); c != nil && c.Can(revision.ElicitationIDs) {
+		params.ElicitationID = rand.Text() // ids of servers could be equal
+		if completion := rpc.CompletionOf(ctx); completion != nil {
+			completed, _ := json.Marshal(mcp.ElicitationCompleteParams{ElicitationID: params.ElicitationID}) // has only strings
+			completion.Then(func() {
+				// The user has finished even if the client cannot be notified.
+				_ = c.Notify(c.Context(), mcp.NotificationElicitationComplete, completed)
+			})
+		}
+	}
+	return ask[mcp.ElicitResult](ctx, rpc.URLInput, mcp.MethodElicit, params)
+}
+
+func sample(ctx context.Context, _ string, request *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+	params, kinds := *request, rpc.SamplingInput
+	params.Meta, params.Task = forwardable(request.Meta), nil
+	if params.UsesTools() {
+		kinds |= rpc.SamplingToolsInput
+	}
+	return ask[mcp.CreateMessageResult](ctx, kinds, mcp.MethodCreateMessage, &params)
+}
+
+func roots(ctx context.Context, _ string) ([]mcp.Root, error) {
+	result, err := ask[mcp.ListRootsResult](ctx, rpc.RootsInput, mcp.MethodListRoots, nil)
+	if err != nil {
+		return nil, err
+	}
+	return result.Roots, nil
+}
+
+// ask sends an input request to the client whose call ctx belongs to, which must support the kinds. It
+// returns a *jsonrpc.Error that is for the server.
+func ask[Result any](ctx context.Context, kinds rpc.InputKinds, method string, params any) (*Result, error) {
+	c := rpc.From(ctx)
+	if c == nil {
+		return nil, errNoCall
+	}
+	if missing := kinds &^ c.InputKinds(); missing != 0 {
+		return nil, unsupported(method, missing)
+	}
+	q := rpc.InputRequest{Method: method}
+	if params != nil {
+		var err error
+		if q.Params, err = schema.Marshal(params); err != nil {
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.Context(), func() { cancel(call.ErrCallDone) })() // ctx may belong to several calls
+	answers, err := c.RequestInput(ctx, q)
+	switch rejected, ok := errors.AsType[*call.AnswerError](err); {
+	case ok:
+		return nil, rejected.Err
+	case errors.Is(err, rpc.ErrInputRequired):
+		return nil, errRepeated
+	case err != nil:
+		return nil, err
+	}
+	result := new(Result)
+	if err := schema.Decode(answers[0], result); err != nil {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInternalError, "the client's answer is invalid: %s", err)
+	}
+	return result, nil
+}
+
+// unsupported returns the error for a server whose request the client of the call does not support. It
+// is that of a client without the capability (2025-11-25, client/elicitation, Error Handling;
+// client/roots, Error Handling).
+func unsupported(method string, missing rpc.InputKinds) error {
+	code := int64(jsonrpc.CodeMethodNotFound)
+	if missing&(rpc.FormInput|rpc.URLInput|rpc.SamplingToolsInput) != 0 && missing&rpc.SamplingInput == 0 {
+		code = jsonrpc.CodeInvalidParams
+	}
+	return jsonrpc.Errorf(code, "%s: the client of this call does not support it", method)
+}
+
+// forwardLog sends a log message of a server to the client whose call ctx belongs to, at the level that
+// the client wants.
+func forwardLog(ctx context.Context, server string, message mcp.LoggingMessageParams) {
+	c := rpc.From(ctx)
+	if c == nil || !c.Logs(message.Level) {
+		return
+	}
+	name := server
+	if message.Logger != "" {
+		name += "." + message.Logger
+	}
+	data := message.Data
+	if data == nil {
+		data = json.RawMessage("null")
+	}
+	// The call does not depend on its log messages.
+	_ = c.Log(c.Context(), message.Level, name, data)
+}
