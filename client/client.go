@@ -114,7 +114,7 @@ func (c *Client) request(ctx context.Context, build func(*link) *rpc.Request, re
 			return nil, err
 		}
 		req := build(l)
-		c.addLogLevel(l, req)
+		c.applyLogLevel(ctx, l, req)
 		raw, err := l.call(ctx, req)
 		sessionGone := errors.Is(err, httpwire.ErrSessionGone)
 		lost := err != nil && (sessionGone || l.failed() != nil)

@@ -208,7 +208,7 @@ func (c *Client) fetch(ctx context.Context, req rpc.Request, o callOptions) (raw
 		if r.Method == mcp.MethodDiscover && !modern {
 			r.Method = mcp.MethodPing
 		}
-		r.Meta, r.OnProgress, r.InputRequested = o.meta, c.dialer.progressContained(o.onProgress), &input
+		r.Meta, r.LogLevel, r.OnProgress, r.InputRequested = o.meta, o.logLevel, c.dialer.progressContained(o.onProgress), &input
 		r.Timeout, r.MaxTimeout = o.timeout, c.dialer.Timeouts.Max
 		return &r
 	}, true)

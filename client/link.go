@@ -30,6 +30,8 @@ type link struct {
 	sse      bool                // HTTP+SSE, the transport of 2024-11-05
 	proven   atomic.Bool         // the server has answered in this revision
 
+	logs sessionLevel // of a session
+
 	pollsTasks atomic.Bool // the server does not report changes of tasks
 
 	// The following fields are guarded by Client.mu.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"sync"
 
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -29,6 +30,7 @@ func (c *Client) SetLogLevel(ctx context.Context, level mcp.LoggingLevel) error 
 		if l.revision.Modern() { // the server was upgraded, and the client has reconnected
 			return &rpc.Request{Method: mcp.MethodDiscover, Timeout: c.dialer.Timeouts.Read, MaxTimeout: c.dialer.Timeouts.Max}
 		}
+		l.logs.set(level)
 		return c.setLevel(level)
 	}, true)
 	if err == nil {
@@ -48,20 +50,66 @@ func (c *Client) restoreLogLevel(ctx context.Context, l *link) {
 	if level == nil || l.revision.Modern() {
 		return
 	}
+	l.logs.set(*level)
 	if _, err := l.call(ctx, c.setLevel(*level)); err != nil {
 		c.dialer.Logger.Warn("cannot restore the log level", "server", c.target.String(), "error", err)
 	}
 }
 
-// addLogLevel adds the chosen level to a request of 2026-07-28 (server/utilities/logging). A
-// subscription carries no log messages.
-func (c *Client) addLogLevel(l *link, req *rpc.Request) {
-	level := c.logLevel.Load()
-	if level == nil || !l.revision.Modern() || req.Method == mcp.MethodListen {
+// applyLogLevel adds the level to a request of 2026-07-28 (server/utilities/logging), or sets that of the
+// session before the request. A subscription carries no log messages.
+func (c *Client) applyLogLevel(ctx context.Context, l *link, req *rpc.Request) {
+	switch {
+	case !l.revision.Modern() && req.LogLevel != "":
+		c.raiseLogLevel(ctx, l, req.LogLevel)
 		return
+	case !l.revision.Modern(), req.Method == mcp.MethodListen:
+		return
+	}
+	level := req.LogLevel
+	if level == "" {
+		chosen := c.logLevel.Load()
+		if chosen == nil {
+			return
+		}
+		level = *chosen
 	}
 	meta := make(map[string]json.RawMessage, len(req.Meta)+1)
 	maps.Copy(meta, req.Meta) // the caller owns req.Meta
-	meta[mcp.MetaLogLevel] = json.RawMessage(`"` + string(*level) + `"`)
+	meta[mcp.MetaLogLevel] = json.RawMessage(`"` + string(level) + `"`)
 	req.Meta = meta
+}
+
+// raiseLogLevel makes a session send messages of level, too. If it fails, the request that follows has
+// fewer log messages.
+func (c *Client) raiseLogLevel(ctx context.Context, l *link, level mcp.LoggingLevel) {
+	if l.server.Capabilities.Logging == nil || !l.logs.raise(level) {
+		return
+	}
+	if _, err := l.call(ctx, c.setLevel(level)); err != nil {
+		c.dialer.Logger.Debug("cannot set the log level", "server", c.target.String(), "error", err)
+	}
+}
+
+// sessionLevel is the log level of a session. It is safe for concurrent use.
+type sessionLevel struct {
+	mu    sync.Mutex
+	level mcp.LoggingLevel // empty: the server chooses
+}
+
+// raise sets the level unless it is as detailed already, and reports whether it did.
+func (s *sessionLevel) raise(level mcp.LoggingLevel) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.level.Enables(level) {
+		return false
+	}
+	s.level = level
+	return true
+}
+
+func (s *sessionLevel) set(level mcp.LoggingLevel) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.level = level
 }

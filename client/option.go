@@ -1,6 +1,7 @@
 package client
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/parley-mcp/parley/mcp"
@@ -16,6 +17,7 @@ type callOptions struct {
 	onProgress  func(done, total float64, message string)
 	timeout     time.Duration
 	meta        mcp.Meta
+	logLevel    mcp.LoggingLevel
 	refresh     bool
 	noReconnect bool
 	keepSource  bool
@@ -45,6 +47,16 @@ func WithTimeout(d time.Duration) CallOption {
 // context.
 func WithMeta(meta mcp.Meta) CallOption {
 	return func(o *callOptions) { o.meta = meta }
+}
+
+// WithLogLevel asks for the log messages of a call, read or prompt of level and above; see
+// Dialer.OnLog. In 2026-07-28 the request carries the level. In a session, whose level applies to all
+// requests, the client first sends logging/setLevel if the session has no level or a less detailed one.
+//
+// Deprecated: 2026-07-28 deprecates logging by protocol. Servers write logs to standard error; see
+// transport.CommandOptions.
+func WithLogLevel(level mcp.LoggingLevel) CallOption {
+	return func(o *callOptions) { o.logLevel = level }
 }
 
 // WithRefresh sends the request even if the [Cache] has a fresh result. The new result
@@ -91,6 +103,9 @@ func optionsOf(options []CallOption, def time.Duration) (callOptions, error) {
 		o.timeout = def
 	}
 	o.timeout = max(o.timeout, 0)
+	if o.logLevel != "" && !o.logLevel.Known() {
+		return o, fmt.Errorf("the log level must be one of %q, not %.32q", mcp.LoggingLevels(), string(o.logLevel))
+	}
 	return o, checkMeta(o.meta)
 }
 

@@ -83,7 +83,7 @@ func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o
 		return c.request(sending, func(l *link) *rpc.Request {
 			r = l.revision
 			req = &rpc.Request{
-				Method: mcp.MethodCallTool, Params: params, Name: name, Mirror: mirror, Meta: o.meta, AcceptTask: acceptTask && r.Modern(),
+				Method: mcp.MethodCallTool, Params: params, Name: name, Mirror: mirror, Meta: o.meta, LogLevel: o.logLevel, AcceptTask: acceptTask && r.Modern(),
 				Timeout: o.timeout, MaxTimeout: c.dialer.Timeouts.Max, OnProgress: c.dialer.progressContained(o.onProgress),
 			}
 			if asTask && revision.CoreTasks.In(r) {

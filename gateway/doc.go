@@ -31,8 +31,16 @@
 //
 // The gateway forwards results, errors about the arguments or with a code of the server's
 // own, required URL elicitations, progress, cancellation and the program's members of
-// _meta, and each side may use another revision of the protocol. It does not forward log
-// messages of servers, because most log messages do not identify their request.
+// _meta, and each side may use another revision of the protocol.
+//
+// A server may ask for input while it serves a call: for a form, a URL, a message of the model or
+// the roots. The client of that call receives the question, in the way of its revision. A client
+// of 2026-07-28 receives it as the result of its request; meanwhile the call of a tool waits, see
+// server.Parked, and the request for a prompt or resource is repeated with the answer. The server
+// receives an error if the client does not support the question, or if nothing identifies the
+// call: a session over a byte stream or HTTP+SSE that several callers share does not. A server of
+// 2026-07-28 sees the capabilities of the client of each call. Log messages are forwarded in the
+// same way, at the level of the client.
 //
 // Every message is checked. A result whose content is text is decoded only if middleware or
 // the revision of the client requires it. The ids of requests, sessions and servers on one

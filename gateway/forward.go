@@ -34,12 +34,15 @@ func (g *Gateway) forward(serverName, tool string) server.ToolHandler {
 }
 
 // callOptions returns the options of a forwarded request: those of all requests, the
-// members of _meta that the client has set for the server, and a function that forwards
-// progress to the client if the client wants it.
+// members of _meta that the client has set for the server, the log level of the client, and a
+// function that forwards progress to the client if the client wants it.
 func (g *Gateway) callOptions(ctx context.Context) []client.CallOption {
 	c, options := rpc.From(ctx), g.options
 	if meta := requestMeta(c); meta != nil {
 		options = append(options, client.WithMeta(meta))
+	}
+	if c.LogLevel != "" {
+		options = append(options, client.WithLogLevel(c.LogLevel))
 	}
 	if !c.ProgressToken.IsZero() {
 		options = append(options, client.WithProgress(func(done, total float64, message string) {

@@ -10,7 +10,9 @@ import (
 // setHandlers makes the functions of the Host answer the requests of a server.
 func (h *Host) setHandlers(d *client.Dialer, server string) {
 	if f := h.Elicit; f != nil {
-		d.Elicit = func(ctx context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) { return f(ctx, server, form) }
+		d.Elicit = func(ctx context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			return f(ctx, server, form)
+		}
 	}
 	if f := h.ElicitURL; f != nil {
 		d.ElicitURL = func(ctx context.Context, request *mcp.ElicitParams) (*mcp.ElicitResult, error) {

@@ -21,6 +21,8 @@ type Request struct {
 	Mirror []MirroredParam
 	// Meta has further members of _meta.
 	Meta map[string]json.RawMessage
+	// LogLevel is the level of the log messages that the sender wants; empty for that of its connection.
+	LogLevel mcp.LoggingLevel
 	// ConnectionMeta, if not nil, replaces Outbound.Meta.
 	ConnectionMeta []byte
 	// Timeout limits the wait for the response; progress restarts it. 0 means no limit.
