@@ -52,6 +52,7 @@ var packages = map[string]placement{
 	"internal/challenge":  {floor: 0},
 	"internal/digest":     {floor: 0},
 	"internal/atomicfile": {floor: 0},
+	"internal/glob":       {floor: 0},
 	"internal/httpurl":    {floor: 0},
 	"internal/jsonscan":   {floor: 0},
 	"internal/loglimit":   {floor: 0},
