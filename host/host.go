@@ -88,6 +88,7 @@ type Host struct {
 	mu      sync.Mutex             // excludes SetServers and Close
 	roster  atomic.Pointer[roster] // nil before Start
 	changed broadcast              // that the status of a server, or the servers, have changed
+	names   nameTable
 
 	cataloging sync.Mutex           // orders the making of catalogs
 	cataloged  *catalog             // the last one
@@ -114,13 +115,24 @@ type ServerConfig struct {
 	// Roots are the directories that the server may work in, as file:// URIs. They replace those of
 	// Dialer.Roots. An empty list that is not nil means no directories.
 	Roots []mcp.Root
+
+	// Prefix, if it is not nil, replaces the name of the server at the beginning of the
+	// merged names of its tools and prompts. An empty prefix leaves out the two underscores
+	// too. Several servers can have the same prefix; names that several servers have are
+	// withheld. See [CheckName].
+	Prefix *string
+	// Tools and Prompts select and rename what the server offers.
+	Tools, Prompts Selection
 }
 
 var (
 	// ErrUnknownServer is returned for a server name that is not in Host.Servers.
 	ErrUnknownServer = errors.New("host: unknown server")
-	// ErrUnknownTool is returned by Call for a name that is not in the list of tools.
+	// ErrUnknownTool is returned by Call for a name that is not in the list of tools, and by
+	// CallTool for a tool that is not selected.
 	ErrUnknownTool = errors.New("host: unknown tool")
+	// ErrUnknownPrompt is returned by GetPrompt for a prompt that is not selected.
+	ErrUnknownPrompt = errors.New("host: unknown prompt")
 	// ErrClosed is returned by a Host that is closed or was not started.
 	ErrClosed = errors.New("host: closed or not started")
 )
@@ -189,23 +201,11 @@ func (h *Host) Close() error {
 // "files__read_text_file". It waits for the server as [Host.CallTool] does. It returns
 // ErrUnknownServer or ErrUnknownTool if there is no such tool.
 func (h *Host) Call(ctx context.Context, name string, arguments any, options ...client.CallOption) (*mcp.CallToolResult, error) {
-	server, _, _ := strings.Cut(name, separator)
-	s, err := h.enter(server)
+	server, tool, err := h.resolve(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	defer s.leave()
-	if _, err := s.await(ctx); err != nil {
-		return nil, err
-	}
-	tool, ok := s.toolNamed(name)
-	if !ok {
-		if err := s.withheldNamed(name); err != nil {
-			return nil, fmt.Errorf("%w: %q: %w", ErrUnknownTool, name, err)
-		}
-		return nil, fmt.Errorf("%w: %q", ErrUnknownTool, name)
-	}
-	return h.callTool(ctx, s, tool, arguments, options)
+	return h.CallTool(ctx, server, tool, arguments, options...)
 }
 
 // CallTool calls a tool of a server, as client.Client.CallTool does. tool is the name
@@ -226,6 +226,9 @@ func (h *Host) callTool(ctx context.Context, s *supervisor, tool string, argumen
 	r := &Request{Method: mcp.MethodCallTool, Server: s.name, Kind: KindTool, Name: tool}
 	return guard(ctx, h, s, r, arguments, func(arguments any) (*mcp.CallToolResult, error) {
 		return use(ctx, s, func(c *client.Client) (*mcp.CallToolResult, error) {
+			if err := s.offers(r); err != nil {
+				return nil, err
+			}
 			return c.CallTool(ctx, tool, arguments, h.sourced(options)...)
 		})
 	})
@@ -259,6 +262,9 @@ func (h *Host) GetPrompt(ctx context.Context, server, prompt string, arguments a
 	r := &Request{Method: mcp.MethodGetPrompt, Server: server, Kind: KindPrompt, Name: prompt}
 	return guard(ctx, h, s, r, arguments, func(arguments any) (*mcp.GetPromptResult, error) {
 		return use(ctx, s, func(c *client.Client) (*mcp.GetPromptResult, error) {
+			if err := s.offers(r); err != nil {
+				return nil, err
+			}
 			return c.GetPrompt(ctx, prompt, arguments, h.sourced(options)...)
 		})
 	})
@@ -272,8 +278,12 @@ func (h *Host) Complete(ctx context.Context, server string, params mcp.CompleteP
 		return nil, err
 	}
 	defer s.leave()
-	return guard(ctx, h, s, completionRequest(server, &params), nil, func(any) (*mcp.Completion, error) {
+	r := completionRequest(server, &params)
+	return guard(ctx, h, s, r, nil, func(any) (*mcp.Completion, error) {
 		return use(ctx, s, func(c *client.Client) (*mcp.Completion, error) {
+			if err := s.offers(r); err != nil {
+				return nil, err
+			}
 			return c.Complete(ctx, params)
 		})
 	})

@@ -49,7 +49,7 @@ func await(t *testing.T, h *host.Host, name string, condition func(host.ServerSt
 	return last
 }
 
-func isReady(s host.ServerStatus) bool { return s.State == host.Ready }
+func isReady(s host.ServerStatus) bool { return s.State.Usable() }
 func isDown(s host.ServerStatus) bool  { return s.State == host.Down }
 
 // who calls the tool who of a server.

@@ -20,29 +20,26 @@ type lists struct {
 	incomplete map[client.ChangeKind]error // why a list is incomplete
 }
 
-// merged are the lists of a server with the names that the Host gives them.
-type merged struct {
-	tools     []MergedTool
-	prompts   []MergedPrompt
-	resources []mcp.Resource
-	templates []mcp.ResourceTemplate
-
-	incomplete map[client.ChangeKind]error // of lists, and the entries that have the name of another one
-	withheld   withheld                    // the definitions that Host.Review does not accept
-}
-
-// merge reviews and names the entries of lists.
-func (s *supervisor) merge(l *lists) *merged {
-	accepted := *l
-	m := &merged{resources: l.resources, templates: l.templates, incomplete: maps.Clone(l.incomplete), withheld: s.reviewLists(&accepted)}
-	var same error
-	if m.tools, same = s.mergedTools(accepted.tools); same != nil {
-		m.incomplete[client.ToolsChanged] = errors.Join(m.incomplete[client.ToolsChanged], same)
+// replaced returns lists with those of the given kinds replaced.
+func (l lists) replaced(kinds client.ChangeKind, by *lists) lists {
+	incomplete := make(map[client.ChangeKind]error)
+	maps.Copy(incomplete, by.incomplete)
+	for kind, err := range l.incomplete {
+		if kinds&kind == 0 {
+			incomplete[kind] = err
+		}
 	}
-	if m.prompts, same = s.mergedPrompts(accepted.prompts); same != nil {
-		m.incomplete[client.PromptsChanged] = errors.Join(m.incomplete[client.PromptsChanged], same)
+	l.incomplete = incomplete
+	if kinds&client.ToolsChanged != 0 {
+		l.tools = by.tools
 	}
-	return m
+	if kinds&client.PromptsChanged != 0 {
+		l.prompts = by.prompts
+	}
+	if kinds&client.ResourcesChanged != 0 {
+		l.resources, l.templates = by.resources, by.templates
+	}
+	return l
 }
 
 // allKinds are the kinds of lists that a server can have.
@@ -92,9 +89,4 @@ func collect[E any](l *lists, kind client.ChangeKind, elements iter.Seq2[*E, err
 		all = append(all, *e)
 	}
 	return all, nil
-}
-
-// allIncomplete returns ServerStatus.Incomplete. It requires that mu is held.
-func (s *supervisor) allIncomplete() error {
-	return errors.Join(s.incomplete[client.ToolsChanged], s.incomplete[client.ResourcesChanged], s.incomplete[client.PromptsChanged], s.withheld.error())
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -25,11 +27,12 @@ const (
 // MergedTool is a tool in the merged list of a [Host].
 type MergedTool struct {
 	// Name is the name in the merged list: the name of the server, two underscores and
-	// the name of the tool. Characters other than ASCII letters, digits, hyphens,
-	// underscores and dots are replaced by underscores. The end of a name that is longer
-	// than [Host.MaxName] is replaced by a digest of the whole name. The name depends on
-	// nothing else. It is unique within the Host: tools that would have the same name are
-	// withheld, and [ServerStatus.Incomplete] reports them.
+	// the name of the tool. [ServerConfig] can set another prefix and another name of the
+	// tool. Characters other than ASCII letters, digits, hyphens, underscores and dots are
+	// replaced by underscores. The end of a name that is longer than [Host.MaxName] is
+	// replaced by a digest of the whole name. The name depends on nothing else. It is
+	// unique within the Host: tools that would have the same name are withheld, and
+	// [ServerStatus.Incomplete] reports them.
 	Name string
 
 	// Server is the name of the server in Host.Servers.
@@ -56,73 +59,71 @@ type MergedPrompt struct {
 // of each server's own list. It includes the tools of servers that were ready and are
 // down now: a call starts those servers again. The caller owns the slice. It must not
 // modify the definitions.
-func (h *Host) Tools() []MergedTool {
-	var all []MergedTool
-	for _, s := range h.all() {
-		status, _ := s.snapshot()
-		all = append(all, status.Tools...)
-	}
-	return all
-}
+func (h *Host) Tools() []MergedTool { return slices.Concat(h.toolLists()...) }
 
-// mergedTools returns the tools of a server with their merged names. The error reports tools that are
-// withheld because their merged names are the same. If the server lists a name twice, the first
-// definition is used.
-func (s *supervisor) mergedTools(listed []mcp.Tool) (tools []MergedTool, withheld error) {
-	names, withheld := s.mergedNames("tool", len(listed), func(i int) string { return listed[i].Name })
-	for i, name := range names {
+// nameTools returns the tools of a list that are selected, with their merged names. The names of
+// tools that are withheld are empty: they would be the same, which the error reports. If the server
+// lists a name twice, the first definition is used.
+func (n *naming) nameTools(server string, logger *slog.Logger, listed []mcp.Tool) (tools []MergedTool, withheld error) {
+	names := n.names("tool", logger, &n.tools, len(listed), func(i int) (string, bool) { return listed[i].Name, n.tools.tool(&listed[i]) })
+	for i, name := range names.merged {
 		if name != "" {
-			tools = append(tools, MergedTool{Name: name, Server: s.name, Definition: listed[i]})
+			tools = append(tools, MergedTool{Name: name, Server: server, Definition: listed[i]})
 		}
 	}
-	return tools, withheld
+	return tools, names.withheld
 }
 
-// mergedPrompts is mergedTools for prompts.
-func (s *supervisor) mergedPrompts(listed []mcp.Prompt) (prompts []MergedPrompt, withheld error) {
-	names, withheld := s.mergedNames("prompt", len(listed), func(i int) string { return listed[i].Name })
-	for i, name := range names {
+// namePrompts is nameTools for prompts.
+func (n *naming) namePrompts(server string, logger *slog.Logger, listed []mcp.Prompt) (prompts []MergedPrompt, withheld error) {
+	names := n.names("prompt", logger, &n.prompts, len(listed), func(i int) (string, bool) { return listed[i].Name, n.prompts.names(listed[i].Name) })
+	for i, name := range names.merged {
 		if name != "" {
-			prompts = append(prompts, MergedPrompt{Name: name, Server: s.name, Definition: listed[i]})
+			prompts = append(prompts, MergedPrompt{Name: name, Server: server, Definition: listed[i]})
 		}
 	}
-	return prompts, withheld
+	return prompts, names.withheld
 }
 
-// mergedNames returns the merged names of n names that a server lists. The name is empty for an entry
-// that is withheld. The names of different servers cannot collide; see CheckName.
-func (s *supervisor) mergedNames(kind string, n int, listed func(i int) string) (merged []string, withheld error) {
-	seen := make(map[string]bool, n)
-	claims := make(map[string][]string, n) // the listed names by merged name
-	merged = make([]string, n)
-	for i := range n {
-		name := listed(i)
+// named are the merged names of a list. A name is empty if its entry is not selected or withheld.
+type named struct {
+	merged   []string
+	withheld error
+}
+
+// names returns the merged names of the selected of count entries of a list.
+func (n *naming) names(kind string, logger *slog.Logger, selection *Selection, count int, listed func(i int) (name string, selected bool)) named {
+	seen := make(map[string]bool, count)
+	claims := make(map[string][]string, count) // the listed names by merged name
+	merged := make([]string, count)
+	for i := range count {
+		name, selected := listed(i)
 		if seen[name] {
-			s.logger.Warn(kind+" ignored: the server lists its name twice", kind, name)
+			logger.Warn(kind+" ignored: the server lists its name twice", kind, name)
 			continue
 		}
-		seen[name] = true
-		merged[i] = mergedName(s.name, name, s.maxName)
-		claims[merged[i]] = append(claims[merged[i]], name)
+		if seen[name] = true; selected {
+			merged[i] = mergedName(n.prefix, selection.renamed(name), n.maxName)
+			claims[merged[i]] = append(claims[merged[i]], name)
+		}
 	}
 	var errs []error
 	for i, name := range merged {
-		switch same := claims[name]; {
-		case name == "" || len(same) == 1:
-		case same[0] == listed(i):
-			errs = append(errs, fmt.Errorf("%ss %q are withheld: the merged name of each would be %s", kind, same, name))
-			fallthrough
-		default:
-			merged[i] = ""
+		same := claims[name]
+		if name == "" || len(same) == 1 {
+			continue
 		}
+		if listed, _ := listed(i); same[0] == listed {
+			errs = append(errs, fmt.Errorf("%ss %q are withheld: the merged name of each would be %s", kind, same, name))
+		}
+		merged[i] = ""
 	}
-	return merged, errors.Join(errs...)
+	return named{merged, errors.Join(errs...)}
 }
 
-// mergedName returns the name of a tool or prompt of a server in the merged list. It depends on
-// nothing else.
-func mergedName(server, name string, limit int) string {
-	full := server + separator + name
+// mergedName returns the name of a tool or prompt in the merged list. It depends on nothing else.
+func mergedName(prefix, name string, limit int) string {
+	full := prefix + name
 	valid := validName(full)
 	if len(valid) <= limit {
 		return valid

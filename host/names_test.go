@@ -10,18 +10,20 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// namer returns a supervisor that only gives names.
-func namer(server string, maxName int) *supervisor {
-	return &supervisor{name: server, maxName: maxName, logger: slog.New(slog.DiscardHandler)}
+// namer returns the naming of a server without settings.
+func namer(server string, maxName int) *naming {
+	return newNaming(&ServerConfig{Name: server}, maxName)
 }
 
+var quiet = slog.New(slog.DiscardHandler)
+
 // toolNames returns the merged names of a list of tools.
-func toolNames(s *supervisor, listed ...string) (names []string, tools []MergedTool, withheld error) {
+func toolNames(n *naming, listed ...string) (names []string, tools []MergedTool, withheld error) {
 	var definitions []mcp.Tool
 	for _, name := range listed {
 		definitions = append(definitions, mcp.Tool{Name: name})
 	}
-	tools, withheld = s.mergedTools(definitions)
+	tools, withheld = n.nameTools("a", quiet, definitions)
 	for _, tool := range tools {
 		names = append(names, tool.Name)
 	}
@@ -61,14 +63,14 @@ func TestToolsWithTheSameMergedNameAreWithheld(t *testing.T) {
 			t.Errorf("%q: %v", listed, err)
 		}
 	}
-	prompts, err := namer("a", 128).mergedPrompts([]mcp.Prompt{{Name: "x y"}, {Name: "z"}, {Name: "x/y"}})
+	prompts, err := namer("a", 128).namePrompts("a", quiet, []mcp.Prompt{{Name: "x y"}, {Name: "z"}, {Name: "x/y"}})
 	if len(prompts) != 1 || prompts[0].Name != "a__z" || prompts[0].Server != "a" || err == nil {
 		t.Errorf("%+v %v", prompts, err)
 	}
 }
 
 func TestFirstOfTwoEntriesWithOneNameIsUsed(t *testing.T) {
-	tools, err := namer("a", 128).mergedTools([]mcp.Tool{{Name: "x", Title: "first"}, {Name: "x", Title: "second"}})
+	tools, err := namer("a", 128).nameTools("a", quiet, []mcp.Tool{{Name: "x", Title: "first"}, {Name: "x", Title: "second"}})
 	if len(tools) != 1 || tools[0].Definition.Title != "first" || err != nil {
 		t.Errorf("%+v %v", tools, err)
 	}

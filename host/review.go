@@ -62,49 +62,19 @@ func (h *Host) ReviewAgain() {
 
 // reviewAgain replaces the lists with those that Review accepts now.
 func (s *supervisor) reviewAgain() {
-	s.merging.Lock()
-	defer s.merging.Unlock()
-	s.mu.Lock()
-	listed, details, connected := s.listed, s.details, s.client != nil
-	s.mu.Unlock()
-	if !connected {
-		return
-	}
-	named := s.merge(&listed)
-	s.reviewDetails(&details, named.withheld)
-	var before withheld
-	s.set(func(status *ServerStatus) bool {
-		before, s.withheld, s.incomplete = s.withheld, named.withheld, named.incomplete
-		status.Tools, status.Prompts, status.Server.Instructions = named.tools, named.prompts, details.Instructions
-		status.Incomplete = s.allIncomplete()
-		return true
-	})
-	s.recordWithheld(s.ctx, before, named.withheld)
+	s.publish(func(*lists, *client.ServerDetails) client.ChangeKind { return allKinds },
+		func(*ServerStatus) bool { return s.client != nil })
 }
 
 // withheld has the errors of the definitions that are withheld, by kind and name.
 type withheld map[[2]string]error
 
-// reviewLists removes the definitions that Review does not accept from l.
-func (s *supervisor) reviewLists(l *lists) withheld {
-	if s.reviewer == nil {
-		return nil
-	}
-	found := make(withheld)
-	l.tools = reviewed(s, found, KindTool, l.tools, func(t *mcp.Tool) string { return t.Name })
-	l.prompts = reviewed(s, found, KindPrompt, l.prompts, func(p *mcp.Prompt) string { return p.Name })
-	return found
-}
-
-// reviewDetails removes instructions that Review does not accept, and adds their error to found.
-func (s *supervisor) reviewDetails(details *client.ServerDetails, found withheld) {
-	if s.reviewer != nil && details.Instructions != "" && !s.accepts(found, KindInstructions, "", details.Instructions) {
-		details.Instructions = ""
-	}
-}
-
-// reviewed returns the definitions of a list that are accepted.
+// reviewed returns the definitions of a list that Review accepts, and adds the errors of the others to
+// found.
 func reviewed[E any](s *supervisor, found withheld, kind string, listed []E, name func(*E) string) (kept []E) {
+	if s.reviewer == nil {
+		return listed
+	}
 	for i := range listed {
 		if s.accepts(found, kind, name(&listed[i]), &listed[i]) {
 			kept = append(kept, listed[i])
@@ -174,21 +144,24 @@ func (s *supervisor) recordWithheld(ctx context.Context, before, now withheld) {
 // is withheld or, if definitions are reviewed, is not listed.
 func (s *supervisor) definition(r *Request) (*mcp.Tool, error) {
 	s.mu.Lock()
-	status, rejected := s.status, s.withheld
+	offered, rejected := s.offered, s.offered.withheld
 	s.mu.Unlock()
+	if err := s.offers(r); err != nil {
+		return nil, err
+	}
 	if err := rejected[[2]string{r.Kind, r.Name}]; err != nil {
 		return nil, r.denied("its definition is not accepted", err)
 	}
 	switch r.Kind {
 	case KindTool:
-		for i := range status.Tools {
-			if t := &status.Tools[i].Definition; t.Name == r.Name {
+		for i := range offered.tools {
+			if t := &offered.tools[i].Definition; t.Name == r.Name {
 				return s.trusted(t), nil
 			}
 		}
 	case KindPrompt:
-		for i := range status.Prompts {
-			if status.Prompts[i].Definition.Name == r.Name {
+		for i := range offered.prompts {
+			if offered.prompts[i].Definition.Name == r.Name {
 				return nil, nil
 			}
 		}
@@ -209,16 +182,4 @@ func (s *supervisor) trusted(t *mcp.Tool) *mcp.Tool {
 	c := *t
 	c.Annotations, c.Source = nil, nil
 	return &c
-}
-
-// withheldNamed returns the error of a tool that is withheld and would have a merged name.
-func (s *supervisor) withheldNamed(merged string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for key, err := range s.withheld {
-		if key[0] == KindTool && mergedName(s.name, key[1], s.maxName) == merged {
-			return err
-		}
-	}
-	return nil
 }

@@ -33,9 +33,10 @@ func (h *Host) find(server string) *supervisor {
 
 // SetServers replaces the servers of a Host that was started, and returns at once. A server continues
 // without interruption if its name is in the new list with the same configuration: its Target is the same,
-// or is a *client.CommandTarget or *client.HTTPTarget that is deeply equal, and the other fields are equal. Other servers of the list are
-// started, as [Host.Start] does. A server that is not in the list, or has another configuration, ends when the
-// calls that are in flight have ended. Later calls wait for the server that replaces it.
+// or is a *client.CommandTarget or *client.HTTPTarget that is deeply equal, and the other fields are equal.
+// Other values of Prefix, Tools and Prompts take effect without interruption too. Other servers of the list
+// are started, as [Host.Start] does. A server that is not in the list, or has another configuration, ends
+// when the calls that are in flight have ended. Later calls wait for the server that replaces it.
 //
 // SetServers changes nothing if it returns an error: a configuration is invalid, or the Host is closed
 // or was not started. The field Servers keeps its value.
@@ -56,6 +57,8 @@ func (h *Host) SetServers(servers []ServerConfig) error {
 		if s == nil || !sameConfig(&s.config, &config) {
 			s = newSupervisor(h, config)
 			added = append(added, s)
+		} else {
+			s.rearrange(newNaming(&config, h.maxName()))
 		}
 		now.supervisors = append(now.supervisors, s)
 		now.byName[config.Name] = s
@@ -64,6 +67,7 @@ func (h *Host) SetServers(servers []ServerConfig) error {
 	for _, s := range before.supervisors {
 		if now.byName[s.name] != s {
 			s.retire()
+			s.withdraw()
 		}
 	}
 	for _, s := range added {
@@ -92,7 +96,7 @@ func (h *Host) check(servers []ServerConfig) error {
 	if h.MaxName != 0 && (h.MaxName < minMergedName || h.MaxName > maxMergedName) {
 		return fmt.Errorf("host: MaxName must be 0, or %d to %d, got %d", minMergedName, maxMergedName, h.MaxName)
 	}
-	longest := cmp.Or(h.MaxName, maxMergedName) - len(separator) - digestLength
+	longest := h.maxName() - len(separator) - digestLength
 	seen := make(map[string]bool, len(servers))
 	for _, config := range servers {
 		if err := CheckName(config.Name); err != nil {
@@ -106,10 +110,35 @@ func (h *Host) check(servers []ServerConfig) error {
 		case config.Target == nil:
 			return fmt.Errorf("host: server %q must have a Target", config.Name)
 		}
+		if err := config.check(longest); err != nil {
+			return fmt.Errorf("host: server %q: %w", config.Name, err)
+		}
 		seen[config.Name] = true
 	}
 	return nil
 }
+
+// check returns an error for a prefix that is invalid or too long, and for invalid selections.
+func (config *ServerConfig) check(longest int) error {
+	if p := config.Prefix; p != nil && *p != "" {
+		if err := CheckName(*p); err != nil {
+			return fmt.Errorf("prefix: %w", err)
+		}
+		if len(*p) > longest {
+			return fmt.Errorf("prefix %q must have at most %d characters, because of MaxName", *p, longest)
+		}
+	}
+	if err := config.Tools.check(true); err != nil {
+		return fmt.Errorf("tools: %w", err)
+	}
+	if err := config.Prompts.check(false); err != nil {
+		return fmt.Errorf("prompts: %w", err)
+	}
+	return nil
+}
+
+// maxName returns the maximum length of merged names.
+func (h *Host) maxName() int { return cmp.Or(h.MaxName, maxMergedName) }
 
 // enter counts a call, before which the server cannot end. It reports false if the server is no longer
 // one of the Host. If it reports true, leave must follow.

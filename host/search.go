@@ -44,13 +44,7 @@ func (h *Host) Describe(ctx context.Context, name string) (MergedTool, error) {
 	if tool, ok := h.catalog().named(name); ok {
 		return tool, nil
 	}
-	server, _, _ := strings.Cut(name, separator)
-	s, err := h.enter(server)
-	if err != nil {
-		return MergedTool{}, err
-	}
-	defer s.leave()
-	if _, err := s.await(ctx); err != nil {
+	if _, _, err := h.resolve(ctx, name); err != nil {
 		return MergedTool{}, err
 	}
 	if tool, ok := h.catalog().named(name); ok {
@@ -79,15 +73,22 @@ type catalog struct {
 func (h *Host) catalog() *catalog {
 	h.cataloging.Lock() // so that one of several searches makes the index, and the others use it
 	defer h.cataloging.Unlock()
-	var lists [][]MergedTool
-	for _, s := range h.all() {
-		status, _ := s.snapshot()
-		lists = append(lists, status.Tools)
-	}
+	lists := h.toolLists()
 	if h.cataloged == nil || !sameLists(h.cataloged.from, lists) {
 		h.cataloged = newCatalog(lists)
 	}
 	return h.cataloged
+}
+
+// toolLists returns the lists of the servers at one moment.
+func (h *Host) toolLists() (lists [][]MergedTool) {
+	h.names.mu.RLock()
+	defer h.names.mu.RUnlock()
+	for _, s := range h.all() {
+		status, _ := s.snapshot()
+		lists = append(lists, status.Tools)
+	}
+	return lists
 }
 
 // sameLists reports whether lists are the same slices. A list of a server is never modified, only replaced.

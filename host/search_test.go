@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -19,13 +20,21 @@ func hostOf(lists map[string][]mcp.Tool, order ...string) *Host {
 	h := &Host{}
 	r := &roster{byName: make(map[string]*supervisor)}
 	for _, name := range order {
-		s := namer(name, maxMergedName)
-		s.hostChanged, s.status.State = &h.changed, Ready
-		s.status.Tools, _ = s.mergedTools(lists[name])
+		s := &supervisor{host: h, name: name, naming: namer(name, maxMergedName), logger: slog.New(slog.DiscardHandler)}
+		s.status.State = Ready
+		s.setTools(lists[name])
 		r.supervisors, r.byName[name] = append(r.supervisors, s), s
 	}
 	h.roster.Store(r)
 	return h
+}
+
+// setTools replaces the list of tools of a server.
+func (s *supervisor) setTools(tools []mcp.Tool) {
+	s.publish(func(l *lists, _ *client.ServerDetails) client.ChangeKind {
+		*l = l.replaced(client.ToolsChanged, &lists{tools: tools})
+		return client.ToolsChanged
+	}, func(*ServerStatus) bool { return true })
 }
 
 // office is a host with tools of several servers.
@@ -116,11 +125,7 @@ func TestToolsVersionChangesWithTheTools(t *testing.T) {
 	}
 	versions := map[string]bool{before: true}
 	for _, tools := range [][]mcp.Tool{nil, {{Name: "read_text_file"}}, {{Name: "read_text_file", Description: "Fetch a document"}}} {
-		s := h.find("files")
-		s.set(func(status *ServerStatus) bool {
-			status.Tools, _ = s.mergedTools(tools)
-			return true
-		})
+		h.find("files").setTools(tools)
 		if v := h.ToolsVersion(); versions[v] {
 			t.Errorf("the version stays %q", v)
 		} else {
@@ -183,11 +188,7 @@ func TestSearchCombinesWordsAndVectors(t *testing.T) {
 	if embedded != tools+2 {
 		t.Errorf("%d texts were embedded, want %d tools and 2 queries", embedded, tools)
 	}
-	s := h.find("odd")
-	s.set(func(status *ServerStatus) bool {
-		status.Tools, _ = s.mergedTools([]mcp.Tool{{Name: "new", Description: "rain"}})
-		return true
-	})
+	h.find("odd").setTools([]mcp.Tool{{Name: "new", Description: "rain"}})
 	if got := h.Search(t.Context(), "weather", 1); namesOf(got) != "odd__new" {
 		t.Errorf("a new tool: %s", namesOf(got))
 	}

@@ -24,9 +24,15 @@ const (
 	Starting State = iota
 	// Ready means that the server is connected and its lists are known.
 	Ready
+	// Degraded means that the server can be used as one that is ready, but that some of its
+	// lists are not complete, or could not be updated. See ServerStatus.Incomplete.
+	Degraded
 	// Down means that the server could not be started, or that its connection was
 	// lost. See ServerStatus.Err.
 	Down
+	// NeedsLogin is Down for a server that requires a login. The Host tries it again at
+	// least every 15 seconds, so it becomes ready when the user has logged in.
+	NeedsLogin
 	// Removed means that the server is no longer one of the Host. Only [Host.Watch] yields it.
 	Removed
 )
@@ -38,11 +44,21 @@ func (s State) String() string {
 		return "starting"
 	case Ready:
 		return "ready"
+	case Degraded:
+		return "degraded"
+	case NeedsLogin:
+		return "needs login"
 	case Removed:
 		return "removed"
 	}
 	return "down"
 }
+
+// Usable reports whether calls of the server are sent at once: the state is Ready or Degraded.
+func (s State) Usable() bool { return s == Ready || s == Degraded }
+
+// isDown reports whether the server is not connected, and is not being connected.
+func (s State) isDown() bool { return s == Down || s == NeedsLogin }
 
 // ServerStatus is the status of a server at one moment.
 type ServerStatus struct {
@@ -51,12 +67,16 @@ type ServerStatus struct {
 	State State
 
 	// Err is the reason why the server is down, or why it was down before it is started
-	// again. It is nil if the server is ready or is started for the first time.
+	// again. It is nil if the server is ready or degraded, or is started for the first time.
 	Err error
 	// Retry is the earliest time of the next attempt to start a server that is down. A
 	// server that has never been ready is started again at that time, and any other
 	// server when a call needs it.
 	Retry time.Time
+
+	// Prefix is the beginning of the merged names of the server's tools and prompts, with the
+	// two underscores. It is empty if they have no prefix.
+	Prefix string
 
 	// The following fields have their values of the last time the server was ready.
 	// They are zero before. They are shared and must not be modified.
@@ -66,11 +86,12 @@ type ServerStatus struct {
 	// Server is the description that the server gives of itself.
 	Server client.ServerDetails
 	// Incomplete is the reason why some of the following lists are not complete, for
-	// example a *client.IncompleteListError. It is nil if all are complete.
+	// example a *client.IncompleteListError, or names that are withheld, or why a list
+	// could not be updated. It is nil if all are complete.
 	Incomplete error
-	// Tools are the tools of the server, with their names in the merged list.
+	// Tools are the tools of the server that are selected, with their names in the merged list.
 	Tools []MergedTool
-	// Prompts are the prompts of the server.
+	// Prompts are the prompts of the server that are selected.
 	Prompts []MergedPrompt
 	// Resources are the resources of the server.
 	Resources []mcp.Resource
@@ -97,7 +118,7 @@ func (e *DownError) Error() string {
 // Unwrap returns the reason why the server is down.
 func (e *DownError) Unwrap() error { return e.Err }
 
-// WaitReady waits until no server is starting. It returns nil if all servers are ready.
+// WaitReady waits until no server is starting. It returns nil if all servers are ready or degraded.
 // Otherwise it returns a *DownError for each server that is down, joined; the servers
 // that are ready can be used. The Host starts a server again that has never been ready,
 // see [ServerStatus.Retry]; WaitReady does not wait for that.
@@ -112,10 +133,10 @@ func (h *Host) WaitReady(ctx context.Context) error {
 		changed := h.changed.wait()
 		var down, starting []error
 		for _, s := range h.all() {
-			switch status, _ := s.snapshot(); status.State {
-			case Starting:
+			switch status, _ := s.snapshot(); {
+			case status.State == Starting:
 				starting = append(starting, fmt.Errorf("server %q is still starting", status.Name))
-			case Down:
+			case status.State.isDown():
 				down = append(down, status.downError())
 			}
 		}

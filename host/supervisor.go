@@ -1,14 +1,15 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -27,14 +28,12 @@ const (
 
 // supervisor keeps the client of one server.
 type supervisor struct {
-	name        string
-	config      ServerConfig
-	host        *Host
-	reviewer    func(Definition) error
-	maxName     int // of names in the merged lists
-	dialer      client.Dialer
-	logger      *slog.Logger
-	hostChanged *broadcast
+	name     string
+	config   ServerConfig
+	host     *Host
+	reviewer func(Definition) error
+	dialer   client.Dialer
+	logger   *slog.Logger
 
 	ctx      context.Context // ends with the Host, or by cancel
 	cancel   context.CancelCauseFunc
@@ -42,41 +41,40 @@ type supervisor struct {
 	retired  chan struct{} // closed by retire
 	closeErr error         // set when run has returned
 
-	merging sync.Mutex // held while lists are merged and published; locked before mu
+	merging sync.Mutex // locked while lists are merged and published, before the mutex of the name table and mu
 
 	mu            sync.Mutex
-	listed        lists                // as the server sends them
+	naming        *naming
+	lists         lists                // as the server sends them
 	details       client.ServerDetails // as the server sends them
-	withheld      withheld             // of status
+	offered       offered              // also guarded by the mutex of the name table
 	client        *client.Client       // nil until the first dial has succeeded
 	status        ServerStatus
-	incomplete    map[client.ChangeKind]error // of the lists in status
-	since         time.Time                   // when status.State became Ready
-	failures      int                         // in a row
-	version       uint64                      // incremented with each change of status
-	calls         int                         // in flight, see enter
-	retiring      bool                        // see retire
-	stopWatcher   context.CancelFunc          // stops the watcher without waiting for it; may be nil
-	changed       broadcast                   // that status has changed
+	since         time.Time          // when the server became usable
+	failures      int                // in a row
+	version       uint64             // incremented with each change of status
+	calls         int                // in flight, see enter
+	retiring      bool               // see retire
+	stopWatcher   context.CancelFunc // stops the watcher without waiting for it; may be nil
+	changed       broadcast          // that status has changed
 	subscriptions subscriptions
 	watcher       *watcher // used by run only
 }
 
 func newSupervisor(h *Host, config ServerConfig) *supervisor {
 	s := &supervisor{
-		name:        config.Name,
-		config:      config,
-		host:        h,
-		reviewer:    h.Review,
-		maxName:     cmp.Or(h.MaxName, maxMergedName),
-		dialer:      h.Dialer,
-		logger:      h.logger().With("server", config.Name),
-		hostChanged: &h.changed,
-		wanted:      make(chan struct{}, 1),
-		retired:     make(chan struct{}),
-		status:      ServerStatus{Name: config.Name, State: Starting},
-		version:     1,
+		name:     config.Name,
+		config:   config,
+		host:     h,
+		reviewer: h.Review,
+		naming:   newNaming(&config, h.maxName()),
+		dialer:   h.Dialer,
+		logger:   h.logger().With("server", config.Name),
+		wanted:   make(chan struct{}, 1),
+		retired:  make(chan struct{}),
+		version:  1,
 	}
+	s.status = ServerStatus{Name: config.Name, State: Starting, Prefix: s.naming.prefix}
 	s.ctx, s.cancel = context.WithCancelCause(h.ctx)
 	if s.dialer.Logger == nil {
 		s.dialer.Logger = s.logger
@@ -162,27 +160,17 @@ func (s *supervisor) connect(ctx context.Context) error {
 
 // ready publishes the lists of a server that is connected.
 func (s *supervisor) ready(c *client.Client, listed lists) {
-	s.merging.Lock()
-	defer s.merging.Unlock()
-	named, details := s.merge(&listed), c.Server()
-	s.reviewDetails(&details, named.withheld)
-	var before withheld
-	var incomplete error
-	s.set(func(status *ServerStatus) bool {
-		s.client, s.since, s.incomplete = c, time.Now(), named.incomplete
-		s.listed, s.details = listed, c.Server()
-		before, s.withheld = s.withheld, named.withheld
-		incomplete = s.allIncomplete()
-		*status = ServerStatus{
-			Name: s.name, State: Ready, Revision: c.Revision(), Server: details, Incomplete: incomplete,
-			Tools: named.tools, Prompts: named.prompts, Resources: named.resources, Templates: named.templates,
-		}
+	s.publish(func(all *lists, details *client.ServerDetails) client.ChangeKind {
+		*all, *details = listed, c.Server()
+		return allKinds
+	}, func(status *ServerStatus) bool {
+		s.client, s.since = c, time.Now()
+		*status = ServerStatus{Name: s.name, State: Ready, Revision: c.Revision(), Server: c.Server()}
 		return true
 	})
-	s.recordWithheld(s.ctx, before, named.withheld)
 	s.logger.Info("server ready", "revision", c.Revision(), "tools", len(listed.tools))
-	if incomplete != nil {
-		s.logger.Warn("server ready with incomplete lists", "error", incomplete)
+	if status, _ := s.snapshot(); status.Incomplete != nil {
+		s.logger.Warn("server ready with incomplete lists", "error", status.Incomplete)
 	}
 }
 
@@ -195,11 +183,11 @@ func (s *supervisor) await(ctx context.Context) (*client.Client, error) {
 		c, status := s.client, s.status
 		s.mu.Unlock()
 		switch {
-		case status.State == Ready:
+		case status.State.Usable():
 			return c, nil
-		case status.State == Down && (errors.Is(status.Err, ErrClosed) || time.Now().Before(status.Retry)):
+		case status.State.isDown() && (errors.Is(status.Err, ErrClosed) || time.Now().Before(status.Retry)):
 			return nil, status.downError()
-		case status.State == Down:
+		case status.State.isDown():
 			s.want()
 		}
 		select {
@@ -213,7 +201,7 @@ func (s *supervisor) await(ctx context.Context) (*client.Client, error) {
 // want makes run start a server that is down.
 func (s *supervisor) want() {
 	s.set(func(status *ServerStatus) bool {
-		if status.State != Down {
+		if !status.State.isDown() {
 			return false
 		}
 		status.State = Starting
@@ -229,7 +217,7 @@ func (s *supervisor) want() {
 // the current client.
 func (s *supervisor) lost(c *client.Client, err error) {
 	changed := s.set(func(status *ServerStatus) bool {
-		if status.State != Ready || c != nil && c != s.client {
+		if !status.State.Usable() || c != nil && c != s.client {
 			return false
 		}
 		if time.Since(s.since) >= stable {
@@ -267,10 +255,18 @@ func (s *supervisor) fail(status *ServerStatus, err error) {
 	}
 	s.failures++
 	wait := backoff(s.failures)
-	if errors.Is(err, client.ErrUnauthorized) {
+	status.State, status.Err = Down, err
+	if isUnauthorized(err) {
 		wait = min(wait, loginBackoff)
+		status.State = NeedsLogin
 	}
-	status.State, status.Err, status.Retry = Down, err, time.Now().Add(jitter(wait))
+	status.Retry = time.Now().Add(jitter(wait))
+}
+
+// isUnauthorized reports whether a server requires credentials, or others than it received.
+func isUnauthorized(err error) bool {
+	var status *call.StatusError
+	return errors.Is(err, client.ErrUnauthorized) || errors.As(err, &status) && status.Status == http.StatusUnauthorized
 }
 
 // jitter shortens a backoff by up to a quarter, so that many hosts do not reconnect at the
@@ -297,17 +293,6 @@ func (s *supervisor) snapshot() (ServerStatus, uint64) {
 	return s.status, s.version
 }
 
-// toolNamed returns the server's own name of a tool with a merged name.
-func (s *supervisor) toolNamed(merged string) (name string, ok bool) {
-	status, _ := s.snapshot()
-	for i := range status.Tools {
-		if status.Tools[i].Name == merged {
-			return status.Tools[i].Definition.Name, true
-		}
-	}
-	return "", false
-}
-
 // set calls change with mu held and notifies all waiting goroutines if change returns
 // true.
 func (s *supervisor) set(change func(*ServerStatus) bool) (changed bool) {
@@ -319,7 +304,7 @@ func (s *supervisor) set(change func(*ServerStatus) bool) (changed bool) {
 	s.mu.Unlock()
 	if changed {
 		s.changed.notify()
-		s.hostChanged.notify()
+		s.host.changed.notify()
 	}
 	return changed
 }

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -174,46 +175,21 @@ func (w *watcher) relist(ctx context.Context, kind client.ChangeKind) {
 		return
 	}
 	listed, err := list(ctx, w.client, kind)
-	if err != nil {
-		if ctx.Err() == nil {
-			s.logger.Warn("cannot update list: using the previous one", "list", kind, "error", err)
-		}
+	if ctx.Err() != nil {
 		return
 	}
-	w.publish(kind, &listed)
+	if err != nil {
+		s.logger.Warn("cannot update list: using the previous one", "list", kind, "error", err)
+	}
+	s.publish(func(all *lists, _ *client.ServerDetails) client.ChangeKind {
+		if err != nil {
+			listed = *all
+			listed.incomplete = map[client.ChangeKind]error{kind: fmt.Errorf("cannot update a list, so the previous one is used: %w", err)}
+		}
+		*all = all.replaced(kind, &listed)
+		return kind
+	}, func(status *ServerStatus) bool { return s.client == w.client && status.State.Usable() })
 	sleep(ctx, relistInterval, nil)
-}
-
-// publish replaces the lists of one kind.
-func (w *watcher) publish(kind client.ChangeKind, listed *lists) {
-	s := w.supervisor
-	s.merging.Lock()
-	defer s.merging.Unlock()
-	named := s.merge(listed)
-	var before, now withheld
-	s.set(func(status *ServerStatus) bool {
-		if s.client != w.client || status.State != Ready {
-			return false
-		}
-		before, now = s.withheld, s.withheld
-		s.incomplete[kind] = named.incomplete[kind]
-		s.listed.incomplete[kind] = listed.incomplete[kind]
-		switch kind {
-		case client.ToolsChanged:
-			s.listed.tools, status.Tools = listed.tools, named.tools
-			now = s.withheld.with(named.withheld, KindTool)
-		case client.PromptsChanged:
-			s.listed.prompts, status.Prompts = listed.prompts, named.prompts
-			now = s.withheld.with(named.withheld, KindPrompt)
-		case client.ResourcesChanged:
-			s.listed.resources, s.listed.templates = listed.resources, listed.templates
-			status.Resources, status.Templates = named.resources, named.templates
-		}
-		s.withheld = now
-		status.Incomplete = s.allIncomplete()
-		return true
-	})
-	s.recordWithheld(s.ctx, before, now)
 }
 
 // isReady waits until the first lists of a client are known, or the server is down. It
@@ -222,9 +198,9 @@ func (s *supervisor) isReady(ctx context.Context, c *client.Client) bool {
 	for {
 		changed := s.changed.wait()
 		s.mu.Lock()
-		ready, state := s.client == c && s.status.State == Ready, s.status.State
+		ready, state := s.client == c && s.status.State.Usable(), s.status.State
 		s.mu.Unlock()
-		if ready || state == Down {
+		if ready || state.isDown() {
 			return ready
 		}
 		select {

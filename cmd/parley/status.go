@@ -92,12 +92,12 @@ func (p *statusPrinter) watch(changes iter.Seq[host.ServerStatus]) {
 	printed := make(map[string]string)
 	for s := range changes {
 		switch s.State {
-		case host.Ready:
+		case host.Ready, host.Degraded:
 			if text := p.summary(s); text != printed[s.Name] { // the status also changes with each list
 				printed[s.Name] = text
 				p.line(p.green.Render("✓"), s.Name, text)
 			}
-		case host.Down:
+		case host.Down, host.NeedsLogin:
 			if text := failure(s); text != printed[s.Name] { // repeated attempts fail with the same error
 				printed[s.Name] = text
 				p.failed(s.Name, text)

@@ -1,0 +1,223 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// offered is what a server offers: what its lists have after the selection and the review, under merged
+// names. Names that other servers claim too are not removed. It is immutable.
+type offered struct {
+	tools        []MergedTool
+	prompts      []MergedPrompt
+	instructions string
+	selected     map[string]bool   // the tools that are selected, if annotations decide; by the server's names
+	toolClaims   map[string]string // from the merged name to the name that the server uses
+	promptClaims map[string]string
+
+	same     map[client.ChangeKind]error // names that are the same within the server
+	withheld withheld                    // the definitions that Host.Review does not accept
+}
+
+// publish changes the lists of a server. Update changes them and returns the kinds of lists that need
+// another selection, review or names. Change, which is called with s.mu locked, may change the status;
+// if it returns false, nothing changes.
+func (s *supervisor) publish(update func(*lists, *client.ServerDetails) client.ChangeKind, change func(*ServerStatus) bool) {
+	s.merging.Lock()
+	defer s.merging.Unlock()
+	s.mu.Lock()
+	all, details, before, n := s.lists, s.details, s.offered, s.naming
+	s.mu.Unlock()
+	now := s.offer(before, &all, details.Instructions, n, update(&all, &details))
+	affected := make(map[*supervisor]bool)
+	c := &s.host.names
+	c.mu.Lock()
+	changed := s.set(func(status *ServerStatus) bool {
+		if !change(status) {
+			return false
+		}
+		s.lists, s.details, s.offered = all, details, now
+		if s.retiring { // withdraw removes its claims
+			s.offered.toolClaims, s.offered.promptClaims = before.toolClaims, before.promptClaims
+		} else {
+			c.claim(s, before, now, affected)
+		}
+		return s.show(status)
+	})
+	c.refresh(affected)
+	c.mu.Unlock()
+	if changed {
+		s.recordWithheld(s.ctx, before.withheld, now.withheld)
+	}
+}
+
+// rearrange selects and names what a server has in another way.
+func (s *supervisor) rearrange(n *naming) {
+	s.mu.Lock()
+	same := reflect.DeepEqual(s.naming, n)
+	s.naming = n
+	s.mu.Unlock()
+	if !same {
+		s.publish(func(*lists, *client.ServerDetails) client.ChangeKind { return allKinds }, func(*ServerStatus) bool { return true })
+	}
+}
+
+// withdraw removes the claims of a server that is retired.
+func (s *supervisor) withdraw() {
+	affected := make(map[*supervisor]bool)
+	c := &s.host.names
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.claim(s, s.offered, offered{}, affected)
+	c.refresh(affected)
+}
+
+// claim replaces the claims of a server. mu of the name table must be locked, as for refresh and show.
+func (c *nameTable) claim(s *supervisor, before, now offered, affected map[*supervisor]bool) {
+	if c.tools == nil {
+		c.tools, c.prompts = make(claims), make(claims)
+	}
+	c.tools.replace(s, before.toolClaims, now.toolClaims, affected)
+	c.prompts.replace(s, before.promptClaims, now.promptClaims, affected)
+}
+
+// refresh updates the statuses of servers that share names with a server whose claims have changed.
+func (c *nameTable) refresh(affected map[*supervisor]bool) {
+	for s := range affected {
+		s.set(s.show)
+	}
+}
+
+// offer returns what a server offers. It reuses the parts of before that depend on other kinds of lists.
+func (s *supervisor) offer(before offered, l *lists, instructions string, n *naming, kinds client.ChangeKind) offered {
+	now, found := before, make(withheld)
+	now.same = maps.Clone(before.same)
+	if now.same == nil {
+		now.same = make(map[client.ChangeKind]error)
+	}
+	var reviewedKinds []string
+	if kinds&client.ToolsChanged != 0 {
+		reviewedKinds = append(reviewedKinds, KindTool)
+		selected := slices.DeleteFunc(slices.Clone(l.tools), func(t mcp.Tool) bool { return !n.tools.tool(&t) })
+		now.selected = nil
+		if n.tools.byAnnotation() {
+			now.selected = make(map[string]bool, len(selected))
+			for i := range selected {
+				now.selected[selected[i].Name] = true
+			}
+		}
+		accepted := reviewed(s, found, KindTool, selected, func(t *mcp.Tool) string { return t.Name })
+		now.tools, now.same[client.ToolsChanged] = n.nameTools(s.name, s.logger, accepted)
+		now.toolClaims = make(map[string]string, len(now.tools))
+		for i := range now.tools {
+			now.toolClaims[now.tools[i].Name] = now.tools[i].Definition.Name
+		}
+	}
+	if kinds&client.PromptsChanged != 0 {
+		reviewedKinds = append(reviewedKinds, KindPrompt)
+		selected := slices.DeleteFunc(slices.Clone(l.prompts), func(p mcp.Prompt) bool { return !n.prompts.names(p.Name) })
+		accepted := reviewed(s, found, KindPrompt, selected, func(p *mcp.Prompt) string { return p.Name })
+		now.prompts, now.same[client.PromptsChanged] = n.namePrompts(s.name, s.logger, accepted)
+		now.promptClaims = make(map[string]string, len(now.prompts))
+		for i := range now.prompts {
+			now.promptClaims[now.prompts[i].Name] = now.prompts[i].Definition.Name
+		}
+	}
+	if kinds == allKinds { // the server has connected, or the review may have another result
+		reviewedKinds = append(reviewedKinds, KindInstructions)
+		now.instructions = instructions
+		if s.reviewer != nil && instructions != "" && !s.accepts(found, KindInstructions, "", instructions) {
+			now.instructions = ""
+		}
+	}
+	now.withheld = before.withheld.with(found, reviewedKinds...)
+	return now
+}
+
+// show sets the lists in a status to what the server offers, without the names that other servers claim too.
+// s.mu must be locked.
+func (s *supervisor) show(status *ServerStatus) bool {
+	c := &s.host.names
+	var sameTools, samePrompts []error
+	status.Prefix = s.naming.prefix
+	status.Tools, sameTools = withoutConflicts(c.tools, "tool", s.offered.tools, func(t *MergedTool) string { return t.Name })
+	status.Prompts, samePrompts = withoutConflicts(c.prompts, "prompt", s.offered.prompts, func(p *MergedPrompt) string { return p.Name })
+	status.Resources, status.Templates = s.lists.resources, s.lists.templates
+	status.Server.Instructions = s.offered.instructions
+	status.Incomplete = errors.Join(
+		s.lists.incomplete[client.ToolsChanged], s.offered.same[client.ToolsChanged], errors.Join(sameTools...),
+		s.lists.incomplete[client.ResourcesChanged],
+		s.lists.incomplete[client.PromptsChanged], s.offered.same[client.PromptsChanged], errors.Join(samePrompts...),
+		s.offered.withheld.error(),
+	)
+	if status.State.Usable() {
+		status.State = Ready
+		if status.Incomplete != nil {
+			status.State = Degraded
+		}
+	}
+	return true
+}
+
+// withoutConflicts returns the entries whose names no other server claims.
+func withoutConflicts[E any](c claims, kind string, all []E, nameOf func(*E) string) (kept []E, conflicts []error) {
+	kept = all
+	for i := range all {
+		name := nameOf(&all[i])
+		if len(c[name]) <= 1 {
+			if len(conflicts) > 0 {
+				kept = append(kept, all[i])
+			}
+			continue
+		}
+		if len(conflicts) == 0 {
+			kept = slices.Clone(all[:i])
+		}
+		conflicts = append(conflicts, c.conflict(kind, name))
+	}
+	return kept, conflicts
+}
+
+// offers returns an error if a request is about a tool or prompt that is not selected. The lists must be known.
+func (s *supervisor) offers(r *Request) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch r.Kind {
+	case KindTool:
+		if !s.naming.tools.names(r.Name) || s.naming.tools.byAnnotation() && !s.offered.selected[r.Name] {
+			return fmt.Errorf("%w: %.200q of server %q", ErrUnknownTool, r.Name, s.name)
+		}
+	case KindPrompt:
+		if !s.naming.prompts.names(r.Name) {
+			return fmt.Errorf("%w: %.200q of server %q", ErrUnknownPrompt, r.Name, s.name)
+		}
+	}
+	return nil
+}
+
+// mayHave reports whether a merged name may be one of the server's tools.
+func (s *supervisor) mayHave(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.HasPrefix(name, s.naming.prefix)
+}
+
+// withheldNamed returns the error of a tool that Review does not accept and that would have a merged name.
+func (s *supervisor) withheldNamed(merged string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.naming
+	for key, err := range s.offered.withheld {
+		if key[0] == KindTool && mergedName(n.prefix, n.tools.renamed(key[1]), n.maxName) == merged {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,167 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+// toolbox returns a server with tools and prompts of these names. Each tool returns its name.
+func toolbox(name string, tools ...string) *server.Server {
+	s := &server.Server{Name: name, Version: "1"}
+	for _, tool := range tools {
+		server.AddTool(s, mcp.Tool{Name: tool}, func(context.Context, none) (string, error) { return tool + " of " + name, nil })
+		server.AddPrompt(s, mcp.Prompt{Name: tool}, func(context.Context, none) (string, error) { return tool, nil })
+	}
+	return s
+}
+
+// selected returns the config of a server with a selection of its tools and prompts.
+func selected(t *testing.T, s *server.Server, name string, tools host.Selection) host.ServerConfig {
+	config := configOf(t, s, name)
+	config.Tools, config.Prompts = tools, tools
+	return config
+}
+
+func mergedNames(h *host.Host) (names []string) {
+	for _, tool := range h.Tools() {
+		names = append(names, tool.Name)
+	}
+	return names
+}
+
+func promptsOf(h *host.Host) (names []string) {
+	for _, status := range h.Status() {
+		for _, prompt := range status.Prompts {
+			names = append(names, prompt.Name)
+		}
+	}
+	return names
+}
+
+func TestSelectionHidesAndRenames(t *testing.T) {
+	for name, c := range map[string]struct {
+		selection host.Selection
+		want      []string
+	}{
+		"everything": {host.Selection{}, []string{"a__delete", "a__read_all", "a__read_one"}},
+		"only":       {host.Selection{Only: []string{"read_*"}}, []string{"a__read_all", "a__read_one"}},
+		"hide":       {host.Selection{Hide: []string{"*_all", "delete"}}, []string{"a__read_one"}},
+		"both":       {host.Selection{Only: []string{"read_???"}, Hide: []string{"*_all"}}, []string{"a__read_one"}},
+		"rename":     {host.Selection{Rename: map[string]string{"read_one": "read"}, Hide: []string{"delete"}}, []string{"a__read", "a__read_all"}},
+		"nothing":    {host.Selection{Only: []string{"other"}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := start(t, &host.Host{Servers: []host.ServerConfig{selected(t, toolbox("a", "read_one", "read_all", "delete"), "a", c.selection)}})
+			if err := h.WaitReady(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for _, got := range [][]string{mergedNames(h), promptsOf(h)} {
+				if slices.Sort(got); !slices.Equal(got, c.want) {
+					t.Errorf("%q, want %q", got, c.want)
+				}
+			}
+		})
+	}
+}
+
+func TestToolsThatAreNotSelectedCannotBeCalled(t *testing.T) {
+	h := start(t, &host.Host{Servers: []host.ServerConfig{
+		selected(t, toolbox("a", "read", "delete"), "a", host.Selection{Hide: []string{"del*"}, Rename: map[string]string{"read": "get"}}),
+	}})
+	result, err := h.Call(t.Context(), "a__get", nil)
+	if err != nil || result.Content[0].(*mcp.TextContent).Text != "read of a" {
+		t.Errorf("%+v, %v", result, err)
+	}
+	for _, name := range []string{"a__delete", "a__read"} {
+		if _, err := h.Call(t.Context(), name, nil); !errors.Is(err, host.ErrUnknownTool) {
+			t.Errorf("Call(%s): %v", name, err)
+		}
+	}
+	if _, err := h.CallTool(t.Context(), "a", "delete", nil); !errors.Is(err, host.ErrUnknownTool) {
+		t.Errorf("CallTool: %v", err)
+	}
+	if _, err := h.CallTool(t.Context(), "a", "read", nil); err != nil {
+		t.Errorf("CallTool: %v", err)
+	}
+	if _, err := h.GetPrompt(t.Context(), "a", "delete", nil); !errors.Is(err, host.ErrUnknownPrompt) {
+		t.Errorf("GetPrompt: %v", err)
+	}
+	if _, err := h.GetPrompt(t.Context(), "a", "read", nil); err != nil {
+		t.Errorf("GetPrompt: %v", err)
+	}
+	if _, err := h.Complete(t.Context(), "a", mcp.CompleteParams{Ref: mcp.CompleteReference{Type: mcp.RefPrompt, Name: "delete"}}); !errors.Is(err, host.ErrUnknownPrompt) {
+		t.Errorf("Complete: %v", err)
+	}
+}
+
+func TestToolsAreSelectedByAnnotations(t *testing.T) {
+	no, yes := false, true
+	annotated := map[string]*mcp.ToolAnnotations{
+		"none": nil, "empty": {}, "reads": {ReadOnlyHint: true}, "adds": {DestructiveHint: &no}, "deletes": {DestructiveHint: &yes},
+		"sets": {IdempotentHint: true}, "local": {OpenWorldHint: &no}, "web": {OpenWorldHint: &yes},
+	}
+	for name, c := range map[string]struct {
+		selection host.Selection
+		want      []string
+	}{
+		"read-only":       {host.Selection{ReadOnly: true}, []string{"reads"}},
+		"non-destructive": {host.Selection{NonDestructive: true}, []string{"adds", "reads"}},
+		"idempotent":      {host.Selection{Idempotent: true}, []string{"reads", "sets"}},
+		"closed world":    {host.Selection{ClosedWorld: true}, []string{"local"}},
+		"two":             {host.Selection{ReadOnly: true, ClosedWorld: true}, nil},
+		"and a pattern":   {host.Selection{NonDestructive: true, Hide: []string{"a*"}}, []string{"reads"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &server.Server{Name: "a", Version: "1"}
+			for tool, annotations := range annotated {
+				server.AddTool(s, mcp.Tool{Name: tool, Annotations: annotations}, func(context.Context, none) (string, error) { return tool, nil })
+			}
+			config := configOf(t, s, "a")
+			config.Tools = c.selection
+			h := start(t, &host.Host{Servers: []host.ServerConfig{config}})
+			if err := h.WaitReady(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, tool := range h.Tools() {
+				got = append(got, tool.Definition.Name)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+			for tool := range annotated {
+				_, err := h.CallTool(t.Context(), "a", tool, nil)
+				if slices.Contains(c.want, tool) != (err == nil) || err != nil && !errors.Is(err, host.ErrUnknownTool) {
+					t.Errorf("CallTool(%s): %v", tool, err)
+				}
+			}
+		})
+	}
+}
+
+func TestInvalidSelectionsAndPrefixesAreRejected(t *testing.T) {
+	valid := host.ServerConfig{Name: "a", Target: client.URL("http://127.0.0.1:1")}
+	for want, change := range map[string]func(*host.ServerConfig){
+		`new name "" of "x" must have 1 to 128`:       func(c *host.ServerConfig) { c.Tools.Rename = map[string]string{"x": ""} },
+		`prompts: new name "a b" of "x" must have`:    func(c *host.ServerConfig) { c.Prompts.Rename = map[string]string{"x": "a b"} },
+		"prompts must not be selected by annotations": func(c *host.ServerConfig) { c.Prompts.ReadOnly = true },
+		`prefix: server name "a__b" must not contain`: func(c *host.ServerConfig) { c.Prefix = new("a__b") },
+		"must have at most 21 characters":             func(c *host.ServerConfig) { c.Prefix = new(strings.Repeat("p", 22)) },
+	} {
+		config := valid
+		change(&config)
+		h := &host.Host{Servers: []host.ServerConfig{config}, MaxName: 32}
+		if err := h.Start(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+		h.Close()
+	}
+}
